@@ -1,0 +1,71 @@
+// Package luascripts is the store's program: Lua for Redis and Valkey, joined from fragments when the package is loaded.
+//
+// Each command (reserve, cancel, pause, status) is a file whose head is its contract: KEYS, ARGV with units, reply, TTL. The fragments before it are
+// shared: the clock, what the algorithms have in common, and one file for each algorithm. The scripts need Redis 6.2 or Valkey, and
+// no library beyond string and math.
+package luascripts
+
+import (
+	_ "embed"
+	"strings"
+)
+
+//go:embed clock.lua
+var clock string
+
+//go:embed account.lua
+var account string
+
+//go:embed gcra.lua
+var gcra string
+
+//go:embed window.lua
+var window string
+
+//go:embed reserve.lua
+var reserve string
+
+//go:embed cancel.lua
+var cancel string
+
+//go:embed pause.lua
+var pause string
+
+//go:embed status.lua
+var status string
+
+// Scripts are the programs of one store.
+type Scripts struct {
+	Reserve, Cancel, Pause, Status string
+}
+
+// New returns the scripts with the server's clock.
+func New() Scripts { return WithClock(clock) }
+
+// WithClock returns the scripts with a clock of one's own in place of clock.lua: a fragment that defines the local functions clock() and
+// ttl(us). It is for tests that need time to stand still.
+func WithClock(fragment string) Scripts {
+	join := func(command string) string {
+		return minify(strings.Join([]string{fragment, account, gcra, window, command}, "\n"))
+	}
+	return Scripts{
+		Reserve: join(reserve),
+		Cancel:  join(cancel),
+		Pause:   join(pause),
+		Status:  join(status),
+	}
+}
+
+// minify drops whole-line comments and blank lines, which the server would only have to keep and a first EVAL to send.
+func minify(source string) string {
+	var b strings.Builder
+	for line := range strings.Lines(source) {
+		t := strings.TrimSpace(line)
+		if t == "" || strings.HasPrefix(t, "--") {
+			continue
+		}
+		b.WriteString(t)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

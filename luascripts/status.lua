@@ -1,0 +1,19 @@
+-- status.lua: look at the entries of a stack. It writes nothing.
+--
+-- KEYS   as in reserve.lua
+-- ARGV   number of entries; for each: algorithm, parameters
+-- Reply  now, until when the upstream is paused (0: it is not), then for each entry: cost that may go now, the next slot for a call of cost 1,
+--        cost that is charged to instants after now, until when it is paused (0: it is not)
+--        now alone: as in reserve.lua
+-- TTL    none: nothing is written
+
+local now = clock()
+local entries, paused = stack(now)
+if stale then return { now } end
+local reply = { now, paused > now and paused or 0 }
+
+for i = 1, #entries do
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = entries[i].run.inspect(entries[i], now)
+end
+return reply

@@ -1,0 +1,223 @@
+-- window.lua: at most so many calls per window. The reasoning is in package engine, window.go.
+--
+-- KEYS   the account's key: a hash of bucket begin (µs) = count, and
+--          l  begin of the last bucket that ever held a call     e  when the last count stops to count
+--          p  nothing goes before                                t  when past buckets are forgotten next
+--          f  "until limit width": no bucket before until has room, for that limit and width
+-- ARGV   limit, width of a bucket in µs, buckets before its own that a bucket counts, guard in µs, number of bounds, bounds
+--        (begins of calendar windows in µs, ascending; none for windows that arithmetic can tell)
+-- TTL    until e and p are past
+
+local window = {}
+algorithms[2] = window
+
+function window.parse()
+  local o = { key = key(), limit = arg(), width = arg(), m = arg(), guard = arg(), bounds = {} }
+  for i = 1, arg() do o.bounds[i] = arg() end
+  return o
+end
+
+-- floor returns the begin of the bucket that holds t.
+local function floor(o, t)
+  local b = o.bounds
+  local n = #b
+  if n == 0 then return t - t % o.width end
+  if t < b[1] then return t - (t - b[1]) % o.width end
+  for i = 2, n do
+    if b[i] > t then return b[i - 1] end
+  end
+  return t - (t - b[n]) % o.width
+end
+
+-- after returns the begin of the bucket after the one that begins at k.
+local function after(o, k)
+  for i = 1, #o.bounds do
+    if o.bounds[i] > k then return o.bounds[i] end
+  end
+  return k + o.width
+end
+
+local function reach(o, k) return after(o, k) + o.m * o.width end
+
+-- fetch reads the counts of the buckets from..to, and what is in fields besides.
+local function fetch(o, from, to, fields)
+  local n = #fields
+  for b = from, to, o.width do fields[#fields + 1] = b end
+  local values = redis.call('HMGET', o.key, unpack(fields))
+  for i = n + 1, #fields do
+    local v = values[i]
+    o.counts[fields[i]] = v and number(v, o.key) or 0
+  end
+  return values
+end
+
+function window.load(o, now)
+  o.counts, o.changed = {}, {}
+  local n = #o.bounds
+  if n > 0 and (now < o.bounds[1] or now >= o.bounds[n]) then stale = true end
+  local k, m, w = floor(o, now), o.m, o.width
+  local v = fetch(o, k - m * w, k + m * w, { 'l', 'e', 'p', 't', 'f' })
+  local function read(i) return v[i] and number(v[i], o.key) or 0 end
+  o.last, o.ends, o.pause, o.tidied = read(1), read(2), read(3), read(4)
+  o.full, o.fulllimit, o.fullwidth = 0, 0, 0
+  if v[5] then
+    local full, limit, width = string.match(v[5], '^(%d+) (%d+) (%d+)$')
+    o.full, o.fulllimit, o.fullwidth = number(full, o.key), number(limit, o.key), number(width, o.key)
+  end
+  o.ran = o.ends > o.pause and o.ends or o.pause
+end
+
+function window.paused(o) return o.pause end
+
+function window.horizon(o)
+  return #o.bounds > 0 and o.bounds[#o.bounds] or math.huge
+end
+
+local function count(o, b)
+  if b > o.last then return 0 end
+  local c = o.counts[b]
+  if not c then
+    fetch(o, b, b + (2 * o.m + 7) * o.width, {})
+    c = o.counts[b]
+  end
+  return c
+end
+
+-- over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with one more; nil for none.
+local function over(o, k, n)
+  local m, w, limit = o.m, o.width, o.limit
+  local forn, forone, sum = nil, nil, 0
+  for b = k - m * w, k - w, w do sum = sum + count(o, b) end
+  for j = k, k + m * w, w do
+    sum = sum + count(o, j)
+    if sum + n > limit then forn = j end
+    if sum + 1 > limit then forone = j end
+    sum = sum - count(o, j - m * w)
+  end
+  return forn, forone
+end
+
+function window.earliest(o, now, e, n, tail)
+  local k = floor(o, e)
+  if e >= after(o, k) - o.guard then k = after(o, k) end
+  local frontier = floor(o, now)
+  if o.fulllimit == o.limit and o.fullwidth == o.width then
+    frontier = math.max(frontier, floor(o, o.full))
+  end
+  if frontier > k then k = frontier end
+  if tail and o.ends > 0 then
+    local r = reach(o, o.last)
+    if r > k then k = floor(o, r + o.width - 1) end
+  end
+  while true do
+    local forn, forone = over(o, k, n)
+    if forone and k == frontier then frontier = after(o, forone) end
+    if not forn then break end
+    k = after(o, forn)
+  end
+  o.pick, o.frontier = k, frontier
+  return k > e and k or e
+end
+
+-- tidy forgets the buckets that count no more, once per period.
+local function tidy(o, now)
+  if now < o.tidied then return end
+  local k = floor(o, now)
+  local oldest, gone = k - o.m * o.width, {}
+  if o.tidied > 0 then
+    local fields = redis.call('HKEYS', o.key)
+    for i = 1, #fields do
+      local b = tonumber(fields[i])
+      if b and b < oldest then gone[#gone + 1] = fields[i] end
+    end
+    for i = 1, #gone, 1000 do
+      redis.call('HDEL', o.key, unpack(gone, i, math.min(i + 999, #gone)))
+    end
+    for b in pairs(o.counts) do
+      if b < oldest then
+        o.counts[b] = 0
+        o.changed[b] = nil
+      end
+    end
+  end
+  o.tidied = reach(o, k)
+  o.changed.t = o.tidied
+end
+
+function window.commit(o, now, s, n)
+  tidy(o, now)
+  local k = o.pick
+  local c = count(o, k) + n
+  o.counts[k] = c
+  o.changed[k] = c
+  if k > o.last then
+    o.last = k
+    o.changed.l = k
+  end
+  local r = reach(o, k)
+  if r > o.ends then
+    o.ends = r
+    o.changed.e = r
+  end
+  if o.frontier > floor(o, now) and not (o.full == o.frontier and o.fulllimit == o.limit and o.fullwidth == o.width) then
+    o.full, o.fulllimit, o.fullwidth = o.frontier, o.limit, o.width
+    o.changed.f = string.format('%.0f %.0f %.0f', o.full, o.limit, o.width)
+  end
+  return k, n, after(o, k) - o.guard - 1 - s
+end
+
+function window.cancel(o, now, from, n)
+  if reach(o, from) <= now then return end
+  local c = count(o, from)
+  if c == 0 then return end
+  c = c > n and c - n or 0
+  o.counts[from] = c
+  o.changed[from] = c
+  local free = math.max(0, from - o.m * o.width)
+  if free < o.full then
+    o.full = free
+    o.changed.f = string.format('%.0f %.0f %.0f', free, o.fulllimit, o.fullwidth)
+  end
+end
+
+function window.setpause(o, now, till)
+  if till > o.pause then
+    o.pause = till
+    o.changed.p = till
+  end
+end
+
+function window.write(o, now)
+  if next(o.changed) == nil then return end
+  local fields = {}
+  for f, v in pairs(o.changed) do
+    fields[#fields + 1] = f
+    fields[#fields + 1] = v
+  end
+  for i = 1, #fields, 1000 do
+    redis.call('HSET', o.key, unpack(fields, i, math.min(i + 999, #fields)))
+  end
+  local ends = o.ends > o.pause and o.ends or o.pause
+  if ends ~= o.ran then redis.call('PEXPIRE', o.key, ttl(ends - now)) end
+end
+
+function window.inspect(o, now)
+  local pause, e = o.pause, now
+  if pause > now then e = pause else pause = 0 end
+  local nextat = window.earliest(o, now, e, 1, false)
+  local k, backlog, remaining, m, w = floor(o, now), 0, 0, o.m, o.width
+  local all = redis.call('HGETALL', o.key)
+  for i = 1, #all, 2 do
+    local b = tonumber(all[i])
+    if b and b > k then backlog = backlog + number(all[i + 1], o.key) end
+  end
+  if pause == 0 and now < after(o, k) - o.guard then
+    remaining = o.limit
+    for j = k, k + m * w, w do
+      local sum = 0
+      for b = j - m * w, j, w do sum = sum + count(o, b) end
+      remaining = math.max(0, math.min(remaining, o.limit - sum))
+    end
+  end
+  return remaining, nextat, backlog, pause
+end

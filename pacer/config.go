@@ -1,0 +1,133 @@
+package pacer
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// Defaults and special values of [Config].
+const (
+	// DefaultMaxWait is the longest wait of a call if nothing else is said. It is finite, so that a spent daily quota gives an
+	// error now and not an answer tomorrow.
+	DefaultMaxWait = time.Minute
+	// Forever as a MaxWait sets no bound but the context's.
+	Forever = 20 * 365 * 24 * time.Hour
+	// DefaultMaxPause caps what an upstream can ask for with "slow down".
+	DefaultMaxPause = time.Hour
+	// DefaultJitter is by how much a call that waits may go later than its slot, if its slack allows it.
+	DefaultJitter = 10 * time.Millisecond
+	// NoJitter as Config.Jitter lets every call go exactly at its slot.
+	NoJitter time.Duration = -1
+)
+
+// Config says what a [Pacer] paces.
+type Config struct {
+	// Upstream is the name of the API being called. Processes that share a store and a name share its limits. It starts with a letter or
+	// digit and has at most 100 letters, digits, '.', '_' or '-'. Required.
+	Upstream string
+
+	// Policies are the upstream's limits. All of them must admit a call. Their names must differ. An empty list limits nothing, but
+	// calls still heed what [Pacer.Report] reports. Defaults to none.
+	Policies []policies.Policy
+
+	// Store keeps the accounts. Defaults to a [MemoryStore] of its own: it paces this process alone.
+	Store Store
+
+	// MaxWait is the longest that a call waits: one whose slot lies further away is refused at once, without a charge. [Forever] sets no
+	// bound. To go now or not at all, use [Pacer.Allow]. Defaults to [DefaultMaxWait], one minute.
+	MaxWait time.Duration
+
+	// MaxPause caps a pause that is reported: an upstream that says "Retry-After: 999999999" must not stop a fleet for years.
+	// Defaults to [DefaultMaxPause], one hour.
+	MaxPause time.Duration
+
+	// Jitter is the most by which a call that waits goes later than its slot, uniformly at random. It never exceeds the call's slack, so it spreads calls
+	// and breaks no limit. [NoJitter] turns it off. Defaults to [DefaultJitter], 10 ms.
+	Jitter time.Duration
+
+	_ struct{}
+}
+
+var upstreamGrammar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// New returns a Pacer for the upstream that c describes, or a [*ConfigError] that names the first field at fault.
+func New(c Config) (*Pacer, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	p := &Pacer{
+		upstream: c.Upstream,
+		store:    c.Store,
+		maxWait:  cmp.Or(c.MaxWait, DefaultMaxWait),
+		maxPause: cmp.Or(c.MaxPause, DefaultMaxPause),
+		jitter:   max(0, cmp.Or(c.Jitter, DefaultJitter)),
+		closed:   make(chan struct{}),
+	}
+	if p.store == nil {
+		p.store = NewMemoryStore()
+	}
+	scoped := false
+	for _, policy := range c.Policies {
+		l := limit{
+			Limit:    Limit{Policy: policy.Name(), Spec: policy.Spec()},
+			policy:   policy,
+			scopes:   policy.Scopes(),
+			optional: policy.IsOptional(),
+		}
+		scoped = scoped || len(l.scopes) > 0
+		p.limits = append(p.limits, l)
+	}
+	if !scoped {
+		p.fixed = make([]Limit, 0, len(p.limits))
+		for i := range p.limits {
+			p.fixed = append(p.fixed, p.limits[i].Limit)
+		}
+	}
+	return p, nil
+}
+
+func (c *Config) validate() error {
+	if !upstreamGrammar.MatchString(c.Upstream) {
+		return &ConfigError{
+			Field: "Upstream", Value: strconv.Quote(c.Upstream),
+			Reason: "must start with a letter or digit and have at most 100 letters, digits, '.', '_' or '-'",
+		}
+	}
+	var names []string
+	for i, p := range c.Policies {
+		if err := p.Validate(); err != nil {
+			return &ConfigError{Field: fmt.Sprintf("Policies[%d]", i), Err: err}
+		}
+		if slices.Contains(names, p.Name()) {
+			return &ConfigError{
+				Field: fmt.Sprintf("Policies[%d]", i), Value: strconv.Quote(p.Name()),
+				Reason: "the name of an earlier policy, too: give one of them another with Named",
+			}
+		}
+		names = append(names, p.Name())
+	}
+	if c.MaxWait < 0 {
+		return badDuration("MaxWait", c.MaxWait)
+	}
+	if c.MaxPause < 0 {
+		return badDuration("MaxPause", c.MaxPause)
+	}
+	if c.Jitter < 0 && c.Jitter != NoJitter {
+		return badDuration("Jitter", c.Jitter)
+	}
+	return nil
+}
+
+func badDuration(field string, d time.Duration) *ConfigError {
+	return &ConfigError{Field: field, Value: d.String(), Reason: "must not be negative"}
+}
+
+func badNumber(field string, n int64, reason string) *ConfigError {
+	return &ConfigError{Field: field, Value: strconv.FormatInt(n, 10), Reason: reason}
+}

@@ -1,0 +1,154 @@
+package pacer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrRefused matches every answer "this call may not go": [*LimitError] and [*ScopeError]. Nothing was charged. A retry loop must
+	// not treat it as a failure of the upstream.
+	ErrRefused = errors.New("pacer: refused")
+	// ErrNotYet matches a [*LimitError] of a call that may go later.
+	ErrNotYet = errors.New("pacer: not yet")
+	// ErrNever matches a [*LimitError] of a call that can never go: it costs more than a policy ever admits at once.
+	ErrNever = errors.New("pacer: never")
+	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. Their slots were given back.
+	ErrClosed = errors.New("pacer: closed: make a new Pacer, or close this one only when nobody uses it")
+)
+
+// A LimitError says that a call may not go, which policy does not let it, and what to do. Nothing was charged.
+//
+// errors.Is matches it with [ErrRefused]; with [ErrNotYet] or [ErrNever]; and, if the context's deadline was the reason, with
+// [context.DeadlineExceeded]. All of that works through *url.Error, too.
+type LimitError struct {
+	Upstream string
+	Policy   string        // the policy that binds; "" if the whole upstream is paused, or only NotBefore was too late
+	Scope    string        // its scopes and values, such as `tenant=acme`; "" for the whole upstream
+	Cost     int64         // of the call
+	Limit    int64         // the highest cost that the policy admits at once; 0 if not Never
+	Never    bool          // waiting does not help
+	Paused   bool          // because the upstream said "slow down"
+	Wait     time.Duration // until when it could go, as things are; 0 if Never
+	MaxWait  time.Duration // the longest wait that was allowed
+	Deadline bool          // MaxWait is what the context's deadline left
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *LimitError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "pacer: upstream %q", e.Upstream)
+	if e.Policy != "" {
+		fmt.Fprintf(&b, ": policy %q", e.Policy)
+	}
+	if e.Scope != "" {
+		fmt.Fprintf(&b, " for %s", e.Scope)
+	}
+	switch {
+	case e.Never:
+		fmt.Fprintf(&b, ": a call of cost %d can never go, because it admits at most %d at once: split the call, or raise the policy's burst or limit",
+			e.Cost, e.Limit)
+	default:
+		if e.Paused {
+			b.WriteString(": paused")
+		}
+		fmt.Fprintf(&b, ": the next slot is %s away, further than ", round(e.Wait))
+		if e.Deadline {
+			fmt.Fprintf(&b, "the context's deadline (%s left): try again later, or give the call more time", round(e.MaxWait))
+		} else {
+			fmt.Fprintf(&b, "the longest wait allowed (%s): try again after it, or raise MaxWait", round(e.MaxWait))
+		}
+	}
+	return b.String()
+}
+
+// round makes a duration readable, and rounds it up.
+func round(d time.Duration) time.Duration {
+	switch {
+	case d > 10*time.Second:
+		return d.Truncate(100 * time.Millisecond)
+	case d > 10*time.Millisecond:
+		return d.Truncate(100 * time.Microsecond)
+	}
+	return d
+}
+
+// Is implements the matching described at [LimitError].
+func (e *LimitError) Is(target error) bool {
+	switch target {
+	case ErrRefused:
+		return true
+	case ErrNever:
+		return e.Never
+	case ErrNotYet:
+		return !e.Never
+	case context.DeadlineExceeded:
+		return e.Deadline
+	}
+	return false
+}
+
+// Timeout reports whether the context's deadline was the reason, as net.Error does.
+func (e *LimitError) Timeout() bool { return e.Deadline }
+
+// A ScopeError says that a call does not carry a scope which a policy needs. It matches [ErrRefused]. Nothing was charged.
+type ScopeError struct {
+	Upstream string
+	Policy   string
+	Scope    string // the name of the missing scope
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *ScopeError) Error() string {
+	return fmt.Sprintf("pacer: upstream %q: policy %q is per %s, and the call carries no %s: "+
+		"use pacer.WithScope(ctx, %q, value) or pacer.Scope(%q, value), or make the policy Optional",
+		e.Upstream, e.Policy, e.Scope, e.Scope, e.Scope, e.Scope)
+}
+
+// Is matches [ErrRefused].
+func (e *ScopeError) Is(target error) bool { return target == ErrRefused }
+
+// A ConfigError says which setting or argument is wrong and what to do about it.
+type ConfigError struct {
+	Field  string // such as "Upstream" or "Cost"
+	Value  string // what was given
+	Reason string // what is wrong with it, or what to do
+	Err    error  // the cause, if there is one: a *policies.Error
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *ConfigError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("pacer: %s: %v", e.Field, e.Err)
+	}
+	return fmt.Sprintf("pacer: %s is %s: %s", e.Field, e.Value, e.Reason)
+}
+
+// Unwrap returns the cause.
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// A StoreError says that the store could not answer. Whether a charge was made is not known; the call must not go.
+type StoreError struct {
+	Upstream string
+	Op       string // "reserve", "cancel", "pause" or "status"
+	Err      error
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *StoreError) Error() string {
+	return fmt.Sprintf("pacer: upstream %q: the store failed to %s: %v", e.Upstream, e.Op, e.Err)
+}
+
+// Unwrap returns the store's error.
+func (e *StoreError) Unwrap() error { return e.Err }

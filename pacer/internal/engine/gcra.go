@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"math"
+	"slices"
+	"sort"
+)
+
+// GCRA is the generic cell rate algorithm that remembers its gaps.
+//
+// Plain GCRA keeps one number, the theoretical arrival time (TAT), and a reservation in the future pushes it there: whatever capacity
+// lies before is lost to everyone. This account keeps its free virtual time instead: the tail [tat, ∞), and the gaps
+// that future reservations left behind.
+//
+// Every granted cell owns an interval of length T whose start lies in [s, s+τ], s being the time at which it goes. The intervals are
+// disjoint, so N cells that go within Δ need (N−1)·T ≤ Δ + τ, which is GCRA conformance, in whatever order they were reserved,
+// cancelled and backfilled. It also says how late a call may go: until the start of its interval.
+//
+// A piece that is too short to hold a call is not kept as a gap: the reservation that leaves it takes it along, and gives it back when
+// it is cancelled. So a cancelled reservation leaves the account exactly as it was.
+type GCRA struct {
+	tat   int64 // the tail begins here; 0 for a new account
+	gaps  []gap // disjoint, in order of time, all before tat
+	pause int64
+
+	pick struct {
+		start int64 // of the interval
+		from  int64 // of the free piece that holds it, not before now
+		end   int64 // of the free piece; forever for the tail
+		gap   int   // index of the gap; -1 for the tail
+	}
+}
+
+type gap struct{ from, to int64 }
+
+// forever is the end of the tail.
+const forever = int64(math.MaxInt64)
+
+// Earliest implements [Account].
+func (g *GCRA) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
+	need := n * l.Spec.Interval
+	if !tail {
+		first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= e+need })
+		for i := first; i < len(g.gaps); i++ {
+			if s, ok := g.fit(l, now, e, n, g.gaps[i], i); ok {
+				return s
+			}
+		}
+	}
+	s, _ := g.fit(l, now, e, n, gap{g.tat, forever}, -1)
+	return s
+}
+
+// fit places the call in a free piece, as early as it can, and remembers the place.
+func (g *GCRA) fit(l *Limit, now, e, n int64, free gap, index int) (int64, bool) {
+	t := l.Spec.Interval
+	need, late := n*t, (n-1)*t-l.Spec.Tolerance()
+	from := max(free.from, now)
+	x := max(from, e)
+	// Leave a gap that can be used: a whole number of T, if that does not move the slot.
+	if r := (x - from) % t; r > 0 {
+		if y := x + t - r; y+late <= e && y+need <= free.to {
+			x = y
+		}
+	}
+	if x+need > free.to {
+		return 0, false
+	}
+	g.pick.start, g.pick.from, g.pick.end, g.pick.gap = x, from, free.to, index
+	return max(e, x+late), true
+}
+
+// Commit implements [Account].
+func (g *GCRA) Commit(l *Limit, now, s, n int64) (Charge, int64) {
+	t, p := l.Spec.Interval, g.pick
+	c := Charge{From: p.start, To: p.start + n*t}
+	var keep []gap
+	if p.start-p.from >= t {
+		keep = append(keep, gap{p.from, p.start})
+	} else {
+		c.From = p.from
+	}
+	if p.gap < 0 {
+		g.tat = c.To
+		g.gaps = append(g.gaps, keep...)
+	} else {
+		if p.end-c.To >= t {
+			keep = append(keep, gap{c.To, p.end})
+		} else {
+			c.To = p.end
+		}
+		g.gaps = slices.Replace(g.gaps, p.gap, p.gap+1, keep...)
+	}
+	g.forget(now)
+	return c, p.start - s
+}
+
+// Cancel implements [Account].
+func (g *GCRA) Cancel(_ *Limit, now int64, c Charge) {
+	from, to := c.From, min(c.To, g.tat)
+	if to <= now || from >= to {
+		return // past, or free already
+	}
+	i := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= from })
+	first := i // the gaps [first, i) are replaced
+	if i < len(g.gaps) && g.gaps[i].to == from {
+		from = g.gaps[i].from
+		i++
+	}
+	if i < len(g.gaps) && g.gaps[i].from < to {
+		return // free already
+	}
+	if to == g.tat {
+		g.tat = from
+		g.gaps = slices.Delete(g.gaps, first, i)
+	} else {
+		if i < len(g.gaps) && g.gaps[i].from == to {
+			to = g.gaps[i].to
+			i++
+		}
+		g.gaps = slices.Replace(g.gaps, first, i, gap{from, to})
+	}
+	g.forget(now)
+}
+
+// forget drops the gaps that are past.
+func (g *GCRA) forget(now int64) {
+	if g.pause <= now {
+		g.pause = 0
+	}
+	past := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > now })
+	g.gaps = slices.Delete(g.gaps, 0, past)
+}
+
+// Horizon implements [Account]: a rate has none.
+func (g *GCRA) Horizon(*Limit) int64 { return forever }
+
+// Paused implements [Account].
+func (g *GCRA) Paused() int64 { return g.pause }
+
+// Pause implements [Account].
+func (g *GCRA) Pause(until int64) { g.pause = max(g.pause, until) }
+
+// Expires implements [Account].
+func (g *GCRA) Expires() int64 { return max(g.tat, g.pause) }
+
+// Inspect implements [Account].
+func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
+	t, reach := l.Spec.Interval, now+l.Spec.Tolerance()
+	in := Inspection{Paused: g.pause}
+	e := max(now, g.pause)
+	free := int64(0) // virtual time after reach that is free and before the tail
+	for _, f := range append(slices.Clone(g.gaps), gap{g.tat, forever}) {
+		from := max(f.from, now)
+		if from <= reach && f.to-from >= t {
+			in.Remaining += min((f.to-from)/t, (reach-from)/t+1)
+		}
+		if f.to != forever {
+			free += max(0, f.to-max(from, reach))
+		}
+	}
+	if g.tat > reach {
+		in.Backlog = (g.tat - reach - free + t - 1) / t
+	}
+	pick := g.pick
+	in.Next = g.Earliest(l, now, e, 1, false)
+	g.pick = pick
+	if in.Paused > now {
+		in.Remaining = 0
+	} else {
+		in.Paused = 0
+	}
+	return in
+}

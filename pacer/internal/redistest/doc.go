@@ -1,0 +1,11 @@
+// Package redistest runs real redis-server processes for tests: one server, or a cluster of three.
+//
+// A test gets servers of its own, on free loopback ports, that keep nothing on disk and die with the
+// test. Where no server binary is installed the test is skipped; with CI=true in the environment it
+// fails instead, so that a build machine cannot pass by testing nothing.
+//
+// HEADWAY_REDIS_SERVER names another binary, for example valkey-server. It must be the server itself,
+// not a wrapper that forks it. The default is redis-server, then valkey-server.
+//
+// Only tests may import this package.
+package redistest

@@ -1,0 +1,237 @@
+package pacer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/engine"
+)
+
+// DefaultMaxKeys is how many keys a [MemoryStore] keeps, unless [MemoryMaxKeys] says otherwise: about a million, which takes a few hundred megabytes.
+const DefaultMaxKeys = 1 << 20
+
+// ErrStoreFull is the cause of a [*StoreError] of a [MemoryStore] that holds its maximum of keys, all in use. Forgetting one of them would break its limit.
+var ErrStoreFull = errors.New("pacer: the memory store is full of keys in use: raise it with MemoryMaxKeys, or scope policies by something with fewer values")
+
+// A MemoryStore keeps the accounts of this process. Its clock is the monotonic clock, so it never steps. Keys that mean
+// nothing any more are evicted as others are used: there is no goroutine and nothing to close. It is safe for concurrent use.
+type MemoryStore struct {
+	maxKeys int
+	clock   func() int64 // store time in µs
+
+	mu     sync.Mutex
+	keys   map[memoryKey]*memoryEntry
+	queue  []memoryKey // all keys, as a ring that eviction walks
+	hand   int
+	pauses map[string]int64 // by upstream
+	stack  []engine.Entry   // reused
+	charge []engine.Charge  // reused
+}
+
+type memoryKey struct{ upstream, policy, scope string }
+
+type memoryEntry struct{ account engine.Account }
+
+var _ Store = (*MemoryStore)(nil)
+
+// A MemoryOption sets something of a [MemoryStore].
+type MemoryOption func(*MemoryStore)
+
+// MemoryMaxKeys sets how many keys the store holds at most; below 1 means [DefaultMaxKeys]. A call that needs one more is refused with [ErrStoreFull].
+func MemoryMaxKeys(n int) MemoryOption {
+	return func(m *MemoryStore) {
+		if n > 0 {
+			m.maxKeys = n
+		}
+	}
+}
+
+// NewMemoryStore returns a store for this process alone. Pacers that share one share their limits, as far as upstreams and policies have the same names.
+func NewMemoryStore(opts ...MemoryOption) *MemoryStore {
+	start := time.Now()
+	epoch := start.UnixMicro()
+	m := &MemoryStore{
+		maxKeys: DefaultMaxKeys,
+		clock:   func() int64 { return epoch + time.Since(start).Microseconds() },
+		keys:    make(map[memoryKey]*memoryEntry),
+		pauses:  make(map[string]int64),
+	}
+	for _, o := range opts {
+		o(m)
+	}
+	return m
+}
+
+// Reserve implements [Store].
+func (m *MemoryStore) Reserve(_ context.Context, stack Stack, calls []Call, grants []Grant) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock()
+	var furthest int64
+	for i := range calls {
+		furthest = max(furthest, micros(calls[i].MaxWait))
+	}
+	entries, err := m.entries(stack, now, now+furthest, true)
+	if err != nil {
+		return err
+	}
+	for i := range calls {
+		c := &calls[i]
+		g, charges := engine.Reserve(now, m.pauses[stack.Upstream], entries, engine.Call{
+			Cost: c.Cost, NotBefore: microsUp(c.NotBefore), MaxWait: micros(c.MaxWait),
+		}, m.charge[:0])
+		m.charge = charges
+		grants[i] = Grant{
+			OK: g.OK, Now: Instant(now), At: Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,
+			Binds: g.Binds, Paused: g.Paused, Charges: grants[i].Charges[:0],
+		}
+		for _, c := range charges {
+			grants[i].Charges = append(grants[i].Charges, Charge(c))
+		}
+	}
+	m.evict(now)
+	return nil
+}
+
+// entries finds the accounts of a stack. Missing ones are made, and kept if keep is set. The result is valid until the next call.
+func (m *MemoryStore) entries(stack Stack, now, until int64, keep bool) ([]engine.Entry, error) {
+	m.stack = m.stack[:0]
+	for i := range stack.Limits {
+		l := &stack.Limits[i]
+		key := memoryKey{stack.Upstream, l.Policy, l.Scope}
+		entry := m.keys[key]
+		if entry == nil {
+			entry = &memoryEntry{engine.NewAccount(l.Spec.Algorithm)}
+			if entry.account == nil {
+				return nil, fmt.Errorf("policy %q: unknown algorithm %d", l.Policy, l.Spec.Algorithm)
+			}
+			if keep {
+				if err := m.add(key, entry, now); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if !engine.Keeps(entry.account, l.Spec.Algorithm) {
+			return nil, fmt.Errorf("policy %q is kept by another algorithm than %s: give the changed policy another name", l.Policy, l.Spec.Algorithm)
+		}
+		limit := engine.Limit{Spec: l.Spec}
+		if l.Spec.Calendar != nil {
+			limit.Bounds = l.Spec.Calendar.Bounds(now, until)
+		}
+		m.stack = append(m.stack, engine.Entry{Account: entry.account, Limit: limit})
+	}
+	return m.stack, nil
+}
+
+func (m *MemoryStore) add(key memoryKey, entry *memoryEntry, now int64) error {
+	if len(m.keys) >= m.maxKeys {
+		// Look at every key once before giving up.
+		for range m.queue {
+			m.evict(now)
+			if len(m.keys) < m.maxKeys {
+				break
+			}
+		}
+		if len(m.keys) >= m.maxKeys {
+			return ErrStoreFull
+		}
+	}
+	m.keys[key] = entry
+	m.queue = append(m.queue, key)
+	return nil
+}
+
+// evict looks at the next two keys and forgets those that mean nothing any more. Two for each call that may add one: the ring shrinks
+// faster than it can grow, as long as keys expire.
+func (m *MemoryStore) evict(now int64) {
+	for range 2 {
+		if len(m.queue) == 0 {
+			return
+		}
+		if m.hand >= len(m.queue) {
+			m.hand = 0
+		}
+		key := m.queue[m.hand]
+		if m.keys[key].account.Expires() > now {
+			m.hand++
+			continue
+		}
+		delete(m.keys, key)
+		last := len(m.queue) - 1
+		m.queue[m.hand] = m.queue[last]
+		m.queue[last] = memoryKey{}
+		m.queue = m.queue[:last]
+	}
+}
+
+// Cancel implements [Store].
+func (m *MemoryStore) Cancel(_ context.Context, stack Stack, grants []Grant) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock()
+	entries, err := m.entries(stack, now, now, false)
+	if err != nil {
+		return err
+	}
+	for i := range grants {
+		for j, c := range grants[i].Charges {
+			entries[j].Account.Cancel(&entries[j].Limit, now, engine.Charge(c))
+		}
+	}
+	return nil
+}
+
+// Pause implements [Store].
+func (m *MemoryStore) Pause(_ context.Context, stack Stack, d time.Duration) (Instant, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock()
+	until := now + microsUp(d)
+	if len(stack.Limits) == 0 {
+		m.pauses[stack.Upstream] = max(m.pauses[stack.Upstream], until)
+		return Instant(until), nil
+	}
+	entries, err := m.entries(stack, now, now, true)
+	if err != nil {
+		return 0, err
+	}
+	for i := range entries {
+		entries[i].Account.Pause(until)
+	}
+	return Instant(until), nil
+}
+
+// Status implements [Store].
+func (m *MemoryStore) Status(_ context.Context, stack Stack) (StackStatus, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock()
+	entries, err := m.entries(stack, now, now, false)
+	if err != nil {
+		return StackStatus{}, err
+	}
+	s := StackStatus{Now: Instant(now), Limits: make([]LimitStatus, len(entries))}
+	if p := m.pauses[stack.Upstream]; p > now {
+		s.Paused = Instant(p)
+	}
+	for i := range entries {
+		in := entries[i].Account.Inspect(&entries[i].Limit, now)
+		s.Limits[i] = LimitStatus{Remaining: in.Remaining, Next: Instant(in.Next), Backlog: in.Backlog, Paused: Instant(in.Paused)}
+	}
+	return s, nil
+}
+
+// micros converts to store time, rounding down: for what a caller allows.
+func micros(d time.Duration) int64 { return d.Microseconds() }
+
+// microsUp converts to store time, rounding up: for what a caller must wait.
+func microsUp(d time.Duration) int64 {
+	us := d.Microseconds()
+	if d > time.Duration(us)*time.Microsecond {
+		us++
+	}
+	return us
+}

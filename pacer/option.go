@@ -1,0 +1,86 @@
+package pacer
+
+import (
+	"context"
+	"time"
+)
+
+// An Option says something about one call. Options override what the context and the Config say.
+type Option struct {
+	kind  optionKind
+	name  string
+	value string
+	n     int64
+}
+
+type optionKind uint8
+
+const (
+	optScope optionKind = iota + 1
+	optCost
+	optMaxWait
+	optNotBefore
+)
+
+// Scope gives the call a value for a scope, as [WithScope] does by context.
+func Scope(name, value string) Option { return Option{kind: optScope, name: name, value: value} }
+
+// Cost sets what the call costs, in units of the policies: at least 1. Defaults to 1.
+func Cost(n int64) Option { return Option{kind: optCost, n: n} }
+
+// MaxWait sets the longest wait for this call: it is refused at once, without a charge, if its slot lies further away. 0 means that
+// it goes now or not at all; [Forever] sets no bound. Defaults to Config.MaxWait.
+func MaxWait(d time.Duration) Option { return Option{kind: optMaxWait, n: int64(d)} }
+
+// NotBefore asks for a slot no earlier than d from now: a back-off that keeps its place in line. Defaults to 0.
+func NotBefore(d time.Duration) Option { return Option{kind: optNotBefore, n: int64(d)} }
+
+// ask is one call as its context and options describe it.
+type ask struct {
+	cost      int64
+	maxWait   time.Duration
+	notBefore time.Duration
+	opts      []Option
+	scopes    *scopeNode
+}
+
+func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
+	a := ask{cost: 1, maxWait: p.maxWait, opts: opts}
+	a.scopes, _ = ctx.Value(scopeKey{}).(*scopeNode)
+	for i := range opts {
+		switch o := &opts[i]; o.kind {
+		case optCost:
+			if o.n < 1 {
+				return a, badNumber("Cost", o.n, "must be at least 1")
+			}
+			a.cost = o.n
+		case optMaxWait:
+			if o.n < 0 {
+				return a, badDuration("MaxWait", time.Duration(o.n))
+			}
+			a.maxWait = time.Duration(o.n)
+		case optNotBefore:
+			if o.n < 0 {
+				return a, badDuration("NotBefore", time.Duration(o.n))
+			}
+			a.notBefore = time.Duration(o.n)
+		case optScope:
+		}
+	}
+	return a, nil
+}
+
+// scope returns the value that the call carries for a scope; "" if none.
+func (a *ask) scope(name string) string {
+	for i := len(a.opts) - 1; i >= 0; i-- {
+		if o := &a.opts[i]; o.kind == optScope && o.name == name {
+			return o.value
+		}
+	}
+	for s := a.scopes; s != nil; s = s.outer {
+		if s.name == name {
+			return s.value
+		}
+	}
+	return ""
+}

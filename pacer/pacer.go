@@ -1,0 +1,256 @@
+package pacer
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// A Pacer paces the calls to one upstream. Make one with [New]. It is safe for concurrent use.
+//
+// Most callers should use [Pacer.Wait]. [Pacer.Reserve] serves those who do something else while they wait, such as a job queue, and
+// [Pacer.Allow] those who would rather drop a call than wait.
+type Pacer struct {
+	upstream string
+	store    Store
+	limits   []limit
+	maxWait  time.Duration
+	maxPause time.Duration
+	jitter   time.Duration
+
+	fixed []Limit // the stack of every call, if no policy has a scope
+
+	closed   chan struct{}
+	waiting  sync.WaitGroup
+	sleepers sleepers
+}
+
+// limit is a policy, unpacked once.
+type limit struct {
+	Limit
+
+	policy   policies.Policy
+	scopes   []string
+	optional bool
+}
+
+// Wait blocks until the call may go, and returns nil: go now. It is shorthand for WaitN(ctx, 1, opts...).
+//
+// It returns at once, without a charge, a [*LimitError] if the call's slot lies beyond MaxWait or the context's deadline; the context's
+// error if it ends first; [ErrClosed] if the Pacer is closed first; a [*ScopeError] if the call lacks a scope; a [*StoreError] if the store
+// fails. A slot that is not used is given back.
+func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
+	r, err := p.Reserve(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	return r.Wait(ctx)
+}
+
+// WaitN is [Pacer.Wait] for a call of cost n. A cost given by [Cost] overrides n.
+func (p *Pacer) WaitN(ctx context.Context, n int64, opts ...Option) error {
+	return p.Wait(ctx, append([]Option{Cost(n)}, opts...)...)
+}
+
+// Allow charges the call if it may go now, and returns nil. Otherwise it returns at once, without a charge, a [*LimitError] that matches
+// [ErrNotYet] and whose Wait says when to ask again. It is shorthand for Reserve with MaxWait(0).
+func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
+	// The slot is now and the call goes: there is nothing to wait for and nothing to keep.
+	_, err := p.Reserve(ctx, append(opts[:len(opts):len(opts)], MaxWait(0))...)
+	return err
+}
+
+// Reserve charges the earliest slot at which the call may go, and returns it without waiting. The caller then either calls
+// [Reservation.Wait], or sleeps [Reservation.Delay] and goes, or gives it back with [Reservation.Cancel]. It returns the same errors as Wait.
+func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if p.isClosed() {
+		return nil, ErrClosed
+	}
+	a, err := p.newAsk(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	limits, err := p.bind(&a)
+	if err != nil {
+		return nil, err
+	}
+	for i := range limits {
+		if l := &limits[i]; a.cost > l.Spec.Limit {
+			return nil, &LimitError{
+				Upstream: p.upstream, Policy: l.Policy, Scope: p.describe(l, &a), Cost: a.cost, Limit: l.Spec.Limit, Never: true, MaxWait: a.maxWait,
+			}
+		}
+	}
+	start := time.Now()
+	r := &Reservation{pacer: p, stack: Stack{Upstream: p.upstream, Limits: limits}, wake: make(chan struct{}, 1)}
+	r.call = Call{Cost: a.cost, NotBefore: a.notBefore, MaxWait: a.maxWait}
+	byDeadline := false
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := max(0, deadline.Sub(start)); left < r.call.MaxWait {
+			r.call.MaxWait, byDeadline = left, true
+		}
+	}
+	r.call.MaxWait = min(r.call.MaxWait, Forever)
+	if r.call.MaxWait < Forever {
+		r.latest, r.byDeadline = start.Add(r.call.MaxWait), byDeadline
+	}
+	calls, grants := []Call{r.call}, []Grant{{}}
+	if err := p.store.Reserve(ctx, r.stack, calls, grants); err != nil {
+		return nil, p.storeError(ctx, "reserve", err)
+	}
+	r.grant = grants[0]
+	if !r.grant.OK {
+		return nil, p.notYet(r, r.grant.Wait(), &a)
+	}
+	r.due = p.dueTime(r)
+	if byDeadline && r.due.After(r.latest) && r.grant.Wait() > 0 { // the answer took too long
+		err := p.notYet(r, r.grant.Wait(), &a)
+		_ = r.Cancel(ctx)
+		return nil, err
+	}
+	return r, nil
+}
+
+// dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little later, so that calls which
+// become due together do not go together. It counts from now, so that it is never early. A call that need not wait does not.
+func (p *Pacer) dueTime(r *Reservation) time.Time {
+	now, wait := time.Now(), r.grant.Wait()
+	if wait <= 0 {
+		return now
+	}
+	most := min(p.jitter, r.grant.Slack)
+	if !r.latest.IsZero() {
+		most = min(most, r.latest.Sub(now)-wait)
+	}
+	if most > 0 {
+		wait += rand.N(most + 1)
+	}
+	return now.Add(wait)
+}
+
+// bind returns the limits that bind a call.
+func (p *Pacer) bind(a *ask) ([]Limit, error) {
+	if p.fixed != nil {
+		return p.fixed, nil
+	}
+	limits := make([]Limit, 0, len(p.limits))
+	for i := range p.limits {
+		l := &p.limits[i]
+		bound := l.Limit
+		switch len(l.scopes) {
+		case 0:
+		case 1:
+			v := a.scope(l.scopes[0])
+			if v == "" {
+				if l.optional {
+					continue
+				}
+				return nil, &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: l.scopes[0]}
+			}
+			bound.Scope = EscapeScope(v)
+		default:
+			values := make([]string, 0, len(l.scopes))
+			for _, name := range l.scopes {
+				v := a.scope(name)
+				if v == "" && !l.optional {
+					return nil, &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: name}
+				}
+				if v != "" {
+					values = append(values, v)
+				}
+			}
+			if len(values) < len(l.scopes) {
+				continue
+			}
+			bound.Scope = EscapeScope(values...)
+		}
+		limits = append(limits, bound)
+	}
+	return limits, nil
+}
+
+// maxShown is how much of a scope value an error shows.
+const maxShown = 64
+
+// describe names the scopes of a limit and their values, for people.
+func (p *Pacer) describe(l *Limit, a *ask) string {
+	var b strings.Builder
+	for i := range p.limits {
+		if p.limits[i].Policy != l.Policy {
+			continue
+		}
+		for j, name := range p.limits[i].scopes {
+			if j > 0 {
+				b.WriteByte(' ')
+			}
+			v := l.Scope
+			if a != nil {
+				v = EscapeScope(a.scope(name))
+			} else if len(p.limits[i].scopes) > 1 {
+				parts := strings.Split(l.Scope, ":")
+				if j < len(parts) {
+					v = parts[j]
+				}
+			}
+			if len(v) > maxShown {
+				v = v[:maxShown] + "…"
+			}
+			b.WriteString(name + "=" + v)
+		}
+	}
+	return b.String()
+}
+
+// notYet makes the error for a slot that is wait away, too far.
+func (p *Pacer) notYet(r *Reservation, wait time.Duration, a *ask) *LimitError {
+	e := &LimitError{Upstream: p.upstream, Cost: r.call.Cost, Wait: wait, MaxWait: r.call.MaxWait, Deadline: r.byDeadline}
+	e.Paused = r.grant.Paused || r.grant.Binds == BindsUpstream
+	if i := r.grant.Binds; i >= 0 && i < len(r.stack.Limits) {
+		e.Policy = r.stack.Limits[i].Policy
+		e.Scope = p.describe(&r.stack.Limits[i], a)
+	}
+	return e
+}
+
+// storeError wraps a store's error. One that the context caused stays the context's: the store is not to blame.
+func (p *Pacer) storeError(ctx context.Context, op string, err error) error {
+	if cause := ctx.Err(); cause != nil && errors.Is(err, cause) {
+		return cause
+	}
+	return &StoreError{Upstream: p.upstream, Op: op, Err: err}
+}
+
+// MaxWait returns the longest wait that calls of this Pacer have without an option of their own.
+func (p *Pacer) MaxWait() time.Duration { return p.maxWait }
+
+// Upstream returns the upstream's name.
+func (p *Pacer) Upstream() string { return p.upstream }
+
+func (p *Pacer) isClosed() bool {
+	select {
+	case <-p.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close wakes every call that waits, with [ErrClosed], waits until they have given their slots back, and refuses all
+// further calls. It does not close the store. Closing twice is harmless.
+func (p *Pacer) Close() error {
+	p.sleepers.mu.Lock()
+	if !p.isClosed() {
+		close(p.closed)
+	}
+	p.sleepers.mu.Unlock()
+	p.waiting.Wait()
+	return nil
+}

@@ -1,0 +1,211 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/luascripts"
+	"github.com/headway-go/headway/pacer"
+)
+
+// ErrForeign is the cause of a [*pacer.StoreError] when a key of the store holds what Headway did not write, or what it wrote for a policy of the
+// same name and another algorithm. Nothing was changed. Delete the key, or rename the policy.
+var ErrForeign = errors.New("redisstore: a key holds a foreign value: delete the key, or give the policy another name")
+
+// A Store keeps accounts in Redis. It holds no state but what it learned of the server's clock, starts no goroutine and needs no closing. It
+// is safe for concurrent use.
+type Store struct {
+	rdb     redis.Scripter
+	reserve *redis.Script
+	cancel  *redis.Script
+	pause   *redis.Script
+	status  *redis.Script
+
+	mu    sync.Mutex
+	seen  int64     // the server's clock, when last seen
+	since time.Time // when that was
+
+	extra func() []any // appended to every ARGV; for tests
+}
+
+var _ pacer.Store = (*Store)(nil)
+
+// New returns a Store that uses a client: *redis.Client, *redis.ClusterClient or any other redis.UniversalClient. The client stays the caller's
+// to configure and to close. A nil client is a [*pacer.ConfigError].
+func New(rdb redis.Scripter) (*Store, error) {
+	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
+		return nil, &pacer.ConfigError{Field: "Client", Value: "nil", Reason: "give redisstore.New a client, such as redis.NewClient returns"}
+	}
+	return withScripts(rdb, luascripts.New()), nil
+}
+
+func withScripts(rdb redis.Scripter, s luascripts.Scripts) *Store {
+	return &Store{
+		rdb:     rdb,
+		reserve: redis.NewScript(s.Reserve),
+		cancel:  redis.NewScript(s.Cancel),
+		pause:   redis.NewScript(s.Pause),
+		status:  redis.NewScript(s.Status),
+	}
+}
+
+// run runs a script: one round trip, or two where the server does not know it.
+func (s *Store) run(ctx context.Context, script *redis.Script, stack *pacer.Stack, args []any) (*reply, error) {
+	if s.extra != nil {
+		args = append(args, s.extra()...)
+	}
+	v, err := script.Run(ctx, s.rdb, keys(stack), args...).Result()
+	if err != nil {
+		if msg := err.Error(); strings.Contains(msg, "HEADWAYFOREIGN") || strings.HasPrefix(msg, "WRONGTYPE") || strings.Contains(msg, "Operation against a key holding the wrong kind of value") {
+			return nil, fmt.Errorf("%w: %w", ErrForeign, err)
+		}
+		return nil, err
+	}
+	return parseReply(v), nil
+}
+
+// now estimates the server's clock, to find the page of a calendar.
+func (s *Store) now() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.since.IsZero() {
+		return time.Now().UnixMicro()
+	}
+	return s.seen + time.Since(s.since).Microseconds()
+}
+
+func (s *Store) saw(now int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen, s.since = now, time.Now()
+}
+
+// ask runs a script whose reply begins with the server's now. If that is all it says, a calendar was open at the wrong page: the second try
+// has the right one.
+func (s *Store) ask(ctx context.Context, script *redis.Script, stack *pacer.Stack, reach time.Duration, more []any) (*reply, int64, error) {
+	calendars := false
+	for i := range stack.Limits {
+		calendars = calendars || stack.Limits[i].Spec.Calendar != nil
+	}
+	var now int64
+	if calendars {
+		now = s.now()
+	}
+	for try := 0; ; try++ {
+		args, err := appendStack(make([]any, 0, 16+len(more)), stack, now, now+micros(reach))
+		if err != nil {
+			return nil, 0, err
+		}
+		r, err := s.run(ctx, script, stack, append(args, more...))
+		if err != nil {
+			return nil, 0, err
+		}
+		now = r.int()
+		if calendars {
+			s.saw(now)
+			if len(r.values) == 0 && r.err == nil && len(more) > 0 && try == 0 {
+				continue
+			}
+		}
+		return r, now, r.err
+	}
+}
+
+// Reserve implements [pacer.Store].
+func (s *Store) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
+	more := make([]any, 0, 1+3*len(calls))
+	more = append(more, len(calls))
+	var reach time.Duration
+	for i := range calls {
+		c := &calls[i]
+		more = append(more, c.Cost, microsUp(c.NotBefore), micros(c.MaxWait))
+		reach = max(reach, c.MaxWait)
+	}
+	r, now, err := s.ask(ctx, s.reserve, &stack, reach, more)
+	if err != nil {
+		return err
+	}
+	for i := range calls {
+		g := &grants[i]
+		*g = pacer.Grant{Now: pacer.Instant(now), OK: r.int() == 1, At: r.instant(), Charges: g.Charges[:0]}
+		g.Slack = time.Duration(r.int()) * time.Microsecond
+		g.Binds, g.Paused = binds(r.int(), len(stack.Limits))
+		if g.OK {
+			for range stack.Limits {
+				g.Charges = append(g.Charges, pacer.Charge{From: r.int(), To: r.int()})
+			}
+		}
+	}
+	return r.done()
+}
+
+// binds translates what binds a call from the script's numbers.
+func binds(n int64, limits int) (index int, paused bool) {
+	switch {
+	case n > 0 && n <= int64(limits):
+		return int(n) - 1, false
+	case n < 0 && -n <= int64(limits):
+		return int(-n) - 1, true
+	case n < 0:
+		return pacer.BindsUpstream, false
+	}
+	return pacer.BindsNothing, false
+}
+
+// Cancel implements [pacer.Store].
+func (s *Store) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Grant) error {
+	more := make([]any, 0, 1+2*len(grants)*len(stack.Limits))
+	more = append(more, len(grants))
+	for i := range grants {
+		for _, c := range grants[i].Charges {
+			more = append(more, c.From, c.To)
+		}
+	}
+	now := s.now()
+	args, err := appendStack(nil, &stack, now, now)
+	if err != nil {
+		return err
+	}
+	r, err := s.run(ctx, s.cancel, &stack, append(args, more...))
+	if err != nil {
+		return err
+	}
+	r.int()
+	return r.done()
+}
+
+// Pause implements [pacer.Store].
+func (s *Store) Pause(ctx context.Context, stack pacer.Stack, d time.Duration) (pacer.Instant, error) {
+	now := s.now()
+	args, err := appendStack(nil, &stack, now, now)
+	if err != nil {
+		return 0, err
+	}
+	r, err := s.run(ctx, s.pause, &stack, append(args, microsUp(d)))
+	if err != nil {
+		return 0, err
+	}
+	r.int()
+	until := r.instant()
+	return until, r.done()
+}
+
+// Status implements [pacer.Store].
+func (s *Store) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
+	r, now, err := s.ask(ctx, s.status, &stack, 0, nil)
+	if err != nil {
+		return pacer.StackStatus{}, err
+	}
+	st := pacer.StackStatus{Now: pacer.Instant(now), Paused: r.instant(), Limits: make([]pacer.LimitStatus, len(stack.Limits))}
+	for i := range st.Limits {
+		st.Limits[i] = pacer.LimitStatus{Remaining: r.int(), Next: r.instant(), Backlog: r.int(), Paused: r.instant()}
+	}
+	return st, r.done()
+}

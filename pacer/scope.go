@@ -1,0 +1,70 @@
+package pacer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// maxScope is the longest escaped scope value that is used as it is. A longer one is replaced by its hash.
+const maxScope = 128
+
+// EscapeScope turns the values of a policy's scopes into one string that is safe as a part of a store's key. Different values give different
+// strings. Letters, digits and -._~@+= stay; any other byte becomes %XX; values are joined by ':'. A result of more than 128 bytes is
+// replaced by '#' and the SHA-256 of it in hex. So a value that comes from outside (braces, control characters, NUL, a megabyte) can neither
+// reach another policy's key, nor move a key to another hash slot, nor grow one.
+func EscapeScope(values ...string) string {
+	if len(values) == 1 && len(values[0]) <= maxScope && plain(values[0]) {
+		return values[0]
+	}
+	var b strings.Builder
+	for i, v := range values {
+		if i > 0 {
+			b.WriteByte(':')
+		}
+		for j := range len(v) {
+			if c := v[j]; safe(c) {
+				b.WriteByte(c)
+			} else {
+				const hexDigits = "0123456789ABCDEF"
+				b.WriteByte('%')
+				b.WriteByte(hexDigits[c>>4])
+				b.WriteByte(hexDigits[c&15])
+			}
+		}
+	}
+	if s := b.String(); len(s) <= maxScope {
+		return s
+	}
+	sum := sha256.Sum256([]byte(b.String()))
+	return "#" + hex.EncodeToString(sum[:])
+}
+
+func plain(s string) bool {
+	for i := range len(s) {
+		if !safe(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func safe(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~@+=", c) >= 0
+}
+
+// scopeNode is a link of the chain of scopes that a context carries, newest first.
+type scopeNode struct {
+	name, value string
+	outer       *scopeNode
+}
+
+type scopeKey struct{}
+
+// WithScope returns a context whose calls carry a value for a scope: the tenant, the user, the endpoint. It holds for every policy that
+// is Per that scope. The innermost value of a name counts, and [Scope] overrides it. An empty value means that the call does not carry the scope.
+func WithScope(ctx context.Context, name, value string) context.Context {
+	outer, _ := ctx.Value(scopeKey{}).(*scopeNode)
+	return context.WithValue(ctx, scopeKey{}, &scopeNode{name, value, outer})
+}

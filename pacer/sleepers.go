@@ -1,0 +1,159 @@
+package pacer
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// sleepers knows who sleeps in this process, and until when what is paused, as far as this process heard. It moves those whose slot
+// falls inside a pause behind it.
+//
+// A pause can arrive between the moment when the store granted a slot and the moment when its owner goes to sleep. So an owner that
+// goes to sleep looks at the pauses, and a pause looks at the sleepers, under one lock. All comparisons are between instants of the store's clock.
+type sleepers struct {
+	mu     sync.Mutex
+	asleep map[*Reservation]struct{}
+	pauses map[pauseKey]Instant
+}
+
+// pauseKey is what can pause: one limit for one scope value, or the whole upstream (both empty).
+type pauseKey struct{ policy, scope string }
+
+func (s *sleepers) enter(ctx context.Context, r *Reservation) {
+	s.mu.Lock()
+	if s.asleep == nil {
+		s.asleep = make(map[*Reservation]struct{})
+	}
+	s.asleep[r] = struct{}{}
+	caught := s.catch(r)
+	s.mu.Unlock()
+	if caught {
+		r.pacer.move(ctx, []*Reservation{r})
+	}
+}
+
+func (s *sleepers) leave(r *Reservation) {
+	s.mu.Lock()
+	delete(s.asleep, r)
+	s.mu.Unlock()
+}
+
+// catch marks r as moving if a pause covers its slot. Whoever catches a reservation must move it. The caller holds mu.
+func (s *sleepers) catch(r *Reservation) bool {
+	if r.state != reserved || r.moving != nil || !s.paused(r) {
+		return false
+	}
+	r.moving = make(chan struct{})
+	return true
+}
+
+// paused reports whether a pause that this process heard of covers the slot of r. The caller holds mu.
+func (s *sleepers) paused(r *Reservation) bool {
+	if len(s.pauses) == 0 {
+		return false
+	}
+	if s.pauses[pauseKey{}] > r.grant.At {
+		return true
+	}
+	for i := range r.stack.Limits {
+		l := &r.stack.Limits[i]
+		if s.pauses[pauseKey{l.Policy, l.Scope}] > r.grant.At {
+			return true
+		}
+	}
+	return false
+}
+
+// pause records a pause and returns the sleepers whose slot falls inside, in the order of their slots, marked as moving.
+func (s *sleepers) pause(stack Stack, until Instant, d time.Duration) []*Reservation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pauses == nil {
+		s.pauses = make(map[pauseKey]Instant)
+	}
+	now := until - Instant(d.Microseconds())
+	for k, t := range s.pauses {
+		if t < now {
+			delete(s.pauses, k)
+		}
+	}
+	if len(stack.Limits) == 0 {
+		s.pauses[pauseKey{}] = max(s.pauses[pauseKey{}], until)
+	}
+	for i := range stack.Limits {
+		k := pauseKey{stack.Limits[i].Policy, stack.Limits[i].Scope}
+		s.pauses[k] = max(s.pauses[k], until)
+	}
+	var caught []*Reservation
+	for r := range s.asleep {
+		if s.catch(r) {
+			caught = append(caught, r)
+		}
+	}
+	slices.SortFunc(caught, func(a, b *Reservation) int { return cmp.Compare(a.grant.At, b.grant.At) })
+	return caught
+}
+
+// move gives the slots of caught reservations back and reserves again, which puts them behind the pause in the order in which they come. Those
+// of one stack share one operation of the store.
+func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	var order []string
+	groups := make(map[string][]*Reservation)
+	for _, r := range caught {
+		var b strings.Builder
+		for i := range r.stack.Limits {
+			b.WriteString(r.stack.Limits[i].Policy + "\n" + r.stack.Limits[i].Scope + "\n")
+		}
+		k := b.String()
+		if groups[k] == nil {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], r)
+	}
+	for _, k := range order {
+		p.moveGroup(ctx, groups[k])
+	}
+}
+
+func (p *Pacer) moveGroup(ctx context.Context, group []*Reservation) {
+	stack := group[0].stack
+	old, calls, grants := make([]Grant, len(group)), make([]Call, len(group)), make([]Grant, len(group))
+	for i, r := range group {
+		old[i], calls[i] = r.grant, r.call
+		calls[i].NotBefore = 0
+		if !r.latest.IsZero() {
+			calls[i].MaxWait = max(0, time.Until(r.latest))
+		}
+	}
+	// A slot that cannot be given back is lost, but the call must still move.
+	_ = p.store.Cancel(ctx, stack, old)
+	err := p.store.Reserve(ctx, stack, calls, grants)
+
+	p.sleepers.mu.Lock()
+	defer p.sleepers.mu.Unlock()
+	for i, r := range group {
+		switch {
+		case err != nil:
+			r.state, r.err = givenBack, p.storeError(ctx, "reserve", err)
+		case !grants[i].OK:
+			r.state, r.grant = givenBack, grants[i]
+			r.call.MaxWait = calls[i].MaxWait
+			r.err = p.notYet(r, grants[i].Wait(), nil)
+		default:
+			r.grant = grants[i]
+			r.due = p.dueTime(r)
+		}
+		close(r.moving)
+		r.moving = nil
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	}
+}

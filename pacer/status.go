@@ -1,0 +1,78 @@
+package pacer
+
+import (
+	"context"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// A Status is how things stand for a call with given scopes, at one instant.
+type Status struct {
+	Upstream  string
+	PausedFor time.Duration // the whole upstream is paused for so long; 0 if it is not
+	Policies  []PolicyStatus
+
+	_ struct{}
+}
+
+// A PolicyStatus is one policy of a [Status].
+type PolicyStatus struct {
+	Policy policies.Policy
+	Scope  string // its scopes and values, such as `tenant=acme`; "" for the whole upstream
+
+	// Remaining is how many calls of cost 1 may go at once, now, as far as this policy is concerned. With PerSecond(25).Burst(10) and
+	// nothing gone for a second it is 10; right after those ten it is 0.
+	Remaining int64
+	// Next is how long until the next call of cost 1 may go; 0 for now.
+	Next time.Duration
+	// Backlog is the cost that is charged to slots that are still to come. With PerSecond(10) and 35 calls asked for at
+	// once it is 34, and shrinks by one each 100 ms.
+	Backlog int64
+	// PausedFor is how long the upstream asked this policy to be quiet; 0 if it is not paused.
+	PausedFor time.Duration
+
+	_ struct{}
+}
+
+// Status looks at the policies that bind a call with these scopes. It charges and changes nothing. It returns the same errors as Reserve.
+func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
+	if p.isClosed() {
+		return nil, ErrClosed
+	}
+	a, err := p.newAsk(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	limits, err := p.bind(&a)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := p.store.Status(ctx, Stack{Upstream: p.upstream, Limits: limits})
+	if err != nil {
+		return nil, p.storeError(ctx, "status", err)
+	}
+	s := &Status{Upstream: p.upstream, Policies: make([]PolicyStatus, len(limits))}
+	s.PausedFor = max(0, seen.Paused.Sub(seen.Now))
+	for i := range limits {
+		in := &seen.Limits[i]
+		s.Policies[i] = PolicyStatus{
+			Policy:    p.policy(limits[i].Policy),
+			Scope:     p.describe(&limits[i], &a),
+			Remaining: in.Remaining,
+			Next:      max(0, in.Next.Sub(seen.Now)),
+			Backlog:   in.Backlog,
+			PausedFor: max(0, in.Paused.Sub(seen.Now)),
+		}
+	}
+	return s, nil
+}
+
+func (p *Pacer) policy(name string) policies.Policy {
+	for i := range p.limits {
+		if p.limits[i].Policy == name {
+			return p.limits[i].policy
+		}
+	}
+	return policies.Policy{}
+}

@@ -1,0 +1,149 @@
+package policies
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// calendarUnit is a period whose length the calendar decides.
+type calendarUnit uint8
+
+const (
+	unitHour calendarUnit = iota + 1
+	unitDay
+	unitMonth
+)
+
+func (u calendarUnit) name() string {
+	switch u {
+	case unitHour:
+		return "hourly"
+	case unitDay:
+		return "daily"
+	case unitMonth:
+		return "monthly"
+	}
+	return "unknown"
+}
+
+// nominal is the usual length, used for bounds and beyond the end of a table only.
+func (u calendarUnit) nominal() time.Duration {
+	switch u {
+	case unitHour:
+		return time.Hour
+	case unitDay:
+		return 24 * time.Hour
+	case unitMonth:
+		return 30 * 24 * time.Hour
+	}
+	return 0
+}
+
+// maxBounds is how many bounds one table holds at most: it goes over the wire with each call.
+const maxBounds = 64
+
+// A Calendar knows where the hours, days or months of a time zone begin. A store cannot compute that, so the client
+// does and passes the bounds in. It is safe for concurrent use.
+type Calendar struct {
+	unit calendarUnit
+	loc  *time.Location
+	memo atomic.Pointer[table]
+}
+
+// table is what Bounds last returned: it serves again while from and until stay in the same windows.
+type table struct {
+	bounds []int64
+	until  int64
+}
+
+// Bounds returns the beginnings, in microseconds since the Unix epoch, of the window before the one that holds from, of every
+// window up to the one that holds until, and of two more: strictly ascending, at most 64. If until lies further away, the table
+// ends early, and with it the reach of a reservation. The caller must not change the slice.
+func (c *Calendar) Bounds(from, until int64) []int64 {
+	if m := c.memo.Load(); m != nil && m.serves(from, until) {
+		return m.bounds
+	}
+	var bounds []int64
+	t := c.floor(time.UnixMicro(from))
+	t = c.floor(t.Add(-time.Microsecond))
+	for more := 2; len(bounds) < maxBounds && more > 0; t = c.next(t) {
+		us := t.UnixMicro()
+		bounds = append(bounds, us)
+		if us > until {
+			more--
+		}
+	}
+	c.memo.Store(&table{bounds, until})
+	return bounds
+}
+
+// serves reports whether Bounds would compute the same table.
+func (m *table) serves(from, until int64) bool {
+	b := m.bounds
+	n := len(b)
+	if from < b[1] || from >= b[2] {
+		return false
+	}
+	cut := b[n-2] <= m.until // cut off before until
+	if cut {
+		return until >= b[n-2]
+	}
+	return b[n-3] <= until && until < b[n-2]
+}
+
+// floor returns the beginning of the window that holds t.
+func (c *Calendar) floor(t time.Time) time.Time {
+	t = t.In(c.loc)
+	if c.unit == unitHour {
+		_, offset := t.Zone()
+		local := t.Unix() + int64(offset)
+		begin := time.Unix(local-mod(local, 3600)-int64(offset), 0).In(c.loc)
+		// A zone that shifted by less than an hour within this hour: the hour begins where the shift took place.
+		if shift, _ := t.ZoneBounds(); !shift.IsZero() && shift.After(begin) {
+			return shift
+		}
+		return begin
+	}
+	y, m, d := t.Date()
+	if c.unit == unitMonth {
+		d = 1
+	}
+	return firstInstant(c.loc, y, m, d)
+}
+
+// next returns the beginning of the window after the one that begins at t.
+func (c *Calendar) next(t time.Time) time.Time {
+	t = t.In(c.loc)
+	if c.unit == unitHour {
+		_, offset := t.Zone()
+		local := t.Unix() + int64(offset)
+		n := time.Unix(local-mod(local, 3600)+3600-int64(offset), 0).In(c.loc)
+		return c.floor(n)
+	}
+	y, m, d := t.Date()
+	if c.unit == unitMonth {
+		return firstInstant(c.loc, y, m+1, 1)
+	}
+	return firstInstant(c.loc, y, m, d+1)
+}
+
+// firstInstant returns the first instant of a civil day. Midnight need not exist (clocks that jump from 23:59 to 01:00) and may
+// come twice (clocks that go back over it); time.Date leaves open which of the two it returns.
+func firstInstant(loc *time.Location, y int, m time.Month, d int) time.Time {
+	civil := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
+	t := civil.Add(-36 * time.Hour).In(loc) // no zone is further than 26 hours from UTC
+	for {
+		begin, end := t.ZoneBounds()
+		_, offset := t.Zone()
+		at := civil.Add(-time.Duration(offset) * time.Second)
+		if !begin.IsZero() && at.Before(begin) {
+			return begin // the civil time was skipped: the day begins with the jump
+		}
+		if end.IsZero() || at.Before(end) {
+			return at.In(loc)
+		}
+		t = end
+	}
+}
+
+func mod(a, b int64) int64 { return ((a % b) + b) % b }

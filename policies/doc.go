@@ -1,0 +1,28 @@
+// Package policies says what an upstream allows, as plain data.
+//
+// A [Policy] is one limit of an upstream. It has a name, a scope (the whole upstream, or one key such as a tenant,
+// a user or an endpoint) and an algorithm with its numbers. Several policies make a stack: a call goes when all of
+// them admit it.
+//
+// # Which one do I need?
+//
+// Upstreams that say "120 per minute" mean different things, and so do the constructors:
+//
+//	PerSecond(2)                 one call every 500 ms; never two at once, however idle it was
+//	PerSecond(2).Burst(10)       2/s in the long run, and up to 10 at once after idling
+//	PerMinute(120)               the same pace as PerSecond(2): it is NOT "120 at once, then none for a minute"
+//	Fixed(120, time.Minute)      120 in each minute of the clock: up to 240 around the turn of the minute
+//	Sliding(120, time.Minute)    120 at once if they come at once, and never more than 120 in any 60 seconds
+//	AtMost(120, time.Minute)     never more than 120 in any 60 seconds, evenly spread
+//	Daily(100_000, time.UTC)     100,000 in each calendar day, in any time zone, DST included
+//
+// A rate with burst B lets up to B + P/T calls into a window of length P (T is the time between calls): twice the
+// limit, if B is the limit. Where the upstream counts windows strictly, use AtMost, Sliding or Fixed.
+//
+// # Look-alikes
+//
+// Fixed windows are those of the store's clock, aligned to the Unix epoch. If the upstream's windows start elsewhere
+// (at your first call, say), no aligned window is safe: use AtMost or Sliding, which hold in every window.
+//
+// The package is pure: no clock, no I/O, and it imports nothing of Headway.
+package policies

@@ -1,0 +1,364 @@
+package policies
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// DefaultSkew is how much closer together the strict constructor [AtMost] lets calls arrive than they were sent,
+// unless [Policy.Skew] says otherwise: 10 ms.
+const DefaultSkew = 10 * time.Millisecond
+
+// DefaultBuckets is into how many buckets [Sliding] cuts its period, unless [Policy.Buckets] says otherwise.
+const DefaultBuckets = 10
+
+// Bounds of what a policy may say. They keep every sum that a store computes (an instant in microseconds plus a
+// policy's longest reach) below 2^53, the largest integer that a Lua number holds exactly.
+const (
+	// MaxPeriod is the longest period, and the longest time that a whole burst may take to come back: ten years.
+	MaxPeriod = 10 * 365 * 24 * time.Hour
+	// MaxLimit is the largest number of calls that a policy may name: 10^12.
+	MaxLimit = int64(1_000_000_000_000)
+	// MaxBuckets is into how many buckets a sliding window may be cut.
+	MaxBuckets = 100
+	// maxScopes is how many scopes one policy may name.
+	maxScopes = 8
+)
+
+// shape says which constructor made a policy, and with it which settings it takes.
+type shape uint8
+
+const (
+	shapeNone shape = iota
+	shapeRate
+	shapeAtMost
+	shapeFixed
+	shapeCalendar
+	shapeSliding
+)
+
+// A Policy is one limit of an upstream. Make one with a constructor such as [PerSecond], [AtMost] or [Daily] and
+// refine it with its methods, each of which returns a changed copy:
+//
+//	policies.PerSecond(25).Burst(10).Per("tenant").Named("peak")
+//
+// The zero value is not valid. A mistake in an argument is kept and returned by [Policy.Validate].
+type Policy struct {
+	name     string
+	scopes   []string
+	optional bool
+
+	shape   shape
+	limit   int64         // calls per period
+	period  time.Duration // nominal for a calendar window
+	burst   int64         // rate shapes
+	skew    time.Duration // -1: not set
+	buckets int64         // sliding
+	unit    calendarUnit
+	loc     *time.Location
+
+	err *Error // the first setting that does not fit the shape
+}
+
+// notSet marks a skew that nobody gave.
+const notSet = time.Duration(-1)
+
+// Named returns a copy with this name: how errors, Status and the store's keys call the policy. A name starts with a
+// letter or digit and has at most 64 letters, digits, '.', '_' or '-'. Renaming a policy makes it start afresh.
+// Defaults to a name made of the constructor and the scopes, such as "per-second" or "per-second.tenant".
+func (p Policy) Named(name string) Policy {
+	p.name = name
+	if name == "" {
+		return p.mistake("Name", `""`, "give it a name, or leave Named out to use the default one")
+	}
+	return p
+}
+
+// Per returns a copy that holds for each value of the scopes separately: Per("tenant") gives every tenant a limit of
+// its own, Per("user", "ticket") every pair of a user and a ticket. A call must carry a value for each of them, unless
+// the policy is [Policy.Optional]. Defaults to one limit for the whole upstream.
+func (p Policy) Per(scopes ...string) Policy {
+	p.scopes = slices.Clone(scopes)
+	if len(scopes) == 0 {
+		return p.mistake("Scopes", "none", "name at least one scope, or leave Per out for the whole upstream")
+	}
+	return p
+}
+
+// Optional returns a copy that binds only the calls which carry a value for all of its scopes; other calls pass it by.
+// Without it such a call is refused with an error.
+func (p Policy) Optional() Policy {
+	p.optional = true
+	return p
+}
+
+// Burst returns a copy of a rate that lets b calls go at once after idling. The long-run rate stays. The burst is also
+// the highest cost that one call can have. [AtMost] keeps its promise with any burst: it slows down the rate instead.
+// Defaults to 1.
+func (p Policy) Burst(b int64) Policy {
+	p.burst = b
+	if p.shape != shapeRate && p.shape != shapeAtMost {
+		return p.mistake("Burst", fmt.Sprint(b), "only rates have a burst: a window admits its whole limit at once")
+	}
+	return p
+}
+
+// Skew returns a copy of a strict policy that still holds at the upstream when the network brings calls up to d closer
+// together, or later, than they were sent: [AtMost] and [Sliding] keep their limit over period + d, and a fixed or
+// calendar window sends nothing in the last d of a window. Plan for the spread of your latency, and a little
+// for late timers. Defaults to [DefaultSkew] for AtMost and to 0 for windows.
+func (p Policy) Skew(d time.Duration) Policy {
+	p.skew = d
+	if p.shape == shapeRate {
+		return p.mistake("Skew", d.String(), "a plain rate makes no promise over windows: use AtMost")
+	}
+	if d < 0 {
+		return p.mistake("Skew", d.String(), "must not be negative")
+	}
+	return p
+}
+
+// Buckets returns a copy of a sliding window that is cut into m buckets, from 1 to [MaxBuckets]. More buckets waste less of
+// the limit (a full window comes back after period·(m+1)/m) and cost the store a little more. Defaults to [DefaultBuckets].
+func (p Policy) Buckets(m int64) Policy {
+	p.buckets = m
+	if p.shape != shapeSliding {
+		return p.mistake("Buckets", fmt.Sprint(m), "only Sliding has buckets")
+	}
+	return p
+}
+
+func (p Policy) mistake(field, value, reason string) Policy {
+	if p.err == nil {
+		p.err = &Error{Field: field, Value: value, Reason: reason}
+	}
+	return p
+}
+
+// Name returns the policy's name, given or default.
+func (p Policy) Name() string {
+	if p.name != "" {
+		return p.name
+	}
+	return strings.Join(append([]string{p.defaultName()}, p.scopes...), ".")
+}
+
+func (p Policy) defaultName() string {
+	switch p.shape {
+	case shapeCalendar:
+		return p.unit.name()
+	case shapeFixed:
+		return "fixed-" + compact(p.period)
+	case shapeSliding:
+		return "sliding-" + compact(p.period)
+	case shapeAtMost:
+		return "at-most-" + compact(p.period)
+	case shapeRate:
+		switch {
+		case p.period == time.Second:
+			return "per-second"
+		case p.period == time.Minute:
+			return "per-minute"
+		case p.limit == 1:
+			return "every-" + compact(p.period)
+		}
+		return "rate-" + compact(p.period)
+	case shapeNone:
+	}
+	return "none"
+}
+
+// compact prints a duration without its zero tail: "1m", not "1m0s".
+func compact(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-2]
+	}
+	return strings.ReplaceAll(s, "µ", "u")
+}
+
+// Scopes returns the names of the scopes, in the order given; none means the whole upstream.
+func (p Policy) Scopes() []string { return slices.Clone(p.scopes) }
+
+// IsOptional reports whether the policy lets calls pass that do not carry its scopes.
+func (p Policy) IsOptional() bool { return p.optional }
+
+// String describes the policy in one line, for people.
+func (p Policy) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: ", p.Name())
+	switch p.shape {
+	case shapeRate:
+		fmt.Fprintf(&b, "%d per %s, burst %d", p.limit, compact(p.period), p.burst)
+	case shapeAtMost:
+		fmt.Fprintf(&b, "at most %d in any %s, burst %d, skew %s", p.limit, compact(p.period), p.burst, compact(p.skewOr(DefaultSkew)))
+	case shapeFixed:
+		fmt.Fprintf(&b, "%d per window of %s", p.limit, compact(p.period))
+	case shapeCalendar:
+		fmt.Fprintf(&b, "%d %s (%v)", p.limit, p.unit.name(), p.loc)
+	case shapeSliding:
+		fmt.Fprintf(&b, "at most %d in any %s, in %d buckets", p.limit, compact(p.period), p.buckets)
+	case shapeNone:
+		b.WriteString("no limit set")
+	}
+	if len(p.scopes) > 0 {
+		fmt.Fprintf(&b, ", per %s", strings.Join(p.scopes, "+"))
+	}
+	return b.String()
+}
+
+func (p Policy) skewOr(d time.Duration) time.Duration {
+	if p.skew == notSet {
+		return d
+	}
+	return p.skew
+}
+
+// An Error says what is wrong with a policy and what to do about it.
+type Error struct {
+	Policy string // the policy's name
+	Field  string // the setting at fault, such as "Limit" or "Burst"
+	Value  string // what was given
+	Reason string // what is wrong with it, or what to do
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	return fmt.Sprintf("policies: policy %q: %s is %s: %s", e.Policy, e.Field, e.Value, e.Reason)
+}
+
+var nameGrammar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// ValidName reports whether s can name a policy or a scope: a letter or digit, then at most 63 letters, digits, '.', '_' or '-'.
+func ValidName(s string) bool { return nameGrammar.MatchString(s) }
+
+// Validate returns nil if the policy can be used, otherwise an [*Error] that names the first setting at fault.
+func (p Policy) Validate() error {
+	if err := p.check(); err != nil {
+		err.Policy = p.Name()
+		return err
+	}
+	return nil
+}
+
+func (p Policy) check() *Error {
+	bad := func(field string, value any, reason string) *Error {
+		return &Error{Field: field, Value: fmt.Sprint(value), Reason: reason}
+	}
+	if p.shape == shapeNone {
+		return bad("Policy", "the zero value", "make it with a constructor such as PerSecond, AtMost or Daily")
+	}
+	if p.err != nil {
+		e := *p.err
+		return &e
+	}
+	switch {
+	case p.limit <= 0:
+		return bad("Limit", p.limit, "must be at least 1")
+	case p.limit > MaxLimit:
+		return bad("Limit", p.limit, fmt.Sprintf("must be at most %d", MaxLimit))
+	case p.period < time.Microsecond:
+		return bad("Period", p.period, "must be at least 1µs")
+	case p.period > MaxPeriod:
+		return bad("Period", p.period, fmt.Sprintf("must be at most %s (ten years)", MaxPeriod))
+	case p.skew > p.period*10:
+		return bad("Skew", p.skew, "is more than ten periods: is the unit right?")
+	}
+	if err := p.checkNames(bad); err != nil {
+		return err
+	}
+	switch p.shape {
+	case shapeRate, shapeAtMost:
+		return p.checkRate(bad)
+	case shapeSliding:
+		if p.buckets < 1 || p.buckets > MaxBuckets {
+			return bad("Buckets", p.buckets, fmt.Sprintf("must be from 1 to %d", MaxBuckets))
+		}
+	case shapeFixed, shapeCalendar:
+		if p.shape == shapeCalendar && p.loc == nil {
+			return bad("Location", "nil", "give a time zone such as time.UTC; if it comes from time.LoadLocation, check that error first")
+		}
+		if p.skewOr(0) >= p.period {
+			return bad("Skew", p.skew, "leaves nothing of the window: it must be shorter than the period")
+		}
+	case shapeNone:
+	}
+	return nil
+}
+
+func (p Policy) checkNames(bad func(string, any, string) *Error) *Error {
+	const grammar = "must start with a letter or digit and have at most 64 letters, digits, '.', '_' or '-'"
+	if !ValidName(p.Name()) {
+		return bad("Name", fmt.Sprintf("%q", p.Name()), grammar)
+	}
+	if len(p.scopes) > maxScopes {
+		return bad("Scopes", len(p.scopes), fmt.Sprintf("names: at most %d", maxScopes))
+	}
+	for i, s := range p.scopes {
+		if !ValidName(s) {
+			return bad("Scope", fmt.Sprintf("%q", s), grammar)
+		}
+		if slices.Contains(p.scopes[:i], s) {
+			return bad("Scope", fmt.Sprintf("%q", s), "is named twice")
+		}
+	}
+	if p.optional && len(p.scopes) == 0 {
+		return bad("Optional", true, "a policy of the whole upstream binds every call: add Per, or leave Optional out")
+	}
+	return nil
+}
+
+func (p Policy) checkRate(bad func(string, any, string) *Error) *Error {
+	if p.burst < 1 {
+		return bad("Burst", p.burst, "must be at least 1")
+	}
+	if p.shape == shapeAtMost && p.burst > p.limit {
+		return bad("Burst", p.burst, fmt.Sprintf("must be at most the limit, %d: more could never go in one period", p.limit))
+	}
+	if p.period.Microseconds() < p.limit {
+		return bad("Limit", p.limit, fmt.Sprintf("per %s is more than one call per microsecond, the store's unit of time", p.period))
+	}
+	if s := p.Spec(); p.burst > MaxPeriod.Microseconds()/s.Interval {
+		return bad("Burst", p.burst, fmt.Sprintf("takes more than %s (ten years) to come back", MaxPeriod))
+	}
+	return nil
+}
+
+// Spec returns the policy in the store's units. It is meaningful only for a valid policy.
+func (p Policy) Spec() Spec {
+	us := func(d time.Duration) int64 { return ceilDiv(int64(d), int64(time.Microsecond)) }
+	switch p.shape {
+	case shapeRate:
+		return Spec{Algorithm: GCRA, Limit: p.burst, Interval: ceilDiv(us(p.period), p.limit)}
+	case shapeAtMost:
+		return Spec{Algorithm: GCRA, Limit: p.burst, Interval: ceilDiv(us(p.period)+us(p.skewOr(DefaultSkew)), max(p.limit-p.burst+1, 1))}
+	case shapeFixed:
+		return Spec{Algorithm: Window, Limit: p.limit, Interval: us(p.period), Guard: us(p.skewOr(0))}
+	case shapeCalendar:
+		return Spec{
+			Algorithm: Window, Limit: p.limit, Interval: us(p.period), Guard: us(p.skewOr(0)),
+			Calendar: &Calendar{unit: p.unit, loc: p.loc},
+		}
+	case shapeSliding:
+		return Spec{Algorithm: Window, Limit: p.limit, Interval: ceilDiv(us(p.period)+us(p.skewOr(0)), max(p.buckets, 1)), Buckets: p.buckets}
+	case shapeNone:
+	}
+	return Spec{}
+}
+
+// ceilDiv divides two non-negative integers and rounds up: against the caller.
+func ceilDiv(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return a / b
+	}
+	return (a + b - 1) / b
+}

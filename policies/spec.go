@@ -1,0 +1,43 @@
+package policies
+
+// An Algorithm is how a store keeps account of a policy.
+type Algorithm uint8
+
+// The algorithms. Their numbers go over the wire: they never change their meaning.
+const (
+	// GCRA is the generic cell rate algorithm of ITU-T I.371: one call each Interval, with a tolerance for bursts.
+	GCRA Algorithm = 1
+	// Window counts calls per bucket of time.
+	Window Algorithm = 2
+)
+
+// String returns the algorithm's name.
+func (a Algorithm) String() string {
+	switch a {
+	case GCRA:
+		return "gcra"
+	case Window:
+		return "window"
+	}
+	return "unknown"
+}
+
+// A Spec is a policy as a store sees it: an algorithm and integers. All times are in microseconds, the unit of store
+// time, rounded against the caller. It is what travels with each call, so that a changed limit holds at once.
+type Spec struct {
+	Algorithm Algorithm
+
+	// Limit is the highest cost that can ever go at once: the burst B of a rate, the limit L of a window.
+	Limit int64
+	// Interval is the emission interval T of a rate, the width of one bucket of a window.
+	Interval int64
+	// Buckets is how many buckets before its own a sliding window counts; 0 for a fixed or calendar window.
+	Buckets int64
+	// Guard is the tail of each fixed or calendar window in which nothing is sent.
+	Guard int64
+	// Calendar holds the bounds of the windows where arithmetic does not do; nil for all others.
+	Calendar *Calendar
+}
+
+// Tolerance returns the delay variation tolerance τ = (B−1)·T of a rate.
+func (s Spec) Tolerance() int64 { return (s.Limit - 1) * s.Interval }
