@@ -166,7 +166,7 @@ function gcra.inspect(o, now)
     for i = 1, #gaps, 2 do count(number(gaps[i], o.gaps), number(gaps[i + 1], o.gaps)) end
   end
   count(o.tat, math.huge)
-  if o.tat > reach then backlog = math.floor((o.tat - reach - free + t - 1) / t) end
+  if o.tat > reach then backlog = math.floor(math.max(0, o.tat - reach - free - 1) / t) end
   local nextat = gcra.earliest(o, now, now > pause and now or pause, 1, false)
   if pause > now then remaining = 0 else pause = 0 end
   return remaining, nextat, backlog, pause

@@ -45,8 +45,9 @@ local function fetch(o, from, to, fields)
   for b = from, to, o.width do fields[#fields + 1] = b end
   local values = redis.call('HMGET', o.key, unpack(fields))
   for i = n + 1, #fields do
-    local v = values[i]
-    o.counts[fields[i]] = v and number(v, o.key) or 0
+    local b, v = fields[i], values[i]
+    -- What this run has counted already, it knows better.
+    if not o.counts[b] then o.counts[b] = v and number(v, o.key) or 0 end
   end
   return values
 end

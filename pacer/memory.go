@@ -49,6 +49,15 @@ func MemoryMaxKeys(n int) MemoryOption {
 	}
 }
 
+// MemoryClock sets the store's clock, for simulations and tests. It must not step back by more than a second. Defaults to the monotonic clock, begun at
+// the time of day.
+func MemoryClock(now func() Instant) MemoryOption {
+	return func(m *MemoryStore) { m.clock = func() int64 { return int64(now()) } }
+}
+
+// evictGrace is for how long a key is kept past its last effect, in µs: a clock that steps back a little still finds it.
+const evictGrace = 1_000_000
+
 // NewMemoryStore returns a store for this process alone. Pacers that share one share their limits, as far as upstreams and policies have the same names.
 func NewMemoryStore(opts ...MemoryOption) *MemoryStore {
 	start := time.Now()
@@ -155,7 +164,7 @@ func (m *MemoryStore) evict(now int64) {
 			m.hand = 0
 		}
 		key := m.queue[m.hand]
-		if m.keys[key].account.Expires() > now {
+		if m.keys[key].account.Expires()+evictGrace > now {
 			m.hand++
 			continue
 		}

@@ -123,8 +123,12 @@ func (g *GCRA) Cancel(_ *Limit, now int64, c Charge) {
 	g.forget(now)
 }
 
-// forget drops the gaps that are past.
+// forget drops what is past.
 func (g *GCRA) forget(now int64) {
+	if g.Expires() <= now {
+		*g = GCRA{}
+		return
+	}
 	if g.pause <= now {
 		g.pause = 0
 	}
@@ -160,7 +164,7 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 		}
 	}
 	if g.tat > reach {
-		in.Backlog = (g.tat - reach - free + t - 1) / t
+		in.Backlog = max(0, g.tat-reach-free-1) / t
 	}
 	pick := g.pick
 	in.Next = g.Earliest(l, now, e, 1, false)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,8 @@ const (
 	startTimeout = 10 * time.Second
 	pollInterval = 5 * time.Millisecond
 )
+
+var errOtherServer = errors.New("another server answers on its port")
 
 // process is one run of a server.
 type process struct {
@@ -83,23 +86,15 @@ func (p *process) awaitReady(ctx context.Context, addr string) string {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 
-	client := redis.NewClient(&redis.Options{
-		Addr:                     addr,
-		MaxRetries:               -1, // none: the loop retries
-		DialerRetries:            1,
-		DisableIdentity:          true,
-		MaintNotificationsConfig: noMaintNotifications(),
-	})
-
+	client := newClient(addr)
 	defer func() { _ = client.Close() }()
 
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 
 	for {
-		// Another server may have won the race for the port: only an answer from this process counts.
-		info, err := client.Info(ctx, "server").Result()
-		if err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", p.cmd.Process.Pid)) {
+		err := p.answers(ctx, client)
+		if err == nil {
 			return ""
 		}
 
@@ -111,6 +106,30 @@ func (p *process) awaitReady(ctx context.Context, addr string) string {
 		case <-tick.C:
 		}
 	}
+}
+
+// answers says whether this very process answers: another server may have won the race for the port.
+func (p *process) answers(ctx context.Context, client *redis.Client) error {
+	// go-redis logs each dial that fails, and the first few do.
+	var dialer net.Dialer
+
+	conn, err := dialer.DialContext(ctx, "tcp", client.Options().Addr)
+	if err != nil {
+		return err
+	}
+
+	_ = conn.Close()
+
+	info, err := client.Info(ctx, "server").Result()
+	if err != nil {
+		return err
+	}
+
+	if !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", p.cmd.Process.Pid)) {
+		return errOtherServer
+	}
+
+	return nil
 }
 
 // kill ends the process, a paused one too, and waits until it is gone.

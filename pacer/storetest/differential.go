@@ -1,0 +1,65 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Differential drives two stores with the same random histories, and fails at the first reply that differs. The seed makes
+// it repeatable: a failure names the seed of its history.
+func Differential(t testing.TB, a, b Fixture, histories int, plan Plan, seed uint64) {
+	t.Helper()
+	replies := 0
+	for i := range histories {
+		one := NewSession(t, a)
+		two := NewSession(t, b)
+		two.upstream = one.upstream
+		n, diff := differ(one, two, plan, seed+uint64(i))
+		if diff != "" {
+			t.Fatalf("the rule: every store answers alike, to the microsecond.\nhistory with seed %d, %+v:\n%s", seed+uint64(i), plan, diff)
+		}
+		replies += n
+	}
+	t.Logf("%d histories, %d replies compared", histories, replies)
+}
+
+func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string) {
+	h := newHistory(seed, plan)
+	var holds []held
+	for i := range plan.Ops {
+		o := h.next(one, len(holds))
+		one.Set(one.now + o.step)
+		two.Set(one.now)
+		keys := h.stackKeys(o.set)
+		st := one.Stack(keys...)
+		var a, b string
+		switch {
+		case o.calls != nil:
+			x, y := one.AskAll(st, o.calls...), two.AskAll(st, o.calls...)
+			a, b = fmt.Sprint(x), fmt.Sprint(y)
+			for j := range x {
+				if x[j].OK {
+					holds = append(holds, held{o.set, st, x[j], o.calls[j].Cost})
+				}
+			}
+		case o.cancel != nil:
+			for _, j := range o.cancel { // the same twice at times, on purpose
+				one.Cancel(holds[j].stack, holds[j].grant)
+				two.Cancel(holds[j].stack, holds[j].grant)
+			}
+		case o.pause > 0:
+			if o.whole {
+				st.Limits = nil
+			}
+			one.Pause(st, o.pause)
+			two.Pause(st, o.pause)
+		default:
+			a, b = fmt.Sprint(one.Status(st)), fmt.Sprint(two.Status(st))
+		}
+		replies++
+		if a != b {
+			return replies, fmt.Sprintf("operation %d at %v on %v: %+v\n  first:  %s\n  second: %s", i, Since(one.now), keys, o, a, b)
+		}
+	}
+	return replies, ""
+}

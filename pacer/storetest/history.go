@@ -1,0 +1,152 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// A Plan says what a random history does besides reserving.
+type Plan struct {
+	Ops       int
+	Cancels   bool
+	Pauses    bool
+	StepsBack bool // the clock steps back now and then, by less than a second in all
+	Changes   bool // limits change
+}
+
+// history makes up random operations on random stacks of one upstream. The same seed makes the same history.
+type history struct {
+	rng  *rand.Rand
+	plan Plan
+	keys []Key // what stacks are made of
+	sets [][]int
+	back pacer.Instant
+}
+
+func newHistory(seed uint64, plan Plan) *history {
+	h := &history{rng: rand.New(rand.NewPCG(seed, 0x68656164776179)), plan: plan}
+	for i := range 1 + h.rng.IntN(5) {
+		scope := ""
+		if h.rng.IntN(3) == 0 {
+			scope = string(rune('a' + h.rng.IntN(3)))
+		}
+		h.keys = append(h.keys, Key{h.policy(i), scope})
+	}
+	for range 1 + h.rng.IntN(4) {
+		h.sets = append(h.sets, h.rng.Perm(len(h.keys))[:h.rng.IntN(len(h.keys)+1)])
+	}
+	return h
+}
+
+// policy makes up a policy. Times are short and odd on purpose.
+func (h *history) policy(i int) policies.Policy {
+	limit := 1 + h.rng.Int64N(8)
+	period := time.Duration(1+h.rng.Int64N(400_000)) * time.Microsecond
+	if h.rng.IntN(3) > 0 {
+		period = period.Truncate(10*time.Millisecond) + 10*time.Millisecond
+	}
+	var p policies.Policy
+	switch h.rng.IntN(8) {
+	case 0, 1, 2:
+		p = policies.Rate(limit, period).Burst(1 + h.rng.Int64N(5))
+	case 3:
+		p = policies.AtMost(limit, period).Burst(1 + h.rng.Int64N(limit)).Skew(time.Duration(h.rng.Int64N(int64(period))))
+	case 4:
+		p = policies.Fixed(limit, period).Skew(time.Duration(h.rng.Int64N(int64(period) / 4)))
+	case 5, 6:
+		p = policies.Sliding(limit, period).Buckets(1 + h.rng.Int64N(6))
+	default:
+		p = policies.Hourly(limit, time.UTC).Skew(time.Duration(h.rng.Int64N(int64(time.Minute))))
+	}
+	if p.Validate() != nil { // more than one call per microsecond, say
+		p = policies.PerSecond(limit)
+	}
+	return p.Named(fmt.Sprintf("p%d", i))
+}
+
+// held is a grant that may still be cancelled.
+type held struct {
+	set   int
+	stack pacer.Stack
+	grant pacer.Grant
+	cost  int64
+}
+
+// op is one operation: exactly one of the pointers is set, or none for a look at the status.
+type op struct {
+	step   pacer.Instant // the clock moves by this first
+	set    int
+	calls  []pacer.Call
+	cancel []int // indexes into what is held
+	pause  time.Duration
+	whole  bool // the pause is the upstream's
+	status bool
+}
+
+func (h *history) next(s *Session, holds int) op {
+	if h.plan.Changes && h.rng.IntN(30) == 0 {
+		i := h.rng.IntN(len(h.keys))
+		old := h.keys[i].Policy
+		for range 20 {
+			if p := h.policy(i); p.Spec().Algorithm == old.Spec().Algorithm {
+				h.keys[i].Policy = p
+				break
+			}
+		}
+	}
+	o := op{set: h.rng.IntN(len(h.sets))}
+	if h.rng.IntN(3) == 0 {
+		o.step = pacer.Instant(h.rng.Int64N(60_000))
+	}
+	if h.rng.IntN(40) == 0 {
+		o.step = pacer.Instant(h.rng.Int64N(3_000_000))
+	}
+	if h.plan.StepsBack && h.rng.IntN(25) == 0 {
+		if back := pacer.Instant(h.rng.Int64N(200_000)); h.back+back < 900_000 {
+			h.back += back
+			o.step = -back
+		}
+	}
+	switch n := h.rng.IntN(20); {
+	case n < 5 && h.plan.Cancels && holds > 0:
+		for range min(holds, 1+h.rng.IntN(3)) {
+			o.cancel = append(o.cancel, h.rng.IntN(holds))
+		}
+	case n == 5 && h.plan.Pauses:
+		o.pause, o.whole = time.Duration(1+h.rng.Int64N(300_000))*time.Microsecond, h.rng.IntN(4) == 0
+	case n == 6:
+		o.status = true
+	default:
+		st := s.Stack(h.stackKeys(o.set)...)
+		highest := int64(5)
+		for i := range st.Limits {
+			highest = min(highest, st.Limits[i].Spec.Limit)
+		}
+		for range 1 + h.rng.IntN(4)*h.rng.IntN(2) {
+			c := pacer.Call{Cost: 1, MaxWait: time.Duration(h.rng.Int64N(int64(2 * time.Second)))}
+			if h.rng.IntN(3) == 0 {
+				c.Cost = 1 + h.rng.Int64N(highest)
+			}
+			if h.rng.IntN(6) == 0 {
+				c.NotBefore = time.Duration(h.rng.Int64N(int64(time.Second)))
+			}
+			if h.rng.IntN(6) == 0 {
+				c.MaxWait = pacer.Forever
+			}
+			o.calls = append(o.calls, c)
+		}
+	}
+	return o
+}
+
+func (h *history) stackKeys(set int) []Key {
+	keys := make([]Key, 0, len(h.sets[set]))
+	for _, i := range h.sets[set] {
+		keys = append(keys, h.keys[i])
+	}
+	return keys
+}

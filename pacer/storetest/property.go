@@ -1,0 +1,166 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+func propertyCases() []Case {
+	return []Case{
+		{
+			"property/conformance",
+			"for any interleaving of reservations, cancellations, pauses and jitter, the times at which calls go conform to every policy",
+			func(t testing.TB, s *Session) {
+				for seed := range uint64(300) {
+					conform(t, s.Fixture, seed, Plan{Ops: 60, Cancels: true, Pauses: true})
+				}
+			},
+		},
+		{
+			"property/order-and-work",
+			"without cancellations and pauses, equal calls go in order; and a refused call could truly not have gone earlier",
+			func(t testing.TB, s *Session) {
+				for seed := range uint64(150) {
+					conform(t, s.Fixture, 1_000_000+seed, Plan{Ops: 60})
+				}
+			},
+		},
+	}
+}
+
+// fired is a call that went.
+type fired struct {
+	at   pacer.Instant
+	cost int64
+	keys []Key
+}
+
+// conform plays one random history and judges when its calls went.
+func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
+	s := NewSession(t, f)
+	h := newHistory(seed, plan)
+	jitter := rand.New(rand.NewPCG(seed, 7))
+	var holds []held
+	gone := make(map[int]bool) // cancelled
+	type pause struct {
+		after int // so many calls had been granted before
+		until pacer.Instant
+		keys  []Key // nil for the whole upstream
+	}
+	var pauses []pause
+	last := make(map[string]pacer.Instant)
+	for range plan.Ops {
+		o := h.next(s, len(holds))
+		s.Set(s.now + o.step)
+		keys := h.stackKeys(o.set)
+		st := s.Stack(keys...)
+		switch {
+		case o.calls != nil:
+			for i, g := range s.AskAll(st, o.calls...) {
+				if !g.OK {
+					continue
+				}
+				holds = append(holds, held{o.set, st, g, o.calls[i].Cost})
+				if !plan.Cancels && !plan.Pauses && o.calls[i].NotBefore == 0 {
+					k := fmt.Sprint(o.set, o.calls[i].Cost)
+					if g.At < last[k] {
+						t.Fatalf("seed %d: a call goes at %v, before an equal one that asked earlier, at %v", seed, Since(g.At), Since(last[k]))
+					}
+					last[k] = g.At
+				}
+			}
+		case o.cancel != nil:
+			for _, i := range o.cancel {
+				if holds[i].grant.At > s.now && !gone[i] { // not gone yet
+					gone[i] = true
+					s.Cancel(holds[i].stack, holds[i].grant)
+				}
+			}
+		case o.pause > 0:
+			p := pause{len(holds), s.now + pacer.Instant(o.pause.Microseconds()), keys}
+			if o.whole || len(keys) == 0 {
+				st.Limits, p.keys = nil, nil
+			}
+			s.Pause(st, o.pause)
+			pauses = append(pauses, p)
+		}
+	}
+	var calls []fired
+	for i, hold := range holds {
+		if gone[i] {
+			continue
+		}
+		at := hold.grant.At
+		for _, p := range pauses {
+			if i >= p.after && at < p.until && (p.keys == nil || slices.ContainsFunc(h.stackKeys(hold.set), func(k Key) bool {
+				return slices.ContainsFunc(p.keys, func(q Key) bool { return q.Policy.Name() == k.Policy.Name() && q.Scope == k.Scope })
+			})) {
+				t.Fatalf("seed %d: a call was granted %v, inside a pause until %v that began before", seed, Since(at), Since(p.until))
+			}
+		}
+		if slack := hold.grant.Slack.Microseconds(); slack > 0 {
+			at += pacer.Instant(jitter.Int64N(slack + 1))
+		}
+		calls = append(calls, fired{at, hold.cost, h.stackKeys(hold.set)})
+	}
+	for _, k := range h.keys {
+		if broken := judge(k, calls); broken != "" {
+			t.Fatalf("seed %d: %v broken: %s", seed, k.Policy, broken)
+		}
+	}
+}
+
+// judge is an upstream that knows one policy by its definition, and nothing of how stores keep it. It looks at every pair of calls.
+func judge(k Key, calls []fired) string {
+	var times []pacer.Instant // one for each unit of cost
+	for _, c := range calls {
+		if slices.ContainsFunc(c.keys, func(q Key) bool { return q.Policy.Name() == k.Policy.Name() && q.Scope == k.Scope }) {
+			for range c.cost {
+				times = append(times, c.at)
+			}
+		}
+	}
+	slices.Sort(times)
+	spec := k.Policy.Spec()
+	if spec.Algorithm == policies.GCRA {
+		// N cells within Δ need (N−1)·T ≤ Δ + τ.
+		for i := range times {
+			for j := i + 1; j < len(times); j++ {
+				if int64(j-i)*spec.Interval > int64(times[j]-times[i])+(spec.Limit-1)*spec.Interval {
+					return fmt.Sprintf("%d cells from %v to %v", j-i+1, Since(times[i]), Since(times[j]))
+				}
+			}
+		}
+		return ""
+	}
+	count := make(map[int64]int64)
+	for i, at := range times {
+		if spec.Buckets == 0 { // fixed and UTC calendar windows
+			begin := int64(at) - int64(at)%spec.Interval
+			if count[begin]++; count[begin] > spec.Limit {
+				return fmt.Sprintf("%d calls in the window of %v", count[begin], Since(at))
+			}
+			if int64(at) >= begin+spec.Interval-spec.Guard {
+				return fmt.Sprintf("a call at %v, inside the guard", Since(at))
+			}
+			continue
+		}
+		// Any window [at, at + period) holds at most the limit.
+		inside := int64(0)
+		for _, other := range times[i:] {
+			if other-at < pacer.Instant(spec.Interval*spec.Buckets) {
+				inside++
+			}
+		}
+		if inside > spec.Limit {
+			return fmt.Sprintf("%d calls within %v of %v", inside, time.Duration(spec.Interval*spec.Buckets)*time.Microsecond, Since(at))
+		}
+	}
+	return ""
+}

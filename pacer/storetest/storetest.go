@@ -1,0 +1,200 @@
+// Package storetest is the conformance suite that every [pacer.Store] must pass. It uses the standard library only.
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, func(t testing.TB) storetest.Fixture { … })
+//	}
+//
+// Each case says the rule that it protects, so that a failure reads as what was broken and not only as numbers that differ. The suite judges with
+// code of its own: nothing here calls the engine.
+package storetest
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// A Fixture is a store under test.
+type Fixture struct {
+	// Store is the store. It may hold state of earlier cases: each case uses an upstream of its own.
+	Store pacer.Store
+	// SetTime sets the store's clock, which must stand still until it is set again.
+	SetTime func(pacer.Instant)
+}
+
+// Epoch is when the cases begin: Wednesday, 2025-01-01 00:00:00 UTC, the begin of a minute, an hour, a day and a month.
+const Epoch = pacer.Instant(1_735_689_600_000_000)
+
+// A Case is one conformance test.
+type Case struct {
+	Name string
+	Rule string // what it protects, in one sentence
+	Test func(t testing.TB, s *Session)
+}
+
+// Run runs every case against a store.
+func Run(t *testing.T, fixture func(t testing.TB) Fixture) {
+	t.Helper()
+	for _, c := range Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("the rule: %s", c.Rule)
+				}
+			})
+			c.Test(t, NewSession(t, fixture(t)))
+		})
+	}
+}
+
+// Cases returns all cases.
+func Cases() []Case {
+	var all []Case
+	for _, part := range [][]Case{gcraCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), statusCases(), propertyCases()} {
+		all = append(all, part...)
+	}
+	return all
+}
+
+// upstreams numbers the upstreams of this process, so that no two cases share one.
+var upstreams atomic.Int64
+
+// A Session drives a store through one case: it holds the time and an upstream.
+type Session struct {
+	Fixture
+
+	t        testing.TB
+	upstream string
+	now      pacer.Instant
+}
+
+// NewSession begins a case at Epoch, with an upstream of its own.
+func NewSession(t testing.TB, f Fixture) *Session {
+	s := &Session{Fixture: f, t: t, upstream: fmt.Sprintf("case-%d-%d", time.Now().UnixNano(), upstreams.Add(1))}
+	s.At(0)
+	return s
+}
+
+// At sets the time to d after Epoch.
+func (s *Session) At(d time.Duration) { s.Set(Epoch + pacer.Instant(d.Microseconds())) }
+
+// Set sets the time.
+func (s *Session) Set(now pacer.Instant) {
+	s.now = now
+	s.SetTime(now)
+}
+
+// Since returns how long after Epoch an instant is.
+func Since(t pacer.Instant) time.Duration { return t.Sub(Epoch) }
+
+// Key is a policy for one scope value; a policy without a scope has none.
+type Key struct {
+	Policy policies.Policy
+	Scope  string
+}
+
+// Stack returns the stack of some keys.
+func (s *Session) Stack(keys ...Key) pacer.Stack {
+	st := pacer.Stack{Upstream: s.upstream}
+	for _, k := range keys {
+		if err := k.Policy.Validate(); err != nil {
+			s.t.Fatal(err)
+		}
+		st.Limits = append(st.Limits, pacer.Limit{Policy: k.Policy.Name(), Scope: k.Scope, Spec: k.Policy.Spec()})
+	}
+	return st
+}
+
+// Ask reserves one call.
+func (s *Session) Ask(st pacer.Stack, c pacer.Call) pacer.Grant {
+	s.t.Helper()
+	return s.AskAll(st, c)[0]
+}
+
+// AskAll reserves some calls in one operation.
+func (s *Session) AskAll(st pacer.Stack, calls ...pacer.Call) []pacer.Grant {
+	s.t.Helper()
+	grants := make([]pacer.Grant, len(calls))
+	if err := s.Store.Reserve(s.t.Context(), st, calls, grants); err != nil {
+		s.t.Fatalf("Reserve: %v", err)
+	}
+	for i := range grants {
+		g := &grants[i]
+		if g.Now != s.now {
+			s.t.Fatalf("the store's now is %v after Epoch, want %v", Since(g.Now), Since(s.now))
+		}
+		if g.At < s.now+pacer.Instant(calls[i].NotBefore.Microseconds()) {
+			s.t.Fatalf("slot %v is before the call was made or wanted to go, at %v: never early", Since(g.At), Since(s.now))
+		}
+		if g.OK && g.Slack < 0 {
+			s.t.Fatalf("slack is %v: must not be negative", g.Slack)
+		}
+		if g.OK && len(g.Charges) != len(st.Limits) {
+			s.t.Fatalf("%d charges for %d limits", len(g.Charges), len(st.Limits))
+		}
+		if want := g.Wait() <= calls[i].MaxWait; g.OK != want && !g.OK {
+			// A calendar's horizon may refuse what MaxWait allows, nothing else.
+			calendar := false
+			for j := range st.Limits {
+				calendar = calendar || st.Limits[j].Spec.Calendar != nil
+			}
+			if !calendar {
+				s.t.Fatalf("refused a wait of %v, within MaxWait %v", g.Wait(), calls[i].MaxWait)
+			}
+		}
+		if g.OK && g.Wait() > calls[i].MaxWait {
+			s.t.Fatalf("granted a wait of %v, beyond MaxWait %v", g.Wait(), calls[i].MaxWait)
+		}
+	}
+	return grants
+}
+
+// Go reserves a call of cost n without a bound on its wait, and checks its slot.
+func (s *Session) Go(st pacer.Stack, n int64, want time.Duration) pacer.Grant {
+	s.t.Helper()
+	g := s.Ask(st, pacer.Call{Cost: n, MaxWait: pacer.Forever})
+	if !g.OK {
+		s.t.Fatalf("at %v: refused", Since(s.now))
+	}
+	if Since(g.At) != want {
+		s.t.Fatalf("at %v: a call of cost %d got the slot %v, want %v", Since(s.now), n, Since(g.At), want)
+	}
+	return g
+}
+
+// Cancel gives grants of one stack back.
+func (s *Session) Cancel(st pacer.Stack, grants ...pacer.Grant) {
+	s.t.Helper()
+	if err := s.Store.Cancel(s.t.Context(), st, grants); err != nil {
+		s.t.Fatalf("Cancel: %v", err)
+	}
+}
+
+// Pause pauses a stack for d.
+func (s *Session) Pause(st pacer.Stack, d time.Duration) {
+	s.t.Helper()
+	until, err := s.Store.Pause(s.t.Context(), st, d)
+	if err != nil {
+		s.t.Fatalf("Pause: %v", err)
+	}
+	if want := s.now + pacer.Instant(d.Microseconds()); until != want {
+		s.t.Fatalf("Pause until %v, want %v", Since(until), Since(want))
+	}
+}
+
+// Status looks at a stack.
+func (s *Session) Status(st pacer.Stack) pacer.StackStatus {
+	s.t.Helper()
+	status, err := s.Store.Status(s.t.Context(), st)
+	if err != nil {
+		s.t.Fatalf("Status: %v", err)
+	}
+	if status.Now != s.now || len(status.Limits) != len(st.Limits) {
+		s.t.Fatalf("Status: now %v with %d limits, want %v with %d", Since(status.Now), len(status.Limits), Since(s.now), len(st.Limits))
+	}
+	return status
+}

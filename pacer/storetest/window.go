@@ -1,0 +1,132 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+	_ "time/tzdata" // the cases need time zones, also where the system has none
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+func windowCases() []Case {
+	return []Case{
+		{"window/fixed", "a fixed window admits its limit at once, and the rest when the next one begins", steps(policies.Fixed(2, time.Second), []step{
+			{300 * ms, 1, 300 * ms},
+			{300 * ms, 1, 300 * ms},
+			{300 * ms, 1, 1000 * ms},
+			{300 * ms, 1, 1000 * ms},
+			{300 * ms, 1, 2000 * ms},
+			{2500 * ms, 1, 2500 * ms},
+			{2500 * ms, 1, 3000 * ms},
+		})},
+		{"window/fixed-cost", "a costly call goes where all of it fits, and a cheap one may fill the room before it", steps(policies.Fixed(3, time.Second), []step{
+			{0, 2, 0},
+			{0, 3, 1000 * ms},
+			{0, 1, 0},
+			{0, 1, 2000 * ms},
+			{0, 2, 2000 * ms},
+		})},
+		{"window/guard", "with a skew nothing goes in the last part of a window", steps(policies.Fixed(2, time.Second).Skew(100*ms), []step{
+			{899_999 * time.Microsecond, 1, 899_999 * time.Microsecond},
+			{900 * ms, 1, 1000 * ms},
+			{950 * ms, 1, 1000 * ms},
+			{950 * ms, 1, 2000 * ms},
+		})},
+		{"window/sliding", "any window of the period holds at most the limit: a full one comes back a period and a bucket after it began", steps(
+			policies.Sliding(2, time.Second).Buckets(10), []step{
+				{50 * ms, 1, 50 * ms},
+				{150 * ms, 1, 150 * ms},
+				{150 * ms, 1, 1100 * ms},
+				{150 * ms, 1, 1200 * ms},
+				{150 * ms, 2, 2300 * ms},
+			})},
+		{"window/sliding-backfill", "a call may go before reservations, if every window around it still holds at most the limit", func(_ testing.TB, s *Session) {
+			slow := Key{Policy: policies.Every(10 * time.Second).Named("slow")}
+			wide := Key{Policy: policies.Sliding(2, time.Second).Buckets(10).Named("wide")}
+			both, alone := s.Stack(slow, wide), s.Stack(wide)
+			s.Go(both, 1, 0)
+			s.Go(both, 1, 10*time.Second) // wide has one call at 10 s
+			s.At(9500 * ms)
+			s.Go(alone, 1, 9500*ms)   // one more within a second of it
+			s.Go(alone, 1, 10_600*ms) // a third has to wait until 9.5 s is over
+			s.Go(alone, 1, 11_100*ms) // and this one until 10 s is
+			s.Go(alone, 1, 11_700*ms)
+		}},
+		{"window/daily-utc", "a daily window begins at midnight", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Daily(1, time.UTC)})
+			s.At(5 * time.Hour)
+			s.Go(st, 1, 5*time.Hour)
+			s.Go(st, 1, 24*time.Hour)
+			s.Go(st, 1, 48*time.Hour)
+		}},
+		{"window/daily-dst", "a day in a time zone is 23 or 25 hours long when the clocks change", func(t testing.TB, s *Session) {
+			berlin, err := time.LoadLocation("Europe/Berlin")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, day := range []struct {
+				begin time.Time
+				hours time.Duration
+			}{
+				{time.Date(2025, 3, 29, 0, 0, 0, 0, berlin), 24},
+				{time.Date(2025, 3, 30, 0, 0, 0, 0, berlin), 23},
+				{time.Date(2025, 10, 26, 0, 0, 0, 0, berlin), 25},
+				{time.Date(2025, 10, 27, 0, 0, 0, 0, berlin), 24},
+			} {
+				st := s.Stack(Key{Policy: policies.Daily(1, berlin).Named(day.begin.Format("d20060102"))})
+				begin := Since(pacer.Instant(day.begin.UnixMicro()))
+				s.At(begin + time.Hour)
+				s.Go(st, 1, begin+time.Hour)
+				s.Go(st, 1, begin+day.hours*time.Hour)
+			}
+		}},
+		{"window/horizon", "a calendar that does not reach further refuses, and charges nothing", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Hourly(1, time.UTC)})
+			granted := 0
+			for range 200 {
+				if g := s.Ask(st, pacer.Call{Cost: 1, MaxWait: pacer.Forever}); !g.OK {
+					break
+				}
+				granted++
+			}
+			if granted < 50 || granted > 70 {
+				t.Fatalf("%d hours could be reserved ahead, want about 60", granted)
+			}
+		}},
+		{"window/slack", "a call may go until its window ends, less the guard", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Fixed(1, time.Second).Skew(100 * ms)})
+			s.At(200 * ms)
+			if g := s.Go(st, 1, 200*ms); g.Slack != 700*ms-time.Microsecond {
+				t.Fatalf("slack %v, want 699.999 ms", g.Slack)
+			}
+			if g := s.Go(st, 1, time.Second); g.Slack != 900*ms-time.Microsecond {
+				t.Fatalf("slack %v, want 899.999 ms", g.Slack)
+			}
+		}},
+		{"window/limit-changes-at-once", "a raised limit opens the windows that were full, a lowered one closes them", func(_ testing.TB, s *Session) {
+			two, four := s.Stack(Key{Policy: policies.Fixed(2, time.Second).Named("x")}), s.Stack(Key{Policy: policies.Fixed(4, time.Second).Named("x")})
+			s.Go(two, 1, 0)
+			s.Go(two, 1, 0)
+			s.Go(two, 1, time.Second)
+			s.Go(two, 1, time.Second)
+			s.Go(two, 1, 2*time.Second)
+			s.Go(four, 2, 0)
+			s.Go(four, 1, time.Second)
+			s.Go(two, 1, 2*time.Second)
+			s.Go(two, 1, 3*time.Second)
+			s.Go(four, 1, time.Second)
+			s.Go(four, 1, 2*time.Second)
+		}},
+		{"window/long-line", "a long line in a window stays in order, and what is cancelled in it is found again", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Sliding(5, time.Second).Buckets(4)})
+			var line []pacer.Grant
+			for i := range 200 {
+				line = append(line, s.Go(st, 1, time.Duration(i/5)*1250*ms))
+			}
+			s.Cancel(st, line[100])
+			s.Go(st, 1, Since(line[100].At))
+			s.Go(st, 1, 40*1250*ms)
+		}},
+	}
+}
