@@ -101,7 +101,7 @@ func (m *MemoryStore) Reserve(_ context.Context, stack Stack, calls []Call, gran
 			grants[i].Charges = append(grants[i].Charges, Charge(c))
 		}
 	}
-	m.evict(now)
+	m.evict(now, 2*len(stack.Limits))
 	return nil
 }
 
@@ -138,8 +138,8 @@ func (m *MemoryStore) entries(stack Stack, now, until int64, keep bool) ([]engin
 func (m *MemoryStore) add(key memoryKey, entry *memoryEntry, now int64) error {
 	if len(m.keys) >= m.maxKeys {
 		// Look at every key once before giving up.
-		for range m.queue {
-			m.evict(now)
+		for range len(m.queue) {
+			m.evict(now, 1)
 			if len(m.keys) < m.maxKeys {
 				break
 			}
@@ -153,10 +153,10 @@ func (m *MemoryStore) add(key memoryKey, entry *memoryEntry, now int64) error {
 	return nil
 }
 
-// evict looks at the next two keys and forgets those that mean nothing any more. Two for each call that may add one: the ring shrinks
-// faster than it can grow, as long as keys expire.
-func (m *MemoryStore) evict(now int64) {
-	for range 2 {
+// evict looks at the next n keys of the ring and forgets those that mean nothing any more. With two for each key that an operation may
+// add, the ring shrinks faster than it can grow, as long as keys expire.
+func (m *MemoryStore) evict(now int64, n int) {
+	for range n {
 		if len(m.queue) == 0 {
 			return
 		}

@@ -1,0 +1,95 @@
+package pacer_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+func TestMemoryStoreEvictsIdleKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := pacer.NewMemoryStore(pacer.MemoryMaxKeys(1000))
+		c := limits(policies.PerSecond(100).Per("tenant"), policies.Fixed(10, time.Second).Per("tenant"))
+		c.Store = store
+		p := newPacer(t, c)
+		for i := range 100_000 {
+			require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(i))))
+			time.Sleep(10 * ms)
+		}
+		require.Less(t, pacer.MemoryKeys(store), 700, "keys whose effect is past are forgotten")
+	})
+}
+
+func TestMemoryStoreThatIsFullRefuses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := limits(policies.Daily(10, time.UTC).Per("tenant"))
+		c.Store = pacer.NewMemoryStore(pacer.MemoryMaxKeys(10))
+		p := newPacer(t, c)
+		for i := range 10 {
+			require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(i))))
+		}
+		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("tenant", "one more")), pacer.ErrStoreFull)
+		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "3")))
+		time.Sleep(25 * time.Hour)
+		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "one more")))
+	})
+}
+
+func TestOneNameForTwoAlgorithmsIsAnError(t *testing.T) {
+	t.Parallel()
+	store := pacer.NewMemoryStore()
+	one, two := limits(policies.PerSecond(1).Named("x")), limits(policies.Fixed(1, time.Second).Named("x"))
+	one.Store, two.Store = store, store
+	require.NoError(t, newPacer(t, one).Wait(t.Context()))
+	require.ErrorContains(t, newPacer(t, two).Wait(t.Context()), "another name")
+}
+
+func TestEscapeScope(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		values []string
+		want   string
+	}{
+		{[]string{"acme"}, "acme"},
+		{[]string{"bob@example.com"}, "bob@example.com"},
+		{[]string{"a", "b"}, "a:b"},
+		{[]string{"a:b"}, "a%3Ab"},
+		{[]string{"{x}"}, "%7Bx%7D"},
+		{[]string{"a/b%"}, "a%2Fb%25"},
+		{[]string{"\x00\n"}, "%00%0A"},
+		{[]string{"ü"}, "%C3%BC"},
+		{[]string{"#x"}, "%23x"},
+		{[]string{"", ""}, ":"},
+	} {
+		require.Equal(t, c.want, pacer.EscapeScope(c.values...))
+	}
+	long := pacer.EscapeScope(strings.Repeat("x", 129))
+	require.Len(t, long, 65)
+	require.NotEqual(t, long, pacer.EscapeScope(strings.Repeat("x", 130)))
+	require.Len(t, pacer.EscapeScope(strings.Repeat("x", 1<<20)), 65)
+	require.Equal(t, strings.Repeat("x", 128), pacer.EscapeScope(strings.Repeat("x", 128)))
+}
+
+func FuzzEscapeScope(f *testing.F) {
+	f.Add("a", "b:c")
+	f.Add("{", "}")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		s := pacer.EscapeScope(a, b)
+		require.LessOrEqual(t, len(s), 128)
+		require.NotContains(t, s, "{")
+		require.NotContains(t, s, "}")
+		require.NotContains(t, s, "/")
+		if a != b {
+			require.NotEqual(t, pacer.EscapeScope(b, a), s)
+		}
+	})
+}

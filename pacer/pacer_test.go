@@ -1,0 +1,401 @@
+package pacer_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+const ms = time.Millisecond
+
+func newPacer(t *testing.T, c pacer.Config) *pacer.Pacer {
+	t.Helper()
+	if c.Upstream == "" {
+		c.Upstream = "test"
+	}
+	if c.Jitter == 0 {
+		c.Jitter = pacer.NoJitter
+	}
+	p, err := pacer.New(c)
+	require.NoError(t, err)
+	return p
+}
+
+func limits(p ...policies.Policy) pacer.Config { return pacer.Config{Policies: p} }
+
+func TestWaitPaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(10).Burst(2)))
+		start := time.Now()
+		for i, want := range []time.Duration{0, 0, 100 * ms, 200 * ms, 300 * ms} {
+			require.NoError(t, p.Wait(t.Context()))
+			require.Equal(t, want, time.Since(start), "call %d", i)
+		}
+		require.NoError(t, p.WaitN(t.Context(), 2))
+		require.Equal(t, 500*ms, time.Since(start))
+	})
+}
+
+func TestWaitIsFairUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(100)))
+		start := time.Now()
+		var wg sync.WaitGroup
+		for range 64 {
+			wg.Go(func() {
+				for range 10 {
+					require.NoError(t, p.Wait(t.Context()))
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, 6390*ms, time.Since(start))
+	})
+}
+
+func TestADeadlineThatCannotBeMetIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(1).Named("peak")))
+		require.NoError(t, p.Wait(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), 500*ms)
+		defer cancel()
+		start := time.Now()
+		err := p.Wait(ctx)
+		require.Zero(t, time.Since(start), "must not sleep to fail")
+		var le *pacer.LimitError
+		require.ErrorAs(t, err, &le)
+		require.Equal(t, "peak", le.Policy)
+		require.Equal(t, time.Second, le.Wait)
+		require.True(t, le.Timeout())
+		wrapped := &url.Error{Op: "Get", URL: "http://x", Err: err}
+		for _, target := range []error{pacer.ErrRefused, pacer.ErrNotYet, context.DeadlineExceeded} {
+			require.ErrorIs(t, wrapped, target)
+		}
+		require.NotErrorIs(t, err, pacer.ErrNever)
+		require.True(t, wrapped.Timeout())
+		require.Contains(t, err.Error(), `policy "peak"`)
+
+		require.NoError(t, p.Wait(t.Context()), "nothing was charged")
+		require.Equal(t, time.Second, time.Since(start))
+	})
+}
+
+func TestMaxWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.Every(time.Hour)))
+		require.NoError(t, p.Wait(t.Context()))
+		err := p.Wait(t.Context())
+		require.ErrorIs(t, err, pacer.ErrNotYet, "the default is finite")
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(59*time.Minute)), pacer.ErrNotYet)
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(pacer.Forever)))
+	})
+}
+
+func TestNeverDiffersFromNotYet(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, limits(policies.PerSecond(10).Burst(3).Named("peak"), policies.Fixed(100, time.Minute)))
+	err := p.WaitN(t.Context(), 4)
+	require.ErrorIs(t, err, pacer.ErrNever)
+	require.ErrorIs(t, err, pacer.ErrRefused)
+	require.NotErrorIs(t, err, pacer.ErrNotYet)
+	var le *pacer.LimitError
+	require.ErrorAs(t, err, &le)
+	require.Equal(t, int64(3), le.Limit)
+	require.NoError(t, p.Allow(t.Context(), pacer.Cost(3)), "nothing was charged")
+}
+
+func TestACancelledWaitGivesItsSlotBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(1)))
+		require.NoError(t, p.Wait(t.Context()))
+		ctx, cancel := context.WithCancel(t.Context())
+		got := make(chan error)
+		go func() { got <- p.Wait(ctx) }()
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, <-got, context.Canceled)
+		start := time.Now()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, time.Second, time.Since(start), "the second slot, not the third")
+		require.ErrorIs(t, p.Wait(ctx), context.Canceled, "a context that is done asks for nothing")
+	})
+}
+
+func TestAThousandCancelledWaitsLeaveTheCapacity(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(100).Burst(3), policies.PerSecond(10).Per("tenant").Burst(2)))
+		var wg sync.WaitGroup
+		var went atomic.Int64
+		for i := range 1000 {
+			wg.Go(func() {
+				ctx := pacer.WithScope(t.Context(), "tenant", string(rune('a'+i%7)))
+				ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(i%50)*ms, nil)
+				defer cancel()
+				ctx2, cancel2 := context.WithCancel(context.WithoutCancel(ctx))
+				context.AfterFunc(ctx, cancel2) // no deadline to see: it is cancelled in its sleep
+				if p.Wait(ctx2) == nil {
+					went.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		require.Positive(t, went.Load())
+		time.Sleep(time.Second) // what went is past
+		s, err := p.Status(t.Context(), pacer.Scope("tenant", "a"))
+		require.NoError(t, err)
+		for _, policy := range s.Policies {
+			require.Zero(t, policy.Backlog, "%v", policy)
+			require.Zero(t, policy.Next)
+		}
+		start := time.Now()
+		for range 3 {
+			require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "a")))
+		}
+		require.Equal(t, 100*ms, time.Since(start))
+	})
+}
+
+func TestCloseWakesWaiters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := pacer.NewMemoryStore()
+		c := limits(policies.PerSecond(1))
+		c.Store = store
+		p, other := newPacer(t, c), newPacer(t, c)
+		require.NoError(t, p.Wait(t.Context()))
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() { require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrClosed) })
+		}
+		synctest.Wait()
+		held, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, p.Close())
+		require.NoError(t, p.Close(), "twice is harmless")
+		wg.Wait()
+		require.ErrorIs(t, held.Wait(t.Context()), pacer.ErrClosed)
+		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrClosed)
+		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrClosed)
+		require.ErrorIs(t, p.Report(t.Context(), pacer.Feedback{}), pacer.ErrClosed)
+		_, err = p.Status(t.Context())
+		require.ErrorIs(t, err, pacer.ErrClosed)
+
+		start := time.Now()
+		require.NoError(t, other.Wait(t.Context()))
+		require.Equal(t, time.Second, time.Since(start), "the slots were given back")
+	})
+}
+
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(
+			policies.PerSecond(1).Per("tenant"),
+			policies.Every(time.Minute).Per("user", "ticket").Optional(),
+		))
+		acme := pacer.WithScope(t.Context(), "tenant", "acme")
+		require.NoError(t, p.Allow(acme))
+		require.ErrorIs(t, p.Allow(acme), pacer.ErrNotYet)
+		require.NoError(t, p.Allow(acme, pacer.Scope("tenant", "other")), "an option overrides the context")
+		require.NoError(t, p.Allow(pacer.WithScope(acme, "tenant", "third")), "the innermost counts")
+
+		err := p.Allow(t.Context())
+		var se *pacer.ScopeError
+		require.ErrorAs(t, err, &se)
+		require.ErrorIs(t, err, pacer.ErrRefused)
+		require.Equal(t, "tenant", se.Scope)
+		require.ErrorAs(t, p.Allow(pacer.WithScope(acme, "tenant", "")), &se, "an empty value is none")
+
+		time.Sleep(time.Second)
+		ticket := []pacer.Option{pacer.Scope("tenant", "acme"), pacer.Scope("user", "u"), pacer.Scope("ticket", "7")}
+		require.NoError(t, p.Allow(t.Context(), ticket...))
+		time.Sleep(time.Second)
+		require.NoError(t, p.Allow(acme, pacer.Scope("user", "u")), "half of the scopes do not bind")
+		time.Sleep(time.Second)
+		err = p.Allow(t.Context(), ticket...)
+		var le *pacer.LimitError
+		require.ErrorAs(t, err, &le)
+		require.Equal(t, "user=u ticket=7", le.Scope)
+	})
+}
+
+func TestReservations(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(10).Named("peak")))
+		first, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, first.Delay())
+		require.Empty(t, first.Policy())
+		second, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 100*ms, second.Delay())
+		require.Equal(t, "peak", second.Policy())
+		third, err := p.Reserve(t.Context(), pacer.NotBefore(time.Second))
+		require.NoError(t, err)
+		require.Equal(t, time.Second, third.Delay())
+
+		require.NoError(t, second.Cancel(t.Context()))
+		require.NoError(t, second.Cancel(t.Context()), "twice gives back once")
+		require.ErrorIs(t, second.Wait(t.Context()), context.Canceled)
+		again, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 100*ms, again.Delay())
+		require.NoError(t, again.Wait(t.Context()))
+		require.NoError(t, again.Cancel(t.Context()), "used: nothing to give back")
+		next, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 100*ms, next.Delay())
+
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, next.Cancel(done), "a context that is done does not keep the slot")
+	})
+}
+
+func TestJitterStaysWithinSlackAndIsNeverEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(100).Burst(3)}, Jitter: time.Hour})
+		strict := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(100)}, Jitter: time.Hour})
+		spread := make(map[time.Duration]bool)
+		for i := range 200 {
+			start := time.Now()
+			r, err := p.Reserve(t.Context())
+			require.NoError(t, err)
+			slot := time.Duration(max(0, i-2)) * 10 * ms
+			_ = start
+			d := r.Delay()
+			require.GreaterOrEqual(t, d, slot)
+			if i > 2 {
+				require.LessOrEqual(t, d, slot+20*ms)
+				spread[d-slot] = true
+			} else {
+				require.Zero(t, d, "a call that need not wait does not")
+			}
+			r, err = strict.Reserve(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, time.Duration(i)*10*ms, r.Delay(), "no slack, no jitter")
+		}
+		require.Greater(t, len(spread), 100)
+	})
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(10).Burst(5).Named("peak"), policies.Fixed(100, time.Minute).Per("tenant").Named("tenant")))
+		acme := pacer.WithScope(t.Context(), "tenant", "acme")
+		require.NoError(t, p.WaitN(acme, 3))
+		s, err := p.Status(acme)
+		require.NoError(t, err)
+		require.Len(t, s.Policies, 2)
+		require.Equal(t, "peak", s.Policies[0].Policy.Name())
+		require.Equal(t, int64(2), s.Policies[0].Remaining)
+		require.Equal(t, "tenant=acme", s.Policies[1].Scope)
+		require.Equal(t, int64(97), s.Policies[1].Remaining)
+		require.NoError(t, p.Report(acme, pacer.Feedback{RetryAfter: time.Second, Policies: []string{"tenant"}}))
+		s, err = p.Status(acme)
+		require.NoError(t, err)
+		require.Equal(t, time.Second, s.Policies[1].PausedFor)
+		require.Zero(t, s.PausedFor)
+	})
+}
+
+// failing is a store that fails.
+type failing struct{ err error }
+
+func (f failing) Reserve(context.Context, pacer.Stack, []pacer.Call, []pacer.Grant) error {
+	return f.err
+}
+func (f failing) Cancel(context.Context, pacer.Stack, []pacer.Grant) error { return f.err }
+func (f failing) Pause(context.Context, pacer.Stack, time.Duration) (pacer.Instant, error) {
+	return 0, f.err
+}
+func (f failing) Status(context.Context, pacer.Stack) (pacer.StackStatus, error) {
+	return pacer.StackStatus{}, f.err
+}
+
+func TestAStoreThatFails(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	p := newPacer(t, pacer.Config{Store: failing{broken}})
+	_, statusErr := p.Status(t.Context())
+	for op, err := range map[string]error{
+		"reserve": p.Wait(t.Context()),
+		"pause":   p.Report(t.Context(), pacer.Feedback{RetryAfter: 1}),
+		"status":  statusErr,
+	} {
+		var se *pacer.StoreError
+		require.ErrorAs(t, err, &se)
+		require.Equal(t, op, se.Op)
+		require.ErrorIs(t, err, broken)
+		require.NotErrorIs(t, err, pacer.ErrRefused)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	require.ErrorIs(t, p.Wait(ctx), context.DeadlineExceeded, "the context's end is not the store's fault")
+}
+
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	good := policies.PerSecond(1)
+	for name, c := range map[string]struct {
+		config pacer.Config
+		want   string
+	}{
+		"empty upstream":   {pacer.Config{}, `Upstream is ""`},
+		"hostile upstream": {pacer.Config{Upstream: "a}b"}, `Upstream is "a}b"`},
+		"zero policy":      {pacer.Config{Upstream: "u", Policies: []policies.Policy{{}}}, "make it with a constructor"},
+		"bad policy":       {pacer.Config{Upstream: "u", Policies: []policies.Policy{good, policies.PerSecond(0)}}, "Policies[1]"},
+		"duplicate names":  {pacer.Config{Upstream: "u", Policies: []policies.Policy{good, policies.PerSecond(2)}}, "Policies[1]"},
+		"negative wait":    {pacer.Config{Upstream: "u", MaxWait: -1}, "MaxWait"},
+		"negative pause":   {pacer.Config{Upstream: "u", MaxPause: -1}, "MaxPause"},
+		"negative jitter":  {pacer.Config{Upstream: "u", Jitter: -2}, "Jitter"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := pacer.New(c.config)
+			var ce *pacer.ConfigError
+			require.ErrorAs(t, err, &ce)
+			require.Contains(t, err.Error(), c.want)
+		})
+	}
+	t.Run("options", func(t *testing.T) {
+		t.Parallel()
+		p := newPacer(t, limits(good))
+		for _, o := range []pacer.Option{pacer.Cost(0), pacer.Cost(-1), pacer.MaxWait(-1), pacer.NotBefore(-1)} {
+			var ce *pacer.ConfigError
+			require.ErrorAs(t, p.Wait(t.Context(), o), &ce)
+		}
+		var ce *pacer.ConfigError
+		require.ErrorAs(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: -1}), &ce)
+		require.ErrorAs(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: 1, Policies: []string{"nobody"}}), &ce)
+		require.NoError(t, p.Allow(t.Context()), "the state is untouched")
+	})
+}
+
+func TestNoPoliciesLimitNothing(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, pacer.Config{})
+	for range 100 {
+		require.NoError(t, p.Allow(t.Context()))
+	}
+}

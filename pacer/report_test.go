@@ -1,0 +1,169 @@
+package pacer_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+func TestAPauseMovesSleepersBehindItInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(10)))
+		start := time.Now()
+		var mu sync.Mutex
+		var log []string
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				require.NoError(t, p.Wait(t.Context()))
+				mu.Lock()
+				defer mu.Unlock()
+				log = append(log, fmt.Sprintf("%d at %v", i, time.Since(start)))
+			})
+			synctest.Wait()
+		}
+		time.Sleep(150 * ms)
+		require.NoError(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: 2 * time.Second}))
+		wg.Wait()
+		require.Equal(t, []string{"0 at 0s", "1 at 100ms", "2 at 2.15s", "3 at 2.25s", "4 at 2.35s"}, log)
+	})
+}
+
+func TestAPauseOfOneTenantLeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// All policies are per tenant: so is a "slow down" that names none.
+		p := newPacer(t, limits(policies.PerSecond(10).Per("tenant"), policies.PerMinute(100).Burst(50).Per("tenant", "user").Optional()))
+		a, b := pacer.WithScope(t.Context(), "tenant", "a"), pacer.WithScope(t.Context(), "tenant", "b")
+		require.NoError(t, p.Report(a, pacer.Feedback{RetryAfter: time.Second}))
+		require.NoError(t, p.Allow(b))
+		err := p.Allow(a)
+		var le *pacer.LimitError
+		require.ErrorAs(t, err, &le)
+		require.True(t, le.Paused)
+		require.Equal(t, "tenant=a", le.Scope)
+		require.Equal(t, time.Second, le.Wait)
+
+		require.NoError(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: 3 * time.Second}), "a call without scopes speaks for the upstream")
+		require.ErrorIs(t, p.Allow(b), pacer.ErrNotYet)
+	})
+}
+
+func TestAPauseOfANamedPolicy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(1000).Named("all"), policies.PerSecond(1000).Per("endpoint").Optional().Named("endpoint")))
+		export := pacer.Scope("endpoint", "export")
+		require.NoError(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: time.Second, Policies: []string{"endpoint"}}, export))
+		require.NoError(t, p.Allow(t.Context()))
+		time.Sleep(10 * ms)
+		require.NoError(t, p.Allow(t.Context(), pacer.Scope("endpoint", "other")))
+		time.Sleep(10 * ms)
+		require.ErrorIs(t, p.Allow(t.Context(), export), pacer.ErrNotYet)
+		var se *pacer.ScopeError
+		require.ErrorAs(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: time.Second, Policies: []string{"endpoint"}}), &se)
+	})
+}
+
+func TestAPauseIsCapped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{MaxPause: 10 * time.Second})
+		require.NoError(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: 999_999_999 * time.Second}))
+		start := time.Now()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, 10*time.Second, time.Since(start))
+	})
+}
+
+func TestASleeperThatCannotMoveBehindAPauseIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(1)))
+		require.NoError(t, p.Wait(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		got := make(chan error)
+		go func() { got <- p.Wait(ctx) }()
+		synctest.Wait()
+		require.NoError(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: 10 * time.Second}))
+		err := <-got
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		var le *pacer.LimitError
+		require.ErrorAs(t, err, &le)
+		require.True(t, le.Paused)
+		start := time.Now()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, 10*time.Second, time.Since(start), "it left no charge behind")
+	})
+}
+
+// gate is a store that can hold back the answer to Reserve.
+type gate struct {
+	pacer.Store
+	hold chan struct{}
+}
+
+func (g *gate) Reserve(ctx context.Context, s pacer.Stack, c []pacer.Call, grants []pacer.Grant) error {
+	err := g.Store.Reserve(ctx, s, c, grants)
+	if g.hold != nil {
+		<-g.hold
+	}
+	return err
+}
+
+// A pause that is reported after the store granted a slot, and before its owner sleeps, must catch it all the same.
+func TestAPauseCatchesAGrantThatIsUnderway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &gate{Store: pacer.NewMemoryStore()}
+		c := limits(policies.PerSecond(10))
+		c.Store = store
+		p := newPacer(t, c)
+		require.NoError(t, p.Wait(t.Context()))
+		start := time.Now()
+		store.hold = make(chan struct{})
+		got := make(chan error)
+		go func() { got <- p.Wait(t.Context()) }()
+		synctest.Wait()
+		require.NoError(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: time.Second}))
+		close(store.hold)
+		require.NoError(t, <-got)
+		require.Equal(t, time.Second, time.Since(start))
+	})
+}
+
+func TestCancelWhileMoving(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &gate{Store: pacer.NewMemoryStore()}
+		c := limits(policies.PerSecond(10))
+		c.Store = store
+		p := newPacer(t, c)
+		require.NoError(t, p.Wait(t.Context()))
+		ctx, cancel := context.WithCancel(t.Context())
+		got, reported := make(chan error), make(chan error)
+		go func() { got <- p.Wait(ctx) }()
+		synctest.Wait()
+		store.hold = make(chan struct{})
+		go func() { reported <- p.Report(t.Context(), pacer.Feedback{RetryAfter: time.Second}) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		close(store.hold)
+		require.NoError(t, <-reported)
+		require.ErrorIs(t, <-got, context.Canceled)
+		start := time.Now()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, time.Second, time.Since(start), "the new slot was given back, too")
+	})
+}
