@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"time"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/luascripts"
@@ -18,4 +20,9 @@ func NewAt(rdb redis.Scripter, now func() pacer.Instant) *Store {
 	s := withScripts(rdb, luascripts.WithClock(testClock))
 	s.testClock = func() int64 { return int64(now()) }
 	return s
+}
+
+// ShiftClock makes a store believe that the server's clock is off by d from what this machine's says.
+func ShiftClock(s *Store, d time.Duration) {
+	s.seen, s.since = time.Now().Add(d).UnixMicro(), time.Now()
 }

@@ -12,8 +12,8 @@ const binaryEnv = "HEADWAY_REDIS_SERVER"
 const installHint = "install redis-server, for example with `make redis` or `apt-get install redis-server`"
 
 // binary returns the path of the server to run. Without one it skips the test, or fails it under CI=true.
-func binary(t testing.TB) string {
-	t.Helper()
+func binary(tb testing.TB) string {
+	tb.Helper()
 
 	names := []string{"redis-server", "valkey-server"}
 	if name := os.Getenv(binaryEnv); name != "" {
@@ -27,10 +27,10 @@ func binary(t testing.TB) string {
 	}
 
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("redistest: no %s in PATH: %s", names[0], installHint)
+		tb.Fatalf("redistest: no %s in PATH: %s", names[0], installHint)
 	}
 
-	t.Skipf("redistest: no %s in PATH: %s", names[0], installHint)
+	tb.Skipf("redistest: no %s in PATH: %s", names[0], installHint)
 
 	return ""
 }

@@ -30,12 +30,12 @@ type Cluster struct {
 
 // StartCluster runs three masters, joins them, and returns when each of them sees the cluster whole; the
 // test's end kills them.
-func StartCluster(t testing.TB) *Cluster {
-	t.Helper()
+func StartCluster(tb testing.TB) *Cluster {
+	tb.Helper()
 
 	cluster := &Cluster{}
 	for range clusterMasters {
-		node := Start(t,
+		node := Start(tb,
 			"--cluster-enabled", "yes",
 			"--cluster-config-file", "nodes.conf", // in the node's own --dir
 		)
@@ -43,11 +43,11 @@ func StartCluster(t testing.TB) *Cluster {
 		cluster.Addrs = append(cluster.Addrs, node.Addr)
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), clusterTimeout)
+	ctx, cancel := context.WithTimeout(tb.Context(), clusterTimeout)
 	defer cancel()
 
 	if err := cluster.join(ctx); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
 	cluster.client = redis.NewClusterClient(&redis.ClusterOptions{
@@ -56,7 +56,7 @@ func StartCluster(t testing.TB) *Cluster {
 		MaintNotificationsConfig: noMaintNotifications(),
 	})
 
-	t.Cleanup(func() { _ = cluster.client.Close() })
+	tb.Cleanup(func() { _ = cluster.client.Close() })
 
 	return cluster
 }

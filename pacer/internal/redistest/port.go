@@ -35,7 +35,7 @@ func freePort(ctx context.Context) (int, error) {
 
 	const tries = 200
 	for range tries {
-		port := firstPort + rand.IntN(portCount) //nolint:gosec // any port will do
+		port := firstPort + rand.IntN(portCount)
 		if handedOut.ports[port] || !canListen(ctx, port) || !canListen(ctx, port+busOffset) {
 			continue
 		}

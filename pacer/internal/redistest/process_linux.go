@@ -6,10 +6,8 @@ import (
 	"syscall"
 )
 
-var (
-	pauseSignal    os.Signal = syscall.SIGSTOP
-	continueSignal os.Signal = syscall.SIGCONT
-)
+// pauseSignals returns the signals that freeze a process and thaw it.
+func pauseSignals() (pause, resume os.Signal) { return syscall.SIGSTOP, syscall.SIGCONT }
 
 // dieWithParent has the kernel kill the server when the test binary dies without running its cleanups,
 // as it does when a test times out.

@@ -7,11 +7,8 @@ import (
 	"os/exec"
 )
 
-// A nil signal means that this system cannot pause a process.
-var (
-	pauseSignal    os.Signal
-	continueSignal os.Signal
-)
+// pauseSignals returns nil: this system cannot freeze a process.
+func pauseSignals() (pause, resume os.Signal) { return nil, nil }
 
 // dieWithParent does nothing: only Linux can tie a child's life to its parent's.
 func dieWithParent(*exec.Cmd) {}

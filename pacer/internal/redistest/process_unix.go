@@ -8,10 +8,8 @@ import (
 	"syscall"
 )
 
-var (
-	pauseSignal    os.Signal = syscall.SIGSTOP
-	continueSignal os.Signal = syscall.SIGCONT
-)
+// pauseSignals returns the signals that freeze a process and thaw it.
+func pauseSignals() (pause, resume os.Signal) { return syscall.SIGSTOP, syscall.SIGCONT }
 
 // dieWithParent does nothing: only Linux can tie a child's life to its parent's.
 func dieWithParent(*exec.Cmd) {}

@@ -71,12 +71,12 @@ func TestPausedServerAnswersOnlyWhenContinued(t *testing.T) {
 	require.NoError(t, server.Client().Ping(t.Context()).Err())
 }
 
-func TestAPausedServerIsCleanedUp(t *testing.T) {
+func TestAPausedServerIsCleanedUp(t *testing.T) { //nolint:tparallel // the subtest must end first
 	t.Parallel()
 
 	var server *redistest.Server
 
-	t.Run("test that forgets to continue", func(t *testing.T) { //nolint:paralleltest // it must end first
+	t.Run("test that forgets to continue", func(t *testing.T) {
 		server = redistest.Start(t)
 		server.Pause()
 	})
@@ -112,13 +112,13 @@ func TestClusterServesEverySlot(t *testing.T) {
 	}
 }
 
-func TestMissingBinarySkipsAndFailsUnderCI(t *testing.T) { //nolint:paralleltest // it sets the environment
+func TestMissingBinarySkipsAndFailsUnderCI(t *testing.T) {
 	t.Setenv("HEADWAY_REDIS_SERVER", "no-such-redis-server")
 
 	for ci, want := range map[string]string{"": "skip: ", "true": "fatal: "} {
 		t.Setenv("CI", ci)
 
-		got := outcome(t, func(tb testing.TB) { redistest.Start(tb) })
+		got := outcome(t)
 		require.Equal(t, want+"redistest: no no-such-redis-server in PATH: "+
 			"install redis-server, for example with `make redis` or `apt-get install redis-server`", got)
 	}
@@ -129,13 +129,13 @@ func TestServerThatExitsIsReportedWithItsOutput(t *testing.T) {
 
 	redistest.Start(t) // skips where there is no server
 
-	got := outcome(t, func(tb testing.TB) { redistest.Start(tb, "--no-such-option", "1") })
+	got := outcome(t, "--no-such-option", "1")
 	require.Contains(t, got, "fatal: redistest: the server exited")
 	require.Contains(t, got, "no-such-option")
 }
 
-// outcome runs f with a TB that records how f ended it.
-func outcome(t *testing.T, f func(tb testing.TB)) string {
+// outcome starts a server for a test that it makes up, and returns how that test ended.
+func outcome(t *testing.T, extraArgs ...string) string {
 	t.Helper()
 
 	recorder := &recorder{TB: t}
@@ -144,7 +144,7 @@ func outcome(t *testing.T, f func(tb testing.TB)) string {
 	go func() {
 		defer close(done)
 
-		f(recorder)
+		redistest.Start(recorder, extraArgs...)
 	}()
 
 	<-done

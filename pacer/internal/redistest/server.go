@@ -16,7 +16,7 @@ type Server struct {
 	// Addr is the server's host:port. It stays the same across Restart.
 	Addr string
 
-	t      testing.TB
+	tb     testing.TB
 	binary string
 	args   []string
 	dir    string
@@ -28,11 +28,11 @@ type Server struct {
 
 // Start runs a server and returns when it answers; the test's end kills it. extraArgs are appended to the
 // command line, where the last setting of an option wins.
-func Start(t testing.TB, extraArgs ...string) *Server {
-	t.Helper()
+func Start(tb testing.TB, extraArgs ...string) *Server {
+	tb.Helper()
 
-	server := &Server{t: t, binary: binary(t), dir: t.TempDir()}
-	t.Cleanup(server.cleanup)
+	server := &Server{tb: tb, binary: binary(tb), dir: tb.TempDir()}
+	tb.Cleanup(server.cleanup)
 
 	server.mu.Lock()
 	defer server.mu.Unlock()
@@ -41,9 +41,9 @@ func Start(t testing.TB, extraArgs ...string) *Server {
 	// may take it.
 	const tries = 5
 	for try := 1; ; try++ {
-		port, err := freePort(t.Context())
+		port, err := freePort(tb.Context())
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 
 		server.Addr = loopback(port)
@@ -58,13 +58,13 @@ func Start(t testing.TB, extraArgs ...string) *Server {
 			"--loglevel", "warning",
 		}, extraArgs...)
 
-		server.running, err = launch(t.Context(), server)
+		server.running, err = launch(tb.Context(), server)
 		if err == nil {
 			return server
 		}
 
 		if try == tries || !isPortTaken(err) {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 }
@@ -92,15 +92,15 @@ func (s *Server) Stop() {
 // Restart stops the server if it runs and starts it again on the same address. It comes back empty: no
 // data, no loaded scripts.
 func (s *Server) Restart() {
-	s.t.Helper()
+	s.tb.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
 	s.stop()
 
-	running, err := launch(s.t.Context(), s)
+	running, err := launch(s.tb.Context(), s)
 	if err != nil {
-		s.t.Fatal(err)
+		s.tb.Fatal(err)
 	}
 
 	s.running = running
@@ -108,31 +108,35 @@ func (s *Server) Restart() {
 
 // Pause freezes the server: connections stay open and nothing is answered, until Continue.
 func (s *Server) Pause() {
-	s.t.Helper()
-	s.signal(pauseSignal)
+	s.tb.Helper()
+
+	pause, _ := pauseSignals()
+	s.signal(pause)
 }
 
 // Continue undoes Pause; the server then answers what it was sent meanwhile.
 func (s *Server) Continue() {
-	s.t.Helper()
-	s.signal(continueSignal)
+	s.tb.Helper()
+
+	_, resume := pauseSignals()
+	s.signal(resume)
 }
 
 func (s *Server) signal(sig os.Signal) {
-	s.t.Helper()
+	s.tb.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
 	if sig == nil {
-		s.t.Skip("redistest: this system cannot pause a process")
+		s.tb.Skip("redistest: this system cannot pause a process")
 	}
 
 	if s.running == nil {
-		s.t.Fatal("redistest: the server is stopped")
+		s.tb.Fatal("redistest: the server is stopped")
 	}
 
 	if err := s.running.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatalf("redistest: %s: %v", sig, err)
+		s.tb.Fatalf("redistest: %s: %v", sig, err)
 	}
 }
 

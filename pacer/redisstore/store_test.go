@@ -1,0 +1,344 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/policies"
+)
+
+func newPacer(t *testing.T, rdb redis.Scripter, p ...policies.Policy) *pacer.Pacer {
+	t.Helper()
+	store, err := redisstore.New(rdb)
+	require.NoError(t, err)
+	pc, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: p})
+	require.NoError(t, err)
+	return pc
+}
+
+// three is a stack of both algorithms.
+func three() []policies.Policy {
+	return []policies.Policy{
+		policies.Daily(1_000_000, time.UTC),
+		policies.PerSecond(100_000).Burst(1000).Named("peak"),
+		policies.PerSecond(50_000).Burst(1000).Per("tenant").Named("tenant"),
+	}
+}
+
+// commandstats returns how often each command was called, as the server counts.
+func commandstats(t *testing.T, rdb *redis.Client) map[string]int {
+	t.Helper()
+	info, err := rdb.Info(t.Context(), "commandstats").Result()
+	require.NoError(t, err)
+	stats := make(map[string]int)
+	for line := range strings.Lines(info) {
+		name, rest, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "cmdstat_"), ":calls=")
+		if ok {
+			var n int
+			_, err := fmt.Sscanf(rest, "%d,", &n)
+			require.NoError(t, err)
+			stats[name] = n
+		}
+	}
+	return stats
+}
+
+// One Wait on any stack is one EVALSHA and nothing else; a script that the server does not know costs one EVAL more.
+func TestOneWaitIsOneEvalsha(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	p := newPacer(t, rdb, three()...)
+	ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+	require.NoError(t, p.Wait(ctx))
+	require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
+	const waits = 25
+	for range waits {
+		require.NoError(t, p.Wait(ctx))
+	}
+	stats := commandstats(t, rdb)
+	require.Equal(t, waits, stats["evalsha"])
+	// A rate whose key has expired is looked at once more: it could be a key of another type.
+	inside := map[string]int{"time": waits, "mget": waits, "type": 3 * waits, "set": 2 * waits, "hmget": waits, "hset": waits}
+	for name, n := range stats {
+		switch name {
+		case "evalsha", "config|resetstat", "info":
+		default:
+			want, known := inside[name]
+			require.True(t, known, "the script runs %s", name)
+			require.LessOrEqual(t, n, want, name)
+		}
+	}
+	require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
+	require.NoError(t, p.Wait(ctx))
+	stats = commandstats(t, rdb)
+	require.Equal(t, 1, stats["eval"], "after NOSCRIPT, once")
+	require.NoError(t, p.Wait(ctx))
+	require.Equal(t, 1, commandstats(t, rdb)["eval"])
+}
+
+// Every key has a TTL, set with its value, that ends after its last effect.
+func TestNoKeyWithoutTTL(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	p := newPacer(t, rdb, append(three(),
+		policies.PerSecond(2).Per("slow").Optional(),
+		policies.Sliding(5, time.Second).Per("slow").Optional(),
+	)...)
+	var held []*pacer.Reservation
+	for i := range 300 {
+		ctx := pacer.WithScope(t.Context(), "tenant", fmt.Sprint(i%5))
+		if i%3 == 0 {
+			ctx = pacer.WithScope(ctx, "slow", "x")
+		}
+		r, err := p.Reserve(ctx, pacer.MaxWait(pacer.Forever), pacer.NotBefore(time.Duration(i%7)*time.Second))
+		require.NoError(t, err)
+		held = append(held, r)
+		switch i % 11 {
+		case 0:
+			require.NoError(t, held[len(held)/2].Cancel(t.Context()))
+		case 1:
+			require.NoError(t, p.Report(ctx, pacer.Feedback{RetryAfter: time.Millisecond, Policies: []string{"tenant", "daily"}}))
+		case 2:
+			require.NoError(t, p.Report(ctx, pacer.Feedback{RetryAfter: time.Millisecond}))
+		}
+	}
+	keys, err := rdb.Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	require.Greater(t, len(keys), 8)
+	for _, key := range keys {
+		ttl, err := rdb.PTTL(t.Context(), key).Result()
+		require.NoError(t, err)
+		require.NotEqual(t, time.Duration(-1), ttl, "key %s has no TTL", key)
+		require.True(t, strings.HasPrefix(key, "pacer:{test}"), key)
+	}
+	for _, r := range held {
+		require.NoError(t, r.Cancel(t.Context()))
+	}
+	gaps, err := rdb.Keys(t.Context(), "*gaps*").Result()
+	require.NoError(t, err)
+	for _, key := range gaps {
+		n, err := rdb.ZCard(t.Context(), key).Result()
+		require.NoError(t, err)
+		require.LessOrEqual(t, n, int64(1), "all gaps of %s merged", key)
+	}
+}
+
+// A key is gone soon after its last effect, and not before.
+func TestKeysExpire(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	p := newPacer(t, rdb, policies.PerSecond(10), policies.Fixed(10, 200*time.Millisecond))
+	for range 3 {
+		require.NoError(t, p.Wait(t.Context()))
+	}
+	n, err := rdb.DBSize(t.Context()).Result()
+	require.NoError(t, err)
+	require.Equal(t, int64(2), n)
+	require.Eventually(t, func() bool { return rdb.DBSize(t.Context()).Val() == 0 }, 5*time.Second, 20*time.Millisecond)
+}
+
+// Scope values come from outside: none of them may reach another key or another slot.
+func TestHostileScopeValues(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.StartCluster(t).Client()
+	p := newPacer(t, rdb, policies.Every(time.Hour).Per("tenant"))
+	values := []string{
+		"}", "{", "{}", "}{other}", "{other}", "\x00", "\r\nFLUSHALL\r\n", "a:b", "a%3Ab", "/gaps", "gaps:", "*", "?", "[a]",
+		strings.Repeat("{", 10_000), strings.Repeat("x", 1<<20), "\xff\xfe", "日本", " ", "#", "pacer:{test}:all",
+	}
+	for _, v := range values {
+		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", v)), "%.20q is a key of its own", v)
+		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("tenant", v)), pacer.ErrNotYet, "%.20q is remembered", v)
+	}
+	total := 0
+	require.NoError(t, rdb.ForEachMaster(t.Context(), func(ctx context.Context, c *redis.Client) error {
+		keys, err := c.Keys(ctx, "*").Result()
+		for _, key := range keys {
+			if !strings.HasPrefix(key, "pacer:{test}:") || len(key) > 200 {
+				return fmt.Errorf("key %.100q", key)
+			}
+		}
+		total += len(keys)
+		return err
+	}))
+	require.Equal(t, len(values), total, "one key for each value")
+}
+
+// What Headway did not write is not overwritten: a typed error names the key, and nothing is changed.
+func TestForeignValues(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	for i, plant := range []func(key string) error{
+		func(k string) error { return rdb.Set(t.Context(), k, "hello", 0).Err() },
+		func(k string) error { return rdb.Set(t.Context(), k, "-5", 0).Err() },
+		func(k string) error { return rdb.Set(t.Context(), k, "inf", 0).Err() },
+		func(k string) error { return rdb.Set(t.Context(), k, "1 2", 0).Err() },
+		func(k string) error { return rdb.Set(t.Context(), k, "99999999999999999999", 0).Err() },
+		func(k string) error { return rdb.LPush(t.Context(), k, "x").Err() },
+		func(k string) error { return rdb.HSet(t.Context(), k, "l", "x").Err() },
+	} {
+		for _, victim := range []policies.Policy{policies.PerSecond(1).Named("victim"), policies.Fixed(1, time.Second).Named("victim")} {
+			require.NoError(t, rdb.FlushAll(t.Context()).Err())
+			p := newPacer(t, rdb, policies.Every(time.Hour).Named("first"), victim)
+			require.NoError(t, plant("pacer:{test}:victim"))
+			before, err := rdb.Dump(t.Context(), "pacer:{test}:victim").Result()
+			require.NoError(t, err)
+			err = p.Wait(t.Context())
+			require.ErrorIs(t, err, redisstore.ErrForeign, "plant %d, %v", i, victim)
+			var se *pacer.StoreError
+			require.ErrorAs(t, err, &se)
+			require.ErrorIs(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: 1, Policies: []string{"victim"}}), redisstore.ErrForeign)
+			_, err = p.Status(t.Context())
+			require.ErrorIs(t, err, redisstore.ErrForeign)
+			after, err := rdb.Dump(t.Context(), "pacer:{test}:victim").Result()
+			require.NoError(t, err)
+			require.Equal(t, before, after)
+			require.Equal(t, int64(1), rdb.DBSize(t.Context()).Val(), "no other policy was charged")
+		}
+	}
+	require.NoError(t, rdb.FlushAll(t.Context()).Err())
+	require.NoError(t, rdb.SAdd(t.Context(), "pacer:{test}", "x").Err())
+	require.ErrorIs(t, newPacer(t, rdb, policies.PerSecond(1)).Wait(t.Context()), redisstore.ErrForeign)
+}
+
+func TestNilClient(t *testing.T) {
+	t.Parallel()
+	for _, rdb := range []redis.Scripter{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil)} {
+		_, err := redisstore.New(rdb)
+		var ce *pacer.ConfigError
+		require.ErrorAs(t, err, &ce)
+	}
+}
+
+// A server that answers nonsense, an error, or nothing: a typed error, never a panic.
+func TestServersThatAnswerNonsense(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"error":    "-ERR out of sorts\r\n",
+		"string":   "$5\r\nhello\r\n",
+		"short":    "*2\r\n:1\r\n:2\r\n",
+		"long":     "*20\r\n" + strings.Repeat(":1\r\n", 20),
+		"strings":  "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n",
+		"nil":      "$-1\r\n",
+		"empty":    "*0\r\n",
+		"now only": "*1\r\n:5\r\n",
+		"closed":   "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := redis.NewClient(&redis.Options{Addr: parrot(t, answer), Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: 2 * time.Second})
+			defer rdb.Close()
+			for _, list := range [][]policies.Policy{{policies.PerSecond(1)}, {policies.Daily(1, time.UTC)}} {
+				p := newPacer(t, rdb, list...)
+				var se *pacer.StoreError
+				require.ErrorAs(t, p.Wait(t.Context()), &se)
+				_, err := p.Status(t.Context())
+				require.ErrorAs(t, err, &se)
+				if name != "short" { // which is long enough for this one
+					require.ErrorAs(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: 1}), &se)
+				}
+			}
+		})
+	}
+}
+
+// parrot listens on loopback and answers each command with the same bytes.
+func parrot(t *testing.T, answer string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	t.Cleanup(func() {
+		l.Close()
+		wg.Wait()
+	})
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer c.Close()
+				buf := make([]byte, 1<<16)
+				for {
+					if _, err := c.Read(buf); err != nil || answer == "" {
+						return
+					}
+					if _, err := c.Write([]byte(answer)); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	return l.Addr().String()
+}
+
+// A client whose clock is days off finds the right page of the calendar: the server's clock decides.
+func TestAClientWhoseClockIsOff(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	for _, off := range []time.Duration{-400 * 24 * time.Hour, -3 * 24 * time.Hour, 0, 25 * time.Hour, 5000 * 24 * time.Hour} {
+		store, err := redisstore.New(rdb)
+		require.NoError(t, err)
+		redisstore.ShiftClock(store, off)
+		p, err := pacer.New(pacer.Config{Upstream: "clock" + fmt.Sprint(int(off.Hours())), Store: store, Policies: []policies.Policy{policies.Daily(2, time.UTC)}})
+		require.NoError(t, err)
+		require.NoError(t, p.Allow(t.Context()))
+		s, err := p.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, int64(1), s.Policies[0].Remaining, "off by %v", off)
+		require.NoError(t, p.Allow(t.Context()))
+		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+	}
+}
+
+// The README names the commands and the key pattern: a user who may do just that can do everything.
+func TestTheACLThatTheREADMENames(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rule := []any{"ACL", "SETUSER", "headway", "on", ">secret", "resetkeys", "~pacer:*", "nocommands"}
+	for _, c := range strings.Fields(aclCommands) {
+		rule = append(rule, "+"+c)
+	}
+	require.NoError(t, server.Client().Do(t.Context(), rule...).Err())
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "headway", Password: "secret"})
+	defer rdb.Close()
+	storeExercise(t, newPacer(t, rdb, append(three(), policies.PerSecond(1).Named("slow"))...))
+}
+
+// aclCommands is what the README lists.
+const aclCommands = "evalsha eval time mget type set del zadd zrem zrangebyscore zremrangebyscore hmget hset hdel hkeys hgetall pexpire hello"
+
+// storeExercise makes a store run every command that it has.
+func storeExercise(t *testing.T, p *pacer.Pacer) {
+	t.Helper()
+	ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+	var held []*pacer.Reservation
+	for range 6 {
+		r, err := p.Reserve(ctx, pacer.NotBefore(time.Second))
+		require.NoError(t, err)
+		held = append(held, r)
+	}
+	require.NoError(t, held[2].Cancel(ctx))
+	require.NoError(t, held[4].Cancel(ctx))
+	require.NoError(t, held[3].Cancel(ctx))
+	_, err := p.Reserve(ctx, pacer.NotBefore(time.Second))
+	require.NoError(t, err)
+	require.NoError(t, p.Report(ctx, pacer.Feedback{RetryAfter: time.Millisecond}))
+	require.NoError(t, p.Report(ctx, pacer.Feedback{RetryAfter: time.Millisecond, Policies: []string{"tenant", "daily"}}))
+	_, err = p.Status(ctx)
+	require.NoError(t, err)
+}

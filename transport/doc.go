@@ -1,0 +1,28 @@
+// Package transport puts a [pacer.Pacer] under any HTTP client.
+//
+//	client, err := transport.NewClient(p) // an *http.Client: give it to any SDK
+//
+// # The chain
+//
+//	SDK → http.Client (redirects) → retry (go-retryablehttp) → pacer → base transport
+//
+// The pacer is inside the retry, so that every attempt is paced and pays, and a "slow down" is heard by everyone at once instead of being slept off
+// by one request. [New] gives the paced [http.RoundTripper] alone, for SDKs that retry by themselves or that take a transport; put it below
+// authentication and above tracing. Put per-attempt timeouts below it, in the base transport: http.Client.Timeout covers the waiting, too.
+//
+// # What the transport does
+//
+// It waits for the pacer, sends the request as it is, and returns the response as it is: a final 429 is a response and not an error. If the response
+// says "slow down" (429 or 503 with a Retry-After), it reports that to the pacer first. A refusal by the pacer is returned as an error that works with errors.Is
+// and errors.As through *url.Error. The contract of [http.RoundTripper] is kept on every path: the request is not changed, its body is closed.
+//
+// # What is retried
+//
+// [NewClient] retries a 429 always, because it was not processed. Errors of the connection and the statuses 500 and up (but 501) are retried only if the request
+// can safely be repeated: GET, HEAD, OPTIONS, TRACE, PUT, DELETE, or any method with an Idempotency-Key or X-Idempotency-Key header. A body without GetBody
+// cannot be sent twice, so such a request gets one attempt. The waiting happens in the pacer's line: before an attempt is given up, the next one reserves its slot, no earlier than
+// the back-off. If there is none within MaxWait or the deadline, the last response is returned as it came.
+//
+// go-retryablehttp reads bodies into memory, ignores GetBody, retries POST, obeys any Retry-After, follows redirects by itself, logs to stderr and
+// closes idle connections on failure. None of that happens here; the tests name each of these traps.
+package transport

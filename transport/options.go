@@ -1,0 +1,140 @@
+package transport
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// Defaults of [NewClient].
+const (
+	// DefaultRetries is how often a request is repeated at most.
+	DefaultRetries = 4
+	// DefaultMinBackoff and DefaultMaxBackoff bound the pause before a repetition that no Retry-After asked for. It doubles each time, and is jittered.
+	DefaultMinBackoff = 500 * time.Millisecond
+	DefaultMaxBackoff = 30 * time.Second
+	// maxRetries is the most that WithRetries takes.
+	maxRetries = 100
+)
+
+// An Option sets something of a transport.
+type Option func(*options) error
+
+type options struct {
+	base       http.RoundTripper
+	scopes     []scope
+	cost       func(*http.Request) int64
+	feedback   FeedbackFunc
+	retries    int
+	minBackoff time.Duration
+	maxBackoff time.Duration
+}
+
+type scope struct {
+	name  string
+	value func(*http.Request) string
+}
+
+// A FeedbackFunc reads from a response what the upstream said about its limits; false means nothing. It must not change the response, nor read its body.
+type FeedbackFunc func(*http.Response) (pacer.Feedback, bool)
+
+func newOptions(p *pacer.Pacer, opts []Option) (*options, error) {
+	if p == nil {
+		return nil, bad("Pacer", "nil", "make one with pacer.New")
+	}
+	o := &options{
+		base:       http.DefaultTransport,
+		feedback:   RetryAfter,
+		retries:    DefaultRetries,
+		minBackoff: DefaultMinBackoff,
+		maxBackoff: DefaultMaxBackoff,
+	}
+	for i, opt := range opts {
+		if opt == nil {
+			return nil, bad(fmt.Sprintf("Option %d", i), "nil", "leave it out")
+		}
+		if err := opt(o); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+func bad(field, value, reason string) error {
+	return &pacer.ConfigError{Field: "transport: " + field, Value: value, Reason: reason}
+}
+
+// WithBase sets the transport that sends the requests. Defaults to [http.DefaultTransport].
+func WithBase(rt http.RoundTripper) Option {
+	return func(o *options) error {
+		if rt == nil {
+			return bad("Base", "nil", "give a transport, or leave the option out for http.DefaultTransport")
+		}
+		o.base = rt
+		return nil
+	}
+}
+
+// WithScope gives each call the scope value that the function reads from its request: a tenant from the host, an endpoint from the path. An empty value means that
+// the call does not carry the scope. The function is called once for each attempt, and must not change the request or read its body. Defaults to what the request's context
+// carries: see [pacer.WithScope].
+func WithScope(name string, value func(*http.Request) string) Option {
+	return func(o *options) error {
+		switch {
+		case !policies.ValidName(name):
+			return bad("Scope", fmt.Sprintf("%q", name), "must start with a letter or digit and have at most 64 letters, digits, '.', '_' or '-'")
+		case value == nil:
+			return bad("Scope "+name, "nil", "give a function that reads the value from a request")
+		}
+		o.scopes = append(o.scopes, scope{name, value})
+		return nil
+	}
+}
+
+// WithCost sets what a call costs, read from its request: at least 1. Defaults to 1.
+func WithCost(cost func(*http.Request) int64) Option {
+	return func(o *options) error {
+		if cost == nil {
+			return bad("Cost", "nil", "give a function, or leave the option out for a cost of 1")
+		}
+		o.cost = cost
+		return nil
+	}
+}
+
+// WithFeedback sets how a response is read. Use it to name the policy that an upstream means, or to read what it sends instead of a
+// Retry-After. Defaults to [RetryAfter].
+func WithFeedback(read FeedbackFunc) Option {
+	return func(o *options) error {
+		if read == nil {
+			return bad("Feedback", "nil", "give a function, or leave the option out for RetryAfter")
+		}
+		o.feedback = read
+		return nil
+	}
+}
+
+// WithRetries sets how often [NewClient] repeats a request at most, from 0 to 100; 0 turns retrying off. Defaults to [DefaultRetries].
+func WithRetries(n int) Option {
+	return func(o *options) error {
+		if n < 0 || n > maxRetries {
+			return bad("Retries", fmt.Sprint(n), fmt.Sprintf("must be from 0 to %d", maxRetries))
+		}
+		o.retries = n
+		return nil
+	}
+}
+
+// WithBackoff sets the bounds of the pause before a repetition that no Retry-After asked for. Defaults to [DefaultMinBackoff] and [DefaultMaxBackoff].
+func WithBackoff(shortest, longest time.Duration) Option {
+	return func(o *options) error {
+		if shortest < 0 || longest < shortest {
+			return bad("Backoff", fmt.Sprintf("%v to %v", shortest, longest), "must be a range that does not begin below 0")
+		}
+		o.minBackoff, o.maxBackoff = shortest, longest
+		return nil
+	}
+}

@@ -1,0 +1,212 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/headway-go/headway/pacer"
+)
+
+// NewClient returns an http.Client whose requests are paced, and repeated where that is safe. It returns a [*pacer.ConfigError] for a nil pacer or a
+// bad option.
+func NewClient(p *pacer.Pacer, opts ...Option) (*http.Client, error) {
+	t, err := New(p, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if t.retries == 0 {
+		return &http.Client{Transport: t}, nil
+	}
+	r := &retrier{paced: t}
+	r.client = &retryablehttp.Client{
+		HTTPClient: &http.Client{
+			Transport: t,
+			// Redirects are the outer client's: each hop is a request of its own.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		RetryMax:   t.retries,
+		CheckRetry: r.check,
+		// The next attempt has its slot: it waits there.
+		Backoff:      func(time.Duration, time.Duration, int, *http.Response) time.Duration { return 0 },
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	return &http.Client{Transport: r}, nil
+}
+
+// retrier repeats requests by go-retryablehttp, around a Transport.
+type retrier struct {
+	paced  *Transport
+	client *retryablehttp.Client
+}
+
+// attempt is what the retry layer and the Transport below it know of one request. It travels in the request's context.
+type attempt struct {
+	req    *http.Request
+	number int                // of the attempts made
+	opts   []pacer.Option     // as the Transport described the request
+	paused bool               // the last response asked for a pause, and it was reported
+	next   *pacer.Reservation // the slot of the next attempt
+}
+
+type attemptKey struct{}
+
+func attemptOf(ctx context.Context) *attempt {
+	a, _ := ctx.Value(attemptKey{}).(*attempt)
+	return a
+}
+
+// CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the base transport.
+func (r *retrier) CloseIdleConnections() {
+	if c, ok := r.paced.base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
+	hasBody := req.Body != nil && req.Body != http.NoBody
+	if hasBody && req.GetBody == nil {
+		return r.paced.RoundTrip(req) // it can be sent only once
+	}
+	a := &attempt{req: req}
+	ctx := context.WithValue(req.Context(), attemptKey{}, a)
+	defer func() {
+		if a.next != nil { // the context ended before the attempt
+			_ = a.next.Cancel(ctx)
+		}
+	}()
+	again := &retryablehttp.Request{Request: req.WithContext(ctx)}
+	if hasBody {
+		first := &onceBody{ReadCloser: req.Body}
+		defer first.closeUnused()
+		if err := setBody(again, req, first); err != nil {
+			return nil, err
+		}
+	}
+	resp, err := r.client.Do(again)
+	// The inner http.Client has wrapped the error, and the outer one will do so again.
+	if wrapped, ok := errors.AsType[*url.Error](err); ok && err == error(wrapped) {
+		err = wrapped.Err
+	}
+	if err != nil && resp != nil { // never both: see http.RoundTripper
+		_ = resp.Body.Close()
+		resp = nil
+	}
+	return resp, err
+}
+
+// onceBody hands out the request's own body for the first attempt.
+type onceBody struct {
+	io.ReadCloser
+
+	taken bool
+}
+
+func (b *onceBody) closeUnused() {
+	if !b.taken {
+		_ = b.Close()
+	}
+}
+
+// setBody gives a body to each attempt: the request's own to the first, one from GetBody to the others. go-retryablehttp would read it into memory, so it
+// is shown an empty one while it sets up.
+func setBody(again *retryablehttp.Request, req *http.Request, first *onceBody) error {
+	ready := false
+	err := again.SetBody(retryablehttp.ReaderFunc(func() (io.Reader, error) {
+		switch {
+		case !ready:
+			return http.NoBody, nil
+		case !first.taken:
+			first.taken = true
+			return first.ReadCloser, nil
+		}
+		return req.GetBody()
+	}))
+	ready = true
+	again.ContentLength, again.GetBody = req.ContentLength, req.GetBody
+	return err
+}
+
+// check decides whether a request is repeated, and if so reserves the slot of the next attempt. It never returns an error: that would hide the response.
+func (r *retrier) check(ctx context.Context, resp *http.Response, err error) (bool, error) {
+	a := attemptOf(ctx)
+	a.number++
+	if ctx.Err() != nil || a.number > r.paced.retries || !repeatable(ctx, a.req, resp, err) {
+		return false, nil
+	}
+	opts := a.opts[:len(a.opts):len(a.opts)]
+	if !a.paused {
+		opts = append(opts, pacer.NotBefore(r.backoff(a.number)))
+	}
+	a.paused = false
+	next, err := r.paced.pacer.Reserve(ctx, opts...)
+	if err != nil {
+		return false, nil // no slot in time: what came last is the answer
+	}
+	a.next = next
+	return true, nil
+}
+
+// backoff doubles with each attempt, from the shortest to the longest, and takes a random part of that.
+func (r *retrier) backoff(number int) time.Duration {
+	d := r.paced.minBackoff
+	for range number - 1 {
+		if d >= r.paced.maxBackoff/2 {
+			d = r.paced.maxBackoff
+			break
+		}
+		d *= 2
+	}
+	if d <= 0 {
+		return 0
+	}
+	return d/2 + rand.N(d/2+1)
+}
+
+// repeatable reports whether a request may be sent again after this outcome.
+func repeatable(ctx context.Context, req *http.Request, resp *http.Response, err error) bool {
+	if err != nil {
+		if refused(err) || !idempotent(req) {
+			return false
+		}
+		// It knows the errors that do not go away: bad schemes, certificates, too many redirects.
+		again, _ := retryablehttp.DefaultRetryPolicy(ctx, nil, err)
+		return again
+	}
+	switch {
+	case resp.StatusCode == http.StatusTooManyRequests:
+		return true // not processed
+	case resp.StatusCode == http.StatusNotImplemented, resp.StatusCode < http.StatusInternalServerError:
+		return false
+	}
+	return idempotent(req)
+}
+
+// refused reports whether an error is the pacer's own: the upstream was not asked.
+func refused(err error) bool {
+	if errors.Is(err, pacer.ErrRefused) || errors.Is(err, pacer.ErrClosed) {
+		return true
+	}
+	_, config := errors.AsType[*pacer.ConfigError](err)
+	_, store := errors.AsType[*pacer.StoreError](err)
+	return config || store
+}
+
+// idempotent reports whether a request may be repeated without knowing what became of it: by its method (RFC 9110 section 9.2.2), or because a header
+// says so, as for net/http's own transport.
+func idempotent(req *http.Request) bool {
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	_, key := req.Header["Idempotency-Key"]
+	_, xkey := req.Header["X-Idempotency-Key"]
+	return key || xkey
+}

@@ -1,0 +1,350 @@
+package transport_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/transport"
+)
+
+func newClient(t *testing.T, p *pacer.Pacer, u http.RoundTripper, opts ...transport.Option) *http.Client {
+	t.Helper()
+	client, err := transport.NewClient(p, append([]transport.Option{transport.WithBase(u), transport.WithBackoff(100*ms, 400*ms)}, opts...)...)
+	require.NoError(t, err)
+	return client
+}
+
+func refuse(status int, headers ...string) func(*http.Request) (*http.Response, error) {
+	return func(req *http.Request) (*http.Response, error) { return reply(req, status, "no", headers...), nil }
+}
+
+func fail(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset") }
+
+func TestWhatIsRetried(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		method string
+		header string
+		answer func(*http.Request) (*http.Response, error)
+		hits   int
+	}{
+		"GET after 500":           {http.MethodGet, "", refuse(500), 2},
+		"GET after 429":           {http.MethodGet, "", refuse(429), 2},
+		"GET after 501":           {http.MethodGet, "", refuse(501), 1},
+		"GET after 403":           {http.MethodGet, "", refuse(403), 1},
+		"GET after an error":      {http.MethodGet, "", fail, 2},
+		"PUT after 503":           {http.MethodPut, "", refuse(503), 2},
+		"DELETE after an error":   {http.MethodDelete, "", fail, 2},
+		"POST after 429":          {http.MethodPost, "", refuse(429, "Retry-After", "1"), 2},
+		"POST after 500":          {http.MethodPost, "", refuse(500), 1},
+		"POST after 503":          {http.MethodPost, "", refuse(503, "Retry-After", "1"), 1},
+		"POST after an error":     {http.MethodPost, "", fail, 1},
+		"PATCH after 500":         {http.MethodPatch, "", refuse(500), 1},
+		"POST with a key":         {http.MethodPost, "Idempotency-Key", refuse(500), 2},
+		"POST with another key":   {http.MethodPost, "X-Idempotency-Key", fail, 2},
+		"an error that will stay": {http.MethodGet, "", func(*http.Request) (*http.Response, error) { return nil, pacer.ErrClosed }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := newUpstream(ok(1, c.answer))
+				client := newClient(t, newPacer(t, policies.PerSecond(1000)), u)
+				req := request(t, t.Context(), c.method, strings.NewReader("payload"))
+				if c.header != "" {
+					req.Header.Set(c.header, "k")
+				}
+				resp, err := client.Do(req)
+				if err == nil {
+					require.NoError(t, resp.Body.Close())
+				}
+				require.Len(t, u.hits, c.hits)
+				for _, b := range u.bodies {
+					require.Equal(t, "payload", b, "each attempt sends the whole body")
+				}
+			})
+		})
+	}
+}
+
+func TestEveryAttemptIsPacedAndPays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUpstream(ok(2, refuse(http.StatusTooManyRequests, "Retry-After", "12")))
+		p := newPacer(t, policies.PerSecond(1))
+		client := newClient(t, p, u)
+		resp, err := client.Do(request(t, t.Context(), http.MethodPost, strings.NewReader("x")))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, []time.Duration{0, 12 * time.Second, 24 * time.Second}, u.hits)
+		start := time.Now()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, time.Second, time.Since(start), "the last attempt was charged, and nothing besides")
+	})
+}
+
+func TestBackoffGrowsWithinItsBounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUpstream(ok(10, refuse(500)))
+		client := newClient(t, newPacer(t), u, transport.WithRetries(6))
+		resp, err := client.Do(request(t, t.Context(), http.MethodGet, nil))
+		require.NoError(t, err)
+		require.Equal(t, 500, resp.StatusCode)
+		require.Len(t, u.hits, 7)
+		for i, most := range []time.Duration{100 * ms, 200 * ms, 400 * ms, 400 * ms, 400 * ms, 400 * ms} {
+			d := u.hits[i+1] - u.hits[i]
+			require.GreaterOrEqual(t, d, most/2)
+			require.LessOrEqual(t, d, most+time.Microsecond)
+		}
+	})
+}
+
+// Trap: go-retryablehttp turns exhausted retries into an error, and drains the body.
+func TestAFinal429IsReturnedAsItCame(t *testing.T) {
+	t.Parallel()
+	for name, header := range map[string][]string{"with Retry-After": {"Retry-After", "1"}, "without": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := newUpstream(ok(100, refuse(http.StatusTooManyRequests, header...)))
+				client := newClient(t, newPacer(t, policies.PerSecond(10)), u, transport.WithRetries(2))
+				resp, err := client.Do(request(t, t.Context(), http.MethodGet, nil))
+				require.NoError(t, err)
+				require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+				body, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.Equal(t, "no", string(body))
+				require.Len(t, u.hits, 3)
+			})
+		})
+	}
+}
+
+// Trap: a Retry-After of 9223372037 overflows in go-retryablehttp, which then retries at once; 3600 would sleep for an hour.
+func TestARetryAfterThatIsTooLongEndsTheRetries(t *testing.T) {
+	t.Parallel()
+	for _, v := range []string{"9223372037", "3600", "99999999999999999999"} {
+		t.Run(v, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := newUpstream(ok(1, refuse(http.StatusTooManyRequests, "Retry-After", v)))
+				client := newClient(t, newPacer(t, policies.PerSecond(10)), u)
+				resp, err := client.Do(request(t, t.Context(), http.MethodGet, nil))
+				require.NoError(t, err)
+				require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+				body, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.Equal(t, "no", string(body), "the body is intact")
+				require.Equal(t, []time.Duration{0}, u.hits)
+				require.Zero(t, time.Since(u.start))
+			})
+		})
+	}
+}
+
+// Trap: go-retryablehttp reads whole bodies into memory before the first attempt, and ignores GetBody.
+func TestBodiesAreNotReadAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const size = 8 << 20
+		var readBefore int64
+		first := &trackedBody{Reader: io.LimitReader(zeros{}, size)}
+		var got atomic.Int64
+		var opened []*trackedBody
+		base := roundTripper(func(req *http.Request) (*http.Response, error) {
+			if got.Load() == 0 {
+				readBefore = first.read.Load()
+			}
+			n, err := io.Copy(io.Discard, req.Body)
+			require.NoError(t, err)
+			require.NoError(t, req.Body.Close())
+			require.Equal(t, int64(size), req.ContentLength)
+			if got.Add(n) == size {
+				return reply(req, http.StatusTooManyRequests, "", "Retry-After", "1"), nil
+			}
+			return reply(req, http.StatusOK, ""), nil
+		})
+		client := newClient(t, newPacer(t), base)
+		req := request(t, t.Context(), http.MethodPost, first)
+		req.ContentLength = size
+		req.GetBody = func() (io.ReadCloser, error) {
+			b := &trackedBody{Reader: io.LimitReader(zeros{}, size)}
+			opened = append(opened, b)
+			return b, nil
+		}
+		resp, err := client.Do(req)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Zero(t, readBefore)
+		require.Equal(t, int64(2*size), got.Load())
+		require.Equal(t, int64(1), first.closed.Load(), "the original is closed")
+		require.Len(t, opened, 1, "GetBody is used, and no body opened for nothing")
+		require.Equal(t, int64(1), opened[0].closed.Load())
+	})
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// A stream can be sent once: it is not retried, and not read into memory to make it so.
+func TestAStreamIsSentOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUpstream(ok(1, refuse(http.StatusTooManyRequests)))
+		client := newClient(t, newPacer(t), u)
+		body := newBody("stream")
+		resp, err := client.Do(request(t, t.Context(), http.MethodPut, body))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.Len(t, u.hits, 1)
+		require.Equal(t, int64(1), body.closed.Load())
+	})
+}
+
+// Trap: go-retryablehttp retries any error, a pacer's refusal too, which multiplies the waiting.
+func TestARefusalIsNotRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUpstream(ok(0, nil))
+		p := newPacer(t, policies.Every(time.Hour))
+		client := newClient(t, p, u)
+		require.NoError(t, p.Wait(t.Context()))
+		_, err := client.Do(request(t, t.Context(), http.MethodGet, nil))
+		require.ErrorIs(t, err, pacer.ErrNotYet)
+		require.NoError(t, p.Close())
+		_, err = client.Do(request(t, t.Context(), http.MethodGet, nil))
+		require.ErrorIs(t, err, pacer.ErrClosed)
+		require.Empty(t, u.hits)
+		require.Zero(t, time.Since(u.start))
+	})
+}
+
+// Trap: go-retryablehttp follows redirects inside RoundTrip, unpaced by the caller's client.
+func TestRedirectsAreTheOuterClients(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUpstream(ok(1, refuse(http.StatusFound, "Location", "http://upstream.test/other")))
+		client := newClient(t, newPacer(t, policies.PerSecond(1)), u)
+		resp, err := client.Transport.RoundTrip(request(t, t.Context(), http.MethodGet, nil))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusFound, resp.StatusCode)
+		require.Len(t, u.hits, 1)
+
+		u = newUpstream(ok(1, refuse(http.StatusFound, "Location", "http://upstream.test/other")))
+		client = newClient(t, newPacer(t, policies.PerSecond(1)), u)
+		seen := 0
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { seen++; return nil }
+		resp, err = client.Do(request(t, t.Context(), http.MethodGet, nil))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, 1, seen)
+		require.Equal(t, []time.Duration{0, time.Second}, u.hits, "each hop is paced")
+	})
+}
+
+// Trap: go-retryablehttp closes all idle connections on each final failure, those of other tenants, too.
+func TestIdleConnectionsStayOpen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUpstream(ok(100, fail))
+		client := newClient(t, newPacer(t), u)
+		_, err := client.Do(request(t, t.Context(), http.MethodGet, nil))
+		require.ErrorContains(t, err, "connection reset")
+		require.Len(t, u.hits, 5)
+		require.Zero(t, u.idle.Load())
+		client.CloseIdleConnections()
+		require.Equal(t, int64(1), u.idle.Load(), "unless the user asks for it")
+	})
+}
+
+// Trap: go-retryablehttp logs to stderr by default.
+func TestNothingIsLogged(t *testing.T) { //nolint:paralleltest // it replaces os.Stderr
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	old := os.Stderr
+	os.Stderr = w
+	log.SetOutput(w)
+	defer log.SetOutput(old)
+	defer func() { os.Stderr = old }()
+	client := newClient(t, newPacer(t), newUpstream(ok(2, fail)), transport.WithBackoff(0, 0))
+	resp, err := client.Do(request(t, t.Context(), http.MethodGet, nil))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.NoError(t, w.Close())
+	out, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.Empty(t, string(bytes.TrimSpace(out)))
+}
+
+// A call that is abandoned before its next attempt gives the slot of that attempt back.
+func TestAnAbandonedRetryGivesItsSlotBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUpstream(ok(1, refuse(http.StatusTooManyRequests, "Retry-After", "10")))
+		p := newPacer(t, policies.PerSecond(1))
+		client := newClient(t, p, u)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*time.Second, cancel)
+		body := newBody("x")
+		req := request(t, ctx, http.MethodPut, body)
+		req.GetBody = func() (io.ReadCloser, error) { return newBody("x"), nil }
+		_, err := client.Do(req)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, 3*time.Second, time.Since(u.start))
+		require.Equal(t, int64(1), body.closed.Load())
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, 10*time.Second, time.Since(u.start), "the first slot behind the pause is free")
+	})
+}
+
+func TestOverARealConnection(t *testing.T) {
+	t.Parallel()
+	var hits atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil || string(b) != "payload" || r.ContentLength != 7 {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		if hits.Add(1) == 1 {
+			w.Header().Set("Retry-After", "0.01")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		_, _ = io.WriteString(w, "done")
+	}))
+	defer server.Close()
+	client, err := transport.NewClient(newPacer(t, policies.PerSecond(1000)))
+	require.NoError(t, err)
+	defer client.CloseIdleConnections()
+	resp, err := client.Post(server.URL, "text/plain", strings.NewReader("payload"))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, "done", string(body))
+	require.Equal(t, int64(2), hits.Load())
+}
