@@ -90,7 +90,7 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 		}
 	}
 	start := time.Now()
-	r := &Reservation{pacer: p, stack: Stack{Upstream: p.upstream, Limits: limits}, wake: make(chan struct{}, 1)}
+	r := &Reservation{pacer: p, stack: Stack{Upstream: p.upstream, Limits: limits}}
 	r.call = Call{Cost: a.cost, NotBefore: a.notBefore, MaxWait: a.maxWait}
 	byDeadline := false
 	if deadline, ok := ctx.Deadline(); ok {
@@ -102,11 +102,11 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 	if r.call.MaxWait < Forever {
 		r.latest, r.byDeadline = start.Add(r.call.MaxWait), byDeadline
 	}
-	calls, grants := []Call{r.call}, []Grant{{}}
-	if err := p.store.Reserve(ctx, r.stack, calls, grants); err != nil {
+	r.one.calls[0], r.one.grants[0].Charges = r.call, r.one.charges[:0]
+	if err := p.store.Reserve(ctx, r.stack, r.one.calls[:], r.one.grants[:]); err != nil {
 		return nil, p.storeError(ctx, "reserve", err)
 	}
-	r.grant = grants[0]
+	r.grant = r.one.grants[0]
 	if !r.grant.OK {
 		return nil, p.notYet(r, r.grant.Wait(), &a)
 	}

@@ -29,6 +29,9 @@ func (s *sleepers) enter(ctx context.Context, r *Reservation) {
 		s.asleep = make(map[*Reservation]struct{})
 	}
 	s.asleep[r] = struct{}{}
+	if r.wake == nil {
+		r.wake = make(chan struct{}, 1)
+	}
 	caught := s.catch(r)
 	s.mu.Unlock()
 	if caught {
