@@ -1,0 +1,110 @@
+package pacer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+func Example() {
+	p, err := pacer.New(pacer.Config{
+		Upstream: "salesforce",
+		Policies: []policies.Policy{
+			policies.Daily(100_000, time.UTC),
+			policies.PerSecond(25).Burst(10).Named("peak"),
+			policies.PerSecond(2).Per("tenant"),
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+
+	ctx := pacer.WithScope(context.Background(), "tenant", "acme")
+	start := time.Now()
+	for range 2 {
+		if err := p.Wait(ctx); err != nil {
+			panic(err)
+		}
+	}
+	fmt.Println(time.Since(start) >= 500*time.Millisecond)
+	// Output: true
+}
+
+// A job queue should not block a worker for minutes: it snoozes the job instead. A slot that is near is waited for, one that
+// is far is refused without a charge, and the error says when to come back.
+func ExamplePacer_Reserve_jobQueue() {
+	p, err := pacer.New(pacer.Config{Upstream: "reports", Policies: []policies.Policy{policies.Every(10 * time.Minute)}})
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+
+	handle := func(ctx context.Context, job string) {
+		r, err := p.Reserve(ctx, pacer.MaxWait(2*time.Second))
+		var limit *pacer.LimitError
+		switch {
+		case errors.As(err, &limit) && !limit.Never:
+			fmt.Printf("%s: snooze for %v\n", job, limit.Wait.Round(time.Minute))
+			return
+		case err != nil:
+			panic(err)
+		}
+		if err := r.Wait(ctx); err != nil {
+			panic(err)
+		}
+		fmt.Printf("%s: run\n", job)
+	}
+	handle(context.Background(), "first")
+	handle(context.Background(), "second")
+	// Output:
+	// first: run
+	// second: snooze for 10m0s
+}
+
+// A reservation keeps its place in line while the job sleeps in the queue; one that is not needed is given back.
+func ExampleReservation_Cancel() {
+	p, err := pacer.New(pacer.Config{Upstream: "reports", Policies: []policies.Policy{policies.Every(time.Minute)}, Jitter: pacer.NoJitter})
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	ctx := context.Background()
+	for range 2 {
+		r, err := p.Reserve(ctx)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(r.Delay().Round(time.Minute))
+		if r.Delay() > 0 {
+			_ = r.Cancel(ctx)
+		}
+	}
+	r, err := p.Reserve(ctx)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r.Delay().Round(time.Minute))
+	// Output:
+	// 0s
+	// 1m0s
+	// 1m0s
+}
+
+func ExamplePacer_Allow() {
+	p, err := pacer.New(pacer.Config{Upstream: "search", Policies: []policies.Policy{policies.Every(time.Hour)}})
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	fmt.Println(p.Allow(context.Background()))
+	err = p.Allow(context.Background())
+	fmt.Println(errors.Is(err, pacer.ErrNotYet), errors.Is(err, pacer.ErrNever))
+	// Output:
+	// <nil>
+	// true false
+}
