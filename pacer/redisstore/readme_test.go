@@ -1,0 +1,114 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/transport"
+)
+
+// The functions below hold the README's snippets, letter for letter: TestTheREADME checks that, and runs them.
+
+func readmeQuickStart(addr string) error {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	store, err := redisstore.New(rdb) // leave it out to pace this process alone
+	if err != nil {
+		return err
+	}
+	p, err := pacer.New(pacer.Config{
+		Upstream: "zendesk",
+		Store:    store,
+		Policies: []policies.Policy{
+			policies.AtMost(700, time.Minute).Burst(5),
+			policies.PerSecond(2).Per("tenant"),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	client, err := transport.NewClient(p) // an *http.Client: give it to any SDK
+	if err != nil {
+		return err
+	}
+	defer rdb.Close()
+	return readmeUse(context.Background(), p, client)
+}
+
+func readmeUse(ctx context.Context, p *pacer.Pacer, client *http.Client) error {
+	ctx = pacer.WithScope(ctx, "tenant", "acme")
+	if err := p.Wait(ctx); err != nil {
+		return err // refused or cancelled: nothing was charged
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, upstreamURL, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+func readmeError(err error) {
+	var limit *pacer.LimitError
+	if errors.As(err, &limit) && !limit.Never {
+		log.Printf("%s binds %s: again in %v", limit.Policy, limit.Scope, limit.Wait)
+	}
+}
+
+// upstreamURL is where an upstream listens.
+var upstreamURL string
+
+func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	here, err := os.ReadFile("readme_test.go")
+	require.NoError(t, err)
+	code := flat(string(here))
+	blocks := strings.Split(string(readme), "```go\n")[1:]
+	require.Len(t, blocks, 3)
+	for _, b := range blocks {
+		block, _, found := strings.Cut(b, "```")
+		require.True(t, found)
+		require.Contains(t, code, flat(block), "a snippet of the README is not what is tested")
+	}
+	for _, command := range strings.Fields(aclCommands) {
+		require.Contains(t, string(readme), " +"+command)
+	}
+	require.Equal(t, len(strings.Fields(aclCommands)), strings.Count(string(readme), " +")-strings.Count(string(readme), " + "), "the README's ACL lists what is tested")
+
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer upstream.Close()
+	upstreamURL = upstream.URL
+	require.NoError(t, readmeQuickStart(redistest.Start(t).Addr))
+
+	var out strings.Builder
+	log.SetOutput(&out)
+	defer log.SetOutput(os.Stderr)
+	readmeError(&pacer.LimitError{Policy: "peak", Scope: "tenant=acme", Wait: time.Second})
+	require.Contains(t, out.String(), "peak binds tenant=acme: again in 1s")
+}
+
+// flat drops indentation.
+func flat(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		b.WriteString(strings.TrimSpace(line) + "\n")
+	}
+	return b.String()
+}
