@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,7 +62,7 @@ func (p *Pacer) WaitN(ctx context.Context, n int64, opts ...Option) error {
 // [ErrNotYet] and whose Wait says when to ask again. It is shorthand for Reserve with MaxWait(0).
 func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 	// The slot is now and the call goes: there is nothing to wait for and nothing to keep.
-	_, err := p.Reserve(ctx, append(opts[:len(opts):len(opts)], MaxWait(0))...)
+	_, err := p.Reserve(ctx, append(slices.Clip(opts), MaxWait(0))...)
 	return err
 }
 

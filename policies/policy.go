@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -102,7 +103,7 @@ func (p Policy) Optional() Policy {
 func (p Policy) Burst(b int64) Policy {
 	p.burst = b
 	if p.shape != shapeRate && p.shape != shapeAtMost {
-		return p.mistake("Burst", fmt.Sprint(b), "only rates have a burst: a window admits its whole limit at once")
+		return p.mistake("Burst", strconv.FormatInt(b, 10), "only rates have a burst: a window admits its whole limit at once")
 	}
 	return p
 }
@@ -127,7 +128,7 @@ func (p Policy) Skew(d time.Duration) Policy {
 func (p Policy) Buckets(m int64) Policy {
 	p.buckets = m
 	if p.shape != shapeSliding {
-		return p.mistake("Buckets", fmt.Sprint(m), "only Sliding has buckets")
+		return p.mistake("Buckets", strconv.FormatInt(m, 10), "only Sliding has buckets")
 	}
 	return p
 }

@@ -37,7 +37,7 @@ func seconds(v string) (time.Duration, bool) {
 	if len(v) > maxField || !digits(whole) || dotted && !digits(fraction) {
 		return 0, false
 	}
-	const limit = int64(math.MaxInt64 / int64(time.Second))
+	const limit = math.MaxInt64 / int64(time.Second)
 	var n int64
 	for _, c := range whole {
 		if n = n*10 + int64(c-'0'); n >= limit {

@@ -3,6 +3,7 @@ package transport
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/headway-go/headway/pacer"
@@ -121,7 +122,7 @@ func WithFeedback(read FeedbackFunc) Option {
 func WithRetries(n int) Option {
 	return func(o *options) error {
 		if n < 0 || n > maxRetries {
-			return bad("Retries", fmt.Sprint(n), fmt.Sprintf("must be from 0 to %d", maxRetries))
+			return bad("Retries", strconv.Itoa(n), fmt.Sprintf("must be from 0 to %d", maxRetries))
 		}
 		o.retries = n
 		return nil

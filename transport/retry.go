@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -92,7 +93,7 @@ func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := r.client.Do(again)
 	// The inner http.Client has wrapped the error, and the outer one will do so again.
-	if wrapped, ok := errors.AsType[*url.Error](err); ok && err == error(wrapped) {
+	if wrapped, ok := err.(*url.Error); ok { //nolint:errorlint // only the outermost layer is to go
 		err = wrapped.Err
 	}
 	if err != nil && resp != nil { // never both: see http.RoundTripper
@@ -139,19 +140,17 @@ func (r *retrier) check(ctx context.Context, resp *http.Response, err error) (bo
 	a := attemptOf(ctx)
 	a.number++
 	if ctx.Err() != nil || a.number > r.paced.retries || !repeatable(ctx, a.req, resp, err) {
-		return false, nil
+		return false, nil //nolint:nilerr // the loop returns what the attempt returned
 	}
-	opts := a.opts[:len(a.opts):len(a.opts)]
+	opts := slices.Clip(a.opts)
 	if !a.paused {
 		opts = append(opts, pacer.NotBefore(r.backoff(a.number)))
 	}
 	a.paused = false
-	next, err := r.paced.pacer.Reserve(ctx, opts...)
-	if err != nil {
-		return false, nil // no slot in time: what came last is the answer
-	}
+	// No slot in time: what came last is the answer.
+	next, refusal := r.paced.pacer.Reserve(ctx, opts...)
 	a.next = next
-	return true, nil
+	return refusal == nil, nil
 }
 
 // backoff doubles with each attempt, from the shortest to the longest, and takes a random part of that.

@@ -64,7 +64,7 @@ func TestWhatIsRetried(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				u := newUpstream(ok(1, c.answer))
 				client := newClient(t, newPacer(t, policies.PerSecond(1000)), u)
-				req := request(t, t.Context(), c.method, strings.NewReader("payload"))
+				req := request(t.Context(), t, c.method, strings.NewReader("payload"))
 				if c.header != "" {
 					req.Header.Set(c.header, "k")
 				}
@@ -87,7 +87,7 @@ func TestEveryAttemptIsPacedAndPays(t *testing.T) {
 		u := newUpstream(ok(2, refuse(http.StatusTooManyRequests, "Retry-After", "12")))
 		p := newPacer(t, policies.PerSecond(1))
 		client := newClient(t, p, u)
-		resp, err := client.Do(request(t, t.Context(), http.MethodPost, strings.NewReader("x")))
+		resp, err := client.Do(request(t.Context(), t, http.MethodPost, strings.NewReader("x")))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.Equal(t, []time.Duration{0, 12 * time.Second, 24 * time.Second}, u.hits)
@@ -102,7 +102,7 @@ func TestBackoffGrowsWithinItsBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newUpstream(ok(10, refuse(500)))
 		client := newClient(t, newPacer(t), u, transport.WithRetries(6))
-		resp, err := client.Do(request(t, t.Context(), http.MethodGet, nil))
+		resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
 		require.Equal(t, 500, resp.StatusCode)
 		require.Len(t, u.hits, 7)
@@ -123,7 +123,7 @@ func TestAFinal429IsReturnedAsItCame(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				u := newUpstream(ok(100, refuse(http.StatusTooManyRequests, header...)))
 				client := newClient(t, newPacer(t, policies.PerSecond(10)), u, transport.WithRetries(2))
-				resp, err := client.Do(request(t, t.Context(), http.MethodGet, nil))
+				resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
 				require.NoError(t, err)
 				require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 				body, err := io.ReadAll(resp.Body)
@@ -144,7 +144,7 @@ func TestARetryAfterThatIsTooLongEndsTheRetries(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				u := newUpstream(ok(1, refuse(http.StatusTooManyRequests, "Retry-After", v)))
 				client := newClient(t, newPacer(t, policies.PerSecond(10)), u)
-				resp, err := client.Do(request(t, t.Context(), http.MethodGet, nil))
+				resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
 				require.NoError(t, err)
 				require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 				body, err := io.ReadAll(resp.Body)
@@ -180,7 +180,7 @@ func TestBodiesAreNotReadAhead(t *testing.T) {
 			return reply(req, http.StatusOK, ""), nil
 		})
 		client := newClient(t, newPacer(t), base)
-		req := request(t, t.Context(), http.MethodPost, first)
+		req := request(t.Context(), t, http.MethodPost, first)
 		req.ContentLength = size
 		req.GetBody = func() (io.ReadCloser, error) {
 			b := &trackedBody{Reader: io.LimitReader(zeros{}, size)}
@@ -216,7 +216,7 @@ func TestAStreamIsSentOnce(t *testing.T) {
 		u := newUpstream(ok(1, refuse(http.StatusTooManyRequests)))
 		client := newClient(t, newPacer(t), u)
 		body := newBody("stream")
-		resp, err := client.Do(request(t, t.Context(), http.MethodPut, body))
+		resp, err := client.Do(request(t.Context(), t, http.MethodPut, body))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 		require.Len(t, u.hits, 1)
@@ -232,10 +232,10 @@ func TestARefusalIsNotRetried(t *testing.T) {
 		p := newPacer(t, policies.Every(time.Hour))
 		client := newClient(t, p, u)
 		require.NoError(t, p.Wait(t.Context()))
-		_, err := client.Do(request(t, t.Context(), http.MethodGet, nil))
+		_, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
 		require.ErrorIs(t, err, pacer.ErrNotYet)
 		require.NoError(t, p.Close())
-		_, err = client.Do(request(t, t.Context(), http.MethodGet, nil))
+		_, err = client.Do(request(t.Context(), t, http.MethodGet, nil))
 		require.ErrorIs(t, err, pacer.ErrClosed)
 		require.Empty(t, u.hits)
 		require.Zero(t, time.Since(u.start))
@@ -248,7 +248,7 @@ func TestRedirectsAreTheOuterClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newUpstream(ok(1, refuse(http.StatusFound, "Location", "http://upstream.test/other")))
 		client := newClient(t, newPacer(t, policies.PerSecond(1)), u)
-		resp, err := client.Transport.RoundTrip(request(t, t.Context(), http.MethodGet, nil))
+		resp, err := client.Transport.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusFound, resp.StatusCode)
 		require.Len(t, u.hits, 1)
@@ -257,7 +257,7 @@ func TestRedirectsAreTheOuterClients(t *testing.T) {
 		client = newClient(t, newPacer(t, policies.PerSecond(1)), u)
 		seen := 0
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { seen++; return nil }
-		resp, err = client.Do(request(t, t.Context(), http.MethodGet, nil))
+		resp, err = client.Do(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.Equal(t, 1, seen)
@@ -271,7 +271,7 @@ func TestIdleConnectionsStayOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newUpstream(ok(100, fail))
 		client := newClient(t, newPacer(t), u)
-		_, err := client.Do(request(t, t.Context(), http.MethodGet, nil))
+		_, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
 		require.ErrorContains(t, err, "connection reset")
 		require.Len(t, u.hits, 5)
 		require.Zero(t, u.idle.Load())
@@ -290,7 +290,7 @@ func TestNothingIsLogged(t *testing.T) { //nolint:paralleltest // it replaces os
 	defer log.SetOutput(old)
 	defer func() { os.Stderr = old }()
 	client := newClient(t, newPacer(t), newUpstream(ok(2, fail)), transport.WithBackoff(0, 0))
-	resp, err := client.Do(request(t, t.Context(), http.MethodGet, nil))
+	resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.NoError(t, w.Close())
@@ -309,7 +309,7 @@ func TestAnAbandonedRetryGivesItsSlotBack(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(3*time.Second, cancel)
 		body := newBody("x")
-		req := request(t, ctx, http.MethodPut, body)
+		req := request(ctx, t, http.MethodPut, body)
 		req.GetBody = func() (io.ReadCloser, error) { return newBody("x"), nil }
 		_, err := client.Do(req)
 		require.ErrorIs(t, err, context.Canceled)

@@ -106,7 +106,7 @@ func (b *trackedBody) Close() error {
 	return nil
 }
 
-func request(t *testing.T, ctx context.Context, method string, body io.Reader) *http.Request {
+func request(ctx context.Context, t *testing.T, method string, body io.Reader) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, "http://upstream.test/things?token=secret", body)
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestEachRequestIsPaced(t *testing.T) {
 		rt, err := transport.New(newPacer(t, policies.PerSecond(10)), transport.WithBase(u))
 		require.NoError(t, err)
 		for range 4 {
-			resp, err := rt.RoundTrip(request(t, t.Context(), http.MethodGet, nil))
+			resp, err := rt.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
 		}
@@ -141,7 +141,7 @@ func TestScopeAndCostComeFromTheRequest(t *testing.T) {
 		)
 		require.NoError(t, err)
 		send := func(tenant, points, export string) error {
-			req := request(t, t.Context(), http.MethodGet, nil)
+			req := request(t.Context(), t, http.MethodGet, nil)
 			req.Header.Set("Tenant", tenant)
 			req.Header.Set("Points", points)
 			req.Header.Set("Export", export)
@@ -217,7 +217,7 @@ func TestTheContractOfRoundTripper(t *testing.T) {
 						ctx, cancel = c.ctx(ctx)
 					}
 					defer cancel()
-					req := request(t, ctx, http.MethodPost, body)
+					req := request(ctx, t, http.MethodPost, body)
 					req.ContentLength = 7
 					req.GetBody = func() (io.ReadCloser, error) { return newBody("payload"), nil }
 					before := *req
@@ -257,11 +257,11 @@ func TestARefusedRequestGivesNothingAway(t *testing.T) {
 		u := newUpstream(ok(0, nil))
 		client, err := transport.NewClient(newPacer(t, policies.Every(time.Hour)), transport.WithBase(u))
 		require.NoError(t, err)
-		resp, err := client.Do(request(t, t.Context(), http.MethodGet, nil))
+		resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		client.Timeout = time.Second
-		_, err = client.Do(request(t, t.Context(), http.MethodGet, nil))
+		_, err = client.Do(request(t.Context(), t, http.MethodGet, nil))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, pacer.ErrNotYet)
 		require.Equal(t, time.Duration(0), time.Since(u.start), "at once")
@@ -284,7 +284,7 @@ func TestA429PausesEveryoneWhoSleeps(t *testing.T) {
 		var statuses [4]int
 		for i := range statuses {
 			wg.Go(func() {
-				resp, err := rt.RoundTrip(request(t, t.Context(), http.MethodGet, nil))
+				resp, err := rt.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
 				require.NoError(t, err)
 				statuses[i] = resp.StatusCode
 				body, err := io.ReadAll(resp.Body)
@@ -337,7 +337,7 @@ func TestAResponseThatSlowsDown(t *testing.T) {
 				})
 				rt, err := transport.New(p, transport.WithBase(u))
 				require.NoError(t, err)
-				resp, err := rt.RoundTrip(request(t, t.Context(), http.MethodGet, nil))
+				resp, err := rt.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
 				require.NoError(t, err)
 				require.Equal(t, c.status, resp.StatusCode)
 				s, err := p.Status(t.Context())
@@ -361,7 +361,7 @@ func TestFeedbackOfOnesOwn(t *testing.T) {
 				return pacer.Feedback{RetryAfter: time.Minute, Policies: []string{"endpoint"}}, resp.StatusCode == http.StatusForbidden
 			}))
 		require.NoError(t, err)
-		_, err = rt.RoundTrip(request(t, t.Context(), http.MethodGet, nil))
+		_, err = rt.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
 		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("endpoint", "/things")), pacer.ErrNotYet)
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("endpoint", "/other")))

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -54,7 +55,7 @@ func (r *reply) int() int64 {
 		return 0
 	}
 	if len(r.values) == 0 {
-		r.err = fmt.Errorf("the reply is too short: does something stand between this program and Redis?")
+		r.err = errors.New("the reply is too short: does something stand between this program and Redis?")
 		return 0
 	}
 	n, ok := r.values[0].(int64)

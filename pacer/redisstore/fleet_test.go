@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -111,10 +112,10 @@ func work(spec string) error {
 					mu.Lock()
 					sum.Offered++
 					mu.Unlock()
-					if err := p.Wait(ctx, pacer.Scope("tenant", c.Tenant)); err != nil {
-						if ctx.Err() != nil || pacerRefused(err) {
-							return nil
-						}
+					switch err := p.Wait(ctx, pacer.Scope("tenant", c.Tenant)); {
+					case ctx.Err() != nil || pacerRefused(err):
+						return nil
+					case err != nil:
 						return err
 					}
 					wait := time.Since(start)
@@ -145,7 +146,7 @@ func work(spec string) error {
 
 // pacerRefused: at the end of a run no slot is left before the deadline.
 func pacerRefused(err error) bool {
-	le, ok := err.(*pacer.LimitError)
+	le, ok := errors.AsType[*pacer.LimitError](err)
 	return ok && le.Deadline
 }
 

@@ -87,7 +87,7 @@ func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
 		require.True(t, found)
 		require.Contains(t, code, flat(block), "a snippet of the README is not what is tested")
 	}
-	for _, command := range strings.Fields(aclCommands) {
+	for command := range strings.FieldsSeq(aclCommands) {
 		require.Contains(t, string(readme), " +"+command)
 	}
 	require.Equal(t, len(strings.Fields(aclCommands)), strings.Count(string(readme), " +")-strings.Count(string(readme), " + "), "the README's ACL lists what is tested")

@@ -310,7 +310,7 @@ func TestTheACLThatTheREADMENames(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	rule := []any{"ACL", "SETUSER", "headway", "on", ">secret", "resetkeys", "~pacer:*", "nocommands"}
-	for _, c := range strings.Fields(aclCommands) {
+	for c := range strings.FieldsSeq(aclCommands) {
 		rule = append(rule, "+"+c)
 	}
 	require.NoError(t, server.Client().Do(t.Context(), rule...).Err())

@@ -66,19 +66,19 @@ func windowCases() []Case {
 				t.Fatal(err)
 			}
 			for _, day := range []struct {
-				begin time.Time
-				hours time.Duration
+				begin  time.Time
+				length time.Duration
 			}{
-				{time.Date(2025, 3, 29, 0, 0, 0, 0, berlin), 24},
-				{time.Date(2025, 3, 30, 0, 0, 0, 0, berlin), 23},
-				{time.Date(2025, 10, 26, 0, 0, 0, 0, berlin), 25},
-				{time.Date(2025, 10, 27, 0, 0, 0, 0, berlin), 24},
+				{time.Date(2025, 3, 29, 0, 0, 0, 0, berlin), 24 * time.Hour},
+				{time.Date(2025, 3, 30, 0, 0, 0, 0, berlin), 23 * time.Hour},
+				{time.Date(2025, 10, 26, 0, 0, 0, 0, berlin), 25 * time.Hour},
+				{time.Date(2025, 10, 27, 0, 0, 0, 0, berlin), 24 * time.Hour},
 			} {
 				st := s.Stack(Key{Policy: policies.Daily(1, berlin).Named(day.begin.Format("d20060102"))})
 				begin := Since(pacer.Instant(day.begin.UnixMicro()))
 				s.At(begin + time.Hour)
 				s.Go(st, 1, begin+time.Hour)
-				s.Go(st, 1, begin+day.hours*time.Hour)
+				s.Go(st, 1, begin+day.length)
 			}
 		}},
 		{"window/horizon", "a calendar that does not reach further refuses, and charges nothing", func(t testing.TB, s *Session) {

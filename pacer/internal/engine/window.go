@@ -76,7 +76,7 @@ func (w *Window) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
 		}
 	}
 	for {
-		over, overOne := w.over(l, k, m, width, limit, n)
+		over, overOne := w.over(k, m, width, limit, n)
 		if overOne != none && k == w.frontier {
 			w.frontier = l.next(overOne)
 		}
@@ -93,7 +93,7 @@ func (w *Window) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
 const none = int64(-1)
 
 // over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with one more.
-func (w *Window) over(l *Limit, k, m, width, limit, n int64) (forN, forOne int64) {
+func (w *Window) over(k, m, width, limit, n int64) (forN, forOne int64) {
 	forN, forOne = none, none
 	sum := int64(0)
 	for i := k - m*width; i < k; i += width {
