@@ -114,7 +114,7 @@ func work(spec string) error {
 					mu.Unlock()
 					switch err := p.Wait(ctx, pacer.Scope("tenant", c.Tenant)); {
 					case ctx.Err() != nil || pacerRefused(err):
-						return nil
+						return nil //nolint:nilerr // the run is over
 					case err != nil:
 						return err
 					}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,7 +162,7 @@ func TestHostileScopeValues(t *testing.T) {
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", v)), "%.20q is a key of its own", v)
 		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("tenant", v)), pacer.ErrNotYet, "%.20q is remembered", v)
 	}
-	total := 0
+	var total atomic.Int64
 	require.NoError(t, rdb.ForEachMaster(t.Context(), func(ctx context.Context, c *redis.Client) error {
 		keys, err := c.Keys(ctx, "*").Result()
 		for _, key := range keys {
@@ -169,10 +170,10 @@ func TestHostileScopeValues(t *testing.T) {
 				return fmt.Errorf("key %.100q", key)
 			}
 		}
-		total += len(keys)
+		total.Add(int64(len(keys)))
 		return err
 	}))
-	require.Equal(t, len(values), total, "one key for each value")
+	require.Equal(t, int64(len(values)), total.Load(), "one key for each value")
 }
 
 // What Headway did not write is not overwritten: a typed error names the key, and nothing is changed.

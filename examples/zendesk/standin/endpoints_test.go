@@ -11,6 +11,7 @@ import (
 	"github.com/headway-go/headway/examples/zendesk/standin"
 )
 
+//nolint:tagliatelle // the names are Zendesk's
 type page struct {
 	Tickets []standin.Ticket `json:"tickets"`
 	Next    *string          `json:"next_page"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -19,12 +20,8 @@ type Server struct {
 // Serve listens on an address such as "127.0.0.1:8712", or "127.0.0.1:0" for any free port, and serves h there until [Server.Close]. It refuses an address
 // that other machines could reach.
 func Serve(ctx context.Context, addr string, h http.Handler) (*Server, error) {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
+	if err := CheckAddress(addr); err != nil {
 		return nil, fmt.Errorf("standin: %w", err)
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("standin: %s is not a loopback address: use 127.0.0.1", addr)
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -37,6 +34,20 @@ func Serve(ctx context.Context, addr string, h http.Handler) (*Server, error) {
 	}
 	go func() { s.done <- s.server.Serve(l) }()
 	return s, nil
+}
+
+// CheckAddress returns nil for a loopback address with a port, such as "127.0.0.1:8712", otherwise an error that says what is wrong with it.
+func CheckAddress(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("address %s: the port %q is not a number from 0 to 65535", addr, port)
+	} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("address %s is not a loopback address: use 127.0.0.1:%d", addr, n)
+	}
+	return nil
 }
 
 // URL returns where the server is, such as "http://127.0.0.1:8712".

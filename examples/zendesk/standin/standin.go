@@ -44,7 +44,7 @@ type Standin struct {
 
 	mu       sync.Mutex
 	accounts map[string]*account
-	last     time.Time // when the last call came
+	last     time.Time // when the last request came
 }
 
 var _ http.Handler = (*Standin)(nil)
@@ -58,11 +58,8 @@ func New(c Config) (*Standin, error) {
 	case c.Peak < 0:
 		return nil, fmt.Errorf("standin: a peak of %d calls per second: give at least 1, or 0 for no guard", c.Peak)
 	}
-	switch c.Latency {
-	case 0:
+	if c.Latency == 0 {
 		c.Latency = DefaultLatency
-	case NoLatency:
-		c.Latency = 0
 	}
 	now := time.Now()
 	s := &Standin{config: c, limit: limit, mux: http.NewServeMux(), began: now, last: now, accounts: map[string]*account{}}
@@ -179,7 +176,7 @@ func userOf(r *http.Request) (string, bool) {
 func send(w http.ResponseWriter, r reply) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(r.status)
-	_ = json.NewEncoder(w).Encode(r.body) // a client that has gone does not hear it
+	_ = json.NewEncoder(w).Encode(r.body) //nolint:errchkjson // a client that has gone does not hear it
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -222,5 +219,9 @@ func (s *Standin) Stats() Stats {
 }
 
 func (s *Standin) serveStats(w http.ResponseWriter, _ *http.Request) {
-	send(w, reply{http.StatusOK, s.Stats()})
+	stats := s.Stats()
+	s.mu.Lock()
+	s.last = time.Now()
+	s.mu.Unlock()
+	send(w, reply{http.StatusOK, stats})
 }

@@ -105,9 +105,9 @@ func TestAccountLimitIsPerMinuteInAnyWindow(t *testing.T) {
 		w = c.get("/globex/api/v2/tickets/1.json")
 		require.Equal(t, http.StatusOK, w.Code)
 		require.Equal(t, "199", w.Header().Get("X-Rate-Limit-Remaining"))
-		require.Equal(t, "199", w.Header().Get("ratelimit-remaining"))
-		require.Equal(t, "200", w.Header().Get("ratelimit-limit"))
-		require.Equal(t, "60", w.Header().Get("ratelimit-reset"))
+		require.Equal(t, "199", w.Header().Get("Ratelimit-Remaining"))
+		require.Equal(t, "200", w.Header().Get("Ratelimit-Limit"))
+		require.Equal(t, "60", w.Header().Get("Ratelimit-Reset"))
 	})
 }
 
@@ -137,12 +137,12 @@ func TestUpdateLimits(t *testing.T) {
 		for i := range 30 {
 			w := c.update(7)
 			require.Equal(t, http.StatusOK, w.Code)
-			require.Equal(t, "total=30; remaining="+strconv.Itoa(29-i)+"; resets=600", w.Header().Get("Zendesk-RateLimit-tickets-update"))
+			require.Equal(t, "total=30; remaining="+strconv.Itoa(29-i)+"; resets=600", w.Header().Get("Zendesk-Ratelimit-Tickets-Update"))
 		}
 		w := c.update(7)
 		require.Equal(t, http.StatusTooManyRequests, w.Code)
 		require.Equal(t, "600", w.Header().Get("Retry-After"))
-		require.Equal(t, "total=30; remaining=0; resets=600", w.Header().Get("Zendesk-RateLimit-tickets-update"))
+		require.Equal(t, "total=30; remaining=0; resets=600", w.Header().Get("Zendesk-Ratelimit-Tickets-Update"))
 		require.Equal(t, http.StatusOK, c.get("/acme/api/v2/tickets/7.json").Code, "reading has nothing to do with it")
 
 		bob := *c
@@ -157,7 +157,7 @@ func TestUpdateLimits(t *testing.T) {
 		w = c.update(99)
 		require.Equal(t, http.StatusTooManyRequests, w.Code)
 		require.Equal(t, "60", w.Header().Get("Retry-After"))
-		require.Equal(t, "total=100; remaining=0; resets=60", w.Header().Get("Zendesk-RateLimit-tickets-update"))
+		require.Equal(t, "total=100; remaining=0; resets=60", w.Header().Get("Zendesk-Ratelimit-Tickets-Update"))
 		require.Equal(t, map[string]int{"ticket": 1, "tickets-update": 1}, c.s.Stats().Tenants["acme"].RefusedBy)
 
 		time.Sleep(10*time.Minute - time.Microsecond)
@@ -176,7 +176,7 @@ func TestEndpointLimitsGrowWithTheHighestPlan(t *testing.T) {
 		}
 		w := c.get("/acme/api/v2/tickets.json?per_page=1")
 		require.Equal(t, http.StatusTooManyRequests, w.Code)
-		require.Equal(t, "total=300; remaining=0; resets=60", w.Header().Get("Zendesk-RateLimit-tickets-index"))
+		require.Equal(t, "total=300; remaining=0; resets=60", w.Header().Get("Zendesk-Ratelimit-Tickets-Index"))
 	})
 }
 

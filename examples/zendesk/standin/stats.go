@@ -9,16 +9,20 @@ const StatsPath = "/_standin/stats"
 const maxSeconds = 24 * 60 * 60
 
 // Stats is what a stand-in has recorded.
+//
+//nolint:tagliatelle // written like Zendesk's names
 type Stats struct {
 	Plan           string               `json:"plan"`
 	LimitPerMinute int                  `json:"limit_per_minute"`
 	PeakPerSecond  int                  `json:"peak_per_second"` // 0: no spike guard
 	UptimeMS       int64                `json:"uptime_ms"`       // since the stand-in began
-	IdleMS         int64                `json:"idle_ms"`         // since the last call came, or since it began
+	IdleMS         int64                `json:"idle_ms"`         // since the last request came, one for the stats included, or since it began
 	Tenants        map[string]TenantRow `json:"tenants"`
 }
 
 // TenantRow is the record of one account. Second 0 is when the stand-in began.
+//
+//nolint:tagliatelle // written like Zendesk's names
 type TenantRow struct {
 	Admitted          int            `json:"admitted"`
 	Refused           int            `json:"refused"`    // answered with a 429

@@ -11,6 +11,8 @@ const Tickets = 5000
 
 // A Ticket is what the stand-in knows of a ticket: some of the fields of Zendesk's.
 // Source: https://developer.zendesk.com/api-reference/ticketing/tickets/tickets/#json-format
+//
+//nolint:tagliatelle // the names are Zendesk's
 type Ticket struct {
 	ID             int64         `json:"id"`
 	URL            string        `json:"url"`

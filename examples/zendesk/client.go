@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/nukosuke/go-zendesk/zendesk"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/transport"
+)
+
+// quiet keeps go-redis from logging: what matters comes back as an error.
+type quiet struct{}
+
+// Printf implements go-redis's logger.
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// newPacer returns a pacer with Zendesk's limits, and what must be called in the end.
+func newPacer(ctx context.Context, c *config) (*pacer.Pacer, func(), error) {
+	settings := pacer.Config{
+		Upstream: "zendesk-example",
+		Policies: limitsOf(c.limit),
+		MaxWait:  pacer.Forever, // the context's deadline is the bound
+	}
+	closeStore := func() {}
+	if c.redis != "" {
+		redis.SetLogger(quiet{})
+		rdb := redis.NewClient(&redis.Options{Addr: c.redis})
+		closeStore = func() { _ = rdb.Close() }
+		ctx, cancel := context.WithTimeout(ctx, askFor)
+		defer cancel()
+		if err := rdb.Ping(ctx).Err(); err != nil {
+			closeStore()
+			return nil, nil, fmt.Errorf("no Redis answers at %s: start one there, or leave -redis out (%w)", c.redis, err)
+		}
+		store, err := redisstore.New(rdb)
+		if err != nil {
+			closeStore()
+			return nil, nil, err
+		}
+		settings.Store = store
+	}
+	p, err := pacer.New(settings)
+	if err != nil {
+		closeStore()
+		return nil, nil, err
+	}
+	return p, func() { _ = p.Close(); closeStore() }, nil
+}
+
+// newHTTPClient returns the client that the SDK is given: paced, or plain with a nil pacer. The meter sees every call that leaves.
+func newHTTPClient(p *pacer.Pacer, m *meter, workers int) (*http.Client, error) {
+	base := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		MaxIdleConnsPerHost: workers + maxTenants, // a connection for each worker and lister
+		IdleConnTimeout:     time.Minute,
+		ForceAttemptHTTP2:   true,
+	}
+	measured := gauge{meter: m, next: base}
+	if p == nil {
+		return &http.Client{Transport: around{measured}}, nil
+	}
+	client, err := transport.NewClient(p, append(scopes(), transport.WithBase(measured))...)
+	if err != nil {
+		return nil, err
+	}
+	client.Transport = around{client.Transport}
+	return client, nil
+}
+
+// newSDK returns Zendesk's SDK for one account. Do not use its SetHeader: it writes a map that all clients of the process share.
+func newSDK(hc *http.Client, c *config, u *upstream, tenant string) (*zendesk.Client, error) {
+	z, err := zendesk.NewClient(hc)
+	if err != nil {
+		return nil, err
+	}
+	if c.isReal() {
+		if err := z.SetSubdomain(c.real.subdomain); err != nil {
+			return nil, err
+		}
+		z.SetCredential(zendesk.NewAPITokenCredential(c.real.email, c.real.token))
+		return z, nil
+	}
+	if err := z.SetEndpointURL(u.url + "/" + tenant + "/api/v2"); err != nil {
+		return nil, err
+	}
+	z.SetCredential(zendesk.NewAPITokenCredential("sync@example.com", "example"))
+	return z, nil
+}

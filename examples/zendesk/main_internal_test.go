@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/examples/zendesk/standin"
+)
+
+// noEnv is an environment without the real API.
+func noEnv(string) string { return "" }
+
+// work3s runs the whole program for three seconds. These tests take real time: they go through real connections.
+func work3s(t *testing.T, args ...string) (*result, string) {
+	t.Helper()
+	var out, messages bytes.Buffer
+	c, err := parse(append([]string{"-duration", "3s"}, args...), noEnv, &messages)
+	require.NoError(t, err)
+	r, err := execute(t.Context(), c, &out, &messages)
+	require.NoError(t, err, messages.String())
+	t.Log(messages.String() + out.String())
+	require.Zero(t, r.meter.failures, "%v", r.meter.failure)
+	require.Contains(t, out.String(), "calls per second")
+	require.Contains(t, out.String(), "utilisation")
+	return r, out.String()
+}
+
+func TestPacedRunMeetsNo429(t *testing.T) {
+	r, _ := work3s(t)
+	require.Zero(t, r.refused, "%v", r.refusedBy)
+	require.Zero(t, r.meter.refused)
+	require.Greater(t, r.utilisation(), 0.9)
+	require.Less(t, r.utilisation(), 1.1)
+	require.NotZero(t, r.meter.lists)
+	require.NotZero(t, r.meter.gets)
+	require.NotZero(t, r.meter.updates)
+}
+
+func TestPacedAccountsDoNotWaitForEachOther(t *testing.T) {
+	r, _ := work3s(t, "-tenants", "3", "-plan", "team")
+	require.Zero(t, r.refused, "%v", r.refusedBy)
+	require.Greater(t, r.utilisation(), 0.9)
+}
+
+func TestUnpacedRunIsRefused(t *testing.T) {
+	r, out := work3s(t, "-unpaced")
+	require.NotZero(t, r.refusedBy["peak"], "the judge must be real")
+	require.NotZero(t, r.meter.refused)
+	require.NotEmpty(t, r.meter.slept)
+	require.Contains(t, out, "not paced")
+}
+
+func TestMistakesOnTheCommandLine(t *testing.T) {
+	t.Parallel()
+	realAPI := map[string]string{"ZENDESK_SUBDOMAIN": "acme", "ZENDESK_EMAIL": "ann@example.com", "ZENDESK_TOKEN": "secret"}
+	tests := []struct {
+		args string
+		env  map[string]string
+		want string
+	}{
+		{args: "-plan gold", want: "-plan gold: there is no such plan, choose one of team, growth, professional, enterprise, enterprise-plus"},
+		{args: "-workers 0", want: "-workers 0: give a number from 1 to 1000"},
+		{args: "-workers many", want: `invalid value "many" for flag -workers: parse error`},
+		{args: "-tenants 101", want: "-tenants 101: give a number from 1 to 100"},
+		{args: "-tenants 3 -workers 2", want: "-workers 2: give at least one worker for each of the 3 tenants"},
+		{args: "-duration 20", want: `invalid value "20" for flag -duration: parse error`},
+		{args: "-duration 1ms", want: "-duration 1ms: give at least 1s"},
+		{args: "-redis localhost", want: "-redis localhost: give host:port, such as 127.0.0.1:6379"},
+		{args: "-listen 0.0.0.0:80", want: "-listen: address 0.0.0.0:80 is not a loopback address: use 127.0.0.1:80"},
+		{args: "-listen 127.0.0.1:x", want: `-listen: address 127.0.0.1:x: the port "x" is not a number from 0 to 65535`},
+		{args: "-nonsense", want: "flag provided but not defined: -nonsense"},
+		{args: "nonsense", want: `"nonsense" is not a flag: see -help`},
+		{
+			env:  map[string]string{"ZENDESK_TOKEN": "secret"},
+			want: "the real API needs all of ZENDESK_SUBDOMAIN, ZENDESK_EMAIL and ZENDESK_TOKEN: set them all, or none for the stand-in",
+		},
+		{
+			env:  map[string]string{"ZENDESK_SUBDOMAIN": "acme.zendesk.com", "ZENDESK_EMAIL": "ann@example.com", "ZENDESK_TOKEN": "secret"},
+			want: `ZENDESK_SUBDOMAIN "acme.zendesk.com": give only the name before .zendesk.com, such as acme`,
+		},
+		{args: "-unpaced", env: realAPI, want: "-unpaced is for the stand-in only: it would spend the limit that others at your Zendesk account need"},
+		{args: "-tenants 2", env: realAPI, want: "-tenants is for the stand-in only: the real API is one account"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			t.Parallel()
+			var out, messages bytes.Buffer
+			code := run(t.Context(), strings.Fields(tt.args), func(k string) string { return tt.env[k] }, &out, &messages)
+			require.Equal(t, 2, code)
+			require.Equal(t, "zendesk: "+tt.want+"\n", messages.String())
+			require.Empty(t, out.String())
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	var out, messages bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"-help"}, noEnv, &out, &messages))
+	require.Contains(t, messages.String(), "-redis host:port")
+}
+
+func TestTheRealAPIIsOnlyRead(t *testing.T) {
+	t.Parallel()
+	c, err := parse(nil, func(k string) string {
+		return map[string]string{"ZENDESK_SUBDOMAIN": "acme", "ZENDESK_EMAIL": "ann@example.com", "ZENDESK_TOKEN": "secret"}[k]
+	}, nil)
+	require.NoError(t, err)
+	require.True(t, c.isReal())
+	require.False(t, c.shared())
+	require.Zero(t, newSyncer(nil, nil, c).every)
+	u, err := open(t.Context(), c)
+	require.NoError(t, err)
+	require.Nil(t, u.server)
+	require.NoError(t, u.close(t.Context(), c.shared()))
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	c, err := parse(nil, noEnv, nil)
+	require.NoError(t, err)
+	require.Equal(t, &config{workers: 16, plan: "enterprise", limit: 700, tenants: 1, duration: 20 * time.Second, listen: "127.0.0.1:0"}, c)
+	require.False(t, c.shared())
+	c, err = parse([]string{"-redis", "127.0.0.1:6379"}, noEnv, nil)
+	require.NoError(t, err)
+	require.Equal(t, sharedAddress, c.listen)
+	require.True(t, c.shared())
+}
+
+func TestAnAddressThatSomethingElseHas(t *testing.T) {
+	t.Parallel()
+	other, err := standin.Serve(t.Context(), "127.0.0.1:0", http.NotFoundHandler())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = other.Close() })
+	addr := strings.TrimPrefix(other.URL(), "http://")
+	var out, messages bytes.Buffer
+	require.Equal(t, 1, run(t.Context(), []string{"-listen", addr}, noEnv, &out, &messages))
+	require.Contains(t, messages.String(), "no stand-in can listen at "+addr+", and none answers there: choose another address with -listen")
+}
+
+func TestASecondCopyUsesTheStandInOfTheFirst(t *testing.T) {
+	t.Parallel()
+	judge, err := standin.New(standin.Config{Plan: "team"})
+	require.NoError(t, err)
+	first, err := standin.Serve(t.Context(), "127.0.0.1:0", judge)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = first.Close() })
+	addr := strings.TrimPrefix(first.URL(), "http://")
+
+	u, err := open(t.Context(), &config{plan: "team", limit: 200, listen: addr})
+	require.NoError(t, err)
+	require.Nil(t, u.own)
+	require.Equal(t, first.URL(), u.url)
+	require.NoError(t, u.close(t.Context(), true), "it is not this copy's to stop")
+	_, err = u.stats(t.Context())
+	require.NoError(t, err)
+
+	_, err = open(t.Context(), &config{plan: "growth", limit: 400, listen: addr})
+	require.EqualError(t, err, fmt.Sprintf("the stand-in at %s runs with -plan team: use that, or another address with -listen", addr))
+}
+
+func TestPoliciesAreValid(t *testing.T) {
+	t.Parallel()
+	for _, plan := range standin.Plans() {
+		limit, _ := standin.PlanLimit(plan)
+		for _, p := range limitsOf(limit) {
+			require.NoError(t, p.Validate(), plan)
+		}
+	}
+	require.Equal(t, int64(10), taggedEvery(700))
+	require.Equal(t, int64(32), taggedEvery(2500))
+}
+
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		method, url                string
+		tenant, list, update, item string
+	}{
+		{http.MethodGet, "http://127.0.0.1:1/acme/api/v2/tickets.json?page=2", "acme", "tickets", "", ""},
+		{http.MethodGet, "https://acme.zendesk.com/api/v2/tickets.json", "acme", "tickets", "", ""},
+		{http.MethodGet, "https://acme.zendesk.com/api/v2/tickets/7.json", "acme", "", "", ""},
+		{http.MethodPut, "https://acme.zendesk.com/api/v2/tickets/7.json", "acme", "", "tickets", "7"},
+		{http.MethodPut, "http://127.0.0.1:1/acme/api/v2/tickets/7.json", "acme", "", "tickets", "7"},
+		{http.MethodPut, "http://127.0.0.1:1/acme/api/v2/users/7.json", "acme", "", "", ""},
+	}
+	for _, tt := range tests {
+		r, err := http.NewRequestWithContext(t.Context(), tt.method, tt.url, http.NoBody)
+		require.NoError(t, err)
+		r.SetBasicAuth("ann@example.com/token", "secret")
+		require.Equal(t, []string{tt.tenant, tt.list, tt.update, tt.item, "ann@example.com/token"},
+			[]string{tenantOf(r), listOf(r), updateOf(r), ticketOf(r), userOf(r)}, tt.method+" "+tt.url)
+	}
+}
+
+func TestChart(t *testing.T) {
+	t.Parallel()
+	r := &result{config: &config{limit: 700, tenants: 1}, admittedAt: []int{13}, refusedAt: []int{700}, refused: 700}
+	require.Contains(t, r.chart(false), "calls per second: limit ┈, admitted ─, 429s ×")
+	require.LessOrEqual(t, strings.Count(r.chart(false), "\n"), 20)
+	require.Contains(t, r.chart(true), "\x1b[")
+}
+
+func TestQuantile(t *testing.T) {
+	t.Parallel()
+	require.Zero(t, quantile(nil, 0.5))
+	require.Equal(t, 3*time.Second, quantile([]time.Duration{5 * time.Second, time.Second, 3 * time.Second}, 0.5))
+	require.Equal(t, 5*time.Second, quantile([]time.Duration{5 * time.Second, time.Second}, 1))
+}

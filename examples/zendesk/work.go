@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nukosuke/go-zendesk/zendesk"
+)
+
+const (
+	pageSize = 50
+	// tag is what the program puts on tickets.
+	tag = "synced"
+	// failurePause keeps a broken upstream from being hammered.
+	failurePause = 200 * time.Millisecond
+)
+
+// A syncer works on the tickets of one account.
+type syncer struct {
+	sdk     *zendesk.Client
+	meter   *meter
+	paced   bool
+	every   int64 // which tickets are tagged: those whose id is a multiple; 0: none
+	tickets chan int64
+}
+
+func newSyncer(sdk *zendesk.Client, m *meter, c *config) *syncer {
+	s := &syncer{sdk: sdk, meter: m, paced: !c.unpaced, tickets: make(chan int64, pageSize)}
+	if !c.isReal() { // the real API is only read from
+		s.every = taggedEvery(c.limit)
+	}
+	return s
+}
+
+// taggedEvery returns of how many tickets one is tagged: one in ten, or fewer where that were more than four fifths of the updates that Zendesk allows.
+func taggedEvery(limit int) int64 {
+	updates := endpointLimit * 4 / 5
+	return int64(max(10, (limit+updates-1)/updates))
+}
+
+// run lists the account's tickets, over and over, and lets workers sync them, until the context ends.
+func (s *syncer) run(ctx context.Context, workers int) {
+	var wg sync.WaitGroup
+	wg.Go(func() { s.list(ctx) })
+	for range workers {
+		wg.Go(func() { s.work(ctx) })
+	}
+	wg.Wait()
+}
+
+// list hands the tickets out, page by page.
+func (s *syncer) list(ctx context.Context) {
+	defer close(s.tickets)
+	after := ""
+	for ctx.Err() == nil {
+		var page []zendesk.Ticket
+		var meta zendesk.CursorPaginationMeta
+		err := s.call(ctx, func() (err error) {
+			page, meta, err = s.sdk.GetTicketsCBP(ctx, &zendesk.CBPOptions{
+				CursorPagination: zendesk.CursorPagination{PageSize: pageSize, PageAfter: after},
+			})
+			return err
+		})
+		if ended(err) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		for _, t := range page {
+			select {
+			case s.tickets <- t.ID:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if after = meta.AfterCursor; !meta.HasMore {
+			after = "" // once more from the beginning
+		}
+	}
+}
+
+// work syncs one ticket after the other.
+func (s *syncer) work(ctx context.Context) {
+	for id := range s.tickets {
+		var t zendesk.Ticket
+		err := s.call(ctx, func() (err error) {
+			t, err = s.sdk.GetTicket(ctx, id)
+			return err
+		})
+		if ended(err) {
+			return
+		}
+		if err != nil || s.every == 0 || id%s.every != 0 {
+			continue
+		}
+		tags := t.Tags
+		if !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
+		}
+		// If there is no slot for an update before the end, there may still be one for reading.
+		_ = s.call(ctx, func() error {
+			_, err := s.sdk.UpdateTicket(ctx, id, zendesk.Ticket{Tags: tags})
+			return err
+		})
+	}
+}
+
+// call makes a call until it is not answered with a 429. Other failures are counted and returned.
+func (s *syncer) call(ctx context.Context, f func() error) error {
+	for {
+		err := f()
+		failure, ok := errors.AsType[zendesk.Error](err)
+		if !ok || failure.Status() != http.StatusTooManyRequests {
+			if err != nil && !ended(err) {
+				s.meter.fail(err)
+				_ = pause(ctx, failurePause)
+			}
+			return err
+		}
+		// With Headway, the transport has told everyone, and the next call waits for its slot.
+		if !s.paced {
+			began := time.Now()
+			_ = pause(ctx, retryAfter(failure.Headers()))
+			s.meter.sleep(time.Since(began))
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// retryAfter returns what a 429 asks for, as plain clients understand it.
+func retryAfter(h http.Header) time.Duration {
+	n, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || n < 1 {
+		return time.Second
+	}
+	return time.Duration(n) * time.Second
+}
+
+// ended reports whether a call did not go, or was given up, because the run is over. A call whose slot would have come after that is refused
+// by Headway with an error that says so.
+func ended(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
