@@ -29,14 +29,10 @@ func readmeQuickStart(addr string) error {
 	if err != nil {
 		return err
 	}
-	p, err := pacer.New(pacer.Config{
-		Upstream: "zendesk",
-		Store:    store,
-		Policies: []policies.Policy{
-			policies.AtMost(700, time.Minute).Burst(5),
-			policies.PerSecond(2).Per("tenant"),
-		},
-	})
+	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: store, Policies: []policies.Policy{
+		policies.AtMost(700, time.Minute).Burst(5),
+		policies.PerSecond(2).Per("tenant"),
+	}})
 	if err != nil {
 		return err
 	}

@@ -96,6 +96,31 @@ func gcraCases() []Case {
 				s.Go(fast, 1, time.Duration(i)*time.Microsecond)
 			}
 		}},
+		{"gcra/burst-and-rate", "no window of length W ever holds more than B + W/T calls, and a greedy caller gets no less in the first", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: perSecond10.Burst(7)})
+			var times []time.Duration
+			for i := range 400 {
+				s.At(time.Duration(i) * 13 * ms) // faster than the rate; it idles for a while in between
+				if i == 200 {
+					s.At(20 * time.Second)
+				} else if i > 200 {
+					s.At(20*time.Second + time.Duration(i-200)*13*ms)
+				}
+				if g := s.Ask(st, pacer.Call{Cost: 1}); g.OK {
+					times = append(times, Since(g.At))
+				}
+			}
+			for i := range times {
+				for j := i; j < len(times); j++ {
+					if n, most := j-i+1, 7+int((times[j]-times[i])/(100*ms)); n > most {
+						t.Fatalf("%d calls from %v to %v, want at most %d", n, times[i], times[j], most)
+					}
+				}
+			}
+			if n := len(times); n < 2*(7+25)-2 {
+				t.Fatalf("%d calls in two bursts of 2.6 s, want about 64", n)
+			}
+		}},
 		{"gcra/slack", "a call may go at any time until its interval begins: that is its slack", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: perSecond10.Burst(3)})
 			for i, want := range []time.Duration{0, 100 * ms, 200 * ms, 200 * ms, 200 * ms} {
