@@ -1,5 +1,5 @@
-// Package bench measures Headway beside its floors and its peers, in one run, so that the figures are ratios and not promises.
-package bench
+// Package bench_test measures Headway beside its floors and its peers, in one run, so that the figures are ratios and not promises.
+package bench_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package bench
+package bench_test
 
 import (
 	"testing"
@@ -21,6 +21,7 @@ func TestTheStoreConformsOnMiniredis(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer rdb.Close()
 	storetest.Run(t, func(t testing.TB) storetest.Fixture {
+		t.Helper()
 		store, err := redisstore.New(rdb)
 		require.NoError(t, err)
 		return storetest.Fixture{Store: store, SetTime: func(now pacer.Instant) { server.SetTime(time.UnixMicro(int64(now))) }}
