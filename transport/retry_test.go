@@ -348,3 +348,33 @@ func TestOverARealConnection(t *testing.T) {
 	require.Equal(t, "done", string(body))
 	require.Equal(t, int64(2), hits.Load())
 }
+
+// A slot that was reserved for an attempt which then cannot be made is given back.
+func TestABodyThatCannotBeRewoundGivesTheSlotBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUpstream(ok(1, refuse(http.StatusTooManyRequests)))
+		p := newPacer(t, policies.Every(time.Hour).Burst(2))
+		client := newClient(t, p, u)
+		req := request(t.Context(), t, http.MethodPut, newBody("x"))
+		broken := errors.New("the file is gone")
+		req.GetBody = func() (io.ReadCloser, error) { return nil, broken }
+		_, err := client.Do(req)
+		require.ErrorIs(t, err, broken)
+		require.Len(t, u.hits, 1)
+		require.NoError(t, p.Allow(t.Context()), "one of two is left")
+	})
+}
+
+// Where the upstream said how long to wait, no back-off is added.
+func TestARetryAfterReplacesTheBackoff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUpstream(ok(1, refuse(http.StatusTooManyRequests, "Retry-After", "0.01")))
+		client := newClient(t, newPacer(t), u)
+		resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, []time.Duration{0, 10 * ms}, u.hits)
+	})
+}

@@ -343,3 +343,24 @@ func storeExercise(t *testing.T, p *pacer.Pacer) {
 	_, err = p.Status(ctx)
 	require.NoError(t, err)
 }
+
+// The two keys of a rate can be lost apart, by eviction: gaps without their rate mean nothing, and must not be found again when the rate has new ones.
+func TestGapsWithoutTheirRateMeanNothing(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	p := newPacer(t, rdb, policies.Every(time.Minute).Named("slow"))
+	reserve := func(after time.Duration) time.Duration {
+		r, err := p.Reserve(t.Context(), pacer.NotBefore(after), pacer.MaxWait(pacer.Forever))
+		require.NoError(t, err)
+		return r.Delay().Round(time.Minute)
+	}
+	require.Equal(t, 100*time.Minute, reserve(100*time.Minute)) // a gap of 100 minutes before it
+	require.Equal(t, int64(1), rdb.Del(t.Context(), "pacer:{test}:slow").Val())
+	for i := range 100 {
+		require.Equal(t, time.Duration(i)*time.Minute, reserve(0))
+	}
+	require.Equal(t, 103*time.Minute, reserve(103*time.Minute)) // a new gap, from 100 to 103
+	for _, want := range []time.Duration{100, 101, 102, 104} {
+		require.Equal(t, want*time.Minute, reserve(0))
+	}
+}
