@@ -2,7 +2,6 @@ package pacer
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -104,20 +103,33 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 		r.latest, r.byDeadline = start.Add(r.call.MaxWait), byDeadline
 	}
 	r.one.calls[0], r.one.grants[0].Charges = r.call, r.one.charges[:0]
-	if err := p.store.Reserve(ctx, r.stack, r.one.calls[:], r.one.grants[:]); err != nil {
-		return nil, p.storeError(ctx, "reserve", err)
+	if err := p.ask(ctx, r); err != nil {
+		return nil, err
 	}
 	r.grant = r.one.grants[0]
 	if !r.grant.OK {
 		return nil, p.notYet(r, r.grant.Wait(), &a)
 	}
 	r.due = p.dueTime(r)
+	if err := ctx.Err(); err != nil {
+		_ = r.Cancel(ctx)
+		return nil, err
+	}
 	if byDeadline && r.due.After(r.latest) && r.grant.Wait() > 0 { // the answer took too long
 		err := p.notYet(r, r.grant.Wait(), &a)
 		_ = r.Cancel(ctx)
 		return nil, err
 	}
 	return r, nil
+}
+
+// ask asks the store for a slot. The context's end must not cut that short: the store may have charged the call already, and a charge whose
+// answer nobody reads is lost. So the answer is waited for, as long as the store's own timeouts allow, and given back if it comes too late.
+func (p *Pacer) ask(ctx context.Context, r *Reservation) error {
+	if err := p.store.Reserve(context.WithoutCancel(ctx), r.stack, r.one.calls[:], r.one.grants[:]); err != nil {
+		return p.storeError("reserve", err)
+	}
+	return nil
 }
 
 // dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little later, so that calls which
@@ -221,11 +233,7 @@ func (p *Pacer) notYet(r *Reservation, wait time.Duration, a *ask) *LimitError {
 	return e
 }
 
-// storeError wraps a store's error. One that the context caused stays the context's: the store is not to blame.
-func (p *Pacer) storeError(ctx context.Context, op string, err error) error {
-	if cause := ctx.Err(); cause != nil && errors.Is(err, cause) {
-		return cause
-	}
+func (p *Pacer) storeError(op string, err error) error {
 	return &StoreError{Upstream: p.upstream, Op: op, Err: err}
 }
 

@@ -45,7 +45,7 @@ func (p *Pacer) Report(ctx context.Context, f Feedback, opts ...Option) error {
 	d := min(f.RetryAfter, p.maxPause)
 	until, err := p.store.Pause(ctx, stack, d)
 	if err != nil {
-		return p.storeError(ctx, "pause", err)
+		return p.storeError("pause", err)
 	}
 	if caught := p.sleepers.pause(stack, until, d); len(caught) > 0 {
 		p.move(ctx, caught)

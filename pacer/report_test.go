@@ -167,3 +167,33 @@ func TestCancelWhileMoving(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(start), "the new slot was given back, too")
 	})
 }
+
+// late is a store whose answer to Reserve comes late, and that gives up when its context ends, like a client that is configured to.
+type late struct{ pacer.Store }
+
+func (l late) Reserve(ctx context.Context, s pacer.Stack, c []pacer.Call, grants []pacer.Grant) error {
+	err := l.Store.Reserve(ctx, s, c, grants)
+	time.Sleep(100 * ms)
+	if ctx.Err() != nil {
+		return ctx.Err() // the charge stays in the store
+	}
+	return err
+}
+
+// A context that ends while the store is asked must not leave a charge behind.
+func TestAContextThatEndsWhileTheStoreIsAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := limits(policies.Every(time.Hour))
+		c.Store = late{pacer.NewMemoryStore()}
+		p := newPacer(t, c)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
+		defer cancel()
+		require.ErrorIs(t, p.Wait(ctx), context.DeadlineExceeded)
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(50*ms, cancel)
+		_, err := p.Reserve(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, p.Allow(t.Context()), "the one slot of this hour is still there")
+	})
+}

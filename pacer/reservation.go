@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// cleanupTimeout bounds store operations that must not be lost with the context of a call: giving back, pausing, moving behind a pause.
-const cleanupTimeout = 5 * time.Second
+// storeTimeout bounds the store's operations that go on when the context of a call ends: giving back, moving behind a pause.
+const storeTimeout = 5 * time.Second
 
 // A Reservation is a slot that was granted and charged. Use it once: either [Reservation.Wait], or sleep [Reservation.Delay]
 // and go, or [Reservation.Cancel]. It is safe for concurrent use.
@@ -74,10 +74,10 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	grant := r.grant
 	s.mu.Unlock()
 
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if err := r.pacer.store.Cancel(ctx, r.stack, []Grant{grant}); err != nil {
-		return r.pacer.storeError(ctx, "cancel", err)
+		return r.pacer.storeError("cancel", err)
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func (s *sleepers) pause(stack Stack, until Instant, d time.Duration) []*Reserva
 // move gives the slots of caught reservations back and reserves again, which puts them behind the pause in the order in which they come. Those
 // of one stack share one operation of the store.
 func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	var order []string
 	groups := make(map[string][]*Reservation)
@@ -143,7 +143,7 @@ func (p *Pacer) moveGroup(ctx context.Context, group []*Reservation) {
 	for i, r := range group {
 		switch {
 		case err != nil:
-			r.state, r.err = givenBack, p.storeError(ctx, "reserve", err)
+			r.state, r.err = givenBack, p.storeError("reserve", err)
 		case !grants[i].OK:
 			r.state, r.grant = givenBack, grants[i]
 			r.call.MaxWait = calls[i].MaxWait

@@ -50,7 +50,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	}
 	seen, err := p.store.Status(ctx, Stack{Upstream: p.upstream, Limits: limits})
 	if err != nil {
-		return nil, p.storeError(ctx, "status", err)
+		return nil, p.storeError("status", err)
 	}
 	s := &Status{Upstream: p.upstream, Policies: make([]PolicyStatus, len(limits))}
 	s.PausedFor = max(0, seen.Paused.Sub(seen.Now))

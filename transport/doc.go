@@ -13,7 +13,7 @@
 // # What the transport does
 //
 // It waits for the pacer, sends the request as it is, and returns the response as it is: a final 429 is a response and not an error. If the response
-// says "slow down" (429 or 503 with a Retry-After), it reports that to the pacer first. A refusal by the pacer is returned as an error that works with errors.Is
+// says "slow down" (429 or 503 with a Retry-After), it reports that to the pacer first; without a Retry-After nobody else is paused, and only the request itself backs off. A refusal by the pacer is returned as an error that works with errors.Is
 // and errors.As through *url.Error. The contract of [http.RoundTripper] is kept on every path: the request is not changed, its body is closed.
 //
 // # What is retried

@@ -93,10 +93,11 @@ func (t *Transport) report(ctx context.Context, resp *http.Response, opts []pace
 	if !ok {
 		return
 	}
-	if a := attemptOf(ctx); a != nil {
-		a.paused = f.RetryAfter > 0
-	}
+	a := attemptOf(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
-	_ = t.pacer.Report(ctx, f, opts...)
+	err := t.pacer.Report(ctx, f, opts...)
+	if a != nil {
+		a.paused = err == nil && f.RetryAfter > 0
+	}
 }
