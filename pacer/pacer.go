@@ -71,14 +71,7 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if p.isClosed() {
-		return nil, ErrClosed
-	}
-	a, err := p.newAsk(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	limits, err := p.bind(&a)
+	a, limits, err := p.begin(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +96,7 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 		r.latest, r.byDeadline = start.Add(r.call.MaxWait), byDeadline
 	}
 	r.one.calls[0], r.one.grants[0].Charges = r.call, r.one.charges[:0]
-	if err := p.ask(ctx, r); err != nil {
+	if err := p.charge(ctx, r); err != nil {
 		return nil, err
 	}
 	r.grant = r.one.grants[0]
@@ -123,9 +116,22 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 	return r, nil
 }
 
-// ask asks the store for a slot. The context's end must not cut that short: the store may have charged the call already, and a charge whose
+// begin reads what a call asks for, and which limits bind it.
+func (p *Pacer) begin(ctx context.Context, opts []Option) (ask, []Limit, error) {
+	if p.isClosed() {
+		return ask{}, nil, ErrClosed
+	}
+	a, err := p.newAsk(ctx, opts)
+	if err != nil {
+		return a, nil, err
+	}
+	limits, err := p.bind(&a)
+	return a, limits, err
+}
+
+// charge asks the store for a slot. The context's end must not cut that short: the store may have charged the call already, and a charge whose
 // answer nobody reads is lost. So the answer is waited for, as long as the store's own timeouts allow, and given back if it comes too late.
-func (p *Pacer) ask(ctx context.Context, r *Reservation) error {
+func (p *Pacer) charge(ctx context.Context, r *Reservation) error {
 	if err := p.store.Reserve(context.WithoutCancel(ctx), r.stack, r.one.calls[:], r.one.grants[:]); err != nil {
 		return p.storeError("reserve", err)
 	}

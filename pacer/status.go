@@ -37,14 +37,7 @@ type PolicyStatus struct {
 
 // Status looks at the policies that bind a call with these scopes. It charges and changes nothing. It returns the same errors as Reserve.
 func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
-	if p.isClosed() {
-		return nil, ErrClosed
-	}
-	a, err := p.newAsk(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	limits, err := p.bind(&a)
+	a, limits, err := p.begin(ctx, opts)
 	if err != nil {
 		return nil, err
 	}

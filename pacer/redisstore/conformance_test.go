@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
@@ -56,4 +57,12 @@ func TestStoresAnswerAlike(t *testing.T) {
 			storetest.Differential(t, memory(), fixture(rdb), 2100, plan, 1)
 		})
 	}
+}
+
+// Random histories do not reach the bound of the search for a slot.
+func TestStoresGiveUpAlike(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	one, two := storetest.Zipper(storetest.NewSession(t, memory())), storetest.Zipper(storetest.NewSession(t, fixture(rdb)))
+	require.Equal(t, one, two)
 }

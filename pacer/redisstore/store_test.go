@@ -360,7 +360,7 @@ func TestGapsWithoutTheirRateMeanNothing(t *testing.T) {
 		require.Equal(t, time.Duration(i)*time.Minute, reserve(0))
 	}
 	require.Equal(t, 103*time.Minute, reserve(103*time.Minute)) // a new gap, from 100 to 103
-	for _, want := range []time.Duration{100, 101, 102, 104} {
-		require.Equal(t, want*time.Minute, reserve(0))
+	for _, want := range []int{100, 101, 102, 104} {
+		require.Equal(t, time.Duration(want)*time.Minute, reserve(0))
 	}
 }

@@ -133,6 +133,11 @@ func jointCases() []Case {
 			}
 			s.Go(st, 1, 1100*ms)
 		}},
+		{"joint/bounded", "the search for a slot is bounded, and ends behind all reservations if it must", func(t testing.TB, s *Session) {
+			if at := Since(Zipper(s).At); at != 1500*ms && at != 2000*ms {
+				t.Fatalf("slot %v, want 1.5s, where both have room, or 2s, behind the line", at)
+			}
+		}},
 		{"joint/no-policies", "a call that nothing binds goes now", func(t testing.TB, s *Session) {
 			g := s.Go(s.Stack(), 1, 0)
 			if g.Binds != pacer.BindsNothing || g.Slack != 0 {
@@ -155,4 +160,19 @@ func jointCases() []Case {
 			s.Go(s.Stack(Key{Policy: policies.Every(time.Hour).Named("p")}), 1, 0)
 		}},
 	}
+}
+
+// Zipper makes two rates whose gaps do not meet for 150 turns, and returns what a call gets that needs both of them.
+func Zipper(s *Session) pacer.Grant {
+	a, b := Key{Policy: policies.PerSecond(100).Named("a")}, Key{Policy: policies.PerSecond(100).Named("b")}
+	for i := range 200 {
+		st := s.Stack(a)
+		if i%2 == 1 {
+			st = s.Stack(b)
+		}
+		if i != 150 {
+			s.Ask(st, pacer.Call{Cost: 1, NotBefore: time.Duration(i) * 10 * ms, MaxWait: time.Minute})
+		}
+	}
+	return s.Ask(s.Stack(a, b), pacer.Call{Cost: 1, MaxWait: time.Minute})
 }
