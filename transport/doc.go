@@ -24,5 +24,12 @@
 // the back-off. If there is none within MaxWait or the deadline, the last response is returned as it came.
 //
 // go-retryablehttp reads bodies into memory, ignores GetBody, retries POST, obeys any Retry-After, follows redirects by itself, logs to stderr and
-// closes idle connections on failure. None of that happens here; the tests name each of these traps.
+// closes idle connections on failure; the http.Client inside it reads the Location of redirects that it may not follow, and refuses requests that came to a server. None of that
+// happens here, because both are only ever shown a stub: the base transport gets the caller's own request. The tests name each of these traps.
+//
+// # Limits
+//
+// MaxWait bounds the wait of each attempt, and the context's deadline that of all of them together. A response that says "slow down" is held back until the store has noted it, for
+// 5 s at most. If the base transport fails, the charge stays, because the upstream may have seen the call. A response whose retry then finds no slot any more, because a longer
+// pause was reported meanwhile, is gone: the pacer's refusal is returned in its place.
 package transport

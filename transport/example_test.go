@@ -1,9 +1,12 @@
 package transport_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"time"
 
 	"github.com/headway-go/headway/pacer"
@@ -35,4 +38,49 @@ func ExampleNewClient() {
 	defer resp.Body.Close()
 	fmt.Println(resp.Status)
 	// Output: 200 OK
+}
+
+// An upstream that says "slow down" in its own way: 403, and a field with the seconds. The pause is for the policy that it names.
+func ExampleWithFeedback() {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Search-Reset", "30")
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer upstream.Close()
+
+	p, err := pacer.New(pacer.Config{
+		Upstream: "crm",
+		Policies: []policies.Policy{policies.PerSecond(100).Named("all"), policies.PerSecond(5).Per("endpoint").Named("search").Optional()},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	rt, err := transport.New(p,
+		transport.WithScope("endpoint", func(r *http.Request) string { return r.URL.Path }),
+		transport.WithFeedback(func(resp *http.Response) (pacer.Feedback, bool) {
+			seconds, err := strconv.Atoi(resp.Header.Get("Search-Reset"))
+			if err != nil || resp.StatusCode != http.StatusForbidden {
+				return transport.RetryAfter(resp)
+			}
+			return pacer.Feedback{RetryAfter: time.Duration(seconds) * time.Second, Policies: []string{"search"}}, true
+		}))
+	if err != nil {
+		panic(err)
+	}
+	client := &http.Client{Transport: rt, Timeout: 5 * time.Second}
+	resp, err := client.Get(upstream.URL + "/search")
+	if err != nil {
+		panic(err)
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.Status)
+	again, err := client.Get(upstream.URL + "/search")
+	if err == nil {
+		again.Body.Close()
+	}
+	fmt.Println(errors.Is(err, pacer.ErrNotYet), errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// 403 Forbidden
+	// true true
 }

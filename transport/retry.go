@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -22,16 +21,9 @@ func NewClient(p *pacer.Pacer, opts ...Option) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.retries == 0 {
-		return &http.Client{Transport: t}, nil
-	}
 	r := &retrier{paced: t}
 	r.client = &retryablehttp.Client{
-		HTTPClient: &http.Client{
-			Transport: t,
-			// Redirects are the outer client's: each hop is a request of its own.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		HTTPClient: &http.Client{Transport: hop{t}},
 		RetryMax:   t.retries,
 		CheckRetry: r.check,
 		// The next attempt has its slot: it waits there.
@@ -47,22 +39,6 @@ type retrier struct {
 	client *retryablehttp.Client
 }
 
-// attempt is what the retry layer and the Transport below it know of one request. It travels in the request's context.
-type attempt struct {
-	req    *http.Request
-	number int                // of the attempts made
-	opts   []pacer.Option     // as the Transport described the request
-	paused bool               // the last response asked for a pause, and it was reported
-	next   *pacer.Reservation // the slot of the next attempt
-}
-
-type attemptKey struct{}
-
-func attemptOf(ctx context.Context) *attempt {
-	a, _ := ctx.Value(attemptKey{}).(*attempt)
-	return a
-}
-
 // CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the base transport.
 func (r *retrier) CloseIdleConnections() {
 	if c, ok := r.paced.base.(interface{ CloseIdleConnections() }); ok {
@@ -72,74 +48,31 @@ func (r *retrier) CloseIdleConnections() {
 
 // RoundTrip implements [http.RoundTripper].
 func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
-	hasBody := req.Body != nil && req.Body != http.NoBody
-	if hasBody && req.GetBody == nil {
-		return r.paced.RoundTrip(req) // it can be sent only once
+	once := req.Body != nil && req.Body != http.NoBody && req.GetBody == nil
+	if once || r.paced.retries == 0 {
+		return r.paced.RoundTrip(req)
 	}
 	a := &attempt{req: req}
 	ctx := context.WithValue(req.Context(), attemptKey{}, a)
-	defer func() {
-		if a.next != nil { // the context ended before the attempt
-			_ = a.next.Cancel(ctx)
-		}
-	}()
-	again := &retryablehttp.Request{Request: req.WithContext(ctx)}
-	if hasBody {
-		first := &onceBody{ReadCloser: req.Body}
-		defer first.closeUnused()
-		if err := setBody(again, req, first); err != nil {
-			return nil, err
-		}
-	}
-	resp, err := r.client.Do(again)
+	defer func() { a.abandon(ctx) }()
+	resp, err := r.client.Do(&retryablehttp.Request{Request: a.stub(ctx)})
 	// The inner http.Client has wrapped the error, and the outer one will do so again.
 	if wrapped, ok := err.(*url.Error); ok { //nolint:errorlint // only the outermost layer is to go
 		err = wrapped.Err
 	}
-	if err != nil && resp != nil { // never both: see http.RoundTripper
-		_ = resp.Body.Close()
-		resp = nil
+	if err != nil {
+		return nil, err
 	}
-	return resp, err
-}
-
-// onceBody hands out the request's own body for the first attempt.
-type onceBody struct {
-	io.ReadCloser
-
-	taken bool
-}
-
-func (b *onceBody) closeUnused() {
-	if !b.taken {
-		_ = b.Close()
+	if a.redirect != nil {
+		resp = a.redirect
 	}
-}
-
-// setBody gives a body to each attempt: the request's own to the first, one from GetBody to the others. go-retryablehttp would read it into memory, so it
-// is shown an empty one while it sets up.
-func setBody(again *retryablehttp.Request, req *http.Request, first *onceBody) error {
-	ready := false
-	err := again.SetBody(retryablehttp.ReaderFunc(func() (io.Reader, error) {
-		switch {
-		case !ready:
-			return http.NoBody, nil
-		case !first.taken:
-			first.taken = true
-			return first.ReadCloser, nil
-		}
-		return req.GetBody()
-	}))
-	ready = true
-	again.ContentLength, again.GetBody = req.ContentLength, req.GetBody
-	return err
+	return resp, nil
 }
 
 // check decides whether a request is repeated, and if so reserves the slot of the next attempt. It never returns an error: that would hide the response.
 func (r *retrier) check(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	a := attemptOf(ctx)
-	a.number++
-	if ctx.Err() != nil || a.number > r.paced.retries || !repeatable(ctx, a.req, resp, err) {
+	if !a.made() || ctx.Err() != nil || a.number > r.paced.retries || !repeatable(ctx, a.req, resp, err) {
 		return false, nil //nolint:nilerr // the loop returns what the attempt returned
 	}
 	opts := slices.Clip(a.opts)
@@ -153,7 +86,7 @@ func (r *retrier) check(ctx context.Context, resp *http.Response, err error) (bo
 	return refusal == nil, nil
 }
 
-// backoff doubles with each attempt, from the shortest to the longest, and takes a random part of that.
+// backoff doubles with each attempt, from the shortest to the longest, and takes a random half to whole of that.
 func (r *retrier) backoff(number int) time.Duration {
 	d := r.paced.minBackoff
 	for range number - 1 {

@@ -3,6 +3,8 @@ package transport_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log"
@@ -35,6 +37,10 @@ func refuse(status int, headers ...string) func(*http.Request) (*http.Response, 
 
 func fail(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset") }
 
+func failWith(err error) func(*http.Request) (*http.Response, error) {
+	return func(*http.Request) (*http.Response, error) { return nil, err }
+}
+
 func TestWhatIsRetried(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -57,7 +63,12 @@ func TestWhatIsRetried(t *testing.T) {
 		"PATCH after 500":         {http.MethodPatch, "", refuse(500), 1},
 		"POST with a key":         {http.MethodPost, "Idempotency-Key", refuse(500), 2},
 		"POST with another key":   {http.MethodPost, "X-Idempotency-Key", fail, 2},
-		"an error that will stay": {http.MethodGet, "", func(*http.Request) (*http.Response, error) { return nil, pacer.ErrClosed }, 1},
+		"a wrong certificate":     {http.MethodGet, "", failWith(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), 1},
+		"a wrong scheme":          {http.MethodGet, "", failWith(errors.New("unsupported protocol scheme")), 1},
+		"a store that fails":      {http.MethodGet, "", failWith(&pacer.StoreError{Op: "reserve", Err: errors.New("down")}), 1},
+		"a call that is wrong":    {http.MethodGet, "", failWith(&pacer.ConfigError{Field: "Cost"}), 1},
+		"a call without a scope":  {http.MethodGet, "", failWith(&pacer.ScopeError{Scope: "tenant"}), 1},
+		"an error that will stay": {http.MethodGet, "", failWith(pacer.ErrClosed), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -152,6 +163,25 @@ func TestARetryAfterThatIsTooLongEndsTheRetries(t *testing.T) {
 				require.Equal(t, "no", string(body), "the body is intact")
 				require.Equal(t, []time.Duration{0}, u.hits)
 				require.Zero(t, time.Since(u.start))
+			})
+		})
+	}
+}
+
+// Trap: go-retryablehttp sleeps by itself as long as any Retry-After says. Here the pacer waits, and MaxPause caps that.
+func TestARetryWaitsNoLongerThanTheLongestPause(t *testing.T) {
+	t.Parallel()
+	for _, v := range []string{"3600", "9223372037", "99999999999999999999"} {
+		t.Run(v, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := newUpstream(ok(1, refuse(http.StatusTooManyRequests, "Retry-After", v)))
+				p, err := pacer.New(pacer.Config{Upstream: "test", MaxPause: 5 * time.Second, Jitter: pacer.NoJitter})
+				require.NoError(t, err)
+				resp, err := newClient(t, p, u).Do(request(t.Context(), t, http.MethodGet, nil))
+				require.NoError(t, err)
+				require.Equal(t, http.StatusOK, resp.StatusCode)
+				require.Equal(t, []time.Duration{0, 5 * time.Second}, u.hits)
 			})
 		})
 	}

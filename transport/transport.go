@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -32,7 +33,10 @@ func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 }
 
 // RoundTrip implements [http.RoundTripper]. It returns the errors of [pacer.Pacer.Wait] and of the base transport.
-func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) { return t.send(req, nil) }
+
+// send paces a request and sends it. The attempt is what the retry layer knows of it: nil if there is none.
+func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) {
 	sent := false
 	defer func() {
 		// Until the base transport has the request, the body is ours to close: after a refusal, and if a user's function panics.
@@ -40,7 +44,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			_ = req.Body.Close()
 		}
 	}()
-	opts, err := t.wait(req)
+	opts, err := t.wait(req, a)
 	if err != nil {
 		return nil, err
 	}
@@ -49,14 +53,19 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return resp, err // the charge stays: the upstream may have seen the call
 	}
-	t.report(req.Context(), resp, opts)
+	if resp == nil {
+		return nil, fmt.Errorf("transport: the base transport (%T) returned neither a response nor an error: mend it", t.base)
+	}
+	paused := t.report(req.Context(), resp, opts)
+	if a != nil {
+		a.paused = paused
+	}
 	return resp, nil
 }
 
 // wait blocks until the request may go, and returns what it told the pacer about it. A retry has its slot already.
-func (t *Transport) wait(req *http.Request) ([]pacer.Option, error) {
+func (t *Transport) wait(req *http.Request, a *attempt) ([]pacer.Option, error) {
 	ctx := req.Context()
-	a := attemptOf(ctx)
 	if a != nil && a.next != nil {
 		next := a.next
 		a.next = nil
@@ -86,18 +95,22 @@ func (t *Transport) describe(req *http.Request) []pacer.Option {
 	return opts
 }
 
-// report tells the pacer what the response says. It must not be lost when the caller leaves, and its failure is no reason to
-// withhold the response: the next caller will hear the same.
-func (t *Transport) report(ctx context.Context, resp *http.Response, opts []pacer.Option) {
+// report tells the pacer what the response says, and whether that is a pause which the pacer has noted. It must not be lost when the caller leaves, and its
+// failure is no reason to withhold the response: the next caller will hear the same.
+func (t *Transport) report(ctx context.Context, resp *http.Response, opts []pacer.Option) (paused bool) {
+	read := false
+	defer func() {
+		// If the user's function panics, nobody else closes the response.
+		if !read && resp.Body != nil {
+			_ = resp.Body.Close()
+		}
+	}()
 	f, ok := t.feedback(resp)
+	read = true
 	if !ok {
-		return
+		return false
 	}
-	a := attemptOf(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
-	err := t.pacer.Report(ctx, f, opts...)
-	if a != nil {
-		a.paused = err == nil && f.RetryAfter > 0
-	}
+	return t.pacer.Report(ctx, f, opts...) == nil && f.RetryAfter > 0
 }

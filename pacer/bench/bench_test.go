@@ -106,7 +106,7 @@ func BenchmarkRedis(b *testing.B) {
 	}
 }
 
-// BenchmarkTransport measures what the transport adds to a bare RoundTripper, with one policy in memory.
+// BenchmarkTransport measures what the transport adds to a bare RoundTripper, with one policy in memory, without and with the retry layer around it.
 func BenchmarkTransport(b *testing.B) {
 	resp := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}
 	bare := roundTripper(func(*http.Request) (*http.Response, error) { return resp, nil })
@@ -114,15 +114,22 @@ func BenchmarkTransport(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	client, err := transport.NewClient(newPacer(b, nil, 1), transport.WithBase(bare))
+	if err != nil {
+		b.Fatal(err)
+	}
 	req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, "http://upstream.test/", nil)
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, rt := range map[string]http.RoundTripper{"floor=bare": bare, "headway": rt} {
-		b.Run(name, func(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		rt   http.RoundTripper
+	}{{"floor=bare", bare}, {"headway", rt}, {"headway/retries", client.Transport}} {
+		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := rt.RoundTrip(req); err != nil {
+				if _, err := c.rt.RoundTrip(req); err != nil {
 					b.Fatal(err)
 				}
 			}
