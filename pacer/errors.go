@@ -16,6 +16,8 @@ var (
 	ErrNotYet = errors.New("pacer: not yet")
 	// ErrNever matches a [*LimitError] of a call that can never go: it costs more than a policy ever admits at once.
 	ErrNever = errors.New("pacer: never")
+	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before: one charge is one call.
+	ErrSpent = errors.New("pacer: the reservation was used or cancelled before: make a new one")
 	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. Their slots were given back.
 	ErrClosed = errors.New("pacer: closed: make a new Pacer, or close this one only when nobody uses it")
 )

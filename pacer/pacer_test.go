@@ -254,11 +254,12 @@ func TestReservations(t *testing.T) {
 
 		require.NoError(t, second.Cancel(t.Context()))
 		require.NoError(t, second.Cancel(t.Context()), "twice gives back once")
-		require.ErrorIs(t, second.Wait(t.Context()), context.Canceled)
+		require.ErrorIs(t, second.Wait(t.Context()), pacer.ErrSpent)
 		again, err := p.Reserve(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 100*ms, again.Delay())
 		require.NoError(t, again.Wait(t.Context()))
+		require.ErrorIs(t, again.Wait(t.Context()), pacer.ErrSpent, "one charge is one call")
 		require.NoError(t, again.Cancel(t.Context()), "used: nothing to give back")
 		next, err := p.Reserve(t.Context())
 		require.NoError(t, err)

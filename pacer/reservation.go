@@ -1,6 +1,7 @@
 package pacer
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -94,7 +95,8 @@ func (r *Reservation) settle() {
 
 // Wait sleeps until the call may go, and returns nil: go now. If the context ends or the Pacer is closed first, it gives the slot back and
 // returns the context's error or [ErrClosed]. If a pause is reported meanwhile whose end lies behind the slot, the reservation moves behind
-// it; if that is further away than its deadline or MaxWait allow, Wait returns a [*LimitError].
+// it; if that is further away than its deadline or MaxWait allow, Wait returns a [*LimitError]. A reservation that was used or cancelled
+// before is [ErrSpent].
 func (r *Reservation) Wait(ctx context.Context) error {
 	p := r.pacer
 	p.sleepers.mu.Lock()
@@ -140,13 +142,10 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 	p := r.pacer
 	p.sleepers.mu.Lock()
 	r.settle()
-	if r.err != nil || r.state != reserved {
+	if r.state != reserved {
 		err := r.err
-		if err == nil && r.state == givenBack {
-			err = context.Canceled // somebody else called Cancel
-		}
 		p.sleepers.mu.Unlock()
-		return 0, err
+		return 0, cmp.Or(err, ErrSpent)
 	}
 	cause := ctx.Err()
 	if cause == nil && p.isClosed() {
