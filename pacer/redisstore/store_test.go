@@ -73,7 +73,7 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	inside := map[string]int{"time": waits, "mget": waits, "type": 3 * waits, "set": 2 * waits, "hmget": waits, "hset": waits}
 	for name, n := range stats {
 		switch name {
-		case "evalsha", "config|resetstat", "info":
+		case "evalsha", "config|resetstat", "config", "info":
 		default:
 			want, known := inside[name]
 			require.True(t, known, "the script runs %s", name)
@@ -139,13 +139,9 @@ func TestNoKeyWithoutTTL(t *testing.T) {
 func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
-	p := newPacer(t, rdb, policies.PerSecond(10), policies.Fixed(10, 200*time.Millisecond))
-	for range 3 {
-		require.NoError(t, p.Wait(t.Context()))
-	}
-	n, err := rdb.DBSize(t.Context()).Result()
-	require.NoError(t, err)
-	require.Equal(t, int64(2), n)
+	p := newPacer(t, rdb, policies.PerSecond(1), policies.Fixed(10, 200*time.Millisecond))
+	require.NoError(t, p.Wait(t.Context()))
+	require.Positive(t, rdb.DBSize(t.Context()).Val())
 	require.Eventually(t, func() bool { return rdb.DBSize(t.Context()).Val() == 0 }, 5*time.Second, 20*time.Millisecond)
 }
 
