@@ -1,8 +1,9 @@
 -- account.lua: what the algorithms share.
 --
--- An account is what is known of one key under one algorithm. Each algorithm is a table of functions in `algorithms`, by the number that goes
--- over the wire: parse, load, paused, earliest, horizon, commit, cancel, pause, inspect, write. See gcra.lua and window.lua; they mirror package
--- engine line by line, and a differential test compares every reply.
+-- An account is what is known of one key under one algorithm. Each algorithm is a table of functions in
+-- `algorithms`, by the number that goes over the wire: parse, load, paused, earliest, horizon, commit,
+-- cancel, pause, inspect, write. See gcra.lua and window.lua; they mirror package engine line by line, and a
+-- differential test compares every reply.
 
 local algorithms = {}
 
@@ -18,7 +19,8 @@ local function number(v, key)
   return n
 end
 
--- stale is set when a calendar's table does not hold the store's now: the client's clock is off, and it must compute the table anew.
+-- stale is set when a calendar's table does not hold the store's now: the client's clock is off, and it must
+-- compute the table anew.
 local stale = false
 
 -- readers walk through KEYS and ARGV.
@@ -34,8 +36,9 @@ local function arg()
   return tonumber(ARGV[nextarg - 1])
 end
 
--- stack reads the entries of a stack from KEYS and ARGV: the upstream's key, then for each entry its keys; the number of entries, then for
--- each entry the algorithm and its parameters. It loads their state and returns the entries and the instant until which the upstream is paused.
+-- stack reads the entries of a stack from KEYS and ARGV: the upstream's key, then for each entry its keys;
+-- the number of entries, then for each entry the algorithm and its parameters. It loads their state and
+-- returns the entries and the instant until which the upstream is paused.
 local function stack(now)
   local upstream, entries, strings, owners = key(), {}, {}, {}
   strings[1] = upstream

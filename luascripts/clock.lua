@@ -1,8 +1,8 @@
 -- clock.lua: store time.
 --
--- Store time is integer microseconds since the Unix epoch, from the server's TIME: never a client's clock. All numbers in these scripts are
--- integers below 2^53, which a Lua number holds exactly. They are passed to redis.call or returned as they are; tostring, which keeps
--- 14 digits, is never used on them.
+-- Store time is integer microseconds since the Unix epoch, from the server's TIME: never a client's clock.
+-- All numbers in these scripts are integers below 2^53, which a Lua number holds exactly. They are passed to
+-- redis.call or returned as they are; tostring, which keeps 14 digits, is never used on them.
 
 local function clock()
   local t = redis.call('TIME')

@@ -1,8 +1,9 @@
-// Package luascripts is the store's program: Lua for Redis and Valkey, joined from fragments when the package is loaded.
+// Package luascripts is the store's program: Lua for Redis and Valkey, joined from fragments when the package
+// is loaded.
 //
-// Each command (reserve, cancel, pause, status) is a file whose head is its contract: KEYS, ARGV with units, reply, TTL. The fragments before it are
-// shared: the clock, what the algorithms have in common, and one file for each algorithm. The scripts need Redis 6.2 or Valkey, and
-// no library beyond string and math.
+// Each command (reserve, cancel, pause, status) is a file whose head is its contract: KEYS, ARGV with units,
+// reply, TTL. The fragments before it are shared: the clock, what the algorithms have in common, and one file
+// for each algorithm. The scripts need Redis 6.2 or Valkey, and no library beyond string and math.
 package luascripts
 
 import (
@@ -42,8 +43,8 @@ type Scripts struct {
 // New returns the scripts with the server's clock.
 func New() Scripts { return WithClock(clock) }
 
-// WithClock returns the scripts with a clock of one's own in place of clock.lua: a fragment that defines the local functions clock() and
-// ttl(us). It is for tests that need time to stand still.
+// WithClock returns the scripts with a clock of one's own in place of clock.lua: a fragment that defines the
+// local functions clock() and ttl(us). It is for tests that need time to stand still.
 func WithClock(fragment string) Scripts {
 	join := func(command string) string {
 		return minify(strings.Join([]string{fragment, account, gcra, window, command}, "\n"))
@@ -56,7 +57,8 @@ func WithClock(fragment string) Scripts {
 	}
 }
 
-// minify drops whole-line comments and blank lines, which the server would only have to keep and a first EVAL to send.
+// minify drops whole-line comments and blank lines, which the server would only have to keep and a first EVAL
+// to send.
 func minify(source string) string {
 	var b strings.Builder
 	for line := range strings.Lines(source) {

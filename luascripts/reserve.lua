@@ -9,8 +9,9 @@
 --        now alone: a calendar's table does not hold it; nothing was done, compute the table for that now and ask again
 -- TTL    every key that is written gets one, with its value: until its last effect is past, rounded up.
 --
--- A refusal (the slot lies further away than max wait) writes nothing. Earliest is monotone and never goes back, so asking the entries
--- in turn until a whole round has moved nothing ends at the least common slot. After 16 rounds the tails alone decide.
+-- A refusal (the slot lies further away than max wait) writes nothing. Earliest is monotone and never goes
+-- back, so asking the entries in turn until a whole round has moved nothing ends at the least common slot.
+-- After 16 rounds the tails alone decide.
 
 local now = clock()
 local entries, paused = stack(now)

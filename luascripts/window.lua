@@ -84,7 +84,8 @@ local function count(o, b)
   return c
 end
 
--- over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with one more; nil for none.
+-- over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with
+-- one more; nil for none.
 local function over(o, k, n)
   local m, w, limit = o.m, o.width, o.limit
   local forn, forone, sum = nil, nil, 0

@@ -13,8 +13,8 @@ import (
 
 // Defaults and special values of [Config].
 const (
-	// DefaultMaxWait is the longest wait of a call if nothing else is said. It is finite, so that a spent daily quota gives an
-	// error now and not an answer tomorrow.
+	// DefaultMaxWait is the longest wait of a call if nothing else is said. It is finite, so that a spent
+	// daily quota gives an error now and not an answer tomorrow.
 	DefaultMaxWait = time.Minute
 	// Forever as a MaxWait sets no bound but the context's.
 	Forever = 20 * 365 * 24 * time.Hour
@@ -28,27 +28,29 @@ const (
 
 // Config says what a [Pacer] paces.
 type Config struct {
-	// Upstream is the name of the API being called. Processes that share a store and a name share its limits. It starts with a letter or
-	// digit and has at most 100 letters, digits, '.', '_' or '-'. Required.
+	// Upstream is the name of the API being called. Processes that share a store and a name share its limits.
+	// It starts with a letter or digit and has at most 100 letters, digits, '.', '_' or '-'. Required.
 	Upstream string
 
-	// Policies are the upstream's limits. All of them must admit a call. Their names must differ. An empty list limits nothing, but
-	// calls still heed what [Pacer.Report] reports. Defaults to none.
+	// Policies are the upstream's limits. All of them must admit a call. Their names must differ. An empty
+	// list limits nothing, but calls still heed what [Pacer.Report] reports. Defaults to none.
 	Policies []policies.Policy
 
 	// Store keeps the accounts. Defaults to a [MemoryStore] of its own: it paces this process alone.
 	Store Store
 
-	// MaxWait is the longest that a call waits: one whose slot lies further away is refused at once, without a charge. [Forever] sets no
-	// bound. To go now or not at all, use [Pacer.Allow]. Defaults to [DefaultMaxWait], one minute.
+	// MaxWait is the longest that a call waits: one whose slot lies further away is refused at once, without
+	// a charge. [Forever] sets no bound. To go now or not at all, use [Pacer.Allow]. Defaults to
+	// [DefaultMaxWait], one minute.
 	MaxWait time.Duration
 
-	// MaxPause caps a pause that is reported: an upstream that says "Retry-After: 999999999" must not stop a fleet for years.
-	// Defaults to [DefaultMaxPause], one hour.
+	// MaxPause caps a pause that is reported: an upstream that says "Retry-After: 999999999" must not stop a
+	// fleet for years. Defaults to [DefaultMaxPause], one hour.
 	MaxPause time.Duration
 
-	// Jitter is the most by which a call that waits goes later than its slot, uniformly at random. It never exceeds the call's slack, so it spreads calls
-	// and breaks no limit. [NoJitter] turns it off. Defaults to [DefaultJitter], 10 ms.
+	// Jitter is the most by which a call that waits goes later than its slot, uniformly at random. It never
+	// exceeds the call's slack, so it spreads calls and breaks no limit. [NoJitter] turns it off. Defaults to
+	// [DefaultJitter], 10 ms.
 	Jitter time.Duration
 
 	_ struct{}

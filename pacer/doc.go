@@ -8,13 +8,16 @@
 //
 // # Words
 //
-// A call is one outbound request, with a cost. An upstream is the API being called. A policy is one limit of an upstream, with a scope. The stack is
-// the policies that bind one call. A slot is the instant, in store time, from which a call may go. A reservation is a slot granted and charged; it can be cancelled. Slack is
-// how much later than its slot a call may go and still conform. A pause lets nothing in its scope go before a given time.
+// A call is one outbound request, with a cost. An upstream is the API being called. A policy is one limit of
+// an upstream, with a scope. The stack is the policies that bind one call. A slot is the instant, in store
+// time, from which a call may go. A reservation is a slot granted and charged; it can be cancelled. Slack is
+// how much later than its slot a call may go and still conform. A pause lets nothing in its scope go before a
+// given time.
 //
 // # How it works
 //
-// Before each call the store is asked, in one operation, for the first slot at which every policy of the stack admits the call:
+// Before each call the store is asked, in one operation, for the first slot at which every policy of the
+// stack admits the call:
 //
 //	slot ← the latest of now and every pause in the stack
 //	repeat: slot ← for each policy, the first instant ≥ slot at which it admits the call
@@ -22,36 +25,45 @@
 //	if it is further away than MaxWait: refuse, and write nothing
 //	charge every policy
 //
-// The caller then sleeps until its slot, and goes. Nobody polls and nobody competes: a slot once granted belongs to its call.
+// The caller then sleeps until its slot, and goes. Nobody polls and nobody competes: a slot once granted
+// belongs to its call.
 //
-// A reservation in the future leaves a gap before it. Accounts remember their gaps, so that a later reservation may fill one and never delays an earlier one (conservative
-// backfilling, as in batch schedulers). That is why a tenant with a long line does not hold up the others.
+// A reservation in the future leaves a gap before it. Accounts remember their gaps, so that a later
+// reservation may fill one and never delays an earlier one (conservative backfilling, as in batch
+// schedulers). That is why a tenant with a long line does not hold up the others.
 //
 // # What is guaranteed
 //
-//   - Conformance: the times at which calls go conform to every policy, for any interleaving of calls, cancellations, pauses and jitter, from any number of processes.
+//   - Conformance: the times at which calls go conform to every policy, for any interleaving of calls,
+//     cancellations, pauses and jitter, from any number of processes.
 //   - All or nothing: a call that is refused or fails has charged no policy.
 //   - No head-of-line blocking: a key that is full delays only the calls that carry it.
-//   - Work-conserving: capacity that a call could use now is not left idle behind a later reservation, a cancelled one included, but for splinters shorter than one emission interval.
+//   - Work-conserving: capacity that a call could use now is not left idle behind a later reservation, a
+//     cancelled one included, but for splinters shorter than one emission interval.
 //   - Never early: no call goes before its slot. Jitter is added, within the slack.
 //   - Deadline-aware: a call that cannot go before its context's deadline, or within MaxWait, is refused at once.
-//   - Nobody is pushed back: no call moves another's slot. Without cancellations and pauses, calls of one cost that carry the same keys go in the order in which the store saw them.
+//   - Nobody is pushed back: no call moves another's slot. Without cancellations and pauses, calls of one
+//     cost that carry the same keys go in the order in which the store saw them.
 //   - Bounded state: what means nothing any more expires.
 //
 // Package storetest holds every store to this.
 //
 // # What is not
 //
-// The guarantee is about when Wait returns. What happens afterwards is not in its power: a goroutine that is not scheduled, a connection that is slow to open, a
-// network that brings two calls closer together. The strict constructors of package policies take a skew for that. Nor does Headway see who else spends the same quota, but for what the upstream says.
+// The guarantee is about when Wait returns. What happens afterwards is not in its power: a goroutine that is
+// not scheduled, a connection that is slow to open, a network that brings two calls closer together. The
+// strict constructors of package policies take a skew for that. Nor does Headway see who else spends the same
+// quota, but for what the upstream says.
 //
 // # Time
 //
-// The store's clock decides, in microseconds. Clients are told how long to wait, and sleep that off on their monotonic clock, counted from when the answer arrived; their own
-// time of day does not matter. All rounding is against the caller.
+// The store's clock decides, in microseconds. Clients are told how long to wait, and sleep that off on their
+// monotonic clock, counted from when the answer arrived; their own time of day does not matter. All rounding
+// is against the caller.
 //
 // # Pauses
 //
-// [Pacer.Report] writes a pause to the store, where every later reservation heeds it. The calls of the reporting process that sleep, and whose slot falls inside, give it back and
-// reserve again behind it, in order. Reservations that other processes made before the pause keep their slots.
+// [Pacer.Report] writes a pause to the store, where every later reservation heeds it. The calls of the
+// reporting process that sleep, and whose slot falls inside, give it back and reserve again behind it, in
+// order. Reservations that other processes made before the pause keep their slots.
 package pacer

@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	// ErrRefused matches every answer "this call may not go": [*LimitError] and [*ScopeError]. Nothing was charged. A retry loop must
-	// not treat it as a failure of the upstream.
+	// ErrRefused matches every answer "this call may not go": [*LimitError] and [*ScopeError]. Nothing was
+	// charged. A retry loop must not treat it as a failure of the upstream.
 	ErrRefused = errors.New("pacer: refused")
 	// ErrNotYet matches a [*LimitError] of a call that may go later.
 	ErrNotYet = errors.New("pacer: not yet")
@@ -18,14 +18,15 @@ var (
 	ErrNever = errors.New("pacer: never")
 	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before: one charge is one call.
 	ErrSpent = errors.New("pacer: the reservation was used or cancelled before: make a new one")
-	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. Their slots were given back.
+	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. Their slots
+	// were given back.
 	ErrClosed = errors.New("pacer: closed: make a new Pacer, or close this one only when nobody uses it")
 )
 
 // A LimitError says that a call may not go, which policy does not let it, and what to do. Nothing was charged.
 //
-// errors.Is matches it with [ErrRefused]; with [ErrNotYet] or [ErrNever]; and, if the context's deadline was the reason, with
-// [context.DeadlineExceeded]. All of that works through *url.Error, too.
+// errors.Is matches it with [ErrRefused]; with [ErrNotYet] or [ErrNever]; and, if the context's deadline was
+// the reason, with [context.DeadlineExceeded]. All of that works through *url.Error, too.
 type LimitError struct {
 	Upstream string
 	Policy   string        // the policy that binds; "" if the whole upstream is paused, or only NotBefore was too late
@@ -98,7 +99,8 @@ func (e *LimitError) Is(target error) bool {
 // Timeout reports whether the context's deadline was the reason, as net.Error does.
 func (e *LimitError) Timeout() bool { return e.Deadline }
 
-// A ScopeError says that a call does not carry a scope which a policy needs. It matches [ErrRefused]. Nothing was charged.
+// A ScopeError says that a call does not carry a scope which a policy needs. It matches [ErrRefused]. Nothing
+// was charged.
 type ScopeError struct {
 	Upstream string
 	Policy   string

@@ -35,8 +35,8 @@ func Example() {
 	// Output: true
 }
 
-// A job queue should not block a worker for minutes: it snoozes the job instead. A slot that is near is waited for, one that
-// is far is refused without a charge, and the error says when to come back.
+// A job queue should not block a worker for minutes: it snoozes the job instead. A slot that is near is
+// waited for, one that is far is refused without a charge, and the error says when to come back.
 func ExamplePacer_Reserve_jobQueue() {
 	p, err := pacer.New(pacer.Config{Upstream: "reports", Policies: []policies.Policy{policies.Every(10 * time.Minute)}})
 	if err != nil {

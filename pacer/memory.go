@@ -10,14 +10,17 @@ import (
 	"github.com/headway-go/headway/pacer/internal/engine"
 )
 
-// DefaultMaxKeys is how many keys a [MemoryStore] keeps, unless [MemoryMaxKeys] says otherwise: about a million, which takes a few hundred megabytes.
+// DefaultMaxKeys is how many keys a [MemoryStore] keeps, unless [MemoryMaxKeys] says otherwise: about a
+// million, which takes a few hundred megabytes.
 const DefaultMaxKeys = 1 << 20
 
-// ErrStoreFull is the cause of a [*StoreError] of a [MemoryStore] that holds its maximum of keys, all in use. Forgetting one of them would break its limit.
+// ErrStoreFull is the cause of a [*StoreError] of a [MemoryStore] that holds its maximum of keys, all in use.
+// Forgetting one of them would break its limit.
 var ErrStoreFull = errors.New("pacer: the memory store is full of keys in use: raise it with MemoryMaxKeys, or scope policies by something with fewer values")
 
-// A MemoryStore keeps the accounts of this process. Its clock is the monotonic clock, so it never steps. Keys that mean
-// nothing any more are evicted as others are used: there is no goroutine and nothing to close. It is safe for concurrent use.
+// A MemoryStore keeps the accounts of this process. Its clock is the monotonic clock, so it never steps. Keys
+// that mean nothing any more are evicted as others are used: there is no goroutine and nothing to close. It
+// is safe for concurrent use.
 type MemoryStore struct {
 	maxKeys int
 	clock   func() int64 // store time in µs
@@ -40,7 +43,8 @@ var _ Store = (*MemoryStore)(nil)
 // A MemoryOption sets something of a [MemoryStore].
 type MemoryOption func(*MemoryStore)
 
-// MemoryMaxKeys sets how many keys the store holds at most; below 1 means [DefaultMaxKeys]. A call that needs one more is refused with [ErrStoreFull].
+// MemoryMaxKeys sets how many keys the store holds at most; below 1 means [DefaultMaxKeys]. A call that needs
+// one more is refused with [ErrStoreFull].
 func MemoryMaxKeys(n int) MemoryOption {
 	return func(m *MemoryStore) {
 		if n > 0 {
@@ -49,16 +53,18 @@ func MemoryMaxKeys(n int) MemoryOption {
 	}
 }
 
-// MemoryClock sets the store's clock, for simulations and tests. It must not step back by more than a second. Defaults to the monotonic clock, begun at
-// the time of day.
+// MemoryClock sets the store's clock, for simulations and tests. It must not step back by more than a second.
+// Defaults to the monotonic clock, begun at the time of day.
 func MemoryClock(now func() Instant) MemoryOption {
 	return func(m *MemoryStore) { m.clock = func() int64 { return int64(now()) } }
 }
 
-// evictGrace is for how long a key is kept past its last effect, in µs: a clock that steps back a little still finds it.
+// evictGrace is for how long a key is kept past its last effect, in µs: a clock that steps back a little
+// still finds it.
 const evictGrace = 1_000_000
 
-// NewMemoryStore returns a store for this process alone. Pacers that share one share their limits, as far as upstreams and policies have the same names.
+// NewMemoryStore returns a store for this process alone. Pacers that share one share their limits, as far as
+// upstreams and policies have the same names.
 func NewMemoryStore(opts ...MemoryOption) *MemoryStore {
 	start := time.Now()
 	epoch := start.UnixMicro()
@@ -105,7 +111,8 @@ func (m *MemoryStore) Reserve(_ context.Context, stack Stack, calls []Call, gran
 	return nil
 }
 
-// entries finds the accounts of a stack. Missing ones are made, and kept if keep is set. The result is valid until the next call.
+// entries finds the accounts of a stack. Missing ones are made, and kept if keep is set. The result is valid
+// until the next call.
 func (m *MemoryStore) entries(stack Stack, now, until int64, keep bool) ([]engine.Entry, error) {
 	m.stack = m.stack[:0]
 	for i := range stack.Limits {
@@ -153,8 +160,8 @@ func (m *MemoryStore) add(key memoryKey, entry *memoryEntry, now int64) error {
 	return nil
 }
 
-// evict looks at the next n keys of the ring and forgets those that mean nothing any more. With two for each key that an operation may
-// add, the ring shrinks faster than it can grow, as long as keys expire.
+// evict looks at the next n keys of the ring and forgets those that mean nothing any more. With two for each
+// key that an operation may add, the ring shrinks faster than it can grow, as long as keys expire.
 func (m *MemoryStore) evict(now int64, n int) {
 	for range n {
 		if len(m.queue) == 0 {

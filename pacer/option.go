@@ -28,8 +28,8 @@ func Scope(name, value string) Option { return Option{kind: optScope, name: name
 // Cost sets what the call costs, in units of the policies: at least 1. Defaults to 1.
 func Cost(n int64) Option { return Option{kind: optCost, n: n} }
 
-// MaxWait sets the longest wait for this call: it is refused at once, without a charge, if its slot lies further away. 0 means that
-// it goes now or not at all; [Forever] sets no bound. Defaults to Config.MaxWait.
+// MaxWait sets the longest wait for this call: it is refused at once, without a charge, if its slot lies
+// further away. 0 means that it goes now or not at all; [Forever] sets no bound. Defaults to Config.MaxWait.
 func MaxWait(d time.Duration) Option { return Option{kind: optMaxWait, n: int64(d)} }
 
 // NotBefore asks for a slot no earlier than d from now: a back-off that keeps its place in line. Defaults to 0.

@@ -13,8 +13,8 @@ import (
 
 // A Pacer paces the calls to one upstream. Make one with [New]. It is safe for concurrent use.
 //
-// Most callers should use [Pacer.Wait]. [Pacer.Reserve] serves those who do something else while they wait, such as a job queue, and
-// [Pacer.Allow] those who would rather drop a call than wait.
+// Most callers should use [Pacer.Wait]. [Pacer.Reserve] serves those who do something else while they wait,
+// such as a job queue, and [Pacer.Allow] those who would rather drop a call than wait.
 type Pacer struct {
 	upstream string
 	store    Store
@@ -41,9 +41,10 @@ type limit struct {
 
 // Wait blocks until the call may go, and returns nil: go now. It is shorthand for WaitN(ctx, 1, opts...).
 //
-// It returns at once, without a charge, a [*LimitError] if the call's slot lies beyond MaxWait or the context's deadline; the context's
-// error if it ends first; [ErrClosed] if the Pacer is closed first; a [*ScopeError] if the call lacks a scope; a [*StoreError] if the store
-// fails. A slot that is not used is given back.
+// It returns at once, without a charge, a [*LimitError] if the call's slot lies beyond MaxWait or the
+// context's deadline; the context's error if it ends first; [ErrClosed] if the Pacer is closed first; a
+// [*ScopeError] if the call lacks a scope; a [*StoreError] if the store fails. A slot that is not used is
+// given back.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	r, err := p.Reserve(ctx, opts...)
 	if err != nil {
@@ -57,16 +58,18 @@ func (p *Pacer) WaitN(ctx context.Context, n int64, opts ...Option) error {
 	return p.Wait(ctx, append([]Option{Cost(n)}, opts...)...)
 }
 
-// Allow charges the call if it may go now, and returns nil. Otherwise it returns at once, without a charge, a [*LimitError] that matches
-// [ErrNotYet] and whose Wait says when to ask again. It is shorthand for Reserve with MaxWait(0).
+// Allow charges the call if it may go now, and returns nil. Otherwise it returns at once, without a charge, a
+// [*LimitError] that matches [ErrNotYet] and whose Wait says when to ask again. It is shorthand for Reserve
+// with MaxWait(0).
 func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 	// The slot is now and the call goes: there is nothing to wait for and nothing to keep.
 	_, err := p.Reserve(ctx, append(slices.Clip(opts), MaxWait(0))...)
 	return err
 }
 
-// Reserve charges the earliest slot at which the call may go, and returns it without waiting. The caller then either calls
-// [Reservation.Wait], or sleeps [Reservation.Delay] and goes, or gives it back with [Reservation.Cancel]. It returns the same errors as Wait.
+// Reserve charges the earliest slot at which the call may go, and returns it without waiting. The caller then
+// either calls [Reservation.Wait], or sleeps [Reservation.Delay] and goes, or gives it back with
+// [Reservation.Cancel]. It returns the same errors as Wait.
 func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -129,8 +132,9 @@ func (p *Pacer) begin(ctx context.Context, opts []Option) (ask, []Limit, error) 
 	return a, limits, err
 }
 
-// charge asks the store for a slot. The context's end must not cut that short: the store may have charged the call already, and a charge whose
-// answer nobody reads is lost. So the answer is waited for, as long as the store's own timeouts allow, and given back if it comes too late.
+// charge asks the store for a slot. The context's end must not cut that short: the store may have charged the
+// call already, and a charge whose answer nobody reads is lost. So the answer is waited for, as long as the
+// store's own timeouts allow, and given back if it comes too late.
 func (p *Pacer) charge(ctx context.Context, r *Reservation) error {
 	if err := p.store.Reserve(context.WithoutCancel(ctx), r.stack, r.one.calls[:], r.one.grants[:]); err != nil {
 		return p.storeError("reserve", err)
@@ -138,8 +142,9 @@ func (p *Pacer) charge(ctx context.Context, r *Reservation) error {
 	return nil
 }
 
-// dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little later, so that calls which
-// become due together do not go together. It counts from now, so that it is never early. A call that need not wait does not.
+// dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little
+// later, so that calls which become due together do not go together. It counts from now, so that it is never
+// early. A call that need not wait does not.
 func (p *Pacer) dueTime(r *Reservation) time.Time {
 	now, wait := time.Now(), r.grant.Wait()
 	if wait <= 0 {

@@ -12,18 +12,21 @@ type Feedback struct {
 	// RetryAfter asks that nothing goes for this long. It is capped by Config.MaxPause. 0 asks for nothing.
 	RetryAfter time.Duration
 
-	// Policies names the policies that the upstream meant, for the scopes of the call: Report pauses those, and calls
-	// that they do not bind go on. Defaults to the widest scope that binds the call: the whole upstream if any policy of the
-	// call's stack has no scope (or there are none), otherwise the policies with the fewest scopes.
+	// Policies names the policies that the upstream meant, for the scopes of the call: Report pauses those,
+	// and calls that they do not bind go on. Defaults to the widest scope that binds the call: the whole
+	// upstream if any policy of the call's stack has no scope (or there are none), otherwise the policies
+	// with the fewest scopes.
 	Policies []string
 
 	_ struct{}
 }
 
-// Report tells the store what the upstream said, for everyone who shares it. The context and options give the scopes of the call that was answered. Calls of this
-// process that sleep, and whose slot falls inside the pause, give it back and reserve again behind it, in their order.
+// Report tells the store what the upstream said, for everyone who shares it. The context and options give the
+// scopes of the call that was answered. Calls of this process that sleep, and whose slot falls inside the
+// pause, give it back and reserve again behind it, in their order.
 //
-// It returns a [*ConfigError] for a negative time or an unknown policy, a [*ScopeError] if a named policy needs a scope that is not given, and a [*StoreError] if the store fails.
+// It returns a [*ConfigError] for a negative time or an unknown policy, a [*ScopeError] if a named policy
+// needs a scope that is not given, and a [*StoreError] if the store fails.
 func (p *Pacer) Report(ctx context.Context, f Feedback, opts ...Option) error {
 	if f.RetryAfter < 0 {
 		return badDuration("Feedback.RetryAfter", f.RetryAfter)
@@ -53,7 +56,8 @@ func (p *Pacer) Report(ctx context.Context, f Feedback, opts ...Option) error {
 	return nil
 }
 
-// meant returns the limits that a pause is for: those named, or the widest that bind the call. No limits mean the whole upstream.
+// meant returns the limits that a pause is for: those named, or the widest that bind the call. No limits mean
+// the whole upstream.
 func (p *Pacer) meant(a *ask, names []string) (Stack, error) {
 	stack := Stack{Upstream: p.upstream}
 	if len(names) == 0 {

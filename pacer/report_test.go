@@ -168,7 +168,8 @@ func TestCancelWhileMoving(t *testing.T) {
 	})
 }
 
-// late is a store whose answer to Reserve comes late, and that gives up when its context ends, like a client that is configured to.
+// late is a store whose answer to Reserve comes late, and that gives up when its context ends, like a client
+// that is configured to.
 type late struct{ pacer.Store }
 
 func (l late) Reserve(ctx context.Context, s pacer.Stack, c []pacer.Call, grants []pacer.Grant) error {

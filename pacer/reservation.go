@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// storeTimeout bounds the store's operations that go on when the context of a call ends: giving back, moving behind a pause.
+// storeTimeout bounds the store's operations that go on when the context of a call ends: giving back, moving
+// behind a pause.
 const storeTimeout = 5 * time.Second
 
-// A Reservation is a slot that was granted and charged. Use it once: either [Reservation.Wait], or sleep [Reservation.Delay]
-// and go, or [Reservation.Cancel]. It is safe for concurrent use.
+// A Reservation is a slot that was granted and charged. Use it once: either [Reservation.Wait], or sleep
+// [Reservation.Delay] and go, or [Reservation.Cancel]. It is safe for concurrent use.
 //
 // Only Wait moves behind a pause that is reported while it sleeps.
 type Reservation struct {
@@ -60,9 +61,10 @@ func (r *Reservation) Policy() string {
 	return ""
 }
 
-// Cancel gives the slot back, so that another call can have it. It does nothing if the reservation was used or cancelled before. The
-// context's values are used, but neither its deadline nor its end: what was charged is given back even if the context is done.
-// It returns a [*StoreError] if the store fails, in which case the slot is lost.
+// Cancel gives the slot back, so that another call can have it. It does nothing if the reservation was used
+// or cancelled before. The context's values are used, but neither its deadline nor its end: what was charged
+// is given back even if the context is done. It returns a [*StoreError] if the store fails, in which case the
+// slot is lost.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	s := &r.pacer.sleepers
 	s.mu.Lock()
@@ -83,7 +85,8 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	return nil
 }
 
-// settle waits while the slot is not known because it is being moved. The caller holds pacer.sleepers.mu, and does so again afterwards.
+// settle waits while the slot is not known because it is being moved. The caller holds pacer.sleepers.mu, and
+// does so again afterwards.
 func (r *Reservation) settle() {
 	for r.moving != nil {
 		moved := r.moving
@@ -93,10 +96,11 @@ func (r *Reservation) settle() {
 	}
 }
 
-// Wait sleeps until the call may go, and returns nil: go now. If the context ends or the Pacer is closed first, it gives the slot back and
-// returns the context's error or [ErrClosed]. If a pause is reported meanwhile whose end lies behind the slot, the reservation moves behind
-// it; if that is further away than its deadline or MaxWait allow, Wait returns a [*LimitError]. A reservation that was used or cancelled
-// before is [ErrSpent].
+// Wait sleeps until the call may go, and returns nil: go now. If the context ends or the Pacer is closed
+// first, it gives the slot back and returns the context's error or [ErrClosed]. If a pause is reported
+// meanwhile whose end lies behind the slot, the reservation moves behind it; if that is further away than its
+// deadline or MaxWait allow, Wait returns a [*LimitError]. A reservation that was used or cancelled before is
+// [ErrSpent].
 func (r *Reservation) Wait(ctx context.Context) error {
 	p := r.pacer
 	p.sleepers.mu.Lock()
@@ -137,7 +141,8 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	}
 }
 
-// next decides what a waiting reservation does now: sleep for a positive delay, go (0, nil), or give up with an error.
+// next decides what a waiting reservation does now: sleep for a positive delay, go (0, nil), or give up with
+// an error.
 func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 	p := r.pacer
 	p.sleepers.mu.Lock()

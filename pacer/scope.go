@@ -10,10 +10,11 @@ import (
 // maxScope is the longest escaped scope value that is used as it is. A longer one is replaced by its hash.
 const maxScope = 128
 
-// EscapeScope turns the values of a policy's scopes into one string that is safe as a part of a store's key. Different values give different
-// strings. Letters, digits and -._~@+= stay; any other byte becomes %XX; values are joined by ':'. A result of more than 128 bytes is
-// replaced by '#' and the SHA-256 of it in hex. So a value that comes from outside (braces, control characters, NUL, a megabyte) can neither
-// reach another policy's key, nor move a key to another hash slot, nor grow one.
+// EscapeScope turns the values of a policy's scopes into one string that is safe as a part of a store's key.
+// Different values give different strings. Letters, digits and -._~@+= stay; any other byte becomes %XX;
+// values are joined by ':'. A result of more than 128 bytes is replaced by '#' and the SHA-256 of it in hex.
+// So a value that comes from outside (braces, control characters, NUL, a megabyte) can neither reach another
+// policy's key, nor move a key to another hash slot, nor grow one.
 func EscapeScope(values ...string) string {
 	if len(values) == 1 && len(values[0]) <= maxScope && plain(values[0]) {
 		return values[0]
@@ -62,8 +63,9 @@ type scopeNode struct {
 
 type scopeKey struct{}
 
-// WithScope returns a context whose calls carry a value for a scope: the tenant, the user, the endpoint. It holds for every policy that
-// is Per that scope. The innermost value of a name counts, and [Scope] overrides it. An empty value means that the call does not carry the scope.
+// WithScope returns a context whose calls carry a value for a scope: the tenant, the user, the endpoint. It
+// holds for every policy that is Per that scope. The innermost value of a name counts, and [Scope] overrides
+// it. An empty value means that the call does not carry the scope.
 func WithScope(ctx context.Context, name, value string) context.Context {
 	outer, _ := ctx.Value(scopeKey{}).(*scopeNode)
 	return context.WithValue(ctx, scopeKey{}, &scopeNode{name, value, outer})

@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// sleepers knows who sleeps in this process, and until when what is paused, as far as this process heard. It moves those whose slot
-// falls inside a pause behind it.
+// sleepers knows who sleeps in this process, and until when what is paused, as far as this process heard. It
+// moves those whose slot falls inside a pause behind it.
 //
-// A pause can arrive between the moment when the store granted a slot and the moment when its owner goes to sleep. So an owner that
-// goes to sleep looks at the pauses, and a pause looks at the sleepers, under one lock. All comparisons are between instants of the store's clock.
+// A pause can arrive between the moment when the store granted a slot and the moment when its owner goes to
+// sleep. So an owner that goes to sleep looks at the pauses, and a pause looks at the sleepers, under one
+// lock. All comparisons are between instants of the store's clock.
 type sleepers struct {
 	mu     sync.Mutex
 	asleep map[*Reservation]struct{}
@@ -45,7 +46,8 @@ func (s *sleepers) leave(r *Reservation) {
 	s.mu.Unlock()
 }
 
-// catch marks r as moving if a pause covers its slot. Whoever catches a reservation must move it. The caller holds mu.
+// catch marks r as moving if a pause covers its slot. Whoever catches a reservation must move it. The caller
+// holds mu.
 func (s *sleepers) catch(r *Reservation) bool {
 	if r.state != reserved || r.moving != nil || !s.paused(r) {
 		return false
@@ -71,7 +73,8 @@ func (s *sleepers) paused(r *Reservation) bool {
 	return false
 }
 
-// pause records a pause and returns the sleepers whose slot falls inside, in the order of their slots, marked as moving.
+// pause records a pause and returns the sleepers whose slot falls inside, in the order of their slots, marked
+// as moving.
 func (s *sleepers) pause(stack Stack, until Instant, d time.Duration) []*Reservation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +104,8 @@ func (s *sleepers) pause(stack Stack, until Instant, d time.Duration) []*Reserva
 	return caught
 }
 
-// move gives the slots of caught reservations back and reserves again, which puts them behind the pause in the order in which they come. Those
-// of one stack share one operation of the store.
+// move gives the slots of caught reservations back and reserves again, which puts them behind the pause in
+// the order in which they come. Those of one stack share one operation of the store.
 func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()

@@ -21,13 +21,13 @@ type PolicyStatus struct {
 	Policy policies.Policy
 	Scope  string // its scopes and values, such as `tenant=acme`; "" for the whole upstream
 
-	// Remaining is how many calls of cost 1 may go at once, now, as far as this policy is concerned. With PerSecond(25).Burst(10) and
-	// nothing gone for a second it is 10; right after those ten it is 0.
+	// Remaining is how many calls of cost 1 may go at once, now, as far as this policy is concerned. With
+	// PerSecond(25).Burst(10) and nothing gone for a second it is 10; right after those ten it is 0.
 	Remaining int64
 	// Next is how long until the next call of cost 1 may go; 0 for now.
 	Next time.Duration
-	// Backlog is the cost that is charged to slots that are still to come. With PerSecond(10) and 35 calls asked for at
-	// once it is 34, and shrinks by one each 100 ms.
+	// Backlog is the cost that is charged to slots that are still to come. With PerSecond(10) and 35 calls
+	// asked for at once it is 34, and shrinks by one each 100 ms.
 	Backlog int64
 	// PausedFor is how long the upstream asked this policy to be quiet; 0 if it is not paused.
 	PausedFor time.Duration
@@ -35,7 +35,8 @@ type PolicyStatus struct {
 	_ struct{}
 }
 
-// Status looks at the policies that bind a call with these scopes. It charges and changes nothing. It returns the same errors as Reserve.
+// Status looks at the policies that bind a call with these scopes. It charges and changes nothing. It returns
+// the same errors as Reserve.
 func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	a, limits, err := p.begin(ctx, opts)
 	if err != nil {

@@ -7,31 +7,35 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Store keeps the accounts of policies and decides when a call may go. All processes that share a store share its limits and its
-// clock. [NewMemoryStore] serves one process, package redisstore a fleet; a store of your own must pass package storetest.
+// A Store keeps the accounts of policies and decides when a call may go. All processes that share a store
+// share its limits and its clock. [NewMemoryStore] serves one process, package redisstore a fleet; a store of
+// your own must pass package storetest.
 //
 // Most users never call a Store: they give one to [Config] and use the [Pacer].
 type Store interface {
-	// Reserve finds and charges a slot for each of the calls, in order, and says so in grants, which is as long as calls. All calls carry
-	// the same stack, and the limits of the stack are those that hold from now on. A call whose wait would exceed its MaxWait is not
-	// granted and changes nothing. Costs are from 1 to the smallest Spec.Limit of the stack; NotBefore and MaxWait are not negative.
+	// Reserve finds and charges a slot for each of the calls, in order, and says so in grants, which is as
+	// long as calls. All calls carry the same stack, and the limits of the stack are those that hold from now
+	// on. A call whose wait would exceed its MaxWait is not granted and changes nothing. Costs are from 1 to
+	// the smallest Spec.Limit of the stack; NotBefore and MaxWait are not negative.
 	//
-	// If Reserve returns an error, the grants mean nothing, and no call may go. The error is as it came: a Pacer wraps it into a [*StoreError].
+	// If Reserve returns an error, the grants mean nothing, and no call may go. The error is as it came: a
+	// Pacer wraps it into a [*StoreError].
 	Reserve(ctx context.Context, stack Stack, calls []Call, grants []Grant) error
 
-	// Cancel gives back what grants of this stack were charged. What is past is not given back, since nobody could use it.
+	// Cancel gives back what grants of this stack were charged. What is past is not given back, since nobody
+	// could use it.
 	Cancel(ctx context.Context, stack Stack, grants []Grant) error
 
-	// Pause lets nothing go for d from now on, and returns when that ends: for each limit of the stack, or for the whole
-	// upstream if the stack has no limits. It never shortens a pause.
+	// Pause lets nothing go for d from now on, and returns when that ends: for each limit of the stack, or
+	// for the whole upstream if the stack has no limits. It never shortens a pause.
 	Pause(ctx context.Context, stack Stack, d time.Duration) (until Instant, err error)
 
 	// Status looks at a stack without changing anything.
 	Status(ctx context.Context, stack Stack) (StackStatus, error)
 }
 
-// An Instant is a point in store time: microseconds since the Unix epoch by the store's clock. Instants of one store compare; they must not be
-// mixed with this machine's clock.
+// An Instant is a point in store time: microseconds since the Unix epoch by the store's clock. Instants of
+// one store compare; they must not be mixed with this machine's clock.
 type Instant int64
 
 // Sub returns the duration t − u.
@@ -90,8 +94,9 @@ const (
 // Wait returns how long after the decision the slot is.
 func (g *Grant) Wait() time.Duration { return g.At.Sub(g.Now) }
 
-// A Charge is what a reservation took from one account, in two integers whose meaning is the store's. The stores of this module
-// use an interval of virtual time [From, To) for a rate, and the begin of a bucket and a cost for a window.
+// A Charge is what a reservation took from one account, in two integers whose meaning is the store's. The
+// stores of this module use an interval of virtual time [From, To) for a rate, and the begin of a bucket and
+// a cost for a window.
 type Charge struct{ From, To int64 }
 
 // A StackStatus is a stack seen at one instant.

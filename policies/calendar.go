@@ -56,9 +56,10 @@ type table struct {
 	until  int64
 }
 
-// Bounds returns the beginnings, in microseconds since the Unix epoch, of the window before the one that holds from, of every
-// window up to the one that holds until, and of two more: strictly ascending, at most 64. If until lies further away, the table
-// ends early, and with it the reach of a reservation. The caller must not change the slice.
+// Bounds returns the beginnings, in microseconds since the Unix epoch, of the window before the one that
+// holds from, of every window up to the one that holds until, and of two more: strictly ascending, at most
+// 64. If until lies further away, the table ends early, and with it the reach of a reservation. The caller
+// must not change the slice.
 func (c *Calendar) Bounds(from, until int64) []int64 {
 	if m := c.memo.Load(); m != nil && m.serves(from, until) {
 		return m.bounds
@@ -127,8 +128,9 @@ func (c *Calendar) next(t time.Time) time.Time {
 	return firstInstant(c.loc, y, m, d+1)
 }
 
-// firstInstant returns the first instant of a civil day. Midnight need not exist (clocks that jump from 23:59 to 01:00) and may
-// come twice (clocks that go back over it); time.Date leaves open which of the two it returns.
+// firstInstant returns the first instant of a civil day. Midnight need not exist (clocks that jump from 23:59
+// to 01:00) and may come twice (clocks that go back over it); time.Date leaves open which of the two it
+// returns.
 func firstInstant(loc *time.Location, y int, m time.Month, d int) time.Time {
 	civil := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 	t := civil.Add(-36 * time.Hour).In(loc) // no zone is further than 26 hours from UTC

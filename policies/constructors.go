@@ -2,8 +2,9 @@ package policies
 
 import "time"
 
-// Rate allows n calls per period, evenly spaced: one each period/n, rounded up to a microsecond. With [Policy.Burst] b, up to b
-// may go at once after idling. In any window of length W at most b + W·n/period calls go.
+// Rate allows n calls per period, evenly spaced: one each period/n, rounded up to a microsecond. With
+// [Policy.Burst] b, up to b may go at once after idling. In any window of length W at most b + W·n/period
+// calls go.
 //
 // Rate(90, time.Minute) sends one call each 667 ms (666,667 µs).
 func Rate(n int64, period time.Duration) Policy {
@@ -12,14 +13,14 @@ func Rate(n int64, period time.Duration) Policy {
 
 // PerSecond allows n calls per second, evenly spaced. It is [Rate] with a period of one second.
 //
-// PerSecond(25) sends one call each 40 ms. PerSecond(25).Burst(10) also lets ten go at once after 400 ms of idling, and
-// so up to 35 in some second: if the upstream counts strictly, use AtMost(25, time.Second).
+// PerSecond(25) sends one call each 40 ms. PerSecond(25).Burst(10) also lets ten go at once after 400 ms of
+// idling, and so up to 35 in some second: if the upstream counts strictly, use AtMost(25, time.Second).
 func PerSecond(n int64) Policy { return Rate(n, time.Second) }
 
 // PerMinute allows n calls per minute, evenly spaced. It is [Rate] with a period of one minute.
 //
-// PerMinute(120) is the pace of PerSecond(2): one call each 500 ms. It is not "120 at once, then none until the minute is
-// over"; that is [Fixed] or [Sliding].
+// PerMinute(120) is the pace of PerSecond(2): one call each 500 ms. It is not "120 at once, then none until
+// the minute is over"; that is [Fixed] or [Sliding].
 func PerMinute(n int64) Policy { return Rate(n, time.Minute) }
 
 // Every allows one call each d. It is [Rate] with n = 1.
@@ -27,27 +28,29 @@ func PerMinute(n int64) Policy { return Rate(n, time.Minute) }
 // Every(1500 * time.Millisecond) sends 40 calls a minute.
 func Every(d time.Duration) Policy { return Rate(1, d) }
 
-// AtMost never sends more than n calls in any window of the period's length, wherever that window begins, even if the network
-// brings calls up to [Policy.Skew] closer together than they were sent. It is a rate: calls are spaced
-// T = (period + skew) / (n − burst + 1), so a higher burst costs throughput.
+// AtMost never sends more than n calls in any window of the period's length, wherever that window begins,
+// even if the network brings calls up to [Policy.Skew] closer together than they were sent. It is a rate:
+// calls are spaced T = (period + skew) / (n − burst + 1), so a higher burst costs throughput.
 //
-// AtMost(50, time.Second) sends one call each 20.2 ms (skew 10 ms): 49.5 calls a second, never a 51st within one second.
-// AtMost(50, time.Second).Burst(10) sends up to ten at once, and 40.6 a second in the long run.
+// AtMost(50, time.Second) sends one call each 20.2 ms (skew 10 ms): 49.5 calls a second, never a 51st within
+// one second. AtMost(50, time.Second).Burst(10) sends up to ten at once, and 40.6 a second in the long run.
 func AtMost(n int64, period time.Duration) Policy {
 	return Policy{shape: shapeAtMost, limit: n, period: period, burst: 1, skew: notSet}
 }
 
-// Fixed allows n calls in each window of this period. Windows are aligned to the Unix epoch in the store's clock, so a window of
-// 10 s begins at :00, :10, :20 … The whole limit may go at once, and around the turn of a window up to 2n may go in one period.
+// Fixed allows n calls in each window of this period. Windows are aligned to the Unix epoch in the store's
+// clock, so a window of 10 s begins at :00, :10, :20 … The whole limit may go at once, and around the turn of
+// a window up to 2n may go in one period.
 //
-// Fixed(300, 10*time.Second).Skew(50*time.Millisecond) sends at most 300 calls in each ten seconds of the clock, none of them in the last
-// 50 ms, so that a call which is underway at the turn is still counted where it was charged.
+// Fixed(300, 10*time.Second).Skew(50*time.Millisecond) sends at most 300 calls in each ten seconds of the
+// clock, none of them in the last 50 ms, so that a call which is underway at the turn is still counted where
+// it was charged.
 func Fixed(n int64, period time.Duration) Policy {
 	return Policy{shape: shapeFixed, limit: n, period: period, skew: notSet}
 }
 
-// Hourly allows n calls in each hour of the clock in this time zone. Where a zone's offset is a whole number of hours,
-// that is the same as in UTC.
+// Hourly allows n calls in each hour of the clock in this time zone. Where a zone's offset is a whole number
+// of hours, that is the same as in UTC.
 //
 // Hourly(5000, time.UTC) allows 5,000 calls from 13:00:00 to 13:59:59.999999.
 func Hourly(n int64, loc *time.Location) Policy { return calendar(n, unitHour, loc) }
@@ -65,12 +68,12 @@ func calendar(n int64, u calendarUnit, loc *time.Location) Policy {
 	return Policy{shape: shapeCalendar, limit: n, period: u.nominal(), unit: u, loc: loc, skew: notSet}
 }
 
-// Sliding never lets more than n calls into any window of the period's length, and lets all n of them go at once. It counts in
-// m buckets and is conservative: a call counts until its bucket is a whole period old, so that a full window comes back after up to
-// period·(m+1)/m.
+// Sliding never lets more than n calls into any window of the period's length, and lets all n of them go at
+// once. It counts in m buckets and is conservative: a call counts until its bucket is a whole period old, so
+// that a full window comes back after up to period·(m+1)/m.
 //
-// Sliding(120, time.Minute) admits 120 calls at once, and the next ones 60 to 66 seconds later. AtMost(120, time.Minute) admits the same
-// number over time, evenly spread.
+// Sliding(120, time.Minute) admits 120 calls at once, and the next ones 60 to 66 seconds later. AtMost(120,
+// time.Minute) admits the same number over time, evenly spread.
 func Sliding(n int64, period time.Duration) Policy {
 	return Policy{shape: shapeSliding, limit: n, period: period, buckets: DefaultBuckets, skew: notSet}
 }

@@ -79,9 +79,9 @@ func (p Policy) Named(name string) Policy {
 	return p
 }
 
-// Per returns a copy that holds for each value of the scopes separately: Per("tenant") gives every tenant a limit of
-// its own, Per("user", "ticket") every pair of a user and a ticket. A call must carry a value for each of them, unless
-// the policy is [Policy.Optional]. Defaults to one limit for the whole upstream.
+// Per returns a copy that holds for each value of the scopes separately: Per("tenant") gives every tenant a
+// limit of its own, Per("user", "ticket") every pair of a user and a ticket. A call must carry a value for
+// each of them, unless the policy is [Policy.Optional]. Defaults to one limit for the whole upstream.
 func (p Policy) Per(scopes ...string) Policy {
 	p.scopes = slices.Clone(scopes)
 	if len(scopes) == 0 {
@@ -90,16 +90,16 @@ func (p Policy) Per(scopes ...string) Policy {
 	return p
 }
 
-// Optional returns a copy that binds only the calls which carry a value for all of its scopes; other calls pass it by.
-// Without it such a call is refused with an error.
+// Optional returns a copy that binds only the calls which carry a value for all of its scopes; other calls
+// pass it by. Without it such a call is refused with an error.
 func (p Policy) Optional() Policy {
 	p.optional = true
 	return p
 }
 
-// Burst returns a copy of a rate that lets b calls go at once after idling. The long-run rate stays. The burst is also
-// the highest cost that one call can have. [AtMost] keeps its promise with any burst: it slows down the rate instead.
-// Defaults to 1.
+// Burst returns a copy of a rate that lets b calls go at once after idling. The long-run rate stays. The
+// burst is also the highest cost that one call can have. [AtMost] keeps its promise with any burst: it slows
+// down the rate instead. Defaults to 1.
 func (p Policy) Burst(b int64) Policy {
 	p.burst = b
 	if p.shape != shapeRate && p.shape != shapeAtMost {
@@ -108,10 +108,10 @@ func (p Policy) Burst(b int64) Policy {
 	return p
 }
 
-// Skew returns a copy of a strict policy that still holds at the upstream when the network brings calls up to d closer
-// together, or later, than they were sent: [AtMost] and [Sliding] keep their limit over period + d, and a fixed or
-// calendar window sends nothing in the last d of a window. Plan for the spread of your latency, and a little
-// for late timers. Defaults to [DefaultSkew] for AtMost and to 0 for windows.
+// Skew returns a copy of a strict policy that still holds at the upstream when the network brings calls up to
+// d closer together, or later, than they were sent: [AtMost] and [Sliding] keep their limit over period + d,
+// and a fixed or calendar window sends nothing in the last d of a window. Plan for the spread of your
+// latency, and a little for late timers. Defaults to [DefaultSkew] for AtMost and to 0 for windows.
 func (p Policy) Skew(d time.Duration) Policy {
 	p.skew = d
 	if p.shape == shapeRate {
@@ -123,8 +123,9 @@ func (p Policy) Skew(d time.Duration) Policy {
 	return p
 }
 
-// Buckets returns a copy of a sliding window that is cut into m buckets, from 1 to [MaxBuckets]. More buckets waste less of
-// the limit (a full window comes back after period·(m+1)/m) and cost the store a little more. Defaults to [DefaultBuckets].
+// Buckets returns a copy of a sliding window that is cut into m buckets, from 1 to [MaxBuckets]. More buckets
+// waste less of the limit (a full window comes back after period·(m+1)/m) and cost the store a little more.
+// Defaults to [DefaultBuckets].
 func (p Policy) Buckets(m int64) Policy {
 	p.buckets = m
 	if p.shape != shapeSliding {
@@ -239,7 +240,8 @@ func (e *Error) Error() string {
 
 var nameGrammar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// ValidName reports whether s can name a policy or a scope: a letter or digit, then at most 63 letters, digits, '.', '_' or '-'.
+// ValidName reports whether s can name a policy or a scope: a letter or digit, then at most 63 letters,
+// digits, '.', '_' or '-'.
 func ValidName(s string) bool { return nameGrammar.MatchString(s) }
 
 // Validate returns nil if the policy can be used, otherwise an [*Error] that names the first setting at fault.

@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// RetryAfter reads the Retry-After field of a response and returns how long to wait from now on. It accepts delay-seconds and the three
-// HTTP dates of RFC 9110 section 10.2.3 and 5.6.7, and seconds with decimals, as Shopify sends them ("2.0"). A date is compared with the
-// response's own Date if there is one, so that a clock that differs from the server's does no harm; otherwise with now. A time that is past is a wait of 0. Of several
-// fields the longest wait counts.
+// RetryAfter reads the Retry-After field of a response and returns how long to wait from now on. It accepts
+// delay-seconds and the three HTTP dates of RFC 9110 section 10.2.3 and 5.6.7, and seconds with decimals, as
+// Shopify sends them ("2.0"). A date is compared with the response's own Date if there is one, so that a
+// clock that differs from the server's does no harm; otherwise with now. A time that is past is a wait of 0.
+// Of several fields the longest wait counts.
 //
-// The result is rounded up, is never negative and never overflows; a number too large for a Duration becomes the largest. Capping it is up to the caller. A field that is none of
-// these forms (negative, ISO 8601, garbage) is ignored: if nothing valid is left, ok is false.
+// The result is rounded up, is never negative and never overflows; a number too large for a Duration becomes
+// the largest. Capping it is up to the caller. A field that is none of these forms (negative, ISO 8601,
+// garbage) is ignored: if nothing valid is left, ok is false.
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	for _, v := range h.Values("Retry-After") {
 		v = strings.TrimSpace(v)

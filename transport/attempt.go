@@ -7,8 +7,9 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// attempt is what the retry layer and the Transport below it know of one request. Only one goroutine uses it. It travels through go-retryablehttp and its
-// http.Client in the context of a stub; nobody else's code ever sees that context, so a call that the base transport makes on the way cannot be taken for an attempt.
+// attempt is what the retry layer and the Transport below it know of one request. Only one goroutine uses it.
+// It travels through go-retryablehttp and its http.Client in the context of a stub; nobody else's code ever
+// sees that context, so a call that the base transport makes on the way cannot be taken for an attempt.
 type attempt struct {
 	req      *http.Request      // the caller's, never changed
 	number   int                // of the attempts begun
@@ -25,15 +26,17 @@ func attemptOf(ctx context.Context) *attempt {
 	return a
 }
 
-// stub is the request that go-retryablehttp and its http.Client get to see. It has no body, which the one would read into memory and the other
-// open again for redirects, and nothing that only a server's request has, which http.Client refuses.
+// stub is the request that go-retryablehttp and its http.Client get to see. It has no body, which the one
+// would read into memory and the other open again for redirects, and nothing that only a server's request
+// has, which http.Client refuses.
 func (a *attempt) stub(ctx context.Context) *http.Request {
 	s := a.req.WithContext(ctx)
 	s.Body, s.GetBody, s.ContentLength, s.RequestURI = nil, nil, 0, ""
 	return s
 }
 
-// request returns what the next attempt sends: the caller's own request first, and then copies with a body of their own.
+// request returns what the next attempt sends: the caller's own request first, and then copies with a body of
+// their own.
 func (a *attempt) request() (*http.Request, error) {
 	a.number++
 	if a.number == 1 {
@@ -50,10 +53,12 @@ func (a *attempt) request() (*http.Request, error) {
 	return &again, nil
 }
 
-// made reports whether the attempt that has just ended got as far as waiting for its slot. If it did not, the next one would not, either.
+// made reports whether the attempt that has just ended got as far as waiting for its slot. If it did not, the
+// next one would not, either.
 func (a *attempt) made() bool { return a.number > 0 && a.next == nil }
 
-// abandon returns what was not used: the slot of an attempt that was not made, and the body of a request that was never sent.
+// abandon returns what was not used: the slot of an attempt that was not made, and the body of a request that
+// was never sent.
 func (a *attempt) abandon(ctx context.Context) {
 	if a.next != nil {
 		_ = a.next.Cancel(ctx)
@@ -77,8 +82,8 @@ func (h hop) RoundTrip(stub *http.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode < http.StatusMultipleChoices || resp.StatusCode >= http.StatusBadRequest {
 		return resp, err
 	}
-	// Redirects are the outer client's: each hop is a request of its own. The inner client is shown none, for it reads the Location even if
-	// it may not follow it, and makes an error of one that it cannot read.
+	// Redirects are the outer client's: each hop is a request of its own. The inner client is shown none, for
+	// it reads the Location even if it may not follow it, and makes an error of one that it cannot read.
 	a.redirect = resp
 	shown := *resp
 	shown.StatusCode = http.StatusOK

@@ -6,30 +6,41 @@
 //
 //	SDK → http.Client (redirects) → retry (go-retryablehttp) → pacer → base transport
 //
-// The pacer is inside the retry, so that every attempt is paced and pays, and a "slow down" is heard by everyone at once instead of being slept off
-// by one request. [New] gives the paced [http.RoundTripper] alone, for SDKs that retry by themselves or that take a transport; put it below
-// authentication and above tracing. Put per-attempt timeouts below it, in the base transport: http.Client.Timeout covers the waiting, too.
+// The pacer is inside the retry, so that every attempt is paced and pays, and a "slow down" is heard by
+// everyone at once instead of being slept off by one request. [New] gives the paced [http.RoundTripper]
+// alone, for SDKs that retry by themselves or that take a transport; put it below authentication and above
+// tracing. Put per-attempt timeouts below it, in the base transport: http.Client.Timeout covers the waiting,
+// too.
 //
 // # What the transport does
 //
-// It waits for the pacer, sends the request as it is, and returns the response as it is: a final 429 is a response and not an error. If the response
-// says "slow down" (429 or 503 with a Retry-After), it reports that to the pacer first; without a Retry-After nobody else is paused, and only the request itself backs off. A refusal by the pacer is returned as an error that works with errors.Is
-// and errors.As through *url.Error. The contract of [http.RoundTripper] is kept on every path: the request is not changed, its body is closed.
+// It waits for the pacer, sends the request as it is, and returns the response as it is: a final 429 is a
+// response and not an error. If the response says "slow down" (429 or 503 with a Retry-After), it reports
+// that to the pacer first; without a Retry-After nobody else is paused, and only the request itself backs
+// off. A refusal by the pacer is returned as an error that works with errors.Is and errors.As through
+// *url.Error. The contract of [http.RoundTripper] is kept on every path: the request is not changed, its body
+// is closed.
 //
 // # What is retried
 //
-// [NewClient] retries a 429 always, because it was not processed. Errors of the connection and the statuses 500 and up (but 501) are retried only if the request
-// can safely be repeated: GET, HEAD, OPTIONS, TRACE, PUT, DELETE, or any method with an Idempotency-Key or X-Idempotency-Key header. A body without GetBody
-// cannot be sent twice, so such a request gets one attempt. The waiting happens in the pacer's line: before an attempt is given up, the next one reserves its slot, no earlier than
-// the back-off. If there is none within MaxWait or the deadline, the last response is returned as it came.
+// [NewClient] retries a 429 always, because it was not processed. Errors of the connection and the statuses
+// 500 and up (but 501) are retried only if the request can safely be repeated: GET, HEAD, OPTIONS, TRACE,
+// PUT, DELETE, or any method with an Idempotency-Key or X-Idempotency-Key header. A body without GetBody
+// cannot be sent twice, so such a request gets one attempt. The waiting happens in the pacer's line: before
+// an attempt is given up, the next one reserves its slot, no earlier than the back-off. If there is none
+// within MaxWait or the deadline, the last response is returned as it came.
 //
-// go-retryablehttp reads bodies into memory, ignores GetBody, retries POST, obeys any Retry-After, follows redirects by itself, logs to stderr and
-// closes idle connections on failure; the http.Client inside it reads the Location of redirects that it may not follow, and refuses requests that came to a server. None of that
-// happens here, because both are only ever shown a stub: the base transport gets the caller's own request. The tests name each of these traps.
+// go-retryablehttp reads bodies into memory, ignores GetBody, retries POST, obeys any Retry-After, follows
+// redirects by itself, logs to stderr and closes idle connections on failure; the http.Client inside it reads
+// the Location of redirects that it may not follow, and refuses requests that came to a server. None of that
+// happens here, because both are only ever shown a stub: the base transport gets the caller's own request.
+// The tests name each of these traps.
 //
 // # Limits
 //
-// MaxWait bounds the wait of each attempt, and the context's deadline that of all of them together. A response that says "slow down" is held back until the store has noted it, for
-// 5 s at most. If the base transport fails, the charge stays, because the upstream may have seen the call. A response whose retry then finds no slot any more, because a longer
-// pause was reported meanwhile, is gone: the pacer's refusal is returned in its place.
+// MaxWait bounds the wait of each attempt, and the context's deadline that of all of them together. A
+// response that says "slow down" is held back until the store has noted it, for 5 s at most. If the base
+// transport fails, the charge stays, because the upstream may have seen the call. A response whose retry then
+// finds no slot any more, because a longer pause was reported meanwhile, is gone: the pacer's refusal is
+// returned in its place.
 package transport

@@ -40,7 +40,8 @@ func ExampleNewClient() {
 	// Output: 200 OK
 }
 
-// An upstream that says "slow down" in its own way: 403, and a field with the seconds. The pause is for the policy that it names.
+// An upstream that says "slow down" in its own way: 403, and a field with the seconds. The pause is for the
+// policy that it names.
 func ExampleWithFeedback() {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Search-Reset", "30")

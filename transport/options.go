@@ -14,7 +14,8 @@ import (
 const (
 	// DefaultRetries is how often a request is repeated at most.
 	DefaultRetries = 4
-	// DefaultMinBackoff and DefaultMaxBackoff bound the pause before a repetition that no Retry-After asked for. It doubles each time; jitter takes up to half of it away.
+	// DefaultMinBackoff and DefaultMaxBackoff bound the pause before a repetition that no Retry-After asked
+	// for. It doubles each time; jitter takes up to half of it away.
 	DefaultMinBackoff = 500 * time.Millisecond
 	DefaultMaxBackoff = 30 * time.Second
 	// maxRetries is the most that WithRetries takes.
@@ -39,7 +40,8 @@ type scope struct {
 	value func(*http.Request) string
 }
 
-// A FeedbackFunc reads from a response what the upstream said about its limits; false means nothing. It must not change the response, nor read its body.
+// A FeedbackFunc reads from a response what the upstream said about its limits; false means nothing. It must
+// not change the response, nor read its body.
 type FeedbackFunc func(*http.Response) (pacer.Feedback, bool)
 
 func newOptions(p *pacer.Pacer, opts []Option) (*options, error) {
@@ -79,9 +81,10 @@ func WithBase(rt http.RoundTripper) Option {
 	}
 }
 
-// WithScope gives each call the scope value that the function reads from its request: a tenant from the host, an endpoint from the path. An empty value means that
-// the call does not carry the scope. The function is called once for each request, however often that is repeated, and must not change the request or read its body. Defaults to
-// what the request's context carries: see [pacer.WithScope].
+// WithScope gives each call the scope value that the function reads from its request: a tenant from the host,
+// an endpoint from the path. An empty value means that the call does not carry the scope. The function is
+// called once for each request, however often that is repeated, and must not change the request or read its
+// body. Defaults to what the request's context carries: see [pacer.WithScope].
 func WithScope(name string, value func(*http.Request) string) Option {
 	return func(o *options) error {
 		switch {
@@ -95,8 +98,8 @@ func WithScope(name string, value func(*http.Request) string) Option {
 	}
 }
 
-// WithCost sets what a call costs, read from its request: at least 1. The function is called once for each request, and every attempt pays that. It must not change the request or
-// read its body. Defaults to 1.
+// WithCost sets what a call costs, read from its request: at least 1. The function is called once for each
+// request, and every attempt pays that. It must not change the request or read its body. Defaults to 1.
 func WithCost(cost func(*http.Request) int64) Option {
 	return func(o *options) error {
 		if cost == nil {
@@ -107,8 +110,8 @@ func WithCost(cost func(*http.Request) int64) Option {
 	}
 }
 
-// WithFeedback sets how a response is read. Use it to name the policy that an upstream means, or to read what it sends instead of a
-// Retry-After. Defaults to [RetryAfter].
+// WithFeedback sets how a response is read. Use it to name the policy that an upstream means, or to read what
+// it sends instead of a Retry-After. Defaults to [RetryAfter].
 func WithFeedback(read FeedbackFunc) Option {
 	return func(o *options) error {
 		if read == nil {
@@ -119,7 +122,8 @@ func WithFeedback(read FeedbackFunc) Option {
 	}
 }
 
-// WithRetries sets how often [NewClient] repeats a request at most, from 0 to 100; 0 turns retrying off. [New] does not use it. Defaults to [DefaultRetries].
+// WithRetries sets how often [NewClient] repeats a request at most, from 0 to 100; 0 turns retrying off.
+// [New] does not use it. Defaults to [DefaultRetries].
 func WithRetries(n int) Option {
 	return func(o *options) error {
 		if n < 0 || n > maxRetries {
@@ -130,8 +134,9 @@ func WithRetries(n int) Option {
 	}
 }
 
-// WithBackoff sets the pause before a repetition that no Retry-After asked for: it is the shortest before the first, and doubles up to the longest. Jitter takes up to half of it
-// away. [New] does not use it. Defaults to [DefaultMinBackoff] and [DefaultMaxBackoff].
+// WithBackoff sets the pause before a repetition that no Retry-After asked for: it is the shortest before the
+// first, and doubles up to the longest. Jitter takes up to half of it away. [New] does not use it. Defaults
+// to [DefaultMinBackoff] and [DefaultMaxBackoff].
 func WithBackoff(shortest, longest time.Duration) Option {
 	return func(o *options) error {
 		if shortest < 0 || longest < shortest {

@@ -14,8 +14,8 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// NewClient returns an http.Client whose requests are paced, and repeated where that is safe. It returns a [*pacer.ConfigError] for a nil pacer or a
-// bad option.
+// NewClient returns an http.Client whose requests are paced, and repeated where that is safe. It returns a
+// [*pacer.ConfigError] for a nil pacer or a bad option.
 func NewClient(p *pacer.Pacer, opts ...Option) (*http.Client, error) {
 	t, err := New(p, opts...)
 	if err != nil {
@@ -69,7 +69,8 @@ func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// check decides whether a request is repeated, and if so reserves the slot of the next attempt. It never returns an error: that would hide the response.
+// check decides whether a request is repeated, and if so reserves the slot of the next attempt. It never
+// returns an error: that would hide the response.
 func (r *retrier) check(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	a := attemptOf(ctx)
 	if !a.made() || ctx.Err() != nil || a.number > r.paced.retries || !repeatable(ctx, a.req, resp, err) {
@@ -131,8 +132,8 @@ func refused(err error) bool {
 	return config || store
 }
 
-// idempotent reports whether a request may be repeated without knowing what became of it: by its method (RFC 9110 section 9.2.2), or because a header
-// says so, as for net/http's own transport.
+// idempotent reports whether a request may be repeated without knowing what became of it: by its method (RFC
+// 9110 section 9.2.2), or because a header says so, as for net/http's own transport.
 func idempotent(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:

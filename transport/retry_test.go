@@ -146,7 +146,8 @@ func TestAFinal429IsReturnedAsItCame(t *testing.T) {
 	}
 }
 
-// Trap: a Retry-After of 9223372037 overflows in go-retryablehttp, which then retries at once; 3600 would sleep for an hour.
+// Trap: a Retry-After of 9223372037 overflows in go-retryablehttp, which then retries at once; 3600 would
+// sleep for an hour.
 func TestARetryAfterThatIsTooLongEndsTheRetries(t *testing.T) {
 	t.Parallel()
 	for _, v := range []string{"9223372037", "3600", "99999999999999999999"} {
@@ -168,7 +169,8 @@ func TestARetryAfterThatIsTooLongEndsTheRetries(t *testing.T) {
 	}
 }
 
-// Trap: go-retryablehttp sleeps by itself as long as any Retry-After says. Here the pacer waits, and MaxPause caps that.
+// Trap: go-retryablehttp sleeps by itself as long as any Retry-After says. Here the pacer waits, and MaxPause
+// caps that.
 func TestARetryWaitsNoLongerThanTheLongestPause(t *testing.T) {
 	t.Parallel()
 	for _, v := range []string{"3600", "9223372037", "99999999999999999999"} {

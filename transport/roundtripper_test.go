@@ -22,7 +22,8 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// Trap: the inner http.Client opens one more body for a redirect that it is not allowed to follow, and never closes it.
+// Trap: the inner http.Client opens one more body for a redirect that it is not allowed to follow, and never
+// closes it.
 func TestARedirectOpensNoBody(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{301, 302, 303, 307, 308} {
@@ -67,7 +68,8 @@ func TestARedirectIsReturnedAsItCame(t *testing.T) {
 	}
 }
 
-// Trap: the inner http.Client refuses requests that a RoundTripper takes, such as those that httputil.ReverseProxy forwards.
+// Trap: the inner http.Client refuses requests that a RoundTripper takes, such as those that
+// httputil.ReverseProxy forwards.
 func TestAServersRequestCanBeForwarded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,10 +12,11 @@ import (
 // reportTimeout bounds how long a response is held back while its "slow down" is told to the store.
 const reportTimeout = 5 * time.Second
 
-// A Transport paces requests: an [http.RoundTripper] that waits until the pacer lets a call go. Make one with [New]. It is safe for concurrent use.
+// A Transport paces requests: an [http.RoundTripper] that waits until the pacer lets a call go. Make one with
+// [New]. It is safe for concurrent use.
 //
-// It has no CloseIdleConnections on purpose: go-retryablehttp would call it on each final failure, and drop the connections of every tenant. Close
-// those of the base transport yourself, if you must.
+// It has no CloseIdleConnections on purpose: go-retryablehttp would call it on each final failure, and drop
+// the connections of every tenant. Close those of the base transport yourself, if you must.
 type Transport struct {
 	pacer *pacer.Pacer
 	*options
@@ -23,7 +24,8 @@ type Transport struct {
 
 var _ http.RoundTripper = (*Transport)(nil)
 
-// New returns a Transport over [http.DefaultTransport], or over [WithBase]. It returns a [*pacer.ConfigError] for a nil pacer or a bad option.
+// New returns a Transport over [http.DefaultTransport], or over [WithBase]. It returns a [*pacer.ConfigError]
+// for a nil pacer or a bad option.
 func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 	o, err := newOptions(p, opts)
 	if err != nil {
@@ -39,7 +41,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) { retur
 func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) {
 	sent := false
 	defer func() {
-		// Until the base transport has the request, the body is ours to close: after a refusal, and if a user's function panics.
+		// Until the base transport has the request, the body is ours to close: after a refusal, and if a
+		// user's function panics.
 		if !sent && req.Body != nil {
 			_ = req.Body.Close()
 		}
@@ -95,8 +98,9 @@ func (t *Transport) describe(req *http.Request) []pacer.Option {
 	return opts
 }
 
-// report tells the pacer what the response says, and whether that is a pause which the pacer has noted. It must not be lost when the caller leaves, and its
-// failure is no reason to withhold the response: the next caller will hear the same.
+// report tells the pacer what the response says, and whether that is a pause which the pacer has noted. It
+// must not be lost when the caller leaves, and its failure is no reason to withhold the response: the next
+// caller will hear the same.
 func (t *Transport) report(ctx context.Context, resp *http.Response, opts []pacer.Option) (paused bool) {
 	read := false
 	defer func() {

@@ -1,4 +1,5 @@
-// Package bench_test measures Headway beside its floors and its peers, in one run, so that the figures are ratios and not promises.
+// Package bench_test measures Headway beside its floors and its peers, in one run, so that the figures are
+// ratios and not promises.
 package bench_test
 
 import (
@@ -64,8 +65,8 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkRedis measures a Wait that need not wait, over a real Redis on loopback. The floors are PING and the EVALSHA of an empty script, the peer is
-// redis_rate, which is asked once for each limit.
+// BenchmarkRedis measures a Wait that need not wait, over a real Redis on loopback. The floors are PING and
+// the EVALSHA of an empty script, the peer is redis_rate, which is asked once for each limit.
 func BenchmarkRedis(b *testing.B) {
 	rdb := redistest.Start(b).Client()
 	b.Run("floor=ping", func(b *testing.B) {
@@ -106,7 +107,8 @@ func BenchmarkRedis(b *testing.B) {
 	}
 }
 
-// BenchmarkTransport measures what the transport adds to a bare RoundTripper, with one policy in memory, without and with the retry layer around it.
+// BenchmarkTransport measures what the transport adds to a bare RoundTripper, with one policy in memory,
+// without and with the retry layer around it.
 func BenchmarkTransport(b *testing.B) {
 	resp := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}
 	bare := roundTripper(func(*http.Request) (*http.Response, error) { return resp, nil })

@@ -13,8 +13,9 @@ import (
 	"github.com/headway-go/headway/pacer/storetest"
 )
 
-// Users test with miniredis, whose Lua has numbers and libraries of its own: the store must work there, too. miniredis.SetTime sets what TIME answers, so the suite
-// runs on the scripts as they are. Keys expire by miniredis's own clock, which stands still.
+// Users test with miniredis, whose Lua has numbers and libraries of its own: the store must work there, too.
+// miniredis.SetTime sets what TIME answers, so the suite runs on the scripts as they are. Keys expire by
+// miniredis's own clock, which stands still.
 func TestTheStoreConformsOnMiniredis(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)

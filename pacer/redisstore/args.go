@@ -9,7 +9,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// appendStack appends the head of ARGV that all scripts share: the number of entries, then each entry's algorithm and parameters.
+// appendStack appends the head of ARGV that all scripts share: the number of entries, then each entry's
+// algorithm and parameters.
 func appendStack(args []any, stack *pacer.Stack, from, until int64) ([]any, error) {
 	args = append(args, len(stack.Limits))
 	for i := range stack.Limits {

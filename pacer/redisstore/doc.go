@@ -3,17 +3,20 @@
 //	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
 //	store, err := redisstore.New(rdb)
 //
-// Each operation is one script run, whatever the number of policies: EVALSHA, and EVAL only where the server does not know the script
-// yet. The server's clock decides; the clocks of the clients do not matter, except that they find the page of the calendar for windows in a time zone (and
-// if one finds the wrong page, the server says so and the client turns to the right one).
+// Each operation is one script run, whatever the number of policies: EVALSHA, and EVAL only where the server
+// does not know the script yet. The server's clock decides; the clocks of the clients do not matter, except
+// that they find the page of the calendar for windows in a time zone (and if one finds the wrong page, the
+// server says so and the client turns to the right one).
 //
 // # State
 //
-// An account is one key (a rate with gaps has two), all keys of an upstream share a hash slot, and each key has a TTL that ends after its last
-// effect: what has expired means the same as what was never written. See keys.go for the names and package luascripts for the values.
+// An account is one key (a rate with gaps has two), all keys of an upstream share a hash slot, and each key
+// has a TTL that ends after its last effect: what has expired means the same as what was never written. See
+// keys.go for the names and package luascripts for the values.
 //
 // # Requirements
 //
-// Redis 6.2 or later, or Valkey; standalone, Sentinel or Cluster. Eviction of keys (maxmemory-policy other than noeviction) forgets limits: do not
-// let it. Whoever can write to the keys can change the pace: they are inside the trust boundary.
+// Redis 6.2 or later, or Valkey; standalone, Sentinel or Cluster. Eviction of keys (maxmemory-policy other
+// than noeviction) forgets limits: do not let it. Whoever can write to the keys can change the pace: they are
+// inside the trust boundary.
 package redisstore

@@ -26,7 +26,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// The fleet tests run this test binary again, as processes of a fleet, against an upstream that shares no code with the engine.
+// The fleet tests run this test binary again, as processes of a fleet, against an upstream that shares no
+// code with the engine.
 
 const workerEnv = "HEADWAY_TEST_WORKER"
 
@@ -150,7 +151,8 @@ func pacerRefused(err error) bool {
 	return ok && le.Deadline
 }
 
-// strict is an upstream that enforces limits by itself: at most n calls in any window of a length, or in each window of the clock.
+// strict is an upstream that enforces limits by itself: at most n calls in any window of a length, or in each
+// window of the clock.
 type strict struct {
 	mu     sync.Mutex
 	limits []strictLimit
@@ -244,8 +246,8 @@ func run(t *testing.T, upstream *strict, fleet string, d time.Duration, crews fu
 	return sum
 }
 
-// atBest runs a measurement up to three times and passes if one is good: a machine that is busy elsewhere delays single calls by more than any skew, an engine that is
-// wrong does so each time.
+// atBest runs a measurement up to three times and passes if one is good: a machine that is busy elsewhere
+// delays single calls by more than any skew, an engine that is wrong does so each time.
 func atBest(t *testing.T, measure func() (figures string, good bool)) {
 	t.Helper()
 	for try := 1; ; try++ {
@@ -268,7 +270,8 @@ func p99(waits []time.Duration) time.Duration {
 	return waits[len(waits)*99/100]
 }
 
-// 4 processes × 16 goroutines against a strict upstream of 50 calls per sliding second: no 429, and at least 97 % of what it allows.
+// 4 processes × 16 goroutines against a strict upstream of 50 calls per sliding second: no 429, and at least
+// 97 % of what it allows.
 func TestFleetAgainstASlidingSecond(t *testing.T) { //nolint:paralleltest // it measures
 	atBest(t, func() (string, bool) {
 		upstream := &strict{limits: []strictLimit{{n: 50, period: time.Second}}}

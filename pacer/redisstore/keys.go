@@ -18,8 +18,8 @@ const gapsMark = "/gaps"
 //	pacer:{upstream}:policy:value           an account of one scope value, escaped
 //	pacer:{upstream}:policy/gaps[:value]    the gaps of a rate
 //
-// The upstream is the hash tag, so that all keys of a stack are in one slot. Names of upstreams and policies have no brace, colon or slash, and
-// scope values are escaped, so no value can reach another key.
+// The upstream is the hash tag, so that all keys of a stack are in one slot. Names of upstreams and policies
+// have no brace, colon or slash, and scope values are escaped, so no value can reach another key.
 func keys(stack *pacer.Stack) []string {
 	base := prefix + "{" + stack.Upstream + "}"
 	keys := make([]string, 1, 1+2*len(stack.Limits))

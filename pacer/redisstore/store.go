@@ -15,12 +15,13 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// ErrForeign is the cause of a [*pacer.StoreError] when a key of the store holds what Headway did not write, or what it wrote for a policy of the
-// same name and another algorithm. Nothing was changed. Delete the key, or rename the policy.
+// ErrForeign is the cause of a [*pacer.StoreError] when a key of the store holds what Headway did not write,
+// or what it wrote for a policy of the same name and another algorithm. Nothing was changed. Delete the key,
+// or rename the policy.
 var ErrForeign = errors.New("redisstore: a key holds a foreign value: delete the key, or give the policy another name")
 
-// A Store keeps accounts in Redis. It holds no state but what it learned of the server's clock, starts no goroutine and needs no closing. It
-// is safe for concurrent use.
+// A Store keeps accounts in Redis. It holds no state but what it learned of the server's clock, starts no
+// goroutine and needs no closing. It is safe for concurrent use.
 type Store struct {
 	rdb     redis.Scripter
 	reserve *redis.Script
@@ -37,8 +38,9 @@ type Store struct {
 
 var _ pacer.Store = (*Store)(nil)
 
-// New returns a Store that uses a client: *redis.Client, *redis.ClusterClient or any other redis.UniversalClient. The client stays the caller's
-// to configure and to close. A nil client is a [*pacer.ConfigError].
+// New returns a Store that uses a client: *redis.Client, *redis.ClusterClient or any other
+// redis.UniversalClient. The client stays the caller's to configure and to close. A nil client is a
+// [*pacer.ConfigError].
 func New(rdb redis.Scripter) (*Store, error) {
 	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
 		return nil, &pacer.ConfigError{Field: "Client", Value: "nil", Reason: "give redisstore.New a client, such as redis.NewClient returns"}
@@ -63,12 +65,21 @@ func (s *Store) run(ctx context.Context, script *redis.Script, stack *pacer.Stac
 	}
 	v, err := script.Run(ctx, s.rdb, keys(stack), args...).Result()
 	if err != nil {
-		if msg := err.Error(); strings.Contains(msg, "HEADWAYFOREIGN") || strings.HasPrefix(msg, "WRONGTYPE") || strings.Contains(msg, "Operation against a key holding the wrong kind of value") {
+		if isForeign(err) {
 			return nil, fmt.Errorf("%w: %w", ErrForeign, err)
 		}
 		return nil, err
 	}
 	return parseReply(v), nil
+}
+
+// isForeign reports whether a script ended because of what a key holds. Servers differ in how they wrap the
+// error of a command inside a script.
+func isForeign(err error) bool {
+	msg := err.Error()
+	return strings.Contains(msg, "HEADWAYFOREIGN") ||
+		strings.Contains(msg, "WRONGTYPE") ||
+		strings.Contains(msg, "against a key holding the wrong kind of value")
 }
 
 // now estimates the server's clock, to find the page of a calendar.
@@ -90,8 +101,8 @@ func (s *Store) saw(now int64) {
 	s.seen, s.since = now, time.Now()
 }
 
-// ask runs a script whose reply begins with the server's now. If that is all it says, a calendar was open at the wrong page: the second try
-// has the right one.
+// ask runs a script whose reply begins with the server's now. If that is all it says, a calendar was open at
+// the wrong page: the second try has the right one.
 func (s *Store) ask(ctx context.Context, script *redis.Script, stack *pacer.Stack, reach time.Duration, more []any) (*reply, int64, error) {
 	calendars := false
 	for i := range stack.Limits {

@@ -340,7 +340,8 @@ func storeExercise(t *testing.T, p *pacer.Pacer) {
 	require.NoError(t, err)
 }
 
-// The two keys of a rate can be lost apart, by eviction: gaps without their rate mean nothing, and must not be found again when the rate has new ones.
+// The two keys of a rate can be lost apart, by eviction: gaps without their rate mean nothing, and must not
+// be found again when the rate has new ones.
 func TestGapsWithoutTheirRateMeanNothing(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Differential drives two stores with the same random histories, and fails at the first reply that differs. The seed makes
-// it repeatable: a failure names the seed of its history.
+// Differential drives two stores with the same random histories, and fails at the first reply that differs.
+// The seed makes it repeatable: a failure names the seed of its history.
 func Differential(t testing.TB, a, b Fixture, histories int, plan Plan, seed uint64) {
 	t.Helper()
 	replies := 0

@@ -125,7 +125,8 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 	}
 }
 
-// judge is an upstream that knows one policy by its definition, and nothing of how stores keep it. It looks at every pair of calls.
+// judge is an upstream that knows one policy by its definition, and nothing of how stores keep it. It looks
+// at every pair of calls.
 func judge(k Key, calls []fired) string {
 	var times []pacer.Instant // one for each unit of cost
 	for _, c := range calls {
@@ -174,11 +175,13 @@ func judge(k Key, calls []fired) string {
 	return ""
 }
 
-// conserve reserves and cancels at random on stacks of policies whose admission is known exactly from the times of the other calls (rates with a burst of 1, fixed
-// windows), and compares each slot with the first one that a search by trial finds.
+// conserve reserves and cancels at random on stacks of policies whose admission is known exactly from the
+// times of the other calls (rates with a burst of 1, fixed windows), and compares each slot with the first
+// one that a search by trial finds.
 //
-// Without cancellations it must be that very one. With them, a piece of less than one interval may belong to the reservation beside it, so a call has to be
-// granted a slot no later than the first that has one interval more on either side.
+// Without cancellations it must be that very one. With them, a piece of less than one interval may belong to
+// the reservation beside it, so a call has to be granted a slot no later than the first that has one interval
+// more on either side.
 func conserve(t testing.TB, f Fixture, seed uint64, cancels bool) {
 	s := NewSession(t, f)
 	rng := rand.New(rand.NewPCG(seed, 11))
@@ -230,8 +233,8 @@ func conserve(t testing.TB, f Fixture, seed uint64, cancels bool) {
 	}
 }
 
-// first tries every instant at which something changes, in order, and returns the first at which all policies admit one more call, as far as
-// so many intervals from the others.
+// first tries every instant at which something changes, in order, and returns the first at which all policies
+// admit one more call, as far as so many intervals from the others.
 func first(keys []Key, others []fired, from pacer.Instant, apart pacer.Instant) pacer.Instant {
 	try := []pacer.Instant{from}
 	for _, k := range keys {

@@ -4,8 +4,8 @@
 //		storetest.Run(t, func(t testing.TB) storetest.Fixture { … })
 //	}
 //
-// Each case says the rule that it protects, so that a failure reads as what was broken and not only as numbers that differ. The suite judges with
-// code of its own: nothing here calls the engine.
+// Each case says the rule that it protects, so that a failure reads as what was broken and not only as
+// numbers that differ. The suite judges with code of its own: nothing here calls the engine.
 package storetest
 
 import (
@@ -26,7 +26,8 @@ type Fixture struct {
 	SetTime func(pacer.Instant)
 }
 
-// Epoch is when the cases begin: Wednesday, 2025-01-01 00:00:00 UTC, the begin of a minute, an hour, a day and a month.
+// Epoch is when the cases begin: Wednesday, 2025-01-01 00:00:00 UTC, the begin of a minute, an hour, a day
+// and a month.
 const Epoch = pacer.Instant(1_735_689_600_000_000)
 
 // A Case is one conformance test.

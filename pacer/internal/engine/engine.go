@@ -1,8 +1,8 @@
 // Package engine is the arithmetic of pacing: what one key knows, and when a call that needs several keys may go.
 //
-// It is pure: no clock, no lock, no I/O. Times are store time, integer microseconds since the Unix epoch. The Redis store
-// runs the same program in Lua (package luascripts); a differential test holds the two together, reply for reply, so a change here is
-// a change there.
+// It is pure: no clock, no lock, no I/O. Times are store time, integer microseconds since the Unix epoch. The
+// Redis store runs the same program in Lua (package luascripts); a differential test holds the two together,
+// reply for reply, so a change here is a change there.
 //
 // # Adding an algorithm
 //
@@ -15,8 +15,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Charge is what a reservation took from one account, in the account's own terms: a [GCRA] the interval of virtual time
-// [From, To), a [Window] To calls in the bucket that begins at From.
+// A Charge is what a reservation took from one account, in the account's own terms: a [GCRA] the interval of
+// virtual time [From, To), a [Window] To calls in the bucket that begins at From.
 type Charge struct{ From, To int64 }
 
 // Limit is one policy as it stands at the time of a call: its spec and, for a calendar, the bounds of its windows.
@@ -27,8 +27,8 @@ type Limit struct {
 
 // An Account is what is known of one key under one algorithm.
 type Account interface {
-	// Earliest returns the first instant ≥ e at which a call of cost n may go, and remembers the choice for Commit. It changes nothing.
-	// With tail set it looks only behind everything that is reserved.
+	// Earliest returns the first instant ≥ e at which a call of cost n may go, and remembers the choice for
+	// Commit. It changes nothing. With tail set it looks only behind everything that is reserved.
 	Earliest(l *Limit, now, e, n int64, tail bool) int64
 	// Commit charges the choice of the last Earliest for a call that goes at s, and returns the charge and the slack:
 	// how much later than s the call may go and still conform.
@@ -97,11 +97,11 @@ type Grant struct {
 // maxRounds bounds how often every account of a stack is asked before their tails alone decide.
 const maxRounds = 16
 
-// Reserve finds the first slot at which every entry of the stack admits the call and charges it, appending one charge per entry to
-// charges. A refusal changes nothing.
+// Reserve finds the first slot at which every entry of the stack admits the call and charges it, appending
+// one charge per entry to charges. A refusal changes nothing.
 //
-// Each account's Earliest is monotone and never goes back, so asking them in turn until a whole round has moved nothing ends at the
-// least common slot, whatever the order.
+// Each account's Earliest is monotone and never goes back, so asking them in turn until a whole round has
+// moved nothing ends at the least common slot, whatever the order.
 func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, []Charge) {
 	g := Grant{At: now + c.NotBefore, Binds: BindsNothing}
 	if pause > g.At {

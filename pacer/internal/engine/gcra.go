@@ -8,16 +8,18 @@ import (
 
 // GCRA is the generic cell rate algorithm that remembers its gaps.
 //
-// Plain GCRA keeps one number, the theoretical arrival time (TAT), and a reservation in the future pushes it there: whatever capacity
-// lies before is lost to everyone. This account keeps its free virtual time instead: the tail [tat, ∞), and the gaps
-// that future reservations left behind.
+// Plain GCRA keeps one number, the theoretical arrival time (TAT), and a reservation in the future pushes it
+// there: whatever capacity lies before is lost to everyone. This account keeps its free virtual time instead:
+// the tail [tat, ∞), and the gaps that future reservations left behind.
 //
-// Every granted cell owns an interval of length T whose start lies in [s, s+τ], s being the time at which it goes. The intervals are
-// disjoint, so N cells that go within Δ need (N−1)·T ≤ Δ + τ, which is GCRA conformance, in whatever order they were reserved,
-// cancelled and backfilled. It also says how late a call may go: until the start of its interval.
+// Every granted cell owns an interval of length T whose start lies in [s, s+τ], s being the time at which it
+// goes. The intervals are disjoint, so N cells that go within Δ need (N−1)·T ≤ Δ + τ, which is GCRA
+// conformance, in whatever order they were reserved, cancelled and backfilled. It also says how late a call
+// may go: until the start of its interval.
 //
-// A piece that is too short to hold a call is not kept as a gap: the reservation that leaves it takes it along, and gives it back when
-// it is cancelled. So a cancelled reservation leaves the account exactly as it was.
+// A piece that is too short to hold a call is not kept as a gap: the reservation that leaves it takes it
+// along, and gives it back when it is cancelled. So a cancelled reservation leaves the account exactly as it
+// was.
 type GCRA struct {
 	tat   int64 // the tail begins here; 0 for a new account
 	gaps  []gap // disjoint, in order of time, all before tat

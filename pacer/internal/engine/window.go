@@ -4,12 +4,13 @@ import "sort"
 
 // Window counts calls per bucket of time.
 //
-// A fixed or calendar window is one bucket. A sliding window of m buckets is conservative: a call in bucket k counts for every bucket
-// from k to k+m, so that any window of the period's length holds at most the limit. A call may go into bucket k if that keeps the sum
-// within the limit for each of k..k+m: looking forward as well as back is what lets a call go in front of reservations that exist.
+// A fixed or calendar window is one bucket. A sliding window of m buckets is conservative: a call in bucket k
+// counts for every bucket from k to k+m, so that any window of the period's length holds at most the limit. A
+// call may go into bucket k if that keeps the sum within the limit for each of k..k+m: looking forward as
+// well as back is what lets a call go in front of reservations that exist.
 //
-// Buckets are known by the instant at which they begin, not by a number, so that a changed period or time zone meets counts that still
-// mean what they say.
+// Buckets are known by the instant at which they begin, not by a number, so that a changed period or time
+// zone meets counts that still mean what they say.
 type Window struct {
 	counts map[int64]int64
 	last   int64 // begin of the last bucket that ever held a call
@@ -22,7 +23,8 @@ type Window struct {
 	frontier int64 // what full.until may be set to on commit
 }
 
-// full remembers the head of the line: no bucket before until has room for even one call. It holds for one limit and width.
+// full remembers the head of the line: no bucket before until has room for even one call. It holds for one
+// limit and width.
 type full struct{ until, limit, width int64 }
 
 // floor returns the begin of the bucket that holds t.
