@@ -1,8 +1,8 @@
 -- account.lua: what the algorithms share.
 --
 -- An account is what is known of one key under one algorithm. Each algorithm is a table of functions in
--- `algorithms`, by the number that goes over the wire: parse, load, paused, earliest, horizon, commit,
--- cancel, pause, inspect, write. See gcra.lua and window.lua; they mirror package engine line by line, and a
+-- `algorithms`, by the number that goes over the wire: parse, loadstring or load, paused, earliest, horizon,
+-- commit, cancel, setpause, inspect, write. See gcra.lua and window.lua; they mirror package engine, and a
 -- differential test compares every reply.
 
 local algorithms = {}
