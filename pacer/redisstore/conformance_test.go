@@ -41,6 +41,12 @@ func TestStoreConformsOnACluster(t *testing.T) {
 	storetest.Run(t, func(testing.TB) storetest.Fixture { return fixture(rdb) })
 }
 
+func TestStoreConformsBehindASentinel(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.StartSentinel(t)
+	storetest.Run(t, func(testing.TB) storetest.Fixture { return fixture(rdb) })
+}
+
 // TestStoresAnswerAlike compares every reply of the Redis store and the memory store over random histories.
 func TestStoresAnswerAlike(t *testing.T) {
 	t.Parallel()
