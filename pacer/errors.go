@@ -1,6 +1,7 @@
 package pacer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,6 +122,7 @@ func (e *ScopeError) Is(target error) bool { return target == ErrRefused }
 
 // A ConfigError says which setting or argument is wrong and what to do about it.
 type ConfigError struct {
+	In     string // the package whose setting it is, such as "transport"; "" for this one
 	Field  string // such as "Upstream" or "Cost"
 	Value  string // what was given
 	Reason string // what is wrong with it, or what to do
@@ -131,10 +133,11 @@ type ConfigError struct {
 
 // Error implements error.
 func (e *ConfigError) Error() string {
+	in := cmp.Or(e.In, "pacer")
 	if e.Err != nil {
-		return fmt.Sprintf("pacer: %s: %v", e.Field, e.Err)
+		return fmt.Sprintf("%s: %s: %v", in, e.Field, e.Err)
 	}
-	return fmt.Sprintf("pacer: %s is %s: %s", e.Field, e.Value, e.Reason)
+	return fmt.Sprintf("%s: %s is %s: %s", in, e.Field, e.Value, e.Reason)
 }
 
 // Unwrap returns the cause.

@@ -67,7 +67,7 @@ func newOptions(p *pacer.Pacer, opts []Option) (*options, error) {
 }
 
 func bad(field, value, reason string) error {
-	return &pacer.ConfigError{Field: "transport: " + field, Value: value, Reason: reason}
+	return &pacer.ConfigError{In: "transport", Field: field, Value: value, Reason: reason}
 }
 
 // WithBase sets the transport that sends the requests. Defaults to [http.DefaultTransport].

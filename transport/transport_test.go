@@ -398,4 +398,5 @@ func TestBadOptions(t *testing.T) {
 	require.ErrorAs(t, err, &ce)
 	_, err = transport.NewClient(nil)
 	require.ErrorAs(t, err, &ce)
+	require.EqualError(t, err, "transport: Pacer is nil: make one with pacer.New")
 }

@@ -43,7 +43,7 @@ var _ pacer.Store = (*Store)(nil)
 // [*pacer.ConfigError].
 func New(rdb redis.Scripter) (*Store, error) {
 	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
-		return nil, &pacer.ConfigError{Field: "Client", Value: "nil", Reason: "give redisstore.New a client, such as redis.NewClient returns"}
+		return nil, &pacer.ConfigError{In: "redisstore", Field: "Client", Value: "nil", Reason: "give redisstore.New a client, such as redis.NewClient returns"}
 	}
 	return withScripts(rdb, luascripts.New()), nil
 }
