@@ -26,7 +26,7 @@ type MemoryStore struct {
 	clock   func() int64 // store time in µs
 
 	mu     sync.Mutex
-	keys   map[memoryKey]*memoryEntry
+	keys   map[memoryKey]engine.Account
 	queue  []memoryKey // all keys, as a ring that eviction walks
 	hand   int
 	pauses map[string]int64 // by upstream
@@ -35,8 +35,6 @@ type MemoryStore struct {
 }
 
 type memoryKey struct{ upstream, policy, scope string }
-
-type memoryEntry struct{ account engine.Account }
 
 var _ Store = (*MemoryStore)(nil)
 
@@ -71,7 +69,7 @@ func NewMemoryStore(opts ...MemoryOption) *MemoryStore {
 	m := &MemoryStore{
 		maxKeys: DefaultMaxKeys,
 		clock:   func() int64 { return epoch + time.Since(start).Microseconds() },
-		keys:    make(map[memoryKey]*memoryEntry),
+		keys:    make(map[memoryKey]engine.Account),
 		pauses:  make(map[string]int64),
 	}
 	for _, o := range opts {
@@ -87,7 +85,7 @@ func (m *MemoryStore) Reserve(_ context.Context, stack Stack, calls []Call, gran
 	now := m.clock()
 	var furthest int64
 	for i := range calls {
-		furthest = max(furthest, micros(calls[i].MaxWait))
+		furthest = max(furthest, engine.Micros(calls[i].MaxWait))
 	}
 	entries, err := m.entries(stack, now, now+furthest, true)
 	if err != nil {
@@ -96,7 +94,7 @@ func (m *MemoryStore) Reserve(_ context.Context, stack Stack, calls []Call, gran
 	for i := range calls {
 		c := &calls[i]
 		g, charges := engine.Reserve(now, m.pauses[stack.Upstream], entries, engine.Call{
-			Cost: c.Cost, NotBefore: microsUp(c.NotBefore), MaxWait: micros(c.MaxWait),
+			Cost: c.Cost, NotBefore: engine.MicrosUp(c.NotBefore), MaxWait: engine.Micros(c.MaxWait),
 		}, m.charge[:0])
 		m.charge = charges
 		grants[i] = Grant{
@@ -114,50 +112,65 @@ func (m *MemoryStore) Reserve(_ context.Context, stack Stack, calls []Call, gran
 // entries finds the accounts of a stack. Missing ones are made, and kept if keep is set. The result is valid
 // until the next call.
 func (m *MemoryStore) entries(stack Stack, now, until int64, keep bool) ([]engine.Entry, error) {
+	if keep {
+		if err := m.makeRoom(stack, now); err != nil {
+			return nil, err
+		}
+	}
 	m.stack = m.stack[:0]
 	for i := range stack.Limits {
 		l := &stack.Limits[i]
 		key := memoryKey{stack.Upstream, l.Policy, l.Scope}
-		entry := m.keys[key]
-		if entry == nil {
-			entry = &memoryEntry{engine.NewAccount(l.Spec.Algorithm)}
-			if entry.account == nil {
+		account := m.keys[key]
+		if account == nil {
+			account = engine.NewAccount(l.Spec.Algorithm)
+			if account == nil {
 				return nil, fmt.Errorf("policy %q: unknown algorithm %d", l.Policy, l.Spec.Algorithm)
 			}
 			if keep {
-				if err := m.add(key, entry, now); err != nil {
-					return nil, err
-				}
+				m.keys[key] = account
+				m.queue = append(m.queue, key)
 			}
 		}
-		if !engine.Keeps(entry.account, l.Spec.Algorithm) {
+		if !engine.Keeps(account, l.Spec.Algorithm) {
 			return nil, fmt.Errorf("policy %q is kept by another algorithm than %s: give the changed policy another name", l.Policy, l.Spec.Algorithm)
 		}
 		limit := engine.Limit{Spec: l.Spec}
 		if l.Spec.Calendar != nil {
 			limit.Bounds = l.Spec.Calendar.Bounds(now, until)
 		}
-		m.stack = append(m.stack, engine.Entry{Account: entry.account, Limit: limit})
+		m.stack = append(m.stack, engine.Entry{Account: account, Limit: limit})
 	}
 	return m.stack, nil
 }
 
-func (m *MemoryStore) add(key memoryKey, entry *memoryEntry, now int64) error {
-	if len(m.keys) >= m.maxKeys {
-		// Look at every key once before giving up.
-		for range len(m.queue) {
-			m.evict(now, 1)
-			if len(m.keys) < m.maxKeys {
-				break
-			}
+// makeRoom sees to it that the keys of a stack fit, before any of them is looked up: what is evicted later could be one of them.
+func (m *MemoryStore) makeRoom(stack Stack, now int64) error {
+	for range len(m.queue) { // looks at every key once before giving up
+		if len(m.keys)+m.missing(stack) <= m.maxKeys {
+			return nil
 		}
-		if len(m.keys) >= m.maxKeys {
-			return ErrStoreFull
+		m.evict(now, 1)
+	}
+	if len(m.keys)+m.missing(stack) > m.maxKeys {
+		return ErrStoreFull
+	}
+	return nil
+}
+
+// missing counts the keys of a stack that the store does not have.
+func (m *MemoryStore) missing(stack Stack) int {
+	if len(m.keys)+len(stack.Limits) <= m.maxKeys {
+		return 0 // they fit, whichever are missing
+	}
+	n := 0
+	for i := range stack.Limits {
+		l := &stack.Limits[i]
+		if m.keys[memoryKey{stack.Upstream, l.Policy, l.Scope}] == nil {
+			n++
 		}
 	}
-	m.keys[key] = entry
-	m.queue = append(m.queue, key)
-	return nil
+	return n
 }
 
 // evict looks at the next n keys of the ring and forgets those that mean nothing any more. With two for each
@@ -171,7 +184,7 @@ func (m *MemoryStore) evict(now int64, n int) {
 			m.hand = 0
 		}
 		key := m.queue[m.hand]
-		if m.keys[key].account.Expires()+evictGrace > now {
+		if m.keys[key].Expires()+evictGrace > now {
 			m.hand++
 			continue
 		}
@@ -205,7 +218,7 @@ func (m *MemoryStore) Pause(_ context.Context, stack Stack, d time.Duration) (In
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.clock()
-	until := now + microsUp(d)
+	until := now + engine.MicrosUp(d)
 	if len(stack.Limits) == 0 {
 		m.pauses[stack.Upstream] = max(m.pauses[stack.Upstream], until)
 		return Instant(until), nil
@@ -238,16 +251,4 @@ func (m *MemoryStore) Status(_ context.Context, stack Stack) (StackStatus, error
 		s.Limits[i] = LimitStatus{Remaining: in.Remaining, Next: Instant(in.Next), Backlog: in.Backlog, Paused: Instant(in.Paused)}
 	}
 	return s, nil
-}
-
-// micros converts to store time, rounding down: for what a caller allows.
-func micros(d time.Duration) int64 { return d.Microseconds() }
-
-// microsUp converts to store time, rounding up: for what a caller must wait.
-func microsUp(d time.Duration) int64 {
-	us := d.Microseconds()
-	if d > time.Duration(us)*time.Microsecond {
-		us++
-	}
-	return us
 }

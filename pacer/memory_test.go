@@ -93,3 +93,18 @@ func FuzzEscapeScope(f *testing.F) {
 		}
 	})
 }
+
+// Making room for one key of a stack must not forget another key of the same stack: its charge would be lost.
+func TestMakingRoomForgetsNoKeyOfTheStack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := limits(policies.PerSecond(1).Named("short"), policies.Every(time.Hour).Per("x").Optional())
+		c.Store = pacer.NewMemoryStore(pacer.MemoryMaxKeys(2))
+		p := newPacer(t, c)
+		require.NoError(t, p.Allow(t.Context(), pacer.Scope("x", "1")))
+		time.Sleep(5 * time.Second) // the key of short is idle now, the other is in use
+		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("x", "2")), pacer.ErrStoreFull, "three keys are needed")
+		require.NoError(t, p.Allow(t.Context()))
+		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet, "short holds")
+	})
+}

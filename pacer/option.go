@@ -32,7 +32,7 @@ func Cost(n int64) Option { return Option{kind: optCost, n: n} }
 // further away. 0 means that it goes now or not at all; [Forever] sets no bound. Defaults to Config.MaxWait.
 func MaxWait(d time.Duration) Option { return Option{kind: optMaxWait, n: int64(d)} }
 
-// NotBefore asks for a slot no earlier than d from now: a back-off that keeps its place in line. Defaults to 0.
+// NotBefore asks for a slot no earlier than d from now: a back-off that keeps its place in line; at most [Forever]. Defaults to 0.
 func NotBefore(d time.Duration) Option { return Option{kind: optNotBefore, n: int64(d)} }
 
 // ask is one call as its context and options describe it.
@@ -62,6 +62,9 @@ func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
 		case optNotBefore:
 			if o.n < 0 {
 				return a, badDuration("NotBefore", time.Duration(o.n))
+			}
+			if o.n > int64(Forever) {
+				return a, &ConfigError{Field: "NotBefore", Value: time.Duration(o.n).String(), Reason: "must be at most Forever"}
 			}
 			a.notBefore = time.Duration(o.n)
 		case optScope:

@@ -382,7 +382,7 @@ func TestBadInput(t *testing.T) {
 	t.Run("options", func(t *testing.T) {
 		t.Parallel()
 		p := newPacer(t, limits(good))
-		for _, o := range []pacer.Option{pacer.Cost(0), pacer.Cost(-1), pacer.MaxWait(-1), pacer.NotBefore(-1)} {
+		for _, o := range []pacer.Option{pacer.Cost(0), pacer.Cost(-1), pacer.MaxWait(-1), pacer.NotBefore(-1), pacer.NotBefore(pacer.Forever + 1)} {
 			var ce *pacer.ConfigError
 			require.ErrorAs(t, p.Wait(t.Context(), o), &ce)
 		}

@@ -2,6 +2,7 @@ package pacer
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/headway-go/headway/policies"
@@ -38,8 +39,11 @@ type Store interface {
 // one store compare; they must not be mixed with this machine's clock.
 type Instant int64
 
-// Sub returns the duration t − u.
-func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t-u) * time.Microsecond }
+// Sub returns the duration t − u; one that is too long for a Duration becomes the longest.
+func (t Instant) Sub(u Instant) time.Duration {
+	const most = Instant(math.MaxInt64 / time.Microsecond)
+	return time.Duration(max(-most, min(most, t-u))) * time.Microsecond
+}
 
 // A Stack names the limits that bind one call.
 type Stack struct {

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
@@ -76,12 +75,4 @@ func (r *reply) done() error {
 		r.err = fmt.Errorf("the reply is %d values too long", len(r.values))
 	}
 	return r.err
-}
-
-// micros converts to store time, rounding down: for what a caller allows.
-func micros(d time.Duration) int64 { return d.Microseconds() }
-
-// microsUp converts to store time, rounding up: for what a caller must wait.
-func microsUp(d time.Duration) int64 {
-	return int64((d + time.Microsecond - 1) / time.Microsecond)
 }

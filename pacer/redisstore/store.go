@@ -13,6 +13,7 @@ import (
 
 	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/engine"
 )
 
 // ErrForeign is the cause of a [*pacer.StoreError] when a key of the store holds what Headway did not write,
@@ -113,7 +114,7 @@ func (s *Store) ask(ctx context.Context, script *redis.Script, stack *pacer.Stac
 		now = s.now()
 	}
 	for try := 0; ; try++ {
-		args, err := appendStack(make([]any, 0, 16+len(more)), stack, now, now+micros(reach))
+		args, err := appendStack(make([]any, 0, 16+len(more)), stack, now, now+engine.Micros(reach))
 		if err != nil {
 			return nil, 0, err
 		}
@@ -139,7 +140,7 @@ func (s *Store) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Ca
 	var reach time.Duration
 	for i := range calls {
 		c := &calls[i]
-		more = append(more, c.Cost, microsUp(c.NotBefore), micros(c.MaxWait))
+		more = append(more, c.Cost, engine.MicrosUp(c.NotBefore), engine.Micros(c.MaxWait))
 		reach = max(reach, c.MaxWait)
 	}
 	r, now, err := s.ask(ctx, s.reserve, &stack, reach, more)
@@ -202,7 +203,7 @@ func (s *Store) Pause(ctx context.Context, stack pacer.Stack, d time.Duration) (
 	if err != nil {
 		return 0, err
 	}
-	r, err := s.run(ctx, s.pause, &stack, append(args, microsUp(d)))
+	r, err := s.run(ctx, s.pause, &stack, append(args, engine.MicrosUp(d)))
 	if err != nil {
 		return 0, err
 	}

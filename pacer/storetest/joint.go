@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -132,6 +133,13 @@ func jointCases() []Case {
 				s.Go(st, 1, time.Duration(i)*100*ms)
 			}
 			s.Go(st, 1, 1100*ms)
+		}},
+		{"joint/not-before-ever", "a call that asks to go in centuries is refused, however large the number", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.PerSecond(10)})
+			if g := s.Ask(st, pacer.Call{Cost: 1, NotBefore: math.MaxInt64, MaxWait: pacer.Forever}); g.OK {
+				t.Fatalf("granted %+v", g)
+			}
+			s.Go(st, 1, 0)
 		}},
 		{"joint/bounded", "the search for a slot is bounded, and ends behind all reservations if it must", func(t testing.TB, s *Session) {
 			if at := Since(Zipper(s).At); at != 1500*ms && at != 2000*ms {
