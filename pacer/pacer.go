@@ -81,22 +81,21 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 	for i := range limits {
 		if l := &limits[i]; a.cost > l.Spec.Limit {
 			return nil, &LimitError{
-				Upstream: p.upstream, Policy: l.Policy, Scope: p.describe(l, &a), Cost: a.cost, Limit: l.Spec.Limit, Never: true, MaxWait: a.maxWait,
+				Upstream: p.upstream, Policy: l.Policy, Scope: p.describe(l), Cost: a.cost, Limit: l.Spec.Limit, Never: true, MaxWait: a.maxWait,
 			}
 		}
 	}
 	start := time.Now()
 	r := &Reservation{pacer: p, stack: Stack{Upstream: p.upstream, Limits: limits}}
 	r.call = Call{Cost: a.cost, NotBefore: a.notBefore, MaxWait: a.maxWait}
-	byDeadline := false
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(0, deadline.Sub(start)); left < r.call.MaxWait {
-			r.call.MaxWait, byDeadline = left, true
+			r.call.MaxWait, r.byDeadline = left, true
 		}
 	}
 	r.call.MaxWait = min(r.call.MaxWait, Forever)
 	if r.call.MaxWait < Forever {
-		r.latest, r.byDeadline = start.Add(r.call.MaxWait), byDeadline
+		r.latest = start.Add(r.call.MaxWait)
 	}
 	r.one.calls[0], r.one.grants[0].Charges = r.call, r.one.charges[:0]
 	if err := p.charge(ctx, r); err != nil {
@@ -104,15 +103,15 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 	}
 	r.grant = r.one.grants[0]
 	if !r.grant.OK {
-		return nil, p.notYet(r, r.grant.Wait(), &a)
+		return nil, p.notYet(r)
 	}
 	r.due = p.dueTime(r)
 	if err := ctx.Err(); err != nil {
 		_ = r.Cancel(ctx)
 		return nil, err
 	}
-	if byDeadline && r.due.After(r.latest) && r.grant.Wait() > 0 { // the answer took too long
-		err := p.notYet(r, r.grant.Wait(), &a)
+	if r.byDeadline && r.due.After(r.latest) && r.grant.Wait() > 0 { // the answer took too long
+		err := p.notYet(r)
 		_ = r.Cancel(ctx)
 		return nil, err
 	}
@@ -204,42 +203,44 @@ func (p *Pacer) bind(a *ask) ([]Limit, error) {
 // maxShown is how much of a scope value an error shows.
 const maxShown = 64
 
-// describe names the scopes of a limit and their values, for people.
-func (p *Pacer) describe(l *Limit, a *ask) string {
-	var b strings.Builder
+// named returns the limit of a policy by its name; nil if there is none.
+func (p *Pacer) named(policy string) *limit {
 	for i := range p.limits {
-		if p.limits[i].Policy != l.Policy {
-			continue
+		if p.limits[i].Policy == policy {
+			return &p.limits[i]
 		}
-		for j, name := range p.limits[i].scopes {
-			if j > 0 {
-				b.WriteByte(' ')
-			}
-			v := l.Scope
-			if a != nil {
-				v = EscapeScope(a.scope(name))
-			} else if len(p.limits[i].scopes) > 1 {
-				parts := strings.Split(l.Scope, ":")
-				if j < len(parts) {
-					v = parts[j]
-				}
-			}
-			if len(v) > maxShown {
-				v = v[:maxShown] + "…"
-			}
-			b.WriteString(name + "=" + v)
+	}
+	return nil
+}
+
+// describe names the scopes of a limit and their values, for people.
+func (p *Pacer) describe(l *Limit) string {
+	scopes := p.named(l.Policy).scopes
+	values := strings.Split(l.Scope, ":") // what EscapeScope joined, unless it was hashed
+	var b strings.Builder
+	for i, name := range scopes {
+		if i > 0 {
+			b.WriteByte(' ')
 		}
+		v := l.Scope
+		if len(values) == len(scopes) {
+			v = values[i]
+		}
+		if len(v) > maxShown {
+			v = v[:maxShown] + "…"
+		}
+		b.WriteString(name + "=" + v)
 	}
 	return b.String()
 }
 
-// notYet makes the error for a slot that is wait away, too far.
-func (p *Pacer) notYet(r *Reservation, wait time.Duration, a *ask) *LimitError {
-	e := &LimitError{Upstream: p.upstream, Cost: r.call.Cost, Wait: wait, MaxWait: r.call.MaxWait, Deadline: r.byDeadline}
+// notYet makes the error for the slot in r.grant, which is too far away.
+func (p *Pacer) notYet(r *Reservation) *LimitError {
+	e := &LimitError{Upstream: p.upstream, Cost: r.call.Cost, Wait: r.grant.Wait(), MaxWait: r.call.MaxWait, Deadline: r.byDeadline}
 	e.Paused = r.grant.Paused || r.grant.Binds == BindsUpstream
 	if i := r.grant.Binds; i >= 0 && i < len(r.stack.Limits) {
 		e.Policy = r.stack.Limits[i].Policy
-		e.Scope = p.describe(&r.stack.Limits[i], a)
+		e.Scope = p.describe(&r.stack.Limits[i])
 	}
 	return e
 }

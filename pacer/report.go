@@ -84,10 +84,8 @@ func (p *Pacer) meant(a *ask, names []string) (Stack, error) {
 }
 
 func (p *Pacer) notBound(name string) error {
-	for i := range p.limits {
-		if p.limits[i].Policy == name {
-			return &ScopeError{Upstream: p.upstream, Policy: name, Scope: p.limits[i].scopes[0]}
-		}
+	if l := p.named(name); l != nil {
+		return &ScopeError{Upstream: p.upstream, Policy: name, Scope: l.scopes[0]}
 	}
 	return &ConfigError{
 		Field: "Feedback.Policies", Value: strconv.Quote(name),
@@ -104,7 +102,7 @@ func (p *Pacer) widest(a *ask) []Limit {
 	fewest := 0
 	var limits []Limit
 	for i := range bound {
-		n := p.scopesOf(bound[i].Policy)
+		n := len(p.named(bound[i].Policy).scopes)
 		if n == 0 {
 			return nil
 		}
@@ -116,13 +114,4 @@ func (p *Pacer) widest(a *ask) []Limit {
 		}
 	}
 	return limits
-}
-
-func (p *Pacer) scopesOf(policy string) int {
-	for i := range p.limits {
-		if p.limits[i].Policy == policy {
-			return len(p.limits[i].scopes)
-		}
-	}
-	return 0
 }

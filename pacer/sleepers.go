@@ -150,7 +150,7 @@ func (p *Pacer) moveGroup(ctx context.Context, group []*Reservation) {
 		case !grants[i].OK:
 			r.state, r.grant = givenBack, grants[i]
 			r.call.MaxWait = calls[i].MaxWait
-			r.err = p.notYet(r, grants[i].Wait(), nil)
+			r.err = p.notYet(r)
 		default:
 			r.grant = grants[i]
 			r.due = p.dueTime(r)

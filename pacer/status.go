@@ -38,7 +38,7 @@ type PolicyStatus struct {
 // Status looks at the policies that bind a call with these scopes. It charges and changes nothing. It returns
 // the same errors as Reserve.
 func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
-	a, limits, err := p.begin(ctx, opts)
+	_, limits, err := p.begin(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +51,8 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	for i := range limits {
 		in := &seen.Limits[i]
 		s.Policies[i] = PolicyStatus{
-			Policy:    p.policy(limits[i].Policy),
-			Scope:     p.describe(&limits[i], &a),
+			Policy:    p.named(limits[i].Policy).policy,
+			Scope:     p.describe(&limits[i]),
 			Remaining: in.Remaining,
 			Next:      max(0, in.Next.Sub(seen.Now)),
 			Backlog:   in.Backlog,
@@ -60,13 +60,4 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 		}
 	}
 	return s, nil
-}
-
-func (p *Pacer) policy(name string) policies.Policy {
-	for i := range p.limits {
-		if p.limits[i].Policy == name {
-			return p.limits[i].policy
-		}
-	}
-	return policies.Policy{}
 }
