@@ -1,4 +1,4 @@
-package policies_test
+package fields_test
 
 import (
 	"math"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
 )
 
 var newYearsEve = time.Date(1999, 12, 31, 23, 59, 50, 0, time.UTC)
@@ -41,13 +41,13 @@ func TestRetryAfter(t *testing.T) {
 		"1e3":                            never,
 		"0x10":                           never,
 		"١٢":                             never,
-		"2030-01-01T00:00:00Z":           never,
+		"2000-01-01T00:00:00Z":           10 * time.Second,
 		"soon":                           never,
 		"":                               never,
 		"12, 13":                         never,
 		"12s":                            never,
 	} {
-		got, ok := policies.RetryAfter(http.Header{"Retry-After": {v}}, newYearsEve)
+		got, ok := fields.RetryAfter(http.Header{"Retry-After": {v}}, newYearsEve)
 		require.Equal(t, want != never, ok, "%q", v)
 		if ok {
 			require.Equal(t, want, got, "%q", v)
@@ -57,10 +57,10 @@ func TestRetryAfter(t *testing.T) {
 
 func TestRetryAfterTakesTheLongestOfSeveral(t *testing.T) {
 	t.Parallel()
-	got, ok := policies.RetryAfter(http.Header{"Retry-After": {"3", "garbage", "5", "4"}}, newYearsEve)
+	got, ok := fields.RetryAfter(http.Header{"Retry-After": {"3", "garbage", "5", "4"}}, newYearsEve)
 	require.True(t, ok)
 	require.Equal(t, 5*time.Second, got)
-	_, ok = policies.RetryAfter(nil, newYearsEve)
+	_, ok = fields.RetryAfter(nil, newYearsEve)
 	require.False(t, ok)
 }
 
@@ -68,11 +68,11 @@ func TestRetryAfterTakesTheLongestOfSeveral(t *testing.T) {
 func TestRetryAfterComparesDatesWithTheServersClock(t *testing.T) {
 	t.Parallel()
 	h := http.Header{"Retry-After": {"Fri, 31 Dec 1999 23:59:59 GMT"}, "Date": {"Fri, 31 Dec 1999 23:59:57 GMT"}}
-	got, ok := policies.RetryAfter(h, newYearsEve.AddDate(10, 0, 0))
+	got, ok := fields.RetryAfter(h, newYearsEve.AddDate(10, 0, 0))
 	require.True(t, ok)
 	require.Equal(t, 2*time.Second, got)
 	h.Set("Date", "garbage")
-	got, ok = policies.RetryAfter(h, newYearsEve)
+	got, ok = fields.RetryAfter(h, newYearsEve)
 	require.True(t, ok)
 	require.Equal(t, 9*time.Second, got)
 }
@@ -82,7 +82,7 @@ func FuzzRetryAfter(f *testing.F) {
 		f.Add(v, "")
 	}
 	f.Fuzz(func(t *testing.T, v, date string) {
-		d, ok := policies.RetryAfter(http.Header{"Retry-After": {v}, "Date": {date}}, newYearsEve)
+		d, ok := fields.RetryAfter(http.Header{"Retry-After": {v}, "Date": {date}}, newYearsEve)
 		require.GreaterOrEqual(t, d, time.Duration(0))
 		if !ok {
 			require.Zero(t, d)

@@ -1,0 +1,49 @@
+package fields
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// RetryAfter reads the Retry-After field of a response and returns how long to wait from now on. It accepts
+// delay-seconds and the three HTTP dates of RFC 9110 sections 10.2.3 and 5.6.7, seconds with decimals, as
+// Shopify sends them ("2.0"), and instants of RFC 3339, as seen at Zoom. A date is compared with the response's own
+// Date if there is one ([Now]). A time that is past is a wait of 0. Of several fields the longest wait counts.
+//
+// A field that is none of these forms (negative, garbage) is ignored: if nothing valid is left, ok is false.
+func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
+	values := h.Values("Retry-After")
+	if len(values) == 0 {
+		return 0, false
+	}
+	now = Now(h, now)
+	for _, v := range values {
+		v = strings.TrimSpace(v)
+		for _, form := range []func(string, time.Time) (time.Duration, bool){
+			func(s string, _ time.Time) (time.Duration, bool) { return Seconds(s) }, HTTPDate, ISO8601,
+		} {
+			if d, valid := form(v, now); valid {
+				wait, ok = max(wait, d), true
+				break
+			}
+		}
+	}
+	return wait, ok
+}
+
+// Now returns the upstream's own time, from the Date of its response, so that a clock that differs from the
+// server's does no harm to waits that are told as instants. Without a valid Date it returns now.
+func Now(h http.Header, now time.Time) time.Time {
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		return date
+	}
+	return now
+}
+
+// Cached reports whether a response comes from a cache (RFC 9111 section 5.1): what it says about limits is
+// old, and was said to somebody else.
+func Cached(h http.Header) bool {
+	age, ok := Number(h.Get("Age"))
+	return ok && age > 0
+}

@@ -1,0 +1,87 @@
+package policies
+
+import (
+	"net/http"
+	"time"
+)
+
+// A Profile is what is known of one vendor's API: to which scopes a request belongs, what it costs, and what
+// a reply says about limits. It is plain data and pure functions; package transport puts it to use. Each
+// vendor is a folder beside this package, with a Profile and constructors for its limits.
+//
+// All functions are called concurrently. They must not change what they are given, nor read a body but through GetBody.
+// What is left nil says nothing.
+type Profile struct {
+	// Name is the vendor's, such as "zendesk".
+	Name string
+
+	// Scopes are read from each request.
+	Scopes []Scope
+
+	// Costs returns what a request costs; policies that are not named pay 1. It is an estimate if Settle is set.
+	Costs func(*http.Request) []Cost
+
+	// Peek returns how many bytes of a reply's body Read wants to see, at most [MaxPeek]. They are put back
+	// for the caller. A reply whose body is slow to come is held back until they are there.
+	Peek func(*http.Response) int
+
+	// Read returns what a reply says.
+	Read func(*Reply) Reading
+
+	// Settle returns what the call really cost, from a reply whose Body holds the last bytes of the body, at most
+	// [MaxPeek]; Complete says if that is all of it. It is called once when the caller has read the body to its end, if
+	// Read did not find the call refused.
+	Settle func(*Reply) []Cost
+
+	_ struct{}
+}
+
+// MaxPeek is the most of a body that a profile is shown: 64 KiB.
+const MaxPeek = 64 << 10
+
+// A Scope reads one scope value from a request: a tenant from the host, an endpoint from the path.
+type Scope struct {
+	Name string
+	// Value returns the value; "" if the request does not carry the scope. It is called once for each request, however
+	// often that is repeated.
+	Value func(*http.Request) string
+}
+
+// A Cost is what a call costs one policy.
+type Cost struct {
+	// Policy is the policy's name. "" means every policy that has no Cost of its own.
+	Policy string
+	// N is the cost, at least 0. A policy that a call costs nothing does not bind it.
+	N int64
+}
+
+// A Reply is a response as a profile sees it.
+type Reply struct {
+	Request  *http.Request // that was answered; its body is spent
+	Status   int
+	Header   http.Header
+	Body     []byte    // what Peek asked for, or less
+	Complete bool      // Body is the whole body
+	Now      time.Time // when the response came
+}
+
+// A Reading is what a [Profile] reads from a [Reply].
+type Reading struct {
+	// Feedback is what was said about limits, in any order.
+	Feedback []Feedback
+	// Verdict says what became of the call.
+	Verdict Verdict
+}
+
+// A Verdict says whether a call that an upstream refused may be repeated.
+type Verdict uint8
+
+// Values of [Verdict].
+const (
+	// Unjudged: limits have no part in it. Whether to repeat the call depends on status and method.
+	Unjudged Verdict = iota
+	// Limited: the call was refused because of a limit, and not processed. It may be repeated, whatever its method.
+	Limited
+	// Spent: the call was refused because of a limit, and repeating it soon is pointless.
+	Spent
+)
