@@ -2,7 +2,7 @@
 --
 -- An account is what is known of one key under one algorithm. Each algorithm is a table of functions in
 -- `algorithms`, by the number that goes over the wire: parse, loadstring or load, paused, earliest, horizon,
--- commit, cancel, setpause, inspect, write. See gcra.lua and window.lua; they mirror package engine, and a
+-- commit, cancel, settle, setpause, resume, slow, learn, remaining, inspect, write. See gcra.lua and window.lua; they mirror package engine, and a
 -- differential test compares every reply.
 
 local algorithms = {}
@@ -56,7 +56,7 @@ local function stack(now)
   for i = 1, #strings do
     -- MGET answers nil for a key of another type, too.
     if not values[i] and redis.call('TYPE', strings[i])['ok'] ~= 'none' then foreign(strings[i]) end
-    if owners[i] then owners[i].run.loadstring(owners[i], values[i]) end
+    if owners[i] then owners[i].run.loadstring(owners[i], values[i], now) end
   end
   for i = 1, #entries do
     if entries[i].run.load then entries[i].run.load(entries[i], now) end

@@ -1,12 +1,16 @@
 -- gcra.lua: the rate that remembers its gaps. The reasoning is in package engine, gcra.go.
 --
--- KEYS   the account's key: a string, "tat" or "tat last pause", where
---          tat    the tail of free virtual time begins here; 0 for none
---          last   no gap ends after this; 0: there is no gap, and the second key means nothing
---          pause  nothing goes before; 0 for none
+-- KEYS   the account's key: a string, "tat", "tat last pause" or "tat last pause learned until share since slowed", where
+--          tat      the tail of free virtual time begins here; 0 for none
+--          last     no gap ends after this; 0: there is no gap, and the second key means nothing
+--          pause    nothing goes before; 0 for none
+--          learned  the emission interval that the upstream allows before until; 0 for none
+--          share    of the rate, in millionths, that held when since came and grows from then on; 0: the whole rate
+--          slowed   when the last refusal was heeded
 --        the gaps: a sorted set, member = begin, score = end, disjoint, all before tat
--- ARGV   burst, emission interval T in µs
--- TTL    the string: until tat and pause are past; the set: until its last gap is past
+-- ARGV   burst, emission interval T in µs, 1 if the rate adapts, and then: floor and decrease in millionths, hold and
+--        recovery in µs
+-- TTL    the string: until tat, pause and until are past and the share is whole; the set: until its last gap is past
 
 local gcra = {}
 algorithms[1] = gcra
@@ -14,18 +18,51 @@ algorithms[1] = gcra
 function gcra.parse()
   local o = { key = key(), gaps = key(), limit = arg(), t = arg() }
   o.tau = (o.limit - 1) * o.t
+  if arg() == 1 then o.floor, o.decrease, o.hold, o.recovery = arg(), arg(), arg(), arg() end
   return o
 end
 
-function gcra.loadstring(o, v)
-  o.tat, o.last, o.pause = 0, 0, 0
+-- shareat returns the share of the rate that holds at now.
+local function shareat(o, now)
+  if not o.recovery or o.share == 0 or now - o.since >= o.recovery then return 1000000 end
+  if now <= o.since then return o.share end
+  local grown = (now - o.since) * 1000000
+  return math.min(1000000, o.share + (grown - grown % o.recovery) / o.recovery)
+end
+
+-- pace sets the emission interval that holds at now.
+local function pace(o, now)
+  o.step = o.t
+  if now < o.till and o.learned > o.t then o.step = o.learned end
+  local f = shareat(o, now)
+  if f < 1000000 then
+    local n = o.t * 1000000 + f - 1
+    o.step = math.max(o.step, (n - n % f) / f)
+  end
+end
+
+-- whole returns when the share is whole again.
+local function whole(o)
+  if o.share == 0 or not o.recovery then return 0 end
+  local n = (1000000 - o.share) * o.recovery
+  return o.since + (n - n % 1000000) / 1000000 + 1
+end
+
+function gcra.loadstring(o, v, now)
+  o.tat, o.last, o.pause, o.learned, o.till, o.share, o.since, o.slowed, o.step = 0, 0, 0, 0, 0, 0, 0, 0, o.t
   if not v then return end
   if not string.find(v, ' ', 1, true) then
     o.tat = number(v, o.key)
     return
   end
-  local tat, last, pause = string.match(v, '^(%d+) (%d+) (%d+)$')
+  local tat, last, pause, more = string.match(v, '^(%d+) (%d+) (%d+)(.*)$')
   o.tat, o.last, o.pause = number(tat, o.key), number(last, o.key), number(pause, o.key)
+  if more ~= '' then
+    local learned, till, share, since, slowed = string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    o.learned, o.till = number(learned, o.key), number(till, o.key)
+    o.share, o.since, o.slowed = number(share, o.key), number(since, o.key), number(slowed, o.key)
+    pace(o, now)
+  end
 end
 
 function gcra.paused(o) return o.pause end
@@ -35,7 +72,7 @@ function gcra.horizon() return math.huge end
 -- fit places the call in a free piece, as early as it can, and remembers the place.
 local function fit(o, now, e, n, a, b, member)
   local t = o.t
-  local need, late = n * t, (n - 1) * t - o.tau
+  local need, late = n * o.step, (n - 1) * t - o.tau
   local from = a > now and a or now
   local x = from > e and from or e
   if x > from then
@@ -46,7 +83,7 @@ local function fit(o, now, e, n, a, b, member)
     end
   end
   if x + need > b then return nil end
-  o.start, o.from, o.to, o.member = x, from, b, member
+  o.start, o.need, o.from, o.to, o.member = x, need, from, b, member
   local s = x + late
   return s > e and s or e
 end
@@ -55,7 +92,7 @@ function gcra.earliest(o, now, e, n, tail)
   if not tail and o.last > e then
     local skip, size = 0, 1
     repeat
-      local found = redis.call('ZRANGEBYSCORE', o.gaps, e + n * o.t, '+inf', 'WITHSCORES', 'LIMIT', skip, size)
+      local found = redis.call('ZRANGEBYSCORE', o.gaps, e + n * o.step, '+inf', 'WITHSCORES', 'LIMIT', skip, size)
       for i = 1, #found, 2 do
         local s = fit(o, now, e, n, number(found[i], o.gaps), number(found[i + 1], o.gaps), found[i])
         if s then return s end
@@ -87,12 +124,15 @@ local function forget(o, now)
     end
   end
   if o.pause <= now then o.pause = 0 end
+  if o.till <= now then o.learned, o.till = 0, 0 end
+  if o.share > 0 and whole(o) <= now then o.share, o.since, o.slowed = 0, 0, 0 end
+  if o.tat <= now and o.pause == 0 and o.till == 0 and o.share == 0 then o.tat = 0 end
   o.dirty = true
 end
 
-function gcra.commit(o, now, s, n)
+function gcra.commit(o, now, s)
   local t = o.t
-  local from, to = o.start, o.start + n * t
+  local from, to = o.start, o.start + o.need
   if o.member then redis.call('ZREM', o.gaps, o.member) end
   if o.start - o.from >= t then keep(o, o.from, o.start) else from = o.from end
   if not o.member then
@@ -133,31 +173,91 @@ function gcra.cancel(o, now, from, to)
   forget(o, now)
 end
 
+function gcra.settle(o, now, from, to, cost, actual)
+  if actual <= cost then
+    local unit = (to - from - (to - from) % cost) / cost
+    gcra.cancel(o, now, to - unit * (cost - actual), to)
+    return
+  end
+  o.tat = math.max(o.tat, now) + math.min((actual - cost) * o.step, 315360000000000)
+  forget(o, now)
+end
+
 function gcra.setpause(o, now, till)
   if till > o.pause then o.pause = till end
   o.dirty = true
 end
 
+function gcra.resume(o, now)
+  o.pause = 0
+  forget(o, now)
+end
+
+function gcra.slow(o, now, at)
+  forget(o, now)
+  if not o.recovery or o.slowed > 0 and (at <= o.slowed or now < o.slowed + 1000000) then return false end
+  local f = shareat(o, now) * o.decrease
+  f = (f - f % 1000000) / 1000000
+  if now > o.since then f = math.max(f, o.share) end
+  o.share, o.since, o.slowed = math.max(f, o.floor), now + o.hold, now
+  pace(o, now)
+  return true
+end
+
+function gcra.learn(o, now, value, till)
+  forget(o, now)
+  local before = o.step
+  o.learned, o.till = value, till
+  if value <= o.t or till <= now then o.learned, o.till = 0, 0 end
+  pace(o, now)
+  return o.step ~= before
+end
+
+-- remaining: of the burst, only so much is left.
+function gcra.remaining(o, now, _, left)
+  forget(o, now)
+  local till, changed = now + math.max(0, o.limit - left) * o.t, false
+  if till <= now then return false end
+  if o.last > 0 then
+    changed = redis.call('ZREMRANGEBYSCORE', o.gaps, '-inf', till) > 0
+    local first = redis.call('ZRANGEBYSCORE', o.gaps, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    if first[1] and number(first[1], o.gaps) < till then
+      changed = true
+      redis.call('ZREM', o.gaps, first[1])
+      local ends = number(first[2], o.gaps)
+      if ends - till >= o.t then keep(o, till, ends) end
+    end
+  end
+  if o.tat < till then o.tat, changed = till, true end
+  return changed
+end
+
 function gcra.write(o, now)
   if not o.dirty then return end
-  local ends = o.tat > o.pause and o.tat or o.pause
+  local ends = math.max(o.tat, o.pause, o.till, whole(o))
   if ends <= now then
     redis.call('DEL', o.key, o.gaps)
     return
   end
   local v = o.tat
-  if o.last > 0 or o.pause > 0 then v = string.format('%.0f %.0f %.0f', o.tat, o.last, o.pause) end
+  if o.till > 0 or o.share > 0 then
+    v = string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', o.tat, o.last, o.pause, o.learned, o.till, o.share, o.since, o.slowed)
+  elseif o.last > 0 or o.pause > 0 then
+    v = string.format('%.0f %.0f %.0f', o.tat, o.last, o.pause)
+  end
   redis.call('SET', o.key, v, 'PX', ttl(ends - now))
   if o.grown then redis.call('PEXPIRE', o.gaps, ttl(o.last - now)) end
 end
 
 function gcra.inspect(o, now)
   local t, reach = o.t, now + o.tau
+  pace(o, now)
+  local step = o.step
   local remaining, backlog, free, pause = 0, 0, 0, o.pause
   local function count(a, b)
     local from = a > now and a or now
-    if from <= reach and b - from >= t then
-      remaining = remaining + math.min(math.floor((b - from) / t), math.floor((reach - from) / t) + 1)
+    if from <= reach and b - from >= step then
+      remaining = remaining + math.min(math.floor((b - from) / step), math.floor((reach - from) / step) + 1)
     end
     if b < math.huge then free = free + math.max(0, b - math.max(from, reach)) end
   end
@@ -169,5 +269,5 @@ function gcra.inspect(o, now)
   if o.tat > reach then backlog = math.floor(math.max(0, o.tat - reach - free - 1) / t) end
   local nextat = gcra.earliest(o, now, now > pause and now or pause, 1, false)
   if pause > now then remaining = 0 else pause = 0 end
-  return remaining, nextat, backlog, pause
+  return remaining, nextat, backlog, pause, step
 end

@@ -1,7 +1,7 @@
 // Package luascripts is the store's program: Lua for Redis and Valkey, joined from fragments when the package
 // is loaded.
 //
-// Each command (reserve, cancel, pause, status) is a file whose head is its contract: KEYS, ARGV with units,
+// Each command (reserve, cancel, report, status) is a file whose head is its contract: KEYS, ARGV with units,
 // reply, TTL. The fragments before it are shared: the clock, what the algorithms have in common, and one file
 // for each algorithm. The scripts need Redis 6.2 or Valkey, and no library beyond string and math.
 package luascripts
@@ -29,15 +29,15 @@ var reserve string
 //go:embed cancel.lua
 var cancel string
 
-//go:embed pause.lua
-var pause string
+//go:embed report.lua
+var report string
 
 //go:embed status.lua
 var status string
 
 // Scripts are the programs of one store.
 type Scripts struct {
-	Reserve, Cancel, Pause, Status string
+	Reserve, Cancel, Report, Status string
 }
 
 // New returns the scripts with the server's clock.
@@ -52,7 +52,7 @@ func WithClock(fragment string) Scripts {
 	return Scripts{
 		Reserve: join(reserve),
 		Cancel:  join(cancel),
-		Pause:   join(pause),
+		Report:  join(report),
 		Status:  join(status),
 	}
 }

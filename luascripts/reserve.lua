@@ -2,7 +2,8 @@
 --
 -- KEYS   the upstream's key, then the keys of each entry (see gcra.lua, window.lua); all in one hash slot
 -- ARGV   number of entries; for each: algorithm, parameters
---        number of calls; for each: cost, not before (µs from now), max wait (µs)
+--        number of calls; for each: cost, not before (µs from now), max wait (µs), and 1 if it is tracked, else 0;
+--        if the cost is 0, then a cost for each entry
 -- Reply  now, then for each call: granted (1 or 0), slot, slack, what binds, and if granted two integers per entry: its charge
 --        (now, slot: µs since the epoch; slack: µs). What binds: 0 nothing, i the limit of entry i, −i its pause,
 --        −(entries + 1) the pause of the upstream.
@@ -20,7 +21,12 @@ local reply = { now }
 if stale then return reply end
 
 for _ = 1, arg() do
-  local cost, notbefore, maxwait = arg(), arg(), arg()
+  local cost, notbefore, maxwait, tracked = arg(), arg(), arg(), arg() == 1
+  local costs
+  if cost == 0 then
+    costs = {}
+    for i = 1, p do costs[i] = arg() end
+  end
   local s, binds = now + notbefore, 0
   if paused > s then s, binds = paused, -(p + 1) end
   for i = 1, p do
@@ -31,7 +37,7 @@ for _ = 1, arg() do
   while quiet < p do
     local i = asked % p + 1
     local o = entries[i]
-    local e = o.run.earliest(o, now, s, cost, asked >= 16 * p)
+    local e = o.run.earliest(o, now, s, costs and costs[i] or cost, asked >= 16 * p)
     if e > s then
       s, binds, quiet = e, i, 0
     end
@@ -50,10 +56,10 @@ for _ = 1, arg() do
   local at = #reply
   reply[at + 1], reply[at + 2], reply[at + 3], reply[at + 4] = ok and 1 or 0, s, 0, binds
   if ok then
-    local slack = p > 0 and math.huge or 0
+    local slack = p > 0 and math.huge or 1000000
     for i = 1, p do
       local o = entries[i]
-      local from, to, late = o.run.commit(o, now, s, cost)
+      local from, to, late = o.run.commit(o, now, s, costs and costs[i] or cost, tracked)
       local n = #reply
       reply[n + 1], reply[n + 2] = from, to
       if late < slack then slack = late end

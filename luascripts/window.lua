@@ -4,9 +4,11 @@
 --          l  begin of the last bucket that ever held a call     e  when the last count stops to count
 --          p  nothing goes before                                t  when past buckets are forgotten next
 --          f  "until limit width": no bucket before until has room, for that limit and width
+--          q  "limit until": the upstream allows so few before until
+--          o and a bucket's begin  of its count, the tracked calls on their way; only where a window is one bucket
 -- ARGV   limit, width of a bucket in µs, buckets before its own that a bucket counts, guard in µs, number of bounds, bounds
 --        (begins of calendar windows in µs, ascending; none for windows that arithmetic can tell)
--- TTL    until e and p are past
+-- TTL    until e, p and q's until are past
 
 local window = {}
 algorithms[2] = window
@@ -57,7 +59,7 @@ function window.load(o, now)
   local n = #o.bounds
   if n > 0 and (now < o.bounds[1] or now >= o.bounds[n]) then stale = true end
   local k, m, w = floor(o, now), o.m, o.width
-  local v = fetch(o, k - m * w, k + m * w, { 'l', 'e', 'p', 't', 'f' })
+  local v = fetch(o, k - m * w, k + m * w, { 'l', 'e', 'p', 't', 'f', 'q' })
   local function read(i) return v[i] and number(v[i], o.key) or 0 end
   o.last, o.ends, o.pause, o.tidied = read(1), read(2), read(3), read(4)
   o.full, o.fulllimit, o.fullwidth = 0, 0, 0
@@ -65,7 +67,13 @@ function window.load(o, now)
     local full, limit, width = string.match(v[5], '^(%d+) (%d+) (%d+)$')
     o.full, o.fulllimit, o.fullwidth = number(full, o.key), number(limit, o.key), number(width, o.key)
   end
-  o.ran = o.ends > o.pause and o.ends or o.pause
+  o.learned, o.till, o.most = 0, 0, o.limit
+  if v[6] then
+    local learned, till = string.match(v[6], '^(%d+) (%d+)$')
+    o.learned, o.till = number(learned, o.key), number(till, o.key)
+    if now < o.till and o.learned < o.limit then o.most = o.learned end
+  end
+  o.ran = math.max(o.ends, o.pause, o.till)
 end
 
 function window.paused(o) return o.pause end
@@ -85,14 +93,14 @@ local function count(o, b)
 end
 
 -- over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with
--- one more; nil for none.
+-- one more; nil for none. A call that costs more than the upstream says it allows has a window to itself.
 local function over(o, k, n)
-  local m, w, limit = o.m, o.width, o.limit
+  local m, w, limit = o.m, o.width, o.most
   local forn, forone, sum = nil, nil, 0
   for b = k - m * w, k - w, w do sum = sum + count(o, b) end
   for j = k, k + m * w, w do
     sum = sum + count(o, j)
-    if sum + n > limit then forn = j end
+    if sum + n > math.max(limit, n) then forn = j end
     if sum + 1 > limit then forone = j end
     sum = sum - count(o, j - m * w)
   end
@@ -103,7 +111,7 @@ function window.earliest(o, now, e, n, tail)
   local k = floor(o, e)
   if e >= after(o, k) - o.guard then k = after(o, k) end
   local frontier = floor(o, now)
-  if o.fulllimit == o.limit and o.fullwidth == o.width then
+  if o.fulllimit == o.most and o.fullwidth == o.width then
     frontier = math.max(frontier, floor(o, o.full))
   end
   if frontier > k then k = frontier end
@@ -129,7 +137,7 @@ local function tidy(o, now)
   if o.tidied > 0 then
     local fields = redis.call('HKEYS', o.key)
     for i = 1, #fields do
-      local b = tonumber(fields[i])
+      local b = tonumber(fields[i]) or tonumber(string.match(fields[i], '^o(%d+)$'))
       if b and b < oldest then gone[#gone + 1] = fields[i] end
     end
     for i = 1, #gone, 1000 do
@@ -146,9 +154,8 @@ local function tidy(o, now)
   o.changed.t = o.tidied
 end
 
-function window.commit(o, now, s, n)
-  tidy(o, now)
-  local k = o.pick
+-- add counts n calls in the bucket that begins at k.
+local function add(o, k, n)
   local c = count(o, k) + n
   o.counts[k] = c
   o.changed[k] = c
@@ -161,17 +168,44 @@ function window.commit(o, now, s, n)
     o.ends = r
     o.changed.e = r
   end
-  if o.frontier > floor(o, now) and not (o.full == o.frontier and o.fulllimit == o.limit and o.fullwidth == o.width) then
-    o.full, o.fulllimit, o.fullwidth = o.frontier, o.limit, o.width
-    o.changed.f = string.format('%.0f %.0f %.0f', o.full, o.limit, o.width)
+end
+
+-- open returns how many tracked calls of a bucket are on their way.
+local function open(o, k)
+  local v = redis.call('HGET', o.key, string.format('o%.0f', k))
+  return v and number(v, o.key) or 0
+end
+
+-- answered counts tracked calls as no longer on their way.
+local function answered(o, k, n)
+  local have = open(o, k)
+  if have > 0 and n > 0 then redis.call('HSET', o.key, string.format('o%.0f', k), math.max(0, have - n)) end
+end
+
+function window.commit(o, now, s, n, tracked)
+  tidy(o, now)
+  local k = o.pick
+  add(o, k, n)
+  if o.frontier > floor(o, now) and not (o.full == o.frontier and o.fulllimit == o.most and o.fullwidth == o.width) then
+    o.full, o.fulllimit, o.fullwidth = o.frontier, o.most, o.width
+    o.changed.f = string.format('%.0f %.0f %.0f', o.full, o.most, o.width)
   end
-  return k, n, after(o, k) - o.guard - 1 - s
+  local late = after(o, k) - o.guard - 1 - s
+  if tracked and o.m == 0 then
+    redis.call('HINCRBY', o.key, string.format('o%.0f', k), n)
+    n = -n
+  end
+  return k, n, late
 end
 
 function window.cancel(o, now, from, n)
   if reach(o, from) <= now then return end
   local c = count(o, from)
   if c == 0 then return end
+  if n < 0 then
+    n = -n
+    answered(o, from, n)
+  end
   c = c > n and c - n or 0
   o.counts[from] = c
   o.changed[from] = c
@@ -182,11 +216,52 @@ function window.cancel(o, now, from, n)
   end
 end
 
+function window.settle(o, now, from, _, cost, actual)
+  if actual <= cost then
+    window.cancel(o, now, from, cost - actual)
+  elseif reach(o, from) > now then
+    add(o, from, actual - cost)
+  end
+end
+
 function window.setpause(o, now, till)
   if till > o.pause then
     o.pause = till
     o.changed.p = till
   end
+end
+
+function window.resume(o)
+  if o.pause > 0 then
+    o.pause = 0
+    o.changed.p = 0
+  end
+end
+
+function window.slow() return false end
+
+function window.learn(o, now, value, till)
+  local before = o.most
+  o.learned, o.till, o.most = math.max(1, value), till, o.limit
+  if value <= 0 or value >= o.limit or till <= now then o.learned, o.till = 0, 0 end
+  if o.till > 0 then o.most = o.learned end
+  o.changed.q = string.format('%.0f %.0f', o.learned, o.till)
+  return o.most ~= before
+end
+
+-- remaining: charge the present bucket with what others must have spent.
+function window.remaining(o, now, bucket, left, done)
+  local k, n = floor(o, now), o.most - left
+  if o.m == 0 then
+    if bucket ~= 0 then answered(o, bucket, done) end
+    if bucket ~= 0 and bucket ~= k then return false end
+    n = n + open(o, k)
+  end
+  for b = k - o.m * o.width, k, o.width do n = n - count(o, b) end
+  if n <= 0 then return false end
+  tidy(o, now)
+  add(o, k, n)
+  return true
 end
 
 function window.write(o, now)
@@ -199,8 +274,12 @@ function window.write(o, now)
   for i = 1, #fields, 1000 do
     redis.call('HSET', o.key, unpack(fields, i, math.min(i + 999, #fields)))
   end
-  local ends = o.ends > o.pause and o.ends or o.pause
-  if ends ~= o.ran then redis.call('PEXPIRE', o.key, ttl(ends - now)) end
+  local ends = math.max(o.ends, o.pause, o.till)
+  if ends <= now then
+    redis.call('DEL', o.key)
+  elseif ends ~= o.ran then
+    redis.call('PEXPIRE', o.key, ttl(ends - now))
+  end
 end
 
 function window.inspect(o, now)
@@ -214,12 +293,12 @@ function window.inspect(o, now)
     if b and b > k then backlog = backlog + number(all[i + 1], o.key) end
   end
   if pause == 0 and now < after(o, k) - o.guard then
-    remaining = o.limit
+    remaining = o.most
     for j = k, k + m * w, w do
       local sum = 0
       for b = j - m * w, j, w do sum = sum + count(o, b) end
-      remaining = math.max(0, math.min(remaining, o.limit - sum))
+      remaining = math.max(0, math.min(remaining, o.most - sum))
     end
   end
-  return remaining, nextat, backlog, pause
+  return remaining, nextat, backlog, pause, o.most
 end

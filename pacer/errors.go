@@ -146,7 +146,7 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 // A StoreError says that the store could not answer. Whether a charge was made is not known; the call must not go.
 type StoreError struct {
 	Upstream string
-	Op       string // "reserve", "cancel", "pause" or "status"
+	Op       string // "reserve", "cancel", "report" or "status"
 	Err      error
 
 	_ struct{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,11 +33,16 @@ type MemoryStore struct {
 	pauses map[string]int64 // by upstream
 	stack  []engine.Entry   // reused
 	charge []engine.Charge  // reused
+
+	listeners []*memoryListener
 }
 
 type memoryKey struct{ upstream, policy, scope string }
 
-var _ Store = (*MemoryStore)(nil)
+var (
+	_ Store    = (*MemoryStore)(nil)
+	_ Notifier = (*MemoryStore)(nil)
+)
 
 // A MemoryOption sets something of a [MemoryStore].
 type MemoryOption func(*MemoryStore)
@@ -94,7 +100,7 @@ func (m *MemoryStore) Reserve(_ context.Context, stack Stack, calls []Call, gran
 	for i := range calls {
 		c := &calls[i]
 		g, charges := engine.Reserve(now, m.pauses[stack.Upstream], entries, engine.Call{
-			Cost: c.Cost, NotBefore: engine.MicrosUp(c.NotBefore), MaxWait: engine.Micros(c.MaxWait),
+			Cost: c.Cost, Costs: c.Costs, Tracked: c.Tracked, NotBefore: engine.MicrosUp(c.NotBefore), MaxWait: engine.Micros(c.MaxWait),
 		}, m.charge[:0])
 		m.charge = charges
 		grants[i] = Grant{
@@ -213,24 +219,109 @@ func (m *MemoryStore) Cancel(_ context.Context, stack Stack, grants []Grant) err
 	return nil
 }
 
-// Pause implements [Store].
-func (m *MemoryStore) Pause(_ context.Context, stack Stack, d time.Duration) (Instant, error) {
+// Report implements [Store].
+func (m *MemoryStore) Report(_ context.Context, stack Stack, notes []Note) (Instant, int, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.clock()
-	until := now + engine.MicrosUp(d)
-	if len(stack.Limits) == 0 {
-		m.pauses[stack.Upstream] = max(m.pauses[stack.Upstream], until)
-		return Instant(until), nil
+	now, changed, said, err := m.heed(stack, notes)
+	var listeners []*memoryListener
+	if len(said) > 0 {
+		listeners = slices.Clone(m.listeners)
 	}
+	m.mu.Unlock()
+	for _, l := range listeners {
+		l.tell(stack.Upstream, said)
+	}
+	return Instant(now), changed, err
+}
+
+func (m *MemoryStore) heed(stack Stack, notes []Note) (now int64, changed int, said []Pause, err error) {
+	now = m.clock()
 	entries, err := m.entries(stack, now, now, true)
 	if err != nil {
-		return 0, err
+		return now, 0, nil, err
 	}
-	for i := range entries {
-		entries[i].Account.Pause(until)
+	for i := range notes {
+		n := &notes[i]
+		pause := Pause{Now: Instant(now)}
+		if n.Kind == NotePause {
+			pause.Until = Instant(now + engine.MicrosUp(n.For))
+		}
+		if n.Limit == WholeUpstream {
+			if n.Kind == NotePause {
+				m.pauses[stack.Upstream] = max(m.pauses[stack.Upstream], int64(pause.Until))
+			} else {
+				delete(m.pauses, stack.Upstream)
+			}
+			said = append(said, pause)
+			continue
+		}
+		pause.Policy, pause.Scope = stack.Limits[n.Limit].Policy, stack.Limits[n.Limit].Scope
+		if heedOne(&entries[n.Limit], now, n) {
+			changed++
+		}
+		if n.Kind == NotePause || n.Kind == NoteResume {
+			said = append(said, pause)
+		}
 	}
-	return Instant(until), nil
+	m.evict(now, 2*len(stack.Limits))
+	return now, changed, said, nil
+}
+
+func heedOne(e *engine.Entry, now int64, n *Note) (changed bool) {
+	a, l := e.Account, &e.Limit
+	switch n.Kind {
+	case NotePause:
+		a.Pause(now + engine.MicrosUp(n.For))
+	case NoteResume:
+		a.Resume(now)
+	case NoteSlow:
+		at := int64(n.At)
+		if at == 0 {
+			at = now
+		}
+		return a.Slow(l, now, at)
+	case NoteLearn:
+		return a.Learn(l, now, n.Value, now+engine.MicrosUp(n.For))
+	case NoteRemaining:
+		return a.Remaining(l, now, n.Bucket, n.Remaining, n.Done)
+	case NoteSettle:
+		a.Settle(l, now, engine.Charge(n.Charge), n.Cost, n.Actual)
+	}
+	return false
+}
+
+// memoryListener is somebody who wants to hear of pauses.
+type memoryListener struct {
+	upstream string
+	heard    func(News)
+
+	mu      sync.Mutex
+	stopped bool
+}
+
+// tell is called without the store's lock: who hears of a pause asks the store for slots behind it.
+func (l *memoryListener) tell(upstream string, said []Pause) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.stopped && l.upstream == upstream {
+		l.heard(News{Said: said})
+	}
+}
+
+// Listen implements [Notifier].
+func (m *MemoryStore) Listen(upstream string, heard func(News)) (stop func()) {
+	l := &memoryListener{upstream: upstream, heard: heard}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.listeners = append(m.listeners, l)
+	return func() {
+		m.mu.Lock()
+		m.listeners = slices.DeleteFunc(m.listeners, func(other *memoryListener) bool { return other == l })
+		m.mu.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.stopped = true
+	}
 }
 
 // Status implements [Store].
@@ -248,7 +339,7 @@ func (m *MemoryStore) Status(_ context.Context, stack Stack) (StackStatus, error
 	}
 	for i := range entries {
 		in := entries[i].Account.Inspect(&entries[i].Limit, now)
-		s.Limits[i] = LimitStatus{Remaining: in.Remaining, Next: Instant(in.Next), Backlog: in.Backlog, Paused: Instant(in.Paused)}
+		s.Limits[i] = LimitStatus{Remaining: in.Remaining, Next: Instant(in.Next), Backlog: in.Backlog, Paused: Instant(in.Paused), Pace: in.Pace}
 	}
 	return s, nil
 }

@@ -327,8 +327,8 @@ func (f failing) Reserve(context.Context, pacer.Stack, []pacer.Call, []pacer.Gra
 	return f.err
 }
 func (f failing) Cancel(context.Context, pacer.Stack, []pacer.Grant) error { return f.err }
-func (f failing) Pause(context.Context, pacer.Stack, time.Duration) (pacer.Instant, error) {
-	return 0, f.err
+func (f failing) Report(context.Context, pacer.Stack, []pacer.Note) (pacer.Instant, int, error) {
+	return 0, 0, f.err
 }
 func (f failing) Status(context.Context, pacer.Stack) (pacer.StackStatus, error) {
 	return pacer.StackStatus{}, f.err
@@ -341,7 +341,7 @@ func TestAStoreThatFails(t *testing.T) {
 	_, statusErr := p.Status(t.Context())
 	for op, err := range map[string]error{
 		"reserve": p.Wait(t.Context()),
-		"pause":   p.Report(t.Context(), pacer.Feedback{RetryAfter: 1}),
+		"report":  p.Report(t.Context(), pacer.Feedback{RetryAfter: 1}),
 		"status":  statusErr,
 	} {
 		var se *pacer.StoreError

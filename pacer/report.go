@@ -46,10 +46,20 @@ func (p *Pacer) Report(ctx context.Context, f Feedback, opts ...Option) error {
 		return nil
 	}
 	d := min(f.RetryAfter, p.maxPause)
-	until, err := p.store.Pause(ctx, stack, d)
-	if err != nil {
-		return p.storeError("pause", err)
+	notes := []Note{{Kind: NotePause, Limit: WholeUpstream, For: d}}
+	for i := range stack.Limits {
+		n := Note{Kind: NotePause, Limit: i, For: d}
+		if i == 0 {
+			notes[0] = n
+		} else {
+			notes = append(notes, n)
+		}
 	}
+	now, _, err := p.store.Report(ctx, stack, notes)
+	if err != nil {
+		return p.storeError("report", err)
+	}
+	until := now + Instant(d.Microseconds())
 	if caught := p.sleepers.pause(stack, until, d); len(caught) > 0 {
 		p.move(ctx, caught)
 	}

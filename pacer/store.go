@@ -27,12 +27,38 @@ type Store interface {
 	// could use it.
 	Cancel(ctx context.Context, stack Stack, grants []Grant) error
 
-	// Pause lets nothing go for d from now on, and returns when that ends: for each limit of the stack, or
-	// for the whole upstream if the stack has no limits. It never shortens a pause.
-	Pause(ctx context.Context, stack Stack, d time.Duration) (until Instant, err error)
+	// Report heeds notes about limits of the stack, in order, and tells every [Listener] of pauses and resumptions. It
+	// returns when it did so, and how many of the notes of the kinds Slow, Learn and Remaining made a difference.
+	Report(ctx context.Context, stack Stack, notes []Note) (now Instant, changed int, err error)
 
 	// Status looks at a stack without changing anything.
 	Status(ctx context.Context, stack Stack) (StackStatus, error)
+}
+
+// A Notifier is a [Store] that can tell about pauses as they are reported, so that those who sleep already heed
+// them, too. Without it a pause reaches only new calls and those of the process that reported it.
+type Notifier interface {
+	// Listen calls heard for each pause and resumption of the upstream's limits from now on, by any process that
+	// shares the store, and for each time when some of them may have been missed. It does not block, and calls heard
+	// from one goroutine at a time, until stop returns.
+	Listen(upstream string, heard func(News)) (stop func())
+}
+
+// News is what a [Notifier] tells.
+type News struct {
+	Missed bool // connected, for the first time or again: what was said before is not known
+	Said   []Pause
+
+	_ struct{}
+}
+
+// A Pause says that something is paused, or is so no longer.
+type Pause struct {
+	Policy, Scope string // of a [Limit]; both "": the whole upstream
+	Now           Instant
+	Until         Instant // 0: it is resumed
+
+	_ struct{}
 }
 
 // An Instant is a point in store time: microseconds since the Unix epoch by the store's clock. Instants of
@@ -65,6 +91,8 @@ type Limit struct {
 // A Call is one call that asks for a slot.
 type Call struct {
 	Cost      int64
+	Costs     []int64       // for each limit of the stack, each at least 1; nil: Cost for all
+	Tracked   bool          // on its way until a [NoteRemaining] says that it was answered
 	NotBefore time.Duration // the slot is no earlier than this from now
 	MaxWait   time.Duration // grant no slot that is further away
 
@@ -100,8 +128,48 @@ func (g *Grant) Wait() time.Duration { return g.At.Sub(g.Now) }
 
 // A Charge is what a reservation took from one account, in two integers whose meaning is the store's. The
 // stores of this module use an interval of virtual time [From, To) for a rate, and the begin of a bucket and
-// a cost for a window.
+// a cost for a window, negative if the call is tracked.
 type Charge struct{ From, To int64 }
+
+// A Note is something that a store is to heed about one limit of a stack.
+type Note struct {
+	Kind  NoteKind
+	Limit int // index into the stack's limits; [WholeUpstream] for pauses and resumptions of all
+
+	For       time.Duration // Pause, Learn: from now on
+	At        Instant       // Slow: the slot of the call that was refused; 0: now
+	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer
+	Remaining int64         // Remaining: what the upstream still admits
+	Bucket    int64         // Remaining: Charge.From of the call that was answered, of a window; 0: not known
+	Done      int64         // Remaining: the cost of tracked calls of that bucket now known to have reached the upstream before it answered
+	Charge    Charge        // Settle: of the call
+	Cost      int64         // Settle: what it was charged
+	Actual    int64         // Settle: what it really cost
+
+	_ struct{}
+}
+
+// WholeUpstream as Note.Limit is not a limit but the whole upstream.
+const WholeUpstream = -1
+
+// A NoteKind says what a [Note] is about.
+type NoteKind uint8
+
+// Kinds of notes. Their numbers go over the wire.
+const (
+	// NotePause lets nothing go for a time. It never shortens a pause.
+	NotePause NoteKind = iota + 1
+	// NoteResume ends a pause.
+	NoteResume
+	// NoteSlow slows an adaptive rate down.
+	NoteSlow
+	// NoteLearn lowers a limit for a time.
+	NoteLearn
+	// NoteRemaining tightens a limit to what the upstream still admits. It never loosens one.
+	NoteRemaining
+	// NoteSettle gives back, or charges, the difference between what a call was charged and what it really cost.
+	NoteSettle
+)
 
 // A StackStatus is a stack seen at one instant.
 type StackStatus struct {
@@ -118,6 +186,7 @@ type LimitStatus struct {
 	Next      Instant // the first slot for a call of cost 1
 	Backlog   int64   // cost charged to slots after now
 	Paused    Instant // nothing goes before; 0 if not paused
+	Pace      int64   // as it is now, learned and adapted: the emission interval of a rate in µs, the limit of a window
 
 	_ struct{}
 }

@@ -62,6 +62,8 @@ type Policy struct {
 	unit    calendarUnit
 	loc     *time.Location
 
+	adaptation *Adaptation // nil: the rate does not adapt
+
 	err *Error // the first setting that does not fit the shape
 }
 
@@ -186,6 +188,20 @@ func compact(d time.Duration) string {
 	return strings.ReplaceAll(s, "µ", "u")
 }
 
+// Limit returns how many calls the policy allows per period, as the constructor was told. The period of a calendar
+// window is a nominal one: a day has 24 hours, a month 30 days.
+func (p Policy) Limit() (n int64, period time.Duration) { return p.limit, p.period }
+
+// Lowered returns a copy that allows at most n calls per period, at least 1; one that allows no more already stays.
+// Its Spec is what holds while the upstream says that its limit is n.
+func (p Policy) Lowered(n int64) Policy {
+	if n < p.limit {
+		p.limit = max(1, n)
+		p.burst = min(p.burst, p.limit)
+	}
+	return p
+}
+
 // Scopes returns the names of the scopes, in the order given; none means the whole upstream.
 func (p Policy) Scopes() []string { return slices.Clone(p.scopes) }
 
@@ -209,6 +225,9 @@ func (p Policy) String() string {
 		fmt.Fprintf(&b, "at most %d in any %s, in %d buckets", p.limit, compact(p.period), p.buckets)
 	case shapeNone:
 		b.WriteString("no limit set")
+	}
+	if p.adaptation != nil {
+		b.WriteString(", adaptive")
 	}
 	if len(p.scopes) > 0 {
 		fmt.Fprintf(&b, ", per %s", strings.Join(p.scopes, "+"))
@@ -330,8 +349,12 @@ func (p Policy) checkRate(bad func(string, any, string) *Error) *Error {
 	if p.period.Microseconds() < p.limit {
 		return bad("Limit", p.limit, fmt.Sprintf("per %s is more than one call per microsecond, the store's unit of time", p.period))
 	}
-	if s := p.Spec(); p.burst > MaxPeriod.Microseconds()/s.Interval {
+	s := p.Spec()
+	if p.burst > MaxPeriod.Microseconds()/s.Interval {
 		return bad("Burst", p.burst, fmt.Sprintf("takes more than %s (ten years) to come back", MaxPeriod))
+	}
+	if p.adaptation != nil {
+		return p.adaptation.check(s.Interval)
 	}
 	return nil
 }
@@ -341,9 +364,12 @@ func (p Policy) Spec() Spec {
 	us := func(d time.Duration) int64 { return ceilDiv(int64(d), int64(time.Microsecond)) }
 	switch p.shape {
 	case shapeRate:
-		return Spec{Algorithm: GCRA, Limit: p.burst, Interval: ceilDiv(us(p.period), p.limit)}
+		return Spec{Algorithm: GCRA, Limit: p.burst, Interval: ceilDiv(us(p.period), p.limit), Adapt: p.adaptation.spec()}
 	case shapeAtMost:
-		return Spec{Algorithm: GCRA, Limit: p.burst, Interval: ceilDiv(us(p.period)+us(p.skewOr(DefaultSkew)), max(p.limit-p.burst+1, 1))}
+		return Spec{
+			Algorithm: GCRA, Limit: p.burst, Adapt: p.adaptation.spec(),
+			Interval: ceilDiv(us(p.period)+us(p.skewOr(DefaultSkew)), max(p.limit-p.burst+1, 1)),
+		}
 	case shapeFixed:
 		return Spec{Algorithm: Window, Limit: p.limit, Interval: us(p.period), Guard: us(p.skewOr(0))}
 	case shapeCalendar:

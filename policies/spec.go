@@ -37,6 +37,16 @@ type Spec struct {
 	Guard int64
 	// Calendar holds the bounds of the windows where arithmetic does not do; nil for all others.
 	Calendar *Calendar
+	// Adapt says how a rate slows down and recovers; nil if it does not.
+	Adapt *Adapt
+}
+
+// An Adapt is an [Adaptation] in the store's units. Shares are in millionths of the rate.
+type Adapt struct {
+	Floor    int64 // the smallest share
+	Decrease int64 // what a refusal multiplies the share by
+	Hold     int64 // µs from a refusal until the share grows again
+	Recovery int64 // µs in which it grows from nothing to whole
 }
 
 // Tolerance returns the delay variation tolerance τ = (B−1)·T of a rate.

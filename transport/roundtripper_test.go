@@ -292,14 +292,14 @@ func TestLeavingTheLineGivesTheSlotBack(t *testing.T) {
 // remoteStore fails as a store behind a network does when the context is done.
 type remoteStore struct{ pacer.Store }
 
-func (s remoteStore) Pause(ctx context.Context, stack pacer.Stack, d time.Duration) (pacer.Instant, error) {
+func (s remoteStore) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
 	if err := ctx.Err(); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if _, ok := ctx.Deadline(); !ok {
-		return 0, errors.New("a store that hangs would withhold the response for ever")
+		return 0, 0, errors.New("a store that hangs would withhold the response for ever")
 	}
-	return s.Store.Pause(ctx, stack, d)
+	return s.Store.Report(ctx, stack, notes)
 }
 
 // A caller that leaves just as the answer arrives must not take the pause with it: it is for everyone.

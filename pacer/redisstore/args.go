@@ -18,6 +18,11 @@ func appendStack(args []any, stack *pacer.Stack, from, until int64) ([]any, erro
 		switch s.Algorithm {
 		case policies.GCRA:
 			args = append(args, int(s.Algorithm), s.Limit, s.Interval)
+			if a := s.Adapt; a != nil {
+				args = append(args, 1, a.Floor, a.Decrease, a.Hold, a.Recovery)
+			} else {
+				args = append(args, 0)
+			}
 		case policies.Window:
 			var bounds []int64
 			if s.Calendar != nil {

@@ -57,6 +57,7 @@ func TestStoresAnswerAlike(t *testing.T) {
 		"Pauses":    {Ops: 14, Cancels: true, Pauses: true},
 		"StepsBack": {Ops: 14, Cancels: true, Pauses: true, StepsBack: true},
 		"Changes":   {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true},
+		"Feedback":  {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Feedback: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

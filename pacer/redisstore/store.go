@@ -27,7 +27,7 @@ type Store struct {
 	rdb     redis.Scripter
 	reserve *redis.Script
 	cancel  *redis.Script
-	pause   *redis.Script
+	report  *redis.Script
 	status  *redis.Script
 
 	mu    sync.Mutex
@@ -54,7 +54,7 @@ func withScripts(rdb redis.Scripter, s luascripts.Scripts) *Store {
 		rdb:     rdb,
 		reserve: redis.NewScript(s.Reserve),
 		cancel:  redis.NewScript(s.Cancel),
-		pause:   redis.NewScript(s.Pause),
+		report:  redis.NewScript(s.Report),
 		status:  redis.NewScript(s.Status),
 	}
 }
@@ -135,12 +135,22 @@ func (s *Store) ask(ctx context.Context, script *redis.Script, stack *pacer.Stac
 
 // Reserve implements [pacer.Store].
 func (s *Store) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
-	more := make([]any, 0, 1+3*len(calls))
+	more := make([]any, 0, 1+4*len(calls))
 	more = append(more, len(calls))
 	var reach time.Duration
 	for i := range calls {
 		c := &calls[i]
-		more = append(more, c.Cost, engine.MicrosUp(c.NotBefore), engine.Micros(c.MaxWait))
+		cost, tracked := c.Cost, 0
+		if c.Costs != nil {
+			cost = 0
+		}
+		if c.Tracked {
+			tracked = 1
+		}
+		more = append(more, cost, engine.MicrosUp(c.NotBefore), engine.Micros(c.MaxWait), tracked)
+		for _, n := range c.Costs {
+			more = append(more, n)
+		}
 		reach = max(reach, c.MaxWait)
 	}
 	r, now, err := s.ask(ctx, s.reserve, &stack, reach, more)
@@ -196,20 +206,34 @@ func (s *Store) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Gr
 	return r.done()
 }
 
-// Pause implements [pacer.Store].
-func (s *Store) Pause(ctx context.Context, stack pacer.Stack, d time.Duration) (pacer.Instant, error) {
-	now := s.now()
-	args, err := appendStack(nil, &stack, now, now)
-	if err != nil {
-		return 0, err
+// Report implements [pacer.Store].
+func (s *Store) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
+	more := make([]any, 0, 1+6*len(notes))
+	more = append(more, len(notes))
+	for i := range notes {
+		n := &notes[i]
+		var a, b, c, d int64
+		switch n.Kind {
+		case pacer.NotePause:
+			a = engine.MicrosUp(n.For)
+		case pacer.NoteResume:
+		case pacer.NoteSlow:
+			a = int64(n.At)
+		case pacer.NoteLearn:
+			a, b = n.Value, engine.MicrosUp(n.For)
+		case pacer.NoteRemaining:
+			a, b, c = n.Bucket, n.Remaining, n.Done
+		case pacer.NoteSettle:
+			a, b, c, d = n.Charge.From, n.Charge.To, n.Cost, n.Actual
+		}
+		more = append(more, int(n.Kind), n.Limit+1, a, b, c, d)
 	}
-	r, err := s.run(ctx, s.pause, &stack, append(args, engine.MicrosUp(d)))
+	r, now, err := s.ask(ctx, s.report, &stack, 0, more)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	r.int()
-	until := r.instant()
-	return until, r.done()
+	changed := int(r.int())
+	return pacer.Instant(now), changed, r.done()
 }
 
 // Status implements [pacer.Store].
@@ -220,7 +244,7 @@ func (s *Store) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatu
 	}
 	st := pacer.StackStatus{Now: pacer.Instant(now), Paused: r.instant(), Limits: make([]pacer.LimitStatus, len(stack.Limits))}
 	for i := range st.Limits {
-		st.Limits[i] = pacer.LimitStatus{Remaining: r.int(), Next: r.instant(), Backlog: r.int(), Paused: r.instant()}
+		st.Limits[i] = pacer.LimitStatus{Remaining: r.int(), Next: r.instant(), Backlog: r.int(), Paused: r.instant(), Pace: r.int()}
 	}
 	return st, r.done()
 }

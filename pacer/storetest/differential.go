@@ -39,7 +39,7 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 			a, b = fmt.Sprint(x), fmt.Sprint(y)
 			for j := range x {
 				if x[j].OK {
-					holds = append(holds, held{o.set, st, x[j], o.calls[j].Cost})
+					holds = append(holds, held{o.set, st, x[j], o.calls[j]})
 				}
 			}
 		case o.cancel != nil:
@@ -53,6 +53,9 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 			}
 			one.Pause(st, o.pause)
 			two.Pause(st, o.pause)
+		case o.notes != nil:
+			h.settle(o.notes, holds, &st)
+			a, b = fmt.Sprint(one.Report(st, o.notes...)), fmt.Sprint(two.Report(st, o.notes...))
 		default:
 			a, b = fmt.Sprint(one.Status(st)), fmt.Sprint(two.Status(st))
 		}

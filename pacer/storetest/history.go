@@ -16,6 +16,7 @@ type Plan struct {
 	Pauses    bool
 	StepsBack bool // the clock steps back now and then, by less than a second in all
 	Changes   bool // limits change
+	Feedback  bool // the upstream speaks, policies adapt, and calls settle
 }
 
 // history makes up random operations on random stacks of one upstream. The same seed makes the same history.
@@ -62,6 +63,12 @@ func (h *history) policy(i int) policies.Policy {
 	default:
 		p = policies.Hourly(limit, time.UTC).Skew(time.Duration(h.rng.Int64N(int64(time.Minute))))
 	}
+	if h.plan.Feedback && h.rng.IntN(2) == 0 && (p.Spec().Algorithm == policies.GCRA) {
+		p = p.Adaptive(policies.Adaptation{
+			Floor: 1 + h.rng.IntN(50), Decrease: 1 + h.rng.IntN(99),
+			Hold: time.Duration(h.rng.Int64N(int64(time.Second))), Recovery: time.Duration(1 + h.rng.Int64N(int64(2*time.Second))),
+		})
+	}
 	if p.Validate() != nil { // more than one call per microsecond, say
 		p = policies.PerSecond(limit)
 	}
@@ -73,7 +80,7 @@ type held struct {
 	set   int
 	stack pacer.Stack
 	grant pacer.Grant
-	cost  int64
+	call  pacer.Call
 }
 
 // op is one operation: exactly one of the pointers is set, or none for a look at the status.
@@ -84,6 +91,7 @@ type op struct {
 	cancel []int // indexes into what is held
 	pause  time.Duration
 	whole  bool // the pause is the upstream's
+	notes  []pacer.Note
 	status bool
 }
 
@@ -120,6 +128,10 @@ func (h *history) next(s *Session, holds int) op {
 		o.pause, o.whole = time.Duration(1+h.rng.Int64N(300_000))*time.Microsecond, h.rng.IntN(4) == 0
 	case n == 6:
 		o.status = true
+	case n < 11 && h.plan.Feedback && len(h.sets[o.set]) > 0:
+		for range 1 + h.rng.IntN(3) {
+			o.notes = append(o.notes, h.note(s, o.set))
+		}
 	default:
 		st := s.Stack(h.stackKeys(o.set)...)
 		highest := int64(5)
@@ -137,10 +149,79 @@ func (h *history) next(s *Session, holds int) op {
 			if h.rng.IntN(6) == 0 {
 				c.MaxWait = pacer.Forever
 			}
+			if h.plan.Feedback {
+				c.Tracked = h.rng.IntN(2) == 0
+				if h.rng.IntN(4) == 0 {
+					for i := range st.Limits {
+						c.Costs = append(c.Costs, 1+h.rng.Int64N(st.Limits[i].Spec.Limit))
+					}
+				}
+			}
 			o.calls = append(o.calls, c)
 		}
 	}
 	return o
+}
+
+// note makes up something that the upstream said. A Settle gets its call later.
+func (h *history) note(s *Session, set int) pacer.Note {
+	i := h.rng.IntN(len(h.sets[set]))
+	spec := h.keys[h.sets[set][i]].Policy.Spec()
+	n := pacer.Note{Limit: i, For: time.Duration(h.rng.Int64N(int64(time.Second)))}
+	switch h.rng.IntN(6) {
+	case 0:
+		n.Kind = pacer.NoteResume
+		if h.rng.IntN(2) == 0 {
+			n.Limit = pacer.WholeUpstream
+		}
+	case 1:
+		n.Kind = pacer.NoteSlow
+		if h.rng.IntN(2) == 0 {
+			n.At = s.now - pacer.Instant(h.rng.Int64N(2_000_000))
+		}
+	case 2:
+		n.Kind, n.Value = pacer.NoteLearn, h.rng.Int64N(spec.Limit+2)
+		if spec.Algorithm == policies.GCRA {
+			n.Value = spec.Interval/2 + h.rng.Int64N(3*spec.Interval)
+		}
+	case 3, 4:
+		n.Kind, n.Remaining, n.Done = pacer.NoteRemaining, h.rng.Int64N(spec.Limit+2), h.rng.Int64N(4)
+	default:
+		n.Kind = pacer.NoteSettle
+	}
+	return n
+}
+
+// settle gives notes a call that was made with their stack: a bucket, or what is to be settled.
+func (h *history) settle(notes []pacer.Note, holds []held, st *pacer.Stack) {
+	for i := range notes {
+		n := &notes[i]
+		var made []held
+		for j := range holds {
+			if n.Limit >= 0 && len(holds[j].stack.Limits) > n.Limit && holds[j].stack.Limits[n.Limit].Policy == st.Limits[n.Limit].Policy &&
+				holds[j].stack.Limits[n.Limit].Spec.Algorithm == st.Limits[n.Limit].Spec.Algorithm {
+				made = append(made, holds[j])
+			}
+		}
+		switch n.Kind {
+		case pacer.NoteRemaining:
+			if len(made) > 0 && st.Limits[n.Limit].Spec.Algorithm == policies.Window {
+				n.Bucket = made[h.rng.IntN(len(made))].grant.Charges[n.Limit].From
+			}
+		case pacer.NoteSettle:
+			if len(made) == 0 {
+				n.Kind = pacer.NoteResume
+				continue
+			}
+			m := made[h.rng.IntN(len(made))]
+			n.Charge, n.Cost = m.grant.Charges[n.Limit], m.call.Cost
+			if m.call.Costs != nil {
+				n.Cost = m.call.Costs[n.Limit]
+			}
+			n.Actual = h.rng.Int64N(2*n.Cost + 3)
+		default:
+		}
+	}
 }
 
 func (h *history) stackKeys(set int) []Key {

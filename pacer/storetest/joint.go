@@ -146,9 +146,9 @@ func jointCases() []Case {
 				t.Fatalf("slot %v, want 1.5s, where both have room, or 2s, behind the line", at)
 			}
 		}},
-		{"joint/no-policies", "a call that nothing binds goes now", func(t testing.TB, s *Session) {
+		{"joint/no-policies", "a call that nothing binds goes now, and a little later will do as well", func(t testing.TB, s *Session) {
 			g := s.Go(s.Stack(), 1, 0)
-			if g.Binds != pacer.BindsNothing || g.Slack != 0 {
+			if g.Binds != pacer.BindsNothing || g.Slack <= 0 {
 				t.Fatalf("got %+v", g)
 			}
 		}},

@@ -23,6 +23,15 @@ func propertyCases() []Case {
 			},
 		},
 		{
+			"property/feedback",
+			"whatever the upstream says, and however often, no call goes that a policy forbids",
+			func(t testing.TB, s *Session) {
+				for seed := range uint64(300) {
+					conform(t, s.Fixture, 2_000_000+seed, Plan{Ops: 60, Cancels: true, Pauses: true, Feedback: true})
+				}
+			},
+		},
+		{
 			"property/order",
 			"without cancellations and pauses, calls of one cost that carry the same keys go in the order in which the store saw them",
 			func(t testing.TB, s *Session) {
@@ -70,12 +79,22 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 		keys := h.stackKeys(o.set)
 		st := s.Stack(keys...)
 		switch {
+		case o.notes != nil:
+			h.settle(o.notes, holds, &st)
+			for _, n := range o.notes {
+				if n.Kind != pacer.NoteSettle && n.Kind != pacer.NoteResume { // those do what they are told, limit or not
+					s.Report(st, n)
+				}
+			}
 		case o.calls != nil:
+			for i := range o.calls {
+				o.calls[i].Costs = nil
+			}
 			for i, g := range s.AskAll(st, o.calls...) {
 				if !g.OK {
 					continue
 				}
-				holds = append(holds, held{o.set, st, g, o.calls[i].Cost})
+				holds = append(holds, held{o.set, st, g, o.calls[i]})
 				if !plan.Cancels && !plan.Pauses && o.calls[i].NotBefore == 0 {
 					k := fmt.Sprint(o.set, o.calls[i].Cost)
 					if g.At < last[k] {
@@ -116,7 +135,7 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 		if slack := hold.grant.Slack.Microseconds(); slack > 0 {
 			at += pacer.Instant(jitter.Int64N(slack + 1))
 		}
-		calls = append(calls, fired{at, hold.cost, h.stackKeys(hold.set)})
+		calls = append(calls, fired{at, hold.call.Cost, h.stackKeys(hold.set)})
 	}
 	for _, k := range h.keys {
 		if broken := judge(k, calls); broken != "" {

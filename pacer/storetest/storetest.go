@@ -55,7 +55,7 @@ func Run(t *testing.T, fixture func(t testing.TB) Fixture) {
 // Cases returns all cases.
 func Cases() []Case {
 	var all []Case
-	for _, part := range [][]Case{gcraCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), statusCases(), propertyCases()} {
+	for _, part := range [][]Case{gcraCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), costCases(), statusCases(), propertyCases()} {
 		all = append(all, part...)
 	}
 	return all
@@ -175,16 +175,29 @@ func (s *Session) Cancel(st pacer.Stack, grants ...pacer.Grant) {
 	}
 }
 
-// Pause pauses a stack for d.
+// Pause pauses each limit of a stack for d, or the whole upstream if it has none.
 func (s *Session) Pause(st pacer.Stack, d time.Duration) {
 	s.t.Helper()
-	until, err := s.Store.Pause(s.t.Context(), st, d)
+	if len(st.Limits) == 0 {
+		s.Report(st, pacer.Note{Kind: pacer.NotePause, Limit: pacer.WholeUpstream, For: d})
+		return
+	}
+	for i := range st.Limits {
+		s.Report(st, pacer.Note{Kind: pacer.NotePause, Limit: i, For: d})
+	}
+}
+
+// Report tells the store something, and returns how much of it made a difference.
+func (s *Session) Report(st pacer.Stack, notes ...pacer.Note) int {
+	s.t.Helper()
+	now, changed, err := s.Store.Report(s.t.Context(), st, notes)
 	if err != nil {
-		s.t.Fatalf("Pause: %v", err)
+		s.t.Fatalf("Report: %v", err)
 	}
-	if want := s.now + pacer.Instant(d.Microseconds()); until != want {
-		s.t.Fatalf("Pause until %v, want %v", Since(until), Since(want))
+	if now != s.now {
+		s.t.Fatalf("Report at %v, want %v", Since(now), Since(s.now))
 	}
+	return changed
 }
 
 // Status looks at a stack.

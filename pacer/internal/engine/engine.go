@@ -16,7 +16,7 @@ import (
 )
 
 // A Charge is what a reservation took from one account, in the account's own terms: a [GCRA] the interval of
-// virtual time [From, To), a [Window] To calls in the bucket that begins at From.
+// virtual time [From, To), a [Window] To calls in the bucket that begins at From, negative if they are tracked.
 type Charge struct{ From, To int64 }
 
 // Limit is one policy as it stands at the time of a call: its spec and, for a calendar, the bounds of its windows.
@@ -31,16 +31,30 @@ type Account interface {
 	// Commit. It changes nothing. With tail set it looks only behind everything that is reserved.
 	Earliest(l *Limit, now, e, n int64, tail bool) int64
 	// Commit charges the choice of the last Earliest for a call that goes at s, and returns the charge and the slack:
-	// how much later than s the call may go and still conform.
-	Commit(l *Limit, now, s, n int64) (Charge, int64)
+	// how much later than s the call may go and still conform. A call that is tracked is on its way until Remaining
+	// says that it was answered.
+	Commit(l *Limit, now, s, n int64, tracked bool) (Charge, int64)
 	// Cancel gives a charge back. Giving the same charge back twice is harmless for a GCRA and bounded for a Window.
 	Cancel(l *Limit, now int64, c Charge)
+	// Settle corrects the charge of a call that was made at a cost and turned out to cost something else: it gives the
+	// difference back, or charges it, even beyond the limit.
+	Settle(l *Limit, now int64, c Charge, cost, actual int64)
 	// Horizon is the instant from which nothing can be reserved yet, because the calendar does not reach so far.
 	Horizon(l *Limit) int64
 	// Paused is the instant before which nothing goes; 0 if none.
 	Paused() int64
 	// Pause sets Paused to until, if that is later.
 	Pause(until int64)
+	// Resume ends a pause.
+	Resume(now int64)
+	// Slow heeds that a call whose slot was at was refused, if the limit is adaptive.
+	Slow(l *Limit, now, at int64) (changed bool)
+	// Learn heeds until when the upstream allows less than the limit: a larger emission interval of a rate, fewer
+	// calls per window. 0 ends that.
+	Learn(l *Limit, now, value, until int64) (changed bool)
+	// Remaining heeds that the upstream admits only left more. For a Window, bucket is the one that the answered call
+	// was charged to (0: the present one), and done the cost of tracked calls now known to have reached it before.
+	Remaining(l *Limit, now, bucket, left, done int64) (changed bool)
 	// Expires is the instant from which the account means the same as a new one.
 	Expires() int64
 	// Inspect reports on the account at now.
@@ -53,6 +67,7 @@ type Inspection struct {
 	Next      int64 // the first instant at which a call of cost 1 may go
 	Backlog   int64 // cost that is charged to instants after now
 	Paused    int64 // nothing goes before; 0 if not paused
+	Pace      int64 // as it is now, learned and adapted: the emission interval of a rate, the limit of a window
 }
 
 // NewAccount returns an empty account for an algorithm, nil for an unknown one.
@@ -75,8 +90,17 @@ type Entry struct {
 // A Call is what Reserve is asked.
 type Call struct {
 	Cost      int64
+	Costs     []int64 // for each entry; nil: Cost
+	Tracked   bool
 	NotBefore int64 // relative to now
 	MaxWait   int64 // the longest wait that is granted
+}
+
+func (c *Call) cost(i int) int64 {
+	if c.Costs == nil {
+		return c.Cost
+	}
+	return c.Costs[i]
 }
 
 // What binds a call, besides the index of an entry.
@@ -93,6 +117,10 @@ type Grant struct {
 	Binds  int  // the index of the entry that decided At, or BindsNothing or BindsUpstream
 	Paused bool // Binds names an entry because of its pause
 }
+
+// unboundSlack is the slack of a call that no policy binds, in µs: it could be anything, but those that wait for the end
+// of a pause are to be spread.
+const unboundSlack = 1_000_000
 
 // maxRounds bounds how often every account of a stack is asked before their tails alone decide.
 const maxRounds = 16
@@ -114,7 +142,7 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 	}
 	for quiet, asked := 0, 0; quiet < len(stack); asked++ {
 		i := asked % len(stack)
-		t := stack[i].Account.Earliest(&stack[i].Limit, now, g.At, c.Cost, asked >= maxRounds*len(stack))
+		t := stack[i].Account.Earliest(&stack[i].Limit, now, g.At, c.cost(i), asked >= maxRounds*len(stack))
 		if t > g.At {
 			g.At, g.Binds, g.Paused = t, i, false
 			quiet = 0
@@ -132,12 +160,12 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 	}
 	g.OK, g.Slack = true, math.MaxInt64
 	for i := range stack {
-		charge, slack := stack[i].Account.Commit(&stack[i].Limit, now, g.At, c.Cost)
+		charge, slack := stack[i].Account.Commit(&stack[i].Limit, now, g.At, c.cost(i), c.Tracked)
 		charges = append(charges, charge)
 		g.Slack = min(g.Slack, slack)
 	}
 	if len(stack) == 0 {
-		g.Slack = 0
+		g.Slack = unboundSlack
 	}
 	return g, charges
 }

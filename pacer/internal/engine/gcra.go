@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/headway-go/headway/policies"
 )
 
 // GCRA is the generic cell rate algorithm that remembers its gaps.
@@ -17,6 +19,10 @@ import (
 // conformance, in whatever order they were reserved, cancelled and backfilled. It also says how late a call
 // may go: until the start of its interval.
 //
+// While the upstream allows less than the limit, intervals are longer than T (see pace) and a burst accordingly smaller:
+// the tolerance stays (B−1)·T, so that calls conform to the limit throughout, whatever the pace was when each of them
+// was charged.
+//
 // A piece that is too short to hold a call is not kept as a gap: the reservation that leaves it takes it
 // along, and gives it back when it is cancelled. So a cancelled reservation leaves the account exactly as it
 // was.
@@ -24,9 +30,11 @@ type GCRA struct {
 	tat   int64 // the tail begins here; 0 for a new account
 	gaps  []gap // disjoint, in order of time, all before tat
 	pause int64
+	pace  pace
 
 	pick struct {
 		start int64 // of the interval
+		need  int64 // its length
 		from  int64 // of the free piece that holds it, not before now
 		end   int64 // of the free piece; forever for the tail
 		gap   int   // index of the gap; -1 for the tail
@@ -40,23 +48,23 @@ const forever = int64(math.MaxInt64)
 
 // Earliest implements [Account].
 func (g *GCRA) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
-	need := n * l.Spec.Interval
+	need := n * g.pace.interval(l, now)
 	if !tail {
 		first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= e+need })
 		for i := first; i < len(g.gaps); i++ {
-			if s, ok := g.fit(l, now, e, n, g.gaps[i], i); ok {
+			if s, ok := g.fit(l, now, e, n, need, g.gaps[i], i); ok {
 				return s
 			}
 		}
 	}
-	s, _ := g.fit(l, now, e, n, gap{g.tat, forever}, -1)
+	s, _ := g.fit(l, now, e, n, need, gap{g.tat, forever}, -1)
 	return s
 }
 
 // fit places the call in a free piece, as early as it can, and remembers the place.
-func (g *GCRA) fit(l *Limit, now, e, n int64, free gap, index int) (int64, bool) {
+func (g *GCRA) fit(l *Limit, now, e, n, need int64, free gap, index int) (int64, bool) {
 	t := l.Spec.Interval
-	need, late := n*t, (n-1)*t-l.Spec.Tolerance()
+	late := (n-1)*t - l.Spec.Tolerance()
 	from := max(free.from, now)
 	x := max(from, e)
 	// Leave a gap that can be used: a whole number of T, if that does not move the slot.
@@ -68,14 +76,14 @@ func (g *GCRA) fit(l *Limit, now, e, n int64, free gap, index int) (int64, bool)
 	if x+need > free.to {
 		return 0, false
 	}
-	g.pick.start, g.pick.from, g.pick.end, g.pick.gap = x, from, free.to, index
+	g.pick.start, g.pick.need, g.pick.from, g.pick.end, g.pick.gap = x, need, from, free.to, index
 	return max(e, x+late), true
 }
 
 // Commit implements [Account].
-func (g *GCRA) Commit(l *Limit, now, s, n int64) (Charge, int64) {
+func (g *GCRA) Commit(l *Limit, now, s, _ int64, _ bool) (Charge, int64) {
 	t, p := l.Spec.Interval, g.pick
-	c := Charge{From: p.start, To: p.start + n*t}
+	c := Charge{From: p.start, To: p.start + p.need}
 	var keep []gap
 	if p.start-p.from >= t {
 		keep = append(keep, gap{p.from, p.start})
@@ -125,6 +133,27 @@ func (g *GCRA) Cancel(_ *Limit, now int64, c Charge) {
 	g.forget(now)
 }
 
+// Settle implements [Account]. What turned out to be cheaper gives the end of its interval back, so far as it is still
+// to come. What turned out to cost more is charged behind everything that is reserved.
+func (g *GCRA) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
+	if actual <= cost {
+		unit := (c.To - c.From) / cost
+		g.Cancel(l, now, Charge{From: c.To - unit*(cost-actual), To: c.To})
+		return
+	}
+	g.tat = max(g.tat, now) + debt(actual-cost, g.pace.interval(l, now))
+	g.forget(now)
+}
+
+// debt returns n·t, at most the longest period of a policy.
+func debt(n, t int64) int64 {
+	most := policies.MaxPeriod.Microseconds()
+	if n > most/t {
+		return most
+	}
+	return n * t
+}
+
 // forget drops what is past.
 func (g *GCRA) forget(now int64) {
 	if g.Expires() <= now {
@@ -134,6 +163,7 @@ func (g *GCRA) forget(now int64) {
 	if g.pause <= now {
 		g.pause = 0
 	}
+	g.pace.forget(now)
 	past := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > now })
 	g.gaps = slices.Delete(g.gaps, 0, past)
 }
@@ -147,19 +177,66 @@ func (g *GCRA) Paused() int64 { return g.pause }
 // Pause implements [Account].
 func (g *GCRA) Pause(until int64) { g.pause = max(g.pause, until) }
 
+// Resume implements [Account].
+func (g *GCRA) Resume(now int64) {
+	g.pause = 0
+	g.forget(now)
+}
+
+// Slow implements [Account].
+func (g *GCRA) Slow(l *Limit, now, at int64) bool {
+	g.forget(now)
+	return g.pace.slow(l, now, at)
+}
+
+// Learn implements [Account].
+func (g *GCRA) Learn(l *Limit, now, value, until int64) bool {
+	g.forget(now)
+	changed := g.pace.learn(l, now, value, until)
+	g.forget(now)
+	return changed
+}
+
+// Remaining implements [Account]: the upstream's bucket holds left of the burst, so that much less than the burst of
+// virtual time is free from now on.
+func (g *GCRA) Remaining(l *Limit, now, _, left, _ int64) bool {
+	g.forget(now)
+	until := now + max(0, l.Spec.Limit-left)*l.Spec.Interval
+	if until <= now {
+		return false
+	}
+	changed := false
+	past := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > until })
+	if past > 0 {
+		g.gaps, changed = slices.Delete(g.gaps, 0, past), true
+	}
+	if len(g.gaps) > 0 && g.gaps[0].from < until {
+		changed = true
+		g.gaps[0].from = until
+		if g.gaps[0].to-until < l.Spec.Interval {
+			g.gaps = slices.Delete(g.gaps, 0, 1)
+		}
+	}
+	if g.tat < until {
+		g.tat, changed = until, true
+	}
+	return changed
+}
+
 // Expires implements [Account].
-func (g *GCRA) Expires() int64 { return max(g.tat, g.pause) }
+func (g *GCRA) Expires() int64 { return max(g.tat, g.pause, g.pace.ends()) }
 
 // Inspect implements [Account].
 func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 	t, reach := l.Spec.Interval, now+l.Spec.Tolerance()
-	in := Inspection{Paused: g.pause}
+	in := Inspection{Paused: g.pause, Pace: g.pace.interval(l, now)}
+	step := in.Pace
 	e := max(now, g.pause)
 	free := int64(0) // virtual time after reach that is free and before the tail
 	for _, f := range append(slices.Clone(g.gaps), gap{g.tat, forever}) {
 		from := max(f.from, now)
-		if from <= reach && f.to-from >= t {
-			in.Remaining += min((f.to-from)/t, (reach-from)/t+1)
+		if from <= reach && f.to-from >= step {
+			in.Remaining += min((f.to-from)/step, (reach-from)/step+1)
 		}
 		if f.to != forever {
 			free += max(0, f.to-max(from, reach))

@@ -11,13 +11,20 @@ import "sort"
 //
 // Buckets are known by the instant at which they begin, not by a number, so that a changed period or time
 // zone meets counts that still mean what they say.
+//
+// A call that is tracked also counts as on its way until it is known to have been answered. So when the upstream
+// says how many calls it will still admit, those that it has not seen yet can be told from those of others.
 type Window struct {
 	counts map[int64]int64
-	last   int64 // begin of the last bucket that ever held a call
-	ends   int64 // when the last count stops to count
+	open   map[int64]int64 // of the counts: tracked calls that are on their way; only where a window is one bucket
+	last   int64           // begin of the last bucket that ever held a call
+	ends   int64           // when the last count stops to count
 	pause  int64
 	tidied int64 // when past buckets are forgotten next
 	full   full
+
+	learned int64 // the limit that the upstream says it has; 0 for none
+	until   int64 // when that ends
 
 	pick     int64 // begin of the bucket chosen
 	frontier int64 // what full.until may be set to on commit
@@ -58,11 +65,19 @@ func (l *Limit) next(b int64) int64 {
 // reach returns when a call in the bucket that begins at b stops to count.
 func (l *Limit) reach(b int64) int64 { return l.next(b) + l.Spec.Buckets*l.Spec.Interval }
 
+// limit returns the limit that holds at now.
+func (w *Window) limit(l *Limit, now int64) int64 {
+	if w.learned > 0 && now < w.until {
+		return min(w.learned, l.Spec.Limit)
+	}
+	return l.Spec.Limit
+}
+
 func mod(a, b int64) int64 { return ((a % b) + b) % b }
 
 // Earliest implements [Account].
 func (w *Window) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
-	width, m, limit := l.Spec.Interval, l.Spec.Buckets, l.Spec.Limit
+	width, m, limit := l.Spec.Interval, l.Spec.Buckets, w.limit(l, now)
 	k := l.floor(e)
 	if e >= l.next(k)-l.Spec.Guard {
 		k = l.next(k)
@@ -94,7 +109,8 @@ func (w *Window) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
 // none is no bucket.
 const none = int64(-1)
 
-// over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with one more.
+// over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with one
+// more. A call that costs more than the upstream says it allows at present has a window to itself.
 func (w *Window) over(k, m, width, limit, n int64) (forN, forOne int64) {
 	forN, forOne = none, none
 	sum := int64(0)
@@ -103,7 +119,7 @@ func (w *Window) over(k, m, width, limit, n int64) (forN, forOne int64) {
 	}
 	for j := k; j <= k+m*width; j += width {
 		sum += w.counts[j]
-		if sum+n > limit {
+		if sum+n > max(limit, n) {
 			forN = j
 		}
 		if sum+1 > limit {
@@ -115,18 +131,31 @@ func (w *Window) over(k, m, width, limit, n int64) (forN, forOne int64) {
 }
 
 // Commit implements [Account].
-func (w *Window) Commit(l *Limit, now, s, n int64) (Charge, int64) {
+func (w *Window) Commit(l *Limit, now, s, n int64, tracked bool) (Charge, int64) {
 	w.tidy(l, now)
+	w.add(l, w.pick, n)
+	if w.frontier > l.floor(now) {
+		w.full = full{w.frontier, w.limit(l, now), l.Spec.Interval}
+	}
+	c := Charge{From: w.pick, To: n}
+	if tracked && l.Spec.Buckets == 0 {
+		if w.open == nil {
+			w.open = make(map[int64]int64)
+		}
+		w.open[w.pick] += n
+		c.To = -n
+	}
+	return c, l.next(w.pick) - l.Spec.Guard - 1 - s
+}
+
+// add counts n calls in the bucket that begins at b.
+func (w *Window) add(l *Limit, b, n int64) {
 	if w.counts == nil {
 		w.counts = make(map[int64]int64)
 	}
-	w.counts[w.pick] += n
-	w.last = max(w.last, w.pick)
-	w.ends = max(w.ends, l.reach(w.pick))
-	if w.frontier > l.floor(now) {
-		w.full = full{w.frontier, l.Spec.Limit, l.Spec.Interval}
-	}
-	return Charge{From: w.pick, To: n}, l.next(w.pick) - l.Spec.Guard - 1 - s
+	w.counts[b] += n
+	w.last = max(w.last, b)
+	w.ends = max(w.ends, l.reach(b))
 }
 
 // tidy forgets the buckets that count no more, once per period.
@@ -140,21 +169,43 @@ func (w *Window) tidy(l *Limit, now int64) {
 			delete(w.counts, b)
 		}
 	}
+	for b := range w.open {
+		if b < oldest {
+			delete(w.open, b)
+		}
+	}
 	w.tidied = l.reach(l.floor(now))
 }
 
 // Cancel implements [Account].
 func (w *Window) Cancel(l *Limit, now int64, c Charge) {
-	have := w.counts[c.From]
+	have, n := w.counts[c.From], c.To
 	if have == 0 || l.reach(c.From) <= now {
 		return
 	}
-	if have > c.To {
-		w.counts[c.From] = have - c.To
-	} else {
-		delete(w.counts, c.From)
+	if n < 0 {
+		n = -n
+		w.answered(c.From, n)
 	}
-	w.full.until = min(w.full.until, c.From-l.Spec.Buckets*l.Spec.Interval)
+	w.counts[c.From] = max(0, have-n)
+	w.full.until = min(w.full.until, max(0, c.From-l.Spec.Buckets*l.Spec.Interval))
+}
+
+// answered counts tracked calls as no longer on their way.
+func (w *Window) answered(bucket, n int64) {
+	if w.open[bucket] > 0 {
+		w.open[bucket] = max(0, w.open[bucket]-n)
+	}
+}
+
+// Settle implements [Account].
+func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
+	switch {
+	case actual <= cost:
+		w.Cancel(l, now, Charge{From: c.From, To: cost - actual})
+	case l.reach(c.From) > now:
+		w.add(l, c.From, actual-cost)
+	}
 }
 
 // Horizon implements [Account].
@@ -171,12 +222,66 @@ func (w *Window) Paused() int64 { return w.pause }
 // Pause implements [Account].
 func (w *Window) Pause(until int64) { w.pause = max(w.pause, until) }
 
+// Resume implements [Account].
+func (w *Window) Resume(now int64) {
+	if w.pause > 0 {
+		w.pause = 0
+		w.forget(now)
+	}
+}
+
+// forget drops everything if it is past.
+func (w *Window) forget(now int64) {
+	if w.Expires() <= now {
+		*w = Window{}
+	}
+}
+
+// Slow implements [Account]: windows do not adapt.
+func (w *Window) Slow(*Limit, int64, int64) bool { return false }
+
+// Learn implements [Account].
+func (w *Window) Learn(l *Limit, now, value, until int64) bool {
+	before := w.limit(l, now)
+	w.learned, w.until = max(1, value), until
+	if value <= 0 || value >= l.Spec.Limit || until <= now {
+		w.learned, w.until = 0, 0
+	}
+	w.forget(now)
+	return w.limit(l, now) != before
+}
+
+// Remaining implements [Account]: the present bucket is charged with what others must have spent, so that no more
+// than left can go besides the calls that are on their way.
+func (w *Window) Remaining(l *Limit, now, bucket, left, done int64) bool {
+	k := l.floor(now)
+	if l.Spec.Buckets == 0 {
+		if bucket != 0 {
+			w.answered(bucket, done)
+		}
+		if bucket != 0 && bucket != k {
+			return false // about a window that is over, or another one than ours
+		}
+	}
+	n := w.limit(l, now) - left + w.open[k]
+	for b := k - l.Spec.Buckets*l.Spec.Interval; b <= k; b += l.Spec.Interval {
+		n -= w.counts[b]
+	}
+	if n <= 0 {
+		return false
+	}
+	w.tidy(l, now)
+	w.add(l, k, n)
+	return true
+}
+
 // Expires implements [Account].
-func (w *Window) Expires() int64 { return max(w.ends, w.pause) }
+func (w *Window) Expires() int64 { return max(w.ends, w.pause, w.until) }
 
 // Inspect implements [Account].
 func (w *Window) Inspect(l *Limit, now int64) Inspection {
-	in := Inspection{Paused: w.pause}
+	limit := w.limit(l, now)
+	in := Inspection{Paused: w.pause, Pace: limit}
 	pick, frontier := w.pick, w.frontier
 	in.Next = w.Earliest(l, now, max(now, w.pause), 1, false)
 	w.pick, w.frontier = pick, frontier
@@ -191,14 +296,14 @@ func (w *Window) Inspect(l *Limit, now int64) Inspection {
 	}
 	in.Paused = 0
 	if now < l.next(cur)-l.Spec.Guard {
-		in.Remaining = l.Spec.Limit
+		in.Remaining = limit
 		width, m := l.Spec.Interval, l.Spec.Buckets
 		for j := cur; j <= cur+m*width; j += width {
 			sum := int64(0)
 			for i := j - m*width; i <= j; i += width {
 				sum += w.counts[i]
 			}
-			in.Remaining = max(0, min(in.Remaining, l.Spec.Limit-sum))
+			in.Remaining = max(0, min(in.Remaining, limit-sum))
 		}
 	}
 	return in

@@ -1,0 +1,66 @@
+-- report.lua: heed what the upstream said.
+--
+-- KEYS   as in reserve.lua
+-- ARGV   number of entries; for each: algorithm, parameters
+--        number of notes; for each: kind, entry (from 1; 0: the whole upstream), and four integers a, b, c, d:
+--          1 pause      nothing goes for a µs; a pause is never shortened
+--          2 resume     a pause is over
+--          3 slow       a call whose slot was a (µs since the epoch; 0: now) was refused: an adaptive rate slows down
+--          4 learn      for b µs the upstream allows less: the emission interval or limit a; 0: it does not any more
+--          5 remaining  the upstream admits b more; the answered call was charged to bucket a (0: not known), and tracked
+--                       calls of that bucket, of cost c, are now known to have reached the upstream before it answered
+--          6 settle     a call that was charged a, b at cost c really cost d
+--        only the first two can be about the whole upstream
+-- Reply  now (µs since the epoch), how many of the notes of kinds 3 to 5 changed anything
+--        now alone: as in reserve.lua
+-- TTL    every key that is written gets one, as in reserve.lua
+--
+-- Pauses and resumptions are published on the channel KEYS[1] .. '/pauses', as lines "now" and then "kind until key".
+-- That nobody may publish there is no reason to fail: then pauses do not reach those who sleep already.
+
+local now = clock()
+local entries, paused = stack(now)
+if stale then return { now } end
+local said, changed = { string.format('%.0f', now) }, 0
+
+local function say(kind, till, name)
+  said[#said + 1] = string.format('%d %.0f %s', kind, till, name)
+end
+
+for _ = 1, arg() do
+  local kind, i, a, b, c, d = arg(), arg(), arg(), arg(), arg(), arg()
+  local o, did = entries[i], false
+  if kind == 1 then
+    local till = now + a
+    if not o then
+      if till > paused then
+        paused = till
+        redis.call('SET', KEYS[1], till, 'PX', ttl(till - now))
+      end
+    else
+      o.run.setpause(o, now, till)
+    end
+    say(1, till, o and o.key or KEYS[1])
+  elseif kind == 2 then
+    if o then
+      o.run.resume(o, now)
+    else
+      paused = 0
+      redis.call('DEL', KEYS[1])
+    end
+    say(2, 0, o and o.key or KEYS[1])
+  elseif kind == 3 then
+    did = o.run.slow(o, now, a > 0 and a or now)
+  elseif kind == 4 then
+    did = o.run.learn(o, now, a, now + b)
+  elseif kind == 5 then
+    did = o.run.remaining(o, now, a, b, c)
+  else
+    o.run.settle(o, now, a, b, c, d)
+  end
+  if did then changed = changed + 1 end
+end
+
+for i = 1, #entries do entries[i].run.write(entries[i], now) end
+if #said > 1 then redis.pcall('PUBLISH', KEYS[1] .. '/pauses', table.concat(said, '\n')) end
+return { now, changed }

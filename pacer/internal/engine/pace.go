@@ -1,0 +1,82 @@
+package engine
+
+// pace is how much slower than its limit a rate goes at present: because the upstream said that it allows less, or
+// because it refused calls and the limit is adaptive.
+type pace struct {
+	learned int64 // an emission interval; 0 for none
+	until   int64 // when that ends
+
+	// The share of the rate, in millionths, that held when since came; it grows from then on. 0: the whole rate.
+	share  int64
+	since  int64
+	slowed int64 // when the last refusal was heeded
+	whole  int64 // when the share is whole again
+}
+
+const (
+	wholeShare = 1_000_000
+	// sameEpisode is for how long refusals count as one if the upstream did not ask for a pause: calls that have their
+	// slots already go on at the old pace. In µs.
+	sameEpisode = 1_000_000
+)
+
+// interval returns the emission interval that holds at now.
+func (p *pace) interval(l *Limit, now int64) int64 {
+	t := l.Spec.Interval
+	if now < p.until {
+		t = max(t, p.learned)
+	}
+	if f := p.shareAt(l, now); f < wholeShare {
+		t = max(t, (l.Spec.Interval*wholeShare+f-1)/f)
+	}
+	return t
+}
+
+// shareAt returns the share that holds at now.
+func (p *pace) shareAt(l *Limit, now int64) int64 {
+	a := l.Spec.Adapt
+	switch {
+	case a == nil || p.share == 0 || now-p.since >= a.Recovery:
+		return wholeShare
+	case now <= p.since:
+		return p.share
+	}
+	return min(wholeShare, p.share+(now-p.since)*wholeShare/a.Recovery)
+}
+
+// slow heeds a refusal of a call whose slot was at. One that had its slot before the last refusal was heeded tells
+// nothing new.
+func (p *pace) slow(l *Limit, now, at int64) bool {
+	a := l.Spec.Adapt
+	if a == nil || p.slowed > 0 && (at <= p.slowed || now < p.slowed+sameEpisode) {
+		return false
+	}
+	share := p.shareAt(l, now) * a.Decrease / wholeShare
+	if now > p.since { // on the way up: what held before does still
+		share = max(share, p.share)
+	}
+	p.share, p.since, p.slowed = max(share, a.Floor), now+a.Hold, now
+	p.whole = p.since + (wholeShare-p.share)*a.Recovery/wholeShare + 1
+	return true
+}
+
+func (p *pace) learn(l *Limit, now, value, until int64) bool {
+	before := p.interval(l, now)
+	p.learned, p.until = value, until
+	if value <= l.Spec.Interval || until <= now {
+		p.learned, p.until = 0, 0
+	}
+	return p.interval(l, now) != before
+}
+
+// ends returns when the pace is that of the limit again.
+func (p *pace) ends() int64 { return max(p.until, p.whole) }
+
+func (p *pace) forget(now int64) {
+	if p.until <= now {
+		p.learned, p.until = 0, 0
+	}
+	if p.whole <= now {
+		p.share, p.since, p.slowed, p.whole = 0, 0, 0, 0
+	}
+}

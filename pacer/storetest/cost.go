@@ -1,0 +1,73 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// costCases are about calls that cost policies different amounts, and whose cost is known only afterwards.
+func costCases() []Case {
+	settle := func(g pacer.Grant, i int, cost, actual int64) pacer.Note {
+		return pacer.Note{Kind: pacer.NoteSettle, Limit: i, Charge: g.Charges[i], Cost: cost, Actual: actual}
+	}
+	return []Case{
+		{"cost/by-policy", "a call may cost one policy more than another", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.PerSecond(10).Named("requests")}, Key{Policy: policies.PerSecond(1000).Burst(1000).Named("tokens")})
+			ask := func(tokens int64, want time.Duration) pacer.Grant {
+				s.t.Helper()
+				g := s.Ask(st, pacer.Call{Costs: []int64{1, tokens}, MaxWait: time.Minute})
+				if !g.OK || Since(g.At) != want {
+					s.t.Fatalf("%d tokens: got the slot %v (%v), want %v", tokens, Since(g.At), g.OK, want)
+				}
+				return g
+			}
+			ask(900, 0)
+			ask(100, 100*ms)
+			if g := ask(500, 500*ms); g.Binds != 1 {
+				s.t.Fatalf("binds %d, want the tokens", g.Binds)
+			}
+		}},
+		{"settle/refund-rate", "what a rate was charged too much is there for others at once", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.PerSecond(1000).Burst(1000)})
+			g := s.Go(st, 1000, 0)
+			s.Report(st, settle(g, 0, 1000, 300))
+			s.Go(st, 700, 0)
+			s.Go(st, 100, 100*ms)
+		}},
+		{"settle/debt-rate", "what a rate was charged too little is paid by those who come later", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.PerSecond(1000).Burst(1000)})
+			g := s.Go(st, 500, 0)
+			s.Report(st, settle(g, 0, 500, 2500))
+			s.Go(st, 500, 2*time.Second)
+		}},
+		{"settle/window", "a window is charged what a call really cost", func(t testing.TB, s *Session) {
+			for _, p := range []policies.Policy{policies.Fixed(1000, time.Minute), policies.Daily(1000, time.UTC), policies.Sliding(1000, time.Minute)} {
+				st := s.Stack(Key{Policy: p})
+				g := s.Go(st, 500, 0)
+				s.Report(st, settle(g, 0, 500, 900))
+				if left := s.Status(st).Limits[0].Remaining; left != 100 {
+					t.Fatalf("%v: %d left after a debt, want 100", p, left)
+				}
+				s.Report(st, settle(g, 0, 900, 200))
+				if left := s.Status(st).Limits[0].Remaining; left != 800 {
+					t.Fatalf("%v: %d left after a refund, want 800", p, left)
+				}
+			}
+		}},
+		{"settle/nothing", "a call that cost nothing after all gives everything back", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.PerSecond(10).Burst(5)}, Key{Policy: policies.Fixed(5, time.Second)})
+			g := s.Go(st, 5, 0)
+			s.Report(st, settle(g, 0, 5, 0), settle(g, 1, 5, 0))
+			s.Go(st, 5, 0)
+		}},
+		{"settle/bounded", "no debt reaches further than a policy can", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Every(time.Hour)})
+			g := s.Go(st, 1, 0)
+			s.Report(st, settle(g, 0, 1, policies.MaxLimit))
+			s.Go(st, 1, policies.MaxPeriod+time.Hour)
+		}},
+	}
+}

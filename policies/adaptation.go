@@ -1,0 +1,104 @@
+package policies
+
+import (
+	"fmt"
+	"time"
+)
+
+// Defaults of an [Adaptation].
+const (
+	// DefaultFloor is the smallest part of its rate to which an adaptive policy slows down, in per cent.
+	DefaultFloor = 5
+	// DefaultDecrease is the part of its rate that a refusal leaves, in per cent.
+	DefaultDecrease = 50
+	// DefaultHold is for how long an adaptive policy keeps to a rate that proved too fast before it tries a faster one.
+	DefaultHold = 10 * time.Second
+	// DefaultRecovery is how long a whole rate takes to grow from nothing: 10 % a second.
+	DefaultRecovery = 10 * time.Second
+)
+
+// Bounds of an [Adaptation]. They keep what a store computes below 2^53.
+const maxAdaptation = time.Hour
+
+// An Adaptation says how a policy gets along with an upstream whose limit changes without notice: additive
+// increase, multiplicative decrease, shared by the whole fleet.
+//
+// A call that is refused because of the policy multiplies the rate by Decrease; refusals of calls that had their slot
+// before that count as the same one. After Hold the rate grows again, evenly over time. If it proves too fast on the
+// way up, it falls back, but not below the rate that held before. It never exceeds the policy's limit and never falls
+// below Floor. Zero fields mean their defaults.
+type Adaptation struct {
+	// Floor is the smallest part of the rate, in per cent, from 1 to 99. Defaults to [DefaultFloor].
+	Floor int
+	// Decrease is the part of the rate that a refusal leaves, in per cent, from 1 to 99. Defaults to [DefaultDecrease].
+	Decrease int
+	// Hold is how long after a refusal the rate begins to grow, at most an hour. Defaults to [DefaultHold].
+	Hold time.Duration
+	// Recovery is how long a rate takes to grow from nothing to the whole limit, at most an hour: growing back from
+	// one half takes half of it. Defaults to [DefaultRecovery].
+	Recovery time.Duration
+
+	_ struct{}
+}
+
+// Adaptive returns a copy of a rate that slows down when the upstream refuses calls because of it, and
+// recovers over time: see [Adaptation]. Only rates adapt ([Rate], [AtMost] and their kin), with an emission
+// interval of at most an hour.
+func (p Policy) Adaptive(a Adaptation) Policy {
+	p.adaptation = &a
+	if p.shape != shapeRate && p.shape != shapeAtMost {
+		return p.mistake("Adaptive", p.Name(), "only rates adapt: stack an adaptive AtMost with the window")
+	}
+	return p
+}
+
+func (a *Adaptation) check(interval int64) *Error {
+	percent := func(field string, n int) *Error {
+		if n < 0 || n > 99 {
+			return &Error{Field: "Adaptation." + field, Value: fmt.Sprintf("%d %%", n), Reason: "must be from 1 to 99 per cent; 0 means the default"}
+		}
+		return nil
+	}
+	long := func(field string, d time.Duration) *Error {
+		if d < 0 || d > maxAdaptation {
+			return &Error{Field: "Adaptation." + field, Value: d.String(), Reason: fmt.Sprintf("must be from 0, which means the default, to %s", maxAdaptation)}
+		}
+		return nil
+	}
+	for _, err := range []*Error{
+		percent("Floor", a.Floor), percent("Decrease", a.Decrease), long("Hold", a.Hold), long("Recovery", a.Recovery),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if interval > maxAdaptation.Microseconds() {
+		return &Error{Field: "Adaptive", Value: time.Duration(interval * 1000).String(), Reason: fmt.Sprintf("between two calls is too slow to adapt: at most %s", maxAdaptation)}
+	}
+	return nil
+}
+
+// spec turns it into the store's units; nil stays nil.
+func (a *Adaptation) spec() *Adapt {
+	if a == nil {
+		return nil
+	}
+	const perCent = 10_000 // millionths
+	or := func(d, other time.Duration) int64 {
+		if d == 0 {
+			d = other
+		}
+		return max(1, d.Microseconds())
+	}
+	floor, decrease := a.Floor, a.Decrease
+	if floor == 0 {
+		floor = DefaultFloor
+	}
+	if decrease == 0 {
+		decrease = DefaultDecrease
+	}
+	return &Adapt{
+		Floor: int64(floor) * perCent, Decrease: int64(decrease) * perCent,
+		Hold: or(a.Hold, DefaultHold), Recovery: or(a.Recovery, DefaultRecovery),
+	}
+}
