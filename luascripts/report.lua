@@ -8,7 +8,8 @@
 --          3 slow       a call whose slot was a (µs since the epoch; 0: now) was refused: an adaptive rate slows down
 --          4 learn      for b µs the upstream allows less: the emission interval or limit a; 0: it does not any more
 --          5 remaining  the upstream admits b more; the answered call was charged to bucket a (0: not known), and tracked
---                       calls of that bucket, of cost c, are now known to have reached the upstream before it answered
+--                       calls of that bucket, of cost c, are now known to have reached the upstream before it answered;
+--                       there is more in d µs (0: not known)
 --          6 settle     a call that was charged a, b at cost c really cost d
 --        only the first two can be about the whole upstream
 -- Reply  now (µs since the epoch), how many of the notes of kinds 3 to 5 changed anything
@@ -54,7 +55,7 @@ for _ = 1, arg() do
   elseif kind == 4 then
     did = o.run.learn(o, now, a, now + b)
   elseif kind == 5 then
-    did = o.run.remaining(o, now, a, b, c)
+    did = o.run.remaining(o, now, a, b, c, now + d)
   else
     o.run.settle(o, now, a, b, c, d)
   end

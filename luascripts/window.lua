@@ -249,16 +249,24 @@ function window.learn(o, now, value, till)
   return o.most ~= before
 end
 
--- remaining: charge the present bucket with what others must have spent.
-function window.remaining(o, now, bucket, left, done)
-  local k, n = floor(o, now), o.most - left
+-- remaining: until there is more, the limit is what was spent and what is left; if that is not known, the present
+-- bucket is charged with what others must have spent.
+function window.remaining(o, now, bucket, left, done, till)
+  local k, spent, busy = floor(o, now), 0, 0
+  for b = k - o.m * o.width, k, o.width do spent = spent + count(o, b) end
   if o.m == 0 then
     if bucket ~= 0 then answered(o, bucket, done) end
-    if bucket ~= 0 and bucket ~= k then return false end
-    n = n + open(o, k)
+    busy = open(o, k)
   end
-  for b = k - o.m * o.width, k, o.width do n = n - count(o, b) end
-  if n <= 0 then return false end
+  if till > now then
+    local allowed = math.max(1, spent - busy + left)
+    if allowed >= o.most then return false end
+    o.learned, o.till, o.most = allowed, till, allowed
+    o.changed.q = string.format('%.0f %.0f', allowed, till)
+    return true
+  end
+  local n = o.most - left + busy - spent
+  if n <= 0 or o.m == 0 and bucket ~= 0 and bucket ~= k then return false end
   tidy(o, now)
   add(o, k, n)
   return true

@@ -48,6 +48,10 @@ type Config struct {
 	// fleet for years. Defaults to [DefaultMaxPause], one hour.
 	MaxPause time.Duration
 
+	// IgnoreCounts turns off what an upstream says about its limits and what is left of them: only pauses are
+	// heeded, and refusals. Defaults to heeding everything.
+	IgnoreCounts bool
+
 	// Jitter is the most by which a call that waits goes later than its slot, uniformly at random. It never
 	// exceeds the call's slack, so it spreads calls and breaks no limit. [NoJitter] turns it off. Defaults to
 	// [DefaultJitter], 10 ms.
@@ -70,6 +74,8 @@ func New(c Config) (*Pacer, error) {
 		maxPause: cmp.Or(c.MaxPause, DefaultMaxPause),
 		jitter:   max(0, cmp.Or(c.Jitter, DefaultJitter)),
 		closed:   make(chan struct{}),
+
+		reconciles: !c.IgnoreCounts,
 	}
 	if p.store == nil {
 		p.store = NewMemoryStore()

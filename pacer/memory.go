@@ -283,7 +283,7 @@ func heedOne(e *engine.Entry, now int64, n *Note) (changed bool) {
 	case NoteLearn:
 		return a.Learn(l, now, n.Value, now+engine.MicrosUp(n.For))
 	case NoteRemaining:
-		return a.Remaining(l, now, n.Bucket, n.Remaining, n.Done)
+		return a.Remaining(l, now, n.Bucket, n.Remaining, n.Done, now+engine.MicrosUp(n.For))
 	case NoteSettle:
 		a.Settle(l, now, engine.Charge(n.Charge), n.Cost, n.Actual)
 	}

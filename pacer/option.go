@@ -20,6 +20,8 @@ const (
 	optCost
 	optMaxWait
 	optNotBefore
+	optCostOf
+	optTracked
 )
 
 // Scope gives the call a value for a scope, as [WithScope] does by context.
@@ -27,6 +29,15 @@ func Scope(name, value string) Option { return Option{kind: optScope, name: name
 
 // Cost sets what the call costs, in units of the policies: at least 1. Defaults to 1.
 func Cost(n int64) Option { return Option{kind: optCost, n: n} }
+
+// CostOf sets what the call costs one policy, in place of [Cost]: tokens, points, bytes. A policy that a call costs 0
+// does not bind it.
+func CostOf(policy string, n int64) Option { return Option{kind: optCostOf, name: policy, n: n} }
+
+// Tracked says that the caller will call [Reservation.Report] when the upstream has answered the call, or when it has
+// failed. Until then the call counts as on its way, so that it is not taken for one of another consumer when the
+// upstream says how much is left.
+func Tracked() Option { return Option{kind: optTracked} }
 
 // MaxWait sets the longest wait for this call: it is refused at once, without a charge, if its slot lies
 // further away. 0 means that it goes now or not at all; [Forever] sets no bound. Defaults to Config.MaxWait.
@@ -40,6 +51,8 @@ type ask struct {
 	cost      int64
 	maxWait   time.Duration
 	notBefore time.Duration
+	tracked   bool
+	byPolicy  bool // there is a CostOf
 	opts      []Option
 	scopes    *scopeNode
 }
@@ -67,10 +80,27 @@ func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
 				return a, &ConfigError{Field: "NotBefore", Value: time.Duration(o.n).String(), Reason: "must be at most Forever"}
 			}
 			a.notBefore = time.Duration(o.n)
+		case optCostOf:
+			if o.n < 0 {
+				return a, badNumber("CostOf("+o.name+")", o.n, "must not be negative; 0 means that the policy does not bind the call")
+			}
+			a.byPolicy = true
+		case optTracked:
+			a.tracked = true
 		case optScope:
 		}
 	}
 	return a, nil
+}
+
+// costOf returns what the call costs a policy: the last CostOf for it, or else other.
+func (a *ask) costOf(policy string, other int64) int64 {
+	for i := len(a.opts) - 1; i >= 0; i-- {
+		if o := &a.opts[i]; o.kind == optCostOf && o.name == policy {
+			return o.n
+		}
+	}
+	return other
 }
 
 // scope returns the value that the call carries for a scope; "" if none.

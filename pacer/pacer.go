@@ -2,8 +2,10 @@ package pacer
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,9 +27,13 @@ type Pacer struct {
 
 	fixed []Limit // the stack of every call, if no policy has a scope
 
-	closed   chan struct{}
-	waiting  sync.WaitGroup
-	sleepers sleepers
+	reconciles bool
+	watches    watches
+
+	closed    chan struct{}
+	waiting   sync.WaitGroup
+	sleepers  sleepers
+	listening listening
 }
 
 // limit is a policy, unpacked once.
@@ -78,16 +84,13 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 	if err != nil {
 		return nil, err
 	}
-	for i := range limits {
-		if l := &limits[i]; a.cost > l.Spec.Limit {
-			return nil, &LimitError{
-				Upstream: p.upstream, Policy: l.Policy, Scope: p.describe(l), Cost: a.cost, Limit: l.Spec.Limit, Never: true, MaxWait: a.maxWait,
-			}
-		}
+	limits, costs, err := p.costs(&a, limits)
+	if err != nil {
+		return nil, err
 	}
 	start := time.Now()
 	r := &Reservation{pacer: p, stack: Stack{Upstream: p.upstream, Limits: limits}}
-	r.call = Call{Cost: a.cost, NotBefore: a.notBefore, MaxWait: a.maxWait}
+	r.call = Call{Cost: a.cost, Costs: costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(0, deadline.Sub(start)); left < r.call.MaxWait {
 			r.call.MaxWait, r.byDeadline = left, true
@@ -106,6 +109,7 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 		return nil, p.notYet(r)
 	}
 	r.due = p.dueTime(r)
+	p.watches.entered(r)
 	if err := ctx.Err(); err != nil {
 		_ = r.Cancel(ctx)
 		return nil, err
@@ -167,37 +171,95 @@ func (p *Pacer) bind(a *ask) ([]Limit, error) {
 	limits := make([]Limit, 0, len(p.limits))
 	for i := range p.limits {
 		l := &p.limits[i]
-		bound := l.Limit
-		switch len(l.scopes) {
-		case 0:
-		case 1:
-			v := a.scope(l.scopes[0])
-			if v == "" {
-				if l.optional {
-					continue
-				}
-				return nil, &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: l.scopes[0]}
-			}
-			bound.Scope = EscapeScope(v)
-		default:
-			values := make([]string, 0, len(l.scopes))
-			for _, name := range l.scopes {
-				v := a.scope(name)
-				if v == "" && !l.optional {
-					return nil, &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: name}
-				}
-				if v != "" {
-					values = append(values, v)
-				}
-			}
-			if len(values) < len(l.scopes) {
-				continue
-			}
-			bound.Scope = EscapeScope(values...)
+		scope, missing := l.scope(a)
+		if missing == "" {
+			bound := l.Limit
+			bound.Scope = scope
+			limits = append(limits, bound)
+		} else if !l.optional {
+			return nil, &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: missing}
 		}
-		limits = append(limits, bound)
 	}
 	return limits, nil
+}
+
+// bindable returns the limits whose scopes a call carries, be they optional or not.
+func (p *Pacer) bindable(a *ask) []Limit {
+	limits := make([]Limit, 0, len(p.limits))
+	for i := range p.limits {
+		if scope, missing := p.limits[i].scope(a); missing == "" {
+			bound := p.limits[i].Limit
+			bound.Scope = scope
+			limits = append(limits, bound)
+		}
+	}
+	return limits
+}
+
+// scope returns the value of the limit's scopes for a call, or the name of the first that it lacks.
+func (l *limit) scope(a *ask) (value, missing string) {
+	switch len(l.scopes) {
+	case 0:
+		return "", ""
+	case 1:
+		v := a.scope(l.scopes[0])
+		if v == "" {
+			return "", l.scopes[0]
+		}
+		return EscapeScope(v), ""
+	}
+	values := make([]string, 0, len(l.scopes))
+	for _, name := range l.scopes {
+		v := a.scope(name)
+		if v == "" {
+			return "", name
+		}
+		values = append(values, v)
+	}
+	return EscapeScope(values...), ""
+}
+
+// costs returns what a call costs each of its limits; nil if it is the same for all. A limit that it costs nothing does
+// not bind it. A cost that a limit never admits is refused.
+func (p *Pacer) costs(a *ask, limits []Limit) ([]Limit, []int64, error) {
+	var costs []int64
+	if a.byPolicy {
+		if err := p.checkCosts(a); err != nil {
+			return nil, nil, err
+		}
+		bound := make([]Limit, 0, len(limits))
+		costs = make([]int64, 0, len(limits))
+		for i := range limits {
+			if n := a.costOf(limits[i].Policy, a.cost); n > 0 {
+				bound, costs = append(bound, limits[i]), append(costs, n)
+			}
+		}
+		limits = bound
+	}
+	for i := range limits {
+		n := a.cost
+		if costs != nil {
+			n = costs[i]
+		}
+		if l := &limits[i]; n > l.Spec.Limit {
+			return nil, nil, &LimitError{
+				Upstream: p.upstream, Policy: l.Policy, Scope: p.describe(l), Cost: n, Limit: l.Spec.Limit, Never: true, MaxWait: a.maxWait,
+			}
+		}
+	}
+	return limits, costs, nil
+}
+
+// checkCosts sees to it that every cost of its own is for a policy that there is.
+func (p *Pacer) checkCosts(a *ask) error {
+	for i := range a.opts {
+		if o := &a.opts[i]; o.kind == optCostOf && p.named(o.name) == nil {
+			return &ConfigError{
+				Field: "CostOf", Value: strconv.Quote(o.name), Reason: fmt.Sprintf("no policy of upstream %q has that name", p.upstream),
+			}
+		}
+	}
+	return nil
 }
 
 // maxShown is how much of a scope value an error shows.
@@ -236,7 +298,7 @@ func (p *Pacer) describe(l *Limit) string {
 
 // notYet makes the error for the slot in r.grant, which is too far away.
 func (p *Pacer) notYet(r *Reservation) *LimitError {
-	e := &LimitError{Upstream: p.upstream, Cost: r.call.Cost, Wait: r.grant.Wait(), MaxWait: r.call.MaxWait, Deadline: r.byDeadline}
+	e := &LimitError{Upstream: p.upstream, Cost: r.cost(r.grant.Binds), Wait: r.grant.Wait(), MaxWait: r.call.MaxWait, Deadline: r.byDeadline}
 	e.Paused = r.grant.Paused || r.grant.Binds == BindsUpstream
 	if i := r.grant.Binds; i >= 0 && i < len(r.stack.Limits) {
 		e.Policy = r.stack.Limits[i].Policy
@@ -251,6 +313,18 @@ func (p *Pacer) storeError(op string, err error) error {
 
 // MaxWait returns the longest wait that calls of this Pacer have without an option of their own.
 func (p *Pacer) MaxWait() time.Duration { return p.maxWait }
+
+// MaxPause returns the longest pause that this Pacer heeds.
+func (p *Pacer) MaxPause() time.Duration { return p.maxPause }
+
+// Policies returns the policies, in the order of the Config.
+func (p *Pacer) Policies() []policies.Policy {
+	all := make([]policies.Policy, len(p.limits))
+	for i := range p.limits {
+		all[i] = p.limits[i].policy
+	}
+	return all
+}
 
 // Upstream returns the upstream's name.
 func (p *Pacer) Upstream() string { return p.upstream }
@@ -273,5 +347,8 @@ func (p *Pacer) Close() error {
 	}
 	p.sleepers.mu.Unlock()
 	p.waiting.Wait()
+	if p.listening.stop != nil {
+		p.listening.stop()
+	}
 	return nil
 }

@@ -193,7 +193,7 @@ func TestCloseWakesWaiters(t *testing.T) {
 		require.ErrorIs(t, held.Wait(t.Context()), pacer.ErrClosed)
 		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrClosed)
 		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrClosed)
-		require.ErrorIs(t, p.Report(t.Context(), pacer.Feedback{}), pacer.ErrClosed)
+		require.ErrorIs(t, p.Report(t.Context(), policies.Feedback{}), pacer.ErrClosed)
 		_, err = p.Status(t.Context())
 		require.ErrorIs(t, err, pacer.ErrClosed)
 
@@ -312,7 +312,7 @@ func TestStatus(t *testing.T) {
 		require.Equal(t, int64(2), s.Policies[0].Remaining)
 		require.Equal(t, "tenant=acme", s.Policies[1].Scope)
 		require.Equal(t, int64(97), s.Policies[1].Remaining)
-		require.NoError(t, p.Report(acme, pacer.Feedback{RetryAfter: time.Second, Policies: []string{"tenant"}}))
+		require.NoError(t, p.Report(acme, policies.Feedback{Wait: time.Second, Policies: []string{"tenant"}}))
 		s, err = p.Status(acme)
 		require.NoError(t, err)
 		require.Equal(t, time.Second, s.Policies[1].PausedFor)
@@ -341,7 +341,7 @@ func TestAStoreThatFails(t *testing.T) {
 	_, statusErr := p.Status(t.Context())
 	for op, err := range map[string]error{
 		"reserve": p.Wait(t.Context()),
-		"report":  p.Report(t.Context(), pacer.Feedback{RetryAfter: 1}),
+		"report":  p.Report(t.Context(), policies.Feedback{Wait: 1}),
 		"status":  statusErr,
 	} {
 		var se *pacer.StoreError
@@ -387,8 +387,8 @@ func TestBadInput(t *testing.T) {
 			require.ErrorAs(t, p.Wait(t.Context(), o), &ce)
 		}
 		var ce *pacer.ConfigError
-		require.ErrorAs(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: -1}), &ce)
-		require.ErrorAs(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: 1, Policies: []string{"nobody"}}), &ce)
+		require.ErrorAs(t, p.Report(t.Context(), policies.Feedback{Wait: -1}), &ce)
+		require.ErrorAs(t, p.Report(t.Context(), policies.Feedback{Wait: 1, Policies: []string{"nobody"}}), &ce)
 		require.NoError(t, p.Allow(t.Context()), "the state is untouched")
 	})
 }

@@ -5,32 +5,21 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/headway-go/headway/policies"
 )
 
-// Feedback is what an upstream said about its limits.
-type Feedback struct {
-	// RetryAfter asks that nothing goes for this long. It is capped by Config.MaxPause. 0 asks for nothing.
-	RetryAfter time.Duration
-
-	// Policies names the policies that the upstream meant, for the scopes of the call: Report pauses those,
-	// and calls that they do not bind go on. Defaults to the widest scope that binds the call: the whole
-	// upstream if any policy of the call's stack has no scope (or there are none), otherwise the policies
-	// with the fewest scopes.
-	Policies []string
-
-	_ struct{}
-}
-
 // Report tells the store what the upstream said, for everyone who shares it. The context and options give the
-// scopes of the call that was answered. Calls of this process that sleep, and whose slot falls inside the
-// pause, give it back and reserve again behind it, in their order.
+// scopes of the call that was answered. It is for those who call Wait; a caller that keeps its [Reservation]
+// should rather use [Reservation.Report], which knows of the calls that are on their way.
+//
+// A Wait pauses the policies that are meant. Calls that sleep, in this process or another, and whose slot falls
+// inside the pause, give it back and reserve again behind it, in their order. What was said of a limit and of what is
+// left of it tightens the policies until it is over; nothing that an upstream says lets more go than they allow.
 //
 // It returns a [*ConfigError] for a negative time or an unknown policy, a [*ScopeError] if a named policy
 // needs a scope that is not given, and a [*StoreError] if the store fails.
-func (p *Pacer) Report(ctx context.Context, f Feedback, opts ...Option) error {
-	if f.RetryAfter < 0 {
-		return badDuration("Feedback.RetryAfter", f.RetryAfter)
-	}
+func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option) error {
 	if p.isClosed() {
 		return ErrClosed
 	}
@@ -38,63 +27,117 @@ func (p *Pacer) Report(ctx context.Context, f Feedback, opts ...Option) error {
 	if err != nil {
 		return err
 	}
-	stack, err := p.meant(&a, f.Policies)
-	if err != nil {
-		return err
+	bound, lacking := p.bind(&a)
+	if lacking != nil {
+		bound = p.bindable(&a) // a call that lacks a scope says nothing about one
 	}
-	if f.RetryAfter == 0 {
-		return nil
+	return p.heed(ctx, &answer{limits: bound, lacking: lacking}, f)
+}
+
+// Report says that the upstream answered the call, and what it said about limits: with nothing, that it said nothing,
+// or that the call failed. It does what [Pacer.Report] does, and tells calls that are on their way from those of other
+// consumers, if the reservation was made with [Tracked]. Report once for each call; it is safe at any time after Wait.
+func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error {
+	a := r.answered()
+	if r.pacer.isClosed() {
+		return ErrClosed
 	}
-	d := min(f.RetryAfter, p.maxPause)
-	notes := []Note{{Kind: NotePause, Limit: WholeUpstream, For: d}}
-	for i := range stack.Limits {
-		n := Note{Kind: NotePause, Limit: i, For: d}
-		if i == 0 {
-			notes[0] = n
-		} else {
-			notes = append(notes, n)
+	return r.pacer.heed(ctx, a, fs...)
+}
+
+// An answer is a call that was answered: the limits that bound it, and what is known of its charges.
+type answer struct {
+	limits  []Limit
+	lacking error         // it could not be said which limits bind it
+	grant   *Grant        // nil if it is not known
+	known   []int64       // for each limit: the cost of calls that had reached the upstream when it answered
+	took    time.Duration // from its slot to the answer
+}
+
+// heed turns feedback into notes, and gives them to the store.
+func (p *Pacer) heed(ctx context.Context, a *answer, fs ...policies.Feedback) error {
+	stack := Stack{Upstream: p.upstream, Limits: a.limits}
+	var notes []Note
+	var told []telling
+	for i := range fs {
+		f := &fs[i]
+		if err := checkFeedback(f); err != nil {
+			return err
+		}
+		meant, err := p.meant(a, f)
+		if err != nil {
+			return err
+		}
+		notes = p.refusal(notes, a, f, meant)
+		if p.reconciles {
+			notes, told = p.reconcile(notes, told, a, f, meant)
 		}
 	}
-	now, _, err := p.store.Report(ctx, stack, notes)
+	if len(notes) == 0 {
+		return nil
+	}
+	now, changed, err := p.store.Report(ctx, stack, notes)
 	if err != nil {
 		return p.storeError("report", err)
 	}
-	until := now + Instant(d.Microseconds())
-	if caught := p.sleepers.pause(stack, until, d); len(caught) > 0 {
-		p.move(ctx, caught)
+	p.watches.told(told, changed)
+	var said []Pause
+	for i := range notes {
+		n := &notes[i]
+		if n.Kind != NotePause {
+			continue
+		}
+		pause := Pause{Now: now, Until: now + Instant(n.For.Microseconds())}
+		if n.Limit >= 0 {
+			pause.Policy, pause.Scope = a.limits[n.Limit].Policy, a.limits[n.Limit].Scope
+		}
+		said = append(said, pause)
+	}
+	p.paused(ctx, said)
+	return nil
+}
+
+func checkFeedback(f *policies.Feedback) error {
+	for field, d := range map[string]time.Duration{"Wait": f.Wait, "Window": f.Window, "Reset": f.Reset} {
+		if d < 0 {
+			return badDuration("Feedback."+field, d)
+		}
 	}
 	return nil
 }
 
-// meant returns the limits that a pause is for: those named, or the widest that bind the call. No limits mean
-// the whole upstream.
-func (p *Pacer) meant(a *ask, names []string) (Stack, error) {
-	stack := Stack{Upstream: p.upstream}
-	if len(names) == 0 {
-		stack.Limits = p.widest(a)
-		return stack, nil
+// targets are the limits of an answer that a feedback is about, by index.
+type targets struct {
+	limits []int
+	all    bool // the whole upstream: calls of other limits, too
+	named  bool // by name, and not found by looking for what fits
+}
+
+// meant finds whom a feedback is about: the policies that it names, or the widest scope that binds the call.
+func (p *Pacer) meant(a *answer, f *policies.Feedback) (targets, error) {
+	if len(f.Policies) == 0 {
+		return p.widest(a), nil
 	}
-	bound, err := p.bind(a)
-	if err != nil {
-		return stack, err
-	}
-	for _, name := range names {
+	t := targets{named: true}
+	for _, name := range f.Policies {
 		found := false
-		for i := range bound {
-			if bound[i].Policy == name {
-				stack.Limits = append(stack.Limits, bound[i])
-				found = true
+		for i := range a.limits {
+			if a.limits[i].Policy == name {
+				t.limits, found = append(t.limits, i), true
 			}
 		}
-		if !found {
-			return stack, p.notBound(name)
+		if !found && f.Otherwise == policies.Nobody {
+			return t, p.notBound(name)
 		}
 	}
-	return stack, nil
+	if len(t.limits) == 0 && f.Otherwise == policies.Everyone {
+		return p.widest(a), nil
+	}
+	return t, nil
 }
 
 func (p *Pacer) notBound(name string) error {
-	if l := p.named(name); l != nil {
+	if l := p.named(name); l != nil && len(l.scopes) > 0 {
 		return &ScopeError{Upstream: p.upstream, Policy: name, Scope: l.scopes[0]}
 	}
 	return &ConfigError{
@@ -103,25 +146,76 @@ func (p *Pacer) notBound(name string) error {
 	}
 }
 
-// widest returns the limits with the fewest scopes that bind the call; none if that is the whole upstream.
-func (p *Pacer) widest(a *ask) []Limit {
-	bound, err := p.bind(a)
-	if err != nil {
-		return nil // a call that lacks a scope says nothing about one
-	}
-	fewest := 0
-	var limits []Limit
-	for i := range bound {
-		n := len(p.named(bound[i].Policy).scopes)
-		if n == 0 {
-			return nil
-		}
-		if fewest == 0 || n < fewest {
-			fewest, limits = n, nil
+// widest returns the limits with the fewest scopes; all if that is the whole upstream.
+func (p *Pacer) widest(a *answer) targets {
+	t, fewest := targets{}, -1
+	for i := range a.limits {
+		n := len(p.named(a.limits[i].Policy).scopes)
+		if fewest < 0 || n < fewest {
+			fewest, t.limits = n, nil
 		}
 		if n == fewest {
-			limits = append(limits, bound[i])
+			t.limits = append(t.limits, i)
 		}
 	}
-	return limits
+	t.all = fewest <= 0 || a.lacking != nil
+	return t
+}
+
+// refusal adds the notes that a refusal asks for: pauses, and adaptive rates that slow down.
+func (p *Pacer) refusal(notes []Note, a *answer, f *policies.Feedback, meant targets) []Note {
+	if d := min(f.Wait, p.maxPause); d > 0 {
+		if meant.all {
+			notes = append(notes, Note{Kind: NotePause, Limit: WholeUpstream, For: d})
+		} else {
+			for _, i := range meant.limits {
+				notes = append(notes, Note{Kind: NotePause, Limit: i, For: d})
+			}
+		}
+	}
+	if !f.Refused {
+		return notes
+	}
+	for _, i := range meant.limits {
+		if a.limits[i].Spec.Adapt == nil {
+			continue
+		}
+		n := Note{Kind: NoteSlow, Limit: i}
+		if a.grant != nil {
+			n.At = a.grant.At
+		}
+		notes = append(notes, n)
+	}
+	return notes
+}
+
+// Resume lifts the pauses that hold a call with the scopes of the context and options: that of the whole upstream, and
+// those of the policies that bind it. Calls that sleep behind them, in this process or another, reserve again.
+// It returns the same errors as Report.
+func (p *Pacer) Resume(ctx context.Context, opts ...Option) error {
+	if p.isClosed() {
+		return ErrClosed
+	}
+	a, err := p.newAsk(ctx, opts)
+	if err != nil {
+		return err
+	}
+	stack := Stack{Upstream: p.upstream, Limits: p.bindable(&a)}
+	notes := make([]Note, 0, len(stack.Limits)+1)
+	for i := range len(stack.Limits) + 1 {
+		notes = append(notes, Note{Kind: NoteResume, Limit: i - 1})
+	}
+	now, _, err := p.store.Report(ctx, stack, notes)
+	if err != nil {
+		return p.storeError("report", err)
+	}
+	if _, tells := p.store.(Notifier); !tells {
+		said := make([]Pause, 0, len(notes))
+		said = append(said, Pause{Now: now})
+		for i := range stack.Limits {
+			said = append(said, Pause{Policy: stack.Limits[i].Policy, Scope: stack.Limits[i].Scope, Now: now})
+		}
+		p.resumed(ctx, said)
+	}
+	return nil
 }

@@ -32,7 +32,7 @@ func TestAPauseMovesSleepersBehindItInOrder(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(150 * ms)
-		require.NoError(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: 2 * time.Second}))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 2 * time.Second}))
 		wg.Wait()
 		require.Equal(t, []string{"0 at 0s", "1 at 100ms", "2 at 2.15s", "3 at 2.25s", "4 at 2.35s"}, log)
 	})
@@ -44,7 +44,7 @@ func TestAPauseOfOneTenantLeavesTheOthers(t *testing.T) {
 		// All policies are per tenant: so is a "slow down" that names none.
 		p := newPacer(t, limits(policies.PerSecond(10).Per("tenant"), policies.PerMinute(100).Burst(50).Per("tenant", "user").Optional()))
 		a, b := pacer.WithScope(t.Context(), "tenant", "a"), pacer.WithScope(t.Context(), "tenant", "b")
-		require.NoError(t, p.Report(a, pacer.Feedback{RetryAfter: time.Second}))
+		require.NoError(t, p.Report(a, policies.Feedback{Wait: time.Second}))
 		require.NoError(t, p.Allow(b))
 		err := p.Allow(a)
 		var le *pacer.LimitError
@@ -53,7 +53,7 @@ func TestAPauseOfOneTenantLeavesTheOthers(t *testing.T) {
 		require.Equal(t, "tenant=a", le.Scope)
 		require.Equal(t, time.Second, le.Wait)
 
-		require.NoError(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: 3 * time.Second}), "a call without scopes speaks for the upstream")
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 3 * time.Second}), "a call without scopes speaks for the upstream")
 		require.ErrorIs(t, p.Allow(b), pacer.ErrNotYet)
 	})
 }
@@ -63,14 +63,14 @@ func TestAPauseOfANamedPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(1000).Named("all"), policies.PerSecond(1000).Per("endpoint").Optional().Named("endpoint")))
 		export := pacer.Scope("endpoint", "export")
-		require.NoError(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: time.Second, Policies: []string{"endpoint"}}, export))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second, Policies: []string{"endpoint"}}, export))
 		require.NoError(t, p.Allow(t.Context()))
 		time.Sleep(10 * ms)
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("endpoint", "other")))
 		time.Sleep(10 * ms)
 		require.ErrorIs(t, p.Allow(t.Context(), export), pacer.ErrNotYet)
 		var se *pacer.ScopeError
-		require.ErrorAs(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: time.Second, Policies: []string{"endpoint"}}), &se)
+		require.ErrorAs(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second, Policies: []string{"endpoint"}}), &se)
 	})
 }
 
@@ -78,7 +78,7 @@ func TestAPauseIsCapped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, pacer.Config{MaxPause: 10 * time.Second})
-		require.NoError(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: 999_999_999 * time.Second}))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 999_999_999 * time.Second}))
 		start := time.Now()
 		require.NoError(t, p.Wait(t.Context()))
 		require.Equal(t, 10*time.Second, time.Since(start))
@@ -95,7 +95,7 @@ func TestASleeperThatCannotMoveBehindAPauseIsRefused(t *testing.T) {
 		got := make(chan error)
 		go func() { got <- p.Wait(ctx) }()
 		synctest.Wait()
-		require.NoError(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: 10 * time.Second}))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 10 * time.Second}))
 		err := <-got
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		var le *pacer.LimitError
@@ -135,7 +135,7 @@ func TestAPauseCatchesAGrantThatIsUnderway(t *testing.T) {
 		got := make(chan error)
 		go func() { got <- p.Wait(t.Context()) }()
 		synctest.Wait()
-		require.NoError(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: time.Second}))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second}))
 		close(store.hold)
 		require.NoError(t, <-got)
 		require.Equal(t, time.Second, time.Since(start))
@@ -155,7 +155,7 @@ func TestCancelWhileMoving(t *testing.T) {
 		go func() { got <- p.Wait(ctx) }()
 		synctest.Wait()
 		store.hold = make(chan struct{})
-		go func() { reported <- p.Report(t.Context(), pacer.Feedback{RetryAfter: time.Second}) }()
+		go func() { reported <- p.Report(t.Context(), policies.Feedback{Wait: time.Second}) }()
 		synctest.Wait()
 		cancel()
 		synctest.Wait()

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"time"
+
+	"github.com/headway-go/headway/policies"
 )
 
 // storeTimeout bounds the store's operations that go on when the context of a call ends: giving back, moving
@@ -28,6 +30,9 @@ type Reservation struct {
 	moving chan struct{} // somebody is moving it behind a pause; closed when that is done. nil otherwise
 	err    error         // why it could not be moved
 	wake   chan struct{} // tells a sleeper that it was moved; nil before it sleeps
+	known  []int64       // if tracked and used: for each limit, what had been answered when it went
+	closed bool          // the answer was reported
+	paid   bool          // the cost was settled
 
 	one struct { // what the store is asked and answers, here to save allocations
 		calls   [1]Call
@@ -75,6 +80,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	}
 	r.state = givenBack
 	grant := r.grant
+	r.pacer.watches.left(r)
 	s.mu.Unlock()
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
@@ -110,7 +116,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 		return ErrClosed
 	}
 	if r.state == reserved && r.moving == nil && ctx.Err() == nil && time.Until(r.due) <= 0 && !p.sleepers.paused(r) {
-		r.state = used // the common case: nothing to wait for
+		r.use() // the common case: nothing to wait for
 		p.sleepers.mu.Unlock()
 		return nil
 	}
@@ -118,6 +124,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	defer p.waiting.Done()
 	p.sleepers.mu.Unlock()
 
+	p.listen()
 	p.sleepers.enter(ctx, r)
 	defer p.sleepers.leave(r)
 	var timer *time.Timer
@@ -163,8 +170,99 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 	}
 	delay := time.Until(r.due)
 	if delay <= 0 {
-		r.state = used
+		r.use()
 	}
 	p.sleepers.mu.Unlock()
 	return delay, nil
+}
+
+// use hands the slot out. The caller holds pacer.sleepers.mu.
+func (r *Reservation) use() {
+	r.state = used
+	r.pacer.watches.goes(r)
+}
+
+// cost returns what the call costs the limit with this index; its cost if there is no such limit.
+func (r *Reservation) cost(i int) int64 {
+	if i < 0 || i >= len(r.call.Costs) {
+		return r.call.Cost
+	}
+	return r.call.Costs[i]
+}
+
+// answered counts the call as no longer on its way, and returns what is known of it.
+func (r *Reservation) answered() *answer {
+	s := &r.pacer.sleepers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := &answer{limits: r.stack.Limits}
+	if r.state == reserved { // its owner slept by itself
+		r.use()
+	}
+	if r.state != used {
+		return a
+	}
+	a.grant, a.took = &r.grant, time.Since(r.due)
+	if r.known != nil {
+		a.known = make([]int64, len(r.known))
+		for i := range r.known {
+			a.known[i] = r.known[i] + r.cost(i)
+		}
+	}
+	if !r.closed {
+		r.closed = true
+		r.pacer.watches.leave(r, true)
+	}
+	return a
+}
+
+// Settle says what the call really cost, by [Cost] and [CostOf], when that is known only afterwards: tokens, points.
+// What it was charged too much is given back; what it was charged too little is charged, even beyond the limits, and
+// later calls wait for it. A policy that is not mentioned keeps its charge, and so does one that the call did not
+// cost anything at first. A reservation is settled once, after Wait: otherwise it is [ErrSpent]. It returns a
+// [*ConfigError] for a negative or absurd cost and for an unknown policy, and a [*StoreError] if the store fails.
+func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
+	p := r.pacer
+	a := ask{opts: costs}
+	all := int64(-1)
+	for i := range costs {
+		o := &costs[i]
+		if o.kind != optCost && o.kind != optCostOf {
+			return &ConfigError{Field: "Settle", Value: "an option", Reason: "is neither a Cost nor a CostOf"}
+		}
+		if o.n < 0 || o.n > policies.MaxLimit {
+			return badNumber("Settle", o.n, "must be from 0 to policies.MaxLimit")
+		}
+		if o.kind == optCost {
+			all = o.n
+		}
+	}
+	if err := p.checkCosts(&a); err != nil {
+		return err
+	}
+	p.sleepers.mu.Lock()
+	if r.state == reserved { // its owner slept by itself
+		r.use()
+	}
+	spent := r.state != used || r.paid
+	r.paid = true
+	p.sleepers.mu.Unlock()
+	if spent {
+		return ErrSpent
+	}
+	var notes []Note
+	for i := range r.stack.Limits {
+		cost := r.cost(i)
+		actual := a.costOf(r.stack.Limits[i].Policy, all)
+		if actual >= 0 && actual != cost {
+			notes = append(notes, Note{Kind: NoteSettle, Limit: i, Charge: r.grant.Charges[i], Cost: cost, Actual: actual})
+		}
+	}
+	if len(notes) == 0 {
+		return nil
+	}
+	if _, _, err := p.store.Report(ctx, r.stack, notes); err != nil {
+		return p.storeError("report", err)
+	}
+	return nil
 }

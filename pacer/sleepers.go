@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // sleepers knows who sleeps in this process, and until when what is paused, as far as this process heard. It
@@ -73,26 +75,21 @@ func (s *sleepers) paused(r *Reservation) bool {
 	return false
 }
 
-// pause records a pause and returns the sleepers whose slot falls inside, in the order of their slots, marked
-// as moving.
-func (s *sleepers) pause(stack Stack, until Instant, d time.Duration) []*Reservation {
+// pause records pauses and returns the sleepers whose slot falls inside, in the order of their slots, marked as moving.
+func (s *sleepers) pause(said []Pause) []*Reservation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pauses == nil {
 		s.pauses = make(map[pauseKey]Instant)
 	}
-	now := until - Instant(d.Microseconds())
 	for k, t := range s.pauses {
-		if t < now {
+		if t < said[0].Now {
 			delete(s.pauses, k)
 		}
 	}
-	if len(stack.Limits) == 0 {
-		s.pauses[pauseKey{}] = max(s.pauses[pauseKey{}], until)
-	}
-	for i := range stack.Limits {
-		k := pauseKey{stack.Limits[i].Policy, stack.Limits[i].Scope}
-		s.pauses[k] = max(s.pauses[k], until)
+	for _, p := range said {
+		k := pauseKey{p.Policy, p.Scope}
+		s.pauses[k] = max(s.pauses[k], p.Until)
 	}
 	var caught []*Reservation
 	for r := range s.asleep {
@@ -100,9 +97,64 @@ func (s *sleepers) pause(stack Stack, until Instant, d time.Duration) []*Reserva
 			caught = append(caught, r)
 		}
 	}
-	slices.SortFunc(caught, func(a, b *Reservation) int { return cmp.Compare(a.grant.At, b.grant.At) })
-	return caught
+	return inOrder(caught)
 }
+
+// resume forgets pauses and returns the sleepers that they may have held back, in the order of their slots, marked as
+// moving.
+func (s *sleepers) resume(said []Pause) []*Reservation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	over := make(map[pauseKey]bool, len(said))
+	for _, p := range said {
+		k := pauseKey{p.Policy, p.Scope}
+		over[k] = true
+		delete(s.pauses, k)
+	}
+	var caught []*Reservation
+	for r := range s.asleep {
+		held := over[pauseKey{}]
+		for i := range r.stack.Limits {
+			held = held || over[pauseKey{r.stack.Limits[i].Policy, r.stack.Limits[i].Scope}]
+		}
+		if held && r.state == reserved && r.moving == nil {
+			r.moving = make(chan struct{})
+			caught = append(caught, r)
+		}
+	}
+	return inOrder(caught)
+}
+
+func inOrder(rs []*Reservation) []*Reservation {
+	slices.SortFunc(rs, func(a, b *Reservation) int { return cmp.Compare(a.grant.At, b.grant.At) })
+	return rs
+}
+
+// stacks returns the different stacks of the sleepers, at most n.
+func (s *sleepers) stacks(n int) []Stack {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := make(map[string]bool)
+	var stacks []Stack
+	for r := range s.asleep {
+		if k := stackKey(&r.stack); !seen[k] && len(stacks) < n {
+			seen[k] = true
+			stacks = append(stacks, r.stack)
+		}
+	}
+	return stacks
+}
+
+func stackKey(stack *Stack) string {
+	var b strings.Builder
+	for i := range stack.Limits {
+		b.WriteString(stack.Limits[i].Policy + "\n" + stack.Limits[i].Scope + "\n")
+	}
+	return b.String()
+}
+
+// maxMoving is how many stacks of sleepers move at the same time.
+const maxMoving = 8
 
 // move gives the slots of caught reservations back and reserves again, which puts them behind the pause in
 // the order in which they come. Those of one stack share one operation of the store.
@@ -112,19 +164,21 @@ func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
 	var order []string
 	groups := make(map[string][]*Reservation)
 	for _, r := range caught {
-		var b strings.Builder
-		for i := range r.stack.Limits {
-			b.WriteString(r.stack.Limits[i].Policy + "\n" + r.stack.Limits[i].Scope + "\n")
-		}
-		k := b.String()
+		k := stackKey(&r.stack)
 		if groups[k] == nil {
 			order = append(order, k)
 		}
 		groups[k] = append(groups[k], r)
 	}
+	var moving errgroup.Group
+	moving.SetLimit(maxMoving)
 	for _, k := range order {
-		p.moveGroup(ctx, groups[k])
+		moving.Go(func() error {
+			p.moveGroup(ctx, groups[k])
+			return nil
+		})
 	}
+	_ = moving.Wait()
 }
 
 func (p *Pacer) moveGroup(ctx context.Context, group []*Reservation) {
@@ -147,7 +201,9 @@ func (p *Pacer) moveGroup(ctx context.Context, group []*Reservation) {
 		switch {
 		case err != nil:
 			r.state, r.err = givenBack, p.storeError("reserve", err)
+			p.watches.left(r)
 		case !grants[i].OK:
+			p.watches.left(r)
 			r.state, r.grant = givenBack, grants[i]
 			r.call.MaxWait = calls[i].MaxWait
 			r.err = p.notYet(r)

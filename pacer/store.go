@@ -136,7 +136,7 @@ type Note struct {
 	Kind  NoteKind
 	Limit int // index into the stack's limits; [WholeUpstream] for pauses and resumptions of all
 
-	For       time.Duration // Pause, Learn: from now on
+	For       time.Duration // Pause, Learn: from now on; Remaining: until there is more; 0: not known
 	At        Instant       // Slow: the slot of the call that was refused; 0: now
 	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer
 	Remaining int64         // Remaining: what the upstream still admits

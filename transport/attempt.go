@@ -3,8 +3,10 @@ package transport
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
 )
 
 // attempt is what the retry layer and the Transport below it know of one request. Only one goroutine uses it.
@@ -14,7 +16,8 @@ type attempt struct {
 	req      *http.Request      // the caller's, never changed
 	number   int                // of the attempts begun
 	opts     []pacer.Option     // as the Transport described the request
-	paused   bool               // the last response asked for a pause, and the pacer has noted it
+	verdict  policies.Verdict   // on the last response
+	wait     time.Duration      // what that asked for; 0 for nothing
 	next     *pacer.Reservation // the slot of the next attempt; nil once that waits for it
 	redirect *http.Response     // the last response, if it is one that an http.Client would act on
 }
@@ -56,6 +59,17 @@ func (a *attempt) request() (*http.Request, error) {
 // made reports whether the attempt that has just ended got as far as waiting for its slot. If it did not, the
 // next one would not, either.
 func (a *attempt) made() bool { return a.number > 0 && a.next == nil }
+
+// heard remembers what a response said about repeating the request. What the pacer could not note holds nobody back, so
+// that the usual back-off is due.
+func (a *attempt) heard(r policies.Reading, noted bool) {
+	a.verdict, a.wait = r.Verdict, 0
+	for i := range r.Feedback {
+		if noted {
+			a.wait = max(a.wait, r.Feedback[i].Wait)
+		}
+	}
+}
 
 // abandon returns what was not used: the slot of an attempt that was not made, and the body of a request that
 // was never sent.

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"time"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
 	"github.com/headway-go/headway/transport"
 )
 
@@ -42,13 +42,25 @@ func ExampleNewClient() {
 
 // An upstream that says "slow down" in its own way: 403, and a field with the seconds. The pause is for the
 // policy that it names.
-func ExampleWithFeedback() {
+func ExampleWithProfile() {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Search-Reset", "30")
 		w.WriteHeader(http.StatusForbidden)
 	}))
 	defer upstream.Close()
-
+	crm := policies.Profile{
+		Name:   "crm",
+		Scopes: []policies.Scope{{Name: "endpoint", Value: func(r *http.Request) string { return r.URL.Path }}},
+		Read: func(r *policies.Reply) policies.Reading {
+			wait, ok := fields.Seconds(r.Header.Get("Search-Reset"))
+			if !ok || r.Status != http.StatusForbidden {
+				return policies.Reading{}
+			}
+			return policies.Reading{Verdict: policies.Limited, Feedback: []policies.Feedback{{
+				Source: "Search-Reset", Policies: []string{"search"}, Otherwise: policies.TheCall, Refused: true, Wait: wait,
+			}}}
+		},
+	}
 	p, err := pacer.New(pacer.Config{
 		Upstream: "crm",
 		Policies: []policies.Policy{policies.PerSecond(100).Named("all"), policies.PerSecond(5).Per("endpoint").Named("search").Optional()},
@@ -57,15 +69,7 @@ func ExampleWithFeedback() {
 		panic(err)
 	}
 	defer p.Close()
-	rt, err := transport.New(p,
-		transport.WithScope("endpoint", func(r *http.Request) string { return r.URL.Path }),
-		transport.WithFeedback(func(resp *http.Response) (pacer.Feedback, bool) {
-			seconds, err := strconv.Atoi(resp.Header.Get("Search-Reset"))
-			if err != nil || resp.StatusCode != http.StatusForbidden {
-				return transport.RetryAfter(resp)
-			}
-			return pacer.Feedback{RetryAfter: time.Duration(seconds) * time.Second, Policies: []string{"search"}}, true
-		}))
+	rt, err := transport.New(p, transport.WithProfile(crm))
 	if err != nil {
 		panic(err)
 	}
@@ -76,6 +80,7 @@ func ExampleWithFeedback() {
 	}
 	defer resp.Body.Close()
 	fmt.Println(resp.Status)
+
 	again, err := client.Get(upstream.URL + "/search")
 	if err == nil {
 		again.Body.Close()

@@ -27,22 +27,13 @@ type Option func(*options) error
 
 type options struct {
 	base       http.RoundTripper
-	scopes     []scope
+	profile    policies.Profile
+	scopes     []policies.Scope
 	cost       func(*http.Request) int64
-	feedback   FeedbackFunc
 	retries    int
 	minBackoff time.Duration
 	maxBackoff time.Duration
 }
-
-type scope struct {
-	name  string
-	value func(*http.Request) string
-}
-
-// A FeedbackFunc reads from a response what the upstream said about its limits; false means nothing. It must
-// not change the response, nor read its body.
-type FeedbackFunc func(*http.Response) (pacer.Feedback, bool)
 
 func newOptions(p *pacer.Pacer, opts []Option) (*options, error) {
 	if p == nil {
@@ -50,7 +41,7 @@ func newOptions(p *pacer.Pacer, opts []Option) (*options, error) {
 	}
 	o := &options{
 		base:       http.DefaultTransport,
-		feedback:   RetryAfter,
+		profile:    generic,
 		retries:    DefaultRetries,
 		minBackoff: DefaultMinBackoff,
 		maxBackoff: DefaultMaxBackoff,
@@ -84,7 +75,7 @@ func WithBase(rt http.RoundTripper) Option {
 // WithScope gives each call the scope value that the function reads from its request: a tenant from the host,
 // an endpoint from the path. An empty value means that the call does not carry the scope. The function is
 // called once for each request, however often that is repeated, and must not change the request or read its
-// body. Defaults to what the request's context carries: see [pacer.WithScope].
+// body. It overrides the profile's. Defaults to what the request's context carries: see [pacer.WithScope].
 func WithScope(name string, value func(*http.Request) string) Option {
 	return func(o *options) error {
 		switch {
@@ -93,31 +84,20 @@ func WithScope(name string, value func(*http.Request) string) Option {
 		case value == nil:
 			return bad("Scope "+name, "nil", "give a function that reads the value from a request")
 		}
-		o.scopes = append(o.scopes, scope{name, value})
+		o.scopes = append(o.scopes, policies.Scope{Name: name, Value: value})
 		return nil
 	}
 }
 
 // WithCost sets what a call costs, read from its request: at least 1. The function is called once for each
-// request, and every attempt pays that. It must not change the request or read its body. Defaults to 1.
+// request, and every attempt pays that. It must not change the request or read its body. Policies that the profile
+// names a cost for pay that one. Defaults to 1.
 func WithCost(cost func(*http.Request) int64) Option {
 	return func(o *options) error {
 		if cost == nil {
 			return bad("Cost", "nil", "give a function, or leave the option out for a cost of 1")
 		}
 		o.cost = cost
-		return nil
-	}
-}
-
-// WithFeedback sets how a response is read. Use it to name the policy that an upstream means, or to read what
-// it sends instead of a Retry-After. Defaults to [RetryAfter].
-func WithFeedback(read FeedbackFunc) Option {
-	return func(o *options) error {
-		if read == nil {
-			return bad("Feedback", "nil", "give a function, or leave the option out for RetryAfter")
-		}
-		o.feedback = read
 		return nil
 	}
 }

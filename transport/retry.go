@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
 )
 
 // NewClient returns an http.Client whose requests are paced, and repeated where that is safe. It returns a
@@ -73,14 +74,14 @@ func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 // returns an error: that would hide the response.
 func (r *retrier) check(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	a := attemptOf(ctx)
-	if !a.made() || ctx.Err() != nil || a.number > r.paced.retries || !repeatable(ctx, a.req, resp, err) {
+	if !a.made() || ctx.Err() != nil || a.number > r.paced.retries || !repeatable(ctx, a, resp, err) {
 		return false, nil //nolint:nilerr // the loop returns what the attempt returned
 	}
-	opts := slices.Clip(a.opts)
-	if !a.paused {
-		opts = append(opts, pacer.NotBefore(r.backoff(a.number)))
+	wait := min(a.wait, r.paced.pacer.MaxPause())
+	if err != nil || wait == 0 {
+		wait = r.backoff(a.number)
 	}
-	a.paused = false
+	opts := append(slices.Clip(a.opts), pacer.NotBefore(wait))
 	// No slot in time: what came last is the answer.
 	next, refusal := r.paced.pacer.Reserve(ctx, opts...)
 	a.next = next
@@ -104,9 +105,9 @@ func (r *retrier) backoff(number int) time.Duration {
 }
 
 // repeatable reports whether a request may be sent again after this outcome.
-func repeatable(ctx context.Context, req *http.Request, resp *http.Response, err error) bool {
+func repeatable(ctx context.Context, a *attempt, resp *http.Response, err error) bool {
 	if err != nil {
-		if refused(err) || !idempotent(req) {
+		if refused(err) || !idempotent(a.req) {
 			return false
 		}
 		// It knows the errors that do not go away: bad schemes, certificates, too many redirects.
@@ -114,12 +115,14 @@ func repeatable(ctx context.Context, req *http.Request, resp *http.Response, err
 		return again
 	}
 	switch {
+	case a.verdict != policies.Unjudged:
+		return a.verdict == policies.Limited
 	case resp.StatusCode == http.StatusTooManyRequests:
 		return true // not processed
 	case resp.StatusCode == http.StatusNotImplemented, resp.StatusCode < http.StatusInternalServerError:
 		return false
 	}
-	return idempotent(req)
+	return idempotent(a.req)
 }
 
 // refused reports whether an error is the pacer's own: the upstream was not asked.

@@ -166,9 +166,9 @@ func TestAPauseThatWasNotNotedIsBackedOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		u := newUpstream(ok(2, refuse(http.StatusTooManyRequests)))
-		client := newClient(t, newPacer(t), u, transport.WithFeedback(func(*http.Response) (pacer.Feedback, bool) {
-			return pacer.Feedback{RetryAfter: time.Second, Policies: []string{"unknown"}}, true
-		}))
+		client := newClient(t, newPacer(t), u, transport.WithProfile(policies.Profile{Read: func(*policies.Reply) policies.Reading {
+			return policies.Reading{Feedback: []policies.Feedback{{Wait: time.Second, Policies: []string{"unknown"}}}}
+		}}))
 		resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
@@ -243,7 +243,7 @@ func TestAPanickingFeedbackClosesTheResponse(t *testing.T) {
 			resp, body = withBody(reply(req, http.StatusOK, ""), "fine")
 			return resp, nil
 		})
-		client := newClient(t, newPacer(t), u, transport.WithFeedback(func(*http.Response) (pacer.Feedback, bool) { panic("user code") }))
+		client := newClient(t, newPacer(t), u, transport.WithProfile(policies.Profile{Read: func(*policies.Reply) policies.Reading { panic("user code") }}))
 		require.PanicsWithValue(t, "user code", func() { _, _ = client.Do(request(t.Context(), t, http.MethodGet, nil)) })
 		require.Equal(t, int64(1), body.closed.Load())
 	})
@@ -349,7 +349,7 @@ func TestARetryInLineHeedsALaterPause(t *testing.T) {
 				var again *trackedBody
 				req.GetBody = func() (io.ReadCloser, error) { again = newBody("x"); return again, nil }
 				time.AfterFunc(2*time.Second, func() {
-					require.NoError(t, p.Report(context.Background(), pacer.Feedback{RetryAfter: c.pause}))
+					require.NoError(t, p.Report(context.Background(), policies.Feedback{Wait: c.pause}))
 				})
 				resp, err := newClient(t, p, u).Do(req)
 				require.ErrorIs(t, err, c.want)

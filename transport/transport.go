@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
 )
 
 // reportTimeout bounds how long a response is held back while its "slow down" is told to the store.
@@ -19,6 +20,7 @@ const reportTimeout = 5 * time.Second
 // the connections of every tenant. Close those of the base transport yourself, if you must.
 type Transport struct {
 	pacer *pacer.Pacer
+	has   map[string]bool // the policies that the stack has
 	*options
 }
 
@@ -31,7 +33,11 @@ func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Transport{pacer: p, options: o}, nil
+	has := make(map[string]bool)
+	for _, policy := range p.Policies() {
+		has[policy.Name()] = true
+	}
+	return &Transport{pacer: p, has: has, options: o}, nil
 }
 
 // RoundTrip implements [http.RoundTripper]. It returns the errors of [pacer.Pacer.Wait] and of the base transport.
@@ -47,74 +53,91 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 			_ = req.Body.Close()
 		}
 	}()
-	opts, err := t.wait(req, a)
+	slot, err := t.wait(req, a)
 	if err != nil {
 		return nil, err
 	}
 	sent = true
+	answered := false
+	defer func() {
+		if !answered {
+			_ = slot.Report(req.Context()) // nothing was said; the charge stays, because the upstream may have seen the call
+		}
+	}()
 	resp, err := t.base.RoundTrip(req)
 	if err != nil {
-		return resp, err // the charge stays: the upstream may have seen the call
+		return resp, err
 	}
 	if resp == nil {
 		return nil, fmt.Errorf("transport: the base transport (%T) returned neither a response nor an error: mend it", t.base)
 	}
-	paused := t.report(req.Context(), resp, opts)
+	reading := t.readSafely(req, resp)
+	answered = true
+	noted := report(req.Context(), slot, reading)
 	if a != nil {
-		a.paused = paused
+		a.heard(reading, noted)
+	}
+	if t.profile.Settle != nil && reading.Verdict == policies.Unjudged && resp.StatusCode/100 == 2 {
+		t.settleLater(req, resp, slot)
 	}
 	return resp, nil
 }
 
-// wait blocks until the request may go, and returns what it told the pacer about it. A retry has its slot already.
-func (t *Transport) wait(req *http.Request, a *attempt) ([]pacer.Option, error) {
+// wait blocks until the request may go, and returns its slot. A retry has one already.
+func (t *Transport) wait(req *http.Request, a *attempt) (*pacer.Reservation, error) {
 	ctx := req.Context()
 	if a != nil && a.next != nil {
 		next := a.next
 		a.next = nil
-		return a.opts, next.Wait(ctx)
+		return next, next.Wait(ctx)
 	}
 	opts := t.describe(req)
 	if a != nil {
 		a.opts = opts
 	}
-	return opts, t.pacer.Wait(ctx, opts...)
+	slot, err := t.pacer.Reserve(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return slot, slot.Wait(ctx)
 }
 
-// describe reads scopes and cost from a request.
-func (t *Transport) describe(req *http.Request) []pacer.Option {
-	if len(t.scopes) == 0 && t.cost == nil {
-		return nil
-	}
-	opts := make([]pacer.Option, 0, len(t.scopes)+1)
-	for _, s := range t.scopes {
-		if v := s.value(req); v != "" {
-			opts = append(opts, pacer.Scope(s.name, v))
-		}
-	}
-	if t.cost != nil {
-		opts = append(opts, pacer.Cost(t.cost(req)))
-	}
-	return opts
-}
-
-// report tells the pacer what the response says, and whether that is a pause which the pacer has noted. It
-// must not be lost when the caller leaves, and its failure is no reason to withhold the response: the next
-// caller will hear the same.
-func (t *Transport) report(ctx context.Context, resp *http.Response, opts []pacer.Option) (paused bool) {
+// readSafely reads a response, and closes it if the profile panics: nobody else would.
+func (t *Transport) readSafely(req *http.Request, resp *http.Response) policies.Reading {
 	read := false
 	defer func() {
-		// If the user's function panics, nobody else closes the response.
 		if !read && resp.Body != nil {
 			_ = resp.Body.Close()
 		}
 	}()
-	f, ok := t.feedback(resp)
+	reading := t.read(req, resp)
 	read = true
-	if !ok {
-		return false
-	}
+	return reading
+}
+
+// report tells the pacer what a response says. It must not be lost when the caller leaves, and its failure is no reason
+// to withhold the response: the next caller will hear the same.
+func report(ctx context.Context, slot *pacer.Reservation, reading policies.Reading) (noted bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
-	return t.pacer.Report(ctx, f, opts...) == nil && f.RetryAfter > 0
+	return slot.Report(ctx, reading.Feedback...) == nil
+}
+
+// settleLater corrects the charge when the caller has read the body to its end, where the upstream tells the cost.
+func (t *Transport) settleLater(req *http.Request, resp *http.Response, slot *pacer.Reservation) {
+	if resp.Body == nil || resp.Body == http.NoBody {
+		return
+	}
+	ctx := context.WithoutCancel(req.Context())
+	reply := &policies.Reply{Request: req, Status: resp.StatusCode, Header: resp.Header}
+	resp.Body = &tail{ReadCloser: resp.Body, done: func(last []byte, complete bool) {
+		reply.Body, reply.Complete, reply.Now = last, complete, time.Now()
+		costs := t.appendCosts(nil, t.profile.Settle(reply))
+		if len(costs) == 0 {
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+		defer cancel()
+		_ = slot.Settle(ctx, costs...)
+	}}
 }

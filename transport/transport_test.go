@@ -357,9 +357,9 @@ func TestFeedbackOfOnesOwn(t *testing.T) {
 		})
 		rt, err := transport.New(p, transport.WithBase(u),
 			transport.WithScope("endpoint", func(r *http.Request) string { return r.URL.Path }),
-			transport.WithFeedback(func(resp *http.Response) (pacer.Feedback, bool) {
-				return pacer.Feedback{RetryAfter: time.Minute, Policies: []string{"endpoint"}}, resp.StatusCode == http.StatusForbidden
-			}))
+			transport.WithProfile(policies.Profile{Read: func(*policies.Reply) policies.Reading {
+				return policies.Reading{Feedback: []policies.Feedback{{Wait: time.Minute, Policies: []string{"endpoint"}}}}
+			}}))
 		require.NoError(t, err)
 		_, err = rt.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
@@ -378,7 +378,8 @@ func TestBadOptions(t *testing.T) {
 		"bad scope":        transport.WithScope("a b", value),
 		"nil scope":        transport.WithScope("a", nil),
 		"nil cost":         transport.WithCost(nil),
-		"nil feedback":     transport.WithFeedback(nil),
+		"nameless scope":   transport.WithProfile(policies.Profile{Scopes: []policies.Scope{{Value: value}}}),
+		"scope of nothing": transport.WithProfile(policies.Profile{Scopes: []policies.Scope{{Name: "a"}}}),
 		"negative retries": transport.WithRetries(-1),
 		"many retries":     transport.WithRetries(101),
 		"negative backoff": transport.WithBackoff(-1, 0),

@@ -21,7 +21,7 @@ const gapsMark = "/gaps"
 // The upstream is the hash tag, so that all keys of a stack are in one slot. Names of upstreams and policies
 // have no brace, colon or slash, and scope values are escaped, so no value can reach another key.
 func keys(stack *pacer.Stack) []string {
-	base := prefix + "{" + stack.Upstream + "}"
+	base := upstreamKey(stack.Upstream)
 	keys := make([]string, 1, 1+2*len(stack.Limits))
 	keys[0] = base
 	for i := range stack.Limits {
@@ -37,3 +37,5 @@ func keys(stack *pacer.Stack) []string {
 	}
 	return keys
 }
+
+func upstreamKey(upstream string) string { return prefix + "{" + upstream + "}" }

@@ -21,8 +21,9 @@ import (
 // or rename the policy.
 var ErrForeign = errors.New("redisstore: a key holds a foreign value: delete the key, or give the policy another name")
 
-// A Store keeps accounts in Redis. It holds no state but what it learned of the server's clock, starts no
-// goroutine and needs no closing. It is safe for concurrent use.
+// A Store keeps accounts in Redis. It holds no state but what it learned of the server's clock, and needs no closing.
+// While a Pacer with sleepers listens for pauses, it has one subscription, with a connection and goroutines of its own;
+// they end when the last such Pacer is closed. It is safe for concurrent use.
 type Store struct {
 	rdb     redis.Scripter
 	reserve *redis.Script
@@ -33,6 +34,8 @@ type Store struct {
 	mu    sync.Mutex
 	seen  int64     // the server's clock, when last seen
 	since time.Time // when that was
+
+	listeners listeners
 
 	testClock func() int64 // for tests: the time that the scripts are given and now returns; nil for the server's
 }
@@ -222,7 +225,7 @@ func (s *Store) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Not
 		case pacer.NoteLearn:
 			a, b = n.Value, engine.MicrosUp(n.For)
 		case pacer.NoteRemaining:
-			a, b, c = n.Bucket, n.Remaining, n.Done
+			a, b, c, d = n.Bucket, n.Remaining, n.Done, engine.MicrosUp(n.For)
 		case pacer.NoteSettle:
 			a, b, c, d = n.Charge.From, n.Charge.To, n.Cost, n.Actual
 		}

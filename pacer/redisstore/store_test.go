@@ -109,9 +109,9 @@ func TestNoKeyWithoutTTL(t *testing.T) {
 		case 0:
 			require.NoError(t, held[len(held)/2].Cancel(t.Context()))
 		case 1:
-			require.NoError(t, p.Report(ctx, pacer.Feedback{RetryAfter: time.Millisecond, Policies: []string{"tenant", "daily"}}))
+			require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Millisecond, Policies: []string{"tenant", "daily"}}))
 		case 2:
-			require.NoError(t, p.Report(ctx, pacer.Feedback{RetryAfter: time.Millisecond}))
+			require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Millisecond}))
 		}
 	}
 	keys, err := rdb.Keys(t.Context(), "*").Result()
@@ -195,7 +195,7 @@ func TestForeignValues(t *testing.T) {
 			require.ErrorIs(t, err, redisstore.ErrForeign, "plant %d, %v", i, victim)
 			var se *pacer.StoreError
 			require.ErrorAs(t, err, &se)
-			require.ErrorIs(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: 1, Policies: []string{"victim"}}), redisstore.ErrForeign)
+			require.ErrorIs(t, p.Report(t.Context(), policies.Feedback{Wait: 1, Policies: []string{"victim"}}), redisstore.ErrForeign)
 			_, err = p.Status(t.Context())
 			require.ErrorIs(t, err, redisstore.ErrForeign)
 			after, err := rdb.Dump(t.Context(), "pacer:{test}:victim").Result()
@@ -243,7 +243,7 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 				_, err := p.Status(t.Context())
 				require.ErrorAs(t, err, &se)
 				if name != "short" { // which is long enough for this one
-					require.ErrorAs(t, p.Report(t.Context(), pacer.Feedback{RetryAfter: 1}), &se)
+					require.ErrorAs(t, p.Report(t.Context(), policies.Feedback{Wait: 1}), &se)
 				}
 			}
 		})
@@ -334,8 +334,8 @@ func storeExercise(t *testing.T, p *pacer.Pacer) {
 	require.NoError(t, held[3].Cancel(ctx))
 	_, err := p.Reserve(ctx, pacer.NotBefore(time.Second))
 	require.NoError(t, err)
-	require.NoError(t, p.Report(ctx, pacer.Feedback{RetryAfter: time.Millisecond}))
-	require.NoError(t, p.Report(ctx, pacer.Feedback{RetryAfter: time.Millisecond, Policies: []string{"tenant", "daily"}}))
+	require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Millisecond}))
+	require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Millisecond, Policies: []string{"tenant", "daily"}}))
 	_, err = p.Status(ctx)
 	require.NoError(t, err)
 }

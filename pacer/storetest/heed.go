@@ -107,6 +107,22 @@ func heedCases() []Case {
 			expect(t, "four are left, and one of them is spoken for", s.Status(st).Limits[0].Remaining, int64(3))
 			expect(t, "an answer that was overtaken", s.Report(st, answer(7, 0)), 0)
 		}},
+		{"remaining/reset", "what others spend is back when the upstream says so, whatever our own window is", func(t testing.TB, s *Session) {
+			for _, p := range []policies.Policy{policies.Fixed(10, time.Minute), policies.Sliding(10, time.Minute), policies.Daily(10, time.UTC)} {
+				s.At(0)
+				st := s.Stack(Key{Policy: p})
+				s.Go(st, 2, 0)
+				n := remaining(3)
+				n.For = 5 * time.Second
+				expect(t, "three of ten are left", s.Report(st, n), 1)
+				expect(t, "remaining", s.Status(st).Limits[0].Remaining, int64(3))
+				s.Go(st, 1, 0)
+				n.Remaining = 2
+				expect(t, "as expected", s.Report(st, n), 0)
+				s.At(5 * time.Second)
+				expect(t, "remaining", s.Status(st).Limits[0].Remaining, int64(7))
+			}
+		}},
 		{"remaining/bucket", "a bucket that others drain is drained for us", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(2).Burst(40)})
 			expect(t, "eight are left", s.Report(st, remaining(8)), 1)

@@ -186,6 +186,9 @@ func (h *history) note(s *Session, set int) pacer.Note {
 		}
 	case 3, 4:
 		n.Kind, n.Remaining, n.Done = pacer.NoteRemaining, h.rng.Int64N(spec.Limit+2), h.rng.Int64N(4)
+		if h.rng.IntN(2) == 0 {
+			n.For = 0
+		}
 	default:
 		n.Kind = pacer.NoteSettle
 	}

@@ -54,7 +54,8 @@ type Account interface {
 	Learn(l *Limit, now, value, until int64) (changed bool)
 	// Remaining heeds that the upstream admits only left more. For a Window, bucket is the one that the answered call
 	// was charged to (0: the present one), and done the cost of tracked calls now known to have reached it before.
-	Remaining(l *Limit, now, bucket, left, done int64) (changed bool)
+	// There is more at until; now if that is not known.
+	Remaining(l *Limit, now, bucket, left, done, until int64) (changed bool)
 	// Expires is the instant from which the account means the same as a new one.
 	Expires() int64
 	// Inspect reports on the account at now.

@@ -199,7 +199,7 @@ func (g *GCRA) Learn(l *Limit, now, value, until int64) bool {
 
 // Remaining implements [Account]: the upstream's bucket holds left of the burst, so that much less than the burst of
 // virtual time is free from now on.
-func (g *GCRA) Remaining(l *Limit, now, _, left, _ int64) bool {
+func (g *GCRA) Remaining(l *Limit, now, _, left, _, _ int64) bool {
 	g.forget(now)
 	until := now + max(0, l.Spec.Limit-left)*l.Spec.Interval
 	if until <= now {

@@ -251,24 +251,32 @@ func (w *Window) Learn(l *Limit, now, value, until int64) bool {
 	return w.limit(l, now) != before
 }
 
-// Remaining implements [Account]: the present bucket is charged with what others must have spent, so that no more
-// than left can go besides the calls that are on their way.
-func (w *Window) Remaining(l *Limit, now, bucket, left, done int64) bool {
+// Remaining implements [Account]. If the upstream says when there is more, its window need not be ours: until then, the
+// limit is what we spent and what is left. Otherwise the present bucket is charged with what others must have spent.
+// Calls that are on their way are spoken for.
+func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool {
 	k := l.floor(now)
+	spent, open := int64(0), int64(0)
+	for b := k - l.Spec.Buckets*l.Spec.Interval; b <= k; b += l.Spec.Interval {
+		spent += w.counts[b]
+	}
 	if l.Spec.Buckets == 0 {
 		if bucket != 0 {
 			w.answered(bucket, done)
 		}
-		if bucket != 0 && bucket != k {
-			return false // about a window that is over, or another one than ours
+		open = w.open[k]
+	}
+	limit := w.limit(l, now)
+	if until > now {
+		if allowed := max(1, spent-open+left); allowed < limit {
+			w.learned, w.until = allowed, until
+			return true
 		}
-	}
-	n := w.limit(l, now) - left + w.open[k]
-	for b := k - l.Spec.Buckets*l.Spec.Interval; b <= k; b += l.Spec.Interval {
-		n -= w.counts[b]
-	}
-	if n <= 0 {
 		return false
+	}
+	n := limit - left + open - spent
+	if n <= 0 || l.Spec.Buckets == 0 && bucket != 0 && bucket != k {
+		return false // known, or about a window that is over
 	}
 	w.tidy(l, now)
 	w.add(l, k, n)
