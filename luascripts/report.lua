@@ -16,8 +16,8 @@
 --        now alone: as in reserve.lua
 -- TTL    every key that is written gets one, as in reserve.lua
 --
--- Pauses and resumptions are published on the channel KEYS[1] .. '/pauses', as lines "now" and then "kind until key".
--- That nobody may publish there is no reason to fail: then pauses do not reach those who sleep already.
+-- Pauses, resumptions and rates that slowed down are published on the channel KEYS[1] .. '/pauses', as lines "now" and
+-- then "kind until key". That nobody may publish there is no reason to fail: then those who sleep already hear nothing.
 
 local now = clock()
 local entries, paused = stack(now)
@@ -52,6 +52,7 @@ for _ = 1, arg() do
     say(2, 0, o and o.key or KEYS[1])
   elseif kind == 3 then
     did = o.run.slow(o, now, a > 0 and a or now)
+    if did then say(3, 0, o.key) end
   elseif kind == 4 then
     did = o.run.learn(o, now, a, now + b)
   elseif kind == 5 then

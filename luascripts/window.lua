@@ -5,7 +5,7 @@
 --          p  nothing goes before                                t  when past buckets are forgotten next
 --          f  "until limit width": no bucket before until has room, for that limit and width
 --          q  "limit until": the upstream allows so few before until
---          o and a bucket's begin  of its count, the tracked calls on their way; only where a window is one bucket
+--          o and a bucket's begin  of its count, the tracked calls on their way
 -- ARGV   limit, width of a bucket in µs, buckets before its own that a bucket counts, guard in µs, number of bounds, bounds
 --        (begins of calendar windows in µs, ascending; none for windows that arithmetic can tell)
 -- TTL    until e, p and q's until are past
@@ -191,7 +191,7 @@ function window.commit(o, now, s, n, tracked)
     o.changed.f = string.format('%.0f %.0f %.0f', o.full, o.most, o.width)
   end
   local late = after(o, k) - o.guard - 1 - s
-  if tracked and o.m == 0 then
+  if tracked then
     redis.call('HINCRBY', o.key, string.format('o%.0f', k), n)
     n = -n
   end
@@ -252,12 +252,10 @@ end
 -- remaining: until there is more, the limit is what was spent and what is left; if that is not known, the present
 -- bucket is charged with what others must have spent.
 function window.remaining(o, now, bucket, left, done, till)
-  local k, spent, busy = floor(o, now), 0, 0
+  local k, spent = floor(o, now), 0
   for b = k - o.m * o.width, k, o.width do spent = spent + count(o, b) end
-  if o.m == 0 then
-    if bucket ~= 0 then answered(o, bucket, done) end
-    busy = open(o, k)
-  end
+  if bucket ~= 0 then answered(o, bucket, done) end
+  local busy = open(o, k)
   if till > now then
     local allowed = math.max(1, spent - busy + left)
     if allowed >= o.most then return false end
@@ -268,7 +266,7 @@ function window.remaining(o, now, bucket, left, done, till)
   local n = o.most - left + busy - spent
   if n <= 0 or o.m == 0 and bucket ~= 0 and bucket ~= k then return false end
   tidy(o, now)
-  add(o, k, n)
+  add(o, k, n + math.min(busy, math.floor(o.most * 60 / 10000))) -- and what they spend until we hear of it
   return true
 end
 

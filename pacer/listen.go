@@ -3,6 +3,8 @@ package pacer
 import (
 	"context"
 	"sync"
+
+	"github.com/headway-go/headway/pacer/internal/engine"
 )
 
 // listening hears of pauses that others report, from when the first call of this Pacer sleeps until it is closed. A
@@ -27,36 +29,37 @@ func (p *Pacer) heard(n News) {
 	if n.Missed {
 		p.catchUp(ctx)
 	}
-	var paused, resumed []Pause
-	for _, s := range n.Said {
-		if s.Until > 0 {
-			paused = append(paused, s)
-		} else {
-			resumed = append(resumed, s)
-		}
-	}
-	p.paused(ctx, paused)
-	p.resumed(ctx, resumed)
+	p.changed(ctx, n.Changes)
 }
 
-// paused moves the sleepers whose slot falls inside pauses behind them.
-func (p *Pacer) paused(ctx context.Context, said []Pause) {
-	if len(said) == 0 {
+// changed moves the sleepers whose slots are not good any more.
+func (p *Pacer) changed(ctx context.Context, changes []Change) {
+	if len(changes) == 0 {
 		return
 	}
-	if caught := p.sleepers.pause(said); len(caught) > 0 {
+	if caught := p.sleepers.heed(changes); len(caught) > 0 {
 		p.move(ctx, caught)
 	}
 }
 
-// resumed lets the sleepers that may have waited for the end of a pause reserve again.
-func (p *Pacer) resumed(ctx context.Context, said []Pause) {
-	if len(said) == 0 {
-		return
+// change returns what a note means for those who sleep, at now; did says that it made a difference.
+func (n *Note) change(stack Stack, now Instant, did bool) (Change, bool) {
+	c := Change{Now: now}
+	if n.Limit >= 0 {
+		c.Policy, c.Scope = stack.Limits[n.Limit].Policy, stack.Limits[n.Limit].Scope
 	}
-	if caught := p.sleepers.resume(said); len(caught) > 0 {
-		p.move(ctx, caught)
+	switch n.Kind {
+	case NotePause:
+		c.Kind, c.Until = Paused, now+Instant(engine.MicrosUp(n.For))
+	case NoteResume:
+		c.Kind = Resumed
+	case NoteSlow:
+		c.Kind = Slowed
+		return c, did
+	case NoteLearn, NoteRemaining, NoteSettle:
+		return c, false
 	}
+	return c, true
 }
 
 // maxCatchUp bounds how many different stacks are looked at after news may have been missed. What is not looked at may
@@ -67,20 +70,20 @@ const maxCatchUp = 256
 func (p *Pacer) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	var said []Pause
+	var paused []Change
 	for _, stack := range p.sleepers.stacks(maxCatchUp) {
 		seen, err := p.store.Status(ctx, stack)
 		if err != nil {
 			break
 		}
 		if seen.Paused > 0 {
-			said = append(said, Pause{Now: seen.Now, Until: seen.Paused})
+			paused = append(paused, Change{Kind: Paused, Now: seen.Now, Until: seen.Paused})
 		}
 		for i := range seen.Limits {
 			if l := &stack.Limits[i]; seen.Limits[i].Paused > 0 {
-				said = append(said, Pause{Policy: l.Policy, Scope: l.Scope, Now: seen.Now, Until: seen.Limits[i].Paused})
+				paused = append(paused, Change{Kind: Paused, Policy: l.Policy, Scope: l.Scope, Now: seen.Now, Until: seen.Limits[i].Paused})
 			}
 		}
 	}
-	p.paused(ctx, said)
+	p.changed(ctx, paused)
 }

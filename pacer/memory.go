@@ -234,7 +234,7 @@ func (m *MemoryStore) Report(_ context.Context, stack Stack, notes []Note) (Inst
 	return Instant(now), changed, err
 }
 
-func (m *MemoryStore) heed(stack Stack, notes []Note) (now int64, changed int, said []Pause, err error) {
+func (m *MemoryStore) heed(stack Stack, notes []Note) (now int64, changed int, said []Change, err error) {
 	now = m.clock()
 	entries, err := m.entries(stack, now, now, true)
 	if err != nil {
@@ -242,25 +242,19 @@ func (m *MemoryStore) heed(stack Stack, notes []Note) (now int64, changed int, s
 	}
 	for i := range notes {
 		n := &notes[i]
-		pause := Pause{Now: Instant(now)}
-		if n.Kind == NotePause {
-			pause.Until = Instant(now + engine.MicrosUp(n.For))
+		did := false
+		if n.Limit != WholeUpstream {
+			did = heedOne(&entries[n.Limit], now, n)
+		} else if n.Kind == NotePause {
+			m.pauses[stack.Upstream] = max(m.pauses[stack.Upstream], now+engine.MicrosUp(n.For))
+		} else {
+			delete(m.pauses, stack.Upstream)
 		}
-		if n.Limit == WholeUpstream {
-			if n.Kind == NotePause {
-				m.pauses[stack.Upstream] = max(m.pauses[stack.Upstream], int64(pause.Until))
-			} else {
-				delete(m.pauses, stack.Upstream)
-			}
-			said = append(said, pause)
-			continue
-		}
-		pause.Policy, pause.Scope = stack.Limits[n.Limit].Policy, stack.Limits[n.Limit].Scope
-		if heedOne(&entries[n.Limit], now, n) {
+		if did {
 			changed++
 		}
-		if n.Kind == NotePause || n.Kind == NoteResume {
-			said = append(said, pause)
+		if c, ok := n.change(stack, Instant(now), did); ok {
+			said = append(said, c)
 		}
 	}
 	m.evict(now, 2*len(stack.Limits))
@@ -300,11 +294,11 @@ type memoryListener struct {
 }
 
 // tell is called without the store's lock: who hears of a pause asks the store for slots behind it.
-func (l *memoryListener) tell(upstream string, said []Pause) {
+func (l *memoryListener) tell(upstream string, said []Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.stopped && l.upstream == upstream {
-		l.heard(News{Said: said})
+		l.heard(News{Changes: said})
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 	// maxStepGrowth is up to how many steps a key may move unsaid, once the store has known several times.
 	maxStepGrowth = 8
 	// tellEvery is how often a process tells the store about one key at most, if nothing is refused.
-	tellEvery = 50 * time.Millisecond
+	tellEvery = 20 * time.Millisecond
 	// staleAnswer is how long after its slot an answer says too little about now to be compared.
 	staleAnswer = 10 * time.Second
 	// shortestHold and longestHold bound for how long a limit is believed that the upstream said once: two of its windows.

@@ -81,20 +81,20 @@ func (p *Pacer) heed(ctx context.Context, a *answer, fs ...policies.Feedback) er
 		return p.storeError("report", err)
 	}
 	p.watches.told(told, changed)
-	var said []Pause
-	for i := range notes {
-		n := &notes[i]
-		if n.Kind != NotePause {
-			continue
-		}
-		pause := Pause{Now: now, Until: now + Instant(n.For.Microseconds())}
-		if n.Limit >= 0 {
-			pause.Policy, pause.Scope = a.limits[n.Limit].Policy, a.limits[n.Limit].Scope
-		}
-		said = append(said, pause)
-	}
-	p.paused(ctx, said)
+	p.changed(ctx, changes(notes, stack, now, changed > 0, true))
 	return nil
+}
+
+// changes returns what notes mean for the sleepers of this process: at once, for news may be late or lost. Of a
+// resumption, which cannot harm, the news suffices.
+func changes(notes []Note, stack Stack, now Instant, did, told bool) []Change {
+	var all []Change
+	for i := range notes {
+		if c, ok := notes[i].change(stack, now, did); ok && !(told && c.Kind == Resumed) {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 func checkFeedback(f *policies.Feedback) error {
@@ -209,13 +209,7 @@ func (p *Pacer) Resume(ctx context.Context, opts ...Option) error {
 	if err != nil {
 		return p.storeError("report", err)
 	}
-	if _, tells := p.store.(Notifier); !tells {
-		said := make([]Pause, 0, len(notes))
-		said = append(said, Pause{Now: now})
-		for i := range stack.Limits {
-			said = append(said, Pause{Policy: stack.Limits[i].Policy, Scope: stack.Limits[i].Scope, Now: now})
-		}
-		p.resumed(ctx, said)
-	}
+	_, tells := p.store.(Notifier)
+	p.changed(ctx, changes(notes, stack, now, false, tells))
 	return nil
 }

@@ -75,54 +75,56 @@ func (s *sleepers) paused(r *Reservation) bool {
 	return false
 }
 
-// pause records pauses and returns the sleepers whose slot falls inside, in the order of their slots, marked as moving.
-func (s *sleepers) pause(said []Pause) []*Reservation {
+// heed records pauses and returns the sleepers whose slots are not good any more, in the order of their slots, marked
+// as moving: those that fall inside a pause, and those of limits that were resumed or slowed down.
+func (s *sleepers) heed(changes []Change) []*Reservation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pauses == nil {
-		s.pauses = make(map[pauseKey]Instant)
-	}
 	for k, t := range s.pauses {
-		if t < said[0].Now {
+		if t < changes[0].Now {
 			delete(s.pauses, k)
 		}
 	}
-	for _, p := range said {
-		k := pauseKey{p.Policy, p.Scope}
-		s.pauses[k] = max(s.pauses[k], p.Until)
+	again := make(map[pauseKey]bool)
+	for _, c := range changes {
+		k := pauseKey{c.Policy, c.Scope}
+		switch c.Kind {
+		case Paused:
+			if s.pauses == nil {
+				s.pauses = make(map[pauseKey]Instant)
+			}
+			s.pauses[k] = max(s.pauses[k], c.Until)
+		case Resumed:
+			delete(s.pauses, k)
+			again[k] = true
+		case Slowed:
+			again[k] = true
+		}
 	}
 	var caught []*Reservation
 	for r := range s.asleep {
-		if s.catch(r) {
+		if r.state == reserved && r.moving == nil && (s.paused(r) || r.boundByAny(again)) {
+			r.moving = make(chan struct{})
 			caught = append(caught, r)
 		}
 	}
 	return inOrder(caught)
 }
 
-// resume forgets pauses and returns the sleepers that they may have held back, in the order of their slots, marked as
-// moving.
-func (s *sleepers) resume(said []Pause) []*Reservation {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	over := make(map[pauseKey]bool, len(said))
-	for _, p := range said {
-		k := pauseKey{p.Policy, p.Scope}
-		over[k] = true
-		delete(s.pauses, k)
+// boundByAny reports whether one of some limits, or a change of the whole upstream, concerns r.
+func (r *Reservation) boundByAny(keys map[pauseKey]bool) bool {
+	if len(keys) == 0 {
+		return false
 	}
-	var caught []*Reservation
-	for r := range s.asleep {
-		held := over[pauseKey{}]
-		for i := range r.stack.Limits {
-			held = held || over[pauseKey{r.stack.Limits[i].Policy, r.stack.Limits[i].Scope}]
-		}
-		if held && r.state == reserved && r.moving == nil {
-			r.moving = make(chan struct{})
-			caught = append(caught, r)
+	if keys[pauseKey{}] {
+		return true
+	}
+	for i := range r.stack.Limits {
+		if keys[pauseKey{r.stack.Limits[i].Policy, r.stack.Limits[i].Scope}] {
+			return true
 		}
 	}
-	return inOrder(caught)
+	return false
 }
 
 func inOrder(rs []*Reservation) []*Reservation {

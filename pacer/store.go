@@ -38,28 +38,42 @@ type Store interface {
 // A Notifier is a [Store] that can tell about pauses as they are reported, so that those who sleep already heed
 // them, too. Without it a pause reaches only new calls and those of the process that reported it.
 type Notifier interface {
-	// Listen calls heard for each pause and resumption of the upstream's limits from now on, by any process that
-	// shares the store, and for each time when some of them may have been missed. It does not block, and calls heard
-	// from one goroutine at a time, until stop returns.
+	// Listen calls heard for each change of the upstream's limits from now on, by any process that shares the store,
+	// and for each time when some of them may have been missed. It does not block, and calls heard from one goroutine
+	// at a time, until stop returns.
 	Listen(upstream string, heard func(News)) (stop func())
 }
 
 // News is what a [Notifier] tells.
 type News struct {
-	Missed bool // connected, for the first time or again: what was said before is not known
-	Said   []Pause
+	Missed  bool // connected, for the first time or again: what was said before is not known
+	Changes []Change
 
 	_ struct{}
 }
 
-// A Pause says that something is paused, or is so no longer.
-type Pause struct {
+// A Change of a limit concerns those who sleep already.
+type Change struct {
+	Kind          ChangeKind
 	Policy, Scope string // of a [Limit]; both "": the whole upstream
 	Now           Instant
-	Until         Instant // 0: it is resumed
+	Until         Instant // when a pause ends
 
 	_ struct{}
 }
+
+// A ChangeKind says what a [Change] is.
+type ChangeKind uint8
+
+// Kinds of changes.
+const (
+	// Paused: slots before Until are not good any more.
+	Paused ChangeKind = iota + 1
+	// Resumed: a pause was lifted, and slots may be had earlier.
+	Resumed
+	// Slowed: an adaptive rate has slowed down, and slots that were granted are too close to each other.
+	Slowed
+)
 
 // An Instant is a point in store time: microseconds since the Unix epoch by the store's clock. Instants of
 // one store compare; they must not be mixed with this machine's clock.

@@ -24,6 +24,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/transport"
 )
 
 // The fleet tests run this test binary again, as processes of a fleet, against an upstream that shares no
@@ -50,6 +51,9 @@ var fleets = map[string][]policies.Policy{
 	"sliding": {policies.AtMost(50, time.Second).Skew(skew)},
 	"tenants": {policies.AtMost(100, time.Second).Skew(skew), policies.AtMost(10, time.Second).Skew(skew).Per("tenant")},
 	"window":  {policies.Fixed(300, 10*time.Second).Skew(2 * skew), policies.AtMost(60, time.Second).Skew(skew)},
+	"pauses":  {policies.PerSecond(20).Per("tenant")},
+	"halved":  {policies.AtMost(50, time.Second).Skew(skew).Adaptive(policies.Adaptation{})},
+	"quota":   {policies.Sliding(5000, 24*time.Hour).Named("daily"), policies.AtMost(300, time.Second)},
 }
 
 // crew is some goroutines of a process that call for one tenant.
@@ -65,6 +69,8 @@ type job struct {
 	URL      string
 	Duration time.Duration
 	Crews    []crew
+	Process  int
+	HTTP     bool // call through the transport, in place of Wait
 }
 
 // tally is what one crew of one process saw.
@@ -90,7 +96,18 @@ func work(spec string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), j.Duration)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+	defer p.Close()
+	base := &http.Transport{MaxIdleConnsPerHost: 100}
+	client := &http.Client{Transport: base}
+	wait := func(ctx context.Context, tenant string) error { return p.Wait(ctx, pacer.Scope("tenant", tenant)) }
+	if j.HTTP {
+		rt, err := transport.New(p, transport.WithBase(base), transport.WithProfile(quotas))
+		if err != nil {
+			return err
+		}
+		client.Transport = rt
+		wait = func(context.Context, string) error { return nil }
+	}
 	var mu sync.Mutex
 	tallies := make(map[string]*tally)
 	var g errgroup.Group
@@ -113,21 +130,31 @@ func work(spec string) error {
 					mu.Lock()
 					sum.Offered++
 					mu.Unlock()
-					switch err := p.Wait(ctx, pacer.Scope("tenant", c.Tenant)); {
+					switch err := wait(ctx, c.Tenant); {
 					case ctx.Err() != nil || pacerRefused(err):
 						return nil //nolint:nilerr // the run is over
 					case err != nil:
 						return err
 					}
-					wait := time.Since(start)
-					resp, err := client.Get(j.URL + "?tenant=" + c.Tenant)
+					waited := time.Since(start)
+					req, err := http.NewRequest(http.MethodGet, j.URL+"?tenant="+c.Tenant+"&process="+strconv.Itoa(j.Process), nil)
 					if err != nil {
+						return err
+					}
+					if j.HTTP {
+						req = req.WithContext(ctx)
+					}
+					resp, err := client.Do(req)
+					switch {
+					case j.HTTP && (ctx.Err() != nil || errors.Is(err, pacer.ErrNotYet)):
+						return nil //nolint:nilerr // the run or the quota is over
+					case err != nil:
 						return err
 					}
 					_, _ = io.Copy(io.Discard, resp.Body)
 					resp.Body.Close()
 					mu.Lock()
-					sum.Waits = append(sum.Waits, wait)
+					sum.Waits = append(sum.Waits, waited)
 					if resp.StatusCode == http.StatusOK {
 						sum.Went++
 					} else {
@@ -206,7 +233,12 @@ func (s *strict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // run starts processes of a fleet and returns what they saw, by tenant.
-func run(t *testing.T, upstream *strict, fleet string, d time.Duration, crews func(process int) []crew) map[string]tally {
+func run(t *testing.T, upstream http.Handler, fleet string, d time.Duration, crews func(process int) []crew) map[string]tally {
+	t.Helper()
+	return play(t, upstream, job{Fleet: fleet, Duration: d}, crews)
+}
+
+func play(t *testing.T, upstream http.Handler, j job, crews func(process int) []crew) map[string]tally {
 	t.Helper()
 	server := httptest.NewServer(upstream)
 	defer server.Close()
@@ -215,7 +247,8 @@ func run(t *testing.T, upstream *strict, fleet string, d time.Duration, crews fu
 	var mu sync.Mutex
 	var g errgroup.Group
 	for i := range 4 {
-		spec, err := json.Marshal(job{Fleet: fleet, Redis: addr, URL: server.URL, Duration: d, Crews: crews(i)})
+		j.Redis, j.URL, j.Process, j.Crews = addr, server.URL, i, crews(i)
+		spec, err := json.Marshal(j)
 		require.NoError(t, err)
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), workerEnv+"="+string(spec))

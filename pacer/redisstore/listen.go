@@ -119,7 +119,7 @@ func (s *listeners) run(messages <-chan any, finished chan<- struct{}) {
 			}
 			channel, news.Missed = m.Channel, true
 		case *redis.Message:
-			channel, news.Said = m.Channel, parsePauses(m.Channel, m.Payload)
+			channel, news.Changes = m.Channel, parseChanges(m.Channel, m.Payload)
 		}
 		s.mu.Lock()
 		to := append([]*listener(nil), s.all[channel]...)
@@ -130,33 +130,40 @@ func (s *listeners) run(messages <-chan any, finished chan<- struct{}) {
 	}
 }
 
-// maxPauses bounds how many lines of a message are read: more than the limits of any stack.
-const maxPauses = 1024
+// maxChanges bounds how many lines of a message are read: more than the limits of any stack.
+const maxChanges = 1024
 
-// parsePauses reads what report.lua publishes: a line with the store's now, then "kind until key" for each pause. What
+// parseChanges reads what report.lua publishes: a line with the store's now, then "kind until key" for each change. What
 // is not of that form is left out, for anybody may publish.
-func parsePauses(channel, payload string) []pacer.Pause {
+func parseChanges(channel, payload string) []pacer.Change {
 	upstream := strings.TrimSuffix(channel, pausesMark)
 	head, rest, _ := strings.Cut(payload, "\n")
 	now, err := strconv.ParseInt(head, 10, 64)
 	if err != nil || now < 0 {
 		return nil
 	}
-	var said []pacer.Pause
+	var said []pacer.Change
 	for line := range strings.SplitSeq(rest, "\n") {
-		if len(said) == maxPauses {
+		if len(said) == maxChanges {
 			break
 		}
 		kind, line, _ := strings.Cut(line, " ")
 		until, key, _ := strings.Cut(line, " ")
 		end, err := strconv.ParseInt(until, 10, 64)
 		name, ok := strings.CutPrefix(key, upstream)
-		if err != nil || !ok || end < 0 || kind != "1" && kind != "2" {
+		if err != nil || !ok || end < 0 {
 			continue
 		}
-		p := pacer.Pause{Now: pacer.Instant(now)}
-		if kind == "1" {
-			p.Until = pacer.Instant(end)
+		p := pacer.Change{Now: pacer.Instant(now)}
+		switch kind {
+		case "1":
+			p.Kind, p.Until = pacer.Paused, pacer.Instant(end)
+		case "2":
+			p.Kind = pacer.Resumed
+		case "3":
+			p.Kind = pacer.Slowed
+		default:
+			continue
 		}
 		if name != "" {
 			if name, ok = strings.CutPrefix(name, ":"); !ok {

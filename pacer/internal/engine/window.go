@@ -16,7 +16,7 @@ import "sort"
 // says how many calls it will still admit, those that it has not seen yet can be told from those of others.
 type Window struct {
 	counts map[int64]int64
-	open   map[int64]int64 // of the counts: tracked calls that are on their way; only where a window is one bucket
+	open   map[int64]int64 // of the counts: tracked calls that are on their way
 	last   int64           // begin of the last bucket that ever held a call
 	ends   int64           // when the last count stops to count
 	pause  int64
@@ -138,7 +138,7 @@ func (w *Window) Commit(l *Limit, now, s, n int64, tracked bool) (Charge, int64)
 		w.full = full{w.frontier, w.limit(l, now), l.Spec.Interval}
 	}
 	c := Charge{From: w.pick, To: n}
-	if tracked && l.Spec.Buckets == 0 {
+	if tracked {
 		if w.open == nil {
 			w.open = make(map[int64]int64)
 		}
@@ -251,21 +251,23 @@ func (w *Window) Learn(l *Limit, now, value, until int64) bool {
 	return w.limit(l, now) != before
 }
 
+// othersMargin bounds how much others are expected to spend before calls that are on their way are answered, in
+// hundredths of a per cent of the limit. Others that were just seen to spend are taken to be as busy as we are.
+const othersMargin = 60
+
 // Remaining implements [Account]. If the upstream says when there is more, its window need not be ours: until then, the
 // limit is what we spent and what is left. Otherwise the present bucket is charged with what others must have spent.
 // Calls that are on their way are spoken for.
 func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool {
 	k := l.floor(now)
-	spent, open := int64(0), int64(0)
+	spent := int64(0)
 	for b := k - l.Spec.Buckets*l.Spec.Interval; b <= k; b += l.Spec.Interval {
 		spent += w.counts[b]
 	}
-	if l.Spec.Buckets == 0 {
-		if bucket != 0 {
-			w.answered(bucket, done)
-		}
-		open = w.open[k]
+	if bucket != 0 {
+		w.answered(bucket, done)
 	}
+	open := w.open[k]
 	limit := w.limit(l, now)
 	if until > now {
 		if allowed := max(1, spent-open+left); allowed < limit {
@@ -279,7 +281,7 @@ func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool 
 		return false // known, or about a window that is over
 	}
 	w.tidy(l, now)
-	w.add(l, k, n)
+	w.add(l, k, n+min(open, limit*othersMargin/10_000))
 	return true
 }
 

@@ -1,0 +1,200 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
+)
+
+// quotas is the profile of the upstreams of these tests: a tenant from the query, Retry-After, and what is used of a
+// daily quota that others share.
+var quotas = policies.Profile{
+	Name:   "quotas",
+	Scopes: []policies.Scope{{Name: "tenant", Value: func(r *http.Request) string { return r.URL.Query().Get("tenant") }}},
+	Read: func(r *policies.Reply) policies.Reading {
+		var reading policies.Reading
+		if r.Status == http.StatusTooManyRequests {
+			wait, _ := fields.RetryAfter(r.Header, r.Now)
+			reading.Verdict = policies.Limited
+			reading.Feedback = append(reading.Feedback, policies.Feedback{Source: "Retry-After", Refused: true, Wait: wait})
+		}
+		if used, limit, ok := fields.Fraction(r.Header.Get("Quota")); ok {
+			reading.Feedback = append(reading.Feedback, policies.Feedback{
+				Source: "Quota", Policies: []string{"daily"}, Otherwise: policies.TheCall,
+				Used: policies.Said(used), Limit: policies.Said(limit), Window: 24 * time.Hour,
+			})
+		}
+		return reading
+	},
+}
+
+// pausing is an upstream that says "slow down" once to tenant a.
+type pausing struct {
+	mu    sync.Mutex
+	start time.Time
+	said  time.Time // when it did
+	went  map[string][]time.Time
+}
+
+func (u *pausing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now, tenant := time.Now(), r.FormValue("tenant")
+	if u.start.IsZero() {
+		u.start, u.went = now, make(map[string][]time.Time)
+	}
+	u.went[tenant] = append(u.went[tenant], now)
+	if u.said.IsZero() && now.Sub(u.start) > 2*time.Second && tenant == "a" && r.FormValue("process") == "0" {
+		u.said = now
+		w.Header().Set("Retry-After", "2")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+}
+
+// One process of four hears "Retry-After: 2" for a tenant, with 64 calls of that tenant asleep in the others: from 100
+// ms later until the two seconds are over the upstream sees none of its calls, and afterwards its pace. Another tenant
+// never stops.
+func TestFleetHeedsAPause(t *testing.T) { //nolint:paralleltest // it measures
+	atBest(t, func() (string, bool) {
+		u := &pausing{}
+		play(t, u, job{Fleet: "pauses", Duration: 8 * time.Second, HTTP: true}, func(process int) []crew {
+			if process == 0 {
+				return []crew{{Tenant: "a", Goroutines: 1}, {Tenant: "b", Goroutines: 8}}
+			}
+			return []crew{{Tenant: "a", Goroutines: 22 - process/3*2}} // 22, 22, 20
+		})
+		in := func(tenant string, from, to time.Duration) (n int) {
+			for _, at := range u.went[tenant] {
+				if d := at.Sub(u.said); d >= from && d < to {
+					n++
+				}
+			}
+			return n
+		}
+		silence := in("a", 100*time.Millisecond, 2*time.Second)
+		before, after := in("a", -2*time.Second, 0), in("a", 2*time.Second, 5*time.Second)
+		other := in("b", 0, 2*time.Second)
+		most := 0 // in any 100 ms afterwards, where the pace is one in 50 ms
+		for _, at := range u.went["a"] {
+			if d := at.Sub(u.said); d >= 2*time.Second {
+				most = max(most, in("a", d, d+100*time.Millisecond))
+			}
+		}
+		return fmt.Sprintf("tenant a: %d calls in the pause; %d in the 2 s before, %d in the 3 s after, at most %d in 100 ms; tenant b: %d in the pause",
+			silence, before, after, most, other), silence == 0 && before >= 38 && after >= 57 && after <= 62 && most <= 4 && other >= 38
+	})
+}
+
+// halved is a strict upstream that allows half as much for a while.
+type halved struct {
+	strict
+
+	start    time.Time
+	from, to time.Duration
+	times    []time.Time // of refusals
+}
+
+func (u *halved) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	u.mu.Lock()
+	now := time.Now()
+	if u.start.IsZero() {
+		u.start = now
+	}
+	u.limits[0].n = 50
+	if d := now.Sub(u.start); d >= u.from && d < u.to {
+		u.limits[0].n = 25
+	}
+	no := u.no
+	u.mu.Unlock()
+	u.strict.ServeHTTP(refusing{w}, r)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.no > no {
+		u.times = append(u.times, now)
+	}
+}
+
+// refusing adds a Retry-After to refusals.
+type refusing struct{ http.ResponseWriter }
+
+func (w refusing) WriteHeader(status int) {
+	w.Header().Set("Retry-After", "1")
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// An upstream halves its limit for 10 s without notice: at most six refusals, at least 80 % of what it still allows,
+// and the full rate is back within 10 s.
+func TestFleetAdaptsToAHalvedLimit(t *testing.T) { //nolint:paralleltest // it measures
+	atBest(t, func() (string, bool) {
+		u := &halved{strict: strict{limits: []strictLimit{{period: time.Second}}}, from: 3 * time.Second, to: 13 * time.Second}
+		play(t, u, job{Fleet: "halved", Duration: 26 * time.Second, HTTP: true}, func(int) []crew {
+			return []crew{{Tenant: "x", Goroutines: 16}}
+		})
+		in := func(times []time.Time, from, to time.Duration) (n int) {
+			for _, at := range times {
+				if d := at.Sub(u.start); d >= from && d < to {
+					n++
+				}
+			}
+			return n
+		}
+		refusals, during := in(u.times, u.from, u.to), in(u.went, u.from, u.to)
+		var when []time.Duration
+		for _, at := range u.times {
+			when = append(when, at.Sub(u.start))
+		}
+		var rates []int
+		for i := range 25 {
+			rates = append(rates, in(u.went, time.Duration(i)*time.Second, time.Duration(i+1)*time.Second))
+		}
+		t.Logf("refusals at %v, calls per second %v", when, rates)
+		after := in(u.went, 23*time.Second, 25*time.Second)
+		return fmt.Sprintf("%d refusals while it lasts, %d of 250 calls; %d refusals in all; %d calls of 100 in the 2 s from 10 s after its end",
+			refusals, during, len(u.times), after), refusals <= 6 && during >= 200 && after >= 95
+	})
+}
+
+// shared is an upstream with a daily quota that another consumer spends half of.
+type shared struct {
+	mu                  sync.Mutex
+	ours, others, limit int
+	no                  int
+}
+
+func (u *shared) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	// The other consumer spends as much as we do, five at a time, until it has its half.
+	if rand.N(5) == 0 {
+		u.others = min(u.limit/2, u.others+5)
+	}
+	if u.ours+u.others >= u.limit {
+		u.no++
+		w.Header().Set("Quota", fmt.Sprintf("%d/%d", u.limit, u.limit))
+		w.WriteHeader(http.StatusTooManyRequests)
+		return
+	}
+	u.ours++
+	used := u.ours + u.others
+	w.Header().Set("Quota", fmt.Sprintf("%d/%d", used, u.limit))
+}
+
+// Another consumer of the credential spends half of the day's quota: the fleet stops within 1 % of what there is, and
+// is never refused.
+func TestFleetSharesAQuotaWithOthers(t *testing.T) { //nolint:paralleltest // it measures
+	atBest(t, func() (string, bool) {
+		u := &shared{limit: 5000}
+		play(t, u, job{Fleet: "quota", Duration: 20 * time.Second, HTTP: true}, func(int) []crew {
+			return []crew{{Tenant: "x", Goroutines: 8}}
+		})
+		used := u.ours + u.others
+		return fmt.Sprintf("%d calls of ours, %d of another, of %d; %d times refused", u.ours, u.others, u.limit, u.no),
+			u.no == 0 && used >= u.limit*99/100
+	})
+}
