@@ -137,7 +137,7 @@ local function tidy(o, now)
   if o.tidied > 0 then
     local fields = redis.call('HKEYS', o.key)
     for i = 1, #fields do
-      local b = tonumber(fields[i]) or tonumber(string.match(fields[i], '^o(%d+)$'))
+      local b = tonumber((string.gsub(fields[i], '^o', '')))
       if b and b < oldest then gone[#gone + 1] = fields[i] end
     end
     for i = 1, #gone, 1000 do

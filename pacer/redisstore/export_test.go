@@ -26,3 +26,6 @@ func NewAt(rdb redis.Scripter, now func() pacer.Instant) *Store {
 func ShiftClock(s *Store, d time.Duration) {
 	s.seen, s.since = time.Now().Add(d).UnixMicro(), time.Now()
 }
+
+// ParseChanges is parseChanges.
+var ParseChanges = parseChanges

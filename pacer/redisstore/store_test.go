@@ -25,6 +25,7 @@ func newPacer(t *testing.T, rdb redis.Scripter, p ...policies.Policy) *pacer.Pac
 	require.NoError(t, err)
 	pc, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: p})
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, pc.Close()) })
 	return pc
 }
 
@@ -306,18 +307,21 @@ func TestAClientWhoseClockIsOff(t *testing.T) {
 func TestTheACLThatTheREADMENames(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	rule := []any{"ACL", "SETUSER", "headway", "on", ">secret", "resetkeys", "~pacer:*", "nocommands"}
+	rule := []any{"ACL", "SETUSER", "headway", "on", ">secret", "resetkeys", "~pacer:*", "resetchannels", "&pacer:*", "nocommands"}
 	for c := range strings.FieldsSeq(aclCommands) {
 		rule = append(rule, "+"+c)
 	}
 	require.NoError(t, server.Client().Do(t.Context(), rule...).Err())
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "headway", Password: "secret"})
-	defer rdb.Close()
-	storeExercise(t, newPacer(t, rdb, append(three(), policies.PerSecond(1).Named("slow"))...))
+	t.Cleanup(func() { _ = rdb.Close() })
+	p := newPacer(t, rdb, append(three(), policies.PerSecond(1).Named("slow"))...)
+	storeExercise(t, p)
+	asleep(t, p, pacer.Scope("tenant", "acme"))
+	listening(t, server.Client(), 1)
 }
 
 // aclCommands is what the README lists.
-const aclCommands = "evalsha eval time mget type set del zadd zrem zrangebyscore zremrangebyscore hmget hset hdel hkeys hgetall pexpire hello"
+const aclCommands = "evalsha eval time mget type set del zadd zrem zrangebyscore zremrangebyscore hget hmget hset hincrby hdel hkeys hgetall pexpire publish subscribe unsubscribe ping hello"
 
 // storeExercise makes a store run every command that it has.
 func storeExercise(t *testing.T, p *pacer.Pacer) {
@@ -336,6 +340,11 @@ func storeExercise(t *testing.T, p *pacer.Pacer) {
 	require.NoError(t, err)
 	require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Millisecond}))
 	require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Millisecond, Policies: []string{"tenant", "daily"}}))
+	r, err := p.Reserve(ctx, pacer.Tracked(), pacer.MaxWait(pacer.Forever))
+	require.NoError(t, err)
+	require.NoError(t, r.Report(ctx, policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Said(3)}))
+	require.NoError(t, r.Settle(ctx, pacer.Cost(2)))
+	require.NoError(t, p.Resume(ctx))
 	_, err = p.Status(ctx)
 	require.NoError(t, err)
 }
