@@ -1,0 +1,140 @@
+package transport
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/headway-go/headway/pacer"
+)
+
+// A Router is an [http.RoundTripper] for clients that call many APIs: it sends each request through the transport of its
+// host. Make one with [NewRouter]. It is safe for concurrent use.
+//
+// An http.Client that follows a redirect makes a request of its own for each hop, so a redirect to another host is paced
+// by that host's pacer.
+type Router struct {
+	exact    map[string]http.RoundTripper // by host, or host:port
+	wildcard map[string]http.RoundTripper // by suffix, ".zendesk.com"
+	others   http.RoundTripper            // nil: refused
+}
+
+var _ http.RoundTripper = (*Router)(nil)
+
+// A Route says which transport serves a host.
+type Route func(*Router) error
+
+// NewRouter returns a Router with these routes. It returns a [*pacer.ConfigError] for a bad or repeated host and for a nil
+// transport. Requests to other hosts are refused with a [*HostError], unless [Others] says how to send them.
+func NewRouter(routes ...Route) (*Router, error) {
+	r := &Router{exact: make(map[string]http.RoundTripper), wildcard: make(map[string]http.RoundTripper)}
+	for i, route := range routes {
+		if route == nil {
+			return nil, bad(fmt.Sprintf("Route %d", i), "nil", "leave it out")
+		}
+		if err := route(r); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Host sends the requests to a host through a transport, such as [New] returns or [NewClient]'s Transport: "api.github.com",
+// "127.0.0.1:8080" for one port alone, or "*.zendesk.com" for all names below that one. The host itself goes before a
+// wildcard, and a longer wildcard before a shorter one. Case does not matter.
+func Host(pattern string, rt http.RoundTripper) Route {
+	return func(r *Router) error {
+		name, below := strings.CutPrefix(strings.ToLower(strings.TrimSuffix(pattern, ".")), "*.")
+		switch {
+		case rt == nil:
+			return bad("Host "+pattern, "nil", "give the transport that serves it")
+		case name == "" || strings.ContainsAny(name, "*/@?# \t\r\n") || strings.Contains(name, "://"):
+			return bad("Host", fmt.Sprintf("%q", pattern), `must be a host such as "api.github.com", with or without a port, or a wildcard such as "*.zendesk.com"`)
+		}
+		routes := r.exact
+		if below {
+			routes, name = r.wildcard, "."+name
+		}
+		if routes[name] != nil {
+			return bad("Host", fmt.Sprintf("%q", pattern), "has a route already: leave one of them out")
+		}
+		routes[name] = rt
+		return nil
+	}
+}
+
+// Others sends the requests to all hosts without a route through a transport, unpaced if that is [http.DefaultTransport].
+// Without it they are refused.
+func Others(rt http.RoundTripper) Route {
+	return func(r *Router) error {
+		if rt == nil {
+			return bad("Others", "nil", "give a transport such as http.DefaultTransport, or leave it out to refuse such requests")
+		}
+		r.others = rt
+		return nil
+	}
+}
+
+// RoundTrip implements [http.RoundTripper]. It returns a [*HostError] for a host without a route.
+func (r *Router) RoundTrip(req *http.Request) (*http.Response, error) {
+	if rt := r.route(req); rt != nil {
+		return rt.RoundTrip(req)
+	}
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+	host := ""
+	if req.URL != nil {
+		host = req.URL.Hostname()
+	}
+	return nil, &HostError{Host: host}
+}
+
+func (r *Router) route(req *http.Request) http.RoundTripper {
+	if req.URL == nil {
+		return r.others
+	}
+	if rt := r.exact[strings.ToLower(req.URL.Host)]; rt != nil {
+		return rt
+	}
+	host := strings.TrimSuffix(strings.ToLower(req.URL.Hostname()), ".")
+	if rt := r.exact[host]; rt != nil {
+		return rt
+	}
+	for suffix := host; ; {
+		_, rest, ok := strings.Cut(suffix, ".")
+		if !ok {
+			return r.others
+		}
+		if rt := r.wildcard["."+rest]; rt != nil {
+			return rt
+		}
+		suffix = rest
+	}
+}
+
+// CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the transports of all routes.
+func (r *Router) CloseIdleConnections() {
+	for _, routes := range []map[string]http.RoundTripper{r.exact, r.wildcard, {"": r.others}} {
+		for _, rt := range routes {
+			if c, ok := rt.(interface{ CloseIdleConnections() }); ok {
+				c.CloseIdleConnections()
+			}
+		}
+	}
+}
+
+// A HostError says that a [Router] has no route for a host. It matches [pacer.ErrRefused]: nothing was sent or charged.
+type HostError struct {
+	Host string
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *HostError) Error() string {
+	return fmt.Sprintf("transport: no route for host %q: add one with transport.Host, or let others through with transport.Others", e.Host)
+}
+
+// Is matches [pacer.ErrRefused].
+func (e *HostError) Is(target error) bool { return target == pacer.ErrRefused }
