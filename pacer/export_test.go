@@ -9,3 +9,10 @@ func MemoryKeys(m *MemoryStore) int {
 	}
 	return len(m.keys)
 }
+
+// MemoryListeners returns how many listen to a store.
+func MemoryListeners(m *MemoryStore) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.listeners)
+}

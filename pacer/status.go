@@ -31,6 +31,9 @@ type PolicyStatus struct {
 	Backlog int64
 	// PausedFor is how long the upstream asked this policy to be quiet; 0 if it is not paused.
 	PausedFor time.Duration
+	// Pace is what holds now: the microseconds between two calls of a rate, or the limit of a window. It differs from
+	// the policy's own while the upstream says that it allows less, or an adaptive rate has slowed down.
+	Pace int64
 
 	_ struct{}
 }
@@ -57,6 +60,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 			Next:      max(0, in.Next.Sub(seen.Now)),
 			Backlog:   in.Backlog,
 			PausedFor: max(0, in.Paused.Sub(seen.Now)),
+			Pace:      in.Pace,
 		}
 	}
 	return s, nil

@@ -1,0 +1,95 @@
+package pacer_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// llm is a stack of requests and tokens.
+func llm() pacer.Config {
+	return limits(
+		policies.PerMinute(600).Burst(600).Named("requests"),
+		policies.PerMinute(60_000).Burst(60_000).Named("tokens"),
+	)
+}
+
+func TestACallCostsEachPolicySomethingElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, llm())
+		require.NoError(t, p.Allow(t.Context(), pacer.CostOf("tokens", 50_000)))
+		require.Equal(t, int64(599), status(t, p, "requests").Remaining)
+		require.Equal(t, int64(10_000), status(t, p, "tokens").Remaining)
+		err := p.Allow(t.Context(), pacer.CostOf("tokens", 20_000))
+		var le *pacer.LimitError
+		require.ErrorAs(t, err, &le)
+		require.Equal(t, "tokens", le.Policy)
+		require.Equal(t, int64(20_000), le.Cost)
+		require.Equal(t, 10*time.Second, le.Wait)
+		require.NoError(t, p.Allow(t.Context(), pacer.CostOf("tokens", 0)), "what costs a policy nothing is not bound by it")
+		require.Equal(t, int64(598), status(t, p, "requests").Remaining)
+		require.NoError(t, p.Allow(t.Context(), pacer.Cost(5), pacer.CostOf("requests", 100), pacer.CostOf("requests", 8)), "the last one counts")
+		require.Equal(t, int64(590), status(t, p, "requests").Remaining)
+	})
+}
+
+func TestACostThatAPolicyNeverAdmits(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, llm())
+	var le *pacer.LimitError
+	require.ErrorAs(t, p.Wait(t.Context(), pacer.CostOf("tokens", 60_001)), &le)
+	require.ErrorIs(t, le, pacer.ErrNever)
+	require.Equal(t, "tokens", le.Policy)
+	var ce *pacer.ConfigError
+	require.ErrorAs(t, p.Wait(t.Context(), pacer.CostOf("token", 1)), &ce)
+	require.EqualError(t, ce, `pacer: CostOf is "token": no policy of upstream "test" has that name`)
+	require.ErrorAs(t, p.Wait(t.Context(), pacer.CostOf("tokens", -1)), &ce)
+}
+
+func TestACallIsSettledAtWhatItCost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, llm())
+		ask := func(tokens int64) *pacer.Reservation {
+			r, err := p.Reserve(t.Context(), pacer.CostOf("tokens", tokens), pacer.MaxWait(time.Hour))
+			require.NoError(t, err)
+			require.NoError(t, r.Wait(t.Context()))
+			return r
+		}
+		r := ask(40_000)
+		require.NoError(t, r.Settle(t.Context(), pacer.CostOf("tokens", 1_000)))
+		require.Equal(t, int64(59_000), status(t, p, "tokens").Remaining, "the difference is there for others")
+		require.Equal(t, int64(599), status(t, p, "requests").Remaining, "what is not mentioned stays")
+		require.ErrorIs(t, r.Settle(t.Context(), pacer.CostOf("tokens", 1)), pacer.ErrSpent, "once")
+
+		require.NoError(t, ask(9_000).Settle(t.Context(), pacer.CostOf("tokens", 109_000)))
+		start := time.Now()
+		ask(10_000)
+		require.Equal(t, time.Minute, time.Since(start), "a debt of 50,000 tokens, and room for 10,000")
+	})
+}
+
+func TestBadSettlements(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, llm())
+	r, err := p.Reserve(t.Context())
+	require.NoError(t, err)
+	var ce *pacer.ConfigError
+	for _, opt := range []pacer.Option{
+		pacer.CostOf("tokens", -1), pacer.CostOf("token", 1), pacer.Cost(-1), pacer.Cost(policies.MaxLimit + 1), pacer.MaxWait(1), pacer.Scope("a", "b"),
+	} {
+		require.ErrorAs(t, r.Settle(t.Context(), opt), &ce)
+	}
+	require.NoError(t, r.Settle(t.Context(), pacer.Cost(0)), "whoever slept by himself can settle as well")
+	require.Equal(t, int64(600), status(t, p, "requests").Remaining)
+	given, err := p.Reserve(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, given.Cancel(t.Context()))
+	require.ErrorIs(t, given.Settle(t.Context(), pacer.Cost(1)), pacer.ErrSpent)
+}
