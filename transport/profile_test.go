@@ -1,0 +1,233 @@
+package transport_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/transport"
+)
+
+// peeking is a profile that wants to see n bytes of each body, and notes what it saw.
+func peeking(n int, saw *[]policies.Reply) policies.Profile {
+	return policies.Profile{
+		Peek: func(*http.Response) int { return n },
+		Read: func(r *policies.Reply) policies.Reading {
+			*saw = append(*saw, *r)
+			return policies.Reading{}
+		},
+	}
+}
+
+// What a profile looks at is put back: the caller reads the whole body, whatever its size.
+func TestAPeekIsPutBack(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{0, 1, 9, 10, 11, 100_000} {
+		for name, split := range map[string]func(io.Reader) io.Reader{
+			"at once": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "the end with the data": iotest.DataErrReader,
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				body := strings.Repeat("x", size)
+				var saw []policies.Reply
+				var tracked *trackedBody
+				u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+					resp := reply(req, http.StatusOK, "")
+					tracked = &trackedBody{Reader: split(strings.NewReader(body))}
+					resp.Body = tracked
+					return resp, nil
+				})
+				client := newClient(t, newPacer(t), u, transport.WithProfile(peeking(10, &saw)))
+				resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+				require.NoError(t, err)
+				require.Len(t, saw, 1)
+				require.Len(t, saw[0].Body, min(size, 10), "%d bytes, %s", size, name)
+				require.Equal(t, size <= 10, saw[0].Complete, "%d bytes, %s", size, name)
+				require.LessOrEqual(t, tracked.read.Load(), int64(11), "no more than that was read")
+				got, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.Equal(t, body, string(got), "%d bytes, %s", size, name)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, int64(1), tracked.closed.Load())
+			})
+		}
+	}
+}
+
+// A body that breaks while the profile looks at it breaks for the caller, at the same place.
+func TestABodyThatBreaksWhilePeeking(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		var saw []policies.Reply
+		u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+			resp := reply(req, http.StatusOK, "")
+			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))
+			return resp, nil
+		})
+		client := newClient(t, newPacer(t), u, transport.WithProfile(peeking(10, &saw)))
+		resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+		require.NoError(t, err)
+		require.Equal(t, "abc", string(saw[0].Body))
+		require.False(t, saw[0].Complete)
+		got, err := io.ReadAll(resp.Body)
+		require.ErrorIs(t, err, broken)
+		require.Equal(t, "abc", string(got))
+	})
+}
+
+func TestAPeekIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var saw []policies.Reply
+		body := bytes.Repeat([]byte("x"), 10*policies.MaxPeek)
+		u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+			return reply(req, http.StatusOK, string(body)), nil
+		})
+		client := newClient(t, newPacer(t), u, transport.WithProfile(peeking(1<<40, &saw)))
+		resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+		require.NoError(t, err)
+		require.Len(t, saw[0].Body, policies.MaxPeek)
+		got, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, body, got)
+	})
+}
+
+// points is a profile whose calls are estimated at ten points and tell their real cost at the end of the body.
+var points = policies.Profile{
+	Name:   "points",
+	Scopes: []policies.Scope{{Name: "shop", Value: func(r *http.Request) string { return r.URL.Hostname() }}},
+	Costs: func(*http.Request) []policies.Cost {
+		return []policies.Cost{{Policy: "points", N: 10}, {Policy: "a policy that nobody has", N: 7}}
+	},
+	Settle: func(r *policies.Reply) []policies.Cost {
+		_, cost, ok := bytes.Cut(r.Body, []byte("cost="))
+		n, err := strconv.ParseInt(string(cost), 10, 64)
+		if !ok || err != nil {
+			return nil
+		}
+		return []policies.Cost{{Policy: "points", N: n}}
+	},
+}
+
+func TestACallIsSettledWhenItsBodyWasRead(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		read   bool
+		want   int64 // remaining of 100
+	}{
+		"cheaper":           {http.StatusOK, "data cost=3", true, 97},
+		"dearer":            {http.StatusOK, "data cost=30", true, 70},
+		"as estimated":      {http.StatusOK, "data cost=10", true, 90},
+		"it does not say":   {http.StatusOK, "data", true, 90},
+		"nobody reads it":   {http.StatusOK, "data cost=3", false, 90},
+		"an error":          {http.StatusBadRequest, "data cost=3", true, 90},
+		"after a long body": {http.StatusOK, strings.Repeat("x", 5*policies.MaxPeek) + "cost=4", true, 96},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPacer(t, policies.Fixed(100, time.Minute).Per("shop").Named("points"))
+				u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) { return reply(req, c.status, c.body), nil })
+				resp, err := newClient(t, p, u, transport.WithProfile(points)).Do(request(t.Context(), t, http.MethodGet, nil))
+				require.NoError(t, err)
+				if c.read {
+					got, err := io.ReadAll(resp.Body)
+					require.NoError(t, err)
+					require.Equal(t, c.body, string(got))
+				}
+				require.NoError(t, resp.Body.Close())
+				s, err := p.Status(t.Context(), pacer.Scope("shop", resp.Request.URL.Hostname()))
+				require.NoError(t, err)
+				require.Equal(t, c.want, s.Policies[0].Remaining)
+			})
+		})
+	}
+}
+
+// verdict is a profile that judges every 403.
+func verdict(v policies.Verdict, fs ...policies.Feedback) policies.Profile {
+	return policies.Profile{Read: func(r *policies.Reply) policies.Reading {
+		if r.Status != http.StatusForbidden && r.Status != http.StatusTooManyRequests {
+			return policies.Reading{}
+		}
+		return policies.Reading{Verdict: v, Feedback: fs}
+	}}
+}
+
+// Whether a refused call is repeated is the profile's to judge, where it does.
+func TestWhatIsRefusedIsRepeatedAsTheProfileJudges(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		verdict policies.Verdict
+		status  int
+		method  string
+		hits    int
+	}{
+		"a limit told by 403":             {policies.Limited, http.StatusForbidden, http.MethodPost, 2},
+		"403 is not a limit":              {policies.Unjudged, http.StatusForbidden, http.MethodGet, 1},
+		"429 that is not worth repeating": {policies.Spent, http.StatusTooManyRequests, http.MethodGet, 1},
+		"429 that nobody judged":          {policies.Unjudged, http.StatusTooManyRequests, http.MethodPost, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := newUpstream(ok(1, refuse(c.status)))
+				client := newClient(t, newPacer(t), u, transport.WithProfile(verdict(c.verdict)))
+				resp, err := client.Do(request(t.Context(), t, c.method, nil))
+				require.NoError(t, err)
+				require.Len(t, u.hits, c.hits)
+				require.NoError(t, resp.Body.Close())
+			})
+		})
+	}
+}
+
+// A wait of a limit that the stack does not have is the refused call's alone.
+func TestAWaitOfTheCallAloneHoldsNobodyElseBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUpstream(ok(1, refuse(http.StatusForbidden)))
+		p := newPacer(t, policies.PerSecond(1000).Burst(10).Named("all"))
+		client := newClient(t, p, u, transport.WithProfile(verdict(policies.Limited, policies.Feedback{
+			Refused: true, Wait: 7 * time.Second, Policies: []string{"search"}, Otherwise: policies.TheCall,
+		})))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+		}()
+		synctest.Wait()
+		require.NoError(t, p.Allow(t.Context()))
+		<-done
+		require.Equal(t, []time.Duration{0, 7 * time.Second}, u.hits)
+	})
+}
+
+// A profile that reads nothing reads as the generic one does.
+func TestAProfileWithoutReadStillHearsARefusal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUpstream(ok(1, refuse(http.StatusTooManyRequests, "Retry-After", "3")))
+		client := newClient(t, newPacer(t), u, transport.WithProfile(policies.Profile{Name: "scopes alone"}))
+		resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, []time.Duration{0, 3 * time.Second}, u.hits)
+	})
+}
