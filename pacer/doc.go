@@ -53,7 +53,7 @@
 // The guarantee is about when Wait returns. What happens afterwards is not in its power: a goroutine that is
 // not scheduled, a connection that is slow to open, a network that brings two calls closer together. The
 // strict constructors of package policies take a skew for that. Nor does Headway see who else spends the same
-// quota, but for what the upstream says.
+// quota, but for what the upstream says: see below.
 //
 // # Time
 //
@@ -61,9 +61,32 @@
 // monotonic clock, counted from when the answer arrived; their own time of day does not matter. All rounding
 // is against the caller.
 //
-// # Pauses
+// # What the upstream says
 //
-// [Pacer.Report] writes a pause to the store, where every later reservation heeds it. The calls of the
-// reporting process that sleep, and whose slot falls inside, give it back and reserve again behind it, in
-// order. Reservations that other processes made before the pause keep their slots.
+// [Pacer.Report], and [Reservation.Report] for the answer to one call, heed what an upstream says; package transport does
+// so for every response. All of it goes to the store, for everyone who shares it, and nothing of it lets more go than
+// the policies allow.
+//
+// "Slow down" is a pause of the policies that are meant, or of the widest scope that binds the call, capped by
+// Config.MaxPause. It never shortens one. Every later reservation stands behind it. Calls that sleep already, in this
+// process or another, and whose slot falls inside, give it back and reserve again behind the pause, in their order: a
+// store that is a [Notifier] tells every process. A message that is lost costs a refusal, never a wrong wait, and after
+// a broken connection the store is asked. What comes after a pause goes at the policies' pace. [Pacer.Resume] lifts one
+// by hand.
+//
+// What is left of a limit shows what other consumers of the same credential spend. It is compared with what this fleet
+// has charged, and only ever tightens: an answer that was overtaken changes nothing, and calls made with [Tracked]
+// that the upstream cannot have counted yet are not taken for somebody else's. Where the upstream says when there is
+// more, the lower limit holds until then; where it does not, the present window is charged with what others must have
+// spent, and with a little for what they spend until the calls on their way are answered: at most 0.6 % of the limit. A
+// process tells the store only what is material: half a per cent of the limit, and every change near its end.
+//
+// A limit below the policy's is kept while the upstream says it, and for two of its windows afterwards (10 s to 10 min).
+//
+// A rate that is adaptive slows down when calls are refused because of it, and recovers over time: see
+// [policies.Adaptation]. Nothing runs for that in the background: the share of the rate is a function of the last
+// refusal and the time.
+//
+// What a call costs may differ by policy ([CostOf]), and may be known only afterwards: [Reservation.Settle] gives the
+// difference back or charges it.
 package pacer

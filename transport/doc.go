@@ -15,15 +15,31 @@
 // # What the transport does
 //
 // It waits for the pacer, sends the request as it is, and returns the response as it is: a final 429 is a
-// response and not an error. If the response says "slow down" (429 or 503 with a Retry-After), it reports
-// that to the pacer first; without a Retry-After nobody else is paused, and only the request itself backs
-// off. A refusal by the pacer is returned as an error that works with errors.Is and errors.As through
-// *url.Error. The contract of [http.RoundTripper] is kept on every path: the request is not changed, its body
-// is closed.
+// response and not an error. What the response says about limits it reports to the pacer first. A refusal by the pacer
+// is returned as an error that works with errors.Is and errors.As through *url.Error. The contract of
+// [http.RoundTripper] is kept on every path: the request is not changed, its body is closed.
+//
+// # Profiles
+//
+// A profile ([policies.Profile]) knows a vendor's API: to which scopes a request belongs, what it costs, which replies say
+// "slow down" and which limit they mean, and what header fields tell of what is left. There is one for each vendor below
+// policies/:
+//
+//	client, err := transport.NewClient(p, transport.WithProfile(zendesk.Profile))
+//
+// The default is the generic profile of package ietf: 429, Retry-After, and the RateLimit fields. Some profiles look at
+// the begin of a body, where the status alone does not tell; it is put back. Some correct what a call was charged when
+// the caller has read the body to its end, where the upstream tells the cost.
+//
+// # Many APIs
+//
+// [NewRouter] sends the requests of one client to the transport of their host. [http.Client] follows redirects outside
+// of it, so each hop is paced by its own host's pacer.
 //
 // # What is retried
 //
-// [NewClient] retries a 429 always, because it was not processed. Errors of the connection and the statuses
+// [NewClient] retries a 429 always, because it was not processed, unless the profile judges otherwise: it knows the
+// refusals that come with another status, and those that are not worth repeating, such as a spent quota. Errors of the connection and the statuses
 // 500 and up (but 501) are retried only if the request can safely be repeated: GET, HEAD, OPTIONS, TRACE,
 // PUT, DELETE, or any method with an Idempotency-Key or X-Idempotency-Key header. A body without GetBody
 // cannot be sent twice, so such a request gets one attempt. The waiting happens in the pacer's line: before

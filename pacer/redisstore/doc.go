@@ -14,6 +14,13 @@
 // has a TTL that ends after its last effect: what has expired means the same as what was never written. See
 // keys.go for the names and package luascripts for the values.
 //
+// # News
+//
+// The script that writes a pause also publishes it, on the channel pacer:{upstream}/pauses, so that calls which sleep in
+// other processes move behind it. A Store subscribes when a call of one of its Pacers goes to sleep, with one connection
+// for all upstreams, and ends that when the last such Pacer is closed. In a Cluster the nodes pass messages on by
+// themselves. A user who may not publish can still pause: only those who sleep already do not hear of it.
+//
 // # Requirements
 //
 // Redis 6.2 or later, or Valkey; standalone, Sentinel or Cluster. Eviction of keys (maxmemory-policy other
