@@ -1,0 +1,82 @@
+package salesforce
+
+import (
+	"time"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// Names of the policies and of the scope.
+const (
+	// PolicyDaily is the org's allocation.
+	PolicyDaily = "daily"
+	// PolicyShare is the part of the allocation that [Share] leaves to some calls.
+	PolicyShare = "daily-share"
+	// PolicyConcurrent is the number of long calls at once. There is no policy for it: a refusal holds back the refused call.
+	PolicyConcurrent = "concurrent"
+	// ScopeOrg is the org: the host of the request.
+	ScopeOrg = "org"
+)
+
+// An Edition is what an org has bought.
+type Edition int
+
+// Editions, by what they allow in 24 hours.
+// Source: https://developer.salesforce.com/docs/platform/salesforce-app-limits-cheatsheet/guide/salesforce-app-limits-platform-api.html
+const (
+	// Developer has 15,000 calls.
+	Developer Edition = iota + 1
+	// Professional and Enterprise have 100,000 calls, and 1,000 more for each licence.
+	Professional
+	// Enterprise is like [Professional].
+	Enterprise
+	// Unlimited and Performance have 100,000 calls, and 5,000 more for each licence.
+	Unlimited
+	// Performance is like [Unlimited].
+	Performance
+	// Sandbox, a full one, has 5,000,000 calls.
+	Sandbox
+)
+
+// buckets is into how many the 24 hours are cut: a full day comes back within 25 hours.
+const buckets = 24
+
+// Allocation returns how many calls an org of this edition has in 24 hours, with so many user licences; 0 for an unknown
+// edition or a negative number of licences, which no policy takes. Add-ons come on top: see
+// the org's own number under DailyApiRequests of /services/data/vXX.X/limits.
+func Allocation(e Edition, licences int64) int64 {
+	if licences < 0 || licences > policies.MaxLimit/5000-100_000 {
+		return 0
+	}
+	switch e {
+	case Developer:
+		return 15_000
+	case Professional, Enterprise:
+		return 100_000 + 1_000*licences
+	case Unlimited, Performance:
+		return 100_000 + 5_000*licences
+	case Sandbox:
+		return 5_000_000
+	}
+	return 0
+}
+
+// Daily returns the policy of an org that has n calls in any 24 hours.
+func Daily(n int64) policies.Policy {
+	return policies.Sliding(n, 24*time.Hour).Buckets(buckets).Per(ScopeOrg).Named(PolicyDaily)
+}
+
+// Share returns a policy that leaves so many per cent of n calls in 24 hours to the calls that carry a scope, batch work for
+// example, for each org. Others keep the rest. What an upstream says is left is the whole org's: give it to the share, too,
+// if that is to stop when others have spent the rest.
+func Share(n, percent int64, scope string) policies.Policy {
+	if percent < 1 || percent > 100 {
+		n = 0
+	}
+	return policies.Sliding(n/100*percent+n%100*percent/100, 24*time.Hour).Buckets(buckets).Per(ScopeOrg, scope).Optional().Named(PolicyShare)
+}
+
+// Limits returns the stack of an org of this edition, with so many user licences.
+func Limits(e Edition, licences int64) []policies.Policy {
+	return []policies.Policy{Daily(Allocation(e, licences))}
+}

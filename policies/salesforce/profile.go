@@ -1,0 +1,111 @@
+package salesforce
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
+)
+
+// Salesforce does not say how long to wait. These are this package's own.
+const (
+	// DailyProbe is how long nothing goes when the allocation is spent: it comes back little by little, so that asking
+	// again now and then finds the first calls of it.
+	DailyProbe = 15 * time.Minute
+	// ConcurrentWait is how long a call waits that was refused because too many long ones were running.
+	ConcurrentWait = 5 * time.Second
+)
+
+// Profile is Salesforce's.
+var Profile = policies.Profile{
+	Name:   "salesforce",
+	Scopes: []policies.Scope{{Name: ScopeOrg, Value: org}},
+	Peek:   peek,
+	Read:   read,
+}
+
+func org(r *http.Request) string { return strings.ToLower(r.URL.Hostname()) }
+
+// maxError is how much of an error is looked at; they are short.
+const maxError = 4 << 10
+
+func peek(r *http.Response) int {
+	if r.StatusCode != http.StatusForbidden {
+		return 0
+	}
+	return maxError
+}
+
+// usage is the field that tells what is used of the allocation.
+// Source: https://developer.salesforce.com/docs/atlas.en-us.api_rest.meta/api_rest/headers_api_usage.htm
+const usage = "Sforce-Limit-Info"
+
+func read(r *policies.Reply) policies.Reading {
+	used, limit, told := usageOf(r.Header)
+	var reading policies.Reading
+	if message, ok := refusal(r); ok {
+		if daily(message, told && used >= limit) {
+			reading.Verdict = policies.Spent
+			reading.Feedback = append(reading.Feedback, policies.Feedback{
+				Source: "REQUEST_LIMIT_EXCEEDED", Policies: []string{PolicyDaily}, Otherwise: policies.Everyone, Refused: true, Wait: DailyProbe,
+			})
+		} else {
+			reading.Verdict = policies.Limited
+			reading.Feedback = append(reading.Feedback, policies.Feedback{
+				Source: "REQUEST_LIMIT_EXCEEDED", Policies: []string{PolicyConcurrent}, Otherwise: policies.TheCall, Refused: true, Wait: ConcurrentWait,
+			})
+		}
+	}
+	if told && !fields.Cached(r.Header) {
+		reading.Feedback = append(reading.Feedback, policies.Feedback{
+			Source: usage, Policies: []string{PolicyDaily}, Otherwise: policies.Everyone,
+			Limit: policies.Said(limit), Window: 24 * time.Hour, Used: policies.Said(used),
+		})
+	}
+	return reading
+}
+
+// usageOf reads "api-usage=10018/100000"; other pairs may stand beside it.
+func usageOf(h http.Header) (used, limit int64, ok bool) {
+	for key, value := range fields.Pairs(h.Get(usage), ";") {
+		if key == "api-usage" {
+			used, limit, ok = fields.Fraction(value)
+			return used, limit, ok && limit > 0
+		}
+	}
+	return 0, 0, false
+}
+
+// refusal returns the message of a refusal because of a limit.
+func refusal(r *policies.Reply) (message string, ok bool) {
+	if r.Status != http.StatusForbidden {
+		return "", false
+	}
+	var errors []struct {
+		Message   string `json:"message"`
+		ErrorCode string `json:"errorCode"`
+	}
+	if json.Unmarshal(r.Body, &errors) != nil {
+		return "", false
+	}
+	for _, e := range errors {
+		if e.ErrorCode == "REQUEST_LIMIT_EXCEEDED" {
+			return e.Message, true
+		}
+	}
+	return "", false
+}
+
+// daily reports whether a refusal is because of the allocation; spent says that the usage has reached it.
+func daily(message string, spent bool) bool {
+	switch {
+	case strings.Contains(message, "TotalRequests"):
+		return true
+	case strings.Contains(message, "Concurrent"):
+		return false
+	}
+	return spent
+}
