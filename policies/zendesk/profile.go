@@ -1,0 +1,143 @@
+package zendesk
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
+)
+
+// Profile is Zendesk's.
+var Profile = policies.Profile{Name: "zendesk", Scopes: scopes(), Read: read}
+
+// prefix begins the fields of endpoints. Source:
+// https://developer.zendesk.com/api-reference/introduction/rate-limits/#endpoint-rate-limits
+const prefix = "Zendesk-Ratelimit-"
+
+// counter is what a field says about one limit.
+type counter struct {
+	policy           string
+	total, remaining int64
+	resets           time.Duration
+	source           string
+}
+
+func read(r *policies.Reply) policies.Reading {
+	all := endpointsOf(r.Header)
+	acct, told := accountOf(r)
+	var reading policies.Reading
+	if r.Status == http.StatusTooManyRequests {
+		reading.Verdict = policies.Limited
+		reading.Feedback = append(reading.Feedback, refusal(r, all, acct, told))
+	}
+	if fields.Cached(r.Header) {
+		return reading
+	}
+	if told {
+		reading.Feedback = append(reading.Feedback, acct.feedback(policies.Everyone))
+	}
+	for _, c := range all {
+		reading.Feedback = append(reading.Feedback, c.feedback(policies.TheCall))
+	}
+	return reading
+}
+
+func (c *counter) feedback(otherwise policies.Otherwise) policies.Feedback {
+	f := policies.Feedback{
+		Source: c.source, Policies: []string{c.policy}, Otherwise: otherwise,
+		Limit: policies.Said(c.total), Remaining: policies.Said(c.remaining), Reset: c.resets,
+	}
+	switch c.policy {
+	case PolicyAccount, PolicyHelpCenter, PolicyTicketsIndex, PolicyTicketsIndexDeep, PolicyTicketsUpdate, PolicyIncrementalExports, PolicyUser:
+		f.Window = time.Minute
+	}
+	return f
+}
+
+// refusal says which limit refused a call.
+func refusal(r *policies.Reply, all []counter, acct counter, told bool) policies.Feedback {
+	f := policies.Feedback{Source: "429", Refused: true, Policies: []string{acct.policy}, Otherwise: policies.Everyone}
+	reset := acct.resets
+	if told && acct.remaining > 0 {
+		for _, c := range all {
+			if c.remaining == 0 {
+				f.Policies, f.Otherwise, reset = []string{c.policy}, policies.TheCall, c.resets
+				break
+			}
+		}
+		if f.Otherwise == policies.Everyone && updatesTickets(callOf(r.Request)) {
+			f.Policies, f.Otherwise, reset = []string{PolicyTicket}, policies.TheCall, 0
+		}
+	}
+	if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
+		f.Source, f.Wait = "Retry-After", wait
+	} else {
+		f.Wait = reset
+	}
+	return f
+}
+
+// accountOf reads the account's counter: X-Rate-Limit and X-Rate-Limit-Remaining, with the reset of the triple.
+func accountOf(r *policies.Reply) (counter, bool) {
+	c := counter{policy: PolicyAccount, source: "X-Rate-Limit"}
+	if helpCenter(callOf(r.Request)) {
+		c.policy = PolicyHelpCenter
+	}
+	c.resets, _ = fields.Seconds(r.Header.Get("Ratelimit-Reset"))
+	for _, names := range [][2]string{{"X-Rate-Limit", "X-Rate-Limit-Remaining"}, {"Ratelimit-Limit", "Ratelimit-Remaining"}} {
+		total, first := fields.Number(r.Header.Get(names[0]))
+		remaining, second := fields.Number(r.Header.Get(names[1]))
+		if first && second && total > 0 {
+			c.total, c.remaining, c.source = total, remaining, names[0]
+			return c, true
+		}
+	}
+	return c, false
+}
+
+// policyOf returns the policy that a field's name stands for.
+func policyOf(bucket string) string {
+	if bucket == "create-update-user" {
+		return PolicyUser
+	}
+	return bucket
+}
+
+// endpointsOf reads the endpoints' counters, in the order of their names.
+func endpointsOf(h http.Header) []counter {
+	var all []counter
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		bucket, ok := strings.CutPrefix(http.CanonicalHeaderKey(name), prefix)
+		bucket = strings.TrimSuffix(strings.ToLower(bucket), "-cursor")
+		if !ok || !policies.ValidName(bucket) || len(h[name]) == 0 {
+			continue
+		}
+		c := counter{policy: policyOf(bucket), source: "Zendesk-RateLimit-" + bucket}
+		seen := 0
+		for key, value := range fields.Pairs(h[name][0], ";") {
+			var valid bool
+			switch key {
+			case "total":
+				c.total, valid = fields.Number(value)
+			case "remaining":
+				c.remaining, valid = fields.Number(value)
+			case "resets":
+				c.resets, valid = fields.Seconds(value)
+			default:
+				continue
+			}
+			if !valid {
+				seen = -3
+			}
+			seen++
+		}
+		if seen == 3 && c.total > 0 {
+			all = append(all, c)
+		}
+	}
+	return all
+}
