@@ -6,10 +6,12 @@ import (
 	"net/http"
 )
 
-// Credential returns what tells the credentials of requests apart without giving them away: the first 16 hex
-// digits of the SHA-256 of the Authorization field; "" if there is none.
-func Credential(h http.Header) string {
-	secret := h.Get("Authorization")
+// Credential returns what tells the credentials of requests apart without giving them away: the [Fingerprint] of the
+// Authorization field; "" if there is none.
+func Credential(h http.Header) string { return Fingerprint(h.Get("Authorization")) }
+
+// Fingerprint returns the first 16 hex digits of the SHA-256 of a secret; "" for none.
+func Fingerprint(secret string) string {
 	if secret == "" {
 		return ""
 	}

@@ -1,0 +1,68 @@
+package github
+
+import (
+	"time"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// Names of the policies and scopes. Source of all numbers of this file:
+// https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
+const (
+	PolicyCore          = "core"
+	PolicySearch        = "search"
+	PolicyGraphQL       = "graphql"
+	PolicyPoints        = "points"
+	PolicyGraphQLPoints = "graphql-points"
+	PolicyContent       = "content"
+	PolicyContentHour   = "content-hour"
+
+	ScopeCore    = "core" // the credential, or the host if there is none, as of all scopes: only calls of that kind carry it
+	ScopeSearch  = "search"
+	ScopeGraphQL = "graphql"
+	ScopeREST    = "rest"
+	ScopeContent = "content"
+)
+
+// A Kind of credential, by its calls per hour.
+type Kind int64
+
+// Kinds of credentials.
+const (
+	// Anonymous calls share 60 for each address.
+	Anonymous Kind = 60
+	// Actions is the GITHUB_TOKEN of a workflow, for each repository.
+	Actions Kind = 1_000
+	// User is a personal token, and all of OAuth and GitHub Apps that act for that user, together.
+	User Kind = 5_000
+	// Enterprise is a user of GitHub Enterprise Cloud.
+	Enterprise Kind = 15_000
+)
+
+// Installation returns the Kind of an App's installation: 5,000, and 50 more for each repository above 20 and for each
+// user above 20, at most 12,500.
+func Installation(repositories, users int64) Kind {
+	const most = 12_500
+	above := func(n int64) int64 { return min(max(20, n), most) - 20 }
+	return Kind(min(most, 5_000+50*above(repositories)+50*above(users)))
+}
+
+// Limits returns the stack of a credential. The hour begins with the first call, so the primary limit holds in any hour;
+// all of it may go at once, as far as the points allow.
+func Limits(kind Kind) []policies.Policy {
+	hour := func(name, scope string, n int64) policies.Policy {
+		return policies.Sliding(n, time.Hour).Per(scope).Optional().Named(name)
+	}
+	minute := func(name, scope string, n, burst int64) policies.Policy {
+		return policies.AtMost(n, time.Minute).Burst(burst).Per(scope).Optional().Named(name)
+	}
+	return []policies.Policy{
+		hour(PolicyCore, ScopeCore, int64(kind)),
+		minute(PolicySearch, ScopeSearch, 30, 5),
+		hour(PolicyGraphQL, ScopeGraphQL, int64(kind)),
+		minute(PolicyPoints, ScopeREST, 900, 50),
+		minute(PolicyGraphQLPoints, ScopeGraphQL, 2_000, 50),
+		minute(PolicyContent, ScopeContent, 80, 5),
+		hour(PolicyContentHour, ScopeContent, 500),
+	}
+}

@@ -1,0 +1,63 @@
+package github_test
+
+import (
+	"math"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/github"
+	"github.com/headway-go/headway/policies/profiletest"
+)
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []github.Kind{github.Anonymous, github.Actions, github.User, github.Enterprise, github.Installation(0, 0)} {
+		profiletest.Limits(t, github.Profile, github.Limits(kind))
+	}
+	require.Error(t, github.Limits(0)[0].Validate())
+}
+
+func TestInstallation(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		repositories, users int64
+		want                github.Kind
+	}{{0, 0, 5000}, {20, 20, 5000}, {21, 20, 5050}, {30, 40, 6500}, {1000, 0, 12_500}, {math.MaxInt64, math.MaxInt64, 12_500}, {-5, math.MinInt64, 5000}} {
+		require.Equal(t, c.want, github.Installation(c.repositories, c.users))
+	}
+}
+
+func TestWhichLimitsBindACall(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		method, url string
+		want        []string
+		points      int64
+	}{
+		{"GET", "https://api.github.com/user", []string{"core", "rest"}, 1},
+		{"", "https://api.github.com/user", []string{"core", "rest"}, 1},
+		{"PATCH", "https://api.github.com/repos/a/b/issues/1", []string{"core", "rest"}, 5},
+		{"POST", "https://api.github.com/repos/a/b/issues", []string{"core", "rest", "content"}, 5},
+		{"POST", "https://api.github.com/repos/a/b/issues/1/comments", []string{"core", "rest", "content"}, 5},
+		{"GET", "https://api.github.com/search/issues?q=x", []string{"search", "rest"}, 1},
+		{"POST", "https://api.github.com/graphql", []string{"graphql"}, 5},
+		{"POST", "https://ghe.test/api/graphql", []string{"graphql"}, 5},
+		{"GET", "https://ghe.test/api/v3/search/code?q=x", []string{"search", "rest"}, 1},
+		{"GET", "https://api.github.com", []string{"core", "rest"}, 1},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), c.method, c.url, nil)
+		require.NoError(t, err)
+		req.Method = c.method
+		var got []string
+		for _, s := range github.Profile.Scopes {
+			if s.Value(req) != "" {
+				got = append(got, s.Name)
+			}
+		}
+		require.Equal(t, c.want, got, "%s %s", c.method, c.url)
+		require.Equal(t, []policies.Cost{{Policy: "points", N: c.points}}, github.Profile.Costs(req))
+	}
+}

@@ -1,0 +1,186 @@
+package github
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
+)
+
+// SecondaryWait is how long nothing goes after a refusal by a secondary limit that does not say how long: GitHub asks for
+// at least a minute.
+const SecondaryWait = time.Minute
+
+// Profile is GitHub's.
+var Profile = policies.Profile{
+	Name: "github",
+	Scopes: []policies.Scope{
+		{Name: ScopeCore, Value: carriedBy(func(r *http.Request) bool { return resource(r) == PolicyCore })},
+		{Name: ScopeSearch, Value: carriedBy(func(r *http.Request) bool { return resource(r) == PolicySearch })},
+		{Name: ScopeGraphQL, Value: carriedBy(func(r *http.Request) bool { return resource(r) == PolicyGraphQL })},
+		{Name: ScopeREST, Value: carriedBy(func(r *http.Request) bool { return resource(r) != PolicyGraphQL })},
+		{Name: ScopeContent, Value: carriedBy(createsContent)},
+	},
+	Costs: costs,
+	Peek:  peek,
+	Read:  read,
+}
+
+// path returns the elements of a request's path, without the prefix that GitHub Enterprise Server has.
+func path(r *http.Request) []string {
+	p := strings.Trim(strings.TrimPrefix(r.URL.Path, "/api/v3"), "/")
+	return strings.Split(p, "/")
+}
+
+// resource returns whose primary limit a request counts against.
+func resource(r *http.Request) string {
+	switch p := path(r); {
+	case p[0] == "graphql", r.URL.Path == "/api/graphql":
+		return PolicyGraphQL
+	case p[0] == "search":
+		return PolicySearch
+	}
+	return PolicyCore
+}
+
+// createsContent reports whether a request makes something that people see, and are notified of.
+func createsContent(r *http.Request) bool {
+	if r.Method != http.MethodPost || resource(r) != PolicyCore {
+		return false
+	}
+	switch p := path(r); p[len(p)-1] {
+	case "issues", "comments", "pulls", "reviews", "releases", "discussions", "gists", "replies":
+		return true
+	}
+	return false
+}
+
+func carriedBy(is func(*http.Request) bool) func(*http.Request) string {
+	return func(r *http.Request) string {
+		if !is(r) {
+			return ""
+		}
+		if c := fields.Credential(r.Header); c != "" {
+			return c
+		}
+		return strings.ToLower(r.URL.Hostname())
+	}
+}
+
+// costs are 1 point for reading and 5 for writing.
+// Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#calculating-points-for-the-secondary-rate-limit
+func costs(r *http.Request) []policies.Cost {
+	n := int64(5)
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
+		n = 1
+	}
+	return []policies.Cost{{Policy: PolicyPoints, N: n}}
+}
+
+// maxError is how much of an error is looked at.
+const maxError = 4 << 10
+
+func peek(r *http.Response) int {
+	graphQL := r.StatusCode == http.StatusOK && r.Request != nil && r.Request.URL != nil && resource(r.Request) == PolicyGraphQL
+	if graphQL || r.StatusCode == http.StatusForbidden || r.StatusCode == http.StatusTooManyRequests {
+		return maxError
+	}
+	return 0
+}
+
+func read(r *policies.Reply) policies.Reading {
+	c, counted := countsOf(r)
+	var reading policies.Reading
+	if f, ok := refusal(r, &c, counted); ok {
+		f.Refused = true
+		reading.Verdict = policies.Limited
+		reading.Feedback = append(reading.Feedback, f)
+	}
+	if counted && !fields.Cached(r.Header) {
+		reading.Feedback = append(reading.Feedback, c)
+	}
+	return reading
+}
+
+// refusal says whether a call was refused because of a limit, and which.
+func refusal(r *policies.Reply, counts *policies.Feedback, counted bool) (policies.Feedback, bool) {
+	if r.Status == http.StatusOK {
+		return policies.Feedback{
+			Source: "RATE_LIMITED", Policies: []string{PolicyGraphQL}, Otherwise: policies.Everyone, Wait: max(counts.Reset, SecondaryWait),
+		}, graphQLRefused(r)
+	}
+	if r.Status != http.StatusForbidden && r.Status != http.StatusTooManyRequests {
+		return policies.Feedback{}, false
+	}
+	left, _ := counts.Remaining.Value()
+	spent := counted && left == 0
+	// What is not the primary limit of a resource is a secondary one, of everything that the credential does.
+	f := policies.Feedback{}
+	if spent {
+		f.Policies, f.Otherwise = counts.Policies, policies.Everyone
+	}
+	wait, asked := fields.RetryAfter(r.Header, r.Now)
+	switch {
+	case asked:
+		f.Source, f.Wait = "Retry-After", wait
+	case spent:
+		f.Source, f.Wait = "X-RateLimit-Reset", counts.Reset
+	case r.Status == http.StatusTooManyRequests, strings.Contains(strings.ToLower(string(r.Body)), "secondary rate limit"):
+		f.Source, f.Wait = "secondary rate limit", SecondaryWait
+	default:
+		return f, false // about permissions
+	}
+	return f, true
+}
+
+func graphQLRefused(r *policies.Reply) bool {
+	if resource(r.Request) != PolicyGraphQL {
+		return false
+	}
+	var body struct {
+		Errors []struct {
+			Type string `json:"type"`
+		} `json:"errors"`
+	}
+	if json.Unmarshal(r.Body, &body) != nil {
+		return false
+	}
+	for _, e := range body.Errors {
+		if e.Type == "RATE_LIMITED" {
+			return true
+		}
+	}
+	return false
+}
+
+// countsOf reads the primary limit of the resource that a reply names.
+func countsOf(r *policies.Reply) (policies.Feedback, bool) {
+	f := policies.Feedback{Source: "X-RateLimit", Otherwise: policies.TheCall, Window: time.Hour}
+	name := strings.TrimSpace(r.Header.Get("X-Ratelimit-Resource"))
+	if name == "" {
+		name = resource(r.Request)
+	}
+	if !policies.ValidName(name) {
+		return f, false
+	}
+	f.Policies = []string{name}
+	switch name {
+	case PolicyCore, PolicyGraphQL:
+	case PolicySearch:
+		f.Window = time.Minute
+	default:
+		f.Window = 0 // not documented for the others
+	}
+	limit, first := fields.Number(r.Header.Get("X-Ratelimit-Limit"))
+	remaining, second := fields.Number(r.Header.Get("X-Ratelimit-Remaining"))
+	reset, third := fields.EpochSeconds(r.Header.Get("X-Ratelimit-Reset"), fields.Now(r.Header, r.Now))
+	if !first || !second || !third || limit == 0 {
+		return f, false
+	}
+	f.Limit, f.Remaining, f.Reset = policies.Said(limit), policies.Said(remaining), reset
+	return f, true
+}

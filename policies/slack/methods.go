@@ -1,0 +1,47 @@
+package slack
+
+// tiers are the methods by their tier, as the reference of each method says: https://docs.slack.dev/reference/methods
+var tiers = map[string]int{ //nolint:gochecknoglobals // a constant table
+	"bots.info":              3,
+	"chat.delete":            3,
+	"chat.postEphemeral":     4,
+	"chat.update":            3,
+	"conversations.archive":  2,
+	"conversations.create":   2,
+	"conversations.history":  3,
+	"conversations.info":     3,
+	"conversations.invite":   3,
+	"conversations.join":     3,
+	"conversations.kick":     3,
+	"conversations.list":     2,
+	"conversations.members":  4,
+	"conversations.open":     3,
+	"conversations.replies":  3,
+	"conversations.setTopic": 2,
+	"emoji.list":             2,
+	"files.info":             4,
+	"files.list":             3,
+	"pins.add":               2,
+	"pins.list":              2,
+	"reactions.add":          3,
+	"reactions.get":          3,
+	"reactions.list":         2,
+	"reactions.remove":       2,
+	"search.messages":        2,
+	"team.info":              3,
+	"usergroups.list":        2,
+	"usergroups.users.list":  2,
+	"users.conversations":    3,
+	"users.getPresence":      3,
+	"users.info":             4,
+	"users.list":             2,
+	"users.lookupByEmail":    3,
+	"users.profile.get":      4,
+	"users.profile.set":      3,
+	"views.open":             4,
+	"views.publish":          4,
+	"views.update":           4,
+}
+
+// TierOf returns the tier of a method such as "users.list", from 1 to 4; 0 if this package does not know it.
+func TierOf(method string) int { return tiers[method] }

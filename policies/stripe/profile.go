@@ -1,0 +1,126 @@
+package stripe
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
+)
+
+// Names of limits that no policy of this package stands for. A refusal because of one holds back the refused call alone.
+const (
+	LimitGlobalConcurrency   = "global-concurrency"
+	LimitEndpointConcurrency = "endpoint-concurrency"
+	LimitResource            = "resource-specific"
+)
+
+// Profile is Stripe's.
+var Profile = policies.Profile{
+	Name: "stripe",
+	Scopes: []policies.Scope{
+		{Name: ScopeAccount, Value: account},
+		{Name: ScopeEndpoint, Value: func(r *http.Request) string {
+			return account(r) + " " + method(r) + " " + strings.Join(endpoint(r), "/")
+		}},
+		{Name: ScopeSearch, Value: func(r *http.Request) string {
+			if e := endpoint(r); e[len(e)-1] == "search" {
+				return account(r)
+			}
+			return ""
+		}},
+		{Name: ScopeFiles, Value: func(r *http.Request) string {
+			if e := endpoint(r); len(e) < 2 || e[1] != "files" {
+				return ""
+			}
+			if method(r) == http.MethodGet {
+				return account(r) + " read"
+			}
+			return account(r) + " write"
+		}},
+	},
+	Peek: peek,
+	Read: read,
+}
+
+func method(r *http.Request) string {
+	if r.Method == "" {
+		return http.MethodGet
+	}
+	return r.Method
+}
+
+// account tells accounts apart: a connected one by its id, which is no secret.
+func account(r *http.Request) string {
+	if id := r.Header.Get("Stripe-Account"); id != "" {
+		return id
+	}
+	if c := fields.Credential(r.Header); c != "" {
+		return c
+	}
+	return strings.ToLower(r.URL.Hostname())
+}
+
+// endpoint returns a path with a * for each id. Stripe's ids have a prefix, an underscore, and digits or capital letters;
+// names of resources are lower-case.
+func endpoint(r *http.Request) []string {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	for i, p := range parts {
+		if i > 0 && strings.ContainsAny(p, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+			parts[i] = "*"
+		}
+	}
+	return parts
+}
+
+// maxError is how much of an error is looked at.
+const maxError = 4 << 10
+
+func peek(r *http.Response) int {
+	if r.StatusCode != http.StatusTooManyRequests {
+		return 0
+	}
+	return maxError
+}
+
+func read(r *policies.Reply) policies.Reading {
+	if r.Status != http.StatusTooManyRequests {
+		return policies.Reading{}
+	}
+	reading := policies.Reading{Verdict: policies.Limited}
+	if strings.EqualFold(strings.TrimSpace(r.Header.Get("Stripe-Should-Retry")), "false") {
+		reading.Verdict = policies.Spent
+	}
+	reason := strings.TrimSpace(r.Header.Get("Stripe-Rate-Limited-Reason"))
+	f := policies.Feedback{Source: "Stripe-Rate-Limited-Reason", Refused: true, Otherwise: policies.TheCall}
+	switch reason {
+	case "global-rate":
+		f.Policies, f.Otherwise = []string{PolicyAccount}, policies.Everyone
+	case "endpoint-rate":
+		f.Policies = []string{PolicyEndpoint, PolicySearch, PolicyFiles}
+	case LimitGlobalConcurrency, LimitEndpointConcurrency, LimitResource:
+		f.Policies = []string{reason}
+	default:
+		if locked(r.Body) {
+			return reading // repeat it, but nobody else need wait
+		}
+		f.Source, f.Policies, f.Otherwise = "429", []string{PolicyAccount}, policies.Everyone
+	}
+	if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
+		f.Wait = wait
+	}
+	reading.Feedback = append(reading.Feedback, f)
+	return reading
+}
+
+// locked reports whether an object was held by another call.
+// Source: https://docs.stripe.com/rate-limits#object-lock-timeouts
+func locked(body []byte) bool {
+	var reply struct {
+		Error struct {
+			Code string `json:"code"`
+		} `json:"error"`
+	}
+	return json.Unmarshal(body, &reply) == nil && reply.Error.Code == "lock_timeout"
+}
