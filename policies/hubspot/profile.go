@@ -1,0 +1,98 @@
+package hubspot
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
+)
+
+const (
+	// DailyProbe is how long nothing goes when the day's calls are spent. It is this package's own: HubSpot tells no time.
+	DailyProbe = 15 * time.Minute
+	// interval is the window if the reply does not tell it.
+	interval = 10 * time.Second
+)
+
+// Profile is HubSpot's.
+var Profile = policies.Profile{
+	Name:   "hubspot",
+	Scopes: []policies.Scope{{Name: ScopeApp, Value: app}},
+	Peek:   peek,
+	Read:   read,
+}
+
+func app(r *http.Request) string {
+	if c := fields.Credential(r.Header); c != "" {
+		return c
+	}
+	return strings.ToLower(r.URL.Hostname())
+}
+
+// maxError is how much of an error is looked at.
+const maxError = 4 << 10
+
+func peek(r *http.Response) int {
+	if r.StatusCode != http.StatusTooManyRequests {
+		return 0
+	}
+	return maxError
+}
+
+func read(r *policies.Reply) policies.Reading {
+	var reading policies.Reading
+	window, ok := fields.Milliseconds(r.Header.Get("X-Hubspot-Ratelimit-Interval-Milliseconds"))
+	if !ok || window == 0 {
+		window = interval
+	}
+	if r.Status == http.StatusTooManyRequests {
+		reading = refusal(r, window)
+	}
+	if fields.Cached(r.Header) {
+		return reading
+	}
+	for _, c := range []struct {
+		policy, limit, remaining string
+		window                   time.Duration
+	}{
+		{PolicyTenSeconds, "X-Hubspot-Ratelimit-Max", "X-Hubspot-Ratelimit-Remaining", window},
+		{PolicyDaily, "X-Hubspot-Ratelimit-Daily", "X-Hubspot-Ratelimit-Daily-Remaining", 24 * time.Hour},
+	} {
+		limit, first := fields.Number(r.Header.Get(c.limit))
+		remaining, second := fields.Number(r.Header.Get(c.remaining))
+		if first && second && limit > 0 {
+			reading.Feedback = append(reading.Feedback, policies.Feedback{
+				Source: c.limit, Policies: []string{c.policy}, Otherwise: policies.TheCall,
+				Limit: policies.Said(limit), Window: c.window, Remaining: policies.Said(remaining),
+			})
+		}
+	}
+	return reading
+}
+
+func refusal(r *policies.Reply, window time.Duration) policies.Reading {
+	var body struct {
+		PolicyName string `json:"policyName"`
+	}
+	_ = json.Unmarshal(r.Body, &body) // what cannot be read names no policy
+	verdict := policies.Limited
+	f := policies.Feedback{Source: "policyName", Refused: true, Otherwise: policies.Everyone}
+	switch body.PolicyName {
+	case "DAILY":
+		verdict = policies.Spent
+		f.Policies, f.Wait = []string{PolicyDaily}, DailyProbe
+	case "SECONDLY":
+		f.Policies, f.Otherwise, f.Wait = []string{LimitSecond}, policies.TheCall, time.Second
+	case "TEN_SECONDLY_ROLLING":
+		f.Policies, f.Wait = []string{PolicyTenSeconds}, window
+	default:
+		f.Source, f.Policies, f.Wait = "429", []string{PolicyTenSeconds}, window
+	}
+	if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
+		f.Source, f.Wait = "Retry-After", wait
+	}
+	return policies.Reading{Verdict: verdict, Feedback: []policies.Feedback{f}}
+}

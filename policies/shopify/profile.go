@@ -1,0 +1,193 @@
+package shopify
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
+)
+
+// QueryCost is what a query is reserved at: this package's own estimate of an ordinary one.
+const QueryCost = 50
+
+// Profile is Shopify's.
+var Profile = policies.Profile{
+	Name: "shopify",
+	Scopes: []policies.Scope{
+		{Name: ScopeREST, Value: func(r *http.Request) string { return store(r, !isQuery(r)) }},
+		{Name: ScopeGraphQL, Value: func(r *http.Request) string { return store(r, isQuery(r)) }},
+	},
+	Costs:  costs,
+	Peek:   peek,
+	Read:   read,
+	Settle: settle,
+}
+
+func isQuery(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/graphql.json") }
+
+func store(r *http.Request, carries bool) string {
+	if !carries {
+		return ""
+	}
+	return strings.ToLower(r.URL.Hostname()) + " " + fields.Fingerprint(r.Header.Get("X-Shopify-Access-Token"))
+}
+
+func costs(r *http.Request) []policies.Cost {
+	if !isQuery(r) {
+		return nil
+	}
+	return []policies.Cost{{Policy: PolicyGraphQL, N: QueryCost}}
+}
+
+// maxBody is how much of a query's reply is looked at. A refusal is short.
+const maxBody = 16 << 10
+
+func peek(r *http.Response) int {
+	if r.StatusCode != http.StatusOK || r.Request == nil || r.Request.URL == nil || !isQuery(r.Request) {
+		return 0
+	}
+	return maxBody
+}
+
+func read(r *policies.Reply) policies.Reading {
+	if isQuery(r.Request) {
+		return readQuery(r)
+	}
+	var reading policies.Reading
+	if r.Status == http.StatusTooManyRequests {
+		f := policies.Feedback{Source: "429", Policies: []string{PolicyREST}, Otherwise: policies.Everyone, Refused: true}
+		if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
+			f.Source, f.Wait = "Retry-After", wait
+		}
+		reading.Verdict, reading.Feedback = policies.Limited, append(reading.Feedback, f)
+	}
+	used, size, ok := fields.Fraction(r.Header.Get("X-Shopify-Shop-Api-Call-Limit"))
+	if ok && size > 0 && !fields.Cached(r.Header) {
+		reading.Feedback = append(reading.Feedback, policies.Feedback{
+			Source: "X-Shopify-Shop-Api-Call-Limit", Policies: []string{PolicyREST}, Otherwise: policies.Everyone,
+			Used: policies.Said(used), Limit: policies.Said(size),
+		})
+	}
+	return reading
+}
+
+// cost is what a reply says of a query's cost. Points may be printed with decimals.
+type cost struct {
+	Requested *float64 `json:"requestedQueryCost"`
+	Actual    *float64 `json:"actualQueryCost"`
+	Throttle  *struct {
+		Maximum   float64 `json:"maximumAvailable"`
+		Available float64 `json:"currentlyAvailable"`
+		Restore   float64 `json:"restoreRate"`
+	} `json:"throttleStatus"`
+}
+
+type answer struct {
+	Errors []struct {
+		Extensions struct {
+			Code string `json:"code"`
+		} `json:"extensions"`
+	} `json:"errors"`
+	Extensions struct {
+		Cost cost `json:"cost"`
+	} `json:"extensions"`
+}
+
+func readQuery(r *policies.Reply) policies.Reading {
+	var reading policies.Reading
+	var a answer
+	switch {
+	case r.Status == http.StatusTooManyRequests:
+		wait, _ := fields.RetryAfter(r.Header, r.Now)
+		reading.Verdict = policies.Limited
+		reading.Feedback = append(reading.Feedback, policies.Feedback{
+			Source: "Retry-After", Policies: []string{PolicyGraphQL}, Otherwise: policies.Everyone, Refused: true, Wait: wait,
+		})
+		return reading
+	case r.Status != http.StatusOK, !r.Complete, json.Unmarshal(r.Body, &a) != nil:
+		return reading
+	}
+	c := &a.Extensions.Cost
+	for _, e := range a.Errors {
+		if e.Extensions.Code == "THROTTLED" {
+			reading.Verdict = policies.Limited
+			reading.Feedback = append(reading.Feedback, policies.Feedback{
+				Source: "THROTTLED", Policies: []string{PolicyGraphQL}, Otherwise: policies.Everyone, Refused: true, Wait: c.wait(),
+			})
+			break
+		}
+	}
+	if c.Throttle == nil || fields.Cached(r.Header) {
+		return reading
+	}
+	available, ok := points(c.Throttle.Available)
+	size, sized := points(c.Throttle.Maximum)
+	if ok && sized && size > 0 {
+		reading.Feedback = append(reading.Feedback, policies.Feedback{
+			Source: "throttleStatus", Policies: []string{PolicyGraphQL}, Otherwise: policies.Everyone,
+			Limit: policies.Said(size), Remaining: policies.Said(available),
+		})
+	}
+	return reading
+}
+
+// wait returns how long the points take to come back that a query lacked; a second if that is not told.
+func (c *cost) wait() time.Duration {
+	if c.Requested == nil || c.Throttle == nil || c.Throttle.Restore <= 0 {
+		return time.Second
+	}
+	seconds := (*c.Requested - c.Throttle.Available) / c.Throttle.Restore
+	if !(seconds > 0) {
+		return time.Second
+	}
+	if seconds >= math.MaxInt64/float64(time.Second) {
+		return math.MaxInt64
+	}
+	return time.Duration(math.Ceil(seconds*1000)) * time.Millisecond
+}
+
+// points returns a number of points, rounded down; those that make no sense are none.
+func points(n float64) (int64, bool) {
+	if !(n >= 0 && n <= float64(policies.MaxLimit)) {
+		return 0, false
+	}
+	return int64(n), true
+}
+
+// settle finds the actual cost at the end of a reply. Of one that is not complete, the last number of that name counts.
+func settle(r *policies.Reply) []policies.Cost {
+	if r.Status != http.StatusOK || !isQuery(r.Request) {
+		return nil
+	}
+	var a answer
+	var actual float64
+	if r.Complete {
+		if json.Unmarshal(r.Body, &a) != nil || a.Extensions.Cost.Actual == nil {
+			return nil
+		}
+		actual = *a.Extensions.Cost.Actual
+	} else {
+		name := []byte(`"actualQueryCost":`)
+		at := bytes.LastIndex(r.Body, name)
+		if at < 0 {
+			return nil
+		}
+		number, _, _ := bytes.Cut(bytes.TrimSpace(r.Body[at+len(name):]), []byte(","))
+		number, _, _ = bytes.Cut(number, []byte("}"))
+		var err error
+		if actual, err = strconv.ParseFloat(string(bytes.TrimSpace(number)), 64); err != nil {
+			return nil
+		}
+	}
+	n, ok := points(math.Ceil(actual))
+	if !ok {
+		return nil
+	}
+	return []policies.Cost{{Policy: PolicyGraphQL, N: n}}
+}
