@@ -243,11 +243,12 @@ func (m *MemoryStore) heed(stack Stack, notes []Note) (now int64, changed int, s
 	for i := range notes {
 		n := &notes[i]
 		did := false
-		if n.Limit != WholeUpstream {
+		switch {
+		case n.Limit != WholeUpstream:
 			did = heedOne(&entries[n.Limit], now, n)
-		} else if n.Kind == NotePause {
+		case n.Kind == NotePause:
 			m.pauses[stack.Upstream] = max(m.pauses[stack.Upstream], now+engine.MicrosUp(n.For))
-		} else {
+		default:
 			delete(m.pauses, stack.Upstream)
 		}
 		if did {

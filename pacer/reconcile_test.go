@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
@@ -237,7 +238,7 @@ func TestNothingLeftIsAPause(t *testing.T) {
 				start := time.Now()
 				done := make(chan time.Duration)
 				go func() {
-					require.NoError(t, p.Wait(t.Context()))
+					assert.NoError(t, p.Wait(t.Context()))
 					done <- time.Since(start)
 				}()
 				synctest.Wait()
@@ -282,7 +283,7 @@ func TestSleepersKeepToASlowerPace(t *testing.T) {
 		went := make(chan time.Duration, 8)
 		for range 5 {
 			go func() {
-				require.NoError(t, p.Wait(t.Context()))
+				assert.NoError(t, p.Wait(t.Context()))
 				went <- time.Since(start)
 			}()
 			synctest.Wait()
@@ -307,7 +308,7 @@ func TestResume(t *testing.T) {
 		went := make(chan time.Duration, 8)
 		for range 3 {
 			go func() {
-				require.NoError(t, other.Wait(t.Context(), acme))
+				assert.NoError(t, other.Wait(t.Context(), acme))
 				went <- time.Since(start)
 			}()
 			synctest.Wait()
@@ -333,7 +334,7 @@ func TestPacersOnOneStoreHearOfPauses(t *testing.T) {
 		start := time.Now()
 		done := make(chan time.Duration)
 		go func() {
-			require.NoError(t, other.Wait(t.Context()))
+			assert.NoError(t, other.Wait(t.Context()))
 			done <- time.Since(start)
 		}()
 		synctest.Wait()
@@ -356,7 +357,7 @@ func TestTheEndOfAPauseIsSpread(t *testing.T) {
 		went := make(chan time.Duration)
 		for range 100 {
 			go func() {
-				require.NoError(t, p.Wait(t.Context()))
+				assert.NoError(t, p.Wait(t.Context()))
 				went <- time.Since(start)
 			}()
 		}

@@ -90,7 +90,7 @@ type tail struct {
 func (b *tail) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.keep(p[:n])
-	if err == io.EOF && b.done != nil { //nolint:errorlint // io.Reader's contract
+	if err == io.EOF && b.done != nil {
 		done := b.done
 		b.done = nil
 		more := max(0, len(b.last)-policies.MaxPeek)

@@ -59,9 +59,10 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 	}
 	sent = true
 	answered := false
+	ctx := req.Context()
 	defer func() {
 		if !answered {
-			_ = slot.Report(req.Context()) // nothing was said; the charge stays, because the upstream may have seen the call
+			_ = slot.Report(ctx) // nothing was said; the charge stays, because the upstream may have seen the call
 		}
 	}()
 	resp, err := t.base.RoundTrip(req)

@@ -226,7 +226,7 @@ func TestListenersComeAndGo(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				stop := store.Listen("test", func(pacer.News) {})
+				stop := store.Listen("test", func(pacer.News) {}) //nolint:contextcheck // a subscription outlives the call that began it
 				time.Sleep(time.Millisecond)
 				stop()
 				stop()

@@ -206,7 +206,7 @@ func (h *history) settle(notes []pacer.Note, holds []held, st *pacer.Stack) {
 				made = append(made, holds[j])
 			}
 		}
-		switch n.Kind {
+		switch n.Kind { //nolint:exhaustive // the others are about no call
 		case pacer.NoteRemaining:
 			if len(made) > 0 && st.Limits[n.Limit].Spec.Algorithm == policies.Window {
 				n.Bucket = made[h.rng.IntN(len(made))].grant.Charges[n.Limit].From
@@ -222,7 +222,6 @@ func (h *history) settle(notes []pacer.Note, holds []held, st *pacer.Stack) {
 				n.Cost = m.call.Costs[n.Limit]
 			}
 			n.Actual = h.rng.Int64N(2*n.Cost + 3)
-		default:
 		}
 	}
 }

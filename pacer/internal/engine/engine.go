@@ -26,7 +26,7 @@ type Limit struct {
 }
 
 // An Account is what is known of one key under one algorithm.
-type Account interface {
+type Account interface { //nolint:interfacebloat // one method for each thing that can happen to an account
 	// Earliest returns the first instant ≥ e at which a call of cost n may go, and remembers the choice for
 	// Commit. It changes nothing. With tail set it looks only behind everything that is reserved.
 	Earliest(l *Limit, now, e, n int64, tail bool) int64

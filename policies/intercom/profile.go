@@ -1,0 +1,50 @@
+package intercom
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
+)
+
+// Profile is Intercom's.
+var Profile = policies.Profile{
+	Name: "intercom",
+	Scopes: []policies.Scope{
+		{Name: ScopeApp, Value: app},
+		{Name: ScopeWorkspace, Value: func(*http.Request) string { return "" }},
+	},
+	Read: read,
+}
+
+func app(r *http.Request) string {
+	if c := fields.Credential(r.Header); c != "" {
+		return c
+	}
+	return strings.ToLower(r.URL.Hostname())
+}
+
+func read(r *policies.Reply) policies.Reading {
+	limit, first := fields.Number(r.Header.Get("X-Ratelimit-Limit"))
+	remaining, second := fields.Number(r.Header.Get("X-Ratelimit-Remaining"))
+	reset, third := fields.EpochSeconds(r.Header.Get("X-Ratelimit-Reset"), fields.Now(r.Header, r.Now))
+	var reading policies.Reading
+	if r.Status == http.StatusTooManyRequests {
+		f := policies.Feedback{Source: "429", Policies: []string{PolicyApp}, Otherwise: policies.Everyone, Refused: true, Wait: window}
+		if third {
+			f.Source, f.Wait = "X-RateLimit-Reset", reset
+		}
+		if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
+			f.Source, f.Wait = "Retry-After", wait
+		}
+		reading.Verdict, reading.Feedback = policies.Limited, append(reading.Feedback, f)
+	}
+	if first && second && third && limit > 0 && !fields.Cached(r.Header) {
+		reading.Feedback = append(reading.Feedback, policies.Feedback{
+			Source: "X-RateLimit-Limit", Policies: []string{PolicyApp}, Otherwise: policies.Everyone,
+			Limit: policies.Said(limit), Window: window, Remaining: policies.Said(remaining), Reset: reset,
+		})
+	}
+	return reading
+}

@@ -1,0 +1,34 @@
+package notion
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
+)
+
+// Profile is Notion's.
+var Profile = policies.Profile{
+	Name:   "notion",
+	Scopes: []policies.Scope{{Name: ScopeIntegration, Value: integration}},
+	Read:   read,
+}
+
+func integration(r *http.Request) string {
+	if c := fields.Credential(r.Header); c != "" {
+		return c
+	}
+	return strings.ToLower(r.URL.Hostname())
+}
+
+func read(r *policies.Reply) policies.Reading {
+	if r.Status != http.StatusTooManyRequests {
+		return policies.Reading{}
+	}
+	f := policies.Feedback{Source: "429", Policies: []string{PolicyIntegration}, Otherwise: policies.Everyone, Refused: true}
+	if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
+		f.Source, f.Wait = "Retry-After", wait
+	}
+	return policies.Reading{Verdict: policies.Limited, Feedback: []policies.Feedback{f}}
+}
