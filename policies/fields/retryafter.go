@@ -35,7 +35,7 @@ func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 // Now returns the upstream's own time, from the Date of its response, so that a clock that differs from the
 // server's does no harm to waits that are told as instants. Without a valid Date it returns now.
 func Now(h http.Header, now time.Time) time.Time {
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+	if date, ok := httpDate(h.Get("Date")); ok {
 		return date
 	}
 	return now

@@ -3,6 +3,7 @@ package fields
 import (
 	"math"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -21,44 +22,58 @@ func Milliseconds(s string) (time.Duration, bool) { return decimal(s, time.Milli
 
 // decimal reads digits with an optional decimal part, in a unit.
 func decimal(s string, unit time.Duration) (time.Duration, bool) {
+	n, rest, ok := parts(s, unit)
+	if !ok {
+		return 0, false
+	}
+	if n >= math.MaxInt64/int64(unit) {
+		return longest, true
+	}
+	return time.Duration(n)*unit + rest, true
+}
+
+// maxWhole stands for all numbers that are larger: as many seconds are 31 million years.
+const maxWhole = 1_000_000_000_000_000
+
+// parts takes digits with an optional decimal part apart: how many whole units they are, at most maxWhole, and the rest,
+// rounded up to the nanosecond.
+func parts(s string, unit time.Duration) (n int64, rest time.Duration, ok bool) {
 	s = strings.TrimSpace(s)
 	whole, fraction, dotted := strings.Cut(s, ".")
 	if len(s) > maxField || !digits(whole) || dotted && !digits(fraction) {
-		return 0, false
+		return 0, 0, false
 	}
-	limit := math.MaxInt64 / int64(unit)
-	var n int64
 	for _, c := range whole {
-		if n = n*10 + int64(c-'0'); n >= limit {
-			return longest, true
-		}
+		n = min(maxWhole, n*10+int64(c-'0'))
 	}
-	d := time.Duration(n) * unit
 	for i, c := range fraction {
 		if unit /= 10; unit == 0 { // past the nanosecond: round up
 			if strings.Trim(fraction[i:], "0") != "" {
-				d++
+				rest++
 			}
 			break
 		}
-		d += time.Duration(c-'0') * unit
+		rest += time.Duration(c-'0') * unit
 	}
-	return d, true
+	return n, rest, true
 }
 
 func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// Duration reads a duration as Go prints it: "6m0s", "20ms", "1.5s".
+// goDuration is what a duration looks like: no sign, and a unit behind each number.
+var goDuration = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`)
+
+// Duration reads a duration as Go prints it: "6m0s", "20ms", "1.5s". What is less than a nanosecond is left out.
 func Duration(s string) (time.Duration, bool) {
 	s = strings.TrimSpace(s)
-	if len(s) > maxField {
+	if len(s) > maxField || !goDuration.MatchString(s) {
 		return 0, false
 	}
 	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 {
-		return 0, false
+	if err != nil { // of that form, only one that is too large
+		return longest, true
 	}
 	return d, true
 }
@@ -75,15 +90,13 @@ func EpochMilliseconds(s string, now time.Time) (time.Duration, bool) {
 }
 
 func epoch(s string, now time.Time, unit time.Duration) (time.Duration, bool) {
-	d, ok := decimal(s, unit)
+	n, rest, ok := parts(s, unit)
 	if !ok {
 		return 0, false
 	}
-	since := now.UnixNano() // of this and the next two centuries
-	if d == longest {
-		return longest, true
-	}
-	return max(0, d-time.Duration(since)), true
+	perSecond := int64(time.Second / unit)
+	at := time.Unix(n/perSecond, n%perSecond*int64(unit)).Add(rest)
+	return max(0, at.Sub(now)), true // Sub saturates, whenever now is
 }
 
 // iso8601 are the forms of ISO 8601 that vendors send: RFC 3339, and Atlassian's without seconds.
@@ -106,13 +119,22 @@ func ISO8601(s string, now time.Time) (time.Duration, bool) {
 
 // HTTPDate reads one of the three dates of RFC 9110 section 5.6.7 and returns how long that is from now; 0 if it is past.
 func HTTPDate(s string, now time.Time) (time.Duration, bool) {
-	s = strings.TrimSpace(s)
-	if len(s) > maxField {
-		return 0, false
-	}
-	at, err := http.ParseTime(s)
-	if err != nil {
+	at, ok := httpDate(s)
+	if !ok {
 		return 0, false
 	}
 	return max(0, at.Sub(now)), true
+}
+
+func httpDate(s string) (time.Time, bool) {
+	s = strings.TrimSpace(s)
+	if len(s) > maxField {
+		return time.Time{}, false
+	}
+	// All three are in GMT. ParseTime takes the second with any zone, which may mean another time on each machine.
+	if strings.Contains(s, ",") && !strings.HasSuffix(s, " GMT") {
+		return time.Time{}, false
+	}
+	at, err := http.ParseTime(s)
+	return at, err == nil
 }

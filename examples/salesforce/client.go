@@ -1,0 +1,108 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	sdk "github.com/k-capehart/go-salesforce/v3"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/transport"
+)
+
+// The SDK takes no context. How long its calls may take, the wait for a slot included, is said by the timeout of its HTTP client: a call whose slot
+// lies behind that is refused at once.
+const (
+	readerTimeout      = 30 * time.Second
+	interactiveTimeout = 2 * time.Second // somebody sits there and waits
+)
+
+// quiet keeps go-redis from logging: what matters comes back as an error.
+type quiet struct{}
+
+// Printf implements go-redis's logger.
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// newPacer returns a pacer with the limits of the org, and what must be called in the end.
+func newPacer(ctx context.Context, c *config, u *upstream) (*pacer.Pacer, func(), error) {
+	settings := pacer.Config{
+		Upstream: "salesforce-" + u.org, // each run of the stand-in is another org
+		Policies: limitsOf(u.allocation, c.reserve),
+	}
+	closeStore := func() {}
+	if c.redis != "" {
+		redis.SetLogger(quiet{})
+		rdb := redis.NewClient(&redis.Options{Addr: c.redis})
+		closeStore = func() { _ = rdb.Close() }
+		ctx, cancel := context.WithTimeout(ctx, askFor)
+		defer cancel()
+		if err := rdb.Ping(ctx).Err(); err != nil {
+			closeStore()
+			return nil, nil, fmt.Errorf("no Redis answers at %s: start one there, or leave -redis out (%w)", c.redis, err)
+		}
+		store, err := redisstore.New(rdb)
+		if err != nil {
+			closeStore()
+			return nil, nil, err
+		}
+		settings.Store = store
+	}
+	p, err := pacer.New(settings)
+	if err != nil {
+		closeStore()
+		return nil, nil, err
+	}
+	return p, func() { _ = p.Close(); closeStore() }, nil
+}
+
+// newTransport returns what all clients of the SDK send their calls through: paced, and repeated where that is safe. The meter sees every call that
+// leaves.
+func newTransport(p *pacer.Pacer, m *meter, c *config) (http.RoundTripper, error) {
+	base := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		MaxIdleConnsPerHost: c.workers + 1, // a connection for each reader, and one for the interactive calls
+		IdleConnTimeout:     time.Minute,
+		ForceAttemptHTTP2:   true,
+	}
+	client, err := transport.NewClient(p, transport.WithProfile(profileOf(c.reserve)), transport.WithBase(gauge{meter: m, next: base}))
+	if err != nil {
+		return nil, err
+	}
+	return client.Transport, nil
+}
+
+// newSDK returns Salesforce's SDK for one kind of calls. Give it an access token: its OAuth flows use http.DefaultClient, which nobody paces. And leave the
+// API version alone, because it follows nextRecordsUrl only with its own.
+func newSDK(u *upstream, rt http.RoundTripper, timeout time.Duration) (*sdk.Salesforce, error) {
+	return sdk.Init(
+		sdk.Creds{Domain: u.url, AccessToken: u.token},
+		sdk.WithRoundTripper(rt),
+		sdk.WithHTTPTimeout(timeout),
+		sdk.WithValidateAuthentication(false), // which would be a call to /limits for each client
+	)
+}
+
+// A caller gives the calls of one SDK client what the SDK cannot: a context, with the scopes that say which policies bind them.
+type caller struct {
+	run    context.Context //nolint:containedctx // the SDK takes none
+	tenant string          // whose data a reader reads; "" for interactive calls
+	next   http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (c caller) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context()) // which ends with the timeout of the SDK's client
+	stop := context.AfterFunc(c.run, cancel)       //nolint:contextcheck // and with the run
+	defer stop()
+	if c.tenant != "" {
+		ctx = pacer.WithScope(ctx, scopeBatch, readers)
+		ctx = pacer.WithScope(ctx, scopeTenant, c.tenant)
+	}
+	ctx = context.WithValue(ctx, tripKey{}, &trip{caller: cmp.Or(c.tenant, interactive), began: time.Now()})
+	return c.next.RoundTrip(r.WithContext(ctx))
+}

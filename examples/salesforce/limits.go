@@ -1,0 +1,91 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/salesforce"
+)
+
+// Names of this program's own policies, and of the scopes by which they bind.
+const (
+	policyPeak      = "peak"
+	policyPeakShare = "peak-share"
+	policyTenant    = "tenant"
+
+	scopeBatch  = "batch"   // carried by the readers' calls alone
+	readers     = "readers" // its value
+	scopeTenant = "tenant"  // whose data a reader reads
+)
+
+// What the program allows itself. Salesforce documents no limit per second; these keep a bulk read from crowding out people who use the org, and one
+// tenant from crowding out the others.
+const (
+	peakRate   = 20 // calls per second
+	peakGuard  = 25 // what the stand-in refuses more than: copies on a busy machine do not bring their calls as evenly as they were paced
+	tenantRate = 5  // calls per second that read the data of one tenant
+)
+
+// skew is by how much calls may bunch up between here and Salesforce.
+const skew = 50 * time.Millisecond
+
+// limitsOf returns what binds the calls to an org that allows this many in 24 hours, with so many per cent kept for interactive calls.
+func limitsOf(allocation, reserve int) []policies.Policy {
+	return []policies.Policy{
+		salesforce.Daily(int64(allocation)),
+		policies.AtMost(peakRate, time.Second).Burst(2).Skew(skew).Named(policyPeak),
+		// The readers have a share of both; what they leave is for calls that do not carry their scope.
+		salesforce.Share(int64(allocation), int64(100-reserve), scopeBatch),
+		policies.AtMost(share(peakRate, reserve), time.Second).Burst(2).Skew(skew).Per(scopeBatch).Optional().Named(policyPeakShare),
+		policies.PerSecond(tenantRate).Per(scopeTenant).Optional().Named(policyTenant),
+	}
+}
+
+// share returns the readers' part of a limit.
+func share(limit int64, reserve int) int64 { return limit * int64(100-reserve) / 100 }
+
+// profileOf returns what the transport knows of Salesforce: that what the org says is used counts for the readers' share, too.
+func profileOf(reserve int) policies.Profile {
+	p := salesforce.Profile
+	p.Read = func(r *policies.Reply) policies.Reading {
+		reading := salesforce.Profile.Read(r)
+		for _, f := range reading.Feedback {
+			used, said := f.Used.Value()
+			limit, limited := f.Limit.Value()
+			if said && limited && slices.Contains(f.Policies, salesforce.PolicyDaily) {
+				reading.Feedback = append(reading.Feedback, readersUsage(used, limit, reserve))
+			}
+		}
+		return reading
+	}
+	return p
+}
+
+// readersUsage says how much of the readers' share of the day is used, by all who spend the allocation. So they stop when the whole org has come so far,
+// whoever has brought it there: that is what keeps the reserve. Calls that do not carry their scope are not concerned.
+func readersUsage(used, limit int64, reserve int) policies.Feedback {
+	return policies.Feedback{
+		Source:    "share of Sforce-Limit-Info",
+		Policies:  []string{salesforce.PolicyShare},
+		Otherwise: policies.TheCall,
+		Limit:     policies.Said(share(limit, reserve)),
+		Window:    24 * time.Hour,
+		Used:      policies.Said(used),
+	}
+}
+
+// usageBefore says what was spent of the day before the program began.
+func usageBefore(u *upstream, reserve int) []policies.Feedback {
+	used, limit := int64(u.used), int64(u.allocation)
+	return []policies.Feedback{
+		{Source: "limits", Policies: []string{salesforce.PolicyDaily}, Limit: policies.Said(limit), Window: 24 * time.Hour, Used: policies.Said(used)},
+		readersUsage(used, limit, reserve),
+	}
+}
+
+// readersScopes are those of a reader's call, but for the tenant.
+func readersScopes(u *upstream) []pacer.Option {
+	return []pacer.Option{pacer.Scope(salesforce.ScopeOrg, u.host), pacer.Scope(scopeBatch, readers)}
+}

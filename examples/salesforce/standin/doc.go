@@ -1,0 +1,29 @@
+// Package standin is a stand-in for the REST API of one Salesforce org: a strict judge of clients that pace themselves.
+//
+// It serves a few resources of API version 63.0 and others over made-up records, enforces the limits that Salesforce documents, and keeps a record.
+// It shares no code with Headway, so that nothing it says about Headway can come from a mistake that both have made.
+//
+// # What it enforces
+//
+//	daily       calls in the last 24 hours, of all consumers of the org together
+//	concurrent  requests that have been running for 20 seconds and more, of all consumers together
+//	peak        calls in the last second, of one consumer, but for those that ask for the limits; the stand-in's own
+//
+// Source: https://developer.salesforce.com/docs/platform/salesforce-app-limits-cheatsheet/guide/salesforce-app-limits-platform-api.html
+//
+// The 24 hours roll: a call counts until it is exactly 24 hours old, and there is no instant at which the allocation starts afresh. Windows are half-open:
+// calls exactly one period apart do not share one.
+//
+// A call that breaks a limit is answered with a 403 and the error code REQUEST_LIMIT_EXCEEDED. There is no Retry-After. What Salesforce does
+// not document, and the stand-in decides: such a call is not counted against any limit. A call without a valid token is answered with a 401 and is not
+// counted either. All other calls count, those included that are answered with a 404 or a 400.
+//
+// Every answer but the 401 says how many calls were used, this one included, and how many there are:
+//
+//	Sforce-Limit-Info: api-usage=18/600
+//
+// # Consumers
+//
+// Whoever calls is known by its bearer token, see [Config]. All consumers spend the same allocation; the record counts them apart. [Standin.Spend] is a
+// call by a consumer that is not asked over HTTP.
+package standin

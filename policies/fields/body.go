@@ -1,0 +1,36 @@
+package fields
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+)
+
+// maxBody is how much of a request's body is looked at: 256 KiB.
+const maxBody = 256 << 10
+
+// RequestJSON reads the JSON object that a request sends into v, as [json.Unmarshal] does, from a copy that the request's
+// GetBody makes. It reports false, and leaves v as it may be, if there is no copy to be had, or the body is no JSON object
+// of at most 256 KiB. It also returns how long the body is, as far as that is known; −1 if it is not.
+func RequestJSON(r *http.Request, v any) (length int64, ok bool) {
+	length = r.ContentLength
+	if r.Body == nil || r.Body == http.NoBody {
+		return 0, false
+	}
+	if length == 0 { // a body whose length nobody told
+		length = -1
+	}
+	if r.GetBody == nil || length > maxBody {
+		return length, false
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return length, false
+	}
+	defer func() { _ = body.Close() }()
+	data, err := io.ReadAll(io.LimitReader(body, maxBody+1))
+	if err != nil || len(data) > maxBody {
+		return length, false
+	}
+	return int64(len(data)), json.Unmarshal(data, v) == nil
+}

@@ -1,0 +1,41 @@
+package fields_test
+
+import (
+	"net/http"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
+)
+
+func TestCredentialTellsCredentialsApartWithoutGivingThemAway(t *testing.T) {
+	t.Parallel()
+	credential := func(secret string) string { return fields.Credential(http.Header{"Authorization": {secret}}) }
+	// printf 'Bearer abc' | sha256sum
+	require.Equal(t, "c355dce96c161288", credential("Bearer abc"))
+	require.Equal(t, fields.Fingerprint("Bearer abc"), credential("Bearer abc"))
+	require.NotEqual(t, credential("Bearer abc"), credential("Bearer abd"))
+	require.NotEqual(t, credential("Bearer abc"), credential("Basic abc"))
+	require.Empty(t, credential(""))
+	require.Empty(t, fields.Credential(nil))
+	require.Empty(t, fields.Fingerprint(""))
+}
+
+func FuzzCredential(f *testing.F) {
+	f.Add("Bearer abc", "Bearer abd")
+	f.Add("", "x")
+	hex := regexp.MustCompile(`^[0-9a-f]{16}$`)
+	f.Fuzz(func(t *testing.T, a, b string) {
+		one, other := fields.Credential(http.Header{"Authorization": {a}}), fields.Credential(http.Header{"Authorization": {b}})
+		if a == "" {
+			require.Empty(t, one)
+			return
+		}
+		require.Regexp(t, hex, one)
+		require.True(t, policies.ValidName(one))
+		require.Equal(t, a == b, one == other)
+	})
+}
