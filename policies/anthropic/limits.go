@@ -1,0 +1,25 @@
+package anthropic
+
+import "github.com/headway-go/headway/policies"
+
+// Names of the policies and scopes.
+const (
+	PolicyRequests     = "requests"
+	PolicyInputTokens  = "input-tokens"
+	PolicyOutputTokens = "output-tokens"
+
+	ScopeKey   = "key"   // hash of the key
+	ScopeModel = "model" // carried by calls that name one
+)
+
+// Limits returns the stack of a model with these limits per minute, from the console of the organization. A burst is a whole
+// minute's worth, which is also the highest estimate that one call may have.
+// Source of how they are counted: https://docs.anthropic.com/en/api/rate-limits
+func Limits(requests, inputTokens, outputTokens int64) []policies.Policy {
+	minute := func(name string, n int64) policies.Policy {
+		return policies.PerMinute(n).Burst(max(1, n)).Per(ScopeKey, ScopeModel).Optional().Named(name)
+	}
+	return []policies.Policy{
+		minute(PolicyRequests, requests), minute(PolicyInputTokens, inputTokens), minute(PolicyOutputTokens, outputTokens),
+	}
+}

@@ -1,0 +1,45 @@
+package anthropic_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/anthropic"
+	"github.com/headway-go/headway/policies/profiletest"
+)
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	profiletest.Limits(t, anthropic.Profile, anthropic.Limits(50, 30_000, 8_000))
+	for _, p := range anthropic.Limits(0, 0, 0) {
+		require.Error(t, p.Validate())
+	}
+}
+
+func TestTheUsageOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	in := func(n int64) policies.Cost { return policies.Cost{Policy: "input-tokens", N: n} }
+	out := func(n int64) policies.Cost { return policies.Cost{Policy: "output-tokens", N: n} }
+	for name, c := range map[string]struct {
+		body string
+		want []policies.Cost
+	}{
+		"an answer": {`{"content":[],"usage":{"input_tokens":25,"output_tokens":150}}`, []policies.Cost{in(25), out(150)}},
+		"a stream": {
+			"data: {\"message\":{\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\ndata: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":15}}\n\n",
+			[]policies.Cost{in(25), out(15)},
+		},
+		"a new cache":        {`{"usage":{"input_tokens":5,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":2}}`, []policies.Cost{in(105), out(2)}},
+		"the end of one":     {`xx"usage":{"output_tokens":15}}`, []policies.Cost{out(15)}},
+		"negative":           {`{"usage":{"input_tokens":-5,"output_tokens":-1}}`, nil},
+		"absurd":             {`{"usage":{"input_tokens":99999999999}}`, nil},
+		"cut":                {`{"usage":{"input_tokens":5`, nil},
+		"a word in the text": {`{"text":"\"usage\" of words"}`, nil},
+		"nothing":            {`{}`, nil},
+	} {
+		require.Equal(t, c.want, anthropic.Profile.Settle(&policies.Reply{Status: http.StatusOK, Body: []byte(c.body)}), name)
+	}
+}

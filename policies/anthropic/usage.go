@@ -1,0 +1,65 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// settle finds the tokens that an answer used. An answer has one object called "usage"; a stream has one at its begin, with
+// the input, and one at its end, with the output. What is told last counts; what is not told keeps its estimate.
+func settle(r *policies.Reply) []policies.Cost {
+	if r.Status != http.StatusOK {
+		return nil
+	}
+	name := []byte(`"usage"`)
+	var input, output int64 = -1, -1
+	for body := r.Body; ; {
+		at := bytes.Index(body, name)
+		if at < 0 {
+			break
+		}
+		body = body[at+len(name):]
+		in, out := usage(body)
+		if in >= 0 {
+			input = in
+		}
+		if out >= 0 {
+			output = out
+		}
+	}
+	var costs []policies.Cost
+	if input >= 0 {
+		costs = append(costs, policies.Cost{Policy: PolicyInputTokens, N: input})
+	}
+	if output >= 0 {
+		costs = append(costs, policies.Cost{Policy: PolicyOutputTokens, N: output})
+	}
+	return costs
+}
+
+// usage reads ": {…}" and ignores what follows; −1 for what is not there or makes no sense. What was read from a cache does
+// not count as input.
+func usage(b []byte) (input, output int64) {
+	b = bytes.TrimLeft(b, " \t\r\n")
+	if len(b) == 0 || b[0] != ':' {
+		return -1, -1
+	}
+	var said struct {
+		Input   *int64 `json:"input_tokens"`
+		Created int64  `json:"cache_creation_input_tokens"`
+		Output  *int64 `json:"output_tokens"`
+	}
+	if json.NewDecoder(bytes.NewReader(b[1:])).Decode(&said) != nil {
+		return -1, -1
+	}
+	sane := func(n *int64, more int64) int64 {
+		if n == nil || *n < 0 || more < 0 || *n > maxEstimate || more > maxEstimate {
+			return -1
+		}
+		return *n + more
+	}
+	return sane(said.Input, said.Created), sane(said.Output, 0)
+}

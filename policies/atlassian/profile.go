@@ -1,0 +1,104 @@
+package atlassian
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
+)
+
+// LimitUnavailable is why a 503 asks to wait. There is no policy for it: the call alone waits.
+const LimitUnavailable = "unavailable"
+
+// Profile is Jira Cloud's.
+var Profile = policies.Profile{Name: "atlassian", Scopes: scopes(), Read: read}
+
+func read(r *policies.Reply) policies.Reading {
+	var reading policies.Reading
+	wait, asked := fields.RetryAfter(r.Header, r.Now)
+	if !asked {
+		wait, _ = fields.ISO8601(r.Header.Get("X-Ratelimit-Reset"), fields.Now(r.Header, r.Now))
+	}
+	switch {
+	case r.Status == http.StatusTooManyRequests:
+		f := meant(r)
+		f.Refused, f.Wait = true, wait
+		reading.Verdict, reading.Feedback = policies.Limited, append(reading.Feedback, f)
+	case r.Status == http.StatusServiceUnavailable && asked:
+		reading.Feedback = append(reading.Feedback, policies.Feedback{
+			Source: "Retry-After", Policies: []string{LimitUnavailable}, Otherwise: policies.TheCall, Wait: wait,
+		})
+	}
+	if fields.Cached(r.Header) {
+		return reading
+	}
+	if n, ok := pool(r.Header); ok {
+		reading.Feedback = append(reading.Feedback, policies.Feedback{
+			Source: "Beta-RateLimit", Policies: []string{PolicyApp}, Otherwise: policies.TheCall, Remaining: policies.Said(n),
+		})
+	}
+	limit, first := fields.Number(r.Header.Get("X-Ratelimit-Limit"))
+	remaining, second := fields.Number(r.Header.Get("X-Ratelimit-Remaining"))
+	reason := r.Header.Get("Ratelimit-Reason")
+	if first && second && limit > 0 && (reason == "" || reason == "jira-burst-based") {
+		reading.Feedback = append(reading.Feedback, policies.Feedback{
+			Source: "X-RateLimit-Limit", Policies: []string{bucket(r.Request)}, Otherwise: policies.TheCall,
+			Limit: policies.Said(limit), Remaining: policies.Said(remaining),
+		})
+	}
+	return reading
+}
+
+func bucket(r *http.Request) string {
+	if writes(r) {
+		return PolicyWrites
+	}
+	return PolicyReads
+}
+
+// meant says which limit a refusal names. One that names none is of the bucket, which every call has.
+func meant(r *policies.Reply) policies.Feedback {
+	f := policies.Feedback{Source: "RateLimit-Reason", Otherwise: policies.TheCall}
+	switch strings.TrimSpace(r.Header.Get("Ratelimit-Reason")) {
+	case "jira-quota-global-based":
+		f.Policies, f.Otherwise = []string{PolicyApp}, policies.Everyone
+	case "jira-quota-tenant-based":
+		f.Policies, f.Otherwise = []string{PolicyTenant}, policies.Everyone
+	case "jira-per-issue-on-write":
+		f.Policies = []string{PolicyIssue, PolicyIssueBurst}
+	case "jira-burst-based":
+		f.Policies = []string{bucket(r.Request)}
+	default:
+		f.Source, f.Policies = "429", []string{bucket(r.Request)}
+	}
+	return f
+}
+
+// longest is how much of a structured field is looked at.
+const longest = 4096
+
+// pool reads what is left of the app's pool from Beta-RateLimit: "global-app-quota";r=500;t=3200. Without r there is plenty.
+func pool(h http.Header) (left int64, ok bool) {
+	lines := h.Values("Beta-Ratelimit")
+	if len(lines) == 0 || len(strings.Join(lines, ",")) > longest {
+		return 0, false
+	}
+	list, err := httpsfv.UnmarshalList(lines)
+	if err != nil {
+		return 0, false
+	}
+	for _, member := range list {
+		item, isItem := member.(httpsfv.Item)
+		if !isItem || item.Value != PolicyApp {
+			continue
+		}
+		r, has := item.Params.Get("r")
+		if n, isInt := r.(int64); has && isInt && n >= 0 {
+			return n, true
+		}
+	}
+	return 0, false
+}

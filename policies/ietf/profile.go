@@ -1,0 +1,153 @@
+package ietf
+
+import (
+	"mime"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
+)
+
+// Profile is the generic profile. It reads no scopes from requests, and every call costs 1.
+var Profile = policies.Profile{
+	Name: "ietf",
+	Peek: peek,
+	Read: read,
+}
+
+// maxProblem is how much of a problem is looked at: 4 KiB, many times the examples of the draft.
+const maxProblem = 4 << 10
+
+// year is the longest reset that is believed. No documented quota is longer than a month; a larger number is one of
+// another form, such as an instant where seconds from now should be.
+const year = 365 * 24 * time.Hour
+
+// A limit is what a reply says about one limit.
+type limit struct {
+	name      string // "" if it has none
+	calls     bool   // it counts calls, not bytes or so
+	quota     policies.Count
+	window    time.Duration
+	remaining policies.Count
+	reset     time.Duration
+	source    string // of the counts
+	resetIn   string // source of the reset
+}
+
+func peek(r *http.Response) int {
+	if r.StatusCode != http.StatusTooManyRequests && r.StatusCode != http.StatusServiceUnavailable {
+		return 0
+	}
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/problem+json" { // RFC 9457 section 3
+		return 0
+	}
+	return maxProblem
+}
+
+func read(r *policies.Reply) policies.Reading {
+	wait, asked := fields.RetryAfter(r.Header, r.Now)
+	said := limits(r)
+	reading := policies.Reading{}
+	switch r.Status {
+	case http.StatusTooManyRequests:
+		f := refusal(said, violated(r.Body))
+		if asked {
+			f = policies.Feedback{Policies: violated(r.Body), Wait: wait, Source: "Retry-After"}
+		}
+		f.Refused = true
+		reading.Verdict = policies.Limited
+		reading.Feedback = append(reading.Feedback, meant(f))
+	case http.StatusServiceUnavailable:
+		if wait > 0 {
+			f := policies.Feedback{Policies: violated(r.Body), Wait: wait, Source: "Retry-After"}
+			reading.Feedback = append(reading.Feedback, meant(f))
+		}
+	}
+	for i := range said {
+		l := &said[i]
+		if asked && l.spent() { // the draft: Retry-After MUST take precedence over the reset
+			l.reset = min(l.reset, wait)
+		}
+		if f, ok := l.counts(); ok {
+			reading.Feedback = append(reading.Feedback, f)
+		}
+	}
+	return reading
+}
+
+// meant says whom a feedback concerns if the stack has none of the policies that it names.
+func meant(f policies.Feedback) policies.Feedback {
+	if len(f.Policies) > 0 {
+		f.Otherwise = policies.Everyone
+	}
+	return f
+}
+
+// refusal returns how long to wait after a 429 without Retry-After: until the latest of the limits with nothing left, of
+// those that were violated, has more.
+func refusal(said []limit, violated []string) policies.Feedback {
+	f := policies.Feedback{Policies: violated, Source: "429"}
+	for i := range said {
+		l := &said[i]
+		if !l.spent() || l.reset <= f.Wait {
+			continue
+		}
+		if len(violated) > 0 && l.name != "" && !slices.Contains(violated, l.name) {
+			continue
+		}
+		f.Wait, f.Source = l.reset, l.resetIn
+		if len(violated) == 0 {
+			f.Policies = l.policies()
+		}
+	}
+	return f
+}
+
+// spent reports whether the reply says that nothing is left.
+func (l *limit) spent() bool {
+	n, said := l.remaining.Value()
+	return said && n == 0
+}
+
+// policies returns the name as that of a policy, if it can be one.
+func (l *limit) policies() []string {
+	if !policies.ValidName(l.name) {
+		return nil
+	}
+	return []string{l.name}
+}
+
+// counts returns what is said about the limit, if it is about calls and anything was said.
+func (l *limit) counts() (policies.Feedback, bool) {
+	f := policies.Feedback{Policies: l.policies(), Limit: l.quota, Window: l.window, Remaining: l.remaining, Source: l.source}
+	_, limited := l.quota.Value()
+	_, counted := l.remaining.Value()
+	if counted { // the reset is of what remains
+		f.Reset = l.reset
+	}
+	return meant(f), l.calls && (limited || counted)
+}
+
+// limits returns what the fields of a reply say, in their order. A reply from a cache says nothing.
+func limits(r *policies.Reply) []limit {
+	if fields.Cached(r.Header) {
+		return nil
+	}
+	quotas := parseQuotas(r.Header.Values("Ratelimit-Policy"))
+	said := structured(r.Header, quotas)
+	if len(said) == 0 {
+		said = dictionary(r.Header, quotas)
+	}
+	if len(said) == 0 {
+		said = triples(r.Header, quotas, fields.Now(r.Header, r.Now))
+	}
+	for i := range quotas {
+		if q := &quotas[i]; !q.joined {
+			said = append(said, q.limit("RateLimit-Policy"))
+		}
+	}
+	return said
+}

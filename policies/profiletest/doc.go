@@ -1,0 +1,60 @@
+// Package profiletest tests a [policies.Profile] against replies that its vendor documents.
+//
+// A profile is pure functions over requests and replies, so its tests are data: one file for each reply, with what
+// the profile reads from it. A vendor's whole test is this:
+//
+//	func TestReplies(t *testing.T) { profiletest.Replay(t, acme.Profile, "testdata") }
+//	func FuzzRead(f *testing.F)    { profiletest.Fuzz(f, acme.Profile, "testdata") }
+//	func TestLimits(t *testing.T)  { profiletest.Limits(t, acme.Profile, acme.Limits(acme.Free)) }
+//
+// # Files
+//
+// A file has any number of comments, and then three sections:
+//
+//	# https://docs.acme.example/limits: a write beyond the limit of one ticket
+//	-- request --
+//	PUT https://acme.example/tickets/1.json
+//	Authorization: Basic abc
+//
+//	{"ticket":{}}
+//	-- response --
+//	429
+//	Retry-After: 12
+//	X-Limit: 700
+//	X-Limit-Remaining: 0
+//
+//	Slow down
+//	-- reading --
+//	scope account=acme
+//	scope endpoint=tickets-update
+//	cost points=5
+//	verdict limited
+//	feedback policies=account otherwise=everyone refused wait=12s source=Retry-After
+//	feedback policies=account otherwise=everyone limit=700 window=1m0s remaining=0 source=X-Limit
+//
+// The request starts with method and absolute URL, the response with the status. Header fields follow, one in each line;
+// a field that stands there twice was sent in two lines. What follows the first blank line is the body, without the
+// line end before the next section. The response came at [Now], unless it has a Date of its own.
+//
+// The reading is what the profile says, in its order, and nothing else:
+//
+//	scope     name=value, for each scope that the request carries
+//	cost      policy=n; the policy is * for all that have no cost of their own
+//	verdict   unjudged, limited or spent; always there
+//	feedback  policies= otherwise= refused wait= limit= window= remaining= used= reset= source=
+//	          what was not said is left out; otherwise= is nobody, everyone or thecall, and follows policies= alone
+//	settle    policy=n, what the call really cost; of calls that were not refused
+//
+// Times are printed as Go durations. A value with blanks at its ends or unprintable characters is quoted. A file with
+// anything else in it fails: a line that nobody understands tests nothing.
+//
+// With HEADWAY_UPDATE=1 in the environment [Replay] writes the reading section instead of comparing it. Read the
+// difference before you keep it: it is what a pacer is going to do.
+//
+// # Rules
+//
+// All functions here also hold the profile to what [policies.Profile] asks of it: no time and no cost is negative,
+// names are valid, the same input gives the same output, and nothing that it is given is changed or read up. Of
+// a reply's body it sees what it asked for with Peek, and no more than [policies.MaxPeek]. Profiles run in
+// parallel, so the race detector finds what they share.
+package profiletest
