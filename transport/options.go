@@ -8,6 +8,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/ietf"
 )
 
 // Defaults of [NewClient].
@@ -41,7 +42,7 @@ func newOptions(p *pacer.Pacer, opts []Option) (*options, error) {
 	}
 	o := &options{
 		base:       http.DefaultTransport,
-		profile:    generic,
+		profile:    ietf.Profile,
 		retries:    DefaultRetries,
 		minBackoff: DefaultMinBackoff,
 		maxBackoff: DefaultMaxBackoff,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/ietf"
 )
 
 // WithProfile teaches the transport a vendor's API: to which scopes a request belongs, what it costs, and what replies
@@ -19,7 +20,7 @@ func WithProfile(p policies.Profile) Option {
 			}
 		}
 		if p.Read == nil {
-			p.Read, p.Peek = generic.Read, generic.Peek
+			p.Read, p.Peek = ietf.Profile.Read, ietf.Profile.Peek
 		}
 		o.profile = p
 		return nil

@@ -65,7 +65,7 @@ func newHTTPClient(p *pacer.Pacer, m *meter, workers int) (*http.Client, error) 
 	if p == nil {
 		return &http.Client{Transport: around{measured}}, nil
 	}
-	client, err := transport.NewClient(p, append(scopes(), transport.WithBase(measured))...)
+	client, err := transport.NewClient(p, transport.WithProfile(profile()), transport.WithBase(measured))
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -91,10 +92,10 @@ func (m *meter) answer(r *http.Request, resp *http.Response) {
 	}
 	m.answered[second]++
 	switch {
-	case listOf(r) != "":
-		m.lists++
-	case updateOf(r) != "":
+	case r.Method == http.MethodPut:
 		m.updates++
+	case strings.HasSuffix(r.URL.Path, "/tickets.json"):
+		m.lists++
 	default:
 		m.gets++
 	}

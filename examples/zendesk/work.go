@@ -37,6 +37,10 @@ func newSyncer(sdk *zendesk.Client, m *meter, c *config) *syncer {
 	return s
 }
 
+// endpointLimit is how many updates of tickets Zendesk allows an account in a minute.
+// Source: https://developer.zendesk.com/api-reference/introduction/rate-limits/#endpoint-rate-limits
+const endpointLimit = 100
+
 // taggedEvery returns of how many tickets one is tagged: one in ten, or fewer where that were more than four fifths of the updates that Zendesk allows.
 func taggedEvery(limit int) int64 {
 	updates := endpointLimit * 4 / 5

@@ -58,17 +58,21 @@ const (
 	HighVolume Plan = 2500
 )
 
-// burst is how many calls may go at once. Zendesk documents none: it is small on purpose.
-const burst = 2
+const (
+	// burst is how many calls may go at once. Zendesk documents none: it is small on purpose.
+	burst = 2
+	// skew is by how much calls may bunch up on the way.
+	skew = 50 * time.Millisecond
+)
 
 // Account returns the policy of an account's calls per minute.
 func Account(plan Plan) policies.Policy {
-	return policies.AtMost(int64(plan), time.Minute).Burst(burst).Per(ScopeAccount).Optional().Named(PolicyAccount)
+	return policies.AtMost(int64(plan), time.Minute).Burst(burst).Skew(skew).Per(ScopeAccount).Optional().Named(PolicyAccount)
 }
 
 // HelpCenter returns the policy of the same number of Help Center calls, which are counted apart.
 func HelpCenter(plan Plan) policies.Policy {
-	return policies.AtMost(int64(plan), time.Minute).Burst(burst).Per(ScopeHelpCenter).Optional().Named(PolicyHelpCenter)
+	return policies.AtMost(int64(plan), time.Minute).Burst(burst).Skew(skew).Per(ScopeHelpCenter).Optional().Named(PolicyHelpCenter)
 }
 
 // Endpoints returns the policies of limited endpoints. They bind only the calls to those.
@@ -80,14 +84,14 @@ func Endpoints(plan Plan) []policies.Policy {
 		return usual
 	}
 	per := func(name string, n int64, period time.Duration) policies.Policy {
-		return policies.AtMost(n, period).Burst(burst).Per(name).Optional().Named(name)
+		return policies.AtMost(n, period).Burst(burst).Skew(skew).Per(name).Optional().Named(name)
 	}
 	return []policies.Policy{
 		per(PolicyTicketsIndex, high(100, 300), time.Minute),
 		per(PolicyTicketsIndexDeep, 50, time.Minute),
 		per(PolicyTicketsUpdate, high(100, 300), time.Minute),
 		// 30 updates in 10 minutes of a ticket by a user: a few at once are usual.
-		policies.Sliding(30, 10*time.Minute).Per(ScopeTicket).Optional().Named(PolicyTicket),
+		policies.Sliding(30, 10*time.Minute).Skew(skew).Per(ScopeTicket).Optional().Named(PolicyTicket),
 		per(PolicyIncrementalExports, high(10, 30), time.Minute),
 		policies.PerSecond(1).Per(ScopeUsersUpdate).Optional().Named(PolicyUsersUpdate),
 		per(PolicyUser, 5, time.Minute),
