@@ -1,0 +1,95 @@
+package google
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
+)
+
+// Profile is Google's.
+var Profile = policies.Profile{
+	Name:   "google",
+	Scopes: []policies.Scope{{Name: ScopeProject, Value: project}, {Name: ScopeUser, Value: user}},
+	Peek:   peek,
+	Read:   read,
+}
+
+// project returns the API that a request is for, and the project that it asks to charge.
+func project(r *http.Request) string {
+	if charged := strings.TrimSpace(r.Header.Get("X-Goog-User-Project")); charged != "" {
+		return api(r) + " " + charged
+	}
+	return api(r)
+}
+
+// api returns the host, which is the API's own, such as gmail.googleapis.com. Older APIs share www.googleapis.com: there
+// it is the first element of the path, behind that of a batch or an upload.
+func api(r *http.Request) string {
+	host := strings.ToLower(r.URL.Hostname())
+	if host != "www.googleapis.com" {
+		return host
+	}
+	path := strings.TrimPrefix(r.URL.Path, "/")
+	for _, kind := range []string{"batch/", "upload/"} {
+		path = strings.TrimPrefix(path, kind)
+	}
+	name, _, _ := strings.Cut(path, "/")
+	return host + "/" + name
+}
+
+// user returns whom a request is charged to within its project.
+// Source: https://cloud.google.com/apis/docs/system-parameters
+func user(r *http.Request) string {
+	id := fields.Fingerprint(r.URL.Query().Get("quotaUser"))
+	if id == "" {
+		id = fields.Fingerprint(r.Header.Get("X-Goog-Quota-User"))
+	}
+	if id == "" {
+		id = fields.Credential(r.Header)
+	}
+	if id == "" {
+		return ""
+	}
+	return project(r) + " " + id
+}
+
+// maxError is how much of an error is looked at.
+const maxError = 16 << 10
+
+// refusing reports whether replies with a status may be refusals because of a limit.
+func refusing(status int) bool {
+	return status == http.StatusForbidden || status == http.StatusTooManyRequests
+}
+
+func peek(r *http.Response) int {
+	if refusing(r.StatusCode) {
+		return maxError
+	}
+	return 0
+}
+
+func read(r *policies.Reply) policies.Reading {
+	if !refusing(r.Status) {
+		return policies.Reading{}
+	}
+	e := parse(r.Body)
+	c := e.cause()
+	if c.source == "" && r.Status == http.StatusTooManyRequests {
+		c = cause{source: "429", policy: PolicyProject, verdict: policies.Limited}
+	}
+	if c.source == "" {
+		return policies.Reading{} // about permissions
+	}
+	f := policies.Feedback{Source: c.source, Policies: []string{c.policy}, Otherwise: policies.Everyone, Refused: true}
+	if c.policy == PolicyUser {
+		f.Otherwise = policies.TheCall
+	}
+	if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
+		f.Source, f.Wait = "Retry-After", wait
+	} else if wait, ok := e.delay(); ok {
+		f.Source, f.Wait = "RetryInfo", wait
+	}
+	return policies.Reading{Feedback: []policies.Feedback{f}, Verdict: c.verdict}
+}

@@ -1,0 +1,27 @@
+package msgraph_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/policies/msgraph"
+	"github.com/headway-go/headway/policies/profiletest"
+)
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	for _, size := range []msgraph.Size{msgraph.Small, msgraph.Medium, msgraph.Large} {
+		all := append(msgraph.Limits(size), msgraph.SharePoint(1_200), msgraph.Tenant(2_000, 10*time.Second))
+		profiletest.Limits(t, msgraph.Profile, all)
+	}
+}
+
+func TestAnUnknownSizeIsAnError(t *testing.T) {
+	t.Parallel()
+	require.Error(t, msgraph.Identity(0).Validate())
+	require.Error(t, msgraph.Identity(-1).Validate())
+	require.Error(t, msgraph.SharePoint(0).Validate())
+	require.Error(t, msgraph.Tenant(0, time.Second).Validate())
+}

@@ -1,0 +1,91 @@
+package msgraph
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
+)
+
+// Profile is that of Microsoft Graph and SharePoint.
+var Profile = policies.Profile{
+	Name: "msgraph",
+	Scopes: []policies.Scope{
+		{Name: ScopeTenant, Value: carriedBy(func(*http.Request) bool { return true })},
+		{Name: ScopeIdentity, Value: carriedBy(goesTo(ScopeIdentity))},
+		{Name: ScopeIdentityWrites, Value: carriedBy(writes)},
+		{Name: ScopeReports, Value: carriedBy(goesTo(ScopeReports))},
+		{Name: ScopeSharePoint, Value: carriedBy(goesTo(ScopeSharePoint))},
+	},
+	Costs:  costs,
+	Read:   read,
+	Settle: settle,
+}
+
+// Sources: https://learn.microsoft.com/graph/throttling and, for SharePoint,
+// https://devblogs.microsoft.com/microsoft365dev/prevent-throttling-in-your-application-by-using-ratelimit-headers-in-sharepoint-online/
+func read(r *policies.Reply) policies.Reading {
+	var reading policies.Reading
+	wait, asked := fields.RetryAfter(r.Header, r.Now)
+	counts, counted := countsOf(r)
+	switch {
+	case r.Status == http.StatusTooManyRequests,
+		r.Status == http.StatusServiceUnavailable && asked && service(r.Request) == ScopeSharePoint:
+		f := bucketOf(r)
+		f.Refused = true
+		switch left, _ := counts.Remaining.Value(); {
+		case asked:
+			f.Source, f.Wait = "Retry-After", wait
+		case counted && left == 0:
+			f.Source, f.Wait = "RateLimit-Reset", counts.Reset
+		}
+		reading.Verdict = policies.Limited
+		reading.Feedback = append(reading.Feedback, f)
+	case r.Status == http.StatusServiceUnavailable && asked:
+		f := bucketOf(r)
+		f.Source, f.Wait = "Retry-After", wait
+		reading.Feedback = append(reading.Feedback, f)
+	}
+	if counted && !fields.Cached(r.Header) {
+		reading.Feedback = append(reading.Feedback, counts)
+	}
+	return reading
+}
+
+// bucketOf returns whose limit refused a call: what x-ms-throttle-scope says, which is <Scope>/<Limit>/<ids>, such as
+// Tenant_Application/ReadWrite/…; otherwise that of the service.
+// Source: https://learn.microsoft.com/graph/throttling-limits#throttled-responses-requests
+func bucketOf(r *policies.Reply) policies.Feedback {
+	whose, rest, _ := strings.Cut(strings.TrimSpace(r.Header.Get("X-Ms-Throttle-Scope")), "/")
+	limit, _, _ := strings.Cut(rest, "/")
+	f := policies.Feedback{Source: "429", Policies: []string{PolicyTenant}, Otherwise: policies.Everyone}
+	switch s := service(r.Request); {
+	case whose == "Application":
+		f.Policies = []string{PolicyGlobal}
+	case whose == "Tenant", s == "":
+	case s == ScopeIdentity && limit == "Write" && writes(r.Request):
+		f.Policies, f.Otherwise = []string{PolicyIdentityWrites}, policies.TheCall
+	default:
+		f.Policies, f.Otherwise = []string{s}, policies.TheCall
+	}
+	if r.Status != http.StatusTooManyRequests {
+		f.Source = "503"
+	}
+	return f
+}
+
+// countsOf reads what SharePoint tells of its limit. RateLimit-Limit may be a list of which the first is the limit that is
+// nearest (draft-ietf-httpapi-ratelimit-headers-03).
+func countsOf(r *policies.Reply) (policies.Feedback, bool) {
+	f := policies.Feedback{Source: "RateLimit", Policies: []string{PolicySharePoint}, Otherwise: policies.TheCall}
+	first, _, _ := strings.Cut(r.Header.Get("Ratelimit-Limit"), ",")
+	limit, ok1 := fields.Number(first)
+	remaining, ok2 := fields.Number(r.Header.Get("Ratelimit-Remaining"))
+	reset, ok3 := fields.Seconds(r.Header.Get("Ratelimit-Reset"))
+	if !ok1 || !ok2 || !ok3 || limit == 0 || service(r.Request) != ScopeSharePoint {
+		return f, false
+	}
+	f.Limit, f.Remaining, f.Reset = policies.Said(limit), policies.Said(remaining), reset
+	return f, true
+}

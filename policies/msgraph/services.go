@@ -1,0 +1,107 @@
+package msgraph
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/headway-go/headway/policies/fields"
+)
+
+// service returns the scope of the service that a request goes to; "" for one that is not known here.
+func service(r *http.Request) string {
+	if strings.HasSuffix(strings.ToLower(r.URL.Hostname()), ".sharepoint.com") {
+		return ScopeSharePoint
+	}
+	p := path(r)
+	if len(p) == 0 {
+		return ""
+	}
+	switch p[0] {
+	case "sites", "drives", "drive", "shares":
+		return ScopeSharePoint
+	case "auditlogs":
+		return ScopeReports
+	case "me", "users", "groups":
+		return below(p)
+	}
+	if slices.Contains(directory, p[0]) {
+		return ScopeIdentity
+	}
+	return ""
+}
+
+// directory is where else identity's resources are.
+// Source: https://learn.microsoft.com/graph/throttling-limits#identity-and-access-service-limits
+var directory = []string{ //nolint:gochecknoglobals // a constant table
+	"applications", "contacts", "contracts", "devices", "directory", "directoryobjects", "directoryroles",
+	"directoryroletemplates", "domains", "getobjectsbyid", "groupsettings", "groupsettingtemplates",
+	"ismemberof", "oauth2permissiongrants", "organization", "serviceprincipals", "subscribedskus",
+}
+
+// own is what of a user or a group is identity's: the rest is mail, calendars, chats and so on.
+var own = []string{ //nolint:gochecknoglobals // a constant table
+	"approleassignments", "checkmembergroups", "checkmemberobjects", "createdobjects", "directreports",
+	"getmembergroups", "getmemberobjects", "licensedetails", "manager", "memberof", "members",
+	"oauth2permissiongrants", "ownedobjects", "owneddevices", "owners", "registereddevices", "settings",
+	"transitivememberof", "transitivemembers",
+}
+
+// below returns the service of a path that begins with me, users or groups.
+func below(p []string) string {
+	rest := p[1:]
+	if p[0] != "me" && len(rest) > 0 {
+		rest = rest[1:] // the id
+	}
+	switch {
+	case len(rest) == 0:
+		return ScopeIdentity
+	case slices.Contains([]string{"drive", "drives", "sites"}, rest[0]):
+		return ScopeSharePoint
+	case slices.Contains(own, rest[0]):
+		return ScopeIdentity
+	}
+	return ""
+}
+
+// path returns the elements of a request's path below the version, in lower case: Graph does not distinguish.
+func path(r *http.Request) []string {
+	p := strings.Split(strings.Trim(strings.ToLower(r.URL.Path), "/"), "/")
+	if p[0] != "v1.0" && p[0] != "beta" {
+		return nil
+	}
+	return p[1:]
+}
+
+// reads reports whether a request has a method that changes nothing.
+func reads(r *http.Request) bool {
+	return slices.Contains([]string{"", http.MethodGet, http.MethodHead, http.MethodOptions}, r.Method)
+}
+
+// writes reports whether a request counts against identity's writes. What is sent by POST to ask, does not.
+func writes(r *http.Request) bool {
+	p := path(r)
+	return service(r) == ScopeIdentity && !reads(r) && !slices.Contains(questions, p[len(p)-1])
+}
+
+// questions are the last elements of paths that are asked by POST, at no cost in writes.
+// Source: https://learn.microsoft.com/graph/throttling-limits#identity-and-access-service-limits
+var questions = []string{ //nolint:gochecknoglobals // a constant table
+	"getbyids", "getobjectsbyid", "ismemberof", "checkmembergroups", "checkmemberobjects", "getmembergroups",
+	"getmemberobjects",
+}
+
+// carriedBy returns a scope's value for the requests of which is returns true.
+func carriedBy(is func(*http.Request) bool) func(*http.Request) string {
+	return func(r *http.Request) string {
+		if !is(r) {
+			return ""
+		}
+		return fields.Credential(r.Header)
+	}
+}
+
+// goesTo returns whether a request goes to a service.
+func goesTo(scope string) func(*http.Request) bool {
+	return func(r *http.Request) bool { return service(r) == scope }
+}
