@@ -36,6 +36,9 @@ func TestACallCostsEachPolicySomethingElse(t *testing.T) {
 		require.Equal(t, int64(598), status(t, p, "requests").Remaining)
 		require.NoError(t, p.Allow(t.Context(), pacer.Cost(5), pacer.CostOf("requests", 100), pacer.CostOf("requests", 8)), "the last one counts")
 		require.Equal(t, int64(590), status(t, p, "requests").Remaining)
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Minute, Policies: []string{"tokens"}}))
+		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+		require.NoError(t, p.Allow(t.Context(), pacer.CostOf("tokens", 0)), "nor held back when it is paused")
 	})
 }
 

@@ -370,3 +370,88 @@ func TestTheEndOfAPauseIsSpread(t *testing.T) {
 		require.Greater(t, len(at), 50)
 	})
 }
+
+// An answer that took long says too little about now.
+func TestAStaleAnswerIsNotCompared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.Daily(10, time.UTC).Named("daily")))
+		for took, want := range map[time.Duration]int64{time.Second: 3, 11 * time.Second: 9} {
+			ctx := pacer.WithScope(t.Context(), "unused", took.String())
+			p := newPacer(t, limits(policies.Daily(10, time.UTC).Named("daily")))
+			r, err := p.Reserve(ctx, pacer.Tracked())
+			require.NoError(t, err)
+			require.NoError(t, r.Wait(ctx))
+			time.Sleep(took)
+			require.NoError(t, r.Report(ctx, left(3, "daily")))
+			require.Equal(t, want, status(t, p, "daily").Remaining, "%v", took)
+		}
+		require.Equal(t, int64(10), status(t, p, "daily").Remaining)
+	})
+}
+
+// Of what is left, calls that are on their way have their part; when they are answered, they have it no more.
+func TestCallsOnTheirWayHaveTheirPartOfWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerMinute(6000).Burst(100).Named("p")))
+		said := policies.Feedback{Policies: []string{"p"}, Remaining: policies.Said(100), Window: time.Minute, Reset: 20 * time.Second}
+		var calls []*pacer.Reservation
+		for range 51 {
+			r, err := p.Reserve(t.Context(), pacer.Tracked())
+			require.NoError(t, err)
+			require.NoError(t, r.Wait(t.Context()))
+			calls = append(calls, r)
+		}
+		require.NoError(t, calls[0].Report(t.Context(), said))
+		require.Equal(t, int64(400_000), status(t, p, "p").Pace, "20 s for the 50 that are not spoken for")
+		for _, r := range calls[1:50] {
+			require.NoError(t, r.Report(t.Context()))
+		}
+		time.Sleep(time.Second)
+		said.Remaining = policies.Said(40)
+		require.NoError(t, calls[50].Report(t.Context(), said))
+		require.Equal(t, int64(500_000), status(t, p, "p").Pace, "20 s for 40")
+	})
+}
+
+// Refusals of calls that were on their way together count as one; a call that went later counts again.
+func TestRefusalsOfOneMomentCountOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(10).Burst(5).Adaptive(policies.Adaptation{Hold: time.Minute}).Named("p")))
+		var calls []*pacer.Reservation
+		for range 3 {
+			r, err := p.Reserve(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, r.Wait(t.Context()))
+			calls = append(calls, r)
+		}
+		for _, r := range calls {
+			time.Sleep(3 * time.Second)
+			require.NoError(t, r.Report(t.Context(), policies.Feedback{Refused: true}))
+			require.Equal(t, int64(200_000), status(t, p, "p").Pace, "half")
+		}
+		later, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, later.Wait(t.Context()))
+		require.NoError(t, later.Report(t.Context(), policies.Feedback{Refused: true}))
+		require.Equal(t, int64(400_000), status(t, p, "p").Pace, "a quarter")
+	})
+}
+
+// A call that has its slot, and goes to sleep only after two pauses were said, heeds the longer one.
+func TestAShorterPauseDoesNotHideALongerOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.Every(5*time.Second)))
+		require.NoError(t, p.Allow(t.Context()))
+		start := time.Now()
+		r, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 10 * time.Second}))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second}))
+		require.NoError(t, r.Wait(t.Context()))
+		require.Equal(t, 10*time.Second, time.Since(start))
+	})
+}

@@ -60,14 +60,12 @@ func (a *attempt) request() (*http.Request, error) {
 // next one would not, either.
 func (a *attempt) made() bool { return a.number > 0 && a.next == nil }
 
-// heard remembers what a response said about repeating the request. What the pacer could not note holds nobody back, so
-// that the usual back-off is due.
-func (a *attempt) heard(r policies.Reading, noted bool) {
+// heard remembers what a response said about repeating the request. The wait is the request's own even if the pacer has
+// noted it for nobody else.
+func (a *attempt) heard(r policies.Reading) {
 	a.verdict, a.wait = r.Verdict, 0
 	for i := range r.Feedback {
-		if noted {
-			a.wait = max(a.wait, r.Feedback[i].Wait)
-		}
+		a.wait = max(a.wait, r.Feedback[i].Wait)
 	}
 }
 

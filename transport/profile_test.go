@@ -113,6 +113,9 @@ var points = policies.Profile{
 		return []policies.Cost{{Policy: "points", N: 10}, {Policy: "a policy that nobody has", N: 7}}
 	},
 	Settle: func(r *policies.Reply) []policies.Cost {
+		if r.Complete != (len(r.Body) < policies.MaxPeek) {
+			panic("Complete is wrong")
+		}
 		_, cost, ok := bytes.Cut(r.Body, []byte("cost="))
 		n, err := strconv.ParseInt(string(cost), 10, 64)
 		if !ok || err != nil {

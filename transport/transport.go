@@ -74,9 +74,9 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 	}
 	reading := t.readSafely(req, resp)
 	answered = true
-	noted := report(req.Context(), slot, reading)
+	report(ctx, slot, reading)
 	if a != nil {
-		a.heard(reading, noted)
+		a.heard(reading)
 	}
 	if t.profile.Settle != nil && reading.Verdict == policies.Unjudged && resp.StatusCode/100 == 2 {
 		t.settleLater(req, resp, slot)
@@ -118,10 +118,10 @@ func (t *Transport) readSafely(req *http.Request, resp *http.Response) policies.
 
 // report tells the pacer what a response says. It must not be lost when the caller leaves, and its failure is no reason
 // to withhold the response: the next caller will hear the same.
-func report(ctx context.Context, slot *pacer.Reservation, reading policies.Reading) (noted bool) {
+func report(ctx context.Context, slot *pacer.Reservation, reading policies.Reading) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
-	return slot.Report(ctx, reading.Feedback...) == nil
+	_ = slot.Report(ctx, reading.Feedback...)
 }
 
 // settleLater corrects the charge when the caller has read the body to its end, where the upstream tells the cost.

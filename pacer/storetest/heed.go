@@ -45,6 +45,11 @@ func heedCases() []Case {
 			}
 			s.Go(st, 1, 2100*ms)
 		}},
+		{"learn/changed-policy", "a lower rate that was learned does not raise one that was lowered since", func(t testing.TB, s *Session) {
+			s.Report(s.Stack(Key{Policy: policies.PerSecond(10).Named("p")}), learn(200_000, time.Minute))
+			st := s.Stack(Key{Policy: policies.PerSecond(1).Named("p")})
+			expect(t, "pace", s.Status(st).Limits[0].Pace, int64(1_000_000))
+		}},
 		{"learn/never-above", "the upstream cannot raise a limit", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10)}, Key{Policy: policies.Fixed(3, time.Second)})
 			n := learn(5, time.Minute)
@@ -122,6 +127,14 @@ func heedCases() []Case {
 				s.At(5 * time.Second)
 				expect(t, "remaining", s.Status(st).Limits[0].Remaining, int64(7))
 			}
+		}},
+		{"remaining/reset-on-the-way", "calls on their way are spoken for until the upstream has more, too", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Sliding(10, time.Minute)})
+			grants := s.AskAll(st, pacer.Call{Cost: 1, Tracked: true}, pacer.Call{Cost: 1, Tracked: true}, pacer.Call{Cost: 1, Tracked: true})
+			n := remaining(7)
+			n.For, n.Bucket, n.Done = 5*time.Second, grants[0].Charges[0].From, 1
+			s.Report(st, n)
+			expect(t, "seven are left, two of them spoken for", s.Status(st).Limits[0].Remaining, int64(5))
 		}},
 		{"remaining/bucket", "a bucket that others drain is drained for us", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(2).Burst(40)})
