@@ -18,6 +18,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/zendesk"
 	"github.com/headway-go/headway/transport"
 )
 
@@ -29,14 +30,14 @@ func readmeQuickStart(addr string) error {
 	if err != nil {
 		return err
 	}
-	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: store, Policies: []policies.Policy{
-		policies.AtMost(700, time.Minute).Burst(5),
-		policies.PerSecond(2).Per("tenant"),
-	}})
+	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: store, Policies: append(
+		zendesk.Limits(zendesk.SuiteEnterprise), // what Zendesk documents: the account, its endpoints, its tickets
+		policies.PerSecond(2).Per("tenant"),     // and a limit of your own
+	)})
 	if err != nil {
 		return err
 	}
-	client, err := transport.NewClient(p) // an *http.Client: give it to any SDK
+	client, err := transport.NewClient(p, transport.WithProfile(zendesk.Profile)) // an *http.Client: give it to any SDK
 	if err != nil {
 		return err
 	}
