@@ -119,6 +119,10 @@ func (t *Transport) readSafely(req *http.Request, resp *http.Response) policies.
 // report tells the pacer what a response says. It must not be lost when the caller leaves, and its failure is no reason
 // to withhold the response: the next caller will hear the same.
 func report(ctx context.Context, slot *pacer.Reservation, reading policies.Reading) {
+	if len(reading.Feedback) == 0 {
+		_ = slot.Report(ctx) // it only counts as answered: nothing is told to the store
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
 	_ = slot.Report(ctx, reading.Feedback...)

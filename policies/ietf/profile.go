@@ -131,9 +131,22 @@ func (l *limit) counts() (policies.Feedback, bool) {
 	return meant(f), l.calls && (limited || counted)
 }
 
+// known are the fields of which one must be there for anything to be said about limits.
+var known = [...]string{"Ratelimit", "Ratelimit-Policy", "Ratelimit-Remaining", "Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Limit"}
+
+// silent reports whether a reply says nothing about limits, as most do.
+func silent(h http.Header) bool {
+	for _, name := range known {
+		if len(h[name]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // limits returns what the fields of a reply say, in their order. A reply from a cache says nothing.
 func limits(r *policies.Reply) []limit {
-	if fields.Cached(r.Header) {
+	if silent(r.Header) || fields.Cached(r.Header) {
 		return nil
 	}
 	quotas := parseQuotas(r.Header.Values("Ratelimit-Policy"))
