@@ -1,6 +1,7 @@
 package airtable
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 	"time"
@@ -17,17 +18,21 @@ const Penalty = 30 * time.Second
 var Profile = policies.Profile{
 	Name:   "airtable",
 	Scopes: []policies.Scope{{Name: ScopeBase, Value: base}, {Name: ScopeUser, Value: user}},
+	Peek:   peek,
 	Read:   read,
 }
 
-// base returns the element of the path that is a base: their ids begin with "app".
+// base returns the base that a path is about: /v0/{base}/…, /v0/meta/bases/{base}/… or /v0/bases/{base}/… (webhooks). The
+// ids of bases begin with "app", which tells them from "meta" and "bases".
 func base(r *http.Request) string {
-	for part := range strings.SplitSeq(r.URL.Path, "/") {
-		if strings.HasPrefix(part, "app") && len(part) > len("app") {
-			return part
-		}
+	_, path, _ := strings.Cut(r.URL.Path, "/v0/")
+	path = strings.TrimPrefix(path, "meta/")
+	path = strings.TrimPrefix(path, "bases/")
+	id, _, _ := strings.Cut(path, "/")
+	if !strings.HasPrefix(id, "app") {
+		return ""
 	}
-	return ""
+	return id
 }
 
 func user(r *http.Request) string {
@@ -37,9 +42,26 @@ func user(r *http.Request) string {
 	return strings.ToLower(r.URL.Hostname())
 }
 
+// maxError is how much of an error is looked at.
+const maxError = 4 << 10
+
+func peek(r *http.Response) int {
+	if r.StatusCode != http.StatusTooManyRequests {
+		return 0
+	}
+	return maxError
+}
+
+// monthSpent is the code of a refusal because a workspace has spent its calls of the month, as Airtable sends it. Documented
+// is the limit alone: https://support.airtable.com/docs/managing-api-call-limits-in-airtable
+const monthSpent = "PUBLIC_API_BILLING_LIMIT_EXCEEDED"
+
 func read(r *policies.Reply) policies.Reading {
 	if r.Status != http.StatusTooManyRequests {
 		return policies.Reading{}
+	}
+	if bytes.Contains(r.Body, []byte(monthSpent)) { // also in a body that was cut, and in either form of Airtable's errors
+		return policies.Reading{Verdict: policies.Spent}
 	}
 	f := policies.Feedback{Source: "429", Policies: []string{PolicyUser}, Otherwise: policies.Everyone, Refused: true, Wait: Penalty}
 	if base(r.Request) != "" {

@@ -2,7 +2,9 @@ package anthropic_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,8 +34,13 @@ func TestTheUsageOfAnAnswer(t *testing.T) {
 			"data: {\"message\":{\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\ndata: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":15}}\n\n",
 			[]policies.Cost{in(25), out(15)},
 		},
-		"a new cache":        {`{"usage":{"input_tokens":5,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":2}}`, []policies.Cost{in(105), out(2)}},
-		"the end of one":     {`xx"usage":{"output_tokens":15}}`, []policies.Cost{out(15)}},
+		"a new cache":    {`{"usage":{"input_tokens":5,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":2}}`, []policies.Cost{in(105), out(2)}},
+		"the end of one": {`xx"usage":{"output_tokens":15}}`, []policies.Cost{out(15)}},
+		"a stream that tells the input twice": {
+			"data: {\"message\":{\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\ndata: {\"type\":\"message_delta\",\"usage\":{\"input_tokens\":30,\"output_tokens\":15}}\n\n",
+			[]policies.Cost{in(30), out(15)},
+		},
+		"usage of a tool":    {`{"content":[{"input":{"usage":{"input_tokens":7,"output_tokens":8}}}],"usage":{"input_tokens":25,"output_tokens":150}}`, []policies.Cost{in(25), out(150)}},
 		"negative":           {`{"usage":{"input_tokens":-5,"output_tokens":-1}}`, nil},
 		"absurd":             {`{"usage":{"input_tokens":99999999999}}`, nil},
 		"cut":                {`{"usage":{"input_tokens":5`, nil},
@@ -41,5 +48,27 @@ func TestTheUsageOfAnAnswer(t *testing.T) {
 		"nothing":            {`{}`, nil},
 	} {
 		require.Equal(t, c.want, anthropic.Profile.Settle(&policies.Reply{Status: http.StatusOK, Body: []byte(c.body)}), name)
+	}
+}
+
+// A body that nobody would send takes no time that grows with its square.
+func TestUsageInUsageIsReadQuickly(t *testing.T) {
+	t.Parallel()
+	body := []byte(strings.Repeat(`{"usage":`, policies.MaxPeek/9))
+	start := time.Now()
+	require.Nil(t, anthropic.Profile.Settle(&policies.Reply{Status: http.StatusOK, Body: body}))
+	require.Less(t, time.Since(start), time.Second)
+}
+
+func TestTheEstimate(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]int64{
+		`{"model":"m","messages":[{"content":"` + strings.Repeat("x", 4000) + `"}]}`: 1010,
+		`{"model":"m","max_tokens":64000}`:                                           8, // max_tokens is no part of it
+		`no JSON`:                                                                    1,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.anthropic.com/v1/messages", strings.NewReader(body))
+		require.NoError(t, err)
+		require.Equal(t, []policies.Cost{{Policy: "input-tokens", N: want}, {Policy: "output-tokens", N: 1}}, anthropic.Profile.Costs(req), body)
 	}
 }

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ var Profile = policies.Profile{
 	Name:   "anthropic",
 	Scopes: []policies.Scope{{Name: ScopeKey, Value: key}, {Name: ScopeModel, Value: model}},
 	Costs:  costs,
+	Peek:   peek,
 	Read:   read,
 	Settle: settle,
 }
@@ -22,16 +24,20 @@ func key(r *http.Request) string {
 	return fields.Fingerprint(r.Header.Get("X-Api-Key") + "\n" + r.Header.Get("Authorization"))
 }
 
-type request struct {
-	Model     string `json:"model"`
-	MaxTokens int64  `json:"max_tokens"`
-}
-
+// model returns the model that a request names. Counting tokens has limits of its own, which are none of a model's.
+// Source: https://docs.anthropic.com/en/docs/build-with-claude/token-counting
 func model(r *http.Request) string {
-	var q request
+	if countsTokens(r) {
+		return ""
+	}
+	var q struct {
+		Model string `json:"model"`
+	}
 	_, _ = fields.RequestJSON(r, &q) // no model if it cannot be read
 	return q.Model
 }
+
+func countsTokens(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/count_tokens") }
 
 const (
 	// bytesPerToken is a rule of thumb for text in English, of this package's own.
@@ -40,30 +46,40 @@ const (
 	maxEstimate = 10_000_000
 )
 
+// costs are one request, an estimate of its input, and one token of output: Anthropic counts output as it is produced, and
+// max_tokens has no part in that. What costs nothing at first could not be settled.
+// Source: https://docs.anthropic.com/en/api/rate-limits
 func costs(r *http.Request) []policies.Cost {
-	var q request
-	length, _ := fields.RequestJSON(r, &q)
-	input := max(0, length) / bytesPerToken
-	if r.Body != nil && r.Body != http.NoBody {
-		input = max(1, input)
+	if r.Body == nil || r.Body == http.NoBody {
+		return []policies.Cost{{Policy: PolicyInputTokens}, {Policy: PolicyOutputTokens}}
 	}
-	return []policies.Cost{
-		{Policy: PolicyInputTokens, N: min(input, maxEstimate)},
-		{Policy: PolicyOutputTokens, N: min(max(0, q.MaxTokens), maxEstimate)},
+	length, _ := fields.RequestJSON(r, &struct{}{})
+	input := min(max(1, length/bytesPerToken), maxEstimate)
+	return []policies.Cost{{Policy: PolicyInputTokens, N: input}, {Policy: PolicyOutputTokens, N: 1}}
+}
+
+// maxError is how much of an error is looked at.
+const maxError = 4 << 10
+
+func peek(r *http.Response) int {
+	if r.StatusCode != http.StatusTooManyRequests {
+		return 0
 	}
+	return maxError
 }
 
 // dimension is what the fields of a reply say of one limit.
 type dimension struct {
 	policy, field    string
+	words            string // how a message calls it
 	limit, remaining policies.Count
 }
 
 func dimensions(r *policies.Reply) []dimension {
 	all := []dimension{
-		{policy: PolicyRequests, field: "Anthropic-Ratelimit-Requests"},
-		{policy: PolicyInputTokens, field: "Anthropic-Ratelimit-Input-Tokens"},
-		{policy: PolicyOutputTokens, field: "Anthropic-Ratelimit-Output-Tokens"},
+		{policy: PolicyRequests, field: "Anthropic-Ratelimit-Requests", words: "requests per minute"},
+		{policy: PolicyInputTokens, field: "Anthropic-Ratelimit-Input-Tokens", words: "input tokens per minute"},
+		{policy: PolicyOutputTokens, field: "Anthropic-Ratelimit-Output-Tokens", words: "output tokens per minute"},
 	}
 	for i := range all {
 		d := &all[i]
@@ -81,10 +97,14 @@ func read(r *policies.Reply) policies.Reading {
 	all := dimensions(r)
 	var reading policies.Reading
 	if r.Status == http.StatusTooManyRequests {
+		message := errorMessage(r.Body)
+		if strings.Contains(message, spendLimit) {
+			return policies.Reading{Verdict: policies.Spent}
+		}
 		reading.Verdict = policies.Limited
-		reading.Feedback = append(reading.Feedback, refusal(r, all))
+		reading.Feedback = append(reading.Feedback, refusal(r, all, message))
 	}
-	if fields.Cached(r.Header) {
+	if fields.Cached(r.Header) || countsTokens(r.Request) {
 		return reading
 	}
 	for i := range all {
@@ -103,27 +123,66 @@ func read(r *policies.Reply) policies.Reading {
 	return reading
 }
 
-// refusal is of what has nothing left, and of everything if that is not told.
-func refusal(r *policies.Reply, all []dimension) policies.Feedback {
-	f := policies.Feedback{Source: "429", Refused: true, Otherwise: policies.TheCall}
-	var every []string
-	var reset time.Duration
-	for i := range all {
-		every = append(every, all[i].policy)
-		if n, said := all[i].remaining.Value(); said && n == 0 {
-			f.Policies = append(f.Policies, all[i].policy)
-			if d, ok := fields.ISO8601(r.Header.Get(all[i].field+"-Reset"), fields.Now(r.Header, r.Now)); ok {
-				reset = max(reset, d)
-			}
-		}
+// spendLimit is in the message of a 429 that is about money, as Anthropic sends it; it documents no wording.
+const spendLimit = "spend limit"
+
+// errorMessage returns the message of an error; "" if it cannot be read.
+func errorMessage(body []byte) string {
+	var said struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
 	}
-	if len(f.Policies) == 0 {
-		f.Policies = every
+	_ = json.Unmarshal(body, &said) // what cannot be read says nothing
+	return said.Error.Message
+}
+
+// refusal says which of the limits refused, and how long it takes.
+func refusal(r *policies.Reply, all []dimension, message string) policies.Feedback {
+	f := policies.Feedback{Source: "429", Refused: true, Otherwise: policies.TheCall}
+	meant := concerned(all, message)
+	for _, d := range meant {
+		f.Policies = append(f.Policies, d.policy)
 	}
 	if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
 		f.Source, f.Wait = "Retry-After", wait
-	} else if reset > 0 {
-		f.Source, f.Wait = "anthropic-ratelimit-reset", reset
+		return f
+	}
+	for _, d := range meant {
+		if reset, ok := fields.ISO8601(r.Header.Get(d.field+"-Reset"), fields.Now(r.Header, r.Now)); ok && d.spent() && reset > f.Wait {
+			f.Source, f.Wait = "anthropic-ratelimit-reset", reset
+		}
 	}
 	return f
+}
+
+// spent reports whether nothing was left.
+func (d *dimension) spent() bool {
+	n, said := d.remaining.Value()
+	return said && n == 0
+}
+
+// concerned returns the limits that a refusal is about: the one that its message names, otherwise those that have nothing
+// left, otherwise all. The message is asked first because what is left of tokens is told in thousands. Its wording is as
+// Anthropic sends it; documented is only that it describes which limit was exceeded.
+func concerned(all []dimension, message string) []*dimension {
+	var named, spent []*dimension
+	every := make([]*dimension, 0, len(all))
+	for i := range all {
+		d := &all[i]
+		every = append(every, d)
+		if strings.Contains(message, d.words) {
+			named = append(named, d)
+		}
+		if d.spent() {
+			spent = append(spent, d)
+		}
+	}
+	switch {
+	case len(named) > 0:
+		return named
+	case len(spent) > 0:
+		return spent
+	}
+	return every
 }

@@ -9,26 +9,27 @@ import (
 )
 
 // settle finds the tokens that an answer used. An answer has one object called "usage"; a stream has one at its begin, with
-// the input, and one at its end, with the output. What is told last counts; what is not told keeps its estimate.
+// the input, and one at its end, with the output. What is told last counts, so it is sought from the end on; what is not
+// told keeps its estimate.
 func settle(r *policies.Reply) []policies.Cost {
 	if r.Status != http.StatusOK {
 		return nil
 	}
 	name := []byte(`"usage"`)
 	var input, output int64 = -1, -1
-	for body := r.Body; ; {
-		at := bytes.Index(body, name)
+	for body := r.Body; input < 0 || output < 0; {
+		at := bytes.LastIndex(body, name)
 		if at < 0 {
 			break
 		}
-		body = body[at+len(name):]
-		in, out := usage(body)
-		if in >= 0 {
+		in, out := usage(body[at+len(name):])
+		if input < 0 {
 			input = in
 		}
-		if out >= 0 {
+		if output < 0 {
 			output = out
 		}
+		body = body[:at]
 	}
 	var costs []policies.Cost
 	if input >= 0 {

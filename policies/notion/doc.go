@@ -3,6 +3,18 @@
 //	p, err := pacer.New(pacer.Config{Upstream: "notion", Policies: notion.Limits()})
 //	client, err := transport.NewClient(p, transport.WithProfile(notion.Profile))
 //
-// Notion allows three calls a second on average for each integration, and "some bursts beyond". An integration is told by
-// its credential. It refuses with 429, the code rate_limited and a Retry-After in whole seconds, and tells no counts.
+// # What Notion limits
+//
+// Three calls a second on average for each integration, and "some bursts beyond". An integration is told by its credential.
+// Source: https://developers.notion.com/reference/request-limits
+//
+// # How it refuses
+//
+// With 429, the code rate_limited and a Retry-After in whole seconds, which is a pause of the integration. Any other status
+// says nothing about limits, and no counts are told.
+//
+// # What is not known
+//
+// How large a burst may be, and over which time the average is taken. Notion plans limits that differ by the
+// workspace's pricing plan.
 package notion

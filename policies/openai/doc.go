@@ -1,6 +1,7 @@
 // Package openai knows the limits of OpenAI's API.
 //
-//	p, err := pacer.New(pacer.Config{Upstream: "openai", Policies: openai.Limits(500, 200_000)})
+//	stack := append(openai.Limits(500, 200_000), openai.RequestsPerDay(10_000))
+//	p, err := pacer.New(pacer.Config{Upstream: "openai", Policies: stack})
 //	client, err := transport.NewClient(p, transport.WithProfile(openai.Profile))
 //
 // # What OpenAI limits
@@ -10,19 +11,30 @@
 // credential, with the fields OpenAI-Organization and OpenAI-Project, stands for the project; the model is read from the
 // request. Both limits are one reservation: a call goes when both admit it.
 //
-// A request's tokens are an estimate, as OpenAI itself makes it: a quarter of the prompt's bytes, and the most that the
-// answer may have. What the answer says it used corrects the charge when it has been read to its end, streams included if
-// they were asked for usage. A burst is a whole minute's worth, as the refill is told: which is also the highest
-// estimate that one call may have.
+// A request's tokens are an estimate: a quarter of its bytes, and the most that the answer may have. What the answer says
+// it used corrects the charge when it has been read to its end, streams included if they were asked for usage. The
+// estimate of images in the request is far too high, and without max_tokens nothing is reserved for the answer.
+//
+// Calls without a model, such as those for files and the list of models, are bound by no policy here. So are requests whose
+// body is longer than 256 KiB or cannot be had twice (no GetBody): their model is unknown. Tell it with
+// transport.WithScope(openai.ScopeModel, …) if you send such ones.
 //
 // # How it refuses
 //
-// With 429. retry-after-ms or Retry-After say how long, and otherwise the reset of what has nothing left; the message tells
-// whether requests or tokens were meant, unless the counts do. A 429 whose code is insufficient_quota is about money:
-// repeating it is pointless, and nobody slows down. Calls that are refused count against the limit, too.
+// With 429. retry-after-ms or Retry-After say how long, and otherwise the reset of what has nothing left. Requests or tokens
+// are meant: what has nothing left, otherwise what the error's type or message names, otherwise both. A 429 whose
+// code is insufficient_quota is about money: repeating it is pointless, and nobody slows down. Calls that are refused count
+// against the limit, too.
 //
 // # What counts tell
 //
-// x-ratelimit-limit-… is per minute; x-ratelimit-remaining-… is what may go at once. x-ratelimit-reset-… is the time until
-// all of it is back, as a duration such as 6m0s; −1 and 0 (Azure) mean nothing.
+// x-ratelimit-limit-… is taken as per minute, x-ratelimit-remaining-… as what may go at once. Where a model has a limit per
+// day, the fields of requests have been seen to tell that one, which no field says; it is the larger number, so it changes
+// no rate. x-ratelimit-reset-… is the time until all of it is back, as a duration such as 6m0s, so it is heeded only in a
+// refusal by what has nothing left; −1 and 0 (Azure) mean nothing.
+//
+// # What is not known
+//
+// How much of a minute may go at once, how a day is counted, and limits that several models share. Limits of images and
+// audio, and the queue of batches, are not modelled.
 package openai

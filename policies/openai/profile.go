@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +48,9 @@ const bytesPerToken = 4
 // maxEstimate is the most that an estimate is believed: more than any model's context.
 const maxEstimate = 10_000_000
 
-// costs are one request, and an estimate of tokens: the prompt's, and the most that the answer may have.
+// costs are one request, and an estimate of tokens: the prompt's, and the most that the answer may have. OpenAI reserves
+// the larger of the two; their sum is what a call can use at most, and what it did use corrects it.
+// Source: https://platform.openai.com/docs/guides/rate-limits
 func costs(r *http.Request) []policies.Cost {
 	var q request
 	length, _ := fields.RequestJSON(r, &q)
@@ -92,23 +95,30 @@ func dimensions(h http.Header) []dimension {
 	return all
 }
 
+// apiError is what the body of an error tells.
+type apiError struct {
+	Code    string `json:"code"`
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+// insufficientQuota is the code of an account without credit.
+// Source: https://platform.openai.com/docs/guides/error-codes
+const insufficientQuota = "insufficient_quota"
+
 func read(r *policies.Reply) policies.Reading {
 	all := dimensions(r.Header)
 	var reading policies.Reading
 	if r.Status == http.StatusTooManyRequests {
 		var said struct {
-			Error struct {
-				Code    string `json:"code"`
-				Type    string `json:"type"`
-				Message string `json:"message"`
-			} `json:"error"`
+			Error apiError `json:"error"`
 		}
 		_ = json.Unmarshal(r.Body, &said) // what cannot be read says nothing
-		if said.Error.Code == "insufficient_quota" || said.Error.Type == "insufficient_quota" {
+		if said.Error.Code == insufficientQuota || said.Error.Type == insufficientQuota {
 			return policies.Reading{Verdict: policies.Spent}
 		}
 		reading.Verdict = policies.Limited
-		reading.Feedback = append(reading.Feedback, refusal(r, all, said.Error.Message))
+		reading.Feedback = append(reading.Feedback, refusal(r, all, &said.Error))
 	}
 	if fields.Cached(r.Header) {
 		return reading
@@ -129,32 +139,59 @@ func read(r *policies.Reply) policies.Reading {
 	return reading
 }
 
-// refusal says which of the dimensions refused, and how long it takes.
-func refusal(r *policies.Reply, all []dimension, message string) policies.Feedback {
-	f := policies.Feedback{Source: "429", Refused: true, Otherwise: policies.TheCall}
-	var reset time.Duration
-	for i := range all {
-		if n, said := all[i].remaining.Value(); said && n == 0 {
-			f.Policies = append(f.Policies, all[i].policy)
-			reset = max(reset, all[i].reset)
-		}
-	}
-	if len(f.Policies) == 0 {
-		switch {
-		case strings.Contains(message, "tokens per"), strings.Contains(message, "TPM"), strings.Contains(message, "TPD"):
-			f.Policies = []string{PolicyTokens}
-		case strings.Contains(message, "requests per"), strings.Contains(message, "RPM"), strings.Contains(message, "RPD"):
-			f.Policies = []string{PolicyRequests}
-		default:
-			f.Policies = []string{PolicyRequests, PolicyTokens}
-		}
-	}
+// refusal says which of the policies refused, and how long it takes.
+func refusal(r *policies.Reply, all []dimension, e *apiError) policies.Feedback {
+	f := policies.Feedback{Source: "429", Policies: concerned(all, e), Refused: true, Otherwise: policies.TheCall}
 	if wait, ok := fields.Milliseconds(r.Header.Get("Retry-After-Ms")); ok {
 		f.Source, f.Wait = "retry-after-ms", wait
-	} else if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
+		return f
+	}
+	if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
 		f.Source, f.Wait = "Retry-After", wait
-	} else if reset > 0 {
-		f.Source, f.Wait = "x-ratelimit-reset", reset
+		return f
+	}
+	for i := range all {
+		d := &all[i]
+		if d.spent() && d.reset > f.Wait && slices.Contains(f.Policies, d.policy) {
+			f.Source, f.Wait = "x-ratelimit-reset", d.reset
+		}
 	}
 	return f
+}
+
+// spent reports whether nothing was left.
+func (d *dimension) spent() bool {
+	n, said := d.remaining.Value()
+	return said && n == 0
+}
+
+// concerned returns the policies that a refusal is about: those of the day if its message names the day, otherwise what has
+// nothing left, otherwise what its type or message names, otherwise requests and tokens. A limit of the day also concerns
+// the one of the minute: a stack need not have both. The wording is as OpenAI sends it; it documents none.
+func concerned(all []dimension, e *apiError) []string {
+	switch {
+	case mentions(e.Message, "tokens per day", "(TPD)"):
+		return []string{PolicyTokensDay, PolicyTokens}
+	case mentions(e.Message, "requests per day", "(RPD)"):
+		return []string{PolicyRequestsDay, PolicyRequests}
+	}
+	var spent []string
+	for i := range all {
+		if all[i].spent() {
+			spent = append(spent, all[i].policy)
+		}
+	}
+	switch {
+	case len(spent) > 0:
+		return spent
+	case e.Type == "tokens", mentions(e.Message, "tokens per min", "(TPM)"):
+		return []string{PolicyTokens}
+	case e.Type == "requests", mentions(e.Message, "requests per min", "(RPM)"):
+		return []string{PolicyRequests}
+	}
+	return []string{PolicyRequests, PolicyTokens}
+}
+
+func mentions(message string, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(message, w) })
 }

@@ -1,13 +1,28 @@
 // Package twilio knows how Twilio's REST API refuses.
 //
-//	p, err := pacer.New(pacer.Config{Upstream: "twilio", Policies: twilio.Limits(50)})
+//	stack := append(twilio.Limits(50), twilio.Calls(1))
+//	p, err := pacer.New(pacer.Config{Upstream: "twilio", Policies: stack})
 //	client, err := transport.NewClient(p, transport.WithProfile(twilio.Profile))
 //
-// Twilio limits how many calls of an account run at once; that is not modelled yet, and Twilio documents no rate for its REST
-// API, so give one of your own. An account is the SID in the path.
+// # What Twilio limits
 //
-// It refuses with 429 and the code 20429. Such a call was never processed, so repeating it is safe whatever its method. No
-// Retry-After is documented; one that is there is heeded, and otherwise the call alone backs off: nothing says that
-// the account is over a rate. Make the policy Adaptive to let refusals slow it down. Twilio-Concurrent-Requests tells how
-// many calls run; it is no count of a rate and is not used.
+// How many API requests of an account run at once; that is not modelled yet, and Twilio documents no rate for its REST API,
+// so give one of your own. Telephone calls that the API starts go at one a second for each account unless you were granted
+// more; Twilio queues what comes faster, for at most a day. An account is the SID in the path; where that has none, the
+// account's SID or the hash of another credential. Each subaccount is an account.
+//
+// # How it refuses
+//
+// With 429 and the code 20429. Such a request was never processed, so repeating it is safe whatever its method. No
+// Retry-After is documented but for single products; one that is there is heeded, and otherwise the request alone backs
+// off: nothing says that the account is over a rate. Make the policy Adaptive to let refusals slow it down.
+//
+// # What counts tell
+//
+// Twilio-Concurrent-Requests tells how many requests run; it is no count of a rate and is not used.
+//
+// # What is not known
+//
+// How many requests may run at once. Limits within products (Verify's for each telephone number, say) also come as 429, and
+// nothing but their code tells them apart. How fast the messages of a number are sent is not modelled: Twilio queues them.
 package twilio

@@ -2,13 +2,26 @@ package twilio
 
 import "github.com/headway-go/headway/policies"
 
-// Names of the policy and of the scope.
+// Names of the policies and scopes.
 const (
 	PolicyAccount = "account"
-	ScopeAccount  = "account" // the account's SID, or a hash of the credential where the path has none
+	PolicyCalls   = "calls"
+
+	ScopeAccount  = "account"  // the account's SID, or a hash of the credential where nothing tells it
+	ScopeEndpoint = "endpoint" // carried by requests that start a telephone call: EndpointCalls
+
+	EndpointCalls = "calls"
 )
 
-// Limits returns a stack that allows each account perSecond calls a second. The number is yours: Twilio documents none.
+// Limits returns a stack that allows each account perSecond requests a second, evenly spaced. The number is yours: Twilio
+// documents none.
 func Limits(perSecond int64) []policies.Policy {
 	return []policies.Policy{policies.PerSecond(perSecond).Per(ScopeAccount).Named(PolicyAccount)}
+}
+
+// Calls returns the policy of requests that start a telephone call: perSecond a second for each account, which is 1 unless
+// Twilio granted yours more. Twilio does not refuse what comes faster but queues it, so the policy keeps its queue short.
+// Source: https://support.twilio.com/hc/en-us/articles/223180028
+func Calls(perSecond int64) policies.Policy {
+	return policies.PerSecond(perSecond).Per(ScopeAccount, ScopeEndpoint).Optional().Named(PolicyCalls)
 }

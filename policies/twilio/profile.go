@@ -2,6 +2,7 @@ package twilio
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/headway-go/headway/policies"
@@ -11,22 +12,39 @@ import (
 // Profile is Twilio's.
 var Profile = policies.Profile{
 	Name:   "twilio",
-	Scopes: []policies.Scope{{Name: ScopeAccount, Value: account}},
+	Scopes: []policies.Scope{{Name: ScopeAccount, Value: account}, {Name: ScopeEndpoint, Value: endpoint}},
 	Read:   read,
 }
 
-// account returns the SID after /Accounts/: /2010-04-01/Accounts/AC…/Messages.json.
+// split returns the SID after /Accounts/ and what follows it: /2010-04-01/Accounts/AC…/Messages.json.
+func split(r *http.Request) (sid, rest string) {
+	_, after, _ := strings.Cut(r.URL.Path, "/Accounts/")
+	sid, rest, _ = strings.Cut(after, "/")
+	return strings.TrimSuffix(sid, ".json"), strings.TrimSuffix(rest, ".json")
+}
+
+// account returns the SID of the path, or that which is the user name, or a hash of the credential.
 func account(r *http.Request) string {
-	if _, after, ok := strings.Cut(r.URL.Path, "/Accounts/"); ok {
-		sid, _, _ := strings.Cut(after, "/")
-		if sid = strings.TrimSuffix(sid, ".json"); sid != "" {
-			return sid
-		}
+	if sid, _ := split(r); sid != "" {
+		return sid
+	}
+	if name, _, ok := r.BasicAuth(); ok && accountSID.MatchString(name) {
+		return name
 	}
 	if c := fields.Credential(r.Header); c != "" {
 		return c
 	}
 	return strings.ToLower(r.URL.Hostname())
+}
+
+// accountSID is what an account's SID looks like; it is no secret. Source: https://www.twilio.com/docs/glossary/what-is-a-sid
+var accountSID = regexp.MustCompile(`^AC[0-9a-fA-F]{32}$`)
+
+func endpoint(r *http.Request) string {
+	if _, rest := split(r); rest == "Calls" && r.Method == http.MethodPost {
+		return EndpointCalls
+	}
+	return ""
 }
 
 // read heeds every 429: the code in the body, 20429, tells nothing more.

@@ -1,0 +1,16 @@
+package airtable_test
+
+import (
+	"fmt"
+
+	"github.com/headway-go/headway/policies/airtable"
+)
+
+func ExampleLimits() {
+	for _, p := range airtable.Limits() {
+		fmt.Println(p)
+	}
+	// Output:
+	// base: at most 5 in any 1s, burst 1, skew 10ms, per base
+	// user: at most 50 in any 1s, burst 1, skew 10ms, per user
+}

@@ -1,0 +1,17 @@
+package twilio_test
+
+import (
+	"fmt"
+
+	"github.com/headway-go/headway/policies/twilio"
+)
+
+// The first number is your own choice, the second what Twilio granted.
+func ExampleLimits() {
+	for _, p := range append(twilio.Limits(50), twilio.Calls(1)) {
+		fmt.Println(p)
+	}
+	// Output:
+	// account: 50 per 1s, burst 1, per account
+	// calls: 1 per 1s, burst 1, per account+endpoint
+}
