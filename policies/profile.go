@@ -18,7 +18,8 @@ type Profile struct {
 	// Scopes are read from each request.
 	Scopes []Scope
 
-	// Costs returns what a request costs; policies that are not named pay 1. It is an estimate if Settle is set.
+	// Costs returns what a request costs; policies that are not named pay 1. It is an estimate if Settle is set, and then
+	// counts for no more than a policy admits at once.
 	Costs func(*http.Request) []Cost
 
 	// Peek returns how many bytes of a reply's body Read wants to see, at most [MaxPeek]. They are put back

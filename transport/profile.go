@@ -39,7 +39,7 @@ func (t *Transport) describe(req *http.Request) []pacer.Option {
 		}
 	}
 	if t.profile.Costs != nil {
-		opts = t.appendCosts(opts, t.profile.Costs(req))
+		opts = t.appendCosts(opts, t.profile.Costs(req), t.profile.Settle != nil)
 	}
 	if t.cost != nil {
 		opts = append(opts, pacer.Cost(t.cost(req)))
@@ -47,13 +47,17 @@ func (t *Transport) describe(req *http.Request) []pacer.Option {
 	return opts
 }
 
-// appendCosts turns costs into options, as far as the stack has a policy for them.
-func (t *Transport) appendCosts(opts []pacer.Option, costs []policies.Cost) []pacer.Option {
+// appendCosts turns costs into options, as far as the stack has a policy for them. What is an estimate is at most what the
+// policy admits at once: a call that is estimated too high must not be refused for ever, and is settled afterwards.
+func (t *Transport) appendCosts(opts []pacer.Option, costs []policies.Cost, estimate bool) []pacer.Option {
 	for _, c := range costs {
+		most, has := t.most[c.Policy]
 		switch {
 		case c.Policy == "":
 			opts = append(opts, pacer.Cost(c.N))
-		case t.has[c.Policy]:
+		case has && estimate:
+			opts = append(opts, pacer.CostOf(c.Policy, min(c.N, most)))
+		case has:
 			opts = append(opts, pacer.CostOf(c.Policy, c.N))
 		}
 	}

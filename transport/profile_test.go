@@ -237,3 +237,22 @@ func TestAProfileWithoutReadStillHearsARefusal(t *testing.T) {
 		require.Equal(t, []time.Duration{0, 3 * time.Second}, u.hits)
 	})
 }
+
+// An estimate that a policy never admits at once is what it admits, and the rest is charged afterwards.
+func TestAnEstimateThatIsTooHighIsNotRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, policies.PerSecond(1).Burst(8).Per("shop").Named("points"))
+		u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+			return reply(req, http.StatusOK, "cost=13"), nil
+		})
+		client := newClient(t, p, u, transport.WithProfile(points))
+		for range 2 {
+			resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+			require.NoError(t, err)
+			_, err = io.ReadAll(resp.Body)
+			require.NoError(t, err)
+		}
+		require.Equal(t, []time.Duration{0, 13 * time.Second}, u.hits)
+	})
+}

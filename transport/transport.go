@@ -20,7 +20,7 @@ const reportTimeout = 5 * time.Second
 // the connections of every tenant. Close those of the base transport yourself, if you must.
 type Transport struct {
 	pacer *pacer.Pacer
-	has   map[string]bool // the policies that the stack has
+	most  map[string]int64 // the highest cost that each policy of the stack admits at once
 	*options
 }
 
@@ -33,11 +33,11 @@ func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	has := make(map[string]bool)
+	most := make(map[string]int64)
 	for _, policy := range p.Policies() {
-		has[policy.Name()] = true
+		most[policy.Name()] = policy.Spec().Limit
 	}
-	return &Transport{pacer: p, has: has, options: o}, nil
+	return &Transport{pacer: p, most: most, options: o}, nil
 }
 
 // RoundTrip implements [http.RoundTripper]. It returns the errors of [pacer.Pacer.Wait] and of the base transport.
@@ -137,7 +137,7 @@ func (t *Transport) settleLater(req *http.Request, resp *http.Response, slot *pa
 	reply := &policies.Reply{Request: req, Status: resp.StatusCode, Header: resp.Header}
 	resp.Body = &tail{ReadCloser: resp.Body, done: func(last []byte, complete bool) {
 		reply.Body, reply.Complete, reply.Now = last, complete, time.Now()
-		costs := t.appendCosts(nil, t.profile.Settle(reply))
+		costs := t.appendCosts(nil, t.profile.Settle(reply), false)
 		if len(costs) == 0 {
 			return
 		}
