@@ -24,5 +24,14 @@
 // Fixed windows are those of the store's clock, aligned to the Unix epoch. If the upstream's windows start elsewhere
 // (at your first call, say), no aligned window is safe: use AtMost or Sliding, which hold in every window.
 //
+// # What upstreams say
+//
+// A [Feedback] is one thing that an upstream said about one of its limits: slow down, this is what is left, this is
+// what I allow at present. A [Profile] is what is known of one vendor's API: to which scopes a request belongs, what it
+// costs, and what a reply says. Each vendor is a folder below this one, with its limits by plan; package ietf reads what
+// standards say, fields has the parsers, and profiletest tests a profile against recorded replies.
+//
+// An upstream may also change its limits and say nothing. A rate that is [Policy.Adaptive] follows it.
+//
 // The package is pure: no clock, no I/O, and it imports nothing of Headway.
 package policies

@@ -45,10 +45,11 @@ func (l *listener) tell(n pacer.News) {
 
 var _ pacer.Notifier = (*Store)(nil)
 
-// Listen implements [pacer.Notifier] by publish and subscribe. If the client cannot subscribe, nothing is ever heard.
+// Listen implements [pacer.Notifier] by publish and subscribe. If the client cannot subscribe, nothing is ever heard. Nor is
+// with a redis.Ring, which subscribes at one of its servers only.
 func (s *Store) Listen(upstream string, heard func(pacer.News)) (stop func()) {
 	client, ok := s.rdb.(subscriber)
-	if !ok {
+	if _, ring := s.rdb.(*redis.Ring); !ok || ring {
 		return func() {}
 	}
 	channel := upstreamKey(upstream) + pausesMark

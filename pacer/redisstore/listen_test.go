@@ -165,13 +165,18 @@ type onlyScripts struct{ redis.Scripter }
 
 func TestAClientThatCannotSubscribe(t *testing.T) {
 	t.Parallel()
-	store, err := redisstore.New(onlyScripts{redistest.Start(t).Client()})
-	require.NoError(t, err)
-	p, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: []policies.Policy{policies.Every(30 * time.Millisecond)}})
-	require.NoError(t, err)
-	require.NoError(t, p.Wait(t.Context()))
-	require.NoError(t, p.Wait(t.Context()))
-	require.NoError(t, p.Close())
+	server := redistest.Start(t)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": server.Addr}})
+	defer ring.Close()
+	for name, rdb := range map[string]redis.Scripter{"scripts alone": onlyScripts{server.Client()}, "a ring": ring} {
+		store, err := redisstore.New(rdb)
+		require.NoError(t, err)
+		p, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: []policies.Policy{policies.Every(30 * time.Millisecond)}})
+		require.NoError(t, err)
+		require.NoError(t, p.Wait(t.Context()), name)
+		require.NoError(t, p.Wait(t.Context()), name)
+		require.NoError(t, p.Close())
+	}
 }
 
 // Anybody can publish: what is not of the form is left out.
