@@ -20,7 +20,7 @@ func violated(body []byte) []string {
 	}
 	var problem struct {
 		Type     string   `json:"type"`
-		Violated []string `json:"violated-policies"` //nolint:tagliatelle // as the draft spells it
+		Violated []string `json:"violated-policies"`
 	}
 	if json.Unmarshal(body, &problem) != nil {
 		return nil
