@@ -1,0 +1,31 @@
+module github.com/headway-go/headway/transport/sdktest
+
+go 1.26.0
+
+replace github.com/headway-go/headway => ../..
+
+require (
+	github.com/google/go-github/v84 v84.0.0
+	github.com/headway-go/headway v0.0.0
+	github.com/k-capehart/go-salesforce/v3 v3.1.0
+	github.com/nukosuke/go-zendesk v0.18.0
+	github.com/slack-go/slack v0.34.0
+	github.com/stretchr/testify v1.12.1
+	github.com/stripe/stripe-go/v85 v85.0.0
+)
+
+require (
+	github.com/dunglas/httpsfv v1.1.2 // indirect
+	github.com/forcedotcom/go-soql v0.0.0-20240507183026-011ceab61b9e // indirect
+	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
+	github.com/golang-jwt/jwt/v5 v5.3.0 // indirect
+	github.com/google/go-querystring v1.2.0 // indirect
+	github.com/gorilla/websocket v1.5.3 // indirect
+	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
+	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
+	github.com/jszwec/csvutil v1.10.0 // indirect
+	github.com/spf13/afero v1.15.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/text v0.32.0 // indirect
+)
