@@ -55,9 +55,10 @@ type watch struct {
 
 // telling is a note that remembers what it is about.
 type telling struct {
-	key   pauseKey
-	left  bool
-	known int64
+	key    pauseKey
+	left   bool
+	bucket int64
+	known  int64
 }
 
 // of returns the watch of a key. The caller holds mu.
@@ -138,7 +139,9 @@ func (w *watches) told(all []telling, changed int) {
 	defer w.mu.Unlock()
 	for i := range all {
 		one := w.of(all[i].key)
-		one.known = max(one.known, all[i].known)
+		if all[i].bucket == one.bucket {
+			one.known = max(one.known, all[i].known)
+		}
 		if all[i].left {
 			if one.step = min(maxStepGrowth, 2*one.step); changed > 0 {
 				one.step = 1
@@ -168,7 +171,7 @@ func (p *Pacer) reconcile(notes []Note, told []telling, a *answer, f *policies.F
 		}
 		if counted {
 			if n, known, ok := q.remaining(a, f, reset, left); ok {
-				notes, told = append(notes, n), append(told, telling{q.key, true, known})
+				notes, told = append(notes, n), append(told, telling{q.key, true, n.Bucket, known})
 			}
 		}
 	}
@@ -176,7 +179,8 @@ func (p *Pacer) reconcile(notes []Note, told []telling, a *answer, f *policies.F
 }
 
 // fitting returns which of the limits that are meant the counts of a feedback are about. A policy that was named is. Of
-// others, the widest whose period is the feedback's window; if it says no window, one that stands alone.
+// others, the widest whose period is the feedback's window; if it says no window, one that stands alone, until there is
+// more: it need not be the limit that the upstream spoke of.
 func (p *Pacer) fitting(a *answer, f *policies.Feedback, meant targets) []int {
 	if meant.named {
 		return meant.limits
@@ -185,7 +189,7 @@ func (p *Pacer) fitting(a *answer, f *policies.Feedback, meant targets) []int {
 		return nil
 	}
 	if f.Window == 0 {
-		if len(a.limits) == 1 {
+		if len(a.limits) == 1 && f.Reset > 0 {
 			return []int{0}
 		}
 		return nil

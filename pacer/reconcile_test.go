@@ -455,3 +455,18 @@ func TestAShorterPauseDoesNotHideALongerOne(t *testing.T) {
 		require.Equal(t, 10*time.Second, time.Since(start))
 	})
 }
+
+// What is left of a limit that nobody named, and whose window is not told, may be of another limit than ours: it holds
+// until the upstream has more, and is not charged to a day.
+func TestCountsOfAnUnknownLimitHoldUntilTheirReset(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.Daily(1000, time.UTC).Named("daily")))
+		require.NoError(t, p.Report(t.Context(), left(5)))
+		require.Equal(t, int64(1000), status(t, p, "daily").Remaining)
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Remaining: policies.Said(5), Reset: 30 * time.Second}))
+		require.Equal(t, int64(5), status(t, p, "daily").Remaining)
+		time.Sleep(30 * time.Second)
+		require.Equal(t, int64(1000), status(t, p, "daily").Remaining)
+	})
+}
