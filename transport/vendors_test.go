@@ -1,0 +1,111 @@
+package transport_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies/openai"
+	"github.com/headway-go/headway/policies/salesforce"
+	"github.com/headway-go/headway/policies/zendesk"
+	"github.com/headway-go/headway/transport"
+)
+
+// Vendors' profiles at work: a refusal holds up the bucket that it names, of the account that met it, and nothing else.
+func TestAPauseOfOneBucketLeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+			if req.Method == http.MethodPut && strings.HasPrefix(req.URL.Host, "acme") {
+				return reply(req, http.StatusTooManyRequests, "slow down", "Retry-After", "60", "X-Rate-Limit", "2500", "X-Rate-Limit-Remaining", "2400",
+					"Zendesk-RateLimit-tickets-update", "total=300; remaining=0; resets=60"), nil
+			}
+			return reply(req, http.StatusOK, "{}"), nil
+		})
+		rt, err := transport.New(newPacer(t, zendesk.Limits(zendesk.HighVolume)...), transport.WithBase(u), transport.WithProfile(zendesk.Profile))
+		require.NoError(t, err)
+		client := &http.Client{Transport: rt, Timeout: 5 * time.Second}
+		call := func(method, url string) error {
+			req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+			require.NoError(t, err)
+			resp, err := client.Do(req)
+			if err == nil {
+				require.NoError(t, resp.Body.Close())
+			}
+			return err
+		}
+		require.NoError(t, call(http.MethodPut, "https://acme.zendesk.com/api/v2/tickets/7.json"))
+		err = call(http.MethodPut, "https://acme.zendesk.com/api/v2/tickets/8.json")
+		le, ok := errors.AsType[*pacer.LimitError](err)
+		require.True(t, ok)
+		require.True(t, le.Paused)
+		require.Equal(t, "tickets-update", le.Policy)
+		require.NoError(t, call(http.MethodGet, "https://acme.zendesk.com/api/v2/tickets.json"))
+		require.NoError(t, call(http.MethodPut, "https://other.zendesk.com/api/v2/tickets/8.json"))
+		require.Len(t, u.hits, 3)
+	})
+}
+
+// Tokens are reserved by an estimate, settled at what the answer says, and bind calls of their model alone.
+func TestTokensAreReservedAndSettled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, openai.Limits(600, 6000)...)
+		u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+			return reply(req, http.StatusOK, `{"choices":[],"usage":{"total_tokens":1000}}`), nil
+		})
+		client := newClient(t, p, u, transport.WithProfile(openai.Profile))
+		for range 3 {
+			body := `{"model":"m","max_tokens":5000,"messages":[]}`
+			req := request(t.Context(), t, http.MethodPost, strings.NewReader(body))
+			resp, err := client.Do(req)
+			require.NoError(t, err)
+			_, err = io.ReadAll(resp.Body)
+			require.NoError(t, err)
+		}
+		// 5,011 are reserved each time, of a bucket of 6,000 that gets 100 a second. One settled call leaves 5,000, so that 11 are
+		// missing; the next leaves 4,011.
+		require.Equal(t, []time.Duration{0, 110 * ms, 10110 * ms}, roundAll(u.hits, 10*ms))
+	})
+}
+
+func roundAll(ds []time.Duration, to time.Duration) []time.Duration {
+	var out []time.Duration
+	for _, d := range ds {
+		out = append(out, d.Round(to))
+	}
+	return out
+}
+
+// A day that others have spent is over before the upstream refuses anything.
+func TestADayThatOthersSpend(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, salesforce.Daily(100_000))
+		u := newUpstream(func(n int, req *http.Request) (*http.Response, error) {
+			used := []string{"10/100000", "99999/100000", "100000/100000"}[n]
+			return reply(req, http.StatusOK, "[]", "Sforce-Limit-Info", "api-usage="+used), nil
+		})
+		client := newClient(t, p, u, transport.WithProfile(salesforce.Profile))
+		var err error
+		calls := 0
+		for err == nil && calls < 10 {
+			var resp *http.Response
+			if resp, err = client.Do(request(t.Context(), t, http.MethodGet, nil)); err == nil {
+				calls++
+				require.NoError(t, resp.Body.Close())
+				time.Sleep(time.Second)
+			}
+		}
+		require.ErrorIs(t, err, pacer.ErrNotYet)
+		require.ErrorContains(t, err, `policy "daily"`)
+		require.Equal(t, 3, calls)
+	})
+}
