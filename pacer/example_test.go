@@ -108,3 +108,60 @@ func ExamplePacer_Allow() {
 	// <nil>
 	// true false
 }
+
+// A call to a language model is one request and some tokens, of which only an estimate is known when it goes.
+func ExampleReservation_Settle() {
+	p, err := pacer.New(pacer.Config{
+		Upstream: "llm",
+		Policies: []policies.Policy{
+			policies.PerMinute(500).Burst(10).Named("requests"),
+			policies.PerMinute(30_000).Burst(30_000).Named("tokens"),
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	ctx := context.Background()
+	r, err := p.Reserve(ctx, pacer.CostOf("tokens", 20_000))
+	if err != nil {
+		panic(err)
+	}
+	if err := r.Wait(ctx); err != nil {
+		panic(err)
+	}
+	// Call. It took fewer tokens than that.
+	if err := r.Settle(ctx, pacer.CostOf("tokens", 1_500)); err != nil {
+		panic(err)
+	}
+	fmt.Println(p.Allow(ctx, pacer.CostOf("tokens", 28_000)))
+	// Output: <nil>
+}
+
+// Whoever calls without HTTP, or reads replies by himself, reports what they say.
+func ExamplePacer_Report() {
+	p, err := pacer.New(pacer.Config{
+		Upstream: "crm",
+		Policies: []policies.Policy{policies.PerSecond(10).Per("tenant")},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	acme := pacer.WithScope(context.Background(), "tenant", "acme")
+	if err := p.Report(acme, policies.Feedback{Source: "SLOW_DOWN", Refused: true, Wait: 5 * time.Minute}); err != nil {
+		panic(err)
+	}
+	fmt.Println(errors.Is(p.Wait(acme), pacer.ErrNotYet))
+	fmt.Println(p.Wait(pacer.WithScope(context.Background(), "tenant", "globex")))
+
+	// An operator knows better.
+	if err := p.Resume(acme); err != nil {
+		panic(err)
+	}
+	fmt.Println(p.Wait(acme))
+	// Output:
+	// true
+	// <nil>
+	// <nil>
+}

@@ -90,3 +90,38 @@ func ExampleWithProfile() {
 	// 403 Forbidden
 	// true true
 }
+
+// One client for several APIs: each host has its own pacer, and other hosts are refused.
+func ExampleNewRouter() {
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer upstream.Close()
+	p, err := pacer.New(pacer.Config{Upstream: "crm", Policies: []policies.Policy{policies.PerSecond(10)}})
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	crm, err := transport.New(p)
+	if err != nil {
+		panic(err)
+	}
+	router, err := transport.NewRouter(transport.Host("127.0.0.1", crm))
+	if err != nil {
+		panic(err)
+	}
+	client := &http.Client{Transport: router}
+	resp, err := client.Get(upstream.URL)
+	if err != nil {
+		panic(err)
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.Status)
+
+	other, err := client.Get("https://elsewhere.test/")
+	if err == nil {
+		other.Body.Close()
+	}
+	fmt.Println(errors.Is(err, pacer.ErrRefused))
+	// Output:
+	// 200 OK
+	// true
+}
