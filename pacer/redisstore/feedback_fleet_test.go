@@ -63,7 +63,8 @@ func (u *pausing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestFleetHeedsAPause(t *testing.T) { //nolint:paralleltest // it measures
 	atBest(t, func() (string, bool) {
 		u := &pausing{}
-		play(t, u, job{Fleet: "pauses", Duration: 8 * time.Second, HTTP: true}, func(process int) []crew {
+		// The line is over 3 s long, so the refusal comes 2 to 6 s after the begin, and calls that would go after the end leave.
+		play(t, u, job{Fleet: "pauses", Duration: 16 * time.Second, HTTP: true}, func(process int) []crew {
 			if process == 0 {
 				return []crew{{Tenant: "a", Goroutines: 1}, {Tenant: "b", Goroutines: 8}}
 			}
