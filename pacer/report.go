@@ -98,10 +98,13 @@ func changes(notes []Note, stack Stack, now Instant, did, told bool) []Change {
 }
 
 func checkFeedback(f *policies.Feedback) error {
-	for field, d := range map[string]time.Duration{"Wait": f.Wait, "Window": f.Window, "Reset": f.Reset} {
-		if d < 0 {
-			return badDuration("Feedback."+field, d)
-		}
+	switch {
+	case f.Wait < 0:
+		return badDuration("Feedback.Wait", f.Wait)
+	case f.Window < 0:
+		return badDuration("Feedback.Window", f.Window)
+	case f.Reset < 0:
+		return badDuration("Feedback.Reset", f.Reset)
 	}
 	return nil
 }
