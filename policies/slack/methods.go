@@ -1,6 +1,7 @@
 package slack
 
-// tiers are the methods by their tier, as the reference of each method says: https://docs.slack.dev/reference/methods
+// tiers are the methods by their tier: https://docs.slack.dev/reference/methods, compared with the table of Slack's own Java SDK,
+// https://github.com/slackapi/java-slack-sdk (MethodsRateLimits.java).
 var tiers = map[string]int{ //nolint:gochecknoglobals // a constant table
 	"bots.info":              3,
 	"chat.delete":            3,
@@ -31,7 +32,7 @@ var tiers = map[string]int{ //nolint:gochecknoglobals // a constant table
 	"team.info":              3,
 	"usergroups.list":        2,
 	"usergroups.users.list":  2,
-	"users.conversations":    3,
+	"users.conversations":    2,
 	"users.getPresence":      3,
 	"users.info":             4,
 	"users.list":             2,
