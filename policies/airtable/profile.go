@@ -36,10 +36,7 @@ func base(r *http.Request) string {
 }
 
 func user(r *http.Request) string {
-	if c := fields.Credential(r.Header); c != "" {
-		return c
-	}
-	return strings.ToLower(r.URL.Hostname())
+	return fields.Caller(r)
 }
 
 // maxError is how much of an error is looked at.

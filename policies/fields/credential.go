@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"strings"
 )
 
 // Credential returns what tells the credentials of requests apart without giving them away: the [Fingerprint] of the
@@ -17,4 +18,12 @@ func Fingerprint(secret string) string {
 	}
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:8])
+}
+
+// Caller returns what tells apart who makes requests: the [Credential], or the host if there is none.
+func Caller(r *http.Request) string {
+	if c := Credential(r.Header); c != "" {
+		return c
+	}
+	return strings.ToLower(r.URL.Hostname())
 }

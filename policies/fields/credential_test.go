@@ -39,3 +39,12 @@ func FuzzCredential(f *testing.F) {
 		require.Equal(t, a == b, one == other)
 	})
 }
+
+func TestCaller(t *testing.T) {
+	t.Parallel()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://API.Upstream.test:443/x", nil)
+	require.NoError(t, err)
+	require.Equal(t, "api.upstream.test", fields.Caller(req))
+	req.Header.Set("Authorization", "Bearer secret")
+	require.Equal(t, fields.Fingerprint("Bearer secret"), fields.Caller(req))
+}

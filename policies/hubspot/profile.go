@@ -3,7 +3,6 @@ package hubspot
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/headway-go/headway/policies"
@@ -26,10 +25,7 @@ var Profile = policies.Profile{
 }
 
 func app(r *http.Request) string {
-	if c := fields.Credential(r.Header); c != "" {
-		return c
-	}
-	return strings.ToLower(r.URL.Hostname())
+	return fields.Caller(r)
 }
 
 // maxError is how much of an error is looked at.

@@ -2,7 +2,6 @@ package intercom
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/fields"
@@ -19,10 +18,7 @@ var Profile = policies.Profile{
 }
 
 func app(r *http.Request) string {
-	if c := fields.Credential(r.Header); c != "" {
-		return c
-	}
-	return strings.ToLower(r.URL.Hostname())
+	return fields.Caller(r)
 }
 
 func read(r *policies.Reply) policies.Reading {

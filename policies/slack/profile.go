@@ -31,10 +31,7 @@ var Profile = policies.Profile{
 }
 
 func token(r *http.Request) string {
-	if c := fields.Credential(r.Header); c != "" {
-		return c
-	}
-	return strings.ToLower(r.URL.Hostname())
+	return fields.Caller(r)
 }
 
 // method is the last element of the path: /api/chat.postMessage. Any other path may be that of a webhook, which is a

@@ -56,10 +56,7 @@ func account(r *http.Request) string {
 	if id := r.Header.Get("Stripe-Account"); id != "" {
 		return id
 	}
-	if c := fields.Credential(r.Header); c != "" {
-		return c
-	}
-	return strings.ToLower(r.URL.Hostname())
+	return fields.Caller(r)
 }
 
 // endpoint returns a path with a * for each id. Stripe's ids have a prefix, an underscore, and digits or capital letters;

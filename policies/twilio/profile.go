@@ -31,10 +31,7 @@ func account(r *http.Request) string {
 	if name, _, ok := r.BasicAuth(); ok && accountSID.MatchString(name) {
 		return name
 	}
-	if c := fields.Credential(r.Header); c != "" {
-		return c
-	}
-	return strings.ToLower(r.URL.Hostname())
+	return fields.Caller(r)
 }
 
 // accountSID is what an account's SID looks like; it is no secret. Source: https://www.twilio.com/docs/glossary/what-is-a-sid
