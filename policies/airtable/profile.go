@@ -62,7 +62,7 @@ func read(r *policies.Reply) policies.Reading {
 	}
 	f := policies.Feedback{Source: "429", Policies: []string{PolicyUser}, Otherwise: policies.Everyone, Refused: true, Wait: Penalty}
 	if base(r.Request) != "" {
-		f.Policies = []string{PolicyBase}
+		f.Policies, f.Otherwise = []string{PolicyBase}, policies.TheCall
 	}
 	if wait, ok := fields.RetryAfter(r.Header, r.Now); ok && wait > Penalty {
 		f.Source, f.Wait = "Retry-After", wait

@@ -23,6 +23,6 @@
 //
 // # What is not known
 //
-// How many requests may run at once. Limits within products (Verify's for each telephone number, say) also come as 429, and
-// nothing but their code tells them apart. How fast the messages of a number are sent is not modelled: Twilio queues them.
+// How many requests may run at once. Limits within products (Verify's for each telephone number, say) also come as 429 with
+// codes of their own: such a refusal holds back the refused call alone. How fast the messages of a number are sent is not modelled: Twilio queues them.
 package twilio

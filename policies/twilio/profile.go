@@ -1,6 +1,7 @@
 package twilio
 
 import (
+	"encoding/json"
 	"net/http"
 	"regexp"
 	"strings"
@@ -13,6 +14,7 @@ import (
 var Profile = policies.Profile{
 	Name:   "twilio",
 	Scopes: []policies.Scope{{Name: ScopeAccount, Value: account}, {Name: ScopeEndpoint, Value: endpoint}},
+	Peek:   peek,
 	Read:   read,
 }
 
@@ -44,13 +46,35 @@ func endpoint(r *http.Request) string {
 	return ""
 }
 
-// read heeds every 429: the code in the body, 20429, tells nothing more.
-// Source: https://www.twilio.com/docs/api/errors/20429
+const (
+	// codeTooMany is the code of a refusal that is about the account. Source: https://www.twilio.com/docs/api/errors/20429
+	codeTooMany = 20429
+	// LimitProduct is that of a product, such as the attempts to verify one number. There is no policy for it: the refused
+	// call alone waits.
+	LimitProduct = "product"
+	// maxError is how much of an error is looked at.
+	maxError = 4 << 10
+)
+
+func peek(r *http.Response) int {
+	if r.StatusCode != http.StatusTooManyRequests {
+		return 0
+	}
+	return maxError
+}
+
+// read heeds every 429. One whose code is another than that of the account is a product's.
 func read(r *policies.Reply) policies.Reading {
 	if r.Status != http.StatusTooManyRequests {
 		return policies.Reading{}
 	}
 	f := policies.Feedback{Source: "429", Policies: []string{PolicyAccount}, Otherwise: policies.Everyone, Refused: true}
+	var body struct {
+		Code int `json:"code"`
+	}
+	if json.Unmarshal(r.Body, &body) == nil && body.Code != 0 && body.Code != codeTooMany {
+		f.Policies, f.Otherwise = []string{LimitProduct}, policies.TheCall
+	}
 	if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
 		f.Source, f.Wait = "Retry-After", wait
 	}
