@@ -54,7 +54,8 @@ const (
 	SupportTeam         Plan = 200
 	SupportProfessional Plan = 400
 	SupportEnterprise   Plan = 700
-	// HighVolume is the add-on. It replaces the plan's number, and raises some endpoints.
+	// HighVolume is the add-on. It replaces the plan's number, and raises some endpoints. SuiteEnterprisePlus has the same
+	// number built in and is taken to have those, too, which the vendor does not say; replies tell what holds.
 	HighVolume Plan = 2500
 )
 

@@ -55,27 +55,33 @@ func TestWhichLimitsBindACall(t *testing.T) {
 		want         []string
 	}{
 		{"GET", "/api/v2/tickets.json", []string{"account", "tickets-index"}},
+		{"", "/api/v2/tickets.json", []string{"account", "tickets-index"}},
 		{"GET", "/api/v2/tickets?page=500", []string{"account", "tickets-index"}},
 		{"GET", "/api/v2/tickets?page=501", []string{"account", "tickets-index", "tickets-index-deep-pagination"}},
 		{"GET", "/api/v2/tickets/7.json", []string{"account"}},
 		{"POST", "/api/v2/tickets.json", []string{"account"}},
 		{"PUT", "/api/v2/tickets/7.json", []string{"account", "tickets-update", "ticket"}},
 		{"PUT", "/api/v2/tickets/update_many.json?ids=1,2", []string{"account", "tickets-update"}},
+		{"PUT", "/api/v2/tickets/7", []string{"account", "tickets-update", "ticket"}},
+		{"PUT", "/api/v2/tickets/mark_many_as_spam.json?ids=1,2", []string{"account", "tickets-update"}},
 		{"PUT", "/api/v2/tickets/7/tags.json", []string{"account"}},
 		{"GET", "/api/v2/incremental/users.json", []string{"account", "incremental-exports"}},
 		{"GET", "/api/v2/incremental/tickets/cursor.json", []string{"account", "incremental-exports"}},
 		{"POST", "/api/v2/users/create_or_update.json", []string{"account", "users-update"}},
 		{"PUT", "/api/v2/users/7.json", []string{"account", "users-update", "user"}},
+		{"PUT", "/api/v2/users/update_many.json?ids=1,2", []string{"account"}},
 		{"GET", "/api/v2/users/7.json", []string{"account"}},
 		{"GET", "/api/v2/search/export.json?query=x", []string{"account", "search-export"}},
 		{"GET", "/api/v2/views/7/execute.json", []string{"account", "view"}},
 		{"PUT", "/api/v2/organizations/7.json", []string{"account", "organization"}},
+		{"PUT", "/api/v2/organizations/update_many.json?ids=1,2", []string{"account"}},
 		{"GET", "/api/v2/help_center/articles.json", []string{"help-center"}},
 		{"GET", "/", []string{"account"}},
 		{"GET", "/api/v2/", []string{"account"}},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), c.method, "https://acme.zendesk.com"+c.path, nil)
 		require.NoError(t, err)
+		req.Method = c.method // "" stays: it means GET
 		var got []string
 		for _, s := range zendesk.Profile.Scopes {
 			if s.Value(req) != "" {

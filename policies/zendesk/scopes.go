@@ -1,6 +1,7 @@
 package zendesk
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -37,6 +38,15 @@ func (c call) at(parts ...string) bool {
 	return true
 }
 
+// one reports whether the call is to a single object of a kind: /tickets/7, and not /tickets/update_many.
+func (c call) one(kind string) bool {
+	if !c.at(kind, "*") {
+		return false
+	}
+	_, err := strconv.ParseUint(c.parts[1], 10, 64)
+	return err == nil
+}
+
 func (c call) below(parts ...string) bool {
 	return len(c.parts) > len(parts) && call{parts: c.parts[:len(parts)]}.at(parts...)
 }
@@ -44,7 +54,7 @@ func (c call) below(parts ...string) bool {
 func callOf(r *http.Request) call {
 	_, path, _ := strings.Cut(r.URL.Path, "/api/v2/")
 	path = strings.TrimSuffix(strings.Trim(path, "/"), ".json")
-	c := call{method: r.Method, parts: strings.Split(path, "/")}
+	c := call{method: cmp.Or(r.Method, http.MethodGet), parts: strings.Split(path, "/")}
 	c.page, _ = strconv.ParseInt(r.URL.Query().Get("page"), 10, 64)
 	return c
 }
@@ -52,7 +62,7 @@ func callOf(r *http.Request) call {
 func helpCenter(c call) bool { return c.below("help_center") }
 
 func updatesUser(c call) bool {
-	return c.method == http.MethodPut && c.at("users", "*") ||
+	return c.method == http.MethodPut && c.one("users") ||
 		c.method == http.MethodPost && (c.at("users", "create_or_update") || c.at("users", "create_or_update_many"))
 }
 
@@ -75,18 +85,15 @@ var endpoints = []endpoint{ //nolint:gochecknoglobals // a constant table
 // A thing is a scope whose value is one ticket, user, view or organization of the account.
 type thing struct {
 	scope string
-	kind  string // the element of the path before the id
 	is    func(c call) bool
 	agent bool // and the credential
 }
 
 var things = []thing{ //nolint:gochecknoglobals // a constant table
-	{ScopeTicket, "tickets", func(c call) bool {
-		return c.method == http.MethodPut && c.at("tickets", "*") && c.parts[1] != "update_many"
-	}, true},
-	{ScopeUser, "users", func(c call) bool { return c.method == http.MethodPut && c.at("users", "*") }, false},
-	{ScopeView, "views", func(c call) bool { return c.at("views", "*", "execute") }, true},
-	{ScopeOrganization, "organizations", func(c call) bool { return c.method == http.MethodPut && c.at("organizations", "*") }, false},
+	{ScopeTicket, func(c call) bool { return c.method == http.MethodPut && c.one("tickets") }, true},
+	{ScopeUser, func(c call) bool { return c.method == http.MethodPut && c.one("users") }, false},
+	{ScopeView, func(c call) bool { return c.at("views", "*", "execute") }, true},
+	{ScopeOrganization, func(c call) bool { return c.method == http.MethodPut && c.one("organizations") }, false},
 }
 
 func scopes() []policies.Scope {

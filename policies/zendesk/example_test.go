@@ -1,0 +1,21 @@
+package zendesk_test
+
+import (
+	"fmt"
+
+	"github.com/headway-go/headway/policies/zendesk"
+)
+
+// What binds an account of the Suite Professional plan: its calls, those to the Help Center, and those to some endpoints.
+func ExampleLimits() {
+	for _, p := range zendesk.Limits(zendesk.SuiteProfessional)[:6] {
+		fmt.Println(p)
+	}
+	// Output:
+	// account: at most 400 in any 1m, burst 2, skew 50ms, per account
+	// help-center: at most 400 in any 1m, burst 2, skew 50ms, per help-center
+	// tickets-index: at most 100 in any 1m, burst 2, skew 50ms, per tickets-index
+	// tickets-index-deep-pagination: at most 50 in any 1m, burst 2, skew 50ms, per tickets-index-deep-pagination
+	// tickets-update: at most 100 in any 1m, burst 2, skew 50ms, per tickets-update
+	// ticket: at most 30 in any 10m, in 10 buckets, per ticket
+}
