@@ -5,21 +5,32 @@
 //
 // # What GitHub limits
 //
-// The primary limit: calls per hour and credential, for each resource apart (core, search, graphql …), in windows that begin
-// with the first call. Secondary limits: 900 points a minute on REST, where reading costs 1 and writing 5, 2,000 points on
-// GraphQL, and 80 a minute and 500 an hour that create content. Searching has 30 calls a minute.
+// The primary limit: calls per hour and credential, for each resource apart (core, search, code_search, graphql …), in
+// windows that begin with the first call; searching has minutes instead. Secondary limits: 900 points a minute on REST,
+// where reading costs 1 and writing 5, 2,000 points on GraphQL, and 80 a minute and 500 an hour that create content.
 //
-// Credentials are told apart by a hash of the Authorization field; calls without one share the limit of their address.
+// Credentials are told apart by a hash of the Authorization field; calls without one share the limit of their address. So
+// two tokens of one user, or an installation's token and the one that replaces it after an hour, are not seen to share a
+// limit until replies tell what is left of it.
 //
 // # How it refuses
 //
 // With 403 or 429. It is a limit if there is a Retry-After; if x-ratelimit-remaining is 0, until x-ratelimit-reset; or if the
-// message speaks of a secondary rate limit, for at least a minute. Any other 403 is about permissions. The field
-// x-ratelimit-resource says which resource's limit it is; a secondary limit is the credential's. GraphQL answers 200 with an
-// error of the type RATE_LIMITED. Who goes on while being refused may be banned, so a secondary refusal pauses all calls of
-// the credential.
+// message speaks of a secondary rate limit, for at least a minute. Any other 403 is about permissions. GraphQL also answers
+// 200 with an error of the type RATE_LIMITED, or one whose message speaks of a secondary rate limit.
+//
+// The field x-ratelimit-resource says which resource's limit it is, and the others go on. Who goes on while being refused by
+// a secondary limit may be banned, so that pauses all calls of the credential to the same API, REST or GraphQL.
 //
 // # Not modelled
 //
-// 100 calls at once; 90 seconds of CPU time a minute; what GraphQL queries cost: they are counted as one point.
+// 100 calls at once; 90 seconds of CPU time a minute; what GraphQL queries cost: they are counted as one point. The points of
+// REST are limited for each endpoint, and are counted for all together here. A reply 304, which does not count against the
+// primary limit, is counted.
+//
+// # Not known
+//
+// Which endpoints create content: those that this package takes for such are its own list. Which limits a resource has that
+// is not named here, and those that GitHub does not disclose. Of GitHub Enterprise Server, which has none unless its
+// administrator sets them.
 package github

@@ -6,22 +6,24 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Names of the policies and scopes. Source of all numbers of this file:
-// https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
+// Names of the policies and scopes. Those of primary limits are as in x-ratelimit-resource. Source of all numbers of this
+// file, where no other is named: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
 const (
 	PolicyCore          = "core"
 	PolicySearch        = "search"
+	PolicyCodeSearch    = "code_search"
 	PolicyGraphQL       = "graphql"
 	PolicyPoints        = "points"
 	PolicyGraphQLPoints = "graphql-points"
 	PolicyContent       = "content"
 	PolicyContentHour   = "content-hour"
 
-	ScopeCore    = "core" // the credential, or the host if there is none, as of all scopes: only calls of that kind carry it
-	ScopeSearch  = "search"
-	ScopeGraphQL = "graphql"
-	ScopeREST    = "rest"
-	ScopeContent = "content"
+	ScopeCore       = "core" // the credential, or the host if there is none, as of all scopes: only calls of that kind carry it
+	ScopeSearch     = "search"
+	ScopeCodeSearch = "code_search"
+	ScopeGraphQL    = "graphql"
+	ScopeREST       = "rest"
+	ScopeContent    = "content"
 )
 
 // A Kind of credential, by its calls per hour.
@@ -35,9 +37,30 @@ const (
 	Actions Kind = 1_000
 	// User is a personal token, and all of OAuth and GitHub Apps that act for that user, together.
 	User Kind = 5_000
-	// Enterprise is a user of GitHub Enterprise Cloud.
+	// Enterprise is a user, or an App's installation, of an organization on GitHub Enterprise Cloud.
 	Enterprise Kind = 15_000
 )
+
+// graphQL returns how many points an hour a kind has on GraphQL: as many as calls on REST, but for the Enterprise Cloud.
+// Source: https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api#primary-rate-limit
+func (k Kind) graphQL() int64 {
+	if k == Enterprise {
+		return 10_000
+	}
+	return int64(k)
+}
+
+// search returns how many searches a minute a kind has, other than for code.
+// Source: https://docs.github.com/en/rest/search/search#rate-limit
+func (k Kind) search() (n, burst int64) {
+	if k == Anonymous {
+		return 10, 2
+	}
+	return 30, 5
+}
+
+// codeSearches is how many searches for code a minute everybody has. Source: the same; older copies of it say 10.
+const codeSearches = 9
 
 // Installation returns the Kind of an App's installation: 5,000, and 50 more for each repository above 20 and for each
 // user above 20, at most 12,500.
@@ -56,10 +79,12 @@ func Limits(kind Kind) []policies.Policy {
 	minute := func(name, scope string, n, burst int64) policies.Policy {
 		return policies.AtMost(n, time.Minute).Burst(burst).Per(scope).Optional().Named(name)
 	}
+	searches, burst := kind.search()
 	return []policies.Policy{
 		hour(PolicyCore, ScopeCore, int64(kind)),
-		minute(PolicySearch, ScopeSearch, 30, 5),
-		hour(PolicyGraphQL, ScopeGraphQL, int64(kind)),
+		minute(PolicySearch, ScopeSearch, searches, burst),
+		minute(PolicyCodeSearch, ScopeCodeSearch, codeSearches, 1),
+		hour(PolicyGraphQL, ScopeGraphQL, kind.graphQL()),
 		minute(PolicyPoints, ScopeREST, 900, 50),
 		minute(PolicyGraphQLPoints, ScopeGraphQL, 2_000, 50),
 		minute(PolicyContent, ScopeContent, 80, 5),

@@ -20,6 +20,26 @@ func TestLimits(t *testing.T) {
 	require.Error(t, github.Limits(0)[0].Validate())
 }
 
+// The primary limits of GraphQL and of searching are not those of the rest.
+func TestPrimaryLimits(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[github.Kind]map[string]int64{
+		github.Anonymous:               {"core": 60, "search": 10, "code_search": 9, "graphql": 60},
+		github.Actions:                 {"core": 1_000, "search": 30, "code_search": 9, "graphql": 1_000},
+		github.User:                    {"core": 5_000, "search": 30, "code_search": 9, "graphql": 5_000},
+		github.Enterprise:              {"core": 15_000, "search": 30, "code_search": 9, "graphql": 10_000},
+		github.Installation(1_000, 20): {"core": 12_500, "search": 30, "code_search": 9, "graphql": 12_500},
+	} {
+		got := make(map[string]int64)
+		for _, p := range github.Limits(kind) {
+			if _, primary := want[p.Name()]; primary {
+				got[p.Name()], _ = p.Limit()
+			}
+		}
+		require.Equal(t, want, got, "%d", kind)
+	}
+}
+
 func TestInstallation(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -43,6 +63,7 @@ func TestWhichLimitsBindACall(t *testing.T) {
 		{"POST", "https://api.github.com/repos/a/b/issues", []string{"core", "rest", "content"}, 5},
 		{"POST", "https://api.github.com/repos/a/b/issues/1/comments", []string{"core", "rest", "content"}, 5},
 		{"GET", "https://api.github.com/search/issues?q=x", []string{"search", "rest"}, 1},
+		{"GET", "https://api.github.com/search/code?q=x", []string{"code_search", "rest"}, 1},
 		{"POST", "https://api.github.com/graphql", []string{"graphql"}, 5},
 		{"POST", "https://ghe.test/api/graphql", []string{"graphql"}, 5},
 		{"GET", "https://ghe.test/api/v3/search/code?q=x", []string{"search", "rest"}, 1},

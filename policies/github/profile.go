@@ -20,6 +20,7 @@ var Profile = policies.Profile{
 	Scopes: []policies.Scope{
 		{Name: ScopeCore, Value: carriedBy(func(r *http.Request) bool { return resource(r) == PolicyCore })},
 		{Name: ScopeSearch, Value: carriedBy(func(r *http.Request) bool { return resource(r) == PolicySearch })},
+		{Name: ScopeCodeSearch, Value: carriedBy(func(r *http.Request) bool { return resource(r) == PolicyCodeSearch })},
 		{Name: ScopeGraphQL, Value: carriedBy(func(r *http.Request) bool { return resource(r) == PolicyGraphQL })},
 		{Name: ScopeREST, Value: carriedBy(func(r *http.Request) bool { return resource(r) != PolicyGraphQL })},
 		{Name: ScopeContent, Value: carriedBy(createsContent)},
@@ -35,11 +36,14 @@ func path(r *http.Request) []string {
 	return strings.Split(p, "/")
 }
 
-// resource returns whose primary limit a request counts against.
+// resource returns whose primary limit a request counts against. GitHub Enterprise Server has no limit of its own for
+// searching code.
 func resource(r *http.Request) string {
 	switch p := path(r); {
 	case p[0] == "graphql", r.URL.Path == "/api/graphql":
 		return PolicyGraphQL
+	case r.URL.Path == "/search/code":
+		return PolicyCodeSearch
 	case p[0] == "search":
 		return PolicySearch
 	}
@@ -63,10 +67,7 @@ func carriedBy(is func(*http.Request) bool) func(*http.Request) string {
 		if !is(r) {
 			return ""
 		}
-		if c := fields.Credential(r.Header); c != "" {
-			return c
-		}
-		return strings.ToLower(r.URL.Hostname())
+		return fields.Caller(r)
 	}
 }
 
@@ -108,28 +109,39 @@ func read(r *policies.Reply) policies.Reading {
 
 // refusal says whether a call was refused because of a limit, and which.
 func refusal(r *policies.Reply, counts *policies.Feedback, counted bool) (policies.Feedback, bool) {
-	if r.Status == http.StatusOK {
-		return policies.Feedback{
-			Source: "RATE_LIMITED", Policies: []string{PolicyGraphQL}, Otherwise: policies.Everyone, Wait: max(counts.Reset, SecondaryWait),
-		}, graphQLRefused(r)
+	spent := "" // the resource whose primary limit it is
+	if left, _ := counts.Remaining.Value(); counted && left == 0 {
+		spent = counts.Policies[0]
 	}
-	if r.Status != http.StatusForbidden && r.Status != http.StatusTooManyRequests {
+	var secondary bool
+	switch r.Status {
+	case http.StatusForbidden, http.StatusTooManyRequests:
+		secondary = r.Status == http.StatusTooManyRequests || speaksOfSecondary(string(r.Body))
+	case http.StatusOK:
+		var primary bool
+		if primary, secondary = graphQLRefused(r); !primary && !secondary {
+			return policies.Feedback{}, false
+		}
+		if primary {
+			spent = PolicyGraphQL
+		}
+	default:
 		return policies.Feedback{}, false
 	}
-	left, _ := counts.Remaining.Value()
-	spent := counted && left == 0
-	// What is not the primary limit of a resource is a secondary one, of everything that the credential does.
+	// What is not the primary limit of a resource is a secondary one, of all that the credential does there.
 	f := policies.Feedback{}
-	if spent {
-		f.Policies, f.Otherwise = counts.Policies, policies.Everyone
+	if spent != "" {
+		f.Policies, f.Otherwise = []string{spent}, otherwise(spent)
 	}
 	wait, asked := fields.RetryAfter(r.Header, r.Now)
 	switch {
 	case asked:
 		f.Source, f.Wait = "Retry-After", wait
-	case spent:
+	case spent != "" && counted:
 		f.Source, f.Wait = "X-RateLimit-Reset", counts.Reset
-	case r.Status == http.StatusTooManyRequests, strings.Contains(strings.ToLower(string(r.Body)), "secondary rate limit"):
+	case spent != "": // GraphQL did not say until when
+		f.Source, f.Wait = "RATE_LIMITED", SecondaryWait
+	case secondary:
 		f.Source, f.Wait = "secondary rate limit", SecondaryWait
 	default:
 		return f, false // about permissions
@@ -137,24 +149,45 @@ func refusal(r *policies.Reply, counts *policies.Feedback, counted bool) (polici
 	return f, true
 }
 
-func graphQLRefused(r *policies.Reply) bool {
+// otherwise says whom a refusal concerns if the stack does not have the policy of its resource: all calls but a few count
+// against core, and the others go on when one of those few is spent.
+func otherwise(resource string) policies.Otherwise {
+	if resource == PolicyCore {
+		return policies.Everyone
+	}
+	return policies.TheCall
+}
+
+func speaksOfSecondary(message string) bool {
+	return strings.Contains(strings.ToLower(message), "secondary rate limit")
+}
+
+// graphQLRefused reports whether a good reply is a refusal. An error of a reply that has data may quote anything, so its
+// message does not count.
+// Source: https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api#exceeding-the-rate-limit
+func graphQLRefused(r *policies.Reply) (primary, secondary bool) {
 	if resource(r.Request) != PolicyGraphQL {
-		return false
+		return false, false
 	}
 	var body struct {
+		Data   any `json:"data"`
 		Errors []struct {
-			Type string `json:"type"`
+			Type    string `json:"type"`
+			Message string `json:"message"`
 		} `json:"errors"`
 	}
 	if json.Unmarshal(r.Body, &body) != nil {
-		return false
+		return false, false
 	}
 	for _, e := range body.Errors {
-		if e.Type == "RATE_LIMITED" {
-			return true
+		switch {
+		case e.Type == "RATE_LIMITED", e.Type == "RATE_LIMIT": // the second is not documented by the vendor, but was seen
+			primary = true
+		case body.Data == nil && speaksOfSecondary(e.Message):
+			secondary = true
 		}
 	}
-	return false
+	return primary, secondary
 }
 
 // countsOf reads the primary limit of the resource that a reply names.
@@ -170,7 +203,7 @@ func countsOf(r *policies.Reply) (policies.Feedback, bool) {
 	f.Policies = []string{name}
 	switch name {
 	case PolicyCore, PolicyGraphQL:
-	case PolicySearch:
+	case PolicySearch, PolicyCodeSearch:
 		f.Window = time.Minute
 	default:
 		f.Window = 0 // not documented for the others
