@@ -2,8 +2,15 @@
 --
 -- An account is what is known of one key under one algorithm. Each algorithm is a table of functions in
 -- `algorithms`, by the number that goes over the wire: parse, loadstring or load, paused, earliest, horizon,
--- commit, cancel, settle, setpause, resume, slow, learn, remaining, inspect, write. See gcra.lua and window.lua; they mirror package engine, and a
--- differential test compares every reply.
+-- commit, cancel, settle, setpause, resume, slow, learn, remaining, claim, reset, inspect, write. See gcra.lua and
+-- window.lua; they mirror package engine, and a differential test compares every reply.
+--
+-- The upstream's own key holds a string, "pause era" or "pause era shift since", where
+--   pause  nothing of the upstream goes before; 0 for none
+--   era    which incarnation of the data this is, in µs: whole milliseconds say when it began, the rest counts deliberate
+--          resets. A client that knows another era knows that the server has forgotten. 0 until beat.lua sets it
+--   shift  by how much the server's clock had stepped back at since (by that clock): store time went on instead. The shift
+--          shrinks by a 64th of the time that passes, so that store time never stops
 
 local algorithms = {}
 
@@ -36,12 +43,47 @@ local function arg()
   return tonumber(ARGV[nextarg - 1])
 end
 
+-- shifted is set while store time runs more slowly than the server's clock.
+local shifted = false
+
+-- lasting turns a duration of store time into the milliseconds of PX.
+local function lasting(us)
+  if shifted then us = us + us / 32 end
+  return ttl(us)
+end
+
+-- readupstream reads the value of the upstream's key, and the store time.
+local function readupstream(name, v)
+  local u = { key = name, pause = 0, era = 0, shift = 0, time = clock() }
+  if v then
+    local pause, era, more = string.match(v, '^(%d+) (%d+)(.*)$')
+    u.pause, u.era = number(pause, name), number(era, name)
+    if more ~= '' then
+      local shift, since = string.match(more, '^ (%d+) (%d+)$')
+      local passed = math.max(0, u.time - number(since, name))
+      u.shift = math.max(0, number(shift, name) - (passed - passed % 64) / 64)
+    end
+  end
+  shifted = u.shift > 0
+  return u, u.time + u.shift
+end
+
+-- writeupstream keeps the upstream's key for at least that long, and never for less than before.
+local function writeupstream(u, keep)
+  local v
+  if u.shift > 0 then
+    v = string.format('%.0f %.0f %.0f %.0f', u.pause, u.era, u.shift, u.time)
+  else
+    v = string.format('%.0f %.0f', u.pause, u.era)
+  end
+  redis.call('SET', u.key, v, 'PX', math.max(lasting(keep), redis.call('PTTL', u.key)))
+end
+
 -- stack reads the entries of a stack from KEYS and ARGV: the upstream's key, then for each entry its keys;
 -- the number of entries, then for each entry the algorithm and its parameters. It loads their state and
--- returns the entries and the instant until which the upstream is paused.
-local function stack(now)
-  local upstream, entries, strings, owners = key(), {}, {}, {}
-  strings[1] = upstream
+-- returns the entries, what the upstream's key says, and the store time.
+local function stack()
+  local entries, strings, owners = {}, { key() }, {}
   for i = 1, arg() do
     local a = algorithms[arg()]
     local o = a.parse()
@@ -56,10 +98,11 @@ local function stack(now)
   for i = 1, #strings do
     -- MGET answers nil for a key of another type, too.
     if not values[i] and redis.call('TYPE', strings[i])['ok'] ~= 'none' then foreign(strings[i]) end
-    if owners[i] then owners[i].run.loadstring(owners[i], values[i], now) end
   end
+  local up, now = readupstream(strings[1], values[1])
+  for i = 2, #strings do owners[i].run.loadstring(owners[i], values[i], now) end
   for i = 1, #entries do
     if entries[i].run.load then entries[i].run.load(entries[i], now) end
   end
-  return entries, values[1] and number(values[1], upstream) or 0
+  return entries, up, now
 end

@@ -8,8 +8,7 @@
 --
 -- What is past is not given back: nobody could use it. An interval that is free already stays free.
 
-local now = clock()
-local entries = stack(now)
+local entries, _, now = stack()
 
 for _ = 1, arg() do
   for i = 1, #entries do

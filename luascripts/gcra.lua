@@ -232,6 +232,34 @@ function gcra.remaining(o, now, _, left)
   return changed
 end
 
+-- claim: somebody remembers from..to as charged.
+function gcra.claim(o, now, from, to)
+  forget(o, now)
+  from = math.max(from, now)
+  if from >= to then return end
+  if o.last > from then
+    local met = redis.call('ZRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', from), '+inf', 'WITHSCORES')
+    for i = 1, #met, 2 do
+      local a, b = number(met[i], o.gaps), number(met[i + 1], o.gaps)
+      if a >= to then break end
+      redis.call('ZREM', o.gaps, met[i])
+      if from - a >= o.t then keep(o, a, from) end
+      if b - to >= o.t then keep(o, to, b) end
+    end
+  end
+  if to > o.tat then
+    local left = math.max(o.tat, now)
+    if from - left >= o.t then keep(o, left, from) end
+    o.tat = to
+  end
+end
+
+function gcra.reset(o)
+  redis.call('DEL', o.gaps)
+  gcra.loadstring(o, nil, 0)
+  o.dirty, o.grown = true, false
+end
+
 function gcra.write(o, now)
   if not o.dirty then return end
   local ends = math.max(o.tat, o.pause, o.till, whole(o))
@@ -245,8 +273,8 @@ function gcra.write(o, now)
   elseif o.last > 0 or o.pause > 0 then
     v = string.format('%.0f %.0f %.0f', o.tat, o.last, o.pause)
   end
-  redis.call('SET', o.key, v, 'PX', ttl(ends - now))
-  if o.grown then redis.call('PEXPIRE', o.gaps, ttl(o.last - now)) end
+  redis.call('SET', o.key, v, 'PX', lasting(ends - now))
+  if o.grown then redis.call('PEXPIRE', o.gaps, lasting(o.last - now)) end
 end
 
 function gcra.inspect(o, now)

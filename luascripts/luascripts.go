@@ -1,7 +1,7 @@
 // Package luascripts is the store's program: Lua for Redis and Valkey, joined from fragments when the package
 // is loaded.
 //
-// Each command (reserve, cancel, report, status) is a file whose head is its contract: KEYS, ARGV with units,
+// Each command (reserve, cancel, report, status, beat) is a file whose head is its contract: KEYS, ARGV with units,
 // reply, TTL. The fragments before it are shared: the clock, what the algorithms have in common, and one file
 // for each algorithm. The scripts need Redis 6.2 or Valkey, and no library beyond string and math.
 package luascripts
@@ -35,9 +35,12 @@ var report string
 //go:embed status.lua
 var status string
 
+//go:embed beat.lua
+var beat string
+
 // Scripts are the programs of one store.
 type Scripts struct {
-	Reserve, Cancel, Report, Status string
+	Reserve, Cancel, Report, Status, Beat string
 }
 
 // New returns the scripts with the server's clock.
@@ -54,6 +57,7 @@ func WithClock(fragment string) Scripts {
 		Cancel:  join(cancel),
 		Report:  join(report),
 		Status:  join(status),
+		Beat:    join(beat),
 	}
 }
 

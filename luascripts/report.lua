@@ -11,7 +11,9 @@
 --                       calls of that bucket, of cost c, are now known to have reached the upstream before it answered;
 --                       there is more in d µs (0: not known)
 --          6 settle     a call that was charged a, b at cost c really cost d
---        only the first two can be about the whole upstream
+--          7 claim      somebody remembers a charge a, b
+--          8 reset      everything is forgotten, on purpose
+--        only 1, 2 and 8 can be about the whole upstream; after 2 and 8 nobody shall remember what was before: the era changes
 -- Reply  now (µs since the epoch), how many of the notes of kinds 3 to 5 changed anything
 --        now alone: as in reserve.lua
 -- TTL    every key that is written gets one, as in reserve.lua
@@ -19,8 +21,7 @@
 -- Pauses, resumptions and rates that slowed down are published on the channel KEYS[1] .. '/pauses', as lines "now" and
 -- then "kind until key". That nobody may publish there is no reason to fail: then those who sleep already hear nothing.
 
-local now = clock()
-local entries, paused = stack(now)
+local entries, up, now = stack()
 if stale then return { now } end
 local said, changed = { string.format('%.0f', now) }, 0
 
@@ -28,28 +29,29 @@ local function say(kind, till, name)
   said[#said + 1] = string.format('%d %.0f %s', kind, till, name)
 end
 
+local keep
 for _ = 1, arg() do
   local kind, i, a, b, c, d = arg(), arg(), arg(), arg(), arg(), arg()
   local o, did = entries[i], false
   if kind == 1 then
     local till = now + a
-    if not o then
-      if till > paused then
-        paused = till
-        redis.call('SET', KEYS[1], till, 'PX', ttl(till - now))
-      end
-    else
-      o.run.setpause(o, now, till)
-    end
-    say(1, till, o and o.key or KEYS[1])
-  elseif kind == 2 then
     if o then
+      o.run.setpause(o, now, till)
+    elseif till > up.pause then
+      up.pause, keep = till, till - now
+    end
+    say(1, till, o and o.key or up.key)
+  elseif kind == 2 or kind == 8 then
+    if not o then
+      up.pause = 0
+    elseif kind == 2 then
       o.run.resume(o, now)
     else
-      paused = 0
-      redis.call('DEL', KEYS[1])
+      o.run.reset(o)
     end
-    say(2, 0, o and o.key or KEYS[1])
+    if up.era > 0 then up.era = up.era + 1 end
+    if not o or up.era > 0 then keep = keep or 0 end
+    say(2, 0, o and o.key or up.key)
   elseif kind == 3 then
     did = o.run.slow(o, now, a > 0 and a or now)
     if did then say(3, 0, o.key) end
@@ -57,12 +59,21 @@ for _ = 1, arg() do
     did = o.run.learn(o, now, a, now + b)
   elseif kind == 5 then
     did = o.run.remaining(o, now, a, b, c, now + d)
-  else
+  elseif kind == 6 then
     o.run.settle(o, now, a, b, c, d)
+  else
+    o.run.claim(o, now, a, b)
   end
   if did then changed = changed + 1 end
 end
 
+if keep then
+  if up.era > 0 or up.pause > 0 then
+    writeupstream(up, keep)
+  else
+    redis.call('DEL', up.key)
+  end
+end
 for i = 1, #entries do entries[i].run.write(entries[i], now) end
-if #said > 1 then redis.pcall('PUBLISH', KEYS[1] .. '/pauses', table.concat(said, '\n')) end
+if #said > 1 then redis.pcall('PUBLISH', up.key .. '/pauses', table.concat(said, '\n')) end
 return { now, changed }

@@ -8,10 +8,9 @@
 --        now alone: as in reserve.lua
 -- TTL    none: nothing is written
 
-local now = clock()
-local entries, paused = stack(now)
+local entries, up, now = stack()
 if stale then return { now } end
-local reply = { now, paused > now and paused or 0 }
+local reply = { now, up.pause > now and up.pause or 0 }
 
 for i = 1, #entries do
   local n = #reply

@@ -195,7 +195,7 @@ function window.commit(o, now, s, n, tracked)
     redis.call('HINCRBY', o.key, string.format('o%.0f', k), n)
     n = -n
   end
-  return k, n, late
+  return k, n, late, o.counts[k]
 end
 
 function window.cancel(o, now, from, n)
@@ -270,6 +270,22 @@ function window.remaining(o, now, bucket, left, done, till)
   return true
 end
 
+-- claim: somebody remembers at least n calls of a bucket.
+function window.claim(o, now, from, n)
+  if reach(o, from) <= now then return end
+  local missing = n - count(o, from)
+  if missing <= 0 then return end
+  tidy(o, now)
+  add(o, from, missing)
+end
+
+function window.reset(o)
+  redis.call('DEL', o.key)
+  o.counts, o.changed = {}, {}
+  o.last, o.ends, o.pause, o.tidied, o.full, o.fulllimit, o.fullwidth = 0, 0, 0, 0, 0, 0, 0
+  o.learned, o.till, o.most, o.ran = 0, 0, o.limit, 0
+end
+
 function window.write(o, now)
   if next(o.changed) == nil then return end
   local fields = {}
@@ -284,7 +300,7 @@ function window.write(o, now)
   if ends <= now then
     redis.call('DEL', o.key)
   elseif ends ~= o.ran then
-    redis.call('PEXPIRE', o.key, ttl(ends - now))
+    redis.call('PEXPIRE', o.key, lasting(ends - now))
   end
 end
 

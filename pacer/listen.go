@@ -51,12 +51,12 @@ func (n *Note) change(stack Stack, now Instant, did bool) (Change, bool) {
 	switch n.Kind {
 	case NotePause:
 		c.Kind, c.Until = Paused, now+Instant(engine.MicrosUp(n.For))
-	case NoteResume:
+	case NoteResume, NoteReset:
 		c.Kind = Resumed
 	case NoteSlow:
 		c.Kind = Slowed
 		return c, did
-	case NoteLearn, NoteRemaining, NoteSettle:
+	case NoteLearn, NoteRemaining, NoteSettle, NoteClaim:
 		return c, false
 	}
 	return c, true

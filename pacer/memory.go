@@ -281,6 +281,10 @@ func heedOne(e *engine.Entry, now int64, n *Note) (changed bool) {
 		return a.Remaining(l, now, n.Bucket, n.Remaining, n.Done, now+engine.MicrosUp(n.For))
 	case NoteSettle:
 		a.Settle(l, now, engine.Charge(n.Charge), n.Cost, n.Actual)
+	case NoteClaim:
+		a.Claim(l, now, engine.Charge(n.Charge))
+	case NoteReset:
+		a.Reset()
 	}
 	return false
 }

@@ -2,6 +2,7 @@ package pacer
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -34,6 +35,60 @@ type Store interface {
 	// Status looks at a stack without changing anything.
 	Status(ctx context.Context, stack Stack) (StackStatus, error)
 }
+
+// A SharedStore is a [Store] that other processes use, too, and that can be out of reach, or forget. A [Pacer] watches over
+// it: see [Config].Outage. Every operation is given a context that ends when the Pacer does not wait any longer.
+//
+// A store that has forgotten what it knew, or whose clock has stepped back, says so once it is asked to reserve by
+// somebody who knows better: see [Stack].Era and [ErrForgot].
+type SharedStore interface {
+	Store
+
+	// Beat says that a process is there, and returns what the store knows of the upstream.
+	Beat(ctx context.Context, upstream string, b Beat) (Pulse, error)
+
+	// Fault says what an error that the store returned means.
+	Fault(err error) Fault
+}
+
+// A Beat is what a process says of itself from time to time.
+type Beat struct {
+	ID    string        // of the process, at random
+	Lives time.Duration // for how long it is there if nothing else is heard of it; 0: it leaves
+	Now   Instant       // the latest store time that it was told; 0: none
+	Keep  time.Duration // for how long an account of the upstream can matter
+
+	_ struct{}
+}
+
+// A Pulse is the answer to a [Beat].
+type Pulse struct {
+	Now   Instant
+	Era   int64 // which incarnation of the store's data this is: see [Incarnation]
+	Alive int   // how many processes are there
+
+	_ struct{}
+}
+
+// Incarnation returns when the data of an era came into being. Eras of one incarnation differ by deliberate resets.
+func Incarnation(era int64) int64 { return era - era%1000 }
+
+// A Fault is what an error of a [SharedStore] means.
+type Fault uint8
+
+// Faults.
+const (
+	// Unreachable: the store did not answer, or cannot answer anybody now.
+	Unreachable Fault = iota
+	// Denied: the store does not let this process in.
+	Denied
+	// Unfit: it is about this one stack, such as a key that holds something else. The store works.
+	Unfit
+)
+
+// ErrForgot is what a [SharedStore] returns if it is not in the era of the stack, or its clock is more than a second before
+// [Stack].Told. Nothing was charged.
+var ErrForgot = errors.New("pacer: the store has forgotten what it knew")
 
 // A Notifier is a [Store] that can tell about pauses as they are reported, so that those who sleep already heed
 // them, too. Without it a pause reaches only new calls and those of the process that reported it.
@@ -69,7 +124,7 @@ type ChangeKind uint8
 const (
 	// Paused: slots before Until are not good any more.
 	Paused ChangeKind = iota + 1
-	// Resumed: a pause was lifted, and slots may be had earlier.
+	// Resumed: a pause was lifted or a limit reset, and slots may be had earlier.
 	Resumed
 	// Slowed: an adaptive rate has slowed down, and slots that were granted are too close to each other.
 	Slowed
@@ -89,6 +144,10 @@ func (t Instant) Sub(u Instant) time.Duration {
 type Stack struct {
 	Upstream string  // see [Config]
 	Limits   []Limit // in the order of the policies
+
+	// Of a [SharedStore], for Reserve: the era that the caller knows, 0 for none, and the latest store time that it was told.
+	Era  int64
+	Told Instant
 
 	_ struct{}
 }
@@ -142,13 +201,13 @@ func (g *Grant) Wait() time.Duration { return g.At.Sub(g.Now) }
 
 // A Charge is what a reservation took from one account, in two integers whose meaning is the store's. The
 // stores of this module use an interval of virtual time [From, To) for a rate, and the begin of a bucket and
-// a cost for a window, negative if the call is tracked.
-type Charge struct{ From, To int64 }
+// a cost for a window, negative if the call is tracked. Seen is how much a window's bucket then held.
+type Charge struct{ From, To, Seen int64 }
 
 // A Note is something that a store is to heed about one limit of a stack.
 type Note struct {
 	Kind  NoteKind
-	Limit int // index into the stack's limits; [WholeUpstream] for pauses and resumptions of all
+	Limit int // index into the stack's limits; [WholeUpstream] for pauses, resumptions and resets of all
 
 	For       time.Duration // Pause, Learn: from now on; Remaining: until there is more; 0: not known
 	At        Instant       // Slow: the slot of the call that was refused; 0: now
@@ -156,7 +215,7 @@ type Note struct {
 	Remaining int64         // Remaining: what the upstream still admits
 	Bucket    int64         // Remaining: Charge.From of the call that was answered, of a window; 0: not known
 	Done      int64         // Remaining: the cost of tracked calls of that bucket now known to have reached the upstream before it answered
-	Charge    Charge        // Settle: of the call
+	Charge    Charge        // Settle: of the call. Claim: what is remembered; To of a window is what its bucket held at least
 	Cost      int64         // Settle: what it was charged
 	Actual    int64         // Settle: what it really cost
 
@@ -183,6 +242,11 @@ const (
 	NoteRemaining
 	// NoteSettle gives back, or charges, the difference between what a call was charged and what it really cost.
 	NoteSettle
+	// NoteClaim says that something was charged, as far as the caller remembers. It charges what is missing of it.
+	NoteClaim
+	// NoteReset forgets all that is known of a limit, or the pause of the whole upstream. With it, and with NoteResume, a
+	// [SharedStore] begins a new era, so that nobody brings back what was forgotten on purpose.
+	NoteReset
 )
 
 // A StackStatus is a stack seen at one instant.

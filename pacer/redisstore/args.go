@@ -33,10 +33,21 @@ func appendStack(args []any, stack *pacer.Stack, from, until int64) ([]any, erro
 				args = append(args, b)
 			}
 		default:
-			return nil, fmt.Errorf("policy %q: unknown algorithm %d", l.Policy, s.Algorithm)
+			return nil, &algorithmError{l.Policy, s.Algorithm}
 		}
 	}
 	return args, nil
+}
+
+// algorithmError says that a policy wants what the scripts do not know.
+type algorithmError struct {
+	policy    string
+	algorithm policies.Algorithm
+}
+
+// Error implements error.
+func (e *algorithmError) Error() string {
+	return fmt.Sprintf("policy %q: unknown algorithm %d", e.policy, e.algorithm)
 }
 
 // reply walks through a script's reply: a flat array of integers.

@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
@@ -13,7 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/storetest"
 )
 
-func fixture(rdb redis.Scripter) storetest.Fixture {
+func fixture(rdb redisstore.Client) storetest.Fixture {
 	var now atomic.Int64
 	return storetest.Fixture{
 		Store:   redisstore.NewAt(rdb, func() pacer.Instant { return pacer.Instant(now.Load()) }),
@@ -58,6 +57,7 @@ func TestStoresAnswerAlike(t *testing.T) {
 		"StepsBack": {Ops: 14, Cancels: true, Pauses: true, StepsBack: true},
 		"Changes":   {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true},
 		"Feedback":  {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Feedback: true},
+		"Memory":    {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Feedback: true, Memory: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

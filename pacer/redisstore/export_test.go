@@ -3,8 +3,6 @@ package redisstore
 import (
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
 )
@@ -16,7 +14,7 @@ local function ttl(us) return math.ceil(us / 1000) * 1000 + 100000 end
 `
 
 // NewAt returns a Store whose clock is now.
-func NewAt(rdb redis.Scripter, now func() pacer.Instant) *Store {
+func NewAt(rdb Client, now func() pacer.Instant) *Store {
 	s := withScripts(rdb, luascripts.WithClock(testClock))
 	s.testClock = func() int64 { return int64(now()) }
 	return s

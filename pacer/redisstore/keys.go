@@ -11,9 +11,13 @@ const prefix = "pacer:"
 // gapsMark sets the second key of a rate apart. It cannot stand in a policy's name.
 const gapsMark = "/gaps"
 
+// aliveMark ends the name of the set of the processes that pace an upstream.
+const aliveMark = "/alive"
+
 // keys returns the keys of a stack, in the order in which the scripts read them:
 //
-//	pacer:{upstream}                        the upstream's own pause
+//	pacer:{upstream}                        the upstream's own pause, and the era of its data
+//	pacer:{upstream}/alive                  the processes that pace it
 //	pacer:{upstream}:policy                 an account of the whole upstream
 //	pacer:{upstream}:policy:value           an account of one scope value, escaped
 //	pacer:{upstream}:policy/gaps[:value]    the gaps of a rate

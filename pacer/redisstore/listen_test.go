@@ -161,14 +161,14 @@ func TestClosingEndsTheSubscription(t *testing.T) {
 }
 
 // onlyScripts is a client that cannot subscribe.
-type onlyScripts struct{ redis.Scripter }
+type onlyScripts struct{ redisstore.Client }
 
 func TestAClientThatCannotSubscribe(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": server.Addr}})
 	defer ring.Close()
-	for name, rdb := range map[string]redis.Scripter{"scripts alone": onlyScripts{server.Client()}, "a ring": ring} {
+	for name, rdb := range map[string]redisstore.Client{"scripts alone": onlyScripts{server.Client()}, "a ring": ring} {
 		store, err := redisstore.New(rdb)
 		require.NoError(t, err)
 		p, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: []policies.Policy{policies.Every(30 * time.Millisecond)}})

@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/policies"
 )
 
 // ErrForeign is the cause of a [*pacer.StoreError] when a key of the store holds what Headway did not write,
@@ -21,15 +22,17 @@ import (
 // or rename the policy.
 var ErrForeign = errors.New("redisstore: a key holds a foreign value: delete the key, or give the policy another name")
 
+// A Client is what a [Store] needs of a client: *redis.Client, *redis.ClusterClient and every redis.UniversalClient have it.
+type Client interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+}
+
 // A Store keeps accounts in Redis. It holds no state but what it learned of the server's clock, and needs no closing.
 // While a Pacer with sleepers listens for pauses, it has one subscription, with a connection and goroutines of its own;
 // they end when the last such Pacer is closed. It is safe for concurrent use.
 type Store struct {
-	rdb     redis.Scripter
-	reserve *redis.Script
-	cancel  *redis.Script
-	report  *redis.Script
-	status  *redis.Script
+	rdb                                   Client
+	reserve, cancel, report, status, beat script
 
 	mu    sync.Mutex
 	seen  int64     // the server's clock, when last seen
@@ -40,34 +43,64 @@ type Store struct {
 	testClock func() int64 // for tests: the time that the scripts are given and now returns; nil for the server's
 }
 
-var _ pacer.Store = (*Store)(nil)
+var _ pacer.SharedStore = (*Store)(nil)
 
 // New returns a Store that uses a client: *redis.Client, *redis.ClusterClient or any other
 // redis.UniversalClient. The client stays the caller's to configure and to close. A nil client is a
 // [*pacer.ConfigError].
-func New(rdb redis.Scripter) (*Store, error) {
+//
+// No command is sent twice: go-redis's retries are off for them, whatever the client's MaxRetries, because a script whose
+// reply was lost may have run.
+func New(rdb Client) (*Store, error) {
 	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
 		return nil, &pacer.ConfigError{In: "redisstore", Field: "Client", Value: "nil", Reason: "give redisstore.New a client, such as redis.NewClient returns"}
 	}
 	return withScripts(rdb, luascripts.New()), nil
 }
 
-func withScripts(rdb redis.Scripter, s luascripts.Scripts) *Store {
+// script is a program and the name by which the server knows it.
+type script struct{ source, hash string }
+
+func newScript(source string) script { return script{source, redis.NewScript(source).Hash()} }
+
+func withScripts(rdb Client, s luascripts.Scripts) *Store {
 	return &Store{
 		rdb:     rdb,
-		reserve: redis.NewScript(s.Reserve),
-		cancel:  redis.NewScript(s.Cancel),
-		report:  redis.NewScript(s.Report),
-		status:  redis.NewScript(s.Status),
+		reserve: newScript(s.Reserve),
+		cancel:  newScript(s.Cancel),
+		report:  newScript(s.Report),
+		status:  newScript(s.Status),
+		beat:    newScript(s.Beat),
 	}
 }
 
+// once is a command that go-redis does not send again when its reply is lost: it may have run.
+type once struct{ *redis.Cmd }
+
+// NoRetry implements [redis.Cmder].
+func (once) NoRetry() bool { return true }
+
+func (s *Store) eval(ctx context.Context, command, program string, keys []string, args []any) (any, error) {
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, command, program, len(keys))
+	for _, k := range keys {
+		all = append(all, k)
+	}
+	cmd := redis.NewCmd(ctx, append(all, args...)...)
+	cmd.SetFirstKeyPos(3) // by which a Cluster finds the node
+	_ = s.rdb.Process(ctx, once{cmd})
+	return cmd.Result()
+}
+
 // run runs a script: one round trip, or two where the server does not know it.
-func (s *Store) run(ctx context.Context, script *redis.Script, stack *pacer.Stack, args []any) (*reply, error) {
+func (s *Store) run(ctx context.Context, p *script, keys []string, args []any) (*reply, error) {
 	if s.testClock != nil {
 		args = append(args, s.testClock())
 	}
-	v, err := script.Run(ctx, s.rdb, keys(stack), args...).Result()
+	v, err := s.eval(ctx, "evalsha", p.hash, keys, args)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		v, err = s.eval(ctx, "eval", p.source, keys, args)
+	}
 	if err != nil {
 		if isForeign(err) {
 			return nil, fmt.Errorf("%w: %w", ErrForeign, err)
@@ -75,6 +108,18 @@ func (s *Store) run(ctx context.Context, script *redis.Script, stack *pacer.Stac
 		return nil, err
 	}
 	return parseReply(v), nil
+}
+
+// Fault implements [pacer.SharedStore].
+func (s *Store) Fault(err error) pacer.Fault {
+	var unknown *algorithmError
+	switch {
+	case errors.Is(err, ErrForeign), errors.As(err, &unknown):
+		return pacer.Unfit
+	case redis.IsAuthError(err), redis.IsPermissionError(err):
+		return pacer.Denied
+	}
+	return pacer.Unreachable
 }
 
 // isForeign reports whether a script ended because of what a key holds. Servers differ in how they wrap the
@@ -107,7 +152,9 @@ func (s *Store) saw(now int64) {
 
 // ask runs a script whose reply begins with the server's now. If that is all it says, a calendar was open at
 // the wrong page: the second try has the right one.
-func (s *Store) ask(ctx context.Context, script *redis.Script, stack *pacer.Stack, reach time.Duration, more []any) (*reply, int64, error) {
+//
+// Reserve says first what its caller knows of the store.
+func (s *Store) ask(ctx context.Context, p *script, stack *pacer.Stack, reach time.Duration, more []any) (*reply, int64, error) {
 	calendars := false
 	for i := range stack.Limits {
 		calendars = calendars || stack.Limits[i].Spec.Calendar != nil
@@ -117,11 +164,15 @@ func (s *Store) ask(ctx context.Context, script *redis.Script, stack *pacer.Stac
 		now = s.now()
 	}
 	for try := 0; ; try++ {
-		args, err := appendStack(make([]any, 0, 16+len(more)), stack, now, now+engine.Micros(reach))
+		args := make([]any, 0, 16+len(more))
+		if p == &s.reserve {
+			args = append(args, stack.Era, int64(stack.Told))
+		}
+		args, err := appendStack(args, stack, now, now+engine.Micros(reach))
 		if err != nil {
 			return nil, 0, err
 		}
-		r, err := s.run(ctx, script, stack, append(args, more...))
+		r, err := s.run(ctx, p, keys(stack), append(args, more...))
 		if err != nil {
 			return nil, 0, err
 		}
@@ -131,6 +182,9 @@ func (s *Store) ask(ctx context.Context, script *redis.Script, stack *pacer.Stac
 			if len(r.values) == 0 && r.err == nil && try == 0 {
 				continue
 			}
+		}
+		if p == &s.reserve && len(r.values) == 1 && r.err == nil {
+			return nil, 0, pacer.ErrForgot
 		}
 		return r, now, r.err
 	}
@@ -156,7 +210,7 @@ func (s *Store) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Ca
 		}
 		reach = max(reach, c.MaxWait)
 	}
-	r, now, err := s.ask(ctx, s.reserve, &stack, reach, more)
+	r, now, err := s.ask(ctx, &s.reserve, &stack, reach, more)
 	if err != nil {
 		return err
 	}
@@ -166,8 +220,12 @@ func (s *Store) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Ca
 		g.Slack = time.Duration(r.int()) * time.Microsecond
 		g.Binds, g.Paused = binds(r.int(), len(stack.Limits))
 		if g.OK {
-			for range stack.Limits {
-				g.Charges = append(g.Charges, pacer.Charge{From: r.int(), To: r.int()})
+			for j := range stack.Limits {
+				c := pacer.Charge{From: r.int(), To: r.int()}
+				if stack.Limits[j].Spec.Algorithm == policies.Window {
+					c.Seen = r.int()
+				}
+				g.Charges = append(g.Charges, c)
 			}
 		}
 	}
@@ -201,7 +259,7 @@ func (s *Store) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Gr
 	if err != nil {
 		return err
 	}
-	r, err := s.run(ctx, s.cancel, &stack, append(args, more...))
+	r, err := s.run(ctx, &s.cancel, keys(&stack), append(args, more...))
 	if err != nil {
 		return err
 	}
@@ -219,19 +277,21 @@ func (s *Store) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Not
 		switch n.Kind {
 		case pacer.NotePause:
 			a = engine.MicrosUp(n.For)
-		case pacer.NoteResume:
+		case pacer.NoteResume, pacer.NoteReset:
 		case pacer.NoteSlow:
 			a = int64(n.At)
 		case pacer.NoteLearn:
 			a, b = n.Value, engine.MicrosUp(n.For)
 		case pacer.NoteRemaining:
 			a, b, c, d = n.Bucket, n.Remaining, n.Done, engine.MicrosUp(n.For)
+		case pacer.NoteClaim:
+			a, b = n.Charge.From, n.Charge.To
 		case pacer.NoteSettle:
 			a, b, c, d = n.Charge.From, n.Charge.To, n.Cost, n.Actual
 		}
 		more = append(more, int(n.Kind), n.Limit+1, a, b, c, d)
 	}
-	r, now, err := s.ask(ctx, s.report, &stack, 0, more)
+	r, now, err := s.ask(ctx, &s.report, &stack, 0, more)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -241,7 +301,7 @@ func (s *Store) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Not
 
 // Status implements [pacer.Store].
 func (s *Store) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
-	r, now, err := s.ask(ctx, s.status, &stack, 0, nil)
+	r, now, err := s.ask(ctx, &s.status, &stack, 0, nil)
 	if err != nil {
 		return pacer.StackStatus{}, err
 	}
@@ -250,4 +310,16 @@ func (s *Store) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatu
 		st.Limits[i] = pacer.LimitStatus{Remaining: r.int(), Next: r.instant(), Backlog: r.int(), Paused: r.instant(), Pace: r.int()}
 	}
 	return st, r.done()
+}
+
+// Beat implements [pacer.SharedStore].
+func (s *Store) Beat(ctx context.Context, upstream string, b pacer.Beat) (pacer.Pulse, error) {
+	up := upstreamKey(upstream)
+	args := []any{b.ID, engine.MicrosUp(b.Lives), int64(b.Now), engine.MicrosUp(b.Keep)}
+	r, err := s.run(ctx, &s.beat, []string{up, up + aliveMark}, args)
+	if err != nil {
+		return pacer.Pulse{}, err
+	}
+	p := pacer.Pulse{Now: r.instant(), Era: r.int(), Alive: int(r.int())}
+	return p, r.done()
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-func newPacer(t *testing.T, rdb redis.Scripter, p ...policies.Policy) *pacer.Pacer {
+func newPacer(t *testing.T, rdb redisstore.Client, p ...policies.Policy) *pacer.Pacer {
 	t.Helper()
 	store, err := redisstore.New(rdb)
 	require.NoError(t, err)
@@ -212,7 +212,7 @@ func TestForeignValues(t *testing.T) {
 
 func TestNilClient(t *testing.T) {
 	t.Parallel()
-	for _, rdb := range []redis.Scripter{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil)} {
+	for _, rdb := range []redisstore.Client{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil)} {
 		_, err := redisstore.New(rdb)
 		var ce *pacer.ConfigError
 		require.ErrorAs(t, err, &ce)

@@ -17,6 +17,7 @@ type Plan struct {
 	StepsBack bool // the clock steps back now and then, by less than a second in all
 	Changes   bool // limits change
 	Feedback  bool // the upstream speaks, policies adapt, and calls settle
+	Memory    bool // with Feedback: charges are claimed, and limits reset
 }
 
 // history makes up random operations on random stacks of one upstream. The same seed makes the same history.
@@ -168,9 +169,16 @@ func (h *history) note(s *Session, set int) pacer.Note {
 	i := h.rng.IntN(len(h.sets[set]))
 	spec := h.keys[h.sets[set][i]].Policy.Spec()
 	n := pacer.Note{Limit: i, For: time.Duration(h.rng.Int64N(int64(time.Second)))}
-	switch h.rng.IntN(6) {
+	kinds := 6
+	if h.plan.Memory {
+		kinds = 9
+	}
+	switch h.rng.IntN(kinds) {
 	case 0:
 		n.Kind = pacer.NoteResume
+		if h.plan.Memory && h.rng.IntN(4) == 0 {
+			n.Kind = pacer.NoteReset
+		}
 		if h.rng.IntN(2) == 0 {
 			n.Limit = pacer.WholeUpstream
 		}
@@ -189,13 +197,17 @@ func (h *history) note(s *Session, set int) pacer.Note {
 		if h.rng.IntN(2) == 0 {
 			n.For = 0
 		}
+	case 6, 7, 8:
+		n.Kind = pacer.NoteClaim
+		n.Charge.From = int64(s.now) + h.rng.Int64N(1_500_000) - 500_000
+		n.Charge.To = n.Charge.From + h.rng.Int64N(4*spec.Interval)
 	default:
 		n.Kind = pacer.NoteSettle
 	}
 	return n
 }
 
-// settle gives notes a call that was made with their stack: a bucket, or what is to be settled.
+// settle gives notes a call that was made with their stack: a bucket, or what is to be settled or claimed.
 func (h *history) settle(notes []pacer.Note, holds []held, st *pacer.Stack) {
 	for i := range notes {
 		n := &notes[i]
@@ -210,6 +222,14 @@ func (h *history) settle(notes []pacer.Note, holds []held, st *pacer.Stack) {
 		case pacer.NoteRemaining:
 			if len(made) > 0 && st.Limits[n.Limit].Spec.Algorithm == policies.Window {
 				n.Bucket = made[h.rng.IntN(len(made))].grant.Charges[n.Limit].From
+			}
+		case pacer.NoteClaim:
+			if st.Limits[n.Limit].Spec.Algorithm == policies.Window {
+				if len(made) == 0 {
+					n.Kind = pacer.NoteResume
+					continue
+				}
+				n.Charge = pacer.Charge{From: made[h.rng.IntN(len(made))].grant.Charges[n.Limit].From, To: h.rng.Int64N(st.Limits[n.Limit].Spec.Limit + 3)}
 			}
 		case pacer.NoteSettle:
 			if len(made) == 0 {

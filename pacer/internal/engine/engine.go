@@ -16,8 +16,9 @@ import (
 )
 
 // A Charge is what a reservation took from one account, in the account's own terms: a [GCRA] the interval of
-// virtual time [From, To), a [Window] To calls in the bucket that begins at From, negative if they are tracked.
-type Charge struct{ From, To int64 }
+// virtual time [From, To), a [Window] To calls in the bucket that begins at From, negative if they are tracked, which
+// then held Seen calls.
+type Charge struct{ From, To, Seen int64 }
 
 // Limit is one policy as it stands at the time of a call: its spec and, for a calendar, the bounds of its windows.
 type Limit struct {
@@ -56,6 +57,11 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	// was charged to (0: the present one), and done the cost of tracked calls now known to have reached it before.
 	// There is more at until; now if that is not known.
 	Remaining(l *Limit, now, bucket, left, done, until int64) (changed bool)
+	// Claim heeds that somebody remembers this much as charged: the interval [From, To) of a rate, at least To calls in
+	// the bucket From of a window. Claiming what is charged already changes nothing.
+	Claim(l *Limit, now int64, c Charge)
+	// Reset forgets everything.
+	Reset()
 	// Expires is the instant from which the account means the same as a new one.
 	Expires() int64
 	// Inspect reports on the account at now.

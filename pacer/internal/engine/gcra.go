@@ -223,6 +223,40 @@ func (g *GCRA) Remaining(l *Limit, now, _, left, _, _ int64) bool {
 	return changed
 }
 
+// Claim implements [Account]. Pieces beside the interval that are too short for a call go with it.
+func (g *GCRA) Claim(l *Limit, now int64, c Charge) {
+	g.forget(now)
+	from, to, t := max(c.From, now), c.To, l.Spec.Interval
+	if from >= to {
+		return
+	}
+	first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > from })
+	last := first // the gaps [first, last) meet the interval
+	var keep []gap
+	for ; last < len(g.gaps) && g.gaps[last].from < to; last++ {
+		keep = appendGap(keep, g.gaps[last].from, from, t)
+		keep = appendGap(keep, to, g.gaps[last].to, t)
+	}
+	g.gaps = slices.Replace(g.gaps, first, last, keep...)
+	if to > g.tat {
+		if left := max(g.tat, now); from-left >= t {
+			g.gaps = append(g.gaps, gap{left, from})
+		}
+		g.tat = to
+	}
+}
+
+// appendGap appends the gap [from, to) unless it is too short for a call.
+func appendGap(gaps []gap, from, to, t int64) []gap {
+	if to-from < t {
+		return gaps
+	}
+	return append(gaps, gap{from, to})
+}
+
+// Reset implements [Account].
+func (g *GCRA) Reset() { *g = GCRA{} }
+
 // Expires implements [Account].
 func (g *GCRA) Expires() int64 { return max(g.tat, g.pause, g.pace.ends()) }
 

@@ -137,7 +137,7 @@ func (w *Window) Commit(l *Limit, now, s, n int64, tracked bool) (Charge, int64)
 	if w.frontier > l.floor(now) {
 		w.full = full{w.frontier, w.limit(l, now), l.Spec.Interval}
 	}
-	c := Charge{From: w.pick, To: n}
+	c := Charge{From: w.pick, To: n, Seen: w.counts[w.pick]}
 	if tracked {
 		if w.open == nil {
 			w.open = make(map[int64]int64)
@@ -284,6 +284,17 @@ func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool 
 	w.add(l, k, n+min(open, limit*othersMargin/10_000))
 	return true
 }
+
+// Claim implements [Account].
+func (w *Window) Claim(l *Limit, now int64, c Charge) {
+	if missing := c.To - w.counts[c.From]; missing > 0 && l.reach(c.From) > now {
+		w.tidy(l, now)
+		w.add(l, c.From, missing)
+	}
+}
+
+// Reset implements [Account].
+func (w *Window) Reset() { *w = Window{} }
 
 // Expires implements [Account].
 func (w *Window) Expires() int64 { return max(w.ends, w.pause, w.until) }
