@@ -22,6 +22,10 @@ const (
 	DefaultMaxPause = time.Hour
 	// DefaultJitter is by how much a call that waits may go later than its slot, if its slack allows it.
 	DefaultJitter = 10 * time.Millisecond
+	// DefaultMaxLate is how late after its slot and its slack a call may go.
+	DefaultMaxLate = 500 * time.Millisecond
+	// DefaultStoreTimeout is how long an operation of a shared store may take.
+	DefaultStoreTimeout = 250 * time.Millisecond
 	// NoJitter as Config.Jitter lets every call go exactly at its slot.
 	NoJitter time.Duration = -1
 )
@@ -57,6 +61,22 @@ type Config struct {
 	// [DefaultJitter], 10 ms.
 	Jitter time.Duration
 
+	// MaxLate is how late after its slot and its slack a call may go. One that wakes up later, because the machine or the
+	// process was suspended, gives its slot back and reserves again, so that stale slots do not go in a bunch. [Forever]
+	// lets them. Defaults to [DefaultMaxLate], half a second.
+	MaxLate time.Duration
+
+	// Outage says what becomes of calls while a [SharedStore] is out of reach. Defaults to [PaceAlone].
+	Outage Outage
+
+	// StoreTimeout is how long an operation of a SharedStore may take, whatever its client's own timeouts and retries are;
+	// it does not depend on the call's context. Defaults to [DefaultStoreTimeout], 250 ms.
+	StoreTimeout time.Duration
+
+	// Processes is how many processes share the store, for a process that has to pace alone before it has ever reached
+	// the store, which knows the number. At most 10,000. Defaults to 1.
+	Processes int
+
 	_ struct{}
 }
 
@@ -73,12 +93,16 @@ func New(c Config) (*Pacer, error) {
 		maxWait:  cmp.Or(c.MaxWait, DefaultMaxWait),
 		maxPause: cmp.Or(c.MaxPause, DefaultMaxPause),
 		jitter:   max(0, cmp.Or(c.Jitter, DefaultJitter)),
+		maxLate:  cmp.Or(c.MaxLate, DefaultMaxLate),
 		closed:   make(chan struct{}),
 
 		reconciles: !c.IgnoreCounts,
 	}
 	if p.store == nil {
 		p.store = NewMemoryStore()
+	}
+	if shared, ok := p.store.(SharedStore); ok {
+		p.store = newWatched(shared, &c, cmp.Or(c.StoreTimeout, DefaultStoreTimeout))
 	}
 	scoped := false
 	for _, policy := range c.Policies {
@@ -128,6 +152,18 @@ func (c *Config) validate() error {
 	}
 	if c.Jitter < 0 && c.Jitter != NoJitter {
 		return badDuration("Jitter", c.Jitter)
+	}
+	if c.MaxLate < 0 {
+		return badDuration("MaxLate", c.MaxLate)
+	}
+	if c.StoreTimeout < 0 {
+		return badDuration("StoreTimeout", c.StoreTimeout)
+	}
+	if c.Outage > LetThrough {
+		return badNumber("Outage", int64(c.Outage), "must be PaceAlone, RefuseCalls or LetThrough")
+	}
+	if c.Processes < 0 || c.Processes > maxProcesses {
+		return badNumber("Processes", int64(c.Processes), fmt.Sprintf("must be from 1 to %d; 0 for the default", maxProcesses))
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ type Pacer struct {
 	maxWait  time.Duration
 	maxPause time.Duration
 	jitter   time.Duration
+	maxLate  time.Duration
 
 	fixed []Limit // the stack of every call, if no policy has a scope
 
@@ -104,7 +105,7 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 	if err := p.charge(ctx, r); err != nil {
 		return nil, err
 	}
-	r.grant = r.one.grants[0]
+	r.grant, r.asked = r.one.grants[0], start
 	if !r.grant.OK {
 		return nil, p.notYet(r)
 	}
@@ -349,6 +350,9 @@ func (p *Pacer) Close() error {
 	p.waiting.Wait()
 	if p.listening.stop != nil {
 		p.listening.stop()
+	}
+	if w, ok := p.store.(*watched); ok {
+		w.close()
 	}
 	return nil
 }

@@ -196,6 +196,19 @@ func (p *Pacer) refusal(notes []Note, a *answer, f *policies.Feedback, meant tar
 // those of the policies that bind it. Calls that sleep behind them, in this process or another, reserve again.
 // It returns the same errors as Report.
 func (p *Pacer) Resume(ctx context.Context, opts ...Option) error {
+	return p.undo(ctx, NoteResume, opts)
+}
+
+// Reset forgets all that is known of the policies that bind a call with the scopes of the context and options: what was
+// charged, what was learned of them, and pauses, that of the whole upstream included. It is for operators who know better
+// than the accounts. Calls that sleep keep their slots, or get earlier ones. No process brings back what was reset, even if
+// the store should forget by itself later on. It returns the same errors as Report.
+func (p *Pacer) Reset(ctx context.Context, opts ...Option) error {
+	return p.undo(ctx, NoteReset, opts)
+}
+
+// undo sends a note about each limit that a call with these scopes could meet, and about the whole upstream.
+func (p *Pacer) undo(ctx context.Context, kind NoteKind, opts []Option) error {
 	if p.isClosed() {
 		return ErrClosed
 	}
@@ -206,13 +219,21 @@ func (p *Pacer) Resume(ctx context.Context, opts ...Option) error {
 	stack := Stack{Upstream: p.upstream, Limits: p.bindable(&a)}
 	notes := make([]Note, 0, len(stack.Limits)+1)
 	for i := range len(stack.Limits) + 1 {
-		notes = append(notes, Note{Kind: NoteResume, Limit: i - 1})
+		notes = append(notes, Note{Kind: kind, Limit: i - 1})
 	}
 	now, _, err := p.store.Report(ctx, stack, notes)
 	if err != nil {
 		return p.storeError("report", err)
 	}
-	_, tells := p.store.(Notifier)
-	p.changed(ctx, changes(notes, stack, now, false, tells))
+	p.changed(ctx, changes(notes, stack, now, false, p.tells()))
 	return nil
+}
+
+// tells reports whether this Pacer hears from its store of what it reports itself.
+func (p *Pacer) tells() bool {
+	if w, ok := p.store.(*watched); ok {
+		return w.tells()
+	}
+	_, ok := p.store.(Notifier)
+	return ok
 }

@@ -15,7 +15,7 @@ const storeTimeout = 5 * time.Second
 // A Reservation is a slot that was granted and charged. Use it once: either [Reservation.Wait], or sleep
 // [Reservation.Delay] and go, or [Reservation.Cancel]. It is safe for concurrent use.
 //
-// Only Wait moves behind a pause that is reported while it sleeps.
+// Only Wait moves: behind a pause that is reported while it sleeps, and to a new slot if it wakes far too late.
 type Reservation struct {
 	pacer      *Pacer
 	stack      Stack
@@ -25,6 +25,7 @@ type Reservation struct {
 
 	// Under pacer.sleepers.mu from when the reservation is handed out.
 	grant  Grant
+	asked  time.Time // when the store was asked for the slot: it is no earlier than asked and the grant's wait
 	due    time.Time // when to go: the slot and jitter
 	state  reservationState
 	moving chan struct{} // somebody is moving it behind a pause; closed when that is done. nil otherwise
@@ -104,7 +105,8 @@ func (r *Reservation) settle() {
 
 // Wait sleeps until the call may go, and returns nil: go now. If the context ends or the Pacer is closed
 // first, it gives the slot back and returns the context's error or [ErrClosed]. If a pause is reported
-// meanwhile whose end lies behind the slot, the reservation moves behind it; if that is further away than its
+// meanwhile whose end lies behind the slot, the reservation moves behind it; and if the process was suspended and wakes
+// long after its slot (see Config.MaxLate), to the next slot that there is. If that is further away than its
 // deadline or MaxWait allow, Wait returns a [*LimitError]. A reservation that was used or cancelled before is
 // [ErrSpent].
 func (r *Reservation) Wait(ctx context.Context) error {
@@ -115,7 +117,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 		_ = r.Cancel(ctx)
 		return ErrClosed
 	}
-	if r.state == reserved && r.moving == nil && ctx.Err() == nil && time.Until(r.due) <= 0 && !p.sleepers.paused(r) {
+	if r.state == reserved && r.moving == nil && ctx.Err() == nil && time.Until(r.due) <= 0 && !r.late() && !p.sleepers.paused(r) {
 		r.use() // the common case: nothing to wait for
 		p.sleepers.mu.Unlock()
 		return nil
@@ -169,11 +171,25 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 		return 0, cause
 	}
 	delay := time.Until(r.due)
-	if delay <= 0 {
-		r.use()
+	if delay > 0 {
+		p.sleepers.mu.Unlock()
+		return delay, nil
 	}
+	if r.late() {
+		r.moving = make(chan struct{})
+		p.sleepers.mu.Unlock()
+		p.move(ctx, []*Reservation{r})
+		return r.next(ctx)
+	}
+	r.use()
 	p.sleepers.mu.Unlock()
-	return delay, nil
+	return 0, nil
+}
+
+// late reports whether the slot has passed so long ago that others may have counted on it. The caller holds
+// pacer.sleepers.mu.
+func (r *Reservation) late() bool {
+	return time.Since(r.asked) > r.grant.Wait()+r.grant.Slack+r.pacer.maxLate
 }
 
 // use hands the slot out. The caller holds pacer.sleepers.mu.
@@ -255,7 +271,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 		cost := r.cost(i)
 		actual := a.costOf(r.stack.Limits[i].Policy, all)
 		if actual >= 0 && actual != cost {
-			notes = append(notes, Note{Kind: NoteSettle, Limit: i, Charge: r.grant.Charges[i], Cost: cost, Actual: actual})
+			notes = append(notes, Note{Kind: NoteSettle, Limit: i, Charge: r.grant.Charges[i], Cost: cost, Actual: actual, alone: r.grant.alone})
 		}
 	}
 	if len(notes) == 0 {

@@ -184,7 +184,7 @@ func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
 }
 
 func (p *Pacer) moveGroup(ctx context.Context, group []*Reservation) {
-	stack := group[0].stack
+	stack, asked := group[0].stack, time.Now()
 	old, calls, grants := make([]Grant, len(group)), make([]Call, len(group)), make([]Grant, len(group))
 	for i, r := range group {
 		old[i], calls[i] = r.grant, r.call
@@ -210,7 +210,7 @@ func (p *Pacer) moveGroup(ctx context.Context, group []*Reservation) {
 			r.call.MaxWait = calls[i].MaxWait
 			r.err = p.notYet(r)
 		default:
-			r.grant = grants[i]
+			r.grant, r.asked = grants[i], asked
 			r.due = p.dueTime(r)
 		}
 		close(r.moving)

@@ -2,7 +2,7 @@ package pacer
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -40,7 +40,7 @@ type Store interface {
 // it: see [Config].Outage. Every operation is given a context that ends when the Pacer does not wait any longer.
 //
 // A store that has forgotten what it knew, or whose clock has stepped back, says so once it is asked to reserve by
-// somebody who knows better: see [Stack].Era and [ErrForgot].
+// somebody who knows better: see [Stack].Era and [ForgotError].
 type SharedStore interface {
 	Store
 
@@ -86,9 +86,14 @@ const (
 	Unfit
 )
 
-// ErrForgot is what a [SharedStore] returns if it is not in the era of the stack, or its clock is more than a second before
-// [Stack].Told. Nothing was charged.
-var ErrForgot = errors.New("pacer: the store has forgotten what it knew")
+// A ForgotError is what a [SharedStore] returns if it is not in the era of the stack, or its clock is more than a second
+// before [Stack].Told. Nothing was charged.
+type ForgotError struct{ Era int64 } // the era in which it is; 0 for none
+
+// Error implements error.
+func (e *ForgotError) Error() string {
+	return fmt.Sprintf("pacer: the store has forgotten what it knew, or its clock has stepped back (era %d)", e.Era)
+}
 
 // A Notifier is a [Store] that can tell about pauses as they are reported, so that those who sleep already heed
 // them, too. Without it a pause reaches only new calls and those of the process that reported it.
@@ -187,6 +192,8 @@ type Grant struct {
 	// Charges is what each limit of the stack was charged. It means something to the store alone.
 	Charges []Charge
 
+	alone bool // granted by this process alone, without the store
+
 	_ struct{}
 }
 
@@ -218,6 +225,8 @@ type Note struct {
 	Charge    Charge        // Settle: of the call. Claim: what is remembered; To of a window is what its bucket held at least
 	Cost      int64         // Settle: what it was charged
 	Actual    int64         // Settle: what it really cost
+
+	alone bool // Settle: of a call that this process granted alone
 
 	_ struct{}
 }

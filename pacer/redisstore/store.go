@@ -184,7 +184,7 @@ func (s *Store) ask(ctx context.Context, p *script, stack *pacer.Stack, reach ti
 			}
 		}
 		if p == &s.reserve && len(r.values) == 1 && r.err == nil {
-			return nil, 0, pacer.ErrForgot
+			return nil, 0, &pacer.ForgotError{Era: r.int()}
 		}
 		return r, now, r.err
 	}

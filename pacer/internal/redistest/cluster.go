@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,40 +19,82 @@ const (
 	clusterTimeout = 30 * time.Second
 )
 
-// Cluster is a Redis Cluster of three masters and no replicas that belongs to one test.
+var (
+	errNoneLives = errors.New("no node of the cluster lives")
+	errNoOwner   = errors.New("no living node owns the slot")
+	errNotWhole  = errors.New("the cluster is not whole")
+)
+
+// Cluster is a Redis Cluster of three masters that belongs to one test. Its methods may be called from any
+// goroutine. They do not ask nodes that are stopped or paused.
 type Cluster struct {
-	// Addrs are the masters' host:port.
+	// Addrs are the host:port of Nodes.
 	Addrs []string
-	// Nodes are the masters, in the order of Addrs and of the slots they own, a third each.
+	// Nodes are the servers that start as masters, in the order of the slots they then own, a third each.
 	Nodes []*Server
+	// Replicas are the servers that start as replicas, each of the server at the same place in Nodes. A
+	// cluster of [StartCluster] has none.
+	Replicas []*Server
 
 	client *redis.ClusterClient
 }
 
-// StartCluster runs three masters, joins them, and returns when each of them sees the cluster whole; the
-// test's end kills them.
-func StartCluster(tb testing.TB) *Cluster {
+// StartCluster runs three masters without replicas, joins them, and returns when each of them sees the
+// cluster whole; the test's end kills them. extraArgs are appended to the command line of each.
+func StartCluster(tb testing.TB, extraArgs ...string) *Cluster {
 	tb.Helper()
+
+	return startCluster(tb, 0, extraArgs)
+}
+
+// StartReplicatedCluster runs three masters with one replica each, and returns when every replica has its
+// master's data and every node sees the cluster whole; the test's end kills them.
+//
+// To fail over, stop or pause a master: within a few seconds its replica takes over by itself, as long as the
+// other two masters live. [Cluster.AwaitWhole] waits for that. Writes that the master had acknowledged and not yet
+// replicated are lost, as ever with Redis. The old master, restarted or continued, becomes a replica of the new
+// one; one that is restarted before the replica has taken over comes back as an empty master, whose replica then
+// empties itself too.
+func StartReplicatedCluster(tb testing.TB) *Cluster {
+	tb.Helper()
+
+	return startCluster(tb, clusterMasters, []string{
+		// How long a silent master is given. The replica needs one to two seconds more to be elected.
+		"--cluster-node-timeout", "1500",
+		"--cluster-replica-validity-factor", "0", // however long the replica's link has been down
+		"--repl-ping-replica-period", "1",
+	})
+}
+
+// startCluster runs a cluster, with one replica for each of the first masters.
+func startCluster(tb testing.TB, replicas int, extraArgs []string) *Cluster {
+	tb.Helper()
+
+	args := slices.Concat([]string{
+		"--cluster-enabled", "yes",
+		"--cluster-config-file", "nodes.conf", // in the node's own --dir
+	}, extraArgs)
 
 	cluster := &Cluster{}
 	for range clusterMasters {
-		node := Start(tb,
-			"--cluster-enabled", "yes",
-			"--cluster-config-file", "nodes.conf", // in the node's own --dir
-		)
+		node := Start(tb, args...)
 		cluster.Nodes = append(cluster.Nodes, node)
 		cluster.Addrs = append(cluster.Addrs, node.Addr)
 	}
 
-	ctx, cancel := context.WithTimeout(tb.Context(), clusterTimeout)
-	defer cancel()
+	seeds := slices.Clone(cluster.Addrs)
+	for range replicas {
+		replica := Start(tb, args...)
+		cluster.Replicas = append(cluster.Replicas, replica)
+		seeds = append(seeds, replica.Addr)
+	}
 
-	if err := cluster.join(ctx); err != nil {
+	if err := cluster.join(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
 
 	cluster.client = redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs:                    cluster.Addrs,
+		Addrs:                    seeds,
 		DisableIdentity:          true,
 		MaintNotificationsConfig: noMaintNotifications(),
 	})
@@ -64,6 +107,168 @@ func StartCluster(tb testing.TB) *Cluster {
 // Client returns the cluster's client, the same one on each call; the test's end closes it.
 func (c *Cluster) Client() *redis.ClusterClient { return c.client }
 
+// Owner returns the server that is master for the slot of a key now. While a failover is under way there is
+// none, which is an error; [Cluster.AwaitWhole] waits for its end.
+func (c *Cluster) Owner(ctx context.Context, key string) (*Server, error) {
+	slot, err := c.slot(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("redistest: %w", err)
+	}
+
+	owner, err := c.owner(ctx, slot)
+	if err != nil {
+		return nil, fmt.Errorf("redistest: %w", err)
+	}
+
+	return owner, nil
+}
+
+// AwaitWhole returns when the nodes that live take calls for every slot and agree on the masters of all slots,
+// each of which lives too, and when the replicas among them have their masters' data. So it waits for the end of a
+// failover, even when it is called before the cluster has noticed that a master is gone. It gives up after 30 s.
+func (c *Cluster) AwaitWhole(ctx context.Context) error {
+	if err := poll(ctx, clusterTimeout, c.checkWhole); err != nil {
+		return fmt.Errorf("redistest: %w", err)
+	}
+
+	return nil
+}
+
+// all returns the servers of the cluster, dead or alive.
+func (c *Cluster) all() []*Server { return slices.Concat(c.Nodes, c.Replicas) }
+
+// topologies returns the view of each living node.
+func (c *Cluster) topologies(ctx context.Context) (map[*Server]topology, error) {
+	views := make(map[*Server]topology)
+	for _, node := range c.all() {
+		if !node.lives() {
+			continue
+		}
+
+		view, err := topologyOf(ctx, node)
+		if err != nil {
+			return nil, err
+		}
+
+		views[node] = view
+	}
+
+	if len(views) == 0 {
+		return nil, errNoneLives
+	}
+
+	return views, nil
+}
+
+// slot returns the slot of a key.
+func (c *Cluster) slot(ctx context.Context, key string) (int, error) {
+	all := c.all()
+
+	i := slices.IndexFunc(all, (*Server).lives)
+	if i < 0 {
+		return 0, errNoneLives
+	}
+
+	slot, err := all[i].Client().ClusterKeySlot(ctx, key).Result()
+	if err != nil {
+		return 0, fmt.Errorf("%s: cluster keyslot: %w", all[i].Addr, err)
+	}
+
+	return int(slot), nil
+}
+
+// owner returns the living server that holds itself to be the master of the slot. An old master that has not
+// heard of its successor may do so too.
+func (c *Cluster) owner(ctx context.Context, slot int) (*Server, error) {
+	views, err := c.topologies(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	var (
+		owner *Server
+		epoch uint64
+	)
+
+	for node, view := range views {
+		self, _ := view.self()
+		if self.owns(slot) && (owner == nil || self.epoch > epoch) {
+			owner, epoch = node, self.epoch
+		}
+	}
+
+	if owner == nil {
+		return nil, fmt.Errorf("slot %d: %w", slot, errNoOwner)
+	}
+
+	return owner, nil
+}
+
+// checkWhole returns nil if the cluster is as [Cluster.AwaitWhole] describes it.
+func (c *Cluster) checkWhole(ctx context.Context) error {
+	views, err := c.topologies(ctx)
+	if err != nil {
+		return err
+	}
+
+	var living []string
+	for _, view := range views {
+		self, _ := view.self()
+		living = append(living, self.id)
+	}
+
+	var owners []string
+	for node, view := range views {
+		for _, id := range living {
+			if other, ok := view.byID(id); !ok || !other.healthy() {
+				return fmt.Errorf("%w: %s has not met all nodes, or takes one for dead", errNotWhole, node.Addr)
+			}
+		}
+
+		mine := view.owners()
+		if owners == nil {
+			owners = mine
+		}
+
+		if !slices.Equal(mine, owners) {
+			return fmt.Errorf("%w: the nodes disagree on the owners of slots", errNotWhole)
+		}
+	}
+
+	for slot, id := range owners {
+		if !slices.Contains(living, id) {
+			return fmt.Errorf("%w: slot %d has no living master", errNotWhole, slot)
+		}
+	}
+
+	for node, view := range views {
+		if err := checkNode(ctx, node, view); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// checkNode returns nil if the node takes calls, and has its master's data where it is a replica.
+func checkNode(ctx context.Context, node *Server, view topology) error {
+	info, err := node.Client().ClusterInfo(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("%s: cluster info: %w", node.Addr, err)
+	}
+
+	if !strings.Contains(info, "cluster_state:ok\r\n") {
+		return fmt.Errorf("%w: %s says:\n%s", errNotWhole, node.Addr, info)
+	}
+
+	if self, _ := view.self(); self.is("master") {
+		return nil
+	}
+
+	return node.checkLink(ctx, "")
+}
+
+// join makes one cluster of nodes that know nothing of each other.
 func (c *Cluster) join(ctx context.Context) error {
 	for i, node := range c.Nodes {
 		// Distinct epochs, as `redis-cli --cluster create` sets them: no conflict to be resolved later.
@@ -77,7 +282,7 @@ func (c *Cluster) join(ctx context.Context) error {
 		}
 	}
 
-	for _, node := range c.Nodes[1:] {
+	for _, node := range c.all()[1:] {
 		host, port, err := net.SplitHostPort(node.Addr)
 		if err != nil {
 			return fmt.Errorf("redistest: %w", err)
@@ -88,9 +293,51 @@ func (c *Cluster) join(ctx context.Context) error {
 		}
 	}
 
-	for _, node := range c.Nodes {
-		if err := awaitWhole(ctx, node); err != nil {
-			return err
+	for i, replica := range c.Replicas {
+		if err := c.attach(ctx, replica, c.Nodes[i]); err != nil {
+			return fmt.Errorf("redistest: %s does not replicate %s: %w", replica.Addr, c.Nodes[i].Addr, err)
+		}
+	}
+
+	if err := c.AwaitWhole(ctx); err != nil {
+		return err
+	}
+
+	// Before the masters know whose replica a node is, it cannot be elected.
+	if err := poll(ctx, clusterTimeout, c.checkReplicasKnown); err != nil {
+		return fmt.Errorf("redistest: %w", err)
+	}
+
+	return nil
+}
+
+// attach makes a node a replica of another, as soon as it has met that one.
+func (c *Cluster) attach(ctx context.Context, replica, master *Server) error {
+	id, err := master.Client().Do(ctx, "CLUSTER", "MYID").Text()
+	if err != nil {
+		return fmt.Errorf("cluster myid: %w", err)
+	}
+
+	return poll(ctx, clusterTimeout, func(ctx context.Context) error {
+		return replica.Client().ClusterReplicate(ctx, id).Err()
+	})
+}
+
+// checkReplicasKnown returns nil if all nodes know the replicas for those of their masters.
+func (c *Cluster) checkReplicasKnown(ctx context.Context) error {
+	views, err := c.topologies(ctx)
+	if err != nil {
+		return err
+	}
+
+	for i, replica := range c.Replicas {
+		self, _ := views[replica].self()
+		master, _ := views[c.Nodes[i]].self()
+
+		for node, view := range views {
+			if seen, _ := view.byID(self.id); seen.masterID != master.id {
+				return fmt.Errorf("%w: %s does not know whose replica %s is", errNotWhole, node.Addr, replica.Addr)
+			}
 		}
 	}
 
@@ -115,26 +362,4 @@ func addSlots(ctx context.Context, client *redis.Client, first, last int) error 
 	}
 
 	return nil
-}
-
-// awaitWhole returns when the node knows every master and takes calls for every slot.
-func awaitWhole(ctx context.Context, node *Server) error {
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-
-	whole := fmt.Sprintf("cluster_known_nodes:%d\r\n", clusterMasters)
-
-	for {
-		info, err := node.Client().ClusterInfo(ctx).Result()
-		if err == nil && strings.Contains(info, "cluster_state:ok\r\n") && strings.Contains(info, whole) {
-			return nil
-		}
-
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("redistest: %s is not part of a whole cluster after %v (%w):\n%s",
-				node.Addr, clusterTimeout, errors.Join(err, ctx.Err()), info)
-		case <-tick.C:
-		}
-	}
 }

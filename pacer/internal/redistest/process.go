@@ -70,7 +70,7 @@ func launch(ctx context.Context, server *Server) (*process, error) {
 		_ = cmd.Wait() // it ends by a signal
 	}()
 
-	if reason := running.awaitReady(ctx, server.Addr); reason != "" {
+	if reason := running.awaitReady(ctx, server); reason != "" {
 		running.kill()
 
 		output, _ := os.ReadFile(log.Name())
@@ -82,11 +82,11 @@ func launch(ctx context.Context, server *Server) (*process, error) {
 }
 
 // awaitReady polls until the process answers, and returns "" then or else why it will not.
-func (p *process) awaitReady(ctx context.Context, addr string) string {
+func (p *process) awaitReady(ctx context.Context, server *Server) string {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 
-	client := newClient(addr)
+	client := server.newClient()
 	defer func() { _ = client.Close() }()
 
 	tick := time.NewTicker(pollInterval)
@@ -110,7 +110,7 @@ func (p *process) awaitReady(ctx context.Context, addr string) string {
 
 // answers says whether this very process answers: another server may have won the race for the port.
 func (p *process) answers(ctx context.Context, client *redis.Client) error {
-	// go-redis logs each dial that fails, and the first few do.
+	// go-redis logs each dial that fails, and the first few do. A TLS server puts up with a bare connection.
 	var dialer net.Dialer
 
 	conn, err := dialer.DialContext(ctx, "tcp", client.Options().Addr)

@@ -87,38 +87,13 @@ func TestAPausedServerIsCleanedUp(t *testing.T) { //nolint:tparallel // the subt
 	require.ErrorContains(t, client.Ping(t.Context()).Err(), "refused")
 }
 
-func TestClusterServesEverySlot(t *testing.T) {
-	t.Parallel()
-
-	cluster := redistest.StartCluster(t)
-	client := cluster.Client()
-
-	require.Len(t, cluster.Addrs, 3)
-	require.Same(t, client, cluster.Client())
-
-	for i := range 100 {
-		key := fmt.Sprintf("k%d", i)
-		require.NoError(t, client.Set(t.Context(), key, i, 0).Err())
-
-		got, err := client.Get(t.Context(), key).Int()
-		require.NoError(t, err)
-		require.Equal(t, i, got)
-	}
-
-	for _, node := range cluster.Nodes {
-		size, err := node.Client().DBSize(t.Context()).Result()
-		require.NoError(t, err)
-		require.Positive(t, size, "%s holds a share of the keys", node.Addr)
-	}
-}
-
 func TestMissingBinarySkipsAndFailsUnderCI(t *testing.T) {
 	t.Setenv("HEADWAY_REDIS_SERVER", "no-such-redis-server")
 
 	for ci, want := range map[string]string{"": "skip: ", "true": "fatal: "} {
 		t.Setenv("CI", ci)
 
-		got := outcome(t)
+		got := outcome(t, func(tb testing.TB) { tb.Helper(); redistest.Start(tb) })
 		require.Equal(t, want+"redistest: no no-such-redis-server in PATH: "+
 			"install redis-server, for example with `make redis` or `apt-get install redis-server`", got)
 	}
@@ -129,13 +104,13 @@ func TestServerThatExitsIsReportedWithItsOutput(t *testing.T) {
 
 	redistest.Start(t) // skips where there is no server
 
-	got := outcome(t, "--no-such-option", "1")
+	got := outcome(t, func(tb testing.TB) { tb.Helper(); redistest.Start(tb, "--no-such-option", "1") })
 	require.Contains(t, got, "fatal: redistest: the server exited")
 	require.Contains(t, got, "no-such-option")
 }
 
-// outcome starts a server for a test that it makes up, and returns how that test ended.
-func outcome(t *testing.T, extraArgs ...string) string {
+// outcome calls start for a test that it makes up, and returns how that test ended.
+func outcome(t *testing.T, start func(tb testing.TB)) string {
 	t.Helper()
 
 	recorder := &recorder{TB: t}
@@ -144,7 +119,7 @@ func outcome(t *testing.T, extraArgs ...string) string {
 	go func() {
 		defer close(done)
 
-		redistest.Start(recorder, extraArgs...)
+		start(recorder)
 	}()
 
 	<-done

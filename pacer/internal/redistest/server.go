@@ -1,6 +1,8 @@
 package redistest
 
 import (
+	"context"
+	"crypto/tls"
 	"os"
 	"strconv"
 	"sync"
@@ -20,9 +22,11 @@ type Server struct {
 	binary string
 	args   []string
 	dir    string
+	tls    *tls.Config // nil where the server speaks plain text
 
 	mu      sync.Mutex
 	running *process // nil when stopped
+	paused  bool
 	client  *redis.Client
 }
 
@@ -31,40 +35,63 @@ type Server struct {
 func Start(tb testing.TB, extraArgs ...string) *Server {
 	tb.Helper()
 
+	server := newServer(tb)
+	if err := server.start(tb.Context(), func(port int) ([]string, error) {
+		return append(server.defaultArgs(port), extraArgs...), nil
+	}); err != nil {
+		tb.Fatal(err)
+	}
+
+	return server
+}
+
+// newServer returns a server that is yet to be started; the test's end kills it.
+func newServer(tb testing.TB) *Server {
+	tb.Helper()
+
 	server := &Server{tb: tb, binary: binary(tb), dir: tb.TempDir()}
 	tb.Cleanup(server.cleanup)
 
-	server.mu.Lock()
-	defer server.mu.Unlock()
+	return server
+}
+
+// defaultArgs is the command line of a server that keeps nothing on disk.
+func (s *Server) defaultArgs(port int) []string {
+	return []string{
+		"--port", strconv.Itoa(port),
+		"--dir", s.dir,
+		"--save", "",
+		"--appendonly", "no",
+		"--bind", "127.0.0.1",
+		"--daemonize", "no",
+		"--protected-mode", "no",
+		"--loglevel", "warning",
+		"--repl-diskless-sync-delay", "0", // a first replica need not wait for a second
+	}
+}
+
+// start launches the server on a free port, with the arguments that args makes for it.
+func (s *Server) start(ctx context.Context, args func(port int) ([]string, error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 
 	// Between the moment a port is seen to be free and the moment the server binds it, another process
 	// may take it.
 	const tries = 5
 	for try := 1; ; try++ {
-		port, err := freePort(tb.Context())
+		port, err := freePort(ctx)
 		if err != nil {
-			tb.Fatal(err)
+			return err
 		}
 
-		server.Addr = loopback(port)
-		server.args = append([]string{
-			"--port", strconv.Itoa(port),
-			"--dir", server.dir,
-			"--save", "",
-			"--appendonly", "no",
-			"--bind", "127.0.0.1",
-			"--daemonize", "no",
-			"--protected-mode", "no",
-			"--loglevel", "warning",
-		}, extraArgs...)
-
-		server.running, err = launch(tb.Context(), server)
-		if err == nil {
-			return server
+		s.Addr = loopback(port)
+		if s.args, err = args(port); err != nil {
+			return err
 		}
 
-		if try == tries || !isPortTaken(err) {
-			tb.Fatal(err)
+		s.running, err = launch(ctx, s)
+		if err == nil || try == tries || !isPortTaken(err) {
+			return err
 		}
 	}
 }
@@ -75,7 +102,7 @@ func (s *Server) Client() *redis.Client {
 	defer s.mu.Unlock()
 
 	if s.client == nil {
-		s.client = newClient(s.Addr)
+		s.client = s.newClient()
 	}
 
 	return s.client
@@ -90,7 +117,7 @@ func (s *Server) Stop() {
 }
 
 // Restart stops the server if it runs and starts it again on the same address. It comes back empty: no
-// data, no loaded scripts.
+// data, no loaded scripts, and a replica no longer one. A node of a cluster still knows its cluster.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.mu.Lock()
@@ -111,7 +138,7 @@ func (s *Server) Pause() {
 	s.tb.Helper()
 
 	pause, _ := pauseSignals()
-	s.signal(pause)
+	s.signal(pause, true)
 }
 
 // Continue undoes Pause; the server then answers what it was sent meanwhile.
@@ -119,10 +146,11 @@ func (s *Server) Continue() {
 	s.tb.Helper()
 
 	_, resume := pauseSignals()
-	s.signal(resume)
+	s.signal(resume, false)
 }
 
-func (s *Server) signal(sig os.Signal) {
+// signal sends the process a signal that leaves it paused or not.
+func (s *Server) signal(sig os.Signal, paused bool) {
 	s.tb.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,12 +166,31 @@ func (s *Server) signal(sig os.Signal) {
 	if err := s.running.cmd.Process.Signal(sig); err != nil {
 		s.tb.Fatalf("redistest: %s: %v", sig, err)
 	}
+
+	s.paused = paused
+}
+
+// lives says whether the server can answer: it is not stopped, not paused, and has not ended by itself.
+func (s *Server) lives() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if s.running == nil || s.paused {
+		return false
+	}
+
+	select {
+	case <-s.running.exited:
+		return false
+	default:
+		return true
+	}
 }
 
 func (s *Server) stop() {
 	if s.running != nil {
 		s.running.kill()
-		s.running = nil
+		s.running, s.paused = nil, false
 	}
 }
 
@@ -158,9 +205,10 @@ func (s *Server) cleanup() {
 	s.stop()
 }
 
-func newClient(addr string) *redis.Client {
+func (s *Server) newClient() *redis.Client {
 	return redis.NewClient(&redis.Options{
-		Addr:                     addr,
+		Addr:                     s.Addr,
+		TLSConfig:                s.tls,
 		DisableIdentity:          true,
 		MaintNotificationsConfig: noMaintNotifications(),
 	})

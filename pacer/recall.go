@@ -1,0 +1,263 @@
+package pacer
+
+import (
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// What a process remembers of the store's accounts, so that a store that has forgotten them can be told, and so that a
+// process that has lost the store begins behind what was granted. It is bounded: in keys, and in what is kept of each.
+const (
+	// maxRecalled bounds the keys that a process remembers; the next ones push out others.
+	maxRecalled = 1 << 16
+	// maxSpans bounds the intervals of a rate that are remembered. When there are more, the earliest become one.
+	maxSpans = 256
+	// maxRecalledBuckets bounds the buckets of a window that are remembered, of the latest: more than any policy counts.
+	maxRecalledBuckets = 2 * policies.MaxBuckets
+)
+
+// A trace is what is known of one limit's account, as the fleet's store keeps it.
+type trace struct {
+	limit  Limit
+	spans  []span // of a rate: virtual time that is taken, in order, disjoint
+	counts []held // of a window: what buckets hold at least, in order
+	paused Instant
+	seeded int   // the outage for which the local account was told
+	each   int64 // of a rate that was spent from alone: the length of one call
+}
+
+// A span is an interval [from, to) of virtual time.
+type span struct{ from, to int64 }
+
+// held is a bucket and what it holds.
+type held struct{ bucket, n int64 }
+
+// take adds an interval, and forgets what is past.
+func (t *trace) take(from, to, now int64) {
+	past := sort.Search(len(t.spans), func(i int) bool { return t.spans[i].to > now })
+	t.spans = slices.Delete(t.spans, 0, past)
+	if to <= now || from >= to {
+		return
+	}
+	first := sort.Search(len(t.spans), func(i int) bool { return t.spans[i].to >= from })
+	last := first
+	for ; last < len(t.spans) && t.spans[last].from <= to; last++ {
+		from, to = min(from, t.spans[last].from), max(to, t.spans[last].to)
+	}
+	t.spans = slices.Replace(t.spans, first, last, span{from, to})
+	if len(t.spans) > maxSpans {
+		t.spans[1].from = t.spans[0].from
+		t.spans = slices.Delete(t.spans, 0, 1)
+	}
+}
+
+// free removes an interval.
+func (t *trace) free(from, to int64) {
+	var kept []span
+	for _, s := range t.spans {
+		if s.from < from && from < s.to {
+			kept = append(kept, span{s.from, from})
+		}
+		if s.to <= from || s.from >= to {
+			kept = append(kept, s)
+		}
+		if s.from < to && to < s.to {
+			kept = append(kept, span{to, s.to})
+		}
+	}
+	t.spans = kept
+}
+
+// length returns how much of the intervals is still to come.
+func (t *trace) length(now int64) int64 {
+	sum := int64(0)
+	for _, s := range t.spans {
+		sum += max(0, s.to-max(s.from, now))
+	}
+	return sum
+}
+
+// bucket returns the place of a bucket, made if there is none.
+func (t *trace) bucket(b int64) *held {
+	i, found := slices.BinarySearchFunc(t.counts, b, func(h held, b int64) int { return int(max(-1, min(1, h.bucket-b))) })
+	if !found {
+		t.counts = slices.Insert(t.counts, i, held{bucket: b})
+		if len(t.counts) > maxRecalledBuckets {
+			t.counts = slices.Delete(t.counts, 0, 1)
+			i = max(0, i-1)
+		}
+	}
+	return &t.counts[i]
+}
+
+// over returns when the trace means nothing any more, as seen by its policy; a little later for calendars.
+func (t *trace) over() int64 {
+	ends := int64(t.paused)
+	if n := len(t.spans); n > 0 {
+		ends = max(ends, t.spans[n-1].to)
+	}
+	if n := len(t.counts); n > 0 {
+		ends = max(ends, t.counts[n-1].bucket+(t.limit.Spec.Buckets+2)*t.limit.Spec.Interval)
+	}
+	return ends
+}
+
+// recall holds the traces of a process.
+type recall struct {
+	mu   sync.Mutex
+	keys map[pauseKey]*trace // the whole upstream, for its pause, has the empty key
+}
+
+// of returns the trace of a limit, made if there is none. The caller holds mu.
+func (r *recall) of(l *Limit, now int64) *trace {
+	k := pauseKey{l.Policy, l.Scope}
+	t := r.keys[k]
+	if t == nil {
+		if r.keys == nil {
+			r.keys = make(map[pauseKey]*trace)
+		}
+		if len(r.keys) >= maxRecalled {
+			r.evict(now)
+		}
+		t = &trace{}
+		r.keys[k] = t
+	}
+	t.limit = *l
+	return t
+}
+
+// evict makes room: what means nothing any more goes, or else a part of the rest.
+func (r *recall) evict(now int64) {
+	for k, t := range r.keys {
+		if t.over() <= now {
+			delete(r.keys, k)
+		}
+	}
+	for k := range r.keys {
+		if len(r.keys) < maxRecalled-maxRecalled/16 {
+			return
+		}
+		delete(r.keys, k)
+	}
+}
+
+// granted remembers what the store's grants tell: the charge itself, and that everything before it was taken, because a
+// limit grants the first place that there is.
+func (r *recall) granted(stack *Stack, grants []Grant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range grants {
+		g := &grants[i]
+		now := int64(g.Now)
+		if g.Binds == BindsUpstream {
+			r.pause(&Limit{}, g.At, now)
+		}
+		if !g.OK {
+			continue
+		}
+		for j := range stack.Limits {
+			t, c := r.of(&stack.Limits[j], now), g.Charges[j]
+			if stack.Limits[j].Spec.Algorithm == policies.Window {
+				h := t.bucket(c.From)
+				h.n = max(h.n, c.Seen)
+				continue
+			}
+			from := min(c.From, int64(g.At))
+			if g.Binds == j {
+				if from = now; g.Paused {
+					from = c.From
+				}
+			}
+			t.take(from, c.To, now)
+		}
+		if g.Paused {
+			r.pause(&stack.Limits[g.Binds], g.At, now)
+		}
+	}
+}
+
+// pause remembers a pause. The caller holds mu.
+func (r *recall) pause(l *Limit, until Instant, now int64) {
+	t := r.of(l, now)
+	t.paused = max(t.paused, until)
+}
+
+// cancelled forgets what was given back.
+func (r *recall) cancelled(stack *Stack, grants []Grant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range grants {
+		for j, c := range grants[i].Charges {
+			t := r.keys[pauseKey{stack.Limits[j].Policy, stack.Limits[j].Scope}]
+			switch {
+			case t == nil:
+			case stack.Limits[j].Spec.Algorithm == policies.Window:
+				if h := t.bucket(c.From); h.n > 0 {
+					h.n = max(0, h.n-max(c.To, -c.To))
+				}
+			default:
+				t.free(c.From, c.To)
+			}
+		}
+	}
+}
+
+// clear forgets everything.
+func (r *recall) clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys = nil
+}
+
+// notes returns what the store is to be told of a trace: Limit is index.
+func (t *trace) notes(index int, now Instant) []Note {
+	var notes []Note
+	for _, s := range t.spans {
+		if s.to > int64(now) {
+			notes = append(notes, Note{Kind: NoteClaim, Limit: index, Charge: Charge{From: s.from, To: s.to}})
+		}
+	}
+	for _, h := range t.counts {
+		if h.n > 0 {
+			notes = append(notes, Note{Kind: NoteClaim, Limit: index, Charge: Charge{From: h.bucket, To: h.n}})
+		}
+	}
+	if t.paused > now {
+		notes = append(notes, Note{Kind: NotePause, Limit: index, For: t.paused.Sub(now)})
+	}
+	return notes
+}
+
+// A message is notes about limits of a stack.
+type message struct {
+	limits []Limit
+	notes  []Note
+}
+
+// messages returns all that is remembered, in pieces that a store can take at once.
+func (r *recall) messages(now Instant) []message {
+	const most = 64 // limits in one piece
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []message
+	for k, t := range r.keys {
+		if t.over() <= int64(now) {
+			delete(r.keys, k)
+			continue
+		}
+		if len(all) == 0 || len(all[len(all)-1].limits) == most {
+			all = append(all, message{})
+		}
+		m := &all[len(all)-1]
+		if k == (pauseKey{}) {
+			m.notes = append(m.notes, t.notes(WholeUpstream, now)...)
+			continue
+		}
+		m.notes = append(m.notes, t.notes(len(m.limits), now)...)
+		m.limits = append(m.limits, t.limit)
+	}
+	return all
+}
