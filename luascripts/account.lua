@@ -5,10 +5,11 @@
 -- commit, cancel, settle, setpause, resume, slow, learn, remaining, claim, reset, inspect, write. See gcra.lua and
 -- window.lua; they mirror package engine, and a differential test compares every reply.
 --
--- The upstream's own key holds a string, "pause era" or "pause era shift since", where
+-- The upstream's own key holds a string, "pause era" or "pause era gather shift since", where
 --   pause  nothing of the upstream goes before; 0 for none
 --   era    which incarnation of the data this is, in µs: whole milliseconds say when it began, the rest counts deliberate
 --          resets. A client that knows another era knows that the server has forgotten. 0 until beat.lua sets it
+--   gather until when processes that were without the server wait for each other; 0 for none
 --   shift  by how much the server's clock had stepped back at since (by that clock): store time went on instead. The shift
 --          shrinks by a 64th of the time that passes, so that store time never stops
 
@@ -54,12 +55,13 @@ end
 
 -- readupstream reads the value of the upstream's key, and the store time.
 local function readupstream(name, v)
-  local u = { key = name, pause = 0, era = 0, shift = 0, time = clock() }
+  local u = { key = name, pause = 0, era = 0, gather = 0, shift = 0, time = clock() }
   if v then
     local pause, era, more = string.match(v, '^(%d+) (%d+)(.*)$')
     u.pause, u.era = number(pause, name), number(era, name)
     if more ~= '' then
-      local shift, since = string.match(more, '^ (%d+) (%d+)$')
+      local gather, shift, since = string.match(more, '^ (%d+) (%d+) (%d+)$')
+      u.gather = number(gather, name)
       local passed = math.max(0, u.time - number(since, name))
       u.shift = math.max(0, number(shift, name) - (passed - passed % 64) / 64)
     end
@@ -71,8 +73,8 @@ end
 -- writeupstream keeps the upstream's key for at least that long, and never for less than before.
 local function writeupstream(u, keep)
   local v
-  if u.shift > 0 then
-    v = string.format('%.0f %.0f %.0f %.0f', u.pause, u.era, u.shift, u.time)
+  if u.shift > 0 or u.gather > u.time then
+    v = string.format('%.0f %.0f %.0f %.0f %.0f', u.pause, u.era, u.gather, u.shift, u.time)
   else
     v = string.format('%.0f %.0f', u.pause, u.era)
   end

@@ -2,30 +2,42 @@
 --
 -- KEYS   the upstream's key (see account.lua)
 --        who is there: a sorted set, member = id, score = until when that holds (µs since the epoch)
+--        in which order they came: a sorted set, member = id, score = when (µs since the epoch)
 -- ARGV   id, for how long it is there (µs; 0: it leaves), the latest store time that it was told (0: none),
---        for how long an account of the upstream can matter (µs)
--- Reply  now (µs since the epoch), the era, how many are there
--- TTL    the upstream's key: for as long as its accounts can matter; the set: until the last member has gone
+--        for how long an account of the upstream can matter (µs), for how long processes that were without the server wait
+--        for each other (µs; 0: this one was not without it)
+-- Reply  now (µs since the epoch), the era, how many are there, how many of them came before this one, until when they
+--        wait (µs since the epoch)
+-- TTL    the upstream's key: for as long as its accounts can matter; the sets: until the last member has gone
 --
 -- Store time never goes back by more than a second, as far as those know who are there: if the server's clock stepped back,
 -- because of a failover to a machine whose clock is late, the upstream's key says by how much.
 
 local id = ARGV[1]
 nextarg = 2
-local lives, known, keep = arg(), arg(), arg()
+local lives, known, keep, gather = arg(), arg(), arg(), arg()
 local up, now = readupstream(KEYS[1], redis.call('GET', KEYS[1]))
 if now < known - 1000000 then
   up.shift = up.shift + known - now
   now, shifted = known, true
 end
 if up.era == 0 then up.era = now - now % 1000 end
+if gather > 0 and up.gather <= now then up.gather = now + gather end
 writeupstream(up, keep)
 
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
-if lives > 0 then
-  redis.call('ZADD', KEYS[2], now + lives, id)
-  redis.call('PEXPIRE', KEYS[2], math.max(lasting(lives), redis.call('PTTL', KEYS[2])))
-else
-  redis.call('ZREM', KEYS[2], id)
+local alive, came = KEYS[2], KEYS[3]
+for _, gone in ipairs(redis.call('ZRANGEBYSCORE', alive, '-inf', now, 'LIMIT', 0, 1000)) do
+  redis.call('ZREM', alive, gone)
+  redis.call('ZREM', came, gone)
 end
-return { now, up.era, redis.call('ZCARD', KEYS[2]) }
+if lives > 0 then
+  redis.call('ZADD', alive, now + lives, id)
+  redis.call('ZADD', came, 'NX', now, id)
+  local px = math.max(lasting(lives), redis.call('PTTL', alive))
+  redis.call('PEXPIRE', alive, px)
+  redis.call('PEXPIRE', came, px)
+else
+  redis.call('ZREM', alive, id)
+  redis.call('ZREM', came, id)
+end
+return { now, up.era, redis.call('ZCARD', alive), redis.call('ZRANK', came, id) or 0, up.gather }

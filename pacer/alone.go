@@ -2,23 +2,34 @@ package pacer
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 
+	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/policies"
 )
 
 // alone paces this process without the fleet's store, at its share of every limit: see [policies.Policy.Share]. It keeps
-// accounts of its own, which begin behind what the store is known to have granted, and remembers what it spends until the
+// accounts of its own, which begin behind what the store is known to have granted, and remembers what it granted until the
 // store has been told.
 type alone struct {
 	policies map[string]policies.Policy // by name
 
-	mu     sync.Mutex
-	store  *MemoryStore
-	spent  map[pauseKey]*trace
-	pauses map[pauseKey]pausedLimit
-	owed   []debt
+	mu      sync.Mutex
+	store   *MemoryStore
+	tickets []*ticket           // granted, and not known to have gone
+	folded  int                 // how many tickets there were when those that had gone were last looked for
+	spent   map[pauseKey]*trace // of what has gone
+	pauses  map[pauseKey]pausedLimit
+	owed    []debt
+}
+
+// A ticket is a slot that was granted alone.
+type ticket struct {
+	limits  []Limit // as the store knows them
+	charges []Charge
+	each    []int64 // for each limit, the length of one call of a rate
+	at      Instant
+	over    bool // cancelled, or gone
 }
 
 // pausedLimit is a pause that the fleet has not heard of.
@@ -37,7 +48,15 @@ type debt struct {
 // maxOwed bounds what is kept for the store while it is out of reach. What is dropped was charged and not used.
 const maxOwed = 1 << 12
 
-// share returns a stack with the limits that hold for this process, one of n.
+// An absence is a time without the store.
+type absence struct {
+	number    int
+	processes int     // how many there are
+	rank      int     // how many of them came before this one
+	since     Instant // when the store was asked in vain
+}
+
+// share returns a stack with the limits that hold for one of n processes.
 func (a *alone) share(stack *Stack, n int) Stack {
 	own := Stack{Upstream: stack.Upstream, Limits: make([]Limit, len(stack.Limits))}
 	for i := range stack.Limits {
@@ -48,12 +67,12 @@ func (a *alone) share(stack *Stack, n int) Stack {
 	return own
 }
 
-// reserve grants slots, n being how many processes there are and outage the number of this outage.
-func (a *alone) reserve(ctx context.Context, known *recall, stack *Stack, calls []Call, grants []Grant, n, outage int) error {
+// reserve grants slots.
+func (a *alone) reserve(ctx context.Context, known *recall, stack *Stack, calls []Call, grants []Grant, away absence) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	own := a.share(stack, n)
-	if err := a.begin(ctx, known, stack, &own, n, outage); err != nil {
+	own := a.share(stack, away.processes)
+	if err := a.begin(ctx, known, stack, &own, away); err != nil {
 		return err
 	}
 	if err := a.store.Reserve(ctx, own, calls, grants); err != nil {
@@ -61,18 +80,129 @@ func (a *alone) reserve(ctx context.Context, known *recall, stack *Stack, calls 
 	}
 	for i := range grants {
 		g := &grants[i]
-		g.alone = true
-		for j, c := range g.Charges {
-			t := a.spentOn(&stack.Limits[j])
-			if stack.Limits[j].Spec.Algorithm == policies.Window {
-				t.bucket(c.From).n += max(c.To, -c.To)
+		if !g.OK {
+			continue
+		}
+		t := &ticket{limits: stack.Limits, charges: append([]Charge(nil), g.Charges...), at: g.At}
+		for j := range own.Limits {
+			t.each = append(t.each, own.Limits[j].Spec.Interval)
+		}
+		g.alone = t
+		a.tickets = append(a.tickets, t)
+	}
+	if len(a.tickets) > 2*a.folded+1024 {
+		a.fold(Instant(a.store.clock()))
+	}
+	return nil
+}
+
+// begin tells the local accounts of a stack, once in an absence, what the store was known to hold.
+func (a *alone) begin(ctx context.Context, known *recall, stack, own *Stack, away absence) error {
+	now := Instant(a.store.clock())
+	var notes []Note
+	known.mu.Lock()
+	if t := known.keys[pauseKey{}]; t != nil && t.seeded != away.number {
+		t.seeded = away.number
+		notes = append(notes, t.notes(WholeUpstream, now)...)
+	}
+	for i := range stack.Limits {
+		if t := known.of(&stack.Limits[i], int64(now)); t.seeded != away.number {
+			t.seeded = away.number
+			limit, _ := a.policies[stack.Limits[i].Policy].Limit()
+			notes = append(notes, t.startAlone(i, own.Limits[i].Spec, away, limit, int64(now))...)
+		}
+	}
+	known.mu.Unlock()
+	if len(notes) == 0 {
+		return nil
+	}
+	_, _, err := a.store.Report(ctx, *own, notes)
+	return err
+}
+
+// startAlone returns what a local account is to be told of what the store was known to hold.
+//
+// The line of a rate goes on behind the fleet's: behind the last slot that is known, and those that others must have got
+// since. N lines of one call per N intervals are as good as the one line of all if they take turns, so each process begins
+// when it is its turn, by its rank, on a grid that all of them see alike: store time.
+func (t *trace) startAlone(index int, own policies.Spec, away absence, limit, now int64) []Note {
+	var notes []Note
+	claim := func(from, to int64) {
+		notes = append(notes, Note{Kind: NoteClaim, Limit: index, Charge: Charge{From: from, To: to}})
+	}
+	n := int64(away.processes)
+	if own.Algorithm == policies.GCRA {
+		front, whole := t.front(now), t.limit.Spec.Interval
+		if front > now {
+			front += max(0, int64(away.since)-t.asOf)
+		}
+		// A limit that was idle may begin with a burst, unless it is less than a call for each.
+		if n > 1 && (front > now-n*whole || limit < n) {
+			front = max(now, front+whole)
+			turn := (front - int64(away.rank)*(own.Interval/n)) % own.Interval
+			claim(now, front+(own.Interval-turn)%own.Interval)
+		}
+		for _, s := range t.spans {
+			claim(s.from, s.to)
+		}
+	}
+	for _, h := range t.counts {
+		claim(h.bucket, (h.n+n-1)/n)
+	}
+	if t.paused > Instant(now) {
+		notes = append(notes, Note{Kind: NotePause, Limit: index, For: t.paused.Sub(Instant(now))})
+	}
+	return notes
+}
+
+// cancel gives local grants back. It returns notes for the store about those that it has been told of.
+func (a *alone) cancel(ctx context.Context, stack *Stack, grants []Grant) ([]Note, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var notes []Note
+	for i := range grants {
+		ticket := grants[i].alone
+		if !ticket.over { // nobody knows of it
+			ticket.over = true
+			continue
+		}
+		for j, c := range ticket.charges {
+			if stack.Limits[j].Spec.Algorithm != policies.Window {
+				continue // it is past, or so nearly
+			}
+			n := max(c.To, -c.To)
+			if h := a.spentOn(&stack.Limits[j]).bucket(c.From); h.n >= n {
+				h.n -= n
 			} else {
-				t.each = own.Limits[j].Spec.Interval
-				t.take(c.From, c.To, int64(g.Now))
+				notes = append(notes, Note{Kind: NoteSettle, Limit: j, Charge: Charge{From: c.From}, Cost: n})
 			}
 		}
 	}
-	return nil
+	return notes, a.store.Cancel(ctx, *stack, grants)
+}
+
+// fold counts the tickets that have gone as spent.
+func (a *alone) fold(now Instant) {
+	var kept []*ticket
+	for _, t := range a.tickets {
+		switch {
+		case t.over:
+		case t.at > now:
+			kept = append(kept, t)
+		default:
+			t.over = true
+			for j, c := range t.charges {
+				s := a.spentOn(&t.limits[j])
+				if t.limits[j].Spec.Algorithm == policies.Window {
+					s.bucket(c.From).n += max(c.To, -c.To)
+				} else {
+					s.each = t.each[j]
+					s.take(c.From, c.To, int64(now))
+				}
+			}
+		}
+	}
+	a.tickets, a.folded = kept, len(kept)
 }
 
 func (a *alone) spentOn(l *Limit) *trace {
@@ -88,52 +218,6 @@ func (a *alone) spentOn(l *Limit) *trace {
 	return t
 }
 
-// begin tells the local accounts of a stack, once in an outage, what the store was known to hold.
-func (a *alone) begin(ctx context.Context, known *recall, stack, own *Stack, n, outage int) error {
-	now := Instant(a.store.clock())
-	var notes []Note
-	known.mu.Lock()
-	if t := known.keys[pauseKey{}]; t != nil && t.seeded != outage {
-		t.seeded = outage
-		notes = append(notes, t.notes(WholeUpstream, now)...)
-	}
-	for i := range stack.Limits {
-		if t := known.of(&stack.Limits[i], int64(now)); t.seeded != outage {
-			t.seeded = outage
-			limit, _ := a.policies[stack.Limits[i].Policy].Limit()
-			notes = append(notes, startAlone(t, i, own.Limits[i].Spec, int64(n), limit < int64(n), now)...)
-		}
-	}
-	known.mu.Unlock()
-	if len(notes) == 0 {
-		return nil
-	}
-	_, _, err := a.store.Report(ctx, *own, notes)
-	return err
-}
-
-// cancel gives local grants back. It returns notes for the store about those that it has been told of.
-func (a *alone) cancel(ctx context.Context, stack *Stack, grants []Grant) ([]Note, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var notes []Note
-	for i := range grants {
-		for j, c := range grants[i].Charges {
-			t, n := a.spentOn(&stack.Limits[j]), max(c.To, -c.To)
-			switch {
-			case stack.Limits[j].Spec.Algorithm == policies.GCRA:
-				t.free(c.From, c.To)
-			case t.bucket(c.From).n >= n:
-				t.bucket(c.From).n -= n
-			default:
-				notes = append(notes, Note{Kind: NoteSettle, Limit: j, Charge: Charge{From: c.From}, Cost: n})
-			}
-		}
-	}
-	own := *stack // giving back does not look at the limits' numbers
-	return notes, a.store.Cancel(ctx, own, grants)
-}
-
 // report heeds notes for this process alone. What concerns the fleet as well, it keeps for the store.
 func (a *alone) report(ctx context.Context, stack *Stack, notes []Note, n int) (Instant, int, error) {
 	a.mu.Lock()
@@ -145,20 +229,15 @@ func (a *alone) report(ctx context.Context, stack *Stack, notes []Note, n int) (
 		note := notes[i]
 		switch note.Kind {
 		case NotePause:
-			k := pausedLimit{until: now + Instant(note.For.Microseconds())}
+			p := pausedLimit{until: now + Instant(engine.MicrosUp(note.For))}
 			if note.Limit >= 0 {
-				k.limit = stack.Limits[note.Limit]
+				p.limit = stack.Limits[note.Limit]
 			}
-			if a.pauses == nil {
-				a.pauses = make(map[pauseKey]pausedLimit)
-			}
-			if key := (pauseKey{k.limit.Policy, k.limit.Scope}); k.until > a.pauses[key].until {
-				a.pauses[key] = k
-			}
+			a.paused(p)
 		case NoteResume, NoteReset:
 			later = append(later, note)
 		case NoteLearn:
-			if spec := stack.Limits[note.Limit].Spec; spec.Algorithm == policies.GCRA {
+			if stack.Limits[note.Limit].Spec.Algorithm == policies.GCRA {
 				note.Value = min(note.Value*int64(n), policies.MaxPeriod.Microseconds())
 			} else if note.Value > 0 {
 				note.Value = max(1, note.Value/int64(n))
@@ -180,6 +259,16 @@ func (a *alone) report(ctx context.Context, stack *Stack, notes []Note, n int) (
 	return a.store.Report(ctx, own, mine)
 }
 
+// paused remembers a pause. The caller holds mu.
+func (a *alone) paused(p pausedLimit) {
+	if a.pauses == nil {
+		a.pauses = make(map[pauseKey]pausedLimit)
+	}
+	if k := (pauseKey{p.limit.Policy, p.limit.Scope}); p.until > a.pauses[k].until {
+		a.pauses[k] = p
+	}
+}
+
 // owe keeps something for the store. The caller holds mu.
 func (a *alone) owe(d debt) {
 	if len(a.owed) < maxOwed {
@@ -187,17 +276,18 @@ func (a *alone) owe(d debt) {
 	}
 }
 
-// bill is what a process spent alone, and what else it has to say to the store.
+// A bill is what a process spent alone, and what else it has to say to the store.
 type bill struct {
 	spent  map[pauseKey]*trace
 	pauses map[pauseKey]pausedLimit
 	owed   []debt
 }
 
-// take takes the bill. The caller either pays it or puts it back.
+// take takes the bill of what has gone. The caller either pays it or puts it back.
 func (a *alone) take() bill {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.fold(Instant(a.store.clock()))
 	b := bill{a.spent, a.pauses, a.owed}
 	a.spent, a.pauses, a.owed = nil, nil, nil
 	return b
@@ -217,21 +307,14 @@ func (a *alone) put(b bill) {
 			into.bucket(h.bucket).n += h.n
 		}
 	}
-	for k, p := range b.pauses {
-		if a.pauses == nil {
-			a.pauses = make(map[pauseKey]pausedLimit)
-		}
-		if p.until > a.pauses[k].until {
-			a.pauses[k] = p
-		}
+	for _, p := range b.pauses {
+		a.paused(p)
 	}
 	a.owed = append(b.owed, a.owed...)
 }
 
-func (b *bill) empty() bool { return len(b.spent)+len(b.pauses)+len(b.owed) == 0 }
-
 // due returns what of a trace of spent slots the store is to charge: of a window what each bucket got, of a rate as many
-// calls as still have an effect.
+// calls as still have an effect beyond the last one, which counts from when it went.
 func (t *trace) due(now int64) []Note {
 	var notes []Note
 	for _, h := range t.counts {
@@ -240,38 +323,11 @@ func (t *trace) due(now int64) []Note {
 		}
 	}
 	if left := t.length(now); left > 0 {
-		notes = append(notes, Note{Kind: NoteSettle, Actual: (left + t.each - 1) / t.each})
-	}
-	return notes
-}
-
-// startAlone returns what a local account is to be told of what the store was known to hold, n being how many processes
-// share it. A line that the fleet had goes on: everybody begins behind it, and not at the same instant.
-func startAlone(t *trace, index int, own policies.Spec, n int64, tight bool, now Instant) []Note {
-	var notes []Note
-	at := int64(now)
-	if own.Algorithm == policies.GCRA {
-		front := at
-		var later []span
-		for _, s := range t.spans {
-			if s.from <= front {
-				front = max(front, s.to)
-			} else {
-				later = append(later, s)
-			}
+		last := now + left%t.each - t.each // began then
+		notes = append(notes, Note{Kind: NoteClaim, Charge: Charge{From: last, To: last + t.limit.Spec.Interval}})
+		if left >= t.each {
+			notes = append(notes, Note{Kind: NoteSettle, Actual: left / t.each})
 		}
-		if front > at || tight {
-			front += rand.Int64N(own.Interval/n*(n-1) + 1)
-		}
-		for _, s := range append([]span{{at, front}}, later...) {
-			notes = append(notes, Note{Kind: NoteClaim, Limit: index, Charge: Charge{From: s.from, To: s.to}})
-		}
-	}
-	for _, h := range t.counts {
-		notes = append(notes, Note{Kind: NoteClaim, Limit: index, Charge: Charge{From: h.bucket, To: (h.n + n - 1) / n}})
-	}
-	if t.paused > now {
-		notes = append(notes, Note{Kind: NotePause, Limit: index, For: t.paused.Sub(now)})
 	}
 	return notes
 }

@@ -29,6 +29,10 @@ func (p *Pacer) heard(n News) {
 	if n.Missed {
 		p.catchUp(ctx)
 	}
+	if len(n.Changes) == 1 && n.Changes[0].Kind == Rejoined {
+		p.exchange(ctx)
+		return
+	}
 	p.changed(ctx, n.Changes)
 }
 

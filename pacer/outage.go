@@ -33,8 +33,14 @@ const (
 // asked because it did not answer before.
 var ErrUnreachable = errors.New("pacer: the store is out of reach")
 
+// errGathering is why a process is alone that came when the others were just coming back.
+var errGathering = errors.New("pacer: the processes of the fleet are just coming back to the store")
+
 // The watch over a store.
 const (
+	// lookEvery is how often a process looks whether it has something to say to the store, and for how long it does without
+	// hearing of it while calls wait.
+	lookEvery = 125 * time.Millisecond
 	// beatEvery is how often a process says that it is there, at first sooner, and beatLives for how long that holds.
 	firstBeat = beatEvery / 16
 	beatEvery = 3 * time.Second
@@ -67,7 +73,9 @@ type watched struct {
 	state    atomic.Int32 // a standing
 	era      atomic.Int64
 	told     atomic.Int64 // the latest store time that the store told
-	outages  atomic.Int64
+	latest   atomic.Int64 // the latest slot that the store granted
+	absences atomic.Int64
+	lost     atomic.Int64          // the store time when it was last asked in vain
 	failure  atomic.Pointer[error] // why it is alone
 	kick     chan struct{}
 	closing  chan struct{}
@@ -79,9 +87,14 @@ type watched struct {
 	asking    sync.WaitGroup
 	toldAt    time.Time
 	processes int
+	rank      int
+	gone      chan struct{} // closed when the process is apart: whoever still waits for the store need not
 	counted   time.Time // when so many processes were there
 
 	joining sync.Mutex
+	gather  Instant // of a process that is coming back: when it decides no more by itself; 0 if it is not
+
+	heard atomic.Pointer[func(News)] // whom to tell that the process is back
 }
 
 // A standing is how a process stands to its fleet.
@@ -103,6 +116,7 @@ func newWatched(store SharedStore, c *Config, timeout time.Duration) *watched {
 		processes: max(1, c.Processes),
 		kick:      make(chan struct{}, 1),
 		closing:   make(chan struct{}),
+		gone:      make(chan struct{}),
 	}
 	w.alone.policies = make(map[string]policies.Policy)
 	for _, p := range c.Policies {
@@ -111,6 +125,7 @@ func newWatched(store SharedStore, c *Config, timeout time.Duration) *watched {
 		w.keep = max(w.keep, time.Duration((s.Buckets+2)*s.Interval+max(0, s.Tolerance()))*time.Microsecond)
 	}
 	w.keep = min(w.keep, policies.MaxPeriod) + 2*time.Hour
+	w.absences.Store(1)
 	w.alone.store = NewMemoryStore(MemoryClock(w.now))
 	w.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:        "headway " + c.Upstream,
@@ -149,12 +164,12 @@ func (w *watched) fleet() int {
 
 // count notes how many processes are there. A store that has just forgotten knows fewer than there are, for as long as a
 // beat holds.
-func (w *watched) count(alive int) {
+func (w *watched) count(alive, rank int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	alive = min(max(1, alive), maxProcesses)
 	if alive >= w.processes || !w.counted.IsZero() && time.Since(w.counted) > beatLives || w.era.Load() == 0 {
-		w.processes, w.counted = alive, time.Now()
+		w.processes, w.rank, w.counted = alive, min(max(0, rank), alive-1), time.Now()
 	}
 }
 
@@ -168,7 +183,8 @@ func (w *watched) asks(ctx context.Context) (bool, error) {
 	if s := w.state.Load(); s != unknown {
 		return s == together, nil
 	}
-	err := w.join(ctx)
+	began := w.now()
+	wait, err := w.join(ctx)
 	if err != nil && w.store.Fault(err) != Unreachable {
 		return false, err // a mistake in the configuration: it has never worked
 	}
@@ -177,10 +193,13 @@ func (w *watched) asks(ctx context.Context) (bool, error) {
 	if w.leaving {
 		return false, ErrClosed
 	}
-	if err != nil {
-		w.part(err)
-	}
 	w.finished = make(chan struct{})
+	if err == nil && wait > 0 {
+		err = errGathering
+	}
+	if err != nil {
+		w.part(err, began)
+	}
 	go w.run()
 	return err == nil, nil
 }
@@ -215,6 +234,7 @@ func (w *watched) within(ctx context.Context, op func(context.Context) error, un
 		return ErrClosed
 	}
 	w.asking.Add(1)
+	gone := w.gone
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout)
 	answer := make(chan error, 1)
@@ -233,18 +253,23 @@ func (w *watched) within(ctx context.Context, op func(context.Context) error, un
 	case err := <-answer:
 		return err
 	case <-ctx.Done():
-		if !settled.CompareAndSwap(false, true) {
-			return <-answer
-		}
-		return fmt.Errorf("%w: no answer within %v", ErrUnreachable, w.timeout)
+	case <-gone:
 	}
+	if !settled.CompareAndSwap(false, true) {
+		return <-answer
+	}
+	return fmt.Errorf("%w: no answer within %v, or another operation failed meanwhile", ErrUnreachable, w.timeout)
 }
 
-// part makes the process pace alone, because of an error.
-func (w *watched) part(err error) {
+// part makes the process pace alone, because of an error of an operation that began at an instant.
+func (w *watched) part(err error, began Instant) {
 	w.failure.Store(&err)
-	if w.state.Swap(apart) != apart {
-		w.outages.Add(1)
+	w.lost.CompareAndSwap(0, int64(began))
+	if w.state.Swap(apart) == together {
+		w.mu.Lock()
+		close(w.gone)
+		w.gone = make(chan struct{})
+		w.mu.Unlock()
 	}
 	select {
 	case w.kick <- struct{}{}:
@@ -271,12 +296,19 @@ func (w *watched) wasReset(era int64) bool {
 }
 
 // parted reports whether the answer to an operation means that the process is alone, and makes it so.
-func (w *watched) parted(err error) bool {
+func (w *watched) parted(err error, began Instant) bool {
 	if !errors.Is(err, ErrUnreachable) && forgot(err) == nil {
 		return false
 	}
-	w.part(err)
+	w.part(err, began)
 	return true
+}
+
+// absence describes how the process is alone.
+func (w *watched) absence() absence {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return absence{number: int(w.absences.Load()), processes: w.processes, rank: w.rank, since: Instant(w.lost.Load())}
 }
 
 // refused returns the error of a process that does not pace alone.
@@ -291,10 +323,9 @@ func (w *watched) refused() error {
 // run says that the process is there, and tries to come back when it is alone.
 func (w *watched) run() {
 	defer close(w.finished)
-	// Those who came at the same time are soon known.
-	next := firstBeat
-	timer := time.NewTimer(next)
+	timer := time.NewTimer(lookEvery)
 	defer timer.Stop()
+	pause, last := firstBeat, time.Now()
 	for {
 		select {
 		case <-w.closing:
@@ -302,39 +333,53 @@ func (w *watched) run() {
 		case <-w.kick:
 		case <-timer.C:
 		}
-		next = min(2*next, beatEvery)
-		if w.state.Load() == together {
-			w.parted(w.beat(context.Background()))
+		ctx, next := context.Background(), lookEvery
+		if w.state.Load() == together && (time.Since(last) >= pause || w.uneasy()) {
+			// Those who came at the same time as this process are soon known: it beats sooner at first.
+			pause, last = min(2*pause, beatEvery), time.Now()
+			began := w.now()
+			w.parted(w.beat(ctx), began)
 		}
 		if w.state.Load() == apart {
-			if next = firstBeat; w.rejoin(context.Background()) != nil {
+			wait, err := w.rejoin(ctx)
+			switch {
+			case err != nil:
 				next = probeEvery
+			case wait > 0:
+				next = wait
+			default:
+				pause = firstBeat
 			}
 		}
 		timer.Reset(next)
 	}
 }
 
+// uneasy reports whether calls wait for slots that the store granted while nothing has been heard of it for a while. A
+// process that loses the store must know when that was: until then others have got slots that it does not know of.
+func (w *watched) uneasy() bool {
+	w.mu.Lock()
+	silence := time.Since(w.toldAt)
+	w.mu.Unlock()
+	return silence >= lookEvery && w.latest.Load() > int64(w.now())
+}
+
 // beat says that the process is there, and what it has not said yet. It returns a ForgotError if the store is not the one
 // that it was.
 func (w *watched) beat(ctx context.Context) error {
-	p, err := w.pulse(ctx, beatLives)
+	p, err := w.pulse(ctx, beatLives, 0)
 	if err != nil {
 		return err
 	}
 	if !w.wasReset(p.Era) {
 		return &ForgotError{Era: p.Era}
 	}
-	b := w.alone.take()
-	if err = w.pay(ctx, &b); err != nil {
-		w.alone.put(b)
-	}
-	return err
+	return w.settle(ctx)
 }
 
-func (w *watched) pulse(ctx context.Context, lives time.Duration) (Pulse, error) {
+func (w *watched) pulse(ctx context.Context, lives, gather time.Duration) (Pulse, error) {
 	var p Pulse
-	b := Beat{ID: w.id, Lives: lives, Now: Instant(w.told.Load()), Keep: w.keep}
+	b := Beat{ID: w.id, Lives: lives, Now: Instant(w.told.Load()), Keep: w.keep, Gather: gather}
 	answer := make(chan Pulse, 1)
 	err := w.reach(ctx, func(ctx context.Context) error {
 		p, err := w.store.Beat(ctx, w.upstream, b)
@@ -346,55 +391,74 @@ func (w *watched) pulse(ctx context.Context, lives time.Duration) (Pulse, error)
 	}
 	p = <-answer
 	w.heardNow(p.Now)
-	w.count(p.Alive)
+	w.count(p.Alive, p.Rank)
 	return p, nil
 }
 
-// rounds is how often what is spent meanwhile is told to the store before it decides again.
-const rounds = 3
-
-// rejoin comes back to the fleet.
-func (w *watched) rejoin(ctx context.Context) error {
+// rejoin comes back to the fleet, or returns for how long the process still has to wait for the others.
+func (w *watched) rejoin(ctx context.Context) (time.Duration, error) {
 	w.joining.Lock()
 	defer w.joining.Unlock()
 	if w.state.Load() == together {
-		return nil
+		return 0, nil
 	}
-	return w.join(ctx)
+	wait, err := w.join(ctx)
+	if err != nil {
+		w.gather = 0
+	}
+	return wait, err
 }
 
 // join tells the store everything that it should know, and makes it the one that decides. The caller holds joining.
-func (w *watched) join(ctx context.Context) error {
-	p, err := w.pulse(ctx, beatLives)
+//
+// Processes that lost the store do not find it again at the same moment. If the first to come back got all of the limits
+// while the others still spend their shares, the upstream would see too much. So they agree on a time, go on alone until
+// then, and come back together.
+func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
+	if w.gather == 0 {
+		gather := time.Duration(0)
+		if w.state.Load() == apart && w.outage == PaceAlone {
+			gather = 2*probeEvery + w.timeout
+		}
+		p, err := w.pulse(ctx, beatLives, gather)
+		if err != nil {
+			return 0, err
+		}
+		w.wasReset(p.Era)
+		for _, m := range w.known.messages(p.Now) {
+			if err := w.remind(ctx, m); err != nil {
+				return 0, err
+			}
+		}
+		w.era.Store(p.Era)
+		if w.outage == PaceAlone {
+			w.gather = p.Gather
+		}
+	}
+	if wait := w.gather.Sub(w.now()); wait > 0 {
+		return wait, nil
+	}
+	if err := w.settle(ctx); err != nil {
+		return 0, err
+	}
+	w.gather = 0
+	w.lost.Store(0)
+	w.absences.Add(1) // the next one is another
+	w.state.Store(together)
+	if heard := w.heard.Load(); heard != nil {
+		(*heard)(News{Changes: []Change{{Kind: Rejoined, Now: w.now()}}})
+	}
+	return 0, w.settle(ctx) // what was spent in the very last moment
+}
+
+// settle tells the store what was spent alone.
+func (w *watched) settle(ctx context.Context) error {
+	b := w.alone.take()
+	err := w.pay(ctx, &b)
 	if err != nil {
-		return err
+		w.alone.put(b)
 	}
-	w.wasReset(p.Era)
-	for _, m := range w.known.messages(p.Now) {
-		if err := w.remind(ctx, m); err != nil {
-			return err
-		}
-	}
-	for round := 0; ; round++ {
-		last := round == rounds
-		if last { // what is spent in the very last moment, the store hears a little late
-			w.era.Store(p.Era)
-			w.state.Store(together)
-		}
-		b := w.alone.take()
-		if b.empty() && !last {
-			round = rounds - 1
-			continue
-		}
-		if err := w.pay(ctx, &b); err != nil {
-			w.alone.put(b)
-			w.part(err)
-			return err
-		}
-		if last {
-			return nil
-		}
-	}
+	return err
 }
 
 // remind tells the store what it knew. A key that holds something else must not keep the others from being told.
@@ -487,26 +551,28 @@ func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants
 	if err != nil {
 		return err
 	}
-	if ask {
+	if began := w.now(); ask {
 		err = w.reserve(ctx, stack, calls, grants)
 		if f := forgot(err); f != nil && w.wasReset(f.Era) {
 			err = w.reserve(ctx, stack, calls, grants)
 		}
-		if !w.parted(err) {
+		if !w.parted(err, began) {
 			return err
 		}
 		// A store that can be reached is told at once what it forgot, unless the process can do without it meanwhile.
-		if forgot(err) != nil && w.outage != PaceAlone && w.rejoin(ctx) == nil {
-			return w.reserve(ctx, stack, calls, grants)
+		if forgot(err) != nil && w.outage != PaceAlone {
+			if _, err := w.rejoin(ctx); err == nil {
+				return w.reserve(ctx, stack, calls, grants)
+			}
 		}
 	}
 	switch w.outage {
 	case PaceAlone:
-		return w.alone.reserve(ctx, &w.known, &stack, calls, grants, w.fleet(), int(w.outages.Load()))
+		return w.alone.reserve(ctx, &w.known, &stack, calls, grants, w.absence())
 	case LetThrough:
 		now := w.now()
 		for i := range grants {
-			grants[i] = Grant{OK: true, Now: now, At: now, Binds: BindsNothing, Charges: make([]Charge, len(stack.Limits)), alone: true}
+			grants[i] = Grant{OK: true, Now: now, At: now, Binds: BindsNothing, Charges: make([]Charge, len(stack.Limits)), alone: &ticket{}}
 		}
 		return nil
 	case RefuseCalls:
@@ -537,6 +603,11 @@ func (w *watched) reserve(ctx context.Context, stack Stack, calls []Call, grants
 	}
 	copy(grants, got)
 	w.known.granted(&stack, grants)
+	for i := range grants {
+		if at := int64(grants[i].At); grants[i].OK && at > w.latest.Load() {
+			w.latest.Store(at) // races do not matter: one of the late ones is enough
+		}
+	}
 	if len(grants) > 0 {
 		w.heardNow(grants[0].Now)
 	}
@@ -547,7 +618,7 @@ func (w *watched) reserve(ctx context.Context, stack Stack, calls []Call, grants
 func (w *watched) Cancel(ctx context.Context, stack Stack, grants []Grant) error {
 	var mine, theirs []Grant
 	for i := range grants {
-		if grants[i].alone {
+		if grants[i].alone != nil {
 			mine = append(mine, grants[i])
 		} else {
 			theirs = append(theirs, grants[i])
@@ -563,8 +634,8 @@ func (w *watched) Cancel(ctx context.Context, stack Stack, grants []Grant) error
 	if len(theirs) == 0 {
 		return nil
 	}
-	if w.state.Load() == together {
-		if err := w.giveBack(ctx, &stack, theirs); !w.parted(err) {
+	if began := w.now(); w.state.Load() == together {
+		if err := w.giveBack(ctx, &stack, theirs); !w.parted(err, began) {
 			return err
 		}
 	}
@@ -577,7 +648,7 @@ func (w *watched) sayOrOwe(ctx context.Context, stack *Stack, notes []Note) {
 	if len(notes) == 0 {
 		return
 	}
-	if w.state.Load() == together && !w.parted(w.say(ctx, stack.Limits, notes)) {
+	if began := w.now(); w.state.Load() == together && !w.parted(w.say(ctx, stack.Limits, notes), began) {
 		return
 	}
 	w.owe(debt{limits: stack.Limits, notes: notes})
@@ -595,8 +666,8 @@ func (w *watched) Report(ctx context.Context, stack Stack, notes []Note) (now In
 	if err != nil {
 		return 0, 0, err
 	}
-	if ask {
-		if now, changed, err = w.report(ctx, stack, notes); !w.parted(err) {
+	if began := w.now(); ask {
+		if now, changed, err = w.report(ctx, stack, notes); !w.parted(err, began) {
 			return now, changed, err
 		}
 	}
@@ -655,7 +726,7 @@ func (w *watched) Status(ctx context.Context, stack Stack) (StackStatus, error) 
 	if err != nil {
 		return StackStatus{}, err
 	}
-	if ask {
+	if began := w.now(); ask {
 		answer := make(chan StackStatus, 1)
 		err = w.reach(ctx, func(ctx context.Context) error {
 			s, err := w.store.Status(ctx, stack)
@@ -665,7 +736,7 @@ func (w *watched) Status(ctx context.Context, stack Stack) (StackStatus, error) 
 		if err == nil {
 			return <-answer, nil
 		}
-		if !w.parted(err) {
+		if !w.parted(err, began) {
 			return StackStatus{}, err
 		}
 	}
@@ -679,6 +750,7 @@ func (w *watched) Status(ctx context.Context, stack Stack) (StackStatus, error) 
 
 // Listen implements [Notifier].
 func (w *watched) Listen(upstream string, heard func(News)) (stop func()) {
+	w.heard.Store(&heard)
 	n, ok := w.store.(Notifier)
 	if !ok {
 		return func() {}
@@ -706,7 +778,7 @@ func (w *watched) close() {
 		<-running
 	}
 	if w.state.Load() == together {
-		_, _ = w.pulse(context.Background(), 0)
+		_, _ = w.pulse(context.Background(), 0, 0)
 	}
 	w.mu.Lock()
 	w.closed = true

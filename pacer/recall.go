@@ -25,7 +25,9 @@ type trace struct {
 	spans  []span // of a rate: virtual time that is taken, in order, disjoint
 	counts []held // of a window: what buckets hold at least, in order
 	paused Instant
-	seeded int   // the outage for which the local account was told
+	tail   int64 // of a rate: where the last interval that was ever taken ended
+	asOf   int64 // when the store was last heard of it
+	seeded int   // the absence for which the local account was told
 	each   int64 // of a rate that was spent from alone: the length of one call
 }
 
@@ -37,6 +39,7 @@ type held struct{ bucket, n int64 }
 
 // take adds an interval, and forgets what is past.
 func (t *trace) take(from, to, now int64) {
+	t.tail = max(t.tail, to)
 	past := sort.Search(len(t.spans), func(i int) bool { return t.spans[i].to > now })
 	t.spans = slices.Delete(t.spans, 0, past)
 	if to <= now || from >= to {
@@ -69,6 +72,14 @@ func (t *trace) free(from, to int64) {
 		}
 	}
 	t.spans = kept
+}
+
+// front returns until when everything is taken from now on. If that is past, it is where the last interval ended.
+func (t *trace) front(now int64) int64 {
+	if len(t.spans) == 0 || t.spans[0].from > now || t.spans[0].to <= now {
+		return min(t.tail, now)
+	}
+	return t.spans[0].to
 }
 
 // length returns how much of the intervals is still to come.
@@ -160,6 +171,7 @@ func (r *recall) granted(stack *Stack, grants []Grant) {
 		}
 		for j := range stack.Limits {
 			t, c := r.of(&stack.Limits[j], now), g.Charges[j]
+			t.asOf = now
 			if stack.Limits[j].Spec.Algorithm == policies.Window {
 				h := t.bucket(c.From)
 				h.n = max(h.n, c.Seen)

@@ -271,7 +271,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 		cost := r.cost(i)
 		actual := a.costOf(r.stack.Limits[i].Policy, all)
 		if actual >= 0 && actual != cost {
-			notes = append(notes, Note{Kind: NoteSettle, Limit: i, Charge: r.grant.Charges[i], Cost: cost, Actual: actual, alone: r.grant.alone})
+			notes = append(notes, Note{Kind: NoteSettle, Limit: i, Charge: r.grant.Charges[i], Cost: cost, Actual: actual, alone: r.grant.alone != nil})
 		}
 	}
 	if len(notes) == 0 {

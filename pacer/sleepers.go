@@ -99,11 +99,26 @@ func (s *sleepers) heed(changes []Change) []*Reservation {
 			again[k] = true
 		case Slowed:
 			again[k] = true
+		case Rejoined:
 		}
 	}
 	var caught []*Reservation
 	for r := range s.asleep {
 		if r.state == reserved && r.moving == nil && (s.paused(r) || r.boundByAny(again)) {
+			r.moving = make(chan struct{})
+			caught = append(caught, r)
+		}
+	}
+	return inOrder(caught)
+}
+
+// lonely returns the sleepers whose slots this process granted alone, in the order of their slots, marked as moving.
+func (s *sleepers) lonely() []*Reservation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var caught []*Reservation
+	for r := range s.asleep {
+		if r.state == reserved && r.moving == nil && r.grant.alone != nil {
 			r.moving = make(chan struct{})
 			caught = append(caught, r)
 		}
@@ -160,7 +175,17 @@ const maxMoving = 8
 
 // move gives the slots of caught reservations back and reserves again, which puts them behind the pause in
 // the order in which they come. Those of one stack share one operation of the store.
-func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
+func (p *Pacer) move(ctx context.Context, caught []*Reservation) { p.moveAll(ctx, caught, p.moveGroup) }
+
+// exchange gives up the slots that this process granted alone, for slots of the fleet that are not earlier. Who cannot have
+// one in time keeps its own.
+func (p *Pacer) exchange(ctx context.Context) {
+	if caught := p.sleepers.lonely(); len(caught) > 0 {
+		p.moveAll(ctx, caught, p.exchangeGroup)
+	}
+}
+
+func (p *Pacer) moveAll(ctx context.Context, caught []*Reservation, moveGroup func(context.Context, []*Reservation)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	var order []string
@@ -176,7 +201,7 @@ func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
 	moving.SetLimit(maxMoving)
 	for _, k := range order {
 		moving.Go(func() error {
-			p.moveGroup(ctx, groups[k])
+			moveGroup(ctx, groups[k])
 			return nil
 		})
 	}
@@ -213,11 +238,43 @@ func (p *Pacer) moveGroup(ctx context.Context, group []*Reservation) {
 			r.grant, r.asked = grants[i], asked
 			r.due = p.dueTime(r)
 		}
-		close(r.moving)
-		r.moving = nil
-		select {
-		case r.wake <- struct{}{}:
-		default:
+		r.moved()
+	}
+}
+
+// moved wakes the owner of a reservation that is not moving any more. The caller holds pacer.sleepers.mu.
+func (r *Reservation) moved() {
+	close(r.moving)
+	r.moving = nil
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *Pacer) exchangeGroup(ctx context.Context, group []*Reservation) {
+	stack, asked := group[0].stack, time.Now()
+	calls, grants := make([]Call, len(group)), make([]Grant, len(group))
+	for i, r := range group {
+		calls[i] = r.call
+		calls[i].NotBefore = max(0, time.Until(r.asked.Add(r.grant.Wait())))
+		if !r.latest.IsZero() {
+			calls[i].MaxWait = max(0, time.Until(r.latest))
 		}
+	}
+	err := p.store.Reserve(ctx, stack, calls, grants)
+	var old []Grant
+	p.sleepers.mu.Lock()
+	for i, r := range group {
+		if err == nil && grants[i].OK {
+			old = append(old, r.grant)
+			r.grant, r.asked = grants[i], asked
+			r.due = p.dueTime(r)
+		}
+		r.moved()
+	}
+	p.sleepers.mu.Unlock()
+	if len(old) > 0 {
+		_ = p.store.Cancel(ctx, stack, old)
 	}
 }

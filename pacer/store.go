@@ -57,15 +57,20 @@ type Beat struct {
 	Lives time.Duration // for how long it is there if nothing else is heard of it; 0: it leaves
 	Now   Instant       // the latest store time that it was told; 0: none
 	Keep  time.Duration // for how long an account of the upstream can matter
+	// Gather is for how long a process that was without the store waits for the others that were; 0 if it was not. The
+	// first one that says so sets the time for all.
+	Gather time.Duration
 
 	_ struct{}
 }
 
 // A Pulse is the answer to a [Beat].
 type Pulse struct {
-	Now   Instant
-	Era   int64 // which incarnation of the store's data this is: see [Incarnation]
-	Alive int   // how many processes are there
+	Now    Instant
+	Era    int64   // which incarnation of the store's data this is: see [Incarnation]
+	Alive  int     // how many processes are there
+	Rank   int     // how many of them came before this one
+	Gather Instant // until when processes that were without the store wait for each other
 
 	_ struct{}
 }
@@ -133,6 +138,8 @@ const (
 	Resumed
 	// Slowed: an adaptive rate has slowed down, and slots that were granted are too close to each other.
 	Slowed
+	// Rejoined: this process was without its store and has it back. What it granted by itself is exchanged.
+	Rejoined
 )
 
 // An Instant is a point in store time: microseconds since the Unix epoch by the store's clock. Instants of
@@ -192,7 +199,7 @@ type Grant struct {
 	// Charges is what each limit of the stack was charged. It means something to the store alone.
 	Charges []Charge
 
-	alone bool // granted by this process alone, without the store
+	alone *ticket // granted by this process alone, without the store
 
 	_ struct{}
 }

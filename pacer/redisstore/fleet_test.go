@@ -71,6 +71,8 @@ type job struct {
 	Crews    []crew
 	Process  int
 	HTTP     bool // call through the transport, in place of Wait
+
+	meanwhile func(*redistest.Server) // what happens while they run
 }
 
 // tally is what one crew of one process saw.
@@ -242,12 +244,12 @@ func play(t *testing.T, upstream http.Handler, j job, crews func(process int) []
 	t.Helper()
 	server := httptest.NewServer(upstream)
 	defer server.Close()
-	addr := redistest.Start(t).Addr
+	redisServer := redistest.Start(t)
 	sum := make(map[string]tally)
 	var mu sync.Mutex
 	var g errgroup.Group
 	for i := range 4 {
-		j.Redis, j.URL, j.Process, j.Crews = addr, server.URL, i, crews(i)
+		j.Redis, j.URL, j.Process, j.Crews = redisServer.Addr, server.URL, i, crews(i)
 		spec, err := json.Marshal(j)
 		require.NoError(t, err)
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -274,6 +276,9 @@ func play(t *testing.T, upstream http.Handler, j job, crews func(process int) []
 			}
 			return nil
 		})
+	}
+	if j.meanwhile != nil {
+		j.meanwhile(redisServer)
 	}
 	require.NoError(t, g.Wait())
 	return sum

@@ -14,10 +14,14 @@ const gapsMark = "/gaps"
 // aliveMark ends the name of the set of the processes that pace an upstream.
 const aliveMark = "/alive"
 
+// cameMark ends the name of the set of the same processes in the order in which they came.
+const cameMark = "/came"
+
 // keys returns the keys of a stack, in the order in which the scripts read them:
 //
 //	pacer:{upstream}                        the upstream's own pause, and the era of its data
-//	pacer:{upstream}/alive                  the processes that pace it
+//	pacer:{upstream}/alive                  the processes that pace it, by when they are taken for gone
+//	pacer:{upstream}/came                   the same, by when they came
 //	pacer:{upstream}:policy                 an account of the whole upstream
 //	pacer:{upstream}:policy:value           an account of one scope value, escaped
 //	pacer:{upstream}:policy/gaps[:value]    the gaps of a rate

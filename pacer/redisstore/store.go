@@ -315,11 +315,11 @@ func (s *Store) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatu
 // Beat implements [pacer.SharedStore].
 func (s *Store) Beat(ctx context.Context, upstream string, b pacer.Beat) (pacer.Pulse, error) {
 	up := upstreamKey(upstream)
-	args := []any{b.ID, engine.MicrosUp(b.Lives), int64(b.Now), engine.MicrosUp(b.Keep)}
-	r, err := s.run(ctx, &s.beat, []string{up, up + aliveMark}, args)
+	args := []any{b.ID, engine.MicrosUp(b.Lives), int64(b.Now), engine.MicrosUp(b.Keep), engine.MicrosUp(b.Gather)}
+	r, err := s.run(ctx, &s.beat, []string{up, up + aliveMark, up + cameMark}, args)
 	if err != nil {
 		return pacer.Pulse{}, err
 	}
-	p := pacer.Pulse{Now: r.instant(), Era: r.int(), Alive: int(r.int())}
+	p := pacer.Pulse{Now: r.instant(), Era: r.int(), Alive: int(r.int()), Rank: int(r.int()), Gather: r.instant()}
 	return p, r.done()
 }

@@ -51,7 +51,7 @@ func accounts(t *testing.T, rdb *redis.Client) []string {
 
 // ofTheUpstream reports whether a key is about the upstream and not one of its policies.
 func ofTheUpstream(key string) bool {
-	return strings.HasSuffix(key, "}") || strings.HasSuffix(key, "}/alive")
+	return strings.HasSuffix(key, "}") || strings.HasSuffix(key, "}/alive") || strings.HasSuffix(key, "}/came")
 }
 
 // three is a stack of both algorithms.
@@ -94,14 +94,20 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 		require.NoError(t, p.Wait(ctx))
 	}
 	stats := commandstats(t, rdb)
-	require.Equal(t, waits, stats["evalsha"])
+	beats := stats["zcard"]
+	require.Equal(t, waits, stats["evalsha"]-beats)
 	// A rate whose key has expired is looked at once more: it could be a key of another type.
 	inside := map[string]int{"time": waits, "mget": waits, "type": 3 * waits, "set": 2 * waits, "hmget": waits, "hset": waits}
 	for name, n := range stats {
 		switch name {
 		case "evalsha", "config|resetstat", "config", "info":
+		case "get", "zcard", "zadd", "zrank", "zrangebyscore", "pttl", "pexpire": // of a beat
+			require.LessOrEqual(t, n, 2*beats, name)
 		default:
 			want, known := inside[name]
+			if name == "time" || name == "set" {
+				n -= beats
+			}
 			require.True(t, known, "the script runs %s", name)
 			require.LessOrEqual(t, n, want, name)
 		}
@@ -348,7 +354,7 @@ func TestTheACLThatTheREADMENames(t *testing.T) {
 }
 
 // aclCommands is what the README lists.
-const aclCommands = "evalsha eval time get mget type set del pttl zcard zadd zrem zrangebyscore zremrangebyscore hget hmget hset hincrby hdel hkeys hgetall pexpire publish subscribe unsubscribe ping hello"
+const aclCommands = "evalsha eval time get mget type set del pttl zcard zadd zrem zrangebyscore zremrangebyscore zrank hget hmget hset hincrby hdel hkeys hgetall pexpire publish subscribe unsubscribe ping hello"
 
 // storeExercise makes a store run every command that it has.
 func storeExercise(t *testing.T, p *pacer.Pacer) {

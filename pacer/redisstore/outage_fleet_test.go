@@ -1,0 +1,53 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/redistest"
+)
+
+// outage runs 4 processes × 16 goroutines at 50 a second while something happens to Redis: no call errs, none stalls longer
+// than a second beyond its pace, the upstream refuses nothing, and gets at least 95 % of what it allows.
+func outage(t *testing.T, meanwhile func(*redistest.Server)) {
+	t.Helper()
+	atBest(t, func() (string, bool) {
+		upstream := &strict{limits: []strictLimit{{n: 50, period: time.Second}}}
+		j := job{Fleet: "sliding", Duration: 20 * time.Second, meanwhile: func(s *redistest.Server) {
+			time.Sleep(8 * time.Second) // the processes start, and know each other
+			meanwhile(s)
+		}}
+		sum := play(t, upstream, j, func(int) []crew { return []crew{{Tenant: "x", Goroutines: 16}} })
+		n := len(upstream.went)
+		start := upstream.went[0]
+		rate := float64(n-1) / upstream.went[n-1].Sub(start).Seconds()
+		perSecond := make([]int, 20)
+		for _, at := range upstream.went {
+			perSecond[min(19, int(at.Sub(start)/time.Second))]++
+		}
+		longest := slices.Max(sum["x"].Waits)
+		// 64 goroutines in line for 50 a second wait 1.28 s.
+		return fmt.Sprintf("%d calls, %.2f/s of 50/s, by second %v; longest wait %v; %d times 429", n, rate, perSecond, longest, upstream.no),
+			upstream.no == 0 && rate >= 0.95*50 && longest < 2280*time.Millisecond
+	})
+}
+
+// Redis is killed, stays away for 3 s, and comes back empty.
+func TestFleetWhileRedisIsKilled(t *testing.T) { //nolint:paralleltest // it measures
+	outage(t, func(s *redistest.Server) {
+		s.Stop()
+		time.Sleep(3 * time.Second)
+		s.Restart()
+	})
+}
+
+// Redis hangs for 3 s: connections stay open, and nothing is answered.
+func TestFleetWhileRedisHangs(t *testing.T) { //nolint:paralleltest // it measures
+	outage(t, func(s *redistest.Server) {
+		s.Pause()
+		time.Sleep(3 * time.Second)
+		s.Continue()
+	})
+}
