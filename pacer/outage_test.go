@@ -1,0 +1,709 @@
+package pacer_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// remote is a store of a fleet that fails when told to. It has the memory store's accounts.
+type remote struct {
+	alive   int
+	gathers bool // as the real one does; otherwise who comes back does not wait
+
+	mu      sync.Mutex
+	store   *pacer.MemoryStore
+	era     int64
+	failing error
+	hangs   time.Duration // each operation takes so long, whatever its context says
+	gather  pacer.Instant
+	came    []string // who is there
+	beats   []pacer.Beat
+	asked   int // operations begun
+	asking  int // operations under way
+	most    int // of them at once
+}
+
+var errBroken = errors.New("connection refused")
+
+func newRemote(alive int) *remote {
+	return &remote{alive: alive, store: pacer.NewMemoryStore(), era: time.Now().UnixMilli() * 1000}
+}
+
+// enter begins an operation, and returns what it works on.
+func (r *remote) enter() (*pacer.MemoryStore, int64, error) {
+	r.mu.Lock()
+	r.asked++
+	r.asking++
+	r.most = max(r.most, r.asking)
+	hangs := r.hangs
+	r.mu.Unlock()
+	time.Sleep(hangs)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asking--
+	return r.store, r.era, r.failing
+}
+
+func (r *remote) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
+	s, era, err := r.enter()
+	if err == nil && stack.Era != 0 && stack.Era != era {
+		err = &pacer.ForgotError{Era: era}
+	}
+	if err != nil {
+		return err
+	}
+	return s.Reserve(ctx, stack, calls, grants)
+}
+
+func (r *remote) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Grant) error {
+	s, _, err := r.enter()
+	if err != nil {
+		return err
+	}
+	return s.Cancel(ctx, stack, grants)
+}
+
+func (r *remote) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
+	s, _, err := r.enter()
+	if err != nil {
+		return 0, 0, err
+	}
+	for i := range notes {
+		if notes[i].Kind == pacer.NoteReset || notes[i].Kind == pacer.NoteResume {
+			r.mu.Lock()
+			r.era++
+			r.mu.Unlock()
+		}
+	}
+	return s.Report(ctx, stack, notes)
+}
+
+func (r *remote) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
+	s, _, err := r.enter()
+	if err != nil {
+		return pacer.StackStatus{}, err
+	}
+	return s.Status(ctx, stack)
+}
+
+func (r *remote) Beat(ctx context.Context, upstream string, b pacer.Beat) (pacer.Pulse, error) {
+	s, era, err := r.enter()
+	if err != nil {
+		return pacer.Pulse{}, err
+	}
+	st, err := s.Status(ctx, pacer.Stack{Upstream: upstream})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.beats = append(r.beats, b)
+	if !slices.Contains(r.came, b.ID) {
+		r.came = append(r.came, b.ID)
+	}
+	if r.gathers && b.Gather > 0 && r.gather < st.Now {
+		r.gather = st.Now + pacer.Instant(b.Gather.Microseconds())
+	}
+	return pacer.Pulse{Now: st.Now, Era: era, Alive: r.alive, Rank: slices.Index(r.came, b.ID), Gather: r.gather}, err
+}
+
+var errDenied = errors.New("NOPERM")
+
+func (r *remote) Fault(err error) pacer.Fault {
+	if errors.Is(err, errDenied) {
+		return pacer.Denied
+	}
+	return pacer.Unreachable
+}
+
+func (r *remote) set(err error, hangs time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failing, r.hangs = err, hangs
+}
+
+// forget loses everything.
+func (r *remote) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.store, r.era = pacer.NewMemoryStore(), r.era+1000
+}
+
+func (r *remote) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked
+}
+
+// away is a Pacer of a fleet.
+func away(t *testing.T, r *remote, outage pacer.Outage, list ...policies.Policy) *pacer.Pacer {
+	t.Helper()
+	p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Policies: list, Jitter: pacer.NoJitter, Outage: outage})
+	require.NoError(t, err)
+	return p
+}
+
+func closing(t *testing.T, p *pacer.Pacer) {
+	t.Helper()
+	require.NoError(t, p.Close())
+}
+
+// back waits until a Pacer has come back to its store.
+func back() { time.Sleep(2 * time.Second) }
+
+func remaining(t *testing.T, p *pacer.Pacer) int64 {
+	t.Helper()
+	s, err := p.Status(t.Context())
+	require.NoError(t, err)
+	return s.Policies[0].Remaining
+}
+
+// A store that hangs costs a call the store's time, once; then nobody waits for it, and one request at a time looks whether
+// it is back.
+func TestAHangingStoreCostsItsTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.PerSecond(1000).Burst(1000))
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(nil, 3*time.Second)
+		start := time.Now()
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() { require.NoError(t, p.Wait(t.Context())) })
+		}
+		wg.Wait()
+		require.LessOrEqual(t, time.Since(start), pacer.DefaultStoreTimeout+60*time.Millisecond)
+		r.mu.Lock()
+		r.most = r.asking
+		r.mu.Unlock()
+		start, asked := time.Now(), r.count()
+		for range 50 {
+			require.NoError(t, p.Wait(t.Context()))
+		}
+		require.LessOrEqual(t, time.Since(start), 60*time.Millisecond)
+		require.LessOrEqual(t, r.count()-asked, 1)
+		time.Sleep(7 * time.Second) // those that hung have ended, and were given back
+		r.mu.Lock()
+		require.LessOrEqual(t, r.asking, 10, "one in 350 ms, and each hangs for 3 s")
+		r.mu.Unlock()
+		r.set(nil, 0)
+		time.Sleep(3 * time.Second)
+		back()
+		asked = r.count()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Greater(t, r.count(), asked, "the store is asked again")
+		closing(t, p)
+	})
+}
+
+// The context of a call does not cut an operation short, and a long one does not make it longer.
+func TestTheStoresTimeoutIsItsOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.PerSecond(1000).Burst(1000))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(nil, 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		start := time.Now()
+		require.NoError(t, p.Wait(ctx))
+		require.Equal(t, 200*time.Millisecond, time.Since(start))
+	})
+}
+
+func TestCallsAreRefusedIfAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.RefuseCalls, policies.PerSecond(1000).Burst(1000))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(errBroken, 0)
+		for range 3 {
+			err := p.Wait(t.Context())
+			var se *pacer.StoreError
+			require.ErrorAs(t, err, &se)
+			require.ErrorIs(t, err, pacer.ErrUnreachable)
+			require.ErrorContains(t, err, "connection refused", "the first cause stays to be seen")
+			require.ErrorIs(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second}), pacer.ErrUnreachable)
+			_, err = p.Status(t.Context())
+			require.ErrorIs(t, err, pacer.ErrUnreachable)
+		}
+		r.set(nil, 0)
+		back()
+		require.NoError(t, p.Wait(t.Context()))
+		r.forget()
+		require.NoError(t, p.Wait(t.Context()), "a store that has forgotten is there, and told at once")
+		require.Equal(t, int64(998), remaining(t, p), "both calls of this moment are known")
+	})
+}
+
+func TestCallsAreLetThroughIfAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.LetThrough, policies.Every(time.Hour))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(errBroken, 0)
+		start := time.Now()
+		for range 10 {
+			require.NoError(t, p.Wait(t.Context()))
+		}
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second}))
+		require.Zero(t, time.Since(start))
+		r.set(nil, 0)
+		back()
+		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+	})
+}
+
+// An answer that comes too late was a charge without a call: it is given back.
+func TestALateAnswerIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.RefuseCalls, policies.Daily(10, time.UTC))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(nil, time.Second)
+		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrUnreachable)
+		r.set(nil, 0)
+		back()
+		require.Equal(t, int64(9), remaining(t, p))
+	})
+}
+
+// Alone, a process keeps its share of every limit, and no more.
+func TestAloneAProcessKeepsItsShare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, policy := range []policies.Policy{
+			policies.PerSecond(40), policies.AtMost(40, time.Second).Skew(0), policies.Fixed(40, time.Second), policies.Sliding(40, time.Second),
+		} {
+			r := newRemote(4)
+			p := away(t, r, pacer.PaceAlone, policy)
+			require.NoError(t, p.Wait(t.Context()))
+			r.set(errBroken, 0)
+			n, start := 0, time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			for p.Wait(ctx) == nil {
+				n++
+			}
+			cancel()
+			require.Less(t, time.Since(start), 11*time.Second)
+			require.LessOrEqual(t, n, 111, "%v", policy)
+			require.GreaterOrEqual(t, n, 88, "%v", policy) // a sliding window gives 10 of 11
+			closing(t, p)
+		}
+	})
+}
+
+// Before a process has ever reached the store, it takes its Config's word for how many there are.
+func TestAloneFromTheBegin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		r.failing = errBroken
+		p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Policies: []policies.Policy{policies.Daily(100, time.UTC)}, Processes: 4})
+		require.NoError(t, err)
+		defer closing(t, p)
+		n := 0
+		for p.Allow(t.Context()) == nil {
+			n++
+		}
+		require.Equal(t, 25, n)
+		r.set(nil, 0)
+		back()
+		require.Equal(t, int64(75), remaining(t, p), "the store has been told")
+	})
+}
+
+// The local line begins behind what the fleet was granted, and slots that were granted stay good.
+func TestTheLocalLineBeginsBehindTheFleets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(4)
+		p := away(t, r, pacer.PaceAlone, policies.PerSecond(10))
+		defer closing(t, p)
+		var held []*pacer.Reservation
+		for range 30 { // a line of 3 s
+			one, err := p.Reserve(t.Context())
+			require.NoError(t, err)
+			held = append(held, one)
+		}
+		r.set(errBroken, 0)
+		start := time.Now()
+		var slots []time.Duration
+		for range 5 {
+			one, err := p.Reserve(t.Context())
+			require.NoError(t, err)
+			slots = append(slots, time.Since(start)+one.Delay())
+		}
+		require.GreaterOrEqual(t, slots[0], 3*time.Second)
+		require.LessOrEqual(t, slots[0], 3600*time.Millisecond, "behind it, at this process's turn")
+		for i := range 4 {
+			require.Equal(t, 400*time.Millisecond, slots[i+1]-slots[i])
+		}
+		require.InDelta(t, 2900*time.Millisecond, held[29].Delay(), float64(time.Millisecond))
+	})
+}
+
+// Processes that lose the store at once take turns: together they keep the pace of the one line.
+func TestProcessesAloneTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(4)
+		var all []*pacer.Pacer
+		for range 4 {
+			p := away(t, r, pacer.PaceAlone, policies.PerSecond(10))
+			require.NoError(t, p.Wait(t.Context()))
+			all = append(all, p)
+		}
+		r.set(errBroken, 0)
+		var mu sync.Mutex
+		var went []time.Time
+		var wg sync.WaitGroup
+		for _, p := range all {
+			wg.Go(func() {
+				for range 20 {
+					require.NoError(t, p.Wait(t.Context()))
+					mu.Lock()
+					went = append(went, time.Now())
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		for i := range len(went) - 1 {
+			require.InDelta(t, 100*time.Millisecond, went[i+1].Sub(went[i]), float64(time.Millisecond), "call %d", i)
+		}
+		for _, p := range all {
+			closing(t, p)
+		}
+	})
+}
+
+// What was spent alone is charged when the store is back, once.
+func TestWhatWasSpentAloneIsCharged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(2)
+		p := away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC))
+		defer closing(t, p)
+		for range 10 {
+			require.NoError(t, p.Wait(t.Context()))
+		}
+		r.set(errBroken, 0)
+		n := 0
+		for p.Allow(t.Context()) == nil {
+			n++
+		}
+		require.Equal(t, 45, n, "half of what was left")
+		require.Equal(t, int64(0), remaining(t, p))
+		r.set(nil, 0)
+		back()
+		require.Equal(t, int64(45), remaining(t, p))
+		back()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, int64(44), remaining(t, p), "once")
+	})
+}
+
+// A rate that was used alone up to its limit is not full again for the fleet, and calls that sleep on move to the fleet's
+// line without being pushed back.
+func TestSleepersComeBackWithTheirSlots(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.PerSecond(10))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(errBroken, 0)
+		var mu sync.Mutex
+		var went []time.Time
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				require.NoError(t, p.Wait(t.Context()))
+				mu.Lock()
+				defer mu.Unlock()
+				went = append(went, time.Now())
+			})
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		r.set(nil, 0)
+		wg.Wait()
+		for i := range len(went) - 1 {
+			require.InDelta(t, 100*time.Millisecond, went[i+1].Sub(went[i]), float64(time.Millisecond), "call %d", i)
+		}
+		one, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.InDelta(t, 100*time.Millisecond, one.Delay(), float64(2*time.Millisecond))
+	})
+}
+
+// A store that has forgotten everything is told what its processes know: counts, lines and pauses.
+func TestAStoreThatForgotIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC).Named("daily"), policies.PerSecond(10).Per("tenant").Optional().Named("rate"))
+		defer closing(t, p)
+		for range 40 {
+			require.NoError(t, p.Wait(t.Context()))
+		}
+		acme, other := pacer.Scope("tenant", "acme"), pacer.Scope("tenant", "other")
+		for range 20 {
+			_, err := p.Reserve(t.Context(), acme)
+			require.NoError(t, err)
+		}
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"rate"}, Wait: time.Minute}, other))
+		r.forget()
+		require.NoError(t, p.Wait(t.Context()))
+		back()
+		require.Equal(t, int64(39), remaining(t, p))
+		one, err := p.Reserve(t.Context(), acme)
+		require.NoError(t, err)
+		require.LessOrEqual(t, one.Delay(), 400*time.Millisecond, "the line of 2 s is over")
+		err = p.Allow(t.Context(), other)
+		var le *pacer.LimitError
+		require.ErrorAs(t, err, &le)
+		require.True(t, le.Paused)
+		require.InDelta(t, 58*time.Second, le.Wait, float64(time.Second))
+	})
+}
+
+// An idle process tells what it knows, too.
+func TestAnIdleProcessRemembers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(2)
+		idle, busy := away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC)), away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC))
+		defer closing(t, idle)
+		defer closing(t, busy)
+		for range 40 {
+			require.NoError(t, idle.Wait(t.Context()))
+		}
+		r.forget()
+		time.Sleep(5 * time.Second)
+		require.Equal(t, int64(60), remaining(t, busy))
+	})
+}
+
+// What was reset on purpose does not come back, whoever remembers it.
+func TestAResetIsNotUndone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(2)
+		one, two := away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC)), away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC))
+		defer closing(t, one)
+		defer closing(t, two)
+		for range 40 {
+			require.NoError(t, one.Wait(t.Context()))
+		}
+		require.NoError(t, two.Reset(t.Context()))
+		require.Equal(t, int64(100), remaining(t, one))
+		require.NoError(t, one.Wait(t.Context()), "the store still decides")
+		require.Equal(t, int64(99), remaining(t, two))
+		time.Sleep(5 * time.Second)
+		r.forget()
+		time.Sleep(5 * time.Second)
+		require.Equal(t, int64(99), remaining(t, two))
+	})
+}
+
+// A slot that is given back while the store is away is given back when it is there again.
+func TestWhatIsOwedIsPaid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.Daily(10, time.UTC))
+		defer closing(t, p)
+		one, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		two, err := p.Reserve(t.Context(), pacer.Cost(3))
+		require.NoError(t, err)
+		require.NoError(t, two.Wait(t.Context()))
+		r.set(errBroken, 0)
+		require.NoError(t, one.Cancel(t.Context()))
+		require.NoError(t, two.Settle(t.Context(), pacer.Cost(1)))
+		three, err := p.Reserve(t.Context(), pacer.Cost(4))
+		require.NoError(t, err)
+		four, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, four.Cancel(t.Context()))
+		r.set(nil, 0)
+		back()
+		require.Equal(t, int64(5), remaining(t, p), "of ten: one call of cost 1, and one of 4")
+		require.NoError(t, three.Cancel(t.Context()), "granted alone, given back to the fleet")
+		require.Equal(t, int64(9), remaining(t, p))
+	})
+}
+
+// A pause that is heard while the store is away is heeded here, and told to the fleet.
+func TestAPauseHeardAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(2)
+		one, two := away(t, r, pacer.PaceAlone, policies.PerSecond(10)), away(t, r, pacer.PaceAlone, policies.PerSecond(10))
+		defer closing(t, one)
+		defer closing(t, two)
+		require.NoError(t, one.Wait(t.Context()))
+		r.set(errBroken, 0)
+		require.NoError(t, one.Report(t.Context(), policies.Feedback{Wait: 30 * time.Second}))
+		require.ErrorIs(t, one.Allow(t.Context()), pacer.ErrNotYet)
+		r.set(nil, 0)
+		back()
+		require.ErrorIs(t, two.Allow(t.Context()), pacer.ErrNotYet)
+		s, err := two.Status(t.Context())
+		require.NoError(t, err)
+		require.InDelta(t, 28*time.Second, max(s.PausedFor, s.Policies[0].PausedFor), float64(time.Second))
+	})
+}
+
+// Those who come back first wait for the others.
+func TestTheFleetComesBackTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(2)
+		r.gathers = true
+		p := away(t, r, pacer.PaceAlone, policies.Daily(1000, time.UTC))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(errBroken, 0)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(nil, 0)
+		time.Sleep(120 * time.Millisecond)
+		asked := r.count()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, asked, r.count(), "still alone")
+		fresh := away(t, r, pacer.PaceAlone, policies.Daily(1000, time.UTC))
+		defer closing(t, fresh)
+		require.NoError(t, fresh.Wait(t.Context()), "one that comes just then waits with them")
+		back()
+		require.Equal(t, int64(996), remaining(t, p))
+	})
+}
+
+// A store that lets nobody in is a mistake if it never did otherwise, and an outage if it did.
+func TestDenied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		r.failing = errDenied
+		p := away(t, r, pacer.PaceAlone, policies.PerSecond(1000).Burst(10))
+		defer closing(t, p)
+		for range 3 {
+			require.ErrorIs(t, p.Wait(t.Context()), errDenied)
+		}
+		r.set(nil, 0)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(errDenied, 0)
+		require.NoError(t, p.Wait(t.Context()))
+	})
+}
+
+// A process says that it is there while it is, and that it leaves.
+func TestAProcessBeats(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.PerSecond(10))
+		time.Sleep(time.Minute)
+		require.Empty(t, r.beats, "not before it is used")
+		require.NoError(t, p.Wait(t.Context()))
+		time.Sleep(time.Minute)
+		require.GreaterOrEqual(t, len(r.beats), 20)
+		require.LessOrEqual(t, len(r.beats), 26, "not more often than it takes")
+		for _, b := range r.beats {
+			require.Equal(t, 10*time.Second, b.Lives)
+			require.Equal(t, r.beats[0].ID, b.ID)
+			require.Greater(t, b.Keep, time.Second)
+		}
+		closing(t, p)
+		require.Zero(t, r.beats[len(r.beats)-1].Lives)
+		n := len(r.beats)
+		time.Sleep(time.Minute)
+		require.Len(t, r.beats, n)
+		closing(t, p)
+		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrClosed)
+	})
+}
+
+// A call that wakes long after its slot and its slack gives it back, and reserves again.
+func TestAStaleSlotIsNotUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(10)}, Jitter: pacer.NoJitter})
+		require.NoError(t, err)
+		var held []*pacer.Reservation
+		for range 30 {
+			one, err := p.Reserve(t.Context(), pacer.MaxWait(pacer.Forever))
+			require.NoError(t, err)
+			held = append(held, one)
+		}
+		time.Sleep(time.Minute)
+		start := time.Now()
+		var wg sync.WaitGroup
+		for _, one := range held {
+			wg.Go(func() { require.NoError(t, one.Wait(t.Context())) })
+		}
+		wg.Wait()
+		require.Equal(t, 2900*time.Millisecond, time.Since(start).Round(time.Millisecond), "at the pace, from now on")
+
+		p, err = pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(10)}, MaxLate: pacer.Forever})
+		require.NoError(t, err)
+		one, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		start = time.Now()
+		require.NoError(t, one.Wait(t.Context()))
+		require.Zero(t, time.Since(start))
+	})
+}
+
+// One that is too late for its deadline is refused, without a charge.
+func TestAStaleSlotThatCannotBeReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(10)}, MaxWait: 20 * time.Second})
+		require.NoError(t, err)
+		one, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		for range 10 {
+			_, err := p.Reserve(t.Context())
+			require.NoError(t, err)
+		}
+		require.ErrorIs(t, one.Wait(t.Context()), pacer.ErrNotYet)
+	})
+}
+
+func TestBadOutageConfig(t *testing.T) {
+	t.Parallel()
+	for field, c := range map[string]pacer.Config{
+		"StoreTimeout": {Upstream: "x", StoreTimeout: -1},
+		"Outage":       {Upstream: "x", Outage: 9},
+		"Processes":    {Upstream: "x", Processes: -1},
+		"MaxLate":      {Upstream: "x", MaxLate: -1},
+	} {
+		_, err := pacer.New(c)
+		var ce *pacer.ConfigError
+		require.ErrorAs(t, err, &ce)
+		require.Equal(t, field, ce.Field)
+	}
+	_, err := pacer.New(pacer.Config{Upstream: "x", Processes: 10_001})
+	require.Error(t, err)
+}
