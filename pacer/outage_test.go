@@ -136,6 +136,12 @@ func (r *remote) forget() {
 	r.store, r.era = pacer.NewMemoryStore(), r.era+1000
 }
 
+func (r *remote) heard() []pacer.Beat {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.beats)
+}
+
 func (r *remote) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -622,21 +628,21 @@ func TestAProcessBeats(t *testing.T) {
 		r := newRemote(1)
 		p := away(t, r, pacer.PaceAlone, policies.PerSecond(10))
 		time.Sleep(time.Minute)
-		require.Empty(t, r.beats, "not before it is used")
+		require.Empty(t, r.heard(), "not before it is used")
 		require.NoError(t, p.Wait(t.Context()))
 		time.Sleep(time.Minute)
-		require.GreaterOrEqual(t, len(r.beats), 20)
-		require.LessOrEqual(t, len(r.beats), 26, "not more often than it takes")
-		for _, b := range r.beats {
+		require.GreaterOrEqual(t, len(r.heard()), 20)
+		require.LessOrEqual(t, len(r.heard()), 26, "not more often than it takes")
+		for _, b := range r.heard() {
 			require.Equal(t, 10*time.Second, b.Lives)
-			require.Equal(t, r.beats[0].ID, b.ID)
+			require.Equal(t, r.heard()[0].ID, b.ID)
 			require.Greater(t, b.Keep, time.Second)
 		}
 		closing(t, p)
-		require.Zero(t, r.beats[len(r.beats)-1].Lives)
-		n := len(r.beats)
+		require.Zero(t, r.heard()[len(r.heard())-1].Lives)
+		n := len(r.heard())
 		time.Sleep(time.Minute)
-		require.Len(t, r.beats, n)
+		require.Len(t, r.heard(), n)
 		closing(t, p)
 		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrClosed)
 	})
