@@ -3,6 +3,7 @@ package pacer
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/policies"
@@ -29,7 +30,7 @@ type ticket struct {
 	charges []Charge
 	each    []int64 // for each limit, the length of one call of a rate
 	at      Instant
-	over    bool // cancelled, or gone
+	over    atomic.Bool // cancelled, or gone
 }
 
 // pausedLimit is a pause that the fleet has not heard of.
@@ -162,8 +163,7 @@ func (a *alone) cancel(ctx context.Context, stack *Stack, grants []Grant) ([]Not
 	var notes []Note
 	for i := range grants {
 		ticket := grants[i].alone
-		if !ticket.over { // nobody knows of it
-			ticket.over = true
+		if ticket.over.CompareAndSwap(false, true) { // nobody knows of it
 			continue
 		}
 		for j, c := range ticket.charges {
@@ -186,11 +186,11 @@ func (a *alone) fold(now Instant) {
 	var kept []*ticket
 	for _, t := range a.tickets {
 		switch {
-		case t.over:
+		case t.over.Load():
 		case t.at > now:
 			kept = append(kept, t)
 		default:
-			t.over = true
+			t.over.Store(true)
 			for j, c := range t.charges {
 				s := a.spentOn(&t.limits[j])
 				if t.limits[j].Spec.Algorithm == policies.Window {

@@ -112,13 +112,14 @@ func (s *sleepers) heed(changes []Change) []*Reservation {
 	return inOrder(caught)
 }
 
-// lonely returns the sleepers whose slots this process granted alone, in the order of their slots, marked as moving.
+// lonely returns the sleepers whose slots this process granted alone and are still to come, in the order of their slots,
+// marked as moving.
 func (s *sleepers) lonely() []*Reservation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var caught []*Reservation
 	for r := range s.asleep {
-		if r.state == reserved && r.moving == nil && r.grant.alone != nil {
+		if r.state == reserved && r.moving == nil && r.grant.alone != nil && !r.grant.alone.over.Load() {
 			r.moving = make(chan struct{})
 			caught = append(caught, r)
 		}

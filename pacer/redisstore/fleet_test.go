@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/headway-go/headway/pacer"
@@ -40,7 +42,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // skew is what the fleet allows for: a timer that is late, and a request that is fast.
@@ -53,6 +55,7 @@ var fleets = map[string][]policies.Policy{
 	"window":  {policies.Fixed(300, 10*time.Second).Skew(2 * skew), policies.AtMost(60, time.Second).Skew(skew)},
 	"pauses":  {policies.PerSecond(20).Per("tenant")},
 	"halved":  {policies.AtMost(50, time.Second).Skew(skew).Adaptive(policies.Adaptation{})},
+	"killed":  {policies.PerSecond(500)},
 	"quota":   {policies.Sliding(5000, 24*time.Hour).Named("daily"), policies.AtMost(300, time.Second)},
 }
 
@@ -72,7 +75,7 @@ type job struct {
 	Process  int
 	HTTP     bool // call through the transport, in place of Wait
 
-	meanwhile func(*redistest.Server) // what happens while they run
+	meanwhile func(*redistest.Server, []*exec.Cmd) // what happens while they run
 }
 
 // tally is what one crew of one process saw.
@@ -248,6 +251,7 @@ func play(t *testing.T, upstream http.Handler, j job, crews func(process int) []
 	sum := make(map[string]tally)
 	var mu sync.Mutex
 	var g errgroup.Group
+	var processes []*exec.Cmd
 	for i := range 4 {
 		j.Redis, j.URL, j.Process, j.Crews = redisServer.Addr, server.URL, i, crews(i)
 		spec, err := json.Marshal(j)
@@ -255,14 +259,17 @@ func play(t *testing.T, upstream http.Handler, j job, crews func(process int) []
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), workerEnv+"="+string(spec))
 		cmd.Stderr = os.Stderr
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		require.NoError(t, cmd.Start())
+		processes = append(processes, cmd)
 		g.Go(func() error {
-			out, err := cmd.Output()
-			if err != nil {
+			if err := cmd.Wait(); err != nil {
 				return err
 			}
 			var part map[string]tally
-			if err := json.Unmarshal(out, &part); err != nil {
-				return fmt.Errorf("%w: %.200s", err, out)
+			if err := json.Unmarshal(out.Bytes(), &part); err != nil {
+				return fmt.Errorf("%w: %.200s", err, out.Bytes())
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -278,7 +285,7 @@ func play(t *testing.T, upstream http.Handler, j job, crews func(process int) []
 		})
 	}
 	if j.meanwhile != nil {
-		j.meanwhile(redisServer)
+		j.meanwhile(redisServer, processes)
 	}
 	require.NoError(t, g.Wait())
 	return sum
