@@ -1,0 +1,343 @@
+package pacer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// errGathering is why a process is alone that came when the others were just coming back.
+var errGathering = errors.New("pacer: the processes of the fleet are just coming back to the store")
+
+// errResting is why a store is not asked that has just failed.
+var errResting = fmt.Errorf("%w: it failed before, and is tried again soon", ErrUnreachable)
+
+// The watch over a store.
+const (
+	// lookEvery is how often a process looks whether it has something to say to the store, and for how long it does without
+	// hearing of it while calls wait.
+	lookEvery = 125 * time.Millisecond
+	// beatEvery is how often a process says that it is there, at first sooner, and beatLives for how long that holds.
+	firstBeat = beatEvery / 16
+	beatEvery = 3 * time.Second
+	beatLives = 10 * time.Second
+	// probeEvery is how long after a failure a store is tried again, by one request at a time.
+	probeEvery = 100 * time.Millisecond
+	// maxGather bounds for how long a process waits for the others.
+	maxGather = 10 * time.Second
+	// maxProbes bounds how many requests may be without an answer while a store is tried again, if its client does not give
+	// up by itself.
+	maxProbes = 8
+	// maxProcesses bounds what is believed of the number of processes.
+	maxProcesses = 10_000
+)
+
+// watched is a SharedStore with somebody who watches over it: it answers within a bound of time, whatever becomes of the
+// store.
+//
+// It is together with the fleet, and asks the store, or alone. Every failure makes it alone at once. One goroutine, which
+// runs from the first call until close, says that the process is there while it is together, and tries to come back while
+// it is alone. Coming back means: tell the store what it knew, in case that it forgot; what was spent alone; and what could
+// not be said meanwhile.
+type watched struct {
+	store    SharedStore
+	upstream string
+	id       string
+	outage   Outage
+	timeout  time.Duration
+	keep     time.Duration
+	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
+
+	known recall
+	alone alone
+
+	state    atomic.Int32 // a standing
+	era      atomic.Int64
+	told     atomic.Int64 // the latest store time that the store told
+	latest   atomic.Int64 // the latest slot that the store granted
+	absences atomic.Int64
+	lost     atomic.Int64          // the store time when it was last asked in vain
+	failure  atomic.Pointer[error] // why it is alone
+	waiting  atomic.Int32          // operations without an answer
+	kick     chan struct{}
+	closing  chan struct{}
+	finished chan struct{}
+
+	mu        sync.Mutex
+	leaving   bool           // no more goroutine is begun
+	closed    bool           // no more operation is begun
+	asking    sync.WaitGroup // operations begun
+	toldAt    time.Time
+	processes int
+	rank      int
+	gone      chan struct{} // closed when the process is apart: whoever still waits for the store need not
+	counted   time.Time     // when so many processes were there
+
+	joining sync.Mutex
+	gather  Instant // of a process that is coming back: when it decides no more by itself; 0 if it is not
+
+	heard atomic.Pointer[func(News)] // whom to tell that the process is back
+}
+
+// A standing is how a process stands to its fleet.
+type standing = int32
+
+const (
+	unknown  standing = iota // before the first call
+	together                 // the store decides
+	apart                    // this process decides for itself
+)
+
+func newWatched(store SharedStore, c *Config, timeout time.Duration) *watched {
+	w := &watched{
+		store:     store,
+		upstream:  c.Upstream,
+		id:        strconv.FormatUint(rand.Uint64(), 36), //nolint:gosec // it only has to differ from the others
+		outage:    c.Outage,
+		timeout:   timeout,
+		processes: max(1, c.Processes),
+		kick:      make(chan struct{}, 1),
+		closing:   make(chan struct{}),
+		gone:      make(chan struct{}),
+	}
+	w.alone.policies = make(map[string]policies.Policy)
+	for _, p := range c.Policies {
+		w.alone.policies[p.Name()] = p
+		s := p.Spec()
+		w.keep = max(w.keep, time.Duration((s.Buckets+2)*s.Interval+max(0, s.Tolerance()))*time.Microsecond)
+	}
+	w.keep = min(w.keep, policies.MaxPeriod) + 2*time.Hour
+	w.absences.Store(1)
+	w.alone.store = NewMemoryStore(MemoryClock(w.now))
+	w.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Name:        "headway " + c.Upstream,
+		Timeout:     probeEvery,
+		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures > 0 },
+	})
+	return w
+}
+
+// now estimates store time: the last that was told, and what has passed since.
+func (w *watched) now() Instant {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.toldAt.IsZero() {
+		return Instant(time.Now().UnixMicro())
+	}
+	return Instant(w.told.Load() + time.Since(w.toldAt).Microseconds())
+}
+
+// heardNow notes what the store's time is.
+func (w *watched) heardNow(now Instant) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if int64(now) > w.told.Load() {
+		w.told.Store(int64(now))
+		w.toldAt = time.Now()
+	}
+}
+
+// fleet returns how many processes there are.
+func (w *watched) fleet() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.processes
+}
+
+// count notes how many processes are there. A store that has just forgotten knows fewer than there are, for as long as a
+// beat holds.
+func (w *watched) count(alive, rank int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	alive = min(max(1, alive), maxProcesses)
+	if alive >= w.processes || !w.counted.IsZero() && time.Since(w.counted) > beatLives || w.era.Load() == 0 {
+		w.processes, w.rank, w.counted = alive, min(max(0, rank), alive-1), time.Now()
+	}
+}
+
+// asks reports whether the store is to be asked. The first call joins the fleet.
+func (w *watched) asks(ctx context.Context) (bool, error) {
+	if s := w.state.Load(); s != unknown {
+		return s == together, nil
+	}
+	w.joining.Lock()
+	defer w.joining.Unlock()
+	if s := w.state.Load(); s != unknown {
+		return s == together, nil
+	}
+	began := w.now()
+	wait, err := w.join(ctx)
+	if err != nil && w.store.Fault(err) != Unreachable {
+		return false, err // a mistake in the configuration: it has never worked
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.leaving {
+		return false, ErrClosed
+	}
+	w.finished = make(chan struct{})
+	if err == nil && wait > 0 {
+		err = errGathering
+	}
+	if err != nil {
+		w.part(err, began)
+	}
+	go w.run()
+	return err == nil, nil
+}
+
+// reach runs an operation of the store, unless it has just failed: it returns an ErrUnreachable then, and if the store
+// does not answer in time. If the operation succeeds after all, later than that, undo is called.
+func (w *watched) reach(ctx context.Context, op func(context.Context) error, undo func(context.Context)) error {
+	done, err := w.breaker.Allow()
+	if err != nil {
+		return errResting
+	}
+	err = w.within(ctx, op, undo)
+	switch {
+	case err == nil, forgot(err) != nil:
+		done(nil)
+	case errors.Is(err, ErrUnreachable):
+		done(err)
+	case errors.Is(err, ErrClosed), w.store.Fault(err) == Unfit, w.store.Fault(err) == Denied && w.state.Load() == unknown:
+		done(nil)
+	default:
+		done(err)
+		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return err
+}
+
+// within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are.
+func (w *watched) within(ctx context.Context, op func(context.Context) error, undo func(context.Context)) error {
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return ErrClosed
+	}
+	w.asking.Add(1)
+	w.waiting.Add(1)
+	gone := w.gone
+	w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout)
+	answer := make(chan error, 1)
+	var settled atomic.Bool // answered in time, or given up
+	go func() {
+		defer w.asking.Done()
+		defer w.waiting.Add(-1)
+		defer cancel()
+		err := op(ctx)
+		if settled.CompareAndSwap(false, true) {
+			answer <- err
+		} else if err == nil && undo != nil {
+			undo(context.WithoutCancel(ctx))
+		}
+	}()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+	case <-gone:
+	}
+	if !settled.CompareAndSwap(false, true) {
+		return <-answer
+	}
+	return fmt.Errorf("%w: no answer within %v, or another operation failed meanwhile", ErrUnreachable, w.timeout)
+}
+
+// part makes the process pace alone, because of an error of an operation that began at an instant.
+func (w *watched) part(err error, began Instant) {
+	w.failed(err)
+	w.lost.CompareAndSwap(0, int64(began))
+	if w.state.Swap(apart) == together {
+		w.mu.Lock()
+		close(w.gone)
+		w.gone = make(chan struct{})
+		w.mu.Unlock()
+	}
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
+
+// failed remembers why the store cannot be asked.
+func (w *watched) failed(err error) {
+	if !errors.Is(err, errResting) {
+		w.failure.Store(&err)
+	}
+}
+
+// forgot returns what an error says of a store that has forgotten; nil if it says something else.
+func forgot(err error) *ForgotError {
+	f, _ := errors.AsType[*ForgotError](err)
+	return f
+}
+
+// wasReset reports whether an operation met an era that began by a deliberate reset, and is to be done again. What is
+// remembered must not bring back what was reset.
+func (w *watched) wasReset(era int64) bool {
+	if before := w.era.Load(); Incarnation(era) != Incarnation(before) {
+		return false
+	} else if era != before {
+		w.known.clear()
+		w.era.Store(era)
+	}
+	return true
+}
+
+// parted reports whether the answer to an operation means that the process is alone, and makes it so.
+func (w *watched) parted(err error, began Instant) bool {
+	if !errors.Is(err, ErrUnreachable) && forgot(err) == nil {
+		return false
+	}
+	w.part(err, began)
+	return true
+}
+
+// absence describes how the process is alone.
+func (w *watched) absence() absence {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return absence{number: int(w.absences.Load()), processes: w.processes, rank: w.rank, since: Instant(w.lost.Load())}
+}
+
+// refused returns the error of a process that does not pace alone.
+func (w *watched) refused() error {
+	err := error(ErrUnreachable)
+	if p := w.failure.Load(); p != nil && errors.Is(*p, ErrUnreachable) {
+		err = *p
+	}
+	return err
+}
+
+// close leaves the fleet, and waits for what is under way.
+func (w *watched) close() {
+	w.mu.Lock()
+	already, running := w.leaving, w.finished
+	w.leaving = true
+	w.mu.Unlock()
+	if already {
+		return
+	}
+	close(w.closing)
+	if running != nil {
+		<-running
+	}
+	if w.state.Load() == together {
+		_, _ = w.pulse(context.Background(), 0, 0)
+	}
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.asking.Wait()
+}

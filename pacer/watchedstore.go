@@ -1,0 +1,226 @@
+package pacer
+
+import (
+	"context"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// Reserve implements [Store].
+func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants []Grant) error {
+	ask, err := w.asks(ctx)
+	if err != nil {
+		return err
+	}
+	if began := w.now(); ask {
+		err = w.reserve(ctx, stack, calls, grants)
+		if f := forgot(err); f != nil && w.wasReset(f.Era) {
+			err = w.reserve(ctx, stack, calls, grants)
+		}
+		if !w.parted(err, began) {
+			return err
+		}
+		// A store that can be reached is told at once what it forgot, unless the process can do without it meanwhile.
+		if forgot(err) != nil && w.outage != PaceAlone {
+			if _, err := w.rejoin(ctx); err == nil {
+				return w.reserve(ctx, stack, calls, grants)
+			}
+		}
+	}
+	switch w.outage {
+	case PaceAlone:
+		return w.alone.reserve(ctx, &w.known, &stack, calls, grants, w.absence())
+	case LetThrough:
+		now := w.now()
+		for i := range grants {
+			grants[i] = Grant{OK: true, Now: now, At: now, Binds: BindsNothing, Charges: make([]Charge, len(stack.Limits)), alone: &ticket{}}
+		}
+		return nil
+	case RefuseCalls:
+	}
+	return w.refused()
+}
+
+// reserve asks the store. Grants that come too late are given back.
+func (w *watched) reserve(ctx context.Context, stack Stack, calls []Call, grants []Grant) error {
+	stack.Era, stack.Told = w.era.Load(), Instant(w.told.Load())
+	got := make([]Grant, len(grants)) // the operation may go on after this returns
+	for i := range got {
+		got[i].Charges = make([]Charge, 0, len(stack.Limits))
+	}
+	err := w.reach(ctx, func(ctx context.Context) error {
+		return w.store.Reserve(ctx, stack, calls, got)
+	}, func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+		defer cancel()
+		for i := range got {
+			if got[i].OK {
+				_ = w.store.Cancel(ctx, stack, got[i:i+1])
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	copy(grants, got)
+	w.known.granted(&stack, grants)
+	for i := range grants {
+		if at := int64(grants[i].At); grants[i].OK && at > w.latest.Load() {
+			w.latest.Store(at) // races do not matter: one of the late ones is enough
+		}
+	}
+	if len(grants) > 0 {
+		w.heardNow(grants[0].Now)
+	}
+	return nil
+}
+
+// Cancel implements [Store].
+func (w *watched) Cancel(ctx context.Context, stack Stack, grants []Grant) error {
+	var mine, theirs []Grant
+	for i := range grants {
+		if grants[i].alone != nil {
+			mine = append(mine, grants[i])
+		} else {
+			theirs = append(theirs, grants[i])
+		}
+	}
+	if len(mine) > 0 && w.outage == PaceAlone {
+		notes, err := w.alone.cancel(ctx, &stack, mine)
+		if err != nil {
+			return err
+		}
+		w.sayOrOwe(ctx, &stack, notes)
+	}
+	if len(theirs) == 0 {
+		return nil
+	}
+	if began := w.now(); w.state.Load() == together {
+		if err := w.giveBack(ctx, &stack, theirs); !w.parted(err, began) {
+			return err
+		}
+	}
+	w.owe(debt{limits: stack.Limits, grants: theirs})
+	return nil
+}
+
+// sayOrOwe tells the store notes now, or when it is back.
+func (w *watched) sayOrOwe(ctx context.Context, stack *Stack, notes []Note) {
+	if len(notes) == 0 {
+		return
+	}
+	if began := w.now(); w.state.Load() == together && !w.parted(w.say(ctx, stack.Limits, notes), began) {
+		return
+	}
+	w.owe(debt{limits: stack.Limits, notes: notes})
+}
+
+func (w *watched) owe(d debt) {
+	w.alone.mu.Lock()
+	defer w.alone.mu.Unlock()
+	w.alone.owe(d)
+}
+
+// Report implements [Store].
+func (w *watched) Report(ctx context.Context, stack Stack, notes []Note) (now Instant, changed int, err error) {
+	ask, err := w.asks(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if began := w.now(); ask {
+		if now, changed, err = w.report(ctx, stack, notes); !w.parted(err, began) {
+			return now, changed, err
+		}
+	}
+	switch w.outage {
+	case PaceAlone:
+		return w.alone.report(ctx, &stack, notes, w.fleet())
+	case LetThrough:
+		return w.now(), 0, nil
+	case RefuseCalls:
+	}
+	return 0, 0, w.refused()
+}
+
+func (w *watched) report(ctx context.Context, stack Stack, notes []Note) (Instant, int, error) {
+	// A call that was paced alone and is settled with the store: a rate's interval was never the store's.
+	kept := make([]Note, 0, len(notes))
+	for i := range notes {
+		n := &notes[i]
+		if n.Kind == NoteSettle && n.alone && n.Actual <= n.Cost && stack.Limits[n.Limit].Spec.Algorithm == policies.GCRA {
+			continue
+		}
+		kept = append(kept, *n)
+	}
+	type reply struct {
+		now     Instant
+		changed int
+	}
+	answer := make(chan reply, 1)
+	err := w.reach(ctx, func(ctx context.Context) error {
+		now, changed, err := w.store.Report(ctx, stack, kept)
+		answer <- reply{now, changed}
+		return err
+	}, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	r := <-answer
+	w.heardNow(r.now)
+	w.known.mu.Lock()
+	defer w.known.mu.Unlock()
+	for i := range kept {
+		if n := &kept[i]; n.Kind == NotePause {
+			l := &Limit{}
+			if n.Limit >= 0 {
+				l = &stack.Limits[n.Limit]
+			}
+			w.known.pause(l, r.now+Instant(n.For.Microseconds()), int64(r.now))
+		}
+	}
+	return r.now, r.changed, nil
+}
+
+// Status implements [Store].
+func (w *watched) Status(ctx context.Context, stack Stack) (StackStatus, error) {
+	ask, err := w.asks(ctx)
+	if err != nil {
+		return StackStatus{}, err
+	}
+	if began := w.now(); ask {
+		answer := make(chan StackStatus, 1)
+		err = w.reach(ctx, func(ctx context.Context) error {
+			s, err := w.store.Status(ctx, stack)
+			answer <- s
+			return err
+		}, nil)
+		if err == nil {
+			return <-answer, nil
+		}
+		if !w.parted(err, began) {
+			return StackStatus{}, err
+		}
+	}
+	if w.outage != PaceAlone {
+		return StackStatus{}, w.refused()
+	}
+	w.alone.mu.Lock()
+	defer w.alone.mu.Unlock()
+	return w.alone.store.Status(ctx, w.alone.share(&stack, w.fleet()))
+}
+
+// Listen implements [Notifier].
+func (w *watched) Listen(upstream string, heard func(News)) (stop func()) {
+	w.heard.Store(&heard)
+	n, ok := w.store.(Notifier)
+	if !ok {
+		return func() {}
+	}
+	return n.Listen(upstream, heard)
+}
+
+// tells reports whether a change is heard of without being told by whom it comes from.
+func (w *watched) tells() bool {
+	_, ok := w.store.(Notifier)
+	return ok && w.state.Load() == together
+}
