@@ -224,7 +224,7 @@ func (a *alone) report(ctx context.Context, stack *Stack, notes []Note, n int) (
 	defer a.mu.Unlock()
 	own := a.share(stack, n)
 	now := Instant(a.store.clock())
-	var mine, later []Note
+	mine, later := make([]Note, 0, len(notes)), []Note(nil)
 	for i := range notes {
 		note := notes[i]
 		switch note.Kind {

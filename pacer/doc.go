@@ -59,7 +59,40 @@
 //
 // The store's clock decides, in microseconds. Clients are told how long to wait, and sleep that off on their
 // monotonic clock, counted from when the answer arrived; their own time of day does not matter. All rounding
-// is against the caller.
+// is against the caller. Store time does not go back by more than a second, even if the store's clock does, as long as one
+// process remembers: it goes on, a 64th slower, until the clock has caught up. If the clock goes forward, what was charged
+// seems to be longer ago: a burst more may go, and a window's count more.
+//
+// A call that wakes long after its slot and slack (Config.MaxLate), because the process or the machine was suspended, does not
+// go: others may have counted on that time. It reserves again.
+//
+// # When the store is out of reach
+//
+// A store that other processes use, too, can hang, fail, forget or lie about the time. A [Pacer] watches over it: see
+// [SharedStore]. Every operation has a budget of its own, Config.StoreTimeout, whatever the contexts of calls and the
+// timeouts of the client are. After a failure the store is left alone for a moment, and then tried by one request at a
+// time. Meanwhile the process paces from memory (or as Config.Outage says):
+//
+//   - At its share: the limit divided by the number of processes that the fleet had, which each learns from the heartbeats
+//     that all of them leave. [policies.Policy.Share] says what that is for each policy.
+//   - Behind the fleet: slots that were granted stay good, and its own line begins behind the last slot that the fleet is
+//     known to have been granted. Processes take turns on a grid of store time, so that their lines together are as even
+//     as the one line was.
+//   - Without a debt: what is given back, settled or paused meanwhile is told to the store later.
+//
+// Coming back, a process tells the store what it knew, in case that the store has forgotten: what was taken of rates and
+// counted in windows, and pauses. That only ever tightens. Processes that lost the store wait for each other, about half a
+// second, and come back at the same time, each with what it has spent. Calls that still sleep exchange their slots for slots
+// of the fleet that are not earlier.
+//
+// A store that answers but has forgotten (it was emptied, or a replica without the last writes took over) says so: data has
+// an era, which clients know. Then the same happens at once. [Pacer.Reset] forgets on purpose; what was reset does not come
+// back. Limits that were learned from the upstream and shares of adaptive rates are not remembered: the next answers bring
+// them again.
+//
+// What cannot be known: a process that alone has lost the store spends its share while the others still have all of the
+// limit between them, so up to 1/n too much goes out; and one that starts when the store is out of reach has to be told how
+// many there are, by Config.Processes.
 //
 // # What the upstream says
 //

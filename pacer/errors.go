@@ -143,7 +143,8 @@ func (e *ConfigError) Error() string {
 // Unwrap returns the cause.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// A StoreError says that the store could not answer. Whether a charge was made is not known; the call must not go.
+// A StoreError says that the store could not answer. Whether a charge was made is not known; the call must not go. It
+// matches [ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls].
 type StoreError struct {
 	Upstream string
 	Op       string // "reserve", "cancel", "report" or "status"

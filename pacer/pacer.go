@@ -50,8 +50,8 @@ type limit struct {
 //
 // It returns at once, without a charge, a [*LimitError] if the call's slot lies beyond MaxWait or the
 // context's deadline; the context's error if it ends first; [ErrClosed] if the Pacer is closed first; a
-// [*ScopeError] if the call lacks a scope; a [*StoreError] if the store fails. A slot that is not used is
-// given back.
+// [*ScopeError] if the call lacks a scope; a [*StoreError] if the store fails, which a [SharedStore] does only if
+// Config.Outage says so, or if it is not set up right. A slot that is not used is given back.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	r, err := p.Reserve(ctx, opts...)
 	if err != nil {

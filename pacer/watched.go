@@ -101,7 +101,7 @@ func newWatched(store SharedStore, c *Config, timeout time.Duration) *watched {
 	w := &watched{
 		store:     store,
 		upstream:  c.Upstream,
-		id:        strconv.FormatUint(rand.Uint64(), 36), //nolint:gosec // it only has to differ from the others
+		id:        strconv.FormatUint(rand.Uint64(), 36),
 		outage:    c.Outage,
 		timeout:   timeout,
 		processes: max(1, c.Processes),
@@ -191,7 +191,7 @@ func (w *watched) asks(ctx context.Context) (bool, error) {
 	if err != nil {
 		w.part(err, began)
 	}
-	go w.run()
+	go w.run() //nolint:gosec // it runs until the Pacer is closed, for all calls
 	return err == nil, nil
 }
 
@@ -313,7 +313,7 @@ func (w *watched) absence() absence {
 
 // refused returns the error of a process that does not pace alone.
 func (w *watched) refused() error {
-	err := error(ErrUnreachable)
+	err := ErrUnreachable
 	if p := w.failure.Load(); p != nil && errors.Is(*p, ErrUnreachable) {
 		err = *p
 	}

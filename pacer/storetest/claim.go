@@ -48,8 +48,8 @@ func claimCases() []Case {
 			st := s.Stack(Key{Policy: rate})
 			s.Report(st, claim(1000*ms, 1100*ms))
 			s.Report(st, claim(300*ms, 550*ms))
-			for _, want := range []time.Duration{0, 100, 200, 550, 650, 750, 850, 1100} {
-				s.Go(st, 1, want*ms)
+			for _, want := range []int{0, 100, 200, 550, 650, 750, 850, 1100} {
+				s.Go(st, 1, time.Duration(want)*ms)
 			}
 		}},
 		{"claim/window", "a bucket holds at least what somebody remembers", func(_ testing.TB, s *Session) {

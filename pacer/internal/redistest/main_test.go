@@ -1,4 +1,4 @@
-package redistest
+package redistest_test
 
 import (
 	"testing"
