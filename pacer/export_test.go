@@ -16,3 +16,14 @@ func MemoryListeners(m *MemoryStore) int {
 	defer m.mu.Unlock()
 	return len(m.listeners)
 }
+
+// Recalled returns how many keys a Pacer remembers of its store, and the most intervals and buckets of one of them.
+func Recalled(p *Pacer) (keys, spans, buckets int) {
+	known := &p.store.(*watched).known
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	for _, t := range known.keys {
+		spans, buckets = max(spans, len(t.spans)), max(buckets, len(t.counts))
+	}
+	return len(known.keys), spans, buckets
+}

@@ -20,17 +20,18 @@ type remote struct {
 	alive   int
 	gathers bool // as the real one does; otherwise who comes back does not wait
 
-	mu      sync.Mutex
-	store   *pacer.MemoryStore
-	era     int64
-	failing error
-	hangs   time.Duration // each operation takes so long, whatever its context says
-	gather  pacer.Instant
-	came    []string // who is there
-	beats   []pacer.Beat
-	asked   int // operations begun
-	asking  int // operations under way
-	most    int // of them at once
+	mu        sync.Mutex
+	store     *pacer.MemoryStore
+	era       int64
+	failing   error
+	hangs     time.Duration // each operation takes so long, whatever its context says
+	gather    pacer.Instant
+	came      []string // who is there
+	beats     []pacer.Beat
+	noReports int // so many reports fail
+	asked     int // operations begun
+	asking    int // operations under way
+	most      int // of them at once
 }
 
 var errBroken = errors.New("connection refused")
@@ -75,6 +76,12 @@ func (r *remote) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.G
 
 func (r *remote) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
 	s, _, err := r.enter()
+	r.mu.Lock()
+	if r.noReports > 0 && err == nil {
+		r.noReports--
+		err = errBroken
+	}
+	r.mu.Unlock()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -591,7 +598,10 @@ func TestTheFleetComesBackTogether(t *testing.T) {
 		r.set(errBroken, 0)
 		require.NoError(t, p.Wait(t.Context()))
 		r.set(nil, 0)
-		time.Sleep(120 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond)
+		r.mu.Lock()
+		require.NotZero(t, r.gather)
+		r.mu.Unlock()
 		asked := r.count()
 		require.NoError(t, p.Wait(t.Context()))
 		require.Equal(t, asked, r.count(), "still alone")

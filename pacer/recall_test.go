@@ -1,0 +1,350 @@
+package pacer_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// others charges calls that this process does not know of.
+func (r *remote) others(t *testing.T, p policies.Policy, n int) {
+	t.Helper()
+	stack := pacer.Stack{Upstream: "api", Limits: []pacer.Limit{{Policy: p.Name(), Spec: p.Spec()}}}
+	for range n {
+		grants := make([]pacer.Grant, 1)
+		require.NoError(t, r.store.Reserve(t.Context(), stack, []pacer.Call{{Cost: 1, MaxWait: pacer.Forever}}, grants))
+	}
+}
+
+// told makes the store forget, and returns when it has been told what a process knew. It takes no time.
+func (r *remote) told(t *testing.T, p *pacer.Pacer) {
+	t.Helper()
+	r.forget()
+	require.NoError(t, p.Wait(t.Context()))
+}
+
+// A grant tells of others: a limit that binds a call has no room before its slot.
+func TestWhatAGrantTellsOfALine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		policy := policies.PerSecond(10)
+		r := newRemote(1)
+		p := away(t, r, pacer.RefuseCalls, policy)
+		defer closing(t, p)
+		r.others(t, policy, 20)
+		one, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2*time.Second, one.Delay())
+		r.forget()
+		two, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2100*time.Millisecond, two.Delay(), "behind the line of others, which they cannot tell of")
+	})
+}
+
+// So does the place of a call in a burst.
+func TestWhatAGrantTellsOfABurst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		policy := policies.PerSecond(10).Burst(10)
+		r := newRemote(1)
+		p := away(t, r, pacer.RefuseCalls, policy)
+		defer closing(t, p)
+		r.others(t, policy, 5)
+		require.NoError(t, p.Wait(t.Context()))
+		r.told(t, p)
+		require.Equal(t, int64(3), remaining(t, p), "five of others, two of ours")
+	})
+}
+
+// What was given back is not remembered.
+func TestWhatWasGivenBackIsNotRemembered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, policy := range []policies.Policy{policies.Daily(10, time.UTC), policies.PerSecond(10).Burst(10)} {
+			r := newRemote(1)
+			p := away(t, r, pacer.RefuseCalls, policy)
+			var held []*pacer.Reservation
+			for range 5 {
+				one, err := p.Reserve(t.Context())
+				require.NoError(t, err)
+				held = append(held, one)
+			}
+			for _, one := range held[1:] {
+				require.NoError(t, one.Cancel(t.Context()))
+			}
+			r.told(t, p)
+			require.Equal(t, int64(8), remaining(t, p), "%v", policy)
+			closing(t, p)
+		}
+	})
+}
+
+// Other processes may have got slots after the last one that this process knows of: its line begins behind those, too.
+func TestTheLineOfTheFleetHasGrownSince(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		policy := policies.PerSecond(10)
+		r := newRemote(2)
+		p := away(t, r, pacer.PaceAlone, policy)
+		defer closing(t, p)
+		r.others(t, policy, 20)
+		_, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		r.others(t, policy, 10) // as many as went
+		r.set(errBroken, 0)
+		one, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, one.Delay(), 2100*time.Millisecond)
+		require.LessOrEqual(t, one.Delay(), 2400*time.Millisecond)
+	})
+}
+
+// A store that has just forgotten knows fewer processes than there are.
+func TestTheFleetIsNotSmallerBecauseTheStoreForgot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(4)
+		p := away(t, r, pacer.PaceAlone, policies.Fixed(100, time.Hour))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.mu.Lock()
+		r.alive = 1
+		r.mu.Unlock()
+		r.forget()
+		require.NoError(t, p.Wait(t.Context()))
+		back()
+		r.set(errBroken, 0)
+		n := 0
+		for p.Allow(t.Context()) == nil {
+			n++
+		}
+		require.InDelta(t, 24, n, 1)
+		r.set(nil, 0)
+		time.Sleep(20 * time.Second) // but if it goes on saying so, it is right
+		before := remaining(t, p)
+		r.set(errBroken, 0)
+		for n = 0; p.Allow(t.Context()) == nil; n++ {
+		}
+		require.Equal(t, before, int64(n))
+	})
+}
+
+// The last call that went alone counts from when it went, and a burst as much as is not yet made up for.
+func TestARateThatWasUsedAloneIsNotFresh(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.Every(10*time.Second))
+		require.NoError(t, p.Allow(t.Context()))
+		time.Sleep(10 * time.Second)
+		r.set(errBroken, 0)
+		require.NoError(t, p.Allow(t.Context()))
+		start := time.Now()
+		r.set(nil, 0)
+		back()
+		one, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.InDelta(t, 10*time.Second, time.Since(start)+one.Delay(), float64(time.Millisecond))
+		closing(t, p)
+
+		r = newRemote(1)
+		p = away(t, r, pacer.PaceAlone, policies.PerSecond(1).Burst(10))
+		defer closing(t, p)
+		require.NoError(t, p.Allow(t.Context()))
+		time.Sleep(10 * time.Second)
+		r.set(errBroken, 0)
+		for range 10 {
+			require.NoError(t, p.Allow(t.Context()))
+		}
+		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+		r.set(nil, 0)
+		back()
+		require.LessOrEqual(t, remaining(t, p), int64(2), "two seconds later")
+	})
+}
+
+// Sleepers exchange their slots for slots that are not earlier: their process's share was all that they had.
+func TestSleepersDoNotJumpTheFleetsLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(2)
+		p := away(t, r, pacer.PaceAlone, policies.PerSecond(10))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(errBroken, 0)
+		went := make(chan time.Time, 50)
+		for range 50 {
+			go func() {
+				_ = p.Wait(t.Context())
+				went <- time.Now()
+			}()
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		r.set(nil, 0)
+		before := <-went
+		for range 49 {
+			at := <-went
+			require.GreaterOrEqual(t, at.Sub(before), 199*time.Millisecond)
+			before = at
+		}
+	})
+}
+
+// What cannot be told at once is told later.
+func TestWhatCannotBeToldIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(errBroken, 0)
+		for range 10 {
+			require.NoError(t, p.Wait(t.Context()))
+		}
+		r.mu.Lock()
+		r.noReports = 2
+		r.mu.Unlock()
+		r.set(nil, 0)
+		back()
+		require.Equal(t, int64(89), remaining(t, p))
+	})
+}
+
+// What the upstream says of a limit holds for this process's share of it.
+func TestCountsHeardAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(2)
+		p := away(t, r, pacer.PaceAlone, policies.PerSecond(10).Named("rate"), policies.Daily(100, time.UTC).Named("daily"))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(errBroken, 0)
+		require.NoError(t, p.Wait(t.Context()))
+		time.Sleep(time.Second)
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{
+			Policies: []string{"rate"}, Limit: policies.Said(5), Window: time.Second,
+		}))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{
+			Policies: []string{"daily"}, Remaining: policies.Said(10), Window: 24 * time.Hour,
+		}))
+		s, err := p.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, int64(400_000), s.Policies[0].Pace)
+		require.Equal(t, int64(5), s.Policies[1].Remaining)
+	})
+}
+
+// A store that has failed is left alone for a moment, and why it failed stays to be seen.
+func TestAStoreThatFailedRests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.RefuseCalls, policies.PerSecond(1000).Burst(100))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(errBroken, 0)
+		require.Error(t, p.Wait(t.Context()))
+		asked := r.count()
+		time.Sleep(90 * time.Millisecond)
+		require.Equal(t, asked, r.count())
+		for range 100 {
+			time.Sleep(9 * time.Millisecond)
+			require.ErrorContains(t, p.Wait(t.Context()), "connection refused")
+		}
+		require.LessOrEqual(t, r.count()-asked, 10)
+	})
+}
+
+// If its client never gives up, requests without an answer do not pile up.
+func TestProbesDoNotPileUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.PerSecond(1000).Burst(100))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(nil, time.Hour)
+		require.NoError(t, p.Wait(t.Context()))
+		time.Sleep(time.Minute)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		require.LessOrEqual(t, r.asking, 9)
+	})
+}
+
+// A process whose calls wait hears of its store often enough to know when it lost it.
+func TestAProcessWithSleepersIsUneasy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.PerSecond(10))
+		defer closing(t, p)
+		for range 20 {
+			_, err := p.Reserve(t.Context())
+			require.NoError(t, err)
+		}
+		time.Sleep(10 * time.Second) // it beats seldom now, and its calls have gone
+		n := len(r.heard())
+		for range 20 {
+			_, err := p.Reserve(t.Context())
+			require.NoError(t, err)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		require.GreaterOrEqual(t, len(r.heard())-n, 9)
+	})
+}
+
+// A store that says something absurd about when to come back does not keep anybody away.
+func TestNobodyWaitsLongForTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(errBroken, 0)
+		require.NoError(t, p.Wait(t.Context()))
+		r.mu.Lock()
+		r.gather = 1 << 60
+		r.mu.Unlock()
+		r.set(nil, 0)
+		time.Sleep(12 * time.Second)
+		asked := r.count()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Greater(t, r.count(), asked)
+	})
+}
+
+// What a process remembers is bounded in keys, intervals and buckets.
+func TestMemoryOfTheStoreIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.Every(time.Hour).Per("tenant").Optional(), policies.Every(time.Millisecond).Named("fine"),
+			policies.Sliding(1_000_000, time.Hour).Buckets(100).Named("window"))
+		defer closing(t, p)
+		for i := range 70_000 {
+			_, err := p.Reserve(t.Context(), pacer.Scope("tenant", fmt.Sprint(i)), pacer.MaxWait(pacer.Forever))
+			require.NoError(t, err)
+		}
+		for i := range 2000 {
+			_, err := p.Reserve(t.Context(), pacer.MaxWait(pacer.Forever), pacer.NotBefore(time.Duration(2*i)*time.Second))
+			require.NoError(t, err)
+		}
+		keys, spans, buckets := pacer.Recalled(p)
+		require.LessOrEqual(t, keys, 1<<16)
+		require.Greater(t, keys, 1<<15)
+		require.LessOrEqual(t, spans, 256)
+		require.LessOrEqual(t, buckets, 200)
+	})
+}
