@@ -20,18 +20,19 @@ type remote struct {
 	alive   int
 	gathers bool // as the real one does; otherwise who comes back does not wait
 
-	mu        sync.Mutex
-	store     *pacer.MemoryStore
-	era       int64
-	failing   error
-	hangs     time.Duration // each operation takes so long, whatever its context says
-	gather    pacer.Instant
-	came      []string // who is there
-	beats     []pacer.Beat
-	noReports int // so many reports fail
-	asked     int // operations begun
-	asking    int // operations under way
-	most      int // of them at once
+	mu          sync.Mutex
+	store       *pacer.MemoryStore
+	era         int64
+	failing     error
+	hangs       time.Duration // each operation takes so long, whatever its context says
+	gather      pacer.Instant
+	came        []string // who is there
+	beats       []pacer.Beat
+	noReports   int // so many reports fail, after so many others
+	goodReports int
+	asked       int // operations begun
+	asking      int // operations under way
+	most        int // of them at once
 }
 
 var errBroken = errors.New("connection refused")
@@ -77,7 +78,11 @@ func (r *remote) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.G
 func (r *remote) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
 	s, _, err := r.enter()
 	r.mu.Lock()
-	if r.noReports > 0 && err == nil {
+	switch {
+	case err != nil || r.noReports == 0:
+	case r.goodReports > 0:
+		r.goodReports--
+	default:
 		r.noReports--
 		err = errBroken
 	}

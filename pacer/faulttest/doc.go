@@ -22,4 +22,30 @@
 //
 // A seed repeats the policies and what the clients like to ask, but not how they interleave. So a failure may take some
 // histories of its seed to come back.
+//
+// # Chaos
+//
+// Several Pacers, each with a store, a client and a proxy of its own as processes of a fleet have them, make calls as fast
+// as they may, cancel some, and report pauses, while connections and servers fail: answers come late, in pieces, cut off or
+// not at all, connections are reset, the server stops and comes back empty, hangs, or forgets everything. A referee that
+// knows the policies by their definitions, and shares no code with the engine, looks at when the calls went. The test asks
+// that
+//
+//   - far from faults, no window of any policy has a call too many, and no call goes in a pause;
+//   - near a fault, no window has more than twice the limit (see referee);
+//   - no call has another error than that it may not go in time, and no operation outlasts its deadline by a second;
+//   - after the faults, the tightest policy is used to at least 95 %: no slot is lost for good;
+//   - every call that went was charged, and none more than twice;
+//   - in the end no goroutine is left, and every key in Redis expires.
+//
+// A seed decides the policies and the faults:
+//
+//	HEADWAY_SEED=7 go test -run Faults      # the runs of this seed alone, until
+//	HEADWAY_CHAOS_OPS=1000000 go test       # so many operations are done
+//
+// The soak does the same with new seeds, on a single server, on a Redis Cluster whose slots move and whose masters die, and
+// behind a Sentinel that fails over, and checks histories in between:
+//
+//	HEADWAY_SOAK=10m go test -run Soak -timeout 20m
+//	HEADWAY_SOAK=1m HEADWAY_SITE=cluster HEADWAY_SEED=7 go test -run Soak    # what failed, again
 package faulttest
