@@ -1,4 +1,5 @@
 BENCHTIME ?= 1s
+SOAK ?= 10m
 
 # Every module that go.work lists: the library, the examples, the benchmarks.
 EACH := ./.ci/each-module
@@ -21,6 +22,10 @@ test: redis ## Run every test of every module, with the race detector
 	if [ "$$(go env CGO_ENABLED)" != 1 ] || ! command -v $${cc%% *} >/dev/null; then \
 		race=; echo "No C compiler, or CGO_ENABLED=0: the tests run without the race detector."; fi; \
 	$(EACH) go test $$race -shuffle=on -timeout 15m ./...
+
+.PHONY: soak
+soak: redis ## Break things at random (SOAK=10m)
+	@cd pacer/faulttest && HEADWAY_SOAK=$(SOAK) go test -count=1 -run TestSoak -v -timeout 24h .
 
 .PHONY: lint
 lint: ## Check formatting and run the linters

@@ -21,6 +21,13 @@
 // for all upstreams, and ends that when the last such Pacer is closed. In a Cluster the nodes pass messages on by
 // themselves. A user who may not publish can still pause: only those who sleep already do not hear of it.
 //
+// # Outages
+//
+// A [pacer.Pacer] watches over the store: see its documentation, and docs/reliability.md. The store's part is to send no
+// command twice, because a script whose reply was lost may have run; to keep an era in the upstream's key, by which clients
+// see that the data is not what it was; and a list of the processes that are there. Store time does not follow a server
+// clock that steps back: the upstream's key says by how much it is late.
+//
 // # Requirements
 //
 // Redis 6.2 or later, or Valkey; standalone, Sentinel or Cluster. Eviction of keys (maxmemory-policy other

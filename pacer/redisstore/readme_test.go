@@ -3,10 +3,14 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,4 +112,37 @@ func flat(s string) string {
 		b.WriteString(strings.TrimSpace(line) + "\n")
 	}
 	return b.String()
+}
+
+// The table in docs/reliability.md names tests: they exist.
+func TestTheTablesTestsExist(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/reliability.md")
+	require.NoError(t, err)
+	all := testNames(t, "../..")
+	names := regexp.MustCompile("`((?:Test|Fuzz)\\w+)(…?)`").FindAllStringSubmatch(string(text), -1)
+	require.Greater(t, len(names), 20)
+	for _, name := range names {
+		require.True(t, slices.ContainsFunc(all, func(test string) bool {
+			return test == name[1] || name[2] != "" && strings.HasPrefix(test, name[1])
+		}), "%s is named in docs/reliability.md", name[0])
+	}
+}
+
+// testNames returns the names of all tests and fuzz tests below a folder.
+func testNames(t *testing.T, root string) []string {
+	t.Helper()
+	var all []string
+	head := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, m := range head.FindAllStringSubmatch(string(source), -1) {
+			all = append(all, m[1])
+		}
+		return err
+	}))
+	return all
 }
