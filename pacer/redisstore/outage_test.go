@@ -219,3 +219,22 @@ func TestErrorsCarryNoCredential(t *testing.T) {
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), secret)
 	require.Contains(t, strings.ToUpper(err.Error()), "WRONGPASS")
 }
+
+// A beat that keeps the upstream's key for a while does not shorten the life of a pause in it.
+func TestABeatDoesNotShortenAPause(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	store := must(redisstore.New(rdb))
+	beat := pacer.Beat{ID: "a", Lives: time.Second, Keep: time.Second}
+	_, err := store.Beat(t.Context(), "test", beat)
+	require.NoError(t, err)
+	stack := pacer.Stack{Upstream: "test"}
+	_, _, err = store.Report(t.Context(), stack, []pacer.Note{{Kind: pacer.NotePause, Limit: pacer.WholeUpstream, For: time.Hour}})
+	require.NoError(t, err)
+	_, err = store.Beat(t.Context(), "test", beat)
+	require.NoError(t, err)
+	require.Greater(t, rdb.PTTL(t.Context(), "pacer:{test}").Val(), 59*time.Minute)
+	status, err := store.Status(t.Context(), stack)
+	require.NoError(t, err)
+	require.InDelta(t, time.Hour, status.Paused.Sub(status.Now), float64(time.Minute))
+}
