@@ -69,12 +69,15 @@ function gcra.paused(o) return o.pause end
 
 function gcra.horizon() return math.huge end
 
+-- before returns how long before its slot the interval of a call begins that costs more than the burst.
+local function before(o, n) return math.max(0, (n - 1) * o.t - o.tau) end
+
 -- fit places the call in a free piece, as early as it can, and remembers the place.
 local function fit(o, now, e, n, a, b, member)
   local t = o.t
   local need, late = n * o.step, (n - 1) * t - o.tau
   local from = a > now and a or now
-  local x = from > e and from or e
+  local x = math.max(from, e - before(o, n))
   if x > from then
     local r = (x - from) % t
     if r > 0 then
@@ -92,7 +95,7 @@ function gcra.earliest(o, now, e, n, tail)
   if not tail and o.last > e then
     local skip, size = 0, 1
     repeat
-      local found = redis.call('ZRANGEBYSCORE', o.gaps, e + n * o.step, '+inf', 'WITHSCORES', 'LIMIT', skip, size)
+      local found = redis.call('ZRANGEBYSCORE', o.gaps, e - before(o, n) + n * o.step, '+inf', 'WITHSCORES', 'LIMIT', skip, size)
       for i = 1, #found, 2 do
         local s = fit(o, now, e, n, number(found[i], o.gaps), number(found[i + 1], o.gaps), found[i])
         if s then return s end
@@ -143,7 +146,7 @@ function gcra.commit(o, now, s)
     to = o.to
   end
   forget(o, now)
-  return from, to, o.start - s
+  return from, to, math.max(0, o.start - s)
 end
 
 function gcra.cancel(o, now, from, to)

@@ -133,8 +133,8 @@ func (t *trace) startAlone(index int, own policies.Spec, away absence, limit, no
 	}
 	n := int64(away.processes)
 	if own.Algorithm == policies.GCRA {
-		front, whole := t.front(now), t.limit.Spec.Interval
-		if front > now {
+		front, whole := t.front(t.asOf), t.limit.Spec.Interval
+		if front > t.asOf { // there was a line, and others have got slots since
 			front += max(0, int64(away.since)-t.asOf)
 		}
 		// A limit that was idle may begin with a burst, unless it is less than a call for each.

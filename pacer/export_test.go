@@ -27,3 +27,13 @@ func Recalled(p *Pacer) (keys, spans, buckets int) {
 	}
 	return len(known.keys), spans, buckets
 }
+
+// Absences returns how often a Pacer was without its store.
+func Absences(p *Pacer) int {
+	w := p.store.(*watched)
+	n := int(w.absences.Load()) - 2 // it joined once
+	if w.state.Load() == apart {
+		n++
+	}
+	return n
+}

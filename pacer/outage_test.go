@@ -728,3 +728,26 @@ func TestBadOutageConfig(t *testing.T) {
 	_, err := pacer.New(pacer.Config{Upstream: "x", Processes: 10_001})
 	require.Error(t, err)
 }
+
+// A share may be less than what one call costs. Such a call goes, at the pace of the share.
+func TestACallThatCostsMoreThanTheShare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		r.failing = errBroken
+		p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Processes: 4, Jitter: pacer.NoJitter, Policies: []policies.Policy{
+			policies.PerSecond(40).Burst(4).Named("a"), policies.PerSecond(80).Burst(4).Named("b"), policies.AtMost(400, time.Second).Burst(8).Named("c"),
+			policies.Fixed(60, time.Second).Named("d"),
+		}})
+		require.NoError(t, err)
+		defer closing(t, p)
+		start := time.Now()
+		for range 10 {
+			require.NoError(t, p.WaitN(t.Context(), 4))
+		}
+		require.InDelta(t, 4*time.Second, time.Since(start), float64(time.Second), "40 at 10 a second")
+		one, err := p.Reserve(t.Context(), pacer.Cost(4))
+		require.NoError(t, err)
+		require.NoError(t, one.Cancel(t.Context()))
+	})
+}

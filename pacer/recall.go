@@ -22,7 +22,8 @@ const (
 // A trace is what is known of one limit's account, as the fleet's store keeps it.
 type trace struct {
 	limit  Limit
-	spans  []span // of a rate: virtual time that is taken, in order, disjoint
+	spans  spans  // of a rate: virtual time that is taken
+	own    spans  // the part of it that this process was granted and has not given back
 	counts []held // of a window: what buckets hold at least, in order
 	paused Instant
 	tail   int64 // of a rate: where the last interval that was ever taken ended
@@ -31,47 +32,66 @@ type trace struct {
 	each   int64 // of a rate that was spent from alone: the length of one call
 }
 
-// A span is an interval [from, to) of virtual time.
+// held is a bucket and what it holds: at least, and of this process.
+type held struct{ bucket, n, own int64 }
+
+// spans are intervals [from, to) of virtual time, in order, disjoint.
+type spans []span
+
 type span struct{ from, to int64 }
 
-// held is a bucket and what it holds.
-type held struct{ bucket, n int64 }
+// after returns the spans without those that are past.
+func (s spans) after(now int64) spans {
+	return slices.Delete(s, 0, sort.Search(len(s), func(i int) bool { return s[i].to > now }))
+}
+
+// with returns the spans and one more, which may meet others.
+func (s spans) with(from, to int64) spans {
+	if from >= to {
+		return s
+	}
+	first := sort.Search(len(s), func(i int) bool { return s[i].to >= from })
+	last := first
+	for ; last < len(s) && s[last].from <= to; last++ {
+		from, to = min(from, s[last].from), max(to, s[last].to)
+	}
+	return slices.Replace(s, first, last, span{from, to})
+}
+
+// without returns the spans without an interval.
+func (s spans) without(from, to int64) spans {
+	var kept spans
+	for _, one := range s {
+		if one.from < from && from < one.to {
+			kept = append(kept, span{one.from, from})
+		}
+		if one.to <= from || one.from >= to {
+			kept = append(kept, one)
+		}
+		if one.from < to && to < one.to {
+			kept = append(kept, span{to, one.to})
+		}
+	}
+	return kept
+}
+
+// meets reports whether one of the spans has something in common with an interval.
+func (s spans) meets(from, to int64) bool {
+	i := sort.Search(len(s), func(i int) bool { return s[i].to > from })
+	return from < to && i < len(s) && s[i].from < to
+}
 
 // take adds an interval, and forgets what is past.
 func (t *trace) take(from, to, now int64) {
 	t.tail = max(t.tail, to)
-	past := sort.Search(len(t.spans), func(i int) bool { return t.spans[i].to > now })
-	t.spans = slices.Delete(t.spans, 0, past)
-	if to <= now || from >= to {
+	t.spans = t.spans.after(now)
+	if to <= now {
 		return
 	}
-	first := sort.Search(len(t.spans), func(i int) bool { return t.spans[i].to >= from })
-	last := first
-	for ; last < len(t.spans) && t.spans[last].from <= to; last++ {
-		from, to = min(from, t.spans[last].from), max(to, t.spans[last].to)
-	}
-	t.spans = slices.Replace(t.spans, first, last, span{from, to})
-	if len(t.spans) > maxSpans {
+	if t.spans = t.spans.with(from, to); len(t.spans) > maxSpans {
 		t.spans[1].from = t.spans[0].from
 		t.spans = slices.Delete(t.spans, 0, 1)
 	}
-}
-
-// free removes an interval.
-func (t *trace) free(from, to int64) {
-	var kept []span
-	for _, s := range t.spans {
-		if s.from < from && from < s.to {
-			kept = append(kept, span{s.from, from})
-		}
-		if s.to <= from || s.from >= to {
-			kept = append(kept, s)
-		}
-		if s.from < to && to < s.to {
-			kept = append(kept, span{to, s.to})
-		}
-	}
-	t.spans = kept
 }
 
 // front returns until when everything is taken from now on. If that is past, it is where the last interval ended.
@@ -102,6 +122,16 @@ func (t *trace) bucket(b int64) *held {
 		}
 	}
 	return &t.counts[i]
+}
+
+// find returns a bucket; nil if nothing is known of it.
+func (t *trace) find(b int64) *held {
+	for i := range t.counts {
+		if t.counts[i].bucket == b {
+			return &t.counts[i]
+		}
+	}
+	return nil
 }
 
 // over returns when the trace means nothing any more, as seen by its policy; a little later for calendars.
@@ -155,6 +185,30 @@ func (r *recall) evict(now int64) {
 	}
 }
 
+// lost reports whether grants show that the store has lost charges of this process, though it believes that it is in the
+// same era: a replica without the last writes has taken over, or a single key was evicted. It granted again what this
+// process has and did not give back, or counts less than this process alone was granted.
+func (r *recall) lost(stack *Stack, grants []Grant) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range grants {
+		for j, c := range grants[i].Charges {
+			t := r.keys[pauseKey{stack.Limits[j].Policy, stack.Limits[j].Scope}]
+			switch {
+			case t == nil:
+			case stack.Limits[j].Spec.Algorithm == policies.Window:
+				// Answers overtake each other: what was granted later may be known already.
+				if h := t.find(c.From); h != nil && int64(grants[i].Now) > t.asOf && c.Seen < h.own+max(c.To, -c.To) {
+					return true
+				}
+			case t.own.meets(max(c.From, int64(grants[i].Now)), c.To):
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // granted remembers what the store's grants tell: the charge itself, and that everything before it was taken, because a
 // limit grants the first place that there is.
 func (r *recall) granted(stack *Stack, grants []Grant) {
@@ -171,11 +225,15 @@ func (r *recall) granted(stack *Stack, grants []Grant) {
 		}
 		for j := range stack.Limits {
 			t, c := r.of(&stack.Limits[j], now), g.Charges[j]
-			t.asOf = now
+			t.asOf = max(t.asOf, now)
 			if stack.Limits[j].Spec.Algorithm == policies.Window {
 				h := t.bucket(c.From)
 				h.n = max(h.n, c.Seen)
+				h.own += max(c.To, -c.To)
 				continue
+			}
+			if t.own = t.own.after(now).with(c.From, c.To); len(t.own) > maxSpans {
+				t.own = slices.Delete(t.own, 0, 1)
 			}
 			from := min(c.From, int64(g.At))
 			if g.Binds == j {
@@ -197,6 +255,21 @@ func (r *recall) pause(l *Limit, until Instant, now int64) {
 	t.paused = max(t.paused, until)
 }
 
+// disowned is told before charges are given back: from then on somebody else may have them.
+func (r *recall) disowned(l *Limit, c Charge, n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.keys[pauseKey{l.Policy, l.Scope}]
+	switch {
+	case t == nil:
+	case l.Spec.Algorithm != policies.Window:
+		t.own = t.own.without(c.From, c.To)
+	case t.find(c.From) != nil:
+		h := t.find(c.From)
+		h.own = max(0, h.own-n)
+	}
+}
+
 // cancelled forgets what was given back.
 func (r *recall) cancelled(stack *Stack, grants []Grant) {
 	r.mu.Lock()
@@ -206,12 +279,11 @@ func (r *recall) cancelled(stack *Stack, grants []Grant) {
 			t := r.keys[pauseKey{stack.Limits[j].Policy, stack.Limits[j].Scope}]
 			switch {
 			case t == nil:
-			case stack.Limits[j].Spec.Algorithm == policies.Window:
-				if h := t.bucket(c.From); h.n > 0 {
-					h.n = max(0, h.n-max(c.To, -c.To))
-				}
-			default:
-				t.free(c.From, c.To)
+			case stack.Limits[j].Spec.Algorithm != policies.Window:
+				t.spans = t.spans.without(c.From, c.To)
+			case t.find(c.From) != nil:
+				h := t.find(c.From)
+				h.n = max(0, h.n-max(c.To, -c.To))
 			}
 		}
 	}

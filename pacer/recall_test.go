@@ -2,6 +2,8 @@ package pacer_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -347,4 +349,71 @@ func TestMemoryOfTheStoreIsBounded(t *testing.T) {
 		require.LessOrEqual(t, spans, 256)
 		require.LessOrEqual(t, buckets, 200)
 	})
+}
+
+// A store that has lost charges without beginning another era is found out by who made them.
+func TestAStoreThatLostTheLastWrites(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		lose := func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.store = pacer.NewMemoryStore()
+		}
+		p := away(t, r, pacer.RefuseCalls, policies.PerSecond(10))
+		for range 20 {
+			_, err := p.Reserve(t.Context())
+			require.NoError(t, err)
+		}
+		lose()
+		one, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2*time.Second, one.Delay())
+		closing(t, p)
+
+		p = away(t, r, pacer.RefuseCalls, policies.Daily(100, time.UTC))
+		defer closing(t, p)
+		for range 20 {
+			require.NoError(t, p.Wait(t.Context()))
+			time.Sleep(time.Millisecond)
+		}
+		lose()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, int64(79), remaining(t, p))
+	})
+}
+
+// One that has lost nothing is not suspected, whatever its callers do and however answers overtake each other.
+func TestAStoreThatLostNothingIsNotSuspected(t *testing.T) {
+	t.Parallel()
+	r := newRemote(1)
+	p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, StoreTimeout: time.Minute, Policies: []policies.Policy{
+		policies.PerSecond(20_000).Burst(50), policies.Fixed(1000, 20*time.Millisecond), policies.Sliding(100_000, time.Minute),
+	}})
+	require.NoError(t, err)
+	defer closing(t, p)
+	var wg sync.WaitGroup
+	for i := range 32 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(1, uint64(i)))
+			for range 400 {
+				one, err := p.Reserve(t.Context(), pacer.Cost(1+rng.Int64N(9)))
+				if err != nil {
+					continue
+				}
+				switch rng.IntN(3) {
+				case 0:
+					_ = one.Cancel(t.Context())
+				case 1:
+					_ = one.Wait(t.Context())
+					_ = one.Settle(t.Context(), pacer.Cost(1))
+				default:
+					_ = one.Wait(t.Context())
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, pacer.Absences(p))
 }

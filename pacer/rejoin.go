@@ -229,6 +229,11 @@ func (w *watched) say(ctx context.Context, limits []Limit, notes []Note) error {
 }
 
 func (w *watched) giveBack(ctx context.Context, stack *Stack, grants []Grant) error {
+	for i := range grants {
+		for j, c := range grants[i].Charges {
+			w.known.disowned(&stack.Limits[j], c, max(c.To, -c.To))
+		}
+	}
 	err := w.reach(ctx, func(ctx context.Context) error { return w.store.Cancel(ctx, *stack, grants) }, nil)
 	if err == nil {
 		w.known.cancelled(stack, grants)

@@ -32,6 +32,9 @@ const (
 	beatLives = 10 * time.Second
 	// probeEvery is how long after a failure a store is tried again, by one request at a time.
 	probeEvery = 100 * time.Millisecond
+	// firstContact is how many times StoreTimeout the very first operation may take: it has to connect, and who does not know
+	// the fleet does not know its share.
+	firstContact = 4
 	// maxGather bounds for how long a process waits for the others.
 	maxGather = 10 * time.Second
 	// maxProbes bounds how many requests may be without an answer while a store is tried again, if its client does not give
@@ -228,7 +231,11 @@ func (w *watched) within(ctx context.Context, op func(context.Context) error, un
 	w.waiting.Add(1)
 	gone := w.gone
 	w.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout)
+	timeout := w.timeout
+	if w.state.Load() == unknown {
+		timeout *= firstContact
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	answer := make(chan error, 1)
 	var settled atomic.Bool // answered in time, or given up
 	go func() {
@@ -251,7 +258,7 @@ func (w *watched) within(ctx context.Context, op func(context.Context) error, un
 	if !settled.CompareAndSwap(false, true) {
 		return <-answer
 	}
-	return fmt.Errorf("%w: no answer within %v, or another operation failed meanwhile", ErrUnreachable, w.timeout)
+	return fmt.Errorf("%w: no answer within %v, or another operation failed meanwhile", ErrUnreachable, timeout)
 }
 
 // part makes the process pace alone, because of an error of an operation that began at an instant.

@@ -62,6 +62,10 @@ func (w *watched) reserve(ctx context.Context, stack Stack, calls []Call, grants
 	if err != nil {
 		return err
 	}
+	if w.known.lost(&stack, got) {
+		_ = w.reach(ctx, func(ctx context.Context) error { return w.store.Cancel(ctx, stack, got) }, nil)
+		return &ForgotError{}
+	}
 	copy(grants, got)
 	w.known.granted(&stack, grants)
 	for i := range grants {
@@ -147,8 +151,14 @@ func (w *watched) report(ctx context.Context, stack Stack, notes []Note) (Instan
 	kept := make([]Note, 0, len(notes))
 	for i := range notes {
 		n := &notes[i]
-		if n.Kind == NoteSettle && n.alone && n.Actual <= n.Cost && stack.Limits[n.Limit].Spec.Algorithm == policies.GCRA {
-			continue
+		if n.Kind == NoteSettle && n.Actual < n.Cost {
+			l := &stack.Limits[n.Limit]
+			switch {
+			case !n.alone:
+				w.known.disowned(l, n.Charge, n.Cost-n.Actual)
+			case l.Spec.Algorithm == policies.GCRA:
+				continue
+			}
 		}
 		kept = append(kept, *n)
 	}

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"reflect"
@@ -89,7 +90,14 @@ func (s *Store) eval(ctx context.Context, command, program string, keys []string
 	cmd := redis.NewCmd(ctx, append(all, args...)...)
 	cmd.SetFirstKeyPos(3) // by which a Cluster finds the node
 	_ = s.rdb.Process(ctx, once{cmd})
-	return cmd.Result()
+	v, err := cmd.Result()
+	if _, answered := errors.AsType[redis.Error](err); err != nil && !answered {
+		// What is not sent again does not make a Cluster's client look where the keys are now.
+		if cluster, ok := s.rdb.(interface{ ReloadState(ctx context.Context) }); ok {
+			cluster.ReloadState(ctx)
+		}
+	}
+	return v, err
 }
 
 // run runs a script: one round trip, or two where the server does not know it.
@@ -113,10 +121,11 @@ func (s *Store) run(ctx context.Context, p *script, keys []string, args []any) (
 // Fault implements [pacer.SharedStore].
 func (s *Store) Fault(err error) pacer.Fault {
 	var unknown *algorithmError
+	var stranger *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, ErrForeign), errors.As(err, &unknown):
 		return pacer.Unfit
-	case redis.IsAuthError(err), redis.IsPermissionError(err):
+	case redis.IsAuthError(err), redis.IsPermissionError(err), errors.As(err, &stranger):
 		return pacer.Denied
 	}
 	return pacer.Unreachable

@@ -17,7 +17,7 @@ type Plan struct {
 	StepsBack bool // the clock steps back now and then, by less than a second in all
 	Changes   bool // limits change
 	Feedback  bool // the upstream speaks, policies adapt, and calls settle
-	Memory    bool // with Feedback: charges are claimed, and limits reset
+	Memory    bool // with Feedback: charges are claimed, limits reset, and calls cost more than a burst
 }
 
 // history makes up random operations on random stacks of one upstream. The same seed makes the same history.
@@ -149,6 +149,9 @@ func (h *history) next(s *Session, holds int) op {
 			}
 			if h.rng.IntN(6) == 0 {
 				c.MaxWait = pacer.Forever
+			}
+			if h.plan.Memory && h.rng.IntN(8) == 0 {
+				c.Cost += h.rng.Int64N(4) // more than there is at once
 			}
 			if h.plan.Feedback {
 				c.Tracked = h.rng.IntN(2) == 0

@@ -50,7 +50,8 @@ const forever = int64(math.MaxInt64)
 func (g *GCRA) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
 	need := n * g.pace.interval(l, now)
 	if !tail {
-		first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= e+need })
+		least := e - before(l, n) + need
+		first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= least })
 		for i := first; i < len(g.gaps); i++ {
 			if s, ok := g.fit(l, now, e, n, need, g.gaps[i], i); ok {
 				return s
@@ -61,12 +62,16 @@ func (g *GCRA) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
 	return s
 }
 
+// before returns how long before its slot the interval of a call begins that costs more than the burst: no such call is
+// asked for, unless a share of a limit is all that there is. It pays before it goes, since it cannot conform.
+func before(l *Limit, n int64) int64 { return max(0, (n-1)*l.Spec.Interval-l.Spec.Tolerance()) }
+
 // fit places the call in a free piece, as early as it can, and remembers the place.
 func (g *GCRA) fit(l *Limit, now, e, n, need int64, free gap, index int) (int64, bool) {
 	t := l.Spec.Interval
 	late := (n-1)*t - l.Spec.Tolerance()
 	from := max(free.from, now)
-	x := max(from, e)
+	x := max(from, e-before(l, n))
 	// Leave a gap that can be used: a whole number of T, if that does not move the slot.
 	if r := (x - from) % t; r > 0 {
 		if y := x + t - r; y+late <= e && y+need <= free.to {
@@ -102,7 +107,7 @@ func (g *GCRA) Commit(l *Limit, now, s, _ int64, _ bool) (Charge, int64) {
 		g.gaps = slices.Replace(g.gaps, p.gap, p.gap+1, keep...)
 	}
 	g.forget(now)
-	return c, p.start - s
+	return c, max(0, p.start-s)
 }
 
 // Cancel implements [Account].
