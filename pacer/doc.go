@@ -85,9 +85,10 @@
 // second, and come back at the same time, each with what it has spent. Calls that still sleep exchange their slots for slots
 // of the fleet that are not earlier.
 //
-// A store that answers but has forgotten (it was emptied, or a replica without the last writes took over) says so: data has
-// an era, which clients know. Then the same happens at once. [Pacer.Reset] forgets on purpose; what was reset does not come
-// back. Limits that were learned from the upstream and shares of adaptive rates are not remembered: the next answers bring
+// A store that answers but has forgotten everything says so: data has an era, which clients know. Then the same happens at
+// once. One that has lost only the last of it, because a replica without the last writes took over, does not know: but it
+// grants to somebody what that process has already, or counts less than that process alone was granted, and so is found out.
+// [Pacer.Reset] forgets on purpose; what was reset does not come back. Limits that were learned from the upstream and shares of adaptive rates are not remembered: the next answers bring
 // them again.
 //
 // What cannot be known: a process that alone has lost the store spends its share while the others still have all of the

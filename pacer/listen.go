@@ -29,7 +29,7 @@ func (p *Pacer) heard(n News) {
 	if n.Missed {
 		p.catchUp(ctx)
 	}
-	if len(n.Changes) == 1 && n.Changes[0].Kind == Rejoined {
+	if len(n.Changes) == 1 && n.Changes[0].Kind == rejoined {
 		p.exchange(ctx)
 		return
 	}

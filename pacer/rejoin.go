@@ -137,7 +137,7 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 	w.absences.Add(1) // the next one is another
 	w.state.Store(together)
 	if heard := w.heard.Load(); heard != nil {
-		(*heard)(News{Changes: []Change{{Kind: Rejoined, Now: w.now()}}})
+		(*heard)(News{Changes: []Change{{Kind: rejoined, Now: w.now()}}})
 	}
 	return 0, w.settle(ctx) // what was spent in the very last moment
 }

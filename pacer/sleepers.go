@@ -99,7 +99,7 @@ func (s *sleepers) heed(changes []Change) []*Reservation {
 			again[k] = true
 		case Slowed:
 			again[k] = true
-		case Rejoined:
+		case rejoined:
 		}
 	}
 	var caught []*Reservation

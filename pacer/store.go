@@ -138,8 +138,8 @@ const (
 	Resumed
 	// Slowed: an adaptive rate has slowed down, and slots that were granted are too close to each other.
 	Slowed
-	// Rejoined: this process was without its store and has it back. What it granted by itself is exchanged.
-	Rejoined
+	// rejoined: this process was without its store and has it back. What it granted by itself is exchanged.
+	rejoined
 )
 
 // An Instant is a point in store time: microseconds since the Unix epoch by the store's clock. Instants of
