@@ -132,8 +132,6 @@ func replicatedCluster(t *testing.T) *site {
 	return s
 }
 
-var errNoSuccessor = errors.New("the replica did not take over")
-
 // replicatedSentinel is a master and a replica, watched by a sentinel.
 func replicatedSentinel(t *testing.T) *site {
 	t.Helper()
@@ -165,8 +163,8 @@ func replicatedSentinel(t *testing.T) *site {
 				}
 			}
 		}},
-		fault{"master killed", 6, true, func(*run, *rand.Rand) error {
-			ctx, cancel := context.WithTimeout(context.Background(), long)
+		fault{"master killed", 6, true, func(r *run, _ *rand.Rand) error {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
 			master.Stop()
 			for {
@@ -178,8 +176,10 @@ func replicatedSentinel(t *testing.T) *site {
 					break
 				}
 				select {
-				case <-ctx.Done():
-					return errNoSuccessor
+				case <-ctx.Done(): // it does not always, soon after another failover: then the master comes back, empty
+					r.emptied = true
+					master.Restart()
+					return nil
 				case <-time.After(50 * time.Millisecond):
 				}
 			}
