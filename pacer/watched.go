@@ -194,7 +194,7 @@ func (w *watched) asks(ctx context.Context) (bool, error) {
 	if err != nil {
 		w.part(err, began)
 	}
-	go w.run() //nolint:gosec // it runs until the Pacer is closed, for all calls
+	go w.run() //nolint:gosec,contextcheck // it runs until the Pacer is closed, for all calls
 	return err == nil, nil
 }
 

@@ -135,7 +135,11 @@ func sharedCases() []Case {
 func (s *Session) beat(b pacer.Beat) pacer.Pulse {
 	s.t.Helper()
 	b.Keep = time.Hour
-	p, err := s.Store.(pacer.SharedStore).Beat(s.t.Context(), s.upstream, b)
+	store, ok := s.Store.(pacer.SharedStore)
+	if !ok {
+		s.t.Fatal("the store is not shared")
+	}
+	p, err := store.Beat(s.t.Context(), s.upstream, b)
 	if err != nil {
 		s.t.Fatalf("Beat: %v", err)
 	}
