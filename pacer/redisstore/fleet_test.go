@@ -55,7 +55,7 @@ var fleets = map[string][]policies.Policy{
 	"window":  {policies.Fixed(300, 10*time.Second).Skew(2 * skew), policies.AtMost(60, time.Second).Skew(skew)},
 	"pauses":  {policies.PerSecond(20).Per("tenant")},
 	"halved":  {policies.AtMost(50, time.Second).Skew(skew).Adaptive(policies.Adaptation{})},
-	"killed":  {policies.PerSecond(500)},
+	"killed":  {policies.PerSecond(100)},
 	"quota":   {policies.Sliding(5000, 24*time.Hour).Named("daily"), policies.AtMost(300, time.Second)},
 }
 

@@ -387,11 +387,13 @@ func storeExercise(t *testing.T, p *pacer.Pacer) {
 func TestGapsWithoutTheirRateMeanNothing(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
-	p := newPacer(t, rdb, policies.Every(time.Minute).Named("slow"))
+	store := must(redisstore.New(rdb)) // a Pacer would find out that its charges are lost
+	policy := policies.Every(time.Minute).Named("slow")
+	stack := pacer.Stack{Upstream: "test", Limits: []pacer.Limit{{Policy: policy.Name(), Spec: policy.Spec()}}}
 	reserve := func(after time.Duration) time.Duration {
-		r, err := p.Reserve(t.Context(), pacer.NotBefore(after), pacer.MaxWait(pacer.Forever))
-		require.NoError(t, err)
-		return r.Delay().Round(time.Minute)
+		grants := make([]pacer.Grant, 1)
+		require.NoError(t, store.Reserve(t.Context(), stack, []pacer.Call{{Cost: 1, NotBefore: after, MaxWait: pacer.Forever}}, grants))
+		return grants[0].Wait().Round(time.Minute)
 	}
 	require.Equal(t, 100*time.Minute, reserve(100*time.Minute)) // a gap of 100 minutes before it
 	require.Equal(t, int64(1), rdb.Del(t.Context(), "pacer:{test}:slow").Val())
