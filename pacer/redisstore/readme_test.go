@@ -46,6 +46,7 @@ func readmeQuickStart(addr string) error {
 		return err
 	}
 	defer rdb.Close()
+	defer p.Close()
 	return readmeUse(context.Background(), p, client)
 }
 
