@@ -327,6 +327,7 @@ func TestAClientWhoseClockIsOff(t *testing.T) {
 		redisstore.ShiftClock(store, off)
 		p, err := pacer.New(pacer.Config{Upstream: "clock" + fmt.Sprint(int(off.Hours())), Store: store, Policies: []policies.Policy{policies.Daily(2, time.UTC)}})
 		require.NoError(t, err)
+		defer p.Close()
 		require.NoError(t, p.Allow(t.Context()))
 		s, err := p.Status(t.Context())
 		require.NoError(t, err)
