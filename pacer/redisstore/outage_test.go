@@ -59,6 +59,7 @@ func TestAQuotaOutlivesTheServersMemory(t *testing.T) {
 			}
 			lose(server)
 			require.Eventually(t, func() bool { return left(t, fleet[0]) == 30 }, 10*time.Second, 50*time.Millisecond)
+			time.Sleep(time.Second) // everybody has come back, not the first one alone
 			for i := range 30 {
 				require.NoError(t, fleet[i%3].Wait(t.Context()))
 			}
