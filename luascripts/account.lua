@@ -1,9 +1,9 @@
 -- account.lua: what the algorithms share.
 --
--- An account is what is known of one key under one algorithm. Each algorithm is a table of functions in
--- `algorithms`, by the number that goes over the wire: parse, loadstring or load, paused, earliest, horizon,
--- commit, cancel, settle, setpause, resume, slow, learn, remaining, claim, reset, inspect, write. See gcra.lua and
--- window.lua; they mirror package engine, and a differential test compares every reply.
+-- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring or
+-- load, room, take, write, and what most runs can do without, so that they need not pay for defining it: rest, which
+-- adds unfold (if accounts need it), paused, earliest, horizon, commit, cancel, settle, setpause, resume, slow, learn, remaining, claim, reset and
+-- inspect. See gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply.
 --
 -- The upstream's own key holds a string, "pause era" or "pause era gather shift since", where
 --   pause  nothing of the upstream goes before; 0 for none
@@ -13,7 +13,8 @@
 --   shift  by how much the server's clock had stepped back at since (by that clock): store time went on instead. The shift
 --          shrinks by a 64th of the time that passes, so that store time never stops
 
-local algorithms = {}
+-- define makes an algorithm, by the number that goes over the wire; algorithms are those that this run has met.
+local define, algorithms = {}, {}
 
 -- foreign ends the script, before it has written anything, because a key holds what these scripts did not write.
 local function foreign(key)
@@ -25,6 +26,12 @@ local function number(v, key)
   local n = tonumber(v)
   if not n or n < 0 or n >= 9007199254740992 or n % 1 ~= 0 then foreign(key) end
   return n
+end
+
+-- missing is what MGET's answer for a key is worth that has no value: it gives none for a key of another type, too.
+local function missing(key)
+  if redis.call('TYPE', key)['ok'] ~= 'none' then foreign(key) end
+  return nil
 end
 
 -- stale is set when a calendar's table does not hold the store's now: the client's clock is off, and it must
@@ -53,10 +60,13 @@ local function lasting(us)
   return ttl(us)
 end
 
--- readupstream reads the value of the upstream's key, and the store time.
-local function readupstream(name, v)
+-- readupstream reads the value of the upstream's key, and the store time. Most often the value is that of an era and
+-- nothing else, which the client knows: usual.
+local function readupstream(name, v, usual)
   local u = { key = name, pause = 0, era = 0, gather = 0, shift = 0, time = clock() }
-  if v then
+  if usual and v == '0 ' .. usual then
+    u.era = tonumber(usual)
+  elseif v then
     local pause, era, more = string.match(v, '^(%d+) (%d+)(.*)$')
     u.pause, u.era = number(pause, name), number(era, name)
     if more ~= '' then
@@ -81,15 +91,19 @@ local function writeupstream(u, keep)
   redis.call('SET', u.key, v, 'PX', math.max(lasting(keep), redis.call('PTTL', u.key)))
 end
 
--- stack reads the entries of a stack from KEYS and ARGV: the upstream's key, then for each entry its keys;
--- the number of entries, then for each entry the algorithm and its parameters. It loads their state and
--- returns the entries, what the upstream's key says, and the store time.
-local function stack()
+-- stack reads accounts from KEYS and ARGV: the upstream's key, then for each account its keys; the number of accounts,
+-- then for each the algorithm and its parameters. It loads their state and returns the accounts, what the upstream's key
+-- says, and the store time.
+local function stack(usual)
   local entries, strings, owners = {}, { key() }, {}
   for i = 1, arg() do
-    local a = algorithms[arg()]
-    local o = a.parse()
-    o.run = a
+    local algorithm = arg()
+    local a = algorithms[algorithm]
+    if not a then
+      a = define[algorithm]()
+      algorithms[algorithm] = a
+    end
+    local o = a.parse(algorithm)
     entries[i] = o
     if a.loadstring then
       strings[#strings + 1] = o.key
@@ -97,14 +111,22 @@ local function stack()
     end
   end
   local values = redis.call('MGET', unpack(strings))
-  for i = 1, #strings do
-    -- MGET answers nil for a key of another type, too.
-    if not values[i] and redis.call('TYPE', strings[i])['ok'] ~= 'none' then foreign(strings[i]) end
+  local up, now = readupstream(strings[1], values[1] or missing(strings[1]), usual)
+  for i = 2, #strings do
+    local o = owners[i]
+    o.run.loadstring(o, values[i] or missing(strings[i]), now)
   end
-  local up, now = readupstream(strings[1], values[1])
-  for i = 2, #strings do owners[i].run.loadstring(owners[i], values[i], now) end
   for i = 1, #entries do
     if entries[i].run.load then entries[i].run.load(entries[i], now) end
   end
   return entries, up, now
+end
+
+-- everything defines what the algorithms of some accounts can do besides.
+local function everything(entries)
+  for i = 1, #entries do
+    local o = entries[i]
+    if not o.run.earliest then o.run.rest() end
+    if o.run.unfold then o.run.unfold(o) end
+  end
 end

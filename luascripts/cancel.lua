@@ -9,6 +9,7 @@
 -- What is past is not given back: nobody could use it. An interval that is free already stays free.
 
 local entries, _, now = stack()
+everything(entries)
 
 for _ = 1, arg() do
   for i = 1, #entries do
@@ -18,4 +19,4 @@ for _ = 1, arg() do
 end
 
 for i = 1, #entries do entries[i].run.write(entries[i], now) end
-return now
+return { now }

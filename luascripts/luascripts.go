@@ -4,6 +4,10 @@
 // Each command (reserve, cancel, report, status, beat) is a file whose head is its contract: KEYS, ARGV with units,
 // reply, TTL. The fragments before it are shared: the clock, what the algorithms have in common, and one file
 // for each algorithm. The scripts need Redis 6.2 or Valkey, and no library beyond string and math.
+//
+// A server runs a whole script for each EVALSHA, definitions included, and those of all functions would take longer than
+// most decisions. So the common case comes first (quick.lua), an algorithm is defined when a run meets it, and most of its
+// functions when a run needs them.
 package luascripts
 
 import (
@@ -13,6 +17,9 @@ import (
 
 //go:embed clock.lua
 var clock string
+
+//go:embed quick.lua
+var quick string
 
 //go:embed account.lua
 var account string
@@ -49,15 +56,20 @@ func New() Scripts { return WithClock(clock) }
 // WithClock returns the scripts with a clock of one's own in place of clock.lua: a fragment that defines the
 // local functions clock() and ttl(us). It is for tests that need time to stand still.
 func WithClock(fragment string) Scripts {
-	join := func(command string) string {
-		return minify(strings.Join([]string{fragment, account, gcra, window, command}, "\n"))
+	join := func(first, command string) string {
+		return minify(strings.Join([]string{
+			fragment, first, account,
+			"define[1] = function()", gcra, "end\ndefine[3] = define[1]",
+			"define[2] = function()", window, "end",
+			command,
+		}, "\n"))
 	}
 	return Scripts{
-		Reserve: join(reserve),
-		Cancel:  join(cancel),
-		Report:  join(report),
-		Status:  join(status),
-		Beat:    join(beat),
+		Reserve: join(quick, reserve),
+		Cancel:  join("", cancel),
+		Report:  join("", report),
+		Status:  join("", status),
+		Beat:    join("", beat),
 	}
 }
 

@@ -23,6 +23,7 @@
 
 local entries, up, now = stack()
 if stale then return { now } end
+everything(entries)
 local said, changed = { string.format('%.0f', now) }, 0
 
 local function say(kind, till, name)

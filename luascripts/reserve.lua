@@ -1,13 +1,20 @@
--- reserve.lua: find and charge a slot for each of some calls of one stack, in order.
+-- reserve.lua: find and charge a slot for each of some calls of one upstream, in order.
 --
--- KEYS   the upstream's key, then the keys of each entry (see gcra.lua, window.lua); all in one hash slot
+-- KEYS   the upstream's key, then the keys of each account (see gcra.lua, window.lua); all in one hash slot
 -- ARGV   the era that the client knows (see account.lua; 0: none), the latest store time that it was told
---        number of entries; for each: algorithm, parameters
---        number of calls; for each: cost, not before (µs from now), max wait (µs), and 1 if it is tracked, else 0;
---        if the cost is 0, then a cost for each entry
--- Reply  now, then for each call: granted (1 or 0), slot, slack, what binds, and if granted per entry its charge: two integers, and for a
---        window what its bucket then holds (now, slot: µs since the epoch; slack: µs). What binds: 0 nothing, i the limit of entry i, −i its pause,
---        −(entries + 1) the pause of the upstream.
+--        number of accounts; for each: algorithm, parameters
+--        then, to the end, runs of calls that are alike: the accounts that bind them: 0 those of the run before (of the first
+--        run: all), else one more than their number, and their indexes; how many calls; cost, not before (µs from now),
+--        max wait (µs), and 1 if they are tracked, else 0; if the cost is 0, then a cost for each account
+-- Reply  now, then for each call or some at once, in order (slots: µs since the epoch; slacks: µs):
+--          n > 0, slack, charges                n calls go now; no slack is more than this, −1 for any; the charges are of the
+--                                               first, see below
+--          0, binds, slot, slack, charges       one call goes at its slot
+--          −n, binds, slot                      n calls are refused, whose slot this would have been
+--        A charge is two integers for each account, and for a window a third, what its bucket then holds. Of n calls the
+--        charge of a rate is followed by others of the same length, which begin where the one before ends, and later than
+--        now by their slack. What a window's bucket holds grows by the cost with each call.
+--        What binds: 0 nothing, i the limit of account i of the run, −i its pause, −(accounts + 1) the pause of the upstream.
 --        now and the era: the server has forgotten, or its clock stepped back by more than a second; nothing was done
 --        now alone: a calendar's table does not hold it; nothing was done, compute the table for that now and ask again
 -- TTL    every key that is written gets one, with its value: until its last effect is past, rounded up.
@@ -16,22 +23,18 @@
 -- back, so asking the entries in turn until a whole round has moved nothing ends at the least common slot.
 -- After 16 rounds the tails alone decide.
 
-local era, known = arg(), arg()
-local entries, up, now = stack()
-if era > 0 and (up.era ~= era or now < known - 1000000) then return { now, up.era } end
-local p, paused = #entries, up.pause
-local reply = { now }
+local era, known = ARGV[1], tonumber(ARGV[2])
+nextarg = 3
+local all, up, now = stack(era)
+if era ~= '0' and (up.era ~= tonumber(era) or now < known - 1000000) then return { now, up.era } end
+local reply, size = { now }, 1
 if stale then return reply end
 
-for _ = 1, arg() do
-  local cost, notbefore, maxwait, tracked = arg(), arg(), arg(), arg() == 1
-  local costs
-  if cost == 0 then
-    costs = {}
-    for i = 1, p do costs[i] = arg() end
-  end
-  local s, binds = now + notbefore, 0
-  if paused > s then s, binds = paused, -(p + 1) end
+-- search finds and charges a slot for one call; it returns false if that is too far away.
+local function search(entries, cost, costs, notbefore, maxwait, tracked)
+  everything(entries)
+  local p, s, binds = #entries, now + notbefore, 0
+  if up.pause > s then s, binds = up.pause, -(p + 1) end
   for i = 1, p do
     local till = entries[i].run.paused(entries[i])
     if till > s then s, binds = till, -i end
@@ -56,20 +59,69 @@ for _ = 1, arg() do
       end
     end
   end
-  local at = #reply
-  reply[at + 1], reply[at + 2], reply[at + 3], reply[at + 4] = ok and 1 or 0, s, 0, binds
-  if ok then
-    local slack = p > 0 and math.huge or 1000000
-    for i = 1, p do
-      local o = entries[i]
-      local from, to, late, seen = o.run.commit(o, now, s, costs and costs[i] or cost, tracked)
-      local n = #reply
-      reply[n + 1], reply[n + 2], reply[n + 3] = from, to, seen
-      if late < slack then slack = late end
+  reply[size + 1], reply[size + 2], reply[size + 3] = 0, binds, s
+  if not ok then return false end
+  local slack, at = p > 0 and math.huge or 1000000, size + 4
+  size = at
+  for i = 1, p do
+    local o = entries[i]
+    local from, to, late, seen = o.run.commit(o, now, s, costs and costs[i] or cost, tracked)
+    reply[size + 1], reply[size + 2] = from, to
+    size = size + 2
+    if seen then
+      size = size + 1
+      reply[size] = seen
     end
-    reply[at + 3] = slack
+    if late < slack then slack = late end
+  end
+  reply[at] = slack
+  return true
+end
+
+local entries = all
+while nextarg <= #ARGV do
+  local refs = arg() - 1
+  if refs >= 0 then
+    entries = {}
+    for i = 1, refs do entries[i] = all[arg()] end
+  end
+  local left, cost, notbefore, maxwait, tracked, costs = arg(), arg(), arg(), arg(), arg() == 1, nil
+  if cost == 0 then
+    costs = {}
+    for i = 1, #entries do costs[i] = arg() end
+  end
+  -- Calls that may all go now are charged at once.
+  local many = left
+  if notbefore > 0 or up.pause > now then many = 0 end
+  for i = 1, #entries do
+    local o = entries[i]
+    local room = many > 0 and o.run.room(o, now, costs and costs[i] or cost) or 0
+    if room < many then many = room end
+  end
+  if many > 0 then
+    local slack, at = #entries > 0 and -1 or 1000000, size + 2
+    reply[size + 1], size = many, at
+    for i = 1, #entries do
+      local o = entries[i]
+      local from, to, late, seen = o.run.take(o, now, costs and costs[i] or cost, many, tracked)
+      reply[size + 1], reply[size + 2] = from, to
+      size = size + 2
+      if seen then
+        size = size + 1
+        reply[size] = seen
+        if slack < 0 or late < slack then slack = late end
+      end
+    end
+    reply[at] = slack
+    left = left - many
+  end
+  while left > 0 do
+    if not search(entries, cost, costs, notbefore, maxwait, tracked) then
+      reply[size + 1], size, left = -left, size + 3, 1 -- so it is for all that are alike
+    end
+    left = left - 1
   end
 end
 
-for i = 1, p do entries[i].run.write(entries[i], now) end
+for i = 1, #all do all[i].run.write(all[i], now) end
 return reply

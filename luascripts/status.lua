@@ -10,6 +10,7 @@
 
 local entries, up, now = stack()
 if stale then return { now } end
+everything(entries)
 local reply = { now, up.pause > now and up.pause or 0 }
 
 for i = 1, #entries do

@@ -11,10 +11,9 @@
 -- TTL    until e, p and q's until are past
 
 local window = {}
-algorithms[2] = window
 
 function window.parse()
-  local o = { key = key(), limit = arg(), width = arg(), m = arg(), guard = arg(), bounds = {} }
+  local o = { key = key(), limit = arg(), width = arg(), m = arg(), guard = arg(), bounds = {}, run = window }
   for i = 1, arg() do o.bounds[i] = arg() end
   return o
 end
@@ -76,12 +75,6 @@ function window.load(o, now)
   o.ran = math.max(o.ends, o.pause, o.till)
 end
 
-function window.paused(o) return o.pause end
-
-function window.horizon(o)
-  return #o.bounds > 0 and o.bounds[#o.bounds] or math.huge
-end
-
 local function count(o, b)
   if b > o.last then return 0 end
   local c = o.counts[b]
@@ -92,41 +85,20 @@ local function count(o, b)
   return c
 end
 
--- over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with
--- one more; nil for none. A call that costs more than the upstream says it allows has a window to itself.
-local function over(o, k, n)
-  local m, w, limit = o.m, o.width, o.most
-  local forn, forone, sum = nil, nil, 0
+-- room returns how many calls of cost n may go now: as many as the fullest of the windows that hold them.
+function window.room(o, now, n)
+  local k = floor(o, now)
+  if o.pause > now or now >= after(o, k) - o.guard then return 0 end
+  if o.fulllimit == o.most and o.fullwidth == o.width and floor(o, o.full) > k then return 0 end
+  local m, w, sum, most = o.m, o.width, 0, 0
   for b = k - m * w, k - w, w do sum = sum + count(o, b) end
   for j = k, k + m * w, w do
     sum = sum + count(o, j)
-    if sum + n > math.max(limit, n) then forn = j end
-    if sum + 1 > limit then forone = j end
+    if sum > most then most = sum end
     sum = sum - count(o, j - m * w)
   end
-  return forn, forone
-end
-
-function window.earliest(o, now, e, n, tail)
-  local k = floor(o, e)
-  if e >= after(o, k) - o.guard then k = after(o, k) end
-  local frontier = floor(o, now)
-  if o.fulllimit == o.most and o.fullwidth == o.width then
-    frontier = math.max(frontier, floor(o, o.full))
-  end
-  if frontier > k then k = frontier end
-  if tail and o.ends > 0 then
-    local r = reach(o, o.last)
-    if r > k then k = floor(o, r + o.width - 1) end
-  end
-  while true do
-    local forn, forone = over(o, k, n)
-    if forone and k == frontier then frontier = after(o, forone) end
-    if not forn then break end
-    k = after(o, forn)
-  end
-  o.pick, o.frontier = k, frontier
-  return k > e and k or e
+  local left = o.most - most
+  return left < n and 0 or (left - left % n) / n
 end
 
 -- tidy forgets the buckets that count no more, once per period.
@@ -170,120 +142,15 @@ local function add(o, k, n)
   end
 end
 
--- open returns how many tracked calls of a bucket are on their way.
-local function open(o, k)
-  local v = redis.call('HGET', o.key, string.format('o%.0f', k))
-  return v and number(v, o.key) or 0
-end
-
--- answered counts tracked calls as no longer on their way.
-local function answered(o, k, n)
-  local have = open(o, k)
-  if have > 0 and n > 0 then redis.call('HSET', o.key, string.format('o%.0f', k), math.max(0, have - n)) end
-end
-
-function window.commit(o, now, s, n, tracked)
+-- take charges that many calls, which go now, and returns the charge and the slack of the first, and how many its bucket
+-- then holds: the others follow.
+function window.take(o, now, n, many, tracked)
   tidy(o, now)
-  local k = o.pick
-  add(o, k, n)
-  if o.frontier > floor(o, now) and not (o.full == o.frontier and o.fulllimit == o.most and o.fullwidth == o.width) then
-    o.full, o.fulllimit, o.fullwidth = o.frontier, o.most, o.width
-    o.changed.f = string.format('%.0f %.0f %.0f', o.full, o.most, o.width)
-  end
-  local late = after(o, k) - o.guard - 1 - s
-  if tracked then
-    redis.call('HINCRBY', o.key, string.format('o%.0f', k), n)
-    n = -n
-  end
-  return k, n, late, o.counts[k]
-end
-
-function window.cancel(o, now, from, n)
-  if reach(o, from) <= now then return end
-  local c = count(o, from)
-  if c == 0 then return end
-  if n < 0 then
-    n = -n
-    answered(o, from, n)
-  end
-  c = c > n and c - n or 0
-  o.counts[from] = c
-  o.changed[from] = c
-  local free = math.max(0, from - o.m * o.width)
-  if free < o.full then
-    o.full = free
-    o.changed.f = string.format('%.0f %.0f %.0f', free, o.fulllimit, o.fullwidth)
-  end
-end
-
-function window.settle(o, now, from, _, cost, actual)
-  if actual <= cost then
-    window.cancel(o, now, from, cost - actual)
-  elseif reach(o, from) > now then
-    add(o, from, actual - cost)
-  end
-end
-
-function window.setpause(o, now, till)
-  if till > o.pause then
-    o.pause = till
-    o.changed.p = till
-  end
-end
-
-function window.resume(o)
-  if o.pause > 0 then
-    o.pause = 0
-    o.changed.p = 0
-  end
-end
-
-function window.slow() return false end
-
-function window.learn(o, now, value, till)
-  local before = o.most
-  o.learned, o.till, o.most = math.max(1, value), till, o.limit
-  if value <= 0 or value >= o.limit or till <= now then o.learned, o.till = 0, 0 end
-  if o.till > 0 then o.most = o.learned end
-  o.changed.q = string.format('%.0f %.0f', o.learned, o.till)
-  return o.most ~= before
-end
-
--- remaining: until there is more, the limit is what was spent and what is left; if that is not known, the present
--- bucket is charged with what others must have spent.
-function window.remaining(o, now, bucket, left, done, till)
-  local k, spent = floor(o, now), 0
-  for b = k - o.m * o.width, k, o.width do spent = spent + count(o, b) end
-  if bucket ~= 0 then answered(o, bucket, done) end
-  local busy = open(o, k)
-  if till > now then
-    local allowed = math.max(1, spent - busy + left)
-    if allowed >= o.most then return false end
-    o.learned, o.till, o.most = allowed, till, allowed
-    o.changed.q = string.format('%.0f %.0f', allowed, till)
-    return true
-  end
-  local n = o.most - left + busy - spent
-  if n <= 0 or o.m == 0 and bucket ~= 0 and bucket ~= k then return false end
-  tidy(o, now)
-  add(o, k, n + math.min(busy, math.floor(o.most * 60 / 10000))) -- and what they spend until we hear of it
-  return true
-end
-
--- claim: somebody remembers at least n calls of a bucket.
-function window.claim(o, now, from, n)
-  if reach(o, from) <= now then return end
-  local missing = n - count(o, from)
-  if missing <= 0 then return end
-  tidy(o, now)
-  add(o, from, missing)
-end
-
-function window.reset(o)
-  redis.call('DEL', o.key)
-  o.counts, o.changed = {}, {}
-  o.last, o.ends, o.pause, o.tidied, o.full, o.fulllimit, o.fullwidth = 0, 0, 0, 0, 0, 0, 0
-  o.learned, o.till, o.most, o.ran = 0, 0, o.limit, 0
+  local k = floor(o, now)
+  local seen = count(o, k) + n
+  add(o, k, n * many)
+  if tracked then redis.call('HINCRBY', o.key, string.format('o%.0f', k), n * many) end
+  return k, tracked and -n or n, after(o, k) - o.guard - 1 - now, seen
 end
 
 function window.write(o, now)
@@ -304,23 +171,186 @@ function window.write(o, now)
   end
 end
 
-function window.inspect(o, now)
-  local pause, e = o.pause, now
-  if pause > now then e = pause else pause = 0 end
-  local nextat = window.earliest(o, now, e, 1, false)
-  local k, backlog, remaining, m, w = floor(o, now), 0, 0, o.m, o.width
-  local all = redis.call('HGETALL', o.key)
-  for i = 1, #all, 2 do
-    local b = tonumber(all[i])
-    if b and b > k then backlog = backlog + number(all[i + 1], o.key) end
+function window.rest()
+  function window.paused(o) return o.pause end
+
+  function window.horizon(o)
+    return #o.bounds > 0 and o.bounds[#o.bounds] or math.huge
   end
-  if pause == 0 and now < after(o, k) - o.guard then
-    remaining = o.most
+
+  -- over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with
+  -- one more; nil for none. A call that costs more than the upstream says it allows has a window to itself.
+  local function over(o, k, n)
+    local m, w, limit = o.m, o.width, o.most
+    local forn, forone, sum = nil, nil, 0
+    for b = k - m * w, k - w, w do sum = sum + count(o, b) end
     for j = k, k + m * w, w do
-      local sum = 0
-      for b = j - m * w, j, w do sum = sum + count(o, b) end
-      remaining = math.max(0, math.min(remaining, o.most - sum))
+      sum = sum + count(o, j)
+      if sum + n > math.max(limit, n) then forn = j end
+      if sum + 1 > limit then forone = j end
+      sum = sum - count(o, j - m * w)
+    end
+    return forn, forone
+  end
+
+  function window.earliest(o, now, e, n, tail)
+    local k = floor(o, e)
+    if e >= after(o, k) - o.guard then k = after(o, k) end
+    local frontier = floor(o, now)
+    if o.fulllimit == o.most and o.fullwidth == o.width then
+      frontier = math.max(frontier, floor(o, o.full))
+    end
+    if frontier > k then k = frontier end
+    if tail and o.ends > 0 then
+      local r = reach(o, o.last)
+      if r > k then k = floor(o, r + o.width - 1) end
+    end
+    while true do
+      local forn, forone = over(o, k, n)
+      if forone and k == frontier then frontier = after(o, forone) end
+      if not forn then break end
+      k = after(o, forn)
+    end
+    o.pick, o.frontier = k, frontier
+    return k > e and k or e
+  end
+
+  -- open returns how many tracked calls of a bucket are on their way.
+  local function open(o, k)
+    local v = redis.call('HGET', o.key, string.format('o%.0f', k))
+    return v and number(v, o.key) or 0
+  end
+
+  -- answered counts tracked calls as no longer on their way.
+  local function answered(o, k, n)
+    local have = open(o, k)
+    if have > 0 and n > 0 then redis.call('HSET', o.key, string.format('o%.0f', k), math.max(0, have - n)) end
+  end
+
+  function window.commit(o, now, s, n, tracked)
+    tidy(o, now)
+    local k = o.pick
+    add(o, k, n)
+    if o.frontier > floor(o, now) and not (o.full == o.frontier and o.fulllimit == o.most and o.fullwidth == o.width) then
+      o.full, o.fulllimit, o.fullwidth = o.frontier, o.most, o.width
+      o.changed.f = string.format('%.0f %.0f %.0f', o.full, o.most, o.width)
+    end
+    local late = after(o, k) - o.guard - 1 - s
+    if tracked then
+      redis.call('HINCRBY', o.key, string.format('o%.0f', k), n)
+      n = -n
+    end
+    return k, n, late, o.counts[k]
+  end
+
+  function window.cancel(o, now, from, n)
+    if reach(o, from) <= now then return end
+    local c = count(o, from)
+    if c == 0 then return end
+    if n < 0 then
+      n = -n
+      answered(o, from, n)
+    end
+    c = c > n and c - n or 0
+    o.counts[from] = c
+    o.changed[from] = c
+    local free = math.max(0, from - o.m * o.width)
+    if free < o.full then
+      o.full = free
+      o.changed.f = string.format('%.0f %.0f %.0f', free, o.fulllimit, o.fullwidth)
     end
   end
-  return remaining, nextat, backlog, pause, o.most
+
+  function window.settle(o, now, from, _, cost, actual)
+    if actual <= cost then
+      window.cancel(o, now, from, cost - actual)
+    elseif reach(o, from) > now then
+      add(o, from, actual - cost)
+    end
+  end
+
+  function window.setpause(o, now, till)
+    if till > o.pause then
+      o.pause = till
+      o.changed.p = till
+    end
+  end
+
+  function window.resume(o)
+    if o.pause > 0 then
+      o.pause = 0
+      o.changed.p = 0
+    end
+  end
+
+  function window.slow() return false end
+
+  function window.learn(o, now, value, till)
+    local before = o.most
+    o.learned, o.till, o.most = math.max(1, value), till, o.limit
+    if value <= 0 or value >= o.limit or till <= now then o.learned, o.till = 0, 0 end
+    if o.till > 0 then o.most = o.learned end
+    o.changed.q = string.format('%.0f %.0f', o.learned, o.till)
+    return o.most ~= before
+  end
+
+  -- remaining: until there is more, the limit is what was spent and what is left; if that is not known, the present
+  -- bucket is charged with what others must have spent.
+  function window.remaining(o, now, bucket, left, done, till)
+    local k, spent = floor(o, now), 0
+    for b = k - o.m * o.width, k, o.width do spent = spent + count(o, b) end
+    if bucket ~= 0 then answered(o, bucket, done) end
+    local busy = open(o, k)
+    if till > now then
+      local allowed = math.max(1, spent - busy + left)
+      if allowed >= o.most then return false end
+      o.learned, o.till, o.most = allowed, till, allowed
+      o.changed.q = string.format('%.0f %.0f', allowed, till)
+      return true
+    end
+    local n = o.most - left + busy - spent
+    if n <= 0 or o.m == 0 and bucket ~= 0 and bucket ~= k then return false end
+    tidy(o, now)
+    add(o, k, n + math.min(busy, math.floor(o.most * 60 / 10000))) -- and what they spend until we hear of it
+    return true
+  end
+
+  -- claim: somebody remembers at least n calls of a bucket.
+  function window.claim(o, now, from, n)
+    if reach(o, from) <= now then return end
+    local missing = n - count(o, from)
+    if missing <= 0 then return end
+    tidy(o, now)
+    add(o, from, missing)
+  end
+
+  function window.reset(o)
+    redis.call('DEL', o.key)
+    o.counts, o.changed = {}, {}
+    o.last, o.ends, o.pause, o.tidied, o.full, o.fulllimit, o.fullwidth = 0, 0, 0, 0, 0, 0, 0
+    o.learned, o.till, o.most, o.ran = 0, 0, o.limit, 0
+  end
+
+  function window.inspect(o, now)
+    local pause, e = o.pause, now
+    if pause > now then e = pause else pause = 0 end
+    local nextat = window.earliest(o, now, e, 1, false)
+    local k, backlog, remaining, m, w = floor(o, now), 0, 0, o.m, o.width
+    local all = redis.call('HGETALL', o.key)
+    for i = 1, #all, 2 do
+      local b = tonumber(all[i])
+      if b and b > k then backlog = backlog + number(all[i + 1], o.key) end
+    end
+    if pause == 0 and now < after(o, k) - o.guard then
+      remaining = o.most
+      for j = k, k + m * w, w do
+        local sum = 0
+        for b = j - m * w, j, w do sum = sum + count(o, b) end
+        remaining = math.max(0, math.min(remaining, o.most - sum))
+      end
+    end
+    return remaining, nextat, backlog, pause, o.most
+  end
 end
+
+return window

@@ -67,6 +67,17 @@ func (r *remote) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.C
 	return s.Reserve(ctx, stack, calls, grants)
 }
 
+func (r *remote) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+	for i := range batches {
+		b := &batches[i]
+		b.Stack.Era, b.Stack.Told = batches[0].Stack.Era, batches[0].Stack.Told
+		if err := r.Reserve(ctx, b.Stack, b.Calls, b.Grants); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *remote) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Grant) error {
 	s, _, err := r.enter()
 	if err != nil {

@@ -72,7 +72,7 @@ func (w *watched) pulse(ctx context.Context, lives, gather time.Duration) (Pulse
 		p, err := w.store.Beat(ctx, w.upstream, b)
 		answer <- p
 		return err
-	}, nil)
+	})
 	if err != nil {
 		return p, err
 	}
@@ -225,7 +225,7 @@ func (w *watched) say(ctx context.Context, limits []Limit, notes []Note) error {
 	return w.reach(ctx, func(ctx context.Context) error {
 		_, _, err := w.store.Report(ctx, stack, notes)
 		return err
-	}, nil)
+	})
 }
 
 func (w *watched) giveBack(ctx context.Context, stack *Stack, grants []Grant) error {
@@ -234,7 +234,7 @@ func (w *watched) giveBack(ctx context.Context, stack *Stack, grants []Grant) er
 			w.known.disowned(&stack.Limits[j], c, max(c.To, -c.To))
 		}
 	}
-	err := w.reach(ctx, func(ctx context.Context) error { return w.store.Cancel(ctx, *stack, grants) }, nil)
+	err := w.reach(ctx, func(ctx context.Context) error { return w.store.Cancel(ctx, *stack, grants) })
 	if err == nil {
 		w.known.cancelled(stack, grants)
 	}

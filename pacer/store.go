@@ -44,11 +44,24 @@ type Store interface {
 type SharedStore interface {
 	Store
 
+	// ReserveAll is Reserve for several stacks of one upstream, in order, in one request. Era and Told are those of the
+	// first stack. A limit that several of the stacks have in common has the same Spec in all of them.
+	ReserveAll(ctx context.Context, batches []Batch) error
+
 	// Beat says that a process is there, and returns what the store knows of the upstream.
 	Beat(ctx context.Context, upstream string, b Beat) (Pulse, error)
 
 	// Fault says what an error that the store returned means.
 	Fault(err error) Fault
+}
+
+// A Batch is calls that carry the same stack, and room for as many grants: see [Store].Reserve.
+type Batch struct {
+	Stack  Stack
+	Calls  []Call
+	Grants []Grant
+
+	_ struct{}
 }
 
 // A Beat is what a process says of itself from time to time.

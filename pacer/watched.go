@@ -60,8 +60,9 @@ type watched struct {
 	keep     time.Duration
 	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
 
-	known recall
-	alone alone
+	known     recall
+	alone     alone
+	gathering gathering
 
 	state    atomic.Int32 // a standing
 	era      atomic.Int64
@@ -82,7 +83,8 @@ type watched struct {
 	toldAt    time.Time
 	processes int
 	rank      int
-	gone      chan struct{} // closed when the process is apart: whoever still waits for the store need not
+	life      context.Context    //nolint:containedctx // until the process is apart: whoever still waits for the store need not
+	end       context.CancelFunc // of life
 	counted   time.Time     // when so many processes were there
 
 	joining sync.Mutex
@@ -110,8 +112,8 @@ func newWatched(store SharedStore, c *Config, timeout time.Duration) *watched {
 		processes: max(1, c.Processes),
 		kick:      make(chan struct{}, 1),
 		closing:   make(chan struct{}),
-		gone:      make(chan struct{}),
 	}
+	w.life, w.end = context.WithCancel(context.Background())
 	w.alone.policies = make(map[string]policies.Policy)
 	for _, p := range c.Policies {
 		w.alone.policies[p.Name()] = p
@@ -199,29 +201,63 @@ func (w *watched) asks(ctx context.Context) (bool, error) {
 }
 
 // reach runs an operation of the store, unless it has just failed: it returns an ErrUnreachable then, and if the store
-// does not answer in time. If the operation succeeds after all, later than that, undo is called.
-func (w *watched) reach(ctx context.Context, op func(context.Context) error, undo func(context.Context)) error {
+// does not answer in time.
+func (w *watched) reach(ctx context.Context, op func(context.Context) error) error {
 	done, err := w.breaker.Allow()
 	if err != nil {
 		return errResting
 	}
-	err = w.within(ctx, op, undo)
-	switch {
-	case err == nil, forgot(err) != nil:
-		done(nil)
-	case errors.Is(err, ErrUnreachable):
+	err = w.within(ctx, op)
+	if w.isFailure(err) {
 		done(err)
-	case errors.Is(err, ErrClosed), w.store.Fault(err) == Unfit, w.store.Fault(err) == Denied && w.state.Load() == unknown:
-		done(nil)
-	default:
-		done(err)
-		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return unreachable(err)
 	}
+	done(nil)
 	return err
 }
 
+// isFailure reports whether an operation's error says that the store cannot be asked.
+func (w *watched) isFailure(err error) bool {
+	switch {
+	case err == nil, forgot(err) != nil, errors.Is(err, ErrClosed):
+		return false
+	case errors.Is(err, ErrUnreachable):
+		return true
+	}
+	fault := w.store.Fault(err)
+	return fault != Unfit && (fault != Denied || w.state.Load() != unknown)
+}
+
+// judge returns the error of an operation as one of the Pacer's. If the store cannot be asked, it is not asked again soon.
+func (w *watched) judge(err error) error {
+	if !w.isFailure(err) {
+		return err
+	}
+	w.trip(err)
+	return unreachable(err)
+}
+
+// trip notes that the store has failed.
+func (w *watched) trip(err error) {
+	if done, resting := w.breaker.Allow(); resting == nil {
+		done(err)
+	}
+}
+
+func unreachable(err error) error {
+	if errors.Is(err, ErrUnreachable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}
+
+// overdue is the error of an operation that nobody waits for any longer.
+func (w *watched) overdue() error {
+	return fmt.Errorf("%w: no answer within %v, or another operation failed meanwhile", ErrUnreachable, w.timeout)
+}
+
 // within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are.
-func (w *watched) within(ctx context.Context, op func(context.Context) error, undo func(context.Context)) error {
+func (w *watched) within(ctx context.Context, op func(context.Context) error) error {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -229,7 +265,7 @@ func (w *watched) within(ctx context.Context, op func(context.Context) error, un
 	}
 	w.asking.Add(1)
 	w.waiting.Add(1)
-	gone := w.gone
+	gone := w.life.Done()
 	w.mu.Unlock()
 	timeout := w.timeout
 	if w.state.Load() == unknown {
@@ -237,17 +273,11 @@ func (w *watched) within(ctx context.Context, op func(context.Context) error, un
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	answer := make(chan error, 1)
-	var settled atomic.Bool // answered in time, or given up
 	go func() {
 		defer w.asking.Done()
 		defer w.waiting.Add(-1)
 		defer cancel()
-		err := op(ctx)
-		if settled.CompareAndSwap(false, true) {
-			answer <- err
-		} else if err == nil && undo != nil {
-			undo(context.WithoutCancel(ctx))
-		}
+		answer <- op(ctx)
 	}()
 	select {
 	case err := <-answer:
@@ -255,10 +285,12 @@ func (w *watched) within(ctx context.Context, op func(context.Context) error, un
 	case <-ctx.Done():
 	case <-gone:
 	}
-	if !settled.CompareAndSwap(false, true) {
-		return <-answer
+	select {
+	case err := <-answer:
+		return err
+	default:
+		return w.overdue()
 	}
-	return fmt.Errorf("%w: no answer within %v, or another operation failed meanwhile", ErrUnreachable, timeout)
 }
 
 // part makes the process pace alone, because of an error of an operation that began at an instant.
@@ -267,8 +299,8 @@ func (w *watched) part(err error, began Instant) {
 	w.lost.CompareAndSwap(0, int64(began))
 	if w.state.Swap(apart) == together {
 		w.mu.Lock()
-		close(w.gone)
-		w.gone = make(chan struct{})
+		w.end()
+		w.life, w.end = context.WithCancel(context.Background())
 		w.mu.Unlock()
 	}
 	select {
@@ -347,4 +379,7 @@ func (w *watched) close() {
 	w.closed = true
 	w.mu.Unlock()
 	w.asking.Wait()
+	w.mu.Lock()
+	w.end()
+	w.mu.Unlock()
 }

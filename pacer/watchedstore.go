@@ -13,9 +13,9 @@ func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants
 		return err
 	}
 	if began := w.now(); ask {
-		err = w.reserve(ctx, stack, calls, grants)
+		err = w.send(ctx, &stack, calls, grants)
 		if f := forgot(err); f != nil && w.wasReset(f.Era) {
-			err = w.reserve(ctx, stack, calls, grants)
+			err = w.send(ctx, &stack, calls, grants)
 		}
 		if !w.parted(err, began) {
 			return err
@@ -23,7 +23,7 @@ func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants
 		// A store that can be reached is told at once what it forgot, unless the process can do without it meanwhile.
 		if forgot(err) != nil && w.outage != PaceAlone {
 			if _, err := w.rejoin(ctx); err == nil {
-				return w.reserve(ctx, stack, calls, grants)
+				return w.send(ctx, &stack, calls, grants)
 			}
 		}
 	}
@@ -39,44 +39,6 @@ func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants
 	case RefuseCalls:
 	}
 	return w.refused()
-}
-
-// reserve asks the store. Grants that come too late are given back.
-func (w *watched) reserve(ctx context.Context, stack Stack, calls []Call, grants []Grant) error {
-	stack.Era, stack.Told = w.era.Load(), Instant(w.told.Load())
-	got := make([]Grant, len(grants)) // the operation may go on after this returns
-	for i := range got {
-		got[i].Charges = make([]Charge, 0, len(stack.Limits))
-	}
-	err := w.reach(ctx, func(ctx context.Context) error {
-		return w.store.Reserve(ctx, stack, calls, got)
-	}, func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-		defer cancel()
-		for i := range got {
-			if got[i].OK {
-				_ = w.store.Cancel(ctx, stack, got[i:i+1])
-			}
-		}
-	})
-	if err != nil {
-		return err
-	}
-	if w.known.lost(&stack, got) {
-		_ = w.reach(ctx, func(ctx context.Context) error { return w.store.Cancel(ctx, stack, got) }, nil)
-		return &ForgotError{}
-	}
-	copy(grants, got)
-	w.known.granted(&stack, grants)
-	for i := range grants {
-		if at := int64(grants[i].At); grants[i].OK && at > w.latest.Load() {
-			w.latest.Store(at) // races do not matter: one of the late ones is enough
-		}
-	}
-	if len(grants) > 0 {
-		w.heardNow(grants[0].Now)
-	}
-	return nil
 }
 
 // Cancel implements [Store].
@@ -171,7 +133,7 @@ func (w *watched) report(ctx context.Context, stack Stack, notes []Note) (Instan
 		now, changed, err := w.store.Report(ctx, stack, kept)
 		answer <- reply{now, changed}
 		return err
-	}, nil)
+	})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -203,7 +165,7 @@ func (w *watched) Status(ctx context.Context, stack Stack) (StackStatus, error) 
 			s, err := w.store.Status(ctx, stack)
 			answer <- s
 			return err
-		}, nil)
+		})
 		if err == nil {
 			return <-answer, nil
 		}

@@ -9,7 +9,8 @@ import (
 
 // testClock takes the time from the last argument, and lets keys live long enough for a clock that stands still.
 const testClock = `
-local function clock() return tonumber(ARGV[#ARGV]) end
+local still = tonumber(table.remove(ARGV))
+local function clock() return still end
 local function ttl(us) return math.ceil(us / 1000) * 1000 + 100000 end
 `
 

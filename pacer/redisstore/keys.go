@@ -1,10 +1,5 @@
 package redisstore
 
-import (
-	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/policies"
-)
-
 // prefix begins every key of this package.
 const prefix = "pacer:"
 
@@ -17,7 +12,7 @@ const aliveMark = "/alive"
 // cameMark ends the name of the set of the same processes in the order in which they came.
 const cameMark = "/came"
 
-// keys returns the keys of a stack, in the order in which the scripts read them:
+// upstreamKey returns the key of an upstream. It begins all others:
 //
 //	pacer:{upstream}                        the upstream's own pause, and the era of its data
 //	pacer:{upstream}/alive                  the processes that pace it, by when they are taken for gone
@@ -28,22 +23,4 @@ const cameMark = "/came"
 //
 // The upstream is the hash tag, so that all keys of a stack are in one slot. Names of upstreams and policies
 // have no brace, colon or slash, and scope values are escaped, so no value can reach another key.
-func keys(stack *pacer.Stack) []string {
-	base := upstreamKey(stack.Upstream)
-	keys := make([]string, 1, 1+2*len(stack.Limits))
-	keys[0] = base
-	for i := range stack.Limits {
-		l := &stack.Limits[i]
-		suffix := ""
-		if l.Scope != "" {
-			suffix = ":" + l.Scope
-		}
-		keys = append(keys, base+":"+l.Policy+suffix)
-		if l.Spec.Algorithm == policies.GCRA {
-			keys = append(keys, base+":"+l.Policy+gapsMark+suffix)
-		}
-	}
-	return keys
-}
-
 func upstreamKey(upstream string) string { return prefix + "{" + upstream + "}" }

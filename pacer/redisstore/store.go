@@ -15,7 +15,6 @@ import (
 	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/engine"
-	"github.com/headway-go/headway/policies"
 )
 
 // ErrForeign is the cause of a [*pacer.StoreError] when a key of the store holds what Headway did not write,
@@ -76,38 +75,34 @@ func withScripts(rdb Client, s luascripts.Scripts) *Store {
 }
 
 // once is a command that go-redis does not send again when its reply is lost: it may have run.
-type once struct{ *redis.Cmd }
+type once struct{ *redis.IntSliceCmd }
 
 // NoRetry implements [redis.Cmder].
 func (once) NoRetry() bool { return true }
 
-func (s *Store) eval(ctx context.Context, command, program string, keys []string, args []any) (any, error) {
-	all := make([]any, 0, 3+len(keys)+len(args))
-	all = append(all, command, program, len(keys))
-	for _, k := range keys {
-		all = append(all, k)
-	}
-	cmd := redis.NewCmd(ctx, append(all, args...)...)
-	cmd.SetFirstKeyPos(3) // by which a Cluster finds the node
+func (s *Store) eval(ctx context.Context, r *request, command, program string) ([]int64, error) {
+	r.args[0], r.args[1], r.args[2] = command, program, len(r.keys)
+	cmd := redis.NewIntSliceCmd(ctx, r.args...)
+	cmd.SetFirstKeyPos(head) // by which a Cluster finds the node
 	_ = s.rdb.Process(ctx, once{cmd})
-	v, err := cmd.Result()
+	values, err := cmd.Result()
 	if _, answered := errors.AsType[redis.Error](err); err != nil && !answered {
 		// What is not sent again does not make a Cluster's client look where the keys are now.
 		if cluster, ok := s.rdb.(interface{ ReloadState(ctx context.Context) }); ok {
 			cluster.ReloadState(ctx)
 		}
 	}
-	return v, err
+	return values, err
 }
 
 // run runs a script: one round trip, or two where the server does not know it.
-func (s *Store) run(ctx context.Context, p *script, keys []string, args []any) (*reply, error) {
+func (s *Store) run(ctx context.Context, p *script, r *request) (*reply, error) {
 	if s.testClock != nil {
-		args = append(args, s.testClock())
+		r.numbers(s.testClock())
 	}
-	v, err := s.eval(ctx, "evalsha", p.hash, keys, args)
+	values, err := s.eval(ctx, r, "evalsha", p.hash)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		v, err = s.eval(ctx, "eval", p.source, keys, args)
+		values, err = s.eval(ctx, r, "eval", p.source)
 	}
 	if err != nil {
 		if isForeign(err) {
@@ -115,7 +110,7 @@ func (s *Store) run(ctx context.Context, p *script, keys []string, args []any) (
 		}
 		return nil, err
 	}
-	return parseReply(v), nil
+	return &reply{values: values}, nil
 }
 
 // Fault implements [pacer.SharedStore].
@@ -163,25 +158,26 @@ func (s *Store) saw(now int64) {
 // the wrong page: the second try has the right one.
 //
 // Reserve says first what its caller knows of the store.
-func (s *Store) ask(ctx context.Context, p *script, stack *pacer.Stack, reach time.Duration, more []any) (*reply, int64, error) {
+func (s *Store) ask(
+	ctx context.Context, p *script, upstream string, limits []pacer.Limit, first []int64, reach time.Duration, more func(*request),
+) (*reply, int64, error) {
 	calendars := false
-	for i := range stack.Limits {
-		calendars = calendars || stack.Limits[i].Spec.Calendar != nil
+	for i := range limits {
+		calendars = calendars || limits[i].Spec.Calendar != nil
 	}
 	var now int64
 	if calendars {
 		now = s.now()
 	}
 	for try := 0; ; try++ {
-		args := make([]any, 0, 16+len(more))
-		if p == &s.reserve {
-			args = append(args, stack.Era, int64(stack.Told))
-		}
-		args, err := appendStack(args, stack, now, now+engine.Micros(reach))
-		if err != nil {
+		q := newRequest()
+		if err := q.limits(upstream, limits, first, now, now+engine.Micros(reach)); err != nil {
 			return nil, 0, err
 		}
-		r, err := s.run(ctx, p, keys(stack), append(args, more...))
+		if more != nil {
+			more(q)
+		}
+		r, err := s.run(ctx, p, q)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -199,76 +195,20 @@ func (s *Store) ask(ctx context.Context, p *script, stack *pacer.Stack, reach ti
 	}
 }
 
-// Reserve implements [pacer.Store].
-func (s *Store) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
-	more := make([]any, 0, 1+4*len(calls))
-	more = append(more, len(calls))
-	var reach time.Duration
-	for i := range calls {
-		c := &calls[i]
-		cost, tracked := c.Cost, 0
-		if c.Costs != nil {
-			cost = 0
-		}
-		if c.Tracked {
-			tracked = 1
-		}
-		more = append(more, cost, engine.MicrosUp(c.NotBefore), engine.Micros(c.MaxWait), tracked)
-		for _, n := range c.Costs {
-			more = append(more, n)
-		}
-		reach = max(reach, c.MaxWait)
-	}
-	r, now, err := s.ask(ctx, &s.reserve, &stack, reach, more)
-	if err != nil {
-		return err
-	}
-	for i := range calls {
-		g := &grants[i]
-		*g = pacer.Grant{Now: pacer.Instant(now), OK: r.int() == 1, At: r.instant(), Charges: g.Charges[:0]}
-		g.Slack = time.Duration(r.int()) * time.Microsecond
-		g.Binds, g.Paused = binds(r.int(), len(stack.Limits))
-		if g.OK {
-			for j := range stack.Limits {
-				c := pacer.Charge{From: r.int(), To: r.int()}
-				if stack.Limits[j].Spec.Algorithm == policies.Window {
-					c.Seen = r.int()
-				}
-				g.Charges = append(g.Charges, c)
-			}
-		}
-	}
-	return r.done()
-}
-
-// binds translates what binds a call from the script's numbers.
-func binds(n int64, limits int) (index int, paused bool) {
-	switch {
-	case n > 0 && n <= int64(limits):
-		return int(n) - 1, false
-	case n < 0 && -n <= int64(limits):
-		return int(-n) - 1, true
-	case n < 0:
-		return pacer.BindsUpstream, false
-	}
-	return pacer.BindsNothing, false
-}
-
 // Cancel implements [pacer.Store].
 func (s *Store) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Grant) error {
-	more := make([]any, 0, 1+2*len(grants)*len(stack.Limits))
-	more = append(more, len(grants))
-	for i := range grants {
-		for _, c := range grants[i].Charges {
-			more = append(more, c.From, c.To)
-		}
-	}
 	now := s.now()
-	args, err := appendStack(nil, &stack, now, now)
-	if err != nil {
+	q := newRequest()
+	if err := q.limits(stack.Upstream, stack.Limits, nil, now, now); err != nil {
 		return err
 	}
-	r, err := s.run(ctx, &s.cancel, keys(&stack), append(args, more...))
+	q.numbers(int64(len(grants)))
+	for i := range grants {
+		for _, c := range grants[i].Charges {
+			q.numbers(c.From, c.To)
+		}
+	}
+	r, err := s.run(ctx, &s.cancel, q)
 	if err != nil {
 		return err
 	}
@@ -278,8 +218,17 @@ func (s *Store) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Gr
 
 // Report implements [pacer.Store].
 func (s *Store) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
-	more := make([]any, 0, 1+6*len(notes))
-	more = append(more, len(notes))
+	r, now, err := s.ask(ctx, &s.report, stack.Upstream, stack.Limits, nil, 0, func(q *request) { q.notes(notes) })
+	if err != nil {
+		return 0, 0, err
+	}
+	changed := int(r.int())
+	return pacer.Instant(now), changed, r.done()
+}
+
+// notes adds what is to be heeded.
+func (r *request) notes(notes []pacer.Note) {
+	r.numbers(int64(len(notes)))
 	for i := range notes {
 		n := &notes[i]
 		var a, b, c, d int64
@@ -298,19 +247,13 @@ func (s *Store) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Not
 		case pacer.NoteSettle:
 			a, b, c, d = n.Charge.From, n.Charge.To, n.Cost, n.Actual
 		}
-		more = append(more, int(n.Kind), n.Limit+1, a, b, c, d)
+		r.numbers(int64(n.Kind), int64(n.Limit)+1, a, b, c, d)
 	}
-	r, now, err := s.ask(ctx, &s.report, &stack, 0, more)
-	if err != nil {
-		return 0, 0, err
-	}
-	changed := int(r.int())
-	return pacer.Instant(now), changed, r.done()
 }
 
 // Status implements [pacer.Store].
 func (s *Store) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
-	r, now, err := s.ask(ctx, &s.status, &stack, 0, nil)
+	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nil, 0, nil)
 	if err != nil {
 		return pacer.StackStatus{}, err
 	}
@@ -323,9 +266,13 @@ func (s *Store) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatu
 
 // Beat implements [pacer.SharedStore].
 func (s *Store) Beat(ctx context.Context, upstream string, b pacer.Beat) (pacer.Pulse, error) {
-	up := upstreamKey(upstream)
-	args := []any{b.ID, engine.MicrosUp(b.Lives), int64(b.Now), engine.MicrosUp(b.Keep), engine.MicrosUp(b.Gather)}
-	r, err := s.run(ctx, &s.beat, []string{up, up + aliveMark, up + cameMark}, args)
+	q, up := newRequest(), upstreamKey(upstream)
+	q.key(up)
+	q.key(up + aliveMark)
+	q.key(up + cameMark)
+	q.args = append(q.args, b.ID)
+	q.numbers(engine.MicrosUp(b.Lives), int64(b.Now), engine.MicrosUp(b.Keep), engine.MicrosUp(b.Gather))
+	r, err := s.run(ctx, &s.beat, q)
 	if err != nil {
 		return pacer.Pulse{}, err
 	}

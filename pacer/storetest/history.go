@@ -162,6 +162,9 @@ func (h *history) next(s *Session, holds int) op {
 				}
 			}
 			o.calls = append(o.calls, c)
+			for h.rng.IntN(3) == 0 { // others ask for the same
+				o.calls = append(o.calls, c)
+			}
 		}
 	}
 	return o

@@ -1,0 +1,375 @@
+package pacer
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Reservations gather while others of the same stack are on the wire, and go together in the next request. One whose stack
+// is not on the wire goes at once, so that gathering never adds a wait, as long as few requests are on the wire.
+const (
+	// maxFlights bounds how many requests of one Pacer are on the wire, for different stacks. Beyond, they gather, too.
+	maxFlights = 4
+	// maxLoad bounds how many calls go in one request, so that no run of the store's program takes long.
+	maxLoad = 256
+)
+
+// gathering is the reservations that wait to be sent, and what is on the wire.
+type gathering struct {
+	mu      sync.Mutex
+	waiting []*parcel
+	wire    map[uint64]bool // stacks
+	flights int
+	// Not in use, kept for what they have allocated. They hold timers and channels, and so they are this Pacer's.
+	empty  []*parcel
+	hangar []*flight
+}
+
+// A parcel is what one caller wants to have reserved. All of it but done and timer is under gathering.mu until it is
+// delivered.
+type parcel struct {
+	ctx    context.Context //nolint:containedctx // it lives as long as the call
+	stack  Stack
+	hash   uint64 // of the stack
+	calls  []Call
+	grants []Grant
+	err    error
+	state  parcelState
+	done   chan struct{} // tells its caller that it is delivered
+	timer  *time.Timer
+}
+
+type parcelState uint8
+
+const (
+	waiting   parcelState = iota // to be sent
+	aboard                       // of a flight, which has copied the calls
+	delivered                    // its caller gets the answer
+	abandoned                    // its caller has gone
+)
+
+// A flight is a goroutine that sends one request after the other, for as long as something waits to be sent.
+type flight struct {
+	seats   []seat
+	batches []Batch
+	errs    []error        // of each batch
+	places  map[uint64]int // by the stack's hash, the index of the batch
+	calls   int
+}
+
+// A seat says where a parcel's calls are: those of a batch from an index on.
+type seat struct {
+	*parcel
+
+	batch, at int
+}
+
+var stackSeed = maphash.MakeSeed()
+
+// hash returns a number that is the same for equal stacks. Stacks that share it by chance go one after the other.
+func (s *Stack) hash() uint64 {
+	var h maphash.Hash
+	h.SetSeed(stackSeed)
+	for i := range s.Limits {
+		_, _ = h.WriteString(s.Limits[i].Policy)
+		_ = h.WriteByte('\n')
+		_, _ = h.WriteString(s.Limits[i].Scope)
+		_ = h.WriteByte('\n')
+	}
+	return h.Sum64()
+}
+
+// same reports whether two stacks of an upstream have the same limits.
+func (s *Stack) same(other *Stack) bool {
+	return slices.EqualFunc(s.Limits, other.Limits, func(a, b Limit) bool { return a.Policy == b.Policy && a.Scope == b.Scope })
+}
+
+// send has calls reserved by the store, together with others that gather meanwhile. It returns an ErrUnreachable if there
+// is no answer in time. What is granted after that is given back.
+func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants []Grant) error {
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return ErrClosed
+	}
+	w.asking.Add(1) // until the calls are on their way
+	gone := w.life.Done()
+	w.mu.Unlock()
+
+	hash := stack.hash()
+	g := &w.gathering
+	g.mu.Lock()
+	p := g.parcel()
+	p.ctx, p.stack, p.hash, p.calls, p.grants, p.err, p.state = ctx, *stack, hash, calls, grants, nil, waiting
+	p.timer.Reset(w.timeout)
+	if g.flights < maxFlights && !g.wire[p.hash] {
+		f := g.begin(p)
+		g.mu.Unlock()
+		go w.fly(f)
+	} else {
+		g.waiting = append(g.waiting, p)
+		g.mu.Unlock()
+		w.asking.Done() // a flight is under way, and takes this along
+	}
+
+	err := error(nil)
+	select {
+	case <-p.done:
+		p.timer.Stop()
+	case <-gone:
+		err = w.overdue()
+	case <-p.timer.C:
+		err = w.overdue()
+	}
+	if err != nil && g.abandon(p) {
+		w.trip(err)
+		return err // the parcel is lost: its flight may still have it
+	}
+	if err != nil {
+		<-p.done
+		p.timer.Stop()
+	}
+	err = p.err
+	p.ctx, p.stack, p.calls, p.grants = nil, Stack{}, nil, nil
+	g.mu.Lock()
+	g.empty = append(g.empty, p)
+	g.mu.Unlock()
+	return err
+}
+
+// parcel returns one that is not in use. The caller holds mu.
+func (g *gathering) parcel() *parcel {
+	if n := len(g.empty); n > 0 {
+		p := g.empty[n-1]
+		g.empty = g.empty[:n-1]
+		return p
+	}
+	p := &parcel{done: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
+	p.timer.Stop()
+	return p
+}
+
+// begin begins a flight with a first parcel. The caller holds mu.
+func (g *gathering) begin(p *parcel) *flight {
+	if g.wire == nil {
+		g.wire = make(map[uint64]bool)
+	}
+	var f *flight
+	if n := len(g.hangar); n > 0 {
+		f, g.hangar = g.hangar[n-1], g.hangar[:n-1]
+	} else {
+		f = &flight{places: make(map[uint64]int)}
+	}
+	g.flights++
+	f.board(g, p)
+	return f
+}
+
+// board takes a parcel aboard, unless there is no room. The caller holds mu.
+func (f *flight) board(g *gathering, p *parcel) bool {
+	if f.calls > 0 && f.calls+len(p.calls) > maxLoad {
+		return false
+	}
+	i, found := f.places[p.hash]
+	switch {
+	case found && !f.batches[i].Stack.same(&p.stack), !found && g.wire[p.hash]:
+		return false
+	case !found:
+		i = len(f.batches)
+		f.places[p.hash], g.wire[p.hash] = i, true
+		if f.batches = f.batches[:min(i+1, cap(f.batches))]; len(f.batches) == i {
+			f.batches = append(f.batches, Batch{})
+		}
+		// The flight may last longer than the caller waits, so it has copies of everything.
+		b := &f.batches[i]
+		b.Stack.Upstream, b.Stack.Limits, b.Calls = p.stack.Upstream, append(b.Stack.Limits[:0], p.stack.Limits...), b.Calls[:0]
+	}
+	b := &f.batches[i]
+	f.seats, f.calls = append(f.seats, seat{p, i, len(b.Calls)}), f.calls+len(p.calls)
+	for _, c := range p.calls {
+		c.Costs = slices.Clone(c.Costs)
+		b.Calls = append(b.Calls, c)
+	}
+	p.state = aboard
+	return true
+}
+
+// next takes what has gathered aboard, as far as its stacks are not on the wire; it returns false if there is nothing. The
+// caller holds mu.
+func (f *flight) next(g *gathering) bool {
+	kept := g.waiting[:0]
+	for i, p := range g.waiting {
+		if f.calls >= maxLoad {
+			kept = append(kept, g.waiting[i:]...)
+			break
+		}
+		if !f.board(g, p) {
+			kept = append(kept, p)
+		}
+	}
+	clear(g.waiting[len(kept):])
+	g.waiting = kept
+	return len(f.seats) > 0
+}
+
+// abandon makes a parcel one that nobody waits for; it returns false if it is delivered already.
+func (g *gathering) abandon(p *parcel) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch p.state {
+	case delivered:
+		return false
+	case waiting:
+		g.waiting = slices.DeleteFunc(g.waiting, func(other *parcel) bool { return other == p })
+	case aboard, abandoned:
+	}
+	p.state = abandoned
+	return true
+}
+
+// fly sends one request after the other, until nothing waits to be sent.
+func (w *watched) fly(f *flight) {
+	defer w.asking.Done()
+	g := &w.gathering
+	for more := true; more; {
+		w.carry(f)
+		w.deliver(f)
+		g.mu.Lock()
+		for hash := range f.places {
+			delete(g.wire, hash)
+		}
+		clear(f.places)
+		clear(f.seats)
+		f.seats, f.batches, f.errs, f.calls = f.seats[:0], f.batches[:0], f.errs[:0], 0
+		if more = f.next(g); !more {
+			g.flights--
+			g.hangar = append(g.hangar, f)
+		}
+		g.mu.Unlock()
+	}
+}
+
+// carry asks the store.
+func (w *watched) carry(f *flight) {
+	w.waiting.Add(1)
+	defer w.waiting.Add(-1)
+	era, told := w.era.Load(), Instant(w.told.Load())
+	for i := range f.batches {
+		b := &f.batches[i]
+		b.Stack.Era, b.Stack.Told = era, told
+		n := len(b.Calls)
+		b.Grants = slices.Grow(b.Grants[:0], n)[:n]
+	}
+	w.mu.Lock()
+	life := w.life
+	w.mu.Unlock()
+	ctx := &errand{Context: f.seats[0].ctx, life: life, deadline: time.Now().Add(w.timeout)}
+	f.errs = append(f.errs, w.judge(w.store.ReserveAll(ctx, f.batches)))
+	if len(f.batches) > 1 && f.errs[0] != nil && w.unfit(f.errs[0]) {
+		// One of them is at fault, and the others shall not suffer from it.
+		f.errs = f.errs[:0]
+		for i := range f.batches {
+			f.errs = append(f.errs, w.judge(w.store.ReserveAll(ctx, f.batches[i:i+1])))
+		}
+	}
+	for i := range f.batches {
+		if i == len(f.errs) {
+			f.errs = append(f.errs, f.errs[0])
+		}
+	}
+}
+
+// deliver gives the callers their answers, and gives back what was granted to those who have gone.
+func (w *watched) deliver(f *flight) {
+	w.gathering.mu.Lock()
+	gone := 0
+	for _, s := range f.seats {
+		if s.state == abandoned {
+			gone++
+		} else {
+			s.state = delivered
+		}
+	}
+	w.gathering.mu.Unlock()
+	if gone > 0 {
+		w.giveUp(f)
+	}
+	for i := range f.batches {
+		if f.errs[i] == nil {
+			f.errs[i] = w.received(&f.batches[i])
+		}
+	}
+	for _, s := range f.seats {
+		if s.state == abandoned {
+			continue
+		}
+		if s.err = f.errs[s.batch]; s.err == nil {
+			for i := range s.grants {
+				g, from := &s.grants[i], &f.batches[s.batch].Grants[s.at+i]
+				charges := append(g.Charges[:0], from.Charges...)
+				*g = *from
+				g.Charges = charges
+			}
+		}
+		s.done <- struct{}{}
+	}
+}
+
+// giveUp gives back what was granted to callers who have gone.
+func (w *watched) giveUp(f *flight) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	for _, s := range f.seats {
+		if s.state != abandoned || f.errs[s.batch] != nil {
+			continue
+		}
+		b := &f.batches[s.batch]
+		for i := range s.calls {
+			if g := &b.Grants[s.at+i]; g.OK {
+				_ = w.store.Cancel(ctx, b.Stack, b.Grants[s.at+i:s.at+i+1])
+				g.OK = false
+			}
+		}
+	}
+}
+
+// received remembers what a store granted. It returns a ForgotError if that shows that the store has lost something.
+func (w *watched) received(b *Batch) error {
+	if w.known.lost(&b.Stack, b.Grants) {
+		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+		defer cancel()
+		b.Grants = slices.DeleteFunc(b.Grants, func(g Grant) bool { return !g.OK })
+		_ = w.store.Cancel(ctx, b.Stack, b.Grants)
+		return &ForgotError{}
+	}
+	w.known.granted(&b.Stack, b.Grants)
+	for i := range b.Grants {
+		if at := int64(b.Grants[i].At); b.Grants[i].OK && at > w.latest.Load() {
+			w.latest.Store(at) // races do not matter: one of the late ones is enough
+		}
+	}
+	if len(b.Grants) > 0 {
+		w.heardNow(b.Grants[0].Now)
+	}
+	return nil
+}
+
+// An errand is the context of an operation for others: it has a caller's values, but not its end.
+type errand struct {
+	context.Context //nolint:containedctx // for its values
+
+	life     context.Context //nolint:containedctx // ends when nobody waits for the operation any more
+	deadline time.Time
+}
+
+// Deadline implements [context.Context].
+func (e *errand) Deadline() (time.Time, bool) { return e.deadline, true }
+
+// Done implements [context.Context].
+func (e *errand) Done() <-chan struct{} { return e.life.Done() }
+
+// Err implements [context.Context].
+func (e *errand) Err() error { return e.life.Err() }

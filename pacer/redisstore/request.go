@@ -1,0 +1,129 @@
+package redisstore
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// adaptive is the number that a rate which adapts has on the wire: the algorithm is that of a rate, with more parameters.
+const adaptive = 3
+
+// A request is the command line of one script. It is made for a few allocations: numbers and keys are passed to the client
+// by pointers into it.
+type request struct {
+	args []any
+	ints []int64
+	keys []string
+	text strings.Builder // what the keys are made of
+
+	room struct { // for most requests it is enough
+		args [40]any
+		ints [16]int64
+		keys [8]string
+	}
+}
+
+// head is how many arguments come before the keys: the command, the script and the number of keys.
+const head = 3
+
+func newRequest() *request {
+	r := &request{}
+	r.args, r.ints, r.keys = r.room.args[:head], r.room.ints[:0], r.room.keys[:0]
+	return r
+}
+
+// numbers adds numbers.
+func (r *request) numbers(ns ...int64) {
+	for _, n := range ns {
+		if 0 <= n && n < 256 { // as an any, it takes no memory
+			r.args = append(r.args, n)
+			continue
+		}
+		r.ints = append(r.ints, n)
+		r.args = append(r.args, &r.ints[len(r.ints)-1])
+	}
+}
+
+// key adds a key.
+func (r *request) key(k string) {
+	r.keys = append(r.keys, k)
+	if len(r.keys) == 1 {
+		r.args = append(r.args, k) // a Cluster's client looks at it
+		return
+	}
+	r.args = append(r.args, &r.keys[len(r.keys)-1])
+}
+
+// addKeys adds the keys of some limits, in the order in which the scripts read them: see [upstreamKey].
+func (r *request) addKeys(upstream string, limits []pacer.Limit) {
+	base := upstreamKey(upstream)
+	r.key(base)
+	size := 0
+	for i := range limits {
+		size += 2 * (len(base) + len(limits[i].Policy) + len(limits[i].Scope) + len(gapsMark) + 2)
+	}
+	r.text.Grow(size)
+	for i := range limits {
+		l := &limits[i]
+		r.addKey(base, l, "")
+		if l.Spec.Algorithm == policies.GCRA {
+			r.addKey(base, l, gapsMark)
+		}
+	}
+}
+
+func (r *request) addKey(base string, l *pacer.Limit, mark string) {
+	begin := r.text.Len()
+	r.text.WriteString(base)
+	r.text.WriteByte(':')
+	r.text.WriteString(l.Policy)
+	r.text.WriteString(mark)
+	if l.Scope != "" {
+		r.text.WriteByte(':')
+		r.text.WriteString(l.Scope)
+	}
+	r.key(r.text.String()[begin:])
+}
+
+// limits adds the part that all scripts share: as keys the upstream's and those of the accounts, as arguments what comes
+// first, the number of the accounts, and each account's algorithm and parameters. Calendars are open from now until the
+// given time.
+func (r *request) limits(upstream string, limits []pacer.Limit, first []int64, now, until int64) error {
+	r.addKeys(upstream, limits)
+	r.numbers(first...)
+	r.numbers(int64(len(limits)))
+	for i := range limits {
+		l := &limits[i]
+		s := &l.Spec
+		switch {
+		case s.Algorithm == policies.GCRA && s.Adapt != nil:
+			r.numbers(adaptive, s.Limit, s.Interval, s.Adapt.Floor, s.Adapt.Decrease, s.Adapt.Hold, s.Adapt.Recovery)
+		case s.Algorithm == policies.GCRA:
+			r.numbers(int64(s.Algorithm), s.Limit, s.Interval)
+		case s.Algorithm == policies.Window:
+			var bounds []int64
+			if s.Calendar != nil {
+				bounds = s.Calendar.Bounds(now, until)
+			}
+			r.numbers(int64(s.Algorithm), s.Limit, s.Interval, s.Buckets, s.Guard, int64(len(bounds)))
+			r.numbers(bounds...)
+		default:
+			return &algorithmError{l.Policy, s.Algorithm}
+		}
+	}
+	return nil
+}
+
+// algorithmError says that a policy wants what the scripts do not know.
+type algorithmError struct {
+	policy    string
+	algorithm policies.Algorithm
+}
+
+// Error implements error.
+func (e *algorithmError) Error() string {
+	return fmt.Sprintf("policy %q: unknown algorithm %d", e.policy, e.algorithm)
+}

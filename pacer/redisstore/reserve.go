@@ -1,0 +1,185 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/policies"
+)
+
+// Reserve implements [pacer.Store].
+func (s *Store) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
+	return s.ReserveAll(ctx, []pacer.Batch{{Stack: stack, Calls: calls, Grants: grants}})
+}
+
+// ReserveAll implements [pacer.SharedStore]: one script, which reads and writes every account once.
+func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+	if len(batches) == 0 {
+		return nil
+	}
+	upstream, limits, refs := batches[0].Stack.Upstream, batches[0].Stack.Limits, [][]int64(nil)
+	if len(batches) > 1 {
+		limits, refs = union(batches)
+	}
+	var reach time.Duration
+	for i := range batches {
+		for j := range batches[i].Calls {
+			reach = max(reach, batches[i].Calls[j].MaxWait)
+		}
+	}
+	first := &batches[0].Stack
+	known := []int64{first.Era, int64(first.Told)}
+	r, now, err := s.ask(ctx, &s.reserve, upstream, limits, known, reach, func(r *request) {
+		for i := range batches {
+			if refs == nil {
+				r.calls(nil, batches[i].Calls)
+			} else {
+				r.calls(refs[i], batches[i].Calls)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i := range batches {
+		r.grants(&batches[i], now)
+	}
+	return r.done()
+}
+
+// union returns the different limits of some stacks, and for each stack which of them are its own, from 1.
+func union(batches []pacer.Batch) ([]pacer.Limit, [][]int64) {
+	type name struct{ policy, scope string }
+	var limits []pacer.Limit
+	places := make(map[name]int64)
+	refs := make([][]int64, len(batches))
+	for i := range batches {
+		refs[i] = make([]int64, 0, len(batches[i].Stack.Limits))
+		for j := range batches[i].Stack.Limits {
+			l := &batches[i].Stack.Limits[j]
+			at := places[name{l.Policy, l.Scope}]
+			if at == 0 {
+				limits = append(limits, *l)
+				at = int64(len(limits))
+				places[name{l.Policy, l.Scope}] = at
+			}
+			refs[i] = append(refs[i], at)
+		}
+	}
+	return limits, refs
+}
+
+// calls adds calls as runs of those that are alike. The limits of the first are refs; nil for all.
+func (r *request) calls(refs []int64, calls []pacer.Call) {
+	for i := 0; i < len(calls); {
+		c, n := &calls[i], 1
+		for i+n < len(calls) && alike(c, &calls[i+n]) {
+			n++
+		}
+		if refs == nil || i > 0 {
+			r.numbers(0)
+		} else {
+			r.numbers(int64(len(refs)) + 1)
+			r.numbers(refs...)
+		}
+		cost, tracked := c.Cost, int64(0)
+		if c.Costs != nil {
+			cost = 0
+		}
+		if c.Tracked {
+			tracked = 1
+		}
+		r.numbers(int64(n), cost, engine.MicrosUp(c.NotBefore), engine.Micros(c.MaxWait), tracked)
+		r.numbers(c.Costs...)
+		i += n
+	}
+}
+
+// alike reports whether two calls ask for the same.
+func alike(a, b *pacer.Call) bool {
+	return a.Costs == nil && b.Costs == nil && a.Cost == b.Cost && a.NotBefore == b.NotBefore && a.MaxWait == b.MaxWait && a.Tracked == b.Tracked
+}
+
+// grants reads the answers to the calls of a batch: see reserve.lua.
+func (r *reply) grants(b *pacer.Batch, now int64) {
+	for i := 0; i < len(b.Grants); {
+		n := r.int()
+		if n > int64(len(b.Grants)-i) || -n > int64(len(b.Grants)-i) {
+			r.err = fmt.Errorf("the reply speaks of %d calls where there are %d", n, len(b.Grants)-i)
+		}
+		if r.err != nil {
+			return
+		}
+		g := &b.Grants[i]
+		*g = pacer.Grant{OK: n >= 0, Now: pacer.Instant(now), At: pacer.Instant(now), Binds: pacer.BindsNothing, Charges: g.Charges[:0]}
+		if n <= 0 {
+			g.Binds, g.Paused = binds(r.int(), len(b.Stack.Limits))
+			g.At = r.instant()
+		}
+		if n < 0 {
+			for range -n {
+				refused := *g
+				refused.Charges = b.Grants[i].Charges[:0]
+				b.Grants[i] = refused
+				i++
+			}
+			continue
+		}
+		g.Slack = time.Duration(r.int()) * time.Microsecond
+		for j := range b.Stack.Limits {
+			c := pacer.Charge{From: r.int(), To: r.int()}
+			if b.Stack.Limits[j].Spec.Algorithm == policies.Window {
+				c.Seen = r.int()
+			}
+			g.Charges = append(g.Charges, c)
+		}
+		if n == 0 {
+			i++
+			continue
+		}
+		bound := g.Slack
+		for k := range int(n) {
+			follow(&b.Stack, g, &b.Grants[i+k], int64(k), bound)
+		}
+		i += int(n)
+	}
+}
+
+// follow fills in the grant of the k-th of some calls that go now, after the first.
+func follow(stack *pacer.Stack, first, g *pacer.Grant, k int64, bound time.Duration) {
+	charges := g.Charges[:0]
+	slack := bound
+	for j, c := range first.Charges {
+		if stack.Limits[j].Spec.Algorithm == policies.Window {
+			c.Seen += k * max(c.To, -c.To)
+		} else {
+			length := c.To - c.From
+			c.From += k * length
+			c.To += k * length
+			if late := pacer.Instant(c.From).Sub(first.At); slack < 0 || late < slack {
+				slack = late
+			}
+		}
+		charges = append(charges, c)
+	}
+	if k > 0 {
+		*g = *first
+	}
+	g.Charges, g.Slack = charges, slack
+}
+
+// binds translates what binds a call from the script's numbers.
+func binds(n int64, limits int) (index int, paused bool) {
+	switch {
+	case n > 0 && n <= int64(limits):
+		return int(n) - 1, false
+	case n < 0 && -n <= int64(limits):
+		return int(-n) - 1, true
+	case n < 0:
+		return pacer.BindsUpstream, false
+	}
+	return pacer.BindsNothing, false
+}
