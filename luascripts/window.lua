@@ -13,8 +13,12 @@
 local window = {}
 
 function window.parse()
-  local o = { key = key(), limit = arg(), width = arg(), m = arg(), guard = arg(), bounds = {}, run = window }
+  local o = {
+    key = key(), limit = arg(), width = arg(), m = arg(), guard = arg(), bounds = {}, run = window, counts = {}, changed = {},
+    last = 0, ends = 0, pause = 0, tidied = 0, full = 0, fulllimit = 0, fullwidth = 0, learned = 0, till = 0, most = 0, ran = 0,
+  }
   for i = 1, arg() do o.bounds[i] = arg() end
+  o.most = o.limit
   return o
 end
 
@@ -54,19 +58,17 @@ local function fetch(o, from, to, fields)
 end
 
 function window.load(o, now)
-  o.counts, o.changed = {}, {}
-  local n = #o.bounds
+  local n, k, reaches = #o.bounds, floor(o, now), o.m * o.width
   if n > 0 and (now < o.bounds[1] or now >= o.bounds[n]) then stale = true end
-  local k, m, w = floor(o, now), o.m, o.width
-  local v = fetch(o, k - m * w, k + m * w, { 'l', 'e', 'p', 't', 'f', 'q' })
-  local function read(i) return v[i] and number(v[i], o.key) or 0 end
-  o.last, o.ends, o.pause, o.tidied = read(1), read(2), read(3), read(4)
-  o.full, o.fulllimit, o.fullwidth = 0, 0, 0
+  local v = fetch(o, k - reaches, k + reaches, { 'l', 'e', 'p', 't', 'f', 'q' })
+  if v[1] then o.last = number(v[1], o.key) end
+  if v[2] then o.ends = number(v[2], o.key) end
+  if v[3] then o.pause = number(v[3], o.key) end
+  if v[4] then o.tidied = number(v[4], o.key) end
   if v[5] then
     local full, limit, width = string.match(v[5], '^(%d+) (%d+) (%d+)$')
     o.full, o.fulllimit, o.fullwidth = number(full, o.key), number(limit, o.key), number(width, o.key)
   end
-  o.learned, o.till, o.most = 0, 0, o.limit
   if v[6] then
     local learned, till = string.match(v[6], '^(%d+) (%d+)$')
     o.learned, o.till = number(learned, o.key), number(till, o.key)

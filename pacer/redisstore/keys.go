@@ -1,5 +1,7 @@
 package redisstore
 
+import "strings"
+
 // prefix begins every key of this package.
 const prefix = "pacer:"
 
@@ -23,4 +25,15 @@ const cameMark = "/came"
 //
 // The upstream is the hash tag, so that all keys of a stack are in one slot. Names of upstreams and policies
 // have no brace, colon or slash, and scope values are escaped, so no value can reach another key.
-func upstreamKey(upstream string) string { return prefix + "{" + upstream + "}" }
+func upstreamKey(upstream string) string {
+	var b strings.Builder
+	writeUpstreamKey(&b, upstream)
+	return b.String()
+}
+
+func writeUpstreamKey(b *strings.Builder, upstream string) {
+	b.WriteString(prefix)
+	b.WriteByte('{')
+	b.WriteString(upstream)
+	b.WriteByte('}')
+}

@@ -11,8 +11,8 @@ import (
 // adaptive is the number that a rate which adapts has on the wire: the algorithm is that of a rate, with more parameters.
 const adaptive = 3
 
-// A request is the command line of one script. It is made for a few allocations: numbers and keys are passed to the client
-// by pointers into it.
+// A request is the command line of one script. It is made with few allocations: numbers and keys are passed to the client by
+// pointers into it, which is also what a hook of the client sees.
 type request struct {
 	args []any
 	ints []int64
@@ -50,34 +50,32 @@ func (r *request) numbers(ns ...int64) {
 // key adds a key.
 func (r *request) key(k string) {
 	r.keys = append(r.keys, k)
-	if len(r.keys) == 1 {
-		r.args = append(r.args, k) // a Cluster's client looks at it
-		return
-	}
 	r.args = append(r.args, &r.keys[len(r.keys)-1])
 }
 
-// addKeys adds the keys of some limits, in the order in which the scripts read them: see [upstreamKey].
+// addKeys adds the keys of some limits, in the order in which the scripts read them: see keys.go.
 func (r *request) addKeys(upstream string, limits []pacer.Limit) {
-	base := upstreamKey(upstream)
-	r.key(base)
-	size := 0
+	base := len(prefix) + len(upstream) + 2
+	size := base
 	for i := range limits {
-		size += 2 * (len(base) + len(limits[i].Policy) + len(limits[i].Scope) + len(gapsMark) + 2)
+		size += 2 * (base + len(limits[i].Policy) + len(limits[i].Scope) + len(gapsMark) + 2)
 	}
 	r.text.Grow(size)
+	writeUpstreamKey(&r.text, upstream)
+	name := r.text.String()
+	r.key(name)
 	for i := range limits {
 		l := &limits[i]
-		r.addKey(base, l, "")
+		r.addKey(name, l, "")
 		if l.Spec.Algorithm == policies.GCRA {
-			r.addKey(base, l, gapsMark)
+			r.addKey(name, l, gapsMark)
 		}
 	}
 }
 
-func (r *request) addKey(base string, l *pacer.Limit, mark string) {
+func (r *request) addKey(name string, l *pacer.Limit, mark string) {
 	begin := r.text.Len()
-	r.text.WriteString(base)
+	r.text.WriteString(name)
 	r.text.WriteByte(':')
 	r.text.WriteString(l.Policy)
 	r.text.WriteString(mark)

@@ -58,10 +58,12 @@ func New(rdb Client) (*Store, error) {
 	return withScripts(rdb, luascripts.New()), nil
 }
 
-// script is a program and the name by which the server knows it.
-type script struct{ source, hash string }
+// script is a program and the name by which the server knows it, each with its command: as the client takes them.
+type script struct{ eval, evalsha [2]any }
 
-func newScript(source string) script { return script{source, redis.NewScript(source).Hash()} }
+func newScript(source string) script {
+	return script{eval: [2]any{"eval", source}, evalsha: [2]any{"evalsha", redis.NewScript(source).Hash()}}
+}
 
 func withScripts(rdb Client, s luascripts.Scripts) *Store {
 	return &Store{
@@ -80,37 +82,37 @@ type once struct{ *redis.IntSliceCmd }
 // NoRetry implements [redis.Cmder].
 func (once) NoRetry() bool { return true }
 
-func (s *Store) eval(ctx context.Context, r *request, command, program string) ([]int64, error) {
-	r.args[0], r.args[1], r.args[2] = command, program, len(r.keys)
+func (s *Store) eval(ctx context.Context, r *request, program *[2]any) ([]int64, error) {
+	r.args[0], r.args[1], r.args[2] = program[0], program[1], len(r.keys)
 	cmd := redis.NewIntSliceCmd(ctx, r.args...)
 	cmd.SetFirstKeyPos(head) // by which a Cluster finds the node
 	_ = s.rdb.Process(ctx, once{cmd})
 	values, err := cmd.Result()
-	if _, answered := errors.AsType[redis.Error](err); err != nil && !answered {
+	if err == nil {
+		return values, nil
+	}
+	if _, answered := errors.AsType[redis.Error](err); !answered {
 		// What is not sent again does not make a Cluster's client look where the keys are now.
 		if cluster, ok := s.rdb.(interface{ ReloadState(ctx context.Context) }); ok {
 			cluster.ReloadState(ctx)
 		}
 	}
-	return values, err
+	return nil, err
 }
 
 // run runs a script: one round trip, or two where the server does not know it.
-func (s *Store) run(ctx context.Context, p *script, r *request) (*reply, error) {
+func (s *Store) run(ctx context.Context, p *script, r *request) (reply, error) {
 	if s.testClock != nil {
 		r.numbers(s.testClock())
 	}
-	values, err := s.eval(ctx, r, "evalsha", p.hash)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		values, err = s.eval(ctx, r, "eval", p.source)
+	values, err := s.eval(ctx, r, &p.evalsha)
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		values, err = s.eval(ctx, r, &p.eval)
 	}
-	if err != nil {
-		if isForeign(err) {
-			return nil, fmt.Errorf("%w: %w", ErrForeign, err)
-		}
-		return nil, err
+	if err != nil && isForeign(err) {
+		err = fmt.Errorf("%w: %w", ErrForeign, err)
 	}
-	return &reply{values: values}, nil
+	return reply{values: values}, err
 }
 
 // Fault implements [pacer.SharedStore].
@@ -160,7 +162,7 @@ func (s *Store) saw(now int64) {
 // Reserve says first what its caller knows of the store.
 func (s *Store) ask(
 	ctx context.Context, p *script, upstream string, limits []pacer.Limit, first []int64, reach time.Duration, more func(*request),
-) (*reply, int64, error) {
+) (reply, int64, error) {
 	calendars := false
 	for i := range limits {
 		calendars = calendars || limits[i].Spec.Calendar != nil
@@ -172,14 +174,14 @@ func (s *Store) ask(
 	for try := 0; ; try++ {
 		q := newRequest()
 		if err := q.limits(upstream, limits, first, now, now+engine.Micros(reach)); err != nil {
-			return nil, 0, err
+			return reply{}, 0, err
 		}
 		if more != nil {
 			more(q)
 		}
 		r, err := s.run(ctx, p, q)
 		if err != nil {
-			return nil, 0, err
+			return reply{}, 0, err
 		}
 		now = r.int()
 		if calendars {
@@ -189,7 +191,7 @@ func (s *Store) ask(
 			}
 		}
 		if p == &s.reserve && len(r.values) == 1 && r.err == nil {
-			return nil, 0, &pacer.ForgotError{Era: r.int()}
+			return reply{}, 0, &pacer.ForgotError{Era: r.int()}
 		}
 		return r, now, r.err
 	}

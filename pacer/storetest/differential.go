@@ -3,6 +3,8 @@ package storetest
 import (
 	"fmt"
 	"testing"
+
+	"github.com/headway-go/headway/pacer"
 )
 
 // Differential drives two stores with the same random histories, and fails at the first reply that differs.
@@ -34,12 +36,16 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 		st := one.Stack(keys...)
 		var a, b string
 		switch {
-		case o.calls != nil:
-			x, y := one.AskAll(st, o.calls...), two.AskAll(st, o.calls...)
-			a, b = fmt.Sprint(x), fmt.Sprint(y)
-			for j := range x {
-				if x[j].OK {
-					holds = append(holds, held{o.set, st, x[j], o.calls[j]})
+		case o.asks != nil:
+			x, y := h.batches(one, o.asks), h.batches(two, o.asks)
+			one.AskEach(x)
+			two.AskEach(y)
+			for i := range x {
+				a, b = a+fmt.Sprintln(x[i].Grants), b+fmt.Sprintln(y[i].Grants)
+				for j, g := range x[i].Grants {
+					if g.OK {
+						holds = append(holds, held{o.asks[i].set, x[i].Stack, g, x[i].Calls[j]})
+					}
 				}
 			}
 		case o.cancel != nil:
@@ -65,4 +71,13 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 		}
 	}
 	return replies, ""
+}
+
+// batches makes what stacks ask together ready for a store.
+func (h *history) batches(s *Session, asks []asked) []pacer.Batch {
+	batches := make([]pacer.Batch, len(asks))
+	for i, a := range asks {
+		batches[i].Stack, batches[i].Calls = s.Stack(h.stackKeys(a.set)...), a.calls
+	}
+	return batches
 }

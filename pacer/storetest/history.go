@@ -88,12 +88,18 @@ type held struct {
 type op struct {
 	step   pacer.Instant // the clock moves by this first
 	set    int
-	calls  []pacer.Call
+	asks   []asked
 	cancel []int // indexes into what is held
 	pause  time.Duration
 	whole  bool // the pause is the upstream's
 	notes  []pacer.Note
 	status bool
+}
+
+// asked is calls of one stack; some stacks may ask together.
+type asked struct {
+	set   int
+	calls []pacer.Call
 }
 
 func (h *history) next(s *Session, holds int) op {
@@ -134,40 +140,50 @@ func (h *history) next(s *Session, holds int) op {
 			o.notes = append(o.notes, h.note(s, o.set))
 		}
 	default:
-		st := s.Stack(h.stackKeys(o.set)...)
-		highest := int64(5)
-		for i := range st.Limits {
-			highest = min(highest, st.Limits[i].Spec.Limit)
-		}
-		for range 1 + h.rng.IntN(4)*h.rng.IntN(2) {
-			c := pacer.Call{Cost: 1, MaxWait: time.Duration(h.rng.Int64N(int64(2 * time.Second)))}
-			if h.rng.IntN(3) == 0 {
-				c.Cost = 1 + h.rng.Int64N(highest)
-			}
-			if h.rng.IntN(6) == 0 {
-				c.NotBefore = time.Duration(h.rng.Int64N(int64(time.Second)))
-			}
-			if h.rng.IntN(6) == 0 {
-				c.MaxWait = pacer.Forever
-			}
-			if h.plan.Memory && h.rng.IntN(8) == 0 {
-				c.Cost += h.rng.Int64N(4) // more than there is at once
-			}
-			if h.plan.Feedback {
-				c.Tracked = h.rng.IntN(2) == 0
-				if h.rng.IntN(4) == 0 {
-					for i := range st.Limits {
-						c.Costs = append(c.Costs, 1+h.rng.Int64N(st.Limits[i].Spec.Limit))
-					}
-				}
-			}
-			o.calls = append(o.calls, c)
-			for h.rng.IntN(3) == 0 { // others ask for the same
-				o.calls = append(o.calls, c)
-			}
+		o.asks = append(o.asks, h.ask(s, o.set))
+		for h.rng.IntN(3) == 0 {
+			o.asks = append(o.asks, h.ask(s, h.rng.IntN(len(h.sets))))
 		}
 	}
 	return o
+}
+
+// ask makes up calls of one stack.
+func (h *history) ask(s *Session, set int) asked {
+	a := asked{set: set}
+	st := s.Stack(h.stackKeys(set)...)
+	highest := int64(5)
+	for i := range st.Limits {
+		highest = min(highest, st.Limits[i].Spec.Limit)
+	}
+	for range 1 + h.rng.IntN(4)*h.rng.IntN(2) {
+		c := pacer.Call{Cost: 1, MaxWait: time.Duration(h.rng.Int64N(int64(2 * time.Second)))}
+		if h.rng.IntN(3) == 0 {
+			c.Cost = 1 + h.rng.Int64N(highest)
+		}
+		if h.rng.IntN(6) == 0 {
+			c.NotBefore = time.Duration(h.rng.Int64N(int64(time.Second)))
+		}
+		if h.rng.IntN(6) == 0 {
+			c.MaxWait = pacer.Forever
+		}
+		if h.plan.Memory && h.rng.IntN(8) == 0 {
+			c.Cost += h.rng.Int64N(4) // more than there is at once
+		}
+		if h.plan.Feedback {
+			c.Tracked = h.rng.IntN(2) == 0
+			if h.rng.IntN(4) == 0 {
+				for i := range st.Limits {
+					c.Costs = append(c.Costs, 1+h.rng.Int64N(st.Limits[i].Spec.Limit))
+				}
+			}
+		}
+		a.calls = append(a.calls, c)
+		for h.rng.IntN(3) == 0 { // others ask for the same
+			a.calls = append(a.calls, c)
+		}
+	}
+	return a
 }
 
 // note makes up something that the upstream said. A Settle gets its call later.

@@ -86,21 +86,28 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 					s.Report(st, n)
 				}
 			}
-		case o.calls != nil:
-			for i := range o.calls {
-				o.calls[i].Costs = nil
-			}
-			for i, g := range s.AskAll(st, o.calls...) {
-				if !g.OK {
-					continue
+		case o.asks != nil:
+			batches := h.batches(s, o.asks)
+			for i := range batches {
+				for j := range batches[i].Calls {
+					batches[i].Calls[j].Costs = nil
 				}
-				holds = append(holds, held{o.set, st, g, o.calls[i]})
-				if !plan.Cancels && !plan.Pauses && o.calls[i].NotBefore == 0 {
-					k := fmt.Sprint(o.set, o.calls[i].Cost)
-					if g.At < last[k] {
-						t.Fatalf("seed %d: a call goes at %v, before an equal one that asked earlier, at %v", seed, Since(g.At), Since(last[k]))
+			}
+			s.AskEach(batches)
+			for i := range batches {
+				for j, g := range batches[i].Grants {
+					if !g.OK {
+						continue
 					}
-					last[k] = g.At
+					set, c := o.asks[i].set, batches[i].Calls[j]
+					holds = append(holds, held{set, batches[i].Stack, g, c})
+					if !plan.Cancels && !plan.Pauses && c.NotBefore == 0 {
+						k := fmt.Sprint(set, c.Cost)
+						if g.At < last[k] {
+							t.Fatalf("seed %d: a call goes at %v, before an equal one that asked earlier, at %v", seed, Since(g.At), Since(last[k]))
+						}
+						last[k] = g.At
+					}
 				}
 			}
 		case o.cancel != nil:

@@ -123,6 +123,33 @@ func (s *Session) AskAll(st pacer.Stack, calls ...pacer.Call) []pacer.Grant {
 	if err := s.Store.Reserve(s.t.Context(), st, calls, grants); err != nil {
 		s.t.Fatalf("Reserve: %v", err)
 	}
+	s.check(st, calls, grants)
+	return grants
+}
+
+// AskEach reserves calls of some stacks: in one operation, if the store is one that can do so.
+func (s *Session) AskEach(batches []pacer.Batch) {
+	s.t.Helper()
+	if store, ok := s.Store.(pacer.SharedStore); ok {
+		for i := range batches {
+			batches[i].Grants = make([]pacer.Grant, len(batches[i].Calls))
+		}
+		if err := store.ReserveAll(s.t.Context(), batches); err != nil {
+			s.t.Fatalf("ReserveAll: %v", err)
+		}
+	}
+	for i := range batches {
+		b := &batches[i]
+		if b.Grants == nil {
+			b.Grants = s.AskAll(b.Stack, b.Calls...)
+		}
+		s.check(b.Stack, b.Calls, b.Grants)
+	}
+}
+
+// check checks what holds of every grant.
+func (s *Session) check(st pacer.Stack, calls []pacer.Call, grants []pacer.Grant) {
+	s.t.Helper()
 	for i := range grants {
 		g := &grants[i]
 		if g.Now != s.now {
@@ -151,7 +178,6 @@ func (s *Session) AskAll(st pacer.Stack, calls ...pacer.Call) []pacer.Grant {
 			s.t.Fatalf("granted a wait of %v, beyond MaxWait %v", g.Wait(), calls[i].MaxWait)
 		}
 	}
-	return grants
 }
 
 // Go reserves a call of cost n without a bound on its wait, and checks its slot.
