@@ -2,6 +2,7 @@ package pacer
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -79,12 +80,13 @@ func (a *alone) reserve(ctx context.Context, known *recall, stack *Stack, calls 
 	if err := a.store.Reserve(ctx, own, calls, grants); err != nil {
 		return err
 	}
+	limits := slices.Clone(stack.Limits) // the caller's may be used for something else
 	for i := range grants {
 		g := &grants[i]
 		if !g.OK {
 			continue
 		}
-		t := &ticket{limits: stack.Limits, charges: append([]Charge(nil), g.Charges...), at: g.At}
+		t := &ticket{limits: limits, charges: slices.Clone(g.Charges), at: g.At}
 		for j := range own.Limits {
 			t.each = append(t.each, own.Limits[j].Spec.Interval)
 		}
@@ -272,6 +274,7 @@ func (a *alone) paused(p pausedLimit) {
 // owe keeps something for the store. The caller holds mu.
 func (a *alone) owe(d debt) {
 	if len(a.owed) < maxOwed {
+		d.limits = slices.Clone(d.limits) // the caller's may be used for something else
 		a.owed = append(a.owed, d)
 	}
 }

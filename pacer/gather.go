@@ -17,8 +17,12 @@ const (
 	maxLoad = 256
 )
 
-// gathering is the reservations that wait to be sent, and what is on the wire.
+// gathering is the reservations that wait to be sent, and what is on the wire, for as long as the process is together with
+// its fleet. What hangs when it loses the store is in nobody's way when it has come back.
 type gathering struct {
+	life context.Context //nolint:containedctx // whoever still waits when it ends need not
+	end  context.CancelFunc
+
 	mu      sync.Mutex
 	waiting []*parcel
 	wire    map[uint64]bool // stacks
@@ -67,6 +71,12 @@ type seat struct {
 	batch, at int
 }
 
+func newGathering() *gathering {
+	g := &gathering{wire: make(map[uint64]bool)}
+	g.life, g.end = context.WithCancel(context.Background())
+	return g
+}
+
 var stackSeed = maphash.MakeSeed()
 
 // hash returns a number that is the same for equal stacks. Stacks that share it by chance go one after the other.
@@ -96,20 +106,19 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 		return ErrClosed
 	}
 	w.asking.Add(1) // until the calls are on their way
-	gone := w.life.Done()
+	g := w.gathering
 	w.mu.Unlock()
 
 	hash := stack.hash()
-	g := &w.gathering
 	g.mu.Lock()
 	p := g.parcel()
 	p.ctx, p.stack, p.hash, p.calls, p.grants, p.err, p.state = ctx, *stack, hash, calls, grants, nil, waiting
-	p.timer.Reset(w.timeout)
 	if g.flights < maxFlights && !g.wire[p.hash] {
-		f := g.begin(p)
+		f := g.begin(p, w.timeout)
 		g.mu.Unlock()
-		go w.fly(f)
+		go w.fly(g, f)
 	} else {
+		p.timer.Reset(2 * w.timeout) // the request on the wire, and the next one
 		g.waiting = append(g.waiting, p)
 		g.mu.Unlock()
 		w.asking.Done() // a flight is under way, and takes this along
@@ -119,7 +128,7 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 	select {
 	case <-p.done:
 		p.timer.Stop()
-	case <-gone:
+	case <-g.life.Done():
 		err = w.overdue()
 	case <-p.timer.C:
 		err = w.overdue()
@@ -153,10 +162,7 @@ func (g *gathering) parcel() *parcel {
 }
 
 // begin begins a flight with a first parcel. The caller holds mu.
-func (g *gathering) begin(p *parcel) *flight {
-	if g.wire == nil {
-		g.wire = make(map[uint64]bool)
-	}
+func (g *gathering) begin(p *parcel, timeout time.Duration) *flight {
 	var f *flight
 	if n := len(g.hangar); n > 0 {
 		f, g.hangar = g.hangar[n-1], g.hangar[:n-1]
@@ -164,12 +170,13 @@ func (g *gathering) begin(p *parcel) *flight {
 		f = &flight{places: make(map[uint64]int)}
 	}
 	g.flights++
-	f.board(g, p)
+	f.board(g, p, timeout)
 	return f
 }
 
-// board takes a parcel aboard, unless there is no room. The caller holds mu.
-func (f *flight) board(g *gathering, p *parcel) bool {
+// board takes a parcel aboard, unless there is no room. From then on its caller waits for as long as the store may take. The
+// caller of board holds mu.
+func (f *flight) board(g *gathering, p *parcel, timeout time.Duration) bool {
 	if f.calls > 0 && f.calls+len(p.calls) > maxLoad {
 		return false
 	}
@@ -194,19 +201,20 @@ func (f *flight) board(g *gathering, p *parcel) bool {
 		b.Calls = append(b.Calls, c)
 	}
 	p.state = aboard
+	p.timer.Reset(timeout)
 	return true
 }
 
 // next takes what has gathered aboard, as far as its stacks are not on the wire; it returns false if there is nothing. The
 // caller holds mu.
-func (f *flight) next(g *gathering) bool {
+func (f *flight) next(g *gathering, timeout time.Duration) bool {
 	kept := g.waiting[:0]
 	for i, p := range g.waiting {
 		if f.calls >= maxLoad {
 			kept = append(kept, g.waiting[i:]...)
 			break
 		}
-		if !f.board(g, p) {
+		if !f.board(g, p, timeout) {
 			kept = append(kept, p)
 		}
 	}
@@ -231,12 +239,11 @@ func (g *gathering) abandon(p *parcel) bool {
 }
 
 // fly sends one request after the other, until nothing waits to be sent.
-func (w *watched) fly(f *flight) {
+func (w *watched) fly(g *gathering, f *flight) {
 	defer w.asking.Done()
-	g := &w.gathering
 	for more := true; more; {
-		w.carry(f)
-		w.deliver(f)
+		w.carry(g, f)
+		w.deliver(g, f)
 		g.mu.Lock()
 		for hash := range f.places {
 			delete(g.wire, hash)
@@ -244,7 +251,7 @@ func (w *watched) fly(f *flight) {
 		clear(f.places)
 		clear(f.seats)
 		f.seats, f.batches, f.errs, f.calls = f.seats[:0], f.batches[:0], f.errs[:0], 0
-		if more = f.next(g); !more {
+		if more = f.next(g, w.timeout); !more {
 			g.flights--
 			g.hangar = append(g.hangar, f)
 		}
@@ -253,7 +260,7 @@ func (w *watched) fly(f *flight) {
 }
 
 // carry asks the store.
-func (w *watched) carry(f *flight) {
+func (w *watched) carry(g *gathering, f *flight) {
 	w.waiting.Add(1)
 	defer w.waiting.Add(-1)
 	era, told := w.era.Load(), Instant(w.told.Load())
@@ -263,10 +270,7 @@ func (w *watched) carry(f *flight) {
 		n := len(b.Calls)
 		b.Grants = slices.Grow(b.Grants[:0], n)[:n]
 	}
-	w.mu.Lock()
-	life := w.life
-	w.mu.Unlock()
-	ctx := &errand{Context: f.seats[0].ctx, life: life, deadline: time.Now().Add(w.timeout)}
+	ctx := &errand{Context: f.seats[0].ctx, life: g.life, deadline: time.Now().Add(w.timeout)}
 	f.errs = append(f.errs, w.judge(w.store.ReserveAll(ctx, f.batches)))
 	if len(f.batches) > 1 && f.errs[0] != nil && w.unfit(f.errs[0]) {
 		// One of them is at fault, and the others shall not suffer from it.
@@ -283,8 +287,8 @@ func (w *watched) carry(f *flight) {
 }
 
 // deliver gives the callers their answers, and gives back what was granted to those who have gone.
-func (w *watched) deliver(f *flight) {
-	w.gathering.mu.Lock()
+func (w *watched) deliver(g *gathering, f *flight) {
+	g.mu.Lock()
 	gone := 0
 	for _, s := range f.seats {
 		if s.state == abandoned {
@@ -293,7 +297,7 @@ func (w *watched) deliver(f *flight) {
 			s.state = delivered
 		}
 	}
-	w.gathering.mu.Unlock()
+	g.mu.Unlock()
 	if gone > 0 {
 		w.giveUp(f)
 	}
@@ -308,10 +312,10 @@ func (w *watched) deliver(f *flight) {
 		}
 		if s.err = f.errs[s.batch]; s.err == nil {
 			for i := range s.grants {
-				g, from := &s.grants[i], &f.batches[s.batch].Grants[s.at+i]
-				charges := append(g.Charges[:0], from.Charges...)
-				*g = *from
-				g.Charges = charges
+				to, from := &s.grants[i], &f.batches[s.batch].Grants[s.at+i]
+				charges := append(to.Charges[:0], from.Charges...)
+				*to = *from
+				to.Charges = charges
 			}
 		}
 		s.done <- struct{}{}

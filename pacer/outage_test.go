@@ -30,12 +30,17 @@ type remote struct {
 	beats       []pacer.Beat
 	noReports   int // so many reports fail, after so many others
 	goodReports int
-	asked       int // operations begun
-	asking      int // operations under way
-	most        int // of them at once
+	asked       int     // operations begun
+	asking      int     // operations under way
+	most        int     // of them at once
+	sent        [][]int // for each request: how many calls of each stack
+	spoiled     string  // a scope whose key holds something else
 }
 
-var errBroken = errors.New("connection refused")
+var (
+	errBroken  = errors.New("connection refused")
+	errSpoiled = errors.New("the key holds something else")
+)
 
 func newRemote(alive int) *remote {
 	return &remote{alive: alive, store: pacer.NewMemoryStore(), era: time.Now().UnixMilli() * 1000}
@@ -57,21 +62,30 @@ func (r *remote) enter() (*pacer.MemoryStore, int64, error) {
 }
 
 func (r *remote) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
-	s, era, err := r.enter()
-	if err == nil && stack.Era != 0 && stack.Era != era {
-		err = &pacer.ForgotError{Era: era}
-	}
-	if err != nil {
-		return err
-	}
-	return s.Reserve(ctx, stack, calls, grants)
+	return r.ReserveAll(ctx, []pacer.Batch{{Stack: stack, Calls: calls, Grants: grants}})
 }
 
 func (r *remote) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+	var sent []int
+	for i := range batches {
+		sent = append(sent, len(batches[i].Calls))
+	}
+	r.mu.Lock()
+	r.sent = append(r.sent, sent)
+	r.mu.Unlock()
+	s, era, err := r.enter()
+	if err != nil {
+		return err
+	}
+	if known := batches[0].Stack.Era; known > 0 && known != era {
+		return &pacer.ForgotError{Era: era}
+	}
 	for i := range batches {
 		b := &batches[i]
-		b.Stack.Era, b.Stack.Told = batches[0].Stack.Era, batches[0].Stack.Told
-		if err := r.Reserve(ctx, b.Stack, b.Calls, b.Grants); err != nil {
+		if r.spoiled != "" && slices.ContainsFunc(b.Stack.Limits, func(l pacer.Limit) bool { return l.Scope == r.spoiled }) {
+			return errSpoiled
+		}
+		if err := s.Reserve(ctx, b.Stack, b.Calls, b.Grants); err != nil {
 			return err
 		}
 	}
@@ -140,8 +154,11 @@ func (r *remote) Beat(ctx context.Context, upstream string, b pacer.Beat) (pacer
 var errDenied = errors.New("NOPERM")
 
 func (r *remote) Fault(err error) pacer.Fault {
-	if errors.Is(err, errDenied) {
+	switch {
+	case errors.Is(err, errDenied):
 		return pacer.Denied
+	case errors.Is(err, errSpoiled):
+		return pacer.Unfit
 	}
 	return pacer.Unreachable
 }

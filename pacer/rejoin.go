@@ -3,6 +3,7 @@ package pacer
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -221,7 +222,7 @@ func (w *watched) say(ctx context.Context, limits []Limit, notes []Note) error {
 	if len(notes) == 0 {
 		return nil
 	}
-	stack := Stack{Upstream: w.upstream, Limits: limits}
+	stack := Stack{Upstream: w.upstream, Limits: slices.Clone(limits)} // the operation may last longer than this
 	return w.reach(ctx, func(ctx context.Context) error {
 		_, _, err := w.store.Report(ctx, stack, notes)
 		return err
@@ -234,7 +235,8 @@ func (w *watched) giveBack(ctx context.Context, stack *Stack, grants []Grant) er
 			w.known.disowned(&stack.Limits[j], c, max(c.To, -c.To))
 		}
 	}
-	err := w.reach(ctx, func(ctx context.Context) error { return w.store.Cancel(ctx, *stack, grants) })
+	copied, theirs := stack.copied(), copyGrants(grants) // the operation may last longer than this
+	err := w.reach(ctx, func(ctx context.Context) error { return w.store.Cancel(ctx, copied, theirs) })
 	if err == nil {
 		w.known.cancelled(stack, grants)
 	}

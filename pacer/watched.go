@@ -60,9 +60,8 @@ type watched struct {
 	keep     time.Duration
 	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
 
-	known     recall
-	alone     alone
-	gathering gathering
+	known recall
+	alone alone
 
 	state    atomic.Int32 // a standing
 	era      atomic.Int64
@@ -83,8 +82,7 @@ type watched struct {
 	toldAt    time.Time
 	processes int
 	rank      int
-	life      context.Context    //nolint:containedctx // until the process is apart: whoever still waits for the store need not
-	end       context.CancelFunc // of life
+	gathering *gathering
 	counted   time.Time     // when so many processes were there
 
 	joining sync.Mutex
@@ -112,8 +110,8 @@ func newWatched(store SharedStore, c *Config, timeout time.Duration) *watched {
 		processes: max(1, c.Processes),
 		kick:      make(chan struct{}, 1),
 		closing:   make(chan struct{}),
+		gathering: newGathering(),
 	}
-	w.life, w.end = context.WithCancel(context.Background())
 	w.alone.policies = make(map[string]policies.Policy)
 	for _, p := range c.Policies {
 		w.alone.policies[p.Name()] = p
@@ -265,7 +263,7 @@ func (w *watched) within(ctx context.Context, op func(context.Context) error) er
 	}
 	w.asking.Add(1)
 	w.waiting.Add(1)
-	gone := w.life.Done()
+	gone := w.gathering.life.Done()
 	w.mu.Unlock()
 	timeout := w.timeout
 	if w.state.Load() == unknown {
@@ -299,8 +297,8 @@ func (w *watched) part(err error, began Instant) {
 	w.lost.CompareAndSwap(0, int64(began))
 	if w.state.Swap(apart) == together {
 		w.mu.Lock()
-		w.end()
-		w.life, w.end = context.WithCancel(context.Background())
+		w.gathering.end()
+		w.gathering = newGathering()
 		w.mu.Unlock()
 	}
 	select {
@@ -380,6 +378,6 @@ func (w *watched) close() {
 	w.mu.Unlock()
 	w.asking.Wait()
 	w.mu.Lock()
-	w.end()
+	w.gathering.end()
 	w.mu.Unlock()
 }

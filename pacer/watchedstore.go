@@ -2,6 +2,7 @@ package pacer
 
 import (
 	"context"
+	"slices"
 
 	"github.com/headway-go/headway/policies"
 )
@@ -66,7 +67,7 @@ func (w *watched) Cancel(ctx context.Context, stack Stack, grants []Grant) error
 			return err
 		}
 	}
-	w.owe(debt{limits: stack.Limits, grants: theirs})
+	w.owe(debt{limits: stack.Limits, grants: copyGrants(theirs)})
 	return nil
 }
 
@@ -79,6 +80,20 @@ func (w *watched) sayOrOwe(ctx context.Context, stack *Stack, notes []Note) {
 		return
 	}
 	w.owe(debt{limits: stack.Limits, notes: notes})
+}
+
+// copied returns a stack that stays as it is when the caller's is used for something else.
+func (s Stack) copied() Stack {
+	s.Limits = slices.Clone(s.Limits)
+	return s
+}
+
+func copyGrants(grants []Grant) []Grant {
+	copied := slices.Clone(grants)
+	for i := range copied {
+		copied[i].Charges = slices.Clone(copied[i].Charges)
+	}
+	return copied
 }
 
 func (w *watched) owe(d debt) {
@@ -109,6 +124,7 @@ func (w *watched) Report(ctx context.Context, stack Stack, notes []Note) (now In
 }
 
 func (w *watched) report(ctx context.Context, stack Stack, notes []Note) (Instant, int, error) {
+	stack = stack.copied()
 	// A call that was paced alone and is settled with the store: a rate's interval was never the store's.
 	kept := make([]Note, 0, len(notes))
 	for i := range notes {
@@ -160,9 +176,9 @@ func (w *watched) Status(ctx context.Context, stack Stack) (StackStatus, error) 
 		return StackStatus{}, err
 	}
 	if began := w.now(); ask {
-		answer := make(chan StackStatus, 1)
+		answer, copied := make(chan StackStatus, 1), stack.copied()
 		err = w.reach(ctx, func(ctx context.Context) error {
-			s, err := w.store.Status(ctx, stack)
+			s, err := w.store.Status(ctx, copied)
 			answer <- s
 			return err
 		})

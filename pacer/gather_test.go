@@ -1,0 +1,257 @@
+package pacer_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// requests returns what the store was asked since it was last asked this: for each request, how many calls of each stack.
+func (r *remote) requests() [][]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sent := r.sent
+	r.sent = nil
+	return sent
+}
+
+// gatheringPacer is a Pacer whose store takes 40 ms for an operation.
+func gatheringPacer(t *testing.T, list ...policies.Policy) (*remote, *pacer.Pacer) {
+	t.Helper()
+	r := newRemote(1)
+	p := away(t, r, pacer.RefuseCalls, list...)
+	require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "first")))
+	r.set(nil, 40*time.Millisecond)
+	r.requests()
+	return r, p
+}
+
+// waits lets calls of some tenants wait, each in a goroutine, and waits until they have begun.
+func waits(t *testing.T, wg *sync.WaitGroup, p *pacer.Pacer, tenants ...string) {
+	t.Helper()
+	for _, tenant := range tenants {
+		wg.Go(func() { require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", tenant))) })
+	}
+	synctest.Wait()
+}
+
+func times(n int, s string) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = s
+	}
+	return all
+}
+
+// Calls of a stack that come while one is on the wire go together in the next request; alone, a call goes at once.
+func TestCallsOfAStackGather(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, p := gatheringPacer(t, policies.PerSecond(1000).Burst(1000))
+		defer closing(t, p)
+		for range 3 {
+			start := time.Now()
+			require.NoError(t, p.Wait(t.Context()))
+			require.Equal(t, 40*time.Millisecond, time.Since(start))
+		}
+		require.Equal(t, [][]int{{1}, {1}, {1}}, r.requests())
+		var wg sync.WaitGroup
+		start := time.Now()
+		waits(t, &wg, p, "first")
+		waits(t, &wg, p, times(63, "others")...)
+		wg.Wait()
+		require.Equal(t, 80*time.Millisecond, time.Since(start))
+		require.Equal(t, [][]int{{1}, {63}}, r.requests())
+	})
+}
+
+// Those who gather keep their place in line, their cost and their own MaxWait.
+func TestGatheredCallsAreThemselves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, p := gatheringPacer(t, policies.PerSecond(10).Burst(3))
+		defer closing(t, p)
+		time.Sleep(time.Second) // the burst is whole again
+		var wg sync.WaitGroup
+		waits(t, &wg, p, "first")
+		type outcome struct {
+			delay time.Duration
+			err   error
+		}
+		outcomes := make([]outcome, 4)
+		for i, opts := range [][]pacer.Option{{pacer.Cost(2)}, {}, {pacer.MaxWait(150 * time.Millisecond)}, {}} {
+			wg.Go(func() {
+				res, err := p.Reserve(t.Context(), opts...)
+				if outcomes[i].err = err; err == nil {
+					outcomes[i].delay = res.Delay()
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		require.Equal(t, [][]int{{1}, {4}}, r.requests())
+		require.Zero(t, outcomes[0].delay)
+		require.Equal(t, outcome{delay: 60 * time.Millisecond}, outcomes[1], "100 ms after the first, which went 40 ms ago")
+		require.ErrorIs(t, outcomes[2].err, pacer.ErrNotYet)
+		require.Equal(t, outcomes[1].delay+100*time.Millisecond, outcomes[3].delay)
+	})
+}
+
+// Different stacks do not wait for each other as long as few requests are on the wire, and share one when they gather.
+func TestStacksShareARequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, p := gatheringPacer(t, policies.PerSecond(1000).Burst(1000), policies.PerSecond(100).Burst(100).Per("tenant"))
+		defer closing(t, p)
+		var wg sync.WaitGroup
+		start := time.Now()
+		waits(t, &wg, p, "a", "b", "c", "d")
+		require.Equal(t, [][]int{{1}, {1}, {1}, {1}}, r.requests())
+		waits(t, &wg, p, "a", "a", "b", "e", "e", "e", "f")
+		require.Empty(t, r.requests(), "four are on the wire")
+		wg.Wait()
+		require.Equal(t, 80*time.Millisecond, time.Since(start))
+		calls := 0
+		sent := r.requests()
+		for _, stacks := range sent {
+			for _, n := range stacks {
+				calls += n
+			}
+		}
+		require.Equal(t, 7, calls)
+		require.LessOrEqual(t, len(sent), 3, "%v: those of one stack go together, and e and f with whoever is first back", sent)
+	})
+}
+
+// No request carries very many calls.
+func TestARequestIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, p := gatheringPacer(t, policies.PerSecond(100_000).Burst(10_000))
+		defer closing(t, p)
+		var wg sync.WaitGroup
+		waits(t, &wg, p, "first")
+		waits(t, &wg, p, times(600, "others")...)
+		wg.Wait()
+		require.Equal(t, [][]int{{1}, {256}, {256}, {88}}, r.requests())
+	})
+}
+
+// One stack whose keys hold something else does not harm those that went with it.
+func TestOneBadStackHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, p := gatheringPacer(t, policies.PerSecond(1000).Burst(1000).Per("tenant"))
+		defer closing(t, p)
+		r.mu.Lock()
+		r.spoiled = "bad"
+		r.mu.Unlock()
+		var wg sync.WaitGroup
+		waits(t, &wg, p, "a", "b", "c", "d")
+		wg.Go(func() { require.ErrorIs(t, p.Wait(t.Context(), pacer.Scope("tenant", "bad")), errSpoiled) })
+		waits(t, &wg, p, "e", "f")
+		wg.Wait()
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "a")), "the store works")
+	})
+}
+
+// A store whose answers take almost all of the time that they may is a slow one, and no call that gathered gives it up.
+func TestASlowStoreIsNotGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, p := gatheringPacer(t, policies.PerSecond(1000).Burst(1000))
+		defer closing(t, p)
+		r.set(nil, 240*time.Millisecond)
+		var wg sync.WaitGroup
+		waits(t, &wg, p, "first")
+		waits(t, &wg, p, times(10, "others")...)
+		wg.Wait()
+		require.Equal(t, [][]int{{1}, {10}}, r.requests())
+	})
+}
+
+// Those who gathered behind a request without an answer wait no longer than its caller, and charge nothing. What hangs is in
+// nobody's way when the store is back.
+func TestNobodyGathersBehindAStoreThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, p := gatheringPacer(t, policies.Daily(100, time.UTC))
+		defer closing(t, p)
+		r.set(nil, time.Hour)
+		start := time.Now()
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() {
+				require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrUnreachable)
+				require.LessOrEqual(t, time.Since(start), pacer.DefaultStoreTimeout)
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		r.set(nil, 0)
+		back()
+		start = time.Now()
+		for range 3 {
+			require.NoError(t, p.Wait(t.Context()))
+		}
+		require.Zero(t, time.Since(start), "the one that hangs still does, but nobody waits for it")
+		require.Equal(t, int64(96), remaining(t, p))
+		time.Sleep(time.Hour)
+		require.Equal(t, int64(96), remaining(t, p), "it was given back")
+	})
+}
+
+// A call whose context ends while it gathers gives its slot back.
+func TestACallThatEndsWhileItGathers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, p := gatheringPacer(t, policies.Daily(100, time.UTC))
+		defer closing(t, p)
+		var wg sync.WaitGroup
+		waits(t, &wg, p, "first")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		wg.Go(func() { require.ErrorIs(t, p.Wait(ctx), context.DeadlineExceeded) })
+		wg.Wait()
+		require.Equal(t, int64(98), remaining(t, p))
+	})
+}
+
+// Whatever gathers, every answer reaches its caller: no call goes twice on one charge, or without one.
+func TestEveryAnswerReachesItsCaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const tenants, calls = 7, 40
+		r, p := gatheringPacer(t, policies.PerSecond(1000).Named("all"), policies.PerSecond(50).Per("tenant"))
+		defer closing(t, p)
+		r.set(nil, 3*time.Millisecond)
+		var mu sync.Mutex
+		gone := make(map[string][]time.Time)
+		var wg sync.WaitGroup
+		for i := range tenants * calls {
+			tenant := strconv.Itoa(i % tenants)
+			wg.Go(func() {
+				time.Sleep(time.Duration(i%13) * time.Millisecond)
+				require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", tenant)))
+				mu.Lock()
+				defer mu.Unlock()
+				gone[tenant] = append(gone[tenant], time.Now())
+			})
+		}
+		wg.Wait()
+		for tenant, at := range gone {
+			require.Len(t, at, calls)
+			for i := 1; i < calls; i++ {
+				require.GreaterOrEqual(t, at[i].Sub(at[i-1]), 20*time.Millisecond-time.Microsecond, tenant)
+			}
+		}
+	})
+}
