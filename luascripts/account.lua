@@ -1,9 +1,9 @@
 -- account.lua: what the algorithms share.
 --
 -- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring or
--- load, room, take, write, and what most runs can do without, so that they need not pay for defining it: rest, which
--- adds unfold (if accounts need it), paused, earliest, horizon, commit, cancel, settle, setpause, resume, slow, learn, remaining, claim, reset and
--- inspect. See gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply.
+-- load, room, take, write; and rest, which defines what most runs can do without: unfold (if accounts need it), paused,
+-- earliest, horizon, commit, cancel, settle, setpause, resume, slow, learn, remaining, claim, reset and inspect. See
+-- gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply.
 --
 -- The upstream's own key holds a string, "pause era" or "pause era gather shift since", where
 --   pause  nothing of the upstream goes before; 0 for none

@@ -3,17 +3,17 @@
 -- KEYS   the upstream's key, then the keys of each account (see gcra.lua, window.lua); all in one hash slot
 -- ARGV   the era that the client knows (see account.lua; 0: none), the latest store time that it was told
 --        number of accounts; for each: algorithm, parameters
---        then, to the end, runs of calls that are alike: the accounts that bind them: 0 those of the run before (of the first
---        run: all), else one more than their number, and their indexes; how many calls; cost, not before (µs from now),
---        max wait (µs), and 1 if they are tracked, else 0; if the cost is 0, then a cost for each account
+--        then, to the end, runs of calls that are alike: the accounts that bind them: 0 those of the run before (of the
+--        first run: all), else one more than their number, and their indexes; how many calls; cost, not before (µs from
+--        now), max wait (µs), and 1 if they are tracked, else 0; if the cost is 0, then a cost for each account
 -- Reply  now, then for each call or some at once, in order (slots: µs since the epoch; slacks: µs):
---          n > 0, slack, charges                n calls go now; no slack is more than this, −1 for any; the charges are of the
---                                               first, see below
---          0, binds, slot, slack, charges       one call goes at its slot
---          −n, binds, slot                      n calls are refused, whose slot this would have been
---        A charge is two integers for each account, and for a window a third, what its bucket then holds. Of n calls the
---        charge of a rate is followed by others of the same length, which begin where the one before ends, and later than
---        now by their slack. What a window's bucket holds grows by the cost with each call.
+--          n > 0, slack, charges            n calls go now; these are the charges of the first (see below); the slack is
+--                                           that of the windows, −1 if there is none
+--          0, binds, slot, slack, charges   one call goes at its slot
+--          −n, binds, slot                  n calls are refused, whose slot this would have been
+--        A charge is two integers for each account, and for a window a third, what its bucket then holds. Of n calls, the
+--        charge of a rate is followed by others of the same length, each where the one before ends: the slack of a call
+--        reaches to the first of its charges, and to that of the windows. A bucket holds the cost more with each call.
 --        What binds: 0 nothing, i the limit of account i of the run, −i its pause, −(accounts + 1) the pause of the upstream.
 --        now and the era: the server has forgotten, or its clock stepped back by more than a second; nothing was done
 --        now alone: a calendar's table does not hold it; nothing was done, compute the table for that now and ask again

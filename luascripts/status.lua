@@ -2,9 +2,9 @@
 --
 -- KEYS   as in reserve.lua
 -- ARGV   number of entries; for each: algorithm, parameters
--- Reply  now, until when the upstream is paused (0: it is not), then for each entry: cost that may go now, the next slot for a call of cost 1,
---        cost that is charged to instants after now, until when it is paused (0: it is not), its pace: the emission
---        interval of a rate or the limit of a window that holds now
+-- Reply  now, until when the upstream is paused (0: it is not), then for each entry: cost that may go now, the next slot
+--        for a call of cost 1, cost that is charged to instants after now, until when it is paused (0: it is not), its
+--        pace: the emission interval of a rate or the limit of a window that holds now
 --        now alone: as in reserve.lua
 -- TTL    none: nothing is written
 

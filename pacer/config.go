@@ -70,7 +70,8 @@ type Config struct {
 	Outage Outage
 
 	// StoreTimeout is how long an operation of a SharedStore may take, whatever its client's own timeouts and retries are;
-	// it does not depend on the call's context. The first operation, which has to connect, may take four times as long. Defaults to [DefaultStoreTimeout], 250 ms.
+	// it does not depend on the call's context. The first operation, which has to connect, may take four times as long.
+	// Defaults to [DefaultStoreTimeout], 250 ms.
 	StoreTimeout time.Duration
 
 	// Processes is how many processes share the store, for a process that has to pace alone before it has ever reached

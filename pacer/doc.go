@@ -58,13 +58,13 @@
 // # Time
 //
 // The store's clock decides, in microseconds. Clients are told how long to wait, and sleep that off on their
-// monotonic clock, counted from when the answer arrived; their own time of day does not matter. All rounding
-// is against the caller. Store time does not go back by more than a second, even if the store's clock does, as long as one
-// process remembers: it goes on, a 64th slower, until the clock has caught up. If the clock goes forward, what was charged
-// seems to be longer ago: a burst more may go, and a window's count more.
+// monotonic clock, counted from when the answer arrived; their own time of day does not matter. All rounding is
+// against the caller. Store time does not go back by more than a second, even if the store's clock does, as long as
+// one process remembers: it goes on, a 64th slower, until the clock has caught up. If the clock goes forward, what
+// was charged seems to be longer ago: a burst more may go, and a window's count more.
 //
-// A call that wakes long after its slot and slack (Config.MaxLate), because the process or the machine was suspended, does not
-// go: others may have counted on that time. It reserves again.
+// A call that wakes long after its slot and slack (Config.MaxLate), because the process or the machine was suspended,
+// does not go: others may have counted on that time. It reserves again.
 //
 // # When the store is out of reach
 //
@@ -80,26 +80,26 @@
 //     as the one line was.
 //   - Without a debt: what is given back, settled or paused meanwhile is told to the store later.
 //
-// Coming back, a process tells the store what it knew, in case that the store has forgotten: what was taken of rates and
-// counted in windows, and pauses. That only ever tightens. Processes that lost the store wait for each other, about half a
-// second, and come back at the same time, each with what it has spent. Calls that still sleep exchange their slots for slots
-// of the fleet that are not earlier.
+// Coming back, a process tells the store what it knew, in case that the store has forgotten: what was taken of rates
+// and counted in windows, and pauses. That only ever tightens. Processes that lost the store wait for each other,
+// about half a second, and come back at the same time, each with what it has spent. Calls that still sleep exchange
+// their slots for slots of the fleet that are not earlier.
 //
-// A store that answers but has forgotten everything says so: data has an era, which clients know. Then the same happens at
-// once. One that has lost only the last of it, because a replica without the last writes took over, does not know: but it
-// grants to somebody what that process has already, or counts less than that process alone was granted, and so is found out.
-// [Pacer.Reset] forgets on purpose; what was reset does not come back. Limits that were learned from the upstream and shares of adaptive rates are not remembered: the next answers bring
-// them again.
+// A store that answers but has forgotten everything says so: data has an era, which clients know. Then the same
+// happens at once. One that has lost only the last of it, because a replica without the last writes took over, does
+// not know: but it grants to somebody what that process has already, or counts less than that process alone was
+// granted, and so is found out. [Pacer.Reset] forgets on purpose; what was reset does not come back. Limits that were
+// learned from the upstream and shares of adaptive rates are not remembered: the next answers bring them again.
 //
-// What cannot be known: a process that alone has lost the store spends its share while the others still have all of the
-// limit between them, so up to 1/n too much goes out; and one that starts when the store is out of reach has to be told how
-// many there are, by Config.Processes.
+// What cannot be known: a process that alone has lost the store spends its share while the others still have all of
+// the limit between them, so up to 1/n too much goes out; and one that starts when the store is out of reach has to
+// be told how many there are, by Config.Processes.
 //
 // # What the upstream says
 //
-// [Pacer.Report], and [Reservation.Report] for the answer to one call, heed what an upstream says; package transport does
-// so for every response. All of it goes to the store, for everyone who shares it, and nothing of it lets more go than
-// the policies allow.
+// [Pacer.Report], and [Reservation.Report] for the answer to one call, heed what an upstream says; package transport
+// does so for every response. All of it goes to the store, for everyone who shares it, and nothing of it lets more go
+// than the policies allow.
 //
 // "Slow down" is a pause of the policies that are meant, or of the widest scope that binds the call, capped by
 // Config.MaxPause. It never shortens one. Every later reservation stands behind it. Calls that sleep already, in this

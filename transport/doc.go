@@ -21,9 +21,9 @@
 //
 // # Profiles
 //
-// A profile ([policies.Profile]) knows a vendor's API: to which scopes a request belongs, what it costs, which replies say
-// "slow down" and which limit they mean, and what header fields tell of what is left. There is one for each vendor below
-// policies/:
+// A profile ([policies.Profile]) knows a vendor's API: to which scopes a request belongs, what it costs, which
+// replies say "slow down" and which limit they mean, and what header fields tell of what is left. There is one for
+// each vendor below policies/:
 //
 //	client, err := transport.NewClient(p, transport.WithProfile(zendesk.Profile))
 //
@@ -39,11 +39,11 @@
 // # What is retried
 //
 // [NewClient] retries a 429 always, because it was not processed, unless the profile judges otherwise: it knows the
-// refusals that come with another status, and those that are not worth repeating, such as a spent quota. Errors of the connection and the statuses
-// 500 and up (but 501) are retried only if the request can safely be repeated: GET, HEAD, OPTIONS, TRACE,
-// PUT, DELETE, or any method with an Idempotency-Key or X-Idempotency-Key header. A body without GetBody
-// cannot be sent twice, so such a request gets one attempt. The waiting happens in the pacer's line: before
-// an attempt is given up, the next one reserves its slot, no earlier than the back-off. If there is none
+// refusals that come with another status, and those that are not worth repeating, such as a spent quota. Errors of
+// the connection and the statuses 500 and up (but 501) are retried only if the request can safely be repeated: GET,
+// HEAD, OPTIONS, TRACE, PUT, DELETE, or any method with an Idempotency-Key or X-Idempotency-Key header. A body
+// without GetBody cannot be sent twice, so such a request gets one attempt. The waiting happens in the pacer's line:
+// before an attempt is given up, the next one reserves its slot, no earlier than the back-off. If there is none
 // within MaxWait or the deadline, the last response is returned as it came.
 //
 // go-retryablehttp reads bodies into memory, ignores GetBody, retries POST, obeys any Retry-After, follows

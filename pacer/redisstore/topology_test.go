@@ -26,7 +26,8 @@ func onCluster(cluster *redistest.Cluster) func() redis.UniversalClient {
 	return func() redis.UniversalClient { return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs}) }
 }
 
-// afterDials waits at the end of a test in which a server dies, until all of go-redis has ended that dials it: a goroutine of
+// afterDials waits at the end of a test in which a server dies, until all of go-redis has ended that dials it: a
+// goroutine of
 // a closed pool sleeps for a second.
 func afterDials(t *testing.T) {
 	t.Helper()
@@ -121,8 +122,10 @@ func failOver(t *testing.T, more int, meanwhile func(*redistest.Sentinel)) {
 
 // The master that a sentinel watches dies, or hands over to its replica.
 //
-// A sentinel that is told to fail over promotes the replica first and tells clients up to a second later. Until then they go
-// on with the old master, and what it granted is lost. No client sees an error, and the new master knows the era: it is found
+// A sentinel that is told to fail over promotes the replica first and tells clients up to a second later. Until then
+// they go
+// on with the old master, and what it granted is lost. No client sees an error, and the new master knows the era: it
+// is found
 // out when it grants to somebody what that process has already, a call or two for each process later.
 func TestSentinelFailsOverUnderLoad(t *testing.T) { //nolint:paralleltest // it measures
 	const lost = 4
@@ -162,7 +165,8 @@ func TestTLS(t *testing.T) {
 	require.Positive(t, served(t, server))
 }
 
-// unusable spoils a server and repairs it, under the load of a fleet that paces alone meanwhile, and of a process that refuses
+// unusable spoils a server and repairs it, under the load of a fleet that paces alone meanwhile, and of a process
+// that refuses
 // calls and says why.
 func unusable(t *testing.T, server *redistest.Server, client func() redis.UniversalClient, says string, spoil, repair func()) {
 	t.Helper()
@@ -224,7 +228,8 @@ func TestFullRedis(t *testing.T) { //nolint:paralleltest // it measures
 	})
 }
 
-// The server becomes a replica of another one, whose data replace its own, and a master again: it comes back without accounts.
+// The server becomes a replica of another one, whose data replace its own, and a master again: it comes back without
+// accounts.
 func TestReadOnlyReplica(t *testing.T) { //nolint:paralleltest // it measures
 	server, other := redistest.Start(t), redistest.Start(t)
 	unusable(t, server, plainly(server), "READONLY", func() {
