@@ -13,7 +13,7 @@ import (
 const (
 	// maxFlights bounds how many requests of one Pacer are on the wire, for different stacks. Beyond, they gather, too.
 	maxFlights = 4
-	// maxLoad bounds how many calls go in one request, so that no run of the store's program takes long.
+	// maxLoad is how many calls are enough for one request, so that no run of the store's program takes long.
 	maxLoad = 256
 )
 
@@ -174,12 +174,9 @@ func (g *gathering) begin(p *parcel, timeout time.Duration) *flight {
 	return f
 }
 
-// board takes a parcel aboard, unless there is no room. From then on its caller waits for as long as the store may take. The
-// caller of board holds mu.
+// board takes a parcel aboard, unless its stack is on the wire. From then on its caller waits for as long as the store may
+// take. The caller of board holds mu.
 func (f *flight) board(g *gathering, p *parcel, timeout time.Duration) bool {
-	if f.calls > 0 && f.calls+len(p.calls) > maxLoad {
-		return false
-	}
 	i, found := f.places[p.hash]
 	switch {
 	case found && !f.batches[i].Stack.same(&p.stack), !found && g.wire[p.hash]:

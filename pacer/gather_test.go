@@ -131,6 +131,45 @@ func TestStacksShareARequest(t *testing.T) {
 	})
 }
 
+// Calls of a stack wait for the one of theirs that is on the wire, so that they are decided in their order, and not for the
+// first request that comes back.
+func TestAStackIsOnTheWireOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, p := gatheringPacer(t, policies.PerSecond(100).Burst(100).Per("tenant"))
+		defer closing(t, p)
+		var wg sync.WaitGroup
+		waits(t, &wg, p, "a") // 40 ms
+		r.set(nil, 10*time.Millisecond)
+		waits(t, &wg, p, "a", "b")
+		require.Equal(t, [][]int{{1}, {1}}, r.requests())
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		require.Empty(t, r.requests(), "b is back, but a is not")
+		wg.Wait()
+		require.Equal(t, [][]int{{1}}, r.requests())
+	})
+}
+
+// Who hears of the store by its calls need not ask how it is.
+func TestCallsSpareTheHeartbeat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, p := gatheringPacer(t, policies.PerSecond(10))
+		defer closing(t, p)
+		r.set(nil, 0)
+		time.Sleep(10 * time.Second)
+		before := len(r.heard())
+		var wg sync.WaitGroup
+		for range 40 {
+			waits(t, &wg, p, "a")
+			time.Sleep(50 * time.Millisecond)
+		}
+		require.LessOrEqual(t, len(r.heard())-before, 1, "in two seconds with a line")
+		wg.Wait()
+	})
+}
+
 // No request carries very many calls.
 func TestARequestIsBounded(t *testing.T) {
 	t.Parallel()
@@ -206,6 +245,9 @@ func TestNobodyGathersBehindAStoreThatHangs(t *testing.T) {
 		require.Equal(t, int64(96), remaining(t, p))
 		time.Sleep(time.Hour)
 		require.Equal(t, int64(96), remaining(t, p), "it was given back")
+		r.requests()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, [][]int{{1}}, r.requests(), "nobody believes that the store has lost it")
 	})
 }
 

@@ -83,7 +83,7 @@ type watched struct {
 	processes int
 	rank      int
 	gathering *gathering
-	counted   time.Time     // when so many processes were there
+	counted   time.Time // when so many processes were there
 
 	joining sync.Mutex
 	gather  Instant // of a process that is coming back: when it decides no more by itself; 0 if it is not
