@@ -1,8 +1,10 @@
 -- gcra.lua: the rate that remembers its gaps. The reasoning is in package engine, gcra.go.
 --
--- KEYS   the account's key: a string, "tat", "tat last pause" or "tat last pause learned until share since slowed", where
+-- KEYS   the account's key: a string, "tat", "tat last widest pause" or "tat last widest pause learned until share since
+--        slowed", where
 --          tat      the tail of free virtual time begins here; 0 for none
 --          last     no gap ends after this; 0: there is no gap, and the second key means nothing
+--          widest   no gap is longer than this, so that a call that fits nowhere need not look at all of them
 --          pause    nothing goes before; 0 for none
 --          learned  the emission interval that the upstream allows before until; 0 for none
 --          share    of the rate, in millionths, that held when since came and grows from then on; 0: the whole rate
@@ -90,14 +92,14 @@ function gcra.rest()
   -- unfold makes an account one of which there may be more to know.
   function gcra.unfold(o)
     if o.tau then return end
-    o.last, o.pause, o.learned, o.till, o.share, o.since, o.slowed = 0, 0, 0, 0, 0, 0, 0
+    o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed = 0, 0, 0, 0, 0, 0, 0, 0
     o.tau, o.step = (o.limit - 1) * o.t, o.t
   end
 
   function gcra.loadmore(o, v, now)
     gcra.unfold(o)
-    local tat, last, pause, more = string.match(v, '^(%d+) (%d+) (%d+)(.*)$')
-    o.tat, o.last, o.pause = number(tat, o.key), number(last, o.key), number(pause, o.key)
+    local tat, last, widest, pause, more = string.match(v, '^(%d+) (%d+) (%d+) (%d+)(.*)$')
+    o.tat, o.last, o.widest, o.pause = number(tat, o.key), number(last, o.key), number(widest, o.key), number(pause, o.key)
     if more ~= '' then
       local learned, till, share, since, slowed = string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+)$')
       o.learned, o.till = number(learned, o.key), number(till, o.key)
@@ -133,7 +135,7 @@ function gcra.rest()
   end
 
   function gcra.earliest(o, now, e, n, tail)
-    if not tail and o.last > e then
+    if not tail and o.last > e and n * o.step <= o.widest then
       local skip, size = 0, 1
       repeat
         local found = redis.call('ZRANGEBYSCORE', o.gaps, e - before(o, n) + n * o.step, '+inf', 'WITHSCORES', 'LIMIT', skip, size)
@@ -150,9 +152,13 @@ function gcra.rest()
 
   -- keep adds a gap.
   local function keep(o, from, to)
-    if o.last == 0 then redis.call('DEL', o.gaps) end
+    if o.last == 0 then
+      redis.call('DEL', o.gaps)
+      o.widest = 0
+    end
     redis.call('ZADD', o.gaps, to, from)
     if to > o.last then o.last = to end
+    if to - from > o.widest then o.widest = to - from end
     o.grown = true
   end
 
@@ -300,7 +306,7 @@ function gcra.rest()
 
   function gcra.reset(o)
     redis.call('DEL', o.gaps)
-    o.tat, o.last, o.pause, o.learned, o.till, o.share, o.since, o.slowed, o.step = 0, 0, 0, 0, 0, 0, 0, 0, o.t
+    o.tat, o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed, o.step = 0, 0, 0, 0, 0, 0, 0, 0, 0, o.t
     o.dirty, o.plain, o.grown = true, false, false
   end
 
@@ -312,9 +318,11 @@ function gcra.rest()
     end
     local v = o.tat
     if o.till > 0 or o.share > 0 then
-      v = string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', o.tat, o.last, o.pause, o.learned, o.till, o.share, o.since, o.slowed)
+      v = string.format(
+        '%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
+        o.tat, o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed)
     elseif o.last > 0 or o.pause > 0 then
-      v = string.format('%.0f %.0f %.0f', o.tat, o.last, o.pause)
+      v = string.format('%.0f %.0f %.0f %.0f', o.tat, o.last, o.widest, o.pause)
     end
     redis.call('SET', o.key, v, 'PX', lasting(ends - now))
     if o.grown then redis.call('PEXPIRE', o.gaps, lasting(o.last - now)) end

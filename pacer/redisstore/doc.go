@@ -8,6 +8,10 @@
 // that they find the page of the calendar for windows in a time zone (and if one finds the wrong page, the
 // server says so and the client turns to the right one).
 //
+// Reservations of one Pacer that come while one of the same stack is on the wire gather, and go together when that is back:
+// one script decides them all, in order, and reads and writes each account once. So the more goroutines ask, the less each
+// of them costs the server. A lone call goes at once.
+//
 // # State
 //
 // An account is one key (a rate with gaps has two), all keys of an upstream share a hash slot, and each key
