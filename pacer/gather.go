@@ -134,7 +134,7 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 		err = w.overdue()
 	}
 	if err != nil && g.abandon(p) {
-		w.trip(err)
+		g.trip(w, err)
 		return err // the parcel is lost: its flight may still have it
 	}
 	if err != nil {
@@ -268,18 +268,37 @@ func (w *watched) carry(g *gathering, f *flight) {
 		b.Grants = slices.Grow(b.Grants[:0], n)[:n]
 	}
 	ctx := &errand{Context: f.seats[0].ctx, life: g.life, deadline: time.Now().Add(w.timeout)}
-	f.errs = append(f.errs, w.judge(w.store.ReserveAll(ctx, f.batches)))
+	f.errs = append(f.errs, g.judge(w, w.store.ReserveAll(ctx, f.batches)))
 	if len(f.batches) > 1 && f.errs[0] != nil && w.unfit(f.errs[0]) {
 		// One of them is at fault, and the others shall not suffer from it.
 		f.errs = f.errs[:0]
 		for i := range f.batches {
-			f.errs = append(f.errs, w.judge(w.store.ReserveAll(ctx, f.batches[i:i+1])))
+			f.errs = append(f.errs, g.judge(w, w.store.ReserveAll(ctx, f.batches[i:i+1])))
 		}
 	}
 	for i := range f.batches {
 		if i == len(f.errs) {
 			f.errs = append(f.errs, f.errs[0])
 		}
+	}
+}
+
+// judge returns the error of an operation as one of the Pacer's. If the store cannot be asked, it is not asked again soon.
+func (g *gathering) judge(w *watched, err error) error {
+	if !w.isFailure(err) {
+		return err
+	}
+	g.trip(w, err)
+	return unreachable(err)
+}
+
+// trip notes that the store has failed, unless that is known already: the process may have come back meanwhile.
+func (g *gathering) trip(w *watched, err error) {
+	if g.life.Err() != nil {
+		return
+	}
+	if done, resting := w.breaker.Allow(); resting == nil {
+		done(err)
 	}
 }
 

@@ -251,6 +251,32 @@ func TestNobodyGathersBehindAStoreThatHangs(t *testing.T) {
 	})
 }
 
+// What began before the process lost its store, and fails when it has come back, says nothing about the store of now.
+func TestAnOldFailureIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, p := gatheringPacer(t, policies.PerSecond(1000).Burst(1000))
+		defer closing(t, p)
+		r.set(nil, 5*time.Second)
+		r.mu.Lock()
+		r.doomed = errBroken
+		r.mu.Unlock()
+		start := time.Now()
+		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrUnreachable)
+		r.set(nil, 0)
+		r.mu.Lock()
+		r.doomed = nil
+		r.mu.Unlock()
+		time.Sleep(time.Until(start.Add(5*time.Second - time.Millisecond)))
+		for range 50 { // around the moment when it ends
+			require.NoError(t, p.Wait(t.Context()))
+			_, err := p.Status(t.Context())
+			require.NoError(t, err)
+			time.Sleep(time.Millisecond)
+		}
+	})
+}
+
 // A call whose context ends while it gathers gives its slot back.
 func TestACallThatEndsWhileItGathers(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,7 @@ type remote struct {
 	store       *pacer.MemoryStore
 	era         int64
 	failing     error
+	doomed      error         // of operations that begin now, when they end
 	hangs       time.Duration // each operation takes so long, whatever its context says
 	gather      pacer.Instant
 	came        []string // who is there
@@ -52,12 +53,15 @@ func (r *remote) enter() (*pacer.MemoryStore, int64, error) {
 	r.asked++
 	r.asking++
 	r.most = max(r.most, r.asking)
-	hangs := r.hangs
+	hangs, doomed := r.hangs, r.doomed
 	r.mu.Unlock()
 	time.Sleep(hangs)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asking--
+	if doomed != nil {
+		return r.store, r.era, doomed
+	}
 	return r.store, r.era, r.failing
 }
 

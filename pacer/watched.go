@@ -226,22 +226,6 @@ func (w *watched) isFailure(err error) bool {
 	return fault != Unfit && (fault != Denied || w.state.Load() != unknown)
 }
 
-// judge returns the error of an operation as one of the Pacer's. If the store cannot be asked, it is not asked again soon.
-func (w *watched) judge(err error) error {
-	if !w.isFailure(err) {
-		return err
-	}
-	w.trip(err)
-	return unreachable(err)
-}
-
-// trip notes that the store has failed.
-func (w *watched) trip(err error) {
-	if done, resting := w.breaker.Allow(); resting == nil {
-		done(err)
-	}
-}
-
 func unreachable(err error) error {
 	if errors.Is(err, ErrUnreachable) {
 		return err
