@@ -105,18 +105,20 @@ func New(c Config) (*Pacer, error) {
 	if shared, ok := p.store.(SharedStore); ok {
 		p.store = newWatched(shared, &c, cmp.Or(c.StoreTimeout, DefaultStoreTimeout))
 	}
-	scoped := false
-	for _, policy := range c.Policies {
-		l := limit{
-			Limit:    Limit{Policy: policy.Name(), Spec: policy.Spec()},
-			policy:   policy,
-			scopes:   policy.Scopes(),
-			optional: policy.IsOptional(),
+	p.memory, _ = p.store.(*MemoryStore)
+	_, shared := p.store.(*watched)
+	p.spares.off = p.memory == nil && !shared
+	p.limits = make([]limit, len(c.Policies))
+	for i, policy := range c.Policies {
+		l := &p.limits[i]
+		l.Limit = Limit{Policy: policy.Name(), Spec: policy.Spec()}
+		l.policy, l.scopes, l.optional = policy, policy.Scopes(), policy.IsOptional()
+		if p.memory != nil {
+			l.place = p.memory.keys.of(p.upstream, l.Policy)
 		}
-		scoped = scoped || len(l.scopes) > 0
-		p.limits = append(p.limits, l)
+		p.scoped = p.scoped || len(l.scopes) > 0
 	}
-	if !scoped {
+	if !p.scoped {
 		p.fixed = make([]Limit, 0, len(p.limits))
 		for i := range p.limits {
 			p.fixed = append(p.fixed, p.limits[i].Limit)

@@ -3,9 +3,10 @@ package pacer
 import (
 	"context"
 	"errors"
-	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
@@ -21,23 +22,17 @@ var ErrStoreFull = errors.New("pacer: the memory store is full of keys in use: r
 
 // A MemoryStore keeps the accounts of this process. Its clock is the monotonic clock, so it never steps. Keys
 // that mean nothing any more are evicted as others are used: there is no goroutine and nothing to close. It
-// is safe for concurrent use.
+// is safe for concurrent use: calls wait for each other only if their keys meet.
 type MemoryStore struct {
-	maxKeys int
-	clock   func() int64 // store time in µs
+	clock func() int64 // store time in µs
+	keys  keys
 
-	mu     sync.Mutex
-	keys   map[memoryKey]engine.Account
-	queue  []memoryKey // all keys, as a ring that eviction walks
-	hand   int
-	pauses map[string]int64 // by upstream
-	stack  []engine.Entry   // reused
-	charge []engine.Charge  // reused
+	paused atomic.Int64 // the latest end of a pause of an upstream; only ever later
 
+	mu        sync.Mutex       // taken after those of shards
+	pauses    map[string]int64 // by upstream
 	listeners []*memoryListener
 }
-
-type memoryKey struct{ upstream, policy, scope string }
 
 var (
 	_ Store    = (*MemoryStore)(nil)
@@ -52,7 +47,7 @@ type MemoryOption func(*MemoryStore)
 func MemoryMaxKeys(n int) MemoryOption {
 	return func(m *MemoryStore) {
 		if n > 0 {
-			m.maxKeys = n
+			m.keys.most = int64(n)
 		}
 	}
 }
@@ -63,21 +58,16 @@ func MemoryClock(now func() Instant) MemoryOption {
 	return func(m *MemoryStore) { m.clock = func() int64 { return int64(now()) } }
 }
 
-// evictGrace is for how long a key is kept past its last effect, in µs: a clock that steps back a little
-// still finds it.
-const evictGrace = 1_000_000
-
 // NewMemoryStore returns a store for this process alone. Pacers that share one share their limits, as far as
 // upstreams and policies have the same names.
 func NewMemoryStore(opts ...MemoryOption) *MemoryStore {
 	start := time.Now()
 	epoch := start.UnixMicro()
 	m := &MemoryStore{
-		maxKeys: DefaultMaxKeys,
-		clock:   func() int64 { return epoch + time.Since(start).Microseconds() },
-		keys:    make(map[memoryKey]engine.Account),
-		pauses:  make(map[string]int64),
+		clock:  func() int64 { return epoch + time.Since(start).Microseconds() },
+		pauses: make(map[string]int64),
 	}
+	m.keys.most, m.keys.seed = DefaultMaxKeys, maphash.MakeSeed()
 	for _, o := range opts {
 		o(m)
 	}
@@ -86,180 +76,150 @@ func NewMemoryStore(opts ...MemoryOption) *MemoryStore {
 
 // Reserve implements [Store].
 func (m *MemoryStore) Reserve(_ context.Context, stack Stack, calls []Call, grants []Grant) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.clock()
 	var furthest int64
 	for i := range calls {
 		furthest = max(furthest, engine.Micros(calls[i].MaxWait))
 	}
-	entries, err := m.entries(stack, now, now+furthest, true)
+	var (
+		o       opened
+		room    [fewLimits]engine.Entry
+		charges [fewLimits]engine.Charge
+	)
+	entries, err := m.open(room[:0], &o, &stack, furthest, true)
 	if err != nil {
 		return err
 	}
+	defer m.close(&o)
+	pause := m.pause(stack.Upstream, o.now)
 	for i := range calls {
 		c := &calls[i]
-		g, charges := engine.Reserve(now, m.pauses[stack.Upstream], entries, engine.Call{
+		g, taken := engine.Reserve(o.now, pause, entries, engine.Call{
 			Cost: c.Cost, Costs: c.Costs, Tracked: c.Tracked, NotBefore: engine.MicrosUp(c.NotBefore), MaxWait: engine.Micros(c.MaxWait),
-		}, m.charge[:0])
-		m.charge = charges
+		}, charges[:0])
 		grants[i] = Grant{
-			OK: g.OK, Now: Instant(now), At: Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,
+			OK: g.OK, Now: Instant(o.now), At: Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,
 			Binds: g.Binds, Paused: g.Paused, Charges: grants[i].Charges[:0],
 		}
-		for _, c := range charges {
+		for _, c := range taken {
 			grants[i].Charges = append(grants[i].Charges, Charge(c))
 		}
 	}
-	m.evict(now, 2*len(stack.Limits))
 	return nil
 }
 
-// entries finds the accounts of a stack. Missing ones are made, and kept if keep is set. The result is valid
-// until the next call.
-func (m *MemoryStore) entries(stack Stack, now, until int64, keep bool) ([]engine.Entry, error) {
-	if keep {
-		if err := m.makeRoom(stack, now); err != nil {
-			return nil, err
+// open locks the accounts of a stack, reads the clock, and appends the accounts to entries. What is opened is to be closed,
+// unless there is an error.
+func (m *MemoryStore) open(entries []engine.Entry, o *opened, stack *Stack, reach int64, keep bool) ([]engine.Entry, error) {
+	o.shards = m.keys.shardsOf(stack)
+	m.keys.lock(o.shards)
+	o.now = m.clock()
+	found, err := m.keys.find(entries, o, stack, reach, keep)
+	if errors.Is(err, ErrStoreFull) { // as far as these shards know
+		m.keys.unlock(o.shards)
+		o.shards = allShards
+		m.keys.lock(o.shards)
+		o.now = m.clock()
+		if err = m.keys.makeRoom(stack, o.now); err == nil {
+			found, err = m.keys.find(entries, o, stack, reach, keep)
 		}
 	}
-	m.stack = m.stack[:0]
-	for i := range stack.Limits {
-		l := &stack.Limits[i]
-		key := memoryKey{stack.Upstream, l.Policy, l.Scope}
-		account := m.keys[key]
-		if account == nil {
-			account = engine.NewAccount(l.Spec.Algorithm)
-			if account == nil {
-				return nil, fmt.Errorf("policy %q: unknown algorithm %d", l.Policy, l.Spec.Algorithm)
-			}
-			if keep {
-				m.keys[key] = account
-				m.queue = append(m.queue, key)
-			}
-		}
-		if !engine.Keeps(account, l.Spec.Algorithm) {
-			return nil, fmt.Errorf("policy %q is kept by another algorithm than %s: give the changed policy another name", l.Policy, l.Spec.Algorithm)
-		}
-		limit := engine.Limit{Spec: l.Spec}
-		if l.Spec.Calendar != nil {
-			limit.Bounds = l.Spec.Calendar.Bounds(now, until)
-		}
-		m.stack = append(m.stack, engine.Entry{Account: account, Limit: limit})
+	if err != nil {
+		m.keys.unlock(o.shards)
 	}
-	return m.stack, nil
+	return found, err
 }
 
-// makeRoom sees to it that the keys of a stack fit, before any of them is looked up: what is evicted later could be one of them.
-func (m *MemoryStore) makeRoom(stack Stack, now int64) error {
-	for range len(m.queue) { // looks at every key once before giving up
-		if len(m.keys)+m.missing(stack) <= m.maxKeys {
-			return nil
-		}
-		m.evict(now, 1)
-	}
-	if len(m.keys)+m.missing(stack) > m.maxKeys {
-		return ErrStoreFull
-	}
-	return nil
+// close unlocks the accounts of a stack.
+func (m *MemoryStore) close(o *opened) {
+	m.keys.evictBeside(o)
+	m.keys.unlock(o.shards)
+	m.keys.sweep(o.now)
 }
 
-// missing counts the keys of a stack that the store does not have.
-func (m *MemoryStore) missing(stack Stack) int {
-	if len(m.keys)+len(stack.Limits) <= m.maxKeys {
-		return 0 // they fit, whichever are missing
+// pause returns before when nothing of an upstream goes; 0 if it is not paused.
+func (m *MemoryStore) pause(upstream string, now int64) int64 {
+	if now >= m.paused.Load() {
+		return 0
 	}
-	n := 0
-	for i := range stack.Limits {
-		l := &stack.Limits[i]
-		if m.keys[memoryKey{stack.Upstream, l.Policy, l.Scope}] == nil {
-			n++
-		}
-	}
-	return n
-}
-
-// evict looks at the next n keys of the ring and forgets those that mean nothing any more. With two for each
-// key that an operation may add, the ring shrinks faster than it can grow, as long as keys expire.
-func (m *MemoryStore) evict(now int64, n int) {
-	for range n {
-		if len(m.queue) == 0 {
-			return
-		}
-		if m.hand >= len(m.queue) {
-			m.hand = 0
-		}
-		key := m.queue[m.hand]
-		if m.keys[key].Expires()+evictGrace > now {
-			m.hand++
-			continue
-		}
-		delete(m.keys, key)
-		last := len(m.queue) - 1
-		m.queue[m.hand] = m.queue[last]
-		m.queue[last] = memoryKey{}
-		m.queue = m.queue[:last]
-	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pauses[upstream]
 }
 
 // Cancel implements [Store].
 func (m *MemoryStore) Cancel(_ context.Context, stack Stack, grants []Grant) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.clock()
-	entries, err := m.entries(stack, now, now, false)
+	var o opened
+	entries, err := m.open(nil, &o, &stack, 0, false)
 	if err != nil {
 		return err
 	}
+	defer m.close(&o)
 	for i := range grants {
 		for j, c := range grants[i].Charges {
-			entries[j].Account.Cancel(&entries[j].Limit, now, engine.Charge(c))
+			e := &entries[j]
+			e.Account.Cancel(&e.Limit, o.now, engine.Charge(c))
 		}
 	}
+	m.keys.freed()
 	return nil
 }
 
 // Report implements [Store].
 func (m *MemoryStore) Report(_ context.Context, stack Stack, notes []Note) (Instant, int, error) {
-	m.mu.Lock()
 	now, changed, said, err := m.heed(stack, notes)
-	var listeners []*memoryListener
 	if len(said) > 0 {
-		listeners = slices.Clone(m.listeners)
+		m.mu.Lock()
+		listeners := slices.Clone(m.listeners)
+		m.mu.Unlock()
+		for _, l := range listeners {
+			l.tell(stack.Upstream, News{Changes: said})
+		}
 	}
-	m.mu.Unlock()
-	for _, l := range listeners {
-		l.tell(stack.Upstream, said)
-	}
-	return Instant(now), changed, err
+	return now, changed, err
 }
 
-func (m *MemoryStore) heed(stack Stack, notes []Note) (now int64, changed int, said []Change, err error) {
-	now = m.clock()
-	entries, err := m.entries(stack, now, now, true)
+func (m *MemoryStore) heed(stack Stack, notes []Note) (at Instant, changed int, said []Change, err error) {
+	var o opened
+	entries, err := m.open(nil, &o, &stack, 0, true)
 	if err != nil {
-		return now, 0, nil, err
+		return Instant(o.now), 0, nil, err
 	}
+	defer m.close(&o)
 	for i := range notes {
 		n := &notes[i]
 		did := false
-		switch {
-		case n.Limit != WholeUpstream:
-			did = heedOne(&entries[n.Limit], now, n)
-		case n.Kind == NotePause:
-			m.pauses[stack.Upstream] = max(m.pauses[stack.Upstream], now+engine.MicrosUp(n.For))
-		default:
-			delete(m.pauses, stack.Upstream)
+		if n.Limit == WholeUpstream {
+			m.heedWhole(stack.Upstream, o.now, n)
+		} else {
+			did = heedOne(&entries[n.Limit], o.now, n)
 		}
 		if did {
 			changed++
 		}
-		if c, ok := n.change(stack, Instant(now), did); ok {
+		if c, ok := n.change(stack, Instant(o.now), did); ok {
 			said = append(said, c)
 		}
 	}
-	m.evict(now, 2*len(stack.Limits))
-	return now, changed, said, nil
+	m.keys.freed()
+	return Instant(o.now), changed, said, nil
+}
+
+// heedWhole heeds a note about the whole upstream.
+func (m *MemoryStore) heedWhole(upstream string, now int64, n *Note) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n.Kind != NotePause {
+		delete(m.pauses, upstream)
+		return
+	}
+	until := max(m.pauses[upstream], now+engine.MicrosUp(n.For))
+	for u, t := range m.pauses {
+		if t+evictGrace <= now {
+			delete(m.pauses, u)
+		}
+	}
+	m.pauses[upstream] = until
+	m.paused.Store(max(m.paused.Load(), until))
 }
 
 func heedOne(e *engine.Entry, now int64, n *Note) (changed bool) {
@@ -298,12 +258,12 @@ type memoryListener struct {
 	stopped bool
 }
 
-// tell is called without the store's lock: who hears of a pause asks the store for slots behind it.
-func (l *memoryListener) tell(upstream string, said []Change) {
+// tell is called without the store's locks: who hears of a pause asks the store for slots behind it.
+func (l *memoryListener) tell(upstream string, said News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.stopped && l.upstream == upstream {
-		l.heard(News{Changes: said})
+		l.heard(said)
 	}
 }
 
@@ -311,8 +271,9 @@ func (l *memoryListener) tell(upstream string, said []Change) {
 func (m *MemoryStore) Listen(upstream string, heard func(News)) (stop func()) {
 	l := &memoryListener{upstream: upstream, heard: heard}
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.listeners = append(m.listeners, l)
+	m.mu.Unlock()
+	l.tell(upstream, News{Missed: true})
 	return func() {
 		m.mu.Lock()
 		m.listeners = slices.DeleteFunc(m.listeners, func(other *memoryListener) bool { return other == l })
@@ -325,19 +286,18 @@ func (m *MemoryStore) Listen(upstream string, heard func(News)) (stop func()) {
 
 // Status implements [Store].
 func (m *MemoryStore) Status(_ context.Context, stack Stack) (StackStatus, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.clock()
-	entries, err := m.entries(stack, now, now, false)
+	var o opened
+	entries, err := m.open(nil, &o, &stack, 0, false)
 	if err != nil {
 		return StackStatus{}, err
 	}
-	s := StackStatus{Now: Instant(now), Limits: make([]LimitStatus, len(entries))}
-	if p := m.pauses[stack.Upstream]; p > now {
+	defer m.close(&o)
+	s := StackStatus{Now: Instant(o.now), Limits: make([]LimitStatus, len(entries))}
+	if p := m.pause(stack.Upstream, o.now); p > o.now {
 		s.Paused = Instant(p)
 	}
 	for i := range entries {
-		in := entries[i].Account.Inspect(&entries[i].Limit, now)
+		in := entries[i].Account.Inspect(&entries[i].Limit, o.now)
 		s.Limits[i] = LimitStatus{Remaining: in.Remaining, Next: Instant(in.Next), Backlog: in.Backlog, Paused: Instant(in.Paused), Pace: in.Pace}
 	}
 	return s, nil

@@ -108,3 +108,20 @@ func TestMakingRoomForgetsNoKeyOfTheStack(t *testing.T) {
 		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet, "short holds")
 	})
 }
+
+// A pause counts for a reservation that was made before it, even if its Pacer has never slept before and so did not listen.
+func TestAPauseBeforeTheFirstSleepIsHeeded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := limits(policies.Every(10 * time.Second))
+		c.Store = pacer.NewMemoryStore()
+		p, other := newPacer(t, c), newPacer(t, c)
+		require.NoError(t, p.Wait(t.Context()))
+		r, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, other.Report(t.Context(), policies.Feedback{Wait: 30 * time.Second}))
+		start := time.Now()
+		require.NoError(t, r.Wait(t.Context()))
+		require.Equal(t, 30*time.Second, time.Since(start))
+	})
+}

@@ -57,9 +57,15 @@ type ask struct {
 	scopes    *scopeNode
 }
 
-func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
-	a := ask{cost: 1, maxWait: p.maxWait, opts: opts}
-	a.scopes, _ = ctx.Value(scopeKey{}).(*scopeNode)
+// newAsk reads what a call asks for. It costs cost if its options do not say otherwise.
+func (p *Pacer) newAsk(ctx context.Context, cost int64, opts []Option) (ask, error) {
+	a := ask{cost: cost, maxWait: p.maxWait, opts: opts}
+	if cost < 1 {
+		return a, badNumber("Cost", cost, "must be at least 1")
+	}
+	if p.scoped {
+		a.scopes, _ = ctx.Value(scopeKey{}).(*scopeNode)
+	}
 	for i := range opts {
 		switch o := &opts[i]; o.kind {
 		case optCost:

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/policies"
@@ -20,16 +20,20 @@ import (
 type Pacer struct {
 	upstream string
 	store    Store
+	memory   *MemoryStore // the store, if it is one
 	limits   []limit
+	scoped   bool // some of them have scopes
 	maxWait  time.Duration
 	maxPause time.Duration
 	jitter   time.Duration
 	maxLate  time.Duration
 
-	fixed []Limit // the stack of every call, if no policy has a scope
+	fixed []Limit // the stack of every call, if they have none
 
 	reconciles bool
 	watches    watches
+
+	spares spares
 
 	closed    chan struct{}
 	waiting   sync.WaitGroup
@@ -44,6 +48,10 @@ type limit struct {
 	policy   policies.Policy
 	scopes   []string
 	optional bool
+
+	place   place                   // in memory, but for the scope
+	account *account                // in memory, if the limit has no scope: guarded by the shard; nil if not known
+	page    atomic.Pointer[[]int64] // of the calendar: today's, so to speak
 }
 
 // Wait blocks until the call may go, and returns nil: go now. It is shorthand for WaitN(ctx, 1, opts...).
@@ -52,75 +60,109 @@ type limit struct {
 // context's deadline; the context's error if it ends first; [ErrClosed] if the Pacer is closed first; a
 // [*ScopeError] if the call lacks a scope; a [*StoreError] if the store fails, which a [SharedStore] does only if
 // Config.Outage says so, or if it is not set up right. A slot that is not used is given back.
-func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
-	r, err := p.Reserve(ctx, opts...)
-	if err != nil {
-		return err
-	}
-	return r.Wait(ctx)
-}
+func (p *Pacer) Wait(ctx context.Context, opts ...Option) error { return p.wait(ctx, 1, opts) }
 
 // WaitN is [Pacer.Wait] for a call of cost n. A cost given by [Cost] overrides n.
 func (p *Pacer) WaitN(ctx context.Context, n int64, opts ...Option) error {
-	return p.Wait(ctx, append([]Option{Cost(n)}, opts...)...)
+	return p.wait(ctx, n, opts)
+}
+
+func (p *Pacer) wait(ctx context.Context, cost int64, opts []Option) error {
+	a, err := p.asked(ctx, cost, opts)
+	if err != nil || p.goesAtOnce(&a) {
+		return err
+	}
+	w := p.spares.get()
+	if err := p.reserve(ctx, &a, &w.Reservation, w.limits[:0]); err != nil {
+		return err
+	}
+	if err := w.Wait(ctx); err != nil {
+		return err
+	}
+	p.spares.put(w)
+	return nil
 }
 
 // Allow charges the call if it may go now, and returns nil. Otherwise it returns at once, without a charge, a
 // [*LimitError] that matches [ErrNotYet] and whose Wait says when to ask again. It is shorthand for Reserve
 // with MaxWait(0).
 func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
+	a, err := p.asked(ctx, 1, opts)
+	if err != nil || p.goesAtOnce(&a) {
+		return err
+	}
+	a.maxWait = 0
 	// The slot is now and the call goes: there is nothing to wait for and nothing to keep.
-	_, err := p.Reserve(ctx, append(slices.Clip(opts), MaxWait(0))...)
-	return err
+	return p.reserve(ctx, &a, &Reservation{}, nil)
 }
 
 // Reserve charges the earliest slot at which the call may go, and returns it without waiting. The caller then
 // either calls [Reservation.Wait], or sleeps [Reservation.Delay] and goes, or gives it back with
 // [Reservation.Cancel]. It returns the same errors as Wait.
 func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
+	a, err := p.asked(ctx, 1, opts)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reservation{}
+	if err := p.reserve(ctx, &a, r, nil); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// asked reads what a call asks for, unless it comes too late.
+func (p *Pacer) asked(ctx context.Context, cost int64, opts []Option) (ask, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return ask{}, err
 	}
-	a, limits, err := p.begin(ctx, opts)
+	if p.isClosed() {
+		return ask{}, ErrClosed
+	}
+	return p.newAsk(ctx, cost, opts)
+}
+
+// reserve charges the earliest slot at which a call may go, for r. The room is for its limits.
+func (p *Pacer) reserve(ctx context.Context, a *ask, r *Reservation, room []Limit) error {
+	limits, err := p.bind(a, room)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	limits, costs, err := p.costs(&a, limits)
+	limits, costs, err := p.costs(a, limits)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	start := time.Now()
-	r := &Reservation{pacer: p, stack: Stack{Upstream: p.upstream, Limits: limits}}
-	r.call = Call{Cost: a.cost, Costs: costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
+	r.pacer, r.stack.Upstream, r.stack.Limits, r.asked = p, p.upstream, limits, time.Now()
+	call, grant := &r.call[0], &r.grant[0]
+	*call = Call{Cost: a.cost, Costs: costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
 	if deadline, ok := ctx.Deadline(); ok {
-		if left := max(0, deadline.Sub(start)); left < r.call.MaxWait {
-			r.call.MaxWait, r.byDeadline = left, true
+		if left := max(0, deadline.Sub(r.asked)); left < call.MaxWait {
+			call.MaxWait, r.byDeadline = left, true
 		}
 	}
-	r.call.MaxWait = min(r.call.MaxWait, Forever)
-	if r.call.MaxWait < Forever {
-		r.latest = start.Add(r.call.MaxWait)
+	call.MaxWait = min(call.MaxWait, Forever)
+	if call.MaxWait < Forever {
+		r.latest = r.asked.Add(call.MaxWait)
 	}
-	r.one.calls[0], r.one.grants[0].Charges = r.call, r.one.charges[:0]
+	grant.Charges = r.room.charges[:0]
 	if err := p.charge(ctx, r); err != nil {
-		return nil, err
+		return err
 	}
-	r.grant, r.asked = r.one.grants[0], start
-	if !r.grant.OK {
-		return nil, p.notYet(r)
+	if !grant.OK {
+		return p.notYet(r)
 	}
 	r.due = p.dueTime(r)
 	p.watches.entered(r)
 	if err := ctx.Err(); err != nil {
 		_ = r.Cancel(ctx)
-		return nil, err
+		return err
 	}
-	if r.byDeadline && r.due.After(r.latest) && r.grant.Wait() > 0 { // the answer took too long
+	if r.byDeadline && r.due.After(r.latest) && grant.Wait() > 0 { // the answer took too long
 		err := p.notYet(r)
 		_ = r.Cancel(ctx)
-		return nil, err
+		return err
 	}
-	return r, nil
+	return nil
 }
 
 // begin reads what a call asks for, and which limits bind it.
@@ -128,11 +170,11 @@ func (p *Pacer) begin(ctx context.Context, opts []Option) (ask, []Limit, error) 
 	if p.isClosed() {
 		return ask{}, nil, ErrClosed
 	}
-	a, err := p.newAsk(ctx, opts)
+	a, err := p.newAsk(ctx, 1, opts)
 	if err != nil {
 		return a, nil, err
 	}
-	limits, err := p.bind(&a)
+	limits, err := p.bind(&a, nil)
 	return a, limits, err
 }
 
@@ -140,7 +182,10 @@ func (p *Pacer) begin(ctx context.Context, opts []Option) (ask, []Limit, error) 
 // call already, and a charge whose answer nobody reads is lost. So the answer is waited for, as long as the
 // store's own timeouts allow, and given back if it comes too late.
 func (p *Pacer) charge(ctx context.Context, r *Reservation) error {
-	if err := p.store.Reserve(context.WithoutCancel(ctx), r.stack, r.one.calls[:], r.one.grants[:]); err != nil {
+	if p.memory == nil { // which is never waited for
+		ctx = context.WithoutCancel(ctx)
+	}
+	if err := p.store.Reserve(ctx, r.stack, r.call[:], r.grant[:]); err != nil {
 		return p.storeError("reserve", err)
 	}
 	return nil
@@ -148,13 +193,13 @@ func (p *Pacer) charge(ctx context.Context, r *Reservation) error {
 
 // dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little
 // later, so that calls which become due together do not go together. It counts from now, so that it is never
-// early. A call that need not wait does not.
+// early. A call that need not wait was due when it asked.
 func (p *Pacer) dueTime(r *Reservation) time.Time {
-	now, wait := time.Now(), r.grant.Wait()
+	wait := r.grant[0].Wait()
 	if wait <= 0 {
-		return now
+		return r.asked
 	}
-	most := min(p.jitter, r.grant.Slack)
+	now, most := time.Now(), min(p.jitter, r.grant[0].Slack)
 	if !r.latest.IsZero() {
 		most = min(most, r.latest.Sub(now)-wait)
 	}
@@ -164,12 +209,15 @@ func (p *Pacer) dueTime(r *Reservation) time.Time {
 	return now.Add(wait)
 }
 
-// bind returns the limits that bind a call.
-func (p *Pacer) bind(a *ask) ([]Limit, error) {
+// bind returns the limits that bind a call, in room if there is enough.
+func (p *Pacer) bind(a *ask, room []Limit) ([]Limit, error) {
 	if p.fixed != nil {
 		return p.fixed, nil
 	}
-	limits := make([]Limit, 0, len(p.limits))
+	limits := room
+	if cap(room) < len(p.limits) {
+		limits = make([]Limit, 0, len(p.limits))
+	}
 	for i := range p.limits {
 		l := &p.limits[i]
 		scope, missing := l.scope(a)
@@ -209,7 +257,8 @@ func (l *limit) scope(a *ask) (value, missing string) {
 		}
 		return EscapeScope(v), ""
 	}
-	values := make([]string, 0, len(l.scopes))
+	var few [4]string
+	values := few[:0]
 	for _, name := range l.scopes {
 		v := a.scope(name)
 		if v == "" {
@@ -299,9 +348,10 @@ func (p *Pacer) describe(l *Limit) string {
 
 // notYet makes the error for the slot in r.grant, which is too far away.
 func (p *Pacer) notYet(r *Reservation) *LimitError {
-	e := &LimitError{Upstream: p.upstream, Cost: r.cost(r.grant.Binds), Wait: r.grant.Wait(), MaxWait: r.call.MaxWait, Deadline: r.byDeadline}
-	e.Paused = r.grant.Paused || r.grant.Binds == BindsUpstream
-	if i := r.grant.Binds; i >= 0 && i < len(r.stack.Limits) {
+	g := &r.grant[0]
+	e := &LimitError{Upstream: p.upstream, Cost: r.cost(g.Binds), Wait: g.Wait(), MaxWait: r.call[0].MaxWait, Deadline: r.byDeadline}
+	e.Paused = g.Paused || g.Binds == BindsUpstream
+	if i := g.Binds; i >= 0 && i < len(r.stack.Limits) {
 		e.Policy = r.stack.Limits[i].Policy
 		e.Scope = p.describe(&r.stack.Limits[i])
 	}

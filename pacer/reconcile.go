@@ -83,34 +83,37 @@ func (w *watches) of(k pauseKey) *watch {
 
 // entered counts a tracked call as on its way.
 func (w *watches) entered(r *Reservation) {
-	if !r.call.Tracked {
+	if !r.call[0].Tracked {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	r.watches = r.room.watches[:0]
 	for i := range r.stack.Limits {
 		l := &r.stack.Limits[i]
-		w.of(pauseKey{l.Policy, l.Scope}).open += r.cost(i)
+		one := w.of(pauseKey{l.Policy, l.Scope})
+		one.open += r.cost(i)
+		r.watches = append(r.watches, one)
 	}
 }
 
 // goes remembers what had been answered when a tracked call went. The caller holds pacer.sleepers.mu.
 func (w *watches) goes(r *Reservation) {
-	if !r.call.Tracked {
+	if !r.call[0].Tracked {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r.known = make([]int64, len(r.stack.Limits))
-	for i := range r.stack.Limits {
-		l := &r.stack.Limits[i]
-		one := w.of(pauseKey{l.Policy, l.Scope})
-		if b := r.grant.Charges[i].From; b > one.bucket {
+	r.known = r.room.known[:0]
+	for i, one := range r.watches {
+		known, b := int64(0), r.grant[0].Charges[i].From
+		if b > one.bucket {
 			one.bucket, one.done, one.known = b, 0, 0
 		}
-		if one.bucket == r.grant.Charges[i].From {
-			r.known[i] = one.done
+		if one.bucket == b {
+			known = one.done
 		}
+		r.known = append(r.known, known)
 	}
 }
 
@@ -118,16 +121,15 @@ func (w *watches) goes(r *Reservation) {
 func (w *watches) left(r *Reservation) { w.leave(r, false) }
 
 func (w *watches) leave(r *Reservation, answered bool) {
-	if !r.call.Tracked {
+	if !r.call[0].Tracked {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i := range r.stack.Limits {
-		l, n := &r.stack.Limits[i], r.cost(i)
-		one := w.of(pauseKey{l.Policy, l.Scope})
+	for i, one := range r.watches {
+		n := r.cost(i)
 		one.open = max(0, one.open-n)
-		if answered && one.bucket == r.grant.Charges[i].From {
+		if answered && one.bucket == r.grant[0].Charges[i].From {
 			one.done += n
 		}
 	}
@@ -155,7 +157,7 @@ func (p *Pacer) reconcile(notes []Note, told []telling, a *answer, f *policies.F
 	limit, limited := f.Limit.Value()
 	left, counted := f.Left().Value()
 	reset := min(f.Reset, p.maxPause)
-	if !limited && !counted || a.took > staleAnswer {
+	if !limited && !counted || a.took() > staleAnswer {
 		return notes, told
 	}
 	p.watches.mu.Lock()
@@ -254,10 +256,10 @@ func (q *question) remaining(a *answer, f *policies.Feedback, reset time.Duratio
 	}
 	n := Note{Kind: NoteRemaining, Limit: q.index, Remaining: left, For: reset}
 	known := int64(0)
-	if a.grant != nil && q.limit.Spec.Algorithm == policies.Window {
-		n.Bucket = a.grant.Charges[q.index].From
-		if a.known != nil {
-			known = a.known[q.index]
+	if a.went != nil && q.limit.Spec.Algorithm == policies.Window {
+		n.Bucket = a.went.grant[0].Charges[q.index].From
+		if k, ok := a.known(q.index); ok {
+			known = k
 			n.Done = max(0, known-q.watch.known)
 		}
 	}

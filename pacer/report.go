@@ -23,11 +23,11 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	if p.isClosed() {
 		return ErrClosed
 	}
-	a, err := p.newAsk(ctx, opts)
+	a, err := p.newAsk(ctx, 1, opts)
 	if err != nil {
 		return err
 	}
-	bound, lacking := p.bind(&a)
+	bound, lacking := p.bind(&a, nil)
 	if lacking != nil {
 		bound = p.bindable(&a) // a call that lacks a scope says nothing about one
 	}
@@ -42,16 +42,31 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 	if r.pacer.isClosed() {
 		return ErrClosed
 	}
-	return r.pacer.heed(ctx, a, fs...)
+	return r.pacer.heed(ctx, &a, fs...)
 }
 
-// An answer is a call that was answered: the limits that bound it, and what is known of its charges.
+// An answer is a call that was answered: the limits that bound it, and what is known of it.
 type answer struct {
 	limits  []Limit
-	lacking error         // it could not be said which limits bind it
-	grant   *Grant        // nil if it is not known
-	known   []int64       // for each limit: the cost of calls that had reached the upstream when it answered
-	took    time.Duration // from its slot to the answer
+	lacking error        // it could not be said which limits bind it
+	went    *Reservation // as it went: nothing of it changes any more. nil if it is not known
+}
+
+// took returns how long after its slot the call was answered; 0 if that is not known.
+func (a *answer) took() time.Duration {
+	if a.went == nil {
+		return 0
+	}
+	return time.Since(a.went.due)
+}
+
+// known returns the cost of the calls, this one included, that had reached the upstream when it answered, as far as a limit
+// is concerned; false if that is not known.
+func (a *answer) known(limit int) (int64, bool) {
+	if a.went == nil || a.went.known == nil {
+		return 0, false
+	}
+	return a.went.known[limit] + a.went.cost(limit), true
 }
 
 // heed turns feedback into notes, and gives them to the store.
@@ -184,8 +199,8 @@ func (p *Pacer) refusal(notes []Note, a *answer, f *policies.Feedback, meant tar
 			continue
 		}
 		n := Note{Kind: NoteSlow, Limit: i}
-		if a.grant != nil {
-			n.At = a.grant.At
+		if a.went != nil {
+			n.At = a.went.grant[0].At
 		}
 		notes = append(notes, n)
 	}
@@ -212,7 +227,7 @@ func (p *Pacer) undo(ctx context.Context, kind NoteKind, opts []Option) error {
 	if p.isClosed() {
 		return ErrClosed
 	}
-	a, err := p.newAsk(ctx, opts)
+	a, err := p.newAsk(ctx, 1, opts)
 	if err != nil {
 		return err
 	}

@@ -19,26 +19,29 @@ const storeTimeout = 5 * time.Second
 type Reservation struct {
 	pacer      *Pacer
 	stack      Stack
-	call       Call
+	call       [1]Call   // what the store is asked, as it wants it
 	latest     time.Time // no later slot will do; zero for Forever
 	byDeadline bool      // latest is the context's
 
 	// Under pacer.sleepers.mu from when the reservation is handed out.
-	grant  Grant
+	grant  [1]Grant
 	asked  time.Time // when the store was asked for the slot: it is no earlier than asked and the grant's wait
 	due    time.Time // when to go: the slot and jitter
 	state  reservationState
 	moving chan struct{} // somebody is moving it behind a pause; closed when that is done. nil otherwise
+	caught bool          // it was moved, or was to be
 	err    error         // why it could not be moved
 	wake   chan struct{} // tells a sleeper that it was moved; nil before it sleeps
 	known  []int64       // if tracked and used: for each limit, what had been answered when it went
 	closed bool          // the answer was reported
 	paid   bool          // the cost was settled
 
-	one struct { // what the store is asked and answers, here to save allocations
-		calls   [1]Call
-		grants  [1]Grant
-		charges [4]Charge
+	watches []*watch // if tracked: of each limit
+
+	room struct { // for what most calls need, to save allocations
+		charges [fewLimits]Charge
+		known   [fewLimits]int64
+		watches [fewLimits]*watch
 	}
 }
 
@@ -61,7 +64,7 @@ func (r *Reservation) Delay() time.Duration {
 func (r *Reservation) Policy() string {
 	r.pacer.sleepers.mu.Lock()
 	defer r.pacer.sleepers.mu.Unlock()
-	if i := r.grant.Binds; i >= 0 {
+	if i := r.grant[0].Binds; i >= 0 {
 		return r.stack.Limits[i].Policy
 	}
 	return ""
@@ -79,14 +82,16 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 		s.mu.Unlock()
 		return nil
 	}
-	r.state = givenBack
-	grant := r.grant
+	r.state = givenBack // from here on, the grant does not change
 	r.pacer.watches.left(r)
 	s.mu.Unlock()
 
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	if err := r.pacer.store.Cancel(ctx, r.stack, []Grant{grant}); err != nil {
+	if r.pacer.memory == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+		defer cancel()
+	}
+	if err := r.pacer.store.Cancel(ctx, r.stack, r.grant[:]); err != nil {
 		return r.pacer.storeError("cancel", err)
 	}
 	return nil
@@ -117,7 +122,8 @@ func (r *Reservation) Wait(ctx context.Context) error {
 		_ = r.Cancel(ctx)
 		return ErrClosed
 	}
-	if r.state == reserved && r.moving == nil && ctx.Err() == nil && time.Until(r.due) <= 0 && !r.late() && !p.sleepers.paused(r) {
+	now := time.Now()
+	if r.state == reserved && r.moving == nil && ctx.Err() == nil && !now.Before(r.due) && !r.late(now) && !p.sleepers.paused(r) {
 		r.use() // the common case: nothing to wait for
 		p.sleepers.mu.Unlock()
 		return nil
@@ -126,9 +132,9 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	defer p.waiting.Done()
 	p.sleepers.mu.Unlock()
 
-	p.listen()
 	p.sleepers.enter(ctx, r)
 	defer p.sleepers.leave(r)
+	p.listen() // what was said before concerns those who sleep already
 	var timer *time.Timer
 	for {
 		delay, err := r.next(ctx)
@@ -170,13 +176,13 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 		_ = r.Cancel(ctx)
 		return 0, cause
 	}
-	delay := time.Until(r.due)
-	if delay > 0 {
+	now := time.Now()
+	if delay := r.due.Sub(now); delay > 0 {
 		p.sleepers.mu.Unlock()
 		return delay, nil
 	}
-	if r.late() {
-		r.moving = make(chan struct{})
+	if r.late(now) {
+		r.catch()
 		p.sleepers.mu.Unlock()
 		p.move(ctx, []*Reservation{r})
 		return r.next(ctx)
@@ -188,8 +194,8 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 
 // late reports whether the slot has passed so long ago that others may have counted on it. The caller holds
 // pacer.sleepers.mu.
-func (r *Reservation) late() bool {
-	return time.Since(r.asked) > r.grant.Wait()+r.grant.Slack+r.pacer.maxLate
+func (r *Reservation) late(now time.Time) bool {
+	return now.Sub(r.asked) > r.grant[0].Wait()+r.grant[0].Slack+r.pacer.maxLate
 }
 
 // use hands the slot out. The caller holds pacer.sleepers.mu.
@@ -200,31 +206,25 @@ func (r *Reservation) use() {
 
 // cost returns what the call costs the limit with this index; its cost if there is no such limit.
 func (r *Reservation) cost(i int) int64 {
-	if i < 0 || i >= len(r.call.Costs) {
-		return r.call.Cost
+	if i < 0 || i >= len(r.call[0].Costs) {
+		return r.call[0].Cost
 	}
-	return r.call.Costs[i]
+	return r.call[0].Costs[i]
 }
 
-// answered counts the call as no longer on its way, and returns what is known of it.
-func (r *Reservation) answered() *answer {
+// answered counts the call as no longer on its way, and says what is known of it.
+func (r *Reservation) answered() answer {
 	s := &r.pacer.sleepers
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := &answer{limits: r.stack.Limits}
+	a := answer{limits: r.stack.Limits}
 	if r.state == reserved { // its owner slept by itself
 		r.use()
 	}
 	if r.state != used {
 		return a
 	}
-	a.grant, a.took = &r.grant, time.Since(r.due)
-	if r.known != nil {
-		a.known = make([]int64, len(r.known))
-		for i := range r.known {
-			a.known[i] = r.known[i] + r.cost(i)
-		}
-	}
+	a.went = r
 	if !r.closed {
 		r.closed = true
 		r.pacer.watches.leave(r, true)
@@ -271,7 +271,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 		cost := r.cost(i)
 		actual := a.costOf(r.stack.Limits[i].Policy, all)
 		if actual >= 0 && actual != cost {
-			notes = append(notes, Note{Kind: NoteSettle, Limit: i, Charge: r.grant.Charges[i], Cost: cost, Actual: actual, alone: r.grant.alone != nil})
+			notes = append(notes, Note{Kind: NoteSettle, Limit: i, Charge: r.grant[0].Charges[i], Cost: cost, Actual: actual, alone: r.grant[0].alone != nil})
 		}
 	}
 	if len(notes) == 0 {

@@ -52,7 +52,11 @@ func plain(s string) bool {
 }
 
 func safe(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~@+=", c) >= 0
+	switch c {
+	case '-', '.', '_', '~', '@', '+', '=':
+		return true
+	}
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
 // scopeNode is a link of the chain of scopes that a context carries, newest first.

@@ -54,21 +54,24 @@ func (s *sleepers) catch(r *Reservation) bool {
 	if r.state != reserved || r.moving != nil || !s.paused(r) {
 		return false
 	}
-	r.moving = make(chan struct{})
+	r.catch()
 	return true
 }
+
+// catch marks a reservation as moving. The caller holds pacer.sleepers.mu.
+func (r *Reservation) catch() { r.moving, r.caught = make(chan struct{}), true }
 
 // paused reports whether a pause that this process heard of covers the slot of r. The caller holds mu.
 func (s *sleepers) paused(r *Reservation) bool {
 	if len(s.pauses) == 0 {
 		return false
 	}
-	if s.pauses[pauseKey{}] > r.grant.At {
+	if s.pauses[pauseKey{}] > r.grant[0].At {
 		return true
 	}
 	for i := range r.stack.Limits {
 		l := &r.stack.Limits[i]
-		if s.pauses[pauseKey{l.Policy, l.Scope}] > r.grant.At {
+		if s.pauses[pauseKey{l.Policy, l.Scope}] > r.grant[0].At {
 			return true
 		}
 	}
@@ -105,7 +108,7 @@ func (s *sleepers) heed(changes []Change) []*Reservation {
 	var caught []*Reservation
 	for r := range s.asleep {
 		if r.state == reserved && r.moving == nil && (s.paused(r) || r.boundByAny(again)) {
-			r.moving = make(chan struct{})
+			r.catch()
 			caught = append(caught, r)
 		}
 	}
@@ -119,8 +122,8 @@ func (s *sleepers) lonely() []*Reservation {
 	defer s.mu.Unlock()
 	var caught []*Reservation
 	for r := range s.asleep {
-		if r.state == reserved && r.moving == nil && r.grant.alone != nil && !r.grant.alone.over.Load() {
-			r.moving = make(chan struct{})
+		if r.state == reserved && r.moving == nil && r.grant[0].alone != nil && !r.grant[0].alone.over.Load() {
+			r.catch()
 			caught = append(caught, r)
 		}
 	}
@@ -144,11 +147,11 @@ func (r *Reservation) boundByAny(keys map[pauseKey]bool) bool {
 }
 
 func inOrder(rs []*Reservation) []*Reservation {
-	slices.SortFunc(rs, func(a, b *Reservation) int { return cmp.Compare(a.grant.At, b.grant.At) })
+	slices.SortFunc(rs, func(a, b *Reservation) int { return cmp.Compare(a.grant[0].At, b.grant[0].At) })
 	return rs
 }
 
-// stacks returns the different stacks of the sleepers, at most n.
+// stacks returns copies of the different stacks of the sleepers, at most n.
 func (s *sleepers) stacks(n int) []Stack {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +160,7 @@ func (s *sleepers) stacks(n int) []Stack {
 	for r := range s.asleep {
 		if k := stackKey(&r.stack); !seen[k] && len(stacks) < n {
 			seen[k] = true
-			stacks = append(stacks, r.stack)
+			stacks = append(stacks, Stack{Upstream: r.stack.Upstream, Limits: slices.Clone(r.stack.Limits)})
 		}
 	}
 	return stacks
@@ -213,7 +216,7 @@ func (p *Pacer) moveGroup(ctx context.Context, group []*Reservation) {
 	stack, asked := group[0].stack, time.Now()
 	old, calls, grants := make([]Grant, len(group)), make([]Call, len(group)), make([]Grant, len(group))
 	for i, r := range group {
-		old[i], calls[i] = r.grant, r.call
+		old[i], calls[i] = r.grant[0], r.call[0]
 		calls[i].NotBefore = 0
 		if !r.latest.IsZero() {
 			calls[i].MaxWait = max(0, time.Until(r.latest))
@@ -232,11 +235,11 @@ func (p *Pacer) moveGroup(ctx context.Context, group []*Reservation) {
 			p.watches.left(r)
 		case !grants[i].OK:
 			p.watches.left(r)
-			r.state, r.grant = givenBack, grants[i]
-			r.call.MaxWait = calls[i].MaxWait
+			r.state, r.grant[0] = givenBack, grants[i]
+			r.call[0].MaxWait = calls[i].MaxWait
 			r.err = p.notYet(r)
 		default:
-			r.grant, r.asked = grants[i], asked
+			r.grant[0], r.asked = grants[i], asked
 			r.due = p.dueTime(r)
 		}
 		r.moved()
@@ -257,8 +260,8 @@ func (p *Pacer) exchangeGroup(ctx context.Context, group []*Reservation) {
 	stack, asked := group[0].stack, time.Now()
 	calls, grants := make([]Call, len(group)), make([]Grant, len(group))
 	for i, r := range group {
-		calls[i] = r.call
-		calls[i].NotBefore = max(0, time.Until(r.asked.Add(r.grant.Wait())))
+		calls[i] = r.call[0]
+		calls[i].NotBefore = max(0, time.Until(r.asked.Add(r.grant[0].Wait())))
 		if !r.latest.IsZero() {
 			calls[i].MaxWait = max(0, time.Until(r.latest))
 		}
@@ -268,8 +271,8 @@ func (p *Pacer) exchangeGroup(ctx context.Context, group []*Reservation) {
 	p.sleepers.mu.Lock()
 	for i, r := range group {
 		if err == nil && grants[i].OK {
-			old = append(old, r.grant)
-			r.grant, r.asked = grants[i], asked
+			old = append(old, r.grant[0])
+			r.grant[0], r.asked = grants[i], asked
 			r.due = p.dueTime(r)
 		}
 		r.moved()

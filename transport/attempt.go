@@ -19,7 +19,16 @@ type attempt struct {
 	verdict  policies.Verdict   // on the last response
 	wait     time.Duration      // what that asked for; 0 for nothing
 	next     *pacer.Reservation // the slot of the next attempt; nil once that waits for it
+	first    *outcome           // of the first attempt, until go-retryablehttp has seen it
 	redirect *http.Response     // the last response, if it is one that an http.Client would act on
+
+	room [fewOptions]pacer.Option // for opts
+}
+
+// outcome is what came of an attempt.
+type outcome struct {
+	resp *http.Response
+	err  error
 }
 
 type attemptKey struct{}
@@ -38,13 +47,9 @@ func (a *attempt) stub(ctx context.Context) *http.Request {
 	return s
 }
 
-// request returns what the next attempt sends: the caller's own request first, and then copies with a body of
-// their own.
+// request returns what the next attempt sends, after the caller's own request: a copy with a body of its own.
 func (a *attempt) request() (*http.Request, error) {
 	a.number++
-	if a.number == 1 {
-		return a.req, nil
-	}
 	again := *a.req
 	if a.req.GetBody != nil && a.req.Body != nil && a.req.Body != http.NoBody {
 		body, err := a.req.GetBody()
@@ -86,11 +91,8 @@ type hop struct{ paced *Transport }
 // RoundTrip implements [http.RoundTripper].
 func (h hop) RoundTrip(stub *http.Request) (*http.Response, error) {
 	a := attemptOf(stub.Context())
-	req, err := a.request()
-	if err != nil {
-		return nil, err
-	}
-	resp, err := h.paced.send(req, a)
+	a.redirect = nil
+	resp, err := h.send(a)
 	if err != nil || resp.StatusCode < http.StatusMultipleChoices || resp.StatusCode >= http.StatusBadRequest {
 		return resp, err
 	}
@@ -100,4 +102,17 @@ func (h hop) RoundTrip(stub *http.Request) (*http.Response, error) {
 	shown := *resp
 	shown.StatusCode = http.StatusOK
 	return &shown, nil
+}
+
+// send sends the next attempt. The first was made already.
+func (h hop) send(a *attempt) (*http.Response, error) {
+	if first := a.first; first != nil {
+		a.first = nil
+		return first.resp, first.err
+	}
+	req, err := a.request()
+	if err != nil {
+		return nil, err
+	}
+	return h.paced.send(req, a)
 }

@@ -27,11 +27,13 @@ func WithProfile(p policies.Profile) Option {
 	}
 }
 
-// describe reads from a request what the pacer has to know: scopes and costs.
-func (t *Transport) describe(req *http.Request) []pacer.Option {
-	opts := make([]pacer.Option, 0, 1+len(t.profile.Scopes)+len(t.scopes))
+// fewOptions is how many options most requests need at most: for so many, nothing is allocated.
+const fewOptions = 4
+
+// describe appends to opts what the pacer has to know of a request: scopes and costs.
+func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Option {
 	opts = append(opts, pacer.Tracked())
-	for _, scopes := range [][]policies.Scope{t.profile.Scopes, t.scopes} {
+	for _, scopes := range [...][]policies.Scope{t.profile.Scopes, t.scopes} {
 		for _, s := range scopes {
 			if v := s.Value(req); v != "" {
 				opts = append(opts, pacer.Scope(s.Name, v))

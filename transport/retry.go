@@ -53,8 +53,25 @@ func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	if once || r.paced.retries == 0 {
 		return r.paced.RoundTrip(req)
 	}
-	a := &attempt{req: req}
-	ctx := context.WithValue(req.Context(), attemptKey{}, a)
+	if req.URL == nil { // go-retryablehttp's client finds words for it
+		return r.loop(&attempt{req: req})
+	}
+	// Most requests are not repeated, and need not pay for what could do that.
+	a := &attempt{req: req, number: 1}
+	resp, err := r.paced.send(req, a)
+	if !r.repeats(req.Context(), a, resp, err) {
+		if err != nil {
+			return nil, err
+		}
+		return resp, nil
+	}
+	a.first = &outcome{resp, err}
+	return r.loop(a)
+}
+
+// loop hands a request to go-retryablehttp, which begins with the outcome of the first attempt, if that is known.
+func (r *retrier) loop(a *attempt) (*http.Response, error) {
+	ctx := context.WithValue(a.req.Context(), attemptKey{}, a)
 	defer func() { a.abandon(ctx) }()
 	resp, err := r.client.Do(&retryablehttp.Request{Request: a.stub(ctx)})
 	// The inner http.Client has wrapped the error, and the outer one will do so again.
@@ -74,7 +91,7 @@ func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 // returns an error: that would hide the response.
 func (r *retrier) check(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	a := attemptOf(ctx)
-	if !a.made() || ctx.Err() != nil || a.number > r.paced.retries || !repeatable(ctx, a, resp, err) {
+	if !r.repeats(ctx, a, resp, err) {
 		return false, nil //nolint:nilerr // the loop returns what the attempt returned
 	}
 	wait := min(a.wait, r.paced.pacer.MaxPause())
@@ -86,6 +103,11 @@ func (r *retrier) check(ctx context.Context, resp *http.Response, err error) (bo
 	next, refusal := r.paced.pacer.Reserve(ctx, opts...)
 	a.next = next
 	return refusal == nil, nil
+}
+
+// repeats reports whether a request is to be sent again after this outcome, if there is a slot for it.
+func (r *retrier) repeats(ctx context.Context, a *attempt, resp *http.Response, err error) bool {
+	return a.made() && ctx.Err() == nil && a.number <= r.paced.retries && repeatable(ctx, a, resp, err)
 }
 
 // backoff doubles with each attempt, from the shortest to the longest, and takes a random half to whole of that.

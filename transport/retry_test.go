@@ -274,6 +274,28 @@ func TestARefusalIsNotRetried(t *testing.T) {
 	})
 }
 
+// A redirect that its profile takes for a refusal is repeated, and what comes then is the answer.
+func TestARedirectThatIsARefusalIsRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		busy := policies.Profile{Read: func(r *policies.Reply) policies.Reading {
+			if r.Status == http.StatusFound {
+				return policies.Reading{Verdict: policies.Limited}
+			}
+			return policies.Reading{}
+		}}
+		for until := range 3 {
+			u := newUpstream(ok(until, refuse(http.StatusFound, "Location", "/busy")))
+			client := newClient(t, newPacer(t, policies.PerSecond(1000)), u, transport.WithProfile(busy))
+			resp, err := client.Transport.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			require.Len(t, u.hits, until+1)
+		}
+	})
+}
+
 // Trap: go-retryablehttp follows redirects inside RoundTrip, unpaced by the caller's client.
 func TestRedirectsAreTheOuterClients(t *testing.T) {
 	t.Parallel()

@@ -92,11 +92,15 @@ func (t *Transport) wait(req *http.Request, a *attempt) (*pacer.Reservation, err
 		a.next = nil
 		return next, next.Wait(ctx)
 	}
-	opts := t.describe(req)
+	var slot *pacer.Reservation
+	var err error
 	if a != nil {
-		a.opts = opts
+		a.opts = t.describe(a.room[:0], req)
+		slot, err = t.pacer.Reserve(ctx, a.opts...)
+	} else {
+		var room [fewOptions]pacer.Option // the pacer keeps no options
+		slot, err = t.pacer.Reserve(ctx, t.describe(room[:0], req)...)
 	}
-	slot, err := t.pacer.Reserve(ctx, opts...)
 	if err != nil {
 		return nil, err
 	}

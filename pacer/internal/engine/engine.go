@@ -22,7 +22,7 @@ type Charge struct{ From, To, Seen int64 }
 
 // Limit is one policy as it stands at the time of a call: its spec and, for a calendar, the bounds of its windows.
 type Limit struct {
-	Spec   policies.Spec
+	Spec   *policies.Spec // not changed meanwhile
 	Bounds []int64
 }
 
@@ -94,6 +94,49 @@ type Entry struct {
 	Limit   Limit
 }
 
+// The methods of an entry ask its account. They name the algorithms, as [NewAccount] does: asked through the interface, an
+// account could keep the limit, for all that the compiler knows, and so every stack would have to be on the heap.
+
+func (e *Entry) paused() int64 {
+	switch a := e.Account.(type) {
+	case *GCRA:
+		return a.pause
+	case *Window:
+		return a.pause
+	}
+	return 0
+}
+
+func (e *Entry) earliest(now, at, n int64, tail bool) int64 {
+	switch a := e.Account.(type) {
+	case *GCRA:
+		return a.Earliest(&e.Limit, now, at, n, tail)
+	case *Window:
+		return a.Earliest(&e.Limit, now, at, n, tail)
+	}
+	return at
+}
+
+func (e *Entry) horizon() int64 {
+	switch a := e.Account.(type) {
+	case *GCRA:
+		return a.Horizon(&e.Limit)
+	case *Window:
+		return a.Horizon(&e.Limit)
+	}
+	return forever
+}
+
+func (e *Entry) commit(now, s, n int64, tracked bool) (Charge, int64) {
+	switch a := e.Account.(type) {
+	case *GCRA:
+		return a.Commit(&e.Limit, now, s, n, tracked)
+	case *Window:
+		return a.Commit(&e.Limit, now, s, n, tracked)
+	}
+	return Charge{}, 0
+}
+
 // A Call is what Reserve is asked.
 type Call struct {
 	Cost      int64
@@ -143,31 +186,33 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 		g.At, g.Binds = pause, BindsUpstream
 	}
 	for i := range stack {
-		if p := stack[i].Account.Paused(); p > g.At {
+		if p := stack[i].paused(); p > g.At {
 			g.At, g.Binds, g.Paused = p, i, true
 		}
 	}
-	for quiet, asked := 0, 0; quiet < len(stack); asked++ {
-		i := asked % len(stack)
-		t := stack[i].Account.Earliest(&stack[i].Limit, now, g.At, c.cost(i), asked >= maxRounds*len(stack))
+	for quiet, i, round := 0, 0, 0; quiet < len(stack); {
+		t := stack[i].earliest(now, g.At, c.cost(i), round >= maxRounds)
 		if t > g.At {
 			g.At, g.Binds, g.Paused = t, i, false
 			quiet = 0
 		}
 		quiet++
+		if i++; i == len(stack) {
+			i, round = 0, round+1
+		}
 	}
 	if g.At-now > c.MaxWait {
 		return g, charges
 	}
 	for i := range stack {
-		if g.At >= stack[i].Account.Horizon(&stack[i].Limit) {
+		if g.At >= stack[i].horizon() {
 			g.Binds, g.Paused = i, false
 			return g, charges
 		}
 	}
 	g.OK, g.Slack = true, math.MaxInt64
 	for i := range stack {
-		charge, slack := stack[i].Account.Commit(&stack[i].Limit, now, g.At, c.cost(i), c.Tracked)
+		charge, slack := stack[i].commit(now, g.At, c.cost(i), c.Tracked)
 		charges = append(charges, charge)
 		g.Slack = min(g.Slack, slack)
 	}

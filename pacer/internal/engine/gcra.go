@@ -49,7 +49,7 @@ const forever = int64(math.MaxInt64)
 // Earliest implements [Account].
 func (g *GCRA) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
 	need := n * g.pace.interval(l, now)
-	if !tail {
+	if !tail && len(g.gaps) > 0 {
 		least := e - before(l, n) + need
 		first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= least })
 		for i := first; i < len(g.gaps); i++ {
@@ -73,9 +73,11 @@ func (g *GCRA) fit(l *Limit, now, e, n, need int64, free gap, index int) (int64,
 	from := max(free.from, now)
 	x := max(from, e-before(l, n))
 	// Leave a gap that can be used: a whole number of T, if that does not move the slot.
-	if r := (x - from) % t; r > 0 {
-		if y := x + t - r; y+late <= e && y+need <= free.to {
-			x = y
+	if x > from {
+		if r := (x - from) % t; r > 0 {
+			if y := x + t - r; y+late <= e && y+need <= free.to {
+				x = y
+			}
 		}
 	}
 	if x+need > free.to {
@@ -87,9 +89,9 @@ func (g *GCRA) fit(l *Limit, now, e, n, need int64, free gap, index int) (int64,
 
 // Commit implements [Account].
 func (g *GCRA) Commit(l *Limit, now, s, _ int64, _ bool) (Charge, int64) {
-	t, p := l.Spec.Interval, g.pick
+	t, p := l.Spec.Interval, &g.pick
 	c := Charge{From: p.start, To: p.start + p.need}
-	var keep []gap
+	keep := make([]gap, 0, 2)
 	if p.start-p.from >= t {
 		keep = append(keep, gap{p.from, p.start})
 	} else {
@@ -106,8 +108,9 @@ func (g *GCRA) Commit(l *Limit, now, s, _ int64, _ bool) (Charge, int64) {
 		}
 		g.gaps = slices.Replace(g.gaps, p.gap, p.gap+1, keep...)
 	}
+	slack := max(0, p.start-s)
 	g.forget(now)
-	return c, max(0, p.start-s)
+	return c, slack
 }
 
 // Cancel implements [Account].
@@ -169,8 +172,10 @@ func (g *GCRA) forget(now int64) {
 		g.pause = 0
 	}
 	g.pace.forget(now)
-	past := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > now })
-	g.gaps = slices.Delete(g.gaps, 0, past)
+	if len(g.gaps) > 0 {
+		past := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > now })
+		g.gaps = slices.Delete(g.gaps, 0, past)
+	}
 }
 
 // Horizon implements [Account]: a rate has none.

@@ -1,6 +1,9 @@
 package engine
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // Window counts calls per bucket of time.
 //
@@ -15,19 +18,26 @@ import "sort"
 // A call that is tracked also counts as on its way until it is known to have been answered. So when the upstream
 // says how many calls it will still admit, those that it has not seen yet can be told from those of others.
 type Window struct {
-	counts map[int64]int64
-	open   map[int64]int64 // of the counts: tracked calls that are on their way
-	last   int64           // begin of the last bucket that ever held a call
-	ends   int64           // when the last count stops to count
-	pause  int64
-	tidied int64 // when past buckets are forgotten next
-	full   full
+	buckets []bucket // in order of time
+	last    int64    // begin of the last bucket that ever held a call
+	ends    int64    // when the last count stops to count
+	pause   int64
+	tidied  int64 // when past buckets are forgotten next
+	full    full
 
 	learned int64 // the limit that the upstream says it has; 0 for none
 	until   int64 // when that ends
 
 	pick     int64 // begin of the bucket chosen
+	present  int64 // begin of the bucket that held now then
 	frontier int64 // what full.until may be set to on commit
+}
+
+// A bucket is what was counted from one instant on.
+type bucket struct {
+	begin int64
+	n     int64
+	open  int64 // of n: tracked calls that are on their way
 }
 
 // full remembers the head of the line: no bucket before until has room for even one call. It holds for one
@@ -40,7 +50,7 @@ func (l *Limit) floor(t int64) int64 {
 	if len(l.Bounds) == 0 {
 		return t - mod(t, w)
 	}
-	i := sort.Search(len(l.Bounds), func(i int) bool { return l.Bounds[i] > t })
+	i := l.after(t)
 	if i == 0 {
 		return t - mod(t-l.Bounds[0], w) // before the calendar's table: only a clock that steps back gets here
 	}
@@ -54,12 +64,20 @@ func (l *Limit) floor(t int64) int64 {
 // next returns the begin of the bucket after the one that begins at b.
 func (l *Limit) next(b int64) int64 {
 	if len(l.Bounds) > 0 {
-		i := sort.Search(len(l.Bounds), func(i int) bool { return l.Bounds[i] > b })
-		if i < len(l.Bounds) {
+		if i := l.after(b); i < len(l.Bounds) {
 			return l.Bounds[i]
 		}
 	}
 	return b + l.Spec.Interval
+}
+
+// after returns the index of the first bound after t. It is one of the first as a rule.
+func (l *Limit) after(t int64) int {
+	i := 0
+	for i < len(l.Bounds) && l.Bounds[i] <= t {
+		i++
+	}
+	return i
 }
 
 // reach returns when a call in the bucket that begins at b stops to count.
@@ -73,16 +91,64 @@ func (w *Window) limit(l *Limit, now int64) int64 {
 	return l.Spec.Limit
 }
 
-func mod(a, b int64) int64 { return ((a % b) + b) % b }
+// mod returns the remainder of a by b that is not negative; b is positive.
+func mod(a, b int64) int64 {
+	r := a % b
+	if r < 0 {
+		r += b
+	}
+	return r
+}
+
+// find returns the index of the first bucket that does not begin before b.
+func (w *Window) find(b int64) int {
+	return sort.Search(len(w.buckets), func(i int) bool { return w.buckets[i].begin >= b })
+}
+
+// at returns the bucket that begins at b; nil if nothing was counted there.
+func (w *Window) at(b int64) *bucket {
+	if i := w.find(b); i < len(w.buckets) && w.buckets[i].begin == b {
+		return &w.buckets[i]
+	}
+	return nil
+}
+
+// count returns how many calls the bucket that begins at b holds.
+func (w *Window) count(b int64) int64 {
+	if one := w.at(b); one != nil {
+		return one.n
+	}
+	return 0
+}
+
+// A cursor looks up what buckets hold, from the earliest to the latest.
+type cursor struct {
+	buckets []bucket // those that are still to come
+}
+
+// count returns how many calls the bucket that begins at b holds; b never goes back.
+func (c *cursor) count(b int64) int64 {
+	for len(c.buckets) > 0 && c.buckets[0].begin < b {
+		c.buckets = c.buckets[1:]
+	}
+	if len(c.buckets) > 0 && c.buckets[0].begin == b {
+		return c.buckets[0].n
+	}
+	return 0
+}
 
 // Earliest implements [Account].
 func (w *Window) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
 	width, m, limit := l.Spec.Interval, l.Spec.Buckets, w.limit(l, now)
 	k := l.floor(e)
-	if e >= l.next(k)-l.Spec.Guard {
-		k = l.next(k)
+	w.present = k
+	if e != now {
+		w.present = l.floor(now)
 	}
-	w.frontier = l.floor(now)
+	if next := l.next(k); e >= next-l.Spec.Guard {
+		k = next
+	}
+	w.frontier = w.present
 	if w.full.limit == limit && w.full.width == width {
 		w.frontier = max(w.frontier, l.floor(w.full.until))
 	}
@@ -113,19 +179,25 @@ const none = int64(-1)
 // more. A call that costs more than the upstream says it allows at present has a window to itself.
 func (w *Window) over(k, m, width, limit, n int64) (forN, forOne int64) {
 	forN, forOne = none, none
+	first := w.buckets[w.find(k-m*width):]
+	enters, leaves := cursor{first}, cursor{first}
 	sum := int64(0)
 	for i := k - m*width; i < k; i += width {
-		sum += w.counts[i]
+		sum += enters.count(i)
 	}
 	for j := k; j <= k+m*width; j += width {
-		sum += w.counts[j]
+		sum += enters.count(j)
+		fits := true
 		if sum+n > max(limit, n) {
-			forN = j
+			forN, fits = j, false
 		}
 		if sum+1 > limit {
-			forOne = j
+			forOne, fits = j, false
 		}
-		sum -= w.counts[j-m*width]
+		if fits && len(enters.buckets) == 0 {
+			break // from here on, the sum only shrinks
+		}
+		sum -= leaves.count(j - m*width)
 	}
 	return forN, forOne
 }
@@ -133,29 +205,28 @@ func (w *Window) over(k, m, width, limit, n int64) (forN, forOne int64) {
 // Commit implements [Account].
 func (w *Window) Commit(l *Limit, now, s, n int64, tracked bool) (Charge, int64) {
 	w.tidy(l, now)
-	w.add(l, w.pick, n)
-	if w.frontier > l.floor(now) {
+	one := w.add(l, w.pick, n)
+	if w.frontier > w.present {
 		w.full = full{w.frontier, w.limit(l, now), l.Spec.Interval}
 	}
-	c := Charge{From: w.pick, To: n, Seen: w.counts[w.pick]}
+	c := Charge{From: w.pick, To: n, Seen: one.n}
 	if tracked {
-		if w.open == nil {
-			w.open = make(map[int64]int64)
-		}
-		w.open[w.pick] += n
+		one.open += n
 		c.To = -n
 	}
 	return c, l.next(w.pick) - l.Spec.Guard - 1 - s
 }
 
-// add counts n calls in the bucket that begins at b.
-func (w *Window) add(l *Limit, b, n int64) {
-	if w.counts == nil {
-		w.counts = make(map[int64]int64)
+// add counts n calls in the bucket that begins at b, and returns it.
+func (w *Window) add(l *Limit, b, n int64) *bucket {
+	i := w.find(b)
+	if i == len(w.buckets) || w.buckets[i].begin != b {
+		w.buckets = slices.Insert(w.buckets, i, bucket{begin: b})
 	}
-	w.counts[b] += n
+	w.buckets[i].n += n
 	w.last = max(w.last, b)
 	w.ends = max(w.ends, l.reach(b))
+	return &w.buckets[i]
 }
 
 // tidy forgets the buckets that count no more, once per period.
@@ -164,37 +235,28 @@ func (w *Window) tidy(l *Limit, now int64) {
 		return
 	}
 	oldest := l.floor(now) - l.Spec.Buckets*l.Spec.Interval
-	for b := range w.counts {
-		if b < oldest {
-			delete(w.counts, b)
-		}
-	}
-	for b := range w.open {
-		if b < oldest {
-			delete(w.open, b)
-		}
-	}
+	w.buckets = slices.Delete(w.buckets, 0, w.find(oldest))
 	w.tidied = l.reach(l.floor(now))
 }
 
 // Cancel implements [Account].
 func (w *Window) Cancel(l *Limit, now int64, c Charge) {
-	have, n := w.counts[c.From], c.To
-	if have == 0 || l.reach(c.From) <= now {
+	one, n := w.at(c.From), c.To
+	if one == nil || one.n == 0 || l.reach(c.From) <= now {
 		return
 	}
 	if n < 0 {
 		n = -n
-		w.answered(c.From, n)
+		one.answered(n)
 	}
-	w.counts[c.From] = max(0, have-n)
+	one.n = max(0, one.n-n)
 	w.full.until = min(w.full.until, max(0, c.From-l.Spec.Buckets*l.Spec.Interval))
 }
 
 // answered counts tracked calls as no longer on their way.
-func (w *Window) answered(bucket, n int64) {
-	if w.open[bucket] > 0 {
-		w.open[bucket] = max(0, w.open[bucket]-n)
+func (b *bucket) answered(n int64) {
+	if b.open > 0 {
+		b.open = max(0, b.open-n)
 	}
 }
 
@@ -262,12 +324,15 @@ func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool 
 	k := l.floor(now)
 	spent := int64(0)
 	for b := k - l.Spec.Buckets*l.Spec.Interval; b <= k; b += l.Spec.Interval {
-		spent += w.counts[b]
+		spent += w.count(b)
 	}
-	if bucket != 0 {
-		w.answered(bucket, done)
+	if one := w.at(bucket); one != nil && bucket != 0 {
+		one.answered(done)
 	}
-	open := w.open[k]
+	open := int64(0)
+	if one := w.at(k); one != nil {
+		open = one.open
+	}
 	limit := w.limit(l, now)
 	if until > now {
 		if allowed := max(1, spent-open+left); allowed < limit {
@@ -287,7 +352,7 @@ func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool 
 
 // Claim implements [Account].
 func (w *Window) Claim(l *Limit, now int64, c Charge) {
-	if missing := c.To - w.counts[c.From]; missing > 0 && l.reach(c.From) > now {
+	if missing := c.To - w.count(c.From); missing > 0 && l.reach(c.From) > now {
 		w.tidy(l, now)
 		w.add(l, c.From, missing)
 	}
@@ -303,14 +368,12 @@ func (w *Window) Expires() int64 { return max(w.ends, w.pause, w.until) }
 func (w *Window) Inspect(l *Limit, now int64) Inspection {
 	limit := w.limit(l, now)
 	in := Inspection{Paused: w.pause, Pace: limit}
-	pick, frontier := w.pick, w.frontier
+	pick, present, frontier := w.pick, w.present, w.frontier
 	in.Next = w.Earliest(l, now, max(now, w.pause), 1, false)
-	w.pick, w.frontier = pick, frontier
+	w.pick, w.present, w.frontier = pick, present, frontier
 	cur := l.floor(now)
-	for b, n := range w.counts {
-		if b > cur {
-			in.Backlog += n
-		}
+	for _, one := range w.buckets[w.find(cur+1):] {
+		in.Backlog += one.n
 	}
 	if in.Paused > now {
 		return in
@@ -322,7 +385,7 @@ func (w *Window) Inspect(l *Limit, now int64) Inspection {
 		for j := cur; j <= cur+m*width; j += width {
 			sum := int64(0)
 			for i := j - m*width; i <= j; i += width {
-				sum += w.counts[i]
+				sum += w.count(i)
 			}
 			in.Remaining = max(0, min(in.Remaining, limit-sum))
 		}

@@ -1,0 +1,315 @@
+package pacer
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/headway-go/headway/pacer/internal/engine"
+)
+
+// keys holds the accounts of a MemoryStore, spread over shards, each with a lock of its own. A shard is chosen by upstream
+// and scope value, so that the policies of one scope, and those of none, are found under one lock.
+//
+// Who wants several accounts locks all of their shards, in order, before it looks at any: so a stack is decided as a whole,
+// and nobody waits in a circle.
+type keys struct {
+	most  int64 // how many there may be
+	seed  maphash.Seed
+	count atomic.Int64 // how many there are
+
+	sweepAt   atomic.Int64 // when a shard is next looked through
+	sweepNext atomic.Uint32
+	full      atomic.Int64 // until then, every key is in use
+
+	shards [shards]shard
+}
+
+// shards is the number of shards: one for each bit of a shardSet.
+const shards = 64
+
+// A shardSet is some of the shards.
+type shardSet uint64
+
+const allShards = ^shardSet(0)
+
+// A shard is some of the keys.
+type shard struct {
+	shardState
+
+	_ [128 - unsafe.Sizeof(shardState{})%128]byte // no two shards in one cache line, nor in two that are fetched together
+}
+
+type shardState struct {
+	mu   sync.Mutex
+	keys map[uint64]*account // by the hash of their keys
+	ring []*account          // all of them, as eviction walks
+	hand int
+}
+
+// An account is that of one key. The shard's lock guards it.
+type account struct {
+	engine.Account
+
+	key  memoryKey
+	hash uint64
+	next *account // of the same hash: there is none, but for a chance of one in 2^64
+	gone bool     // evicted: it is not to be used any more
+}
+
+type memoryKey struct{ upstream, policy, scope string }
+
+// opened is a stack whose accounts are locked.
+type opened struct {
+	shards shardSet
+	now    int64
+	added  int // keys that were made
+}
+
+// fewLimits is how many limits a stack has as a rule, at most: for so many, nothing needs to be allocated.
+const fewLimits = 4
+
+const (
+	// evictGrace is for how long a key is kept past its last effect, in µs: a clock that steps back a little
+	// still finds it.
+	evictGrace = 1_000_000
+	// evictBeside is how many keys are looked at for each that is made. With two, a shard shrinks faster than it can
+	// grow, as long as keys expire.
+	evictBeside = 2
+	// sweepEvery is how often, in µs, somebody looks at sweepKeys keys of a shard that need not be its own: what nobody
+	// uses any more goes, too.
+	sweepEvery = 1_000
+	sweepKeys  = 128
+)
+
+// A place is where the account of a key is to be found. It is made of hashes that add up, so that what many keys have in
+// common is hashed once.
+type place struct{ shard, hash uint64 }
+
+// hash hashes a part of a key. A scope of "" has none, so that a key without a scope needs one look-up less.
+func (k *keys) hash(part string) uint64 {
+	if part == "" {
+		return 0
+	}
+	return maphash.String(k.seed, part)
+}
+
+// of returns where the keys of a policy are, all but for the scope.
+func (k *keys) of(upstream, policy string) place {
+	home := k.hash(upstream)
+	return place{home, home ^ bits.RotateLeft64(k.hash(policy), 1)}
+}
+
+// scoped returns where the key for a scope value is.
+func (k *keys) scoped(p place, scope string) place {
+	h := k.hash(scope)
+	return place{p.shard + h, p.hash + h}
+}
+
+// set returns the shard of a key, alone.
+func (p place) set() shardSet { return 1 << (p.shard % shards) }
+
+// at returns the shard of a key.
+func (k *keys) at(p place) *shard { return &k.shards[p.shard%shards] }
+
+// get returns the account of a key; nil if there is none.
+func (sh *shard) get(hash uint64, key *memoryKey) *account {
+	a := sh.keys[hash]
+	for a != nil && a.key != *key {
+		a = a.next
+	}
+	return a
+}
+
+// add keeps an account.
+func (sh *shard) add(a *account) {
+	if sh.keys == nil {
+		sh.keys = make(map[uint64]*account)
+	}
+	a.next = sh.keys[a.hash]
+	sh.keys[a.hash] = a
+	sh.ring = append(sh.ring, a)
+}
+
+// remove forgets the account under the hand.
+func (sh *shard) remove() {
+	a := sh.ring[sh.hand]
+	a.gone = true
+	last := len(sh.ring) - 1
+	sh.ring[sh.hand], sh.ring[last] = sh.ring[last], nil
+	sh.ring = sh.ring[:last]
+	switch first := sh.keys[a.hash]; {
+	case first != a:
+		for first.next != a {
+			first = first.next
+		}
+		first.next = a.next
+	case a.next != nil:
+		sh.keys[a.hash] = a.next
+	default:
+		delete(sh.keys, a.hash)
+	}
+}
+
+// first returns the first of some shards.
+func (k *keys) first(s shardSet) *shard { return &k.shards[bits.TrailingZeros64(uint64(s))%shards] }
+
+func (k *keys) lock(s shardSet) {
+	for ; s != 0; s &= s - 1 {
+		k.first(s).mu.Lock()
+	}
+}
+
+func (k *keys) unlock(s shardSet) {
+	for ; s != 0; s &= s - 1 {
+		k.first(s).mu.Unlock()
+	}
+}
+
+// shardsOf returns the shards of a stack's keys.
+func (k *keys) shardsOf(stack *Stack) shardSet {
+	s := shardSet(0)
+	for i := range stack.Limits {
+		_, p := k.key(stack, i)
+		s |= p.set()
+	}
+	return s
+}
+
+// key returns the key of a limit, and its place.
+func (k *keys) key(stack *Stack, limit int) (memoryKey, place) {
+	l := &stack.Limits[limit]
+	return memoryKey{stack.Upstream, l.Policy, l.Scope}, k.scoped(k.of(stack.Upstream, l.Policy), l.Scope)
+}
+
+// find appends to entries the accounts of a stack whose shards are locked. Missing ones are made, and kept if keep is set:
+// all of them or, if there is no room, none.
+func (k *keys) find(entries []engine.Entry, o *opened, stack *Stack, reach int64, keep bool) ([]engine.Entry, error) {
+	missing := 0
+	for i := range stack.Limits {
+		l := &stack.Limits[i]
+		key, at := k.key(stack, i)
+		e := engine.Entry{Limit: engine.Limit{Spec: &l.Spec}}
+		if a := k.at(at).get(at.hash, &key); a != nil {
+			e.Account = a.Account
+		} else if e.Account = engine.NewAccount(l.Spec.Algorithm); e.Account != nil {
+			missing++
+		} else {
+			return nil, fmt.Errorf("policy %q: unknown algorithm %d", l.Policy, l.Spec.Algorithm)
+		}
+		if !engine.Keeps(e.Account, l.Spec.Algorithm) {
+			return nil, fmt.Errorf("policy %q is kept by another algorithm than %s: give the changed policy another name", l.Policy, l.Spec.Algorithm)
+		}
+		if l.Spec.Calendar != nil {
+			e.Limit.Bounds = l.Spec.Calendar.Bounds(o.now, o.now+reach)
+		}
+		entries = append(entries, e)
+	}
+	if missing > 0 && keep {
+		return entries, k.make(entries, o, stack, missing)
+	}
+	return entries, nil
+}
+
+// make keeps the accounts of a stack that were missing.
+func (k *keys) make(entries []engine.Entry, o *opened, stack *Stack, missing int) error {
+	if k.count.Add(int64(missing)) > k.most {
+		k.count.Add(-int64(missing))
+		return ErrStoreFull
+	}
+	k.freed() // a new key may be the first to mean nothing
+	for i := range stack.Limits {
+		key, at := k.key(stack, i)
+		if sh := k.at(at); sh.get(at.hash, &key) == nil {
+			sh.add(&account{Account: entries[i].Account, key: key, hash: at.hash})
+			o.added++
+		}
+	}
+	k.count.Add(int64(o.added - missing)) // a stack that names a key twice
+	return nil
+}
+
+// makeRoom sees to it that the keys of a stack fit. All shards are locked, and none of the stack's accounts was looked up:
+// what is evicted could be one of them.
+func (k *keys) makeRoom(stack *Stack, now int64) error {
+	if k.fits(stack) {
+		return nil // by now
+	}
+	if now < k.full.Load() {
+		return ErrStoreFull
+	}
+	soonest := int64(math.MaxInt64 - evictGrace)
+	for i := range k.shards {
+		sh := &k.shards[i]
+		k.evict(sh, now, len(sh.ring))
+		if k.fits(stack) {
+			return nil
+		}
+		for _, a := range sh.ring {
+			soonest = min(soonest, a.Expires())
+		}
+	}
+	k.full.Store(soonest + evictGrace)
+	return ErrStoreFull
+}
+
+// fits reports whether those keys of a stack that are missing may be made. All shards are locked.
+func (k *keys) fits(stack *Stack) bool {
+	missing := int64(0)
+	for i := range stack.Limits {
+		if key, at := k.key(stack, i); k.at(at).get(at.hash, &key) == nil {
+			missing++
+		}
+	}
+	return k.count.Load()+missing <= k.most
+}
+
+// freed notes that a key may mean nothing sooner than those that makeRoom saw.
+func (k *keys) freed() {
+	if k.full.Load() != 0 {
+		k.full.Store(0)
+	}
+}
+
+// evict looks at the next n keys of a shard's ring and forgets those that mean nothing any more.
+func (k *keys) evict(sh *shard, now int64, n int) {
+	for range min(n, len(sh.ring)) {
+		if sh.hand >= len(sh.ring) {
+			sh.hand = 0
+		}
+		a := sh.ring[sh.hand]
+		if a.Expires()+evictGrace > now {
+			sh.hand++
+			continue
+		}
+		sh.remove()
+		k.count.Add(-1)
+	}
+}
+
+// evictBeside looks at some keys for each that was made.
+func (k *keys) evictBeside(o *opened) {
+	if o.added == 0 {
+		return
+	}
+	for s := o.shards; s != 0; s &= s - 1 {
+		k.evict(k.first(s), o.now, evictBeside*o.added)
+	}
+}
+
+// sweep looks at some keys of the next shard, if nobody has done so for a while. The caller holds no lock.
+func (k *keys) sweep(now int64) {
+	due := k.sweepAt.Load()
+	if now < due || !k.sweepAt.CompareAndSwap(due, now+sweepEvery) {
+		return
+	}
+	sh := &k.shards[k.sweepNext.Add(1)%shards]
+	if sh.mu.TryLock() { // who uses it need not wait
+		k.evict(sh, now, sweepKeys)
+		sh.mu.Unlock()
+	}
+}
