@@ -39,6 +39,7 @@ type Pacer struct {
 	waiting   sync.WaitGroup
 	sleepers  sleepers
 	listening listening
+	clock     storeClock
 }
 
 // limit is a policy, unpacked once.
@@ -192,21 +193,25 @@ func (p *Pacer) charge(ctx context.Context, r *Reservation) error {
 }
 
 // dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little
-// later, so that calls which become due together do not go together. It counts from now, so that it is never
-// early. A call that need not wait was due when it asked.
+// later, so that calls which become due together do not go together. It counts from when the store decided at the latest,
+// so that it is never early. A call that need not wait was due when it asked.
 func (p *Pacer) dueTime(r *Reservation) time.Time {
 	wait := r.grant[0].Wait()
 	if wait <= 0 {
 		return r.asked
 	}
-	now, most := time.Now(), min(p.jitter, r.grant[0].Slack)
+	decided := time.Now()
+	if p.memory == nil {
+		decided = p.clock.latest(r.grant[0].Now, r.asked, decided)
+	}
+	most := min(p.jitter, r.grant[0].Slack)
 	if !r.latest.IsZero() {
-		most = min(most, r.latest.Sub(now)-wait)
+		most = min(most, r.latest.Sub(decided)-wait)
 	}
 	if most > 0 {
 		wait += rand.N(most + 1)
 	}
-	return now.Add(wait)
+	return decided.Add(wait)
 }
 
 // bind returns the limits that bind a call, in room if there is enough.
