@@ -31,6 +31,8 @@ type GCRA struct {
 	gaps  []gap // disjoint, in order of time, all before tat
 	pause int64
 	pace  pace
+	// No gap is longer than widest, so that a call that fits nowhere need not look at all of them.
+	widest int64
 
 	pick struct {
 		start int64 // of the interval
@@ -49,7 +51,7 @@ const forever = int64(math.MaxInt64)
 // Earliest implements [Account].
 func (g *GCRA) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
 	need := n * g.pace.interval(l, now)
-	if !tail && len(g.gaps) > 0 {
+	if !tail && len(g.gaps) > 0 && need <= g.widest {
 		least := e - before(l, n) + need
 		first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= least })
 		for i := first; i < len(g.gaps); i++ {
@@ -94,6 +96,7 @@ func (g *GCRA) Commit(l *Limit, now, s, _ int64, _ bool) (Charge, int64) {
 	keep := make([]gap, 0, 2)
 	if p.start-p.from >= t {
 		keep = append(keep, gap{p.from, p.start})
+		g.widen(p.from, p.start)
 	} else {
 		c.From = p.from
 	}
@@ -111,6 +114,14 @@ func (g *GCRA) Commit(l *Limit, now, s, _ int64, _ bool) (Charge, int64) {
 	slack := max(0, p.start-s)
 	g.forget(now)
 	return c, slack
+}
+
+// widen notes that there is to be a gap [from, to). Those that are split off another are shorter than that was.
+func (g *GCRA) widen(from, to int64) {
+	if len(g.gaps) == 0 {
+		g.widest = 0
+	}
+	g.widest = max(g.widest, to-from)
 }
 
 // Cancel implements [Account].
@@ -136,6 +147,7 @@ func (g *GCRA) Cancel(_ *Limit, now int64, c Charge) {
 			to = g.gaps[i].to
 			i++
 		}
+		g.widen(from, to)
 		g.gaps = slices.Replace(g.gaps, first, i, gap{from, to})
 	}
 	g.forget(now)
@@ -250,6 +262,7 @@ func (g *GCRA) Claim(l *Limit, now int64, c Charge) {
 	g.gaps = slices.Replace(g.gaps, first, last, keep...)
 	if to > g.tat {
 		if left := max(g.tat, now); from-left >= t {
+			g.widen(left, from)
 			g.gaps = append(g.gaps, gap{left, from})
 		}
 		g.tat = to
