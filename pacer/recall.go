@@ -60,19 +60,24 @@ func (s spans) with(from, to int64) spans {
 
 // without returns the spans without an interval.
 func (s spans) without(from, to int64) spans {
-	var kept spans
-	for _, one := range s {
-		if one.from < from && from < one.to {
-			kept = append(kept, span{one.from, from})
+	first := sort.Search(len(s), func(i int) bool { return s[i].to > from })
+	last := first
+	var kept [2]span
+	n := 0
+	for ; last < len(s) && s[last].from < to; last++ {
+		if one := s[last]; one.from < from {
+			kept[n] = span{one.from, from}
+			n++
 		}
-		if one.to <= from || one.from >= to {
-			kept = append(kept, one)
-		}
-		if one.from < to && to < one.to {
-			kept = append(kept, span{to, one.to})
+		if one := s[last]; to < one.to {
+			kept[n] = span{to, one.to}
+			n++
 		}
 	}
-	return kept
+	if first == last || from >= to {
+		return s
+	}
+	return slices.Replace(s, first, last, kept[:n]...)
 }
 
 // meets reports whether one of the spans has something in common with an interval.
