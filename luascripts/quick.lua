@@ -6,40 +6,39 @@
 
 local function quickly()
   local n = tonumber(ARGV[3])
-  local at = 4 + 3 * n
-  if #ARGV ~= at + 5 or ARGV[at] ~= '0' or ARGV[at + 2] == '0' or ARGV[at + 3] ~= '0' then return nil end
-  local names = { KEYS[1] }
-  for i = 1, n do
-    if ARGV[1 + 3 * i] ~= '1' then return nil end
-    names[i + 1] = KEYS[2 * i]
+  local at, count, cost = 4 + 3 * n, 1, 1
+  if #ARGV ~= at then
+    if #ARGV ~= at + 5 or ARGV[at] ~= '0' or ARGV[at + 2] == '0' or ARGV[at + 3] ~= '0' then return nil end
+    count, cost = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   end
-  local values = redis.call('MGET', unpack(names))
-  local up = values[1]
-  if up then
-    if up ~= '0 ' .. ARGV[1] then return nil end
-  elseif ARGV[1] ~= '0' then
+  for i = 4, at - 3, 3 do
+    if ARGV[i] ~= '1' then return nil end
+  end
+  local values = redis.call('MGET', unpack(KEYS)) -- the gaps have no value
+  if values[1] then
+    if values[1] ~= '0 ' .. ARGV[1] then return nil end
+  elseif ARGV[1] ~= '0' or redis.call('TYPE', KEYS[1])['ok'] ~= 'none' then
     return nil
   end
-  local now, count, cost = clock(), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local now = clock()
   if now < ARGV[2] - 1000000 then return nil end
-  local reply, tails = { now, count, n > 0 and -1 or 1000000 }, {}
-  for i = 1, n do
-    local limit, t, from = ARGV[2 + 3 * i], ARGV[3 + 3 * i], now
-    local tat = values[i + 1]
+  local reply, size = { now, count, n > 0 and -1 or 1000000 }, 3
+  for i = 2, 2 * n, 2 do
+    local t, from, tat = ARGV[3 * i / 2 + 3], now, values[i]
     if tat then
       tat = tonumber(tat)
       if not tat or tat < 0 or tat >= 9007199254740992 or tat % 1 ~= 0 then return nil end
       if tat > now then from = tat end
+    elseif redis.call('TYPE', KEYS[i])['ok'] ~= 'none' then
+      return nil
     end
     local need = cost * t
-    if from + (count - 1) * need > now + (limit - cost) * t then return nil end
-    reply[2 + 2 * i], reply[3 + 2 * i], tails[i] = from, from + need, from + count * need
+    if from + (count - 1) * need > now + (ARGV[3 * i / 2 + 2] - cost) * t then return nil end
+    reply[size + 1], reply[size + 2] = from, from + need
+    size = size + 2
+    values[i] = from + count * need
   end
-  -- MGET has no value for a key of another type, too.
-  for i = 1, n + 1 do
-    if not values[i] and redis.call('TYPE', names[i])['ok'] ~= 'none' then return nil end
-  end
-  for i = 1, n do redis.call('SET', names[i + 1], tails[i], 'PX', ttl(tails[i] - now)) end
+  for i = 2, 2 * n, 2 do redis.call('SET', KEYS[i], values[i], 'PX', ttl(values[i] - now)) end
   return reply
 end
 

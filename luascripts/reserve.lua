@@ -5,7 +5,8 @@
 --        number of accounts; for each: algorithm, parameters
 --        then, to the end, runs of calls that are alike: the accounts that bind them: 0 those of the run before (of the
 --        first run: all), else one more than their number, and their indexes; how many calls; cost, not before (µs from
---        now), max wait (µs), and 1 if they are tracked, else 0; if the cost is 0, then a cost for each account
+--        now), max wait (µs), and 1 if they are tracked, else 0; if the cost is 0, then a cost for each account;
+--        one argument alone is the max wait of one call that all accounts bind, of cost 1, that is not tracked
 -- Reply  now, then for each call or some at once, in order (slots: µs since the epoch; slacks: µs):
 --          n > 0, slack, charges            n calls go now; these are the charges of the first (see below); the slack is
 --                                           that of the windows, −1 if there is none
@@ -79,13 +80,19 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
 end
 
 local entries = all
+local alone = nextarg == #ARGV
 while nextarg <= #ARGV do
-  local refs = arg() - 1
-  if refs >= 0 then
-    entries = {}
-    for i = 1, refs do entries[i] = all[arg()] end
+  local left, cost, notbefore, maxwait, tracked, costs = 1, 1, 0, 0, false, nil
+  if alone then
+    maxwait = arg()
+  else
+    local refs = arg() - 1
+    if refs >= 0 then
+      entries = {}
+      for i = 1, refs do entries[i] = all[arg()] end
+    end
+    left, cost, notbefore, maxwait, tracked = arg(), arg(), arg(), arg(), arg() == 1
   end
-  local left, cost, notbefore, maxwait, tracked, costs = arg(), arg(), arg(), arg(), arg() == 1, nil
   if cost == 0 then
     costs = {}
     for i = 1, #entries do costs[i] = arg() end

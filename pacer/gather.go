@@ -116,7 +116,11 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 	if g.flights < maxFlights && !g.wire[p.hash] {
 		f := g.begin(p, w.timeout)
 		g.mu.Unlock()
-		go w.fly(g, f)
+		if w.punctual {
+			w.lead(g, f)
+		} else {
+			go w.fly(g, f)
+		}
 	} else {
 		p.timer.Reset(2 * w.timeout) // the request on the wire, and the next one
 		g.waiting = append(g.waiting, p)
@@ -238,22 +242,50 @@ func (g *gathering) abandon(p *parcel) bool {
 // fly sends one request after the other, until nothing waits to be sent.
 func (w *watched) fly(g *gathering, f *flight) {
 	defer w.asking.Done()
-	for more := true; more; {
+	for more := true; more; more = g.proceed(f, w.timeout) {
 		w.carry(g, f)
 		w.deliver(g, f)
-		g.mu.Lock()
-		for hash := range f.places {
-			delete(g.wire, hash)
-		}
-		clear(f.places)
-		clear(f.seats)
-		f.seats, f.batches, f.errs, f.calls = f.seats[:0], f.batches[:0], f.errs[:0], 0
-		if more = f.next(g, w.timeout); !more {
-			g.flights--
-			g.hangar = append(g.hangar, f)
-		}
-		g.mu.Unlock()
 	}
+}
+
+// lead sends a first request in the caller's own goroutine, which saves it two switches to another one. What has gathered
+// meanwhile is none of its business.
+func (w *watched) lead(g *gathering, f *flight) {
+	answered := false
+	defer func() {
+		if !answered { // the store panics, or a hook of its client: that is the caller's, but nobody else must wait for it
+			for range f.batches {
+				f.errs = append(f.errs, ErrUnreachable)
+			}
+			w.deliver(g, f)
+		}
+		if g.proceed(f, w.timeout) {
+			go w.fly(g, f)
+		} else {
+			w.asking.Done()
+		}
+	}()
+	w.carry(g, f)
+	answered = true
+	w.deliver(g, f)
+}
+
+// proceed makes a flight ready for the next request, or ends it if there is nothing to send.
+func (g *gathering) proceed(f *flight, timeout time.Duration) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for hash := range f.places {
+		delete(g.wire, hash)
+	}
+	clear(f.places)
+	clear(f.seats)
+	f.seats, f.batches, f.errs, f.calls = f.seats[:0], f.batches[:0], f.errs[:0], 0
+	if f.next(g, timeout) {
+		return true
+	}
+	g.flights--
+	g.hangar = append(g.hangar, f)
+	return false
 }
 
 // carry asks the store.
@@ -267,7 +299,8 @@ func (w *watched) carry(g *gathering, f *flight) {
 		n := len(b.Calls)
 		b.Grants = slices.Grow(b.Grants[:0], n)[:n]
 	}
-	ctx := &errand{Context: f.seats[0].ctx, life: g.life, deadline: time.Now().Add(w.timeout)}
+	ctx, cancel := w.errand(g, f.seats[0].ctx)
+	defer cancel()
 	f.errs = append(f.errs, g.judge(w, w.store.ReserveAll(ctx, f.batches)))
 	if len(f.batches) > 1 && f.errs[0] != nil && w.unfit(f.errs[0]) {
 		// One of them is at fault, and the others shall not suffer from it.
@@ -375,6 +408,15 @@ func (w *watched) received(b *Batch) error {
 		w.heardNow(b.Grants[0].Now)
 	}
 	return nil
+}
+
+// errand returns the context of an operation that is made for a caller, and maybe others: the Pacer gives no context that
+// ends with the caller.
+func (w *watched) errand(g *gathering, values context.Context) (context.Context, context.CancelFunc) {
+	if w.punctual {
+		return context.WithTimeout(values, w.timeout)
+	}
+	return &errand{Context: values, life: g.life, deadline: time.Now().Add(w.timeout)}, func() {}
 }
 
 // An errand is the context of an operation for others: it has a caller's values, but not its end.

@@ -323,3 +323,67 @@ func TestEveryAnswerReachesItsCaller(t *testing.T) {
 		}
 	})
 }
+
+// punctual is a remote store whose operations end when their contexts do.
+type punctual struct {
+	*remote
+
+	panics bool
+}
+
+func (punctual) Punctual() bool { return true }
+
+func (s *punctual) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+	if s.panics {
+		panic("a hook of the client")
+	}
+	s.mu.Lock()
+	hangs := s.hangs
+	s.mu.Unlock()
+	select {
+	case <-time.After(hangs):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.remote.mu.Lock()
+	s.remote.hangs = 0
+	s.remote.mu.Unlock()
+	err := s.remote.ReserveAll(ctx, batches)
+	s.set(nil, hangs)
+	return err
+}
+
+// A store that is punctual is asked in the goroutine of the call, and its timeout is kept all the same. Those who gather
+// meanwhile go as always; and a panic of the caller's harms nobody else.
+func TestAPunctualStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &punctual{remote: newRemote(1)}
+		p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Outage: pacer.RefuseCalls, Policies: []policies.Policy{policies.Daily(100, time.UTC)}})
+		require.NoError(t, err)
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(nil, 40*time.Millisecond)
+		r.requests()
+		var wg sync.WaitGroup
+		waits(t, &wg, p, "first")
+		waits(t, &wg, p, times(5, "others")...)
+		wg.Wait()
+		require.Equal(t, [][]int{{1}, {5}}, r.requests())
+		require.NoError(t, p.Wait(t.Context()), "after a flight")
+
+		r.panics = true
+		require.Panics(t, func() { _ = p.Wait(t.Context()) })
+		r.panics = false
+		require.NoError(t, p.Wait(t.Context()), "nothing is in its way")
+
+		r.set(nil, time.Hour)
+		start := time.Now()
+		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrUnreachable)
+		require.Equal(t, pacer.DefaultStoreTimeout, time.Since(start))
+		r.set(nil, 0)
+		back()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, int64(100-1-6-1-1-1), remaining(t, p))
+	})
+}

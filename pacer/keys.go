@@ -90,7 +90,7 @@ const (
 // common is hashed once.
 type place struct{ shard, hash uint64 }
 
-// hash hashes a part of a key. A scope of "" has none, so that a key without a scope needs one look-up less.
+// hash hashes a part of a key.
 func (k *keys) hash(part string) uint64 {
 	if part == "" {
 		return 0

@@ -2,6 +2,7 @@ package pacer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -119,4 +120,25 @@ func TestAStackThatNeverFits(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 	})
+}
+
+// A clock that panics leaves nothing locked.
+func TestAClockThatPanics(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Bool
+	c := limits(policies.PerSecond(1))
+	c.Store = pacer.NewMemoryStore(pacer.MemoryClock(func() pacer.Instant {
+		if broken.Load() {
+			panic("broken")
+		}
+		return pacer.Instant(1e15)
+	}))
+	p := newPacer(t, c)
+	for _, known := range []bool{false, true} { // the key: the long way and the short one
+		broken.Store(true)
+		require.Panics(t, func() { _ = p.Allow(t.Context()) })
+		require.Panics(t, func() { _, _ = p.Status(t.Context()) })
+		broken.Store(false)
+		require.Equal(t, known, errors.Is(p.Allow(t.Context()), pacer.ErrNotYet))
+	}
 }

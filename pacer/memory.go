@@ -22,7 +22,7 @@ var ErrStoreFull = errors.New("pacer: the memory store is full of keys in use: r
 
 // A MemoryStore keeps the accounts of this process. Its clock is the monotonic clock, so it never steps. Keys
 // that mean nothing any more are evicted as others are used: there is no goroutine and nothing to close. It
-// is safe for concurrent use: calls wait for each other only if their keys meet.
+// is safe for concurrent use: calls with different scope values hardly ever wait for each other.
 type MemoryStore struct {
 	clock func() int64 // store time in µs
 	keys  keys
@@ -109,11 +109,17 @@ func (m *MemoryStore) Reserve(_ context.Context, stack Stack, calls []Call, gran
 
 // open locks the accounts of a stack, reads the clock, and appends the accounts to entries. What is opened is to be closed,
 // unless there is an error.
-func (m *MemoryStore) open(entries []engine.Entry, o *opened, stack *Stack, reach int64, keep bool) ([]engine.Entry, error) {
+func (m *MemoryStore) open(entries []engine.Entry, o *opened, stack *Stack, reach int64, keep bool) (found []engine.Entry, err error) {
+	done := false
+	defer func() {
+		if !done { // an error, or a clock of the user's that panics
+			m.keys.unlock(o.shards)
+		}
+	}()
 	o.shards = m.keys.shardsOf(stack)
 	m.keys.lock(o.shards)
 	o.now = m.clock()
-	found, err := m.keys.find(entries, o, stack, reach, keep)
+	found, err = m.keys.find(entries, o, stack, reach, keep)
 	if errors.Is(err, ErrStoreFull) { // as far as these shards know
 		m.keys.unlock(o.shards)
 		o.shards = allShards
@@ -123,9 +129,7 @@ func (m *MemoryStore) open(entries []engine.Entry, o *opened, stack *Stack, reac
 			found, err = m.keys.find(entries, o, stack, reach, keep)
 		}
 	}
-	if err != nil {
-		m.keys.unlock(o.shards)
-	}
+	done = err == nil
 	return found, err
 }
 

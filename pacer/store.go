@@ -39,6 +39,9 @@ type Store interface {
 // A SharedStore is a [Store] that other processes use, too, and that can be out of reach, or forget. A [Pacer] watches over
 // it: see [Config].Outage. Every operation is given a context that ends when the Pacer does not wait any longer.
 //
+// A store whose operations are sure to end when their contexts do may say so by a method Punctual() bool. A Pacer then asks
+// it in the goroutine of the call, where it otherwise needs another one to be able to leave in time.
+//
 // A store that has forgotten what it knew, or whose clock has stepped back, says so once it is asked to reserve by
 // somebody who knows better: see [Stack].Era and [ForgotError].
 type SharedStore interface {

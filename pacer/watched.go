@@ -57,6 +57,7 @@ type watched struct {
 	id       string
 	outage   Outage
 	timeout  time.Duration
+	punctual bool // the store's operations end when their contexts do
 	keep     time.Duration
 	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
 
@@ -111,6 +112,9 @@ func newWatched(store SharedStore, c *Config, timeout time.Duration) *watched {
 		kick:      make(chan struct{}, 1),
 		closing:   make(chan struct{}),
 		gathering: newGathering(),
+	}
+	if p, ok := store.(interface{ Punctual() bool }); ok {
+		w.punctual = p.Punctual()
 	}
 	w.alone.policies = make(map[string]policies.Policy)
 	for _, p := range c.Policies {

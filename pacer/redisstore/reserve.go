@@ -33,6 +33,10 @@ func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 	first := &batches[0].Stack
 	known := []int64{first.Era, int64(first.Told)}
 	r, now, err := s.ask(ctx, &s.reserve, upstream, limits, known, reach, func(r *request) {
+		if c := batches[0].Calls; len(batches) == 1 && len(c) == 1 && plain(&c[0]) {
+			r.numbers(engine.Micros(c[0].MaxWait))
+			return
+		}
 		for i := range batches {
 			if refs == nil {
 				r.calls(nil, batches[i].Calls)
@@ -96,6 +100,11 @@ func (r *request) calls(refs []int64, calls []pacer.Call) {
 		r.numbers(c.Costs...)
 		i += n
 	}
+}
+
+// plain reports whether all that is to be said of a call is its MaxWait.
+func plain(c *pacer.Call) bool {
+	return c.Cost == 1 && c.Costs == nil && c.NotBefore == 0 && !c.Tracked
 }
 
 // alike reports whether two calls ask for the same.

@@ -115,6 +115,13 @@ func (s *Store) run(ctx context.Context, p *script, r *request) (reply, error) {
 	return reply{values: values}, err
 }
 
+// Punctual says that operations end when their contexts do: those of a client with ContextTimeoutEnabled. See
+// [pacer.SharedStore].
+func (s *Store) Punctual() bool {
+	rdb, ok := s.rdb.(*redis.Client)
+	return ok && rdb.Options().ContextTimeoutEnabled
+}
+
 // Fault implements [pacer.SharedStore].
 func (s *Store) Fault(err error) pacer.Fault {
 	var unknown *algorithmError
