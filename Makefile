@@ -1,4 +1,3 @@
-BENCHTIME ?= 1s
 SOAK ?= 10m
 
 # Every module that go.work lists: the library, the examples, the benchmarks.
@@ -36,8 +35,9 @@ fmt: ## Format every Go file
 	@$(EACH) gofmt -l -w .
 
 .PHONY: bench
-bench: redis ## Run every benchmark (BENCHTIME=1s)
-	@$(EACH) go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 60m ./...
+bench: redis ## Measure against the peers, into docs/benchmarks
+	@mkdir -p docs/benchmarks
+	@cd pacer/bench && HEADWAY_BENCH=../../docs/benchmarks go test -count=1 -run '^TestReport$$' -v -timeout 20m .
 
 .PHONY: tidy
 tidy: ## Tidy every go.mod

@@ -29,7 +29,7 @@ func TestARequestAllocatesLittle(t *testing.T) { //nolint:paralleltest // it cou
 		req := request(pacer.WithScope(t.Context(), "user", "bob"), t, http.MethodGet, nil)
 		for most, rt := range map[float64]http.RoundTripper{3: paced, 4: client.Transport} {
 			n := testing.AllocsPerRun(1000, func() {
-				if _, err := rt.RoundTrip(req); err != nil { //nolint:bodyclose // it has none
+				if _, err := rt.RoundTrip(req); err != nil {
 					t.Fatal(err)
 				}
 			})

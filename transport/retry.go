@@ -54,7 +54,7 @@ func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 		return r.paced.RoundTrip(req)
 	}
 	if req.URL == nil { // go-retryablehttp's client finds words for it
-		return r.loop(&attempt{req: req})
+		return r.loop(req.Context(), &attempt{req: req})
 	}
 	// Most requests are not repeated, and need not pay for what could do that.
 	a := &attempt{req: req, number: 1}
@@ -66,12 +66,12 @@ func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	a.first = &outcome{resp, err}
-	return r.loop(a)
+	return r.loop(req.Context(), a)
 }
 
 // loop hands a request to go-retryablehttp, which begins with the outcome of the first attempt, if that is known.
-func (r *retrier) loop(a *attempt) (*http.Response, error) {
-	ctx := context.WithValue(a.req.Context(), attemptKey{}, a)
+func (r *retrier) loop(ctx context.Context, a *attempt) (*http.Response, error) {
+	ctx = context.WithValue(ctx, attemptKey{}, a)
 	defer func() { a.abandon(ctx) }()
 	resp, err := r.client.Do(&retryablehttp.Request{Request: a.stub(ctx)})
 	// The inner http.Client has wrapped the error, and the outer one will do so again.
@@ -92,7 +92,7 @@ func (r *retrier) loop(a *attempt) (*http.Response, error) {
 func (r *retrier) check(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	a := attemptOf(ctx)
 	if !r.repeats(ctx, a, resp, err) {
-		return false, nil //nolint:nilerr // the loop returns what the attempt returned
+		return false, nil
 	}
 	wait := min(a.wait, r.paced.pacer.MaxPause())
 	if err != nil || wait == 0 {

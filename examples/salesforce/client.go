@@ -37,7 +37,7 @@ func newPacer(ctx context.Context, c *config, u *upstream) (*pacer.Pacer, func()
 	closeStore := func() {}
 	if c.redis != "" {
 		redis.SetLogger(quiet{})
-		rdb := redis.NewClient(&redis.Options{Addr: c.redis})
+		rdb := redis.NewClient(&redis.Options{Addr: c.redis, ContextTimeoutEnabled: true})
 		closeStore = func() { _ = rdb.Close() }
 		ctx, cancel := context.WithTimeout(ctx, askFor)
 		defer cancel()

@@ -30,7 +30,7 @@ func newPacer(ctx context.Context, c *config) (*pacer.Pacer, func(), error) {
 	closeStore := func() {}
 	if c.redis != "" {
 		redis.SetLogger(quiet{})
-		rdb := redis.NewClient(&redis.Options{Addr: c.redis})
+		rdb := redis.NewClient(&redis.Options{Addr: c.redis, ContextTimeoutEnabled: true})
 		closeStore = func() { _ = rdb.Close() }
 		ctx, cancel := context.WithTimeout(ctx, askFor)
 		defer cancel()

@@ -136,9 +136,12 @@ func standalone(t *testing.T) *site {
 	t.Helper()
 	server := redistest.Start(t)
 	s := &site{name: "standalone", servers: []*redistest.Server{server}}
+	clients := 0
 	s.connect = func(r *route) redis.UniversalClient {
+		clients++ // every second one is punctual: see redisstore.Store.Punctual
 		return redis.NewClient(&redis.Options{
 			Addr: server.Addr, Dialer: r.dial, DisableIdentity: true, MaintNotificationsConfig: noMaintNotifications(),
+			ContextTimeoutEnabled: clients%2 == 0,
 		})
 	}
 	command := func(args ...any) func(*run, *rand.Rand) error {

@@ -29,7 +29,7 @@ import (
 // The functions below hold the README's snippets, letter for letter: TestTheREADME checks that, and runs them.
 
 func readmeQuickStart(addr string) error {
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	store, err := redisstore.New(rdb) // leave it out to pace this process alone
 	if err != nil {
 		return err

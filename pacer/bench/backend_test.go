@@ -1,0 +1,187 @@
+package bench_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	redigo "github.com/gomodule/redigo/redis"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/luascripts"
+	"github.com/headway-go/headway/pacer/internal/redistest"
+)
+
+// backend is a Redis server, and clients that count what they send.
+type backend struct {
+	rdb  *redis.Client // as redis.NewClient makes it (10 connections for each core), and punctual
+	pool *redigo.Pool
+	sent counter
+}
+
+func newBackend(t testing.TB) *backend {
+	t.Helper()
+	server := redistest.Start(t)
+	b := &backend{rdb: redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})}
+	t.Cleanup(func() { _ = b.rdb.Close() })
+	b.sent.beat = redis.NewScript(luascripts.New().Beat)
+	b.rdb.AddHook(&b.sent)
+	b.pool = &redigo.Pool{
+		MaxActive: 100, // of redisstore.New, which keeps none of them idle and so dials each time
+		MaxIdle:   100,
+		Dial: func() (redigo.Conn, error) {
+			c, err := redigo.Dial("tcp", server.Addr)
+			return &countedConn{c, &b.sent}, err
+		},
+	}
+	t.Cleanup(func() { _ = b.pool.Close() })
+	return b
+}
+
+// counter counts requests: commands that a client sends, not those that scripts run.
+type counter struct {
+	beat            *redis.Script // which a Pacer sends in the background
+	requests, beats atomic.Int64
+	failed          atomic.Int64 // of Headway: a Pacer whose store fails goes on alone, and that is not what is measured
+}
+
+// DialHook implements [redis.Hook].
+func (*counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		c.note(cmd, err)
+		return err
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			c.note(cmd, cmd.Err())
+		}
+		return err
+	}
+}
+
+func (c *counter) note(cmd redis.Cmder, err error) {
+	if args := cmd.Args(); len(args) > 1 && (args[1] == c.beat.Hash()) {
+		c.beats.Add(1)
+		return
+	}
+	c.requests.Add(1)
+	var answered redis.Error
+	if err != nil && !errors.As(err, &answered) {
+		c.failed.Add(1)
+	}
+}
+
+// countedConn counts what redigo sends.
+type countedConn struct {
+	redigo.Conn
+
+	sent *counter
+}
+
+func (c *countedConn) Do(command string, args ...any) (any, error) {
+	if command != "" { // which only flushes
+		c.sent.requests.Add(1)
+	}
+	return c.Conn.Do(command, args...)
+}
+
+func (c *countedConn) Send(command string, args ...any) error {
+	c.sent.requests.Add(1)
+	return c.Conn.Send(command, args...)
+}
+
+// usage is what a server has spent so far, and what it was sent.
+type usage struct {
+	cpu      float64 // µs of the whole process
+	scripts  float64 // µs inside of EVAL and EVALSHA
+	requests int64
+}
+
+// usage asks the server. That costs some CPU time of its own, the same before and after every turn.
+func (b *backend) usage(t testing.TB) usage {
+	t.Helper()
+	reply, err := b.rdb.Info(t.Context(), "cpu", "commandstats").Result()
+	require.NoError(t, err)
+	b.sent.requests.Add(-1)
+	u := usage{requests: b.sent.requests.Load()}
+	info := parseInfo(reply)
+	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
+		seconds, err := strconv.ParseFloat(info[name], 64)
+		require.NoError(t, err, name)
+		u.cpu += seconds * float64(time.Second/time.Microsecond)
+	}
+	for _, name := range []string{"cmdstat_eval", "cmdstat_evalsha"} {
+		for field := range strings.SplitSeq(info[name], ",") {
+			if usec, ok := strings.CutPrefix(field, "usec="); ok {
+				n, err := strconv.ParseFloat(usec, 64)
+				require.NoError(t, err, name)
+				u.scripts += n
+			}
+		}
+	}
+	return u
+}
+
+// parseInfo reads a reply of INFO.
+func parseInfo(reply string) map[string]string {
+	info := make(map[string]string)
+	for line := range strings.Lines(reply) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	return info
+}
+
+// The requests that the figures speak of are those that the server saw.
+func TestRequestsAreCounted(t *testing.T) {
+	b := newBackend(t)
+	calls := func() int64 {
+		info, err := b.rdb.Info(t.Context(), "commandstats").Result()
+		require.NoError(t, err)
+		b.sent.requests.Add(-1)
+		n := int64(0)
+		for _, name := range []string{"cmdstat_eval", "cmdstat_evalsha"} {
+			first, _, _ := strings.Cut(strings.TrimPrefix(parseInfo(info)[name], "calls="), ",")
+			one, _ := strconv.ParseInt(first, 10, 64)
+			n += one
+		}
+		return n
+	}
+	for _, c := range overRedis(t, b) {
+		if c.name == ping || c.name == throttledGCRA { // which send more than scripts
+			continue
+		}
+		t.Run(fmt.Sprint(c.name, " ", c.limits), func(t *testing.T) {
+			const n = 20
+			one := course{goroutines: 1}
+			one.play(t, &c, 1) // the server learns the script
+			sent, beats, seen := b.sent.requests.Load(), b.sent.beats.Load(), calls()
+			one.play(t, &c, n)
+			sent, seen = b.sent.requests.Load()-sent, calls()-seen
+			beats = b.sent.beats.Load() - beats
+			each := int64(max(1, c.limits))
+			if strings.HasPrefix(c.name, headway) {
+				each = 1
+			}
+			require.Equal(t, n*each, sent)
+			// A beat that is on its way is not counted yet, or was not when this began.
+			require.InDelta(t, sent+beats, seen, 3)
+		})
+	}
+}
