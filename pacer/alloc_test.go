@@ -80,3 +80,14 @@ func TestAReservationAllocatesLittle(t *testing.T) { //nolint:paralleltest // it
 		require.LessOrEqual(t, n, most)
 	}
 }
+
+// A scope costs its context, and nothing else.
+func TestAScopeAllocatesOnce(t *testing.T) { //nolint:paralleltest // it counts what is allocated
+	ctx := pacer.WithScope(t.Context(), "user", "bob")
+	p := newPacer(t, limits(ample().Per("tenant")))
+	require.LessOrEqual(t, allocs(t, func() {
+		if err := p.Allow(pacer.WithScope(ctx, "tenant", "acme")); err != nil {
+			t.Fatal(err)
+		}
+	}), 1.0)
+}

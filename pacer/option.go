@@ -54,7 +54,7 @@ type ask struct {
 	tracked   bool
 	byPolicy  bool // there is a CostOf
 	opts      []Option
-	scopes    *scopeNode
+	scopes    *scopeContext
 }
 
 // newAsk reads what a call asks for. It costs cost if its options do not say otherwise.
@@ -64,7 +64,7 @@ func (p *Pacer) newAsk(ctx context.Context, cost int64, opts []Option) (ask, err
 		return a, badNumber("Cost", cost, "must be at least 1")
 	}
 	if p.scoped {
-		a.scopes, _ = ctx.Value(scopeKey{}).(*scopeNode)
+		a.scopes = scopesOf(ctx)
 	}
 	for i := range opts {
 		switch o := &opts[i]; o.kind {

@@ -236,6 +236,27 @@ func TestScopes(t *testing.T) {
 	})
 }
 
+// A context with a scope is one like any other: contexts made of it carry the scope, and it ends with its parent.
+func TestAContextWithAScope(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	parent, end := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
+	ctx := pacer.WithScope(pacer.WithScope(parent, "user", "bob"), "tenant", "acme")
+	child, cancel := context.WithTimeout(context.WithValue(ctx, "other", 1), time.Hour) //nolint:staticcheck // a key of another type
+	defer cancel()
+	p := newPacer(t, limits(policies.Every(time.Hour).Per("tenant", "user")))
+	require.NoError(t, p.Allow(context.WithoutCancel(child)))
+	require.ErrorIs(t, p.Allow(child), pacer.ErrNotYet)
+	require.NoError(t, p.Allow(pacer.WithScope(child, "user", "eve")))
+	require.Equal(t, "value", child.Value(key{}))
+	require.Nil(t, child.Value("nobody"))
+	broken := errors.New("broken")
+	end(broken)
+	<-child.Done()
+	require.ErrorIs(t, context.Cause(child), broken)
+	require.ErrorIs(t, p.Allow(ctx), context.Canceled)
+}
+
 func TestReservations(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

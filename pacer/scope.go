@@ -59,18 +59,36 @@ func safe(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// scopeNode is a link of the chain of scopes that a context carries, newest first.
-type scopeNode struct {
+// scopeContext is a context that carries a value for a scope.
+type scopeContext struct {
+	context.Context //nolint:containedctx // it is one
+
 	name, value string
-	outer       *scopeNode
+	outer       *scopeContext // the next one that the context descends from; nil if there is none
 }
 
 type scopeKey struct{}
+
+// Value implements [context.Context].
+func (c *scopeContext) Value(key any) any {
+	if key == (scopeKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// scopesOf returns the innermost scope that a context carries; nil if there is none.
+func scopesOf(ctx context.Context) *scopeContext {
+	if c, ok := ctx.(*scopeContext); ok {
+		return c
+	}
+	c, _ := ctx.Value(scopeKey{}).(*scopeContext)
+	return c
+}
 
 // WithScope returns a context whose calls carry a value for a scope: the tenant, the user, the endpoint. It
 // holds for every policy that is Per that scope. The innermost value of a name counts, and [Scope] overrides
 // it. An empty value means that the call does not carry the scope.
 func WithScope(ctx context.Context, name, value string) context.Context {
-	outer, _ := ctx.Value(scopeKey{}).(*scopeNode)
-	return context.WithValue(ctx, scopeKey{}, &scopeNode{name, value, outer})
+	return &scopeContext{ctx, name, value, scopesOf(ctx)}
 }
