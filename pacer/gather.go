@@ -77,12 +77,10 @@ func newGathering() *gathering {
 	return g
 }
 
-var stackSeed = maphash.MakeSeed()
-
 // hash returns a number that is the same for equal stacks. Stacks that share it by chance go one after the other.
-func (s *Stack) hash() uint64 {
+func (s *Stack) hash(seed maphash.Seed) uint64 {
 	var h maphash.Hash
-	h.SetSeed(stackSeed)
+	h.SetSeed(seed)
 	for i := range s.Limits {
 		_, _ = h.WriteString(s.Limits[i].Policy)
 		_ = h.WriteByte('\n')
@@ -109,7 +107,7 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 	g := w.gathering
 	w.mu.Unlock()
 
-	hash := stack.hash()
+	hash := stack.hash(w.seed)
 	g.mu.Lock()
 	p := g.parcel()
 	p.ctx, p.stack, p.hash, p.calls, p.grants, p.err, p.state = ctx, *stack, hash, calls, grants, nil, waiting
@@ -117,9 +115,9 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 		f := g.begin(p, w.timeout)
 		g.mu.Unlock()
 		if w.punctual {
-			w.lead(g, f)
+			w.lead(g, f) //nolint:contextcheck // it has the parcel's
 		} else {
-			go w.fly(g, f)
+			go w.fly(g, f) //nolint:contextcheck // it has the parcels'
 		}
 	} else {
 		p.timer.Reset(2 * w.timeout) // the request on the wire, and the next one
@@ -299,7 +297,7 @@ func (w *watched) carry(g *gathering, f *flight) {
 		n := len(b.Calls)
 		b.Grants = slices.Grow(b.Grants[:0], n)[:n]
 	}
-	ctx, cancel := w.errand(g, f.seats[0].ctx)
+	ctx, cancel := w.errand(f.seats[0].ctx, g)
 	defer cancel()
 	f.errs = append(f.errs, g.judge(w, w.store.ReserveAll(ctx, f.batches)))
 	if len(f.batches) > 1 && f.errs[0] != nil && w.unfit(f.errs[0]) {
@@ -362,7 +360,7 @@ func (w *watched) deliver(g *gathering, f *flight) {
 		if s.err = f.errs[s.batch]; s.err == nil {
 			for i := range s.grants {
 				to, from := &s.grants[i], &f.batches[s.batch].Grants[s.at+i]
-				charges := append(to.Charges[:0], from.Charges...)
+				charges := append(to.Charges[:0], from.Charges...) //nolint:gocritic // the grant's own room
 				*to = *from
 				to.Charges = charges
 			}
@@ -412,7 +410,7 @@ func (w *watched) received(b *Batch) error {
 
 // errand returns the context of an operation that is made for a caller, and maybe others: the Pacer gives no context that
 // ends with the caller.
-func (w *watched) errand(g *gathering, values context.Context) (context.Context, context.CancelFunc) {
+func (w *watched) errand(values context.Context, g *gathering) (context.Context, context.CancelFunc) {
 	if w.punctual {
 		return context.WithTimeout(values, w.timeout)
 	}

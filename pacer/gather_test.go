@@ -331,7 +331,7 @@ type punctual struct {
 	panics bool
 }
 
-func (punctual) Punctual() bool { return true }
+func (*punctual) Punctual() bool { return true }
 
 func (s *punctual) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 	if s.panics {
@@ -345,9 +345,7 @@ func (s *punctual) ReserveAll(ctx context.Context, batches []pacer.Batch) error 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	s.remote.mu.Lock()
-	s.remote.hangs = 0
-	s.remote.mu.Unlock()
+	s.set(nil, 0)
 	err := s.remote.ReserveAll(ctx, batches)
 	s.set(nil, hangs)
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -58,6 +59,7 @@ type watched struct {
 	outage   Outage
 	timeout  time.Duration
 	punctual bool // the store's operations end when their contexts do
+	seed     maphash.Seed
 	keep     time.Duration
 	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
 
@@ -112,6 +114,7 @@ func newWatched(store SharedStore, c *Config, timeout time.Duration) *watched {
 		kick:      make(chan struct{}, 1),
 		closing:   make(chan struct{}),
 		gathering: newGathering(),
+		seed:      maphash.MakeSeed(),
 	}
 	if p, ok := store.(interface{ Punctual() bool }); ok {
 		w.punctual = p.Punctual()

@@ -83,9 +83,10 @@ func (w *watched) sayOrOwe(ctx context.Context, stack *Stack, notes []Note) {
 }
 
 // copied returns a stack that stays as it is when the caller's is used for something else.
-func (s Stack) copied() Stack {
-	s.Limits = slices.Clone(s.Limits)
-	return s
+func (s *Stack) copied() Stack {
+	copied := *s
+	copied.Limits = slices.Clone(s.Limits)
+	return copied
 }
 
 func copyGrants(grants []Grant) []Grant {

@@ -11,7 +11,8 @@ import (
 )
 
 // DefaultSkew is how much closer together the strict constructor [AtMost] lets calls arrive than they were sent,
-// unless [Policy.Skew] says otherwise: 10 ms.
+// unless [Policy.Skew] says otherwise: 10 ms. Calls go up to 2 ms after their slots (docs/benchmarks, Precision: the 99th
+// percentile of the runtime's timers, with up to 1,000 sleepers); the rest is for the network and for short stalls.
 const DefaultSkew = 10 * time.Millisecond
 
 // DefaultBuckets is into how many buckets [Sliding] cuts its period, unless [Policy.Buckets] says otherwise.

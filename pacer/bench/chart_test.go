@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -235,7 +234,7 @@ func (b *bars) labels() (*plotter.Labels, error) {
 	var at plotter.XYLabels
 	for i, v := range b.values {
 		at.XYs = append(at.XYs, plotter.XY{X: b.centres[i], Y: v})
-		at.Labels = append(at.Labels, strconv.FormatFloat(v, 'g', 2, 64))
+		at.Labels = append(at.Labels, number(v))
 	}
 	labels, err := plotter.NewLabels(at)
 	if err != nil {
