@@ -59,7 +59,7 @@ func (o overwriter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		read, write := o.rdb.Pipeline(), o.rdb.TxPipeline()
 		var then []func()
 		for _, key := range args[3 : 3+args[2].(int)] {
-			key := key.(string)
+			key := *key.(*string)
 			dump, ttl := read.Dump(ctx, key), read.PTTL(ctx, key)
 			then = append(then, func() {
 				if write.Del(ctx, key); ttl.Val() > 0 {

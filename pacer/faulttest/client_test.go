@@ -64,13 +64,9 @@ type ear struct{ now pacer.Instant }
 func (e *ear) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if reply, ok := cmd.(interface{ Val() any }); ok {
-			v := reply.Val()
-			if all, ok := v.([]any); ok && len(all) > 0 {
-				v = all[0]
-			}
-			if now, ok := v.(int64); ok {
-				e.now = pacer.Instant(now)
+		if reply, ok := cmd.(interface{ Val() []int64 }); ok {
+			if all := reply.Val(); len(all) > 0 {
+				e.now = pacer.Instant(all[0])
 			}
 		}
 		return err
