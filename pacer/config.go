@@ -70,7 +70,8 @@ type Config struct {
 	Outage Outage
 
 	// StoreTimeout is how long an operation of a SharedStore may take, whatever its client's own timeouts and retries are;
-	// it does not depend on the call's context. The first operation, which has to connect, may take four times as long.
+	// it does not depend on the call's context. A call that comes while one of the same stack is asked for waits for that
+	// answer, too, before it is asked for itself. The first operation, which has to connect, may take four times as long.
 	// Defaults to [DefaultStoreTimeout], 250 ms.
 	StoreTimeout time.Duration
 

@@ -11,6 +11,7 @@ import (
 var (
 	fiftyPerSecond = rule{Kind: slidingLog, N: 50, Period: time.Second}
 	sixtyPerSecond = rule{Kind: slidingLog, N: 60, Period: time.Second}
+	stacked        = []rule{{Kind: slidingLog, N: 10, Period: time.Second, PerTenant: true}, {Kind: slidingLog, N: 100, Period: time.Second}}
 	threeHundred   = rule{Kind: fixedWindow, N: 300, Period: 10 * time.Second}
 )
 
@@ -94,18 +95,9 @@ var (
 			},
 		},
 		{
-			name: "tenants",
-			rules: []rule{
-				{Kind: slidingLog, N: 10, Period: time.Second, PerTenant: true},
-				{Kind: slidingLog, N: 100, Period: time.Second},
-			},
-			crews: func(int) []crew {
-				crews := []crew{{Tenant: "greedy", Goroutines: 81}}
-				for i := range 9 {
-					crews = append(crews, crew{Tenant: "light" + strconv.Itoa(i), Goroutines: 1})
-				}
-				return crews
-			},
+			name:   "tenants",
+			rules:  stacked,
+			crews:  besideGreedy(crew{Goroutines: 1}),
 			length: 8 * time.Second, from: 1200 * time.Millisecond, to: 7800 * time.Millisecond,
 			keepers: []keeper{
 				{name: "Headway", open: byHeadway(policies.AtMost(10, time.Second).Per("tenant"), policies.AtMost(100, time.Second))},
@@ -115,18 +107,9 @@ var (
 			},
 		},
 		{
-			name: "tenants at random",
-			rules: []rule{
-				{Kind: slidingLog, N: 10, Period: time.Second, PerTenant: true},
-				{Kind: slidingLog, N: 100, Period: time.Second},
-			},
-			crews: func(int) []crew {
-				crews := []crew{{Tenant: "greedy", Goroutines: 81}}
-				for i := range 9 {
-					crews = append(crews, crew{Tenant: "light" + strconv.Itoa(i), PerSecond: 2})
-				}
-				return crews
-			},
+			name:   "tenants at random",
+			rules:  stacked,
+			crews:  besideGreedy(crew{PerSecond: 2}),
 			length: 8 * time.Second, from: 1200 * time.Millisecond, to: 7800 * time.Millisecond,
 			keepers: []keeper{
 				{name: "Headway", open: byHeadway(policies.AtMost(10, time.Second).Per("tenant"), policies.AtMost(100, time.Second))},
@@ -191,4 +174,16 @@ func scenarioNamed(name string) *scenario {
 		}
 	}
 	return nil
+}
+
+// besideGreedy returns the crews of each process: a greedy tenant with nine tenths of the goroutines, and nine light ones.
+func besideGreedy(light crew) func(int) []crew {
+	return func(int) []crew {
+		crews := []crew{{Tenant: "greedy", Goroutines: 81}}
+		for i := range 9 {
+			light.Tenant = "light" + strconv.Itoa(i)
+			crews = append(crews, light)
+		}
+		return crews
+	}
 }

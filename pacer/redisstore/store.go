@@ -115,12 +115,15 @@ func (s *Store) run(ctx context.Context, p *script, r *request) (reply, error) {
 	return reply{values: values}, err
 }
 
-// Punctual says that operations end when their contexts do: those of a client with ContextTimeoutEnabled. See
-// [pacer.SharedStore].
+// Punctual says that operations end when their contexts do: those of a client of one server, with ContextTimeoutEnabled. One
+// of a Cluster or behind Sentinel may first have to find its server. See [pacer.SharedStore].
 func (s *Store) Punctual() bool {
 	rdb, ok := s.rdb.(*redis.Client)
-	return ok && rdb.Options().ContextTimeoutEnabled
+	return ok && rdb.Options().ContextTimeoutEnabled && rdb.Options().Addr != sentinelAddr
 }
+
+// sentinelAddr stands for the address that redis.NewFailoverClient's client looks up.
+const sentinelAddr = "FailoverClient"
 
 // Fault implements [pacer.SharedStore].
 func (s *Store) Fault(err error) pacer.Fault {

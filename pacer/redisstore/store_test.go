@@ -406,3 +406,20 @@ func TestGapsWithoutTheirRateMeanNothing(t *testing.T) {
 		require.Equal(t, time.Duration(want)*time.Minute, reserve(0))
 	}
 }
+
+// A client that may have to look for its server first cannot promise when it ends.
+func TestPunctual(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		rdb  redis.UniversalClient
+		want bool
+	}{
+		"as told":           {redis.NewClient(&redis.Options{ContextTimeoutEnabled: true}), true},
+		"by default":        {redis.NewClient(&redis.Options{}), false},
+		"behind a Sentinel": {redis.NewFailoverClient(&redis.FailoverOptions{ContextTimeoutEnabled: true}), false},
+		"of a Cluster":      {redis.NewClusterClient(&redis.ClusterOptions{ContextTimeoutEnabled: true}), false},
+	} {
+		require.Equal(t, c.want, must(redisstore.New(c.rdb)).Punctual(), name)
+		require.NoError(t, c.rdb.Close())
+	}
+}
