@@ -41,6 +41,7 @@ const (
 	shapeFixed
 	shapeCalendar
 	shapeSliding
+	shapeInFlight
 )
 
 // A Policy is one limit of an upstream. Make one with a constructor such as [PerSecond], [AtMost] or [Daily] and
@@ -64,6 +65,12 @@ type Policy struct {
 	loc     *time.Location
 
 	adaptation *Adaptation // nil: the rate does not adapt
+
+	lease   time.Duration // in flight
+	longer  time.Duration // in flight: calls count once they run for so long
+	lanes   []lane
+	percent int64  // of a lane's part: how much of the policy that is; 0 for a whole one
+	fair    string // the scope whose values share it; "" for none
 
 	err *Error // the first setting that does not fit the shape
 }
@@ -114,7 +121,9 @@ func (p Policy) Burst(b int64) Policy {
 // Skew returns a copy of a strict policy that still holds at the upstream when the network brings calls up to
 // d closer together, or later, than they were sent: [AtMost] and [Sliding] keep their limit over period + d,
 // and a fixed or calendar window sends nothing in the last d of a window. Plan for the spread of your
-// latency, and a little for late timers. Defaults to [DefaultSkew] for AtMost and to 0 for windows.
+// latency, and a little for late timers. An in-flight policy gives a place to the next call only d after the last one was
+// over, for upstreams that count a call for a little longer than its caller sees it. Defaults to [DefaultSkew] for AtMost
+// and to 0 for the others.
 func (p Policy) Skew(d time.Duration) Policy {
 	p.skew = d
 	if p.shape == shapeRate {
@@ -160,6 +169,8 @@ func (p Policy) defaultName() string {
 		return "fixed-" + compact(p.period)
 	case shapeSliding:
 		return "sliding-" + compact(p.period)
+	case shapeInFlight:
+		return "in-flight"
 	case shapeAtMost:
 		return "at-most-" + compact(p.period)
 	case shapeRate:
@@ -190,7 +201,7 @@ func compact(d time.Duration) string {
 }
 
 // Limit returns how many calls the policy allows per period, as the constructor was told. The period of a calendar
-// window is a nominal one: a day has 24 hours, a month 30 days.
+// window is a nominal one: a day has 24 hours, a month 30 days. An in-flight policy has none: 0.
 func (p Policy) Limit() (n int64, period time.Duration) { return p.limit, p.period }
 
 // Lowered returns a copy that allows at most n calls per period, at least 1; one that allows no more already stays.
@@ -224,8 +235,22 @@ func (p Policy) String() string {
 		fmt.Fprintf(&b, "%d %s (%v)", p.limit, p.unit.name(), p.loc)
 	case shapeSliding:
 		fmt.Fprintf(&b, "at most %d in any %s, in %d buckets", p.limit, compact(p.period), p.buckets)
+	case shapeInFlight:
+		fmt.Fprintf(&b, "%d in flight", p.limit)
+		if p.longer > 0 {
+			fmt.Fprintf(&b, " for longer than %s", compact(p.longer))
+		}
 	case shapeNone:
 		b.WriteString("no limit set")
+	}
+	if p.percent > 0 {
+		fmt.Fprintf(&b, ", %d %% of it", p.percent)
+	}
+	for _, l := range p.lanes {
+		fmt.Fprintf(&b, ", %d %% for lane %s", l.percent, l.name)
+	}
+	if p.fair != "" {
+		fmt.Fprintf(&b, ", fair by %s", p.fair)
 	}
 	if p.adaptation != nil {
 		b.WriteString(", adaptive")
@@ -289,6 +314,8 @@ func (p Policy) check() *Error {
 		return bad("Limit", p.limit, "must be at least 1")
 	case p.limit > MaxLimit:
 		return bad("Limit", p.limit, fmt.Sprintf("must be at most %d", MaxLimit))
+	case p.shape == shapeInFlight:
+		return p.checkNames(bad)
 	case p.period < time.Microsecond:
 		return bad("Period", p.period, "must be at least 1µs")
 	case p.period > MaxPeriod:
@@ -299,6 +326,9 @@ func (p Policy) check() *Error {
 	if err := p.checkNames(bad); err != nil {
 		return err
 	}
+	if err := p.checkLanes(); err != nil {
+		return err
+	}
 	switch p.shape {
 	case shapeRate, shapeAtMost:
 		return p.checkRate(bad)
@@ -306,6 +336,7 @@ func (p Policy) check() *Error {
 		if p.buckets < 1 || p.buckets > MaxBuckets {
 			return bad("Buckets", p.buckets, fmt.Sprintf("must be from 1 to %d", MaxBuckets))
 		}
+	case shapeInFlight:
 	case shapeFixed, shapeCalendar:
 		if p.shape == shapeCalendar && p.loc == nil {
 			return bad("Location", "nil", "give a time zone such as time.UTC; if it comes from time.LoadLocation, check that error first")
@@ -333,6 +364,12 @@ func (p Policy) checkNames(bad func(string, any, string) *Error) *Error {
 		if slices.Contains(p.scopes[:i], s) {
 			return bad("Scope", fmt.Sprintf("%q", s), "is named twice")
 		}
+	}
+	if p.fair != "" && len(p.lanes) > 0 {
+		return bad("Fair", fmt.Sprintf("%q", p.fair), "does not go with lanes in one policy: stack two of the same rate, one fair and one with lanes")
+	}
+	if slices.Contains(p.scopes, p.fair) {
+		return bad("Fair", fmt.Sprintf("%q", p.fair), "is a scope of the policy: each of its values has a limit of its own and shares it with nobody")
 	}
 	if p.optional && len(p.scopes) == 0 {
 		return bad("Optional", true, "a policy of the whole upstream binds every call: add Per, or leave Optional out")
@@ -362,6 +399,15 @@ func (p Policy) checkRate(bad func(string, any, string) *Error) *Error {
 
 // Spec returns the policy in the store's units. It is meaningful only for a valid policy.
 func (p Policy) Spec() Spec {
+	s := p.cut(p.whole())
+	if p.fair != "" {
+		s.Queue = FairQueue
+	}
+	return s
+}
+
+// whole returns the spec of a policy of which nothing is left to others.
+func (p Policy) whole() Spec {
 	us := func(d time.Duration) int64 { return ceilDiv(int64(d), int64(time.Microsecond)) }
 	switch p.shape {
 	case shapeRate:
@@ -380,6 +426,8 @@ func (p Policy) Spec() Spec {
 		}
 	case shapeSliding:
 		return Spec{Algorithm: Window, Limit: p.limit, Interval: ceilDiv(us(p.period)+us(p.skewOr(0)), max(p.buckets, 1)), Buckets: p.buckets}
+	case shapeInFlight:
+		return Spec{Algorithm: Leases, Limit: p.limit, Interval: us(p.lease), After: us(p.longer), Guard: us(p.skewOr(0))}
 	case shapeNone:
 	}
 	return Spec{}

@@ -9,6 +9,22 @@ const (
 	GCRA Algorithm = 1
 	// Window counts calls per bucket of time.
 	Window Algorithm = 2
+	// Leases counts calls that run at once. 3 is what a rate that adapts has on the wire.
+	Leases Algorithm = 4
+)
+
+// A Queue is how calls stand in line for a limit. What has none gives slots at once, however far away they are.
+type Queue uint8
+
+// The queues. Their numbers go over the wire.
+const (
+	// NoQueue: slots are given in the order in which they are asked for.
+	NoQueue Queue = iota
+	// QueueOfLane: of the calls of a lane. The limit comes right after the one that it is a part of, and what that has left
+	// is lent at the last moment.
+	QueueOfLane
+	// FairQueue: those who compete get equal parts, by weight.
+	FairQueue
 )
 
 // String returns the algorithm's name.
@@ -18,6 +34,8 @@ func (a Algorithm) String() string {
 		return "gcra"
 	case Window:
 		return "window"
+	case Leases:
+		return "leases"
 	}
 	return "unknown"
 }
@@ -27,14 +45,20 @@ func (a Algorithm) String() string {
 type Spec struct {
 	Algorithm Algorithm
 
-	// Limit is the highest cost that can ever go at once: the burst B of a rate, the limit L of a window.
+	// Limit is the highest cost that can ever go at once: the burst B of a rate, the limit L of a window. Of leases it is how
+	// many calls may run.
 	Limit int64
-	// Interval is the emission interval T of a rate, the width of one bucket of a window.
+	// Interval is the emission interval T of a rate, the width of one bucket of a window, the length of a lease.
 	Interval int64
 	// Buckets is how many buckets before its own a sliding window counts; 0 for a fixed or calendar window.
 	Buckets int64
-	// Guard is the tail of each fixed or calendar window in which nothing is sent.
+	// Guard is the tail of each fixed or calendar window in which nothing is sent; of leases, for how long a place stays
+	// empty after its call.
 	Guard int64
+	// After is for how long a call has run when it begins to count: of leases.
+	After int64
+	// Queue is how calls stand in line: of rates and leases.
+	Queue Queue
 	// Calendar holds the bounds of the windows where arithmetic does not do; nil for all others.
 	Calendar *Calendar
 	// Adapt says how a rate slows down and recovers; nil if it does not.

@@ -1,0 +1,179 @@
+package policies
+
+import (
+	"strconv"
+	"time"
+)
+
+// DefaultLease is for how long a place of [InFlight] is taken if nothing more is heard of its call, unless [Policy.Lease]
+// says otherwise. A process that lives says so for its calls every third of it, so it does not bound how long a call may
+// take: it is how long the places of a process that was killed stay empty.
+const DefaultLease = 15 * time.Second
+
+// Bounds of a lease.
+const (
+	minLease = time.Second
+	maxLease = time.Hour
+)
+
+// InFlight lets at most n calls run at once. A call takes a place when it goes, together with the slots of all other
+// policies, and holds it until it is over. Who finds all places taken stands in line, in order, holds no slot of any rate
+// meanwhile, and is told when it is its turn.
+//
+// A place is a lease, so that a crash loses none: see [Policy.Lease]. A call takes one place, whatever it costs.
+//
+// InFlight(25) and PerSecond(50) in one stack send up to 50 calls a second as long as no more than 25 of them run.
+func InFlight(n int64) Policy {
+	return Policy{shape: shapeInFlight, limit: n, lease: DefaultLease, skew: notSet}
+}
+
+// Lease returns a copy of an in-flight policy whose places are free again so long after the last word of their calls, from
+// one second to an hour. Defaults to [DefaultLease].
+func (p Policy) Lease(d time.Duration) Policy {
+	p.lease = d
+	switch {
+	case p.shape != shapeInFlight:
+		return p.mistake("Lease", d.String(), "only InFlight has leases")
+	case d < minLease || d > maxLease:
+		return p.mistake("Lease", d.String(), "must be from one second to an hour")
+	}
+	return p
+}
+
+// LongerThan returns a copy of an in-flight policy that counts a call only once it has run for d: for upstreams that
+// let any number of short calls in, and refuse new ones while too many long ones run. A call that is short when it goes may
+// turn out long, so more than n may be long at once: what holds is that no call goes while n are. Defaults to 0: every call
+// counts from the begin.
+//
+// InFlight(25).LongerThan(20 * time.Second) is the limit of a Salesforce org.
+func (p Policy) LongerThan(d time.Duration) Policy {
+	p.longer = d
+	switch {
+	case p.shape != shapeInFlight:
+		return p.mistake("LongerThan", d.String(), "only InFlight counts calls by how long they run")
+	case d < 0 || d > maxLease:
+		return p.mistake("LongerThan", d.String(), "must be from 0 to an hour")
+	}
+	return p
+}
+
+// maxLanes is how many lanes a policy may name.
+const maxLanes = 16
+
+// lane is a part of a policy that some calls have to make do with.
+type lane struct {
+	name    string
+	percent int64
+}
+
+// Lane returns a copy of which the calls of a lane may use only so many per cent, from 1 to 100: the rest is kept free for
+// calls of other lanes, and for those of none, which may use all of it. Call it once for each lane. The lane of a call is
+// set by pacer.WithLane or pacer.Lane. What a lane has is a policy of its own, named after both ("peak.batch"), which binds
+// calls of that lane besides this one.
+//
+// Calls of a lane of a rate stand in line and get their slots shortly before they go, so that others, whose slots are
+// given at once, need not wait behind them. They may also have what the others leave: at the last moment, when
+// it would be lost. Of a window nothing is ever lent, because what is spent of a quota is gone.
+//
+// The slots that a lane leaves free can only be used where the rate has a burst of at least 2: a rate with lanes needs one.
+//
+// PerSecond(100).Burst(10).Lane("batch", 80) keeps 20 a second for what is not batch work. Daily(100_000,
+// time.UTC).Lane("batch", 80) keeps 20,000 a day.
+func (p Policy) Lane(name string, percent int64) Policy {
+	for _, l := range p.lanes {
+		if l.name == name {
+			return p.mistake("Lane", strconv.Quote(name), "has a share already: leave one of them out")
+		}
+	}
+	p.lanes = append(p.lanes[:len(p.lanes):len(p.lanes)], lane{name, percent})
+	switch {
+	case p.shape == shapeInFlight:
+		return p.mistake("Lane", strconv.Quote(name), "an in-flight policy has no lanes: give some of the calls an InFlight of their own, Per a scope that is Optional")
+	case !ValidName(name):
+		return p.mistake("Lane", strconv.Quote(name), "must start with a letter or digit and have at most 64 letters, digits, '.', '_' or '-'")
+	case percent < 1 || percent > 100:
+		return p.mistake("Lane "+name, strconv.FormatInt(percent, 10)+" %", "must be from 1 to 100 per cent of the policy")
+	case len(p.lanes) > maxLanes:
+		return p.mistake("Lane", strconv.Quote(name), "is one too many: a policy has at most "+strconv.Itoa(maxLanes)+" lanes")
+	}
+	return p
+}
+
+// Lanes returns the names of the lanes that have a share of the policy, in the order given.
+func (p Policy) Lanes() []string {
+	names := make([]string, 0, len(p.lanes))
+	for _, l := range p.lanes {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+// InLane returns the policy that binds the calls of a lane besides this one; false if there is none, because the policy
+// names no such lane, or lets it use everything.
+func (p Policy) InLane(name string) (Policy, bool) {
+	for _, l := range p.lanes {
+		if l.name == name && l.percent < 100 {
+			part := p
+			part.name, part.lanes, part.percent = p.Name()+"."+name, nil, l.percent
+			return part, true
+		}
+	}
+	return Policy{}, false
+}
+
+// checkLanes sees to it that lanes can work as they are meant to.
+func (p Policy) checkLanes() *Error {
+	for _, l := range p.lanes {
+		part, ok := p.InLane(l.name)
+		if !ok {
+			continue
+		}
+		field := "Lane " + l.name
+		switch {
+		case (p.shape == shapeRate || p.shape == shapeAtMost) && p.burst < 2:
+			return &Error{Field: field, Value: "a part of a rate with a burst of 1", Reason: "what a lane leaves free can only be used with a burst of 2 or more: add Burst(2)"}
+		case part.limit*l.percent/100 < 1:
+			return &Error{Field: field, Value: strconv.FormatInt(l.percent, 10) + " %", Reason: "is less than one call: raise the limit or the share"}
+		case !ValidName(part.name):
+			return &Error{Field: field, Value: strconv.Quote(part.name), Reason: "is too long a name for a policy: name the policy or the lane more briefly"}
+		}
+	}
+	return nil
+}
+
+// cut returns what is left of a spec for a lane.
+func (p Policy) cut(s Spec) Spec {
+	if p.percent == 0 {
+		return s
+	}
+	if s.Algorithm == Window {
+		s.Limit = max(1, s.Limit/100*p.percent+s.Limit%100*p.percent/100)
+		return s
+	}
+	s.Queue = QueueOfLane
+	s.Limit = max(1, s.Limit*p.percent/100)
+	s.Interval = ceilDiv(s.Interval*100, p.percent)
+	return s
+}
+
+// Fair returns a copy of a rate or an in-flight policy that those who compete for it get in equal parts, whoever asks
+// first and however much: one for each value of the scope, such as "tenant". With pacer.Weight some get more. Who needs
+// less than its part leaves the rest to the others, and who is alone has everything: max-min fairness by weight.
+//
+// While calls stand in line, the next slot goes to the call that comes first by start-time fair queueing (Goyal, Vin and
+// Cheng, SIGCOMM 1996): over any time in which two of them always have calls in line, what each gets per weight differs by
+// no more than one call of each and those that have just been given a slot. A call that finds no line goes at once.
+// Calls must carry the scope.
+func (p Policy) Fair(scope string) Policy {
+	p.fair = scope
+	switch {
+	case p.shape != shapeRate && p.shape != shapeAtMost && p.shape != shapeInFlight:
+		return p.mistake("Fair", strconv.Quote(scope), "only rates and InFlight are shared out: stack a fair rate with the window")
+	case !ValidName(scope):
+		return p.mistake("Fair", strconv.Quote(scope), "must be the name of a scope")
+	}
+	return p
+}
+
+// FairBy returns the scope whose values share the policy; "" if it is first come, first served.
+func (p Policy) FairBy() string { return p.fair }
