@@ -18,6 +18,8 @@ type alone struct {
 
 	mu      sync.Mutex
 	store   *MemoryStore
+	leases  func() []message    // which calls have places in flight
+	landed  int                 // the absence in which the local accounts were told of those
 	tickets []*ticket           // granted, and not known to have gone
 	folded  int                 // how many tickets there were when those that had gone were last looked for
 	spent   map[pauseKey]*trace // of what has gone
@@ -58,13 +60,16 @@ type absence struct {
 	since     Instant // when the store was asked in vain
 }
 
-// share returns a stack with the limits that hold for one of n processes.
-func (a *alone) share(stack *Stack, n int) Stack {
+// share returns a stack with the limits that hold for one of n processes, of which rank came before it.
+func (a *alone) share(stack *Stack, n, rank int) Stack {
 	own := Stack{Upstream: stack.Upstream, Limits: make([]Limit, len(stack.Limits))}
 	for i := range stack.Limits {
 		l := &own.Limits[i]
 		*l = stack.Limits[i]
 		l.Spec = a.policies[l.Policy].Share(n)
+		if l.Spec.Algorithm == policies.Leases && int64(rank) < stack.Limits[i].Spec.Limit%int64(max(1, n)) {
+			l.Spec.Limit++ // places that cannot be divided go to those who came first
+		}
 	}
 	return own
 }
@@ -73,7 +78,7 @@ func (a *alone) share(stack *Stack, n int) Stack {
 func (a *alone) reserve(ctx context.Context, known *recall, stack *Stack, calls []Call, grants []Grant, away absence) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	own := a.share(stack, away.processes)
+	own := a.share(stack, away.processes, away.rank)
 	if err := a.begin(ctx, known, stack, &own, away); err != nil {
 		return err
 	}
@@ -116,11 +121,22 @@ func (a *alone) begin(ctx context.Context, known *recall, stack, own *Stack, awa
 		}
 	}
 	known.mu.Unlock()
-	if len(notes) == 0 {
+	if len(notes) > 0 {
+		if _, _, err := a.store.Report(ctx, *own, notes); err != nil {
+			return err
+		}
+	}
+	if a.landed == away.number || a.leases == nil {
 		return nil
 	}
-	_, _, err := a.store.Report(ctx, *own, notes)
-	return err
+	a.landed = away.number
+	for _, m := range a.leases() {
+		flying := a.share(&Stack{Upstream: stack.Upstream, Limits: m.limits}, away.processes, away.rank)
+		if _, _, err := a.store.Report(ctx, flying, m.notes); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // startAlone returns what a local account is to be told of what the store was known to hold.
@@ -194,6 +210,9 @@ func (a *alone) fold(now Instant) {
 		default:
 			t.over.Store(true)
 			for j, c := range t.charges {
+				if !c.recalled(&t.limits[j]) {
+					continue
+				}
 				s := a.spentOn(&t.limits[j])
 				if t.limits[j].Spec.Algorithm == policies.Window {
 					s.bucket(c.From).n += max(c.To, -c.To)
@@ -221,10 +240,10 @@ func (a *alone) spentOn(l *Limit) *trace {
 }
 
 // report heeds notes for this process alone. What concerns the fleet as well, it keeps for the store.
-func (a *alone) report(ctx context.Context, stack *Stack, notes []Note, n int) (Instant, int, error) {
+func (a *alone) report(ctx context.Context, stack *Stack, notes []Note, n, rank int) (Instant, int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	own := a.share(stack, n)
+	own := a.share(stack, n, rank)
 	now := Instant(a.store.clock())
 	mine, later := make([]Note, 0, len(notes)), []Note(nil)
 	for i := range notes {
@@ -236,7 +255,7 @@ func (a *alone) report(ctx context.Context, stack *Stack, notes []Note, n int) (
 				p.limit = stack.Limits[note.Limit]
 			}
 			a.paused(p)
-		case NoteResume, NoteReset:
+		case NoteResume, NoteReset, NoteRelease:
 			later = append(later, note)
 		case NoteLearn:
 			if stack.Limits[note.Limit].Spec.Algorithm == policies.GCRA {
@@ -251,7 +270,7 @@ func (a *alone) report(ctx context.Context, stack *Stack, notes []Note, n int) (
 				later = append(later, note)
 				continue
 			}
-		case NoteSlow, NoteClaim:
+		case NoteSlow, NoteClaim, NoteRenew:
 		}
 		mine = append(mine, note)
 	}

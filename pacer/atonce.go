@@ -11,7 +11,7 @@ import "github.com/headway-go/headway/pacer/internal/engine"
 // deadline plays no part. A pause of which this process heard is in the store already.
 func (p *Pacer) goesAtOnce(a *ask) bool {
 	m := p.memory
-	if m == nil || a.tracked || a.byPolicy || a.notBefore > 0 {
+	if m == nil || p.late || a.tracked || a.byPolicy || a.notBefore > 0 {
 		return false
 	}
 	var (

@@ -107,17 +107,15 @@ func New(c Config) (*Pacer, error) {
 		p.store = newWatched(shared, &c, cmp.Or(c.StoreTimeout, DefaultStoreTimeout))
 	}
 	p.memory, _ = p.store.(*MemoryStore)
-	_, shared := p.store.(*watched)
+	watched, shared := p.store.(*watched)
+	if shared {
+		watched.alone.leases = p.leases.messages
+	}
 	p.spares.off = p.memory == nil && !shared
-	p.limits = make([]limit, len(c.Policies))
-	for i, policy := range c.Policies {
-		l := &p.limits[i]
-		l.Limit = Limit{Policy: policy.Name(), Spec: policy.Spec()}
-		l.policy, l.scopes, l.optional = policy, policy.Scopes(), policy.IsOptional()
-		if p.memory != nil {
-			l.place = p.memory.keys.of(p.upstream, l.Policy)
-		}
-		p.scoped = p.scoped || len(l.scopes) > 0
+	all := parts(c.Policies)
+	p.limits = make([]limit, len(all))
+	for i := range all {
+		p.addLimit(i, &all[i])
 	}
 	if !p.scoped {
 		p.fixed = make([]Limit, 0, len(p.limits))
@@ -128,6 +126,46 @@ func New(c Config) (*Pacer, error) {
 	return p, nil
 }
 
+// A part is a policy, or what a lane has of one.
+type part struct {
+	policies.Policy
+
+	lane, whole string // see limit
+}
+
+// parts returns all policies, each followed by its lanes' parts.
+func parts(all []policies.Policy) []part {
+	var ps []part
+	for _, policy := range all {
+		ps = append(ps, part{Policy: policy})
+		for _, lane := range policy.Lanes() {
+			if own, ok := policy.InLane(lane); ok {
+				ps = append(ps, part{own, lane, policy.Name()})
+			}
+		}
+	}
+	return ps
+}
+
+// addLimit unpacks one policy.
+func (p *Pacer) addLimit(i int, one *part) {
+	l := &p.limits[i]
+	l.Limit = Limit{Policy: one.Name(), Spec: one.Spec()}
+	l.policy, l.scopes, l.optional, l.lane, l.whole = one.Policy, one.Scopes(), one.IsOptional(), one.lane, one.whole
+	if p.memory != nil {
+		l.place = p.memory.keys.of(p.upstream, l.Policy)
+	}
+	for _, lane := range one.Lanes() {
+		if !slices.Contains(p.lanes, lane) {
+			p.lanes = append(p.lanes, lane)
+		}
+	}
+	p.fairBy = cmp.Or(p.fairBy, one.FairBy())
+	p.places = p.places || l.Spec.Algorithm == policies.Leases
+	p.late = p.late || l.late() || l.lane != ""
+	p.scoped = p.scoped || len(l.scopes) > 0 || len(p.lanes) > 0 || p.fairBy != ""
+}
+
 func (c *Config) validate() error {
 	if !upstreamGrammar.MatchString(c.Upstream) {
 		return &ConfigError{
@@ -135,18 +173,13 @@ func (c *Config) validate() error {
 			Reason: "must start with a letter or digit and have at most 100 letters, digits, '.', '_' or '-'",
 		}
 	}
-	var names []string
 	for i, p := range c.Policies {
 		if err := p.Validate(); err != nil {
 			return &ConfigError{Field: fmt.Sprintf("Policies[%d]", i), Err: err}
 		}
-		if slices.Contains(names, p.Name()) {
-			return &ConfigError{
-				Field: fmt.Sprintf("Policies[%d]", i), Value: strconv.Quote(p.Name()),
-				Reason: "the name of an earlier policy, too: give one of them another with Named",
-			}
-		}
-		names = append(names, p.Name())
+	}
+	if err := c.validateTogether(); err != nil {
+		return err
 	}
 	if c.MaxWait < 0 {
 		return badDuration("MaxWait", c.MaxWait)
@@ -168,6 +201,31 @@ func (c *Config) validate() error {
 	}
 	if c.Processes < 0 || c.Processes > maxProcesses {
 		return badNumber("Processes", int64(c.Processes), fmt.Sprintf("must be from 1 to %d; 0 for the default", maxProcesses))
+	}
+	return nil
+}
+
+// validateTogether checks that policies, each of which is valid, go together.
+func (c *Config) validateTogether() error {
+	names, fairBy := make(map[string]bool), ""
+	for i, p := range c.Policies {
+		field := fmt.Sprintf("Policies[%d]", i)
+		for _, one := range parts(c.Policies[i : i+1]) {
+			if names[one.Name()] {
+				return &ConfigError{
+					Field: field, Value: strconv.Quote(one.Name()),
+					Reason: "the name of an earlier policy, or of a lane's part of one: give one of them another with Named",
+				}
+			}
+			names[one.Name()] = true
+		}
+		if by := p.FairBy(); by != "" && fairBy != "" && by != fairBy {
+			return &ConfigError{
+				Field: field, Value: fmt.Sprintf("fair by %q", by),
+				Reason: fmt.Sprintf("another policy is fair by %q: a call belongs to one share, so all of them must name the same scope", fairBy),
+			}
+		}
+		fairBy = cmp.Or(fairBy, p.FairBy())
 	}
 	return nil
 }

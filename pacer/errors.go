@@ -33,12 +33,15 @@ type LimitError struct {
 	Policy   string        // the policy that binds; "" if the whole upstream is paused, or only NotBefore was too late
 	Scope    string        // its scopes and values, such as `tenant=acme`; "" for the whole upstream
 	Cost     int64         // of the call
-	Limit    int64         // the highest cost that the policy admits at once; 0 if not Never
+	Limit    int64         // the highest cost that the policy admits at once, or how many calls may be in flight; 0 if neither Never nor InFlight
 	Never    bool          // waiting does not help
 	Paused   bool          // because the upstream said "slow down"
-	Wait     time.Duration // until when it could go, as things are; 0 if Never
+	Wait     time.Duration // until when it could go, as things are; 0 if Never, InLine or InFlight, since then nobody knows
 	MaxWait  time.Duration // the longest wait that was allowed
 	Deadline bool          // MaxWait is what the context's deadline left
+	InFlight bool          // all places of a policy that counts calls in flight were taken
+	InLine   bool          // it stood in line, and its turn did not come
+	Ahead    int64         // how many calls stood before it, when it was last said
 
 	_ struct{}
 }
@@ -57,18 +60,31 @@ func (e *LimitError) Error() string {
 	case e.Never:
 		fmt.Fprintf(&b, ": a call of cost %d can never go, because it admits at most %d at once: split the call, or raise the policy's burst or limit",
 			e.Cost, e.Limit)
+	case e.InFlight || e.InLine:
+		if e.InFlight {
+			fmt.Fprintf(&b, ": all of its %d places in flight are taken", e.Limit)
+		} else {
+			b.WriteString(": it was not the call's turn")
+		}
+		fmt.Fprintf(&b, ", with %d calls in line before this one, for longer than ", e.Ahead)
+		e.advise(&b)
 	default:
 		if e.Paused {
 			b.WriteString(": paused")
 		}
 		fmt.Fprintf(&b, ": the next slot is %s away, further than ", round(e.Wait))
-		if e.Deadline {
-			fmt.Fprintf(&b, "the context's deadline (%s left): try again later, or give the call more time", round(e.MaxWait))
-		} else {
-			fmt.Fprintf(&b, "the longest wait allowed (%s): try again after it, or raise MaxWait", round(e.MaxWait))
-		}
+		e.advise(&b)
 	}
 	return b.String()
+}
+
+// advise says what bounded the wait, and what to do.
+func (e *LimitError) advise(b *strings.Builder) {
+	if e.Deadline {
+		fmt.Fprintf(b, "the context's deadline (%s left): try again later, or give the call more time", round(e.MaxWait))
+	} else {
+		fmt.Fprintf(b, "the longest wait allowed (%s): try again after it, or raise MaxWait", round(e.MaxWait))
+	}
 }
 
 // round makes a duration readable, and rounds it up.

@@ -27,6 +27,7 @@ func (p *Pacer) listen() {
 func (p *Pacer) heard(n News) {
 	ctx := context.Background()
 	if n.Missed {
+		p.sleepers.hurryAll()
 		p.catchUp(ctx)
 	}
 	if len(n.Changes) == 1 && n.Changes[0].Kind == rejoined {
@@ -38,7 +39,15 @@ func (p *Pacer) heard(n News) {
 
 // changed moves the sleepers whose slots are not good any more.
 func (p *Pacer) changed(ctx context.Context, changes []Change) {
-	if len(changes) == 0 {
+	rest := changes[:0:0]
+	for i := range changes {
+		if changes[i].Kind == Called {
+			p.sleepers.called(changes[i].ID)
+		} else {
+			rest = append(rest, changes[i])
+		}
+	}
+	if changes = rest; len(changes) == 0 {
 		return
 	}
 	if caught := p.sleepers.heed(changes); len(caught) > 0 {
@@ -60,7 +69,7 @@ func (n *Note) change(stack Stack, now Instant, did bool) (Change, bool) {
 	case NoteSlow:
 		c.Kind = Slowed
 		return c, did
-	case NoteLearn, NoteRemaining, NoteSettle, NoteClaim:
+	case NoteLearn, NoteRemaining, NoteSettle, NoteClaim, NoteRenew, NoteRelease:
 		return c, false
 	}
 	return c, true

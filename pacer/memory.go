@@ -76,6 +76,13 @@ func NewMemoryStore(opts ...MemoryOption) *MemoryStore {
 
 // Reserve implements [Store].
 func (m *MemoryStore) Reserve(_ context.Context, stack Stack, calls []Call, grants []Grant) error {
+	called, err := m.reserve(stack, calls, grants)
+	m.call(&stack, called)
+	return err
+}
+
+// reserve returns, besides, which calls in line are to ask again.
+func (m *MemoryStore) reserve(stack Stack, calls []Call, grants []Grant) (called []int64, err error) {
 	var furthest int64
 	for i := range calls {
 		furthest = max(furthest, engine.Micros(calls[i].MaxWait))
@@ -87,24 +94,61 @@ func (m *MemoryStore) Reserve(_ context.Context, stack Stack, calls []Call, gran
 	)
 	entries, err := m.open(room[:0], &o, &stack, furthest, true)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer m.close(&o)
 	pause := m.pause(stack.Upstream, o.now)
 	for i := range calls {
 		c := &calls[i]
-		g, taken := engine.Reserve(o.now, pause, entries, engine.Call{
+		ask := engine.Call{
 			Cost: c.Cost, Costs: c.Costs, Tracked: c.Tracked, NotBefore: engine.MicrosUp(c.NotBefore), MaxWait: engine.Micros(c.MaxWait),
-		}, charges[:0])
+		}
+		var (
+			g     engine.Grant
+			taken []engine.Charge
+		)
+		if c.ID == 0 {
+			g, taken = engine.Reserve(o.now, pause, entries, ask, charges[:0])
+		} else {
+			ask.ID, ask.Since, ask.Flow, ask.Weight = c.ID, int64(c.Since), c.Flow, c.Weight
+			for _, held := range c.Held {
+				ask.Held = append(ask.Held, engine.Charge(held))
+			}
+			var calls []int64
+			g, taken, calls = engine.ReserveLate(o.now, pause, entries, ask, charges[:0])
+			called = append(called, calls...)
+		}
 		grants[i] = Grant{
 			OK: g.OK, Now: Instant(o.now), At: Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,
-			Binds: g.Binds, Paused: g.Paused, Charges: grants[i].Charges[:0],
+			Binds: g.Binds, Paused: g.Paused, Charges: grants[i].Charges[:0], InLine: g.InLine, Ahead: g.Ahead,
 		}
 		for _, c := range taken {
 			grants[i].Charges = append(grants[i].Charges, Charge(c))
 		}
 	}
-	return nil
+	return called, nil
+}
+
+// call tells those in line who are to ask again. The caller holds no lock.
+func (m *MemoryStore) call(stack *Stack, ids []int64) {
+	if len(ids) == 0 {
+		return
+	}
+	said := make([]Change, len(ids))
+	for i, id := range ids {
+		said[i] = Change{Kind: Called, ID: id}
+	}
+	m.tell(stack.Upstream, said)
+}
+
+// tell tells the listeners. The caller holds no lock.
+func (m *MemoryStore) tell(upstream string, said []Change) {
+	m.mu.Lock()
+	listeners := slices.Clone(m.listeners)
+	m.mu.Unlock()
+	for _, l := range listeners {
+		l.tell(upstream, News{Changes: said})
+	}
 }
 
 // open locks the accounts of a stack, reads the clock, and appends the accounts to entries. What is opened is to be closed,
@@ -152,10 +196,16 @@ func (m *MemoryStore) pause(upstream string, now int64) int64 {
 
 // Cancel implements [Store].
 func (m *MemoryStore) Cancel(_ context.Context, stack Stack, grants []Grant) error {
+	called, err := m.cancel(stack, grants)
+	m.call(&stack, called)
+	return err
+}
+
+func (m *MemoryStore) cancel(stack Stack, grants []Grant) (called []int64, err error) {
 	var o opened
 	entries, err := m.open(nil, &o, &stack, 0, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer m.close(&o)
 	for i := range grants {
@@ -164,20 +214,20 @@ func (m *MemoryStore) Cancel(_ context.Context, stack Stack, grants []Grant) err
 			e.Account.Cancel(&e.Limit, o.now, engine.Charge(c))
 		}
 	}
+	if len(grants) > 0 {
+		for i := range entries {
+			called = append(called, entries[i].Next(o.now, 0)...)
+		}
+	}
 	m.keys.freed()
-	return nil
+	return called, nil
 }
 
 // Report implements [Store].
 func (m *MemoryStore) Report(_ context.Context, stack Stack, notes []Note) (Instant, int, error) {
 	now, changed, said, err := m.heed(stack, notes)
 	if len(said) > 0 {
-		m.mu.Lock()
-		listeners := slices.Clone(m.listeners)
-		m.mu.Unlock()
-		for _, l := range listeners {
-			l.tell(stack.Upstream, News{Changes: said})
-		}
+		m.tell(stack.Upstream, said)
 	}
 	return now, changed, err
 }
@@ -202,6 +252,11 @@ func (m *MemoryStore) heed(stack Stack, notes []Note) (at Instant, changed int, 
 		}
 		if c, ok := n.change(stack, Instant(o.now), did); ok {
 			said = append(said, c)
+		}
+		if n.Kind == NoteRelease {
+			for _, id := range entries[n.Limit].Next(o.now, 0) {
+				said = append(said, Change{Kind: Called, ID: id})
+			}
 		}
 	}
 	m.keys.freed()
@@ -249,6 +304,10 @@ func heedOne(e *engine.Entry, now int64, n *Note) (changed bool) {
 		a.Claim(l, now, engine.Charge(n.Charge))
 	case NoteReset:
 		a.Reset()
+	case NoteRenew:
+		a.Renew(l, now, n.Value, int64(n.At))
+	case NoteRelease:
+		a.Release(n.Value)
 	}
 	return false
 }
@@ -302,7 +361,7 @@ func (m *MemoryStore) Status(_ context.Context, stack Stack) (StackStatus, error
 	}
 	for i := range entries {
 		in := entries[i].Account.Inspect(&entries[i].Limit, o.now)
-		s.Limits[i] = LimitStatus{Remaining: in.Remaining, Next: Instant(in.Next), Backlog: in.Backlog, Paused: Instant(in.Paused), Pace: in.Pace}
+		s.Limits[i] = LimitStatus{Remaining: in.Remaining, Next: Instant(in.Next), Backlog: in.Backlog, Paused: Instant(in.Paused), Pace: in.Pace, Line: in.Line}
 	}
 	return s, nil
 }

@@ -2,6 +2,10 @@ package pacer
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -34,6 +38,19 @@ func Cost(n int64) Option { return Option{kind: optCost, n: n} }
 // does not bind it.
 func CostOf(policy string, n int64) Option { return Option{kind: optCostOf, name: policy, n: n} }
 
+// Lane puts the call in a lane, as [WithLane] does by context.
+func Lane(name string) Option { return Option{kind: optScope, name: laneScope, value: name} }
+
+// Weight sets how much of a fair share the call's tenant gets, compared with others, from 1 to [MaxWeight]: one of weight 3
+// gets three times as much as one of weight 1 while they compete. All calls of a tenant should have the same. Defaults to 1.
+// See policies.Policy.Fair.
+func Weight(n int64) Option {
+	return Option{kind: optScope, name: weightScope, value: strconv.FormatInt(n, 10)}
+}
+
+// MaxWeight is the highest [Weight].
+const MaxWeight = 1000
+
 // Tracked says that the caller will call [Reservation.Report] when the upstream has answered the call, or when it has
 // failed. Until then the call counts as on its way, so that it is not taken for one of another consumer when the
 // upstream says how much is left.
@@ -53,13 +70,16 @@ type ask struct {
 	notBefore time.Duration
 	tracked   bool
 	byPolicy  bool // there is a CostOf
+	places    bool // the caller gives back places in flight
+	weight    int64
+	lane      string
 	opts      []Option
 	scopes    *scopeContext
 }
 
 // newAsk reads what a call asks for. It costs cost if its options do not say otherwise.
 func (p *Pacer) newAsk(ctx context.Context, cost int64, opts []Option) (ask, error) {
-	a := ask{cost: cost, maxWait: p.maxWait, opts: opts}
+	a := ask{cost: cost, maxWait: p.maxWait, weight: 1, opts: opts}
 	if cost < 1 {
 		return a, badNumber("Cost", cost, "must be at least 1")
 	}
@@ -96,7 +116,29 @@ func (p *Pacer) newAsk(ctx context.Context, cost int64, opts []Option) (ask, err
 		case optScope:
 		}
 	}
-	return a, nil
+	return a, p.placeAsk(&a)
+}
+
+// placeAsk reads what a call says about its place among others.
+func (p *Pacer) placeAsk(a *ask) error {
+	if len(p.lanes) > 0 {
+		if a.lane = a.scope(laneScope); a.lane != "" && !slices.Contains(p.lanes, a.lane) {
+			return &ConfigError{
+				Field: "Lane", Value: strconv.Quote(a.lane),
+				Reason: fmt.Sprintf("no policy of upstream %q has that lane, but %s: give a policy one with Lane, be it of 100 per cent", p.upstream, strings.Join(p.lanes, ", ")),
+			}
+		}
+	}
+	if p.fairBy != "" {
+		if v := a.scope(weightScope); v != "" {
+			n, err := strconv.ParseInt(v, 10, 64)
+			if err != nil || n < 1 || n > MaxWeight {
+				return &ConfigError{Field: "Weight", Value: v, Reason: fmt.Sprintf("must be from 1 to %d", MaxWeight)}
+			}
+			a.weight = n
+		}
+	}
+	return nil
 }
 
 // costOf returns what the call costs a policy: the last CostOf for it, or else other.

@@ -1,6 +1,7 @@
 package pacer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -30,6 +31,12 @@ type Pacer struct {
 
 	fixed []Limit // the stack of every call, if they have none
 
+	lanes  []string // of all policies
+	late   bool     // some limits are not given far ahead, or bind one lane alone
+	fairBy string   // the scope by which shares are fair; "" if there are none
+	places bool     // some limits are of places in flight
+	leases leases
+
 	reconciles bool
 	watches    watches
 
@@ -49,6 +56,8 @@ type limit struct {
 	policy   policies.Policy
 	scopes   []string
 	optional bool
+	lane     string // it binds calls of this lane alone; "" for all
+	whole    string // of a lane's part: the policy that it is a part of
 
 	place   place                   // in memory, but for the scope
 	account *account                // in memory, if the limit has no scope: guarded by the shard; nil if not known
@@ -59,7 +68,8 @@ type limit struct {
 //
 // It returns at once, without a charge, a [*LimitError] if the call's slot lies beyond MaxWait or the
 // context's deadline; the context's error if it ends first; [ErrClosed] if the Pacer is closed first; a
-// [*ScopeError] if the call lacks a scope; a [*StoreError] if the store fails, which a [SharedStore] does only if
+// [*ScopeError] if the call lacks a scope; a [*ConfigError] if a policy counts calls in flight, for then it must be known
+// when the call is over: use [Pacer.Acquire]; a [*StoreError] if the store fails, which a [SharedStore] does only if
 // Config.Outage says so, or if it is not set up right. A slot that is not used is given back.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error { return p.wait(ctx, 1, opts) }
 
@@ -84,6 +94,20 @@ func (p *Pacer) wait(ctx context.Context, cost int64, opts []Option) error {
 	return nil
 }
 
+// Acquire is [Pacer.Wait] for calls that a policy counts while they are in flight. It blocks until the call may go, and
+// returns its reservation: go now, and call [Reservation.Release] when the call is over. Without such a policy that does
+// nothing, but harms nobody. The context bounds the wait, not the call. It returns the same errors as Wait.
+func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
+	r, err := p.Reserve(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Wait(ctx); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
 // Allow charges the call if it may go now, and returns nil. Otherwise it returns at once, without a charge, a
 // [*LimitError] that matches [ErrNotYet] and whose Wait says when to ask again. It is shorthand for Reserve
 // with MaxWait(0).
@@ -99,12 +123,17 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 
 // Reserve charges the earliest slot at which the call may go, and returns it without waiting. The caller then
 // either calls [Reservation.Wait], or sleeps [Reservation.Delay] and goes, or gives it back with
-// [Reservation.Cancel]. It returns the same errors as Wait.
+// [Reservation.Cancel]. It returns the same errors as Wait, but for those about calls in flight.
+//
+// A call that stands in line, for a place in flight, in a lane or for its fair share, has no slot yet. It must call
+// [Reservation.Wait], soon: who is not heard of for some seconds loses its place in line. If a policy counts calls in
+// flight, it must call [Reservation.Release] when it is over.
 func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
 	a, err := p.asked(ctx, 1, opts)
 	if err != nil {
 		return nil, err
 	}
+	a.places = true
 	r := &Reservation{}
 	if err := p.reserve(ctx, &a, r, nil); err != nil {
 		return nil, err
@@ -134,8 +163,14 @@ func (p *Pacer) reserve(ctx context.Context, a *ask, r *Reservation, room []Limi
 		return err
 	}
 	r.pacer, r.stack.Upstream, r.stack.Limits, r.asked = p, p.upstream, limits, time.Now()
+	r.notBefore = r.asked.Add(min(a.notBefore, Forever))
 	call, grant := &r.call[0], &r.grant[0]
 	*call = Call{Cost: a.cost, Costs: costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
+	if p.late {
+		if err := p.comesLate(a, limits, call); err != nil {
+			return err
+		}
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(0, deadline.Sub(r.asked)); left < call.MaxWait {
 			call.MaxWait, r.byDeadline = left, true
@@ -149,16 +184,15 @@ func (p *Pacer) reserve(ctx context.Context, a *ask, r *Reservation, room []Limi
 	if err := p.charge(ctx, r); err != nil {
 		return err
 	}
-	if !grant.OK {
+	if !grant.OK && !grant.InLine {
 		return p.notYet(r)
 	}
-	r.due = p.dueTime(r)
-	p.watches.entered(r)
+	p.got(r)
 	if err := ctx.Err(); err != nil {
 		_ = r.Cancel(ctx)
 		return err
 	}
-	if r.byDeadline && r.due.After(r.latest) && grant.Wait() > 0 { // the answer took too long
+	if r.byDeadline && r.due.After(r.latest) && grant.Wait() > 0 && !grant.InLine { // the answer took too long
 		err := p.notYet(r)
 		_ = r.Cancel(ctx)
 		return err
@@ -225,6 +259,9 @@ func (p *Pacer) bind(a *ask, room []Limit) ([]Limit, error) {
 	}
 	for i := range p.limits {
 		l := &p.limits[i]
+		if l.lane != "" && l.lane != a.lane {
+			continue
+		}
 		scope, missing := l.scope(a)
 		if missing == "" {
 			bound := l.Limit
@@ -241,6 +278,9 @@ func (p *Pacer) bind(a *ask, room []Limit) ([]Limit, error) {
 func (p *Pacer) bindable(a *ask) []Limit {
 	limits := make([]Limit, 0, len(p.limits))
 	for i := range p.limits {
+		if p.limits[i].lane != "" && p.limits[i].lane != a.lane {
+			continue
+		}
 		if scope, missing := p.limits[i].scope(a); missing == "" {
 			bound := p.limits[i].Limit
 			bound.Scope = scope
@@ -285,7 +325,8 @@ func (p *Pacer) costs(a *ask, limits []Limit) ([]Limit, []int64, error) {
 		bound := make([]Limit, 0, len(limits))
 		costs = make([]int64, 0, len(limits))
 		for i := range limits {
-			if n := a.costOf(limits[i].Policy, a.cost); n > 0 {
+			l := p.named(limits[i].Policy)
+			if n := a.costOf(cmp.Or(l.whole, l.Policy), a.cost); n > 0 {
 				bound, costs = append(bound, limits[i]), append(costs, n)
 			}
 		}
@@ -296,7 +337,11 @@ func (p *Pacer) costs(a *ask, limits []Limit) ([]Limit, []int64, error) {
 		if costs != nil {
 			n = costs[i]
 		}
-		if l := &limits[i]; n > l.Spec.Limit {
+		l := &limits[i]
+		if l.Spec.Algorithm == policies.Leases {
+			continue // a call has one place, whatever it costs
+		}
+		if n > l.Spec.Limit {
 			return nil, nil, &LimitError{
 				Upstream: p.upstream, Policy: l.Policy, Scope: p.describe(l), Cost: n, Limit: l.Spec.Limit, Never: true, MaxWait: a.maxWait,
 			}
@@ -308,10 +353,22 @@ func (p *Pacer) costs(a *ask, limits []Limit) ([]Limit, []int64, error) {
 // checkCosts sees to it that every cost of its own is for a policy that there is.
 func (p *Pacer) checkCosts(a *ask) error {
 	for i := range a.opts {
-		if o := &a.opts[i]; o.kind == optCostOf && p.named(o.name) == nil {
+		o := &a.opts[i]
+		if o.kind != optCostOf {
+			continue
+		}
+		l := p.named(o.name)
+		switch {
+		case l == nil:
 			return &ConfigError{
 				Field: "CostOf", Value: strconv.Quote(o.name), Reason: fmt.Sprintf("no policy of upstream %q has that name", p.upstream),
 			}
+		case l.whole != "":
+			return &ConfigError{
+				Field: "CostOf", Value: strconv.Quote(o.name), Reason: fmt.Sprintf("is a part of policy %q: a call costs both the same", l.whole),
+			}
+		case l.Spec.Algorithm == policies.Leases && o.n > 1:
+			return badNumber("CostOf("+o.name+")", o.n, "a call has one place in flight; 0 means that the policy does not bind it")
 		}
 	}
 	return nil
@@ -357,8 +414,16 @@ func (p *Pacer) notYet(r *Reservation) *LimitError {
 	e := &LimitError{Upstream: p.upstream, Cost: r.cost(g.Binds), Wait: g.Wait(), MaxWait: r.call[0].MaxWait, Deadline: r.byDeadline}
 	e.Paused = g.Paused || g.Binds == BindsUpstream
 	if i := g.Binds; i >= 0 && i < len(r.stack.Limits) {
-		e.Policy = r.stack.Limits[i].Policy
-		e.Scope = p.describe(&r.stack.Limits[i])
+		l := &r.stack.Limits[i]
+		e.Policy = l.Policy
+		e.Scope = p.describe(l)
+		if l.Spec.Algorithm == policies.Leases && !g.Paused {
+			e.InFlight, e.Limit, e.Wait = true, l.Spec.Limit, 0
+		}
+	}
+	e.InLine, e.Ahead = g.InLine, g.Ahead
+	if g.InLine {
+		e.Wait = 0
 	}
 	return e
 }
@@ -375,9 +440,11 @@ func (p *Pacer) MaxPause() time.Duration { return p.maxPause }
 
 // Policies returns the policies, in the order of the Config.
 func (p *Pacer) Policies() []policies.Policy {
-	all := make([]policies.Policy, len(p.limits))
+	all := make([]policies.Policy, 0, len(p.limits))
 	for i := range p.limits {
-		all[i] = p.limits[i].policy
+		if p.limits[i].whole == "" {
+			all = append(all, p.limits[i].policy)
+		}
 	}
 	return all
 }
@@ -395,13 +462,15 @@ func (p *Pacer) isClosed() bool {
 }
 
 // Close wakes every call that waits, with [ErrClosed], waits until they have given their slots back, and refuses all
-// further calls. It does not close the store. Closing twice is harmless.
+// further calls. It does not close the store. Calls in flight that are not over keep their places until they are released,
+// or their leases run out. Closing twice is harmless.
 func (p *Pacer) Close() error {
 	p.sleepers.mu.Lock()
 	if !p.isClosed() {
 		close(p.closed)
 	}
 	p.sleepers.mu.Unlock()
+	p.leases.close(p)
 	p.waiting.Wait()
 	if p.listening.stop != nil {
 		p.listening.stop()

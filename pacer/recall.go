@@ -200,7 +200,7 @@ func (r *recall) lost(stack *Stack, grants []Grant) bool {
 		for j, c := range grants[i].Charges {
 			t := r.keys[pauseKey{stack.Limits[j].Policy, stack.Limits[j].Scope}]
 			switch {
-			case t == nil:
+			case t == nil, c.To == 0:
 			case stack.Limits[j].Spec.Algorithm == policies.Window:
 				// Answers overtake each other: what was granted later may be known already.
 				if h := t.find(c.From); h != nil && int64(grants[i].Now) > t.asOf && c.Seen < h.own+max(c.To, -c.To) {
@@ -229,6 +229,9 @@ func (r *recall) granted(stack *Stack, grants []Grant) {
 			continue
 		}
 		for j := range stack.Limits {
+			if !g.Charges[j].recalled(&stack.Limits[j]) {
+				continue
+			}
 			t, c := r.of(&stack.Limits[j], now), g.Charges[j]
 			t.asOf = max(t.asOf, now)
 			if stack.Limits[j].Spec.Algorithm == policies.Window {
@@ -254,6 +257,12 @@ func (r *recall) granted(stack *Stack, grants []Grant) {
 	}
 }
 
+// recalled reports whether a charge is one to remember: of a lane's part it may be zero, since a slot was lent, and of who
+// has a place in flight another list is kept.
+func (c *Charge) recalled(l *Limit) bool {
+	return c.To != 0 && l.Spec.Algorithm != policies.Leases
+}
+
 // pause remembers a pause. The caller holds mu.
 func (r *recall) pause(l *Limit, until Instant, now int64) {
 	t := r.of(l, now)
@@ -266,7 +275,7 @@ func (r *recall) disowned(l *Limit, c Charge, n int64) {
 	defer r.mu.Unlock()
 	t := r.keys[pauseKey{l.Policy, l.Scope}]
 	switch {
-	case t == nil:
+	case t == nil, !c.recalled(l):
 	case l.Spec.Algorithm != policies.Window:
 		t.own = t.own.without(c.From, c.To)
 	case t.find(c.From) != nil:
@@ -283,7 +292,7 @@ func (r *recall) cancelled(stack *Stack, grants []Grant) {
 		for j, c := range grants[i].Charges {
 			t := r.keys[pauseKey{stack.Limits[j].Policy, stack.Limits[j].Scope}]
 			switch {
-			case t == nil:
+			case t == nil, !c.recalled(&stack.Limits[j]):
 			case stack.Limits[j].Spec.Algorithm != policies.Window:
 				t.spans = t.spans.without(c.From, c.To)
 			case t.find(c.From) != nil:

@@ -83,7 +83,7 @@ func (w *watches) of(k pauseKey) *watch {
 
 // entered counts a tracked call as on its way.
 func (w *watches) entered(r *Reservation) {
-	if !r.call[0].Tracked {
+	if !r.call[0].Tracked || r.watches != nil {
 		return
 	}
 	w.mu.Lock()
@@ -133,6 +133,7 @@ func (w *watches) leave(r *Reservation, answered bool) {
 			one.done += n
 		}
 	}
+	r.watches = nil
 }
 
 // told notes that the store knows, and how much of it made a difference: if nothing did, it may be told less often.

@@ -133,6 +133,13 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 	if err := w.settle(ctx); err != nil {
 		return 0, err
 	}
+	if w.alone.leases != nil {
+		for _, m := range w.alone.leases() {
+			if err := w.remind(ctx, m); err != nil {
+				return 0, err
+			}
+		}
+	}
 	w.gather = 0
 	w.lost.Store(0)
 	w.absences.Add(1) // the next one is another

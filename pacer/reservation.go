@@ -15,13 +15,15 @@ const storeTimeout = 5 * time.Second
 // A Reservation is a slot that was granted and charged. Use it once: either [Reservation.Wait], or sleep
 // [Reservation.Delay] and go, or [Reservation.Cancel]. It is safe for concurrent use.
 //
-// Only Wait moves: behind a pause that is reported while it sleeps, and to a new slot if it wakes far too late.
+// Only Wait moves: behind a pause that is reported while it sleeps, to a new slot if it wakes far too late, and forward in a
+// line.
 type Reservation struct {
 	pacer      *Pacer
 	stack      Stack
 	call       [1]Call   // what the store is asked, as it wants it
 	latest     time.Time // no later slot will do; zero for Forever
 	byDeadline bool      // latest is the context's
+	notBefore  time.Time // the call wants to go no earlier
 
 	// Under pacer.sleepers.mu from when the reservation is handed out.
 	grant  [1]Grant
@@ -35,6 +37,7 @@ type Reservation struct {
 	known  []int64       // if tracked and used: for each limit, what had been answered when it went
 	closed bool          // the answer was reported
 	paid   bool          // the cost was settled
+	lease  *lease        // its places in flight; nil if it has none
 
 	watches []*watch // if tracked: of each limit
 
@@ -53,7 +56,8 @@ const (
 	givenBack
 )
 
-// Delay returns how long from now until the call may go, at least 0.
+// Delay returns how long from now until the call may go, at least 0. Of a call in line nobody knows: it is how long
+// until [Reservation.Wait], which such a call needs, asks again.
 func (r *Reservation) Delay() time.Duration {
 	r.pacer.sleepers.mu.Lock()
 	defer r.pacer.sleepers.mu.Unlock()
@@ -84,14 +88,22 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	}
 	r.state = givenBack // from here on, the grant does not change
 	r.pacer.watches.left(r)
+	inLine := r.grant[0].InLine
 	s.mu.Unlock()
+	r.pacer.leases.gone(r.lease)
 
 	if r.pacer.memory == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 		defer cancel()
 	}
-	if err := r.pacer.store.Cancel(ctx, r.stack, r.grant[:]); err != nil {
+	err := error(nil)
+	if inLine {
+		err = r.pacer.leaveLine(ctx, r)
+	} else {
+		err = r.pacer.store.Cancel(ctx, r.stack, r.grant[:])
+	}
+	if err != nil {
 		return r.pacer.storeError("cancel", err)
 	}
 	return nil
@@ -123,7 +135,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 		return ErrClosed
 	}
 	now := time.Now()
-	if r.state == reserved && r.moving == nil && ctx.Err() == nil && !now.Before(r.due) && !r.late(now) && !p.sleepers.paused(r) {
+	if _, asks := r.asks(); !asks && r.state == reserved && r.moving == nil && ctx.Err() == nil && !now.Before(r.due) && !r.late(now) && !p.sleepers.paused(r) {
 		r.use() // the common case: nothing to wait for
 		p.sleepers.mu.Unlock()
 		return nil
@@ -177,6 +189,24 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 		return 0, cause
 	}
 	now := time.Now()
+	if err := r.tooLate(now); err != nil {
+		p.sleepers.mu.Unlock()
+		_ = r.Cancel(ctx)
+		return 0, err
+	}
+	if at, asks := r.asks(); asks {
+		if delay := at.Sub(now); delay > 0 {
+			if !r.latest.IsZero() && r.grant[0].InLine {
+				delay = min(delay, max(1, r.latest.Sub(now)))
+			}
+			p.sleepers.mu.Unlock()
+			return delay, nil
+		}
+		r.catch()
+		p.sleepers.mu.Unlock()
+		p.askAgain(ctx, r)
+		return r.next(ctx)
+	}
 	if delay := r.due.Sub(now); delay > 0 {
 		p.sleepers.mu.Unlock()
 		return delay, nil
@@ -197,6 +227,16 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 func (r *Reservation) late(now time.Time) bool {
 	return now.Sub(r.asked) > r.grant[0].Wait()+r.grant[0].Slack+r.pacer.maxLate
 }
+
+// Release says that the call is over, so that others may have its places in flight. It does nothing if it has none, and when
+// it was called before: call it on every path. It does not block on a shared store. Without it, places are renewed until
+// the Pacer is closed: see [Reservation.WhileAlive].
+func (r *Reservation) Release() { r.pacer.release(r) }
+
+// WhileAlive sets how it is known that the call is not over, though nobody has called [Reservation.Release] yet. A place
+// whose call is not alive when its lease is to be renewed is not renewed, and comes back when the lease runs out. The
+// function is called from another goroutine and must not block. Defaults to one that always says yes.
+func (r *Reservation) WhileAlive(alive func() bool) { r.pacer.leases.whileAlive(r, alive) }
 
 // use hands the slot out. The caller holds pacer.sleepers.mu.
 func (r *Reservation) use() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 	"strings"
 )
 
@@ -91,4 +92,23 @@ func scopesOf(ctx context.Context) *scopeContext {
 // it. An empty value means that the call does not carry the scope.
 func WithScope(ctx context.Context, name, value string) context.Context {
 	return &scopeContext{ctx, name, value, scopesOf(ctx)}
+}
+
+// laneScope is the scope by which a call carries its lane. No policy can have it.
+const laneScope = "/lane"
+
+// WithLane returns a context whose calls are in a lane: they make do with the part of each policy that policies.Policy.Lane
+// leaves to it. A policy that does not name the lane is not divided for it, but a lane that no policy of a Pacer names,
+// while there are others, is refused as a [*ConfigError]. The innermost lane counts, and [Lane] overrides it. Calls
+// without one may use everything.
+func WithLane(ctx context.Context, name string) context.Context {
+	return WithScope(ctx, laneScope, name)
+}
+
+// weightScope is the scope by which a call carries its weight. No policy can have it.
+const weightScope = "/weight"
+
+// WithWeight returns a context whose calls have a weight, as [Weight] gives it to one. The innermost counts.
+func WithWeight(ctx context.Context, n int64) context.Context {
+	return WithScope(ctx, weightScope, strconv.FormatInt(n, 10))
 }

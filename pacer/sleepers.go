@@ -20,6 +20,7 @@ import (
 type sleepers struct {
 	mu     sync.Mutex
 	asleep map[*Reservation]struct{}
+	inLine map[int64]*Reservation // by the call's id: those that may stand in line
 	pauses map[pauseKey]Instant
 }
 
@@ -32,6 +33,12 @@ func (s *sleepers) enter(ctx context.Context, r *Reservation) {
 		s.asleep = make(map[*Reservation]struct{})
 	}
 	s.asleep[r] = struct{}{}
+	if id := r.call[0].ID; id != 0 {
+		if s.inLine == nil {
+			s.inLine = make(map[int64]*Reservation)
+		}
+		s.inLine[id] = r
+	}
 	if r.wake == nil {
 		r.wake = make(chan struct{}, 1)
 	}
@@ -45,6 +52,7 @@ func (s *sleepers) enter(ctx context.Context, r *Reservation) {
 func (s *sleepers) leave(r *Reservation) {
 	s.mu.Lock()
 	delete(s.asleep, r)
+	delete(s.inLine, r.call[0].ID)
 	s.mu.Unlock()
 }
 
@@ -63,7 +71,7 @@ func (r *Reservation) catch() { r.moving, r.caught = make(chan struct{}), true }
 
 // paused reports whether a pause that this process heard of covers the slot of r. The caller holds mu.
 func (s *sleepers) paused(r *Reservation) bool {
-	if len(s.pauses) == 0 {
+	if len(s.pauses) == 0 || r.grant[0].InLine { // in line there is no slot, and who asks again hears of it
 		return false
 	}
 	if s.pauses[pauseKey{}] > r.grant[0].At {
@@ -102,11 +110,17 @@ func (s *sleepers) heed(changes []Change) []*Reservation {
 			again[k] = true
 		case Slowed:
 			again[k] = true
-		case rejoined:
+		case Called, rejoined:
 		}
 	}
 	var caught []*Reservation
 	for r := range s.asleep {
+		if r.grant[0].InLine {
+			if r.boundByAny(again) {
+				s.hurry(r)
+			}
+			continue
+		}
 		if r.state == reserved && r.moving == nil && (s.paused(r) || r.boundByAny(again)) {
 			r.catch()
 			caught = append(caught, r)
@@ -229,19 +243,7 @@ func (p *Pacer) moveGroup(ctx context.Context, group []*Reservation) {
 	p.sleepers.mu.Lock()
 	defer p.sleepers.mu.Unlock()
 	for i, r := range group {
-		switch {
-		case err != nil:
-			r.state, r.err = givenBack, p.storeError("reserve", err)
-			p.watches.left(r)
-		case !grants[i].OK:
-			p.watches.left(r)
-			r.state, r.grant[0] = givenBack, grants[i]
-			r.call[0].MaxWait = calls[i].MaxWait
-			r.err = p.notYet(r)
-		default:
-			r.grant[0], r.asked = grants[i], asked
-			r.due = p.dueTime(r)
-		}
+		p.received(r, &calls[i], &grants[i], asked, err)
 		r.moved()
 	}
 }
@@ -273,7 +275,7 @@ func (p *Pacer) exchangeGroup(ctx context.Context, group []*Reservation) {
 		if err == nil && grants[i].OK {
 			old = append(old, r.grant[0])
 			r.grant[0], r.asked = grants[i], asked
-			r.due = p.dueTime(r)
+			p.got(r)
 		}
 		r.moved()
 	}

@@ -32,8 +32,11 @@ type PolicyStatus struct {
 	// PausedFor is how long the upstream asked this policy to be quiet; 0 if it is not paused.
 	PausedFor time.Duration
 	// Pace is what holds now: the microseconds between two calls of a rate, or the limit of a window. It differs from
-	// the policy's own while the upstream says that it allows less, or an adaptive rate has slowed down.
+	// the policy's own while the upstream says that it allows less, or an adaptive rate has slowed down. Of a policy in
+	// flight it is how many calls may run, and Next is when the first lease runs out at the latest, if none is free.
 	Pace int64
+	// Line is how many calls stand in line: for a place in flight, in a lane, or for their fair share.
+	Line int64
 
 	_ struct{}
 }
@@ -61,6 +64,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 			Backlog:   in.Backlog,
 			PausedFor: max(0, in.Paused.Sub(seen.Now)),
 			Pace:      in.Pace,
+			Line:      in.Line,
 		}
 	}
 	return s, nil

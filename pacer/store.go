@@ -139,6 +139,7 @@ type Change struct {
 	Policy, Scope string // of a [Limit]; both "": the whole upstream
 	Now           Instant
 	Until         Instant // when a pause ends
+	ID            int64   // of a call that is called
 
 	_ struct{}
 }
@@ -154,6 +155,8 @@ const (
 	Resumed
 	// Slowed: an adaptive rate has slowed down, and slots that were granted are too close to each other.
 	Slowed
+	// Called: a call that stands in line is to ask again now.
+	Called
 	// rejoined: this process was without its store and has it back. What it granted by itself is exchanged.
 	rejoined
 )
@@ -197,6 +200,13 @@ type Call struct {
 	NotBefore time.Duration // the slot is no earlier than this from now
 	MaxWait   time.Duration // grant no slot that is further away
 
+	// Of a call that a limit binds which is not given far ahead: places in flight, lanes and fair shares. See [Grant].InLine.
+	ID     int64    // of this call, at random; 0 for all others
+	Since  Instant  // when it first asked, which is its place in line; 0: now
+	Flow   int64    // by whom fair shares are counted, from 1
+	Weight int64    // of the flow, from 1
+	Held   []Charge // of a slot that it was granted without its places: given back first
+
 	_ struct{}
 }
 
@@ -215,6 +225,11 @@ type Grant struct {
 	// Charges is what each limit of the stack was charged. It means something to the store alone.
 	Charges []Charge
 
+	// InLine says that the call is not granted, and stands in line for limit Binds, behind Ahead others: it is charged
+	// nothing. It is to ask again at At, with the same ID and Since, or earlier, if a [Change] calls it.
+	InLine bool
+	Ahead  int64
+
 	alone *ticket // granted by this process alone, without the store
 
 	_ struct{}
@@ -230,8 +245,10 @@ const (
 func (g *Grant) Wait() time.Duration { return g.At.Sub(g.Now) }
 
 // A Charge is what a reservation took from one account, in two integers whose meaning is the store's. The
-// stores of this module use an interval of virtual time [From, To) for a rate, and the begin of a bucket and
-// a cost for a window, negative if the call is tracked. Seen is how much a window's bucket then held.
+// stores of this module use an interval of virtual time [From, To) for a rate, zero if it was lent to a lane, and the begin
+// of a bucket and a cost for a window, negative if the call is tracked. Seen is how much a window's bucket then held. Of
+// leases, From is the call's ID, and To 1 if it has its place. A call that was granted without one, because its slot is not
+// near, asks for it shortly before, with Held set.
 type Charge struct{ From, To, Seen int64 }
 
 // A Note is something that a store is to heed about one limit of a stack.
@@ -240,8 +257,8 @@ type Note struct {
 	Limit int // index into the stack's limits; [WholeUpstream] for pauses, resumptions and resets of all
 
 	For       time.Duration // Pause, Learn: from now on; Remaining: until there is more; 0: not known
-	At        Instant       // Slow: the slot of the call that was refused; 0: now
-	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer
+	At        Instant       // Slow: the slot of the call that was refused; 0: now. Renew: when the call began
+	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer. Renew, Release: the call's ID
 	Remaining int64         // Remaining: what the upstream still admits
 	Bucket    int64         // Remaining: Charge.From of the call that was answered, of a window; 0: not known
 	Done      int64         // Remaining: the cost of tracked calls of that bucket now known to have reached the upstream before it answered
@@ -279,6 +296,11 @@ const (
 	// NoteReset forgets all that is known of a limit, or the pause of the whole upstream. With it, and with NoteResume, a
 	// [SharedStore] begins a new era, so that nobody brings back what was forgotten on purpose.
 	NoteReset
+	// NoteRenew says that a call runs, so that it counts for the length of a lease from now on, even if it has no place any
+	// more.
+	NoteRenew
+	// NoteRelease gives back the place of a call that is over, or the place in line of one that has left.
+	NoteRelease
 )
 
 // A StackStatus is a stack seen at one instant.
@@ -296,7 +318,8 @@ type LimitStatus struct {
 	Next      Instant // the first slot for a call of cost 1
 	Backlog   int64   // cost charged to slots after now
 	Paused    Instant // nothing goes before; 0 if not paused
-	Pace      int64   // as it is now, learned and adapted: the emission interval of a rate in µs, the limit of a window
+	Pace      int64   // as it is now, learned and adapted: the emission interval of a rate in µs, the limit of a window or of leases
+	Line      int64   // calls that stand in line
 
 	_ struct{}
 }

@@ -120,8 +120,8 @@ func newWatched(store SharedStore, c *Config, timeout time.Duration) *watched {
 		w.punctual = p.Punctual()
 	}
 	w.alone.policies = make(map[string]policies.Policy)
-	for _, p := range c.Policies {
-		w.alone.policies[p.Name()] = p
+	for _, p := range parts(c.Policies) {
+		w.alone.policies[p.Name()] = p.Policy
 		s := p.Spec()
 		w.keep = max(w.keep, time.Duration((s.Buckets+2)*s.Interval+max(0, s.Tolerance()))*time.Microsecond)
 	}
@@ -156,11 +156,11 @@ func (w *watched) heardNow(now Instant) {
 	}
 }
 
-// fleet returns how many processes there are.
-func (w *watched) fleet() int {
+// fleet returns how many processes there are, and how many came before this one.
+func (w *watched) fleet() (n, rank int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.processes
+	return w.processes, w.rank
 }
 
 // count notes how many processes are there. A store that has just forgotten knows fewer than there are, for as long as a

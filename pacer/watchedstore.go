@@ -116,7 +116,8 @@ func (w *watched) Report(ctx context.Context, stack Stack, notes []Note) (now In
 	}
 	switch w.outage {
 	case PaceAlone:
-		return w.alone.report(ctx, &stack, notes, w.fleet())
+		n, rank := w.fleet()
+		return w.alone.report(ctx, &stack, notes, n, rank)
 	case LetThrough:
 		return w.now(), 0, nil
 	case RefuseCalls:
@@ -195,17 +196,28 @@ func (w *watched) Status(ctx context.Context, stack Stack) (StackStatus, error) 
 	}
 	w.alone.mu.Lock()
 	defer w.alone.mu.Unlock()
-	return w.alone.store.Status(ctx, w.alone.share(&stack, w.fleet()))
+	n, rank := w.fleet()
+	return w.alone.store.Status(ctx, w.alone.share(&stack, n, rank))
 }
 
 // Listen implements [Notifier].
 func (w *watched) Listen(upstream string, heard func(News)) (stop func()) {
 	w.heard.Store(&heard)
+	quiet := w.alone.store.Listen(upstream, func(n News) {
+		// Of all that this process says to itself, it has to hear only who in line is called.
+		if len(n.Changes) > 0 && n.Changes[0].Kind == Called {
+			heard(n)
+		}
+	})
 	n, ok := w.store.(Notifier)
 	if !ok {
-		return func() {}
+		return quiet
 	}
-	return n.Listen(upstream, heard)
+	loud := n.Listen(upstream, heard)
+	return func() {
+		quiet()
+		loud()
+	}
 }
 
 // tells reports whether a change is heard of without being told by whom it comes from.

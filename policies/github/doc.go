@@ -5,9 +5,13 @@
 //
 // # What GitHub limits
 //
-// The primary limit: calls per hour and credential, for each resource apart (core, search, code_search, graphql …), in
-// windows that begin with the first call; searching has minutes instead. Secondary limits: 900 points a minute on REST,
-// where reading costs 1 and writing 5, 2,000 points on GraphQL, and 80 a minute and 500 an hour that create content.
+// The primary limit: calls per hour and credential, for each resource apart (core, search, code_search, graphql …),
+// in windows that begin with the first call; searching has minutes instead. Secondary limits: 900 points a minute on
+// REST, where reading costs 1 and writing 5, 2,000 points on GraphQL, 80 a minute and 500 an hour that create
+// content, and 100 calls that run at once, of both APIs together: see [Concurrent].
+//
+// [Limits] holds a place for each call that runs. The transport gives it back; without a transport, use Acquire of
+// the pacer in place of Wait.
 //
 // Credentials are told apart by a hash of the Authorization field; calls without one share the limit of their address. So
 // two tokens of one user, or an installation's token and the one that replaces it after an hour, are not seen to share a
@@ -19,13 +23,14 @@
 // message speaks of a secondary rate limit, for at least a minute. Any other 403 is about permissions. GraphQL also answers
 // 200 with an error of the type RATE_LIMITED, or one whose message speaks of a secondary rate limit.
 //
-// The field x-ratelimit-resource says which resource's limit it is, and the others go on. Who goes on while being refused by
-// a secondary limit may be banned, so that pauses all calls of the credential to the same API, REST or GraphQL.
+// The field x-ratelimit-resource says which resource's limit it is, and the others go on. Who goes on while being
+// refused by a secondary limit may be banned, and which one it was GitHub does not tell. So that pauses all calls of
+// the credential; in a stack without [Concurrent], those to the same API, REST or GraphQL.
 //
 // # Not modelled
 //
-// 100 calls at once; 90 seconds of CPU time a minute; what GraphQL queries cost: they are counted as one point. The points of
-// REST are limited for each endpoint, and are counted for all together here. A reply 304, which does not count against the
+// 90 seconds of CPU time a minute; what GraphQL queries cost: they are counted as one point. The points of REST are
+// limited for each endpoint, and are counted for all together here. A reply 304, which does not count against the
 // primary limit, is counted.
 //
 // # Not known

@@ -20,4 +20,5 @@ func ExampleLimits() {
 	// graphql-points: at most 2000 in any 1m, burst 50, skew 10ms, per graphql
 	// content: at most 80 in any 1m, burst 5, skew 10ms, per content
 	// content-hour: at most 500 in any 1h, in 10 buckets, per content
+	// concurrent: 100 in flight, per credential
 }

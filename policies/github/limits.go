@@ -17,6 +17,7 @@ const (
 	PolicyGraphQLPoints = "graphql-points"
 	PolicyContent       = "content"
 	PolicyContentHour   = "content-hour"
+	PolicyConcurrent    = "concurrent"
 
 	ScopeCore       = "core" // the credential, or the host if there is none, as of all scopes: only calls of that kind carry it
 	ScopeSearch     = "search"
@@ -24,6 +25,7 @@ const (
 	ScopeGraphQL    = "graphql"
 	ScopeREST       = "rest"
 	ScopeContent    = "content"
+	ScopeCredential = "credential" // carried by every call
 )
 
 // A Kind of credential, by its calls per hour.
@@ -70,8 +72,15 @@ func Installation(repositories, users int64) Kind {
 	return Kind(min(most, 5_000+50*above(repositories)+50*above(users)))
 }
 
+// Concurrent returns the policy of the calls that a credential has running: 100 at once, of REST and GraphQL
+// together.
+// Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits
+func Concurrent() policies.Policy {
+	return policies.InFlight(100).Per(ScopeCredential).Optional().Named(PolicyConcurrent)
+}
+
 // Limits returns the stack of a credential. The hour begins with the first call, so the primary limit holds in any hour;
-// all of it may go at once, as far as the points allow.
+// all of it may go at once, as far as the points and [Concurrent], which is part of the stack, allow.
 func Limits(kind Kind) []policies.Policy {
 	hour := func(name, scope string, n int64) policies.Policy {
 		return policies.Sliding(n, time.Hour).Per(scope).Optional().Named(name)
@@ -89,5 +98,6 @@ func Limits(kind Kind) []policies.Policy {
 		minute(PolicyGraphQLPoints, ScopeGraphQL, 2_000, 50),
 		minute(PolicyContent, ScopeContent, 80, 5),
 		hour(PolicyContentHour, ScopeContent, 500),
+		Concurrent(),
 	}
 }

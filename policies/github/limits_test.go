@@ -40,6 +40,36 @@ func TestPrimaryLimits(t *testing.T) {
 	}
 }
 
+// At once run 100 calls of a credential, whatever its kind, of REST and GraphQL together.
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	p := github.Concurrent()
+	require.NoError(t, p.Validate())
+	require.Equal(t, "concurrent", p.Name())
+	require.Equal(t, []string{github.ScopeCredential}, p.Scopes())
+	require.True(t, p.IsOptional())
+	spec := p.Spec()
+	require.Equal(t, policies.Leases, spec.Algorithm)
+	require.Equal(t, int64(100), spec.Limit)
+	require.Zero(t, spec.After)
+	for _, kind := range []github.Kind{github.Anonymous, github.User, github.Enterprise} {
+		require.Contains(t, github.Limits(kind), p)
+	}
+
+	values := make(map[string]bool)
+	for _, url := range []string{"https://api.github.com/user", "https://api.github.com/graphql", "https://api.github.com/search/code"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, nil)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer abc")
+		for _, s := range github.Profile.Scopes {
+			if s.Name == github.ScopeCredential {
+				values[s.Value(req)] = true
+			}
+		}
+	}
+	require.Equal(t, map[string]bool{"c355dce96c161288": true}, values)
+}
+
 func TestInstallation(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -57,17 +87,17 @@ func TestWhichLimitsBindACall(t *testing.T) {
 		want        []string
 		points      int64
 	}{
-		{"GET", "https://api.github.com/user", []string{"core", "rest"}, 1},
-		{"", "https://api.github.com/user", []string{"core", "rest"}, 1},
-		{"PATCH", "https://api.github.com/repos/a/b/issues/1", []string{"core", "rest"}, 5},
-		{"POST", "https://api.github.com/repos/a/b/issues", []string{"core", "rest", "content"}, 5},
-		{"POST", "https://api.github.com/repos/a/b/issues/1/comments", []string{"core", "rest", "content"}, 5},
-		{"GET", "https://api.github.com/search/issues?q=x", []string{"search", "rest"}, 1},
-		{"GET", "https://api.github.com/search/code?q=x", []string{"code_search", "rest"}, 1},
-		{"POST", "https://api.github.com/graphql", []string{"graphql"}, 5},
-		{"POST", "https://ghe.test/api/graphql", []string{"graphql"}, 5},
-		{"GET", "https://ghe.test/api/v3/search/code?q=x", []string{"search", "rest"}, 1},
-		{"GET", "https://api.github.com", []string{"core", "rest"}, 1},
+		{"GET", "https://api.github.com/user", []string{"core", "rest", "credential"}, 1},
+		{"", "https://api.github.com/user", []string{"core", "rest", "credential"}, 1},
+		{"PATCH", "https://api.github.com/repos/a/b/issues/1", []string{"core", "rest", "credential"}, 5},
+		{"POST", "https://api.github.com/repos/a/b/issues", []string{"core", "rest", "content", "credential"}, 5},
+		{"POST", "https://api.github.com/repos/a/b/issues/1/comments", []string{"core", "rest", "content", "credential"}, 5},
+		{"GET", "https://api.github.com/search/issues?q=x", []string{"search", "rest", "credential"}, 1},
+		{"GET", "https://api.github.com/search/code?q=x", []string{"code_search", "rest", "credential"}, 1},
+		{"POST", "https://api.github.com/graphql", []string{"graphql", "credential"}, 5},
+		{"POST", "https://ghe.test/api/graphql", []string{"graphql", "credential"}, 5},
+		{"GET", "https://ghe.test/api/v3/search/code?q=x", []string{"search", "rest", "credential"}, 1},
+		{"GET", "https://api.github.com", []string{"core", "rest", "credential"}, 1},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), c.method, c.url, nil)
 		require.NoError(t, err)

@@ -24,6 +24,7 @@ var Profile = policies.Profile{
 		{Name: ScopeGraphQL, Value: carriedBy(func(r *http.Request) bool { return resource(r) == PolicyGraphQL })},
 		{Name: ScopeREST, Value: carriedBy(func(r *http.Request) bool { return resource(r) != PolicyGraphQL })},
 		{Name: ScopeContent, Value: carriedBy(createsContent)},
+		{Name: ScopeCredential, Value: fields.Caller},
 	},
 	Costs: costs,
 	Peek:  peek,
@@ -128,7 +129,8 @@ func refusal(r *policies.Reply, counts *policies.Feedback, counted bool) (polici
 	default:
 		return policies.Feedback{}, false
 	}
-	// What is not the primary limit of a resource is a secondary one, of all that the credential does there.
+	// What is not the primary limit of a resource is a secondary one, maybe that of calls at once: of all that the
+	// credential does.
 	f := policies.Feedback{}
 	if spent != "" {
 		f.Policies, f.Otherwise = []string{spent}, otherwise(spent)

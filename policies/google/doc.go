@@ -32,7 +32,8 @@
 //
 // # Not modelled
 //
-// Calls in a batch, which Google counts one by one; what a call costs in quota units, such as Gmail's; calls per day.
+// Calls in a batch, which Google counts one by one; what a call costs in quota units, such as Gmail's; calls per day;
+// calls that run at once, of which Gmail limits those for one user and tells no number.
 //
 // # What is not known
 //

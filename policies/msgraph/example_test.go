@@ -16,5 +16,6 @@ func ExampleLimits() {
 	// identity: at most 5000 in any 10s, in 10 buckets, per identity
 	// identity-writes: at most 3000 in any 2m30s, in 10 buckets, per identity-writes
 	// reports: at most 5 in any 10s, in 10 buckets, per reports
+	// mailbox: 4 in flight, per tenant+mailbox
 	// sharepoint: at most 1200 in any 1m, in 10 buckets, per sharepoint
 }

@@ -15,12 +15,14 @@ const (
 	PolicyIdentityWrites = "identity-writes"
 	PolicyReports        = "reports"
 	PolicySharePoint     = "sharepoint"
+	PolicyMailbox        = "mailbox"
 
 	ScopeTenant         = PolicyTenant         // every call
 	ScopeIdentity       = PolicyIdentity       // users, groups, directory objects …
 	ScopeIdentityWrites = PolicyIdentityWrites // of those, the calls that change something
 	ScopeReports        = PolicyReports        // audit logs and sign-ins
 	ScopeSharePoint     = PolicySharePoint     // sites, drives, and the hosts of SharePoint
+	ScopeMailbox        = PolicyMailbox        // mail, calendars, contacts …: a hash of the mailbox
 )
 
 // A Size of a tenant, by its users: the resource units of identity that an app has there in ten seconds.
@@ -38,14 +40,16 @@ const (
 	Large Size = 8_000
 )
 
-// Limits returns the stack of an app whose tenants are of this size, or larger. All of them are sliding windows:
-// what they let through, a token bucket with the same quota does too, and so does a window that begins anywhere.
+// Limits returns the stack of an app whose tenants are of this size, or larger. All of them but [Mailbox] are sliding
+// windows: what they let through, a token bucket with the same quota does too, and so does a window that begins
+// anywhere.
 func Limits(size Size) []policies.Policy {
 	return []policies.Policy{
 		Global(),
 		Identity(size),
 		policies.Sliding(3_000, 150*time.Second).Per(ScopeIdentityWrites).Optional().Named(PolicyIdentityWrites),
 		policies.Sliding(5, 10*time.Second).Per(ScopeReports).Optional().Named(PolicyReports),
+		Mailbox(),
 	}
 }
 
@@ -59,6 +63,13 @@ func Identity(size Size) policies.Policy {
 	return policies.Sliding(int64(size), 10*time.Second).Per(ScopeIdentity).Optional().Named(PolicyIdentity)
 }
 
+// Mailbox returns the policy of the calls that an app has running in one mailbox of Outlook, a user's or a group's: 4
+// at once. It holds a place for each of them.
+// Source: https://learn.microsoft.com/graph/throttling-limits#outlook-service-limits
+func Mailbox() policies.Policy {
+	return policies.InFlight(4).Per(ScopeTenant, ScopeMailbox).Optional().Named(PolicyMailbox)
+}
+
 // SharePoint returns a policy of n calls a minute to sites, drives and SharePoint itself, for each tenant. It goes by what
 // SharePoint tells is left. The number depends on the tenant's licences and on what the calls cost in resource units:
 // https://learn.microsoft.com/sharepoint/dev/general-development/how-to-avoid-getting-throttled-or-blocked-in-sharepoint-online
@@ -67,7 +78,8 @@ func SharePoint(n int64) policies.Policy {
 }
 
 // Tenant returns a policy of n calls per period in each tenant. Graph has no such limit in general: it is a budget of
-// yours. With it in the stack, a refusal by a service that is not known here pauses one tenant; without it, all.
+// yours. With it in the stack, a refusal by a service that is not known here pauses one tenant; without it, all. One
+// by Outlook pauses the tenant besides the mailbox.
 func Tenant(n int64, period time.Duration) policies.Policy {
 	return policies.Sliding(n, period).Per(ScopeTenant).Optional().Named(PolicyTenant)
 }

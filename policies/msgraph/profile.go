@@ -17,6 +17,7 @@ var Profile = policies.Profile{
 		{Name: ScopeIdentityWrites, Value: carriedBy(writes)},
 		{Name: ScopeReports, Value: carriedBy(goesTo(ScopeReports))},
 		{Name: ScopeSharePoint, Value: carriedBy(goesTo(ScopeSharePoint))},
+		{Name: ScopeMailbox, Value: mailbox},
 	},
 	Costs:  costs,
 	Read:   read,
@@ -54,7 +55,7 @@ func read(r *policies.Reply) policies.Reading {
 }
 
 // bucketOf returns whose limit refused a call: what x-ms-throttle-scope says, which is <Scope>/<Limit>/<ids>, such as
-// Tenant_Application/ReadWrite/…; otherwise that of the service.
+// Tenant_Application/ReadWrite/…; otherwise that of the service. All limits of Outlook are of one mailbox.
 // Source: https://learn.microsoft.com/graph/throttling-limits#throttled-responses-requests
 func bucketOf(r *policies.Reply) policies.Feedback {
 	whose, rest, _ := strings.Cut(strings.TrimSpace(r.Header.Get("X-Ms-Throttle-Scope")), "/")
@@ -63,7 +64,9 @@ func bucketOf(r *policies.Reply) policies.Feedback {
 	switch s := service(r.Request); {
 	case whose == "Application":
 		f.Policies = []string{PolicyGlobal}
-	case whose == "Tenant", s == "":
+	case s == ScopeMailbox && whose == "" && r.Status == http.StatusTooManyRequests:
+		f.Policies = []string{PolicyMailbox, PolicyTenant}
+	case whose == "Tenant", s == "", s == ScopeMailbox:
 	case s == ScopeIdentity && limit == "Write" && writes(r.Request):
 		f.Policies, f.Otherwise = []string{PolicyIdentityWrites}, policies.TheCall
 	default:

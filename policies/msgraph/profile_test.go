@@ -40,8 +40,10 @@ func TestWhichLimitsBindACall(t *testing.T) {
 		{"PATCH", graph + "/v1.0/users/7", []string{"tenant", "identity", "identity-writes"}},
 		{"GET", graph + "/beta/me", []string{"tenant", "identity"}},
 		{"GET", graph + "/v1.0/Me/memberOf", []string{"tenant", "identity"}},
-		{"GET", graph + "/v1.0/me/messages", []string{"tenant"}},
-		{"POST", graph + "/v1.0/users/7/sendMail", []string{"tenant"}},
+		{"GET", graph + "/v1.0/me/messages", []string{"tenant", "mailbox"}},
+		{"GET", graph + "/v1.0/groups/7/events", []string{"tenant", "mailbox"}},
+		{"GET", graph + "/v1.0/users/7/chats", []string{"tenant"}},
+		{"POST", graph + "/v1.0/users/7/sendMail", []string{"tenant", "mailbox"}},
 		{"POST", graph + "/v1.0/me/checkMemberGroups", []string{"tenant", "identity"}},
 		{"POST", graph + "/v1.0/directoryObjects/getByIds", []string{"tenant", "identity"}},
 		{"POST", graph + "/v1.0/groups/7/members/$ref", []string{"tenant", "identity", "identity-writes"}},
@@ -60,11 +62,39 @@ func TestWhichLimitsBindACall(t *testing.T) {
 		var got []string
 		for _, s := range msgraph.Profile.Scopes {
 			if v := s.Value(req); v != "" {
-				require.Equal(t, fields.Credential(req.Header), v)
+				if s.Name != msgraph.ScopeMailbox {
+					require.Equal(t, fields.Credential(req.Header), v)
+				}
 				got = append(got, s.Name)
 			}
 		}
 		require.Equal(t, c.want, got, "%s %s", c.method, c.url)
+	}
+}
+
+// A mailbox is told by its name, which is not given away.
+func TestTheMailboxOfACall(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/v1.0/me/messages":                      "me",
+		"/beta/Me/mailFolders/inbox":             "me",
+		"/v1.0/users/Ann@acme.test/messages/7":   "ann@acme.test",
+		"/v1.0/users/ann@acme.test/calendarView": "ann@acme.test",
+		"/v1.0/users/7/contacts":                 "7",
+		"/v1.0/groups/7/calendar":                "7",
+		"/v1.0/users/7":                          "",
+		"/v1.0/users/7/drive/root":               "",
+		"/v1.0/users//messages":                  "",
+		"/v1.0/sites/root/messages":              "",
+		"/v1.0/users/7/manager":                  "",
+		"/v1.0/users/messages":                   "",
+		"/v1.0/groups/7/photo/$value":            "7",
+	} {
+		for _, s := range msgraph.Profile.Scopes {
+			if s.Name == msgraph.ScopeMailbox {
+				require.Equal(t, fields.Fingerprint(want), s.Value(request(t, http.MethodGet, "https://graph.microsoft.com"+path)), path)
+			}
+		}
 	}
 }
 

@@ -47,6 +47,26 @@ var own = []string{ //nolint:gochecknoglobals // a constant table
 	"transitivememberof", "transitivemembers",
 }
 
+// outlook is what of a user or a group is in its mailbox, or beside it.
+// Source: https://learn.microsoft.com/graph/throttling-limits#outlook-service-resources
+var outlook = []string{ //nolint:gochecknoglobals // a constant table
+	"calendar", "calendargroups", "calendars", "calendarview", "contactfolders", "contacts", "events", "findmeetingtimes",
+	"mailfolders", "messages", "outlook", "people", "photo", "photos", "sendmail",
+}
+
+// mailbox returns a hash of whose mailbox a request goes to; "" if it goes to none. The same mailbox by another name,
+// such as an id and an address, looks like another one.
+func mailbox(r *http.Request) string {
+	if service(r) != ScopeMailbox {
+		return ""
+	}
+	p := path(r)
+	if p[0] == "me" {
+		return fields.Fingerprint("me")
+	}
+	return fields.Fingerprint(p[1])
+}
+
 // below returns the service of a path that begins with me, users or groups.
 func below(p []string) string {
 	rest := p[1:]
@@ -60,6 +80,8 @@ func below(p []string) string {
 		return ScopeSharePoint
 	case slices.Contains(own, rest[0]):
 		return ScopeIdentity
+	case slices.Contains(outlook, rest[0]):
+		return ScopeMailbox
 	}
 	return ""
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Names of the policy and of the scope.
+// Names of the policies and of the scopes.
 const (
-	PolicyEndpoint = "endpoint"
-	// LimitConcurrent is the number of calls at once. There is no policy for it.
-	LimitConcurrent = "concurrent"
+	PolicyEndpoint   = "endpoint"
+	PolicyConcurrent = "concurrent"
 
 	ScopeEndpoint = "endpoint" // org, method, and path without ids
+	ScopeOrg      = "org"      // the host
 )
 
 // Limits returns a stack that allows perMinute calls a minute to each endpoint. Okta counts minutes that begin at a reset
@@ -22,4 +22,28 @@ func Limits(perMinute int64) []policies.Policy {
 	return []policies.Policy{
 		policies.AtMost(perMinute, time.Minute).Burst(max(1, min(perMinute/10, 10))).Per(ScopeEndpoint).Named(PolicyEndpoint),
 	}
+}
+
+// A Plan is an org's, by the calls that it may have running at once.
+//
+// Source: https://developer.okta.com/docs/reference/rl2-concurrency/
+type Plan int64
+
+// Plans.
+const (
+	IntegratorFree    Plan = 35
+	CustomerIdentity  Plan = 75
+	WorkforceIdentity Plan = 75
+)
+
+// Concurrent returns the policy of all calls that an org with this plan has running at once, whoever made them;
+// traffic of Microsoft Office 365 and of agents is counted apart. A multiplier (DynamicScale or Workforce) raises the
+// number: Concurrent(150) is for an org that may have 150. Append it to [Limits], as in
+//
+//	append(okta.Limits(600), okta.Concurrent(okta.WorkforceIdentity))
+//
+// It holds a place for each call that runs. The transport gives it back; without a transport, use Acquire of the
+// pacer in place of Wait.
+func Concurrent(plan Plan) policies.Policy {
+	return policies.InFlight(int64(plan)).Per(ScopeOrg).Named(PolicyConcurrent)
 }

@@ -12,9 +12,11 @@ import (
 // Profile is Okta's.
 var Profile = policies.Profile{
 	Name:   "okta",
-	Scopes: []policies.Scope{{Name: ScopeEndpoint, Value: endpoint}},
+	Scopes: []policies.Scope{{Name: ScopeEndpoint, Value: endpoint}, {Name: ScopeOrg, Value: org}},
 	Read:   read,
 }
+
+func org(r *http.Request) string { return strings.ToLower(r.URL.Hostname()) }
 
 // endpoint returns org, method and path, with a * for each id: in Okta's paths every second element after the version.
 func endpoint(r *http.Request) string {
@@ -28,20 +30,23 @@ func endpoint(r *http.Request) string {
 	if method == "" {
 		method = http.MethodGet
 	}
-	return strings.ToLower(r.URL.Hostname()) + " " + method + " " + strings.Join(parts, "/")
+	return org(r) + " " + method + " " + strings.Join(parts, "/")
 }
 
 func read(r *policies.Reply) policies.Reading {
 	limit, first := fields.Number(r.Header.Get("X-Rate-Limit-Limit"))
 	remaining, second := fields.Number(r.Header.Get("X-Rate-Limit-Remaining"))
 	reset, third := fields.EpochSeconds(r.Header.Get("X-Rate-Limit-Reset"), fields.Now(r.Header, r.Now))
-	counted := first && second && limit > 0
+	told := first && second
+	counted := told && limit > 0
 	var reading policies.Reading
 	if r.Status == http.StatusTooManyRequests {
 		reading.Verdict = policies.Limited
 		f := policies.Feedback{Source: "X-Rate-Limit-Reset", Policies: []string{PolicyEndpoint}, Otherwise: policies.TheCall, Refused: true}
-		if counted && remaining > 0 {
-			f.Policies, counted = []string{LimitConcurrent}, false
+		// A limit of 0 is what Okta documents; something left is of calls at once, too, or it would not have refused.
+		// Source: https://developer.okta.com/docs/reference/rl-best-practices/#example-rate-limit-header-with-concurrent-rate-limit
+		if told && (limit == 0 || remaining > 0) {
+			f.Policies, counted = []string{PolicyConcurrent}, false
 		}
 		if third {
 			f.Wait = reset

@@ -12,7 +12,8 @@ const (
 	PolicyDaily = "daily"
 	// PolicyShare is the part of the allocation that [Share] leaves to some calls.
 	PolicyShare = "daily-share"
-	// PolicyConcurrent is the number of long calls at once. There is no policy for it: a refusal holds back the refused call.
+	// PolicyConcurrent is the number of long calls at once. In a stack without it, a refusal because of them holds
+	// back the refused call.
 	PolicyConcurrent = "concurrent"
 	// ScopeOrg is the org: the host of the request.
 	ScopeOrg = "org"
@@ -76,7 +77,31 @@ func Share(n, percent int64, scope string) policies.Policy {
 	return policies.Sliding(n/100*percent+n%100*percent/100, 24*time.Hour).Buckets(buckets).Per(ScopeOrg, scope).Optional().Named(PolicyShare)
 }
 
-// Limits returns the stack of an org of this edition, with so many user licences.
+// long is for how long a call has run when it counts for [Concurrent].
+const long = 20 * time.Second
+
+// Concurrent returns the policy of an org that lets no call in while n that have lasted 20 seconds or longer are
+// running: 25 in production orgs and sandboxes, 5 in orgs of the Developer edition and on trial. Any number of
+// shorter calls may run.
+// Source: https://developer.salesforce.com/docs/platform/salesforce-app-limits-cheatsheet/guide/salesforce-app-limits-platform-api.html
+//
+// Concurrent(5) is for an org on trial, whatever its edition, in place of what [Limits] has.
+func Concurrent(n int64) policies.Policy {
+	return policies.InFlight(n).LongerThan(long).Per(ScopeOrg).Named(PolicyConcurrent)
+}
+
+// longCalls returns how many long calls an org of this edition may have running; 0 for an unknown edition.
+func longCalls(e Edition) int64 {
+	switch e {
+	case Developer:
+		return 5
+	case Professional, Enterprise, Unlimited, Performance, Sandbox:
+		return 25
+	}
+	return 0
+}
+
+// Limits returns the stack of an org of this edition, with so many user licences: [Daily] and [Concurrent].
 func Limits(e Edition, licences int64) []policies.Policy {
-	return []policies.Policy{Daily(Allocation(e, licences))}
+	return []policies.Policy{Daily(Allocation(e, licences)), Concurrent(longCalls(e))}
 }

@@ -26,6 +26,30 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// Calls count once they have run for 20 seconds.
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	for edition, want := range map[salesforce.Edition]int64{
+		salesforce.Developer: 5, salesforce.Professional: 25, salesforce.Enterprise: 25,
+		salesforce.Unlimited: 25, salesforce.Performance: 25, salesforce.Sandbox: 25,
+	} {
+		limits := salesforce.Limits(edition, 50)
+		require.Len(t, limits, 2)
+		p := limits[1]
+		require.Equal(t, salesforce.Concurrent(want), p)
+		require.NoError(t, p.Validate())
+		require.Equal(t, salesforce.PolicyConcurrent, p.Name())
+		require.Equal(t, limits[0].Scopes(), p.Scopes())
+		require.False(t, p.IsOptional())
+		spec := p.Spec()
+		require.Equal(t, policies.Leases, spec.Algorithm)
+		require.Equal(t, want, spec.Limit)
+		require.Equal(t, (20 * time.Second).Microseconds(), spec.After)
+	}
+	require.Error(t, salesforce.Concurrent(0).Validate())
+	require.Error(t, salesforce.Limits(99, 1)[1].Validate())
+}
+
 func TestWhatIsNoPlanIsNoPolicy(t *testing.T) {
 	t.Parallel()
 	for _, limits := range [][]policies.Policy{

@@ -15,7 +15,8 @@ const (
 	// DailyProbe is how long nothing goes when the allocation is spent: it comes back little by little, so that asking
 	// again now and then finds the first calls of it.
 	DailyProbe = 15 * time.Minute
-	// ConcurrentWait is how long a call waits that was refused because too many long ones were running.
+	// ConcurrentWait is how long nothing goes when a call was refused because too many long ones were running. In a
+	// stack without [Concurrent] the refused call alone waits.
 	ConcurrentWait = 5 * time.Second
 )
 

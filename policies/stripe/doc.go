@@ -9,16 +9,21 @@
 // Stripe-Account field of a platform that acts for others, and otherwise by a hash of the key. An endpoint is a method and
 // a path without its ids. Stripe counts in token buckets whose depth it does not tell, so bursts are small.
 //
+// And calls that run at once, of an account and on each endpoint. How many it does not tell: [Concurrent] and
+// [EndpointConcurrent] are for numbers of yours.
+//
 // # How it refuses
 //
 // With 429. Stripe-Rate-Limited-Reason says which limit: global-rate is the account's, endpoint-rate the endpoint's,
-// resource-specific that of one object; two more are about calls at once. A 429 without that field whose code is
-// lock_timeout is no limit at all but an object that another call holds: nobody else slows down for it. No Retry-After
-// is documented; one that is there is heeded. Stripe-Should-Retry: false is believed.
+// resource-specific that of one object, global-concurrency and endpoint-concurrency those of calls at once. A 429
+// without that field whose code is lock_timeout is no limit at all but an object that another call holds: nobody else
+// slows down for it. No Retry-After is documented; one that is there is heeded. Stripe-Should-Retry: false is
+// believed.
 //
 // stripe-go retries 409, 5xx and transport errors by itself, but no 429; with this transport set MaxNetworkRetries to 0.
 //
 // # Not modelled
 //
-// Calls at once; updates per hour of one PaymentIntent; invoices of a subscription; the allocation of reads per transaction.
+// Updates per hour of one PaymentIntent; invoices of a subscription; the allocation of reads per transaction; that
+// one event at a time may be sent for a customer and meter.
 package stripe

@@ -9,6 +9,9 @@ const (
 	PolicySearch   = "search"
 	PolicyFiles    = "files"
 
+	PolicyGlobalConcurrency   = "global-concurrency" // of calls at once, as in Stripe-Rate-Limited-Reason
+	PolicyEndpointConcurrency = "endpoint-concurrency"
+
 	ScopeAccount  = "account"  // the connected account, or the key
 	ScopeEndpoint = "endpoint" // account, method, and path without ids
 	ScopeSearch   = "search"   // the account, of calls that search
@@ -35,4 +38,20 @@ func Limits(mode Mode) []policies.Policy {
 		policies.PerSecond(20).Burst(burst).Per(ScopeSearch).Optional().Named(PolicySearch),
 		policies.PerSecond(20).Burst(burst).Per(ScopeFiles).Optional().Named(PolicyFiles),
 	}
+}
+
+// Concurrent returns the policy of n calls that an account has running at once. Stripe has such a limit, which calls
+// that take long meet first, and documents no number: it is yours. Append it to [Limits].
+// Source: https://docs.stripe.com/rate-limits
+//
+// It holds a place for each call that runs. The transport gives it back; without a transport, use Acquire of the
+// pacer in place of Wait.
+func Concurrent(n int64) policies.Policy {
+	return policies.InFlight(n).Per(ScopeAccount).Optional().Named(PolicyGlobalConcurrency)
+}
+
+// EndpointConcurrent returns the policy of n calls that an account has running at once on each endpoint. The number
+// is yours, as that of [Concurrent].
+func EndpointConcurrent(n int64) policies.Policy {
+	return policies.InFlight(n).Per(ScopeEndpoint).Optional().Named(PolicyEndpointConcurrency)
 }

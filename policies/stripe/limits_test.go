@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/profiletest"
 	"github.com/headway-go/headway/policies/stripe"
 )
@@ -16,6 +17,28 @@ func TestLimits(t *testing.T) {
 		profiletest.Limits(t, stripe.Profile, stripe.Limits(mode))
 	}
 	require.Error(t, stripe.Limits(0)[0].Validate())
+}
+
+// The number is the caller's, the names are those that refusals tell.
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	all, each := stripe.Concurrent(20), stripe.EndpointConcurrent(5)
+	profiletest.Limits(t, stripe.Profile, append(stripe.Limits(stripe.Live), all, each))
+	for _, c := range []struct {
+		policy      policies.Policy
+		name, scope string
+		n           int64
+	}{{all, "global-concurrency", stripe.ScopeAccount, 20}, {each, "endpoint-concurrency", stripe.ScopeEndpoint, 5}} {
+		require.Equal(t, c.name, c.policy.Name())
+		require.Equal(t, []string{c.scope}, c.policy.Scopes())
+		require.True(t, c.policy.IsOptional())
+		spec := c.policy.Spec()
+		require.Equal(t, policies.Leases, spec.Algorithm)
+		require.Equal(t, c.n, spec.Limit)
+		require.Zero(t, spec.After)
+	}
+	require.Error(t, stripe.Concurrent(0).Validate())
+	require.Error(t, stripe.EndpointConcurrent(0).Validate())
 }
 
 // An endpoint is the same for all of its objects.

@@ -9,12 +9,8 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// Names of limits that no policy of this package stands for. A refusal because of one holds back the refused call alone.
-const (
-	LimitGlobalConcurrency   = "global-concurrency"
-	LimitEndpointConcurrency = "endpoint-concurrency"
-	LimitResource            = "resource-specific"
-)
+// LimitResource is that of one object. There is no policy for it: a refusal holds back the refused call alone.
+const LimitResource = "resource-specific"
 
 // Profile is Stripe's.
 var Profile = policies.Profile{
@@ -96,7 +92,7 @@ func read(r *policies.Reply) policies.Reading {
 		f.Policies, f.Otherwise = []string{PolicyAccount}, policies.Everyone
 	case "endpoint-rate":
 		f.Policies = []string{PolicyEndpoint, PolicySearch, PolicyFiles}
-	case LimitGlobalConcurrency, LimitEndpointConcurrency, LimitResource:
+	case PolicyGlobalConcurrency, PolicyEndpointConcurrency, LimitResource:
 		f.Policies = []string{reason}
 	default:
 		if locked(r.Body) {

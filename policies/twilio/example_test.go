@@ -6,12 +6,13 @@ import (
 	"github.com/headway-go/headway/policies/twilio"
 )
 
-// The first number is your own choice, the second what Twilio granted.
+// The first number and the last are your own choice, the second is what Twilio granted.
 func ExampleLimits() {
-	for _, p := range append(twilio.Limits(50), twilio.Calls(1)) {
+	for _, p := range append(twilio.Limits(50), twilio.Calls(1), twilio.Concurrent(20)) {
 		fmt.Println(p)
 	}
 	// Output:
 	// account: 50 per 1s, burst 1, per account
 	// calls: 1 per 1s, burst 1, per account+endpoint
+	// concurrent: 20 in flight, per account
 }

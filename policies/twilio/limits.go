@@ -4,8 +4,9 @@ import "github.com/headway-go/headway/policies"
 
 // Names of the policies and scopes.
 const (
-	PolicyAccount = "account"
-	PolicyCalls   = "calls"
+	PolicyAccount    = "account"
+	PolicyCalls      = "calls"
+	PolicyConcurrent = "concurrent"
 
 	ScopeAccount  = "account"  // the account's SID, or a hash of the credential where nothing tells it
 	ScopeEndpoint = "endpoint" // carried by requests that start a telephone call: EndpointCalls
@@ -24,4 +25,14 @@ func Limits(perSecond int64) []policies.Policy {
 // Source: https://support.twilio.com/hc/en-us/articles/223180028
 func Calls(perSecond int64) policies.Policy {
 	return policies.PerSecond(perSecond).Per(ScopeAccount, ScopeEndpoint).Optional().Named(PolicyCalls)
+}
+
+// Concurrent returns the policy of n requests that an account has running at once. Twilio has such a limit, which is
+// an account's own, and documents no number: it is yours. Append it to [Limits].
+// Source: https://www.twilio.com/docs/api/errors/20429
+//
+// It holds a place for each request that runs. The transport gives it back; without a transport, use Acquire of the
+// pacer in place of Wait.
+func Concurrent(n int64) policies.Policy {
+	return policies.InFlight(n).Per(ScopeAccount).Named(PolicyConcurrent)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/profiletest"
 	"github.com/headway-go/headway/policies/twilio"
 )
@@ -15,6 +16,20 @@ func TestLimits(t *testing.T) {
 	profiletest.Limits(t, twilio.Profile, append(twilio.Limits(50), twilio.Calls(1)))
 	require.Error(t, twilio.Limits(0)[0].Validate())
 	require.Error(t, twilio.Calls(0).Validate())
+}
+
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	p := twilio.Concurrent(20)
+	profiletest.Limits(t, twilio.Profile, append(twilio.Limits(50), twilio.Calls(1), p))
+	require.Equal(t, twilio.PolicyConcurrent, p.Name())
+	require.Equal(t, twilio.Limits(50)[0].Scopes(), p.Scopes())
+	require.False(t, p.IsOptional())
+	spec := p.Spec()
+	require.Equal(t, policies.Leases, spec.Algorithm)
+	require.Equal(t, int64(20), spec.Limit)
+	require.Zero(t, spec.After)
+	require.Error(t, twilio.Concurrent(0).Validate())
 }
 
 func TestTheAccountAndEndpointOfARequest(t *testing.T) {

@@ -68,7 +68,9 @@ func read(r *policies.Reply) policies.Reading {
 	if r.Status != http.StatusTooManyRequests {
 		return policies.Reading{}
 	}
-	f := policies.Feedback{Source: "429", Policies: []string{PolicyAccount}, Otherwise: policies.Everyone, Refused: true}
+	f := policies.Feedback{
+		Source: "429", Policies: []string{PolicyConcurrent, PolicyAccount}, Otherwise: policies.Everyone, Refused: true,
+	}
 	var body struct {
 		Code int `json:"code"`
 	}

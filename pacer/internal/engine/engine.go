@@ -60,6 +60,11 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	// Claim heeds that somebody remembers this much as charged: the interval [From, To) of a rate, at least To calls in
 	// the bucket From of a window. Claiming what is charged already changes nothing.
 	Claim(l *Limit, now int64, c Charge)
+	// Renew says that a call runs, which began then, so that it counts for the length of a lease. It counts even if it has
+	// no place any more.
+	Renew(l *Limit, now, id, began int64)
+	// Release gives a call's place back, or its place in line, and reports whether it had one.
+	Release(id int64) bool
 	// Reset forgets everything.
 	Reset()
 	// Expires is the instant from which the account means the same as a new one.
@@ -74,7 +79,8 @@ type Inspection struct {
 	Next      int64 // the first instant at which a call of cost 1 may go
 	Backlog   int64 // cost that is charged to instants after now
 	Paused    int64 // nothing goes before; 0 if not paused
-	Pace      int64 // as it is now, learned and adapted: the emission interval of a rate, the limit of a window
+	Pace      int64 // as it is now, learned and adapted: the emission interval of a rate, the limit of a window or of leases
+	Line      int64 // calls in line
 }
 
 // NewAccount returns an empty account for an algorithm, nil for an unknown one.
@@ -84,6 +90,8 @@ func NewAccount(a policies.Algorithm) Account {
 		return &GCRA{}
 	case policies.Window:
 		return &Window{}
+	case policies.Leases:
+		return &InFlight{}
 	}
 	return nil
 }
@@ -102,6 +110,8 @@ func (e *Entry) paused() int64 {
 	case *GCRA:
 		return a.pause
 	case *Window:
+		return a.pause
+	case *InFlight:
 		return a.pause
 	}
 	return 0
@@ -137,6 +147,17 @@ func (e *Entry) commit(now, s, n int64, tracked bool) (Charge, int64) {
 	return Charge{}, 0
 }
 
+func (e *Entry) cancel(now int64, c Charge) {
+	switch a := e.Account.(type) {
+	case *GCRA:
+		a.Cancel(&e.Limit, now, c)
+	case *Window:
+		a.Cancel(&e.Limit, now, c)
+	case *InFlight:
+		a.Cancel(&e.Limit, now, c)
+	}
+}
+
 // A Call is what Reserve is asked.
 type Call struct {
 	Cost      int64
@@ -144,6 +165,13 @@ type Call struct {
 	Tracked   bool
 	NotBefore int64 // relative to now
 	MaxWait   int64 // the longest wait that is granted
+
+	// Of ReserveLate.
+	ID     int64    // of the call; 0 for others
+	Since  int64    // when it first asked; 0: now
+	Flow   int64    // to whom it belongs, for fair shares
+	Weight int64    // of its flow
+	Held   []Charge // of a slot that it has and gives back first
 }
 
 func (c *Call) cost(i int) int64 {
@@ -166,6 +194,9 @@ type Grant struct {
 	Slack  int64
 	Binds  int  // the index of the entry that decided At, or BindsNothing or BindsUpstream
 	Paused bool // Binds names an entry because of its pause
+
+	InLine bool  // it stands in line for entry Binds, and asks again at At
+	Ahead  int64 // how many stand before it
 }
 
 // unboundSlack is the slack of a call that no policy binds, in µs: it could be anything, but those that wait for the end
@@ -229,6 +260,8 @@ func Keeps(account Account, a policies.Algorithm) bool {
 		return a == policies.GCRA
 	case *Window:
 		return a == policies.Window
+	case *InFlight:
+		return a == policies.Leases
 	}
 	return false
 }

@@ -31,6 +31,7 @@ type GCRA struct {
 	gaps  []gap // disjoint, in order of time, all before tat
 	pause int64
 	pace  pace
+	line  *Line // nil if nobody has ever stood in it
 	// No gap is longer than widest, so that a call that fits nowhere need not look at all of them.
 	widest int64
 
@@ -87,6 +88,11 @@ func (g *GCRA) fit(l *Limit, now, e, n, need int64, free gap, index int) (int64,
 	}
 	g.pick.start, g.pick.need, g.pick.from, g.pick.end, g.pick.gap = x, need, from, free.to, index
 	return max(e, x+late), true
+}
+
+// behind returns the slot of a call of cost n behind ahead others like it, if they all come after what is reserved.
+func (g *GCRA) behind(l *Limit, now, ahead, n int64) int64 {
+	return max(now, max(g.tat, now)+ahead*n*g.pace.interval(l, now)+(n-1)*l.Spec.Interval-l.Spec.Tolerance())
 }
 
 // Commit implements [Account].
@@ -277,11 +283,23 @@ func appendGap(gaps []gap, from, to, t int64) []gap {
 	return append(gaps, gap{from, to})
 }
 
+// Renew implements [Account]: a rate has no places.
+func (g *GCRA) Renew(*Limit, int64, int64, int64) {}
+
+// Release implements [Account].
+func (g *GCRA) Release(id int64) bool { return g.line != nil && g.line.leave(id) }
+
 // Reset implements [Account].
 func (g *GCRA) Reset() { *g = GCRA{} }
 
 // Expires implements [Account].
-func (g *GCRA) Expires() int64 { return max(g.tat, g.pause, g.pace.ends()) }
+func (g *GCRA) Expires() int64 {
+	ends := max(g.tat, g.pause, g.pace.ends())
+	if g.line != nil {
+		ends = max(ends, g.line.furthest)
+	}
+	return ends
+}
 
 // Inspect implements [Account].
 func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
@@ -305,6 +323,9 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 	pick := g.pick
 	in.Next = g.Earliest(l, now, e, 1, false)
 	g.pick = pick
+	if g.line != nil {
+		in.Line = g.line.length(now)
+	}
 	if in.Paused > now {
 		in.Remaining = 0
 	} else {

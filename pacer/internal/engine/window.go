@@ -358,6 +358,12 @@ func (w *Window) Claim(l *Limit, now int64, c Charge) {
 	}
 }
 
+// Renew implements [Account]: a window has no places.
+func (w *Window) Renew(*Limit, int64, int64, int64) {}
+
+// Release implements [Account].
+func (w *Window) Release(int64) bool { return false }
+
 // Reset implements [Account].
 func (w *Window) Reset() { *w = Window{} }
 

@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"math"
+	"slices"
+)
+
+// InFlight counts the calls that run at once. Each has a lease: it counts until it is released or its lease runs out,
+// whichever is first.
+type InFlight struct {
+	leases  map[int64]lease // by the call's id
+	soonest int64           // no lease runs out before
+	line    Line
+	pause   int64
+	learned int64 // the upstream lets fewer run, before till; 0 for none
+	till    int64
+}
+
+// A lease is a call that runs.
+type lease struct{ until, began int64 }
+
+// most returns how many calls may run.
+func (f *InFlight) most(l *Limit, now int64) int64 {
+	if now < f.till && f.learned < l.Spec.Limit {
+		return f.learned
+	}
+	return l.Spec.Limit
+}
+
+// running returns how many calls count.
+func (f *InFlight) running(l *Limit, now int64) int64 {
+	if l.Spec.After == 0 {
+		return int64(len(f.leases))
+	}
+	n := int64(0)
+	for _, one := range f.leases {
+		if one.began <= now-l.Spec.After {
+			n++
+		}
+	}
+	return n
+}
+
+// free returns how many more calls may begin now. Where only long ones count, and there are not too many, it is any number.
+func (f *InFlight) free(l *Limit, now int64) int64 {
+	free := f.most(l, now) - f.running(l, now)
+	if l.Spec.After > 0 && free > 0 {
+		return math.MaxInt64
+	}
+	return free
+}
+
+// purge drops the leases that have run out and those in line who are dead, and reports whether there were any.
+func (f *InFlight) purge(now int64) bool {
+	dead := f.line.purge(now)
+	if len(f.leases) == 0 || now < f.soonest {
+		return dead
+	}
+	f.soonest = forever
+	for id, one := range f.leases {
+		if one.until <= now {
+			delete(f.leases, id)
+			dead = true
+		} else {
+			f.soonest = min(f.soonest, one.until)
+		}
+	}
+	return dead
+}
+
+// lease gives a call a place.
+func (f *InFlight) lease(id, began, until int64) {
+	if len(f.leases) == 0 {
+		f.leases, f.soonest = make(map[int64]lease), until
+	}
+	f.leases[id] = lease{until, began}
+	f.soonest = min(f.soonest, until)
+}
+
+// expiry returns when the lease runs out that is the nth to do so, from 0; forever if there are fewer.
+func (f *InFlight) expiry(n int64) int64 {
+	var ends []int64
+	for _, one := range f.leases {
+		ends = append(ends, one.until)
+	}
+	if n >= int64(len(ends)) {
+		return forever
+	}
+	slices.Sort(ends)
+	return ends[n]
+}
+
+// Earliest implements [Account]: places are not for a time, so that they say nothing about a slot.
+func (f *InFlight) Earliest(_ *Limit, _, e, _ int64, _ bool) int64 { return e }
+
+// Commit implements [Account]: see Renew.
+func (f *InFlight) Commit(*Limit, int64, int64, int64, bool) (Charge, int64) {
+	return Charge{}, forever
+}
+
+// Cancel implements [Account].
+func (f *InFlight) Cancel(_ *Limit, _ int64, c Charge) {
+	if c.To > 0 {
+		f.Release(c.From)
+	}
+}
+
+// Settle implements [Account]: a place costs nothing.
+func (f *InFlight) Settle(*Limit, int64, Charge, int64, int64) {}
+
+// Horizon implements [Account].
+func (f *InFlight) Horizon(*Limit) int64 { return forever }
+
+// Paused implements [Account].
+func (f *InFlight) Paused() int64 { return f.pause }
+
+// Pause implements [Account].
+func (f *InFlight) Pause(until int64) { f.pause = max(f.pause, until) }
+
+// Resume implements [Account].
+func (f *InFlight) Resume(int64) { f.pause = 0 }
+
+// Slow implements [Account].
+func (f *InFlight) Slow(*Limit, int64, int64) bool { return false }
+
+// Learn implements [Account].
+func (f *InFlight) Learn(l *Limit, now, value, until int64) bool {
+	before := f.most(l, now)
+	f.learned, f.till = max(1, value), until
+	if value <= 0 || value >= l.Spec.Limit || until <= now {
+		f.learned, f.till = 0, 0
+	}
+	return f.most(l, now) != before
+}
+
+// Remaining implements [Account]: calls of others are not known by their leases.
+func (f *InFlight) Remaining(*Limit, int64, int64, int64, int64, int64) bool { return false }
+
+// Claim implements [Account]: see Renew.
+func (f *InFlight) Claim(*Limit, int64, Charge) {}
+
+// Renew implements [Account].
+func (f *InFlight) Renew(l *Limit, now, id, began int64) {
+	if one, ok := f.leases[id]; ok {
+		began = one.began
+	}
+	f.lease(id, began, now+l.Spec.Interval)
+}
+
+// Release implements [Account].
+func (f *InFlight) Release(id int64) bool {
+	_, had := f.leases[id]
+	delete(f.leases, id)
+	return f.line.leave(id) || had
+}
+
+// Reset implements [Account].
+func (f *InFlight) Reset() { *f = InFlight{} }
+
+// Expires implements [Account].
+func (f *InFlight) Expires() int64 {
+	ends := max(f.pause, f.till, f.line.furthest)
+	for _, one := range f.leases {
+		ends = max(ends, one.until)
+	}
+	return ends
+}
+
+// Inspect implements [Account].
+func (f *InFlight) Inspect(l *Limit, now int64) Inspection {
+	live := InFlight{learned: f.learned, till: f.till}
+	for id, one := range f.leases {
+		if one.until > now {
+			live.lease(id, one.began, one.until)
+		}
+	}
+	in := Inspection{Next: now, Pace: f.most(l, now), Line: f.line.length(now)}
+	in.Remaining = max(0, in.Pace-live.running(l, now))
+	if in.Remaining == 0 || in.Line > 0 {
+		if in.Next = live.expiry(0); in.Next == forever {
+			in.Next = now
+		}
+	}
+	if f.pause > now {
+		in.Paused, in.Next, in.Remaining = f.pause, max(in.Next, f.pause), 0
+	}
+	return in
+}

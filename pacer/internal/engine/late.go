@@ -1,0 +1,325 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// Some limits are not given far ahead. A place in flight is taken when the call goes, for nobody knows how long those run
+// that have one. And slots of a lane, or of a fair share, are given shortly before they come: what is given cannot be
+// taken back, so whoever comes later could only have what those leave who stand in line already.
+//
+// A call that such a limit binds gets its slots and its places together or nothing. If it has to wait for limits of
+// the other kind (its tenant's own rate, say), it gets its slots at once, as always, so that it stands in nobody's way, and
+// takes its places when its slot comes: until then they are not its own. If they are taken by then, it gives the slots back
+// in the same step and stands in line. So a call in line holds no slot, and a call that waits for a slot holds no place.
+const (
+	// near is how long before its slot a call gets it, in µs, and before that no place. It is long enough for a call that asks
+	// again a little late, and short enough for those who come later.
+	near = 40_000
+	// lastMoment is how long before it is lost a slot is lent that a lane may not have, in µs.
+	lastMoment = 20_000
+	// A call in line asks again when its turn may come, but no sooner than after soonAgain, no later than after farAgain, and
+	// for a place, whose end nobody can foresee, after frontAgain if it is one of the next. All in µs.
+	soonAgain  = 1_000
+	frontAgain = 1_000_000
+	farAgain   = 4_000_000
+	// waitGrace is how late one may ask again and not be taken for dead, in µs.
+	waitGrace = 1_000_000
+)
+
+// A kind says how a limit takes part in the search for a slot.
+type kind uint8
+
+const (
+	atOnce kind = 1 << iota // gives slots as far ahead as need be
+	ofLane
+	fair
+	leases
+)
+
+func (e *Entry) kind() kind {
+	switch {
+	case e.Limit.Spec.Algorithm == policies.Leases:
+		return leases
+	case e.Limit.Spec.Queue == policies.QueueOfLane:
+		return ofLane
+	case e.Limit.Spec.Queue == policies.FairQueue:
+		return fair
+	}
+	return atOnce
+}
+
+// fairly reports whether the line is one of fair shares.
+func (e *Entry) fairly() bool { return e.Limit.Spec.Queue == policies.FairQueue }
+
+// line returns the line of a limit that has one.
+func (e *Entry) line() *Line {
+	switch a := e.Account.(type) {
+	case *GCRA:
+		if e.Limit.Spec.Queue == policies.NoQueue {
+			return nil
+		}
+		if a.line == nil {
+			a.line = &Line{}
+		}
+		return a.line
+	case *InFlight:
+		return &a.line
+	}
+	return nil
+}
+
+// purge drops what has run out, and reports whether there was any.
+func (e *Entry) purge(now int64) bool {
+	if f, ok := e.Account.(*InFlight); ok {
+		return f.purge(now)
+	}
+	return e.line().purge(now)
+}
+
+// A late is a call that a limit binds which is not given far ahead.
+type late struct {
+	now   int64
+	stack []Entry
+	call  Call
+	at    Grant
+}
+
+// ReserveLate is Reserve for such a call. Besides, it returns which calls in line are to ask again.
+func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
+	q := &late{now: now, stack: stack, call: c}
+	var freed [64]bool
+	for i := range stack {
+		if i < len(c.Held) {
+			stack[i].cancel(now, c.Held[i])
+		}
+		if stack[i].kind() != atOnce {
+			freed[i%64] = stack[i].purge(now)
+		}
+	}
+	charges = q.decide(pause, charges)
+	for i := range stack {
+		if stack[i].kind() == atOnce {
+			continue
+		}
+		// Who has been served has left the line. Who leaves it otherwise makes room for the next one.
+		stays := q.at.InLine && q.at.Binds == i
+		if !stays && stack[i].line().leave(c.ID) || freed[i%64] {
+			called = append(called, stack[i].Next(now, c.ID)...)
+		}
+	}
+	return q.at, charges, called
+}
+
+// Next calls those in line whose turn it is, but for one.
+func (e *Entry) Next(now, but int64) []int64 {
+	q := e.line()
+	if q == nil {
+		return nil
+	}
+	free := int64(1)
+	if f, ok := e.Account.(*InFlight); ok {
+		free = f.free(&e.Limit, now)
+	}
+	return q.call(now, free, but)
+}
+
+// joint finds the first slot from an instant on at which all limits of some kinds admit the call.
+func (q *late) joint(from int64, kinds kind, g *Grant) {
+	g.At = from
+	n := 0
+	for i := range q.stack {
+		if q.stack[i].kind()&kinds != 0 {
+			n++
+		}
+	}
+	for quiet, asked, i := 0, 0, 0; quiet < n; i = (i + 1) % len(q.stack) {
+		if q.stack[i].kind()&kinds == 0 {
+			continue
+		}
+		if t := q.stack[i].earliest(q.now, g.At, q.call.cost(i), asked >= maxRounds*n); t > g.At {
+			g.At, g.Binds, g.Paused = t, i, false
+			quiet = 0
+		}
+		quiet++
+		asked++
+	}
+}
+
+// decide grants the call, puts it in line or refuses it.
+func (q *late) decide(pause int64, charges []Charge) []Charge {
+	base := q.now + q.call.NotBefore
+	begin := Grant{At: base, Binds: BindsNothing}
+	if pause > begin.At {
+		begin.At, begin.Binds = pause, BindsUpstream
+	}
+	lines := kind(0)
+	for i := range q.stack {
+		lines |= q.stack[i].kind()
+		if p := q.stack[i].paused(); p > begin.At {
+			begin.At, begin.Binds, begin.Paused = p, i, true
+		}
+	}
+	var others Grant
+	q.joint(base, atOnce, &others)
+	q.at = begin
+	q.joint(begin.At, atOnce|ofLane|fair, &q.at)
+	if others.At-q.now > near || lines&(ofLane|fair) == 0 && q.at.At-q.now > near {
+		return q.commit(charges, atOnce|ofLane|fair)
+	}
+	kinds := atOnce | ofLane | fair
+	if lines&(ofLane|fair) != 0 {
+		var admitted bool
+		if kinds, admitted = q.inTurn(begin); !admitted {
+			return charges
+		}
+	}
+	for i := range q.stack {
+		if q.stack[i].kind() == leases && !q.hasPlace(i) {
+			return charges
+		}
+	}
+	return q.commit(charges, kinds|leases)
+}
+
+// inTurn reports whether it is the call's turn for a slot, and of which kinds of limits. If it is not, the call stands in
+// line, or is refused because that takes too long.
+func (q *late) inTurn(begin Grant) (kind, bool) {
+	blocks, again, turn := -1, int64(0), q.at.At-q.now <= near
+	for i := range q.stack {
+		e := &q.stack[i]
+		if e.kind()&(ofLane|fair) == 0 {
+			continue
+		}
+		rank, _, _ := e.line().place(&q.call, q.now, e.fairly())
+		behind := max(q.at.At, e.Account.(*GCRA).behind(&e.Limit, q.now, rank, q.call.cost(i)))
+		if rank > 0 && behind-q.now > near {
+			turn = false
+		}
+		if blocks < 0 || behind-near > again || q.at.Binds == i && behind-near == again {
+			blocks, again = i, behind-near
+		}
+	}
+	if turn {
+		return atOnce | ofLane | fair, true
+	}
+	soonest := again + near
+	if lent, moment := q.borrow(begin); lent.OK {
+		q.at = lent
+		q.at.OK = false
+		return atOnce | fair, true
+	} else if moment < again {
+		soonest, again = max(lent.At, moment), moment
+	}
+	if soonest-q.now > q.call.MaxWait {
+		q.at.OK, q.at.At, q.at.Binds, q.at.Paused = false, soonest, blocks, false
+		return 0, false
+	}
+	q.stand(blocks, again)
+	return 0, false
+}
+
+// borrow looks for a slot without the lanes' own limits. It is lent, and OK, if it would soon be lost; if not, moment is
+// when that may be so.
+func (q *late) borrow(begin Grant) (g Grant, moment int64) {
+	g, moment = begin, forever
+	ranked := false
+	for i := range q.stack {
+		e := &q.stack[i]
+		if e.kind() != ofLane {
+			continue
+		}
+		if !ranked {
+			q.joint(begin.At, atOnce|fair, &g)
+			g.OK, moment, ranked = g.At-q.now <= near, g.At-near, true
+		}
+		shared := &q.stack[i-1]
+		account := shared.Account.(*GCRA) //nolint:forcetypeassert // a lane comes right after its rate
+		rank, _, _ := e.line().place(&q.call, q.now, false)
+		lost := account.pick.start + rank*q.call.cost(i)*account.pace.interval(&shared.Limit, q.now)
+		g.OK = g.OK && lost-q.now <= lastMoment
+		moment = max(moment, lost-lastMoment)
+	}
+	return g, moment
+}
+
+// hasPlace reports whether there is a place in flight for the call. If there is none, the call stands in line.
+func (q *late) hasPlace(i int) bool {
+	e := &q.stack[i]
+	f := e.Account.(*InFlight)
+	rank, _, _ := f.line.place(&q.call, q.now, e.fairly())
+	free := f.free(&e.Limit, q.now)
+	if _, has := f.leases[q.call.ID]; has || rank < free {
+		return true
+	}
+	if q.call.MaxWait == 0 {
+		q.at = Grant{At: q.now, Binds: i, Ahead: rank}
+		return false
+	}
+	again := q.now + farAgain
+	if rank-max(0, free) < mostCalled {
+		again = q.now + frontAgain
+	}
+	if e.Limit.Spec.After == 0 {
+		again = min(again, f.expiry(rank-max(0, free)))
+	}
+	q.stand(i, again)
+	return false
+}
+
+// stand puts the call in a line.
+func (q *late) stand(i int, again int64) {
+	e := &q.stack[i]
+	again = max(q.now+soonAgain, min(again, q.now+farAgain))
+	rank, score, _ := e.line().place(&q.call, q.now, e.fairly())
+	e.line().join(&q.call, score, again+waitGrace, e.fairly())
+	q.at = Grant{InLine: true, At: again, Binds: i, Ahead: rank}
+}
+
+// commit charges the call to limits of some kinds, unless its slot is too far away.
+func (q *late) commit(charges []Charge, kinds kind) []Charge {
+	g := &q.at
+	if g.At-q.now > q.call.MaxWait {
+		return charges
+	}
+	for i := range q.stack {
+		if g.At >= q.stack[i].horizon() {
+			g.Binds, g.Paused = i, false
+			return charges
+		}
+	}
+	g.OK, g.Slack = true, math.MaxInt64
+	rates := false
+	for i := range q.stack {
+		e := &q.stack[i]
+		c, slack := Charge{}, int64(math.MaxInt64)
+		switch k := e.kind(); {
+		case k == leases:
+			c.From = q.call.ID
+			if kinds&leases != 0 {
+				c.To = 1
+				f := e.Account.(*InFlight)
+				_, score, _ := f.line.place(&q.call, q.now, e.fairly())
+				f.line.served(&q.call, score, e.fairly())
+				f.Renew(&e.Limit, q.now, q.call.ID, g.At)
+			}
+		case k&kinds != 0:
+			rates = true
+			c, slack = e.commit(q.now, g.At, q.call.cost(i), q.call.Tracked)
+			if k != atOnce {
+				_, score, _ := e.line().place(&q.call, q.now, e.fairly())
+				e.line().served(&q.call, score, e.fairly())
+			}
+		default:
+			e.line().leave(q.call.ID) // lent: it goes, and the lane is not charged
+		}
+		charges = append(charges, c)
+		g.Slack = min(g.Slack, slack)
+	}
+	if !rates {
+		g.Slack = unboundSlack
+	}
+	return charges
+}

@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+)
+
+// A Line is who waits for an account, in order. Who stands in it is charged nothing, and asks again from time to time: when
+// its turn may have come, or when it is called. Who does not ask in time is taken for dead, so that nobody waits
+// behind it.
+//
+// The order is that of a score: when a call first asked, or, in a fair line, its start tag. Tags are those of start-time fair
+// queueing: a call of a flow (those who share the account by the same value) begins, in virtual time, where the one before
+// it of the same flow ends, but not before the call that was served last; it ends a step later, which is shorter the greater
+// its weight. Serving in the order of begin gives each flow its part by weight, and what a flow does not use to the others.
+// Without a line there is nobody to be fair to, so all tags are forgotten when it is empty.
+type Line struct {
+	waiting  []waiter        // in order
+	scores   map[int64]int64 // by id
+	soonest  int64           // nobody is given up before
+	furthest int64           // nobody is waited for longer
+
+	virtual int64           // the start tag of the call that was served last
+	finish  map[int64]int64 // by flow, where its last call ends
+}
+
+// A waiter is a call in line, for as long as it is believed to be alive.
+type waiter struct{ id, score, until int64 }
+
+const (
+	// tagStep is the length of a call of weight 1 in virtual time.
+	tagStep = 10_000
+	// maxFlows bounds the flows that are remembered. Those with the least lead go first: they may get their next call a
+	// little early.
+	maxFlows = 4096
+	// calledLives is for how long a waiter that was called is believed to come, in µs.
+	calledLives = 500_000
+	// mostCalled is how many are called at once.
+	mostCalled = 32
+)
+
+// compare orders waiters by score and then by the digits of their ids, as a sorted set of Redis does.
+func (w *waiter) compare(other waiter) int {
+	if c := cmp.Compare(w.score, other.score); c != 0 || w.id == other.id {
+		return c
+	}
+	return cmp.Compare(strconv.FormatInt(w.id, 10), strconv.FormatInt(other.id, 10))
+}
+
+func (q *Line) find(w waiter) (int, bool) {
+	return slices.BinarySearchFunc(q.waiting, w, func(a, b waiter) int { return a.compare(b) })
+}
+
+// purge drops those who are taken for dead, and reports whether there were any.
+func (q *Line) purge(now int64) bool {
+	if len(q.waiting) == 0 || now < q.soonest {
+		return false
+	}
+	before := len(q.waiting)
+	q.soonest = forever
+	q.waiting = slices.DeleteFunc(q.waiting, func(w waiter) bool {
+		if w.until <= now {
+			delete(q.scores, w.id)
+			return true
+		}
+		q.soonest = min(q.soonest, w.until)
+		return false
+	})
+	q.tidy()
+	return len(q.waiting) < before
+}
+
+// tidy forgets everything when nobody waits.
+func (q *Line) tidy() {
+	if len(q.waiting) == 0 {
+		*q = Line{}
+	}
+}
+
+// place returns how many stand before a call, and its score; in says that it stands in line already.
+func (q *Line) place(c *Call, now int64, fair bool) (rank, score int64, in bool) {
+	if score, in = q.scores[c.ID]; in {
+		i, _ := q.find(waiter{id: c.ID, score: score})
+		return int64(i), score, true
+	}
+	switch {
+	case fair:
+		score = max(q.virtual, q.finish[c.Flow])
+	case c.Since > 0:
+		score = c.Since
+	default:
+		score = now
+	}
+	i, _ := q.find(waiter{score: score + 1})
+	return int64(i), score, false
+}
+
+// join puts a call in line, or keeps it there.
+func (q *Line) join(c *Call, score, until int64, fair bool) {
+	if old, in := q.scores[c.ID]; in {
+		i, _ := q.find(waiter{id: c.ID, score: old})
+		q.waiting[i].until = until
+	} else {
+		if q.scores == nil {
+			q.scores, q.soonest = make(map[int64]int64), until
+		}
+		i, _ := q.find(waiter{id: c.ID, score: score})
+		q.waiting = slices.Insert(q.waiting, i, waiter{c.ID, score, until})
+		q.scores[c.ID] = score
+		if fair {
+			q.advance(c, score)
+		}
+	}
+	q.soonest, q.furthest = min(q.soonest, until), max(q.furthest, until)
+}
+
+// advance notes where the flow's next call begins.
+func (q *Line) advance(c *Call, score int64) {
+	if q.finish == nil {
+		q.finish = make(map[int64]int64)
+	}
+	q.finish[c.Flow] = score + tagStep/max(1, c.Weight)
+	if len(q.finish) <= maxFlows {
+		return
+	}
+	least := waiter{score: forever}
+	for flow, end := range q.finish {
+		if w := (waiter{id: flow, score: end}); w.compare(least) < 0 {
+			least = w
+		}
+	}
+	delete(q.finish, least.id)
+}
+
+// leave takes a call out of the line, and reports whether it stood there.
+func (q *Line) leave(id int64) bool {
+	score, in := q.scores[id]
+	if !in {
+		return false
+	}
+	i, _ := q.find(waiter{id: id, score: score})
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+	delete(q.scores, id)
+	q.tidy()
+	return true
+}
+
+// served takes a call out of the line because it goes.
+func (q *Line) served(c *Call, score int64, fair bool) {
+	_, in := q.scores[c.ID]
+	if fair && len(q.waiting) > 0 {
+		if !in {
+			q.advance(c, score)
+		}
+		if score > q.virtual {
+			q.virtual = score
+			for flow, end := range q.finish {
+				if end <= score {
+					delete(q.finish, flow)
+				}
+			}
+		}
+	}
+	q.leave(c.ID)
+}
+
+// call returns the first n in line but for one, who are expected to ask soon.
+func (q *Line) call(now, n, but int64) []int64 {
+	var ids []int64
+	for i := range q.waiting {
+		if int64(i) >= n || i >= mostCalled {
+			break
+		}
+		w := &q.waiting[i]
+		if w.id == but {
+			continue
+		}
+		w.until = min(w.until, now+calledLives)
+		q.soonest = min(q.soonest, w.until)
+		ids = append(ids, w.id)
+	}
+	return ids
+}
+
+// length returns how many stand in line at now.
+func (q *Line) length(now int64) int64 {
+	if now < q.soonest {
+		return int64(len(q.waiting))
+	}
+	n := int64(0)
+	for i := range q.waiting {
+		if q.waiting[i].until > now {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,190 @@
+package pacer
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// Calls that a limit binds which is not given far ahead (a place in flight, a lane's part of a rate, a fair share) may have to
+// stand in line: see [Grant].InLine. While they wait, they ask again: when the store told them to, or when it calls them.
+
+// placeAhead is how long before its slot a call asks for its places in flight, if it got the slot without. It is a little
+// less than stores wait with giving them.
+const placeAhead = 35 * time.Millisecond
+
+// late reports whether the limit is not given far ahead.
+func (l *Limit) late() bool {
+	return l.Spec.Algorithm == policies.Leases || l.Spec.Queue != policies.NoQueue
+}
+
+// comesLate gives a call what it needs to stand in line, if one of its limits has one.
+func (p *Pacer) comesLate(a *ask, limits []Limit, call *Call) error {
+	late, fair := false, ""
+	for i := range limits {
+		l := &limits[i]
+		late = late || l.late()
+		if l.Spec.Algorithm == policies.Leases && !a.places {
+			return &ConfigError{
+				Field: "Wait", Value: "not enough",
+				Reason: fmt.Sprintf("policy %q counts calls in flight, so it must be known when this one is over: use Acquire, and Release what it returns", l.Policy),
+			}
+		}
+		if l.Spec.Queue == policies.FairQueue {
+			fair = l.Policy
+		}
+	}
+	if !late {
+		return nil
+	}
+	// Ids have one length, so that their order as numbers is that of their digits, and are exact in Lua.
+	call.ID, call.Weight = 1e14+rand.Int64N(9e14), a.weight
+	if fair != "" {
+		who := a.scope(p.fairBy)
+		if who == "" {
+			return &ScopeError{Upstream: p.upstream, Policy: fair, Scope: p.fairBy}
+		}
+		call.Flow = flowOf(who)
+	}
+	return nil
+}
+
+// flowOf returns the number by which a scope value's fair share is counted: the same in every process, from 1 to 2^53.
+// Values that share it by chance share a part.
+func flowOf(value string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(value))
+	return int64(h.Sum64()>>12) + 1
+}
+
+// asks reports whether the reservation has to ask the store once more before its call may go, and when.
+func (r *Reservation) asks() (at time.Time, again bool) {
+	if r.call[0].ID == 0 {
+		return time.Time{}, false
+	}
+	if r.grant[0].InLine {
+		return r.due, true
+	}
+	return r.due.Add(-placeAhead), !r.placed()
+}
+
+// placed reports whether the reservation has its places in flight, if it needs any.
+func (r *Reservation) placed() bool {
+	for i, c := range r.grant[0].Charges {
+		if c.To == 0 && r.stack.Limits[i].Spec.Algorithm == policies.Leases {
+			return false
+		}
+	}
+	return true
+}
+
+// got takes a grant: a slot, or a place in line. The caller holds pacer.sleepers.mu, if anybody else knows the reservation.
+func (p *Pacer) got(r *Reservation) {
+	g := &r.grant[0]
+	r.due = p.dueTime(r)
+	if r.call[0].ID != 0 {
+		if r.call[0].Since == 0 {
+			r.call[0].Since = g.Now
+		}
+		if g.InLine {
+			p.watches.left(r)
+			return
+		}
+		if r.placed() {
+			p.leases.took(p, r)
+		}
+	}
+	p.watches.entered(r)
+}
+
+// askAgain asks the store once more, for a call that is marked as moving.
+func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
+	asked := time.Now()
+	calls, grants := [1]Call{r.call[0]}, [1]Grant{}
+	c := &calls[0]
+	c.NotBefore = max(0, time.Until(r.notBefore))
+	if !r.latest.IsZero() {
+		c.MaxWait = max(0, time.Until(r.latest))
+	}
+	if !r.grant[0].InLine {
+		c.NotBefore = max(0, time.Until(r.asked.Add(r.grant[0].Wait())))
+		c.Held = append([]Charge(nil), r.grant[0].Charges...)
+	}
+	err := p.store.Reserve(context.WithoutCancel(ctx), r.stack, calls[:], grants[:])
+
+	p.sleepers.mu.Lock()
+	defer p.sleepers.mu.Unlock()
+	p.received(r, &calls[0], &grants[0], asked, err)
+	r.moved()
+}
+
+// received takes the store's answer to a reservation that is moving. The caller holds pacer.sleepers.mu.
+func (p *Pacer) received(r *Reservation, call *Call, grant *Grant, asked time.Time, err error) {
+	switch {
+	case err != nil:
+		r.state, r.err = givenBack, p.storeError("reserve", err)
+		p.watches.left(r)
+	case !grant.OK && !grant.InLine:
+		p.watches.left(r)
+		r.state, r.grant[0] = givenBack, *grant
+		r.call[0].MaxWait = call.MaxWait
+		r.err = p.notYet(r)
+	default:
+		r.grant[0], r.asked = *grant, asked
+		p.got(r)
+	}
+}
+
+// called makes a call in line ask again now.
+func (s *sleepers) called(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.inLine[id]; r != nil {
+		s.hurry(r)
+	}
+}
+
+// hurry makes a call ask again now, if it stands in line. The caller holds mu.
+func (s *sleepers) hurry(r *Reservation) {
+	if r.state != reserved || r.moving != nil || !r.grant[0].InLine {
+		return
+	}
+	r.due = time.Now()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// hurryAll makes all calls in line ask again: who was called may not have heard it.
+func (s *sleepers) hurryAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.inLine {
+		s.hurry(r)
+	}
+}
+
+// tooLate returns the error for a call whose turn has not come in time; nil as long as it may.
+func (r *Reservation) tooLate(now time.Time) error {
+	if !r.grant[0].InLine || r.latest.IsZero() || now.Before(r.latest) {
+		return nil
+	}
+	return r.pacer.notYet(r)
+}
+
+// leaveLine gives up a place in line.
+func (p *Pacer) leaveLine(ctx context.Context, r *Reservation) error {
+	var notes []Note
+	for i := range r.stack.Limits {
+		if r.stack.Limits[i].late() {
+			notes = append(notes, Note{Kind: NoteRelease, Limit: i, Value: r.call[0].ID})
+		}
+	}
+	_, _, err := p.store.Report(ctx, r.stack, notes)
+	return err
+}

@@ -1,0 +1,282 @@
+package pacer
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// leases are those of the calls of this process that have places in flight. One goroutine, which runs while there are any, renews
+// their leases, so that a place whose process is gone comes back by itself; another, which runs while there is something
+// to say, gives places back. Both speak one at a time: a renewal that came after a release would take the place again.
+type leases struct {
+	mu       sync.Mutex
+	aloft    map[int64]*lease // by the call's id
+	over     []*lease         // to be given back
+	renewing bool
+	saying   bool
+	closed   bool
+	stop     chan struct{} // closed when the Pacer is
+	running  sync.WaitGroup
+
+	speaking sync.Mutex
+}
+
+// A lease is a call's right to its places in flight. It is under leases.mu.
+type lease struct {
+	id      int64
+	limits  []Limit // of its places
+	began   Instant
+	length  time.Duration // the shortest
+	guard   time.Duration // for how long its places stay taken when it is over
+	renewed time.Time
+	alive   func() bool // nil: yes
+	landing bool        // it is over
+	timer   *time.Timer // of the guard
+}
+
+// renewals is how often a lease is renewed before it could run out.
+const renewals = 3
+
+// maxNotes is how many notes one report has at most, so that no run of the store's program takes long.
+const maxNotes = 256
+
+// took notes that a reservation has got its places, if it needs any. The caller holds pacer.sleepers.mu, if anybody else
+// knows the reservation.
+func (s *leases) took(p *Pacer, r *Reservation) {
+	f := &lease{id: r.call[0].ID, began: r.grant[0].At, renewed: r.asked}
+	for i := range r.stack.Limits {
+		l := &r.stack.Limits[i]
+		if l.Spec.Algorithm != policies.Leases {
+			continue
+		}
+		f.limits = append(f.limits, *l)
+		length := time.Duration(l.Spec.Interval) * time.Microsecond
+		if f.length == 0 || length < f.length {
+			f.length = length
+		}
+		f.guard = max(f.guard, time.Duration(l.Spec.Guard)*time.Microsecond)
+	}
+	if len(f.limits) == 0 {
+		return
+	}
+	r.lease = f
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.aloft == nil {
+		s.aloft, s.stop = make(map[int64]*lease), make(chan struct{})
+	}
+	s.aloft[f.id] = f
+	if !s.renewing && !s.closed {
+		s.renewing = true
+		s.running.Add(1)
+		go s.renew(p, f.length/renewals)
+	}
+}
+
+// whileAlive sets how it is known that a call is not over.
+func (s *leases) whileAlive(r *Reservation, alive func() bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.lease != nil {
+		r.lease.alive = alive
+	}
+}
+
+// gone forgets a call whose places were given back otherwise.
+func (s *leases) gone(f *lease) {
+	if f == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.landing = true
+	delete(s.aloft, f.id)
+}
+
+// release gives back the places of a call that is over.
+func (p *Pacer) release(r *Reservation) {
+	s, f := &p.leases, r.lease
+	if f == nil {
+		return
+	}
+	s.mu.Lock()
+	if f.landing {
+		s.mu.Unlock()
+		return
+	}
+	f.landing = true
+	if f.guard > 0 && !s.closed {
+		f.timer = time.AfterFunc(f.guard, func() { s.land(p, f) })
+		s.mu.Unlock()
+		return
+	}
+	s.mu.Unlock()
+	s.land(p, f)
+}
+
+// land gives the places of a call back.
+func (s *leases) land(p *Pacer, f *lease) {
+	s.mu.Lock()
+	if s.aloft[f.id] != f {
+		s.mu.Unlock()
+		return
+	}
+	delete(s.aloft, f.id)
+	s.over = append(s.over, f)
+	switch {
+	case s.saying: // it takes this along
+		s.mu.Unlock()
+	case p.memory != nil || s.closed:
+		s.mu.Unlock()
+		s.say(p)
+	default:
+		s.saying = true
+		s.running.Add(1)
+		s.mu.Unlock()
+		go func() {
+			defer s.running.Done()
+			s.say(p)
+		}()
+	}
+}
+
+// say tells the store which calls are over, until there is nothing more to say.
+func (s *leases) say(p *Pacer) {
+	s.speaking.Lock()
+	defer s.speaking.Unlock()
+	for {
+		s.mu.Lock()
+		over := s.over
+		s.over = nil
+		if len(over) == 0 {
+			s.saying = false
+			s.mu.Unlock()
+			return
+		}
+		closed := s.closed
+		s.mu.Unlock()
+		p.tell(pack(over, NoteRelease), closed)
+	}
+}
+
+// tell reports messages. What is lost comes back when its leases run out.
+func (p *Pacer) tell(all []message, closed bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	store := p.store
+	if w, ok := store.(*watched); ok && closed { // which does not ask any more
+		store = w.store
+	}
+	for _, m := range all {
+		_, _, _ = store.Report(ctx, Stack{Upstream: p.upstream, Limits: m.limits}, m.notes)
+	}
+}
+
+// renew renews leases for as long as there are any.
+func (s *leases) renew(p *Pacer, every time.Duration) {
+	defer s.running.Done()
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-timer.C:
+		}
+		s.speaking.Lock()
+		live, next := s.live()
+		if next > 0 {
+			p.tell(pack(live, NoteRenew), false)
+		}
+		s.speaking.Unlock()
+		if next == 0 {
+			return
+		}
+		timer.Reset(next)
+	}
+}
+
+// live returns the calls whose leases are to be renewed, and when that is to be done again: 0 if there are none, in which
+// case nobody renews any more. It forgets those whose leases have run out.
+func (s *leases) live() (all []*lease, next time.Duration) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, f := range s.aloft {
+		switch {
+		case f.landing || f.alive == nil || f.alive():
+			f.renewed = now
+			all = append(all, f)
+		case now.Sub(f.renewed) >= f.length:
+			f.landing = true
+			delete(s.aloft, id)
+			continue
+		}
+		if every := f.length / renewals; next == 0 || every < next {
+			next = every
+		}
+	}
+	s.renewing = next > 0
+	return all, next
+}
+
+// messages says which calls of this process have places.
+func (s *leases) messages() []message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*lease, 0, len(s.aloft))
+	for _, f := range s.aloft {
+		all = append(all, f)
+	}
+	return pack(all, NoteRenew)
+}
+
+// pack makes messages with a note of a kind about each place of some calls.
+func pack(all []*lease, kind NoteKind) []message {
+	var ms []message
+	for _, f := range all {
+		for i := range f.limits {
+			l := &f.limits[i]
+			if len(ms) == 0 || len(ms[len(ms)-1].notes) == maxNotes {
+				ms = append(ms, message{})
+			}
+			m := &ms[len(ms)-1]
+			at := slices.IndexFunc(m.limits, func(other Limit) bool { return other.Policy == l.Policy && other.Scope == l.Scope })
+			if at < 0 {
+				at = len(m.limits)
+				m.limits = append(m.limits, *l)
+			}
+			m.notes = append(m.notes, Note{Kind: kind, Limit: at, Value: f.id, At: f.began})
+		}
+	}
+	return ms
+}
+
+// close gives back what is to be given back, and renews nothing any more.
+func (s *leases) close(p *Pacer) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	if s.stop != nil {
+		close(s.stop)
+	}
+	var landing []*lease
+	for _, f := range s.aloft {
+		if f.landing {
+			landing = append(landing, f)
+		}
+	}
+	s.mu.Unlock()
+	for _, f := range landing {
+		f.timer.Stop()
+		s.land(p, f)
+	}
+	s.running.Wait()
+}
