@@ -16,6 +16,12 @@
 -- define makes an algorithm, by the number that goes over the wire; algorithms are those that this run has met.
 local define, algorithms = {}, {}
 
+-- lines returns what is done with lines of waiting calls: see line.lua.
+local function lines()
+  if not define.lines then define.lines = define.line() end
+  return define.lines
+end
+
 -- foreign ends the script, before it has written anything, because a key holds what these scripts did not write.
 local function foreign(key)
   error('HEADWAYFOREIGN ' .. key .. ' holds a value that Headway did not write', 0)

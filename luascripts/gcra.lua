@@ -10,15 +10,22 @@
 --          share    of the rate, in millionths, that held when since came and grows from then on; 0: the whole rate
 --          slowed   when the last refusal was heeded
 --        the gaps: a sorted set, member = begin, score = end, disjoint, all before tat
+--        if calls stand in line (algorithm 5): the line, the waits and of fair shares the flows, as in line.lua
 -- ARGV   burst, emission interval T in µs, and for a rate that adapts (algorithm 3): floor and decrease in millionths, hold
---        and recovery in µs
+--        and recovery in µs; algorithm 5 has all of these, 0 if it does not adapt, and then 1 for a lane, which comes right after
+--        the rate that it is a part of, or 2 for fair shares
 -- TTL    the string: until tat, pause and until are past and the share is whole; the set: until its last gap is past
 
 local gcra = {}
 
 function gcra.parse(algorithm)
   local o = { key = key(), gaps = key(), limit = arg(), t = arg(), tat = 0, plain = true, dirty = false, run = gcra }
-  if algorithm == 3 then o.floor, o.decrease, o.hold, o.recovery = arg(), arg(), arg(), arg() end
+  if algorithm >= 3 then o.floor, o.decrease, o.hold, o.recovery = arg(), arg(), arg(), arg() end
+  if algorithm == 5 then
+    if o.recovery == 0 then o.recovery = nil end
+    o.line, o.waits, o.kind = key(), key(), 'lane'
+    if arg() == 2 then o.flows, o.kind = key(), 'fair' end
+  end
   return o
 end
 
@@ -109,6 +116,15 @@ function gcra.rest()
   end
 
   function gcra.paused(o) return o.pause end
+
+  -- behind returns the slot of a call of cost n behind ahead others like it, if they all come after what is reserved.
+  function gcra.behind(o, now, ahead, n)
+    return math.max(now, math.max(o.tat, now) + ahead * n * o.step + (n - 1) * o.t - o.tau)
+  end
+
+  function gcra.release(o, id) lines().leave(o, id) end
+
+  function gcra.renew() end
 
   function gcra.horizon() return math.huge end
 
@@ -306,6 +322,8 @@ function gcra.rest()
 
   function gcra.reset(o)
     redis.call('DEL', o.gaps)
+    if o.line then redis.call('DEL', o.line, o.waits) end
+    if o.flows then redis.call('DEL', o.flows) end
     o.tat, o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed, o.step = 0, 0, 0, 0, 0, 0, 0, 0, 0, o.t
     o.dirty, o.plain, o.grown = true, false, false
   end
@@ -348,7 +366,7 @@ function gcra.rest()
     if o.tat > reach then backlog = math.floor(math.max(0, o.tat - reach - free - 1) / t) end
     local nextat = gcra.earliest(o, now, now > pause and now or pause, 1, false)
     if pause > now then remaining = 0 else pause = 0 end
-    return remaining, nextat, backlog, pause, step
+    return remaining, nextat, backlog, pause, step, o.line and lines().length(o, now) or 0
   end
 end
 

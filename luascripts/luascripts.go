@@ -30,6 +30,15 @@ var gcra string
 //go:embed window.lua
 var window string
 
+//go:embed line.lua
+var line string
+
+//go:embed inflight.lua
+var inflight string
+
+//go:embed late.lua
+var late string
+
 //go:embed reserve.lua
 var reserve string
 
@@ -59,8 +68,11 @@ func WithClock(fragment string) Scripts {
 	join := func(first, command string) string {
 		return minify(strings.Join([]string{
 			fragment, first, account,
-			"define[1] = function()", gcra, "end\ndefine[3] = define[1]",
+			"define.line = function()", line, "end",
+			"define.late = function()", late, "end",
+			"define[1] = function()", gcra, "end\ndefine[3] = define[1]\ndefine[5] = define[1]",
 			"define[2] = function()", window, "end",
+			"define[4] = function()", inflight, "end",
 			command,
 		}, "\n"))
 	}

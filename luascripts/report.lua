@@ -13,22 +13,22 @@
 --          6 settle     a call that was charged a, b at cost c really cost d
 --          7 claim      somebody remembers a charge a, b
 --          8 reset      everything is forgotten, on purpose
+--          9 renew      call a runs, which began at b (µs since the epoch): its lease is renewed
+--         10 release    call a is over, or has left the line
 --        only 1, 2 and 8 can be about the whole upstream; after 2 and 8 nobody shall remember what was before: the era changes
 -- Reply  now (µs since the epoch), how many of the notes of kinds 3 to 5 changed anything
 --        now alone: as in reserve.lua
 -- TTL    every key that is written gets one, as in reserve.lua
 --
 -- Pauses, resumptions and rates that slowed down are published on the channel KEYS[1] .. '/pauses', as lines "now" and
--- then "kind until key". That nobody may publish there is no reason to fail: then those who sleep already hear nothing.
+-- then "kind until key"; and who in line is to ask again, as "4 id key". That nobody may publish there is no reason to
+-- fail: then those who sleep already hear nothing.
 
 local entries, up, now = stack()
 if stale then return { now } end
 everything(entries)
-local said, changed = { string.format('%.0f', now) }, 0
-
-local function say(kind, till, name)
-  said[#said + 1] = string.format('%d %.0f %s', kind, till, name)
-end
+local changed, line = 0, lines()
+local say = line.say
 
 local keep
 for _ = 1, arg() do
@@ -62,6 +62,11 @@ for _ = 1, arg() do
     did = o.run.remaining(o, now, a, b, c, now + d)
   elseif kind == 6 then
     o.run.settle(o, now, a, b, c, d)
+  elseif kind == 9 then
+    o.run.renew(o, now, a, b)
+  elseif kind == 10 then
+    o.run.release(o, a)
+    if o.kind then line.call(o, now) end
   else
     o.run.claim(o, now, a, b)
   end
@@ -76,5 +81,5 @@ if keep then
   end
 end
 for i = 1, #entries do entries[i].run.write(entries[i], now) end
-if #said > 1 then redis.pcall('PUBLISH', up.key .. '/pauses', table.concat(said, '\n')) end
+line.publish(up, now)
 return { now, changed }

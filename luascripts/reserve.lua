@@ -5,16 +5,22 @@
 --        number of accounts; for each: algorithm, parameters
 --        then, to the end, runs of calls that are alike: the accounts that bind them: 0 those of the run before (of the
 --        first run: all), else one more than their number, and their indexes; how many calls; cost, not before (µs from
---        now), max wait (µs), and 1 if they are tracked, else 0; if the cost is 0, then a cost for each account;
+--        now), max wait (µs), and 1 if they are tracked, else 0; if the cost is 0, then a cost for each account; 2 more for
+--        one call that a limit binds which is not given far ahead (algorithms 4 and 5), and then its id, when it first asked
+--        (µs since the epoch; 0: now), flow, weight, and 0 or the number of accounts, and for each its charge of a slot that the
+--        call gives back first;
 --        one argument alone is the max wait of one call that all accounts bind, of cost 1, that is not tracked
 -- Reply  now, then for each call or some at once, in order (slots: µs since the epoch; slacks: µs):
 --          n > 0, slack, charges            n calls go now; these are the charges of the first (see below); the slack is
 --                                           that of the windows, −1 if there is none
 --          0, binds, slot, slack, charges   one call goes at its slot
 --          −n, binds, slot                  n calls are refused, whose slot this would have been
+--          1, i, again, ahead               of a call with an id: it stands in line for account i behind so many, charged
+--                                           nothing, and asks again then; it never is one of n that go now
 --        A charge is two integers for each account, and for a window a third, what its bucket then holds. Of n calls, the
 --        charge of a rate is followed by others of the same length, each where the one before ends: the slack of a call
---        reaches to the first of its charges, and to that of the windows. A bucket holds the cost more with each call.
+--        reaches to the first of its charges, and to that of the windows. A bucket holds the cost more with each call. The
+--        charge of leases is the id, and 1 if the call has its place; that of a lane's part is 0, 0 if its slot was lent.
 --        What binds: 0 nothing, i the limit of account i of the run, −i its pause, −(accounts + 1) the pause of the upstream.
 --        now and the era: the server has forgotten, or its clock stepped back by more than a second; nothing was done
 --        now alone: a calendar's table does not hold it; nothing was done, compute the table for that now and ask again
@@ -79,10 +85,10 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   return true
 end
 
-local entries = all
+local entries, decide, queued = all, nil, false
 local alone = nextarg == #ARGV
 while nextarg <= #ARGV do
-  local left, cost, notbefore, maxwait, tracked, costs = 1, 1, 0, 0, false, nil
+  local left, cost, notbefore, maxwait, tracked, costs, late = 1, 1, 0, 0, false, nil, nil
   if alone then
     maxwait = arg()
   else
@@ -91,11 +97,24 @@ while nextarg <= #ARGV do
       entries = {}
       for i = 1, refs do entries[i] = all[arg()] end
     end
-    left, cost, notbefore, maxwait, tracked = arg(), arg(), arg(), arg(), arg() == 1
+    left, cost, notbefore, maxwait, late = arg(), arg(), arg(), arg(), arg()
+    tracked, late = late % 2 == 1, late >= 2
   end
   if cost == 0 then
     costs = {}
     for i = 1, #entries do costs[i] = arg() end
+  end
+  if late then
+    everything(entries)
+    local c = { cost = cost, costs = costs, notbefore = notbefore, maxwait = maxwait, tracked = tracked, id = ARGV[nextarg] }
+    nextarg = nextarg + 1
+    c.since, c.flow, c.weight = arg(), arg(), arg()
+    local held = arg()
+    if held > 0 then c.held = {} end
+    for i = 1, 2 * held do c.held[i] = arg() end
+    decide = decide or define.late()
+    size, left = decide(entries, c, up, now, reply, size), 0
+    queued = true
   end
   -- Calls that may all go now are charged at once.
   local many = left
@@ -131,4 +150,5 @@ while nextarg <= #ARGV do
 end
 
 for i = 1, #all do all[i].run.write(all[i], now) end
+if queued then lines().publish(up, now) end
 return reply

@@ -4,7 +4,7 @@
 -- ARGV   number of entries; for each: algorithm, parameters
 -- Reply  now, until when the upstream is paused (0: it is not), then for each entry: cost that may go now, the next slot
 --        for a call of cost 1, cost that is charged to instants after now, until when it is paused (0: it is not), its
---        pace: the emission interval of a rate or the limit of a window that holds now
+--        pace: the emission interval of a rate or the limit of a window or of leases that holds now, how many stand in line
 --        now alone: as in reserve.lua
 -- TTL    none: nothing is written
 
@@ -15,6 +15,6 @@ local reply = { now, up.pause > now and up.pause or 0 }
 
 for i = 1, #entries do
   local n = #reply
-  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] = entries[i].run.inspect(entries[i], now)
+  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5], reply[n + 6] = entries[i].run.inspect(entries[i], now)
 end
 return reply

@@ -287,6 +287,10 @@ function window.rest()
 
   function window.slow() return false end
 
+  function window.renew() end
+
+  function window.release() end
+
   function window.learn(o, now, value, till)
     local before = o.most
     o.learned, o.till, o.most = math.max(1, value), till, o.limit
@@ -351,7 +355,7 @@ function window.rest()
         remaining = math.max(0, math.min(remaining, o.most - sum))
       end
     end
-    return remaining, nextat, backlog, pause, o.most
+    return remaining, nextat, backlog, pause, o.most, 0
   end
 end
 

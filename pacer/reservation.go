@@ -3,6 +3,7 @@ package pacer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/headway-go/headway/policies"
@@ -184,6 +185,9 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 		cause = ErrClosed
 	}
 	if cause != nil {
+		if r.grant[0].InLine && r.byDeadline && errors.Is(cause, context.DeadlineExceeded) {
+			cause = p.notYet(r) // which says why it had to wait so long
+		}
 		p.sleepers.mu.Unlock()
 		_ = r.Cancel(ctx)
 		return 0, cause

@@ -8,6 +8,15 @@ const prefix = "pacer:"
 // gapsMark sets the second key of a rate apart. It cannot stand in a policy's name.
 const gapsMark = "/gaps"
 
+// Marks of the keys of a limit that calls stand in line for.
+const (
+	leasesMark = "/leases"
+	begunMark  = "/begun"
+	lineMark   = "/line"
+	waitsMark  = "/waits"
+	flowsMark  = "/flows"
+)
+
 // aliveMark ends the name of the set of the processes that pace an upstream.
 const aliveMark = "/alive"
 
@@ -22,6 +31,11 @@ const cameMark = "/came"
 //	pacer:{upstream}:policy                 an account of the whole upstream
 //	pacer:{upstream}:policy:value           an account of one scope value, escaped
 //	pacer:{upstream}:policy/gaps[:value]    the gaps of a rate
+//	pacer:{upstream}:policy/leases[:value]  the calls in flight, by when their leases run out
+//	pacer:{upstream}:policy/begun[:value]   the same, by when they began, if only long ones count
+//	pacer:{upstream}:policy/line[:value]    who stands in line, in order
+//	pacer:{upstream}:policy/waits[:value]   the same, by when they are taken for dead
+//	pacer:{upstream}:policy/flows[:value]   who shares it fairly, by where their last calls end
 //
 // The upstream is the hash tag, so that all keys of a stack are in one slot. Names of upstreams and policies
 // have no brace, colon or slash, and scope values are escaped, so no value can reach another key.

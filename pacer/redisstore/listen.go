@@ -134,8 +134,8 @@ func (s *listeners) run(messages <-chan any, finished chan<- struct{}) {
 // maxChanges bounds how many lines of a message are read: more than the limits of any stack.
 const maxChanges = 1024
 
-// parseChanges reads what report.lua publishes: a line with the store's now, then "kind until key" for each change. What
-// is not of that form is left out, for anybody may publish.
+// parseChanges reads what the scripts publish (see report.lua): a line with the store's now, then "kind until key" for each
+// change, or a call's id in place of until. What is not of that form is left out, for anybody may publish.
 func parseChanges(channel, payload string) []pacer.Change {
 	upstream := strings.TrimSuffix(channel, pausesMark)
 	head, rest, _ := strings.Cut(payload, "\n")
@@ -163,6 +163,8 @@ func parseChanges(channel, payload string) []pacer.Change {
 			p.Kind = pacer.Resumed
 		case "3":
 			p.Kind = pacer.Slowed
+		case "4":
+			p.Kind, p.ID = pacer.Called, end
 		default:
 			continue
 		}

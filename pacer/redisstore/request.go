@@ -8,8 +8,12 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// adaptive is the number that a rate which adapts has on the wire: the algorithm is that of a rate, with more parameters.
-const adaptive = 3
+// What a rate that adapts has on the wire, and one that calls stand in line for: the algorithm is that of a rate, with more
+// parameters.
+const (
+	adaptive = 3
+	queued   = 5
+)
 
 // A request is the command line of one script. It is made with few allocations: numbers and keys are passed to the client by
 // pointers into it, which is also what a hook of the client sees.
@@ -58,7 +62,11 @@ func (r *request) addKeys(upstream string, limits []pacer.Limit) {
 	base := len(prefix) + len(upstream) + 2
 	size := base
 	for i := range limits {
-		size += 2 * (base + len(limits[i].Policy) + len(limits[i].Scope) + len(gapsMark) + 2)
+		keys := 2
+		if limits[i].Spec.Algorithm == policies.Leases || limits[i].Spec.Queue != policies.NoQueue {
+			keys = 6
+		}
+		size += keys * (base + len(limits[i].Policy) + len(limits[i].Scope) + len(leasesMark) + 2)
 	}
 	r.text.Grow(size)
 	writeUpstreamKey(&r.text, upstream)
@@ -70,6 +78,24 @@ func (r *request) addKeys(upstream string, limits []pacer.Limit) {
 		if l.Spec.Algorithm == policies.GCRA {
 			r.addKey(name, l, gapsMark)
 		}
+		if l.Spec.Algorithm == policies.Leases || l.Spec.Queue != policies.NoQueue {
+			r.addLine(name, l)
+		}
+	}
+}
+
+// addLine adds the keys of a limit that calls stand in line for.
+func (r *request) addLine(name string, l *pacer.Limit) {
+	if l.Spec.Algorithm == policies.Leases {
+		r.addKey(name, l, leasesMark)
+	}
+	r.addKey(name, l, lineMark)
+	r.addKey(name, l, waitsMark)
+	if l.Spec.After > 0 {
+		r.addKey(name, l, begunMark)
+	}
+	if l.Spec.Queue == policies.FairQueue {
+		r.addKey(name, l, flowsMark)
 	}
 }
 
@@ -97,6 +123,12 @@ func (r *request) limits(upstream string, limits []pacer.Limit, first []int64, n
 		l := &limits[i]
 		s := &l.Spec
 		switch {
+		case s.Algorithm == policies.GCRA && s.Queue != policies.NoQueue:
+			adapt := policies.Adapt{}
+			if s.Adapt != nil {
+				adapt = *s.Adapt
+			}
+			r.numbers(queued, s.Limit, s.Interval, adapt.Floor, adapt.Decrease, adapt.Hold, adapt.Recovery, int64(s.Queue))
 		case s.Algorithm == policies.GCRA && s.Adapt != nil:
 			r.numbers(adaptive, s.Limit, s.Interval, s.Adapt.Floor, s.Adapt.Decrease, s.Adapt.Hold, s.Adapt.Recovery)
 		case s.Algorithm == policies.GCRA:
@@ -108,6 +140,12 @@ func (r *request) limits(upstream string, limits []pacer.Limit, first []int64, n
 			}
 			r.numbers(int64(s.Algorithm), s.Limit, s.Interval, s.Buckets, s.Guard, int64(len(bounds)))
 			r.numbers(bounds...)
+		case s.Algorithm == policies.Leases:
+			fair := int64(0)
+			if s.Queue == policies.FairQueue {
+				fair = 1
+			}
+			r.numbers(int64(s.Algorithm), s.Limit, s.Interval, s.After, fair)
 		default:
 			return &algorithmError{l.Policy, s.Algorithm}
 		}

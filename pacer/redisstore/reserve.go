@@ -96,20 +96,32 @@ func (r *request) calls(refs []int64, calls []pacer.Call) {
 		if c.Tracked {
 			tracked = 1
 		}
+		if c.ID != 0 {
+			tracked += late
+		}
 		r.numbers(int64(n), cost, engine.MicrosUp(c.NotBefore), engine.Micros(c.MaxWait), tracked)
 		r.numbers(c.Costs...)
+		if c.ID != 0 {
+			r.numbers(c.ID, int64(c.Since), c.Flow, c.Weight, int64(len(c.Held)))
+			for _, held := range c.Held {
+				r.numbers(held.From, held.To)
+			}
+		}
 		i += n
 	}
 }
 
+// late is added to the flags of a call that a limit binds which is not given far ahead.
+const late = 2
+
 // plain reports whether all that is to be said of a call is its MaxWait.
 func plain(c *pacer.Call) bool {
-	return c.Cost == 1 && c.Costs == nil && c.NotBefore == 0 && !c.Tracked
+	return c.Cost == 1 && c.Costs == nil && c.NotBefore == 0 && !c.Tracked && c.ID == 0
 }
 
 // alike reports whether two calls ask for the same.
 func alike(a, b *pacer.Call) bool {
-	return a.Costs == nil && b.Costs == nil && a.Cost == b.Cost && a.NotBefore == b.NotBefore && a.MaxWait == b.MaxWait && a.Tracked == b.Tracked
+	return a.ID == 0 && b.ID == 0 && a.Costs == nil && b.Costs == nil && a.Cost == b.Cost && a.NotBefore == b.NotBefore && a.MaxWait == b.MaxWait && a.Tracked == b.Tracked
 }
 
 // grants reads the answers to the calls of a batch: see reserve.lua.
@@ -124,6 +136,13 @@ func (r *reply) grants(b *pacer.Batch, now int64) {
 		}
 		g := &b.Grants[i]
 		*g = pacer.Grant{OK: n >= 0, Now: pacer.Instant(now), At: pacer.Instant(now), Binds: pacer.BindsNothing, Charges: g.Charges[:0]}
+		if n == 1 && b.Calls[i].ID != 0 {
+			g.OK, g.InLine = false, true
+			g.Binds, _ = binds(r.int(), len(b.Stack.Limits))
+			g.At, g.Ahead = r.instant(), r.int()
+			i++
+			continue
+		}
 		if n <= 0 {
 			g.Binds, g.Paused = binds(r.int(), len(b.Stack.Limits))
 			g.At = r.instant()

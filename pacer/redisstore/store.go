@@ -256,6 +256,8 @@ func (r *request) notes(notes []pacer.Note) {
 			a, b, c, d = n.Bucket, n.Remaining, n.Done, engine.MicrosUp(n.For)
 		case pacer.NoteClaim:
 			a, b = n.Charge.From, n.Charge.To
+		case pacer.NoteRenew, pacer.NoteRelease:
+			a, b = n.Value, int64(n.At)
 		case pacer.NoteSettle:
 			a, b, c, d = n.Charge.From, n.Charge.To, n.Cost, n.Actual
 		}
@@ -271,7 +273,7 @@ func (s *Store) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatu
 	}
 	st := pacer.StackStatus{Now: pacer.Instant(now), Paused: r.instant(), Limits: make([]pacer.LimitStatus, len(stack.Limits))}
 	for i := range st.Limits {
-		st.Limits[i] = pacer.LimitStatus{Remaining: r.int(), Next: r.instant(), Backlog: r.int(), Paused: r.instant(), Pace: r.int()}
+		st.Limits[i] = pacer.LimitStatus{Remaining: r.int(), Next: r.instant(), Backlog: r.int(), Paused: r.instant(), Pace: r.int(), Line: r.int()}
 	}
 	return st, r.done()
 }

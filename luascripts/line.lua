@@ -1,0 +1,122 @@
+-- line.lua: who waits for an account, in order. The reasoning is in package engine, line.go.
+--
+-- KEYS   of an account that has a line:
+--        the line: a sorted set, member = id, score = when it first asked (µs since the epoch), or of fair shares its start tag
+--        the waits: a sorted set, member = id, score = until when it is believed to be alive (µs since the epoch)
+--        of fair shares, the flows: a sorted set, member = flow, score = the tag where its last call ends; member 0 has the start
+--        tag of the call that was served last
+-- TTL    of all: longer than anybody in line is believed to be alive without asking
+
+local line, said = {}, {}
+
+local step, mostflows, calledlives, mostcalled, kept = 10000, 4096, 500000, 32, 6000000
+
+-- say notes what is to be published.
+function line.say(kind, n, name)
+  said[#said + 1] = string.format('%d %.0f %s', kind, n, name)
+end
+
+-- publish tells those who listen what was noted. That nobody may publish there is no reason to fail: then those who sleep
+-- already hear nothing.
+function line.publish(up, now)
+  if #said == 0 then return end
+  redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f', now) .. '\n' .. table.concat(said, '\n'))
+end
+
+local function keep(o)
+  local px = lasting(kept)
+  redis.call('PEXPIRE', o.line, px)
+  redis.call('PEXPIRE', o.waits, px)
+  if o.flows then redis.call('PEXPIRE', o.flows, px) end
+end
+
+-- tidy forgets the flows when nobody waits.
+local function tidy(o)
+  if o.flows and redis.call('EXISTS', o.line) == 0 then redis.call('DEL', o.flows) end
+end
+
+-- purge drops those who are taken for dead, and reports whether there were any.
+function line.purge(o, now)
+  local dead = redis.call('ZRANGEBYSCORE', o.waits, '-inf', now)
+  for i = 1, #dead do
+    redis.call('ZREM', o.line, dead[i])
+    redis.call('ZREM', o.waits, dead[i])
+  end
+  if #dead > 0 then tidy(o) end
+  return #dead > 0
+end
+
+local function score(key, member)
+  local v = redis.call('ZSCORE', key, member)
+  return v and number(v, key)
+end
+
+-- place returns how many stand before a call, and its score.
+function line.place(o, c, now)
+  local at = score(o.line, c.id)
+  if at then return redis.call('ZRANK', o.line, c.id), at end
+  if o.flows then
+    at = math.max(score(o.flows, 0) or 0, score(o.flows, c.flow) or 0)
+  elseif c.since > 0 then
+    at = c.since
+  else
+    at = now
+  end
+  return redis.call('ZCOUNT', o.line, '-inf', at), at
+end
+
+-- advance notes where the flow's next call begins.
+local function advance(o, c, at)
+  redis.call('ZADD', o.flows, at + (step - step % c.weight) / c.weight, c.flow)
+  local virtual = score(o.flows, 0) and 1 or 0
+  if redis.call('ZCARD', o.flows) - virtual > mostflows then
+    redis.call('ZREMRANGEBYRANK', o.flows, virtual, virtual)
+  end
+end
+
+-- join puts a call in line, or keeps it there.
+function line.join(o, c, at, till)
+  if redis.call('ZADD', o.line, 'NX', at, c.id) == 1 and o.flows then advance(o, c, at) end
+  redis.call('ZADD', o.waits, till, c.id)
+  keep(o)
+end
+
+-- leave takes a call out of the line, and reports whether it stood there.
+function line.leave(o, id)
+  if redis.call('ZREM', o.line, id) == 0 then return false end
+  redis.call('ZREM', o.waits, id)
+  tidy(o)
+  return true
+end
+
+-- served takes a call out of the line because it goes.
+function line.served(o, c, at)
+  if o.flows and redis.call('EXISTS', o.line) == 1 then
+    if not score(o.line, c.id) then advance(o, c, at) end
+    if at > (score(o.flows, 0) or 0) then
+      redis.call('ZREMRANGEBYSCORE', o.flows, '-inf', at)
+      redis.call('ZADD', o.flows, at, 0)
+    end
+    keep(o)
+  end
+  line.leave(o, c.id)
+end
+
+-- call tells those in line whose turn it is, but for one, to ask again.
+function line.call(o, now, but)
+  local n = math.min(o.run.free and o.run.free(o, now) or 1, mostcalled)
+  if n <= 0 then return end
+  local first = redis.call('ZRANGE', o.line, 0, n - 1)
+  for i = 1, #first do
+    if first[i] ~= but then
+      redis.call('ZADD', o.waits, 'LT', now + calledlives, first[i])
+      line.say(4, tonumber(first[i]), o.key)
+    end
+  end
+end
+
+function line.length(o, now)
+  return redis.call('ZCOUNT', o.waits, '(' .. string.format('%.0f', now), '+inf')
+end
+
+return line
