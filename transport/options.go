@@ -31,6 +31,7 @@ type options struct {
 	profile    policies.Profile
 	scopes     []policies.Scope
 	cost       func(*http.Request) int64
+	lane       func(*http.Request) string
 	retries    int
 	minBackoff time.Duration
 	maxBackoff time.Duration
@@ -99,6 +100,19 @@ func WithCost(cost func(*http.Request) int64) Option {
 			return bad("Cost", "nil", "give a function, or leave the option out for a cost of 1")
 		}
 		o.cost = cost
+		return nil
+	}
+}
+
+// WithLane puts each call in the lane that the function reads from its request, such as "batch" for those with a header of
+// yours; "" leaves it to the request's context: see [pacer.WithLane] and policies.Policy.Lane. The function is called once
+// for each request and must not change it or read its body.
+func WithLane(lane func(*http.Request) string) Option {
+	return func(o *options) error {
+		if lane == nil {
+			return bad("Lane", "nil", "give a function that reads the lane from a request, or leave the option out")
+		}
+		o.lane = lane
 		return nil
 	}
 }

@@ -40,6 +40,11 @@ func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Opt
 			}
 		}
 	}
+	if t.lane != nil {
+		if lane := t.lane(req); lane != "" {
+			opts = append(opts, pacer.Lane(lane))
+		}
+	}
 	if t.profile.Costs != nil {
 		opts = t.appendCosts(opts, t.profile.Costs(req), t.profile.Settle != nil)
 	}

@@ -21,6 +21,8 @@ const reportTimeout = 5 * time.Second
 type Transport struct {
 	pacer *pacer.Pacer
 	most  map[string]int64 // the highest cost that each policy of the stack admits at once
+
+	places bool // some policies count calls in flight
 	*options
 }
 
@@ -33,11 +35,13 @@ func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	most := make(map[string]int64)
+	t := &Transport{pacer: p, most: make(map[string]int64), options: o}
 	for _, policy := range p.Policies() {
-		most[policy.Name()] = policy.Spec().Limit
+		s := policy.Spec()
+		t.most[policy.Name()] = s.Limit
+		t.places = t.places || s.Algorithm == policies.Leases
 	}
-	return &Transport{pacer: p, most: most, options: o}, nil
+	return t, nil
 }
 
 // RoundTrip implements [http.RoundTripper]. It returns the errors of [pacer.Pacer.Wait] and of the base transport.
@@ -60,8 +64,10 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 	sent = true
 	answered := false
 	ctx := req.Context()
+	place := t.hold(ctx, slot)
 	defer func() {
 		if !answered {
+			place.release()
 			_ = slot.Report(ctx) // nothing was said; the charge stays, because the upstream may have seen the call
 		}
 	}()
@@ -81,6 +87,7 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 	if t.profile.Settle != nil && reading.Verdict == policies.Unjudged && resp.StatusCode/100 == 2 {
 		t.settleLater(req, resp, slot)
 	}
+	place.watch(resp)
 	return resp, nil
 }
 

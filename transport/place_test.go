@@ -1,0 +1,346 @@
+package transport_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/transport"
+)
+
+// counted is a store that counts how often each call gave its place back, and how often one was renewed.
+type counted struct {
+	*pacer.MemoryStore
+
+	mu       sync.Mutex
+	released map[int64]int
+	renewed  int
+}
+
+func (c *counted) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
+	c.mu.Lock()
+	for i := range notes {
+		switch notes[i].Kind { //nolint:exhaustive // the others are not about places
+		case pacer.NoteRelease:
+			c.released[notes[i].Value]++
+		case pacer.NoteRenew:
+			c.renewed++
+		}
+	}
+	c.mu.Unlock()
+	return c.MemoryStore.Report(ctx, stack, notes)
+}
+
+// releases returns how many calls gave their places back, and fails if one did so twice.
+func (c *counted) releases(t *testing.T) int {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, n := range c.released {
+		require.Equal(t, 1, n, "call %d gave its place back", id)
+	}
+	return len(c.released)
+}
+
+// places is a client whose calls have two places of 3 s, and its store.
+func places(t *testing.T, base http.RoundTripper, opts ...transport.Option) (*http.Client, *pacer.Pacer, *counted) {
+	t.Helper()
+	store := &counted{MemoryStore: pacer.NewMemoryStore(), released: make(map[int64]int)}
+	p, err := pacer.New(pacer.Config{
+		Upstream: "test", Store: store, Policies: []policies.Policy{policies.InFlight(2).Lease(3 * time.Second)},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = p.Close() })
+	client, err := transport.NewClient(p, append(opts, transport.WithBase(base))...)
+	require.NoError(t, err)
+	return client, p, store
+}
+
+// free returns how many places are free.
+func free(t *testing.T, p *pacer.Pacer) int64 {
+	t.Helper()
+	s, err := p.Status(t.Context())
+	require.NoError(t, err)
+	return s.Policies[0].Remaining
+}
+
+// failing is a body that fails after its first byte.
+type failing struct{ n int }
+
+func (f *failing) Read(p []byte) (int, error) {
+	if f.n++; f.n == 1 {
+		p[0] = 'x'
+		return 1, nil
+	}
+	return 0, io.ErrUnexpectedEOF
+}
+
+func (*failing) Close() error { return nil }
+
+// Whatever becomes of a call, its place comes back, and once.
+func TestEveryPlaceComesBackOnce(t *testing.T) {
+	t.Parallel()
+	answered := func(_ int, req *http.Request) (*http.Response, error) { return reply(req, 200, "a body"), nil }
+	get := func(t *testing.T, client *http.Client, ctx context.Context) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://upstream.test/", http.NoBody)
+		require.NoError(t, err)
+		resp, err := client.Do(req)
+		require.NoError(t, err)
+		return resp
+	}
+	for _, c := range []struct {
+		name   string
+		answer func(int, *http.Request) (*http.Response, error)
+		call   func(t *testing.T, client *http.Client)
+		after  time.Duration // when the place is back
+		quiet  bool          // nobody says so: the lease runs out
+	}{
+		{"closed", answered, func(t *testing.T, client *http.Client) {
+			require.NoError(t, get(t, client, t.Context()).Body.Close())
+		}, 0, false},
+		{"closed twice", answered, func(t *testing.T, client *http.Client) {
+			resp := get(t, client, t.Context())
+			require.NoError(t, resp.Body.Close())
+			require.NoError(t, resp.Body.Close())
+		}, 0, false},
+		{"read to its end, and never closed", answered, func(t *testing.T, client *http.Client) {
+			_, err := io.ReadAll(get(t, client, t.Context()).Body)
+			require.NoError(t, err)
+		}, 0, false},
+		{"read to its end, and closed", answered, func(t *testing.T, client *http.Client) {
+			resp := get(t, client, t.Context())
+			_, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+		}, 0, false},
+		{"read until it fails", func(_ int, req *http.Request) (*http.Response, error) {
+			resp := reply(req, 200, "")
+			resp.Body, resp.ContentLength = &failing{}, -1
+			return resp, nil
+		}, func(t *testing.T, client *http.Client) {
+			_, err := io.ReadAll(get(t, client, t.Context()).Body)
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		}, 0, false},
+		{"abandoned with its context", answered, func(t *testing.T, client *http.Client) {
+			ctx, cancel := context.WithCancel(t.Context())
+			get(t, client, ctx)
+			cancel()
+		}, 0, false},
+		{"abandoned with its context, and closed", answered, func(t *testing.T, client *http.Client) {
+			ctx, cancel := context.WithCancel(t.Context())
+			resp := get(t, client, ctx)
+			cancel()
+			_ = resp.Body.Close()
+		}, 0, false},
+		{"never closed, nor read", answered, func(t *testing.T, client *http.Client) {
+			get(t, client, t.Context())
+		}, 6 * time.Second, true},
+		{"without a body", func(_ int, req *http.Request) (*http.Response, error) {
+			resp := reply(req, 204, "")
+			resp.Body = http.NoBody
+			return resp, nil
+		}, func(t *testing.T, client *http.Client) {
+			get(t, client, t.Context())
+		}, 0, false},
+		{"a call that fails", func(int, *http.Request) (*http.Response, error) { return nil, errors.New("broken") }, func(t *testing.T, client *http.Client) {
+			_, err := client.Post("http://upstream.test/", "", nil) //nolint:bodyclose,noctx // there is none
+			require.ErrorContains(t, err, "broken")
+		}, 0, false},
+		{"a transport that panics", func(int, *http.Request) (*http.Response, error) { panic("broken") }, func(t *testing.T, client *http.Client) {
+			require.Panics(t, func() { get(t, client, t.Context()) })
+		}, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, p, store := places(t, newUpstream(c.answer))
+				c.call(t, client)
+				synctest.Wait()
+				if c.after > 0 {
+					require.Equal(t, int64(1), free(t, p), "the lease has not run out yet")
+					time.Sleep(c.after)
+				}
+				synctest.Wait()
+				require.Equal(t, int64(2), free(t, p))
+				want := 1
+				if c.quiet {
+					want = 0
+				}
+				require.Equal(t, want, store.releases(t))
+			})
+		})
+	}
+}
+
+// A call keeps its place for as long as it is answered, and as its body is read, however slowly.
+func TestAPlaceIsKeptWhileTheCallLives(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		body, feed := io.Pipe()
+		client, p, store := places(t, newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+			time.Sleep(10 * time.Second) // longer than a lease
+			resp := reply(req, 200, "")
+			resp.Body, resp.ContentLength = body, -1
+			return resp, nil
+		}))
+		began := time.Now()
+		go func() {
+			for i := range 10 {
+				time.Sleep(2 * time.Second)
+				if i%5 == 0 {
+					continue
+				}
+				if time.Since(began) > 10*time.Second {
+					_, _ = feed.Write([]byte("x"))
+				}
+			}
+			_ = feed.Close()
+		}()
+		go func() {
+			for range 19 {
+				time.Sleep(time.Second)
+				if time.Since(began) < 19*time.Second {
+					if got := free(t, p); got != 1 {
+						t.Errorf("after %v: %d places are free, want 1", time.Since(began), got)
+					}
+				}
+			}
+		}()
+		resp, err := client.Get("http://upstream.test/") //nolint:noctx // none is needed
+		require.NoError(t, err)
+		_, err = io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		synctest.Wait()
+		require.Equal(t, int64(2), free(t, p))
+		require.Equal(t, 1, store.releases(t))
+		require.Positive(t, store.renewed)
+	})
+}
+
+// Calls beyond the places wait for one, and never is there one more at the upstream.
+func TestTheTransportKeepsPlaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		running, most := 0, 0
+		client, p, store := places(t, newUpstream(func(n int, req *http.Request) (*http.Response, error) {
+			mu.Lock()
+			running++
+			most = max(most, running)
+			mu.Unlock()
+			time.Sleep(time.Duration(1+n%7) * 100 * ms)
+			mu.Lock()
+			running--
+			mu.Unlock()
+			return reply(req, 200, "x"), nil
+		}))
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				resp, err := client.Get("http://upstream.test/") //nolint:noctx // none is needed
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = resp.Body.Close()
+			})
+		}
+		all.Wait()
+		synctest.Wait()
+		require.Equal(t, 2, most)
+		require.Equal(t, 20, store.releases(t))
+		require.Equal(t, int64(2), free(t, p))
+	})
+}
+
+// Each attempt has a place of its own, one after the other: a retry does not wait for the place that its own last attempt has.
+func TestARetryTakesAPlaceOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for name, backoff := range map[string]time.Duration{"at once": 0, "later": 700 * ms} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p, err := pacer.New(pacer.Config{Upstream: "test", Policies: []policies.Policy{policies.InFlight(1)}})
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = p.Close() })
+				u := newUpstream(ok(3, func(req *http.Request) (*http.Response, error) { return reply(req, 503, "sorry"), nil }))
+				client, err := transport.NewClient(p, transport.WithBase(u), transport.WithBackoff(backoff, backoff))
+				require.NoError(t, err)
+				resp, err := client.Get("http://upstream.test/") //nolint:noctx // none is needed
+				require.NoError(t, err)
+				require.Equal(t, 200, resp.StatusCode)
+				require.NoError(t, resp.Body.Close())
+				require.Len(t, u.hits, 4)
+				require.Less(t, u.hits[3], 3*time.Second)
+			})
+		})
+	}
+}
+
+// A body that can be written to, of a protocol switch, stays one.
+func TestAPlaceLeavesAProtocolSwitchAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		both := struct {
+			io.ReadCloser
+			io.Writer
+		}{io.NopCloser(strings.NewReader("x")), &strings.Builder{}}
+		client, p, _ := places(t, newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+			resp := reply(req, http.StatusSwitchingProtocols, "")
+			resp.Body = both
+			return resp, nil
+		}))
+		resp, err := client.Get("http://upstream.test/") //nolint:noctx // none is needed
+		require.NoError(t, err)
+		w, ok := resp.Body.(io.ReadWriteCloser)
+		require.True(t, ok)
+		_, err = w.Write([]byte("y"))
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		synctest.Wait()
+		require.Equal(t, int64(2), free(t, p))
+	})
+}
+
+// A request is in the lane that the option reads from it, or else in that of its context.
+func TestWithLane(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, policies.PerSecond(10).Burst(10).Lane("batch", 50))
+		u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) { return reply(req, 200, ""), nil })
+		client, err := transport.NewClient(p, transport.WithBase(u), transport.WithLane(func(req *http.Request) string { return req.Header.Get("Lane") }))
+		require.NoError(t, err)
+		send := func(ctx context.Context, lane string) {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://upstream.test/", http.NoBody)
+			require.NoError(t, err)
+			req.Header.Set("Lane", lane)
+			resp, err := client.Do(req)
+			require.NoError(t, err)
+			_ = resp.Body.Close()
+		}
+		left := func() (whole, batch int64) {
+			s, err := p.Status(t.Context(), pacer.Lane("batch"))
+			require.NoError(t, err)
+			return s.Policies[0].Remaining, s.Policies[1].Remaining
+		}
+		send(t.Context(), "batch")
+		send(t.Context(), "")
+		send(pacer.WithLane(t.Context(), "batch"), "")
+		whole, batch := left()
+		require.Equal(t, []int64{7, 3}, []int64{whole, batch})
+		_, err = transport.New(p, transport.WithLane(nil))
+		require.ErrorContains(t, err, "Lane is nil")
+	})
+}
