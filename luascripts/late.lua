@@ -94,24 +94,42 @@ return function(entries, c, up, now, reply, size)
     reply[at] = slack < math.huge and slack or 1000000
   end
 
-  -- borrow looks for a slot without the lanes' own limits. It is lent if it would soon be lost; if not, moment is when that
-  -- may be so.
-  local function borrow(begin, binds)
-    local s, by, moment, lent = begin, binds, math.huge, false
+  -- inturn returns the slot, what binds it and the kinds of limits, if it is the call's turn. If it is not, the call stands
+  -- in line, or is refused because that takes too long.
+  local function inturn(begin, beginbinds, s, binds)
+    local turn, fairturn, blocks, lane, again, ahead = s - now <= near, true, 0, 0, -math.huge, 0
     for i = 1, p do
       local o = entries[i]
-      if o.kind == 'lane' then
-        if moment == math.huge then
-          s, by = joint(begin, binds, shared)
-          lent, moment = s - now <= near, s - near
+      if o.kind == 'lane' or o.kind == 'fair' then
+        local rank = line.place(o, c, now)
+        local behind = math.max(s, o.run.behind(o, now, rank, cost(i)))
+        local waits = rank > 0 and behind - now > near
+        turn = turn and not waits
+        if o.kind == 'lane' then
+          lane, ahead = i, math.max(ahead, rank * cost(i) * entries[i - 1].step)
+        else
+          fairturn = fairturn and not waits
+          if behind - near > again then blocks, again = i, behind - near end
         end
-        local whole = entries[i - 1]
-        local lost = whole.start + line.place(o, c, now) * cost(i) * whole.step
-        lent = lent and lost - now <= lastmoment
-        moment = math.max(moment, lost - lastmoment)
       end
     end
-    return lent, moment, s, by
+    if turn then return s, binds, rates end
+    local soonest = again + near
+    if lane > 0 then
+      -- A slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.
+      local at, by = joint(begin, beginbinds, shared)
+      local lost = 0
+      for i = 1, p do
+        if entries[i].kind == 'lane' then lost = math.max(lost, entries[i - 1].start) end
+      end
+      if fairturn and at - now <= near and lost + ahead - now <= lastmoment then return at, by, shared end
+      local first = math.max(now, math.min(s - near, math.max(at - near, lost - lastmoment))) + ahead
+      if blocks == 0 or fairturn then blocks = lane end
+      again = math.max(again, first)
+      soonest = again
+    end
+    if soonest - now > c.maxwait then return refuse(blocks, soonest) end
+    return nil, stand(blocks, again)
   end
 
   local function decide()
@@ -129,29 +147,9 @@ return function(entries, c, up, now, reply, size)
     if free - now > near or not queued and s - now > near then return commit(s, binds, rates, false) end
     local kinds = rates
     if queued then
-      local blocks, again, turn = 0, 0, s - now <= near
-      for i = 1, p do
-        local o = entries[i]
-        if o.kind == 'lane' or o.kind == 'fair' then
-          local rank = line.place(o, c, now)
-          local behind = math.max(s, o.run.behind(o, now, rank, cost(i)))
-          if rank > 0 and behind - now > near then turn = false end
-          if blocks == 0 or behind - near > again or binds == i and behind - near == again then
-            blocks, again = i, behind - near
-          end
-        end
-      end
-      if not turn then
-        local soonest = again + near
-        local lent, moment, at, by = borrow(begin, beginbinds)
-        if lent then
-          s, binds, kinds = at, by, shared
-        else
-          if moment < again then soonest, again = math.max(at, moment), moment end
-          if soonest - now > c.maxwait then return refuse(blocks, soonest) end
-          return stand(blocks, again)
-        end
-      end
+      local at, by, of = inturn(begin, beginbinds, s, binds)
+      if not at then return by end
+      s, binds, kinds = at, by, of
     end
     for i = 1, p do
       local o = entries[i]

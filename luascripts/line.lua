@@ -9,7 +9,7 @@
 
 local line, said = {}, {}
 
-local step, mostflows, calledlives, mostcalled, kept = 10000, 4096, 500000, 32, 6000000
+local step, unit, mostflows, calledlives, mostcalled, kept = 100000, 100, 4096, 500000, 32, 6000000
 
 -- say notes what is to be published.
 function line.say(kind, n, name)
@@ -57,17 +57,21 @@ function line.place(o, c, now)
   if at then return redis.call('ZRANK', o.line, c.id), at end
   if o.flows then
     at = math.max(score(o.flows, 0) or 0, score(o.flows, c.flow) or 0)
+    at = at + math.min(unit - 1, redis.call('ZCOUNT', o.line, at, at + unit - 1))
   elseif c.since > 0 then
     at = c.since
   else
     at = now
+    local last = redis.call('ZRANGE', o.line, -1, -1, 'WITHSCORES')
+    if last[2] then at = math.max(at, number(last[2], o.line) + 1) end
   end
   return redis.call('ZCOUNT', o.line, '-inf', at), at
 end
 
 -- advance notes where the flow's next call begins.
 local function advance(o, c, at)
-  redis.call('ZADD', o.flows, at + (step - step % c.weight) / c.weight, c.flow)
+  local length = (step - step % c.weight) / c.weight
+  redis.call('ZADD', o.flows, at - at % unit + length - length % unit, c.flow)
   local virtual = score(o.flows, 0) and 1 or 0
   if redis.call('ZCARD', o.flows) - virtual > mostflows then
     redis.call('ZREMRANGEBYRANK', o.flows, virtual, virtual)
@@ -93,6 +97,7 @@ end
 function line.served(o, c, at)
   if o.flows and redis.call('EXISTS', o.line) == 1 then
     if not score(o.line, c.id) then advance(o, c, at) end
+    at = at - at % unit
     if at > (score(o.flows, 0) or 0) then
       redis.call('ZREMRANGEBYSCORE', o.flows, '-inf', at)
       redis.call('ZADD', o.flows, at, 0)

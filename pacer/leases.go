@@ -9,18 +9,17 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// leases are those of the calls of this process that have places in flight. One goroutine, which runs while there are any, renews
-// their leases, so that a place whose process is gone comes back by itself; another, which runs while there is something
-// to say, gives places back. Both speak one at a time: a renewal that came after a release would take the place again.
+// leases are those of the calls of this process that have places in flight. A timer, which runs while there are any, renews
+// them, so that a place whose process is gone comes back by itself; a goroutine, which runs while there is something to
+// say, gives places back. Both speak one at a time: a renewal that came after a release would take the place again.
 type leases struct {
-	mu       sync.Mutex
-	aloft    map[int64]*lease // by the call's id
-	over     []*lease         // to be given back
-	renewing bool
-	saying   bool
-	closed   bool
-	stop     chan struct{} // closed when the Pacer is
-	running  sync.WaitGroup
+	mu      sync.Mutex
+	aloft   map[int64]*lease // by the call's id
+	over    []*lease         // to be given back
+	saying  bool
+	closed  bool
+	renewal *time.Timer // nil while nothing is aloft
+	running sync.WaitGroup
 
 	speaking sync.Mutex
 }
@@ -67,13 +66,27 @@ func (s *leases) took(p *Pacer, r *Reservation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.aloft == nil {
-		s.aloft, s.stop = make(map[int64]*lease), make(chan struct{})
+		s.aloft = make(map[int64]*lease)
 	}
 	s.aloft[f.id] = f
-	if !s.renewing && !s.closed {
-		s.renewing = true
-		s.running.Add(1)
-		go s.renew(p, f.length/renewals)
+	if s.renewal == nil {
+		s.renewIn(p, f.length/renewals)
+	}
+}
+
+// renewIn has the leases renewed after a time, unless the Pacer is closed. The caller holds mu.
+func (s *leases) renewIn(p *Pacer, d time.Duration) {
+	if !s.closed {
+		s.renewal = time.AfterFunc(d, func() { s.renew(p) })
+	}
+}
+
+// remove forgets a call. The caller holds mu.
+func (s *leases) remove(f *lease) {
+	delete(s.aloft, f.id)
+	if len(s.aloft) == 0 && s.renewal != nil {
+		s.renewal.Stop()
+		s.renewal = nil
 	}
 }
 
@@ -94,7 +107,7 @@ func (s *leases) gone(f *lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.landing = true
-	delete(s.aloft, f.id)
+	s.remove(f)
 }
 
 // release gives back the places of a call that is over.
@@ -125,7 +138,7 @@ func (s *leases) land(p *Pacer, f *lease) {
 		s.mu.Unlock()
 		return
 	}
-	delete(s.aloft, f.id)
+	s.remove(f)
 	s.over = append(s.over, f)
 	switch {
 	case s.saying: // it takes this along
@@ -176,52 +189,46 @@ func (p *Pacer) tell(all []message, closed bool) {
 	}
 }
 
-// renew renews leases for as long as there are any.
-func (s *leases) renew(p *Pacer, every time.Duration) {
-	defer s.running.Done()
-	timer := time.NewTimer(every)
-	defer timer.Stop()
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-timer.C:
-		}
-		s.speaking.Lock()
-		live, next := s.live()
-		if next > 0 {
-			p.tell(pack(live, NoteRenew), false)
-		}
-		s.speaking.Unlock()
-		if next == 0 {
-			return
-		}
-		timer.Reset(next)
+// renew renews the leases.
+func (s *leases) renew(p *Pacer) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
 	}
+	s.running.Add(1)
+	s.mu.Unlock()
+	defer s.running.Done()
+	s.speaking.Lock()
+	defer s.speaking.Unlock()
+	p.tell(pack(s.live(p), NoteRenew), false)
 }
 
-// live returns the calls whose leases are to be renewed, and when that is to be done again: 0 if there are none, in which
-// case nobody renews any more. It forgets those whose leases have run out.
-func (s *leases) live() (all []*lease, next time.Duration) {
-	now := time.Now()
+// live returns the calls whose leases are to be renewed, and sees to it that this is done again. It forgets those whose
+// leases have run out.
+func (s *leases) live(p *Pacer) (all []*lease) {
+	now, next := time.Now(), time.Duration(0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, f := range s.aloft {
+	for _, f := range s.aloft {
 		switch {
 		case f.landing || f.alive == nil || f.alive():
 			f.renewed = now
 			all = append(all, f)
 		case now.Sub(f.renewed) >= f.length:
 			f.landing = true
-			delete(s.aloft, id)
+			delete(s.aloft, f.id)
 			continue
 		}
 		if every := f.length / renewals; next == 0 || every < next {
 			next = every
 		}
 	}
-	s.renewing = next > 0
-	return all, next
+	s.renewal = nil
+	if next > 0 {
+		s.renewIn(p, next)
+	}
+	return all
 }
 
 // messages says which calls of this process have places.
@@ -264,8 +271,9 @@ func (s *leases) close(p *Pacer) {
 		return
 	}
 	s.closed = true
-	if s.stop != nil {
-		close(s.stop)
+	if s.renewal != nil {
+		s.renewal.Stop()
+		s.renewal = nil
 	}
 	var landing []*lease
 	for _, f := range s.aloft {

@@ -49,7 +49,7 @@ func Weight(n int64) Option {
 }
 
 // MaxWeight is the highest [Weight].
-const MaxWeight = 1000
+const MaxWeight = 100
 
 // Tracked says that the caller will call [Reservation.Report] when the upstream has answered the call, or when it has
 // failed. Until then the call counts as on its way, so that it is not taken for one of another consumer when the

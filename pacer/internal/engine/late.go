@@ -187,18 +187,24 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 // inTurn reports whether it is the call's turn for a slot, and of which kinds of limits. If it is not, the call stands in
 // line, or is refused because that takes too long.
 func (q *late) inTurn(begin Grant) (kind, bool) {
-	blocks, again, turn := -1, int64(0), q.at.At-q.now <= near
+	turn, fairTurn := q.at.At-q.now <= near, true
+	blocks, lane := -1, -1
+	again, ahead := int64(math.MinInt64), int64(0)
 	for i := range q.stack {
 		e := &q.stack[i]
 		if e.kind()&(ofLane|fair) == 0 {
 			continue
 		}
 		rank, _, _ := e.line().place(&q.call, q.now, e.fairly())
-		behind := max(q.at.At, e.Account.(*GCRA).behind(&e.Limit, q.now, rank, q.call.cost(i)))
-		if rank > 0 && behind-q.now > near {
-			turn = false
+		behind := max(q.at.At, e.Account.(*GCRA).behind(&e.Limit, q.now, rank, q.call.cost(i))) //nolint:forcetypeassert // rates alone
+		waits := rank > 0 && behind-q.now > near
+		turn = turn && !waits
+		if e.kind() == ofLane {
+			lane, ahead = i, max(ahead, rank*q.call.cost(i)*q.shared(i).step(q.now))
+			continue
 		}
-		if blocks < 0 || behind-near > again || q.at.Binds == i && behind-near == again {
+		fairTurn = fairTurn && !waits
+		if behind-near > again {
 			blocks, again = i, behind-near
 		}
 	}
@@ -206,43 +212,47 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 		return atOnce | ofLane | fair, true
 	}
 	soonest := again + near
-	if lent, moment := q.borrow(begin); lent.OK {
-		q.at = lent
-		q.at.OK = false
-		return atOnce | fair, true
-	} else if moment < again {
-		soonest, again = max(lent.At, moment), moment
+	if lane >= 0 {
+		lent, lost := q.borrow(begin)
+		if fairTurn && lent.At-q.now <= near && lost+ahead-q.now <= lastMoment {
+			q.at = lent
+			return atOnce | fair, true
+		}
+		// The first in line may go by the lane's own slot or by one that is lent, and those behind it not sooner than the
+		// whole rate lets them.
+		first := max(q.now, min(q.at.At-near, max(lent.At-near, lost-lastMoment))) + ahead
+		if blocks < 0 || fairTurn {
+			blocks = lane
+		}
+		again = max(again, first)
+		soonest = again
 	}
 	if soonest-q.now > q.call.MaxWait {
-		q.at.OK, q.at.At, q.at.Binds, q.at.Paused = false, soonest, blocks, false
+		q.at = Grant{At: soonest, Binds: blocks}
 		return 0, false
 	}
 	q.stand(blocks, again)
 	return 0, false
 }
 
-// borrow looks for a slot without the lanes' own limits. It is lent, and OK, if it would soon be lost; if not, moment is
-// when that may be so.
-func (q *late) borrow(begin Grant) (g Grant, moment int64) {
-	g, moment = begin, forever
-	ranked := false
+// shared returns the rate that a lane is a part of.
+func (q *late) shared(lane int) *Entry { return &q.stack[lane-1] }
+
+// step returns the emission interval of a rate.
+func (e *Entry) step(now int64) int64 {
+	return e.Account.(*GCRA).pace.interval(&e.Limit, now) //nolint:forcetypeassert // a rate
+}
+
+// borrow looks for a slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.
+func (q *late) borrow(begin Grant) (g Grant, lost int64) {
+	g = begin
+	q.joint(begin.At, atOnce|fair, &g)
 	for i := range q.stack {
-		e := &q.stack[i]
-		if e.kind() != ofLane {
-			continue
+		if q.stack[i].kind() == ofLane {
+			lost = max(lost, q.shared(i).Account.(*GCRA).pick.start) //nolint:forcetypeassert // a rate
 		}
-		if !ranked {
-			q.joint(begin.At, atOnce|fair, &g)
-			g.OK, moment, ranked = g.At-q.now <= near, g.At-near, true
-		}
-		shared := &q.stack[i-1]
-		account := shared.Account.(*GCRA) //nolint:forcetypeassert // a lane comes right after its rate
-		rank, _, _ := e.line().place(&q.call, q.now, false)
-		lost := account.pick.start + rank*q.call.cost(i)*account.pace.interval(&shared.Limit, q.now)
-		g.OK = g.OK && lost-q.now <= lastMoment
-		moment = max(moment, lost-lastMoment)
 	}
-	return g, moment
+	return g, lost
 }
 
 // hasPlace reports whether there is a place in flight for the call. If there is none, the call stands in line.

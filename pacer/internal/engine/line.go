@@ -29,8 +29,10 @@ type Line struct {
 type waiter struct{ id, score, until int64 }
 
 const (
-	// tagStep is the length of a call of weight 1 in virtual time.
-	tagStep = 10_000
+	// tagStep is the length of a call of weight 1 in virtual time: 2^53 of it last for 90 thousand million calls in one line.
+	tagStep = 100_000
+	// tagUnit is what tags are multiples of. What is less tells calls of the same tag apart, in the order in which they came.
+	tagUnit = 100
 	// maxFlows bounds the flows that are remembered. Those with the least lead go first: they may get their next call a
 	// little early.
 	maxFlows = 4096
@@ -87,13 +89,22 @@ func (q *Line) place(c *Call, now int64, fair bool) (rank, score int64, in bool)
 	switch {
 	case fair:
 		score = max(q.virtual, q.finish[c.Flow])
+		score += min(tagUnit-1, q.before(score+tagUnit)-q.before(score))
 	case c.Since > 0:
 		score = c.Since
 	default:
 		score = now
+		if n := len(q.waiting); n > 0 { // those who come at the same time stand in the order in which they ask
+			score = max(score, q.waiting[n-1].score+1)
+		}
 	}
-	i, _ := q.find(waiter{score: score + 1})
-	return int64(i), score, false
+	return q.before(score + 1), score, false
+}
+
+// before returns how many have a lower score.
+func (q *Line) before(score int64) int64 {
+	i, _ := q.find(waiter{score: score})
+	return int64(i)
 }
 
 // join puts a call in line, or keeps it there.
@@ -120,7 +131,8 @@ func (q *Line) advance(c *Call, score int64) {
 	if q.finish == nil {
 		q.finish = make(map[int64]int64)
 	}
-	q.finish[c.Flow] = score + tagStep/max(1, c.Weight)
+	step := tagStep / max(1, c.Weight)
+	q.finish[c.Flow] = score - score%tagUnit + step - step%tagUnit
 	if len(q.finish) <= maxFlows {
 		return
 	}
@@ -153,10 +165,10 @@ func (q *Line) served(c *Call, score int64, fair bool) {
 		if !in {
 			q.advance(c, score)
 		}
-		if score > q.virtual {
-			q.virtual = score
+		if tag := score - score%tagUnit; tag > q.virtual {
+			q.virtual = tag
 			for flow, end := range q.finish {
-				if end <= score {
+				if end <= tag {
 					delete(q.finish, flow)
 				}
 			}

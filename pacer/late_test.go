@@ -1,0 +1,390 @@
+package pacer_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// statusOf returns how things stand for a policy.
+func statusOf(t testing.TB, p *pacer.Pacer, policy string, opts ...pacer.Option) pacer.PolicyStatus {
+	t.Helper()
+	s, err := p.Status(t.Context(), opts...)
+	require.NoError(t, err)
+	i := slices.IndexFunc(s.Policies, func(one pacer.PolicyStatus) bool { return one.Policy.Name() == policy })
+	require.GreaterOrEqual(t, i, 0)
+	return s.Policies[i]
+}
+
+// Who cannot say when a call is over must not take a place that would never come back.
+func TestWaitDoesNotTakePlaces(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, limits(policies.InFlight(1).Per("tenant").Optional()))
+	var config *pacer.ConfigError
+	for name, wait := range map[string]func(context.Context, ...pacer.Option) error{"Wait": p.Wait, "Allow": p.Allow} {
+		err := wait(pacer.WithScope(t.Context(), "tenant", "a"))
+		require.ErrorAs(t, err, &config, name)
+		require.ErrorContains(t, err, "use Acquire")
+		require.NoError(t, wait(t.Context()), "it does not bind the call")
+	}
+	require.Equal(t, int64(1), statusOf(t, p, "in-flight.tenant", pacer.Scope("tenant", "a")).Remaining)
+}
+
+// A place comes back when it is released, once, and goes to who waited longest.
+func TestReleaseLetsTheNextOneIn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.InFlight(2), policies.PerSecond(1).Burst(2).Named("rate")))
+		first, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		_, err = p.Acquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		var order []int
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for i := range 3 {
+			all.Go(func() {
+				r, err := p.Acquire(t.Context(), pacer.MaxWait(time.Hour))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				time.Sleep(10 * time.Second)
+				r.Release()
+				r.Release()
+			})
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		require.Empty(t, order)
+		require.Equal(t, int64(3), statusOf(t, p, "in-flight").Line)
+		require.Equal(t, int64(2), statusOf(t, p, "rate").Remaining, "who stands in line has no slot")
+		began := time.Now()
+		first.Release()
+		first.Release()
+		synctest.Wait()
+		require.Equal(t, []int{0}, order)
+		require.Equal(t, began, time.Now(), "at once")
+		all.Wait()
+		require.Equal(t, []int{0, 1, 2}, order)
+		require.Equal(t, 30*time.Second, time.Since(began))
+		require.Equal(t, int64(1), statusOf(t, p, "in-flight").Remaining)
+	})
+}
+
+// A wait for a place ends with the caller's patience, and says what it waited for.
+func TestAWaitForAPlaceIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.InFlight(1).Named("calls")))
+		held, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		began := time.Now()
+		var limit *pacer.LimitError
+		_, err = p.Acquire(t.Context(), pacer.MaxWait(7*time.Second))
+		require.ErrorAs(t, err, &limit)
+		require.Equal(t, 7*time.Second, time.Since(began))
+		require.ErrorIs(t, err, pacer.ErrNotYet)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.True(t, limit.InFlight && limit.InLine)
+		require.EqualError(t, err, `pacer: upstream "test": policy "calls": all of its 1 places in flight are taken, `+
+			`with 0 calls in line before this one, for longer than the longest wait allowed (7s): try again after it, or raise MaxWait`)
+
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err = p.Acquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorAs(t, err, &limit)
+		require.True(t, limit.Deadline)
+
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err = p.Acquire(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+
+		_, err = p.Reserve(t.Context(), pacer.MaxWait(0))
+		require.ErrorAs(t, err, &limit)
+		require.True(t, limit.InFlight && !limit.InLine)
+
+		require.Equal(t, int64(0), statusOf(t, p, "calls").Line, "nobody is left in line")
+		held.Release()
+		require.Equal(t, int64(1), statusOf(t, p, "calls").Remaining)
+	})
+}
+
+// A tenant whose own rate makes it wait holds no place meanwhile: others go.
+func TestWhoWaitsForASlotHoldsNoPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.InFlight(1), policies.Every(10*time.Second).Burst(2).Per("tenant")))
+		begun := make(map[string][]time.Duration)
+		start := time.Now()
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		call := func(tenant string, takes time.Duration) {
+			all.Go(func() {
+				r, err := p.Acquire(t.Context(), pacer.Scope("tenant", tenant))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				begun[tenant] = append(begun[tenant], time.Since(start).Truncate(time.Millisecond))
+				mu.Unlock()
+				time.Sleep(takes)
+				r.Release()
+			})
+			synctest.Wait()
+		}
+		for range 4 {
+			call("greedy", 0)
+		}
+		time.Sleep(time.Second)
+		call("light", 11*time.Second) // while it runs, the slot of the greedy one comes
+		all.Wait()
+		require.Equal(t, []time.Duration{time.Second}, begun["light"])
+		want := []time.Duration{0, 0, 12 * time.Second, 20 * time.Second} // the third gave its slot up, and went when there was a place
+		require.Equal(t, want, begun["greedy"])
+	})
+}
+
+// Only calls that have run for some time count, where the upstream counts so.
+func TestLongCallsOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.InFlight(2).LongerThan(20*time.Second)))
+		var held []*pacer.Reservation
+		for range 10 {
+			r, err := p.Acquire(t.Context())
+			require.NoError(t, err)
+			held = append(held, r)
+		}
+		for _, r := range held[2:] {
+			time.Sleep(time.Second)
+			r.Release()
+		}
+		time.Sleep(30 * time.Second)
+		time.AfterFunc(5*time.Second, held[0].Release)
+		began := time.Now()
+		_, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 5*time.Second, time.Since(began))
+	})
+}
+
+// A guard keeps a place empty for a little longer than its call.
+func TestAPlaceStaysEmptyForItsSkew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.InFlight(1).Skew(50*time.Millisecond)))
+		r, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		r.Release()
+		began := time.Now()
+		r, err = p.Acquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 50*time.Millisecond, time.Since(began))
+		r.Release()
+	})
+}
+
+// Closing wakes who waits for a place, and keeps nothing alive.
+func TestCloseAndPlaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := pacer.NewMemoryStore()
+		c := pacer.Config{Upstream: "test", Store: store, Policies: []policies.Policy{policies.InFlight(1).Lease(5 * time.Second)}}
+		p, err := pacer.New(c)
+		require.NoError(t, err)
+		held, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		waits := make(chan error)
+		go func() {
+			_, err := p.Acquire(t.Context())
+			waits <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, p.Close())
+		require.ErrorIs(t, <-waits, pacer.ErrClosed)
+		other, err := pacer.New(c)
+		require.NoError(t, err)
+		defer func() { _ = other.Close() }()
+		require.Equal(t, int64(0), statusOf(t, other, "in-flight").Remaining)
+		require.Equal(t, int64(0), statusOf(t, other, "in-flight").Line)
+		held.Release() // it is still heard
+		require.Equal(t, int64(1), statusOf(t, other, "in-flight").Remaining)
+	})
+}
+
+// A lane that nobody knows is a mistake, not a way to everything.
+func TestLanesAreChecked(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, limits(policies.PerSecond(10).Burst(2).Lane("batch", 50).Lane("urgent", 100).Named("rate")))
+	require.NoError(t, p.Wait(t.Context(), pacer.Lane("urgent")))
+	err := p.Wait(t.Context(), pacer.Lane("btach"))
+	require.EqualError(t, err, `pacer: Lane is "btach": no policy of upstream "test" has that lane, but batch, urgent: give a policy one with Lane, be it of 100 per cent`)
+	require.NoError(t, newPacer(t, limits(policies.PerSecond(10))).Wait(t.Context(), pacer.Lane("whatever")), "where there are no lanes, there is nothing to mistake")
+	err = p.Wait(t.Context(), pacer.Lane("batch"), pacer.CostOf("rate.batch", 2))
+	require.ErrorContains(t, err, `is a part of policy "rate"`)
+	_, err = pacer.New(pacer.Config{Upstream: "test", Policies: []policies.Policy{policies.PerSecond(10).Lane("batch", 50)}})
+	require.ErrorContains(t, err, "a burst of 2 or more")
+	_, err = pacer.New(pacer.Config{Upstream: "test", Policies: []policies.Policy{
+		policies.PerSecond(10).Burst(2).Lane("batch", 50).Named("a"), policies.PerSecond(9).Named("a.batch"),
+	}})
+	require.ErrorContains(t, err, "lane's part")
+}
+
+// gone is when a call went, by who made it.
+type gone struct {
+	who string
+	at  time.Duration
+}
+
+// crowd has workers call as fast as they may for a time, and returns when calls went.
+func crowd(t *testing.T, p *pacer.Pacer, lasts time.Duration, workers map[string]int, opts func(who string) []pacer.Option) func() []gone {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	var mu sync.Mutex
+	var all []gone
+	var working sync.WaitGroup
+	start := time.Now()
+	for who, n := range workers {
+		for range n {
+			working.Go(func() {
+				for {
+					err := p.Wait(ctx, append(opts(who), pacer.MaxWait(pacer.Forever))...)
+					if err != nil {
+						if !errors.Is(err, context.DeadlineExceeded) {
+							t.Error(err)
+						}
+						return
+					}
+					mu.Lock()
+					all = append(all, gone{who, time.Since(start)})
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	return func() []gone {
+		working.Wait()
+		cancel()
+		slices.SortFunc(all, func(a, b gone) int { return int(a.at - b.at) })
+		return all
+	}
+}
+
+// conforms checks that n calls never span less than a rate with a burst lets them.
+func conforms(t *testing.T, all []gone, interval time.Duration, burst int) {
+	t.Helper()
+	tat := time.Duration(0)
+	for _, g := range all {
+		require.GreaterOrEqual(t, g.at, tat-time.Duration(burst-1)*interval-time.Microsecond, "too early")
+		tat = max(tat, g.at) + interval
+	}
+}
+
+// A deep line of batch calls does not delay the others, and what those leave is used.
+func TestALaneLeavesRoomAndUsesWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, burst := range []int64{2, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPacer(t, limits(policies.PerSecond(100).Burst(burst).Lane("batch", 80)))
+			const lasts = 20 * time.Second
+			result := crowd(t, p, lasts, map[string]int{"batch": 5000}, func(string) []pacer.Option { return []pacer.Option{pacer.Lane("batch")} })
+			time.Sleep(2 * time.Second)
+			var waits []time.Duration
+			start := time.Now()
+			rng := rand.New(rand.NewPCG(1, 2))
+			interactive := 0
+			for time.Since(start) < 10*time.Second {
+				time.Sleep(time.Duration(rng.ExpFloat64() * float64(100*time.Millisecond)))
+				began := time.Now()
+				require.NoError(t, p.Wait(t.Context()))
+				waits = append(waits, time.Since(began))
+				interactive++
+			}
+			all := result()
+			slices.Sort(waits)
+			p50, p99 := waits[len(waits)/2], waits[len(waits)*99/100]
+			used := float64(len(all)+interactive) / (100 * lasts.Seconds())
+			t.Logf("burst %d: %d batch, %d others, which waited p50 %v p99 %v; used %.3f", burst, len(all), interactive, p50, p99, used)
+			require.LessOrEqual(t, p50, 50*time.Millisecond)
+			require.LessOrEqual(t, p99, 250*time.Millisecond)
+			require.GreaterOrEqual(t, used, 0.97)
+			conforms(t, all, 10*time.Millisecond, int(burst))
+		})
+	}
+}
+
+// What a lane may have of a window is all that it gets: nothing is lent.
+func TestAQuotaIsNeverLent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.Daily(1000, time.UTC).Lane("batch", 80).Named("day")))
+		for range 800 {
+			require.NoError(t, p.Wait(t.Context(), pacer.Lane("batch")))
+		}
+		var limit *pacer.LimitError
+		require.ErrorAs(t, p.Wait(t.Context(), pacer.Lane("batch")), &limit)
+		require.Equal(t, "day.batch", limit.Policy)
+		for range 200 {
+			require.NoError(t, p.Wait(t.Context()))
+		}
+		require.ErrorAs(t, p.Wait(t.Context()), &limit)
+		require.Equal(t, "day", limit.Policy)
+	})
+}
+
+// Those who compete get equal parts by weight; what one does not use goes to the others; nothing is left idle.
+func TestFairShares(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(100).Burst(5).Fair("tenant")))
+		weights := map[string]int64{"light": 1, "heavy": 3, "guest": 2}
+		opts := func(who string) []pacer.Option {
+			return []pacer.Option{pacer.Scope("tenant", who), pacer.Weight(weights[who])}
+		}
+		const lasts = 30 * time.Second
+		two := crowd(t, p, lasts, map[string]int{"light": 200, "heavy": 20}, opts)
+		time.Sleep(10 * time.Second)
+		guest := crowd(t, p, 10*time.Second, map[string]int{"guest": 20}, opts)
+		all := slices.Concat(guest(), two())
+		for i := range all {
+			if all[i].who == "guest" {
+				all[i].at += 10 * time.Second
+			}
+		}
+		slices.SortFunc(all, func(a, b gone) int { return int(a.at - b.at) })
+		conforms(t, all, 10*time.Millisecond, 5)
+		require.GreaterOrEqual(t, float64(len(all)), 0.98*100*lasts.Seconds())
+		for i, want := range []map[string]float64{{"light": 250, "heavy": 750}, {"light": 1000.0 / 6, "heavy": 500, "guest": 1000.0 / 3}, {"light": 250, "heavy": 750}} {
+			got := make(map[string]float64)
+			for _, g := range all {
+				if int(g.at/(10*time.Second)) == i {
+					got[g.who]++
+				}
+			}
+			t.Log(got)
+			for who, n := range want {
+				require.InEpsilon(t, n, got[who], 0.05, "%s in part %d", who, i)
+			}
+		}
+		require.ErrorContains(t, p.Wait(t.Context()), "carries no tenant")
+		require.ErrorContains(t, p.Wait(t.Context(), pacer.Scope("tenant", "a"), pacer.Weight(0)), "Weight is 0")
+	})
+}
