@@ -2,6 +2,7 @@ package pacer
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -99,6 +100,7 @@ func New(c Config) (*Pacer, error) {
 		closed:   make(chan struct{}),
 
 		reconciles: !c.IgnoreCounts,
+		leases:     leases{life: context.Background()},
 	}
 	if p.store == nil {
 		p.store = NewMemoryStore()

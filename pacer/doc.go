@@ -48,6 +48,28 @@
 //
 // Package storetest holds every store to this.
 //
+// # In line
+//
+// What is given cannot be taken back. So some limits are not given far ahead, as rates and windows are: a place in flight
+// (policies.InFlight), because nobody knows when a call will be over; and what calls of different importance share
+// (policies.Policy.Lane, policies.Policy.Fair), because those who come later must not have to make do with the rest. A call that
+// has to wait for one of them stands in line in the store, in order, and is charged nothing. It asks again when the store
+// told it to, which is when its turn may come, or when the store calls it, which a [Notifier] hears at once; a call that is
+// lost costs a second. Who does not ask again is taken for dead and skipped.
+//
+// When its turn comes, a call gets its places and its slots in one step. If it would have to wait much longer than 40 ms
+// for another of its limits, it gets its slots at once, as always, and its places when the slot comes; if they are taken by
+// then, it gives the slots back in the same step and stands in line, where it was. So nobody who waits for a place holds a
+// slot, and nobody who waits for a slot holds a place.
+//
+// A place is a lease. The process renews those of its calls, and if it ends, they run out. A call is over when
+// [Reservation.Release] says so. Calls that have outlived their lease, because their process was suspended, count again
+// when it renews them, so that there may be more than the limit for a while: they run, whatever is written about them.
+//
+// A lane's calls get their slots 40 ms ahead, at the lane's part of the rate; what that leaves of the whole rate is lent
+// 20 ms before it would be lost. Nothing is lent of windows. Fair shares are start-time fair queueing over those in line.
+// The order within a line is exact; that between those who ask at nearly the same time is so up to the slots of 40 ms.
+//
 // # What is not
 //
 // The guarantee is about when Wait returns. What happens afterwards is not in its power: a goroutine that is

@@ -13,6 +13,8 @@ import (
 // them, so that a place whose process is gone comes back by itself; a goroutine, which runs while there is something to
 // say, gives places back. Both speak one at a time: a renewal that came after a release would take the place again.
 type leases struct {
+	life context.Context //nolint:containedctx // of what is said for calls whose own contexts may have ended
+
 	mu      sync.Mutex
 	aloft   map[int64]*lease // by the call's id
 	over    []*lease         // to be given back
@@ -178,7 +180,7 @@ func (s *leases) say(p *Pacer) {
 
 // tell reports messages. What is lost comes back when its leases run out.
 func (p *Pacer) tell(all []message, closed bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	ctx, cancel := context.WithTimeout(p.leases.life, storeTimeout)
 	defer cancel()
 	store := p.store
 	if w, ok := store.(*watched); ok && closed { // which does not ask any more

@@ -98,7 +98,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 		defer cancel()
 	}
-	err := error(nil)
+	var err error
 	if inLine {
 		err = r.pacer.leaveLine(ctx, r)
 	} else {

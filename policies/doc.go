@@ -15,6 +15,7 @@
 //	Sliding(120, time.Minute)    120 at once if they come at once, and never more than 120 in any 60 seconds
 //	AtMost(120, time.Minute)     never more than 120 in any 60 seconds, evenly spread
 //	Daily(100_000, time.UTC)     100,000 in each calendar day, in any time zone, DST included
+//	InFlight(25)                 25 calls at the same time, however many those are in a second
 //
 // A rate with burst B lets up to B + P/T calls into a window of length P (T is the time between calls): twice the
 // limit, if B is the limit. Where the upstream counts windows strictly, use AtMost, Sliding or Fixed.
@@ -30,6 +31,11 @@
 // what I allow at present. A [Profile] is what is known of one vendor's API: to which scopes a request belongs, what it
 // costs, and what a reply says. Each vendor is a folder below this one, with its limits by plan; package ietf reads what
 // standards say, fields has the parsers, and profiletest tests a profile against recorded replies.
+//
+// # Who goes first
+//
+// [Policy.Lane] keeps a part of a policy free from some calls, batch work for example. [Policy.Fair] shares one out among
+// those who compete for it. Both are for those who call, and not for the upstream, which sees one limit.
 //
 // An upstream may also change its limits and say nothing. A rate that is [Policy.Adaptive] follows it.
 //

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -85,7 +86,7 @@ func (p Policy) Lane(name string, percent int64) Policy {
 			return p.mistake("Lane", strconv.Quote(name), "has a share already: leave one of them out")
 		}
 	}
-	p.lanes = append(p.lanes[:len(p.lanes):len(p.lanes)], lane{name, percent})
+	p.lanes = append(slices.Clip(p.lanes), lane{name, percent})
 	switch {
 	case p.shape == shapeInFlight:
 		return p.mistake("Lane", strconv.Quote(name), "an in-flight policy has no lanes: give some of the calls an InFlight of their own, Per a scope that is Optional")

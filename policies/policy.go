@@ -309,19 +309,8 @@ func (p Policy) check() *Error {
 		e := *p.err
 		return &e
 	}
-	switch {
-	case p.limit <= 0:
-		return bad("Limit", p.limit, "must be at least 1")
-	case p.limit > MaxLimit:
-		return bad("Limit", p.limit, fmt.Sprintf("must be at most %d", MaxLimit))
-	case p.shape == shapeInFlight:
-		return p.checkNames(bad)
-	case p.period < time.Microsecond:
-		return bad("Period", p.period, "must be at least 1µs")
-	case p.period > MaxPeriod:
-		return bad("Period", p.period, fmt.Sprintf("must be at most %s (ten years)", MaxPeriod))
-	case p.skew > p.period*10:
-		return bad("Skew", p.skew, "is more than ten periods: is the unit right?")
+	if err := p.checkNumbers(bad); err != nil {
+		return err
 	}
 	if err := p.checkNames(bad); err != nil {
 		return err
@@ -345,6 +334,26 @@ func (p Policy) check() *Error {
 			return bad("Skew", p.skew, "leaves nothing of the window: it must be shorter than the period")
 		}
 	case shapeNone:
+	}
+	return nil
+}
+
+func (p Policy) checkNumbers(bad func(string, any, string) *Error) *Error {
+	switch {
+	case p.limit <= 0:
+		return bad("Limit", p.limit, "must be at least 1")
+	case p.limit > MaxLimit:
+		return bad("Limit", p.limit, fmt.Sprintf("must be at most %d", MaxLimit))
+	case p.shape == shapeInFlight:
+		if p.skew > maxLease {
+			return bad("Skew", p.skew, "must be at most an hour")
+		}
+	case p.period < time.Microsecond:
+		return bad("Period", p.period, "must be at least 1µs")
+	case p.period > MaxPeriod:
+		return bad("Period", p.period, fmt.Sprintf("must be at most %s (ten years)", MaxPeriod))
+	case p.skew > p.period*10:
+		return bad("Skew", p.skew, "is more than ten periods: is the unit right?")
 	}
 	return nil
 }

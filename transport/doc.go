@@ -31,6 +31,12 @@
 // the begin of a body, where the status alone does not tell; it is put back. Some correct what a call was charged when
 // the caller has read the body to its end, where the upstream tells the cost.
 //
+// # Calls in flight
+//
+// Where a policy counts calls in flight, the transport takes a place before each attempt, and gives it back when the body is
+// closed, or read to its end, or fails, or the request's context is done, whichever is first: SDKs do not always close
+// bodies. A body that is neither closed nor read keeps its place until its lease runs out.
+//
 // # Many APIs
 //
 // [NewRouter] sends the requests of one client to the transport of their host. [http.Client] follows redirects outside

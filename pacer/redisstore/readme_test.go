@@ -47,7 +47,7 @@ func readmeQuickStart(addr string) error {
 	}
 	defer rdb.Close()
 	defer p.Close()
-	return readmeUse(context.Background(), p, client)
+	return errors.Join(readmeUse(context.Background(), p, client), readmeAcquire(pacer.WithScope(context.Background(), "tenant", "acme"), p))
 }
 
 func readmeUse(ctx context.Context, p *pacer.Pacer, client *http.Client) error {
@@ -73,6 +73,33 @@ func readmeError(err error) {
 	}
 }
 
+func readmeAcquire(ctx context.Context, p *pacer.Pacer) error {
+	call, err := p.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer call.Release() // safe to call twice
+	return nil
+}
+
+func readmeLines(ctx context.Context, loc *time.Location) error {
+	batch := []policies.Policy{
+		policies.PerSecond(100).Burst(10).Lane("batch", 80), // batch work gets 80 of 100 a second, the rest is kept free for others
+		policies.Daily(100_000, loc).Lane("batch", 80),      // and 80,000 a day
+	}
+	fair := policies.PerSecond(100).Burst(10).Fair("tenant").Named("fair") // tenants that compete get equal parts
+	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: append(batch, fair)})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	ctx = pacer.WithScope(ctx, "tenant", "acme")
+
+	ctx = pacer.WithLane(ctx, "batch") // a call's lane: by context, by option, or by transport.WithLane
+	err = p.Wait(ctx, pacer.Weight(3)) // three times as much as one of weight 1
+	return err
+}
+
 // upstreamURL is where an upstream listens.
 var upstreamURL string
 
@@ -83,7 +110,7 @@ func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
 	require.NoError(t, err)
 	code := flat(string(here))
 	blocks := strings.Split(string(readme), "```go\n")[1:]
-	require.Len(t, blocks, 3)
+	require.Len(t, blocks, 6)
 	for _, b := range blocks {
 		block, _, found := strings.Cut(b, "```")
 		require.True(t, found)
@@ -98,6 +125,7 @@ func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
 	defer upstream.Close()
 	upstreamURL = upstream.URL
 	require.NoError(t, readmeQuickStart(redistest.Start(t).Addr))
+	require.NoError(t, readmeLines(t.Context(), time.UTC))
 
 	var out strings.Builder
 	log.SetOutput(&out)

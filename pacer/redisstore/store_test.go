@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -352,10 +353,37 @@ func TestTheACLThatTheREADMENames(t *testing.T) {
 	storeExercise(t, p)
 	asleep(t, p, pacer.Scope("tenant", "acme"))
 	listening(t, server.Client(), 1)
+	lineExercise(t, rdb)
+}
+
+// lineExercise makes a store run every command that lines need.
+func lineExercise(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	p, err := pacer.New(pacer.Config{Upstream: "lines", Store: must(redisstore.New(rdb)), Policies: []policies.Policy{
+		policies.InFlight(1).Fair("tenant"), policies.InFlight(5).LongerThan(time.Minute).Named("long"),
+		policies.PerSecond(50).Burst(2).Lane("batch", 50), policies.PerSecond(50).Burst(2).Fair("tenant").Named("fair"),
+	}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	ctx := pacer.WithLane(t.Context(), "batch")
+	var calls sync.WaitGroup
+	for i := range 12 {
+		calls.Go(func() {
+			r, err := p.Acquire(ctx, pacer.Scope("tenant", strconv.Itoa(i%3)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+			r.Release()
+		})
+	}
+	calls.Wait()
+	require.NoError(t, p.Reset(ctx, pacer.Scope("tenant", "0")))
 }
 
 // aclCommands is what the README lists.
-const aclCommands = "evalsha eval time get mget type set del pttl zcard zadd zrem zrangebyscore zremrangebyscore zrank hget hmget hset hincrby hdel hkeys hgetall pexpire publish subscribe unsubscribe ping hello"
+const aclCommands = "evalsha eval time get mget type set del exists pttl zcard zcount zscore zadd zrem zrange zrangebyscore zremrangebyscore zremrangebyrank zrank hget hmget hset hincrby hdel hkeys hgetall pexpire publish subscribe unsubscribe ping hello"
 
 // storeExercise makes a store run every command that it has.
 func storeExercise(t *testing.T, p *pacer.Pacer) {

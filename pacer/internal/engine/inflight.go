@@ -79,7 +79,7 @@ func (f *InFlight) lease(id, began, until int64) {
 
 // expiry returns when the lease runs out that is the nth to do so, from 0; forever if there are fewer.
 func (f *InFlight) expiry(n int64) int64 {
-	var ends []int64
+	ends := make([]int64, 0, len(f.leases))
 	for _, one := range f.leases {
 		ends = append(ends, one.until)
 	}

@@ -195,7 +195,7 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 		if e.kind()&(ofLane|fair) == 0 {
 			continue
 		}
-		rank, _, _ := e.line().place(&q.call, q.now, e.fairly())
+		rank, _ := e.line().place(&q.call, q.now, e.fairly())
 		behind := max(q.at.At, e.Account.(*GCRA).behind(&e.Limit, q.now, rank, q.call.cost(i))) //nolint:forcetypeassert // rates alone
 		waits := rank > 0 && behind-q.now > near
 		turn = turn && !waits
@@ -258,8 +258,8 @@ func (q *late) borrow(begin Grant) (g Grant, lost int64) {
 // hasPlace reports whether there is a place in flight for the call. If there is none, the call stands in line.
 func (q *late) hasPlace(i int) bool {
 	e := &q.stack[i]
-	f := e.Account.(*InFlight)
-	rank, _, _ := f.line.place(&q.call, q.now, e.fairly())
+	f := e.Account.(*InFlight) //nolint:forcetypeassert // of leases
+	rank, _ := f.line.place(&q.call, q.now, e.fairly())
 	free := f.free(&e.Limit, q.now)
 	if _, has := f.leases[q.call.ID]; has || rank < free {
 		return true
@@ -283,7 +283,7 @@ func (q *late) hasPlace(i int) bool {
 func (q *late) stand(i int, again int64) {
 	e := &q.stack[i]
 	again = max(q.now+soonAgain, min(again, q.now+farAgain))
-	rank, score, _ := e.line().place(&q.call, q.now, e.fairly())
+	rank, score := e.line().place(&q.call, q.now, e.fairly())
 	e.line().join(&q.call, score, again+waitGrace, e.fairly())
 	q.at = Grant{InLine: true, At: again, Binds: i, Ahead: rank}
 }
@@ -310,8 +310,8 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 			c.From = q.call.ID
 			if kinds&leases != 0 {
 				c.To = 1
-				f := e.Account.(*InFlight)
-				_, score, _ := f.line.place(&q.call, q.now, e.fairly())
+				f := e.Account.(*InFlight) //nolint:forcetypeassert // of leases
+				_, score := f.line.place(&q.call, q.now, e.fairly())
 				f.line.served(&q.call, score, e.fairly())
 				f.Renew(&e.Limit, q.now, q.call.ID, g.At)
 			}
@@ -319,7 +319,7 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 			rates = true
 			c, slack = e.commit(q.now, g.At, q.call.cost(i), q.call.Tracked)
 			if k != atOnce {
-				_, score, _ := e.line().place(&q.call, q.now, e.fairly())
+				_, score := e.line().place(&q.call, q.now, e.fairly())
 				e.line().served(&q.call, score, e.fairly())
 			}
 		default:

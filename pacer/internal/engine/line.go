@@ -80,11 +80,12 @@ func (q *Line) tidy() {
 	}
 }
 
-// place returns how many stand before a call, and its score; in says that it stands in line already.
-func (q *Line) place(c *Call, now int64, fair bool) (rank, score int64, in bool) {
-	if score, in = q.scores[c.ID]; in {
+// place returns how many stand before a call, and its score: of its place in line, or of the one that it would have.
+func (q *Line) place(c *Call, now int64, fair bool) (rank, score int64) {
+	score, in := q.scores[c.ID]
+	if in {
 		i, _ := q.find(waiter{id: c.ID, score: score})
-		return int64(i), score, true
+		return int64(i), score
 	}
 	switch {
 	case fair:
@@ -98,7 +99,7 @@ func (q *Line) place(c *Call, now int64, fair bool) (rank, score int64, in bool)
 			score = max(score, q.waiting[n-1].score+1)
 		}
 	}
-	return q.before(score + 1), score, false
+	return q.before(score + 1), score
 }
 
 // before returns how many have a lower score.
