@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
@@ -170,5 +171,31 @@ func TestARefusalByThePacerSendsNothing(t *testing.T) {
 			require.ErrorContains(t, err, `policy "every-1h"`)
 			require.Len(t, u.seen(), hits)
 		}
+	})
+}
+
+// Whatever an SDK does with bodies, one place is enough for all of its calls: each gives it back, at the latest when its
+// lease runs out.
+func TestPlacesComeBack(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s sdk) {
+		u := serve(t, s)
+		p := newPacer(t, policies.InFlight(1).Lease(time.Second))
+		hc, err := transport.NewClient(p, transport.WithProfile(s.profile))
+		require.NoError(t, err)
+		for range 3 {
+			_, err = s.read(t.Context(), hc, u.URL)
+			require.NoError(t, err)
+			_, err = s.write(t.Context(), hc, u.URL)
+			require.NoError(t, err)
+			_, err = s.missing(t.Context(), hc, u.URL)
+			require.Error(t, err)
+			require.NotErrorIs(t, err, pacer.ErrRefused)
+		}
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			status, err := p.Status(t.Context())
+			require.NoError(c, err)
+			require.Equal(c, int64(1), status.Policies[0].Remaining)
+		}, 5*time.Second, 10*time.Millisecond)
 	})
 }
