@@ -117,11 +117,6 @@ function gcra.rest()
 
   function gcra.paused(o) return o.pause end
 
-  -- behind returns the slot of a call of cost n behind ahead others like it, if they all come after what is reserved.
-  function gcra.behind(o, now, ahead, n)
-    return math.max(now, math.max(o.tat, now) + ahead * n * o.step + (n - 1) * o.t - o.tau)
-  end
-
   function gcra.release(o, id) lines().leave(o, id) end
 
   function gcra.renew() end

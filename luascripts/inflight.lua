@@ -5,7 +5,7 @@
 --          learned  the upstream lets only so many run before until; 0 for none
 --        the leases: a sorted set, member = id, score = until when it holds (µs since the epoch)
 --        those of its line, as in line.lua
---        if calls count only when they have run for some time: when they began, a sorted set, member = id, score = when
+--        when calls began, if they count only when they have run for some time: a sorted set, member = id, score = when
 --        of fair shares: the flows, as in line.lua
 -- ARGV   limit, length of a lease in µs, for how long a call has run when it counts (µs), 1 for fair shares, else 0
 -- TTL    the string: until pause and until are past; the leases: until the last one has run out
@@ -14,10 +14,9 @@ local inflight = { kind = 'leases' }
 
 function inflight.parse()
   local o = {
-    key = key(), leases = key(), line = key(), waits = key(), limit = arg(), length = arg(), after = arg(), run = inflight,
+    key = key(), leases = key(), line = key(), waits = key(), begun = key(), limit = arg(), length = arg(), after = arg(), run = inflight,
     pause = 0, learned = 0, till = 0, dirty = false, kind = 'leases',
   }
-  if o.after > 0 then o.begun = key() end
   if arg() == 1 then o.flows = key() end
   return o
 end
@@ -48,7 +47,9 @@ end
 -- free returns how many more calls may begin now. Where only long ones count, and there are not too many, it is any number.
 function inflight.free(o, now)
   if o.after == 0 then return most(o, now) - redis.call('ZCARD', o.leases) end
-  local free = most(o, now) - redis.call('ZCOUNT', o.begun, '-inf', now - o.after)
+  -- Of which it is not known when they began, they count.
+  local short = redis.call('ZCOUNT', o.begun, '(' .. string.format('%.0f', now - o.after), '+inf')
+  local free = most(o, now) - redis.call('ZCARD', o.leases) + short
   return free > 0 and math.huge or free
 end
 
@@ -60,10 +61,10 @@ function inflight.purge(o, now)
   return dead or #out > 0
 end
 
--- over drops a lease, and reports whether there was one.
+-- over drops a lease.
 function inflight.over(o, id)
-  if o.begun then redis.call('ZREM', o.begun, id) end
-  return redis.call('ZREM', o.leases, id) == 1
+  redis.call('ZREM', o.begun, id)
+  redis.call('ZREM', o.leases, id)
 end
 
 function inflight.has(o, id) return redis.call('ZSCORE', o.leases, id) end
@@ -79,7 +80,7 @@ function inflight.renew(o, now, id, began)
   redis.call('ZADD', o.leases, now + o.length, id)
   px = math.max(px, redis.call('PTTL', o.leases))
   redis.call('PEXPIRE', o.leases, px)
-  if o.begun then
+  if o.after > 0 then
     redis.call('ZADD', o.begun, 'NX', began, id)
     redis.call('PEXPIRE', o.begun, px)
   end
@@ -119,8 +120,7 @@ function inflight.learn(o, now, value, till)
 end
 
 function inflight.reset(o)
-  redis.call('DEL', o.leases, o.line, o.waits)
-  if o.begun then redis.call('DEL', o.begun) end
+  redis.call('DEL', o.leases, o.line, o.waits, o.begun)
   if o.flows then redis.call('DEL', o.flows) end
   o.pause, o.learned, o.till, o.dirty = 0, 0, 0, true
 end
@@ -138,11 +138,11 @@ end
 function inflight.inspect(o, now)
   local live = redis.call('ZRANGEBYSCORE', o.leases, '(' .. string.format('%.0f', now), '+inf', 'WITHSCORES')
   local running = #live / 2
-  if o.begun then
+  if o.after > 0 then
     running = 0
     for i = 1, #live, 2 do
       local began = redis.call('ZSCORE', o.begun, live[i])
-      if began and tonumber(began) <= now - o.after then running = running + 1 end
+      if not began or tonumber(began) <= now - o.after then running = running + 1 end
     end
   end
   local pace, waiting, nextat, pause = most(o, now), lines().length(o, now), now, 0

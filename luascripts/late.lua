@@ -48,6 +48,17 @@ return function(entries, c, up, now, reply, size)
     size = size + #values
   end
 
+  -- served takes the call out of a line because it has what the line is for. Who gets a slot before its turn does not move
+  -- the line on; who had one has paid for its turn.
+  local early = false
+  local function served(o)
+    if o.flows and (o.kind == 'leases' or not c.held) then
+      local _, score = line.place(o, c, now)
+      line.served(o, c, score, not early)
+    end
+    line.leave(o, c.id)
+  end
+
   local function refuse(binds, s) answer(-1, binds, s) end
 
   -- stand puts the call in a line.
@@ -72,8 +83,7 @@ return function(entries, c, up, now, reply, size)
       local o = entries[i]
       if o.kind == 'leases' then
         if places then
-          local _, score = line.place(o, c, now)
-          line.served(o, c, score)
+          served(o)
           o.run.renew(o, now, c.id, s)
         end
         answer(tonumber(c.id), places and 1 or 0)
@@ -82,10 +92,7 @@ return function(entries, c, up, now, reply, size)
         answer(from, to)
         if seen then answer(seen) end
         if late < slack then slack = late end
-        if o.kind then
-          local _, score = line.place(o, c, now)
-          line.served(o, c, score)
-        end
+        if o.kind then served(o) end
       else
         line.leave(o, c.id) -- lent: it goes, and the lane is not charged
         answer(0, 0)
@@ -102,7 +109,7 @@ return function(entries, c, up, now, reply, size)
       local o = entries[i]
       if o.kind == 'lane' or o.kind == 'fair' then
         local rank = line.place(o, c, now)
-        local behind = math.max(s, o.run.behind(o, now, rank, cost(i)))
+        local behind = s + rank * cost(i) * o.step
         local waits = rank > 0 and behind - now > near
         turn = turn and not waits
         if o.kind == 'lane' then
@@ -144,7 +151,11 @@ return function(entries, c, up, now, reply, size)
     end
     local free = joint(base, 0, others)
     local s, binds = joint(begin, beginbinds, rates)
-    if free - now > near or not queued and s - now > near then return commit(s, binds, rates, false) end
+    queued = queued and not c.held -- who has a slot need not stand in line for one
+    if free - now > near or not queued and s - now > near then
+      early = true
+      return commit(s, binds, rates, false)
+    end
     local kinds = rates
     if queued then
       local at, by, of = inturn(begin, beginbinds, s, binds)

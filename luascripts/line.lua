@@ -93,18 +93,16 @@ function line.leave(o, id)
   return true
 end
 
--- served takes a call out of the line because it goes.
-function line.served(o, c, at)
-  if o.flows and redis.call('EXISTS', o.line) == 1 then
-    if not score(o.line, c.id) then advance(o, c, at) end
-    at = at - at % unit
-    if at > (score(o.flows, 0) or 0) then
-      redis.call('ZREMRANGEBYSCORE', o.flows, '-inf', at)
-      redis.call('ZADD', o.flows, at, 0)
-    end
-    keep(o)
+-- served notes in a fair line that a call gets what it is for; inturn says that the line has come so far.
+function line.served(o, c, at, inturn)
+  if redis.call('EXISTS', o.line) == 0 then return end
+  if not score(o.line, c.id) then advance(o, c, at) end
+  at = at - at % unit
+  if inturn and at > (score(o.flows, 0) or 0) then
+    redis.call('ZREMRANGEBYSCORE', o.flows, '-inf', at)
+    redis.call('ZADD', o.flows, at, 0)
   end
-  line.leave(o, c.id)
+  keep(o)
 end
 
 -- call tells those in line whose turn it is, but for one, to ask again.

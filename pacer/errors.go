@@ -66,7 +66,10 @@ func (e *LimitError) Error() string {
 		} else {
 			b.WriteString(": it was not the call's turn")
 		}
-		fmt.Fprintf(&b, ", with %d calls in line before this one, for longer than ", e.Ahead)
+		if e.InLine {
+			fmt.Fprintf(&b, ", with %d calls in line before this one,", e.Ahead)
+		}
+		b.WriteString(" for longer than ")
 		e.advise(&b)
 	default:
 		if e.Paused {

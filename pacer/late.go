@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/policies"
@@ -72,8 +73,11 @@ func (r *Reservation) asks() (at time.Time, again bool) {
 	return r.due.Add(-placeAhead), !r.placed()
 }
 
-// placed reports whether the reservation has its places in flight, if it needs any.
+// placed reports whether the reservation has its places in flight, if it needs any. Who is let through needs none.
 func (r *Reservation) placed() bool {
+	if t := r.grant[0].alone; t != nil && t.charges == nil {
+		return true
+	}
 	for i, c := range r.grant[0].Charges {
 		if c.To == 0 && r.stack.Limits[i].Spec.Algorithm == policies.Leases {
 			return false
@@ -110,11 +114,17 @@ func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
 	if !r.latest.IsZero() {
 		c.MaxWait = max(0, time.Until(r.latest))
 	}
-	if !r.grant[0].InLine {
-		c.NotBefore = max(0, time.Until(r.asked.Add(r.grant[0].Wait())))
-		c.Held = append([]Charge(nil), r.grant[0].Charges...)
+	ctx = context.WithoutCancel(ctx)
+	switch g := &r.grant[0]; {
+	case g.InLine:
+	case g.alone != nil: // it is not the store's to take back
+		c.NotBefore = max(0, time.Until(r.asked.Add(g.Wait())))
+		_ = p.store.Cancel(ctx, r.stack, r.grant[:])
+	default:
+		c.NotBefore = max(0, time.Until(r.asked.Add(g.Wait())))
+		c.Held = slices.Clone(g.Charges)
 	}
-	err := p.store.Reserve(context.WithoutCancel(ctx), r.stack, calls[:], grants[:])
+	err := p.store.Reserve(ctx, r.stack, calls[:], grants[:])
 
 	p.sleepers.mu.Lock()
 	defer p.sleepers.mu.Unlock()
@@ -178,13 +188,12 @@ func (r *Reservation) tooLate(now time.Time) error {
 }
 
 // leaveLine gives up a place in line.
-func (p *Pacer) leaveLine(ctx context.Context, r *Reservation) error {
-	var notes []Note
+func (p *Pacer) leaveLine(r *Reservation) {
+	one := &lease{id: r.call[0].ID}
 	for i := range r.stack.Limits {
 		if r.stack.Limits[i].late() {
-			notes = append(notes, Note{Kind: NoteRelease, Limit: i, Value: r.call[0].ID})
+			one.limits = append(one.limits, r.stack.Limits[i])
 		}
 	}
-	_, _, err := p.store.Report(ctx, r.stack, notes)
-	return err
+	p.leases.giveBack(p, one)
 }

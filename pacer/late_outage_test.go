@@ -109,3 +109,66 @@ func TestALostReleaseComesBackWithTheLease(t *testing.T) {
 		one.Release()
 	})
 }
+
+// Who is let through while the store is away needs no place, and counts when it is back.
+func TestPlacesAreLetThrough(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.LetThrough, policies.InFlight(1), policies.PerSecond(1).Burst(2).Lane("batch", 50).Named("rate"))
+		defer closing(t, p)
+		held, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		r.set(errBroken, 0)
+		more, err := p.Acquire(t.Context(), pacer.Lane("batch"))
+		require.NoError(t, err)
+		r.set(nil, 0)
+		back()
+		held.Release()
+		time.Sleep(time.Second)
+		require.Equal(t, int64(0), remaining(t, p), "the one that was let through is still in flight")
+		more.Release()
+		time.Sleep(time.Second)
+		require.Equal(t, int64(1), remaining(t, p))
+	})
+}
+
+// A call that waits for its slot when the store goes away, or comes back, asks whoever decides then for its place.
+func TestASlotWithoutAPlaceChangesHands(t *testing.T) {
+	t.Parallel()
+	for name, failAt := range map[string]time.Duration{"granted by the store": 0, "granted alone": -time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRemote(1)
+				p := away(t, r, pacer.PaceAlone, policies.InFlight(1), policies.Every(20*time.Second).Named("rate"))
+				defer closing(t, p)
+				first, err := p.Acquire(t.Context())
+				require.NoError(t, err)
+				first.Release()
+				time.Sleep(time.Second)
+				if failAt < 0 {
+					r.set(errBroken, 0)
+				}
+				began := time.Now()
+				second, err := p.Reserve(t.Context())
+				require.NoError(t, err)
+				if failAt < 0 {
+					time.AfterFunc(2*time.Second, func() { r.set(nil, 0) })
+				} else {
+					time.AfterFunc(2*time.Second, func() { r.set(errBroken, 0) })
+				}
+				require.NoError(t, second.Wait(t.Context()))
+				require.InDelta(t, 19*time.Second, time.Since(began), float64(2*time.Second))
+				second.Release()
+				r.set(nil, 0)
+				back()
+				s, err := p.Status(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, int64(1), s.Policies[0].Remaining)
+				require.Greater(t, s.Policies[1].Next, 10*time.Second)
+				require.LessOrEqual(t, s.Policies[1].Next, 21*time.Second)
+			})
+		})
+	}
+}

@@ -141,6 +141,13 @@ func (s *leases) land(p *Pacer, f *lease) {
 		return
 	}
 	s.remove(f)
+	s.mu.Unlock()
+	s.giveBack(p, f)
+}
+
+// giveBack tells the store that a call is over, or has left the line.
+func (s *leases) giveBack(p *Pacer, f *lease) {
+	s.mu.Lock()
 	s.over = append(s.over, f)
 	switch {
 	case s.saying: // it takes this along

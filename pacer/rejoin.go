@@ -181,9 +181,13 @@ func (w *watched) remind(ctx context.Context, m message) error {
 	return nil
 }
 
-// pay tells the store what was spent alone, and what else it was not told. What is paid leaves the bill.
+// pay tells the store what was spent alone, and what else it was not told. What is paid leaves the bill. What is given back
+// comes first: it may be what was spent.
 func (w *watched) pay(ctx context.Context, b *bill) error {
 	now := w.now()
+	if err := w.payOwed(ctx, b, true); err != nil {
+		return err
+	}
 	for k, t := range b.spent {
 		if err := w.say(ctx, []Limit{t.limit}, t.due(int64(now))); err != nil && !w.unfit(err) {
 			return err
@@ -203,10 +207,19 @@ func (w *watched) pay(ctx context.Context, b *bill) error {
 		}
 		delete(b.pauses, k)
 	}
-	for len(b.owed) > 0 {
-		d := &b.owed[0]
+	return w.payOwed(ctx, b, false)
+}
+
+// payOwed gives grants back, or says notes.
+func (w *watched) payOwed(ctx context.Context, b *bill, grants bool) error {
+	for i := 0; i < len(b.owed); {
+		d := &b.owed[i]
+		if (d.grants != nil) != grants {
+			i++
+			continue
+		}
 		var err error
-		if d.grants != nil {
+		if grants {
 			err = w.giveBack(ctx, &Stack{Upstream: w.upstream, Limits: d.limits}, d.grants)
 		} else {
 			err = w.say(ctx, d.limits, d.notes)
@@ -214,7 +227,7 @@ func (w *watched) pay(ctx context.Context, b *bill) error {
 		if err != nil && !w.unfit(err) {
 			return err
 		}
-		b.owed = b.owed[1:]
+		b.owed = slices.Delete(b.owed, i, i+1)
 	}
 	return nil
 }

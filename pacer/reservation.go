@@ -92,19 +92,16 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	inLine := r.grant[0].InLine
 	s.mu.Unlock()
 	r.pacer.leases.gone(r.lease)
-
+	if inLine {
+		r.pacer.leaveLine(r)
+		return nil
+	}
 	if r.pacer.memory == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 		defer cancel()
 	}
-	var err error
-	if inLine {
-		err = r.pacer.leaveLine(ctx, r)
-	} else {
-		err = r.pacer.store.Cancel(ctx, r.stack, r.grant[:])
-	}
-	if err != nil {
+	if err := r.pacer.store.Cancel(ctx, r.stack, r.grant[:]); err != nil {
 		return r.pacer.storeError("cancel", err)
 	}
 	return nil

@@ -30,7 +30,7 @@ func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants
 	}
 	switch w.outage {
 	case PaceAlone:
-		return w.alone.reserve(ctx, &w.known, &stack, calls, grants, w.absence())
+		return w.alone.reserve(ctx, &w.known, &stack, w.disown(&stack, calls), grants, w.absence())
 	case LetThrough:
 		now := w.now()
 		for i := range grants {
@@ -40,6 +40,23 @@ func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants
 	case RefuseCalls:
 	}
 	return w.refused()
+}
+
+// disown returns calls without the slots that they hold: those are the store's, which is told later that they are free.
+func (w *watched) disown(stack *Stack, calls []Call) []Call {
+	if !slices.ContainsFunc(calls, func(c Call) bool { return c.Held != nil }) {
+		return calls
+	}
+	own := slices.Clone(calls)
+	for i := range own {
+		if held := own[i].Held; held != nil {
+			own[i].Held = nil
+			back := []Grant{{OK: true, Charges: held}}
+			w.known.cancelled(stack, back)
+			w.owe(debt{limits: stack.Limits, grants: back})
+		}
+	}
+	return own
 }
 
 // Cancel implements [Store].

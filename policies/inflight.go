@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -133,8 +134,10 @@ func (p Policy) checkLanes() *Error {
 		switch {
 		case (p.shape == shapeRate || p.shape == shapeAtMost) && p.burst < 2:
 			return &Error{Field: field, Value: "a part of a rate with a burst of 1", Reason: "what a lane leaves free can only be used with a burst of 2 or more: add Burst(2)"}
-		case part.limit*l.percent/100 < 1:
+		case p.shape != shapeRate && p.shape != shapeAtMost && part.limit*l.percent/100 < 1:
 			return &Error{Field: field, Value: strconv.FormatInt(l.percent, 10) + " %", Reason: "is less than one call: raise the limit or the share"}
+		case part.Spec().Interval > MaxPeriod.Microseconds():
+			return &Error{Field: field, Value: strconv.FormatInt(l.percent, 10) + " %", Reason: fmt.Sprintf("leaves more than %s (ten years) between two calls", MaxPeriod)}
 		case !ValidName(part.name):
 			return &Error{Field: field, Value: strconv.Quote(part.name), Reason: "is too long a name for a policy: name the policy or the lane more briefly"}
 		}

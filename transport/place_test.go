@@ -130,7 +130,7 @@ func TestEveryPlaceComesBackOnce(t *testing.T) {
 		}, 0, false},
 		{"abandoned with its context", answered, func(ctx context.Context, get getter) error {
 			ctx, cancel := context.WithCancel(ctx)
-			_, err := get(ctx) //nolint:bodyclose // on purpose
+			_, err := get(ctx)
 			cancel()
 			return err
 		}, 0, false},
@@ -142,7 +142,7 @@ func TestEveryPlaceComesBackOnce(t *testing.T) {
 			return err
 		}, 0, false},
 		{"never closed, nor read", answered, func(ctx context.Context, get getter) error {
-			_, err := get(ctx) //nolint:bodyclose // on purpose
+			_, err := get(ctx)
 			return err
 		}, 6 * time.Second, true},
 		{"without a body", func(_ int, req *http.Request) (*http.Response, error) {
@@ -150,11 +150,11 @@ func TestEveryPlaceComesBackOnce(t *testing.T) {
 			resp.Body = http.NoBody
 			return resp, nil
 		}, func(ctx context.Context, get getter) error {
-			_, err := get(ctx) //nolint:bodyclose // there is none
+			_, err := get(ctx)
 			return err
 		}, 0, false},
 		{"a call that fails", func(int, *http.Request) (*http.Response, error) { return nil, http.ErrSchemeMismatch }, func(ctx context.Context, get getter) error {
-			if _, err := get(ctx); !errors.Is(err, http.ErrSchemeMismatch) { //nolint:bodyclose // there is none
+			if _, err := get(ctx); !errors.Is(err, http.ErrSchemeMismatch) {
 				return errors.New("it did not fail")
 			}
 			return nil
@@ -165,7 +165,7 @@ func TestEveryPlaceComesBackOnce(t *testing.T) {
 					err = errors.New("it did not panic")
 				}
 			}()
-			_, err = get(ctx) //nolint:bodyclose // there is none
+			_, err = get(ctx)
 			return err
 		}, 0, false},
 	} {

@@ -91,7 +91,7 @@ func (r *request) addLine(name string, l *pacer.Limit) {
 	}
 	r.addKey(name, l, lineMark)
 	r.addKey(name, l, waitsMark)
-	if l.Spec.After > 0 {
+	if l.Spec.Algorithm == policies.Leases {
 		r.addKey(name, l, begunMark)
 	}
 	if l.Spec.Queue == policies.FairQueue {

@@ -29,7 +29,7 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 	h := newHistory(seed, plan)
 	var holds []held
 	for i := range plan.Ops {
-		o := h.next(one, len(holds))
+		o := h.next(one, holds)
 		one.Set(one.now + o.step)
 		two.Set(one.now)
 		keys := h.stackKeys(o.set)
@@ -42,16 +42,13 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 			two.AskEach(y)
 			for i := range x {
 				a, b = a+fmt.Sprintln(x[i].Grants), b+fmt.Sprintln(y[i].Grants)
-				for j, g := range x[i].Grants {
-					if g.OK {
-						holds = append(holds, held{o.asks[i].set, x[i].Stack, g, x[i].Calls[j]})
-					}
-				}
+				holds = h.heed(&o.asks[i], x[i].Stack, x[i].Calls, x[i].Grants, holds)
 			}
 		case o.cancel != nil:
 			for _, j := range o.cancel { // the same twice at times, on purpose
 				one.Cancel(holds[j].stack, holds[j].grant)
 				two.Cancel(holds[j].stack, holds[j].grant)
+				holds[j].over = true
 			}
 		case o.pause > 0:
 			if o.whole {
@@ -59,6 +56,9 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 			}
 			one.Pause(st, o.pause)
 			two.Pause(st, o.pause)
+		case o.about != 0:
+			told := o.told(&st)
+			a, b = fmt.Sprint(one.Report(st, told...)), fmt.Sprint(two.Report(st, told...))
 		case o.notes != nil:
 			h.settle(o.notes, holds, &st)
 			a, b = fmt.Sprint(one.Report(st, o.notes...)), fmt.Sprint(two.Report(st, o.notes...))
@@ -66,6 +66,9 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 			a, b = fmt.Sprint(one.Status(st)), fmt.Sprint(two.Status(st))
 		}
 		replies++
+		if plan.Late { // what is wrong in line shows late otherwise
+			a, b = a+fmt.Sprint(one.Status(st)), b+fmt.Sprint(two.Status(st))
+		}
 		if a != b {
 			return replies, fmt.Sprintf("operation %d at %v on %v: %+v\n  first:  %s\n  second: %s", i, Since(one.now), keys, o, a, b)
 		}

@@ -18,6 +18,7 @@ type Plan struct {
 	Changes   bool // limits change
 	Feedback  bool // the upstream speaks, policies adapt, and calls settle
 	Memory    bool // with Feedback: charges are claimed, limits reset, and calls cost more than a burst
+	Late      bool // some limits are not given far ahead: places in flight, lanes and fair shares
 }
 
 // history makes up random operations on random stacks of one upstream. The same seed makes the same history.
@@ -27,6 +28,7 @@ type history struct {
 	keys []Key // what stacks are made of
 	sets [][]int
 	back pacer.Instant
+	line []lined // calls in line, as far as they may ask again
 }
 
 func newHistory(seed uint64, plan Plan) *history {
@@ -40,6 +42,9 @@ func newHistory(seed uint64, plan Plan) *history {
 	}
 	for range 1 + h.rng.IntN(4) {
 		h.sets = append(h.sets, h.rng.Perm(len(h.keys))[:h.rng.IntN(len(h.keys)+1)])
+	}
+	if plan.Late {
+		h.makeLate()
 	}
 	return h
 }
@@ -82,6 +87,10 @@ type held struct {
 	stack pacer.Stack
 	grant pacer.Grant
 	call  pacer.Call
+
+	// With Late:
+	over      bool // given back, released or exchanged
+	exchanged bool // for another that the call has instead
 }
 
 // op is one operation: exactly one of the pointers is set, or none for a look at the status.
@@ -94,24 +103,23 @@ type op struct {
 	whole  bool // the pause is the upstream's
 	notes  []pacer.Note
 	status bool
+
+	about  int64 // a call that runs, is over or has left the line; 0: none
+	began  pacer.Instant
+	renews bool // it runs
 }
 
 // asked is calls of one stack; some stacks may ask together.
 type asked struct {
-	set   int
-	calls []pacer.Call
+	set     int
+	calls   []pacer.Call
+	instead int // the number, from 1, of the grant that the call has and gives back; 0: none
 }
 
-func (h *history) next(s *Session, holds int) op {
+func (h *history) next(s *Session, made []held) op {
+	holds := len(made)
 	if h.plan.Changes && h.rng.IntN(30) == 0 {
-		i := h.rng.IntN(len(h.keys))
-		old := h.keys[i].Policy
-		for range 20 {
-			if p := h.policy(i); p.Spec().Algorithm == old.Spec().Algorithm {
-				h.keys[i].Policy = p
-				break
-			}
-		}
+		h.change(h.rng.IntN(len(h.keys)))
 	}
 	o := op{set: h.rng.IntN(len(h.sets))}
 	if h.rng.IntN(3) == 0 {
@@ -125,6 +133,9 @@ func (h *history) next(s *Session, holds int) op {
 			h.back += back
 			o.step = -back
 		}
+	}
+	if h.plan.Late && h.late(&o, s.now, made) {
+		return o
 	}
 	switch n := h.rng.IntN(20); {
 	case n < 5 && h.plan.Cancels && holds > 0:
@@ -148,14 +159,35 @@ func (h *history) next(s *Session, holds int) op {
 	return o
 }
 
+// change changes the numbers of a policy.
+func (h *history) change(i int) {
+	old := h.keys[i].Policy
+	if _, lane := old.InLane("lane"); lane || isLate(new(old.Spec())) {
+		h.changeLate(i)
+		return
+	}
+	if h.plan.Late && old.Spec().Algorithm == policies.Window {
+		return // what was counted by a shorter window may be forgotten any time after that, which a long history could see
+	}
+	for range 20 {
+		if p := h.policy(i); p.Spec().Algorithm == old.Spec().Algorithm {
+			h.keys[i].Policy = p
+			return
+		}
+	}
+}
+
 // ask makes up calls of one stack.
 func (h *history) ask(s *Session, set int) asked {
 	a := asked{set: set}
 	st := s.Stack(h.stackKeys(set)...)
 	highest := int64(5)
 	for i := range st.Limits {
-		highest = min(highest, st.Limits[i].Spec.Limit)
+		if st.Limits[i].Spec.Algorithm != policies.Leases { // a call takes one place, whatever it costs
+			highest = min(highest, st.Limits[i].Spec.Limit)
+		}
 	}
+	late := anyLate(&st)
 	for range 1 + h.rng.IntN(4)*h.rng.IntN(2) {
 		c := pacer.Call{Cost: 1, MaxWait: time.Duration(h.rng.Int64N(int64(2 * time.Second)))}
 		if h.rng.IntN(3) == 0 {
@@ -167,7 +199,7 @@ func (h *history) ask(s *Session, set int) asked {
 		if h.rng.IntN(6) == 0 {
 			c.MaxWait = pacer.Forever
 		}
-		if h.plan.Memory && h.rng.IntN(8) == 0 {
+		if h.plan.Memory && !late && h.rng.IntN(8) == 0 {
 			c.Cost += h.rng.Int64N(4) // more than there is at once
 		}
 		if h.plan.Feedback {
@@ -178,8 +210,14 @@ func (h *history) ask(s *Session, set int) asked {
 				}
 			}
 		}
+		if late {
+			h.newLate(&c, s.now)
+		}
 		a.calls = append(a.calls, c)
 		for h.rng.IntN(3) == 0 { // others ask for the same
+			if late {
+				h.newLate(&c, s.now)
+			}
 			a.calls = append(a.calls, c)
 		}
 	}

@@ -90,11 +90,6 @@ func (g *GCRA) fit(l *Limit, now, e, n, need int64, free gap, index int) (int64,
 	return max(e, x+late), true
 }
 
-// behind returns the slot of a call of cost n behind ahead others like it, if they all come after what is reserved.
-func (g *GCRA) behind(l *Limit, now, ahead, n int64) int64 {
-	return max(now, max(g.tat, now)+ahead*n*g.pace.interval(l, now)+(n-1)*l.Spec.Interval-l.Spec.Tolerance())
-}
-
 // Commit implements [Account].
 func (g *GCRA) Commit(l *Limit, now, s, _ int64, _ bool) (Charge, int64) {
 	t, p := l.Spec.Interval, &g.pick
@@ -182,8 +177,8 @@ func debt(n, t int64) int64 {
 
 // forget drops what is past.
 func (g *GCRA) forget(now int64) {
-	if g.Expires() <= now {
-		*g = GCRA{}
+	if max(g.tat, g.pause, g.pace.ends()) <= now {
+		*g = GCRA{line: g.line}
 		return
 	}
 	if g.pause <= now {

@@ -17,7 +17,7 @@ type InFlight struct {
 }
 
 // A lease is a call that runs.
-type lease struct{ until, began int64 }
+type lease struct{ until, began int64 } // began is 0 if it counted from the begin
 
 // most returns how many calls may run.
 func (f *InFlight) most(l *Limit, now int64) int64 {
@@ -118,7 +118,17 @@ func (f *InFlight) Paused() int64 { return f.pause }
 func (f *InFlight) Pause(until int64) { f.pause = max(f.pause, until) }
 
 // Resume implements [Account].
-func (f *InFlight) Resume(int64) { f.pause = 0 }
+func (f *InFlight) Resume(now int64) {
+	f.pause = 0
+	f.forget(now)
+}
+
+// forget drops what is past.
+func (f *InFlight) forget(now int64) {
+	if max(f.pause, f.till) <= now {
+		f.pause, f.learned, f.till = 0, 0, 0
+	}
+}
 
 // Slow implements [Account].
 func (f *InFlight) Slow(*Limit, int64, int64) bool { return false }
@@ -130,6 +140,7 @@ func (f *InFlight) Learn(l *Limit, now, value, until int64) bool {
 	if value <= 0 || value >= l.Spec.Limit || until <= now {
 		f.learned, f.till = 0, 0
 	}
+	f.forget(now)
 	return f.most(l, now) != before
 }
 
@@ -141,8 +152,8 @@ func (f *InFlight) Claim(*Limit, int64, Charge) {}
 
 // Renew implements [Account].
 func (f *InFlight) Renew(l *Limit, now, id, began int64) {
-	if one, ok := f.leases[id]; ok {
-		began = one.began
+	if before := f.leases[id].began; before > 0 || l.Spec.After == 0 {
+		began = before
 	}
 	f.lease(id, began, now+l.Spec.Interval)
 }

@@ -85,6 +85,7 @@ type late struct {
 	stack []Entry
 	call  Call
 	at    Grant
+	early bool // it gets its slot before its turn
 }
 
 // ReserveLate is Reserve for such a call. Besides, it returns which calls in line are to ask again.
@@ -166,11 +167,13 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 	q.joint(base, atOnce, &others)
 	q.at = begin
 	q.joint(begin.At, atOnce|ofLane|fair, &q.at)
-	if others.At-q.now > near || lines&(ofLane|fair) == 0 && q.at.At-q.now > near {
+	queues := lines&(ofLane|fair) != 0 && q.call.Held == nil // who has a slot need not stand in line for one
+	if others.At-q.now > near || !queues && q.at.At-q.now > near {
+		q.early = true
 		return q.commit(charges, atOnce|ofLane|fair)
 	}
 	kinds := atOnce | ofLane | fair
-	if lines&(ofLane|fair) != 0 {
+	if queues {
 		var admitted bool
 		if kinds, admitted = q.inTurn(begin); !admitted {
 			return charges
@@ -196,7 +199,7 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 			continue
 		}
 		rank, _ := e.line().place(&q.call, q.now, e.fairly())
-		behind := max(q.at.At, e.Account.(*GCRA).behind(&e.Limit, q.now, rank, q.call.cost(i))) //nolint:forcetypeassert // rates alone
+		behind := q.at.At + rank*q.call.cost(i)*e.step(q.now)
 		waits := rank > 0 && behind-q.now > near
 		turn = turn && !waits
 		if e.kind() == ofLane {
@@ -265,7 +268,7 @@ func (q *late) hasPlace(i int) bool {
 		return true
 	}
 	if q.call.MaxWait == 0 {
-		q.at = Grant{At: q.now, Binds: i, Ahead: rank}
+		q.at = Grant{At: q.now, Binds: i}
 		return false
 	}
 	again := q.now + farAgain
@@ -286,6 +289,16 @@ func (q *late) stand(i int, again int64) {
 	rank, score := e.line().place(&q.call, q.now, e.fairly())
 	e.line().join(&q.call, score, again+waitGrace, e.fairly())
 	q.at = Grant{InLine: true, At: again, Binds: i, Ahead: rank}
+}
+
+// served takes the call out of a line because it has what the line is for. Who gets a slot before its turn does not move the
+// line on; who had one has paid for its turn.
+func (q *late) served(e *Entry) {
+	if e.fairly() && (e.kind() == leases || q.call.Held == nil) {
+		_, score := e.line().place(&q.call, q.now, true)
+		e.line().served(&q.call, score, !q.early)
+	}
+	e.line().leave(q.call.ID)
 }
 
 // commit charges the call to limits of some kinds, unless its slot is too far away.
@@ -310,17 +323,15 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 			c.From = q.call.ID
 			if kinds&leases != 0 {
 				c.To = 1
+				q.served(e)
 				f := e.Account.(*InFlight) //nolint:forcetypeassert // of leases
-				_, score := f.line.place(&q.call, q.now, e.fairly())
-				f.line.served(&q.call, score, e.fairly())
 				f.Renew(&e.Limit, q.now, q.call.ID, g.At)
 			}
 		case k&kinds != 0:
 			rates = true
 			c, slack = e.commit(q.now, g.At, q.call.cost(i), q.call.Tracked)
 			if k != atOnce {
-				_, score := e.line().place(&q.call, q.now, e.fairly())
-				e.line().served(&q.call, score, e.fairly())
+				q.served(e)
 			}
 		default:
 			e.line().leave(q.call.ID) // lent: it goes, and the lane is not charged

@@ -159,23 +159,24 @@ func (q *Line) leave(id int64) bool {
 	return true
 }
 
-// served takes a call out of the line because it goes.
-func (q *Line) served(c *Call, score int64, fair bool) {
-	_, in := q.scores[c.ID]
-	if fair && len(q.waiting) > 0 {
-		if !in {
-			q.advance(c, score)
-		}
-		if tag := score - score%tagUnit; tag > q.virtual {
-			q.virtual = tag
-			for flow, end := range q.finish {
-				if end <= tag {
-					delete(q.finish, flow)
-				}
-			}
+// served notes in a fair line that a call gets what it is for; inTurn says that the line has come so far.
+func (q *Line) served(c *Call, score int64, inTurn bool) {
+	if len(q.waiting) == 0 {
+		return
+	}
+	if _, in := q.scores[c.ID]; !in {
+		q.advance(c, score)
+	}
+	tag := score - score%tagUnit
+	if !inTurn || tag <= q.virtual {
+		return
+	}
+	q.virtual = tag
+	for flow, end := range q.finish {
+		if end <= tag {
+			delete(q.finish, flow)
 		}
 	}
-	q.leave(c.ID)
 }
 
 // call returns the first n in line but for one, who are expected to ask soon.

@@ -1,0 +1,206 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// firstID is the least ID that a call may have. IDs have 15 digits.
+const firstID = 100_000_000_000_000
+
+// placeAhead is how long before its slot a call asks for its places, if it was granted the slot without.
+const placeAhead = 35 * ms
+
+// late returns a call that may have to stand in line, with an ID of its own. IDs grow.
+func (s *Session) late() *pacer.Call {
+	s.ids++
+	return &pacer.Call{Cost: 1, MaxWait: pacer.Forever, ID: firstID + s.ids, Flow: 1, Weight: 1}
+}
+
+// isLate reports whether a limit is one that is not given far ahead.
+func isLate(spec *policies.Spec) bool {
+	return spec.Algorithm == policies.Leases || spec.Queue != policies.NoQueue
+}
+
+// anyLate reports whether calls of a stack have to carry an ID.
+func anyLate(st *pacer.Stack) bool {
+	for i := range st.Limits {
+		if isLate(&st.Limits[i].Spec) {
+			return true
+		}
+	}
+	return false
+}
+
+// placed reports whether a grant has all the places that its stack asks for.
+func placed(st *pacer.Stack, g *pacer.Grant) bool {
+	for i := range st.Limits {
+		if st.Limits[i].Spec.Algorithm == policies.Leases && g.Charges[i].To == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// checkInLine checks what holds of every call in line.
+func (s *Session) checkInLine(c *pacer.Call, g *pacer.Grant) {
+	s.t.Helper()
+	switch {
+	case c.ID == 0:
+		s.t.Fatal("a call without an ID stands in line")
+	case g.OK || len(g.Charges) != 0:
+		s.t.Fatalf("in line, and yet granted (%v) or charged %v", g.OK, g.Charges)
+	case g.At <= g.Now:
+		s.t.Fatalf("asked to come again at %v, at %v: that never ends", Since(g.At), Since(g.Now))
+	case g.Ahead < 0 || g.Binds < 0:
+		s.t.Fatalf("in line for limit %d behind %d others", g.Binds, g.Ahead)
+	case c.MaxWait == 0:
+		s.t.Fatal("a call that cannot wait stands in line")
+	}
+}
+
+// goes asks for a call that goes at once, with its places.
+func (s *Session) goes(st pacer.Stack, c *pacer.Call) pacer.Grant {
+	s.t.Helper()
+	g := s.Ask(st, *c)
+	if !g.OK || g.At != s.now || !placed(&st, &g) {
+		s.t.Fatalf("at %v: call %d got %+v, want to go now, with its places", Since(s.now), c.ID-firstID, g)
+	}
+	return g
+}
+
+// stands asks for a call that stands in line behind so many others, and remembers when it first asked.
+func (s *Session) stands(st pacer.Stack, c *pacer.Call, ahead int64) pacer.Grant {
+	s.t.Helper()
+	g := s.Ask(st, *c)
+	if !g.InLine || g.Ahead != ahead {
+		s.t.Fatalf("at %v: call %d got %+v, want to stand in line behind %d", Since(s.now), c.ID-firstID, g, ahead)
+	}
+	if c.Since == 0 {
+		c.Since = g.Now
+	}
+	return g
+}
+
+// far asks for a call whose slot is far away: it gets the slot, and no place.
+func (s *Session) far(st pacer.Stack, c *pacer.Call, want time.Duration) pacer.Grant {
+	s.t.Helper()
+	g := s.Ask(st, *c)
+	if !g.OK || Since(g.At) != want || placed(&st, &g) {
+		s.t.Fatalf("at %v: call %d got %+v, want the slot %v, without a place", Since(s.now), c.ID-firstID, g, want)
+	}
+	if c.Since == 0 {
+		c.Since = g.Now
+	}
+	return g
+}
+
+// fill asks for calls until the next one has to stand in line, and returns the last grant.
+func (s *Session) fill(st pacer.Stack) (last pacer.Grant) {
+	s.t.Helper()
+	for range 100 {
+		c := s.late()
+		g := s.Ask(st, *c)
+		if g.InLine {
+			s.release(st, c)
+			return last
+		}
+		last = g
+	}
+	s.t.Fatal("no line after 100 calls")
+	return last
+}
+
+// holding returns a call that was granted a slot without its places as it asks again for both.
+func (s *Session) holding(c *pacer.Call, g pacer.Grant) *pacer.Call {
+	again := *c
+	again.Held, again.NotBefore = g.Charges, max(0, g.At.Sub(s.now))
+	return &again
+}
+
+// notes makes a note of a kind about a call, for each limit of a stack that is not given far ahead.
+func notes(kind pacer.NoteKind, st *pacer.Stack, id int64, began pacer.Instant) []pacer.Note {
+	var all []pacer.Note
+	for i := range st.Limits {
+		if isLate(&st.Limits[i].Spec) {
+			all = append(all, pacer.Note{Kind: kind, Limit: i, Value: id, At: began})
+		}
+	}
+	return all
+}
+
+// release says that calls are over, or have left the line.
+func (s *Session) release(st pacer.Stack, calls ...*pacer.Call) {
+	s.t.Helper()
+	for _, c := range calls {
+		s.Report(st, notes(pacer.NoteRelease, &st, c.ID, 0)...)
+	}
+}
+
+// renew says that a call runs, which began at Epoch.
+func (s *Session) renew(st pacer.Stack, c *pacer.Call) {
+	s.t.Helper()
+	s.Report(st, notes(pacer.NoteRenew, &st, c.ID, Epoch)...)
+}
+
+// expect checks the status of limit i.
+func (s *Session) expect(st pacer.Stack, i int, remaining, line int64) pacer.LimitStatus {
+	s.t.Helper()
+	in := s.Status(st).Limits[i]
+	if in.Remaining != remaining || in.Line != line {
+		s.t.Fatalf("at %v: %s has %d left and %d in line, want %d and %d", Since(s.now), st.Limits[i].Policy, in.Remaining, in.Line, remaining, line)
+	}
+	return in
+}
+
+// calls checks whom the store calls when something happens: these, in order, and nobody else. A store that is no
+// [pacer.Notifier] calls nobody, which it may.
+func (s *Session) calls(t testing.TB, want []int64, happens func()) {
+	t.Helper()
+	n, ok := s.Store.(pacer.Notifier)
+	if !ok {
+		happens()
+		return
+	}
+	heard := make(chan int64, 1024)
+	ready := make(chan struct{}, 1024)
+	stop := n.Listen(s.upstream, func(news pacer.News) {
+		if news.Missed {
+			ready <- struct{}{}
+		}
+		for _, c := range news.Changes {
+			if c.Kind == pacer.Called {
+				heard <- c.ID
+			}
+		}
+	})
+	defer stop()
+	patience := time.NewTimer(10 * time.Second)
+	defer patience.Stop()
+	select {
+	case <-ready:
+	case <-patience.C:
+		t.Fatal("the store does not say that it listens")
+	}
+	happens()
+	for i, id := range want {
+		select {
+		case got := <-heard:
+			if got != id {
+				t.Fatalf("number %d that was called is %d, want %d", i, got-firstID, id-firstID)
+			}
+		case <-patience.C:
+			t.Fatalf("call %d was not called", id-firstID)
+		}
+	}
+	quiet := time.NewTimer(50 * ms) // for a store that calls too many
+	defer quiet.Stop()
+	select {
+	case got := <-heard:
+		t.Fatalf("call %d was called, too", got-firstID)
+	case <-quiet.C:
+	}
+}

@@ -1,0 +1,258 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// lined is a call that was told to stand in line.
+type lined struct {
+	set  int
+	call pacer.Call
+	at   pacer.Instant // when it is to ask again
+}
+
+// makeLate adds limits that are not given far ahead, and makes sets of all.
+func (h *history) makeLate() {
+	var plain, late [][]int // a lane's part comes right after its rate
+	for i := range h.keys {
+		plain = append(plain, []int{i})
+	}
+	for range 1 + h.rng.IntN(3) {
+		i := len(h.keys)
+		scope := ""
+		if h.rng.IntN(4) == 0 {
+			scope = string(rune('a' + h.rng.IntN(2)))
+		}
+		k := Key{h.latePolicy(i, h.rng.IntN(3)), scope}
+		h.keys = append(h.keys, k)
+		if part, ok := k.Policy.InLane("lane"); ok {
+			h.keys = append(h.keys, Key{part, scope})
+			plain, late = append(plain, []int{i}), append(late, []int{i, i + 1})
+		} else {
+			late = append(late, []int{i})
+		}
+	}
+	h.sets = nil
+	for range 2 + h.rng.IntN(4) {
+		units := slices.Clone(plain)
+		if h.rng.IntN(2) == 0 {
+			units = slices.Concat(late, plain)
+		}
+		h.rng.Shuffle(len(units), func(i, j int) { units[i], units[j] = units[j], units[i] })
+		units = units[:h.rng.IntN(min(3, len(units)+1))]
+		if h.rng.IntN(5) > 0 {
+			units = slices.Insert(units, h.rng.IntN(len(units)+1), late[h.rng.IntN(len(late))])
+		}
+		// The part of a lane first, so that its rate is not there without it.
+		slices.SortStableFunc(units, func(a, b []int) int { return len(b) - len(a) })
+		var set []int
+		for _, u := range units {
+			if !slices.Contains(set, u[0]) {
+				set = slices.Insert(set, 0, u...)
+			}
+		}
+		h.sets = append(h.sets, set)
+	}
+}
+
+// latePolicy makes up a policy that is not given far ahead, of one of three kinds.
+func (h *history) latePolicy(i, kind int) policies.Policy {
+	name := fmt.Sprintf("p%d", i)
+	if kind == 0 {
+		p := policies.InFlight(1 + h.rng.Int64N(3)).Lease(time.Second + time.Duration(h.rng.Int64N(int64(2*time.Second)))).Named(name)
+		if h.rng.IntN(4) == 0 {
+			p = p.LongerThan(time.Duration(h.rng.Int64N(int64(2 * time.Second))))
+		}
+		if h.rng.IntN(4) == 0 {
+			p = p.Fair("tenant")
+		}
+		return p
+	}
+	limit, period := 2+h.rng.Int64N(7), time.Duration(20+h.rng.Int64N(400))*ms
+	if h.rng.IntN(3) == 0 {
+		period += time.Duration(h.rng.Int64N(1000)) * time.Microsecond
+	}
+	p := policies.Rate(limit, period)
+	if kind == 1 {
+		least := 100/limit + 1 // of which the lane has one call, in a period
+		return p.Burst(2+h.rng.Int64N(5)).Lane("lane", least+h.rng.Int64N(100-least)).Named(name)
+	}
+	return p.Burst(1 + h.rng.Int64N(5)).Fair("tenant").Named(name)
+}
+
+// changeLate changes the numbers of a policy that is not given far ahead, or of one with a lane.
+func (h *history) changeLate(i int) {
+	old := h.keys[i].Policy
+	switch part, lane := old.InLane("lane"); {
+	case lane:
+		p := h.latePolicy(i, 1)
+		h.keys[i].Policy = p
+		for j := range h.keys {
+			if h.keys[j].Policy.Name() == part.Name() {
+				h.keys[j].Policy, _ = p.InLane("lane")
+			}
+		}
+	case old.Spec().Algorithm == policies.Leases:
+		h.keys[i].Policy = h.latePolicy(i, 0)
+	case old.FairBy() != "":
+		h.keys[i].Policy = h.latePolicy(i, 2)
+	}
+}
+
+// newLate gives a call what it needs to stand in line.
+func (h *history) newLate(c *pacer.Call, now pacer.Instant) {
+	c.ID = firstID + h.rng.Int64N(9*firstID)
+	c.Flow, c.Weight = 1+h.rng.Int64N(3), 1+h.rng.Int64N(3)
+	c.Since = 0
+	if h.rng.IntN(10) == 0 { // one that was here before
+		c.Since = now - pacer.Instant(h.rng.Int64N(2_000_000))
+	}
+}
+
+// askLate lets a call ask again: one that stands in line, or one that has a slot without its places. There is none if ok
+// is false.
+func (h *history) askLate(o *op, now pacer.Instant, holds []held) (ok bool) {
+	if n := len(h.line); n > 0 && h.rng.IntN(3) > 0 {
+		i := h.rng.IntN(n)
+		w := h.line[i]
+		h.line = slices.Delete(h.line, i, i+1)
+		switch h.rng.IntN(8) {
+		case 0: // it never comes
+			return false
+		case 1, 2: // now, whenever that is
+		default:
+			if ahead := w.at - now; ahead > 0 && ahead < 4_500_000 {
+				o.step = ahead
+				if h.rng.IntN(3) == 0 {
+					o.step += pacer.Instant(h.rng.Int64N(3_000))
+				}
+			}
+		}
+		if h.rng.IntN(8) == 0 {
+			w.call.MaxWait = time.Duration(h.rng.Int64N(int64(100*ms))) * time.Duration(h.rng.IntN(2))
+		}
+		o.asks = []asked{{set: w.set, calls: []pacer.Call{w.call}}}
+		return h.affords(w.set, &w.call)
+	}
+	var without []int
+	for i := range holds {
+		if x := &holds[i]; !x.over && x.call.ID != 0 && x.grant.At > now && !placed(&x.stack, &x.grant) {
+			without = append(without, i)
+		}
+	}
+	if len(without) == 0 {
+		return false
+	}
+	i := without[h.rng.IntN(len(without))]
+	x := &holds[i]
+	if ahead := x.grant.At - now - pacer.Instant(placeAhead.Microseconds()); ahead > 0 && h.rng.IntN(5) > 0 {
+		o.step = ahead
+		if h.rng.IntN(3) == 0 {
+			o.step += pacer.Instant(h.rng.Int64N(40_000))
+		}
+	}
+	c := x.call
+	c.Held, c.NotBefore = x.grant.Charges, max(0, x.grant.At.Sub(now+o.step))
+	o.asks = []asked{{set: x.set, calls: []pacer.Call{c}, instead: i + 1}}
+	return h.affords(x.set, &c)
+}
+
+// affords reports whether the limits, as they are now, can ever admit a call.
+func (h *history) affords(set int, c *pacer.Call) bool {
+	for i, k := range h.stackKeys(set) {
+		cost := c.Cost
+		if c.Costs != nil {
+			cost = c.Costs[i]
+		}
+		if spec := k.Policy.Spec(); spec.Algorithm != policies.Leases && cost > spec.Limit {
+			return false
+		}
+	}
+	return true
+}
+
+// tellLate makes up notes about a call: that it runs, that it is over, or that it has left the line.
+func (h *history) tellLate(o *op, holds []held) (ok bool) {
+	if n := len(h.line); n > 0 && h.rng.IntN(8) == 0 {
+		i := h.rng.IntN(n)
+		w := h.line[i]
+		h.line = slices.Delete(h.line, i, i+1)
+		o.set, o.about = w.set, w.call.ID
+		return true
+	}
+	var running []int
+	for i := range holds {
+		if x := &holds[i]; x.call.ID != 0 && (!x.over || h.rng.IntN(20) == 0) && anyLeases(&x.stack) {
+			running = append(running, i)
+		}
+	}
+	if len(running) == 0 {
+		return false
+	}
+	i := running[h.rng.IntN(len(running))]
+	x := &holds[i]
+	o.set, o.about, o.began = x.set, x.call.ID, x.grant.At
+	o.renews = h.rng.IntN(3) == 0
+	if !o.renews {
+		x.over = true
+	}
+	return true
+}
+
+func anyLeases(st *pacer.Stack) bool {
+	return slices.ContainsFunc(st.Limits, func(l pacer.Limit) bool { return l.Spec.Algorithm == policies.Leases })
+}
+
+// told returns the notes that an operation tells about a call.
+func (o *op) told(st *pacer.Stack) []pacer.Note {
+	kind := pacer.NoteRelease
+	if o.renews {
+		kind = pacer.NoteRenew
+	}
+	return notes(kind, st, o.about, o.began)
+}
+
+// heed remembers what became of what was asked.
+func (h *history) heed(a *asked, st pacer.Stack, calls []pacer.Call, grants []pacer.Grant, holds []held) []held {
+	if a.instead > 0 {
+		holds[a.instead-1].over, holds[a.instead-1].exchanged = true, true
+	}
+	for j, g := range grants {
+		c := calls[j]
+		c.Held = nil
+		if c.ID != 0 && c.Since == 0 {
+			c.Since = g.Now
+		}
+		switch {
+		case g.OK:
+			holds = append(holds, held{set: a.set, stack: st, grant: g, call: c})
+		case g.InLine:
+			c.NotBefore = 0
+			h.line = append(h.line, lined{a.set, c, g.At})
+		}
+	}
+	return holds
+}
+
+// late makes the choices that only histories with [Plan.Late] have, and reports whether it made one.
+func (h *history) late(o *op, now pacer.Instant, holds []held) (done bool) {
+	if h.rng.IntN(10) == 0 {
+		o.step = pacer.Instant(h.rng.Int64N(1_500_000))
+	}
+	made := *o
+	switch h.rng.IntN(10) {
+	case 0, 1, 2, 3:
+		done = h.askLate(&made, now, holds)
+	case 4, 5:
+		done = h.tellLate(&made, holds)
+	}
+	if done {
+		*o = made
+	}
+	return done
+}
