@@ -172,3 +172,19 @@ func TestASlotWithoutAPlaceChangesHands(t *testing.T) {
 		})
 	}
 }
+
+// A call that is over after its Pacer was closed still gives its place back.
+func TestAReleaseAfterClose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.InFlight(1))
+		one, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		closing(t, p)
+		one.Release()
+		other := away(t, r, pacer.PaceAlone, policies.InFlight(1))
+		defer closing(t, other)
+		require.Equal(t, int64(1), remaining(t, other))
+	})
+}

@@ -235,6 +235,8 @@ func TestLanesAreChecked(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, limits(policies.PerSecond(10).Burst(2).Lane("batch", 50).Lane("urgent", 100).Named("rate")))
 	require.NoError(t, p.Wait(t.Context(), pacer.Lane("urgent")))
+	require.NoError(t, p.Wait(t.Context()))
+	require.Equal(t, int64(1), statusOf(t, p, "rate.batch", pacer.Lane("batch")).Remaining, "calls of no lane are not charged to one")
 	err := p.Wait(t.Context(), pacer.Lane("btach"))
 	require.EqualError(t, err, `pacer: Lane is "btach": no policy of upstream "test" has that lane, but batch, urgent: give a policy one with Lane, be it of 100 per cent`)
 	require.NoError(t, newPacer(t, limits(policies.PerSecond(10))).Wait(t.Context(), pacer.Lane("whatever")), "where there are no lanes, there is nothing to mistake")
@@ -386,5 +388,99 @@ func TestFairShares(t *testing.T) {
 		}
 		require.ErrorContains(t, p.Wait(t.Context()), "carries no tenant")
 		require.ErrorContains(t, p.Wait(t.Context(), pacer.Scope("tenant", "a"), pacer.Weight(0)), "Weight is 0")
+	})
+}
+
+// A place that is kept empty for its skew when the Pacer is closed comes back then.
+func TestCloseDoesNotLosePlacesThatAreKeptEmpty(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := pacer.Config{Upstream: "test", Store: pacer.NewMemoryStore(), Policies: []policies.Policy{policies.InFlight(1).Skew(time.Second)}}
+		p, err := pacer.New(c)
+		require.NoError(t, err)
+		r, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		r.Release()
+		require.NoError(t, p.Close())
+		other := newPacer(t, c)
+		require.Equal(t, int64(1), statusOf(t, other, "in-flight").Remaining)
+	})
+}
+
+// A call takes one place, whatever it costs, and what is cancelled is not renewed.
+func TestACancelledPlaceIsFree(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.InFlight(2).Lease(3*time.Second), policies.PerSecond(10).Burst(9)))
+		defer func() { require.NoError(t, p.Close()) }()
+		r, err := p.Reserve(t.Context(), pacer.Cost(5))
+		require.NoError(t, err)
+		require.Equal(t, int64(1), statusOf(t, p, "in-flight").Remaining)
+		other, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, r.Cancel(t.Context()))
+		time.Sleep(10 * time.Second)
+		require.Equal(t, int64(1), statusOf(t, p, "in-flight").Remaining)
+		_, err = p.Acquire(t.Context(), pacer.CostOf("in-flight", 2))
+		require.ErrorContains(t, err, "a call has one place in flight")
+		other.Release()
+		_, err = p.Acquire(t.Context(), pacer.CostOf("in-flight", 0))
+		require.NoError(t, err)
+		require.Equal(t, int64(2), statusOf(t, p, "in-flight").Remaining)
+	})
+}
+
+// A pause that is lifted is over for those in line, too, at once.
+func TestResumeWakesTheLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(100).Burst(10).Lane("batch", 50).Named("rate")))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"rate"}, Wait: 30 * time.Second}))
+		began := time.Now()
+		time.AfterFunc(5*time.Second+time.Millisecond, func() { _ = p.Resume(context.Background()) })
+		require.NoError(t, p.Wait(t.Context(), pacer.Lane("batch")))
+		require.Equal(t, 5*time.Second+time.Millisecond, time.Since(began))
+	})
+}
+
+// A pause holds the line as it holds the rest, and what comes after it comes at the rate.
+func TestAPauseHoldsTheLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(100).Burst(2).Lane("batch", 50).Named("rate")))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"rate"}, Wait: 10 * time.Second}))
+		all := crowd(t, p, 12*time.Second, map[string]int{"batch": 500}, func(string) []pacer.Option { return []pacer.Option{pacer.Lane("batch")} })()
+		require.GreaterOrEqual(t, all[0].at, 10*time.Second)
+		conforms(t, all, 10*time.Millisecond, 2)
+		require.InEpsilon(t, 200, len(all), 0.1, "the lane is alone")
+	})
+}
+
+// A call that gives its slot up for want of a place stands in line where it would have stood from the begin.
+func TestAnEarlierCallStandsBeforeLaterOnes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.InFlight(1), policies.Every(10*time.Second).Burst(3).Per("tenant").Optional().Named("own")))
+		held, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		order := make(chan string, 3)
+		call := func(name string, opts ...pacer.Option) {
+			go func() {
+				r, err := p.Acquire(t.Context(), append(opts, pacer.MaxWait(time.Hour))...)
+				if err != nil {
+					t.Error(err)
+				}
+				order <- name
+				r.Release()
+			}()
+			synctest.Wait()
+		}
+		call("first", pacer.Scope("tenant", "a"), pacer.NotBefore(20*time.Second)) // it gets a slot
+		time.Sleep(time.Second)
+		call("second")
+		time.Sleep(30 * time.Second)
+		call("third")
+		held.Release()
+		require.Equal(t, []string{"first", "second", "third"}, []string{<-order, <-order, <-order})
 	})
 }
