@@ -2,8 +2,7 @@
 --
 -- It returns a function that grants one call, puts it in line or refuses it, and adds to the reply what reserve.lua says.
 
-local near, lastmoment, soonagain, frontagain, faragain, waitgrace = 40000, 20000, 1000, 1000000, 4000000, 1000000
-local mostcalled = 32
+local near, lastmoment, soonagain, frontagain, faragain, front, waitgrace = 40000, 20000, 1000, 1000000, 2000000, 256, 500000
 local line = lines()
 
 -- Kinds of limits, in sets. What gives slots as far ahead as need be has none.
@@ -12,12 +11,20 @@ local function set(...)
   for _, kind in ipairs({ ... }) do s[kind] = true end
   return s
 end
-local others, shared, rates = set('atonce'), set('atonce', 'fair'), set('atonce', 'lane', 'fair')
+local others, shared, rates = set('atonce'), set('atonce', 'whole', 'fair'), set('atonce', 'whole', 'lane', 'fair')
 
-local function kind(o) return o.kind or 'atonce' end
+-- What is known of the slots that a stack has, as long as nothing is charged: those who ask together hear the same.
+local known = {}
 
-return function(entries, c, up, now, reply, size)
+return function(entries, c, up, now, reply, size, changed)
+  if changed then known = {} end
   local p = #entries
+
+  -- A lane comes right after the rate that it is a part of.
+  local function kind(i)
+    local of, after = entries[i].kind or 'atonce', entries[i + 1]
+    return of == 'atonce' and after and after.kind == 'lane' and 'whole' or of
+  end
 
   local function cost(i) return c.costs and c.costs[i] or c.cost end
 
@@ -25,12 +32,12 @@ return function(entries, c, up, now, reply, size)
   local function joint(from, binds, kinds)
     local s, n = from, 0
     for i = 1, p do
-      if kinds[kind(entries[i])] then n = n + 1 end
+      if kinds[kind(i)] then n = n + 1 end
     end
     local quiet, asked, i = 0, 0, 1
     while quiet < n do
       local o = entries[i]
-      if kinds[kind(o)] then
+      if kinds[kind(i)] then
         local e = o.run.earliest(o, now, s, cost(i), asked >= 16 * n)
         if e > s then
           s, binds, quiet = e, i, 0
@@ -42,6 +49,17 @@ return function(entries, c, up, now, reply, size)
     return s, binds
   end
 
+  -- place returns how many stand before the call in the line of an account, and its score.
+  local places = {}
+  local function place(i)
+    local seen = places[i]
+    if not seen then
+      seen = { line.place(entries[i], c, now) }
+      places[i] = seen
+    end
+    return seen[1], seen[2]
+  end
+
   local function answer(...)
     local values = { ... }
     for i = 1, #values do reply[size + i] = values[i] end
@@ -51,9 +69,10 @@ return function(entries, c, up, now, reply, size)
   -- served takes the call out of a line because it has what the line is for. Who gets a slot before its turn does not move
   -- the line on; who had one has paid for its turn.
   local early = false
-  local function served(o)
+  local function served(i)
+    local o = entries[i]
     if o.flows and (o.kind == 'leases' or not c.held) then
-      local _, score = line.place(o, c, now)
+      local _, score = place(i)
       line.served(o, c, score, not early)
     end
     line.leave(o, c.id)
@@ -64,8 +83,9 @@ return function(entries, c, up, now, reply, size)
   -- stand puts the call in a line.
   local function stand(i, again)
     local o = entries[i]
-    again = math.max(now + soonagain, math.min(again, now + faragain))
-    local rank, at = line.place(o, c, now)
+    -- They do not all ask again at the same time.
+    again = math.max(now + soonagain, math.min(again, now + faragain + c.id % faragain))
+    local rank, at = place(i)
     line.join(o, c, at, again + waitgrace)
     answer(1, i, again, rank)
     return i
@@ -77,22 +97,24 @@ return function(entries, c, up, now, reply, size)
     for i = 1, p do
       if s >= entries[i].run.horizon(entries[i]) then return refuse(i, s) end
     end
+    joint(s, 0, kinds) -- each account remembers its choice
+    known = {}
     answer(0, binds, s, 0)
     local slack, at = math.huge, size
     for i = 1, p do
       local o = entries[i]
       if o.kind == 'leases' then
         if places then
-          served(o)
+          served(i)
           o.run.renew(o, now, c.id, s)
         end
         answer(tonumber(c.id), places and 1 or 0)
-      elseif kinds[kind(o)] then
+      elseif kinds[kind(i)] then
         local from, to, late, seen = o.run.commit(o, now, s, cost(i), c.tracked)
         answer(from, to)
         if seen then answer(seen) end
         if late < slack then slack = late end
-        if o.kind then served(o) end
+        if o.kind then served(i) end
       else
         line.leave(o, c.id) -- lent: it goes, and the lane is not charged
         answer(0, 0)
@@ -108,7 +130,7 @@ return function(entries, c, up, now, reply, size)
     for i = 1, p do
       local o = entries[i]
       if o.kind == 'lane' or o.kind == 'fair' then
-        local rank = line.place(o, c, now)
+        local rank = place(i)
         local behind = s + rank * cost(i) * o.step
         local waits = rank > 0 and behind - now > near
         turn = turn and not waits
@@ -124,10 +146,14 @@ return function(entries, c, up, now, reply, size)
     local soonest = again + near
     if lane > 0 then
       -- A slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.
-      local at, by = joint(begin, beginbinds, shared)
-      local lost = 0
-      for i = 1, p do
-        if entries[i].kind == 'lane' then lost = math.max(lost, entries[i - 1].start) end
+      local at, by, lost = known.at, known.by, known.lost
+      if not at then
+        at, by = joint(begin, beginbinds, shared)
+        lost = 0
+        for i = 1, p do
+          if entries[i].kind == 'lane' then lost = math.max(lost, entries[i - 1].start) end
+        end
+        known.at, known.by, known.lost = at, by, lost
       end
       if fairturn and at - now <= near and lost + ahead - now <= lastmoment then return at, by, shared end
       local first = math.max(now, math.min(s - near, math.max(at - near, lost - lastmoment))) + ahead
@@ -140,7 +166,10 @@ return function(entries, c, up, now, reply, size)
   end
 
   local function decide()
-    local base = now + c.notbefore
+    local base = math.max(now + c.notbefore, c.slot)
+    if c.costs or known.entries ~= entries or known.base ~= base or known.cost ~= c.cost then
+      known = { entries = entries, base = base, cost = c.cost }
+    end
     local begin, beginbinds, queued = base, 0, false
     if up.pause > begin then begin, beginbinds = up.pause, -(p + 1) end
     for i = 1, p do
@@ -149,8 +178,12 @@ return function(entries, c, up, now, reply, size)
       if till > begin then begin, beginbinds = till, -i end
       if o.kind == 'lane' or o.kind == 'fair' then queued = true end
     end
-    local free = joint(base, 0, others)
-    local s, binds = joint(begin, beginbinds, rates)
+    local free, s, binds = known.free, known.s, known.binds
+    if not free then
+      free = joint(base, 0, others)
+      s, binds = joint(begin, beginbinds, rates)
+      known.free, known.s, known.binds = free, s, binds
+    end
     queued = queued and not c.held -- who has a slot need not stand in line for one
     if free - now > near or not queued and s - now > near then
       early = true
@@ -165,12 +198,12 @@ return function(entries, c, up, now, reply, size)
     for i = 1, p do
       local o = entries[i]
       if o.kind == 'leases' and not o.run.has(o, c.id) then
-        local rank, free = line.place(o, c, now), o.run.free(o, now)
+        local rank, free = place(i), o.run.free(o, now)
         if rank >= free then
           if c.maxwait == 0 then return refuse(i, now) end
           local before = rank - math.max(0, free)
-          local again = now + faragain
-          if before < mostcalled then again = now + frontagain end
+          local again = math.huge
+          if before < front then again = now + frontagain end
           if o.after == 0 then again = math.min(again, o.run.expiry(o, before)) end
           return stand(i, again)
         end
@@ -182,8 +215,14 @@ return function(entries, c, up, now, reply, size)
   local freed = {}
   for i = 1, p do
     local o = entries[i]
-    if c.held then o.run.cancel(o, now, c.held[2 * i - 1], c.held[2 * i]) end
-    if o.kind then freed[i] = (o.run.purge or line.purge)(o, now) end
+    if c.held then
+      o.run.cancel(o, now, c.held[2 * i - 1], c.held[2 * i])
+      known = {}
+    end
+    if o.kind and not o.purged then
+      freed[i] = (o.run.purge or line.purge)(o, now)
+      o.purged = true
+    end
   end
   local stays = decide()
   for i = 1, p do

@@ -9,7 +9,7 @@
 
 local line, said = {}, {}
 
-local step, unit, mostflows, calledlives, mostcalled, kept = 100000, 100, 4096, 500000, 32, 6000000
+local step, unit, mostflows, calledlives, mostcalled, kept = 100000, 100, 4096, 100000, 32, 6000000
 
 -- say notes what is to be published.
 function line.say(kind, n, name)
@@ -24,6 +24,8 @@ function line.publish(up, now)
 end
 
 local function keep(o)
+  if o.kept then return end
+  o.kept = true -- this run sets it once
   local px = lasting(kept)
   redis.call('PEXPIRE', o.line, px)
   redis.call('PEXPIRE', o.waits, px)

@@ -66,7 +66,7 @@ for _ = 1, arg() do
     o.run.renew(o, now, a, b)
   elseif kind == 10 then
     o.run.release(o, a)
-    if o.kind then line.call(o, now) end
+    o.released = true
   else
     o.run.claim(o, now, a, b)
   end
@@ -81,5 +81,8 @@ if keep then
   end
 end
 for i = 1, #entries do entries[i].run.write(entries[i], now) end
+for i = 1, #entries do
+  if entries[i].kind and entries[i].released then line.call(entries[i], now) end
+end
 line.publish(up, now)
 return { now, changed }

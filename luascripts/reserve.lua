@@ -7,7 +7,7 @@
 --        first run: all), else one more than their number, and their indexes; how many calls; cost, not before (µs from
 --        now), max wait (µs), and 1 if they are tracked, else 0; if the cost is 0, then a cost for each account; 2 more for
 --        one call that a limit binds which is not given far ahead (algorithms 4 and 5), and then its id, when it first asked
---        (µs since the epoch; 0: now), flow, weight, and 0 or the number of accounts, and for each its charge of a slot that the
+--        (µs since the epoch; 0: now), flow, weight, the slot that it has (0: none), and 0 or the number of accounts, and for each its charge of a slot that the
 --        call gives back first;
 --        one argument alone is the max wait of one call that all accounts bind, of cost 1, that is not tracked
 -- Reply  now, then for each call or some at once, in order (slots: µs since the epoch; slacks: µs):
@@ -85,7 +85,7 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   return true
 end
 
-local entries, decide, queued = all, nil, false
+local entries, decide, queued, changed = all, nil, false, false
 local alone = nextarg == #ARGV
 while nextarg <= #ARGV do
   local left, cost, notbefore, maxwait, tracked, costs, late = 1, 1, 0, 0, false, nil, nil
@@ -108,13 +108,15 @@ while nextarg <= #ARGV do
     everything(entries)
     local c = { cost = cost, costs = costs, notbefore = notbefore, maxwait = maxwait, tracked = tracked, id = ARGV[nextarg] }
     nextarg = nextarg + 1
-    c.since, c.flow, c.weight = arg(), arg(), arg()
+    c.since, c.flow, c.weight, c.slot = arg(), arg(), arg(), arg()
     local held = arg()
     if held > 0 then c.held = {} end
     for i = 1, 2 * held do c.held[i] = arg() end
     decide = decide or define.late()
-    size, left = decide(entries, c, up, now, reply, size), 0
-    queued = true
+    size, left = decide(entries, c, up, now, reply, size, changed), 0
+    queued, changed = true, false
+  else
+    changed = true
   end
   -- Calls that may all go now are charged at once.
   local many = left

@@ -72,7 +72,7 @@ type Config struct {
 
 	// StoreTimeout is how long an operation of a SharedStore may take, whatever its client's own timeouts and retries are;
 	// it does not depend on the call's context. A call that comes while one of the same stack is asked for waits for that
-	// answer, too, before it is asked for itself. The first operation, which has to connect, may take four times as long.
+	// answer, too, before it is asked for itself, and for those before it as long as the store answers them. The first operation, which has to connect, may take four times as long.
 	// Defaults to [DefaultStoreTimeout], 250 ms.
 	StoreTimeout time.Duration
 

@@ -27,6 +27,8 @@ type gathering struct {
 	waiting []*parcel
 	wire    map[uint64]bool // stacks
 	flights int
+	// answered is when the store last did so.
+	answered time.Time
 	// Not in use, kept for what they have allocated. They hold timers and channels, and so they are this Pacer's.
 	empty  []*parcel
 	hangar []*flight
@@ -127,13 +129,18 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 	}
 
 	err := error(nil)
-	select {
-	case <-p.done:
-		p.timer.Stop()
-	case <-g.life.Done():
-		err = w.overdue()
-	case <-p.timer.C:
-		err = w.overdue()
+	for again := true; again; {
+		again = false
+		select {
+		case <-p.done:
+			p.timer.Stop()
+		case <-g.life.Done():
+			err = w.overdue()
+		case <-p.timer.C:
+			if again = g.comes(p, w.timeout); !again {
+				err = w.overdue()
+			}
+		}
 	}
 	if err != nil && g.abandon(p) {
 		g.trip(w, err)
@@ -149,6 +156,17 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 	g.empty = append(g.empty, p)
 	g.mu.Unlock()
 	return err
+}
+
+// comes reports whether a parcel that waits to be sent is only kept waiting by how many there are: the store answers.
+func (g *gathering) comes(p *parcel, timeout time.Duration) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p.state != waiting || time.Since(g.answered) > timeout {
+		return false
+	}
+	p.timer.Reset(timeout)
+	return true
 }
 
 // parcel returns one that is not in use. The caller holds mu.
@@ -336,6 +354,9 @@ func (g *gathering) trip(w *watched, err error) {
 // deliver gives the callers their answers, and gives back what was granted to those who have gone.
 func (w *watched) deliver(g *gathering, f *flight) {
 	g.mu.Lock()
+	if f.errs[0] == nil {
+		g.answered = time.Now()
+	}
 	gone := 0
 	for _, s := range f.seats {
 		if s.state == abandoned {

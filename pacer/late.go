@@ -118,11 +118,10 @@ func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
 	switch g := &r.grant[0]; {
 	case g.InLine:
 	case g.alone != nil: // it is not the store's to take back
-		c.NotBefore = max(0, time.Until(r.asked.Add(g.Wait())))
+		c.Slot = g.At
 		_ = p.store.Cancel(ctx, r.stack, r.grant[:])
 	default:
-		c.NotBefore = max(0, time.Until(r.asked.Add(g.Wait())))
-		c.Held = slices.Clone(g.Charges)
+		c.Slot, c.Held = g.At, slices.Clone(g.Charges)
 	}
 	err := p.store.Reserve(ctx, r.stack, calls[:], grants[:])
 

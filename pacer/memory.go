@@ -111,6 +111,7 @@ func (m *MemoryStore) reserve(stack Stack, calls []Call, grants []Grant) (called
 			g, taken = engine.Reserve(o.now, pause, entries, ask, charges[:0])
 		} else {
 			ask.ID, ask.Since, ask.Flow, ask.Weight = c.ID, int64(c.Since), c.Flow, c.Weight
+			ask.Slot = int64(c.Slot)
 			for _, held := range c.Held {
 				ask.Held = append(ask.Held, engine.Charge(held))
 			}
@@ -253,10 +254,13 @@ func (m *MemoryStore) heed(stack Stack, notes []Note) (at Instant, changed int, 
 		if c, ok := n.change(stack, Instant(o.now), did); ok {
 			said = append(said, c)
 		}
-		if n.Kind == NoteRelease {
-			for _, id := range entries[n.Limit].Next(o.now, 0) {
-				said = append(said, Change{Kind: Called, ID: id})
-			}
+	}
+	for i := range entries {
+		if !slices.ContainsFunc(notes, func(n Note) bool { return n.Kind == NoteRelease && n.Limit == i }) {
+			continue
+		}
+		for _, id := range entries[i].Next(o.now, 0) {
+			said = append(said, Change{Kind: Called, ID: id})
 		}
 	}
 	m.keys.freed()

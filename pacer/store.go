@@ -206,6 +206,7 @@ type Call struct {
 	Flow   int64    // by whom fair shares are counted, from 1
 	Weight int64    // of the flow, from 1
 	Held   []Charge // of a slot that it was granted without its places: given back first
+	Slot   Instant  // that slot: it gets no earlier one
 
 	_ struct{}
 }

@@ -14,6 +14,7 @@ func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants
 		return err
 	}
 	if began := w.now(); ask {
+		w.returned(&stack, calls)
 		err = w.send(ctx, &stack, calls, grants)
 		if f := forgot(err); f != nil && w.wasReset(f.Era) {
 			err = w.send(ctx, &stack, calls, grants)
@@ -30,6 +31,9 @@ func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants
 	}
 	switch w.outage {
 	case PaceAlone:
+		if !ask {
+			w.returned(&stack, calls)
+		}
 		return w.alone.reserve(ctx, &w.known, &stack, w.disown(&stack, calls), grants, w.absence())
 	case LetThrough:
 		now := w.now()
@@ -42,6 +46,18 @@ func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants
 	return w.refused()
 }
 
+// returned forgets the slots that calls give back as they ask: the store may grant the same ones again.
+func (w *watched) returned(stack *Stack, calls []Call) {
+	for i := range calls {
+		for j, c := range calls[i].Held {
+			w.known.disowned(&stack.Limits[j], c, max(c.To, -c.To))
+		}
+		if calls[i].Held != nil {
+			w.known.cancelled(stack, []Grant{{Charges: calls[i].Held}})
+		}
+	}
+}
+
 // disown returns calls without the slots that they hold: those are the store's, which is told later that they are free.
 func (w *watched) disown(stack *Stack, calls []Call) []Call {
 	if !slices.ContainsFunc(calls, func(c Call) bool { return c.Held != nil }) {
@@ -51,9 +67,7 @@ func (w *watched) disown(stack *Stack, calls []Call) []Call {
 	for i := range own {
 		if held := own[i].Held; held != nil {
 			own[i].Held = nil
-			back := []Grant{{OK: true, Charges: held}}
-			w.known.cancelled(stack, back)
-			w.owe(debt{limits: stack.Limits, grants: back})
+			w.owe(debt{limits: stack.Limits, grants: []Grant{{OK: true, Charges: held}}})
 		}
 	}
 	return own

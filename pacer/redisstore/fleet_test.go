@@ -57,6 +57,16 @@ var fleets = map[string][]policies.Policy{
 	"halved":  {policies.AtMost(50, time.Second).Skew(skew).Adaptive(policies.Adaptation{})},
 	"killed":  {policies.PerSecond(100)},
 	"quota":   {policies.Sliding(5000, 24*time.Hour).Named("daily"), policies.AtMost(300, time.Second)},
+	"places":  {policies.InFlight(25)},
+	"leases":  {policies.InFlight(25).Lease(briefLease)},
+	"stacked": {
+		policies.InFlight(25).Named("places"),
+		policies.AtMost(50, time.Second).Skew(skew).Named("second"),
+		policies.Sliding(1000, time.Minute).Named("minute"),
+	},
+	"one":    {policies.InFlight(1)},
+	"lanes":  {policies.PerSecond(100).Burst(10).Lane("batch", 80)},
+	"shares": {policies.PerSecond(100).Burst(5).Fair("tenant")},
 }
 
 // crew is some goroutines of a process that call for one tenant.
@@ -73,7 +83,10 @@ type job struct {
 	Duration time.Duration
 	Crews    []crew
 	Process  int
-	HTTP     bool // call through the transport, in place of Wait
+	HTTP     bool      // call through the transport, in place of Wait
+	Errand   string    // what the processes do, by its name in errands; "": they pace their crews
+	Begin    time.Time // when the errand begins, for all processes
+	Doomed   int       // how many processes are killed on the way
 
 	meanwhile func(*redistest.Server, []*exec.Cmd) // what happens while they run
 }
@@ -103,6 +116,13 @@ func work(spec string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), j.Duration)
 	defer cancel()
 	defer p.Close()
+	if do := errands[j.Errand]; do != nil {
+		tallies, err := do(ctx, p, &j)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(os.Stdout).Encode(tallies)
+	}
 	base := &http.Transport{MaxIdleConnsPerHost: 100}
 	client := &http.Client{Transport: base}
 	wait := func(ctx context.Context, tenant string) error { return p.Wait(ctx, pacer.Scope("tenant", tenant)) }
@@ -265,7 +285,10 @@ func play(t *testing.T, upstream http.Handler, j job, crews func(process int) []
 		require.NoError(t, cmd.Start())
 		processes = append(processes, cmd)
 		g.Go(func() error {
-			if err := cmd.Wait(); err != nil {
+			switch err := cmd.Wait(); {
+			case err != nil && i < j.Doomed:
+				return nil
+			case err != nil:
 				return err
 			}
 			var part map[string]tally

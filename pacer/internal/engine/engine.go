@@ -172,6 +172,7 @@ type Call struct {
 	Flow   int64    // to whom it belongs, for fair shares
 	Weight int64    // of its flow
 	Held   []Charge // of a slot that it has and gives back first
+	Slot   int64    // that slot
 }
 
 func (c *Call) cost(i int) int64 {

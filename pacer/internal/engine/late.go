@@ -20,23 +20,31 @@ const (
 	near = 40_000
 	// lastMoment is how long before it is lost a slot is lent that a lane may not have, in µs.
 	lastMoment = 20_000
-	// A call in line asks again when its turn may come, but no sooner than after soonAgain, no later than after farAgain, and
-	// for a place, whose end nobody can foresee, after frontAgain if it is one of the next. All in µs.
+	// A call in line asks again when its turn may come, but no sooner than after soonAgain, no later than after one to two
+	// times farAgain, and for a place, whose end nobody can foresee, after frontAgain if it is one of the first, front. In µs.
 	soonAgain  = 1_000
 	frontAgain = 1_000_000
-	farAgain   = 4_000_000
+	farAgain   = 2_000_000
+	front      = 256
 	// waitGrace is how late one may ask again and not be taken for dead, in µs.
-	waitGrace = 1_000_000
+	waitGrace = 500_000
 )
 
 // A kind says how a limit takes part in the search for a slot.
 type kind uint8
 
 const (
-	atOnce kind = 1 << iota // gives slots as far ahead as need be
+	atOnce      kind = 1 << iota // gives slots as far ahead as need be
+	wholeOfLane                  // gives slots far ahead, but not to calls of a lane that is a part of it
 	ofLane
 	fair
 	leases
+)
+
+// The kinds that are for a time.
+const (
+	rates  = atOnce | wholeOfLane | ofLane | fair
+	shared = rates &^ ofLane
 )
 
 func (e *Entry) kind() kind {
@@ -49,6 +57,15 @@ func (e *Entry) kind() kind {
 		return fair
 	}
 	return atOnce
+}
+
+// kind returns the kind of an entry of the stack. A lane comes right after the rate that it is a part of.
+func (q *late) kind(i int) kind {
+	k := q.stack[i].kind()
+	if k == atOnce && i+1 < len(q.stack) && q.stack[i+1].kind() == ofLane {
+		return wholeOfLane
+	}
+	return k
 }
 
 // fairly reports whether the line is one of fair shares.
@@ -132,12 +149,12 @@ func (q *late) joint(from int64, kinds kind, g *Grant) {
 	g.At = from
 	n := 0
 	for i := range q.stack {
-		if q.stack[i].kind()&kinds != 0 {
+		if q.kind(i)&kinds != 0 {
 			n++
 		}
 	}
 	for quiet, asked, i := 0, 0, 0; quiet < n; i = (i + 1) % len(q.stack) {
-		if q.stack[i].kind()&kinds == 0 {
+		if q.kind(i)&kinds == 0 {
 			continue
 		}
 		if t := q.stack[i].earliest(q.now, g.At, q.call.cost(i), asked >= maxRounds*n); t > g.At {
@@ -151,7 +168,7 @@ func (q *late) joint(from int64, kinds kind, g *Grant) {
 
 // decide grants the call, puts it in line or refuses it.
 func (q *late) decide(pause int64, charges []Charge) []Charge {
-	base := q.now + q.call.NotBefore
+	base := max(q.now+q.call.NotBefore, q.call.Slot)
 	begin := Grant{At: base, Binds: BindsNothing}
 	if pause > begin.At {
 		begin.At, begin.Binds = pause, BindsUpstream
@@ -166,13 +183,13 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 	var others Grant
 	q.joint(base, atOnce, &others)
 	q.at = begin
-	q.joint(begin.At, atOnce|ofLane|fair, &q.at)
+	q.joint(begin.At, rates, &q.at)
 	queues := lines&(ofLane|fair) != 0 && q.call.Held == nil // who has a slot need not stand in line for one
 	if others.At-q.now > near || !queues && q.at.At-q.now > near {
 		q.early = true
-		return q.commit(charges, atOnce|ofLane|fair)
+		return q.commit(charges, rates)
 	}
-	kinds := atOnce | ofLane | fair
+	kinds := rates
 	if queues {
 		var admitted bool
 		if kinds, admitted = q.inTurn(begin); !admitted {
@@ -203,7 +220,7 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 		waits := rank > 0 && behind-q.now > near
 		turn = turn && !waits
 		if e.kind() == ofLane {
-			lane, ahead = i, max(ahead, rank*q.call.cost(i)*q.shared(i).step(q.now))
+			lane, ahead = i, max(ahead, rank*q.call.cost(i)*q.whole(i).step(q.now))
 			continue
 		}
 		fairTurn = fairTurn && !waits
@@ -212,14 +229,14 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 		}
 	}
 	if turn {
-		return atOnce | ofLane | fair, true
+		return rates, true
 	}
 	soonest := again + near
 	if lane >= 0 {
 		lent, lost := q.borrow(begin)
 		if fairTurn && lent.At-q.now <= near && lost+ahead-q.now <= lastMoment {
 			q.at = lent
-			return atOnce | fair, true
+			return shared, true
 		}
 		// The first in line may go by the lane's own slot or by one that is lent, and those behind it not sooner than the
 		// whole rate lets them.
@@ -238,8 +255,8 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 	return 0, false
 }
 
-// shared returns the rate that a lane is a part of.
-func (q *late) shared(lane int) *Entry { return &q.stack[lane-1] }
+// whole returns the rate that a lane is a part of.
+func (q *late) whole(lane int) *Entry { return &q.stack[lane-1] }
 
 // step returns the emission interval of a rate.
 func (e *Entry) step(now int64) int64 {
@@ -249,10 +266,10 @@ func (e *Entry) step(now int64) int64 {
 // borrow looks for a slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.
 func (q *late) borrow(begin Grant) (g Grant, lost int64) {
 	g = begin
-	q.joint(begin.At, atOnce|fair, &g)
+	q.joint(begin.At, shared, &g)
 	for i := range q.stack {
 		if q.stack[i].kind() == ofLane {
-			lost = max(lost, q.shared(i).Account.(*GCRA).pick.start) //nolint:forcetypeassert // a rate
+			lost = max(lost, q.whole(i).Account.(*GCRA).pick.start) //nolint:forcetypeassert // a rate
 		}
 	}
 	return g, lost
@@ -271,8 +288,8 @@ func (q *late) hasPlace(i int) bool {
 		q.at = Grant{At: q.now, Binds: i}
 		return false
 	}
-	again := q.now + farAgain
-	if rank-max(0, free) < mostCalled {
+	again := int64(forever)
+	if rank-max(0, free) < front {
 		again = q.now + frontAgain
 	}
 	if e.Limit.Spec.After == 0 {
@@ -285,7 +302,8 @@ func (q *late) hasPlace(i int) bool {
 // stand puts the call in a line.
 func (q *late) stand(i int, again int64) {
 	e := &q.stack[i]
-	again = max(q.now+soonAgain, min(again, q.now+farAgain))
+	// They do not all ask again at the same time.
+	again = max(q.now+soonAgain, min(again, q.now+farAgain+q.call.ID%farAgain))
 	rank, score := e.line().place(&q.call, q.now, e.fairly())
 	e.line().join(&q.call, score, again+waitGrace, e.fairly())
 	q.at = Grant{InLine: true, At: again, Binds: i, Ahead: rank}
@@ -313,12 +331,13 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 			return charges
 		}
 	}
+	q.joint(g.At, kinds&rates, &Grant{}) // each account remembers its choice
 	g.OK, g.Slack = true, math.MaxInt64
-	rates := false
+	timed := false
 	for i := range q.stack {
 		e := &q.stack[i]
 		c, slack := Charge{}, int64(math.MaxInt64)
-		switch k := e.kind(); {
+		switch k := q.kind(i); {
 		case k == leases:
 			c.From = q.call.ID
 			if kinds&leases != 0 {
@@ -328,9 +347,9 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 				f.Renew(&e.Limit, q.now, q.call.ID, g.At)
 			}
 		case k&kinds != 0:
-			rates = true
+			timed = true
 			c, slack = e.commit(q.now, g.At, q.call.cost(i), q.call.Tracked)
-			if k != atOnce {
+			if k == ofLane || k == fair {
 				q.served(e)
 			}
 		default:
@@ -339,7 +358,7 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 		charges = append(charges, c)
 		g.Slack = min(g.Slack, slack)
 	}
-	if !rates {
+	if !timed {
 		g.Slack = unboundSlack
 	}
 	return charges

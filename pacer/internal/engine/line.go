@@ -36,8 +36,9 @@ const (
 	// maxFlows bounds the flows that are remembered. Those with the least lead go first: they may get their next call a
 	// little early.
 	maxFlows = 4096
-	// calledLives is for how long a waiter that was called is believed to come, in µs.
-	calledLives = 500_000
+	// calledLives is for how long a waiter that was called is believed to come, in µs. One that comes later stands where it
+	// stood, but for fair shares.
+	calledLives = 100_000
 	// mostCalled is how many are called at once.
 	mostCalled = 32
 )
