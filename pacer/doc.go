@@ -55,7 +55,7 @@
 // (policies.Policy.Lane, policies.Policy.Fair), because those who come later must not have to make do with the rest. A call that
 // has to wait for one of them stands in line in the store, in order, and is charged nothing. It asks again when the store
 // told it to, which is when its turn may come, or when the store calls it, which a [Notifier] hears at once; a call that is
-// lost costs a second. Who does not ask again is taken for dead and skipped.
+// lost costs a second. Who does not ask again is taken for dead and skipped; if it was only late, it stands where it stood.
 //
 // When its turn comes, a call gets its places and its slots in one step. If it would have to wait much longer than 40 ms
 // for another of its limits, it gets its slots at once, as always, and its places when the slot comes; if they are taken by

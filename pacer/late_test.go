@@ -373,6 +373,7 @@ func TestFairShares(t *testing.T) {
 		}
 		slices.SortFunc(all, func(a, b gone) int { return int(a.at - b.at) })
 		conforms(t, all, 10*time.Millisecond, 5)
+		t.Logf("%d of %v", len(all), 100*lasts.Seconds())
 		require.GreaterOrEqual(t, float64(len(all)), 0.98*100*lasts.Seconds())
 		for i, want := range []map[string]float64{{"light": 250, "heavy": 750}, {"light": 1000.0 / 6, "heavy": 500, "guest": 1000.0 / 3}, {"light": 250, "heavy": 750}} {
 			got := make(map[string]float64)
