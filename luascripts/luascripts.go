@@ -12,6 +12,7 @@ package luascripts
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 )
 
@@ -54,9 +55,10 @@ var status string
 //go:embed beat.lua
 var beat string
 
-// Scripts are the programs of one store.
+// Scripts are the programs of one store. Late is Reserve for stacks with a limit that calls stand in line for: what that
+// takes would cost the others time, though they never run it.
 type Scripts struct {
-	Reserve, Cancel, Report, Status, Beat string
+	Reserve, Late, Cancel, Report, Status, Beat string
 }
 
 // New returns the scripts with the server's clock.
@@ -65,23 +67,25 @@ func New() Scripts { return WithClock(clock) }
 // WithClock returns the scripts with a clock of one's own in place of clock.lua: a fragment that defines the
 // local functions clock() and ttl(us). It is for tests that need time to stand still.
 func WithClock(fragment string) Scripts {
-	join := func(first, command string) string {
-		return minify(strings.Join([]string{
-			fragment, first, account,
-			"define.line = function()", line, "end",
-			"define.late = function()", late, "end",
-			"define[1] = function()", gcra, "end\ndefine[3] = define[1]\ndefine[5] = define[1]",
-			"define[2] = function()", window, "end",
-			"define[4] = function()", inflight, "end",
-			command,
-		}, "\n"))
+	plain := []string{
+		"define[1] = function()", gcra, "end\ndefine[3] = define[1]",
+		"define[2] = function()", window, "end",
+	}
+	lines := append(slices.Clip(plain),
+		"define[4] = function()", inflight, "end\ndefine[5] = define[1]",
+		"define.line = function()", line, "end",
+	)
+	join := func(first string, definitions []string, command string) string {
+		parts := slices.Concat([]string{fragment, first, account}, definitions, []string{command})
+		return minify(strings.Join(parts, "\n"))
 	}
 	return Scripts{
-		Reserve: join(quick, reserve),
-		Cancel:  join("", cancel),
-		Report:  join("", report),
-		Status:  join("", status),
-		Beat:    join("", beat),
+		Reserve: join(quick, plain, reserve),
+		Late:    join("", append(slices.Clip(lines), "define.late = function()", late, "end"), reserve),
+		Cancel:  join("", lines, cancel),
+		Report:  join("", lines, report),
+		Status:  join("", lines, status),
+		Beat:    join("", nil, beat),
 	}
 }
 

@@ -16,7 +16,7 @@ func TestContracts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.lua")
 	require.NoError(t, err)
-	require.Len(t, files, 10)
+	require.Len(t, files, 13)
 	for _, name := range files {
 		source, err := os.ReadFile(name)
 		require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestContracts(t *testing.T) {
 		switch name {
 		case "reserve.lua", "cancel.lua", "report.lua", "status.lua", "beat.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- Reply ", "-- TTL "}
-		case "gcra.lua", "window.lua":
+		case "gcra.lua", "window.lua", "inflight.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- TTL "}
 		}
 		for _, head := range want {
@@ -39,7 +39,7 @@ func TestContracts(t *testing.T) {
 func TestScriptsAreJoinedWithoutComments(t *testing.T) {
 	t.Parallel()
 	s := luascripts.New()
-	for _, source := range []string{s.Reserve, s.Cancel, s.Report, s.Status, s.Beat} {
+	for _, source := range []string{s.Reserve, s.Late, s.Cancel, s.Report, s.Status, s.Beat} {
 		require.True(t, strings.HasPrefix(source, "local function clock()"))
 		require.Contains(t, source, "redis.call('TIME')")
 		for line := range strings.Lines(source) {

@@ -63,7 +63,7 @@ func (r *request) addKeys(upstream string, limits []pacer.Limit) {
 	size := base
 	for i := range limits {
 		keys := 2
-		if limits[i].Spec.Algorithm == policies.Leases || limits[i].Spec.Queue != policies.NoQueue {
+		if lined(limits[i]) {
 			keys = 6
 		}
 		size += keys * (base + len(limits[i].Policy) + len(limits[i].Scope) + len(leasesMark) + 2)
@@ -78,7 +78,7 @@ func (r *request) addKeys(upstream string, limits []pacer.Limit) {
 		if l.Spec.Algorithm == policies.GCRA {
 			r.addKey(name, l, gapsMark)
 		}
-		if l.Spec.Algorithm == policies.Leases || l.Spec.Queue != policies.NoQueue {
+		if lined(*l) {
 			r.addLine(name, l)
 		}
 	}

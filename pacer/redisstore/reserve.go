@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer"
@@ -32,7 +33,11 @@ func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 	}
 	first := &batches[0].Stack
 	known := []int64{first.Era, int64(first.Told)}
-	r, now, err := s.ask(ctx, &s.reserve, upstream, limits, known, reach, func(r *request) {
+	program := &s.reserve
+	if slices.ContainsFunc(limits, lined) {
+		program = &s.late
+	}
+	r, now, err := s.ask(ctx, program, upstream, limits, known, reach, func(r *request) {
 		if c := batches[0].Calls; len(batches) == 1 && len(c) == 1 && plain(&c[0]) {
 			r.numbers(engine.Micros(c[0].MaxWait))
 			return
@@ -52,6 +57,11 @@ func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 		r.grants(&batches[i], now)
 	}
 	return r.done()
+}
+
+// lined reports whether calls may have to stand in line for a limit.
+func lined(l pacer.Limit) bool {
+	return l.Spec.Algorithm == policies.Leases || l.Spec.Queue != policies.NoQueue
 }
 
 // union returns the different limits of some stacks, and for each stack which of them are its own, from 1.

@@ -31,8 +31,8 @@ type Client interface {
 // While a Pacer with sleepers listens for pauses, it has one subscription, with a connection and goroutines of its own;
 // they end when the last such Pacer is closed. It is safe for concurrent use.
 type Store struct {
-	rdb                                   Client
-	reserve, cancel, report, status, beat script
+	rdb                                         Client
+	reserve, late, cancel, report, status, beat script
 
 	mu    sync.Mutex
 	seen  int64     // the server's clock, when last seen
@@ -69,6 +69,7 @@ func withScripts(rdb Client, s luascripts.Scripts) *Store {
 	return &Store{
 		rdb:     rdb,
 		reserve: newScript(s.Reserve),
+		late:    newScript(s.Late),
 		cancel:  newScript(s.Cancel),
 		report:  newScript(s.Report),
 		status:  newScript(s.Status),
@@ -200,7 +201,7 @@ func (s *Store) ask(
 				continue
 			}
 		}
-		if p == &s.reserve && len(r.values) == 1 && r.err == nil {
+		if (p == &s.reserve || p == &s.late) && len(r.values) == 1 && r.err == nil {
 			return reply{}, 0, &pacer.ForgotError{Era: r.int()}
 		}
 		return r, now, r.err
