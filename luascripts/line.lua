@@ -23,9 +23,9 @@ function line.publish(up, now)
   redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f', now) .. '\n' .. table.concat(said, '\n'))
 end
 
-local function keep(o)
-  if o.kept then return end
-  o.kept = true -- this run sets it once
+-- keep sets the TTLs of a line that was written. A run does so once, at its end: what is written may be gone by then.
+function line.keep(o)
+  if not o.written then return end
   local px = lasting(kept)
   redis.call('PEXPIRE', o.line, px)
   redis.call('PEXPIRE', o.waits, px)
@@ -84,7 +84,7 @@ end
 function line.join(o, c, at, till)
   if redis.call('ZADD', o.line, 'NX', at, c.id) == 1 and o.flows then advance(o, c, at) end
   redis.call('ZADD', o.waits, till, c.id)
-  keep(o)
+  o.written = true
 end
 
 -- leave takes a call out of the line, and reports whether it stood there.
@@ -104,7 +104,7 @@ function line.served(o, c, at, inturn)
     redis.call('ZREMRANGEBYSCORE', o.flows, '-inf', at)
     redis.call('ZADD', o.flows, at, 0)
   end
-  keep(o)
+  o.written = true
 end
 
 -- call tells those in line whose turn it is, but for one, to ask again.

@@ -152,5 +152,10 @@ while nextarg <= #ARGV do
 end
 
 for i = 1, #all do all[i].run.write(all[i], now) end
-if queued then lines().publish(up, now) end
+if queued then
+  for i = 1, #all do
+    if all[i].kind then lines().keep(all[i]) end
+  end
+  lines().publish(up, now)
+end
 return reply

@@ -165,3 +165,38 @@ func ExamplePacer_Report() {
 	// <nil>
 	// <nil>
 }
+
+// Calls that an upstream counts while they run take a place, and give it back.
+func ExamplePacer_Acquire() {
+	p, err := pacer.New(pacer.Config{Upstream: "reports", Policies: []policies.Policy{policies.InFlight(2)}})
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	for _, name := range []string{"sales", "stock", "staff"} {
+		call, err := p.Acquire(context.Background())
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(name)
+		call.Release() // usually deferred
+	}
+	// Output:
+	// sales
+	// stock
+	// staff
+}
+
+// Batch work leaves a part of the rate to others, and uses what they leave of it.
+func ExampleWithLane() {
+	p, err := pacer.New(pacer.Config{Upstream: "crm", Policies: []policies.Policy{
+		policies.PerSecond(100).Burst(10).Lane("batch", 80),
+	}})
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	batch := pacer.WithLane(context.Background(), "batch")
+	fmt.Println(p.Wait(batch), p.Wait(context.Background()))
+	// Output: <nil> <nil>
+}

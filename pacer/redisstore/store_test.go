@@ -354,6 +354,7 @@ func TestTheACLThatTheREADMENames(t *testing.T) {
 	asleep(t, p, pacer.Scope("tenant", "acme"))
 	listening(t, server.Client(), 1)
 	lineExercise(t, rdb)
+	everythingExpires(t, server.Client())
 }
 
 // lineExercise makes a store run every command that lines need.
@@ -380,6 +381,39 @@ func lineExercise(t *testing.T, rdb *redis.Client) {
 	}
 	calls.Wait()
 	require.NoError(t, p.Reset(ctx, pacer.Scope("tenant", "0")))
+}
+
+// What a line leaves behind expires, whoever comes and goes in one request.
+func TestLinesExpire(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	store := must(redisstore.New(rdb))
+	fair := policies.Every(time.Second).Fair("tenant").Named("fair")
+	stack := pacer.Stack{Upstream: "test", Limits: []pacer.Limit{{Policy: fair.Name(), Spec: fair.Spec()}}}
+	call := func(id int64) pacer.Call {
+		return pacer.Call{Cost: 1, ID: 1e14 + id, Flow: 1, Weight: 1, MaxWait: time.Hour}
+	}
+	ask := func(calls ...pacer.Call) []pacer.Grant {
+		grants := make([]pacer.Grant, len(calls))
+		require.NoError(t, store.Reserve(t.Context(), stack, calls, grants))
+		return grants
+	}
+	grants := ask(call(1), call(2))
+	require.True(t, grants[0].OK && grants[1].InLine)
+	time.Sleep(grants[1].Wait())
+	grants = ask(call(2), call(3)) // the line is empty in between
+	require.True(t, grants[0].OK && grants[1].InLine)
+	everythingExpires(t, rdb)
+}
+
+// everythingExpires checks that no key is kept for ever.
+func everythingExpires(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	keys := rdb.Keys(t.Context(), "pacer:*").Val()
+	require.NotEmpty(t, keys)
+	for _, key := range keys {
+		require.NotEqual(t, -1*time.Nanosecond, rdb.PTTL(t.Context(), key).Val(), "%s has no TTL", key)
+	}
 }
 
 // aclCommands is what the README lists.
