@@ -288,7 +288,7 @@ func (q *late) hasPlace(i int) bool {
 		q.at = Grant{At: q.now, Binds: i}
 		return false
 	}
-	again := int64(forever)
+	again := forever
 	if rank-max(0, free) < front {
 		again = q.now + frontAgain
 	}
