@@ -70,17 +70,22 @@ func TestReleaseLetsTheNextOneIn(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
-		require.Empty(t, order)
+		went := func() []int {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(order)
+		}
+		require.Empty(t, went())
 		require.Equal(t, int64(3), statusOf(t, p, "in-flight").Line)
 		require.Equal(t, int64(2), statusOf(t, p, "rate").Remaining, "who stands in line has no slot")
 		began := time.Now()
 		first.Release()
 		first.Release()
 		synctest.Wait()
-		require.Equal(t, []int{0}, order)
+		require.Equal(t, []int{0}, went())
 		require.Equal(t, began, time.Now(), "at once")
 		all.Wait()
-		require.Equal(t, []int{0, 1, 2}, order)
+		require.Equal(t, []int{0, 1, 2}, went())
 		require.Equal(t, 30*time.Second, time.Since(began))
 		require.Equal(t, int64(1), statusOf(t, p, "in-flight").Remaining)
 	})
@@ -483,5 +488,32 @@ func TestAnEarlierCallStandsBeforeLaterOnes(t *testing.T) {
 		call("third")
 		held.Release()
 		require.Equal(t, []string{"first", "second", "third"}, []string{<-order, <-order, <-order})
+	})
+}
+
+// A pause moves who sleeps, which may be whose turn it is in line: one news while another is told.
+func TestAPauseThatCallsTheNextInLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.InFlight(1), policies.Every(15*time.Millisecond).Named("rate")))
+		first, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		first.Release()
+		done := make(chan error, 2)
+		for range 2 { // one has the place and sleeps until its slot, the other stands in line
+			go func() {
+				r, err := p.Acquire(t.Context())
+				if err == nil {
+					r.Release()
+				}
+				done <- err
+			}()
+			synctest.Wait()
+		}
+		require.Equal(t, int64(1), statusOf(t, p, "in-flight").Line)
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"rate"}, Wait: time.Second}))
+		require.NoError(t, <-done)
+		require.NoError(t, <-done)
+		require.NoError(t, p.Close())
 	})
 }

@@ -292,7 +292,9 @@ func (s *leases) close(p *Pacer) {
 	}
 	s.mu.Unlock()
 	for _, f := range landing {
-		f.timer.Stop()
+		if f.timer != nil {
+			f.timer.Stop()
+		}
 		s.land(p, f)
 	}
 	s.running.Wait()

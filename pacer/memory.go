@@ -316,27 +316,59 @@ func heedOne(e *engine.Entry, now int64, n *Note) (changed bool) {
 	return false
 }
 
-// memoryListener is somebody who wants to hear of pauses.
+// memoryListener is somebody who wants to hear of pauses, and of who is called. Hearing of one may make the next news, so
+// they stand in a queue: who is told already hears the rest from the same goroutine.
 type memoryListener struct {
 	upstream string
 	heard    func(News)
 
 	mu      sync.Mutex
+	news    []News
+	telling bool
+	told    sync.Cond // nobody is telling
 	stopped bool
 }
 
 // tell is called without the store's locks: who hears of a pause asks the store for slots behind it.
 func (l *memoryListener) tell(upstream string, said News) {
+	if l.upstream != upstream {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.stopped && l.upstream == upstream {
-		l.heard(said)
+	if l.stopped {
+		return
+	}
+	l.news = append(l.news, said)
+	if l.telling {
+		return
+	}
+	l.telling = true
+	for len(l.news) > 0 {
+		next := l.news[0]
+		l.news = l.news[1:]
+		l.mu.Unlock()
+		l.heard(next)
+		l.mu.Lock()
+	}
+	l.telling = false
+	l.told.Broadcast()
+}
+
+// stop returns when nothing is heard any more.
+func (l *memoryListener) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped, l.news = true, nil
+	for l.telling {
+		l.told.Wait()
 	}
 }
 
 // Listen implements [Notifier].
 func (m *MemoryStore) Listen(upstream string, heard func(News)) (stop func()) {
 	l := &memoryListener{upstream: upstream, heard: heard}
+	l.told.L = &l.mu
 	m.mu.Lock()
 	m.listeners = append(m.listeners, l)
 	m.mu.Unlock()
@@ -345,9 +377,7 @@ func (m *MemoryStore) Listen(upstream string, heard func(News)) (stop func()) {
 		m.mu.Lock()
 		m.listeners = slices.DeleteFunc(m.listeners, func(other *memoryListener) bool { return other == l })
 		m.mu.Unlock()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.stopped = true
+		l.stop()
 	}
 }
 
