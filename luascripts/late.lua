@@ -13,6 +13,9 @@ local function set(...)
 end
 local others, shared, rates = set('atonce'), set('atonce', 'whole', 'fair'), set('atonce', 'whole', 'lane', 'fair')
 
+-- debt returns how long a rate takes for n calls, at most the longest period of a policy.
+local function debt(n, t) return math.min(n * t, 315360000000000) end
+
 -- What is known of the slots that a stack has, as long as nothing is charged: those who ask together hear the same.
 local known = {}
 
@@ -131,11 +134,11 @@ return function(entries, c, up, now, reply, size, changed)
       local o = entries[i]
       if o.kind == 'lane' or o.kind == 'fair' then
         local rank = place(i)
-        local behind = s + rank * cost(i) * o.step
+        local behind = s + debt(rank * cost(i), o.step)
         local waits = rank > 0 and behind - now > near
         turn = turn and not waits
         if o.kind == 'lane' then
-          lane, ahead = i, math.max(ahead, rank * cost(i) * entries[i - 1].step)
+          lane, ahead = i, math.max(ahead, debt(rank * cost(i), entries[i - 1].step))
         else
           fairturn = fairturn and not waits
           if behind - near > again then blocks, again = i, behind - near end

@@ -216,11 +216,11 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 			continue
 		}
 		rank, _ := e.line().place(&q.call, q.now, e.fairly())
-		behind := q.at.At + rank*q.call.cost(i)*e.step(q.now)
+		behind := q.at.At + debt(rank*q.call.cost(i), e.step(q.now))
 		waits := rank > 0 && behind-q.now > near
 		turn = turn && !waits
 		if e.kind() == ofLane {
-			lane, ahead = i, max(ahead, rank*q.call.cost(i)*q.whole(i).step(q.now))
+			lane, ahead = i, max(ahead, debt(rank*q.call.cost(i), q.whole(i).step(q.now)))
 			continue
 		}
 		fairTurn = fairTurn && !waits
