@@ -89,6 +89,7 @@ func (r *Reservation) placed() bool {
 // got takes a grant: a slot, or a place in line. The caller holds pacer.sleepers.mu, if anybody else knows the reservation.
 func (p *Pacer) got(r *Reservation) {
 	g := &r.grant[0]
+	p.leases.dropped(r)
 	r.due = p.dueTime(r)
 	if r.call[0].ID != 0 {
 		if r.call[0].Since == 0 {
@@ -96,6 +97,9 @@ func (p *Pacer) got(r *Reservation) {
 		}
 		if g.InLine {
 			p.watches.left(r)
+			if r.hurried { // it was called while the store was asked
+				r.due = time.Now()
+			}
 			return
 		}
 		if r.placed() {
@@ -127,12 +131,14 @@ func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
 
 	p.sleepers.mu.Lock()
 	defer p.sleepers.mu.Unlock()
+	defer func() { r.hurried = false }()
 	p.received(r, &calls[0], &grants[0], asked, err)
 	r.moved()
 }
 
 // received takes the store's answer to a reservation that is moving. The caller holds pacer.sleepers.mu.
 func (p *Pacer) received(r *Reservation, call *Call, grant *Grant, asked time.Time, err error) {
+	p.leases.dropped(r) // its place was given back with its slot
 	switch {
 	case err != nil:
 		r.state, r.err = givenBack, p.storeError("reserve", err)
@@ -154,11 +160,22 @@ func (s *sleepers) called(id int64) {
 	defer s.mu.Unlock()
 	if r := s.inLine[id]; r != nil {
 		s.hurry(r)
+		return
 	}
+	s.strangers[s.stranger%len(s.strangers)] = id
+	s.stranger++
+}
+
+// wasCalled reports whether a call was called before this process knew that it stands in line. The caller holds mu.
+func (s *sleepers) wasCalled(r *Reservation) bool {
+	return r.grant[0].InLine && slices.Contains(s.strangers[:], r.call[0].ID)
 }
 
 // hurry makes a call ask again now, if it stands in line. The caller holds mu.
 func (s *sleepers) hurry(r *Reservation) {
+	if r.state == reserved && r.moving != nil {
+		r.hurried = true
+	}
 	if r.state != reserved || r.moving != nil || !r.grant[0].InLine {
 		return
 	}

@@ -511,9 +511,56 @@ func TestAPauseThatCallsTheNextInLine(t *testing.T) {
 			synctest.Wait()
 		}
 		require.Equal(t, int64(1), statusOf(t, p, "in-flight").Line)
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"rate"}, Wait: time.Second}))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"rate"}, Wait: 30 * time.Second}))
+		time.Sleep(20 * time.Second)
+		require.Equal(t, int64(1), statusOf(t, p, "in-flight").Remaining, "nobody holds a place until the pause is over")
 		require.NoError(t, <-done)
 		require.NoError(t, <-done)
 		require.NoError(t, p.Close())
+	})
+}
+
+// interposed is a store that does something when it has told a call to stand in line, before the call hears of it.
+type interposed struct {
+	*pacer.MemoryStore
+
+	inLine func()
+}
+
+func (s *interposed) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
+	err := s.MemoryStore.Reserve(ctx, stack, calls, grants)
+	if err == nil && grants[0].InLine && s.inLine != nil {
+		s.inLine()
+	}
+	return err
+}
+
+// A call that is called before it knows that it stands in line, or while it asks again, does not wait in vain.
+func TestACallThatComesTooSoonIsHeard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &interposed{MemoryStore: pacer.NewMemoryStore()}
+		p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.InFlight(1)}})
+		defer func() { require.NoError(t, p.Close()) }()
+		held, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		_, err = p.Acquire(t.Context(), pacer.MaxWait(time.Millisecond)) // from now on it listens
+		require.ErrorIs(t, err, pacer.ErrNotYet)
+		for _, asks := range []int{1, 2} {
+			synctest.Wait()
+			n := 0
+			store.inLine = func() {
+				if n++; n == asks {
+					held.Release()
+					synctest.Wait()
+				}
+			}
+			began := time.Now()
+			next, err := p.Acquire(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, time.Duration(asks-1)*time.Second, time.Since(began), "it asked %d times in vain", asks)
+			held = next
+		}
+		held.Release()
 	})
 }

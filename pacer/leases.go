@@ -112,6 +112,12 @@ func (s *leases) gone(f *lease) {
 	s.remove(f)
 }
 
+// dropped forgets the places of a reservation that is about to get others, or none. The caller holds pacer.sleepers.mu.
+func (s *leases) dropped(r *Reservation) {
+	s.gone(r.lease)
+	r.lease = nil
+}
+
 // release gives back the places of a call that is over.
 func (p *Pacer) release(r *Reservation) {
 	s, f := &p.leases, r.lease

@@ -27,18 +27,19 @@ type Reservation struct {
 	notBefore  time.Time // the call wants to go no earlier
 
 	// Under pacer.sleepers.mu from when the reservation is handed out.
-	grant  [1]Grant
-	asked  time.Time // when the store was asked for the slot: it is no earlier than asked and the grant's wait
-	due    time.Time // when to go: the slot and jitter
-	state  reservationState
-	moving chan struct{} // somebody is moving it behind a pause; closed when that is done. nil otherwise
-	caught bool          // it was moved, or was to be
-	err    error         // why it could not be moved
-	wake   chan struct{} // tells a sleeper that it was moved; nil before it sleeps
-	known  []int64       // if tracked and used: for each limit, what had been answered when it went
-	closed bool          // the answer was reported
-	paid   bool          // the cost was settled
-	lease  *lease        // its places in flight; nil if it has none
+	grant   [1]Grant
+	asked   time.Time // when the store was asked for the slot: it is no earlier than asked and the grant's wait
+	due     time.Time // when to go: the slot and jitter
+	state   reservationState
+	moving  chan struct{} // somebody is moving it behind a pause; closed when that is done. nil otherwise
+	caught  bool          // it was moved, or was to be
+	err     error         // why it could not be moved
+	hurried bool          // it was called while it is moving
+	wake    chan struct{} // tells a sleeper that it was moved; nil before it sleeps
+	known   []int64       // if tracked and used: for each limit, what had been answered when it went
+	closed  bool          // the answer was reported
+	paid    bool          // the cost was settled
+	lease   *lease        // its places in flight; nil if it has none
 
 	watches []*watch // if tracked: of each limit
 

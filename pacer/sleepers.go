@@ -21,7 +21,10 @@ type sleepers struct {
 	mu     sync.Mutex
 	asleep map[*Reservation]struct{}
 	inLine map[int64]*Reservation // by the call's id: those that may stand in line
-	pauses map[pauseKey]Instant
+	// The last calls that were called and are none of those: of other processes, or about to be.
+	strangers [64]int64
+	stranger  int
+	pauses    map[pauseKey]Instant
 }
 
 // pauseKey is what can pause: one limit for one scope value, or the whole upstream (both empty).
@@ -38,6 +41,9 @@ func (s *sleepers) enter(ctx context.Context, r *Reservation) {
 			s.inLine = make(map[int64]*Reservation)
 		}
 		s.inLine[id] = r
+		if s.wasCalled(r) {
+			r.due = time.Now()
+		}
 	}
 	if r.wake == nil {
 		r.wake = make(chan struct{}, 1)
