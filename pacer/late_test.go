@@ -564,3 +564,23 @@ func TestACallThatComesTooSoonIsHeard(t *testing.T) {
 		held.Release()
 	})
 }
+
+// Leases of different lengths are each renewed in time.
+func TestAShortLeaseBesideALongOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(
+			policies.InFlight(9).Lease(time.Minute).Named("long"), policies.InFlight(9).Lease(time.Second).Per("tenant").Optional().Named("short"),
+		))
+		defer func() { require.NoError(t, p.Close()) }()
+		_, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		_, err = p.Acquire(t.Context(), pacer.Scope("tenant", "a"))
+		require.NoError(t, err)
+		for range 100 {
+			time.Sleep(500 * time.Millisecond)
+			require.Equal(t, int64(8), statusOf(t, p, "short", pacer.Scope("tenant", "a")).Remaining)
+			require.Equal(t, int64(7), statusOf(t, p, "long").Remaining)
+		}
+	})
+}

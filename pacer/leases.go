@@ -21,6 +21,7 @@ type leases struct {
 	saying  bool
 	closed  bool
 	renewal *time.Timer // nil while nothing is aloft
+	due     time.Time   // when that is
 	running sync.WaitGroup
 
 	speaking sync.Mutex
@@ -71,14 +72,18 @@ func (s *leases) took(p *Pacer, r *Reservation) {
 		s.aloft = make(map[int64]*lease)
 	}
 	s.aloft[f.id] = f
-	if s.renewal == nil {
-		s.renewIn(p, f.length/renewals)
+	switch every := f.length / renewals; {
+	case s.renewal == nil:
+		s.renewIn(p, every)
+	case s.due.Sub(r.asked) > every && s.renewal.Stop(): // one that renews already sees this one, too
+		s.renewIn(p, every)
 	}
 }
 
 // renewIn has the leases renewed after a time, unless the Pacer is closed. The caller holds mu.
 func (s *leases) renewIn(p *Pacer, d time.Duration) {
 	if !s.closed {
+		s.due = time.Now().Add(d)
 		s.renewal = time.AfterFunc(d, func() { s.renew(p) })
 	}
 }
