@@ -20,7 +20,7 @@ test: redis ## Run every test of every module, with the race detector
 	@race=-race; cc=$$(go env CC); \
 	if [ "$$(go env CGO_ENABLED)" != 1 ] || ! command -v $${cc%% *} >/dev/null; then \
 		race=; echo "No C compiler, or CGO_ENABLED=0: the tests run without the race detector."; fi; \
-	$(EACH) go test $$race -shuffle=on -timeout 15m ./...
+	$(EACH) go test $$race -shuffle=on -timeout 25m ./...
 
 .PHONY: soak
 soak: redis ## Break things at random (SOAK=10m)
@@ -47,6 +47,6 @@ tidy: ## Tidy every go.mod
 .PHONY: cover
 cover: redis ## Measure the library's coverage, into .cache/cover.html
 	@mkdir -p .cache
-	@go test -covermode=atomic -coverpkg=./... -coverprofile=.cache/cover.out -timeout 15m ./...
+	@go test -covermode=atomic -coverpkg=./... -coverprofile=.cache/cover.out -timeout 25m ./...
 	@go tool cover -html=.cache/cover.out -o .cache/cover.html
 	@go tool cover -func=.cache/cover.out | tail -n 1

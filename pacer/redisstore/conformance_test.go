@@ -58,8 +58,8 @@ func TestStoresAnswerAlike(t *testing.T) {
 		"Changes":   {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true},
 		"Feedback":  {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Feedback: true},
 		"Memory":    {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Feedback: true, Memory: true},
-		"Late":      {Ops: 40, Cancels: true, Late: true},
-		"LateAll":   {Ops: 40, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Late: true},
+		"Late":      {Ops: 24, Cancels: true, Late: true},
+		"LateAll":   {Ops: 24, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Late: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
