@@ -20,7 +20,7 @@ test: redis ## Run every test of every module, with the race detector
 	@race=-race; cc=$$(go env CC); \
 	if [ "$$(go env CGO_ENABLED)" != 1 ] || ! command -v $${cc%% *} >/dev/null; then \
 		race=; echo "No C compiler, or CGO_ENABLED=0: the tests run without the race detector."; fi; \
-	$(EACH) go test $$race -shuffle=on -timeout 25m ./...
+	$(EACH) go test $$race -p 1 -shuffle=on -timeout 25m ./... # one package at a time: some tests measure
 
 .PHONY: soak
 soak: redis ## Break things at random (SOAK=10m)
