@@ -57,7 +57,7 @@ func newPacer(ctx context.Context, c *config, u *upstream) (*pacer.Pacer, func()
 		closeStore()
 		return nil, nil, err
 	}
-	return p, func() { _ = p.Close(); closeStore() }, nil //nolint:contextcheck // it leaves when the context is done, too
+	return p, func() { _ = p.Close(); closeStore() }, nil
 }
 
 // newTransport returns what all clients of the SDK send their calls through: paced, and repeated where that is safe. The meter sees every call that

@@ -50,7 +50,7 @@ func newPacer(ctx context.Context, c *config) (*pacer.Pacer, func(), error) {
 		closeStore()
 		return nil, nil, err
 	}
-	return p, func() { _ = p.Close(); closeStore() }, nil //nolint:contextcheck // it leaves when the context is done, too
+	return p, func() { _ = p.Close(); closeStore() }, nil
 }
 
 // newHTTPClient returns the client that the SDK is given: paced, or plain with a nil pacer. The meter sees every call that leaves.
