@@ -72,7 +72,8 @@ type Config struct {
 
 	// StoreTimeout is how long an operation of a SharedStore may take, whatever its client's own timeouts and retries are;
 	// it does not depend on the call's context. A call that comes while one of the same stack is asked for waits for that
-	// answer, too, before it is asked for itself, and for those before it as long as the store answers them. The first operation, which has to connect, may take four times as long.
+	// answer, too, before it is asked for itself, and for those before it as long as the store answers them. The first
+	// operation, which has to connect, may take four times as long.
 	// Defaults to [DefaultStoreTimeout], 250 ms.
 	StoreTimeout time.Duration
 
@@ -164,7 +165,7 @@ func (p *Pacer) addLimit(i int, one *part) {
 	}
 	p.fairBy = cmp.Or(p.fairBy, one.FairBy())
 	p.places = p.places || l.Spec.Algorithm == policies.Leases
-	p.late = p.late || l.late() || l.lane != ""
+	p.late = p.late || l.Spec.HasLine() || l.lane != ""
 	p.scoped = p.scoped || len(l.scopes) > 0 || len(p.lanes) > 0 || p.fairBy != ""
 }
 

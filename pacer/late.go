@@ -18,17 +18,12 @@ import (
 // less than stores wait with giving them.
 const placeAhead = 35 * time.Millisecond
 
-// late reports whether the limit is not given far ahead.
-func (l *Limit) late() bool {
-	return l.Spec.Algorithm == policies.Leases || l.Spec.Queue != policies.NoQueue
-}
-
 // comesLate gives a call what it needs to stand in line, if one of its limits has one.
 func (p *Pacer) comesLate(a *ask, limits []Limit, call *Call) error {
 	late, fair := false, ""
 	for i := range limits {
 		l := &limits[i]
-		late = late || l.late()
+		late = late || l.Spec.HasLine()
 		if l.Spec.Algorithm == policies.Leases && !a.places {
 			return &ConfigError{
 				Field: "Wait", Value: "not enough",
@@ -207,7 +202,7 @@ func (r *Reservation) tooLate(now time.Time) error {
 func (p *Pacer) leaveLine(r *Reservation) {
 	one := &lease{id: r.call[0].ID}
 	for i := range r.stack.Limits {
-		if r.stack.Limits[i].late() {
+		if r.stack.Limits[i].Spec.HasLine() {
 			one.limits = append(one.limits, r.stack.Limits[i])
 		}
 	}

@@ -244,6 +244,9 @@ func (s *leases) live(p *Pacer) (all []*lease) {
 			next = every
 		}
 	}
+	if s.renewal != nil {
+		s.renewal.Stop() // one that was begun while this one waited
+	}
 	s.renewal = nil
 	if next > 0 {
 		s.renewIn(p, next)

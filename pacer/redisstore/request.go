@@ -63,7 +63,7 @@ func (r *request) addKeys(upstream string, limits []pacer.Limit) {
 	size := base
 	for i := range limits {
 		keys := 2
-		if lined(limits[i]) {
+		if limits[i].Spec.HasLine() {
 			keys = 6
 		}
 		size += keys * (base + len(limits[i].Policy) + len(limits[i].Scope) + len(leasesMark) + 2)
@@ -78,7 +78,7 @@ func (r *request) addKeys(upstream string, limits []pacer.Limit) {
 		if l.Spec.Algorithm == policies.GCRA {
 			r.addKey(name, l, gapsMark)
 		}
-		if lined(*l) {
+		if l.Spec.HasLine() {
 			r.addLine(name, l)
 		}
 	}

@@ -60,9 +60,7 @@ func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 }
 
 // lined reports whether calls may have to stand in line for a limit.
-func lined(l pacer.Limit) bool {
-	return l.Spec.Algorithm == policies.Leases || l.Spec.Queue != policies.NoQueue
-}
+func lined(l pacer.Limit) bool { return l.Spec.HasLine() }
 
 // union returns the different limits of some stacks, and for each stack which of them are its own, from 1.
 func union(batches []pacer.Batch) ([]pacer.Limit, [][]int64) {
