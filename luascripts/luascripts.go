@@ -1,7 +1,7 @@
 // Package luascripts is the store's program: Lua for Redis and Valkey, joined from fragments when the package
 // is loaded.
 //
-// Each command (reserve, cancel, report, status, beat) is a file whose head is its contract: KEYS, ARGV with units,
+// Each command (reserve, cancel, report, status, beat, describe, index, enlist, upstreams) is a file whose head is its contract: KEYS, ARGV with units,
 // reply, TTL. The fragments before it are shared: the clock, what the algorithms have in common, and one file
 // for each algorithm. The scripts need Redis 6.2 or Valkey, and no library beyond string and math.
 //
@@ -55,10 +55,25 @@ var status string
 //go:embed beat.lua
 var beat string
 
+//go:embed describe.lua
+var describe string
+
+//go:embed index.lua
+var index string
+
+//go:embed enlist.lua
+var enlist string
+
+//go:embed upstreams.lua
+var upstreams string
+
 // Scripts are the programs of one store. Late is Reserve for stacks with a limit that calls stand in line for: what that
 // takes would cost the others time, though they never run it.
 type Scripts struct {
 	Reserve, Late, Cancel, Report, Status, Beat string
+
+	// Of the registry: who paces what.
+	Describe, Index, Enlist, Upstreams string
 }
 
 // New returns the scripts with the server's clock.
@@ -86,6 +101,11 @@ func WithClock(fragment string) Scripts {
 		Report:  join("", lines, report),
 		Status:  join("", lines, status),
 		Beat:    join("", nil, beat),
+
+		Describe:  join("", nil, describe),
+		Index:     join("", nil, index),
+		Enlist:    minify(fragment + "\n" + enlist),
+		Upstreams: minify(fragment + "\n" + upstreams),
 	}
 }
 

@@ -1,6 +1,10 @@
 package pacer
 
-import "github.com/headway-go/headway/pacer/internal/engine"
+import (
+	"context"
+
+	"github.com/headway-go/headway/pacer/internal/engine"
+)
 
 // goesAtOnce charges a call that need not wait, and reports whether it did. It is a short way for what is asked most often of
 // a store that is at hand: the same question to the same engine, for the same accounts, but nothing is allocated to
@@ -9,7 +13,7 @@ import "github.com/headway-go/headway/pacer/internal/engine"
 //
 // The clock is read once, when all accounts are locked, and the call goes at that instant: it cannot be early, and a
 // deadline plays no part. A pause of which this process heard is in the store already.
-func (p *Pacer) goesAtOnce(a *ask) bool {
+func (p *Pacer) goesAtOnce(ctx context.Context, a *ask) bool {
 	m := p.memory
 	if m == nil || p.late || a.tracked || a.byPolicy || a.notBefore > 0 {
 		return false
@@ -28,7 +32,7 @@ func (p *Pacer) goesAtOnce(a *ask) bool {
 		if missing != "" || a.cost > l.Spec.Limit {
 			return false
 		}
-		one := bound{l, scope, m.keys.scoped(l.place, scope)}
+		one := bound{limit: l, scope: scope, place: m.keys.scoped(l.place, scope)}
 		on, shards = append(on, one), shards|one.place.set()
 	}
 	if len(on) == 0 {
@@ -36,6 +40,9 @@ func (p *Pacer) goesAtOnce(a *ask) bool {
 	}
 	now, ok := p.chargeNow(shards, on, a.cost)
 	m.keys.sweep(now)
+	if ok {
+		p.goesNow(ctx, a.cost)
+	}
 	return ok
 }
 
@@ -45,6 +52,7 @@ type bound struct {
 
 	scope string
 	place place
+	kept  *account
 }
 
 // chargeNow charges a call if all of its limits let it go now.
@@ -64,11 +72,29 @@ func (p *Pacer) chargeNow(shards shardSet, on []bound, cost int64) (now int64, o
 		if one == nil {
 			return now, false
 		}
+		on[i].kept = one
 		l := on[i].limit
 		entries = append(entries, engine.Entry{Account: one.Account, Limit: engine.Limit{Spec: &l.Spec, Bounds: l.bounds(now)}})
 	}
 	g, _ := engine.Reserve(now, m.pause(p.upstream, now), entries, engine.Call{Cost: cost}, charges[:0])
+	if g.OK {
+		for i := range on {
+			on[i].count(now, cost)
+		}
+	}
 	return now, g.OK
+}
+
+// count counts what went, for those who look: see Pacer.Fleet. The shard is locked.
+func (b *bound) count(now, cost int64) {
+	shard := b.place.shard % shards
+	if b.counts[shard] == nil {
+		b.counts[shard] = new(count)
+	}
+	b.counts[shard].add(now, cost)
+	if b.scope != "" {
+		b.kept.recent.add(cost, now)
+	}
 }
 
 // account returns the account of a limit, whose shard is locked; nil if there is none that fits. That of a limit without

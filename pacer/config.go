@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -53,6 +54,13 @@ type Config struct {
 	// fleet for years. Defaults to [DefaultMaxPause], one hour.
 	MaxPause time.Duration
 
+	// Hooks are told what happens, each set by itself. Defaults to none.
+	Hooks []*Hooks
+
+	// Name is how a [Fleet] calls this process, of at most 100 characters. Defaults to the host's name and the process's
+	// number, such as "worker-7/4711".
+	Name string
+
 	// IgnoreCounts turns off what an upstream says about its limits and what is left of them: only pauses are
 	// heeded, and refusals. Defaults to heeding everything.
 	IgnoreCounts bool
@@ -100,6 +108,8 @@ func New(c Config) (*Pacer, error) {
 		maxLate:  cmp.Or(c.MaxLate, DefaultMaxLate),
 		closed:   make(chan struct{}),
 
+		name:       cmp.Or(c.Name, processName()),
+		observers:  newObservers(c.Hooks),
 		reconciles: !c.IgnoreCounts,
 		leases:     leases{life: context.Background()},
 	}
@@ -112,13 +122,16 @@ func New(c Config) (*Pacer, error) {
 	p.memory, _ = p.store.(*MemoryStore)
 	watched, shared := p.store.(*watched)
 	if shared {
-		watched.alone.leases = p.leases.messages
+		watched.alone.leases, watched.observers, watched.about = p.leases.messages, p.observers, p.about
 	}
 	p.spares.off = p.memory == nil && !shared
 	all := parts(c.Policies)
 	p.limits = make([]limit, len(all))
 	for i := range all {
 		p.addLimit(i, &all[i])
+	}
+	if p.observers.hear(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
+		defer p.listen()
 	}
 	if !p.scoped {
 		p.fixed = make([]Limit, 0, len(p.limits))
@@ -127,6 +140,19 @@ func New(c Config) (*Pacer, error) {
 		}
 	}
 	return p, nil
+}
+
+// maxProcessName is how long Config.Name may be, in bytes.
+const maxProcessName = 100
+
+// processName returns the name of a process that was given none.
+func processName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	pid := "/" + strconv.Itoa(os.Getpid())
+	return host[:min(len(host), maxProcessName-len(pid))] + pid
 }
 
 // A part is a policy, or what a lane has of one.
@@ -198,6 +224,14 @@ func (c *Config) validate() error {
 	}
 	if c.StoreTimeout < 0 {
 		return badDuration("StoreTimeout", c.StoreTimeout)
+	}
+	for i, h := range c.Hooks {
+		if h == nil {
+			return &ConfigError{Field: fmt.Sprintf("Hooks[%d]", i), Value: "nil", Reason: "leave it out"}
+		}
+	}
+	if len(c.Name) > maxProcessName {
+		return badNumber("Name", int64(len(c.Name)), fmt.Sprintf("bytes long: at most %d", maxProcessName))
 	}
 	if c.Outage > LetThrough {
 		return badNumber("Outage", int64(c.Outage), "must be PaceAlone, RefuseCalls or LetThrough")

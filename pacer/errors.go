@@ -19,6 +19,8 @@ var (
 	ErrNever = errors.New("pacer: never")
 	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before: one charge is one call.
 	ErrSpent = errors.New("pacer: the reservation was used or cancelled before: make a new one")
+	// ErrUnknownUpstream is the cause of the [*ConfigError] of [NewOperator] for an upstream that no process paces.
+	ErrUnknownUpstream = errors.New("no process paces this upstream, or has done so lately: see Registry.Upstreams for those that are known")
 	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. Their slots
 	// were given back.
 	ErrClosed = errors.New("pacer: closed: make a new Pacer, or close this one only when nobody uses it")
@@ -153,6 +155,9 @@ type ConfigError struct {
 // Error implements error.
 func (e *ConfigError) Error() string {
 	in := cmp.Or(e.In, "pacer")
+	if e.Err != nil && e.Value != "" {
+		return fmt.Sprintf("%s: %s is %s: %v", in, e.Field, e.Value, e.Err)
+	}
 	if e.Err != nil {
 		return fmt.Sprintf("%s: %s: %v", in, e.Field, e.Err)
 	}

@@ -143,7 +143,9 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 		}
 	}
 	if err != nil && g.abandon(p) {
-		g.trip(w, err)
+		if g.trip(w, err) {
+			w.asked("reserve", len(calls), time.Now().Add(-w.timeout), err)
+		}
 		return err // the parcel is lost: its flight may still have it
 	}
 	if err != nil {
@@ -317,7 +319,11 @@ func (w *watched) carry(g *gathering, f *flight) {
 	}
 	ctx, cancel := w.errand(f.seats[0].ctx, g)
 	defer cancel()
+	began := time.Now()
 	f.errs = append(f.errs, g.judge(w, w.store.ReserveAll(ctx, f.batches)))
+	if g.life.Err() == nil { // otherwise it was told already that there was no answer
+		w.asked("reserve", f.calls, began, f.errs[0])
+	}
 	if len(f.batches) > 1 && f.errs[0] != nil && w.unfit(f.errs[0]) {
 		// One of them is at fault, and the others shall not suffer from it.
 		f.errs = f.errs[:0]
@@ -337,18 +343,22 @@ func (g *gathering) judge(w *watched, err error) error {
 	if !w.isFailure(err) {
 		return err
 	}
-	g.trip(w, err)
+	_ = g.trip(w, err)
 	return unreachable(err)
 }
 
 // trip notes that the store has failed, unless that is known already: the process may have come back meanwhile.
-func (g *gathering) trip(w *watched, err error) {
+//
+// It reports whether it did.
+func (g *gathering) trip(w *watched, err error) bool {
 	if g.life.Err() != nil {
-		return
+		return false
 	}
-	if done, resting := w.breaker.Allow(); resting == nil {
+	done, resting := w.breaker.Allow()
+	if resting == nil {
 		done(err)
 	}
+	return resting == nil
 }
 
 // deliver gives the callers their answers, and gives back what was granted to those who have gone.

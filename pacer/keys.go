@@ -59,6 +59,8 @@ type account struct {
 	hash uint64
 	next *account // of the same hash: there is none, but for a chance of one in 2^64
 	gone bool     // evicted: it is not to be used any more
+
+	recent recent // what calls spent that took the short way
 }
 
 type memoryKey struct{ upstream, policy, scope string }
@@ -298,6 +300,16 @@ func (k *keys) evictBeside(o *opened) {
 	}
 	for s := o.shards; s != 0; s &= s - 1 {
 		k.evict(k.first(s), o.now, evictBeside*o.added)
+	}
+}
+
+// look calls see for each shard, locked.
+func (k *keys) look(see func(i int, sh *shard)) {
+	for i := range k.shards {
+		sh := &k.shards[i]
+		sh.mu.Lock()
+		see(i, sh)
+		sh.mu.Unlock()
 	}
 }
 

@@ -50,7 +50,11 @@ func (p *Pacer) changed(ctx context.Context, changes []Change) {
 	if changes = rest; len(changes) == 0 {
 		return
 	}
-	if caught := p.sleepers.heed(changes); len(caught) > 0 {
+	caught, news := p.sleepers.heed(changes)
+	if p.observers != nil {
+		p.heardOf(news)
+	}
+	if len(caught) > 0 {
 		p.move(ctx, caught)
 	}
 }

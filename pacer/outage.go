@@ -19,3 +19,16 @@ const (
 // ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that is not
 // asked because it did not answer before.
 var ErrUnreachable = errors.New("pacer: the store is out of reach")
+
+// String returns what becomes of calls, in a word.
+func (o Outage) String() string {
+	switch o {
+	case PaceAlone:
+		return "pace alone"
+	case RefuseCalls:
+		return "refuse calls"
+	case LetThrough:
+		return "let through"
+	}
+	return "unknown"
+}

@@ -29,6 +29,8 @@ type Pacer struct {
 	jitter   time.Duration
 	maxLate  time.Duration
 
+	observers observers // nil: no hooks
+
 	fixed []Limit // the stack of every call, if they have none
 
 	lanes  []string // of all policies
@@ -41,6 +43,10 @@ type Pacer struct {
 	watches    watches
 
 	spares spares
+
+	name      string // of the process
+	busy      busy   // under sleepers.mu
+	wentUntil int64  // under sleepers.mu: until before which second the store knows what went
 
 	closed    chan struct{}
 	waiting   sync.WaitGroup
@@ -62,6 +68,9 @@ type limit struct {
 	place   place                   // in memory, but for the scope
 	account *account                // in memory, if the limit has no scope: guarded by the shard; nil if not known
 	page    atomic.Pointer[[]int64] // of the calendar: today's, so to speak
+
+	went   tally          // under sleepers.mu: of the calls that took the long way
+	counts [shards]*count // in memory, of the others: guarded by the shards
 }
 
 // Wait blocks until the call may go, and returns nil: go now. It is shorthand for WaitN(ctx, 1, opts...).
@@ -80,7 +89,7 @@ func (p *Pacer) WaitN(ctx context.Context, n int64, opts ...Option) error {
 
 func (p *Pacer) wait(ctx context.Context, cost int64, opts []Option) error {
 	a, err := p.asked(ctx, cost, opts)
-	if err != nil || p.goesAtOnce(&a) {
+	if err != nil || p.goesAtOnce(ctx, &a) {
 		return err
 	}
 	w := p.spares.get()
@@ -113,12 +122,20 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 // with MaxWait(0).
 func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 	a, err := p.asked(ctx, 1, opts)
-	if err != nil || p.goesAtOnce(&a) {
+	if err != nil || p.goesAtOnce(ctx, &a) {
 		return err
 	}
 	a.maxWait = 0
+	r := &Reservation{}
+	if err := p.reserve(ctx, &a, r, nil); err != nil {
+		return err
+	}
 	// The slot is now and the call goes: there is nothing to wait for and nothing to keep.
-	return p.reserve(ctx, &a, &Reservation{}, nil)
+	p.sleepers.mu.Lock()
+	r.use()
+	p.sleepers.mu.Unlock()
+	r.goes(ctx)
+	return nil
 }
 
 // Reserve charges the earliest slot at which the call may go, and returns it without waiting. The caller then
@@ -154,6 +171,14 @@ func (p *Pacer) asked(ctx context.Context, cost int64, opts []Option) (ask, erro
 
 // reserve charges the earliest slot at which a call may go, for r. The room is for its limits.
 func (p *Pacer) reserve(ctx context.Context, a *ask, r *Reservation, room []Limit) error {
+	err := p.reserveSlot(ctx, a, r, room)
+	if err != nil {
+		p.refusedCall(ctx, err)
+	}
+	return err
+}
+
+func (p *Pacer) reserveSlot(ctx context.Context, a *ask, r *Reservation, room []Limit) error {
 	limits, err := p.bind(a, room)
 	if err != nil {
 		return err
@@ -291,20 +316,23 @@ func (p *Pacer) bindable(a *ask) []Limit {
 }
 
 // scope returns the value of the limit's scopes for a call, or the name of the first that it lacks.
-func (l *limit) scope(a *ask) (value, missing string) {
-	switch len(l.scopes) {
+func (l *limit) scope(a *ask) (value, missing string) { return scopeOf(l.scopes, a) }
+
+// scopeOf returns the value of some scopes for a call, or the name of the first that it lacks.
+func scopeOf(scopes []string, a *ask) (value, missing string) {
+	switch len(scopes) {
 	case 0:
 		return "", ""
 	case 1:
-		v := a.scope(l.scopes[0])
+		v := a.scope(scopes[0])
 		if v == "" {
-			return "", l.scopes[0]
+			return "", scopes[0]
 		}
 		return EscapeScope(v), ""
 	}
 	var few [4]string
 	values := few[:0]
-	for _, name := range l.scopes {
+	for _, name := range scopes {
 		v := a.scope(name)
 		if v == "" {
 			return "", name
@@ -389,14 +417,21 @@ func (p *Pacer) named(policy string) *limit {
 
 // describe names the scopes of a limit and their values, for people.
 func (p *Pacer) describe(l *Limit) string {
-	scopes := p.named(l.Policy).scopes
-	values := strings.Split(l.Scope, ":") // what EscapeScope joined, unless it was hashed
+	if of := p.named(l.Policy); of != nil {
+		return describeScope(of.scopes, l.Scope)
+	}
+	return l.Scope // of a policy that only another process has
+}
+
+// describeScope names scopes and their values, which are escaped.
+func describeScope(scopes []string, scope string) string {
+	values := strings.Split(scope, ":") // what EscapeScope joined, unless it was hashed
 	var b strings.Builder
 	for i, name := range scopes {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		v := l.Scope
+		v := scope
 		if len(values) == len(scopes) {
 			v = values[i]
 		}
@@ -478,5 +513,6 @@ func (p *Pacer) Close() error {
 	if w, ok := p.store.(*watched); ok {
 		w.close()
 	}
+	p.observers.close()
 	return nil
 }

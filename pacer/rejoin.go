@@ -25,7 +25,9 @@ func (w *watched) run() {
 			// Those who came at the same time as this process are soon known: it beats sooner at first.
 			pause, last = min(2*pause, beatEvery), time.Now()
 			began := w.now()
-			w.parted(w.beat(ctx), began)
+			if !w.parted(w.beat(ctx), began) {
+				w.describe(ctx, false)
+			}
 		}
 		if w.state.Load() == apart {
 			wait, err := w.rejoin(ctx)
@@ -65,11 +67,25 @@ func (w *watched) beat(ctx context.Context) error {
 	return w.settle(ctx)
 }
 
+// describe tells a store that is a Registry what there is to say of this process. Nobody's call depends on it.
+func (w *watched) describe(ctx context.Context, left bool) {
+	registry, ok := w.store.(Registry)
+	if !ok {
+		return
+	}
+	about, told := w.about(w.now(), left)
+	about.ID, about.Keep = w.id, w.keep
+	err := w.within(ctx, "describe", func(ctx context.Context) error { return registry.Describe(ctx, w.upstream, about) })
+	if err == nil {
+		told()
+	}
+}
+
 func (w *watched) pulse(ctx context.Context, lives, gather time.Duration) (Pulse, error) {
 	var p Pulse
 	b := Beat{ID: w.id, Lives: lives, Now: Instant(w.told.Load()), Keep: w.keep, Gather: gather}
 	answer := make(chan Pulse, 1)
-	err := w.reach(ctx, func(ctx context.Context) error {
+	err := w.reach(ctx, "beat", func(ctx context.Context) error {
 		p, err := w.store.Beat(ctx, w.upstream, b)
 		answer <- p
 		return err
@@ -143,7 +159,9 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 	w.gather = 0
 	w.lost.Store(0)
 	w.absences.Add(1) // the next one is another
-	w.state.Store(together)
+	if w.state.Swap(together) == apart {
+		w.isBack()
+	}
 	if heard := w.heard.Load(); heard != nil {
 		(*heard)(News{Changes: []Change{{Kind: rejoined, Now: w.now()}}})
 	}
@@ -243,7 +261,7 @@ func (w *watched) say(ctx context.Context, limits []Limit, notes []Note) error {
 		return nil
 	}
 	stack := Stack{Upstream: w.upstream, Limits: slices.Clone(limits)} // the operation may last longer than this
-	return w.reach(ctx, func(ctx context.Context) error {
+	return w.reach(ctx, "report", func(ctx context.Context) error {
 		_, _, err := w.store.Report(ctx, stack, notes)
 		return err
 	})
@@ -256,7 +274,7 @@ func (w *watched) giveBack(ctx context.Context, stack *Stack, grants []Grant) er
 		}
 	}
 	copied, theirs := stack.copied(), copyGrants(grants) // the operation may last longer than this
-	err := w.reach(ctx, func(ctx context.Context) error { return w.store.Cancel(ctx, copied, theirs) })
+	err := w.reach(ctx, "cancel", func(ctx context.Context) error { return w.store.Cancel(ctx, copied, theirs) })
 	if err == nil {
 		w.known.cancelled(stack, grants)
 	}

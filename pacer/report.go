@@ -38,7 +38,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 // or that the call failed. It does what [Pacer.Report] does, and tells calls that are on their way from those of other
 // consumers, if the reservation was made with [Tracked]. Report once for each call; it is safe at any time after Wait.
 func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error {
-	a := r.answered()
+	a := r.answered(ctx)
 	if r.pacer.isClosed() {
 		return ErrClosed
 	}
@@ -96,6 +96,7 @@ func (p *Pacer) heed(ctx context.Context, a *answer, fs ...policies.Feedback) er
 		return p.storeError("report", err)
 	}
 	p.watches.told(told, changed)
+	p.heeded(ctx, &stack, notes)
 	p.changed(ctx, changes(notes, stack, now, changed > 0, true))
 	return nil
 }

@@ -43,6 +43,11 @@ type Reservation struct {
 
 	watches []*watch // if tracked: of each limit
 
+	since   time.Time // when it went to sleep; zero if it did not
+	binding binding   // what it sleeps for
+	told    tidings   // what hooks were told last
+	last    *Sleep    // the same; nil if there are no hooks, or it does not sleep
+
 	room struct { // for what most calls need, to save allocations
 		charges [fewLimits]Charge
 		known   [fewLimits]int64
@@ -137,6 +142,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	if _, asks := r.asks(); !asks && r.state == reserved && r.moving == nil && ctx.Err() == nil && !now.Before(r.due) && !r.late(now) && !p.sleepers.paused(r) {
 		r.use() // the common case: nothing to wait for
 		p.sleepers.mu.Unlock()
+		r.goes(ctx)
 		return nil
 	}
 	p.waiting.Add(1)
@@ -150,6 +156,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	for {
 		delay, err := r.next(ctx)
 		if err != nil || delay <= 0 {
+			r.awake(ctx, err)
 			return err
 		}
 		if timer == nil {
@@ -201,6 +208,7 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 			if !r.latest.IsZero() && r.grant[0].InLine {
 				delay = min(delay, max(1, r.latest.Sub(now)))
 			}
+			r.sleep(ctx, now, r.due.Sub(now))
 			p.sleepers.mu.Unlock()
 			return delay, nil
 		}
@@ -210,6 +218,7 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 		return r.next(ctx)
 	}
 	if delay := r.due.Sub(now); delay > 0 {
+		r.sleep(ctx, now, delay)
 		p.sleepers.mu.Unlock()
 		return delay, nil
 	}
@@ -244,6 +253,7 @@ func (r *Reservation) WhileAlive(alive func() bool) { r.pacer.leases.whileAlive(
 func (r *Reservation) use() {
 	r.state = used
 	r.pacer.watches.goes(r)
+	r.pacer.count(r)
 }
 
 // cost returns what the call costs the limit with this index; its cost if there is no such limit.
@@ -255,13 +265,14 @@ func (r *Reservation) cost(i int) int64 {
 }
 
 // answered counts the call as no longer on its way, and says what is known of it.
-func (r *Reservation) answered() answer {
+func (r *Reservation) answered(ctx context.Context) answer {
 	s := &r.pacer.sleepers
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := answer{limits: r.stack.Limits}
 	if r.state == reserved { // its owner slept by itself
 		r.use()
+		r.goes(ctx)
 	}
 	if r.state != used {
 		return a
@@ -301,6 +312,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	p.sleepers.mu.Lock()
 	if r.state == reserved { // its owner slept by itself
 		r.use()
+		r.goes(ctx)
 	}
 	spent := r.state != used || r.paid
 	r.paid = true

@@ -93,8 +93,9 @@ func (s *sleepers) paused(r *Reservation) bool {
 }
 
 // heed records pauses and returns the sleepers whose slots are not good any more, in the order of their slots, marked
-// as moving: those that fall inside a pause, and those of limits that were resumed or slowed down.
-func (s *sleepers) heed(changes []Change) []*Reservation {
+// as moving: those that fall inside a pause, and those of limits that were resumed or slowed down. It returns, too, which
+// pauses and resumptions are news.
+func (s *sleepers) heed(changes []Change) (caught []*Reservation, news []Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, t := range s.pauses {
@@ -110,16 +111,20 @@ func (s *sleepers) heed(changes []Change) []*Reservation {
 			if s.pauses == nil {
 				s.pauses = make(map[pauseKey]Instant)
 			}
-			s.pauses[k] = max(s.pauses[k], c.Until)
+			if c.Until > s.pauses[k] {
+				s.pauses[k], news = c.Until, append(news, c)
+			}
 		case Resumed:
-			delete(s.pauses, k)
+			if _, was := s.pauses[k]; was {
+				delete(s.pauses, k)
+				news = append(news, c)
+			}
 			again[k] = true
 		case Slowed:
 			again[k] = true
 		case Called, rejoined:
 		}
 	}
-	var caught []*Reservation
 	for r := range s.asleep {
 		if r.grant[0].InLine {
 			if r.boundByAny(again) {
@@ -132,7 +137,7 @@ func (s *sleepers) heed(changes []Change) []*Reservation {
 			caught = append(caught, r)
 		}
 	}
-	return inOrder(caught)
+	return inOrder(caught), news
 }
 
 // lonely returns the sleepers whose slots this process granted alone and are still to come, in the order of their slots,

@@ -55,17 +55,34 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	s := &Status{Upstream: p.upstream, Policies: make([]PolicyStatus, len(limits))}
 	s.PausedFor = max(0, seen.Paused.Sub(seen.Now))
 	for i := range limits {
-		in := &seen.Limits[i]
-		s.Policies[i] = PolicyStatus{
-			Policy:    p.named(limits[i].Policy).policy,
-			Scope:     p.describe(&limits[i]),
-			Remaining: in.Remaining,
-			Next:      max(0, in.Next.Sub(seen.Now)),
-			Backlog:   in.Backlog,
-			PausedFor: max(0, in.Paused.Sub(seen.Now)),
-			Pace:      in.Pace,
-			Line:      in.Line,
-		}
+		s.Policies[i] = policyStatus(p.named(limits[i].Policy).policy, p.describe(&limits[i]), &seen.Limits[i], seen.Now)
 	}
 	return s, nil
+}
+
+// policyStatus is what a store saw of a policy, for people.
+func policyStatus(policy policies.Policy, scope string, seen *LimitStatus, now Instant) PolicyStatus {
+	return PolicyStatus{
+		Policy:    policy,
+		Scope:     scope,
+		Remaining: seen.Remaining,
+		Next:      max(0, seen.Next.Sub(now)),
+		Backlog:   seen.Backlog,
+		PausedFor: max(0, seen.Paused.Sub(now)),
+		Pace:      seen.Pace,
+		Line:      seen.Line,
+	}
+}
+
+// Binding returns the policy for which the next call of cost 1 has to wait longest; nil if it can go now, or only the pause
+// of the whole upstream holds it.
+func (s *Status) Binding() *PolicyStatus {
+	var binding *PolicyStatus
+	longest := s.PausedFor
+	for i := range s.Policies {
+		if p := &s.Policies[i]; max(p.Next, p.PausedFor) > longest {
+			binding, longest = p, max(p.Next, p.PausedFor)
+		}
+	}
+	return binding
 }

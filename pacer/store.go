@@ -304,6 +304,19 @@ const (
 	NoteRelease
 )
 
+var noteKinds = [...]string{
+	NotePause: "pause", NoteResume: "resume", NoteSlow: "slow", NoteLearn: "learn", NoteRemaining: "remaining", NoteSettle: "settle",
+	NoteClaim: "claim", NoteReset: "reset", NoteRenew: "renew", NoteRelease: "release",
+}
+
+// String returns what a note does, in a word.
+func (k NoteKind) String() string {
+	if k < NotePause || int(k) >= len(noteKinds) {
+		return fmt.Sprintf("NoteKind(%d)", k)
+	}
+	return noteKinds[k]
+}
+
 // A StackStatus is a stack seen at one instant.
 type StackStatus struct {
 	Now    Instant

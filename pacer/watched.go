@@ -92,6 +92,11 @@ type watched struct {
 	gather  Instant // of a process that is coming back: when it decides no more by itself; 0 if it is not
 
 	heard atomic.Pointer[func(News)] // whom to tell that the process is back
+
+	about func(now Instant, left bool) (about About, told func()) // what the process says of itself
+
+	observers observers
+	fell      time.Time // under mu: when it lost the store
 }
 
 // A standing is how a process stands to its fleet.
@@ -190,11 +195,14 @@ func (w *watched) asks(ctx context.Context) (bool, error) {
 		return false, err // a mistake in the configuration: it has never worked
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.leaving {
+	leaving := w.leaving
+	if !leaving {
+		w.finished = make(chan struct{}) // from here on, close waits for run
+	}
+	w.mu.Unlock()
+	if leaving {
 		return false, ErrClosed
 	}
-	w.finished = make(chan struct{})
 	if err == nil && wait > 0 {
 		err = errGathering
 	}
@@ -207,12 +215,12 @@ func (w *watched) asks(ctx context.Context) (bool, error) {
 
 // reach runs an operation of the store, unless it has just failed: it returns an ErrUnreachable then, and if the store
 // does not answer in time.
-func (w *watched) reach(ctx context.Context, op func(context.Context) error) error {
+func (w *watched) reach(ctx context.Context, name string, op func(context.Context) error) error {
 	done, err := w.breaker.Allow()
 	if err != nil {
 		return errResting
 	}
-	err = w.within(ctx, op)
+	err = w.within(ctx, name, op)
 	if w.isFailure(err) {
 		done(err)
 		return unreachable(err)
@@ -246,7 +254,7 @@ func (w *watched) overdue() error {
 }
 
 // within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are.
-func (w *watched) within(ctx context.Context, op func(context.Context) error) error {
+func (w *watched) within(ctx context.Context, name string, op func(context.Context) error) (err error) {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -256,7 +264,7 @@ func (w *watched) within(ctx context.Context, op func(context.Context) error) er
 	w.waiting.Add(1)
 	gone := w.gathering.life.Done()
 	w.mu.Unlock()
-	timeout := w.timeout
+	timeout, began := w.timeout, time.Now()
 	if w.state.Load() == unknown {
 		timeout *= firstContact
 	}
@@ -268,6 +276,7 @@ func (w *watched) within(ctx context.Context, op func(context.Context) error) er
 		defer cancel()
 		answer <- op(ctx)
 	}()
+	defer func() { w.asked(name, 0, began, err) }()
 	select {
 	case err := <-answer:
 		return err
@@ -286,11 +295,15 @@ func (w *watched) within(ctx context.Context, op func(context.Context) error) er
 func (w *watched) part(err error, began Instant) {
 	w.failed(err)
 	w.lost.CompareAndSwap(0, int64(began))
-	if w.state.Swap(apart) == together {
+	was := w.state.Swap(apart)
+	if was == together {
 		w.mu.Lock()
 		w.gathering.end()
 		w.gathering = newGathering()
 		w.mu.Unlock()
+	}
+	if was != apart {
+		w.fallsBack(err)
 	}
 	select {
 	case w.kick <- struct{}{}:
@@ -363,6 +376,7 @@ func (w *watched) close() {
 	}
 	if w.state.Load() == together {
 		_, _ = w.pulse(context.Background(), 0, 0)
+		w.describe(context.Background(), true)
 	}
 	w.mu.Lock()
 	w.closed = true

@@ -178,7 +178,7 @@ func (w *watched) report(ctx context.Context, stack Stack, notes []Note) (Instan
 		changed int
 	}
 	answer := make(chan reply, 1)
-	err := w.reach(ctx, func(ctx context.Context) error {
+	err := w.reach(ctx, "report", func(ctx context.Context) error {
 		now, changed, err := w.store.Report(ctx, stack, kept)
 		answer <- reply{now, changed}
 		return err
@@ -210,7 +210,7 @@ func (w *watched) Status(ctx context.Context, stack Stack) (StackStatus, error) 
 	}
 	if began := w.now(); ask {
 		answer, copied := make(chan StackStatus, 1), stack.copied()
-		err = w.reach(ctx, func(ctx context.Context) error {
+		err = w.reach(ctx, "status", func(ctx context.Context) error {
 			s, err := w.store.Status(ctx, copied)
 			answer <- s
 			return err

@@ -123,6 +123,18 @@ func (p Policy) InLane(name string) (Policy, bool) {
 	return Policy{}, false
 }
 
+// part returns a copy that is what a lane of so many per cent has of the policy, as InLane makes it.
+func (p Policy) part(percent int64) Policy {
+	p.percent = percent
+	switch {
+	case p.shape == shapeInFlight:
+		return p.mistake("Lane", strconv.FormatInt(percent, 10)+" % of it", "an in-flight policy has no lanes")
+	case percent < 1 || percent > 99:
+		return p.mistake("Lane", strconv.FormatInt(percent, 10)+" % of it", "must be from 1 to 99 per cent: for all of it, leave that out")
+	}
+	return p
+}
+
 // checkLanes sees to it that lanes can work as they are meant to.
 func (p Policy) checkLanes() *Error {
 	for _, l := range p.lanes {
@@ -140,6 +152,10 @@ func (p Policy) checkLanes() *Error {
 			return &Error{Field: field, Value: strconv.FormatInt(l.percent, 10) + " %", Reason: fmt.Sprintf("leaves more than %s (ten years) between two calls", MaxPeriod)}
 		case !ValidName(part.name):
 			return &Error{Field: field, Value: strconv.Quote(part.name), Reason: "is too long a name for a policy: name the policy or the lane more briefly"}
+		}
+		if err := part.check(); err != nil {
+			err.Field += " of lane " + l.name
+			return err
 		}
 	}
 	return nil

@@ -220,47 +220,6 @@ func (p Policy) Scopes() []string { return slices.Clone(p.scopes) }
 // IsOptional reports whether the policy lets calls pass that do not carry its scopes.
 func (p Policy) IsOptional() bool { return p.optional }
 
-// String describes the policy in one line, for people.
-func (p Policy) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: ", p.Name())
-	switch p.shape {
-	case shapeRate:
-		fmt.Fprintf(&b, "%d per %s, burst %d", p.limit, compact(p.period), p.burst)
-	case shapeAtMost:
-		fmt.Fprintf(&b, "at most %d in any %s, burst %d, skew %s", p.limit, compact(p.period), p.burst, compact(p.skewOr(DefaultSkew)))
-	case shapeFixed:
-		fmt.Fprintf(&b, "%d per window of %s", p.limit, compact(p.period))
-	case shapeCalendar:
-		fmt.Fprintf(&b, "%d %s (%v)", p.limit, p.unit.name(), p.loc)
-	case shapeSliding:
-		fmt.Fprintf(&b, "at most %d in any %s, in %d buckets", p.limit, compact(p.period), p.buckets)
-	case shapeInFlight:
-		fmt.Fprintf(&b, "%d in flight", p.limit)
-		if p.longer > 0 {
-			fmt.Fprintf(&b, " for longer than %s", compact(p.longer))
-		}
-	case shapeNone:
-		b.WriteString("no limit set")
-	}
-	if p.percent > 0 {
-		fmt.Fprintf(&b, ", %d %% of it", p.percent)
-	}
-	for _, l := range p.lanes {
-		fmt.Fprintf(&b, ", %d %% for lane %s", l.percent, l.name)
-	}
-	if p.fair != "" {
-		fmt.Fprintf(&b, ", fair by %s", p.fair)
-	}
-	if p.adaptation != nil {
-		b.WriteString(", adaptive")
-	}
-	if len(p.scopes) > 0 {
-		fmt.Fprintf(&b, ", per %s", strings.Join(p.scopes, "+"))
-	}
-	return b.String()
-}
-
 func (p Policy) skewOr(d time.Duration) time.Duration {
 	if p.skew == notSet {
 		return d
@@ -270,7 +229,7 @@ func (p Policy) skewOr(d time.Duration) time.Duration {
 
 // An Error says what is wrong with a policy and what to do about it.
 type Error struct {
-	Policy string // the policy's name
+	Policy string // the policy's name; "" if it comes from a text that gives none
 	Field  string // the setting at fault, such as "Limit" or "Burst"
 	Value  string // what was given
 	Reason string // what is wrong with it, or what to do
@@ -280,6 +239,9 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string {
+	if e.Policy == "" {
+		return fmt.Sprintf("policies: %s is %s: %s", e.Field, e.Value, e.Reason)
+	}
 	return fmt.Sprintf("policies: policy %q: %s is %s: %s", e.Policy, e.Field, e.Value, e.Reason)
 }
 
@@ -374,7 +336,7 @@ func (p Policy) checkNames(bad func(string, any, string) *Error) *Error {
 			return bad("Scope", fmt.Sprintf("%q", s), "is named twice")
 		}
 	}
-	if p.fair != "" && len(p.lanes) > 0 {
+	if p.fair != "" && (len(p.lanes) > 0 || p.percent > 0) {
 		return bad("Fair", fmt.Sprintf("%q", p.fair), "does not go with lanes in one policy: stack two of the same rate, one fair and one with lanes")
 	}
 	if slices.Contains(p.scopes, p.fair) {
@@ -397,7 +359,7 @@ func (p Policy) checkRate(bad func(string, any, string) *Error) *Error {
 		return bad("Limit", p.limit, fmt.Sprintf("per %s is more than one call per microsecond, the store's unit of time", p.period))
 	}
 	s := p.Spec()
-	if p.burst > MaxPeriod.Microseconds()/s.Interval {
+	if s.Limit > MaxPeriod.Microseconds()/s.Interval {
 		return bad("Burst", p.burst, fmt.Sprintf("takes more than %s (ten years) to come back", MaxPeriod))
 	}
 	if p.adaptation != nil {

@@ -23,11 +23,18 @@ const aliveMark = "/alive"
 // cameMark ends the name of the set of the same processes in the order in which they came.
 const cameMark = "/came"
 
+// indexMark ends the name of the hash of what processes say of themselves.
+const indexMark = "/index"
+
+// upstreamsKey is the key of the set of the upstreams that are paced. It is no upstream's, for theirs have braces.
+const upstreamsKey = prefix + "upstreams"
+
 // upstreamKey returns the key of an upstream. It begins all others:
 //
 //	pacer:{upstream}                        the upstream's own pause, and the era of its data
 //	pacer:{upstream}/alive                  the processes that pace it, by when they are taken for gone
 //	pacer:{upstream}/came                   the same, by when they came
+//	pacer:{upstream}/index                  what they say of themselves, of their policies, and of what went
 //	pacer:{upstream}:policy                 an account of the whole upstream
 //	pacer:{upstream}:policy:value           an account of one scope value, escaped
 //	pacer:{upstream}:policy/gaps[:value]    the gaps of a rate

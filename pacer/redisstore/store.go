@@ -33,10 +33,12 @@ type Client interface {
 type Store struct {
 	rdb                                         Client
 	reserve, late, cancel, report, status, beat script
+	describe, index, enlist, upstreams          script
 
-	mu    sync.Mutex
-	seen  int64     // the server's clock, when last seen
-	since time.Time // when that was
+	mu     sync.Mutex
+	seen   int64                // the server's clock, when last seen
+	since  time.Time            // when that was
+	listed map[string]time.Time // when upstreams were last enlisted
 
 	listeners listeners
 
@@ -74,6 +76,11 @@ func withScripts(rdb Client, s luascripts.Scripts) *Store {
 		report:  newScript(s.Report),
 		status:  newScript(s.Status),
 		beat:    newScript(s.Beat),
+
+		describe:  newScript(s.Describe),
+		index:     newScript(s.Index),
+		enlist:    newScript(s.Enlist),
+		upstreams: newScript(s.Upstreams),
 	}
 }
 

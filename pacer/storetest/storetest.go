@@ -55,7 +55,7 @@ func Run(t *testing.T, fixture func(t testing.TB) Fixture) {
 // Cases returns all cases.
 func Cases() []Case {
 	var all []Case
-	for _, part := range [][]Case{gcraCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), costCases(), claimCases(), sharedCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), propertyCases()} {
+	for _, part := range [][]Case{gcraCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), costCases(), claimCases(), sharedCases(), registryCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), propertyCases()} {
 		all = append(all, part...)
 	}
 	return all

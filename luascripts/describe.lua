@@ -1,0 +1,74 @@
+-- describe.lua: a process says what it is, what its policies are, and what went.
+--
+-- KEYS   the upstream's key (see account.lua)
+--        the index: a hash. Its fields:
+--          process/ID        what a process says of itself
+--          policy/NAME       "said until text": a policy, when that was last said, and until when it is remembered
+--          went/SLOT/NAME    "second cost waits waited": what went of a policy in a second; SLOT is the second modulo 64
+--          swept             the minute in which what is over was last taken out
+--        who is there (see beat.lua)
+-- ARGV   id, what it says of itself ('': it leaves), for how long its policies are remembered (µs)
+--        number of policies; for each: its name, its text
+--        then, to the end, what went: a policy's name, the second (since the epoch), cost, waits, waited (µs)
+-- Reply  now (µs since the epoch)
+-- TTL    the index: for as long as its policies are remembered
+--
+-- The index is bounded: when it has that many fields, no new ones are made until others are over. A process is over when it
+-- is not among those that are there any more (see beat.lua); whoever reads leaves those out.
+
+local most, minute, slots = 32768, 60000000, 64
+local id, about = ARGV[1], ARGV[2]
+nextarg = 3
+local up, now = readupstream(KEYS[1], redis.call('GET', KEYS[1]))
+local index, keep = KEYS[2], arg()
+
+local function whole(n) return string.format('%.0f', n) end
+
+local size = redis.call('HLEN', index)
+local function put(field, value)
+  if size < most or redis.call('HEXISTS', index, field) == 1 then size = size + redis.call('HSET', index, field, value) end
+end
+
+if about == '' then
+  redis.call('HDEL', index, 'process/' .. id)
+else
+  put('process/' .. id, about)
+end
+for _ = 1, arg() do
+  local name, text = ARGV[nextarg], ARGV[nextarg + 1]
+  nextarg = nextarg + 2
+  put('policy/' .. name, whole(now) .. ' ' .. whole(now + keep) .. ' ' .. text)
+end
+while nextarg <= #ARGV do
+  local name = ARGV[nextarg]
+  nextarg = nextarg + 1
+  local second, cost, waits, waited = arg(), arg(), arg(), arg()
+  local field = 'went/' .. whole(second % slots) .. '/' .. name
+  local s, c, w, d = string.match(redis.call('HGET', index, field) or '', '^(%d+) (%d+) (%d+) (%d+)$')
+  s = s and number(s, index) or 0
+  if s == second then cost, waits, waited = cost + number(c, index), waits + number(w, index), waited + number(d, index) end
+  if s <= second then put(field, whole(second) .. ' ' .. whole(cost) .. ' ' .. whole(waits) .. ' ' .. whole(waited)) end
+end
+
+-- What is over goes, once a minute.
+local this = whole((now - now % minute) / minute)
+if redis.call('HGET', index, 'swept') ~= this then
+  local all = redis.call('HGETALL', index)
+  for i = 1, #all, 2 do
+    local field, value, over = all[i], all[i + 1], false
+    local kind, name = string.match(field, '^(%a+)/(.*)$')
+    if kind == 'policy' then
+      local till = string.match(value, '^%d+ (%d+) ')
+      over = not till or tonumber(till) <= now
+    elseif kind == 'went' then
+      local second = string.match(value, '^(%d+) ')
+      over = not second or tonumber(second) * 1000000 + 2 * minute <= now
+    elseif kind == 'process' then
+      over = name ~= id and not redis.call('ZSCORE', KEYS[3], name)
+    end
+    if over then redis.call('HDEL', index, field) end
+  end
+  redis.call('HSET', index, 'swept', this)
+end
+redis.call('PEXPIRE', index, math.max(lasting(keep), redis.call('PTTL', index)))
+return { now }

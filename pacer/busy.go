@@ -1,0 +1,93 @@
+package pacer
+
+import "time"
+
+// busyKeys bounds the keys whose cost is remembered. Those that spend most are among them: who is pushed out has spent less
+// than the 512th part of all (the algorithm of Misra and Gries).
+const busyKeys = 512
+
+// busy is what keys with scopes have spent in this minute and the one before.
+type busy struct {
+	minute      int64
+	now, before map[pauseKey]int64
+}
+
+// minuteOf returns the minute, since the Unix epoch, of an instant in µs.
+func minuteOf(now int64) int64 { return now / time.Minute.Microseconds() }
+
+// turn makes room for the minute of an instant.
+func (b *busy) turn(now int64) {
+	minute := minuteOf(now)
+	if minute <= b.minute && b.now != nil {
+		return
+	}
+	if b.before = nil; minute == b.minute+1 {
+		b.before = b.now
+	}
+	b.minute, b.now = minute, make(map[pauseKey]int64)
+}
+
+// add counts what a key spends at an instant, in µs.
+func (b *busy) add(k pauseKey, cost, now int64) {
+	b.turn(now)
+	if _, known := b.now[k]; known || len(b.now) < busyKeys {
+		b.now[k] += cost
+		return
+	}
+	least := cost
+	for _, n := range b.now {
+		least = min(least, n)
+	}
+	for k := range b.now {
+		if b.now[k] -= least; b.now[k] <= 0 {
+			delete(b.now, k)
+		}
+	}
+	if cost > least {
+		b.now[k] = cost - least
+	}
+}
+
+// spent adds to sums what each key has spent in about the last minute, at an instant.
+func (b *busy) spent(now int64, sums map[pauseKey]int64) {
+	b.turn(now)
+	for k, n := range b.now {
+		sums[k] += n
+	}
+	for k, n := range b.before {
+		sums[k] += lastMinute(n, now)
+	}
+}
+
+// lastMinute returns how much of what was spent in the minute before belongs to the last sixty seconds, if it was spent evenly.
+func lastMinute(n, now int64) int64 {
+	const minute = int64(time.Minute / time.Microsecond)
+	left := float64(minute-now%minute) / float64(minute)
+	return int64(float64(n)*left + 0.5)
+}
+
+// recent is what one key has spent in this minute and the one before: as busy, for a key that has a place of its own.
+type recent struct {
+	minute      int64
+	now, before int64
+}
+
+func (r *recent) add(cost, now int64) {
+	if minute := minuteOf(now); minute != r.minute {
+		if r.before = 0; minute == r.minute+1 {
+			r.before = r.now
+		}
+		r.minute, r.now = minute, 0
+	}
+	r.now += cost
+}
+
+func (r *recent) spent(now int64) int64 {
+	switch minuteOf(now) - r.minute {
+	case 0:
+		return r.now + lastMinute(r.before, now)
+	case 1:
+		return lastMinute(r.now, now)
+	}
+	return 0
+}

@@ -1,0 +1,189 @@
+package pacer
+
+import (
+	"context"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// A Fleet is an upstream as all processes see it that pace it with one store, at one instant: see [Pacer.Fleet].
+type Fleet struct {
+	Upstream  string
+	At        time.Time     // by the store's clock
+	Counted   time.Time     // until when the calls that went are known: processes tell of them every few seconds
+	Shared    bool          // the store is shared; otherwise all of this is about one process
+	PausedFor time.Duration // the whole upstream is paused for so long; 0 if it is not
+
+	Policies  []FleetPolicy // by name
+	Processes []Process     // in the order in which they came, at most [MaxShownProcesses]
+	Alive     int           // how many processes there are
+	Unknown   []string      // what processes say of policies that this version cannot read
+	Busiest   []BusyKey     // of policies with scopes, the keys that spend or wait most, first; at most [MaxBusiest]
+
+	_ struct{}
+}
+
+// Bounds of what a [Fleet] shows.
+const (
+	// MaxShownProcesses is how many processes are shown at most.
+	MaxShownProcesses = 256
+	// MaxBusiest is how many keys are shown at most.
+	MaxBusiest = 20
+	// HistorySeconds is how long a [FleetPolicy].History is.
+	HistorySeconds = 60
+)
+
+// A FleetPolicy is a policy of a [Fleet].
+type FleetPolicy struct {
+	// PolicyStatus is how it stands. If the policy has scopes and the options of Fleet give no values for them, only Policy
+	// is set: see [Fleet].Busiest.
+	PolicyStatus
+
+	Shown   bool  // all of PolicyStatus is set
+	Waiting int64 // calls that sleep because of it, all keys together
+
+	// History is what went in each of the last seconds, all keys together, the oldest first: the last one ends at
+	// Fleet.Counted. Its length is HistorySeconds.
+	History []Second
+
+	_ struct{}
+}
+
+// A Second is what went in one second.
+type Second struct {
+	Cost   int64         // of the calls that went
+	Waits  int64         // how many of them the policy had made wait
+	Waited time.Duration // for how long, in all
+
+	_ struct{}
+}
+
+// A Process is one that paces the upstream.
+type Process struct {
+	ID      string        // at random
+	Name    string        // Config.Name
+	For     time.Duration // how long it has been there
+	Waiting int64         // how many of its calls sleep
+
+	_ struct{}
+}
+
+// A BusyKey is one scope value of a policy.
+type BusyKey struct {
+	PolicyStatus
+
+	Cost    int64 // of its calls that went in about the last minute
+	Waiting int64 // its calls that sleep because of this policy
+
+	_ struct{}
+}
+
+// Fleet returns how the upstream stands for all processes that share the store, as far as the store is a [Registry]; for this
+// process alone otherwise, or while it is without its store. Options that give scopes ([Scope]) show how the policies stand that
+// have those. Looking changes nothing. It returns a [*StoreError] if the store fails.
+func (p *Pacer) Fleet(ctx context.Context, opts ...Option) (*Fleet, error) {
+	if p.isClosed() {
+		return nil, ErrClosed
+	}
+	a, err := p.newAsk(ctx, 1, opts)
+	if err != nil {
+		return nil, err
+	}
+	a.scopes = scopesOf(ctx)
+	v := view{Fleet: Fleet{Upstream: p.upstream}, pacer: p, ask: &a}
+	if registry := p.registry(); registry != nil {
+		index, err := registry.Index(ctx, p.upstream)
+		if err != nil {
+			return nil, p.storeError("index", err)
+		}
+		v.Shared = true
+		v.limits, v.Unknown = limitsOf(index.Policies)
+		v.addOwn()
+		v.read(index)
+	} else {
+		v.addOwn()
+		v.readOwn()
+	}
+	if err := v.look(ctx); err != nil {
+		return nil, err
+	}
+	return &v.Fleet, nil
+}
+
+// Binding returns the policy that most calls wait for; nil if none wait. Among equals it is the one that has made calls wait
+// for longest in the last ten seconds.
+func (f *Fleet) Binding() *FleetPolicy {
+	var best *FleetPolicy
+	var most int64
+	var longest time.Duration
+	for i := range f.Policies {
+		p := &f.Policies[i]
+		waited := time.Duration(0)
+		for _, s := range p.History[max(0, len(p.History)-10):] {
+			waited += s.Waited
+		}
+		if (p.Waiting > 0 || waited > 0) && (best == nil || p.Waiting > most || p.Waiting == most && waited > longest) {
+			best, most, longest = p, p.Waiting, waited
+		}
+	}
+	return best
+}
+
+// Rate returns the cost per second of the calls that went in the last seconds, of at most HistorySeconds.
+func (p *FleetPolicy) Rate(seconds int) float64 {
+	seconds = min(seconds, len(p.History))
+	if seconds < 1 {
+		return 0
+	}
+	sum := int64(0)
+	for _, s := range p.History[len(p.History)-seconds:] {
+		sum += s.Cost
+	}
+	return float64(sum) / float64(seconds)
+}
+
+// Capacity returns how much the policy admits per second in the long run, as it stands now; 0 for places in flight.
+func (p *FleetPolicy) Capacity() float64 {
+	spec := p.Policy.Spec()
+	switch spec.Algorithm {
+	case policies.GCRA:
+		interval := spec.Interval
+		if p.Pace > 0 {
+			interval = p.Pace
+		}
+		return float64(time.Second.Microseconds()) / float64(interval)
+	case policies.Window:
+		limit, period := p.Policy.Limit()
+		if p.Pace > 0 {
+			limit = p.Pace
+		}
+		return float64(limit) / period.Seconds()
+	case policies.Leases:
+	}
+	return 0
+}
+
+// Utilization returns how much of the policy is in use, from 0 to about 1: of a rate, what went in the last ten seconds
+// compared with what could have gone; of a window, what is spent of its limit; of places in flight, those that are taken. Of a
+// window or places that are not Shown it is 0.
+func (p *FleetPolicy) Utilization() float64 {
+	spec := p.Policy.Spec()
+	if spec.Algorithm == policies.GCRA {
+		if len(p.Policy.Scopes()) > 0 && !p.Shown {
+			return 0
+		}
+		return p.Rate(utilizationSeconds) / p.Capacity()
+	}
+	limit := spec.Limit
+	if p.Pace > 0 {
+		limit = p.Pace
+	}
+	if !p.Shown || limit < 1 {
+		return 0
+	}
+	return float64(limit-min(limit, p.Remaining)) / float64(limit)
+}
+
+// utilizationSeconds is over how many seconds the use of a rate is taken.
+const utilizationSeconds = 10

@@ -1,0 +1,170 @@
+package pacer
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// What calls tell hooks. Nothing of it is made if there are none.
+
+// binding is what a call waits for, as its owner sees it: which limit, and why.
+type binding struct {
+	binds  int // as Grant.Binds
+	paused bool
+}
+
+// sleep notes that the reservation is going to sleep, for so long as things are, and tells the hooks if what it waits for has
+// changed. The caller holds pacer.sleepers.mu.
+func (r *Reservation) sleep(ctx context.Context, now time.Time, wait time.Duration) {
+	g := &r.grant[0]
+	if r.since.IsZero() {
+		r.since = now
+	}
+	r.binding = binding{g.Binds, g.Paused || g.Binds == BindsUpstream}
+	os := r.pacer.observers
+	if os == nil {
+		return
+	}
+	// In line, the time at which the call asks again is of no interest; its place is.
+	news := tidings{g.At, g.Ahead, r.binding}
+	if g.InLine {
+		news.at = 0
+	}
+	if r.last != nil && r.told == news {
+		return
+	}
+	s := r.pacer.sleepOf(r)
+	s.InLine, s.Ahead, s.At, s.Wait = g.InLine, g.Ahead, now, wait
+	r.told, r.last = news, &s
+	tellCall(ctx, os, s, func(h *Hooks) func(context.Context, Sleep) { return h.Sleeps })
+}
+
+// tidings is what is worth telling of a sleep.
+type tidings struct {
+	at      Instant
+	ahead   int64
+	binding binding
+}
+
+// sleepOf says which limit holds a reservation.
+func (p *Pacer) sleepOf(r *Reservation) Sleep {
+	s := Sleep{Upstream: p.upstream, Cost: r.cost(r.binding.binds), Paused: r.binding.paused}
+	if i := r.binding.binds; i >= 0 && i < len(r.stack.Limits) {
+		s.Policy, s.Scope = r.stack.Limits[i].Policy, p.describe(&r.stack.Limits[i])
+	}
+	return s
+}
+
+// awake tells the hooks that a reservation which slept goes, or not.
+func (r *Reservation) awake(ctx context.Context, err error) {
+	os := r.pacer.observers
+	if os == nil {
+		return
+	}
+	if r.last != nil {
+		s := Slept{Sleep: *r.last, Since: r.since, Took: time.Since(r.since), Err: err}
+		tellCall(ctx, os, s, func(h *Hooks) func(context.Context, Slept) { return h.Slept })
+	}
+	if err == nil {
+		r.goes(ctx)
+	} else {
+		r.pacer.refusedCall(ctx, err)
+	}
+}
+
+// goes tells the hooks that a reservation's call goes.
+func (r *Reservation) goes(ctx context.Context) {
+	os := r.pacer.observers
+	if os == nil {
+		return
+	}
+	g := Going{Upstream: r.pacer.upstream, Cost: r.call[0].Cost}
+	if !r.since.IsZero() {
+		s := r.pacer.sleepOf(r)
+		g.Policy, g.Scope, g.Waited = s.Policy, s.Scope, time.Since(r.since)
+	}
+	tellCall(ctx, os, g, func(h *Hooks) func(context.Context, Going) { return h.Goes })
+}
+
+// goesNow tells the hooks that a call goes which had to wait for nothing.
+func (p *Pacer) goesNow(ctx context.Context, cost int64) {
+	if p.observers != nil {
+		tellCall(ctx, p.observers, Going{Upstream: p.upstream, Cost: cost}, func(h *Hooks) func(context.Context, Going) { return h.Goes })
+	}
+}
+
+// refusedCall tells the hooks of an error that says that a call may not go. Of any other it says nothing.
+func (p *Pacer) refusedCall(ctx context.Context, err error) {
+	if p.observers == nil || !errors.Is(err, ErrRefused) {
+		return
+	}
+	e := Refusal{Upstream: p.upstream, Err: err}
+	if limit, ok := errors.AsType[*LimitError](err); ok {
+		e.Policy, e.Scope, e.Wait = limit.Policy, limit.Scope, limit.Wait
+	} else if scope, ok := errors.AsType[*ScopeError](err); ok {
+		e.Policy = scope.Policy
+	}
+	tellCall(ctx, p.observers, e, func(h *Hooks) func(context.Context, Refusal) { return h.Refused })
+}
+
+// heardOf tells the hooks of changes of which this process did not know.
+func (p *Pacer) heardOf(changes []Change) {
+	for i := range changes {
+		c := &changes[i]
+		e := Pause{Upstream: p.upstream, Policy: c.Policy, Scope: p.describe(&Limit{Policy: c.Policy, Scope: c.Scope})}
+		if c.Kind == Paused {
+			e.For = max(0, c.Until.Sub(c.Now))
+			tell(p.observers, e, func(h *Hooks) func(Pause) { return h.Paused })
+		} else {
+			tell(p.observers, e, func(h *Hooks) func(Pause) { return h.Resumed })
+		}
+	}
+}
+
+// heeded tells the hooks what the store was told.
+func (p *Pacer) heeded(ctx context.Context, stack *Stack, notes []Note) {
+	if p.observers == nil {
+		return
+	}
+	for i := range notes {
+		n := &notes[i]
+		e := Heeding{Upstream: p.upstream, Kind: n.Kind, For: n.For, Value: n.Value}
+		if n.Kind == NoteRemaining {
+			e.Value = n.Remaining
+		}
+		if n.Limit >= 0 {
+			l := &stack.Limits[n.Limit]
+			e.Policy, e.Scope = l.Policy, p.describe(l)
+		}
+		tellCall(ctx, p.observers, e, func(h *Hooks) func(context.Context, Heeding) { return h.Heeded })
+	}
+}
+
+// asked tells the hooks of an operation of the store.
+func (w *watched) asked(op string, calls int, began time.Time, err error) {
+	if w.observers == nil {
+		return
+	}
+	e := StoreCall{Upstream: w.upstream, Op: op, Calls: calls, Took: time.Since(began), Err: err}
+	tell(w.observers, e, func(h *Hooks) func(StoreCall) { return h.Asked })
+}
+
+// fallsBack notes that the store is lost, and tells the hooks.
+func (w *watched) fallsBack(err error) {
+	w.mu.Lock()
+	w.fell = time.Now()
+	processes := w.processes
+	w.mu.Unlock()
+	e := Fallback{Upstream: w.upstream, On: true, Outage: w.outage, Processes: processes, Err: err}
+	tell(w.observers, e, func(h *Hooks) func(Fallback) { return h.Fallback })
+}
+
+// isBack tells the hooks that the store is back.
+func (w *watched) isBack() {
+	w.mu.Lock()
+	fell, processes := w.fell, w.processes
+	w.mu.Unlock()
+	e := Fallback{Upstream: w.upstream, Outage: w.outage, Processes: processes, For: time.Since(fell)}
+	tell(w.observers, e, func(h *Hooks) func(Fallback) { return h.Fallback })
+}

@@ -1,0 +1,60 @@
+package redisstore
+
+import (
+	"encoding/json"
+
+	"github.com/headway-go/headway/pacer"
+)
+
+// A description is what a process says of itself, as it is kept. Names are short, for there may be many.
+type description struct {
+	Name    string `json:"n"`
+	Waiting []use  `json:"w,omitempty"`
+	Keys    []use  `json:"k,omitempty"`
+}
+
+type use struct {
+	Policy  string `json:"p,omitempty"`
+	Scope   string `json:"s,omitempty"`
+	Cost    int64  `json:"c,omitempty"`
+	Waiting int64  `json:"w,omitempty"`
+}
+
+// Bounds of what is believed of a description.
+const (
+	maxDescription = 16 << 10
+	maxUses        = 256
+)
+
+func describe(a *pacer.About) (string, error) {
+	b, err := json.Marshal(description{Name: a.Name, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys)})
+	return string(b), err
+}
+
+// parseAbout reads a description. Of one that cannot be read, nothing is known.
+func parseAbout(s string) pacer.About {
+	var d description
+	if len(s) > maxDescription || json.Unmarshal([]byte(s), &d) != nil {
+		return pacer.About{}
+	}
+	return pacer.About{Name: d.Name, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys)}
+}
+
+func toUses(all []pacer.KeyUse) []use {
+	us := make([]use, 0, len(all))
+	for _, k := range all {
+		us = append(us, use{Policy: k.Policy, Scope: k.Scope, Cost: k.Cost, Waiting: k.Waiting})
+	}
+	return us
+}
+
+func fromUses(all []use) []pacer.KeyUse {
+	const most = 1 << 40 // so that sums do not overflow
+	var ks []pacer.KeyUse
+	for _, u := range all[:min(len(all), maxUses)] {
+		if 0 <= u.Cost && u.Cost < most && 0 <= u.Waiting && u.Waiting < most {
+			ks = append(ks, pacer.KeyUse{Policy: u.Policy, Scope: u.Scope, Cost: u.Cost, Waiting: u.Waiting})
+		}
+	}
+	return ks
+}

@@ -1,0 +1,265 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/engine"
+)
+
+var _ pacer.Registry = (*Store)(nil)
+
+// enlistEvery is how often a process says that its upstream is paced at all. In a Cluster that is on another server, so it is
+// said by itself.
+const enlistEvery = time.Minute
+
+// Describe implements [pacer.Registry].
+func (s *Store) Describe(ctx context.Context, upstream string, about pacer.About) error {
+	said := ""
+	if !about.Left {
+		var err error
+		if said, err = describe(&about); err != nil {
+			return err
+		}
+	}
+	q, up := newRequest(), upstreamKey(upstream)
+	q.key(up)
+	q.key(up + indexMark)
+	q.key(up + aliveMark)
+	q.args = append(q.args, about.ID, said)
+	q.numbers(engine.MicrosUp(about.Keep))
+	if about.Left {
+		about.Policies = nil
+	}
+	q.numbers(int64(len(about.Policies)))
+	for _, text := range about.Policies {
+		name, _, _ := strings.Cut(text, ":")
+		q.args = append(q.args, name, text)
+	}
+	for i := range about.Went {
+		w := &about.Went[i]
+		q.args = append(q.args, w.Policy)
+		q.numbers(w.Second, w.What.Cost, w.What.Waits, w.What.Waited.Microseconds())
+	}
+	r, err := s.run(ctx, &s.describe, q)
+	if err != nil {
+		return err
+	}
+	r.int()
+	if err := r.done(); err != nil || about.Left || !s.mayEnlist(upstream) {
+		return err
+	}
+	q = newRequest()
+	q.key(upstreamsKey)
+	q.args = append(q.args, upstream)
+	q.numbers(engine.MicrosUp(about.Keep))
+	_, err = s.run(ctx, &s.enlist, q)
+	return err
+}
+
+// mayEnlist reports whether it is time to enlist an upstream again.
+func (s *Store) mayEnlist(upstream string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last, ok := s.listed[upstream]; ok && time.Since(last) < enlistEvery {
+		return false
+	}
+	if s.listed == nil {
+		s.listed = make(map[string]time.Time)
+	}
+	s.listed[upstream] = time.Now()
+	return true
+}
+
+// Upstreams implements [pacer.Registry].
+func (s *Store) Upstreams(ctx context.Context) ([]string, error) {
+	q := newRequest()
+	q.key(upstreamsKey)
+	v, err := s.query(ctx, &s.upstreams, q)
+	if err != nil {
+		return nil, err
+	}
+	names, err := texts(v)
+	slices.Sort(names)
+	return names, err
+}
+
+// Index implements [pacer.Registry].
+func (s *Store) Index(ctx context.Context, upstream string) (*pacer.Index, error) {
+	q, up := newRequest(), upstreamKey(upstream)
+	q.key(up)
+	q.key(up + indexMark)
+	q.key(up + aliveMark)
+	q.key(up + cameMark)
+	v, err := s.query(ctx, &s.index, q)
+	if err != nil {
+		return nil, err
+	}
+	return parseIndex(v)
+}
+
+// query runs a script that writes nothing, and replies more than numbers.
+func (s *Store) query(ctx context.Context, p *script, r *request) ([]any, error) {
+	if s.testClock != nil {
+		r.numbers(s.testClock())
+	}
+	ask := func(program *[2]any) ([]any, error) {
+		r.args[0], r.args[1], r.args[2] = program[0], program[1], len(r.keys)
+		cmd := redis.NewSliceCmd(ctx, r.args...)
+		cmd.SetFirstKeyPos(head)
+		_ = s.rdb.Process(ctx, cmd)
+		return cmd.Result()
+	}
+	v, err := ask(&p.evalsha)
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		v, err = ask(&p.eval)
+	}
+	if err != nil && isForeign(err) {
+		err = fmt.Errorf("%w: %w", ErrForeign, err)
+	}
+	return v, err
+}
+
+var errNoIndex = errors.New("the reply is not what the script returns: does something stand between this program and Redis?")
+
+// parseIndex reads the reply of index.lua. What a process says that is not of the form that it should have is left out: anybody
+// who can write there can say anything.
+func parseIndex(v []any) (*pacer.Index, error) {
+	if len(v) != 5 {
+		return nil, errNoIndex
+	}
+	now, ok := v[0].(int64)
+	alive, ok2 := v[1].(int64)
+	if !ok || !ok2 || alive < 0 || alive > math.MaxInt32 {
+		return nil, errNoIndex
+	}
+	var lists [3][]string
+	for i := range lists {
+		list, ok := v[i+2].([]any)
+		if !ok {
+			return nil, errNoIndex
+		}
+		var err error
+		if lists[i], err = texts(list); err != nil {
+			return nil, err
+		}
+	}
+	x := &pacer.Index{Now: pacer.Instant(now), Alive: int(alive)}
+	there, fields := lists[0], pairs(lists[2])
+	for id, score := range inTurn(lists[1]) {
+		if !slices.Contains(there, id) {
+			continue
+		}
+		one := pacer.IndexedProcess{About: parseAbout(fields["process/"+id]), Came: pacer.Instant(parseScore(score))}
+		one.ID = id
+		x.Processes = append(x.Processes, one)
+	}
+	x.Policies = currentPolicies(fields)
+	x.Went = parseWent(fields)
+	return x, nil
+}
+
+// texts returns a list of strings.
+func texts(v []any) ([]string, error) {
+	all := make([]string, len(v))
+	for i := range v {
+		s, ok := v[i].(string)
+		if !ok {
+			return nil, errNoIndex
+		}
+		all[i] = s
+	}
+	return all, nil
+}
+
+// inTurn goes through a list of keys and values in turn.
+func inTurn(list []string) func(func(k, v string) bool) {
+	return func(yield func(k, v string) bool) {
+		for i := 0; i+1 < len(list); i += 2 {
+			if !yield(list[i], list[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+func pairs(list []string) map[string]string {
+	m := make(map[string]string, len(list)/2)
+	for k, v := range inTurn(list) {
+		m[k] = v
+	}
+	return m
+}
+
+// parseScore reads a score, which servers write as a decimal fraction, or with an exponent.
+func parseScore(s string) int64 {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(f >= 0 && f < 1<<53) {
+		return 0
+	}
+	return int64(f)
+}
+
+// sayAgain is how much longer ago than the last one a policy may have been said, and still be in use, in µs. Processes say
+// their policies every few seconds.
+const sayAgain = 60_000_000
+
+// currentPolicies returns the policies that are in use.
+func currentPolicies(fields map[string]string) []string {
+	said, last := make(map[string]int64), int64(0)
+	for field, value := range fields {
+		if name, ok := strings.CutPrefix(field, "policy/"); ok {
+			at, _, _ := strings.Cut(value, " ")
+			n, err := strconv.ParseInt(at, 10, 64)
+			if err != nil || n < 0 {
+				continue
+			}
+			said[name], last = n, max(last, n)
+		}
+	}
+	var all []string
+	for name, at := range said {
+		if parts := strings.SplitN(fields["policy/"+name], " ", 3); len(parts) == 3 && at > last-sayAgain {
+			all = append(all, parts[2])
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// parseWent reads what went, in order.
+func parseWent(fields map[string]string) []pacer.Went {
+	var all []pacer.Went
+	for field, value := range fields {
+		parts, numbers := strings.SplitN(field, "/", 3), strings.Fields(value)
+		if len(parts) != 3 || parts[0] != "went" || len(numbers) != 4 {
+			continue
+		}
+		var n [4]int64
+		bad := false
+		for i := range n {
+			var err error
+			n[i], err = strconv.ParseInt(numbers[i], 10, 64)
+			bad = bad || err != nil || n[i] < 0 || n[i] >= 1<<53
+		}
+		if !bad {
+			all = append(all, pacer.Went{Policy: parts[2], Second: n[0], What: pacer.Second{Cost: n[1], Waits: n[2], Waited: time.Duration(n[3]) * time.Microsecond}})
+		}
+	}
+	slices.SortFunc(all, func(a, b pacer.Went) int {
+		if a.Second != b.Second {
+			return int(a.Second - b.Second)
+		}
+		return strings.Compare(a.Policy, b.Policy)
+	})
+	return all
+}

@@ -1,0 +1,203 @@
+package pacer
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// told is how late a store knows, at the latest, what a process did: it is told when the process beats.
+const toldLate = beatEvery + time.Second
+
+// A view is a Fleet in the making.
+type view struct {
+	Fleet
+
+	pacer  *Pacer
+	ask    *ask
+	limits []plainLimit // in the order in which they are shown
+	keys   []KeyUse     // the busiest
+}
+
+// A plainLimit is a policy, or a lane's part of one, as those see it who only look.
+type plainLimit struct {
+	Limit
+
+	policy policies.Policy
+	scopes []string
+	went   tally
+	waits  int64
+}
+
+// registry returns what knows the fleet; nil if nothing does, or it is out of reach.
+func (p *Pacer) registry() Registry {
+	store := p.store
+	if w, ok := store.(*watched); ok {
+		if w.state.Load() == apart {
+			return nil
+		}
+		return w.registry()
+	}
+	registry, _ := store.(Registry)
+	return registry
+}
+
+// limitsOf returns the limits that texts of policies mean, and those texts that mean nothing.
+func limitsOf(texts []string) (limits []plainLimit, unknown []string) {
+	known, unknown := parsePolicies(texts)
+	for _, one := range parts(known) {
+		limits = append(limits, plainLimit{Limit: Limit{Policy: one.Name(), Spec: one.Spec()}, policy: one.Policy, scopes: one.Scopes()})
+	}
+	return limits, unknown
+}
+
+// addOwn adds those of this process that are not there yet.
+func (v *view) addOwn() {
+	for i := range v.pacer.limits {
+		if l := &v.pacer.limits[i]; v.named(l.Policy) == nil {
+			v.limits = append(v.limits, plainLimit{Limit: l.Limit, policy: l.policy, scopes: l.scopes})
+		}
+	}
+	slices.SortStableFunc(v.limits, func(a, b plainLimit) int { return strings.Compare(a.Policy, b.Policy) })
+}
+
+func (v *view) named(policy string) *plainLimit {
+	for i := range v.limits {
+		if v.limits[i].Policy == policy {
+			return &v.limits[i]
+		}
+	}
+	return nil
+}
+
+// read takes what processes have said.
+func (v *view) read(index *Index) {
+	v.Alive = index.Alive
+	for _, w := range index.Went {
+		if l := v.named(w.Policy); l != nil {
+			l.went.add(w.Second, w.What)
+		}
+	}
+	spent, waiting := make(map[pauseKey]int64), make(map[pauseKey]int64)
+	for i := range index.Processes {
+		one := &index.Processes[i]
+		if len(v.Processes) < MaxShownProcesses {
+			v.Processes = append(v.Processes, Process{ID: one.ID, Name: one.Name, For: max(0, index.Now.Sub(one.Came)), Waiting: v.waiting(one.Waiting)})
+		}
+		for _, k := range one.Keys {
+			if l := v.named(k.Policy); l != nil && len(l.scopes) > 0 {
+				spent[pauseKey{k.Policy, k.Scope}] += k.Cost
+				waiting[pauseKey{k.Policy, k.Scope}] += k.Waiting
+			}
+		}
+	}
+	v.keys = most(spent, waiting, MaxBusiest)
+}
+
+// waiting adds up who waits, by policy and in all.
+func (v *view) waiting(uses []KeyUse) (sum int64) {
+	for _, u := range uses {
+		sum += u.Waiting
+		if l := v.named(u.Policy); l != nil {
+			l.waits += u.Waiting
+		}
+	}
+	return sum
+}
+
+// look asks the store how the limits stand, and completes the Fleet.
+func (v *view) look(ctx context.Context) error {
+	p := v.pacer
+	stack := Stack{Upstream: p.upstream}
+	shown := make([]int, len(v.limits)) // where in the stack; −1: not
+	for i := range v.limits {
+		bound := v.limits[i].Limit
+		shown[i] = -1
+		if scope, missing := scopeOf(v.limits[i].scopes, v.ask); missing == "" {
+			bound.Scope, shown[i] = scope, len(stack.Limits)
+			stack.Limits = append(stack.Limits, bound)
+		}
+	}
+	first := len(stack.Limits)
+	for _, k := range v.keys {
+		bound := v.named(k.Policy).Limit
+		bound.Scope = k.Scope
+		stack.Limits = append(stack.Limits, bound)
+	}
+	seen, err := p.store.Status(ctx, stack)
+	if err != nil {
+		return p.storeError("status", err)
+	}
+	v.finish(&seen, &stack, shown, first)
+	return nil
+}
+
+func (v *view) finish(seen *StackStatus, stack *Stack, shown []int, first int) {
+	v.At = time.UnixMicro(int64(seen.Now))
+	until := secondOf(int64(seen.Now))
+	if v.Shared {
+		until = secondOf(int64(seen.Now) - toldLate.Microseconds())
+	}
+	v.Counted = time.Unix(until, 0)
+	v.PausedFor = max(0, seen.Paused.Sub(seen.Now))
+	for i := range v.limits {
+		l := &v.limits[i]
+		one := FleetPolicy{PolicyStatus: PolicyStatus{Policy: l.policy}, Waiting: l.waits, History: l.went.history(until)}
+		if at := shown[i]; at >= 0 {
+			one.Shown, one.PolicyStatus = true, l.status(seen, at, stack.Limits[at].Scope)
+		}
+		v.Policies = append(v.Policies, one)
+	}
+	for i, k := range v.keys {
+		v.Busiest = append(v.Busiest, BusyKey{PolicyStatus: v.named(k.Policy).status(seen, first+i, k.Scope), Cost: k.Cost, Waiting: k.Waiting})
+	}
+}
+
+// status returns how a limit stands for a scope value: what was seen of the limit with an index.
+func (l *plainLimit) status(seen *StackStatus, index int, scope string) PolicyStatus {
+	return policyStatus(l.policy, describeScope(l.scopes, scope), &seen.Limits[index], seen.Now)
+}
+
+// readOwn takes what this process knows of itself.
+func (v *view) readOwn() {
+	p := v.pacer
+	now := Instant(0)
+	switch s := p.store.(type) {
+	case *MemoryStore:
+		now = Instant(s.clock())
+	case *watched:
+		now = s.now()
+	default:
+		now = Instant(time.Now().UnixMicro())
+	}
+	spent, waiting := make(map[pauseKey]int64), make(map[pauseKey]int64)
+	p.sleepers.mu.Lock()
+	byPolicy, keys := p.uses(now)
+	for i := range p.limits {
+		v.named(p.limits[i].Policy).went = p.limits[i].went
+	}
+	p.sleepers.mu.Unlock()
+	for _, k := range keys {
+		spent[pauseKey{k.Policy, k.Scope}], waiting[pauseKey{k.Policy, k.Scope}] = k.Cost, k.Waiting
+	}
+	if p.memory != nil {
+		p.memory.keys.look(func(shard int, sh *shard) {
+			for i := range p.limits {
+				if c := p.limits[i].counts[shard]; c != nil {
+					v.named(p.limits[i].Policy).went.addCount(c)
+				}
+			}
+			for _, a := range sh.ring {
+				if n := a.recent.spent(int64(now)); n > 0 && a.key.upstream == p.upstream && a.key.scope != "" {
+					spent[pauseKey{a.key.policy, a.key.scope}] += n
+				}
+			}
+		})
+	}
+	v.Alive = 1
+	v.Processes = []Process{{ID: "", Name: p.name, Waiting: v.waiting(byPolicy)}}
+	v.keys = slices.DeleteFunc(most(spent, waiting, MaxBusiest), func(k KeyUse) bool { return v.named(k.Policy) == nil })
+}

@@ -1,0 +1,86 @@
+package policies
+
+import "strings"
+
+// A form is one way in which an item of a policy's text may look. N stands for a word, and * for all the words that are left.
+type form struct {
+	words   string
+	example string
+	read    func(Policy, *words) Policy
+	many    bool // may be said several times
+}
+
+// limitForms are those of the first item: the constructors.
+func limitForms() []form {
+	return []form{
+		{words: "every *", example: "every 1.5s", read: func(_ Policy, w *words) Policy { return Every(w.duration()) }},
+		{words: "at most N in any *", example: "at most 50 in any 1s", read: func(_ Policy, w *words) Policy { return AtMost(w.number(), w.duration()) }},
+		{words: "N per window of *", example: "300 per window of 10s", read: func(_ Policy, w *words) Policy { return Fixed(w.number(), w.duration()) }},
+		{words: "N per *", example: "25 per 1s", read: func(_ Policy, w *words) Policy { return Rate(w.number(), w.duration()) }},
+		{words: "N hourly *", example: "5000 hourly (UTC)", read: func(_ Policy, w *words) Policy { return Hourly(w.number(), w.zone()) }},
+		{words: "N daily *", example: "100000 daily (UTC)", read: func(_ Policy, w *words) Policy { return Daily(w.number(), w.zone()) }},
+		{words: "N monthly *", example: "1000000 monthly (UTC)", read: func(_ Policy, w *words) Policy { return Monthly(w.number(), w.zone()) }},
+		{words: "N in flight", example: "25 in flight", read: func(_ Policy, w *words) Policy { return InFlight(w.number()) }},
+		{words: "N in flight for longer than *", example: "25 in flight for longer than 20s", read: func(_ Policy, w *words) Policy {
+			return InFlight(w.number()).LongerThan(w.duration())
+		}},
+	}
+}
+
+// settingForms are those of the items after the limit, in the order in which they are applied.
+func settingForms() []form {
+	return []form{
+		{words: "in N buckets", example: "in 10 buckets", read: func(p Policy, w *words) Policy {
+			if p.shape == shapeAtMost {
+				p = Sliding(p.limit, p.period)
+			}
+			return p.Buckets(w.number())
+		}},
+		{words: "burst N", example: "burst 10", read: func(p Policy, w *words) Policy { return p.Burst(w.number()) }},
+		{words: "skew *", example: "skew 10ms", read: func(p Policy, w *words) Policy { return p.Skew(w.duration()) }},
+		{words: "lease *", example: "lease 15s", read: func(p Policy, w *words) Policy { return p.Lease(w.duration()) }},
+		{words: "N % of it", example: "80 % of it", read: func(p Policy, w *words) Policy { return p.part(w.number()) }},
+		{words: "N % for lane *", example: "80 % for lane batch", many: true, read: func(p Policy, w *words) Policy {
+			percent := w.number()
+			return p.Lane(w.rest(), percent)
+		}},
+		{words: "fair by *", example: "fair by tenant", read: func(p Policy, w *words) Policy { return p.Fair(w.rest()) }},
+		{words: "adaptive *", example: "adaptive (floor 10 %)", read: func(p Policy, w *words) Policy {
+			p = p.Adaptive(Adaptation{})
+			if how := w.rest(); how != "" && w.err == nil {
+				p, w.err = readAll(p, adaptationForms(), split(w.inParentheses(how)))
+			}
+			return p
+		}},
+		{words: "per *", example: "per user+ticket", read: func(p Policy, w *words) Policy {
+			scopes := strings.Split(w.rest(), "+")
+			for i := range scopes {
+				scopes[i] = strings.TrimSpace(scopes[i])
+			}
+			return p.Per(scopes...)
+		}},
+		{words: "optional", example: "optional", read: func(p Policy, _ *words) Policy { return p.Optional() }},
+	}
+}
+
+// adaptationForms are those of the items in parentheses after "adaptive". A 0 would mean the default and not what it says.
+func adaptationForms() []form {
+	return []form{
+		{words: "floor N %", example: "floor 10 %", read: func(p Policy, w *words) Policy {
+			p.adaptation.Floor = notZero(w, w.percent())
+			return p
+		}},
+		{words: "decrease N %", example: "decrease 70 %", read: func(p Policy, w *words) Policy {
+			p.adaptation.Decrease = notZero(w, w.percent())
+			return p
+		}},
+		{words: "hold *", example: "hold 5s", read: func(p Policy, w *words) Policy {
+			p.adaptation.Hold = notZero(w, w.duration())
+			return p
+		}},
+		{words: "recovery *", example: "recovery 1m", read: func(p Policy, w *words) Policy {
+			p.adaptation.Recovery = notZero(w, w.duration())
+			return p
+		}},
+	}
+}

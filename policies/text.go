@@ -1,0 +1,139 @@
+package policies
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// String describes the policy in one line, for people and for [Parse]: its name, its limit, and what else was set. Settings
+// that have their default values are left out, but for the burst of a rate, the skew of [AtMost] and the buckets of [Sliding].
+//
+//	peak: 25 per 1s, burst 10, adaptive (floor 10 %), per tenant, optional
+func (p Policy) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: ", p.Name())
+	p.writeLimit(&b)
+	if p.percent > 0 {
+		fmt.Fprintf(&b, ", %d %% of it", p.percent)
+	}
+	for _, l := range p.lanes {
+		fmt.Fprintf(&b, ", %d %% for lane %s", l.percent, l.name)
+	}
+	if p.fair != "" {
+		fmt.Fprintf(&b, ", fair by %s", p.fair)
+	}
+	if p.adaptation != nil {
+		b.WriteString(", " + p.adaptation.text())
+	}
+	if len(p.scopes) > 0 {
+		fmt.Fprintf(&b, ", per %s", strings.Join(p.scopes, "+"))
+	}
+	if p.optional {
+		b.WriteString(", optional")
+	}
+	return b.String()
+}
+
+// writeLimit writes what the constructor was told, and the settings that only some constructors have.
+func (p Policy) writeLimit(b *strings.Builder) {
+	switch p.shape {
+	case shapeRate:
+		fmt.Fprintf(b, "%d per %s, burst %d", p.limit, compact(p.period), p.burst)
+		return
+	case shapeAtMost:
+		fmt.Fprintf(b, "at most %d in any %s, burst %d, skew %s", p.limit, compact(p.period), p.burst, compact(p.skewOr(DefaultSkew)))
+		return
+	case shapeFixed:
+		fmt.Fprintf(b, "%d per window of %s", p.limit, compact(p.period))
+	case shapeCalendar:
+		fmt.Fprintf(b, "%d %s (%v)", p.limit, p.unit.name(), p.loc)
+	case shapeSliding:
+		fmt.Fprintf(b, "at most %d in any %s, in %d buckets", p.limit, compact(p.period), p.buckets)
+	case shapeInFlight:
+		fmt.Fprintf(b, "%d in flight", p.limit)
+		if p.longer > 0 {
+			fmt.Fprintf(b, " for longer than %s", compact(p.longer))
+		}
+		if p.lease != DefaultLease {
+			fmt.Fprintf(b, ", lease %s", compact(p.lease))
+		}
+	case shapeNone:
+		b.WriteString("no limit set")
+		return
+	}
+	if skew := p.skewOr(0); skew != 0 {
+		fmt.Fprintf(b, ", skew %s", compact(skew))
+	}
+}
+
+// text says that a policy adapts, and how if that is not the default.
+func (a *Adaptation) text() string {
+	var how []string
+	say := func(isDefault bool, format string, value any) {
+		if !isDefault {
+			how = append(how, fmt.Sprintf(format, value))
+		}
+	}
+	say(a.Floor == 0 || a.Floor == DefaultFloor, "floor %d %%", a.Floor)
+	say(a.Decrease == 0 || a.Decrease == DefaultDecrease, "decrease %d %%", a.Decrease)
+	say(a.Hold == 0 || a.Hold == DefaultHold, "hold %s", compact(a.Hold))
+	say(a.Recovery == 0 || a.Recovery == DefaultRecovery, "recovery %s", compact(a.Recovery))
+	if len(how) == 0 {
+		return "adaptive"
+	}
+	return "adaptive (" + strings.Join(how, ", ") + ")"
+}
+
+// MarshalText returns the policy as [Policy.String] writes it, so that JSON and other files can hold it. It returns an
+// [*Error] if the policy is not valid, or if [Parse] would not read the same: a calendar window must be in a time zone that has
+// a name, and not in time.Local or one of time.FixedZone.
+func (p Policy) MarshalText() ([]byte, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	text := p.String()
+	q, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if q.String() != text || !sameZone(p.loc, q.loc) {
+		return nil, &Error{
+			Policy: p.Name(), Field: "Location", Value: fmt.Sprintf("%q", p.loc),
+			Reason: "another time zone than the one of this name: take that from time.LoadLocation",
+		}
+	}
+	return []byte(text), nil
+}
+
+// UnmarshalText reads the policy as [Parse] does.
+func (p *Policy) UnmarshalText(text []byte) error {
+	q, err := Parse(string(text))
+	if err != nil {
+		return err
+	}
+	*p = q
+	return nil
+}
+
+// sameZone reports whether two time zones have the same offsets and shift at the same times, from 2000 to 2100.
+func sameZone(a, b *time.Location) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	for t := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC); t.Year() < 2100; {
+		inA, inB := t.In(a), t.In(b)
+		_, offsetA := inA.Zone()
+		_, offsetB := inB.Zone()
+		_, endA := inA.ZoneBounds()
+		_, endB := inB.ZoneBounds()
+		if offsetA != offsetB || !endA.Equal(endB) {
+			return false
+		}
+		if endA.IsZero() {
+			break
+		}
+		t = endA.UTC()
+	}
+	return true
+}

@@ -1,0 +1,189 @@
+package policies
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// words are what an item says where its form leaves something open, read from first to last. The first one that is not what
+// it should be makes the error.
+type words struct {
+	item string
+	open []string
+	err  *Error
+}
+
+// match returns what the item says, and whether it has the form.
+func (f form) match(item string) (*words, bool) {
+	said := strings.Fields(strings.NewReplacer("%", " % ", "(", " (").Replace(item))
+	w := &words{item: item}
+	for _, want := range strings.Fields(f.words) {
+		switch {
+		case want == "*":
+			w.open = append(w.open, strings.Join(said, " "))
+			return w, true
+		case len(said) == 0:
+			return nil, false
+		case want == "N":
+			w.open = append(w.open, said[0])
+		case !strings.EqualFold(want, said[0]):
+			return nil, false
+		}
+		said = said[1:]
+	}
+	return w, len(said) == 0
+}
+
+// fail keeps the first error. The item is the text at fault.
+func (w *words) fail(reason string) {
+	if w.err == nil {
+		w.err = &Error{Field: "Text", Value: quote(w.item), Reason: reason}
+	}
+}
+
+// rest returns the next open word as it is.
+func (w *words) rest() string {
+	s := w.open[0]
+	w.open = w.open[1:]
+	return s
+}
+
+func (w *words) number() int64 {
+	s := w.rest()
+	n, err := strconv.ParseInt(digits(s), 10, 64)
+	if err != nil {
+		w.fail(quote(s) + " is no whole number, or one that is far too large: write digits, such as 25 or 100_000")
+	}
+	return n
+}
+
+func (w *words) percent() int {
+	s := w.rest()
+	n, err := strconv.Atoi(digits(s))
+	if err != nil {
+		w.fail(quote(s) + " is no whole number of per cent")
+	}
+	return n
+}
+
+// digits leaves out the underscores that stand between two digits.
+func digits(s string) string {
+	if strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") || strings.Contains(s, "__") {
+		return s
+	}
+	return strings.ReplaceAll(s, "_", "")
+}
+
+func (w *words) duration() time.Duration {
+	s := w.rest()
+	d, err := time.ParseDuration(goDuration(s))
+	if err != nil {
+		w.fail(quote(s) + " is no duration: write one such as 250ms, 10s, 1m30s or 24h, or a second, minute or hour; " +
+			`for days and months of a calendar, "100000 daily (UTC)" or "1000000 monthly (UTC)"`)
+	}
+	return d
+}
+
+// goDuration writes a duration in words as Go does: "10 seconds" is 10s, and "minute" is 1m.
+func goDuration(s string) string {
+	s = strings.ReplaceAll(s, " ", "")
+	at := strings.IndexFunc(s, unicode.IsLetter)
+	if at < 0 {
+		return s
+	}
+	unit := s[at:]
+	switch strings.TrimSuffix(strings.ToLower(unit), "s") {
+	case "hour":
+		unit = "h"
+	case "minute", "min":
+		unit = "m"
+	case "second", "sec":
+		unit = "s"
+	case "millisecond":
+		unit = "ms"
+	}
+	if at == 0 {
+		return "1" + unit
+	}
+	return s[:at] + unit
+}
+
+// zone reads a time zone in parentheses.
+func (w *words) zone() *time.Location {
+	name := w.inParentheses(w.rest())
+	switch {
+	case name == "":
+		w.fail(`name the time zone in parentheses, such as "100000 daily (UTC)" or "100000 daily (Europe/Berlin)"`)
+		return nil
+	case strings.EqualFold(name, "UTC"):
+		return time.UTC
+	case strings.EqualFold(name, "Local"):
+		w.fail(`"Local" is another time zone on another machine: name the one that is meant, such as (Europe/Berlin)`)
+		return nil
+	}
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		w.fail(quote(name) + " is no time zone that this machine knows: name one of the IANA database, such as (UTC) or (Europe/Berlin). " +
+			"What time.FixedZone made has no name there; (Etc/GMT-1) is one hour east of UTC. Machines without the database need time/tzdata")
+	}
+	return loc
+}
+
+// inParentheses returns what stands between the parentheses around s; "" if there are none.
+func (w *words) inParentheses(s string) string {
+	inner, opens := strings.CutPrefix(s, "(")
+	inner, closes := strings.CutSuffix(inner, ")")
+	if s != "" && (!opens || !closes) {
+		w.fail(quote(s) + " must stand in parentheses")
+	}
+	return strings.TrimSpace(inner)
+}
+
+// notZero returns v, which must not be 0.
+func notZero[T int | time.Duration](w *words, v T) T {
+	if v == 0 {
+		w.fail("must be more than 0: for the default, leave it out")
+	}
+	return v
+}
+
+// split cuts a text at the commas that are not in parentheses.
+func split(text string) []string {
+	var items []string
+	depth, begin := 0, 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case ',':
+			if depth == 0 {
+				items = append(items, strings.TrimSpace(text[begin:i]))
+				begin = i + 1
+			}
+		}
+	}
+	return append(items, strings.TrimSpace(text[begin:]))
+}
+
+// notUnderstood says what would have been.
+func notUnderstood(item, what string, forms []form) *Error {
+	examples := make([]string, 0, len(forms))
+	for _, f := range forms {
+		examples = append(examples, fmt.Sprintf("%q", f.example))
+	}
+	return &Error{Field: "Text", Value: quote(item), Reason: "not understood: " + what + ", such as " + strings.Join(examples, ", ")}
+}
+
+// quote quotes what was given, and cuts it short.
+func quote(s string) string {
+	const most = 80
+	if len(s) > most {
+		return fmt.Sprintf("%q…", s[:most])
+	}
+	return fmt.Sprintf("%q", s)
+}
