@@ -18,10 +18,13 @@ type binding struct {
 // changed. The caller holds pacer.sleepers.mu.
 func (r *Reservation) sleep(ctx context.Context, now time.Time, wait time.Duration) {
 	g := &r.grant[0]
-	if r.since.IsZero() {
+	first := r.since.IsZero()
+	if first {
 		r.since = now
 	}
-	r.binding = binding{g.Binds, g.Paused || g.Binds == BindsUpstream}
+	if first || g.Binds != BindsNothing { // who has its place, and waits for its slot, waits for the same reason as before
+		r.binding = binding{g.Binds, g.Paused || g.Binds == BindsUpstream}
+	}
 	os := r.pacer.observers
 	if os == nil {
 		return

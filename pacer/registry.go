@@ -122,6 +122,9 @@ func (p *Pacer) uses(now Instant) (byPolicy, busiest []KeyUse) {
 	waiting, total := make(map[pauseKey]int64), make(map[string]int64)
 	for r := range p.sleepers.asleep {
 		k := pauseKey{}
+		if r.since.IsZero() {
+			continue // it is about to
+		}
 		if i := r.binding.binds; i >= 0 && i < len(r.stack.Limits) {
 			k = pauseKey{r.stack.Limits[i].Policy, r.stack.Limits[i].Scope}
 		} else if !r.binding.paused {
@@ -182,10 +185,9 @@ func NewOperator(ctx context.Context, store Store, upstream string) (*Pacer, err
 		return nil, &StoreError{Upstream: upstream, Op: "index", Err: err}
 	}
 	known, _ := parsePolicies(index.Policies)
-	if len(known) == 0 && index.Alive == 0 {
-		return nil, &ConfigError{
-			Field: "Upstream", Value: strconv.Quote(upstream), Err: ErrUnknownUpstream,
-		}
+	described := slices.ContainsFunc(index.Processes, func(p IndexedProcess) bool { return p.Name != "" })
+	if len(known) == 0 && !described {
+		return nil, &ConfigError{Field: "Upstream", Value: strconv.Quote(upstream), Err: ErrUnknownUpstream}
 	}
 	return New(Config{Upstream: upstream, Store: onlooker{store, registry}, Policies: known, MaxWait: Forever, MaxPause: Forever})
 }

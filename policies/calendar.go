@@ -100,7 +100,7 @@ func (c *Calendar) floor(t time.Time) time.Time {
 		local := t.Unix() + int64(offset)
 		begin := time.Unix(local-mod(local, 3600)-int64(offset), 0).In(c.loc)
 		// A zone that shifted by less than an hour within this hour: the hour begins where the shift took place.
-		if shift, _ := t.ZoneBounds(); !shift.IsZero() && shift.After(begin) {
+		if shift, _ := zoneBounds(t); !shift.IsZero() && shift.After(begin) {
 			return shift
 		}
 		return begin
@@ -135,7 +135,7 @@ func firstInstant(loc *time.Location, y int, m time.Month, d int) time.Time {
 	civil := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 	t := civil.Add(-36 * time.Hour).In(loc) // no zone is further than 26 hours from UTC
 	for {
-		begin, end := t.ZoneBounds()
+		begin, end := zoneBounds(t)
 		_, offset := t.Zone()
 		at := civil.Add(-time.Duration(offset) * time.Second)
 		if !begin.IsZero() && at.Before(begin) {
@@ -146,6 +146,21 @@ func firstInstant(loc *time.Location, y int, m time.Month, d int) time.Time {
 		}
 		t = end
 	}
+}
+
+// zoneBounds returns between which times, at least, a zone has the offset that it has at t; a zero time stands for no bound.
+// Beyond the shifts that a zone's data lists, those of t.ZoneBounds are also at the turns of years in UTC, where nothing
+// shifts, and it gives all years 365 days: on the last day of a leap year, its end is not after t.
+func zoneBounds(t time.Time) (begin, end time.Time) {
+	begin, end = t.ZoneBounds()
+	if !end.IsZero() && !end.After(t) {
+		end = end.Add(24 * time.Hour)
+	}
+	_, offset := t.Zone()
+	if _, before := begin.Add(-time.Second).Zone(); before == offset {
+		begin = time.Time{}
+	}
+	return begin, end
 }
 
 func mod(a, b int64) int64 { return ((a % b) + b) % b }

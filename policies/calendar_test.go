@@ -94,6 +94,25 @@ func TestBoundsEverywhere(t *testing.T) {
 	}
 }
 
+// Shifts are listed up to 2037, or not at all; then a rule tells them, which takes care at the turns of years.
+func TestTurnsOfYearsToWhichTheListOfShiftsDoesNotReach(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Europe/Berlin", "America/St_Johns", "America/New_York", "Australia/Lord_Howe"} {
+		loc := zone(t, name)
+		for day := time.Date(2040, 12, 28, 12, 0, 0, 0, loc); day.Year() < 2042; day = day.AddDate(0, 0, 1) {
+			midnight := time.Date(day.Year(), day.Month(), day.Day(), 0, 0, 0, 0, loc)
+			require.Equal(t, midnight, bounds(t, policies.Daily(1, loc), day, 0)[1])
+			require.Equal(t, midnight.AddDate(0, 0, 1), bounds(t, policies.Daily(1, loc), day, 0)[2])
+			if day.Month() == time.January || day.Month() == time.December {
+				for m := range 24 * 4 {
+					at := midnight.Add(time.Duration(m) * 15 * time.Minute)
+					require.Equal(t, midnight.Add(time.Duration(m/4)*time.Hour), bounds(t, policies.Hourly(1, loc), at, 0)[1])
+				}
+			}
+		}
+	}
+}
+
 func TestBoundsAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)

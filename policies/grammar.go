@@ -1,7 +1,5 @@
 package policies
 
-import "strings"
-
 // A form is one way in which an item of a policy's text may look. N stands for a word, and * for all the words that are left.
 type form struct {
 	words   string
@@ -37,7 +35,13 @@ func settingForms() []form {
 			return p.Buckets(w.number())
 		}},
 		{words: "burst N", example: "burst 10", read: func(p Policy, w *words) Policy { return p.Burst(w.number()) }},
-		{words: "skew *", example: "skew 10ms", read: func(p Policy, w *words) Policy { return p.Skew(w.duration()) }},
+		{words: "skew *", example: "skew 10ms", read: func(p Policy, w *words) Policy {
+			d := w.duration()
+			if p.shape == shapeAtMost && d == DefaultSkew {
+				return p // String writes it, too, if nobody gave it, and then no period is too short for it
+			}
+			return p.Skew(d)
+		}},
 		{words: "lease *", example: "lease 15s", read: func(p Policy, w *words) Policy { return p.Lease(w.duration()) }},
 		{words: "N % of it", example: "80 % of it", read: func(p Policy, w *words) Policy { return p.part(w.number()) }},
 		{words: "N % for lane *", example: "80 % for lane batch", many: true, read: func(p Policy, w *words) Policy {
@@ -47,17 +51,17 @@ func settingForms() []form {
 		{words: "fair by *", example: "fair by tenant", read: func(p Policy, w *words) Policy { return p.Fair(w.rest()) }},
 		{words: "adaptive *", example: "adaptive (floor 10 %)", read: func(p Policy, w *words) Policy {
 			p = p.Adaptive(Adaptation{})
-			if how := w.rest(); how != "" && w.err == nil {
-				p, w.err = readAll(p, adaptationForms(), split(w.inParentheses(how)))
+			how := w.rest()
+			if how == "" {
+				return p
+			}
+			if how = w.inParentheses(how); w.err == nil {
+				p, w.err = readAll(p, adaptationForms(), split(how))
 			}
 			return p
 		}},
 		{words: "per *", example: "per user+ticket", read: func(p Policy, w *words) Policy {
-			scopes := strings.Split(w.rest(), "+")
-			for i := range scopes {
-				scopes[i] = strings.TrimSpace(scopes[i])
-			}
-			return p.Per(scopes...)
+			return p.Per(w.scopes()...)
 		}},
 		{words: "optional", example: "optional", read: func(p Policy, _ *words) Policy { return p.Optional() }},
 	}

@@ -22,7 +22,7 @@ func TestTexts(t *testing.T) {
 		"per-second: 25 per 1s, burst 1":                                              policies.PerSecond(25),
 		"peak: 25 per 1s, burst 10, per tenant":                                       policies.PerSecond(25).Burst(10).Per("tenant").Named("peak"),
 		"every-1.5s: 1 per 1.5s, burst 1":                                             policies.Every(1500 * time.Millisecond),
-		"rate-1h: 5 per 1h, burst 1, per a+b, optional":                               policies.Rate(5, time.Hour).Per("a", "b").Optional(),
+		"rate-1h.a.b: 5 per 1h, burst 1, per a+b, optional":                           policies.Rate(5, time.Hour).Per("a", "b").Optional(),
 		"at-most-1s: at most 50 in any 1s, burst 1, skew 10ms":                        policies.AtMost(50, time.Second),
 		"at-most-1h30m: at most 50 in any 1h30m, burst 5, skew 0s":                    policies.AtMost(50, 90*time.Minute).Burst(5).Skew(0),
 		"sliding-1m: at most 120 in any 1m, in 10 buckets":                            policies.Sliding(120, time.Minute),
@@ -70,7 +70,6 @@ func TestParse(t *testing.T) {
 		"25 in flight for longer than 20 s":                             policies.InFlight(25).LongerThan(20 * time.Second),
 		"9/s, optional, per Tenant, 50% for lane Bulk, burst 2":         policies.PerSecond(9).Burst(2).Lane("Bulk", 50).Per("Tenant").Optional(),
 		"9/s,adaptive(hold 5 s,floor 10%)":                              policies.PerSecond(9).Adaptive(policies.Adaptation{Floor: 10, Hold: 5 * time.Second}),
-		"9/s, adaptive ()":                                              policies.PerSecond(9).Adaptive(policies.Adaptation{}),
 	} {
 		got, err := policies.Parse(text)
 		require.NoError(t, err, text)
@@ -154,9 +153,9 @@ func TestTextsThatAreNotUnderstood(t *testing.T) {
 		"25/s, skew 1s":              `Skew is 1s: a plain rate makes no promise over windows: use AtMost`,
 		"25/s, in 10 buckets":        `Buckets is 10: only Sliding has buckets`,
 		"at most 9 in any 1s, burst 2, in 3 buckets": `Burst is 2: only rates have a burst`,
-		"25/s, per":                    `Scope is "": must start with`,
-		"25/s, per a++b":               `Scope is "": must start with`,
-		"25/s, per a b":                `Scope is "a b": must start with`,
+		"25/s, per":                    `"" is no name of a scope: write a letter or digit`,
+		"25/s, per a++b":               `"" is no name of a scope: write a letter or digit`,
+		"25/s, per a b":                `Text is "per a b": "a b" is no name of a scope`,
 		"25/s, optional":               `Optional is true: a policy of the whole upstream binds every call`,
 		"25/s, burst 2, 80 % for lane": `Lane is "": must start with`,
 		"25/s, burst 2, 80 for lane a": `Text is "80 for lane a": not understood`,
@@ -170,6 +169,7 @@ func TestTextsThatAreNotUnderstood(t *testing.T) {
 		"25/s, adaptive (floor 100 %)":                 `Adaptation.Floor is 100 %: must be from 1 to 99`,
 		"25/s, adaptive (floor x %)":                   `"x" is no whole number of per cent`,
 		"25/s, adaptive (speed 1 %)":                   `Text is "speed 1 %": not understood: a setting, such as "floor 10 %", "decrease 70 %", "hold 5s", "recovery 1m"`,
+		"25/s, adaptive ()":                            `Text is "": not understood: a setting, such as "floor 10 %"`,
 		"25/s, adaptive quickly":                       `"quickly" must stand in parentheses`,
 		"9 daily (UTC), adaptive":                      `only rates adapt`,
 		strings.Repeat("a", 4097):                      `policies: Text is 4097 bytes long: must have at most 4096`,
@@ -212,7 +212,8 @@ func TestPoliciesThatCannotBeWritten(t *testing.T) {
 		`name the time zone in parentheses`:                                                         policies.Daily(1, time.FixedZone("", 3600)),
 		`policy "hourly": Location is "Europe/Berlin": another time zone than the one of this name`: policies.Hourly(1, time.FixedZone("Europe/Berlin", 3600)),
 		`policy "daily": Location is "UTC": another time zone`:                                      policies.Daily(1, time.FixedZone("UTC", 1)),
-		`policy "monthly": Location is "UTC), per (x"`:                                              policies.Monthly(1, time.FixedZone("UTC), per (x", 0)),
+		`policy "monthly": Location is " UTC": another time zone`:                                   policies.Monthly(1, time.FixedZone(" UTC", 0)),
+		`policy "daily": Text is "per (x)": "(x)" is no name of a scope`:                            policies.Daily(1, time.FixedZone("UTC), per (x", 0)),
 	} {
 		_, err := p.MarshalText()
 		require.ErrorContains(t, err, want)

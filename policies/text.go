@@ -125,8 +125,8 @@ func sameZone(a, b *time.Location) bool {
 		inA, inB := t.In(a), t.In(b)
 		_, offsetA := inA.Zone()
 		_, offsetB := inB.Zone()
-		_, endA := inA.ZoneBounds()
-		_, endB := inB.ZoneBounds()
+		_, endA := zoneBounds(inA)
+		_, endB := zoneBounds(inB)
 		if offsetA != offsetB || !endA.Equal(endB) {
 			return false
 		}

@@ -132,6 +132,18 @@ func (w *words) zone() *time.Location {
 	return loc
 }
 
+// scopes reads names with plus signs between them.
+func (w *words) scopes() []string {
+	scopes := strings.Split(w.rest(), "+")
+	for i := range scopes {
+		if scopes[i] = strings.TrimSpace(scopes[i]); !ValidName(scopes[i]) {
+			w.fail(quote(scopes[i]) + " is no name of a scope: write a letter or digit, then at most 63 letters, digits, '.', '_' or '-'; " +
+				"several go with plus signs between them, such as user+ticket")
+		}
+	}
+	return scopes
+}
+
 // inParentheses returns what stands between the parentheses around s; "" if there are none.
 func (w *words) inParentheses(s string) string {
 	inner, opens := strings.CutPrefix(s, "(")

@@ -37,9 +37,6 @@ func (s *Store) Describe(ctx context.Context, upstream string, about pacer.About
 	q.key(up + aliveMark)
 	q.args = append(q.args, about.ID, said)
 	q.numbers(engine.MicrosUp(about.Keep))
-	if about.Left {
-		about.Policies = nil
-	}
 	q.numbers(int64(len(about.Policies)))
 	for _, text := range about.Policies {
 		name, _, _ := strings.Cut(text, ":")
@@ -55,7 +52,7 @@ func (s *Store) Describe(ctx context.Context, upstream string, about pacer.About
 		return err
 	}
 	r.int()
-	if err := r.done(); err != nil || about.Left || !s.mayEnlist(upstream) {
+	if err := r.done(); err != nil || !s.mayEnlist(upstream) {
 		return err
 	}
 	q = newRequest()

@@ -1,0 +1,234 @@
+package pacer_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+func fleetOf(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) *pacer.Fleet {
+	t.Helper()
+	f, err := p.Fleet(t.Context(), opts...)
+	require.NoError(t, err)
+	return f
+}
+
+// policyOf returns a policy of a Fleet.
+func policyOf(t *testing.T, f *pacer.Fleet, name string) *pacer.FleetPolicy {
+	t.Helper()
+	for i := range f.Policies {
+		if f.Policies[i].Policy.Name() == name {
+			return &f.Policies[i]
+		}
+	}
+	require.Fail(t, "no policy "+name)
+	return nil
+}
+
+func TestFleetInMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Name: "me", Policies: []policies.Policy{
+			policies.PerSecond(10).Burst(10).Named("peak").Lane("batch", 50),
+			policies.PerSecond(2).Per("tenant").Named("tenant"),
+			policies.Daily(1000, time.UTC),
+			policies.InFlight(5).Named("places"),
+		}})
+		f := fleetOf(t, p)
+		require.Equal(t, []string{"daily", "peak", "peak.batch", "places", "tenant"}, namesOf(f))
+		require.Nil(t, f.Binding())
+		require.False(t, f.Shared)
+		require.Equal(t, "me", f.Processes[0].Name)
+		require.Equal(t, 1, f.Alive)
+		require.Len(t, policyOf(t, f, "daily").History, pacer.HistorySeconds)
+		require.Equal(t, int64(1000), policyOf(t, f, "daily").Remaining)
+		require.False(t, policyOf(t, f, "tenant").Shown)
+		require.True(t, policyOf(t, fleetOf(t, p, pacer.Scope("tenant", "x")), "tenant").Shown)
+
+		// A tenant makes ten calls, which take 4.5 s, and another one.
+		var wg sync.WaitGroup
+		call := func(tenant string) {
+			r, err := p.Acquire(pacer.WithScope(t.Context(), "tenant", tenant))
+			require.NoError(t, err)
+			r.Release()
+		}
+		for range 10 {
+			wg.Go(func() { call("big{1}") })
+		}
+		wg.Go(func() { call("small") })
+		synctest.Wait()
+		f = fleetOf(t, p)
+		require.Equal(t, "tenant", f.Binding().Policy.Name())
+		require.Equal(t, int64(9), f.Binding().Waiting)
+		require.Equal(t, int64(9), f.Processes[0].Waiting)
+		require.Equal(t, "tenant=big%7B1%7D", f.Busiest[0].Scope)
+		require.Equal(t, int64(9), f.Busiest[0].Waiting)
+		require.Equal(t, int64(1), f.Busiest[0].Cost)
+		require.Equal(t, 5*time.Second, f.Busiest[0].Next, "of one more")
+		wg.Wait()
+		time.Sleep(600 * ms)
+		f = fleetOf(t, p)
+		tenant, daily := policyOf(t, f, "tenant"), policyOf(t, f, "daily")
+		var costs []int64
+		for _, s := range tenant.History[54:] {
+			costs = append(costs, s.Cost)
+		}
+		require.Equal(t, []int64{0, 3, 2, 2, 2, 2}, costs, "at 0, 0, 0.5, 1, … s; the last second that is over ended at 5 s")
+		require.Equal(t, int64(9), sumWaits(tenant))
+		require.Equal(t, 22500*ms, sumWaited(tenant), "0.5 + 1 + … + 4.5 s")
+		require.Zero(t, sumWaits(daily))
+		require.InDelta(t, 1.1, tenant.Rate(10), 0.001)
+		require.InDelta(t, 0.011, daily.Utilization(), 1e-9)
+		require.InDelta(t, 0.11, policyOf(t, f, "peak").Utilization(), 0.02)
+		require.Equal(t, []pacer.BusyKey{
+			{PolicyStatus: f.Busiest[0].PolicyStatus, Cost: 10},
+			{PolicyStatus: f.Busiest[1].PolicyStatus, Cost: 1},
+		}, f.Busiest)
+		time.Sleep(3 * time.Minute)
+		f = fleetOf(t, p)
+		require.Empty(t, f.Busiest, "busy is who spends now")
+		require.Zero(t, policyOf(t, f, "tenant").Rate(60))
+	})
+}
+
+func namesOf(f *pacer.Fleet) []string {
+	var names []string
+	for i := range f.Policies {
+		names = append(names, f.Policies[i].Policy.Name())
+	}
+	return names
+}
+
+func sumWaits(p *pacer.FleetPolicy) (n int64) {
+	for _, s := range p.History {
+		n += s.Waits
+	}
+	return n
+}
+
+func sumWaited(p *pacer.FleetPolicy) (d time.Duration) {
+	for _, s := range p.History {
+		d += s.Waited
+	}
+	return d
+}
+
+// What takes the short way is counted as well, in every shard.
+func TestFleetCountsWhatGoesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Named("all"), policies.PerSecond(100).Burst(100).Per("tenant").Named("tenant")))
+		for second := range 3 {
+			for i := range 300 {
+				require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(i%10)), pacer.Cost(int64(1+second))))
+			}
+			time.Sleep(time.Second)
+		}
+		f := fleetOf(t, p)
+		for _, name := range []string{"all", "tenant"} {
+			h := policyOf(t, f, name).History
+			require.Equal(t, []pacer.Second{{}, {Cost: 300}, {Cost: 600}, {Cost: 900}}, h[56:], name)
+		}
+		require.Len(t, f.Busiest, 10)
+		for _, k := range f.Busiest {
+			require.Equal(t, int64(180), k.Cost)
+		}
+	})
+}
+
+// A key that spends much is among the busiest, however many others come and go.
+func TestTheBusiestKeyIsFound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(1000).Per("tenant")))
+		defer p.Close()
+		for i := range 20_000 {
+			tenant := fmt.Sprint("t", i)
+			if i%50 == 0 {
+				tenant = "big"
+			}
+			r, err := p.Reserve(t.Context(), pacer.Scope("tenant", tenant)) // the long way
+			require.NoError(t, err)
+			require.NoError(t, r.Wait(t.Context()))
+			if i%100 == 0 {
+				time.Sleep(10 * ms)
+			}
+		}
+		f := fleetOf(t, p)
+		require.Equal(t, "tenant=big", f.Busiest[0].Scope)
+		require.InDelta(t, 400, f.Busiest[0].Cost, 40, "a 512th part of all is the error")
+		require.LessOrEqual(t, len(f.Busiest), pacer.MaxBusiest)
+	})
+}
+
+// Minutes turn, and what was spent in the one before fades.
+func TestSpentInTheLastMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // time begins at midnight
+		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Per("tenant")))
+		spend := func(n int64) {
+			require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "short"), pacer.Cost(n)))
+			r, err := p.Reserve(t.Context(), pacer.Scope("tenant", "long"), pacer.Cost(n))
+			require.NoError(t, err)
+			require.NoError(t, r.Wait(t.Context()))
+		}
+		costs := func() (all []int64) {
+			for _, k := range fleetOf(t, p).Busiest {
+				all = append(all, k.Cost)
+			}
+			return all
+		}
+		spend(100)
+		spend(100)
+		time.Sleep(time.Minute)
+		require.Equal(t, []int64{200, 200}, costs())
+		time.Sleep(15 * time.Second)
+		require.Equal(t, []int64{150, 150}, costs())
+		spend(10)
+		require.Equal(t, []int64{160, 160}, costs())
+		time.Sleep(45 * time.Second)
+		require.Equal(t, []int64{10, 10}, costs())
+		time.Sleep(time.Minute)
+		require.Empty(t, costs())
+	})
+}
+
+func TestStatusBinding(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(10).Named("peak"), policies.PerSecond(2).Named("slow")))
+		s, err := p.Status(t.Context())
+		require.NoError(t, err)
+		require.Nil(t, s.Binding())
+		require.NoError(t, p.Allow(t.Context()))
+		s, err = p.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "slow", s.Binding().Policy.Name())
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second, Policies: []string{"peak"}}))
+		s, err = p.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "peak", s.Binding().Policy.Name())
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Minute, Policies: nil}))
+		s, err = p.Status(t.Context())
+		require.NoError(t, err)
+		require.Nil(t, s.Binding(), "the whole upstream is paused")
+	})
+}
+
+// A fleet is not looked at through a closed Pacer, nor by an operator where nobody tells anything.
+func TestFleetErrors(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, limits())
+	require.NoError(t, p.Close())
+	_, err := p.Fleet(t.Context())
+	require.ErrorIs(t, err, pacer.ErrClosed)
+	_, err = pacer.NewOperator(t.Context(), pacer.NewMemoryStore(), "x")
+	require.EqualError(t, err, "pacer: Store is *pacer.MemoryStore: does not know who uses it: see Registry")
+}

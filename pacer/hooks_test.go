@@ -1,0 +1,310 @@
+package pacer_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// diary is hooks that write down what they are told.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (d *diary) write(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "))
+}
+
+// read returns what was written since it was last read.
+func (d *diary) read() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lines := d.lines
+	d.lines = nil
+	return lines
+}
+
+func limitOf(policy, scope string) string { return strings.TrimSpace(policy + " " + scope) }
+
+func (d *diary) hooks() *pacer.Hooks {
+	return &pacer.Hooks{
+		Sleeps: func(_ context.Context, s pacer.Sleep) {
+			why := "waits for"
+			if s.Paused {
+				why = "waits, paused, for"
+			}
+			if s.InLine {
+				why = fmt.Sprintf("is %d behind for", s.Ahead)
+			}
+			d.write("%s %s (%d), %v", why, limitOf(s.Policy, s.Scope), s.Cost, s.Wait)
+		},
+		Slept: func(_ context.Context, s pacer.Slept) {
+			d.write("slept for %s, %v, error %v", limitOf(s.Policy, s.Scope), s.Took, s.Err)
+		},
+		Goes: func(_ context.Context, g pacer.Going) {
+			d.write("goes (%d) after %v %s", g.Cost, g.Waited, limitOf(g.Policy, g.Scope))
+		},
+		Refused: func(_ context.Context, r pacer.Refusal) {
+			d.write("refused by %s, %v: %T", limitOf(r.Policy, r.Scope), r.Wait, r.Err)
+		},
+		Paused:  func(p pacer.Pause) { d.write("paused %s for %v", limitOf(p.Policy, p.Scope), p.For) },
+		Resumed: func(p pacer.Pause) { d.write("resumed %s", limitOf(p.Policy, p.Scope)) },
+		Heeded: func(_ context.Context, h pacer.Heeding) {
+			d.write("heeded %v of %s for %v: %d", h.Kind, limitOf(h.Policy, h.Scope), h.For, h.Value)
+		},
+		Fallback: func(f pacer.Fallback) { d.write("fallback %v of %d, %v: %v", f.On, f.Processes, f.For, f.Err) },
+		Asked: func(c pacer.StoreCall) {
+			if c.Err != nil {
+				d.write("%s failed after %v", c.Op, c.Took)
+			}
+		},
+		Dropped: func(n int64) { d.write("dropped %d", n) },
+	}
+}
+
+// observedPacer is a Pacer whose hooks keep a diary.
+func observedPacer(t *testing.T, p ...policies.Policy) (*pacer.Pacer, *diary) {
+	t.Helper()
+	d := new(diary)
+	one := newPacer(t, pacer.Config{Policies: p, Hooks: []*pacer.Hooks{d.hooks()}})
+	t.Cleanup(func() { require.NoError(t, one.Close()) })
+	return one, d
+}
+
+func TestHooksTellOfACall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, d := observedPacer(t, policies.PerSecond(1).Per("tenant").Named("t"))
+		acme := pacer.WithScope(t.Context(), "tenant", "acme")
+		require.NoError(t, p.Wait(acme))
+		require.NoError(t, p.Wait(acme))
+		require.Error(t, p.Allow(acme))
+		require.Error(t, p.Allow(t.Context()))
+		require.Error(t, p.WaitN(acme, 2))
+		synctest.Wait()
+		require.Equal(t, []string{
+			"goes (1) after 0s",
+			"waits for t tenant=acme (1), 1s",
+			"slept for t tenant=acme, 1s, error <nil>",
+			"goes (1) after 1s t tenant=acme",
+			"refused by t tenant=acme, 1s: *pacer.LimitError",
+			"refused by t, 0s: *pacer.ScopeError",
+			"refused by t tenant=acme, 0s: *pacer.LimitError",
+		}, d.read())
+
+		ctx, cancel := context.WithCancel(acme)
+		time.AfterFunc(300*ms, cancel)
+		require.ErrorIs(t, p.Wait(ctx), context.Canceled)
+		synctest.Wait()
+		require.Equal(t, []string{"waits for t tenant=acme (1), 1s", "slept for t tenant=acme, 300ms, error context canceled"}, d.read())
+
+		time.Sleep(time.Minute)
+		require.NoError(t, p.Allow(acme), "the long way, and the short one")
+		r, err := p.Reserve(acme)
+		require.NoError(t, err)
+		time.Sleep(r.Delay())
+		require.NoError(t, r.Report(acme))
+		synctest.Wait()
+		require.Equal(t, []string{"goes (1) after 0s", "goes (1) after 0s"}, d.read())
+	})
+}
+
+func TestHooksTellOfPauses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := pacer.NewMemoryStore()
+		d := new(diary)
+		p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(10).Named("peak")}, Hooks: []*pacer.Hooks{d.hooks()}})
+		defer p.Close()
+		other := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(10).Named("peak")}})
+		require.NoError(t, p.Wait(t.Context()))
+		var wg sync.WaitGroup
+		wg.Go(func() { require.NoError(t, p.Wait(t.Context())) })
+		synctest.Wait()
+		d.read()
+		require.NoError(t, other.Report(t.Context(), policies.Feedback{Wait: 5 * time.Second}), "somebody else")
+		synctest.Wait()
+		require.ElementsMatch(t, []string{"paused for 5s", "waits, paused, for (1), 5s"}, d.read())
+		require.NoError(t, other.Report(t.Context(), policies.Feedback{Wait: 2 * time.Second}))
+		synctest.Wait()
+		require.Empty(t, d.read(), "a shorter one is no news")
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 9 * time.Second, Policies: []string{"peak"}}))
+		synctest.Wait()
+		require.ElementsMatch(t, []string{"heeded pause of peak for 9s: 0", "paused peak for 9s", "waits, paused, for peak (1), 9s"}, d.read())
+		require.NoError(t, p.Resume(t.Context()))
+		wg.Wait()
+		synctest.Wait()
+		lines := d.read()
+		require.Subset(t, lines, []string{"resumed peak"})
+		require.True(t, strings.HasPrefix(lines[len(lines)-1], "goes (1) after "), lines)
+	})
+}
+
+func TestHooksTellOfLines(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, d := observedPacer(t, policies.InFlight(1).Named("one"))
+		first, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				r, err := p.Acquire(t.Context())
+				require.NoError(t, err)
+				time.Sleep(5 * time.Second)
+				r.Release()
+			})
+			synctest.Wait()
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		lines := d.read()
+		require.Len(t, lines, 3, "%v: one for each that waits, however often it asks again", lines)
+		require.Contains(t, lines[1], "is 0 behind for one")
+		require.Contains(t, lines[2], "is 1 behind for one")
+		first.Release()
+		wg.Wait()
+		synctest.Wait()
+		lines = d.read()
+		require.Contains(t, lines, "goes (1) after 10s one")
+		require.Contains(t, lines, "goes (1) after 15s one")
+		require.True(t, slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "is 0 behind for one") }), "it came forward: %v", lines)
+	})
+}
+
+func TestHooksTellOfTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, store := new(diary), newRemote(4)
+		p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(10)}, Hooks: []*pacer.Hooks{d.hooks()}})
+		require.NoError(t, p.Wait(t.Context()))
+		synctest.Wait()
+		require.Equal(t, []string{"goes (1) after 0s"}, d.read())
+		store.set(errBroken, 0)
+		time.Sleep(time.Second)
+		require.NoError(t, p.Wait(t.Context()))
+		synctest.Wait()
+		require.Contains(t, d.read(), "fallback true of 4, 0s: "+pacer.ErrUnreachable.Error()+": connection refused")
+		time.Sleep(2 * time.Second)
+		store.set(nil, 0)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		lines := d.read()
+		require.True(t, slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "fallback false of 4, ") }), lines)
+		require.Contains(t, lines, "beat failed after 0s")
+		store.set(nil, time.Minute)
+		require.NoError(t, p.Wait(t.Context()))
+		synctest.Wait()
+		require.Contains(t, d.read(), "reserve failed after 250ms", "at once, not when it answers at last")
+		store.set(nil, 0)
+		require.NoError(t, p.Close())
+	})
+}
+
+// A hook that hangs delays nobody: no call, no other hooks, and Close by a second.
+func TestASlowHookHarmsNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, slow := new(diary), make(chan struct{})
+		dropped := int64(0)
+		hung := &pacer.Hooks{Goes: func(context.Context, pacer.Going) { <-slow }, Dropped: func(n int64) { dropped = n }}
+		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(1000)}, Hooks: []*pacer.Hooks{hung, d.hooks()}})
+		start := time.Now()
+		const calls = 10_000
+		for range calls {
+			require.NoError(t, p.Wait(t.Context()))
+		}
+		require.Equal(t, (calls-1)*ms, time.Since(start))
+		synctest.Wait()
+		require.Len(t, d.read(), 3*calls-2, "the others are told everything")
+		start = time.Now()
+		require.NoError(t, p.Close())
+		require.Equal(t, time.Second, time.Since(start))
+		close(slow)
+		synctest.Wait()
+		require.Equal(t, int64(calls-1-8192), dropped, "one hung, 8,192 waited")
+	})
+}
+
+// A hook that panics, or ends its goroutine, is called again the next time.
+func TestAPanickingHookHarmsNobody(t *testing.T) { //nolint:paralleltest // it sets the default logger
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	synctest.Test(t, func(t *testing.T) {
+		called := 0
+		p := newPacer(t, pacer.Config{
+			Policies: []policies.Policy{policies.PerSecond(1000)},
+			Hooks: []*pacer.Hooks{{Goes: func(context.Context, pacer.Going) {
+				if called++; called == 1 {
+					panic("ouch")
+				}
+				if called == 2 {
+					runtime.Goexit()
+				}
+			}}},
+		})
+		for range 5 {
+			require.NoError(t, p.Wait(t.Context()))
+		}
+		require.NoError(t, p.Close())
+		require.Equal(t, 5, called)
+	})
+	require.Contains(t, log.String(), "pacer: a hook panicked")
+	require.Contains(t, log.String(), "panic=ouch")
+	require.Contains(t, log.String(), "hooks_test.go")
+}
+
+func TestLogHooks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+		p := newPacer(t, pacer.Config{
+			Policies: []policies.Policy{policies.PerMinute(1).Per("tenant").Named("m")},
+			Hooks:    []*pacer.Hooks{pacer.LogHooks(logger)},
+		})
+		ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+		require.NoError(t, p.Wait(ctx))
+		require.NoError(t, p.Wait(ctx))
+		require.Error(t, p.Allow(ctx))
+		require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Second}))
+		require.NoError(t, p.Close())
+		require.Equal(t, strings.TrimLeft(`
+level=INFO msg="headway: a call waits" upstream=test policy=m scope="tenant=acme" wait=1m0s paused=false
+level=INFO msg="headway: a call that waited goes" upstream=test policy=m scope="tenant=acme" waited=1m0s
+level=WARN msg="headway: a call is refused" upstream=test policy=m scope="tenant=acme" wait=1m0s error="pacer: upstream \"test\": policy \"m\" for tenant=acme: the next slot is 1m0s away, further than the longest wait allowed (0s): try again after it, or raise MaxWait"
+level=WARN msg="headway: paused" upstream=test policy=m scope="tenant=acme" for=1s
+`, "\n"), log.String())
+	})
+}
+
+func TestHooksThatAreNil(t *testing.T) {
+	t.Parallel()
+	_, err := pacer.New(pacer.Config{Upstream: "x", Hooks: []*pacer.Hooks{{}, nil}})
+	var ce *pacer.ConfigError
+	require.ErrorAs(t, err, &ce)
+	require.Equal(t, "pacer: Hooks[1] is nil: leave it out", err.Error())
+}

@@ -1,0 +1,270 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/policies"
+)
+
+func named(t *testing.T, rdb redisstore.Client, name string, p ...policies.Policy) *pacer.Pacer {
+	t.Helper()
+	store, err := redisstore.New(rdb)
+	require.NoError(t, err)
+	pc, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: p, Name: name, Jitter: pacer.NoJitter, MaxWait: pacer.Forever})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, pc.Close()) })
+	return pc
+}
+
+func operator(t *testing.T, rdb redisstore.Client) *pacer.Pacer {
+	t.Helper()
+	store, err := redisstore.New(rdb)
+	require.NoError(t, err)
+	op, err := pacer.NewOperator(t.Context(), store, "test")
+	require.NoError(t, err)
+	return op
+}
+
+// Somebody who has nothing but the store sees what the fleet's processes do, and can intervene.
+func TestAnOperatorSeesTheFleet(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	stack := []policies.Policy{
+		policies.PerSecond(50).Named("peak"),
+		policies.PerSecond(2).Per("tenant").Named("tenant").Optional(),
+		policies.Daily(1000, time.UTC),
+		policies.InFlight(5).Named("places").Optional().Per("kind"),
+	}
+	a, b := named(t, rdb, "a", stack...), named(t, rdb, "b", stack...)
+	var wg sync.WaitGroup
+	for _, p := range []*pacer.Pacer{a, b} {
+		for range 20 {
+			wg.Go(func() {
+				for range 2 {
+					if err := p.Wait(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		for range 12 { // of tenant acme there are 24 calls, which take twelve seconds
+			wg.Go(func() {
+				if err := p.Wait(pacer.WithScope(t.Context(), "tenant", "acme")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	var op *pacer.Pacer
+	require.Eventually(t, func() bool {
+		store, err := redisstore.New(rdb)
+		require.NoError(t, err)
+		op, err = pacer.NewOperator(t.Context(), store, "test")
+		return err == nil
+	}, 5*time.Second, 50*time.Millisecond)
+	require.Len(t, op.Policies(), 4)
+	var f *pacer.Fleet
+	look := func() *pacer.Fleet {
+		var err error
+		f, err = op.Fleet(t.Context())
+		require.NoError(t, err)
+		return f
+	}
+	history := func(policy string) (sum pacer.Second) {
+		for i := range f.Policies {
+			if f.Policies[i].Policy.Name() == policy {
+				for _, s := range f.Policies[i].History {
+					sum.Cost += s.Cost
+					sum.Waits += s.Waits
+					sum.Waited += s.Waited
+				}
+			}
+		}
+		return sum
+	}
+	require.Eventually(t, func() bool {
+		look()
+		return len(f.Busiest) > 0 && f.Busiest[0].Waiting > 10 && f.Binding().Policy.Name() == "tenant"
+	}, 9*time.Second, 100*time.Millisecond)
+	require.True(t, f.Shared)
+	require.Equal(t, 2, f.Alive)
+	require.Equal(t, "tenant=acme", f.Busiest[0].Scope)
+	require.Greater(t, f.Busiest[0].Next, time.Second)
+	require.Equal(t, "tenant", f.Binding().Policy.Name())
+	require.Equal(t, []string{"a", "b"}, []string{f.Processes[0].Name, f.Processes[1].Name})
+	require.Positive(t, f.Processes[0].Waiting)
+
+	// A pause by the operator reaches those that sleep.
+	paused := time.Now()
+	require.NoError(t, op.Report(t.Context(), policies.Feedback{Wait: time.Hour}))
+	require.Greater(t, look().PausedFor, 59*time.Minute, "an operator's pause is not capped")
+	time.Sleep(300 * time.Millisecond)
+	require.NoError(t, op.Resume(t.Context()))
+	require.Zero(t, look().PausedFor)
+	wg.Wait()
+	require.Less(t, time.Since(paused), 15*time.Second)
+
+	// Everything that went is known some seconds later, once.
+	require.Eventually(t, func() bool { look(); return history("peak").Cost == 2*20*2+24 }, 10*time.Second, 100*time.Millisecond)
+	require.Equal(t, int64(24), history("tenant").Cost)
+	require.Positive(t, history("tenant").Waits)
+	require.Positive(t, history("tenant").Waited)
+	require.Equal(t, int64(2*20*2+24), history("daily").Cost)
+	require.Nil(t, f.Unknown)
+
+	require.NoError(t, op.Reset(t.Context()))
+	s, err := op.Status(t.Context())
+	require.NoError(t, err)
+	for i := range s.Policies {
+		if s.Policies[i].Policy.Name() == "daily" {
+			require.Equal(t, int64(1000), s.Policies[i].Remaining)
+		}
+	}
+	require.NoError(t, op.Close())
+}
+
+// Who only looks writes nothing, and is no process.
+func TestLookingWritesNothing(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	p := named(t, rdb, "a", three()...)
+	require.NoError(t, p.Wait(pacer.WithScope(t.Context(), "tenant", "x")))
+	require.NoError(t, p.Close()) // tells the rest
+	op := operator(t, rdb)
+	dump := func() map[string]string {
+		all := make(map[string]string)
+		keys, err := rdb.Keys(t.Context(), "*").Result()
+		require.NoError(t, err)
+		for _, k := range keys {
+			if rdb.PTTL(t.Context(), k).Val() < time.Minute {
+				continue // it is about to expire
+			}
+			v, err := rdb.Dump(t.Context(), k).Result()
+			require.NoError(t, err)
+			all[k] = v
+		}
+		return all
+	}
+	writes := func() (n string) {
+		for line := range strings.Lines(rdb.Info(t.Context(), "persistence").Val()) {
+			if strings.HasPrefix(line, "rdb_changes_since_last_save:") {
+				n = line
+			}
+		}
+		return n
+	}
+	before, changes := dump(), writes()
+	for range 3 {
+		f, err := op.Fleet(t.Context(), pacer.Scope("tenant", "x"))
+		require.NoError(t, err)
+		require.Zero(t, f.Alive)
+		require.Len(t, f.Policies, 3, "they are remembered when no process is there")
+		_, err = op.Status(t.Context(), pacer.Scope("tenant", "x"))
+		require.NoError(t, err)
+	}
+	store, err := redisstore.New(rdb)
+	require.NoError(t, err)
+	names, err := store.Upstreams(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"test"}, names)
+	require.Equal(t, changes, writes())
+	require.Equal(t, before, dump())
+}
+
+func TestAnOperatorOfAnUnknownUpstream(t *testing.T) {
+	t.Parallel()
+	store, err := redisstore.New(redistest.Start(t).Client())
+	require.NoError(t, err)
+	_, err = pacer.NewOperator(t.Context(), store, "zendes")
+	require.ErrorIs(t, err, pacer.ErrUnknownUpstream)
+	require.ErrorContains(t, err, `pacer: Upstream is "zendes": no process paces this upstream`)
+	_, err = pacer.NewOperator(t.Context(), store, "{x}")
+	require.ErrorContains(t, err, "must start with a letter or digit")
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	defer rdb.Close()
+	gone, err := redisstore.New(rdb)
+	require.NoError(t, err)
+	_, err = pacer.NewOperator(t.Context(), gone, "x")
+	var se *pacer.StoreError
+	require.ErrorAs(t, err, &se)
+}
+
+// Anybody who can write there can say anything: what is not of the form that it should have is left out.
+func TestAnIndexOfNonsense(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	p := named(t, rdb, "a", policies.PerSecond(50).Named("peak"))
+	require.NoError(t, p.Wait(t.Context()))
+	require.NoError(t, p.Close())
+	key := "pacer:{test}/index"
+	now := time.Now()
+	for field, value := range map[string]string{
+		"policy/a": "", "policy/b": "x y z", "policy/c": "-5 5 c: 1 per 1s", "policy/d": "99999999999999999999 1 d: 1 per 1s, burst 1",
+		"policy/e":    fmt.Sprintf("%d %d nonsense \x00\xff", now.UnixMicro(), now.Add(time.Hour).UnixMicro()),
+		"policy/f":    fmt.Sprintf("%d %d peak: 1 per 1s, burst 1", now.UnixMicro(), now.Add(time.Hour).UnixMicro()),
+		"went/1/peak": "1 2", "went/2": "1 2 3 4", "went/3/peak": "1 -2 3 4", "went/4/peak": "9007199254740993 1 1 1",
+		fmt.Sprintf("went/%d/peak", now.Unix()%64): "x", "process/z": `{"n":`, "process/y": strings.Repeat("[", 100_000), "": "", "swept": "tomorrow",
+	} {
+		require.NoError(t, rdb.HSet(t.Context(), key, field, value).Err())
+	}
+	for _, id := range []string{"z", "y", "unknown"} {
+		require.NoError(t, rdb.ZAdd(t.Context(), "pacer:{test}/alive", redis.Z{Score: float64(now.Add(time.Minute).UnixMicro()), Member: id}).Err())
+		require.NoError(t, rdb.ZAdd(t.Context(), "pacer:{test}/came", redis.Z{Score: float64(now.UnixMicro()), Member: id}).Err())
+	}
+	op := operator(t, rdb)
+	f, err := op.Fleet(t.Context())
+	require.NoError(t, err)
+	require.Len(t, f.Policies, 1)
+	require.Len(t, f.Processes, 3)
+	require.Len(t, f.Unknown, 2, "nonsense, and the second of a name: %q", f.Unknown)
+
+	// A process that comes goes on all the same, and takes out what is over.
+	p = named(t, rdb, "b", policies.PerSecond(50).Named("peak"))
+	require.NoError(t, p.Wait(t.Context()))
+	require.Eventually(t, func() bool {
+		f, err = op.Fleet(t.Context())
+		return err == nil && f.Processes[len(f.Processes)-1].Name == "b"
+	}, 5*time.Second, 50*time.Millisecond)
+	left, err := rdb.HKeys(t.Context(), key).Result()
+	require.NoError(t, err)
+	require.NotContains(t, left, "policy/a")
+	require.NotContains(t, left, "went/4/peak2")
+	// One that holds something else altogether harms nobody's calls.
+	require.NoError(t, rdb.Set(t.Context(), key, "mine", 0).Err())
+	require.NoError(t, p.Wait(t.Context()))
+	_, err = op.Fleet(t.Context())
+	require.ErrorIs(t, err, redisstore.ErrForeign)
+}
+
+// A Cluster keeps the names of upstreams on another server than what is known of them.
+func TestUpstreamsOfACluster(t *testing.T) {
+	t.Parallel()
+	store, err := redisstore.New(redistest.StartCluster(t).Client())
+	require.NoError(t, err)
+	for _, name := range []string{"b", "a", "c"} {
+		p, err := pacer.New(pacer.Config{Upstream: name, Store: store, Policies: []policies.Policy{policies.PerSecond(10)}})
+		require.NoError(t, err)
+		require.NoError(t, p.Wait(t.Context()))
+		defer p.Close()
+	}
+	require.Eventually(t, func() bool {
+		names, err := store.Upstreams(t.Context())
+		require.NoError(t, err)
+		return strings.Join(names, " ") == "a b c"
+	}, 5*time.Second, 50*time.Millisecond)
+	op, err := pacer.NewOperator(t.Context(), store, "b")
+	require.NoError(t, err)
+	f, err := op.Fleet(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, f.Alive)
+}
