@@ -92,6 +92,9 @@ type Config struct {
 	_ struct{}
 }
 
+// ValidUpstream reports whether s can name an upstream: see [Config].Upstream.
+func ValidUpstream(s string) bool { return upstreamGrammar.MatchString(s) }
+
 var upstreamGrammar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // New returns a Pacer for the upstream that c describes, or a [*ConfigError] that names the first field at fault.
@@ -196,7 +199,7 @@ func (p *Pacer) addLimit(i int, one *part) {
 }
 
 func (c *Config) validate() error {
-	if !upstreamGrammar.MatchString(c.Upstream) {
+	if !ValidUpstream(c.Upstream) {
 		return &ConfigError{
 			Field: "Upstream", Value: strconv.Quote(c.Upstream),
 			Reason: "must start with a letter or digit and have at most 100 letters, digits, '.', '_' or '-'",

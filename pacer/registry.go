@@ -177,7 +177,7 @@ func NewOperator(ctx context.Context, store Store, upstream string) (*Pacer, err
 	if !ok {
 		return nil, &ConfigError{Field: "Store", Value: fmt.Sprintf("%T", store), Reason: "does not know who uses it: see Registry"}
 	}
-	if !upstreamGrammar.MatchString(upstream) {
+	if !ValidUpstream(upstream) {
 		return New(Config{Upstream: upstream}) // which says what is wrong
 	}
 	index, err := registry.Index(ctx, upstream)

@@ -43,6 +43,19 @@ func EscapeScope(values ...string) string {
 	return "#" + hex.EncodeToString(sum[:])
 }
 
+// isEscaped reports whether s can be what EscapeScope returned.
+func isEscaped(s string) bool {
+	if len(s) > maxScope {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !safe(c) && c != '%' && c != ':' && c != '#' {
+			return false
+		}
+	}
+	return s != ""
+}
+
 func plain(s string) bool {
 	for i := range len(s) {
 		if !safe(s[i]) {

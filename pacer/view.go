@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/headway-go/headway/policies"
 )
@@ -48,6 +49,9 @@ func (p *Pacer) registry() Registry {
 // limitsOf returns the limits that texts of policies mean, and those texts that mean nothing.
 func limitsOf(texts []string) (limits []plainLimit, unknown []string) {
 	known, unknown := parsePolicies(texts)
+	for i := range unknown {
+		unknown[i] = printable(unknown[i])
+	}
 	for _, one := range parts(known) {
 		limits = append(limits, plainLimit{Limit: Limit{Policy: one.Name(), Spec: one.Spec()}, policy: one.Policy, scopes: one.Scopes()})
 	}
@@ -85,16 +89,27 @@ func (v *view) read(index *Index) {
 	for i := range index.Processes {
 		one := &index.Processes[i]
 		if len(v.Processes) < MaxShownProcesses {
-			v.Processes = append(v.Processes, Process{ID: one.ID, Name: one.Name, For: max(0, index.Now.Sub(one.Came)), Waiting: v.waiting(one.Waiting)})
+			v.Processes = append(v.Processes, Process{ID: printable(one.ID), Name: printable(one.Name), For: max(0, index.Now.Sub(one.Came)), Waiting: v.waiting(one.Waiting)})
 		}
 		for _, k := range one.Keys {
-			if l := v.named(k.Policy); l != nil && len(l.scopes) > 0 {
+			if l := v.named(k.Policy); l != nil && len(l.scopes) > 0 && isEscaped(k.Scope) {
 				spent[pauseKey{k.Policy, k.Scope}] += k.Cost
 				waiting[pauseKey{k.Policy, k.Scope}] += k.Waiting
 			}
 		}
 	}
 	v.keys = most(spent, waiting, MaxBusiest)
+}
+
+// printable returns a name as it can be shown anywhere: anybody who can write to the store can say anything.
+func printable(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, name)
+	return strings.ToValidUTF8(name[:min(len(name), maxProcessName)], "?")
 }
 
 // waiting adds up who waits, by policy and in all.

@@ -86,6 +86,7 @@ func (s *Store) Upstreams(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	names, err := texts(v)
+	names = slices.DeleteFunc(names, func(name string) bool { return !pacer.ValidUpstream(name) })
 	slices.Sort(names)
 	return names, err
 }

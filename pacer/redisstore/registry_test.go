@@ -101,7 +101,7 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 	require.Equal(t, "tenant=acme", f.Busiest[0].Scope)
 	require.Greater(t, f.Busiest[0].Next, time.Second)
 	require.Equal(t, "tenant", f.Binding().Policy.Name())
-	require.Equal(t, []string{"a", "b"}, []string{f.Processes[0].Name, f.Processes[1].Name})
+	require.ElementsMatch(t, []string{"a", "b"}, []string{f.Processes[0].Name, f.Processes[1].Name})
 	require.Positive(t, f.Processes[0].Waiting)
 
 	// A pause by the operator reaches those that sleep.
@@ -213,7 +213,7 @@ func TestAnIndexOfNonsense(t *testing.T) {
 		"policy/e":    fmt.Sprintf("%d %d nonsense \x00\xff", now.UnixMicro(), now.Add(time.Hour).UnixMicro()),
 		"policy/f":    fmt.Sprintf("%d %d peak: 1 per 1s, burst 1", now.UnixMicro(), now.Add(time.Hour).UnixMicro()),
 		"went/1/peak": "1 2", "went/2": "1 2 3 4", "went/3/peak": "1 -2 3 4", "went/4/peak": "9007199254740993 1 1 1",
-		fmt.Sprintf("went/%d/peak", now.Unix()%64): "x", "process/z": `{"n":`, "process/y": strings.Repeat("[", 100_000), "": "", "swept": "tomorrow",
+		fmt.Sprintf("went/%d/peak", now.Unix()%64): "x", "process/z": `{"n":"\u001b[2Jevil\u0000","k":[{"p":"peak","s":"}x{","c":1},{"p":"peak","c":-1}]}`, "process/y": strings.Repeat("[", 100_000), "": "", "swept": "tomorrow",
 	} {
 		require.NoError(t, rdb.HSet(t.Context(), key, field, value).Err())
 	}
@@ -226,6 +226,8 @@ func TestAnIndexOfNonsense(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, f.Policies, 1)
 	require.Len(t, f.Processes, 3)
+	require.Equal(t, []string{"", "", "?[2Jevil?"}, []string{f.Processes[0].Name, f.Processes[1].Name, f.Processes[2].Name})
+	require.Empty(t, f.Busiest)
 	require.Len(t, f.Unknown, 2, "nonsense, and the second of a name: %q", f.Unknown)
 
 	// A process that comes goes on all the same, and takes out what is over.

@@ -281,6 +281,12 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 				require.ErrorAs(t, err, &se)
 				require.ErrorAs(t, p.Report(t.Context(), policies.Feedback{Wait: 1}), &se)
 			}
+			store := must(redisstore.New(rdb))
+			_, err := pacer.NewOperator(t.Context(), store, "test")
+			var se *pacer.StoreError
+			require.ErrorAs(t, err, &se)
+			_, err = store.Upstreams(t.Context())
+			require.True(t, err != nil || name == "strings" || name == "empty")
 		})
 	}
 }
@@ -354,6 +360,7 @@ func TestTheACLThatTheREADMENames(t *testing.T) {
 	asleep(t, p, pacer.Scope("tenant", "acme"))
 	listening(t, server.Client(), 1)
 	lineExercise(t, rdb)
+	registryExercise(t, rdb)
 	everythingExpires(t, server.Client())
 }
 
@@ -381,6 +388,31 @@ func lineExercise(t *testing.T, rdb *redis.Client) {
 	}
 	calls.Wait()
 	require.NoError(t, p.Reset(ctx, pacer.Scope("tenant", "0")))
+}
+
+// registryExercise makes a store run every command that a registry needs.
+func registryExercise(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	store := must(redisstore.New(rdb))
+	beat := pacer.Beat{ID: "a", Lives: time.Second, Keep: time.Second}
+	_, err := store.Beat(t.Context(), "registry", beat)
+	require.NoError(t, err)
+	about := pacer.About{
+		ID: "a", Name: "x", Keep: time.Second, Policies: []string{policies.PerSecond(1).String()},
+		Went: []pacer.Went{{Policy: "per-second", Second: time.Now().Unix(), What: pacer.Second{Cost: 1}}},
+	}
+	for range 2 {
+		require.NoError(t, store.Describe(t.Context(), "registry", about))
+	}
+	index, err := store.Index(t.Context(), "registry")
+	require.NoError(t, err)
+	require.Len(t, index.Processes, 1)
+	require.Equal(t, int64(2), index.Went[0].What.Cost)
+	names, err := store.Upstreams(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, names, "registry")
+	about.Left = true
+	require.NoError(t, store.Describe(t.Context(), "registry", about))
 }
 
 // What a line leaves behind expires, whoever comes and goes in one request.
@@ -417,7 +449,7 @@ func everythingExpires(t *testing.T, rdb *redis.Client) {
 }
 
 // aclCommands is what the README lists.
-const aclCommands = "evalsha eval time get mget type set del exists pttl zcard zcount zscore zadd zrem zrange zrangebyscore zremrangebyscore zremrangebyrank zrank hget hmget hset hincrby hdel hkeys hgetall pexpire publish subscribe unsubscribe ping hello"
+const aclCommands = "evalsha eval time get mget type set del exists pttl zcard zcount zscore zadd zrem zrange zrangebyscore zremrangebyscore zremrangebyrank zrank hget hmget hset hincrby hdel hkeys hgetall hexists hlen pexpire publish subscribe unsubscribe ping hello"
 
 // storeExercise makes a store run every command that it has.
 func storeExercise(t *testing.T, p *pacer.Pacer) {
