@@ -15,8 +15,12 @@ redis: ## Install redis-server, if the machine has none
 		{ echo "HEADWAY_REDIS_SERVER names $$HEADWAY_REDIS_SERVER, which is not in PATH" >&2; exit 1; }; \
 	elif ! command -v redis-server >/dev/null && ! command -v valkey-server >/dev/null; then ./.ci/install-redis; fi
 
+.PHONY: browser
+browser: ## Install Chromium, if the machine has none
+	@./.ci/install-chromium
+
 .PHONY: test
-test: redis ## Run every test of every module, with the race detector
+test: redis browser ## Run every test of every module, with the race detector
 	@race=-race; cc=$$(go env CC); \
 	if [ "$$(go env CGO_ENABLED)" != 1 ] || ! command -v $${cc%% *} >/dev/null; then \
 		race=; echo "No C compiler, or CGO_ENABLED=0: the tests run without the race detector."; fi; \
@@ -38,6 +42,12 @@ fmt: ## Format every Go file
 bench: redis ## Measure against the peers, into docs/benchmarks
 	@mkdir -p docs/benchmarks
 	@cd pacer/bench && HEADWAY_BENCH=../../docs/benchmarks go test -count=1 -run '^TestReport$$' -v -timeout 20m .
+
+.PHONY: pictures
+pictures: browser ## Draw the pictures of the documentation anew, into docs/pictures
+	@cd pacer/bench && HEADWAY_PICTURES=$(CURDIR)/docs/pictures go test -count=1 -run Pictures .
+	@cd pacer/cmd/headway && HEADWAY_PICTURES=$(CURDIR)/docs/pictures go test -count=1 -run Picture ./...
+	@cd pacer/page/browsertest && HEADWAY_PICTURES=$(CURDIR)/docs/pictures go test -count=1 -run Picture ./...
 
 .PHONY: tidy
 tidy: ## Tidy every go.mod

@@ -88,6 +88,18 @@
 // A call that wakes long after its slot and slack (Config.MaxLate), because the process or the machine was suspended,
 // does not go: others may have counted on that time. It reserves again.
 //
+// # Why a call waits
+//
+// Each refusal says which policy binds, for which scope, how long, and what to do: see [LimitError]. [Pacer.Status] says how
+// things stand for a call, and [Pacer.Fleet] for an upstream: every policy, what went in the last minute, who waits for
+// what, the processes, and the keys that spend most. [Hooks] are told what happens as it happens, in goroutines of their
+// own, so that no call waits for them; [LogHooks] logs it.
+//
+// For that, each process tells a shared store that is a [Registry], every three seconds, what its policies are, what went,
+// and who waits. Nothing of it is needed to decide; what cannot be told is told later. [NewOperator] serves those who have
+// the store alone, such as the command headway: they see the fleet, and can pause, resume and reset, without being one of
+// its processes.
+//
 // # When the store is out of reach
 //
 // A store that other processes use, too, can hang, fail, forget or lie about the time. A [Pacer] watches over it: see

@@ -165,12 +165,12 @@ func (p *FleetPolicy) Capacity() float64 {
 }
 
 // Utilization returns how much of the policy is in use, from 0 to about 1: of a rate, what went in the last ten seconds
-// compared with what could have gone; of a window, what is spent of its limit; of places in flight, those that are taken. Of a
-// window or places that are not Shown it is 0.
+// compared with what could have gone, or 0 if it has scopes, since each of their values has a limit of its own; of a window, what is
+// spent of its limit, and of places in flight, those that are taken, or 0 if they are not Shown.
 func (p *FleetPolicy) Utilization() float64 {
 	spec := p.Policy.Spec()
 	if spec.Algorithm == policies.GCRA {
-		if len(p.Policy.Scopes()) > 0 && !p.Shown {
+		if len(p.Policy.Scopes()) > 0 {
 			return 0
 		}
 		return p.Rate(utilizationSeconds) / p.Capacity()

@@ -25,7 +25,7 @@ type diary struct {
 	lines []string
 }
 
-func (d *diary) write(format string, args ...any) {
+func (d *diary) writef(format string, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lines = append(d.lines, strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "))
@@ -52,29 +52,29 @@ func (d *diary) hooks() *pacer.Hooks {
 			if s.InLine {
 				why = fmt.Sprintf("is %d behind for", s.Ahead)
 			}
-			d.write("%s %s (%d), %v", why, limitOf(s.Policy, s.Scope), s.Cost, s.Wait)
+			d.writef("%s %s (%d), %v", why, limitOf(s.Policy, s.Scope), s.Cost, s.Wait)
 		},
 		Slept: func(_ context.Context, s pacer.Slept) {
-			d.write("slept for %s, %v, error %v", limitOf(s.Policy, s.Scope), s.Took, s.Err)
+			d.writef("slept for %s, %v, error %v", limitOf(s.Policy, s.Scope), s.Took, s.Err)
 		},
 		Goes: func(_ context.Context, g pacer.Going) {
-			d.write("goes (%d) after %v %s", g.Cost, g.Waited, limitOf(g.Policy, g.Scope))
+			d.writef("goes (%d) after %v %s", g.Cost, g.Waited, limitOf(g.Policy, g.Scope))
 		},
 		Refused: func(_ context.Context, r pacer.Refusal) {
-			d.write("refused by %s, %v: %T", limitOf(r.Policy, r.Scope), r.Wait, r.Err)
+			d.writef("refused by %s, %v: %T", limitOf(r.Policy, r.Scope), r.Wait, r.Err)
 		},
-		Paused:  func(p pacer.Pause) { d.write("paused %s for %v", limitOf(p.Policy, p.Scope), p.For) },
-		Resumed: func(p pacer.Pause) { d.write("resumed %s", limitOf(p.Policy, p.Scope)) },
+		Paused:  func(p pacer.Pause) { d.writef("paused %s for %v", limitOf(p.Policy, p.Scope), p.For) },
+		Resumed: func(p pacer.Pause) { d.writef("resumed %s", limitOf(p.Policy, p.Scope)) },
 		Heeded: func(_ context.Context, h pacer.Heeding) {
-			d.write("heeded %v of %s for %v: %d", h.Kind, limitOf(h.Policy, h.Scope), h.For, h.Value)
+			d.writef("heeded %v of %s for %v: %d", h.Kind, limitOf(h.Policy, h.Scope), h.For, h.Value)
 		},
-		Fallback: func(f pacer.Fallback) { d.write("fallback %v of %d, %v: %v", f.On, f.Processes, f.For, f.Err) },
+		Fallback: func(f pacer.Fallback) { d.writef("fallback %v of %d, %v: %v", f.On, f.Processes, f.For, f.Err) },
 		Asked: func(c pacer.StoreCall) {
 			if c.Err != nil {
-				d.write("%s failed after %v", c.Op, c.Took)
+				d.writef("%s failed after %v", c.Op, c.Took)
 			}
 		},
-		Dropped: func(n int64) { d.write("dropped %d", n) },
+		Dropped: func(n int64) { d.writef("dropped %d", n) },
 	}
 }
 

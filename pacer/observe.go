@@ -30,7 +30,10 @@ type observer struct {
 }
 
 func newObservers(all []*Hooks) observers {
-	var os observers
+	if len(all) == 0 {
+		return nil
+	}
+	os := make(observers, 0, len(all))
 	for _, h := range all {
 		os = append(os, &observer{hooks: h})
 	}

@@ -108,7 +108,7 @@ func (p *Pacer) about(now Instant, left bool) (a About, told func()) {
 func (l *limit) since(from, until int64) []Went {
 	var all []Went
 	for second := max(from, until-tallySeconds+1); second < until; second++ {
-		if s := &l.went[uint64(second)%tallySeconds]; s.second == second && s.Second != (Second{}) {
+		if s := &l.went[placeOf(second)]; s.second == second && s.Second != (Second{}) {
 			all = append(all, Went{Policy: l.Policy, Second: second, What: s.Second})
 		}
 	}
@@ -200,18 +200,17 @@ type onlooker struct {
 
 // parsePolicies reads policies from what processes say, and returns what cannot be read, too: other versions may say more.
 func parsePolicies(texts []string) (known []policies.Policy, unknown []string) {
-	c := Config{}
 	for _, text := range texts {
 		one, err := policies.Parse(text)
 		if err == nil {
-			c.Policies = append(known, one)
+			c := Config{Policies: append(slices.Clip(known), one)}
 			err = c.validateTogether()
 		}
 		if err != nil {
 			unknown = append(unknown, text)
 			continue
 		}
-		known = c.Policies
+		known = append(known, one)
 	}
 	return known, unknown
 }

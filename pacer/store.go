@@ -304,17 +304,13 @@ const (
 	NoteRelease
 )
 
-var noteKinds = [...]string{
-	NotePause: "pause", NoteResume: "resume", NoteSlow: "slow", NoteLearn: "learn", NoteRemaining: "remaining", NoteSettle: "settle",
-	NoteClaim: "claim", NoteReset: "reset", NoteRenew: "renew", NoteRelease: "release",
-}
-
 // String returns what a note does, in a word.
 func (k NoteKind) String() string {
-	if k < NotePause || int(k) >= len(noteKinds) {
+	words := [...]string{"", "pause", "resume", "slow", "learn", "remaining", "settle", "claim", "reset", "renew", "release"}
+	if k < NotePause || int(k) >= len(words) {
 		return fmt.Sprintf("NoteKind(%d)", k)
 	}
-	return noteKinds[k]
+	return words[k]
 }
 
 // A StackStatus is a stack seen at one instant.

@@ -3,11 +3,14 @@ package pacer
 import "time"
 
 // tallySeconds is for how many seconds a tally remembers what went. It is more than a Fleet shows, so that what a process
-// tells late is complete.
+// tells late is complete, and a power of two.
 const tallySeconds = 64
 
 // secondOf returns the second, since the Unix epoch, of an instant in µs.
 func secondOf(now int64) int64 { return now / time.Second.Microseconds() }
+
+// placeOf returns where a tally keeps a second.
+func placeOf(second int64) int64 { return second & (tallySeconds - 1) }
 
 // A count is the cost that went in each of the last seconds. It takes next to nothing to add to one, since every call does.
 type count [tallySeconds]struct{ second, cost int64 }
@@ -15,7 +18,7 @@ type count [tallySeconds]struct{ second, cost int64 }
 // add counts what goes at an instant, in µs.
 func (c *count) add(now, cost int64) {
 	second := secondOf(now)
-	at := &c[uint64(second)%tallySeconds]
+	at := &c[placeOf(second)]
 	if at.second != second {
 		at.second, at.cost = second, 0
 	}
@@ -30,7 +33,7 @@ type tally [tallySeconds]struct {
 
 // at returns the place of a second; nil if it is longer ago than the tally remembers.
 func (t *tally) at(second int64) *Second {
-	at := &t[uint64(second)%tallySeconds]
+	at := &t[placeOf(second)]
 	if at.second > second {
 		return nil
 	}
@@ -63,7 +66,7 @@ func (t *tally) history(before int64) []Second {
 	h := make([]Second, HistorySeconds)
 	for i := range h {
 		second := before - int64(len(h)-i)
-		if s := &t[uint64(second)%tallySeconds]; s.second == second {
+		if s := &t[placeOf(second)]; s.second == second {
 			h[i] = s.Second
 		}
 	}

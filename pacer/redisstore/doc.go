@@ -25,6 +25,13 @@
 // for all upstreams, and ends that when the last such Pacer is closed. In a Cluster the nodes pass messages on by
 // themselves. A user who may not publish can still pause: only those who sleep already do not hear of it.
 //
+// # Who paces what
+//
+// The processes of an upstream say every few seconds what they are, what their policies are, what went and who waits: in one
+// hash for each upstream, which is bounded and expires. The names of the upstreams are in one set, which in a Cluster is on
+// another server than most of them, so it is written by a request of its own, once a minute. See [Store.Index] and
+// [Store.Upstreams]: reading writes nothing, and nothing is scanned.
+//
 // # Outages
 //
 // A [pacer.Pacer] watches over the store: see its documentation, and docs/reliability.md. The store's part is to send no

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -180,7 +182,7 @@ func texts(v []any) ([]string, error) {
 }
 
 // inTurn goes through a list of keys and values in turn.
-func inTurn(list []string) func(func(k, v string) bool) {
+func inTurn(list []string) iter.Seq2[string, string] {
 	return func(yield func(k, v string) bool) {
 		for i := 0; i+1 < len(list); i += 2 {
 			if !yield(list[i], list[i+1]) {
@@ -191,11 +193,7 @@ func inTurn(list []string) func(func(k, v string) bool) {
 }
 
 func pairs(list []string) map[string]string {
-	m := make(map[string]string, len(list)/2)
-	for k, v := range inTurn(list) {
-		m[k] = v
-	}
-	return m
+	return maps.Collect(inTurn(list))
 }
 
 // parseScore reads a score, which servers write as a decimal fraction, or with an exponent.

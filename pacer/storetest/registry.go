@@ -19,7 +19,7 @@ func registryCases() []Case {
 			}
 		}}
 	}
-	peak := policies.PerSecond(25).Burst(10).Named("peak").String()
+	peak := policies.PerSecond(25).Burst(10).Named(peakName).String()
 	daily := policies.Daily(1000, time.UTC).String()
 	return []Case{
 		registry("nothing", "of an upstream that nobody paces nothing is known", func(t testing.TB, s *Session, r pacer.Registry) {
@@ -35,7 +35,7 @@ func registryCases() []Case {
 			}
 			s.describe(r, pacer.About{
 				ID: "a", Name: "host/a", Policies: []string{peak},
-				Waiting: []pacer.KeyUse{{Waiting: 2}, {Policy: "peak", Waiting: 3}},
+				Waiting: []pacer.KeyUse{{Waiting: 2}, {Policy: peakName, Waiting: 3}},
 				Keys:    []pacer.KeyUse{{Policy: "tenant", Scope: "acme%7B", Cost: 7, Waiting: 1}},
 			})
 			x := s.index(r)
@@ -43,7 +43,7 @@ func registryCases() []Case {
 				t.Fatalf("%+v, want b and then a, which came at 1 s", x)
 			}
 			a := x.Processes[1]
-			want := []pacer.KeyUse{{Waiting: 2}, {Policy: "peak", Waiting: 3}}
+			want := []pacer.KeyUse{{Waiting: 2}, {Policy: peakName, Waiting: 3}}
 			if a.Name != "host/a" || !slices.Equal(a.Waiting, want) || !slices.Equal(a.Keys, []pacer.KeyUse{{Policy: "tenant", Scope: "acme%7B", Cost: 7, Waiting: 1}}) {
 				t.Fatalf("a says %+v", a)
 			}
@@ -60,7 +60,7 @@ func registryCases() []Case {
 		registry("policies", "a policy is as it was said last, and out of use when others are said and it is not", func(t testing.TB, s *Session, r pacer.Registry) {
 			s.describe(r, pacer.About{ID: "a", Policies: []string{peak, daily}})
 			s.At(time.Second)
-			changed := policies.PerSecond(50).Named("peak").String()
+			changed := policies.PerSecond(50).Named(peakName).String()
 			s.describe(r, pacer.About{ID: "b", Policies: []string{changed}})
 			if x := s.index(r); !slices.Equal(x.Policies, []string{daily, changed}) {
 				t.Fatalf("%q", x.Policies)
@@ -77,13 +77,13 @@ func registryCases() []Case {
 		registry("went", "what went is summed up by policy and second, over all processes, for a minute", func(t testing.TB, s *Session, r pacer.Registry) {
 			second := int64(s.index(r).Now) / 1_000_000
 			went := func(second, cost int64) pacer.Went {
-				return pacer.Went{Policy: "peak", Second: second, What: pacer.Second{Cost: cost, Waits: 1, Waited: 1500 * time.Microsecond}}
+				return pacer.Went{Policy: peakName, Second: second, What: pacer.Second{Cost: cost, Waits: 1, Waited: 1500 * time.Microsecond}}
 			}
 			s.describe(r, pacer.About{ID: "a", Went: []pacer.Went{went(second, 3), went(second+1, 1)}})
 			s.describe(r, pacer.About{ID: "b", Went: []pacer.Went{went(second, 4)}})
 			want := []pacer.Went{
-				{Policy: "peak", Second: second, What: pacer.Second{Cost: 7, Waits: 2, Waited: 3 * time.Millisecond}},
-				{Policy: "peak", Second: second + 1, What: pacer.Second{Cost: 1, Waits: 1, Waited: 1500 * time.Microsecond}},
+				{Policy: peakName, Second: second, What: pacer.Second{Cost: 7, Waits: 2, Waited: 3 * time.Millisecond}},
+				{Policy: peakName, Second: second + 1, What: pacer.Second{Cost: 1, Waits: 1, Waited: 1500 * time.Microsecond}},
 			}
 			if x := s.index(r); !slices.Equal(x.Went, want) {
 				t.Fatalf("%+v, want %+v", x.Went, want)
@@ -127,6 +127,9 @@ func registryCases() []Case {
 		}),
 	}
 }
+
+// peakName is a policy of these cases.
+const peakName = "peak"
 
 // keepFor is for how long policies are remembered in these cases.
 const keepFor = 2 * time.Hour
