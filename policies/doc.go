@@ -39,5 +39,10 @@
 //
 // An upstream may also change its limits and say nothing. A rate that is [Policy.Adaptive] follows it.
 //
-// The package is pure: no clock, no I/O, and it imports nothing of Headway.
+// # As text
+//
+// [Parse] reads what [Policy.String] writes, so that policies can be in files and flags: "peak: 25 per 1s, burst 10, per
+// tenant". A policy is an encoding.TextMarshaler and an encoding.TextUnmarshaler, so JSON can hold it.
+//
+// The package is pure: no clock, no I/O but for the time zones that Parse loads, and it imports nothing of Headway.
 package policies

@@ -56,6 +56,7 @@ func TestSpecsOfWhatIsNotGivenFarAhead(t *testing.T) {
 		require.Equal(t, c.name, c.policy.Name())
 		require.Equal(t, c.want, c.policy.Spec(), "%v", c.policy)
 	}
+	require.NoError(t, part(policies.Every(time.Hour).Burst(87_600).Lane("batch", 1), "batch").Validate(), "its burst is 876")
 	_, ok := policies.PerSecond(9).Burst(2).Lane("all", 100).InLane("all")
 	require.False(t, ok, "who may use everything needs no policy of its own")
 	_, ok = policies.PerSecond(9).InLane("batch")
@@ -66,23 +67,24 @@ func TestSpecsOfWhatIsNotGivenFarAhead(t *testing.T) {
 func TestMistakesOfWhatIsNotGivenFarAhead(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]policies.Policy{
-		`Limit is 0: must be at least 1`:                                                     policies.InFlight(0),
-		`Lease is 1ms: must be from one second to an hour`:                                   policies.InFlight(1).Lease(time.Millisecond),
-		`Lease is 1m0s: only InFlight has leases`:                                            policies.PerSecond(1).Lease(time.Minute),
-		`LongerThan is -1s: must be from 0 to an hour`:                                       policies.InFlight(1).LongerThan(-time.Second),
-		`LongerThan is 1s: only InFlight counts calls by how long they run`:                  policies.Every(1).LongerThan(time.Second),
-		`Burst is 2: only rates have a burst: a window admits its whole limit at once`:       policies.InFlight(1).Burst(2),
-		`Lane is "a": an in-flight policy has no lanes`:                                      policies.InFlight(9).Lane("a", 50),
-		`Lane a is 0 %: must be from 1 to 100 per cent of the policy`:                        policies.PerSecond(9).Burst(2).Lane("a", 0),
-		`Lane is "a": has a share already`:                                                   policies.PerSecond(9).Burst(2).Lane("a", 10).Lane("a", 20),
-		`Lane is "/x": must start with a letter or digit`:                                    policies.PerSecond(9).Burst(2).Lane("/x", 10),
-		`Lane a is a part of a rate with a burst of 1: what a lane leaves free can only be`:  policies.PerSecond(9).Lane("a", 10),
-		`Lane a is 10 %: is less than one call: raise the limit or the share`:                policies.Daily(9, time.UTC).Lane("a", 10),
-		`Fair is "x": only rates and InFlight are shared out: stack a fair rate with the wi`: policies.Daily(9, time.UTC).Fair("x"),
-		`Fair is "": must be the name of a scope`:                                            policies.PerSecond(9).Fair(""),
-		`Fair is "tenant": does not go with lanes in one policy`:                             policies.PerSecond(9).Burst(2).Lane("a", 50).Fair("tenant"),
-		`Fair is "tenant": is a scope of the policy`:                                         policies.PerSecond(9).Fair("tenant").Per("tenant"),
-		`Adaptive is in-flight: only rates adapt`:                                            policies.InFlight(9).Adaptive(policies.Adaptation{}),
+		`Limit is 0: must be at least 1`:                                                        policies.InFlight(0),
+		`Lease is 1ms: must be from one second to an hour`:                                      policies.InFlight(1).Lease(time.Millisecond),
+		`Lease is 1m0s: only InFlight has leases`:                                               policies.PerSecond(1).Lease(time.Minute),
+		`LongerThan is -1s: must be from 0 to an hour`:                                          policies.InFlight(1).LongerThan(-time.Second),
+		`LongerThan is 1s: only InFlight counts calls by how long they run`:                     policies.Every(1).LongerThan(time.Second),
+		`Burst is 2: only rates have a burst: a window admits its whole limit at once`:          policies.InFlight(1).Burst(2),
+		`Lane is "a": an in-flight policy has no lanes`:                                         policies.InFlight(9).Lane("a", 50),
+		`Lane a is 0 %: must be from 1 to 100 per cent of the policy`:                           policies.PerSecond(9).Burst(2).Lane("a", 0),
+		`Lane is "a": has a share already`:                                                      policies.PerSecond(9).Burst(2).Lane("a", 10).Lane("a", 20),
+		`Lane is "/x": must start with a letter or digit`:                                       policies.PerSecond(9).Burst(2).Lane("/x", 10),
+		`Lane a is a part of a rate with a burst of 1: what a lane leaves free can only be`:     policies.PerSecond(9).Lane("a", 10),
+		`Lane a is 10 %: is less than one call: raise the limit or the share`:                   policies.Daily(9, time.UTC).Lane("a", 10),
+		`Adaptive of lane a is 1h40m0s: between two calls is too slow to adapt: at most 1h0m0s`: policies.Every(10*time.Minute).Burst(2).Lane("a", 10).Adaptive(policies.Adaptation{}),
+		`Fair is "x": only rates and InFlight are shared out: stack a fair rate with the wi`:    policies.Daily(9, time.UTC).Fair("x"),
+		`Fair is "": must be the name of a scope`:                                               policies.PerSecond(9).Fair(""),
+		`Fair is "tenant": does not go with lanes in one policy`:                                policies.PerSecond(9).Burst(2).Lane("a", 50).Fair("tenant"),
+		`Fair is "tenant": is a scope of the policy`:                                            policies.PerSecond(9).Fair("tenant").Per("tenant"),
+		`Adaptive is in-flight: only rates adapt`:                                               policies.InFlight(9).Adaptive(policies.Adaptation{}),
 	} {
 		require.ErrorContains(t, p.Validate(), want)
 	}

@@ -2,7 +2,6 @@ package policies
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -79,50 +78,42 @@ func Parse(text string) (Policy, error) {
 // parse reads a policy without its name.
 func parse(text string) (Policy, *Error) {
 	items := split(text)
-	if !strings.Contains(items[0], "(") { // a time zone may have a slash
-		items[0] = strings.Replace(items[0], "/", " per ", 1)
+	if limit := items[0].text; !strings.Contains(limit, "(") { // a time zone may have a slash
+		items[0] = newItem(strings.Replace(limit, "/", " per ", 1))
 	}
-	p, matched, err := readOne(Policy{}, limitForms(), items[0])
-	if err != nil {
-		return p, err
+	for _, f := range limitForms() {
+		if w, matched := f.match(items[0]); matched {
+			p := f.read(Policy{}, w)
+			if w.err != nil {
+				return p, w.err
+			}
+			return readAll(p, settingForms(), items[1:])
+		}
 	}
-	if !matched {
-		return p, notUnderstood(items[0], "a policy begins with a limit", limitForms())
-	}
-	return readAll(p, settingForms(), items[1:])
+	return Policy{}, notUnderstood(items[0], "a policy begins with a limit", limitForms())
 }
 
 // readAll reads items, in the order of the forms.
-func readAll(p Policy, forms []form, items []string) (Policy, *Error) {
+func readAll(p Policy, forms []form, items []item) (Policy, *Error) {
 	for _, f := range forms {
-		seen := false
-		for i := 0; i < len(items); {
-			q, matched, err := readOne(p, []form{f}, items[i])
-			switch {
-			case err != nil:
-				return p, err
-			case !matched:
-				i++
+		seen, others := false, items[:0]
+		for _, one := range items {
+			w, matched := f.match(one)
+			if !matched {
+				others = append(others, one)
 				continue
-			case seen && !f.many:
-				return p, &Error{Field: "Text", Value: quote(items[i]), Reason: "says the same thing again: leave one of them out"}
 			}
-			p, seen, items = q, true, slices.Delete(items, i, i+1)
+			if seen && !f.many {
+				return p, &Error{Field: "Text", Value: quote(one.text), Reason: "says the same thing again: leave one of them out"}
+			}
+			if p, seen = f.read(p, w), true; w.err != nil {
+				return p, w.err
+			}
 		}
+		items = others
 	}
 	if len(items) > 0 {
 		return p, notUnderstood(items[0], "a setting", forms)
 	}
 	return p, nil
-}
-
-// readOne reads an item by the first form that it has.
-func readOne(p Policy, forms []form, item string) (Policy, bool, *Error) {
-	for _, f := range forms {
-		if w, matched := f.match(item); matched {
-			p = f.read(p, w)
-			return p, true, w.err
-		}
-	}
-	return p, false, nil
 }

@@ -183,7 +183,7 @@ func anyNumber(r *rand.Rand) int64 { return 1 + r.Int64N(1<<(1+r.IntN(42))) }
 // anyDuration returns round durations and odd ones, of a nanosecond to ten years.
 func anyDuration(r *rand.Rand) time.Duration {
 	unit := []time.Duration{1, time.Microsecond, time.Millisecond, time.Second, time.Minute, time.Hour}[r.IntN(6)]
-	return min(unit*time.Duration(1+r.Int64N(90_000)), policies.MaxPeriod)
+	return min(unit*time.Duration(1+r.Int64N(1<<(1+r.IntN(17)))), policies.MaxPeriod)
 }
 
 func FuzzParse(f *testing.F) {

@@ -8,6 +8,17 @@ import (
 	"unicode"
 )
 
+// An item is what stands between two commas of a policy's text.
+type item struct {
+	text  string
+	words []string
+}
+
+func newItem(text string) item {
+	text = strings.TrimSpace(text)
+	return item{text, strings.Fields(strings.ReplaceAll(strings.ReplaceAll(text, "%", " % "), "(", " ("))}
+}
+
 // words are what an item says where its form leaves something open, read from first to last. The first one that is not what
 // it should be makes the error.
 type words struct {
@@ -17,24 +28,22 @@ type words struct {
 }
 
 // match returns what the item says, and whether it has the form.
-func (f form) match(item string) (*words, bool) {
-	said := strings.Fields(strings.NewReplacer("%", " % ", "(", " (").Replace(item))
-	w := &words{item: item}
-	for _, want := range strings.Fields(f.words) {
+func (f form) match(one item) (*words, bool) {
+	said, open := one.words, []string(nil)
+	for want := range strings.FieldsSeq(f.words) {
 		switch {
 		case want == "*":
-			w.open = append(w.open, strings.Join(said, " "))
-			return w, true
+			return &words{item: one.text, open: append(open, strings.Join(said, " "))}, true
 		case len(said) == 0:
 			return nil, false
 		case want == "N":
-			w.open = append(w.open, said[0])
+			open = append(open, said[0])
 		case !strings.EqualFold(want, said[0]):
 			return nil, false
 		}
 		said = said[1:]
 	}
-	return w, len(said) == 0
+	return &words{item: one.text, open: open}, len(said) == 0
 }
 
 // fail keeps the first error. The item is the text at fault.
@@ -163,8 +172,8 @@ func notZero[T int | time.Duration](w *words, v T) T {
 }
 
 // split cuts a text at the commas that are not in parentheses.
-func split(text string) []string {
-	var items []string
+func split(text string) []item {
+	var items []item
 	depth, begin := 0, 0
 	for i := range len(text) {
 		switch text[i] {
@@ -174,21 +183,21 @@ func split(text string) []string {
 			depth--
 		case ',':
 			if depth == 0 {
-				items = append(items, strings.TrimSpace(text[begin:i]))
+				items = append(items, newItem(text[begin:i]))
 				begin = i + 1
 			}
 		}
 	}
-	return append(items, strings.TrimSpace(text[begin:]))
+	return append(items, newItem(text[begin:]))
 }
 
 // notUnderstood says what would have been.
-func notUnderstood(item, what string, forms []form) *Error {
+func notUnderstood(one item, what string, forms []form) *Error {
 	examples := make([]string, 0, len(forms))
 	for _, f := range forms {
 		examples = append(examples, fmt.Sprintf("%q", f.example))
 	}
-	return &Error{Field: "Text", Value: quote(item), Reason: "not understood: " + what + ", such as " + strings.Join(examples, ", ")}
+	return &Error{Field: "Text", Value: quote(one.text), Reason: "not understood: " + what + ", such as " + strings.Join(examples, ", ")}
 }
 
 // quote quotes what was given, and cuts it short.

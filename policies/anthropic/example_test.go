@@ -12,7 +12,7 @@ func ExampleLimits() {
 		fmt.Println(p)
 	}
 	// Output:
-	// requests: 50 per 1m, burst 50, per key+model
-	// input-tokens: 30000 per 1m, burst 30000, per key+model
-	// output-tokens: 8000 per 1m, burst 8000, per key+model
+	// requests: 50 per 1m, burst 50, per key+model, optional
+	// input-tokens: 30000 per 1m, burst 30000, per key+model, optional
+	// output-tokens: 8000 per 1m, burst 8000, per key+model, optional
 }

@@ -13,5 +13,5 @@ func ExampleLimits() {
 	}
 	// Output:
 	// project: at most 10000 in any 1m, in 10 buckets, per project
-	// user: at most 600 in any 1m, in 10 buckets, per user
+	// user: at most 600 in any 1m, in 10 buckets, per user, optional
 }

@@ -12,5 +12,5 @@ func ExampleLimits() {
 	}
 	// Output:
 	// app: at most 1666 in any 10s, burst 100, skew 10ms, per app
-	// workspace: at most 4166 in any 10s, burst 100, skew 10ms, per workspace
+	// workspace: at most 4166 in any 10s, burst 100, skew 10ms, per workspace, optional
 }

@@ -12,7 +12,7 @@ func ExampleLimits() {
 		fmt.Println(p)
 	}
 	// Output:
-	// requests: 500 per 1m, burst 500, per project+model
-	// tokens: 200000 per 1m, burst 200000, per project+model
-	// requests-day: 10000 per 24h, burst 10000, per project+model
+	// requests: 500 per 1m, burst 500, per project+model, optional
+	// tokens: 200000 per 1m, burst 200000, per project+model, optional
+	// requests-day: 10000 per 24h, burst 10000, per project+model, optional
 }

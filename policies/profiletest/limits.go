@@ -42,6 +42,8 @@ func unfit(p policies.Profile, limits []policies.Policy) []string {
 	for _, l := range limits {
 		if err := l.Validate(); err != nil {
 			fail("%v (rule: a limit can be used as it is)", err)
+		} else if read, err := policies.Parse(l.String()); err != nil || read.String() != l.String() {
+			fail("%q is read as %q, %v (rule: a limit can be read from its text)", l, read, err)
 		}
 		if slices.Contains(names, l.Name()) {
 			fail("policy %q is there twice (rule: a name stands for one limit)", l.Name())

@@ -24,5 +24,5 @@ func ExampleShare() {
 	fmt.Println(salesforce.Share(allocation, 80, "batch"))
 	// Output:
 	// daily: at most 150000 in any 24h, in 24 buckets, per org
-	// daily-share: at most 120000 in any 24h, in 24 buckets, per org+batch
+	// daily-share: at most 120000 in any 24h, in 24 buckets, per org+batch, optional
 }

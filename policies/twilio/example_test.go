@@ -13,6 +13,6 @@ func ExampleLimits() {
 	}
 	// Output:
 	// account: 50 per 1s, burst 1, per account
-	// calls: 1 per 1s, burst 1, per account+endpoint
+	// calls: 1 per 1s, burst 1, per account+endpoint, optional
 	// concurrent: 20 in flight, per account
 }

@@ -12,10 +12,10 @@ func ExampleLimits() {
 		fmt.Println(p)
 	}
 	// Output:
-	// account: at most 400 in any 1m, burst 2, skew 50ms, per account
-	// help-center: at most 400 in any 1m, burst 2, skew 50ms, per help-center
-	// tickets-index: at most 100 in any 1m, burst 2, skew 50ms, per tickets-index
-	// tickets-index-deep-pagination: at most 50 in any 1m, burst 2, skew 50ms, per tickets-index-deep-pagination
-	// tickets-update: at most 100 in any 1m, burst 2, skew 50ms, per tickets-update
-	// ticket: at most 30 in any 10m, in 10 buckets, per ticket
+	// account: at most 400 in any 1m, burst 2, skew 50ms, per account, optional
+	// help-center: at most 400 in any 1m, burst 2, skew 50ms, per help-center, optional
+	// tickets-index: at most 100 in any 1m, burst 2, skew 50ms, per tickets-index, optional
+	// tickets-index-deep-pagination: at most 50 in any 1m, burst 2, skew 50ms, per tickets-index-deep-pagination, optional
+	// tickets-update: at most 100 in any 1m, burst 2, skew 50ms, per tickets-update, optional
+	// ticket: at most 30 in any 10m, in 10 buckets, skew 50ms, per ticket, optional
 }
