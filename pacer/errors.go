@@ -40,6 +40,7 @@ type LimitError struct {
 	Paused   bool          // because the upstream said "slow down"
 	Wait     time.Duration // until when it could go, as things are; 0 if Never, InLine or InFlight, since then nobody knows
 	MaxWait  time.Duration // the longest wait that was allowed
+	Waited   time.Duration // how much of it was over when it turned out that the call could not go, because of a pause or others in line
 	Deadline bool          // MaxWait is what the context's deadline left
 	InFlight bool          // all places of a policy that counts calls in flight were taken
 	InLine   bool          // it stood in line, and its turn did not come
@@ -63,12 +64,20 @@ func (e *LimitError) Error() string {
 		fmt.Fprintf(&b, ": a call of cost %d can never go, because it admits at most %d at once: split the call, or raise the policy's burst or limit",
 			e.Cost, e.Limit)
 	case e.InFlight || e.InLine:
-		if e.InFlight {
+		switch {
+		case e.InFlight && e.Limit == 1:
+			b.WriteString(": its only place in flight is taken")
+		case e.InFlight:
 			fmt.Fprintf(&b, ": all of its %d places in flight are taken", e.Limit)
-		} else {
+		default:
 			b.WriteString(": it was not the call's turn")
 		}
-		if e.InLine {
+		switch {
+		case e.InLine && e.Ahead == 0:
+			b.WriteString(", with no call in line before this one,")
+		case e.InLine && e.Ahead == 1:
+			b.WriteString(", with 1 call in line before this one,")
+		case e.InLine:
 			fmt.Fprintf(&b, ", with %d calls in line before this one,", e.Ahead)
 		}
 		b.WriteString(" for longer than ")
@@ -85,9 +94,12 @@ func (e *LimitError) Error() string {
 
 // advise says what bounded the wait, and what to do.
 func (e *LimitError) advise(b *strings.Builder) {
-	if e.Deadline {
-		fmt.Fprintf(b, "the context's deadline (%s left): try again later, or give the call more time", round(e.MaxWait))
-	} else {
+	switch left := max(0, e.MaxWait-e.Waited); {
+	case e.Deadline:
+		fmt.Fprintf(b, "the context's deadline (%s left): try again later, or give the call more time", round(left))
+	case e.Waited > 0:
+		fmt.Fprintf(b, "what is left (%s) of the longest wait allowed (%s): try again after it, or raise MaxWait", round(left), round(e.MaxWait))
+	default:
 		fmt.Fprintf(b, "the longest wait allowed (%s): try again after it, or raise MaxWait", round(e.MaxWait))
 	}
 }
@@ -171,7 +183,7 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 // matches [ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls].
 type StoreError struct {
 	Upstream string
-	Op       string // "reserve", "cancel", "report" or "status"
+	Op       string // "reserve", "cancel", "report", "status" or "index"
 	Err      error
 
 	_ struct{}
@@ -179,7 +191,11 @@ type StoreError struct {
 
 // Error implements error.
 func (e *StoreError) Error() string {
-	return fmt.Sprintf("pacer: upstream %q: the store failed to %s: %v", e.Upstream, e.Op, e.Err)
+	advice := ""
+	if errors.Is(e.Err, ErrUnreachable) {
+		advice = ": see that it can be reached, or set Config.Outage to PaceAlone to go on without it"
+	}
+	return fmt.Sprintf("pacer: upstream %q: the store failed to %s: %v%s", e.Upstream, e.Op, e.Err, advice)
 }
 
 // Unwrap returns the store's error.

@@ -14,6 +14,7 @@ type Fleet struct {
 	Counted   time.Time     // until when the calls that went are known: processes tell of them every few seconds
 	Shared    bool          // the store is shared; otherwise all of this is about one process
 	PausedFor time.Duration // the whole upstream is paused for so long; 0 if it is not
+	Waiting   int64         // calls that sleep because the whole upstream is paused; see FleetPolicy.Waiting for others
 
 	Policies  []FleetPolicy // by name
 	Processes []Process     // in the order in which they came, at most [MaxShownProcesses]

@@ -91,6 +91,13 @@ func TestFleetInMemory(t *testing.T) {
 			{PolicyStatus: f.Busiest[0].PolicyStatus, Cost: 10},
 			{PolicyStatus: f.Busiest[1].PolicyStatus, Cost: 1},
 		}, f.Busiest)
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second}))
+		wg.Go(func() { call("small") })
+		synctest.Wait()
+		f = fleetOf(t, p)
+		require.Equal(t, []int64{1, 1}, []int64{f.Waiting, f.Processes[0].Waiting})
+		require.Nil(t, f.Binding(), "it is the upstream")
+		wg.Wait()
 		time.Sleep(3 * time.Minute)
 		f = fleetOf(t, p)
 		require.Empty(t, f.Busiest, "busy is who spends now")

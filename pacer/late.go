@@ -141,8 +141,11 @@ func (p *Pacer) received(r *Reservation, call *Call, grant *Grant, asked time.Ti
 	case !grant.OK && !grant.InLine:
 		p.watches.left(r)
 		r.state, r.grant[0] = givenBack, *grant
-		r.call[0].MaxWait = call.MaxWait
-		r.err = p.notYet(r)
+		e := p.notYet(r)
+		if e.Waited = r.call[0].MaxWait - call.MaxWait; e.MaxWait >= Forever {
+			e.Waited = 0
+		}
+		r.err = e
 	default:
 		r.grant[0], r.asked = *grant, asked
 		p.got(r)

@@ -106,8 +106,8 @@ func TestAWaitForAPlaceIsBounded(t *testing.T) {
 		require.ErrorIs(t, err, pacer.ErrNotYet)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		require.True(t, limit.InFlight && limit.InLine)
-		require.EqualError(t, err, `pacer: upstream "test": policy "calls": all of its 1 places in flight are taken, `+
-			`with 0 calls in line before this one, for longer than the longest wait allowed (7s): try again after it, or raise MaxWait`)
+		require.EqualError(t, err, `pacer: upstream "test": policy "calls": its only place in flight is taken, `+
+			`with no call in line before this one, for longer than the longest wait allowed (7s): try again after it, or raise MaxWait`)
 
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -582,5 +582,22 @@ func TestAShortLeaseBesideALongOne(t *testing.T) {
 			require.Equal(t, int64(8), statusOf(t, p, "short", pacer.Scope("tenant", "a")).Remaining)
 			require.Equal(t, int64(7), statusOf(t, p, "long").Remaining)
 		}
+	})
+}
+
+// An error of a call that had waited says how much it could still have waited, and how much in all.
+func TestARefusalAfterAWaitSaysWhatWasLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(1)))
+		require.NoError(t, p.Wait(t.Context()))
+		require.NoError(t, p.Wait(t.Context()))
+		time.AfterFunc(400*ms, func() { _ = p.Report(t.Context(), policies.Feedback{Wait: 5 * time.Second}) })
+		err := p.Wait(t.Context(), pacer.MaxWait(4*time.Second))
+		require.EqualError(t, err, `pacer: upstream "test": paused: the next slot is 5s away, further than what is left (3.6s) of the longest wait allowed (4s): `+
+			`try again after it, or raise MaxWait`)
+		var limit *pacer.LimitError
+		require.ErrorAs(t, err, &limit)
+		require.Equal(t, []time.Duration{5 * time.Second, 4 * time.Second, 400 * ms}, []time.Duration{limit.Wait, limit.MaxWait, limit.Waited})
 	})
 }

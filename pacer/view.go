@@ -116,7 +116,9 @@ func printable(name string) string {
 func (v *view) waiting(uses []KeyUse) (sum int64) {
 	for _, u := range uses {
 		sum += u.Waiting
-		if l := v.named(u.Policy); l != nil {
+		if u.Policy == "" {
+			v.Fleet.Waiting += u.Waiting
+		} else if l := v.named(u.Policy); l != nil {
 			l.waits += u.Waiting
 		}
 	}

@@ -1,0 +1,151 @@
+package bench_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// alonePicture shows three processes that lose the store which they share, and find it again.
+func alonePicture(t *testing.T) *timeline {
+	t.Helper()
+	const phase, lost, back, ends = 1500 * ms, 1540 * ms, 3040 * ms, 5 * time.Second // never when a call goes
+	names := []string{"process 1", "process 2", "process 3"}
+	calls := make([][]time.Duration, len(names))
+	synctest.Test(t, func(t *testing.T) {
+		store := &distant{MemoryStore: pacer.NewMemoryStore(), era: time.Now().UnixMilli() * 1000}
+		began := time.Now()
+		var wg sync.WaitGroup
+		for i := range names {
+			p, err := pacer.New(pacer.Config{
+				Upstream: "api", Store: store, Policies: []policies.Policy{policies.PerSecond(12)}, Jitter: pacer.NoJitter, Processes: len(names),
+			})
+			require.NoError(t, err)
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * 10 * ms) // so that no two ask at the same instant
+				for p.Wait(t.Context()) == nil && time.Since(began) < ends {
+					calls[i] = append(calls[i], time.Since(began))
+				}
+				require.NoError(t, p.Close())
+			})
+		}
+		time.Sleep(lost - time.Since(began))
+		store.set(errors.New("connection refused"))
+		time.Sleep(back - time.Since(began))
+		store.set(nil)
+		wg.Wait()
+	})
+	l := &timeline{
+		title: "12/s shared by three processes, which lose Redis for a second and a half", to: ends, step: 500 * ms, names: 96,
+		keys: []key{{sign{0, blue, going}, "goes"}, {sign{0, pale, nil}, "the store is out of reach"}},
+	}
+	all := slices.Sorted(slices.Values(slices.Concat(calls...)))
+	for i, name := range append(names, "all together") {
+		at := all
+		if i < len(calls) {
+			at = calls[i]
+		}
+		r := row{name: name, signs: gone(at, blue), room: 14, spans: []span{{from: lost, to: back, form: shade, colour: pale}}}
+		for _, from := range []time.Duration{0, lost, back + 400*ms} {
+			n := 0
+			for _, d := range at {
+				if d >= from && d < from+phase {
+					n++
+				}
+			}
+			r.spans = append(r.spans, span{from: from + 20*ms, to: from + phase - 20*ms, form: brace, colour: faint, label: fmt.Sprint(n, " calls")})
+		}
+		l.rows = append(l.rows, r)
+	}
+	return l
+}
+
+// distant is a store that processes share, and that can be out of reach.
+type distant struct {
+	*pacer.MemoryStore
+
+	era int64
+
+	mu      sync.Mutex
+	failure error
+	gather  pacer.Instant
+	came    []string
+}
+
+var _ pacer.SharedStore = (*distant)(nil)
+
+func (d *distant) set(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failure = err
+}
+
+func (d *distant) fails() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failure
+}
+
+// Reserve implements [pacer.Store].
+func (d *distant) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
+	if err := d.fails(); err != nil {
+		return err
+	}
+	return d.MemoryStore.Reserve(ctx, stack, calls, grants)
+}
+
+// ReserveAll implements [pacer.SharedStore].
+func (d *distant) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+	for i := range batches {
+		if err := d.Reserve(ctx, batches[i].Stack, batches[i].Calls, batches[i].Grants); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Cancel implements [pacer.Store].
+func (d *distant) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Grant) error {
+	if err := d.fails(); err != nil {
+		return err
+	}
+	return d.MemoryStore.Cancel(ctx, stack, grants)
+}
+
+// Report implements [pacer.Store].
+func (d *distant) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
+	if err := d.fails(); err != nil {
+		return 0, 0, err
+	}
+	return d.MemoryStore.Report(ctx, stack, notes)
+}
+
+// Beat implements [pacer.SharedStore].
+func (d *distant) Beat(ctx context.Context, upstream string, b pacer.Beat) (pacer.Pulse, error) {
+	if err := d.fails(); err != nil {
+		return pacer.Pulse{}, err
+	}
+	seen, err := d.Status(ctx, pacer.Stack{Upstream: upstream})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !slices.Contains(d.came, b.ID) {
+		d.came = append(d.came, b.ID)
+	}
+	if b.Gather > 0 && d.gather < seen.Now {
+		d.gather = seen.Now + pacer.Instant(b.Gather.Microseconds())
+	}
+	return pacer.Pulse{Now: seen.Now, Era: d.era, Alive: len(d.came), Rank: slices.Index(d.came, b.ID), Gather: d.gather}, err
+}
+
+// Fault implements [pacer.SharedStore].
+func (*distant) Fault(error) pacer.Fault { return pacer.Unreachable }

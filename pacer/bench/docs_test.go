@@ -1,0 +1,128 @@
+package bench_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// checkedPages are the pages whose names of Go are checked.
+var checkedPages = []string{"concepts.md", "policies.md", "operating.md", "migrating.md"}
+
+// foreign are packages of others that the pages speak of.
+var foreign = strings.Fields("context errors fmt http log redis rate redis_rate retryablehttp time ratelimit url")
+
+// TestThePagesNameWhatExists requires that each pkg.Name of the pages, and each Type.Member in backticks, is in the source.
+func TestThePagesNameWhatExists(t *testing.T) {
+	t.Parallel()
+	known := readSource(t, "../..")
+	require.True(t, known["pacer"]["Pacer.Wait"] && known["pacer"]["Config.Outage"] && known["zendesk"]["SuiteEnterprise"], "the source was not read")
+	members, functions := make(names), names{"SetBurst": true, "OK": true} // which x/time/rate has
+	for _, of := range known {
+		for name := range of {
+			members[name] = true
+			functions[name[strings.LastIndexByte(name, '.')+1:]] = true
+		}
+	}
+	qualified := regexp.MustCompile(`(^|[^\w."])([a-z][a-z_]*)\.([A-Z]\w*(?:\.[A-Z]\w*)?)`)
+	member := regexp.MustCompile(`^\*?([A-Z]\w*\.[A-Z]\w*)`)
+	called := regexp.MustCompile(`^([A-Z]\w*)\(`)
+	for _, page := range checkedPages {
+		checked := 0
+		for _, code := range codeOf(t, page) {
+			if m := member.FindStringSubmatch(code); m != nil {
+				require.True(t, members[m[1]], "%s: %s does not exist", page, m[1])
+			}
+			if m := called.FindStringSubmatch(code); m != nil {
+				require.True(t, functions[m[1]], "%s: nothing has %s", page, m[1])
+			}
+			for _, m := range qualified.FindAllStringSubmatch(code, -1) {
+				pkg, name := m[2], m[3]
+				of, ours := known[pkg]
+				if !ours {
+					require.True(t, slices.Contains(foreign, pkg) || isVariable(pkg), "%s: %q is no package: %s", page, pkg, code)
+					continue
+				}
+				checked++
+				require.True(t, of[name], "%s: %s.%s does not exist", page, pkg, name)
+			}
+		}
+		require.Positive(t, checked, page)
+	}
+}
+
+// isVariable reports whether it is a variable of the pages' code rather than a package.
+func isVariable(name string) bool {
+	return slices.Contains(strings.Fields("p limiter shared mu res ctx"), name)
+}
+
+// TestTheTableOfVendors requires a row for each package with a profile, with its Limits and with all that it exports of calls
+// in flight.
+func TestTheTableOfVendors(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/policies.md")
+	require.NoError(t, err)
+	rows := make(map[string]string)
+	for _, m := range regexp.MustCompile(`(?m)^\| \[(\w+)\]\(\.\./policies/(\w+)/doc\.go\) .*$`).FindAllStringSubmatch(string(page), -1) {
+		require.Equal(t, m[1], m[2])
+		rows[m[1]] = m[0]
+	}
+	known := readSource(t, "../../policies")
+	profiles, err := filepath.Glob("../../policies/*/profile.go")
+	require.NoError(t, err)
+	vendors := 0
+	for _, path := range profiles {
+		vendor := filepath.Base(filepath.Dir(path))
+		if vendor == "ietf" {
+			continue
+		}
+		vendors++
+		require.NotEmpty(t, rows[vendor], "docs/policies.md has no row for %s", vendor)
+		require.True(t, known[vendor]["Profile"])
+		require.Contains(t, rows[vendor], "`"+vendor+".Limits(")
+		for _, name := range []string{"Concurrent", "EndpointConcurrent", "Mailbox"} {
+			require.Equal(t, known[vendor][name], strings.Contains(rows[vendor], "`"+vendor+"."+name+"("), "%s.%s", vendor, name)
+		}
+		source, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, strings.Contains(string(source), "\tSettle:"), strings.Contains(rows[vendor], "then settled"), "%s settles", vendor)
+	}
+	require.Len(t, rows, vendors, "a row of docs/policies.md is about no vendor")
+}
+
+// TestThePagesLinkToWhatExists requires that relative links lead to files, and anchors to headings.
+func TestThePagesLinkToWhatExists(t *testing.T) {
+	t.Parallel()
+	for _, page := range checkedPages {
+		text, err := os.ReadFile(filepath.Join("../../docs", page))
+		require.NoError(t, err)
+		links := regexp.MustCompile(`\]\(([^):]*?)(?:#([^)]+))?\)`).FindAllStringSubmatch(string(text), -1)
+		require.NotEmpty(t, links, page)
+		for _, link := range links {
+			file, anchor := link[1], link[2]
+			if file == "" {
+				file = page
+			}
+			target, err := os.ReadFile(filepath.Join("../../docs", file))
+			require.NoError(t, err, "%s links to %s", page, link[0])
+			if anchor != "" {
+				require.Contains(t, anchors(string(target)), anchor, "%s links to %s", page, link[0])
+			}
+		}
+	}
+}
+
+// anchors returns those of a page's headings.
+func anchors(page string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(page, -1) {
+		plain := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		all = append(all, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return all
+}

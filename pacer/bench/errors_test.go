@@ -1,0 +1,149 @@
+package bench_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// TestTheTableOfErrors makes each error that docs/operating.md shows, and requires that it says what is written there.
+func TestTheTableOfErrors(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operating.md")
+	require.NoError(t, err)
+	for _, one := range []struct {
+		name string
+		make func(*testing.T) error
+	}{
+		{"too far", tooFar},
+		{"past the deadline", pastTheDeadline},
+		{"paused", pausedUpstream},
+		{"never", never},
+		{"no place", noPlace},
+		{"not its turn", notItsTurn},
+		{"no scope", noScope},
+		{"bad policy", badPolicy},
+		{"bad setting", func(*testing.T) error { _, err := pacer.New(pacer.Config{Upstream: "zen desk"}); return err }},
+		{"wait for a place", noAcquire},
+		{"no store", noStore},
+		{"closed", closedPacer},
+		{"spent", spent},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				err := one.make(t)
+				require.Error(t, err)
+				if !strings.Contains(string(page), "`"+err.Error()+"`") {
+					t.Fatalf("docs/operating.md does not have: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func tooFar(t *testing.T) error {
+	t.Helper()
+	p := newPacer(t, "zendesk", nil, []policies.Policy{policies.PerSecond(2).Per("tenant")})
+	ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+	for range 240 {
+		_, err := p.Reserve(ctx)
+		require.NoError(t, err)
+	}
+	return p.Wait(ctx, pacer.MaxWait(time.Minute))
+}
+
+func pastTheDeadline(t *testing.T) error {
+	t.Helper()
+	p := newPacer(t, "zendesk", nil, []policies.Policy{policies.PerSecond(2).Per("tenant")})
+	ctx, cancel := context.WithTimeout(pacer.WithScope(t.Context(), "tenant", "acme"), 5*time.Second)
+	defer cancel()
+	for range 20 {
+		_, err := p.Reserve(context.WithoutCancel(ctx))
+		require.NoError(t, err)
+	}
+	err := p.Wait(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	return err
+}
+
+func pausedUpstream(t *testing.T) error {
+	t.Helper()
+	p := newPacer(t, "zendesk", nil, []policies.Policy{policies.PerSecond(2)})
+	require.NoError(t, p.Report(t.Context(), policies.Feedback{Refused: true, Wait: 93 * time.Second}))
+	return p.Wait(t.Context(), pacer.MaxWait(time.Minute))
+}
+
+func never(t *testing.T) error {
+	t.Helper()
+	p := newPacer(t, "openai", nil, []policies.Policy{policies.PerMinute(30_000).Burst(30_000).Named("tokens")})
+	err := p.WaitN(t.Context(), 48_000)
+	require.ErrorIs(t, err, pacer.ErrNever)
+	return err
+}
+
+func noPlace(t *testing.T) error {
+	t.Helper()
+	p := newPacer(t, "github", nil, []policies.Policy{policies.InFlight(2).Named("concurrent")})
+	for range 2 {
+		call, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		defer call.Release()
+	}
+	_, err := p.Acquire(t.Context(), pacer.MaxWait(5*time.Second))
+	return err
+}
+
+// notItsTurn is as it comes from a call whose deadline ends while others are still before it.
+func notItsTurn(*testing.T) error {
+	return &pacer.LimitError{Upstream: "zendesk", Policy: "per-second", Cost: 1, InLine: true, Ahead: 3, MaxWait: 2 * time.Second, Deadline: true}
+}
+
+func noScope(t *testing.T) error {
+	t.Helper()
+	return newPacer(t, "zendesk", nil, []policies.Policy{policies.PerSecond(2).Per("tenant")}).Wait(t.Context())
+}
+
+func badPolicy(*testing.T) error {
+	_, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: []policies.Policy{policies.PerSecond(0)}})
+	return err
+}
+
+func noAcquire(t *testing.T) error {
+	t.Helper()
+	return newPacer(t, "github", nil, []policies.Policy{policies.InFlight(100)}).Wait(t.Context())
+}
+
+func noStore(t *testing.T) error {
+	t.Helper()
+	store := &distant{MemoryStore: pacer.NewMemoryStore(), era: 1000}
+	store.set(errors.New("dial tcp 10.0.0.7:6379: connect: connection refused"))
+	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: store, Policies: []policies.Policy{policies.PerSecond(2)}, Outage: pacer.RefuseCalls})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	err = p.Wait(t.Context())
+	require.ErrorIs(t, err, pacer.ErrUnreachable)
+	return err
+}
+
+func closedPacer(t *testing.T) error {
+	t.Helper()
+	p := newPacer(t, "zendesk", nil, nil)
+	require.NoError(t, p.Close())
+	return p.Wait(t.Context())
+}
+
+func spent(t *testing.T) error {
+	t.Helper()
+	r, err := newPacer(t, "zendesk", nil, nil).Reserve(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, r.Wait(t.Context()))
+	return r.Wait(t.Context())
+}

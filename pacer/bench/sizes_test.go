@@ -1,0 +1,107 @@
+package bench_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// TestRedisSizes measures what accounts take of a server's memory: used_memory of INFO, by how much it grows for each of
+// thousands. The table of docs/operating.md says the same, give or take what servers differ by.
+func TestRedisSizes(t *testing.T) {
+	told := toldSizes(t)
+	b := newBackend(t)
+	const tenants = 10_000
+	each := func(policy policies.Policy) func(*pacer.Pacer) {
+		return func(p *pacer.Pacer) {
+			for i := range tenants {
+				require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint("tenant-", i))), policy)
+			}
+		}
+	}
+	hour := policies.Every(time.Hour).Per("tenant")
+	fixed := policies.Fixed(10, time.Hour).Per("tenant")
+	sliding := policies.Sliding(10, time.Hour).Per("tenant")
+	daily := policies.Daily(10, time.UTC).Per("tenant")
+	for _, one := range []struct {
+		what   string
+		policy policies.Policy
+		n      int
+		spend  func(*pacer.Pacer)
+	}{
+		{"a scope value of a rate", hour, tenants, each(hour)},
+		{"a scope value of `Fixed`", fixed, tenants, each(fixed)},
+		{"a scope value of `Sliding`, one bucket in use", sliding, tenants, each(sliding)},
+		{"a scope value of `Daily`", daily, tenants, each(daily)},
+		{"a call asleep for its slot", policies.PerSecond(1), 5000, func(p *pacer.Pacer) {
+			for range 5000 {
+				_, err := p.Reserve(t.Context())
+				require.NoError(t, err)
+			}
+		}},
+		{"a gap", policies.PerSecond(1), 5000, func(p *pacer.Pacer) {
+			for i := range 5000 {
+				_, err := p.Reserve(t.Context(), pacer.NotBefore(time.Duration(i+1)*10*time.Second))
+				require.NoError(t, err)
+			}
+		}},
+		{"a call in flight", policies.InFlight(5000).Lease(time.Hour), 5000, func(p *pacer.Pacer) {
+			for range 5000 {
+				_, err := p.Acquire(t.Context())
+				require.NoError(t, err)
+			}
+		}},
+		{"a call in line", policies.InFlight(1).Lease(time.Hour), 3000, func(p *pacer.Pacer) {
+			for range 3000 {
+				_, err := p.Reserve(t.Context())
+				require.NoError(t, err)
+			}
+		}},
+	} {
+		p := newPacer(t, "sizes", newRedisStore(t, b), []policies.Policy{one.policy})
+		require.NoError(t, b.rdb.FlushAll(t.Context()).Err())
+		_, err := p.Status(t.Context(), pacer.Scope("tenant", "none"))
+		require.NoError(t, err)
+		before := usedMemory(t, b.rdb)
+		one.spend(p)
+		bytes := float64(usedMemory(t, b.rdb)-before) / float64(one.n)
+		t.Logf("%s: %.0f bytes", one.what, bytes)
+		require.Contains(t, told, one.what, "docs/operating.md does not say it")
+		require.InDelta(t, told[one.what], bytes, 25+told[one.what]*0.35, "%s: docs/operating.md is off", one.what)
+		require.NoError(t, p.Close())
+	}
+}
+
+// toldSizes reads the table of docs/operating.md: "| what | 123 bytes | …".
+func toldSizes(t *testing.T) map[string]float64 {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/operating.md")
+	require.NoError(t, err)
+	told := make(map[string]float64)
+	for _, m := range regexp.MustCompile(`(?m)^\| (.+?) \| (?:about )?(\d+) bytes`).FindAllStringSubmatch(string(page), -1) {
+		told[m[1]], err = strconv.ParseFloat(m[2], 64)
+		require.NoError(t, err)
+	}
+	return told
+}
+
+func usedMemory(t *testing.T, rdb *redis.Client) int64 {
+	t.Helper()
+	info, err := rdb.Info(t.Context(), "memory").Result()
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(info, "used_memory:")
+	require.True(t, found)
+	n, err := strconv.ParseInt(strings.TrimSpace(rest[:strings.IndexByte(rest, '\n')]), 10, 64)
+	require.NoError(t, err)
+	return n
+}

@@ -1,0 +1,184 @@
+package browsertest_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/page"
+	"github.com/headway-go/headway/policies"
+)
+
+// hostile is a tenant that would like to be a script.
+const hostile = `<script>window.hacked=1</script><img src=x onerror="window.hacked=1">`
+
+// underLoad returns a pacer with callers that keep its rate busy, until the test ends.
+func underLoad(t *testing.T) *pacer.Pacer {
+	t.Helper()
+	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: []policies.Policy{
+		policies.PerSecond(20).Burst(2).Named("peak"), policies.Daily(100_000, time.UTC).Named("daily"),
+		policies.PerSecond(5).Per("tenant").Named("tenant"),
+	}})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	var callers sync.WaitGroup
+	for _, tenant := range []string{"acme", "globex", "initech", "umbrella", hostile, "hooli"} {
+		for range 2 {
+			callers.Go(func() {
+				ctx := pacer.WithScope(ctx, "tenant", tenant)
+				for ctx.Err() == nil {
+					if err := p.Wait(ctx, pacer.MaxWait(pacer.Forever)); err != nil && !errors.Is(err, context.Canceled) {
+						return
+					}
+				}
+			})
+		}
+	}
+	t.Cleanup(func() {
+		stop()
+		callers.Wait()
+		require.NoError(t, p.Close())
+	})
+	return p
+}
+
+// mount serves a page for p, and returns its address.
+func mount(t *testing.T, p *pacer.Pacer, intervene bool) string {
+	t.Helper()
+	h, err := page.New(page.Config{Pacers: []*pacer.Pacer{p}, Intervene: intervene})
+	require.NoError(t, err)
+	url := serve(t, h)
+	t.Cleanup(func() { require.NoError(t, h.Close()) }) // before the server, which waits for its streams
+	return url
+}
+
+// inked counts the pixels of the first chart's right half that are not transparent, and adds up where they are.
+const inked = `(() => {
+	const canvas = document.querySelector('[data-policy="peak"] .chart.main canvas');
+	const copy = document.createElement("canvas");
+	copy.width = canvas.width / 2;
+	copy.height = canvas.height;
+	const pen = copy.getContext("2d", { willReadFrequently: true });
+	pen.drawImage(canvas, -copy.width, 0);
+	const { data } = pen.getImageData(0, 0, copy.width, copy.height);
+	let sum = 0;
+	for (let i = 3; i < data.length; i += 4) if (data[i] > 0) sum += i % 65521;
+	return sum;
+})()`
+
+func TestChartsMove(t *testing.T) {
+	url := mount(t, underLoad(t), false)
+	b := newTab(t, 1240, 900)
+	b.open(url)
+	b.until(`document.querySelectorAll(".policy").length === 3 && document.querySelectorAll("canvas").length >= 10`)
+	seen := map[int64]bool{}
+	require.Eventually(t, func() bool {
+		seen[value[int64](b, inked)] = true
+		return len(seen) >= 4
+	}, patience, 200*time.Millisecond, "the pixels of the chart do not change")
+	b.until(`parseFloat(document.querySelector('[data-policy="peak"] .caption b').textContent) > 10`)
+	require.Equal(t, "zendesk · Headway", value[string](b, `document.title`))
+	b.until(`document.getElementById("binding").textContent === "Calls wait for peak."`)
+	require.NotEmpty(t, value[string](b, `document.querySelector('[data-policy="peak"] .chart.main').getAttribute("aria-label")`))
+}
+
+func TestPauseShowsWithinASecond(t *testing.T) {
+	p := underLoad(t)
+	url := mount(t, p, false)
+	b := newTab(t, 1240, 900)
+	b.open(url)
+	require.True(t, value[bool](b, `document.querySelector('[data-policy="peak"] .badge.paused').hidden`))
+	require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"peak"}, Wait: 30 * time.Second}, pacer.Scope("tenant", "acme")))
+	begin := time.Now()
+	b.until(`!document.querySelector('[data-policy="peak"] .badge.paused').hidden`)
+	took := time.Since(begin)
+	require.Less(t, took, time.Second)
+	t.Logf("shown after %v", took.Round(time.Millisecond))
+	require.Contains(t, value[string](b, `document.querySelector('[data-policy="peak"] .badge.paused').textContent`), "paused for")
+	require.Equal(t, "paused", value[string](b, `document.getElementById("why").dataset.state`))
+	require.NoError(t, p.Resume(t.Context(), pacer.Scope("tenant", "acme")))
+	b.until(`document.querySelector('[data-policy="peak"] .badge.paused').hidden`)
+}
+
+func TestReadOnlyPageHasNoButtons(t *testing.T) {
+	b := newTab(t, 1240, 900)
+	b.open(mount(t, underLoad(t), false))
+	require.Zero(t, value[int](b, `document.querySelectorAll("button, input, form").length`))
+	require.Contains(t, value[string](b, `document.getElementById("foot").textContent`), "This page only shows.")
+}
+
+func TestInterveningPausesForReal(t *testing.T) {
+	p := underLoad(t)
+	b := newTab(t, 1240, 900)
+	b.open(mount(t, p, true))
+	b.run(chromedp.Click(`#actions button[aria-label="Pause zendesk"]`), chromedp.WaitVisible(`#ask[open]`))
+	require.Equal(t, "for", value[string](b, `document.activeElement.name`), "the first thing to say has the focus")
+
+	// What the server refuses it says in the dialog. The browser notes the refusal in its console, too.
+	b.run(chromedp.SetValue(`#ask input[name="for"]`, "2h"), chromedp.Click(`#ask button[type="submit"]`))
+	b.until(`document.querySelector("#ask .error").textContent.includes("must be at most 1h0m0s")`)
+	require.NotEmpty(t, b.forgive("400"))
+
+	b.run(chromedp.SetValue(`#ask input[name="for"]`, "20s"), chromedp.Click(`#ask button[type="submit"]`))
+	b.until(`!document.getElementById("ask").open && document.getElementById("said").textContent === "Paused the upstream for 20s."`)
+	status, err := p.Status(t.Context(), pacer.Scope("tenant", "acme"))
+	require.NoError(t, err)
+	require.InDelta(t, 20, status.PausedFor.Seconds(), 3)
+	b.until(`document.getElementById("binding").textContent === "The whole upstream is paused."`)
+
+	b.run(chromedp.Click(`#actions button[aria-label="Resume zendesk"]`), chromedp.Click(`#ask button[type="submit"]`))
+	b.until(`document.getElementById("why").dataset.state !== "paused"`)
+
+	// A policy that is per tenant asks for which.
+	b.run(chromedp.Click(`[data-policy="tenant"] .actions button`), chromedp.WaitVisible(`#ask[open] input[name="tenant"]`),
+		chromedp.SendKeys(`#ask input[name="tenant"]`, "hooli"), chromedp.Click(`#ask button[type="submit"]`))
+	b.until(`document.getElementById("said").textContent === "Paused tenant for tenant=hooli for 30s."`)
+	status, err = p.Status(t.Context(), pacer.Scope("tenant", "hooli"))
+	require.NoError(t, err)
+	require.Zero(t, status.PausedFor)
+	for i := range status.Policies {
+		one := &status.Policies[i]
+		require.Equal(t, one.Policy.Name() == "tenant", one.PausedFor > 25*time.Second, one.Policy.Name())
+	}
+}
+
+func TestKeyboard(t *testing.T) {
+	b := newTab(t, 1240, 900)
+	b.open(mount(t, underLoad(t), true))
+	b.run(chromedp.KeyEvent(kb.Tab))
+	require.Equal(t, "skip", value[string](b, `document.activeElement.className`), "the skip link comes first")
+	reached := map[string]bool{}
+	for range 40 {
+		b.run(chromedp.KeyEvent(kb.Tab))
+		reached[value[string](b, `document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent`)] = true
+		if reached["Processes"] {
+			break
+		}
+	}
+	for _, name := range []string{"zendesk", "Pause zendesk", "Resume zendesk", "Reset zendesk", "Pause peak", "Pause daily", "Busiest keys", "Processes"} {
+		require.True(t, reached[name], "Tab does not reach %q, but %v", name, reached)
+	}
+	b.run(chromedp.Focus(`#actions button[aria-label="Reset zendesk"]`), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(`#ask[open]`))
+	require.NotEqual(t, "none", value[string](b, `getComputedStyle(document.activeElement).outlineStyle`), "the focus is seen")
+	b.run(chromedp.KeyEvent(kb.Escape))
+	b.until(`!document.getElementById("ask").open`)
+	require.Equal(t, "Reset zendesk", value[string](b, `document.activeElement.getAttribute("aria-label")`), "the focus is back where it was")
+}
+
+func TestHostileTenantIsHarmless(t *testing.T) {
+	source := &fixture{hostile: true}
+	b := newTab(t, 1240, 900)
+	b.open(serveSource(t, source))
+	b.until(`document.querySelectorAll("#busiest tbody tr").length > 0`)
+	require.Contains(t, value[string](b, `document.getElementById("busiest").textContent`), "tenant="+hostile, "it is shown as it is")
+	require.Contains(t, value[string](b, `document.getElementById("processes").textContent`), hostile)
+	require.Zero(t, value[int](b, `document.querySelectorAll("main script, main img").length`))
+	require.Equal(t, "undefined", value[string](b, `typeof window.hacked`))
+}

@@ -1,0 +1,51 @@
+// Package assets has the files that a browser loads from the page: they are part of the program that mounts it, so that it
+// needs neither a build step nor a network.
+package assets
+
+import (
+	"embed"
+	"path"
+	"strings"
+)
+
+//go:embed index.html *.js *.css icon.svg uplot/uPlot.iife.min.js uplot/uPlot.min.css uplot/LICENSE
+var files embed.FS
+
+// All returns the files by their base names, which differ.
+func All() map[string][]byte {
+	all := make(map[string][]byte)
+	for _, dir := range []string{".", "uplot"} {
+		entries, err := files.ReadDir(dir)
+		if err != nil {
+			panic(err) // they are embedded
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				continue
+			}
+			name := path.Join(dir, e.Name())
+			data, err := files.ReadFile(name)
+			if err != nil {
+				panic(err)
+			}
+			all[e.Name()] = data
+		}
+	}
+	return all
+}
+
+// TypeOf returns the media type of a file. It does not ask the machine, which may know none or a wrong one: a browser that is
+// told not to guess refuses a script of the wrong type.
+func TypeOf(name string) string {
+	switch {
+	case strings.HasSuffix(name, ".html"):
+		return "text/html; charset=utf-8"
+	case strings.HasSuffix(name, ".js"):
+		return "text/javascript; charset=utf-8"
+	case strings.HasSuffix(name, ".css"):
+		return "text/css; charset=utf-8"
+	case strings.HasSuffix(name, ".svg"):
+		return "image/svg+xml"
+	}
+	return "text/plain; charset=utf-8"
+}

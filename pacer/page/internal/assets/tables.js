@@ -1,0 +1,100 @@
+// The tables: the keys that spend or wait most, and the processes.
+
+import { count, duration, make, plural, put } from "./format.js";
+
+// A Table keeps its rows, so that neither the focus nor what was selected is lost when figures change.
+class Table {
+  constructor(box, caption, columns, empty) {
+    this.columns = columns;
+    this.body = make("tbody");
+    this.rows = new Map();
+    const head = columns.map((c) => (c.title === "" ? make("td", {}, make("span", { class: "sr", text: "Actions" })) :
+      make("th", { scope: "col", class: c.number ? "number" : null, text: c.title })));
+    this.table = make("table", {}, make("caption", { class: "sr", text: caption }), make("thead", {}, make("tr", {}, ...head)), this.body);
+    this.empty = make("p", { class: "empty", text: empty });
+    box.replaceChildren(make("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" }, this.table, this.empty));
+  }
+
+  // update shows the items, each of which has a key.
+  update(items, keyOf) {
+    this.table.hidden = items.length === 0;
+    this.empty.hidden = items.length > 0;
+    const gone = new Set(this.rows.keys());
+    items.forEach((item, i) => {
+      const key = keyOf(item);
+      gone.delete(key);
+      let row = this.rows.get(key);
+      if (!row) {
+        row = this.row(item);
+        this.rows.set(key, row);
+      }
+      this.columns.forEach((c, j) => c.fill(row.cells[j], item));
+      if (this.body.rows[i] !== row) this.body.insertBefore(row, this.body.rows[i] ?? null);
+    });
+    for (const key of gone) {
+      this.rows.get(key).remove();
+      this.rows.delete(key);
+    }
+  }
+
+  row(item) {
+    return make("tr", {}, ...this.columns.map((c, j) => {
+      const kind = [c.number ? "number" : "", c.wide ? "wide" : ""].join(" ").trim() || null;
+      const cell = make(j === 0 ? "th" : "td", { class: kind, scope: j === 0 ? "row" : null });
+      c.init?.(cell, item);
+      return cell;
+    }));
+  }
+}
+
+// text makes a column of text.
+const text = (title, of, more = {}) => ({ title, fill: (cell, item) => put(cell, of(item)), ...more });
+// number makes a column of figures.
+const number = (title, of) => text(title, of, { number: true });
+
+// Busiest shows keys. buttons makes those of a row; null if the page only shows.
+export class Busiest {
+  constructor(buttons) {
+    const columns = [
+      text("Key", (b) => b.scope, { wide: true }),
+      text("Policy", (b) => b.policy),
+      {
+        title: "Last minute", number: true,
+        init: (cell) => cell.append(make("span"), make("span", { class: "meter", "aria-hidden": "true" }, make("i"))),
+        fill: (cell, b) => {
+          put(cell.firstChild, count(b.cost));
+          cell.lastChild.firstChild.style.width = `${this.most > 0 ? (100 * b.cost) / this.most : 0}%`;
+        },
+      },
+      number("Waiting", (b) => count(b.waiting)),
+      number("Next", (b) => (b.next > 0 ? `in ${duration(b.next)}` : "now")),
+      number("Paused", (b) => (b.pausedFor > 0 ? duration(b.pausedFor) : "–")),
+    ];
+    if (buttons) columns.push({ title: "", init: (cell, b) => cell.append(...buttons(b)), fill: () => {} });
+    this.most = 0;
+    this.table = new Table(document.getElementById("busiest"), "Busiest keys", columns, "No key has spent anything in the last minute, or no policy has scopes.");
+  }
+
+  update(view) {
+    this.most = Math.max(0, ...view.busiest.map((b) => b.cost));
+    this.table.update(view.busiest, (b) => JSON.stringify([b.policy, b.scope]));
+  }
+}
+
+// Processes shows who paces the upstream.
+export class Processes {
+  constructor() {
+    this.title = document.getElementById("processes-title");
+    this.table = new Table(document.getElementById("processes"), "Processes", [
+      text("Name", (p) => p.name || p.id, { wide: true }),
+      number("There for", (p) => duration(p.for)),
+      number("Waiting", (p) => count(p.waiting)),
+    ], "No process is known.");
+  }
+
+  update(view) {
+    const hidden = view.alive - view.processes.length;
+    put(this.title, hidden > 0 ? `Processes (${plural(hidden, "more is", "more are")} not shown)` : "Processes");
+    this.table.update(view.processes, (p) => p.id);
+  }
+}

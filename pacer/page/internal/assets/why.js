@@ -1,0 +1,73 @@
+// The answer to "why is my call waiting", in words.
+
+import { count, duration, make, plural, put, rate } from "./format.js";
+
+// reason returns the state, the answer, and what explains it.
+function reason(view) {
+  if (view.pausedFor > 0) {
+    return ["paused", "The whole upstream is paused.", `Nothing goes for ${duration(view.pausedFor)}.`];
+  }
+  const p = view.policies.find((one) => one.name === view.binding);
+  if (!p) {
+    const paused = view.policies.find((one) => one.pausedFor > 0);
+    if (paused) return ["paused", `${paused.name} is paused.`, `Nothing that it binds goes for ${duration(paused.pausedFor)}.`];
+    return ["idle", "No call waits.", "Every call goes at once."];
+  }
+  if (p.pausedFor > 0) {
+    return ["paused", `Calls wait for ${p.name}, which is paused.`, `Nothing that it binds goes for ${duration(p.pausedFor)}.`];
+  }
+  return ["waits", `Calls wait for ${p.name}.`, explain(p)];
+}
+
+// explain says why a policy lets no more go.
+function explain(p) {
+  if (p.scopes.length > 0 && !p.shown) {
+    return `It holds for each ${p.scopes.join(" and ")} by itself: the busiest are below.`;
+  }
+  if (p.kind === "in flight") {
+    return p.remaining > 0 ? `${count(p.remaining)} of its ${count(p.limit)} places are free.` : `All of its ${count(p.limit)} places are taken.`;
+  }
+  const line = p.line > 0 ? ` ${plural(p.line, "call")} stand in line.` : "";
+  if (p.kind === "window") {
+    return p.remaining > 0 ? `${count(p.remaining)} of its ${count(p.limit)} are left.${line}` :
+      `Its ${count(p.limit)} are spent: the next call goes in ${duration(p.next)}.${line}`;
+  }
+  return `${rate(p.rate)} a second go, of the ${rate(p.capacity)} that it allows.${line}`;
+}
+
+// A Why shows it.
+export class Why {
+  constructor() {
+    this.box = document.getElementById("why");
+    this.binding = document.getElementById("binding");
+    this.because = document.getElementById("because");
+    this.totals = {};
+    const list = document.getElementById("totals");
+    list.replaceChildren();
+    for (const name of ["Waiting", "Mean wait", "Processes"]) {
+      this.totals[name] = make("dd", { text: "–" });
+      list.append(make("div", {}, make("dt", { text: name }), this.totals[name]));
+    }
+  }
+
+  update(view) {
+    const [state, answer, because] = reason(view);
+    this.box.dataset.state = state;
+    put(this.binding, answer);
+    put(this.because, because);
+    put(this.totals.Waiting, count(view.policies.reduce((n, p) => n + p.waiting, 0)));
+    put(this.totals["Mean wait"], duration(meanWait(view)));
+    put(this.totals.Processes, count(view.alive));
+  }
+}
+
+// meanWait returns how long the calls of the last ten seconds that had to wait did so.
+function meanWait(view) {
+  let waits = 0;
+  let waited = 0;
+  for (const p of view.policies) {
+    waits += p.waits.slice(-10).reduce((a, b) => a + b, 0);
+    waited += p.waited.slice(-10).reduce((a, b) => a + b, 0);
+  }
+  return waits > 0 ? waited / waits : 0;
+}

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// A done is an intervention that took place.
+type done struct {
+	Done string `json:"done"`
+}
+
+// act intervenes: POST to act, with a form that says action (pause, resume, reset), upstream (default: the first), scope
+// (name=value, as often as there are scopes), and for a pause for (a duration) and policy (default: the widest limits).
+func (h *Handler) act(w http.ResponseWriter, r *http.Request) {
+	if !h.intervene {
+		fail(w, http.StatusForbidden, errors.New("this page only shows: it intervenes if page.Config.Intervene is set"))
+		return
+	}
+	if err := h.origins.Check(r); err != nil {
+		fail(w, http.StatusForbidden, fmt.Errorf("this request comes from another site (%w): use the page itself; a proxy in front must keep the Host header", err))
+		return
+	}
+	if path.Base(r.URL.Path) != "act" {
+		http.NotFound(w, r)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		fail(w, http.StatusBadRequest, fmt.Errorf("the form cannot be read: %w", err))
+		return
+	}
+	f := h.feedOf(w, r.PostForm.Get("upstream"))
+	if f == nil {
+		return
+	}
+	did, err := f.intervene(r.Context(), r.PostForm)
+	if err != nil {
+		fail(w, statusOf(err), err)
+		return
+	}
+	f.refresh()
+	answer(w, http.StatusOK, done{did})
+}
+
+// intervene does what a form says, and returns it as a sentence.
+func (f *feed) intervene(ctx context.Context, form url.Values) (string, error) {
+	opts, who, err := scopesOf(form["scope"], f.source.Policies())
+	if err != nil {
+		return "", err
+	}
+	switch action := form.Get("action"); action {
+	case "pause":
+		return f.pause(ctx, form, who, opts)
+	case "resume":
+		return "Resumed " + who + ".", f.source.Resume(ctx, opts...)
+	case "reset":
+		return "Reset " + who + ".", f.source.Reset(ctx, opts...)
+	default:
+		return "", bad("action", action, "must be pause, resume or reset")
+	}
+}
+
+func (f *feed) pause(ctx context.Context, form url.Values, who string, opts []pacer.Option) (string, error) {
+	text := form.Get("for")
+	d, err := time.ParseDuration(text)
+	switch longest := f.source.MaxPause(); {
+	case err != nil:
+		return "", bad("for", text, "must be a duration such as 30s or 5m")
+	case d <= 0:
+		return "", bad("for", text, "must be longer than nothing; to lift a pause, resume")
+	case d > longest:
+		return "", bad("for", text, fmt.Sprintf("must be at most %s, the pacer's MaxPause", longest))
+	}
+	feedback := policies.Feedback{Source: "page", Wait: d}
+	if policy := form.Get("policy"); policy != "" {
+		feedback.Policies, who = []string{policy}, policy+" for "+who
+	}
+	return fmt.Sprintf("Paused %s for %s.", who, d), f.source.Report(ctx, feedback, opts...)
+}
+
+// scopesOf reads scopes such as tenant=acme, and says whom they mean. A name that no policy has is a mistake.
+func scopesOf(given []string, all []policies.Policy) ([]pacer.Option, string, error) {
+	var opts []pacer.Option
+	for _, one := range given {
+		name, value, ok := strings.Cut(one, "=")
+		known := slices.ContainsFunc(all, func(p policies.Policy) bool { return slices.Contains(p.Scopes(), name) })
+		switch {
+		case !ok || value == "":
+			return nil, "", bad("scope", one, "must be a name and a value, such as tenant=acme")
+		case !known:
+			return nil, "", bad("scope", one, "no policy is per "+name)
+		}
+		opts = append(opts, pacer.Scope(name, value))
+	}
+	return opts, cmp.Or(strings.Join(given, " "), "the upstream"), nil
+}
+
+func bad(field, value, reason string) error {
+	return &pacer.ConfigError{In: "page", Field: field, Value: fmt.Sprintf("%q", value), Reason: reason}
+}
+
+// statusOf tells the mistakes of who asks from the store's.
+func statusOf(err error) int {
+	var config *pacer.ConfigError
+	var scope *pacer.ScopeError
+	if errors.As(err, &config) || errors.As(err, &scope) {
+		return http.StatusBadRequest
+	}
+	return http.StatusServiceUnavailable
+}

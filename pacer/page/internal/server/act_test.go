@@ -1,0 +1,130 @@
+package server_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/page/internal/server"
+	"github.com/headway-go/headway/policies"
+)
+
+// newActive returns a handler that intervenes, for a real pacer.
+func newActive(t *testing.T) (*server.Handler, *pacer.Pacer) {
+	t.Helper()
+	p, err := pacer.New(pacer.Config{Upstream: "zendesk", MaxPause: 10 * time.Minute, Policies: []policies.Policy{
+		policies.PerSecond(100).Burst(100).Named("peak"), policies.PerSecond(1).Per("tenant").Optional().Named("tenant"),
+		policies.Daily(3, time.UTC).Named("daily"),
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	h := server.New(server.Config{Sources: []server.Source{p}, Intervene: true})
+	t.Cleanup(h.Close)
+	return h, p
+}
+
+func TestIntervening(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, p := newActive(t)
+		acme := pacer.Scope("tenant", "acme & söhne")
+
+		status, body := post(h, "/act", "action=pause&upstream=zendesk&for=30s")
+		require.Equal(t, http.StatusOK, status, body)
+		require.JSONEq(t, `{"done":"Paused the upstream for 30s."}`, body)
+		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+
+		status, body = post(h, "/act", "action=resume")
+		require.Equal(t, http.StatusOK, status, body)
+		require.NoError(t, p.Allow(t.Context()))
+
+		status, body = post(h, "/act", "action=pause&for=1m&policy=tenant&scope=tenant%3Dacme+%26+s%C3%B6hne")
+		require.Equal(t, http.StatusOK, status, body)
+		require.Contains(t, body, `Paused tenant for tenant=acme \u0026 söhne for 1m0s.`)
+		require.ErrorIs(t, p.Allow(t.Context(), acme), pacer.ErrNotYet)
+		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "globex")), "others go")
+
+		status, body = post(h, "/act", "action=resume&scope=tenant%3Dacme+%26+s%C3%B6hne")
+		require.Equal(t, http.StatusOK, status, body)
+		require.NoError(t, p.Allow(t.Context(), acme))
+
+		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet, "the day's three are spent")
+		status, body = post(h, "/act", "action=reset")
+		require.Equal(t, http.StatusOK, status, body)
+		require.NoError(t, p.Allow(t.Context()))
+	})
+}
+
+func TestInterveningShowsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := newActive(t)
+		w := watch(h, "/events")
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		w.take()
+		status, _ := post(h, "/act", "action=pause&for=30s")
+		require.Equal(t, http.StatusOK, status)
+		synctest.Wait()
+		require.Contains(t, w.take(), `"pausedFor":30`, "before the next figures are due")
+		w.leave()
+		<-w.left
+	})
+}
+
+func TestBadInterventions(t *testing.T) {
+	t.Parallel()
+	h, p := newActive(t)
+	for form, want := range map[string]string{
+		"":                                       `action is \"\": must be pause, resume or reset`,
+		"action=drop":                            `action is \"drop\"`,
+		"action=pause":                           `for is \"\": must be a duration such as 30s or 5m`,
+		"action=pause&for=30":                    "must be a duration",
+		"action=pause&for=-1s":                   "must be longer than nothing",
+		"action=pause&for=11m":                   "must be at most 10m0s, the pacer's MaxPause",
+		"action=pause&for=1s&policy=other":       `no policy of upstream \"zendesk\" has that name`,
+		"action=pause&for=1s&policy=tenant":      "the call carries no tenant",
+		"action=pause&for=1s&scope=tenant":       "must be a name and a value",
+		"action=resume&scope=ten=ant":            "no policy is per ten",
+		"action=resume&upstream=other":           `there is no upstream \"other\" here`,
+		"action=%zz":                             "the form cannot be read",
+		"action=" + strings.Repeat("x", 1<<20):   "the form cannot be read",
+		"action=pause&for=1s&for=2s&policy=peak": "",
+	} {
+		status, body := post(h, "/debug/act", form)
+		if want == "" {
+			require.Equal(t, http.StatusOK, status, body)
+			continue
+		}
+		require.GreaterOrEqual(t, status, 400, form)
+		require.Less(t, status, 500, form)
+		require.Contains(t, body, want, form)
+	}
+	require.NoError(t, p.Close())
+	status, body := post(h, "/act", "action=pause&for=1s")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, body, "pacer: closed")
+	status, _ = post(h, "/", "action=pause&for=1s")
+	require.Equal(t, http.StatusNotFound, status)
+}
+
+func TestOtherSitesCannotIntervene(t *testing.T) {
+	t.Parallel()
+	h, p := newActive(t)
+	for _, header := range [][]string{
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
+	} {
+		status, body := post(h, "/act", "action=pause&for=1m", header...)
+		require.Equal(t, http.StatusForbidden, status, header)
+		require.Contains(t, body, "comes from another site", header)
+	}
+	require.NoError(t, p.Allow(t.Context()))
+	status, body := post(h, "/act", "action=pause&for=1m", "Sec-Fetch-Site", "same-origin")
+	require.Equal(t, http.StatusOK, status, body)
+	require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+}

@@ -1,0 +1,28 @@
+package server
+
+import (
+	"context"
+	"net/http"
+)
+
+// fleet answers once, for scripts. Queries scope=tenant=acme show how the policies stand that are per tenant.
+func (h *Handler) fleet(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	f := h.feedOf(w, query.Get("upstream"))
+	if f == nil {
+		return
+	}
+	opts, _, err := scopesOf(query["scope"], f.source.Policies())
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	fleet, err := f.source.Fleet(ctx, opts...)
+	if err != nil {
+		fail(w, statusOf(err), err)
+		return
+	}
+	answer(w, http.StatusOK, viewOf(fleet))
+}

@@ -1,0 +1,184 @@
+// Package server serves the page: its files, a stream of events, and JSON. What it shows it has from a [Source], so that tests
+// can make one up.
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// A Source is an upstream to show. A [*pacer.Pacer] is one.
+type Source interface {
+	Upstream() string
+	MaxPause() time.Duration
+	Policies() []policies.Policy
+	Fleet(ctx context.Context, opts ...pacer.Option) (*pacer.Fleet, error)
+	Report(ctx context.Context, f policies.Feedback, opts ...pacer.Option) error
+	Resume(ctx context.Context, opts ...pacer.Option) error
+	Reset(ctx context.Context, opts ...pacer.Option) error
+}
+
+var _ Source = (*pacer.Pacer)(nil)
+
+// Bounds of what a page does.
+const (
+	// DefaultInterval is how often a source is asked while somebody looks.
+	DefaultInterval = 500 * time.Millisecond
+	// heartbeat is how often a stream says something at least.
+	heartbeat = 10 * time.Second
+	// patience is how long a source may take to answer, and a browser to take what is written to it.
+	patience = 5 * time.Second
+	// maxViewers is how many streams of one upstream there may be.
+	maxViewers = 256
+	// maxForm is how many bytes an intervention may have.
+	maxForm = 16 << 10
+)
+
+// A Config says what to serve. Its Sources are at least one, and have different upstreams.
+type Config struct {
+	Sources   []Source
+	Intervene bool
+	Interval  time.Duration // 0: DefaultInterval
+}
+
+// A Handler serves the page at any path that ends in a slash, and everything else relative to that.
+type Handler struct {
+	names     []string // of the upstreams, in the order given
+	feeds     map[string]*feed
+	files     map[string]file
+	intervene bool
+	origins   *http.CrossOriginProtection
+
+	life  context.Context //nolint:containedctx // what pollers live in: they outlive the request that started them
+	end   context.CancelFunc
+	polls sync.WaitGroup
+}
+
+// New returns a Handler.
+func New(c Config) *Handler {
+	h := &Handler{
+		feeds: make(map[string]*feed), files: embedded(),
+		intervene: c.Intervene, origins: http.NewCrossOriginProtection(),
+	}
+	h.life, h.end = context.WithCancel(context.Background())
+	for _, s := range c.Sources {
+		h.names = append(h.names, s.Upstream())
+		h.feeds[s.Upstream()] = &feed{
+			source: s, every: cmp.Or(c.Interval, DefaultInterval),
+			page: h, viewers: make(map[*viewer]struct{}), wake: make(chan struct{}, 1),
+		}
+	}
+	return h
+}
+
+// Close ends the streams and the pollers, and waits for the latter.
+func (h *Handler) Close() {
+	h.end()
+	for _, f := range h.feeds {
+		f.close()
+	}
+	h.polls.Wait()
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	harden(w.Header())
+	switch {
+	case r.Method == http.MethodPost:
+		h.act(w, r)
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "The page answers GET and HEAD.", http.StatusMethodNotAllowed)
+		return
+	}
+	name := path.Base(r.URL.Path)
+	if strings.HasSuffix(r.URL.Path, "/") {
+		name = "index.html"
+	}
+	switch name {
+	case "events":
+		h.stream(w, r)
+		return
+	case "fleet.json":
+		h.fleet(w, r)
+		return
+	}
+	if f, ok := h.files[name]; ok {
+		f.serve(w, r)
+		return
+	}
+	if strings.Contains(strings.TrimLeft(name, "."), ".") {
+		http.NotFound(w, r)
+		return
+	}
+	toSlash(w, r)
+}
+
+// toSlash redirects from a mount point to the same with a slash, which relative addresses need. It does not know its mount
+// point, which may have been stripped, so it goes by the last element of what the browser asked for.
+func toSlash(w http.ResponseWriter, r *http.Request) {
+	asked, query, _ := strings.Cut(r.RequestURI, "?")
+	if asked == "" || strings.HasSuffix(asked, "/") { // a proxy cut off the prefix and its slash: nothing better is known
+		http.NotFound(w, r)
+		return
+	}
+	to := "./" + asked[strings.LastIndexByte(asked, '/')+1:] + "/"
+	if query != "" {
+		to += "?" + query
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusPermanentRedirect)
+}
+
+// harden sets what holds for every answer.
+func harden(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "+
+		"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// feedOf returns the feed of an upstream, the first one if the name is empty. If there is none it says so, and returns nil.
+func (h *Handler) feedOf(w http.ResponseWriter, upstream string) *feed {
+	if f := h.feeds[cmp.Or(upstream, h.names[0])]; f != nil {
+		return f
+	}
+	fail(w, http.StatusNotFound, fmt.Errorf("there is no upstream %q here, but %s", upstream, strings.Join(h.names, ", ")))
+	return nil
+}
+
+// answer writes v as JSON.
+func answer(w http.ResponseWriter, status int, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		data, status = []byte(`{"error":"the answer cannot be written as JSON"}`), http.StatusInternalServerError
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(data, '\n')) // who does not read has gone
+}
+
+// fail writes an error as JSON.
+func fail(w http.ResponseWriter, status int, err error) {
+	answer(w, status, trouble{Error: err.Error()})
+}
+
+// A trouble is what went wrong.
+type trouble struct {
+	Error string `json:"error"`
+}

@@ -1,0 +1,110 @@
+package page_test
+
+import (
+	"bufio"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/page"
+	"github.com/headway-go/headway/policies"
+)
+
+func newPacer(t *testing.T, upstream string) *pacer.Pacer {
+	t.Helper()
+	p, err := pacer.New(pacer.Config{Upstream: upstream, Policies: []policies.Policy{policies.PerSecond(10).Burst(3).Named("peak")}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+func TestNewRefusesMistakes(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, "zendesk")
+	for _, one := range []struct {
+		config      page.Config
+		field, want string
+	}{
+		{page.Config{}, "Pacers", "page: Pacers is empty: name at least one pacer to show"},
+		{page.Config{Pacers: []*pacer.Pacer{p, nil}}, "Pacers[1]", "page: Pacers[1] is nil: give a pacer that pacer.New returned"},
+		{page.Config{Pacers: []*pacer.Pacer{p, newPacer(t, "zendesk")}}, "Pacers[1]", `page: Pacers[1] is "zendesk": the upstream of an earlier pacer`},
+		{page.Config{Pacers: []*pacer.Pacer{p}, Interval: time.Millisecond}, "Interval", "page: Interval is 1ms: must be at least 100ms"},
+		{page.Config{Pacers: []*pacer.Pacer{p}, Interval: -time.Second}, "Interval", "page: Interval is -1s: must be at least 100ms"},
+	} {
+		h, err := page.New(one.config)
+		require.Nil(t, h)
+		var config *pacer.ConfigError
+		require.ErrorAs(t, err, &config)
+		require.Equal(t, "page", config.In)
+		require.Equal(t, one.field, config.Field)
+		require.ErrorContains(t, err, one.want)
+	}
+}
+
+// A stream goes over a real connection, outlives the server's time for an answer, and does not keep the server from ending.
+func TestStreamOverTheNetwork(t *testing.T) {
+	t.Parallel()
+	h, err := page.New(page.Config{Pacers: []*pacer.Pacer{newPacer(t, "zendesk"), newPacer(t, "salesforce")}, Interval: page.MinInterval})
+	require.NoError(t, err)
+	s := httptest.NewUnstartedServer(http.StripPrefix("/ops", h))
+	s.Config.WriteTimeout = 300 * time.Millisecond
+	s.Config.RegisterOnShutdown(func() { _ = h.Close() })
+	s.Start()
+	defer s.Close()
+
+	reply, err := s.Client().Get(s.URL + "/ops/events?upstream=salesforce")
+	require.NoError(t, err)
+	defer reply.Body.Close()
+	require.Equal(t, http.StatusOK, reply.StatusCode)
+	lines, events, begin := bufio.NewScanner(reply.Body), 0, time.Now()
+	lines.Buffer(nil, 1<<20)
+	for time.Since(begin) < time.Second && lines.Scan() {
+		if strings.HasPrefix(lines.Text(), `data: {"upstream":"salesforce"`) {
+			events++
+		}
+	}
+	require.NoError(t, lines.Err())
+	require.GreaterOrEqual(t, events, 4, "it goes on for longer than WriteTimeout")
+
+	require.NoError(t, s.Config.Shutdown(t.Context()), "no stream holds it up")
+	for lines.Scan() { // what was on its way
+	}
+	require.NoError(t, lines.Err(), "the stream ended as it should")
+}
+
+func TestReadOnlyByDefault(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, "zendesk")
+	h, err := page.New(page.Config{Pacers: []*pacer.Pacer{p}})
+	require.NoError(t, err)
+	defer h.Close()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodPost, "/act", strings.NewReader("action=pause&for=1m"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	h.ServeHTTP(w, r)
+	require.Equal(t, http.StatusForbidden, w.Code)
+	require.Contains(t, w.Body.String(), "page.Config.Intervene")
+	require.NoError(t, p.Allow(t.Context()))
+}
+
+// What the page says is what the pacer says.
+func TestAgreesWithTheError(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, "zendesk")
+	h, err := page.New(page.Config{Pacers: []*pacer.Pacer{p}})
+	require.NoError(t, err)
+	defer h.Close()
+	require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"peak"}, Wait: time.Hour}))
+	err = p.Allow(t.Context())
+	var limit *pacer.LimitError
+	require.ErrorAs(t, err, &limit)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/fleet.json", nil))
+	require.Contains(t, w.Body.String(), `"pausedFor":3599.`)
+	require.Contains(t, w.Body.String(), `"name":"`+limit.Policy+`"`)
+}
