@@ -165,16 +165,20 @@ func (p *FleetPolicy) Capacity() float64 {
 	return 0
 }
 
-// Utilization returns how much of the policy is in use, from 0 to about 1: of a rate, what went in the last ten seconds
-// compared with what could have gone, or 0 if it has scopes, since each of their values has a limit of its own; of a window, what is
-// spent of its limit, and of places in flight, those that are taken, or 0 if they are not Shown.
+// Utilization returns how much of the policy is in use, from 0 to 1: of a rate, what went in the last ten seconds, or in the last
+// minute if it admits less than one a second, compared with what it admits in the long run, or 0 if it has scopes, since each of their values has a limit of its own; of a window, what is
+// spent of its limit, and of places in flight, those that are taken, or 0 if they are not Shown. Of a window that is paused nothing may go: it is 1.
 func (p *FleetPolicy) Utilization() float64 {
 	spec := p.Policy.Spec()
 	if spec.Algorithm == policies.GCRA {
 		if len(p.Policy.Scopes()) > 0 {
 			return 0
 		}
-		return p.Rate(utilizationSeconds) / p.Capacity()
+		capacity, over := p.Capacity(), utilizationSeconds
+		if capacity < 1 {
+			over = HistorySeconds
+		}
+		return min(1, p.Rate(over)/capacity)
 	}
 	limit := spec.Limit
 	if p.Pace > 0 {

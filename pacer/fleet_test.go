@@ -91,6 +91,10 @@ func TestFleetInMemory(t *testing.T) {
 			{PolicyStatus: f.Busiest[0].PolicyStatus, Cost: 10},
 			{PolicyStatus: f.Busiest[1].PolicyStatus, Cost: 1},
 		}, f.Busiest)
+		time.Sleep(3 * time.Minute)
+		f = fleetOf(t, p)
+		require.Empty(t, f.Busiest, "busy is who spends now")
+		require.Zero(t, policyOf(t, f, "tenant").Rate(60))
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second}))
 		wg.Go(func() { call("small") })
 		synctest.Wait()
@@ -98,10 +102,6 @@ func TestFleetInMemory(t *testing.T) {
 		require.Equal(t, []int64{1, 1}, []int64{f.Waiting, f.Processes[0].Waiting})
 		require.Nil(t, f.Binding(), "it is the upstream")
 		wg.Wait()
-		time.Sleep(3 * time.Minute)
-		f = fleetOf(t, p)
-		require.Empty(t, f.Busiest, "busy is who spends now")
-		require.Zero(t, policyOf(t, f, "tenant").Rate(60))
 	})
 }
 

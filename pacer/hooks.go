@@ -74,7 +74,7 @@ type Going struct {
 	Upstream string
 	Policy   string // which made it wait; "" if none did
 	Scope    string
-	Cost     int64
+	Cost     int64         // as the call has it: see [Cost]
 	Waited   time.Duration // how long it slept; 0: it went at once
 
 	_ struct{}
@@ -131,7 +131,7 @@ type StoreCall struct {
 	Op       string // "reserve", "cancel", "report", "status", "beat", "describe" or "index"
 	Calls    int    // how many calls were reserved together
 	Took     time.Duration
-	Err      error // nil: it answered
+	Err      error // nil: it answered. That it has forgotten what it knew is an answer, too: see Fallback
 
 	_ struct{}
 }

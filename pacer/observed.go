@@ -150,6 +150,9 @@ func (w *watched) asked(op string, calls int, began time.Time, err error) {
 		return
 	}
 	e := StoreCall{Upstream: w.upstream, Op: op, Calls: calls, Took: time.Since(began), Err: err}
+	if forgot(err) != nil {
+		e.Err = nil
+	}
 	tell(w.observers, e, func(h *Hooks) func(StoreCall) { return h.Asked })
 }
 

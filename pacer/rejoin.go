@@ -10,6 +10,9 @@ import (
 // run says that the process is there, and tries to come back when it is alone.
 func (w *watched) run() {
 	defer close(w.finished)
+	if w.state.Load() == together {
+		w.describe(context.Background(), false)
+	}
 	timer := time.NewTimer(lookEvery)
 	defer timer.Stop()
 	pause, last := firstBeat, time.Now()

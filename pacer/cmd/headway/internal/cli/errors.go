@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+)
+
+// Exit codes of the command.
+const (
+	ExitDone    = 0 // it was done
+	ExitFailed  = 1 // it failed: the store is out of reach, or nobody said yes
+	ExitUsage   = 2 // the command line is wrong
+	ExitUnknown = 3 // no process paces the upstream
+)
+
+// A coded error knows the exit code that it ends the command with.
+type coded struct {
+	code int
+	err  error
+}
+
+// Error implements error.
+func (e *coded) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *coded) Unwrap() error { return e.err }
+
+// ExitCode returns the code.
+func (e *coded) ExitCode() int { return e.code }
+
+// usagef returns an error that says what is wrong with the command line.
+func usagef(format string, args ...any) error {
+	return &coded{ExitUsage, fmt.Errorf(format, args...)}
+}
+
+// codeOf returns the exit code of an error: of one that has an ExitCode, what that says.
+func codeOf(err error) int {
+	if err == nil {
+		return ExitDone
+	}
+	if c, ok := errors.AsType[interface {
+		error
+		ExitCode() int
+	}](err); ok {
+		return c.ExitCode()
+	}
+	return ExitFailed
+}
+
+// failure is an error in JSON.
+type failure struct {
+	Error string `json:"error"`
+	Code  int    `json:"code"`
+}
+
+// printError writes an error as a sentence, or as JSON.
+func printError(w io.Writer, err error, asJSON bool) {
+	text := report.Clean(strings.ReplaceAll(err.Error(), "\n", "; "))
+	if asJSON {
+		line, _ := json.Marshal(failure{text, codeOf(err)}) //nolint:errchkjson // a string and a number always can be
+		_, _ = fmt.Fprintf(w, "%s\n", line)
+		return
+	}
+	_, _ = fmt.Fprintf(w, "headway: %s\n", text)
+}
+
+// explain says what to do about an error of the store.
+func (a *app) explain(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("interrupted: %w", err)
+	}
+	return fmt.Errorf("the Redis at %s does not answer as it should: %w: check --redis or HEADWAY_REDIS, and whether it runs", a.place(), err)
+}
+
+// unknown says that no process paces an upstream, and which ones are paced.
+func (a *app) unknown(ctx context.Context, store Store, upstream string) error {
+	names, err := store.Upstreams(ctx)
+	if err != nil {
+		return a.explain(err)
+	}
+	if len(names) == 0 {
+		return &coded{ExitUnknown, fmt.Errorf("no process paces %q, nor anything else, by the Redis at %s: "+
+			"start one, or say by --redis which Redis they share", upstream, a.place())}
+	}
+	return &coded{ExitUnknown, fmt.Errorf("no process paces %q: the Redis at %s knows %s",
+		upstream, a.place(), strings.Join(names, ", "))}
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+	"github.com/headway-go/headway/policies"
+)
+
+func (a *app) pause() *cobra.Command {
+	var scopes, names []string
+	cmd := &cobra.Command{
+		Use:   "pause UPSTREAM DURATION",
+		Short: "Let no call go for a time, from any process",
+		Long: `Let no call go for a time, from any process that paces the upstream: of the whole upstream, or of the policies that
+--policy names, or, with --scope alone, of the policies that have just these scopes. Calls that sleep already reserve again
+behind the pause. A pause never shortens one: to do that, resume first.`,
+		Example: "  headway pause zendesk 10m\n  headway pause zendesk 1h --policy tickets\n" +
+			"  headway pause zendesk 30s --scope tenant=acme",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeUpstream,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := report.ParseDuration(args[1])
+			if err != nil {
+				return &coded{ExitUsage, err}
+			}
+			return a.onUpstream(cmd.Context(), args[0], scopes, func(ctx context.Context, on *on) error {
+				return a.pauseFor(ctx, on, d, names)
+			})
+		},
+	}
+	a.scopeFlag(cmd, &scopes)
+	cmd.Flags().StringArrayVar(&names, "policy", nil, "the policy that is paused; may be repeated (default: the whole upstream)")
+	a.complete(cmd, "policy", cobra.ShellCompDirectiveNoFileComp, func(f *pacer.Fleet) []string {
+		return (&on{fleet: f}).names()
+	})
+	return cmd
+}
+
+func (a *app) pauseFor(ctx context.Context, on *on, d time.Duration, names []string) error {
+	names, err := on.choose(names)
+	if err != nil {
+		return err
+	}
+	if err := on.Report(ctx, policies.Feedback{Source: "headway pause", Wait: d, Policies: names}, on.opts...); err != nil {
+		return a.explain(err)
+	}
+	if err := on.look(ctx); err != nil {
+		return a.explain(err)
+	}
+	all := on.pauses()
+	if len(names) == 0 {
+		all = slices.DeleteFunc(all, func(p pauseOf) bool { return p.Policy != "" })
+	} else {
+		all = slices.DeleteFunc(all, func(p pauseOf) bool { return !slices.Contains(names, p.Policy) })
+	}
+	if a.json {
+		return a.printJSON(paused{on.fleet.Upstream, all})
+	}
+	for _, p := range all {
+		if _, err := fmt.Fprintf(a.env.Out, "%s is paused %s%s\n", p.of(on.fleet.Upstream), report.Until(time.Now(), p.wait), differs(p.wait, d)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// differs says why a pause is not as long as it should be; "" if it is.
+func differs(is, asked time.Duration) string {
+	const tolerance = 2 * time.Second // what asking has taken
+	switch {
+	case is > asked+tolerance:
+		return fmt.Sprintf(": it was already, for longer than %s; to shorten it, resume first", report.Duration(asked))
+	case is < asked-tolerance:
+		return fmt.Sprintf(", not for %s: that is more than a pause may last", report.Duration(asked))
+	}
+	return ""
+}
+
+// choose returns the policies that are meant by name and scopes; none for the whole upstream.
+func (o *on) choose(names []string) ([]string, error) {
+	if len(names) == 0 {
+		return o.scoped()
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(o.fleet.Policies, func(p pacer.FleetPolicy) bool { return p.Policy.Name() == name })
+		if i < 0 {
+			return nil, usagef("%s has no policy %q: it has %s", o.fleet.Upstream, name, strings.Join(o.names(), ", "))
+		}
+		for _, s := range o.fleet.Policies[i].Policy.Scopes() {
+			if o.scopes[s] == "" {
+				return nil, usagef("policy %s is per %s: say whose by --scope %s=VALUE", name, s, s)
+			}
+		}
+	}
+	return names, nil
+}
+
+// scoped returns the policies that have just the scopes that were given; none if none were given.
+func (o *on) scoped() ([]string, error) {
+	if len(o.scopes) == 0 {
+		return nil, nil
+	}
+	given := slices.Sorted(maps.Keys(o.scopes))
+	var names []string
+	for i := range o.fleet.Policies {
+		if slices.Equal(slices.Sorted(slices.Values(o.fleet.Policies[i].Policy.Scopes())), given) {
+			names = append(names, o.fleet.Policies[i].Policy.Name())
+		}
+	}
+	if len(names) == 0 {
+		return nil, usagef("%s has no policy per %s: say by --policy which one is meant, of %s", o.fleet.Upstream,
+			strings.Join(given, " and "), strings.Join(o.names(), ", "))
+	}
+	return names, nil
+}
+
+// names returns the names of all policies.
+func (o *on) names() []string {
+	all := make([]string, len(o.fleet.Policies))
+	for i := range o.fleet.Policies {
+		all[i] = o.fleet.Policies[i].Policy.Name()
+	}
+	return all
+}
+
+// A pauseOf is a pause in JSON.
+type pauseOf struct {
+	Policy        string  `json:"policy,omitempty"` // left out for the whole upstream
+	Scope         string  `json:"scope,omitempty"`
+	PausedSeconds float64 `json:"pausedSeconds"`
+
+	wait time.Duration
+}
+
+// paused is what pause, resume and reset print as JSON: the pauses that hold now.
+type paused struct {
+	Upstream string    `json:"upstream"`
+	Pauses   []pauseOf `json:"pauses"`
+}
+
+// of says what is paused.
+func (p pauseOf) of(upstream string) string {
+	s := upstream
+	if p.Policy != "" {
+		s += ": " + p.Policy
+	}
+	if p.Scope != "" {
+		s += " for " + report.Scope(p.Scope)
+	}
+	return s
+}
+
+// pauses returns the pauses that hold, as last seen.
+func (o *on) pauses() []pauseOf {
+	all := []pauseOf{}
+	if d := o.fleet.PausedFor; d > 0 {
+		all = append(all, pauseOf{PausedSeconds: d.Seconds(), wait: d})
+	}
+	for i := range o.fleet.Policies {
+		if p := &o.fleet.Policies[i]; p.PausedFor > 0 {
+			all = append(all, pauseOf{Policy: p.Policy.Name(), Scope: p.Scope, PausedSeconds: p.PausedFor.Seconds(), wait: p.PausedFor})
+		}
+	}
+	return all
+}

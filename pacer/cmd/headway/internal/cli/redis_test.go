@@ -1,0 +1,170 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/cmd/headway/internal/cli"
+	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+)
+
+// statusOf returns what status --json says.
+func statusOf(t *testing.T, headway func(...string) outcome, args ...string) report.Fleet {
+	t.Helper()
+	got := headway(append([]string{"status", "--json"}, args...)...)
+	require.Equal(t, cli.ExitDone, got.code, got.err)
+	var f report.Fleet
+	require.NoError(t, json.Unmarshal([]byte(got.out), &f))
+	return f
+}
+
+type pauses struct {
+	Upstream string
+	Pauses   []struct {
+		Policy, Scope string
+		PausedSeconds float64
+	}
+}
+
+func pausesOf(t *testing.T, got outcome) pauses {
+	t.Helper()
+	require.Equal(t, cli.ExitDone, got.code, got.err)
+	var p pauses
+	require.NoError(t, json.Unmarshal([]byte(got.out), &p))
+	return p
+}
+
+// The whole command against a real Redis and real pacers under load: what it shows is what they do, and what it does they heed.
+func TestCommandsAgainstAFleet(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	headway := on(t, server.Addr)
+	require.Equal(t, outcome{0, "No process paces an upstream by the Redis at " + server.Addr + ".\n", ""}, headway("ls"))
+	got := headway("status", "zendesk")
+	require.Equal(t, cli.ExitUnknown, got.code)
+	require.Contains(t, got.err, `headway: no process paces "zendesk", nor anything else`)
+
+	workers(t, server.Addr, "zendesk")
+	var f report.Fleet
+	require.Eventually(t, func() bool {
+		if headway("status", "zendesk").code != cli.ExitDone {
+			return false
+		}
+		f = statusOf(t, headway, "zendesk")
+		return f.Alive == 2 && len(f.Policies) == 3 && f.Policies[0].PerSecond > 10 && f.Policies[0].Waiting > 0 && len(f.Busiest) > 1
+	}, 40*time.Second, 500*time.Millisecond, "processes tell of what they do every few seconds")
+	require.Equal(t, []string{"account", "day", "tenant"}, []string{f.Policies[0].Name, f.Policies[1].Name, f.Policies[2].Name})
+	require.Equal(t, "account", f.Binding)
+	require.Equal(t, "20 per 1s, burst 1", f.Policies[0].What)
+	require.InDelta(t, 20, f.Policies[0].Capacity, 0.01)
+	require.LessOrEqual(t, f.Policies[0].PerSecond, 21.0)
+	require.Less(t, f.Policies[1].Standing.Remaining, int64(100_000))
+	require.Nil(t, f.Policies[2].Standing, "no tenant was given")
+	require.ElementsMatch(t, []string{"worker-1", "worker-2"}, []string{f.Processes[0].Name, f.Processes[1].Name})
+	require.Contains(t, []string{"tenant=acme", "tenant=globex"}, f.Busiest[0].Scope)
+
+	acme := statusOf(t, headway, "zendesk", "--scope", "tenant=acme")
+	require.Equal(t, "tenant=acme", acme.Policies[2].Standing.Scope)
+
+	got = headway("status", "zendesk")
+	require.Contains(t, got.out, "zendesk: 2 processes pace it")
+	require.Contains(t, got.out, "20 per 1s, burst 1")
+	require.Contains(t, got.out, "worker-2")
+	got = headway("ls")
+	require.Regexp(t, `(?m)^zendesk +2 +3 +\d+ +-$`, got.out)
+
+	got = headway("status", "zendes")
+	require.Equal(t, outcome{
+		cli.ExitUnknown, "", `headway: no process paces "zendes": the Redis at ` + server.Addr + " knows zendesk\n",
+	}, got)
+	got = headway("status", "zendesk", "--scope", "org=1")
+	require.Equal(t, outcome{cli.ExitUsage, "", "headway: no policy of zendesk is per org: its scopes are tenant\n"}, got)
+
+	pauseAndResume(t, headway)
+	resetAll(t, headway)
+	completes(t, server.Addr)
+}
+
+func pauseAndResume(t *testing.T, headway func(...string) outcome) {
+	t.Helper()
+	got := headway("pause", "zendesk", "10m")
+	require.Equal(t, cli.ExitDone, got.code, got.err)
+	require.Regexp(t, `^zendesk is paused for (10m|9m5\ds), until \d\d:\d\d:\d\d\n$`, got.out)
+	before := statusOf(t, headway, "zendesk")
+	require.InDelta(t, 600, before.PausedSeconds, 5)
+	require.Regexp(t, `(?m)^zendesk +2 +3 +\d+ +(10m|9m5\ds)$`, headway("ls").out)
+	require.Contains(t, headway("status", "zendesk").out, "paused: all of it, for")
+	left := statusOf(t, headway, "zendesk").Policies[1].Standing.Remaining
+	require.Equal(t, before.Policies[1].Standing.Remaining, left, "nothing goes")
+
+	require.Contains(t, headway("pause", "zendesk", "1m").out, "it was already, for longer than 1m; to shorten it, resume first")
+	require.Contains(t, headway("resume", "zendesk").out, "zendesk goes on: its pause had ")
+	require.Zero(t, statusOf(t, headway, "zendesk").PausedSeconds)
+	require.Eventually(t, func() bool { return statusOf(t, headway, "zendesk").Policies[1].Standing.Remaining < left }, 10*time.Second, 100*time.Millisecond)
+	require.Equal(t, "zendesk was not paused\n", headway("resume", "zendesk").out)
+
+	p := pausesOf(t, headway("pause", "zendesk", "30s", "--policy", "day", "--json"))
+	require.Len(t, p.Pauses, 1)
+	require.Equal(t, "day", p.Pauses[0].Policy)
+	require.InDelta(t, 30, p.Pauses[0].PausedSeconds, 2)
+	require.Regexp(t, `(?m)^zendesk .* 1 policy$`, headway("ls").out)
+
+	p = pausesOf(t, headway("pause", "zendesk", "2000h", "--scope", "tenant=acme", "--json"))
+	require.Len(t, p.Pauses, 1)
+	require.Equal(t, "tenant", p.Pauses[0].Policy)
+	require.Equal(t, "tenant=acme", p.Pauses[0].Scope)
+	require.InDelta(t, 2000*3600, p.Pauses[0].PausedSeconds, 5, "an operator's pause is not capped at an hour")
+	require.Empty(t, pausesOf(t, headway("resume", "zendesk", "--scope", "tenant=acme", "--json")).Pauses)
+
+	for line, want := range map[string]string{
+		"pause zendesk 10":                                   "\"10\" is not a duration: say 30s, 10m or 2h",
+		"pause zendesk -- -5s":                               "a pause of -5s is none",
+		"pause zendesk 5s --policy accnt":                    `zendesk has no policy "accnt": it has account, day, tenant`,
+		"pause zendesk 5s --policy tenant":                   "policy tenant is per tenant: say whose by --scope tenant=VALUE",
+		"pause zendesk 5s --scope tenant":                    `--scope is "tenant": say a name and a value, such as tenant=acme`,
+		"pause zendesk 5s --scope tenant=a --scope tenant=b": "--scope gives tenant twice: a call has one tenant",
+		"pause zendesk":                                      "accepts 2 arg(s), received 1",
+		"paws zendesk":                                       `unknown command "paws" for "headway"`,
+		"ls --jsn":                                           "unknown flag: --jsn",
+	} {
+		args := strings.Fields(line)
+		if !strings.Contains(line, " -- ") { // what follows -- is no flag
+			got := headway(args...)
+			require.Equal(t, cli.ExitUsage, got.code, line)
+			require.Contains(t, got.err, "headway: "+want, line)
+			continue
+		}
+		require.Contains(t, run(t, args...).err, want)
+	}
+}
+
+func resetAll(t *testing.T, headway func(...string) outcome) {
+	t.Helper()
+	used := statusOf(t, headway, "zendesk").Policies[1].Standing.Remaining
+	got := headway("reset", "zendesk")
+	require.Equal(t, cli.ExitUsage, got.code)
+	require.Contains(t, got.err, "reset asks first, and there is no terminal to ask on: say --yes if zendesk is to be forgotten")
+	headway("pause", "zendesk", "1h") // so that nothing goes between the reset and the look
+	got = headway("reset", "zendesk", "--yes")
+	require.Equal(t, outcome{0, "zendesk starts afresh\n", ""}, got)
+	after := statusOf(t, headway, "zendesk")
+	require.Zero(t, after.PausedSeconds)
+	require.Greater(t, after.Policies[1].Standing.Remaining, used)
+}
+
+// completes asks as a shell does, with the word that is completed last.
+func completes(t *testing.T, addr string) {
+	t.Helper()
+	complete := func(args ...string) string {
+		return run(t, append([]string{"__complete", "--redis", addr}, args...)...).out
+	}
+	require.Contains(t, complete("status", ""), "zendesk\n")
+	require.Contains(t, complete("status", "zendesk", "--scope", ""), "tenant=\n")
+	require.Contains(t, complete("pause", "zendesk", "5s", "--policy", ""), "account\nday\ntenant\n")
+	require.Contains(t, run(t, "completion", "bash").out, "bash completion V2 for headway")
+	require.Equal(t, ":4\n", run(t, "__complete", "--redis", "127.0.0.1:1", "status", "").out, "without Redis there is nothing to complete")
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/pacer/cmd/headway/internal/simulate"
+)
+
+// An Env is what the command has of its surroundings.
+type Env struct {
+	Get      func(name string) string // the environment
+	In       io.Reader
+	Out, Err io.Writer
+	Open     func(Where) (Store, error) // opens a store: OpenRedis
+}
+
+// Run runs the command line and returns its exit code.
+func Run(ctx context.Context, args []string, env Env) int {
+	a := &app{env: env}
+	root := a.root() //nolint:contextcheck // commands have the context that ExecuteContext is given
+	root.SetArgs(args)
+	root.SetIn(env.In)
+	root.SetOut(env.Out)
+	root.SetErr(env.Err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return ExitDone
+	}
+	if !a.begun && codeOf(err) == ExitFailed { // cobra did not understand the command line
+		err = usagef("%w: see headway --help", err)
+	}
+	printError(env.Err, err, a.json || slices.Contains(args, "--json"))
+	return codeOf(err)
+}
+
+// app is one run of the command.
+type app struct {
+	env   Env
+	where Where
+	json  bool
+	begun bool // the command line is understood
+}
+
+// DefaultRedis is where the store is if nothing is said.
+const DefaultRedis = "127.0.0.1:6379"
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "headway",
+		Short: "See what paces your calls to an upstream, and intervene",
+		Long: `See an upstream as all processes see it that pace it by one Redis, and intervene.
+
+Exit codes: 0 it was done; 1 it failed, because Redis is out of reach, say; 2 the command line is wrong;
+3 no process paces the upstream.
+
+With --json, results go to stdout as JSON, and errors to stderr as {"error": "...", "code": 1}. Durations are
+numbers of seconds. docs/command.md lists the fields.`,
+		Example: `  headway ls
+  headway status zendesk --scope tenant=acme
+  headway top zendesk
+  headway pause zendesk 10m --policy tickets
+  headway resume zendesk`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			a.begun = true
+			a.where.Redis = cmp.Or(a.where.Redis, a.env.Get("HEADWAY_REDIS"), DefaultRedis)
+		},
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.where.Redis, "redis", "", "Redis, as host:port or redis://user:password@host:port/db "+
+		"(default: HEADWAY_REDIS, or "+DefaultRedis+")")
+	flags.BoolVar(&a.where.Cluster, "cluster", false, "it is a Redis Cluster")
+	flags.StringVar(&a.where.Master, "master", "", "the name of the master, if --redis has the addresses of sentinels")
+	flags.DurationVar(&a.where.Timeout, "timeout", 5*time.Second, "how long Redis may take for an answer")
+	flags.BoolVar(&a.json, "json", false, "print JSON")
+	root.AddCommand(a.ls(), a.status(), a.top(), a.pause(), a.resume(), a.reset(), simulate.Command())
+	return root
+}
+
+// place returns where the store is, without a password.
+func (a *app) place() string {
+	u, err := url.Parse(a.where.Redis)
+	if err != nil || u.Host == "" {
+		if strings.Contains(a.where.Redis, "@") {
+			return "the address given"
+		}
+		return a.where.Redis
+	}
+	return u.Host
+}
+
+// open opens the store, and bounds ctx by the timeout.
+func (a *app) open(ctx context.Context) (context.Context, Store, func(), error) {
+	store, err := a.env.Open(a.where)
+	if err != nil {
+		return ctx, nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.where.Timeout)
+	return ctx, store, func() {
+		cancel()
+		_ = store.Close() // what was asked has been answered
+	}, nil
+}
+
+// printJSON writes a result.
+func (a *app) printJSON(v any) error {
+	e := json.NewEncoder(a.env.Out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

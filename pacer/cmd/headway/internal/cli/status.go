@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+	"github.com/headway-go/headway/policies"
+)
+
+func (a *app) status() *cobra.Command {
+	var scopes []string
+	cmd := &cobra.Command{
+		Use:   "status UPSTREAM",
+		Short: "Show how an upstream stands: its policies, who waits and for what, its processes",
+		Long: `Show how an upstream stands for all processes together.
+
+PACE is what went in the last ten seconds, all keys of a policy together. LIMIT is what it admits as it stands now, for each
+key. USED is the part of the limit in use: of a rate in the last ten seconds, of a window what is spent, of places in flight
+those that are taken. LEFT is what may go at once, now. LINE is how many calls stand in line for a place, a lane or a fair
+share; WAITING how many sleep because of the policy, all keys together.`,
+		Example:           "  headway status zendesk\n  headway status zendesk --scope tenant=acme --json",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeUpstream,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onUpstream(cmd.Context(), args[0], scopes, func(_ context.Context, on *on) error {
+				if a.json {
+					return a.printJSON(report.JSON(on.fleet))
+				}
+				return report.Text(a.env.Out, on.fleet, time.Now())
+			})
+		},
+	}
+	a.scopeFlag(cmd, &scopes)
+	return cmd
+}
+
+// scopeFlag adds --scope.
+func (a *app) scopeFlag(cmd *cobra.Command, scopes *[]string) {
+	cmd.Flags().StringArrayVar(scopes, "scope", nil, "a scope and its value, such as tenant=acme; may be repeated")
+	a.complete(cmd, "scope", cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace, func(f *pacer.Fleet) []string {
+		names := make(map[string]bool)
+		for i := range f.Policies {
+			for _, s := range f.Policies[i].Policy.Scopes() {
+				names[s+"="] = true
+			}
+		}
+		return slices.Sorted(maps.Keys(names))
+	})
+}
+
+// on is an upstream that a command is about, as it stands.
+type on struct {
+	Operator
+
+	fleet  *pacer.Fleet
+	scopes map[string]string
+	opts   []pacer.Option // the scopes
+}
+
+// onUpstream looks at an upstream with scopes, and calls f if it is there and has those scopes.
+func (a *app) onUpstream(ctx context.Context, upstream string, scopes []string, f func(context.Context, *on) error) error {
+	o := &on{}
+	var err error
+	if o.scopes, o.opts, err = parseScopes(scopes); err != nil {
+		return err
+	}
+	ctx, store, done, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if o.Operator, err = store.Operator(ctx, upstream); isUnknown(err) {
+		return a.unknown(ctx, store, upstream)
+	} else if err != nil {
+		return a.explain(err)
+	}
+	if err := o.look(ctx); err != nil {
+		return a.explain(err)
+	}
+	if err := o.checkScopes(); err != nil {
+		return err
+	}
+	return f(ctx, o)
+}
+
+func (o *on) look(ctx context.Context) error {
+	f, err := o.Fleet(ctx, o.opts...)
+	if err != nil {
+		return err
+	}
+	o.fleet = f
+	return nil
+}
+
+// parseScopes reads scopes of the form name=value.
+func parseScopes(scopes []string) (map[string]string, []pacer.Option, error) {
+	all := make(map[string]string)
+	var opts []pacer.Option
+	for _, s := range scopes {
+		name, value, ok := strings.Cut(s, "=")
+		if !ok || value == "" || !policies.ValidName(name) {
+			return nil, nil, usagef("--scope is %q: say a name and a value, such as tenant=acme", s)
+		}
+		if _, twice := all[name]; twice {
+			return nil, nil, usagef("--scope gives %s twice: a call has one %s", name, name)
+		}
+		all[name] = value
+		opts = append(opts, pacer.Scope(name, value))
+	}
+	return all, opts, nil
+}
+
+// checkScopes says that a scope is given which no policy has.
+func (o *on) checkScopes() error {
+	known := make(map[string]bool)
+	for i := range o.fleet.Policies {
+		for _, s := range o.fleet.Policies[i].Policy.Scopes() {
+			known[s] = true
+		}
+		if by := o.fleet.Policies[i].Policy.FairBy(); by != "" {
+			known[by] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.scopes)) {
+		if known[name] {
+			continue
+		}
+		if len(known) == 0 {
+			return usagef("no policy of %s is per %s: they are all of the whole upstream, so leave --scope out", o.fleet.Upstream, name)
+		}
+		return usagef("no policy of %s is per %s: its scopes are %s", o.fleet.Upstream, name,
+			strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	}
+	return nil
+}
+
+// isUnknown reports whether an error says that no process paces the upstream.
+func isUnknown(err error) bool {
+	bad, ok := errors.AsType[*pacer.ConfigError](err)
+	return errors.Is(err, pacer.ErrUnknownUpstream) || ok && bad.Field == "Upstream"
+}
+
+// describe returns the scopes as they were given, such as " for tenant=acme".
+func (o *on) describe() string {
+	if len(o.scopes) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(o.scopes)) {
+		parts = append(parts, fmt.Sprintf("%s=%s", name, report.Clean(o.scopes[name])))
+	}
+	return " for " + strings.Join(parts, ", ")
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/policies"
+)
+
+// An Operator looks on one upstream and intervenes. The *pacer.Pacer that pacer.NewOperator returns is one.
+type Operator interface {
+	Fleet(ctx context.Context, opts ...pacer.Option) (*pacer.Fleet, error)
+	Report(ctx context.Context, f policies.Feedback, opts ...pacer.Option) error
+	Resume(ctx context.Context, opts ...pacer.Option) error
+	Reset(ctx context.Context, opts ...pacer.Option) error
+}
+
+// A Store is where processes that pace upstreams meet.
+type Store interface {
+	// Upstreams returns the names of the upstreams that processes pace, in order.
+	Upstreams(ctx context.Context) ([]string, error)
+	// Operator returns the operator of an upstream, or a *pacer.ConfigError if no process paces it.
+	Operator(ctx context.Context, upstream string) (Operator, error)
+	// Close ends its connections.
+	Close() error
+}
+
+// Where says which store is meant.
+type Where struct {
+	Redis   string        // addresses separated by commas, or a URL
+	Cluster bool          // it is a Redis Cluster, though one address is given
+	Master  string        // the name of the master that the sentinels at the addresses watch; "" for none
+	Timeout time.Duration // of one look or one intervention
+}
+
+// OpenRedis returns the store in Redis that w describes. It does not connect yet.
+func OpenRedis(w Where) (Store, error) {
+	options, err := w.options()
+	if err != nil {
+		return nil, err
+	}
+	redis.SetLogger(quiet{}) // what fails is said once, by the command
+	rdb := redis.NewUniversalClient(options)
+	store, err := redisstore.New(rdb)
+	if err != nil {
+		return nil, errors.Join(err, rdb.Close())
+	}
+	return &redisStore{rdb: rdb, store: store}, nil
+}
+
+// quiet drops what go-redis logs.
+type quiet struct{}
+
+// Printf implements go-redis's logger.
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// options returns what the client is to be made with.
+func (w Where) options() (*redis.UniversalOptions, error) {
+	o, err := w.addresses()
+	if err != nil {
+		return nil, err
+	}
+	if w.Timeout <= 0 {
+		return nil, usagef("--timeout is %s: it must be more than 0", w.Timeout)
+	}
+	if w.Cluster && w.Master != "" {
+		return nil, usagef("--cluster and --master do not go together: a cluster has no sentinels")
+	}
+	o.IsClusterMode, o.MasterName = w.Cluster, w.Master
+	o.ContextTimeoutEnabled = true
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = w.Timeout, w.Timeout, w.Timeout, w.Timeout
+	o.MaxRetries, o.DialerRetries = -1, 1
+	return o, nil
+}
+
+// addresses reads where Redis is. Errors do not repeat what may hold a password.
+func (w Where) addresses() (*redis.UniversalOptions, error) {
+	if strings.Contains(w.Redis, "://") {
+		u, err := redis.ParseURL(w.Redis)
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err
+		}
+		if err != nil {
+			return nil, usagef("--redis is not a URL that Redis has: %w: say redis://user:password@host:6379/0, or rediss:// for TLS", err)
+		}
+		return &redis.UniversalOptions{
+			Addrs: []string{u.Addr}, DB: u.DB, Username: u.Username, Password: u.Password, TLSConfig: u.TLSConfig, Protocol: u.Protocol,
+		}, nil
+	}
+	if strings.Contains(w.Redis, "@") {
+		return nil, usagef("--redis has an address with an @: with a user or a password it is a URL, redis://user:password@host:6379")
+	}
+	o := &redis.UniversalOptions{}
+	for addr := range strings.SplitSeq(w.Redis, ",") {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			return nil, usagef("--redis has %q, which is not an address: say host:port, several of them with commas, or redis://host:port", addr)
+		}
+		o.Addrs = append(o.Addrs, addr)
+	}
+	return o, nil
+}
+
+// redisStore is a Store in Redis.
+type redisStore struct {
+	rdb   redis.UniversalClient
+	store *redisstore.Store
+}
+
+// Upstreams implements [Store].
+func (s *redisStore) Upstreams(ctx context.Context) ([]string, error) {
+	return s.store.Upstreams(ctx)
+}
+
+// Operator implements [Store].
+func (s *redisStore) Operator(ctx context.Context, upstream string) (Operator, error) {
+	return pacer.NewOperator(ctx, s.store, upstream)
+}
+
+// Close implements [Store].
+func (s *redisStore) Close() error { return s.rdb.Close() }

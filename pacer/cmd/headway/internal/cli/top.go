@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+	"github.com/headway-go/headway/pacer/cmd/headway/internal/top"
+)
+
+func (a *app) top() *cobra.Command {
+	var scopes []string
+	cmd := &cobra.Command{
+		Use:   "top UPSTREAM",
+		Short: "Watch an upstream live",
+		Long: `Watch an upstream live, each second: per policy the pace against the limit, who stands in line and who waits, pauses, and
+the last minute; the busiest keys and the processes. Keys: arrows or tab to choose a policy, p to pause, r to resume, ? for help, q
+to quit. With --json it prints what status --json prints, once.`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeUpstream,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.watch(cmd, args[0], scopes)
+		},
+	}
+	a.scopeFlag(cmd, &scopes)
+	return cmd
+}
+
+func (a *app) watch(cmd *cobra.Command, upstream string, scopes []string) error {
+	if a.json {
+		return a.onUpstream(cmd.Context(), upstream, scopes, func(_ context.Context, on *on) error {
+			return a.printJSON(report.JSON(on.fleet))
+		})
+	}
+	if !isTerminal(a.env.In) || !isTerminal(a.env.Out) {
+		return usagef("top needs a terminal: use headway status %s", report.Clean(upstream))
+	}
+	var first *on
+	err := a.onUpstream(cmd.Context(), upstream, scopes, func(_ context.Context, on *on) error {
+		first = on
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	store, err := a.env.Open(a.where)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }() // nothing is under way any more
+	return top.Run(cmd.Context(), top.Config{
+		Upstream: upstream,
+		Scopes:   first.opts,
+		Fleet:    first.fleet,
+		Timeout:  a.where.Timeout,
+		Connect: func(ctx context.Context) (top.Operator, error) {
+			return store.Operator(ctx, upstream)
+		},
+		In: a.env.In, Out: a.env.Out,
+	})
+}
+
+// isTerminal reports whether somebody sits at it.
+func isTerminal(x any) bool {
+	f, ok := x.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+)
+
+func (a *app) resume() *cobra.Command {
+	var scopes []string
+	cmd := &cobra.Command{
+		Use:   "resume UPSTREAM",
+		Short: "Lift the pauses of an upstream",
+		Long: `Lift the pause of the whole upstream, and those of its policies: of those with scopes, for the values that --scope gives.
+Calls that sleep behind them reserve again.`,
+		Example:           "  headway resume zendesk\n  headway resume zendesk --scope tenant=acme",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeUpstream,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onUpstream(cmd.Context(), args[0], scopes, a.lift)
+		},
+	}
+	a.scopeFlag(cmd, &scopes)
+	return cmd
+}
+
+func (a *app) lift(ctx context.Context, on *on) error {
+	before := on.pauses()
+	if err := on.Resume(ctx, on.opts...); err != nil {
+		return a.explain(err)
+	}
+	if err := on.look(ctx); err != nil {
+		return a.explain(err)
+	}
+	if a.json {
+		return a.printJSON(paused{on.fleet.Upstream, on.pauses()})
+	}
+	if len(before) == 0 {
+		_, err := fmt.Fprintf(a.env.Out, "%s was not paused%s\n", on.fleet.Upstream, on.describe())
+		return err
+	}
+	for _, p := range before {
+		if _, err := fmt.Fprintf(a.env.Out, "%s goes on: its pause had %s left\n", p.of(on.fleet.Upstream), report.Paused(p.wait)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) reset() *cobra.Command {
+	var scopes []string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "reset UPSTREAM",
+		Short: "Forget what was charged, learned and paused",
+		Long: `Forget what was charged to the policies of an upstream, what was learned of them, and pauses: of those with scopes, for the
+values that --scope gives. The upstream does not forget what it has counted: until its own windows are over, calls may be
+refused. It asks first.`,
+		Example:           "  headway reset zendesk\n  headway reset zendesk --scope tenant=acme --yes",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeUpstream,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !yes && !isTerminal(a.env.In) {
+				return usagef("reset asks first, and there is no terminal to ask on: say --yes if %s is to be forgotten", report.Clean(args[0]))
+			}
+			if !yes {
+				if err := a.ask(cmd.Context(), args[0], scopes); err != nil {
+					return err
+				}
+			}
+			return a.onUpstream(cmd.Context(), args[0], scopes, a.forget)
+		},
+	}
+	a.scopeFlag(cmd, &scopes)
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// ask says what a reset would forget, and returns an error unless somebody types yes. No timeout runs meanwhile.
+func (a *app) ask(ctx context.Context, upstream string, scopes []string) error {
+	err := a.onUpstream(ctx, upstream, scopes, func(_ context.Context, on *on) error {
+		var b strings.Builder
+		fmt.Fprintf(&b, "This forgets of %s%s, for all %s:\n", upstream, on.describe(), report.Plural(int64(on.fleet.Alive), "process", "processes"))
+		for _, p := range on.pauses() {
+			fmt.Fprintf(&b, "  the pause of %s, %s left\n", p.of(upstream), report.Paused(p.wait))
+		}
+		for i := range on.fleet.Policies {
+			if p := &on.fleet.Policies[i]; !report.PerKey(p) {
+				fmt.Fprintf(&b, "  what was charged to %s (%s): %s left\n", p.Policy.Name(), report.What(p.Policy), report.Count(p.Remaining))
+			}
+		}
+		b.WriteString("The upstream itself forgets nothing. Type yes to go on: ")
+		_, err := io.WriteString(a.env.Err, b.String())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.answer(ctx)
+}
+
+var errNotConfirmed = errors.New("nothing was forgotten: the answer was not yes")
+
+func (a *app) answer(ctx context.Context) error {
+	line := make(chan string, 1)
+	go func() { // a read from a terminal cannot be interrupted: the goroutine ends with the process
+		s, _ := bufio.NewReader(a.env.In).ReadString('\n')
+		line <- s
+	}()
+	select {
+	case s := <-line:
+		if strings.EqualFold(strings.TrimSpace(s), "yes") {
+			return nil
+		}
+	case <-ctx.Done():
+	}
+	return errNotConfirmed
+}
+
+func (a *app) forget(ctx context.Context, on *on) error {
+	if err := on.Reset(ctx, on.opts...); err != nil {
+		return a.explain(err)
+	}
+	if err := on.look(ctx); err != nil {
+		return a.explain(err)
+	}
+	if a.json {
+		return a.printJSON(paused{on.fleet.Upstream, on.pauses()})
+	}
+	_, err := fmt.Fprintf(a.env.Out, "%s starts afresh%s\n", on.fleet.Upstream, on.describe())
+	return err
+}

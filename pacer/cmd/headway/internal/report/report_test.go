@@ -1,0 +1,147 @@
+package report_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+	"github.com/headway-go/headway/policies"
+)
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[float64]string{0: "0", 0.001: "0.001", 0.1234: "0.12", 1.5: "1.5", 11.66: "11.7", 100.4: "100", 12000: "12000", 10: "10"} {
+		require.Equal(t, want, report.Number(n))
+	}
+	for n, want := range map[int64]string{0: "0", 9999: "9999", 10_000: "10k", 18_412: "18.4k", 999_999: "999k", 1_000_000: "1M", 50_500_000: "50.5M", 7_000_000_000: "7G"} {
+		require.Equal(t, want, report.Count(n))
+		require.LessOrEqual(t, len(want), 6)
+	}
+	for d, want := range map[time.Duration]string{
+		0: "0s", -1: "0s", time.Microsecond: "1ms", 350 * time.Millisecond: "350ms", 40100 * time.Millisecond: "41s", time.Minute: "1m",
+		750 * time.Second: "12m30s", 2 * time.Hour: "2h", 25 * time.Hour: "1d1h", 48 * time.Hour: "2d",
+		time.Hour - time.Millisecond: "1h", 24*time.Hour - 1: "24h",
+	} {
+		require.Equal(t, want, report.Duration(d), d)
+	}
+	require.Equal(t, "acme?[31m?", report.Clean("acme\x1b[31m\u202e"))
+	require.Equal(t, "ticket=acme/10", report.Scope("ticket=acme%2F10"))
+	require.Equal(t, "tenant=100%", report.Scope("tenant=100%"))
+	require.Equal(t, "1 call", report.Plural(1, "call", "calls"))
+	require.Equal(t, "0 calls", report.Plural(0, "call", "calls"))
+	now := time.Date(2026, 3, 4, 14, 5, 12, 0, time.Local)
+	require.Equal(t, "for 41s, until 14:05:53", report.Until(now, 41*time.Second))
+	require.Equal(t, "for 2d, until 2026-03-06 14:05:12", report.Until(now, 48*time.Hour))
+	require.Equal(t, "until it is resumed", report.Until(now, pacer.Forever-time.Second))
+	require.Equal(t, "for good", report.Paused(pacer.Forever-time.Second))
+}
+
+func TestDurationsThatPeopleType(t *testing.T) {
+	t.Parallel()
+	d, err := report.ParseDuration("1h30m")
+	require.NoError(t, err)
+	require.Equal(t, 90*time.Minute, d)
+	for _, bad := range []string{"", "10", "ten", "-1s", "0s", "200000h", "1d"} {
+		_, err := report.ParseDuration(bad)
+		require.Error(t, err, bad)
+	}
+}
+
+// fleet has a policy of each kind, one lowered, one paused, one with a scope that nobody gave.
+func fleet() *pacer.Fleet {
+	at := time.Date(2026, 3, 4, 14, 5, 12, 0, time.UTC)
+	history := make([]pacer.Second, pacer.HistorySeconds)
+	for i := range history {
+		history[i] = pacer.Second{Cost: 5, Waits: 2, Waited: 500 * time.Millisecond}
+	}
+	shown := func(p policies.Policy, s pacer.PolicyStatus, waiting int64) pacer.FleetPolicy {
+		s.Policy = p
+		return pacer.FleetPolicy{PolicyStatus: s, Shown: true, Waiting: waiting, History: history}
+	}
+	return &pacer.Fleet{
+		Upstream: "acme", At: at, Counted: at.Add(-time.Second), Shared: true, Alive: 2,
+		Policies: []pacer.FleetPolicy{
+			shown(policies.PerSecond(10).Named("account"), pacer.PolicyStatus{Pace: 200_000, Next: 130 * time.Millisecond, Backlog: 3}, 7),
+			shown(policies.Daily(100, time.UTC).Named("day"), pacer.PolicyStatus{Pace: 80, Remaining: 20, PausedFor: 41 * time.Second}, 0),
+			shown(policies.InFlight(25), pacer.PolicyStatus{Pace: 25, Remaining: 10, Line: 2}, 1),
+			{PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(2).Per("tenant")}, Waiting: 4, History: history},
+		},
+		Busiest: []pacer.BusyKey{{
+			PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(2).Per("tenant"), Scope: "tenant=\x1b]0;x", Next: time.Second},
+			Cost:         118, Waiting: 4,
+		}},
+		Processes: []pacer.Process{{ID: "1", Name: "worker/1", For: 90 * time.Minute, Waiting: 12}},
+	}
+}
+
+func TestText(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	f := fleet()
+	f.PausedFor = 90 * time.Second
+	now := time.Date(2026, 3, 4, 14, 5, 12, 0, time.Local)
+	require.NoError(t, report.Text(&b, f, now))
+	require.Equal(t, `acme: 2 processes pace it, 12 calls wait
+paused: all of it, for 1m30s, until 14:06:42
+binding: account, 7 calls wait for it
+
+POLICY             SCOPE       PACE  LIMIT       USED   LEFT  NEXT   LINE  WAITING  PAUSED  WHAT IT IS
+account            -           5/s   5/s         100 %  0     130ms  0     7        -       10 per 1s, burst 1; slowed to 5/s from 10/s
+day                -           5/s   80/1d       75 %   20    now    0     0        41s     100 daily (UTC); lowered to 80/1d from 100
+in-flight          -           5/s   25 at once  60 %   10    now    2     1        -       25 in flight
+per-second.tenant  per tenant  5/s   2/s each    -      -     -      -     4        -       2 per 1s, burst 1, per tenant
+Policies with scopes stand differently for each key: see one with --scope, such as tenant=?]0;x.
+
+BUSIEST KEY   POLICY             LAST MINUTE  LEFT  NEXT  LINE  WAITING  PAUSED
+tenant=?]0;x  per-second.tenant  118          0     1s    0     4        -
+
+PROCESS   FOR    WAITING
+worker/1  1h30m  12
+and 1 more
+`, b.String())
+}
+
+func TestTextOfNothing(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	require.NoError(t, report.Text(&b, &pacer.Fleet{Upstream: "acme", Alive: 1}, time.Now()))
+	require.Equal(t, "acme: 1 process paces it, 0 calls wait\nbinding: no policy makes a call wait\n\n"+
+		"It has no policies: calls heed pauses alone.\n", b.String())
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	got, err := json.Marshal(report.JSON(fleet()))
+	require.NoError(t, err)
+	var back map[string]any
+	require.NoError(t, json.Unmarshal(got, &back))
+	all := back["policies"].([]any)
+	for i := range all {
+		all[i].(map[string]any)["history"] = all[i].(map[string]any)["history"].([]any)[:1]
+	}
+	got, err = json.Marshal(back)
+	require.NoError(t, err)
+	second := `[{"cost":5,"waits":2,"waitedSeconds":0.5}]`
+	require.JSONEq(t, `{
+		"upstream":"acme","at":"2026-03-04T14:05:12Z","counted":"2026-03-04T14:05:11Z","shared":true,"pausedSeconds":0,"binding":"account","alive":2,
+		"policies":[
+			{"name":"account","what":"10 per 1s, burst 1","perSecond":5,"capacity":5,"utilization":1,"waiting":7,"history":`+second+`,
+				"standing":{"policy":"account","remaining":0,"nextSeconds":0.13,"backlog":3,"line":0,"pausedSeconds":0}},
+			{"name":"day","what":"100 daily (UTC)","perSecond":5,"capacity":0.000925925925925926,"utilization":0.75,"waiting":0,"history":`+second+`,
+				"standing":{"policy":"day","remaining":20,"nextSeconds":0,"backlog":0,"line":0,"pausedSeconds":41}},
+			{"name":"in-flight","what":"25 in flight","perSecond":5,"capacity":0,"utilization":0.6,"waiting":1,"history":`+second+`,
+				"standing":{"policy":"in-flight","remaining":10,"nextSeconds":0,"backlog":0,"line":2,"pausedSeconds":0}},
+			{"name":"per-second.tenant","what":"2 per 1s, burst 1, per tenant","scopes":["tenant"],"perSecond":5,"capacity":2,"waiting":4,
+				"history":`+second+`}],
+		"processes":[{"id":"1","name":"worker/1","forSeconds":5400,"waiting":12}],
+		"busiest":[{"policy":"per-second.tenant","scope":"tenant=\u001b]0;x","remaining":0,"nextSeconds":1,"backlog":0,"line":0,"pausedSeconds":0,
+			"cost":118,"waiting":4}]}`, string(got))
+	empty, err := json.Marshal(report.JSON(&pacer.Fleet{Upstream: "acme"}))
+	require.NoError(t, err)
+	require.Contains(t, string(empty), `"policies":[],"processes":[],"busiest":[]`)
+}

@@ -1,0 +1,170 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+)
+
+// Text writes f as tables, for people. Instants are given by the clock of now.
+func Text(w io.Writer, f *pacer.Fleet, now time.Time) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", f.Upstream, Summary(f))
+	if f.PausedFor > 0 {
+		fmt.Fprintf(&b, "paused: all of it, %s\n", Until(now, f.PausedFor))
+	}
+	fmt.Fprintf(&b, "binding: %s\n", Binding(f))
+	b.WriteByte('\n')
+	writePolicies(&b, f)
+	writeBusiest(&b, f)
+	writeProcesses(&b, f)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Summary says how many processes there are and how many calls wait.
+func Summary(f *pacer.Fleet) string {
+	return Plural(int64(f.Alive), "process paces", "processes pace") + " it, " + Plural(Waiting(f), "call waits", "calls wait")
+}
+
+// Waiting returns how many calls wait, for policies or for the end of a pause of the whole upstream.
+func Waiting(f *pacer.Fleet) int64 {
+	var policies, processes int64
+	for i := range f.Policies {
+		policies += f.Policies[i].Waiting
+	}
+	for i := range f.Processes {
+		processes += f.Processes[i].Waiting
+	}
+	return max(policies, processes) // not all processes may be shown, and not all calls wait for a policy
+}
+
+// Binding says which policy most calls wait for.
+func Binding(f *pacer.Fleet) string {
+	p := f.Binding()
+	switch {
+	case p == nil:
+		return "no policy makes a call wait"
+	case p.Waiting == 0:
+		return p.Policy.Name() + " has made calls wait in the last seconds, and none waits now"
+	}
+	return p.Policy.Name() + ", " + Plural(p.Waiting, "call waits", "calls wait") + " for it"
+}
+
+// table returns a writer that lines up cells which end in a tab.
+func table(b *strings.Builder) *tabwriter.Writer { return tabwriter.NewWriter(b, 0, 0, 2, ' ', 0) }
+
+func row(w io.Writer, cells ...string) {
+	_, _ = fmt.Fprintln(w, strings.Join(cells, "\t")) // to a strings.Builder, which does not fail
+}
+
+func writePolicies(b *strings.Builder, f *pacer.Fleet) {
+	if len(f.Policies) == 0 {
+		b.WriteString("It has no policies: calls heed pauses alone.\n")
+		return
+	}
+	w := table(b)
+	row(w, "POLICY", "SCOPE", "PACE", "LIMIT", "USED", "LEFT", "NEXT", "LINE", "WAITING", "PAUSED", "WHAT IT IS")
+	hidden := false
+	for i := range f.Policies {
+		p := &f.Policies[i]
+		if PerKey(p) {
+			hidden = true
+			row(w, p.Policy.Name(), "per "+strings.Join(p.Policy.Scopes(), "+"), Pace(p), Limit(p)+" each",
+				None, None, None, None, Count(p.Waiting), None, What(p.Policy))
+			continue
+		}
+		limit := Limit(p)
+		if len(p.Policy.Scopes()) > 0 {
+			limit += " each"
+		}
+		row(w, p.Policy.Name(), orNone(Scope(p.Scope)), Pace(p), limit, Percent(Used(p)), Count(p.Remaining), Next(p.Next),
+			Count(p.Line), Count(p.Waiting), Paused(p.PausedFor), What(p.Policy)+prefix("; ", Lowered(p)))
+	}
+	_ = w.Flush()
+	if hidden {
+		b.WriteString("Policies with scopes stand differently for each key: see one with --scope, such as " + example(f) + ".\n")
+	}
+}
+
+// example returns a scope with a value: of the busiest key, or else of the first policy that has one.
+func example(f *pacer.Fleet) string {
+	if len(f.Busiest) > 0 && len(f.Busiest[0].Policy.Scopes()) == 1 {
+		return Scope(f.Busiest[0].Scope)
+	}
+	for i := range f.Policies {
+		if PerKey(&f.Policies[i]) {
+			return f.Policies[i].Policy.Scopes()[0] + "=VALUE"
+		}
+	}
+	return None
+}
+
+func writeBusiest(b *strings.Builder, f *pacer.Fleet) {
+	if len(f.Busiest) == 0 {
+		return
+	}
+	b.WriteByte('\n')
+	w := table(b)
+	row(w, "BUSIEST KEY", "POLICY", "LAST MINUTE", "LEFT", "NEXT", "LINE", "WAITING", "PAUSED")
+	for i := range f.Busiest {
+		k := &f.Busiest[i]
+		row(w, Scope(k.Scope), k.Policy.Name(), Count(k.Cost), Count(k.Remaining), Next(k.Next), Count(k.Line), Count(k.Waiting),
+			Paused(k.PausedFor))
+	}
+	_ = w.Flush()
+}
+
+func writeProcesses(b *strings.Builder, f *pacer.Fleet) {
+	if len(f.Processes) == 0 {
+		return
+	}
+	b.WriteByte('\n')
+	w := table(b)
+	row(w, "PROCESS", "FOR", "WAITING")
+	for _, p := range f.Processes {
+		row(w, orNone(Clean(p.Name)), Duration(p.For), Count(p.Waiting))
+	}
+	_ = w.Flush()
+	if more := f.Alive - len(f.Processes); more > 0 {
+		fmt.Fprintf(b, "and %d more\n", more)
+	}
+}
+
+// Percent returns a part of one in per cent, if it is known.
+func Percent(part float64, known bool) string {
+	if !known {
+		return None
+	}
+	return fmt.Sprintf("%.0f %%", math.Round(part*100))
+}
+
+// Paused returns how long a pause lasts.
+func Paused(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return None
+	case d >= pacer.Forever/2:
+		return "for good"
+	}
+	return Duration(d)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return None
+	}
+	return s
+}
+
+func prefix(with, s string) string {
+	if s == "" {
+		return ""
+	}
+	return with + s
+}

@@ -1,0 +1,200 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// None is what stands where there is nothing to say.
+const None = "-"
+
+// Clean returns s without what a terminal could take for a command: names and scope values come from other processes.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}
+
+// Number returns n with at most three digits that matter where it has decimals, such as "0.12", "11.7" and "1200".
+func Number(n float64) string {
+	switch {
+	case math.IsNaN(n) || math.IsInf(n, 0):
+		return None
+	case n == 0 || n >= 100:
+		return strconv.FormatFloat(n, 'f', 0, 64)
+	case n >= 10:
+		return trimZeros(strconv.FormatFloat(n, 'f', 1, 64))
+	case n >= 0.01:
+		return trimZeros(strconv.FormatFloat(n, 'f', 2, 64))
+	}
+	return strconv.FormatFloat(n, 'g', 2, 64)
+}
+
+func trimZeros(s string) string {
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+// Count returns a count that fits into six columns, such as "412", "98.2k" and "1.5M".
+func Count(n int64) string {
+	const thousand, million, billion = 1_000, 1_000_000, 1_000_000_000
+	switch f := float64(n); {
+	case n < 10*thousand:
+		return strconv.FormatInt(n, 10)
+	case n < million:
+		return Number(min(f/thousand, 999)) + "k"
+	case n < billion:
+		return Number(min(f/million, 999)) + "M"
+	default:
+		return Number(f/billion) + "G"
+	}
+}
+
+// Duration returns d for people, rounded up to what matters, such as "350ms", "41s", "12m30s" and "3d4h".
+func Duration(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d <= 0:
+		return "0s"
+	case d < time.Second:
+		return (ceil(d, time.Millisecond)).String()
+	case d < time.Hour:
+		return short(ceil(d, time.Second))
+	case d < day:
+		return short(ceil(d, time.Minute))
+	}
+	d = ceil(d, time.Hour)
+	days := strconv.FormatInt(int64(d/day), 10) + "d"
+	if h := d % day; h > 0 {
+		return days + short(h)
+	}
+	return days
+}
+
+func ceil(d, unit time.Duration) time.Duration { return (d + unit - 1).Truncate(unit) }
+
+// short prints a duration without its zero tail: "1m", not "1m0s".
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// What returns what a policy is, without its name.
+func What(p policies.Policy) string {
+	return Clean(strings.TrimPrefix(p.String(), p.Name()+": "))
+}
+
+// Pace returns what goes per second, all keys of the policy together.
+func Pace(p *pacer.FleetPolicy) string { return Number(p.Rate(paceSeconds)) + "/s" }
+
+// paceSeconds is over how many seconds the pace is taken, as by pacer.FleetPolicy.Utilization.
+const paceSeconds = 10
+
+// Limit returns what the policy admits, as it stands now: "11.7/s" for a rate, "700/1m" for a window, "25 at once" for places in
+// flight. Each key of a policy that has scopes has that.
+func Limit(p *pacer.FleetPolicy) string {
+	n, period := p.Policy.Limit()
+	if p.Pace > 0 {
+		n = p.Pace
+	}
+	switch p.Policy.Spec().Algorithm {
+	case policies.Window:
+		return Count(n) + "/" + Duration(period)
+	case policies.Leases:
+		return Count(n) + " at once"
+	case policies.GCRA:
+	}
+	return Number(p.Capacity()) + "/s"
+}
+
+// Lowered says that the policy admits less than it was told to, because of what the upstream said or refused; "" if it does not.
+func Lowered(p *pacer.FleetPolicy) string {
+	spec := p.Policy.Spec()
+	switch {
+	case p.Pace <= 0:
+		return ""
+	case spec.Algorithm == policies.GCRA && p.Pace > spec.Interval:
+		return fmt.Sprintf("slowed to %s from %s/s", Limit(p), Number(float64(time.Second.Microseconds())/float64(spec.Interval)))
+	case spec.Algorithm != policies.GCRA && p.Pace < spec.Limit:
+		return fmt.Sprintf("lowered to %s from %s", Limit(p), Count(spec.Limit))
+	}
+	return ""
+}
+
+// PerKey reports whether nothing is known of the policy but all of its keys together, because no scopes were given.
+func PerKey(p *pacer.FleetPolicy) bool { return !p.Shown && len(p.Policy.Scopes()) > 0 }
+
+// Used returns how much of the policy is in use, from 0 to 1, and whether that is known: of one key of a rate it is not.
+func Used(p *pacer.FleetPolicy) (part float64, known bool) {
+	perKey := len(p.Policy.Scopes()) > 0
+	if PerKey(p) || perKey && p.Policy.Spec().Algorithm == policies.GCRA {
+		return 0, false
+	}
+	return max(0, min(1, p.Utilization())), true
+}
+
+// Scope returns a scope and its value as --scope takes it: those that a store keeps have their odd bytes as %XX.
+func Scope(s string) string {
+	if plain, err := url.PathUnescape(s); err == nil {
+		s = plain
+	}
+	return Clean(s)
+}
+
+// Next returns when the next call may go: "now", or in how long.
+func Next(d time.Duration) string {
+	if d <= 0 {
+		return "now"
+	}
+	return Duration(d)
+}
+
+// Plural returns n and the word that goes with it.
+func Plural(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.FormatInt(n, 10) + " " + many
+}
+
+// Until returns how long something lasts and until when, by the clock of now.
+func Until(now time.Time, d time.Duration) string {
+	if d >= pacer.Forever/2 {
+		return "until it is resumed"
+	}
+	layout := time.TimeOnly
+	if d >= 12*time.Hour {
+		layout = time.DateTime
+	}
+	return fmt.Sprintf("for %s, until %s", Duration(d), now.Add(d).Format(layout))
+}
+
+// ParseDuration reads how long a pause is to last.
+func ParseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a duration: say 30s, 10m or 2h", s)
+	case d <= 0:
+		return 0, fmt.Errorf("a pause of %s is none: say 30s, 10m or 2h; resume lifts one", d)
+	case d > pacer.Forever:
+		return 0, fmt.Errorf("a pause of %s is too long: %s is the most", s, Duration(pacer.Forever))
+	}
+	return d, nil
+}

@@ -1,0 +1,174 @@
+package simulate
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+)
+
+// placeAhead is how long before its slot a call asks for its places in flight, if it got the slot without: as a Pacer does.
+const placeAhead = 35 * time.Millisecond
+
+// IDs of calls have one length, as those of a Pacer.
+const firstID = 1e14
+
+// unknownRetry is after how long a refused call comes back if nobody knows when it could go.
+const unknownRetry = time.Second
+
+// renewals is how often a lease is renewed before it could run out: as a Pacer does.
+const renewals = 3
+
+// A call is one that was offered, until it goes or is refused.
+type call struct {
+	*stack
+
+	call   pacer.Call
+	asked  pacer.Instant // by its caller
+	latest pacer.Instant // later it does not go
+	binds  int           // the limit that made it wait; below 0 if none did
+	turn   int           // counts how often it was told when to ask
+	runs   pacer.Instant // how long it takes
+	next   func(pacer.Instant)
+
+	hurried bool // the store has called it
+}
+
+// offer has a call made now. What comes after it is told when it is over, or may come again; nil if nothing comes after it.
+func (s *sim) offer(st *stack, l *Load, next func(at pacer.Instant)) {
+	c := &call{stack: st, asked: s.now, latest: math.MaxInt64, binds: pacer.BindsNothing, runs: s.callTime(l), next: next}
+	c.call = pacer.Call{Cost: l.Cost, MaxWait: time.Duration(s.plan.MaxWait)}
+	if c.call.MaxWait < pacer.Forever {
+		c.latest = s.now + s.plan.MaxWait.micros()
+	}
+	if st.lined {
+		c.call.ID, c.call.Flow, c.call.Weight = firstID+s.rng.Int64N(9*firstID), st.flow, 1
+	}
+	s.offered(c, s.now)
+	s.askAt(c, s.now+s.half)
+}
+
+// callTime returns how long a call takes.
+func (s *sim) callTime(l *Load) pacer.Instant {
+	if l.Exponential {
+		return pacer.Instant(math.Round(float64(l.CallTime.micros()) * s.rng.ExpFloat64()))
+	}
+	return l.CallTime.micros()
+}
+
+// askAt has the store asked for a call at a time, in place of any time before.
+func (s *sim) askAt(c *call, at pacer.Instant) {
+	c.turn++
+	turn := c.turn
+	s.at(at, func() {
+		if c.turn == turn {
+			s.ask(c)
+		}
+	})
+}
+
+// ask asks the store for a call.
+func (s *sim) ask(c *call) {
+	if left := c.latest - (s.now - s.half); c.call.Since != 0 && c.latest != math.MaxInt64 {
+		if left <= 0 && s.inLine[c.call.ID] == c {
+			s.report(c, pacer.NoteRelease, 0)
+			s.refuse(c, 0)
+			return
+		}
+		c.call.MaxWait = max(0, left.Sub(0))
+	}
+	s.asked++
+	calls := [1]pacer.Call{c.call}
+	if s.err = s.store.Reserve(s.ctx, c.Stack, calls[:], s.grant[:]); s.err != nil {
+		return
+	}
+	s.answer(c, &s.grant[0])
+	s.callThem()
+}
+
+// answer sees to what comes of what the store said.
+func (s *sim) answer(c *call, g *pacer.Grant) {
+	c.call.Held, c.call.Slot, c.hurried = nil, 0, false
+	if c.call.ID != 0 {
+		delete(s.inLine, c.call.ID)
+		if c.call.Since == 0 {
+			c.call.Since = g.Now
+		}
+	}
+	if g.Binds >= 0 {
+		c.binds = g.Binds
+		if g.At > s.now {
+			s.bound(c, s.now, g.At)
+		}
+	}
+	switch {
+	case g.InLine:
+		s.inLine[c.call.ID] = c
+		s.askAt(c, min(g.At, c.latest)+s.timerLate()+s.half)
+	case !g.OK:
+		s.refuse(c, max(0, g.Wait()))
+	case !c.placed(g):
+		c.call.Held, c.call.Slot = slices.Clone(g.Charges), g.At
+		s.askAt(c, max(s.now+s.half, g.At-pacer.Instant(placeAhead.Microseconds())+s.timerLate())+s.half)
+	default:
+		s.goes(c, g)
+	}
+}
+
+// goes lets a call go that has its slot and its places.
+func (s *sim) goes(c *call, g *pacer.Grant) {
+	at := s.now + s.half
+	if wait := g.Wait(); wait > 0 {
+		jitter := min(time.Duration(s.plan.Jitter), g.Slack)
+		if c.latest != math.MaxInt64 {
+			jitter = min(jitter, c.latest.Sub(g.At))
+		}
+		at = g.At + s.half + s.upTo(jitter) + s.timerLate()
+	}
+	over, wait := at+c.runs, at-c.asked
+	s.at(at, func() { s.went(c, s.now, wait) })
+	if guard, lease, ok := c.leases(); ok {
+		id, began := c.call.ID, g.At
+		s.at(over+pacer.Instant(guard)+s.half, func() { s.report(c, pacer.NoteRelease, 0) })
+		s.renew(c, id, began, pacer.Instant(lease/renewals), over)
+	}
+	if c.next != nil {
+		c.next(over)
+	}
+}
+
+// renew renews the leases of a call again and again, as long as it runs.
+func (s *sim) renew(c *call, id int64, began, every, over pacer.Instant) {
+	if s.now+every >= over {
+		return
+	}
+	s.at(s.now+every, func() {
+		s.report(c, pacer.NoteRenew, began)
+		s.renew(c, id, began, every, over)
+	})
+}
+
+// report tells the store about a call.
+func (s *sim) report(c *call, kind pacer.NoteKind, began pacer.Instant) {
+	delete(s.inLine, c.call.ID)
+	_, _, err := s.store.Report(s.ctx, c.Stack, c.notes(kind, c.call.ID, began))
+	if s.err = err; err == nil {
+		s.callThem()
+	}
+}
+
+// refuse ends a call that does not go, though it could after some time; 0 if nobody knows.
+func (s *sim) refuse(c *call, wait time.Duration) {
+	s.refused(c, s.now)
+	if c.next == nil {
+		return
+	}
+	if wait == 0 {
+		wait = unknownRetry
+	}
+	if s.plan.Retry > 0 {
+		wait = time.Duration(s.plan.Retry)
+	}
+	c.next(s.now + s.half + max(1, Duration(wait).micros()))
+}

@@ -1,0 +1,54 @@
+package simulate_test
+
+import (
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const docs = "../../../../../docs/simulate.md"
+
+var (
+	consoles = regexp.MustCompile("(?s)```console\n\\$ headway simulate ([^\n]+)\n(.*?)```\n")
+	files    = regexp.MustCompile("(?s)`([a-z]+\\.json)`:\n\n```json\n(.*?)```\n")
+)
+
+// What docs/simulate.md shows is what the command prints. HEADWAY_UPDATE=1 writes it there.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+
+	text, err := os.ReadFile(docs)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	for _, f := range files.FindAllStringSubmatch(string(text), -1) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, f[1]), []byte(f[2]), 0o600))
+	}
+	shown := 0
+	current := consoles.ReplaceAllStringFunc(string(text), func(block string) string {
+		shown++
+		line := consoles.FindStringSubmatch(block)[1]
+		words := csv.NewReader(strings.NewReader(line))
+		words.Comma = ' '
+		args, err := words.Read()
+		require.NoError(t, err)
+		for i := range args {
+			if strings.HasSuffix(args[i], ".json") {
+				args[i] = filepath.Join(dir, args[i])
+			}
+		}
+		out, err := command(t, "", args...)
+		require.NoError(t, err)
+		return "```console\n$ headway simulate " + line + "\n" + strings.TrimRight(out, "\n") + "\n```\n"
+	})
+	require.Equal(t, 5, shown)
+	if os.Getenv("HEADWAY_UPDATE") != "" {
+		require.NoError(t, os.WriteFile(docs, []byte(current), 0o600))
+		return
+	}
+	require.Equal(t, string(text), current, "run HEADWAY_UPDATE=1 go test -run TestDocs")
+}

@@ -1,0 +1,4 @@
+package simulate
+
+// RunAtMost is Run that asks the store about so many times at most.
+var RunAtMost = runPlan

@@ -1,0 +1,160 @@
+package simulate
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+)
+
+// Run simulates a plan. It returns an error that says what is wrong with the plan, a [*pacer.ConfigError] if its policies do not
+// go together, or the context's error if that ends first.
+func Run(ctx context.Context, p Plan) (*Result, error) { return runPlan(ctx, p, MaxCalls) }
+
+// runPlan simulates a plan by asking the store about most times at most.
+func runPlan(ctx context.Context, p Plan, most int64) (*Result, error) {
+	start, err := p.check()
+	if err != nil {
+		return nil, err
+	}
+	s := newSim(&p, pacer.Instant(start.UnixMicro()))
+	defer s.store.Listen(upstream, s.heard)()
+	for i := range p.Loads {
+		s.load(&p.Loads[i])
+	}
+	s.sample()
+	if err := s.run(ctx, most); err != nil {
+		return nil, err
+	}
+	return s.result(start), nil
+}
+
+// maxKeys is how many keys the store holds: more than 10 policies of MaxTenants each.
+const maxKeys = 1 << 22
+
+// A sim is a run of a plan.
+type sim struct {
+	*measure
+
+	plan   *Plan
+	ctx    context.Context //nolint:containedctx // of one run
+	store  *pacer.MemoryStore
+	binder *binder
+	rng    *rand.Rand
+
+	begun  pacer.Instant
+	now    pacer.Instant
+	end    pacer.Instant
+	half   pacer.Instant // the way to the store, or back
+	events events
+	seq    int64
+	asked  int64 // how often the store was asked
+
+	grant  [1]pacer.Grant
+	inLine map[int64]*call // by ID
+	called []int64         // which are to ask again, as the store said just now
+}
+
+func newSim(p *Plan, start pacer.Instant) *sim {
+	s := &sim{
+		plan: p, begun: start, now: start, end: start + p.For.micros(), half: (p.StoreLatency.micros() + 1) / 2,
+		rng: rand.New(rand.NewPCG(p.Seed, 0)), binder: newBinder(p.Policies), inLine: make(map[int64]*call),
+	}
+	s.store = pacer.NewMemoryStore(pacer.MemoryClock(func() pacer.Instant { return s.now }), pacer.MemoryMaxKeys(maxKeys))
+	s.measure = newMeasure(s.begun, s.end, s.binder.parts)
+	return s
+}
+
+// An event is something that happens at a time.
+type event struct {
+	at  pacer.Instant
+	seq int64
+	do  func()
+}
+
+type events []event
+
+func (e *events) Len() int { return len(*e) }
+func (e *events) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare((*e)[i].at, (*e)[j].at), cmp.Compare((*e)[i].seq, (*e)[j].seq)) < 0
+}
+func (e *events) Swap(i, j int) { (*e)[i], (*e)[j] = (*e)[j], (*e)[i] }
+func (e *events) Push(x any)    { *e = append(*e, x.(event)) } //nolint:forcetypeassert // of this file alone
+func (e *events) Pop() any {
+	last := len(*e) - 1
+	x := (*e)[last]
+	(*e)[last] = event{}
+	*e = (*e)[:last]
+	return x
+}
+
+// at has something happen at a time, unless that is after the end.
+func (s *sim) at(t pacer.Instant, do func()) {
+	if t >= s.end {
+		return
+	}
+	s.seq++
+	heap.Push(&s.events, event{max(t, s.now), s.seq, do})
+}
+
+// checkEvery is after how many events it is looked whether the run is to end.
+const checkEvery = 1 << 12
+
+// run lets everything happen, unless that takes too long.
+func (s *sim) run(ctx context.Context, most int64) error {
+	s.ctx = ctx
+	for n := 0; len(s.events) > 0; n++ {
+		if n%checkEvery == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if s.asked > most {
+				return bad("for", s.plan.For, fmt.Sprintf("after %v the store has been asked more than %.3g times: make it shorter, or lower the load, or let refused calls come back later (retry)",
+					s.now.Sub(s.begun), float64(most)))
+			}
+		}
+		e := heap.Pop(&s.events).(event) //nolint:forcetypeassert // of this file alone
+		s.now = e.at
+		e.do()
+		if s.err != nil {
+			return s.err
+		}
+	}
+	s.now = s.end
+	return nil
+}
+
+// heard takes what the store says: which calls are to ask again.
+func (s *sim) heard(news pacer.News) {
+	for i := range news.Changes {
+		if news.Changes[i].Kind == pacer.Called {
+			s.called = append(s.called, news.Changes[i].ID)
+		}
+	}
+}
+
+// callThem lets the calls ask again that the store has called, when that has reached them.
+func (s *sim) callThem() {
+	for _, id := range s.called {
+		if c := s.inLine[id]; c != nil && !c.hurried {
+			c.hurried = true
+			s.askAt(c, s.now+2*s.half)
+		}
+	}
+	s.called = s.called[:0]
+}
+
+// timerLate returns how late a timer is.
+func (s *sim) timerLate() pacer.Instant { return s.upTo(time.Duration(s.plan.TimerLate)) }
+
+// upTo returns a random time from 0 to most.
+func (s *sim) upTo(most time.Duration) pacer.Instant {
+	if most <= 0 {
+		return 0
+	}
+	return pacer.Instant(s.rng.Int64N(most.Microseconds() + 1))
+}

@@ -1,0 +1,154 @@
+package simulate
+
+import (
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// upstream is what the simulated API is called.
+const upstream = "simulated"
+
+// A part is a policy, or what a lane has of one.
+type part struct {
+	policies.Policy
+
+	lane string // it binds calls of this lane alone; "" for all
+}
+
+// parts returns all policies, each followed by its lanes' parts: as a Pacer has them.
+func parts(all []policies.Policy) []part {
+	var ps []part
+	for _, policy := range all {
+		ps = append(ps, part{Policy: policy})
+		for _, lane := range policy.Lanes() {
+			if own, ok := policy.InLane(lane); ok {
+				ps = append(ps, part{own, lane})
+			}
+		}
+	}
+	return ps
+}
+
+// A stack is the limits that bind the calls of one tenant in one lane.
+type stack struct {
+	pacer.Stack
+
+	parts []int  // of each limit: of which policy it is
+	keys  []int  // of each limit: its number among all limits
+	lined bool   // calls may have to stand in line
+	flow  int64  // by whom shares are fair
+	group *group // in which its calls are counted
+}
+
+// A binder makes stacks, and numbers the limits of all of them.
+type binder struct {
+	parts []part
+	fair  string // the scope by which shares are fair; "" if there are none
+	keys  map[[2]string]int
+	flows map[string]int64
+	first []*pacer.Limit // of each part, that of the first tenant that it binds
+	count []int          // of each part, how many limits there are
+}
+
+func newBinder(all []policies.Policy) *binder {
+	b := &binder{parts: parts(all), keys: make(map[[2]string]int), flows: make(map[string]int64)}
+	b.first, b.count = make([]*pacer.Limit, len(b.parts)), make([]int, len(b.parts))
+	for i := range all {
+		if by := all[i].FairBy(); by != "" {
+			b.fair = by
+		}
+	}
+	return b
+}
+
+// bind returns the stack of a tenant's calls.
+func (b *binder) bind(l *Load, tenant, lane string) *stack {
+	s := &stack{Stack: pacer.Stack{Upstream: upstream}}
+	value := func(scope string) string {
+		if v, set := l.Scopes[scope]; set {
+			return v
+		}
+		return tenant
+	}
+	for i := range b.parts {
+		one := &b.parts[i]
+		if one.lane != "" && one.lane != lane {
+			continue
+		}
+		var values []string
+		missing := false
+		for _, scope := range one.Scopes() {
+			v := value(scope)
+			values, missing = append(values, v), missing || v == ""
+		}
+		if missing {
+			continue // it is optional
+		}
+		limit := pacer.Limit{Policy: one.Name(), Spec: one.Spec()}
+		if len(values) > 0 {
+			limit.Scope = pacer.EscapeScope(values...)
+		}
+		s.Limits, s.parts = append(s.Limits, limit), append(s.parts, i)
+		key, known := number(b.keys, [2]string{limit.Policy, limit.Scope})
+		if s.keys = append(s.keys, key); !known {
+			b.count[i]++
+		}
+		if b.first[i] == nil {
+			b.first[i] = &limit
+		}
+		s.lined = s.lined || limit.Spec.HasLine()
+	}
+	if b.fair != "" {
+		who := value(b.fair)
+		if _, known := b.flows[who]; !known {
+			b.flows[who] = int64(len(b.flows)) + 1
+		}
+		s.flow = b.flows[who]
+	}
+	return s
+}
+
+// number returns the number of a key, and whether it had one already.
+func number(keys map[[2]string]int, key [2]string) (n int, known bool) {
+	if n, known = keys[key]; !known {
+		n = len(keys)
+		keys[key] = n
+	}
+	return n, known
+}
+
+// leases returns the longest guard and the shortest lease, in µs, of the places that a call of the stack takes; false if it
+// takes none.
+func (s *stack) leases() (guard, lease int64, ok bool) {
+	for i := range s.Limits {
+		if spec := &s.Limits[i].Spec; spec.Algorithm == policies.Leases {
+			if !ok || spec.Interval < lease {
+				lease = spec.Interval
+			}
+			guard, ok = max(guard, spec.Guard), true
+		}
+	}
+	return guard, lease, ok
+}
+
+// notes makes a note of a kind about a call, for each limit that it may hold something of.
+func (s *stack) notes(kind pacer.NoteKind, id int64, began pacer.Instant) []pacer.Note {
+	var all []pacer.Note
+	for i := range s.Limits {
+		spec := &s.Limits[i].Spec
+		if spec.Algorithm == policies.Leases || kind == pacer.NoteRelease && spec.HasLine() {
+			all = append(all, pacer.Note{Kind: kind, Limit: i, Value: id, At: began})
+		}
+	}
+	return all
+}
+
+// placed reports whether a call that was granted has its places in flight.
+func (s *stack) placed(g *pacer.Grant) bool {
+	for i, c := range g.Charges {
+		if c.To == 0 && s.Limits[i].Spec.Algorithm == policies.Leases {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,2 @@
+// Package top is the live view of an upstream in a terminal.
+package top

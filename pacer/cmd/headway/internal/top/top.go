@@ -1,0 +1,47 @@
+package top
+
+import (
+	"context"
+	"io"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/lipgloss"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// An Operator looks on the upstream and intervenes. The *pacer.Pacer that pacer.NewOperator returns is one.
+type Operator interface {
+	Fleet(ctx context.Context, opts ...pacer.Option) (*pacer.Fleet, error)
+	Report(ctx context.Context, f policies.Feedback, opts ...pacer.Option) error
+	Resume(ctx context.Context, opts ...pacer.Option) error
+}
+
+// A Config says what is shown, and where.
+type Config struct {
+	Upstream string
+	Scopes   []pacer.Option // of the policies that have scopes
+	Fleet    *pacer.Fleet   // how it stands at the begin
+	Timeout  time.Duration  // of a look or an intervention
+
+	// Connect is called before each look and each intervention, so that the policies are those which processes have by then.
+	Connect func(context.Context) (Operator, error)
+
+	In  io.Reader
+	Out io.Writer // a terminal
+}
+
+// refresh is how often the view looks.
+const refresh = time.Second
+
+// Run shows the view until somebody quits it, or ctx ends.
+func Run(ctx context.Context, c Config) error {
+	m := newModel(ctx, c, newStyles(lipgloss.NewRenderer(c.Out)))
+	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(c.In), tea.WithOutput(c.Out), tea.WithAltScreen()).Run()
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // it was told to end, and did
+	}
+	return err
+}

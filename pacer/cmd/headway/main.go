@@ -1,0 +1,26 @@
+// Command headway looks at an upstream as all processes that pace it see it, and intervenes: it lists upstreams, shows where a
+// limit stands and who waits for it, live if need be, and pauses, resumes and resets. docs/command.md describes it.
+//
+//	go install github.com/headway-go/headway/pacer/cmd/headway@latest
+//	headway ls --redis redis://cache.internal:6379
+//	headway top zendesk
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/headway-go/headway/pacer/cmd/headway/internal/cli"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
+	code := cli.Run(ctx, os.Args[1:], cli.Env{
+		Get: os.Getenv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Open: cli.OpenRedis,
+	})
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,136 @@
+package otelpacer_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/otelpacer"
+	"github.com/headway-go/headway/pacer/page"
+	"github.com/headway-go/headway/policies"
+)
+
+// told is a wait as one of those who tell of it has it.
+type told struct {
+	policy, scope string
+	wait          time.Duration
+}
+
+// onThePage reads the page's answer for scripts, which is what its charts and tables are made of.
+type onThePage struct {
+	Binding  string
+	Policies []struct {
+		Name    string
+		Next    float64
+		Waiting int64
+	}
+	Busiest []struct {
+		Policy, Scope string
+		Next          float64
+		Waiting       int64
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// The error, the hook, the status, the page and the metric agree on which policy makes a call wait, for which scope, and how
+// long.
+func TestEverybodyAgrees(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		want := told{"tenant", "tenant=acme", 7500 * time.Millisecond}
+		var mu sync.Mutex
+		heard := make(map[string]told)
+		hear := func(hook, policy, scope string, wait time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			heard[hook] = told{policy, scope, wait}
+		}
+		telemetry, registry := newExporter(t, otelpacer.Config{MetricScopes: []string{"tenant"}})
+		p, err := pacer.New(pacer.Config{
+			Upstream: "crm", Jitter: pacer.NoJitter,
+			Policies: []policies.Policy{policies.PerSecond(50).Burst(10).Named("peak"), policies.PerMinute(8).Per("tenant").Named("tenant")},
+			Hooks: []*pacer.Hooks{telemetry.Hooks(), {
+				Refused: func(_ context.Context, r pacer.Refusal) { hear("refused", r.Policy, r.Scope, r.Wait) },
+				Sleeps:  func(_ context.Context, s pacer.Sleep) { hear("sleeps", s.Policy, s.Scope, s.Wait) },
+				Slept:   func(_ context.Context, s pacer.Slept) { hear("slept", s.Policy, s.Scope, s.Took) },
+				Goes:    func(_ context.Context, g pacer.Going) { hear("goes", g.Policy, g.Scope, g.Waited) },
+			}},
+		})
+		require.NoError(t, err)
+		defer p.Close()
+		stop, err := telemetry.Observe(p)
+		require.NoError(t, err)
+		defer stop()
+		h, err := page.New(page.Config{Pacers: []*pacer.Pacer{p}})
+		require.NoError(t, err)
+		look := func() (seen onThePage) {
+			answer := httptest.NewRecorder()
+			h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/fleet.json?upstream=crm&scope=tenant%3Dacme", nil))
+			require.Equal(t, http.StatusOK, answer.Code, answer.Body)
+			require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &seen))
+			return seen
+		}
+		acme := pacer.WithScope(t.Context(), "tenant", "acme")
+		require.NoError(t, p.Allow(acme))
+		synctest.Wait()
+
+		// A call that would have to wait, and does not want to.
+		var limit *pacer.LimitError
+		require.ErrorAs(t, p.Allow(acme), &limit)
+		require.Equal(t, want, told{limit.Policy, limit.Scope, limit.Wait}, "the error")
+		require.ErrorContains(t, limit, `policy "tenant" for tenant=acme: the next slot is 7.5s away`)
+		status, err := p.Status(acme)
+		require.NoError(t, err)
+		binding := status.Binding()
+		require.Equal(t, want, told{binding.Policy.Name(), binding.Scope, binding.Next}, "the status")
+		seen := look()
+		require.Equal(t, want, told{seen.Policies[1].Name, seen.Busiest[0].Scope, seconds(seen.Policies[1].Next)}, "the page")
+		require.Equal(t, want, told{seen.Busiest[0].Policy, seen.Busiest[0].Scope, seconds(seen.Busiest[0].Next)}, "the page's tenants")
+		synctest.Wait()
+		require.Equal(t, want, heard["refused"], "the hook")
+		require.Contains(t, scrape(registry),
+			`headway_refusals_total{headway_policy="tenant",headway_reason="not_yet",headway_scope_tenant="acme",headway_upstream="crm"} 1`)
+
+		// One that waits, while it does.
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			if err := p.Wait(acme); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		require.Equal(t, want, heard["sleeps"], "the hook")
+		seen = look()
+		require.Equal(t, want.policy, seen.Binding)
+		require.Equal(t, want.scope, seen.Busiest[0].Scope)
+		require.Equal(t, []int64{0, 1, 1}, []int64{seen.Policies[0].Waiting, seen.Policies[1].Waiting, seen.Busiest[0].Waiting})
+		require.Contains(t, scrape(registry), `headway_policy_waiting{headway_policy="tenant",headway_upstream="crm"} 1`)
+
+		// And when it has gone.
+		calls.Wait()
+		synctest.Wait()
+		require.Equal(t, want, heard["slept"])
+		require.Equal(t, want, heard["goes"])
+		require.Subset(t, scrape(registry), []string{
+			`headway_wait_duration_seconds_sum{headway_policy="tenant",headway_scope_tenant="acme",headway_upstream="crm"} 7.5`,
+			`headway_wait_duration_seconds_count{headway_policy="tenant",headway_scope_tenant="acme",headway_upstream="crm"} 1`,
+		}, "the metric")
+		fleet, err := p.Fleet(t.Context())
+		require.NoError(t, err)
+		require.Nil(t, fleet.Binding(), "what went in this second is counted when it is over")
+		time.Sleep(time.Second)
+		fleet, err = p.Fleet(t.Context())
+		require.NoError(t, err)
+		last := fleet.Binding().History[pacer.HistorySeconds-1]
+		require.Equal(t, want, told{fleet.Binding().Policy.Name(), want.scope, last.Waited}, "the last minute")
+	})
+}

@@ -1,0 +1,106 @@
+package otelpacer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/headway-go/headway/pacer"
+)
+
+// Keys of attributes. A policy is left out if it is "".
+const (
+	keyUpstream  = attribute.Key("headway.upstream")
+	keyPolicy    = attribute.Key("headway.policy")
+	keyScope     = "headway.scope." // and the name of the scope
+	keyReason    = attribute.Key("headway.reason")
+	keyFeedback  = attribute.Key("headway.feedback.kind")
+	keyOperation = attribute.Key("headway.store.operation")
+	keyPaused    = attribute.Key("headway.paused")
+	keyInLine    = attribute.Key("headway.in_line")
+	keyCost      = attribute.Key("headway.cost")
+	keyError     = attribute.Key("error.type")
+)
+
+// about makes the attributes of what a policy of an upstream is about.
+func about(upstream, policy, scope string, scopes []string, more ...attribute.KeyValue) []attribute.KeyValue {
+	attrs := append(make([]attribute.KeyValue, 0, len(more)+2), more...)
+	attrs = append(attrs, keyUpstream.String(upstream))
+	if policy != "" {
+		attrs = append(attrs, keyPolicy.String(policy))
+	}
+	return appendScopes(attrs, scope, scopes)
+}
+
+// appendScopes appends the values of those scopes that were asked for; scope is such as `tenant=acme user=7`.
+func appendScopes(attrs []attribute.KeyValue, scope string, asked []string) []attribute.KeyValue {
+	if scope == "" || len(asked) == 0 {
+		return attrs
+	}
+	for one := range strings.SplitSeq(scope, " ") {
+		if name, value, ok := strings.Cut(one, "="); ok && slices.Contains(asked, name) {
+			attrs = append(attrs, attribute.String(keyScope+name, value))
+		}
+	}
+	return attrs
+}
+
+// measured makes the attributes of a measurement.
+func (t *Telemetry) measured(upstream, policy, scope string, more ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(about(upstream, policy, scope, t.config.MetricScopes, more...)...))
+}
+
+// reason returns why a call was refused, in a word.
+func reason(err error) string {
+	var limit *pacer.LimitError
+	var scope *pacer.ScopeError
+	switch {
+	case errors.As(err, &scope):
+		return "scope"
+	case !errors.As(err, &limit):
+		return errorType(err)
+	case limit.Never:
+		return "never"
+	case limit.Paused:
+		return "paused"
+	case limit.InFlight:
+		return "in_flight"
+	case limit.InLine:
+		return "in_line"
+	case limit.Deadline:
+		return "deadline"
+	}
+	return "not_yet"
+}
+
+// errorType returns what kind of error it is: a word, or the Go type of its cause. Neither depends on what it was about.
+func errorType(err error) string {
+	var network net.Error
+	var forgot *pacer.ForgotError
+	switch {
+	case errors.Is(err, pacer.ErrRefused):
+		return reason(err)
+	case errors.Is(err, pacer.ErrClosed):
+		return "closed"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return "timeout"
+	case errors.Is(err, pacer.ErrUnreachable):
+		return "unreachable"
+	case network != nil:
+		return "network"
+	case errors.As(err, &forgot):
+		return "forgot"
+	}
+	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+		err = cause
+	}
+	return fmt.Sprintf("%T", err)
+}

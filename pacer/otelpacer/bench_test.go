@@ -1,0 +1,107 @@
+package otelpacer_test
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/otelpacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// benchTelemetry returns hooks for metrics, and for spans if there is a provider of them.
+func benchTelemetry(b *testing.B, spans trace.TracerProvider) *pacer.Hooks {
+	b.Helper()
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+	t, err := otelpacer.New(otelpacer.Config{MeterProvider: meters, TracerProvider: spans})
+	require.NoError(b, err)
+	return t.Hooks()
+}
+
+// dropSpans is a provider that samples and records, and exports to nobody.
+func dropSpans() *sdktrace.TracerProvider {
+	return sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(sdktrace.NewSimpleSpanProcessor(nil)))
+}
+
+// BenchmarkWait is a call that goes at once, one after the other, and all that is told of it: if hooks are behind, the next
+// call waits for them, so that none are dropped.
+func BenchmarkWait(b *testing.B) {
+	traced, span := dropSpans().Tracer("bench").Start(b.Context(), "caller")
+	defer span.End()
+	for _, one := range []struct {
+		name  string
+		ctx   context.Context
+		hooks []*pacer.Hooks
+	}{
+		{"no hooks", b.Context(), nil},
+		{"empty hooks", b.Context(), []*pacer.Hooks{{}}},
+		{"a hook that does nothing", b.Context(), []*pacer.Hooks{{Goes: func(context.Context, pacer.Going) {}}}},
+		{"metrics", b.Context(), []*pacer.Hooks{benchTelemetry(b, noop.NewTracerProvider())}},
+		{"metrics and traces", traced, []*pacer.Hooks{benchTelemetry(b, dropSpans())}},
+	} {
+		b.Run(one.name, func(b *testing.B) {
+			var called, told atomic.Int64
+			tells := false
+			hooks := make([]*pacer.Hooks, len(one.hooks))
+			for i, h := range one.hooks {
+				hooks[i] = &pacer.Hooks{}
+				if h.Goes != nil {
+					tells = true
+					hooks[i].Dropped = func(int64) { b.Error("events were dropped") }
+					hooks[i].Goes = func(ctx context.Context, g pacer.Going) {
+						h.Goes(ctx, g)
+						told.Add(1)
+					}
+				}
+			}
+			p, err := pacer.New(pacer.Config{
+				Upstream: "crm", Hooks: hooks,
+				Policies: []policies.Policy{policies.Rate(1_000_000_000, 10_000*time.Second).Burst(1_000_000_000)},
+			})
+			require.NoError(b, err)
+			defer p.Close()
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := p.Wait(one.ctx); err != nil {
+					b.Fatal(err)
+				}
+				for n := called.Add(1); tells && n-told.Load() > 4000; {
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkHook is what one event costs the goroutine that tells it.
+func BenchmarkHook(b *testing.B) {
+	traced, span := dropSpans().Tracer("bench").Start(b.Context(), "caller")
+	defer span.End()
+	slept := pacer.Slept{Sleep: tenantAcme, Since: time.Now(), Took: time.Second}
+	metrics, both := benchTelemetry(b, noop.NewTracerProvider()), benchTelemetry(b, dropSpans())
+	for _, one := range []struct {
+		name string
+		call func()
+	}{
+		{"goes", func() { metrics.Goes(b.Context(), pacer.Going{Upstream: "crm", Policy: "peak", Cost: 1}) }},
+		{"slept", func() { metrics.Slept(b.Context(), slept) }},
+		{"slept with a span", func() { both.Slept(traced, slept) }},
+		{"asked", func() { metrics.Asked(pacer.StoreCall{Upstream: "crm", Op: "reserve", Took: time.Millisecond}) }},
+	} {
+		b.Run(one.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				one.call()
+			}
+		})
+	}
+}

@@ -1,0 +1,102 @@
+package otelpacer
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/headway-go/headway/pacer"
+)
+
+// Hooks returns hooks that tell what happens, for [pacer.Config].Hooks of any number of Pacers. They hear of pauses: a Pacer
+// that has them listens to its store, and must be closed.
+func (t *Telemetry) Hooks() *pacer.Hooks {
+	return &pacer.Hooks{
+		Slept:    t.slept,
+		Goes:     t.goes,
+		Refused:  t.refused,
+		Paused:   t.paused,
+		Resumed:  t.resumed,
+		Heeded:   t.heeded,
+		Fallback: t.fallback,
+		Asked:    t.asked,
+		Dropped:  t.dropped,
+	}
+}
+
+func (t *Telemetry) slept(ctx context.Context, s pacer.Slept) {
+	var attrs metric.MeasurementOption
+	if s.Err == nil {
+		attrs = t.measured(s.Upstream, s.Policy, s.Scope)
+	} else {
+		attrs = t.measured(s.Upstream, s.Policy, s.Scope, keyError.String(errorType(s.Err)))
+	}
+	t.events.waits.Record(ctx, s.Took.Seconds(), attrs)
+	t.span(ctx, &s)
+}
+
+func (t *Telemetry) goes(ctx context.Context, g pacer.Going) {
+	attrs := t.measured(g.Upstream, g.Policy, g.Scope)
+	t.events.calls.Add(ctx, 1, attrs)
+	t.events.cost.Add(ctx, g.Cost, attrs)
+}
+
+func (t *Telemetry) refused(ctx context.Context, r pacer.Refusal) {
+	t.events.refusals.Add(ctx, 1, t.measured(r.Upstream, r.Policy, r.Scope, keyReason.String(reason(r.Err))))
+}
+
+func (t *Telemetry) paused(p pacer.Pause) {
+	t.events.pauses.Add(context.Background(), 1, t.measured(p.Upstream, p.Policy, p.Scope))
+}
+
+func (t *Telemetry) resumed(p pacer.Pause) {
+	t.events.resumptions.Add(context.Background(), 1, t.measured(p.Upstream, p.Policy, p.Scope))
+}
+
+func (t *Telemetry) heeded(ctx context.Context, h pacer.Heeding) {
+	t.events.feedback.Add(ctx, 1, t.measured(h.Upstream, h.Policy, h.Scope, keyFeedback.String(h.Kind.String())))
+}
+
+func (t *Telemetry) asked(c pacer.StoreCall) {
+	operation := keyOperation.String(c.Op)
+	attrs := t.measured(c.Upstream, "", "", operation)
+	if c.Err != nil {
+		attrs = t.measured(c.Upstream, "", "", operation, keyError.String(errorType(c.Err)))
+	}
+	t.events.store.Record(context.Background(), c.Took.Seconds(), attrs)
+}
+
+func (t *Telemetry) fallback(f pacer.Fallback) {
+	if f.On {
+		t.events.fallbacks.Add(context.Background(), 1, t.measured(f.Upstream, "", ""))
+	}
+	t.tellLost(f.Upstream, f.On)
+}
+
+// tellLost tells whether this process has lost the store of an upstream.
+func (t *Telemetry) tellLost(upstream string, lost bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.recordLost(upstream, lost)
+}
+
+// tellNotLost tells that the store is not lost, unless it is known whether: without that there is no gauge until it is lost.
+func (t *Telemetry) tellNotLost(upstream string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.lost[upstream]; !known {
+		t.recordLost(upstream, false)
+	}
+}
+
+// recordLost sets the gauge. The caller holds t.mu, so that the last one to know is the last one to tell.
+func (t *Telemetry) recordLost(upstream string, lost bool) {
+	t.lost[upstream] = lost
+	value := int64(0)
+	if lost {
+		value = 1
+	}
+	t.events.fallback.Record(context.Background(), value, t.measured(upstream, "", ""))
+}
+
+func (t *Telemetry) dropped(n int64) { t.events.dropped.Add(context.Background(), n) }

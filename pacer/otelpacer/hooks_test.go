@@ -1,0 +1,200 @@
+package otelpacer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/otelpacer"
+)
+
+var tenantAcme = pacer.Sleep{Upstream: "crm", Policy: "per-tenant", Scope: "tenant=acme user=7", Cost: 2}
+
+// Every event is measured, with the attributes that it should have and no others.
+func TestEventsAreMeasured(t *testing.T) {
+	t.Parallel()
+	telemetry, reader := newTelemetry(t, otelpacer.Config{})
+	h, ctx := telemetry.Hooks(), t.Context()
+	h.Slept(ctx, pacer.Slept{Sleep: tenantAcme, Took: 500 * time.Millisecond})
+	h.Slept(ctx, pacer.Slept{Sleep: tenantAcme, Took: time.Second})
+	h.Slept(ctx, pacer.Slept{Sleep: pacer.Sleep{Upstream: "crm", Paused: true}, Took: time.Second, Err: context.Canceled})
+	h.Goes(ctx, pacer.Going{Upstream: "crm", Cost: 3})
+	h.Goes(ctx, pacer.Going{Upstream: "crm", Cost: 4})
+	h.Goes(ctx, pacer.Going{Upstream: "crm", Policy: "per-tenant", Scope: "tenant=acme", Cost: 2, Waited: time.Second})
+	h.Refused(ctx, pacer.Refusal{Upstream: "crm", Policy: "daily", Err: &pacer.LimitError{}})
+	h.Paused(pacer.Pause{Upstream: "crm", For: time.Second})
+	h.Resumed(pacer.Pause{Upstream: "crm", Policy: "daily"})
+	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Policy: "daily", Kind: pacer.NoteRemaining, Value: 7})
+	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Kind: pacer.NotePause})
+	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Kind: pacer.NoteSlow})
+	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Kind: pacer.NoteLearn})
+	h.Asked(pacer.StoreCall{Upstream: "crm", Op: "reserve", Calls: 4, Took: 2 * time.Millisecond})
+	h.Asked(pacer.StoreCall{Upstream: "crm", Op: "beat", Took: 250 * time.Millisecond, Err: context.DeadlineExceeded})
+	h.Dropped(17)
+	require.Equal(t, []string{
+		`headway.calls{headway.policy=per-tenant,headway.upstream=crm} 1`,
+		`headway.calls{headway.upstream=crm} 2`,
+		`headway.cost{headway.policy=per-tenant,headway.upstream=crm} 2`,
+		`headway.cost{headway.upstream=crm} 7`,
+		`headway.dropped{} 17`,
+		`headway.feedback{headway.feedback.kind=learn,headway.upstream=crm} 1`,
+		`headway.feedback{headway.feedback.kind=pause,headway.upstream=crm} 1`,
+		`headway.feedback{headway.feedback.kind=remaining,headway.policy=daily,headway.upstream=crm} 1`,
+		`headway.feedback{headway.feedback.kind=slow,headway.upstream=crm} 1`,
+		`headway.pauses{headway.upstream=crm} 1`,
+		`headway.refusals{headway.policy=daily,headway.reason=not_yet,headway.upstream=crm} 1`,
+		`headway.resumptions{headway.policy=daily,headway.upstream=crm} 1`,
+		`headway.store.operation.duration{error.type=timeout,headway.store.operation=beat,headway.upstream=crm} count=1 sum=0.25`,
+		`headway.store.operation.duration{headway.store.operation=reserve,headway.upstream=crm} count=1 sum=0.002`,
+		`headway.wait.duration{error.type=canceled,headway.upstream=crm} count=1 sum=1`,
+		`headway.wait.duration{headway.policy=per-tenant,headway.upstream=crm} count=2 sum=1.5`,
+	}, readings(t, reader))
+}
+
+// Every hook that there is to set is set, but for Sleeps, of which nothing is told until it is over.
+func TestAllHooksAreSet(t *testing.T) {
+	t.Parallel()
+	telemetry, _ := newTelemetry(t, otelpacer.Config{})
+	hooks := reflect.ValueOf(telemetry.Hooks()).Elem()
+	for i := range hooks.NumField() {
+		if field := hooks.Type().Field(i); field.IsExported() && field.Name != "Sleeps" {
+			require.False(t, hooks.Field(i).IsNil(), field.Name)
+		}
+	}
+}
+
+// The context of a call that gave up has ended, and its measurements count all the same.
+func TestEventsOfEndedContextsAreMeasured(t *testing.T) {
+	t.Parallel()
+	telemetry, reader := newTelemetry(t, otelpacer.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	telemetry.Hooks().Slept(ctx, pacer.Slept{Sleep: tenantAcme, Took: time.Second, Err: ctx.Err()})
+	require.Len(t, readings(t, reader), 1)
+}
+
+// Values of scopes are attributes if their scope was asked for, and only then.
+func TestScopesAreAttributesWhenAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		asked []string
+		want  string
+	}{
+		{nil, `headway.wait.duration{headway.policy=per-tenant,headway.upstream=crm} count=1 sum=1`},
+		{[]string{"region"}, `headway.wait.duration{headway.policy=per-tenant,headway.upstream=crm} count=1 sum=1`},
+		{[]string{"tenant"}, `headway.wait.duration{headway.policy=per-tenant,headway.scope.tenant=acme,headway.upstream=crm} count=1 sum=1`},
+		{[]string{"user", "tenant"}, `headway.wait.duration{headway.policy=per-tenant,headway.scope.tenant=acme,headway.scope.user=7,headway.upstream=crm} count=1 sum=1`},
+	} {
+		telemetry, reader := newTelemetry(t, otelpacer.Config{MetricScopes: one.asked, SpanScopes: []string{"tenant"}})
+		telemetry.Hooks().Slept(t.Context(), pacer.Slept{Sleep: tenantAcme, Took: time.Second})
+		require.Equal(t, []string{one.want}, readings(t, reader))
+	}
+}
+
+// What a scope's text looks like is not relied upon.
+func TestOddScopes(t *testing.T) {
+	t.Parallel()
+	for scope, want := range map[string]string{
+		"tenant=a=b+c%20": `headway.pauses{headway.scope.tenant=a=b+c%20,headway.upstream=crm} 1`,
+		"tenant=":         `headway.pauses{headway.scope.tenant=,headway.upstream=crm} 1`,
+		"tenant":          `headway.pauses{headway.upstream=crm} 1`,
+		"=x":              `headway.pauses{headway.upstream=crm} 1`,
+		"  tenant=x  ":    `headway.pauses{headway.scope.tenant=x,headway.upstream=crm} 1`,
+	} {
+		telemetry, reader := newTelemetry(t, otelpacer.Config{MetricScopes: []string{"tenant"}})
+		telemetry.Hooks().Paused(pacer.Pause{Upstream: "crm", Scope: scope})
+		got := readings(t, reader)
+		require.Len(t, got, 1)
+		require.Equal(t, want, unescape(got[0]))
+	}
+}
+
+// unescape undoes what attribute.DefaultEncoder escapes.
+func unescape(s string) string {
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' {
+			i++
+		}
+		out = append(out, s[i])
+	}
+	return string(out)
+}
+
+// A refusal has one reason: why the call may not go comes before what bounded its wait.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	telemetry, reader := newTelemetry(t, otelpacer.Config{})
+	for _, err := range []error{
+		&pacer.ScopeError{},
+		&pacer.LimitError{Never: true, Deadline: true},
+		&pacer.LimitError{Paused: true, Deadline: true},
+		&pacer.LimitError{InFlight: true, InLine: true},
+		&pacer.LimitError{InLine: true, Deadline: true},
+		&pacer.LimitError{Deadline: true},
+		&pacer.LimitError{},
+		fmt.Errorf("wrapped: %w", &pacer.LimitError{Never: true}),
+		nil,
+	} {
+		telemetry.Hooks().Refused(t.Context(), pacer.Refusal{Upstream: "crm", Err: err})
+	}
+	require.Equal(t, []string{
+		`headway.refusals{headway.reason=<nil>,headway.upstream=crm} 1`,
+		`headway.refusals{headway.reason=deadline,headway.upstream=crm} 1`,
+		`headway.refusals{headway.reason=in_flight,headway.upstream=crm} 1`,
+		`headway.refusals{headway.reason=in_line,headway.upstream=crm} 1`,
+		`headway.refusals{headway.reason=never,headway.upstream=crm} 2`,
+		`headway.refusals{headway.reason=not_yet,headway.upstream=crm} 1`,
+		`headway.refusals{headway.reason=paused,headway.upstream=crm} 1`,
+		`headway.refusals{headway.reason=scope,headway.upstream=crm} 1`,
+	}, readings(t, reader))
+}
+
+// The kind of an error is one of few words, or a type: nothing of what it says.
+func TestErrorTypes(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		err  error
+		want string
+	}{
+		{&pacer.LimitError{Deadline: true}, "deadline"}, // although it matches context.DeadlineExceeded
+		{pacer.ErrClosed, "closed"},
+		{fmt.Errorf("x: %w", context.Canceled), "canceled"},
+		{&pacer.StoreError{Err: context.DeadlineExceeded}, "timeout"},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{IsTimeout: true}}, "timeout"},
+		{&pacer.StoreError{Err: pacer.ErrUnreachable}, "unreachable"},
+		{&net.OpError{Op: "dial", Err: io.EOF}, "network"},
+		{fmt.Errorf("10.0.0.7: %w", errors.New("x")), "*errors.errorString"},
+		{&pacer.StoreError{Err: &pacer.ForgotError{}}, "forgot"},
+		{errors.Join(io.EOF, io.EOF), "*errors.joinError"},
+	} {
+		telemetry, reader := newTelemetry(t, otelpacer.Config{})
+		telemetry.Hooks().Asked(pacer.StoreCall{Upstream: "crm", Op: "beat", Err: one.err})
+		got := readings(t, reader)
+		require.Len(t, got, 1)
+		require.Contains(t, unescape(got[0]), "{error.type="+one.want+",")
+	}
+}
+
+// The fallback is counted when it begins, and the gauge says whether it is on.
+func TestFallback(t *testing.T) {
+	t.Parallel()
+	telemetry, reader := newTelemetry(t, otelpacer.Config{})
+	h := telemetry.Hooks()
+	h.Fallback(pacer.Fallback{Upstream: "crm", On: true, Processes: 4, Err: pacer.ErrUnreachable})
+	require.Equal(t, []string{
+		`headway.fallback.active{headway.upstream=crm} 1`, `headway.fallbacks{headway.upstream=crm} 1`,
+	}, readings(t, reader))
+	h.Fallback(pacer.Fallback{Upstream: "crm", For: time.Second})
+	require.Equal(t, []string{
+		`headway.fallback.active{headway.upstream=crm} 0`, `headway.fallbacks{headway.upstream=crm} 1`,
+	}, readings(t, reader))
+}

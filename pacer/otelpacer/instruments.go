@@ -1,0 +1,120 @@
+package otelpacer
+
+import (
+	"errors"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// events are the instruments that the hooks use: what happened in this process.
+type events struct {
+	waits       metric.Float64Histogram
+	calls       metric.Int64Counter
+	cost        metric.Int64Counter
+	refusals    metric.Int64Counter
+	pauses      metric.Int64Counter
+	resumptions metric.Int64Counter
+	feedback    metric.Int64Counter
+	store       metric.Float64Histogram
+	fallbacks   metric.Int64Counter
+	fallback    metric.Int64Gauge
+	dropped     metric.Int64Counter
+	failures    metric.Int64Counter
+}
+
+// gauges are the instruments that a collection reads: how the fleet stands.
+type gauges struct {
+	utilization metric.Float64ObservableGauge
+	remaining   metric.Int64ObservableGauge
+	capacity    metric.Float64ObservableGauge
+	line        metric.Int64ObservableGauge
+	waiting     metric.Int64ObservableGauge
+	paused      metric.Float64ObservableGauge
+	busiest     metric.Int64ObservableGauge
+	processes   metric.Int64ObservableGauge
+}
+
+// waitBuckets reach from what a timer can tell apart to an hour, and have one at pacer.DefaultMaxWait.
+func waitBuckets() []float64 {
+	return []float64{
+		0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300, 600, 1800, 3600,
+	}
+}
+
+// storeBuckets reach to four times pacer.DefaultStoreTimeout, which is what a first operation may take.
+func storeBuckets() []float64 {
+	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1}
+}
+
+// makeInstruments makes all of them. docs/telemetry.md has a row for each.
+func (t *Telemetry) makeInstruments() error {
+	m := maker{meter: t.meter}
+	t.events = events{
+		waits:       m.histogram("headway.wait.duration", waitBuckets(), "How long calls slept that had to wait."),
+		calls:       m.counter("headway.calls", "{call}", "Calls that went."),
+		cost:        m.counter("headway.cost", "{unit}", "What the calls that went cost."),
+		refusals:    m.counter("headway.refusals", "{call}", "Calls that were refused, and charged nothing."),
+		pauses:      m.counter("headway.pauses", "{pause}", "Pauses that this process heard of."),
+		resumptions: m.counter("headway.resumptions", "{pause}", "Pauses that were lifted by hand."),
+		feedback:    m.counter("headway.feedback", "{note}", "What the upstream said and this process told the store."),
+		store:       m.histogram("headway.store.operation.duration", storeBuckets(), "How long operations of the shared store took."),
+		fallbacks:   m.counter("headway.fallbacks", "{fallback}", "Times that this process lost the store."),
+		fallback:    m.gauge("headway.fallback.active", "{process}", "1 while this process has lost the store, otherwise 0."),
+		dropped:     m.counter("headway.dropped", "{event}", "Events that are missing here, because telemetry was too slow."),
+		failures:    m.counter("headway.observation.failures", "{failure}", "Collections that could not read how the fleet stands."),
+	}
+	t.gauges = gauges{
+		utilization: m.floats("headway.policy.utilization", "1", "How much of the policy is in use, from 0 to about 1."),
+		remaining:   m.ints("headway.policy.remaining", "{call}", "How many calls of cost 1 may go at once, now."),
+		capacity:    m.floats("headway.policy.capacity", "{unit}/s", "How much the policy admits per second in the long run, now."),
+		line:        m.ints("headway.policy.line", "{call}", "Calls that stand in line."),
+		waiting:     m.ints("headway.policy.waiting", "{call}", "Calls that sleep because of the policy."),
+		paused:      m.floats("headway.pause.remaining", "s", "How long a pause goes on; 0 if there is none."),
+		busiest:     m.ints("headway.busiest.cost", "{unit}", "What the calls of a scope's value cost that went in about the last minute."),
+		processes:   m.ints("headway.processes", "{process}", "Processes that pace the upstream."),
+	}
+	return errors.Join(m.errs...)
+}
+
+// A maker makes instruments and keeps the errors.
+type maker struct {
+	meter metric.Meter
+	errs  []error
+}
+
+func (m *maker) keep(err error) {
+	if err != nil {
+		m.errs = append(m.errs, err)
+	}
+}
+
+func (m *maker) counter(name, unit, about string) metric.Int64Counter {
+	i, err := m.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(about))
+	m.keep(err)
+	return i
+}
+
+func (m *maker) histogram(name string, buckets []float64, about string) metric.Float64Histogram {
+	i, err := m.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(about),
+		metric.WithExplicitBucketBoundaries(buckets...))
+	m.keep(err)
+	return i
+}
+
+func (m *maker) gauge(name, unit, about string) metric.Int64Gauge {
+	i, err := m.meter.Int64Gauge(name, metric.WithUnit(unit), metric.WithDescription(about))
+	m.keep(err)
+	return i
+}
+
+func (m *maker) ints(name, unit, about string) metric.Int64ObservableGauge {
+	i, err := m.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(about))
+	m.keep(err)
+	return i
+}
+
+func (m *maker) floats(name, unit, about string) metric.Float64ObservableGauge {
+	i, err := m.meter.Float64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(about))
+	m.keep(err)
+	return i
+}

@@ -1,0 +1,88 @@
+package otelpacer
+
+import (
+	"context"
+	"slices"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/headway-go/headway/pacer"
+)
+
+// Observe tells how the fleet of p stands whenever metrics are collected, until stop is called, which has to be before p is
+// closed. Each collection looks at the fleet once, for at most Config.ReadTimeout. One that fails leaves the gauges of p out,
+// and is counted in headway.observation.failures. Policies with scopes are shown by their busiest values, and only if
+// Config.MetricScopes has all scopes of the policy; how many calls wait for one is shown in any case.
+//
+// Every process that observes an upstream tells the same. What goes wrong in stop is told to otel.Handle. Observe returns a
+// [*pacer.ConfigError] if p is nil, or what the MeterProvider says if it does not read.
+func (t *Telemetry) Observe(p *pacer.Pacer) (stop func(), err error) {
+	if p == nil {
+		return nil, bad("Observe", "nil", "give it the Pacer that pacer.New returned")
+	}
+	g := &t.gauges
+	read := func(ctx context.Context, o metric.Observer) error {
+		t.read(ctx, o, p)
+		return nil
+	}
+	registration, err := t.meter.RegisterCallback(read,
+		g.utilization, g.remaining, g.capacity, g.line, g.waiting, g.paused, g.busiest, g.processes)
+	if err != nil {
+		return nil, err
+	}
+	t.tellNotLost(p.Upstream())
+	return func() {
+		if err := registration.Unregister(); err != nil {
+			otel.Handle(err)
+		}
+	}, nil
+}
+
+// read tells how the fleet of p stands.
+func (t *Telemetry) read(ctx context.Context, o metric.Observer, p *pacer.Pacer) {
+	ctx, cancel := context.WithTimeout(ctx, t.config.ReadTimeout)
+	defer cancel()
+	f, err := p.Fleet(ctx)
+	if err != nil {
+		t.events.failures.Add(ctx, 1, t.measured(p.Upstream(), "", "", keyError.String(errorType(err))))
+		return
+	}
+	whole := t.measured(f.Upstream, "", "")
+	o.ObserveInt64(t.gauges.processes, int64(f.Alive), whole)
+	o.ObserveFloat64(t.gauges.paused, f.PausedFor.Seconds(), whole)
+	for i := range f.Policies {
+		one := &f.Policies[i]
+		attrs := t.measured(f.Upstream, one.Policy.Name(), "")
+		o.ObserveInt64(t.gauges.waiting, one.Waiting, attrs)
+		if !one.Shown {
+			continue
+		}
+		o.ObserveFloat64(t.gauges.utilization, one.Utilization(), attrs)
+		if capacity := one.Capacity(); capacity > 0 { // places in flight have none
+			o.ObserveFloat64(t.gauges.capacity, capacity, attrs)
+		}
+		t.readStatus(o, &one.PolicyStatus, attrs)
+	}
+	t.readBusiest(o, f)
+}
+
+// readBusiest tells how the busiest values of scopes stand, if all scopes of the policy were asked for: otherwise several of
+// them would have the same attributes.
+func (t *Telemetry) readBusiest(o metric.Observer, f *pacer.Fleet) {
+	for i := range f.Busiest {
+		key := &f.Busiest[i]
+		if slices.ContainsFunc(key.Policy.Scopes(), func(name string) bool { return !slices.Contains(t.config.MetricScopes, name) }) {
+			continue
+		}
+		attrs := t.measured(f.Upstream, key.Policy.Name(), key.Scope)
+		o.ObserveInt64(t.gauges.busiest, key.Cost, attrs)
+		t.readStatus(o, &key.PolicyStatus, attrs)
+	}
+}
+
+func (t *Telemetry) readStatus(o metric.Observer, s *pacer.PolicyStatus, attrs metric.MeasurementOption) {
+	o.ObserveInt64(t.gauges.remaining, s.Remaining, attrs)
+	o.ObserveInt64(t.gauges.line, s.Line, attrs)
+	o.ObserveFloat64(t.gauges.paused, s.PausedFor.Seconds(), attrs)
+}

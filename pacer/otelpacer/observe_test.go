@@ -1,0 +1,172 @@
+package otelpacer_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/otelpacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// newPacer returns one without hooks.
+func newPacer(t *testing.T, store pacer.Store, limits ...policies.Policy) *pacer.Pacer {
+	t.Helper()
+	p, err := pacer.New(pacer.Config{Upstream: "crm", Store: store, Policies: limits, Jitter: pacer.NoJitter})
+	require.NoError(t, err)
+	return p
+}
+
+// A collection tells how an observed Pacer stands, until it is told to stop.
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		telemetry, reader := newTelemetry(t, otelpacer.Config{})
+		p := newPacer(t, nil,
+			policies.PerSecond(2).Burst(4).Named("peak"), policies.Fixed(100, 24*time.Hour).Named("quota"), policies.InFlight(4).Named("places"))
+		defer p.Close()
+		stop, err := telemetry.Observe(p)
+		require.NoError(t, err)
+		for range 3 {
+			_, err := p.Acquire(t.Context())
+			require.NoError(t, err)
+		}
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Refused: true, Wait: 30 * time.Second, Policies: []string{"peak"}}))
+		want := []string{
+			`headway.fallback.active{headway.upstream=crm} 0`,
+			`headway.pause.remaining{headway.policy=peak,headway.upstream=crm} 30`,
+			`headway.pause.remaining{headway.policy=places,headway.upstream=crm} 0`,
+			`headway.pause.remaining{headway.policy=quota,headway.upstream=crm} 0`,
+			`headway.pause.remaining{headway.upstream=crm} 0`,
+			`headway.policy.capacity{headway.policy=peak,headway.upstream=crm} 2`,
+			`headway.policy.capacity{headway.policy=quota,headway.upstream=crm} 0.0011574074074074073`,
+			`headway.policy.line{headway.policy=peak,headway.upstream=crm} 0`,
+			`headway.policy.line{headway.policy=places,headway.upstream=crm} 0`,
+			`headway.policy.line{headway.policy=quota,headway.upstream=crm} 0`,
+			`headway.policy.remaining{headway.policy=peak,headway.upstream=crm} 0`,
+			`headway.policy.remaining{headway.policy=places,headway.upstream=crm} 1`,
+			`headway.policy.remaining{headway.policy=quota,headway.upstream=crm} 97`,
+			`headway.policy.utilization{headway.policy=places,headway.upstream=crm} 0.75`,
+			`headway.policy.utilization{headway.policy=quota,headway.upstream=crm} 0.03`,
+			`headway.policy.waiting{headway.policy=peak,headway.upstream=crm} 0`,
+			`headway.policy.waiting{headway.policy=places,headway.upstream=crm} 0`,
+			`headway.policy.waiting{headway.policy=quota,headway.upstream=crm} 0`,
+			`headway.processes{headway.upstream=crm} 1`,
+		}
+		ofARate := `headway.policy.utilization{headway.policy=peak,headway.upstream=crm}` // is of the seconds before
+		all := readings(t, reader)
+		require.Equal(t, want, slices.DeleteFunc(slices.Clone(all), func(line string) bool { return strings.HasPrefix(line, ofARate) }))
+		require.Len(t, all, len(want)+1)
+		stop()
+		require.Equal(t, want[:1], readings(t, reader))
+	})
+}
+
+// A store that does not answer holds up a collection for as long as was said, and no longer. It is counted, and what else
+// there is to collect is there.
+func TestASilentStoreDoesNotBlockACollection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		telemetry, reader := newTelemetry(t, otelpacer.Config{})
+		silent := newPacer(t, silentStore{pacer.NewMemoryStore()}, policies.PerSecond(2))
+		defer silent.Close()
+		_, err := telemetry.Observe(silent)
+		require.NoError(t, err)
+		telemetry.Hooks().Goes(t.Context(), pacer.Going{Upstream: "crm", Cost: 1})
+		start := time.Now()
+		require.Equal(t, []string{
+			`headway.calls{headway.upstream=crm} 1`,
+			`headway.cost{headway.upstream=crm} 1`,
+			`headway.fallback.active{headway.upstream=crm} 0`,
+			`headway.observation.failures{error.type=timeout,headway.upstream=crm} 1`,
+		}, readings(t, reader))
+		require.Equal(t, otelpacer.DefaultReadTimeout, time.Since(start))
+	})
+}
+
+// silentStore does not answer a question about the status before its context ends.
+type silentStore struct{ pacer.Store }
+
+func (s silentStore) Status(ctx context.Context, _ pacer.Stack) (pacer.StackStatus, error) {
+	<-ctx.Done()
+	return pacer.StackStatus{}, ctx.Err()
+}
+
+// Whoever closes a Pacer that is observed sees that it cannot be read.
+func TestObserveAClosedPacer(t *testing.T) {
+	t.Parallel()
+	telemetry, reader := newTelemetry(t, otelpacer.Config{})
+	p := newPacer(t, nil, policies.PerSecond(2))
+	_, err := telemetry.Observe(p)
+	require.NoError(t, err)
+	require.NoError(t, p.Close())
+	require.Contains(t, readings(t, reader), `headway.observation.failures{error.type=closed,headway.upstream=crm} 1`)
+}
+
+// Without a Pacer there is nothing to observe.
+func TestObserveNothing(t *testing.T) {
+	t.Parallel()
+	telemetry, _ := newTelemetry(t, otelpacer.Config{})
+	stop, err := telemetry.Observe(nil)
+	require.Nil(t, stop)
+	require.EqualError(t, err, "otelpacer: Observe is nil: give it the Pacer that pacer.New returned")
+}
+
+// That a store is lost is not forgotten because somebody observes.
+func TestObserveInAFallback(t *testing.T) {
+	t.Parallel()
+	telemetry, reader := newTelemetry(t, otelpacer.Config{})
+	telemetry.Hooks().Fallback(pacer.Fallback{Upstream: "crm", On: true})
+	p := newPacer(t, nil)
+	defer p.Close()
+	_, err := telemetry.Observe(p)
+	require.NoError(t, err)
+	require.Contains(t, readings(t, reader), `headway.fallback.active{headway.upstream=crm} 1`)
+}
+
+// Policies with scopes show their busiest values if all of their scopes were asked for; how many wait is shown in any case.
+func TestObserveTheBusiest(t *testing.T) {
+	t.Parallel()
+	limits := []policies.Policy{
+		policies.Fixed(10, 24*time.Hour).Per("tenant").Named("by-tenant"),
+		policies.Fixed(10, 24*time.Hour).Per("tenant", "user").Named("by-user"),
+	}
+	for _, one := range []struct {
+		scopes []string
+		want   []string
+	}{
+		{nil, []string{}},
+		{[]string{"user"}, []string{}},
+		{[]string{"tenant"}, []string{
+			`headway.busiest.cost{headway.policy=by-tenant,headway.scope.tenant=acme,headway.upstream=crm} 3`,
+			`headway.policy.remaining{headway.policy=by-tenant,headway.scope.tenant=acme,headway.upstream=crm} 7`,
+		}},
+		{[]string{"tenant", "user"}, []string{
+			`headway.busiest.cost{headway.policy=by-tenant,headway.scope.tenant=acme,headway.upstream=crm} 3`,
+			`headway.busiest.cost{headway.policy=by-user,headway.scope.tenant=acme,headway.scope.user=7,headway.upstream=crm} 3`,
+			`headway.policy.remaining{headway.policy=by-tenant,headway.scope.tenant=acme,headway.upstream=crm} 7`,
+			`headway.policy.remaining{headway.policy=by-user,headway.scope.tenant=acme,headway.scope.user=7,headway.upstream=crm} 7`,
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			telemetry, reader := newTelemetry(t, otelpacer.Config{MetricScopes: one.scopes})
+			p := newPacer(t, nil, limits...)
+			defer p.Close()
+			_, err := telemetry.Observe(p)
+			require.NoError(t, err)
+			for range 3 {
+				require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "acme"), pacer.Scope("user", "7")))
+			}
+			time.Sleep(5 * time.Second) // processes tell of their calls every few seconds
+			all := readings(t, reader)
+			require.Equal(t, one.want, with(all, "headway.busiest.cost", "headway.policy.remaining"))
+			require.Len(t, with(all, "headway.policy.waiting"), 2)
+		})
+	}
+}

@@ -1,0 +1,63 @@
+package otelpacer_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/otelpacer"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/policies"
+)
+
+// Over Redis the operations of the store are measured; and when it goes away, that is seen while it lasts.
+func TestPrometheusSeesTheStore(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store, err := redisstore.New(server.Client())
+	require.NoError(t, err)
+	telemetry, registry := newExporter(t, otelpacer.Config{})
+	p, err := pacer.New(pacer.Config{
+		Upstream: "crm", Store: store, Hooks: []*pacer.Hooks{telemetry.Hooks()},
+		Policies: []policies.Policy{policies.PerSecond(1000).Burst(1000)},
+	})
+	require.NoError(t, err)
+	defer p.Close()
+	stop, err := telemetry.Observe(p)
+	require.NoError(t, err)
+	defer stop()
+
+	eventually := func(wants ...string) {
+		t.Helper()
+		var missing []string
+		ok := func() bool {
+			require.NoError(t, p.Wait(t.Context()))
+			lines := scrape(registry)
+			missing = slices.DeleteFunc(slices.Clone(wants), func(want string) bool {
+				return slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) })
+			})
+			return len(missing) == 0
+		}
+		for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+			require.True(t, time.Now().Before(end), "no %v", missing)
+		}
+	}
+	eventually(
+		`headway_store_operation_duration_seconds_count{headway_store_operation="reserve",headway_upstream="crm"} `,
+		`headway_processes{headway_upstream="crm"} 1`,
+		`headway_fallback_active{headway_upstream="crm"} 0`,
+	)
+	server.Stop()
+	eventually(
+		`headway_store_operation_duration_seconds_count{error_type=`,
+		`headway_fallbacks_total{headway_upstream="crm"} 1`,
+		`headway_fallback_active{headway_upstream="crm"} 1`,
+	)
+	server.Restart()
+	eventually(`headway_fallback_active{headway_upstream="crm"} 0`)
+}

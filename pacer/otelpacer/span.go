@@ -1,0 +1,34 @@
+package otelpacer
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/headway-go/headway/pacer"
+)
+
+// spanName is the name of every wait's span: what it was for is in the attributes.
+const spanName = "headway wait"
+
+// span makes a wait a span below the caller's, if that is sampled.
+//
+// It is a span and not an event of the caller's span: hooks run a moment later, when the caller's span may have ended, and
+// what is added to a span then is lost. A span of its own can be made at any time, with the times that it had. It also shows
+// the wait as a bar beside those of the call.
+func (t *Telemetry) span(ctx context.Context, s *pacer.Slept) {
+	if s.Took < t.config.MinSpan || !trace.SpanContextFromContext(ctx).IsSampled() {
+		return
+	}
+	attrs := about(s.Upstream, s.Policy, s.Scope, t.config.SpanScopes,
+		keyPaused.Bool(s.Paused), keyInLine.Bool(s.InLine), keyCost.Int64(s.Cost))
+	if s.Err != nil {
+		attrs = append(attrs, keyError.String(errorType(s.Err)))
+	}
+	_, span := t.tracer.Start(ctx, spanName, trace.WithTimestamp(s.Since), trace.WithAttributes(attrs...))
+	if s.Err != nil {
+		span.SetStatus(codes.Error, errorType(s.Err)) // what Err says may name a scope's value
+	}
+	span.End(trace.WithTimestamp(s.Since.Add(s.Took)))
+}
