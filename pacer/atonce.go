@@ -52,7 +52,6 @@ type bound struct {
 
 	scope string
 	place place
-	kept  *account
 }
 
 // chargeNow charges a call if all of its limits let it go now.
@@ -72,28 +71,27 @@ func (p *Pacer) chargeNow(shards shardSet, on []bound, cost int64) (now int64, o
 		if one == nil {
 			return now, false
 		}
-		on[i].kept = one
 		l := on[i].limit
 		entries = append(entries, engine.Entry{Account: one.Account, Limit: engine.Limit{Spec: &l.Spec, Bounds: l.bounds(now)}})
 	}
 	g, _ := engine.Reserve(now, m.pause(p.upstream, now), entries, engine.Call{Cost: cost}, charges[:0])
-	if g.OK {
+	if g.OK && p.looked.Load() {
 		for i := range on {
-			on[i].count(now, cost)
+			p.countNow(&on[i], now, cost)
 		}
 	}
 	return now, g.OK
 }
 
-// count counts what went, for those who look: see Pacer.Fleet. The shard is locked.
-func (b *bound) count(now, cost int64) {
-	shard := b.place.shard % shards
-	if b.counts[shard] == nil {
-		b.counts[shard] = new(count)
+// countNow counts what went of a limit, whose shard is locked, for those who look: see Pacer.Fleet.
+func (p *Pacer) countNow(b *bound, now, cost int64) {
+	c := &b.seen.counts[b.place.shard%shards]
+	if *c == nil {
+		*c = new(count)
 	}
-	b.counts[shard].add(now, cost)
+	(*c).add(now, cost)
 	if b.scope != "" {
-		b.kept.recent.add(cost, now)
+		p.account(b).recent.add(cost, now)
 	}
 }
 

@@ -183,6 +183,7 @@ func parts(all []policies.Policy) []part {
 func (p *Pacer) addLimit(i int, one *part) {
 	l := &p.limits[i]
 	l.Limit = Limit{Policy: one.Name(), Spec: one.Spec()}
+	l.seen = new(seen)
 	l.policy, l.scopes, l.optional, l.lane, l.whole = one.Policy, one.Scopes(), one.IsOptional(), one.lane, one.whole
 	if p.memory != nil {
 		l.place = p.memory.keys.of(p.upstream, l.Policy)

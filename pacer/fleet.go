@@ -83,6 +83,8 @@ type BusyKey struct {
 // Fleet returns how the upstream stands for all processes that share the store, as far as the store is a [Registry]; for this
 // process alone otherwise, or while it is without its store. Options that give scopes ([Scope]) show how the policies stand that
 // have those. Looking changes nothing. It returns a [*StoreError] if the store fails.
+//
+// What goes at once from memory is counted from the first look on: before, nobody pays for it.
 func (p *Pacer) Fleet(ctx context.Context, opts ...Option) (*Fleet, error) {
 	if p.isClosed() {
 		return nil, ErrClosed
@@ -92,6 +94,7 @@ func (p *Pacer) Fleet(ctx context.Context, opts ...Option) (*Fleet, error) {
 		return nil, err
 	}
 	a.scopes = scopesOf(ctx)
+	p.looked.Store(true)
 	v := view{Fleet: Fleet{Upstream: p.upstream}, pacer: p, ask: &a}
 	if registry := p.registry(); registry != nil {
 		index, err := registry.Index(ctx, p.upstream)
@@ -166,8 +169,9 @@ func (p *FleetPolicy) Capacity() float64 {
 }
 
 // Utilization returns how much of the policy is in use, from 0 to 1: of a rate, what went in the last ten seconds, or in the last
-// minute if it admits less than one a second, compared with what it admits in the long run, or 0 if it has scopes, since each of their values has a limit of its own; of a window, what is
-// spent of its limit, and of places in flight, those that are taken, or 0 if they are not Shown. Of a window that is paused nothing may go: it is 1.
+// minute if it admits less than one a second, compared with what it admits in the long run, or 0 if it has scopes, since each
+// of their values has a limit of its own; of a window, what is spent of its limit, and of places in flight, those that are
+// taken, or 0 if they are not Shown. Of a window that is paused nothing may go: it is 1.
 func (p *FleetPolicy) Utilization() float64 {
 	spec := p.Policy.Spec()
 	if spec.Algorithm == policies.GCRA {

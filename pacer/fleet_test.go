@@ -132,6 +132,11 @@ func TestFleetCountsWhatGoesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Named("all"), policies.PerSecond(100).Burst(100).Per("tenant").Named("tenant")))
+		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "before"))) // the long way: it is new
+		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "before")))
+		require.Len(t, fleetOf(t, p).Busiest, 1)
+		require.Equal(t, int64(1), fleetOf(t, p).Busiest[0].Cost, "what went at once before the first look is not known")
+		time.Sleep(2 * time.Minute)
 		for second := range 3 {
 			for i := range 300 {
 				require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(i%10)), pacer.Cost(int64(1+second))))
@@ -180,6 +185,7 @@ func TestSpentInTheLastMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // time begins at midnight
 		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Per("tenant")))
+		fleetOf(t, p)
 		spend := func(n int64) {
 			require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "short"), pacer.Cost(n)))
 			r, err := p.Reserve(t.Context(), pacer.Scope("tenant", "long"), pacer.Cost(n))

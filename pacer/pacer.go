@@ -44,9 +44,10 @@ type Pacer struct {
 
 	spares spares
 
-	name      string // of the process
-	busy      busy   // under sleepers.mu
-	wentUntil int64  // under sleepers.mu: until before which second the store knows what went
+	name      string      // of the process
+	busy      busy        // under sleepers.mu
+	wentUntil int64       // under sleepers.mu: until before which second the store knows what went
+	looked    atomic.Bool // somebody wants to know what goes at once from memory
 
 	closed    chan struct{}
 	waiting   sync.WaitGroup
@@ -69,6 +70,11 @@ type limit struct {
 	account *account                // in memory, if the limit has no scope: guarded by the shard; nil if not known
 	page    atomic.Pointer[[]int64] // of the calendar: today's, so to speak
 
+	seen *seen
+}
+
+// seen is what is known of what went of a limit.
+type seen struct {
 	went   tally          // under sleepers.mu: of the calls that took the long way
 	counts [shards]*count // in memory, of the others: guarded by the shards
 }

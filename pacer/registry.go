@@ -108,7 +108,7 @@ func (p *Pacer) about(now Instant, left bool) (a About, told func()) {
 func (l *limit) since(from, until int64) []Went {
 	var all []Went
 	for second := max(from, until-tallySeconds+1); second < until; second++ {
-		if s := &l.went[placeOf(second)]; s.second == second && s.Second != (Second{}) {
+		if s := &l.seen.went[placeOf(second)]; s.second == second && s.Second != (Second{}) {
 			all = append(all, Went{Policy: l.Policy, Second: second, What: s.Second})
 		}
 	}

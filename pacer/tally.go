@@ -80,13 +80,13 @@ func (p *Pacer) count(r *Reservation) {
 	second := secondOf(now)
 	for i := range r.stack.Limits {
 		if l := &r.stack.Limits[i]; p.named(l.Policy) != nil {
-			p.named(l.Policy).went.add(second, Second{Cost: r.cost(i)})
+			p.named(l.Policy).seen.went.add(second, Second{Cost: r.cost(i)})
 			if l.Scope != "" {
 				p.busy.add(pauseKey{l.Policy, l.Scope}, r.cost(i), now)
 			}
 		}
 	}
 	if i := r.binding.binds; !r.since.IsZero() && i >= 0 && i < len(r.stack.Limits) {
-		p.named(r.stack.Limits[i].Policy).went.add(second, Second{Waits: 1, Waited: time.Since(r.since)})
+		p.named(r.stack.Limits[i].Policy).seen.went.add(second, Second{Waits: 1, Waited: time.Since(r.since)})
 	}
 }

@@ -194,7 +194,7 @@ func (v *view) readOwn() {
 	p.sleepers.mu.Lock()
 	byPolicy, keys := p.uses(now)
 	for i := range p.limits {
-		v.named(p.limits[i].Policy).went = p.limits[i].went
+		v.named(p.limits[i].Policy).went = p.limits[i].seen.went
 	}
 	p.sleepers.mu.Unlock()
 	for _, k := range keys {
@@ -203,7 +203,7 @@ func (v *view) readOwn() {
 	if p.memory != nil {
 		p.memory.keys.look(func(shard int, sh *shard) {
 			for i := range p.limits {
-				if c := p.limits[i].counts[shard]; c != nil {
+				if c := p.limits[i].seen.counts[shard]; c != nil {
 					v.named(p.limits[i].Policy).went.addCount(c)
 				}
 			}
