@@ -245,3 +245,22 @@ func TestFleetErrors(t *testing.T) {
 	_, err = pacer.NewOperator(t.Context(), pacer.NewMemoryStore(), "x")
 	require.EqualError(t, err, "pacer: Store is *pacer.MemoryStore: does not know who uses it: see Registry")
 }
+
+// Who resets an upstream and names no lane means all of them.
+func TestResetMeansAllLanes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.Daily(10, time.UTC).Lane("batch", 50)))
+		batch := pacer.WithLane(t.Context(), "batch")
+		left := func() []int64 {
+			f := fleetOf(t, p)
+			return []int64{policyOf(t, f, "daily").Remaining, policyOf(t, f, "daily.batch").Remaining}
+		}
+		for range 3 {
+			require.NoError(t, p.Wait(batch))
+		}
+		require.Equal(t, []int64{7, 2}, left())
+		require.NoError(t, p.Reset(t.Context()))
+		require.Equal(t, []int64{10, 5}, left())
+	})
+}

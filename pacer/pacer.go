@@ -305,11 +305,12 @@ func (p *Pacer) bind(a *ask, room []Limit) ([]Limit, error) {
 	return limits, nil
 }
 
-// bindable returns the limits whose scopes a call carries, be they optional or not.
-func (p *Pacer) bindable(a *ask) []Limit {
+// bindable returns the limits whose scopes a call carries, be they optional or not. Those of a lane are of its calls alone; of
+// all lanes, if lanes is set and the call is in none.
+func (p *Pacer) bindable(a *ask, lanes bool) []Limit {
 	limits := make([]Limit, 0, len(p.limits))
 	for i := range p.limits {
-		if p.limits[i].lane != "" && p.limits[i].lane != a.lane {
+		if lane := p.limits[i].lane; lane != "" && lane != a.lane && (!lanes || a.lane != "") {
 			continue
 		}
 		if scope, missing := p.limits[i].scope(a); missing == "" {

@@ -29,7 +29,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	}
 	bound, lacking := p.bind(&a, nil)
 	if lacking != nil {
-		bound = p.bindable(&a) // a call that lacks a scope says nothing about one
+		bound = p.bindable(&a, false) // a call that lacks a scope says nothing about one
 	}
 	return p.heed(ctx, &answer{limits: bound, lacking: lacking}, f)
 }
@@ -216,9 +216,10 @@ func (p *Pacer) Resume(ctx context.Context, opts ...Option) error {
 }
 
 // Reset forgets all that is known of the policies that bind a call with the scopes of the context and options: what was
-// charged, what was learned of them, and pauses, that of the whole upstream included. It is for operators who know better
-// than the accounts. Calls that sleep keep their slots, or get earlier ones. No process brings back what was reset, even if
-// the store should forget by itself later on. It returns the same errors as Report.
+// charged, what was learned of them, and pauses, that of the whole upstream included; those of all lanes, if the call is in
+// none. It is for operators who know better than the accounts. Calls that sleep keep their slots, or get earlier ones. No
+// process brings back what was reset, even if the store should forget by itself later on. It returns the same errors as
+// Report.
 func (p *Pacer) Reset(ctx context.Context, opts ...Option) error {
 	return p.undo(ctx, NoteReset, opts)
 }
@@ -232,7 +233,7 @@ func (p *Pacer) undo(ctx context.Context, kind NoteKind, opts []Option) error {
 	if err != nil {
 		return err
 	}
-	stack := Stack{Upstream: p.upstream, Limits: p.bindable(&a)}
+	stack := Stack{Upstream: p.upstream, Limits: p.bindable(&a, true)}
 	notes := make([]Note, 0, len(stack.Limits)+1)
 	for i := range len(stack.Limits) + 1 {
 		notes = append(notes, Note{Kind: kind, Limit: i - 1})

@@ -34,6 +34,7 @@ type config struct {
 	duration time.Duration
 	unpaced  bool
 	listen   string
+	page     string
 
 	real credentials // of the real API; the zero value: the stand-in
 }
@@ -63,6 +64,7 @@ func parse(args []string, env func(string) string, out io.Writer) (*config, erro
 	f.DurationVar(&c.duration, "duration", 20*time.Second, "how long to work")
 	f.BoolVar(&c.unpaced, "unpaced", false, "do the same work without Headway")
 	f.StringVar(&c.listen, "listen", "", "`address` of the stand-in (default: any free port, with -redis "+sharedAddress+")")
+	f.StringVar(&c.page, "page", "", "`address` at which a page shows live how the limits stand, such as 127.0.0.1:8711 (default: none)")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			printHelp(f, out)
@@ -118,6 +120,19 @@ func (c *config) validate() error {
 	}
 	if err := standin.CheckAddress(c.listen); err != nil {
 		return fmt.Errorf("-listen: %w", err)
+	}
+	return c.validatePage()
+}
+
+func (c *config) validatePage() error {
+	if c.page == "" {
+		return nil
+	}
+	if c.unpaced {
+		return errors.New("-page shows how the limits stand, and with -unpaced nobody keeps them: leave out one of the two")
+	}
+	if err := standin.CheckAddress(c.page); err != nil {
+		return fmt.Errorf("-page: %w", err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 // which it only reads. In the end it shows a chart of the calls per second against the limit.
 //
 //	go run ./examples/zendesk                           # one process, state in memory
+//	go run ./examples/zendesk -page 127.0.0.1:8711      # and shows live in a browser how the limits stand
 //	go run ./examples/zendesk -unpaced                  # the same work without Headway
 //	go run ./examples/zendesk -redis 127.0.0.1:6379     # in several terminals: copies that share the limits
 package main
@@ -69,6 +70,13 @@ func execute(ctx context.Context, c *config, stdout, stderr io.Writer) (*result,
 			return nil, err
 		}
 		defer done()
+	}
+	if c.page != "" {
+		hide, err := serve(ctx, p, c.page, stderr)
+		if err != nil {
+			return nil, err
+		}
+		defer hide()
 	}
 	announce(c, u, stderr)
 	r, err := work(ctx, c, u, p, stderr)

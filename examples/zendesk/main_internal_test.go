@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -42,6 +44,42 @@ func TestPacedRunMeetsNo429(t *testing.T) {
 	require.NotZero(t, r.meter.updates)
 }
 
+// The page is there while the work goes on, and shows it.
+func TestPageShowsTheWork(t *testing.T) {
+	c, err := parse([]string{"-duration", "3s", "-page", "127.0.0.1:0"}, noEnv, io.Discard)
+	require.NoError(t, err)
+	said, messages := io.Pipe()
+	defer messages.Close()
+	seen := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(said)
+		for lines.Scan() {
+			if address, ok := strings.CutPrefix(lines.Text(), "The limits, live: "); ok {
+				time.AfterFunc(2*time.Second, func() { seen <- get(address + "fleet.json") })
+			}
+		}
+	}()
+	_, err = execute(t.Context(), c, io.Discard, messages)
+	require.NoError(t, err)
+	page := <-seen
+	require.Contains(t, page, `"upstream":"zendesk-example"`)
+	require.Contains(t, page, `"scope":"account=`)
+	require.NotContains(t, page, `"binding":""`, "of sixteen workers some wait")
+}
+
+func get(address string) string {
+	answer, err := http.Get(address) //nolint:noctx // a test's own server
+	if err != nil {
+		return err.Error()
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(body)
+}
+
 func TestPacedAccountsDoNotWaitForEachOther(t *testing.T) {
 	r, _ := work3s(t, "-tenants", "3", "-plan", "team")
 	require.Zero(t, r.refused, "%v", r.refusedBy)
@@ -73,6 +111,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{args: "-duration 1ms", want: "-duration 1ms: give at least 1s"},
 		{args: "-redis localhost", want: "-redis localhost: give host:port, such as 127.0.0.1:6379"},
 		{args: "-listen 0.0.0.0:80", want: "-listen: address 0.0.0.0:80 is not a loopback address: use 127.0.0.1:80"},
+		{args: "-page 0.0.0.0:80", want: "-page: address 0.0.0.0:80 is not a loopback address: use 127.0.0.1:80"},
+		{args: "-page 127.0.0.1:0 -unpaced", want: "-page shows how the limits stand, and with -unpaced nobody keeps them: leave out one of the two"},
 		{args: "-listen 127.0.0.1:x", want: `-listen: address 127.0.0.1:x: the port "x" is not a number from 0 to 65535`},
 		{args: "-nonsense", want: "flag provided but not defined: -nonsense"},
 		{args: "nonsense", want: `"nonsense" is not a flag: see -help`},

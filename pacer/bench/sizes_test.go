@@ -82,6 +82,48 @@ func TestRedisSizes(t *testing.T) {
 	}
 }
 
+// TestRedisSizesOfTheRegistry does the same for what processes tell of themselves.
+func TestRedisSizesOfTheRegistry(t *testing.T) {
+	told := toldSizes(t)
+	b := newBackend(t)
+	store := newRedisStore(t, b)
+	const processes, described = 1000, 100
+	for _, one := range []struct {
+		what string
+		n    int
+		tell func()
+	}{
+		{"what a process says of itself", processes, func() {
+			keys := []pacer.KeyUse{{Policy: "tenant", Scope: "acme", Cost: 120}, {Policy: "tenant", Scope: "globex", Cost: 80, Waiting: 3}}
+			for i := range processes {
+				about := pacer.About{ID: strconv.Itoa(1e12 + i), Name: fmt.Sprint("worker-7f9c/", i), Keep: time.Hour, Keys: keys}
+				require.NoError(t, store.Describe(t.Context(), "sizes", about))
+			}
+		}},
+		{"what is said of a policy, and what went of it", described, func() {
+			for i := range described {
+				p := policies.PerSecond(50).Burst(10).Per("tenant").Named(fmt.Sprint("policy-", i))
+				about := pacer.About{ID: "a", Keep: time.Hour, Policies: []string{p.String()}}
+				for second := range 64 {
+					about.Went = append(about.Went, pacer.Went{
+						Policy: p.Name(), Second: time.Now().Unix() - int64(second), What: pacer.Second{Cost: 50, Waits: 40, Waited: 40 * time.Second},
+					})
+				}
+				require.NoError(t, store.Describe(t.Context(), "sizes", about))
+			}
+		}},
+	} {
+		require.NoError(t, b.rdb.FlushAll(t.Context()).Err())
+		require.NoError(t, store.Describe(t.Context(), "sizes", pacer.About{ID: "first", Keep: time.Hour})) // which loads the scripts
+		before := usedMemory(t, b.rdb)
+		one.tell()
+		bytes := float64(usedMemory(t, b.rdb)-before) / float64(one.n)
+		t.Logf("%s: %.0f bytes", one.what, bytes)
+		require.Contains(t, told, one.what, "docs/operating.md does not say it")
+		require.InDelta(t, told[one.what], bytes, 25+told[one.what]*0.35, "%s: docs/operating.md is off", one.what)
+	}
+}
+
 // toldSizes reads the table of docs/operating.md: "| what | 123 bytes | …".
 func toldSizes(t *testing.T) map[string]float64 {
 	t.Helper()

@@ -55,7 +55,7 @@ export class Why {
     this.box.dataset.state = state;
     put(this.binding, answer);
     put(this.because, because);
-    put(this.totals.Waiting, count(view.policies.reduce((n, p) => n + p.waiting, 0)));
+    put(this.totals.Waiting, count(view.policies.reduce((n, p) => n + p.waiting, view.waiting)));
     put(this.totals["Mean wait"], duration(meanWait(view)));
     put(this.totals.Processes, count(view.alive));
   }

@@ -15,6 +15,7 @@ type view struct {
 	Shared    bool          `json:"shared"`
 	PausedFor float64       `json:"pausedFor"`
 	Binding   string        `json:"binding"` // the policy that most calls wait for; "" if none wait
+	Waiting   int64         `json:"waiting"` // calls that sleep because the whole upstream is paused
 	Alive     int           `json:"alive"`
 	Policies  []policyView  `json:"policies"`
 	Processes []processView `json:"processes"`
@@ -76,7 +77,7 @@ const rateSeconds = 10
 func viewOf(f *pacer.Fleet) *view {
 	v := &view{
 		Upstream: f.Upstream, At: f.At.UTC(), Counted: f.Counted.UTC(), Shared: f.Shared, PausedFor: f.PausedFor.Seconds(),
-		Alive:    f.Alive,
+		Waiting: f.Waiting, Alive: f.Alive,
 		Policies: make([]policyView, len(f.Policies)), Processes: make([]processView, len(f.Processes)),
 		Busiest: make([]busyView, len(f.Busiest)), Unknown: append([]string{}, f.Unknown...),
 	}

@@ -15,6 +15,7 @@ type Fleet struct {
 	Shared        bool      `json:"shared"`
 	PausedSeconds float64   `json:"pausedSeconds"`
 	Binding       string    `json:"binding,omitempty"` // the policy that most calls wait for
+	Waiting       int64     `json:"waiting"`           // calls that sleep, for any reason
 	Alive         int       `json:"alive"`
 	Policies      []Policy  `json:"policies"`
 	Processes     []Process `json:"processes"`
@@ -66,7 +67,7 @@ type Process struct {
 func JSON(f *pacer.Fleet) Fleet {
 	out := Fleet{
 		Upstream: f.Upstream, At: f.At, Counted: f.Counted, Shared: f.Shared,
-		PausedSeconds: f.PausedFor.Seconds(), Alive: f.Alive,
+		PausedSeconds: f.PausedFor.Seconds(), Waiting: Waiting(f), Alive: f.Alive,
 		Policies: []Policy{}, Processes: []Process{}, Busiest: []Key{},
 	}
 	if b := f.Binding(); b != nil {

@@ -34,14 +34,14 @@ func Summary(f *pacer.Fleet) string {
 
 // Waiting returns how many calls wait, for policies or for the end of a pause of the whole upstream.
 func Waiting(f *pacer.Fleet) int64 {
-	var policies, processes int64
+	policies, processes := f.Waiting, int64(0)
 	for i := range f.Policies {
 		policies += f.Policies[i].Waiting
 	}
 	for i := range f.Processes {
 		processes += f.Processes[i].Waiting
 	}
-	return max(policies, processes) // not all processes may be shown, and not all calls wait for a policy
+	return max(policies, processes) // not all processes may be shown
 }
 
 // Binding says which policy most calls wait for.
