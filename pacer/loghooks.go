@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// longSleep is from when on a sleep is told at level Info: who reads a log wonders why nothing happens.
-const longSleep = time.Second
+// longSleep is from when on a sleep is told at level Info: who reads a log wonders why nothing happens. Where a limit binds, all
+// calls sleep for a while, and nobody wants to read that.
+const longSleep = 10 * time.Second
 
 // LogHooks returns hooks that log what happens, by structured fields: upstream, policy, scope, and times as durations. Pauses,
-// refusals, failures of the store and fallbacks are warnings; that they are over, and sleeps of a second or more, are
-// information; all else is at level Debug. A nil logger is slog's default one at the time of the call.
+// refusals, failures of the store and fallbacks are warnings; that they are over, and sleeps of ten seconds or more, are
+// information; all else is at level Debug, places in line too. A nil logger is slog's default one at the time of the call.
 func LogHooks(logger *slog.Logger) *Hooks {
 	if logger == nil {
 		logger = slog.Default()
@@ -48,7 +49,7 @@ func levelOf(d time.Duration) slog.Level {
 func (l hookLog) sleeps(ctx context.Context, s Sleep) {
 	attrs := of(s.Upstream, s.Policy, s.Scope, slog.Duration("wait", s.Wait), slog.Bool("paused", s.Paused))
 	if s.InLine {
-		l.LogAttrs(ctx, slog.LevelInfo, "headway: a call stands in line", append(attrs, slog.Int64("ahead", s.Ahead))...)
+		l.LogAttrs(ctx, slog.LevelDebug, "headway: a call stands in line", append(attrs, slog.Int64("ahead", s.Ahead))...)
 		return
 	}
 	l.LogAttrs(ctx, levelOf(s.Wait), "headway: a call waits", attrs...)
