@@ -134,6 +134,15 @@ func (f *Fleet) Binding() *FleetPolicy {
 	return best
 }
 
+// Sleeping returns how many calls sleep, for whatever reason.
+func (f *Fleet) Sleeping() int64 {
+	n := f.Waiting
+	for i := range f.Policies {
+		n += f.Policies[i].Waiting
+	}
+	return n
+}
+
 // Rate returns the cost per second of the calls that went in the last seconds, of at most HistorySeconds.
 func (p *FleetPolicy) Rate(seconds int) float64 {
 	seconds = min(seconds, len(p.History))

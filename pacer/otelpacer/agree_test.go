@@ -28,13 +28,13 @@ type told struct {
 type onThePage struct {
 	Binding  string
 	Policies []struct {
-		Name    string
-		Next    float64
-		Waiting int64
+		Name        string
+		NextSeconds float64
+		Waiting     int64
 	}
 	Busiest []struct {
 		Policy, Scope string
-		Next          float64
+		NextSeconds   float64
 		Waiting       int64
 	}
 }
@@ -93,8 +93,8 @@ func TestEverybodyAgrees(t *testing.T) {
 		binding := status.Binding()
 		require.Equal(t, want, told{binding.Policy.Name(), binding.Scope, binding.Next}, "the status")
 		seen := look()
-		require.Equal(t, want, told{seen.Policies[1].Name, seen.Busiest[0].Scope, seconds(seen.Policies[1].Next)}, "the page")
-		require.Equal(t, want, told{seen.Busiest[0].Policy, seen.Busiest[0].Scope, seconds(seen.Busiest[0].Next)}, "the page's tenants")
+		require.Equal(t, want, told{seen.Policies[1].Name, seen.Busiest[0].Scope, seconds(seen.Policies[1].NextSeconds)}, "the page")
+		require.Equal(t, want, told{seen.Busiest[0].Policy, seen.Busiest[0].Scope, seconds(seen.Busiest[0].NextSeconds)}, "the page's tenants")
 		synctest.Wait()
 		require.Equal(t, want, heard["refused"], "the hook")
 		require.Contains(t, scrape(registry),

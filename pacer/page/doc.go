@@ -19,7 +19,7 @@
 // Relative to the mount point:
 //
 //   - ./ is the page; ?upstream= chooses one, and defaults to the first.
-//   - fleet.json?upstream=zendesk&scope=tenant=acme is the same once, as JSON, for scripts. Durations are in seconds.
+//   - fleet.json?upstream=zendesk&scope=tenant=acme is the same once, as JSON, for scripts: a pacer.Fleet.
 //   - events?upstream=zendesk is the stream, by server-sent events: hello, then fleet as in fleet.json, or trouble with
 //     an error if the store fails.
 //   - act takes interventions by POST, if Config.Intervene is set: a form with action (pause, resume or reset), upstream, scope

@@ -105,6 +105,6 @@ func TestAgreesWithTheError(t *testing.T) {
 	require.ErrorAs(t, err, &limit)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/fleet.json", nil))
-	require.Contains(t, w.Body.String(), `"pausedFor":3599.`)
+	require.Contains(t, w.Body.String(), `"pausedSeconds":3599.`)
 	require.Contains(t, w.Body.String(), `"name":"`+limit.Policy+`"`)
 }

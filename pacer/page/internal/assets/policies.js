@@ -63,20 +63,20 @@ export class Card {
   update(view, p) {
     const at = Date.parse(view.at) / 1000;
     this.state.at = this.leftState.at = at;
-    this.state.limit = p.scopes.length === 0 && (p.kind === "rate" || p.period > 0 && p.period <= 60) ? p.capacity : 0;
+    this.state.limit = p.scopes.length === 0 && (p.kind === "rate" || p.periodSeconds > 0 && p.periodSeconds <= 60) ? p.capacity : 0;
     this.leftState.most = p.limit;
     this.waiting.add(at, p.waiting);
     if (p.shown) this.left.add(at, p.kind === "in flight" ? p.limit - p.remaining : p.remaining);
 
     const times = seconds(view, p.cost);
-    const means = p.waits.map((n, i) => (n > 0 ? p.waited[i] / n : 0));
+    const means = p.waits.map((n, i) => (n > 0 ? p.waitedSeconds[i] / n : 0));
     this.charts.main.set([times, p.cost]);
     this.charts.waited.set([times, means]);
     this.charts.waiting.set(this.waiting.data());
     if (p.shown) this.charts.left.set(this.left.data());
 
     show(this.tiles.left.node, p.shown);
-    const paused = Math.max(view.pausedFor, p.pausedFor);
+    const paused = Math.max(view.pausedSeconds, p.pausedSeconds);
     show(this.binds, view.binding === p.name);
     this.node.classList.toggle("bound", view.binding === p.name);
     show(this.paused, paused > 0);
@@ -88,7 +88,7 @@ export class Card {
     show(this.pauseKey, this.pauses.bands.length > 0);
 
     const recent = p.waits.slice(-10).reduce((a, b) => a + b, 0);
-    const mean = recent > 0 ? p.waited.slice(-10).reduce((a, b) => a + b, 0) / recent : 0;
+    const mean = recent > 0 ? p.waitedSeconds.slice(-10).reduce((a, b) => a + b, 0) / recent : 0;
     write(this.tiles.waited, duration(mean));
     write(this.tiles.waiting, count(p.waiting), p.line > 0 ? `${count(p.line)} in line` : null);
     const [title, figure, remark] = leftOf(p);

@@ -67,8 +67,8 @@ export class Busiest {
         },
       },
       number("Waiting", (b) => count(b.waiting)),
-      number("Next", (b) => (b.next > 0 ? `in ${duration(b.next)}` : "now")),
-      number("Paused", (b) => (b.pausedFor > 0 ? duration(b.pausedFor) : "–")),
+      number("Next", (b) => (b.nextSeconds > 0 ? `in ${duration(b.nextSeconds)}` : "now")),
+      number("Paused", (b) => (b.pausedSeconds > 0 ? duration(b.pausedSeconds) : "–")),
     ];
     if (buttons) columns.push({ title: "", init: (cell, b) => cell.append(...buttons(b)), fill: () => {} });
     this.most = 0;
@@ -87,7 +87,7 @@ export class Processes {
     this.title = document.getElementById("processes-title");
     this.table = new Table(document.getElementById("processes"), "Processes", [
       text("Name", (p) => p.name || p.id, { wide: true }),
-      number("There for", (p) => duration(p.for)),
+      number("There for", (p) => duration(p.forSeconds)),
       number("Waiting", (p) => count(p.waiting)),
     ], "No process is known.");
   }

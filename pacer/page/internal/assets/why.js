@@ -4,17 +4,17 @@ import { count, duration, make, plural, put, rate } from "./format.js";
 
 // reason returns the state, the answer, and what explains it.
 function reason(view) {
-  if (view.pausedFor > 0) {
-    return ["paused", "The whole upstream is paused.", `Nothing goes for ${duration(view.pausedFor)}.`];
+  if (view.pausedSeconds > 0) {
+    return ["paused", "The whole upstream is paused.", `Nothing goes for ${duration(view.pausedSeconds)}.`];
   }
   const p = view.policies.find((one) => one.name === view.binding);
   if (!p) {
-    const paused = view.policies.find((one) => one.pausedFor > 0);
-    if (paused) return ["paused", `${paused.name} is paused.`, `Nothing that it binds goes for ${duration(paused.pausedFor)}.`];
+    const paused = view.policies.find((one) => one.pausedSeconds > 0);
+    if (paused) return ["paused", `${paused.name} is paused.`, `Nothing that it binds goes for ${duration(paused.pausedSeconds)}.`];
     return ["idle", "No call waits.", "Every call goes at once."];
   }
-  if (p.pausedFor > 0) {
-    return ["paused", `Calls wait for ${p.name}, which is paused.`, `Nothing that it binds goes for ${duration(p.pausedFor)}.`];
+  if (p.pausedSeconds > 0) {
+    return ["paused", `Calls wait for ${p.name}, which is paused.`, `Nothing that it binds goes for ${duration(p.pausedSeconds)}.`];
   }
   return ["waits", `Calls wait for ${p.name}.`, explain(p)];
 }
@@ -30,7 +30,7 @@ function explain(p) {
   const line = p.line > 0 ? ` ${plural(p.line, "call")} stand in line.` : "";
   if (p.kind === "window") {
     return p.remaining > 0 ? `${count(p.remaining)} of its ${count(p.limit)} are left.${line}` :
-      `Its ${count(p.limit)} are spent: the next call goes in ${duration(p.next)}.${line}`;
+      `Its ${count(p.limit)} are spent: the next call goes in ${duration(p.nextSeconds)}.${line}`;
   }
   return `${rate(p.rate)} a second go, of the ${rate(p.capacity)} that it allows.${line}`;
 }
@@ -55,7 +55,7 @@ export class Why {
     this.box.dataset.state = state;
     put(this.binding, answer);
     put(this.because, because);
-    put(this.totals.Waiting, count(view.policies.reduce((n, p) => n + p.waiting, view.waiting)));
+    put(this.totals.Waiting, count(view.waiting));
     put(this.totals["Mean wait"], duration(meanWait(view)));
     put(this.totals.Processes, count(view.alive));
   }
@@ -67,7 +67,7 @@ function meanWait(view) {
   let waited = 0;
   for (const p of view.policies) {
     waits += p.waits.slice(-10).reduce((a, b) => a + b, 0);
-    waited += p.waited.slice(-10).reduce((a, b) => a + b, 0);
+    waited += p.waitedSeconds.slice(-10).reduce((a, b) => a + b, 0);
   }
   return waits > 0 ? waited / waits : 0;
 }

@@ -71,7 +71,7 @@ func TestInterveningShowsAtOnce(t *testing.T) {
 		status, _ := post(h, "/act", "action=pause&for=30s")
 		require.Equal(t, http.StatusOK, status)
 		synctest.Wait()
-		require.Contains(t, w.take(), `"pausedFor":30`, "before the next figures are due")
+		require.Contains(t, w.take(), `"pausedSeconds":30`, "before the next figures are due")
 		w.leave()
 		<-w.left
 	})

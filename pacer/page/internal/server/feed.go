@@ -148,7 +148,7 @@ func (f *feed) ask(ctx context.Context) *event {
 	if err != nil {
 		return newEvent("trouble", trouble{Error: err.Error()})
 	}
-	return newEvent("fleet", viewOf(fleet))
+	return newEvent("fleet", fleet)
 }
 
 // publish gives an event to every viewer, in place of one that it has not taken yet.

@@ -24,5 +24,5 @@ func (h *Handler) fleet(w http.ResponseWriter, r *http.Request) {
 		fail(w, statusOf(err), err)
 		return
 	}
-	answer(w, http.StatusOK, viewOf(fleet))
+	answer(w, http.StatusOK, fleet)
 }

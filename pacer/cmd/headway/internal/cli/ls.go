@@ -71,7 +71,7 @@ func (a *app) list(cmd *cobra.Command) error {
 func listOne(f *pacer.Fleet) listed {
 	one := listed{
 		Upstream: f.Upstream, Alive: f.Alive, Policies: len(f.Policies), PausedSeconds: f.PausedFor.Seconds(),
-		PausedPolicies: []string{}, Waiting: report.Waiting(f),
+		PausedPolicies: []string{}, Waiting: f.Sleeping(),
 	}
 	one.paused = report.Paused(f.PausedFor)
 	for i := range f.Policies {

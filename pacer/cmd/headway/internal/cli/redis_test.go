@@ -9,15 +9,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/cli"
-	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
 )
 
+// fleet is what status --json says, as far as these tests look at it.
+type fleet struct {
+	Alive         int
+	Binding       string
+	Waiting       int64
+	PausedSeconds float64
+	Policies      []struct {
+		Name, Text, Scope  string
+		Shown              bool
+		Rate, Capacity     float64
+		Waiting, Remaining int64
+		PausedSeconds      float64
+	}
+	Processes []struct{ Name string }
+	Busiest   []struct {
+		Policy, Scope string
+		Cost, Waiting int64
+	}
+}
+
 // statusOf returns what status --json says.
-func statusOf(t *testing.T, headway func(...string) outcome, args ...string) report.Fleet {
+func statusOf(t *testing.T, headway func(...string) outcome, args ...string) fleet {
 	t.Helper()
 	got := headway(append([]string{"status", "--json"}, args...)...)
 	require.Equal(t, cli.ExitDone, got.code, got.err)
-	var f report.Fleet
+	var f fleet
 	require.NoError(t, json.Unmarshal([]byte(got.out), &f))
 	return f
 }
@@ -49,26 +68,26 @@ func TestCommandsAgainstAFleet(t *testing.T) {
 	require.Contains(t, got.err, `headway: no process paces "zendesk", nor anything else`)
 
 	workers(t, server.Addr, "zendesk")
-	var f report.Fleet
+	var f fleet
 	require.Eventually(t, func() bool {
 		if headway("status", "zendesk").code != cli.ExitDone {
 			return false
 		}
 		f = statusOf(t, headway, "zendesk")
-		return f.Alive == 2 && len(f.Policies) == 3 && f.Policies[0].PerSecond > 10 && f.Policies[0].Waiting > 0 && len(f.Busiest) > 1
+		return f.Alive == 2 && len(f.Policies) == 3 && f.Policies[0].Rate > 10 && f.Policies[0].Waiting > 0 && len(f.Busiest) > 1
 	}, 40*time.Second, 500*time.Millisecond, "processes tell of what they do every few seconds")
 	require.Equal(t, []string{"account", "day", "tenant"}, []string{f.Policies[0].Name, f.Policies[1].Name, f.Policies[2].Name})
 	require.Equal(t, "account", f.Binding)
-	require.Equal(t, "20 per 1s, burst 1", f.Policies[0].What)
+	require.Equal(t, "account: 20 per 1s, burst 1", f.Policies[0].Text)
 	require.InDelta(t, 20, f.Policies[0].Capacity, 0.01)
-	require.LessOrEqual(t, f.Policies[0].PerSecond, 21.0)
-	require.Less(t, f.Policies[1].Standing.Remaining, int64(100_000))
-	require.Nil(t, f.Policies[2].Standing, "no tenant was given")
+	require.LessOrEqual(t, f.Policies[0].Rate, 21.0)
+	require.Less(t, f.Policies[1].Remaining, int64(100_000))
+	require.False(t, f.Policies[2].Shown, "no tenant was given")
 	require.ElementsMatch(t, []string{"worker-1", "worker-2"}, []string{f.Processes[0].Name, f.Processes[1].Name})
 	require.Contains(t, []string{"tenant=acme", "tenant=globex"}, f.Busiest[0].Scope)
 
 	acme := statusOf(t, headway, "zendesk", "--scope", "tenant=acme")
-	require.Equal(t, "tenant=acme", acme.Policies[2].Standing.Scope)
+	require.Equal(t, "tenant=acme", acme.Policies[2].Scope)
 
 	got = headway("status", "zendesk")
 	require.Contains(t, got.out, "zendesk: 2 processes pace it")
@@ -98,13 +117,13 @@ func pauseAndResume(t *testing.T, headway func(...string) outcome) {
 	require.InDelta(t, 600, before.PausedSeconds, 5)
 	require.Regexp(t, `(?m)^zendesk +2 +3 +\d+ +(10m|9m5\ds)$`, headway("ls").out)
 	require.Contains(t, headway("status", "zendesk").out, "paused: all of it, for")
-	left := statusOf(t, headway, "zendesk").Policies[1].Standing.Remaining
-	require.Equal(t, before.Policies[1].Standing.Remaining, left, "nothing goes")
+	left := statusOf(t, headway, "zendesk").Policies[1].Remaining
+	require.Equal(t, before.Policies[1].Remaining, left, "nothing goes")
 
 	require.Contains(t, headway("pause", "zendesk", "1m").out, "it was already, for longer than 1m; to shorten it, resume first")
 	require.Contains(t, headway("resume", "zendesk").out, "zendesk goes on: its pause had ")
 	require.Zero(t, statusOf(t, headway, "zendesk").PausedSeconds)
-	require.Eventually(t, func() bool { return statusOf(t, headway, "zendesk").Policies[1].Standing.Remaining < left }, 10*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return statusOf(t, headway, "zendesk").Policies[1].Remaining < left }, 10*time.Second, 100*time.Millisecond)
 	require.Equal(t, "zendesk was not paused\n", headway("resume", "zendesk").out)
 
 	p := pausesOf(t, headway("pause", "zendesk", "30s", "--policy", "day", "--json"))
@@ -144,7 +163,7 @@ func pauseAndResume(t *testing.T, headway func(...string) outcome) {
 
 func resetAll(t *testing.T, headway func(...string) outcome) {
 	t.Helper()
-	used := statusOf(t, headway, "zendesk").Policies[1].Standing.Remaining
+	used := statusOf(t, headway, "zendesk").Policies[1].Remaining
 	got := headway("reset", "zendesk")
 	require.Equal(t, cli.ExitUsage, got.code)
 	require.Contains(t, got.err, "reset asks first, and there is no terminal to ask on: say --yes if zendesk is to be forgotten")
@@ -153,7 +172,7 @@ func resetAll(t *testing.T, headway func(...string) outcome) {
 	require.Equal(t, outcome{0, "zendesk starts afresh\n", ""}, got)
 	after := statusOf(t, headway, "zendesk")
 	require.Zero(t, after.PausedSeconds)
-	require.Greater(t, after.Policies[1].Standing.Remaining, used)
+	require.Greater(t, after.Policies[1].Remaining, used)
 }
 
 // completes asks as a shell does, with the word that is completed last.

@@ -33,7 +33,7 @@ share; WAITING how many sleep because of the policy, all keys together.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onUpstream(cmd.Context(), args[0], scopes, func(_ context.Context, on *on) error {
 				if a.json {
-					return a.printJSON(report.JSON(on.fleet))
+					return a.printJSON(on.fleet)
 				}
 				return report.Text(a.env.Out, on.fleet, time.Now())
 			})

@@ -112,7 +112,7 @@ func TestTopInATerminal(t *testing.T) {
 	term.shows("Pause day for how long?", time.Second)
 	term.types("5m\r")
 	term.shows("paused day for 5m", 3*time.Second)
-	require.InDelta(t, 300, statusOf(t, headway, "zendesk").Policies[1].Standing.PausedSeconds, 5)
+	require.InDelta(t, 300, statusOf(t, headway, "zendesk").Policies[1].PausedSeconds, 5)
 
 	server.Stop()
 	term.shows("still trying", 10*time.Second)

@@ -32,7 +32,7 @@ to quit. With --json it prints what status --json prints, once.`,
 func (a *app) watch(cmd *cobra.Command, upstream string, scopes []string) error {
 	if a.json {
 		return a.onUpstream(cmd.Context(), upstream, scopes, func(_ context.Context, on *on) error {
-			return a.printJSON(report.JSON(on.fleet))
+			return a.printJSON(on.fleet)
 		})
 	}
 	if !isTerminal(a.env.In) || !isTerminal(a.env.Out) {

@@ -1,7 +1,6 @@
 package report_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -112,36 +111,4 @@ func TestTextOfNothing(t *testing.T) {
 	require.NoError(t, report.Text(&b, &pacer.Fleet{Upstream: "acme", Alive: 1}, time.Now()))
 	require.Equal(t, "acme: 1 process paces it, 0 calls wait\nbinding: no policy makes a call wait\n\n"+
 		"It has no policies: calls heed pauses alone.\n", b.String())
-}
-
-func TestJSON(t *testing.T) {
-	t.Parallel()
-	got, err := json.Marshal(report.JSON(fleet()))
-	require.NoError(t, err)
-	var back map[string]any
-	require.NoError(t, json.Unmarshal(got, &back))
-	all := back["policies"].([]any)
-	for i := range all {
-		all[i].(map[string]any)["history"] = all[i].(map[string]any)["history"].([]any)[:1]
-	}
-	got, err = json.Marshal(back)
-	require.NoError(t, err)
-	second := `[{"cost":5,"waits":2,"waitedSeconds":0.5}]`
-	require.JSONEq(t, `{
-		"upstream":"acme","at":"2026-03-04T14:05:12Z","counted":"2026-03-04T14:05:11Z","shared":true,"pausedSeconds":0,"binding":"account","alive":2,
-		"policies":[
-			{"name":"account","what":"10 per 1s, burst 1","perSecond":5,"capacity":5,"utilization":1,"waiting":7,"history":`+second+`,
-				"standing":{"policy":"account","remaining":0,"nextSeconds":0.13,"backlog":3,"line":0,"pausedSeconds":0}},
-			{"name":"day","what":"100 daily (UTC)","perSecond":5,"capacity":0.000925925925925926,"utilization":0.75,"waiting":0,"history":`+second+`,
-				"standing":{"policy":"day","remaining":20,"nextSeconds":0,"backlog":0,"line":0,"pausedSeconds":41}},
-			{"name":"in-flight","what":"25 in flight","perSecond":5,"capacity":0,"utilization":0.6,"waiting":1,"history":`+second+`,
-				"standing":{"policy":"in-flight","remaining":10,"nextSeconds":0,"backlog":0,"line":2,"pausedSeconds":0}},
-			{"name":"per-second.tenant","what":"2 per 1s, burst 1, per tenant","scopes":["tenant"],"perSecond":5,"capacity":2,"waiting":4,
-				"history":`+second+`}],
-		"processes":[{"id":"1","name":"worker/1","forSeconds":5400,"waiting":12}],
-		"busiest":[{"policy":"per-second.tenant","scope":"tenant=\u001b]0;x","remaining":0,"nextSeconds":1,"backlog":0,"line":0,"pausedSeconds":0,
-			"cost":118,"waiting":4}]}`, string(got))
-	empty, err := json.Marshal(report.JSON(&pacer.Fleet{Upstream: "acme"}))
-	require.NoError(t, err)
-	require.Contains(t, string(empty), `"policies":[],"processes":[],"busiest":[]`)
 }

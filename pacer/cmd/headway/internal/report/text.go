@@ -29,19 +29,7 @@ func Text(w io.Writer, f *pacer.Fleet, now time.Time) error {
 
 // Summary says how many processes there are and how many calls wait.
 func Summary(f *pacer.Fleet) string {
-	return Plural(int64(f.Alive), "process paces", "processes pace") + " it, " + Plural(Waiting(f), "call waits", "calls wait")
-}
-
-// Waiting returns how many calls wait, for policies or for the end of a pause of the whole upstream.
-func Waiting(f *pacer.Fleet) int64 {
-	policies, processes := f.Waiting, int64(0)
-	for i := range f.Policies {
-		policies += f.Policies[i].Waiting
-	}
-	for i := range f.Processes {
-		processes += f.Processes[i].Waiting
-	}
-	return max(policies, processes) // not all processes may be shown
+	return Plural(int64(f.Alive), "process paces", "processes pace") + " it, " + Plural(f.Sleeping(), "call waits", "calls wait")
 }
 
 // Binding says which policy most calls wait for.

@@ -37,8 +37,7 @@ func show(t *testing.T, m *model) *screen.Screen {
 	return s
 }
 
-// The picture in the documentation is what the view shows now. HEADWAY_PICTURES=../../../../../docs/pictures go test -run
-// Picture ./internal/top draws it anew.
+// The picture in the documentation is what the view shows now. With HEADWAY_PICTURES, a folder, it is drawn anew there.
 func TestPictureIsCurrent(t *testing.T) {
 	t.Parallel()
 	svg := show(t, drawn(t, 100, 30, termenv.ANSI256)).SVG("headway top zendesk: policies with their pace, limits and last minute, " +
@@ -49,5 +48,5 @@ func TestPictureIsCurrent(t *testing.T) {
 	}
 	want, err := os.ReadFile("../../../../../docs/pictures/top.svg")
 	require.NoError(t, err)
-	require.Equal(t, string(want), svg, "the view has changed: draw its picture anew, and look at it")
+	require.True(t, string(want) == svg, "the view has changed: draw its picture anew (make pictures), and look at it")
 }

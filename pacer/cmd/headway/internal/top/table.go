@@ -115,7 +115,7 @@ func (c columns) upstream(s styles, f *pacer.Fleet, chosen bool) string {
 	if chosen {
 		mark, name = s.chosen.Render("▸ "), s.chosen
 	}
-	waiting := report.Waiting(f)
+	waiting := f.Sleeping()
 	return mark + c.line(name.Render(left("all of it", c.name)), right("", paceWidth), right("", limitWidth), left("", c.bar),
 		right("", leftWidth), right("", lineWidth), lit(right(report.Count(waiting), waitingWidth), waiting > 0, s.waits, s.dim),
 		lit(right(report.Paused(f.PausedFor), pausedWidth), f.PausedFor > 0, s.paused, s.dim), "")

@@ -1,15 +1,13 @@
-package server
+package pacer
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/headway-go/headway/pacer"
 )
 
-func TestValuesOf(t *testing.T) {
+func TestScopeValues(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
 		names []string
@@ -18,17 +16,17 @@ func TestValuesOf(t *testing.T) {
 	}{
 		{[]string{"tenant"}, "tenant=acme", map[string]string{"tenant": "acme"}},
 		{[]string{"tenant"}, "tenant=a=b", map[string]string{"tenant": "a=b"}},
-		{[]string{"tenant", "user"}, "tenant=" + pacer.EscapeScope("a b") + " user=" + pacer.EscapeScope("ü%<>:"), map[string]string{"tenant": "a b", "user": "ü%<>:"}},
+		{[]string{"tenant", "user"}, "tenant=" + EscapeScope("a b") + " user=" + EscapeScope("ü%<>:"), map[string]string{"tenant": "a b", "user": "ü%<>:"}},
 		{nil, "", nil},
 		{[]string{"tenant"}, "", nil},
 		{[]string{"tenant"}, "user=acme", nil},
 		{[]string{"tenant"}, "tenant=", nil},
 		{[]string{"tenant"}, "tenant=%zz", nil},
 		{[]string{"tenant"}, "tenant=cut…", nil},
-		{[]string{"tenant"}, "tenant=" + pacer.EscapeScope("\xff"), nil},                      // JSON could not say it
-		{[]string{"tenant"}, "tenant=" + pacer.EscapeScope(strings.Repeat("long ", 99)), nil}, // hashed
+		{[]string{"tenant"}, "tenant=" + EscapeScope("\xff"), nil},                      // JSON could not say it
+		{[]string{"tenant"}, "tenant=" + EscapeScope(strings.Repeat("long ", 99)), nil}, // hashed
 		{[]string{"tenant"}, "tenant=acme user=7", nil},
 	} {
-		require.Equal(t, one.want, valuesOf(one.names, one.scope), one.scope)
+		require.Equal(t, one.want, scopeValues(one.names, one.scope), one.scope)
 	}
 }

@@ -1,0 +1,162 @@
+package pacer
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// fleetJSON is a Fleet as scripts and browsers get it: docs/command.md describes the fields.
+type fleetJSON struct {
+	Upstream  string        `json:"upstream"`
+	At        time.Time     `json:"at"`
+	Counted   time.Time     `json:"counted"`
+	Shared    bool          `json:"shared"`
+	PausedFor float64       `json:"pausedSeconds"`
+	Waiting   int64         `json:"waiting"`
+	Binding   string        `json:"binding"`
+	Alive     int           `json:"alive"`
+	Policies  []policyJSON  `json:"policies"`
+	Processes []processJSON `json:"processes"`
+	Busiest   []busyJSON    `json:"busiest"`
+	Unknown   []string      `json:"unknown"`
+}
+
+// standingJSON is how a policy stands for one key.
+type standingJSON struct {
+	Remaining int64   `json:"remaining"`
+	Limit     int64   `json:"limit"`
+	Next      float64 `json:"nextSeconds"`
+	Backlog   int64   `json:"backlog"`
+	PausedFor float64 `json:"pausedSeconds"`
+	Line      int64   `json:"line"`
+}
+
+type policyJSON struct {
+	standingJSON
+
+	Name        string   `json:"name"`
+	Text        string   `json:"text"`
+	Kind        string   `json:"kind"`
+	Period      float64  `json:"periodSeconds"`
+	Scopes      []string `json:"scopes"`
+	Scope       string   `json:"scope"`
+	Shown       bool     `json:"shown"`
+	Waiting     int64    `json:"waiting"`
+	Rate        float64  `json:"rate"`
+	Capacity    float64  `json:"capacity"`
+	Utilization float64  `json:"utilization"`
+
+	// By second, the oldest first; the last one ends at Counted.
+	Cost   []int64   `json:"cost"`
+	Waits  []int64   `json:"waits"`
+	Waited []float64 `json:"waitedSeconds"`
+}
+
+type processJSON struct {
+	ID      string  `json:"id"`
+	Name    string  `json:"name"`
+	For     float64 `json:"forSeconds"`
+	Waiting int64   `json:"waiting"`
+}
+
+type busyJSON struct {
+	standingJSON
+
+	Policy  string            `json:"policy"`
+	Scope   string            `json:"scope"`
+	Values  map[string]string `json:"values,omitempty"`
+	Cost    int64             `json:"cost"`
+	Waiting int64             `json:"waiting"`
+}
+
+// MarshalJSON returns the Fleet for scripts and browsers: durations are numbers of seconds, instants are as in RFC 3339, and
+// lists are never null. docs/command.md describes the fields.
+func (f *Fleet) MarshalJSON() ([]byte, error) {
+	v := fleetJSON{
+		Upstream: f.Upstream, At: f.At.UTC(), Counted: f.Counted.UTC(), Shared: f.Shared, PausedFor: f.PausedFor.Seconds(),
+		Waiting: f.Sleeping(), Alive: f.Alive,
+		Policies: make([]policyJSON, len(f.Policies)), Processes: make([]processJSON, len(f.Processes)),
+		Busiest: make([]busyJSON, len(f.Busiest)), Unknown: append([]string{}, f.Unknown...),
+	}
+	if b := f.Binding(); b != nil {
+		v.Binding = b.Policy.Name()
+	}
+	for i := range f.Policies {
+		v.Policies[i] = policyJSONOf(&f.Policies[i])
+	}
+	for i, p := range f.Processes {
+		v.Processes[i] = processJSON{p.ID, p.Name, p.For.Seconds(), p.Waiting}
+	}
+	for i := range f.Busiest {
+		b := &f.Busiest[i]
+		v.Busiest[i] = busyJSON{
+			standingJSON: standingJSONOf(&b.PolicyStatus), Policy: b.Policy.Name(),
+			Scope: b.Scope, Values: scopeValues(b.Policy.Scopes(), b.Scope), Cost: b.Cost, Waiting: b.Waiting,
+		}
+	}
+	return json.Marshal(v)
+}
+
+func policyJSONOf(p *FleetPolicy) policyJSON {
+	_, period := p.Policy.Limit()
+	v := policyJSON{
+		Name: p.Policy.Name(), Text: p.Policy.String(), Kind: kindOf(p.Policy), Period: period.Seconds(),
+		Scopes: append([]string{}, p.Policy.Scopes()...), Scope: p.Scope, Shown: p.Shown, Waiting: p.Waiting,
+		Rate: p.Rate(utilizationSeconds), Capacity: p.Capacity(), Utilization: p.Utilization(),
+		Cost: make([]int64, len(p.History)), Waits: make([]int64, len(p.History)), Waited: make([]float64, len(p.History)),
+	}
+	if p.Shown {
+		v.standingJSON = standingJSONOf(&p.PolicyStatus)
+	}
+	for i, s := range p.History {
+		v.Cost[i], v.Waits[i], v.Waited[i] = s.Cost, s.Waits, s.Waited.Seconds()
+	}
+	return v
+}
+
+func standingJSONOf(s *PolicyStatus) standingJSON {
+	spec := s.Policy.Spec()
+	limit := spec.Limit
+	if spec.Algorithm != policies.GCRA && s.Pace > 0 { // of a rate, Pace is an interval
+		limit = s.Pace
+	}
+	return standingJSON{s.Remaining, limit, s.Next.Seconds(), s.Backlog, s.PausedFor.Seconds(), s.Line}
+}
+
+func kindOf(p policies.Policy) string {
+	switch p.Spec().Algorithm {
+	case policies.Window:
+		return "window"
+	case policies.Leases:
+		return "in flight"
+	case policies.GCRA:
+	}
+	return "rate"
+}
+
+// scopeValues returns the values that a scope such as `tenant=acme user=7` stands for, by name; nil if they cannot be had back,
+// because one was too long, and is shortened or hashed, or is not text.
+func scopeValues(names []string, scope string) map[string]string {
+	parts := strings.Split(scope, " ")
+	if len(names) == 0 || len(parts) != len(names) {
+		return nil
+	}
+	values := make(map[string]string)
+	for i, name := range names {
+		escaped, ok := strings.CutPrefix(parts[i], name+"=")
+		if !ok || strings.HasPrefix(escaped, "#") || strings.HasSuffix(escaped, "…") {
+			return nil
+		}
+		v, err := url.PathUnescape(escaped)
+		if err != nil || v == "" || !utf8.ValidString(v) {
+			return nil
+		}
+		values[name] = v
+	}
+	return values
+}

@@ -1,0 +1,59 @@
+package pacer_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+func TestFleetAsJSON(t *testing.T) {
+	t.Parallel()
+	tenant := policies.PerSecond(5).Per("tenant")
+	history := []pacer.Second{{}, {Cost: 20, Waits: 4, Waited: 2 * time.Second}}
+	at := time.Date(2026, 3, 4, 15, 5, 12, 0, time.FixedZone("CET", 3600))
+	f := &pacer.Fleet{
+		Upstream: "zendesk", At: at, Counted: at.Add(-4 * time.Second), Shared: true, PausedFor: 1500 * time.Millisecond, Waiting: 2, Alive: 3,
+		Policies: []pacer.FleetPolicy{
+			{PolicyStatus: pacer.PolicyStatus{Policy: policies.InFlight(25), Remaining: 5, Line: 3, Pace: 20}, Shown: true, Waiting: 3},
+			{
+				PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(4).Burst(2).Named("peak"), Next: 250 * time.Millisecond, Backlog: 6},
+				Shown:        true, Waiting: 7, History: history,
+			},
+			{PolicyStatus: pacer.PolicyStatus{Policy: tenant, Remaining: 99}},
+			{PolicyStatus: pacer.PolicyStatus{Policy: policies.Daily(1000, time.UTC), Remaining: 12, Pace: 900}, Shown: true},
+		},
+		Busiest:   []pacer.BusyKey{{PolicyStatus: pacer.PolicyStatus{Policy: tenant, Scope: "tenant=a%20b", PausedFor: time.Minute}, Cost: 9, Waiting: 1}},
+		Processes: []pacer.Process{{ID: "x", Name: "worker", For: time.Minute, Waiting: 2}},
+		Unknown:   []string{"later: 5 per moon"},
+	}
+	got, err := json.Marshal(f)
+	require.NoError(t, err)
+	require.JSONEq(t, `{
+		"upstream":"zendesk","at":"2026-03-04T14:05:12Z","counted":"2026-03-04T14:05:08Z","shared":true,"pausedSeconds":1.5,"waiting":12,
+		"binding":"peak","alive":3,
+		"policies":[
+			{"name":"in-flight","text":"in-flight: 25 in flight","kind":"in flight","periodSeconds":0,"scopes":[],"scope":"","shown":true,
+				"waiting":3,"line":3,"remaining":5,"limit":20,"nextSeconds":0,"backlog":0,"pausedSeconds":0,
+				"rate":0,"capacity":0,"utilization":0.75,"cost":[],"waits":[],"waitedSeconds":[]},
+			{"name":"peak","text":"peak: 4 per 1s, burst 2","kind":"rate","periodSeconds":1,"scopes":[],"scope":"","shown":true,
+				"waiting":7,"line":0,"remaining":0,"limit":2,"nextSeconds":0.25,"backlog":6,"pausedSeconds":0,
+				"rate":10,"capacity":4,"utilization":1,"cost":[0,20],"waits":[0,4],"waitedSeconds":[0,2]},
+			{"name":"per-second.tenant","text":"per-second.tenant: 5 per 1s, burst 1, per tenant","kind":"rate","periodSeconds":1,
+				"scopes":["tenant"],"scope":"","shown":false,"waiting":0,"line":0,"remaining":0,"limit":0,"nextSeconds":0,"backlog":0,"pausedSeconds":0,
+				"rate":0,"capacity":5,"utilization":0,"cost":[],"waits":[],"waitedSeconds":[]},
+			{"name":"daily","text":"daily: 1000 daily (UTC)","kind":"window","periodSeconds":86400,"scopes":[],"scope":"","shown":true,
+				"waiting":0,"line":0,"remaining":12,"limit":900,"nextSeconds":0,"backlog":0,"pausedSeconds":0,
+				"rate":0,"capacity":0.010416666666666666,"utilization":0.9866666666666667,"cost":[],"waits":[],"waitedSeconds":[]}],
+		"processes":[{"id":"x","name":"worker","forSeconds":60,"waiting":2}],
+		"busiest":[{"policy":"per-second.tenant","scope":"tenant=a%20b","values":{"tenant":"a b"},"cost":9,"waiting":1,
+			"line":0,"remaining":0,"limit":1,"nextSeconds":0,"backlog":0,"pausedSeconds":60}],
+		"unknown":["later: 5 per moon"]}`, string(got))
+	got, err = json.Marshal(&pacer.Fleet{Upstream: "acme"})
+	require.NoError(t, err)
+	require.Contains(t, string(got), `"policies":[],"processes":[],"busiest":[],"unknown":[]`, "lists are never null")
+}
