@@ -1,7 +1,6 @@
 // Command headway looks at an upstream as all processes that pace it see it, and intervenes: it lists upstreams, shows where a
 // limit stands and who waits for it, live if need be, and pauses, resumes and resets. docs/command.md describes it.
 //
-//	go install github.com/headway-go/headway/pacer/cmd/headway@latest
 //	headway ls --redis redis://cache.internal:6379
 //	headway top zendesk
 package main

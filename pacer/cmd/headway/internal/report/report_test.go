@@ -105,6 +105,13 @@ and 1 more
 `, b.String())
 }
 
+func TestTextOfWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	require.NoError(t, report.Text(&b, &pacer.Fleet{Upstream: "acme", Alive: 1, Unknown: []string{"day: 5 daily (Local)"}}, time.Now()))
+	require.Contains(t, b.String(), "Not shown, because it cannot be read here (another version's, or in a zone that has no name): day: 5 daily (Local)\n")
+}
+
 func TestTextOfNothing(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

@@ -21,6 +21,9 @@ func Text(w io.Writer, f *pacer.Fleet, now time.Time) error {
 	fmt.Fprintf(&b, "binding: %s\n", Binding(f))
 	b.WriteByte('\n')
 	writePolicies(&b, f)
+	for _, text := range f.Unknown {
+		fmt.Fprintf(&b, "Not shown, because it cannot be read here (another version's, or in a zone that has no name): %s\n", Clean(text))
+	}
 	writeBusiest(&b, f)
 	writeProcesses(&b, f)
 	_, err := io.WriteString(w, b.String())
