@@ -10,12 +10,9 @@ import (
 // run says that the process is there, and tries to come back when it is alone.
 func (w *watched) run() {
 	defer close(w.finished)
-	if w.state.Load() == together {
-		w.describe(context.Background(), false)
-	}
 	timer := time.NewTimer(lookEvery)
 	defer timer.Stop()
-	pause, last := firstBeat, time.Now()
+	pause, last, described := firstBeat, time.Now(), time.Time{}
 	for {
 		select {
 		case <-w.closing:
@@ -28,9 +25,11 @@ func (w *watched) run() {
 			// Those who came at the same time as this process are soon known: it beats sooner at first.
 			pause, last = min(2*pause, beatEvery), time.Now()
 			began := w.now()
-			if !w.parted(w.beat(ctx), began) {
-				w.describe(ctx, false)
-			}
+			w.parted(w.beat(ctx), began)
+		}
+		if w.state.Load() == together && time.Since(described) >= beatEvery {
+			described = time.Now()
+			w.describe(ctx, false)
 		}
 		if w.state.Load() == apart {
 			wait, err := w.rejoin(ctx)
