@@ -163,7 +163,7 @@ func TestTheBusiestKeyIsFound(t *testing.T) {
 		defer p.Close()
 		for i := range 20_000 {
 			tenant := fmt.Sprint("t", i)
-			if i%50 == 0 {
+			if i >= 10_000 && i%50 == 0 { // when there are many others already
 				tenant = "big"
 			}
 			r, err := p.Reserve(t.Context(), pacer.Scope("tenant", tenant)) // the long way
@@ -175,7 +175,7 @@ func TestTheBusiestKeyIsFound(t *testing.T) {
 		}
 		f := fleetOf(t, p)
 		require.Equal(t, "tenant=big", f.Busiest[0].Scope)
-		require.InDelta(t, 400, f.Busiest[0].Cost, 40, "a 512th part of all is the error")
+		require.InDelta(t, 200, f.Busiest[0].Cost, 40, "a 512th part of all is the error")
 		require.LessOrEqual(t, len(f.Busiest), pacer.MaxBusiest)
 	})
 }

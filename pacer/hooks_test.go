@@ -72,6 +72,8 @@ func (d *diary) hooks() *pacer.Hooks {
 		Asked: func(c pacer.StoreCall) {
 			if c.Err != nil {
 				d.writef("%s failed after %v", c.Op, c.Took)
+			} else if c.Took > time.Second {
+				d.writef("%s answered after %v", c.Op, c.Took)
 			}
 		},
 		Dropped: func(n int64) { d.writef("dropped %d", n) },
@@ -133,6 +135,13 @@ func TestHooksTellOfPauses(t *testing.T) {
 		p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(10).Named("peak")}, Hooks: []*pacer.Hooks{d.hooks()}})
 		defer p.Close()
 		other := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(10).Named("peak")}})
+		require.NoError(t, p.Resume(t.Context()))
+		synctest.Wait()
+		require.Empty(t, d.read(), "there was nothing to resume")
+		require.NoError(t, other.Report(t.Context(), policies.Feedback{Wait: time.Second}))
+		synctest.Wait()
+		require.Equal(t, []string{"paused for 1s"}, d.read(), "though nobody sleeps here")
+		time.Sleep(time.Second)
 		require.NoError(t, p.Wait(t.Context()))
 		var wg sync.WaitGroup
 		wg.Go(func() { require.NoError(t, p.Wait(t.Context())) })
@@ -213,6 +222,19 @@ func TestHooksTellOfTheStore(t *testing.T) {
 		synctest.Wait()
 		require.Contains(t, d.read(), "reserve failed after 250ms", "at once, not when it answers at last")
 		store.set(nil, 0)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		for _, line := range d.read() {
+			require.NotContains(t, line, "reserve answered", "it was told already that there was no answer")
+		}
+		store.forget()
+		require.NoError(t, p.Wait(t.Context()))
+		synctest.Wait()
+		lines = d.read()
+		require.True(t, slices.ContainsFunc(lines, func(l string) bool {
+			return strings.HasPrefix(l, "fallback true of 4, 0s: pacer: the store has forgotten")
+		}), lines)
+		require.NotContains(t, lines, "reserve failed after 0s", "it answered")
 		require.NoError(t, p.Close())
 	})
 }
