@@ -82,21 +82,21 @@ const maxAboutKeys = 16
 
 // about says what there is to say of this process. It returns, too, what is to be called when the store knows.
 func (p *Pacer) about(now Instant, left bool) (a About, told func()) {
-	p.sleepers.mu.Lock()
-	defer p.sleepers.mu.Unlock()
 	a = About{Name: p.name, Left: left}
 	until := secondOf(int64(now))
 	if left {
 		until++ // of this second nothing more comes
 	}
+	p.sleepers.mu.Lock()
 	for i := range p.limits {
-		l := &p.limits[i]
-		if l.whole == "" {
-			a.Policies = append(a.Policies, l.policy.String())
-		}
-		a.Went = append(a.Went, l.since(p.wentUntil, until)...)
+		a.Went = append(a.Went, p.limits[i].since(p.wentUntil, until)...)
 	}
-	a.Waiting, a.Keys = p.uses(now)
+	used := p.used(now)
+	p.sleepers.mu.Unlock()
+	a.Waiting, a.Keys = used.byPolicy(), most(used.spent, used.waiting, maxAboutKeys)
+	for _, policy := range p.Policies() {
+		a.Policies = append(a.Policies, policy.String())
+	}
 	return a, func() {
 		p.sleepers.mu.Lock()
 		defer p.sleepers.mu.Unlock()
@@ -115,11 +115,17 @@ func (l *limit) since(from, until int64) []Went {
 	return all
 }
 
-// uses returns who waits, by policy, and the keys that spend or wait most. The caller holds sleepers.mu.
-func (p *Pacer) uses(now Instant) (byPolicy, busiest []KeyUse) {
-	sums := make(map[pauseKey]int64)
-	p.busy.spent(int64(now), sums)
-	waiting, total := make(map[pauseKey]int64), make(map[string]int64)
+// use is who waits, and what keys with scopes have spent in about the last minute.
+type use struct {
+	total   map[string]int64 // calls that wait, by policy; "" for a pause of the whole upstream
+	waiting map[pauseKey]int64
+	spent   map[pauseKey]int64
+}
+
+// used returns the use of all limits by this process, but for what went at once from memory. The caller holds sleepers.mu.
+func (p *Pacer) used(now Instant) use {
+	u := use{make(map[string]int64), make(map[pauseKey]int64), make(map[pauseKey]int64)}
+	p.busy.spent(int64(now), u.spent)
 	for r := range p.sleepers.asleep {
 		k := pauseKey{}
 		if r.since.IsZero() {
@@ -130,16 +136,22 @@ func (p *Pacer) uses(now Instant) (byPolicy, busiest []KeyUse) {
 		} else if !r.binding.paused {
 			continue // for NotBefore alone
 		}
-		total[k.policy]++
+		u.total[k.policy]++
 		if k.scope != "" {
-			waiting[k]++
+			u.waiting[k]++
 		}
 	}
-	for policy, n := range total {
-		byPolicy = append(byPolicy, KeyUse{Policy: policy, Waiting: n})
+	return u
+}
+
+// byPolicy returns who waits, in the order of the policies' names.
+func (u *use) byPolicy() []KeyUse {
+	all := make([]KeyUse, 0, len(u.total))
+	for policy, n := range u.total {
+		all = append(all, KeyUse{Policy: policy, Waiting: n})
 	}
-	slices.SortFunc(byPolicy, func(a, b KeyUse) int { return strings.Compare(a.Policy, b.Policy) })
-	return byPolicy, most(sums, waiting, maxAboutKeys)
+	slices.SortFunc(all, func(a, b KeyUse) int { return strings.Compare(a.Policy, b.Policy) })
+	return all
 }
 
 // most returns the n keys that spend or wait most, first.

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// told is how late a store knows, at the latest, what a process did: it is told when the process beats.
+// toldLate is how late a store knows, at the latest, what a process did: it is told when the process beats.
 const toldLate = beatEvery + time.Second
 
 // A view is a Fleet in the making.
@@ -190,16 +190,12 @@ func (v *view) readOwn() {
 	default:
 		now = Instant(time.Now().UnixMicro())
 	}
-	spent, waiting := make(map[pauseKey]int64), make(map[pauseKey]int64)
 	p.sleepers.mu.Lock()
-	byPolicy, keys := p.uses(now)
+	used := p.used(now)
 	for i := range p.limits {
 		v.named(p.limits[i].Policy).went = p.limits[i].seen.went
 	}
 	p.sleepers.mu.Unlock()
-	for _, k := range keys {
-		spent[pauseKey{k.Policy, k.Scope}], waiting[pauseKey{k.Policy, k.Scope}] = k.Cost, k.Waiting
-	}
 	if p.memory != nil {
 		p.memory.keys.look(func(shard int, sh *shard) {
 			for i := range p.limits {
@@ -209,12 +205,12 @@ func (v *view) readOwn() {
 			}
 			for _, a := range sh.ring {
 				if n := a.recent.spent(int64(now)); n > 0 && a.key.upstream == p.upstream && a.key.scope != "" {
-					spent[pauseKey{a.key.policy, a.key.scope}] += n
+					used.spent[pauseKey{a.key.policy, a.key.scope}] += n
 				}
 			}
 		})
 	}
 	v.Alive = 1
-	v.Processes = []Process{{ID: "", Name: p.name, Waiting: v.waiting(byPolicy)}}
-	v.keys = slices.DeleteFunc(most(spent, waiting, MaxBusiest), func(k KeyUse) bool { return v.named(k.Policy) == nil })
+	v.Processes = []Process{{ID: "", Name: p.name, Waiting: v.waiting(used.byPolicy())}}
+	v.keys = slices.DeleteFunc(most(used.spent, used.waiting, MaxBusiest), func(k KeyUse) bool { return v.named(k.Policy) == nil })
 }

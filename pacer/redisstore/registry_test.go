@@ -141,6 +141,9 @@ func TestLookingWritesNothing(t *testing.T) {
 	require.NoError(t, p.Wait(pacer.WithScope(t.Context(), "tenant", "x")))
 	require.NoError(t, p.Close()) // tells the rest
 	op := operator(t, rdb)
+	told, err := must(redisstore.New(rdb)).Index(t.Context(), "test")
+	require.NoError(t, err)
+	require.Len(t, told.Went, 3, "what went in the second in which it left: one of each policy")
 	dump := func() map[string]string {
 		all := make(map[string]string)
 		keys, err := rdb.Keys(t.Context(), "*").Result()
