@@ -117,7 +117,7 @@ func (v *view) waiting(uses []KeyUse) (sum int64) {
 	for _, u := range uses {
 		sum += u.Waiting
 		if u.Policy == "" {
-			v.Fleet.Waiting += u.Waiting
+			v.Waiting += u.Waiting
 		} else if l := v.named(u.Policy); l != nil {
 			l.waits += u.Waiting
 		}

@@ -206,7 +206,7 @@ func TestAnOperatorOfAnUnknownUpstream(t *testing.T) {
 func TestAnIndexOfNonsense(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
-	p := named(t, rdb, "a", policies.PerSecond(50).Named("peak"))
+	p := named(t, rdb, "a", policies.PerSecond(50).Named("peak"), policies.PerSecond(1).Per("tenant").Named("tenant").Optional())
 	require.NoError(t, p.Wait(t.Context()))
 	require.NoError(t, p.Close())
 	key := "pacer:{test}/index"
@@ -216,7 +216,7 @@ func TestAnIndexOfNonsense(t *testing.T) {
 		"policy/e":    fmt.Sprintf("%d %d nonsense \x00\xff", now.UnixMicro(), now.Add(time.Hour).UnixMicro()),
 		"policy/f":    fmt.Sprintf("%d %d peak: 1 per 1s, burst 1", now.UnixMicro(), now.Add(time.Hour).UnixMicro()),
 		"went/1/peak": "1 2", "went/2": "1 2 3 4", "went/3/peak": "1 -2 3 4", "went/4/peak": "9007199254740993 1 1 1",
-		fmt.Sprintf("went/%d/peak", now.Unix()%64): "x", "process/z": `{"n":"\u001b[2Jevil\u0000","k":[{"p":"peak","s":"}x{","c":1},{"p":"peak","c":-1}]}`, "process/y": strings.Repeat("[", 100_000), "": "", "swept": "tomorrow",
+		fmt.Sprintf("went/%d/peak", now.Unix()%64): "x", "process/z": `{"n":"\u001b[2Jevil\u0000","k":[{"p":"tenant","s":"}x{","c":1},{"p":"tenant","s":"x","c":-1},{"p":"tenant","c":1},{"p":"peak","s":"x","c":1}]}`, "process/y": strings.Repeat("[", 100_000), "": "", "swept": "tomorrow",
 	} {
 		require.NoError(t, rdb.HSet(t.Context(), key, field, value).Err())
 	}
@@ -227,7 +227,7 @@ func TestAnIndexOfNonsense(t *testing.T) {
 	op := operator(t, rdb)
 	f, err := op.Fleet(t.Context())
 	require.NoError(t, err)
-	require.Len(t, f.Policies, 1)
+	require.Len(t, f.Policies, 2)
 	require.Len(t, f.Processes, 3)
 	require.Equal(t, []string{"", "", "?[2Jevil?"}, []string{f.Processes[0].Name, f.Processes[1].Name, f.Processes[2].Name})
 	require.Empty(t, f.Busiest)

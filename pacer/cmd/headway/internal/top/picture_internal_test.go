@@ -48,5 +48,7 @@ func TestPictureIsCurrent(t *testing.T) {
 	}
 	want, err := os.ReadFile("../../../../../docs/pictures/top.svg")
 	require.NoError(t, err)
-	require.True(t, string(want) == svg, "the view has changed: draw its picture anew (make pictures), and look at it")
+	if string(want) != svg { // which is too long to be shown
+		require.Fail(t, "the view has changed: draw its picture anew (make pictures), and look at it")
+	}
 }
