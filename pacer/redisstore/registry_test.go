@@ -216,7 +216,7 @@ func TestAnIndexOfNonsense(t *testing.T) {
 		"policy/e":    fmt.Sprintf("%d %d nonsense \x00\xff", now.UnixMicro(), now.Add(time.Hour).UnixMicro()),
 		"policy/f":    fmt.Sprintf("%d %d peak: 1 per 1s, burst 1", now.UnixMicro(), now.Add(time.Hour).UnixMicro()),
 		"went/1/peak": "1 2", "went/2": "1 2 3 4", "went/3/peak": "1 -2 3 4", "went/4/peak": "9007199254740993 1 1 1",
-		fmt.Sprintf("went/%d/peak", now.Unix()%64): "x", "process/z": `{"n":"\u001b[2Jevil\u0000","k":[{"p":"tenant","s":"}x{","c":1},{"p":"tenant","s":"x","c":-1},{"p":"tenant","c":1},{"p":"peak","s":"x","c":1}]}`, "process/y": strings.Repeat("[", 100_000), "": "", "swept": "tomorrow",
+		fmt.Sprintf("went/%d/peak", now.Unix()%64): "x", "process/z": `{"n":"\u001b[2Jevil\u0000","k":[{"p":"tenant","s":"}x{","c":1},{"p":"tenant","s":"x","c":-1},{"p":"tenant","c":1},{"p":"tenant","s":"y","c":9223372036854775807},{"p":"peak","s":"x","c":1}]}`, "process/y": strings.Repeat("[", 100_000), "": "", "swept": "tomorrow",
 	} {
 		require.NoError(t, rdb.HSet(t.Context(), key, field, value).Err())
 	}
@@ -224,6 +224,10 @@ func TestAnIndexOfNonsense(t *testing.T) {
 		require.NoError(t, rdb.ZAdd(t.Context(), "pacer:{test}/alive", redis.Z{Score: float64(now.Add(time.Minute).UnixMicro()), Member: id}).Err())
 		require.NoError(t, rdb.ZAdd(t.Context(), "pacer:{test}/came", redis.Z{Score: float64(now.UnixMicro()), Member: id}).Err())
 	}
+	require.NoError(t, rdb.ZAdd(t.Context(), "pacer:upstreams", redis.Z{Score: float64(now.Add(time.Minute).UnixMicro()), Member: "evil\x1b[2J"}).Err())
+	names, err := must(redisstore.New(rdb)).Upstreams(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"test"}, names)
 	op := operator(t, rdb)
 	f, err := op.Fleet(t.Context())
 	require.NoError(t, err)
