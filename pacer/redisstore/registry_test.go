@@ -277,3 +277,38 @@ func TestUpstreamsOfACluster(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, f.Alive)
 }
+
+// What processes said of themselves is taken out when they leave, and by others when they were killed; and so are upstreams that
+// nobody paces.
+func TestTheRegistryForgets(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	store := must(redisstore.New(rdb))
+	tell := func(id string, lives time.Duration) {
+		_, err := store.Beat(t.Context(), "test", pacer.Beat{ID: id, Lives: lives, Keep: time.Hour})
+		require.NoError(t, err)
+		require.NoError(t, store.Describe(t.Context(), "test", pacer.About{ID: id, Name: "x", Keep: time.Hour, Left: lives == 0}))
+	}
+	said := func() (all []string) {
+		fields, err := rdb.HKeys(t.Context(), "pacer:{test}/index").Result()
+		require.NoError(t, err)
+		for _, f := range fields {
+			if strings.HasPrefix(f, "process/") {
+				all = append(all, f)
+			}
+		}
+		return all
+	}
+	require.NoError(t, rdb.ZAdd(t.Context(), "pacer:upstreams", redis.Z{Score: 1, Member: "old"}).Err())
+	tell("killed", 20*time.Millisecond)
+	require.Equal(t, []string{"test"}, rdb.ZRange(t.Context(), "pacer:upstreams", 0, -1).Val())
+	tell("leaves", time.Minute)
+	tell("stays", time.Minute)
+	require.ElementsMatch(t, []string{"process/killed", "process/leaves", "process/stays"}, said())
+	tell("leaves", 0)
+	require.ElementsMatch(t, []string{"process/killed", "process/stays"}, said())
+	time.Sleep(30 * time.Millisecond) // real time: the server's clock decides
+	require.NoError(t, rdb.HDel(t.Context(), "pacer:{test}/index", "swept").Err(), "as if a minute had passed")
+	tell("stays", time.Minute)
+	require.Equal(t, []string{"process/stays"}, said())
+}
