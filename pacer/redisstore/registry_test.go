@@ -302,11 +302,15 @@ func TestTheRegistryForgets(t *testing.T) {
 	require.NoError(t, rdb.ZAdd(t.Context(), "pacer:upstreams", redis.Z{Score: 1, Member: "old"}).Err())
 	tell("killed", 20*time.Millisecond)
 	require.Equal(t, []string{"test"}, rdb.ZRange(t.Context(), "pacer:upstreams", 0, -1).Val())
+	until := rdb.ZScore(t.Context(), "pacer:upstreams", "test").Val()
+	brief := pacer.About{ID: "brief", Keep: time.Second}
+	require.NoError(t, must(redisstore.New(rdb)).Describe(t.Context(), "test", brief))
+	require.InDelta(t, until, rdb.ZScore(t.Context(), "pacer:upstreams", "test").Val(), 0, "nobody makes it be forgotten sooner")
 	tell("leaves", time.Minute)
 	tell("stays", time.Minute)
-	require.ElementsMatch(t, []string{"process/killed", "process/leaves", "process/stays"}, said())
+	require.ElementsMatch(t, []string{"process/brief", "process/killed", "process/leaves", "process/stays"}, said())
 	tell("leaves", 0)
-	require.ElementsMatch(t, []string{"process/killed", "process/stays"}, said())
+	require.ElementsMatch(t, []string{"process/brief", "process/killed", "process/stays"}, said())
 	time.Sleep(30 * time.Millisecond) // real time: the server's clock decides
 	require.NoError(t, rdb.HDel(t.Context(), "pacer:{test}/index", "swept").Err(), "as if a minute had passed")
 	tell("stays", time.Minute)
