@@ -51,6 +51,7 @@ func (t *Telemetry) read(ctx context.Context, o metric.Observer, p *pacer.Pacer)
 	whole := t.measured(f.Upstream, "", "")
 	o.ObserveInt64(t.gauges.processes, int64(f.Alive), whole)
 	o.ObserveFloat64(t.gauges.paused, f.PausedFor.Seconds(), whole)
+	o.ObserveInt64(t.gauges.waiting, f.Waiting, whole)
 	for i := range f.Policies {
 		one := &f.Policies[i]
 		attrs := t.measured(f.Upstream, one.Policy.Name(), "")

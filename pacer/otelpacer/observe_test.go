@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,12 +58,24 @@ func TestObserve(t *testing.T) {
 			`headway.policy.waiting{headway.policy=peak,headway.upstream=crm} 0`,
 			`headway.policy.waiting{headway.policy=places,headway.upstream=crm} 0`,
 			`headway.policy.waiting{headway.policy=quota,headway.upstream=crm} 0`,
+			`headway.policy.waiting{headway.upstream=crm} 0`,
 			`headway.processes{headway.upstream=crm} 1`,
 		}
 		ofARate := `headway.policy.utilization{headway.policy=peak,headway.upstream=crm}` // is of the seconds before
 		all := readings(t, reader)
 		require.Equal(t, want, slices.DeleteFunc(slices.Clone(all), func(line string) bool { return strings.HasPrefix(line, ofARate) }))
 		require.Len(t, all, len(want)+1)
+
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Refused: true, Wait: 50 * time.Second}))
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			if _, err := p.Acquire(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		require.Contains(t, readings(t, reader), `headway.policy.waiting{headway.upstream=crm} 1`)
+		calls.Wait()
 		stop()
 		require.Equal(t, want[:1], readings(t, reader))
 	})
@@ -167,7 +180,7 @@ func TestObserveTheBusiest(t *testing.T) {
 			time.Sleep(5 * time.Second) // processes tell of their calls every few seconds
 			all := readings(t, reader)
 			require.Equal(t, one.want, with(all, "headway.busiest.cost", "headway.policy.remaining"))
-			require.Len(t, with(all, "headway.policy.waiting"), 2)
+			require.Len(t, with(all, "headway.policy.waiting"), 3, "of each policy, and of the whole upstream")
 		})
 	}
 }
