@@ -111,6 +111,7 @@ func New(c Config) (*Pacer, error) {
 		maxLate:  cmp.Or(c.MaxLate, DefaultMaxLate),
 		closed:   make(chan struct{}),
 
+		made:       time.Now().Add(-1), // so that nothing sleeps since 0
 		name:       cmp.Or(c.Name, processName()),
 		observers:  newObservers(c.Hooks),
 		reconciles: !c.IgnoreCounts,

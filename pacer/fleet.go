@@ -84,7 +84,7 @@ type BusyKey struct {
 // process alone otherwise, or while it is without its store. Options that give scopes ([Scope]) show how the policies stand that
 // have those. Looking changes nothing. It returns a [*StoreError] if the store fails.
 //
-// What goes at once from memory is counted from the first look on: before, nobody pays for it.
+// From memory, what goes is counted from the first look on: before, nobody pays for it.
 func (p *Pacer) Fleet(ctx context.Context, opts ...Option) (*Fleet, error) {
 	if p.isClosed() {
 		return nil, ErrClosed

@@ -134,8 +134,7 @@ func TestFleetCountsWhatGoesAtOnce(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Named("all"), policies.PerSecond(100).Burst(100).Per("tenant").Named("tenant")))
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "before"))) // the long way: it is new
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "before")))
-		require.Len(t, fleetOf(t, p).Busiest, 1)
-		require.Equal(t, int64(1), fleetOf(t, p).Busiest[0].Cost, "what went at once before the first look is not known")
+		require.Empty(t, fleetOf(t, p).Busiest, "what went before the first look is not known")
 		time.Sleep(2 * time.Minute)
 		for second := range 3 {
 			for i := range 300 {
@@ -161,6 +160,7 @@ func TestTheBusiestKeyIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(1000).Per("tenant")))
 		defer p.Close()
+		fleetOf(t, p)
 		for i := range 20_000 {
 			tenant := fmt.Sprint("t", i)
 			if i >= 10_000 && i%50 == 0 { // when there are many others already

@@ -10,20 +10,35 @@ import (
 
 // binding is what a call waits for, as its owner sees it: which limit, and why.
 type binding struct {
-	binds  int // as Grant.Binds
+	binds  int32 // as Grant.Binds
 	paused bool
+}
+
+// waitsFor returns the index of the limit that a reservation waits for; −1 if it is none.
+func (r *Reservation) waitsFor() int {
+	if i := int(r.binding.binds); i < len(r.stack.Limits) {
+		return max(-1, i)
+	}
+	return -1
+}
+
+// slept returns how long the reservation has slept; 0 if it did not.
+func (r *Reservation) slept() time.Duration {
+	if r.since == 0 {
+		return 0
+	}
+	return time.Since(r.pacer.made) - r.since
 }
 
 // sleep notes that the reservation is going to sleep, for so long as things are, and tells the hooks if what it waits for has
 // changed. The caller holds pacer.sleepers.mu.
 func (r *Reservation) sleep(ctx context.Context, now time.Time, wait time.Duration) {
-	g := &r.grant[0]
-	first := r.since.IsZero()
+	g, first := &r.grant[0], r.since == 0
 	if first {
-		r.since = now
+		r.since = now.Sub(r.pacer.made)
 	}
 	if first || g.Binds != BindsNothing { // who has its place, and waits for its slot, waits for the same reason as before
-		r.binding = binding{g.Binds, g.Paused || g.Binds == BindsUpstream}
+		r.binding = binding{int32(g.Binds), g.Paused || g.Binds == BindsUpstream} //nolint:gosec // an index into a stack
 	}
 	os := r.pacer.observers
 	if os == nil {
@@ -34,13 +49,23 @@ func (r *Reservation) sleep(ctx context.Context, now time.Time, wait time.Durati
 	if g.InLine {
 		news.at = 0
 	}
-	if r.last != nil && r.told == news {
+	if r.tale != nil && r.tale.told == news {
 		return
+	}
+	if r.tale == nil {
+		r.tale = &tale{since: now}
 	}
 	s := r.pacer.sleepOf(r)
 	s.InLine, s.Ahead, s.At, s.Wait = g.InLine, g.Ahead, now, wait
-	r.told, r.last = news, &s
+	r.tale.told, r.tale.last = news, s
 	tellCall(ctx, os, s, func(h *Hooks) func(context.Context, Sleep) { return h.Sleeps })
+}
+
+// A tale is what hooks were told of a sleep.
+type tale struct {
+	since time.Time
+	told  tidings
+	last  Sleep
 }
 
 // tidings is what is worth telling of a sleep.
@@ -52,8 +77,9 @@ type tidings struct {
 
 // sleepOf says which limit holds a reservation.
 func (p *Pacer) sleepOf(r *Reservation) Sleep {
-	s := Sleep{Upstream: p.upstream, Cost: r.cost(r.binding.binds), Paused: r.binding.paused}
-	if i := r.binding.binds; i >= 0 && i < len(r.stack.Limits) {
+	i := r.waitsFor()
+	s := Sleep{Upstream: p.upstream, Cost: r.cost(i), Paused: r.binding.paused}
+	if i >= 0 {
 		s.Policy, s.Scope = r.stack.Limits[i].Policy, p.describe(&r.stack.Limits[i])
 	}
 	return s
@@ -65,8 +91,8 @@ func (r *Reservation) awake(ctx context.Context, err error) {
 	if os == nil {
 		return
 	}
-	if r.last != nil {
-		s := Slept{Sleep: *r.last, Since: r.since, Took: time.Since(r.since), Err: err}
+	if t := r.tale; t != nil {
+		s := Slept{Sleep: t.last, Since: t.since, Took: r.slept(), Err: err}
 		tellCall(ctx, os, s, func(h *Hooks) func(context.Context, Slept) { return h.Slept })
 	}
 	if err == nil {
@@ -83,9 +109,9 @@ func (r *Reservation) goes(ctx context.Context) {
 		return
 	}
 	g := Going{Upstream: r.pacer.upstream, Cost: r.call[0].Cost}
-	if !r.since.IsZero() {
+	if r.since != 0 {
 		s := r.pacer.sleepOf(r)
-		g.Policy, g.Scope, g.Waited = s.Policy, s.Scope, time.Since(r.since)
+		g.Policy, g.Scope, g.Waited = s.Policy, s.Scope, r.slept()
 	}
 	tellCall(ctx, os, g, func(h *Hooks) func(context.Context, Going) { return h.Goes })
 }

@@ -44,10 +44,11 @@ type Pacer struct {
 
 	spares spares
 
+	made      time.Time
 	name      string      // of the process
 	busy      busy        // under sleepers.mu
 	wentUntil int64       // under sleepers.mu: until before which second the store knows what went
-	looked    atomic.Bool // somebody wants to know what goes at once from memory
+	looked    atomic.Bool // somebody wants to know what goes
 
 	closed    chan struct{}
 	waiting   sync.WaitGroup

@@ -128,10 +128,10 @@ func (p *Pacer) used(now Instant) use {
 	p.busy.spent(int64(now), u.spent)
 	for r := range p.sleepers.asleep {
 		k := pauseKey{}
-		if r.since.IsZero() {
+		if r.since == 0 {
 			continue // it is about to
 		}
-		if i := r.binding.binds; i >= 0 && i < len(r.stack.Limits) {
+		if i := r.waitsFor(); i >= 0 {
 			k = pauseKey{r.stack.Limits[i].Policy, r.stack.Limits[i].Scope}
 		} else if !r.binding.paused {
 			continue // for NotBefore alone

@@ -23,30 +23,29 @@ type Reservation struct {
 	stack      Stack
 	call       [1]Call   // what the store is asked, as it wants it
 	latest     time.Time // no later slot will do; zero for Forever
-	byDeadline bool      // latest is the context's
 	notBefore  time.Time // the call wants to go no earlier
+	byDeadline bool      // latest is the context's
 
-	// Under pacer.sleepers.mu from when the reservation is handed out.
-	grant   [1]Grant
-	asked   time.Time // when the store was asked for the slot: it is no earlier than asked and the grant's wait
-	due     time.Time // when to go: the slot and jitter
+	// Under pacer.sleepers.mu from when the reservation is handed out. What is small stands together, so that a Reservation is
+	// no larger than it needs to be: most calls make one.
 	state   reservationState
+	caught  bool // it was moved behind a pause, or was to be
+	hurried bool // it was called while it is moving
+	closed  bool // the answer was reported
+	paid    bool // the cost was settled
+	grant   [1]Grant
+	asked   time.Time     // when the store was asked for the slot: it is no earlier than asked and the grant's wait
+	due     time.Time     // when to go: the slot and jitter
 	moving  chan struct{} // somebody is moving it behind a pause; closed when that is done. nil otherwise
-	caught  bool          // it was moved, or was to be
 	err     error         // why it could not be moved
-	hurried bool          // it was called while it is moving
 	wake    chan struct{} // tells a sleeper that it was moved; nil before it sleeps
 	known   []int64       // if tracked and used: for each limit, what had been answered when it went
-	closed  bool          // the answer was reported
-	paid    bool          // the cost was settled
 	lease   *lease        // its places in flight; nil if it has none
+	since   time.Duration // when it went to sleep, since the Pacer was made; 0 if it did not
+	binding binding       // what it sleeps for
+	tale    *tale         // what hooks were told of that; nil if there are no hooks, or it does not sleep
 
 	watches []*watch // if tracked: of each limit
-
-	since   time.Time // when it went to sleep; zero if it did not
-	binding binding   // what it sleeps for
-	told    tidings   // what hooks were told last
-	last    *Sleep    // the same; nil if there are no hooks, or it does not sleep
 
 	room struct { // for what most calls need, to save allocations
 		charges [fewLimits]Charge

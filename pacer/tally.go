@@ -73,20 +73,25 @@ func (t *tally) history(before int64) []Second {
 	return h
 }
 
-// count counts what a reservation's call spends, as it goes. The caller holds sleepers.mu.
+// count counts what a reservation's call spends, as it goes, in the second of its slot: or in the first one of which the store
+// does not know yet what went. The caller holds sleepers.mu.
 func (p *Pacer) count(r *Reservation) {
-	g := &r.grant[0]
-	now := int64(g.Now) + time.Since(r.asked).Microseconds()
-	second := secondOf(now)
-	for i := range r.stack.Limits {
-		if l := &r.stack.Limits[i]; p.named(l.Policy) != nil {
-			p.named(l.Policy).seen.went.add(second, Second{Cost: r.cost(i)})
-			if l.Scope != "" {
-				p.busy.add(pauseKey{l.Policy, l.Scope}, r.cost(i), now)
-			}
-		}
+	if p.memory != nil && !p.looked.Load() {
+		return
 	}
-	if i := r.binding.binds; !r.since.IsZero() && i >= 0 && i < len(r.stack.Limits) {
-		p.named(r.stack.Limits[i].Policy).seen.went.add(second, Second{Waits: 1, Waited: time.Since(r.since)})
+	at := int64(r.grant[0].At)
+	second := max(secondOf(at), p.wentUntil)
+	for i := range r.stack.Limits {
+		l := &r.stack.Limits[i]
+		what := Second{Cost: r.cost(i)}
+		if r.since != 0 && i == r.waitsFor() {
+			what.Waits, what.Waited = 1, r.slept()
+		}
+		if of := p.named(l.Policy); of != nil {
+			of.seen.went.add(second, what)
+		}
+		if l.Scope != "" {
+			p.busy.add(pauseKey{l.Policy, l.Scope}, r.cost(i), at)
+		}
 	}
 }

@@ -85,6 +85,8 @@ func everything(t *testing.T) ([]metricdata.Metrics, *prometheus.Registry) {
 		_, err = telemetry.Observe(one)
 		require.NoError(t, err)
 	}
+	_, err = p.Fleet(ctx) // from memory, what goes is counted from the first look on
+	require.NoError(t, err)
 	require.NoError(t, p.Wait(ctx, pacer.Scope("tenant", "acme")))
 	time.Sleep(5 * time.Second) // processes tell of their calls every few seconds
 	var all metricdata.ResourceMetrics

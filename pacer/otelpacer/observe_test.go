@@ -173,7 +173,7 @@ func TestObserveTheBusiest(t *testing.T) {
 			defer p.Close()
 			_, err := telemetry.Observe(p)
 			require.NoError(t, err)
-			readings(t, reader) // from memory, what goes at once is counted from the first look on
+			readings(t, reader) // from memory, what goes is counted from the first look on
 			for range 3 {
 				require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "acme"), pacer.Scope("user", "7")))
 			}
