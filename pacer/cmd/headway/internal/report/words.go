@@ -146,7 +146,7 @@ func Used(p *pacer.FleetPolicy) (part float64, known bool) {
 	if PerKey(p) || perKey && p.Policy.Spec().Algorithm == policies.GCRA {
 		return 0, false
 	}
-	return max(0, min(1, p.Utilization())), true
+	return p.Utilization(), true
 }
 
 // Scope returns a scope and its value as --scope takes it: those that a store keeps have their odd bytes as %XX.
