@@ -1,4 +1,5 @@
 SOAK ?= 10m
+STRESS ?= 5
 
 # Every module that go.work lists: the library, the examples, the benchmarks.
 EACH := ./.ci/each-module
@@ -21,14 +22,25 @@ browser: ## Install Chromium, if the machine has none
 
 .PHONY: test
 test: redis browser ## Run every test of every module, with the race detector
-	@race=-race; cc=$$(go env CC); \
-	if [ "$$(go env CGO_ENABLED)" != 1 ] || ! command -v $${cc%% *} >/dev/null; then \
-		race=; echo "No C compiler, or CGO_ENABLED=0: the tests run without the race detector."; fi; \
-	$(EACH) go test $$race -p 1 -shuffle=on -timeout 25m ./... # one package at a time: some tests measure
+	@./.ci/test
+
+.PHONY: unraced
+unraced: redis browser ## Run what the race detector is too slow for: the pictures as they are now, and the store on miniredis
+	@cd pacer/bench && go test -count=1 -vet=off -run 'Pictures|Miniredis|TestReport' .
+	@cd pacer/cmd/headway && go test -count=1 -vet=off -run Picture ./internal/top
+	@cd pacer/page/browsertest && go test -count=1 -vet=off -run Pictures .
+
+.PHONY: stress
+stress: redis browser ## Run the tests five times while every core is busy (STRESS=5)
+	@./.ci/stress $(STRESS)
+
+.PHONY: compat
+compat: redis ## Judge the Redis store on Redis 6.2 and Valkey 8, installed or built where they can be had
+	@./.ci/compat
 
 .PHONY: soak
 soak: redis ## Break things at random (SOAK=10m)
-	@cd pacer/faulttest && HEADWAY_SOAK=$(SOAK) go test -count=1 -run TestSoak -v -timeout 24h .
+	@cd pacer/faulttest && HEADWAY_LONG=1 HEADWAY_SOAK=$(SOAK) go test -count=1 -run TestSoak -v -timeout 24h .
 
 .PHONY: lint
 lint: ## Check formatting and run the linters
@@ -42,6 +54,14 @@ fmt: ## Format every Go file
 bench: redis ## Measure against the peers, into docs/benchmarks
 	@mkdir -p docs/benchmarks
 	@cd pacer/bench && HEADWAY_BENCH=../../docs/benchmarks go test -count=1 -run '^TestReport$$' -v -timeout 20m .
+
+.PHONY: fleet
+fleet: redis browser ## Measure fleets of processes against strict upstreams
+	@HEADWAY_MEASURE=1 go test -count=1 -v -timeout 30m -run Fleet ./pacer/redisstore
+	@cd pacer/cmd/headway && HEADWAY_MEASURE=1 go test -count=1 -v -run Predicts ./internal/simulate
+	@cd examples/zendesk && HEADWAY_MEASURE=1 go test -count=1 .
+	@cd examples/salesforce && HEADWAY_MEASURE=1 go test -count=1 .
+	@cd pacer/page/browsertest && HEADWAY_MEASURE=1 go test -count=1 .
 
 .PHONY: pictures
 pictures: browser ## Draw the pictures of the documentation anew, into docs/pictures

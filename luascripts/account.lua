@@ -22,6 +22,12 @@ local function lines()
   return define.lines
 end
 
+-- logs returns what is done with the starts of rates whose windows are exact: see starts.lua.
+local function logs()
+  if not define.logs then define.logs = define.starts() end
+  return define.logs
+end
+
 -- foreign ends the script, before it has written anything, because a key holds what these scripts did not write.
 local function foreign(key)
   error('HEADWAYFOREIGN ' .. key .. ' holds a value that Headway did not write', 0)

@@ -12,6 +12,9 @@
 --
 -- Store time never goes back by more than a second, as far as those know who are there: if the server's clock stepped back,
 -- because of a failover to a machine whose clock is late, the upstream's key says by how much.
+--
+-- That an era begins is published on the channel of report.lua, as "5 0 key": whoever sleeps in another process and knows the
+-- era before is to tell what it remembers, now and not at its next beat.
 
 local id = ARGV[1]
 nextarg = 2
@@ -21,7 +24,10 @@ if now < known - 1000000 then
   up.shift = up.shift + known - now
   now, shifted = known, true
 end
-if up.era == 0 then up.era = now - now % 1000 end
+if up.era == 0 then
+  up.era = now - now % 1000
+  redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f\n5 0 %s', now, up.key))
+end
 if gather > 0 and up.gather <= now then up.gather = now + gather end
 writeupstream(up, keep)
 

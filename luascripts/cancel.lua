@@ -1,30 +1,42 @@
--- cancel.lua: give back what some reservations of one stack were charged.
+-- cancel.lua: give back what some reservations of one upstream were charged, in order.
 --
 -- KEYS   as in reserve.lua
--- ARGV   number of entries; for each: algorithm, parameters
---        number of reservations; for each, two integers per entry: its charge, as reserve.lua replied it
+-- ARGV   number of accounts; for each: algorithm, parameters
+--        then, to the end, reservations of one stack after the other: the accounts that bind them: 0 for all, else one more
+--        than their number, and their indexes; how many reservations; for each, two integers per account: its charge, as
+--        reserve.lua replied it
 -- Reply  now (µs since the epoch)
 -- TTL    as in reserve.lua; a key that means nothing any more is deleted
 --
 -- What is past is not given back: nobody could use it. An interval that is free already stays free. Those in line whose turn
 -- it may be are called, as in report.lua.
 
-local entries, up, now = stack()
-everything(entries)
+local all, up, now = stack()
+everything(all)
 
-local many = arg()
-for _ = 1, many do
+while nextarg <= #ARGV do
+  local entries, refs = all, arg() - 1
+  if refs >= 0 then
+    entries = {}
+    for i = 1, refs do entries[i] = all[arg()] end
+  end
+  local many = arg()
+  for _ = 1, many do
+    for i = 1, #entries do
+      local from, to = arg(), arg()
+      entries[i].run.cancel(entries[i], now, from, to)
+    end
+  end
   for i = 1, #entries do
-    local from, to = arg(), arg()
-    entries[i].run.cancel(entries[i], now, from, to)
+    if many > 0 then entries[i].freed = true end
   end
 end
 
 local queued = false
-for i = 1, #entries do
-  local o = entries[i]
+for i = 1, #all do
+  local o = all[i]
   o.run.write(o, now)
-  if o.kind and many > 0 then
+  if o.kind and o.freed then
     lines().call(o, now)
     queued = true
   end

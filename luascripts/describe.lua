@@ -4,19 +4,19 @@
 --        the index: a hash. Its fields:
 --          process/ID        what a process says of itself
 --          policy/NAME       "said until text": a policy, when that was last said, and until when it is remembered
---          went/SLOT/NAME    "second cost waits waited": what went of a policy in a second; SLOT is the second modulo 64
+--          went/SLOT/NAME    "second cost waits waited": what went of a policy in a second; SLOT is the second modulo 128
 --          swept             the minute in which what is over was last taken out
 --        who is there (see beat.lua)
 -- ARGV   id, what it says of itself ('': it leaves), for how long its policies are remembered (µs)
 --        number of policies; for each: its name, its text
 --        then, to the end, what went: a policy's name, the second (since the epoch), cost, waits, waited (µs)
--- Reply  now (µs since the epoch)
+-- Reply  now (µs since the epoch), how many are there
 -- TTL    the index: for as long as its policies are remembered
 --
 -- The index is bounded: when it has that many fields, no new ones are made until others are over. A process is over when it
 -- is not among those that are there any more (see beat.lua); whoever reads leaves those out.
 
-local most, minute, slots = 32768, 60000000, 64
+local most, minute, slots = 32768, 60000000, 128
 local id, about = ARGV[1], ARGV[2]
 nextarg = 3
 local up, now = readupstream(KEYS[1], redis.call('GET', KEYS[1]))
@@ -71,4 +71,4 @@ if redis.call('HGET', index, 'swept') ~= this then
   redis.call('HSET', index, 'swept', this)
 end
 redis.call('PEXPIRE', index, math.max(lasting(keep), redis.call('PTTL', index)))
-return { now }
+return { now, redis.call('ZCARD', KEYS[3]) }

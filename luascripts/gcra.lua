@@ -1,7 +1,7 @@
 -- gcra.lua: the rate that remembers its gaps. The reasoning is in package engine, gcra.go.
 --
 -- KEYS   the account's key: a string, "tat", "tat last widest pause" or "tat last widest pause learned until share since
---        slowed", where
+--        slowed", and if it keeps a log of starts, then " /unlogged kept tau" after either, where
 --          tat      the tail of free virtual time begins here; 0 for none
 --          last     no gap ends after this; 0: there is no gap, and the second key means nothing
 --          widest   no gap is longer than this, so that a call that fits nowhere need not look at all of them
@@ -9,22 +9,34 @@
 --          learned  the emission interval that the upstream allows before until; 0 for none
 --          share    of the rate, in millionths, that held when since came and grows from then on; 0: the whole rate
 --          slowed   when the last refusal was heeded
+--          unlogged there may have been calls before then that the log lacks
+--          kept     the length of a window, in µs
+--          tau      the tolerance, in µs: the log is one of a limit that has both
 --        the gaps: a sorted set, member = begin, score = end, disjoint, all before tat
---        if calls stand in line (algorithm 5): the line, the waits and of fair shares the flows, as in line.lua
--- ARGV   burst, emission interval T in µs, and for a rate that adapts (algorithm 3): floor and decrease in millionths, hold
---        and recovery in µs; algorithm 5 has all of these, 0 if it does not adapt, and then 1 for a lane, which comes right after
---        the rate that it is a part of, or 2 for fair shares
--- TTL    the string: until tat, pause and until are past and the share is whole; the set: until its last gap is past
+--        if its windows are exact (algorithms 6 and 7): the starts, as in starts.lua
+--        if calls stand in line (algorithms 5 and 7): the line, the waits and of fair shares the flows, as in line.lua
+-- ARGV   burst, emission interval T in µs; if its windows are exact (algorithms 6 and 7): how many calls may start in one, its
+--        length in µs; for a rate that adapts (algorithm 3): floor and decrease in millionths, hold
+--        and recovery in µs; algorithms 5 and 7 have all of these, 0 if it does not adapt, and then 1 for a lane, which comes right after
+--        the rate that it is a part of, 2 for fair shares, or 0 for neither
+-- TTL    the string: until tat, pause and until are past and the share is whole, and with a log, the later of tat and unlogged
+--        is so long past as a start is kept; the gaps: until the last one is past
 
 local gcra = {}
 
 function gcra.parse(algorithm)
   local o = { key = key(), gaps = key(), limit = arg(), t = arg(), tat = 0, plain = true, dirty = false, run = gcra }
-  if algorithm >= 3 then o.floor, o.decrease, o.hold, o.recovery = arg(), arg(), arg(), arg() end
-  if algorithm == 5 then
+  if algorithm >= 6 then
+    o.log, o.starts, o.most, o.within = logs(), key(), arg(), arg()
+  end
+  if algorithm ~= 1 and algorithm ~= 6 then o.floor, o.decrease, o.hold, o.recovery = arg(), arg(), arg(), arg() end
+  if algorithm == 5 or algorithm == 7 then
     if o.recovery == 0 then o.recovery = nil end
-    o.line, o.waits, o.kind = key(), key(), 'lane'
-    if arg() == 2 then o.flows, o.kind = key(), 'fair' end
+    local kind = arg()
+    if kind > 0 then
+      o.line, o.waits, o.kind = key(), key(), 'lane'
+      if kind == 2 then o.flows, o.kind = key(), 'fair' end
+    end
   end
   return o
 end
@@ -33,6 +45,17 @@ end
 function gcra.loadstring(o, v, now)
   if not v then
     return
+  end
+  if o.log then
+    local tat, unlogged, kept, tau = string.match(v, '^(%d+) /(%d+) (%d+) (%d+)$')
+    if tat then
+      o.tat, o.unlogged, o.kept, o.logtau = number(tat, o.key), number(unlogged, o.key), number(kept, o.key), number(tau, o.key)
+      o.whole = o.kept == o.within and o.logtau == (o.limit - 1) * o.t
+      if o.whole and now >= o.unlogged + o.within then return end
+    end
+    o.plain = false
+    if not gcra.earliest then gcra.rest() end
+    gcra.loadmore(o, v, now)
   elseif string.find(v, ' ', 1, true) then
     o.plain = false
     if not gcra.earliest then gcra.rest() end
@@ -48,24 +71,40 @@ function gcra.room(o, now, n)
   local from, t = o.tat > now and o.tat or now, o.t
   local more = now + (o.limit - n) * t - from
   if more < 0 then return 0 end
-  return (more - more % (n * t)) / (n * t) + 1
+  local many = (more - more % (n * t)) / (n * t) + 1
+  if o.log then
+    local free = o.log.free(o, now)
+    many = math.min(many, math.max(0, (free - free % n) / n))
+  end
+  return many
 end
 
--- take charges that many calls, which go now, and returns the charge of the first: the others follow.
+-- take charges that many calls, which go now, and returns the charge of the first: the others follow. If its windows are
+-- exact, they have no slack.
 function gcra.take(o, now, n, many)
   local from, need = o.tat > now and o.tat or now, n * o.t
+  if o.log then
+    o.log.keep(o)
+    o.log.take(o, now, n, many, from)
+  end
+  local was = o.tat
   o.tat = from + many * need
+  if o.log then o.log.tidy(o, was, now) end
   o.dirty = true
-  return from, from + need
+  return from, from + need, o.log and 0
 end
 
 function gcra.write(o, now)
   if not o.dirty then
     return
-  elseif o.plain then
-    redis.call('SET', o.key, o.tat, 'PX', lasting(o.tat - now))
-  else
+  elseif not o.plain then
     gcra.writemore(o, now)
+  elseif o.log then
+    local v = string.format('%.0f /%.0f %.0f %.0f', o.tat, o.unlogged, o.kept, o.logtau)
+    redis.call('SET', o.key, v, 'PX', lasting(o.tat + o.kept - now))
+    o.log.write(o, now)
+  else
+    redis.call('SET', o.key, o.tat, 'PX', lasting(o.tat - now))
   end
 end
 
@@ -105,6 +144,15 @@ function gcra.rest()
 
   function gcra.loadmore(o, v, now)
     gcra.unfold(o)
+    local base, unlogged, kept, tau = string.match(v, '^(.*) /(%d+) (%d+) (%d+)$')
+    if base then
+      v, o.unlogged, o.kept, o.logtau = base, number(unlogged, o.key), number(kept, o.key), number(tau, o.key)
+      o.whole = o.kept == o.within and o.logtau == o.tau
+    end
+    if not string.find(v, ' ', 1, true) then
+      o.tat = number(v, o.key)
+      return
+    end
     local tat, last, widest, pause, more = string.match(v, '^(%d+) (%d+) (%d+) (%d+)(.*)$')
     o.tat, o.last, o.widest, o.pause = number(tat, o.key), number(last, o.key), number(widest, o.key), number(pause, o.key)
     if more ~= '' then
@@ -123,42 +171,70 @@ function gcra.rest()
 
   function gcra.horizon() return math.huge end
 
-  -- before returns how long before its slot the interval of a call begins that costs more than the burst.
-  local function before(o, n) return math.max(0, (n - 1) * o.t - o.tau) end
-
   -- fit places the call in a free piece, as early as it can, and remembers the place.
-  local function fit(o, now, e, n, a, b, member)
-    local t = o.t
-    local need, late = n * o.step, (n - 1) * t - o.tau
+  local function fit(o, now, e, w, a, b, member)
     local from = a > now and a or now
-    local x = math.max(from, e - before(o, n))
+    local x = math.max(from + w.lead, e - w.before)
     if x > from then
-      local r = (x - from) % t
+      local r = (x - from) % o.t
       if r > 0 then
-        local y = x + t - r
-        if y + late <= e and y + need <= b then x = y end
+        local y = x + o.t - r
+        if y + w.late <= e and y + w.room <= b then x = y end
       end
     end
-    if x + need > b then return nil end
-    o.start, o.need, o.from, o.to, o.member = x, need, from, b, member
-    local s = x + late
+    if x + w.room > b then return nil end
+    o.start, o.need, o.from, o.to, o.member = x, w.need, from, b, member
+    local s = x + w.late
     return s > e and s or e
   end
 
-  function gcra.earliest(o, now, e, n, tail)
-    if not tail and o.last > e and n * o.step <= o.widest then
+  -- search finds the first place for a call of cost n that goes at e or later, and returns when it goes; strictly: with no
+  -- tolerance, nor for those behind it.
+  local function search(o, now, e, n, tail, strictly)
+    local t, need = o.t, n * o.step
+    local w = { need = need, lead = 0, room = need, late = (n - 1) * t - o.tau }
+    w.before = math.max(0, w.late)
+    if strictly then w.lead, w.room, w.late = (n - 1) * t, math.max(need, n * t + o.tau), w.before end
+    if not tail and o.last > e and w.room <= o.widest then
       local skip, size = 0, 1
       repeat
-        local found = redis.call('ZRANGEBYSCORE', o.gaps, e - before(o, n) + n * o.step, '+inf', 'WITHSCORES', 'LIMIT', skip, size)
+        local found = redis.call('ZRANGEBYSCORE', o.gaps, e - w.before + w.room, '+inf', 'WITHSCORES', 'LIMIT', skip, size)
         for i = 1, #found, 2 do
-          local s = fit(o, now, e, n, number(found[i], o.gaps), number(found[i + 1], o.gaps), found[i])
+          local s = fit(o, now, e, w, number(found[i], o.gaps), number(found[i + 1], o.gaps), found[i])
           if s then return s end
         end
         local done = #found < 2 * size
         skip, size = skip + size, 32
       until done
     end
-    return fit(o, now, e, n, o.tat, math.huge, nil)
+    return fit(o, now, e, w, o.tat, math.huge, nil)
+  end
+
+  function gcra.earliest(o, now, e, n, tail)
+    if not o.log then return search(o, now, e, n, tail, false) end
+    -- Its windows are exact: what the log refuses goes later; after some work the tail alone decides.
+    local logged, work = (o.whole and o.unlogged or o.tat) + o.within, 0
+    while true do
+      local strictly = e < logged
+      local s = search(o, now, e, n, tail or work >= 512, strictly)
+      local at, more = o.log.crowded(o, s, n)
+      if strictly and s > logged then
+        at = logged
+      elseif at <= s then
+        return s
+      end
+      e, work = at, work + more
+    end
+  end
+
+  -- logged sees to the log before something is charged or given back.
+  local function logged(o)
+    if o.log then o.log.keep(o) else o.kept = nil end
+  end
+
+  -- lasts returns until when the account knows of calls that matter.
+  local function lasts(o)
+    return o.kept and math.max(o.tat, o.unlogged) + o.kept or o.tat
   end
 
   -- keep adds a gap.
@@ -180,20 +256,24 @@ function gcra.rest()
       if o.last <= now then
         redis.call('DEL', o.gaps)
         o.last, o.grown = 0, false
-      else
+      elseif not o.swept then -- no gap that is past comes to be in this run
         redis.call('ZREMRANGEBYSCORE', o.gaps, '-inf', now)
+        o.swept = true
       end
     end
     if o.pause <= now then o.pause = 0 end
     if o.till <= now then o.learned, o.till = 0, 0 end
     if o.share > 0 and whole(o) <= now then o.share, o.since, o.slowed = 0, 0, 0 end
-    if o.tat <= now and o.pause == 0 and o.till == 0 and o.share == 0 then o.tat = 0 end
+    if lasts(o) <= now and o.pause == 0 and o.till == 0 and o.share == 0 then
+      o.tat, o.kept, o.whole = 0, nil, false
+    end
     o.dirty, o.plain = true, false
   end
 
-  function gcra.commit(o, now, s)
+  function gcra.commit(o, now, s, n)
     local t = o.t
-    local from, to = o.start, o.start + o.need
+    logged(o)
+    local from, to, was = o.start, o.start + o.need, o.tat
     if o.member then redis.call('ZREM', o.gaps, o.member) end
     if o.start - o.from >= t then keep(o, o.from, o.start) else from = o.from end
     if not o.member then
@@ -203,13 +283,21 @@ function gcra.rest()
     else
       to = o.to
     end
+    if o.log then
+      o.log.add(o, s, n, o.start)
+      o.log.tidy(o, was, now)
+      o.expire = true
+    end
     forget(o, now)
-    return from, to, math.max(0, o.start - s)
+    return from, to, o.log and 0 or math.max(0, o.start - s)
   end
 
-  function gcra.cancel(o, now, from, to)
+  -- giveback gives back what a charge begin..to has from an instant on.
+  local function giveback(o, now, begin, from, to)
+    local first, ends = from, to
     if to > o.tat then to = o.tat end
     if to <= now or from >= to then return end
+    local back = to
     if o.last > 0 then
       local found = redis.call('ZRANGEBYSCORE', o.gaps, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 2)
       local i, left, right = 1, nil, nil
@@ -217,9 +305,9 @@ function gcra.rest()
         left, i = found[1], 3
       end
       if found[i] then
-        local begin = tonumber(found[i])
-        if begin < to then return end
-        if begin == to then right = i end
+        local a = tonumber(found[i])
+        if a < to then return end
+        if a == to then right = i end
       end
       if left then
         redis.call('ZREM', o.gaps, left)
@@ -230,17 +318,24 @@ function gcra.rest()
         to = number(found[right + 1], o.gaps)
       end
     end
+    logged(o)
+    if o.log then o.log.remove(o, begin, ends, first, back) end
     if to == o.tat then o.tat = from else keep(o, from, to) end
     forget(o, now)
   end
 
+  function gcra.cancel(o, now, from, to) giveback(o, now, from, from, to) end
+
   function gcra.settle(o, now, from, to, cost, actual)
     if actual <= cost then
       local unit = (to - from - (to - from) % cost) / cost
-      gcra.cancel(o, now, to - unit * (cost - actual), to)
+      giveback(o, now, from, o.log and o.log.last(o, from, to, cost - actual) or to - unit * (cost - actual), to)
       return
     end
-    o.tat = math.max(o.tat, now) + math.min((actual - cost) * o.step, 315360000000000)
+    logged(o)
+    local tail = math.max(o.tat, now)
+    o.tat = tail + math.min((actual - cost) * o.step, 315360000000000)
+    if o.log then o.log.debt(o, now, actual - cost, tail) end
     forget(o, now)
   end
 
@@ -279,6 +374,7 @@ function gcra.rest()
     forget(o, now)
     local till, changed = now + math.max(0, o.limit - left) * o.t, false
     if till <= now then return false end
+    logged(o)
     if o.last > 0 then
       changed = redis.call('ZREMRANGEBYSCORE', o.gaps, '-inf', till) > 0
       local first = redis.call('ZRANGEBYSCORE', o.gaps, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
@@ -293,21 +389,44 @@ function gcra.rest()
     return changed
   end
 
-  -- claim: somebody remembers from..to as charged.
+  -- meeting returns the gap that holds something right after an instant, or else the first one after it.
+  local function meeting(o, at)
+    local found = redis.call('ZRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', at), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    if not found[1] then return math.huge, math.huge end
+    return number(found[1], o.gaps), number(found[2], o.gaps), found[1]
+  end
+
+  -- claim: somebody remembers from..to as charged. Of the gaps that it meets, only the first and the last are read: those in
+  -- between go as they are.
   function gcra.claim(o, now, from, to)
     forget(o, now)
+    logged(o)
+    local begin, met = from, false
     from = math.max(from, now)
-    if from >= to then return end
+    if from >= to then
+      if o.log then
+        o.log.claim(o, now, begin, to, false)
+        forget(o, now)
+      end
+      return
+    end
     if o.last > from then
-      local met = redis.call('ZRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', from), '+inf', 'WITHSCORES')
-      for i = 1, #met, 2 do
-        local a, b = number(met[i], o.gaps), number(met[i + 1], o.gaps)
-        if a >= to then break end
-        redis.call('ZREM', o.gaps, met[i])
-        if from - a >= o.t then keep(o, a, from) end
-        if b - to >= o.t then keep(o, to, b) end
+      local a, b, member = meeting(o, from)
+      if a < to then
+        met = true
+        local c, d, last = a, b, member
+        if b <= to then
+          c, d, last = meeting(o, to)
+          redis.call('ZREMRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', from), to)
+        end
+        if c < to then
+          redis.call('ZREM', o.gaps, last)
+          if d - to >= o.t then keep(o, to, d) end
+        end
+        if from > now and from - a >= o.t then keep(o, a, from) end
       end
     end
+    if o.log then o.log.claim(o, now, begin, to, met or to > o.tat) end
     if to > o.tat then
       local left = math.max(o.tat, now)
       if from - left >= o.t then keep(o, left, from) end
@@ -317,16 +436,18 @@ function gcra.rest()
 
   function gcra.reset(o)
     redis.call('DEL', o.gaps)
+    if o.log then redis.call('DEL', o.starts) end
     if o.line then redis.call('DEL', o.line, o.waits) end
     if o.flows then redis.call('DEL', o.flows) end
     o.tat, o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed, o.step = 0, 0, 0, 0, 0, 0, 0, 0, 0, o.t
-    o.dirty, o.plain, o.grown = true, false, false
+    o.dirty, o.plain, o.grown, o.kept, o.whole = true, false, false, nil, false
   end
 
   function gcra.writemore(o, now)
-    local ends = math.max(o.tat, o.pause, o.till, whole(o))
+    local ends = math.max(lasts(o), o.pause, o.till, whole(o))
     if ends <= now then
       redis.call('DEL', o.key, o.gaps)
+      if o.log then redis.call('DEL', o.starts) end
       return
     end
     local v = o.tat
@@ -336,6 +457,11 @@ function gcra.rest()
         o.tat, o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed)
     elseif o.last > 0 or o.pause > 0 then
       v = string.format('%.0f %.0f %.0f %.0f', o.tat, o.last, o.widest, o.pause)
+    end
+    if o.kept then
+      if v == o.tat then v = string.format('%.0f', v) end
+      v = v .. string.format(' /%.0f %.0f %.0f', o.unlogged, o.kept, o.logtau)
+      if o.log then o.log.write(o, now) end
     end
     redis.call('SET', o.key, v, 'PX', lasting(ends - now))
     if o.grown then redis.call('PEXPIRE', o.gaps, lasting(o.last - now)) end
@@ -360,6 +486,11 @@ function gcra.rest()
     count(o.tat, math.huge)
     if o.tat > reach then backlog = math.floor(math.max(0, o.tat - reach - free - 1) / t) end
     local nextat = gcra.earliest(o, now, now > pause and now or pause, 1, false)
+    if o.log then
+      remaining = math.min(math.max(1, o.log.free(o, now)), math.max(1, remaining))
+      if now < (o.whole and o.unlogged or o.tat) + o.within then remaining = 1 end
+      if nextat > now then remaining = 0 end
+    end
     if pause > now then remaining = 0 else pause = 0 end
     return remaining, nextat, backlog, pause, step, o.line and lines().length(o, now) or 0
   end

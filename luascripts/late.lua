@@ -2,7 +2,7 @@
 --
 -- It returns a function that grants one call, puts it in line or refuses it, and adds to the reply what reserve.lua says.
 
-local near, lastmoment, soonagain, frontagain, faragain, front, waitgrace = 40000, 20000, 1000, 1000000, 2000000, 256, 500000
+local soonagain, frontagain, faragain, front, waitgrace = 1000, 1000000, 2000000, 256, 500000
 local line = lines()
 
 -- Kinds of limits, in sets. What gives slots as far ahead as need be has none.
@@ -21,7 +21,8 @@ local known = {}
 
 return function(entries, c, up, now, reply, size, changed)
   if changed then known = {} end
-  local p = #entries
+  local p, near = #entries, math.max(40000, c.reach)
+  local lastmoment = (near - near % 2) / 2
 
   -- A lane comes right after the rate that it is a part of.
   local function kind(i)

@@ -28,6 +28,9 @@ var account string
 //go:embed gcra.lua
 var gcra string
 
+//go:embed starts.lua
+var starts string
+
 //go:embed window.lua
 var window string
 
@@ -83,7 +86,8 @@ func New() Scripts { return WithClock(clock) }
 // local functions clock() and ttl(us). It is for tests that need time to stand still.
 func WithClock(fragment string) Scripts {
 	plain := []string{
-		"define[1] = function()", gcra, "end\ndefine[3] = define[1]",
+		"define[1] = function()", gcra, "end\ndefine[3] = define[1]\ndefine[6] = define[1]\ndefine[7] = define[1]",
+		"define.starts = function()", starts, "end",
 		"define[2] = function()", window, "end",
 	}
 	lines := append(slices.Clip(plain),

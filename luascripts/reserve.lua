@@ -7,12 +7,12 @@
 --        first run: all), else one more than their number, and their indexes; how many calls; cost, not before (µs from
 --        now), max wait (µs), and 1 if they are tracked, else 0; if the cost is 0, then a cost for each account; 2 more for
 --        one call that a limit binds which is not given far ahead (algorithms 4 and 5), and then its id, when it first asked
---        (µs since the epoch; 0: now), flow, weight, the slot that it has (0: none), and 0 or the number of accounts, and for each its charge of a slot that the
+--        (µs since the epoch; 0: now), flow, weight, the slot that it has (0: none), reach (µs), and 0 or the number of accounts, and for each its charge of a slot that the
 --        call gives back first;
 --        one argument alone is the max wait of one call that all accounts bind, of cost 1, that is not tracked
 -- Reply  now, then for each call or some at once, in order (slots: µs since the epoch; slacks: µs):
 --          n > 0, slack, charges            n calls go now; these are the charges of the first (see below); the slack is
---                                           that of the windows, −1 if there is none
+--                                           that of the windows (0 for a rate whose windows are exact), −1 if there is none
 --          0, binds, slot, slack, charges   one call goes at its slot
 --          −n, binds, slot                  n calls are refused, whose slot this would have been
 --          1, i, again, ahead               of a call with an id: it stands in line for account i behind so many, charged
@@ -108,7 +108,7 @@ while nextarg <= #ARGV do
     everything(entries)
     local c = { cost = cost, costs = costs, notbefore = notbefore, maxwait = maxwait, tracked = tracked, id = ARGV[nextarg] }
     nextarg = nextarg + 1
-    c.since, c.flow, c.weight, c.slot = arg(), arg(), arg(), arg()
+    c.since, c.flow, c.weight, c.slot, c.reach = arg(), arg(), arg(), arg(), arg()
     local held = arg()
     if held > 0 then c.held = {} end
     for i = 1, 2 * held do c.held[i] = arg() end
@@ -137,8 +137,8 @@ while nextarg <= #ARGV do
       if seen then
         size = size + 1
         reply[size] = seen
-        if slack < 0 or late < slack then slack = late end
       end
+      if late and (slack < 0 or late < slack) then slack = late end
     end
     reply[at] = slack
     left = left - many

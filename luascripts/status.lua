@@ -2,9 +2,11 @@
 --
 -- KEYS   as in reserve.lua
 -- ARGV   number of entries; for each: algorithm, parameters
+--        one more argument: only pauses are asked for
 -- Reply  now, until when the upstream is paused (0: it is not), then for each entry: cost that may go now, the next slot
 --        for a call of cost 1, cost that is charged to instants after now, until when it is paused (0: it is not), its
 --        pace: the emission interval of a rate or the limit of a window or of leases that holds now, how many stand in line
+--        if only pauses are asked for: until when each entry is paused (0: it is not), and nothing else of it
 --        now alone: as in reserve.lua
 -- TTL    none: nothing is written
 
@@ -12,6 +14,14 @@ local entries, up, now = stack()
 if stale then return { now } end
 everything(entries)
 local reply = { now, up.pause > now and up.pause or 0 }
+
+if nextarg <= #ARGV then
+  for i = 1, #entries do
+    local till = entries[i].run.paused(entries[i])
+    reply[i + 2] = till > now and till or 0
+  end
+  return reply
+end
 
 for i = 1, #entries do
   local n = #reply

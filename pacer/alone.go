@@ -25,6 +25,7 @@ type alone struct {
 	spent   map[pauseKey]*trace // of what has gone
 	pauses  map[pauseKey]pausedLimit
 	owed    []debt
+	owing   int // grants and notes of those
 }
 
 // A ticket is a slot that was granted alone.
@@ -49,8 +50,12 @@ type debt struct {
 	notes  []Note
 }
 
-// maxOwed bounds what is kept for the store while it is out of reach. What is dropped was charged and not used.
-const maxOwed = 1 << 12
+// size returns how many grants and notes a debt is.
+func (d *debt) size() int { return len(d.grants) + len(d.notes) }
+
+// maxOwed bounds how many grants and notes are kept for the store while it is out of reach. What is dropped was charged and
+// not used.
+const maxOwed = 1 << 15
 
 // An absence is a time without the store.
 type absence struct {
@@ -144,6 +149,10 @@ func (a *alone) begin(ctx context.Context, known *recall, stack, own *Stack, awa
 // The line of a rate goes on behind the fleet's: behind the last slot that is known, and those that others must have got
 // since. N lines of one call per N intervals are as good as the one line of all if they take turns, so each process begins
 // when it is its turn, by its rank, on a grid that all of them see alike: store time.
+//
+// When the store was lost, each process knows by its own first request in vain. One that had nothing to ask finds out late: its
+// line then begins late by as much, and that much of its share is idle, but no slot is granted twice. So a process whose slots
+// are far away need not ask often. To assume an earlier loss would be wrong: until the store is lost, others get slots.
 func (t *trace) startAlone(index int, own policies.Spec, away absence, limit, now int64) []Note {
 	var notes []Note
 	claim := func(from, to int64) {
@@ -292,9 +301,9 @@ func (a *alone) paused(p pausedLimit) {
 
 // owe keeps something for the store. The caller holds mu.
 func (a *alone) owe(d debt) {
-	if len(a.owed) < maxOwed {
+	if a.owing+d.size() <= maxOwed {
 		d.limits = slices.Clone(d.limits) // the caller's may be used for something else
-		a.owed = append(a.owed, d)
+		a.owed, a.owing = append(a.owed, d), a.owing+d.size()
 	}
 }
 
@@ -311,7 +320,7 @@ func (a *alone) take() bill {
 	defer a.mu.Unlock()
 	a.fold(Instant(a.store.clock()))
 	b := bill{a.spent, a.pauses, a.owed}
-	a.spent, a.pauses, a.owed = nil, nil, nil
+	a.spent, a.pauses, a.owed, a.owing = nil, nil, nil, 0
 	return b
 }
 
@@ -332,7 +341,10 @@ func (a *alone) put(b bill) {
 	for _, p := range b.pauses {
 		a.paused(p)
 	}
-	a.owed = append(b.owed, a.owed...)
+	a.owed, a.owing = append(b.owed, a.owed...), 0
+	for i := range a.owed {
+		a.owing += a.owed[i].size()
+	}
 }
 
 // due returns what of a trace of spent slots the store is to charge: of a window what each bucket got, of a rate as many
@@ -344,6 +356,9 @@ func (t *trace) due(now int64) []Note {
 			notes = append(notes, Note{Kind: NoteSettle, Charge: Charge{From: h.bucket}, Actual: h.n})
 		}
 	}
+	if n := len(t.spans); n > 0 && t.limit.Spec.Within > 0 { // it may be in a window still
+		notes = append(notes, Note{Kind: NoteClaim, Charge: Charge{From: t.spans[0].from, To: min(now, t.spans[n-1].to)}})
+	}
 	if left := t.length(now); left > 0 {
 		last := now + left%t.each - t.each // began then
 		notes = append(notes, Note{Kind: NoteClaim, Charge: Charge{From: last, To: last + t.limit.Spec.Interval}})
@@ -352,4 +367,13 @@ func (t *trace) due(now int64) []Note {
 		}
 	}
 	return notes
+}
+
+// paid is told of each note of due that the store was told.
+func (t *trace) paid(n *Note) {
+	if t.limit.Spec.Algorithm == policies.Window {
+		t.bucket(n.Charge.From).n = 0
+	} else {
+		t.spans = nil
+	}
 }

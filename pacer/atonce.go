@@ -15,7 +15,7 @@ import (
 // deadline plays no part. A pause of which this process heard is in the store already.
 func (p *Pacer) goesAtOnce(ctx context.Context, a *ask) bool {
 	m := p.memory
-	if m == nil || p.late || a.tracked || a.byPolicy || a.notBefore > 0 {
+	if m == nil || p.late || a.tracked || a.byPolicy || a.notBefore > 0 || p.queues.waiting.Load() > 0 {
 		return false
 	}
 	var (

@@ -30,21 +30,41 @@ func (b *busy) turn(now int64) {
 // add counts what a key spends at an instant, in µs.
 func (b *busy) add(k pauseKey, cost, now int64) {
 	b.turn(now)
-	if _, known := b.now[k]; known || len(b.now) < busyKeys {
-		b.now[k] += cost
+	spend(b.now, k, cost)
+}
+
+// take adds what a key has spent whose place is needed, at an instant.
+func (b *busy) take(k pauseKey, r *recent, now int64) {
+	b.turn(now)
+	if b.before == nil {
+		b.before = make(map[pauseKey]int64)
+	}
+	switch b.minute - r.minute {
+	case 0:
+		spend(b.now, k, r.now)
+		spend(b.before, k, r.before)
+	case 1:
+		spend(b.before, k, r.now)
+	}
+}
+
+// spend adds what a key spends in one minute.
+func spend(minute map[pauseKey]int64, k pauseKey, cost int64) {
+	if _, known := minute[k]; known || len(minute) < busyKeys {
+		minute[k] += cost
 		return
 	}
 	least := cost
-	for _, n := range b.now {
+	for _, n := range minute {
 		least = min(least, n)
 	}
-	for k := range b.now {
-		if b.now[k] -= least; b.now[k] <= 0 {
-			delete(b.now, k)
+	for k := range minute {
+		if minute[k] -= least; minute[k] <= 0 {
+			delete(minute, k)
 		}
 	}
 	if cost > least {
-		b.now[k] = cost - least
+		minute[k] = cost - least
 	}
 }
 

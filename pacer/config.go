@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"hash/maphash"
 	"os"
 	"regexp"
 	"slices"
@@ -102,6 +103,7 @@ func New(c Config) (*Pacer, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
+	c.Policies = policies.Stacked(c.Policies)
 	p := &Pacer{
 		upstream: c.Upstream,
 		store:    c.Store,
@@ -110,6 +112,7 @@ func New(c Config) (*Pacer, error) {
 		jitter:   max(0, cmp.Or(c.Jitter, DefaultJitter)),
 		maxLate:  cmp.Or(c.MaxLate, DefaultMaxLate),
 		closed:   make(chan struct{}),
+		queues:   queues{seed: maphash.MakeSeed()},
 
 		made:       time.Now().Add(-1), // so that nothing sleeps since 0
 		name:       cmp.Or(c.Name, processName()),

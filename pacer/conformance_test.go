@@ -18,7 +18,12 @@ func memoryFixture(testing.TB) storetest.Fixture {
 
 func TestMemoryStoreConforms(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, memoryFixture)
+	storetest.Run(t, func(t testing.TB) storetest.Fixture {
+		t.Helper()
+		f := memoryFixture(t)
+		f.Seeds = seeds(300)
+		return f
+	})
 }
 
 // TestMemoryStoreRepeatsItself plays random histories on two stores: nothing may depend on the order of a map.
@@ -30,7 +35,15 @@ func TestMemoryStoreRepeatsItself(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storetest.Differential(t, memoryFixture(t), memoryFixture(t), 500, plan, 1)
+			storetest.Differential(t, memoryFixture(t), memoryFixture(t), seeds(500), plan, 1)
 		})
 	}
+}
+
+// seeds returns how many of some random histories to play: under the race detector, which makes them some ten times as slow, a third.
+func seeds(n int) int {
+	if underRace {
+		return n / 3
+	}
+	return n
 }

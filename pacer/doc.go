@@ -28,6 +28,21 @@
 // The caller then sleeps until its slot, and goes. Nobody polls and nobody competes: a slot once granted
 // belongs to its call.
 //
+// # Queues
+//
+// A slot that is held far ahead is in everybody's way: a pause, a cancellation or the end of a process has to move it, and
+// what it leaves of a shared limit may be too short for anybody else. So a process holds slots of a stack only up to
+// H = max(40 ms, 3 × the way to the store and back) ahead, and always at least one. Its other callers wait in the process,
+// in the order in which they came, and hold nothing. When the furthest slot comes within H, the first one asks for the next
+// slots, for itself and all behind it that fit, in one request. So ten thousand callers of a process have a few dozen slots
+// between them, and a tenant with one call waits behind slots, not behind the queues of others.
+//
+// Between processes, the order is by window and not by call: the oldest caller of one process may wait for up to H longer
+// than a younger one of another. A process with one caller is served as often as one with sixty, while both wait.
+//
+// Calls made by [Pacer.Reserve] hold their slots from the start, however far away, and so do those that ask for a later one
+// ([NotBefore]): they stand in no queue.
+//
 // A reservation in the future leaves a gap before it. Accounts remember their gaps, so that a later
 // reservation may fill one and never delays an earlier one (conservative backfilling, as in batch
 // schedulers). That is why a tenant with a long line does not hold up the others.
@@ -38,12 +53,14 @@
 //     cancellations, pauses and jitter, from any number of processes.
 //   - All or nothing: a call that is refused or fails has charged no policy.
 //   - No head-of-line blocking: a key that is full delays only the calls that carry it.
-//   - Work-conserving: capacity that a call could use now is not left idle behind a later reservation, a
-//     cancelled one included, but for splinters shorter than one emission interval.
+//   - Work-conserving: when the store is asked, a call gets the first slot at which all of its limits have room, be it
+//     before later reservations or where one was cancelled. See Queues for how far ahead it is asked.
 //   - Never early: no call goes before its slot. Jitter is added, within the slack.
-//   - Deadline-aware: a call that cannot go before its context's deadline, or within MaxWait, is refused at once.
-//   - Nobody is pushed back: no call moves another's slot. Without cancellations and pauses, calls of one
-//     cost that carry the same keys go in the order in which the store saw them.
+//   - Deadline-aware: a call that cannot go before its context's deadline, or within MaxWait, is refused at once. For a call
+//     behind others in the queue of its process that is an estimate, by the pace at which they go: the error says so
+//     (LimitError.About). If it turns out too optimistic, the call is refused when its time is over.
+//   - Nobody is pushed back: no call moves another's slot. Without cancellations and pauses, calls of one process that carry
+//     the same keys and cost about the same go in the order in which they came.
 //   - Bounded state: what means nothing any more expires.
 //
 // Package storetest holds every store to this.
@@ -66,8 +83,8 @@
 // [Reservation.Release] says so. Calls that have outlived their lease, because their process was suspended, count again
 // when it renews them, so that there may be more than the limit for a while: they run, whatever is written about them.
 //
-// A lane's calls get their slots 40 ms ahead, at the lane's part of the rate; what that leaves of the whole rate is lent
-// 20 ms before it would be lost. Nothing is lent of windows. Fair shares are start-time fair queueing over those in line.
+// A lane's calls get their slots 40 ms ahead (H, where the way to the store is long), at the lane's part of the rate; what that
+// leaves of the whole rate is lent half of that before it would be lost. Nothing is lent of windows. Fair shares are start-time fair queueing over those in line.
 // The order within a line is exact; that between those who ask at nearly the same time is so up to the slots of 40 ms.
 //
 // # What is not
@@ -96,7 +113,7 @@
 // own, so that no call waits for them; [LogHooks] logs it.
 //
 // For that, each process tells a shared store that is a [Registry], every three seconds, what its policies are, what went,
-// and who waits. Nothing of it is needed to decide; what cannot be told is told later. [NewOperator] serves those who have
+// and who waits: in a fleet of more than two hundred processes less often, up to once a minute. Nothing of it is needed to decide; what cannot be told is told later. [NewOperator] serves those who have
 // the store alone, such as the command headway: they see the fleet, and can pause, resume and reset, without being one of
 // its processes.
 //
@@ -120,7 +137,7 @@
 // their slots for slots of the fleet that are not earlier.
 //
 // A store that answers but has forgotten everything says so: data has an era, which clients know. Then the same
-// happens at once. One that has lost only the last of it, because a replica without the last writes took over, does
+// happens at once, in all processes whose calls sleep: a store that is a [Notifier] tells them. One that has lost only the last of it, because a replica without the last writes took over, does
 // not know: but it grants to somebody what that process has already, or counts less than that process alone was
 // granted, and so is found out. [Pacer.Reset] forgets on purpose; what was reset does not come back. Limits that were
 // learned from the upstream and shares of adaptive rates are not remembered: the next answers bring them again.

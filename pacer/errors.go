@@ -39,6 +39,7 @@ type LimitError struct {
 	Never    bool          // waiting does not help
 	Paused   bool          // because the upstream said "slow down"
 	Wait     time.Duration // until when it could go, as things are; 0 if Never, InLine or InFlight, since then nobody knows
+	About    bool          // Wait is an estimate, by the calls of this process that wait already and the pace at which they go
 	MaxWait  time.Duration // the longest wait that was allowed
 	Waited   time.Duration // how much of it was over when it turned out that the call could not go, because of a pause or others in line
 	Deadline bool          // MaxWait is what the context's deadline left
@@ -86,7 +87,11 @@ func (e *LimitError) Error() string {
 		if e.Paused {
 			b.WriteString(": paused")
 		}
-		fmt.Fprintf(&b, ": the next slot is %s away, further than ", round(e.Wait))
+		about := ""
+		if e.About {
+			about = "about "
+		}
+		fmt.Fprintf(&b, ": the next slot is %s%s away, further than ", about, round(e.Wait))
 		e.advise(&b)
 	}
 	return b.String()

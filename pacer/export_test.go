@@ -1,5 +1,7 @@
 package pacer
 
+import "time"
+
 // Recalled returns how many keys a Pacer remembers of its store, and the most intervals and buckets of one of them.
 func Recalled(p *Pacer) (keys, spans, buckets int) {
 	known := &p.store.(*watched).known
@@ -19,4 +21,10 @@ func Absences(p *Pacer) int {
 		n++
 	}
 	return n
+}
+
+// Pulses returns how often a process of a fleet of n speaks to the store: see pulses.
+func Pulses(n int) (beat, lives, describe, look time.Duration) {
+	p := pulsesOf(n)
+	return p.beat, p.lives, p.describe, p.look
 }

@@ -11,7 +11,7 @@ import (
 type Fleet struct {
 	Upstream  string
 	At        time.Time     // by the store's clock
-	Counted   time.Time     // until when the calls that went are known: processes tell of them every few seconds
+	Counted   time.Time     // until when the calls that went are known: processes tell of them every few seconds, those of a large fleet once a minute
 	Shared    bool          // the store is shared; otherwise all of this is about one process
 	PausedFor time.Duration // the whole upstream is paused for so long; 0 if it is not
 	Waiting   int64         // calls that sleep because the whole upstream is paused; see FleetPolicy.Waiting for others

@@ -213,6 +213,43 @@ func TestSpentInTheLastMinute(t *testing.T) {
 	})
 }
 
+// What a key has spent in the last minute is known, too, when the store has forgotten the key, which it does a second after it
+// means nothing any more.
+func TestSpentByAKeyThatWasEvicted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // time begins at midnight
+		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Per("tenant")))
+		fleetOf(t, p)
+		spend := func() {
+			for range 2 { // the short way needs a key that is there
+				require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "big"), pacer.Cost(50)))
+			}
+		}
+		evict := func() {
+			time.Sleep(10 * time.Second)
+			for i := range 5_000 { // keys are evicted as others are made
+				require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(i))))
+			}
+		}
+		cost := func() int64 { return fleetOf(t, p).Busiest[0].Cost }
+		spend()
+		spend()
+		evict()
+		require.InDelta(t, 200, cost(), 10, "a 512th part of all is the error")
+		time.Sleep(65 * time.Second) // 0:01:15
+		require.InDelta(t, 150, cost(), 10)
+		spend()
+		evict() // 0:01:25
+		require.InDelta(t, 217, cost(), 20, "of what it spent in the minute before, 35 seconds are left")
+		spend()
+		time.Sleep(45 * time.Second) // 0:02:10
+		evict()                      // 0:02:20, what it spent in the minute before
+		require.InDelta(t, 133, cost(), 20)
+		time.Sleep(2 * time.Minute)
+		require.Empty(t, fleetOf(t, p).Busiest)
+	})
+}
+
 func TestStatusBinding(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -43,7 +43,7 @@ func TestFleetAsJSON(t *testing.T) {
 			{"name":"peak","text":"peak: 4 per 1s, burst 2","kind":"rate","periodSeconds":1,"scopes":[],"scope":"","shown":true,
 				"waiting":7,"line":0,"remaining":0,"limit":2,"nextSeconds":0.25,"backlog":6,"pausedSeconds":0,
 				"rate":10,"capacity":4,"utilization":1,"cost":[0,20],"waits":[0,4],"waitedSeconds":[0,2]},
-			{"name":"per-second.tenant","text":"per-second.tenant: 5 per 1s, burst 1, per tenant","kind":"rate","periodSeconds":1,
+			{"name":"per-second.tenant","text":"per-second.tenant: 5 per 1s, per tenant","kind":"rate","periodSeconds":1,
 				"scopes":["tenant"],"scope":"","shown":false,"waiting":0,"line":0,"remaining":0,"limit":0,"nextSeconds":0,"backlog":0,"pausedSeconds":0,
 				"rate":0,"capacity":5,"utilization":0,"cost":[],"waits":[],"waitedSeconds":[]},
 			{"name":"daily","text":"daily: 1000 daily (UTC)","kind":"window","periodSeconds":86400,"scopes":[],"scope":"","shown":true,

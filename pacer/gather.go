@@ -64,6 +64,8 @@ type flight struct {
 	errs    []error        // of each batch
 	places  map[uint64]int // by the stack's hash, the index of the batch
 	calls   int
+	charges int
+	era     int64 // that the store was asked in
 }
 
 // A seat says where a parcel's calls are: those of a batch from an index on.
@@ -212,9 +214,13 @@ func (f *flight) board(g *gathering, p *parcel, timeout time.Duration) bool {
 		// The flight may last longer than the caller waits, so it has copies of everything.
 		b := &f.batches[i]
 		b.Stack.Upstream, b.Stack.Limits, b.Calls = p.stack.Upstream, append(b.Stack.Limits[:0], p.stack.Limits...), b.Calls[:0]
+		if i > 0 {
+			f.charges += len(p.stack.Limits)
+		}
 	}
 	b := &f.batches[i]
-	f.seats, f.calls = append(f.seats, seat{p, i, len(b.Calls)}), f.calls+len(p.calls)
+	f.seats = append(f.seats, seat{p, i, len(b.Calls)})
+	f.calls, f.charges = f.calls+len(p.calls), f.charges+len(p.calls)*len(p.stack.Limits)
 	for _, c := range p.calls {
 		c.Costs = slices.Clone(c.Costs)
 		b.Calls = append(b.Calls, c)
@@ -229,7 +235,7 @@ func (f *flight) board(g *gathering, p *parcel, timeout time.Duration) bool {
 func (f *flight) next(g *gathering, timeout time.Duration) bool {
 	kept := g.waiting[:0]
 	for i, p := range g.waiting {
-		if f.calls >= maxLoad {
+		if f.calls > 0 && (f.calls+len(p.calls) > maxLoad || f.charges+len(p.calls)*len(p.stack.Limits) > maxCharges) {
 			kept = append(kept, g.waiting[i:]...)
 			break
 		}
@@ -297,7 +303,7 @@ func (g *gathering) proceed(f *flight, timeout time.Duration) bool {
 	}
 	clear(f.places)
 	clear(f.seats)
-	f.seats, f.batches, f.errs, f.calls = f.seats[:0], f.batches[:0], f.errs[:0], 0
+	f.seats, f.batches, f.errs, f.calls, f.charges = f.seats[:0], f.batches[:0], f.errs[:0], 0, 0
 	if f.next(g, timeout) {
 		return true
 	}
@@ -310,10 +316,11 @@ func (g *gathering) proceed(f *flight, timeout time.Duration) bool {
 func (w *watched) carry(g *gathering, f *flight) {
 	w.waiting.Add(1)
 	defer w.waiting.Add(-1)
-	era, told := w.era.Load(), Instant(w.told.Load())
+	f.era = w.era.Load()
+	told := Instant(w.told.Load())
 	for i := range f.batches {
 		b := &f.batches[i]
-		b.Stack.Era, b.Stack.Told = era, told
+		b.Stack.Era, b.Stack.Told = f.era, told
 		n := len(b.Calls)
 		b.Grants = slices.Grow(b.Grants[:0], n)[:n]
 	}
@@ -367,18 +374,15 @@ func (w *watched) deliver(g *gathering, f *flight) {
 	if f.errs[0] == nil {
 		g.answered = time.Now()
 	}
-	gone := 0
+	var gone []seat
 	for _, s := range f.seats {
 		if s.state == abandoned {
-			gone++
+			gone = append(gone, s)
 		} else {
 			s.state = delivered
 		}
 	}
 	g.mu.Unlock()
-	if gone > 0 {
-		w.giveUp(f)
-	}
 	for i := range f.batches {
 		if f.errs[i] == nil {
 			f.errs[i] = w.received(&f.batches[i])
@@ -398,30 +402,29 @@ func (w *watched) deliver(g *gathering, f *flight) {
 		}
 		s.done <- struct{}{}
 	}
+	w.giveUp(f, gone)
 }
 
-// giveUp gives back what was granted to callers who have gone.
-func (w *watched) giveUp(f *flight) {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	for _, s := range f.seats {
-		if s.state != abandoned || f.errs[s.batch] != nil {
+// giveUp has given back what was granted to callers who have gone. Nobody waits for that. In another era there is nothing to
+// give back.
+func (w *watched) giveUp(f *flight, gone []seat) {
+	if f.era != w.era.Load() {
+		return
+	}
+	for _, s := range gone {
+		if f.errs[s.batch] != nil {
 			continue
 		}
 		b := &f.batches[s.batch]
-		for i := range s.calls {
-			if g := &b.Grants[s.at+i]; g.OK {
-				_ = w.store.Cancel(ctx, b.Stack, b.Grants[s.at+i:s.at+i+1])
-				g.OK = false
-			}
-		}
+		late := slices.DeleteFunc(slices.Clone(b.Grants[s.at:s.at+len(s.calls)]), func(g Grant) bool { return !g.OK })
+		w.begin(refunds(context.Background(), &b.Stack, late))
 	}
 }
 
 // received remembers what a store granted. It returns a ForgotError if that shows that the store has lost something.
 func (w *watched) received(b *Batch) error {
 	if w.known.lost(&b.Stack, b.Grants) {
-		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), w.timeout)
 		defer cancel()
 		b.Grants = slices.DeleteFunc(b.Grants, func(g Grant) bool { return !g.OK })
 		_ = w.store.Cancel(ctx, b.Stack, b.Grants)

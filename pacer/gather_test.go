@@ -118,7 +118,7 @@ func TestStacksShareARequest(t *testing.T) {
 		waits(t, &wg, p, "a", "a", "b", "e", "e", "e", "f")
 		require.Empty(t, r.requests(), "four are on the wire")
 		wg.Wait()
-		require.Equal(t, 80*time.Millisecond, time.Since(start))
+		require.Equal(t, 120*time.Millisecond, time.Since(start), "the first e waits for a request, and the others for its answer")
 		calls := 0
 		sent := r.requests()
 		for _, stacks := range sent {
@@ -127,7 +127,7 @@ func TestStacksShareARequest(t *testing.T) {
 			}
 		}
 		require.Equal(t, 7, calls)
-		require.LessOrEqual(t, len(sent), 3, "%v: those of one stack go together, and e and f with whoever is first back", sent)
+		require.LessOrEqual(t, len(sent), 4, "%v: those of one stack go together, and e and f with those that come back first", sent)
 	})
 }
 
@@ -180,7 +180,7 @@ func TestARequestIsBounded(t *testing.T) {
 		waits(t, &wg, p, "first")
 		waits(t, &wg, p, times(600, "others")...)
 		wg.Wait()
-		require.Equal(t, [][]int{{1}, {256}, {256}, {88}}, r.requests())
+		require.Equal(t, [][]int{{1}, {64}, {128}, {256}, {152}}, r.requests())
 	})
 }
 

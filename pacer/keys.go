@@ -49,6 +49,7 @@ type shardState struct {
 	keys map[uint64]*account // by the hash of their keys
 	ring []*account          // all of them, as eviction walks
 	hand int
+	left map[string]*busy // by upstream, what evicted keys have spent lately
 }
 
 // An account is that of one key. The shard's lock guards it.
@@ -288,9 +289,26 @@ func (k *keys) evict(sh *shard, now int64, n int) {
 			sh.hand++
 			continue
 		}
+		sh.note(a, now)
 		sh.remove()
 		k.count.Add(-1)
 	}
+}
+
+// note keeps what a key has spent lately that is about to be evicted, for those who look: see Pacer.Fleet.
+func (sh *shard) note(a *account, now int64) {
+	if a.recent.spent(now) == 0 {
+		return
+	}
+	b := sh.left[a.key.upstream]
+	if b == nil {
+		b = &busy{}
+		if sh.left == nil {
+			sh.left = make(map[string]*busy)
+		}
+		sh.left[a.key.upstream] = b
+	}
+	b.take(pauseKey{a.key.policy, a.key.scope}, &a.recent, now)
 }
 
 // evictBeside looks at some keys for each that was made.

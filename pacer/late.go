@@ -14,9 +14,9 @@ import (
 // Calls that a limit binds which is not given far ahead (a place in flight, a lane's part of a rate, a fair share) may have to
 // stand in line: see [Grant].InLine. While they wait, they ask again: when the store told them to, or when it calls them.
 
-// placeAhead is how long before its slot a call asks for its places in flight, if it got the slot without. It is a little
-// less than stores wait with giving them.
-const placeAhead = 35 * time.Millisecond
+// placeMargin is how much later than its reach before its slot a call asks for its places in flight, if it got the slot without:
+// stores do not give them earlier.
+const placeMargin = 5 * time.Millisecond
 
 // comesLate gives a call what it needs to stand in line, if one of its limits has one.
 func (p *Pacer) comesLate(a *ask, limits []Limit, call *Call) error {
@@ -38,7 +38,7 @@ func (p *Pacer) comesLate(a *ask, limits []Limit, call *Call) error {
 		return nil
 	}
 	// Ids have one length, so that their order as numbers is that of their digits, and are exact in Lua.
-	call.ID, call.Weight = 1e14+rand.Int64N(9e14), a.weight
+	call.ID, call.Weight, call.Reach = 1e14+rand.Int64N(9e14), a.weight, p.way.Reach()
 	if fair != "" {
 		who := a.scope(p.fairBy)
 		if who == "" {
@@ -65,7 +65,7 @@ func (r *Reservation) asks() (at time.Time, again bool) {
 	if r.grant[0].InLine {
 		return r.due, true
 	}
-	return r.due.Add(-placeAhead), !r.placed()
+	return r.due.Add(placeMargin - r.call[0].Reach), !r.placed()
 }
 
 // placed reports whether the reservation has its places in flight, if it needs any. Who is let through needs none.
@@ -109,7 +109,8 @@ func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
 	asked := time.Now()
 	calls, grants := [1]Call{r.call[0]}, [1]Grant{}
 	c := &calls[0]
-	c.NotBefore = max(0, time.Until(r.notBefore))
+	c.NotBefore, c.Reach = max(0, time.Until(r.notBefore)), p.way.Reach()
+	r.call[0].Reach = c.Reach
 	if !r.latest.IsZero() {
 		c.MaxWait = max(0, time.Until(r.latest))
 	}
@@ -123,6 +124,7 @@ func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
 		c.Slot, c.Held = g.At, slices.Clone(g.Charges)
 	}
 	err := p.store.Reserve(ctx, r.stack, calls[:], grants[:])
+	p.way.Took(time.Since(asked))
 
 	p.sleepers.mu.Lock()
 	defer p.sleepers.mu.Unlock()
@@ -138,8 +140,10 @@ func (p *Pacer) received(r *Reservation, call *Call, grant *Grant, asked time.Ti
 	case err != nil:
 		r.state, r.err = givenBack, p.storeError("reserve", err)
 		p.watches.left(r)
+		r.leaveQueue()
 	case !grant.OK && !grant.InLine:
 		p.watches.left(r)
+		r.leaveQueue()
 		r.state, r.grant[0] = givenBack, *grant
 		e := p.notYet(r)
 		if e.Waited = r.call[0].MaxWait - call.MaxWait; e.MaxWait >= Forever {
@@ -149,6 +153,9 @@ func (p *Pacer) received(r *Reservation, call *Call, grant *Grant, asked time.Ti
 	default:
 		r.grant[0], r.asked = *grant, asked
 		p.got(r)
+		if r.queue != nil {
+			p.admit(r.queue) // its slot may be nearer than it was
+		}
 	}
 }
 

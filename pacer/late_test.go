@@ -247,7 +247,7 @@ func TestLanesAreChecked(t *testing.T) {
 	require.NoError(t, newPacer(t, limits(policies.PerSecond(10))).Wait(t.Context(), pacer.Lane("whatever")), "where there are no lanes, there is nothing to mistake")
 	err = p.Wait(t.Context(), pacer.Lane("batch"), pacer.CostOf("rate.batch", 2))
 	require.ErrorContains(t, err, `is a part of policy "rate"`)
-	_, err = pacer.New(pacer.Config{Upstream: "test", Policies: []policies.Policy{policies.PerSecond(10).Lane("batch", 50)}})
+	_, err = pacer.New(pacer.Config{Upstream: "test", Policies: []policies.Policy{policies.PerSecond(10).Burst(1).Lane("batch", 50)}})
 	require.ErrorContains(t, err, "a burst of 2 or more")
 	_, err = pacer.New(pacer.Config{Upstream: "test", Policies: []policies.Policy{
 		policies.PerSecond(10).Burst(2).Lane("batch", 50).Named("a"), policies.PerSecond(9).Named("a.batch"),

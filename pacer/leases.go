@@ -2,7 +2,6 @@ package pacer
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +43,7 @@ type lease struct {
 const renewals = 3
 
 // maxNotes is how many notes one report has at most, so that no run of the store's program takes long.
-const maxNotes = 256
+const maxNotes = 128
 
 // took notes that a reservation has got its places, if it needs any. The caller holds pacer.sleepers.mu, if anybody else
 // knows the reservation.
@@ -267,23 +266,13 @@ func (s *leases) messages() []message {
 
 // pack makes messages with a note of a kind about each place of some calls.
 func pack(all []*lease, kind NoteKind) []message {
-	var ms []message
+	var m messages
 	for _, f := range all {
 		for i := range f.limits {
-			l := &f.limits[i]
-			if len(ms) == 0 || len(ms[len(ms)-1].notes) == maxNotes {
-				ms = append(ms, message{})
-			}
-			m := &ms[len(ms)-1]
-			at := slices.IndexFunc(m.limits, func(other Limit) bool { return other.Policy == l.Policy && other.Scope == l.Scope })
-			if at < 0 {
-				at = len(m.limits)
-				m.limits = append(m.limits, *l)
-			}
-			m.notes = append(m.notes, Note{Kind: kind, Limit: at, Value: f.id, At: f.began})
+			m.add(&f.limits[i], Note{Kind: kind, Value: f.id, At: f.began})
 		}
 	}
-	return ms
+	return m.all
 }
 
 // close gives back what is to be given back, and renews nothing any more.

@@ -2,6 +2,7 @@ package pacer
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
@@ -23,27 +24,33 @@ func (p *Pacer) listen() {
 	})
 }
 
-// heard takes news from the store.
+// heard takes news from the store. That it may have been away, or has forgotten, is a reason to look whether it is what it was
+// at once: who sleeps has slots that it would give to others.
 func (p *Pacer) heard(n News) {
 	ctx := context.Background()
 	if n.Missed {
 		p.sleepers.hurryAll()
-		p.catchUp(ctx)
+		p.later(func() { p.catchUp(ctx) })
 	}
 	if len(n.Changes) == 1 && n.Changes[0].Kind == rejoined {
-		p.exchange(ctx)
+		p.later(func() { p.exchange(ctx) })
 		return
+	}
+	if w, ok := p.store.(*watched); ok && (n.Missed || slices.ContainsFunc(n.Changes, func(c Change) bool { return c.Kind == Begun })) {
+		w.lookSoon()
 	}
 	p.changed(ctx, n.Changes)
 }
 
-// changed moves the sleepers whose slots are not good any more.
+// changed moves the sleepers whose slots are not good any more: see later.
 func (p *Pacer) changed(ctx context.Context, changes []Change) {
 	rest := changes[:0:0]
 	for i := range changes {
-		if changes[i].Kind == Called {
+		switch changes[i].Kind { //nolint:exhaustive // the others concern those who sleep
+		case Called:
 			p.sleepers.called(changes[i].ID)
-		} else {
+		case Begun:
+		default:
 			rest = append(rest, changes[i])
 		}
 	}
@@ -55,7 +62,7 @@ func (p *Pacer) changed(ctx context.Context, changes []Change) {
 		p.heardOf(news)
 	}
 	if len(caught) > 0 {
-		p.move(ctx, caught)
+		p.later(func() { p.move(ctx, caught) })
 	}
 }
 
@@ -79,28 +86,39 @@ func (n *Note) change(stack Stack, now Instant, did bool) (Change, bool) {
 	return c, true
 }
 
-// maxCatchUp bounds how many different stacks are looked at after news may have been missed. What is not looked at may
-// cost a refusal.
-const maxCatchUp = 256
+// maxCatchUp bounds how many different limits are looked at after news may have been missed, in a few requests. What is not
+// looked at may cost a refusal.
+const maxCatchUp = 16 * maxLimits
 
 // catchUp asks the store what is paused of what the sleepers need.
 func (p *Pacer) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	var paused []Change
-	for _, stack := range p.sleepers.stacks(maxCatchUp) {
-		seen, err := p.store.Status(ctx, stack)
-		if err != nil {
-			break
+	limits := p.sleepers.limits(maxCatchUp)
+	for first := true; first || len(limits) > 0; first = false {
+		some := limits[:min(len(limits), maxLimits)]
+		limits = limits[len(some):]
+		seen, err := p.pauses(ctx, Stack{Upstream: p.upstream, Limits: some})
+		if err != nil || p.isClosed() {
+			return
 		}
+		var paused []Change
 		if seen.Paused > 0 {
 			paused = append(paused, Change{Kind: Paused, Now: seen.Now, Until: seen.Paused})
 		}
 		for i := range seen.Limits {
-			if l := &stack.Limits[i]; seen.Limits[i].Paused > 0 {
+			if l := &some[i]; seen.Limits[i].Paused > 0 {
 				paused = append(paused, Change{Kind: Paused, Policy: l.Policy, Scope: l.Scope, Now: seen.Now, Until: seen.Limits[i].Paused})
 			}
 		}
+		p.changed(ctx, paused)
 	}
-	p.changed(ctx, paused)
+}
+
+// pauses asks the store what is paused of a stack.
+func (p *Pacer) pauses(ctx context.Context, stack Stack) (StackStatus, error) {
+	if w, ok := p.store.(*watched); ok {
+		return w.Pauses(ctx, stack)
+	}
+	return p.store.Status(ctx, stack)
 }

@@ -111,7 +111,7 @@ func (m *MemoryStore) reserve(stack Stack, calls []Call, grants []Grant) (called
 			g, taken = engine.Reserve(o.now, pause, entries, ask, charges[:0])
 		} else {
 			ask.ID, ask.Since, ask.Flow, ask.Weight = c.ID, int64(c.Since), c.Flow, c.Weight
-			ask.Slot = int64(c.Slot)
+			ask.Slot, ask.Reach = int64(c.Slot), engine.Micros(c.Reach)
 			for _, held := range c.Held {
 				ask.Held = append(ask.Held, engine.Charge(held))
 			}

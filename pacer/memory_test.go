@@ -98,7 +98,7 @@ func FuzzEscapeScope(f *testing.F) {
 func TestMakingRoomForgetsNoKeyOfTheStack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := limits(policies.PerSecond(1).Named("short"), policies.Every(time.Hour).Per("x").Optional())
+		c := limits(policies.PerSecond(1).Burst(1).Named("short"), policies.Every(time.Hour).Per("x").Optional())
 		c.Store = pacer.NewMemoryStore(pacer.MemoryMaxKeys(2))
 		p := newPacer(t, c)
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("x", "1")))

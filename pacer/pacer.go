@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -48,11 +49,14 @@ type Pacer struct {
 	name      string      // of the process
 	busy      busy        // under sleepers.mu
 	wentUntil int64       // under sleepers.mu: until before which second the store knows what went
+	wentSaid  int64       // under sleepers.mu: until before which second it is being told, or knows
 	looked    atomic.Bool // somebody wants to know what goes
 
 	closed    chan struct{}
 	waiting   sync.WaitGroup
 	sleepers  sleepers
+	queues    queues
+	way       waiters.Way // to the store and back
 	listening listening
 	clock     storeClock
 }
@@ -99,6 +103,7 @@ func (p *Pacer) wait(ctx context.Context, cost int64, opts []Option) error {
 	if err != nil || p.goesAtOnce(ctx, &a) {
 		return err
 	}
+	a.waits = true
 	w := p.spares.get()
 	if err := p.reserve(ctx, &a, &w.Reservation, w.limits[:0]); err != nil {
 		return err
@@ -114,8 +119,13 @@ func (p *Pacer) wait(ctx context.Context, cost int64, opts []Option) error {
 // returns its reservation: go now, and call [Reservation.Release] when the call is over. Without such a policy that does
 // nothing, but harms nobody. The context bounds the wait, not the call. It returns the same errors as Wait.
 func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
-	r, err := p.Reserve(ctx, opts...)
+	a, err := p.asked(ctx, 1, opts)
 	if err != nil {
+		return nil, err
+	}
+	a.places, a.waits = true, true
+	r := &Reservation{}
+	if err := p.reserve(ctx, &a, r, nil); err != nil {
 		return nil, err
 	}
 	if err := r.Wait(ctx); err != nil {
@@ -213,13 +223,19 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, r *Reservation, room []
 		r.latest = r.asked.Add(call.MaxWait)
 	}
 	grant.Charges = r.room.charges[:0]
-	if err := p.charge(ctx, r); err != nil {
-		return err
+	if a.waitsInQueue(call) {
+		if err := p.chargeInTurn(ctx, r); err != nil {
+			return err
+		}
+	} else {
+		if err := p.charge(ctx, r); err != nil {
+			return err
+		}
+		if !grant.OK && !grant.InLine {
+			return p.notYet(r)
+		}
+		p.got(r)
 	}
-	if !grant.OK && !grant.InLine {
-		return p.notYet(r)
-	}
-	p.got(r)
 	if err := ctx.Err(); err != nil {
 		_ = r.Cancel(ctx)
 		return err
@@ -254,6 +270,9 @@ func (p *Pacer) charge(ctx context.Context, r *Reservation) error {
 	}
 	if err := p.store.Reserve(ctx, r.stack, r.call[:], r.grant[:]); err != nil {
 		return p.storeError("reserve", err)
+	}
+	if p.memory == nil {
+		p.way.Took(time.Since(r.asked))
 	}
 	return nil
 }

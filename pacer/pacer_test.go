@@ -207,8 +207,8 @@ func TestScopes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(
-			policies.PerSecond(1).Per("tenant"),
-			policies.Every(time.Minute).Per("user", "ticket").Optional(),
+			policies.PerSecond(1).Burst(1).Per("tenant"),
+			policies.Every(time.Minute).Burst(1).Per("user", "ticket").Optional(),
 		))
 		acme := pacer.WithScope(t.Context(), "tenant", "acme")
 		require.NoError(t, p.Allow(acme))
@@ -420,4 +420,26 @@ func TestNoPoliciesLimitNothing(t *testing.T) {
 	for range 100 {
 		require.NoError(t, p.Allow(t.Context()))
 	}
+}
+
+// The slot of a reservation is an instant of the store's clock; the call goes in its slack.
+func TestAReservationKnowsItsSlot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.Fixed(1, time.Minute)))
+		defer p.Close()
+		begun := pacer.Instant(time.Now().UnixMicro())
+		first, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		second, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		at, _ := first.Slot()
+		require.Equal(t, begun, at)
+		minute := pacer.Instant(time.Minute / time.Microsecond)
+		at, slack := second.Slot()
+		require.Equal(t, begun-begun%minute+minute, at)
+		require.Equal(t, time.Minute-time.Microsecond, slack)
+		require.NoError(t, first.Cancel(t.Context()))
+		require.NoError(t, second.Cancel(t.Context()))
+	})
 }

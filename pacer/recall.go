@@ -86,11 +86,12 @@ func (s spans) meets(from, to int64) bool {
 	return from < to && i < len(s) && s[i].from < to
 }
 
-// take adds an interval, and forgets what is past.
+// take adds an interval, and forgets what is past. If the windows of the rate are exact, it is not past while it is in one.
 func (t *trace) take(from, to, now int64) {
 	t.tail = max(t.tail, to)
-	t.spans = t.spans.after(now)
-	if to <= now {
+	past := now - t.limit.Spec.Within
+	t.spans = t.spans.after(past)
+	if to <= past {
 		return
 	}
 	if t.spans = t.spans.with(from, to); len(t.spans) > maxSpans {
@@ -101,10 +102,11 @@ func (t *trace) take(from, to, now int64) {
 
 // front returns until when everything is taken from now on. If that is past, it is where the last interval ended.
 func (t *trace) front(now int64) int64 {
-	if len(t.spans) == 0 || t.spans[0].from > now || t.spans[0].to <= now {
+	i := sort.Search(len(t.spans), func(i int) bool { return t.spans[i].to > now })
+	if i == len(t.spans) || t.spans[i].from > now {
 		return min(t.tail, now)
 	}
-	return t.spans[0].to
+	return t.spans[i].to
 }
 
 // length returns how much of the intervals is still to come.
@@ -143,7 +145,7 @@ func (t *trace) find(b int64) *held {
 func (t *trace) over() int64 {
 	ends := int64(t.paused)
 	if n := len(t.spans); n > 0 {
-		ends = max(ends, t.spans[n-1].to)
+		ends = max(ends, t.spans[n-1].to+t.limit.Spec.Within)
 	}
 	if n := len(t.counts); n > 0 {
 		ends = max(ends, t.counts[n-1].bucket+(t.limit.Spec.Buckets+2)*t.limit.Spec.Interval)
@@ -284,6 +286,15 @@ func (r *recall) disowned(l *Limit, c Charge, n int64) {
 	}
 }
 
+// disownedAll is told before grants are given back.
+func (r *recall) disownedAll(b *Batch) {
+	for i := range b.Grants {
+		for j, c := range b.Grants[i].Charges {
+			r.disowned(&b.Stack.Limits[j], c, max(c.To, -c.To))
+		}
+	}
+}
+
 // cancelled forgets what was given back.
 func (r *recall) cancelled(stack *Stack, grants []Grant) {
 	r.mu.Lock()
@@ -310,12 +321,18 @@ func (r *recall) clear() {
 	r.keys = nil
 }
 
-// notes returns what the store is to be told of a trace: Limit is index.
+// notes returns what the store is to be told of a trace: Limit is index. Of a rate, what lies between two intervals and is too
+// short for a call goes with them: a store does not keep it. Of a rate with exact windows each start counts.
 func (t *trace) notes(index int, now Instant) []Note {
 	var notes []Note
-	for _, s := range t.spans {
-		if s.to > int64(now) {
-			notes = append(notes, Note{Kind: NoteClaim, Limit: index, Charge: Charge{From: s.from, To: s.to}})
+	for i := 0; i < len(t.spans); i++ {
+		one := t.spans[i]
+		for t.limit.Spec.Most == 0 && i+1 < len(t.spans) && t.spans[i+1].from-one.to < t.limit.Spec.Interval {
+			i++
+			one.to = t.spans[i].to
+		}
+		if one.to > int64(now)-t.limit.Spec.Within {
+			notes = append(notes, Note{Kind: NoteClaim, Limit: index, Charge: Charge{From: one.from, To: one.to}})
 		}
 	}
 	for _, h := range t.counts {
@@ -335,27 +352,58 @@ type message struct {
 	notes  []Note
 }
 
+// messages are notes about any limits, in order, in pieces that a store can take at once: see maxLimits and maxNotes.
+type messages struct {
+	all    []message
+	places map[pauseKey]int // of the last message's limits
+}
+
+// maxLimits is how many limits one report is about at most, so that no run of the store's program takes long.
+const maxLimits = 64
+
+// add adds notes about one limit; nil for the whole upstream. They stay together, if they are no more than a report may have.
+func (m *messages) add(l *Limit, notes ...Note) {
+	for len(notes) > maxNotes {
+		m.add(l, notes[:maxNotes]...)
+		notes = notes[maxNotes:]
+	}
+	if len(notes) == 0 {
+		return
+	}
+	if n := len(m.all) - 1; n < 0 || len(m.all[n].limits) == maxLimits || len(m.all[n].notes)+len(notes) > maxNotes {
+		m.all, m.places = append(m.all, message{}), make(map[pauseKey]int)
+	}
+	last := &m.all[len(m.all)-1]
+	at := WholeUpstream
+	if l != nil {
+		k := pauseKey{l.Policy, l.Scope}
+		place, known := m.places[k]
+		if !known {
+			place = len(last.limits)
+			m.places[k], last.limits = place, append(last.limits, *l)
+		}
+		at = place
+	}
+	for _, n := range notes {
+		n.Limit = at
+		last.notes = append(last.notes, n)
+	}
+}
+
 // messages returns all that is remembered, in pieces that a store can take at once.
 func (r *recall) messages(now Instant) []message {
-	const most = 64 // limits in one piece
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all []message
+	var m messages
 	for k, t := range r.keys {
-		if t.over() <= int64(now) {
+		switch {
+		case t.over() <= int64(now):
 			delete(r.keys, k)
-			continue
+		case k == (pauseKey{}):
+			m.add(nil, t.notes(WholeUpstream, now)...)
+		default:
+			m.add(&t.limit, t.notes(0, now)...)
 		}
-		if len(all) == 0 || len(all[len(all)-1].limits) == most {
-			all = append(all, message{})
-		}
-		m := &all[len(all)-1]
-		if k == (pauseKey{}) {
-			m.notes = append(m.notes, t.notes(WholeUpstream, now)...)
-			continue
-		}
-		m.notes = append(m.notes, t.notes(len(m.limits), now)...)
-		m.limits = append(m.limits, t.limit)
 	}
-	return all
+	return m.all
 }

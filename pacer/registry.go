@@ -91,6 +91,7 @@ func (p *Pacer) about(now Instant, left bool) (a About, told func()) {
 	for i := range p.limits {
 		a.Went = append(a.Went, p.limits[i].since(p.wentUntil, until)...)
 	}
+	p.wentSaid = max(p.wentSaid, until) // what goes late is said the next time
 	used := p.used(now)
 	p.sleepers.mu.Unlock()
 	a.Waiting, a.Keys = used.byPolicy(), most(used.spent, used.waiting, maxAboutKeys)
@@ -127,21 +128,30 @@ func (p *Pacer) used(now Instant) use {
 	u := use{make(map[string]int64), make(map[pauseKey]int64), make(map[pauseKey]int64)}
 	p.busy.spent(int64(now), u.spent)
 	for r := range p.sleepers.asleep {
-		k := pauseKey{}
-		if r.since == 0 {
-			continue // it is about to
+		if r.since != 0 { // otherwise it is about to
+			u.waits(r.stack.Limits, r.waitsFor(), r.binding.paused, 1)
 		}
-		if i := r.waitsFor(); i >= 0 {
-			k = pauseKey{r.stack.Limits[i].Policy, r.stack.Limits[i].Scope}
-		} else if !r.binding.paused {
-			continue // for NotBefore alone
-		}
-		u.total[k.policy]++
-		if k.scope != "" {
-			u.waiting[k]++
+	}
+	for _, q := range p.queues.byStack {
+		if q.length > 0 {
+			u.waits(q.limits, q.told.Binds, q.told.Paused || q.told.Binds == BindsUpstream, int64(q.length))
 		}
 	}
 	return u
+}
+
+// waits counts calls that wait for the limit with an index, or for the end of a pause of the whole upstream.
+func (u *use) waits(limits []Limit, binds int, paused bool, n int64) {
+	k := pauseKey{}
+	if binds >= 0 && binds < len(limits) {
+		k = pauseKey{limits[binds].Policy, limits[binds].Scope}
+	} else if !paused {
+		return // for NotBefore alone
+	}
+	u.total[k.policy] += n
+	if k.scope != "" {
+		u.waiting[k] += n
+	}
 }
 
 // byPolicy returns who waits, in the order of the policies' names.

@@ -1,10 +1,15 @@
 package pacer
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // run says that the process is there, and tries to come back when it is alone.
@@ -12,23 +17,30 @@ func (w *watched) run() {
 	defer close(w.finished)
 	timer := time.NewTimer(lookEvery)
 	defer timer.Stop()
-	pause, last, described := firstBeat, time.Now(), time.Time{}
+	pause := w.firstPause(firstBeat)
+	beat := time.Now().Add(roughly(pause))
+	describe := time.Now().Add(within(w.pulses().describe / 16))
 	for {
 		select {
 		case <-w.closing:
 			return
 		case <-w.kick:
+		case <-w.looks:
+			if soon := time.Now().Add(within(w.pulses().spread)); soon.Before(beat) {
+				beat = soon
+			}
 		case <-timer.C:
 		}
 		ctx, next := context.Background(), lookEvery
-		if w.state.Load() == together && (time.Since(last) >= pause || w.uneasy()) {
+		if w.state.Load() == together && (!time.Now().Before(beat) || w.uneasy()) {
 			// Those who came at the same time as this process are soon known: it beats sooner at first.
-			pause, last = min(2*pause, beatEvery), time.Now()
+			pause = min(max(2*pause, w.firstPause(firstBeat)), w.pulses().beat)
+			beat = time.Now().Add(roughly(pause))
 			began := w.now()
 			w.parted(w.beat(ctx), began)
 		}
-		if w.state.Load() == together && time.Since(described) >= beatEvery {
-			described = time.Now()
+		if w.state.Load() == together && !time.Now().Before(describe) {
+			describe = time.Now().Add(sooner(w.pulses().describe))
 			w.describe(ctx, false)
 		}
 		if w.state.Load() == apart {
@@ -39,27 +51,49 @@ func (w *watched) run() {
 			case wait > 0:
 				next = wait
 			default:
-				pause = firstBeat
+				pause = w.firstPause(firstBeat)
+				beat = time.Now().Add(roughly(pause))
 			}
+		}
+		if w.state.Load() == together {
+			next = min(next, max(1, time.Until(beat)))
 		}
 		timer.Reset(next)
 	}
 }
 
-// uneasy reports whether calls wait for slots that the store granted while nothing has been heard of it for a while. A
-// process that loses the store must know when that was: until then others have got slots that it does not know of.
+// firstPause returns after how long a process that has just come beats again, at least: soon, but not all of a large fleet at
+// once, and before its first beat holds no more.
+func (w *watched) firstPause(least time.Duration) time.Duration {
+	return max(least, min(w.pulses().beat/16, beatLives/3))
+}
+
+// roughly returns a duration at random that is up to an eighth shorter or longer, so that processes that began together do not
+// stay so; sooner, one that is up to a quarter shorter.
+func roughly(d time.Duration) time.Duration {
+	return (d - d/8).Truncate(time.Millisecond) + within(d/4)
+}
+func sooner(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) - within(d/4) }
+
+// within returns a duration at random from 0 to most, in whole milliseconds.
+func within(most time.Duration) time.Duration { return rand.N(most + 1).Truncate(time.Millisecond) }
+
+// uneasy reports whether calls wait for slots that the store granted while nothing has been heard of it for a while. A process
+// that loses the store must know when that was: until then others have got slots that it does not know of. Knowing it late
+// does no harm but to its own pace (see startAlone). Calls that come near ask for themselves; this is for slots far away.
+// That a store has forgotten is heard of otherwise, too: see Pacer.heard.
 func (w *watched) uneasy() bool {
 	w.mu.Lock()
 	silence := time.Since(w.toldAt)
 	w.mu.Unlock()
 	line := Instant(w.latest.Load()).Sub(w.now())
-	return line > 0 && silence >= max(lookEvery, min(beatEvery, line/16))
+	return line > 0 && silence >= max(w.pulses().look, min(beatEvery, line/16))
 }
 
 // beat says that the process is there, and what it has not said yet. It returns a ForgotError if the store is not the one
 // that it was.
 func (w *watched) beat(ctx context.Context) error {
-	p, err := w.pulse(ctx, beatLives, 0)
+	p, err := w.pulse(ctx, false, 0)
 	if err != nil {
 		return err
 	}
@@ -83,8 +117,13 @@ func (w *watched) describe(ctx context.Context, left bool) {
 	}
 }
 
-func (w *watched) pulse(ctx context.Context, lives, gather time.Duration) (Pulse, error) {
+// pulse says that the process is there, or leaves.
+func (w *watched) pulse(ctx context.Context, leaves bool, gather time.Duration) (Pulse, error) {
 	var p Pulse
+	lives := time.Duration(0)
+	if !leaves {
+		lives = w.pulses().lives
+	}
 	b := Beat{ID: w.id, Lives: lives, Now: Instant(w.told.Load()), Keep: w.keep, Gather: gather}
 	answer := make(chan Pulse, 1)
 	err := w.reach(ctx, "beat", func(ctx context.Context) error {
@@ -128,17 +167,15 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 	if w.gather == 0 {
 		gather := time.Duration(0)
 		if w.state.Load() == apart && w.outage == PaceAlone {
-			gather = 2*probeEvery + w.timeout
+			gather = 2*(probeEvery+w.pulses().spread) + w.timeout
 		}
-		p, err := w.pulse(ctx, beatLives, gather)
+		p, err := w.pulse(ctx, false, gather)
 		if err != nil {
 			return 0, err
 		}
 		w.wasReset(p.Era)
-		for _, m := range w.known.messages(p.Now) {
-			if err := w.remind(ctx, m); err != nil {
-				return 0, err
-			}
+		if err := w.tellAll(ctx, w.known.messages(p.Now), nil); err != nil {
+			return 0, err
 		}
 		w.era.Store(p.Era)
 		if w.outage == PaceAlone {
@@ -152,10 +189,8 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 		return 0, err
 	}
 	if w.alone.leases != nil {
-		for _, m := range w.alone.leases() {
-			if err := w.remind(ctx, m); err != nil {
-				return 0, err
-			}
+		if err := w.tellAll(ctx, w.alone.leases(), nil); err != nil {
+			return 0, err
 		}
 	}
 	w.gather = 0
@@ -180,21 +215,72 @@ func (w *watched) settle(ctx context.Context) error {
 	return err
 }
 
+// maxTelling is how many messages are on their way at the same time. Who comes back with thousands of keys from far away must
+// neither take long nor be all that the store does.
+const maxTelling = 4
+
+// tellAll tells the store messages whose order does not matter, unless the process is about to leave the fleet: then it returns
+// ErrClosed. Told is called for each that was told; nil for nothing.
+func (w *watched) tellAll(ctx context.Context, all []message, told func(*message)) error {
+	var (
+		telling errgroup.Group
+		mu      sync.Mutex
+		failed  error
+	)
+	telling.SetLimit(maxTelling)
+	for i := range all {
+		telling.Go(func() error {
+			mu.Lock()
+			err := failed
+			mu.Unlock()
+			if err == nil && w.isClosing() {
+				err = ErrClosed
+			}
+			if err == nil {
+				err = w.remind(ctx, &all[i])
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed = cmp.Or(failed, err)
+			} else if told != nil {
+				told(&all[i])
+			}
+			return nil
+		})
+	}
+	_ = telling.Wait()
+	return failed
+}
+
+func (w *watched) isClosing() bool {
+	select {
+	case <-w.closing:
+		return true
+	default:
+		return false
+	}
+}
+
 // remind tells the store what it knew. A key that holds something else must not keep the others from being told.
-func (w *watched) remind(ctx context.Context, m message) error {
+func (w *watched) remind(ctx context.Context, m *message) error {
 	err := w.say(ctx, m.limits, m.notes)
 	if err == nil || !w.unfit(err) {
 		return err
 	}
-	for i := range m.limits {
+	for i := WholeUpstream; i < len(m.limits); i++ {
+		var limits []Limit
+		if i >= 0 {
+			limits = m.limits[i : i+1]
+		}
 		var notes []Note
 		for _, n := range m.notes {
 			if n.Limit == i {
-				n.Limit = 0
+				n.Limit = min(i, 0)
 				notes = append(notes, n)
 			}
 		}
-		if err := w.say(ctx, m.limits[i:i+1], notes); err != nil && !w.unfit(err) {
+		if err := w.say(ctx, limits, notes); err != nil && !w.unfit(err) {
 			return err
 		}
 	}
@@ -205,49 +291,112 @@ func (w *watched) remind(ctx context.Context, m message) error {
 // comes first: it may be what was spent.
 func (w *watched) pay(ctx context.Context, b *bill) error {
 	now := w.now()
-	if err := w.payOwed(ctx, b, true); err != nil {
+	if err := w.payGrants(ctx, b); err != nil {
 		return err
 	}
+	var due, pauses messages
 	for k, t := range b.spent {
-		if err := w.say(ctx, []Limit{t.limit}, t.due(int64(now))); err != nil && !w.unfit(err) {
-			return err
+		notes := t.due(int64(now))
+		if len(notes) == 0 {
+			delete(b.spent, k)
 		}
-		delete(b.spent, k)
+		due.add(&t.limit, notes...)
+	}
+	err := w.tellAll(ctx, due.all, func(m *message) {
+		for i := range m.notes {
+			l := &m.limits[m.notes[i].Limit]
+			b.spent[pauseKey{l.Policy, l.Scope}].paid(&m.notes[i])
+		}
+	})
+	for k, t := range b.spent {
+		if len(t.due(int64(now))) == 0 {
+			delete(b.spent, k)
+		}
+	}
+	if err != nil {
+		return err
 	}
 	for k, p := range b.pauses {
-		if d := p.until.Sub(now); d > 0 {
-			var limits []Limit
-			note := Note{Kind: NotePause, Limit: WholeUpstream, For: d}
-			if k != (pauseKey{}) {
-				limits, note.Limit = []Limit{p.limit}, 0
+		d := p.until.Sub(now)
+		switch {
+		case d <= 0:
+		case k == (pauseKey{}):
+			pauses.add(nil, Note{Kind: NotePause, For: d})
+		default:
+			pauses.add(&p.limit, Note{Kind: NotePause, For: d})
+		}
+	}
+	if err := w.tellAll(ctx, pauses.all, nil); err != nil {
+		return err
+	}
+	b.pauses = nil
+	return w.payNotes(ctx, b)
+}
+
+// payGrants gives back what is owed of grants.
+func (w *watched) payGrants(ctx context.Context, b *bill) error {
+	var all []*refund
+	rest := b.owed[:0:0]
+	for i := range b.owed {
+		if d := &b.owed[i]; d.grants != nil {
+			all = append(all, refunds(ctx, &Stack{Upstream: w.upstream, Limits: d.limits}, d.grants)...)
+		} else {
+			rest = append(rest, *d)
+		}
+	}
+	var err error
+	paying := cancels{waiting: all}
+	for some := paying.next(); some != nil; some = paying.next() {
+		var errs []error
+		batches, places := w.batches(some)
+		if err == nil && w.isClosing() {
+			err = ErrClosed
+		}
+		if err == nil {
+			errs = w.giveBack(ctx, batches)
+		}
+		for i, r := range some {
+			failed := err
+			if errs != nil {
+				failed = errs[places[i]]
 			}
-			if err := w.say(ctx, limits, []Note{note}); err != nil && !w.unfit(err) {
+			if failed != nil && !w.unfit(failed) {
+				err = cmp.Or(err, failed)
+				rest = append(rest, debt{limits: r.stack.Limits, grants: r.grants})
+			}
+		}
+	}
+	b.owed = rest
+	return err
+}
+
+// payNotes says what is owed of notes, in their order.
+func (w *watched) payNotes(ctx context.Context, b *bill) error {
+	for len(b.owed) > 0 {
+		var m messages
+		n, limits, notes := 0, 0, 0
+		for ; n < len(b.owed); n++ {
+			d := &b.owed[n]
+			if limits, notes = limits+len(d.limits), notes+len(d.notes); n > 0 && (limits > maxLimits || notes > maxNotes) {
+				break
+			}
+			for i := range d.notes {
+				var l *Limit
+				if at := d.notes[i].Limit; at >= 0 {
+					l = &d.limits[at]
+				}
+				m.add(l, d.notes[i])
+			}
+		}
+		for i := range m.all { // one, but for a debt that is too large by itself
+			if w.isClosing() {
+				return ErrClosed
+			}
+			if err := w.remind(ctx, &m.all[i]); err != nil {
 				return err
 			}
 		}
-		delete(b.pauses, k)
-	}
-	return w.payOwed(ctx, b, false)
-}
-
-// payOwed gives grants back, or says notes.
-func (w *watched) payOwed(ctx context.Context, b *bill, grants bool) error {
-	for i := 0; i < len(b.owed); {
-		d := &b.owed[i]
-		if (d.grants != nil) != grants {
-			i++
-			continue
-		}
-		var err error
-		if grants {
-			err = w.giveBack(ctx, &Stack{Upstream: w.upstream, Limits: d.limits}, d.grants)
-		} else {
-			err = w.say(ctx, d.limits, d.notes)
-		}
-		if err != nil && !w.unfit(err) {
-			return err
-		}
-		b.owed = slices.Delete(b.owed, i, i+1)
+		b.owed = b.owed[n:]
 	}
 	return nil
 }
@@ -267,18 +416,4 @@ func (w *watched) say(ctx context.Context, limits []Limit, notes []Note) error {
 		_, _, err := w.store.Report(ctx, stack, notes)
 		return err
 	})
-}
-
-func (w *watched) giveBack(ctx context.Context, stack *Stack, grants []Grant) error {
-	for i := range grants {
-		for j, c := range grants[i].Charges {
-			w.known.disowned(&stack.Limits[j], c, max(c.To, -c.To))
-		}
-	}
-	copied, theirs := stack.copied(), copyGrants(grants) // the operation may last longer than this
-	err := w.reach(ctx, "cancel", func(ctx context.Context) error { return w.store.Cancel(ctx, copied, theirs) })
-	if err == nil {
-		w.known.cancelled(stack, grants)
-	}
-	return err
 }

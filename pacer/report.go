@@ -14,7 +14,8 @@ import (
 // should rather use [Reservation.Report], which knows of the calls that are on their way.
 //
 // A Wait pauses the policies that are meant. Calls that sleep, in this process or another, and whose slot falls
-// inside the pause, give it back and reserve again behind it, in their order. What was said of a limit and of what is
+// inside the pause, give it back and reserve again behind it, in their order. Report does not wait for that, if the store is
+// shared: it returns when the store has heeded what was said. What was said of a limit and of what is
 // left of it tightens the policies until it is over; nothing that an upstream says lets more go than they allow.
 //
 // It returns a [*ConfigError] for a negative time or an unknown policy, a [*ScopeError] if a named policy

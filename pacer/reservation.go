@@ -41,6 +41,7 @@ type Reservation struct {
 	wake    chan struct{} // tells a sleeper that it was moved; nil before it sleeps
 	known   []int64       // if tracked and used: for each limit, what had been answered when it went
 	lease   *lease        // its places in flight; nil if it has none
+	queue   *queue        // whose window its slot is in, as long as that is to come; nil if it is in none
 	since   time.Duration // when it went to sleep, since the Pacer was made; 0 if it did not
 	binding binding       // what it sleeps for
 	tale    *tale         // what hooks were told of that; nil if there are no hooks, or it does not sleep
@@ -80,6 +81,14 @@ func (r *Reservation) Policy() string {
 	return ""
 }
 
+// Slot returns the instant, by the store's clock, from which the call may go, and how much later it may go and still conform to
+// every policy. Both change if the reservation moves. Of a call in line they mean nothing.
+func (r *Reservation) Slot() (at Instant, slack time.Duration) {
+	r.pacer.sleepers.mu.Lock()
+	defer r.pacer.sleepers.mu.Unlock()
+	return r.grant[0].At, r.grant[0].Slack
+}
+
 // Cancel gives the slot back, so that another call can have it. It does nothing if the reservation was used
 // or cancelled before. The context's values are used, but neither its deadline nor its end: what was charged
 // is given back even if the context is done. It returns a [*StoreError] if the store fails, in which case the
@@ -93,6 +102,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 		return nil
 	}
 	r.state = givenBack // from here on, the grant does not change
+	r.leaveQueue()
 	r.pacer.watches.left(r)
 	inLine := r.grant[0].InLine
 	s.mu.Unlock()
@@ -141,7 +151,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	if _, asks := r.asks(); !asks && r.state == reserved && r.moving == nil && ctx.Err() == nil && !now.Before(r.due) && !r.late(now) && !p.sleepers.paused(r) {
 		r.use() // the common case: nothing to wait for
 		p.sleepers.mu.Unlock()
-		r.goes(ctx)
+		r.awake(ctx, nil)
 		return nil
 	}
 	p.waiting.Add(1)
@@ -251,6 +261,7 @@ func (r *Reservation) WhileAlive(alive func() bool) { r.pacer.leases.whileAlive(
 // use hands the slot out. The caller holds pacer.sleepers.mu.
 func (r *Reservation) use() {
 	r.state = used
+	r.leaveQueue()
 	r.pacer.watches.goes(r)
 	r.pacer.count(r)
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // sleepers knows who sleeps in this process, and until when what is paused, as far as this process heard. It
@@ -25,6 +23,9 @@ type sleepers struct {
 	strangers [64]int64
 	stranger  int
 	pauses    map[pauseKey]Instant
+	again     map[*Reservation]struct{} // those that were moving when something changed: they may have to move once more
+	todo      []func()                  // see Pacer.later
+	doing     bool
 }
 
 // pauseKey is what can pause: one limit for one scope value, or the whole upstream (both empty).
@@ -58,6 +59,7 @@ func (s *sleepers) enter(ctx context.Context, r *Reservation) {
 func (s *sleepers) leave(r *Reservation) {
 	s.mu.Lock()
 	delete(s.asleep, r)
+	delete(s.again, r)
 	delete(s.inLine, r.call[0].ID)
 	s.mu.Unlock()
 }
@@ -103,7 +105,7 @@ func (s *sleepers) heed(changes []Change) (caught []*Reservation, news []Change)
 			delete(s.pauses, k)
 		}
 	}
-	again := make(map[pauseKey]bool)
+	again, fresh := make(map[pauseKey]bool), make(map[pauseKey]bool)
 	for _, c := range changes {
 		k := pauseKey{c.Policy, c.Scope}
 		switch c.Kind {
@@ -113,6 +115,7 @@ func (s *sleepers) heed(changes []Change) (caught []*Reservation, news []Change)
 			}
 			if c.Until > s.pauses[k] {
 				s.pauses[k], news = c.Until, append(news, c)
+				fresh[k] = true
 			}
 		case Resumed:
 			if _, was := s.pauses[k]; was {
@@ -122,7 +125,7 @@ func (s *sleepers) heed(changes []Change) (caught []*Reservation, news []Change)
 			again[k] = true
 		case Slowed:
 			again[k] = true
-		case Called, rejoined:
+		case Called, Begun, rejoined:
 		}
 	}
 	for r := range s.asleep {
@@ -132,7 +135,13 @@ func (s *sleepers) heed(changes []Change) (caught []*Reservation, news []Change)
 			}
 			continue
 		}
-		if r.state == reserved && r.moving == nil && (s.paused(r) || r.boundByAny(again)) {
+		switch concerned := r.boundByAny(again); {
+		case r.state != reserved:
+		case r.moving != nil:
+			if concerned || r.boundByAny(fresh) {
+				s.moveAgain(r)
+			}
+		case concerned || s.paused(r):
 			r.catch()
 			caught = append(caught, r)
 		}
@@ -140,19 +149,44 @@ func (s *sleepers) heed(changes []Change) (caught []*Reservation, news []Change)
 	return inOrder(caught), news
 }
 
-// lonely returns the sleepers whose slots this process granted alone and are still to come, in the order of their slots,
-// marked as moving.
-func (s *sleepers) lonely() []*Reservation {
+// moveAgain notes that something has changed for a reservation that is moving: what it gets may not be good any more. The
+// caller holds mu.
+func (s *sleepers) moveAgain(r *Reservation) {
+	if s.again == nil {
+		s.again = make(map[*Reservation]struct{})
+	}
+	s.again[r] = struct{}{}
+}
+
+// A lonely is sleepers of one stack whose slots this process granted alone, and the tickets of those, by which they are known:
+// a reservation may serve another call by the time somebody looks.
+type lonely struct {
+	stack   Stack
+	all     []*Reservation
+	tickets []*ticket
+}
+
+// lonely returns the sleepers whose slots this process granted alone and are still to come, by their stacks, each in the order
+// of their slots.
+func (s *sleepers) lonely() []*lonely {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var caught []*Reservation
+	var all []*Reservation
 	for r := range s.asleep {
 		if r.state == reserved && r.moving == nil && r.grant[0].alone != nil && !r.grant[0].alone.over.Load() {
-			r.catch()
-			caught = append(caught, r)
+			all = append(all, r)
 		}
 	}
-	return inOrder(caught)
+	found := groups(inOrder(all))
+	ls := make([]*lonely, 0, len(found))
+	for _, group := range found {
+		one := &lonely{stack: group[0].stack.copied(), all: group}
+		for _, r := range group {
+			one.tickets = append(one.tickets, r.grant[0].alone)
+		}
+		ls = append(ls, one)
+	}
+	return ls
 }
 
 // boundByAny reports whether one of some limits, or a change of the whole upstream, concerns r.
@@ -176,19 +210,21 @@ func inOrder(rs []*Reservation) []*Reservation {
 	return rs
 }
 
-// stacks returns copies of the different stacks of the sleepers, at most n.
-func (s *sleepers) stacks(n int) []Stack {
+// limits returns the different limits that bind the sleepers, at most n.
+func (s *sleepers) limits(n int) []Limit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := make(map[string]bool)
-	var stacks []Stack
+	seen := make(map[pauseKey]bool)
+	var all []Limit
 	for r := range s.asleep {
-		if k := stackKey(&r.stack); !seen[k] && len(stacks) < n {
-			seen[k] = true
-			stacks = append(stacks, Stack{Upstream: r.stack.Upstream, Limits: slices.Clone(r.stack.Limits)})
+		for _, l := range r.stack.Limits {
+			if k := (pauseKey{l.Policy, l.Scope}); !seen[k] && len(all) < n {
+				seen[k] = true
+				all = append(all, l)
+			}
 		}
 	}
-	return stacks
+	return all
 }
 
 func stackKey(stack *Stack) string {
@@ -197,101 +233,4 @@ func stackKey(stack *Stack) string {
 		b.WriteString(stack.Limits[i].Policy + "\n" + stack.Limits[i].Scope + "\n")
 	}
 	return b.String()
-}
-
-// maxMoving is how many stacks of sleepers move at the same time.
-const maxMoving = 8
-
-// move gives the slots of caught reservations back and reserves again, which puts them behind the pause in
-// the order in which they come. Those of one stack share one operation of the store.
-func (p *Pacer) move(ctx context.Context, caught []*Reservation) { p.moveAll(ctx, caught, p.moveGroup) }
-
-// exchange gives up the slots that this process granted alone, for slots of the fleet that are not earlier. Who cannot have
-// one in time keeps its own.
-func (p *Pacer) exchange(ctx context.Context) {
-	if caught := p.sleepers.lonely(); len(caught) > 0 {
-		p.moveAll(ctx, caught, p.exchangeGroup)
-	}
-}
-
-func (p *Pacer) moveAll(ctx context.Context, caught []*Reservation, moveGroup func(context.Context, []*Reservation)) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	var order []string
-	groups := make(map[string][]*Reservation)
-	for _, r := range caught {
-		k := stackKey(&r.stack)
-		if groups[k] == nil {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], r)
-	}
-	var moving errgroup.Group
-	moving.SetLimit(maxMoving)
-	for _, k := range order {
-		moving.Go(func() error {
-			moveGroup(ctx, groups[k])
-			return nil
-		})
-	}
-	_ = moving.Wait()
-}
-
-func (p *Pacer) moveGroup(ctx context.Context, group []*Reservation) {
-	stack, asked := group[0].stack, time.Now()
-	old, calls, grants := make([]Grant, len(group)), make([]Call, len(group)), make([]Grant, len(group))
-	for i, r := range group {
-		old[i], calls[i] = r.grant[0], r.call[0]
-		calls[i].NotBefore = 0
-		if !r.latest.IsZero() {
-			calls[i].MaxWait = max(0, time.Until(r.latest))
-		}
-	}
-	// A slot that cannot be given back is lost, but the call must still move.
-	_ = p.store.Cancel(ctx, stack, old)
-	err := p.store.Reserve(ctx, stack, calls, grants)
-
-	p.sleepers.mu.Lock()
-	defer p.sleepers.mu.Unlock()
-	for i, r := range group {
-		p.received(r, &calls[i], &grants[i], asked, err)
-		r.moved()
-	}
-}
-
-// moved wakes the owner of a reservation that is not moving any more. The caller holds pacer.sleepers.mu.
-func (r *Reservation) moved() {
-	close(r.moving)
-	r.moving = nil
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (p *Pacer) exchangeGroup(ctx context.Context, group []*Reservation) {
-	stack, asked := group[0].stack, time.Now()
-	calls, grants := make([]Call, len(group)), make([]Grant, len(group))
-	for i, r := range group {
-		calls[i] = r.call[0]
-		calls[i].NotBefore = max(0, time.Until(r.asked.Add(r.grant[0].Wait())))
-		if !r.latest.IsZero() {
-			calls[i].MaxWait = max(0, time.Until(r.latest))
-		}
-	}
-	err := p.store.Reserve(ctx, stack, calls, grants)
-	var old []Grant
-	p.sleepers.mu.Lock()
-	for i, r := range group {
-		if err == nil && grants[i].OK {
-			old = append(old, r.grant[0])
-			r.grant[0], r.asked = grants[i], asked
-			p.got(r)
-		}
-		r.moved()
-	}
-	p.sleepers.mu.Unlock()
-	if len(old) > 0 {
-		_ = p.store.Cancel(ctx, stack, old)
-	}
 }

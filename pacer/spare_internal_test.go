@@ -76,8 +76,8 @@ func TestASpareIsEmpty(t *testing.T) {
 	require.Equal(t, spare{}, *one)
 }
 
-// Who looks at the stacks of sleepers does not look at reservations that serve another call by then.
-func TestTheStacksOfSleepersAreCopies(t *testing.T) {
+// Who looks at the limits of sleepers does not look at reservations that serve another call by then.
+func TestTheLimitsOfSleepersAreCopies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newSparing(t, nil)
@@ -85,10 +85,10 @@ func TestTheStacksOfSleepersAreCopies(t *testing.T) {
 		require.NoError(t, p.Wait(ctx))
 		go func() { _ = p.Wait(ctx) }()
 		synctest.Wait()
-		stacks := p.sleepers.stacks(9)
-		require.Len(t, stacks, 1)
+		limits := p.sleepers.limits(9)
+		require.Len(t, limits, 1)
 		time.Sleep(2 * time.Second)
-		require.Empty(t, p.sleepers.stacks(9))
-		require.Equal(t, "acme", stacks[0].Limits[0].Scope)
+		require.Empty(t, p.sleepers.limits(9))
+		require.Equal(t, "acme", limits[0].Scope)
 	})
 }

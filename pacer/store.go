@@ -51,6 +51,13 @@ type SharedStore interface {
 	// first stack. A limit that several of the stacks have in common has the same Spec in all of them.
 	ReserveAll(ctx context.Context, batches []Batch) error
 
+	// CancelAll is Cancel for several stacks of one upstream, in order, in one request: Calls is not used. A limit that several
+	// of the stacks have in common has the same Spec in all of them.
+	CancelAll(ctx context.Context, batches []Batch) error
+
+	// Pauses is Status of which nothing is asked but Now and what is Paused: it takes little, however much is charged.
+	Pauses(ctx context.Context, stack Stack) (StackStatus, error)
+
 	// Beat says that a process is there, and returns what the store knows of the upstream.
 	Beat(ctx context.Context, upstream string, b Beat) (Pulse, error)
 
@@ -157,6 +164,8 @@ const (
 	Slowed
 	// Called: a call that stands in line is to ask again now.
 	Called
+	// Begun: an era of the store's data has begun. Whoever knows another one is to look at once.
+	Begun
 	// rejoined: this process was without its store and has it back. What it granted by itself is exchanged.
 	rejoined
 )
@@ -201,12 +210,15 @@ type Call struct {
 	MaxWait   time.Duration // grant no slot that is further away
 
 	// Of a call that a limit binds which is not given far ahead: places in flight, lanes and fair shares. See [Grant].InLine.
-	ID     int64    // of this call, at random; 0 for all others
-	Since  Instant  // when it first asked, which is its place in line; 0: now
-	Flow   int64    // by whom fair shares are counted, from 1
-	Weight int64    // of the flow, from 1
-	Held   []Charge // of a slot that it was granted without its places: given back first
-	Slot   Instant  // that slot: it gets no earlier one
+	ID     int64   // of this call, at random; 0 for all others
+	Since  Instant // when it first asked, which is its place in line; 0: now
+	Flow   int64   // by whom fair shares are counted, from 1
+	Weight int64   // of the flow, from 1
+	// Reach is how long before its slot the call may get it: it asks again so long before, and the answer has to be there in
+	// time. Less than 40 ms counts as 40 ms.
+	Reach time.Duration
+	Held  []Charge // of a slot that it was granted without its places: given back first
+	Slot  Instant  // that slot: it gets no earlier one
 
 	_ struct{}
 }

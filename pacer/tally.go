@@ -3,8 +3,8 @@ package pacer
 import "time"
 
 // tallySeconds is for how many seconds a tally remembers what went. It is more than a Fleet shows, so that what a process
-// tells late is complete, and a power of two.
-const tallySeconds = 64
+// tells late is complete, in the largest fleets, too, and a power of two.
+const tallySeconds = 128
 
 // secondOf returns the second, since the Unix epoch, of an instant in µs.
 func secondOf(now int64) int64 { return now / time.Second.Microseconds() }
@@ -74,13 +74,13 @@ func (t *tally) history(before int64) []Second {
 }
 
 // count counts what a reservation's call spends, as it goes, in the second of its slot: or in the first one of which the store
-// does not know yet what went. The caller holds sleepers.mu.
+// was not told yet what went. The caller holds sleepers.mu.
 func (p *Pacer) count(r *Reservation) {
 	if p.memory != nil && !p.looked.Load() {
 		return
 	}
 	at := int64(r.grant[0].At)
-	second := max(secondOf(at), p.wentUntil)
+	second := max(secondOf(at), p.wentSaid)
 	for i := range r.stack.Limits {
 		l := &r.stack.Limits[i]
 		what := Second{Cost: r.cost(i)}

@@ -10,8 +10,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// toldLate is how late a store knows, at the latest, what a process did: it is told when the process beats.
-const toldLate = beatEvery + time.Second
+// toldLate returns how late a store knows, at the latest, what a process did that is one of n.
+func toldLate(n int) time.Duration { return pulsesOf(min(n, maxProcesses)).describe + time.Second }
 
 // A view is a Fleet in the making.
 type view struct {
@@ -156,7 +156,7 @@ func (v *view) finish(seen *StackStatus, stack *Stack, shown []int, first int) {
 	v.At = time.UnixMicro(int64(seen.Now))
 	until := secondOf(int64(seen.Now))
 	if v.Shared {
-		until = secondOf(int64(seen.Now) - toldLate.Microseconds())
+		until = secondOf(int64(seen.Now) - toldLate(v.Alive).Microseconds())
 	}
 	v.Counted = time.Unix(until, 0)
 	v.PausedFor = max(0, seen.Paused.Sub(seen.Now))
@@ -202,6 +202,9 @@ func (v *view) readOwn() {
 				if c := p.limits[i].seen.counts[shard]; c != nil {
 					v.named(p.limits[i].Policy).went.addCount(c)
 				}
+			}
+			if left := sh.left[p.upstream]; left != nil {
+				left.spent(int64(now), used.spent)
 			}
 			for _, a := range sh.ring {
 				if n := a.recent.spent(int64(now)); n > 0 && a.key.upstream == p.upstream && a.key.scope != "" {

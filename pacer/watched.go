@@ -27,7 +27,8 @@ const (
 	// lookEvery is how often a process looks whether it has something to say to the store, and for how long it does without
 	// hearing of it while calls wait.
 	lookEvery = 125 * time.Millisecond
-	// beatEvery is how often a process says that it is there, at first sooner, and beatLives for how long that holds.
+	// beatEvery is how often a process of a small fleet says that it is there, at first sooner, and beatLives for how long that
+	// holds: see pulses.
 	firstBeat = beatEvery / 16
 	beatEvery = 3 * time.Second
 	beatLives = 10 * time.Second
@@ -63,8 +64,9 @@ type watched struct {
 	keep     time.Duration
 	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
 
-	known recall
-	alone alone
+	known   recall
+	alone   alone
+	cancels cancels
 
 	state    atomic.Int32 // a standing
 	era      atomic.Int64
@@ -75,6 +77,7 @@ type watched struct {
 	failure  atomic.Pointer[error] // why it is alone
 	waiting  atomic.Int32          // operations without an answer
 	kick     chan struct{}
+	looks    chan struct{} // something says that the store may not be what it was
 	closing  chan struct{}
 	finished chan struct{}
 
@@ -117,6 +120,7 @@ func newWatched(store SharedStore, c *Config, timeout time.Duration) *watched {
 		timeout:   timeout,
 		processes: max(1, c.Processes),
 		kick:      make(chan struct{}, 1),
+		looks:     make(chan struct{}, 1),
 		closing:   make(chan struct{}),
 		gathering: newGathering(),
 		seed:      maphash.MakeSeed(),
@@ -128,7 +132,7 @@ func newWatched(store SharedStore, c *Config, timeout time.Duration) *watched {
 	for _, p := range parts(c.Policies) {
 		w.alone.policies[p.Name()] = p.Policy
 		s := p.Spec()
-		w.keep = max(w.keep, time.Duration((s.Buckets+2)*s.Interval+max(0, s.Tolerance()))*time.Microsecond)
+		w.keep = max(w.keep, time.Duration((s.Buckets+2)*s.Interval+max(0, s.Tolerance())+s.Within)*time.Microsecond)
 	}
 	w.keep = min(w.keep, policies.MaxPeriod) + 2*time.Hour
 	w.absences.Store(1)
@@ -161,6 +165,46 @@ func (w *watched) heardNow(now Instant) {
 	}
 }
 
+// pulses is how often a process speaks to the store beside its calls. The more processes there are, the less often: all of
+// them together send some fifty beats, as many pings, and a hundred descriptions a second at most, whatever their number, up to
+// five thousand.
+type pulses struct {
+	beat     time.Duration // between two beats, more or less
+	lives    time.Duration // for how long a beat holds
+	describe time.Duration // between two descriptions, at most
+	look     time.Duration // without hearing of the store, while calls wait, at least
+	spread   time.Duration // within which all look, when something says to all of them that they should
+}
+
+// pulsesOf returns that for a fleet of n processes.
+func pulsesOf(n int) pulses {
+	all := time.Duration(n) * time.Second
+	beat := max(beatEvery, all/40)
+	return pulses{
+		beat:     beat,
+		lives:    max(beatLives, beat*10/3),
+		describe: min(max(beatEvery, all/80), longestDescribe),
+		look:     max(lookEvery, all/20),
+		spread:   all / 10_000,
+	}
+}
+
+// longestDescribe is how often the processes of the largest fleets say what went: before a tally forgets it.
+const longestDescribe = time.Minute
+
+func (w *watched) pulses() pulses {
+	n, _ := w.fleet()
+	return pulsesOf(n)
+}
+
+// lookSoon has the process ask the store whether it is what it was. When all do so at once, they take a little while.
+func (w *watched) lookSoon() {
+	select {
+	case w.looks <- struct{}{}:
+	default:
+	}
+}
+
 // fleet returns how many processes there are, and how many came before this one.
 func (w *watched) fleet() (n, rank int) {
 	w.mu.Lock()
@@ -174,7 +218,7 @@ func (w *watched) count(alive, rank int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	alive = min(max(1, alive), maxProcesses)
-	if alive >= w.processes || !w.counted.IsZero() && time.Since(w.counted) > beatLives || w.era.Load() == 0 {
+	if alive >= w.processes || !w.counted.IsZero() && time.Since(w.counted) > pulsesOf(w.processes).lives || w.era.Load() == 0 {
 		w.processes, w.rank, w.counted = alive, min(max(0, rank), alive-1), time.Now()
 	}
 }
@@ -374,8 +418,9 @@ func (w *watched) close() {
 	if running != nil {
 		<-running
 	}
+	w.cancels.close()
 	if w.state.Load() == together {
-		_, _ = w.pulse(context.Background(), 0, 0)
+		_, _ = w.pulse(context.Background(), true, 0)
 		w.describe(context.Background(), true)
 	}
 	w.mu.Lock()

@@ -75,31 +75,32 @@ func (w *watched) disown(stack *Stack, calls []Call) []Call {
 
 // Cancel implements [Store].
 func (w *watched) Cancel(ctx context.Context, stack Stack, grants []Grant) error {
-	var mine, theirs []Grant
-	for i := range grants {
-		if grants[i].alone != nil {
-			mine = append(mine, grants[i])
-		} else {
-			theirs = append(theirs, grants[i])
+	return w.cancelAll(ctx, []Batch{{Stack: stack, Grants: grants}})
+}
+
+// cancelAll gives grants of several stacks back.
+func (w *watched) cancelAll(ctx context.Context, batches []Batch) error {
+	var theirs []*refund
+	for i := range batches {
+		stack := &batches[i].Stack
+		var mine, rest []Grant
+		for _, g := range batches[i].Grants {
+			if g.alone != nil {
+				mine = append(mine, g)
+			} else {
+				rest = append(rest, g)
+			}
 		}
-	}
-	if len(mine) > 0 && w.outage == PaceAlone {
-		notes, err := w.alone.cancel(ctx, &stack, mine)
-		if err != nil {
-			return err
+		if len(mine) > 0 && w.outage == PaceAlone {
+			notes, err := w.alone.cancel(ctx, stack, mine)
+			if err != nil {
+				return err
+			}
+			w.sayOrOwe(ctx, stack, notes)
 		}
-		w.sayOrOwe(ctx, &stack, notes)
+		theirs = append(theirs, refunds(ctx, stack, rest)...)
 	}
-	if len(theirs) == 0 {
-		return nil
-	}
-	if began := w.now(); w.state.Load() == together {
-		if err := w.giveBack(ctx, &stack, theirs); !w.parted(err, began) {
-			return err
-		}
-	}
-	w.owe(debt{limits: stack.Limits, grants: copyGrants(theirs)})
-	return nil
+	return w.giveBackAll(theirs)
 }
 
 // sayOrOwe tells the store notes now, or when it is back.
@@ -204,6 +205,15 @@ func (w *watched) report(ctx context.Context, stack Stack, notes []Note) (Instan
 
 // Status implements [Store].
 func (w *watched) Status(ctx context.Context, stack Stack) (StackStatus, error) {
+	return w.look(ctx, stack, w.store.Status)
+}
+
+// Pauses is Status, of which only what is paused is asked.
+func (w *watched) Pauses(ctx context.Context, stack Stack) (StackStatus, error) {
+	return w.look(ctx, stack, w.store.Pauses)
+}
+
+func (w *watched) look(ctx context.Context, stack Stack, how func(context.Context, Stack) (StackStatus, error)) (StackStatus, error) {
 	ask, err := w.asks(ctx)
 	if err != nil {
 		return StackStatus{}, err
@@ -211,7 +221,7 @@ func (w *watched) Status(ctx context.Context, stack Stack) (StackStatus, error) 
 	if began := w.now(); ask {
 		answer, copied := make(chan StackStatus, 1), stack.copied()
 		err = w.reach(ctx, "status", func(ctx context.Context) error {
-			s, err := w.store.Status(ctx, copied)
+			s, err := how(ctx, copied)
 			answer <- s
 			return err
 		})

@@ -4,11 +4,11 @@ import "time"
 
 // Rate allows n calls per period, evenly spaced: one each period/n, rounded up to a microsecond. With
 // [Policy.Burst] b, up to b may go at once after idling. In any window of length W at most b + W·n/period
-// calls go.
+// calls go. In a stack that makes calls of different keys share it, the burst is 2 unless one is given: see [Stacked].
 //
 // Rate(90, time.Minute) sends one call each 667 ms (666,667 µs).
 func Rate(n int64, period time.Duration) Policy {
-	return Policy{shape: shapeRate, limit: n, period: period, burst: 1, skew: notSet}
+	return Policy{shape: shapeRate, limit: n, period: period, skew: notSet}
 }
 
 // PerSecond allows n calls per second, evenly spaced. It is [Rate] with a period of one second.
@@ -30,12 +30,17 @@ func Every(d time.Duration) Policy { return Rate(1, d) }
 
 // AtMost never sends more than n calls in any window of the period's length, wherever that window begins,
 // even if the network brings calls up to [Policy.Skew] closer together than they were sent. It is a rate:
-// calls are spaced T = (period + skew) / (n − burst + 1), so a higher burst costs throughput.
+// calls are spaced T = (period + skew) / n.
+//
+// With a [Policy.Burst] above 1 and n up to [MaxExact], the store remembers when the last n calls went: a burst goes at
+// once, and costs nothing in the long run, because the n calls after any call still take period + skew. With a burst and
+// a larger n, it keeps no such log, and the spacing is T = (period + skew) / (n − burst + 1): the burst costs
+// (burst − 1)/n of the rate.
 //
 // AtMost(50, time.Second) sends one call each 20.2 ms (skew 10 ms): 49.5 calls a second, never a 51st within
-// one second. AtMost(50, time.Second).Burst(10) sends up to ten at once, and 40.6 a second in the long run.
+// one second. AtMost(50, time.Second).Burst(10) sends up to ten at once, and as many in the long run.
 func AtMost(n int64, period time.Duration) Policy {
-	return Policy{shape: shapeAtMost, limit: n, period: period, burst: 1, skew: notSet}
+	return Policy{shape: shapeAtMost, limit: n, period: period, skew: notSet}
 }
 
 // Fixed allows n calls in each window of this period. Windows are aligned to the Unix epoch in the store's

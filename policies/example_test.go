@@ -25,7 +25,7 @@ func ExampleParse() {
 	}
 	// Output:
 	// peak: 25 per 1s, burst 10, per tenant
-	// at-most-5m: at most 300 in any 5m, burst 1, skew 10ms
+	// at-most-5m: at most 300 in any 5m, skew 10ms
 	// daily: 100000 daily (Europe/Berlin), 80 % for lane batch
 	// in-flight: 25 in flight for longer than 20s
 	// policies: Text is "100 per day": "day" is no duration: write one such as 250ms, 10s, 1m30s or 24h, or a second, minute or hour; for days and months of a calendar, "100000 daily (UTC)" or "1000000 monthly (UTC)"

@@ -77,7 +77,7 @@ type lane struct {
 // given at once, need not wait behind them. They may also have what the others leave: at the last moment, when
 // it would be lost. Of a window nothing is ever lent, because what is spent of a quota is gone.
 //
-// The slots that a lane leaves free can only be used where the rate has a burst of at least 2: a rate with lanes needs one.
+// The slots that a lane leaves free can only be used where the rate has a burst of at least 2, which is its default then.
 //
 // PerSecond(100).Burst(10).Lane("batch", 80) keeps 20 a second for what is not batch work. Daily(100_000,
 // time.UTC).Lane("batch", 80) keeps 20,000 a day.
@@ -144,8 +144,8 @@ func (p Policy) checkLanes() *Error {
 		}
 		field := "Lane " + l.name
 		switch {
-		case (p.shape == shapeRate || p.shape == shapeAtMost) && p.burst < 2:
-			return &Error{Field: field, Value: "a part of a rate with a burst of 1", Reason: "what a lane leaves free can only be used with a burst of 2 or more: add Burst(2)"}
+		case (p.shape == shapeRate || p.shape == shapeAtMost) && p.bursts() < 2:
+			return &Error{Field: field, Value: "a part of a rate with a burst of 1", Reason: "what a lane leaves free can only be used with a burst of 2 or more: make it Burst(2), or leave that out"}
 		case p.shape != shapeRate && p.shape != shapeAtMost && part.limit*l.percent/100 < 1:
 			return &Error{Field: field, Value: strconv.FormatInt(l.percent, 10) + " %", Reason: "is less than one call: raise the limit or the share"}
 		case part.Spec().Interval > MaxPeriod.Microseconds():
@@ -171,6 +171,7 @@ func (p Policy) cut(s Spec) Spec {
 		return s
 	}
 	s.Queue = QueueOfLane
+	s.Most, s.Within = 0, 0 // the whole keeps its windows
 	s.Limit = max(1, s.Limit*p.percent/100)
 	s.Interval = ceilDiv(s.Interval*100, p.percent)
 	return s

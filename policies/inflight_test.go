@@ -45,7 +45,7 @@ func TestSpecsOfWhatIsNotGivenFarAhead(t *testing.T) {
 		},
 		{
 			part(policies.AtMost(50, time.Second).Burst(10).Lane("batch", 50), "batch"), "at-most-1s.batch",
-			policies.Spec{Algorithm: policies.GCRA, Limit: 5, Interval: 49_270, Queue: policies.QueueOfLane},
+			policies.Spec{Algorithm: policies.GCRA, Limit: 5, Interval: 40_400, Queue: policies.QueueOfLane},
 		},
 		{
 			part(policies.Sliding(120, time.Minute).Lane("batch", 80).Named("minute"), "batch"), "minute.batch",
@@ -77,7 +77,7 @@ func TestMistakesOfWhatIsNotGivenFarAhead(t *testing.T) {
 		`Lane a is 0 %: must be from 1 to 100 per cent of the policy`:                           policies.PerSecond(9).Burst(2).Lane("a", 0),
 		`Lane is "a": has a share already`:                                                      policies.PerSecond(9).Burst(2).Lane("a", 10).Lane("a", 20),
 		`Lane is "/x": must start with a letter or digit`:                                       policies.PerSecond(9).Burst(2).Lane("/x", 10),
-		`Lane a is a part of a rate with a burst of 1: what a lane leaves free can only be`:     policies.PerSecond(9).Lane("a", 10),
+		`Lane a is a part of a rate with a burst of 1: what a lane leaves free can only be`:     policies.PerSecond(9).Burst(1).Lane("a", 10),
 		`Lane a is 10 %: is less than one call: raise the limit or the share`:                   policies.Daily(9, time.UTC).Lane("a", 10),
 		`Adaptive of lane a is 1h40m0s: between two calls is too slow to adapt: at most 1h0m0s`: policies.Every(10*time.Minute).Burst(2).Lane("a", 10).Adaptive(policies.Adaptation{}),
 		`Fair is "x": only rates and InFlight are shared out: stack a fair rate with the wi`:    policies.Daily(9, time.UTC).Fair("x"),

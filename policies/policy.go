@@ -25,6 +25,8 @@ const (
 	MaxPeriod = 10 * 365 * 24 * time.Hour
 	// MaxLimit is the largest number of calls that a policy may name: 10^12.
 	MaxLimit = int64(1_000_000_000_000)
+	// MaxExact is the largest n of an [AtMost] with a burst whose windows are exact: the store remembers so many calls.
+	MaxExact = 256
 	// MaxBuckets is into how many buckets a sliding window may be cut.
 	MaxBuckets = 100
 	// maxScopes is how many scopes one policy may name.
@@ -58,7 +60,8 @@ type Policy struct {
 	shape   shape
 	limit   int64         // calls per period
 	period  time.Duration // nominal for a calendar window
-	burst   int64         // rate shapes
+	burst   int64         // rate shapes; 0: not given
+	loose   bool          // lowered from a limit whose windows are not exact
 	skew    time.Duration // -1: not set
 	buckets int64         // sliding
 	unit    calendarUnit
@@ -108,12 +111,18 @@ func (p Policy) Optional() Policy {
 }
 
 // Burst returns a copy of a rate that lets b calls go at once after idling. The long-run rate stays. The
-// burst is also the highest cost that one call can have. [AtMost] keeps its promise with any burst: it slows
-// down the rate instead. Defaults to 1.
+// burst is also the highest cost that one call can have. [AtMost] keeps its promise with any burst.
+//
+// Defaults to 1; to 2 for a rate that calls of different keys share, in a stack ([Stacked]) or by lanes: the slots that
+// their own limits leave between them are shorter than the rate's interval as a rule, and with a burst of 1 nobody could
+// use them. Say Burst(1) for a strict spacing.
 func (p Policy) Burst(b int64) Policy {
 	p.burst = b
-	if p.shape != shapeRate && p.shape != shapeAtMost {
+	switch {
+	case p.shape != shapeRate && p.shape != shapeAtMost:
 		return p.mistake("Burst", strconv.FormatInt(b, 10), "only rates have a burst: a window admits its whole limit at once")
+	case b < 1:
+		return p.mistake("Burst", strconv.FormatInt(b, 10), "must be at least 1")
 	}
 	return p
 }
@@ -208,6 +217,7 @@ func (p Policy) Limit() (n int64, period time.Duration) { return p.limit, p.peri
 // Its Spec is what holds while the upstream says that its limit is n.
 func (p Policy) Lowered(n int64) Policy {
 	if n < p.limit {
+		p.loose = p.loose || p.limit > MaxExact // the store keeps the same account
 		p.limit = max(1, n)
 		p.burst = min(p.burst, p.limit)
 	}
@@ -349,9 +359,6 @@ func (p Policy) checkNames(bad func(string, any, string) *Error) *Error {
 }
 
 func (p Policy) checkRate(bad func(string, any, string) *Error) *Error {
-	if p.burst < 1 {
-		return bad("Burst", p.burst, "must be at least 1")
-	}
 	if p.shape == shapeAtMost && p.burst > p.limit {
 		return bad("Burst", p.burst, fmt.Sprintf("must be at most the limit, %d: more could never go in one period", p.limit))
 	}
@@ -360,7 +367,7 @@ func (p Policy) checkRate(bad func(string, any, string) *Error) *Error {
 	}
 	s := p.Spec()
 	if s.Limit > MaxPeriod.Microseconds()/s.Interval {
-		return bad("Burst", p.burst, fmt.Sprintf("takes more than %s (ten years) to come back", MaxPeriod))
+		return bad("Burst", s.Limit, fmt.Sprintf("takes more than %s (ten years) to come back", MaxPeriod))
 	}
 	if p.adaptation != nil {
 		return p.adaptation.check(s.Interval)
@@ -382,12 +389,16 @@ func (p Policy) whole() Spec {
 	us := func(d time.Duration) int64 { return ceilDiv(int64(d), int64(time.Microsecond)) }
 	switch p.shape {
 	case shapeRate:
-		return Spec{Algorithm: GCRA, Limit: p.burst, Interval: ceilDiv(us(p.period), p.limit), Adapt: p.adaptation.spec()}
+		return Spec{Algorithm: GCRA, Limit: p.bursts(), Interval: ceilDiv(us(p.period), p.limit), Adapt: p.adaptation.spec()}
 	case shapeAtMost:
-		return Spec{
-			Algorithm: GCRA, Limit: p.burst, Adapt: p.adaptation.spec(),
-			Interval: ceilDiv(us(p.period)+us(p.skewOr(DefaultSkew)), max(p.limit-p.burst+1, 1)),
+		within := us(p.period) + us(p.skewOr(DefaultSkew))
+		s := Spec{Algorithm: GCRA, Limit: p.bursts(), Adapt: p.adaptation.spec()}
+		if s.Limit > 1 && p.limit <= MaxExact && !p.loose {
+			s.Most, s.Within, s.Interval = p.limit, within, ceilDiv(within, max(p.limit, 1))
+		} else {
+			s.Interval = ceilDiv(within, max(p.limit-s.Limit+1, 1))
 		}
+		return s
 	case shapeFixed:
 		return Spec{Algorithm: Window, Limit: p.limit, Interval: us(p.period), Guard: us(p.skewOr(0))}
 	case shapeCalendar:

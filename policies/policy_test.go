@@ -25,9 +25,11 @@ func TestSpecs(t *testing.T) {
 		{policies.Every(1500 * time.Millisecond), policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 1_500_000}},
 		{policies.Every(time.Second + time.Nanosecond), policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 1_000_001}},
 		{policies.AtMost(50, time.Second), policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 20_200}},
-		{policies.AtMost(50, time.Second).Burst(10), policies.Spec{Algorithm: policies.GCRA, Limit: 10, Interval: 24_635}},
+		{policies.AtMost(50, time.Second).Burst(10), policies.Spec{Algorithm: policies.GCRA, Limit: 10, Interval: 20_200, Most: 50, Within: 1_010_000}},
+		{policies.AtMost(256, time.Second).Burst(2).Skew(0), policies.Spec{Algorithm: policies.GCRA, Limit: 2, Interval: 3907, Most: 256, Within: 1_000_000}},
+		{policies.AtMost(257, time.Second).Burst(2).Skew(0), policies.Spec{Algorithm: policies.GCRA, Limit: 2, Interval: 3907}},
 		{policies.AtMost(5, time.Second).Skew(0), policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 200_000}},
-		{policies.AtMost(5, time.Second).Burst(5).Skew(us), policies.Spec{Algorithm: policies.GCRA, Limit: 5, Interval: 1_000_001}},
+		{policies.AtMost(5, time.Second).Burst(5).Skew(us), policies.Spec{Algorithm: policies.GCRA, Limit: 5, Interval: 200_001, Most: 5, Within: 1_000_001}},
 		{policies.Fixed(300, 10*time.Second).Skew(50 * time.Millisecond), policies.Spec{Algorithm: policies.Window, Limit: 300, Interval: 10_000_000, Guard: 50_000}},
 		{policies.Sliding(120, time.Minute), policies.Spec{Algorithm: policies.Window, Limit: 120, Interval: 6_000_000, Buckets: 10}},
 		{policies.Sliding(120, time.Minute).Buckets(7).Skew(time.Millisecond), policies.Spec{Algorithm: policies.Window, Limit: 120, Interval: 8_571_572, Buckets: 7}},
@@ -37,13 +39,25 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
-// AtMost promises that n+1 calls span more than the period, whatever the burst and the skew.
+// AtMost promises that n+1 calls span more than the period, whatever the burst and the skew: because the store counts, or,
+// where it does not, by arithmetic.
 func TestAtMostHoldsByArithmetic(t *testing.T) {
 	t.Parallel()
+	limits := []int64{policies.MaxExact, policies.MaxExact + 1, 1000}
 	for n := int64(1); n <= 40; n++ {
-		for b := int64(1); b <= n; b++ {
+		limits = append(limits, n)
+	}
+	for _, n := range limits {
+		for b := int64(1); b <= min(n, 40); b++ {
 			for _, skew := range []time.Duration{0, time.Millisecond, 333 * time.Millisecond} {
 				s := policies.AtMost(n, time.Second).Burst(b).Skew(skew).Spec()
+				if b > 1 && n <= policies.MaxExact {
+					require.Equal(t, n, s.Most)
+					require.Equal(t, (time.Second + skew).Microseconds(), s.Within)
+					require.GreaterOrEqual(t, n*s.Interval, s.Within)
+					continue
+				}
+				require.Zero(t, s.Most)
 				// n+1 cells within Δ need n·T ≤ Δ + τ.
 				require.GreaterOrEqual(t, n*s.Interval-s.Tolerance(), (time.Second + skew).Microseconds())
 			}

@@ -23,12 +23,13 @@ func (p Policy) Share(n int) Spec {
 		s.Limit = max(1, s.Limit/parts)
 	case p.shape == shapeAtMost && p.percent == 0 && p.limit >= parts:
 		// In any period each process has limit/n calls at most, wherever the period begins.
-		p.burst = max(1, p.burst/parts)
+		p.burst = max(1, p.bursts()/parts)
 		s = p.Lowered(p.limit / parts).Spec()
 	default:
 		s.Limit = max(1, s.Limit/parts)
 		s.Interval *= parts
 		if p.shape == shapeAtMost && p.percent == 0 {
+			s.Most, s.Within = 0, 0 // with a burst of 1 the interval does
 			s.Interval = ceilDiv(ceilDiv(int64(p.period+p.skewOr(DefaultSkew)), int64(time.Microsecond))*parts, p.limit)
 		}
 	}

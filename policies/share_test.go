@@ -22,7 +22,8 @@ func TestShare(t *testing.T) {
 		{policies.PerSecond(50), 4, 1, 80 * time.Millisecond},
 		{policies.PerSecond(50).Burst(10), 4, 2, 80 * time.Millisecond},
 		{policies.AtMost(50, time.Second), 4, 1, (1010*time.Millisecond + 11*time.Microsecond) / 12},
-		{policies.AtMost(50, time.Second).Burst(8), 4, 2, (1010 * time.Millisecond) / 11},
+		{policies.AtMost(50, time.Second).Burst(8), 4, 2, (1010*time.Millisecond + 11*time.Microsecond) / 12},
+		{policies.AtMost(3000, time.Second).Burst(8), 4, 2, (1010 * time.Millisecond) / 749},
 		{policies.AtMost(2, time.Second), 4, 1, 2020 * time.Millisecond},
 		{policies.Fixed(10, time.Second), 4, 2, time.Second},
 		{policies.Sliding(3, time.Second), 4, 1, 100 * time.Millisecond},
@@ -44,6 +45,10 @@ func TestSharesOfAStrictPolicyKeepItTogether(t *testing.T) {
 		for n := 1; int64(n) <= limit; n++ {
 			for burst := int64(1); burst <= limit; burst += 3 {
 				s := policies.AtMost(limit, time.Second).Burst(burst).Share(n)
+				if s.Most > 0 {
+					require.LessOrEqual(t, s.Most*int64(n), limit, "%d per second, burst %d, among %d", limit, burst, n)
+					continue
+				}
 				// A rate of interval T and burst B lets ⌊(P + τ)/T⌋ + 1 calls into a period P, with τ = (B−1)·T.
 				each := (time.Second.Microseconds()+s.Tolerance())/s.Interval + 1
 				require.LessOrEqual(t, each*int64(n), limit, "%d per second, burst %d, among %d", limit, burst, n)

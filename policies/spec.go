@@ -50,6 +50,10 @@ type Spec struct {
 	Limit int64
 	// Interval is the emission interval T of a rate, the width of one bucket of a window, the length of a lease.
 	Interval int64
+	// Most and Within bound the windows of a rate, besides: no more than Most calls start in any time that is shorter than
+	// Within, so that of any Most + 1 calls the last starts Within after the first. Within is at most Most intervals. 0: no
+	// such bound.
+	Most, Within int64
 	// Buckets is how many buckets before its own a sliding window counts; 0 for a fixed or calendar window.
 	Buckets int64
 	// Guard is the tail of each fixed or calendar window in which nothing is sent; of leases, for how long a place stays

@@ -7,7 +7,8 @@ import (
 )
 
 // String describes the policy in one line, for people and for [Parse]: its name, its limit, and what else was set. Settings
-// that have their default values are left out, but for the burst of a rate, the skew of [AtMost] and the buckets of [Sliding].
+// that have their default values are left out, but for the skew of [AtMost] and the buckets of [Sliding]. The burst of a rate
+// is written if it was given.
 //
 //	peak: 25 per 1s, burst 10, adaptive (floor 10 %), per tenant, optional
 func (p Policy) String() string {
@@ -39,10 +40,10 @@ func (p Policy) String() string {
 func (p Policy) writeLimit(b *strings.Builder) {
 	switch p.shape {
 	case shapeRate:
-		fmt.Fprintf(b, "%d per %s, burst %d", p.limit, compact(p.period), p.burst)
+		fmt.Fprintf(b, "%d per %s%s", p.limit, compact(p.period), p.burstText())
 		return
 	case shapeAtMost:
-		fmt.Fprintf(b, "at most %d in any %s, burst %d, skew %s", p.limit, compact(p.period), p.burst, compact(p.skewOr(DefaultSkew)))
+		fmt.Fprintf(b, "at most %d in any %s%s, skew %s", p.limit, compact(p.period), p.burstText(), compact(p.skewOr(DefaultSkew)))
 		return
 	case shapeFixed:
 		fmt.Fprintf(b, "%d per window of %s", p.limit, compact(p.period))
@@ -65,6 +66,14 @@ func (p Policy) writeLimit(b *strings.Builder) {
 	if skew := p.skewOr(0); skew != 0 {
 		fmt.Fprintf(b, ", skew %s", compact(skew))
 	}
+}
+
+// burstText returns what is said of the burst of a rate, if it was given.
+func (p Policy) burstText() string {
+	if p.burst == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", burst %d", p.burst)
 }
 
 // text says that a policy adapts, and how if that is not the default.

@@ -99,19 +99,12 @@ func (t *Transport) wait(req *http.Request, a *attempt) (*pacer.Reservation, err
 		a.next = nil
 		return next, next.Wait(ctx)
 	}
-	var slot *pacer.Reservation
-	var err error
 	if a != nil {
 		a.opts = t.describe(a.room[:0], req)
-		slot, err = t.pacer.Reserve(ctx, a.opts...)
-	} else {
-		var room [fewOptions]pacer.Option // the pacer keeps no options
-		slot, err = t.pacer.Reserve(ctx, t.describe(room[:0], req)...)
+		return t.pacer.Acquire(ctx, a.opts...)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return slot, slot.Wait(ctx)
+	var room [fewOptions]pacer.Option // the pacer keeps no options
+	return t.pacer.Acquire(ctx, t.describe(room[:0], req)...)
 }
 
 // readSafely reads a response, and closes it if the profile panics: nobody else would.

@@ -148,8 +148,8 @@ func TestTooManyLongCallsAreNotTheDay(t *testing.T) {
 		r.Header.Set(standin.LatencyHeader, "1m")
 		_, _ = http.DefaultClient.Do(r)
 	})
-	require.Eventually(t, func() bool { return d.standin.Stats().Used == 1 }, 5*time.Second, time.Millisecond)
-	time.Sleep(20 * time.Millisecond) // now it is a long one
+	require.Eventually(t, func() bool { return d.standin.Stats().Used == 1 }, time.Minute, time.Millisecond)
+	time.Sleep(20 * time.Millisecond) // which makes it a long one
 	err := d.look(t.Context(), interactiveTimeout)
 	require.ErrorContains(t, err, "ConcurrentPerOrgLongTxn Limit exceeded.", "somebody who waits is told at once")
 	wg.Go(func() { // the long one ends when the reader has been refused, too

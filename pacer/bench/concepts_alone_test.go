@@ -122,6 +122,24 @@ func (d *distant) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.
 	return d.MemoryStore.Cancel(ctx, stack, grants)
 }
 
+// CancelAll implements [pacer.SharedStore].
+func (d *distant) CancelAll(ctx context.Context, batches []pacer.Batch) error {
+	for i := range batches {
+		if err := d.Cancel(ctx, batches[i].Stack, batches[i].Grants); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Pauses implements [pacer.SharedStore].
+func (d *distant) Pauses(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
+	if err := d.fails(); err != nil {
+		return pacer.StackStatus{}, err
+	}
+	return d.Status(ctx, stack)
+}
+
 // Report implements [pacer.Store].
 func (d *distant) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
 	if err := d.fails(); err != nil {

@@ -133,7 +133,7 @@ func fairPicture(t *testing.T) *timeline {
 	t.Helper()
 	const comes, leaves, ends = 1500 * ms, 3 * time.Second, 4500 * ms
 	names := []string{"acme", "beta", "core"}
-	calls := perform(t, []policies.Policy{policies.PerSecond(12).Fair("tenant")}, func(s *scene) {
+	calls := perform(t, []policies.Policy{policies.PerSecond(12).Burst(1).Fair("tenant")}, func(s *scene) {
 		ctx, cancel := context.WithTimeout(s.t.Context(), ends-ms)
 		defer cancel()
 		s.askUntil(ctx, 60, names[0], 0)

@@ -16,7 +16,7 @@ import (
 func stackPicture(t *testing.T) *timeline {
 	t.Helper()
 	stack := []policies.Policy{
-		policies.Every(700 * ms).Per("tenant").Named("tenant"), policies.PerSecond(4).Named("rate"), policies.Fixed(6, 2*time.Second).Named("window"),
+		policies.Every(700 * ms).Per("tenant").Named("tenant"), policies.PerSecond(4).Burst(1).Named("rate"), policies.Fixed(6, 2*time.Second).Named("window"),
 	}
 	code := []string{`Every(700 ms).Per("tenant")`, "PerSecond(4)", "Fixed(6, 2*time.Second)"}
 	const asks = 1300 * ms
@@ -65,7 +65,7 @@ func stackPicture(t *testing.T) *timeline {
 // gapsPicture shows that a line of one tenant does not hold up others, and what a limiter does that remembers no gaps.
 func gapsPicture(t *testing.T) *timeline {
 	t.Helper()
-	stack := []policies.Policy{policies.PerSecond(4).Named("shared"), policies.PerSecond(2).Per("tenant")}
+	stack := []policies.Policy{policies.PerSecond(4).Burst(1).Named("shared"), policies.PerSecond(2).Per("tenant")}
 	asks := []struct {
 		at  time.Duration
 		who string

@@ -14,11 +14,14 @@ import (
 // picturesEnv names the environment variable with the folder that the pictures of docs/concepts.md are written to.
 const picturesEnv = "HEADWAY_PICTURES"
 
+// alonePictureName is the one picture that is not the same each time.
+const alonePictureName = "concept-alone.svg"
+
 // pictures is where they belong.
 const pictures = "../../docs/pictures"
 
-// TestConceptPictures draws what a Pacer does in virtual time. The pictures in docs are the same to the byte; with
-// HEADWAY_PICTURES they are written there instead.
+// TestConceptPictures draws what a Pacer does in virtual time. The pictures in docs are the same to the byte, but for one; with
+// HEADWAY_PICTURES they are written there instead. Under the race detector the Pacer does the same, and nothing is drawn.
 func TestConceptPictures(t *testing.T) {
 	dir := os.Getenv(picturesEnv)
 	for _, picture := range []struct {
@@ -34,15 +37,23 @@ func TestConceptPictures(t *testing.T) {
 		{"concept-places.svg", placesPicture},
 		{"concept-lanes.svg", lanesPicture},
 		{"concept-fair.svg", fairPicture},
-		{"concept-alone.svg", alonePicture},
+		{alonePictureName, alonePicture},
 	} {
 		t.Run(picture.name, func(t *testing.T) {
-			drawn, err := picture.draw(t).svg()
+			lived := picture.draw(t)
+			if underRace {
+				t.Log("played under the race detector, and not drawn")
+				return
+			}
+			drawn, err := lived.svg()
 			require.NoError(t, err)
 			if dir != "" {
 				require.NoError(t, os.MkdirAll(dir, 0o755))
 				require.NoError(t, os.WriteFile(filepath.Join(dir, picture.name), drawn, 0o644))
 				return
+			}
+			if picture.name == alonePictureName {
+				return // heartbeats are sent at random, so that a call may go a moment sooner or later
 			}
 			there, err := os.ReadFile(filepath.Join(pictures, picture.name))
 			require.NoError(t, err)

@@ -106,7 +106,7 @@ each call.`,
 					crowd = "1,000 goroutines"
 				}
 				s.targets = append(s.targets, most("Wait in memory with 100,000 keys, "+crowd+", ÷ a sync.Map of x/time/rate limiters", 1,
-					r.ratio(r.at(headway, 1), r.at(timeRateMap, 1), nanos)))
+					r.ratio(r.at(headway, 1), r.at(timeRateMap, 1), nanos)).timed(r.latest(), calm))
 			}
 		}
 	}

@@ -35,7 +35,7 @@ is taken for a logarithm: one that starts at nothing shows 0.15 from 100 to 10,0
 		}
 		return []contender{{name: headway, decide: thereAndBack(p)}}
 	})
-	g.lines = costs("", headway, memory, redis)
+	g.lines, g.late = costs("", headway, memory, redis), latest(memory, redis)
 	return g.section()
 }
 
@@ -53,7 +53,7 @@ func growthOfPolicies(t *testing.T, full bool) section {
 		}
 		return []contender{waits(headway, newPacer(t, upstream, store, stack), n)}
 	})
-	g.lines = costs("", headway, memory, redis)
+	g.lines, g.late = costs("", headway, memory, redis), latest(memory, redis)
 	return g.section()
 }
 
@@ -79,6 +79,7 @@ fits*: by calls of cost 3, which go behind the line. Over Redis that is two requ
 			{name: kinds[2], decide: thereAndBack(p, pacer.Cost(3))},
 		}
 	})
+	g.late = latest(memory, redis)
 	for _, kind := range kinds {
 		g.lines = append(g.lines, costs(kind+", ", kind, memory, redis)...)
 	}
@@ -156,6 +157,7 @@ func growthOfKeys(t *testing.T, full bool) section {
 			{name: headway, limits: 1, decide: ofTenant(p, names, loaded)},
 		}
 		r := course{rounds: 9, goroutines: 1, turn: 60 * time.Millisecond, backend: b}.smoke(full).run(t, contenders)
+		g.late = max(g.late, r.latest())
 		one := r.at(headway, 1)
 		redis.values = append(redis.values, r.median(one, cpu))
 		overEmpty = append(overEmpty, r.ratio(one, r.at(emptyScript, 0), cpu))
@@ -175,6 +177,7 @@ func growthOfKeys(t *testing.T, full bool) section {
 		memory = append(memory, contender{name: headway, limits: 1, decide: ofTenant(p, names, n)})
 	}
 	r := course{rounds: 9, goroutines: 1, turn: 40 * time.Millisecond}.smoke(full).run(t, memory)
+	g.late = max(g.late, r.latest())
 	g.lines = []line{lineOf("in memory", "ns", r, headway, nanos, 1), redis}
 	g.text = fmt.Sprintf(`A Wait that need not wait, for a tenant at random, by the number of tenants that have a key. Redis was given as many
 keys as fit into %s of loading. One Redis has more and more of them, so its points are not of the same rounds: what grows is the ratio to an

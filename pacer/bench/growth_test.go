@@ -24,7 +24,8 @@ type growth struct {
 	x           string // the dimension
 	points      []int
 	lines       []line
-	linear      bool // it may grow as the dimension does; otherwise as its logarithm
+	late        time.Duration // the latest timer of the median round
+	linear      bool          // it may grow as the dimension does; otherwise as its logarithm
 }
 
 // line is one cost, at each of the points.
@@ -83,7 +84,7 @@ func (g *growth) section() section {
 			want, kind = 1, "no faster than linearly: k of N^k"
 		}
 		k := math.Round(100*g.exponent(&l)) / 100
-		s.targets = append(s.targets, most(fmt.Sprintf("Cost by %s, %s, %s", g.x, l.name, kind), want, k))
+		s.targets = append(s.targets, most(fmt.Sprintf("Cost by %s, %s, %s", g.x, l.name, kind), want, k).timed(g.late, calm))
 		s.text += fmt.Sprintf("- %s: %s times the cost for %s times as many %s; in the end it grows as N^%s\n", l.name,
 			number(l.times[len(l.times)-1]/l.times[g.first()]), number(float64(g.points[len(g.points)-1])/float64(g.points[g.first()])), g.x, number(k))
 	}
@@ -136,6 +137,14 @@ func both(
 	redis = course{rounds: 9, goroutines: 1, turn: 90 * time.Millisecond, backend: b}.smoke(full).run(t, overRedis)
 	require.Zero(t, b.sent.failed.Load(), "requests failed")
 	return memory, redis
+}
+
+// latest returns by how much the latest timer was late in the median rounds of some results.
+func latest(all ...*results) (late time.Duration) {
+	for _, r := range all {
+		late = max(late, r.latest())
+	}
+	return late
 }
 
 // costs are the three costs of contenders of a name.

@@ -97,6 +97,6 @@ The others ask again once in four seconds at least, which is in the figures.`,
 		}
 		return []contender{{name: headway, decide: thereAndBack(p)}}
 	})
-	g.lines = costs("", headway, memory, redis)
+	g.lines, g.late = costs("", headway, memory, redis), latest(memory, redis)
 	return g.section()
 }

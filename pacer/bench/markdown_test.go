@@ -27,19 +27,25 @@ func markdown(t *testing.T, sections []section) string {
 
 	b.WriteString("## Targets\n\n")
 	var targets [][]string
-	met := 0
+	met, judged := 0, 0
 	for _, s := range sections {
 		for _, goal := range s.targets {
-			yes := "**no**"
-			if goal.met {
-				yes = "yes"
-				met++
+			if goal.judged() {
+				judged++
+				if goal.met {
+					met++
+				}
 			}
-			targets = append(targets, []string{goal.what, goal.want, goal.got, yes})
+			targets = append(targets, []string{goal.what, goal.want, goal.got, goal.timers(), goal.verdict()})
 		}
 	}
-	fmt.Fprintf(&b, "%d of %d are met in this run.\n\n", met, len(targets))
-	table(&b, []string{"what", "target", "measured", "met"}, targets)
+	fmt.Fprintf(&b, "%d of %d are met in this run", met, judged)
+	if others := len(targets) - judged; others > 0 {
+		fmt.Fprintf(&b, "; %d more are not judged", others)
+	}
+	b.WriteString(". *Timers late* is what the machine's own timers did meanwhile, and how late they may be for a figure to be judged: the latest of a " +
+		"fleet's run, or the latest between the turns of a contender, in the median round.\n\n")
+	table(&b, []string{"what", "target", "measured", "timers late", "met"}, targets)
 
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n## %s\n\n", s.title)

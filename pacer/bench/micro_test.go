@@ -65,14 +65,15 @@ func redisTargets(alone, busy *results) []target {
 	one, three := alone.at(headway, 1), alone.at(headway, 3)
 	rate1, rate3 := alone.at(redisRate, 1), alone.at(redisRate, 3)
 	faster := 1 / busy.ratio(three, rate3, nanos)
+	quiet, full := alone.latest(), busy.latest()
 	return []target{
-		most("Redis CPU per decision, 1 limit, 1 goroutine, ÷ redis_rate", 1.1, alone.ratio(one, rate1, cpu)),
-		most("Redis CPU per decision, 3 limits, 1 goroutine, ÷ redis_rate asked three times", 0.5, alone.ratio(three, rate3, cpu)),
-		most("Redis CPU per decision, 3 limits, 64 goroutines, ÷ redis_rate asked three times", 0.1, busy.ratio(three, rate3, cpu)),
-		most("Latency, 3 limits, 1 goroutine, ÷ EVALSHA of an empty script", 1.9, alone.ratio(three, alone.at(emptyScript, 0), nanos)),
-		least("Decisions per second, 3 limits, 64 goroutines, ÷ redis_rate", 8, faster),
+		most("Redis CPU per decision, 1 limit, 1 goroutine, ÷ redis_rate", 1.1, alone.ratio(one, rate1, cpu)).timed(quiet, calm),
+		most("Redis CPU per decision, 3 limits, 1 goroutine, ÷ redis_rate asked three times", 0.5, alone.ratio(three, rate3, cpu)).timed(quiet, calm),
+		most("Redis CPU per decision, 3 limits, 64 goroutines, ÷ redis_rate asked three times", 0.1, busy.ratio(three, rate3, cpu)).timed(full, calm),
+		most("Latency, 3 limits, 1 goroutine, ÷ EVALSHA of an empty script", 1.9, alone.ratio(three, alone.at(emptyScript, 0), nanos)).timed(quiet, calm),
+		least("Decisions per second, 3 limits, 64 goroutines, ÷ redis_rate", 8, faster).timed(full, calm),
 		exactly("Requests to Redis per decision, 3 limits, 1 goroutine", 1, alone.median(three, requests)),
-		most("Requests to Redis per decision, 3 limits, 64 goroutines", 0.1, busy.median(three, requests)),
+		most("Requests to Redis per decision, 3 limits, 64 goroutines", 0.1, busy.median(three, requests)).timed(full, calm),
 		most("Allocations per Wait over Redis, 3 limits, 1 goroutine", 14, floor(alone.median(three, allocs))),
 	}
 }
@@ -121,9 +122,9 @@ of the peers are three limiters, which a refusal of the second or third leaves c
 	}
 	one, three, wait := alone.at(headway, 1), alone.at(headway, 3), alone.at(timeRate, 1)
 	s.targets = []target{
-		most("Wait in memory, 1 limit, ÷ a Wait of x/time/rate", 1.5, alone.ratio(one, wait, nanos)),
+		most("Wait in memory, 1 limit, ÷ a Wait of x/time/rate", 1.5, alone.ratio(one, wait, nanos)).timed(alone.latest(), calm),
 		exactly("Allocations per Wait in memory, 1 limit", 0, floor(alone.median(one, allocs))),
-		most("Wait in memory, 3 limits, ÷ one Wait of x/time/rate", 2.5, alone.ratio(three, wait, nanos)),
+		most("Wait in memory, 3 limits, ÷ one Wait of x/time/rate", 2.5, alone.ratio(three, wait, nanos)).timed(alone.latest(), calm),
 		exactly("Allocations per Wait in memory, 3 limits", 0, floor(alone.median(three, allocs))),
 	}
 	return s
@@ -147,7 +148,7 @@ func transportSection(t *testing.T, full bool) section {
 	}
 	s.targets = []target{
 		most("Allocations that the transport adds to a bare RoundTripper", 3, floor(r.more(paced, bare, allocs))),
-		most("Time that the transport adds to a bare RoundTripper, µs", 2, r.more(paced, bare, nanos)/1e3),
+		most("Time that the transport adds to a bare RoundTripper, µs", 2, r.more(paced, bare, nanos)/1e3).timed(r.latest(), calm),
 	}
 	return s
 }

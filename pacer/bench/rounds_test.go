@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/measure"
 )
 
 // A contender is one way to be let through.
@@ -66,7 +68,8 @@ func (c course) smoke(full bool) course {
 // results are what contenders took in each round.
 type results struct {
 	contenders []contender
-	rounds     [][]measured // by round and contender
+	rounds     [][]measured    // by round and contender
+	late       []time.Duration // by round: the latest of some timers, while nobody had a turn
 }
 
 func (c course) run(t *testing.T, contenders []contender) *results {
@@ -78,6 +81,7 @@ func (c course) run(t *testing.T, contenders []contender) *results {
 	r := &results{contenders: contenders}
 	for round := range c.rounds {
 		runtime.GC() // once, since it takes a while where there are many keys
+		r.late = append(r.late, idle())
 		all := make([]measured, len(contenders))
 		for turn := range contenders {
 			i := (round + turn) % len(contenders)
@@ -86,6 +90,22 @@ func (c course) run(t *testing.T, contenders []contender) *results {
 		r.rounds = append(r.rounds, all)
 	}
 	return r
+}
+
+// idle returns by how much the latest of a few timers is late while this process does nothing else.
+func idle() time.Duration {
+	timers := measure.Watch()
+	time.Sleep(15 * time.Millisecond)
+	return timers.Stop().Max
+}
+
+// latest returns by how much the latest timer was late in the median round.
+func (r *results) latest() time.Duration {
+	var all []float64
+	for _, late := range r.late {
+		all = append(all, float64(late))
+	}
+	return time.Duration(median(all))
 }
 
 // calibrate warms a contender up and returns how many decisions fill its turn.

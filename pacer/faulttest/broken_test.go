@@ -103,7 +103,7 @@ func TestABrokenStoreIsCaught(t *testing.T) {
 			for i := range all {
 				breaks(&all[i], newClient(t, addr))
 			}
-			const enough = 50
+			const enough = 1000
 			for seed := range uint64(enough) {
 				h, err := record(t.Context(), all, operations, seed)
 				require.NoError(t, err)
@@ -129,7 +129,11 @@ func TestAStoreThatOverwritesOthersIsRightAlone(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	alone := connect(t, addr)[:1]
 	alone[0].rdb.AddHook(overwriter{newClient(t, addr)})
-	for seed := range uint64(10) {
+	histories := uint64(4)
+	if long() {
+		histories = 10
+	}
+	for seed := range histories {
 		h, err := record(t.Context(), alone, clients*operations, seed)
 		require.NoError(t, err)
 		v := judge(h)

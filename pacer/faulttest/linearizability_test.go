@@ -20,12 +20,17 @@ const (
 )
 
 // defaultHistories is how many histories are checked unless HEADWAY_HISTORIES says otherwise.
-const defaultHistories = 200
+func defaultHistories() uint64 {
+	if long() {
+		return 1000
+	}
+	return 80
+}
 
 // TestRedisStoreIsLinearizable is described in the package's documentation.
 func TestRedisStoreIsLinearizable(t *testing.T) {
 	t.Parallel()
-	histories, _ := number(t, "HEADWAY_HISTORIES", defaultHistories)
+	histories, _ := number(t, "HEADWAY_HISTORIES", defaultHistories())
 	require.NotZero(t, histories)
 	seed, same := number(t, "HEADWAY_SEED", 1)
 

@@ -15,14 +15,18 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 )
 
 // historiesBetween is how many linearizability histories are checked after each run of a soak.
 const historiesBetween = 20
 
+// soakScale is how many times the limits, and the callers, of a soak are those of a short test: a soak is to do many operations.
+const soakScale = 3
+
 // TestSoak is described in the package's documentation.
-func TestSoak(t *testing.T) { //nolint:paralleltest // it measures, and looks for goroutines
+func TestSoak(t *testing.T) { //nolint:paralleltest // it measures
 	text := os.Getenv("HEADWAY_SOAK")
 	if text == "" {
 		t.Skip("HEADWAY_SOAK says for how long, such as 10m")
@@ -30,6 +34,7 @@ func TestSoak(t *testing.T) { //nolint:paralleltest // it measures, and looks fo
 	d, err := time.ParseDuration(text)
 	require.NoError(t, err, "HEADWAY_SOAK")
 	given, same := number(t, "HEADWAY_SEED", 0)
+	t.Setenv(measure.Env, "1") // goodput is judged where timers are good
 
 	sites := []*site{standalone(t), replicatedCluster(t), replicatedSentinel(t)}
 	if only := os.Getenv("HEADWAY_SITE"); only != "" {
@@ -39,7 +44,7 @@ func TestSoak(t *testing.T) { //nolint:paralleltest // it measures, and looks fo
 	connections := connect(t, redistest.Start(t).Addr) // a server of its own, which nothing happens to
 	sums, whole := make(map[string]*outcome), &outcome{}
 	var failing []string
-	histories, did := 0, 0
+	histories, did, last, began := 0, 0, "none", time.Now()
 	defer func() { // after an operation that hangs, too, which ends the test
 		for _, s := range sites {
 			if sum := sums[s.name]; sum != nil {
@@ -51,13 +56,16 @@ func TestSoak(t *testing.T) { //nolint:paralleltest // it measures, and looks fo
 		if len(failing) > 0 {
 			t.Logf("failing: %s", strings.Join(failing, "; "))
 		}
+		t.Logf("soak: %d random operations with faults (%.0f a second), %d violations, %d runs, last seed %s",
+			whole.ops.all(), float64(whole.ops.all())/time.Since(began).Seconds(), len(whole.broken), whole.runs, last)
 	}()
 	for end, i := time.Now().Add(d), 0; time.Now().Before(end); i++ {
 		s, seed := sites[i%len(sites)], rand.Uint64N(1_000_000)
 		if same {
 			seed = given
 		}
-		o := play(t, s, seed)
+		last = fmt.Sprintf("HEADWAY_SITE=%s HEADWAY_SEED=%d", s.name, seed)
+		o := play(t, s, seed, soakScale)
 		if sums[s.name] == nil {
 			sums[s.name] = &outcome{}
 		}
@@ -65,8 +73,8 @@ func TestSoak(t *testing.T) { //nolint:paralleltest // it measures, and looks fo
 		whole.add(o)
 		t.Logf("%s, seed %d: %d operations, %d violations, overshoot %.1f %%, goodput %.1f %%", s.name, seed, o.ops.all(), len(o.broken), 100*o.worst, 100*o.goodput)
 		if len(o.broken) > 0 {
-			failing = append(failing, fmt.Sprintf("HEADWAY_SITE=%s HEADWAY_SEED=%d", s.name, seed))
-			t.Errorf("%s:\n%s", failing[len(failing)-1], o.complaint())
+			failing = append(failing, last)
+			t.Errorf("%s:\n%s", last, o.complaint())
 		}
 		for range historiesBetween {
 			seed := rand.Uint64N(1_000_000)
@@ -80,9 +88,6 @@ func TestSoak(t *testing.T) { //nolint:paralleltest // it measures, and looks fo
 	}
 }
 
-// long bounds how long the servers may take to do what a fault asks of them.
-const long = time.Minute
-
 // replicatedCluster is a Redis Cluster with a replica for each master.
 func replicatedCluster(t *testing.T) *site {
 	t.Helper()
@@ -95,7 +100,7 @@ func replicatedCluster(t *testing.T) *site {
 	}
 	s.faults = append(networkFaults(),
 		fault{"slot migration", 6, false, func(r *run, rng *rand.Rand) error {
-			ctx, cancel := context.WithTimeout(context.Background(), long)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			key := "pacer:{" + r.upstream + "}"
 			owner, err := cluster.Owner(ctx, key)
@@ -115,7 +120,7 @@ func replicatedCluster(t *testing.T) *site {
 			return errors.Join(errs...)
 		}},
 		fault{"master killed", 10, true, func(r *run, _ *rand.Rand) error {
-			ctx, cancel := context.WithTimeout(context.Background(), long)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			owner, err := cluster.Owner(ctx, "pacer:{"+r.upstream+"}")
 			if err != nil {
@@ -148,7 +153,7 @@ func replicatedSentinel(t *testing.T) *site {
 	}
 	s.faults = append(networkFaults(),
 		fault{"failover", 10, true, func(*run, *rand.Rand) error {
-			ctx, cancel := context.WithTimeout(context.Background(), long)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			for {
 				// It is refused for a while after the last one, and until the sentinel knows the replica as such.

@@ -59,7 +59,7 @@ func TestPrometheusSeesARealPacer(t *testing.T) {
 		p, err := pacer.New(pacer.Config{
 			Upstream: "crm", Jitter: pacer.NoJitter, Hooks: []*pacer.Hooks{telemetry.Hooks()},
 			Policies: []policies.Policy{
-				policies.PerSecond(2).Named("peak"),
+				policies.PerSecond(2).Burst(1).Named("peak"),
 				policies.Fixed(8, 24*time.Hour).Named("quota"),
 				policies.Fixed(8, 24*time.Hour).Per("tenant").Optional().Named("tenant"),
 			},

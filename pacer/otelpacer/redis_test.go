@@ -23,7 +23,7 @@ func TestPrometheusSeesTheStore(t *testing.T) {
 	require.NoError(t, err)
 	telemetry, registry := newExporter(t, otelpacer.Config{})
 	p, err := pacer.New(pacer.Config{
-		Upstream: "crm", Store: store, Hooks: []*pacer.Hooks{telemetry.Hooks()},
+		Upstream: "crm", Store: store, StoreTimeout: time.Minute, Hooks: []*pacer.Hooks{telemetry.Hooks()},
 		Policies: []policies.Policy{policies.PerSecond(1000).Burst(1000)},
 	})
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestPrometheusSeesTheStore(t *testing.T) {
 			})
 			return len(missing) == 0
 		}
-		for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
 			require.True(t, time.Now().Before(end), "no %v", missing)
 		}
 	}

@@ -1,6 +1,8 @@
 package redisstore_test
 
 import (
+	"os"
+	"regexp"
 	"sync/atomic"
 	"testing"
 
@@ -28,28 +30,69 @@ func memory() storetest.Fixture {
 	}
 }
 
+// extent is how many random histories a test plays: few, or with HEADWAY_LONG=1 all.
+func extent(few, all int) int {
+	if os.Getenv("HEADWAY_LONG") != "" {
+		return all
+	}
+	return few
+}
+
+// thorough are the cases that play thousands of calls one after the other.
+var thorough = regexp.MustCompile("^(fair/(rate|inflight)/(weights|more-callers|comes-and-goes|nobody-starves|many)|lane/(paces|part|lent)|cancel/thousand)$")
+
+// conforms runs the conformance suite, the cases side by side: each has a clock and an upstream of its own.
+func conforms(t *testing.T, rdb redisstore.Client, seeds int, without *regexp.Regexp) {
+	t.Helper()
+	for _, c := range storetest.Cases() {
+		if without != nil && without.MatchString(c.Name) {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("the rule: %s", c.Rule)
+				}
+			})
+			f := fixture(rdb)
+			f.Seeds = seeds
+			c.Test(t, storetest.NewSession(t, f))
+		})
+	}
+}
+
+// conformsElsewhere runs the conformance suite on servers that run the same scripts as a single one and are found in another way.
+// It leaves out the thorough cases, unless HEADWAY_LONG=1: the single server is asked about them.
+func conformsElsewhere(t *testing.T, rdb redisstore.Client) {
+	t.Helper()
+	without := thorough
+	if extent(0, 1) > 0 {
+		without = nil
+	}
+	conforms(t, rdb, extent(10, 0), without)
+}
+
 func TestStoreConforms(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Start(t).Client()
-	storetest.Run(t, func(testing.TB) storetest.Fixture { return fixture(rdb) })
+	conforms(t, redistest.Shared(t).Client(), extent(50, 0), nil)
 }
 
 func TestStoreConformsOnACluster(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.StartCluster(t).Client()
-	storetest.Run(t, func(testing.TB) storetest.Fixture { return fixture(rdb) })
+	conformsElsewhere(t, redistest.StartCluster(t).Client())
 }
 
 func TestStoreConformsBehindASentinel(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.StartSentinel(t)
-	storetest.Run(t, func(testing.TB) storetest.Fixture { return fixture(rdb) })
+	conformsElsewhere(t, redistest.StartSentinel(t))
 }
 
-// TestStoresAnswerAlike compares every reply of the Redis store and the memory store over random histories.
+// TestStoresAnswerAlike compares every reply of the Redis store and the memory store over random histories, with HEADWAY_LONG=1
+// over very many.
 func TestStoresAnswerAlike(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Start(t).Client()
+	rdb := redistest.Shared(t).Client()
 	for name, plan := range map[string]storetest.Plan{
 		"Plain":     {Ops: 12},
 		"Cancels":   {Ops: 14, Cancels: true},
@@ -58,12 +101,14 @@ func TestStoresAnswerAlike(t *testing.T) {
 		"Changes":   {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true},
 		"Feedback":  {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Feedback: true},
 		"Memory":    {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Feedback: true, Memory: true},
+		"Exact":     {Ops: 40, Cancels: true, StepsBack: true, Changes: true, Exact: true},
+		"ExactAll":  {Ops: 40, Cancels: true, Pauses: true, StepsBack: true, Feedback: true, Memory: true, Exact: true},
 		"Late":      {Ops: 24, Cancels: true, Late: true},
 		"LateAll":   {Ops: 24, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Late: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storetest.Differential(t, memory(), fixture(rdb), 2100, plan, 1)
+			storetest.Differential(t, memory(), fixture(rdb), extent(250, 2100), plan, 1)
 		})
 	}
 }
@@ -71,7 +116,9 @@ func TestStoresAnswerAlike(t *testing.T) {
 // Random histories do not reach the bound of the search for a slot.
 func TestStoresGiveUpAlike(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Start(t).Client()
+	rdb := redistest.Shared(t).Client()
 	one, two := storetest.Zipper(storetest.NewSession(t, memory())), storetest.Zipper(storetest.NewSession(t, fixture(rdb)))
+	require.Equal(t, one, two)
+	one, two = storetest.Crowd(storetest.NewSession(t, memory())), storetest.Crowd(storetest.NewSession(t, fixture(rdb)))
 	require.Equal(t, one, two)
 }

@@ -10,7 +10,8 @@
 //
 // Reservations of one Pacer that come while one of the same stack is on the wire gather, and go together when that is back:
 // one script decides them all, in order, and reads and writes each account once. So the more goroutines ask, the less each
-// of them costs the server. A lone call goes at once.
+// of them costs the server. A lone call goes at once. What is given back at the same time goes together, too, whatever its
+// stacks, and so does what a process has to say when it comes back. No request is about more than 256 calls.
 //
 // # State
 //
@@ -23,12 +24,13 @@
 // The script that writes a pause also publishes it, on the channel pacer:{upstream}/pauses, so that calls which sleep in
 // other processes move behind it. A Store subscribes when a call of one of its Pacers goes to sleep, with one connection
 // for all upstreams, and ends that when the last such Pacer is closed. In a Cluster the nodes pass messages on by
-// themselves. A user who may not publish can still pause: only those who sleep already do not hear of it.
+// themselves. The script that begins an era of the data publishes that, too. A user who may not publish can still pause: only
+// those who sleep already do not hear of it.
 //
 // # Who paces what
 //
-// The processes of an upstream say every few seconds what they are, what their policies are, what went and who waits: in one
-// hash for each upstream, which is bounded and expires. The names of the upstreams are in one set, which in a Cluster is on
+// The processes of an upstream say every few seconds, or every minute if there are thousands, what they are, what their
+// policies are, what went and who waits: in one hash for each upstream, which is bounded and expires. The names of the upstreams are in one set, which in a Cluster is on
 // another server than most of them, so it is written by a request of its own, once a minute. See [Store.Index] and
 // [Store.Upstreams]: reading writes nothing, and nothing is scanned.
 //

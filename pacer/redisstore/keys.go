@@ -8,6 +8,9 @@ const prefix = "pacer:"
 // gapsMark sets the second key of a rate apart. It cannot stand in a policy's name.
 const gapsMark = "/gaps"
 
+// startsMark sets the third key of a rate apart whose windows are exact.
+const startsMark = "/starts"
+
 // Marks of the keys of a limit that calls stand in line for.
 const (
 	leasesMark = "/leases"
@@ -38,6 +41,7 @@ const upstreamsKey = prefix + "upstreams"
 //	pacer:{upstream}:policy                 an account of the whole upstream
 //	pacer:{upstream}:policy:value           an account of one scope value, escaped
 //	pacer:{upstream}:policy/gaps[:value]    the gaps of a rate
+//	pacer:{upstream}:policy/starts[:value]  when calls of a rate start, if its windows are exact
 //	pacer:{upstream}:policy/leases[:value]  the calls in flight, by when their leases run out
 //	pacer:{upstream}:policy/begun[:value]   the same, by when they began, if only long ones count
 //	pacer:{upstream}:policy/line[:value]    who stands in line, in order

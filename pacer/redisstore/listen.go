@@ -2,9 +2,14 @@ package redisstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,7 +31,12 @@ type listeners struct {
 	all      map[string][]*listener // by channel
 	pubsub   *redis.PubSub
 	finished chan struct{} // closed when the goroutine has ended
+	heard    time.Time     // when a message came, or it was pinged
+	pinging  bool
 }
+
+// pingEvery is how long a subscription may be silent until it is pinged.
+const pingEvery = 5 * time.Second
 
 type listener struct {
 	heard func(pacer.News)
@@ -68,8 +78,7 @@ func (s *listeners) add(client subscriber, channel string, l *listener) {
 	s.all[channel] = append(s.all[channel], l)
 	if s.pubsub == nil {
 		s.pubsub, s.finished = client.Subscribe(context.Background()), make(chan struct{})
-		// go-redis connects anew, and subscribes again, by itself.
-		go s.run(s.pubsub.ChannelWithSubscriptions(), s.finished)
+		go s.run(client, s.pubsub, s.finished)
 	}
 	if first {
 		// It must not block: the connection may have to be made. What fails is done again with the next connection.
@@ -78,6 +87,26 @@ func (s *listeners) add(client subscriber, channel string, l *listener) {
 	} else {
 		go l.tell(pacer.News{Missed: true})
 	}
+}
+
+// ping finds out whether a silent subscription still has its connection. It is called with each beat, for so processes do it
+// the less often the more there are. If the connection is gone, go-redis makes another one.
+func (s *listeners) ping() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pubsub == nil || s.pinging || time.Since(s.heard) < pingEvery {
+		return
+	}
+	s.pinging, s.heard = true, time.Now()
+	pubsub := s.pubsub
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), pingEvery)
+		defer cancel()
+		_ = pubsub.Ping(ctx)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.pinging = false
+	}()
 }
 
 func (s *listeners) remove(channel string, l *listener) {
@@ -109,33 +138,91 @@ func (s *listeners) remove(channel string, l *listener) {
 	}
 }
 
-func (s *listeners) run(messages <-chan any, finished chan<- struct{}) {
+// run tells what is heard until nobody listens any more.
+func (s *listeners) run(client subscriber, pubsub *redis.PubSub, finished chan<- struct{}) {
 	defer close(finished)
-	for m := range messages {
-		channel, news := "", pacer.News{}
-		switch m := m.(type) {
-		case *redis.Subscription:
-			if m.Kind != "subscribe" {
-				continue
+	for pubsub != nil {
+		s.hear(pubsub)
+		pubsub = s.replace(client, pubsub)
+	}
+}
+
+// replace subscribes anew in place of a subscription that is of no use any more; it returns nil if nobody needs one.
+func (s *listeners) replace(client subscriber, broken *redis.PubSub) *redis.PubSub {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pubsub != broken {
+		return nil
+	}
+	_ = broken.Close()
+	pubsub := client.Subscribe(context.Background())
+	s.pubsub = pubsub
+	channels := slices.Collect(maps.Keys(s.all))
+	go func() { _ = pubsub.Subscribe(context.Background(), channels...) }()
+	return pubsub
+}
+
+// hearAgain is how long to wait after an error.
+const hearAgain = 100 * time.Millisecond
+
+// errNonsense is what a server answered that go-redis cannot read.
+var errNonsense = errors.New("redisstore: the server's answer is no message")
+
+// hear tells what is heard of a subscription until it is closed, or the server answers nonsense. If the connection breaks,
+// go-redis connects anew, and subscribes again, by itself.
+func (s *listeners) hear(pubsub *redis.PubSub) {
+	for {
+		switch m, err := receive(pubsub); {
+		case errors.Is(err, redis.ErrClosed):
+			return
+		case err != nil:
+			time.Sleep(hearAgain)
+			if errors.Is(err, errNonsense) {
+				return
 			}
-			channel, news.Missed = m.Channel, true
-		case *redis.Message:
-			channel, news.Changes = m.Channel, parseChanges(m.Channel, m.Payload)
+		default:
+			s.tell(m)
 		}
-		s.mu.Lock()
-		to := append([]*listener(nil), s.all[channel]...)
-		s.mu.Unlock()
-		for _, l := range to {
-			l.tell(news)
+	}
+}
+
+// receive returns what the server says next. go-redis panics at an array that is shorter than a message, or has another type in
+// it: that is errNonsense.
+func receive(pubsub *redis.PubSub) (m any, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", errNonsense, r)
 		}
+	}()
+	return pubsub.Receive(context.Background())
+}
+
+// tell tells those who listen what the server said.
+func (s *listeners) tell(m any) {
+	channel, news := "", pacer.News{}
+	switch m := m.(type) {
+	case *redis.Subscription:
+		if m.Kind != "subscribe" {
+			return
+		}
+		channel, news.Missed = m.Channel, true
+	case *redis.Message:
+		channel, news.Changes = m.Channel, parseChanges(m.Channel, m.Payload)
+	}
+	s.mu.Lock()
+	s.heard = time.Now()
+	to := append([]*listener(nil), s.all[channel]...)
+	s.mu.Unlock()
+	for _, l := range to {
+		l.tell(news)
 	}
 }
 
 // maxChanges bounds how many lines of a message are read: more than the limits of any stack.
 const maxChanges = 1024
 
-// parseChanges reads what the scripts publish (see report.lua): a line with the store's now, then "kind until key" for each
-// change, or a call's id in place of until. What is not of that form is left out, for anybody may publish.
+// parseChanges reads what the scripts publish (see report.lua and beat.lua): a line with the store's now, then "kind until key"
+// for each change, or a call's id in place of until. What is not of that form is left out, for anybody may publish.
 func parseChanges(channel, payload string) []pacer.Change {
 	upstream := strings.TrimSuffix(channel, pausesMark)
 	head, rest, _ := strings.Cut(payload, "\n")
@@ -165,6 +252,11 @@ func parseChanges(channel, payload string) []pacer.Change {
 			p.Kind = pacer.Slowed
 		case "4":
 			p.Kind, p.ID = pacer.Called, end
+		case "5":
+			if end != 0 {
+				continue
+			}
+			p.Kind = pacer.Begun
 		default:
 			continue
 		}

@@ -20,9 +20,12 @@ import (
 
 var _ pacer.Registry = (*Store)(nil)
 
-// enlistEvery is how often a process says that its upstream is paced at all. In a Cluster that is on another server, so it is
-// said by itself.
-const enlistEvery = time.Minute
+// enlistEvery is how often a process says that its upstream is paced at all, and enlistSpread how often those of an upstream may
+// do so, on average. In a Cluster that is on another server, so it is said by itself.
+const (
+	enlistEvery  = time.Minute
+	enlistSpread = 100 * time.Millisecond
+)
 
 // Describe implements [pacer.Registry].
 func (s *Store) Describe(ctx context.Context, upstream string, about pacer.About) error {
@@ -54,22 +57,28 @@ func (s *Store) Describe(ctx context.Context, upstream string, about pacer.About
 		return err
 	}
 	r.int()
-	if err := r.done(); err != nil || !s.mayEnlist(upstream) {
+	alive := r.int()
+	if err := r.done(); err != nil || !s.mayEnlist(upstream, alive) {
 		return err
 	}
 	q = newRequest()
 	q.key(upstreamsKey)
 	q.args = append(q.args, upstream)
 	q.numbers(engine.MicrosUp(about.Keep))
-	_, err = s.run(ctx, &s.enlist, q)
+	if _, err = s.run(ctx, &s.enlist, q); err != nil {
+		s.mu.Lock()
+		delete(s.listed, upstream) // it is said again with the next description
+		s.mu.Unlock()
+	}
 	return err
 }
 
-// mayEnlist reports whether it is time to enlist an upstream again.
-func (s *Store) mayEnlist(upstream string) bool {
+// mayEnlist reports whether it is time to enlist an upstream again that so many processes pace.
+func (s *Store) mayEnlist(upstream string, alive int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last, ok := s.listed[upstream]; ok && time.Since(last) < enlistEvery {
+	every := max(enlistEvery, time.Duration(min(alive, 1<<20))*enlistSpread)
+	if last, ok := s.listed[upstream]; ok && time.Since(last) < every {
 		return false
 	}
 	if s.listed == nil {

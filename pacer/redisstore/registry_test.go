@@ -1,9 +1,13 @@
 package redisstore_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +24,7 @@ func named(t *testing.T, rdb redisstore.Client, name string, p ...policies.Polic
 	t.Helper()
 	store, err := redisstore.New(rdb)
 	require.NoError(t, err)
-	pc, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: p, Name: name, Jitter: pacer.NoJitter, MaxWait: pacer.Forever})
+	pc, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: p, Name: name, Jitter: pacer.NoJitter, MaxWait: pacer.Forever, StoreTimeout: patience})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, pc.Close()) })
 	return pc
@@ -71,7 +75,7 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 		require.NoError(t, err)
 		op, err = pacer.NewOperator(t.Context(), store, "test")
 		return err == nil
-	}, 5*time.Second, 50*time.Millisecond)
+	}, patience, 50*time.Millisecond)
 	require.Len(t, op.Policies(), 4)
 	var f *pacer.Fleet
 	look := func() *pacer.Fleet {
@@ -95,7 +99,7 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 	require.Eventually(t, func() bool {
 		look()
 		return len(f.Busiest) > 0 && f.Busiest[0].Waiting > 10 && f.Binding().Policy.Name() == "tenant"
-	}, 9*time.Second, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 	require.True(t, f.Shared)
 	require.Equal(t, 2, f.Alive)
 	require.Equal(t, "tenant=acme", f.Busiest[0].Scope)
@@ -105,17 +109,15 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 	require.Positive(t, f.Processes[0].Waiting)
 
 	// A pause by the operator reaches those that sleep.
-	paused := time.Now()
 	require.NoError(t, op.Report(t.Context(), policies.Feedback{Wait: 3 * time.Hour}))
 	require.Greater(t, look().PausedFor, 2*time.Hour, "an operator's pause is not capped")
 	time.Sleep(300 * time.Millisecond)
 	require.NoError(t, op.Resume(t.Context()))
 	require.Zero(t, look().PausedFor)
-	wg.Wait()
-	require.Less(t, time.Since(paused), 15*time.Second)
+	wg.Wait() // nobody sleeps for three hours
 
 	// Everything that went is known some seconds later, once.
-	require.Eventually(t, func() bool { look(); return history("peak").Cost == 2*20*2+24 }, 10*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { look(); return history("peak").Cost == 2*20*2+24 }, patience, 100*time.Millisecond)
 	require.Equal(t, int64(24), history("tenant").Cost)
 	require.Positive(t, history("tenant").Waits)
 	require.Positive(t, history("tenant").Waited)
@@ -243,7 +245,7 @@ func TestAnIndexOfNonsense(t *testing.T) {
 	require.Eventually(t, func() bool {
 		f, err = op.Fleet(t.Context())
 		return err == nil && f.Processes[len(f.Processes)-1].Name == "b"
-	}, 5*time.Second, 50*time.Millisecond)
+	}, patience, 50*time.Millisecond)
 	left, err := rdb.HKeys(t.Context(), key).Result()
 	require.NoError(t, err)
 	require.NotContains(t, left, "policy/a")
@@ -261,7 +263,7 @@ func TestUpstreamsOfACluster(t *testing.T) {
 	store, err := redisstore.New(redistest.StartCluster(t).Client())
 	require.NoError(t, err)
 	for _, name := range []string{"b", "a", "c"} {
-		p, err := pacer.New(pacer.Config{Upstream: name, Store: store, Policies: []policies.Policy{policies.PerSecond(10)}})
+		p, err := pacer.New(pacer.Config{Upstream: name, Store: store, Policies: []policies.Policy{policies.PerSecond(10)}, StoreTimeout: patience})
 		require.NoError(t, err)
 		require.NoError(t, p.Wait(t.Context()))
 		defer p.Close()
@@ -270,12 +272,54 @@ func TestUpstreamsOfACluster(t *testing.T) {
 		names, err := store.Upstreams(t.Context())
 		require.NoError(t, err)
 		return strings.Join(names, " ") == "a b c"
-	}, 5*time.Second, 50*time.Millisecond)
+	}, patience, 50*time.Millisecond)
 	op, err := pacer.NewOperator(t.Context(), store, "b")
 	require.NoError(t, err)
 	f, err := op.Fleet(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, f.Alive)
+}
+
+// An upstream whose name did not reach the store is named again with the next description.
+func TestAnUpstreamIsNamedAgain(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	broken := errors.New("broken")
+	rdb.AddHook(refuses{"pacer:upstreams", broken, new(atomic.Bool)})
+	store := must(redisstore.New(rdb))
+	about := pacer.About{ID: "a", Name: "x", Keep: time.Hour}
+	require.ErrorIs(t, store.Describe(t.Context(), "test", about), broken)
+	require.NoError(t, store.Describe(t.Context(), "test", about))
+	names, err := store.Upstreams(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"test"}, names)
+}
+
+// refuses is a hook that makes the first command fail that names a key.
+type refuses struct {
+	key string
+	err error
+	did *atomic.Bool
+}
+
+func (h refuses) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h refuses) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h refuses) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		named := slices.ContainsFunc(cmd.Args(), func(arg any) bool {
+			s, ok := arg.(*string) // as a Store passes keys
+			return ok && *s == h.key
+		})
+		if named && h.did.CompareAndSwap(false, true) {
+			cmd.SetErr(h.err)
+			return h.err
+		}
+		return next(ctx, cmd)
+	}
 }
 
 // What processes said of themselves is taken out when they leave, and by others when they were killed; and so are upstreams that

@@ -8,11 +8,13 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// What a rate that adapts has on the wire, and one that calls stand in line for: the algorithm is that of a rate, with more
-// parameters.
+// What a rate has on the wire that adapts, that calls stand in line for, whose windows are exact, or that is more of these:
+// the algorithm is that of a rate, with more parameters.
 const (
-	adaptive = 3
-	queued   = 5
+	adaptive  = 3
+	queued    = 5
+	exact     = 6
+	exactMore = 7 // exact, and it adapts or calls stand in line for it
 )
 
 // A request is the command line of one script. It is made with few allocations: numbers and keys are passed to the client by
@@ -63,8 +65,11 @@ func (r *request) addKeys(upstream string, limits []pacer.Limit) {
 	size := base
 	for i := range limits {
 		keys := 2
+		if limits[i].Spec.Most > 0 {
+			keys = 3
+		}
 		if limits[i].Spec.HasLine() {
-			keys = 6
+			keys += 4
 		}
 		size += keys * (base + len(limits[i].Policy) + len(limits[i].Scope) + len(leasesMark) + 2)
 	}
@@ -77,6 +82,9 @@ func (r *request) addKeys(upstream string, limits []pacer.Limit) {
 		r.addKey(name, l, "")
 		if l.Spec.Algorithm == policies.GCRA {
 			r.addKey(name, l, gapsMark)
+		}
+		if l.Spec.Most > 0 {
+			r.addKey(name, l, startsMark)
 		}
 		if l.Spec.HasLine() {
 			r.addLine(name, l)
@@ -122,25 +130,17 @@ func (r *request) limits(upstream string, limits []pacer.Limit, first []int64, n
 	for i := range limits {
 		l := &limits[i]
 		s := &l.Spec
-		switch {
-		case s.Algorithm == policies.GCRA && s.Queue != policies.NoQueue:
-			adapt := policies.Adapt{}
-			if s.Adapt != nil {
-				adapt = *s.Adapt
-			}
-			r.numbers(queued, s.Limit, s.Interval, adapt.Floor, adapt.Decrease, adapt.Hold, adapt.Recovery, int64(s.Queue))
-		case s.Algorithm == policies.GCRA && s.Adapt != nil:
-			r.numbers(adaptive, s.Limit, s.Interval, s.Adapt.Floor, s.Adapt.Decrease, s.Adapt.Hold, s.Adapt.Recovery)
-		case s.Algorithm == policies.GCRA:
-			r.numbers(int64(s.Algorithm), s.Limit, s.Interval)
-		case s.Algorithm == policies.Window:
+		switch s.Algorithm {
+		case policies.GCRA:
+			r.rate(s)
+		case policies.Window:
 			var bounds []int64
 			if s.Calendar != nil {
 				bounds = s.Calendar.Bounds(now, until)
 			}
 			r.numbers(int64(s.Algorithm), s.Limit, s.Interval, s.Buckets, s.Guard, int64(len(bounds)))
 			r.numbers(bounds...)
-		case s.Algorithm == policies.Leases:
+		case policies.Leases:
 			fair := int64(0)
 			if s.Queue == policies.FairQueue {
 				fair = 1
@@ -151,6 +151,36 @@ func (r *request) limits(upstream string, limits []pacer.Limit, first []int64, n
 		}
 	}
 	return nil
+}
+
+// rate adds the algorithm and the parameters of a rate.
+func (r *request) rate(s *policies.Spec) {
+	algorithm := int64(s.Algorithm)
+	switch more := s.Queue != policies.NoQueue || s.Adapt != nil; {
+	case s.Most > 0 && more:
+		algorithm = exactMore
+	case s.Most > 0:
+		algorithm = exact
+	case s.Queue != policies.NoQueue:
+		algorithm = queued
+	case more:
+		algorithm = adaptive
+	}
+	r.numbers(algorithm, s.Limit, s.Interval)
+	if s.Most > 0 {
+		r.numbers(s.Most, s.Within)
+	}
+	if algorithm == int64(s.Algorithm) || algorithm == exact {
+		return
+	}
+	adapt := policies.Adapt{}
+	if s.Adapt != nil {
+		adapt = *s.Adapt
+	}
+	r.numbers(adapt.Floor, adapt.Decrease, adapt.Hold, adapt.Recovery)
+	if algorithm != adaptive {
+		r.numbers(int64(s.Queue))
+	}
 }
 
 // algorithmError says that a policy wants what the scripts do not know.

@@ -110,7 +110,7 @@ func (r *request) calls(refs []int64, calls []pacer.Call) {
 		r.numbers(int64(n), cost, engine.MicrosUp(c.NotBefore), engine.Micros(c.MaxWait), tracked)
 		r.numbers(c.Costs...)
 		if c.ID != 0 {
-			r.numbers(c.ID, int64(c.Since), c.Flow, c.Weight, int64(c.Slot), int64(len(c.Held)))
+			r.numbers(c.ID, int64(c.Since), c.Flow, c.Weight, int64(c.Slot), engine.Micros(c.Reach), int64(len(c.Held)))
 			for _, held := range c.Held {
 				r.numbers(held.From, held.To)
 			}

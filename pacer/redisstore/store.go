@@ -217,15 +217,36 @@ func (s *Store) ask(
 
 // Cancel implements [pacer.Store].
 func (s *Store) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Grant) error {
+	return s.CancelAll(ctx, []pacer.Batch{{Stack: stack, Grants: grants}})
+}
+
+// CancelAll implements [pacer.SharedStore]: one script, which reads and writes every account once.
+func (s *Store) CancelAll(ctx context.Context, batches []pacer.Batch) error {
+	if len(batches) == 0 {
+		return nil
+	}
+	upstream, limits, refs := batches[0].Stack.Upstream, batches[0].Stack.Limits, [][]int64(nil)
+	if len(batches) > 1 {
+		limits, refs = union(batches)
+	}
 	now := s.now()
 	q := newRequest()
-	if err := q.limits(stack.Upstream, stack.Limits, nil, now, now); err != nil {
+	if err := q.limits(upstream, limits, nil, now, now); err != nil {
 		return err
 	}
-	q.numbers(int64(len(grants)))
-	for i := range grants {
-		for _, c := range grants[i].Charges {
-			q.numbers(c.From, c.To)
+	for i := range batches {
+		if refs == nil {
+			q.numbers(0)
+		} else {
+			q.numbers(int64(len(refs[i])) + 1)
+			q.numbers(refs[i]...)
+		}
+		grants := batches[i].Grants //nolint:gosec // i is an index of batches
+		q.numbers(int64(len(grants)))
+		for j := range grants {
+			for _, c := range grants[j].Charges {
+				q.numbers(c.From, c.To)
+			}
 		}
 	}
 	r, err := s.run(ctx, &s.cancel, q)
@@ -286,6 +307,19 @@ func (s *Store) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatu
 	return st, r.done()
 }
 
+// Pauses implements [pacer.SharedStore].
+func (s *Store) Pauses(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
+	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nil, 0, func(q *request) { q.numbers(1) })
+	if err != nil {
+		return pacer.StackStatus{}, err
+	}
+	st := pacer.StackStatus{Now: pacer.Instant(now), Paused: r.instant(), Limits: make([]pacer.LimitStatus, len(stack.Limits))}
+	for i := range st.Limits {
+		st.Limits[i].Paused = r.instant()
+	}
+	return st, r.done()
+}
+
 // Beat implements [pacer.SharedStore].
 func (s *Store) Beat(ctx context.Context, upstream string, b pacer.Beat) (pacer.Pulse, error) {
 	q, up := newRequest(), upstreamKey(upstream)
@@ -298,6 +332,7 @@ func (s *Store) Beat(ctx context.Context, upstream string, b pacer.Beat) (pacer.
 	if err != nil {
 		return pacer.Pulse{}, err
 	}
+	s.listeners.ping() //nolint:contextcheck // nobody waits for it
 	p := pacer.Pulse{Now: r.instant(), Era: r.int(), Alive: int(r.int()), Rank: int(r.int()), Gather: r.instant()}
 	return p, r.done()
 }

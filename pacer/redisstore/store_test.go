@@ -21,11 +21,12 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
+// newPacer returns a Pacer that waits for its store for as long as it takes: a busy machine does not make it pace alone.
 func newPacer(t *testing.T, rdb redisstore.Client, p ...policies.Policy) *pacer.Pacer {
 	t.Helper()
 	store, err := redisstore.New(rdb)
 	require.NoError(t, err)
-	pc, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: p})
+	pc, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: p, StoreTimeout: patience})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, pc.Close()) })
 	return pc
@@ -36,7 +37,7 @@ func refuser(t *testing.T, rdb redisstore.Client, p ...policies.Policy) *pacer.P
 	t.Helper()
 	store, err := redisstore.New(rdb)
 	require.NoError(t, err)
-	pc, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: p, Outage: pacer.RefuseCalls})
+	pc, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: p, Outage: pacer.RefuseCalls, StoreTimeout: patience})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, pc.Close()) })
 	return pc
@@ -89,6 +90,9 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	p := newPacer(t, rdb, three()...)
 	ctx := pacer.WithScope(t.Context(), "tenant", "acme")
 	require.NoError(t, p.Wait(ctx))
+	require.Eventually(t, func() bool { // the server knows every script
+		return rdb.Exists(t.Context(), "pacer:{test}/alive", "pacer:{test}/index", "pacer:upstreams").Val() == 3
+	}, patience, 5*time.Millisecond)
 	require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
 	const waits = 25
 	for range waits {
@@ -102,6 +106,7 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	for name, n := range stats {
 		switch name {
 		case "evalsha", "config|resetstat", "config", "info":
+		case "hello", "ping", "client|setinfo", "client": // of one more connection
 		case "get", "zcard", "zadd", "zrank", "zrangebyscore", "pttl", "pexpire": // of a beat
 			require.LessOrEqual(t, n, 2*beats+3*described, name)
 		case "hlen", "hexists", "hget", "hdel", "hgetall", "zscore", "zremrangebyscore", "zremrangebyrank": // of what it says
@@ -123,9 +128,13 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
 	require.NoError(t, p.Wait(ctx))
 	stats = commandstats(t, rdb)
-	require.Equal(t, 1, stats["eval"], "after NOSCRIPT, once")
-	require.NoError(t, p.Wait(ctx))
-	require.Equal(t, 1, commandstats(t, rdb)["eval"])
+	const background = 3 // a process that beats, describes itself and enlists its upstream meanwhile
+	require.Positive(t, stats["eval"], "after NOSCRIPT, once")
+	require.LessOrEqual(t, stats["eval"], 1+background)
+	for range 2 * background {
+		require.NoError(t, p.Wait(ctx))
+	}
+	require.LessOrEqual(t, commandstats(t, rdb)["eval"], 1+background)
 }
 
 // Every key has a TTL, set with its value, that ends after its last effect.
@@ -142,7 +151,7 @@ func TestNoKeyWithoutTTL(t *testing.T) {
 		if i%3 == 0 {
 			ctx = pacer.WithScope(ctx, "slow", "x")
 		}
-		r, err := p.Reserve(ctx, pacer.MaxWait(pacer.Forever), pacer.NotBefore(time.Duration(i%7)*time.Second))
+		r, err := p.Reserve(ctx, pacer.MaxWait(pacer.Forever), pacer.NotBefore(time.Duration(i%7)*10*time.Minute)) // far away on any machine
 		require.NoError(t, err)
 		held = append(held, r)
 		switch i % 11 {
@@ -182,7 +191,7 @@ func TestKeysExpire(t *testing.T) {
 	p := newPacer(t, rdb, policies.PerSecond(1), policies.Fixed(10, 200*time.Millisecond))
 	require.NoError(t, p.Wait(t.Context()))
 	require.NotEmpty(t, accounts(t, rdb))
-	require.Eventually(t, func() bool { return len(accounts(t, rdb)) == 0 }, 5*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(accounts(t, rdb)) == 0 }, patience, 20*time.Millisecond)
 }
 
 // Scope values come from outside: none of them may reach another key or another slot.
@@ -243,6 +252,7 @@ func TestForeignValues(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, before, after)
 			require.Len(t, accounts(t, rdb), 1, "no other policy was charged")
+			require.NoError(t, p.Close()) // it would remember what the next one is to find forgotten
 		}
 	}
 	require.NoError(t, rdb.FlushAll(t.Context()).Err())
@@ -275,7 +285,7 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			rdb := redis.NewClient(&redis.Options{Addr: parrot(t, answer), Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: 2 * time.Second})
+			rdb := redis.NewClient(&redis.Options{Addr: parrot(t, answer), Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: patience})
 			defer rdb.Close()
 			for _, list := range [][]policies.Policy{{policies.PerSecond(1)}, {policies.Daily(1, time.UTC)}} {
 				p := newPacer(t, rdb, list...)
@@ -301,6 +311,12 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 // parrot listens on loopback and answers each command with the same bytes.
 func parrot(t *testing.T, answer string) string {
 	t.Helper()
+	return answering(t, func(string) string { return answer })
+}
+
+// answering listens on loopback and answers each command. It hangs up instead of answering nothing.
+func answering(t *testing.T, answer func(command string) string) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var wg sync.WaitGroup
@@ -318,10 +334,12 @@ func parrot(t *testing.T, answer string) string {
 				defer c.Close()
 				buf := make([]byte, 1<<16)
 				for {
-					if _, err := c.Read(buf); err != nil || answer == "" {
+					n, err := c.Read(buf)
+					if err != nil {
 						return
 					}
-					if _, err := c.Write([]byte(answer)); err != nil {
+					said := answer(string(buf[:n]))
+					if _, err := c.Write([]byte(said)); err != nil || said == "" {
 						return
 					}
 				}
@@ -334,7 +352,7 @@ func parrot(t *testing.T, answer string) string {
 // A client whose clock is days off finds the right page of the calendar: the server's clock decides.
 func TestAClientWhoseClockIsOff(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Start(t).Client()
+	rdb := redistest.Shared(t).Client()
 	for _, off := range []time.Duration{-400 * 24 * time.Hour, -3 * 24 * time.Hour, 0, 25 * time.Hour, 5000 * 24 * time.Hour} {
 		store, err := redisstore.New(rdb)
 		require.NoError(t, err)
@@ -488,17 +506,17 @@ func storeExercise(t *testing.T, p *pacer.Pacer) {
 // be found again when the rate has new ones.
 func TestGapsWithoutTheirRateMeanNothing(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Start(t).Client()
+	rdb := redistest.Shared(t).Client()
 	store := must(redisstore.New(rdb)) // a Pacer would find out that its charges are lost
 	policy := policies.Every(time.Minute).Named("slow")
-	stack := pacer.Stack{Upstream: "test", Limits: []pacer.Limit{{Policy: policy.Name(), Spec: policy.Spec()}}}
+	stack := pacer.Stack{Upstream: "gaps", Limits: []pacer.Limit{{Policy: policy.Name(), Spec: policy.Spec()}}}
 	reserve := func(after time.Duration) time.Duration {
 		grants := make([]pacer.Grant, 1)
 		require.NoError(t, store.Reserve(t.Context(), stack, []pacer.Call{{Cost: 1, NotBefore: after, MaxWait: pacer.Forever}}, grants))
 		return grants[0].Wait().Round(time.Minute)
 	}
 	require.Equal(t, 100*time.Minute, reserve(100*time.Minute)) // a gap of 100 minutes before it
-	require.Equal(t, int64(1), rdb.Del(t.Context(), "pacer:{test}:slow").Val())
+	require.Equal(t, int64(1), rdb.Del(t.Context(), "pacer:{gaps}:slow").Val())
 	for i := range 100 {
 		require.Equal(t, time.Duration(i)*time.Minute, reserve(0))
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -50,6 +51,29 @@ func claimCases() []Case {
 			s.Report(st, claim(300*ms, 550*ms))
 			for _, want := range []int{0, 100, 200, 550, 650, 750, 850, 1100} {
 				s.Go(st, 1, time.Duration(want)*ms)
+			}
+		}},
+		{"claim/rate/gaps", "a claim takes all gaps that it meets, and of the first and the last one what it covers", func(_ testing.TB, s *Session) {
+			for i, span := range [][2]int{{250, 1050}, {200, 1000}, {300, 900}, {150, 450}, {350, 380}, {0, 3000}, {1500, 1600}} {
+				st := s.Stack(Key{Policy: policies.Every(100 * ms).Named(fmt.Sprintf("rate%d", i))})
+				var line []pacer.Grant
+				for k := range 20 {
+					line = append(line, s.Go(st, 1, time.Duration(k)*100*ms))
+				}
+				taken := make(map[int]bool)
+				for k := range 20 {
+					if taken[k] = k%3 != 1; !taken[k] && k > 0 {
+						s.Cancel(st, line[k])
+					}
+				}
+				from, to := span[0], span[1]
+				s.Report(st, claim(time.Duration(from)*ms, time.Duration(to)*ms))
+				for k := range 20 {
+					if begin := 100 * k; !taken[k] && (begin+100 <= from || begin >= to) {
+						s.Go(st, 1, time.Duration(begin)*ms)
+					}
+				}
+				s.Go(st, 1, time.Duration(max(2000, to))*ms)
 			}
 		}},
 		{"claim/window", "a bucket holds at least what somebody remembers", func(_ testing.TB, s *Session) {

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/headway-go/headway/pacer"
@@ -45,10 +47,9 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 				holds = h.heed(&o.asks[i], x[i].Stack, x[i].Calls, x[i].Grants, holds)
 			}
 		case o.cancel != nil:
-			for _, j := range o.cancel { // the same twice at times, on purpose
-				one.Cancel(holds[j].stack, holds[j].grant)
-				two.Cancel(holds[j].stack, holds[j].grant)
-				holds[j].over = true
+			for _, batches := range cancelled(holds, o.cancel) {
+				one.CancelEach(batches)
+				two.CancelEach(batches)
 			}
 		case o.pause > 0:
 			if o.whole {
@@ -74,6 +75,36 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 		}
 	}
 	return replies, ""
+}
+
+// cancelled returns the grants of what is to be given back, in operations that a store can do at once: the same one twice at
+// times, on purpose. They are over.
+func cancelled(holds []held, which []int) [][]pacer.Batch {
+	var all [][]pacer.Batch
+	for _, j := range which {
+		holds[j].over = true
+		one, n := pacer.Batch{Stack: holds[j].stack, Grants: []pacer.Grant{holds[j].grant}}, len(all)-1
+		if n < 0 || slices.ContainsFunc(all[n], func(b pacer.Batch) bool { return contradict(&b.Stack, &one.Stack) }) {
+			all = append(all, []pacer.Batch{one})
+			continue
+		}
+		last := &all[n][len(all[n])-1]
+		if reflect.DeepEqual(last.Stack, one.Stack) {
+			last.Grants = append(last.Grants, one.Grants...)
+		} else {
+			all[n] = append(all[n], one)
+		}
+	}
+	return all
+}
+
+// contradict reports whether two stacks have a limit in common whose numbers differ.
+func contradict(a, b *pacer.Stack) bool {
+	return slices.ContainsFunc(a.Limits, func(l pacer.Limit) bool {
+		return slices.ContainsFunc(b.Limits, func(m pacer.Limit) bool {
+			return l.Policy == m.Policy && l.Scope == m.Scope && !reflect.DeepEqual(l.Spec, m.Spec)
+		})
+	})
 }
 
 // batches makes what stacks ask together ready for a store.

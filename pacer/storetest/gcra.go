@@ -77,15 +77,21 @@ func gcraCases() []Case {
 			{0, 1, 333_334 * time.Microsecond},
 			{0, 1, 666_668 * time.Microsecond},
 		})},
-		{"gcra/at-most", "AtMost(5, 1s).Burst(2) with 100 ms of skew: T = 1.1 s / 4, so that a sixth call comes 1.1 s after the first", steps(
-			policies.AtMost(5, time.Second).Burst(2).Skew(100*ms), []step{
+		{"gcra/at-most", "AtMost(5, 1s) with 100 ms of skew: T = 1.1 s / 5, so that a sixth call comes 1.1 s after the first", steps(
+			policies.AtMost(5, time.Second).Skew(100*ms), []step{
 				{0, 1, 0},
-				{0, 1, 0},
-				{0, 1, 275 * ms},
-				{0, 1, 550 * ms},
-				{0, 1, 825 * ms},
+				{0, 1, 220 * ms},
+				{0, 1, 440 * ms},
+				{0, 1, 660 * ms},
+				{0, 1, 880 * ms},
 				{0, 1, 1100 * ms},
 			})},
+		{"gcra/at-most-by-arithmetic", "AtMost(500, 1s).Burst(251) is too large for a log: T = 1 s / 250, so that from any instant on no more than 500 go in a second", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.AtMost(500, time.Second).Burst(251).Skew(0)})
+			s.Go(st, 251, 0)
+			s.Go(st, 249, 996*ms)
+			s.Go(st, 1, 1000*ms)
+		}},
 		{"gcra/extremes", "one call a year and a million a second are exact", func(t testing.TB, s *Session) {
 			slow := s.Stack(Key{Policy: policies.Every(365 * 24 * time.Hour).Named("slow")})
 			s.Go(slow, 1, 0)

@@ -18,6 +18,7 @@ type Plan struct {
 	Changes   bool // limits change
 	Feedback  bool // the upstream speaks, policies adapt, and calls settle
 	Memory    bool // with Feedback: charges are claimed, limits reset, and calls cost more than a burst
+	Exact     bool // all policies are rates whose windows are exact
 	Late      bool // some limits are not given far ahead: places in flight, lanes and fair shares
 }
 
@@ -56,12 +57,20 @@ func (h *history) policy(i int) policies.Policy {
 	if h.rng.IntN(3) > 0 {
 		period = period.Truncate(10*time.Millisecond) + 10*time.Millisecond
 	}
+	kind := h.rng.IntN(8)
+	if h.plan.Exact {
+		kind, limit = 3, max(2, limit)
+	}
 	var p policies.Policy
-	switch h.rng.IntN(8) {
+	switch kind {
 	case 0, 1, 2:
 		p = policies.Rate(limit, period).Burst(1 + h.rng.Int64N(5))
 	case 3:
-		p = policies.AtMost(limit, period).Burst(1 + h.rng.Int64N(limit)).Skew(time.Duration(h.rng.Int64N(int64(period))))
+		burst := 1 + h.rng.Int64N(limit)
+		if h.plan.Exact {
+			burst = max(2, burst)
+		}
+		p = policies.AtMost(limit, period).Burst(burst).Skew(time.Duration(h.rng.Int64N(int64(period))))
 	case 4:
 		p = policies.Fixed(limit, period).Skew(time.Duration(h.rng.Int64N(int64(period) / 4)))
 	case 5, 6:

@@ -108,6 +108,9 @@ func (h *history) changeLate(i int) {
 func (h *history) newLate(c *pacer.Call, now pacer.Instant) {
 	c.ID = firstID + h.rng.Int64N(9*firstID)
 	c.Flow, c.Weight = 1+h.rng.Int64N(3), 1+h.rng.Int64N(3)
+	if h.rng.IntN(4) == 0 {
+		c.Reach = time.Duration(h.rng.Int64N(int64(200 * time.Millisecond)))
+	}
 	c.Since = 0
 	if h.rng.IntN(10) == 0 { // one that was here before
 		c.Since = now - pacer.Instant(h.rng.Int64N(2_000_000))

@@ -17,7 +17,7 @@ func propertyCases() []Case {
 			"property/conformance",
 			"for any interleaving of reservations, cancellations, pauses and jitter, the times at which calls go conform to every policy",
 			func(t testing.TB, s *Session) {
-				for seed := range uint64(300) {
+				for seed := range s.seeds(300) {
 					conform(t, s.Fixture, seed, Plan{Ops: 60, Cancels: true, Pauses: true})
 				}
 			},
@@ -26,7 +26,7 @@ func propertyCases() []Case {
 			"property/feedback",
 			"whatever the upstream says, and however often, no call goes that a policy forbids",
 			func(t testing.TB, s *Session) {
-				for seed := range uint64(300) {
+				for seed := range s.seeds(300) {
 					conform(t, s.Fixture, 2_000_000+seed, Plan{Ops: 60, Cancels: true, Pauses: true, Feedback: true})
 				}
 			},
@@ -35,7 +35,7 @@ func propertyCases() []Case {
 			"property/late",
 			"whoever stands in line, leaves it, is late or never comes, no call goes that a policy forbids, no more run at once than may, and who waits or is refused is charged nothing",
 			func(t testing.TB, s *Session) {
-				for seed := range uint64(200) {
+				for seed := range s.seeds(200) {
 					conform(t, s.Fixture, 3_000_000+seed, Plan{Ops: 100, Cancels: true, Pauses: seed%2 == 0, Feedback: seed%3 == 0, Late: true})
 				}
 			},
@@ -44,7 +44,7 @@ func propertyCases() []Case {
 			"property/order",
 			"without cancellations and pauses, calls of one cost that carry the same keys go in the order in which the store saw them",
 			func(t testing.TB, s *Session) {
-				for seed := range uint64(150) {
+				for seed := range s.seeds(150) {
 					conform(t, s.Fixture, 1_000_000+seed, Plan{Ops: 60})
 				}
 			},
@@ -53,7 +53,7 @@ func propertyCases() []Case {
 			"property/work-conserving",
 			"a call gets the very first slot that it could have: no capacity is left idle behind a later reservation, a cancelled one included (but for splinters shorter than one interval)",
 			func(t testing.TB, s *Session) {
-				for seed := range uint64(200) {
+				for seed := range s.seeds(200) {
 					conserve(t, s.Fixture, seed, seed%2 == 0)
 				}
 			},
@@ -128,12 +128,15 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 				}
 			}
 		case o.cancel != nil:
+			var left []int
 			for _, i := range o.cancel {
 				if holds[i].grant.At > s.now && !gone[i] && !holds[i].exchanged { // not gone yet
-					gone[i], holds[i].over = true, true
-					s.Cancel(holds[i].stack, holds[i].grant)
+					gone[i], left = true, append(left, i)
 					runs.end(&holds[i].stack, holds[i].call.ID)
 				}
+			}
+			for _, batches := range cancelled(holds, left) {
+				s.CancelEach(batches)
 			}
 		case o.about != 0:
 			if !o.renews {
@@ -199,6 +202,12 @@ func judge(k Key, calls []fired) string {
 				if int64(j-i)*spec.Interval > int64(times[j]-times[i])+(spec.Limit-1)*spec.Interval {
 					return fmt.Sprintf("%d cells from %v to %v", j-i+1, Since(times[i]), Since(times[j]))
 				}
+			}
+		}
+		// No Most + 1 of them start in less than Within.
+		for i := int64(0); spec.Most > 0 && i+spec.Most < int64(len(times)); i++ {
+			if first, last := times[i], times[i+spec.Most]; int64(last-first) < spec.Within {
+				return fmt.Sprintf("%d calls from %v to %v", spec.Most+1, Since(first), Since(last))
 			}
 		}
 		return ""

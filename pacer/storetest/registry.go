@@ -74,7 +74,7 @@ func registryCases() []Case {
 				t.Fatalf("%q, want the one that is in use", x.Policies)
 			}
 		}),
-		registry("went", "what went is summed up by policy and second, over all processes, for a minute", func(t testing.TB, s *Session, r pacer.Registry) {
+		registry("went", "what went is summed up by policy and second, over all processes, for two minutes", func(t testing.TB, s *Session, r pacer.Registry) {
 			second := int64(s.index(r).Now) / 1_000_000
 			went := func(second, cost int64) pacer.Went {
 				return pacer.Went{Policy: peakName, Second: second, What: pacer.Second{Cost: cost, Waits: 1, Waited: 1500 * time.Microsecond}}
@@ -88,12 +88,17 @@ func registryCases() []Case {
 			if x := s.index(r); !slices.Equal(x.Went, want) {
 				t.Fatalf("%+v, want %+v", x.Went, want)
 			}
-			s.At(64 * time.Second)
-			s.describe(r, pacer.About{ID: "a", Went: []pacer.Went{went(second+64, 5), went(second, 9)}})
-			if x := s.index(r); len(x.Went) != 2 || x.Went[1].Second != second+64 || x.Went[1].What.Cost != 5 {
+			s.At(110 * time.Second)
+			s.describe(r, pacer.About{ID: "a", Went: []pacer.Went{went(second+110, 2)}})
+			if x := s.index(r); len(x.Went) != 3 {
+				t.Fatalf("%+v, want what went up to two minutes ago: large fleets tell late", x.Went)
+			}
+			s.At(128 * time.Second)
+			s.describe(r, pacer.About{ID: "a", Went: []pacer.Went{went(second+128, 5), went(second, 9)}})
+			if x := s.index(r); len(x.Went) != 2 || x.Went[1].Second != second+128 || x.Went[1].What.Cost != 5 {
 				t.Fatalf("%+v, want the new second in place of the old one, which stays over", x.Went)
 			}
-			s.At(4 * time.Minute)
+			s.At(5 * time.Minute)
 			s.describe(r, pacer.About{ID: "a"})
 			if x := s.index(r); len(x.Went) != 0 {
 				t.Fatalf("%+v after minutes, want nothing", x.Went)

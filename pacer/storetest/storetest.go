@@ -24,6 +24,16 @@ type Fixture struct {
 	Store pacer.Store
 	// SetTime sets the store's clock, which must stand still until it is set again.
 	SetTime func(pacer.Instant)
+	// Seeds bounds how many random histories each case about a property plays. Defaults to as many as the suite has.
+	Seeds int
+}
+
+// seeds returns how many of n random histories to play.
+func (f *Fixture) seeds(n uint64) uint64 {
+	if f.Seeds > 0 {
+		return min(n, uint64(f.Seeds))
+	}
+	return n
 }
 
 // Epoch is when the cases begin: Wednesday, 2025-01-01 00:00:00 UTC, the begin of a minute, an hour, a day
@@ -55,7 +65,7 @@ func Run(t *testing.T, fixture func(t testing.TB) Fixture) {
 // Cases returns all cases.
 func Cases() []Case {
 	var all []Case
-	for _, part := range [][]Case{gcraCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), costCases(), claimCases(), sharedCases(), registryCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), propertyCases()} {
+	for _, part := range [][]Case{gcraCases(), exactCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), costCases(), claimCases(), sharedCases(), registryCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), propertyCases()} {
 		all = append(all, part...)
 	}
 	return all
@@ -206,6 +216,20 @@ func (s *Session) Cancel(st pacer.Stack, grants ...pacer.Grant) {
 	}
 }
 
+// CancelEach gives grants of some stacks back: in one operation, if the store is one that can do so.
+func (s *Session) CancelEach(batches []pacer.Batch) {
+	s.t.Helper()
+	if store, ok := s.Store.(pacer.SharedStore); ok {
+		if err := store.CancelAll(s.t.Context(), batches); err != nil {
+			s.t.Fatalf("CancelAll: %v", err)
+		}
+		return
+	}
+	for i := range batches {
+		s.Cancel(batches[i].Stack, batches[i].Grants...)
+	}
+}
+
 // Pause pauses each limit of a stack for d, or the whole upstream if it has none.
 func (s *Session) Pause(st pacer.Stack, d time.Duration) {
 	s.t.Helper()
@@ -241,5 +265,22 @@ func (s *Session) Status(st pacer.Stack) pacer.StackStatus {
 	if status.Now != s.now || len(status.Limits) != len(st.Limits) {
 		s.t.Fatalf("Status: now %v with %d limits, want %v with %d", Since(status.Now), len(status.Limits), Since(s.now), len(st.Limits))
 	}
+	if store, ok := s.Store.(pacer.SharedStore); ok {
+		s.checkPauses(store, st, &status)
+	}
 	return status
+}
+
+// checkPauses checks that a store that is asked for pauses alone says the same of them.
+func (s *Session) checkPauses(store pacer.SharedStore, st pacer.Stack, status *pacer.StackStatus) {
+	s.t.Helper()
+	seen, err := store.Pauses(s.t.Context(), st)
+	if err != nil || seen.Now != s.now || len(seen.Limits) != len(st.Limits) || seen.Paused != status.Paused {
+		s.t.Fatalf("Pauses: now %v, upstream %v with %d limits, %v; Status says %v of the upstream", Since(seen.Now), seen.Paused, len(seen.Limits), err, status.Paused)
+	}
+	for i := range seen.Limits {
+		if seen.Limits[i].Paused != status.Limits[i].Paused {
+			s.t.Fatalf("Pauses: limit %d until %v, Status says until %v", i, seen.Limits[i].Paused, status.Limits[i].Paused)
+		}
+	}
 }

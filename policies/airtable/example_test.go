@@ -11,6 +11,6 @@ func ExampleLimits() {
 		fmt.Println(p)
 	}
 	// Output:
-	// base: at most 5 in any 1s, burst 1, skew 10ms, per base, optional
-	// user: at most 50 in any 1s, burst 1, skew 10ms, per user
+	// base: at most 5 in any 1s, skew 10ms, per base, optional
+	// user: at most 50 in any 1s, skew 10ms, per user
 }

@@ -12,7 +12,7 @@ func ExampleLimits() {
 		fmt.Println(p)
 	}
 	// Output:
-	// account: 50 per 1s, burst 1, per account
-	// calls: 1 per 1s, burst 1, per account+endpoint, optional
+	// account: 50 per 1s, per account
+	// calls: 1 per 1s, per account+endpoint, optional
 	// concurrent: 20 in flight, per account
 }

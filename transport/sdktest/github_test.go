@@ -84,8 +84,8 @@ func goGitHub() sdk {
 				fmt.Fprint(w, `[{"title":"two"}]`)
 			}
 		},
-		refuse: func(w http.ResponseWriter) {
-			w.Header().Set("Retry-After", "1")
+		refuse: func(w http.ResponseWriter, wait string) {
+			w.Header().Set("Retry-After", wait)
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprint(w, `{"message":"You have exceeded a secondary rate limit.","documentation_url":"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`)
 		},
@@ -93,7 +93,7 @@ func goGitHub() sdk {
 			t.Helper()
 			var abuse *sdkgithub.AbuseRateLimitError
 			require.ErrorAs(t, err, &abuse)
-			require.Equal(t, time.Second, abuse.GetRetryAfter())
+			require.Equal(t, time.Minute, abuse.GetRetryAfter())
 		},
 	}
 }

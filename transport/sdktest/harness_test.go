@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -27,8 +28,8 @@ type sdk struct {
 	missing func(ctx context.Context, hc *http.Client, url string) (any, error) // one call that is answered 404
 
 	answer func(w http.ResponseWriter, r *http.Request, body string) // what the upstream says, with 404 for what is missing
-	refuse func(w http.ResponseWriter)                               // how it refuses because of a limit
-	// limited checks the SDK's own error for such a refusal.
+	refuse func(w http.ResponseWriter, wait string)                  // how it refuses because of a limit, for so many seconds
+	// limited checks the SDK's own error for such a refusal, for a minute where the refusal says for how long.
 	limited func(t *testing.T, err error)
 
 	body      string // of the write, as the upstream must get it: a part of it
@@ -37,6 +38,9 @@ type sdk struct {
 	flattens  bool // the SDK makes strings of errors
 }
 
+// aMinute is a long wait, in seconds.
+const aMinute = "60"
+
 // upstream is a server that speaks for one vendor.
 type upstream struct {
 	*httptest.Server
@@ -44,12 +48,13 @@ type upstream struct {
 	mu      sync.Mutex
 	hits    []time.Time
 	bodies  []string
-	refuses int // so many calls from now on
+	refuses int    // so many calls from now on
+	wait    string // in seconds, for who is refused
 }
 
 func serve(t *testing.T, s sdk) *upstream {
 	t.Helper()
-	u := &upstream{}
+	u := &upstream{wait: strconv.Itoa(int(s.wait.Seconds()))}
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		u.mu.Lock()
@@ -57,9 +62,10 @@ func serve(t *testing.T, s sdk) *upstream {
 		u.bodies = append(u.bodies, string(body))
 		refused := u.refuses > 0
 		u.refuses--
+		wait := u.wait
 		u.mu.Unlock()
 		if refused {
-			s.refuse(w)
+			s.refuse(w, wait)
 			return
 		}
 		s.answer(w, r, string(body))

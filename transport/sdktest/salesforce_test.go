@@ -70,7 +70,7 @@ func goSalesforce() sdk {
 				fmt.Fprint(w, `{"totalSize":2,"done":false,"nextRecordsUrl":"/services/data/v63.0/query/next-1","records":[{"Id":"1","Name":"one"}]}`)
 			}
 		},
-		refuse: func(w http.ResponseWriter) {
+		refuse: func(w http.ResponseWriter, _ string) {
 			w.Header().Set("Sforce-Limit-Info", "api-usage=101000/101000")
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprint(w, `[{"message":"TotalRequests Limit exceeded.","errorCode":"REQUEST_LIMIT_EXCEEDED"}]`)

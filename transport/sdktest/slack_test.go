@@ -56,15 +56,15 @@ func slackGo() sdk {
 				fmt.Fprint(w, `{"ok":true,"channels":[{"id":"C2"}]}`)
 			}
 		},
-		refuse: func(w http.ResponseWriter) {
-			w.Header().Set("Retry-After", "1")
+		refuse: func(w http.ResponseWriter, wait string) {
+			w.Header().Set("Retry-After", wait)
 			w.WriteHeader(http.StatusTooManyRequests)
 		},
 		limited: func(t *testing.T, err error) {
 			t.Helper()
 			var limited *sdkslack.RateLimitedError
 			require.ErrorAs(t, err, &limited)
-			require.Equal(t, time.Second, limited.RetryAfter)
+			require.Equal(t, time.Minute, limited.RetryAfter)
 		},
 	}
 }

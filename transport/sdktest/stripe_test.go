@@ -59,9 +59,9 @@ func stripeGo() sdk {
 				fmt.Fprint(w, `{"object":"list","has_more":false,"url":"/v1/customers","data":[{"id":"cus_2","object":"customer"}]}`)
 			}
 		},
-		refuse: func(w http.ResponseWriter) {
+		refuse: func(w http.ResponseWriter, wait string) {
 			w.Header().Set("Stripe-Rate-Limited-Reason", "global-rate")
-			w.Header().Set("Retry-After", "1") // not documented, and heeded
+			w.Header().Set("Retry-After", wait) // not documented, and heeded
 			w.WriteHeader(http.StatusTooManyRequests)
 			fmt.Fprint(w, `{"error":{"type":"invalid_request_error","code":"rate_limit","message":"Request rate limit exceeded"}}`)
 		},

@@ -68,8 +68,8 @@ func goZendesk() sdk {
 				fmt.Fprintf(w, `{"tickets":[{"id":%s}]}`, r.FormValue("page"))
 			}
 		},
-		refuse: func(w http.ResponseWriter) {
-			w.Header().Set("Retry-After", "1")
+		refuse: func(w http.ResponseWriter, wait string) {
+			w.Header().Set("Retry-After", wait)
 			w.WriteHeader(http.StatusTooManyRequests)
 			fmt.Fprint(w, "Number of allowed API requests per minute exceeded")
 		},
@@ -78,7 +78,7 @@ func goZendesk() sdk {
 			var ze sdkzendesk.Error
 			require.ErrorAs(t, err, &ze)
 			require.Equal(t, http.StatusTooManyRequests, ze.Status())
-			require.Equal(t, "1", ze.Headers().Get("Retry-After"))
+			require.Equal(t, aMinute, ze.Headers().Get("Retry-After"))
 		},
 	}
 }

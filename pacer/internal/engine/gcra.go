@@ -23,6 +23,8 @@ import (
 // the tolerance stays (B−1)·T, so that calls conform to the limit throughout, whatever the pace was when each of them
 // was charged.
 //
+// Where a limit also bounds its windows, the account keeps a log of starts besides: see startLog.
+//
 // A piece that is too short to hold a call is not kept as a gap: the reservation that leaves it takes it
 // along, and gives it back when it is cancelled. So a cancelled reservation leaves the account exactly as it
 // was.
@@ -31,7 +33,8 @@ type GCRA struct {
 	gaps  []gap // disjoint, in order of time, all before tat
 	pause int64
 	pace  pace
-	line  *Line // nil if nobody has ever stood in it
+	line  *Line     // nil if nobody has ever stood in it
+	log   *startLog // when calls start; nil if nobody keeps it
 	// No gap is longer than widest, so that a call that fits nowhere need not look at all of them.
 	widest int64
 
@@ -51,48 +54,74 @@ const forever = int64(math.MaxInt64)
 
 // Earliest implements [Account].
 func (g *GCRA) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
-	need := n * g.pace.interval(l, now)
-	if !tail && len(g.gaps) > 0 && need <= g.widest {
-		least := e - before(l, n) + need
-		first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= least })
-		for i := first; i < len(g.gaps); i++ {
-			if s, ok := g.fit(l, now, e, n, need, g.gaps[i], i); ok {
-				return s
-			}
-		}
+	if l.Spec.Most > 0 {
+		return g.exact(l, now, e, n, tail)
 	}
-	s, _ := g.fit(l, now, e, n, need, gap{g.tat, forever}, -1)
-	return s
+	w := g.wants(l, now, n, false)
+	return g.search(now, e, &w, tail)
+}
+
+// wants is what a call is to have of an account.
+type wants struct {
+	t    int64 // the emission interval of the limit
+	need int64 // the length of its interval
+	lead int64 // how much is left free before it
+	room int64 // how much has to be free from its begin on
+	late int64 // how long after the begin it may go at the earliest; before, if negative
+}
+
+// wants returns what a call of cost n is to have; strictly: with no tolerance, nor for those behind it, see startLog.
+func (g *GCRA) wants(l *Limit, now, n int64, strictly bool) wants {
+	t, tau := l.Spec.Interval, l.Spec.Tolerance()
+	need := n * g.pace.interval(l, now)
+	if strictly {
+		return wants{t: t, need: need, lead: (n - 1) * t, room: max(need, n*t+tau), late: max(0, (n-1)*t-tau)}
+	}
+	return wants{t: t, need: need, room: need, late: (n-1)*t - tau}
 }
 
 // before returns how long before its slot the interval of a call begins that costs more than the burst: no such call is
 // asked for, unless a share of a limit is all that there is. It pays before it goes, since it cannot conform.
-func before(l *Limit, n int64) int64 { return max(0, (n-1)*l.Spec.Interval-l.Spec.Tolerance()) }
+func (w *wants) before() int64 { return max(0, w.late) }
+
+// search finds the first place for a call that goes at e or later, and returns when it goes.
+func (g *GCRA) search(now, e int64, w *wants, tail bool) int64 {
+	if !tail && len(g.gaps) > 0 && w.room <= g.widest {
+		least := e - w.before() + w.room
+		first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= least })
+		for i := first; i < len(g.gaps); i++ {
+			if s, ok := g.fit(now, e, w, g.gaps[i], i); ok {
+				return s
+			}
+		}
+	}
+	s, _ := g.fit(now, e, w, gap{g.tat, forever}, -1)
+	return s
+}
 
 // fit places the call in a free piece, as early as it can, and remembers the place.
-func (g *GCRA) fit(l *Limit, now, e, n, need int64, free gap, index int) (int64, bool) {
-	t := l.Spec.Interval
-	late := (n-1)*t - l.Spec.Tolerance()
+func (g *GCRA) fit(now, e int64, w *wants, free gap, index int) (int64, bool) {
 	from := max(free.from, now)
-	x := max(from, e-before(l, n))
+	x := max(from+w.lead, e-w.before())
 	// Leave a gap that can be used: a whole number of T, if that does not move the slot.
 	if x > from {
-		if r := (x - from) % t; r > 0 {
-			if y := x + t - r; y+late <= e && y+need <= free.to {
+		if r := (x - from) % w.t; r > 0 {
+			if y := x + w.t - r; y+w.late <= e && y+w.room <= free.to {
 				x = y
 			}
 		}
 	}
-	if x+need > free.to {
+	if x+w.room > free.to {
 		return 0, false
 	}
-	g.pick.start, g.pick.need, g.pick.from, g.pick.end, g.pick.gap = x, need, from, free.to, index
-	return max(e, x+late), true
+	g.pick.start, g.pick.need, g.pick.from, g.pick.end, g.pick.gap = x, w.need, from, free.to, index
+	return max(e, x+w.late), true
 }
 
 // Commit implements [Account].
-func (g *GCRA) Commit(l *Limit, now, s, _ int64, _ bool) (Charge, int64) {
-	t, p := l.Spec.Interval, &g.pick
+func (g *GCRA) Commit(l *Limit, now, s, n int64, _ bool) (Charge, int64) {
+	g.keepLog(l)
+	t, p, was := l.Spec.Interval, &g.pick, g.tat
 	c := Charge{From: p.start, To: p.start + p.need}
 	keep := make([]gap, 0, 2)
 	if p.start-p.from >= t {
@@ -113,6 +142,11 @@ func (g *GCRA) Commit(l *Limit, now, s, _ int64, _ bool) (Charge, int64) {
 		g.gaps = slices.Replace(g.gaps, p.gap, p.gap+1, keep...)
 	}
 	slack := max(0, p.start-s)
+	if g.log != nil {
+		g.log.add(l, s, n, p.start)
+		g.log.tidy(was, g.tat, now)
+		slack = 0
+	}
 	g.forget(now)
 	return c, slack
 }
@@ -126,11 +160,15 @@ func (g *GCRA) widen(from, to int64) {
 }
 
 // Cancel implements [Account].
-func (g *GCRA) Cancel(_ *Limit, now int64, c Charge) {
-	from, to := c.From, min(c.To, g.tat)
+func (g *GCRA) Cancel(l *Limit, now int64, c Charge) { g.giveBack(l, now, c, c.From) }
+
+// giveBack gives back what a charge has from an instant on.
+func (g *GCRA) giveBack(l *Limit, now int64, c Charge, from int64) {
+	to := min(c.To, g.tat)
 	if to <= now || from >= to {
 		return // past, or free already
 	}
+	begin := from
 	i := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= from })
 	first := i // the gaps [first, i) are replaced
 	if i < len(g.gaps) && g.gaps[i].to == from {
@@ -139,6 +177,10 @@ func (g *GCRA) Cancel(_ *Limit, now int64, c Charge) {
 	}
 	if i < len(g.gaps) && g.gaps[i].from < to {
 		return // free already
+	}
+	g.keepLog(l)
+	if g.log != nil {
+		g.log.remove(c, begin, to)
 	}
 	if to == g.tat {
 		g.tat = from
@@ -159,10 +201,21 @@ func (g *GCRA) Cancel(_ *Limit, now int64, c Charge) {
 func (g *GCRA) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 	if actual <= cost {
 		unit := (c.To - c.From) / cost
-		g.Cancel(l, now, Charge{From: c.To - unit*(cost-actual), To: c.To})
+		from := c.To - unit*(cost-actual)
+		if g.logs(l) {
+			if cell, ok := g.log.last(c, cost-actual); ok {
+				from = cell
+			}
+		}
+		g.giveBack(l, now, c, from)
 		return
 	}
-	g.tat = max(g.tat, now) + debt(actual-cost, g.pace.interval(l, now))
+	g.keepLog(l)
+	from := max(g.tat, now)
+	g.tat = from + debt(actual-cost, g.pace.interval(l, now))
+	if g.log != nil {
+		g.log.debt(l, now, actual-cost, from)
+	}
 	g.forget(now)
 }
 
@@ -177,7 +230,7 @@ func debt(n, t int64) int64 {
 
 // forget drops what is past.
 func (g *GCRA) forget(now int64) {
-	if max(g.tat, g.pause, g.pace.ends()) <= now {
+	if max(g.lasts(), g.pause, g.pace.ends()) <= now {
 		*g = GCRA{line: g.line}
 		return
 	}
@@ -189,6 +242,14 @@ func (g *GCRA) forget(now int64) {
 		past := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > now })
 		g.gaps = slices.Delete(g.gaps, 0, past)
 	}
+}
+
+// lasts returns until when the account knows of calls that matter.
+func (g *GCRA) lasts() int64 {
+	if g.log == nil {
+		return g.tat
+	}
+	return max(g.tat, g.log.unlogged) + g.log.within
 }
 
 // Horizon implements [Account]: a rate has none.
@@ -228,6 +289,7 @@ func (g *GCRA) Remaining(l *Limit, now, _, left, _, _ int64) bool {
 	if until <= now {
 		return false
 	}
+	g.keepLog(l)
 	changed := false
 	past := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > until })
 	if past > 0 {
@@ -249,18 +311,28 @@ func (g *GCRA) Remaining(l *Limit, now, _, left, _, _ int64) bool {
 // Claim implements [Account]. Pieces beside the interval that are too short for a call go with it.
 func (g *GCRA) Claim(l *Limit, now int64, c Charge) {
 	g.forget(now)
+	g.keepLog(l)
 	from, to, t := max(c.From, now), c.To, l.Spec.Interval
 	if from >= to {
+		if g.log != nil {
+			g.log.claim(now, c, false)
+			g.forget(now)
+		}
 		return
 	}
 	first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > from })
 	last := first // the gaps [first, last) meet the interval
 	var keep []gap
 	for ; last < len(g.gaps) && g.gaps[last].from < to; last++ {
-		keep = appendGap(keep, g.gaps[last].from, from, t)
+		if from > now { // what is past is of no use
+			keep = appendGap(keep, g.gaps[last].from, from, t)
+		}
 		keep = appendGap(keep, to, g.gaps[last].to, t)
 	}
 	g.gaps = slices.Replace(g.gaps, first, last, keep...)
+	if g.log != nil {
+		g.log.claim(now, c, last > first || to > g.tat)
+	}
 	if to > g.tat {
 		if left := max(g.tat, now); from-left >= t {
 			g.widen(left, from)
@@ -289,7 +361,7 @@ func (g *GCRA) Reset() { *g = GCRA{} }
 
 // Expires implements [Account].
 func (g *GCRA) Expires() int64 {
-	ends := max(g.tat, g.pause, g.pace.ends())
+	ends := max(g.lasts(), g.pause, g.pace.ends())
 	if g.line != nil {
 		ends = max(ends, g.line.furthest)
 	}
@@ -320,6 +392,15 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 	g.pick = pick
 	if g.line != nil {
 		in.Line = g.line.length(now)
+	}
+	if l.Spec.Most > 0 {
+		in.Remaining = min(max(1, g.free(l, now)), max(1, in.Remaining))
+		if _, unlogged := g.starts(l); now < unlogged+l.Spec.Within {
+			in.Remaining = 1
+		}
+		if in.Next > now {
+			in.Remaining = 0
+		}
 	}
 	if in.Paused > now {
 		in.Remaining = 0

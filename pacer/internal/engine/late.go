@@ -15,11 +15,10 @@ import (
 // takes its places when its slot comes: until then they are not its own. If they are taken by then, it gives the slots back
 // in the same step and stands in line. So a call in line holds no slot, and a call that waits for a slot holds no place.
 const (
-	// near is how long before its slot a call gets it, in µs, and before that no place. It is long enough for a call that asks
+	// near is how long before its slot a call gets it, in µs, and before that no place, unless the call says that the way to the
+	// store is longer: see Call.Reach. It is long enough for a call that asks
 	// again a little late, and short enough for those who come later.
 	near = 40_000
-	// lastMoment is how long before it is lost a slot is lent that a lane may not have, in µs.
-	lastMoment = 20_000
 	// A call in line asks again when its turn may come, but no sooner than after soonAgain, no later than after one to two
 	// times farAgain, and for a place, whose end nobody can foresee, after frontAgain if it is one of the first, front. In µs.
 	soonAgain  = 1_000
@@ -102,12 +101,13 @@ type late struct {
 	stack []Entry
 	call  Call
 	at    Grant
-	early bool // it gets its slot before its turn
+	early bool  // it gets its slot before its turn
+	near  int64 // as the constant, or farther
 }
 
 // ReserveLate is Reserve for such a call. Besides, it returns which calls in line are to ask again.
 func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
-	q := &late{now: now, stack: stack, call: c}
+	q := &late{now: now, stack: stack, call: c, near: max(near, c.Reach)}
 	var freed [64]bool
 	for i := range stack {
 		if i < len(c.Held) {
@@ -130,6 +130,9 @@ func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g G
 	}
 	return q.at, charges, called
 }
+
+// lastMoment returns how long before it is lost a slot is lent that a lane may not have: half of near.
+func (q *late) lastMoment() int64 { return q.near / 2 }
 
 // Next calls those in line whose turn it is, but for one.
 func (e *Entry) Next(now, but int64) []int64 {
@@ -185,7 +188,7 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 	q.at = begin
 	q.joint(begin.At, rates, &q.at)
 	queues := lines&(ofLane|fair) != 0 && q.call.Held == nil // who has a slot need not stand in line for one
-	if others.At-q.now > near || !queues && q.at.At-q.now > near {
+	if others.At-q.now > q.near || !queues && q.at.At-q.now > q.near {
 		q.early = true
 		return q.commit(charges, rates)
 	}
@@ -207,7 +210,7 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 // inTurn reports whether it is the call's turn for a slot, and of which kinds of limits. If it is not, the call stands in
 // line, or is refused because that takes too long.
 func (q *late) inTurn(begin Grant) (kind, bool) {
-	turn, fairTurn := q.at.At-q.now <= near, true
+	turn, fairTurn := q.at.At-q.now <= q.near, true
 	blocks, lane := -1, -1
 	again, ahead := int64(math.MinInt64), int64(0)
 	for i := range q.stack {
@@ -217,30 +220,30 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 		}
 		rank, _ := e.line().place(&q.call, q.now, e.fairly())
 		behind := q.at.At + debt(rank*q.call.cost(i), e.step(q.now))
-		waits := rank > 0 && behind-q.now > near
+		waits := rank > 0 && behind-q.now > q.near
 		turn = turn && !waits
 		if e.kind() == ofLane {
 			lane, ahead = i, max(ahead, debt(rank*q.call.cost(i), q.whole(i).step(q.now)))
 			continue
 		}
 		fairTurn = fairTurn && !waits
-		if behind-near > again {
-			blocks, again = i, behind-near
+		if behind-q.near > again {
+			blocks, again = i, behind-q.near
 		}
 	}
 	if turn {
 		return rates, true
 	}
-	soonest := again + near
+	soonest := again + q.near
 	if lane >= 0 {
 		lent, lost := q.borrow(begin)
-		if fairTurn && lent.At-q.now <= near && lost+ahead-q.now <= lastMoment {
+		if fairTurn && lent.At-q.now <= q.near && lost+ahead-q.now <= q.lastMoment() {
 			q.at = lent
 			return shared, true
 		}
 		// The first in line may go by the lane's own slot or by one that is lent, and those behind it not sooner than the
 		// whole rate lets them.
-		first := max(q.now, min(q.at.At-near, max(lent.At-near, lost-lastMoment))) + ahead
+		first := max(q.now, min(q.at.At-q.near, max(lent.At-q.near, lost-q.lastMoment()))) + ahead
 		if blocks < 0 || fairTurn {
 			blocks = lane
 		}

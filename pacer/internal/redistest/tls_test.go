@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -57,7 +58,10 @@ exit 1
 func connect(t *testing.T, options *redis.Options) *redis.Client {
 	t.Helper()
 
+	const patience = time.Minute // for a handshake on a busy machine
+
 	options.MaxRetries, options.DialerRetries = -1, 1
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = patience, patience, patience
 	client := redis.NewClient(options)
 
 	t.Cleanup(func() { require.NoError(t, client.Close()) })

@@ -30,6 +30,7 @@ func serveSource(t *testing.T, source *fixture) string {
 }
 
 func TestNarrow(t *testing.T) {
+	t.Parallel()
 	for _, hostile := range []bool{false, true} {
 		b := newTab(t, 360, 780)
 		b.open(serveSource(t, &fixture{hostile: hostile}))
@@ -42,6 +43,7 @@ func TestNarrow(t *testing.T) {
 }
 
 func TestDark(t *testing.T) {
+	t.Parallel()
 	source := &fixture{}
 	source.asked.Store(fixtureSteps) // its clock has stopped: nothing but the colours changes
 	b := newTab(t, 1240, 900)
@@ -69,6 +71,7 @@ func TestDark(t *testing.T) {
 }
 
 func TestReducedMotion(t *testing.T) {
+	t.Parallel()
 	b := newTab(t, 1240, 900)
 	b.open(serveSource(t, &fixture{}))
 	moves := `getComputedStyle(document.getElementById("link"), "::before").animationName`
@@ -79,6 +82,7 @@ func TestReducedMotion(t *testing.T) {
 
 // The page says what is wrong and goes on by itself, whether the store fails or the server is away.
 func TestTroubleAndBack(t *testing.T) {
+	t.Parallel()
 	source := &fixture{}
 	b := newTab(t, 1240, 900)
 	b.open(serveSource(t, source))
@@ -92,6 +96,7 @@ func TestTroubleAndBack(t *testing.T) {
 }
 
 func TestReconnects(t *testing.T) {
+	t.Parallel()
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: []policies.Policy{policies.PerSecond(5)}})
 	require.NoError(t, err)
 	defer p.Close()

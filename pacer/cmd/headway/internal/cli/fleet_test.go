@@ -26,11 +26,13 @@ func workers(t *testing.T, addr, upstream string) {
 	var wg sync.WaitGroup
 	var ends []func()
 	for i := range 2 {
-		rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+		rdb := redis.NewClient(&redis.Options{
+			Addr: addr, ContextTimeoutEnabled: true, DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
+		})
 		store, err := redisstore.New(rdb)
 		require.NoError(t, err)
 		p, err := pacer.New(pacer.Config{
-			Upstream: upstream, Store: store, Name: fmt.Sprintf("worker-%d", i+1), MaxWait: pacer.Forever,
+			Upstream: upstream, Store: store, Name: fmt.Sprintf("worker-%d", i+1), MaxWait: pacer.Forever, StoreTimeout: patience,
 			Policies: []policies.Policy{
 				policies.PerSecond(20).Named("account"), policies.Daily(100_000, time.UTC).Named("day"),
 				policies.PerSecond(50).Per("tenant").Named("tenant"),
@@ -76,8 +78,13 @@ func run(t *testing.T, args ...string) outcome {
 // on returns a function that runs command lines with a server.
 func on(t *testing.T, addr string) func(args ...string) outcome {
 	t.Helper()
-	return func(args ...string) outcome { return run(t, append(args, "--redis", addr)...) }
+	return func(args ...string) outcome {
+		return run(t, append([]string{"--redis", addr, "--timeout", patience.String()}, args...)...)
+	}
 }
+
+// patience is how long to wait for what must come, however slow the machine is.
+const patience = time.Minute
 
 // known waits until both processes have told of their policies.
 func known(t *testing.T, headway func(...string) outcome) {
@@ -85,7 +92,7 @@ func known(t *testing.T, headway func(...string) outcome) {
 	require.Eventually(t, func() bool {
 		got := headway("status", "zendesk")
 		return got.code == cli.ExitDone && strings.Contains(got.out, "2 processes") && strings.Contains(got.out, "100000 daily")
-	}, 30*time.Second, 200*time.Millisecond, "processes tell of themselves every few seconds")
+	}, patience, 200*time.Millisecond, "processes tell of themselves every few seconds")
 }
 
 func startRedis(t *testing.T) *redistest.Server {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/cli"
+	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
@@ -48,11 +50,13 @@ func TestRedisThatHangs(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	server.Pause()
-	begin := time.Now()
+	timers, begin := measure.Watch(), time.Now()
 	got := on(t, server.Addr)("ls", "--timeout", "300ms")
 	require.Equal(t, cli.ExitFailed, got.code)
-	require.Less(t, time.Since(begin), 3*time.Second)
-	require.GreaterOrEqual(t, time.Since(begin), 300*time.Millisecond)
+	took := time.Since(begin)
+	measure.Judge(t, timers.Stop(), 50*time.Millisecond, fmt.Sprintf("a timeout of 300 ms took %v", took), took < 3*time.Second)
+	require.Less(t, took, patience, "a server that hangs is not waited for")
+	require.GreaterOrEqual(t, took, 300*time.Millisecond)
 }
 
 // What is wrong with where Redis is said to be is said; a password is not.
@@ -121,7 +125,7 @@ func TestCluster(t *testing.T) {
 	require.Eventually(t, func() bool {
 		got := run(t, "ls", "--redis", addr, "--cluster")
 		return got.code == cli.ExitDone && strings.Contains(got.out, "zendesk")
-	}, 20*time.Second, 200*time.Millisecond)
+	}, patience, 200*time.Millisecond)
 	got := run(t, "status", "zendesk", "--redis", "redis://"+addr, "--cluster")
 	require.Equal(t, cli.ExitDone, got.code, got.err)
 }

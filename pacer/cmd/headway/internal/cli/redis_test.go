@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/cli"
+	"github.com/headway-go/headway/pacer/internal/measure"
 )
 
 // fleet is what status --json says, as far as these tests look at it.
@@ -67,6 +69,7 @@ func TestCommandsAgainstAFleet(t *testing.T) {
 	require.Equal(t, cli.ExitUnknown, got.code)
 	require.Contains(t, got.err, `headway: no process paces "zendesk", nor anything else`)
 
+	timers := measure.Watch()
 	workers(t, server.Addr, "zendesk")
 	var f fleet
 	require.Eventually(t, func() bool {
@@ -74,13 +77,14 @@ func TestCommandsAgainstAFleet(t *testing.T) {
 			return false
 		}
 		f = statusOf(t, headway, "zendesk")
-		return f.Alive == 2 && len(f.Policies) == 3 && f.Policies[0].Rate > 10 && f.Policies[0].Waiting > 0 && len(f.Busiest) > 1
-	}, 40*time.Second, 500*time.Millisecond, "processes tell of what they do every few seconds")
+		return f.Alive == 2 && len(f.Policies) == 3 && f.Policies[0].Rate > 0 && f.Policies[0].Waiting > 0 && len(f.Busiest) > 1
+	}, patience, 500*time.Millisecond, "processes tell of what they do every few seconds")
 	require.Equal(t, []string{"account", "day", "tenant"}, []string{f.Policies[0].Name, f.Policies[1].Name, f.Policies[2].Name})
 	require.Equal(t, "account", f.Binding)
-	require.Equal(t, "account: 20 per 1s, burst 1", f.Policies[0].Text)
+	require.Equal(t, "account: 20 per 1s, burst 2", f.Policies[0].Text)
 	require.InDelta(t, 20, f.Policies[0].Capacity, 0.01)
-	require.LessOrEqual(t, f.Policies[0].Rate, 21.0)
+	measure.Judge(t, timers.Stop(), 50*time.Millisecond, fmt.Sprintf("%v a second went of 20", f.Policies[0].Rate), f.Policies[0].Rate > 10 && f.Policies[0].Rate <= 21)
+	require.LessOrEqual(t, f.Policies[0].Rate, 40.0, "late calls may go together")
 	require.Less(t, f.Policies[1].Remaining, int64(100_000))
 	require.False(t, f.Policies[2].Shown, "no tenant was given")
 	require.ElementsMatch(t, []string{"worker-1", "worker-2"}, []string{f.Processes[0].Name, f.Processes[1].Name})
@@ -91,7 +95,7 @@ func TestCommandsAgainstAFleet(t *testing.T) {
 
 	got = headway("status", "zendesk")
 	require.Contains(t, got.out, "zendesk: 2 processes pace it")
-	require.Contains(t, got.out, "20 per 1s, burst 1")
+	require.Contains(t, got.out, "20 per 1s, burst 2")
 	require.Contains(t, got.out, "worker-2")
 	got = headway("ls")
 	require.Regexp(t, `(?m)^zendesk +2 +3 +\d+ +-$`, got.out)
@@ -112,10 +116,11 @@ func pauseAndResume(t *testing.T, headway func(...string) outcome) {
 	t.Helper()
 	got := headway("pause", "zendesk", "10m")
 	require.Equal(t, cli.ExitDone, got.code, got.err)
-	require.Regexp(t, `^zendesk is paused for (10m|9m5\ds), until \d\d:\d\d:\d\d\n$`, got.out)
+	require.Regexp(t, `^zendesk is paused for (10m|9m[0-5]?\ds), until \d\d:\d\d:\d\d\n$`, got.out)
 	before := statusOf(t, headway, "zendesk")
-	require.InDelta(t, 600, before.PausedSeconds, 5)
-	require.Regexp(t, `(?m)^zendesk +2 +3 +\d+ +(10m|9m5\ds)$`, headway("ls").out)
+	require.LessOrEqual(t, before.PausedSeconds, 600.0)
+	require.Greater(t, before.PausedSeconds, 600-patience.Seconds())
+	require.Regexp(t, `(?m)^zendesk +2 +3 +\d+ +(10m|9m[0-5]?\ds)$`, headway("ls").out)
 	require.Contains(t, headway("status", "zendesk").out, "paused: all of it, for")
 	left := statusOf(t, headway, "zendesk").Policies[1].Remaining
 	require.Equal(t, before.Policies[1].Remaining, left, "nothing goes")
@@ -123,20 +128,21 @@ func pauseAndResume(t *testing.T, headway func(...string) outcome) {
 	require.Contains(t, headway("pause", "zendesk", "1m").out, "it was already, for longer than 1m; to shorten it, resume first")
 	require.Contains(t, headway("resume", "zendesk").out, "zendesk goes on: its pause had ")
 	require.Zero(t, statusOf(t, headway, "zendesk").PausedSeconds)
-	require.Eventually(t, func() bool { return statusOf(t, headway, "zendesk").Policies[1].Remaining < left }, 10*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return statusOf(t, headway, "zendesk").Policies[1].Remaining < left }, patience, 100*time.Millisecond)
 	require.Equal(t, "zendesk was not paused\n", headway("resume", "zendesk").out)
 
 	p := pausesOf(t, headway("pause", "zendesk", "30s", "--policy", "day", "--json"))
 	require.Len(t, p.Pauses, 1)
 	require.Equal(t, "day", p.Pauses[0].Policy)
-	require.InDelta(t, 30, p.Pauses[0].PausedSeconds, 2)
+	require.LessOrEqual(t, p.Pauses[0].PausedSeconds, 30.0)
+	require.Positive(t, p.Pauses[0].PausedSeconds)
 	require.Regexp(t, `(?m)^zendesk .* 1 policy$`, headway("ls").out)
 
 	p = pausesOf(t, headway("pause", "zendesk", "2000h", "--scope", "tenant=acme", "--json"))
 	require.Len(t, p.Pauses, 1)
 	require.Equal(t, "tenant", p.Pauses[0].Policy)
 	require.Equal(t, "tenant=acme", p.Pauses[0].Scope)
-	require.InDelta(t, 2000*3600, p.Pauses[0].PausedSeconds, 5, "an operator's pause is not capped at an hour")
+	require.InDelta(t, 2000*3600, p.Pauses[0].PausedSeconds, patience.Seconds(), "an operator's pause is not capped at an hour")
 	require.Empty(t, pausesOf(t, headway("resume", "zendesk", "--scope", "tenant=acme", "--json")).Pauses)
 
 	for line, want := range map[string]string{

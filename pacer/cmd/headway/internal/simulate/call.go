@@ -8,8 +8,9 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// placeAhead is how long before its slot a call asks for its places in flight, if it got the slot without: as a Pacer does.
-const placeAhead = 35 * time.Millisecond
+// placeMargin is how much later than its reach before its slot a call asks for its places in flight, if it got the slot without: as a
+// Pacer does.
+const placeMargin = 5 * time.Millisecond
 
 // IDs of calls have one length, as those of a Pacer.
 const firstID = 1e14
@@ -35,8 +36,8 @@ type call struct {
 	hurried bool // the store has called it
 }
 
-// offer has a call made now. What comes after it is told when it is over, or may come again; nil if nothing comes after it.
-func (s *sim) offer(st *stack, l *Load, next func(at pacer.Instant)) {
+// offer has a process make a call now. What comes after it is told when it is over, or may come again; nil if nothing comes after it.
+func (s *sim) offer(process int, st *stack, l *Load, next func(at pacer.Instant)) {
 	c := &call{stack: st, asked: s.now, latest: math.MaxInt64, binds: pacer.BindsNothing, runs: s.callTime(l), next: next}
 	c.call = pacer.Call{Cost: l.Cost, MaxWait: time.Duration(s.plan.MaxWait)}
 	if c.call.MaxWait < pacer.Forever {
@@ -44,9 +45,14 @@ func (s *sim) offer(st *stack, l *Load, next func(at pacer.Instant)) {
 	}
 	if st.lined {
 		c.call.ID, c.call.Flow, c.call.Weight = firstID+s.rng.Int64N(9*firstID), st.flow, 1
+		c.call.Reach = s.way.Reach()
 	}
 	s.offered(c, s.now)
-	s.askAt(c, s.now+s.half)
+	if st.lined {
+		s.askAt(c, s.now+s.half)
+		return
+	}
+	s.enqueue(c, process)
 }
 
 // callTime returns how long a call takes.
@@ -110,7 +116,8 @@ func (s *sim) answer(c *call, g *pacer.Grant) {
 		s.refuse(c, max(0, g.Wait()))
 	case !c.placed(g):
 		c.call.Held, c.call.Slot = slices.Clone(g.Charges), g.At
-		s.askAt(c, max(s.now+s.half, g.At-pacer.Instant(placeAhead.Microseconds())+s.timerLate())+s.half)
+		ahead := pacer.Instant((c.call.Reach - placeMargin).Microseconds())
+		s.askAt(c, max(s.now+s.half, g.At-ahead+s.timerLate())+s.half)
 	default:
 		s.goes(c, g)
 	}

@@ -27,7 +27,7 @@ func (s *sim) load(l *Load) {
 		return
 	}
 	for i := range l.Processes * l.Workers {
-		s.work(c.worker(i), l)
+		s.work(i%l.Processes, c.worker(i), l)
 	}
 }
 
@@ -114,24 +114,26 @@ func (c *crowd) worker(i int) *stack {
 }
 
 // work has a worker make one call after the other.
-func (s *sim) work(st *stack, l *Load) {
+func (s *sim) work(process int, st *stack, l *Load) {
 	var next func(pacer.Instant)
-	begin := func() { s.offer(st, l, next) }
+	begin := func() { s.offer(process, st, l, next) }
 	next = func(over pacer.Instant) { s.at(over+l.Think.micros(), begin) }
 	s.at(s.now, begin)
 }
 
 // arrive has calls come at a rate, the first at once if they are steady.
 func (s *sim) arrive(c *crowd) {
-	gap, after := 1e6/c.load.Rate, 0.0 // in µs
+	gap, after, n := 1e6/c.load.Rate, 0.0, 0 // in µs
 	var come func()
 	later := func() { s.at(s.begun+pacer.Instant(math.Round(after)), come) }
 	come = func() {
+		process := n % c.load.Processes
+		n++
 		if c.load.Steady {
-			s.offer(c.next(), c.load, nil)
+			s.offer(process, c.next(), c.load, nil)
 			after = float64(c.calls) * gap
 		} else {
-			s.offer(s.anybody(c), c.load, nil)
+			s.offer(process, s.anybody(c), c.load, nil)
 			after += gap * s.rng.ExpFloat64()
 		}
 		later()

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/policies"
 )
 
 // Run simulates a plan. It returns an error that says what is wrong with the plan, a [*pacer.ConfigError] if its policies do not
@@ -21,6 +23,7 @@ func runPlan(ctx context.Context, p Plan, most int64) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.Policies = policies.Stacked(p.Policies) // as a Pacer does
 	s := newSim(&p, pacer.Instant(start.UnixMicro()))
 	defer s.store.Listen(upstream, s.heard)()
 	for i := range p.Loads {
@@ -50,11 +53,13 @@ type sim struct {
 	now    pacer.Instant
 	end    pacer.Instant
 	half   pacer.Instant // the way to the store, or back
+	way    waiters.Way   // there and back
 	events events
 	seq    int64
 	asked  int64 // how often the store was asked
 
 	grant  [1]pacer.Grant
+	queues map[queueKey]*queue
 	inLine map[int64]*call // by ID
 	called []int64         // which are to ask again, as the store said just now
 }
@@ -63,8 +68,10 @@ func newSim(p *Plan, start pacer.Instant) *sim {
 	s := &sim{
 		plan: p, begun: start, now: start, end: start + p.For.micros(), half: (p.StoreLatency.micros() + 1) / 2,
 		rng: rand.New(rand.NewPCG(p.Seed, 0)), binder: newBinder(p.Policies), inLine: make(map[int64]*call),
+		queues: make(map[queueKey]*queue),
 	}
 	s.store = pacer.NewMemoryStore(pacer.MemoryClock(func() pacer.Instant { return s.now }), pacer.MemoryMaxKeys(maxKeys))
+	s.way.Took(2 * time.Duration(s.half) * time.Microsecond)
 	s.measure = newMeasure(s.begun, s.end, s.binder.parts)
 	return s
 }

@@ -25,6 +25,14 @@ func plan(d time.Duration, change func(*simulate.Plan, *simulate.Load), all ...p
 	return p
 }
 
+// long returns how much virtual time a test takes. The race detector makes a simulation some ten times as slow.
+func long(plain, race time.Duration) time.Duration {
+	if underRace {
+		return race
+	}
+	return plain
+}
+
 func steady(rate float64) func(*simulate.Plan, *simulate.Load) {
 	return func(_ *simulate.Plan, l *simulate.Load) { l.Rate, l.Steady = rate, true }
 }
@@ -97,7 +105,7 @@ func TestMaxWait(t *testing.T) {
 	require.InDelta(t, 50, r.Waiting, 2)
 	require.InDelta(t, 550, r.Refused, 3)
 	require.Equal(t, r.Refused, r.Policies[0].Refused)
-	require.InDelta(t, 5, r.Waits.Max, 0.02)
+	require.InDelta(t, 5, r.Waits.Max, 0.1, "what waits behind others is refused by an estimate")
 	require.InDelta(t, 51, r.Line.Max, 2)
 	require.InDelta(t, 1, r.Policies[0].Utilization, 0.01)
 
@@ -151,7 +159,7 @@ func TestPlacesInFlight(t *testing.T) {
 	t.Parallel()
 
 	const places, rate, takes = 5, 20.0, 0.2
-	p := plan(4*time.Hour, func(p *simulate.Plan, l *simulate.Load) {
+	p := plan(long(4*time.Hour, 20*time.Minute), func(p *simulate.Plan, l *simulate.Load) {
 		l.Rate, l.CallTime, l.Exponential = rate, simulate.Duration(200*time.Millisecond), true
 		p.StoreLatency, p.TimerLate, p.Jitter = 0, 0, 0
 	}, policies.InFlight(places))
@@ -167,9 +175,13 @@ func TestPlacesInFlight(t *testing.T) {
 	waits := term / (sum + term) // Erlang C
 	mean := waits / (places/takes - rate)
 
-	require.InEpsilon(t, load/places, r.Policies[0].Utilization, 0.01)
-	require.InEpsilon(t, waits, float64(r.Policies[0].Waits.Calls)/float64(r.Went), 0.03)
-	require.InEpsilon(t, mean, r.Waits.Mean, 0.05)
+	allowed := 1.0 // in a shorter time, chance is larger
+	if underRace {
+		allowed = 4
+	}
+	require.InEpsilon(t, load/places, r.Policies[0].Utilization, 0.01*allowed)
+	require.InEpsilon(t, waits, float64(r.Policies[0].Waits.Calls)/float64(r.Went), 0.03*allowed)
+	require.InEpsilon(t, mean, r.Waits.Mean, 0.05*allowed)
 	require.InEpsilon(t, r.Goodput*r.Waits.Mean, r.Line.Mean, 0.001) // of any queue
 }
 
@@ -226,7 +238,7 @@ func TestMaxWaitInLine(t *testing.T) {
 func TestLane(t *testing.T) {
 	t.Parallel()
 
-	p := plan(10*time.Minute, func(p *simulate.Plan, _ *simulate.Load) {
+	p := plan(long(10*time.Minute, 2*time.Minute), func(p *simulate.Plan, _ *simulate.Load) {
 		batch, others := simulate.DefaultLoad(), simulate.DefaultLoad()
 		batch.Name, batch.Workers, batch.Lane = "batch", 64, "slow"
 		others.Name, others.Rate = "others", 10
@@ -275,7 +287,7 @@ func TestTenants(t *testing.T) {
 func TestSeed(t *testing.T) {
 	t.Parallel()
 
-	p := plan(5*time.Minute, func(p *simulate.Plan, l *simulate.Load) {
+	p := plan(long(5*time.Minute, time.Minute), func(p *simulate.Plan, l *simulate.Load) {
 		l.Rate, l.Tenants, l.Exponential, l.Lane = 60, 7, true, "slow=0.5"
 		p.Seed = 7
 	}, policies.PerSecond(50).Burst(10).Lane("slow", 50), policies.InFlight(10), policies.Sliding(2000, time.Minute), policies.PerSecond(10).Per("tenant"))
@@ -297,7 +309,7 @@ func TestStrictPolicy(t *testing.T) {
 	t.Parallel()
 
 	begun := time.Now()
-	r := run(t, plan(time.Hour, func(_ *simulate.Plan, l *simulate.Load) { l.Processes = 4 }, policies.AtMost(50, time.Second)))
+	r := run(t, plan(long(time.Hour, 10*time.Minute), func(_ *simulate.Plan, l *simulate.Load) { l.Processes = 4 }, policies.AtMost(50, time.Second)))
 	t.Logf("an hour took %v", time.Since(begun))
 	require.InDelta(t, 50/1.01, r.Goodput, 0.01)
 	require.EqualValues(t, 64, r.Line.Max)

@@ -1,0 +1,6 @@
+//go:build !race
+
+package bench_test
+
+// underRace says that the race detector is on. Under it nothing is drawn, and what takes minutes is sampled.
+const underRace = false

@@ -1,0 +1,170 @@
+package simulate
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/waiters"
+)
+
+// A queueKey says which calls stand in one queue: those of a process and a stack. All calls of a load cost the same.
+type queueKey struct {
+	process int
+	stack   *stack
+	cost    int64
+}
+
+// A queue is the calls of one process that wait for slots of one stack, as in a Pacer: see package waiters.
+type queue struct {
+	*sim
+
+	stack   *stack
+	window  waiters.Window
+	waiting []*call
+	held    []pacer.Instant // slots that are still to come
+	asking  bool
+	turn    int // counts how often it was told when to ask
+	binds   int // the limit that made the last one wait
+
+	calls  []pacer.Call
+	grants []pacer.Grant
+}
+
+// enqueue has a call wait in the queue of its process.
+func (s *sim) enqueue(c *call, process int) {
+	key := queueKey{process, c.stack, c.call.Cost}
+	q := s.queues[key]
+	if q == nil {
+		q = &queue{sim: s, stack: c.stack, binds: pacer.BindsNothing}
+		s.queues[key] = q
+	}
+	n, _ := q.askFor(1)
+	if !q.asking && len(q.waiting) == 0 && (n > 0 || q.window.Gap() == 0) {
+		q.waiting = append(q.waiting, c)
+		q.ask(n)
+		return
+	}
+	if wait := q.estimate(len(q.waiting)); q.window.Gap() > 0 && c.latest != math.MaxInt64 && s.now+wait > c.latest {
+		c.binds = q.binds
+		s.asked++ // it takes time, too, and may come back at once
+		s.refuse(c, wait.Sub(0))
+		return
+	}
+	q.waiting = append(q.waiting, c)
+	q.admit()
+}
+
+// passed returns the time since the begin, as windows count it.
+func (q *queue) passed(at pacer.Instant) time.Duration { return at.Sub(q.begun) }
+
+// furthest returns the furthest slot that is held.
+func (q *queue) furthest() pacer.Instant {
+	q.held = slices.DeleteFunc(q.held, func(at pacer.Instant) bool { return at <= q.now })
+	furthest := q.begun
+	for _, at := range q.held {
+		furthest = max(furthest, at)
+	}
+	return furthest
+}
+
+// askFor returns for how many of some calls the store is to be asked now; if for none, then not before again.
+func (q *queue) askFor(waiting int) (n int, again pacer.Instant) {
+	n, after := q.window.Ask(q.passed(q.now), q.passed(q.furthest()), waiting)
+	return n, q.begun + Duration(after).micros()
+}
+
+// estimate returns about how long a call waits that has so many before it.
+func (q *queue) estimate(ahead int) pacer.Instant {
+	now := q.passed(q.now)
+	return Duration(q.window.Estimate(now, q.passed(q.furthest()), ahead) - now).micros()
+}
+
+// admit asks the store for those who wait, now or when the furthest slot comes within reach.
+func (q *queue) admit() {
+	q.turn++
+	if q.asking || len(q.waiting) == 0 {
+		return
+	}
+	n, again := q.askFor(len(q.waiting))
+	if n > 0 {
+		q.ask(n)
+		return
+	}
+	turn := q.turn
+	q.at(again, func() {
+		if q.turn == turn {
+			q.admit()
+		}
+	})
+}
+
+// ask asks the store for the first n calls. The first may get any slot, the others one within reach; if n is 0, only the first is
+// asked for, and gets one within reach.
+func (q *queue) ask(n int) {
+	q.asking = true
+	began := q.now
+	asked := slices.Clone(q.waiting[:max(1, n)])
+	q.waiting = slices.Delete(q.waiting, 0, len(asked))
+	reach := q.window.Reach()
+	q.at(q.now+q.half, func() {
+		q.calls, q.grants = q.calls[:0], append(q.grants[:0], make([]pacer.Grant, len(asked))...)
+		for i, c := range asked {
+			one := c.call
+			if c.latest != math.MaxInt64 {
+				one.MaxWait = max(0, c.latest.Sub(began))
+			}
+			if i > 0 || n == 0 {
+				one.MaxWait = min(one.MaxWait, reach)
+			}
+			q.calls = append(q.calls, one)
+		}
+		q.asked++
+		if q.err = q.store.Reserve(q.ctx, q.stack.Stack, q.calls, q.grants); q.err == nil {
+			q.answered(asked, began)
+		}
+	})
+}
+
+// answered sees to what the store said, when it says it; its process knows it later.
+func (q *queue) answered(asked []*call, began pacer.Instant) {
+	a := waiters.Answer{Asked: q.passed(began), Answered: q.passed(q.now + q.half), Calls: len(asked)}
+	var left []*call
+	var held []pacer.Instant
+	for i, c := range asked {
+		g := &q.grants[i]
+		// The process knows how far away the slot is, and not when the store decided: it counts from its answer.
+		at := q.passed(g.At + q.half)
+		if g.Wait() > 0 && g.Binds >= 0 {
+			q.binds = g.Binds
+		}
+		a.Paused = a.Paused || g.Paused || g.Binds == pacer.BindsUpstream
+		switch {
+		case g.OK:
+			if a.Granted == 0 || at < a.First {
+				a.First = at
+			}
+			a.Granted, a.Last, a.Waits = a.Granted+1, max(a.Last, at), a.Waits || g.Wait() > 0
+			if g.Wait() > 0 {
+				held = append(held, g.At+q.half)
+			}
+			q.answer(c, g)
+		case c.latest == math.MaxInt64 || g.Wait() <= c.latest.Sub(began):
+			if a.Waits = true; a.Next == 0 || at < a.Next {
+				a.Next = at
+			}
+			left = append(left, c)
+		default:
+			a.Waits = true
+			q.answer(c, g)
+		}
+	}
+	q.at(q.now+q.half, func() {
+		q.asking = false
+		q.held = append(q.held, held...)
+		q.waiting = append(left, q.waiting...)
+		q.window.Answered(&a)
+		q.admit()
+	})
+}

@@ -1,0 +1,75 @@
+package faulttest_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/redisstore"
+)
+
+// An observedStore notes when its store did not answer, or so late that the process may be alone.
+type observedStore struct {
+	*redisstore.Store
+
+	run *run
+}
+
+// Reserve implements [pacer.Store].
+func (s observedStore) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
+	began := time.Now()
+	return s.run.asked(began, s.Store.Reserve(ctx, stack, calls, grants))
+}
+
+// ReserveAll implements [pacer.SharedStore].
+func (s observedStore) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+	began := time.Now()
+	return s.run.asked(began, s.Store.ReserveAll(ctx, batches))
+}
+
+// Cancel implements [pacer.Store].
+func (s observedStore) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Grant) error {
+	began := time.Now()
+	return s.run.asked(began, s.Store.Cancel(ctx, stack, grants))
+}
+
+// Report implements [pacer.Store].
+func (s observedStore) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
+	began := time.Now()
+	now, changed, err := s.Store.Report(ctx, stack, notes)
+	return now, changed, s.run.asked(began, err)
+}
+
+// Status implements [pacer.Store].
+func (s observedStore) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
+	began := time.Now()
+	status, err := s.Store.Status(ctx, stack)
+	return status, s.run.asked(began, err)
+}
+
+// Beat implements [pacer.SharedStore].
+func (s observedStore) Beat(ctx context.Context, upstream string, b pacer.Beat) (pacer.Pulse, error) {
+	began := time.Now()
+	pulse, err := s.Store.Beat(ctx, upstream, b)
+	return pulse, s.run.asked(began, err)
+}
+
+// asked notes how the store answered what it was asked at an instant. It returns the error.
+func (r *run) asked(began time.Time, err error) error {
+	if over := time.Now(); err != nil || over.Sub(began) >= answerLate {
+		r.silent(trouble{"a store that does not answer in time", began, over})
+	}
+	return err
+}
+
+// fellBack is the hook for processes that lose the store, and have it back: it may be told late.
+func (r *run) fellBack(f pacer.Fallback) {
+	now := time.Now()
+	r.silent(trouble{"a process alone", now.Add(-f.For), now})
+}
+
+func (r *run) silent(x trouble) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.silences = append(r.silences, x)
+}

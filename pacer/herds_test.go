@@ -1,0 +1,217 @@
+package pacer_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// CancelAll implements [pacer.SharedStore].
+func (r *remote) CancelAll(ctx context.Context, batches []pacer.Batch) error {
+	s, _, err := r.enter()
+	if err != nil {
+		return err
+	}
+	for i := range batches {
+		if err := s.Cancel(ctx, batches[i].Stack, batches[i].Grants); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Pauses implements [pacer.SharedStore].
+func (r *remote) Pauses(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
+	return r.Status(ctx, stack)
+}
+
+// tenants reserves n calls for each of so many tenants.
+func tenants(t *testing.T, p *pacer.Pacer, tenants, n int) []*pacer.Reservation {
+	t.Helper()
+	var line []*pacer.Reservation
+	for range n {
+		for i := range tenants {
+			r, err := p.Reserve(t.Context(), pacer.Scope("tenant", strconv.Itoa(i)))
+			require.NoError(t, err)
+			line = append(line, r)
+		}
+	}
+	return line
+}
+
+func cancelEach(t *testing.T, line []*pacer.Reservation) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, r := range line {
+		all.Go(func() { require.NoError(t, r.Cancel(t.Context())) })
+	}
+	all.Wait()
+}
+
+// Slots that are given back at the same time are given back together, and so are those that could not be while the store was
+// away.
+func TestCancelsShareRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n = 300
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.Every(time.Second).Per("tenant"))
+		defer closing(t, p)
+		line := tenants(t, p, n, 3)
+		r.set(nil, 5*time.Millisecond)
+		before, start := r.count(), time.Now()
+		cancelEach(t, line[2*n:])
+		require.LessOrEqual(t, r.count()-before, 6)
+		require.LessOrEqual(t, time.Since(start), 30*time.Millisecond)
+		r.set(errBroken, 5*time.Millisecond)
+		start = time.Now()
+		cancelEach(t, line[n:2*n])
+		require.LessOrEqual(t, time.Since(start), 20*time.Millisecond, "owed to a store that is out of reach")
+		r.set(nil, 0)
+		before = r.count()
+		back()
+		require.LessOrEqual(t, r.count()-before, 40, "what was known and what was owed, some dozens of keys in each request")
+		for i := range n {
+			one, err := p.Reserve(t.Context(), pacer.Scope("tenant", strconv.Itoa(i)))
+			require.NoError(t, err)
+			require.Zero(t, one.Delay(), "only the first call of the tenant is left, which was two seconds ago")
+		}
+	})
+}
+
+// Report returns when the store has heeded a pause, however many have to move behind it.
+func TestReportDoesNotWaitForSleepers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n, way = 400, 20 * time.Millisecond
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.Every(10*time.Second).Per("tenant"))
+		line := tenants(t, p, n, 2)[n:]
+		for _, one := range line {
+			go func() { _ = one.Wait(t.Context()) }()
+		}
+		synctest.Wait()
+		r.set(nil, way)
+		start, before := time.Now(), r.count()
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 30 * time.Second}))
+		require.Equal(t, way, time.Since(start))
+		time.Sleep(20 * way)
+		for _, one := range line {
+			require.GreaterOrEqual(t, one.Delay(), 29*time.Second)
+		}
+		require.LessOrEqual(t, r.count()-before, 30)
+		// Close waits for the requests on the wire, and not for thousands that would have to follow.
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Minute}))
+		start = time.Now()
+		closing(t, p)
+		require.LessOrEqual(t, time.Since(start), 15*way)
+		for i := range n {
+			st := pacer.Stack{Upstream: "api", Limits: []pacer.Limit{{Policy: "every-10s.tenant", Scope: strconv.Itoa(i), Spec: policies.Every(10 * time.Second).Spec()}}}
+			s, err := r.store.Status(t.Context(), st)
+			require.NoError(t, err)
+			require.Zero(t, s.Limits[0].Backlog, "given back")
+		}
+	})
+}
+
+// lagging is a store whose answers to Reserve take a while to come back.
+type lagging struct {
+	*remote
+
+	lag atomic.Int64
+}
+
+func (l *lagging) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+	err := l.remote.ReserveAll(ctx, batches)
+	time.Sleep(time.Duration(l.lag.Load()))
+	return err
+}
+
+// Who is moving while another pause comes, or the end of it, moves once more if need be.
+func TestNewsOfThoseWhoAreMoving(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const way = 50 * time.Millisecond
+		for after := 5 * time.Millisecond; after < 4*way; after += 10 * time.Millisecond {
+			r := &lagging{remote: newRemote(1)}
+			p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Policies: []policies.Policy{policies.Every(2 * time.Second)}, Jitter: pacer.NoJitter})
+			require.NoError(t, err)
+			require.NoError(t, p.Allow(t.Context()))
+			woke := make(chan time.Time, 1)
+			start := time.Now()
+			go func() {
+				_ = p.Wait(t.Context())
+				woke <- time.Now()
+			}()
+			synctest.Wait()
+			r.set(nil, way/5)
+			r.lag.Store(int64(way))
+			require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 10 * time.Second}))
+			time.Sleep(after)
+			go func() { _ = p.Report(t.Context(), policies.Feedback{Wait: 30 * time.Second}) }()
+			require.GreaterOrEqual(t, (<-woke).Sub(start), 30*time.Second, "%v later", after)
+			closing(t, p)
+		}
+	})
+}
+
+// Close does not wait until a process that comes back has told all that it knows.
+func TestCloseDoesNotWaitForComingBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceAlone, policies.Every(time.Minute).Per("tenant"))
+		_ = tenants(t, p, 5000, 2)
+		r.set(errBroken, 0)
+		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "new")))
+		r.set(nil, 100*time.Millisecond)
+		time.Sleep(450 * time.Millisecond) // it tells
+		start := time.Now()
+		closing(t, p)
+		require.LessOrEqual(t, time.Since(start), pacer.DefaultStoreTimeout)
+	})
+}
+
+// However many processes there are, they do not speak more often to the store than it can well hear.
+func TestLargeFleetsSpeakLess(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 5000; n++ {
+		beat, lives, describe, look := pacer.Pulses(n)
+		rate := func(every time.Duration) float64 { return float64(n) / every.Seconds() }
+		// Each beat may go with a ping of the subscription, descriptions are up to a quarter sooner, and each process says once in a
+		// while that its upstream is paced.
+		sum := 2*rate(beat) + rate(describe)*8/7 + float64(n)/max(60, float64(n)/10)
+		require.LessOrEqual(t, sum, 200.0, "%d processes", n)
+		require.GreaterOrEqual(t, lives, 3*beat, "who misses a beat or two is still there")
+		require.LessOrEqual(t, describe, time.Minute)
+		require.LessOrEqual(t, float64(n)/look.Seconds(), 20.1)
+	}
+}
+
+// A process of a large fleet beats seldom, is believed for longer, and is heard of at once when something has happened.
+func TestAProcessOfALargeFleet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1000)
+		p := away(t, r, pacer.PaceAlone, policies.Every(time.Hour))
+		defer closing(t, p)
+		require.NoError(t, p.Allow(t.Context()))
+		go func() { _ = p.Wait(t.Context(), pacer.MaxWait(pacer.Forever)) }()
+		time.Sleep(10 * time.Minute)
+		beats := len(r.heard())
+		time.Sleep(10 * time.Minute)
+		heard := r.heard()
+		require.LessOrEqual(t, len(heard)-beats, 33, "once in 25 s, or a little sooner")
+		require.Greater(t, len(heard)-beats, 20)
+		require.GreaterOrEqual(t, heard[len(heard)-1].Lives, 75*time.Second)
+	})
+}

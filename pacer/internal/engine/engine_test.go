@@ -1,0 +1,211 @@
+package engine_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/policies"
+)
+
+// The slot of a call is the first that all its policies admit, and what decided it is named.
+func TestReserveJointSlot(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rate(2, 10), fixed(3, 100, 0), sliding(4, 50, 2))
+	for i, c := range []struct {
+		from, at, slack int64
+		binds           int
+	}{
+		{0, 0, 0, engine.BindsNothing},
+		{0, 0, 10, engine.BindsNothing},
+		{0, 10, 10, 0},
+		{0, 100, 0, 1}, // the window is full; of the rate it has [100, 110)
+		{0, 150, 0, 2}, // the four before all count for the bucket 100
+		{150, 150, 10, engine.BindsNothing},
+		{150, 200, 0, 1}, // the window from 100 on is full
+	} {
+		b := r.book(0, c.from, 1)
+		require.Equal(t, engine.Grant{OK: true, At: c.at, Slack: c.slack, Binds: c.binds}, b.Grant, "call %d", i)
+		require.Len(t, b.charges, 3)
+	}
+}
+
+// Each policy may have a cost of its own.
+func TestReserveCosts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fixed(10, 100, 0), fixed(10, 1000, 0))
+	b := r.ask(0, engine.Call{Cost: 9, Costs: []int64{1, 4}, MaxWait: always})
+	require.Equal(t, []engine.Charge{{From: epoch, To: 1, Seen: 1}, {From: epoch, To: 4, Seen: 4}}, b.charges)
+	b = r.ask(0, engine.Call{Cost: 3, MaxWait: always})
+	require.Equal(t, []engine.Charge{{From: epoch, To: 3, Seen: 4}, {From: epoch, To: 3, Seen: 7}}, b.charges)
+	require.Equal(t, int64(1000), r.ask(0, engine.Call{Costs: []int64{1, 4}, MaxWait: always}).At)
+}
+
+// A refusal says when the slot would have been, and charges nothing.
+func TestReserveRefusal(t *testing.T) {
+	t.Parallel()
+	specs := []policies.Spec{rate(2, 10), fixed(3, 100, 0)}
+	r, same := newRig(t, specs...), newRig(t, specs...)
+	for _, one := range []*rig{r, same} {
+		one.book(0, 0, 1)
+		one.book(0, 70, 2)
+	}
+	for now := range int64(100) {
+		require.False(t, r.ask(now, engine.Call{Cost: 1, MaxWait: 99 - now}).OK)
+	}
+	require.Equal(t, engine.Grant{At: 100, Binds: 1}, r.ask(1, engine.Call{Cost: 1, MaxWait: 98}).Grant, "a microsecond too short")
+	require.Equal(t, engine.Grant{At: 120, Binds: engine.BindsNothing}, r.ask(0, engine.Call{Cost: 1, NotBefore: 120, MaxWait: 119}).Grant)
+	require.Equal(t, same.book(1, 1, 1), r.ask(1, engine.Call{Cost: 1, MaxWait: 99}), "just long enough, and as if nobody had been refused")
+	require.Equal(t, same.free(), r.free())
+}
+
+// Nothing goes in a pause, of the whole upstream or of one policy. The one that ends last is named.
+func TestReservePauses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		upstream, first, second int64
+		want                    engine.Grant
+	}{
+		"none":            {0, 0, 0, engine.Grant{At: 20, Binds: engine.BindsNothing}},
+		"past":            {10, 15, 20, engine.Grant{At: 20, Binds: engine.BindsNothing}},
+		"of the upstream": {70, 30, 40, engine.Grant{At: 70, Binds: engine.BindsUpstream}},
+		"of a policy":     {50, 60, 40, engine.Grant{At: 60, Binds: 0, Paused: true}},
+		"of another":      {50, 60, 61, engine.Grant{At: 61, Binds: 1, Paused: true}},
+		"of both":         {60, 60, 60, engine.Grant{At: 60, Binds: engine.BindsUpstream}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rate(1, 10), fixed(1, 100, 0))
+			if c.first > 0 {
+				r.stack[0].Account.Pause(epoch + c.first)
+			}
+			if c.second > 0 {
+				r.stack[1].Account.Pause(epoch + c.second)
+			}
+			ask := func(n int64) engine.Grant {
+				g, _ := engine.Reserve(epoch, epoch+c.upstream, r.stack, engine.Call{Cost: n, NotBefore: 20, MaxWait: always}, nil)
+				g.At -= epoch
+				return g
+			}
+			g := ask(1)
+			c.want.OK, c.want.Slack = true, g.Slack
+			require.Equal(t, c.want, g)
+			require.Equal(t, engine.Grant{OK: true, At: 100, Slack: g.Slack, Binds: 1}, engine.Grant{OK: true, At: ask(1).At, Slack: g.Slack, Binds: 1})
+		})
+	}
+}
+
+// A pause is not what binds if a policy then admits the call only later.
+func TestReservePausedOnlyIfThatDecides(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fixed(1, 100, 0))
+	r.account().Pause(epoch + 50)
+	require.Equal(t, engine.Grant{OK: true, At: 50, Slack: 49, Binds: 0, Paused: true}, r.book(0, 0, 1).Grant)
+	require.Equal(t, engine.Grant{OK: true, At: 100, Slack: 99, Binds: 0}, r.book(0, 0, 1).Grant)
+}
+
+// A call that no policy binds goes at once, or after the pause, and has a second to spread in.
+func TestReserveWithoutPolicies(t *testing.T) {
+	t.Parallel()
+	g, charges := engine.Reserve(epoch, 0, nil, engine.Call{Cost: 1}, nil)
+	require.Equal(t, engine.Grant{OK: true, At: epoch, Slack: 1000 * ms, Binds: engine.BindsNothing}, g)
+	require.Empty(t, charges)
+	g, _ = engine.Reserve(epoch, epoch+5, nil, engine.Call{Cost: 1, MaxWait: 5}, nil)
+	require.Equal(t, engine.Grant{OK: true, At: epoch + 5, Slack: 1000 * ms, Binds: engine.BindsUpstream}, g)
+	g, _ = engine.Reserve(epoch, epoch+5, nil, engine.Call{Cost: 1, MaxWait: 4}, nil)
+	require.Equal(t, engine.Grant{At: epoch + 5, Binds: engine.BindsUpstream}, g)
+}
+
+// Charges are appended to those that are there.
+func TestReserveAppends(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fixed(1, 100, 0))
+	_, charges := engine.Reserve(epoch, 0, r.stack, engine.Call{Cost: 1}, []engine.Charge{{From: 7}})
+	require.Equal(t, []engine.Charge{{From: 7}, {From: epoch, To: 1, Seen: 1}}, charges)
+	_, charges = engine.Reserve(epoch, 0, r.stack, engine.Call{Cost: 1}, []engine.Charge{{From: 7}})
+	require.Equal(t, []engine.Charge{{From: 7}}, charges)
+}
+
+// zip is two rates whose gaps meet nowhere before an instant: each has the intervals that the other does not.
+func zip(t *testing.T, until int64) *rig {
+	t.Helper()
+	r := newRig(t, rate(1, 10), rate(1, 10))
+	for i := range int64(100) {
+		for j := range r.stack {
+			if taken := i%2 == int64(j); taken && i < until {
+				e := &r.stack[j]
+				e.Account.Claim(&e.Limit, epoch, engine.Charge{From: epoch + i*10, To: epoch + i*10 + 10})
+			}
+		}
+	}
+	for j := range r.stack {
+		e := &r.stack[j]
+		e.Account.Claim(&e.Limit, epoch, engine.Charge{From: epoch + 1000, To: epoch + 1010})
+	}
+	return r
+}
+
+// The search is bounded: if a common slot is not found after so many rounds, it is looked for behind all that is reserved.
+func TestReserveIsBounded(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, int64(0), zip(t, 0).book(0, 0, 1).At)
+	require.Equal(t, int64(300), zip(t, 30).book(0, 0, 1).At)
+	require.Equal(t, int64(310), zip(t, 31).book(0, 0, 1).At, "in the sixteenth round")
+	require.Equal(t, int64(1010), zip(t, 32).book(0, 0, 1).At)
+	require.Equal(t, int64(1010), zip(t, 90).book(0, 0, 1).At)
+}
+
+// The slot moves only forward while accounts are asked: none answers with an instant before the one that it is asked for.
+func TestEarliestNeverGoesBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rate(3, 10), fixed(3, 50, 5), sliding(3, 10, 4), inFlight(1, 100))
+	for range 20 {
+		r.book(0, 0, 1)
+	}
+	for _, e := range r.stack {
+		last := int64(0)
+		for at := epoch; at < epoch+400; at++ {
+			for _, tail := range []bool{false, true} {
+				s := e.Account.Earliest(&e.Limit, epoch, at, 1, tail)
+				require.GreaterOrEqual(t, s, at)
+				require.Equal(t, s, e.Account.Earliest(&e.Limit, epoch, s, 1, tail), "asked again, it is content")
+				if !tail {
+					require.GreaterOrEqual(t, s, last)
+					last = s
+				}
+			}
+		}
+	}
+}
+
+// Places in flight say nothing about slots, and are taken only by calls that are told of.
+func TestReserveWithPlaces(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, inFlight(1, 100))
+	for range 3 {
+		b := r.book(0, 7, 1)
+		require.Equal(t, engine.Grant{OK: true, At: 7, Binds: engine.BindsNothing}, b.Grant)
+		require.Equal(t, []engine.Charge{{}}, b.charges)
+	}
+	r.account().Pause(epoch + 30)
+	require.Equal(t, engine.Grant{OK: true, At: 30, Binds: 0, Paused: true}, r.book(0, 7, 1).Grant)
+}
+
+// Each algorithm has an account of its own.
+func TestNewAccount(t *testing.T) {
+	t.Parallel()
+	all := []policies.Algorithm{policies.GCRA, policies.Window, policies.Leases}
+	for _, a := range all {
+		account := engine.NewAccount(a)
+		for _, b := range all {
+			require.Equal(t, a == b, engine.Keeps(account, b), "%v and %v", a, b)
+		}
+		require.Zero(t, account.Expires())
+		require.False(t, account.Release(1))
+		require.Equal(t, int64(math.MaxInt64), account.Horizon(&engine.Limit{Spec: &policies.Spec{Algorithm: a}}))
+	}
+	require.Nil(t, engine.NewAccount(3))
+	require.False(t, engine.Keeps(nil, policies.GCRA))
+}

@@ -1,0 +1,41 @@
+package engine
+
+// A Span is the time [From, To).
+type Span struct{ From, To int64 }
+
+// Forever is the end of the last free span.
+const Forever = forever
+
+// Free returns the virtual time that a rate has not given away: its gaps and its tail.
+func (g *GCRA) Free() []Span {
+	var free []Span
+	for _, f := range g.gaps {
+		free = append(free, Span{f.from, f.to})
+	}
+	return append(free, Span{g.tat, forever})
+}
+
+// Widest returns what a rate takes for the length of its widest gap, and the real length.
+func (g *GCRA) Widest() (noted, longest int64) {
+	for _, f := range g.gaps {
+		longest = max(longest, f.to-f.from)
+	}
+	return g.widest, longest
+}
+
+// Counts returns what each bucket of a window holds, by its begin.
+func (w *Window) Counts() map[int64]int64 {
+	counts := make(map[int64]int64)
+	for _, one := range w.buckets {
+		counts[one.begin] = one.n
+	}
+	return counts
+}
+
+// Open returns how much of a bucket is on its way.
+func (w *Window) Open(begin int64) int64 {
+	if one := w.at(begin); one != nil {
+		return one.open
+	}
+	return 0
+}

@@ -1,0 +1,247 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/engine"
+)
+
+// The upstream's bucket holds less than ours: as much virtual time as that is less than the burst is gone.
+func TestGCRARemaining(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before    []step
+		now, left int64
+		changed   bool
+		free      []engine.Span
+	}{
+		"all is left":                  {nil, 0, 5, false, nil},
+		"more is left than the burst":  {nil, 0, 9, false, nil},
+		"two are left":                 {nil, 0, 2, true, gaps(30)},
+		"none is left":                 {nil, 0, 0, true, gaps(50)},
+		"later":                        {nil, 100, 3, true, gaps(120)},
+		"that is known":                {[]step{{0, 0, 3, 0, 0}}, 0, 2, false, gaps(30)},
+		"others had one":               {[]step{{0, 0, 3, 0, 0}}, 0, 1, true, gaps(40)},
+		"others had fewer than we":     {[]step{{0, 0, 3, 0, 0}}, 0, 3, false, gaps(30)},
+		"gaps begin later":             {[]step{{0, 100, 1, 100, 0}}, 0, 2, true, gaps(30, 100, 110)},
+		"a gap before then is gone":    {[]step{{0, 20, 5, 20, 0}}, 0, 0, true, gaps(70)},
+		"all gaps before then are":     {[]step{{0, 10, 1, 10, 0}, {0, 30, 5, 30, 0}}, 0, 0, true, gaps(80)},
+		"all of that is known":         {[]step{{0, 65, 5, 65, 0}, {0, 0, 5, 0, 0}}, 0, 0, false, gaps(50, 65, 115)},
+		"a gap ends then":              {[]step{{0, 50, 5, 50, 0}}, 0, 0, true, gaps(100)},
+		"too little is left of a gap":  {[]step{{0, 59, 5, 59, 0}}, 0, 0, true, gaps(109)},
+		"just enough is left of a gap": {[]step{{0, 60, 5, 60, 0}}, 0, 0, true, gaps(50, 60, 110)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rate(5, 10))
+			for _, x := range c.before {
+				b := r.book(x.now, x.from, x.cost)
+				got := step{x.now, x.from, x.cost, b.At, b.Slack}
+				require.Equal(t, x, got)
+			}
+			changed := r.account().Remaining(r.limit(), epoch+c.now, 0, c.left, 0, 0)
+			require.Equal(t, c.changed, changed)
+			require.Equal(t, c.free, r.free())
+		})
+	}
+}
+
+// Somebody remembers an interval as charged: nobody else gets any of it. Splinters beside it go with it.
+func TestGCRAClaim(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		now, from, to int64
+		free          []engine.Span
+	}{
+		// [30, 60) and [90, 100) are free.
+		"what is charged":           {0, 0, 30, gaps(30, 60, 90, 100, 110)},
+		"nothing":                   {0, 40, 40, gaps(30, 60, 90, 100, 110)},
+		"less than nothing":         {0, 45, 40, gaps(30, 60, 90, 100, 110)},
+		"what is past":              {40, 20, 40, gaps(30, 60, 90, 100, 110)},
+		"the middle of a gap":       {0, 40, 50, gaps(30, 40, 50, 60, 90, 100, 110)},
+		"with a splinter before":    {0, 35, 45, gaps(45, 60, 90, 100, 110)},
+		"with a splinter behind":    {0, 45, 55, gaps(30, 45, 90, 100, 110)},
+		"a whole gap":               {0, 30, 60, gaps(90, 100, 110)},
+		"up to a gap":               {0, 60, 90, gaps(30, 60, 90, 100, 110)},
+		"parts of two gaps":         {0, 50, 95, gaps(30, 50, 110)},
+		"more than two gaps":        {0, 10, 105, gaps(110)},
+		"up to the tail":            {0, 105, 110, gaps(30, 60, 90, 100, 110)},
+		"the begin of the tail":     {0, 100, 120, gaps(30, 60, 90, 100, 120)},
+		"the tail, from a gap on":   {0, 95, 130, gaps(30, 60, 130)},
+		"behind a splinter of tail": {0, 119, 130, gaps(30, 60, 90, 100, 130)},
+		"in the tail":               {0, 120, 130, gaps(30, 60, 90, 100, 110, 120, 130)},
+		"far in the tail":           {0, 200, 210, gaps(30, 60, 90, 100, 110, 200, 210)},
+		"of which half is past":     {35, 20, 55, gaps(90, 100, 110)},
+		"in an idle account":        {200, 210, 220, gaps(200, 210, 220)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rate(1, 10))
+			var calls []booking
+			for range 11 {
+				calls = append(calls, r.book(0, 0, 1))
+			}
+			for _, i := range []int{3, 4, 5, 9} {
+				r.cancel(0, calls[i])
+			}
+			claim := engine.Charge{From: epoch + c.from, To: epoch + c.to}
+			r.account().Claim(r.limit(), epoch+c.now, claim)
+			free := r.free()
+			require.Equal(t, c.free, free)
+			r.account().Claim(r.limit(), epoch+c.now, claim)
+			require.Equal(t, free, r.free(), "claimed twice")
+		})
+	}
+}
+
+// A gap that a claim leaves in the tail is wide enough for calls that no other gap would hold.
+func TestGCRAClaimLeavesRoom(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rate(5, 10))
+	r.account().Claim(r.limit(), epoch, engine.Charge{From: epoch + 50, To: epoch + 100})
+	b := r.book(0, 0, 5)
+	require.Zero(t, b.At)
+	require.Equal(t, gaps(100), r.free())
+}
+
+// A pause is only ever made longer, and ends when it is resumed. It says nothing about virtual time.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]*rig{
+		"gcra": newRig(t, rate(2, 10)), "window": newRig(t, fixed(2, 1000, 0)), "leases": newRig(t, inFlight(2, 100)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, l := r.account(), r.limit()
+			require.Zero(t, a.Paused())
+			a.Pause(epoch + 50)
+			a.Pause(epoch + 30)
+			require.Equal(t, epoch+50, a.Paused())
+			require.Equal(t, epoch+50, a.Expires())
+			g := r.ask(0, engine.Call{Cost: 1, MaxWait: 49})
+			require.Equal(t, engine.Grant{At: 50, Binds: 0, Paused: true}, g.Grant)
+			for now, want := range map[int64]engine.Inspection{
+				0: {Paused: 50, Next: 50}, 49: {Paused: 50, Next: 50}, 50: {Remaining: 2, Next: 50}, 60: {Remaining: 2, Next: 60},
+			} {
+				want.Pace = a.Inspect(l, epoch+now).Pace
+				require.Equal(t, want, r.inspect(now), "at %d", now)
+			}
+			a.Resume(epoch + 20)
+			require.Zero(t, a.Paused())
+			require.LessOrEqual(t, a.Expires(), epoch)
+			require.Equal(t, int64(20), r.ask(20, engine.Call{Cost: 1, MaxWait: always}).At)
+			a.Reset()
+			require.Equal(t, engine.NewAccount(l.Spec.Algorithm), a)
+		})
+	}
+}
+
+// A pause ends by itself when the account is next written to.
+func TestGCRAForgetsItsPause(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rate(1, 10))
+	r.account().Pause(epoch + 5)
+	r.book(0, 0, 1)
+	require.Equal(t, epoch+5, r.account().Paused())
+	r.book(5, 5, 1)
+	require.Zero(t, r.account().Paused())
+}
+
+// Resuming keeps what is charged.
+func TestResumeKeepsCharges(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]*rig{"gcra": newRig(t, rate(2, 1000)), "window": newRig(t, fixed(2, 1000, 0))} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r.book(0, 0, 2)
+			r.account().Pause(epoch + 3000)
+			r.account().Resume(epoch + 10)
+			require.Equal(t, int64(1000), r.ask(10, engine.Call{Cost: 1, MaxWait: always}).At)
+			r.account().Pause(epoch + 6000)
+			r.account().Resume(epoch + 5000)
+			require.Equal(t, engine.NewAccount(r.limit().Spec.Algorithm), r.account(), "by then it is as good as new")
+		})
+	}
+}
+
+// An account that was inspected answers what it would then do, and nothing changes.
+func TestGCRAInspect(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before []step
+		now    int64
+		want   engine.Inspection
+	}{
+		"a new one":           {nil, 0, engine.Inspection{Remaining: 3, Next: 0}},
+		"one went":            {[]step{{0, 0, 1, 0, 0}}, 0, engine.Inspection{Remaining: 2, Next: 0}},
+		"all went":            {[]step{{0, 0, 3, 0, 0}}, 0, engine.Inspection{Remaining: 0, Next: 10}},
+		"one is to come":      {[]step{{0, 0, 3, 0, 0}, {0, 0, 1, 10, 20}}, 0, engine.Inspection{Next: 20, Backlog: 1}},
+		"it goes now":         {[]step{{0, 0, 3, 0, 0}, {0, 0, 1, 10, 20}}, 10, engine.Inspection{Next: 20}},
+		"half an interval on": {[]step{{0, 0, 3, 0, 0}}, 15, engine.Inspection{Remaining: 1, Next: 15}},
+		"before one to come":  {[]step{{0, 100, 1, 100, 20}}, 0, engine.Inspection{Remaining: 3, Next: 0, Backlog: 0}}, // a backlog is rounded down, by one behind free time
+		"in a small gap":      {[]step{{0, 0, 1, 0, 0}, {0, 0, 1, 0, 10}, {0, 30, 3, 30, 0}}, 5, engine.Inspection{Remaining: 1, Next: 5, Backlog: 2}},
+		"a gap that is now":   {[]step{{0, 10, 1, 10, 0}, {0, 20, 3, 20, 0}}, 0, engine.Inspection{Remaining: 1, Next: 0, Backlog: 2}},
+		"when all is past":    {[]step{{0, 0, 3, 0, 0}}, 500, engine.Inspection{Remaining: 3, Next: 500}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rate(3, 10))
+			for _, x := range c.before {
+				require.Equal(t, x.slot, r.book(x.now, x.from, x.cost).At)
+			}
+			c.want.Pace = 10
+			before, next := r.free(), r.account().Expires()
+			require.Equal(t, c.want, r.inspect(c.now))
+			require.Equal(t, before, r.free())
+			require.Equal(t, next, r.account().Expires())
+		})
+	}
+}
+
+// Inspecting between the choice of a slot and its charge does not change the choice.
+func TestInspectKeepsTheChoice(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]*rig{"gcra": newRig(t, rate(1, 10)), "window": newRig(t, fixed(1, 10, 0))} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, l := r.account(), r.limit()
+			at := a.Earliest(l, epoch, epoch+50, 1, false)
+			a.Inspect(l, epoch)
+			c, _ := a.Commit(l, epoch, at, 1, false)
+			require.Equal(t, epoch+50, c.From)
+		})
+	}
+}
+
+// An account is as good as new when all that it knows is past.
+func TestGCRAExpires(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rate(1, 10))
+	a, l := r.account(), r.limit()
+	require.Zero(t, a.Expires())
+	r.book(0, 0, 3)
+	require.Equal(t, epoch+30, a.Expires())
+	a.Learn(l, epoch, 20, epoch+40)
+	require.Equal(t, epoch+40, a.Expires())
+	a.Pause(epoch + 50)
+	require.Equal(t, epoch+50, a.Expires())
+	a.Renew(l, epoch, 1, epoch)
+	require.False(t, a.Release(1), "a rate has no places")
+	require.Equal(t, epoch+50, a.Expires())
+	require.Equal(t, engine.Forever, a.Horizon(l))
+}
+
+// A claim that begins in the past leaves no gap there, which a cancellation would take for the part of its charge that is free already.
+func TestGCRAClaimLeavesNoGapInThePast(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rate(1, 10))
+	r.book(0, 0, 1)
+	first := r.book(0, 100, 1) // leaves [10, 100)
+	r.account().Claim(r.limit(), epoch+50, engine.Charge{From: epoch + 20, To: epoch + 70})
+	require.Equal(t, gaps(70, 100, 110), r.free())
+	r.account().Cancel(r.limit(), epoch+50, engine.Charge{From: epoch + 45, To: epoch + 60})
+	require.Equal(t, gaps(45, 60, 70, 100, 110), r.free())
+	require.Equal(t, int64(100), first.At)
+}

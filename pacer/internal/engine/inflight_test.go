@@ -1,0 +1,186 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/policies"
+)
+
+func id(n int64) engine.Call { return engine.Call{ID: n} }
+
+// A call has a place from when it goes until it is over, or its lease runs out. Who finds none stands in line.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, inFlight(2, 100*ms))
+	a := r.account()
+	b := r.goes(0, id(1))
+	require.Equal(t, engine.Grant{OK: true, At: 0, Slack: 1000 * ms, Binds: engine.BindsNothing}, b.Grant)
+	require.Equal(t, []engine.Charge{{From: 1, To: 1}}, b.charges)
+	require.Equal(t, int64(1), r.inspect(0).Remaining)
+	r.goes(30*ms, id(2))
+	r.goes(30*ms, id(2)) // who has a place asks again: it is the same one
+	require.Equal(t, engine.Inspection{Next: 100 * ms, Pace: 2}, r.inspect(30*ms))
+
+	b, _ = r.late(30*ms, id(3))
+	require.Equal(t, engine.Grant{At: 30 * ms, Binds: 0}, b.Grant, "one that does not wait")
+	require.Zero(t, r.inspect(30*ms).Line)
+
+	r.stands(40*ms, id(3), 100*ms, 0) // when the first lease runs out
+	r.stands(40*ms, id(4), 130*ms, 1) // when the second one does
+	r.stands(40*ms, id(5), 40*ms+1000*ms, 2)
+	require.Equal(t, int64(3), r.inspect(40*ms).Line)
+	require.False(t, a.Release(9), "nobody knows it")
+	require.True(t, a.Release(2))
+	require.False(t, a.Release(2))
+	require.Equal(t, []int64{3}, r.stack[0].Next(epoch+50*ms, 0), "there is a place for one")
+	r.stands(50*ms, id(6), 50*ms+1000*ms, 3) // not for one that comes now
+	r.stands(50*ms, id(4), 100*ms, 1)
+	r.goes(50*ms, id(3))
+	r.stands(50*ms, id(4), 100*ms, 0)
+	require.True(t, a.Release(1))
+	require.True(t, a.Release(3))
+	require.Equal(t, []int64{4, 5}, r.stack[0].Next(epoch+50*ms, 0), "there are places for two")
+	a.Renew(r.limit(), epoch+50*ms, 1, epoch)
+	a.Renew(r.limit(), epoch+50*ms, 3, epoch)
+	require.True(t, a.Release(4), "it stood in line")
+	r.stands(60*ms, id(5), 150*ms, 0)
+	r.stands(60*ms, id(6), 150*ms, 1)
+}
+
+// A lease runs out after its length, not a microsecond before, unless it is renewed.
+func TestLeases(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, inFlight(1, 100*ms))
+	a, l := r.account(), r.limit()
+	r.goes(0, id(1))
+	require.Equal(t, epoch+100*ms, a.Expires())
+	a.Renew(l, epoch+60*ms, 1, epoch)
+	require.Equal(t, epoch+160*ms, a.Expires())
+	r.stands(100*ms, id(2), 160*ms, 0)
+	r.stands(160*ms-1, id(2), 161*ms-1, 0) // it asks again after a millisecond at the soonest
+	r.goes(160*ms, id(2))
+	a.Renew(l, epoch+200*ms, 1, epoch)
+	require.Zero(t, r.inspect(200*ms).Remaining)
+	require.True(t, a.Release(2))
+	r.stands(200*ms, id(3), 300*ms, 0) // one that is renewed counts even if it had lost its place
+	a.Reset()
+	r.goes(200*ms, id(3))
+}
+
+// A slot is given back with its place. A charge without a place has none to give back.
+func TestPlacesAreGivenBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, inFlight(1, 100*ms))
+	b := r.goes(0, id(1))
+	r.cancel(0, booking{charges: []engine.Charge{{From: 1}}})
+	r.stands(0, id(2), 100*ms, 0)
+	r.cancel(0, b)
+	r.goes(0, id(2))
+	require.Equal(t, int64(0), r.inspect(0).Line)
+	r.settle(0, b, 1, 5)
+	r.account().Claim(r.limit(), epoch, engine.Charge{From: 3, To: 1})
+	require.False(t, r.account().Remaining(r.limit(), epoch, 0, 0, 0, 0), "calls of others are not known by their leases")
+	require.False(t, r.account().Slow(r.limit(), epoch, epoch))
+	require.Zero(t, r.inspect(0).Remaining)
+	require.Equal(t, int64(1), r.inspect(100*ms).Remaining)
+}
+
+// Where only calls count that have run for long, any number may begin while not too many have.
+func TestPlacesOfLongCalls(t *testing.T) {
+	t.Parallel()
+	spec := inFlight(2, 100*ms)
+	spec.After = 20 * ms
+	r := newRig(t, spec)
+	for i := range int64(5) {
+		r.goes(i*5*ms, id(i+1))
+	}
+	require.Equal(t, int64(1), r.inspect(20*ms).Remaining, "one of them is a long one")
+	r.goes(25*ms-1, id(6))
+	require.Zero(t, r.inspect(25*ms).Remaining)
+	r.stands(25*ms, id(7), 25*ms+1000*ms, 0) // a place may be free at any time
+	b, _ := r.late(25*ms, id(8))
+	require.Equal(t, engine.Grant{At: 25 * ms, Binds: 0}, b.Grant)
+	require.True(t, r.account().Release(1))
+	require.Equal(t, []int64{7}, r.stack[0].Next(epoch+25*ms, 0))
+	r.stands(26*ms+10*ms, id(7), 36*ms+1000*ms, 0) // but now those of 10 and 15 ms are long ones too
+
+	// Renewing a call does not make it young, and one that nobody knew began when it says.
+	r = newRig(t, spec)
+	r.goes(0, id(1))
+	r.account().Renew(r.limit(), epoch+15*ms, 1, epoch+15*ms)
+	require.Equal(t, int64(1), r.inspect(20*ms).Remaining)
+	r.account().Renew(r.limit(), epoch+20*ms, 2, epoch+1*ms)
+	require.Equal(t, int64(1), r.inspect(20*ms).Remaining)
+	require.Equal(t, int64(0), r.inspect(21*ms).Remaining)
+}
+
+// The upstream lets fewer run, for a while: no less than one.
+func TestPlacesLearned(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, inFlight(3, 100*ms))
+	a, l := r.account(), r.limit()
+	learn := func(value, until int64) bool { return a.Learn(l, epoch, value, epoch+until) }
+	require.True(t, learn(2, 50*ms))
+	require.False(t, learn(2, 50*ms), "that is known")
+	require.Equal(t, int64(2), r.inspect(50*ms-1).Pace)
+	require.Equal(t, int64(3), r.inspect(50*ms).Pace)
+	require.Equal(t, epoch+50*ms, a.Expires())
+	r.goes(0, id(1))
+	r.goes(0, id(2))
+	r.stands(0, id(3), 100*ms, 0)
+	require.True(t, learn(1, 50*ms))
+	require.Zero(t, r.inspect(0).Remaining, "two run, and one may")
+	require.True(t, learn(-1, 0))
+	require.Equal(t, int64(3), r.inspect(0).Pace)
+	require.True(t, learn(1, 50*ms))
+	require.True(t, learn(3, 50*ms), "as many as the limit")
+	require.False(t, learn(9, 50*ms), "more than the limit")
+	require.False(t, learn(1, 0), "until now")
+	require.True(t, learn(1, 50*ms))
+	require.True(t, learn(0, 50*ms), "0 ends it")
+	r.goes(0, id(3))
+}
+
+// A pause of places ends by itself, or is resumed; what the upstream said otherwise lasts.
+func TestPlacesPaused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, inFlight(2, 100*ms))
+	a, l := r.account(), r.limit()
+	a.Learn(l, epoch, 1, epoch+500*ms)
+	a.Pause(epoch + 30*ms)
+	b, _ := r.late(0, id(1))
+	require.Equal(t, engine.Grant{At: 30 * ms, Binds: 0, Paused: true}, b.Grant, "one that does not wait")
+	b = r.goes(0, id(1))
+	require.Equal(t, engine.Grant{OK: true, At: 30 * ms, Slack: 1000 * ms, Binds: 0, Paused: true}, b.Grant)
+	require.Equal(t, engine.Inspection{Next: 100 * ms, Pace: 1, Paused: 30 * ms}, r.inspect(0))
+	a.Resume(epoch + 10*ms)
+	require.Zero(t, a.Paused())
+	require.Equal(t, int64(1), r.inspect(10*ms).Pace)
+	a.Resume(epoch + 500*ms)
+	require.Equal(t, int64(2), r.inspect(10*ms).Pace)
+}
+
+// How places stand: a lease that has run out counts no more, though nobody has dropped it.
+func TestPlacesInspected(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, inFlight(2, 100*ms))
+	require.Equal(t, engine.Inspection{Remaining: 2, Next: 0, Pace: 2}, r.inspect(0))
+	r.goes(0, id(1))
+	require.Equal(t, engine.Inspection{Remaining: 1, Next: 0, Pace: 2}, r.inspect(0))
+	r.goes(10*ms, id(2))
+	r.stands(10*ms, id(3), 100*ms, 0)
+	require.Equal(t, engine.Inspection{Next: 100 * ms, Pace: 2, Line: 1}, r.inspect(20*ms))
+	require.Equal(t, engine.Inspection{Remaining: 1, Next: 110 * ms, Pace: 2, Line: 1}, r.inspect(100*ms), "who stands in line comes first")
+	require.Equal(t, engine.Inspection{Remaining: 2, Next: 600*ms - 1, Pace: 2, Line: 1}, r.inspect(600*ms-1), "its turn has come, and it did not ask")
+	require.Equal(t, engine.Inspection{Remaining: 2, Next: 600 * ms, Pace: 2}, r.inspect(600*ms), "it is taken for dead")
+	require.Equal(t, epoch+600*ms, r.account().Expires())
+
+	require.Equal(t, engine.Grant{OK: true, At: 700 * ms, Slack: 1000 * ms, Binds: engine.BindsNothing}, r.goes(700*ms, id(4)).Grant)
+	none := newRig(t, inFlight(0, 100*ms))
+	require.Equal(t, engine.Inspection{Next: 5}, none.inspect(5), "a share of nothing")
+	none.stands(0, id(1), 1000*ms, 0)
+	require.Equal(t, policies.Leases, none.limit().Spec.Algorithm)
+}

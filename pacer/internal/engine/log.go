@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A startLog makes the windows of a rate exact: no more than Most calls start in any time shorter than Within, W for short.
+//
+// A rate of T = W/Most with a tolerance admits a few more than that, as many as its burst is above 1. So the account also
+// remembers when calls start, as far as that can matter, one start for each unit of cost; and a call goes at s only if no
+// group of Most + 1 consecutive starts that it would be in is shorter than W. Such a group has some number b of the starts
+// after s and Most + 1 − n − b of those before, so it is enough to look at as many groups as there are starts in
+// [s, s + W), most often none or a few. If a group is too short, then so are all that the call could be in until the first
+// start of that group is W ago, and the next slot to be tried is that instant.
+//
+// The intervals of virtual time spread the starts, and the log cuts what the tolerance would add. Nothing is lost by that:
+// a call that the log holds back goes exactly when the window has room, and the tolerance lets it. A call must go at its
+// slot, since another may depend on when it does: the slack is 0.
+//
+// A log may lack starts: of calls that were charged when the limit had no such bound, or that somebody remembers for a
+// store that has forgotten. All of these begin before unlogged. Within W of that, a call is placed so that no log is needed:
+// strictly. Cells are at least T long, and each start lies in [x − τ, x], x being the begin of its cell. So the k-th start
+// before a free piece [a, b) is no later than a − kT, the k-th behind it no earlier than b − τ + (k−1)T, and n more in
+// between, at s, are in no group shorter than Most·T ≥ W if a + (n−1)T ≤ s ≤ b − τ − nT. They get the interval from s on.
+//
+// Each start has a cell of virtual time. It is known by its begin, so that no two have the same: a start is taken out when
+// its cell is given back. Where a limit has changed, another log begins.
+type startLog struct {
+	all      []start // in order
+	unlogged int64   // there may have been others before
+	within   int64   // W of the limit
+	tau      int64   // its tolerance
+}
+
+// A start is when one unit of cost goes, and the begin of its cell; negative if that is not given back.
+type start struct{ at, cell int64 }
+
+// To look whether a place is crowded is work: look, and one for each start ahead of it in the window, of which there are many
+// if it is in front of a long line. After maxLooked of it, of places that were refused, the tail alone decides. Near its end
+// there are no more starts ahead than the burst, so that this ends.
+const (
+	look      = 16
+	maxLooked = 512
+)
+
+// logs reports whether the account keeps a log under a limit.
+func (g *GCRA) logs(l *Limit) bool {
+	return g.log != nil && g.log.within == l.Spec.Within && g.log.tau == l.Spec.Tolerance()
+}
+
+// starts returns what is known of the starts of calls under a limit.
+func (g *GCRA) starts(l *Limit) (all []start, unlogged int64) {
+	if !g.logs(l) {
+		return nil, g.tat
+	}
+	return g.log.all, g.log.unlogged
+}
+
+// most returns how many calls may start in a window. While the pace is slower than the limit's, they are fewer.
+func (g *GCRA) most(l *Limit, now int64) int64 {
+	step := g.pace.interval(l, now)
+	if step <= l.Spec.Interval {
+		return l.Spec.Most
+	}
+	return max(1, min(l.Spec.Most, (l.Spec.Within+step-1)/step))
+}
+
+// exact is Earliest of a rate whose windows are exact. A call that costs more than a window holds has one to itself.
+func (g *GCRA) exact(l *Limit, now, e, n int64, tail bool) int64 {
+	all, unlogged := g.starts(l)
+	most := g.most(l, now)
+	logged := unlogged + l.Spec.Within // from then on, the log knows all that matters
+	for work := 0; ; {
+		strictly := e < logged
+		w := g.wants(l, now, n, strictly)
+		s := g.search(now, e, &w, tail || work >= maxLooked)
+		next, looked := crowded(all, s, min(n, most), most, l.Spec.Within)
+		if strictly && s > logged {
+			next = logged // from there on it need not be strict
+		} else if next <= s {
+			return s
+		}
+		e = next
+		work += looked
+	}
+}
+
+// crowded returns s if n more starts at s are in no group of most + 1 that is shorter than within, or else a later
+// instant before which they are; and how much work that was.
+func crowded(all []start, s, n, most, within int64) (next int64, work int) {
+	others := int(most + 1 - n) // in a group
+	after := find(all, s+1)
+	if find(all, s+within)-find(all, s-within+1) < others {
+		return s, 0
+	}
+	next, work = s, look
+	for b := range others + 1 { // of those after s are in the group
+		last := s
+		if b > 0 {
+			if after+b > len(all) || all[after+b-1].at-s >= within {
+				break
+			}
+			work++
+			last = all[after+b-1].at
+		}
+		first := after - others + b
+		switch {
+		case b == others: // all of them
+			next = max(next, all[after].at)
+		case first >= 0 && last-all[first].at < within:
+			next = max(next, all[first].at+within)
+		}
+	}
+	return next, work
+}
+
+// find returns the index of the first start that is not before an instant.
+func find(all []start, at int64) int {
+	i, _ := slices.BinarySearchFunc(all, at, func(a start, at int64) int { return cmp.Compare(a.at, at) })
+	return i
+}
+
+// keepLog sees to it that there is a log before something is charged or given back under a limit that wants one. One that
+// does not leaves none behind, because it does not go on with it.
+func (g *GCRA) keepLog(l *Limit) {
+	switch {
+	case l.Spec.Most == 0:
+		g.log = nil
+	case !g.logs(l):
+		g.log = &startLog{unlogged: g.tat, within: l.Spec.Within, tau: l.Spec.Tolerance()}
+	}
+}
+
+// add logs n starts of a call whose interval begins at x. More than fill a window need not be told apart. Their cells are no
+// earlier than the slot and no more than the tolerance later, so that they are found where that is.
+func (o *startLog) add(l *Limit, at, n, x int64) {
+	n = min(n, l.Spec.Most)
+	apart := max(1, min(l.Spec.Interval, o.tau/max(1, n-1)))
+	o.insert(at, n, max(x, at), apart)
+}
+
+// debt logs n starts that nobody knew of when they went. They are charged from an instant on, and not given back.
+func (o *startLog) debt(l *Limit, at, n, from int64) {
+	n = min(n, l.Spec.Most)
+	o.all = slices.DeleteFunc(o.all, func(s start) bool { return s.cell <= -from && s.cell > -from-n })
+	o.insert(at, n, -from, -1)
+}
+
+// insert logs n starts with cells so far apart.
+func (o *startLog) insert(at, n, cell, apart int64) {
+	i := find(o.all, at+1)
+	for k := range n {
+		o.all = slices.Insert(o.all, i+int(k), start{at, cell + k*apart})
+	}
+}
+
+// of returns the range of the log that holds the starts of a charge, and others.
+func (o *startLog) of(c Charge) (first, end int) {
+	return find(o.all, c.From-o.tau), find(o.all, c.To)
+}
+
+// remove takes the starts of a charge out whose cells begin in [from, to).
+func (o *startLog) remove(c Charge, from, to int64) {
+	first, end := o.of(c)
+	for i := end - 1; i >= first; i-- {
+		if cell := o.all[i].cell; cell >= from && cell < to {
+			o.all = slices.Delete(o.all, i, i+1)
+		}
+	}
+}
+
+// last returns where the last n cells of a charge begin; false if it has not so many.
+func (o *startLog) last(c Charge, n int64) (int64, bool) {
+	first, end := o.of(c)
+	for i := end - 1; i >= first; i-- { // those of one call have one slot, and are in the order of their cells
+		if cell := o.all[i].cell; cell >= c.From && cell < c.To {
+			if n--; n == 0 {
+				return cell, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// claim notes that there may have been starts before now, and until the end of a charge that nobody knew of.
+func (o *startLog) claim(now int64, c Charge, unknown bool) {
+	until := min(c.To, now)
+	if unknown {
+		until = c.To
+	}
+	if until > now-o.within && (unknown || c.From <= now) {
+		o.unlogged = max(o.unlogged, until)
+	}
+}
+
+// tidy forgets starts that do not matter any more, when the tail has come from one window into another.
+func (o *startLog) tidy(was, tat, now int64) {
+	if was/o.within != tat/o.within {
+		o.all = slices.Delete(o.all, 0, find(o.all, now-o.within+1))
+	}
+}
+
+// free returns how many more starts there may be in the window that ends now.
+func (g *GCRA) free(l *Limit, now int64) int64 {
+	all, _ := g.starts(l)
+	return g.most(l, now) - int64(len(all)-find(all, now-l.Spec.Within+1))
+}

@@ -1,0 +1,244 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+	_ "time/tzdata" // Berlin's
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/policies"
+)
+
+// A window is a bucket: what goes in it counts to its end. A call may be late to the end, less the guard.
+func TestWindowSlots(t *testing.T) {
+	t.Parallel()
+	for _, s := range []sequence{
+		{"fixed", fixed(3, 100, 0), []step{
+			{0, 0, 1, 0, 99},
+			{40, 40, 1, 40, 59},
+			{99, 99, 1, 99, 0},
+			{99, 99, 1, 100, 99}, // the fourth
+			{100, 100, 2, 100, 99},
+			{150, 150, 1, 200, 99},
+			{160, 160, 3, 300, 99}, // there is room for two more at 200
+			{160, 160, 2, 200, 99}, // and here they are
+			{500, 520, 1, 520, 79},
+		}},
+		{"guard: nothing goes at the very end of a window, and its slack ends there too", fixed(2, 100, 10), []step{
+			{89, 89, 1, 89, 0},
+			{90, 90, 1, 100, 89},
+			{99, 99, 1, 100, 89},
+			{99, 99, 1, 200, 89},
+			{99, 190, 1, 200, 89},
+		}},
+		{"sliding: a call counts for its own bucket and the next m", sliding(2, 10, 3), []step{
+			{5, 5, 1, 5, 4},
+			{12, 12, 1, 12, 7},
+			{12, 12, 1, 40, 9},  // that at 5 counts for the buckets 0 to 30
+			{39, 39, 1, 50, 9},  // that at 12 for the buckets 10 to 40
+			{51, 51, 1, 80, 9},  // that at 40
+			{51, 51, 2, 120, 9}, // behind that at 80
+		}},
+		{"sliding: a call may go before others only if it leaves them their place", sliding(2, 10, 3), []step{
+			{0, 20, 1, 20, 9},
+			{0, 0, 1, 0, 9},
+			{0, 0, 1, 40, 9}, // both count for the bucket 20
+			{0, 100, 2, 100, 9},
+			{0, 45, 1, 60, 9},  // behind that at 20
+			{0, 65, 1, 140, 9}, // from 70 on it would count for 100
+		}},
+		{"sliding: one bucket before", sliding(1, 10, 1), []step{
+			{0, 0, 1, 0, 9},
+			{0, 0, 1, 20, 9},
+			{0, 50, 1, 50, 9},
+			{0, 21, 1, 70, 9},
+		}},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			s.run(t)
+		})
+	}
+}
+
+// A day has 23 hours when clocks go forward and 25 when they go back, and its limit is the same.
+func TestWindowCalendar(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		policy policies.Policy
+		month  time.Month
+		day    int
+		length time.Duration
+	}{
+		"23 hours":              {policies.Daily(2, berlin), time.March, 31, 23 * time.Hour},
+		"24 hours":              {policies.Daily(2, berlin), time.April, 1, 24 * time.Hour},
+		"25 hours":              {policies.Daily(2, berlin), time.October, 27, 25 * time.Hour},
+		"a month":               {policies.Monthly(2, berlin), time.February, 1, 29 * 24 * time.Hour},
+		"31 days, less an hour": {policies.Monthly(2, berlin), time.March, 1, 31*24*time.Hour - time.Hour},
+		"an hour":               {policies.Hourly(2, berlin), time.October, 27, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, c.policy.Skew(time.Minute).Spec())
+			begin := time.Date(2024, c.month, c.day, 0, 0, 0, 0, berlin).UnixMicro() - epoch
+			length, minute := engine.Micros(c.length), engine.Micros(time.Minute)
+			l := r.limit()
+			l.Bounds = l.Spec.Calendar.Bounds(epoch+begin, epoch+begin+2*length)
+			last := begin + length - minute - 1
+			require.Equal(t, booking{engine.Grant{OK: true, At: last, Binds: engine.BindsNothing}, []engine.Charge{{From: epoch + begin, To: 1, Seen: 1}}},
+				r.book(last, last, 1), "the last instant before the guard")
+			b := r.book(begin, begin, 1)
+			require.Equal(t, begin, b.At, "the same window")
+			require.Equal(t, length-minute-1, b.Slack)
+			require.Equal(t, begin+length, r.book(begin, begin, 1).At, "the next one")
+			require.Equal(t, begin+length, r.book(last+1, last+1, 1).At, "in the guard")
+
+			end := l.Bounds[len(l.Bounds)-1]
+			require.Equal(t, end, r.account().Horizon(l))
+			g := r.ask(begin, engine.Call{Cost: 1, NotBefore: end - epoch - begin, MaxWait: always})
+			require.Equal(t, engine.Grant{At: end - epoch, Binds: 0}, g.Grant, "nobody knows when windows begin from there on")
+		})
+	}
+}
+
+// Outside the table of a calendar, windows have their usual length: behind it, and before it for a clock that steps back.
+func TestWindowBeyondCalendar(t *testing.T) {
+	t.Parallel()
+	const base = epoch + 7 // on no grid but the table's
+	for now, want := range map[int64]struct{ bucket, slack int64 }{
+		-1:   {-100, 0}, // before
+		-100: {-100, 99},
+		-101: {-200, 100}, // two windows before the table are one
+		0:    {0, 29},
+		29:   {0, 0},
+		30:   {30, 119},
+		149:  {30, 0},
+		150:  {150, 99}, // behind
+		249:  {150, 0},
+		250:  {250, 99},
+		449:  {350, 0},
+	} {
+		r := newRig(t, fixed(5, 100, 0))
+		r.limit().Bounds = []int64{base, base + 30, base + 150}
+		a, l := r.account(), r.limit()
+		require.Equal(t, base+now, a.Earliest(l, base+now, base+now, 1, false), "at %d", now)
+		c, slack := a.Commit(l, base+now, base+now, 1, false)
+		require.Equal(t, want.bucket, c.From-base, "at %d", now)
+		require.Equal(t, want.slack, slack, "at %d", now)
+	}
+}
+
+// A call that is given back makes room in its bucket, and for all that would have counted it.
+func TestWindowCancel(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fixed(2, 100, 0))
+	a, b := r.book(0, 0, 1), r.book(0, 0, 1)
+	require.Equal(t, int64(100), r.book(0, 0, 2).At)
+	require.Equal(t, int64(200), r.book(0, 0, 1).At)
+	r.cancel(0, a)
+	require.Equal(t, map[int64]int64{0: 1, 100: 2, 200: 1}, r.counts())
+	require.Equal(t, int64(0), r.book(0, 0, 1).At, "the room is found again, though the line was known to be longer")
+	r.cancel(99, b)
+	require.Equal(t, int64(99), r.book(99, 99, 1).At)
+	r.cancel(100, b)
+	require.Equal(t, int64(2), r.counts()[0], "it is past")
+	r.cancel(99, b)
+	r.cancel(99, b)
+	r.cancel(99, b)
+	require.Equal(t, map[int64]int64{100: 2, 200: 1}, r.counts(), "never less than nothing")
+	before := r.counts()
+	r.cancel(99, booking{charges: []engine.Charge{{From: epoch + 300, To: 1}}})
+	require.Equal(t, before, r.counts(), "there is no such bucket")
+
+	r = newRig(t, sliding(2, 10, 3))
+	a = r.book(0, 20, 2)
+	require.Equal(t, int64(60), r.book(0, 0, 1).At)
+	r.cancel(59, a)
+	require.Equal(t, map[int64]int64{60: 1}, r.counts(), "what counts for a bucket that is to come can be given back")
+	require.Equal(t, int64(30), r.book(10, 30, 1).At)
+	r.cancel(70, booking{charges: []engine.Charge{{From: epoch + 30, To: 1}}})
+	require.Equal(t, int64(1), r.counts()[30], "it counts no more")
+}
+
+// A call that is given back makes room even in buckets before its own, that it would have been counted with.
+func TestWindowCancelLooksBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sliding(1, 10, 3))
+	a := r.book(0, 30, 1)
+	b := r.book(0, 0, 1) // counts with that at 30
+	require.Equal(t, int64(70), b.At)
+	require.Equal(t, int64(110), r.book(0, 0, 1).At)
+	r.cancel(0, a)
+	require.Equal(t, int64(0), r.book(0, 0, 1).At)
+}
+
+// The cost of a call is corrected in its bucket, as long as that counts.
+func TestWindowSettle(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		now, actual, want int64
+	}{
+		"as expected":             {0, 2, 2},
+		"cheaper":                 {0, 1, 1},
+		"for nothing":             {0, 0, 0},
+		"dearer, over the limit":  {0, 9, 9},
+		"at the last instant":     {99, 9, 9},
+		"dearer, but it is over":  {100, 9, 2},
+		"cheaper, but it is over": {100, 0, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, fixed(3, 100, 0))
+			r.settle(c.now, r.book(0, 0, 2), 2, c.actual)
+			require.Equal(t, c.want, r.counts()[0])
+			if c.now < 100 {
+				require.Equal(t, c.want <= 2, r.ask(0, engine.Call{Cost: 1}).OK)
+			}
+		})
+	}
+}
+
+// Buckets that count no more are forgotten, once per period.
+func TestWindowForgets(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sliding(100, 10, 3))
+	for now := range int64(1000) {
+		r.book(now, now, 1)
+	}
+	require.LessOrEqual(t, len(r.account().(*engine.Window).Counts()), 8)
+	counts := r.counts()
+	for b := int64(970); b < 1000; b += 10 {
+		require.Contains(t, counts, b, "what counts is kept")
+	}
+}
+
+// What the counts say holds after the width of a window has changed: they are known by when they began.
+func TestWindowOfChangedWidth(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fixed(1, 100, 0))
+	r.book(0, 0, 1)
+	require.Equal(t, int64(100), r.book(0, 0, 1).At)
+	r.limit().Spec.Interval = 50
+	require.Equal(t, int64(50), r.book(0, 0, 1).At)
+	require.Equal(t, int64(150), r.book(0, 0, 1).At)
+	r.limit().Spec.Limit = 2
+	require.Equal(t, int64(0), r.book(0, 0, 1).At, "a raised limit holds at once")
+}
+
+// With tail set, a call goes behind everything that is reserved.
+func TestWindowTail(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sliding(3, 10, 3))
+	a, l := r.account(), r.limit()
+	require.Equal(t, epoch+5, a.Earliest(l, epoch, epoch+5, 1, true), "nothing is reserved")
+	r.book(0, 50, 1)
+	require.Equal(t, epoch+5, a.Earliest(l, epoch, epoch+5, 1, false))
+	require.Equal(t, epoch+90, a.Earliest(l, epoch, epoch+5, 1, true), "when that at 50 counts no more")
+	require.Equal(t, epoch+95, a.Earliest(l, epoch, epoch+95, 1, true))
+	l.Spec.Interval = 40
+	require.Equal(t, epoch+240, a.Earliest(l, epoch, epoch+5, 1, true), "on the grid as it is now")
+}

@@ -1,0 +1,18 @@
+// Package measure tells measurements from tests of truth. Only tests import it.
+//
+// A test of truth judges what holds on any machine at any speed: no policy is exceeded, nothing is lost, nothing is charged
+// twice, the order is right. `make test` runs these, and no busy machine makes one fail.
+//
+// A measurement judges goodput, waits and precision, which say as much about the machine as about the code. `make bench` and
+// `make fleet` run these, with HEADWAY_MEASURE=1. A measurement watches the machine's own timers while it runs. It fails only if
+// the figures are bad although the timers were good; otherwise it prints that it did not judge, and by how much timers were late.
+//
+// A scenario that is worth having is both: short and judged for truth in `make test`, long and measured in `make fleet`:
+//
+//	length := measure.Length(3*time.Second, 20*time.Second)
+//	timers := measure.Watch()
+//	went := play(length)
+//	late := timers.Stop()
+//	requireConformance(t, went) // the truth, always
+//	measure.Judge(t, late, skew, fmt.Sprintf("%.1f/s of 50/s", rate), rate >= 0.97*50)
+package measure

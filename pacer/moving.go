@@ -1,0 +1,232 @@
+package pacer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// maxMoving is how many stacks of sleepers move at the same time. Their requests gather, so that few are on the wire.
+	maxMoving = maxLoad
+	// maxMoved is how many sleepers of one stack move with one request: each has to look for a slot far away.
+	maxMoved = 64
+)
+
+// later has something done for sleepers, after what is being done for them already, in a goroutine that Close waits for:
+// whoever brings news need not wait until thousands have moved. From memory it takes no time, and is done at once.
+func (p *Pacer) later(do func()) {
+	s := &p.sleepers
+	s.mu.Lock()
+	if _, shared := p.store.(*watched); !shared || p.isClosed() {
+		s.mu.Unlock()
+		do()
+		return
+	}
+	defer s.mu.Unlock()
+	if s.todo = append(s.todo, do); s.doing {
+		return
+	}
+	s.doing = true
+	p.waiting.Go(func() {
+		for do := s.next(); do != nil; do = s.next() {
+			do()
+		}
+	})
+}
+
+// next returns what is to be done next; nil if there is nothing.
+func (s *sleepers) next() func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.todo) == 0 {
+		s.doing = false
+		return nil
+	}
+	do := s.todo[0]
+	s.todo = s.todo[1:]
+	return do
+}
+
+// groups returns reservations by their stacks, each group in the order of the whole.
+func groups(all []*Reservation) [][]*Reservation {
+	places := make(map[string]int)
+	var gs [][]*Reservation
+	for _, r := range all {
+		k := stackKey(&r.stack)
+		i, found := places[k]
+		if !found {
+			i = len(gs)
+			places[k], gs = i, append(gs, nil)
+		}
+		gs[i] = append(gs[i], r)
+	}
+	return gs
+}
+
+// move gives the slots of caught reservations back and reserves again, which puts them behind the pause in the order in which
+// they come. All are given back before the first is reserved again: none of them takes what is left of another's slot.
+func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
+	ctx = context.WithoutCancel(ctx)
+	for len(caught) > 0 {
+		all := groups(caught)
+		old := make([]Batch, 0, len(all))
+		for _, group := range all {
+			b := Batch{Stack: group[0].stack}
+			for _, r := range group {
+				b.Grants = append(b.Grants, r.grant[0])
+			}
+			old = append(old, b)
+		}
+		// A slot that cannot be given back is lost, but the call must still move.
+		p.cancelAll(ctx, old)
+		var again []*Reservation
+		var moving errgroup.Group
+		moving.SetLimit(maxMoving)
+		for _, group := range groups(caught) {
+			moving.Go(func() error {
+				for piece := range slices.Chunk(group, min(maxMoved, group[0].stack.share())) {
+					more := p.reserveAgain(ctx, piece)
+					p.sleepers.mu.Lock()
+					again = append(again, more...)
+					p.sleepers.mu.Unlock()
+				}
+				return nil
+			})
+		}
+		_ = moving.Wait()
+		caught = inOrder(again)
+	}
+}
+
+// cancelAll gives grants of several stacks back.
+func (p *Pacer) cancelAll(ctx context.Context, batches []Batch) {
+	if w, ok := p.store.(*watched); ok {
+		_ = w.cancelAll(ctx, batches)
+		return
+	}
+	ctx, cancel := p.bounded(ctx)
+	defer cancel()
+	for i := range batches {
+		_ = p.store.Cancel(ctx, batches[i].Stack, batches[i].Grants)
+	}
+}
+
+// bounded returns a context that bounds an operation of a store which nobody watches over. To others it must not put an end:
+// what goes on the wire is for other callers, too.
+func (p *Pacer) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, watched := p.store.(*watched); watched {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, storeTimeout)
+}
+
+// reserveAgain reserves for reservations of one stack that have given back their slots, and returns those that have to move
+// once more, caught.
+func (p *Pacer) reserveAgain(ctx context.Context, group []*Reservation) (again []*Reservation) {
+	s := &p.sleepers
+	stack, asked := group[0].stack, time.Now()
+	calls, grants := make([]Call, len(group)), make([]Grant, len(group))
+	s.mu.Lock()
+	for i, r := range group {
+		delete(s.again, r) // what has changed until now, the store knows
+		calls[i] = r.call[0]
+		calls[i].NotBefore = 0
+		if !r.latest.IsZero() {
+			calls[i].MaxWait = max(0, time.Until(r.latest))
+		}
+	}
+	s.mu.Unlock()
+	var err error
+	if p.isClosed() {
+		err = ErrClosed
+	} else {
+		ctx, cancel := p.bounded(ctx)
+		defer cancel()
+		err = p.store.Reserve(ctx, stack, calls, grants)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, r := range group {
+		if p.received(r, &calls[i], &grants[i], asked, err); errors.Is(err, ErrClosed) {
+			r.err = ErrClosed
+		}
+		r.moved()
+		if _, changed := s.again[r]; changed && r.state == reserved && !r.grant[0].InLine {
+			r.catch()
+			again = append(again, r)
+		}
+	}
+	return again
+}
+
+// moved wakes the owner of a reservation that is not moving any more. The caller holds pacer.sleepers.mu.
+func (r *Reservation) moved() {
+	close(r.moving)
+	r.moving = nil
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// exchange gives up the slots that this process granted alone, for slots of the fleet that are not earlier. Who cannot have
+// one in time keeps its own. Those whose turn has not come sleep on, and may go.
+func (p *Pacer) exchange(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	var exchanging errgroup.Group
+	exchanging.SetLimit(maxMoving)
+	for _, one := range p.sleepers.lonely() {
+		exchanging.Go(func() error {
+			n := min(maxMoved, one.stack.share())
+			for i := 0; i < len(one.all) && !p.isClosed(); i += n {
+				j := min(i+n, len(one.all))
+				p.exchangeSome(ctx, &one.stack, one.all[i:j], one.tickets[i:j])
+			}
+			return nil
+		})
+	}
+	_ = exchanging.Wait()
+}
+
+func (p *Pacer) exchangeSome(ctx context.Context, stack *Stack, all []*Reservation, tickets []*ticket) {
+	asked := time.Now()
+	var some []*Reservation
+	var calls []Call
+	p.sleepers.mu.Lock()
+	for i, r := range all {
+		if r.state != reserved || r.moving != nil || r.grant[0].alone != tickets[i] || tickets[i].over.Load() {
+			continue // it has gone meanwhile
+		}
+		r.catch()
+		c := r.call[0]
+		c.NotBefore = max(0, time.Until(r.asked.Add(r.grant[0].Wait())))
+		if !r.latest.IsZero() {
+			c.MaxWait = max(0, time.Until(r.latest))
+		}
+		some, calls = append(some, r), append(calls, c)
+	}
+	p.sleepers.mu.Unlock()
+	if len(some) == 0 {
+		return
+	}
+	grants := make([]Grant, len(some))
+	err := p.store.Reserve(ctx, *stack, calls, grants)
+	var old []Grant
+	p.sleepers.mu.Lock()
+	for i, r := range some {
+		if err == nil && grants[i].OK {
+			old = append(old, r.grant[0])
+			r.grant[0], r.asked = grants[i], asked
+			p.got(r)
+		}
+		r.moved()
+	}
+	p.sleepers.mu.Unlock()
+	if len(old) > 0 {
+		_ = p.store.Cancel(ctx, *stack, old)
+	}
+}

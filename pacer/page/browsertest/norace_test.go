@@ -1,0 +1,6 @@
+//go:build !race
+
+package browsertest_test
+
+// underRace says that the race detector is on. Under it no pictures are taken.
+const underRace = false

@@ -1,0 +1,307 @@
+package pacer_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// waitingCalls are calls that wait: when each of them went, and its error.
+type waitingCalls struct {
+	mu   sync.Mutex
+	all  sync.WaitGroup
+	went []time.Duration
+	errs []error
+}
+
+func (c *waitingCalls) wait(ctx context.Context, p *pacer.Pacer, n int, opts ...pacer.Option) {
+	start := time.Now()
+	c.went, c.errs = make([]time.Duration, n), make([]error, n)
+	for i := range n {
+		c.all.Go(func() {
+			err := p.Wait(ctx, opts...)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.went[i], c.errs[i] = time.Since(start), err
+		})
+		synctest.Wait()
+	}
+}
+
+// However many calls wait, only those that go soon hold slots, and all go in order and at the pace of the limit.
+func TestAWaitingCrowdHoldsFewSlots(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(100)}})
+		defer p.Close()
+		var c waitingCalls
+		c.wait(t.Context(), p, 1000)
+		for range 50 {
+			time.Sleep(100 * ms)
+			require.LessOrEqual(t, statusOf(t, p, "per-second").Backlog, int64(6), "what is reserved: 40 ms ahead")
+			require.Positive(t, statusOf(t, p, "per-second").Backlog)
+		}
+		c.all.Wait()
+		require.True(t, slices.IsSorted(c.went), "in the order in which they came")
+		for i, err := range c.errs {
+			require.NoError(t, err)
+			require.InDelta(t, time.Duration(i)*10*ms, c.went[i], float64(time.Millisecond))
+		}
+	})
+}
+
+// A call of a tenant whose queue is empty does not wait behind the queues of others: it gets the first slot that is not held.
+func TestAStrangerWaitsForSlotsAndNotForQueues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(5).Named("all"), policies.PerSecond(2).Per("tenant")))
+		defer p.Close()
+		var one, two, light waitingCalls
+		one.wait(t.Context(), p, 60, pacer.Scope("tenant", "one"))
+		two.wait(t.Context(), p, 60, pacer.Scope("tenant", "two"))
+		time.Sleep(3 * time.Second)
+		light.wait(t.Context(), p, 1, pacer.Scope("tenant", "light"))
+		light.all.Wait()
+		require.NoError(t, light.errs[0])
+		require.LessOrEqual(t, light.went[0], time.Second, "30 s without the windows")
+		one.all.Wait()
+		two.all.Wait()
+	})
+}
+
+// Calls that leave the queue leave nothing behind, however many they are.
+func TestACancelledCrowdLeavesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(10)}, MaxWait: pacer.Forever})
+		defer p.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		var c waitingCalls
+		c.wait(ctx, p, 500)
+		time.Sleep(950 * ms)
+		cancel()
+		c.all.Wait()
+		went := 0
+		for _, err := range c.errs {
+			if err == nil {
+				went++
+			} else {
+				require.ErrorIs(t, err, context.Canceled)
+			}
+		}
+		require.Equal(t, 10, went)
+		require.Zero(t, statusOf(t, p, "per-second").Backlog)
+		begun := time.Now()
+		require.NoError(t, p.Wait(t.Context()))
+		require.LessOrEqual(t, time.Since(begun), 100*ms)
+	})
+}
+
+// Some leave from the middle: the others keep their order, and no slot is lost.
+func TestSomeLeaveTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(10)}, MaxWait: pacer.Forever})
+		defer p.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		var stay [20]time.Duration
+		var errs [40]error
+		start := time.Now()
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				errs[i] = p.Wait(t.Context())
+				stay[i] = time.Since(start)
+			})
+			synctest.Wait()
+			all.Go(func() { errs[20+i] = p.Wait(ctx) })
+			synctest.Wait()
+		}
+		time.Sleep(150 * ms)
+		cancel()
+		all.Wait()
+		for i := range 20 {
+			require.NoError(t, errs[i])
+			require.ErrorIs(t, errs[20+i], map[bool]error{true: context.Canceled}[i > 0])
+		}
+		require.True(t, slices.IsSorted(stay[:]))
+		require.LessOrEqual(t, stay[19], 2100*ms, "20 calls at 10/s, and one that went before the others left")
+	})
+}
+
+// Close wakes all that wait, and nothing stays charged.
+func TestCloseEmptiesTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := pacer.NewMemoryStore()
+		p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(1)}, MaxWait: pacer.Forever})
+		var c waitingCalls
+		c.wait(t.Context(), p, 100)
+		require.NoError(t, p.Close())
+		c.all.Wait()
+		for _, err := range c.errs[1:] {
+			require.ErrorIs(t, err, pacer.ErrClosed)
+		}
+		p = newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(1)}})
+		defer p.Close()
+		require.Zero(t, statusOf(t, p, "per-second").Backlog)
+	})
+}
+
+// A call that would have to wait for longer than it may is refused at once, behind others by an estimate that says so.
+func TestTheQueueRefusesEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(10)}, MaxWait: 20 * time.Second})
+		defer p.Close()
+		var c waitingCalls
+		c.wait(t.Context(), p, 300)
+		synctest.Wait()
+		refused, last := 0, time.Duration(0)
+		c.mu.Lock()
+		for i, err := range c.errs {
+			if err != nil {
+				var limit *pacer.LimitError
+				require.ErrorAs(t, err, &limit)
+				require.True(t, limit.About)
+				require.Equal(t, "per-second", limit.Policy)
+				require.ErrorContains(t, err, "about")
+				require.Zero(t, c.went[i], "at once")
+				refused++
+			}
+		}
+		c.mu.Unlock()
+		require.InDelta(t, 100, refused, 5, "200 fit into 20 s")
+
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		begun := time.Now()
+		err := p.Wait(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, pacer.ErrNotYet)
+		require.Equal(t, begun, time.Now())
+		c.all.Wait()
+		for _, d := range c.went {
+			last = max(last, d)
+		}
+		require.LessOrEqual(t, last, 20*time.Second)
+		require.GreaterOrEqual(t, last, 19*time.Second)
+	})
+}
+
+// A call whose turn does not come in time is refused when its time is over, and not before.
+func TestATurnThatDoesNotComeInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(10)}, MaxWait: 10 * time.Second})
+		defer p.Close()
+		var c waitingCalls
+		c.wait(t.Context(), p, 50)
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 30 * time.Second}), "which nobody could know")
+		c.all.Wait()
+		for i, err := range c.errs[1:] {
+			require.ErrorIs(t, err, pacer.ErrNotYet)
+			require.LessOrEqual(t, c.went[i+1], 10*time.Second)
+		}
+	})
+}
+
+// A call that comes while others wait stands behind them, even if it could be charged at once by the short way.
+func TestNobodyJumpsTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(10)))
+		defer p.Close()
+		var c, late waitingCalls
+		c.wait(t.Context(), p, 10)
+		time.Sleep(500*ms + time.Microsecond)
+		late.wait(t.Context(), p, 1)
+		c.all.Wait()
+		late.all.Wait()
+		require.InDelta(t, 500*ms, late.went[0], float64(2*ms), "at 1 s, behind the tenth at 900 ms")
+	})
+}
+
+// A call of a high cost, which has to wait long, does not hold up cheap ones behind it.
+func TestADearCallHoldsUpNoCheapOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.Fixed(100, time.Minute)))
+		defer p.Close()
+		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second)))
+		require.NoError(t, p.Wait(t.Context(), pacer.Cost(50)))
+		var dear, cheap waitingCalls
+		dear.wait(t.Context(), p, 2, pacer.Cost(60))
+		cheap.wait(t.Context(), p, 20)
+		synctest.Wait()
+		cheap.all.Wait()
+		for i := range cheap.went {
+			require.NoError(t, cheap.errs[i])
+			require.Zero(t, cheap.went[i])
+		}
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.Cost(60), pacer.MaxWait(time.Second)), pacer.ErrNotYet)
+		require.NoError(t, p.Close())
+		dear.all.Wait()
+	})
+}
+
+// After a resumption the queue goes on at once, and so it does behind a pause, at the pace of the limit.
+func TestTheQueueFollowsPauses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(10)}, MaxWait: pacer.Forever})
+		defer p.Close()
+		var c waitingCalls
+		c.wait(t.Context(), p, 40)
+		time.Sleep(950 * ms)
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 10 * time.Second}))
+		time.Sleep(5 * time.Second)
+		require.NoError(t, p.Resume(t.Context()))
+		c.all.Wait()
+		in := func(from, to time.Duration) (n int) {
+			for _, at := range c.went {
+				if at >= from && at < to {
+					n++
+				}
+			}
+			return n
+		}
+		require.Equal(t, 10, in(0, 950*ms))
+		require.Zero(t, in(951*ms, 5950*ms))
+		require.InDelta(t, 10, in(5950*ms, 6950*ms), 1)
+		require.InDelta(t, 30, in(5950*ms, 8950*ms), 1)
+	})
+}
+
+// A failing store fails the calls in the queue, each with its error, and holds up nobody.
+func TestAFailingStoreFailsTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.RefuseCalls, policies.PerSecond(10))
+		defer closing(t, p)
+		var c waitingCalls
+		c.wait(t.Context(), p, 20)
+		time.Sleep(250 * ms)
+		r.set(errBroken, 0)
+		c.all.Wait()
+		failed := 0
+		for i, err := range c.errs {
+			if err != nil {
+				require.ErrorIs(t, err, pacer.ErrUnreachable)
+				require.LessOrEqual(t, c.went[i], 2*time.Second)
+				failed++
+			}
+		}
+		require.GreaterOrEqual(t, failed, 10)
+		r.set(nil, 0)
+	})
+}

@@ -1,0 +1,197 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/measure"
+	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/policies"
+)
+
+// job is what the processes of a fleet are told.
+type job struct {
+	Fleet     string
+	Variant   string // tells fleets of the same policies apart
+	Redis     string
+	URL       string
+	Duration  time.Duration
+	Crews     []crew
+	Process   int
+	Processes int           // how many there are
+	HTTP      bool          // the upstream's answers are heeded: calls go through the transport, or are reported by hand
+	Errand    string        // what the processes do, by its name in errands; "": they pace their crews
+	Begin     time.Time     // when the errand begins, for all processes; zero: when all are there
+	Until     time.Time     // when it ends, in place of Duration
+	Timeout   time.Duration // of the store, if it is not the default
+	Doomed    int           // how many processes are killed on the way
+	Told      bool          // the run ends when meanwhile has returned, at the latest after Duration
+	Tenants   []string      // if every policy is one for each tenant: all of them
+	Patient   bool          // processes wait for the store for as long as it takes, so that none is alone on a busy machine
+
+	before    func(*scene) // what happens before they start
+	meanwhile func(*scene) // what happens while they run
+	store     *noted       // of a process
+}
+
+// A scene is where a fleet plays.
+type scene struct {
+	t         *testing.T
+	server    *redistest.Server
+	processes []*exec.Cmd
+	job       *job
+}
+
+// played is what came of a fleet.
+type played struct {
+	*scene
+
+	sum  map[string]tally // by tenant
+	late measure.Lateness // of the latest process
+	all  []outing
+	more int64 // how many calls others made
+}
+
+func (p *played) calls() []outing { return append([]outing(nil), p.all...) }
+
+// crewed is the same crews for each process.
+func crewed(crews ...crew) func(int) []crew { return func(int) []crew { return crews } }
+
+// together lets tests of truth play together; what measures has the machine to itself.
+func together(t *testing.T) {
+	t.Helper()
+	if !measure.On() {
+		t.Parallel()
+	}
+}
+
+// play runs the processes of a fleet against an upstream.
+func play(t *testing.T, upstream http.Handler, j job, crews func(process int) []crew) *played {
+	t.Helper()
+	server := httptest.NewServer(upstream)
+	defer server.Close()
+	p := &played{scene: &scene{t: t, server: redistest.Start(t), job: &j}, sum: make(map[string]tally)}
+	if j.before != nil {
+		j.before(p.scene)
+	}
+	parts := make([]findings, fleetSize)
+	var ends []io.Closer
+	var g errgroup.Group
+	for i := range fleetSize {
+		j.Redis, j.URL, j.Process, j.Processes, j.Crews = p.server.Addr, server.URL, i, fleetSize, crews(i)
+		spec, err := json.Marshal(j)
+		require.NoError(t, err)
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), workerEnv+"="+string(spec))
+		cmd.Stderr = os.Stderr
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		end, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		p.processes, ends = append(p.processes, cmd), append(ends, end)
+		g.Go(func() error {
+			switch err := cmd.Wait(); {
+			case err != nil && i < j.Doomed:
+				return nil
+			case err != nil:
+				return fmt.Errorf("process %d: %w", i, err)
+			}
+			if err := json.Unmarshal(out.Bytes(), &parts[i]); err != nil {
+				return fmt.Errorf("%w: %.200s", err, out.Bytes())
+			}
+			return nil
+		})
+	}
+	if j.meanwhile != nil {
+		j.meanwhile(p.scene)
+	}
+	if j.Told {
+		for _, end := range ends {
+			_ = end.Close()
+		}
+	}
+	require.NoError(t, g.Wait())
+	p.add(parts)
+	return p
+}
+
+// add adds up what processes found.
+func (p *played) add(parts []findings) {
+	for i := range parts {
+		p.late = measure.Max(p.late, parts[i].Late)
+		for tenant, part := range parts[i].Tallies {
+			all := p.sum[tenant]
+			all.Offered += part.Offered
+			all.Went += part.Went
+			all.Refused += part.Refused
+			all.Waits = append(all.Waits, part.Waits...)
+			all.Calls = append(all.Calls, part.Calls...)
+			p.sum[tenant] = all
+			for _, o := range part.Calls {
+				o.process = i
+				p.all = append(p.all, o)
+			}
+		}
+	}
+}
+
+// charged returns how many calls the store has charged.
+func (s *scene) charged() (sum int64) {
+	s.t.Helper()
+	if s.job.Tenants == nil {
+		return bookedLimit - s.look(booked).Remaining
+	}
+	store, err := redisstore.New(s.server.Client())
+	require.NoError(s.t, err)
+	p, err := pacer.New(pacer.Config{Upstream: s.job.upstream(), Store: store, Policies: s.job.policies(), StoreTimeout: patience})
+	require.NoError(s.t, err)
+	defer p.Close()
+	for _, tenant := range s.job.Tenants {
+		status, err := p.Status(s.t.Context(), pacer.Scope("tenant", tenant))
+		require.NoError(s.t, err)
+		sum += bookedLimit - status.Policies[len(status.Policies)-1].Remaining
+	}
+	return sum
+}
+
+// look returns how the store sees one policy of the fleet, which has no scope.
+func (s *scene) look(policy policies.Policy) pacer.LimitStatus {
+	s.t.Helper()
+	status, err := s.lookAt(policy)
+	require.NoError(s.t, err)
+	return status
+}
+
+func (s *scene) lookAt(policy policies.Policy) (pacer.LimitStatus, error) {
+	store, err := redisstore.New(s.server.Client())
+	if err != nil {
+		return pacer.LimitStatus{}, err
+	}
+	stack := pacer.Stack{Upstream: s.job.upstream(), Limits: []pacer.Limit{{Policy: policy.Name(), Spec: policy.Spec()}}}
+	status, err := store.Status(s.t.Context(), stack)
+	if err != nil {
+		return pacer.LimitStatus{}, err
+	}
+	return status.Limits[0], nil
+}
+
+// requireBooks fails the test unless as many calls were charged as went: those that left a line or came to their end were
+// given back.
+func (p *played) requireBooks(t *testing.T) {
+	t.Helper()
+	require.Equal(t, int64(len(p.all))+p.more, p.charged(), "calls that were charged")
+}

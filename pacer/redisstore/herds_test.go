@@ -1,0 +1,605 @@
+package redisstore_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/policies"
+)
+
+// Herds: what concerns thousands of sleepers at once takes the store some requests, none of them large. These tests count
+// requests and what is in them; how fast they are depends on the machine.
+
+// A far is a server that is some way away: what clients send arrives late.
+type far struct {
+	listener net.Listener
+	to       string
+	delay    time.Duration
+
+	mu     sync.Mutex
+	conns  []net.Conn
+	closed bool
+	work   sync.WaitGroup
+}
+
+// newFar returns a way to a server that takes a while in one direction.
+func newFar(t *testing.T, to string, delay time.Duration) *far {
+	t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	f := &far{listener: l, to: to, delay: delay}
+	f.work.Go(f.accept)
+	t.Cleanup(func() {
+		f.mu.Lock()
+		f.closed = true
+		for _, c := range f.conns {
+			_ = c.Close()
+		}
+		f.mu.Unlock()
+		_ = l.Close()
+		f.work.Wait()
+	})
+	return f
+}
+
+func (f *far) keep(c net.Conn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conns = append(f.conns, c)
+	return !f.closed
+}
+
+func (f *far) accept() {
+	for {
+		near, err := f.listener.Accept()
+		if err != nil {
+			return
+		}
+		there, err := new(net.Dialer).DialContext(context.Background(), "tcp", f.to)
+		if err != nil {
+			_ = near.Close()
+			continue
+		}
+		if !f.keep(near) || !f.keep(there) {
+			_ = near.Close()
+			_ = there.Close()
+			return
+		}
+		f.work.Go(func() { f.carry(near, there) })
+		f.work.Go(func() {
+			_, _ = io.Copy(near, there)
+			_ = near.Close()
+			_ = there.Close()
+		})
+	}
+}
+
+// carry passes on what comes, each piece as long after it came.
+func (f *far) carry(from, to net.Conn) {
+	type piece struct {
+		data []byte
+		at   time.Time
+	}
+	pieces := make(chan piece, 1024)
+	f.work.Go(func() {
+		for p := range pieces {
+			time.Sleep(time.Until(p.at))
+			if _, err := to.Write(p.data); err != nil {
+				_ = from.Close()
+			}
+		}
+		_ = to.Close()
+	})
+	defer close(pieces)
+	for {
+		buffer := make([]byte, 64<<10)
+		n, err := from.Read(buffer)
+		if n > 0 {
+			pieces <- piece{buffer[:n], time.Now().Add(f.delay)}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// A counted is a process whose requests are counted.
+type counted struct {
+	*pacer.Pacer
+
+	mu        sync.Mutex
+	requests  map[string]int // by what was done
+	failed    []error
+	fallbacks int
+	asleep    int
+	args      atomic.Int64 // the most that a request had
+}
+
+// maxArgs is more than a request has that is about 256 charges and as many accounts.
+const maxArgs = 4000
+
+func newCounted(t *testing.T, addr string, ps ...policies.Policy) *counted {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	c := &counted{requests: make(map[string]int)}
+	rdb.AddHook(c)
+	store, err := redisstore.New(rdb)
+	require.NoError(t, err)
+	c.Pacer, err = pacer.New(pacer.Config{
+		Upstream: "test", Store: store, Policies: ps, MaxWait: pacer.Forever, StoreTimeout: 2 * time.Second,
+		Hooks: []*pacer.Hooks{{
+			Asked: func(s pacer.StoreCall) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.requests[s.Op]++
+				if s.Err != nil {
+					c.failed = append(c.failed, s.Err)
+				}
+			},
+			Sleeps: func(context.Context, pacer.Sleep) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.asleep++
+			},
+			Fallback: func(pacer.Fallback) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.fallbacks++
+			},
+		}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func (c *counted) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *counted) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		n := int64(len(cmd.Args()))
+		for most := c.args.Load(); n > most && !c.args.CompareAndSwap(most, n); most = c.args.Load() {
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (c *counted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// since returns how many requests there were of each kind since it was asked last.
+func (c *counted) since() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen := c.requests
+	c.requests = make(map[string]int)
+	return seen
+}
+
+// steady checks that the process never lost its store, and sent nothing large.
+func (c *counted) steady(t *testing.T) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	require.Empty(t, c.failed)
+	require.Zero(t, c.fallbacks)
+	require.Less(t, c.args.Load(), int64(maxArgs))
+}
+
+// watchful is a server that notes what took it long.
+func watchful(t *testing.T) *redistest.Server {
+	t.Helper()
+	return redistest.Start(t, "--slowlog-log-slower-than", "2000", "--slowlog-max-len", "1024")
+}
+
+// quick logs which runs of scripts held the server up for more than two milliseconds. On a busy machine those are others', too,
+// so what is judged is how much of a processor all of them took, on average.
+func quick(t *testing.T, server *redistest.Server) {
+	t.Helper()
+	logged, err := server.Client().SlowLogGet(t.Context(), 1024).Result()
+	require.NoError(t, err)
+	longest, n := time.Duration(0), 0
+	for _, one := range logged {
+		if len(one.Args) > 0 && strings.HasPrefix(strings.ToLower(one.Args[0]), "eval") {
+			longest, n = max(longest, one.Duration), n+1
+		}
+	}
+	info := server.Client().Info(t.Context(), "everything").Val()
+	took, scripts := 0.0, 0
+	for _, m := range regexp.MustCompile(`used_cpu_(?:user|sys):([0-9.]+)`).FindAllStringSubmatch(info, -1) {
+		seconds, err := strconv.ParseFloat(m[1], 64)
+		require.NoError(t, err)
+		took += seconds
+	}
+	for _, m := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`).FindAllStringSubmatch(info, -1) {
+		calls, err := strconv.Atoi(m[1])
+		require.NoError(t, err)
+		scripts += calls
+	}
+	each := time.Duration(took * float64(time.Second) / float64(max(1, scripts)))
+	t.Logf("%d of %d scripts took more than 2 ms here, at most %v; %v of a processor each", n, scripts, longest, each)
+	require.Less(t, each, 20*time.Millisecond)
+}
+
+// line puts so many calls of one stack in line, asleep, and returns them in their order, and what waits for their ends.
+func (c *counted) line(ctx context.Context, t *testing.T, n int, opts ...pacer.Option) (line []*pacer.Reservation, ended func() []error) {
+	t.Helper()
+	line = make([]*pacer.Reservation, n)
+	var asking sync.WaitGroup
+	gate := make(chan struct{}, 256)
+	for i := range line {
+		gate <- struct{}{}
+		asking.Go(func() {
+			var err error
+			line[i], err = c.Reserve(ctx, opts...)
+			if err != nil {
+				t.Error(err)
+			}
+			<-gate
+		})
+	}
+	asking.Wait()
+	require.False(t, t.Failed())
+	ended = sleepAll(ctx, line)
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.asleep >= n
+	}, 20*time.Second, 5*time.Millisecond)
+	return line, ended
+}
+
+// sleepAll has reservations waited for, and returns what waits for the end of that.
+func sleepAll(ctx context.Context, line []*pacer.Reservation) (ended func() []error) {
+	errs := make([]error, len(line))
+	var sleeping sync.WaitGroup
+	for i, r := range line {
+		sleeping.Go(func() { errs[i] = r.Wait(ctx) })
+	}
+	return func() []error {
+		sleeping.Wait()
+		return errs
+	}
+}
+
+// backlog returns how many calls are charged to slots to come.
+func (c *counted) backlog(t *testing.T, opts ...pacer.Option) int64 {
+	t.Helper()
+	s, err := c.Status(t.Context(), opts...)
+	require.NoError(t, err)
+	most := int64(0)
+	for i := range s.Policies {
+		most = max(most, s.Policies[i].Backlog)
+	}
+	return most
+}
+
+var slowPolicies = []policies.Policy{
+	policies.Every(30 * time.Second).Named("slow"), policies.PerSecond(7).Burst(3).Named("second"), policies.Sliding(1_000, time.Hour).Named("hour"),
+}
+
+// Two thousand calls that give up at once give back their slots in a few requests, and so does Close.
+func TestCancelsGather(t *testing.T) {
+	t.Parallel()
+	const n = 2000
+	for _, how := range []string{"cancel", "close"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			server := watchful(t)
+			c := newCounted(t, newFar(t, server.Addr, time.Millisecond).listener.Addr().String(), slowPolicies...)
+			looker := newCounted(t, server.Addr, slowPolicies...)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			require.NoError(t, c.Allow(ctx))
+			_, ended := c.line(ctx, t, n)
+			require.Greater(t, looker.backlog(t), int64(n-100))
+			c.since()
+			want := context.Canceled
+			if how == "close" {
+				want = pacer.ErrClosed
+				require.NoError(t, c.Close())
+			} else {
+				cancel()
+			}
+			for _, err := range ended() {
+				require.ErrorIs(t, err, want)
+			}
+			require.Zero(t, looker.backlog(t))
+			sent := c.since()["cancel"]
+			t.Logf("%d requests", sent)
+			require.LessOrEqual(t, sent, 3*n/256*2, "three charges each, at most 256 in a request, but for the first ones")
+			c.steady(t)
+			quick(t, server)
+		})
+	}
+}
+
+// Cancels of many tenants share requests, too.
+func TestCancelsOfManyTenantsGather(t *testing.T) {
+	t.Parallel()
+	const n = 600
+	server := watchful(t)
+	c := newCounted(t, newFar(t, server.Addr, time.Millisecond).listener.Addr().String(), policies.PerSecond(100).Named("all"), policies.Every(time.Minute).Per("tenant"))
+	var line []*pacer.Reservation
+	for i := range n {
+		r, err := c.Reserve(t.Context(), pacer.Scope("tenant", strconv.Itoa(i)))
+		require.NoError(t, err)
+		line = append(line, r)
+	}
+	c.since()
+	var all sync.WaitGroup
+	for _, r := range line {
+		all.Go(func() { require.NoError(t, r.Cancel(t.Context())) })
+	}
+	all.Wait()
+	sent := c.since()["cancel"]
+	t.Logf("%d requests", sent)
+	require.LessOrEqual(t, sent, n/10)
+	require.Zero(t, c.backlog(t, pacer.Scope("tenant", "5")))
+	c.steady(t)
+	quick(t, server)
+}
+
+// A pause moves a long line in pieces, in its order, while calls go on asking; Report does not wait for it, nor does Close.
+func TestALongPauseMovesALineInPieces(t *testing.T) {
+	t.Parallel()
+	const n = 1500
+	server := watchful(t)
+	c := newCounted(t, newFar(t, server.Addr, 2*time.Millisecond).listener.Addr().String(), policies.PerSecond(500).Named("all"), policies.Every(time.Millisecond).Burst(3).Named("fine"))
+	// Nothing goes meanwhile.
+	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: 10 * time.Second}))
+	line, ended := c.line(t.Context(), t, n)
+	slices.SortFunc(line, func(a, b *pacer.Reservation) int { return cmp.Compare(slotOf(a), slotOf(b)) })
+	first := slotOf(line[0])
+	c.since()
+	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: time.Minute}))
+	behind := first + pacer.Instant((45 * time.Second).Microseconds())
+	require.Eventually(t, func() bool {
+		return !slices.ContainsFunc(line, func(r *pacer.Reservation) bool { return slotOf(r) < behind })
+	}, 20*time.Second, 10*time.Millisecond)
+	last := first
+	for _, r := range line {
+		require.GreaterOrEqual(t, slotOf(r), last, "in their order")
+		last = slotOf(r)
+	}
+	sent := c.since()
+	t.Logf("%v", sent)
+	require.LessOrEqual(t, sent["reserve"], n/64+10)
+	require.LessOrEqual(t, sent["cancel"], 2*n/256+10)
+	c.steady(t)
+	// Close in the middle of a move.
+	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: 2 * time.Minute}))
+	require.NoError(t, c.Close())
+	for _, err := range ended() {
+		require.ErrorIs(t, err, pacer.ErrClosed)
+	}
+	looker := newCounted(t, server.Addr, policies.PerSecond(500).Named("all"), policies.Every(time.Millisecond).Burst(3).Named("fine"))
+	require.Zero(t, looker.backlog(t))
+	quick(t, server)
+}
+
+func slotOf(r *pacer.Reservation) pacer.Instant {
+	at, _ := r.Slot()
+	return at
+}
+
+// Many tenants come back to a server that has forgotten, some dozens in each request: nobody gets their slots.
+func TestManyTenantsComeBackTogether(t *testing.T) {
+	t.Parallel()
+	const n = 1000
+	server := watchful(t)
+	far := newFar(t, server.Addr, time.Millisecond)
+	c := newCounted(t, far.listener.Addr().String(), policies.Every(time.Minute).Per("tenant"))
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			for range 2 {
+				_, err := c.Reserve(t.Context(), pacer.Scope("tenant", strconv.Itoa(i)))
+				require.NoError(t, err)
+			}
+		})
+	}
+	all.Wait()
+	require.NoError(t, server.Client().FlushAll(t.Context()).Err())
+	c.since()
+	r, err := c.Reserve(t.Context(), pacer.Scope("tenant", "0"))
+	require.NoError(t, err)
+	require.Greater(t, r.Delay(), time.Minute)
+	require.Eventually(t, func() bool { return server.Client().DBSize(t.Context()).Val() > n }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		r, err := c.Reserve(t.Context(), pacer.Scope("tenant", "1"))
+		return err == nil && r.Delay() > 0 && pacerTogether(c)
+	}, 10*time.Second, 50*time.Millisecond)
+	sent := c.since()
+	t.Logf("%v", sent)
+	require.LessOrEqual(t, sent["report"], n/64*2+20)
+	for i := 2; i < n; i += 97 {
+		r, err := c.Reserve(t.Context(), pacer.Scope("tenant", strconv.Itoa(i)))
+		require.NoError(t, err)
+		require.Greater(t, r.Delay(), 90*time.Second, "two calls of this tenant are in line")
+	}
+	require.Less(t, c.args.Load(), int64(maxArgs))
+	quick(t, server)
+}
+
+// pacerTogether reports whether a process asks its store again.
+func pacerTogether(c *counted) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.requests["reserve"] > 0
+}
+
+// Claims over a rate that has thousands of gaps read those that they meet, and not all that come after.
+func TestClaimsReadWhatTheyMeet(t *testing.T) {
+	t.Parallel()
+	server := watchful(t)
+	rdb := server.Client()
+	store, err := redisstore.New(rdb)
+	require.NoError(t, err)
+	policy := policies.PerSecond(100)
+	st := pacer.Stack{Upstream: "test", Limits: []pacer.Limit{{Policy: policy.Name(), Spec: policy.Spec()}}}
+	const n = 8000
+	var odd []pacer.Grant
+	for range n / 200 {
+		calls, grants := make([]pacer.Call, 200), make([]pacer.Grant, 200)
+		for i := range calls {
+			calls[i] = pacer.Call{Cost: 1, MaxWait: pacer.Forever}
+		}
+		require.NoError(t, store.Reserve(t.Context(), st, calls, grants))
+		for i := range grants {
+			if i%2 == 1 {
+				odd = append(odd, grants[i])
+			}
+		}
+	}
+	for len(odd) > 0 {
+		require.NoError(t, store.Cancel(t.Context(), st, odd[:200]))
+		odd = odd[200:]
+	}
+	begin := int64(0)
+	notes := make([]pacer.Note, 256)
+	for i := range notes {
+		from := int64(i) * 20_000
+		if begin == 0 {
+			s, err := store.Status(t.Context(), st)
+			require.NoError(t, err)
+			begin = int64(s.Now)
+		}
+		notes[i] = pacer.Note{Kind: pacer.NoteClaim, Charge: pacer.Charge{From: begin + from, To: begin + from + 30_000}}
+	}
+	quick(t, server)
+	require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
+	_, _, err = store.Report(t.Context(), st, notes)
+	require.NoError(t, err)
+	looks := regexp.MustCompile(`cmdstat_zrangebyscore:calls=(\d+),usec=(\d+)`).FindStringSubmatch(rdb.Info(t.Context(), "commandstats").Val())
+	require.NotNil(t, looks)
+	calls, err := strconv.Atoi(looks[1])
+	require.NoError(t, err)
+	took, err := strconv.Atoi(looks[2])
+	require.NoError(t, err)
+	t.Logf("%d looks at %d gaps in %d µs", calls, n/2, took)
+	require.LessOrEqual(t, calls, 2*len(notes), "the first gap and the last one that a claim meets")
+	require.Less(t, took/calls, 100, "a look takes some microseconds, whatever comes after; to read all of it takes hundreds")
+}
+
+// After a broken subscription, who sleeps for many tenants asks what is paused in a few requests.
+func TestCatchingUpTakesAFewRequests(t *testing.T) {
+	t.Parallel()
+	const n = 500
+	server := watchful(t)
+	rdb := server.Client()
+	c := newCounted(t, server.Addr, policies.PerSecond(1000).Burst(1000).Named("all"), policies.Every(time.Minute).Per("tenant"))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var line []*pacer.Reservation
+	for i := range n {
+		tenant := pacer.Scope("tenant", strconv.Itoa(i))
+		require.NoError(t, c.Allow(ctx, tenant))
+		r, err := c.Reserve(ctx, tenant)
+		require.NoError(t, err)
+		line = append(line, r)
+	}
+	ended := sleepAll(ctx, line)
+	listening(t, rdb, 1)
+	require.Eventually(t, func() bool { return c.since()["status"] == 0 }, 5*time.Second, 300*time.Millisecond)
+	// A pause that nobody hears of.
+	require.NoError(t, rdb.ClientKillByFilter(ctx, "TYPE", "pubsub").Err())
+	policy := policies.Every(time.Minute).Per("tenant")
+	store, err := redisstore.New(rdb)
+	require.NoError(t, err)
+	_, _, err = store.Report(ctx, pacer.Stack{Upstream: "test", Limits: []pacer.Limit{{Policy: policy.Name(), Scope: "7", Spec: policy.Spec()}}},
+		[]pacer.Note{{Kind: pacer.NotePause, For: time.Hour}})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return line[7].Delay() > 30*time.Minute }, 10*time.Second, 10*time.Millisecond)
+	sent := c.since()
+	t.Logf("%v", sent)
+	require.LessOrEqual(t, sent["status"], 3*(n/64+2), "the first one, and another when the connection was there")
+	cancel()
+	ended()
+	c.steady(t)
+	quick(t, server)
+}
+
+// An era that begins is told to those who listen: they know one that has ended.
+func TestAnEraThatBeginsIsNews(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store, err := redisstore.New(server.Client())
+	require.NoError(t, err)
+	news := make(chan pacer.Change, 10)
+	stop := store.Listen("test", func(n pacer.News) {
+		for _, c := range n.Changes {
+			news <- c
+		}
+	})
+	defer stop()
+	listening(t, server.Client(), 1)
+	beat := func() {
+		_, err := store.Beat(t.Context(), "test", pacer.Beat{ID: "a", Lives: time.Minute, Keep: time.Hour})
+		require.NoError(t, err)
+	}
+	for range 2 {
+		beat()
+		beat()
+		require.Equal(t, pacer.Begun, (<-news).Kind)
+		require.Empty(t, news)
+		require.NoError(t, server.Client().FlushAll(t.Context()).Err())
+	}
+}
+
+// Processes whose calls sleep far away do not ask how the server is: of those who only wait it hears their heartbeats.
+func TestWaitingCostsNothing(t *testing.T) {
+	t.Parallel()
+	const n, seconds = 60, 4
+	server := watchful(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var all []*counted
+	var ends []func() []error
+	for range n {
+		c := newCounted(t, server.Addr, policies.Every(20*time.Second))
+		r, err := c.Reserve(ctx)
+		require.NoError(t, err)
+		all, ends = append(all, c), append(ends, sleepAll(ctx, []*pacer.Reservation{r}))
+	}
+	time.Sleep(3 * time.Second) // they have got to know each other
+	for _, c := range all {
+		c.since()
+	}
+	time.Sleep(seconds * time.Second)
+	sent := make(map[string]int)
+	for _, c := range all {
+		for op, k := range c.since() {
+			sent[op] += k
+		}
+	}
+	t.Logf("%v in %d s by %d processes", sent, seconds, n)
+	require.LessOrEqual(t, sent["beat"], n*seconds/2, "once in three seconds, and a little more at first")
+	require.LessOrEqual(t, sent["describe"], n*seconds/2)
+	cancel()
+	for i, ended := range ends {
+		err := ended()[0]
+		require.True(t, err == nil || errors.Is(err, context.Canceled), "%v", err)
+		all[i].steady(t)
+	}
+}

@@ -1,0 +1,54 @@
+package policies
+
+import "slices"
+
+// sharedBurst is the burst of a rate that calls of different keys share, unless one is given.
+const sharedBurst = 2
+
+// Stacked returns copies of policies as they bind calls together. A rate ([Rate], [AtMost] and their kin) whose
+// [Policy.Burst] was not given has a burst of 2 if calls of different keys share it: another policy of the list is Per a
+// scope that this one lacks, or this one is [Policy.Fair] or has lanes. Its calls then come from several lines at uneven times,
+// and with a burst of 1 the time between them that is shorter than one interval would be lost to everybody. All others stay
+// as they are: a rate that stands alone keeps its burst of 1, and so does AtMost(1, …).
+//
+// A burst of 2 also admits calls of a cost of 2. pacer.New stacks the policies that it is given.
+func Stacked(list []Policy) []Policy {
+	stacked := slices.Clone(list)
+	for i := range stacked {
+		p := &stacked[i]
+		if p.burst != 0 || p.shape != shapeRate && p.shape != shapeAtMost || !p.sharedIn(list) {
+			continue
+		}
+		shared := *p
+		if shared.burst = sharedBurst; p.shape == shapeAtMost {
+			shared.burst = min(sharedBurst, p.limit)
+		}
+		if p.Validate() != nil || shared.Validate() == nil { // a burst of 2 could take too long to come back
+			*p = shared
+		}
+	}
+	return stacked
+}
+
+// sharedIn reports whether calls of different keys share the policy, if it stands in a list.
+func (p Policy) sharedIn(list []Policy) bool {
+	if p.fair != "" || len(p.lanes) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(list, func(other Policy) bool {
+		return slices.ContainsFunc(other.scopes, func(scope string) bool { return !slices.Contains(p.scopes, scope) })
+	})
+}
+
+// bursts returns the burst of a rate, given or default.
+func (p Policy) bursts() int64 {
+	switch {
+	case p.burst != 0:
+		return p.burst
+	case len(p.lanes) == 0 && p.percent == 0:
+		return 1
+	case p.shape == shapeAtMost:
+		return min(sharedBurst, max(1, p.limit))
+	}
+	return sharedBurst
+}

@@ -1,0 +1,75 @@
+package policies_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// A rate that calls of different keys share has a burst of 2, unless one was given.
+func TestStacked(t *testing.T) {
+	t.Parallel()
+	tenant := policies.PerSecond(2).Per("tenant")
+	for name, c := range map[string]struct {
+		list []policies.Policy
+		want []int64 // bursts
+	}{
+		"a rate alone":               {[]policies.Policy{policies.PerSecond(5)}, []int64{1}},
+		"rates of the same calls":    {[]policies.Policy{policies.PerSecond(5), policies.PerMinute(100)}, []int64{1, 1}},
+		"tenants share a rate":       {[]policies.Policy{policies.PerSecond(5), tenant}, []int64{2, 1}},
+		"in any order":               {[]policies.Policy{tenant, policies.Every(time.Second)}, []int64{1, 2}},
+		"it was given":               {[]policies.Policy{policies.PerSecond(5).Burst(1), policies.PerSecond(6).Burst(7), tenant}, []int64{1, 7, 1}},
+		"tenants share a strict one": {[]policies.Policy{policies.AtMost(5, time.Second), tenant}, []int64{2, 1}},
+		"of one call":                {[]policies.Policy{policies.AtMost(1, time.Second), tenant}, []int64{1, 1}},
+		"each has another scope":     {[]policies.Policy{policies.PerSecond(5).Per("user"), policies.AtMost(9, time.Second).Per("base").Optional()}, []int64{2, 2}},
+		"scopes of scopes":           {[]policies.Policy{policies.PerSecond(5).Per("user"), policies.PerSecond(5).Per("endpoint", "user").Named("x")}, []int64{2, 1}},
+		"places of a tenant":         {[]policies.Policy{policies.PerSecond(5), policies.InFlight(7).Per("tenant")}, []int64{2, 7}},
+		"windows have none":          {[]policies.Policy{policies.Fixed(5, time.Second), policies.Sliding(6, time.Second), tenant}, []int64{5, 6, 1}},
+		"fair shares":                {[]policies.Policy{policies.PerSecond(5).Fair("tenant")}, []int64{2}},
+		"lanes":                      {[]policies.Policy{policies.AtMost(5, time.Second).Lane("batch", 80)}, []int64{2}},
+		"ten years for each call":    {[]policies.Policy{policies.Every(policies.MaxPeriod), tenant}, []int64{1, 1}},
+		"nothing":                    {nil, nil},
+	} {
+		stacked := policies.Stacked(c.list)
+		var bursts []int64
+		for i, p := range stacked {
+			require.NoError(t, p.Validate(), name)
+			require.Equal(t, c.list[i].Name(), p.Name(), name)
+			bursts = append(bursts, p.Spec().Limit)
+		}
+		require.Equal(t, c.want, bursts, name)
+		require.Equal(t, stacked, policies.Stacked(stacked), "%s: once is enough", name)
+	}
+	list := []policies.Policy{policies.PerSecond(5), tenant}
+	policies.Stacked(list)
+	require.Equal(t, int64(1), list[0].Spec().Limit, "the list itself stays as it is")
+}
+
+// What is wrong with a policy stays wrong.
+func TestStackedKeepsMistakes(t *testing.T) {
+	t.Parallel()
+	for _, p := range []policies.Policy{{}, policies.PerSecond(0), policies.PerSecond(5).Burst(0), policies.AtMost(5, -1)} {
+		require.Error(t, policies.Stacked([]policies.Policy{p, policies.PerSecond(1).Per("tenant")})[0].Validate())
+	}
+}
+
+// A burst that was given is written and one that was not is not, so that both are read as they were.
+func TestTheBurstIsWrittenIfItWasGiven(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "per-second: 5 per 1s", policies.PerSecond(5).String())
+	require.Equal(t, "per-second: 5 per 1s, burst 1", policies.PerSecond(5).Burst(1).String())
+	require.Equal(t, "at-most-1s: at most 5 in any 1s, burst 2, skew 10ms", policies.AtMost(5, time.Second).Burst(2).String())
+}
+
+// What the upstream lowers is kept by the same account: exact if it was, and by arithmetic if it was too large for that.
+func TestLoweredKeepsItsAccount(t *testing.T) {
+	t.Parallel()
+	exact := policies.AtMost(100, time.Second).Burst(10).Skew(0)
+	require.Equal(t, policies.Spec{Algorithm: policies.GCRA, Limit: 10, Interval: 50_000, Most: 20, Within: 1_000_000}, exact.Lowered(20).Spec())
+	require.Equal(t, policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 1_000_000}, exact.Lowered(1).Spec())
+	large := policies.AtMost(1000, time.Second).Burst(10).Skew(0)
+	require.Equal(t, policies.Spec{Algorithm: policies.GCRA, Limit: 10, Interval: 90_910}, large.Lowered(20).Spec())
+}
