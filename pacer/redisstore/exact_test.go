@@ -66,5 +66,6 @@ func TestForeignLogs(t *testing.T) {
 		require.ErrorIs(t, p.Wait(t.Context()), redisstore.ErrForeign, name)
 		require.Equal(t, before, rdb.Get(t.Context(), account).Val(), name)
 		require.Zero(t, rdb.Exists(t.Context(), "pacer:{test}:other").Val(), "%s: no other policy was charged", name)
+		require.NoError(t, p.Close()) // it would remember what the next one is to find forgotten
 	}
 }
