@@ -46,6 +46,13 @@ local function missing(key)
   return nil
 end
 
+-- Bounds of a search: see package engine. In manyrounds, all pieces of free time are tried; then longer ones; from lastround on, none
+-- but the time behind everything. A search passes over a piece only after maxlooks of them that did not hold the call.
+local manyrounds, lastround, maxlooks = 16, 48, 64
+
+-- spent counts the work of a run, in questions to an account, more or less.
+local spent = 0
+
 -- stale is set when a calendar's table does not hold the store's now: the client's clock is off, and it must
 -- compute the table anew.
 local stale = false

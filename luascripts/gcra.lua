@@ -190,34 +190,48 @@ function gcra.rest()
 
   -- search finds the first place for a call of cost n that goes at e or later, and returns when it goes; strictly: with no
   -- tolerance, nor for those behind it.
-  local function search(o, now, e, n, tail, strictly)
+  local function search(o, now, e, n, round, strictly)
     local t, need = o.t, n * o.step
     local w = { need = need, lead = 0, room = need, late = (n - 1) * t - o.tau }
     w.before = math.max(0, w.late)
     if strictly then w.lead, w.room, w.late = (n - 1) * t, math.max(need, n * t + o.tau), w.before end
-    if not tail and o.last > e and w.room <= o.widest then
-      local skip, size = 0, 1
+    local length = w.room -- of the gaps that are tried
+    for _ = manyrounds, round do
+      if length <= o.widest then length = 2 * length end
+    end
+    if round < lastround and o.last > e and length <= o.widest then
+      local skip, size, looks, done = 0, 1, 0, false
       repeat
         local found = redis.call('ZRANGEBYSCORE', o.gaps, e - w.before + w.room, '+inf', 'WITHSCORES', 'LIMIT', skip, size)
         for i = 1, #found, 2 do
-          local s = fit(o, now, e, w, number(found[i], o.gaps), number(found[i + 1], o.gaps), found[i])
+          if looks == maxlooks then
+            looks, length = 0, 2 * length
+            if length > o.widest then
+              done = true
+              break
+            end
+          end
+          looks, spent = looks + 1, spent + 1 / 16
+          local a, b = number(found[i], o.gaps), number(found[i + 1], o.gaps)
+          local s = b - a >= length and fit(o, now, e, w, a, b, found[i])
           if s then return s end
         end
-        local done = #found < 2 * size
+        done = done or #found < 2 * size
         skip, size = skip + size, 32
       until done
     end
     return fit(o, now, e, w, o.tat, math.huge, nil)
   end
 
-  function gcra.earliest(o, now, e, n, tail)
-    if not o.log then return search(o, now, e, n, tail, false) end
+  function gcra.earliest(o, now, e, n, round)
+    if not o.log then return search(o, now, e, n, round, false) end
     -- Its windows are exact: what the log refuses goes later; after some work the tail alone decides.
     local logged, work = (o.whole and o.unlogged or o.tat) + o.within, 0
     while true do
       local strictly = e < logged
-      local s = search(o, now, e, n, tail or work >= 512, strictly)
+      local s = search(o, now, e, n, work < 512 and round or lastround, strictly)
       local at, more = o.log.crowded(o, s, n)
+      spent = spent + more / 16
       if strictly and s > logged then
         at = logged
       elseif at <= s then
@@ -485,7 +499,7 @@ function gcra.rest()
     end
     count(o.tat, math.huge)
     if o.tat > reach then backlog = math.floor(math.max(0, o.tat - reach - free - 1) / t) end
-    local nextat = gcra.earliest(o, now, now > pause and now or pause, 1, false)
+    local nextat = gcra.earliest(o, now, now > pause and now or pause, 1, 0)
     if o.log then
       remaining = math.min(math.max(1, o.log.free(o, now)), math.max(1, remaining))
       if now < (o.whole and o.unlogged or o.tat) + o.within then remaining = 1 end

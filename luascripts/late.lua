@@ -42,7 +42,7 @@ return function(entries, c, up, now, reply, size, changed)
     while quiet < n do
       local o = entries[i]
       if kinds[kind(i)] then
-        local e = o.run.earliest(o, now, s, cost(i), asked >= 16 * n)
+        local e = o.run.earliest(o, now, s, cost(i), (asked - asked % n) / n)
         if e > s then
           s, binds, quiet = e, i, 0
         end

@@ -50,7 +50,7 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   while quiet < p do
     local i = asked % p + 1
     local o = entries[i]
-    local e = o.run.earliest(o, now, s, costs and costs[i] or cost, asked >= 16 * p)
+    local e = o.run.earliest(o, now, s, costs and costs[i] or cost, (asked - asked % p) / p)
     if e > s then
       s, binds, quiet = e, i, 0
     end

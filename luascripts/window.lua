@@ -195,7 +195,7 @@ function window.rest()
     return forn, forone
   end
 
-  function window.earliest(o, now, e, n, tail)
+  function window.earliest(o, now, e, n, round)
     local k = floor(o, e)
     if e >= after(o, k) - o.guard then k = after(o, k) end
     local frontier = floor(o, now)
@@ -203,15 +203,16 @@ function window.rest()
       frontier = math.max(frontier, floor(o, o.full))
     end
     if frontier > k then k = frontier end
-    if tail and o.ends > 0 then
-      local r = reach(o, o.last)
-      if r > k then k = floor(o, r + o.width - 1) end
-    end
+    local looks = 1
     while true do
+      if (round >= lastround or looks > maxlooks) and o.ends > 0 then
+        local r = reach(o, o.last)
+        if r > k then k = floor(o, r + o.width - 1) end
+      end
       local forn, forone = over(o, k, n)
       if forone and k == frontier then frontier = after(o, forone) end
       if not forn then break end
-      k = after(o, forn)
+      k, looks = after(o, forn), looks + 1
     end
     o.pick, o.frontier = k, frontier
     return k > e and k or e
@@ -340,7 +341,7 @@ function window.rest()
   function window.inspect(o, now)
     local pause, e = o.pause, now
     if pause > now then e = pause else pause = 0 end
-    local nextat = window.earliest(o, now, e, 1, false)
+    local nextat = window.earliest(o, now, e, 1, 0)
     local k, backlog, remaining, m, w = floor(o, now), 0, 0, o.m, o.width
     local all = redis.call('HGETALL', o.key)
     for i = 1, #all, 2 do

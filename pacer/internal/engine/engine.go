@@ -29,8 +29,8 @@ type Limit struct {
 // An Account is what is known of one key under one algorithm.
 type Account interface { //nolint:interfacebloat // one method for each thing that can happen to an account
 	// Earliest returns the first instant ≥ e at which a call of cost n may go, and remembers the choice for
-	// Commit. It changes nothing. With tail set it looks only behind everything that is reserved.
-	Earliest(l *Limit, now, e, n int64, tail bool) int64
+	// Commit. It changes nothing. The round says how often the stack was asked before: see Reserve.
+	Earliest(l *Limit, now, e, n int64, round int) int64
 	// Commit charges the choice of the last Earliest for a call that goes at s, and returns the charge and the slack:
 	// how much later than s the call may go and still conform. A call that is tracked is on its way until Remaining
 	// says that it was answered.
@@ -117,12 +117,12 @@ func (e *Entry) paused() int64 {
 	return 0
 }
 
-func (e *Entry) earliest(now, at, n int64, tail bool) int64 {
+func (e *Entry) earliest(now, at, n int64, round int) int64 {
 	switch a := e.Account.(type) {
 	case *GCRA:
-		return a.Earliest(&e.Limit, now, at, n, tail)
+		return a.Earliest(&e.Limit, now, at, n, round)
 	case *Window:
-		return a.Earliest(&e.Limit, now, at, n, tail)
+		return a.Earliest(&e.Limit, now, at, n, round)
 	}
 	return at
 }
@@ -205,8 +205,14 @@ type Grant struct {
 // of a pause are to be spread.
 const unboundSlack = 1_000_000
 
-// maxRounds bounds how often every account of a stack is asked before their tails alone decide.
-const maxRounds = 16
+// The rounds in which the accounts of a stack are asked. Pieces of free time that one limit has may be useless to another, and
+// there may be many. So after manyRounds a rate offers only pieces twice as long as the call needs, and with each round pieces
+// twice as long again: soon there is either one that is long enough for all, or the time behind everything that is reserved.
+// After lastRound, windows offer nothing but the time behind everything either.
+const (
+	manyRounds = 16
+	lastRound  = 48
+)
 
 // Reserve finds the first slot at which every entry of the stack admits the call and charges it, appending
 // one charge per entry to charges. A refusal changes nothing.
@@ -224,7 +230,7 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 		}
 	}
 	for quiet, i, round := 0, 0, 0; quiet < len(stack); {
-		t := stack[i].earliest(now, g.At, c.cost(i), round >= maxRounds)
+		t := stack[i].earliest(now, g.At, c.cost(i), round)
 		if t > g.At {
 			g.At, g.Binds, g.Paused = t, i, false
 			quiet = 0

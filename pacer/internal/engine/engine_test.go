@@ -147,14 +147,73 @@ func zip(t *testing.T, until int64) *rig {
 	return r
 }
 
-// The search is bounded: if a common slot is not found after so many rounds, it is looked for behind all that is reserved.
+// The search is bounded: if a common slot is not found after so many rounds, only longer and longer pieces of free time are tried,
+// and in the end what is behind all that is reserved.
 func TestReserveIsBounded(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, int64(0), zip(t, 0).book(0, 0, 1).At)
 	require.Equal(t, int64(300), zip(t, 30).book(0, 0, 1).At)
 	require.Equal(t, int64(310), zip(t, 31).book(0, 0, 1).At, "in the sixteenth round")
-	require.Equal(t, int64(1010), zip(t, 32).book(0, 0, 1).At)
-	require.Equal(t, int64(1010), zip(t, 90).book(0, 0, 1).At)
+	require.Equal(t, int64(320), zip(t, 32).book(0, 0, 1).At, "the first long piece")
+	require.Equal(t, int64(900), zip(t, 90).book(0, 0, 1).At)
+	require.Equal(t, int64(1010), zip(t, 100).book(0, 0, 1).At, "behind all")
+}
+
+// A guarded window beside a rate leaves the rate a piece in each window that is of no use. However many windows the line is long,
+// they hold as many calls as the rate lets into what is left of each.
+func TestALongLineUsesEveryWindow(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int64{100, 700, 1000, 2000} {
+		r := newRig(t, fixed(60, 1000*ms, 50*ms), rate(1, 20_200))
+		inEach := make(map[int64]int64)
+		last := int64(0)
+		for range n {
+			at := r.book(0, 0, 1).At
+			require.GreaterOrEqual(t, at, last)
+			last = at
+			inEach[at/(1000*ms)]++
+		}
+		for w := range last / (1000 * ms) {
+			require.GreaterOrEqual(t, inEach[w], int64(47), "window %d of %d calls", w, n)
+		}
+		require.LessOrEqual(t, last, (n/47+1)*1000*ms)
+	}
+}
+
+// One slot that is far away does not move the others there, whether it is given back or not.
+func TestAFarSlotIsInNobodysWay(t *testing.T) {
+	t.Parallel()
+	for _, cancelled := range []bool{false, true} {
+		r := newRig(t, fixed(60, 1000*ms, 50*ms), rate(1, 20_200))
+		for range 765 {
+			r.book(0, 0, 1)
+		}
+		far := r.book(0, 600_000*ms, 1)
+		if cancelled {
+			r.cancel(0, far)
+		}
+		for range 200 {
+			require.Less(t, r.book(0, 0, 1).At, 22_000*ms)
+		}
+	}
+}
+
+// A call that costs more than the gaps before it hold looks at so many of them, and finds one that is much longer.
+func TestADearCallLooksAtSoManyGaps(t *testing.T) {
+	t.Parallel()
+	gaps := func(n, then int64) *rig {
+		r := newRig(t, rate(2, 10))
+		at := int64(0)
+		for range n { // gaps of 10
+			r.book(0, at+10, 1)
+			at += 20
+		}
+		r.book(0, at+then, 1)
+		return r
+	}
+	require.Equal(t, int64(640), gaps(32, 20).book(0, 0, 2).At, "just long enough, and one of the first")
+	require.Less(t, gaps(100, 1000).book(0, 0, 2).At, int64(2100), "far behind, and long")
+	require.Greater(t, gaps(1000, 20).book(0, 0, 2).At, int64(20_000), "far behind, and just long enough: it is left to others")
 }
 
 // The slot moves only forward while accounts are asked: none answers with an instant before the one that it is asked for.
@@ -167,11 +226,11 @@ func TestEarliestNeverGoesBack(t *testing.T) {
 	for _, e := range r.stack {
 		last := int64(0)
 		for at := epoch; at < epoch+400; at++ {
-			for _, tail := range []bool{false, true} {
-				s := e.Account.Earliest(&e.Limit, epoch, at, 1, tail)
+			for _, round := range []int{0, 16, 48} {
+				s := e.Account.Earliest(&e.Limit, epoch, at, 1, round)
 				require.GreaterOrEqual(t, s, at)
-				require.Equal(t, s, e.Account.Earliest(&e.Limit, epoch, s, 1, tail), "asked again, it is content")
-				if !tail {
+				require.Equal(t, s, e.Account.Earliest(&e.Limit, epoch, s, 1, round), "asked again, it is content")
+				if round == 0 {
 					require.GreaterOrEqual(t, s, last)
 					last = s
 				}

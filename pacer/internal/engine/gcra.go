@@ -53,12 +53,12 @@ type gap struct{ from, to int64 }
 const forever = int64(math.MaxInt64)
 
 // Earliest implements [Account].
-func (g *GCRA) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
+func (g *GCRA) Earliest(l *Limit, now, e, n int64, round int) int64 {
 	if l.Spec.Most > 0 {
-		return g.exact(l, now, e, n, tail)
+		return g.exact(l, now, e, n, round)
 	}
 	w := g.wants(l, now, n, false)
-	return g.search(now, e, &w, tail)
+	return g.search(now, e, &w, round)
 }
 
 // wants is what a call is to have of an account.
@@ -84,12 +84,28 @@ func (g *GCRA) wants(l *Limit, now, n int64, strictly bool) wants {
 // asked for, unless a share of a limit is all that there is. It pays before it goes, since it cannot conform.
 func (w *wants) before() int64 { return max(0, w.late) }
 
+// maxLooks is at how many gaps that do not hold a call a search looks before it passes over all but those that are twice as
+// long. As no gap is longer than the widest, a search looks at some maxLooks for each doubling of the room that it wants at most.
+const maxLooks = 64
+
 // search finds the first place for a call that goes at e or later, and returns when it goes.
-func (g *GCRA) search(now, e int64, w *wants, tail bool) int64 {
-	if !tail && len(g.gaps) > 0 && w.room <= g.widest {
+func (g *GCRA) search(now, e int64, w *wants, round int) int64 {
+	length := w.room // of the gaps that are tried
+	for i := manyRounds; i <= round && length <= g.widest; i++ {
+		length *= 2
+	}
+	if round < lastRound && len(g.gaps) > 0 && length <= g.widest {
 		least := e - w.before() + w.room
 		first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= least })
-		for i := first; i < len(g.gaps); i++ {
+		for i, looks := first, 0; i < len(g.gaps); i++ {
+			if looks == maxLooks {
+				if looks, length = 0, 2*length; length > g.widest {
+					break
+				}
+			}
+			if looks++; g.gaps[i].to-g.gaps[i].from < length {
+				continue
+			}
 			if s, ok := g.fit(now, e, w, g.gaps[i], i); ok {
 				return s
 			}
@@ -388,7 +404,7 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 		in.Backlog = max(0, g.tat-reach-free-1) / t
 	}
 	pick := g.pick
-	in.Next = g.Earliest(l, now, e, 1, false)
+	in.Next = g.Earliest(l, now, e, 1, 0)
 	g.pick = pick
 	if g.line != nil {
 		in.Line = g.line.length(now)

@@ -207,7 +207,7 @@ func TestInspectKeepsTheChoice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, l := r.account(), r.limit()
-			at := a.Earliest(l, epoch, epoch+50, 1, false)
+			at := a.Earliest(l, epoch, epoch+50, 1, 0)
 			a.Inspect(l, epoch)
 			c, _ := a.Commit(l, epoch, at, 1, false)
 			require.Equal(t, epoch+50, c.From)

@@ -91,7 +91,7 @@ func (f *InFlight) expiry(n int64) int64 {
 }
 
 // Earliest implements [Account]: places are not for a time, so that they say nothing about a slot.
-func (f *InFlight) Earliest(_ *Limit, _, e, _ int64, _ bool) int64 { return e }
+func (f *InFlight) Earliest(_ *Limit, _, e, _ int64, _ int) int64 { return e }
 
 // Commit implements [Account]: see Renew.
 func (f *InFlight) Commit(*Limit, int64, int64, int64, bool) (Charge, int64) {

@@ -160,7 +160,7 @@ func (q *late) joint(from int64, kinds kind, g *Grant) {
 		if q.kind(i)&kinds == 0 {
 			continue
 		}
-		if t := q.stack[i].earliest(q.now, g.At, q.call.cost(i), asked >= maxRounds*n); t > g.At {
+		if t := q.stack[i].earliest(q.now, g.At, q.call.cost(i), asked/n); t > g.At {
 			g.At, g.Binds, g.Paused = t, i, false
 			quiet = 0
 		}

@@ -67,14 +67,17 @@ func (g *GCRA) most(l *Limit, now int64) int64 {
 }
 
 // exact is Earliest of a rate whose windows are exact. A call that costs more than a window holds has one to itself.
-func (g *GCRA) exact(l *Limit, now, e, n int64, tail bool) int64 {
+func (g *GCRA) exact(l *Limit, now, e, n int64, round int) int64 {
 	all, unlogged := g.starts(l)
 	most := g.most(l, now)
 	logged := unlogged + l.Spec.Within // from then on, the log knows all that matters
 	for work := 0; ; {
 		strictly := e < logged
 		w := g.wants(l, now, n, strictly)
-		s := g.search(now, e, &w, tail || work >= maxLooked)
+		if work >= maxLooked {
+			round = lastRound
+		}
+		s := g.search(now, e, &w, round)
 		next, looked := crowded(all, s, min(n, most), most, l.Spec.Within)
 		if strictly && s > logged {
 			next = logged // from there on it need not be strict

@@ -138,7 +138,7 @@ func (c *cursor) count(b int64) int64 {
 }
 
 // Earliest implements [Account].
-func (w *Window) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
+func (w *Window) Earliest(l *Limit, now, e, n int64, round int) int64 {
 	width, m, limit := l.Spec.Interval, l.Spec.Buckets, w.limit(l, now)
 	k := l.floor(e)
 	w.present = k
@@ -153,12 +153,12 @@ func (w *Window) Earliest(l *Limit, now, e, n int64, tail bool) int64 {
 		w.frontier = max(w.frontier, l.floor(w.full.until))
 	}
 	k = max(k, w.frontier)
-	if tail && w.ends > 0 {
-		if after := l.reach(w.last); after > k {
-			k = l.floor(after + width - 1) // on this grid, and not before
+	for looks := 1; ; looks++ {
+		if (round >= lastRound || looks > maxLooks) && w.ends > 0 {
+			if after := l.reach(w.last); after > k {
+				k = l.floor(after + width - 1) // on this grid, and not before
+			}
 		}
-	}
-	for {
 		over, overOne := w.over(k, m, width, limit, n)
 		if overOne != none && k == w.frontier {
 			w.frontier = l.next(overOne)
@@ -375,7 +375,7 @@ func (w *Window) Inspect(l *Limit, now int64) Inspection {
 	limit := w.limit(l, now)
 	in := Inspection{Paused: w.pause, Pace: limit}
 	pick, present, frontier := w.pick, w.present, w.frontier
-	in.Next = w.Earliest(l, now, max(now, w.pause), 1, false)
+	in.Next = w.Earliest(l, now, max(now, w.pause), 1, 0)
 	w.pick, w.present, w.frontier = pick, present, frontier
 	cur := l.floor(now)
 	for _, one := range w.buckets[w.find(cur+1):] {

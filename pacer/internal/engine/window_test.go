@@ -125,7 +125,7 @@ func TestWindowBeyondCalendar(t *testing.T) {
 		r := newRig(t, fixed(5, 100, 0))
 		r.limit().Bounds = []int64{base, base + 30, base + 150}
 		a, l := r.account(), r.limit()
-		require.Equal(t, base+now, a.Earliest(l, base+now, base+now, 1, false), "at %d", now)
+		require.Equal(t, base+now, a.Earliest(l, base+now, base+now, 1, 0), "at %d", now)
 		c, slack := a.Commit(l, base+now, base+now, 1, false)
 		require.Equal(t, want.bucket, c.From-base, "at %d", now)
 		require.Equal(t, want.slack, slack, "at %d", now)
@@ -229,16 +229,16 @@ func TestWindowOfChangedWidth(t *testing.T) {
 	require.Equal(t, int64(0), r.book(0, 0, 1).At, "a raised limit holds at once")
 }
 
-// With tail set, a call goes behind everything that is reserved.
+// From the last round on, a call goes behind everything that is reserved.
 func TestWindowTail(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sliding(3, 10, 3))
 	a, l := r.account(), r.limit()
-	require.Equal(t, epoch+5, a.Earliest(l, epoch, epoch+5, 1, true), "nothing is reserved")
+	require.Equal(t, epoch+5, a.Earliest(l, epoch, epoch+5, 1, 48), "nothing is reserved")
 	r.book(0, 50, 1)
-	require.Equal(t, epoch+5, a.Earliest(l, epoch, epoch+5, 1, false))
-	require.Equal(t, epoch+90, a.Earliest(l, epoch, epoch+5, 1, true), "when that at 50 counts no more")
-	require.Equal(t, epoch+95, a.Earliest(l, epoch, epoch+95, 1, true))
+	require.Equal(t, epoch+5, a.Earliest(l, epoch, epoch+5, 1, 0))
+	require.Equal(t, epoch+90, a.Earliest(l, epoch, epoch+5, 1, 48), "when that at 50 counts no more")
+	require.Equal(t, epoch+95, a.Earliest(l, epoch, epoch+95, 1, 48))
 	l.Spec.Interval = 40
-	require.Equal(t, epoch+240, a.Earliest(l, epoch, epoch+5, 1, true), "on the grid as it is now")
+	require.Equal(t, epoch+240, a.Earliest(l, epoch, epoch+5, 1, 48), "on the grid as it is now")
 }
