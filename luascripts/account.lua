@@ -50,8 +50,9 @@ end
 -- but the time behind everything. A search passes over a piece only after maxlooks of them that did not hold the call.
 local manyrounds, lastround, maxlooks = 16, 48, 64
 
--- spent counts the work of a run, in questions to an account, more or less.
-local spent = 0
+-- spent counts the work of a run, in questions to an account, more or less. A run that has spent enough leaves the calls that
+-- are still to be decided to the next one, so that none takes long.
+local spent, enough = 0, 256
 
 -- stale is set when a calendar's table does not hold the store's now: the client's clock is off, and it must
 -- compute the table anew.

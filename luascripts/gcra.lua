@@ -231,7 +231,7 @@ function gcra.rest()
       local strictly = e < logged
       local s = search(o, now, e, n, work < 512 and round or lastround, strictly)
       local at, more = o.log.crowded(o, s, n)
-      spent = spent + more / 16
+      spent = spent + 1 + more / 16
       if strictly and s > logged then
         at = logged
       elseif at <= s then

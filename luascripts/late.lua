@@ -46,7 +46,7 @@ return function(entries, c, up, now, reply, size, changed)
         if e > s then
           s, binds, quiet = e, i, 0
         end
-        quiet, asked = quiet + 1, asked + 1
+        quiet, asked, spent = quiet + 1, asked + 1, spent + 1
       end
       i = i % p + 1
     end
@@ -228,6 +228,7 @@ return function(entries, c, up, now, reply, size, changed)
       o.purged = true
     end
   end
+  spent = spent + 2 * p
   local stays = decide()
   for i = 1, p do
     local o = entries[i]

@@ -22,6 +22,8 @@
 --        reaches to the first of its charges, and to that of the windows. A bucket holds the cost more with each call. The
 --        charge of leases is the id, and 1 if the call has its place; that of a lane's part is 0, 0 if its slot was lent.
 --        What binds: 0 nothing, i the limit of account i of the run, −i its pause, −(accounts + 1) the pause of the upstream.
+--        A run that has worked enough leaves the rest of the calls without an answer: they are to be asked for again. It decides one
+--        at least.
 --        now and the era: the server has forgotten, or its clock stepped back by more than a second; nothing was done
 --        now alone: a calendar's table does not hold it; nothing was done, compute the table for that now and ask again
 -- TTL    every key that is written gets one, with its value: until its last effect is past, rounded up.
@@ -57,6 +59,7 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
     quiet = quiet + 1
     asked = asked + 1
   end
+  spent = spent + asked
   local ok = s - now <= maxwait
   if ok then
     for i = 1, p do
@@ -69,7 +72,7 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   reply[size + 1], reply[size + 2], reply[size + 3] = 0, binds, s
   if not ok then return false end
   local slack, at = p > 0 and math.huge or 1000000, size + 4
-  size = at
+  size, spent = at, spent + p
   for i = 1, p do
     local o = entries[i]
     local from, to, late, seen = o.run.commit(o, now, s, costs and costs[i] or cost, tracked)
@@ -87,7 +90,7 @@ end
 
 local entries, decide, queued, changed = all, nil, false, false
 local alone = nextarg == #ARGV
-while nextarg <= #ARGV do
+while nextarg <= #ARGV and spent < enough do
   local left, cost, notbefore, maxwait, tracked, costs, late = 1, 1, 0, 0, false, nil, nil
   if alone then
     maxwait = arg()
@@ -128,7 +131,7 @@ while nextarg <= #ARGV do
   end
   if many > 0 then
     local slack, at = #entries > 0 and -1 or 1000000, size + 2
-    reply[size + 1], size = many, at
+    reply[size + 1], size, spent = many, at, spent + #entries / 2
     for i = 1, #entries do
       local o = entries[i]
       local from, to, late, seen = o.run.take(o, now, costs and costs[i] or cost, many, tracked)
@@ -143,7 +146,7 @@ while nextarg <= #ARGV do
     reply[at] = slack
     left = left - many
   end
-  while left > 0 do
+  while left > 0 and spent < enough do
     if not search(entries, cost, costs, notbefore, maxwait, tracked) then
       reply[size + 1], size, left = -left, size + 3, 1 -- so it is for all that are alike
     end

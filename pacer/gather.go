@@ -13,8 +13,10 @@ import (
 const (
 	// maxFlights bounds how many requests of one Pacer are on the wire, for different stacks. Beyond, they gather, too.
 	maxFlights = 4
-	// maxLoad is how many calls are enough for one request, so that no run of the store's program takes long.
+	// maxLoad is how many calls are enough for one request, so that no run of the store's program takes long. If the store leaves
+	// some of them undecided all the same, the next requests carry as many as it decided, but no fewer than minLoad.
 	maxLoad = 256
+	minLoad = 16
 )
 
 // gathering is the reservations that wait to be sent, and what is on the wire, for as long as the process is together with
@@ -27,6 +29,7 @@ type gathering struct {
 	waiting []*parcel
 	wire    map[uint64]bool // stacks
 	flights int
+	load    int // how many calls the next request carries at most
 	// answered is when the store last did so.
 	answered time.Time
 	// Not in use, kept for what they have allocated. They hold timers and channels, and so they are this Pacer's.
@@ -42,6 +45,7 @@ type parcel struct {
 	hash   uint64 // of the stack
 	calls  []Call
 	grants []Grant
+	sure   int // so many of the grants are decided
 	err    error
 	state  parcelState
 	done   chan struct{} // tells its caller that it is delivered
@@ -76,7 +80,7 @@ type seat struct {
 }
 
 func newGathering() *gathering {
-	g := &gathering{wire: make(map[uint64]bool)}
+	g := &gathering{wire: make(map[uint64]bool), load: maxLoad}
 	g.life, g.end = context.WithCancel(context.Background())
 	return g
 }
@@ -114,7 +118,7 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 	hash := stack.hash(w.seed)
 	g.mu.Lock()
 	p := g.parcel()
-	p.ctx, p.stack, p.hash, p.calls, p.grants, p.err, p.state = ctx, *stack, hash, calls, grants, nil, waiting
+	p.ctx, p.stack, p.hash, p.calls, p.grants, p.sure, p.err, p.state = ctx, *stack, hash, calls, grants, 0, nil, waiting
 	if g.flights < maxFlights && !g.wire[p.hash] {
 		f := g.begin(p, w.timeout)
 		g.mu.Unlock()
@@ -145,6 +149,7 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 		}
 	}
 	if err != nil && g.abandon(p) {
+		w.refund(p) // no flight writes to it any more
 		if g.trip(w, err) {
 			w.asked("reserve", len(calls), time.Now().Add(-w.timeout), err)
 		}
@@ -154,7 +159,9 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 		<-p.done
 		p.timer.Stop()
 	}
-	err = p.err
+	if err = p.err; err != nil {
+		w.refund(p)
+	}
 	p.ctx, p.stack, p.calls, p.grants = nil, Stack{}, nil, nil
 	g.mu.Lock()
 	g.empty = append(g.empty, p)
@@ -220,8 +227,9 @@ func (f *flight) board(g *gathering, p *parcel, timeout time.Duration) bool {
 	}
 	b := &f.batches[i]
 	f.seats = append(f.seats, seat{p, i, len(b.Calls)})
-	f.calls, f.charges = f.calls+len(p.calls), f.charges+len(p.calls)*len(p.stack.Limits)
-	for _, c := range p.calls {
+	calls := p.calls[p.sure:]
+	f.calls, f.charges = f.calls+len(calls), f.charges+len(calls)*len(p.stack.Limits)
+	for _, c := range calls {
 		c.Costs = slices.Clone(c.Costs)
 		b.Calls = append(b.Calls, c)
 	}
@@ -235,7 +243,7 @@ func (f *flight) board(g *gathering, p *parcel, timeout time.Duration) bool {
 func (f *flight) next(g *gathering, timeout time.Duration) bool {
 	kept := g.waiting[:0]
 	for i, p := range g.waiting {
-		if f.calls > 0 && (f.calls+len(p.calls) > maxLoad || f.charges+len(p.calls)*len(p.stack.Limits) > maxCharges) {
+		if f.calls > 0 && (f.calls+len(p.calls) > g.load || f.charges+len(p.calls)*len(p.stack.Limits) > maxCharges) {
 			kept = append(kept, g.waiting[i:]...)
 			break
 		}
@@ -370,39 +378,77 @@ func (g *gathering) trip(w *watched, err error) bool {
 
 // deliver gives the callers their answers, and gives back what was granted to those who have gone.
 func (w *watched) deliver(g *gathering, f *flight) {
-	g.mu.Lock()
-	if f.errs[0] == nil {
-		g.answered = time.Now()
-	}
-	var gone []seat
-	for _, s := range f.seats {
-		if s.state == abandoned {
-			gone = append(gone, s)
-		} else {
-			s.state = delivered
-		}
-	}
-	g.mu.Unlock()
 	for i := range f.batches {
 		if f.errs[i] == nil {
 			f.errs[i] = w.received(&f.batches[i])
 		}
 	}
+	g.mu.Lock()
+	if f.errs[0] == nil {
+		g.answered = time.Now()
+	}
+	g.loaded(f)
+	var gone []seat
+	var again []*parcel
 	for _, s := range f.seats {
-		if s.state == abandoned {
-			continue
+		switch {
+		case s.state == abandoned:
+			gone = append(gone, s)
+		case f.answer(s):
+			s.state = delivered
+		default:
+			s.state = waiting
+			again = append(again, s.parcel)
 		}
-		if s.err = f.errs[s.batch]; s.err == nil {
-			for i := range s.grants {
-				to, from := &s.grants[i], &f.batches[s.batch].Grants[s.at+i]
-				charges := append(to.Charges[:0], from.Charges...) //nolint:gocritic // the grant's own room
-				*to = *from
-				to.Charges = charges
-			}
+	}
+	g.waiting = append(again, g.waiting...)
+	g.mu.Unlock()
+	for _, s := range f.seats {
+		if s.state == delivered {
+			s.done <- struct{}{}
 		}
-		s.done <- struct{}{}
 	}
 	w.giveUp(f, gone)
+}
+
+// loaded sees to it that the next request carries no more calls than the store decides. The caller holds mu.
+func (g *gathering) loaded(f *flight) {
+	decided := 0
+	for i := range f.batches {
+		if f.errs[i] != nil {
+			return
+		}
+		n := len(f.batches[i].Grants)
+		for n > 0 && f.batches[i].Grants[n-1].Deferred {
+			n--
+		}
+		decided += n
+	}
+	switch {
+	case decided < f.calls:
+		g.load = max(minLoad, decided)
+	case decided >= g.load:
+		g.load = min(maxLoad, g.load+g.load/4)
+	}
+}
+
+// answer gives a parcel what the store answered. It returns false if some of it is to be asked for again.
+func (f *flight) answer(s seat) bool {
+	if s.err = f.errs[s.batch]; s.err != nil {
+		return true
+	}
+	grants := f.batches[s.batch].Grants[s.at:]
+	for i := range s.grants[s.sure:] {
+		to, from := &s.grants[s.sure], &grants[i]
+		if from.Deferred {
+			return false
+		}
+		charges := append(to.Charges[:0], from.Charges...) //nolint:gocritic // the grant's own room
+		*to = *from
+		to.Charges = charges
+		s.sure++
+	}
+	return true
 }
 
 // giveUp has given back what was granted to callers who have gone. Nobody waits for that. In another era there is nothing to
@@ -416,9 +462,18 @@ func (w *watched) giveUp(f *flight, gone []seat) {
 			continue
 		}
 		b := &f.batches[s.batch]
-		late := slices.DeleteFunc(slices.Clone(b.Grants[s.at:s.at+len(s.calls)]), func(g Grant) bool { return !g.OK })
-		w.begin(refunds(context.Background(), &b.Stack, late))
+		w.begin(refunds(context.Background(), &b.Stack, granted(b.Grants[s.at:s.at+len(s.calls)-s.sure])))
 	}
+}
+
+// refund has given back what a parcel was granted that is to have all of its grants or none.
+func (w *watched) refund(p *parcel) {
+	w.begin(refunds(context.Background(), &p.stack, granted(p.grants[:p.sure])))
+}
+
+// granted returns the grants that are charged.
+func granted(grants []Grant) []Grant {
+	return slices.DeleteFunc(slices.Clone(grants), func(g Grant) bool { return !g.OK })
 }
 
 // received remembers what a store granted. It returns a ForgotError if that shows that the store has lost something.

@@ -48,7 +48,8 @@ type SharedStore interface {
 	Store
 
 	// ReserveAll is Reserve for several stacks of one upstream, in order, in one request. Era and Told are those of the
-	// first stack. A limit that several of the stacks have in common has the same Spec in all of them.
+	// first stack. A limit that several of the stacks have in common has the same Spec in all of them. The last grants may be
+	// [Grant].Deferred.
 	ReserveAll(ctx context.Context, batches []Batch) error
 
 	// CancelAll is Cancel for several stacks of one upstream, in order, in one request: Calls is not used. A limit that several
@@ -242,6 +243,10 @@ type Grant struct {
 	// nothing. It is to ask again at At, with the same ID and Since, or earlier, if a [Change] calls it.
 	InLine bool
 	Ahead  int64
+
+	// Deferred says that nothing was decided: the call is to be asked for again. Only [SharedStore.ReserveAll] leaves calls so, the
+	// last of a request that would keep the store busy for too long, and never all of them.
+	Deferred bool
 
 	alone *ticket // granted by this process alone, without the store
 

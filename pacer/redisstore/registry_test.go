@@ -98,7 +98,8 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		look()
-		return len(f.Busiest) > 0 && f.Busiest[0].Waiting > 10 && f.Binding().Policy.Name() == "tenant"
+		described := len(f.Processes) == 2 && f.Processes[0].Waiting > 0 && f.Processes[0].Name != "" && f.Processes[1].Name != ""
+		return described && len(f.Busiest) > 0 && f.Busiest[0].Waiting > 10 && f.Binding().Policy.Name() == "tenant"
 	}, patience, 100*time.Millisecond)
 	require.True(t, f.Shared)
 	require.Equal(t, 2, f.Alive)

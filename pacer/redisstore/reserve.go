@@ -13,10 +13,25 @@ import (
 
 // Reserve implements [pacer.Store].
 func (s *Store) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
-	return s.ReserveAll(ctx, []pacer.Batch{{Stack: stack, Calls: calls, Grants: grants}})
+	for done := 0; ; {
+		rest := pacer.Batch{Stack: stack, Calls: calls[done:], Grants: grants[done:]}
+		if err := s.ReserveAll(ctx, []pacer.Batch{rest}); err != nil {
+			if done > 0 { // nobody hears of them
+				granted := slices.DeleteFunc(slices.Clone(grants[:done]), func(g pacer.Grant) bool { return !g.OK })
+				_ = s.Cancel(context.WithoutCancel(ctx), stack, granted)
+			}
+			return err
+		}
+		more := slices.IndexFunc(rest.Grants, func(g pacer.Grant) bool { return g.Deferred })
+		if more < 0 {
+			return nil
+		}
+		done += more
+	}
 }
 
-// ReserveAll implements [pacer.SharedStore]: one script, which reads and writes every account once.
+// ReserveAll implements [pacer.SharedStore]: one script, which reads and writes every account once, and ends when it has worked
+// enough.
 func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 	if len(batches) == 0 {
 		return nil
@@ -53,8 +68,9 @@ func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 	if err != nil {
 		return err
 	}
+	deferred := false
 	for i := range batches {
-		r.grants(&batches[i], now)
+		deferred = r.grants(&batches[i], now, i == 0, deferred)
 	}
 	return r.done()
 }
@@ -132,15 +148,22 @@ func alike(a, b *pacer.Call) bool {
 	return a.ID == 0 && b.ID == 0 && a.Costs == nil && b.Costs == nil && a.Cost == b.Cost && a.NotBefore == b.NotBefore && a.MaxWait == b.MaxWait && a.Tracked == b.Tracked
 }
 
-// grants reads the answers to the calls of a batch: see reserve.lua.
-func (r *reply) grants(b *pacer.Batch, now int64) {
+// grants reads the answers to the calls of a batch: see reserve.lua. Where the reply ends, calls are deferred, but for the first
+// of a request. It reports whether there were any.
+func (r *reply) grants(b *pacer.Batch, now int64, first, deferred bool) bool {
 	for i := 0; i < len(b.Grants); {
+		if deferred = deferred || len(r.values) == 0 && r.err == nil && (!first || i > 0); deferred {
+			for ; i < len(b.Grants); i++ {
+				b.Grants[i] = pacer.Grant{Deferred: true, Binds: pacer.BindsNothing, Charges: b.Grants[i].Charges[:0]}
+			}
+			return true
+		}
 		n := r.int()
 		if n > int64(len(b.Grants)-i) || -n > int64(len(b.Grants)-i) {
 			r.err = fmt.Errorf("the reply speaks of %d calls where there are %d", n, len(b.Grants)-i)
 		}
 		if r.err != nil {
-			return
+			return false
 		}
 		g := &b.Grants[i]
 		*g = pacer.Grant{OK: n >= 0, Now: pacer.Instant(now), At: pacer.Instant(now), Binds: pacer.BindsNothing, Charges: g.Charges[:0]}
@@ -182,6 +205,7 @@ func (r *reply) grants(b *pacer.Batch, now int64) {
 		}
 		i += int(n)
 	}
+	return false
 }
 
 // follow fills in the grant of the k-th of some calls that go now, after the first.

@@ -127,7 +127,7 @@ func (l *load) stop(losses ...int64) seen {
 	var calls []outing
 	for _, went := range l.went {
 		for _, o := range went {
-			if !o.alone() || o.Slot >= l.known {
+			if !o.alone() || o.Asked >= l.known {
 				calls = append(calls, o)
 			}
 		}
