@@ -37,6 +37,7 @@ type lease struct {
 	alive   func() bool // nil: yes
 	landing bool        // it is over
 	timer   *time.Timer // of the guard
+	passed  passing
 }
 
 // renewals is how often a lease is renewed before it could run out.
@@ -64,7 +65,7 @@ func (s *leases) took(p *Pacer, r *Reservation) {
 	if len(f.limits) == 0 {
 		return
 	}
-	r.lease = f
+	r.lease, f.passed = f, p.passing(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.aloft == nil {
@@ -89,7 +90,9 @@ func (s *leases) renewIn(p *Pacer, d time.Duration) {
 
 // remove forgets a call. The caller holds mu.
 func (s *leases) remove(f *lease) {
-	delete(s.aloft, f.id)
+	if s.aloft[f.id] == f { // otherwise it was passed on
+		delete(s.aloft, f.id)
+	}
 	if len(s.aloft) == 0 && s.renewal != nil {
 		s.renewal.Stop()
 		s.renewal = nil
@@ -143,8 +146,11 @@ func (p *Pacer) release(r *Reservation) {
 	s.land(p, f)
 }
 
-// land gives the places of a call back.
+// land gives the places of a call back, or passes them on.
 func (s *leases) land(p *Pacer, f *lease) {
+	if p.passOn(f) {
+		return
+	}
 	s.mu.Lock()
 	if s.aloft[f.id] != f {
 		s.mu.Unlock()

@@ -29,6 +29,11 @@ type queue struct {
 	limits []Limit
 	window waiters.Window
 
+	// Of a stack with a limit that is not given far ahead: its calls leave the queue for the store's own line.
+	late bool
+	line waiters.Line
+	out  []*Reservation // that have left the queue, and have not gone yet, in order
+
 	first, last *waiter
 	length      int
 	asking      bool           // somebody asks the store, or is about to
@@ -87,7 +92,7 @@ func (p *Pacer) queueOf(r *Reservation) *queue {
 		} else {
 			q = &queue{}
 		}
-		q.hash, q.limits = h, append(q.limits[:0], r.stack.Limits...) // the reservation may serve again
+		q.hash, q.limits, q.late = h, append(q.limits[:0], r.stack.Limits...), r.call[0].ID != 0 // the reservation may serve again
 		s.byStack[h] = q
 	case !(&Stack{Limits: q.limits}).same(&r.stack):
 		return nil
@@ -95,15 +100,17 @@ func (p *Pacer) queueOf(r *Reservation) *queue {
 	return q
 }
 
-// hash returns a number for calls that share a queue: those of one stack whose costs are alike up to a factor of two, so that a call
-// of a high cost, which has to wait for longer, is in no other's way.
+// hash returns a number for calls that share a queue: those of one stack, and of one fair share, whose costs are alike up to a factor
+// of two, so that a call of a high cost, which has to wait for longer, is in no other's way.
 func (s *queues) hash(r *Reservation) uint64 {
 	h := r.stack.hash(s.seed)
-	mix := func(cost int64) { h = (h ^ uint64(bits.Len64(uint64(cost)))) * 0x9e3779b97f4a7c15 } //nolint:gosec // a cost is positive
-	mix(r.call[0].Cost)
+	mix := func(n int64) { h = (h ^ uint64(n)) * 0x9e3779b97f4a7c15 } //nolint:gosec // what counts is that equal ones stay so
+	mix(int64(bits.Len64(uint64(r.call[0].Cost)))) //nolint:gosec // a cost is positive
 	for _, cost := range r.call[0].Costs {
-		mix(cost)
+		mix(int64(bits.Len64(uint64(cost)))) //nolint:gosec // as above
 	}
+	mix(r.call[0].Flow)
+	mix(r.call[0].Weight)
 	return h
 }
 
@@ -118,13 +125,13 @@ func (p *Pacer) sweepQueues() {
 
 // dropIfIdle removes a queue that nobody needs. Its timer may come too late, and find another one in its place.
 func (p *Pacer) dropIfIdle(q *queue) {
-	if p.queues.byStack[q.hash] == q && q.length == 0 && !q.asking && len(q.held) == 0 {
+	if p.queues.byStack[q.hash] == q && q.length == 0 && !q.asking && len(q.held) == 0 && len(q.out) == 0 {
 		delete(p.queues.byStack, q.hash)
 		if q.timer != nil {
 			q.timer.Stop()
 		}
 		if len(p.queues.spare) < maxSpareQueues {
-			q.window, q.told = waiters.Window{}, Grant{}
+			q.window, q.line, q.told = waiters.Window{}, waiters.Line{}, Grant{}
 			p.queues.spare = append(p.queues.spare, q)
 		}
 	}
@@ -134,8 +141,8 @@ func (p *Pacer) dropIfIdle(q *queue) {
 const maxSpareQueues = 16
 
 // waitsInQueue reports whether a call waits in a queue of this process until its slot is near. One that asked for a later slot
-// (NotBefore) keeps its place by holding it, and one that stands in line for a limit that is not given far ahead holds no slot.
-func (a *ask) waitsInQueue(call *Call) bool { return a.waits && call.ID == 0 && call.NotBefore == 0 }
+// (NotBefore) keeps its place by holding it.
+func (a *ask) waitsInQueue(call *Call) bool { return a.waits && call.NotBefore == 0 }
 
 // chargeInTurn charges the earliest slot for a call when its turn in the queue has come. When it returns, the grant is taken: see
 // Pacer.got.
@@ -154,6 +161,9 @@ func (p *Pacer) chargeInTurn(ctx context.Context, r *Reservation) error {
 		}
 		p.got(r)
 		return nil
+	}
+	if q.late {
+		return p.chargeInLine(ctx, q, r) // which unlocks
 	}
 	now := time.Now()
 	// The first one behind a slot that is far ahead asks, too, if it is not known yet how far the next one is: it may be too far.
@@ -241,6 +251,9 @@ func (p *Pacer) stand(ctx context.Context, q *queue, r *Reservation, now time.Ti
 			err := p.leaves(q, one, cause)
 			s.mu.Unlock()
 			return err
+		case one.state == leads && q.late:
+			s.mu.Unlock()
+			return nil
 		case one.state == leads:
 			if p.lead(ctx, q, r, one) { // which unlocks
 				return r.err
@@ -257,11 +270,16 @@ var errTimeout = &LimitError{}
 // leaves takes a call out of the queue, and returns its error. The caller holds sleepers.mu.
 func (p *Pacer) leaves(q *queue, one *waiter, cause error) error {
 	r := one.call
-	q.remove(one)
-	if one.state == leads {
+	switch {
+	case one.state == leads && q.late:
+		r.leaveQueue()
+	case one.state == leads:
 		q.asking = false
+		fallthrough
+	default:
+		q.remove(one)
+		p.admit(q)
 	}
-	p.admit(q)
 	if cause == error(errTimeout) || r.byDeadline && cause == context.DeadlineExceeded { //nolint:errorlint // as the context says it
 		now := time.Now()
 		e := p.queueError(q, r, now, p.estimate(q, now, 0))
@@ -431,14 +449,23 @@ func (p *Pacer) admit(q *queue) {
 		return
 	}
 	now := time.Now()
-	n, again := p.askFor(q, now, q.length)
-	if n > 0 {
-		q.asking = true
-		q.first.state = leads
-		q.first.wake()
-		return
+	var d time.Duration
+	if q.late {
+		again := p.letOut(q, now)
+		if again.IsZero() {
+			return
+		}
+		d = again.Sub(now)
+	} else {
+		n, again := p.askFor(q, now, q.length)
+		if n > 0 {
+			q.asking = true
+			q.first.state = leads
+			q.first.wake()
+			return
+		}
+		d = again - now.Sub(p.made)
 	}
-	d := again - now.Sub(p.made)
 	if q.timer != nil {
 		q.timer.Reset(d)
 		return
@@ -460,18 +487,27 @@ func (r *Reservation) leaveQueue() {
 	if i := slices.Index(q.held, r); i >= 0 {
 		q.held = slices.Delete(q.held, i, i+1)
 	}
+	if i := slices.Index(q.out, r); i >= 0 {
+		q.out = slices.Delete(q.out, i, i+1)
+		if r.state == used {
+			q.line.Served(r.pacer.sinceMade(time.Now()), r.pacer.way.Reach(), q.length)
+		}
+	}
 	r.pacer.admit(q)
 }
 
 // estimate returns about how long a call waits that has so many before it.
 func (p *Pacer) estimate(q *queue, now time.Time, ahead int) time.Duration {
+	if q.late {
+		return q.line.Estimate(len(q.out) + ahead)
+	}
 	at := p.sinceMade(now)
 	return q.window.Estimate(at, p.sinceMade(q.furthest()), ahead) - at
 }
 
 // tooFar returns the error of a call that has so many before it, if it could not go in time, as things are.
 func (p *Pacer) tooFar(q *queue, r *Reservation, now time.Time, ahead int) error {
-	if r.latest.IsZero() || q.window.Gap() == 0 {
+	if r.latest.IsZero() || q.window.Gap() == 0 { // of a line, nobody can say how soon it moves
 		return nil
 	}
 	wait := p.estimate(q, now, ahead)

@@ -29,7 +29,7 @@ type Reservation struct {
 	// Under pacer.sleepers.mu from when the reservation is handed out. What is small stands together, so that a Reservation is
 	// no larger than it needs to be: most calls make one.
 	state   reservationState
-	caught  bool // it was moved behind a pause, or was to be
+	caught  bool // it was moved, or may be: others than its owner may still look at it
 	hurried bool // it was called while it is moving
 	closed  bool // the answer was reported
 	paid    bool // the cost was settled

@@ -174,6 +174,7 @@ func (s *sleepers) lonely() []*lonely {
 	var all []*Reservation
 	for r := range s.asleep {
 		if r.state == reserved && r.moving == nil && r.grant[0].alone != nil && !r.grant[0].alone.over.Load() {
+			r.caught = true // it must not serve another call while somebody looks at it
 			all = append(all, r)
 		}
 	}

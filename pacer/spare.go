@@ -28,7 +28,7 @@ func (s *spares) get() *spare {
 //   - The store answered, and neither a MemoryStore nor the watch over a shared one touches calls, grants or limits after
 //     that: what goes on without us has copies.
 //   - It has left the sleepers. Who looks at those does so under their lock, takes copies along, and marks what it wants to
-//     move as caught. What was ever caught is not put back: the slot that it had may still be on its way to the store.
+//     move, or may, as caught. What was ever caught is not put back: the slot that it had may still be on its way to the store.
 //   - It was not given back, so that no grant of it is owed to the store.
 //   - No Report or Settle can come, for want of a handle.
 func (s *spares) put(one *spare) {

@@ -92,3 +92,15 @@ func TestTheLimitsOfSleepersAreCopies(t *testing.T) {
 		require.Equal(t, "acme", limits[0].Scope)
 	})
 }
+
+// A reservation of a plain Wait that somebody may still look at does not serve another call.
+func TestWhatIsLookedAtIsNotReused(t *testing.T) {
+	t.Parallel()
+	one := &spare{}
+	one.grant[0] = Grant{OK: true, alone: &ticket{}}
+	s := sleepers{asleep: map[*Reservation]struct{}{&one.Reservation: {}}}
+	require.Len(t, s.lonely(), 1)
+	var spares spares
+	spares.put(one)
+	require.True(t, one.grant[0].OK, "as it was")
+}

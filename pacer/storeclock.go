@@ -20,6 +20,16 @@ type storeClock struct {
 // tolerance of NTP).
 const drift = 2000
 
+// estimate returns what the store's clock says at a time, about; 0 if nothing is known of it.
+func (c *storeClock) estimate(at time.Time) Instant {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at.IsZero() {
+		return 0
+	}
+	return c.epoch + Instant((at.Sub(c.base) - c.ahead).Microseconds())
+}
+
 // latest returns the latest time at which the store's clock can have said now, if it did so between asked and answered.
 func (c *storeClock) latest(now Instant, asked, answered time.Time) time.Time {
 	c.mu.Lock()

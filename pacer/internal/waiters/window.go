@@ -47,6 +47,9 @@ func (w *Way) Took(d time.Duration) {
 	w.longest.Store(max(int64(d), before-before/8))
 }
 
+// Longest returns how long the way took at most, of late; 0 if that is not known.
+func (w *Way) Longest() time.Duration { return time.Duration(w.longest.Load()) }
+
 // Reach returns how far ahead of now slots are to be reserved, so that the next ones are there in time.
 func (w *Way) Reach() time.Duration {
 	return min(MaxReach, max(MinReach, ways*time.Duration(w.longest.Load())))

@@ -1,0 +1,88 @@
+package pacer
+
+import (
+	"context"
+	"time"
+)
+
+// Calls of a stack with a limit that is not given far ahead leave the queue one by one, for the store's own line or a slot, in which
+// as many of a process stand at a time as are soon to be served: see waiters.Line. They ask for themselves.
+
+// chargeInLine has a call ask the store when it may leave the queue. The caller holds sleepers.mu, which chargeInLine unlocks.
+func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) error {
+	s := &p.sleepers
+	now := time.Now()
+	if q.length == 0 && p.mayLeave(q, now) {
+		q.lets(r)
+		s.mu.Unlock()
+	} else {
+		p.waiting.Add(1)
+		defer p.waiting.Done()
+		if err := p.stand(ctx, q, r, now); err != nil { // which unlocks
+			return err
+		}
+	}
+	done := false
+	defer func() {
+		if !done { // the store panics, or a hook of its client
+			s.mu.Lock()
+			r.leaveQueue()
+			s.mu.Unlock()
+		}
+	}()
+	first := r.asked
+	r.asked, r.grant[0].InLine = time.Now(), false
+	if !r.latest.IsZero() {
+		r.call[0].MaxWait = max(0, r.latest.Sub(r.asked))
+	}
+	err := p.charge(ctx, r)
+	done = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !r.latest.IsZero() {
+		r.call[0].MaxWait = r.latest.Sub(first)
+	}
+	switch g := &r.grant[0]; {
+	case err != nil:
+		r.leaveQueue()
+		return err
+	case !g.OK && !g.InLine:
+		r.leaveQueue()
+		return p.notYetIn(r, r.asked)
+	case g.OK && g.Wait() > 0:
+		q.held = append(q.held, r)
+		fallthrough
+	case g.InLine:
+		q.told = Grant{Binds: g.Binds, Paused: g.Paused}
+	}
+	p.got(r)
+	return nil
+}
+
+// lets notes that a call leaves the queue. The caller holds sleepers.mu.
+func (q *queue) lets(r *Reservation) {
+	r.queue = q
+	q.out = append(q.out, r)
+}
+
+// mayLeave reports whether one more call may stand in the store's line, or hold a slot. The caller holds sleepers.mu.
+func (p *Pacer) mayLeave(q *queue, now time.Time) bool {
+	reach := p.way.Reach()
+	return len(q.out) < q.line.Most(reach) && q.furthest().Sub(now) <= reach
+}
+
+// letOut lets those leave the queue that may. It returns when none may before the furthest slot is near: then a timer is to call it.
+// The caller holds sleepers.mu.
+func (p *Pacer) letOut(q *queue, now time.Time) (again time.Time) {
+	for q.first != nil && p.mayLeave(q, now) {
+		one := q.first
+		q.remove(one)
+		q.lets(one.call)
+		one.state = leads
+		one.wake()
+	}
+	if reach := p.way.Reach(); q.first != nil && q.furthest().Sub(now) > reach {
+		return q.furthest().Add(-reach)
+	}
+	return time.Time{}
+}
