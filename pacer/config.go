@@ -118,7 +118,7 @@ func New(c Config) (*Pacer, error) {
 		name:       cmp.Or(c.Name, processName()),
 		observers:  newObservers(c.Hooks),
 		reconciles: !c.IgnoreCounts,
-		leases:     leases{life: context.Background()},
+		leases:     leases{life: context.Background(), speaking: make(chan struct{}, 1)},
 	}
 	if p.store == nil {
 		p.store = NewMemoryStore()

@@ -164,6 +164,12 @@ func (s *sleepers) called(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.inLine[id]; r != nil {
+		if q := r.queue; q != nil && r.stands() {
+			if i := slices.IndexFunc(q.out, (*Reservation).stands); q.out[i] != r {
+				s.swap(q.out[i], r) // it is the turn of the first
+				r = q.out[i]
+			}
+		}
 		s.hurry(r)
 		return
 	}

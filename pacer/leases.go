@@ -23,7 +23,7 @@ type leases struct {
 	due     time.Time   // when that is
 	running sync.WaitGroup
 
-	speaking sync.Mutex
+	speaking chan struct{} // holds one who does
 }
 
 // A lease is a call's right to its places in flight. It is under leases.mu.
@@ -184,8 +184,8 @@ func (s *leases) giveBack(p *Pacer, f *lease) {
 
 // say tells the store which calls are over, until there is nothing more to say.
 func (s *leases) say(p *Pacer) {
-	s.speaking.Lock()
-	defer s.speaking.Unlock()
+	s.speaking <- struct{}{}
+	defer func() { <-s.speaking }()
 	for {
 		s.mu.Lock()
 		over := s.over
@@ -224,8 +224,8 @@ func (s *leases) renew(p *Pacer) {
 	s.running.Add(1)
 	s.mu.Unlock()
 	defer s.running.Done()
-	s.speaking.Lock()
-	defer s.speaking.Unlock()
+	s.speaking <- struct{}{}
+	defer func() { <-s.speaking }()
 	p.tell(pack(s.live(p), NoteRenew), false)
 }
 

@@ -30,9 +30,10 @@ type queue struct {
 	window waiters.Window
 
 	// Of a stack with a limit that is not given far ahead: its calls leave the queue for the store's own line.
-	late bool
-	line waiters.Line
-	out  []*Reservation // that have left the queue, and have not gone yet, in order
+	late   bool
+	passes bool // the process passes places on
+	line   waiters.Line
+	out    []*Reservation // that have left the queue, and have not gone yet, in order
 
 	first, last *waiter
 	length      int
@@ -71,6 +72,7 @@ const (
 	leads                // its owner is to ask the store
 	asked                // somebody asks the store for it
 	answered             // it has a slot, or an error
+	inherits             // it stands in the store's line, where another call of the process stood
 )
 
 // queueOf returns the queue of a reservation's stack, made if there is none; nil if another stack has its number by chance. The
@@ -93,6 +95,7 @@ func (p *Pacer) queueOf(r *Reservation) *queue {
 			q = &queue{}
 		}
 		q.hash, q.limits, q.late = h, append(q.limits[:0], r.stack.Limits...), r.call[0].ID != 0 // the reservation may serve again
+		q.passes = q.late && p.memory == nil && passable(q.limits)
 		s.byStack[h] = q
 	case !(&Stack{Limits: q.limits}).same(&r.stack):
 		return nil
@@ -105,7 +108,7 @@ func (p *Pacer) queueOf(r *Reservation) *queue {
 func (s *queues) hash(r *Reservation) uint64 {
 	h := r.stack.hash(s.seed)
 	mix := func(n int64) { h = (h ^ uint64(n)) * 0x9e3779b97f4a7c15 } //nolint:gosec // what counts is that equal ones stay so
-	mix(int64(bits.Len64(uint64(r.call[0].Cost)))) //nolint:gosec // a cost is positive
+	mix(int64(bits.Len64(uint64(r.call[0].Cost))))                    //nolint:gosec // a cost is positive
 	for _, cost := range r.call[0].Costs {
 		mix(int64(bits.Len64(uint64(cost)))) //nolint:gosec // as above
 	}
@@ -241,7 +244,7 @@ func (p *Pacer) stand(ctx context.Context, q *queue, r *Reservation, now time.Ti
 			cause = one.leaving
 		}
 		switch {
-		case one.state == answered:
+		case one.state == answered || one.state == inherits:
 			s.mu.Unlock()
 			return one.err
 		case one.state == asked:

@@ -21,6 +21,9 @@ func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) erro
 		if err := p.stand(ctx, q, r, now); err != nil { // which unlocks
 			return err
 		}
+		if r.grant[0].Now != 0 { // it stands in the store's line already
+			return nil
+		}
 	}
 	done := false
 	defer func() {
@@ -65,9 +68,22 @@ func (q *queue) lets(r *Reservation) {
 	q.out = append(q.out, r)
 }
 
+// standing returns how many calls stand in the store's line. The caller holds sleepers.mu.
+func (q *queue) standing() (n int) {
+	for _, r := range q.out {
+		if r.state == reserved && r.grant[0].InLine {
+			n++
+		}
+	}
+	return n
+}
+
 // mayLeave reports whether one more call may stand in the store's line, or hold a slot. The caller holds sleepers.mu.
 func (p *Pacer) mayLeave(q *queue, now time.Time) bool {
 	reach := p.way.Reach()
+	if q.passes && q.standing() >= keepInLine {
+		return false
+	}
 	return len(q.out) < q.line.Most(reach) && q.furthest().Sub(now) <= reach
 }
 

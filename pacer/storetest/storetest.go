@@ -10,6 +10,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,9 +146,7 @@ func (s *Session) AskEach(batches []pacer.Batch) {
 		for i := range batches {
 			batches[i].Grants = make([]pacer.Grant, len(batches[i].Calls))
 		}
-		if err := store.ReserveAll(s.t.Context(), batches); err != nil {
-			s.t.Fatalf("ReserveAll: %v", err)
-		}
+		s.askAll(store, batches)
 	}
 	for i := range batches {
 		b := &batches[i]
@@ -155,6 +154,28 @@ func (s *Session) AskEach(batches []pacer.Batch) {
 			b.Grants = s.AskAll(b.Stack, b.Calls...)
 		}
 		s.check(b.Stack, b.Calls, b.Grants)
+	}
+}
+
+// askAll reserves calls of some stacks in as many operations as that takes: each decides some of the calls, from the first on.
+func (s *Session) askAll(store pacer.SharedStore, batches []pacer.Batch) {
+	s.t.Helper()
+	rest := slices.Clone(batches)
+	for len(rest) > 0 {
+		if err := store.ReserveAll(s.t.Context(), rest); err != nil {
+			s.t.Fatalf("ReserveAll: %v", err)
+		}
+		var left []pacer.Batch
+		for i, b := range rest {
+			n := slices.IndexFunc(b.Grants, func(g pacer.Grant) bool { return g.Deferred })
+			if len(b.Calls) > 0 && (len(left) > 0 && n != 0 || n == 0 && i == 0) {
+				s.t.Fatalf("ReserveAll decided %d calls of stack %d of %d behind one that it left", n, i, len(rest))
+			}
+			if n >= 0 {
+				left = append(left, pacer.Batch{Stack: b.Stack, Calls: b.Calls[n:], Grants: b.Grants[n:]})
+			}
+		}
+		rest = left
 	}
 }
 

@@ -1,0 +1,212 @@
+package pacer_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// farAway is a remote store that is so far away for each operation and each piece of news.
+type farAway struct {
+	*remote
+
+	way time.Duration
+}
+
+func newFarAway(way time.Duration) *farAway {
+	return &farAway{remote: newRemote(1), way: way}
+}
+
+func (f *farAway) Listen(upstream string, heard func(pacer.News)) (stop func()) {
+	return f.store.Listen(upstream, func(n pacer.News) {
+		time.AfterFunc(f.way/2, func() { heard(n) })
+	})
+}
+
+// pacerOf is a process whose store is far away.
+func (f *farAway) pacer(t *testing.T, list ...policies.Policy) *pacer.Pacer {
+	t.Helper()
+	p, err := pacer.New(pacer.Config{Upstream: "api", Store: f, Policies: list, StoreTimeout: 5 * time.Second, MaxWait: pacer.Forever})
+	require.NoError(t, err)
+	return p
+}
+
+// callers acquire, run for some time and release, over and over.
+type callers struct {
+	wg      sync.WaitGroup
+	running atomic.Int64
+	most    atomic.Int64
+	busy    atomic.Int64 // in µs
+	went    atomic.Int64
+}
+
+func (c *callers) call(ctx context.Context, t *testing.T, p *pacer.Pacer, n int, lasts time.Duration, opts ...pacer.Option) {
+	t.Helper()
+	for range n {
+		c.wg.Go(func() {
+			for ctx.Err() == nil {
+				r, err := p.Acquire(ctx, opts...)
+				if ctx.Err() != nil && err != nil {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				now := c.running.Add(1)
+				for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
+				}
+				time.Sleep(lasts)
+				c.running.Add(-1)
+				c.busy.Add(lasts.Microseconds())
+				c.went.Add(1)
+				r.Release()
+			}
+		})
+	}
+}
+
+// However many calls of a process wait for places in flight, a few of them stand in the store's line; all go in order, and a crowd
+// that gives up leaves nothing behind.
+func TestACrowdForPlacesKeepsTheLineShort(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.InFlight(5).Named("places")}, MaxWait: pacer.Forever})
+		defer p.Close()
+		var order []int
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		const n = 2000
+		for i := range n {
+			wg.Go(func() {
+				r, err := p.Acquire(t.Context())
+				require.NoError(t, err)
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				time.Sleep(10 * ms)
+				r.Release()
+			})
+			synctest.Wait()
+		}
+		for range 20 {
+			time.Sleep(100 * ms)
+			require.LessOrEqual(t, statusOf(t, p, "places").Line, int64(45), "500 are served in a second, 20 of them within the reach")
+			require.Positive(t, statusOf(t, p, "places").Line)
+		}
+		wg.Wait()
+		require.Len(t, order, n)
+		for i, call := range order {
+			require.InDelta(t, i, call, 45, "those that stand in the line at once may come in any order")
+		}
+
+		hold, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 500 {
+			wg.Go(func() {
+				r, err := p.Acquire(ctx)
+				if err == nil {
+					time.Sleep(time.Hour)
+					r.Release()
+				} else {
+					require.ErrorIs(t, err, context.Canceled)
+				}
+			})
+		}
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		hold.Release()
+		time.Sleep(2 * time.Hour)
+		wg.Wait()
+		require.Zero(t, statusOf(t, p, "places").Line)
+		require.Equal(t, int64(5), statusOf(t, p, "places").Remaining)
+	})
+}
+
+// A call that waits in the process for a place is refused when its time is over, and says why.
+func TestACallBehindTheLineIsRefusedInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.InFlight(1).Named("places")}, MaxWait: 2 * time.Second})
+		defer p.Close()
+		hold, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				start := time.Now()
+				_, err := p.Acquire(t.Context())
+				require.ErrorIs(t, err, pacer.ErrNotYet)
+				require.ErrorContains(t, err, "places")
+				require.InDelta(t, 2*time.Second, time.Since(start), float64(ms))
+			})
+		}
+		wg.Wait()
+		hold.Release()
+		require.Zero(t, statusOf(t, p, "places").Line)
+		r, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		r.Release()
+	})
+}
+
+// However far away the store is, places in flight are not idle while calls of the process wait: they are passed on. Nor are they
+// ever more, and other processes get theirs.
+func TestPlacesArePassedOn(t *testing.T) {
+	t.Parallel()
+	for _, way := range []time.Duration{60 * ms, 150 * ms} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFarAway(way)
+			ctx, cancel := context.WithCancel(t.Context())
+			var all callers
+			var each [2]callers
+			var ps []*pacer.Pacer
+			for range each {
+				p := f.pacer(t, policies.InFlight(10).Named("places"))
+				ps = append(ps, p)
+				r, err := p.Acquire(ctx)
+				require.NoError(t, err)
+				r.Release()
+				synctest.Wait()
+			}
+			f.set(nil, way)
+			for i, p := range ps {
+				each[i].call(ctx, t, p, 20, 100*ms)
+			}
+			time.Sleep(5 * time.Second) // the places are taken, and the processes know the way
+			before, length := each[0].busy.Load()+each[1].busy.Load(), 60*time.Second
+			first := [2]int64{each[0].went.Load(), each[1].went.Load()}
+			time.Sleep(length)
+			used := float64(each[0].busy.Load()+each[1].busy.Load()-before) / float64(10*length.Microseconds())
+			t.Logf("%v away: %.1f %% of the places were used", way, 100*used)
+			require.GreaterOrEqual(t, used, 0.97)
+			require.LessOrEqual(t, each[0].most.Load()+each[1].most.Load(), int64(20))
+			for i := range each {
+				require.Greater(t, each[i].went.Load()-first[i], int64(1000), "of 6,000")
+			}
+			cancel()
+			each[0].wg.Wait()
+			each[1].wg.Wait()
+			all.wg.Wait()
+			for _, p := range ps {
+				require.NoError(t, p.Close())
+			}
+			time.Sleep(time.Minute)
+			f.set(nil, 0)
+			p := f.pacer(t, policies.InFlight(10).Named("places"))
+			require.Equal(t, int64(10), statusOf(t, p, "places").Remaining)
+			require.Zero(t, statusOf(t, p, "places").Line)
+			closing(t, p)
+		})
+	}
+}
