@@ -73,6 +73,7 @@
 // has to wait for one of them stands in line in the store, in order, and is charged nothing. It asks again when the store
 // told it to, which is when its turn may come, or when the store calls it, which a [Notifier] hears at once; a call that is
 // lost costs a second. Who does not ask again is taken for dead and skipped; if it was only late, it stands where it stood.
+// Of a process, as many calls stand there as are served within twice H, and at least 16; the others wait behind them in the process.
 //
 // When its turn comes, a call gets its places and its slots in one step. If it would have to wait much longer than 40 ms
 // for another of its limits, it gets its slots at once, as always, and its places when the slot comes; if they are taken by
@@ -82,6 +83,10 @@
 // A place is a lease. The process renews those of its calls, and if it ends, they run out. A call is over when
 // [Reservation.Release] says so. Calls that have outlived their lease, because their process was suspended, count again
 // when it renews them, so that there may be more than the limit for a while: they run, whatever is written about them.
+//
+// A place whose call is over goes to the next call of its process that waits for the same places and nothing else, without asking
+// the store: for that, the call before is still running. After a slice of 200 times the way to the store and back, at most 30 s, it
+// goes back to the store, which gives it to the first in line, wherever that is. So places are in use however far away the store is.
 //
 // A lane's calls get their slots 40 ms ahead (H, where the way to the store is long), at the lane's part of the rate; what that
 // leaves of the whole rate is lent half of that before it would be lost. Nothing is lent of windows. Fair shares are start-time fair queueing over those in line.

@@ -6,7 +6,8 @@
 // a process would touch thousands of reservations, and slots far ahead would leave pieces of a shared limit that are too short to be
 // used. So a process holds slots of a stack only up to a reach ahead, as TCP sends only as much as fits its window. Its other
 // callers wait in the process, in order, and hold nothing. The package says when to ask the store, and for how many: a [Window] is the
-// state of one stack. It has no clock, no lock and no timer: its user has them.
+// state of one stack. A [Line] is that of a stack with a limit whose turn nobody can foresee: its calls stand in the store's own line, and
+// it says how many at a time. They have no clock, no lock and no timer: their user has them.
 //
 // # States
 //

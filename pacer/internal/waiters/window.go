@@ -9,8 +9,9 @@ import (
 const (
 	// MaxBatch is how many calls one request carries at most.
 	MaxBatch = 256
-	// MaxAhead is how many calls one request carries at most that have to wait, so that no run of the store's program takes long.
-	MaxAhead = 32
+	// MaxAhead is how many calls one request carries at most that have to wait. A store that has no time for so many leaves the last
+	// ones undecided.
+	MaxAhead = 128
 	// firstBatch is how many calls the first request of a window carries at most, before it is known whether they have to wait.
 	firstBatch = 64
 )
