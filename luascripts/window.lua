@@ -130,41 +130,28 @@ local function ending(o, k)
   return sum, from, to
 end
 
--- enters returns which bucket, from one on, enters the sum of bucket k next, up to the last one, and when it begins.
-local function enters(o, k, to, last)
-  local at = o.at
-  while to <= o.size and at[to] <= last do
-    if (at[to] - k) % o.width == 0 then return to, at[to] end
-    to = to + 1
-  end
-  return to, math.huge
-end
-
--- leaves returns which of the buckets from..to leaves the sum of bucket k next, and the first bucket whose sum lacks it.
-local function leaves(o, k, from, to)
-  local at = o.at
-  while from < to do
-    if (at[from] - k) % o.width == 0 then return from, at[from] + o.back + o.width end
-    from = from + 1
-  end
-  return from, math.huge
-end
-
--- fullest returns what the fullest of the windows holds that have bucket k in them.
-local function fullest(o, k)
+-- fullest returns what the fullest of the windows holds that have bucket k in them, or of late held: it is not looked for anew
+-- as long as even what was added since leaves room for n more.
+local function fullest(o, k, n)
+  if o.peakat == k and o.peak + n <= o.most then return o.peak end
   local sum, from, to = ending(o, k)
-  local most, last, into, out = sum, k + o.back, nil, nil
-  while true do
-    to, into = enters(o, k, to, last)
-    if into == math.huge then return most end
-    from, out = leaves(o, k, from, to)
-    while out <= into do
-      sum = sum - o.held[from]
-      from, out = leaves(o, k, from + 1, to)
+  local at, held, width, back, most = o.at, o.held, o.width, o.back, sum
+  local into = at[to]
+  while into and into <= k + back do
+    if (into - k) % width == 0 then
+      local first = into - back
+      while at[from] < first do
+        if (at[from] - k) % width == 0 then sum = sum - held[from] end
+        from = from + 1
+      end
+      sum = sum + held[to]
+      if sum > most then most = sum end
     end
-    sum, to = sum + o.held[to], to + 1
-    if sum > most then most = sum end
+    to = to + 1
+    into = at[to]
   end
+  o.peak, o.peakat = most, k
+  return most
 end
 
 -- room returns how many calls of cost n may go now: as many as the fullest of the windows that hold them.
@@ -172,7 +159,7 @@ function window.room(o, now, n)
   local k = floor(o, now)
   if o.pause > now or now >= after(o, k) - o.guard then return 0 end
   if o.fulllimit == o.most and o.fullwidth == o.width and floor(o, o.full) > k then return 0 end
-  local left = o.most - fullest(o, k)
+  local left = o.most - fullest(o, k, math.huge)
   return left < n and 0 or (left - left % n) / n
 end
 
@@ -195,6 +182,7 @@ local function change(o, i, n)
   o.held[i], o.total, o.dirty = o.held[i] + n, o.total + n, true
   if o.same > i then o.same = i end
   if o.sum and o.from <= i and i < o.to and (o.at[i] - o.sumat) % o.width == 0 then o.sum = o.sum + n end
+  if o.peak and n > 0 and math.abs(o.at[i] - o.peakat) <= o.back then o.peak = o.peak + n end
 end
 
 -- add counts n calls in the bucket that begins at k, of them those on their way, and returns how many it then holds.
@@ -268,11 +256,32 @@ function window.rest()
     return #o.bounds > 0 and o.bounds[#o.bounds] or math.huge
   end
 
+  -- enters returns which bucket, from one on, enters the sum of bucket k next, up to the last one, and when it begins.
+  local function enters(o, k, to, last)
+    local at = o.at
+    while to <= o.size and at[to] <= last do
+      if (at[to] - k) % o.width == 0 then return to, at[to] end
+      to = to + 1
+    end
+    return to, math.huge
+  end
+
+  -- leaves returns which of the buckets from..to leaves the sum of bucket k next, and the first bucket whose sum lacks it.
+  local function leaves(o, k, from, to)
+    local at = o.at
+    while from < to do
+      if (at[from] - k) % o.width == 0 then return from, at[from] + o.back + o.width end
+      from = from + 1
+    end
+    return from, math.huge
+  end
+
   -- over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with
   -- one more; nil for none. A call that costs more than the upstream says it allows has a window to itself.
   local function over(o, k, n)
     local limit, width = o.most, o.width
     if o.total + n <= limit then return nil, nil end -- whatever the window
+    if o.size > 0 and o.at[o.size] > k and fullest(o, k, n) + n <= limit then return nil, nil end
     local sum, from, to = ending(o, k)
     local forn, forone, cap, last, into, out = nil, nil, math.max(limit, n), k + o.back, nil, nil
     while true do
@@ -400,7 +409,7 @@ function window.rest()
   end
 
   function window.reset(o)
-    o.at, o.held, o.open, o.low, o.size, o.total, o.sum = {}, {}, {}, 1, 0, 0, nil
+    o.at, o.held, o.open, o.low, o.size, o.total, o.sum, o.peak, o.peakat = {}, {}, {}, 1, 0, 0, nil, nil, nil
     o.list, o.place, o.same = '', { 1 }, 1
     o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0
     o.most, o.dirty = o.limit, true
@@ -412,7 +421,7 @@ function window.rest()
     local nextat = window.earliest(o, now, e, 1, false)
     local k, backlog, remaining = floor(o, now), 0, 0
     for i = find(o, k + 1), o.size do backlog = backlog + o.held[i] end
-    if pause == 0 and now < after(o, k) - o.guard then remaining = math.max(0, o.most - fullest(o, k)) end
+    if pause == 0 and now < after(o, k) - o.guard then remaining = math.max(0, o.most - fullest(o, k, math.huge)) end
     return remaining, nextat, backlog, pause, o.most, 0
   end
 end

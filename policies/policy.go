@@ -16,7 +16,7 @@ import (
 const DefaultSkew = 10 * time.Millisecond
 
 // DefaultBuckets is into how many buckets [Sliding] cuts its period, unless [Policy.Buckets] says otherwise.
-const DefaultBuckets = 10
+const DefaultBuckets = 100
 
 // Bounds of what a policy may say. They keep every sum that a store computes (an instant in microseconds plus a
 // policy's longest reach) below 2^53, the largest integer that a Lua number holds exactly.
