@@ -27,6 +27,7 @@ type Window struct {
 	pause   int64
 	full    full
 	sum     sum
+	peak    peak
 
 	learned int64 // the limit that the upstream says it has; 0 for none
 	until   int64 // when that ends
@@ -49,6 +50,9 @@ type sum struct {
 	from, to        int
 	n               int64
 }
+
+// A peak is no less than what the fullest of the windows holds that have a bucket in them.
+type peak struct{ at, width, back, n int64 }
 
 // full remembers the head of the line: no bucket before until has room for even one call. It holds for one
 // limit and width.
@@ -197,8 +201,11 @@ const none = int64(-1)
 // more. A call that costs more than the upstream says it allows at present has a window to itself.
 func (w *Window) over(l *Limit, k, limit, n int64) (forN, forOne int64) {
 	forN, forOne = none, none
-	if w.total+n <= limit {
-		return forN, forOne // whatever the window
+	if w.total+n <= limit { // whatever the window
+		return forN, forOne
+	}
+	if last := len(w.buckets) - 1; last >= 0 && w.buckets[last].begin > k && w.roomy(l, k, limit, n) {
+		return forN, forOne
 	}
 	s := *w.ending(l, k)
 	for end := k + s.back; ; {
@@ -226,6 +233,16 @@ func (w *Window) over(l *Limit, k, limit, n int64) (forN, forOne int64) {
 			s.to++
 		}
 	}
+}
+
+// roomy reports whether n calls fit in each of the windows that have bucket k in them. What the fullest holds is not looked for
+// anew as long as even what was added since leaves them room.
+func (w *Window) roomy(l *Limit, k, limit, n int64) bool {
+	p, width, back := &w.peak, l.Spec.Interval, l.Spec.Buckets*l.Spec.Interval
+	if p.at != k || p.width != width || p.back != back || p.n+n > limit {
+		*p = peak{k, width, back, w.most(l, k)}
+	}
+	return p.n+n <= limit
 }
 
 // enters returns the next bucket that enters a sum, up to the last one; forever if there is none.
@@ -302,6 +319,9 @@ func (w *Window) change(i int, n int64) {
 	w.total += n
 	if s := &w.sum; s.from <= i && i < s.to && on(w.buckets[i].begin, s.at, s.width) {
 		s.n += n
+	}
+	if p, b := &w.peak, w.buckets[i].begin; n > 0 && p.at-p.back <= b && b <= p.at+p.back {
+		p.n += n
 	}
 }
 
