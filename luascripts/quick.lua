@@ -26,13 +26,12 @@ local function count(at, v, now, many, cost, tracked)
   if slack < 0 then return nil end
   local first, held, open, total, list, from, lasts = begins, 0, 0, 0, '', 1, ends + back
   if v then
-    local unit, a, last, till, c, o, all, list_at = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)|()')
+    local unit, a, last, till, c, o, all, rest = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)|()')
     if unit ~= ARGV[at + 2] then return nil end
-    last, till = last + 0, till + 0
-    if last > begins or back > 0 and (begins - last) % width ~= 0 then return nil end
-    if till > lasts then lasts = till end
+    last = last + 0
+    if last > begins or till + 0 > lasts or back > 0 and (begins - last) % width ~= 0 then return nil end
     if last >= begins - back then
-      first, total, list, from = a + 0, all + 0, v, list_at
+      first, total, list, from = a + 0, all + 0, v, rest
       if last == begins then
         held, open = c + 0, o + 0
       else
@@ -43,10 +42,10 @@ local function count(at, v, now, many, cost, tracked)
         list = v .. c .. o .. ' '
       end
       while first < begins - back do
-        local gone, distance, rest = string.match(list, '^(%d+):?(%d*)%S* ()', from)
+        local gone, distance, after = string.match(list, '^(%d+):?(%d*)%S* ()', from)
         if not gone then return nil end
         first = first + width * (distance == '' and 1 or distance)
-        total, from = total - gone, rest
+        total, from = total - gone, after
       end
       list = string.sub(list, from)
     end

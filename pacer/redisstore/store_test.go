@@ -232,6 +232,14 @@ func TestForeignValues(t *testing.T) {
 		func(k string) error { return rdb.Set(t.Context(), k, "inf", 0).Err() },
 		func(k string) error { return rdb.Set(t.Context(), k, "1 2", 0).Err() },
 		func(k string) error { return rdb.Set(t.Context(), k, "99999999999999999999", 0).Err() },
+		func(k string) error { return rdb.Set(t.Context(), k, "1 2 3 4 5 6 7|", 0).Err() },                     // the last bucket is not where it is said to be
+		func(k string) error { return rdb.Set(t.Context(), k, "1000000 2 2 9e15 5 0 6|", 0).Err() },            // ends
+		func(k string) error { return rdb.Set(t.Context(), k, "5 2 12 9007199254740991 5 0 6|1 ", 0).Err() },   // the distance
+		func(k string) error { return rdb.Set(t.Context(), k, "5 2 12 9007199254740991 5 0 6|1: ", 0).Err() },  // the same
+		func(k string) error { return rdb.Set(t.Context(), k, "5 2 12 9007199254740991 5 0 7|1:2 ", 0).Err() }, // the total
+		func(k string) error { return rdb.Set(t.Context(), k, "5 2 12 9007199254740991 5 0 6|1:2 1", 0).Err() },
+		func(k string) error { return rdb.Set(t.Context(), k, "5 2 12 9007199254740991 5 0 6 1|1:2 ", 0).Err() },
+		func(k string) error { return rdb.Set(t.Context(), k, "5 2 12 9007199254740991 5 0 6|1:x2 ", 0).Err() },
 		func(k string) error { return rdb.LPush(t.Context(), k, "x").Err() },
 		func(k string) error { return rdb.HSet(t.Context(), k, "l", "x").Err() },
 	} {
