@@ -114,7 +114,7 @@ end
 local function ending(o, k)
   local at, held, width, first = o.at, o.held, o.width, k - o.back
   local sum, from, to, was = o.sum, o.from, o.to, o.sumat
-  if not sum or k < was or was < first or (k - was) % width ~= 0 then
+  if not sum or k < was or (k - was) % width ~= 0 then
     from = find(o, first)
     sum, to = 0, from
   end

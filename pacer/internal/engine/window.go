@@ -141,7 +141,7 @@ func on(a, b, width int64) bool { return (a-b)%width == 0 }
 // ending returns the sum of the window that ends with bucket k. It is the last one moved on, if that is so far.
 func (w *Window) ending(l *Limit, k int64) *sum {
 	s, width, back := &w.sum, l.Spec.Interval, l.Spec.Buckets*l.Spec.Interval
-	if s.width != width || s.back != back || k < s.at || k-s.at > back || !on(k, s.at, width) {
+	if s.width != width || s.back != back || k < s.at || !on(k, s.at, width) {
 		from := w.find(k - back)
 		*s = sum{width: width, back: back, from: from, to: from}
 	}
