@@ -1,25 +1,80 @@
 -- quick.lua: the common case of reserve.lua, before anything else is defined, which would take longer than this does.
 --
 -- KEYS, ARGV, Reply and TTL are those of reserve.lua. It is: one run of calls that cost the same for every account, want to
--- go now, and can; rates that do not adapt, of which only the tail is known, and the log if their windows are exact; and an
--- upstream of which there is nothing to say. In any other case nothing was done, and the rest of the script decides. gcra.lua
--- and starts.lua have the reasons.
+-- go now, and can; rates that do not adapt, of which only the tail is known, and the log if their windows are exact; windows
+-- of which only counts are known, none of them ahead; and an upstream of which there is nothing to say. In any other case
+-- nothing was done, and the rest of the script decides. gcra.lua, starts.lua and window.lua have the reasons.
+
+-- count counts so many calls of one cost in a window, whose arguments begin at one and whose key has the value v. It returns
+-- the new value, when that means nothing any more, when the present bucket begins, its slack, and what it holds with the first
+-- of the calls; nil if that is not the common case.
+local function count(at, v, now, many, cost, tracked)
+  local width, back, begins, ends = ARGV[at + 2] + 0, ARGV[at + 3] * ARGV[at + 2], nil, nil
+  local n, bounds = many * cost, at + 5 + ARGV[at + 5]
+  if bounds == at + 5 then
+    begins = now - now % width
+    ends = begins + width
+  else
+    for i = at + 6, bounds do
+      ends = ARGV[i] + 0
+      if ends > now then break end
+      begins = ends
+    end
+    if not begins or ends <= now then return nil end
+  end
+  local slack = ends - ARGV[at + 4] - 1 - now
+  if slack < 0 then return nil end
+  local first, held, open, total, list, from, lasts = begins, 0, 0, 0, '', 1, ends + back
+  if v then
+    local unit, a, last, till, c, o, all, rest = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)|()')
+    if unit ~= ARGV[at + 2] then return nil end
+    last = last + 0
+    if last > begins or till + 0 > lasts or back > 0 and (begins - last) % width ~= 0 then return nil end
+    if last >= begins - back then
+      first, total, list, from = a + 0, all + 0, v, rest
+      if last == begins then
+        held, open = c + 0, o + 0
+      else
+        -- The last bucket is the last one of the list from now on.
+        local distance = (begins - last) / width
+        if o ~= '0' then o = '+' .. o else o = '' end
+        if distance > 1 then c = string.format('%s:%.0f', c, distance) end
+        list = v .. c .. o .. ' '
+      end
+      while first < begins - back do
+        local gone, distance, after = string.match(list, '^(%d+):?(%d*)%S* ()', from)
+        if not gone then return nil end
+        first = first + width * (distance == '' and 1 or distance)
+        total, from = total - gone, after
+      end
+      list = string.sub(list, from)
+    end
+  end
+  local seen = held + cost
+  held, total = held + n, total + n
+  if total > ARGV[at + 1] + 0 then return nil end
+  if tracked then open = open + n end
+  return string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f|%s', ARGV[at + 2], first, begins, lasts, held, open, total, list), lasts, begins, slack, seen
+end
 
 local function quickly()
-  local n, at, count, cost = tonumber(ARGV[3]), 4, 1, 1
+  local n, at, many, cost = tonumber(ARGV[3]), 4, 1, 1
   for _ = 1, n do
     local algorithm = ARGV[at]
     if algorithm == '1' then
       at = at + 3
+    elseif algorithm == '2' then
+      at = at + 6 + ARGV[at + 5]
     elseif algorithm == '6' then
       at = at + 5
     else
       return nil
     end
   end
+  local tracked = false
   if #ARGV ~= at then
     if #ARGV ~= at + 5 or ARGV[at] ~= '0' or ARGV[at + 2] == '0' or ARGV[at + 3] ~= '0' then return nil end
-    count, cost = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+    many, cost, tracked = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), ARGV[at + 5] == '1'
   end
   local values = redis.call('MGET', unpack(KEYS)) -- the gaps and the starts have no value
   if values[1] then
@@ -29,49 +84,60 @@ local function quickly()
   end
   local now = clock()
   if now < ARGV[2] - 1000000 then return nil end
-  local reply, size, key, logs = { now, count, n > 0 and -1 or 1000000 }, 3, 2, nil
+  local reply, size, key, lasts, logs = { now, many, n > 0 and -1 or 1000000 }, 3, 2, {}, nil
   at = 4
   for _ = 1, n do
-    local burst, t, from, tat, within = ARGV[at + 1], ARGV[at + 2], now, values[key], nil
-    local log, unlogged, kept, tau
-    if ARGV[at] == '6' then
-      within = tonumber(ARGV[at + 4])
+    local v, algorithm = values[key], ARGV[at]
+    if not v and redis.call('TYPE', KEYS[key])['ok'] ~= 'none' then return nil end
+    if algorithm == '2' then
+      local begins, slack, seen
+      values[key], lasts[key], begins, slack, seen = count(at, v, now, many, cost, tracked)
+      if not begins then return nil end
+      reply[size + 1], reply[size + 2], reply[size + 3] = begins, tracked and -cost or cost, seen
+      if reply[3] < 0 or slack < reply[3] then reply[3] = slack end
+      at, key, size = at + 6 + ARGV[at + 5], key + 1, size + 3
+    else
+      local burst, t, from, tat, within = ARGV[at + 1], ARGV[at + 2], now, v, nil
+      local log, unlogged, kept, tau
+      if algorithm == '6' then
+        within = tonumber(ARGV[at + 4])
+        if tat then
+          log, unlogged, kept, tau = string.match(tat, '^(%d+) /(%d+) (%d+) (%d+)$')
+          if not log or kept ~= ARGV[at + 4] or now < unlogged + within or tonumber(tau) ~= (burst - 1) * t then return nil end
+          tat = log
+        end
+      end
       if tat then
-        log, unlogged, kept, tau = string.match(tat, '^(%d+) /(%d+) (%d+) (%d+)$')
-        if not log or kept ~= ARGV[at + 4] or now < unlogged + within or tonumber(tau) ~= (burst - 1) * t then return nil end
-        tat = log
+        tat = tonumber(tat)
+        if not tat or tat < 0 or tat >= 9007199254740992 or tat % 1 ~= 0 then return nil end
+        if tat > now then from = tat end
+      end
+      local need = cost * t
+      if from + (many - 1) * need > now + (burst - cost) * t then return nil end
+      reply[size + 1], reply[size + 2] = from, from + need
+      size = size + 2
+      values[key] = from + many * need
+      if within then
+        local inside = log and redis.call('ZCOUNT', KEYS[key + 2], now - within + 1, '+inf') or 0
+        if inside + many * cost > tonumber(ARGV[at + 3]) then return nil end
+        logs = logs or {}
+        logs[key] = { within = within, from = from, t = t, tat = tat or 0, unlogged = unlogged or 0, inside = inside, fresh = not log, lead = (burst - 1) * t }
+        reply[3] = 0
+        at, key = at + 5, key + 3
+      else
+        lasts[key] = values[key]
+        at, key = at + 3, key + 2
       end
     end
-    if tat then
-      tat = tonumber(tat)
-      if not tat or tat < 0 or tat >= 9007199254740992 or tat % 1 ~= 0 then return nil end
-      if tat > now then from = tat end
-    elseif redis.call('TYPE', KEYS[key])['ok'] ~= 'none' then
-      return nil
-    end
-    local need = cost * t
-    if from + (count - 1) * need > now + (burst - cost) * t then return nil end
-    reply[size + 1], reply[size + 2] = from, from + need
-    size = size + 2
-    values[key] = from + count * need
-    if within then
-      local inside = log and redis.call('ZCOUNT', KEYS[key + 2], now - within + 1, '+inf') or 0
-      if inside + count * cost > tonumber(ARGV[at + 3]) then return nil end
-      logs = logs or {}
-      logs[key] = { within = within, from = from, t = t, tat = tat or 0, unlogged = unlogged or 0, inside = inside, fresh = not log, lead = (burst - 1) * t }
-      reply[3] = 0
-      at, key = at + 5, key + 3
-    else
-      at, key = at + 3, key + 2
-    end
   end
-  key = 2
-  for _ = 1, n do
-    local tat, log = values[key], logs and logs[key]
-    if log then
-      local within, starts, cells = log.within, KEYS[key + 2], {}
-      for i = 1, 2 * count * cost, 2 do
-        cells[i], cells[i + 1] = now, log.from
+  for i = 2, #KEYS do
+    local last, log = lasts[i], logs and logs[i]
+    if last then
+      redis.call('SET', KEYS[i], values[i], 'PX', ttl(last - now))
+    elseif log then
+      local tat, within, starts, cells = values[i], log.within, KEYS[i + 2], {}
+      for j = 1, 2 * many * cost, 2 do
+        cells[j], cells[j + 1] = now, log.from
         log.from = log.from + log.t
       end
       if log.fresh then redis.call('DEL', starts) end
@@ -79,11 +145,7 @@ local function quickly()
       local over = log.tat - log.tat % within ~= tat - tat % within
       if over then redis.call('ZREMRANGEBYSCORE', starts, '-inf', now - within) end
       if over or log.inside == 0 then redis.call('PEXPIRE', starts, ttl(tat - tat % within + 2 * within - now)) end
-      redis.call('SET', KEYS[key], string.format('%.0f /%s %.0f %.0f', tat, log.unlogged, within, log.lead), 'PX', ttl(tat + within - now))
-      key = key + 3
-    else
-      redis.call('SET', KEYS[key], tat, 'PX', ttl(tat - now))
-      key = key + 2
+      redis.call('SET', KEYS[i], string.format('%.0f /%s %.0f %.0f', tat, log.unlogged, within, log.lead), 'PX', ttl(tat + within - now))
     end
   end
   return reply

@@ -1,24 +1,36 @@
 -- window.lua: at most so many calls per window. The reasoning is in package engine, window.go.
 --
--- KEYS   the account's key: a hash of bucket begin (µs) = count, and
---          l  begin of the last bucket that ever held a call     e  when the last count stops to count
---          p  nothing goes before                                t  when past buckets are forgotten next
---          f  "until limit width": no bucket before until has room, for that limit and width
---          q  "limit until": the upstream allows so few before until
---          o and a bucket's begin  of its count, the tracked calls on their way
+-- KEYS   the account's key: a string, "unit first last ends count open total|buckets", or, if there is more to know,
+--        "unit first last ends count open total pause full limit width learned until|buckets", where
+--          unit     what distances are counted in, in µs: the width of a bucket, or 1 if that does not do
+--          first    begin of the first bucket that is kept
+--          last     begin of the last bucket that ever held a call
+--          ends     when the last count stops to count
+--          count    what the last bucket holds
+--          open     of it: tracked calls that are on their way
+--          total    what all buckets that are kept hold
+--          pause    nothing goes before
+--          full     no bucket before has room, for that limit and that width
+--          learned  the upstream allows so few before until
+--          buckets  of each bucket but the last, in order: what it holds, ":" and the distance to the next one if that is not
+--                   1, "+" and its tracked calls that are on their way if there are any, and a space
+--        So a call that goes now need not read a hundred buckets (see quick.lua): the last one is at hand, those that count no
+--        more are the first of the list, and as nothing lies ahead, the window holds the total.
 -- ARGV   limit, width of a bucket in µs, buckets before its own that a bucket counts, guard in µs, number of bounds, bounds
 --        (begins of calendar windows in µs, ascending; none for windows that arithmetic can tell)
--- TTL    until e, p and q's until are past
+-- TTL    until ends, pause and until are past
 
 local window = {}
 
 function window.parse()
   local o = {
-    key = key(), limit = arg(), width = arg(), m = arg(), guard = arg(), bounds = {}, run = window, counts = {}, changed = {},
-    last = 0, ends = 0, pause = 0, tidied = 0, full = 0, fulllimit = 0, fullwidth = 0, learned = 0, till = 0, most = 0, ran = 0,
+    key = key(), limit = arg(), width = arg(), m = arg(), guard = arg(), bounds = {}, run = window,
+    at = {}, held = {}, open = {}, low = 1, size = 0, total = 0, -- the buckets low..size: begin, count; by begin: on their way
+    list = '', place = { 1 }, same = 1, unit = 1, -- as it was read; where the buckets begin in it; it is as it was before this one
+    ends = 0, pause = 0, full = 0, fulllimit = 0, fullwidth = 0, learned = 0, till = 0, dirty = false,
   }
   for i = 1, arg() do o.bounds[i] = arg() end
-  o.most = o.limit
+  o.most, o.back, o.unit = o.limit, o.m * o.width, o.width
   return o
 end
 
@@ -42,49 +54,104 @@ local function after(o, k)
   return k + o.width
 end
 
-local function reach(o, k) return after(o, k) + o.m * o.width end
+local function reach(o, k) return after(o, k) + o.back end
 
--- fetch reads the counts of the buckets from..to, and what is in fields besides.
-local function fetch(o, from, to, fields)
-  local n = #fields
-  for b = from, to, o.width do fields[#fields + 1] = b end
-  local values = redis.call('HMGET', o.key, unpack(fields))
-  for i = n + 1, #fields do
-    local b, v = fields[i], values[i]
-    -- What this run has counted already, it knows better.
-    if not o.counts[b] then o.counts[b] = v and number(v, o.key) or 0 end
-  end
-  return values
-end
-
-function window.load(o, now)
-  local n, k, reaches = #o.bounds, floor(o, now), o.m * o.width
+function window.loadstring(o, v, now)
+  local n = #o.bounds
   if n > 0 and (now < o.bounds[1] or now >= o.bounds[n]) then stale = true end
-  local v = fetch(o, k - reaches, k + reaches, { 'l', 'e', 'p', 't', 'f', 'q' })
-  if v[1] then o.last = number(v[1], o.key) end
-  if v[2] then o.ends = number(v[2], o.key) end
-  if v[3] then o.pause = number(v[3], o.key) end
-  if v[4] then o.tidied = number(v[4], o.key) end
-  if v[5] then
-    local full, limit, width = string.match(v[5], '^(%d+) (%d+) (%d+)$')
-    o.full, o.fulllimit, o.fullwidth = number(full, o.key), number(limit, o.key), number(width, o.key)
-  end
-  if v[6] then
-    local learned, till = string.match(v[6], '^(%d+) (%d+)$')
-    o.learned, o.till = number(learned, o.key), number(till, o.key)
+  if not v then return end
+  local name = o.key
+  local unit, first, last, ends, count, open, total, more, list = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)([ %d]*)|([%d:+ ]*)$')
+  unit, first, last, ends = number(unit, name), number(first, name), number(last, name), number(ends, name)
+  count, open, total = number(count, name), number(open, name), number(total, name)
+  if more ~= '' then
+    local pause, full, limit, width, learned, till = string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    o.pause, o.learned, o.till = number(pause, name), number(learned, name), number(till, name)
+    o.full, o.fulllimit, o.fullwidth = number(full, name), number(limit, name), number(width, name)
     if now < o.till and o.learned < o.limit then o.most = o.learned end
   end
-  o.ran = math.max(o.ends, o.pause, o.till)
+  o.unit, o.list, o.ends, o.total = unit, list, ends, total
+  local at, held, place, size, b, sum = o.at, o.held, o.place, 0, first, count
+  for from, n, rest in string.gmatch(list, '()(%d+)(%S*) ') do
+    size, n = size + 1, n + 0
+    at[size], held[size], place[size], sum = b, n, from, sum + n
+    if rest == '' then
+      b = b + unit
+    else
+      local distance, away = string.match(rest, '^:?(%d*)%+?(%d*)$')
+      if away ~= '' then o.open[b] = number(away, name) end
+      b = b + (distance == '' and 1 or number(distance, name)) * unit
+    end
+  end
+  if b ~= last or sum ~= total or list ~= '' and string.byte(list, -1) ~= 32 then foreign(name) end
+  if ends > 0 then
+    size = size + 1
+    at[size], held[size], place[size] = last, count, #list + 1
+    if open > 0 then o.open[last] = open end
+  end
+  o.size, o.same = size, math.max(1, size)
 end
 
-local function count(o, b)
-  if b > o.last then return 0 end
-  local c = o.counts[b]
-  if not c then
-    fetch(o, b, b + (2 * o.m + 7) * o.width, {})
-    c = o.counts[b]
+-- find returns the first bucket that does not begin before b.
+local function find(o, b)
+  local i, j, at = o.low, o.size + 1, o.at
+  if i == j or at[j - 1] < b then return j end
+  while i < j do
+    local mid = (i + j - (i + j) % 2) / 2
+    if at[mid] < b then i = mid + 1 else j = mid end
   end
-  return c
+  return i
+end
+
+-- count returns what the bucket holds that begins at b, and which it is.
+local function count(o, b)
+  local i = find(o, b)
+  return i <= o.size and o.at[i] == b and o.held[i] or 0, i
+end
+
+-- ending returns the sum of the window that ends with bucket k, which of the buckets are in it, from one on and before another
+-- one: those on its grid. It is the last one moved on, if that is so far.
+local function ending(o, k)
+  local at, held, width, first = o.at, o.held, o.width, k - o.back
+  local sum, from, to, was = o.sum, o.from, o.to, o.sumat
+  if not sum or k < was or (k - was) % width ~= 0 then
+    from = find(o, first)
+    sum, to = 0, from
+  end
+  while to <= o.size and at[to] <= k do
+    if (at[to] - k) % width == 0 then sum = sum + held[to] end
+    to = to + 1
+  end
+  while from < to and at[from] < first do
+    if (at[from] - k) % width == 0 then sum = sum - held[from] end
+    from = from + 1
+  end
+  o.sum, o.from, o.to, o.sumat = sum, from, to, k
+  return sum, from, to
+end
+
+-- fullest returns what the fullest of the windows holds that have bucket k in them, or of late held: it is not looked for anew
+-- as long as even what was added since leaves room for n more.
+local function fullest(o, k, n)
+  if o.peakat == k and o.peak + n <= o.most then return o.peak end
+  local sum, from, to = ending(o, k)
+  local at, held, width, back, most = o.at, o.held, o.width, o.back, sum
+  local into = at[to]
+  while into and into <= k + back do
+    if (into - k) % width == 0 then
+      local first = into - back
+      while at[from] < first do
+        if (at[from] - k) % width == 0 then sum = sum - held[from] end
+        from = from + 1
+      end
+      sum = sum + held[to]
+      if sum > most then most = sum end
+    end
+    to = to + 1
+    into = at[to]
+  end
+  o.peak, o.peakat = most, k
+  return most
 end
 
 -- room returns how many calls of cost n may go now: as many as the fullest of the windows that hold them.
@@ -92,56 +159,46 @@ function window.room(o, now, n)
   local k = floor(o, now)
   if o.pause > now or now >= after(o, k) - o.guard then return 0 end
   if o.fulllimit == o.most and o.fullwidth == o.width and floor(o, o.full) > k then return 0 end
-  local m, w, sum, most = o.m, o.width, 0, 0
-  for b = k - m * w, k - w, w do sum = sum + count(o, b) end
-  for j = k, k + m * w, w do
-    sum = sum + count(o, j)
-    if sum > most then most = sum end
-    sum = sum - count(o, j - m * w)
-  end
-  local left = o.most - most
+  local left = o.most - fullest(o, k, math.huge)
   return left < n and 0 or (left - left % n) / n
 end
 
--- tidy forgets the buckets that count no more, once per period.
+-- tidy forgets what is past.
 local function tidy(o, now)
-  if now < o.tidied then return end
-  local k = floor(o, now)
-  local oldest, gone = k - o.m * o.width, {}
-  if o.tidied > 0 then
-    local fields = redis.call('HKEYS', o.key)
-    for i = 1, #fields do
-      local b = tonumber((string.gsub(fields[i], '^o', '')))
-      if b and b < oldest then gone[#gone + 1] = fields[i] end
-    end
-    for i = 1, #gone, 1000 do
-      redis.call('HDEL', o.key, unpack(gone, i, math.min(i + 999, #gone)))
-    end
-    for b in pairs(o.counts) do
-      if b < oldest then
-        o.counts[b] = 0
-        o.changed[b] = nil
-      end
-    end
+  local k, low = floor(o, now), o.low
+  while low <= o.size and o.at[low] < k - o.back do
+    o.total = o.total - o.held[low]
+    low = low + 1
   end
-  o.tidied = reach(o, k)
-  o.changed.t = o.tidied
+  o.low = low
+  if o.sum and o.from < low then o.sum = nil end
+  if o.pause <= now then o.pause = 0 end
+  if o.till <= now then o.learned, o.till = 0, 0 end
+  if o.full < after(o, k) then o.full, o.fulllimit, o.fullwidth = 0, 0, 0 end
 end
 
--- add counts n calls in the bucket that begins at k.
-local function add(o, k, n)
-  local c = count(o, k) + n
-  o.counts[k] = c
-  o.changed[k] = c
-  if k > o.last then
-    o.last = k
-    o.changed.l = k
+-- change counts n calls more, or fewer, in bucket i.
+local function change(o, i, n)
+  o.held[i], o.total, o.dirty = o.held[i] + n, o.total + n, true
+  if o.same > i then o.same = i end
+  if o.sum and o.from <= i and i < o.to and (o.at[i] - o.sumat) % o.width == 0 then o.sum = o.sum + n end
+  if o.peak and n > 0 and math.abs(o.at[i] - o.peakat) <= o.back then o.peak = o.peak + n end
+end
+
+-- add counts n calls in the bucket that begins at k, of them those on their way, and returns how many it then holds.
+local function add(o, k, n, open)
+  local i, r = find(o, k), reach(o, k)
+  if i > o.size or o.at[i] ~= k then
+    table.insert(o.at, i, k)
+    table.insert(o.held, i, 0)
+    o.size = o.size + 1
+    if o.same >= i then o.same = i - 1 end -- the distance to it is another one
+    if o.sum and i < o.to then o.sum = nil end
   end
-  local r = reach(o, k)
-  if r > o.ends then
-    o.ends = r
-    o.changed.e = r
-  end
+  change(o, i, n)
+  if open > 0 then o.open[k] = (o.open[k] or 0) + open end
+  if r > o.ends then o.ends = r end
+  return o.held[i]
 end
 
 -- take charges that many calls, which go now, and returns the charge and the slack of the first, and how many its bucket
@@ -149,28 +206,47 @@ end
 function window.take(o, now, n, many, tracked)
   tidy(o, now)
   local k = floor(o, now)
-  local seen = count(o, k) + n
-  add(o, k, n * many)
-  if tracked then redis.call('HINCRBY', o.key, string.format('o%.0f', k), n * many) end
-  return k, tracked and -n or n, after(o, k) - o.guard - 1 - now, seen
+  local holds = add(o, k, n * many, tracked and n * many or 0)
+  return k, tracked and -n or n, after(o, k) - o.guard - 1 - now, holds - n * (many - 1)
+end
+
+-- written returns the list of buckets. The part of it is kept that is as it was.
+local function written(o)
+  local at, unit, low, parts = o.at, o.width, o.low, {}
+  for i = low + 1, o.size do
+    if (at[i] - at[i - 1]) % unit ~= 0 then
+      unit = 1
+      break
+    end
+  end
+  local same = o.same
+  if unit ~= o.unit or same < low then same = low end
+  if same > low then parts[1] = string.sub(o.list, o.place[low], o.place[same] - 1) end
+  for i = same, o.size - 1 do
+    local distance, open, more = (at[i + 1] - at[i]) / unit, o.open[at[i]] or 0, ''
+    if distance ~= 1 then more = string.format(':%.0f', distance) end
+    if open > 0 then more = more .. string.format('+%.0f', open) end
+    parts[#parts + 1] = string.format('%.0f%s ', o.held[i], more)
+  end
+  return table.concat(parts), unit
 end
 
 function window.write(o, now)
-  if next(o.changed) == nil then return end
-  local fields = {}
-  for f, v in pairs(o.changed) do
-    fields[#fields + 1] = f
-    fields[#fields + 1] = v
-  end
-  for i = 1, #fields, 1000 do
-    redis.call('HSET', o.key, unpack(fields, i, math.min(i + 999, #fields)))
-  end
+  if not o.dirty then return end
   local ends = math.max(o.ends, o.pause, o.till)
   if ends <= now then
     redis.call('DEL', o.key)
-  elseif ends ~= o.ran then
-    redis.call('PEXPIRE', o.key, lasting(ends - now))
+    return
   end
+  local list, unit = written(o)
+  local last, more = o.at[o.size] or 0, ''
+  if o.pause > 0 or o.full > 0 or o.till > 0 then
+    more = string.format(' %.0f %.0f %.0f %.0f %.0f %.0f', o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till)
+  end
+  local v = string.format(
+    '%.0f %.0f %.0f %.0f %.0f %.0f %.0f%s|%s',
+    unit, o.at[o.low] or 0, last, o.ends, o.held[o.size] or 0, o.open[last] or 0, o.total, more, list)
+  redis.call('SET', o.key, v, 'PX', lasting(ends - now))
 end
 
 function window.rest()
@@ -180,19 +256,46 @@ function window.rest()
     return #o.bounds > 0 and o.bounds[#o.bounds] or math.huge
   end
 
+  -- enters returns which bucket, from one on, enters the sum of bucket k next, up to the last one, and when it begins.
+  local function enters(o, k, to, last)
+    local at = o.at
+    while to <= o.size and at[to] <= last do
+      if (at[to] - k) % o.width == 0 then return to, at[to] end
+      to = to + 1
+    end
+    return to, math.huge
+  end
+
+  -- leaves returns which of the buckets from..to leaves the sum of bucket k next, and the first bucket whose sum lacks it.
+  local function leaves(o, k, from, to)
+    local at = o.at
+    while from < to do
+      if (at[from] - k) % o.width == 0 then return from, at[from] + o.back + o.width end
+      from = from + 1
+    end
+    return from, math.huge
+  end
+
   -- over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with
   -- one more; nil for none. A call that costs more than the upstream says it allows has a window to itself.
   local function over(o, k, n)
-    local m, w, limit = o.m, o.width, o.most
-    local forn, forone, sum = nil, nil, 0
-    for b = k - m * w, k - w, w do sum = sum + count(o, b) end
-    for j = k, k + m * w, w do
-      sum = sum + count(o, j)
-      if sum + n > math.max(limit, n) then forn = j end
-      if sum + 1 > limit then forone = j end
-      sum = sum - count(o, j - m * w)
+    local limit, width = o.most, o.width
+    if o.total + n <= limit then return nil, nil end -- whatever the window
+    if o.size > 0 and o.at[o.size] > k and fullest(o, k, n) + n <= limit then return nil, nil end
+    local sum, from, to = ending(o, k)
+    local forn, forone, cap, last, into, out = nil, nil, math.max(limit, n), k + o.back, nil, nil
+    while true do
+      -- The sum stays until a bucket enters or leaves.
+      to, into = enters(o, k, to, last)
+      if sum + n <= limit and into == math.huge then return forn, forone end -- from here on, it only shrinks
+      from, out = leaves(o, k, from, to)
+      local change = math.min(into, out, last + width)
+      if sum + n > cap then forn = change - width end
+      if sum + 1 > limit then forone = change - width end
+      if change > last then return forn, forone end
+      if change == out then sum, from = sum - o.held[from], from + 1 end
+      if change == into then sum, to = sum + o.held[to], to + 1 end
     end
-    return forn, forone
   end
 
   function window.earliest(o, now, e, n, round)
@@ -205,8 +308,8 @@ function window.rest()
     if frontier > k then k = frontier end
     local looks = 1
     while true do
-      if (round >= lastround or looks > maxlooks) and o.ends > 0 then
-        local r = reach(o, o.last)
+      if (round >= lastround or looks > maxlooks) and o.ends > now and o.size >= o.low then
+        local r = reach(o, o.at[o.size])
         if r > k then k = floor(o, r + o.width - 1) end
       end
       local forn, forone = over(o, k, n)
@@ -218,72 +321,49 @@ function window.rest()
     return k > e and k or e
   end
 
-  -- open returns how many tracked calls of a bucket are on their way.
-  local function open(o, k)
-    local v = redis.call('HGET', o.key, string.format('o%.0f', k))
-    return v and number(v, o.key) or 0
-  end
-
   -- answered counts tracked calls as no longer on their way.
   local function answered(o, k, n)
-    local have = open(o, k)
-    if have > 0 and n > 0 then redis.call('HSET', o.key, string.format('o%.0f', k), math.max(0, have - n)) end
+    local open, had, i = o.open[k] or 0, count(o, k)
+    if open == 0 or n <= 0 or had == 0 and o.at[i] ~= k then return end
+    o.open[k] = math.max(0, open - n)
+    change(o, i, 0)
   end
 
   function window.commit(o, now, s, n, tracked)
     tidy(o, now)
     local k = o.pick
-    add(o, k, n)
-    if o.frontier > floor(o, now) and not (o.full == o.frontier and o.fulllimit == o.most and o.fullwidth == o.width) then
-      o.full, o.fulllimit, o.fullwidth = o.frontier, o.most, o.width
-      o.changed.f = string.format('%.0f %.0f %.0f', o.full, o.most, o.width)
-    end
-    local late = after(o, k) - o.guard - 1 - s
-    if tracked then
-      redis.call('HINCRBY', o.key, string.format('o%.0f', k), n)
-      n = -n
-    end
-    return k, n, late, o.counts[k]
+    local holds = add(o, k, n, tracked and n or 0)
+    if o.frontier > floor(o, now) then o.full, o.fulllimit, o.fullwidth = o.frontier, o.most, o.width end
+    return k, tracked and -n or n, after(o, k) - o.guard - 1 - s, holds
   end
 
   function window.cancel(o, now, from, n)
     if reach(o, from) <= now then return end
-    local c = count(o, from)
+    local c, i = count(o, from)
     if c == 0 then return end
     if n < 0 then
       n = -n
       answered(o, from, n)
     end
-    c = c > n and c - n or 0
-    o.counts[from] = c
-    o.changed[from] = c
-    local free = math.max(0, from - o.m * o.width)
-    if free < o.full then
-      o.full = free
-      o.changed.f = string.format('%.0f %.0f %.0f', free, o.fulllimit, o.fullwidth)
-    end
+    change(o, i, -math.min(n, c))
+    local free = math.max(0, from - o.back)
+    if free < o.full then o.full = free end
   end
 
   function window.settle(o, now, from, _, cost, actual)
     if actual <= cost then
       window.cancel(o, now, from, cost - actual)
     elseif reach(o, from) > now then
-      add(o, from, actual - cost)
+      add(o, from, actual - cost, 0)
     end
   end
 
   function window.setpause(o, now, till)
-    if till > o.pause then
-      o.pause = till
-      o.changed.p = till
-    end
+    if till > o.pause then o.pause, o.dirty = till, true end
   end
 
   function window.resume(o)
-    if o.pause > 0 then
-      o.pause = 0
-      o.changed.p = 0
-    end
+    if o.pause > 0 then o.pause, o.dirty = 0, true end
   end
 
   function window.slow() return false end
@@ -294,31 +374,29 @@ function window.rest()
 
   function window.learn(o, now, value, till)
     local before = o.most
-    o.learned, o.till, o.most = math.max(1, value), till, o.limit
+    o.learned, o.till, o.most, o.dirty = math.max(1, value), till, o.limit, true
     if value <= 0 or value >= o.limit or till <= now then o.learned, o.till = 0, 0 end
     if o.till > 0 then o.most = o.learned end
-    o.changed.q = string.format('%.0f %.0f', o.learned, o.till)
     return o.most ~= before
   end
 
   -- remaining: until there is more, the limit is what was spent and what is left; if that is not known, the present
   -- bucket is charged with what others must have spent.
   function window.remaining(o, now, bucket, left, done, till)
-    local k, spent = floor(o, now), 0
-    for b = k - o.m * o.width, k, o.width do spent = spent + count(o, b) end
+    local k = floor(o, now)
+    local spent = ending(o, k)
     if bucket ~= 0 then answered(o, bucket, done) end
-    local busy = open(o, k)
+    local busy = o.open[k] or 0
     if till > now then
       local allowed = math.max(1, spent - busy + left)
       if allowed >= o.most then return false end
-      o.learned, o.till, o.most = allowed, till, allowed
-      o.changed.q = string.format('%.0f %.0f', allowed, till)
+      o.learned, o.till, o.most, o.dirty = allowed, till, allowed, true
       return true
     end
     local n = o.most - left + busy - spent
     if n <= 0 or o.m == 0 and bucket ~= 0 and bucket ~= k then return false end
     tidy(o, now)
-    add(o, k, n + math.min(busy, math.floor(o.most * 60 / 10000))) -- and what they spend until we hear of it
+    add(o, k, n + math.min(busy, math.floor(o.most * 60 / 10000)), 0) -- and what they spend until we hear of it
     return true
   end
 
@@ -328,34 +406,23 @@ function window.rest()
     local missing = n - count(o, from)
     if missing <= 0 then return end
     tidy(o, now)
-    add(o, from, missing)
+    add(o, from, missing, 0)
   end
 
   function window.reset(o)
-    redis.call('DEL', o.key)
-    o.counts, o.changed = {}, {}
-    o.last, o.ends, o.pause, o.tidied, o.full, o.fulllimit, o.fullwidth = 0, 0, 0, 0, 0, 0, 0
-    o.learned, o.till, o.most, o.ran = 0, 0, o.limit, 0
+    o.at, o.held, o.open, o.low, o.size, o.total, o.sum, o.peak, o.peakat = {}, {}, {}, 1, 0, 0, nil, nil, nil
+    o.list, o.place, o.same = '', { 1 }, 1
+    o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0
+    o.most, o.dirty = o.limit, true
   end
 
   function window.inspect(o, now)
     local pause, e = o.pause, now
     if pause > now then e = pause else pause = 0 end
     local nextat = window.earliest(o, now, e, 1, 0)
-    local k, backlog, remaining, m, w = floor(o, now), 0, 0, o.m, o.width
-    local all = redis.call('HGETALL', o.key)
-    for i = 1, #all, 2 do
-      local b = tonumber(all[i])
-      if b and b > k then backlog = backlog + number(all[i + 1], o.key) end
-    end
-    if pause == 0 and now < after(o, k) - o.guard then
-      remaining = o.most
-      for j = k, k + m * w, w do
-        local sum = 0
-        for b = j - m * w, j, w do sum = sum + count(o, b) end
-        remaining = math.max(0, math.min(remaining, o.most - sum))
-      end
-    end
+    local k, backlog, remaining = floor(o, now), 0, 0
+    for i = find(o, k + 1), o.size do backlog = backlog + o.held[i] end
+    if pause == 0 and now < after(o, k) - o.guard then remaining = math.max(0, o.most - fullest(o, k, math.huge)) end
     return remaining, nextat, backlog, pause, o.most, 0
   end
 end

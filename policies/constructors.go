@@ -77,7 +77,7 @@ func calendar(n int64, u calendarUnit, loc *time.Location) Policy {
 // once. It counts in m buckets and is conservative: a call counts until its bucket is a whole period old, so
 // that a full window comes back after up to period·(m+1)/m.
 //
-// Sliding(120, time.Minute) admits 120 calls at once, and the next ones 60 to 66 seconds later. AtMost(120,
+// Sliding(120, time.Minute) admits 120 calls at once, and the next ones 60 to 60.6 seconds later. AtMost(120,
 // time.Minute) admits the same number over time, evenly spread.
 func Sliding(n int64, period time.Duration) Policy {
 	return Policy{shape: shapeSliding, limit: n, period: period, buckets: DefaultBuckets, skew: notSet}

@@ -49,7 +49,7 @@ func TestSpecsOfWhatIsNotGivenFarAhead(t *testing.T) {
 		},
 		{
 			part(policies.Sliding(120, time.Minute).Lane("batch", 80).Named("minute"), "batch"), "minute.batch",
-			policies.Spec{Algorithm: policies.Window, Limit: 96, Interval: 6_000_000, Buckets: 10},
+			policies.Spec{Algorithm: policies.Window, Limit: 96, Interval: 600_000, Buckets: 100},
 		},
 	} {
 		require.NoError(t, c.policy.Validate(), "%v", c.policy)

@@ -31,7 +31,7 @@ func TestSpecs(t *testing.T) {
 		{policies.AtMost(5, time.Second).Skew(0), policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 200_000}},
 		{policies.AtMost(5, time.Second).Burst(5).Skew(us), policies.Spec{Algorithm: policies.GCRA, Limit: 5, Interval: 200_001, Most: 5, Within: 1_000_001}},
 		{policies.Fixed(300, 10*time.Second).Skew(50 * time.Millisecond), policies.Spec{Algorithm: policies.Window, Limit: 300, Interval: 10_000_000, Guard: 50_000}},
-		{policies.Sliding(120, time.Minute), policies.Spec{Algorithm: policies.Window, Limit: 120, Interval: 6_000_000, Buckets: 10}},
+		{policies.Sliding(120, time.Minute), policies.Spec{Algorithm: policies.Window, Limit: 120, Interval: 600_000, Buckets: 100}},
 		{policies.Sliding(120, time.Minute).Buckets(7).Skew(time.Millisecond), policies.Spec{Algorithm: policies.Window, Limit: 120, Interval: 8_571_572, Buckets: 7}},
 	} {
 		require.NoError(t, c.policy.Validate(), "%v", c.policy)

@@ -26,7 +26,7 @@ func TestShare(t *testing.T) {
 		{policies.AtMost(3000, time.Second).Burst(8), 4, 2, (1010 * time.Millisecond) / 749},
 		{policies.AtMost(2, time.Second), 4, 1, 2020 * time.Millisecond},
 		{policies.Fixed(10, time.Second), 4, 2, time.Second},
-		{policies.Sliding(3, time.Second), 4, 1, 100 * time.Millisecond},
+		{policies.Sliding(3, time.Second), 4, 1, 10 * time.Millisecond},
 		{policies.Daily(1000, time.UTC), 3, 333, 24 * time.Hour},
 		{policies.Every(policies.MaxPeriod), 4, 1, policies.MaxPeriod},
 	} {

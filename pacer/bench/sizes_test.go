@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,7 +24,7 @@ func TestRedisSizes(t *testing.T) {
 	t.Parallel()
 	told := toldSizes(t)
 	b := sparing(t)
-	const tenants, calls = 4000, 2000
+	const tenants, calls, inBuckets = 4000, 2000, 500
 	names := make([]string, tenants)
 	for i := range names {
 		names[i] = fmt.Sprint("tenant-", i)
@@ -38,6 +39,20 @@ func TestRedisSizes(t *testing.T) {
 		{"a scope value of a rate", policies.Every(time.Hour).Per("tenant"), tenants, each},
 		{"a scope value of `Fixed`", policies.Fixed(10, time.Hour).Per("tenant"), tenants, each},
 		{"a scope value of `Sliding`, one bucket in use", policies.Sliding(10, time.Hour).Per("tenant"), tenants, each},
+		{"a scope value of `Sliding`, a hundred buckets in use", policies.Sliding(100_000, time.Hour).Per("tenant"), inBuckets, func(p *pacer.Pacer) {
+			var wg sync.WaitGroup
+			for some := range slices.Chunk(names[:inBuckets], inBuckets/50) {
+				wg.Go(func() {
+					for i := range len(some) * policies.DefaultBuckets {
+						later := time.Duration(i/len(some)) * time.Hour / policies.DefaultBuckets
+						if _, err := p.Reserve(t.Context(), pacer.Scope("tenant", some[i%len(some)]), pacer.Cost(100), pacer.NotBefore(later)); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+		}},
 		{"a scope value of `Daily`", policies.Daily(10, time.UTC).Per("tenant"), tenants, each},
 		{"a call asleep for its slot", policies.PerSecond(1), calls, func(p *pacer.Pacer) {
 			for range calls {

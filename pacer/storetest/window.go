@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 	_ "time/tzdata" // the cases need time zones, also where the system has none
@@ -117,6 +118,37 @@ func windowCases() []Case {
 			s.Go(two, 1, 3*time.Second)
 			s.Go(four, 1, time.Second)
 			s.Go(four, 1, 2*time.Second)
+		}},
+		{"window/hundred-buckets", "a call counts until its bucket is a period old, and no longer, however calls come", func(t testing.TB, s *Session) {
+			const limit, width = 60, 10 * ms
+			st := s.Stack(Key{Policy: policies.Sliding(limit, time.Second).Buckets(100)})
+			rng, now, held, granted := rand.New(rand.NewPCG(1, 2)), time.Duration(0), make(map[time.Duration]int64), 0
+			for i := range 800 {
+				now += time.Duration(rng.Int64N(int64(3 * width)))
+				if i%100 == 99 {
+					now += time.Duration(rng.Int64N(int64(2 * time.Second)))
+				}
+				s.At(now)
+				n, bucket, sum := 1+rng.Int64N(3), now/width, int64(0)
+				for b := bucket - 100; b <= bucket; b++ {
+					sum += held[b]
+				}
+				g := s.Ask(st, pacer.Call{Cost: n, Tracked: i%3 == 0})
+				if g.OK != (sum+n <= limit) {
+					t.Fatalf("at %v %d are held in the window, and a call of %d was answered %v", now, sum, n, g)
+				}
+				if !g.OK {
+					continue
+				}
+				granted++
+				held[bucket] += n
+				if g.Charges[0].Seen != held[bucket] {
+					t.Fatalf("at %v the bucket holds %d, not %d", now, held[bucket], g.Charges[0].Seen)
+				}
+			}
+			if granted < 300 || granted > 700 {
+				t.Fatalf("%d of 800 were granted: that proves little", granted)
+			}
 		}},
 		{"window/long-line", "a long line in a window stays in order, and what is cancelled in it is found again", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Sliding(5, time.Second).Buckets(4)})

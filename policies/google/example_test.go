@@ -12,6 +12,6 @@ func ExampleLimits() {
 		fmt.Println(p)
 	}
 	// Output:
-	// project: at most 10000 in any 1m, in 10 buckets, per project
-	// user: at most 600 in any 1m, in 10 buckets, per user, optional
+	// project: at most 10000 in any 1m, in 100 buckets, per project
+	// user: at most 600 in any 1m, in 100 buckets, per user, optional
 }

@@ -12,10 +12,10 @@ func ExampleLimits() {
 		fmt.Println(p)
 	}
 	// Output:
-	// global: at most 130000 in any 10s, in 10 buckets
-	// identity: at most 5000 in any 10s, in 10 buckets, per identity, optional
-	// identity-writes: at most 3000 in any 2m30s, in 10 buckets, per identity-writes, optional
-	// reports: at most 5 in any 10s, in 10 buckets, per reports, optional
+	// global: at most 130000 in any 10s, in 100 buckets
+	// identity: at most 5000 in any 10s, in 100 buckets, per identity, optional
+	// identity-writes: at most 3000 in any 2m30s, in 100 buckets, per identity-writes, optional
+	// reports: at most 5 in any 10s, in 100 buckets, per reports, optional
 	// mailbox: 4 in flight, per tenant+mailbox, optional
-	// sharepoint: at most 1200 in any 1m, in 10 buckets, per sharepoint, optional
+	// sharepoint: at most 1200 in any 1m, in 100 buckets, per sharepoint, optional
 }

@@ -17,5 +17,5 @@ func ExampleLimits() {
 	// tickets-index: at most 100 in any 1m, burst 2, skew 50ms, per tickets-index, optional
 	// tickets-index-deep-pagination: at most 50 in any 1m, burst 2, skew 50ms, per tickets-index-deep-pagination, optional
 	// tickets-update: at most 100 in any 1m, burst 2, skew 50ms, per tickets-update, optional
-	// ticket: at most 30 in any 10m, in 10 buckets, skew 50ms, per ticket, optional
+	// ticket: at most 30 in any 10m, in 100 buckets, skew 50ms, per ticket, optional
 }

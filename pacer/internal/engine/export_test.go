@@ -39,3 +39,18 @@ func (w *Window) Open(begin int64) int64 {
 	}
 	return 0
 }
+
+// Sums returns what a window remembers and what its buckets say: of the total, and of the window that ends with bucket k. Peak
+// is what it remembers of the fullest window that has bucket k in it, none if it does not, and fullest what that holds.
+func (w *Window) Sums(l *Limit, k int64) (total, counted, moved, anew, peak, fullest int64) {
+	for _, one := range w.buckets {
+		counted += one.n
+	}
+	fresh := *w
+	fresh.sum = sum{}
+	peak = none
+	if w.peak.at == k && w.peak.width == l.Spec.Interval {
+		peak = w.peak.n
+	}
+	return w.total, counted, w.ending(l, k).n, fresh.ending(l, k).n, peak, fresh.most(l, k)
+}

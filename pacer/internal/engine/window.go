@@ -15,15 +15,19 @@ import (
 // Buckets are known by the instant at which they begin, not by a number, so that a changed period or time
 // zone meets counts that still mean what they say.
 //
+// No look at a window goes through all of its buckets, if they are a hundred: what all buckets hold tells as a rule that there
+// is room, and what the window held that was looked at last goes on to the next one, bucket by bucket.
+//
 // A call that is tracked also counts as on its way until it is known to have been answered. So when the upstream
 // says how many calls it will still admit, those that it has not seen yet can be told from those of others.
 type Window struct {
-	buckets []bucket // in order of time
-	last    int64    // begin of the last bucket that ever held a call
+	buckets []bucket // in order of time; the last one is the last that ever held a call
+	total   int64    // what they hold
 	ends    int64    // when the last count stops to count
 	pause   int64
-	tidied  int64 // when past buckets are forgotten next
 	full    full
+	sum     sum
+	peak    peak
 
 	learned int64 // the limit that the upstream says it has; 0 for none
 	until   int64 // when that ends
@@ -39,6 +43,16 @@ type bucket struct {
 	n     int64
 	open  int64 // of n: tracked calls that are on their way
 }
+
+// A sum is what the window holds that ends with a bucket: those of the buckets [from, to) that are on its grid.
+type sum struct {
+	at, width, back int64 // the bucket's begin and width, and how long before it the window begins
+	from, to        int
+	n               int64
+}
+
+// A peak is no less than what the fullest of the windows holds that have a bucket in them.
+type peak struct{ at, width, back, n int64 }
 
 // full remembers the head of the line: no bucket before until has room for even one call. It holds for one
 // limit and width.
@@ -121,25 +135,33 @@ func (w *Window) count(b int64) int64 {
 	return 0
 }
 
-// A cursor looks up what buckets hold, from the earliest to the latest.
-type cursor struct {
-	buckets []bucket // those that are still to come
-}
+// on reports whether two buckets are on one grid.
+func on(a, b, width int64) bool { return (a-b)%width == 0 }
 
-// count returns how many calls the bucket that begins at b holds; b never goes back.
-func (c *cursor) count(b int64) int64 {
-	for len(c.buckets) > 0 && c.buckets[0].begin < b {
-		c.buckets = c.buckets[1:]
+// ending returns the sum of the window that ends with bucket k. It is the last one moved on, if that is so far.
+func (w *Window) ending(l *Limit, k int64) *sum {
+	s, width, back := &w.sum, l.Spec.Interval, l.Spec.Buckets*l.Spec.Interval
+	if s.width != width || s.back != back || k < s.at || !on(k, s.at, width) {
+		from := w.find(k - back)
+		*s = sum{width: width, back: back, from: from, to: from}
 	}
-	if len(c.buckets) > 0 && c.buckets[0].begin == b {
-		return c.buckets[0].n
+	s.at = k
+	for ; s.to < len(w.buckets) && w.buckets[s.to].begin <= k; s.to++ {
+		if on(w.buckets[s.to].begin, k, width) {
+			s.n += w.buckets[s.to].n
+		}
 	}
-	return 0
+	for ; s.from < s.to && w.buckets[s.from].begin < k-back; s.from++ {
+		if on(w.buckets[s.from].begin, k, width) {
+			s.n -= w.buckets[s.from].n
+		}
+	}
+	return s
 }
 
 // Earliest implements [Account].
 func (w *Window) Earliest(l *Limit, now, e, n int64, round int) int64 {
-	width, m, limit := l.Spec.Interval, l.Spec.Buckets, w.limit(l, now)
+	width, limit := l.Spec.Interval, w.limit(l, now)
 	k := l.floor(e)
 	w.present = k
 	if e != now {
@@ -154,12 +176,12 @@ func (w *Window) Earliest(l *Limit, now, e, n int64, round int) int64 {
 	}
 	k = max(k, w.frontier)
 	for looks := 1; ; looks++ {
-		if (round >= lastRound || looks > maxLooks) && w.ends > 0 {
-			if after := l.reach(w.last); after > k {
+		if size := len(w.buckets); (round >= lastRound || looks > maxLooks) && w.ends > now && size > 0 {
+			if after := l.reach(w.buckets[size-1].begin); after > k {
 				k = l.floor(after + width - 1) // on this grid, and not before
 			}
 		}
-		over, overOne := w.over(k, m, width, limit, n)
+		over, overOne := w.over(l, k, limit, n)
 		if overOne != none && k == w.frontier {
 			w.frontier = l.next(overOne)
 		}
@@ -177,29 +199,89 @@ const none = int64(-1)
 
 // over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with one
 // more. A call that costs more than the upstream says it allows at present has a window to itself.
-func (w *Window) over(k, m, width, limit, n int64) (forN, forOne int64) {
+func (w *Window) over(l *Limit, k, limit, n int64) (forN, forOne int64) {
 	forN, forOne = none, none
-	first := w.buckets[w.find(k-m*width):]
-	enters, leaves := cursor{first}, cursor{first}
-	sum := int64(0)
-	for i := k - m*width; i < k; i += width {
-		sum += enters.count(i)
+	if w.total+n <= limit { // whatever the window
+		return forN, forOne
 	}
-	for j := k; j <= k+m*width; j += width {
-		sum += enters.count(j)
-		fits := true
-		if sum+n > max(limit, n) {
-			forN, fits = j, false
-		}
-		if sum+1 > limit {
-			forOne, fits = j, false
-		}
-		if fits && len(enters.buckets) == 0 {
-			break // from here on, the sum only shrinks
-		}
-		sum -= leaves.count(j - m*width)
+	if last := len(w.buckets) - 1; last >= 0 && w.buckets[last].begin > k && w.roomy(l, k, limit, n) {
+		return forN, forOne
 	}
-	return forN, forOne
+	s := *w.ending(l, k)
+	for end := k + s.back; ; {
+		// The sum stays until a bucket enters or leaves.
+		enters, leaves := w.enters(&s, end), w.leaves(&s)
+		if s.n+max(n, 1) <= limit && enters == forever {
+			return forN, forOne // from here on, it only shrinks
+		}
+		change := min(enters, leaves, end+s.width)
+		if s.n+n > max(limit, n) {
+			forN = change - s.width
+		}
+		if s.n+1 > limit {
+			forOne = change - s.width
+		}
+		if change > end {
+			return forN, forOne
+		}
+		if change == leaves {
+			s.n -= w.buckets[s.from].n
+			s.from++
+		}
+		if change == enters {
+			s.n += w.buckets[s.to].n
+			s.to++
+		}
+	}
+}
+
+// roomy reports whether n calls fit in each of the windows that have bucket k in them. What the fullest holds is not looked for
+// anew as long as even what was added since leaves them room.
+func (w *Window) roomy(l *Limit, k, limit, n int64) bool {
+	p, width, back := &w.peak, l.Spec.Interval, l.Spec.Buckets*l.Spec.Interval
+	if p.at != k || p.width != width || p.back != back || p.n+n > limit {
+		*p = peak{k, width, back, w.most(l, k)}
+	}
+	return p.n+n <= limit
+}
+
+// enters returns the next bucket that enters a sum, up to the last one; forever if there is none.
+func (w *Window) enters(s *sum, last int64) int64 {
+	for ; s.to < len(w.buckets) && w.buckets[s.to].begin <= last; s.to++ {
+		if on(w.buckets[s.to].begin, s.at, s.width) {
+			return w.buckets[s.to].begin
+		}
+	}
+	return forever
+}
+
+// leaves returns the first bucket whose sum has lost one that is in this sum; forever if there is none.
+func (w *Window) leaves(s *sum) int64 {
+	for ; s.from < s.to; s.from++ {
+		if on(w.buckets[s.from].begin, s.at, s.width) {
+			return w.buckets[s.from].begin + s.back + s.width
+		}
+	}
+	return forever
+}
+
+// most returns what the fullest of the windows holds that have bucket k in them.
+func (w *Window) most(l *Limit, k int64) int64 {
+	s := *w.ending(l, k)
+	most := s.n
+	for {
+		enters := w.enters(&s, k+s.back)
+		if enters == forever {
+			return most
+		}
+		for w.leaves(&s) <= enters {
+			s.n -= w.buckets[s.from].n
+			s.from++
+		}
+		s.n += w.buckets[s.to].n
+		s.to++
+		most = max(most, s.n)
+	}
 }
 
 // Commit implements [Account].
@@ -222,34 +304,64 @@ func (w *Window) add(l *Limit, b, n int64) *bucket {
 	i := w.find(b)
 	if i == len(w.buckets) || w.buckets[i].begin != b {
 		w.buckets = slices.Insert(w.buckets, i, bucket{begin: b})
+		if i < w.sum.to {
+			w.sum = sum{}
+		}
 	}
-	w.buckets[i].n += n
-	w.last = max(w.last, b)
+	w.change(i, n)
 	w.ends = max(w.ends, l.reach(b))
 	return &w.buckets[i]
 }
 
-// tidy forgets the buckets that count no more, once per period.
-func (w *Window) tidy(l *Limit, now int64) {
-	if now < w.tidied {
-		return
+// change counts n calls more, or fewer, in bucket i.
+func (w *Window) change(i int, n int64) {
+	w.buckets[i].n += n
+	w.total += n
+	if s := &w.sum; s.from <= i && i < s.to && on(w.buckets[i].begin, s.at, s.width) {
+		s.n += n
 	}
-	oldest := l.floor(now) - l.Spec.Buckets*l.Spec.Interval
-	w.buckets = slices.Delete(w.buckets, 0, w.find(oldest))
-	w.tidied = l.reach(l.floor(now))
+	if p, b := &w.peak, w.buckets[i].begin; n > 0 && p.at-p.back <= b && b <= p.at+p.back {
+		p.n += n
+	}
+}
+
+// tidy forgets what is past.
+func (w *Window) tidy(l *Limit, now int64) {
+	k := l.floor(now)
+	gone, oldest := 0, k-l.Spec.Buckets*l.Spec.Interval
+	for ; gone < len(w.buckets) && w.buckets[gone].begin < oldest; gone++ {
+		w.total -= w.buckets[gone].n
+	}
+	if gone > 0 {
+		w.buckets = slices.Delete(w.buckets, 0, gone)
+		if w.sum.from -= gone; w.sum.from < 0 {
+			w.sum = sum{}
+		} else {
+			w.sum.to -= gone
+		}
+	}
+	if w.pause <= now {
+		w.pause = 0
+	}
+	if w.until <= now {
+		w.learned, w.until = 0, 0
+	}
+	if w.full.until < l.next(k) {
+		w.full = full{}
+	}
 }
 
 // Cancel implements [Account].
 func (w *Window) Cancel(l *Limit, now int64, c Charge) {
-	one, n := w.at(c.From), c.To
-	if one == nil || one.n == 0 || l.reach(c.From) <= now {
+	i, n := w.find(c.From), c.To
+	if w.count(c.From) == 0 || l.reach(c.From) <= now {
 		return
 	}
 	if n < 0 {
 		n = -n
-		one.answered(n)
+		w.buckets[i].answered(n)
 	}
-	one.n = max(0, one.n-n)
+	w.change(i, -min(n, w.buckets[i].n))
 	w.full.until = min(w.full.until, max(0, c.From-l.Spec.Buckets*l.Spec.Interval))
 }
 
@@ -322,10 +434,7 @@ const othersMargin = 60
 // Calls that are on their way are spoken for.
 func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool {
 	k := l.floor(now)
-	spent := int64(0)
-	for b := k - l.Spec.Buckets*l.Spec.Interval; b <= k; b += l.Spec.Interval {
-		spent += w.count(b)
-	}
+	spent := w.ending(l, k).n
 	if one := w.at(bucket); one != nil && bucket != 0 {
 		one.answered(done)
 	}
@@ -386,15 +495,7 @@ func (w *Window) Inspect(l *Limit, now int64) Inspection {
 	}
 	in.Paused = 0
 	if now < l.next(cur)-l.Spec.Guard {
-		in.Remaining = limit
-		width, m := l.Spec.Interval, l.Spec.Buckets
-		for j := cur; j <= cur+m*width; j += width {
-			sum := int64(0)
-			for i := j - m*width; i <= j; i += width {
-				sum += w.count(i)
-			}
-			in.Remaining = max(0, min(in.Remaining, limit-sum))
-		}
+		in.Remaining = max(0, limit-w.most(l, cur))
 	}
 	return in
 }

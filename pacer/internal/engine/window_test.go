@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 	_ "time/tzdata" // Berlin's
@@ -213,6 +214,34 @@ func TestWindowForgets(t *testing.T) {
 	counts := r.counts()
 	for b := int64(970); b < 1000; b += 10 {
 		require.Contains(t, counts, b, "what counts is kept")
+	}
+}
+
+// What a window remembers so that it need not read all buckets is what they say, whatever happens to them.
+func TestWindowRemembersSums(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		r := newRig(t, sliding(20, 10, 1+rng.Int64N(12)))
+		w, now, made := r.account().(*engine.Window), int64(0), []booking(nil)
+		for range 100 {
+			now += max(0, rng.Int64N(60)-40)
+			if len(made) > 0 && rng.IntN(4) == 0 {
+				r.cancel(now, made[rng.IntN(len(made))])
+			} else {
+				made = append(made, r.book(now, now+max(0, rng.Int64N(300)-200), 1+rng.Int64N(6)))
+			}
+			k := epoch + now - now%10
+			if rng.IntN(3) == 0 {
+				k += 10 * rng.Int64N(20)
+			}
+			total, counted, moved, anew, peak, fullest := w.Sums(r.limit(), k)
+			require.Equal(t, counted, total, "seed %d", seed)
+			require.Equal(t, anew, moved, "seed %d", seed)
+			if peak >= 0 {
+				require.GreaterOrEqual(t, peak, fullest, "seed %d", seed)
+			}
+		}
 	}
 }
 

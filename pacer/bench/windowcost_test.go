@@ -1,0 +1,107 @@
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/measure"
+	"github.com/headway-go/headway/policies"
+)
+
+// A price is what one EVALSHA takes of a server for a call, in µs.
+type price struct {
+	name   string
+	asks   func(context.Context) error
+	rounds []float64
+}
+
+// TestAWindowCostsLittleMoreThanARate compares what windows of a hundred buckets, all of them in use, take of a server with what
+// rates do, in turns: the time of EVALSHA in INFO commandstats.
+func TestAWindowCostsLittleMoreThanARate(t *testing.T) {
+	t.Parallel()
+	const most = 1.5
+	rate := func(name string) policies.Policy {
+		return policies.PerSecond(1_000_000).Burst(1_000_000_000).Named(name)
+	}
+	window := func(name string) policies.Policy { return policies.Sliding(1_000_000_000, time.Second).Named(name) }
+	for _, c := range []struct {
+		name  string
+		of    func(make func(string) policies.Policy) []policies.Policy
+		opts  []pacer.Option
+		ahead time.Duration
+	}{
+		{"one", func(m func(string) policies.Policy) []policies.Policy { return []policies.Policy{m("a")} }, nil, 0},
+		{"three", func(m func(string) policies.Policy) []policies.Policy {
+			return []policies.Policy{m("a"), m("b"), m("c")}
+		}, nil, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBackend(t)
+			var prices []*price
+			for _, kind := range []struct {
+				name string
+				make func(string) policies.Policy
+			}{{"rate", rate}, {"window", window}} {
+				p := newPacer(t, kind.name, newRedisStore(t, b), c.of(kind.make))
+				prices = append(prices, &price{name: kind.name, asks: func(ctx context.Context) error { return p.Wait(ctx) }})
+			}
+			timers := measure.Watch()
+			ratio := compare(t, b.rdb, prices, measure.Length(3, 41))
+			figures := fmt.Sprintf("%s: %.1f µs for windows, %.1f for rates", c.name, middle(prices[1].rounds), middle(prices[0].rounds))
+			measure.Judge(t, timers.Stop(), calm, fmt.Sprintf("%s: %.2f times", figures, ratio), ratio <= most)
+		})
+	}
+}
+
+// compare asks in turns, and returns the median of the ratios of the second to the first.
+func compare(t *testing.T, rdb *redis.Client, prices []*price, rounds int) float64 {
+	t.Helper()
+	const calls = 500
+	var ratios []float64
+	for round := range rounds + 1 { // the first fills the buckets
+		for _, p := range prices {
+			before, callsBefore := evalsha(t, rdb)
+			for range calls {
+				require.NoError(t, p.asks(t.Context()))
+			}
+			after, callsAfter := evalsha(t, rdb)
+			if round > 0 {
+				p.rounds = append(p.rounds, (after-before)/(callsAfter-callsBefore))
+			}
+		}
+		if round > 0 {
+			ratios = append(ratios, prices[1].rounds[round-1]/prices[0].rounds[round-1])
+		}
+	}
+	return middle(ratios)
+}
+
+func middle(all []float64) float64 {
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[len(sorted)/2]
+}
+
+// evalsha returns how long a server has run scripts, in µs, and how many.
+func evalsha(t *testing.T, rdb *redis.Client) (usec, calls float64) {
+	t.Helper()
+	info, err := rdb.Info(t.Context(), "commandstats").Result()
+	require.NoError(t, err)
+	m := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+),usec=(\d+)`).FindStringSubmatch(info)
+	if m == nil {
+		return 0, 0
+	}
+	calls, err = strconv.ParseFloat(m[1], 64)
+	require.NoError(t, err)
+	usec, err = strconv.ParseFloat(m[2], 64)
+	require.NoError(t, err)
+	return usec, calls
+}
