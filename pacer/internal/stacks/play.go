@@ -166,7 +166,8 @@ type Stranger struct {
 }
 
 // Strangers returns how long the calls waited of the one who has no line of its own, and how long they may: the reach, and a call for
-// each queue that is deep and two more and the burst of the limit that all share; where that is a window, its turn besides.
+// each queue and two more and the burst of the limit that all share; where that is a window, its turn besides. Deep tenants
+// have a queue in each process, and those who call now and then one each.
 func (w *Show) Strangers(reach time.Duration) (calls []Stranger) {
 	each, burst, turn := int64(0), int64(0), int64(0)
 	for i := range w.bounds {
@@ -180,7 +181,7 @@ func (w *Show) Strangers(reach time.Duration) (calls []Stranger) {
 			each, burst = max(each, b.interval()), max(burst, b.bursts())
 		}
 	}
-	queues := int64(w.deep * w.Processes)
+	queues := int64(w.deep*w.Processes + len(w.light))
 	promise := reach + time.Duration((queues+2+burst)*each+turn)*time.Microsecond
 	own := barriersOf(w.bounds, true)
 	for _, c := range w.went {
