@@ -47,7 +47,7 @@ func TestFleetFarAway(t *testing.T) {
 				far := newFar(t, server.Addr, way)
 				b := newBand(t, server, far.listener.Addr().String(), fleetSize, c.policy)
 				const warm = 3 * time.Second
-				length := measure.Length(time.Second, 12*time.Second)
+				length := measure.Length(time.Second, 8*time.Second)
 				timers := measure.Watch()
 				begin := time.Now()
 				ctx, cancel := endsAt(t.Context(), begin.Add(warm+length))
