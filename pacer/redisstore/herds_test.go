@@ -130,6 +130,7 @@ type counted struct {
 	failed    []error
 	fallbacks int
 	back      time.Time // when it had its store back
+	why       error     // why it lost it
 	most      int       // calls in a request
 	asleep    int
 	args      atomic.Int64 // the most that a request had
@@ -172,7 +173,9 @@ func newCountedIn(t *testing.T, addr string, timeout time.Duration, ps ...polici
 			Fallback: func(f pacer.Fallback) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
-				if c.fallbacks++; !f.On {
+				if c.fallbacks++; f.On {
+					c.why = f.Err
+				} else {
 					c.back = time.Now()
 				}
 			},
