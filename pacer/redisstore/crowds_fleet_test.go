@@ -45,7 +45,7 @@ type waitingCrowd struct {
 	server *redistest.Server
 	all    []*counted
 	cancel context.CancelFunc
-	fault  bool // the store is taken away
+	fault  bool // a process may lose its store
 
 	waiting sync.WaitGroup
 	mu      sync.Mutex
@@ -219,7 +219,9 @@ var crowdEvents = []struct {
 		c.goesOn("after it", n, first, longest, overWithin)
 		c.leave(c.cancel)
 	}},
-	{name: "reset", does: func(c *waitingCrowd) {
+	// A process that gives back what it had before the reset frees what others have been granted since, and they then take the
+	// store for one that has lost something.
+	{name: "reset", fault: true, does: func(c *waitingCrowd) {
 		begun := time.Now()
 		require.NoError(c.t, c.all[0].Reset(c.t.Context()))
 		time.Sleep(3 * time.Second)
