@@ -286,7 +286,7 @@ func (c *waitingCrowd) goesOn(when string, n int, first, longest, in time.Durati
 //
 //	HEADWAY_MEASURE=1 go test -count=1 -v -run FleetCrowds ./pacer/redisstore
 func TestFleetCrowds(t *testing.T) {
-	n := measure.Length(2_000, 20_000)
+	n := measure.Length(4_000, 20_000)
 	for _, event := range crowdEvents {
 		t.Run(event.name, func(t *testing.T) {
 			together(t)
