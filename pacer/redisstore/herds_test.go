@@ -129,6 +129,9 @@ type counted struct {
 	requests  map[string]int // by what was done
 	failed    []error
 	fallbacks int
+	back      time.Time // when it had its store back
+	why       error     // why it lost it
+	most      int       // calls in a request
 	asleep    int
 	args      atomic.Int64 // the most that a request had
 }
@@ -138,6 +141,12 @@ const maxArgs = 4000
 
 func newCounted(t *testing.T, addr string, ps ...policies.Policy) *counted {
 	t.Helper()
+	return newCountedIn(t, addr, 2*time.Second, ps...)
+}
+
+// newCountedIn is newCounted, of a process that waits for its store for so long; 0 for the default.
+func newCountedIn(t *testing.T, addr string, timeout time.Duration, ps ...policies.Policy) *counted {
+	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	c := &counted{requests: make(map[string]int)}
@@ -145,12 +154,13 @@ func newCounted(t *testing.T, addr string, ps ...policies.Policy) *counted {
 	store, err := redisstore.New(rdb)
 	require.NoError(t, err)
 	c.Pacer, err = pacer.New(pacer.Config{
-		Upstream: "test", Store: store, Policies: ps, MaxWait: pacer.Forever, StoreTimeout: 2 * time.Second,
+		Upstream: "test", Store: store, Policies: ps, MaxWait: pacer.Forever, StoreTimeout: timeout,
 		Hooks: []*pacer.Hooks{{
 			Asked: func(s pacer.StoreCall) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.requests[s.Op]++
+				c.most = max(c.most, s.Calls)
 				if s.Err != nil {
 					c.failed = append(c.failed, s.Err)
 				}
@@ -160,10 +170,14 @@ func newCounted(t *testing.T, addr string, ps ...policies.Policy) *counted {
 				defer c.mu.Unlock()
 				c.asleep++
 			},
-			Fallback: func(pacer.Fallback) {
+			Fallback: func(f pacer.Fallback) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
-				c.fallbacks++
+				if c.fallbacks++; f.On {
+					c.why = f.Err
+				} else {
+					c.back = time.Now()
+				}
 			},
 		}},
 	})
@@ -203,6 +217,13 @@ func (c *counted) steady(t *testing.T) {
 	defer c.mu.Unlock()
 	require.Empty(t, c.failed)
 	require.Zero(t, c.fallbacks)
+	c.small(t)
+}
+
+// small checks that the process sent nothing large. The caller holds mu.
+func (c *counted) small(t *testing.T) {
+	t.Helper()
+	require.LessOrEqual(t, c.most, 256, "calls in a request")
 	require.Less(t, c.args.Load(), int64(maxArgs))
 }
 

@@ -1,0 +1,88 @@
+package stacks
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// A bound is one limit by its definition in the documentation of package policies. What follows from it here shares no code with
+// the engine: how many calls any schedule could send, and whether those that went were allowed to.
+type bound struct {
+	kind      boundKind
+	n         int64
+	period    time.Duration
+	burst     int64         // of rates; 0: not given
+	skew      time.Duration // not of rates
+	buckets   int64         // of sliding windows
+	takes     time.Duration // what a call takes that has a place
+	perTenant bool
+
+	shared bool // calls of different tenants share it, and another limit of the stack is one for each tenant
+}
+
+type boundKind uint8
+
+const (
+	evenly  boundKind = iota // policies.Rate
+	atMost                   // policies.AtMost
+	sliding                  // policies.Sliding
+	fixed                    // policies.Fixed
+	places                   // policies.InFlight
+)
+
+// policy returns the limit as a program says it.
+func (b *bound) policy(i int) policies.Policy {
+	var p policies.Policy
+	switch b.kind {
+	case evenly:
+		p = policies.Rate(b.n, b.period)
+	case atMost:
+		p = policies.AtMost(b.n, b.period).Skew(b.skew)
+	case sliding:
+		p = policies.Sliding(b.n, b.period).Buckets(b.buckets).Skew(b.skew)
+	case fixed:
+		p = policies.Fixed(b.n, b.period).Skew(b.skew)
+	case places:
+		p = policies.InFlight(b.n).Skew(b.skew)
+	}
+	if b.burst > 0 {
+		p = p.Burst(b.burst)
+	}
+	if b.perTenant {
+		p = p.Per("tenant")
+	}
+	return p.Named(fmt.Sprint("limit-", i))
+}
+
+// bursts returns how many calls of a rate may go at once.
+func (b *bound) bursts() int64 {
+	switch {
+	case b.burst > 0:
+		return b.burst
+	case b.shared:
+		return min(2, b.n)
+	}
+	return 1
+}
+
+// within is how long it takes from a call to the n-th after it, where windows are strict.
+func (b *bound) within() int64 { return (b.period + b.skew).Microseconds() }
+
+// interval is the time between two calls in the long run, in µs and rounded up.
+func (b *bound) interval() int64 {
+	switch {
+	case b.kind == places:
+		return up((b.takes + b.skew).Microseconds(), b.n)
+	case b.kind == sliding:
+		return up(up(b.within(), b.buckets)*(b.buckets+1), b.n)
+	case b.kind == atMost && b.bursts() > 1 && b.n > policies.MaxExact:
+		return up(b.within(), b.n-b.bursts()+1)
+	case b.kind == atMost:
+		return up(b.within(), b.n)
+	}
+	return up(b.period.Microseconds(), b.n)
+}
+
+func up(a, b int64) int64 { return (a + b - 1) / b }

@@ -1,0 +1,301 @@
+package redisstore_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/luascripts"
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/measure"
+	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/policies"
+)
+
+// A crowd is very many calls that wait in some processes, and what happens to them. Truth: no request is large, nothing stays
+// charged, and no process loses a store that is there. Measured: no script takes longer than 2 ms, each event is over in two seconds,
+// and calls go on within 100 ms of when they may.
+const (
+	crowdRate      = 50 // calls a second
+	crowdProcesses = 8
+	slowScript     = 2 * time.Millisecond
+	goOnWithin     = 100 * time.Millisecond
+	overWithin     = 2 * time.Second
+)
+
+var crowdPolicies = []policies.Policy{
+	policies.PerSecond(crowdRate).Named("second"),
+	policies.AtMost(4*crowdRate, 2*time.Second).Burst(20).Named("two-seconds"),
+	policies.Sliding(1_000_000, time.Hour).Named("hour"),
+}
+
+// A waiting crowd plays in one of these tests.
+type waitingCrowd struct {
+	t      *testing.T
+	server *redistest.Server
+	all    []*counted
+	cancel context.CancelFunc
+	fault  bool // a process may lose its store
+
+	waiting sync.WaitGroup
+	mu      sync.Mutex
+	went    []time.Time
+	slots   []time.Time
+	errs    []error
+	bad     []string // of what was measured
+}
+
+// newWaitingCrowd returns one in which so many calls wait.
+func newWaitingCrowd(t *testing.T, n int, fault bool) *waitingCrowd {
+	t.Helper()
+	c := &waitingCrowd{t: t, fault: fault, server: redistest.Start(t, "--slowlog-log-slower-than", "2000", "--slowlog-max-len", "4096", "--latency-monitor-threshold", "2")}
+	timeout := measure.Length(patience, 0)
+	if fault {
+		timeout = 0
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c.cancel = cancel
+	t.Cleanup(cancel)
+	var begun atomic.Int64
+	for range crowdProcesses {
+		one := newCountedIn(t, c.server.Addr, timeout, crowdPolicies...)
+		c.all = append(c.all, one)
+		for range n / crowdProcesses {
+			c.waiting.Go(func() {
+				begun.Add(1)
+				r, err := one.Acquire(ctx)
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				if err == nil {
+					slot, _ := r.Slot()
+					c.went, c.slots = append(c.went, time.Now()), append(c.slots, time.UnixMicro(int64(slot)))
+				} else {
+					c.errs = append(c.errs, err)
+				}
+			})
+		}
+	}
+	require.Eventually(t, func() bool { return begun.Load() == int64(n/crowdProcesses*crowdProcesses) }, patience, time.Millisecond)
+	listening(t, c.server.Client(), crowdProcesses)
+	time.Sleep(time.Second) // they have got to know each other
+	return c
+}
+
+// since returns how many calls went since an instant, when the first of them went, and the longest time in which none did.
+func (c *waitingCrowd) since(from time.Time) (n int, first time.Duration, longest time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slices.SortFunc(c.went, time.Time.Compare)
+	before := from
+	for _, at := range c.went {
+		if at.After(from) {
+			if n++; n == 1 {
+				first = at.Sub(from)
+			}
+			longest, before = max(longest, at.Sub(before)), at
+		}
+	}
+	return n, first, longest
+}
+
+// expect notes a bound in time that was not kept.
+func (c *waitingCrowd) expect(what string, is, most time.Duration) {
+	c.t.Logf("%s: %v", what, is.Round(100*time.Microsecond))
+	if is > most {
+		c.bad = append(c.bad, fmt.Sprintf("%s: %v, want at most %v", what, is, most))
+	}
+}
+
+// leave has all calls that still wait give up, by cancel or by Close, and looks at what is left.
+func (c *waitingCrowd) leave(end func()) {
+	begun := time.Now()
+	end()
+	c.waiting.Wait()
+	c.expect("all have left", time.Since(begun), overWithin)
+	looker := newCountedIn(c.t, c.server.Addr, patience, crowdPolicies...)
+	require.Zero(c.t, looker.backlog(c.t), "nothing stays charged")
+	begun = time.Now()
+	require.NoError(c.t, looker.Wait(c.t.Context()))
+	c.expect("who comes then goes", time.Since(begun), goOnWithin)
+	for _, err := range c.errs {
+		require.True(c.t, errors.Is(err, context.Canceled) || errors.Is(err, pacer.ErrClosed) || c.fault, "%v", err)
+	}
+	for _, one := range c.all {
+		one.mu.Lock()
+		one.small(c.t)
+		switch {
+		case c.fault:
+		case measure.On() && one.fallbacks > 0: // with the default timeout, which a busy machine may exceed
+			c.bad = append(c.bad, fmt.Sprintf("a process lost its store: %v", one.why))
+		default:
+			require.Zero(c.t, one.fallbacks, "%v", one.why)
+		}
+		one.mu.Unlock()
+	}
+}
+
+// slow returns the runs of scripts that took longer than they should. The first run of a script, by its text, is only logged: to
+// compile it takes more than a millisecond, once in the life of a server.
+func (c *waitingCrowd) slow() (all []string) {
+	names, logs := scriptNames(), 0
+	logged, err := c.server.Client().SlowLogGet(c.t.Context(), 4096).Result()
+	require.NoError(c.t, err)
+	slices.SortFunc(logged, func(a, b redis.SlowLog) int { return -cmp.Compare(a.Duration, b.Duration) })
+	for _, one := range logged {
+		if len(one.Args) < 3 || !strings.HasPrefix(strings.ToLower(one.Args[0]), "eval") {
+			continue
+		}
+		more := 0
+		if _, err := fmt.Sscanf(one.Args[len(one.Args)-1], "... (%d more arguments)", &more); err == nil {
+			more--
+		}
+		what := fmt.Sprintf("%s %s, %s keys, %d arguments: %v", strings.ToLower(one.Args[0]), names[one.Args[1]], one.Args[2], len(one.Args)+more, one.Duration)
+		if logs++; logs <= 12 {
+			c.t.Log(what)
+		}
+		if names[one.Args[1]] != "" {
+			all = append(all, what)
+		}
+	}
+	return all
+}
+
+// scriptNames returns the names of scripts by their hashes.
+func scriptNames() map[string]string {
+	s := luascripts.New()
+	names := make(map[string]string)
+	for name, source := range map[string]string{
+		"reserve": s.Reserve, "late": s.Late, "cancel": s.Cancel, "report": s.Report, "status": s.Status,
+		"beat": s.Beat, "describe": s.Describe, "index": s.Index, "enlist": s.Enlist, "upstreams": s.Upstreams,
+	} {
+		names[redis.NewScript(source).Hash()] = name
+	}
+	return names
+}
+
+// What happens to crowds.
+var crowdEvents = []struct {
+	name  string
+	fault bool
+	does  func(c *waitingCrowd)
+}{
+	{name: "cancel", does: func(c *waitingCrowd) { c.leave(c.cancel) }},
+	{name: "close", does: func(c *waitingCrowd) {
+		c.leave(func() {
+			var all sync.WaitGroup
+			for _, one := range c.all {
+				all.Go(func() { require.NoError(c.t, one.Close()) })
+			}
+			all.Wait()
+		})
+	}},
+	{name: "pause and resume", does: func(c *waitingCrowd) {
+		begun := time.Now()
+		require.NoError(c.t, c.all[0].Report(c.t.Context(), policies.Feedback{Wait: time.Minute}))
+		c.expect("a pause is reported", time.Since(begun), overWithin)
+		time.Sleep(overWithin)
+		for _, one := range c.all {
+			one.since()
+		}
+		heard := time.Now()
+		time.Sleep(time.Second)
+		ends, sent := time.Now(), 0
+		for _, one := range c.all {
+			sent += one.since()["reserve"]
+		}
+		n, _, _ := c.since(heard)
+		c.t.Logf("two seconds later, in one: %d calls go, %d requests for slots", n, sent)
+		begun = time.Now()
+		require.NoError(c.t, c.all[1].Resume(c.t.Context()))
+		time.Sleep(overWithin)
+		c.mu.Lock()
+		inside := slices.ContainsFunc(c.slots, func(at time.Time) bool { return at.After(heard) && at.Before(ends) })
+		c.mu.Unlock()
+		require.False(c.t, inside, "nothing goes before its end")
+		n, first, longest := c.since(begun)
+		c.goesOn("after it", n, first, longest, overWithin)
+		c.leave(c.cancel)
+	}},
+	// A process that gives back what it had before the reset frees what others have been granted since, and they then take the
+	// store for one that has lost something.
+	{name: "reset", fault: true, does: func(c *waitingCrowd) {
+		begun := time.Now()
+		require.NoError(c.t, c.all[0].Reset(c.t.Context()))
+		time.Sleep(3 * time.Second)
+		n, first, longest := c.since(begun)
+		c.goesOn("after it", n, first, longest, 3*time.Second)
+		if most := 3*crowdRate + crowdProcesses + 2; n > most {
+			c.bad = append(c.bad, fmt.Sprintf("%d calls after a reset, want at most %d", n, most))
+		}
+		c.leave(c.cancel)
+	}},
+	{name: "the subscription is lost", does: func(c *waitingCrowd) {
+		begun := time.Now()
+		require.NoError(c.t, c.server.Client().ClientKillByFilter(c.t.Context(), "TYPE", "pubsub").Err())
+		listening(c.t, c.server.Client(), crowdProcesses)
+		c.expect("all listen again", time.Since(begun), overWithin)
+		time.Sleep(time.Second)
+		n, first, longest := c.since(begun)
+		c.goesOn("meanwhile", n, first, longest, time.Since(begun))
+		c.leave(c.cancel)
+	}},
+	{name: "the store is away", fault: true, does: func(c *waitingCrowd) {
+		c.server.Pause()
+		time.Sleep(time.Second)
+		c.server.Continue()
+		begun := time.Now()
+		time.Sleep(2 * overWithin)
+		longest := time.Duration(0)
+		for i, one := range c.all {
+			one.mu.Lock()
+			if one.fallbacks%2 == 1 {
+				c.bad = append(c.bad, fmt.Sprintf("process %d has not come back", i))
+			}
+			longest = max(longest, one.back.Sub(begun))
+			one.mu.Unlock()
+		}
+		c.expect("all are back", longest, overWithin)
+		n, first, longest := c.since(begun)
+		c.goesOn("then", n, first, longest, 2*overWithin)
+		c.leave(c.cancel)
+	}},
+}
+
+// goesOn notes whether calls went at their pace in a time.
+func (c *waitingCrowd) goesOn(when string, n int, first, longest, in time.Duration) {
+	const each = time.Second / crowdRate
+	c.t.Logf("%s: %d calls in %v", when, n, in.Round(time.Millisecond))
+	c.expect("the first goes", first, goOnWithin)
+	c.expect("without a call", longest, goOnWithin+each)
+	if least := int(0.9 * crowdRate * (in - goOnWithin).Seconds()); n < least {
+		c.bad = append(c.bad, fmt.Sprintf("%d calls, want %d", n, least))
+	}
+}
+
+// What concerns twenty thousand calls at once takes the store some small requests.
+//
+//	HEADWAY_MEASURE=1 go test -count=1 -v -run FleetCrowds ./pacer/redisstore
+func TestFleetCrowds(t *testing.T) {
+	n := measure.Length(4_000, 20_000)
+	for _, event := range crowdEvents {
+		t.Run(event.name, func(t *testing.T) {
+			together(t)
+			timers := measure.Watch()
+			c := newWaitingCrowd(t, n, event.fault)
+			event.does(c)
+			slow := c.slow()
+			t.Logf("latency: %v", c.server.Client().Do(t.Context(), "LATENCY", "LATEST").Val())
+			measure.Judge(t, timers.Stop(), slowScript, fmt.Sprintf("%s: %d scripts took longer than %v; %s", event.name, len(slow), slowScript, strings.Join(c.bad, "; ")), len(slow)+len(c.bad) == 0)
+		})
+	}
+}

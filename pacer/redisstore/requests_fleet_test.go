@@ -1,0 +1,168 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/measure"
+	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/policies"
+)
+
+// commands returns how many commands clients have sent to a server that have to do with pacing, heartbeats and subscriptions
+// included. Those that scripts run do not count.
+func commands(t *testing.T, rdb *redis.Client) (n int) {
+	t.Helper()
+	info, err := rdb.Info(t.Context(), "commandstats").Result()
+	require.NoError(t, err)
+	for _, m := range regexp.MustCompile(`cmdstat_(?:eval|evalsha|eval_ro|evalsha_ro|fcall|ping|subscribe|unsubscribe|script\|load):calls=(\d+)`).FindAllStringSubmatch(info, -1) {
+		calls, err := strconv.Atoi(m[1])
+		require.NoError(t, err)
+		n += calls
+	}
+	return n
+}
+
+// A band is some pacers of this process that share a server, as the processes of a fleet do.
+type band struct {
+	all    []*pacer.Pacer
+	stores []*noted
+	rdb    *redis.Client // of the test
+
+	mu   sync.Mutex
+	went []outing
+	lost []error // of calls that did not go though the band was not over
+}
+
+// newBand returns one whose clients reach the server at an address. All its policies are booked, too: see booked.
+func newBand(t *testing.T, server *redistest.Server, addr string, processes int, ps ...policies.Policy) *band {
+	t.Helper()
+	b := &band{rdb: server.Client()}
+	for i := range processes {
+		rdb := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true, ContextTimeoutEnabled: i%2 == 0})
+		t.Cleanup(func() { _ = rdb.Close() })
+		store, err := redisstore.New(rdb)
+		require.NoError(t, err)
+		config := pacer.Config{Upstream: "band", Store: note(store), Policies: append([]policies.Policy{booked}, ps...), MaxWait: pacer.Forever, StoreTimeout: patience}
+		p, err := pacer.New(config)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, p.Close()) })
+		b.all, b.stores = append(b.all, p), append(b.stores, config.Store.(*noted))
+	}
+	return b
+}
+
+// work has a number of callers of each process call, one call after the other, until the context ends. Each call takes a while.
+func (b *band) work(ctx context.Context, callers int, takes time.Duration, options func(process, caller int) []pacer.Option) {
+	var all sync.WaitGroup
+	for i := range b.all {
+		for j := range callers {
+			all.Go(func() {
+				var opts []pacer.Option
+				if options != nil {
+					opts = options(i, j)
+				}
+				for ctx.Err() == nil {
+					b.call(ctx, i, takes, opts)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+func (b *band) call(ctx context.Context, process int, takes time.Duration, opts []pacer.Option) {
+	r, o, err := b.stores[process].acquire(ctx, b.all[process], opts...)
+	if err == nil {
+		if takes > 0 {
+			time.Sleep(takes)
+		}
+		r.Release()
+		o.Told = micros()
+	}
+	o.process = process
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case err == nil:
+		b.went = append(b.went, o)
+	case ctx.Err() == nil:
+		b.lost = append(b.lost, err)
+	}
+}
+
+// between returns how many calls went in a time.
+func (b *band) between(from, to time.Time) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.went {
+		if at := b.went[i].At; at >= from.UnixMicro() && at < to.UnixMicro() {
+			n++
+		}
+	}
+	return n
+}
+
+// requireTruth fails the test if what went breaks a rule, if a call was lost, or if something is charged that did not go.
+func (b *band) requireTruth(t *testing.T, rules ...rule) {
+	t.Helper()
+	require.Empty(t, b.lost)
+	require.NotEmpty(t, b.went)
+	for i := range b.went {
+		require.False(t, b.went[i].alone(), "nobody is alone who waits for its store")
+	}
+	require.Empty(t, referee(b.went, rules...))
+	store, err := redisstore.New(b.rdb)
+	require.NoError(t, err)
+	status, err := store.Status(t.Context(), pacer.Stack{Upstream: "band", Limits: []pacer.Limit{{Policy: booked.Name(), Spec: booked.Spec()}}})
+	require.NoError(t, err)
+	require.Equal(t, int64(len(b.went)), bookedLimit-status.Limits[0].Remaining, "calls that were charged")
+}
+
+// Where many wait, a request is for several calls: at the limit there is about one request for each call if calls are few, and far
+// fewer if they are many, all that processes tell each other included.
+func TestFleetRequestsPerCall(t *testing.T) {
+	for _, c := range []struct {
+		rate    int64
+		callers int
+		most    float64 // requests for each call
+	}{
+		{50, 16, 1.1},
+		{1000, 1000, 0.2},
+	} {
+		t.Run(fmt.Sprintf("%d a second for 4 × %d", c.rate, c.callers), func(t *testing.T) {
+			together(t)
+			server := redistest.Start(t)
+			b := newBand(t, server, server.Addr, fleetSize, policies.PerSecond(c.rate))
+			const warm = time.Second
+			length := measure.Length(2*time.Second, 12*time.Second)
+			timers := measure.Watch()
+			begin := time.Now()
+			ctx, cancel := endsAt(t.Context(), begin.Add(warm+length))
+			defer cancel()
+			sent := make(chan int, 1)
+			go func() {
+				time.Sleep(warm)
+				before := commands(t, b.rdb)
+				time.Sleep(time.Until(begin.Add(warm + length - 10*time.Millisecond)))
+				sent <- commands(t, b.rdb) - before
+			}()
+			b.work(ctx, c.callers, 0, nil)
+			late := timers.Stop()
+			b.requireTruth(t, rule{kind: evenly, n: c.rate, period: time.Second, burst: 1})
+			n := b.between(begin.Add(warm), begin.Add(warm+length))
+			each := float64(<-sent) / float64(max(1, n))
+			measure.Judge(t, late, tolerated, fmt.Sprintf("%.2f requests a call, %.1f calls/s of %d/s", each, float64(n)/length.Seconds(), c.rate), each <= c.most)
+		})
+	}
+}
