@@ -171,7 +171,6 @@ local function tidy(o, now)
     low = low + 1
   end
   o.low = low
-  if o.sum and o.from < low then o.sum = nil end
   if o.pause <= now then o.pause = 0 end
   if o.till <= now then o.learned, o.till = 0, 0 end
   if o.full < after(o, k) then o.full, o.fulllimit, o.fullwidth = 0, 0, 0 end

@@ -136,6 +136,15 @@ func heedCases() []Case {
 			s.Report(st, n)
 			expect(t, "seven are left, two of them spoken for", s.Status(st).Limits[0].Remaining, int64(5))
 		}},
+		{"remaining/clock-stepped-back", "calls on their way stay known when the clock steps back into their bucket", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Sliding(100, time.Second).Buckets(10)})
+			s.Ask(st, pacer.Call{Cost: 50, Tracked: true})
+			s.At(150 * ms)
+			s.Go(st, 1, 150*ms)
+			s.At(50 * ms)
+			expect(t, "half is left, and spoken for", s.Report(st, remaining(50)), 1)
+			expect(t, "remaining", s.Status(st).Limits[0].Remaining, int64(0))
+		}},
 		{"remaining/bucket", "a bucket that others drain is drained for us", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(2).Burst(40)})
 			expect(t, "eight are left", s.Report(st, remaining(8)), 1)

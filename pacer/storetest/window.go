@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 	_ "time/tzdata" // the cases need time zones, also where the system has none
@@ -148,6 +149,31 @@ func windowCases() []Case {
 			}
 			if granted < 300 || granted > 700 {
 				t.Fatalf("%d of 800 were granted: that proves little", granted)
+			}
+		}},
+		{"window/in-one-request", "calls that are granted together count for each other, wherever they go", func(t testing.TB, s *Session) {
+			slow := Key{Policy: policies.Every(time.Second).Named("slow")}
+			wide := Key{Policy: policies.Sliding(4, time.Second).Buckets(10).Named("wide")}
+			both, alone := s.Stack(wide, slow), s.Stack(wide)
+			s.Go(both, 1, 0)
+			s.At(100 * ms)
+			ahead, dear := pacer.Call{Cost: 1, MaxWait: pacer.Forever}, pacer.Call{Cost: 1, Costs: []int64{2, 1}, MaxWait: pacer.Forever}
+			batches := []pacer.Batch{
+				{Stack: both, Calls: []pacer.Call{ahead, ahead, ahead, ahead, dear, ahead}},
+				{Stack: alone, Calls: []pacer.Call{
+					{Cost: 1, NotBefore: time.Microsecond, MaxWait: pacer.Forever},
+					{Cost: 1, NotBefore: 5900 * ms, MaxWait: pacer.Forever},
+				}},
+			}
+			s.AskEach(batches)
+			var got []time.Duration
+			for _, g := range append(batches[0].Grants, batches[1].Grants...) {
+				got = append(got, Since(g.At))
+			}
+			// The last one goes beside the sixth, and counts with the fifth.
+			want := []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second, 5 * time.Second, 6 * time.Second, 100*ms + time.Microsecond, 6 * time.Second}
+			if !slices.Equal(got, want) {
+				t.Fatalf("they go at %v, want %v", got, want)
 			}
 		}},
 		{"window/long-line", "a long line in a window stays in order, and what is cancelled in it is found again", func(_ testing.TB, s *Session) {
