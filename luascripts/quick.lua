@@ -24,16 +24,17 @@ local function count(at, v, now, many, cost, tracked)
   end
   local slack = ends - ARGV[at + 4] - 1 - now
   if slack < 0 then return nil end
-  local first, held, open, total, list, from, lasts = begins, 0, 0, 0, '', 1, ends + back
+  local head, first, held, open, total, list, from, lasts = nil, begins, 0, 0, 0, '', 1, ends + back
   if v then
-    local unit, a, last, till, c, o, all, rest = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)|()')
+    local same, unit, a, last, till, c, o, all, rest = string.match(v, '^((%d+) (%d+) (%d+) (%d+)) (%d+) (%d+) (%d+)|()')
     if unit ~= ARGV[at + 2] then return nil end
-    last = last + 0
-    if last > begins or till + 0 > lasts or back > 0 and (begins - last) % width ~= 0 then return nil end
+    last, till = last + 0, till + 0
+    if last > begins or till > lasts or back > 0 and (begins - last) % width ~= 0 then return nil end
     if last >= begins - back then
       first, total, list, from = a + 0, all + 0, v, rest
       if last == begins then
         held, open = c + 0, o + 0
+        if first >= begins - back and till == lasts then head = same end
       else
         -- The last bucket is the last one of the list from now on.
         local distance = (begins - last) / width
@@ -54,7 +55,8 @@ local function count(at, v, now, many, cost, tracked)
   held, total = held + n, total + n
   if total > ARGV[at + 1] + 0 then return nil end
   if tracked then open = open + n end
-  return string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f|%s', ARGV[at + 2], first, begins, lasts, held, open, total, list), lasts, begins, slack, seen
+  head = head or string.format('%s %.0f %.0f %.0f', ARGV[at + 2], first, begins, lasts)
+  return head .. string.format(' %.0f %.0f %.0f|', held, open, total) .. list, lasts, begins, slack, seen
 end
 
 local function quickly()
