@@ -21,8 +21,8 @@ local known = {}
 
 return function(entries, c, up, now, reply, size, changed)
   if changed then known = {} end
-  local p, near = #entries, math.max(40000, c.reach)
-  local lastmoment = (near - near % 2) / 2
+  local p, shortest, near = #entries, 40000, math.max(40000, c.reach)
+  local lastmoment = near - shortest / 2
 
   -- A lane comes right after the rate that it is a part of.
   local function kind(i)
@@ -162,8 +162,8 @@ return function(entries, c, up, now, reply, size, changed)
       if fairturn and at - now <= near and lost + ahead - now <= lastmoment then return at, by, shared end
       local first = math.max(now, math.min(s - near, math.max(at - near, lost - lastmoment))) + ahead
       if blocks == 0 or fairturn then blocks = lane end
-      again = math.max(again, first)
-      soonest = again
+      soonest = math.max(again, first)
+      again = math.max(again, first - (near - shortest))
     end
     if soonest - now > c.maxwait then return refuse(blocks, soonest) end
     return nil, stand(blocks, again)

@@ -89,7 +89,7 @@
 // goes back to the store, which gives it to the first in line, wherever that is. So places are in use however far away the store is.
 //
 // A lane's calls get their slots 40 ms ahead (H, where the way to the store is long), at the lane's part of the rate; what that
-// leaves of the whole rate is lent half of that before it would be lost. Nothing is lent of windows. Fair shares are start-time fair queueing over those in line.
+// leaves of the whole rate is lent 20 ms before it would be lost (H less 20 ms). Nothing is lent of windows. Fair shares are start-time fair queueing over those in line.
 // The order within a line is exact; that between those who ask at nearly the same time is so up to the slots of 40 ms.
 //
 // # What is not

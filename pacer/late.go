@@ -131,6 +131,9 @@ func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
 	defer func() { r.hurried = false }()
 	p.received(r, &calls[0], &grants[0], asked, err)
 	r.moved()
+	if q := r.queue; q != nil {
+		p.passIdle(q)
+	}
 }
 
 // received takes the store's answer to a reservation that is moving. The caller holds pacer.sleepers.mu.

@@ -148,9 +148,13 @@ func (p *Pacer) release(r *Reservation) {
 
 // land gives the places of a call back, or passes them on.
 func (s *leases) land(p *Pacer, f *lease) {
-	if p.passOn(f) {
-		return
+	if !p.passOn(f) {
+		s.drop(p, f)
 	}
+}
+
+// drop gives the places of a call back.
+func (s *leases) drop(p *Pacer, f *lease) {
 	s.mu.Lock()
 	if s.aloft[f.id] != f {
 		s.mu.Unlock()

@@ -1,6 +1,7 @@
 package pacer
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -25,6 +26,7 @@ const (
 type passing struct {
 	queue uint64    // the number of the queue whose calls may have it; 0 for none
 	since time.Time // when the store gave the place
+	part  float64   // of a slice, one half to one and a half, so that those of places that were given together do not end together
 }
 
 // passing returns that for a reservation that has got its places. The caller holds sleepers.mu, if anybody else knows the
@@ -33,7 +35,7 @@ func (p *Pacer) passing(r *Reservation) passing {
 	if r.queue == nil || !r.queue.passes || r.grant[0].alone != nil || !p.tells() {
 		return passing{}
 	}
-	return passing{r.queue.hash, r.asked}
+	return passing{r.queue.hash, r.asked, 0.5 + rand.Float64()} //nolint:gosec // spread, not secrecy
 }
 
 // passable reports whether places under some limits are passed on: they are if nothing else is needed. Those of fair shares go to whom
@@ -44,21 +46,55 @@ func passable(limits []Limit) bool {
 	})
 }
 
-// passOn gives the places of a call that is over to the next call of this process in line for the same ones. It returns false if they
-// are to go back to the store.
+// passOn gives the places of a call that is over to the next call of this process in line for the same ones. If all of those just ask
+// the store, it keeps the places until one of them has its answer. It returns false if they are to go back to the store.
 func (p *Pacer) passOn(f *lease) bool {
 	now := time.Now()
-	if f.passed.queue == 0 || !p.tells() || now.Sub(f.passed.since) > min(maxSlice, sliceOfWays*p.way.Longest()) {
+	slice := f.passed.part * float64(min(maxSlice, sliceOfWays*p.way.Longest()))
+	if f.passed.queue == 0 || !p.tells() || now.Sub(f.passed.since) > time.Duration(slice) {
 		return false
 	}
-	s := &p.sleepers
-	s.mu.Lock()
-	heir := p.heir(f, now)
-	if heir == nil || !p.leases.passTo(f, heir, p.clock.estimate(now)) {
-		s.mu.Unlock()
+	p.sleepers.mu.Lock()
+	defer p.sleepers.mu.Unlock()
+	q := p.queues.byStack[f.passed.queue]
+	if q == nil || p.isClosed() || !(&Stack{Limits: q.limits}).same(&Stack{Limits: f.limits}) || p.pausedNow(f.limits, now) {
 		return false
 	}
-	left := heir.leavesPlace()
+	if p.pass(q, f, now) {
+		return true
+	}
+	if !q.asked() {
+		return false
+	}
+	q.idle = append(q.idle, f)
+	return true
+}
+
+// passIdle passes on the places that are kept, or gives them back if nobody asks any more. The caller holds sleepers.mu.
+func (p *Pacer) passIdle(q *queue) {
+	for len(q.idle) > 0 && !p.isClosed() {
+		f := q.idle[0]
+		now := time.Now()
+		if paused := p.pausedNow(f.limits, now); paused || !p.pass(q, f, now) {
+			if !paused && q.asked() {
+				return
+			}
+			p.leases.drop(p, f)
+		}
+		q.idle = slices.Delete(q.idle, 0, 1)
+	}
+}
+
+// pass gives places to the first call that stands in line, and reports whether there is one. The caller holds sleepers.mu.
+func (p *Pacer) pass(q *queue, f *lease, now time.Time) bool {
+	i := slices.IndexFunc(q.out, func(r *Reservation) bool { return r.stands() && (r.latest.IsZero() || now.Before(r.latest)) })
+	if i < 0 || !p.leases.passTo(f, q.out[i], p.clock.estimate(now)) {
+		return false
+	}
+	heir := q.out[i]
+	if left := heir.leavesPlace(); left != 0 {
+		p.leases.giveBack(p, &lease{id: left, limits: f.limits})
+	}
 	heir.call[0].ID = f.id
 	g := &heir.grant[0]
 	*g = Grant{OK: true, Now: heir.lease.began, At: heir.lease.began, Slack: maxSlack, Binds: g.Binds, Charges: g.Charges[:0]}
@@ -71,11 +107,19 @@ func (p *Pacer) passOn(f *lease) bool {
 	case heir.wake <- struct{}{}:
 	default:
 	}
-	s.mu.Unlock()
-	if left != 0 {
-		p.leases.giveBack(p, &lease{id: left, limits: f.limits})
-	}
 	return true
+}
+
+// asked reports whether a call that has left the queue has no place yet, and waits for an answer of the store. The caller holds
+// sleepers.mu.
+func (q *queue) asked() bool {
+	return slices.ContainsFunc(q.out, func(r *Reservation) bool { return r.state == reserved && r.lease == nil && !r.stands() })
+}
+
+// pausedNow reports whether one of some limits, or the whole upstream, is paused. The caller holds sleepers.mu.
+func (p *Pacer) pausedNow(limits []Limit, now time.Time) bool {
+	at, pauses := p.clock.estimate(now), p.sleepers.pauses
+	return pauses[pauseKey{}] > at || slices.ContainsFunc(limits, func(l Limit) bool { return pauses[pauseKey{l.Policy, l.Scope}] > at })
 }
 
 // leavesPlace gives the place of the first of a process in the store's line, which is the next one that the store calls, to another
@@ -105,30 +149,10 @@ func (r *Reservation) leavesPlace() (id int64) {
 // maxSlack is the slack of a call that no slot binds: as stores say it.
 const maxSlack = time.Second
 
-// heir returns the first call in line that may have the places of a lease; nil for none. The caller holds sleepers.mu.
-func (p *Pacer) heir(f *lease, now time.Time) *Reservation {
-	q := p.queues.byStack[f.passed.queue]
-	if q == nil || p.isClosed() || !(&Stack{Limits: q.limits}).same(&Stack{Limits: f.limits}) {
-		return nil
-	}
-	at := p.clock.estimate(now)
-	if at == 0 || p.sleepers.pauses[pauseKey{}] > at {
-		return nil
-	}
-	for i := range f.limits {
-		if p.sleepers.pauses[pauseKey{f.limits[i].Policy, f.limits[i].Scope}] > at {
-			return nil
-		}
-	}
-	i := slices.IndexFunc(q.out, func(r *Reservation) bool { return r.stands() && (r.latest.IsZero() || now.Before(r.latest)) })
-	if i < 0 {
-		return nil
-	}
-	return q.out[i]
-}
-
 // stands reports whether a reservation is in line, and does not ask the store just now. The caller holds sleepers.mu.
-func (r *Reservation) stands() bool { return r.state == reserved && r.moving == nil && r.grant[0].InLine }
+func (r *Reservation) stands() bool {
+	return r.state == reserved && r.moving == nil && r.grant[0].InLine
+}
 
 // lastInLine returns the last one that stands in line, of which there is one. The caller holds sleepers.mu.
 func (q *queue) lastInLine() *Reservation {

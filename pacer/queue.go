@@ -34,6 +34,7 @@ type queue struct {
 	passes bool // the process passes places on
 	line   waiters.Line
 	out    []*Reservation // that have left the queue, and have not gone yet, in order
+	idle   []*lease       // places to be passed on, which are kept until one of out has its answer
 
 	first, last *waiter
 	length      int
@@ -128,7 +129,7 @@ func (p *Pacer) sweepQueues() {
 
 // dropIfIdle removes a queue that nobody needs. Its timer may come too late, and find another one in its place.
 func (p *Pacer) dropIfIdle(q *queue) {
-	if p.queues.byStack[q.hash] == q && q.length == 0 && !q.asking && len(q.held) == 0 && len(q.out) == 0 {
+	if p.queues.byStack[q.hash] == q && q.length == 0 && !q.asking && len(q.held) == 0 && len(q.out) == 0 && len(q.idle) == 0 {
 		delete(p.queues.byStack, q.hash)
 		if q.timer != nil {
 			q.timer.Stop()
@@ -496,6 +497,7 @@ func (r *Reservation) leaveQueue() {
 			q.line.Served(r.pacer.sinceMade(time.Now()), r.pacer.way.Reach(), q.length)
 		}
 	}
+	r.pacer.passIdle(q)
 	r.pacer.admit(q)
 }
 

@@ -25,6 +25,11 @@ func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) erro
 			return nil
 		}
 	}
+	asked := time.Now()
+	calls, grants := [1]Call{r.call[0]}, [1]Grant{{Charges: r.room.charges[:0]}}
+	if !r.latest.IsZero() {
+		calls[0].MaxWait = max(0, r.latest.Sub(asked))
+	}
 	done := false
 	defer func() {
 		if !done { // the store panics, or a hook of its client
@@ -33,25 +38,25 @@ func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) erro
 			s.mu.Unlock()
 		}
 	}()
-	first := r.asked
-	r.asked, r.grant[0].InLine = time.Now(), false
-	if !r.latest.IsZero() {
-		r.call[0].MaxWait = max(0, r.latest.Sub(r.asked))
+	if p.memory == nil { // which is never waited for
+		ctx = context.WithoutCancel(ctx)
 	}
-	err := p.charge(ctx, r)
+	err := p.store.Reserve(ctx, r.stack, calls[:], grants[:])
+	if err == nil && p.memory == nil {
+		p.way.Took(time.Since(asked))
+	}
 	done = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !r.latest.IsZero() {
-		r.call[0].MaxWait = r.latest.Sub(first)
-	}
-	switch g := &r.grant[0]; {
-	case err != nil:
+	if err != nil {
 		r.leaveQueue()
-		return err
+		return p.storeError("reserve", err)
+	}
+	r.asked, r.grant[0] = asked, grants[0]
+	switch g := &r.grant[0]; {
 	case !g.OK && !g.InLine:
 		r.leaveQueue()
-		return p.notYetIn(r, r.asked)
+		return p.notYetIn(r, asked)
 	case g.OK && g.Wait() > 0:
 		q.held = append(q.held, r)
 		fallthrough
@@ -59,12 +64,13 @@ func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) erro
 		q.told = Grant{Binds: g.Binds, Paused: g.Paused}
 	}
 	p.got(r)
+	p.passIdle(q)
 	return nil
 }
 
 // lets notes that a call leaves the queue. The caller holds sleepers.mu.
 func (q *queue) lets(r *Reservation) {
-	r.queue = q
+	r.queue, r.grant[0].InLine = q, false // it asks for itself
 	q.out = append(q.out, r)
 }
 

@@ -21,9 +21,7 @@ type farAway struct {
 	way time.Duration
 }
 
-func newFarAway(way time.Duration) *farAway {
-	return &farAway{remote: newRemote(1), way: way}
-}
+func newFarAway() *farAway { return &farAway{remote: newRemote(1)} }
 
 func (f *farAway) Listen(upstream string, heard func(pacer.News)) (stop func()) {
 	return f.store.Listen(upstream, func(n pacer.News) {
@@ -31,7 +29,27 @@ func (f *farAway) Listen(upstream string, heard func(pacer.News)) (stop func()) 
 	})
 }
 
-// pacerOf is a process whose store is far away.
+// goes sets how far away the store is from now on: half of the way is there, half of it back.
+func (f *farAway) goes(way time.Duration) {
+	f.way = way
+	f.set(nil, way/2)
+}
+
+func (f *farAway) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
+	return f.ReserveAll(ctx, []pacer.Batch{{Stack: stack, Calls: calls, Grants: grants}})
+}
+
+func (f *farAway) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+	defer time.Sleep(f.way / 2)
+	return f.remote.ReserveAll(ctx, batches)
+}
+
+func (f *farAway) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
+	defer time.Sleep(f.way / 2)
+	return f.remote.Report(ctx, stack, notes)
+}
+
+// pacer is a process whose store is far away.
 func (f *farAway) pacer(t *testing.T, list ...policies.Policy) *pacer.Pacer {
 	t.Helper()
 	p, err := pacer.New(pacer.Config{Upstream: "api", Store: f, Policies: list, StoreTimeout: 5 * time.Second, MaxWait: pacer.Forever})
@@ -166,7 +184,7 @@ func TestPlacesArePassedOn(t *testing.T) {
 	t.Parallel()
 	for _, way := range []time.Duration{60 * ms, 150 * ms} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFarAway(way)
+			f := newFarAway()
 			ctx, cancel := context.WithCancel(t.Context())
 			var all callers
 			var each [2]callers
@@ -179,11 +197,11 @@ func TestPlacesArePassedOn(t *testing.T) {
 				r.Release()
 				synctest.Wait()
 			}
-			f.set(nil, way)
+			f.goes(way)
 			for i, p := range ps {
 				each[i].call(ctx, t, p, 20, 100*ms)
 			}
-			time.Sleep(5 * time.Second) // the places are taken, and the processes know the way
+			time.Sleep(10 * time.Second) // the places are taken, and the processes know the way
 			before, length := each[0].busy.Load()+each[1].busy.Load(), 60*time.Second
 			first := [2]int64{each[0].went.Load(), each[1].went.Load()}
 			time.Sleep(length)
@@ -202,7 +220,7 @@ func TestPlacesArePassedOn(t *testing.T) {
 				require.NoError(t, p.Close())
 			}
 			time.Sleep(time.Minute)
-			f.set(nil, 0)
+			f.goes(0)
 			p := f.pacer(t, policies.InFlight(10).Named("places"))
 			require.Equal(t, int64(10), statusOf(t, p, "places").Remaining)
 			require.Zero(t, statusOf(t, p, "places").Line)

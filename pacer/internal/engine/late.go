@@ -131,8 +131,9 @@ func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g G
 	return q.at, charges, called
 }
 
-// lastMoment returns how long before it is lost a slot is lent that a lane may not have: half of near.
-func (q *late) lastMoment() int64 { return q.near / 2 }
+// lastMoment returns how long before it is lost a slot is lent that a lane may not have: half of the shortest near, and what the way
+// to the store takes besides.
+func (q *late) lastMoment() int64 { return q.near - near/2 }
 
 // Next calls those in line whose turn it is, but for one.
 func (e *Entry) Next(now, but int64) []int64 {
@@ -242,13 +243,13 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 			return shared, true
 		}
 		// The first in line may go by the lane's own slot or by one that is lent, and those behind it not sooner than the
-		// whole rate lets them.
+		// whole rate lets them; they ask sooner by what the way to the store takes.
 		first := max(q.now, min(q.at.At-q.near, max(lent.At-q.near, lost-q.lastMoment()))) + ahead
 		if blocks < 0 || fairTurn {
 			blocks = lane
 		}
-		again = max(again, first)
-		soonest = again
+		soonest = max(again, first)
+		again = max(again, first-(q.near-near))
 	}
 	if soonest-q.now > q.call.MaxWait {
 		q.at = Grant{At: soonest, Binds: blocks}
