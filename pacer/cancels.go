@@ -13,7 +13,7 @@ import (
 // lies far away.
 const (
 	maxCharges = 256
-	maxRefunds = 200
+	maxRefunds = 128
 )
 
 // share returns how many calls of a stack that move, or are given back, are enough for one request.
