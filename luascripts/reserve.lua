@@ -30,7 +30,7 @@
 --
 -- A refusal (the slot lies further away than max wait) writes nothing. Earliest is monotone and never goes
 -- back, so asking the entries in turn until a whole round has moved nothing ends at the least common slot.
--- After 16 rounds the tails alone decide.
+-- After 16 rounds, only longer and longer pieces of free time are tried: see package engine.
 
 local era, known = ARGV[1], tonumber(ARGV[2])
 nextarg = 3

@@ -123,7 +123,12 @@ func (c *waitingCrowd) leave(end func()) {
 	c.waiting.Wait()
 	c.expect("all have left", time.Since(begun), overWithin)
 	looker := newCountedIn(c.t, c.server.Addr, patience, crowdPolicies...)
-	require.Zero(c.t, looker.backlog(c.t), "nothing stays charged")
+	switch charged := looker.backlog(c.t); {
+	case !c.fault:
+		require.Zero(c.t, charged, "nothing stays charged")
+	case charged > 0: // what is given back and not answered in time may be lost
+		c.bad = append(c.bad, fmt.Sprintf("%d calls stay charged", charged))
+	}
 	begun = time.Now()
 	require.NoError(c.t, looker.Wait(c.t.Context()))
 	c.expect("who comes then goes", time.Since(begun), goOnWithin)

@@ -209,10 +209,10 @@ func callWhile(t *testing.T, fleet []*pacer.Pacer, meanwhile func(goneOnce func(
 }
 
 // killedLine is how many calls at least wait when the process dies, and killedSlots for how many of them it may hold slots: those of
-// 40 ms at 100 a second, and of one request that is under way.
+// the longest reach, 2 s, at 100 a second, where the machine makes the way to the store so long; 40 ms as a rule.
 const (
 	killedLine  = 500
-	killedSlots = 4 + 64
+	killedSlots = 4 + 2*100
 )
 
 // doze has calls sleep until their process is killed.
