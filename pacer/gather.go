@@ -149,7 +149,7 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 		}
 	}
 	if err != nil && g.abandon(p) {
-		w.refund(p) // no flight writes to it any more
+		w.refund(p) //nolint:contextcheck // no flight writes to it any more, and nobody waits for that
 		if g.trip(w, err) {
 			w.asked("reserve", len(calls), time.Now().Add(-w.timeout), err)
 		}
@@ -160,7 +160,7 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 		p.timer.Stop()
 	}
 	if err = p.err; err != nil {
-		w.refund(p)
+		w.refund(p) //nolint:contextcheck // nobody waits for that
 	}
 	p.ctx, p.stack, p.calls, p.grants = nil, Stack{}, nil, nil
 	g.mu.Lock()

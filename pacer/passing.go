@@ -35,7 +35,7 @@ func (p *Pacer) passing(r *Reservation) passing {
 	if r.queue == nil || !r.queue.passes || r.grant[0].alone != nil || !p.tells() {
 		return passing{}
 	}
-	return passing{r.queue.hash, r.asked, 0.5 + rand.Float64()} //nolint:gosec // spread, not secrecy
+	return passing{r.queue.hash, r.asked, 0.5 + rand.Float64()}
 }
 
 // passable reports whether places under some limits are passed on: they are if nothing else is needed. Those of fair shares go to whom

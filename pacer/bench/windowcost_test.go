@@ -25,7 +25,7 @@ type price struct {
 
 // TestAWindowCostsLittleMoreThanARate compares what windows of a hundred buckets, all of them in use, take of a server with what
 // rates do, in turns: the time of EVALSHA in INFO commandstats.
-func TestAWindowCostsLittleMoreThanARate(t *testing.T) {
+func TestAWindowCostsLittleMoreThanARate(t *testing.T) { //nolint:tparallel // what is compared is measured one after the other
 	t.Parallel()
 	const most = 1.5
 	for _, names := range [][]string{{"a"}, {"a", "b", "c"}} {

@@ -290,7 +290,7 @@ func (c *waitingCrowd) goesOn(when string, n int, first, longest, in time.Durati
 // What concerns twenty thousand calls at once takes the store some small requests.
 //
 //	HEADWAY_MEASURE=1 go test -count=1 -v -run FleetCrowds ./pacer/redisstore
-func TestFleetCrowds(t *testing.T) {
+func TestFleetCrowds(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
 	n := measure.Length(4_000, 20_000)
 	for _, event := range crowdEvents {
 		t.Run(event.name, func(t *testing.T) {

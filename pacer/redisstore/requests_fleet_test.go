@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
@@ -21,16 +22,19 @@ import (
 
 // commands returns how many commands clients have sent to a server that have to do with pacing, heartbeats and subscriptions
 // included. Those that scripts run do not count.
-func commands(t *testing.T, rdb *redis.Client) (n int) {
-	t.Helper()
-	info, err := rdb.Info(t.Context(), "commandstats").Result()
-	require.NoError(t, err)
+func commands(ctx context.Context, rdb *redis.Client) (n int, err error) {
+	info, err := rdb.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return 0, err
+	}
 	for _, m := range regexp.MustCompile(`cmdstat_(?:eval|evalsha|eval_ro|evalsha_ro|fcall|ping|subscribe|unsubscribe|script\|load):calls=(\d+)`).FindAllStringSubmatch(info, -1) {
 		calls, err := strconv.Atoi(m[1])
-		require.NoError(t, err)
+		if err != nil {
+			return 0, err
+		}
 		n += calls
 	}
-	return n
+	return n, nil
 }
 
 // A band is some pacers of this process that share a server, as the processes of a fleet do.
@@ -131,7 +135,7 @@ func (b *band) requireTruth(t *testing.T, rules ...rule) {
 
 // Where many wait, a request is for several calls: at the limit there is about one request for each call if calls are few, and far
 // fewer if they are many, all that processes tell each other included.
-func TestFleetRequestsPerCall(t *testing.T) {
+func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
 	for _, c := range []struct {
 		rate    int64
 		callers int
@@ -151,12 +155,17 @@ func TestFleetRequestsPerCall(t *testing.T) {
 			ctx, cancel := endsAt(t.Context(), begin.Add(warm+length))
 			defer cancel()
 			sent := make(chan int, 1)
-			go func() {
+			var counting sync.WaitGroup
+			counting.Go(func() {
 				time.Sleep(warm)
-				before := commands(t, b.rdb)
+				before, err := commands(t.Context(), b.rdb)
+				assert.NoError(t, err)
 				time.Sleep(time.Until(begin.Add(warm + length - 10*time.Millisecond)))
-				sent <- commands(t, b.rdb) - before
-			}()
+				after, err := commands(t.Context(), b.rdb)
+				assert.NoError(t, err)
+				sent <- after - before
+			})
+			defer counting.Wait()
 			b.work(ctx, c.callers, 0, nil)
 			late := timers.Stop()
 			b.requireTruth(t, rule{kind: evenly, n: c.rate, period: time.Second, burst: 1})

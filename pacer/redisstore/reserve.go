@@ -153,9 +153,7 @@ func alike(a, b *pacer.Call) bool {
 func (r *reply) grants(b *pacer.Batch, now int64, first, deferred bool) bool {
 	for i := 0; i < len(b.Grants); {
 		if deferred = deferred || len(r.values) == 0 && r.err == nil && (!first || i > 0); deferred {
-			for ; i < len(b.Grants); i++ {
-				b.Grants[i] = pacer.Grant{Deferred: true, Binds: pacer.BindsNothing, Charges: b.Grants[i].Charges[:0]}
-			}
+			deferAll(b.Grants[i:])
 			return true
 		}
 		n := r.int()
@@ -206,6 +204,13 @@ func (r *reply) grants(b *pacer.Batch, now int64, first, deferred bool) bool {
 		i += int(n)
 	}
 	return false
+}
+
+// deferAll makes grants of calls of which nothing was decided.
+func deferAll(grants []pacer.Grant) {
+	for i := range grants {
+		grants[i] = pacer.Grant{Deferred: true, Binds: pacer.BindsNothing, Charges: grants[i].Charges[:0]}
+	}
 }
 
 // follow fills in the grant of the k-th of some calls that go now, after the first.

@@ -72,7 +72,7 @@ func (b *bound) breachOf(calls []sent) string {
 
 // crowd returns where more calls run than there are places.
 func (b *bound) crowd(calls []sent) string {
-	var ends []int64
+	ends := make([]int64, 0, len(calls))
 	for _, c := range calls {
 		ends = append(ends, c.until+b.skew.Microseconds())
 	}

@@ -89,7 +89,7 @@ func (s *Stack) share(r *rand.Rand) {
 
 // randomBound makes a limit of about so many calls a second.
 func randomBound(r *rand.Rand, rate float64, perTenant bool) bound {
-	b := bound{perTenant: perTenant, kind: boundKind(r.IntN(4))}
+	b := bound{perTenant: perTenant, kind: []boundKind{evenly, atMost, sliding, fixed}[r.IntN(4)]}
 	if b.kind == evenly && r.IntN(2) == 0 {
 		b.n, b.period = max(1, int64(rate)), time.Second
 	} else {
@@ -121,7 +121,7 @@ func (s *Stack) Policies() (list []policies.Policy) {
 
 // String implements [fmt.Stringer].
 func (s *Stack) String() string {
-	var limits []string
+	limits := make([]string, 0, len(s.bounds))
 	for i := range s.bounds {
 		p := s.bounds[i].policy(i)
 		limits = append(limits, strings.TrimPrefix(p.String(), p.Name()+": "))
@@ -154,7 +154,7 @@ func (s *Stack) Lasts(calls int) time.Duration {
 	}
 	d = max(d, 10*longest)
 	if whole > 0 {
-		d = (d/whole + 1) * whole
+		d += whole - d%whole
 	}
 	return d
 }
