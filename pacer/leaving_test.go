@@ -1,0 +1,89 @@
+package pacer_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// A second Release has nothing to do with the call that its place was passed on to.
+func TestAPlaceThatWasPassedOnIsNotReleasedByItsFirstOwner(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFarAway()
+		f.goes(60 * ms)
+		p := f.pacer(t, policies.InFlight(1).Named("places"))
+		defer closing(t, p)
+		first, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		var running, most int
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				r, err := p.Acquire(t.Context())
+				require.NoError(t, err)
+				mu.Lock()
+				running++
+				most = max(most, running)
+				mu.Unlock()
+				time.Sleep(time.Second)
+				mu.Lock()
+				running--
+				mu.Unlock()
+				r.Release()
+			})
+		}
+		time.Sleep(500 * ms) // both stand in line
+		first.Release()
+		synctest.Wait()
+		require.Equal(t, 1, running, "it was passed on at once")
+		first.Release()
+		wg.Wait()
+		require.Equal(t, 1, most)
+	})
+}
+
+// A call that leaves the queue while it is asked for does so as soon as the answer is there, and leaves nothing charged.
+func TestACallThatLeavesWhileItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []int64{5, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFarAway()
+			f.goes(50 * ms)
+			p := f.pacer(t, policies.PerSecond(rate).Burst(1), policies.Fixed(1000, 24*time.Hour).Named("day"))
+			defer closing(t, p)
+			var mu sync.Mutex
+			var wg sync.WaitGroup
+			went := int64(0)
+			for i := range 40 {
+				ctx, cancel := context.WithCancel(t.Context())
+				ends := time.Now().Add(time.Duration(i) * 11 * ms)
+				if i%2 > 0 {
+					time.AfterFunc(time.Until(ends), cancel)
+				}
+				wg.Go(func() {
+					defer cancel()
+					if err := p.Wait(ctx); err != nil {
+						require.ErrorIs(t, err, context.Canceled)
+						require.LessOrEqual(t, time.Since(ends), 200*ms)
+						return
+					}
+					mu.Lock()
+					went++
+					mu.Unlock()
+				})
+				synctest.Wait()
+			}
+			wg.Wait()
+			time.Sleep(time.Second)
+			require.Equal(t, 1000-went, statusOf(t, p, "day").Remaining)
+		})
+	}
+}
