@@ -43,7 +43,9 @@ func TestAPlaceThatWasPassedOnIsNotReleasedByItsFirstOwner(t *testing.T) {
 		time.Sleep(500 * ms) // both stand in line
 		first.Release()
 		synctest.Wait()
+		mu.Lock()
 		require.Equal(t, 1, running, "it was passed on at once")
+		mu.Unlock()
 		first.Release()
 		wg.Wait()
 		require.Equal(t, 1, most)
