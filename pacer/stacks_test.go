@@ -20,7 +20,7 @@ func extentOfStacks() (n, calls int) {
 	if os.Getenv("HEADWAY_LONG") != "" {
 		return 200, 1500
 	}
-	return seeds(30), 600
+	return seeds(15), 600
 }
 
 // played plays a stack on a memory store, in virtual time.

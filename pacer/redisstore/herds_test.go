@@ -348,7 +348,7 @@ func TestCancelsGather(t *testing.T) {
 			require.Zero(t, looker.backlog(t))
 			sent := c.since()["cancel"]
 			t.Logf("%d requests", sent)
-			require.LessOrEqual(t, sent, 3*n/256*2, "three charges each, at most 256 in a request, but for the first ones")
+			require.LessOrEqual(t, sent, 3*n/128*3/2, "three charges each, at most 128 in a request, but for the first ones")
 			c.steady(t)
 			quick(t, server)
 		})
@@ -406,7 +406,7 @@ func TestALongPauseMovesALineInPieces(t *testing.T) {
 	sent := c.since()
 	t.Logf("%v", sent)
 	require.LessOrEqual(t, sent["reserve"], n/64+10)
-	require.LessOrEqual(t, sent["cancel"], 2*n/256+10)
+	require.LessOrEqual(t, sent["cancel"], 2*n/128+10)
 	c.steady(t)
 	// Close in the middle of a move.
 	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: 2 * time.Minute}))
