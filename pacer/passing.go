@@ -110,8 +110,8 @@ func (p *Pacer) pass(q *queue, f *lease, now time.Time) bool {
 	return true
 }
 
-// asked reports whether a call that has left the queue has no place yet, and waits for an answer of the store. The caller holds
-// sleepers.mu.
+// asked reports whether a call that has left the queue has no place yet, and waits for an answer of the store, or is about to sleep.
+// The caller holds sleepers.mu.
 func (q *queue) asked() bool {
 	return slices.ContainsFunc(q.out, func(r *Reservation) bool { return r.state == reserved && r.lease == nil && !r.stands() })
 }
@@ -149,9 +149,11 @@ func (r *Reservation) leavesPlace() (id int64) {
 // maxSlack is the slack of a call that no slot binds: as stores say it.
 const maxSlack = time.Second
 
-// stands reports whether a reservation is in line, and does not ask the store just now. The caller holds sleepers.mu.
+// stands reports whether a reservation sleeps in line, and does not ask the store just now. Before it sleeps, it is its owner's alone.
+// The caller holds sleepers.mu.
 func (r *Reservation) stands() bool {
-	return r.state == reserved && r.moving == nil && r.grant[0].InLine
+	_, asleep := r.pacer.sleepers.asleep[r]
+	return asleep && r.state == reserved && r.moving == nil && r.grant[0].InLine
 }
 
 // lastInLine returns the last one that stands in line, of which there is one. The caller holds sleepers.mu.
@@ -164,7 +166,7 @@ func (q *queue) lastInLine() *Reservation {
 	return nil
 }
 
-// swap has two calls of a queue take each other's places in the store's line. The caller holds mu.
+// swap has two calls of a queue that stand in the store's line take each other's places there. The caller holds mu.
 func (s *sleepers) swap(a, b *Reservation) {
 	if a == b {
 		return
@@ -173,11 +175,7 @@ func (s *sleepers) swap(a, b *Reservation) {
 	a.call[0].Since, b.call[0].Since = b.call[0].Since, a.call[0].Since
 	a.due, b.due = b.due, a.due
 	for _, r := range []*Reservation{a, b} {
-		if _, asleep := s.asleep[r]; asleep {
-			s.inLine[r.call[0].ID] = r
-		} else {
-			delete(s.inLine, r.call[0].ID)
-		}
+		s.inLine[r.call[0].ID] = r
 		select {
 		case r.wake <- struct{}{}: // it asks again at another time
 		default:

@@ -63,8 +63,10 @@ func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) erro
 	case g.InLine:
 		q.told = Grant{Binds: g.Binds, Paused: g.Paused}
 	}
+	if p.memory == nil {
+		p.clock.latest(r.grant[0].Now, asked, time.Now()) // for what is passed on
+	}
 	p.got(r)
-	p.passIdle(q)
 	return nil
 }
 

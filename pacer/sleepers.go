@@ -50,6 +50,9 @@ func (s *sleepers) enter(ctx context.Context, r *Reservation) {
 		r.wake = make(chan struct{}, 1)
 	}
 	caught := s.catch(r)
+	if q := r.queue; q != nil {
+		r.pacer.passIdle(q)
+	}
 	s.mu.Unlock()
 	if caught {
 		r.pacer.move(ctx, []*Reservation{r})

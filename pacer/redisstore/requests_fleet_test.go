@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/measure"
@@ -154,23 +154,25 @@ func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest,tparallel //
 			begin := time.Now()
 			ctx, cancel := endsAt(t.Context(), begin.Add(warm+length))
 			defer cancel()
-			sent := make(chan int, 1)
-			var counting sync.WaitGroup
-			counting.Go(func() {
+			var sent int
+			var counting errgroup.Group
+			counting.Go(func() error {
 				time.Sleep(warm)
 				before, err := commands(t.Context(), b.rdb)
-				assert.NoError(t, err)
+				if err != nil {
+					return err
+				}
 				time.Sleep(time.Until(begin.Add(warm + length - 10*time.Millisecond)))
 				after, err := commands(t.Context(), b.rdb)
-				assert.NoError(t, err)
-				sent <- after - before
+				sent = after - before
+				return err
 			})
-			defer counting.Wait()
 			b.work(ctx, c.callers, 0, nil)
 			late := timers.Stop()
+			require.NoError(t, counting.Wait())
 			b.requireTruth(t, rule{kind: evenly, n: c.rate, period: time.Second, burst: 1})
 			n := b.between(begin.Add(warm), begin.Add(warm+length))
-			each := float64(<-sent) / float64(max(1, n))
+			each := float64(sent) / float64(max(1, n))
 			measure.Judge(t, late, tolerated, fmt.Sprintf("%.2f requests a call, %.1f calls/s of %d/s", each, float64(n)/length.Seconds(), c.rate), each <= c.most)
 		})
 	}
