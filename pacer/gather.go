@@ -77,6 +77,7 @@ type seat struct {
 	*parcel
 
 	batch, at int
+	answered  bool // its caller is to be told
 }
 
 func newGathering() *gathering {
@@ -226,7 +227,7 @@ func (f *flight) board(g *gathering, p *parcel, timeout time.Duration) bool {
 		}
 	}
 	b := &f.batches[i]
-	f.seats = append(f.seats, seat{p, i, len(b.Calls)})
+	f.seats = append(f.seats, seat{parcel: p, batch: i, at: len(b.Calls)})
 	calls := p.calls[p.sure:]
 	f.calls, f.charges = f.calls+len(calls), f.charges+len(calls)*len(p.stack.Limits)
 	for _, c := range calls {
@@ -390,12 +391,13 @@ func (w *watched) deliver(g *gathering, f *flight) {
 	g.loaded(f)
 	var gone []seat
 	var again []*parcel
-	for _, s := range f.seats {
+	for i := range f.seats {
+		s := &f.seats[i]
 		switch {
 		case s.state == abandoned:
-			gone = append(gone, s)
+			gone = append(gone, *s)
 		case f.answer(s):
-			s.state = delivered
+			s.state, s.answered = delivered, true
 		default:
 			s.state = waiting
 			again = append(again, s.parcel)
@@ -403,8 +405,8 @@ func (w *watched) deliver(g *gathering, f *flight) {
 	}
 	g.waiting = append(again, g.waiting...)
 	g.mu.Unlock()
-	for _, s := range f.seats {
-		if s.state == delivered {
+	for i := range f.seats {
+		if s := &f.seats[i]; s.answered { // the others may be abandoned meanwhile
 			s.done <- struct{}{}
 		}
 	}
@@ -433,7 +435,7 @@ func (g *gathering) loaded(f *flight) {
 }
 
 // answer gives a parcel what the store answered. It returns false if some of it is to be asked for again.
-func (f *flight) answer(s seat) bool {
+func (f *flight) answer(s *seat) bool {
 	if s.err = f.errs[s.batch]; s.err != nil {
 		return true
 	}
