@@ -265,14 +265,19 @@ func (p *Pacer) begin(ctx context.Context, opts []Option) (ask, []Limit, error) 
 // call already, and a charge whose answer nobody reads is lost. So the answer is waited for, as long as the
 // store's own timeouts allow, and given back if it comes too late.
 func (p *Pacer) charge(ctx context.Context, r *Reservation) error {
+	return p.askStore(ctx, &r.stack, r.call[:], r.grant[:], r.asked)
+}
+
+// askStore has the store reserve for calls, as charge says, and takes how long that took.
+func (p *Pacer) askStore(ctx context.Context, stack *Stack, calls []Call, grants []Grant, asked time.Time) error {
 	if p.memory == nil { // which is never waited for
 		ctx = context.WithoutCancel(ctx)
 	}
-	if err := p.store.Reserve(ctx, r.stack, r.call[:], r.grant[:]); err != nil {
+	if err := p.store.Reserve(ctx, *stack, calls, grants); err != nil {
 		return p.storeError("reserve", err)
 	}
 	if p.memory == nil {
-		p.way.Took(time.Since(r.asked))
+		p.way.Took(time.Since(asked))
 	}
 	return nil
 }

@@ -38,19 +38,13 @@ func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) erro
 			s.mu.Unlock()
 		}
 	}()
-	if p.memory == nil { // which is never waited for
-		ctx = context.WithoutCancel(ctx)
-	}
-	err := p.store.Reserve(ctx, r.stack, calls[:], grants[:])
-	if err == nil && p.memory == nil {
-		p.way.Took(time.Since(asked))
-	}
+	err := p.askStore(ctx, &r.stack, calls[:], grants[:], asked)
 	done = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
 		r.leaveQueue()
-		return p.storeError("reserve", err)
+		return err
 	}
 	r.asked, r.grant[0] = asked, grants[0]
 	switch g := &r.grant[0]; {

@@ -36,10 +36,8 @@ func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 	if len(batches) == 0 {
 		return nil
 	}
-	upstream, limits, refs := batches[0].Stack.Upstream, batches[0].Stack.Limits, [][]int64(nil)
-	if len(batches) > 1 {
-		limits, refs = union(batches)
-	}
+	upstream := batches[0].Stack.Upstream
+	limits, refs := union(batches)
 	var reach time.Duration
 	for i := range batches {
 		for j := range batches[i].Calls {
@@ -58,11 +56,7 @@ func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 			return
 		}
 		for i := range batches {
-			if refs == nil {
-				r.calls(nil, batches[i].Calls)
-			} else {
-				r.calls(refs[i], batches[i].Calls)
-			}
+			r.calls(refs[i], batches[i].Calls)
 		}
 	})
 	if err != nil {
@@ -78,8 +72,15 @@ func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 // lined reports whether calls may have to stand in line for a limit.
 func lined(l pacer.Limit) bool { return l.Spec.HasLine() }
 
-// union returns the different limits of some stacks, and for each stack which of them are its own, from 1.
+// allOfOne says that all limits are those of the one stack that there is.
+var allOfOne = [][]int64{nil}
+
+// union returns the different limits of some stacks, and for each stack which of them are its own, from 1; nil for all of them, if
+// there is one stack.
 func union(batches []pacer.Batch) ([]pacer.Limit, [][]int64) {
+	if len(batches) == 1 {
+		return batches[0].Stack.Limits, allOfOne
+	}
 	type name struct{ policy, scope string }
 	var limits []pacer.Limit
 	places := make(map[name]int64)
@@ -107,11 +108,10 @@ func (r *request) calls(refs []int64, calls []pacer.Call) {
 		for i+n < len(calls) && alike(c, &calls[i+n]) {
 			n++
 		}
-		if refs == nil || i > 0 {
-			r.numbers(0)
+		if i > 0 {
+			r.binding(nil)
 		} else {
-			r.numbers(int64(len(refs)) + 1)
-			r.numbers(refs...)
+			r.binding(refs)
 		}
 		cost, tracked := c.Cost, int64(0)
 		if c.Costs != nil {
@@ -133,6 +133,16 @@ func (r *request) calls(refs []int64, calls []pacer.Call) {
 		}
 		i += n
 	}
+}
+
+// binding adds which of the limits bind what follows: refs, from 1; nil for those of before, or all.
+func (r *request) binding(refs []int64) {
+	if refs == nil {
+		r.numbers(0)
+		return
+	}
+	r.numbers(int64(len(refs)) + 1)
+	r.numbers(refs...)
 }
 
 // late is added to the flags of a call that a limit binds which is not given far ahead.

@@ -225,22 +225,14 @@ func (s *Store) CancelAll(ctx context.Context, batches []pacer.Batch) error {
 	if len(batches) == 0 {
 		return nil
 	}
-	upstream, limits, refs := batches[0].Stack.Upstream, batches[0].Stack.Limits, [][]int64(nil)
-	if len(batches) > 1 {
-		limits, refs = union(batches)
-	}
+	limits, refs := union(batches)
 	now := s.now()
 	q := newRequest()
-	if err := q.limits(upstream, limits, nil, now, now); err != nil {
+	if err := q.limits(batches[0].Stack.Upstream, limits, nil, now, now); err != nil {
 		return err
 	}
 	for i := range batches {
-		if refs == nil {
-			q.numbers(0)
-		} else {
-			q.numbers(int64(len(refs[i])) + 1)
-			q.numbers(refs[i]...)
-		}
+		q.binding(refs[i])
 		grants := batches[i].Grants //nolint:gosec // i is an index of batches
 		q.numbers(int64(len(grants)))
 		for j := range grants {
