@@ -56,7 +56,7 @@ func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 			return
 		}
 		for i := range batches {
-			r.calls(refs[i], batches[i].Calls)
+			r.calls(refs.of(i), batches[i].Calls)
 		}
 	})
 	if err != nil {
@@ -72,19 +72,26 @@ func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 // lined reports whether calls may have to stand in line for a limit.
 func lined(l pacer.Limit) bool { return l.Spec.HasLine() }
 
-// allOfOne says that all limits are those of the one stack that there is.
-var allOfOne = [][]int64{nil}
+// owned says for each of some stacks which of the limits of them all are its own, from 1. It is nil if there is one stack.
+type owned [][]int64
 
-// union returns the different limits of some stacks, and for each stack which of them are its own, from 1; nil for all of them, if
-// there is one stack.
-func union(batches []pacer.Batch) ([]pacer.Limit, [][]int64) {
+// of returns the limits of the stack at i; nil for all.
+func (o owned) of(i int) []int64 {
+	if o == nil {
+		return nil
+	}
+	return o[i]
+}
+
+// union returns the different limits of some stacks, and which of them each stack owns.
+func union(batches []pacer.Batch) ([]pacer.Limit, owned) {
 	if len(batches) == 1 {
-		return batches[0].Stack.Limits, allOfOne
+		return batches[0].Stack.Limits, nil
 	}
 	type name struct{ policy, scope string }
 	var limits []pacer.Limit
 	places := make(map[name]int64)
-	refs := make([][]int64, len(batches))
+	refs := make(owned, len(batches))
 	for i := range batches {
 		refs[i] = make([]int64, 0, len(batches[i].Stack.Limits))
 		for j := range batches[i].Stack.Limits {

@@ -232,8 +232,8 @@ func (s *Store) CancelAll(ctx context.Context, batches []pacer.Batch) error {
 		return err
 	}
 	for i := range batches {
-		q.binding(refs[i])
-		grants := batches[i].Grants //nolint:gosec // i is an index of batches
+		q.binding(refs.of(i))
+		grants := batches[i].Grants
 		q.numbers(int64(len(grants)))
 		for j := range grants {
 			for _, c := range grants[j].Charges {
