@@ -38,6 +38,7 @@ type lease struct {
 	landing bool        // it is over
 	timer   *time.Timer // of the guard
 	passed  passing
+	kept    time.Time // until when its places are kept though nobody of the process waits for them; under sleepers.mu
 }
 
 // renewals is how often a lease is renewed before it could run out.

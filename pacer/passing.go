@@ -17,6 +17,10 @@ import (
 const (
 	sliceOfWays = 200
 	maxSlice    = 30 * time.Second
+	// A place that none of the process's calls waits for is kept for the next one that comes within this part of the way, if that is
+	// worth a timer: callers who call again and again come at once.
+	keptFor   = 8
+	leastKept = time.Millisecond
 	// keepInLine is how many calls of a process stand in the store's line for places that are passed on: they are for when the slice
 	// of one is over, and the fewer there are, the sooner it is the turn of another process.
 	keepInLine = 4
@@ -56,33 +60,58 @@ func (p *Pacer) passOn(f *lease) bool {
 	}
 	p.sleepers.mu.Lock()
 	defer p.sleepers.mu.Unlock()
-	q := p.queues.byStack[f.passed.queue]
-	if q == nil || p.isClosed() || !(&Stack{Limits: q.limits}).same(&Stack{Limits: f.limits}) || p.pausedNow(f.limits, now) {
+	q := p.queueFor(f.passed.queue, f.limits, true)
+	if q == nil || p.isClosed() || p.pausedNow(f.limits, now) {
 		return false
 	}
 	if p.pass(q, f, now) {
 		return true
 	}
-	if !q.asked() {
+	if keep := p.way.Longest() / keptFor; keep >= leastKept {
+		f.kept = now.Add(keep)
+		time.AfterFunc(keep, func() {
+			p.sleepers.mu.Lock()
+			defer p.sleepers.mu.Unlock()
+			p.passIdle(q) // of this stack or, if it serves another one by now, of that: it does no harm
+			p.admit(q)
+		})
+	} else if !q.asked() {
 		return false
 	}
 	q.idle = append(q.idle, f)
 	return true
 }
 
-// passIdle passes on the places that are kept, or gives them back if nobody asks any more. The caller holds sleepers.mu.
+// passIdle passes on the places that are kept, or gives them back if nobody asks any more and their time is over. The caller holds
+// sleepers.mu.
 func (p *Pacer) passIdle(q *queue) {
 	for len(q.idle) > 0 && !p.isClosed() {
 		f := q.idle[0]
 		now := time.Now()
 		if paused := p.pausedNow(f.limits, now); paused || !p.pass(q, f, now) {
-			if !paused && q.asked() {
+			if !paused && (q.asked() || now.Before(f.kept)) {
 				return
 			}
 			p.leases.drop(p, f)
 		}
 		q.idle = slices.Delete(q.idle, 0, 1)
 	}
+}
+
+// takeIdle gives a call that comes, and that has nobody before it, a place that is kept. The caller holds sleepers.mu.
+func (p *Pacer) takeIdle(q *queue, r *Reservation) bool {
+	now := time.Now()
+	if len(q.idle) == 0 || q.length > 0 || q.standing() > 0 || p.isClosed() || p.pausedNow(q.limits, now) {
+		return false
+	}
+	f := q.idle[0]
+	q.idle = slices.Delete(q.idle, 0, 1)
+	if !p.leases.passTo(f, r, p.clock.estimate(now)) {
+		return false
+	}
+	q.lets(r)
+	p.inherit(r, f, now)
+	return true
 }
 
 // pass gives places to the first call that stands in line, and reports whether there is one. The caller holds sleepers.mu.
@@ -95,19 +124,24 @@ func (p *Pacer) pass(q *queue, f *lease, now time.Time) bool {
 	if left := heir.leavesPlace(); left != 0 {
 		p.leases.giveBack(p, &lease{id: left, limits: f.limits})
 	}
-	heir.call[0].ID = f.id
-	g := &heir.grant[0]
-	*g = Grant{OK: true, Now: heir.lease.began, At: heir.lease.began, Slack: maxSlack, Binds: g.Binds, Charges: g.Charges[:0]}
-	for range heir.stack.Limits {
-		g.Charges = append(g.Charges, Charge{From: f.id, To: 1})
-	}
-	heir.asked, heir.due = now, now
-	p.watches.entered(heir)
+	p.inherit(heir, f, now)
 	select {
 	case heir.wake <- struct{}{}:
 	default:
 	}
 	return true
+}
+
+// inherit notes what a call has whose lease was another's. The caller holds sleepers.mu.
+func (p *Pacer) inherit(r *Reservation, f *lease, now time.Time) {
+	r.call[0].ID = f.id
+	g := &r.grant[0]
+	*g = Grant{OK: true, Now: r.lease.began, At: r.lease.began, Slack: maxSlack, Binds: g.Binds, Charges: g.Charges[:0]}
+	for range r.stack.Limits {
+		g.Charges = append(g.Charges, Charge{From: f.id, To: 1})
+	}
+	r.asked, r.due = now, now
+	p.watches.entered(r)
 }
 
 // asked reports whether a call that has left the queue has no place yet, and waits for an answer of the store, or is about to sleep.

@@ -79,8 +79,12 @@ const (
 // queueOf returns the queue of a reservation's stack, made if there is none; nil if another stack has its number by chance. The
 // caller holds sleepers.mu.
 func (p *Pacer) queueOf(r *Reservation) *queue {
+	return p.queueFor(p.queues.hash(r), r.stack.Limits, r.call[0].ID != 0)
+}
+
+// queueFor is queueOf for a number and the limits of a stack, which may serve again. The caller holds sleepers.mu.
+func (p *Pacer) queueFor(h uint64, limits []Limit, late bool) *queue {
 	s := &p.queues
-	h := s.hash(r)
 	q := s.byStack[h]
 	switch {
 	case q == nil:
@@ -95,10 +99,10 @@ func (p *Pacer) queueOf(r *Reservation) *queue {
 		} else {
 			q = &queue{}
 		}
-		q.hash, q.limits, q.late = h, append(q.limits[:0], r.stack.Limits...), r.call[0].ID != 0 // the reservation may serve again
+		q.hash, q.limits, q.late = h, append(q.limits[:0], limits...), late
 		q.passes = q.late && p.memory == nil && passable(q.limits)
 		s.byStack[h] = q
-	case !(&Stack{Limits: q.limits}).same(&r.stack):
+	case !(&Stack{Limits: q.limits}).same(&Stack{Limits: limits}):
 		return nil
 	}
 	return q

@@ -11,6 +11,10 @@ import (
 // chargeInLine has a call ask the store when it may leave the queue. The caller holds sleepers.mu, which chargeInLine unlocks.
 func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) error {
 	s := &p.sleepers
+	if p.takeIdle(q, r) {
+		s.mu.Unlock()
+		return nil
+	}
 	now := time.Now()
 	if q.length == 0 && p.mayLeave(q, now) {
 		q.lets(r)

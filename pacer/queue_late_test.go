@@ -228,3 +228,50 @@ func TestPlacesArePassedOn(t *testing.T) {
 		})
 	}
 }
+
+// A process may have a permit for nearly each of its callers, who call again at once: then nobody of it waits when a call is over, and
+// still its permit does not go back to a store far away, to which the others would have to send for it.
+func TestAPermitIsKeptForACallerThatComesAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, way := range []time.Duration{60 * ms, 150 * ms} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFarAway()
+			ctx, cancel := context.WithCancel(t.Context())
+			var each [4]callers
+			var ps []*pacer.Pacer
+			for range each {
+				p := f.pacer(t, policies.InFlight(25).Named("permits"))
+				ps = append(ps, p)
+				r, err := p.Acquire(ctx)
+				require.NoError(t, err)
+				r.Release()
+				synctest.Wait()
+			}
+			f.goes(way)
+			busy := func() (sum int64) {
+				for i := range each {
+					sum += each[i].busy.Load()
+				}
+				return sum
+			}
+			for i, p := range ps {
+				each[i].call(ctx, t, p, 16, 500*ms)
+			}
+			time.Sleep(3 * time.Second)
+			before := busy()
+			time.Sleep(12 * time.Second)
+			used := float64(busy()-before) / float64(25*(12*time.Second).Microseconds())
+			t.Logf("%v away: %.1f %% of the permits were used", way, 100*used)
+			require.GreaterOrEqual(t, used, 0.98)
+			cancel()
+			for i := range each {
+				each[i].wg.Wait()
+			}
+			time.Sleep(4 * way) // none is kept when nobody comes
+			require.Equal(t, int64(25), statusOf(t, ps[0], "permits").Remaining)
+			for _, p := range ps {
+				require.NoError(t, p.Close())
+			}
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +44,8 @@ type band struct {
 	stores []*noted
 	rdb    *redis.Client // of the test
 
+	running, most atomic.Int64 // calls
+
 	mu   sync.Mutex
 	went []outing
 	lost []error // of calls that did not go though the band was not over
@@ -51,13 +54,19 @@ type band struct {
 // newBand returns one whose clients reach the server at an address. All its policies are booked, too: see booked.
 func newBand(t *testing.T, server *redistest.Server, addr string, processes int, ps ...policies.Policy) *band {
 	t.Helper()
+	return newUnbookedBand(t, server, addr, processes, append([]policies.Policy{booked}, ps...)...)
+}
+
+// newUnbookedBand returns one with these policies and no other.
+func newUnbookedBand(t *testing.T, server *redistest.Server, addr string, processes int, ps ...policies.Policy) *band {
+	t.Helper()
 	b := &band{rdb: server.Client()}
 	for i := range processes {
 		rdb := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true, ContextTimeoutEnabled: i%2 == 0})
 		t.Cleanup(func() { _ = rdb.Close() })
 		store, err := redisstore.New(rdb)
 		require.NoError(t, err)
-		config := pacer.Config{Upstream: "band", Store: note(store), Policies: append([]policies.Policy{booked}, ps...), MaxWait: pacer.Forever, StoreTimeout: patience}
+		config := pacer.Config{Upstream: "band", Store: note(store), Policies: ps, MaxWait: pacer.Forever, StoreTimeout: patience}
 		p, err := pacer.New(config)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
@@ -88,9 +97,12 @@ func (b *band) work(ctx context.Context, callers int, takes time.Duration, optio
 func (b *band) call(ctx context.Context, process int, takes time.Duration, opts []pacer.Option) {
 	r, o, err := b.stores[process].acquire(ctx, b.all[process], opts...)
 	if err == nil {
+		for n, most := b.running.Add(1), b.most.Load(); n > most && !b.most.CompareAndSwap(most, n); most = b.most.Load() {
+		}
 		if takes > 0 {
 			time.Sleep(takes)
 		}
+		b.running.Add(-1)
 		r.Release()
 		o.Told = micros()
 	}

@@ -17,6 +17,8 @@ const (
 	clusterMasters = 3
 	clusterSlots   = 16384
 	clusterTimeout = 30 * time.Second
+	// handshakeTimeout is after how long nodes that do not know each other are introduced again. A second introduction does no harm.
+	handshakeTimeout = 2 * time.Second
 )
 
 var (
@@ -283,13 +285,8 @@ func (c *Cluster) join(ctx context.Context) error {
 	}
 
 	for _, node := range c.all()[1:] {
-		host, port, err := net.SplitHostPort(node.Addr)
-		if err != nil {
-			return fmt.Errorf("redistest: %w", err)
-		}
-
-		if err := c.Nodes[0].Client().ClusterMeet(ctx, host, port).Err(); err != nil {
-			return fmt.Errorf("redistest: cluster meet: %w", err)
+		if err := c.meet(ctx, c.Nodes[0], node); err != nil {
+			return fmt.Errorf("redistest: %s does not meet %s: %w", c.Nodes[0].Addr, node.Addr, err)
 		}
 	}
 
@@ -306,6 +303,47 @@ func (c *Cluster) join(ctx context.Context) error {
 	// Before the masters know whose replica a node is, it cannot be elected.
 	if err := poll(ctx, clusterTimeout, c.checkReplicasKnown); err != nil {
 		return fmt.Errorf("redistest: %w", err)
+	}
+
+	return nil
+}
+
+// meet introduces two nodes. It returns when each knows the other by its id. A handshake on a busy machine may take longer than the
+// nodes wait for it, and they forget it then; so they are introduced again.
+func (c *Cluster) meet(ctx context.Context, a, b *Server) error {
+	host, port, err := net.SplitHostPort(b.Addr)
+	if err != nil {
+		return err
+	}
+
+	var introduced time.Time
+
+	return poll(ctx, clusterTimeout, func(ctx context.Context) error {
+		if time.Since(introduced) > handshakeTimeout {
+			introduced = time.Now()
+			if err := a.Client().ClusterMeet(ctx, host, port).Err(); err != nil {
+				return fmt.Errorf("cluster meet: %w", err)
+			}
+		}
+
+		return errors.Join(c.checkKnows(ctx, a, b), c.checkKnows(ctx, b, a))
+	})
+}
+
+// checkKnows returns nil if a node knows another by its id.
+func (c *Cluster) checkKnows(ctx context.Context, node, other *Server) error {
+	id, err := other.Client().Do(ctx, "CLUSTER", "MYID").Text()
+	if err != nil {
+		return fmt.Errorf("cluster myid: %w", err)
+	}
+
+	nodes, err := node.Client().ClusterNodes(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("cluster nodes: %w", err)
+	}
+
+	if !strings.Contains(nodes, id) {
+		return fmt.Errorf("%w: %s does not know %s", errNotWhole, node.Addr, other.Addr)
 	}
 
 	return nil
