@@ -18,12 +18,12 @@ type alone struct {
 
 	mu      sync.Mutex
 	store   *MemoryStore
-	leases  func() []message    // which calls have places in flight
-	landed  int                 // the absence in which the local accounts were told of those
-	tickets []*ticket           // granted, and not known to have gone
-	folded  int                 // how many tickets there were when those that had gone were last looked for
-	spent   map[pauseKey]*trace // of what has gone
-	pauses  map[pauseKey]pausedLimit
+	leases  func() []message // which calls have places in flight
+	landed  int              // the absence in which the local accounts were told of those
+	tickets []*ticket        // granted, and not known to have gone
+	folded  int              // how many tickets there were when those that had gone were last looked for
+	spent   map[Key]*trace   // of what has gone
+	pauses  map[Key]pausedLimit
 	owed    []debt
 	owing   int // grants and notes of those
 }
@@ -36,6 +36,9 @@ type ticket struct {
 	at      Instant
 	over    atomic.Bool // cancelled, or gone
 }
+
+// ticketOf returns the ticket of a local grant.
+func ticketOf(g *Grant) *ticket { t, _ := g.Receipt.(*ticket); return t }
 
 // pausedLimit is a pause that the fleet has not heard of.
 type pausedLimit struct {
@@ -100,7 +103,7 @@ func (a *alone) reserve(ctx context.Context, known *recall, stack *Stack, calls 
 		for j := range own.Limits {
 			t.each = append(t.each, own.Limits[j].Spec.Interval)
 		}
-		g.alone = t
+		g.Local, g.Receipt = true, t
 		a.tickets = append(a.tickets, t)
 	}
 	if len(a.tickets) > 2*a.folded+1024 {
@@ -114,7 +117,7 @@ func (a *alone) begin(ctx context.Context, known *recall, stack, own *Stack, awa
 	now := Instant(a.store.clock())
 	var notes []Note
 	known.mu.Lock()
-	if t := known.keys[pauseKey{}]; t != nil && t.seeded != away.number {
+	if t := known.keys[Key{}]; t != nil && t.seeded != away.number {
 		t.seeded = away.number
 		notes = append(notes, t.notes(WholeUpstream, now)...)
 	}
@@ -189,7 +192,7 @@ func (a *alone) cancel(ctx context.Context, stack *Stack, grants []Grant) ([]Not
 	defer a.mu.Unlock()
 	var notes []Note
 	for i := range grants {
-		ticket := grants[i].alone
+		ticket := ticketOf(&grants[i])
 		if ticket.over.CompareAndSwap(false, true) { // nobody knows of it
 			continue
 		}
@@ -236,11 +239,11 @@ func (a *alone) fold(now Instant) {
 }
 
 func (a *alone) spentOn(l *Limit) *trace {
-	k := pauseKey{l.Policy, l.Scope}
+	k := Key{l.Policy, l.Scope}
 	t := a.spent[k]
 	if t == nil {
 		if a.spent == nil {
-			a.spent = make(map[pauseKey]*trace)
+			a.spent = make(map[Key]*trace)
 		}
 		t = &trace{limit: *l}
 		a.spent[k] = t
@@ -275,7 +278,7 @@ func (a *alone) report(ctx context.Context, stack *Stack, notes []Note, n, rank 
 		case NoteRemaining:
 			note.Remaining /= int64(n)
 		case NoteSettle:
-			if !note.alone {
+			if !note.Local {
 				later = append(later, note)
 				continue
 			}
@@ -292,9 +295,9 @@ func (a *alone) report(ctx context.Context, stack *Stack, notes []Note, n, rank 
 // paused remembers a pause. The caller holds mu.
 func (a *alone) paused(p pausedLimit) {
 	if a.pauses == nil {
-		a.pauses = make(map[pauseKey]pausedLimit)
+		a.pauses = make(map[Key]pausedLimit)
 	}
-	if k := (pauseKey{p.limit.Policy, p.limit.Scope}); p.until > a.pauses[k].until {
+	if k := (Key{p.limit.Policy, p.limit.Scope}); p.until > a.pauses[k].until {
 		a.pauses[k] = p
 	}
 }
@@ -309,8 +312,8 @@ func (a *alone) owe(d debt) {
 
 // A bill is what a process spent alone, and what else it has to say to the store.
 type bill struct {
-	spent  map[pauseKey]*trace
-	pauses map[pauseKey]pausedLimit
+	spent  map[Key]*trace
+	pauses map[Key]pausedLimit
 	owed   []debt
 }
 

@@ -38,7 +38,7 @@ type refund struct {
 
 // refunds returns grants of a stack in pieces. They are copies, for they may be sent when their owner has gone.
 func refunds(ctx context.Context, stack *Stack, grants []Grant) []*refund {
-	copied, all := stack.copied(), copyGrants(grants)
+	copied, all := stack.Clone(), copyGrants(grants)
 	var pieces []*refund
 	for n := stack.share(); len(all) > 0; all = all[min(n, len(all)):] {
 		pieces = append(pieces, &refund{ctx, copied, all[:min(n, len(all))], make(chan error, 1)})
@@ -102,7 +102,7 @@ func (c *cancels) next() []*refund {
 	for ; n < len(c.waiting); n++ {
 		r := c.waiting[n]
 		more := len(r.grants) * len(r.stack.Limits)
-		if n == 0 || !r.stack.same(&c.waiting[n-1].stack) {
+		if n == 0 || !r.stack.Same(&c.waiting[n-1].stack) {
 			more += len(r.stack.Limits)
 		}
 		if n > 0 && (calls+len(r.grants) > maxLoad || charges+more > maxRefunds) {
@@ -153,9 +153,9 @@ func (w *watched) cancelTogether(all []*refund) []error {
 func (w *watched) batches(all []*refund) (batches []Batch, places []int) {
 	seen := make(map[uint64]int)
 	for _, r := range all {
-		hash := r.stack.hash(w.seed)
+		hash := r.stack.Hash(w.seed)
 		i, found := seen[hash]
-		if !found || !batches[i].Stack.same(&r.stack) {
+		if !found || !batches[i].Stack.Same(&r.stack) {
 			i = len(batches)
 			seen[hash], batches = i, append(batches, Batch{Stack: r.stack})
 		}

@@ -76,10 +76,10 @@ type Config struct {
 	// lets them. Defaults to [DefaultMaxLate], half a second.
 	MaxLate time.Duration
 
-	// Outage says what becomes of calls while a [SharedStore] is out of reach. Defaults to [PaceAlone].
+	// Outage says what becomes of calls while a [Shared] is out of reach. Defaults to [PaceAlone].
 	Outage Outage
 
-	// StoreTimeout is how long an operation of a SharedStore may take, whatever its client's own timeouts and retries are;
+	// StoreTimeout is how long an operation of a Shared may take, whatever its client's own timeouts and retries are;
 	// it does not depend on the call's context. A call that comes while one of the same stack is asked for waits for that
 	// answer, too, before it is asked for itself, and for those before it as long as the store answers them. The first
 	// operation, which has to connect, may take four times as long.
@@ -123,7 +123,7 @@ func New(c Config) (*Pacer, error) {
 	if p.store == nil {
 		p.store = NewMemoryStore()
 	}
-	if shared, ok := p.store.(SharedStore); ok {
+	if shared, ok := p.store.(Shared); ok {
 		p.store = newWatched(shared, &c, cmp.Or(c.StoreTimeout, DefaultStoreTimeout))
 	}
 	p.memory, _ = p.store.(*MemoryStore)

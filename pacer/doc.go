@@ -125,7 +125,7 @@
 // # When the store is out of reach
 //
 // A store that other processes use, too, can hang, fail, forget or lie about the time. A [Pacer] watches over it: see
-// [SharedStore]. Every operation has a budget of its own, Config.StoreTimeout, whatever the contexts of calls and the
+// [Shared]. Every operation has a budget of its own, Config.StoreTimeout, whatever the contexts of calls and the
 // timeouts of the client are. After a failure the store is left alone for a moment, and then tried by one request at a
 // time. Meanwhile the process paces from memory (or as Config.Outage says):
 //

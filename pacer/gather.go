@@ -87,7 +87,7 @@ func newGathering() *gathering {
 }
 
 // hash returns a number that is the same for equal stacks. Stacks that share it by chance go one after the other.
-func (s *Stack) hash(seed maphash.Seed) uint64 {
+func (s *Stack) Hash(seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	for i := range s.Limits {
@@ -100,7 +100,7 @@ func (s *Stack) hash(seed maphash.Seed) uint64 {
 }
 
 // same reports whether two stacks of an upstream have the same limits.
-func (s *Stack) same(other *Stack) bool {
+func (s *Stack) Same(other *Stack) bool {
 	return slices.EqualFunc(s.Limits, other.Limits, func(a, b Limit) bool { return a.Policy == b.Policy && a.Scope == b.Scope })
 }
 
@@ -116,7 +116,7 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 	g := w.gathering
 	w.mu.Unlock()
 
-	hash := stack.hash(w.seed)
+	hash := stack.Hash(w.seed)
 	g.mu.Lock()
 	p := g.parcel()
 	p.ctx, p.stack, p.hash, p.calls, p.grants, p.sure, p.err, p.state = ctx, *stack, hash, calls, grants, 0, nil, waiting
@@ -211,7 +211,7 @@ func (g *gathering) begin(p *parcel, timeout time.Duration) *flight {
 func (f *flight) board(g *gathering, p *parcel, timeout time.Duration) bool {
 	i, found := f.places[p.hash]
 	switch {
-	case found && !f.batches[i].Stack.same(&p.stack), !found && g.wire[p.hash]:
+	case found && !f.batches[i].Stack.Same(&p.stack), !found && g.wire[p.hash]:
 		return false
 	case !found:
 		i = len(f.batches)
@@ -329,7 +329,7 @@ func (w *watched) carry(g *gathering, f *flight) {
 	told := Instant(w.told.Load())
 	for i := range f.batches {
 		b := &f.batches[i]
-		b.Stack.Era, b.Stack.Told = f.era, told
+		b.Stack.Epoch, b.Stack.LastSeen = f.era, told
 		n := len(b.Calls)
 		b.Grants = slices.Grow(b.Grants[:0], n)[:n]
 	}

@@ -11,7 +11,7 @@ import (
 
 // slowCancels is a store that takes its time to take slots back.
 type slowCancels struct {
-	SharedStore
+	Shared
 
 	given chan []Batch
 }
@@ -38,7 +38,7 @@ func TestAnswersComeFirst(t *testing.T) {
 		var parcels []*parcel
 		for range 10 {
 			p := g.parcel()
-			p.ctx, p.stack, p.hash, p.calls, p.grants = t.Context(), stack, stack.hash(w.seed), make([]Call, 1), make([]Grant, 1)
+			p.ctx, p.stack, p.hash, p.calls, p.grants = t.Context(), stack, stack.Hash(w.seed), make([]Call, 1), make([]Grant, 1)
 			require.True(t, f.board(g, p, time.Hour))
 			parcels = append(parcels, p)
 		}
@@ -65,7 +65,7 @@ func TestAnswersComeFirst(t *testing.T) {
 		require.Equal(t, now+1000, back[0].Grants[0].Charges[0].From)
 		w.cancels.close()
 		require.Empty(t, store.given)
-		require.Empty(t, w.known.keys[pauseKey{policy: "one"}].own.without(now, now+10_000))
+		require.Empty(t, w.known.keys[Key{Policy: "one"}].own.without(now, now+10_000))
 		g.end()
 	})
 }

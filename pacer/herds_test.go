@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// CancelAll implements [pacer.SharedStore].
+// CancelAll implements [pacer.Shared].
 func (r *remote) CancelAll(ctx context.Context, batches []pacer.Batch) error {
 	s, _, err := r.enter()
 	if err != nil {
@@ -29,7 +29,7 @@ func (r *remote) CancelAll(ctx context.Context, batches []pacer.Batch) error {
 	return nil
 }
 
-// Pauses implements [pacer.SharedStore].
+// Pauses implements [pacer.Shared].
 func (r *remote) Pauses(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
 	return r.Status(ctx, stack)
 }
@@ -212,6 +212,6 @@ func TestAProcessOfALargeFleet(t *testing.T) {
 		heard := r.heard()
 		require.LessOrEqual(t, len(heard)-beats, 33, "once in 25 s, or a little sooner")
 		require.Greater(t, len(heard)-beats, 20)
-		require.GreaterOrEqual(t, heard[len(heard)-1].Lives, 75*time.Second)
+		require.GreaterOrEqual(t, heard[len(heard)-1].TTL, 75*time.Second)
 	})
 }

@@ -33,9 +33,9 @@ type Hooks struct {
 	Resumed func(Pause)
 	// Heeded is called for each thing that an upstream said to this process and that was told to the store.
 	Heeded func(context.Context, Heeding)
-	// Fallback is called when this process loses a [SharedStore] and paces as Config.Outage says, and when it has it back.
+	// Fallback is called when this process loses a [Shared] and paces as Config.Outage says, and when it has it back.
 	Fallback func(Fallback)
-	// Asked is called after each operation of a [SharedStore], with its duration and error.
+	// Asked is called after each operation of a [Shared], with its duration and error.
 	Asked func(StoreCall)
 	// Dropped is called when the other hooks were too slow: so many of their calls were left out.
 	Dropped func(n int64)

@@ -308,7 +308,7 @@ func (sh *shard) note(a *account, now int64) {
 		}
 		sh.left[a.key.upstream] = b
 	}
-	b.take(pauseKey{a.key.policy, a.key.scope}, &a.recent, now)
+	b.take(Key{a.key.policy, a.key.scope}, &a.recent, now)
 }
 
 // evictBeside looks at some keys for each that was made.

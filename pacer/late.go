@@ -62,7 +62,7 @@ func (r *Reservation) asks() (at time.Time, again bool) {
 	if r.call[0].ID == 0 {
 		return time.Time{}, false
 	}
-	if r.grant[0].InLine {
+	if r.grant[0].Queued {
 		return r.due, true
 	}
 	return r.due.Add(placeMargin - r.call[0].Reach), !r.placed()
@@ -70,7 +70,7 @@ func (r *Reservation) asks() (at time.Time, again bool) {
 
 // placed reports whether the reservation has its places in flight, if it needs any. Who is let through needs none.
 func (r *Reservation) placed() bool {
-	if t := r.grant[0].alone; t != nil && t.charges == nil {
+	if g := &r.grant[0]; g.Local && g.Receipt == nil {
 		return true
 	}
 	for i, c := range r.grant[0].Charges {
@@ -90,7 +90,7 @@ func (p *Pacer) got(r *Reservation) {
 		if r.call[0].Since == 0 {
 			r.call[0].Since = g.Now
 		}
-		if g.InLine {
+		if g.Queued {
 			p.watches.left(r)
 			if r.hurried { // it was called while the store was asked
 				r.due = time.Now()
@@ -116,8 +116,8 @@ func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	switch g := &r.grant[0]; {
-	case g.InLine:
-	case g.alone != nil: // it is not the store's to take back
+	case g.Queued:
+	case g.Local: // it is not the store's to take back
 		c.Slot = g.At
 		_ = p.store.Cancel(ctx, r.stack, r.grant[:])
 	default:
@@ -144,7 +144,7 @@ func (p *Pacer) received(r *Reservation, call *Call, grant *Grant, asked time.Ti
 		r.state, r.err = givenBack, p.storeError("reserve", err)
 		p.watches.left(r)
 		r.leaveQueue()
-	case !grant.OK && !grant.InLine:
+	case !grant.OK && !grant.Queued:
 		p.watches.left(r)
 		r.leaveQueue()
 		r.state, r.grant[0] = givenBack, *grant
@@ -182,7 +182,7 @@ func (s *sleepers) called(id int64) {
 
 // wasCalled reports whether a call was called before this process knew that it stands in line. The caller holds mu.
 func (s *sleepers) wasCalled(r *Reservation) bool {
-	return r.grant[0].InLine && slices.Contains(s.strangers[:], r.call[0].ID)
+	return r.grant[0].Queued && slices.Contains(s.strangers[:], r.call[0].ID)
 }
 
 // hurry makes a call ask again now, if it stands in line. The caller holds mu.
@@ -190,7 +190,7 @@ func (s *sleepers) hurry(r *Reservation) {
 	if r.state == reserved && r.moving != nil {
 		r.hurried = true
 	}
-	if r.state != reserved || r.moving != nil || !r.grant[0].InLine {
+	if r.state != reserved || r.moving != nil || !r.grant[0].Queued {
 		return
 	}
 	r.due = time.Now()
@@ -211,7 +211,7 @@ func (s *sleepers) hurryAll() {
 
 // tooLate returns the error for a call whose turn has not come in time; nil as long as it may.
 func (r *Reservation) tooLate(now time.Time) error {
-	if !r.grant[0].InLine || r.latest.IsZero() || now.Before(r.latest) {
+	if !r.grant[0].Queued || r.latest.IsZero() || now.Before(r.latest) {
 		return nil
 	}
 	return r.pacer.notYet(r)

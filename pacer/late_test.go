@@ -529,7 +529,7 @@ type interposed struct {
 
 func (s *interposed) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
 	err := s.MemoryStore.Reserve(ctx, stack, calls, grants)
-	if err == nil && grants[0].InLine && s.inLine != nil {
+	if err == nil && grants[0].Queued && s.inLine != nil {
 		s.inLine()
 	}
 	return err

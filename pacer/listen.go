@@ -32,11 +32,11 @@ func (p *Pacer) heard(n News) {
 		p.sleepers.hurryAll()
 		p.later(func() { p.catchUp(ctx) })
 	}
-	if len(n.Changes) == 1 && n.Changes[0].Kind == rejoined {
+	if len(n.Changes) == 1 && n.Changes[0].Kind == Resync {
 		p.later(func() { p.exchange(ctx) })
 		return
 	}
-	if w, ok := p.store.(*watched); ok && (n.Missed || slices.ContainsFunc(n.Changes, func(c Change) bool { return c.Kind == Begun })) {
+	if w, ok := p.store.(*watched); ok && (n.Missed || slices.ContainsFunc(n.Changes, func(c Change) bool { return c.Kind == EpochBegan })) {
 		w.lookSoon()
 	}
 	p.changed(ctx, n.Changes)
@@ -47,9 +47,9 @@ func (p *Pacer) changed(ctx context.Context, changes []Change) {
 	rest := changes[:0:0]
 	for i := range changes {
 		switch changes[i].Kind { //nolint:exhaustive // the others concern those who sleep
-		case Called:
+		case Wake:
 			p.sleepers.called(changes[i].ID)
-		case Begun:
+		case EpochBegan:
 		default:
 			rest = append(rest, changes[i])
 		}
@@ -67,7 +67,7 @@ func (p *Pacer) changed(ctx context.Context, changes []Change) {
 }
 
 // change returns what a note means for those who sleep, at now; did says that it made a difference.
-func (n *Note) change(stack Stack, now Instant, did bool) (Change, bool) {
+func (n *Note) Change(stack Stack, now Instant, did bool) (Change, bool) {
 	c := Change{Now: now}
 	if n.Limit >= 0 {
 		c.Policy, c.Scope = stack.Limits[n.Limit].Policy, stack.Limits[n.Limit].Scope

@@ -121,7 +121,7 @@ func (m *MemoryStore) reserve(stack Stack, calls []Call, grants []Grant) (called
 		}
 		grants[i] = Grant{
 			OK: g.OK, Now: Instant(o.now), At: Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,
-			Binds: g.Binds, Paused: g.Paused, Charges: grants[i].Charges[:0], InLine: g.InLine, Ahead: g.Ahead,
+			Binds: g.Binds, Paused: g.Paused, Charges: grants[i].Charges[:0], Queued: g.InLine, Ahead: g.Ahead,
 		}
 		for _, c := range taken {
 			grants[i].Charges = append(grants[i].Charges, Charge(c))
@@ -137,7 +137,7 @@ func (m *MemoryStore) call(stack *Stack, ids []int64) {
 	}
 	said := make([]Change, len(ids))
 	for i, id := range ids {
-		said[i] = Change{Kind: Called, ID: id}
+		said[i] = Change{Kind: Wake, ID: id}
 	}
 	m.tell(stack.Upstream, said)
 }
@@ -251,7 +251,7 @@ func (m *MemoryStore) heed(stack Stack, notes []Note) (at Instant, changed int, 
 		if did {
 			changed++
 		}
-		if c, ok := n.change(stack, Instant(o.now), did); ok {
+		if c, ok := n.Change(stack, Instant(o.now), did); ok {
 			said = append(said, c)
 		}
 	}
@@ -260,7 +260,7 @@ func (m *MemoryStore) heed(stack Stack, notes []Note) (at Instant, changed int, 
 			continue
 		}
 		for _, id := range entries[i].Next(o.now, 0) {
-			said = append(said, Change{Kind: Called, ID: id})
+			said = append(said, Change{Kind: Wake, ID: id})
 		}
 	}
 	m.keys.freed()
@@ -395,7 +395,7 @@ func (m *MemoryStore) Status(_ context.Context, stack Stack) (StackStatus, error
 	}
 	for i := range entries {
 		in := entries[i].Account.Inspect(&entries[i].Limit, o.now)
-		s.Limits[i] = LimitStatus{Remaining: in.Remaining, Next: Instant(in.Next), Backlog: in.Backlog, Paused: Instant(in.Paused), Pace: in.Pace, Line: in.Line}
+		s.Limits[i] = LimitStatus{Remaining: in.Remaining, Next: Instant(in.Next), Backlog: in.Backlog, Paused: Instant(in.Paused), Pace: in.Pace, Queued: in.Line}
 	}
 	return s, nil
 }

@@ -155,7 +155,7 @@ func (p *Pacer) reserveAgain(ctx context.Context, group []*Reservation) (again [
 			r.err = ErrClosed
 		}
 		r.moved()
-		if _, changed := s.again[r]; changed && r.state == reserved && !r.grant[0].InLine {
+		if _, changed := s.again[r]; changed && r.state == reserved && !r.grant[0].Queued {
 			r.catch()
 			again = append(again, r)
 		}
@@ -179,12 +179,12 @@ func (p *Pacer) exchange(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	var exchanging errgroup.Group
 	exchanging.SetLimit(maxMoving)
-	for _, one := range p.sleepers.lonely() {
+	for _, one := range p.sleepers.lonely(p.exchangeable) {
 		exchanging.Go(func() error {
 			n := min(maxMoved, one.stack.share())
 			for i := 0; i < len(one.all) && !p.isClosed(); i += n {
 				j := min(i+n, len(one.all))
-				p.exchangeSome(ctx, &one.stack, one.all[i:j], one.tickets[i:j])
+				p.exchangeSome(ctx, &one.stack, one.all[i:j], one.receipts[i:j])
 			}
 			return nil
 		})
@@ -192,13 +192,19 @@ func (p *Pacer) exchange(ctx context.Context) {
 	_ = exchanging.Wait()
 }
 
-func (p *Pacer) exchangeSome(ctx context.Context, stack *Stack, all []*Reservation, tickets []*ticket) {
+// exchangeable reports whether a grant is to be exchanged.
+func (p *Pacer) exchangeable(g *Grant) bool {
+	e, ok := p.store.(Exchanger)
+	return ok && e.Exchangeable(g)
+}
+
+func (p *Pacer) exchangeSome(ctx context.Context, stack *Stack, all []*Reservation, receipts []any) {
 	asked := time.Now()
 	var some []*Reservation
 	var calls []Call
 	p.sleepers.mu.Lock()
 	for i, r := range all {
-		if r.state != reserved || r.moving != nil || r.grant[0].alone != tickets[i] || tickets[i].over.Load() {
+		if r.state != reserved || r.moving != nil || r.grant[0].Receipt != receipts[i] || !p.exchangeable(&r.grant[0]) {
 			continue // it has gone meanwhile
 		}
 		r.catch()

@@ -46,7 +46,7 @@ func (r *Reservation) sleep(ctx context.Context, now time.Time, wait time.Durati
 	}
 	// In line, the time at which the call asks again is of no interest; its place is.
 	news := tidings{g.At, g.Ahead, r.binding}
-	if g.InLine {
+	if g.Queued {
 		news.at = 0
 	}
 	if r.tale != nil && r.tale.told == news {
@@ -56,7 +56,7 @@ func (r *Reservation) sleep(ctx context.Context, now time.Time, wait time.Durati
 		r.tale = &tale{since: now}
 	}
 	s := r.pacer.sleepOf(r)
-	s.InLine, s.Ahead, s.At, s.Wait = g.InLine, g.Ahead, now, wait
+	s.InLine, s.Ahead, s.At, s.Wait = g.Queued, g.Ahead, now, wait
 	r.tale.told, r.tale.last = news, s
 	tellCall(ctx, os, s, func(h *Hooks) func(context.Context, Sleep) { return h.Sleeps })
 }

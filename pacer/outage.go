@@ -2,7 +2,7 @@ package pacer
 
 import "errors"
 
-// An Outage says what becomes of calls while a [SharedStore] is out of reach.
+// An Outage says what becomes of calls while a [Shared] is out of reach.
 type Outage uint8
 
 // What becomes of calls.

@@ -28,7 +28,7 @@ type remote struct {
 	hangs       time.Duration // each operation takes so long, whatever its context says
 	gather      pacer.Instant
 	came        []string // who is there
-	beats       []pacer.Beat
+	beats       []pacer.Heartbeat
 	noReports   int // so many reports fail, after so many others
 	goodReports int
 	asked       int     // operations begun
@@ -81,8 +81,8 @@ func (r *remote) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 	if err != nil {
 		return err
 	}
-	if known := batches[0].Stack.Era; known > 0 && known != era {
-		return &pacer.ForgotError{Era: era}
+	if known := batches[0].Stack.Epoch; known > 0 && known != era {
+		return &pacer.ForgotError{Epoch: era}
 	}
 	for i := range batches {
 		b := &batches[i]
@@ -137,10 +137,10 @@ func (r *remote) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStat
 	return s.Status(ctx, stack)
 }
 
-func (r *remote) Beat(ctx context.Context, upstream string, b pacer.Beat) (pacer.Pulse, error) {
+func (r *remote) Heartbeat(ctx context.Context, upstream string, b pacer.Heartbeat) (pacer.Membership, error) {
 	s, era, err := r.enter()
 	if err != nil {
-		return pacer.Pulse{}, err
+		return pacer.Membership{}, err
 	}
 	st, err := s.Status(ctx, pacer.Stack{Upstream: upstream})
 	r.mu.Lock()
@@ -149,10 +149,10 @@ func (r *remote) Beat(ctx context.Context, upstream string, b pacer.Beat) (pacer
 	if !slices.Contains(r.came, b.ID) {
 		r.came = append(r.came, b.ID)
 	}
-	if r.gathers && b.Gather > 0 && r.gather < st.Now {
-		r.gather = st.Now + pacer.Instant(b.Gather.Microseconds())
+	if r.gathers && b.Barrier > 0 && r.gather < st.Now {
+		r.gather = st.Now + pacer.Instant(b.Barrier.Microseconds())
 	}
-	return pacer.Pulse{Now: st.Now, Era: era, Alive: r.alive, Rank: slices.Index(r.came, b.ID), Gather: r.gather}, err
+	return pacer.Membership{Now: st.Now, Epoch: era, Alive: r.alive, Rank: slices.Index(r.came, b.ID), Barrier: r.gather}, err
 }
 
 var errDenied = errors.New("NOPERM")
@@ -180,7 +180,7 @@ func (r *remote) forget() {
 	r.store, r.era = pacer.NewMemoryStore(), r.era+1000
 }
 
-func (r *remote) heard() []pacer.Beat {
+func (r *remote) heard() []pacer.Heartbeat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.beats)
@@ -681,12 +681,12 @@ func TestAProcessBeats(t *testing.T) {
 		require.GreaterOrEqual(t, len(r.heard()), 20)
 		require.LessOrEqual(t, len(r.heard()), 26, "not more often than it takes")
 		for _, b := range r.heard() {
-			require.Equal(t, 10*time.Second, b.Lives)
+			require.Equal(t, 10*time.Second, b.TTL)
 			require.Equal(t, r.heard()[0].ID, b.ID)
 			require.Greater(t, b.Keep, time.Second)
 		}
 		closing(t, p)
-		require.Zero(t, r.heard()[len(r.heard())-1].Lives)
+		require.Zero(t, r.heard()[len(r.heard())-1].TTL)
 		n := len(r.heard())
 		time.Sleep(time.Minute)
 		require.Len(t, r.heard(), n)

@@ -89,7 +89,7 @@ type seen struct {
 // It returns at once, without a charge, a [*LimitError] if the call's slot lies beyond MaxWait or the
 // context's deadline; the context's error if it ends first; [ErrClosed] if the Pacer is closed first; a
 // [*ScopeError] if the call lacks a scope; a [*ConfigError] if a policy counts calls in flight, for then it must be known
-// when the call is over: use [Pacer.Acquire]; a [*StoreError] if the store fails, which a [SharedStore] does only if
+// when the call is over: use [Pacer.Acquire]; a [*StoreError] if the store fails, which a [Shared] does only if
 // Config.Outage says so, or if it is not set up right. A slot that is not used is given back.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error { return p.wait(ctx, 1, opts) }
 
@@ -231,7 +231,7 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, r *Reservation, room []
 		if err := p.charge(ctx, r); err != nil {
 			return err
 		}
-		if !grant.OK && !grant.InLine {
+		if !grant.OK && !grant.Queued {
 			return p.notYet(r)
 		}
 		p.got(r)
@@ -240,7 +240,7 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, r *Reservation, room []
 		_ = r.Cancel(ctx)
 		return err
 	}
-	if r.byDeadline && r.due.After(r.latest) && grant.Wait() > 0 && !grant.InLine { // the answer took too long
+	if r.byDeadline && r.due.After(r.latest) && grant.Wait() > 0 && !grant.Queued { // the answer took too long
 		err := p.notYet(r)
 		_ = r.Cancel(ctx)
 		return err
@@ -488,8 +488,8 @@ func (p *Pacer) notYet(r *Reservation) *LimitError {
 			e.InFlight, e.Limit, e.Wait = true, l.Spec.Limit, 0
 		}
 	}
-	e.InLine, e.Ahead = g.InLine, g.Ahead
-	if g.InLine {
+	e.InLine, e.Ahead = g.Queued, g.Ahead
+	if g.Queued {
 		e.Wait = 0
 	}
 	return e

@@ -36,7 +36,7 @@ type passing struct {
 // passing returns that for a reservation that has got its places. The caller holds sleepers.mu, if anybody else knows the
 // reservation.
 func (p *Pacer) passing(r *Reservation) passing {
-	if r.queue == nil || !r.queue.passes || r.grant[0].alone != nil || !p.tells() {
+	if r.queue == nil || !r.queue.passes || r.grant[0].Local || !p.tells() {
 		return passing{}
 	}
 	return passing{r.queue.hash, r.asked, 0.5 + rand.Float64()}
@@ -153,7 +153,7 @@ func (q *queue) asked() bool {
 // pausedNow reports whether one of some limits, or the whole upstream, is paused. The caller holds sleepers.mu.
 func (p *Pacer) pausedNow(limits []Limit, now time.Time) bool {
 	at, pauses := p.clock.estimate(now), p.sleepers.pauses
-	return pauses[pauseKey{}] > at || slices.ContainsFunc(limits, func(l Limit) bool { return pauses[pauseKey{l.Policy, l.Scope}] > at })
+	return pauses[Key{}] > at || slices.ContainsFunc(limits, func(l Limit) bool { return pauses[Key{l.Policy, l.Scope}] > at })
 }
 
 // leavesPlace gives the place of the first of a process in the store's line, which is the next one that the store calls, to another
@@ -187,7 +187,7 @@ const maxSlack = time.Second
 // The caller holds sleepers.mu.
 func (r *Reservation) stands() bool {
 	_, asleep := r.pacer.sleepers.asleep[r]
-	return asleep && r.state == reserved && r.moving == nil && r.grant[0].InLine
+	return asleep && r.state == reserved && r.moving == nil && r.grant[0].Queued
 }
 
 // lastInLine returns the last one that stands in line, of which there is one. The caller holds sleepers.mu.

@@ -102,7 +102,7 @@ func (p *Pacer) queueFor(h uint64, limits []Limit, late bool) *queue {
 		q.hash, q.limits, q.late = h, append(q.limits[:0], limits...), late
 		q.passes = q.late && p.memory == nil && passable(q.limits)
 		s.byStack[h] = q
-	case !(&Stack{Limits: q.limits}).same(&Stack{Limits: limits}):
+	case !(&Stack{Limits: q.limits}).Same(&Stack{Limits: limits}):
 		return nil
 	}
 	return q
@@ -111,7 +111,7 @@ func (p *Pacer) queueFor(h uint64, limits []Limit, late bool) *queue {
 // hash returns a number for calls that share a queue: those of one stack, and of one fair share, whose costs are alike up to a factor
 // of two, so that a call of a high cost, which has to wait for longer, is in no other's way.
 func (s *queues) hash(r *Reservation) uint64 {
-	h := r.stack.hash(s.seed)
+	h := r.stack.Hash(s.seed)
 	mix := func(n int64) { h = (h ^ uint64(n)) * 0x9e3779b97f4a7c15 } //nolint:gosec // what counts is that equal ones stay so
 	mix(int64(bits.Len64(uint64(r.call[0].Cost))))                    //nolint:gosec // a cost is positive
 	for _, cost := range r.call[0].Costs {
@@ -214,7 +214,7 @@ func (q *queue) furthest() (at time.Time) {
 func (p *Pacer) stand(ctx context.Context, q *queue, r *Reservation, now time.Time) error {
 	s := &p.sleepers
 	one := &waiter{call: r, turn: make(chan struct{}, 1)}
-	r.grant[0] = Grant{InLine: true, Ahead: int64(q.length), Binds: q.told.Binds, Paused: q.told.Paused, Charges: r.grant[0].Charges}
+	r.grant[0] = Grant{Queued: true, Ahead: int64(q.length), Binds: q.told.Binds, Paused: q.told.Paused, Charges: r.grant[0].Charges}
 	r.sleep(ctx, now, p.estimate(q, now, q.length))
 	q.push(one)
 	p.admit(q)
@@ -528,7 +528,7 @@ func (p *Pacer) tooFar(q *queue, r *Reservation, now time.Time, ahead int) error
 
 // queueError makes the error of a call whose slot is about so far away.
 func (p *Pacer) queueError(q *queue, r *Reservation, now time.Time, wait time.Duration) *LimitError {
-	r.grant[0].Binds, r.grant[0].Paused, r.grant[0].InLine = q.told.Binds, q.told.Paused, false
+	r.grant[0].Binds, r.grant[0].Paused, r.grant[0].Queued = q.told.Binds, q.told.Paused, false
 	r.grant[0].Now, r.grant[0].At = 0, Instant(wait.Microseconds())
 	e := p.notYetIn(r, now)
 	e.About = true

@@ -52,13 +52,13 @@ func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) erro
 	}
 	r.asked, r.grant[0] = asked, grants[0]
 	switch g := &r.grant[0]; {
-	case !g.OK && !g.InLine:
+	case !g.OK && !g.Queued:
 		r.leaveQueue()
 		return p.notYetIn(r, asked)
 	case g.OK && g.Wait() > 0:
 		q.held = append(q.held, r)
 		fallthrough
-	case g.InLine:
+	case g.Queued:
 		q.told = Grant{Binds: g.Binds, Paused: g.Paused}
 	}
 	if p.memory == nil {
@@ -70,14 +70,14 @@ func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) erro
 
 // lets notes that a call leaves the queue. The caller holds sleepers.mu.
 func (q *queue) lets(r *Reservation) {
-	r.queue, r.grant[0].InLine = q, false // it asks for itself
+	r.queue, r.grant[0].Queued = q, false // it asks for itself
 	q.out = append(q.out, r)
 }
 
 // standing returns how many calls stand in the store's line. The caller holds sleepers.mu.
 func (q *queue) standing() (n int) {
 	for _, r := range q.out {
-		if r.state == reserved && r.grant[0].InLine {
+		if r.state == reserved && r.grant[0].Queued {
 			n++
 		}
 	}

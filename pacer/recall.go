@@ -156,16 +156,16 @@ func (t *trace) over() int64 {
 // recall holds the traces of a process.
 type recall struct {
 	mu   sync.Mutex
-	keys map[pauseKey]*trace // the whole upstream, for its pause, has the empty key
+	keys map[Key]*trace // the whole upstream, for its pause, has the empty key
 }
 
 // of returns the trace of a limit, made if there is none. The caller holds mu.
 func (r *recall) of(l *Limit, now int64) *trace {
-	k := pauseKey{l.Policy, l.Scope}
+	k := Key{l.Policy, l.Scope}
 	t := r.keys[k]
 	if t == nil {
 		if r.keys == nil {
-			r.keys = make(map[pauseKey]*trace)
+			r.keys = make(map[Key]*trace)
 		}
 		if len(r.keys) >= maxRecalled {
 			r.evict(now)
@@ -200,7 +200,7 @@ func (r *recall) lost(stack *Stack, grants []Grant) bool {
 	defer r.mu.Unlock()
 	for i := range grants {
 		for j, c := range grants[i].Charges {
-			t := r.keys[pauseKey{stack.Limits[j].Policy, stack.Limits[j].Scope}]
+			t := r.keys[Key{stack.Limits[j].Policy, stack.Limits[j].Scope}]
 			switch {
 			case t == nil, c.To == 0:
 			case stack.Limits[j].Spec.Algorithm == policies.Window:
@@ -275,7 +275,7 @@ func (r *recall) pause(l *Limit, until Instant, now int64) {
 func (r *recall) disowned(l *Limit, c Charge, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.keys[pauseKey{l.Policy, l.Scope}]
+	t := r.keys[Key{l.Policy, l.Scope}]
 	switch {
 	case t == nil, !c.recalled(l):
 	case l.Spec.Algorithm != policies.Window:
@@ -301,7 +301,7 @@ func (r *recall) cancelled(stack *Stack, grants []Grant) {
 	defer r.mu.Unlock()
 	for i := range grants {
 		for j, c := range grants[i].Charges {
-			t := r.keys[pauseKey{stack.Limits[j].Policy, stack.Limits[j].Scope}]
+			t := r.keys[Key{stack.Limits[j].Policy, stack.Limits[j].Scope}]
 			switch {
 			case t == nil, !c.recalled(&stack.Limits[j]):
 			case stack.Limits[j].Spec.Algorithm != policies.Window:
@@ -355,7 +355,7 @@ type message struct {
 // messages are notes about any limits, in order, in pieces that a store can take at once: see maxLimits and maxNotes.
 type messages struct {
 	all    []message
-	places map[pauseKey]int // of the last message's limits
+	places map[Key]int // of the last message's limits
 }
 
 // maxLimits is how many limits one report is about at most, so that no run of the store's program takes long.
@@ -371,12 +371,12 @@ func (m *messages) add(l *Limit, notes ...Note) {
 		return
 	}
 	if n := len(m.all) - 1; n < 0 || len(m.all[n].limits) == maxLimits || len(m.all[n].notes)+len(notes) > maxNotes {
-		m.all, m.places = append(m.all, message{}), make(map[pauseKey]int)
+		m.all, m.places = append(m.all, message{}), make(map[Key]int)
 	}
 	last := &m.all[len(m.all)-1]
 	at := WholeUpstream
 	if l != nil {
-		k := pauseKey{l.Policy, l.Scope}
+		k := Key{l.Policy, l.Scope}
 		place, known := m.places[k]
 		if !known {
 			place = len(last.limits)
@@ -399,7 +399,7 @@ func (r *recall) messages(now Instant) []message {
 		switch {
 		case t.over() <= int64(now):
 			delete(r.keys, k)
-		case k == (pauseKey{}):
+		case k == (Key{}):
 			m.add(nil, t.notes(WholeUpstream, now)...)
 		default:
 			m.add(&t.limit, t.notes(0, now)...)

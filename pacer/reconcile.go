@@ -37,7 +37,7 @@ const (
 // watches knows of this process's calls that are on their way, and what it told the store about each key.
 type watches struct {
 	mu   sync.Mutex
-	keys map[pauseKey]*watch
+	keys map[Key]*watch
 }
 
 type watch struct {
@@ -55,19 +55,19 @@ type watch struct {
 
 // telling is a note that remembers what it is about.
 type telling struct {
-	key    pauseKey
+	key    Key
 	left   bool
 	bucket int64
 	known  int64
 }
 
 // of returns the watch of a key. The caller holds mu.
-func (w *watches) of(k pauseKey) *watch {
+func (w *watches) of(k Key) *watch {
 	if one := w.keys[k]; one != nil {
 		return one
 	}
 	if w.keys == nil {
-		w.keys = make(map[pauseKey]*watch)
+		w.keys = make(map[Key]*watch)
 	}
 	if len(w.keys) >= maxWatches {
 		for k, one := range w.keys {
@@ -91,7 +91,7 @@ func (w *watches) entered(r *Reservation) {
 	r.watches = r.room.watches[:0]
 	for i := range r.stack.Limits {
 		l := &r.stack.Limits[i]
-		one := w.of(pauseKey{l.Policy, l.Scope})
+		one := w.of(Key{l.Policy, l.Scope})
 		one.open += r.cost(i)
 		r.watches = append(r.watches, one)
 	}
@@ -165,7 +165,7 @@ func (p *Pacer) reconcile(notes []Note, told []telling, a *answer, f *policies.F
 	defer p.watches.mu.Unlock()
 	for _, i := range p.fitting(a, f, meant) {
 		l := &a.limits[i]
-		q := question{policy: p.named(l.Policy).policy, limit: l, index: i, key: pauseKey{l.Policy, l.Scope}}
+		q := question{policy: p.named(l.Policy).policy, limit: l, index: i, key: Key{l.Policy, l.Scope}}
 		q.watch = p.watches.of(q.key)
 		if limited && f.Window > 0 {
 			if n, ok := q.learn(limit, f.Window); ok {
@@ -215,7 +215,7 @@ type question struct {
 	policy policies.Policy
 	limit  *Limit
 	index  int
-	key    pauseKey
+	key    Key
 	watch  *watch
 }
 

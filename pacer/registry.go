@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Registry is a [SharedStore] that knows who uses it, and how: what every process says of itself from time to time. What it
+// A Registry is a [Shared] that knows who uses it, and how: what every process says of itself from time to time. What it
 // is told is bounded and expires. Looking writes nothing.
 type Registry interface {
 	// Describe notes what a process says of itself. It matters to nobody who calls: if it fails, it is said again later.
@@ -26,9 +26,9 @@ type Registry interface {
 
 // An About is what a process says of itself.
 type About struct {
-	ID       string        // as in [Beat]
+	ID       string        // as in [Heartbeat]
 	Left     bool          // it is not there any more
-	Keep     time.Duration // as in Beat: for how long its policies are remembered
+	Keep     time.Duration // as in Heartbeat: for how long its policies are remembered
 	Name     string        // Config.Name
 	Policies []string      // its policies, as policies.Policy.String writes them
 	Waiting  []KeyUse      // its sleeping calls, by the policy that they wait for, all keys together: see KeyUse.Waiting
@@ -119,13 +119,13 @@ func (l *limit) since(from, until int64) []Went {
 // use is who waits, and what keys with scopes have spent in about the last minute.
 type use struct {
 	total   map[string]int64 // calls that wait, by policy; "" for a pause of the whole upstream
-	waiting map[pauseKey]int64
-	spent   map[pauseKey]int64
+	waiting map[Key]int64
+	spent   map[Key]int64
 }
 
 // used returns the use of all limits by this process, but for what went at once from memory. The caller holds sleepers.mu.
 func (p *Pacer) used(now Instant) use {
-	u := use{make(map[string]int64), make(map[pauseKey]int64), make(map[pauseKey]int64)}
+	u := use{make(map[string]int64), make(map[Key]int64), make(map[Key]int64)}
 	p.busy.spent(int64(now), u.spent)
 	for r := range p.sleepers.asleep {
 		if r.since != 0 { // otherwise it is about to
@@ -142,14 +142,14 @@ func (p *Pacer) used(now Instant) use {
 
 // waits counts calls that wait for the limit with an index, or for the end of a pause of the whole upstream.
 func (u *use) waits(limits []Limit, binds int, paused bool, n int64) {
-	k := pauseKey{}
+	k := Key{}
 	if binds >= 0 && binds < len(limits) {
-		k = pauseKey{limits[binds].Policy, limits[binds].Scope}
+		k = Key{limits[binds].Policy, limits[binds].Scope}
 	} else if !paused {
 		return // for NotBefore alone
 	}
-	u.total[k.policy] += n
-	if k.scope != "" {
+	u.total[k.Policy] += n
+	if k.Scope != "" {
 		u.waiting[k] += n
 	}
 }
@@ -165,16 +165,16 @@ func (u *use) byPolicy() []KeyUse {
 }
 
 // most returns the n keys that spend or wait most, first.
-func most(spent, waiting map[pauseKey]int64, n int) []KeyUse {
+func most(spent, waiting map[Key]int64, n int) []KeyUse {
 	all := make([]KeyUse, 0, len(spent)+len(waiting))
 	for k, cost := range spent {
 		if cost > 0 || waiting[k] > 0 {
-			all = append(all, KeyUse{Policy: k.policy, Scope: k.scope, Cost: cost, Waiting: waiting[k]})
+			all = append(all, KeyUse{Policy: k.Policy, Scope: k.Scope, Cost: cost, Waiting: waiting[k]})
 		}
 	}
 	for k, w := range waiting {
 		if _, both := spent[k]; !both {
-			all = append(all, KeyUse{Policy: k.policy, Scope: k.scope, Waiting: w})
+			all = append(all, KeyUse{Policy: k.Policy, Scope: k.Scope, Waiting: w})
 		}
 	}
 	slices.SortFunc(all, func(a, b KeyUse) int {

@@ -97,8 +97,8 @@ func (w *watched) beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !w.wasReset(p.Era) {
-		return &ForgotError{Era: p.Era}
+	if !w.wasReset(p.Epoch) {
+		return &ForgotError{Epoch: p.Epoch}
 	}
 	return w.settle(ctx)
 }
@@ -118,16 +118,16 @@ func (w *watched) describe(ctx context.Context, left bool) {
 }
 
 // pulse says that the process is there, or leaves.
-func (w *watched) pulse(ctx context.Context, leaves bool, gather time.Duration) (Pulse, error) {
-	var p Pulse
+func (w *watched) pulse(ctx context.Context, leaves bool, gather time.Duration) (Membership, error) {
+	var p Membership
 	lives := time.Duration(0)
 	if !leaves {
 		lives = w.pulses().lives
 	}
-	b := Beat{ID: w.id, Lives: lives, Now: Instant(w.told.Load()), Keep: w.keep, Gather: gather}
-	answer := make(chan Pulse, 1)
+	b := Heartbeat{ID: w.id, TTL: lives, Now: Instant(w.told.Load()), Keep: w.keep, Barrier: gather}
+	answer := make(chan Membership, 1)
 	err := w.reach(ctx, "beat", func(ctx context.Context) error {
-		p, err := w.store.Beat(ctx, w.upstream, b)
+		p, err := w.store.Heartbeat(ctx, w.upstream, b)
 		answer <- p
 		return err
 	})
@@ -173,13 +173,13 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 		if err != nil {
 			return 0, err
 		}
-		w.wasReset(p.Era)
+		w.wasReset(p.Epoch)
 		if err := w.tellAll(ctx, w.known.messages(p.Now), nil); err != nil {
 			return 0, err
 		}
-		w.era.Store(p.Era)
+		w.era.Store(p.Epoch)
 		if w.outage == PaceAlone {
-			w.gather = min(p.Gather, p.Now+Instant(maxGather.Microseconds()))
+			w.gather = min(p.Barrier, p.Now+Instant(maxGather.Microseconds()))
 		}
 	}
 	if wait := w.gather.Sub(w.now()); wait > 0 {
@@ -200,7 +200,7 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 		w.isBack()
 	}
 	if heard := w.heard.Load(); heard != nil {
-		(*heard)(News{Changes: []Change{{Kind: rejoined, Now: w.now()}}})
+		(*heard)(News{Changes: []Change{{Kind: Resync, Now: w.now()}}})
 	}
 	return 0, w.settle(ctx) // what was spent in the very last moment
 }
@@ -305,7 +305,7 @@ func (w *watched) pay(ctx context.Context, b *bill) error {
 	err := w.tellAll(ctx, due.all, func(m *message) {
 		for i := range m.notes {
 			l := &m.limits[m.notes[i].Limit]
-			b.spent[pauseKey{l.Policy, l.Scope}].paid(&m.notes[i])
+			b.spent[Key{l.Policy, l.Scope}].paid(&m.notes[i])
 		}
 	})
 	for k, t := range b.spent {
@@ -320,7 +320,7 @@ func (w *watched) pay(ctx context.Context, b *bill) error {
 		d := p.until.Sub(now)
 		switch {
 		case d <= 0:
-		case k == (pauseKey{}):
+		case k == (Key{}):
 			pauses.add(nil, Note{Kind: NotePause, For: d})
 		default:
 			pauses.add(&p.limit, Note{Kind: NotePause, For: d})

@@ -107,7 +107,7 @@ func (p *Pacer) heed(ctx context.Context, a *answer, fs ...policies.Feedback) er
 func changes(notes []Note, stack Stack, now Instant, did, told bool) []Change {
 	var all []Change
 	for i := range notes {
-		if c, ok := notes[i].change(stack, now, did); ok && (!told || c.Kind != Resumed) {
+		if c, ok := notes[i].Change(stack, now, did); ok && (!told || c.Kind != Resumed) {
 			all = append(all, c)
 		}
 	}

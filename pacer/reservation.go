@@ -104,7 +104,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	r.state = givenBack // from here on, the grant does not change
 	r.leaveQueue()
 	r.pacer.watches.left(r)
-	inLine := r.grant[0].InLine
+	inLine := r.grant[0].Queued
 	s.mu.Unlock()
 	r.pacer.leases.gone(r.lease)
 	if inLine {
@@ -199,7 +199,7 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 		cause = ErrClosed
 	}
 	if cause != nil {
-		if r.grant[0].InLine && r.byDeadline && errors.Is(cause, context.DeadlineExceeded) {
+		if r.grant[0].Queued && r.byDeadline && errors.Is(cause, context.DeadlineExceeded) {
 			cause = p.notYet(r) // which says why it had to wait so long
 		}
 		p.sleepers.mu.Unlock()
@@ -214,7 +214,7 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 	}
 	if at, asks := r.asks(); asks {
 		if delay := at.Sub(now); delay > 0 {
-			if !r.latest.IsZero() && r.grant[0].InLine {
+			if !r.latest.IsZero() && r.grant[0].Queued {
 				delay = min(delay, max(1, r.latest.Sub(now)))
 			}
 			r.sleep(ctx, now, r.due.Sub(now))
@@ -335,7 +335,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 		cost := r.cost(i)
 		actual := a.costOf(r.stack.Limits[i].Policy, all)
 		if actual >= 0 && actual != cost {
-			notes = append(notes, Note{Kind: NoteSettle, Limit: i, Charge: r.grant[0].Charges[i], Cost: cost, Actual: actual, alone: r.grant[0].alone != nil})
+			notes = append(notes, Note{Kind: NoteSettle, Limit: i, Charge: r.grant[0].Charges[i], Cost: cost, Actual: actual, Local: r.grant[0].Local})
 		}
 	}
 	if len(notes) == 0 {

@@ -22,14 +22,14 @@ type sleepers struct {
 	// The last calls that were called and are none of those: of other processes, or about to be.
 	strangers [64]int64
 	stranger  int
-	pauses    map[pauseKey]Instant
+	pauses    map[Key]Instant
 	again     map[*Reservation]struct{} // those that were moving when something changed: they may have to move once more
 	todo      []func()                  // see Pacer.later
 	doing     bool
 }
 
 // pauseKey is what can pause: one limit for one scope value, or the whole upstream (both empty).
-type pauseKey struct{ policy, scope string }
+type Key struct{ Policy, Scope string }
 
 func (s *sleepers) enter(ctx context.Context, r *Reservation) {
 	s.mu.Lock()
@@ -82,15 +82,15 @@ func (r *Reservation) catch() { r.moving, r.caught = make(chan struct{}), true }
 
 // paused reports whether a pause that this process heard of covers the slot of r. The caller holds mu.
 func (s *sleepers) paused(r *Reservation) bool {
-	if len(s.pauses) == 0 || r.grant[0].InLine { // in line there is no slot, and who asks again hears of it
+	if len(s.pauses) == 0 || r.grant[0].Queued { // in line there is no slot, and who asks again hears of it
 		return false
 	}
-	if s.pauses[pauseKey{}] > r.grant[0].At {
+	if s.pauses[Key{}] > r.grant[0].At {
 		return true
 	}
 	for i := range r.stack.Limits {
 		l := &r.stack.Limits[i]
-		if s.pauses[pauseKey{l.Policy, l.Scope}] > r.grant[0].At {
+		if s.pauses[Key{l.Policy, l.Scope}] > r.grant[0].At {
 			return true
 		}
 	}
@@ -108,13 +108,13 @@ func (s *sleepers) heed(changes []Change) (caught []*Reservation, news []Change)
 			delete(s.pauses, k)
 		}
 	}
-	again, fresh := make(map[pauseKey]bool), make(map[pauseKey]bool)
+	again, fresh := make(map[Key]bool), make(map[Key]bool)
 	for _, c := range changes {
-		k := pauseKey{c.Policy, c.Scope}
+		k := Key{c.Policy, c.Scope}
 		switch c.Kind {
 		case Paused:
 			if s.pauses == nil {
-				s.pauses = make(map[pauseKey]Instant)
+				s.pauses = make(map[Key]Instant)
 			}
 			if c.Until > s.pauses[k] {
 				s.pauses[k], news = c.Until, append(news, c)
@@ -128,11 +128,11 @@ func (s *sleepers) heed(changes []Change) (caught []*Reservation, news []Change)
 			again[k] = true
 		case Slowed:
 			again[k] = true
-		case Called, Begun, rejoined:
+		case Wake, EpochBegan, Resync:
 		}
 	}
 	for r := range s.asleep {
-		if r.grant[0].InLine {
+		if r.grant[0].Queued {
 			if r.boundByAny(again) {
 				s.hurry(r)
 			}
@@ -161,22 +161,22 @@ func (s *sleepers) moveAgain(r *Reservation) {
 	s.again[r] = struct{}{}
 }
 
-// A lonely is sleepers of one stack whose slots this process granted alone, and the tickets of those, by which they are known:
+// A lonely is sleepers of one stack whose slots this process granted alone, and the receipts of those, by which they are known:
 // a reservation may serve another call by the time somebody looks.
 type lonely struct {
-	stack   Stack
-	all     []*Reservation
-	tickets []*ticket
+	stack    Stack
+	all      []*Reservation
+	receipts []any
 }
 
 // lonely returns the sleepers whose slots this process granted alone and are still to come, by their stacks, each in the order
 // of their slots.
-func (s *sleepers) lonely() []*lonely {
+func (s *sleepers) lonely(exchangeable func(*Grant) bool) []*lonely {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*Reservation
 	for r := range s.asleep {
-		if r.state == reserved && r.moving == nil && r.grant[0].alone != nil && !r.grant[0].alone.over.Load() {
+		if r.state == reserved && r.moving == nil && exchangeable(&r.grant[0]) {
 			r.caught = true // it must not serve another call while somebody looks at it
 			all = append(all, r)
 		}
@@ -184,9 +184,9 @@ func (s *sleepers) lonely() []*lonely {
 	found := groups(inOrder(all))
 	ls := make([]*lonely, 0, len(found))
 	for _, group := range found {
-		one := &lonely{stack: group[0].stack.copied(), all: group}
+		one := &lonely{stack: group[0].stack.Clone(), all: group}
 		for _, r := range group {
-			one.tickets = append(one.tickets, r.grant[0].alone)
+			one.receipts = append(one.receipts, r.grant[0].Receipt)
 		}
 		ls = append(ls, one)
 	}
@@ -194,15 +194,15 @@ func (s *sleepers) lonely() []*lonely {
 }
 
 // boundByAny reports whether one of some limits, or a change of the whole upstream, concerns r.
-func (r *Reservation) boundByAny(keys map[pauseKey]bool) bool {
+func (r *Reservation) boundByAny(keys map[Key]bool) bool {
 	if len(keys) == 0 {
 		return false
 	}
-	if keys[pauseKey{}] {
+	if keys[Key{}] {
 		return true
 	}
 	for i := range r.stack.Limits {
-		if keys[pauseKey{r.stack.Limits[i].Policy, r.stack.Limits[i].Scope}] {
+		if keys[Key{r.stack.Limits[i].Policy, r.stack.Limits[i].Scope}] {
 			return true
 		}
 	}
@@ -218,11 +218,11 @@ func inOrder(rs []*Reservation) []*Reservation {
 func (s *sleepers) limits(n int) []Limit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := make(map[pauseKey]bool)
+	seen := make(map[Key]bool)
 	var all []Limit
 	for r := range s.asleep {
 		for _, l := range r.stack.Limits {
-			if k := (pauseKey{l.Policy, l.Scope}); !seen[k] && len(all) < n {
+			if k := (Key{l.Policy, l.Scope}); !seen[k] && len(all) < n {
 				seen[k] = true
 				all = append(all, l)
 			}

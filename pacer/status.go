@@ -70,7 +70,7 @@ func policyStatus(policy policies.Policy, scope string, seen *LimitStatus, now I
 		Backlog:   seen.Backlog,
 		PausedFor: max(0, seen.Paused.Sub(now)),
 		Pace:      seen.Pace,
-		Line:      seen.Line,
+		Line:      seen.Queued,
 	}
 }
 

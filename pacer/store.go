@@ -36,7 +36,7 @@ type Store interface {
 	Status(ctx context.Context, stack Stack) (StackStatus, error)
 }
 
-// A SharedStore is a [Store] that other processes use, too, and that can be out of reach, or forget. A [Pacer] watches over
+// A Shared is a [Store] that other processes use, too, and that can be out of reach, or forget. A [Pacer] watches over
 // it: see [Config].Outage. Every operation is given a context that ends when the Pacer does not wait any longer.
 //
 // A store whose operations are sure to end when their contexts do may say so by a method Punctual() bool. A Pacer then asks
@@ -44,7 +44,7 @@ type Store interface {
 //
 // A store that has forgotten what it knew, or whose clock has stepped back, says so once it is asked to reserve by
 // somebody who knows better: see [Stack].Era and [ForgotError].
-type SharedStore interface {
+type Shared interface {
 	Store
 
 	// ReserveAll is Reserve for several stacks of one upstream, in order, in one request. Era and Told are those of the
@@ -59,8 +59,8 @@ type SharedStore interface {
 	// Pauses is Status of which nothing is asked but Now and what is Paused: it takes little, however much is charged.
 	Pauses(ctx context.Context, stack Stack) (StackStatus, error)
 
-	// Beat says that a process is there, and returns what the store knows of the upstream.
-	Beat(ctx context.Context, upstream string, b Beat) (Pulse, error)
+	// Heartbeat says that a process is there, and returns what the store knows of the upstream.
+	Heartbeat(ctx context.Context, upstream string, b Heartbeat) (Membership, error)
 
 	// Fault says what an error that the store returned means.
 	Fault(err error) Fault
@@ -75,26 +75,26 @@ type Batch struct {
 	_ struct{}
 }
 
-// A Beat is what a process says of itself from time to time.
-type Beat struct {
-	ID    string        // of the process, at random
-	Lives time.Duration // for how long it is there if nothing else is heard of it; 0: it leaves
-	Now   Instant       // the latest store time that it was told; 0: none
-	Keep  time.Duration // for how long an account of the upstream can matter
+// A Heartbeat is what a process says of itself from time to time.
+type Heartbeat struct {
+	ID   string        // of the process, at random
+	TTL  time.Duration // for how long it is there if nothing else is heard of it; 0: it leaves
+	Now  Instant       // the latest store time that it was told; 0: none
+	Keep time.Duration // for how long an account of the upstream can matter
 	// Gather is for how long a process that was without the store waits for the others that were; 0 if it was not. The
 	// first one that says so sets the time for all.
-	Gather time.Duration
+	Barrier time.Duration
 
 	_ struct{}
 }
 
-// A Pulse is the answer to a [Beat].
-type Pulse struct {
-	Now    Instant
-	Era    int64   // which incarnation of the store's data this is: see [Incarnation]
-	Alive  int     // how many processes are there
-	Rank   int     // how many of them came before this one
-	Gather Instant // until when processes that were without the store wait for each other
+// A Membership is the answer to a [Heartbeat].
+type Membership struct {
+	Now     Instant
+	Epoch   int64   // which incarnation of the store's data this is: see [Incarnation]
+	Alive   int     // how many processes are there
+	Rank    int     // how many of them came before this one
+	Barrier Instant // until when processes that were without the store wait for each other
 
 	_ struct{}
 }
@@ -102,7 +102,7 @@ type Pulse struct {
 // Incarnation returns when the data of an era came into being. Eras of one incarnation differ by deliberate resets.
 func Incarnation(era int64) int64 { return era - era%1000 }
 
-// A Fault is what an error of a [SharedStore] means.
+// A Fault is what an error of a [Shared] means.
 type Fault uint8
 
 // Faults.
@@ -115,13 +115,13 @@ const (
 	Unfit
 )
 
-// A ForgotError is what a [SharedStore] returns if it is not in the era of the stack, or its clock is more than a second
+// A ForgotError is what a [Shared] returns if it is not in the era of the stack, or its clock is more than a second
 // before [Stack].Told. Nothing was charged.
-type ForgotError struct{ Era int64 } // the era in which it is; 0 for none
+type ForgotError struct{ Epoch int64 } // the era in which it is; 0 for none
 
 // Error implements error.
 func (e *ForgotError) Error() string {
-	return fmt.Sprintf("pacer: the store has forgotten what it knew, or its clock has stepped back (era %d)", e.Era)
+	return fmt.Sprintf("pacer: the store has forgotten what it knew, or its clock has stepped back (era %d)", e.Epoch)
 }
 
 // A Notifier is a [Store] that can tell about pauses as they are reported, so that those who sleep already heed
@@ -131,6 +131,13 @@ type Notifier interface {
 	// and for each time when some of them may have been missed. It does not block, and calls heard from one goroutine
 	// at a time, until stop returns.
 	Listen(upstream string, heard func(News)) (stop func())
+}
+
+// An Exchanger is a [Store] that grants slots by itself while it is without the one that others share. When it has that back,
+// it says so by a [Change] of the kind [Resync].
+type Exchanger interface {
+	// Exchangeable reports whether a grant is such a slot and still to come: it is to be exchanged for one of the shared store.
+	Exchangeable(g *Grant) bool
 }
 
 // News is what a [Notifier] tells.
@@ -163,12 +170,12 @@ const (
 	Resumed
 	// Slowed: an adaptive rate has slowed down, and slots that were granted are too close to each other.
 	Slowed
-	// Called: a call that stands in line is to ask again now.
-	Called
-	// Begun: an era of the store's data has begun. Whoever knows another one is to look at once.
-	Begun
-	// rejoined: this process was without its store and has it back. What it granted by itself is exchanged.
-	rejoined
+	// Wake: a call that stands in line is to ask again now.
+	Wake
+	// EpochBegan: an era of the store's data has begun. Whoever knows another one is to look at once.
+	EpochBegan
+	// Resync: this process was without its store and has it back. What it granted by itself, an [Exchanger] says, is exchanged.
+	Resync
 )
 
 // An Instant is a point in store time: microseconds since the Unix epoch by the store's clock. Instants of
@@ -186,9 +193,9 @@ type Stack struct {
 	Upstream string  // see [Config]
 	Limits   []Limit // in the order of the policies
 
-	// Of a [SharedStore], for Reserve: the era that the caller knows, 0 for none, and the latest store time that it was told.
-	Era  int64
-	Told Instant
+	// Of a [Shared], for Reserve: the era that the caller knows, 0 for none, and the latest store time that it was told.
+	Epoch    int64
+	LastSeen Instant
 
 	_ struct{}
 }
@@ -241,14 +248,18 @@ type Grant struct {
 
 	// InLine says that the call is not granted, and stands in line for limit Binds, behind Ahead others: it is charged
 	// nothing. It is to ask again at At, with the same ID and Since, or earlier, if a [Change] calls it.
-	InLine bool
+	Queued bool
 	Ahead  int64
 
-	// Deferred says that nothing was decided: the call is to be asked for again. Only [SharedStore.ReserveAll] leaves calls so, the
+	// Deferred says that nothing was decided: the call is to be asked for again. Only [Shared.ReserveAll] leaves calls so, the
 	// last of a request that would keep the store busy for too long, and never all of them.
 	Deferred bool
 
-	alone *ticket // granted by this process alone, without the store
+	// Local says that this process granted the slot by itself, while its store was out of reach: nobody else knows of it.
+	Local bool
+	// Receipt is what the store that granted the slot needs besides Charges, to take it back. It means nothing to others, who keep it
+	// with the grant.
+	Receipt any
 
 	_ struct{}
 }
@@ -284,7 +295,7 @@ type Note struct {
 	Cost      int64         // Settle: what it was charged
 	Actual    int64         // Settle: what it really cost
 
-	alone bool // Settle: of a call that this process granted alone
+	Local bool // Settle: the grant was [Grant].Local
 
 	_ struct{}
 }
@@ -312,7 +323,7 @@ const (
 	// NoteClaim says that something was charged, as far as the caller remembers. It charges what is missing of it.
 	NoteClaim
 	// NoteReset forgets all that is known of a limit, or the pause of the whole upstream. With it, and with NoteResume, a
-	// [SharedStore] begins a new era, so that nobody brings back what was forgotten on purpose.
+	// [Shared] begins a new era, so that nobody brings back what was forgotten on purpose.
 	NoteReset
 	// NoteRenew says that a call runs, so that it counts for the length of a lease from now on, even if it has no place any
 	// more.
@@ -346,7 +357,7 @@ type LimitStatus struct {
 	Backlog   int64   // cost charged to slots after now
 	Paused    Instant // nothing goes before; 0 if not paused
 	Pace      int64   // as it is now, learned and adapted: the emission interval of a rate in µs, the limit of a window or of leases
-	Line      int64   // calls that stand in line
+	Queued    int64   // calls that stand in line
 
 	_ struct{}
 }

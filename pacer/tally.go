@@ -91,7 +91,7 @@ func (p *Pacer) count(r *Reservation) {
 			of.seen.went.add(second, what)
 		}
 		if l.Scope != "" {
-			p.busy.add(pauseKey{l.Policy, l.Scope}, r.cost(i), at)
+			p.busy.add(Key{l.Policy, l.Scope}, r.cost(i), at)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func (v *view) read(index *Index) {
 			l.went.add(w.Second, w.What)
 		}
 	}
-	spent, waiting := make(map[pauseKey]int64), make(map[pauseKey]int64)
+	spent, waiting := make(map[Key]int64), make(map[Key]int64)
 	for i := range index.Processes {
 		one := &index.Processes[i]
 		if len(v.Processes) < MaxShownProcesses {
@@ -93,8 +93,8 @@ func (v *view) read(index *Index) {
 		}
 		for _, k := range one.Keys {
 			if l := v.named(k.Policy); l != nil && len(l.scopes) > 0 && isEscaped(k.Scope) {
-				spent[pauseKey{k.Policy, k.Scope}] += k.Cost
-				waiting[pauseKey{k.Policy, k.Scope}] += k.Waiting
+				spent[Key{k.Policy, k.Scope}] += k.Cost
+				waiting[Key{k.Policy, k.Scope}] += k.Waiting
 			}
 		}
 	}
@@ -208,7 +208,7 @@ func (v *view) readOwn() {
 			}
 			for _, a := range sh.ring {
 				if n := a.recent.spent(int64(now)); n > 0 && a.key.upstream == p.upstream && a.key.scope != "" {
-					used.spent[pauseKey{a.key.policy, a.key.scope}] += n
+					used.spent[Key{a.key.policy, a.key.scope}] += n
 				}
 			}
 		})

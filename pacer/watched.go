@@ -46,7 +46,7 @@ const (
 	maxProcesses = 10_000
 )
 
-// watched is a SharedStore with somebody who watches over it: it answers within a bound of time, whatever becomes of the
+// watched is a Shared with somebody who watches over it: it answers within a bound of time, whatever becomes of the
 // store.
 //
 // It is together with the fleet, and asks the store, or alone. Every failure makes it alone at once. One goroutine, which
@@ -54,7 +54,7 @@ const (
 // it is alone. Coming back means: tell the store what it knew, in case that it forgot; what was spent alone; and what could
 // not be said meanwhile.
 type watched struct {
-	store    SharedStore
+	store    Shared
 	upstream string
 	id       string
 	outage   Outage
@@ -111,7 +111,7 @@ const (
 	apart                    // this process decides for itself
 )
 
-func newWatched(store SharedStore, c *Config, timeout time.Duration) *watched {
+func newWatched(store Shared, c *Config, timeout time.Duration) *watched {
 	w := &watched{
 		store:     store,
 		upstream:  c.Upstream,

@@ -16,7 +16,7 @@ func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants
 	if began := w.now(); ask {
 		w.returned(&stack, calls)
 		err = w.send(ctx, &stack, calls, grants)
-		if f := forgot(err); f != nil && w.wasReset(f.Era) {
+		if f := forgot(err); f != nil && w.wasReset(f.Epoch) {
 			err = w.send(ctx, &stack, calls, grants)
 		}
 		if !w.parted(err, began) {
@@ -38,7 +38,7 @@ func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants
 	case LetThrough:
 		now := w.now()
 		for i := range grants {
-			grants[i] = Grant{OK: true, Now: now, At: now, Binds: BindsNothing, Charges: make([]Charge, len(stack.Limits)), alone: &ticket{}}
+			grants[i] = Grant{OK: true, Now: now, At: now, Binds: BindsNothing, Charges: make([]Charge, len(stack.Limits)), Local: true}
 		}
 		return nil
 	case RefuseCalls:
@@ -85,7 +85,7 @@ func (w *watched) cancelAll(ctx context.Context, batches []Batch) error {
 		stack := &batches[i].Stack
 		var mine, rest []Grant
 		for _, g := range batches[i].Grants {
-			if g.alone != nil {
+			if g.Local {
 				mine = append(mine, g)
 			} else {
 				rest = append(rest, g)
@@ -115,7 +115,7 @@ func (w *watched) sayOrOwe(ctx context.Context, stack *Stack, notes []Note) {
 }
 
 // copied returns a stack that stays as it is when the caller's is used for something else.
-func (s *Stack) copied() Stack {
+func (s *Stack) Clone() Stack {
 	copied := *s
 	copied.Limits = slices.Clone(s.Limits)
 	return copied
@@ -133,6 +133,12 @@ func (w *watched) owe(d debt) {
 	w.alone.mu.Lock()
 	defer w.alone.mu.Unlock()
 	w.alone.owe(d)
+}
+
+// Exchangeable implements [Exchanger].
+func (w *watched) Exchangeable(g *Grant) bool {
+	t := ticketOf(g)
+	return t != nil && !t.over.Load()
 }
 
 // Report implements [Store].
@@ -158,7 +164,7 @@ func (w *watched) Report(ctx context.Context, stack Stack, notes []Note) (now In
 }
 
 func (w *watched) report(ctx context.Context, stack Stack, notes []Note) (Instant, int, error) {
-	stack = stack.copied()
+	stack = stack.Clone()
 	// A call that was paced alone and is settled with the store: a rate's interval was never the store's.
 	kept := make([]Note, 0, len(notes))
 	for i := range notes {
@@ -166,7 +172,7 @@ func (w *watched) report(ctx context.Context, stack Stack, notes []Note) (Instan
 		if n.Kind == NoteSettle && n.Actual < n.Cost {
 			l := &stack.Limits[n.Limit]
 			switch {
-			case !n.alone:
+			case !n.Local:
 				w.known.disowned(l, n.Charge, n.Cost-n.Actual)
 			case l.Spec.Algorithm == policies.GCRA:
 				continue
@@ -219,7 +225,7 @@ func (w *watched) look(ctx context.Context, stack Stack, how func(context.Contex
 		return StackStatus{}, err
 	}
 	if began := w.now(); ask {
-		answer, copied := make(chan StackStatus, 1), stack.copied()
+		answer, copied := make(chan StackStatus, 1), stack.Clone()
 		err = w.reach(ctx, "status", func(ctx context.Context) error {
 			s, err := how(ctx, copied)
 			answer <- s
@@ -246,7 +252,7 @@ func (w *watched) Listen(upstream string, heard func(News)) (stop func()) {
 	w.heard.Store(&heard)
 	quiet := w.alone.store.Listen(upstream, func(n News) {
 		// Of all that this process says to itself, it has to hear only who in line is called.
-		if len(n.Changes) > 0 && n.Changes[0].Kind == Called {
+		if len(n.Changes) > 0 && n.Changes[0].Kind == Wake {
 			heard(n)
 		}
 	})

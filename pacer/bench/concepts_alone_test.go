@@ -82,7 +82,7 @@ type distant struct {
 	came    []string
 }
 
-var _ pacer.SharedStore = (*distant)(nil)
+var _ pacer.Shared = (*distant)(nil)
 
 func (d *distant) set(err error) {
 	d.mu.Lock()
@@ -104,7 +104,7 @@ func (d *distant) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.
 	return d.MemoryStore.Reserve(ctx, stack, calls, grants)
 }
 
-// ReserveAll implements [pacer.SharedStore].
+// ReserveAll implements [pacer.Shared].
 func (d *distant) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 	for i := range batches {
 		if err := d.Reserve(ctx, batches[i].Stack, batches[i].Calls, batches[i].Grants); err != nil {
@@ -122,7 +122,7 @@ func (d *distant) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.
 	return d.MemoryStore.Cancel(ctx, stack, grants)
 }
 
-// CancelAll implements [pacer.SharedStore].
+// CancelAll implements [pacer.Shared].
 func (d *distant) CancelAll(ctx context.Context, batches []pacer.Batch) error {
 	for i := range batches {
 		if err := d.Cancel(ctx, batches[i].Stack, batches[i].Grants); err != nil {
@@ -132,7 +132,7 @@ func (d *distant) CancelAll(ctx context.Context, batches []pacer.Batch) error {
 	return nil
 }
 
-// Pauses implements [pacer.SharedStore].
+// Pauses implements [pacer.Shared].
 func (d *distant) Pauses(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
 	if err := d.fails(); err != nil {
 		return pacer.StackStatus{}, err
@@ -148,10 +148,10 @@ func (d *distant) Report(ctx context.Context, stack pacer.Stack, notes []pacer.N
 	return d.MemoryStore.Report(ctx, stack, notes)
 }
 
-// Beat implements [pacer.SharedStore].
-func (d *distant) Beat(ctx context.Context, upstream string, b pacer.Beat) (pacer.Pulse, error) {
+// Beat implements [pacer.Shared].
+func (d *distant) Heartbeat(ctx context.Context, upstream string, b pacer.Heartbeat) (pacer.Membership, error) {
 	if err := d.fails(); err != nil {
-		return pacer.Pulse{}, err
+		return pacer.Membership{}, err
 	}
 	seen, err := d.Status(ctx, pacer.Stack{Upstream: upstream})
 	d.mu.Lock()
@@ -159,11 +159,11 @@ func (d *distant) Beat(ctx context.Context, upstream string, b pacer.Beat) (pace
 	if !slices.Contains(d.came, b.ID) {
 		d.came = append(d.came, b.ID)
 	}
-	if b.Gather > 0 && d.gather < seen.Now {
-		d.gather = seen.Now + pacer.Instant(b.Gather.Microseconds())
+	if b.Barrier > 0 && d.gather < seen.Now {
+		d.gather = seen.Now + pacer.Instant(b.Barrier.Microseconds())
 	}
-	return pacer.Pulse{Now: seen.Now, Era: d.era, Alive: len(d.came), Rank: slices.Index(d.came, b.ID), Gather: d.gather}, err
+	return pacer.Membership{Now: seen.Now, Epoch: d.era, Alive: len(d.came), Rank: slices.Index(d.came, b.ID), Barrier: d.gather}, err
 }
 
-// Fault implements [pacer.SharedStore].
+// Fault implements [pacer.Shared].
 func (*distant) Fault(error) pacer.Fault { return pacer.Unreachable }

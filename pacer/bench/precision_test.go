@@ -136,7 +136,7 @@ func (s *slots) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Ca
 	return err
 }
 
-// ReserveAll implements [pacer.SharedStore].
+// ReserveAll implements [pacer.Shared].
 func (s *slots) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 	err := s.Store.ReserveAll(ctx, batches)
 	if err == nil {

@@ -221,7 +221,7 @@ func TestLostReplyIsChargedOnceAndNotAskedAgain(t *testing.T) {
 			return err
 		},
 		func() error {
-			_, err := store.Beat(t.Context(), lossyUpstream, pacer.Beat{ID: "x", Lives: time.Second})
+			_, err := store.Heartbeat(t.Context(), lossyUpstream, pacer.Heartbeat{ID: "x", TTL: time.Second})
 			return err
 		},
 	} {

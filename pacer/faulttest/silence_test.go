@@ -21,7 +21,7 @@ func (s observedStore) Reserve(ctx context.Context, stack pacer.Stack, calls []p
 	return s.run.asked(began, s.Store.Reserve(ctx, stack, calls, grants))
 }
 
-// ReserveAll implements [pacer.SharedStore].
+// ReserveAll implements [pacer.Shared].
 func (s observedStore) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 	began := time.Now()
 	return s.run.asked(began, s.Store.ReserveAll(ctx, batches))
@@ -47,10 +47,10 @@ func (s observedStore) Status(ctx context.Context, stack pacer.Stack) (pacer.Sta
 	return status, s.run.asked(began, err)
 }
 
-// Beat implements [pacer.SharedStore].
-func (s observedStore) Beat(ctx context.Context, upstream string, b pacer.Beat) (pacer.Pulse, error) {
+// Beat implements [pacer.Shared].
+func (s observedStore) Heartbeat(ctx context.Context, upstream string, b pacer.Heartbeat) (pacer.Membership, error) {
 	began := time.Now()
-	pulse, err := s.Store.Beat(ctx, upstream, b)
+	pulse, err := s.Store.Heartbeat(ctx, upstream, b)
 	return pulse, s.run.asked(began, err)
 }
 

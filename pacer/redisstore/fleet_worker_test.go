@@ -51,7 +51,7 @@ func (s *noted) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Ca
 	return s.ReserveAll(ctx, []pacer.Batch{{Stack: stack, Calls: calls, Grants: grants}})
 }
 
-// ReserveAll implements [pacer.SharedStore].
+// ReserveAll implements [pacer.Shared].
 func (s *noted) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 	if err := s.Store.ReserveAll(ctx, batches); err != nil {
 		return err

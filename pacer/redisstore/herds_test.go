@@ -576,13 +576,13 @@ func TestAnEraThatBeginsIsNews(t *testing.T) {
 	defer stop()
 	listening(t, server.Client(), 1)
 	beat := func() {
-		_, err := store.Beat(t.Context(), "test", pacer.Beat{ID: "a", Lives: time.Minute, Keep: time.Hour})
+		_, err := store.Heartbeat(t.Context(), "test", pacer.Heartbeat{ID: "a", TTL: time.Minute, Keep: time.Hour})
 		require.NoError(t, err)
 	}
 	for range 2 {
 		beat()
 		beat()
-		require.Equal(t, pacer.Begun, (<-news).Kind)
+		require.Equal(t, pacer.EpochBegan, (<-news).Kind)
 		require.Empty(t, news)
 		require.NoError(t, server.Client().FlushAll(t.Context()).Err())
 	}

@@ -205,7 +205,7 @@ func (p *played) requireFree(t *testing.T) {
 	t.Helper()
 	status := p.look(fleets[p.job.Fleet][0])
 	require.EqualValues(t, places, status.Remaining, "places that are free when all is over")
-	require.Zero(t, status.Line, "calls in line when all is over")
+	require.Zero(t, status.Queued, "calls in line when all is over")
 }
 
 // 4 processes × 32 goroutines against an upstream that refuses the 26th call at once: never a refusal, since no timer decides

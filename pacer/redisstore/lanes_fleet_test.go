@@ -168,7 +168,7 @@ func TestFleetWithADeepLane(t *testing.T) {
 		return []crew{{Tenant: "batch", Goroutines: batch}, {Tenant: "interactive", Goroutines: 2 + process%2}}
 	})
 	requireTruth(t, p, hundredASecond(10))
-	require.Zero(t, p.look(fleets["lanes"][0]).Line, "calls in line when all is over")
+	require.Zero(t, p.look(fleets["lanes"][0]).Queued, "calls in line when all is over")
 	inter := p.sum["interactive"]
 	require.Equal(t, inter.Offered, inter.Went, "interactive calls that went")
 	require.Positive(t, inter.Went)

@@ -251,12 +251,12 @@ func parseChanges(channel, payload string) []pacer.Change {
 		case "3":
 			p.Kind = pacer.Slowed
 		case "4":
-			p.Kind, p.ID = pacer.Called, end
+			p.Kind, p.ID = pacer.Wake, end
 		case "5":
 			if end != 0 {
 				continue
 			}
-			p.Kind = pacer.Begun
+			p.Kind = pacer.EpochBegan
 		default:
 			continue
 		}

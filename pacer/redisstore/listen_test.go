@@ -245,7 +245,7 @@ func TestHostileNews(t *testing.T) {
 		"-5\n1 9 pacer:{up}":                   nil,
 		"5\n1 -9 pacer:{up}":                   nil,
 		"5\n1 99999999999999999999 pacer:{up}": nil,
-		"5\n4 9 pacer:{up}:places":             {{Kind: pacer.Called, Policy: "places", Now: 5, ID: 9}},
+		"5\n4 9 pacer:{up}:places":             {{Kind: pacer.Wake, Policy: "places", Now: 5, ID: 9}},
 		"5\n4 -9 pacer:{up}:places":            nil,
 		"5\n5 9 pacer:{up}":                    nil,
 		"5\n1 9 pacer:{other}:daily":           nil,

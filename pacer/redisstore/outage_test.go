@@ -300,13 +300,13 @@ func TestABeatDoesNotShortenAPause(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Shared(t).Client()
 	store := must(redisstore.New(rdb))
-	beat := pacer.Beat{ID: "a", Lives: time.Second, Keep: time.Second}
-	_, err := store.Beat(t.Context(), "beat", beat)
+	beat := pacer.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
+	_, err := store.Heartbeat(t.Context(), "beat", beat)
 	require.NoError(t, err)
 	stack := pacer.Stack{Upstream: "beat"}
 	_, _, err = store.Report(t.Context(), stack, []pacer.Note{{Kind: pacer.NotePause, Limit: pacer.WholeUpstream, For: time.Hour}})
 	require.NoError(t, err)
-	_, err = store.Beat(t.Context(), "beat", beat)
+	_, err = store.Heartbeat(t.Context(), "beat", beat)
 	require.NoError(t, err)
 	require.Greater(t, rdb.PTTL(t.Context(), "pacer:{beat}").Val(), 59*time.Minute)
 	status, err := store.Status(t.Context(), stack)

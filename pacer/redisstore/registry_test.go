@@ -330,7 +330,7 @@ func TestTheRegistryForgets(t *testing.T) {
 	rdb := redistest.Start(t).Client()
 	store := must(redisstore.New(rdb))
 	tell := func(id string, lives time.Duration) {
-		_, err := store.Beat(t.Context(), "test", pacer.Beat{ID: id, Lives: lives, Keep: time.Hour})
+		_, err := store.Heartbeat(t.Context(), "test", pacer.Heartbeat{ID: id, TTL: lives, Keep: time.Hour})
 		require.NoError(t, err)
 		require.NoError(t, store.Describe(t.Context(), "test", pacer.About{ID: id, Name: "x", Keep: time.Hour, Left: lives == 0}))
 	}

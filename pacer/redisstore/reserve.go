@@ -30,7 +30,7 @@ func (s *Store) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Ca
 	}
 }
 
-// ReserveAll implements [pacer.SharedStore]: one script, which reads and writes every account once, and ends when it has worked
+// ReserveAll implements [pacer.Shared]: one script, which reads and writes every account once, and ends when it has worked
 // enough.
 func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 	if len(batches) == 0 {
@@ -45,7 +45,7 @@ func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 		}
 	}
 	first := &batches[0].Stack
-	known := []int64{first.Era, int64(first.Told)}
+	known := []int64{first.Epoch, int64(first.LastSeen)}
 	program := &s.reserve
 	if slices.ContainsFunc(limits, lined) {
 		program = &s.late
@@ -183,7 +183,7 @@ func (r *reply) grants(b *pacer.Batch, now int64, first, deferred bool) bool {
 		g := &b.Grants[i]
 		*g = pacer.Grant{OK: n >= 0, Now: pacer.Instant(now), At: pacer.Instant(now), Binds: pacer.BindsNothing, Charges: g.Charges[:0]}
 		if n == 1 && b.Calls[i].ID != 0 {
-			g.OK, g.InLine = false, true
+			g.OK, g.Queued = false, true
 			g.Binds, _ = binds(r.int(), len(b.Stack.Limits))
 			g.At, g.Ahead = r.instant(), r.int()
 			i++

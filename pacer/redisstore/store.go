@@ -45,7 +45,7 @@ type Store struct {
 	testClock func() int64 // for tests: the time that the scripts are given and now returns; nil for the server's
 }
 
-var _ pacer.SharedStore = (*Store)(nil)
+var _ pacer.Shared = (*Store)(nil)
 
 // New returns a Store that uses a client: *redis.Client, *redis.ClusterClient or any other
 // redis.UniversalClient. The client stays the caller's to configure and to close. A nil client is a
@@ -124,7 +124,7 @@ func (s *Store) run(ctx context.Context, p *script, r *request) (reply, error) {
 }
 
 // Punctual says that operations end when their contexts do: those of a client of one server, with ContextTimeoutEnabled. One
-// of a Cluster or behind Sentinel may first have to find its server. See [pacer.SharedStore].
+// of a Cluster or behind Sentinel may first have to find its server. See [pacer.Shared].
 func (s *Store) Punctual() bool {
 	rdb, ok := s.rdb.(*redis.Client)
 	return ok && rdb.Options().ContextTimeoutEnabled && rdb.Options().Addr != sentinelAddr
@@ -133,7 +133,7 @@ func (s *Store) Punctual() bool {
 // sentinelAddr stands for the address that redis.NewFailoverClient's client looks up.
 const sentinelAddr = "FailoverClient"
 
-// Fault implements [pacer.SharedStore].
+// Fault implements [pacer.Shared].
 func (s *Store) Fault(err error) pacer.Fault {
 	var unknown *algorithmError
 	var stranger *tls.CertificateVerificationError
@@ -209,7 +209,7 @@ func (s *Store) ask(
 			}
 		}
 		if (p == &s.reserve || p == &s.late) && len(r.values) == 1 && r.err == nil {
-			return reply{}, 0, &pacer.ForgotError{Era: r.int()}
+			return reply{}, 0, &pacer.ForgotError{Epoch: r.int()}
 		}
 		return r, now, r.err
 	}
@@ -220,7 +220,7 @@ func (s *Store) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Gr
 	return s.CancelAll(ctx, []pacer.Batch{{Stack: stack, Grants: grants}})
 }
 
-// CancelAll implements [pacer.SharedStore]: one script, which reads and writes every account once.
+// CancelAll implements [pacer.Shared]: one script, which reads and writes every account once.
 func (s *Store) CancelAll(ctx context.Context, batches []pacer.Batch) error {
 	if len(batches) == 0 {
 		return nil
@@ -294,12 +294,12 @@ func (s *Store) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatu
 	}
 	st := pacer.StackStatus{Now: pacer.Instant(now), Paused: r.instant(), Limits: make([]pacer.LimitStatus, len(stack.Limits))}
 	for i := range st.Limits {
-		st.Limits[i] = pacer.LimitStatus{Remaining: r.int(), Next: r.instant(), Backlog: r.int(), Paused: r.instant(), Pace: r.int(), Line: r.int()}
+		st.Limits[i] = pacer.LimitStatus{Remaining: r.int(), Next: r.instant(), Backlog: r.int(), Paused: r.instant(), Pace: r.int(), Queued: r.int()}
 	}
 	return st, r.done()
 }
 
-// Pauses implements [pacer.SharedStore].
+// Pauses implements [pacer.Shared].
 func (s *Store) Pauses(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
 	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nil, 0, func(q *request) { q.numbers(1) })
 	if err != nil {
@@ -312,19 +312,19 @@ func (s *Store) Pauses(ctx context.Context, stack pacer.Stack) (pacer.StackStatu
 	return st, r.done()
 }
 
-// Beat implements [pacer.SharedStore].
-func (s *Store) Beat(ctx context.Context, upstream string, b pacer.Beat) (pacer.Pulse, error) {
+// Beat implements [pacer.Shared].
+func (s *Store) Heartbeat(ctx context.Context, upstream string, b pacer.Heartbeat) (pacer.Membership, error) {
 	q, up := newRequest(), upstreamKey(upstream)
 	q.key(up)
 	q.key(up + aliveMark)
 	q.key(up + cameMark)
 	q.args = append(q.args, b.ID)
-	q.numbers(engine.MicrosUp(b.Lives), int64(b.Now), engine.MicrosUp(b.Keep), engine.MicrosUp(b.Gather))
+	q.numbers(engine.MicrosUp(b.TTL), int64(b.Now), engine.MicrosUp(b.Keep), engine.MicrosUp(b.Barrier))
 	r, err := s.run(ctx, &s.beat, q)
 	if err != nil {
-		return pacer.Pulse{}, err
+		return pacer.Membership{}, err
 	}
 	s.listeners.ping() //nolint:contextcheck // nobody waits for it
-	p := pacer.Pulse{Now: r.instant(), Era: r.int(), Alive: int(r.int()), Rank: int(r.int()), Gather: r.instant()}
+	p := pacer.Membership{Now: r.instant(), Epoch: r.int(), Alive: int(r.int()), Rank: int(r.int()), Barrier: r.instant()}
 	return p, r.done()
 }

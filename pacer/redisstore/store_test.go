@@ -427,8 +427,8 @@ func lineExercise(t *testing.T, rdb *redis.Client) {
 func registryExercise(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	store := must(redisstore.New(rdb))
-	beat := pacer.Beat{ID: "a", Lives: time.Second, Keep: time.Second}
-	_, err := store.Beat(t.Context(), "registry", beat)
+	beat := pacer.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
+	_, err := store.Heartbeat(t.Context(), "registry", beat)
 	require.NoError(t, err)
 	about := pacer.About{
 		ID: "a", Name: "x", Keep: time.Second, Policies: []string{policies.PerSecond(1).String()},
@@ -464,10 +464,10 @@ func TestLinesExpire(t *testing.T) {
 		return grants
 	}
 	grants := ask(call(1), call(2))
-	require.True(t, grants[0].OK && grants[1].InLine)
+	require.True(t, grants[0].OK && grants[1].Queued)
 	time.Sleep(grants[1].Wait())
 	grants = ask(call(2), call(3)) // the line is empty in between
-	require.True(t, grants[0].OK && grants[1].InLine)
+	require.True(t, grants[0].OK && grants[1].Queued)
 	everythingExpires(t, rdb)
 }
 

@@ -163,7 +163,7 @@ func (d *drive) answer(a *asking, g pacer.Grant) {
 	}
 	d.lined = slices.DeleteFunc(d.lined, func(other *asking) bool { return other == a })
 	switch {
-	case g.InLine:
+	case g.Queued:
 		if a.stack.Limits[g.Binds].Spec.Algorithm == policies.Leases {
 			d.lined = append(d.lined, a)
 		}

@@ -172,7 +172,7 @@ func fairCases() []Case {
 			other.Flow = 2
 			s.stands(st, other, 1)
 			after := s.Status(st)
-			after.Limits[0].Line = 0
+			after.Limits[0].Queued = 0
 			if fmt.Sprint(after) != fmt.Sprint(before) {
 				t.Fatalf("status %+v, was %+v", after, before)
 			}
@@ -227,7 +227,7 @@ func fairCases() []Case {
 				c := s.late()
 				c.MaxWait = wait
 				g := s.Ask(st, *c)
-				if g.OK || g.InLine || g.Binds != 0 || g.Wait() < time.Second || g.Wait() > 1100*ms {
+				if g.OK || g.Queued || g.Binds != 0 || g.Wait() < time.Second || g.Wait() > 1100*ms {
 					t.Fatalf("got %+v, want a refusal for about a second", g)
 				}
 			}
@@ -239,7 +239,7 @@ func fairCases() []Case {
 			st := s.Stack(rate...)
 			until := s.now
 			for range 109 {
-				if g := s.Ask(st, *s.late()); g.InLine {
+				if g := s.Ask(st, *s.late()); g.Queued {
 					until = max(until, g.At+1_000_000)
 				}
 			}

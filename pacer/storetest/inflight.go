@@ -67,7 +67,7 @@ func inFlightCases() []Case {
 				calls[i].ID = firstID + 900 - int64(i)
 			}
 			for i, g := range append(s.AskAll(st, calls[:10]...), s.AskAll(st, calls[10:]...)...) {
-				if !g.InLine || g.Ahead != int64(i) {
+				if !g.Queued || g.Ahead != int64(i) {
 					s.t.Fatalf("number %d got %+v, want to stand in line behind %d", i, g, i)
 				}
 			}
@@ -265,7 +265,7 @@ func inFlightCases() []Case {
 			s.goes(st, a)
 			before := fmt.Sprint(s.Status(st))
 			b.MaxWait = 0
-			if g := s.Ask(st, *b); g.OK || g.InLine || g.Binds != 0 {
+			if g := s.Ask(st, *b); g.OK || g.Queued || g.Binds != 0 {
 				t.Fatalf("got %+v, want a refusal because of the places", g)
 			}
 			if after := fmt.Sprint(s.Status(st)); after != before {
@@ -280,7 +280,7 @@ func inFlightCases() []Case {
 			for _, wait := range []time.Duration{0, 10 * ms} {
 				c := s.late()
 				c.MaxWait = wait
-				if g := s.Ask(st, *c); g.OK || g.InLine || g.Binds != 1 || g.Wait() != 20*ms {
+				if g := s.Ask(st, *c); g.OK || g.Queued || g.Binds != 1 || g.Wait() != 20*ms {
 					t.Fatalf("got %+v, want a refusal because of the rate", g)
 				}
 			}
@@ -308,7 +308,7 @@ func inFlightCases() []Case {
 			st := s.Stack(Key{Policy: places(2)}, Key{Policy: rate})
 			grants := s.AskAll(st, *s.late(), *s.late(), *s.late(), *s.late())
 			for i, g := range grants {
-				if g.OK != (i < 2) || g.InLine != (i >= 2) || g.InLine && g.Ahead != int64(i-2) {
+				if g.OK != (i < 2) || g.Queued != (i >= 2) || g.Queued && g.Ahead != int64(i-2) {
 					t.Fatalf("call %d got %+v", i, g)
 				}
 			}
@@ -368,7 +368,7 @@ func inFlightCases() []Case {
 			s.Report(st, pacer.Note{Kind: pacer.NotePause, For: time.Second})
 			a, b, c := s.late(), s.late(), s.late()
 			c.MaxWait = 500 * ms
-			if g := s.Ask(st, *c); g.OK || g.InLine || !g.Paused || g.Binds != 0 || Since(g.At) != time.Second {
+			if g := s.Ask(st, *c); g.OK || g.Queued || !g.Paused || g.Binds != 0 || Since(g.At) != time.Second {
 				t.Fatalf("got %+v, want a refusal because of the pause", g)
 			}
 			g := s.far(st, a, time.Second)

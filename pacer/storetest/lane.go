@@ -168,7 +168,7 @@ func laneCases() []Case {
 				c := s.late()
 				c.MaxWait = wait
 				g := s.Ask(st, *c)
-				if g.OK || g.InLine || g.Wait() < 1500*ms || g.Wait() > 5*time.Second {
+				if g.OK || g.Queued || g.Wait() < 1500*ms || g.Wait() > 5*time.Second {
 					t.Fatalf("got %+v, want a refusal for some seconds", g)
 				}
 			}

@@ -76,7 +76,7 @@ func (s *Session) goes(st pacer.Stack, c *pacer.Call) pacer.Grant {
 func (s *Session) stands(st pacer.Stack, c *pacer.Call, ahead int64) pacer.Grant {
 	s.t.Helper()
 	g := s.Ask(st, *c)
-	if !g.InLine || g.Ahead != ahead {
+	if !g.Queued || g.Ahead != ahead {
 		s.t.Fatalf("at %v: call %d got %+v, want to stand in line behind %d", Since(s.now), c.ID-firstID, g, ahead)
 	}
 	if c.Since == 0 {
@@ -104,7 +104,7 @@ func (s *Session) fill(st pacer.Stack) (last pacer.Grant) {
 	for range 100 {
 		c := s.late()
 		g := s.Ask(st, *c)
-		if g.InLine {
+		if g.Queued {
 			s.release(st, c)
 			return last
 		}
@@ -150,8 +150,8 @@ func (s *Session) renew(st pacer.Stack, c *pacer.Call) {
 func (s *Session) expect(st pacer.Stack, i int, remaining, line int64) pacer.LimitStatus {
 	s.t.Helper()
 	in := s.Status(st).Limits[i]
-	if in.Remaining != remaining || in.Line != line {
-		s.t.Fatalf("at %v: %s has %d left and %d in line, want %d and %d", Since(s.now), st.Limits[i].Policy, in.Remaining, in.Line, remaining, line)
+	if in.Remaining != remaining || in.Queued != line {
+		s.t.Fatalf("at %v: %s has %d left and %d in line, want %d and %d", Since(s.now), st.Limits[i].Policy, in.Remaining, in.Queued, remaining, line)
 	}
 	return in
 }
@@ -172,7 +172,7 @@ func (s *Session) calls(t testing.TB, want []int64, happens func()) {
 			ready <- struct{}{}
 		}
 		for _, c := range news.Changes {
-			if c.Kind == pacer.Called {
+			if c.Kind == pacer.Wake {
 				heard <- c.ID
 			}
 		}

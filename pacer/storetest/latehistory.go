@@ -234,7 +234,7 @@ func (h *history) heed(a *asked, st pacer.Stack, calls []pacer.Call, grants []pa
 		switch {
 		case g.OK:
 			holds = append(holds, held{set: a.set, stack: st, grant: g, call: c})
-		case g.InLine:
+		case g.Queued:
 			c.NotBefore = 0
 			h.line = append(h.line, lined{a.set, c, g.At})
 		}

@@ -87,7 +87,7 @@ func (s *Session) watch(batches []pacer.Batch) (unchanged func() string) {
 	look := func() []pacer.LimitStatus {
 		limits := slices.Clone(s.Status(batches[0].Stack).Limits)
 		for i := range limits {
-			limits[i].Line = 0
+			limits[i].Queued = 0
 			if batches[0].Stack.Limits[i].Spec.Algorithm == policies.Leases {
 				limits[i].Next = 0 // depends on the line
 			}

@@ -142,7 +142,7 @@ func (s *Session) AskAll(st pacer.Stack, calls ...pacer.Call) []pacer.Grant {
 // AskEach reserves calls of some stacks: in one operation, if the store is one that can do so.
 func (s *Session) AskEach(batches []pacer.Batch) {
 	s.t.Helper()
-	if store, ok := s.Store.(pacer.SharedStore); ok {
+	if store, ok := s.Store.(pacer.Shared); ok {
 		for i := range batches {
 			batches[i].Grants = make([]pacer.Grant, len(batches[i].Calls))
 		}
@@ -158,7 +158,7 @@ func (s *Session) AskEach(batches []pacer.Batch) {
 }
 
 // askAll reserves calls of some stacks in as many operations as that takes: each decides some of the calls, from the first on.
-func (s *Session) askAll(store pacer.SharedStore, batches []pacer.Batch) {
+func (s *Session) askAll(store pacer.Shared, batches []pacer.Batch) {
 	s.t.Helper()
 	rest := slices.Clone(batches)
 	for len(rest) > 0 {
@@ -187,7 +187,7 @@ func (s *Session) check(st pacer.Stack, calls []pacer.Call, grants []pacer.Grant
 		if g.Now != s.now {
 			s.t.Fatalf("the store's now is %v after Epoch, want %v", Since(g.Now), Since(s.now))
 		}
-		if g.InLine {
+		if g.Queued {
 			s.checkInLine(&calls[i], g)
 			continue
 		}
@@ -240,7 +240,7 @@ func (s *Session) Cancel(st pacer.Stack, grants ...pacer.Grant) {
 // CancelEach gives grants of some stacks back: in one operation, if the store is one that can do so.
 func (s *Session) CancelEach(batches []pacer.Batch) {
 	s.t.Helper()
-	if store, ok := s.Store.(pacer.SharedStore); ok {
+	if store, ok := s.Store.(pacer.Shared); ok {
 		if err := store.CancelAll(s.t.Context(), batches); err != nil {
 			s.t.Fatalf("CancelAll: %v", err)
 		}
@@ -286,14 +286,14 @@ func (s *Session) Status(st pacer.Stack) pacer.StackStatus {
 	if status.Now != s.now || len(status.Limits) != len(st.Limits) {
 		s.t.Fatalf("Status: now %v with %d limits, want %v with %d", Since(status.Now), len(status.Limits), Since(s.now), len(st.Limits))
 	}
-	if store, ok := s.Store.(pacer.SharedStore); ok {
+	if store, ok := s.Store.(pacer.Shared); ok {
 		s.checkPauses(store, st, &status)
 	}
 	return status
 }
 
 // checkPauses checks that a store that is asked for pauses alone says the same of them.
-func (s *Session) checkPauses(store pacer.SharedStore, st pacer.Stack, status *pacer.StackStatus) {
+func (s *Session) checkPauses(store pacer.Shared, st pacer.Stack, status *pacer.StackStatus) {
 	s.t.Helper()
 	seen, err := store.Pauses(s.t.Context(), st)
 	if err != nil || seen.Now != s.now || len(seen.Limits) != len(st.Limits) || seen.Paused != status.Paused {

@@ -109,7 +109,7 @@ func (s *sim) answer(c *call, g *pacer.Grant) {
 		}
 	}
 	switch {
-	case g.InLine:
+	case g.Queued:
 		s.inLine[c.call.ID] = c
 		s.askAt(c, min(g.At, c.latest)+s.timerLate()+s.half)
 	case !g.OK:

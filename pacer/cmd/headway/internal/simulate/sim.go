@@ -138,7 +138,7 @@ func (s *sim) run(ctx context.Context, most int64) error {
 // heard takes what the store says: which calls are to ask again.
 func (s *sim) heard(news pacer.News) {
 	for i := range news.Changes {
-		if news.Changes[i].Kind == pacer.Called {
+		if news.Changes[i].Kind == pacer.Wake {
 			s.called = append(s.called, news.Changes[i].ID)
 		}
 	}
