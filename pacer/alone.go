@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -18,39 +18,39 @@ type alone struct {
 
 	mu      sync.Mutex
 	store   *MemoryStore
-	leases  func() []message // which calls have places in flight
-	landed  int              // the absence in which the local accounts were told of those
-	tickets []*ticket        // granted, and not known to have gone
-	folded  int              // how many tickets there were when those that had gone were last looked for
-	spent   map[Key]*trace   // of what has gone
-	pauses  map[Key]pausedLimit
+	leases  func() []message     // which calls have places in flight
+	landed  int                  // the absence in which the local accounts were told of those
+	tickets []*ticket            // granted, and not known to have gone
+	folded  int                  // how many tickets there were when those that had gone were last looked for
+	spent   map[store.Key]*trace // of what has gone
+	pauses  map[store.Key]pausedLimit
 	owed    []debt
 	owing   int // grants and notes of those
 }
 
 // A ticket is a slot that was granted alone.
 type ticket struct {
-	limits  []Limit // as the store knows them
-	charges []Charge
+	limits  []store.Limit // as the store knows them
+	charges []store.Charge
 	each    []int64 // for each limit, the length of one call of a rate
-	at      Instant
+	at      store.Instant
 	over    atomic.Bool // cancelled, or gone
 }
 
 // ticketOf returns the ticket of a local grant.
-func ticketOf(g *Grant) *ticket { t, _ := g.Receipt.(*ticket); return t }
+func ticketOf(g *store.Grant) *ticket { t, _ := g.Receipt.(*ticket); return t }
 
 // pausedLimit is a pause that the fleet has not heard of.
 type pausedLimit struct {
-	limit Limit // zero for the whole upstream
-	until Instant
+	limit store.Limit // zero for the whole upstream
+	until store.Instant
 }
 
 // A debt is what could not be said to the store: grants to give back, or notes.
 type debt struct {
-	limits []Limit
-	grants []Grant
-	notes  []Note
+	limits []store.Limit
+	grants []store.Grant
+	notes  []store.Note
 }
 
 // size returns how many grants and notes a debt is.
@@ -63,14 +63,14 @@ const maxOwed = 1 << 15
 // An absence is a time without the store.
 type absence struct {
 	number    int
-	processes int     // how many there are
-	rank      int     // how many of them came before this one
-	since     Instant // when the store was asked in vain
+	processes int           // how many there are
+	rank      int           // how many of them came before this one
+	since     store.Instant // when the store was asked in vain
 }
 
 // share returns a stack with the limits that hold for one of n processes, of which rank came before it.
-func (a *alone) share(stack *Stack, n, rank int) Stack {
-	own := Stack{Upstream: stack.Upstream, Limits: make([]Limit, len(stack.Limits))}
+func (a *alone) share(stack *store.Stack, n, rank int) store.Stack {
+	own := store.Stack{Upstream: stack.Upstream, Limits: make([]store.Limit, len(stack.Limits))}
 	for i := range stack.Limits {
 		l := &own.Limits[i]
 		*l = stack.Limits[i]
@@ -83,7 +83,7 @@ func (a *alone) share(stack *Stack, n, rank int) Stack {
 }
 
 // reserve grants slots.
-func (a *alone) reserve(ctx context.Context, known *recall, stack *Stack, calls []Call, grants []Grant, away absence) error {
+func (a *alone) reserve(ctx context.Context, known *recall, stack *store.Stack, calls []store.Call, grants []store.Grant, away absence) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	own := a.share(stack, away.processes, away.rank)
@@ -107,19 +107,19 @@ func (a *alone) reserve(ctx context.Context, known *recall, stack *Stack, calls 
 		a.tickets = append(a.tickets, t)
 	}
 	if len(a.tickets) > 2*a.folded+1024 {
-		a.fold(Instant(a.store.clock()))
+		a.fold(store.Instant(a.store.clock()))
 	}
 	return nil
 }
 
 // begin tells the local accounts of a stack, once in an absence, what the store was known to hold.
-func (a *alone) begin(ctx context.Context, known *recall, stack, own *Stack, away absence) error {
-	now := Instant(a.store.clock())
-	var notes []Note
+func (a *alone) begin(ctx context.Context, known *recall, stack, own *store.Stack, away absence) error {
+	now := store.Instant(a.store.clock())
+	var notes []store.Note
 	known.mu.Lock()
-	if t := known.keys[Key{}]; t != nil && t.seeded != away.number {
+	if t := known.keys[store.Key{}]; t != nil && t.seeded != away.number {
 		t.seeded = away.number
-		notes = append(notes, t.notes(WholeUpstream, now)...)
+		notes = append(notes, t.notes(store.WholeUpstream, now)...)
 	}
 	for i := range stack.Limits {
 		if t := known.of(&stack.Limits[i], int64(now)); t.seeded != away.number {
@@ -139,7 +139,7 @@ func (a *alone) begin(ctx context.Context, known *recall, stack, own *Stack, awa
 	}
 	a.landed = away.number
 	for _, m := range a.leases() {
-		flying := a.share(&Stack{Upstream: stack.Upstream, Limits: m.limits}, away.processes, away.rank)
+		flying := a.share(&store.Stack{Upstream: stack.Upstream, Limits: m.limits}, away.processes, away.rank)
 		if _, _, err := a.store.Report(ctx, flying, m.notes); err != nil {
 			return err
 		}
@@ -156,10 +156,10 @@ func (a *alone) begin(ctx context.Context, known *recall, stack, own *Stack, awa
 // When the store was lost, each process knows by its own first request in vain. One that had nothing to ask finds out late: its
 // line then begins late by as much, and that much of its share is idle, but no slot is granted twice. So a process whose slots
 // are far away need not ask often. To assume an earlier loss would be wrong: until the store is lost, others get slots.
-func (t *trace) startAlone(index int, own policies.Spec, away absence, limit, now int64) []Note {
-	var notes []Note
+func (t *trace) startAlone(index int, own policies.Spec, away absence, limit, now int64) []store.Note {
+	var notes []store.Note
 	claim := func(from, to int64) {
-		notes = append(notes, Note{Kind: NoteClaim, Limit: index, Charge: Charge{From: from, To: to}})
+		notes = append(notes, store.Note{Kind: store.NoteClaim, Limit: index, Charge: store.Charge{From: from, To: to}})
 	}
 	n := int64(away.processes)
 	if own.Algorithm == policies.GCRA {
@@ -180,17 +180,17 @@ func (t *trace) startAlone(index int, own policies.Spec, away absence, limit, no
 	for _, h := range t.counts {
 		claim(h.bucket, (h.n+n-1)/n)
 	}
-	if t.paused > Instant(now) {
-		notes = append(notes, Note{Kind: NotePause, Limit: index, For: t.paused.Sub(Instant(now))})
+	if t.paused > store.Instant(now) {
+		notes = append(notes, store.Note{Kind: store.NotePause, Limit: index, For: t.paused.Sub(store.Instant(now))})
 	}
 	return notes
 }
 
 // cancel gives local grants back. It returns notes for the store about those that it has been told of.
-func (a *alone) cancel(ctx context.Context, stack *Stack, grants []Grant) ([]Note, error) {
+func (a *alone) cancel(ctx context.Context, stack *store.Stack, grants []store.Grant) ([]store.Note, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var notes []Note
+	var notes []store.Note
 	for i := range grants {
 		ticket := ticketOf(&grants[i])
 		if ticket.over.CompareAndSwap(false, true) { // nobody knows of it
@@ -204,7 +204,7 @@ func (a *alone) cancel(ctx context.Context, stack *Stack, grants []Grant) ([]Not
 			if h := a.spentOn(&stack.Limits[j]).bucket(c.From); h.n >= n {
 				h.n -= n
 			} else {
-				notes = append(notes, Note{Kind: NoteSettle, Limit: j, Charge: Charge{From: c.From}, Cost: n})
+				notes = append(notes, store.Note{Kind: store.NoteSettle, Limit: j, Charge: store.Charge{From: c.From}, Cost: n})
 			}
 		}
 	}
@@ -212,7 +212,7 @@ func (a *alone) cancel(ctx context.Context, stack *Stack, grants []Grant) ([]Not
 }
 
 // fold counts the tickets that have gone as spent.
-func (a *alone) fold(now Instant) {
+func (a *alone) fold(now store.Instant) {
 	var kept []*ticket
 	for _, t := range a.tickets {
 		switch {
@@ -222,7 +222,7 @@ func (a *alone) fold(now Instant) {
 		default:
 			t.over.Store(true)
 			for j, c := range t.charges {
-				if !c.recalled(&t.limits[j]) {
+				if !recalled(c, &t.limits[j]) {
 					continue
 				}
 				s := a.spentOn(&t.limits[j])
@@ -238,12 +238,12 @@ func (a *alone) fold(now Instant) {
 	a.tickets, a.folded = kept, len(kept)
 }
 
-func (a *alone) spentOn(l *Limit) *trace {
-	k := Key{l.Policy, l.Scope}
+func (a *alone) spentOn(l *store.Limit) *trace {
+	k := l.Key()
 	t := a.spent[k]
 	if t == nil {
 		if a.spent == nil {
-			a.spent = make(map[Key]*trace)
+			a.spent = make(map[store.Key]*trace)
 		}
 		t = &trace{limit: *l}
 		a.spent[k] = t
@@ -252,37 +252,37 @@ func (a *alone) spentOn(l *Limit) *trace {
 }
 
 // report heeds notes for this process alone. What concerns the fleet as well, it keeps for the store.
-func (a *alone) report(ctx context.Context, stack *Stack, notes []Note, n, rank int) (Instant, int, error) {
+func (a *alone) report(ctx context.Context, stack *store.Stack, notes []store.Note, n, rank int) (store.Instant, int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	own := a.share(stack, n, rank)
-	now := Instant(a.store.clock())
-	mine, later := make([]Note, 0, len(notes)), []Note(nil)
+	now := store.Instant(a.store.clock())
+	mine, later := make([]store.Note, 0, len(notes)), []store.Note(nil)
 	for i := range notes {
 		note := notes[i]
 		switch note.Kind {
-		case NotePause:
-			p := pausedLimit{until: now + Instant(engine.MicrosUp(note.For))}
+		case store.NotePause:
+			p := pausedLimit{until: now.Add(note.For)}
 			if note.Limit >= 0 {
 				p.limit = stack.Limits[note.Limit]
 			}
 			a.paused(p)
-		case NoteResume, NoteReset, NoteRelease:
+		case store.NoteResume, store.NoteReset, store.NoteRelease:
 			later = append(later, note)
-		case NoteLearn:
+		case store.NoteLearn:
 			if stack.Limits[note.Limit].Spec.Algorithm == policies.GCRA {
 				note.Value = min(note.Value*int64(n), policies.MaxPeriod.Microseconds())
 			} else if note.Value > 0 {
 				note.Value = max(1, note.Value/int64(n))
 			}
-		case NoteRemaining:
+		case store.NoteRemaining:
 			note.Remaining /= int64(n)
-		case NoteSettle:
+		case store.NoteSettle:
 			if !note.Local {
 				later = append(later, note)
 				continue
 			}
-		case NoteSlow, NoteClaim, NoteRenew:
+		case store.NoteSlow, store.NoteClaim, store.NoteRenew:
 		}
 		mine = append(mine, note)
 	}
@@ -295,9 +295,9 @@ func (a *alone) report(ctx context.Context, stack *Stack, notes []Note, n, rank 
 // paused remembers a pause. The caller holds mu.
 func (a *alone) paused(p pausedLimit) {
 	if a.pauses == nil {
-		a.pauses = make(map[Key]pausedLimit)
+		a.pauses = make(map[store.Key]pausedLimit)
 	}
-	if k := (Key{p.limit.Policy, p.limit.Scope}); p.until > a.pauses[k].until {
+	if k := (p.limit.Key()); p.until > a.pauses[k].until {
 		a.pauses[k] = p
 	}
 }
@@ -312,8 +312,8 @@ func (a *alone) owe(d debt) {
 
 // A bill is what a process spent alone, and what else it has to say to the store.
 type bill struct {
-	spent  map[Key]*trace
-	pauses map[Key]pausedLimit
+	spent  map[store.Key]*trace
+	pauses map[store.Key]pausedLimit
 	owed   []debt
 }
 
@@ -321,7 +321,7 @@ type bill struct {
 func (a *alone) take() bill {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.fold(Instant(a.store.clock()))
+	a.fold(store.Instant(a.store.clock()))
 	b := bill{a.spent, a.pauses, a.owed}
 	a.spent, a.pauses, a.owed, a.owing = nil, nil, nil, 0
 	return b
@@ -352,28 +352,28 @@ func (a *alone) put(b bill) {
 
 // due returns what of a trace of spent slots the store is to charge: of a window what each bucket got, of a rate as many
 // calls as still have an effect beyond the last one, which counts from when it went.
-func (t *trace) due(now int64) []Note {
-	var notes []Note
+func (t *trace) due(now int64) []store.Note {
+	var notes []store.Note
 	for _, h := range t.counts {
 		if h.n > 0 {
-			notes = append(notes, Note{Kind: NoteSettle, Charge: Charge{From: h.bucket}, Actual: h.n})
+			notes = append(notes, store.Note{Kind: store.NoteSettle, Charge: store.Charge{From: h.bucket}, Actual: h.n})
 		}
 	}
 	if n := len(t.spans); n > 0 && t.limit.Spec.Within > 0 { // it may be in a window still
-		notes = append(notes, Note{Kind: NoteClaim, Charge: Charge{From: t.spans[0].from, To: min(now, t.spans[n-1].to)}})
+		notes = append(notes, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: t.spans[0].from, To: min(now, t.spans[n-1].to)}})
 	}
 	if left := t.length(now); left > 0 {
 		last := now + left%t.each - t.each // began then
-		notes = append(notes, Note{Kind: NoteClaim, Charge: Charge{From: last, To: last + t.limit.Spec.Interval}})
+		notes = append(notes, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: last, To: last + t.limit.Spec.Interval}})
 		if left >= t.each {
-			notes = append(notes, Note{Kind: NoteSettle, Actual: left / t.each})
+			notes = append(notes, store.Note{Kind: store.NoteSettle, Actual: left / t.each})
 		}
 	}
 	return notes
 }
 
 // paid is told of each note of due that the store was told.
-func (t *trace) paid(n *Note) {
+func (t *trace) paid(n *store.Note) {
 	if t.limit.Spec.Algorithm == policies.Window {
 		t.bucket(n.Charge.From).n = 0
 	} else {

@@ -13,11 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // veiled is a MemoryStore that a Pacer does not take for one: each call goes the long way.
-type veiled struct{ pacer.Store }
+type veiled struct{ store.Store }
 
 // The rule: a call that goes at once in memory is decided as any other is, whatever came before.
 func TestTheShortWayIsTheLongWay(t *testing.T) {
@@ -39,7 +40,7 @@ func TestTheShortWayIsTheLongWay(t *testing.T) {
 func compareWays(t *testing.T, r *rand.Rand, loc *time.Location) {
 	t.Helper()
 	back := time.Duration(0)
-	clock := pacer.MemoryClock(func() pacer.Instant { return pacer.Instant(time.Now().Add(-back).UnixMicro()) })
+	clock := pacer.MemoryClock(func() store.Instant { return store.Instant(time.Now().Add(-back).UnixMicro()) })
 	some := []policies.Policy{
 		policies.PerSecond(5).Burst(3).Named("shared"),
 		policies.Hourly(20, loc).Named("hour"),
@@ -109,13 +110,13 @@ func (l *ledger) add(n int64, keys ...string) {
 func TestAStackIsDecidedAsAWhole(t *testing.T) {
 	t.Parallel()
 	const all, each, both, workers, tries = 3000, 120, 15, 16, 1500
-	now := pacer.Instant(time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
+	now := store.Instant(time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
 	c := limits(
 		policies.Daily(all, time.UTC).Named("all"),
 		policies.Fixed(each, time.Hour).Per("tenant").Named("tenant"),
 		policies.Every(time.Hour).Burst(both).Per("tenant", "user").Named("both"),
 	)
-	c.Store = pacer.NewMemoryStore(pacer.MemoryClock(func() pacer.Instant { return now }))
+	c.Store = pacer.NewMemoryStore(pacer.MemoryClock(func() store.Instant { return now }))
 	book := ledger{spent: make(map[string]int64)}
 	var wg sync.WaitGroup
 	for w := range workers {

@@ -1,6 +1,10 @@
 package pacer
 
-import "time"
+import (
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
 
 // busyKeys bounds the keys whose cost is remembered. Those that spend most are among them: who is pushed out has spent less
 // than the 512th part of all (the algorithm of Misra and Gries).
@@ -9,7 +13,7 @@ const busyKeys = 512
 // busy is what keys with scopes have spent in this minute and the one before.
 type busy struct {
 	minute      int64
-	now, before map[Key]int64
+	now, before map[store.Key]int64
 }
 
 // minuteOf returns the minute, since the Unix epoch, of an instant in µs.
@@ -24,20 +28,20 @@ func (b *busy) turn(now int64) {
 	if b.before = nil; minute == b.minute+1 {
 		b.before = b.now
 	}
-	b.minute, b.now = minute, make(map[Key]int64)
+	b.minute, b.now = minute, make(map[store.Key]int64)
 }
 
 // add counts what a key spends at an instant, in µs.
-func (b *busy) add(k Key, cost, now int64) {
+func (b *busy) add(k store.Key, cost, now int64) {
 	b.turn(now)
 	spend(b.now, k, cost)
 }
 
 // take adds what a key has spent whose place is needed, at an instant.
-func (b *busy) take(k Key, r *recent, now int64) {
+func (b *busy) take(k store.Key, r *recent, now int64) {
 	b.turn(now)
 	if b.before == nil {
-		b.before = make(map[Key]int64)
+		b.before = make(map[store.Key]int64)
 	}
 	switch b.minute - r.minute {
 	case 0:
@@ -49,7 +53,7 @@ func (b *busy) take(k Key, r *recent, now int64) {
 }
 
 // spend adds what a key spends in one minute.
-func spend(minute map[Key]int64, k Key, cost int64) {
+func spend(minute map[store.Key]int64, k store.Key, cost int64) {
 	if _, known := minute[k]; known || len(minute) < busyKeys {
 		minute[k] += cost
 		return
@@ -69,7 +73,7 @@ func spend(minute map[Key]int64, k Key, cost int64) {
 }
 
 // spent adds to sums what each key has spent in about the last minute, at an instant.
-func (b *busy) spent(now int64, sums map[Key]int64) {
+func (b *busy) spent(now int64, sums map[store.Key]int64) {
 	b.turn(now)
 	for k, n := range b.now {
 		sums[k] += n

@@ -3,6 +3,8 @@ package pacer
 import (
 	"context"
 	"sync"
+
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // Cancels gather while others are on the way, and go together in the next request, whatever their stacks: when thousands of
@@ -16,8 +18,8 @@ const (
 	maxRefunds = 128
 )
 
-// share returns how many calls of a stack that move, or are given back, are enough for one request.
-func (s *Stack) share() int { return max(1, min(maxLoad, maxRefunds/max(1, len(s.Limits)))) }
+// perRequest returns how many calls of a stack that move, or are given back, are enough for one request.
+func perRequest(s *store.Stack) int { return max(1, min(maxLoad, maxRefunds/max(1, len(s.Limits)))) }
 
 // cancels are the grants that wait to be given back.
 type cancels struct {
@@ -31,16 +33,16 @@ type cancels struct {
 // A refund is grants of one stack that are to be given back: no more than are enough for one request.
 type refund struct {
 	ctx    context.Context //nolint:containedctx // for its values
-	stack  Stack
-	grants []Grant
+	stack  store.Stack
+	grants []store.Grant
 	answer chan error
 }
 
 // refunds returns grants of a stack in pieces. They are copies, for they may be sent when their owner has gone.
-func refunds(ctx context.Context, stack *Stack, grants []Grant) []*refund {
+func refunds(ctx context.Context, stack *store.Stack, grants []store.Grant) []*refund {
 	copied, all := stack.Clone(), copyGrants(grants)
 	var pieces []*refund
-	for n := stack.share(); len(all) > 0; all = all[min(n, len(all)):] {
+	for n := perRequest(stack); len(all) > 0; all = all[min(n, len(all)):] {
 		pieces = append(pieces, &refund{ctx, copied, all[:min(n, len(all))], make(chan error, 1)})
 	}
 	return pieces
@@ -150,14 +152,14 @@ func (w *watched) cancelTogether(all []*refund) []error {
 }
 
 // batches returns the grants of refunds by their stacks, and for each refund the index of its batch.
-func (w *watched) batches(all []*refund) (batches []Batch, places []int) {
+func (w *watched) batches(all []*refund) (batches []store.Batch, places []int) {
 	seen := make(map[uint64]int)
 	for _, r := range all {
 		hash := r.stack.Hash(w.seed)
 		i, found := seen[hash]
 		if !found || !batches[i].Stack.Same(&r.stack) {
 			i = len(batches)
-			seen[hash], batches = i, append(batches, Batch{Stack: r.stack})
+			seen[hash], batches = i, append(batches, store.Batch{Stack: r.stack})
 		}
 		batches[i].Grants = append(batches[i].Grants, r.grants...)
 		places = append(places, i)
@@ -167,11 +169,11 @@ func (w *watched) batches(all []*refund) (batches []Batch, places []int) {
 
 // giveBack gives grants back to the store, in one request, and returns the error of each batch. The batches must stay as they
 // are: the operation may last longer than this.
-func (w *watched) giveBack(ctx context.Context, batches []Batch) []error {
+func (w *watched) giveBack(ctx context.Context, batches []store.Batch) []error {
 	for i := range batches {
 		w.known.disownedAll(&batches[i])
 	}
-	cancel := func(some []Batch) error {
+	cancel := func(some []store.Batch) error {
 		err := w.reach(ctx, "cancel", func(ctx context.Context) error { return w.store.CancelAll(ctx, some) })
 		for i := range some {
 			if err == nil {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -44,7 +45,7 @@ type Config struct {
 	Policies []policies.Policy
 
 	// Store keeps the accounts. Defaults to a [MemoryStore] of its own: it paces this process alone.
-	Store Store
+	Store store.Store
 
 	// MaxWait is the longest that a call waits: one whose slot lies further away is refused at once, without
 	// a charge. [Forever] sets no bound. To go now or not at all, use [Pacer.Allow]. Defaults to
@@ -76,7 +77,7 @@ type Config struct {
 	// lets them. Defaults to [DefaultMaxLate], half a second.
 	MaxLate time.Duration
 
-	// Outage says what becomes of calls while a [Shared] is out of reach. Defaults to [PaceAlone].
+	// Outage says what becomes of calls while a [store.Shared] is out of reach. Defaults to [PaceAlone].
 	Outage Outage
 
 	// StoreTimeout is how long an operation of a Shared may take, whatever its client's own timeouts and retries are;
@@ -123,7 +124,7 @@ func New(c Config) (*Pacer, error) {
 	if p.store == nil {
 		p.store = NewMemoryStore()
 	}
-	if shared, ok := p.store.(Shared); ok {
+	if shared, ok := p.store.(store.Shared); ok {
 		p.store = newWatched(shared, &c, cmp.Or(c.StoreTimeout, DefaultStoreTimeout))
 	}
 	p.memory, _ = p.store.(*MemoryStore)
@@ -141,7 +142,7 @@ func New(c Config) (*Pacer, error) {
 		defer p.listen()
 	}
 	if !p.scoped {
-		p.fixed = make([]Limit, 0, len(p.limits))
+		p.fixed = make([]store.Limit, 0, len(p.limits))
 		for i := range p.limits {
 			p.fixed = append(p.fixed, p.limits[i].Limit)
 		}
@@ -186,7 +187,7 @@ func parts(all []policies.Policy) []part {
 // addLimit unpacks one policy.
 func (p *Pacer) addLimit(i int, one *part) {
 	l := &p.limits[i]
-	l.Limit = Limit{Policy: one.Name(), Spec: one.Spec()}
+	l.Limit = store.Limit{Policy: one.Name(), Spec: one.Spec()}
 	l.seen = new(seen)
 	l.policy, l.scopes, l.optional, l.lane, l.whole = one.Policy, one.Scopes(), one.IsOptional(), one.lane, one.whole
 	if p.memory != nil {

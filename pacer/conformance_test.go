@@ -5,14 +5,15 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/pacer/storetest"
 )
 
 func memoryFixture(testing.TB) storetest.Fixture {
 	var now atomic.Int64
 	return storetest.Fixture{
-		Store:   pacer.NewMemoryStore(pacer.MemoryClock(func() pacer.Instant { return pacer.Instant(now.Load()) })),
-		SetTime: func(t pacer.Instant) { now.Store(int64(t)) },
+		Store:   pacer.NewMemoryStore(pacer.MemoryClock(func() store.Instant { return store.Instant(now.Load()) })),
+		SetTime: func(t store.Instant) { now.Store(int64(t)) },
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -22,11 +23,11 @@ type brief struct {
 	asked   []int
 }
 
-func (b *brief) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
-	return b.ReserveAll(ctx, []pacer.Batch{{Stack: stack, Calls: calls, Grants: grants}})
+func (b *brief) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
+	return b.ReserveAll(ctx, []store.Batch{{Stack: stack, Calls: calls, Grants: grants}})
 }
 
-func (b *brief) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+func (b *brief) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	all, left := 0, b.decides
 	for i := range batches {
 		all += len(batches[i].Calls)
@@ -43,13 +44,13 @@ func (b *brief) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 		one := batches[i]
 		n := min(left, len(one.Calls))
 		for j := n; j < len(one.Grants); j++ {
-			one.Grants[j] = pacer.Grant{Deferred: true}
+			one.Grants[j] = store.Grant{Deferred: true}
 		}
 		if left -= n; n == 0 {
 			continue
 		}
 		one.Calls, one.Grants = one.Calls[:n], one.Grants[:n]
-		if err := b.remote.ReserveAll(ctx, []pacer.Batch{one}); err != nil {
+		if err := b.remote.ReserveAll(ctx, []store.Batch{one}); err != nil {
 			return err
 		}
 	}
@@ -107,7 +108,7 @@ func TestWhatIsDeferredFails(t *testing.T) {
 		for range 6 { // one, and then those that wait for it in one request
 			wg.Go(func() {
 				if err := p.Wait(t.Context()); err != nil {
-					require.ErrorIs(t, err, pacer.ErrUnreachable)
+					require.ErrorIs(t, err, store.ErrUnreachable)
 				}
 			})
 		}

@@ -71,7 +71,7 @@
 // (policies.InFlight), because nobody knows when a call will be over; and what calls of different importance share
 // (policies.Policy.Lane, policies.Policy.Fair), because those who come later must not have to make do with the rest. A call that
 // has to wait for one of them stands in line in the store, in order, and is charged nothing. It asks again when the store
-// told it to, which is when its turn may come, or when the store calls it, which a [Notifier] hears at once; a call that is
+// told it to, which is when its turn may come, or when the store calls it, which a [store.Notifier] hears at once; a call that is
 // lost costs a second. Who does not ask again is taken for dead and skipped; if it was only late, it stands where it stood.
 // Of a process, as many calls stand there as are served within twice H, and at least 16; the others wait behind them in the process.
 //
@@ -117,7 +117,7 @@
 // what, the processes, and the keys that spend most. [Hooks] are told what happens as it happens, in goroutines of their
 // own, so that no call waits for them; [LogHooks] logs it.
 //
-// For that, each process tells a shared store that is a [Registry], every three seconds, what its policies are, what went,
+// For that, each process tells a shared store that is a [store.Registry], every three seconds, what its policies are, what went,
 // and who waits: in a fleet of more than two hundred processes less often, up to once a minute. Nothing of it is needed to decide; what cannot be told is told later. [NewOperator] serves those who have
 // the store alone, such as the command headway: they see the fleet, and can pause, resume and reset, without being one of
 // its processes.
@@ -125,7 +125,7 @@
 // # When the store is out of reach
 //
 // A store that other processes use, too, can hang, fail, forget or lie about the time. A [Pacer] watches over it: see
-// [Shared]. Every operation has a budget of its own, Config.StoreTimeout, whatever the contexts of calls and the
+// [store.Shared]. Every operation has a budget of its own, Config.StoreTimeout, whatever the contexts of calls and the
 // timeouts of the client are. After a failure the store is left alone for a moment, and then tried by one request at a
 // time. Meanwhile the process paces from memory (or as Config.Outage says):
 //
@@ -142,7 +142,7 @@
 // their slots for slots of the fleet that are not earlier.
 //
 // A store that answers but has forgotten everything says so: data has an era, which clients know. Then the same
-// happens at once, in all processes whose calls sleep: a store that is a [Notifier] tells them. One that has lost only the last of it, because a replica without the last writes took over, does
+// happens at once, in all processes whose calls sleep: a store that is a [store.Notifier] tells them. One that has lost only the last of it, because a replica without the last writes took over, does
 // not know: but it grants to somebody what that process has already, or counts less than that process alone was
 // granted, and so is found out. [Pacer.Reset] forgets on purpose; what was reset does not come back. Limits that were
 // learned from the upstream and shares of adaptive rates are not remembered: the next answers bring them again.
@@ -160,7 +160,7 @@
 // "Slow down" is a pause of the policies that are meant, or of the widest scope that binds the call, capped by
 // Config.MaxPause. It never shortens one. Every later reservation stands behind it. Calls that sleep already, in this
 // process or another, and whose slot falls inside, give it back and reserve again behind the pause, in their order: a
-// store that is a [Notifier] tells every process. A message that is lost costs a refusal, never a wrong wait, and after
+// store that is a [store.Notifier] tells every process. A message that is lost costs a refusal, never a wrong wait, and after
 // a broken connection the store is asked. What comes after a pause goes at the policies' pace. [Pacer.Resume] lifts one
 // by hand.
 //

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/headway-go/headway/pacer/store"
 )
 
 var (
@@ -21,6 +23,9 @@ var (
 	ErrSpent = errors.New("pacer: the reservation was used or cancelled before: make a new one")
 	// ErrUnknownUpstream is the cause of the [*ConfigError] of [NewOperator] for an upstream that no process paces.
 	ErrUnknownUpstream = errors.New("no process paces this upstream, or has done so lately: see Registry.Upstreams for those that are known")
+	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that is not
+	// asked because it did not answer before.
+	ErrUnreachable = store.ErrUnreachable
 	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. Their slots
 	// were given back.
 	ErrClosed = errors.New("pacer: closed: make a new Pacer, or close this one only when nobody uses it")
@@ -185,7 +190,7 @@ func (e *ConfigError) Error() string {
 func (e *ConfigError) Unwrap() error { return e.Err }
 
 // A StoreError says that the store could not answer. Whether a charge was made is not known; the call must not go. It
-// matches [ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls].
+// matches [store.ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls].
 type StoreError struct {
 	Upstream string
 	Op       string // "reserve", "cancel", "report", "status" or "index"
@@ -197,7 +202,7 @@ type StoreError struct {
 // Error implements error.
 func (e *StoreError) Error() string {
 	advice := ""
-	if errors.Is(e.Err, ErrUnreachable) {
+	if errors.Is(e.Err, store.ErrUnreachable) {
 		advice = ": see that it can be reached, or set Config.Outage to PaceAlone to go on without it"
 	}
 	return fmt.Sprintf("pacer: upstream %q: the store failed to %s: %v%s", e.Upstream, e.Op, e.Err, advice)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -46,16 +47,7 @@ type FleetPolicy struct {
 
 	// History is what went in each of the last seconds, all keys together, the oldest first: the last one ends at
 	// Fleet.Counted. Its length is HistorySeconds.
-	History []Second
-
-	_ struct{}
-}
-
-// A Second is what went in one second.
-type Second struct {
-	Cost   int64         // of the calls that went
-	Waits  int64         // how many of them the policy had made wait
-	Waited time.Duration // for how long, in all
+	History []store.Second
 
 	_ struct{}
 }
@@ -80,7 +72,7 @@ type BusyKey struct {
 	_ struct{}
 }
 
-// Fleet returns how the upstream stands for all processes that share the store, as far as the store is a [Registry]; for this
+// Fleet returns how the upstream stands for all processes that share the store, as far as the store is a [store.Registry]; for this
 // process alone otherwise, or while it is without its store. Options that give scopes ([Scope]) show how the policies stand that
 // have those. Looking changes nothing. It returns a [*StoreError] if the store fails.
 //

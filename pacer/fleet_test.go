@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -145,7 +146,7 @@ func TestFleetCountsWhatGoesAtOnce(t *testing.T) {
 		f := fleetOf(t, p)
 		for _, name := range []string{"all", "tenant"} {
 			h := policyOf(t, f, name).History
-			require.Equal(t, []pacer.Second{{}, {Cost: 300}, {Cost: 600}, {Cost: 900}}, h[56:], name)
+			require.Equal(t, []store.Second{{}, {Cost: 300}, {Cost: 600}, {Cost: 900}}, h[56:], name)
 		}
 		require.Len(t, f.Busiest, 10)
 		for _, k := range f.Busiest {

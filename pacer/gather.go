@@ -2,10 +2,11 @@ package pacer
 
 import (
 	"context"
-	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // Reservations gather while others of the same stack are on the wire, and go together in the next request. One whose stack
@@ -41,10 +42,10 @@ type gathering struct {
 // delivered.
 type parcel struct {
 	ctx    context.Context //nolint:containedctx // it lives as long as the call
-	stack  Stack
+	stack  store.Stack
 	hash   uint64 // of the stack
-	calls  []Call
-	grants []Grant
+	calls  []store.Call
+	grants []store.Grant
 	sure   int // so many of the grants are decided
 	err    error
 	state  parcelState
@@ -64,7 +65,7 @@ const (
 // A flight is a goroutine that sends one request after the other, for as long as something waits to be sent.
 type flight struct {
 	seats   []seat
-	batches []Batch
+	batches []store.Batch
 	errs    []error        // of each batch
 	places  map[uint64]int // by the stack's hash, the index of the batch
 	calls   int
@@ -86,27 +87,9 @@ func newGathering() *gathering {
 	return g
 }
 
-// hash returns a number that is the same for equal stacks. Stacks that share it by chance go one after the other.
-func (s *Stack) Hash(seed maphash.Seed) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	for i := range s.Limits {
-		_, _ = h.WriteString(s.Limits[i].Policy)
-		_ = h.WriteByte('\n')
-		_, _ = h.WriteString(s.Limits[i].Scope)
-		_ = h.WriteByte('\n')
-	}
-	return h.Sum64()
-}
-
-// same reports whether two stacks of an upstream have the same limits.
-func (s *Stack) Same(other *Stack) bool {
-	return slices.EqualFunc(s.Limits, other.Limits, func(a, b Limit) bool { return a.Policy == b.Policy && a.Scope == b.Scope })
-}
-
 // send has calls reserved by the store, together with others that gather meanwhile. It returns an ErrUnreachable if there
 // is no answer in time. What is granted after that is given back.
-func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants []Grant) error {
+func (w *watched) send(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant) error {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -163,7 +146,7 @@ func (w *watched) send(ctx context.Context, stack *Stack, calls []Call, grants [
 	if err = p.err; err != nil {
 		w.refund(p) //nolint:contextcheck // nobody waits for that
 	}
-	p.ctx, p.stack, p.calls, p.grants = nil, Stack{}, nil, nil
+	p.ctx, p.stack, p.calls, p.grants = nil, store.Stack{}, nil, nil
 	g.mu.Lock()
 	g.empty = append(g.empty, p)
 	g.mu.Unlock()
@@ -217,7 +200,7 @@ func (f *flight) board(g *gathering, p *parcel, timeout time.Duration) bool {
 		i = len(f.batches)
 		f.places[p.hash], g.wire[p.hash] = i, true
 		if f.batches = f.batches[:min(i+1, cap(f.batches))]; len(f.batches) == i {
-			f.batches = append(f.batches, Batch{})
+			f.batches = append(f.batches, store.Batch{})
 		}
 		// The flight may last longer than the caller waits, so it has copies of everything.
 		b := &f.batches[i]
@@ -288,7 +271,7 @@ func (w *watched) lead(g *gathering, f *flight) {
 	defer func() {
 		if !answered { // the store panics, or a hook of its client: that is the caller's, but nobody else must wait for it
 			for range f.batches {
-				f.errs = append(f.errs, ErrUnreachable)
+				f.errs = append(f.errs, store.ErrUnreachable)
 			}
 			w.deliver(g, f)
 		}
@@ -326,7 +309,7 @@ func (w *watched) carry(g *gathering, f *flight) {
 	w.waiting.Add(1)
 	defer w.waiting.Add(-1)
 	f.era = w.era.Load()
-	told := Instant(w.told.Load())
+	told := store.Instant(w.told.Load())
 	for i := range f.batches {
 		b := &f.batches[i]
 		b.Stack.Epoch, b.Stack.LastSeen = f.era, told
@@ -474,18 +457,18 @@ func (w *watched) refund(p *parcel) {
 }
 
 // granted returns the grants that are charged.
-func granted(grants []Grant) []Grant {
-	return slices.DeleteFunc(slices.Clone(grants), func(g Grant) bool { return !g.OK })
+func granted(grants []store.Grant) []store.Grant {
+	return slices.DeleteFunc(slices.Clone(grants), func(g store.Grant) bool { return !g.OK })
 }
 
 // received remembers what a store granted. It returns a ForgotError if that shows that the store has lost something.
-func (w *watched) received(b *Batch) error {
+func (w *watched) received(b *store.Batch) error {
 	if w.known.lost(&b.Stack, b.Grants) {
 		ctx, cancel := context.WithTimeout(context.Background(), w.timeout)
 		defer cancel()
-		b.Grants = slices.DeleteFunc(b.Grants, func(g Grant) bool { return !g.OK })
+		b.Grants = slices.DeleteFunc(b.Grants, func(g store.Grant) bool { return !g.OK })
 		_ = w.store.Cancel(ctx, b.Stack, b.Grants)
-		return &ForgotError{}
+		return &store.ForgotError{}
 	}
 	w.known.granted(&b.Stack, b.Grants)
 	for i := range b.Grants {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -229,7 +230,7 @@ func TestNobodyGathersBehindAStoreThatHangs(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 5 {
 			wg.Go(func() {
-				require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrUnreachable)
+				require.ErrorIs(t, p.Wait(t.Context()), store.ErrUnreachable)
 				require.LessOrEqual(t, time.Since(start), pacer.DefaultStoreTimeout)
 			})
 			synctest.Wait()
@@ -262,7 +263,7 @@ func TestAnOldFailureIsForgotten(t *testing.T) {
 		r.doomed = errBroken
 		r.mu.Unlock()
 		start := time.Now()
-		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrUnreachable)
+		require.ErrorIs(t, p.Wait(t.Context()), store.ErrUnreachable)
 		r.set(nil, 0)
 		r.mu.Lock()
 		r.doomed = nil
@@ -333,7 +334,7 @@ type punctual struct {
 
 func (*punctual) Punctual() bool { return true }
 
-func (s *punctual) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+func (s *punctual) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	if s.panics {
 		panic("a hook of the client")
 	}
@@ -377,7 +378,7 @@ func TestAPunctualStore(t *testing.T) {
 
 		r.set(nil, time.Hour)
 		start := time.Now()
-		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrUnreachable)
+		require.ErrorIs(t, p.Wait(t.Context()), store.ErrUnreachable)
 		require.Equal(t, pacer.DefaultStoreTimeout, time.Since(start))
 		r.set(nil, 0)
 		back()

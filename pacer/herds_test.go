@@ -12,11 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
-// CancelAll implements [pacer.Shared].
-func (r *remote) CancelAll(ctx context.Context, batches []pacer.Batch) error {
+// CancelAll implements [store.Shared].
+func (r *remote) CancelAll(ctx context.Context, batches []store.Batch) error {
 	s, _, err := r.enter()
 	if err != nil {
 		return err
@@ -29,8 +30,8 @@ func (r *remote) CancelAll(ctx context.Context, batches []pacer.Batch) error {
 	return nil
 }
 
-// Pauses implements [pacer.Shared].
-func (r *remote) Pauses(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
+// Pauses implements [store.Shared].
+func (r *remote) Pauses(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	return r.Status(ctx, stack)
 }
 
@@ -115,7 +116,7 @@ func TestReportDoesNotWaitForSleepers(t *testing.T) {
 		closing(t, p)
 		require.LessOrEqual(t, time.Since(start), 15*way)
 		for i := range n {
-			st := pacer.Stack{Upstream: "api", Limits: []pacer.Limit{{Policy: "every-10s.tenant", Scope: strconv.Itoa(i), Spec: policies.Every(10 * time.Second).Spec()}}}
+			st := store.Stack{Upstream: "api", Limits: []store.Limit{{Policy: "every-10s.tenant", Scope: strconv.Itoa(i), Spec: policies.Every(10 * time.Second).Spec()}}}
 			s, err := r.store.Status(t.Context(), st)
 			require.NoError(t, err)
 			require.Zero(t, s.Limits[0].Backlog, "given back")
@@ -130,7 +131,7 @@ type lagging struct {
 	lag atomic.Int64
 }
 
-func (l *lagging) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+func (l *lagging) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	err := l.remote.ReserveAll(ctx, batches)
 	time.Sleep(time.Duration(l.lag.Load()))
 	return err

@@ -3,6 +3,8 @@ package pacer
 import (
 	"context"
 	"time"
+
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // Hooks are functions that a [Pacer] calls when something happens, in the manner of net/http/httptrace: those that are set,
@@ -33,9 +35,9 @@ type Hooks struct {
 	Resumed func(Pause)
 	// Heeded is called for each thing that an upstream said to this process and that was told to the store.
 	Heeded func(context.Context, Heeding)
-	// Fallback is called when this process loses a [Shared] and paces as Config.Outage says, and when it has it back.
+	// Fallback is called when this process loses a [store.Shared] and paces as Config.Outage says, and when it has it back.
 	Fallback func(Fallback)
-	// Asked is called after each operation of a [Shared], with its duration and error.
+	// Asked is called after each operation of a [store.Shared], with its duration and error.
 	Asked func(StoreCall)
 	// Dropped is called when the other hooks were too slow: so many of their calls were left out.
 	Dropped func(n int64)
@@ -106,9 +108,9 @@ type Heeding struct {
 	Upstream string
 	Policy   string // "" for the whole upstream
 	Scope    string
-	Kind     NoteKind      // NotePause, NoteSlow, NoteLearn, NoteRemaining
-	For      time.Duration // of a pause: how long; of what was learned: until when it is believed; of what remains: until there is more
-	Value    int64         // of what was learned: the emission interval in µs of a rate, or the limit of a window; of what remains: how much
+	Kind     store.NoteKind // NotePause, NoteSlow, NoteLearn, NoteRemaining
+	For      time.Duration  // of a pause: how long; of what was learned: until when it is believed; of what remains: until there is more
+	Value    int64          // of what was learned: the emission interval in µs of a rate, or the limit of a window; of what remains: how much
 
 	_ struct{}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -200,34 +201,34 @@ func TestHooksTellOfLines(t *testing.T) {
 func TestHooksTellOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d, store := new(diary), newRemote(4)
-		p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(10)}, Hooks: []*pacer.Hooks{d.hooks()}})
+		d, backing := new(diary), newRemote(4)
+		p := newPacer(t, pacer.Config{Store: backing, Policies: []policies.Policy{policies.PerSecond(10)}, Hooks: []*pacer.Hooks{d.hooks()}})
 		require.NoError(t, p.Wait(t.Context()))
 		synctest.Wait()
 		require.Equal(t, []string{"goes (1) after 0s"}, d.read())
-		store.set(errBroken, 0)
+		backing.set(errBroken, 0)
 		time.Sleep(time.Second)
 		require.NoError(t, p.Wait(t.Context()))
 		synctest.Wait()
-		require.Contains(t, d.read(), "fallback true of 4, 0s: "+pacer.ErrUnreachable.Error()+": connection refused")
+		require.Contains(t, d.read(), "fallback true of 4, 0s: "+store.ErrUnreachable.Error()+": connection refused")
 		time.Sleep(2 * time.Second)
-		store.set(nil, 0)
+		backing.set(nil, 0)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		lines := d.read()
 		require.True(t, slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "fallback false of 4, ") }), lines)
 		require.Contains(t, lines, "beat failed after 0s")
-		store.set(nil, time.Minute)
+		backing.set(nil, time.Minute)
 		require.NoError(t, p.Wait(t.Context()))
 		synctest.Wait()
 		require.Contains(t, d.read(), "reserve failed after 250ms", "at once, not when it answers at last")
-		store.set(nil, 0)
+		backing.set(nil, 0)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		for _, line := range d.read() {
 			require.NotContains(t, line, "reserve answered", "it was told already that there was no answer")
 		}
-		store.forget()
+		backing.forget()
 		require.NoError(t, p.Wait(t.Context()))
 		synctest.Wait()
 		lines = d.read()

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // keys holds the accounts of a MemoryStore, spread over shards, each with a lock of its own. A shard is chosen by upstream
@@ -174,7 +175,7 @@ func (k *keys) unlock(s shardSet) {
 }
 
 // shardsOf returns the shards of a stack's keys.
-func (k *keys) shardsOf(stack *Stack) shardSet {
+func (k *keys) shardsOf(stack *store.Stack) shardSet {
 	s := shardSet(0)
 	for i := range stack.Limits {
 		_, p := k.key(stack, i)
@@ -184,14 +185,14 @@ func (k *keys) shardsOf(stack *Stack) shardSet {
 }
 
 // key returns the key of a limit, and its place.
-func (k *keys) key(stack *Stack, limit int) (memoryKey, place) {
+func (k *keys) key(stack *store.Stack, limit int) (memoryKey, place) {
 	l := &stack.Limits[limit]
 	return memoryKey{stack.Upstream, l.Policy, l.Scope}, k.scoped(k.of(stack.Upstream, l.Policy), l.Scope)
 }
 
 // find appends to entries the accounts of a stack whose shards are locked. Missing ones are made, and kept if keep is set:
 // all of them or, if there is no room, none.
-func (k *keys) find(entries []engine.Entry, o *opened, stack *Stack, reach int64, keep bool) ([]engine.Entry, error) {
+func (k *keys) find(entries []engine.Entry, o *opened, stack *store.Stack, reach int64, keep bool) ([]engine.Entry, error) {
 	missing := 0
 	for i := range stack.Limits {
 		l := &stack.Limits[i]
@@ -219,7 +220,7 @@ func (k *keys) find(entries []engine.Entry, o *opened, stack *Stack, reach int64
 }
 
 // make keeps the accounts of a stack that were missing.
-func (k *keys) make(entries []engine.Entry, o *opened, stack *Stack, missing int) error {
+func (k *keys) make(entries []engine.Entry, o *opened, stack *store.Stack, missing int) error {
 	if k.count.Add(int64(missing)) > k.most {
 		k.count.Add(-int64(missing))
 		return ErrStoreFull
@@ -238,7 +239,7 @@ func (k *keys) make(entries []engine.Entry, o *opened, stack *Stack, missing int
 
 // makeRoom sees to it that the keys of a stack fit. All shards are locked, and none of the stack's accounts was looked up:
 // what is evicted could be one of them.
-func (k *keys) makeRoom(stack *Stack, now int64) error {
+func (k *keys) makeRoom(stack *store.Stack, now int64) error {
 	if k.fits(stack) {
 		return nil // by now
 	}
@@ -261,7 +262,7 @@ func (k *keys) makeRoom(stack *Stack, now int64) error {
 }
 
 // fits reports whether those keys of a stack that are missing may be made. All shards are locked.
-func (k *keys) fits(stack *Stack) bool {
+func (k *keys) fits(stack *store.Stack) bool {
 	missing := int64(0)
 	for i := range stack.Limits {
 		if key, at := k.key(stack, i); k.at(at).get(at.hash, &key) == nil {
@@ -308,7 +309,7 @@ func (sh *shard) note(a *account, now int64) {
 		}
 		sh.left[a.key.upstream] = b
 	}
-	b.take(Key{a.key.policy, a.key.scope}, &a.recent, now)
+	b.take(store.Key{Policy: a.key.policy, Scope: a.key.scope}, &a.recent, now)
 }
 
 // evictBeside looks at some keys for each that was made.

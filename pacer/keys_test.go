@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -21,9 +22,9 @@ import (
 func TestAStoreIsNeverMoreThanFull(t *testing.T) {
 	t.Parallel()
 	const most, workers, tenants = 500, 8, 400
-	now := pacer.Instant(time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
+	now := store.Instant(time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
 	c := limits(policies.Daily(1_000_000, time.UTC).Per("tenant"), policies.Every(time.Hour).Burst(1000).Per("tenant").Named("hourly"))
-	store := pacer.NewMemoryStore(pacer.MemoryMaxKeys(most), pacer.MemoryClock(func() pacer.Instant { return now }))
+	store := pacer.NewMemoryStore(pacer.MemoryMaxKeys(most), pacer.MemoryClock(func() store.Instant { return now }))
 	c.Store = store
 	p := newPacer(t, c)
 	var wg sync.WaitGroup
@@ -127,11 +128,11 @@ func TestAClockThatPanics(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
 	c := limits(policies.PerSecond(1))
-	c.Store = pacer.NewMemoryStore(pacer.MemoryClock(func() pacer.Instant {
+	c.Store = pacer.NewMemoryStore(pacer.MemoryClock(func() store.Instant {
 		if broken.Load() {
 			panic("broken")
 		}
-		return pacer.Instant(1e15)
+		return store.Instant(1e15)
 	}))
 	p := newPacer(t, c)
 	for _, known := range []bool{false, true} { // the key: the long way and the short one

@@ -8,18 +8,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // Calls that a limit binds which is not given far ahead (a place in flight, a lane's part of a rate, a fair share) may have to
-// stand in line: see [Grant].InLine. While they wait, they ask again: when the store told them to, or when it calls them.
+// stand in line: see [store.Grant].InLine. While they wait, they ask again: when the store told them to, or when it calls them.
 
 // placeMargin is how much later than its reach before its slot a call asks for its places in flight, if it got the slot without:
 // stores do not give them earlier.
 const placeMargin = 5 * time.Millisecond
 
 // comesLate gives a call what it needs to stand in line, if one of its limits has one.
-func (p *Pacer) comesLate(a *ask, limits []Limit, call *Call) error {
+func (p *Pacer) comesLate(a *ask, limits []store.Limit, call *store.Call) error {
 	late, fair := false, ""
 	for i := range limits {
 		l := &limits[i]
@@ -107,7 +108,7 @@ func (p *Pacer) got(r *Reservation) {
 // askAgain asks the store once more, for a call that is marked as moving.
 func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
 	asked := time.Now()
-	calls, grants := [1]Call{r.call[0]}, [1]Grant{}
+	calls, grants := [1]store.Call{r.call[0]}, [1]store.Grant{}
 	c := &calls[0]
 	c.NotBefore, c.Reach = max(0, time.Until(r.notBefore)), p.way.Reach()
 	r.call[0].Reach = c.Reach
@@ -137,7 +138,7 @@ func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
 }
 
 // received takes the store's answer to a reservation that is moving. The caller holds pacer.sleepers.mu.
-func (p *Pacer) received(r *Reservation, call *Call, grant *Grant, asked time.Time, err error) {
+func (p *Pacer) received(r *Reservation, call *store.Call, grant *store.Grant, asked time.Time, err error) {
 	p.leases.dropped(r) // its place was given back with its slot
 	switch {
 	case err != nil:

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -527,7 +528,7 @@ type interposed struct {
 	inLine func()
 }
 
-func (s *interposed) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
+func (s *interposed) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	err := s.MemoryStore.Reserve(ctx, stack, calls, grants)
 	if err == nil && grants[0].Queued && s.inLine != nil {
 		s.inLine()

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -29,8 +30,8 @@ type leases struct {
 // A lease is a call's right to its places in flight. It is under leases.mu.
 type lease struct {
 	id      int64
-	limits  []Limit // of its places
-	began   Instant
+	limits  []store.Limit // of its places
+	began   store.Instant
 	length  time.Duration // the shortest
 	guard   time.Duration // for how long its places stay taken when it is over
 	renewed time.Time
@@ -202,7 +203,7 @@ func (s *leases) say(p *Pacer) {
 		}
 		closed := s.closed
 		s.mu.Unlock()
-		p.tell(pack(over, NoteRelease), closed)
+		p.tell(pack(over, store.NoteRelease), closed)
 	}
 }
 
@@ -210,12 +211,12 @@ func (s *leases) say(p *Pacer) {
 func (p *Pacer) tell(all []message, closed bool) {
 	ctx, cancel := context.WithTimeout(p.leases.life, storeTimeout)
 	defer cancel()
-	store := p.store
-	if w, ok := store.(*watched); ok && closed { // which does not ask any more
-		store = w.store
+	backing := p.store
+	if w, ok := backing.(*watched); ok && closed { // which does not ask any more
+		backing = w.store
 	}
 	for _, m := range all {
-		_, _, _ = store.Report(ctx, Stack{Upstream: p.upstream, Limits: m.limits}, m.notes)
+		_, _, _ = backing.Report(ctx, store.Stack{Upstream: p.upstream, Limits: m.limits}, m.notes)
 	}
 }
 
@@ -231,7 +232,7 @@ func (s *leases) renew(p *Pacer) {
 	defer s.running.Done()
 	s.speaking <- struct{}{}
 	defer func() { <-s.speaking }()
-	p.tell(pack(s.live(p), NoteRenew), false)
+	p.tell(pack(s.live(p), store.NoteRenew), false)
 }
 
 // live returns the calls whose leases are to be renewed, and sees to it that this is done again. It forgets those whose
@@ -272,15 +273,15 @@ func (s *leases) messages() []message {
 	for _, f := range s.aloft {
 		all = append(all, f)
 	}
-	return pack(all, NoteRenew)
+	return pack(all, store.NoteRenew)
 }
 
 // pack makes messages with a note of a kind about each place of some calls.
-func pack(all []*lease, kind NoteKind) []message {
+func pack(all []*lease, kind store.NoteKind) []message {
 	var m messages
 	for _, f := range all {
 		for i := range f.limits {
-			m.add(&f.limits[i], Note{Kind: kind, Value: f.id, At: f.began})
+			m.add(&f.limits[i], store.Note{Kind: kind, Value: f.id, At: f.began})
 		}
 	}
 	return m.all

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // listening hears of pauses that others report, from when the first call of this Pacer sleeps until it is closed. A
@@ -18,7 +18,7 @@ type listening struct {
 // listen begins to listen. Only calls that count in p.waiting may begin: Close looks at stop when those are gone.
 func (p *Pacer) listen() {
 	p.listening.once.Do(func() {
-		if n, ok := p.store.(Notifier); ok {
+		if n, ok := p.store.(store.Notifier); ok {
 			p.listening.stop = n.Listen(p.upstream, p.heard)
 		}
 	})
@@ -26,30 +26,30 @@ func (p *Pacer) listen() {
 
 // heard takes news from the store. That it may have been away, or has forgotten, is a reason to look whether it is what it was
 // at once: who sleeps has slots that it would give to others.
-func (p *Pacer) heard(n News) {
+func (p *Pacer) heard(n store.News) {
 	ctx := context.Background()
 	if n.Missed {
 		p.sleepers.hurryAll()
 		p.later(func() { p.catchUp(ctx) })
 	}
-	if len(n.Changes) == 1 && n.Changes[0].Kind == Resync {
+	if len(n.Changes) == 1 && n.Changes[0].Kind == store.Resync {
 		p.later(func() { p.exchange(ctx) })
 		return
 	}
-	if w, ok := p.store.(*watched); ok && (n.Missed || slices.ContainsFunc(n.Changes, func(c Change) bool { return c.Kind == EpochBegan })) {
+	if w, ok := p.store.(*watched); ok && (n.Missed || slices.ContainsFunc(n.Changes, func(c store.Change) bool { return c.Kind == store.EpochBegan })) {
 		w.lookSoon()
 	}
 	p.changed(ctx, n.Changes)
 }
 
 // changed moves the sleepers whose slots are not good any more: see later.
-func (p *Pacer) changed(ctx context.Context, changes []Change) {
+func (p *Pacer) changed(ctx context.Context, changes []store.Change) {
 	rest := changes[:0:0]
 	for i := range changes {
 		switch changes[i].Kind { //nolint:exhaustive // the others concern those who sleep
-		case Wake:
+		case store.Wake:
 			p.sleepers.called(changes[i].ID)
-		case EpochBegan:
+		case store.EpochBegan:
 		default:
 			rest = append(rest, changes[i])
 		}
@@ -66,26 +66,6 @@ func (p *Pacer) changed(ctx context.Context, changes []Change) {
 	}
 }
 
-// change returns what a note means for those who sleep, at now; did says that it made a difference.
-func (n *Note) Change(stack Stack, now Instant, did bool) (Change, bool) {
-	c := Change{Now: now}
-	if n.Limit >= 0 {
-		c.Policy, c.Scope = stack.Limits[n.Limit].Policy, stack.Limits[n.Limit].Scope
-	}
-	switch n.Kind {
-	case NotePause:
-		c.Kind, c.Until = Paused, now+Instant(engine.MicrosUp(n.For))
-	case NoteResume, NoteReset:
-		c.Kind = Resumed
-	case NoteSlow:
-		c.Kind = Slowed
-		return c, did
-	case NoteLearn, NoteRemaining, NoteSettle, NoteClaim, NoteRenew, NoteRelease:
-		return c, false
-	}
-	return c, true
-}
-
 // maxCatchUp bounds how many different limits are looked at after news may have been missed, in a few requests. What is not
 // looked at may cost a refusal.
 const maxCatchUp = 16 * maxLimits
@@ -98,17 +78,17 @@ func (p *Pacer) catchUp(ctx context.Context) {
 	for first := true; first || len(limits) > 0; first = false {
 		some := limits[:min(len(limits), maxLimits)]
 		limits = limits[len(some):]
-		seen, err := p.pauses(ctx, Stack{Upstream: p.upstream, Limits: some})
+		seen, err := p.pauses(ctx, store.Stack{Upstream: p.upstream, Limits: some})
 		if err != nil || p.isClosed() {
 			return
 		}
-		var paused []Change
+		var paused []store.Change
 		if seen.Paused > 0 {
-			paused = append(paused, Change{Kind: Paused, Now: seen.Now, Until: seen.Paused})
+			paused = append(paused, store.Change{Kind: store.Paused, Now: seen.Now, Until: seen.Paused})
 		}
 		for i := range seen.Limits {
 			if l := &some[i]; seen.Limits[i].Paused > 0 {
-				paused = append(paused, Change{Kind: Paused, Policy: l.Policy, Scope: l.Scope, Now: seen.Now, Until: seen.Limits[i].Paused})
+				paused = append(paused, store.Change{Kind: store.Paused, Policy: l.Policy, Scope: l.Scope, Now: seen.Now, Until: seen.Limits[i].Paused})
 			}
 		}
 		p.changed(ctx, paused)
@@ -116,7 +96,7 @@ func (p *Pacer) catchUp(ctx context.Context) {
 }
 
 // pauses asks the store what is paused of a stack.
-func (p *Pacer) pauses(ctx context.Context, stack Stack) (StackStatus, error) {
+func (p *Pacer) pauses(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	if w, ok := p.store.(*watched); ok {
 		return w.Pauses(ctx, stack)
 	}

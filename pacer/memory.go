@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // DefaultMaxKeys is how many keys a [MemoryStore] keeps, unless [MemoryMaxKeys] says otherwise: about a
@@ -35,8 +36,8 @@ type MemoryStore struct {
 }
 
 var (
-	_ Store    = (*MemoryStore)(nil)
-	_ Notifier = (*MemoryStore)(nil)
+	_ store.Store    = (*MemoryStore)(nil)
+	_ store.Notifier = (*MemoryStore)(nil)
 )
 
 // A MemoryOption sets something of a [MemoryStore].
@@ -54,7 +55,7 @@ func MemoryMaxKeys(n int) MemoryOption {
 
 // MemoryClock sets the store's clock, for simulations and tests. It must not step back by more than a second.
 // Defaults to the monotonic clock, begun at the time of day.
-func MemoryClock(now func() Instant) MemoryOption {
+func MemoryClock(now func() store.Instant) MemoryOption {
 	return func(m *MemoryStore) { m.clock = func() int64 { return int64(now()) } }
 }
 
@@ -74,15 +75,15 @@ func NewMemoryStore(opts ...MemoryOption) *MemoryStore {
 	return m
 }
 
-// Reserve implements [Store].
-func (m *MemoryStore) Reserve(_ context.Context, stack Stack, calls []Call, grants []Grant) error {
+// Reserve implements [store.Store].
+func (m *MemoryStore) Reserve(_ context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	called, err := m.reserve(stack, calls, grants)
 	m.call(&stack, called)
 	return err
 }
 
 // reserve returns, besides, which calls in line are to ask again.
-func (m *MemoryStore) reserve(stack Stack, calls []Call, grants []Grant) (called []int64, err error) {
+func (m *MemoryStore) reserve(stack store.Stack, calls []store.Call, grants []store.Grant) (called []int64, err error) {
 	var furthest int64
 	for i := range calls {
 		furthest = max(furthest, engine.Micros(calls[i].MaxWait))
@@ -119,42 +120,42 @@ func (m *MemoryStore) reserve(stack Stack, calls []Call, grants []Grant) (called
 			g, taken, calls = engine.ReserveLate(o.now, pause, entries, ask, charges[:0])
 			called = append(called, calls...)
 		}
-		grants[i] = Grant{
-			OK: g.OK, Now: Instant(o.now), At: Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,
+		grants[i] = store.Grant{
+			OK: g.OK, Now: store.Instant(o.now), At: store.Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,
 			Binds: g.Binds, Paused: g.Paused, Charges: grants[i].Charges[:0], Queued: g.InLine, Ahead: g.Ahead,
 		}
 		for _, c := range taken {
-			grants[i].Charges = append(grants[i].Charges, Charge(c))
+			grants[i].Charges = append(grants[i].Charges, store.Charge(c))
 		}
 	}
 	return called, nil
 }
 
 // call tells those in line who are to ask again. The caller holds no lock.
-func (m *MemoryStore) call(stack *Stack, ids []int64) {
+func (m *MemoryStore) call(stack *store.Stack, ids []int64) {
 	if len(ids) == 0 {
 		return
 	}
-	said := make([]Change, len(ids))
+	said := make([]store.Change, len(ids))
 	for i, id := range ids {
-		said[i] = Change{Kind: Wake, ID: id}
+		said[i] = store.Change{Kind: store.Wake, ID: id}
 	}
 	m.tell(stack.Upstream, said)
 }
 
 // tell tells the listeners. The caller holds no lock.
-func (m *MemoryStore) tell(upstream string, said []Change) {
+func (m *MemoryStore) tell(upstream string, said []store.Change) {
 	m.mu.Lock()
 	listeners := slices.Clone(m.listeners)
 	m.mu.Unlock()
 	for _, l := range listeners {
-		l.tell(upstream, News{Changes: said})
+		l.tell(upstream, store.News{Changes: said})
 	}
 }
 
 // open locks the accounts of a stack, reads the clock, and appends the accounts to entries. What is opened is to be closed,
 // unless there is an error.
-func (m *MemoryStore) open(entries []engine.Entry, o *opened, stack *Stack, reach int64, keep bool) (found []engine.Entry, err error) {
+func (m *MemoryStore) open(entries []engine.Entry, o *opened, stack *store.Stack, reach int64, keep bool) (found []engine.Entry, err error) {
 	done := false
 	defer func() {
 		if !done { // an error, or a clock of the user's that panics
@@ -195,14 +196,14 @@ func (m *MemoryStore) pause(upstream string, now int64) int64 {
 	return m.pauses[upstream]
 }
 
-// Cancel implements [Store].
-func (m *MemoryStore) Cancel(_ context.Context, stack Stack, grants []Grant) error {
+// Cancel implements [store.Store].
+func (m *MemoryStore) Cancel(_ context.Context, stack store.Stack, grants []store.Grant) error {
 	called, err := m.cancel(stack, grants)
 	m.call(&stack, called)
 	return err
 }
 
-func (m *MemoryStore) cancel(stack Stack, grants []Grant) (called []int64, err error) {
+func (m *MemoryStore) cancel(stack store.Stack, grants []store.Grant) (called []int64, err error) {
 	var o opened
 	entries, err := m.open(nil, &o, &stack, 0, false)
 	if err != nil {
@@ -224,8 +225,8 @@ func (m *MemoryStore) cancel(stack Stack, grants []Grant) (called []int64, err e
 	return called, nil
 }
 
-// Report implements [Store].
-func (m *MemoryStore) Report(_ context.Context, stack Stack, notes []Note) (Instant, int, error) {
+// Report implements [store.Store].
+func (m *MemoryStore) Report(_ context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	now, changed, said, err := m.heed(stack, notes)
 	if len(said) > 0 {
 		m.tell(stack.Upstream, said)
@@ -233,17 +234,17 @@ func (m *MemoryStore) Report(_ context.Context, stack Stack, notes []Note) (Inst
 	return now, changed, err
 }
 
-func (m *MemoryStore) heed(stack Stack, notes []Note) (at Instant, changed int, said []Change, err error) {
+func (m *MemoryStore) heed(stack store.Stack, notes []store.Note) (at store.Instant, changed int, said []store.Change, err error) {
 	var o opened
 	entries, err := m.open(nil, &o, &stack, 0, true)
 	if err != nil {
-		return Instant(o.now), 0, nil, err
+		return store.Instant(o.now), 0, nil, err
 	}
 	defer m.close(&o)
 	for i := range notes {
 		n := &notes[i]
 		did := false
-		if n.Limit == WholeUpstream {
+		if n.Limit == store.WholeUpstream {
 			m.heedWhole(stack.Upstream, o.now, n)
 		} else {
 			did = heedOne(&entries[n.Limit], o.now, n)
@@ -251,27 +252,27 @@ func (m *MemoryStore) heed(stack Stack, notes []Note) (at Instant, changed int, 
 		if did {
 			changed++
 		}
-		if c, ok := n.Change(stack, Instant(o.now), did); ok {
+		if c, ok := n.Change(stack, store.Instant(o.now), did); ok {
 			said = append(said, c)
 		}
 	}
 	for i := range entries {
-		if !slices.ContainsFunc(notes, func(n Note) bool { return n.Kind == NoteRelease && n.Limit == i }) {
+		if !slices.ContainsFunc(notes, func(n store.Note) bool { return n.Kind == store.NoteRelease && n.Limit == i }) {
 			continue
 		}
 		for _, id := range entries[i].Next(o.now, 0) {
-			said = append(said, Change{Kind: Wake, ID: id})
+			said = append(said, store.Change{Kind: store.Wake, ID: id})
 		}
 	}
 	m.keys.freed()
-	return Instant(o.now), changed, said, nil
+	return store.Instant(o.now), changed, said, nil
 }
 
 // heedWhole heeds a note about the whole upstream.
-func (m *MemoryStore) heedWhole(upstream string, now int64, n *Note) {
+func (m *MemoryStore) heedWhole(upstream string, now int64, n *store.Note) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if n.Kind != NotePause {
+	if n.Kind != store.NotePause {
 		delete(m.pauses, upstream)
 		return
 	}
@@ -285,32 +286,32 @@ func (m *MemoryStore) heedWhole(upstream string, now int64, n *Note) {
 	m.paused.Store(max(m.paused.Load(), until))
 }
 
-func heedOne(e *engine.Entry, now int64, n *Note) (changed bool) {
+func heedOne(e *engine.Entry, now int64, n *store.Note) (changed bool) {
 	a, l := e.Account, &e.Limit
 	switch n.Kind {
-	case NotePause:
+	case store.NotePause:
 		a.Pause(now + engine.MicrosUp(n.For))
-	case NoteResume:
+	case store.NoteResume:
 		a.Resume(now)
-	case NoteSlow:
+	case store.NoteSlow:
 		at := int64(n.At)
 		if at == 0 {
 			at = now
 		}
 		return a.Slow(l, now, at)
-	case NoteLearn:
+	case store.NoteLearn:
 		return a.Learn(l, now, n.Value, now+engine.MicrosUp(n.For))
-	case NoteRemaining:
+	case store.NoteRemaining:
 		return a.Remaining(l, now, n.Bucket, n.Remaining, n.Done, now+engine.MicrosUp(n.For))
-	case NoteSettle:
+	case store.NoteSettle:
 		a.Settle(l, now, engine.Charge(n.Charge), n.Cost, n.Actual)
-	case NoteClaim:
+	case store.NoteClaim:
 		a.Claim(l, now, engine.Charge(n.Charge))
-	case NoteReset:
+	case store.NoteReset:
 		a.Reset()
-	case NoteRenew:
+	case store.NoteRenew:
 		a.Renew(l, now, n.Value, int64(n.At))
-	case NoteRelease:
+	case store.NoteRelease:
 		a.Release(n.Value)
 	}
 	return false
@@ -320,17 +321,17 @@ func heedOne(e *engine.Entry, now int64, n *Note) (changed bool) {
 // they stand in a queue: who is told already hears the rest from the same goroutine.
 type memoryListener struct {
 	upstream string
-	heard    func(News)
+	heard    func(store.News)
 
 	mu      sync.Mutex
-	news    []News
+	news    []store.News
 	telling bool
 	told    sync.Cond // nobody is telling
 	stopped bool
 }
 
 // tell is called without the store's locks: who hears of a pause asks the store for slots behind it.
-func (l *memoryListener) tell(upstream string, said News) {
+func (l *memoryListener) tell(upstream string, said store.News) {
 	if l.upstream != upstream {
 		return
 	}
@@ -365,14 +366,14 @@ func (l *memoryListener) stop() {
 	}
 }
 
-// Listen implements [Notifier].
-func (m *MemoryStore) Listen(upstream string, heard func(News)) (stop func()) {
+// Listen implements [store.Notifier].
+func (m *MemoryStore) Listen(upstream string, heard func(store.News)) (stop func()) {
 	l := &memoryListener{upstream: upstream, heard: heard}
 	l.told.L = &l.mu
 	m.mu.Lock()
 	m.listeners = append(m.listeners, l)
 	m.mu.Unlock()
-	l.tell(upstream, News{Missed: true})
+	l.tell(upstream, store.News{Missed: true})
 	return func() {
 		m.mu.Lock()
 		m.listeners = slices.DeleteFunc(m.listeners, func(other *memoryListener) bool { return other == l })
@@ -381,21 +382,21 @@ func (m *MemoryStore) Listen(upstream string, heard func(News)) (stop func()) {
 	}
 }
 
-// Status implements [Store].
-func (m *MemoryStore) Status(_ context.Context, stack Stack) (StackStatus, error) {
+// Status implements [store.Store].
+func (m *MemoryStore) Status(_ context.Context, stack store.Stack) (store.StackStatus, error) {
 	var o opened
 	entries, err := m.open(nil, &o, &stack, 0, false)
 	if err != nil {
-		return StackStatus{}, err
+		return store.StackStatus{}, err
 	}
 	defer m.close(&o)
-	s := StackStatus{Now: Instant(o.now), Limits: make([]LimitStatus, len(entries))}
+	s := store.StackStatus{Now: store.Instant(o.now), Limits: make([]store.LimitStatus, len(entries))}
 	if p := m.pause(stack.Upstream, o.now); p > o.now {
-		s.Paused = Instant(p)
+		s.Paused = store.Instant(p)
 	}
 	for i := range entries {
 		in := entries[i].Account.Inspect(&entries[i].Limit, o.now)
-		s.Limits[i] = LimitStatus{Remaining: in.Remaining, Next: Instant(in.Next), Backlog: in.Backlog, Paused: Instant(in.Paused), Pace: in.Pace, Queued: in.Line}
+		s.Limits[i] = store.LimitStatus{Remaining: in.Remaining, Next: store.Instant(in.Next), Backlog: in.Backlog, Paused: store.Instant(in.Paused), Pace: in.Pace, Queued: in.Line}
 	}
 	return s, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -70,26 +71,26 @@ func TestEscapeScope(t *testing.T) {
 		{[]string{"#x"}, "%23x"},
 		{[]string{"", ""}, ":"},
 	} {
-		require.Equal(t, c.want, pacer.EscapeScope(c.values...))
+		require.Equal(t, c.want, store.EscapeScope(c.values...))
 	}
-	long := pacer.EscapeScope(strings.Repeat("x", 129))
+	long := store.EscapeScope(strings.Repeat("x", 129))
 	require.Len(t, long, 65)
-	require.NotEqual(t, long, pacer.EscapeScope(strings.Repeat("x", 130)))
-	require.Len(t, pacer.EscapeScope(strings.Repeat("x", 1<<20)), 65)
-	require.Equal(t, strings.Repeat("x", 128), pacer.EscapeScope(strings.Repeat("x", 128)))
+	require.NotEqual(t, long, store.EscapeScope(strings.Repeat("x", 130)))
+	require.Len(t, store.EscapeScope(strings.Repeat("x", 1<<20)), 65)
+	require.Equal(t, strings.Repeat("x", 128), store.EscapeScope(strings.Repeat("x", 128)))
 }
 
 func FuzzEscapeScope(f *testing.F) {
 	f.Add("a", "b:c")
 	f.Add("{", "}")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		s := pacer.EscapeScope(a, b)
+		s := store.EscapeScope(a, b)
 		require.LessOrEqual(t, len(s), 128)
 		require.NotContains(t, s, "{")
 		require.NotContains(t, s, "}")
 		require.NotContains(t, s, "/")
 		if a != b {
-			require.NotEqual(t, pacer.EscapeScope(b, a), s)
+			require.NotEqual(t, store.EscapeScope(b, a), s)
 		}
 	})
 }

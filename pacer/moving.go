@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/headway-go/headway/pacer/store"
 )
 
 const (
@@ -73,9 +75,9 @@ func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
 	ctx = context.WithoutCancel(ctx)
 	for len(caught) > 0 {
 		all := groups(caught)
-		old := make([]Batch, 0, len(all))
+		old := make([]store.Batch, 0, len(all))
 		for _, group := range all {
-			b := Batch{Stack: group[0].stack}
+			b := store.Batch{Stack: group[0].stack}
 			for _, r := range group {
 				b.Grants = append(b.Grants, r.grant[0])
 			}
@@ -88,7 +90,7 @@ func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
 		moving.SetLimit(maxMoving)
 		for _, group := range groups(caught) {
 			moving.Go(func() error {
-				for piece := range slices.Chunk(group, min(maxMoved, group[0].stack.share())) {
+				for piece := range slices.Chunk(group, min(maxMoved, perRequest(&group[0].stack))) {
 					more := p.reserveAgain(ctx, piece)
 					p.sleepers.mu.Lock()
 					again = append(again, more...)
@@ -103,7 +105,7 @@ func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
 }
 
 // cancelAll gives grants of several stacks back.
-func (p *Pacer) cancelAll(ctx context.Context, batches []Batch) {
+func (p *Pacer) cancelAll(ctx context.Context, batches []store.Batch) {
 	if w, ok := p.store.(*watched); ok {
 		_ = w.cancelAll(ctx, batches)
 		return
@@ -129,7 +131,7 @@ func (p *Pacer) bounded(ctx context.Context) (context.Context, context.CancelFun
 func (p *Pacer) reserveAgain(ctx context.Context, group []*Reservation) (again []*Reservation) {
 	s := &p.sleepers
 	stack, asked := group[0].stack, time.Now()
-	calls, grants := make([]Call, len(group)), make([]Grant, len(group))
+	calls, grants := make([]store.Call, len(group)), make([]store.Grant, len(group))
 	s.mu.Lock()
 	for i, r := range group {
 		delete(s.again, r) // what has changed until now, the store knows
@@ -181,7 +183,7 @@ func (p *Pacer) exchange(ctx context.Context) {
 	exchanging.SetLimit(maxMoving)
 	for _, one := range p.sleepers.lonely(p.exchangeable) {
 		exchanging.Go(func() error {
-			n := min(maxMoved, one.stack.share())
+			n := min(maxMoved, perRequest(&one.stack))
 			for i := 0; i < len(one.all) && !p.isClosed(); i += n {
 				j := min(i+n, len(one.all))
 				p.exchangeSome(ctx, &one.stack, one.all[i:j], one.receipts[i:j])
@@ -193,15 +195,15 @@ func (p *Pacer) exchange(ctx context.Context) {
 }
 
 // exchangeable reports whether a grant is to be exchanged.
-func (p *Pacer) exchangeable(g *Grant) bool {
-	e, ok := p.store.(Exchanger)
+func (p *Pacer) exchangeable(g *store.Grant) bool {
+	e, ok := p.store.(store.Exchanger)
 	return ok && e.Exchangeable(g)
 }
 
-func (p *Pacer) exchangeSome(ctx context.Context, stack *Stack, all []*Reservation, receipts []any) {
+func (p *Pacer) exchangeSome(ctx context.Context, stack *store.Stack, all []*Reservation, receipts []any) {
 	asked := time.Now()
 	var some []*Reservation
-	var calls []Call
+	var calls []store.Call
 	p.sleepers.mu.Lock()
 	for i, r := range all {
 		if r.state != reserved || r.moving != nil || r.grant[0].Receipt != receipts[i] || !p.exchangeable(&r.grant[0]) {
@@ -219,9 +221,9 @@ func (p *Pacer) exchangeSome(ctx context.Context, stack *Stack, all []*Reservati
 	if len(some) == 0 {
 		return
 	}
-	grants := make([]Grant, len(some))
+	grants := make([]store.Grant, len(some))
 	err := p.store.Reserve(ctx, *stack, calls, grants)
-	var old []Grant
+	var old []store.Grant
 	p.sleepers.mu.Lock()
 	for i, r := range some {
 		if err == nil && grants[i].OK {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // What calls tell hooks. Nothing of it is made if there are none.
@@ -37,8 +39,8 @@ func (r *Reservation) sleep(ctx context.Context, now time.Time, wait time.Durati
 	if first {
 		r.since = now.Sub(r.pacer.made)
 	}
-	if first || g.Binds != BindsNothing { // who has its place, and waits for its slot, waits for the same reason as before
-		r.binding = binding{int32(g.Binds), g.Paused || g.Binds == BindsUpstream} //nolint:gosec // an index into a stack
+	if first || g.Binds != store.BindsNothing { // who has its place, and waits for its slot, waits for the same reason as before
+		r.binding = binding{int32(g.Binds), g.Paused || g.Binds == store.BindsUpstream} //nolint:gosec // an index into a stack
 	}
 	os := r.pacer.observers
 	if os == nil {
@@ -70,7 +72,7 @@ type tale struct {
 
 // tidings is what is worth telling of a sleep.
 type tidings struct {
-	at      Instant
+	at      store.Instant
 	ahead   int64
 	binding binding
 }
@@ -138,11 +140,11 @@ func (p *Pacer) refusedCall(ctx context.Context, err error) {
 }
 
 // heardOf tells the hooks of changes of which this process did not know.
-func (p *Pacer) heardOf(changes []Change) {
+func (p *Pacer) heardOf(changes []store.Change) {
 	for i := range changes {
 		c := &changes[i]
-		e := Pause{Upstream: p.upstream, Policy: c.Policy, Scope: p.describe(&Limit{Policy: c.Policy, Scope: c.Scope})}
-		if c.Kind == Paused {
+		e := Pause{Upstream: p.upstream, Policy: c.Policy, Scope: p.describe(&store.Limit{Policy: c.Policy, Scope: c.Scope})}
+		if c.Kind == store.Paused {
 			e.For = max(0, c.Until.Sub(c.Now))
 			tell(p.observers, e, func(h *Hooks) func(Pause) { return h.Paused })
 		} else {
@@ -152,14 +154,14 @@ func (p *Pacer) heardOf(changes []Change) {
 }
 
 // heeded tells the hooks what the store was told.
-func (p *Pacer) heeded(ctx context.Context, stack *Stack, notes []Note) {
+func (p *Pacer) heeded(ctx context.Context, stack *store.Stack, notes []store.Note) {
 	if p.observers == nil {
 		return
 	}
 	for i := range notes {
 		n := &notes[i]
 		e := Heeding{Upstream: p.upstream, Kind: n.Kind, For: n.For, Value: n.Value}
-		if n.Kind == NoteRemaining {
+		if n.Kind == store.NoteRemaining {
 			e.Value = n.Remaining
 		}
 		if n.Limit >= 0 {

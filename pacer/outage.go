@@ -1,8 +1,6 @@
 package pacer
 
-import "errors"
-
-// An Outage says what becomes of calls while a [Shared] is out of reach.
+// An Outage says what becomes of calls while a [store.Shared] is out of reach.
 type Outage uint8
 
 // What becomes of calls.
@@ -10,15 +8,11 @@ const (
 	// PaceAlone paces each process from memory, at its share of every limit: the limit divided by the number of processes
 	// that were alive when the store was last heard. When it is back, it is told what was spent meanwhile.
 	PaceAlone Outage = iota
-	// RefuseCalls refuses calls with a [*StoreError] that matches [ErrUnreachable].
+	// RefuseCalls refuses calls with a [*StoreError] that matches [store.ErrUnreachable].
 	RefuseCalls
 	// LetThrough lets every call go at once. Nothing of that is counted afterwards.
 	LetThrough
 )
-
-// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that is not
-// asked because it did not answer before.
-var ErrUnreachable = errors.New("pacer: the store is out of reach")
 
 // String returns what becomes of calls, in a word.
 func (o Outage) String() string {

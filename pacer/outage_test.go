@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -26,9 +27,9 @@ type remote struct {
 	failing     error
 	doomed      error         // of operations that begin now, when they end
 	hangs       time.Duration // each operation takes so long, whatever its context says
-	gather      pacer.Instant
+	gather      store.Instant
 	came        []string // who is there
-	beats       []pacer.Heartbeat
+	beats       []store.Heartbeat
 	noReports   int // so many reports fail, after so many others
 	goodReports int
 	asked       int     // operations begun
@@ -65,11 +66,11 @@ func (r *remote) enter() (*pacer.MemoryStore, int64, error) {
 	return r.store, r.era, r.failing
 }
 
-func (r *remote) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
-	return r.ReserveAll(ctx, []pacer.Batch{{Stack: stack, Calls: calls, Grants: grants}})
+func (r *remote) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
+	return r.ReserveAll(ctx, []store.Batch{{Stack: stack, Calls: calls, Grants: grants}})
 }
 
-func (r *remote) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+func (r *remote) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	var sent []int
 	for i := range batches {
 		sent = append(sent, len(batches[i].Calls))
@@ -82,11 +83,11 @@ func (r *remote) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 		return err
 	}
 	if known := batches[0].Stack.Epoch; known > 0 && known != era {
-		return &pacer.ForgotError{Epoch: era}
+		return &store.ForgotError{Epoch: era}
 	}
 	for i := range batches {
 		b := &batches[i]
-		if r.spoiled != "" && slices.ContainsFunc(b.Stack.Limits, func(l pacer.Limit) bool { return l.Scope == r.spoiled }) {
+		if r.spoiled != "" && slices.ContainsFunc(b.Stack.Limits, func(l store.Limit) bool { return l.Scope == r.spoiled }) {
 			return errSpoiled
 		}
 		if err := s.Reserve(ctx, b.Stack, b.Calls, b.Grants); err != nil {
@@ -96,7 +97,7 @@ func (r *remote) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 	return nil
 }
 
-func (r *remote) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Grant) error {
+func (r *remote) Cancel(ctx context.Context, stack store.Stack, grants []store.Grant) error {
 	s, _, err := r.enter()
 	if err != nil {
 		return err
@@ -104,7 +105,7 @@ func (r *remote) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.G
 	return s.Cancel(ctx, stack, grants)
 }
 
-func (r *remote) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
+func (r *remote) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	s, _, err := r.enter()
 	r.mu.Lock()
 	switch {
@@ -120,7 +121,7 @@ func (r *remote) Report(ctx context.Context, stack pacer.Stack, notes []pacer.No
 		return 0, 0, err
 	}
 	for i := range notes {
-		if notes[i].Kind == pacer.NoteReset || notes[i].Kind == pacer.NoteResume {
+		if notes[i].Kind == store.NoteReset || notes[i].Kind == store.NoteResume {
 			r.mu.Lock()
 			r.era++
 			r.mu.Unlock()
@@ -129,20 +130,20 @@ func (r *remote) Report(ctx context.Context, stack pacer.Stack, notes []pacer.No
 	return s.Report(ctx, stack, notes)
 }
 
-func (r *remote) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
+func (r *remote) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	s, _, err := r.enter()
 	if err != nil {
-		return pacer.StackStatus{}, err
+		return store.StackStatus{}, err
 	}
 	return s.Status(ctx, stack)
 }
 
-func (r *remote) Heartbeat(ctx context.Context, upstream string, b pacer.Heartbeat) (pacer.Membership, error) {
+func (r *remote) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
 	s, era, err := r.enter()
 	if err != nil {
-		return pacer.Membership{}, err
+		return store.Membership{}, err
 	}
-	st, err := s.Status(ctx, pacer.Stack{Upstream: upstream})
+	st, err := s.Status(ctx, store.Stack{Upstream: upstream})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.beats = append(r.beats, b)
@@ -150,21 +151,21 @@ func (r *remote) Heartbeat(ctx context.Context, upstream string, b pacer.Heartbe
 		r.came = append(r.came, b.ID)
 	}
 	if r.gathers && b.Barrier > 0 && r.gather < st.Now {
-		r.gather = st.Now + pacer.Instant(b.Barrier.Microseconds())
+		r.gather = st.Now + store.Instant(b.Barrier.Microseconds())
 	}
-	return pacer.Membership{Now: st.Now, Epoch: era, Alive: r.alive, Rank: slices.Index(r.came, b.ID), Barrier: r.gather}, err
+	return store.Membership{Now: st.Now, Epoch: era, Alive: r.alive, Rank: slices.Index(r.came, b.ID), Barrier: r.gather}, err
 }
 
 var errDenied = errors.New("NOPERM")
 
-func (r *remote) Fault(err error) pacer.Fault {
+func (r *remote) Fault(err error) store.Fault {
 	switch {
 	case errors.Is(err, errDenied):
-		return pacer.Denied
+		return store.Denied
 	case errors.Is(err, errSpoiled):
-		return pacer.Unfit
+		return store.Unfit
 	}
-	return pacer.Unreachable
+	return store.Unreachable
 }
 
 func (r *remote) set(err error, hangs time.Duration) {
@@ -180,7 +181,7 @@ func (r *remote) forget() {
 	r.store, r.era = pacer.NewMemoryStore(), r.era+1000
 }
 
-func (r *remote) heard() []pacer.Heartbeat {
+func (r *remote) heard() []store.Heartbeat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.beats)
@@ -283,11 +284,11 @@ func TestCallsAreRefusedIfAsked(t *testing.T) {
 			err := p.Wait(t.Context())
 			var se *pacer.StoreError
 			require.ErrorAs(t, err, &se)
-			require.ErrorIs(t, err, pacer.ErrUnreachable)
+			require.ErrorIs(t, err, store.ErrUnreachable)
 			require.ErrorContains(t, err, "connection refused", "the first cause stays to be seen")
-			require.ErrorIs(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second}), pacer.ErrUnreachable)
+			require.ErrorIs(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second}), store.ErrUnreachable)
 			_, err = p.Status(t.Context())
-			require.ErrorIs(t, err, pacer.ErrUnreachable)
+			require.ErrorIs(t, err, store.ErrUnreachable)
 		}
 		r.set(nil, 0)
 		back()
@@ -327,7 +328,7 @@ func TestALateAnswerIsGivenBack(t *testing.T) {
 		defer closing(t, p)
 		require.NoError(t, p.Wait(t.Context()))
 		r.set(nil, time.Second)
-		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrUnreachable)
+		require.ErrorIs(t, p.Wait(t.Context()), store.ErrUnreachable)
 		r.set(nil, 0)
 		back()
 		require.Equal(t, int64(9), remaining(t, p))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -21,7 +22,7 @@ import (
 // such as a job queue, and [Pacer.Allow] those who would rather drop a call than wait.
 type Pacer struct {
 	upstream string
-	store    Store
+	store    store.Store
 	memory   *MemoryStore // the store, if it is one
 	limits   []limit
 	scoped   bool // some of them have scopes
@@ -32,7 +33,7 @@ type Pacer struct {
 
 	observers observers // nil: no hooks
 
-	fixed []Limit // the stack of every call, if they have none
+	fixed []store.Limit // the stack of every call, if they have none
 
 	lanes  []string // of all policies
 	late   bool     // some limits are not given far ahead, or bind one lane alone
@@ -63,7 +64,7 @@ type Pacer struct {
 
 // limit is a policy, unpacked once.
 type limit struct {
-	Limit
+	store.Limit
 
 	policy   policies.Policy
 	scopes   []string
@@ -89,7 +90,7 @@ type seen struct {
 // It returns at once, without a charge, a [*LimitError] if the call's slot lies beyond MaxWait or the
 // context's deadline; the context's error if it ends first; [ErrClosed] if the Pacer is closed first; a
 // [*ScopeError] if the call lacks a scope; a [*ConfigError] if a policy counts calls in flight, for then it must be known
-// when the call is over: use [Pacer.Acquire]; a [*StoreError] if the store fails, which a [Shared] does only if
+// when the call is over: use [Pacer.Acquire]; a [*StoreError] if the store fails, which a [store.Shared] does only if
 // Config.Outage says so, or if it is not set up right. A slot that is not used is given back.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error { return p.wait(ctx, 1, opts) }
 
@@ -187,7 +188,7 @@ func (p *Pacer) asked(ctx context.Context, cost int64, opts []Option) (ask, erro
 }
 
 // reserve charges the earliest slot at which a call may go, for r. The room is for its limits.
-func (p *Pacer) reserve(ctx context.Context, a *ask, r *Reservation, room []Limit) error {
+func (p *Pacer) reserve(ctx context.Context, a *ask, r *Reservation, room []store.Limit) error {
 	err := p.reserveSlot(ctx, a, r, room)
 	if err != nil {
 		p.refusedCall(ctx, err)
@@ -195,7 +196,7 @@ func (p *Pacer) reserve(ctx context.Context, a *ask, r *Reservation, room []Limi
 	return err
 }
 
-func (p *Pacer) reserveSlot(ctx context.Context, a *ask, r *Reservation, room []Limit) error {
+func (p *Pacer) reserveSlot(ctx context.Context, a *ask, r *Reservation, room []store.Limit) error {
 	limits, err := p.bind(a, room)
 	if err != nil {
 		return err
@@ -207,7 +208,7 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, r *Reservation, room []
 	r.pacer, r.stack.Upstream, r.stack.Limits, r.asked = p, p.upstream, limits, time.Now()
 	r.notBefore = r.asked.Add(min(a.notBefore, Forever))
 	call, grant := &r.call[0], &r.grant[0]
-	*call = Call{Cost: a.cost, Costs: costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
+	*call = store.Call{Cost: a.cost, Costs: costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
 	if p.late {
 		if err := p.comesLate(a, limits, call); err != nil {
 			return err
@@ -249,7 +250,7 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, r *Reservation, room []
 }
 
 // begin reads what a call asks for, and which limits bind it.
-func (p *Pacer) begin(ctx context.Context, opts []Option) (ask, []Limit, error) {
+func (p *Pacer) begin(ctx context.Context, opts []Option) (ask, []store.Limit, error) {
 	if p.isClosed() {
 		return ask{}, nil, ErrClosed
 	}
@@ -269,7 +270,7 @@ func (p *Pacer) charge(ctx context.Context, r *Reservation) error {
 }
 
 // askStore has the store reserve for calls, as charge says, and takes how long that took.
-func (p *Pacer) askStore(ctx context.Context, stack *Stack, calls []Call, grants []Grant, asked time.Time) error {
+func (p *Pacer) askStore(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant, asked time.Time) error {
 	if p.memory == nil { // which is never waited for
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -305,13 +306,13 @@ func (p *Pacer) dueTime(r *Reservation) time.Time {
 }
 
 // bind returns the limits that bind a call, in room if there is enough.
-func (p *Pacer) bind(a *ask, room []Limit) ([]Limit, error) {
+func (p *Pacer) bind(a *ask, room []store.Limit) ([]store.Limit, error) {
 	if p.fixed != nil {
 		return p.fixed, nil
 	}
 	limits := room
 	if cap(room) < len(p.limits) {
-		limits = make([]Limit, 0, len(p.limits))
+		limits = make([]store.Limit, 0, len(p.limits))
 	}
 	for i := range p.limits {
 		l := &p.limits[i]
@@ -332,8 +333,8 @@ func (p *Pacer) bind(a *ask, room []Limit) ([]Limit, error) {
 
 // bindable returns the limits whose scopes a call carries, be they optional or not. Those of a lane are of its calls alone; of
 // all lanes, if lanes is set and the call is in none.
-func (p *Pacer) bindable(a *ask, lanes bool) []Limit {
-	limits := make([]Limit, 0, len(p.limits))
+func (p *Pacer) bindable(a *ask, lanes bool) []store.Limit {
+	limits := make([]store.Limit, 0, len(p.limits))
 	for i := range p.limits {
 		if lane := p.limits[i].lane; lane != "" && lane != a.lane && (!lanes || a.lane != "") {
 			continue
@@ -360,7 +361,7 @@ func scopeOf(scopes []string, a *ask) (value, missing string) {
 		if v == "" {
 			return "", scopes[0]
 		}
-		return EscapeScope(v), ""
+		return store.EscapeScope(v), ""
 	}
 	var few [4]string
 	values := few[:0]
@@ -371,18 +372,18 @@ func scopeOf(scopes []string, a *ask) (value, missing string) {
 		}
 		values = append(values, v)
 	}
-	return EscapeScope(values...), ""
+	return store.EscapeScope(values...), ""
 }
 
 // costs returns what a call costs each of its limits; nil if it is the same for all. A limit that it costs nothing does
 // not bind it. A cost that a limit never admits is refused.
-func (p *Pacer) costs(a *ask, limits []Limit) ([]Limit, []int64, error) {
+func (p *Pacer) costs(a *ask, limits []store.Limit) ([]store.Limit, []int64, error) {
 	var costs []int64
 	if a.byPolicy {
 		if err := p.checkCosts(a); err != nil {
 			return nil, nil, err
 		}
-		bound := make([]Limit, 0, len(limits))
+		bound := make([]store.Limit, 0, len(limits))
 		costs = make([]int64, 0, len(limits))
 		for i := range limits {
 			l := p.named(limits[i].Policy)
@@ -448,7 +449,7 @@ func (p *Pacer) named(policy string) *limit {
 }
 
 // describe names the scopes of a limit and their values, for people.
-func (p *Pacer) describe(l *Limit) string {
+func (p *Pacer) describe(l *store.Limit) string {
 	if of := p.named(l.Policy); of != nil {
 		return describeScope(of.scopes, l.Scope)
 	}
@@ -479,7 +480,7 @@ func describeScope(scopes []string, scope string) string {
 func (p *Pacer) notYet(r *Reservation) *LimitError {
 	g := &r.grant[0]
 	e := &LimitError{Upstream: p.upstream, Cost: r.cost(g.Binds), Wait: g.Wait(), MaxWait: r.call[0].MaxWait, Deadline: r.byDeadline}
-	e.Paused = g.Paused || g.Binds == BindsUpstream
+	e.Paused = g.Paused || g.Binds == store.BindsUpstream
 	if i := g.Binds; i >= 0 && i < len(r.stack.Limits) {
 		l := &r.stack.Limits[i]
 		e.Policy = l.Policy

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -344,15 +345,15 @@ func TestStatus(t *testing.T) {
 // failing is a store that fails.
 type failing struct{ err error }
 
-func (f failing) Reserve(context.Context, pacer.Stack, []pacer.Call, []pacer.Grant) error {
+func (f failing) Reserve(context.Context, store.Stack, []store.Call, []store.Grant) error {
 	return f.err
 }
-func (f failing) Cancel(context.Context, pacer.Stack, []pacer.Grant) error { return f.err }
-func (f failing) Report(context.Context, pacer.Stack, []pacer.Note) (pacer.Instant, int, error) {
+func (f failing) Cancel(context.Context, store.Stack, []store.Grant) error { return f.err }
+func (f failing) Report(context.Context, store.Stack, []store.Note) (store.Instant, int, error) {
 	return 0, 0, f.err
 }
-func (f failing) Status(context.Context, pacer.Stack) (pacer.StackStatus, error) {
-	return pacer.StackStatus{}, f.err
+func (f failing) Status(context.Context, store.Stack) (store.StackStatus, error) {
+	return store.StackStatus{}, f.err
 }
 
 func TestAStoreThatFails(t *testing.T) {
@@ -428,14 +429,14 @@ func TestAReservationKnowsItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.Fixed(1, time.Minute)))
 		defer p.Close()
-		begun := pacer.Instant(time.Now().UnixMicro())
+		begun := store.Instant(time.Now().UnixMicro())
 		first, err := p.Reserve(t.Context())
 		require.NoError(t, err)
 		second, err := p.Reserve(t.Context())
 		require.NoError(t, err)
 		at, _ := first.Slot()
 		require.Equal(t, begun, at)
-		minute := pacer.Instant(time.Minute / time.Microsecond)
+		minute := store.Instant(time.Minute / time.Microsecond)
 		at, slack := second.Slot()
 		require.Equal(t, begun-begun%minute+minute, at)
 		require.Equal(t, time.Minute-time.Microsecond, slack)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -44,8 +45,8 @@ func (p *Pacer) passing(r *Reservation) passing {
 
 // passable reports whether places under some limits are passed on: they are if nothing else is needed. Those of fair shares go to whom
 // the store says, and what counts from some age on is not to grow old.
-func passable(limits []Limit) bool {
-	return !slices.ContainsFunc(limits, func(l Limit) bool {
+func passable(limits []store.Limit) bool {
+	return !slices.ContainsFunc(limits, func(l store.Limit) bool {
 		return l.Spec.Algorithm != policies.Leases || l.Spec.Queue == policies.FairQueue || l.Spec.After != 0
 	})
 }
@@ -136,9 +137,9 @@ func (p *Pacer) pass(q *queue, f *lease, now time.Time) bool {
 func (p *Pacer) inherit(r *Reservation, f *lease, now time.Time) {
 	r.call[0].ID = f.id
 	g := &r.grant[0]
-	*g = Grant{OK: true, Now: r.lease.began, At: r.lease.began, Slack: maxSlack, Binds: g.Binds, Charges: g.Charges[:0]}
+	*g = store.Grant{OK: true, Now: r.lease.began, At: r.lease.began, Slack: maxSlack, Binds: g.Binds, Charges: g.Charges[:0]}
 	for range r.stack.Limits {
-		g.Charges = append(g.Charges, Charge{From: f.id, To: 1})
+		g.Charges = append(g.Charges, store.Charge{From: f.id, To: 1})
 	}
 	r.asked, r.due = now, now
 	p.watches.entered(r)
@@ -151,9 +152,9 @@ func (q *queue) asked() bool {
 }
 
 // pausedNow reports whether one of some limits, or the whole upstream, is paused. The caller holds sleepers.mu.
-func (p *Pacer) pausedNow(limits []Limit, now time.Time) bool {
+func (p *Pacer) pausedNow(limits []store.Limit, now time.Time) bool {
 	at, pauses := p.clock.estimate(now), p.sleepers.pauses
-	return pauses[Key{}] > at || slices.ContainsFunc(limits, func(l Limit) bool { return pauses[Key{l.Policy, l.Scope}] > at })
+	return pauses[store.Key{}] > at || slices.ContainsFunc(limits, func(l store.Limit) bool { return pauses[l.Key()] > at })
 }
 
 // leavesPlace gives the place of the first of a process in the store's line, which is the next one that the store calls, to another
@@ -219,7 +220,7 @@ func (s *sleepers) swap(a, b *Reservation) {
 
 // passTo makes the lease of a call that is over that of a reservation, whose call begins now. It returns false if nobody has it any
 // more. The caller holds sleepers.mu.
-func (s *leases) passTo(f *lease, r *Reservation, now Instant) bool {
+func (s *leases) passTo(f *lease, r *Reservation, now store.Instant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.aloft[f.id] != f {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // Calls that wait stand in a queue of their process, one for each stack, and hold no slot: see package waiters. The first in the
@@ -26,7 +27,7 @@ type queues struct {
 // A queue is the waiting calls of one stack that cost about the same.
 type queue struct {
 	hash   uint64
-	limits []Limit
+	limits []store.Limit
 	window waiters.Window
 
 	// Of a stack with a limit that is not given far ahead: its calls leave the queue for the store's own line.
@@ -41,11 +42,11 @@ type queue struct {
 	asking      bool           // somebody asks the store, or is about to
 	held        []*Reservation // reserved, and their slots are still to come
 	timer       *time.Timer    // asks for the first in the queue when the furthest slot comes within reach
-	told        Grant          // what the last answer said of those that have to wait: what binds them
+	told        store.Grant    // what the last answer said of those that have to wait: what binds them
 
 	// Of the request that is under way.
-	calls  []Call
-	grants []Grant
+	calls  []store.Call
+	grants []store.Grant
 	served []*waiter
 }
 
@@ -83,7 +84,7 @@ func (p *Pacer) queueOf(r *Reservation) *queue {
 }
 
 // queueFor is queueOf for a number and the limits of a stack, which may serve again. The caller holds sleepers.mu.
-func (p *Pacer) queueFor(h uint64, limits []Limit, late bool) *queue {
+func (p *Pacer) queueFor(h uint64, limits []store.Limit, late bool) *queue {
 	s := &p.queues
 	q := s.byStack[h]
 	switch {
@@ -102,7 +103,7 @@ func (p *Pacer) queueFor(h uint64, limits []Limit, late bool) *queue {
 		q.hash, q.limits, q.late = h, append(q.limits[:0], limits...), late
 		q.passes = q.late && p.memory == nil && passable(q.limits)
 		s.byStack[h] = q
-	case !(&Stack{Limits: q.limits}).Same(&Stack{Limits: limits}):
+	case !(&store.Stack{Limits: q.limits}).Same(&store.Stack{Limits: limits}):
 		return nil
 	}
 	return q
@@ -139,7 +140,7 @@ func (p *Pacer) dropIfIdle(q *queue) {
 			q.timer.Stop()
 		}
 		if len(p.queues.spare) < maxSpareQueues {
-			q.window, q.line, q.told = waiters.Window{}, waiters.Line{}, Grant{}
+			q.window, q.line, q.told = waiters.Window{}, waiters.Line{}, store.Grant{}
 			p.queues.spare = append(p.queues.spare, q)
 		}
 	}
@@ -150,7 +151,7 @@ const maxSpareQueues = 16
 
 // waitsInQueue reports whether a call waits in a queue of this process until its slot is near. One that asked for a later slot
 // (NotBefore) keeps its place by holding it.
-func (a *ask) waitsInQueue(call *Call) bool { return a.waits && call.NotBefore == 0 }
+func (a *ask) waitsInQueue(call *store.Call) bool { return a.waits && call.NotBefore == 0 }
 
 // chargeInTurn charges the earliest slot for a call when its turn in the queue has come. When it returns, the grant is taken: see
 // Pacer.got.
@@ -214,7 +215,7 @@ func (q *queue) furthest() (at time.Time) {
 func (p *Pacer) stand(ctx context.Context, q *queue, r *Reservation, now time.Time) error {
 	s := &p.sleepers
 	one := &waiter{call: r, turn: make(chan struct{}, 1)}
-	r.grant[0] = Grant{Queued: true, Ahead: int64(q.length), Binds: q.told.Binds, Paused: q.told.Paused, Charges: r.grant[0].Charges}
+	r.grant[0] = store.Grant{Queued: true, Ahead: int64(q.length), Binds: q.told.Binds, Paused: q.told.Paused, Charges: r.grant[0].Charges}
 	r.sleep(ctx, now, p.estimate(q, now, q.length))
 	q.push(one)
 	p.admit(q)
@@ -309,7 +310,7 @@ func (p *Pacer) lead(ctx context.Context, q *queue, r *Reservation, one *waiter)
 	q.fill(r, began, n)
 	s.mu.Unlock()
 
-	stack := Stack{Upstream: p.upstream, Limits: q.limits}
+	stack := store.Stack{Upstream: p.upstream, Limits: q.limits}
 	if p.memory == nil {
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -317,7 +318,7 @@ func (p *Pacer) lead(ctx context.Context, q *queue, r *Reservation, one *waiter)
 	defer func() {
 		if !answeredAll { // the store panics, or a hook of its client: that is the caller's, but nobody else must wait for it
 			s.mu.Lock()
-			p.answer(q, r, one, began, p.storeError("reserve", ErrUnreachable))
+			p.answer(q, r, one, began, p.storeError("reserve", store.ErrUnreachable))
 			s.mu.Unlock()
 		}
 	}()
@@ -344,7 +345,7 @@ func (q *queue) fill(r *Reservation, now time.Time, n int) {
 			c.MaxWait = max(0, r.latest.Sub(now))
 		}
 		c.MaxWait = min(c.MaxWait, most)
-		q.calls, q.grants = append(q.calls, c), append(q.grants, Grant{Charges: r.grant[0].Charges[:0]})
+		q.calls, q.grants = append(q.calls, c), append(q.grants, store.Grant{Charges: r.grant[0].Charges[:0]})
 	}
 	ask(r, first)
 	for len(q.calls) < n && q.first != nil {
@@ -411,8 +412,8 @@ func (p *Pacer) grant(q *queue, a *waiters.Answer, i int, call *Reservation, beg
 	g := &q.grants[i]
 	at := began.Add(g.Wait()).Sub(p.made)
 	if g.Wait() > 0 || !g.OK {
-		a.Waits, a.Paused = true, a.Paused || g.Paused || g.Binds == BindsUpstream
-		q.told = Grant{Binds: g.Binds, Paused: g.Paused}
+		a.Waits, a.Paused = true, a.Paused || g.Paused || g.Binds == store.BindsUpstream
+		q.told = store.Grant{Binds: g.Binds, Paused: g.Paused}
 	}
 	if !g.OK {
 		if a.Next == 0 || at < a.Next {
@@ -529,7 +530,7 @@ func (p *Pacer) tooFar(q *queue, r *Reservation, now time.Time, ahead int) error
 // queueError makes the error of a call whose slot is about so far away.
 func (p *Pacer) queueError(q *queue, r *Reservation, now time.Time, wait time.Duration) *LimitError {
 	r.grant[0].Binds, r.grant[0].Paused, r.grant[0].Queued = q.told.Binds, q.told.Paused, false
-	r.grant[0].Now, r.grant[0].At = 0, Instant(wait.Microseconds())
+	r.grant[0].Now, r.grant[0].At = 0, store.Instant(wait.Microseconds())
 	e := p.notYetIn(r, now)
 	e.About = true
 	return e

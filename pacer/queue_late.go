@@ -3,6 +3,8 @@ package pacer
 import (
 	"context"
 	"time"
+
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // Calls of a stack with a limit that is not given far ahead leave the queue one by one, for the store's own line or a slot, in which
@@ -30,7 +32,7 @@ func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) erro
 		}
 	}
 	asked := time.Now()
-	calls, grants := [1]Call{r.call[0]}, [1]Grant{{Charges: r.room.charges[:0]}}
+	calls, grants := [1]store.Call{r.call[0]}, [1]store.Grant{{Charges: r.room.charges[:0]}}
 	if !r.latest.IsZero() {
 		calls[0].MaxWait = max(0, r.latest.Sub(asked))
 	}
@@ -59,7 +61,7 @@ func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) erro
 		q.held = append(q.held, r)
 		fallthrough
 	case g.Queued:
-		q.told = Grant{Binds: g.Binds, Paused: g.Paused}
+		q.told = store.Grant{Binds: g.Binds, Paused: g.Paused}
 	}
 	if p.memory == nil {
 		p.clock.latest(r.grant[0].Now, asked, time.Now()) // for what is passed on

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -23,8 +24,8 @@ type farAway struct {
 
 func newFarAway() *farAway { return &farAway{remote: newRemote(1)} }
 
-func (f *farAway) Listen(upstream string, heard func(pacer.News)) (stop func()) {
-	return f.store.Listen(upstream, func(n pacer.News) {
+func (f *farAway) Listen(upstream string, heard func(store.News)) (stop func()) {
+	return f.store.Listen(upstream, func(n store.News) {
 		time.AfterFunc(f.way/2, func() { heard(n) })
 	})
 }
@@ -35,16 +36,16 @@ func (f *farAway) goes(way time.Duration) {
 	f.set(nil, way/2)
 }
 
-func (f *farAway) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
-	return f.ReserveAll(ctx, []pacer.Batch{{Stack: stack, Calls: calls, Grants: grants}})
+func (f *farAway) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
+	return f.ReserveAll(ctx, []store.Batch{{Stack: stack, Calls: calls, Grants: grants}})
 }
 
-func (f *farAway) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+func (f *farAway) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	defer time.Sleep(f.way / 2)
 	return f.remote.ReserveAll(ctx, batches)
 }
 
-func (f *farAway) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
+func (f *farAway) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	defer time.Sleep(f.way / 2)
 	return f.remote.Report(ctx, stack, notes)
 }

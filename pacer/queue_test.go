@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -296,7 +297,7 @@ func TestAFailingStoreFailsTheQueue(t *testing.T) {
 		failed := 0
 		for i, err := range c.errs {
 			if err != nil {
-				require.ErrorIs(t, err, pacer.ErrUnreachable)
+				require.ErrorIs(t, err, store.ErrUnreachable)
 				require.LessOrEqual(t, c.went[i], 2*time.Second)
 				failed++
 			}

@@ -5,6 +5,7 @@ import (
 	"sort"
 	"sync"
 
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -21,11 +22,11 @@ const (
 
 // A trace is what is known of one limit's account, as the fleet's store keeps it.
 type trace struct {
-	limit  Limit
+	limit  store.Limit
 	spans  spans  // of a rate: virtual time that is taken
 	own    spans  // the part of it that this process was granted and has not given back
 	counts []held // of a window: what buckets hold at least, in order
-	paused Instant
+	paused store.Instant
 	tail   int64 // of a rate: where the last interval that was ever taken ended
 	asOf   int64 // when the store was last heard of it
 	seeded int   // the absence for which the local account was told
@@ -156,16 +157,16 @@ func (t *trace) over() int64 {
 // recall holds the traces of a process.
 type recall struct {
 	mu   sync.Mutex
-	keys map[Key]*trace // the whole upstream, for its pause, has the empty key
+	keys map[store.Key]*trace // the whole upstream, for its pause, has the empty key
 }
 
 // of returns the trace of a limit, made if there is none. The caller holds mu.
-func (r *recall) of(l *Limit, now int64) *trace {
-	k := Key{l.Policy, l.Scope}
+func (r *recall) of(l *store.Limit, now int64) *trace {
+	k := l.Key()
 	t := r.keys[k]
 	if t == nil {
 		if r.keys == nil {
-			r.keys = make(map[Key]*trace)
+			r.keys = make(map[store.Key]*trace)
 		}
 		if len(r.keys) >= maxRecalled {
 			r.evict(now)
@@ -195,12 +196,12 @@ func (r *recall) evict(now int64) {
 // lost reports whether grants show that the store has lost charges of this process, though it believes that it is in the
 // same era: a replica without the last writes has taken over, or a single key was evicted. It granted again what this
 // process has and did not give back, or counts less than this process alone was granted.
-func (r *recall) lost(stack *Stack, grants []Grant) bool {
+func (r *recall) lost(stack *store.Stack, grants []store.Grant) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range grants {
 		for j, c := range grants[i].Charges {
-			t := r.keys[Key{stack.Limits[j].Policy, stack.Limits[j].Scope}]
+			t := r.keys[stack.Limits[j].Key()]
 			switch {
 			case t == nil, c.To == 0:
 			case stack.Limits[j].Spec.Algorithm == policies.Window:
@@ -218,20 +219,20 @@ func (r *recall) lost(stack *Stack, grants []Grant) bool {
 
 // granted remembers what the store's grants tell: the charge itself, and that everything before it was taken, because a
 // limit grants the first place that there is.
-func (r *recall) granted(stack *Stack, grants []Grant) {
+func (r *recall) granted(stack *store.Stack, grants []store.Grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range grants {
 		g := &grants[i]
 		now := int64(g.Now)
-		if g.Binds == BindsUpstream {
-			r.pause(&Limit{}, g.At, now)
+		if g.Binds == store.BindsUpstream {
+			r.pause(&store.Limit{}, g.At, now)
 		}
 		if !g.OK {
 			continue
 		}
 		for j := range stack.Limits {
-			if !g.Charges[j].recalled(&stack.Limits[j]) {
+			if !recalled(g.Charges[j], &stack.Limits[j]) {
 				continue
 			}
 			t, c := r.of(&stack.Limits[j], now), g.Charges[j]
@@ -261,23 +262,23 @@ func (r *recall) granted(stack *Stack, grants []Grant) {
 
 // recalled reports whether a charge is one to remember: of a lane's part it may be zero, since a slot was lent, and of who
 // has a place in flight another list is kept.
-func (c *Charge) recalled(l *Limit) bool {
+func recalled(c store.Charge, l *store.Limit) bool {
 	return c.To != 0 && l.Spec.Algorithm != policies.Leases
 }
 
 // pause remembers a pause. The caller holds mu.
-func (r *recall) pause(l *Limit, until Instant, now int64) {
+func (r *recall) pause(l *store.Limit, until store.Instant, now int64) {
 	t := r.of(l, now)
 	t.paused = max(t.paused, until)
 }
 
 // disowned is told before charges are given back: from then on somebody else may have them.
-func (r *recall) disowned(l *Limit, c Charge, n int64) {
+func (r *recall) disowned(l *store.Limit, c store.Charge, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.keys[Key{l.Policy, l.Scope}]
+	t := r.keys[l.Key()]
 	switch {
-	case t == nil, !c.recalled(l):
+	case t == nil, !recalled(c, l):
 	case l.Spec.Algorithm != policies.Window:
 		t.own = t.own.without(c.From, c.To)
 	case t.find(c.From) != nil:
@@ -287,7 +288,7 @@ func (r *recall) disowned(l *Limit, c Charge, n int64) {
 }
 
 // disownedAll is told before grants are given back.
-func (r *recall) disownedAll(b *Batch) {
+func (r *recall) disownedAll(b *store.Batch) {
 	for i := range b.Grants {
 		for j, c := range b.Grants[i].Charges {
 			r.disowned(&b.Stack.Limits[j], c, max(c.To, -c.To))
@@ -296,14 +297,14 @@ func (r *recall) disownedAll(b *Batch) {
 }
 
 // cancelled forgets what was given back.
-func (r *recall) cancelled(stack *Stack, grants []Grant) {
+func (r *recall) cancelled(stack *store.Stack, grants []store.Grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range grants {
 		for j, c := range grants[i].Charges {
-			t := r.keys[Key{stack.Limits[j].Policy, stack.Limits[j].Scope}]
+			t := r.keys[stack.Limits[j].Key()]
 			switch {
-			case t == nil, !c.recalled(&stack.Limits[j]):
+			case t == nil, !recalled(c, &stack.Limits[j]):
 			case stack.Limits[j].Spec.Algorithm != policies.Window:
 				t.spans = t.spans.without(c.From, c.To)
 			case t.find(c.From) != nil:
@@ -323,8 +324,8 @@ func (r *recall) clear() {
 
 // notes returns what the store is to be told of a trace: Limit is index. Of a rate, what lies between two intervals and is too
 // short for a call goes with them: a store does not keep it. Of a rate with exact windows each start counts.
-func (t *trace) notes(index int, now Instant) []Note {
-	var notes []Note
+func (t *trace) notes(index int, now store.Instant) []store.Note {
+	var notes []store.Note
 	for i := 0; i < len(t.spans); i++ {
 		one := t.spans[i]
 		for t.limit.Spec.Most == 0 && i+1 < len(t.spans) && t.spans[i+1].from-one.to < t.limit.Spec.Interval {
@@ -332,37 +333,37 @@ func (t *trace) notes(index int, now Instant) []Note {
 			one.to = t.spans[i].to
 		}
 		if one.to > int64(now)-t.limit.Spec.Within {
-			notes = append(notes, Note{Kind: NoteClaim, Limit: index, Charge: Charge{From: one.from, To: one.to}})
+			notes = append(notes, store.Note{Kind: store.NoteClaim, Limit: index, Charge: store.Charge{From: one.from, To: one.to}})
 		}
 	}
 	for _, h := range t.counts {
 		if h.n > 0 {
-			notes = append(notes, Note{Kind: NoteClaim, Limit: index, Charge: Charge{From: h.bucket, To: h.n}})
+			notes = append(notes, store.Note{Kind: store.NoteClaim, Limit: index, Charge: store.Charge{From: h.bucket, To: h.n}})
 		}
 	}
 	if t.paused > now {
-		notes = append(notes, Note{Kind: NotePause, Limit: index, For: t.paused.Sub(now)})
+		notes = append(notes, store.Note{Kind: store.NotePause, Limit: index, For: t.paused.Sub(now)})
 	}
 	return notes
 }
 
 // A message is notes about limits of a stack.
 type message struct {
-	limits []Limit
-	notes  []Note
+	limits []store.Limit
+	notes  []store.Note
 }
 
 // messages are notes about any limits, in order, in pieces that a store can take at once: see maxLimits and maxNotes.
 type messages struct {
 	all    []message
-	places map[Key]int // of the last message's limits
+	places map[store.Key]int // of the last message's limits
 }
 
 // maxLimits is how many limits one report is about at most, so that no run of the store's program takes long.
 const maxLimits = 64
 
 // add adds notes about one limit; nil for the whole upstream. They stay together, if they are no more than a report may have.
-func (m *messages) add(l *Limit, notes ...Note) {
+func (m *messages) add(l *store.Limit, notes ...store.Note) {
 	for len(notes) > maxNotes {
 		m.add(l, notes[:maxNotes]...)
 		notes = notes[maxNotes:]
@@ -371,12 +372,12 @@ func (m *messages) add(l *Limit, notes ...Note) {
 		return
 	}
 	if n := len(m.all) - 1; n < 0 || len(m.all[n].limits) == maxLimits || len(m.all[n].notes)+len(notes) > maxNotes {
-		m.all, m.places = append(m.all, message{}), make(map[Key]int)
+		m.all, m.places = append(m.all, message{}), make(map[store.Key]int)
 	}
 	last := &m.all[len(m.all)-1]
-	at := WholeUpstream
+	at := store.WholeUpstream
 	if l != nil {
-		k := Key{l.Policy, l.Scope}
+		k := l.Key()
 		place, known := m.places[k]
 		if !known {
 			place = len(last.limits)
@@ -391,7 +392,7 @@ func (m *messages) add(l *Limit, notes ...Note) {
 }
 
 // messages returns all that is remembered, in pieces that a store can take at once.
-func (r *recall) messages(now Instant) []message {
+func (r *recall) messages(now store.Instant) []message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var m messages
@@ -399,8 +400,8 @@ func (r *recall) messages(now Instant) []message {
 		switch {
 		case t.over() <= int64(now):
 			delete(r.keys, k)
-		case k == (Key{}):
-			m.add(nil, t.notes(WholeUpstream, now)...)
+		case k == (store.Key{}):
+			m.add(nil, t.notes(store.WholeUpstream, now)...)
 		default:
 			m.add(&t.limit, t.notes(0, now)...)
 		}

@@ -12,16 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // others charges calls that this process does not know of.
 func (r *remote) others(t *testing.T, p policies.Policy, n int) {
 	t.Helper()
-	stack := pacer.Stack{Upstream: "api", Limits: []pacer.Limit{{Policy: p.Name(), Spec: p.Spec()}}}
+	stack := store.Stack{Upstream: "api", Limits: []store.Limit{{Policy: p.Name(), Spec: p.Spec()}}}
 	for range n {
-		grants := make([]pacer.Grant, 1)
-		require.NoError(t, r.store.Reserve(t.Context(), stack, []pacer.Call{{Cost: 1, MaxWait: pacer.Forever}}, grants))
+		grants := make([]store.Grant, 1)
+		require.NoError(t, r.store.Reserve(t.Context(), stack, []store.Call{{Cost: 1, MaxWait: pacer.Forever}}, grants))
 	}
 }
 

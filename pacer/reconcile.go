@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -37,7 +38,7 @@ const (
 // watches knows of this process's calls that are on their way, and what it told the store about each key.
 type watches struct {
 	mu   sync.Mutex
-	keys map[Key]*watch
+	keys map[store.Key]*watch
 }
 
 type watch struct {
@@ -55,19 +56,19 @@ type watch struct {
 
 // telling is a note that remembers what it is about.
 type telling struct {
-	key    Key
+	key    store.Key
 	left   bool
 	bucket int64
 	known  int64
 }
 
 // of returns the watch of a key. The caller holds mu.
-func (w *watches) of(k Key) *watch {
+func (w *watches) of(k store.Key) *watch {
 	if one := w.keys[k]; one != nil {
 		return one
 	}
 	if w.keys == nil {
-		w.keys = make(map[Key]*watch)
+		w.keys = make(map[store.Key]*watch)
 	}
 	if len(w.keys) >= maxWatches {
 		for k, one := range w.keys {
@@ -91,7 +92,7 @@ func (w *watches) entered(r *Reservation) {
 	r.watches = r.room.watches[:0]
 	for i := range r.stack.Limits {
 		l := &r.stack.Limits[i]
-		one := w.of(Key{l.Policy, l.Scope})
+		one := w.of(l.Key())
 		one.open += r.cost(i)
 		r.watches = append(r.watches, one)
 	}
@@ -154,7 +155,7 @@ func (w *watches) told(all []telling, changed int) {
 }
 
 // reconcile adds the notes that counts ask for.
-func (p *Pacer) reconcile(notes []Note, told []telling, a *answer, f *policies.Feedback, meant targets) ([]Note, []telling) {
+func (p *Pacer) reconcile(notes []store.Note, told []telling, a *answer, f *policies.Feedback, meant targets) ([]store.Note, []telling) {
 	limit, limited := f.Limit.Value()
 	left, counted := f.Left().Value()
 	reset := min(f.Reset, p.maxPause)
@@ -165,7 +166,7 @@ func (p *Pacer) reconcile(notes []Note, told []telling, a *answer, f *policies.F
 	defer p.watches.mu.Unlock()
 	for _, i := range p.fitting(a, f, meant) {
 		l := &a.limits[i]
-		q := question{policy: p.named(l.Policy).policy, limit: l, index: i, key: Key{l.Policy, l.Scope}}
+		q := question{policy: p.named(l.Policy).policy, limit: l, index: i, key: l.Key()}
 		q.watch = p.watches.of(q.key)
 		if limited && f.Window > 0 {
 			if n, ok := q.learn(limit, f.Window); ok {
@@ -213,14 +214,14 @@ func (p *Pacer) fitting(a *answer, f *policies.Feedback, meant targets) []int {
 // question is what one limit makes of the counts of a feedback.
 type question struct {
 	policy policies.Policy
-	limit  *Limit
+	limit  *store.Limit
 	index  int
-	key    Key
+	key    store.Key
 	watch  *watch
 }
 
 // learn makes a note of a limit that is below the policy's, while the upstream says so.
-func (q *question) learn(limit int64, window time.Duration) (Note, bool) {
+func (q *question) learn(limit int64, window time.Duration) (store.Note, bool) {
 	most, period := q.policy.Limit()
 	if period != window { // the same pace over another time
 		limit = int64(min(float64(limit)*float64(period)/float64(window), float64(policies.MaxLimit)))
@@ -235,27 +236,27 @@ func (q *question) learn(limit int64, window time.Duration) (Note, bool) {
 	hold := min(max(2*window, shortestHold), longestHold)
 	now := time.Now()
 	if value == q.watch.value && (value == 0 || now.Sub(q.watch.valued) < hold/2) {
-		return Note{}, false
+		return store.Note{}, false
 	}
 	q.watch.value, q.watch.valued = value, now
-	return Note{Kind: NoteLearn, Limit: q.index, Value: value, For: hold}, true
+	return store.Note{Kind: store.NoteLearn, Limit: q.index, Value: value, For: hold}, true
 }
 
 // remaining makes a note of what is left, if that is material.
-func (q *question) remaining(a *answer, f *policies.Feedback, reset time.Duration, left int64) (Note, int64, bool) {
+func (q *question) remaining(a *answer, f *policies.Feedback, reset time.Duration, left int64) (store.Note, int64, bool) {
 	if left == 0 && reset > 0 {
 		if !q.material(left) {
-			return Note{}, 0, false
+			return store.Note{}, 0, false
 		}
-		return Note{Kind: NotePause, Limit: q.index, For: reset}, 0, true
+		return store.Note{Kind: store.NotePause, Limit: q.index, For: reset}, 0, true
 	}
 	if q.limit.Spec.Algorithm == policies.GCRA && f.Window > 0 {
 		return q.spread(reset, left)
 	}
 	if !q.material(left) {
-		return Note{}, 0, false
+		return store.Note{}, 0, false
 	}
-	n := Note{Kind: NoteRemaining, Limit: q.index, Remaining: left, For: reset}
+	n := store.Note{Kind: store.NoteRemaining, Limit: q.index, Remaining: left, For: reset}
 	known := int64(0)
 	if a.went != nil && q.limit.Spec.Algorithm == policies.Window {
 		n.Bucket = a.went.grant[0].Charges[q.index].From
@@ -269,14 +270,14 @@ func (q *question) remaining(a *answer, f *policies.Feedback, reset time.Duratio
 
 // spread makes a note of a pace that lets what is left last until the upstream's window is over, if the policy's own
 // would not.
-func (q *question) spread(reset time.Duration, left int64) (Note, int64, bool) {
+func (q *question) spread(reset time.Duration, left int64) (store.Note, int64, bool) {
 	free := max(1, left-q.watch.open)
 	interval := reset.Microseconds() / free
 	t := q.limit.Spec.Interval
 	if reset == 0 || interval <= t+t/paceTolerance || !q.material(left) {
-		return Note{}, 0, false
+		return store.Note{}, 0, false
 	}
-	return Note{Kind: NoteLearn, Limit: q.index, Value: interval, For: reset}, 0, true
+	return store.Note{Kind: store.NoteLearn, Limit: q.index, Value: interval, For: reset}, 0, true
 }
 
 // material reports whether the store should be told that so much is left.

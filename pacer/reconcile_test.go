@@ -12,17 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // counting counts what it is told.
 type counting struct {
-	pacer.Store
+	store.Store
 
 	reports atomic.Int64
 }
 
-func (c *counting) Report(ctx context.Context, st pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
+func (c *counting) Report(ctx context.Context, st store.Stack, notes []store.Note) (store.Instant, int, error) {
 	c.reports.Add(1)
 	return c.Store.Report(ctx, st, notes)
 }

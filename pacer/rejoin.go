@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // run says that the process is there, and tries to come back when it is alone.
@@ -86,7 +88,7 @@ func (w *watched) uneasy() bool {
 	w.mu.Lock()
 	silence := time.Since(w.toldAt)
 	w.mu.Unlock()
-	line := Instant(w.latest.Load()).Sub(w.now())
+	line := store.Instant(w.latest.Load()).Sub(w.now())
 	return line > 0 && silence >= max(w.pulses().look, min(beatEvery, line/16))
 }
 
@@ -98,14 +100,14 @@ func (w *watched) beat(ctx context.Context) error {
 		return err
 	}
 	if !w.wasReset(p.Epoch) {
-		return &ForgotError{Epoch: p.Epoch}
+		return &store.ForgotError{Epoch: p.Epoch}
 	}
 	return w.settle(ctx)
 }
 
 // describe tells a store that is a Registry what there is to say of this process. Nobody's call depends on it.
 func (w *watched) describe(ctx context.Context, left bool) {
-	registry, ok := w.store.(Registry)
+	registry, ok := w.store.(store.Registry)
 	if !ok {
 		return
 	}
@@ -118,14 +120,14 @@ func (w *watched) describe(ctx context.Context, left bool) {
 }
 
 // pulse says that the process is there, or leaves.
-func (w *watched) pulse(ctx context.Context, leaves bool, gather time.Duration) (Membership, error) {
-	var p Membership
+func (w *watched) pulse(ctx context.Context, leaves bool, gather time.Duration) (store.Membership, error) {
+	var p store.Membership
 	lives := time.Duration(0)
 	if !leaves {
 		lives = w.pulses().lives
 	}
-	b := Heartbeat{ID: w.id, TTL: lives, Now: Instant(w.told.Load()), Keep: w.keep, Barrier: gather}
-	answer := make(chan Membership, 1)
+	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.told.Load()), Keep: w.keep, Barrier: gather}
+	answer := make(chan store.Membership, 1)
 	err := w.reach(ctx, "beat", func(ctx context.Context) error {
 		p, err := w.store.Heartbeat(ctx, w.upstream, b)
 		answer <- p
@@ -179,7 +181,7 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 		}
 		w.era.Store(p.Epoch)
 		if w.outage == PaceAlone {
-			w.gather = min(p.Barrier, p.Now+Instant(maxGather.Microseconds()))
+			w.gather = min(p.Barrier, p.Now+store.Instant(maxGather.Microseconds()))
 		}
 	}
 	if wait := w.gather.Sub(w.now()); wait > 0 {
@@ -200,7 +202,7 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 		w.isBack()
 	}
 	if heard := w.heard.Load(); heard != nil {
-		(*heard)(News{Changes: []Change{{Kind: Resync, Now: w.now()}}})
+		(*heard)(store.News{Changes: []store.Change{{Kind: store.Resync, Now: w.now()}}})
 	}
 	return 0, w.settle(ctx) // what was spent in the very last moment
 }
@@ -268,12 +270,12 @@ func (w *watched) remind(ctx context.Context, m *message) error {
 	if err == nil || !w.unfit(err) {
 		return err
 	}
-	for i := WholeUpstream; i < len(m.limits); i++ {
-		var limits []Limit
+	for i := store.WholeUpstream; i < len(m.limits); i++ {
+		var limits []store.Limit
 		if i >= 0 {
 			limits = m.limits[i : i+1]
 		}
-		var notes []Note
+		var notes []store.Note
 		for _, n := range m.notes {
 			if n.Limit == i {
 				n.Limit = min(i, 0)
@@ -305,7 +307,7 @@ func (w *watched) pay(ctx context.Context, b *bill) error {
 	err := w.tellAll(ctx, due.all, func(m *message) {
 		for i := range m.notes {
 			l := &m.limits[m.notes[i].Limit]
-			b.spent[Key{l.Policy, l.Scope}].paid(&m.notes[i])
+			b.spent[l.Key()].paid(&m.notes[i])
 		}
 	})
 	for k, t := range b.spent {
@@ -320,10 +322,10 @@ func (w *watched) pay(ctx context.Context, b *bill) error {
 		d := p.until.Sub(now)
 		switch {
 		case d <= 0:
-		case k == (Key{}):
-			pauses.add(nil, Note{Kind: NotePause, For: d})
+		case k == (store.Key{}):
+			pauses.add(nil, store.Note{Kind: store.NotePause, For: d})
 		default:
-			pauses.add(&p.limit, Note{Kind: NotePause, For: d})
+			pauses.add(&p.limit, store.Note{Kind: store.NotePause, For: d})
 		}
 	}
 	if err := w.tellAll(ctx, pauses.all, nil); err != nil {
@@ -339,7 +341,7 @@ func (w *watched) payGrants(ctx context.Context, b *bill) error {
 	rest := b.owed[:0:0]
 	for i := range b.owed {
 		if d := &b.owed[i]; d.grants != nil {
-			all = append(all, refunds(ctx, &Stack{Upstream: w.upstream, Limits: d.limits}, d.grants)...)
+			all = append(all, refunds(ctx, &store.Stack{Upstream: w.upstream, Limits: d.limits}, d.grants)...)
 		} else {
 			rest = append(rest, *d)
 		}
@@ -381,7 +383,7 @@ func (w *watched) payNotes(ctx context.Context, b *bill) error {
 				break
 			}
 			for i := range d.notes {
-				var l *Limit
+				var l *store.Limit
 				if at := d.notes[i].Limit; at >= 0 {
 					l = &d.limits[at]
 				}
@@ -403,15 +405,15 @@ func (w *watched) payNotes(ctx context.Context, b *bill) error {
 
 // unfit reports whether an error is about one stack only, so that saying it again would not help.
 func (w *watched) unfit(err error) bool {
-	return !errors.Is(err, ErrUnreachable) && w.store.Fault(err) == Unfit
+	return !errors.Is(err, store.ErrUnreachable) && w.store.Fault(err) == store.Unfit
 }
 
 // say tells the store notes about some limits.
-func (w *watched) say(ctx context.Context, limits []Limit, notes []Note) error {
+func (w *watched) say(ctx context.Context, limits []store.Limit, notes []store.Note) error {
 	if len(notes) == 0 {
 		return nil
 	}
-	stack := Stack{Upstream: w.upstream, Limits: slices.Clone(limits)} // the operation may last longer than this
+	stack := store.Stack{Upstream: w.upstream, Limits: slices.Clone(limits)} // the operation may last longer than this
 	return w.reach(ctx, "report", func(ctx context.Context) error {
 		_, _, err := w.store.Report(ctx, stack, notes)
 		return err

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -48,7 +49,7 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 
 // An answer is a call that was answered: the limits that bound it, and what is known of it.
 type answer struct {
-	limits  []Limit
+	limits  []store.Limit
 	lacking error        // it could not be said which limits bind it
 	went    *Reservation // as it went: nothing of it changes any more. nil if it is not known
 }
@@ -72,8 +73,8 @@ func (a *answer) known(limit int) (int64, bool) {
 
 // heed turns feedback into notes, and gives them to the store.
 func (p *Pacer) heed(ctx context.Context, a *answer, fs ...policies.Feedback) error {
-	stack := Stack{Upstream: p.upstream, Limits: a.limits}
-	var notes []Note
+	stack := store.Stack{Upstream: p.upstream, Limits: a.limits}
+	var notes []store.Note
 	var told []telling
 	for i := range fs {
 		f := &fs[i]
@@ -104,10 +105,10 @@ func (p *Pacer) heed(ctx context.Context, a *answer, fs ...policies.Feedback) er
 
 // changes returns what notes mean for the sleepers of this process: at once, for news may be late or lost. Of a
 // resumption, which cannot harm, the news suffices.
-func changes(notes []Note, stack Stack, now Instant, did, told bool) []Change {
-	var all []Change
+func changes(notes []store.Note, stack store.Stack, now store.Instant, did, told bool) []store.Change {
+	var all []store.Change
 	for i := range notes {
-		if c, ok := notes[i].Change(stack, now, did); ok && (!told || c.Kind != Resumed) {
+		if c, ok := notes[i].Change(stack, now, did); ok && (!told || c.Kind != store.Resumed) {
 			all = append(all, c)
 		}
 	}
@@ -183,13 +184,13 @@ func (p *Pacer) widest(a *answer) targets {
 }
 
 // refusal adds the notes that a refusal asks for: pauses, and adaptive rates that slow down.
-func (p *Pacer) refusal(notes []Note, a *answer, f *policies.Feedback, meant targets) []Note {
+func (p *Pacer) refusal(notes []store.Note, a *answer, f *policies.Feedback, meant targets) []store.Note {
 	if d := min(f.Wait, p.maxPause); d > 0 {
 		if meant.all {
-			notes = append(notes, Note{Kind: NotePause, Limit: WholeUpstream, For: d})
+			notes = append(notes, store.Note{Kind: store.NotePause, Limit: store.WholeUpstream, For: d})
 		} else {
 			for _, i := range meant.limits {
-				notes = append(notes, Note{Kind: NotePause, Limit: i, For: d})
+				notes = append(notes, store.Note{Kind: store.NotePause, Limit: i, For: d})
 			}
 		}
 	}
@@ -200,7 +201,7 @@ func (p *Pacer) refusal(notes []Note, a *answer, f *policies.Feedback, meant tar
 		if a.limits[i].Spec.Adapt == nil {
 			continue
 		}
-		n := Note{Kind: NoteSlow, Limit: i}
+		n := store.Note{Kind: store.NoteSlow, Limit: i}
 		if a.went != nil {
 			n.At = a.went.grant[0].At
 		}
@@ -213,7 +214,7 @@ func (p *Pacer) refusal(notes []Note, a *answer, f *policies.Feedback, meant tar
 // those of the policies that bind it. Calls that sleep behind them, in this process or another, reserve again.
 // It returns the same errors as Report.
 func (p *Pacer) Resume(ctx context.Context, opts ...Option) error {
-	return p.undo(ctx, NoteResume, opts)
+	return p.undo(ctx, store.NoteResume, opts)
 }
 
 // Reset forgets all that is known of the policies that bind a call with the scopes of the context and options: what was
@@ -222,11 +223,11 @@ func (p *Pacer) Resume(ctx context.Context, opts ...Option) error {
 // process brings back what was reset, even if the store should forget by itself later on. It returns the same errors as
 // Report.
 func (p *Pacer) Reset(ctx context.Context, opts ...Option) error {
-	return p.undo(ctx, NoteReset, opts)
+	return p.undo(ctx, store.NoteReset, opts)
 }
 
 // undo sends a note about each limit that a call with these scopes could meet, and about the whole upstream.
-func (p *Pacer) undo(ctx context.Context, kind NoteKind, opts []Option) error {
+func (p *Pacer) undo(ctx context.Context, kind store.NoteKind, opts []Option) error {
 	if p.isClosed() {
 		return ErrClosed
 	}
@@ -234,10 +235,10 @@ func (p *Pacer) undo(ctx context.Context, kind NoteKind, opts []Option) error {
 	if err != nil {
 		return err
 	}
-	stack := Stack{Upstream: p.upstream, Limits: p.bindable(&a, true)}
-	notes := make([]Note, 0, len(stack.Limits)+1)
+	stack := store.Stack{Upstream: p.upstream, Limits: p.bindable(&a, true)}
+	notes := make([]store.Note, 0, len(stack.Limits)+1)
 	for i := range len(stack.Limits) + 1 {
-		notes = append(notes, Note{Kind: kind, Limit: i - 1})
+		notes = append(notes, store.Note{Kind: kind, Limit: i - 1})
 	}
 	now, _, err := p.store.Report(ctx, stack, notes)
 	if err != nil {
@@ -252,6 +253,6 @@ func (p *Pacer) tells() bool {
 	if w, ok := p.store.(*watched); ok {
 		return w.tells()
 	}
-	_, ok := p.store.(Notifier)
+	_, ok := p.store.(store.Notifier)
 	return ok
 }

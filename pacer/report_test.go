@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -109,11 +110,11 @@ func TestASleeperThatCannotMoveBehindAPauseIsRefused(t *testing.T) {
 
 // gate is a store that can hold back the answer to Reserve.
 type gate struct {
-	pacer.Store
+	store.Store
 	hold chan struct{}
 }
 
-func (g *gate) Reserve(ctx context.Context, s pacer.Stack, c []pacer.Call, grants []pacer.Grant) error {
+func (g *gate) Reserve(ctx context.Context, s store.Stack, c []store.Call, grants []store.Grant) error {
 	err := g.Store.Reserve(ctx, s, c, grants)
 	if g.hold != nil {
 		<-g.hold
@@ -170,9 +171,9 @@ func TestCancelWhileMoving(t *testing.T) {
 
 // late is a store whose answer to Reserve comes late, and that gives up when its context ends, like a client
 // that is configured to.
-type late struct{ pacer.Store }
+type late struct{ store.Store }
 
-func (l late) Reserve(ctx context.Context, s pacer.Stack, c []pacer.Call, grants []pacer.Grant) error {
+func (l late) Reserve(ctx context.Context, s store.Stack, c []store.Call, grants []store.Grant) error {
 	err := l.Store.Reserve(ctx, s, c, grants)
 	time.Sleep(100 * ms)
 	if ctx.Err() != nil {

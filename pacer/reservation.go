@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -20,11 +21,11 @@ const storeTimeout = 5 * time.Second
 // line.
 type Reservation struct {
 	pacer      *Pacer
-	stack      Stack
-	call       [1]Call   // what the store is asked, as it wants it
-	latest     time.Time // no later slot will do; zero for Forever
-	notBefore  time.Time // the call wants to go no earlier
-	byDeadline bool      // latest is the context's
+	stack      store.Stack
+	call       [1]store.Call // what the store is asked, as it wants it
+	latest     time.Time     // no later slot will do; zero for Forever
+	notBefore  time.Time     // the call wants to go no earlier
+	byDeadline bool          // latest is the context's
 
 	// Under pacer.sleepers.mu from when the reservation is handed out. What is small stands together, so that a Reservation is
 	// no larger than it needs to be: most calls make one.
@@ -33,7 +34,7 @@ type Reservation struct {
 	hurried bool // it was called while it is moving
 	closed  bool // the answer was reported
 	paid    bool // the cost was settled
-	grant   [1]Grant
+	grant   [1]store.Grant
 	asked   time.Time     // when the store was asked for the slot: it is no earlier than asked and the grant's wait
 	due     time.Time     // when to go: the slot and jitter
 	moving  chan struct{} // somebody is moving it behind a pause; closed when that is done. nil otherwise
@@ -49,7 +50,7 @@ type Reservation struct {
 	watches []*watch // if tracked: of each limit
 
 	room struct { // for what most calls need, to save allocations
-		charges [fewLimits]Charge
+		charges [fewLimits]store.Charge
 		known   [fewLimits]int64
 		watches [fewLimits]*watch
 	}
@@ -83,7 +84,7 @@ func (r *Reservation) Policy() string {
 
 // Slot returns the instant, by the store's clock, from which the call may go, and how much later it may go and still conform to
 // every policy. Both change if the reservation moves. Of a call in line they mean nothing.
-func (r *Reservation) Slot() (at Instant, slack time.Duration) {
+func (r *Reservation) Slot() (at store.Instant, slack time.Duration) {
 	r.pacer.sleepers.mu.Lock()
 	defer r.pacer.sleepers.mu.Unlock()
 	return r.grant[0].At, r.grant[0].Slack
@@ -330,12 +331,12 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	if spent {
 		return ErrSpent
 	}
-	var notes []Note
+	var notes []store.Note
 	for i := range r.stack.Limits {
 		cost := r.cost(i)
 		actual := a.costOf(r.stack.Limits[i].Policy, all)
 		if actual >= 0 && actual != cost {
-			notes = append(notes, Note{Kind: NoteSettle, Limit: i, Charge: r.grant[0].Charges[i], Cost: cost, Actual: actual, Local: r.grant[0].Local})
+			notes = append(notes, store.Note{Kind: store.NoteSettle, Limit: i, Charge: r.grant[0].Charges[i], Cost: cost, Actual: actual, Local: r.grant[0].Local})
 		}
 	}
 	if len(notes) == 0 {

@@ -2,48 +2,11 @@ package pacer
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
-
-// maxScope is the longest escaped scope value that is used as it is. A longer one is replaced by its hash.
-const maxScope = 128
-
-// EscapeScope turns the values of a policy's scopes into one string that is safe as a part of a store's key.
-// Different values give different strings. Letters, digits and -._~@+= stay; any other byte becomes %XX;
-// values are joined by ':'. A result of more than 128 bytes is replaced by '#' and the SHA-256 of it in hex.
-// So a value that comes from outside (braces, control characters, NUL, a megabyte) can neither reach another
-// policy's key, nor move a key to another hash slot, nor grow one.
-func EscapeScope(values ...string) string {
-	if len(values) == 1 && len(values[0]) <= maxScope && plain(values[0]) {
-		return values[0]
-	}
-	var b strings.Builder
-	for i, v := range values {
-		if i > 0 {
-			b.WriteByte(':')
-		}
-		for j := range len(v) {
-			if c := v[j]; safe(c) {
-				b.WriteByte(c)
-			} else {
-				const hexDigits = "0123456789ABCDEF"
-				b.WriteByte('%')
-				b.WriteByte(hexDigits[c>>4])
-				b.WriteByte(hexDigits[c&15])
-			}
-		}
-	}
-	if s := b.String(); len(s) <= maxScope {
-		return s
-	}
-	sum := sha256.Sum256([]byte(b.String()))
-	return "#" + hex.EncodeToString(sum[:])
-}
 
 // scopeValues returns the values that a scope such as `tenant=acme user=7` stands for, by name; nil if they cannot be had back,
 // because one was too long, and is shortened or hashed, or is not text.
@@ -65,36 +28,6 @@ func scopeValues(names []string, scope string) map[string]string {
 		values[name] = v
 	}
 	return values
-}
-
-// isEscaped reports whether s can be what EscapeScope returned.
-func isEscaped(s string) bool {
-	if len(s) > maxScope {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; !safe(c) && c != '%' && c != ':' && c != '#' {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func plain(s string) bool {
-	for i := range len(s) {
-		if !safe(s[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func safe(c byte) bool {
-	switch c {
-	case '-', '.', '_', '~', '@', '+', '=':
-		return true
-	}
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
 // scopeContext is a context that carries a value for a scope.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // sleepers knows who sleeps in this process, and until when what is paused, as far as this process heard. It
@@ -22,14 +24,11 @@ type sleepers struct {
 	// The last calls that were called and are none of those: of other processes, or about to be.
 	strangers [64]int64
 	stranger  int
-	pauses    map[Key]Instant
+	pauses    map[store.Key]store.Instant
 	again     map[*Reservation]struct{} // those that were moving when something changed: they may have to move once more
 	todo      []func()                  // see Pacer.later
 	doing     bool
 }
-
-// pauseKey is what can pause: one limit for one scope value, or the whole upstream (both empty).
-type Key struct{ Policy, Scope string }
 
 func (s *sleepers) enter(ctx context.Context, r *Reservation) {
 	s.mu.Lock()
@@ -85,12 +84,12 @@ func (s *sleepers) paused(r *Reservation) bool {
 	if len(s.pauses) == 0 || r.grant[0].Queued { // in line there is no slot, and who asks again hears of it
 		return false
 	}
-	if s.pauses[Key{}] > r.grant[0].At {
+	if s.pauses[store.Key{}] > r.grant[0].At {
 		return true
 	}
 	for i := range r.stack.Limits {
 		l := &r.stack.Limits[i]
-		if s.pauses[Key{l.Policy, l.Scope}] > r.grant[0].At {
+		if s.pauses[l.Key()] > r.grant[0].At {
 			return true
 		}
 	}
@@ -100,7 +99,7 @@ func (s *sleepers) paused(r *Reservation) bool {
 // heed records pauses and returns the sleepers whose slots are not good any more, in the order of their slots, marked
 // as moving: those that fall inside a pause, and those of limits that were resumed or slowed down. It returns, too, which
 // pauses and resumptions are news.
-func (s *sleepers) heed(changes []Change) (caught []*Reservation, news []Change) {
+func (s *sleepers) heed(changes []store.Change) (caught []*Reservation, news []store.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, t := range s.pauses {
@@ -108,27 +107,27 @@ func (s *sleepers) heed(changes []Change) (caught []*Reservation, news []Change)
 			delete(s.pauses, k)
 		}
 	}
-	again, fresh := make(map[Key]bool), make(map[Key]bool)
+	again, fresh := make(map[store.Key]bool), make(map[store.Key]bool)
 	for _, c := range changes {
-		k := Key{c.Policy, c.Scope}
+		k := c.Key()
 		switch c.Kind {
-		case Paused:
+		case store.Paused:
 			if s.pauses == nil {
-				s.pauses = make(map[Key]Instant)
+				s.pauses = make(map[store.Key]store.Instant)
 			}
 			if c.Until > s.pauses[k] {
 				s.pauses[k], news = c.Until, append(news, c)
 				fresh[k] = true
 			}
-		case Resumed:
+		case store.Resumed:
 			if _, was := s.pauses[k]; was {
 				delete(s.pauses, k)
 				news = append(news, c)
 			}
 			again[k] = true
-		case Slowed:
+		case store.Slowed:
 			again[k] = true
-		case Wake, EpochBegan, Resync:
+		case store.Wake, store.EpochBegan, store.Resync:
 		}
 	}
 	for r := range s.asleep {
@@ -164,14 +163,14 @@ func (s *sleepers) moveAgain(r *Reservation) {
 // A lonely is sleepers of one stack whose slots this process granted alone, and the receipts of those, by which they are known:
 // a reservation may serve another call by the time somebody looks.
 type lonely struct {
-	stack    Stack
+	stack    store.Stack
 	all      []*Reservation
 	receipts []any
 }
 
 // lonely returns the sleepers whose slots this process granted alone and are still to come, by their stacks, each in the order
 // of their slots.
-func (s *sleepers) lonely(exchangeable func(*Grant) bool) []*lonely {
+func (s *sleepers) lonely(exchangeable func(*store.Grant) bool) []*lonely {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*Reservation
@@ -194,15 +193,15 @@ func (s *sleepers) lonely(exchangeable func(*Grant) bool) []*lonely {
 }
 
 // boundByAny reports whether one of some limits, or a change of the whole upstream, concerns r.
-func (r *Reservation) boundByAny(keys map[Key]bool) bool {
+func (r *Reservation) boundByAny(keys map[store.Key]bool) bool {
 	if len(keys) == 0 {
 		return false
 	}
-	if keys[Key{}] {
+	if keys[store.Key{}] {
 		return true
 	}
 	for i := range r.stack.Limits {
-		if keys[Key{r.stack.Limits[i].Policy, r.stack.Limits[i].Scope}] {
+		if keys[r.stack.Limits[i].Key()] {
 			return true
 		}
 	}
@@ -215,14 +214,14 @@ func inOrder(rs []*Reservation) []*Reservation {
 }
 
 // limits returns the different limits that bind the sleepers, at most n.
-func (s *sleepers) limits(n int) []Limit {
+func (s *sleepers) limits(n int) []store.Limit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := make(map[Key]bool)
-	var all []Limit
+	seen := make(map[store.Key]bool)
+	var all []store.Limit
 	for r := range s.asleep {
 		for _, l := range r.stack.Limits {
-			if k := (Key{l.Policy, l.Scope}); !seen[k] && len(all) < n {
+			if k := (l.Key()); !seen[k] && len(all) < n {
 				seen[k] = true
 				all = append(all, l)
 			}
@@ -231,7 +230,7 @@ func (s *sleepers) limits(n int) []Limit {
 	return all
 }
 
-func stackKey(stack *Stack) string {
+func stackKey(stack *store.Stack) string {
 	var b strings.Builder
 	for i := range stack.Limits {
 		b.WriteString(stack.Limits[i].Policy + "\n" + stack.Limits[i].Scope + "\n")

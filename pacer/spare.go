@@ -1,6 +1,10 @@
 package pacer
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/headway-go/headway/pacer/store"
+)
 
 // spares are reservations of plain Waits that are over: their callers never saw them, so they can serve again. They are one
 // Pacer's.
@@ -13,7 +17,7 @@ type spares struct {
 type spare struct {
 	Reservation
 
-	limits [fewLimits]Limit
+	limits [fewLimits]store.Limit
 }
 
 // get returns a reservation for a call whose caller will not see it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -17,7 +18,7 @@ func spared(p *Pacer) bool {
 	return ok
 }
 
-func newSparing(t *testing.T, store Store) *Pacer {
+func newSparing(t *testing.T, store store.Store) *Pacer {
 	t.Helper()
 	p, err := New(Config{
 		Upstream: "test", Store: store, Policies: []policies.Policy{policies.PerSecond(1).Per("tenant")}, Jitter: NoJitter,
@@ -27,7 +28,7 @@ func newSparing(t *testing.T, store Store) *Pacer {
 }
 
 // otherStore is a store of which nothing is known.
-type otherStore struct{ Store }
+type otherStore struct{ store.Store }
 
 // A reservation serves again only if nobody can have it any more. (The race detector makes a pool forget at random.)
 func TestWhichReservationsServeAgain(t *testing.T) {
@@ -70,7 +71,7 @@ func TestASpareIsEmpty(t *testing.T) {
 	t.Parallel()
 	var s spares
 	one := s.get()
-	one.stack.Limits = append(one.limits[:0], Limit{Scope: "secret"})
+	one.stack.Limits = append(one.limits[:0], store.Limit{Scope: "secret"})
 	one.known, one.closed, one.room.charges[0].From = one.room.known[:1], true, 1
 	s.put(one)
 	require.Equal(t, spare{}, *one)
@@ -97,9 +98,9 @@ func TestTheLimitsOfSleepersAreCopies(t *testing.T) {
 func TestWhatIsLookedAtIsNotReused(t *testing.T) {
 	t.Parallel()
 	one := &spare{}
-	one.grant[0] = Grant{OK: true, Local: true, Receipt: &ticket{}}
+	one.grant[0] = store.Grant{OK: true, Local: true, Receipt: &ticket{}}
 	s := sleepers{asleep: map[*Reservation]struct{}{&one.Reservation: {}}}
-	require.Len(t, s.lonely(func(g *Grant) bool { return ticketOf(g) != nil }), 1)
+	require.Len(t, s.lonely(func(g *store.Grant) bool { return ticketOf(g) != nil }), 1)
 	var spares spares
 	spares.put(one)
 	require.True(t, one.grant[0].OK, "as it was")

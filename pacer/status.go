@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -48,7 +49,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen, err := p.store.Status(ctx, Stack{Upstream: p.upstream, Limits: limits})
+	seen, err := p.store.Status(ctx, store.Stack{Upstream: p.upstream, Limits: limits})
 	if err != nil {
 		return nil, p.storeError("status", err)
 	}
@@ -61,7 +62,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 }
 
 // policyStatus is what a store saw of a policy, for people.
-func policyStatus(policy policies.Policy, scope string, seen *LimitStatus, now Instant) PolicyStatus {
+func policyStatus(policy policies.Policy, scope string, seen *store.LimitStatus, now store.Instant) PolicyStatus {
 	return PolicyStatus{
 		Policy:    policy,
 		Scope:     scope,

@@ -3,6 +3,8 @@ package pacer
 import (
 	"sync"
 	"time"
+
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // A storeClock tells when, by this machine's monotonic clock, a store decided. All that is known of one decision is that it
@@ -11,7 +13,7 @@ import (
 type storeClock struct {
 	mu    sync.Mutex
 	base  time.Time     // by this machine
-	epoch Instant       // by the store
+	epoch store.Instant // by the store
 	ahead time.Duration // since those, this machine has counted more than the store by at most this
 	at    time.Time     // when that was known
 }
@@ -21,17 +23,17 @@ type storeClock struct {
 const drift = 2000
 
 // estimate returns what the store's clock says at a time, about; 0 if nothing is known of it.
-func (c *storeClock) estimate(at time.Time) Instant {
+func (c *storeClock) estimate(at time.Time) store.Instant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.at.IsZero() {
 		return 0
 	}
-	return c.epoch + Instant((at.Sub(c.base) - c.ahead).Microseconds())
+	return c.epoch + store.Instant((at.Sub(c.base) - c.ahead).Microseconds())
 }
 
 // latest returns the latest time at which the store's clock can have said now, if it did so between asked and answered.
-func (c *storeClock) latest(now Instant, asked, answered time.Time) time.Time {
+func (c *storeClock) latest(now store.Instant, asked, answered time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.at.IsZero() {

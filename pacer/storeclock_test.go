@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // distant is a store with a clock of its own, whose answers take a while after it has decided.
 type distant struct {
-	pacer.Store
+	store.Store
 
 	begin time.Time
 	takes time.Duration
@@ -29,22 +30,22 @@ func newDistant() *distant {
 	return d
 }
 
-func (d *distant) now() pacer.Instant {
+func (d *distant) now() store.Instant {
 	passed := time.Since(d.begin).Microseconds()
 	if slow := d.slow.Load(); slow > 0 {
 		passed -= passed / slow
 	}
-	return pacer.Instant(1_700_000_000_000_000 + passed + d.step.Load())
+	return store.Instant(1_700_000_000_000_000 + passed + d.step.Load())
 }
 
-func (d *distant) Reserve(ctx context.Context, s pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
+func (d *distant) Reserve(ctx context.Context, s store.Stack, calls []store.Call, grants []store.Grant) error {
 	defer time.Sleep(d.takes)
 	return d.Store.Reserve(ctx, s, calls, grants)
 }
 
 // late lets a call wait and returns how late after its slot it goes, by the store's clock: every call's slot is a second
 // after the one before.
-func (d *distant) late(t *testing.T, p *pacer.Pacer, last *pacer.Instant) time.Duration {
+func (d *distant) late(t *testing.T, p *pacer.Pacer, last *store.Instant) time.Duration {
 	t.Helper()
 	require.NoError(t, p.Wait(t.Context()))
 	*last += 1_000_000

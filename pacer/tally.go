@@ -1,6 +1,10 @@
 package pacer
 
-import "time"
+import (
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
 
 // tallySeconds is for how many seconds a tally remembers what went. It is more than a Fleet shows, so that what a process
 // tells late is complete, in the largest fleets, too, and a power of two.
@@ -28,23 +32,23 @@ func (c *count) add(now, cost int64) {
 // A tally is what went of one limit in each of the last seconds, all keys together.
 type tally [tallySeconds]struct {
 	second int64
-	Second
+	store.Second
 }
 
 // at returns the place of a second; nil if it is longer ago than the tally remembers.
-func (t *tally) at(second int64) *Second {
+func (t *tally) at(second int64) *store.Second {
 	at := &t[placeOf(second)]
 	if at.second > second {
 		return nil
 	}
 	if at.second != second {
-		at.second, at.Second = second, Second{}
+		at.second, at.Second = second, store.Second{}
 	}
 	return &at.Second
 }
 
 // add adds to a second.
-func (t *tally) add(second int64, more Second) {
+func (t *tally) add(second int64, more store.Second) {
 	if s := t.at(second); s != nil {
 		s.Cost += more.Cost
 		s.Waits += more.Waits
@@ -56,14 +60,14 @@ func (t *tally) add(second int64, more Second) {
 func (t *tally) addCount(c *count) {
 	for _, s := range c {
 		if s.cost > 0 {
-			t.add(s.second, Second{Cost: s.cost})
+			t.add(s.second, store.Second{Cost: s.cost})
 		}
 	}
 }
 
 // history returns the seconds before a second, the oldest first.
-func (t *tally) history(before int64) []Second {
-	h := make([]Second, HistorySeconds)
+func (t *tally) history(before int64) []store.Second {
+	h := make([]store.Second, HistorySeconds)
 	for i := range h {
 		second := before - int64(len(h)-i)
 		if s := &t[placeOf(second)]; s.second == second {
@@ -83,7 +87,7 @@ func (p *Pacer) count(r *Reservation) {
 	second := max(secondOf(at), p.wentSaid)
 	for i := range r.stack.Limits {
 		l := &r.stack.Limits[i]
-		what := Second{Cost: r.cost(i)}
+		what := store.Second{Cost: r.cost(i)}
 		if r.since != 0 && i == r.waitsFor() {
 			what.Waits, what.Waited = 1, r.slept()
 		}
@@ -91,7 +95,7 @@ func (p *Pacer) count(r *Reservation) {
 			of.seen.went.add(second, what)
 		}
 		if l.Scope != "" {
-			p.busy.add(Key{l.Policy, l.Scope}, r.cost(i), at)
+			p.busy.add(l.Key(), r.cost(i), at)
 		}
 	}
 }

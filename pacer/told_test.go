@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -22,7 +23,7 @@ type registrar struct {
 	went  int64
 }
 
-func (r *registrar) Describe(_ context.Context, _ string, about pacer.About) error {
+func (r *registrar) Describe(_ context.Context, _ string, about store.About) error {
 	time.Sleep(200 * ms)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,7 +36,7 @@ func (r *registrar) Describe(_ context.Context, _ string, about pacer.About) err
 	return nil
 }
 
-func (*registrar) Index(context.Context, string) (*pacer.Index, error) { return nil, errBroken }
+func (*registrar) Index(context.Context, string) (*store.Index, error) { return nil, errBroken }
 
 func (*registrar) Upstreams(context.Context) ([]string, error) { return nil, errBroken }
 

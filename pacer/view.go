@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -19,13 +20,13 @@ type view struct {
 
 	pacer  *Pacer
 	ask    *ask
-	limits []plainLimit // in the order in which they are shown
-	keys   []KeyUse     // the busiest
+	limits []plainLimit   // in the order in which they are shown
+	keys   []store.KeyUse // the busiest
 }
 
 // A plainLimit is a policy, or a lane's part of one, as those see it who only look.
 type plainLimit struct {
-	Limit
+	store.Limit
 
 	policy policies.Policy
 	scopes []string
@@ -34,15 +35,15 @@ type plainLimit struct {
 }
 
 // registry returns what knows the fleet; nil if nothing does, or it is out of reach.
-func (p *Pacer) registry() Registry {
-	store := p.store
-	if w, ok := store.(*watched); ok {
+func (p *Pacer) registry() store.Registry {
+	backing := p.store
+	if w, ok := backing.(*watched); ok {
 		if w.state.Load() == apart {
 			return nil
 		}
 		return w.registry()
 	}
-	registry, _ := store.(Registry)
+	registry, _ := backing.(store.Registry)
 	return registry
 }
 
@@ -53,7 +54,7 @@ func limitsOf(texts []string) (limits []plainLimit, unknown []string) {
 		unknown[i] = printable(unknown[i])
 	}
 	for _, one := range parts(known) {
-		limits = append(limits, plainLimit{Limit: Limit{Policy: one.Name(), Spec: one.Spec()}, policy: one.Policy, scopes: one.Scopes()})
+		limits = append(limits, plainLimit{Limit: store.Limit{Policy: one.Name(), Spec: one.Spec()}, policy: one.Policy, scopes: one.Scopes()})
 	}
 	return limits, unknown
 }
@@ -78,23 +79,23 @@ func (v *view) named(policy string) *plainLimit {
 }
 
 // read takes what processes have said.
-func (v *view) read(index *Index) {
+func (v *view) read(index *store.Index) {
 	v.Alive = index.Alive
 	for _, w := range index.Went {
 		if l := v.named(w.Policy); l != nil {
 			l.went.add(w.Second, w.What)
 		}
 	}
-	spent, waiting := make(map[Key]int64), make(map[Key]int64)
+	spent, waiting := make(map[store.Key]int64), make(map[store.Key]int64)
 	for i := range index.Processes {
 		one := &index.Processes[i]
 		if len(v.Processes) < MaxShownProcesses {
 			v.Processes = append(v.Processes, Process{ID: printable(one.ID), Name: printable(one.Name), For: max(0, index.Now.Sub(one.Came)), Waiting: v.waiting(one.Waiting)})
 		}
 		for _, k := range one.Keys {
-			if l := v.named(k.Policy); l != nil && len(l.scopes) > 0 && isEscaped(k.Scope) {
-				spent[Key{k.Policy, k.Scope}] += k.Cost
-				waiting[Key{k.Policy, k.Scope}] += k.Waiting
+			if l := v.named(k.Policy); l != nil && len(l.scopes) > 0 && store.IsEscaped(k.Scope) {
+				spent[k.Key()] += k.Cost
+				waiting[k.Key()] += k.Waiting
 			}
 		}
 	}
@@ -113,7 +114,7 @@ func printable(name string) string {
 }
 
 // waiting adds up who waits, by policy and in all.
-func (v *view) waiting(uses []KeyUse) (sum int64) {
+func (v *view) waiting(uses []store.KeyUse) (sum int64) {
 	for _, u := range uses {
 		sum += u.Waiting
 		if u.Policy == "" {
@@ -128,7 +129,7 @@ func (v *view) waiting(uses []KeyUse) (sum int64) {
 // look asks the store how the limits stand, and completes the Fleet.
 func (v *view) look(ctx context.Context) error {
 	p := v.pacer
-	stack := Stack{Upstream: p.upstream}
+	stack := store.Stack{Upstream: p.upstream}
 	shown := make([]int, len(v.limits)) // where in the stack; −1: not
 	for i := range v.limits {
 		bound := v.limits[i].Limit
@@ -152,7 +153,7 @@ func (v *view) look(ctx context.Context) error {
 	return nil
 }
 
-func (v *view) finish(seen *StackStatus, stack *Stack, shown []int, first int) {
+func (v *view) finish(seen *store.StackStatus, stack *store.Stack, shown []int, first int) {
 	v.At = time.UnixMicro(int64(seen.Now))
 	until := secondOf(int64(seen.Now))
 	if v.Shared {
@@ -174,21 +175,21 @@ func (v *view) finish(seen *StackStatus, stack *Stack, shown []int, first int) {
 }
 
 // status returns how a limit stands for a scope value: what was seen of the limit with an index.
-func (l *plainLimit) status(seen *StackStatus, index int, scope string) PolicyStatus {
+func (l *plainLimit) status(seen *store.StackStatus, index int, scope string) PolicyStatus {
 	return policyStatus(l.policy, describeScope(l.scopes, scope), &seen.Limits[index], seen.Now)
 }
 
 // readOwn takes what this process knows of itself.
 func (v *view) readOwn() {
 	p := v.pacer
-	now := Instant(0)
+	now := store.Instant(0)
 	switch s := p.store.(type) {
 	case *MemoryStore:
-		now = Instant(s.clock())
+		now = store.Instant(s.clock())
 	case *watched:
 		now = s.now()
 	default:
-		now = Instant(time.Now().UnixMicro())
+		now = store.Instant(time.Now().UnixMicro())
 	}
 	p.sleepers.mu.Lock()
 	used := p.used(now)
@@ -208,12 +209,12 @@ func (v *view) readOwn() {
 			}
 			for _, a := range sh.ring {
 				if n := a.recent.spent(int64(now)); n > 0 && a.key.upstream == p.upstream && a.key.scope != "" {
-					used.spent[Key{a.key.policy, a.key.scope}] += n
+					used.spent[store.Key{Policy: a.key.policy, Scope: a.key.scope}] += n
 				}
 			}
 		})
 	}
 	v.Alive = 1
 	v.Processes = []Process{{ID: "", Name: p.name, Waiting: v.waiting(used.byPolicy())}}
-	v.keys = slices.DeleteFunc(most(used.spent, used.waiting, MaxBusiest), func(k KeyUse) bool { return v.named(k.Policy) == nil })
+	v.keys = slices.DeleteFunc(most(used.spent, used.waiting, MaxBusiest), func(k store.KeyUse) bool { return v.named(k.Policy) == nil })
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -20,7 +21,7 @@ import (
 var errGathering = errors.New("pacer: the processes of the fleet are just coming back to the store")
 
 // errResting is why a store is not asked that has just failed.
-var errResting = fmt.Errorf("%w: it failed before, and is tried again soon", ErrUnreachable)
+var errResting = fmt.Errorf("%w: it failed before, and is tried again soon", store.ErrUnreachable)
 
 // The watch over a store.
 const (
@@ -54,7 +55,7 @@ const (
 // it is alone. Coming back means: tell the store what it knew, in case that it forgot; what was spent alone; and what could
 // not be said meanwhile.
 type watched struct {
-	store    Shared
+	store    store.Shared
 	upstream string
 	id       string
 	outage   Outage
@@ -92,11 +93,11 @@ type watched struct {
 	counted   time.Time // when so many processes were there
 
 	joining sync.Mutex
-	gather  Instant // of a process that is coming back: when it decides no more by itself; 0 if it is not
+	gather  store.Instant // of a process that is coming back: when it decides no more by itself; 0 if it is not
 
-	heard atomic.Pointer[func(News)] // whom to tell that the process is back
+	heard atomic.Pointer[func(store.News)] // whom to tell that the process is back
 
-	about func(now Instant, left bool) (about About, told func()) // what the process says of itself
+	about func(now store.Instant, left bool) (about store.About, told func()) // what the process says of itself
 
 	observers observers
 	fell      time.Time // under mu: when it lost the store
@@ -111,7 +112,7 @@ const (
 	apart                    // this process decides for itself
 )
 
-func newWatched(store Shared, c *Config, timeout time.Duration) *watched {
+func newWatched(store store.Shared, c *Config, timeout time.Duration) *watched {
 	w := &watched{
 		store:     store,
 		upstream:  c.Upstream,
@@ -146,17 +147,17 @@ func newWatched(store Shared, c *Config, timeout time.Duration) *watched {
 }
 
 // now estimates store time: the last that was told, and what has passed since.
-func (w *watched) now() Instant {
+func (w *watched) now() store.Instant {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.toldAt.IsZero() {
-		return Instant(time.Now().UnixMicro())
+		return store.Instant(time.Now().UnixMicro())
 	}
-	return Instant(w.told.Load() + time.Since(w.toldAt).Microseconds())
+	return store.Instant(w.told.Load() + time.Since(w.toldAt).Microseconds())
 }
 
 // heardNow notes what the store's time is.
-func (w *watched) heardNow(now Instant) {
+func (w *watched) heardNow(now store.Instant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if int64(now) > w.told.Load() {
@@ -235,7 +236,7 @@ func (w *watched) asks(ctx context.Context) (bool, error) {
 	}
 	began := w.now()
 	wait, err := w.join(ctx)
-	if err != nil && w.store.Fault(err) != Unreachable {
+	if err != nil && w.store.Fault(err) != store.Unreachable {
 		return false, err // a mistake in the configuration: it has never worked
 	}
 	w.mu.Lock()
@@ -278,23 +279,23 @@ func (w *watched) isFailure(err error) bool {
 	switch {
 	case err == nil, forgot(err) != nil, errors.Is(err, ErrClosed):
 		return false
-	case errors.Is(err, ErrUnreachable):
+	case errors.Is(err, store.ErrUnreachable):
 		return true
 	}
 	fault := w.store.Fault(err)
-	return fault != Unfit && (fault != Denied || w.state.Load() != unknown)
+	return fault != store.Unfit && (fault != store.Denied || w.state.Load() != unknown)
 }
 
 func unreachable(err error) error {
-	if errors.Is(err, ErrUnreachable) {
+	if errors.Is(err, store.ErrUnreachable) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	return fmt.Errorf("%w: %w", store.ErrUnreachable, err)
 }
 
 // overdue is the error of an operation that nobody waits for any longer.
 func (w *watched) overdue() error {
-	return fmt.Errorf("%w: no answer within %v, or another operation failed meanwhile", ErrUnreachable, w.timeout)
+	return fmt.Errorf("%w: no answer within %v, or another operation failed meanwhile", store.ErrUnreachable, w.timeout)
 }
 
 // within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are.
@@ -336,7 +337,7 @@ func (w *watched) within(ctx context.Context, name string, op func(context.Conte
 }
 
 // part makes the process pace alone, because of an error of an operation that began at an instant.
-func (w *watched) part(err error, began Instant) {
+func (w *watched) part(err error, began store.Instant) {
 	w.failed(err)
 	w.lost.CompareAndSwap(0, int64(began))
 	was := w.state.Swap(apart)
@@ -363,15 +364,15 @@ func (w *watched) failed(err error) {
 }
 
 // forgot returns what an error says of a store that has forgotten; nil if it says something else.
-func forgot(err error) *ForgotError {
-	f, _ := errors.AsType[*ForgotError](err)
+func forgot(err error) *store.ForgotError {
+	f, _ := errors.AsType[*store.ForgotError](err)
 	return f
 }
 
 // wasReset reports whether an operation met an era that began by a deliberate reset, and is to be done again. What is
 // remembered must not bring back what was reset.
 func (w *watched) wasReset(era int64) bool {
-	if before := w.era.Load(); Incarnation(era) != Incarnation(before) {
+	if before := w.era.Load(); store.Incarnation(era) != store.Incarnation(before) {
 		return false
 	} else if era != before {
 		w.known.clear()
@@ -381,8 +382,8 @@ func (w *watched) wasReset(era int64) bool {
 }
 
 // parted reports whether the answer to an operation means that the process is alone, and makes it so.
-func (w *watched) parted(err error, began Instant) bool {
-	if !errors.Is(err, ErrUnreachable) && forgot(err) == nil {
+func (w *watched) parted(err error, began store.Instant) bool {
+	if !errors.Is(err, store.ErrUnreachable) && forgot(err) == nil {
 		return false
 	}
 	w.part(err, began)
@@ -393,13 +394,13 @@ func (w *watched) parted(err error, began Instant) bool {
 func (w *watched) absence() absence {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return absence{number: int(w.absences.Load()), processes: w.processes, rank: w.rank, since: Instant(w.lost.Load())}
+	return absence{number: int(w.absences.Load()), processes: w.processes, rank: w.rank, since: store.Instant(w.lost.Load())}
 }
 
 // refused returns the error of a process that does not pace alone.
 func (w *watched) refused() error {
-	err := ErrUnreachable
-	if p := w.failure.Load(); p != nil && errors.Is(*p, ErrUnreachable) {
+	err := store.ErrUnreachable
+	if p := w.failure.Load(); p != nil && errors.Is(*p, store.ErrUnreachable) {
 		err = *p
 	}
 	return err

@@ -4,11 +4,12 @@ import (
 	"context"
 	"slices"
 
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
-// Reserve implements [Store].
-func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants []Grant) error {
+// Reserve implements [store.Store].
+func (w *watched) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	ask, err := w.asks(ctx)
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants
 	case LetThrough:
 		now := w.now()
 		for i := range grants {
-			grants[i] = Grant{OK: true, Now: now, At: now, Binds: BindsNothing, Charges: make([]Charge, len(stack.Limits)), Local: true}
+			grants[i] = store.Grant{OK: true, Now: now, At: now, Binds: store.BindsNothing, Charges: make([]store.Charge, len(stack.Limits)), Local: true}
 		}
 		return nil
 	case RefuseCalls:
@@ -47,43 +48,43 @@ func (w *watched) Reserve(ctx context.Context, stack Stack, calls []Call, grants
 }
 
 // returned forgets the slots that calls give back as they ask: the store may grant the same ones again.
-func (w *watched) returned(stack *Stack, calls []Call) {
+func (w *watched) returned(stack *store.Stack, calls []store.Call) {
 	for i := range calls {
 		for j, c := range calls[i].Held {
 			w.known.disowned(&stack.Limits[j], c, max(c.To, -c.To))
 		}
 		if calls[i].Held != nil {
-			w.known.cancelled(stack, []Grant{{Charges: calls[i].Held}})
+			w.known.cancelled(stack, []store.Grant{{Charges: calls[i].Held}})
 		}
 	}
 }
 
 // disown returns calls without the slots that they hold: those are the store's, which is told later that they are free.
-func (w *watched) disown(stack *Stack, calls []Call) []Call {
-	if !slices.ContainsFunc(calls, func(c Call) bool { return c.Held != nil }) {
+func (w *watched) disown(stack *store.Stack, calls []store.Call) []store.Call {
+	if !slices.ContainsFunc(calls, func(c store.Call) bool { return c.Held != nil }) {
 		return calls
 	}
 	own := slices.Clone(calls)
 	for i := range own {
 		if held := own[i].Held; held != nil {
 			own[i].Held = nil
-			w.owe(debt{limits: stack.Limits, grants: []Grant{{OK: true, Charges: held}}})
+			w.owe(debt{limits: stack.Limits, grants: []store.Grant{{OK: true, Charges: held}}})
 		}
 	}
 	return own
 }
 
-// Cancel implements [Store].
-func (w *watched) Cancel(ctx context.Context, stack Stack, grants []Grant) error {
-	return w.cancelAll(ctx, []Batch{{Stack: stack, Grants: grants}})
+// Cancel implements [store.Store].
+func (w *watched) Cancel(ctx context.Context, stack store.Stack, grants []store.Grant) error {
+	return w.cancelAll(ctx, []store.Batch{{Stack: stack, Grants: grants}})
 }
 
 // cancelAll gives grants of several stacks back.
-func (w *watched) cancelAll(ctx context.Context, batches []Batch) error {
+func (w *watched) cancelAll(ctx context.Context, batches []store.Batch) error {
 	var theirs []*refund
 	for i := range batches {
 		stack := &batches[i].Stack
-		var mine, rest []Grant
+		var mine, rest []store.Grant
 		for _, g := range batches[i].Grants {
 			if g.Local {
 				mine = append(mine, g)
@@ -104,7 +105,7 @@ func (w *watched) cancelAll(ctx context.Context, batches []Batch) error {
 }
 
 // sayOrOwe tells the store notes now, or when it is back.
-func (w *watched) sayOrOwe(ctx context.Context, stack *Stack, notes []Note) {
+func (w *watched) sayOrOwe(ctx context.Context, stack *store.Stack, notes []store.Note) {
 	if len(notes) == 0 {
 		return
 	}
@@ -114,14 +115,7 @@ func (w *watched) sayOrOwe(ctx context.Context, stack *Stack, notes []Note) {
 	w.owe(debt{limits: stack.Limits, notes: notes})
 }
 
-// copied returns a stack that stays as it is when the caller's is used for something else.
-func (s *Stack) Clone() Stack {
-	copied := *s
-	copied.Limits = slices.Clone(s.Limits)
-	return copied
-}
-
-func copyGrants(grants []Grant) []Grant {
+func copyGrants(grants []store.Grant) []store.Grant {
 	copied := slices.Clone(grants)
 	for i := range copied {
 		copied[i].Charges = slices.Clone(copied[i].Charges)
@@ -135,14 +129,14 @@ func (w *watched) owe(d debt) {
 	w.alone.owe(d)
 }
 
-// Exchangeable implements [Exchanger].
-func (w *watched) Exchangeable(g *Grant) bool {
+// Exchangeable implements [store.Exchanger].
+func (w *watched) Exchangeable(g *store.Grant) bool {
 	t := ticketOf(g)
 	return t != nil && !t.over.Load()
 }
 
-// Report implements [Store].
-func (w *watched) Report(ctx context.Context, stack Stack, notes []Note) (now Instant, changed int, err error) {
+// Report implements [store.Store].
+func (w *watched) Report(ctx context.Context, stack store.Stack, notes []store.Note) (now store.Instant, changed int, err error) {
 	ask, err := w.asks(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -163,13 +157,13 @@ func (w *watched) Report(ctx context.Context, stack Stack, notes []Note) (now In
 	return 0, 0, w.refused()
 }
 
-func (w *watched) report(ctx context.Context, stack Stack, notes []Note) (Instant, int, error) {
+func (w *watched) report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	stack = stack.Clone()
 	// A call that was paced alone and is settled with the store: a rate's interval was never the store's.
-	kept := make([]Note, 0, len(notes))
+	kept := make([]store.Note, 0, len(notes))
 	for i := range notes {
 		n := &notes[i]
-		if n.Kind == NoteSettle && n.Actual < n.Cost {
+		if n.Kind == store.NoteSettle && n.Actual < n.Cost {
 			l := &stack.Limits[n.Limit]
 			switch {
 			case !n.Local:
@@ -181,7 +175,7 @@ func (w *watched) report(ctx context.Context, stack Stack, notes []Note) (Instan
 		kept = append(kept, *n)
 	}
 	type reply struct {
-		now     Instant
+		now     store.Instant
 		changed int
 	}
 	answer := make(chan reply, 1)
@@ -198,34 +192,34 @@ func (w *watched) report(ctx context.Context, stack Stack, notes []Note) (Instan
 	w.known.mu.Lock()
 	defer w.known.mu.Unlock()
 	for i := range kept {
-		if n := &kept[i]; n.Kind == NotePause {
-			l := &Limit{}
+		if n := &kept[i]; n.Kind == store.NotePause {
+			l := &store.Limit{}
 			if n.Limit >= 0 {
 				l = &stack.Limits[n.Limit]
 			}
-			w.known.pause(l, r.now+Instant(n.For.Microseconds()), int64(r.now))
+			w.known.pause(l, r.now+store.Instant(n.For.Microseconds()), int64(r.now))
 		}
 	}
 	return r.now, r.changed, nil
 }
 
-// Status implements [Store].
-func (w *watched) Status(ctx context.Context, stack Stack) (StackStatus, error) {
+// Status implements [store.Store].
+func (w *watched) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	return w.look(ctx, stack, w.store.Status)
 }
 
 // Pauses is Status, of which only what is paused is asked.
-func (w *watched) Pauses(ctx context.Context, stack Stack) (StackStatus, error) {
+func (w *watched) Pauses(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	return w.look(ctx, stack, w.store.Pauses)
 }
 
-func (w *watched) look(ctx context.Context, stack Stack, how func(context.Context, Stack) (StackStatus, error)) (StackStatus, error) {
+func (w *watched) look(ctx context.Context, stack store.Stack, how func(context.Context, store.Stack) (store.StackStatus, error)) (store.StackStatus, error) {
 	ask, err := w.asks(ctx)
 	if err != nil {
-		return StackStatus{}, err
+		return store.StackStatus{}, err
 	}
 	if began := w.now(); ask {
-		answer, copied := make(chan StackStatus, 1), stack.Clone()
+		answer, copied := make(chan store.StackStatus, 1), stack.Clone()
 		err = w.reach(ctx, "status", func(ctx context.Context) error {
 			s, err := how(ctx, copied)
 			answer <- s
@@ -235,11 +229,11 @@ func (w *watched) look(ctx context.Context, stack Stack, how func(context.Contex
 			return <-answer, nil
 		}
 		if !w.parted(err, began) {
-			return StackStatus{}, err
+			return store.StackStatus{}, err
 		}
 	}
 	if w.outage != PaceAlone {
-		return StackStatus{}, w.refused()
+		return store.StackStatus{}, w.refused()
 	}
 	w.alone.mu.Lock()
 	defer w.alone.mu.Unlock()
@@ -247,16 +241,16 @@ func (w *watched) look(ctx context.Context, stack Stack, how func(context.Contex
 	return w.alone.store.Status(ctx, w.alone.share(&stack, n, rank))
 }
 
-// Listen implements [Notifier].
-func (w *watched) Listen(upstream string, heard func(News)) (stop func()) {
+// Listen implements [store.Notifier].
+func (w *watched) Listen(upstream string, heard func(store.News)) (stop func()) {
 	w.heard.Store(&heard)
-	quiet := w.alone.store.Listen(upstream, func(n News) {
+	quiet := w.alone.store.Listen(upstream, func(n store.News) {
 		// Of all that this process says to itself, it has to hear only who in line is called.
-		if len(n.Changes) > 0 && n.Changes[0].Kind == Wake {
+		if len(n.Changes) > 0 && n.Changes[0].Kind == store.Wake {
 			heard(n)
 		}
 	})
-	n, ok := w.store.(Notifier)
+	n, ok := w.store.(store.Notifier)
 	if !ok {
 		return quiet
 	}
@@ -269,6 +263,6 @@ func (w *watched) Listen(upstream string, heard func(News)) (stop func()) {
 
 // tells reports whether a change is heard of without being told by whom it comes from.
 func (w *watched) tells() bool {
-	_, ok := w.store.(Notifier)
+	_, ok := w.store.(store.Notifier)
 	return ok && w.state.Load() == together
 }

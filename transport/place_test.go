@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
 )
@@ -27,13 +28,13 @@ type counted struct {
 	renewed  int
 }
 
-func (c *counted) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
+func (c *counted) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	c.mu.Lock()
 	for i := range notes {
 		switch notes[i].Kind { //nolint:exhaustive // the others are not about places
-		case pacer.NoteRelease:
+		case store.NoteRelease:
 			c.released[notes[i].Value]++
-		case pacer.NoteRenew:
+		case store.NoteRenew:
 			c.renewed++
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
 )
@@ -341,9 +342,9 @@ func TestLeavingTheLineGivesTheSlotBack(t *testing.T) {
 }
 
 // remoteStore fails as a store behind a network does when the context is done.
-type remoteStore struct{ pacer.Store }
+type remoteStore struct{ store.Store }
 
-func (s remoteStore) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
+func (s remoteStore) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, err
 	}

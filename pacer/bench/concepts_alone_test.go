@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -78,11 +79,11 @@ type distant struct {
 
 	mu      sync.Mutex
 	failure error
-	gather  pacer.Instant
+	gather  store.Instant
 	came    []string
 }
 
-var _ pacer.Shared = (*distant)(nil)
+var _ store.Shared = (*distant)(nil)
 
 func (d *distant) set(err error) {
 	d.mu.Lock()
@@ -96,16 +97,16 @@ func (d *distant) fails() error {
 	return d.failure
 }
 
-// Reserve implements [pacer.Store].
-func (d *distant) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
+// Reserve implements [store.Store].
+func (d *distant) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	if err := d.fails(); err != nil {
 		return err
 	}
 	return d.MemoryStore.Reserve(ctx, stack, calls, grants)
 }
 
-// ReserveAll implements [pacer.Shared].
-func (d *distant) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+// ReserveAll implements [store.Shared].
+func (d *distant) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	for i := range batches {
 		if err := d.Reserve(ctx, batches[i].Stack, batches[i].Calls, batches[i].Grants); err != nil {
 			return err
@@ -114,16 +115,16 @@ func (d *distant) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 	return nil
 }
 
-// Cancel implements [pacer.Store].
-func (d *distant) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Grant) error {
+// Cancel implements [store.Store].
+func (d *distant) Cancel(ctx context.Context, stack store.Stack, grants []store.Grant) error {
 	if err := d.fails(); err != nil {
 		return err
 	}
 	return d.MemoryStore.Cancel(ctx, stack, grants)
 }
 
-// CancelAll implements [pacer.Shared].
-func (d *distant) CancelAll(ctx context.Context, batches []pacer.Batch) error {
+// CancelAll implements [store.Shared].
+func (d *distant) CancelAll(ctx context.Context, batches []store.Batch) error {
 	for i := range batches {
 		if err := d.Cancel(ctx, batches[i].Stack, batches[i].Grants); err != nil {
 			return err
@@ -132,38 +133,38 @@ func (d *distant) CancelAll(ctx context.Context, batches []pacer.Batch) error {
 	return nil
 }
 
-// Pauses implements [pacer.Shared].
-func (d *distant) Pauses(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
+// Pauses implements [store.Shared].
+func (d *distant) Pauses(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	if err := d.fails(); err != nil {
-		return pacer.StackStatus{}, err
+		return store.StackStatus{}, err
 	}
 	return d.Status(ctx, stack)
 }
 
-// Report implements [pacer.Store].
-func (d *distant) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
+// Report implements [store.Store].
+func (d *distant) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	if err := d.fails(); err != nil {
 		return 0, 0, err
 	}
 	return d.MemoryStore.Report(ctx, stack, notes)
 }
 
-// Beat implements [pacer.Shared].
-func (d *distant) Heartbeat(ctx context.Context, upstream string, b pacer.Heartbeat) (pacer.Membership, error) {
+// Beat implements [store.Shared].
+func (d *distant) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
 	if err := d.fails(); err != nil {
-		return pacer.Membership{}, err
+		return store.Membership{}, err
 	}
-	seen, err := d.Status(ctx, pacer.Stack{Upstream: upstream})
+	seen, err := d.Status(ctx, store.Stack{Upstream: upstream})
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !slices.Contains(d.came, b.ID) {
 		d.came = append(d.came, b.ID)
 	}
 	if b.Barrier > 0 && d.gather < seen.Now {
-		d.gather = seen.Now + pacer.Instant(b.Barrier.Microseconds())
+		d.gather = seen.Now + store.Instant(b.Barrier.Microseconds())
 	}
-	return pacer.Membership{Now: seen.Now, Epoch: d.era, Alive: len(d.came), Rank: slices.Index(d.came, b.ID), Barrier: d.gather}, err
+	return store.Membership{Now: seen.Now, Epoch: d.era, Alive: len(d.came), Rank: slices.Index(d.came, b.ID), Barrier: d.gather}, err
 }
 
-// Fault implements [pacer.Shared].
-func (*distant) Fault(error) pacer.Fault { return pacer.Unreachable }
+// Fault implements [store.Shared].
+func (*distant) Fault(error) store.Fault { return store.Unreachable }

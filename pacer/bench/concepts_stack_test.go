@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -120,10 +121,10 @@ func slackPicture(t *testing.T) *timeline {
 		{"PerSecond(100)", "no slack, so no jitter", policies.PerSecond(100)},
 		{"PerSecond(100).Burst(3)", "slack of two intervals", policies.PerSecond(100).Burst(3)},
 	} {
-		grants := make([]pacer.Grant, 7)
-		stack := pacer.Stack{Upstream: "api", Limits: []pacer.Limit{{Policy: "peak", Spec: r.policy.Spec()}}}
-		calls := slices.Repeat([]pacer.Call{{Cost: 1, MaxWait: time.Second}}, len(grants))
-		store := pacer.NewMemoryStore(pacer.MemoryClock(func() pacer.Instant { return 1e15 }))
+		grants := make([]store.Grant, 7)
+		stack := store.Stack{Upstream: "api", Limits: []store.Limit{{Policy: "peak", Spec: r.policy.Spec()}}}
+		calls := slices.Repeat([]store.Call{{Cost: 1, MaxWait: time.Second}}, len(grants))
+		store := pacer.NewMemoryStore(pacer.MemoryClock(func() store.Instant { return 1e15 }))
 		require.NoError(t, store.Reserve(t.Context(), stack, calls, grants))
 		for i := range grants {
 			g := &grants[i]

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -24,7 +25,7 @@ two requests.
 What a cost grows as is the k of N^k: over the last two decades of N, or over all of it where linear growth is allowed. Up to 0.25
 is taken for a logarithm: one that starts at nothing shows 0.15 from 100 to 10,000, a square root 0.5.`,
 	}
-	memory, redis := both(t, b, full, g.points, func(n int, upstream string, store pacer.Store) []contender {
+	memory, redis := both(t, b, full, g.points, func(n int, upstream string, store store.Store) []contender {
 		// Ten minutes, so that none of them wakes meanwhile.
 		p := newPacer(t, upstream, store, []policies.Policy{policies.Every(10 * time.Minute)})
 		require.NoError(t, p.Wait(t.Context()))
@@ -46,7 +47,7 @@ func growthOfPolicies(t *testing.T, full bool) section {
 		title: "Growth: policies", file: "growth-policies.svg", x: "policies", points: points(full, 1, 2, 4, 8, 16), linear: true,
 		text: "A Wait that need not wait, by the number of policies in the stack.",
 	}
-	memory, redis := both(t, b, full, g.points, func(n int, upstream string, store pacer.Store) []contender {
+	memory, redis := both(t, b, full, g.points, func(n int, upstream string, store store.Store) []contender {
 		var stack []policies.Policy
 		for i := range n {
 			stack = append(stack, wide(fmt.Sprint("policy-", i)))
@@ -68,7 +69,7 @@ earlier than somewhere among the gaps; *the last fits*: by calls of cost 2, for 
 fits*: by calls of cost 3, which go behind the line. Over Redis that is two requests.`,
 	}
 	kinds := []string{"any fits", "the last fits", "none fits"}
-	memory, redis := both(t, b, full, g.points, func(n int, upstream string, store pacer.Store) []contender {
+	memory, redis := both(t, b, full, g.points, func(n int, upstream string, store store.Store) []contender {
 		p := gappy(t, n, upstream, store)
 		return []contender{
 			{name: kinds[0], decide: func(ctx context.Context, i int) error {
@@ -93,7 +94,7 @@ const (
 
 // gappy returns a Pacer with one key that has gaps, into each of which fits one call of cost 1, and behind them another,
 // into which fits one of cost 2.
-func gappy(t *testing.T, gaps int, upstream string, store pacer.Store) *pacer.Pacer {
+func gappy(t *testing.T, gaps int, upstream string, store store.Store) *pacer.Pacer {
 	t.Helper()
 	p := newPacer(t, upstream, store, []policies.Policy{policies.Every(gapInterval).Burst(3)})
 	line := make([]*pacer.Reservation, lead+2*gaps+3)

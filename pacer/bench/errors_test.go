@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -123,13 +124,13 @@ func noAcquire(t *testing.T) error {
 
 func noStore(t *testing.T) error {
 	t.Helper()
-	store := &distant{MemoryStore: pacer.NewMemoryStore(), era: 1000}
-	store.set(errors.New("dial tcp 10.0.0.7:6379: connect: connection refused"))
-	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: store, Policies: []policies.Policy{policies.PerSecond(2)}, Outage: pacer.RefuseCalls})
+	backing := &distant{MemoryStore: pacer.NewMemoryStore(), era: 1000}
+	backing.set(errors.New("dial tcp 10.0.0.7:6379: connect: connection refused"))
+	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: backing, Policies: []policies.Policy{policies.PerSecond(2)}, Outage: pacer.RefuseCalls})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
 	err = p.Wait(t.Context())
-	require.ErrorIs(t, err, pacer.ErrUnreachable)
+	require.ErrorIs(t, err, store.ErrUnreachable)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // asLogarithm is the largest k of a cost that grows as N^k over two decades and is taken for a logarithm: one that starts
@@ -125,7 +126,7 @@ func points(full bool, all ...int) []int {
 
 // both measures contenders, which build makes for each point, in memory and over Redis.
 func both(
-	t *testing.T, b *backend, full bool, points []int, build func(n int, upstream string, store pacer.Store) []contender,
+	t *testing.T, b *backend, full bool, points []int, build func(n int, upstream string, store store.Store) []contender,
 ) (memory, redis *results) {
 	t.Helper()
 	var inMemory, overRedis []contender

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -20,7 +21,7 @@ const (
 )
 
 // withLines are calls that need not wait, with one limit of each kind, beside one that has no line. What must be given back is.
-func withLines(t testing.TB, upstream string, store pacer.Store) []contender {
+func withLines(t testing.TB, upstream string, store store.Store) []contender {
 	t.Helper()
 	rate := policies.PerSecond(wideRate).Burst(wideBurst)
 	waiting := func(name string, policy policies.Policy, opts ...pacer.Option) contender {
@@ -86,7 +87,7 @@ func growthOfLines(t *testing.T, full bool) section {
 		text: `A call stands in line for a place in flight, behind others of the same process, and leaves. Over Redis that is two requests.
 The others ask again once in four seconds at least, which is in the figures.`,
 	}
-	memory, redis := both(t, b, full, g.points, func(n int, upstream string, store pacer.Store) []contender {
+	memory, redis := both(t, b, full, g.points, func(n int, upstream string, store store.Store) []contender {
 		p := newPacer(t, upstream, store, []policies.Policy{policies.InFlight(1).Lease(time.Hour)})
 		_, err := p.Acquire(t.Context())
 		require.NoError(t, err)

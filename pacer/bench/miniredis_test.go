@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/pacer/storetest"
 )
 
@@ -47,10 +47,10 @@ func TestTheStoreConformsOnMiniredis(t *testing.T) {
 			server := miniredis.RunT(t)
 			rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), DialTimeout: patient, ReadTimeout: patient, WriteTimeout: patient})
 			t.Cleanup(func() { _ = rdb.Close() })
-			store, err := redisstore.New(rdb)
+			backing, err := redisstore.New(rdb)
 			require.NoError(t, err)
-			setTime := func(now pacer.Instant) { server.SetTime(time.UnixMicro(int64(now))) }
-			c.Test(t, storetest.NewSession(t, storetest.Fixture{Store: store, SetTime: setTime}))
+			setTime := func(now store.Instant) { server.SetTime(time.UnixMicro(int64(now))) }
+			c.Test(t, storetest.NewSession(t, storetest.Fixture{Store: backing, SetTime: setTime}))
 		})
 	}
 }

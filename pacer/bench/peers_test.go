@@ -19,6 +19,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -62,7 +63,7 @@ func calendarStack() []policies.Policy {
 func tenant(ctx context.Context) context.Context { return pacer.WithScope(ctx, "tenant", "acme") }
 
 // newPacer returns a Pacer that is patient with its store: none of the machine's hiccups is to make it go on alone.
-func newPacer(t testing.TB, upstream string, store pacer.Store, stack []policies.Policy) *pacer.Pacer {
+func newPacer(t testing.TB, upstream string, store store.Store, stack []policies.Policy) *pacer.Pacer {
 	t.Helper()
 	p, err := pacer.New(pacer.Config{
 		Upstream: upstream, Store: store, Policies: stack, MaxWait: pacer.Forever, StoreTimeout: 30 * time.Second,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -78,7 +79,7 @@ func (l lineUp) bareTimers() []float64 {
 }
 
 // newLatePacer returns a Pacer that adds no jitter.
-func (l lineUp) newLatePacer(t *testing.T, upstream string, store pacer.Store) *pacer.Pacer {
+func (l lineUp) newLatePacer(t *testing.T, upstream string, store store.Store) *pacer.Pacer {
 	t.Helper()
 	p, err := pacer.New(pacer.Config{
 		Upstream: upstream, Store: store, Policies: []policies.Policy{policies.Every(l.interval)},
@@ -117,7 +118,7 @@ type slots struct {
 	granted []float64 // µs of the server's clock
 }
 
-func (s *slots) note(grants []pacer.Grant) {
+func (s *slots) note(grants []store.Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range grants {
@@ -127,8 +128,8 @@ func (s *slots) note(grants []pacer.Grant) {
 	}
 }
 
-// Reserve implements [pacer.Store].
-func (s *slots) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
+// Reserve implements [store.Store].
+func (s *slots) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	err := s.Store.Reserve(ctx, stack, calls, grants)
 	if err == nil {
 		s.note(grants)
@@ -136,8 +137,8 @@ func (s *slots) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Ca
 	return err
 }
 
-// ReserveAll implements [pacer.Shared].
-func (s *slots) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+// ReserveAll implements [store.Shared].
+func (s *slots) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	err := s.Store.ReserveAll(ctx, batches)
 	if err == nil {
 		for i := range batches {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -114,7 +115,7 @@ func TestRedisSizesOfTheRegistry(t *testing.T) {
 	t.Parallel()
 	told := toldSizes(t)
 	b := sparing(t)
-	store := newRedisStore(t, b)
+	backing := newRedisStore(t, b)
 	const processes, described = 1000, 100
 	for _, one := range []struct {
 		what string
@@ -122,27 +123,27 @@ func TestRedisSizesOfTheRegistry(t *testing.T) {
 		tell func()
 	}{
 		{"what a process says of itself", processes, func() {
-			keys := []pacer.KeyUse{{Policy: "tenant", Scope: "acme", Cost: 120}, {Policy: "tenant", Scope: "globex", Cost: 80, Waiting: 3}}
+			keys := []store.KeyUse{{Policy: "tenant", Scope: "acme", Cost: 120}, {Policy: "tenant", Scope: "globex", Cost: 80, Waiting: 3}}
 			for i := range processes {
-				about := pacer.About{ID: strconv.Itoa(1e12 + i), Name: fmt.Sprint("worker-7f9c/", i), Keep: time.Hour, Keys: keys}
-				require.NoError(t, store.Describe(t.Context(), "sizes", about))
+				about := store.About{ID: strconv.Itoa(1e12 + i), Name: fmt.Sprint("worker-7f9c/", i), Keep: time.Hour, Keys: keys}
+				require.NoError(t, backing.Describe(t.Context(), "sizes", about))
 			}
 		}},
 		{"what is said of a policy, and what went of it", described, func() {
 			for i := range described {
 				p := policies.PerSecond(50).Burst(10).Per("tenant").Named(fmt.Sprint("policy-", i))
-				about := pacer.About{ID: "a", Keep: time.Hour, Policies: []string{p.String()}}
+				about := store.About{ID: "a", Keep: time.Hour, Policies: []string{p.String()}}
 				for second := range 64 {
-					about.Went = append(about.Went, pacer.Went{
-						Policy: p.Name(), Second: time.Now().Unix() - int64(second), What: pacer.Second{Cost: 50, Waits: 40, Waited: 40 * time.Second},
+					about.Went = append(about.Went, store.Went{
+						Policy: p.Name(), Second: time.Now().Unix() - int64(second), What: store.Second{Cost: 50, Waits: 40, Waited: 40 * time.Second},
 					})
 				}
-				require.NoError(t, store.Describe(t.Context(), "sizes", about))
+				require.NoError(t, backing.Describe(t.Context(), "sizes", about))
 			}
 		}},
 	} {
 		require.NoError(t, b.rdb.FlushAll(t.Context()).Err())
-		require.NoError(t, store.Describe(t.Context(), "sizes", pacer.About{ID: "first", Keep: time.Hour})) // which loads the scripts
+		require.NoError(t, backing.Describe(t.Context(), "sizes", store.About{ID: "first", Keep: time.Hour})) // which loads the scripts
 		before := sizeOfKeys(t, b.rdb, "*")
 		one.tell()
 		bytes := (sizeOfKeys(t, b.rdb, "*") - before) / float64(one.n)

@@ -10,22 +10,22 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // mover answers one grant in fifty with a slot that is an emission interval late.
 type mover struct {
-	pacer.Store
+	store.Store
 	grants int
 }
 
-func (m *mover) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
+func (m *mover) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	err := m.Store.Reserve(ctx, stack, calls, grants)
 	for i := range grants {
 		if grants[i].OK && len(stack.Limits) > 0 {
 			if m.grants++; m.grants%50 == 0 {
-				grants[i].At += pacer.Instant(stack.Limits[0].Spec.Interval)
+				grants[i].At += store.Instant(stack.Limits[0].Spec.Interval)
 			}
 		}
 	}
@@ -34,11 +34,11 @@ func (m *mover) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Ca
 
 // loser loses one Cancel in ten, and asks for nothing instead.
 type loser struct {
-	pacer.Store
+	store.Store
 	cancels int
 }
 
-func (l *loser) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Grant) error {
+func (l *loser) Cancel(ctx context.Context, stack store.Stack, grants []store.Grant) error {
 	if l.cancels++; l.cancels%10 == 0 {
 		grants = nil
 	}

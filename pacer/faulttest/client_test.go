@@ -14,13 +14,14 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // A connection is a client's way to the server: a store of its own on a go-redis client of its own.
 type connection struct {
 	rdb   *redis.Client
-	store pacer.Store
+	store store.Store
 	ear   *ear
 }
 
@@ -58,7 +59,7 @@ func newClient(t *testing.T, addr string) *redis.Client {
 // Reserve, Report and Status tell their caller the store time, and Cancel does not. But the time of a cancel matters where
 // an account is near an edge, since what is past is not given back. The checker could be let to choose it, between the
 // operation before and the next; listening to the reply is simpler and leaves nothing to choose.
-type ear struct{ now pacer.Instant }
+type ear struct{ now store.Instant }
 
 // ProcessHook implements [redis.Hook]. It runs in the client's own goroutine.
 func (e *ear) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -66,7 +67,7 @@ func (e *ear) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		err := next(ctx, cmd)
 		if reply, ok := cmd.(interface{ Val() []int64 }); ok {
 			if all := reply.Val(); len(all) > 0 {
-				e.now = pacer.Instant(all[0])
+				e.now = store.Instant(all[0])
 			}
 		}
 		return err
@@ -84,8 +85,8 @@ func (*ear) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPip
 // held is a grant that may still be cancelled or settled.
 type held struct {
 	stack int
-	call  pacer.Call
-	grant pacer.Grant
+	call  store.Call
+	grant store.Grant
 }
 
 // A client runs random operations, one after the other.
@@ -94,7 +95,7 @@ type client struct {
 
 	id     int
 	rng    *rand.Rand
-	stacks []pacer.Stack
+	stacks []store.Stack
 	held   []held
 	did    history
 }
@@ -178,14 +179,14 @@ func (c *client) request(stack int) request {
 }
 
 // calls makes up one to three calls.
-func (c *client) calls(stack *pacer.Stack) []pacer.Call {
+func (c *client) calls(stack *store.Stack) []store.Call {
 	highest := int64(5)
 	for i := range stack.Limits {
 		highest = min(highest, stack.Limits[i].Spec.Limit)
 	}
-	calls := make([]pacer.Call, 1+c.rng.IntN(3)*c.rng.IntN(2))
+	calls := make([]store.Call, 1+c.rng.IntN(3)*c.rng.IntN(2))
 	for i := range calls {
-		call := pacer.Call{Cost: 1, Tracked: c.rng.IntN(3) == 0}
+		call := store.Call{Cost: 1, Tracked: c.rng.IntN(3) == 0}
 		switch c.rng.IntN(6) {
 		case 0:
 			call.Cost = 1 + c.rng.Int64N(highest)
@@ -224,12 +225,12 @@ func (c *client) of(stack int) []int {
 
 // cancel picks up to three grants to be given back; nil if there are none. Now and then one is kept, to be given back
 // twice.
-func (c *client) cancel(stack int) []pacer.Grant {
+func (c *client) cancel(stack int) []store.Grant {
 	mine := c.of(stack)
 	if len(mine) == 0 {
 		return nil
 	}
-	var grants []pacer.Grant
+	var grants []store.Grant
 	drop := make(map[int]bool)
 	for _, i := range c.rng.Perm(len(mine))[:min(len(mine), 1+c.rng.IntN(3))] {
 		grants = append(grants, c.held[mine[i]].grant)
@@ -246,13 +247,13 @@ func (c *client) cancel(stack int) []pacer.Grant {
 }
 
 // notes makes up something to report.
-func (c *client) notes(stack int) []pacer.Note {
+func (c *client) notes(stack int) []store.Note {
 	limits := c.stacks[stack].Limits
-	notes := make([]pacer.Note, 1+c.rng.IntN(2))
+	notes := make([]store.Note, 1+c.rng.IntN(2))
 	for i := range notes {
-		n := pacer.Note{Kind: pacer.NotePause, Limit: pacer.WholeUpstream, For: upTo(c.rng, time.Millisecond)}
+		n := store.Note{Kind: store.NotePause, Limit: store.WholeUpstream, For: upTo(c.rng, time.Millisecond)}
 		if c.rng.IntN(2) == 0 {
-			n.Kind = pacer.NoteResume
+			n.Kind = store.NoteResume
 		}
 		if len(limits) > 0 && c.rng.IntN(6) > 0 {
 			n.Limit = c.rng.IntN(len(limits))
@@ -266,7 +267,7 @@ func (c *client) notes(stack int) []pacer.Note {
 }
 
 // answered makes a note one that is about a call of a stack and a limit.
-func (c *client) answered(n *pacer.Note, stack int, l *pacer.Limit) {
+func (c *client) answered(n *store.Note, stack int, l *store.Limit) {
 	made := &held{}
 	if mine := c.of(stack); len(mine) > 0 {
 		made = &c.held[mine[c.rng.IntN(len(mine))]]
@@ -274,27 +275,27 @@ func (c *client) answered(n *pacer.Note, stack int, l *pacer.Limit) {
 	window := l.Spec.Algorithm == policies.Window
 	switch kind := c.rng.IntN(11); {
 	case kind == 0:
-		n.Kind, n.At = pacer.NoteSlow, made.grant.At
+		n.Kind, n.At = store.NoteSlow, made.grant.At
 	case kind == 1:
-		n.Kind, n.Value = pacer.NoteLearn, l.Spec.Interval/2+c.rng.Int64N(3*l.Spec.Interval)
+		n.Kind, n.Value = store.NoteLearn, l.Spec.Interval/2+c.rng.Int64N(3*l.Spec.Interval)
 		if window {
 			n.Value = c.rng.Int64N(l.Spec.Limit + 2)
 		}
 	case kind == 8:
-		n.Kind = pacer.NoteReset
+		n.Kind = store.NoteReset
 	case kind > 8 && made.grant.OK:
-		n.Kind, n.Charge = pacer.NoteClaim, made.grant.Charges[n.Limit]
+		n.Kind, n.Charge = store.NoteClaim, made.grant.Charges[n.Limit]
 		if window {
 			n.Charge.To = max(n.Charge.To, -n.Charge.To) + c.rng.Int64N(3)
 		}
 	case kind == 2:
-		n.Kind, n.Remaining, n.Done = pacer.NoteRemaining, c.rng.Int64N(l.Spec.Limit+2), c.rng.Int64N(4)
+		n.Kind, n.Remaining, n.Done = store.NoteRemaining, c.rng.Int64N(l.Spec.Limit+2), c.rng.Int64N(4)
 		n.For *= time.Duration(c.rng.IntN(2))
 		if window && made.grant.OK {
 			n.Bucket = made.grant.Charges[n.Limit].From
 		}
 	case made.grant.OK:
-		n.Kind, n.Charge, n.Cost = pacer.NoteSettle, made.grant.Charges[n.Limit], made.call.Cost
+		n.Kind, n.Charge, n.Cost = store.NoteSettle, made.grant.Charges[n.Limit], made.call.Cost
 		if made.call.Costs != nil {
 			n.Cost = made.call.Costs[n.Limit]
 		}

@@ -8,37 +8,37 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // A request is what a client asks of a store: whichever of its fields is not nil, or the status.
 type request struct {
-	stack  pacer.Stack
-	calls  []pacer.Call
-	cancel []pacer.Grant
-	notes  []pacer.Note
+	stack  store.Stack
+	calls  []store.Call
+	cancel []store.Grant
+	notes  []store.Note
 }
 
 // An answer is everything that a store says to a request. A Cancel says nothing.
 type answer struct {
-	grants  []pacer.Grant
-	now     pacer.Instant // of a report
+	grants  []store.Grant
+	now     store.Instant // of a report
 	changed int
-	status  pacer.StackStatus
+	status  store.StackStatus
 }
 
 // ask asks a store. The clients ask theirs, and the model the memory store.
-func (r *request) ask(ctx context.Context, store pacer.Store) (a answer, err error) {
+func (r *request) ask(ctx context.Context, backing store.Store) (a answer, err error) {
 	switch {
 	case r.calls != nil:
-		a.grants = make([]pacer.Grant, len(r.calls))
-		err = store.Reserve(ctx, r.stack, r.calls, a.grants)
+		a.grants = make([]store.Grant, len(r.calls))
+		err = backing.Reserve(ctx, r.stack, r.calls, a.grants)
 	case r.cancel != nil:
-		err = store.Cancel(ctx, r.stack, r.cancel)
+		err = backing.Cancel(ctx, r.stack, r.cancel)
 	case r.notes != nil:
-		a.now, a.changed, err = store.Report(ctx, r.stack, r.notes)
+		a.now, a.changed, err = backing.Report(ctx, r.stack, r.notes)
 	default:
-		a.status, err = store.Status(ctx, r.stack)
+		a.status, err = backing.Status(ctx, r.stack)
 	}
 	return a, err
 }
@@ -50,13 +50,13 @@ type operation struct {
 
 	client       int
 	called, done time.Duration // since the history began, by the monotonic clock that all clients share
-	at           pacer.Instant // store time
+	at           store.Instant // store time
 	earlier      int           // how many operations of the history have an earlier store time
 }
 
 // wrote reports whether the operation can have changed anything.
 func (op *operation) wrote() bool {
-	return op.cancel != nil || op.notes != nil || slices.ContainsFunc(op.grants, func(g pacer.Grant) bool { return g.OK })
+	return op.cancel != nil || op.notes != nil || slices.ContainsFunc(op.grants, func(g store.Grant) bool { return g.OK })
 }
 
 // A history is what some clients did to one upstream that nobody had used before.
@@ -108,7 +108,7 @@ func (h history) String() string {
 	return b.String()
 }
 
-func limitName(l *pacer.Limit) string { return strings.TrimSuffix(l.Policy+":"+l.Scope, ":") }
+func limitName(l *store.Limit) string { return strings.TrimSuffix(l.Policy+":"+l.Scope, ":") }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
@@ -139,7 +139,7 @@ func (r *request) asked() string {
 }
 
 // said describes an answer that was given at some store time.
-func (a *answer) said(now pacer.Instant) string {
+func (a *answer) said(now store.Instant) string {
 	switch {
 	case a.grants != nil:
 		var grants []string

@@ -20,6 +20,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -197,31 +198,31 @@ func TestLostReplyIsChargedOnceAndNotAskedAgain(t *testing.T) {
 	require.Equal(t, 1, l.count())
 	require.Equal(t, 2, l.asked(), "a client that does not retry proves nothing")
 
-	store, err := redisstore.New(l.rdb)
+	backing, err := redisstore.New(l.rdb)
 	require.NoError(t, err)
-	stack := pacer.Stack{Upstream: lossyUpstream, Limits: []pacer.Limit{{Policy: lossyPolicy, Spec: counting().Spec()}}}
-	calls, grants := []pacer.Call{{Cost: 1, MaxWait: pacer.Forever}}, make([]pacer.Grant, 1)
-	require.NoError(t, store.Reserve(t.Context(), stack, calls, grants))
+	stack := store.Stack{Upstream: lossyUpstream, Limits: []store.Limit{{Policy: lossyPolicy, Spec: counting().Spec()}}}
+	calls, grants := []store.Call{{Cost: 1, MaxWait: pacer.Forever}}, make([]store.Grant, 1)
+	require.NoError(t, backing.Reserve(t.Context(), stack, calls, grants))
 	require.Equal(t, 1, l.charged())
 	for i := range 5 {
 		require.NoError(t, l.rdb.Ping(t.Context()).Err()) // so that it has a connection, and the reply is not that to a greeting
 		lost, asked := l.count(), l.asked()
 		l.next()
-		require.Error(t, store.Reserve(t.Context(), stack, calls, grants))
+		require.Error(t, backing.Reserve(t.Context(), stack, calls, grants))
 		require.Equal(t, lost+1, l.count())
 		require.Equal(t, asked+1, l.asked())
 		require.Equal(t, 2+i, l.charged())
 	}
 	// The same of other operations.
 	for _, do := range []func() error{
-		func() error { return store.Cancel(t.Context(), stack, grants) },
-		func() error { _, err := store.Status(t.Context(), stack); return err },
+		func() error { return backing.Cancel(t.Context(), stack, grants) },
+		func() error { _, err := backing.Status(t.Context(), stack); return err },
 		func() error {
-			_, _, err := store.Report(t.Context(), stack, []pacer.Note{{Kind: pacer.NotePause, Limit: 0, For: time.Millisecond}})
+			_, _, err := backing.Report(t.Context(), stack, []store.Note{{Kind: store.NotePause, Limit: 0, For: time.Millisecond}})
 			return err
 		},
 		func() error {
-			_, err := store.Heartbeat(t.Context(), lossyUpstream, pacer.Heartbeat{ID: "x", TTL: time.Second})
+			_, err := backing.Heartbeat(t.Context(), lossyUpstream, store.Heartbeat{ID: "x", TTL: time.Second})
 			return err
 		},
 	} {
@@ -242,11 +243,11 @@ func TestLostReplyWhilePacing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLossy(t)
-			store, err := redisstore.New(l.rdb)
+			backing, err := redisstore.New(l.rdb)
 			require.NoError(t, err)
 			back := make(chan struct{}, times)
 			p, err := pacer.New(pacer.Config{
-				Upstream: lossyUpstream, Policies: []policies.Policy{counting()}, Store: store, Outage: outage,
+				Upstream: lossyUpstream, Policies: []policies.Policy{counting()}, Store: backing, Outage: outage,
 				StoreTimeout: 2 * time.Second, // so that nothing but a lost reply makes it alone
 				Hooks: []*pacer.Hooks{{Fallback: func(f pacer.Fallback) {
 					if !f.On {
@@ -263,7 +264,7 @@ func TestLostReplyWhilePacing(t *testing.T) {
 				err := p.Wait(t.Context())
 				require.Equal(t, lost+1, l.count(), "the call's reply was not lost")
 				if outage == pacer.RefuseCalls {
-					require.ErrorIs(t, err, pacer.ErrUnreachable)
+					require.ErrorIs(t, err, store.ErrUnreachable)
 				} else {
 					require.NoError(t, err)
 				}

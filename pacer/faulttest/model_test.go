@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -20,12 +21,12 @@ import (
 // given.
 type replica struct {
 	store *pacer.MemoryStore
-	now   pacer.Instant
+	now   store.Instant
 }
 
 func newReplica() *replica {
 	r := &replica{}
-	r.store = pacer.NewMemoryStore(pacer.MemoryClock(func() pacer.Instant { return r.now }))
+	r.store = pacer.NewMemoryStore(pacer.MemoryClock(func() store.Instant { return r.now }))
 	return r
 }
 
@@ -153,13 +154,13 @@ func (v *verdict) dispute() string {
 }
 
 // reserved is a history of one call for each client, all under way at once, as a replica answers them.
-func reserved(at ...pacer.Instant) history {
-	stack := pacer.Stack{Upstream: "model", Limits: []pacer.Limit{{Policy: "rate", Spec: policies.PerSecond(10).Spec()}}}
+func reserved(at ...store.Instant) history {
+	stack := store.Stack{Upstream: "model", Limits: []store.Limit{{Policy: "rate", Spec: policies.PerSecond(10).Spec()}}}
 	r := newReplica()
 	h := make(history, len(at))
 	for i := range h {
 		h[i] = &operation{
-			request: request{stack: stack, calls: []pacer.Call{{Cost: 1, MaxWait: pacer.Forever}}},
+			request: request{stack: stack, calls: []store.Call{{Cost: 1, MaxWait: pacer.Forever}}},
 			client:  i, done: time.Second, at: at[i],
 		}
 		h[i].answer, _ = r.agrees(h[i])
@@ -168,7 +169,7 @@ func reserved(at ...pacer.Instant) history {
 }
 
 // earliest is some instant.
-const earliest = pacer.Instant(1_735_689_600_000_000)
+const earliest = store.Instant(1_735_689_600_000_000)
 
 func TestStoreTimeOrdersOperations(t *testing.T) {
 	t.Parallel()
@@ -199,14 +200,14 @@ func TestStoreTimeMustKeepToRealTime(t *testing.T) {
 
 func TestEveryMicrosecondOfAnAnswerCounts(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(g *pacer.Grant){
-		"OK":      func(g *pacer.Grant) { g.OK = false },
-		"Now":     func(g *pacer.Grant) { g.Now++ },
-		"At":      func(g *pacer.Grant) { g.At++ },
-		"Slack":   func(g *pacer.Grant) { g.Slack += time.Microsecond },
-		"Binds":   func(g *pacer.Grant) { g.Binds = pacer.BindsUpstream },
-		"Paused":  func(g *pacer.Grant) { g.Paused = true },
-		"Charges": func(g *pacer.Grant) { g.Charges[0].To++ },
+	for name, change := range map[string]func(g *store.Grant){
+		"OK":      func(g *store.Grant) { g.OK = false },
+		"Now":     func(g *store.Grant) { g.Now++ },
+		"At":      func(g *store.Grant) { g.At++ },
+		"Slack":   func(g *store.Grant) { g.Slack += time.Microsecond },
+		"Binds":   func(g *store.Grant) { g.Binds = store.BindsUpstream },
+		"Paused":  func(g *store.Grant) { g.Paused = true },
+		"Charges": func(g *store.Grant) { g.Charges[0].To++ },
 	} {
 		h := reserved(earliest, earliest+1, earliest+2)
 		change(&h[1].grants[0])

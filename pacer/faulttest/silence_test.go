@@ -6,6 +6,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // An observedStore notes when its store did not answer, or so late that the process may be alone.
@@ -15,40 +16,40 @@ type observedStore struct {
 	run *run
 }
 
-// Reserve implements [pacer.Store].
-func (s observedStore) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
+// Reserve implements [store.Store].
+func (s observedStore) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	began := time.Now()
 	return s.run.asked(began, s.Store.Reserve(ctx, stack, calls, grants))
 }
 
-// ReserveAll implements [pacer.Shared].
-func (s observedStore) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+// ReserveAll implements [store.Shared].
+func (s observedStore) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	began := time.Now()
 	return s.run.asked(began, s.Store.ReserveAll(ctx, batches))
 }
 
-// Cancel implements [pacer.Store].
-func (s observedStore) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Grant) error {
+// Cancel implements [store.Store].
+func (s observedStore) Cancel(ctx context.Context, stack store.Stack, grants []store.Grant) error {
 	began := time.Now()
 	return s.run.asked(began, s.Store.Cancel(ctx, stack, grants))
 }
 
-// Report implements [pacer.Store].
-func (s observedStore) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
+// Report implements [store.Store].
+func (s observedStore) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	began := time.Now()
 	now, changed, err := s.Store.Report(ctx, stack, notes)
 	return now, changed, s.run.asked(began, err)
 }
 
-// Status implements [pacer.Store].
-func (s observedStore) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
+// Status implements [store.Store].
+func (s observedStore) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	began := time.Now()
 	status, err := s.Store.Status(ctx, stack)
 	return status, s.run.asked(began, err)
 }
 
-// Beat implements [pacer.Shared].
-func (s observedStore) Heartbeat(ctx context.Context, upstream string, b pacer.Heartbeat) (pacer.Membership, error) {
+// Beat implements [store.Shared].
+func (s observedStore) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
 	began := time.Now()
 	pulse, err := s.Store.Heartbeat(ctx, upstream, b)
 	return pulse, s.run.asked(began, err)

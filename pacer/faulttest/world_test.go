@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -18,7 +18,7 @@ var upstreams atomic.Int64
 //
 // A history takes some tens of milliseconds. Periods are shorter, so that windows turn, gaps pass and keys expire in the
 // midst of it.
-func stacks(rng *rand.Rand) []pacer.Stack {
+func stacks(rng *rand.Rand) []store.Stack {
 	upstream := fmt.Sprintf("upstream-%d", upstreams.Add(1))
 	type key struct {
 		policy policies.Policy
@@ -28,16 +28,16 @@ func stacks(rng *rand.Rand) []pacer.Stack {
 	for i := range keys {
 		keys[i] = key{policy(rng).Named(fmt.Sprintf("p%d", i)), rng.IntN(3) == 0}
 	}
-	all := make([]pacer.Stack, 1+rng.IntN(4))
+	all := make([]store.Stack, 1+rng.IntN(4))
 	for i := range all {
 		all[i].Upstream = upstream
-		scope := pacer.EscapeScope([]string{"acme", "umbrella & co"}[rng.IntN(2)])
+		scope := store.EscapeScope([]string{"acme", "umbrella & co"}[rng.IntN(2)])
 		some := rng.Perm(len(keys))[:1+rng.IntN(len(keys))]
 		if rng.IntN(20) == 0 {
 			some = nil // nothing but the pause of the upstream
 		}
 		for _, k := range some {
-			l := pacer.Limit{Policy: keys[k].policy.Name(), Spec: keys[k].policy.Spec()}
+			l := store.Limit{Policy: keys[k].policy.Name(), Spec: keys[k].policy.Spec()}
 			if keys[k].scoped {
 				l.Scope = scope
 			}

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // Keys of attributes. A policy is left out if it is "".
@@ -82,7 +83,7 @@ func reason(err error) string {
 // errorType returns what kind of error it is: a word, or the Go type of its cause. Neither depends on what it was about.
 func errorType(err error) string {
 	var network net.Error
-	var forgot *pacer.ForgotError
+	var forgot *store.ForgotError
 	switch {
 	case errors.Is(err, pacer.ErrRefused):
 		return reason(err)
@@ -92,7 +93,7 @@ func errorType(err error) string {
 		return "canceled"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return "timeout"
-	case errors.Is(err, pacer.ErrUnreachable):
+	case errors.Is(err, store.ErrUnreachable):
 		return "unreachable"
 	case network != nil:
 		return "network"

@@ -19,6 +19,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/otelpacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -73,7 +74,7 @@ func everything(t *testing.T) ([]metricdata.Metrics, *prometheus.Registry) {
 	h.Refused(ctx, pacer.Refusal{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Err: refused})
 	h.Paused(pacer.Pause{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme"})
 	h.Resumed(pacer.Pause{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme"})
-	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Kind: pacer.NotePause})
+	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Kind: store.NotePause})
 	h.Fallback(pacer.Fallback{Upstream: "crm", On: true})
 	h.Asked(pacer.StoreCall{Upstream: "crm", Op: "reserve", Err: refused})
 	h.Dropped(1)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/otelpacer"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 var tenantAcme = pacer.Sleep{Upstream: "crm", Policy: "per-tenant", Scope: "tenant=acme user=7", Cost: 2}
@@ -32,10 +33,10 @@ func TestEventsAreMeasured(t *testing.T) {
 	h.Refused(ctx, pacer.Refusal{Upstream: "crm", Policy: "daily", Err: &pacer.LimitError{}})
 	h.Paused(pacer.Pause{Upstream: "crm", For: time.Second})
 	h.Resumed(pacer.Pause{Upstream: "crm", Policy: "daily"})
-	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Policy: "daily", Kind: pacer.NoteRemaining, Value: 7})
-	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Kind: pacer.NotePause})
-	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Kind: pacer.NoteSlow})
-	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Kind: pacer.NoteLearn})
+	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Policy: "daily", Kind: store.NoteRemaining, Value: 7})
+	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Kind: store.NotePause})
+	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Kind: store.NoteSlow})
+	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Kind: store.NoteLearn})
 	h.Asked(pacer.StoreCall{Upstream: "crm", Op: "reserve", Calls: 4, Took: 2 * time.Millisecond})
 	h.Asked(pacer.StoreCall{Upstream: "crm", Op: "beat", Took: 250 * time.Millisecond, Err: context.DeadlineExceeded})
 	h.Dropped(17)
@@ -170,10 +171,10 @@ func TestErrorTypes(t *testing.T) {
 		{fmt.Errorf("x: %w", context.Canceled), "canceled"},
 		{&pacer.StoreError{Err: context.DeadlineExceeded}, "timeout"},
 		{&net.OpError{Op: "dial", Err: &net.DNSError{IsTimeout: true}}, "timeout"},
-		{&pacer.StoreError{Err: pacer.ErrUnreachable}, "unreachable"},
+		{&pacer.StoreError{Err: store.ErrUnreachable}, "unreachable"},
 		{&net.OpError{Op: "dial", Err: io.EOF}, "network"},
 		{fmt.Errorf("10.0.0.7: %w", errors.New("x")), "*errors.errorString"},
-		{&pacer.StoreError{Err: &pacer.ForgotError{}}, "forgot"},
+		{&pacer.StoreError{Err: &store.ForgotError{}}, "forgot"},
 		{errors.Join(io.EOF, io.EOF), "*errors.joinError"},
 	} {
 		telemetry, reader := newTelemetry(t, otelpacer.Config{})
@@ -189,7 +190,7 @@ func TestFallback(t *testing.T) {
 	t.Parallel()
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})
 	h := telemetry.Hooks()
-	h.Fallback(pacer.Fallback{Upstream: "crm", On: true, Processes: 4, Err: pacer.ErrUnreachable})
+	h.Fallback(pacer.Fallback{Upstream: "crm", On: true, Processes: 4, Err: store.ErrUnreachable})
 	require.Equal(t, []string{
 		`headway.fallback.active{headway.upstream=crm} 1`, `headway.fallbacks{headway.upstream=crm} 1`,
 	}, readings(t, reader))

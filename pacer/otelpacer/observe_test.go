@@ -13,11 +13,12 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/otelpacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // newPacer returns one without hooks.
-func newPacer(t *testing.T, store pacer.Store, limits ...policies.Policy) *pacer.Pacer {
+func newPacer(t *testing.T, store store.Store, limits ...policies.Policy) *pacer.Pacer {
 	t.Helper()
 	p, err := pacer.New(pacer.Config{Upstream: "crm", Store: store, Policies: limits, Jitter: pacer.NoJitter})
 	require.NoError(t, err)
@@ -104,11 +105,11 @@ func TestASilentStoreDoesNotBlockACollection(t *testing.T) {
 }
 
 // silentStore does not answer a question about the status before its context ends.
-type silentStore struct{ pacer.Store }
+type silentStore struct{ store.Store }
 
-func (s silentStore) Status(ctx context.Context, _ pacer.Stack) (pacer.StackStatus, error) {
+func (s silentStore) Status(ctx context.Context, _ store.Stack) (store.StackStatus, error) {
 	<-ctx.Done()
-	return pacer.StackStatus{}, ctx.Err()
+	return store.StackStatus{}, ctx.Err()
 }
 
 // Whoever closes a Pacer that is observed sees that it cannot be read.

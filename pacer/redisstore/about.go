@@ -3,7 +3,7 @@ package redisstore
 import (
 	"encoding/json"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // A description is what a process says of itself, as it is kept. Names are short, for there may be many.
@@ -26,21 +26,21 @@ const (
 	maxUses        = 256
 )
 
-func describe(a *pacer.About) (string, error) {
+func describe(a *store.About) (string, error) {
 	b, err := json.Marshal(description{Name: a.Name, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys)})
 	return string(b), err
 }
 
 // parseAbout reads a description. Of one that cannot be read, nothing is known.
-func parseAbout(s string) pacer.About {
+func parseAbout(s string) store.About {
 	var d description
 	if len(s) > maxDescription || json.Unmarshal([]byte(s), &d) != nil {
-		return pacer.About{}
+		return store.About{}
 	}
-	return pacer.About{Name: d.Name, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys)}
+	return store.About{Name: d.Name, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys)}
 }
 
-func toUses(all []pacer.KeyUse) []use {
+func toUses(all []store.KeyUse) []use {
 	us := make([]use, 0, len(all))
 	for _, k := range all {
 		us = append(us, use{Policy: k.Policy, Scope: k.Scope, Cost: k.Cost, Waiting: k.Waiting})
@@ -48,12 +48,12 @@ func toUses(all []pacer.KeyUse) []use {
 	return us
 }
 
-func fromUses(all []use) []pacer.KeyUse {
+func fromUses(all []use) []store.KeyUse {
 	const most = 1 << 40 // so that sums do not overflow
-	var ks []pacer.KeyUse
+	var ks []store.KeyUse
 	for _, u := range all[:min(len(all), maxUses)] {
 		if 0 <= u.Cost && u.Cost < most && 0 <= u.Waiting && u.Waiting < most {
-			ks = append(ks, pacer.KeyUse{Policy: u.Policy, Scope: u.Scope, Cost: u.Cost, Waiting: u.Waiting})
+			ks = append(ks, store.KeyUse{Policy: u.Policy, Scope: u.Scope, Cost: u.Cost, Waiting: u.Waiting})
 		}
 	}
 	return ks

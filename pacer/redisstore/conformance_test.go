@@ -11,22 +11,23 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/pacer/storetest"
 )
 
 func fixture(rdb redisstore.Client) storetest.Fixture {
 	var now atomic.Int64
 	return storetest.Fixture{
-		Store:   redisstore.NewAt(rdb, func() pacer.Instant { return pacer.Instant(now.Load()) }),
-		SetTime: func(t pacer.Instant) { now.Store(int64(t)) },
+		Store:   redisstore.NewAt(rdb, func() store.Instant { return store.Instant(now.Load()) }),
+		SetTime: func(t store.Instant) { now.Store(int64(t)) },
 	}
 }
 
 func memory() storetest.Fixture {
 	var now atomic.Int64
 	return storetest.Fixture{
-		Store:   pacer.NewMemoryStore(pacer.MemoryClock(func() pacer.Instant { return pacer.Instant(now.Load()) })),
-		SetTime: func(t pacer.Instant) { now.Store(int64(t)) },
+		Store:   pacer.NewMemoryStore(pacer.MemoryClock(func() store.Instant { return store.Instant(now.Load()) })),
+		SetTime: func(t store.Instant) { now.Store(int64(t)) },
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -17,7 +18,7 @@ import (
 // ended. Calls that may go at once are charged together, and none is left.
 func TestARunWorksForSoLong(t *testing.T) {
 	t.Parallel()
-	store, err := redisstore.New(redistest.Start(t).Client())
+	backing, err := redisstore.New(redistest.Start(t).Client())
 	require.NoError(t, err)
 	stacks := map[string][]policies.Policy{
 		"rates":   {policies.PerSecond(1000), policies.PerSecond(700), policies.PerSecond(300)},
@@ -27,18 +28,18 @@ func TestARunWorksForSoLong(t *testing.T) {
 	}
 	const most = 150 // calls that one run decides
 	for name, list := range stacks {
-		stack := pacer.Stack{Upstream: name}
+		stack := store.Stack{Upstream: name}
 		for i, p := range list {
-			stack.Limits = append(stack.Limits, pacer.Limit{Policy: fmt.Sprint(i), Spec: p.Spec()})
+			stack.Limits = append(stack.Limits, store.Limit{Policy: fmt.Sprint(i), Spec: p.Spec()})
 		}
-		calls, grants := make([]pacer.Call, 256), make([]pacer.Grant, 256)
+		calls, grants := make([]store.Call, 256), make([]store.Grant, 256)
 		for i := range calls {
-			calls[i] = pacer.Call{Cost: 1, MaxWait: pacer.Forever}
+			calls[i] = store.Call{Cost: 1, MaxWait: pacer.Forever}
 			if name == "places" {
 				calls[i].ID, calls[i].Weight = 1e14+int64(i), 1
 			}
 		}
-		require.NoError(t, store.ReserveAll(t.Context(), []pacer.Batch{{Stack: stack, Calls: calls, Grants: grants}}))
+		require.NoError(t, backing.ReserveAll(t.Context(), []store.Batch{{Stack: stack, Calls: calls, Grants: grants}}))
 		decided := 0
 		for i := range grants {
 			if !grants[i].Deferred {
@@ -50,8 +51,8 @@ func TestARunWorksForSoLong(t *testing.T) {
 		require.Less(t, decided, most, name)
 
 		// One who asks for all gets an answer for all.
-		require.NoError(t, store.Reserve(t.Context(), stack, calls[decided:], grants[decided:]))
-		last := pacer.Instant(0)
+		require.NoError(t, backing.Reserve(t.Context(), stack, calls[decided:], grants[decided:]))
+		last := store.Instant(0)
 		for i := range grants {
 			require.False(t, grants[i].Deferred, name)
 			if name != "places" {
@@ -62,11 +63,11 @@ func TestARunWorksForSoLong(t *testing.T) {
 		}
 	}
 
-	stack := pacer.Stack{Upstream: "free", Limits: []pacer.Limit{{Policy: "p", Spec: policies.PerSecond(1000).Burst(1000).Spec()}}}
-	calls, grants := make([]pacer.Call, 256), make([]pacer.Grant, 256)
+	stack := store.Stack{Upstream: "free", Limits: []store.Limit{{Policy: "p", Spec: policies.PerSecond(1000).Burst(1000).Spec()}}}
+	calls, grants := make([]store.Call, 256), make([]store.Grant, 256)
 	for i := range calls {
 		calls[i].Cost = 1
 	}
-	require.NoError(t, store.ReserveAll(t.Context(), []pacer.Batch{{Stack: stack, Calls: calls, Grants: grants}}))
+	require.NoError(t, backing.ReserveAll(t.Context(), []store.Batch{{Stack: stack, Calls: calls, Grants: grants}}))
 	require.True(t, grants[255].OK)
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/luascripts"
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // testClock takes the time from the last argument, and lets keys live long enough for a clock that stands still.
@@ -15,7 +15,7 @@ local function ttl(us) return math.ceil(us / 1000) * 1000 + 100000 end
 `
 
 // NewAt returns a Store whose clock is now.
-func NewAt(rdb Client, now func() pacer.Instant) *Store {
+func NewAt(rdb Client, now func() store.Instant) *Store {
 	s := withScripts(rdb, luascripts.WithClock(testClock))
 	s.testClock = func() int64 { return int64(now()) }
 	return s

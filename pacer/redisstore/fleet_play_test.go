@@ -19,6 +19,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -169,22 +170,22 @@ func (s *scene) charged() (sum int64) {
 }
 
 // look returns how the store sees one policy of the fleet, which has no scope.
-func (s *scene) look(policy policies.Policy) pacer.LimitStatus {
+func (s *scene) look(policy policies.Policy) store.LimitStatus {
 	s.t.Helper()
 	status, err := s.lookAt(policy)
 	require.NoError(s.t, err)
 	return status
 }
 
-func (s *scene) lookAt(policy policies.Policy) (pacer.LimitStatus, error) {
-	store, err := redisstore.New(s.server.Client())
+func (s *scene) lookAt(policy policies.Policy) (store.LimitStatus, error) {
+	backing, err := redisstore.New(s.server.Client())
 	if err != nil {
-		return pacer.LimitStatus{}, err
+		return store.LimitStatus{}, err
 	}
-	stack := pacer.Stack{Upstream: s.job.upstream(), Limits: []pacer.Limit{{Policy: policy.Name(), Spec: policy.Spec()}}}
-	status, err := store.Status(s.t.Context(), stack)
+	stack := store.Stack{Upstream: s.job.upstream(), Limits: []store.Limit{{Policy: policy.Name(), Spec: policy.Spec()}}}
+	status, err := backing.Status(s.t.Context(), stack)
 	if err != nil {
-		return pacer.LimitStatus{}, err
+		return store.LimitStatus{}, err
 	}
 	return status.Limits[0], nil
 }

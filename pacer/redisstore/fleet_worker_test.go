@@ -17,6 +17,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
 )
@@ -39,20 +40,20 @@ type noted struct {
 	*redisstore.Store
 
 	mu      sync.Mutex
-	granted map[pacer.Instant]pacer.Instant // by slot: when
+	granted map[store.Instant]store.Instant // by slot: when
 }
 
-func note(store *redisstore.Store) *noted {
-	return &noted{Store: store, granted: make(map[pacer.Instant]pacer.Instant)}
+func note(backing *redisstore.Store) *noted {
+	return &noted{Store: backing, granted: make(map[store.Instant]store.Instant)}
 }
 
-// Reserve implements [pacer.Store].
-func (s *noted) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
-	return s.ReserveAll(ctx, []pacer.Batch{{Stack: stack, Calls: calls, Grants: grants}})
+// Reserve implements [store.Store].
+func (s *noted) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
+	return s.ReserveAll(ctx, []store.Batch{{Stack: stack, Calls: calls, Grants: grants}})
 }
 
-// ReserveAll implements [pacer.Shared].
-func (s *noted) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+// ReserveAll implements [store.Shared].
+func (s *noted) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	if err := s.Store.ReserveAll(ctx, batches); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -394,7 +395,7 @@ func TestALongPauseMovesALineInPieces(t *testing.T) {
 	first := slotOf(line[0])
 	c.since()
 	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: time.Minute}))
-	behind := first + pacer.Instant((45 * time.Second).Microseconds())
+	behind := first + store.Instant((45 * time.Second).Microseconds())
 	require.Eventually(t, func() bool {
 		return !slices.ContainsFunc(line, func(r *pacer.Reservation) bool { return slotOf(r) < behind })
 	}, 20*time.Second, 10*time.Millisecond)
@@ -419,7 +420,7 @@ func TestALongPauseMovesALineInPieces(t *testing.T) {
 	quick(t, server)
 }
 
-func slotOf(r *pacer.Reservation) pacer.Instant {
+func slotOf(r *pacer.Reservation) store.Instant {
 	at, _ := r.Slot()
 	return at
 }
@@ -475,18 +476,18 @@ func TestClaimsReadWhatTheyMeet(t *testing.T) {
 	t.Parallel()
 	server := watchful(t)
 	rdb := server.Client()
-	store, err := redisstore.New(rdb)
+	backing, err := redisstore.New(rdb)
 	require.NoError(t, err)
 	policy := policies.PerSecond(100)
-	st := pacer.Stack{Upstream: "test", Limits: []pacer.Limit{{Policy: policy.Name(), Spec: policy.Spec()}}}
+	st := store.Stack{Upstream: "test", Limits: []store.Limit{{Policy: policy.Name(), Spec: policy.Spec()}}}
 	const n = 8000
-	var odd []pacer.Grant
+	var odd []store.Grant
 	for range n / 200 {
-		calls, grants := make([]pacer.Call, 200), make([]pacer.Grant, 200)
+		calls, grants := make([]store.Call, 200), make([]store.Grant, 200)
 		for i := range calls {
-			calls[i] = pacer.Call{Cost: 1, MaxWait: pacer.Forever}
+			calls[i] = store.Call{Cost: 1, MaxWait: pacer.Forever}
 		}
-		require.NoError(t, store.Reserve(t.Context(), st, calls, grants))
+		require.NoError(t, backing.Reserve(t.Context(), st, calls, grants))
 		for i := range grants {
 			if i%2 == 1 {
 				odd = append(odd, grants[i])
@@ -494,23 +495,23 @@ func TestClaimsReadWhatTheyMeet(t *testing.T) {
 		}
 	}
 	for len(odd) > 0 {
-		require.NoError(t, store.Cancel(t.Context(), st, odd[:200]))
+		require.NoError(t, backing.Cancel(t.Context(), st, odd[:200]))
 		odd = odd[200:]
 	}
 	begin := int64(0)
-	notes := make([]pacer.Note, 256)
+	notes := make([]store.Note, 256)
 	for i := range notes {
 		from := int64(i) * 20_000
 		if begin == 0 {
-			s, err := store.Status(t.Context(), st)
+			s, err := backing.Status(t.Context(), st)
 			require.NoError(t, err)
 			begin = int64(s.Now)
 		}
-		notes[i] = pacer.Note{Kind: pacer.NoteClaim, Charge: pacer.Charge{From: begin + from, To: begin + from + 30_000}}
+		notes[i] = store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: begin + from, To: begin + from + 30_000}}
 	}
 	quick(t, server)
 	require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
-	_, _, err = store.Report(t.Context(), st, notes)
+	_, _, err = backing.Report(t.Context(), st, notes)
 	require.NoError(t, err)
 	looks := regexp.MustCompile(`cmdstat_zrangebyscore:calls=(\d+),usec=(\d+)`).FindStringSubmatch(rdb.Info(t.Context(), "commandstats").Val())
 	require.NotNil(t, looks)
@@ -546,10 +547,10 @@ func TestCatchingUpTakesAFewRequests(t *testing.T) {
 	// A pause that nobody hears of.
 	require.NoError(t, rdb.ClientKillByFilter(ctx, "TYPE", "pubsub").Err())
 	policy := policies.Every(time.Minute).Per("tenant")
-	store, err := redisstore.New(rdb)
+	backing, err := redisstore.New(rdb)
 	require.NoError(t, err)
-	_, _, err = store.Report(ctx, pacer.Stack{Upstream: "test", Limits: []pacer.Limit{{Policy: policy.Name(), Scope: "7", Spec: policy.Spec()}}},
-		[]pacer.Note{{Kind: pacer.NotePause, For: time.Hour}})
+	_, _, err = backing.Report(ctx, store.Stack{Upstream: "test", Limits: []store.Limit{{Policy: policy.Name(), Scope: "7", Spec: policy.Spec()}}},
+		[]store.Note{{Kind: store.NotePause, For: time.Hour}})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return line[7].Delay() > 30*time.Minute }, 10*time.Second, 10*time.Millisecond)
 	sent := c.since()
@@ -565,10 +566,10 @@ func TestCatchingUpTakesAFewRequests(t *testing.T) {
 func TestAnEraThatBeginsIsNews(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	store, err := redisstore.New(server.Client())
+	backing, err := redisstore.New(server.Client())
 	require.NoError(t, err)
-	news := make(chan pacer.Change, 10)
-	stop := store.Listen("test", func(n pacer.News) {
+	news := make(chan store.Change, 10)
+	stop := backing.Listen("test", func(n store.News) {
 		for _, c := range n.Changes {
 			news <- c
 		}
@@ -576,13 +577,13 @@ func TestAnEraThatBeginsIsNews(t *testing.T) {
 	defer stop()
 	listening(t, server.Client(), 1)
 	beat := func() {
-		_, err := store.Heartbeat(t.Context(), "test", pacer.Heartbeat{ID: "a", TTL: time.Minute, Keep: time.Hour})
+		_, err := backing.Heartbeat(t.Context(), "test", store.Heartbeat{ID: "a", TTL: time.Minute, Keep: time.Hour})
 		require.NoError(t, err)
 	}
 	for range 2 {
 		beat()
 		beat()
-		require.Equal(t, pacer.EpochBegan, (<-news).Kind)
+		require.Equal(t, store.EpochBegan, (<-news).Kind)
 		require.Empty(t, news)
 		require.NoError(t, server.Client().FlushAll(t.Context()).Err())
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // pausesMark ends the name of the channel on which the scripts publish the pauses of an upstream.
@@ -39,13 +39,13 @@ type listeners struct {
 const pingEvery = 5 * time.Second
 
 type listener struct {
-	heard func(pacer.News)
+	heard func(store.News)
 
 	mu      sync.Mutex
 	stopped bool
 }
 
-func (l *listener) tell(n pacer.News) {
+func (l *listener) tell(n store.News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.stopped {
@@ -53,11 +53,11 @@ func (l *listener) tell(n pacer.News) {
 	}
 }
 
-var _ pacer.Notifier = (*Store)(nil)
+var _ store.Notifier = (*Store)(nil)
 
-// Listen implements [pacer.Notifier] by publish and subscribe. If the client cannot subscribe, nothing is ever heard. Nor is
+// Listen implements [store.Notifier] by publish and subscribe. If the client cannot subscribe, nothing is ever heard. Nor is
 // with a redis.Ring, which subscribes at one of its servers only.
-func (s *Store) Listen(upstream string, heard func(pacer.News)) (stop func()) {
+func (s *Store) Listen(upstream string, heard func(store.News)) (stop func()) {
 	client, ok := s.rdb.(subscriber)
 	if _, ring := s.rdb.(*redis.Ring); !ok || ring {
 		return func() {}
@@ -85,7 +85,7 @@ func (s *listeners) add(client subscriber, channel string, l *listener) {
 		pubsub := s.pubsub
 		go func() { _ = pubsub.Subscribe(context.Background(), channel) }()
 	} else {
-		go l.tell(pacer.News{Missed: true})
+		go l.tell(store.News{Missed: true})
 	}
 }
 
@@ -199,7 +199,7 @@ func receive(pubsub *redis.PubSub) (m any, err error) {
 
 // tell tells those who listen what the server said.
 func (s *listeners) tell(m any) {
-	channel, news := "", pacer.News{}
+	channel, news := "", store.News{}
 	switch m := m.(type) {
 	case *redis.Subscription:
 		if m.Kind != "subscribe" {
@@ -223,14 +223,14 @@ const maxChanges = 1024
 
 // parseChanges reads what the scripts publish (see report.lua and beat.lua): a line with the store's now, then "kind until key"
 // for each change, or a call's id in place of until. What is not of that form is left out, for anybody may publish.
-func parseChanges(channel, payload string) []pacer.Change {
+func parseChanges(channel, payload string) []store.Change {
 	upstream := strings.TrimSuffix(channel, pausesMark)
 	head, rest, _ := strings.Cut(payload, "\n")
 	now, err := strconv.ParseInt(head, 10, 64)
 	if err != nil || now < 0 {
 		return nil
 	}
-	var said []pacer.Change
+	var said []store.Change
 	for line := range strings.SplitSeq(rest, "\n") {
 		if len(said) == maxChanges {
 			break
@@ -242,21 +242,21 @@ func parseChanges(channel, payload string) []pacer.Change {
 		if err != nil || !ok || end < 0 {
 			continue
 		}
-		p := pacer.Change{Now: pacer.Instant(now)}
+		p := store.Change{Now: store.Instant(now)}
 		switch kind {
 		case "1":
-			p.Kind, p.Until = pacer.Paused, pacer.Instant(end)
+			p.Kind, p.Until = store.Paused, store.Instant(end)
 		case "2":
-			p.Kind = pacer.Resumed
+			p.Kind = store.Resumed
 		case "3":
-			p.Kind = pacer.Slowed
+			p.Kind = store.Slowed
 		case "4":
-			p.Kind, p.ID = pacer.Wake, end
+			p.Kind, p.ID = store.Wake, end
 		case "5":
 			if end != 0 {
 				continue
 			}
-			p.Kind = pacer.EpochBegan
+			p.Kind = store.EpochBegan
 		default:
 			continue
 		}

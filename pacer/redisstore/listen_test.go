@@ -17,6 +17,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -200,11 +201,11 @@ func TestANonsensicalSubscriptionIsMadeAgain(t *testing.T) {
 			})
 			rdb := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
 			defer rdb.Close()
-			heard := make(chan pacer.News, 1)
-			defer must(redisstore.New(rdb)).Listen("test", func(n pacer.News) { heard <- n })()
+			heard := make(chan store.News, 1)
+			defer must(redisstore.New(rdb)).Listen("test", func(n store.News) { heard <- n })()
 			select {
 			case n := <-heard:
-				require.Equal(t, pacer.News{Missed: true}, n)
+				require.Equal(t, store.News{Missed: true}, n)
 			case <-time.After(patience):
 				require.FailNow(t, "it is not subscribed", "it asked %d times", asked.Load())
 			}
@@ -235,23 +236,23 @@ func TestAClientThatCannotSubscribe(t *testing.T) {
 func TestHostileNews(t *testing.T) {
 	t.Parallel()
 	const channel = "pacer:{up}/pauses"
-	for payload, want := range map[string][]pacer.Change{
-		"5\n1 9 pacer:{up}":                            {{Kind: pacer.Paused, Now: 5, Until: 9}},
-		"5\n1 9 pacer:{up}:daily":                      {{Kind: pacer.Paused, Policy: "daily", Now: 5, Until: 9}},
-		"5\n2 0 pacer:{up}:rate:a:b\n3 0 pacer:{up}:x": {{Kind: pacer.Resumed, Policy: "rate", Scope: "a:b", Now: 5}, {Kind: pacer.Slowed, Policy: "x", Now: 5}},
+	for payload, want := range map[string][]store.Change{
+		"5\n1 9 pacer:{up}":                            {{Kind: store.Paused, Now: 5, Until: 9}},
+		"5\n1 9 pacer:{up}:daily":                      {{Kind: store.Paused, Policy: "daily", Now: 5, Until: 9}},
+		"5\n2 0 pacer:{up}:rate:a:b\n3 0 pacer:{up}:x": {{Kind: store.Resumed, Policy: "rate", Scope: "a:b", Now: 5}, {Kind: store.Slowed, Policy: "x", Now: 5}},
 		"":                                     nil,
 		"5":                                    nil,
 		"x\n1 9 pacer:{up}":                    nil,
 		"-5\n1 9 pacer:{up}":                   nil,
 		"5\n1 -9 pacer:{up}":                   nil,
 		"5\n1 99999999999999999999 pacer:{up}": nil,
-		"5\n4 9 pacer:{up}:places":             {{Kind: pacer.Wake, Policy: "places", Now: 5, ID: 9}},
+		"5\n4 9 pacer:{up}:places":             {{Kind: store.Wake, Policy: "places", Now: 5, ID: 9}},
 		"5\n4 -9 pacer:{up}:places":            nil,
 		"5\n5 9 pacer:{up}":                    nil,
 		"5\n1 9 pacer:{other}:daily":           nil,
 		"5\n1 9 pacer:{up}daily":               nil,
 		"5\n1 9":                               nil,
-		"5\n\n\n1 9 pacer:{up}":                {{Kind: pacer.Paused, Now: 5, Until: 9}},
+		"5\n\n\n1 9 pacer:{up}":                {{Kind: store.Paused, Now: 5, Until: 9}},
 	} {
 		require.Equal(t, want, redisstore.ParseChanges(channel, payload), "%q", payload)
 	}
@@ -262,8 +263,8 @@ func FuzzParseChanges(f *testing.F) {
 	f.Add("5\n1 9 pacer:{up}:daily:acme\n2 0 pacer:{up}")
 	f.Fuzz(func(t *testing.T, payload string) {
 		for _, c := range redisstore.ParseChanges("pacer:{up}/pauses", payload) {
-			require.GreaterOrEqual(t, c.Until, pacer.Instant(0))
-			require.Contains(t, []pacer.ChangeKind{pacer.Paused, pacer.Resumed, pacer.Slowed}, c.Kind)
+			require.GreaterOrEqual(t, c.Until, store.Instant(0))
+			require.Contains(t, []store.ChangeKind{store.Paused, store.Resumed, store.Slowed}, c.Kind)
 		}
 	})
 }
@@ -272,7 +273,7 @@ func FuzzParseChanges(f *testing.F) {
 func TestListenersComeAndGo(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Shared(t).Client()
-	store, err := redisstore.New(rdb)
+	backing, err := redisstore.New(rdb)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -285,7 +286,7 @@ func TestListenersComeAndGo(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				stop := store.Listen("listeners", func(pacer.News) {}) //nolint:contextcheck // a subscription outlives the call that began it
+				stop := backing.Listen("listeners", func(store.News) {}) //nolint:contextcheck // a subscription outlives the call that began it
 				time.Sleep(time.Millisecond)
 				stop()
 				stop()

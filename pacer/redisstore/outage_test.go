@@ -21,6 +21,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -102,7 +103,7 @@ func TestAResetStaysReset(t *testing.T) {
 // shiftable is a Store whose server's clock is off by what shift holds, in µs.
 func shiftable(t *testing.T, rdb *redis.Client, shift *atomic.Int64) *redisstore.Store {
 	t.Helper()
-	return redisstore.NewAt(rdb, func() pacer.Instant { return pacer.Instant(time.Now().UnixMicro() + shift.Load()) })
+	return redisstore.NewAt(rdb, func() store.Instant { return store.Instant(time.Now().UnixMicro() + shift.Load()) })
 }
 
 // The server's clock steps forth and back by an hour, as it does when a machine with another clock takes over. Going forth
@@ -299,17 +300,17 @@ func TestErrorsCarryNoCredential(t *testing.T) {
 func TestABeatDoesNotShortenAPause(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Shared(t).Client()
-	store := must(redisstore.New(rdb))
-	beat := pacer.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
-	_, err := store.Heartbeat(t.Context(), "beat", beat)
+	backing := must(redisstore.New(rdb))
+	beat := store.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
+	_, err := backing.Heartbeat(t.Context(), "beat", beat)
 	require.NoError(t, err)
-	stack := pacer.Stack{Upstream: "beat"}
-	_, _, err = store.Report(t.Context(), stack, []pacer.Note{{Kind: pacer.NotePause, Limit: pacer.WholeUpstream, For: time.Hour}})
+	stack := store.Stack{Upstream: "beat"}
+	_, _, err = backing.Report(t.Context(), stack, []store.Note{{Kind: store.NotePause, Limit: store.WholeUpstream, For: time.Hour}})
 	require.NoError(t, err)
-	_, err = store.Heartbeat(t.Context(), "beat", beat)
+	_, err = backing.Heartbeat(t.Context(), "beat", beat)
 	require.NoError(t, err)
 	require.Greater(t, rdb.PTTL(t.Context(), "pacer:{beat}").Val(), 59*time.Minute)
-	status, err := store.Status(t.Context(), stack)
+	status, err := backing.Status(t.Context(), stack)
 	require.NoError(t, err)
 	require.InDelta(t, time.Hour, status.Paused.Sub(status.Now), float64(time.Minute))
 }

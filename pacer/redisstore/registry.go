@@ -16,9 +16,10 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/store"
 )
 
-var _ pacer.Registry = (*Store)(nil)
+var _ store.Registry = (*Store)(nil)
 
 // enlistEvery is how often a process says that its upstream is paced at all, and enlistSpread how often those of an upstream may
 // do so, on average. In a Cluster that is on another server, so it is said by itself.
@@ -27,8 +28,8 @@ const (
 	enlistSpread = 100 * time.Millisecond
 )
 
-// Describe implements [pacer.Registry].
-func (s *Store) Describe(ctx context.Context, upstream string, about pacer.About) error {
+// Describe implements [store.Registry].
+func (s *Store) Describe(ctx context.Context, upstream string, about store.About) error {
 	said := ""
 	if !about.Left {
 		var err error
@@ -88,7 +89,7 @@ func (s *Store) mayEnlist(upstream string, alive int64) bool {
 	return true
 }
 
-// Upstreams implements [pacer.Registry].
+// Upstreams implements [store.Registry].
 func (s *Store) Upstreams(ctx context.Context) ([]string, error) {
 	q := newRequest()
 	q.key(upstreamsKey)
@@ -102,8 +103,8 @@ func (s *Store) Upstreams(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Index implements [pacer.Registry].
-func (s *Store) Index(ctx context.Context, upstream string) (*pacer.Index, error) {
+// Index implements [store.Registry].
+func (s *Store) Index(ctx context.Context, upstream string) (*store.Index, error) {
 	q, up := newRequest(), upstreamKey(upstream)
 	q.key(up)
 	q.key(up + indexMark)
@@ -142,7 +143,7 @@ var errNoIndex = errors.New("the reply is not what the script returns: does some
 
 // parseIndex reads the reply of index.lua. What a process says that is not of the form that it should have is left out: anybody
 // who can write there can say anything.
-func parseIndex(v []any) (*pacer.Index, error) {
+func parseIndex(v []any) (*store.Index, error) {
 	if len(v) != 5 {
 		return nil, errNoIndex
 	}
@@ -162,13 +163,13 @@ func parseIndex(v []any) (*pacer.Index, error) {
 			return nil, err
 		}
 	}
-	x := &pacer.Index{Now: pacer.Instant(now), Alive: int(alive)}
+	x := &store.Index{Now: store.Instant(now), Alive: int(alive)}
 	there, fields := lists[0], pairs(lists[2])
 	for id, score := range inTurn(lists[1]) {
 		if !slices.Contains(there, id) {
 			continue
 		}
-		one := pacer.IndexedProcess{About: parseAbout(fields["process/"+id]), Came: pacer.Instant(parseScore(score))}
+		one := store.IndexedProcess{About: parseAbout(fields["process/"+id]), Came: store.Instant(parseScore(score))}
 		one.ID = id
 		x.Processes = append(x.Processes, one)
 	}
@@ -242,8 +243,8 @@ func currentPolicies(fields map[string]string) []string {
 }
 
 // parseWent reads what went, in order.
-func parseWent(fields map[string]string) []pacer.Went {
-	var all []pacer.Went
+func parseWent(fields map[string]string) []store.Went {
+	var all []store.Went
 	for field, value := range fields {
 		parts, numbers := strings.SplitN(field, "/", 3), strings.Fields(value)
 		if len(parts) != 3 || parts[0] != "went" || len(numbers) != 4 {
@@ -257,10 +258,10 @@ func parseWent(fields map[string]string) []pacer.Went {
 			bad = bad || err != nil || n[i] < 0 || n[i] >= 1<<53
 		}
 		if !bad {
-			all = append(all, pacer.Went{Policy: parts[2], Second: n[0], What: pacer.Second{Cost: n[1], Waits: n[2], Waited: time.Duration(n[3]) * time.Microsecond}})
+			all = append(all, store.Went{Policy: parts[2], Second: n[0], What: store.Second{Cost: n[1], Waits: n[2], Waited: time.Duration(n[3]) * time.Microsecond}})
 		}
 	}
-	slices.SortFunc(all, func(a, b pacer.Went) int {
+	slices.SortFunc(all, func(a, b store.Went) int {
 		if a.Second != b.Second {
 			return int(a.Second - b.Second)
 		}

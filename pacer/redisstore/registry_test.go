@@ -17,6 +17,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -84,7 +85,7 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 		require.NoError(t, err)
 		return f
 	}
-	history := func(policy string) (sum pacer.Second) {
+	history := func(policy string) (sum store.Second) {
 		for i := range f.Policies {
 			if f.Policies[i].Policy.Name() == policy {
 				for _, s := range f.Policies[i].History {
@@ -287,11 +288,11 @@ func TestAnUpstreamIsNamedAgain(t *testing.T) {
 	rdb := redistest.Start(t).Client()
 	broken := errors.New("broken")
 	rdb.AddHook(refuses{"pacer:upstreams", broken, new(atomic.Bool)})
-	store := must(redisstore.New(rdb))
-	about := pacer.About{ID: "a", Name: "x", Keep: time.Hour}
-	require.ErrorIs(t, store.Describe(t.Context(), "test", about), broken)
-	require.NoError(t, store.Describe(t.Context(), "test", about))
-	names, err := store.Upstreams(t.Context())
+	backing := must(redisstore.New(rdb))
+	about := store.About{ID: "a", Name: "x", Keep: time.Hour}
+	require.ErrorIs(t, backing.Describe(t.Context(), "test", about), broken)
+	require.NoError(t, backing.Describe(t.Context(), "test", about))
+	names, err := backing.Upstreams(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"test"}, names)
 }
@@ -328,11 +329,11 @@ func (h refuses) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func TestTheRegistryForgets(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
-	store := must(redisstore.New(rdb))
+	backing := must(redisstore.New(rdb))
 	tell := func(id string, lives time.Duration) {
-		_, err := store.Heartbeat(t.Context(), "test", pacer.Heartbeat{ID: id, TTL: lives, Keep: time.Hour})
+		_, err := backing.Heartbeat(t.Context(), "test", store.Heartbeat{ID: id, TTL: lives, Keep: time.Hour})
 		require.NoError(t, err)
-		require.NoError(t, store.Describe(t.Context(), "test", pacer.About{ID: id, Name: "x", Keep: time.Hour, Left: lives == 0}))
+		require.NoError(t, backing.Describe(t.Context(), "test", store.About{ID: id, Name: "x", Keep: time.Hour, Left: lives == 0}))
 	}
 	said := func() (all []string) {
 		fields, err := rdb.HKeys(t.Context(), "pacer:{test}/index").Result()
@@ -348,7 +349,7 @@ func TestTheRegistryForgets(t *testing.T) {
 	tell("killed", 20*time.Millisecond)
 	require.Equal(t, []string{"test"}, rdb.ZRange(t.Context(), "pacer:upstreams", 0, -1).Val())
 	until := rdb.ZScore(t.Context(), "pacer:upstreams", "test").Val()
-	brief := pacer.About{ID: "brief", Keep: time.Second}
+	brief := store.About{ID: "brief", Keep: time.Second}
 	require.NoError(t, must(redisstore.New(rdb)).Describe(t.Context(), "test", brief))
 	require.InDelta(t, until, rdb.ZScore(t.Context(), "pacer:upstreams", "test").Val(), 0, "nobody makes it be forgotten sooner")
 	tell("leaves", time.Minute)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // reply walks through a script's reply: a flat array of integers.
@@ -26,7 +26,7 @@ func (r *reply) int() int64 {
 	return n
 }
 
-func (r *reply) instant() pacer.Instant { return pacer.Instant(r.int()) }
+func (r *reply) instant() store.Instant { return store.Instant(r.int()) }
 
 // done returns the first error; values left over are one, too.
 func (r *reply) done() error {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -60,7 +60,7 @@ func (r *request) key(k string) {
 }
 
 // addKeys adds the keys of some limits, in the order in which the scripts read them: see keys.go.
-func (r *request) addKeys(upstream string, limits []pacer.Limit) {
+func (r *request) addKeys(upstream string, limits []store.Limit) {
 	base := len(prefix) + len(upstream) + 2
 	size := base
 	for i := range limits {
@@ -93,7 +93,7 @@ func (r *request) addKeys(upstream string, limits []pacer.Limit) {
 }
 
 // addLine adds the keys of a limit that calls stand in line for.
-func (r *request) addLine(name string, l *pacer.Limit) {
+func (r *request) addLine(name string, l *store.Limit) {
 	if l.Spec.Algorithm == policies.Leases {
 		r.addKey(name, l, leasesMark)
 	}
@@ -107,7 +107,7 @@ func (r *request) addLine(name string, l *pacer.Limit) {
 	}
 }
 
-func (r *request) addKey(name string, l *pacer.Limit, mark string) {
+func (r *request) addKey(name string, l *store.Limit, mark string) {
 	begin := r.text.Len()
 	r.text.WriteString(name)
 	r.text.WriteByte(':')
@@ -123,7 +123,7 @@ func (r *request) addKey(name string, l *pacer.Limit, mark string) {
 // limits adds the part that all scripts share: as keys the upstream's and those of the accounts, as arguments what comes
 // first, the number of the accounts, and each account's algorithm and parameters. Calendars are open from now until the
 // given time.
-func (r *request) limits(upstream string, limits []pacer.Limit, first []int64, now, until int64) error {
+func (r *request) limits(upstream string, limits []store.Limit, first []int64, now, until int64) error {
 	r.addKeys(upstream, limits)
 	r.numbers(first...)
 	r.numbers(int64(len(limits)))

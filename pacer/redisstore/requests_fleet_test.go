@@ -18,6 +18,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -138,9 +139,9 @@ func (b *band) requireTruth(t *testing.T, rules ...rule) {
 		require.False(t, b.went[i].alone(), "nobody is alone who waits for its store")
 	}
 	require.Empty(t, referee(b.went, rules...))
-	store, err := redisstore.New(b.rdb)
+	backing, err := redisstore.New(b.rdb)
 	require.NoError(t, err)
-	status, err := store.Status(t.Context(), pacer.Stack{Upstream: "band", Limits: []pacer.Limit{{Policy: booked.Name(), Spec: booked.Spec()}}})
+	status, err := backing.Status(t.Context(), store.Stack{Upstream: "band", Limits: []store.Limit{{Policy: booked.Name(), Spec: booked.Spec()}}})
 	require.NoError(t, err)
 	require.Equal(t, int64(len(b.went)), bookedLimit-status.Limits[0].Remaining, "calls that were charged")
 }

@@ -6,23 +6,23 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
-// Reserve implements [pacer.Store].
-func (s *Store) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Call, grants []pacer.Grant) error {
+// Reserve implements [store.Store].
+func (s *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	for done := 0; ; {
-		rest := pacer.Batch{Stack: stack, Calls: calls[done:], Grants: grants[done:]}
-		if err := s.ReserveAll(ctx, []pacer.Batch{rest}); err != nil {
+		rest := store.Batch{Stack: stack, Calls: calls[done:], Grants: grants[done:]}
+		if err := s.ReserveAll(ctx, []store.Batch{rest}); err != nil {
 			if done > 0 { // nobody hears of them
-				granted := slices.DeleteFunc(slices.Clone(grants[:done]), func(g pacer.Grant) bool { return !g.OK })
+				granted := slices.DeleteFunc(slices.Clone(grants[:done]), func(g store.Grant) bool { return !g.OK })
 				_ = s.Cancel(context.WithoutCancel(ctx), stack, granted)
 			}
 			return err
 		}
-		more := slices.IndexFunc(rest.Grants, func(g pacer.Grant) bool { return g.Deferred })
+		more := slices.IndexFunc(rest.Grants, func(g store.Grant) bool { return g.Deferred })
 		if more < 0 {
 			return nil
 		}
@@ -30,9 +30,9 @@ func (s *Store) Reserve(ctx context.Context, stack pacer.Stack, calls []pacer.Ca
 	}
 }
 
-// ReserveAll implements [pacer.Shared]: one script, which reads and writes every account once, and ends when it has worked
+// ReserveAll implements [store.Shared]: one script, which reads and writes every account once, and ends when it has worked
 // enough.
-func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
+func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	if len(batches) == 0 {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (s *Store) ReserveAll(ctx context.Context, batches []pacer.Batch) error {
 }
 
 // lined reports whether calls may have to stand in line for a limit.
-func lined(l pacer.Limit) bool { return l.Spec.HasLine() }
+func lined(l store.Limit) bool { return l.Spec.HasLine() }
 
 // owned says for each of some stacks which of the limits of them all are its own, from 1. It is nil if there is one stack.
 type owned [][]int64
@@ -84,12 +84,12 @@ func (o owned) of(i int) []int64 {
 }
 
 // union returns the different limits of some stacks, and which of them each stack owns.
-func union(batches []pacer.Batch) ([]pacer.Limit, owned) {
+func union(batches []store.Batch) ([]store.Limit, owned) {
 	if len(batches) == 1 {
 		return batches[0].Stack.Limits, nil
 	}
 	type name struct{ policy, scope string }
-	var limits []pacer.Limit
+	var limits []store.Limit
 	places := make(map[name]int64)
 	refs := make(owned, len(batches))
 	for i := range batches {
@@ -109,7 +109,7 @@ func union(batches []pacer.Batch) ([]pacer.Limit, owned) {
 }
 
 // calls adds calls as runs of those that are alike. The limits of the first are refs; nil for all.
-func (r *request) calls(refs []int64, calls []pacer.Call) {
+func (r *request) calls(refs []int64, calls []store.Call) {
 	for i := 0; i < len(calls); {
 		c, n := &calls[i], 1
 		for i+n < len(calls) && alike(c, &calls[i+n]) {
@@ -156,18 +156,18 @@ func (r *request) binding(refs []int64) {
 const late = 2
 
 // plain reports whether all that is to be said of a call is its MaxWait.
-func plain(c *pacer.Call) bool {
+func plain(c *store.Call) bool {
 	return c.Cost == 1 && c.Costs == nil && c.NotBefore == 0 && !c.Tracked && c.ID == 0
 }
 
 // alike reports whether two calls ask for the same.
-func alike(a, b *pacer.Call) bool {
+func alike(a, b *store.Call) bool {
 	return a.ID == 0 && b.ID == 0 && a.Costs == nil && b.Costs == nil && a.Cost == b.Cost && a.NotBefore == b.NotBefore && a.MaxWait == b.MaxWait && a.Tracked == b.Tracked
 }
 
 // grants reads the answers to the calls of a batch: see reserve.lua. Where the reply ends, calls are deferred, but for the first
 // of a request. It reports whether there were any.
-func (r *reply) grants(b *pacer.Batch, now int64, first, deferred bool) bool {
+func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 	for i := 0; i < len(b.Grants); {
 		if deferred = deferred || len(r.values) == 0 && r.err == nil && (!first || i > 0); deferred {
 			deferAll(b.Grants[i:])
@@ -181,7 +181,7 @@ func (r *reply) grants(b *pacer.Batch, now int64, first, deferred bool) bool {
 			return false
 		}
 		g := &b.Grants[i]
-		*g = pacer.Grant{OK: n >= 0, Now: pacer.Instant(now), At: pacer.Instant(now), Binds: pacer.BindsNothing, Charges: g.Charges[:0]}
+		*g = store.Grant{OK: n >= 0, Now: store.Instant(now), At: store.Instant(now), Binds: store.BindsNothing, Charges: g.Charges[:0]}
 		if n == 1 && b.Calls[i].ID != 0 {
 			g.OK, g.Queued = false, true
 			g.Binds, _ = binds(r.int(), len(b.Stack.Limits))
@@ -204,7 +204,7 @@ func (r *reply) grants(b *pacer.Batch, now int64, first, deferred bool) bool {
 		}
 		g.Slack = time.Duration(r.int()) * time.Microsecond
 		for j := range b.Stack.Limits {
-			c := pacer.Charge{From: r.int(), To: r.int()}
+			c := store.Charge{From: r.int(), To: r.int()}
 			if b.Stack.Limits[j].Spec.Algorithm == policies.Window {
 				c.Seen = r.int()
 			}
@@ -224,14 +224,14 @@ func (r *reply) grants(b *pacer.Batch, now int64, first, deferred bool) bool {
 }
 
 // deferAll makes grants of calls of which nothing was decided.
-func deferAll(grants []pacer.Grant) {
+func deferAll(grants []store.Grant) {
 	for i := range grants {
-		grants[i] = pacer.Grant{Deferred: true, Binds: pacer.BindsNothing, Charges: grants[i].Charges[:0]}
+		grants[i] = store.Grant{Deferred: true, Binds: store.BindsNothing, Charges: grants[i].Charges[:0]}
 	}
 }
 
 // follow fills in the grant of the k-th of some calls that go now, after the first.
-func follow(stack *pacer.Stack, first, g *pacer.Grant, k int64, bound time.Duration) {
+func follow(stack *store.Stack, first, g *store.Grant, k int64, bound time.Duration) {
 	charges := g.Charges[:0]
 	slack := bound
 	for j, c := range first.Charges {
@@ -241,7 +241,7 @@ func follow(stack *pacer.Stack, first, g *pacer.Grant, k int64, bound time.Durat
 			length := c.To - c.From
 			c.From += k * length
 			c.To += k * length
-			if late := pacer.Instant(c.From).Sub(first.At); slack < 0 || late < slack {
+			if late := store.Instant(c.From).Sub(first.At); slack < 0 || late < slack {
 				slack = late
 			}
 		}
@@ -261,7 +261,7 @@ func binds(n int64, limits int) (index int, paused bool) {
 	case n < 0 && -n <= int64(limits):
 		return int(-n) - 1, true
 	case n < 0:
-		return pacer.BindsUpstream, false
+		return store.BindsUpstream, false
 	}
-	return pacer.BindsNothing, false
+	return store.BindsNothing, false
 }

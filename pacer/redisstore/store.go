@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // ErrForeign is the cause of a [*pacer.StoreError] when a key of the store holds what Headway did not write,
@@ -45,7 +46,7 @@ type Store struct {
 	testClock func() int64 // for tests: the time that the scripts are given and now returns; nil for the server's
 }
 
-var _ pacer.Shared = (*Store)(nil)
+var _ store.Shared = (*Store)(nil)
 
 // New returns a Store that uses a client: *redis.Client, *redis.ClusterClient or any other
 // redis.UniversalClient. The client stays the caller's to configure and to close. A nil client is a
@@ -124,7 +125,7 @@ func (s *Store) run(ctx context.Context, p *script, r *request) (reply, error) {
 }
 
 // Punctual says that operations end when their contexts do: those of a client of one server, with ContextTimeoutEnabled. One
-// of a Cluster or behind Sentinel may first have to find its server. See [pacer.Shared].
+// of a Cluster or behind Sentinel may first have to find its server. See [store.Shared].
 func (s *Store) Punctual() bool {
 	rdb, ok := s.rdb.(*redis.Client)
 	return ok && rdb.Options().ContextTimeoutEnabled && rdb.Options().Addr != sentinelAddr
@@ -133,17 +134,17 @@ func (s *Store) Punctual() bool {
 // sentinelAddr stands for the address that redis.NewFailoverClient's client looks up.
 const sentinelAddr = "FailoverClient"
 
-// Fault implements [pacer.Shared].
-func (s *Store) Fault(err error) pacer.Fault {
+// Fault implements [store.Shared].
+func (s *Store) Fault(err error) store.Fault {
 	var unknown *algorithmError
 	var stranger *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, ErrForeign), errors.As(err, &unknown):
-		return pacer.Unfit
+		return store.Unfit
 	case redis.IsAuthError(err), redis.IsPermissionError(err), errors.As(err, &stranger):
-		return pacer.Denied
+		return store.Denied
 	}
-	return pacer.Unreachable
+	return store.Unreachable
 }
 
 // isForeign reports whether a script ended because of what a key holds. Servers differ in how they wrap the
@@ -179,7 +180,7 @@ func (s *Store) saw(now int64) {
 //
 // Reserve says first what its caller knows of the store.
 func (s *Store) ask(
-	ctx context.Context, p *script, upstream string, limits []pacer.Limit, first []int64, reach time.Duration, more func(*request),
+	ctx context.Context, p *script, upstream string, limits []store.Limit, first []int64, reach time.Duration, more func(*request),
 ) (reply, int64, error) {
 	calendars := false
 	for i := range limits {
@@ -209,19 +210,19 @@ func (s *Store) ask(
 			}
 		}
 		if (p == &s.reserve || p == &s.late) && len(r.values) == 1 && r.err == nil {
-			return reply{}, 0, &pacer.ForgotError{Epoch: r.int()}
+			return reply{}, 0, &store.ForgotError{Epoch: r.int()}
 		}
 		return r, now, r.err
 	}
 }
 
-// Cancel implements [pacer.Store].
-func (s *Store) Cancel(ctx context.Context, stack pacer.Stack, grants []pacer.Grant) error {
-	return s.CancelAll(ctx, []pacer.Batch{{Stack: stack, Grants: grants}})
+// Cancel implements [store.Store].
+func (s *Store) Cancel(ctx context.Context, stack store.Stack, grants []store.Grant) error {
+	return s.CancelAll(ctx, []store.Batch{{Stack: stack, Grants: grants}})
 }
 
-// CancelAll implements [pacer.Shared]: one script, which reads and writes every account once.
-func (s *Store) CancelAll(ctx context.Context, batches []pacer.Batch) error {
+// CancelAll implements [store.Shared]: one script, which reads and writes every account once.
+func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 	if len(batches) == 0 {
 		return nil
 	}
@@ -249,71 +250,71 @@ func (s *Store) CancelAll(ctx context.Context, batches []pacer.Batch) error {
 	return r.done()
 }
 
-// Report implements [pacer.Store].
-func (s *Store) Report(ctx context.Context, stack pacer.Stack, notes []pacer.Note) (pacer.Instant, int, error) {
+// Report implements [store.Store].
+func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	r, now, err := s.ask(ctx, &s.report, stack.Upstream, stack.Limits, nil, 0, func(q *request) { q.notes(notes) })
 	if err != nil {
 		return 0, 0, err
 	}
 	changed := int(r.int())
-	return pacer.Instant(now), changed, r.done()
+	return store.Instant(now), changed, r.done()
 }
 
 // notes adds what is to be heeded.
-func (r *request) notes(notes []pacer.Note) {
+func (r *request) notes(notes []store.Note) {
 	r.numbers(int64(len(notes)))
 	for i := range notes {
 		n := &notes[i]
 		var a, b, c, d int64
 		switch n.Kind {
-		case pacer.NotePause:
+		case store.NotePause:
 			a = engine.MicrosUp(n.For)
-		case pacer.NoteResume, pacer.NoteReset:
-		case pacer.NoteSlow:
+		case store.NoteResume, store.NoteReset:
+		case store.NoteSlow:
 			a = int64(n.At)
-		case pacer.NoteLearn:
+		case store.NoteLearn:
 			a, b = n.Value, engine.MicrosUp(n.For)
-		case pacer.NoteRemaining:
+		case store.NoteRemaining:
 			a, b, c, d = n.Bucket, n.Remaining, n.Done, engine.MicrosUp(n.For)
-		case pacer.NoteClaim:
+		case store.NoteClaim:
 			a, b = n.Charge.From, n.Charge.To
-		case pacer.NoteRenew, pacer.NoteRelease:
+		case store.NoteRenew, store.NoteRelease:
 			a, b = n.Value, int64(n.At)
-		case pacer.NoteSettle:
+		case store.NoteSettle:
 			a, b, c, d = n.Charge.From, n.Charge.To, n.Cost, n.Actual
 		}
 		r.numbers(int64(n.Kind), int64(n.Limit)+1, a, b, c, d)
 	}
 }
 
-// Status implements [pacer.Store].
-func (s *Store) Status(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
+// Status implements [store.Store].
+func (s *Store) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nil, 0, nil)
 	if err != nil {
-		return pacer.StackStatus{}, err
+		return store.StackStatus{}, err
 	}
-	st := pacer.StackStatus{Now: pacer.Instant(now), Paused: r.instant(), Limits: make([]pacer.LimitStatus, len(stack.Limits))}
+	st := store.StackStatus{Now: store.Instant(now), Paused: r.instant(), Limits: make([]store.LimitStatus, len(stack.Limits))}
 	for i := range st.Limits {
-		st.Limits[i] = pacer.LimitStatus{Remaining: r.int(), Next: r.instant(), Backlog: r.int(), Paused: r.instant(), Pace: r.int(), Queued: r.int()}
+		st.Limits[i] = store.LimitStatus{Remaining: r.int(), Next: r.instant(), Backlog: r.int(), Paused: r.instant(), Pace: r.int(), Queued: r.int()}
 	}
 	return st, r.done()
 }
 
-// Pauses implements [pacer.Shared].
-func (s *Store) Pauses(ctx context.Context, stack pacer.Stack) (pacer.StackStatus, error) {
+// Pauses implements [store.Shared].
+func (s *Store) Pauses(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nil, 0, func(q *request) { q.numbers(1) })
 	if err != nil {
-		return pacer.StackStatus{}, err
+		return store.StackStatus{}, err
 	}
-	st := pacer.StackStatus{Now: pacer.Instant(now), Paused: r.instant(), Limits: make([]pacer.LimitStatus, len(stack.Limits))}
+	st := store.StackStatus{Now: store.Instant(now), Paused: r.instant(), Limits: make([]store.LimitStatus, len(stack.Limits))}
 	for i := range st.Limits {
 		st.Limits[i].Paused = r.instant()
 	}
 	return st, r.done()
 }
 
-// Beat implements [pacer.Shared].
-func (s *Store) Heartbeat(ctx context.Context, upstream string, b pacer.Heartbeat) (pacer.Membership, error) {
+// Beat implements [store.Shared].
+func (s *Store) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
 	q, up := newRequest(), upstreamKey(upstream)
 	q.key(up)
 	q.key(up + aliveMark)
@@ -322,9 +323,9 @@ func (s *Store) Heartbeat(ctx context.Context, upstream string, b pacer.Heartbea
 	q.numbers(engine.MicrosUp(b.TTL), int64(b.Now), engine.MicrosUp(b.Keep), engine.MicrosUp(b.Barrier))
 	r, err := s.run(ctx, &s.beat, q)
 	if err != nil {
-		return pacer.Membership{}, err
+		return store.Membership{}, err
 	}
 	s.listeners.ping() //nolint:contextcheck // nobody waits for it
-	p := pacer.Membership{Now: r.instant(), Epoch: r.int(), Alive: int(r.int()), Rank: int(r.int()), Barrier: r.instant()}
+	p := store.Membership{Now: r.instant(), Epoch: r.int(), Alive: int(r.int()), Rank: int(r.int()), Barrier: r.instant()}
 	return p, r.done()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -301,7 +302,7 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 				require.NoError(t, p.Wait(t.Context()), "paced alone")
 				p = refuser(t, rdb, list...)
 				require.ErrorAs(t, p.Wait(t.Context()), &se)
-				require.ErrorIs(t, se, pacer.ErrUnreachable)
+				require.ErrorIs(t, se, store.ErrUnreachable)
 				_, err := p.Status(t.Context())
 				require.ErrorAs(t, err, &se)
 				require.ErrorAs(t, p.Report(t.Context(), policies.Feedback{Wait: 1}), &se)
@@ -426,41 +427,41 @@ func lineExercise(t *testing.T, rdb *redis.Client) {
 // registryExercise makes a store run every command that a registry needs.
 func registryExercise(t *testing.T, rdb *redis.Client) {
 	t.Helper()
-	store := must(redisstore.New(rdb))
-	beat := pacer.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
-	_, err := store.Heartbeat(t.Context(), "registry", beat)
+	backing := must(redisstore.New(rdb))
+	beat := store.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
+	_, err := backing.Heartbeat(t.Context(), "registry", beat)
 	require.NoError(t, err)
-	about := pacer.About{
+	about := store.About{
 		ID: "a", Name: "x", Keep: time.Second, Policies: []string{policies.PerSecond(1).String()},
-		Went: []pacer.Went{{Policy: "per-second", Second: time.Now().Unix(), What: pacer.Second{Cost: 1}}},
+		Went: []store.Went{{Policy: "per-second", Second: time.Now().Unix(), What: store.Second{Cost: 1}}},
 	}
 	for range 2 {
-		require.NoError(t, store.Describe(t.Context(), "registry", about))
+		require.NoError(t, backing.Describe(t.Context(), "registry", about))
 	}
-	index, err := store.Index(t.Context(), "registry")
+	index, err := backing.Index(t.Context(), "registry")
 	require.NoError(t, err)
 	require.Len(t, index.Processes, 1)
 	require.Equal(t, int64(2), index.Went[0].What.Cost)
-	names, err := store.Upstreams(t.Context())
+	names, err := backing.Upstreams(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, names, "registry")
 	about.Left = true
-	require.NoError(t, store.Describe(t.Context(), "registry", about))
+	require.NoError(t, backing.Describe(t.Context(), "registry", about))
 }
 
 // What a line leaves behind expires, whoever comes and goes in one request.
 func TestLinesExpire(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
-	store := must(redisstore.New(rdb))
+	backing := must(redisstore.New(rdb))
 	fair := policies.Every(time.Second).Fair("tenant").Named("fair")
-	stack := pacer.Stack{Upstream: "test", Limits: []pacer.Limit{{Policy: fair.Name(), Spec: fair.Spec()}}}
-	call := func(id int64) pacer.Call {
-		return pacer.Call{Cost: 1, ID: 1e14 + id, Flow: 1, Weight: 1, MaxWait: time.Hour}
+	stack := store.Stack{Upstream: "test", Limits: []store.Limit{{Policy: fair.Name(), Spec: fair.Spec()}}}
+	call := func(id int64) store.Call {
+		return store.Call{Cost: 1, ID: 1e14 + id, Flow: 1, Weight: 1, MaxWait: time.Hour}
 	}
-	ask := func(calls ...pacer.Call) []pacer.Grant {
-		grants := make([]pacer.Grant, len(calls))
-		require.NoError(t, store.Reserve(t.Context(), stack, calls, grants))
+	ask := func(calls ...store.Call) []store.Grant {
+		grants := make([]store.Grant, len(calls))
+		require.NoError(t, backing.Reserve(t.Context(), stack, calls, grants))
 		return grants
 	}
 	grants := ask(call(1), call(2))
@@ -515,12 +516,12 @@ func storeExercise(t *testing.T, p *pacer.Pacer) {
 func TestGapsWithoutTheirRateMeanNothing(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Shared(t).Client()
-	store := must(redisstore.New(rdb)) // a Pacer would find out that its charges are lost
+	backing := must(redisstore.New(rdb)) // a Pacer would find out that its charges are lost
 	policy := policies.Every(time.Minute).Named("slow")
-	stack := pacer.Stack{Upstream: "gaps", Limits: []pacer.Limit{{Policy: policy.Name(), Spec: policy.Spec()}}}
+	stack := store.Stack{Upstream: "gaps", Limits: []store.Limit{{Policy: policy.Name(), Spec: policy.Spec()}}}
 	reserve := func(after time.Duration) time.Duration {
-		grants := make([]pacer.Grant, 1)
-		require.NoError(t, store.Reserve(t.Context(), stack, []pacer.Call{{Cost: 1, NotBefore: after, MaxWait: pacer.Forever}}, grants))
+		grants := make([]store.Grant, 1)
+		require.NoError(t, backing.Reserve(t.Context(), stack, []store.Call{{Cost: 1, NotBefore: after, MaxWait: pacer.Forever}}, grants))
 		return grants[0].Wait().Round(time.Minute)
 	}
 	require.Equal(t, 100*time.Minute, reserve(100*time.Minute)) // a gap of 100 minutes before it

@@ -19,6 +19,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -326,14 +327,14 @@ func forgetCounts(t *testing.T, server *redistest.Server) {
 // are late, and the line is short.
 func (l *load) requireInUse(rdb redis.UniversalClient) {
 	l.t.Helper()
-	store, err := redisstore.New(rdb)
+	backing, err := redisstore.New(rdb)
 	require.NoError(l.t, err)
 	policy := loadPolicy()
-	stack := pacer.Stack{Upstream: loadUpstream, Limits: []pacer.Limit{{Policy: policy.Name(), Spec: policy.Spec()}}}
+	stack := store.Stack{Upstream: loadUpstream, Limits: []store.Limit{{Policy: policy.Name(), Spec: policy.Spec()}}}
 	least := int64(measure.Length(1, loadLine-loadGoroutines))
 	start, seen := time.Now(), ""
 	for time.Since(start) < patience {
-		switch s, err := store.Status(l.t.Context(), stack); {
+		switch s, err := backing.Status(l.t.Context(), stack); {
 		case err != nil:
 			seen = err.Error()
 		case s.Limits[0].Backlog >= least && s.Limits[0].Backlog <= loadLine+2:
@@ -435,7 +436,7 @@ func (l *refuserLoad) end(t *testing.T, says string) {
 			all++
 			var failed *pacer.StoreError
 			require.ErrorAs(t, err, &failed)
-			require.ErrorIs(t, err, pacer.ErrUnreachable)
+			require.ErrorIs(t, err, store.ErrUnreachable)
 			if strings.Contains(err.Error(), says) {
 				told++
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -289,7 +290,7 @@ func TestDenied(t *testing.T) {
 				var failed *pacer.StoreError
 				require.ErrorAs(t, err, &failed)
 				require.ErrorContains(t, err, c.says)
-				require.NotErrorIs(t, err, pacer.ErrUnreachable, "it can be reached")
+				require.NotErrorIs(t, err, store.ErrUnreachable, "it can be reached")
 			}
 			_, err := p.Status(t.Context())
 			require.ErrorContains(t, err, c.says)

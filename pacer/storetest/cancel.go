@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -21,7 +22,7 @@ func cancelCases() []Case {
 		}},
 		{"cancel/middle", "a slot given back is the next to be granted, and nobody else moves", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10)})
-			var line []pacer.Grant
+			var line []store.Grant
 			for i := range 10 {
 				line = append(line, s.Go(st, 1, time.Duration(i)*100*ms))
 			}
@@ -34,9 +35,9 @@ func cancelCases() []Case {
 		{"cancel/merge", "neighbours given back in any order make room for one costly call", func(_ testing.TB, s *Session) {
 			for _, order := range [][]int{{3, 4, 5}, {5, 4, 3}, {3, 5, 4}, {4, 3, 5}} {
 				st := s.Stack(Key{Policy: policies.PerSecond(10).Burst(3).Named(fmt.Sprintf("p%d%d%d", order[0], order[1], order[2]))})
-				var line []pacer.Grant
+				var line []store.Grant
 				for range 10 {
-					line = append(line, s.Ask(st, pacer.Call{Cost: 1, MaxWait: time.Minute}))
+					line = append(line, s.Ask(st, store.Call{Cost: 1, MaxWait: time.Minute}))
 				}
 				for _, i := range order {
 					s.Cancel(st, line[i])
@@ -58,7 +59,7 @@ func cancelCases() []Case {
 		}},
 		{"cancel/fragment", "a slot with odd edges, given back, leaves no splinter behind", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10)})
-			g := s.Ask(st, pacer.Call{Cost: 1, NotBefore: 150 * ms, MaxWait: time.Minute}) // [0,100) stays a gap, 50 ms are too short for one
+			g := s.Ask(st, store.Call{Cost: 1, NotBefore: 150 * ms, MaxWait: time.Minute}) // [0,100) stays a gap, 50 ms are too short for one
 			s.Cancel(st, g)
 			s.Go(st, 1, 0)
 			s.Go(st, 1, 100*ms)
@@ -78,7 +79,7 @@ func cancelCases() []Case {
 
 func thousandCancelled(t testing.TB, s *Session) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	stack := func(name string) pacer.Stack {
+	stack := func(name string) store.Stack {
 		return s.Stack(
 			Key{Policy: policies.PerSecond(100).Burst(5).Named(name + "-rate")},
 			Key{Policy: policies.PerSecond(30).Burst(2).Named(name + "-slow")},
@@ -87,9 +88,9 @@ func thousandCancelled(t testing.TB, s *Session) {
 		)
 	}
 	touched, fresh := stack("touched"), stack("fresh")
-	var held []pacer.Grant
+	var held []store.Grant
 	for i := range 1000 {
-		held = append(held, s.Ask(touched, pacer.Call{
+		held = append(held, s.Ask(touched, store.Call{
 			Cost: 1 + rng.Int64N(2), NotBefore: time.Duration(rng.Int64N(int64(30 * time.Second))), MaxWait: pacer.Forever,
 		}))
 		if rng.IntN(3) == 0 && i > 0 {
@@ -102,7 +103,7 @@ func thousandCancelled(t testing.TB, s *Session) {
 	rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 	s.Cancel(touched, held...)
 	for i := range 300 {
-		c := pacer.Call{Cost: 1 + int64(i%2), MaxWait: pacer.Forever}
+		c := store.Call{Cost: 1 + int64(i%2), MaxWait: pacer.Forever}
 		a, b := s.Ask(touched, c), s.Ask(fresh, c)
 		if a.At != b.At || a.Slack != b.Slack {
 			t.Fatalf("call %d: slot %v slack %v, on a fresh stack %v slack %v", i, Since(a.At), a.Slack, Since(b.At), b.Slack)

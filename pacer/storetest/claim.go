@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -13,13 +13,13 @@ import (
 func claimCases() []Case {
 	rate := policies.Every(100 * ms).Named("rate")
 	window := policies.Fixed(3, time.Second).Named("window")
-	claim := func(from, to time.Duration) pacer.Note {
-		return pacer.Note{Kind: pacer.NoteClaim, Charge: pacer.Charge{
+	claim := func(from, to time.Duration) store.Note {
+		return store.Note{Kind: store.NoteClaim, Charge: store.Charge{
 			From: int64(Epoch) + from.Microseconds(), To: int64(Epoch) + to.Microseconds(),
 		}}
 	}
-	held := func(bucket time.Duration, n int64) pacer.Note {
-		return pacer.Note{Kind: pacer.NoteClaim, Charge: pacer.Charge{From: int64(Epoch) + bucket.Microseconds(), To: n}}
+	held := func(bucket time.Duration, n int64) store.Note {
+		return store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: int64(Epoch) + bucket.Microseconds(), To: n}}
 	}
 	return []Case{
 		{"claim/rate", "what somebody remembers as charged is charged", func(_ testing.TB, s *Session) {
@@ -56,7 +56,7 @@ func claimCases() []Case {
 		{"claim/rate/gaps", "a claim takes all gaps that it meets, and of the first and the last one what it covers", func(_ testing.TB, s *Session) {
 			for i, span := range [][2]int{{250, 1050}, {200, 1000}, {300, 900}, {150, 450}, {350, 380}, {0, 3000}, {1500, 1600}} {
 				st := s.Stack(Key{Policy: policies.Every(100 * ms).Named(fmt.Sprintf("rate%d", i))})
-				var line []pacer.Grant
+				var line []store.Grant
 				for k := range 20 {
 					line = append(line, s.Go(st, 1, time.Duration(k)*100*ms))
 				}
@@ -101,8 +101,8 @@ func claimCases() []Case {
 			s.Go(st, 1, 100*ms)
 			s.Go(st, 1, 200*ms)
 			s.Pause(st, time.Minute)
-			s.Pause(pacer.Stack{Upstream: st.Upstream}, time.Minute)
-			all := []pacer.Note{{Kind: pacer.NoteReset, Limit: pacer.WholeUpstream}, {Kind: pacer.NoteReset}, {Kind: pacer.NoteReset, Limit: 1}}
+			s.Pause(store.Stack{Upstream: st.Upstream}, time.Minute)
+			all := []store.Note{{Kind: store.NoteReset, Limit: store.WholeUpstream}, {Kind: store.NoteReset}, {Kind: store.NoteReset, Limit: 1}}
 			s.Report(st, all...)
 			s.Go(st, 1, 0)
 			if got := s.Status(st).Limits[1].Remaining; got != 2 {

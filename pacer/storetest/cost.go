@@ -4,21 +4,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // costCases are about calls that cost policies different amounts, and whose cost is known only afterwards.
 func costCases() []Case {
-	settle := func(g pacer.Grant, i int, cost, actual int64) pacer.Note {
-		return pacer.Note{Kind: pacer.NoteSettle, Limit: i, Charge: g.Charges[i], Cost: cost, Actual: actual}
+	settle := func(g store.Grant, i int, cost, actual int64) store.Note {
+		return store.Note{Kind: store.NoteSettle, Limit: i, Charge: g.Charges[i], Cost: cost, Actual: actual}
 	}
 	return []Case{
 		{"cost/by-policy", "a call may cost one policy more than another", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10).Named("requests")}, Key{Policy: policies.PerSecond(1000).Burst(1000).Named("tokens")})
-			ask := func(tokens int64, want time.Duration) pacer.Grant {
+			ask := func(tokens int64, want time.Duration) store.Grant {
 				s.t.Helper()
-				g := s.Ask(st, pacer.Call{Costs: []int64{1, tokens}, MaxWait: time.Minute})
+				g := s.Ask(st, store.Call{Costs: []int64{1, tokens}, MaxWait: time.Minute})
 				if !g.OK || Since(g.At) != want {
 					s.t.Fatalf("%d tokens: got the slot %v (%v), want %v", tokens, Since(g.At), g.OK, want)
 				}

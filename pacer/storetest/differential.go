@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // Differential drives two stores with the same random histories, and fails at the first reply that differs.
@@ -79,13 +79,13 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 
 // cancelled returns the grants of what is to be given back, in operations that a store can do at once: the same one twice at
 // times, on purpose. They are over.
-func cancelled(holds []held, which []int) [][]pacer.Batch {
-	var all [][]pacer.Batch
+func cancelled(holds []held, which []int) [][]store.Batch {
+	var all [][]store.Batch
 	for _, j := range which {
 		holds[j].over = true
-		one, n := pacer.Batch{Stack: holds[j].stack, Grants: []pacer.Grant{holds[j].grant}}, len(all)-1
-		if n < 0 || slices.ContainsFunc(all[n], func(b pacer.Batch) bool { return contradict(&b.Stack, &one.Stack) }) {
-			all = append(all, []pacer.Batch{one})
+		one, n := store.Batch{Stack: holds[j].stack, Grants: []store.Grant{holds[j].grant}}, len(all)-1
+		if n < 0 || slices.ContainsFunc(all[n], func(b store.Batch) bool { return contradict(&b.Stack, &one.Stack) }) {
+			all = append(all, []store.Batch{one})
 			continue
 		}
 		last := &all[n][len(all[n])-1]
@@ -99,17 +99,17 @@ func cancelled(holds []held, which []int) [][]pacer.Batch {
 }
 
 // contradict reports whether two stacks have a limit in common whose numbers differ.
-func contradict(a, b *pacer.Stack) bool {
-	return slices.ContainsFunc(a.Limits, func(l pacer.Limit) bool {
-		return slices.ContainsFunc(b.Limits, func(m pacer.Limit) bool {
+func contradict(a, b *store.Stack) bool {
+	return slices.ContainsFunc(a.Limits, func(l store.Limit) bool {
+		return slices.ContainsFunc(b.Limits, func(m store.Limit) bool {
 			return l.Policy == m.Policy && l.Scope == m.Scope && !reflect.DeepEqual(l.Spec, m.Spec)
 		})
 	})
 }
 
 // batches makes what stacks ask together ready for a store.
-func (h *history) batches(s *Session, asks []asked) []pacer.Batch {
-	batches := make([]pacer.Batch, len(asks))
+func (h *history) batches(s *Session, asks []asked) []store.Batch {
+	batches := make([]store.Batch, len(asks))
 	for i, a := range asks {
 		batches[i].Stack, batches[i].Calls = s.Stack(h.stackKeys(a.set)...), a.calls
 	}

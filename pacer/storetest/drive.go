@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -27,7 +28,7 @@ type caller struct {
 // went is a call that went.
 type went struct {
 	by              *caller
-	asked, at, over pacer.Instant
+	asked, at, over store.Instant
 	lent            bool // some of its limits were charged nothing
 }
 
@@ -48,16 +49,16 @@ type drive struct {
 // asking is a call that has not gone yet.
 type asking struct {
 	by    *caller
-	stack pacer.Stack
-	call  pacer.Call
-	asked pacer.Instant
+	stack store.Stack
+	call  store.Call
+	asked store.Instant
 	left  int // calls of the caller after this one
 	turn  int // counts how often it asked
 }
 
 // An event is something that happens at a time.
 type event struct {
-	at  pacer.Instant
+	at  store.Instant
 	seq int
 	do  func()
 }
@@ -85,9 +86,9 @@ func driven(s *Session, until time.Duration, callers ...*caller) *drive {
 		if left == 0 {
 			left = 1 << 30
 		}
-		d.at(Epoch+pacer.Instant(c.from.Microseconds()), func() { d.begin(c, left) })
+		d.at(Epoch+store.Instant(c.from.Microseconds()), func() { d.begin(c, left) })
 	}
-	for len(d.events) > 0 && d.events[0].at < Epoch+pacer.Instant(until.Microseconds()) {
+	for len(d.events) > 0 && d.events[0].at < Epoch+store.Instant(until.Microseconds()) {
 		e := heap.Pop(&d.events).(event) //nolint:forcetypeassert // of this file alone
 		if e.at > s.now {
 			s.Set(e.at)
@@ -98,7 +99,7 @@ func driven(s *Session, until time.Duration, callers ...*caller) *drive {
 	return d
 }
 
-func (d *drive) at(t pacer.Instant, do func()) {
+func (d *drive) at(t store.Instant, do func()) {
 	d.seq++
 	heap.Push(&d.events, event{max(t, d.s.now), d.seq, do})
 }
@@ -109,7 +110,7 @@ func (d *drive) begin(c *caller, left int) {
 		return
 	}
 	a := &asking{by: c, stack: d.s.Stack(c.keys...), asked: d.s.now, left: left - 1}
-	a.call = pacer.Call{Cost: max(1, c.cost), MaxWait: pacer.Forever}
+	a.call = store.Call{Cost: max(1, c.cost), MaxWait: pacer.Forever}
 	if c.maxWait > 0 {
 		a.call.MaxWait = c.maxWait
 	}
@@ -127,12 +128,12 @@ func (d *drive) ask(a *asking) { d.answer(a, d.s.Ask(a.stack, a.call)) }
 func (d *drive) askAll() {
 	for all := slices.Clone(d.lined); len(all) > 0; {
 		n := 1 // those of one stack ask together
-		for n < len(all) && slices.EqualFunc(all[n].stack.Limits, all[0].stack.Limits, func(a, b pacer.Limit) bool {
+		for n < len(all) && slices.EqualFunc(all[n].stack.Limits, all[0].stack.Limits, func(a, b store.Limit) bool {
 			return a.Policy == b.Policy && a.Scope == b.Scope
 		}) {
 			n++
 		}
-		calls := make([]pacer.Call, n)
+		calls := make([]store.Call, n)
 		for i, a := range all[:n] {
 			calls[i] = a.call
 		}
@@ -144,13 +145,13 @@ func (d *drive) askAll() {
 }
 
 // answer sees to what comes of what a call asked.
-func (d *drive) answer(a *asking, g pacer.Grant) {
+func (d *drive) answer(a *asking, g store.Grant) {
 	a.turn++
 	a.call.Held, a.call.NotBefore = nil, 0
 	if a.call.Since == 0 && a.call.ID != 0 {
 		a.call.Since = g.Now
 	}
-	again := func(at pacer.Instant, held *pacer.Grant) {
+	again := func(at store.Instant, held *store.Grant) {
 		turn := a.turn
 		d.at(at, func() {
 			if a.turn == turn {
@@ -167,23 +168,23 @@ func (d *drive) answer(a *asking, g pacer.Grant) {
 		if a.stack.Limits[g.Binds].Spec.Algorithm == policies.Leases {
 			d.lined = append(d.lined, a)
 		}
-		again(g.At+pacer.Instant(d.rng.Int64N(2_000)), nil) // timers are late
+		again(g.At+store.Instant(d.rng.Int64N(2_000)), nil) // timers are late
 	case !g.OK:
 		d.refused++
 	case !placed(&a.stack, &g):
-		again(g.At-pacer.Instant(placeAhead.Microseconds()), &g)
+		again(g.At-store.Instant(placeAhead.Microseconds()), &g)
 	default:
 		d.goes(a, g)
 	}
 }
 
 // goes lets a call go, somewhere within its slack, and begins the next one when it is over.
-func (d *drive) goes(a *asking, g pacer.Grant) {
-	w := went{by: a.by, asked: a.asked, at: g.At, lent: slices.Contains(g.Charges, pacer.Charge{})}
+func (d *drive) goes(a *asking, g store.Grant) {
+	w := went{by: a.by, asked: a.asked, at: g.At, lent: slices.Contains(g.Charges, store.Charge{})}
 	if g.Slack > 0 {
-		w.at += pacer.Instant(d.rng.Int64N(min(g.Slack.Microseconds(), 1_000) + 1))
+		w.at += store.Instant(d.rng.Int64N(min(g.Slack.Microseconds(), 1_000) + 1))
 	}
-	w.over = w.at + pacer.Instant(a.by.runs.Microseconds())
+	w.over = w.at + store.Instant(a.by.runs.Microseconds())
 	d.went = append(d.went, w)
 	d.at(w.over, func() {
 		if a.call.ID != 0 {
@@ -220,7 +221,7 @@ func (d *drive) count(from, to time.Duration, chosen func(*caller) bool) int {
 // atOnce returns how many calls ran at once at most, and for how long all of them ran together until then.
 func (d *drive) atOnce(to time.Duration) (most int, total time.Duration) {
 	type turn struct {
-		at   pacer.Instant
+		at   store.Instant
 		more int
 	}
 	var turns []turn

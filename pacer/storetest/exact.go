@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // exactCases are about rates whose windows are exact: an AtMost with a burst.
 func exactCases() []Case {
 	four := policies.AtMost(4, time.Second).Skew(0) // T is 250 ms
-	learn := func(value int64, d time.Duration) pacer.Note {
-		return pacer.Note{Kind: pacer.NoteLearn, Value: value, For: d}
+	learn := func(value int64, d time.Duration) store.Note {
+		return store.Note{Kind: store.NoteLearn, Value: value, For: d}
 	}
 	return []Case{
 		{"exact/burst-2", "AtMost(4, 1s).Burst(2): two go at once and the others follow one interval apart; the fifth goes a period after the first, and so on, so that all of the limit is used", steps(four.Burst(2), []step{
@@ -63,7 +64,7 @@ func exactCases() []Case {
 		})},
 		{"exact/in-front", "a call that goes in front of a reservation leaves every window whole that the reservation is in", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: four.Burst(4)})
-			s.Ask(st, pacer.Call{Cost: 1, NotBefore: 900 * ms, MaxWait: time.Minute})
+			s.Ask(st, store.Call{Cost: 1, NotBefore: 900 * ms, MaxWait: time.Minute})
 			s.Go(st, 1, 0)
 			s.Go(st, 2, 0)
 			s.Go(st, 1, 1000*ms) // not at 0: from 0 to 900 ms there would be five
@@ -73,7 +74,7 @@ func exactCases() []Case {
 		{"exact/behind-many", "a call passes a window that is full of reservations", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: four.Burst(4)})
 			for range 4 {
-				s.Ask(st, pacer.Call{Cost: 1, NotBefore: 500 * ms, MaxWait: time.Minute})
+				s.Ask(st, store.Call{Cost: 1, NotBefore: 500 * ms, MaxWait: time.Minute})
 			}
 			s.Go(st, 1, 1500*ms)
 		}},
@@ -91,17 +92,17 @@ func exactCases() []Case {
 		{"exact/settle", "a call that turns out to cost more has started as often, and one that costs less gives starts back", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: four.Burst(4)})
 			g := s.Go(st, 1, 0)
-			s.Report(st, pacer.Note{Kind: pacer.NoteSettle, Charge: g.Charges[0], Cost: 1, Actual: 3})
+			s.Report(st, store.Note{Kind: store.NoteSettle, Charge: g.Charges[0], Cost: 1, Actual: 3})
 			s.Go(st, 1, 0)
 			g = s.Go(st, 3, 1000*ms)
-			s.Report(st, pacer.Note{Kind: pacer.NoteSettle, Charge: g.Charges[0], Cost: 3, Actual: 1})
+			s.Report(st, store.Note{Kind: store.NoteSettle, Charge: g.Charges[0], Cost: 3, Actual: 1})
 			s.Go(st, 2, 1000*ms)
 			s.Go(st, 1, 1000*ms)
 			s.Go(st, 1, 2000*ms)
 		}},
 		{"exact/slack", "a call goes at its slot: that others do has been counted on", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: four.Burst(4)})
-			for _, g := range s.AskAll(st, pacer.Call{Cost: 1, MaxWait: time.Minute}, pacer.Call{Cost: 1, MaxWait: time.Minute}, pacer.Call{Cost: 3, MaxWait: time.Minute}) {
+			for _, g := range s.AskAll(st, store.Call{Cost: 1, MaxWait: time.Minute}, store.Call{Cost: 1, MaxWait: time.Minute}, store.Call{Cost: 3, MaxWait: time.Minute}) {
 				if g.Slack != 0 {
 					t.Fatalf("slack is %v, want none: %+v", g.Slack, g)
 				}
@@ -118,7 +119,7 @@ func exactCases() []Case {
 		}},
 		{"exact/remaining", "if the upstream says that so much of the burst is left, so many go at once", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: four.Burst(3)})
-			s.Report(st, pacer.Note{Kind: pacer.NoteRemaining, Remaining: 2})
+			s.Report(st, store.Note{Kind: store.NoteRemaining, Remaining: 2})
 			s.Go(st, 2, 0)
 			s.Go(st, 1, 250*ms)
 		}},
@@ -142,8 +143,8 @@ func exactCases() []Case {
 		}},
 		{"exact/claim", "of what somebody remembers, nobody knows when it started: calls keep their distance until that is out of every window", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: four.Burst(4)})
-			claim := func(from, to time.Duration) pacer.Note {
-				return pacer.Note{Kind: pacer.NoteClaim, Charge: pacer.Charge{From: int64(Epoch) + from.Microseconds(), To: int64(Epoch) + to.Microseconds()}}
+			claim := func(from, to time.Duration) store.Note {
+				return store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: int64(Epoch) + from.Microseconds(), To: int64(Epoch) + to.Microseconds()}}
 			}
 			s.Report(st, claim(-500*ms, 250*ms))
 			s.Go(st, 1, 250*ms)
@@ -160,7 +161,7 @@ func exactCases() []Case {
 		{"exact/strict-gap", "between calls of which nobody knows when they start, a call goes where it is in no window with too many, whatever these do", func(_ testing.TB, s *Session) {
 			plain, exact := s.Stack(Key{Policy: four.Named("p")}), s.Stack(Key{Policy: four.Burst(2).Named("p")})
 			for _, at := range []time.Duration{250 * ms, 500 * ms, 1250 * ms} {
-				s.Ask(plain, pacer.Call{Cost: 1, NotBefore: at, MaxWait: time.Minute})
+				s.Ask(plain, store.Call{Cost: 1, NotBefore: at, MaxWait: time.Minute})
 			}
 			s.Go(exact, 1, 750*ms) // from 0 to 250 ms there is no room for one that may go early
 			s.Go(exact, 1, 1500*ms)
@@ -175,7 +176,7 @@ func exactCases() []Case {
 		}},
 		{"exact/forget", "starts count until they are out of the window, and no longer than that, whatever happens meanwhile", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: four.Burst(2)})
-			touch := pacer.Note{Kind: pacer.NoteResume}
+			touch := store.Note{Kind: store.NoteResume}
 			for _, at := range []time.Duration{0, 249 * ms, 499 * ms, 749 * ms} {
 				s.At(at)
 				s.Report(st, touch)
@@ -194,7 +195,7 @@ func exactCases() []Case {
 			s.At(300 * ms)
 			s.Go(st, 4, 300*ms)
 			s.At(1299*ms + 500*time.Microsecond)
-			s.Ask(st, pacer.Call{Cost: 1, NotBefore: 2 * time.Second, MaxWait: time.Minute})
+			s.Ask(st, store.Call{Cost: 1, NotBefore: 2 * time.Second, MaxWait: time.Minute})
 			s.Go(st, 1, 1300*ms)
 		}},
 		{"exact/status", "as many calls of cost 1 go now as the status says, and the next one when it says", func(t testing.TB, s *Session) {
@@ -226,9 +227,9 @@ func exactCases() []Case {
 			together, each := s.Stack(Key{Policy: p.Named("a")}), s.Stack(Key{Policy: p.Named("b")})
 			for i, n := range []int{9, 3, 12, 30, 1, 5, 17, 64} {
 				s.At(time.Duration(i) * 430 * ms)
-				calls := make([]pacer.Call, n)
+				calls := make([]store.Call, n)
 				for j := range calls {
-					calls[j] = pacer.Call{Cost: 1 + int64(i%2), MaxWait: 900 * ms}
+					calls[j] = store.Call{Cost: 1 + int64(i%2), MaxWait: 900 * ms}
 				}
 				for j, g := range s.AskAll(together, calls...) {
 					if one := s.Ask(each, calls[j]); one.At != g.At || one.OK != g.OK || one.Slack != g.Slack {
@@ -252,15 +253,15 @@ func exactCases() []Case {
 
 // Crowd makes a line that has gaps, and teaches the limit a pace at which all windows are full but for one far away, and
 // returns what a call gets then.
-func Crowd(s *Session) pacer.Grant {
+func Crowd(s *Session) store.Grant {
 	st := s.Stack(Key{Policy: policies.AtMost(8, time.Second).Skew(0).Burst(8)})
 	for i := range 101 {
 		for range 4 {
 			if i != 60 {
-				s.Ask(st, pacer.Call{Cost: 1, NotBefore: time.Duration(i) * time.Second, MaxWait: pacer.Forever})
+				s.Ask(st, store.Call{Cost: 1, NotBefore: time.Duration(i) * time.Second, MaxWait: pacer.Forever})
 			}
 		}
 	}
-	s.Report(st, pacer.Note{Kind: pacer.NoteLearn, Value: 500_000, For: time.Hour})
-	return s.Ask(st, pacer.Call{Cost: 1, MaxWait: pacer.Forever})
+	s.Report(st, store.Note{Kind: store.NoteLearn, Value: 500_000, For: time.Hour})
+	return s.Ask(st, store.Call{Cost: 1, MaxWait: pacer.Forever})
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -250,7 +250,7 @@ func fairCases() []Case {
 		}},
 		{"fair/called", "a call that is given back, or leaves, makes way for the first in line", func(t testing.TB, s *Session) {
 			st := s.Stack(rate...)
-			var last pacer.Grant
+			var last store.Grant
 			for range 9 {
 				last = s.Ask(st, *s.late())
 			}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -112,7 +112,7 @@ func gcraCases() []Case {
 				} else if i > 200 {
 					s.At(20*time.Second + time.Duration(i-200)*13*ms)
 				}
-				if g := s.Ask(st, pacer.Call{Cost: 1}); g.OK {
+				if g := s.Ask(st, store.Call{Cost: 1}); g.OK {
 					times = append(times, Since(g.At))
 				}
 			}
@@ -130,7 +130,7 @@ func gcraCases() []Case {
 		{"gcra/slack", "a call may go at any time until its interval begins: that is its slack", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: perSecond10.Burst(3)})
 			for i, want := range []time.Duration{0, 100 * ms, 200 * ms, 200 * ms, 200 * ms} {
-				if g := s.Ask(st, pacer.Call{Cost: 1, MaxWait: time.Minute}); g.Slack != want {
+				if g := s.Ask(st, store.Call{Cost: 1, MaxWait: time.Minute}); g.Slack != want {
 					t.Fatalf("call %d: slack %v, want %v", i, g.Slack, want)
 				}
 			}

@@ -4,15 +4,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // heedCases are about what the upstream says besides "slow down".
 func heedCases() []Case {
-	remaining := func(n int64) pacer.Note { return pacer.Note{Kind: pacer.NoteRemaining, Remaining: n} }
-	learn := func(value int64, d time.Duration) pacer.Note {
-		return pacer.Note{Kind: pacer.NoteLearn, Value: value, For: d}
+	remaining := func(n int64) store.Note { return store.Note{Kind: store.NoteRemaining, Remaining: n} }
+	learn := func(value int64, d time.Duration) store.Note {
+		return store.Note{Kind: store.NoteLearn, Value: value, For: d}
 	}
 	expect := func(t testing.TB, what string, got, want any) {
 		t.Helper()
@@ -26,7 +26,7 @@ func heedCases() []Case {
 			s.Go(st, 1, 0)
 			s.Pause(st, time.Minute)
 			s.Pause(s.Stack(), time.Minute)
-			s.Report(st, pacer.Note{Kind: pacer.NoteResume, Limit: pacer.WholeUpstream}, pacer.Note{Kind: pacer.NoteResume}, pacer.Note{Kind: pacer.NoteResume, Limit: 1})
+			s.Report(st, store.Note{Kind: store.NoteResume, Limit: store.WholeUpstream}, store.Note{Kind: store.NoteResume}, store.Note{Kind: store.NoteResume, Limit: 1})
 			s.Go(st, 1, 100*ms)
 		}},
 		{"learn/rate", "a rate that the upstream lowers is kept for as long as it says so, with the bursts that go with it", func(t testing.TB, s *Session) {
@@ -96,9 +96,9 @@ func heedCases() []Case {
 		}},
 		{"remaining/on-the-way", "a call on its way is not taken for somebody else's", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Fixed(10, time.Minute)})
-			calls := []pacer.Call{{Cost: 1, Tracked: true}, {Cost: 1, Tracked: true}, {Cost: 1, Tracked: true}, {Cost: 1, Tracked: true}}
+			calls := []store.Call{{Cost: 1, Tracked: true}, {Cost: 1, Tracked: true}, {Cost: 1, Tracked: true}, {Cost: 1, Tracked: true}}
 			grants := s.AskAll(st, calls...)
-			answer := func(left, done int64) pacer.Note {
+			answer := func(left, done int64) store.Note {
 				n := remaining(left)
 				n.Bucket, n.Done = grants[0].Charges[0].From, done
 				return n
@@ -130,7 +130,7 @@ func heedCases() []Case {
 		}},
 		{"remaining/reset-on-the-way", "calls on their way are spoken for until the upstream has more, too", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Sliding(10, time.Minute)})
-			grants := s.AskAll(st, pacer.Call{Cost: 1, Tracked: true}, pacer.Call{Cost: 1, Tracked: true}, pacer.Call{Cost: 1, Tracked: true})
+			grants := s.AskAll(st, store.Call{Cost: 1, Tracked: true}, store.Call{Cost: 1, Tracked: true}, store.Call{Cost: 1, Tracked: true})
 			n := remaining(7)
 			n.For, n.Bucket, n.Done = 5*time.Second, grants[0].Charges[0].From, 1
 			s.Report(st, n)
@@ -138,7 +138,7 @@ func heedCases() []Case {
 		}},
 		{"remaining/clock-stepped-back", "calls on their way stay known when the clock steps back into their bucket", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Sliding(100, time.Second).Buckets(10)})
-			s.Ask(st, pacer.Call{Cost: 50, Tracked: true})
+			s.Ask(st, store.Call{Cost: 50, Tracked: true})
 			s.At(150 * ms)
 			s.Go(st, 1, 150*ms)
 			s.At(50 * ms)
@@ -158,7 +158,7 @@ func heedCases() []Case {
 		}},
 		{"remaining/bucket-gaps", "what is free before later reservations is drained, too", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10).Burst(5)})
-			g := s.Ask(st, pacer.Call{Cost: 1, NotBefore: 2 * time.Second, MaxWait: time.Minute})
+			g := s.Ask(st, store.Call{Cost: 1, NotBefore: 2 * time.Second, MaxWait: time.Minute})
 			s.Report(st, remaining(1))
 			s.Go(st, 1, 0)
 			s.Go(st, 1, 100*ms)
@@ -168,8 +168,8 @@ func heedCases() []Case {
 		{"slow/decrease", "a refusal slows an adaptive rate down, later it recovers, and it never goes beyond its limits", func(t testing.TB, s *Session) {
 			p := policies.PerSecond(10).Adaptive(policies.Adaptation{Floor: 20, Decrease: 50, Hold: 2 * time.Second, Recovery: 10 * time.Second})
 			st := s.Stack(Key{Policy: p})
-			slow := func(at time.Duration) pacer.Note {
-				return pacer.Note{Kind: pacer.NoteSlow, At: Epoch + pacer.Instant(at.Microseconds())}
+			slow := func(at time.Duration) store.Note {
+				return store.Note{Kind: store.NoteSlow, At: Epoch + store.Instant(at.Microseconds())}
 			}
 			pace := func() int64 { return s.Status(st).Limits[0].Pace }
 			s.At(100 * ms)
@@ -199,14 +199,14 @@ func heedCases() []Case {
 		{"slow/what-held-holds", "a rate that proves too fast on the way up falls back to what held", func(t testing.TB, s *Session) {
 			p := policies.PerSecond(10).Adaptive(policies.Adaptation{Floor: 1, Decrease: 50, Hold: time.Second, Recovery: 10 * time.Second})
 			st := s.Stack(Key{Policy: p})
-			s.Report(st, pacer.Note{Kind: pacer.NoteSlow})
+			s.Report(st, store.Note{Kind: store.NoteSlow})
 			s.At(1500 * ms)
-			s.Report(st, pacer.Note{Kind: pacer.NoteSlow})
+			s.Report(st, store.Note{Kind: store.NoteSlow})
 			expect(t, "half, not a quarter", s.Status(st).Limits[0].Pace, int64(200_000))
 		}},
 		{"slow/only-adaptive", "what is not adaptive does not slow down", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10)}, Key{Policy: policies.Fixed(10, time.Second)})
-			expect(t, "a refusal", s.Report(st, pacer.Note{Kind: pacer.NoteSlow}, pacer.Note{Kind: pacer.NoteSlow, Limit: 1}), 0)
+			expect(t, "a refusal", s.Report(st, store.Note{Kind: store.NoteSlow}, store.Note{Kind: store.NoteSlow, Limit: 1}), 0)
 			s.Go(st, 1, 0)
 			s.Go(st, 1, 100*ms)
 		}},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -28,7 +29,7 @@ type history struct {
 	plan Plan
 	keys []Key // what stacks are made of
 	sets [][]int
-	back pacer.Instant
+	back store.Instant
 	line []lined // calls in line, as far as they may ask again
 }
 
@@ -93,9 +94,9 @@ func (h *history) policy(i int) policies.Policy {
 // held is a grant that may still be cancelled.
 type held struct {
 	set   int
-	stack pacer.Stack
-	grant pacer.Grant
-	call  pacer.Call
+	stack store.Stack
+	grant store.Grant
+	call  store.Call
 
 	// With Late:
 	over      bool // given back, released or exchanged
@@ -104,24 +105,24 @@ type held struct {
 
 // op is one operation: exactly one of the pointers is set, or none for a look at the status.
 type op struct {
-	step   pacer.Instant // the clock moves by this first
+	step   store.Instant // the clock moves by this first
 	set    int
 	asks   []asked
 	cancel []int // indexes into what is held
 	pause  time.Duration
 	whole  bool // the pause is the upstream's
-	notes  []pacer.Note
+	notes  []store.Note
 	status bool
 
 	about  int64 // a call that runs, is over or has left the line; 0: none
-	began  pacer.Instant
+	began  store.Instant
 	renews bool // it runs
 }
 
 // asked is calls of one stack; some stacks may ask together.
 type asked struct {
 	set     int
-	calls   []pacer.Call
+	calls   []store.Call
 	instead int // the number, from 1, of the grant that the call has and gives back; 0: none
 }
 
@@ -132,13 +133,13 @@ func (h *history) next(s *Session, made []held) op {
 	}
 	o := op{set: h.rng.IntN(len(h.sets))}
 	if h.rng.IntN(3) == 0 {
-		o.step = pacer.Instant(h.rng.Int64N(60_000))
+		o.step = store.Instant(h.rng.Int64N(60_000))
 	}
 	if h.rng.IntN(40) == 0 {
-		o.step = pacer.Instant(h.rng.Int64N(3_000_000))
+		o.step = store.Instant(h.rng.Int64N(3_000_000))
 	}
 	if h.plan.StepsBack && h.rng.IntN(25) == 0 {
-		if back := pacer.Instant(h.rng.Int64N(200_000)); h.back+back < 900_000 {
+		if back := store.Instant(h.rng.Int64N(200_000)); h.back+back < 900_000 {
 			h.back += back
 			o.step = -back
 		}
@@ -198,7 +199,7 @@ func (h *history) ask(s *Session, set int) asked {
 	}
 	late := anyLate(&st)
 	for range 1 + h.rng.IntN(4)*h.rng.IntN(2) {
-		c := pacer.Call{Cost: 1, MaxWait: time.Duration(h.rng.Int64N(int64(2 * time.Second)))}
+		c := store.Call{Cost: 1, MaxWait: time.Duration(h.rng.Int64N(int64(2 * time.Second)))}
 		if h.rng.IntN(3) == 0 {
 			c.Cost = 1 + h.rng.Int64N(highest)
 		}
@@ -234,50 +235,50 @@ func (h *history) ask(s *Session, set int) asked {
 }
 
 // note makes up something that the upstream said. A Settle gets its call later.
-func (h *history) note(s *Session, set int) pacer.Note {
+func (h *history) note(s *Session, set int) store.Note {
 	i := h.rng.IntN(len(h.sets[set]))
 	spec := h.keys[h.sets[set][i]].Policy.Spec()
-	n := pacer.Note{Limit: i, For: time.Duration(h.rng.Int64N(int64(time.Second)))}
+	n := store.Note{Limit: i, For: time.Duration(h.rng.Int64N(int64(time.Second)))}
 	kinds := 6
 	if h.plan.Memory {
 		kinds = 9
 	}
 	switch h.rng.IntN(kinds) {
 	case 0:
-		n.Kind = pacer.NoteResume
+		n.Kind = store.NoteResume
 		if h.plan.Memory && h.rng.IntN(4) == 0 {
-			n.Kind = pacer.NoteReset
+			n.Kind = store.NoteReset
 		}
 		if h.rng.IntN(2) == 0 {
-			n.Limit = pacer.WholeUpstream
+			n.Limit = store.WholeUpstream
 		}
 	case 1:
-		n.Kind = pacer.NoteSlow
+		n.Kind = store.NoteSlow
 		if h.rng.IntN(2) == 0 {
-			n.At = s.now - pacer.Instant(h.rng.Int64N(2_000_000))
+			n.At = s.now - store.Instant(h.rng.Int64N(2_000_000))
 		}
 	case 2:
-		n.Kind, n.Value = pacer.NoteLearn, h.rng.Int64N(spec.Limit+2)
+		n.Kind, n.Value = store.NoteLearn, h.rng.Int64N(spec.Limit+2)
 		if spec.Algorithm == policies.GCRA {
 			n.Value = spec.Interval/2 + h.rng.Int64N(3*spec.Interval)
 		}
 	case 3, 4:
-		n.Kind, n.Remaining, n.Done = pacer.NoteRemaining, h.rng.Int64N(spec.Limit+2), h.rng.Int64N(4)
+		n.Kind, n.Remaining, n.Done = store.NoteRemaining, h.rng.Int64N(spec.Limit+2), h.rng.Int64N(4)
 		if h.rng.IntN(2) == 0 {
 			n.For = 0
 		}
 	case 6, 7, 8:
-		n.Kind = pacer.NoteClaim
+		n.Kind = store.NoteClaim
 		n.Charge.From = int64(s.now) + h.rng.Int64N(1_500_000) - 500_000
 		n.Charge.To = n.Charge.From + h.rng.Int64N(4*spec.Interval)
 	default:
-		n.Kind = pacer.NoteSettle
+		n.Kind = store.NoteSettle
 	}
 	return n
 }
 
 // settle gives notes a call that was made with their stack: a bucket, or what is to be settled or claimed.
-func (h *history) settle(notes []pacer.Note, holds []held, st *pacer.Stack) {
+func (h *history) settle(notes []store.Note, holds []held, st *store.Stack) {
 	for i := range notes {
 		n := &notes[i]
 		var made []held
@@ -288,21 +289,21 @@ func (h *history) settle(notes []pacer.Note, holds []held, st *pacer.Stack) {
 			}
 		}
 		switch n.Kind { //nolint:exhaustive // the others are about no call
-		case pacer.NoteRemaining:
+		case store.NoteRemaining:
 			if len(made) > 0 && st.Limits[n.Limit].Spec.Algorithm == policies.Window {
 				n.Bucket = made[h.rng.IntN(len(made))].grant.Charges[n.Limit].From
 			}
-		case pacer.NoteClaim:
+		case store.NoteClaim:
 			if st.Limits[n.Limit].Spec.Algorithm == policies.Window {
 				if len(made) == 0 {
-					n.Kind = pacer.NoteResume
+					n.Kind = store.NoteResume
 					continue
 				}
-				n.Charge = pacer.Charge{From: made[h.rng.IntN(len(made))].grant.Charges[n.Limit].From, To: h.rng.Int64N(st.Limits[n.Limit].Spec.Limit + 3)}
+				n.Charge = store.Charge{From: made[h.rng.IntN(len(made))].grant.Charges[n.Limit].From, To: h.rng.Int64N(st.Limits[n.Limit].Spec.Limit + 3)}
 			}
-		case pacer.NoteSettle:
+		case store.NoteSettle:
 			if len(made) == 0 {
-				n.Kind = pacer.NoteResume
+				n.Kind = store.NoteResume
 				continue
 			}
 			m := made[h.rng.IntN(len(made))]

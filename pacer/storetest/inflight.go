@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -13,7 +13,7 @@ import (
 func inFlightCases() []Case {
 	places := func(n int64) policies.Policy { return policies.InFlight(n).Named("flights") }
 	rate := policies.PerSecond(10).Burst(5).Named("rate")
-	one := func(name, rule string, test func(t testing.TB, s *Session, st pacer.Stack)) Case {
+	one := func(name, rule string, test func(t testing.TB, s *Session, st store.Stack)) Case {
 		return Case{"inflight/" + name, rule, func(t testing.TB, s *Session) { test(t, s, s.Stack(Key{Policy: places(1)})) }}
 	}
 	return []Case{
@@ -34,10 +34,10 @@ func inFlightCases() []Case {
 			s.goes(st, c)
 			s.expect(st, 1, 2, 0)
 		}},
-		one("order", "the place of a call that is over goes to the first in line, whoever asks first", func(_ testing.TB, s *Session, st pacer.Stack) {
+		one("order", "the place of a call that is over goes to the first in line, whoever asks first", func(_ testing.TB, s *Session, st store.Stack) {
 			running := s.late()
 			s.goes(st, running)
-			var line []*pacer.Call
+			var line []*store.Call
 			for i := range 5 { // the later, the smaller the ID: it is when they asked that counts
 				c := s.late()
 				c.ID = firstID + 900 - int64(i)
@@ -58,10 +58,10 @@ func inFlightCases() []Case {
 				running, line = line[0], line[1:]
 			}
 		}),
-		one("order/together", "those who ask at the same time go in the order in which they ask", func(_ testing.TB, s *Session, st pacer.Stack) {
+		one("order/together", "those who ask at the same time go in the order in which they ask", func(_ testing.TB, s *Session, st store.Stack) {
 			running := s.late()
 			s.goes(st, running)
-			calls := make([]pacer.Call, 20)
+			calls := make([]store.Call, 20)
 			for i := range calls {
 				calls[i] = *s.late()
 				calls[i].ID = firstID + 900 - int64(i)
@@ -80,7 +80,7 @@ func inFlightCases() []Case {
 				running = &calls[i]
 			}
 		}),
-		one("since", "who stood in line, and was forgotten, has its place in line again", func(_ testing.TB, s *Session, st pacer.Stack) {
+		one("since", "who stood in line, and was forgotten, has its place in line again", func(_ testing.TB, s *Session, st store.Stack) {
 			a, b, c := s.late(), s.late(), s.late()
 			s.goes(st, a)
 			s.At(1 * ms)
@@ -149,7 +149,7 @@ func inFlightCases() []Case {
 			s.release(st, a)
 			s.goes(st, c)
 		}},
-		one("release/twice", "a call that is over twice gives back its place once", func(_ testing.TB, s *Session, st pacer.Stack) {
+		one("release/twice", "a call that is over twice gives back its place once", func(_ testing.TB, s *Session, st store.Stack) {
 			a, b, c := s.late(), s.late(), s.late()
 			s.release(st, a) // it has none yet
 			s.goes(st, a)
@@ -160,7 +160,7 @@ func inFlightCases() []Case {
 			s.expect(st, 0, 0, 0)
 			s.stands(st, c, 0)
 		}),
-		one("again", "a call that has its place already keeps it, and takes no other", func(_ testing.TB, s *Session, st pacer.Stack) {
+		one("again", "a call that has its place already keeps it, and takes no other", func(_ testing.TB, s *Session, st store.Stack) {
 			a, b := s.late(), s.late()
 			s.goes(st, a)
 			s.stands(st, b, 0)
@@ -168,7 +168,7 @@ func inFlightCases() []Case {
 			s.release(st, a)
 			s.goes(st, b)
 		}),
-		one("leave", "who leaves the line makes room for those behind", func(_ testing.TB, s *Session, st pacer.Stack) {
+		one("leave", "who leaves the line makes room for those behind", func(_ testing.TB, s *Session, st store.Stack) {
 			a, b, c := s.late(), s.late(), s.late()
 			s.goes(st, a)
 			s.stands(st, b, 0)
@@ -179,7 +179,7 @@ func inFlightCases() []Case {
 			s.release(st, a)
 			s.goes(st, c)
 		}),
-		one("dead", "nobody waits behind one that does not ask again in time", func(_ testing.TB, s *Session, st pacer.Stack) {
+		one("dead", "nobody waits behind one that does not ask again in time", func(_ testing.TB, s *Session, st store.Stack) {
 			a, dead, c := s.late(), s.late(), s.late()
 			s.goes(st, a)
 			until := s.stands(st, dead, 0).At + 1_000_000
@@ -196,20 +196,20 @@ func inFlightCases() []Case {
 			s.Set(until)
 			s.goes(st, c)
 		}),
-		one("late", "one that asks again when it is told to keeps its place in line", func(_ testing.TB, s *Session, st pacer.Stack) {
+		one("late", "one that asks again when it is told to keeps its place in line", func(_ testing.TB, s *Session, st store.Stack) {
 			a, b, c := s.late(), s.late(), s.late()
 			s.goes(st, a)
 			s.stands(st, b, 0)
 			s.At(1 * ms)
 			s.stands(st, c, 1)
-			again := [2]pacer.Instant{s.now, s.now}
+			again := [2]store.Instant{s.now, s.now}
 			for s.now < Epoch+10_000_000 {
 				i := 0
 				if again[1] < again[0] {
 					i = 1
 				}
 				s.Set(max(s.now, again[i]))
-				again[i] = s.stands(st, []*pacer.Call{b, c}[i], int64(i)).At
+				again[i] = s.stands(st, []*store.Call{b, c}[i], int64(i)).At
 				s.renew(st, a)
 			}
 			s.expect(st, 0, 0, 2)
@@ -226,7 +226,7 @@ func inFlightCases() []Case {
 			s.At(100 * ms)
 			s.goes(other, c)
 			s.release(other, c)
-			s.Set(g.At - pacer.Instant(placeAhead.Microseconds()))
+			s.Set(g.At - store.Instant(placeAhead.Microseconds()))
 			g = s.Ask(st, *s.holding(b, g))
 			if !g.OK || Since(g.At) != time.Second || !placed(&st, &g) {
 				s.t.Fatalf("got %+v, want the slot at 1s, and the place", g)
@@ -243,7 +243,7 @@ func inFlightCases() []Case {
 			g := s.far(st, b, time.Second)
 			s.At(500 * ms)
 			s.stands(other, c, 0)
-			s.Set(g.At - pacer.Instant(placeAhead.Microseconds()))
+			s.Set(g.At - store.Instant(placeAhead.Microseconds()))
 			s.stands(st, s.holding(b, g), 0)
 			if next := s.Status(st).Limits[1].Next; Since(next) != time.Second {
 				s.t.Fatalf("the rate's next slot is %v, want 1s: nobody has it", Since(next))
@@ -325,7 +325,7 @@ func inFlightCases() []Case {
 		}},
 		{"inflight/longer-than", "only calls that have run for long count, and no call goes while there are as many as may be", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(2).LongerThan(10 * time.Second).Lease(time.Minute)})
-			var run []*pacer.Call
+			var run []*store.Call
 			begin := func() {
 				s.t.Helper()
 				run = append(run, s.late())
@@ -365,7 +365,7 @@ func inFlightCases() []Case {
 		}},
 		{"inflight/pause", "nothing takes a place while it is paused", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(2)}, Key{Policy: rate})
-			s.Report(st, pacer.Note{Kind: pacer.NotePause, For: time.Second})
+			s.Report(st, store.Note{Kind: store.NotePause, For: time.Second})
 			a, b, c := s.late(), s.late(), s.late()
 			c.MaxWait = 500 * ms
 			if g := s.Ask(st, *c); g.OK || g.Queued || !g.Paused || g.Binds != 0 || Since(g.At) != time.Second {
@@ -379,7 +379,7 @@ func inFlightCases() []Case {
 			if Since(in.Paused) != time.Second || Since(in.Next) != time.Second {
 				t.Fatalf("status %+v, want a pause until 1s", in)
 			}
-			s.Report(st, pacer.Note{Kind: pacer.NoteResume})
+			s.Report(st, store.Note{Kind: store.NoteResume})
 			s.goes(st, b)
 			s.At(970 * ms)
 			if g = s.Ask(st, *s.holding(a, g)); !g.OK || Since(g.At) != time.Second || !placed(&st, &g) {
@@ -390,7 +390,7 @@ func inFlightCases() []Case {
 			st := s.Stack(Key{Policy: places(2)})
 			s.Pause(s.Stack(), time.Second)
 			g := s.far(st, s.late(), time.Second)
-			if g.Binds != pacer.BindsUpstream {
+			if g.Binds != store.BindsUpstream {
 				s.t.Fatalf("got %+v, want the upstream's pause to bind", g)
 			}
 			s.expect(st, 0, 2, 0)
@@ -399,7 +399,7 @@ func inFlightCases() []Case {
 			st := s.Stack(Key{Policy: places(5)})
 			learn := func(n int64, d time.Duration, changed int) {
 				t.Helper()
-				if got := s.Report(st, pacer.Note{Kind: pacer.NoteLearn, Value: n, For: d}); got != changed {
+				if got := s.Report(st, store.Note{Kind: store.NoteLearn, Value: n, For: d}); got != changed {
 					t.Fatalf("learning %d made %d differences, want %d", n, got, changed)
 				}
 			}
@@ -427,10 +427,10 @@ func inFlightCases() []Case {
 			}
 			s.stands(st, s.late(), 0)
 		}},
-		one("reset", "what is reset has all its places", func(_ testing.TB, s *Session, st pacer.Stack) {
+		one("reset", "what is reset has all its places", func(_ testing.TB, s *Session, st store.Stack) {
 			s.goes(st, s.late())
 			s.stands(st, s.late(), 0)
-			s.Report(st, pacer.Note{Kind: pacer.NoteReset})
+			s.Report(st, store.Note{Kind: store.NoteReset})
 			s.expect(st, 0, 1, 0)
 			s.goes(st, s.late())
 		}),
@@ -472,7 +472,7 @@ func inFlightCases() []Case {
 			s.At(30 * time.Second)
 			check(2, 0, 30*time.Second)
 		}},
-		one("called", "a place that is free again is said to the first in line", func(t testing.TB, s *Session, st pacer.Stack) {
+		one("called", "a place that is free again is said to the first in line", func(t testing.TB, s *Session, st store.Stack) {
 			a, b, c := s.late(), s.late(), s.late()
 			s.goes(st, a)
 			s.stands(st, b, 0)
@@ -482,7 +482,7 @@ func inFlightCases() []Case {
 			s.calls(t, []int64{c.ID}, func() { s.Cancel(st, g) })
 			s.goes(st, c)
 		}),
-		one("called/leaves", "who leaves the line while there is a place for it makes way for the next", func(t testing.TB, s *Session, st pacer.Stack) {
+		one("called/leaves", "who leaves the line while there is a place for it makes way for the next", func(t testing.TB, s *Session, st store.Stack) {
 			a, b, c := s.late(), s.late(), s.late()
 			s.goes(st, a)
 			s.stands(st, b, 0)
@@ -501,7 +501,7 @@ func inFlightCases() []Case {
 			s.stands(st, c, 0)
 			s.calls(t, nil, func() {
 				s.release(st, s.late())
-				s.Report(st, pacer.Note{Kind: pacer.NoteLearn, Value: 1, For: time.Minute})
+				s.Report(st, store.Note{Kind: store.NoteLearn, Value: 1, For: time.Minute})
 				s.release(st, a)
 			})
 			s.calls(t, []int64{c.ID}, func() { s.release(st, b) })

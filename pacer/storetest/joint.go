@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -18,7 +19,7 @@ func jointCases() []Case {
 			for i, want := range []struct {
 				slot  time.Duration
 				binds int
-			}{{0, pacer.BindsNothing}, {500 * ms, 1}, {1000 * ms, 1}, {10 * time.Second, 2}, {10_500 * ms, 1}} {
+			}{{0, store.BindsNothing}, {500 * ms, 1}, {1000 * ms, 1}, {10 * time.Second, 2}, {10_500 * ms, 1}} {
 				if g := s.Go(st, 1, want.slot); g.Binds != want.binds {
 					t.Fatalf("call %d binds %d, want %d", i, g.Binds, want.binds)
 				}
@@ -31,7 +32,7 @@ func jointCases() []Case {
 			s.Go(st, 1, 0)
 			before := fmt.Sprint(s.Status(st))
 			for range 50 {
-				if g := s.Ask(st, pacer.Call{Cost: 1, MaxWait: 59 * time.Second}); g.OK || g.Wait() != time.Minute || g.Binds != 1 {
+				if g := s.Ask(st, store.Call{Cost: 1, MaxWait: 59 * time.Second}); g.OK || g.Wait() != time.Minute || g.Binds != 1 {
 					t.Fatalf("got %+v, want a refusal for a minute by the second policy", g)
 				}
 			}
@@ -43,10 +44,10 @@ func jointCases() []Case {
 		{"joint/max-wait-is-inclusive", "a wait of exactly MaxWait is granted, a microsecond more is not", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10)})
 			s.Go(st, 1, 0)
-			if g := s.Ask(st, pacer.Call{Cost: 1, MaxWait: 100*ms - time.Microsecond}); g.OK {
+			if g := s.Ask(st, store.Call{Cost: 1, MaxWait: 100*ms - time.Microsecond}); g.OK {
 				t.Fatal("granted a microsecond too much")
 			}
-			if g := s.Ask(st, pacer.Call{Cost: 1, MaxWait: 100 * ms}); !g.OK {
+			if g := s.Ask(st, store.Call{Cost: 1, MaxWait: 100 * ms}); !g.OK {
 				t.Fatal("refused its very MaxWait")
 			}
 		}},
@@ -80,10 +81,10 @@ func jointCases() []Case {
 			shared := Key{Policy: policies.PerSecond(100).Burst(2).Named("shared")}
 			batch, interactive := s.Stack(shared, Key{Policy: policies.PerSecond(80).Named("batch")}), s.Stack(shared)
 			for range 1000 { // 12.5 s of line
-				s.Ask(batch, pacer.Call{Cost: 1, MaxWait: time.Minute})
+				s.Ask(batch, store.Call{Cost: 1, MaxWait: time.Minute})
 			}
 			for range 10 {
-				if g := s.Ask(interactive, pacer.Call{Cost: 1, MaxWait: time.Second}); !g.OK {
+				if g := s.Ask(interactive, store.Call{Cost: 1, MaxWait: time.Second}); !g.OK {
 					s.t.Fatalf("an interactive call has to wait for %v: the gaps are fragmented", g.Wait())
 				}
 			}
@@ -92,11 +93,11 @@ func jointCases() []Case {
 			shared := Key{Policy: policies.PerSecond(50).Burst(3).Named("shared")}
 			st := s.Stack(shared, Key{Policy: policies.Fixed(7, time.Second).Named("w")}, Key{Policy: policies.PerSecond(20).Named("t"), Scope: "x"})
 			other := s.Stack(shared, Key{Policy: policies.PerSecond(3).Named("t"), Scope: "y"})
-			last := pacer.Instant(0)
+			last := store.Instant(0)
 			for i := range 100 {
 				s.At(time.Duration(i) * 7 * ms)
-				s.Ask(other, pacer.Call{Cost: 1, MaxWait: time.Minute})
-				g := s.Ask(st, pacer.Call{Cost: 1, MaxWait: time.Minute})
+				s.Ask(other, store.Call{Cost: 1, MaxWait: time.Minute})
+				g := s.Ask(st, store.Call{Cost: 1, MaxWait: time.Minute})
 				if g.At < last {
 					t.Fatalf("call %d goes at %v, before an earlier one at %v", i, Since(g.At), Since(last))
 				}
@@ -104,10 +105,10 @@ func jointCases() []Case {
 			}
 		}},
 		{"joint/batch-is-a-sequence", "calls that are reserved together get what they would have got one after the other", func(t testing.TB, s *Session) {
-			keys := func(name string) pacer.Stack {
+			keys := func(name string) store.Stack {
 				return s.Stack(Key{Policy: policies.PerSecond(10).Burst(4).Named(name)}, Key{Policy: policies.Fixed(6, time.Second).Named(name + "w")})
 			}
-			calls := []pacer.Call{
+			calls := []store.Call{
 				{Cost: 1, MaxWait: time.Minute},
 				{Cost: 4, MaxWait: time.Minute},
 				{Cost: 4, MaxWait: 100 * ms}, // refused
@@ -125,8 +126,8 @@ func jointCases() []Case {
 		}},
 		{"joint/not-before", "a call that asks to go later leaves the time before to others", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10)})
-			g := s.Ask(st, pacer.Call{Cost: 1, NotBefore: time.Second, MaxWait: time.Minute})
-			if Since(g.At) != time.Second || g.Binds != pacer.BindsNothing {
+			g := s.Ask(st, store.Call{Cost: 1, NotBefore: time.Second, MaxWait: time.Minute})
+			if Since(g.At) != time.Second || g.Binds != store.BindsNothing {
 				s.t.Fatalf("got %+v, want a slot after one second that nothing binds", g)
 			}
 			for i := range 10 {
@@ -136,7 +137,7 @@ func jointCases() []Case {
 		}},
 		{"joint/not-before-ever", "a call that asks to go in centuries is refused, however large the number", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10)})
-			if g := s.Ask(st, pacer.Call{Cost: 1, NotBefore: math.MaxInt64, MaxWait: pacer.Forever}); g.OK {
+			if g := s.Ask(st, store.Call{Cost: 1, NotBefore: math.MaxInt64, MaxWait: pacer.Forever}); g.OK {
 				t.Fatalf("granted %+v", g)
 			}
 			s.Go(st, 1, 0)
@@ -148,7 +149,7 @@ func jointCases() []Case {
 		}},
 		{"joint/no-policies", "a call that nothing binds goes now, and a little later will do as well", func(t testing.TB, s *Session) {
 			g := s.Go(s.Stack(), 1, 0)
-			if g.Binds != pacer.BindsNothing || g.Slack <= 0 {
+			if g.Binds != store.BindsNothing || g.Slack <= 0 {
 				t.Fatalf("got %+v", g)
 			}
 		}},
@@ -158,7 +159,7 @@ func jointCases() []Case {
 				for _, name := range []string{"p", "p.a", "p-gaps"} {
 					scope := ""
 					if v != "" {
-						scope = pacer.EscapeScope(v)
+						scope = store.EscapeScope(v)
 					}
 					st := s.Stack(Key{Policy: policies.Every(time.Hour).Named(name), Scope: scope})
 					s.Go(st, 1, 0)
@@ -171,7 +172,7 @@ func jointCases() []Case {
 }
 
 // Zipper makes two rates whose gaps do not meet for 150 turns, and returns what a call gets that needs both of them.
-func Zipper(s *Session) pacer.Grant {
+func Zipper(s *Session) store.Grant {
 	a, b := Key{Policy: policies.PerSecond(100).Named("a")}, Key{Policy: policies.PerSecond(100).Named("b")}
 	for i := range 200 {
 		st := s.Stack(a)
@@ -179,8 +180,8 @@ func Zipper(s *Session) pacer.Grant {
 			st = s.Stack(b)
 		}
 		if i != 150 {
-			s.Ask(st, pacer.Call{Cost: 1, NotBefore: time.Duration(i) * 10 * ms, MaxWait: time.Minute})
+			s.Ask(st, store.Call{Cost: 1, NotBefore: time.Duration(i) * 10 * ms, MaxWait: time.Minute})
 		}
 	}
-	return s.Ask(s.Stack(a, b), pacer.Call{Cost: 1, MaxWait: time.Minute})
+	return s.Ask(s.Stack(a, b), store.Call{Cost: 1, MaxWait: time.Minute})
 }

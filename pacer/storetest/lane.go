@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -179,7 +179,7 @@ func laneCases() []Case {
 		}},
 		{"lane/paused", "calls of a lane stand in line while it is paused, and conform when it is over", func(t testing.TB, s *Session) {
 			open, lane := both(t, peak(50))
-			s.Report(s.Stack(open...), pacer.Note{Kind: pacer.NotePause, For: 2 * time.Second})
+			s.Report(s.Stack(open...), store.Note{Kind: store.NotePause, For: 2 * time.Second})
 			to := 4 * time.Second
 			d := driven(s, to, group(100, caller{keys: lane, to: to})...)
 			d.conform(t, open[0])
@@ -214,7 +214,7 @@ func laneCases() []Case {
 				}
 				s.Go(st, 1, w.next)
 				s.At(w.next * 3 / 4)
-				if g := s.Ask(st, pacer.Call{Cost: 1}); g.OK || g.Binds != 1 {
+				if g := s.Ask(st, store.Call{Cost: 1}); g.OK || g.Binds != 1 {
 					t.Fatalf("%s: got %+v, want a refusal because of the lane's part", name, g)
 				}
 				s.Go(s.Stack(open...), 2, w.next*3/4)

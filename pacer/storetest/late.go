@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -15,9 +16,9 @@ const firstID = 100_000_000_000_000
 const placeAhead = 35 * ms
 
 // late returns a call that may have to stand in line, with an ID of its own. IDs grow.
-func (s *Session) late() *pacer.Call {
+func (s *Session) late() *store.Call {
 	s.ids++
-	return &pacer.Call{Cost: 1, MaxWait: pacer.Forever, ID: firstID + s.ids, Flow: 1, Weight: 1}
+	return &store.Call{Cost: 1, MaxWait: pacer.Forever, ID: firstID + s.ids, Flow: 1, Weight: 1}
 }
 
 // isLate reports whether a limit is one that is not given far ahead.
@@ -26,7 +27,7 @@ func isLate(spec *policies.Spec) bool {
 }
 
 // anyLate reports whether calls of a stack have to carry an ID.
-func anyLate(st *pacer.Stack) bool {
+func anyLate(st *store.Stack) bool {
 	for i := range st.Limits {
 		if isLate(&st.Limits[i].Spec) {
 			return true
@@ -36,7 +37,7 @@ func anyLate(st *pacer.Stack) bool {
 }
 
 // placed reports whether a grant has all the places that its stack asks for.
-func placed(st *pacer.Stack, g *pacer.Grant) bool {
+func placed(st *store.Stack, g *store.Grant) bool {
 	for i := range st.Limits {
 		if st.Limits[i].Spec.Algorithm == policies.Leases && g.Charges[i].To == 0 {
 			return false
@@ -46,7 +47,7 @@ func placed(st *pacer.Stack, g *pacer.Grant) bool {
 }
 
 // checkInLine checks what holds of every call in line.
-func (s *Session) checkInLine(c *pacer.Call, g *pacer.Grant) {
+func (s *Session) checkInLine(c *store.Call, g *store.Grant) {
 	s.t.Helper()
 	switch {
 	case c.ID == 0:
@@ -63,7 +64,7 @@ func (s *Session) checkInLine(c *pacer.Call, g *pacer.Grant) {
 }
 
 // goes asks for a call that goes at once, with its places.
-func (s *Session) goes(st pacer.Stack, c *pacer.Call) pacer.Grant {
+func (s *Session) goes(st store.Stack, c *store.Call) store.Grant {
 	s.t.Helper()
 	g := s.Ask(st, *c)
 	if !g.OK || g.At != s.now || !placed(&st, &g) {
@@ -73,7 +74,7 @@ func (s *Session) goes(st pacer.Stack, c *pacer.Call) pacer.Grant {
 }
 
 // stands asks for a call that stands in line behind so many others, and remembers when it first asked.
-func (s *Session) stands(st pacer.Stack, c *pacer.Call, ahead int64) pacer.Grant {
+func (s *Session) stands(st store.Stack, c *store.Call, ahead int64) store.Grant {
 	s.t.Helper()
 	g := s.Ask(st, *c)
 	if !g.Queued || g.Ahead != ahead {
@@ -86,7 +87,7 @@ func (s *Session) stands(st pacer.Stack, c *pacer.Call, ahead int64) pacer.Grant
 }
 
 // far asks for a call whose slot is far away: it gets the slot, and no place.
-func (s *Session) far(st pacer.Stack, c *pacer.Call, want time.Duration) pacer.Grant {
+func (s *Session) far(st store.Stack, c *store.Call, want time.Duration) store.Grant {
 	s.t.Helper()
 	g := s.Ask(st, *c)
 	if !g.OK || Since(g.At) != want || placed(&st, &g) {
@@ -99,7 +100,7 @@ func (s *Session) far(st pacer.Stack, c *pacer.Call, want time.Duration) pacer.G
 }
 
 // fill asks for calls until the next one has to stand in line, and returns the last grant.
-func (s *Session) fill(st pacer.Stack) (last pacer.Grant) {
+func (s *Session) fill(st store.Stack) (last store.Grant) {
 	s.t.Helper()
 	for range 100 {
 		c := s.late()
@@ -115,39 +116,39 @@ func (s *Session) fill(st pacer.Stack) (last pacer.Grant) {
 }
 
 // holding returns a call that was granted a slot without its places as it asks again for both.
-func (s *Session) holding(c *pacer.Call, g pacer.Grant) *pacer.Call {
+func (s *Session) holding(c *store.Call, g store.Grant) *store.Call {
 	again := *c
 	again.Held, again.NotBefore = g.Charges, max(0, g.At.Sub(s.now))
 	return &again
 }
 
 // notes makes a note of a kind about a call, for each limit of a stack that is not given far ahead.
-func notes(kind pacer.NoteKind, st *pacer.Stack, id int64, began pacer.Instant) []pacer.Note {
-	var all []pacer.Note
+func notes(kind store.NoteKind, st *store.Stack, id int64, began store.Instant) []store.Note {
+	var all []store.Note
 	for i := range st.Limits {
 		if isLate(&st.Limits[i].Spec) {
-			all = append(all, pacer.Note{Kind: kind, Limit: i, Value: id, At: began})
+			all = append(all, store.Note{Kind: kind, Limit: i, Value: id, At: began})
 		}
 	}
 	return all
 }
 
 // release says that calls are over, or have left the line.
-func (s *Session) release(st pacer.Stack, calls ...*pacer.Call) {
+func (s *Session) release(st store.Stack, calls ...*store.Call) {
 	s.t.Helper()
 	for _, c := range calls {
-		s.Report(st, notes(pacer.NoteRelease, &st, c.ID, 0)...)
+		s.Report(st, notes(store.NoteRelease, &st, c.ID, 0)...)
 	}
 }
 
 // renew says that a call runs, which began at Epoch.
-func (s *Session) renew(st pacer.Stack, c *pacer.Call) {
+func (s *Session) renew(st store.Stack, c *store.Call) {
 	s.t.Helper()
-	s.Report(st, notes(pacer.NoteRenew, &st, c.ID, Epoch)...)
+	s.Report(st, notes(store.NoteRenew, &st, c.ID, Epoch)...)
 }
 
 // expect checks the status of limit i.
-func (s *Session) expect(st pacer.Stack, i int, remaining, line int64) pacer.LimitStatus {
+func (s *Session) expect(st store.Stack, i int, remaining, line int64) store.LimitStatus {
 	s.t.Helper()
 	in := s.Status(st).Limits[i]
 	if in.Remaining != remaining || in.Queued != line {
@@ -157,22 +158,22 @@ func (s *Session) expect(st pacer.Stack, i int, remaining, line int64) pacer.Lim
 }
 
 // calls checks whom the store calls when something happens: these, in order, and nobody else. A store that is no
-// [pacer.Notifier] calls nobody, which it may.
+// [store.Notifier] calls nobody, which it may.
 func (s *Session) calls(t testing.TB, want []int64, happens func()) {
 	t.Helper()
-	n, ok := s.Store.(pacer.Notifier)
+	n, ok := s.Store.(store.Notifier)
 	if !ok {
 		happens()
 		return
 	}
 	heard := make(chan int64, 1024)
 	ready := make(chan struct{}, 1024)
-	stop := n.Listen(s.upstream, func(news pacer.News) {
+	stop := n.Listen(s.upstream, func(news store.News) {
 		if news.Missed {
 			ready <- struct{}{}
 		}
 		for _, c := range news.Changes {
-			if c.Kind == pacer.Wake {
+			if c.Kind == store.Wake {
 				heard <- c.ID
 			}
 		}

@@ -5,15 +5,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // lined is a call that was told to stand in line.
 type lined struct {
 	set  int
-	call pacer.Call
-	at   pacer.Instant // when it is to ask again
+	call store.Call
+	at   store.Instant // when it is to ask again
 }
 
 // makeLate adds limits that are not given far ahead, and makes sets of all.
@@ -105,7 +105,7 @@ func (h *history) changeLate(i int) {
 }
 
 // newLate gives a call what it needs to stand in line.
-func (h *history) newLate(c *pacer.Call, now pacer.Instant) {
+func (h *history) newLate(c *store.Call, now store.Instant) {
 	c.ID = firstID + h.rng.Int64N(9*firstID)
 	c.Flow, c.Weight = 1+h.rng.Int64N(3), 1+h.rng.Int64N(3)
 	if h.rng.IntN(4) == 0 {
@@ -113,13 +113,13 @@ func (h *history) newLate(c *pacer.Call, now pacer.Instant) {
 	}
 	c.Since = 0
 	if h.rng.IntN(10) == 0 { // one that was here before
-		c.Since = now - pacer.Instant(h.rng.Int64N(2_000_000))
+		c.Since = now - store.Instant(h.rng.Int64N(2_000_000))
 	}
 }
 
 // askLate lets a call ask again: one that stands in line, or one that has a slot without its places. There is none if ok
 // is false.
-func (h *history) askLate(o *op, now pacer.Instant, holds []held) (ok bool) {
+func (h *history) askLate(o *op, now store.Instant, holds []held) (ok bool) {
 	if n := len(h.line); n > 0 && h.rng.IntN(3) > 0 {
 		i := h.rng.IntN(n)
 		w := h.line[i]
@@ -132,14 +132,14 @@ func (h *history) askLate(o *op, now pacer.Instant, holds []held) (ok bool) {
 			if ahead := w.at - now; ahead > 0 && ahead < 4_500_000 {
 				o.step = ahead
 				if h.rng.IntN(3) == 0 {
-					o.step += pacer.Instant(h.rng.Int64N(3_000))
+					o.step += store.Instant(h.rng.Int64N(3_000))
 				}
 			}
 		}
 		if h.rng.IntN(8) == 0 {
 			w.call.MaxWait = time.Duration(h.rng.Int64N(int64(100*ms))) * time.Duration(h.rng.IntN(2))
 		}
-		o.asks = []asked{{set: w.set, calls: []pacer.Call{w.call}}}
+		o.asks = []asked{{set: w.set, calls: []store.Call{w.call}}}
 		return h.affords(w.set, &w.call)
 	}
 	var without []int
@@ -153,20 +153,20 @@ func (h *history) askLate(o *op, now pacer.Instant, holds []held) (ok bool) {
 	}
 	i := without[h.rng.IntN(len(without))]
 	x := &holds[i]
-	if ahead := x.grant.At - now - pacer.Instant(placeAhead.Microseconds()); ahead > 0 && h.rng.IntN(5) > 0 {
+	if ahead := x.grant.At - now - store.Instant(placeAhead.Microseconds()); ahead > 0 && h.rng.IntN(5) > 0 {
 		o.step = ahead
 		if h.rng.IntN(3) == 0 {
-			o.step += pacer.Instant(h.rng.Int64N(40_000))
+			o.step += store.Instant(h.rng.Int64N(40_000))
 		}
 	}
 	c := x.call
 	c.Held, c.NotBefore = x.grant.Charges, max(0, x.grant.At.Sub(now+o.step))
-	o.asks = []asked{{set: x.set, calls: []pacer.Call{c}, instead: i + 1}}
+	o.asks = []asked{{set: x.set, calls: []store.Call{c}, instead: i + 1}}
 	return h.affords(x.set, &c)
 }
 
 // affords reports whether the limits, as they are now, can ever admit a call.
-func (h *history) affords(set int, c *pacer.Call) bool {
+func (h *history) affords(set int, c *store.Call) bool {
 	for i, k := range h.stackKeys(set) {
 		cost := c.Cost
 		if c.Costs != nil {
@@ -207,21 +207,21 @@ func (h *history) tellLate(o *op, holds []held) (ok bool) {
 	return true
 }
 
-func anyLeases(st *pacer.Stack) bool {
-	return slices.ContainsFunc(st.Limits, func(l pacer.Limit) bool { return l.Spec.Algorithm == policies.Leases })
+func anyLeases(st *store.Stack) bool {
+	return slices.ContainsFunc(st.Limits, func(l store.Limit) bool { return l.Spec.Algorithm == policies.Leases })
 }
 
 // told returns the notes that an operation tells about a call.
-func (o *op) told(st *pacer.Stack) []pacer.Note {
-	kind := pacer.NoteRelease
+func (o *op) told(st *store.Stack) []store.Note {
+	kind := store.NoteRelease
 	if o.renews {
-		kind = pacer.NoteRenew
+		kind = store.NoteRenew
 	}
 	return notes(kind, st, o.about, o.began)
 }
 
 // heed remembers what became of what was asked.
-func (h *history) heed(a *asked, st pacer.Stack, calls []pacer.Call, grants []pacer.Grant, holds []held) []held {
+func (h *history) heed(a *asked, st store.Stack, calls []store.Call, grants []store.Grant, holds []held) []held {
 	if a.instead > 0 {
 		holds[a.instead-1].over, holds[a.instead-1].exchanged = true, true
 	}
@@ -243,9 +243,9 @@ func (h *history) heed(a *asked, st pacer.Stack, calls []pacer.Call, grants []pa
 }
 
 // late makes the choices that only histories with [Plan.Late] have, and reports whether it made one.
-func (h *history) late(o *op, now pacer.Instant, holds []held) (done bool) {
+func (h *history) late(o *op, now store.Instant, holds []held) (done bool) {
 	if h.rng.IntN(10) == 0 {
-		o.step = pacer.Instant(h.rng.Int64N(1_500_000))
+		o.step = store.Instant(h.rng.Int64N(1_500_000))
 	}
 	made := *o
 	switch h.rng.IntN(10) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -12,10 +12,10 @@ import (
 type flights map[[2]string]map[int64]flight
 
 // A flight is a call that runs: until then, if nothing more is heard of it.
-type flight struct{ began, until pacer.Instant }
+type flight struct{ began, until store.Instant }
 
 // each visits the limits of a stack that count calls.
-func (f flights) each(st *pacer.Stack, visit func(i int, running map[int64]flight)) {
+func (f flights) each(st *store.Stack, visit func(i int, running map[int64]flight)) {
 	for i := range st.Limits {
 		l := &st.Limits[i]
 		if l.Spec.Algorithm != policies.Leases {
@@ -30,47 +30,47 @@ func (f flights) each(st *pacer.Stack, visit func(i int, running map[int64]fligh
 }
 
 // begin counts a call that was granted, and says what that breaks.
-func (f flights) begin(st *pacer.Stack, c *pacer.Call, g *pacer.Grant) (broken string) {
+func (f flights) begin(st *store.Stack, c *store.Call, g *store.Grant) (broken string) {
 	f.each(st, func(i int, running map[int64]flight) {
 		if g.Charges[i].To == 0 { // it has no place yet
 			return
 		}
 		spec, n := &st.Limits[i].Spec, int64(1)
 		for id, one := range running {
-			if id != c.ID && one.until > g.Now && (spec.After == 0 || one.began <= g.Now-pacer.Instant(spec.After)) {
+			if id != c.ID && one.until > g.Now && (spec.After == 0 || one.began <= g.Now-store.Instant(spec.After)) {
 				n++
 			}
 		}
 		if n > spec.Limit {
 			broken = fmt.Sprintf("%d calls of %s run at %v, want at most %d", n, st.Limits[i].Policy, Since(g.Now), spec.Limit)
 		}
-		running[c.ID] = flight{g.At, g.Now + pacer.Instant(spec.Interval)}
+		running[c.ID] = flight{g.At, g.Now + store.Instant(spec.Interval)}
 	})
 	return broken
 }
 
 // renew notes that a call runs, and reports whether it does so on all its places.
-func (f flights) renew(st *pacer.Stack, id int64, now pacer.Instant) bool {
+func (f flights) renew(st *store.Stack, id int64, now store.Instant) bool {
 	runs := true
 	f.each(st, func(_ int, running map[int64]flight) { runs = runs && running[id].until > now })
 	if runs {
 		f.each(st, func(i int, running map[int64]flight) {
-			running[id] = flight{running[id].began, now + pacer.Instant(st.Limits[i].Spec.Interval)}
+			running[id] = flight{running[id].began, now + store.Instant(st.Limits[i].Spec.Interval)}
 		})
 	}
 	return runs
 }
 
 // end notes that a call is over.
-func (f flights) end(st *pacer.Stack, id int64) {
+func (f flights) end(st *store.Stack, id int64) {
 	f.each(st, func(_ int, running map[int64]flight) { delete(running, id) })
 }
 
 // charged returns the keys of a call that were charged for it: what a lane is lent is charged to the rate alone.
-func charged(keys []Key, charges []pacer.Charge) []Key {
+func charged(keys []Key, charges []store.Charge) []Key {
 	var all []Key
 	for i, k := range keys {
-		if k.Policy.Spec().Queue != policies.QueueOfLane || charges[i] != (pacer.Charge{}) {
+		if k.Policy.Spec().Queue != policies.QueueOfLane || charges[i] != (store.Charge{}) {
 			all = append(all, k)
 		}
 	}
@@ -79,12 +79,12 @@ func charged(keys []Key, charges []pacer.Charge) []Key {
 
 // watch looks at the limits of one call that asks alone and has nothing to give back. Afterwards, unchanged says what
 // is different, if it was not granted.
-func (s *Session) watch(batches []pacer.Batch) (unchanged func() string) {
+func (s *Session) watch(batches []store.Batch) (unchanged func() string) {
 	s.t.Helper()
 	if len(batches) != 1 || len(batches[0].Calls) != 1 || batches[0].Calls[0].ID == 0 || batches[0].Calls[0].Held != nil {
 		return func() string { return "" }
 	}
-	look := func() []pacer.LimitStatus {
+	look := func() []store.LimitStatus {
 		limits := slices.Clone(s.Status(batches[0].Stack).Limits)
 		for i := range limits {
 			limits[i].Queued = 0

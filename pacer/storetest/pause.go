@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -14,7 +14,7 @@ func pauseCases() []Case {
 			st := s.Stack(Key{Policy: policies.PerSecond(10)})
 			other := s.Stack(Key{Policy: policies.PerSecond(10).Named("other"), Scope: "x"})
 			s.Pause(s.Stack(), 2*time.Second)
-			if g := s.Go(st, 1, 2*time.Second); g.Binds != pacer.BindsUpstream {
+			if g := s.Go(st, 1, 2*time.Second); g.Binds != store.BindsUpstream {
 				t.Fatalf("binds %d, want the upstream", g.Binds)
 			}
 			s.Go(st, 1, 2100*ms)
@@ -55,13 +55,13 @@ func pauseCases() []Case {
 		{"pause/refusal", "a pause that is longer than MaxWait refuses", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10)})
 			s.Pause(st, time.Hour)
-			if g := s.Ask(st, pacer.Call{Cost: 1, MaxWait: time.Minute}); g.OK || g.Wait() != time.Hour || !g.Paused {
+			if g := s.Ask(st, store.Call{Cost: 1, MaxWait: time.Minute}); g.OK || g.Wait() != time.Hour || !g.Paused {
 				t.Fatalf("got %+v, want a refusal for an hour", g)
 			}
 		}},
 		{"pause/move-behind", "reservations inside a pause, given back and made again, stand behind it in order", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10)})
-			var line []pacer.Grant
+			var line []store.Grant
 			for i := range 5 {
 				line = append(line, s.Go(st, 1, time.Duration(i)*100*ms))
 			}
@@ -80,7 +80,7 @@ func statusCases() []Case {
 		remaining, backlog int64
 		next, paused       time.Duration
 	}
-	check := func(s *Session, st pacer.Stack, w want) {
+	check := func(s *Session, st store.Stack, w want) {
 		s.t.Helper()
 		in := s.Status(st).Limits[0]
 		got := want{in.Remaining, in.Backlog, in.Next.Sub(s.now), max(0, in.Paused.Sub(s.now))}

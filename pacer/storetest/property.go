@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -63,7 +64,7 @@ func propertyCases() []Case {
 
 // fired is a call that went.
 type fired struct {
-	at   pacer.Instant
+	at   store.Instant
 	cost int64
 	keys []Key
 }
@@ -78,11 +79,11 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 	runs := flights{}
 	type pause struct {
 		after int // so many calls had been granted before
-		until pacer.Instant
+		until store.Instant
 		keys  []Key // nil for the whole upstream
 	}
 	var pauses []pause
-	last := make(map[string]pacer.Instant)
+	last := make(map[string]store.Instant)
 	for range plan.Ops {
 		o := h.next(s, holds)
 		s.Set(s.now + o.step)
@@ -92,7 +93,7 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 		case o.notes != nil:
 			h.settle(o.notes, holds, &st)
 			for _, n := range o.notes {
-				if n.Kind != pacer.NoteSettle && n.Kind != pacer.NoteResume { // those do what they are told, limit or not
+				if n.Kind != store.NoteSettle && n.Kind != store.NoteResume { // those do what they are told, limit or not
 					s.Report(st, n)
 				}
 			}
@@ -146,7 +147,7 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 			}
 			s.Report(st, o.told(&st)...)
 		case o.pause > 0:
-			p := pause{len(holds), s.now + pacer.Instant(o.pause.Microseconds()), keys}
+			p := pause{len(holds), s.now + store.Instant(o.pause.Microseconds()), keys}
 			if o.whole || len(keys) == 0 {
 				st.Limits, p.keys = nil, nil
 			}
@@ -168,7 +169,7 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 			}
 		}
 		if slack := hold.grant.Slack.Microseconds(); slack > 0 {
-			at += pacer.Instant(jitter.Int64N(slack + 1))
+			at += store.Instant(jitter.Int64N(slack + 1))
 		}
 		calls = append(calls, fired{at, hold.call.Cost, charged(h.stackKeys(hold.set), hold.grant.Charges)})
 	}
@@ -182,7 +183,7 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 // judge is an upstream that knows one policy by its definition, and nothing of how stores keep it. It looks
 // at every pair of calls.
 func judge(k Key, calls []fired) string {
-	var times []pacer.Instant // one for each unit of cost
+	var times []store.Instant // one for each unit of cost
 	for _, c := range calls {
 		if slices.ContainsFunc(c.keys, func(q Key) bool { return q.Policy.Name() == k.Policy.Name() && q.Scope == k.Scope }) {
 			for range c.cost {
@@ -227,7 +228,7 @@ func judge(k Key, calls []fired) string {
 		// Any window [at, at + period) holds at most the limit.
 		inside := int64(0)
 		for _, other := range times[i:] {
-			if other-at < pacer.Instant(spec.Interval*spec.Buckets) {
+			if other-at < store.Instant(spec.Interval*spec.Buckets) {
 				inside++
 			}
 		}
@@ -259,12 +260,12 @@ func conserve(t testing.TB, f Fixture, seed uint64, cancels bool) {
 	type call struct {
 		fired
 
-		stack pacer.Stack
-		grant pacer.Grant
+		stack store.Stack
+		grant store.Grant
 	}
 	var calls []call
 	for range 60 {
-		s.Set(s.now + pacer.Instant(rng.Int64N(50_000)*rng.Int64N(2)))
+		s.Set(s.now + store.Instant(rng.Int64N(50_000)*rng.Int64N(2)))
 		if i := rng.IntN(len(calls) + 1); cancels && rng.IntN(3) == 0 && i < len(calls) && calls[i].at > s.now {
 			s.Cancel(calls[i].stack, calls[i].grant)
 			calls = slices.Delete(calls, i, i+1)
@@ -280,10 +281,10 @@ func conserve(t testing.TB, f Fixture, seed uint64, cancels bool) {
 		for _, c := range calls {
 			others = append(others, c.fired)
 		}
-		c := pacer.Call{Cost: 1, NotBefore: time.Duration(rng.Int64N(1000)*rng.Int64N(2)) * ms, MaxWait: pacer.Forever}
+		c := store.Call{Cost: 1, NotBefore: time.Duration(rng.Int64N(1000)*rng.Int64N(2)) * ms, MaxWait: pacer.Forever}
 		st := s.Stack(chosen...)
 		g := s.Ask(st, c)
-		from := s.now + pacer.Instant(c.NotBefore.Microseconds())
+		from := s.now + store.Instant(c.NotBefore.Microseconds())
 		want := first(chosen, others, from, 1)
 		latest := want
 		if cancels {
@@ -298,10 +299,10 @@ func conserve(t testing.TB, f Fixture, seed uint64, cancels bool) {
 
 // first tries every instant at which something changes, in order, and returns the first at which all policies
 // admit one more call, as far as so many intervals from the others.
-func first(keys []Key, others []fired, from pacer.Instant, apart pacer.Instant) pacer.Instant {
-	try := []pacer.Instant{from}
+func first(keys []Key, others []fired, from store.Instant, apart store.Instant) store.Instant {
+	try := []store.Instant{from}
 	for _, k := range keys {
-		t := pacer.Instant(k.Policy.Spec().Interval)
+		t := store.Instant(k.Policy.Spec().Interval)
 		for _, o := range others {
 			try = append(try, o.at+apart*t, o.at-o.at%t+t)
 		}
@@ -317,9 +318,9 @@ func first(keys []Key, others []fired, from pacer.Instant, apart pacer.Instant) 
 }
 
 // admits reports whether a policy lets one more call go at an instant, among others that go when they go.
-func admits(k Key, others []fired, at, apart pacer.Instant) bool {
+func admits(k Key, others []fired, at, apart store.Instant) bool {
 	spec, inside := k.Policy.Spec(), int64(0)
-	t := pacer.Instant(spec.Interval)
+	t := store.Instant(spec.Interval)
 	for _, o := range others {
 		if !slices.ContainsFunc(o.keys, func(q Key) bool { return q.Policy.Name() == k.Policy.Name() }) {
 			continue

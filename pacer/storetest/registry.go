@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // registryCases are about what a store knows of those who use it. A store that is no Registry passes them by.
 func registryCases() []Case {
-	registry := func(name, rule string, test func(t testing.TB, s *Session, r pacer.Registry)) Case {
+	registry := func(name, rule string, test func(t testing.TB, s *Session, r store.Registry)) Case {
 		return Case{"registry/" + name, rule, func(t testing.TB, s *Session) {
-			if r, ok := s.Store.(pacer.Registry); ok {
+			if r, ok := s.Store.(store.Registry); ok {
 				test(t, s, r)
 			}
 		}}
@@ -22,33 +22,33 @@ func registryCases() []Case {
 	peak := policies.PerSecond(25).Burst(10).Named(peakName).String()
 	daily := policies.Daily(1000, time.UTC).String()
 	return []Case{
-		registry("nothing", "of an upstream that nobody paces nothing is known", func(t testing.TB, s *Session, r pacer.Registry) {
+		registry("nothing", "of an upstream that nobody paces nothing is known", func(t testing.TB, s *Session, r store.Registry) {
 			if x := s.index(r); x.Alive != 0 || len(x.Policies) > 0 || len(x.Processes) > 0 || len(x.Went) > 0 {
 				t.Fatalf("%+v", x)
 			}
 		}),
-		registry("processes", "a process is known by what it said last, until it leaves or is gone", func(t testing.TB, s *Session, r pacer.Registry) {
+		registry("processes", "a process is known by what it said last, until it leaves or is gone", func(t testing.TB, s *Session, r store.Registry) {
 			for i, id := range []string{"b", "a"} {
 				s.At(time.Duration(i) * time.Second)
-				s.beat(pacer.Heartbeat{ID: id, TTL: 10 * time.Second})
-				s.describe(r, pacer.About{ID: id, Name: "host/" + id, Policies: []string{peak}})
+				s.beat(store.Heartbeat{ID: id, TTL: 10 * time.Second})
+				s.describe(r, store.About{ID: id, Name: "host/" + id, Policies: []string{peak}})
 			}
-			s.describe(r, pacer.About{
+			s.describe(r, store.About{
 				ID: "a", Name: "host/a", Policies: []string{peak},
-				Waiting: []pacer.KeyUse{{Waiting: 2}, {Policy: peakName, Waiting: 3}},
-				Keys:    []pacer.KeyUse{{Policy: "tenant", Scope: "acme%7B", Cost: 7, Waiting: 1}},
+				Waiting: []store.KeyUse{{Waiting: 2}, {Policy: peakName, Waiting: 3}},
+				Keys:    []store.KeyUse{{Policy: "tenant", Scope: "acme%7B", Cost: 7, Waiting: 1}},
 			})
 			x := s.index(r)
 			if x.Alive != 2 || len(x.Processes) != 2 || x.Processes[0].ID != "b" || Since(x.Processes[1].Came) != time.Second {
 				t.Fatalf("%+v, want b and then a, which came at 1 s", x)
 			}
 			a := x.Processes[1]
-			want := []pacer.KeyUse{{Waiting: 2}, {Policy: peakName, Waiting: 3}}
-			if a.Name != "host/a" || !slices.Equal(a.Waiting, want) || !slices.Equal(a.Keys, []pacer.KeyUse{{Policy: "tenant", Scope: "acme%7B", Cost: 7, Waiting: 1}}) {
+			want := []store.KeyUse{{Waiting: 2}, {Policy: peakName, Waiting: 3}}
+			if a.Name != "host/a" || !slices.Equal(a.Waiting, want) || !slices.Equal(a.Keys, []store.KeyUse{{Policy: "tenant", Scope: "acme%7B", Cost: 7, Waiting: 1}}) {
 				t.Fatalf("a says %+v", a)
 			}
-			s.beat(pacer.Heartbeat{ID: "b"})
-			s.describe(r, pacer.About{ID: "b", Left: true})
+			s.beat(store.Heartbeat{ID: "b"})
+			s.describe(r, store.About{ID: "b", Left: true})
 			if x = s.index(r); x.Alive != 1 || len(x.Processes) != 1 || x.Processes[0].ID != "a" {
 				t.Fatalf("%+v after b left, want a", x)
 			}
@@ -57,11 +57,11 @@ func registryCases() []Case {
 				t.Fatalf("%+v after a was gone, want its policies alone", x)
 			}
 		}),
-		registry("policies", "a policy is as it was said last, and out of use when others are said and it is not", func(t testing.TB, s *Session, r pacer.Registry) {
-			s.describe(r, pacer.About{ID: "a", Policies: []string{peak, daily}})
+		registry("policies", "a policy is as it was said last, and out of use when others are said and it is not", func(t testing.TB, s *Session, r store.Registry) {
+			s.describe(r, store.About{ID: "a", Policies: []string{peak, daily}})
 			s.At(time.Second)
 			changed := policies.PerSecond(50).Named(peakName).String()
-			s.describe(r, pacer.About{ID: "b", Policies: []string{changed}})
+			s.describe(r, store.About{ID: "b", Policies: []string{changed}})
 			if x := s.index(r); !slices.Equal(x.Policies, []string{daily, changed}) {
 				t.Fatalf("%q", x.Policies)
 			}
@@ -69,58 +69,58 @@ func registryCases() []Case {
 			if x := s.index(r); len(x.Policies) != 2 {
 				t.Fatalf("%q when nobody has said anything for an hour, want both", x.Policies)
 			}
-			s.describe(r, pacer.About{ID: "b", Policies: []string{changed}})
+			s.describe(r, store.About{ID: "b", Policies: []string{changed}})
 			if x := s.index(r); !slices.Equal(x.Policies, []string{changed}) {
 				t.Fatalf("%q, want the one that is in use", x.Policies)
 			}
 		}),
-		registry("went", "what went is summed up by policy and second, over all processes, for two minutes", func(t testing.TB, s *Session, r pacer.Registry) {
+		registry("went", "what went is summed up by policy and second, over all processes, for two minutes", func(t testing.TB, s *Session, r store.Registry) {
 			second := int64(s.index(r).Now) / 1_000_000
-			went := func(second, cost int64) pacer.Went {
-				return pacer.Went{Policy: peakName, Second: second, What: pacer.Second{Cost: cost, Waits: 1, Waited: 1500 * time.Microsecond}}
+			went := func(second, cost int64) store.Went {
+				return store.Went{Policy: peakName, Second: second, What: store.Second{Cost: cost, Waits: 1, Waited: 1500 * time.Microsecond}}
 			}
-			s.describe(r, pacer.About{ID: "a", Went: []pacer.Went{went(second, 3), went(second+1, 1)}})
-			s.describe(r, pacer.About{ID: "b", Went: []pacer.Went{went(second, 4)}})
-			want := []pacer.Went{
-				{Policy: peakName, Second: second, What: pacer.Second{Cost: 7, Waits: 2, Waited: 3 * time.Millisecond}},
-				{Policy: peakName, Second: second + 1, What: pacer.Second{Cost: 1, Waits: 1, Waited: 1500 * time.Microsecond}},
+			s.describe(r, store.About{ID: "a", Went: []store.Went{went(second, 3), went(second+1, 1)}})
+			s.describe(r, store.About{ID: "b", Went: []store.Went{went(second, 4)}})
+			want := []store.Went{
+				{Policy: peakName, Second: second, What: store.Second{Cost: 7, Waits: 2, Waited: 3 * time.Millisecond}},
+				{Policy: peakName, Second: second + 1, What: store.Second{Cost: 1, Waits: 1, Waited: 1500 * time.Microsecond}},
 			}
 			if x := s.index(r); !slices.Equal(x.Went, want) {
 				t.Fatalf("%+v, want %+v", x.Went, want)
 			}
 			s.At(110 * time.Second)
-			s.describe(r, pacer.About{ID: "a", Went: []pacer.Went{went(second+110, 2)}})
+			s.describe(r, store.About{ID: "a", Went: []store.Went{went(second+110, 2)}})
 			if x := s.index(r); len(x.Went) != 3 {
 				t.Fatalf("%+v, want what went up to two minutes ago: large fleets tell late", x.Went)
 			}
 			s.At(128 * time.Second)
-			s.describe(r, pacer.About{ID: "a", Went: []pacer.Went{went(second+128, 5), went(second, 9)}})
+			s.describe(r, store.About{ID: "a", Went: []store.Went{went(second+128, 5), went(second, 9)}})
 			if x := s.index(r); len(x.Went) != 2 || x.Went[1].Second != second+128 || x.Went[1].What.Cost != 5 {
 				t.Fatalf("%+v, want the new second in place of the old one, which stays over", x.Went)
 			}
 			s.At(5 * time.Minute)
-			s.describe(r, pacer.About{ID: "a"})
+			s.describe(r, store.About{ID: "a"})
 			if x := s.index(r); len(x.Went) != 0 {
 				t.Fatalf("%+v after minutes, want nothing", x.Went)
 			}
 		}),
-		registry("bounded", "it does not grow without end, and what is in it stays", func(t testing.TB, s *Session, r pacer.Registry) {
-			s.describe(r, pacer.About{ID: "a", Policies: []string{peak}})
+		registry("bounded", "it does not grow without end, and what is in it stays", func(t testing.TB, s *Session, r store.Registry) {
+			s.describe(r, store.About{ID: "a", Policies: []string{peak}})
 			all := make([]string, 1000)
 			for round := range 40 {
 				for i := range all {
 					all[i] = fmt.Sprintf("p%d: 1 per 1s, burst 1", round*len(all)+i)
 				}
-				s.describe(r, pacer.About{ID: "b", Policies: all})
+				s.describe(r, store.About{ID: "b", Policies: all})
 			}
-			s.describe(r, pacer.About{ID: "a", Policies: []string{peak}})
+			s.describe(r, store.About{ID: "a", Policies: []string{peak}})
 			x := s.index(r)
 			if n := len(x.Policies); n > 33_000 || !slices.Contains(x.Policies, peak) {
 				t.Fatalf("%d policies", n)
 			}
 		}),
-		registry("upstreams", "upstreams are known by name for as long as their policies", func(t testing.TB, s *Session, r pacer.Registry) {
-			s.describe(r, pacer.About{ID: "a", Policies: []string{peak}})
+		registry("upstreams", "upstreams are known by name for as long as their policies", func(t testing.TB, s *Session, r store.Registry) {
+			s.describe(r, store.About{ID: "a", Policies: []string{peak}})
 			names, err := r.Upstreams(t.Context())
 			if err != nil || !slices.Contains(names, s.upstream) {
 				t.Fatalf("%q %v, want %q among them", names, err, s.upstream)
@@ -139,7 +139,7 @@ const peakName = "peak"
 // keepFor is for how long policies are remembered in these cases.
 const keepFor = 2 * time.Hour
 
-func (s *Session) describe(r pacer.Registry, a pacer.About) {
+func (s *Session) describe(r store.Registry, a store.About) {
 	s.t.Helper()
 	a.Keep = keepFor
 	if err := r.Describe(s.t.Context(), s.upstream, a); err != nil {
@@ -147,7 +147,7 @@ func (s *Session) describe(r pacer.Registry, a pacer.About) {
 	}
 }
 
-func (s *Session) index(r pacer.Registry) *pacer.Index {
+func (s *Session) index(r store.Registry) *store.Index {
 	s.t.Helper()
 	x, err := r.Index(s.t.Context(), s.upstream)
 	if err != nil {

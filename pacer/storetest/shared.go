@@ -6,50 +6,51 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // sharedCases are about what a store that processes share knows of them, and of its own data. A store that is not shared
 // passes them by.
 func sharedCases() []Case {
-	shared := func(name, rule string, test func(t testing.TB, s *Session, store pacer.Shared)) Case {
+	shared := func(name, rule string, test func(t testing.TB, s *Session, store store.Shared)) Case {
 		return Case{"shared/" + name, rule, func(t testing.TB, s *Session) {
-			if store, ok := s.Store.(pacer.Shared); ok {
+			if store, ok := s.Store.(store.Shared); ok {
 				test(t, s, store)
 			}
 		}}
 	}
 	return []Case{
-		shared("alive", "a process counts for as long as it says, or until it leaves", func(t testing.TB, s *Session, _ pacer.Shared) {
+		shared("alive", "a process counts for as long as it says, or until it leaves", func(t testing.TB, s *Session, _ store.Shared) {
 			for i, id := range []string{"a", "b", "c"} {
-				if p := s.beat(pacer.Heartbeat{ID: id, TTL: 10 * time.Second}); p.Alive != i+1 || p.Rank != i {
+				if p := s.beat(store.Heartbeat{ID: id, TTL: 10 * time.Second}); p.Alive != i+1 || p.Rank != i {
 					t.Fatalf("%s is number %d of %d, want %d of %d", id, p.Rank, p.Alive, i, i+1)
 				}
 				s.At(time.Duration(i+1) * time.Second)
 			}
-			if p := s.beat(pacer.Heartbeat{ID: "a", TTL: 20 * time.Second}); p.Alive != 3 || p.Rank != 0 {
+			if p := s.beat(store.Heartbeat{ID: "a", TTL: 20 * time.Second}); p.Alive != 3 || p.Rank != 0 {
 				t.Fatalf("a is number %d of %d, want 0 of 3: it came first", p.Rank, p.Alive)
 			}
 			s.At(11500 * ms) // b is gone since 11 s
-			if p := s.beat(pacer.Heartbeat{ID: "c", TTL: 10 * time.Second}); p.Alive != 2 || p.Rank != 1 {
+			if p := s.beat(store.Heartbeat{ID: "c", TTL: 10 * time.Second}); p.Alive != 2 || p.Rank != 1 {
 				t.Fatalf("c is number %d of %d, want 1 of 2", p.Rank, p.Alive)
 			}
-			if p := s.beat(pacer.Heartbeat{ID: "a"}); p.Alive != 1 {
+			if p := s.beat(store.Heartbeat{ID: "a"}); p.Alive != 1 {
 				t.Fatalf("%d are there after a left, want 1", p.Alive)
 			}
-			if p := s.beat(pacer.Heartbeat{ID: "c", TTL: time.Second}); p.Alive != 1 || p.Rank != 0 {
+			if p := s.beat(store.Heartbeat{ID: "c", TTL: time.Second}); p.Alive != 1 || p.Rank != 0 {
 				t.Fatalf("c is number %d of %d, want 0 of 1", p.Rank, p.Alive)
 			}
 		}),
-		shared("era", "who knows another era is told so, and charges nothing", func(t testing.TB, s *Session, store pacer.Shared) {
+		shared("era", "who knows another era is told so, and charges nothing", func(t testing.TB, s *Session, backing store.Shared) {
 			st := s.Stack(Key{Policy: policies.Every(time.Second)})
-			era := s.beat(pacer.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
-			if again := s.beat(pacer.Heartbeat{ID: "b", TTL: time.Minute}).Epoch; era == 0 || again != era {
+			era := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
+			if again := s.beat(store.Heartbeat{ID: "b", TTL: time.Minute}).Epoch; era == 0 || again != era {
 				t.Fatalf("eras %d and %d, want one", era, again)
 			}
 			st.Epoch = era + 1000
-			err := store.Reserve(t.Context(), st, []pacer.Call{{Cost: 1, MaxWait: pacer.Forever}}, make([]pacer.Grant, 1))
-			var forgot *pacer.ForgotError
+			err := backing.Reserve(t.Context(), st, []store.Call{{Cost: 1, MaxWait: pacer.Forever}}, make([]store.Grant, 1))
+			var forgot *store.ForgotError
 			if !errors.As(err, &forgot) || forgot.Epoch != era {
 				t.Fatalf("%v, want a ForgotError of era %d", err, era)
 			}
@@ -57,32 +58,32 @@ func sharedCases() []Case {
 			s.Go(st, 1, 0)
 			fresh := s.Stack()
 			fresh.Upstream, fresh.Epoch = s.upstream+"-fresh", era
-			if err := store.Reserve(t.Context(), fresh, []pacer.Call{{Cost: 1}}, make([]pacer.Grant, 1)); !errors.As(err, &forgot) || forgot.Epoch != 0 {
+			if err := backing.Reserve(t.Context(), fresh, []store.Call{{Cost: 1}}, make([]store.Grant, 1)); !errors.As(err, &forgot) || forgot.Epoch != 0 {
 				t.Fatalf("%v, want a ForgotError of no era", err)
 			}
 		}),
-		shared("era/reset", "a reset and a resumption begin an era of the same incarnation", func(t testing.TB, s *Session, _ pacer.Shared) {
+		shared("era/reset", "a reset and a resumption begin an era of the same incarnation", func(t testing.TB, s *Session, _ store.Shared) {
 			st := s.Stack(Key{Policy: policies.Every(time.Second)})
-			era := s.beat(pacer.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
-			for _, kind := range []pacer.NoteKind{pacer.NoteReset, pacer.NoteResume} {
-				for limit := pacer.WholeUpstream; limit < 1; limit++ {
-					s.Report(st, pacer.Note{Kind: kind, Limit: limit})
-					next := s.beat(pacer.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
-					if next == era || pacer.Incarnation(next) != pacer.Incarnation(era) {
+			era := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
+			for _, kind := range []store.NoteKind{store.NoteReset, store.NoteResume} {
+				for limit := store.WholeUpstream; limit < 1; limit++ {
+					s.Report(st, store.Note{Kind: kind, Limit: limit})
+					next := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
+					if next == era || store.Incarnation(next) != store.Incarnation(era) {
 						t.Fatalf("era %d after %d", next, era)
 					}
 					era = next
 				}
 			}
-			s.Report(st, pacer.Note{Kind: pacer.NotePause, Limit: pacer.WholeUpstream, For: 5 * time.Second})
-			if next := s.beat(pacer.Heartbeat{ID: "a", TTL: time.Minute}).Epoch; next != era {
+			s.Report(st, store.Note{Kind: store.NotePause, Limit: store.WholeUpstream, For: 5 * time.Second})
+			if next := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch; next != era {
 				t.Fatalf("a pause began era %d after %d", next, era)
 			}
 			s.Go(st, 1, 5*time.Second) // and a beat keeps the pause
 		}),
-		shared("gather", "those who come back agree on a time", func(t testing.TB, s *Session, _ pacer.Shared) {
+		shared("gather", "those who come back agree on a time", func(t testing.TB, s *Session, _ store.Shared) {
 			gather := func(id string, d time.Duration) time.Duration {
-				return Since(s.beat(pacer.Heartbeat{ID: id, TTL: time.Minute, Barrier: d}).Barrier)
+				return Since(s.beat(store.Heartbeat{ID: id, TTL: time.Minute, Barrier: d}).Barrier)
 			}
 			if got := gather("a", 500*ms); got != 500*ms {
 				t.Fatalf("until %v, want 500ms", got)
@@ -99,32 +100,32 @@ func sharedCases() []Case {
 				t.Fatalf("until %v, want 1.1s", got)
 			}
 		}),
-		shared("clock", "store time does not go back, as far as those know who are there", func(t testing.TB, s *Session, store pacer.Shared) {
+		shared("clock", "store time does not go back, as far as those know who are there", func(t testing.TB, s *Session, backing store.Shared) {
 			st := s.Stack(Key{Policy: policies.Every(100 * ms)}, Key{Policy: policies.Fixed(3, time.Second).Named("w")})
 			s.At(time.Hour)
-			p := s.beat(pacer.Heartbeat{ID: "a", TTL: time.Minute})
+			p := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute})
 			s.Go(st, 1, time.Hour)
 			s.Go(st, 1, time.Hour+100*ms)
 			s.At(0) // the clock steps back
 			st.Epoch, st.LastSeen = p.Epoch, p.Now
-			grants := make([]pacer.Grant, 1)
-			ask := []pacer.Call{{Cost: 1, MaxWait: pacer.Forever}}
-			var forgot *pacer.ForgotError
-			if err := store.Reserve(t.Context(), st, ask, grants); !errors.As(err, &forgot) {
+			grants := make([]store.Grant, 1)
+			ask := []store.Call{{Cost: 1, MaxWait: pacer.Forever}}
+			var forgot *store.ForgotError
+			if err := backing.Reserve(t.Context(), st, ask, grants); !errors.As(err, &forgot) {
 				t.Fatalf("%v, want a ForgotError", err)
 			}
-			if p = s.beat(pacer.Heartbeat{ID: "a", TTL: time.Minute, Now: p.Now}); Since(p.Now) != time.Hour {
+			if p = s.beat(store.Heartbeat{ID: "a", TTL: time.Minute, Now: p.Now}); Since(p.Now) != time.Hour {
 				t.Fatalf("store time is %v, want 1h", Since(p.Now))
 			}
-			if err := store.Reserve(t.Context(), st, ask, grants); err != nil || Since(grants[0].At) != time.Hour+200*ms {
+			if err := backing.Reserve(t.Context(), st, ask, grants); err != nil || Since(grants[0].At) != time.Hour+200*ms {
 				t.Fatalf("slot %v, %v, want 1h0.2s", Since(grants[0].At), err)
 			}
 			s.At(64 * time.Second)
-			if err := store.Reserve(t.Context(), st, ask, grants); err != nil || Since(grants[0].Now) != time.Hour+63*time.Second {
+			if err := backing.Reserve(t.Context(), st, ask, grants); err != nil || Since(grants[0].Now) != time.Hour+63*time.Second {
 				t.Fatalf("store time is %v, %v, want 1h1m3s: it catches up by a 64th", Since(grants[0].Now), err)
 			}
 			s.At(64*time.Hour + time.Minute)
-			if p = s.beat(pacer.Heartbeat{ID: "a", TTL: time.Minute, Now: grants[0].Now}); Since(p.Now) != 64*time.Hour+time.Minute {
+			if p = s.beat(store.Heartbeat{ID: "a", TTL: time.Minute, Now: grants[0].Now}); Since(p.Now) != 64*time.Hour+time.Minute {
 				t.Fatalf("store time is %v, want that of the clock again", Since(p.Now))
 			}
 		}),
@@ -132,10 +133,10 @@ func sharedCases() []Case {
 }
 
 // beat beats, for an upstream of the session.
-func (s *Session) beat(b pacer.Heartbeat) pacer.Membership {
+func (s *Session) beat(b store.Heartbeat) store.Membership {
 	s.t.Helper()
 	b.Keep = time.Hour
-	store, ok := s.Store.(pacer.Shared)
+	store, ok := s.Store.(store.Shared)
 	if !ok {
 		s.t.Fatal("the store is not shared")
 	}

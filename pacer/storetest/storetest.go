@@ -1,4 +1,4 @@
-// Package storetest is the conformance suite that every [pacer.Store] must pass. It uses the standard library only.
+// Package storetest is the conformance suite that every [store.Store] must pass. It uses the standard library only.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t testing.TB) storetest.Fixture { … })
@@ -16,15 +16,16 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // A Fixture is a store under test.
 type Fixture struct {
 	// Store is the store. It may hold state of earlier cases: each case uses an upstream of its own.
-	Store pacer.Store
+	Store store.Store
 	// SetTime sets the store's clock, which must stand still until it is set again.
-	SetTime func(pacer.Instant)
+	SetTime func(store.Instant)
 	// Seeds bounds how many random histories each case about a property plays. Defaults to as many as the suite has.
 	Seeds int
 }
@@ -39,7 +40,7 @@ func (f *Fixture) seeds(n uint64) uint64 {
 
 // Epoch is when the cases begin: Wednesday, 2025-01-01 00:00:00 UTC, the begin of a minute, an hour, a day
 // and a month.
-const Epoch = pacer.Instant(1_735_689_600_000_000)
+const Epoch = store.Instant(1_735_689_600_000_000)
 
 // A Case is one conformance test.
 type Case struct {
@@ -81,7 +82,7 @@ type Session struct {
 
 	t        testing.TB
 	upstream string
-	now      pacer.Instant
+	now      store.Instant
 	ids      int64 // of calls that may have to stand in line, given so far
 }
 
@@ -93,16 +94,16 @@ func NewSession(t testing.TB, f Fixture) *Session {
 }
 
 // At sets the time to d after Epoch.
-func (s *Session) At(d time.Duration) { s.Set(Epoch + pacer.Instant(d.Microseconds())) }
+func (s *Session) At(d time.Duration) { s.Set(Epoch + store.Instant(d.Microseconds())) }
 
 // Set sets the time.
-func (s *Session) Set(now pacer.Instant) {
+func (s *Session) Set(now store.Instant) {
 	s.now = now
 	s.SetTime(now)
 }
 
 // Since returns how long after Epoch an instant is.
-func Since(t pacer.Instant) time.Duration { return t.Sub(Epoch) }
+func Since(t store.Instant) time.Duration { return t.Sub(Epoch) }
 
 // Key is a policy for one scope value; a policy without a scope has none.
 type Key struct {
@@ -111,27 +112,27 @@ type Key struct {
 }
 
 // Stack returns the stack of some keys.
-func (s *Session) Stack(keys ...Key) pacer.Stack {
-	st := pacer.Stack{Upstream: s.upstream}
+func (s *Session) Stack(keys ...Key) store.Stack {
+	st := store.Stack{Upstream: s.upstream}
 	for _, k := range keys {
 		if err := k.Policy.Validate(); err != nil {
 			s.t.Fatal(err)
 		}
-		st.Limits = append(st.Limits, pacer.Limit{Policy: k.Policy.Name(), Scope: k.Scope, Spec: k.Policy.Spec()})
+		st.Limits = append(st.Limits, store.Limit{Policy: k.Policy.Name(), Scope: k.Scope, Spec: k.Policy.Spec()})
 	}
 	return st
 }
 
 // Ask reserves one call.
-func (s *Session) Ask(st pacer.Stack, c pacer.Call) pacer.Grant {
+func (s *Session) Ask(st store.Stack, c store.Call) store.Grant {
 	s.t.Helper()
 	return s.AskAll(st, c)[0]
 }
 
 // AskAll reserves some calls in one operation.
-func (s *Session) AskAll(st pacer.Stack, calls ...pacer.Call) []pacer.Grant {
+func (s *Session) AskAll(st store.Stack, calls ...store.Call) []store.Grant {
 	s.t.Helper()
-	grants := make([]pacer.Grant, len(calls))
+	grants := make([]store.Grant, len(calls))
 	if err := s.Store.Reserve(s.t.Context(), st, calls, grants); err != nil {
 		s.t.Fatalf("Reserve: %v", err)
 	}
@@ -140,13 +141,13 @@ func (s *Session) AskAll(st pacer.Stack, calls ...pacer.Call) []pacer.Grant {
 }
 
 // AskEach reserves calls of some stacks: in one operation, if the store is one that can do so.
-func (s *Session) AskEach(batches []pacer.Batch) {
+func (s *Session) AskEach(batches []store.Batch) {
 	s.t.Helper()
-	if store, ok := s.Store.(pacer.Shared); ok {
+	if backing, ok := s.Store.(store.Shared); ok {
 		for i := range batches {
-			batches[i].Grants = make([]pacer.Grant, len(batches[i].Calls))
+			batches[i].Grants = make([]store.Grant, len(batches[i].Calls))
 		}
-		s.askAll(store, batches)
+		s.askAll(backing, batches)
 	}
 	for i := range batches {
 		b := &batches[i]
@@ -158,21 +159,21 @@ func (s *Session) AskEach(batches []pacer.Batch) {
 }
 
 // askAll reserves calls of some stacks in as many operations as that takes: each decides some of the calls, from the first on.
-func (s *Session) askAll(store pacer.Shared, batches []pacer.Batch) {
+func (s *Session) askAll(backing store.Shared, batches []store.Batch) {
 	s.t.Helper()
 	rest := slices.Clone(batches)
 	for len(rest) > 0 {
-		if err := store.ReserveAll(s.t.Context(), rest); err != nil {
+		if err := backing.ReserveAll(s.t.Context(), rest); err != nil {
 			s.t.Fatalf("ReserveAll: %v", err)
 		}
-		var left []pacer.Batch
+		var left []store.Batch
 		for i, b := range rest {
-			n := slices.IndexFunc(b.Grants, func(g pacer.Grant) bool { return g.Deferred })
+			n := slices.IndexFunc(b.Grants, func(g store.Grant) bool { return g.Deferred })
 			if len(b.Calls) > 0 && (len(left) > 0 && n != 0 || n == 0 && i == 0) {
 				s.t.Fatalf("ReserveAll decided %d calls of stack %d of %d behind one that it left", n, i, len(rest))
 			}
 			if n >= 0 {
-				left = append(left, pacer.Batch{Stack: b.Stack, Calls: b.Calls[n:], Grants: b.Grants[n:]})
+				left = append(left, store.Batch{Stack: b.Stack, Calls: b.Calls[n:], Grants: b.Grants[n:]})
 			}
 		}
 		rest = left
@@ -180,7 +181,7 @@ func (s *Session) askAll(store pacer.Shared, batches []pacer.Batch) {
 }
 
 // check checks what holds of every grant.
-func (s *Session) check(st pacer.Stack, calls []pacer.Call, grants []pacer.Grant) {
+func (s *Session) check(st store.Stack, calls []store.Call, grants []store.Grant) {
 	s.t.Helper()
 	for i := range grants {
 		g := &grants[i]
@@ -191,7 +192,7 @@ func (s *Session) check(st pacer.Stack, calls []pacer.Call, grants []pacer.Grant
 			s.checkInLine(&calls[i], g)
 			continue
 		}
-		if g.At < s.now+pacer.Instant(calls[i].NotBefore.Microseconds()) {
+		if g.At < s.now+store.Instant(calls[i].NotBefore.Microseconds()) {
 			s.t.Fatalf("slot %v is before the call was made or wanted to go, at %v: never early", Since(g.At), Since(s.now))
 		}
 		if g.OK && g.Slack < 0 {
@@ -217,9 +218,9 @@ func (s *Session) check(st pacer.Stack, calls []pacer.Call, grants []pacer.Grant
 }
 
 // Go reserves a call of cost n without a bound on its wait, and checks its slot.
-func (s *Session) Go(st pacer.Stack, n int64, want time.Duration) pacer.Grant {
+func (s *Session) Go(st store.Stack, n int64, want time.Duration) store.Grant {
 	s.t.Helper()
-	g := s.Ask(st, pacer.Call{Cost: n, MaxWait: pacer.Forever})
+	g := s.Ask(st, store.Call{Cost: n, MaxWait: pacer.Forever})
 	if !g.OK {
 		s.t.Fatalf("at %v: refused", Since(s.now))
 	}
@@ -230,7 +231,7 @@ func (s *Session) Go(st pacer.Stack, n int64, want time.Duration) pacer.Grant {
 }
 
 // Cancel gives grants of one stack back.
-func (s *Session) Cancel(st pacer.Stack, grants ...pacer.Grant) {
+func (s *Session) Cancel(st store.Stack, grants ...store.Grant) {
 	s.t.Helper()
 	if err := s.Store.Cancel(s.t.Context(), st, grants); err != nil {
 		s.t.Fatalf("Cancel: %v", err)
@@ -238,9 +239,9 @@ func (s *Session) Cancel(st pacer.Stack, grants ...pacer.Grant) {
 }
 
 // CancelEach gives grants of some stacks back: in one operation, if the store is one that can do so.
-func (s *Session) CancelEach(batches []pacer.Batch) {
+func (s *Session) CancelEach(batches []store.Batch) {
 	s.t.Helper()
-	if store, ok := s.Store.(pacer.Shared); ok {
+	if store, ok := s.Store.(store.Shared); ok {
 		if err := store.CancelAll(s.t.Context(), batches); err != nil {
 			s.t.Fatalf("CancelAll: %v", err)
 		}
@@ -252,19 +253,19 @@ func (s *Session) CancelEach(batches []pacer.Batch) {
 }
 
 // Pause pauses each limit of a stack for d, or the whole upstream if it has none.
-func (s *Session) Pause(st pacer.Stack, d time.Duration) {
+func (s *Session) Pause(st store.Stack, d time.Duration) {
 	s.t.Helper()
 	if len(st.Limits) == 0 {
-		s.Report(st, pacer.Note{Kind: pacer.NotePause, Limit: pacer.WholeUpstream, For: d})
+		s.Report(st, store.Note{Kind: store.NotePause, Limit: store.WholeUpstream, For: d})
 		return
 	}
 	for i := range st.Limits {
-		s.Report(st, pacer.Note{Kind: pacer.NotePause, Limit: i, For: d})
+		s.Report(st, store.Note{Kind: store.NotePause, Limit: i, For: d})
 	}
 }
 
 // Report tells the store something, and returns how much of it made a difference.
-func (s *Session) Report(st pacer.Stack, notes ...pacer.Note) int {
+func (s *Session) Report(st store.Stack, notes ...store.Note) int {
 	s.t.Helper()
 	now, changed, err := s.Store.Report(s.t.Context(), st, notes)
 	if err != nil {
@@ -277,7 +278,7 @@ func (s *Session) Report(st pacer.Stack, notes ...pacer.Note) int {
 }
 
 // Status looks at a stack.
-func (s *Session) Status(st pacer.Stack) pacer.StackStatus {
+func (s *Session) Status(st store.Stack) store.StackStatus {
 	s.t.Helper()
 	status, err := s.Store.Status(s.t.Context(), st)
 	if err != nil {
@@ -286,14 +287,14 @@ func (s *Session) Status(st pacer.Stack) pacer.StackStatus {
 	if status.Now != s.now || len(status.Limits) != len(st.Limits) {
 		s.t.Fatalf("Status: now %v with %d limits, want %v with %d", Since(status.Now), len(status.Limits), Since(s.now), len(st.Limits))
 	}
-	if store, ok := s.Store.(pacer.Shared); ok {
+	if store, ok := s.Store.(store.Shared); ok {
 		s.checkPauses(store, st, &status)
 	}
 	return status
 }
 
 // checkPauses checks that a store that is asked for pauses alone says the same of them.
-func (s *Session) checkPauses(store pacer.Shared, st pacer.Stack, status *pacer.StackStatus) {
+func (s *Session) checkPauses(store store.Shared, st store.Stack, status *store.StackStatus) {
 	s.t.Helper()
 	seen, err := store.Pauses(s.t.Context(), st)
 	if err != nil || seen.Now != s.now || len(seen.Limits) != len(st.Limits) || seen.Paused != status.Paused {

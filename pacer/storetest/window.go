@@ -8,6 +8,7 @@ import (
 	_ "time/tzdata" // the cases need time zones, also where the system has none
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -77,7 +78,7 @@ func windowCases() []Case {
 				{time.Date(2025, 10, 27, 0, 0, 0, 0, berlin), 24 * time.Hour},
 			} {
 				st := s.Stack(Key{Policy: policies.Daily(1, berlin).Named(day.begin.Format("d20060102"))})
-				begin := Since(pacer.Instant(day.begin.UnixMicro()))
+				begin := Since(store.Instant(day.begin.UnixMicro()))
 				s.At(begin + time.Hour)
 				s.Go(st, 1, begin+time.Hour)
 				s.Go(st, 1, begin+day.length)
@@ -87,7 +88,7 @@ func windowCases() []Case {
 			st := s.Stack(Key{Policy: policies.Hourly(1, time.UTC)})
 			granted := 0
 			for range 200 {
-				if g := s.Ask(st, pacer.Call{Cost: 1, MaxWait: pacer.Forever}); !g.OK {
+				if g := s.Ask(st, store.Call{Cost: 1, MaxWait: pacer.Forever}); !g.OK {
 					break
 				}
 				granted++
@@ -134,7 +135,7 @@ func windowCases() []Case {
 				for b := bucket - 100; b <= bucket; b++ {
 					sum += held[b]
 				}
-				g := s.Ask(st, pacer.Call{Cost: n, Tracked: i%3 == 0})
+				g := s.Ask(st, store.Call{Cost: n, Tracked: i%3 == 0})
 				if g.OK != (sum+n <= limit) {
 					t.Fatalf("at %v %d are held in the window, and a call of %d was answered %v", now, sum, n, g)
 				}
@@ -157,10 +158,10 @@ func windowCases() []Case {
 			both, alone := s.Stack(wide, slow), s.Stack(wide)
 			s.Go(both, 1, 0)
 			s.At(100 * ms)
-			ahead, dear := pacer.Call{Cost: 1, MaxWait: pacer.Forever}, pacer.Call{Cost: 1, Costs: []int64{2, 1}, MaxWait: pacer.Forever}
-			batches := []pacer.Batch{
-				{Stack: both, Calls: []pacer.Call{ahead, ahead, ahead, ahead, dear, ahead}},
-				{Stack: alone, Calls: []pacer.Call{
+			ahead, dear := store.Call{Cost: 1, MaxWait: pacer.Forever}, store.Call{Cost: 1, Costs: []int64{2, 1}, MaxWait: pacer.Forever}
+			batches := []store.Batch{
+				{Stack: both, Calls: []store.Call{ahead, ahead, ahead, ahead, dear, ahead}},
+				{Stack: alone, Calls: []store.Call{
 					{Cost: 1, NotBefore: time.Microsecond, MaxWait: pacer.Forever},
 					{Cost: 1, NotBefore: 5900 * ms, MaxWait: pacer.Forever},
 				}},
@@ -178,7 +179,7 @@ func windowCases() []Case {
 		}},
 		{"window/long-line", "a long line in a window stays in order, and what is cancelled in it is found again", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Sliding(5, time.Second).Buckets(4)})
-			var line []pacer.Grant
+			var line []store.Grant
 			for i := range 200 {
 				line = append(line, s.Go(st, 1, time.Duration(i/5)*1250*ms))
 			}

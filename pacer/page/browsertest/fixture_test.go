@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -84,11 +85,11 @@ func fixtureAt(step int64) *pacer.Fleet {
 		}
 		return int64(max(18, 276-14*(s-pauseTo)) + 6*wave(s, 4, 0))
 	}
-	busy := []pacer.Second(nil)
-	quiet := []pacer.Second(nil)
+	busy := []store.Second(nil)
+	quiet := []store.Second(nil)
 	for i := range pacer.HistorySeconds {
 		s := math.Floor(now) - pacer.HistorySeconds + float64(i)
-		second := pacer.Second{Cost: went(s)}
+		second := store.Second{Cost: went(s)}
 		quiet = append(quiet, second)
 		if n := waiting(s); n > 0 {
 			second.Waits = second.Cost

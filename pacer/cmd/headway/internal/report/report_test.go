@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -54,9 +55,9 @@ func TestDurationsThatPeopleType(t *testing.T) {
 // fleet has a policy of each kind, one lowered, one paused, one with a scope that nobody gave.
 func fleet() *pacer.Fleet {
 	at := time.Date(2026, 3, 4, 14, 5, 12, 0, time.UTC)
-	history := make([]pacer.Second, pacer.HistorySeconds)
+	history := make([]store.Second, pacer.HistorySeconds)
 	for i := range history {
-		history[i] = pacer.Second{Cost: 5, Waits: 2, Waited: 500 * time.Millisecond}
+		history[i] = store.Second{Cost: 5, Waits: 2, Waited: 500 * time.Millisecond}
 	}
 	shown := func(p policies.Policy, s pacer.PolicyStatus, waiting int64) pacer.FleetPolicy {
 		s.Policy = p

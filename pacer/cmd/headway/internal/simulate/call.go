@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // placeMargin is how much later than its reach before its slot a call asks for its places in flight, if it got the slot without: as a
@@ -25,21 +26,21 @@ const renewals = 3
 type call struct {
 	*stack
 
-	call   pacer.Call
-	asked  pacer.Instant // by its caller
-	latest pacer.Instant // later it does not go
+	call   store.Call
+	asked  store.Instant // by its caller
+	latest store.Instant // later it does not go
 	binds  int           // the limit that made it wait; below 0 if none did
 	turn   int           // counts how often it was told when to ask
-	runs   pacer.Instant // how long it takes
-	next   func(pacer.Instant)
+	runs   store.Instant // how long it takes
+	next   func(store.Instant)
 
 	hurried bool // the store has called it
 }
 
 // offer has a process make a call now. What comes after it is told when it is over, or may come again; nil if nothing comes after it.
-func (s *sim) offer(process int, st *stack, l *Load, next func(at pacer.Instant)) {
-	c := &call{stack: st, asked: s.now, latest: math.MaxInt64, binds: pacer.BindsNothing, runs: s.callTime(l), next: next}
-	c.call = pacer.Call{Cost: l.Cost, MaxWait: time.Duration(s.plan.MaxWait)}
+func (s *sim) offer(process int, st *stack, l *Load, next func(at store.Instant)) {
+	c := &call{stack: st, asked: s.now, latest: math.MaxInt64, binds: store.BindsNothing, runs: s.callTime(l), next: next}
+	c.call = store.Call{Cost: l.Cost, MaxWait: time.Duration(s.plan.MaxWait)}
 	if c.call.MaxWait < pacer.Forever {
 		c.latest = s.now + s.plan.MaxWait.micros()
 	}
@@ -56,15 +57,15 @@ func (s *sim) offer(process int, st *stack, l *Load, next func(at pacer.Instant)
 }
 
 // callTime returns how long a call takes.
-func (s *sim) callTime(l *Load) pacer.Instant {
+func (s *sim) callTime(l *Load) store.Instant {
 	if l.Exponential {
-		return pacer.Instant(math.Round(float64(l.CallTime.micros()) * s.rng.ExpFloat64()))
+		return store.Instant(math.Round(float64(l.CallTime.micros()) * s.rng.ExpFloat64()))
 	}
 	return l.CallTime.micros()
 }
 
 // askAt has the store asked for a call at a time, in place of any time before.
-func (s *sim) askAt(c *call, at pacer.Instant) {
+func (s *sim) askAt(c *call, at store.Instant) {
 	c.turn++
 	turn := c.turn
 	s.at(at, func() {
@@ -78,14 +79,14 @@ func (s *sim) askAt(c *call, at pacer.Instant) {
 func (s *sim) ask(c *call) {
 	if left := c.latest - (s.now - s.half); c.call.Since != 0 && c.latest != math.MaxInt64 {
 		if left <= 0 && s.inLine[c.call.ID] == c {
-			s.report(c, pacer.NoteRelease, 0)
+			s.report(c, store.NoteRelease, 0)
 			s.refuse(c, 0)
 			return
 		}
 		c.call.MaxWait = max(0, left.Sub(0))
 	}
 	s.asked++
-	calls := [1]pacer.Call{c.call}
+	calls := [1]store.Call{c.call}
 	if s.err = s.store.Reserve(s.ctx, c.Stack, calls[:], s.grant[:]); s.err != nil {
 		return
 	}
@@ -94,7 +95,7 @@ func (s *sim) ask(c *call) {
 }
 
 // answer sees to what comes of what the store said.
-func (s *sim) answer(c *call, g *pacer.Grant) {
+func (s *sim) answer(c *call, g *store.Grant) {
 	c.call.Held, c.call.Slot, c.hurried = nil, 0, false
 	if c.call.ID != 0 {
 		delete(s.inLine, c.call.ID)
@@ -116,7 +117,7 @@ func (s *sim) answer(c *call, g *pacer.Grant) {
 		s.refuse(c, max(0, g.Wait()))
 	case !c.placed(g):
 		c.call.Held, c.call.Slot = slices.Clone(g.Charges), g.At
-		ahead := pacer.Instant((c.call.Reach - placeMargin).Microseconds())
+		ahead := store.Instant((c.call.Reach - placeMargin).Microseconds())
 		s.askAt(c, max(s.now+s.half, g.At-ahead+s.timerLate())+s.half)
 	default:
 		s.goes(c, g)
@@ -124,7 +125,7 @@ func (s *sim) answer(c *call, g *pacer.Grant) {
 }
 
 // goes lets a call go that has its slot and its places.
-func (s *sim) goes(c *call, g *pacer.Grant) {
+func (s *sim) goes(c *call, g *store.Grant) {
 	at := s.now + s.half
 	if wait := g.Wait(); wait > 0 {
 		jitter := min(time.Duration(s.plan.Jitter), g.Slack)
@@ -137,8 +138,8 @@ func (s *sim) goes(c *call, g *pacer.Grant) {
 	s.at(at, func() { s.went(c, s.now, wait) })
 	if guard, lease, ok := c.leases(); ok {
 		id, began := c.call.ID, g.At
-		s.at(over+pacer.Instant(guard)+s.half, func() { s.report(c, pacer.NoteRelease, 0) })
-		s.renew(c, id, began, pacer.Instant(lease/renewals), over)
+		s.at(over+store.Instant(guard)+s.half, func() { s.report(c, store.NoteRelease, 0) })
+		s.renew(c, id, began, store.Instant(lease/renewals), over)
 	}
 	if c.next != nil {
 		c.next(over)
@@ -146,18 +147,18 @@ func (s *sim) goes(c *call, g *pacer.Grant) {
 }
 
 // renew renews the leases of a call again and again, as long as it runs.
-func (s *sim) renew(c *call, id int64, began, every, over pacer.Instant) {
+func (s *sim) renew(c *call, id int64, began, every, over store.Instant) {
 	if s.now+every >= over {
 		return
 	}
 	s.at(s.now+every, func() {
-		s.report(c, pacer.NoteRenew, began)
+		s.report(c, store.NoteRenew, began)
 		s.renew(c, id, began, every, over)
 	})
 }
 
 // report tells the store about a call.
-func (s *sim) report(c *call, kind pacer.NoteKind, began pacer.Instant) {
+func (s *sim) report(c *call, kind store.NoteKind, began store.Instant) {
 	delete(s.inLine, c.call.ID)
 	_, _, err := s.store.Report(s.ctx, c.Stack, c.notes(kind, c.call.ID, began))
 	if s.err = err; err == nil {

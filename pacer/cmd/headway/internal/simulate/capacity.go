@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // checkSize refuses a plan that would take too long.
 func (p *Plan) checkSize(start time.Time) error {
-	calls, most := p.estimate(pacer.Instant(start.UnixMicro()))
+	calls, most := p.estimate(store.Instant(start.UnixMicro()))
 	if calls <= MaxCalls {
 		return nil
 	}
@@ -19,7 +19,7 @@ func (p *Plan) checkSize(start time.Time) error {
 }
 
 // estimate returns about how many calls are made, and the name of the load that would make most of them.
-func (p *Plan) estimate(begin pacer.Instant) (calls float64, most string) {
+func (p *Plan) estimate(begin store.Instant) (calls float64, most string) {
 	length, worked, highest := time.Duration(p.For).Seconds(), 0.0, -1.0
 	for i := range p.Loads {
 		l := &p.Loads[i]
@@ -44,7 +44,7 @@ func (p *Plan) estimate(begin pacer.Instant) (calls float64, most string) {
 }
 
 // capacity returns how much a policy admits between two instants: cost, or of places in flight the µs that calls may run.
-func capacity(p *policies.Policy, begin, end pacer.Instant) float64 {
+func capacity(p *policies.Policy, begin, end store.Instant) float64 {
 	spec := p.Spec()
 	switch length := float64(end - begin); {
 	case spec.Algorithm == policies.GCRA:

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // A crowd is the tenants of a load, as stacks: outside of the lane, and in it.
@@ -115,9 +115,9 @@ func (c *crowd) worker(i int) *stack {
 
 // work has a worker make one call after the other.
 func (s *sim) work(process int, st *stack, l *Load) {
-	var next func(pacer.Instant)
+	var next func(store.Instant)
 	begin := func() { s.offer(process, st, l, next) }
-	next = func(over pacer.Instant) { s.at(over+l.Think.micros(), begin) }
+	next = func(over store.Instant) { s.at(over+l.Think.micros(), begin) }
 	s.at(s.now, begin)
 }
 
@@ -125,7 +125,7 @@ func (s *sim) work(process int, st *stack, l *Load) {
 func (s *sim) arrive(c *crowd) {
 	gap, after, n := 1e6/c.load.Rate, 0.0, 0 // in µs
 	var come func()
-	later := func() { s.at(s.begun+pacer.Instant(math.Round(after)), come) }
+	later := func() { s.at(s.begun+store.Instant(math.Round(after)), come) }
 	come = func() {
 		process := n % c.load.Processes
 		n++

@@ -1,20 +1,20 @@
 package simulate
 
 import (
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // maxPoints is how many points the charts have at most; and they are no less than leastPoint apart.
 const (
 	maxPoints  = 72
-	leastPoint = pacer.Instant(1_000_000)
+	leastPoint = store.Instant(1_000_000)
 )
 
 // A measure counts what happens, in order of time.
 type measure struct {
-	begin, end pacer.Instant
-	every      pacer.Instant // between two points of the charts
+	begin, end store.Instant
+	every      store.Instant // between two points of the charts
 	err        error         // of the store
 
 	total  group
@@ -22,7 +22,7 @@ type measure struct {
 	parts  []*partCount
 
 	line    int64         // calls that wait
-	since   pacer.Instant // for how long there are so many
+	since   store.Instant // for how long there are so many
 	longest int64
 	area    float64 // of the line, in calls times µs
 
@@ -49,20 +49,20 @@ type partCount struct {
 	waits   waits
 	refused int64
 	used    map[int]float64 // by key: cost, or µs of places
-	spent   map[int]pacer.Instant
+	spent   map[int]store.Instant
 	spells  int           // how often a window was spent, all keys together
-	first   pacer.Instant // when that was for the first time; 0: never
-	again   pacer.Instant // when more was to be had then
-	empty   pacer.Instant // for how long that was, all keys together, as far as it was noticed
+	first   store.Instant // when that was for the first time; 0: never
+	again   store.Instant // when more was to be had then
+	empty   store.Instant // for how long that was, all keys together, as far as it was noticed
 	left    []int64       // of a window, at each point: what remains
 }
 
-func newMeasure(begin, end pacer.Instant, all []part) *measure {
+func newMeasure(begin, end store.Instant, all []part) *measure {
 	m := &measure{begin: begin, end: end, since: begin}
 	m.every = max(leastPoint, (end-begin+maxPoints-1)/maxPoints)
 	m.points = make([]point, (end-begin+m.every-1)/m.every)
 	for _, one := range all {
-		m.parts = append(m.parts, &partCount{part: one, used: make(map[int]float64), spent: make(map[int]pacer.Instant)})
+		m.parts = append(m.parts, &partCount{part: one, used: make(map[int]float64), spent: make(map[int]store.Instant)})
 	}
 	return m
 }
@@ -74,10 +74,10 @@ func (m *measure) group(name string) *group {
 	return g
 }
 
-func (m *measure) point(at pacer.Instant) *point { return &m.points[(at-m.begin)/m.every] }
+func (m *measure) point(at store.Instant) *point { return &m.points[(at-m.begin)/m.every] }
 
 // waiting notes that so many calls more wait from now on.
-func (m *measure) waiting(more int64, now pacer.Instant) {
+func (m *measure) waiting(more int64, now store.Instant) {
 	for m.since < now {
 		until := min(now, m.since-(m.since-m.begin)%m.every+m.every)
 		area := float64(m.line) * float64(until-m.since)
@@ -90,7 +90,7 @@ func (m *measure) waiting(more int64, now pacer.Instant) {
 }
 
 // offered counts a call that is made.
-func (m *measure) offered(c *call, now pacer.Instant) {
+func (m *measure) offered(c *call, now store.Instant) {
 	m.waiting(1, now)
 	m.total.offered++
 	c.group.offered++
@@ -98,7 +98,7 @@ func (m *measure) offered(c *call, now pacer.Instant) {
 }
 
 // refused counts a call that may not go.
-func (m *measure) refused(c *call, now pacer.Instant) {
+func (m *measure) refused(c *call, now store.Instant) {
 	m.waiting(-1, now)
 	m.total.refused++
 	c.group.refused++
@@ -108,7 +108,7 @@ func (m *measure) refused(c *call, now pacer.Instant) {
 }
 
 // bound notes that a limit makes a call wait from now until at, or has it refused.
-func (m *measure) bound(c *call, now, at pacer.Instant) {
+func (m *measure) bound(c *call, now, at store.Instant) {
 	p, key := m.parts[c.parts[c.binds]], c.keys[c.binds]
 	if p.Spec().Algorithm != policies.Window {
 		return
@@ -126,7 +126,7 @@ func (m *measure) bound(c *call, now, at pacer.Instant) {
 }
 
 // went counts a call that goes, after some wait.
-func (m *measure) went(c *call, now, wait pacer.Instant) {
+func (m *measure) went(c *call, now, wait store.Instant) {
 	m.waiting(-1, now)
 	m.total.went++
 	c.group.went++
@@ -139,7 +139,7 @@ func (m *measure) went(c *call, now, wait pacer.Instant) {
 	for i, n := range c.parts {
 		p, key := m.parts[n], c.keys[i]
 		if spec := &c.Limits[i].Spec; spec.Algorithm == policies.Leases {
-			p.used[key] += float64(max(0, min(m.end, now+c.runs)-min(m.end, now+pacer.Instant(spec.After))))
+			p.used[key] += float64(max(0, min(m.end, now+c.runs)-min(m.end, now+store.Instant(spec.After))))
 		} else {
 			p.used[key] += float64(c.call.Cost)
 		}

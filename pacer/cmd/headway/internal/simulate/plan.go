@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -117,7 +118,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 }
 
 // micros returns the duration in store time.
-func (d Duration) micros() pacer.Instant { return pacer.Instant(time.Duration(d).Microseconds()) }
+func (d Duration) micros() store.Instant { return store.Instant(time.Duration(d).Microseconds()) }
 
 // UnmarshalJSON implements json.Unmarshaler: what is not said is the default, and what is not known is an error.
 func (l *Load) UnmarshalJSON(text []byte) error {

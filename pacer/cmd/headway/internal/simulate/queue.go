@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // A queueKey says which calls stand in one queue: those of a process and a stack. All calls of a load cost the same.
@@ -23,13 +23,13 @@ type queue struct {
 	stack   *stack
 	window  waiters.Window
 	waiting []*call
-	held    []pacer.Instant // slots that are still to come
+	held    []store.Instant // slots that are still to come
 	asking  bool
 	turn    int // counts how often it was told when to ask
 	binds   int // the limit that made the last one wait
 
-	calls  []pacer.Call
-	grants []pacer.Grant
+	calls  []store.Call
+	grants []store.Grant
 }
 
 // enqueue has a call wait in the queue of its process.
@@ -37,7 +37,7 @@ func (s *sim) enqueue(c *call, process int) {
 	key := queueKey{process, c.stack, c.call.Cost}
 	q := s.queues[key]
 	if q == nil {
-		q = &queue{sim: s, stack: c.stack, binds: pacer.BindsNothing}
+		q = &queue{sim: s, stack: c.stack, binds: store.BindsNothing}
 		s.queues[key] = q
 	}
 	n, _ := q.askFor(1)
@@ -57,11 +57,11 @@ func (s *sim) enqueue(c *call, process int) {
 }
 
 // passed returns the time since the begin, as windows count it.
-func (q *queue) passed(at pacer.Instant) time.Duration { return at.Sub(q.begun) }
+func (q *queue) passed(at store.Instant) time.Duration { return at.Sub(q.begun) }
 
 // furthest returns the furthest slot that is held.
-func (q *queue) furthest() pacer.Instant {
-	q.held = slices.DeleteFunc(q.held, func(at pacer.Instant) bool { return at <= q.now })
+func (q *queue) furthest() store.Instant {
+	q.held = slices.DeleteFunc(q.held, func(at store.Instant) bool { return at <= q.now })
 	furthest := q.begun
 	for _, at := range q.held {
 		furthest = max(furthest, at)
@@ -70,13 +70,13 @@ func (q *queue) furthest() pacer.Instant {
 }
 
 // askFor returns for how many of some calls the store is to be asked now; if for none, then not before again.
-func (q *queue) askFor(waiting int) (n int, again pacer.Instant) {
+func (q *queue) askFor(waiting int) (n int, again store.Instant) {
 	n, after := q.window.Ask(q.passed(q.now), q.passed(q.furthest()), waiting)
 	return n, q.begun + Duration(after).micros()
 }
 
 // estimate returns about how long a call waits that has so many before it.
-func (q *queue) estimate(ahead int) pacer.Instant {
+func (q *queue) estimate(ahead int) store.Instant {
 	now := q.passed(q.now)
 	return Duration(q.window.Estimate(now, q.passed(q.furthest()), ahead) - now).micros()
 }
@@ -109,7 +109,7 @@ func (q *queue) ask(n int) {
 	q.waiting = slices.Delete(q.waiting, 0, len(asked))
 	reach := q.window.Reach()
 	q.at(q.now+q.half, func() {
-		q.calls, q.grants = q.calls[:0], append(q.grants[:0], make([]pacer.Grant, len(asked))...)
+		q.calls, q.grants = q.calls[:0], append(q.grants[:0], make([]store.Grant, len(asked))...)
 		for i, c := range asked {
 			one := c.call
 			if c.latest != math.MaxInt64 {
@@ -128,10 +128,10 @@ func (q *queue) ask(n int) {
 }
 
 // answered sees to what the store said, when it says it; its process knows it later.
-func (q *queue) answered(asked []*call, began pacer.Instant) {
+func (q *queue) answered(asked []*call, began store.Instant) {
 	a := waiters.Answer{Asked: q.passed(began), Answered: q.passed(q.now + q.half), Calls: len(asked)}
 	var left []*call
-	var held []pacer.Instant
+	var held []store.Instant
 	for i, c := range asked {
 		g := &q.grants[i]
 		// The process knows how far away the slot is, and not when the store decided: it counts from its answer.
@@ -139,7 +139,7 @@ func (q *queue) answered(asked []*call, began pacer.Instant) {
 		if g.Wait() > 0 && g.Binds >= 0 {
 			q.binds = g.Binds
 		}
-		a.Paused = a.Paused || g.Paused || g.Binds == pacer.BindsUpstream
+		a.Paused = a.Paused || g.Paused || g.Binds == store.BindsUpstream
 		switch {
 		case g.OK:
 			if a.Granted == 0 || at < a.First {

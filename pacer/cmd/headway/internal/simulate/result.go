@@ -3,7 +3,7 @@ package simulate
 import (
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -83,9 +83,9 @@ func (s *sim) sample() {
 		if p.Spec().Algorithm != policies.Window || Duration(period).micros() < s.every || s.binder.first[i] == nil {
 			continue // a shorter one is full again before it is looked at
 		}
-		stack := pacer.Stack{Upstream: upstream, Limits: []pacer.Limit{*s.binder.first[i]}}
+		stack := store.Stack{Upstream: upstream, Limits: []store.Limit{*s.binder.first[i]}}
 		for n := range s.points {
-			s.at(min(s.end, s.begun+pacer.Instant(n+1)*s.every)-1, func() {
+			s.at(min(s.end, s.begun+store.Instant(n+1)*s.every)-1, func() {
 				status, err := s.store.Status(s.ctx, stack)
 				if err != nil {
 					s.err = err
@@ -120,7 +120,7 @@ func (s *sim) result(start time.Time) *Result {
 		}
 	}
 	for i, p := range s.points {
-		width := min(s.every, s.end-s.begun-pacer.Instant(i)*s.every)
+		width := min(s.every, s.end-s.begun-store.Instant(i)*s.every)
 		r.Chart.Offered = append(r.Chart.Offered, float64(p.offered)/seconds(width))
 		r.Chart.Went = append(r.Chart.Went, float64(p.went)/seconds(width))
 		r.Chart.Waiting = append(r.Chart.Waiting, p.area/float64(width))

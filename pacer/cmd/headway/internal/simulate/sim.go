@@ -10,6 +10,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -24,7 +25,7 @@ func runPlan(ctx context.Context, p Plan, most int64) (*Result, error) {
 		return nil, err
 	}
 	p.Policies = policies.Stacked(p.Policies) // as a Pacer does
-	s := newSim(&p, pacer.Instant(start.UnixMicro()))
+	s := newSim(&p, store.Instant(start.UnixMicro()))
 	defer s.store.Listen(upstream, s.heard)()
 	for i := range p.Loads {
 		s.load(&p.Loads[i])
@@ -49,28 +50,28 @@ type sim struct {
 	binder *binder
 	rng    *rand.Rand
 
-	begun  pacer.Instant
-	now    pacer.Instant
-	end    pacer.Instant
-	half   pacer.Instant // the way to the store, or back
+	begun  store.Instant
+	now    store.Instant
+	end    store.Instant
+	half   store.Instant // the way to the store, or back
 	way    waiters.Way   // there and back
 	events events
 	seq    int64
 	asked  int64 // how often the store was asked
 
-	grant  [1]pacer.Grant
+	grant  [1]store.Grant
 	queues map[queueKey]*queue
 	inLine map[int64]*call // by ID
 	called []int64         // which are to ask again, as the store said just now
 }
 
-func newSim(p *Plan, start pacer.Instant) *sim {
+func newSim(p *Plan, start store.Instant) *sim {
 	s := &sim{
 		plan: p, begun: start, now: start, end: start + p.For.micros(), half: (p.StoreLatency.micros() + 1) / 2,
 		rng: rand.New(rand.NewPCG(p.Seed, 0)), binder: newBinder(p.Policies), inLine: make(map[int64]*call),
 		queues: make(map[queueKey]*queue),
 	}
-	s.store = pacer.NewMemoryStore(pacer.MemoryClock(func() pacer.Instant { return s.now }), pacer.MemoryMaxKeys(maxKeys))
+	s.store = pacer.NewMemoryStore(pacer.MemoryClock(func() store.Instant { return s.now }), pacer.MemoryMaxKeys(maxKeys))
 	s.way.Took(2 * time.Duration(s.half) * time.Microsecond)
 	s.measure = newMeasure(s.begun, s.end, s.binder.parts)
 	return s
@@ -78,7 +79,7 @@ func newSim(p *Plan, start pacer.Instant) *sim {
 
 // An event is something that happens at a time.
 type event struct {
-	at  pacer.Instant
+	at  store.Instant
 	seq int64
 	do  func()
 }
@@ -100,7 +101,7 @@ func (e *events) Pop() any {
 }
 
 // at has something happen at a time, unless that is after the end.
-func (s *sim) at(t pacer.Instant, do func()) {
+func (s *sim) at(t store.Instant, do func()) {
 	if t >= s.end {
 		return
 	}
@@ -136,9 +137,9 @@ func (s *sim) run(ctx context.Context, most int64) error {
 }
 
 // heard takes what the store says: which calls are to ask again.
-func (s *sim) heard(news pacer.News) {
+func (s *sim) heard(news store.News) {
 	for i := range news.Changes {
-		if news.Changes[i].Kind == pacer.Wake {
+		if news.Changes[i].Kind == store.Wake {
 			s.called = append(s.called, news.Changes[i].ID)
 		}
 	}
@@ -156,12 +157,12 @@ func (s *sim) callThem() {
 }
 
 // timerLate returns how late a timer is.
-func (s *sim) timerLate() pacer.Instant { return s.upTo(time.Duration(s.plan.TimerLate)) }
+func (s *sim) timerLate() store.Instant { return s.upTo(time.Duration(s.plan.TimerLate)) }
 
 // upTo returns a random time from 0 to most.
-func (s *sim) upTo(most time.Duration) pacer.Instant {
+func (s *sim) upTo(most time.Duration) store.Instant {
 	if most <= 0 {
 		return 0
 	}
-	return pacer.Instant(s.rng.Int64N(most.Microseconds() + 1))
+	return store.Instant(s.rng.Int64N(most.Microseconds() + 1))
 }

@@ -1,7 +1,7 @@
 package simulate
 
 import (
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -31,7 +31,7 @@ func parts(all []policies.Policy) []part {
 
 // A stack is the limits that bind the calls of one tenant in one lane.
 type stack struct {
-	pacer.Stack
+	store.Stack
 
 	parts []int  // of each limit: of which policy it is
 	keys  []int  // of each limit: its number among all limits
@@ -46,13 +46,13 @@ type binder struct {
 	fair  string // the scope by which shares are fair; "" if there are none
 	keys  map[[2]string]int
 	flows map[string]int64
-	first []*pacer.Limit // of each part, that of the first tenant that it binds
+	first []*store.Limit // of each part, that of the first tenant that it binds
 	count []int          // of each part, how many limits there are
 }
 
 func newBinder(all []policies.Policy) *binder {
 	b := &binder{parts: parts(all), keys: make(map[[2]string]int), flows: make(map[string]int64)}
-	b.first, b.count = make([]*pacer.Limit, len(b.parts)), make([]int, len(b.parts))
+	b.first, b.count = make([]*store.Limit, len(b.parts)), make([]int, len(b.parts))
 	for i := range all {
 		if by := all[i].FairBy(); by != "" {
 			b.fair = by
@@ -63,7 +63,7 @@ func newBinder(all []policies.Policy) *binder {
 
 // bind returns the stack of a tenant's calls.
 func (b *binder) bind(l *Load, tenant, lane string) *stack {
-	s := &stack{Stack: pacer.Stack{Upstream: upstream}}
+	s := &stack{Stack: store.Stack{Upstream: upstream}}
 	value := func(scope string) string {
 		if v, set := l.Scopes[scope]; set {
 			return v
@@ -84,9 +84,9 @@ func (b *binder) bind(l *Load, tenant, lane string) *stack {
 		if missing {
 			continue // it is optional
 		}
-		limit := pacer.Limit{Policy: one.Name(), Spec: one.Spec()}
+		limit := store.Limit{Policy: one.Name(), Spec: one.Spec()}
 		if len(values) > 0 {
-			limit.Scope = pacer.EscapeScope(values...)
+			limit.Scope = store.EscapeScope(values...)
 		}
 		s.Limits, s.parts = append(s.Limits, limit), append(s.parts, i)
 		key, known := number(b.keys, [2]string{limit.Policy, limit.Scope})
@@ -132,19 +132,19 @@ func (s *stack) leases() (guard, lease int64, ok bool) {
 }
 
 // notes makes a note of a kind about a call, for each limit that it may hold something of.
-func (s *stack) notes(kind pacer.NoteKind, id int64, began pacer.Instant) []pacer.Note {
-	var all []pacer.Note
+func (s *stack) notes(kind store.NoteKind, id int64, began store.Instant) []store.Note {
+	var all []store.Note
 	for i := range s.Limits {
 		spec := &s.Limits[i].Spec
-		if spec.Algorithm == policies.Leases || kind == pacer.NoteRelease && spec.HasLine() {
-			all = append(all, pacer.Note{Kind: kind, Limit: i, Value: id, At: began})
+		if spec.Algorithm == policies.Leases || kind == store.NoteRelease && spec.HasLine() {
+			all = append(all, store.Note{Kind: kind, Limit: i, Value: id, At: began})
 		}
 	}
 	return all
 }
 
 // placed reports whether a call that was granted has its places in flight.
-func (s *stack) placed(g *pacer.Grant) bool {
+func (s *stack) placed(g *store.Grant) bool {
 	for i, c := range g.Charges {
 		if c.To == 0 && s.Limits[i].Spec.Algorithm == policies.Leases {
 			return false

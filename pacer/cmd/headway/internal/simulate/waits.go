@@ -5,7 +5,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // Waits says how long some calls waited, each from when its caller asked until it went, the way to the store included. Times
@@ -23,14 +23,14 @@ type Waits struct {
 type waits struct {
 	n    int64
 	sum  float64 // µs
-	most pacer.Instant
+	most store.Instant
 	hist *hdrhistogram.Histogram // nil before the first
 }
 
 // longestWait is the longest wait that is told from longer ones, in µs: ten years.
 const longestWait = int64(maxFor / time.Microsecond)
 
-func (w *waits) add(d pacer.Instant) {
+func (w *waits) add(d store.Instant) {
 	if w.hist == nil {
 		w.hist = hdrhistogram.New(1, longestWait, 3)
 	}
@@ -45,7 +45,7 @@ func (w *waits) result() Waits {
 	if w.n > 0 {
 		r.Mean = w.sum / float64(w.n) / float64(time.Second/time.Microsecond)
 		at := func(percent float64) float64 {
-			return min(r.Max, seconds(pacer.Instant(w.hist.ValueAtQuantile(percent))))
+			return min(r.Max, seconds(store.Instant(w.hist.ValueAtQuantile(percent))))
 		}
 		r.P50, r.P95, r.P99 = at(50), at(95), at(99)
 	}
@@ -53,4 +53,4 @@ func (w *waits) result() Waits {
 }
 
 // seconds returns a length of store time in seconds.
-func seconds(d pacer.Instant) float64 { return float64(d) / float64(time.Second/time.Microsecond) }
+func seconds(d store.Instant) float64 { return float64(d) / float64(time.Second/time.Microsecond) }

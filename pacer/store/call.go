@@ -1,0 +1,76 @@
+package store
+
+import (
+	"time"
+)
+
+// A Call is one call that asks for a slot.
+type Call struct {
+	Cost      int64
+	Costs     []int64       // for each limit of the stack, each at least 1; nil: Cost for all
+	Tracked   bool          // on its way until a [NoteRemaining] says that it was answered
+	NotBefore time.Duration // the slot is no earlier than this from now
+	MaxWait   time.Duration // grant no slot that is further away
+
+	// Of a call that a limit binds which is not given far ahead: places in flight, lanes and fair shares. See [Grant].Queued.
+	ID     int64   // of this call, at random; 0 for all others
+	Since  Instant // when it first asked, which is its place in line; 0: now
+	Flow   int64   // by whom fair shares are counted, from 1
+	Weight int64   // of the flow, from 1
+	// Reach is how long before its slot the call may get it: it asks again so long before, and the answer has to be there in
+	// time. Less than 40 ms counts as 40 ms.
+	Reach time.Duration
+	Held  []Charge // of a slot that it was granted without its places: given back first
+	Slot  Instant  // that slot: it gets no earlier one
+
+	_ struct{}
+}
+
+// A Grant is a store's answer to a [Call].
+type Grant struct {
+	OK    bool          // granted and charged
+	Now   Instant       // when the store decided
+	At    Instant       // the slot; if not OK, when it would have been
+	Slack time.Duration // how much later than At the call may go
+
+	// Binds is the index of the limit that decided At, or BindsNothing or BindsUpstream.
+	Binds int
+	// Paused says that Binds names a limit because it is paused.
+	Paused bool
+
+	// Charges is what each limit of the stack was charged. It means something to the store alone.
+	Charges []Charge
+
+	// Queued says that the call is not granted, and stands in line for limit Binds, behind Ahead others: it is charged
+	// nothing. It is to ask again at At, with the same ID and Since, or earlier, if a [Change] calls it.
+	Queued bool
+	Ahead  int64
+
+	// Deferred says that nothing was decided: the call is to be asked for again. Only [Shared.ReserveAll] leaves calls so, the
+	// last of a request that would keep the store busy for too long, and never all of them.
+	Deferred bool
+
+	// Local says that this process granted the slot by itself, while its store was out of reach: nobody else knows of it.
+	Local bool
+	// Receipt is what the store that granted the slot needs besides Charges, to take it back. It means nothing to others, who keep it
+	// with the grant.
+	Receipt any
+
+	_ struct{}
+}
+
+// Values of [Grant].Binds that are no index.
+const (
+	BindsNothing  = -1 // the call may go when it asked to
+	BindsUpstream = -2 // the whole upstream is paused
+)
+
+// Wait returns how long after the decision the slot is.
+func (g *Grant) Wait() time.Duration { return g.At.Sub(g.Now) }
+
+// A Charge is what a reservation took from one account, in two integers whose meaning is the store's. The
+// stores of this module use an interval of virtual time [From, To) for a rate, zero if it was lent to a lane, and the begin
+// of a bucket and a cost for a window, negative if the call is tracked. Seen is how much a window's bucket then held. Of
+// leases, From is the call's ID, and To 1 if it has its place. A call that was granted without one, because its slot is not
+// near, asks for it shortly before, with Held set.
+type Charge struct{ From, To, Seen int64 }

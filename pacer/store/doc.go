@@ -1,0 +1,23 @@
+// Package store is what a store must do for a Pacer, and the values that they exchange. Users of Headway do not need it: they give a
+// store to pacer.Config and use the Pacer, as users of database/sql do not need database/sql/driver. It is for authors of stores.
+//
+// A [Store] keeps one account for each [Limit]: a policy for one scope value, named by its [Key]. It decides, by its own clock, when a
+// call may go:
+//
+//	Pacer                                     Store
+//	  |--- Reserve(Stack, Calls) ------------->|  finds one slot for each call in all limits of the stack, and charges it
+//	  |<-- Grants: At, Charges, Receipt -------|
+//	  |    (waits until At)                    |
+//	  |--- Report(Stack, Notes) -------------->|  what the upstream said, what the call really cost, that it is over
+//	  |--- Cancel(Stack, Grants) ------------->|  the call does not go: takes back what was charged
+//	  |<-- News: Paused, Resumed, Wake --------|  to those who wait already, if the store is a [Notifier]
+//
+// What differs between stores is said by interfaces that a store may implement besides:
+//
+//	Shared     other processes use it, too; it can be out of reach, or forget
+//	Notifier   it tells of pauses as they are reported
+//	Registry   it knows which processes use it, and how
+//	Exchanger  it grants slots by itself while the shared one is out of reach (a decorator)
+//
+// All instants are the store's: see [Instant]. A store that passes package storetest keeps every invariant that a Pacer relies on.
+package store

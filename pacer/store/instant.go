@@ -1,0 +1,28 @@
+package store
+
+import (
+	"math"
+	"time"
+)
+
+// An Instant is a point in store time: microseconds since the Unix epoch by the store's clock. Instants of
+// one store compare; they must not be mixed with this machine's clock.
+type Instant int64
+
+// Sub returns the duration t − u; one that is too long for a Duration becomes the longest.
+func (t Instant) Sub(u Instant) time.Duration {
+	const most = Instant(math.MaxInt64 / time.Microsecond)
+	return time.Duration(max(-most, min(most, t-u))) * time.Microsecond
+}
+
+// Add returns the instant d after t, rounded up to a microsecond; one that is too far away becomes the last.
+func (t Instant) Add(d time.Duration) Instant {
+	us := Instant(d / time.Microsecond)
+	if d%time.Microsecond > 0 {
+		us++
+	}
+	if t > math.MaxInt64-us {
+		return math.MaxInt64
+	}
+	return t + us
+}

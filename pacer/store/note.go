@@ -1,0 +1,87 @@
+package store
+
+import (
+	"fmt"
+	"time"
+)
+
+// change returns what a note means for those who sleep, at now; did says that it made a difference.
+func (n *Note) Change(stack Stack, now Instant, did bool) (Change, bool) {
+	c := Change{Now: now}
+	if n.Limit >= 0 {
+		c.Policy, c.Scope = stack.Limits[n.Limit].Policy, stack.Limits[n.Limit].Scope
+	}
+	switch n.Kind {
+	case NotePause:
+		c.Kind, c.Until = Paused, now.Add(n.For)
+	case NoteResume, NoteReset:
+		c.Kind = Resumed
+	case NoteSlow:
+		c.Kind = Slowed
+		return c, did
+	case NoteLearn, NoteRemaining, NoteSettle, NoteClaim, NoteRenew, NoteRelease:
+		return c, false
+	}
+	return c, true
+}
+
+// A Note is something that a store is to heed about one limit of a stack.
+type Note struct {
+	Kind  NoteKind
+	Limit int // index into the stack's limits; [WholeUpstream] for pauses, resumptions and resets of all
+
+	For       time.Duration // Pause, Learn: from now on; Remaining: until there is more; 0: not known
+	At        Instant       // Slow: the slot of the call that was refused; 0: now. Renew: when the call began
+	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer. Renew, Release: the call's ID
+	Remaining int64         // Remaining: what the upstream still admits
+	Bucket    int64         // Remaining: Charge.From of the call that was answered, of a window; 0: not known
+	Done      int64         // Remaining: the cost of tracked calls of that bucket now known to have reached the upstream before it answered
+	Charge    Charge        // Settle: of the call. Claim: what is remembered; To of a window is what its bucket held at least
+	Cost      int64         // Settle: what it was charged
+	Actual    int64         // Settle: what it really cost
+
+	Local bool // Settle: the grant was [Grant].Local
+
+	_ struct{}
+}
+
+// WholeUpstream as Note.Limit is not a limit but the whole upstream.
+const WholeUpstream = -1
+
+// A NoteKind says what a [Note] is about.
+type NoteKind uint8
+
+// Kinds of notes. Their numbers go over the wire.
+const (
+	// NotePause lets nothing go for a time. It never shortens a pause.
+	NotePause NoteKind = iota + 1
+	// NoteResume ends a pause.
+	NoteResume
+	// NoteSlow slows an adaptive rate down.
+	NoteSlow
+	// NoteLearn lowers a limit for a time.
+	NoteLearn
+	// NoteRemaining tightens a limit to what the upstream still admits. It never loosens one.
+	NoteRemaining
+	// NoteSettle gives back, or charges, the difference between what a call was charged and what it really cost.
+	NoteSettle
+	// NoteClaim says that something was charged, as far as the caller remembers. It charges what is missing of it.
+	NoteClaim
+	// NoteReset forgets all that is known of a limit, or the pause of the whole upstream. With it, and with NoteResume, a
+	// [Shared] begins a new era, so that nobody brings back what was forgotten on purpose.
+	NoteReset
+	// NoteRenew says that a call runs, so that it counts for the length of a lease from now on, even if it has no place any
+	// more.
+	NoteRenew
+	// NoteRelease gives back the place of a call that is over, or the place in line of one that has left.
+	NoteRelease
+)
+
+// String returns what a note does, in a word.
+func (k NoteKind) String() string {
+	words := [...]string{"", "pause", "resume", "slow", "learn", "remaining", "settle", "claim", "reset", "renew", "release"}
+	if k < NotePause || int(k) >= len(words) {
+		return fmt.Sprintf("NoteKind(%d)", k)
+	}
+	return words[k]
+}

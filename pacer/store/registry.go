@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// A Second is what went in one second.
+type Second struct {
+	Cost   int64         // of the calls that went
+	Waits  int64         // how many of them the policy had made wait
+	Waited time.Duration // for how long, in all
+
+	_ struct{}
+}
+
+// A Registry is a [Shared] that knows who uses it, and how: what every process says of itself from time to time. What it
+// is told is bounded and expires. Looking writes nothing.
+type Registry interface {
+	// Describe notes what a process says of itself. It matters to nobody who calls: if it fails, it is said again later.
+	Describe(ctx context.Context, upstream string, about About) error
+
+	// Index returns what processes have said of an upstream. An upstream of which nothing is known has no policies.
+	Index(ctx context.Context, upstream string) (*Index, error)
+
+	// Upstreams returns the names of the upstreams that are known, in order.
+	Upstreams(ctx context.Context) ([]string, error)
+}
+
+// An About is what a process says of itself.
+type About struct {
+	ID       string        // as in [Heartbeat]
+	Left     bool          // it is not there any more
+	Keep     time.Duration // as in Heartbeat: for how long its policies are remembered
+	Name     string        // Config.Name
+	Policies []string      // its policies, as policies.Policy.String writes them
+	Waiting  []KeyUse      // its sleeping calls, by the policy that they wait for, all keys together: see KeyUse.Waiting
+	Keys     []KeyUse      // the keys with scopes that spend or wait most
+	Went     []Went        // what went since it was last said
+
+	_ struct{}
+}
+
+// A KeyUse is the use of one limit.
+type KeyUse struct {
+	Policy  string // "" for the whole upstream
+	Scope   string // as in [Limit]
+	Cost    int64  // what went in about the last minute
+	Waiting int64  // how many calls sleep because of it
+
+	_ struct{}
+}
+
+// Key returns what names the limit's account.
+func (u *KeyUse) Key() Key { return Key{u.Policy, u.Scope} }
+
+// A Went is what went of a policy in one second.
+type Went struct {
+	Policy string
+	Second int64 // since the Unix epoch, by the store's clock
+	What   Second
+
+	_ struct{}
+}
+
+// An Index is what processes have said of an upstream.
+type Index struct {
+	Now       Instant
+	Policies  []string // those that are in use: of processes that are there, or else of the last ones; in order
+	Alive     int      // how many processes are there
+	Processes []IndexedProcess
+	Went      []Went // of the last minute, summed up
+
+	_ struct{}
+}
+
+// An IndexedProcess is a process that is there.
+type IndexedProcess struct {
+	About // but for its policies, and for what went
+
+	Came Instant
+
+	_ struct{}
+}

@@ -1,0 +1,60 @@
+package store
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// hash returns a number that is the same for equal stacks. Stacks that share it by chance go one after the other.
+func (s *Stack) Hash(seed maphash.Seed) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for i := range s.Limits {
+		_, _ = h.WriteString(s.Limits[i].Policy)
+		_ = h.WriteByte('\n')
+		_, _ = h.WriteString(s.Limits[i].Scope)
+		_ = h.WriteByte('\n')
+	}
+	return h.Sum64()
+}
+
+// same reports whether two stacks of an upstream have the same limits.
+func (s *Stack) Same(other *Stack) bool {
+	return slices.EqualFunc(s.Limits, other.Limits, func(a, b Limit) bool { return a.Policy == b.Policy && a.Scope == b.Scope })
+}
+
+// A Key names one limit's account within an upstream. The empty key stands for the whole upstream.
+type Key struct{ Policy, Scope string }
+
+// A Stack names the limits that bind one call.
+type Stack struct {
+	Upstream string  // see pacer.Config
+	Limits   []Limit // in the order of the policies
+
+	// Of a [Shared], for Reserve: the era that the caller knows, 0 for none, and the latest store time that it was told.
+	Epoch    int64
+	LastSeen Instant
+
+	_ struct{}
+}
+
+// A Limit is one policy for one scope value.
+type Limit struct {
+	Policy string        // the policy's name: see [policies.ValidName]
+	Scope  string        // the value of its scopes; "" for the whole upstream. Escaped and bounded: see [EscapeScope]
+	Spec   policies.Spec // its numbers, as they are now
+
+	_ struct{}
+}
+
+// Key returns what names the limit's account.
+func (l *Limit) Key() Key { return Key{l.Policy, l.Scope} }
+
+// copied returns a stack that stays as it is when the caller's is used for something else.
+func (s *Stack) Clone() Stack {
+	copied := *s
+	copied.Limits = slices.Clone(s.Limits)
+	return copied
+}

@@ -1,0 +1,22 @@
+package store
+
+// A StackStatus is a stack seen at one instant.
+type StackStatus struct {
+	Now    Instant
+	Paused Instant // the whole upstream is paused until then; 0 if it is not
+	Limits []LimitStatus
+
+	_ struct{}
+}
+
+// A LimitStatus is one limit of a stack seen at one instant.
+type LimitStatus struct {
+	Remaining int64   // calls of cost 1 that may go now
+	Next      Instant // the first slot for a call of cost 1
+	Backlog   int64   // cost charged to slots after now
+	Paused    Instant // nothing goes before; 0 if not paused
+	Pace      int64   // as it is now, learned and adapted: the emission interval of a rate in µs, the limit of a window or of leases
+	Queued    int64   // calls that stand in line
+
+	_ struct{}
+}
