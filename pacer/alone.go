@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -17,7 +18,7 @@ type alone struct {
 	policies map[string]policies.Policy // by name
 
 	mu      sync.Mutex
-	store   *MemoryStore
+	store   *memstore.Store
 	leases  func() []message     // which calls have places in flight
 	landed  int                  // the absence in which the local accounts were told of those
 	tickets []*ticket            // granted, and not known to have gone
@@ -107,14 +108,14 @@ func (a *alone) reserve(ctx context.Context, known *recall, stack *store.Stack, 
 		a.tickets = append(a.tickets, t)
 	}
 	if len(a.tickets) > 2*a.folded+1024 {
-		a.fold(store.Instant(a.store.clock()))
+		a.fold(a.store.Now())
 	}
 	return nil
 }
 
 // begin tells the local accounts of a stack, once in an absence, what the store was known to hold.
 func (a *alone) begin(ctx context.Context, known *recall, stack, own *store.Stack, away absence) error {
-	now := store.Instant(a.store.clock())
+	now := a.store.Now()
 	var notes []store.Note
 	known.mu.Lock()
 	if t := known.keys[store.Key{}]; t != nil && t.seeded != away.number {
@@ -256,7 +257,7 @@ func (a *alone) report(ctx context.Context, stack *store.Stack, notes []store.No
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	own := a.share(stack, n, rank)
-	now := store.Instant(a.store.clock())
+	now := a.store.Now()
 	mine, later := make([]store.Note, 0, len(notes)), []store.Note(nil)
 	for i := range notes {
 		note := notes[i]
@@ -321,7 +322,7 @@ type bill struct {
 func (a *alone) take() bill {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.fold(store.Instant(a.store.clock()))
+	a.fold(a.store.Now())
 	b := bill{a.spent, a.pauses, a.owed}
 	a.spent, a.pauses, a.owed, a.owing = nil, nil, nil, 0
 	return b

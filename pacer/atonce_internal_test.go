@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -16,7 +17,7 @@ func TestTheShortWayOfAnotherDay(t *testing.T) {
 	now := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 	p, err := New(Config{
 		Upstream: "test",
-		Store:    NewMemoryStore(MemoryClock(func() store.Instant { return store.Instant(now.UnixMicro()) })),
+		Store:    memstore.New(memstore.WithClock(func() store.Instant { return store.Instant(now.UnixMicro()) })),
 		Policies: []policies.Policy{policies.Daily(1000, time.UTC), policies.Hourly(1000, time.UTC)},
 	})
 	require.NoError(t, err)

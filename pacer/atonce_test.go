@@ -13,11 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
-// veiled is a MemoryStore that a Pacer does not take for one: each call goes the long way.
+// veiled is a store in memory that a Pacer does not take for one: each call goes the long way.
 type veiled struct{ store.Store }
 
 // The rule: a call that goes at once in memory is decided as any other is, whatever came before.
@@ -40,7 +41,7 @@ func TestTheShortWayIsTheLongWay(t *testing.T) {
 func compareWays(t *testing.T, r *rand.Rand, loc *time.Location) {
 	t.Helper()
 	back := time.Duration(0)
-	clock := pacer.MemoryClock(func() store.Instant { return store.Instant(time.Now().Add(-back).UnixMicro()) })
+	clock := memstore.WithClock(func() store.Instant { return store.Instant(time.Now().Add(-back).UnixMicro()) })
 	some := []policies.Policy{
 		policies.PerSecond(5).Burst(3).Named("shared"),
 		policies.Hourly(20, loc).Named("hour"),
@@ -51,9 +52,9 @@ func compareWays(t *testing.T, r *rand.Rand, loc *time.Location) {
 	}
 	r.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 	c := limits(some[:1+r.IntN(4)]...)
-	c.Store = pacer.NewMemoryStore(clock)
+	c.Store = memstore.New(clock)
 	short := newPacer(t, c)
-	c.Store = veiled{pacer.NewMemoryStore(clock)}
+	c.Store = veiled{memstore.New(clock)}
 	long := newPacer(t, c)
 	for step := range 300 {
 		switch r.IntN(30) {
@@ -116,7 +117,7 @@ func TestAStackIsDecidedAsAWhole(t *testing.T) {
 		policies.Fixed(each, time.Hour).Per("tenant").Named("tenant"),
 		policies.Every(time.Hour).Burst(both).Per("tenant", "user").Named("both"),
 	)
-	c.Store = pacer.NewMemoryStore(pacer.MemoryClock(func() store.Instant { return now }))
+	c.Store = memstore.New(memstore.WithClock(func() store.Instant { return now }))
 	book := ledger{spent: make(map[string]int64)}
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -163,7 +164,7 @@ func TestAStackIsDecidedAsAWhole(t *testing.T) {
 func TestAnEvictedAccountIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := pacer.NewMemoryStore()
+		store := memstore.New()
 		c := limits(policies.PerSecond(1))
 		c.Store = store
 		first, second := newPacer(t, c), newPacer(t, c)
@@ -180,7 +181,7 @@ func TestAnEvictedAccountIsNotUsedAgain(t *testing.T) {
 				time.Sleep(ms)
 				require.NoError(t, others.Wait(t.Context()))
 			}
-			require.Equal(t, 1, pacer.MemoryKeys(store), "an idle key goes while others are used, all of which is short ways")
+			require.Equal(t, 1, store.Len(), "an idle key goes while others are used, all of which is short ways")
 			require.NoError(t, second.Allow(t.Context()))
 			require.ErrorIs(t, first.Allow(t.Context()), pacer.ErrNotYet)
 			time.Sleep(time.Second)
@@ -195,7 +196,7 @@ func TestAnEvictedAccountIsNotUsedAgain(t *testing.T) {
 func TestTwoSpecsOfOneAccount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := pacer.NewMemoryStore()
+		store := memstore.New()
 		wide, narrow := limits(policies.Fixed(5, time.Hour).Named("x")), limits(policies.Fixed(2, time.Hour).Named("x"))
 		wide.Store, narrow.Store = store, store
 		w, n := newPacer(t, wide), newPacer(t, narrow)
@@ -230,7 +231,7 @@ func TestCallsThatGoAtOnceSeeTheNextDay(t *testing.T) {
 func TestAPauseHoldsCallsThatWouldGoAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := pacer.NewMemoryStore()
+		store := memstore.New()
 		paused, other := limits(ample()), limits(ample())
 		paused.Store, other.Store, other.Upstream = store, store, "other"
 		p, o := newPacer(t, paused), newPacer(t, other)

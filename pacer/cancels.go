@@ -131,7 +131,7 @@ func (c *cancels) close() {
 
 // cancelTogether gives refunds back in one request, or owes them. It returns the error of each.
 func (w *watched) cancelTogether(all []*refund) []error {
-	began := w.now()
+	began := w.Now()
 	errs := make([]error, len(all))
 	if w.state.Load() != together {
 		for _, r := range all {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -44,7 +45,7 @@ type Config struct {
 	// list limits nothing, but calls still heed what [Pacer.Report] reports. Defaults to none.
 	Policies []policies.Policy
 
-	// Store keeps the accounts. Defaults to a [MemoryStore] of its own: it paces this process alone.
+	// Store keeps the accounts. Defaults to a [memstore.Store] of its own: it paces this process alone.
 	Store store.Store
 
 	// MaxWait is the longest that a call waits: one whose slot lies further away is refused at once, without
@@ -122,17 +123,17 @@ func New(c Config) (*Pacer, error) {
 		leases:     leases{life: context.Background(), speaking: make(chan struct{}, 1)},
 	}
 	if p.store == nil {
-		p.store = NewMemoryStore()
+		p.store = memstore.New()
 	}
 	if shared, ok := p.store.(store.Shared); ok {
 		p.store = newWatched(shared, &c, cmp.Or(c.StoreTimeout, DefaultStoreTimeout))
 	}
-	p.memory, _ = p.store.(*MemoryStore)
+	p.direct, _ = p.store.(store.Direct)
 	watched, shared := p.store.(*watched)
 	if shared {
 		watched.alone.leases, watched.observers, watched.about = p.leases.messages, p.observers, p.about
 	}
-	p.spares.off = p.memory == nil && !shared
+	p.spares.off = p.direct == nil && !shared
 	all := parts(c.Policies)
 	p.limits = make([]limit, len(all))
 	for i := range all {
@@ -190,8 +191,8 @@ func (p *Pacer) addLimit(i int, one *part) {
 	l.Limit = store.Limit{Policy: one.Name(), Spec: one.Spec()}
 	l.seen = new(seen)
 	l.policy, l.scopes, l.optional, l.lane, l.whole = one.Policy, one.Scopes(), one.IsOptional(), one.lane, one.whole
-	if p.memory != nil {
-		l.place = p.memory.keys.of(p.upstream, l.Policy)
+	if p.direct != nil {
+		l.prepared = p.direct.Prepare(p.upstream, &l.Limit)
 	}
 	for _, lane := range one.Lanes() {
 		if !slices.Contains(p.lanes, lane) {

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/pacer/storetest"
 )
@@ -12,7 +12,7 @@ import (
 func memoryFixture(testing.TB) storetest.Fixture {
 	var now atomic.Int64
 	return storetest.Fixture{
-		Store:   pacer.NewMemoryStore(pacer.MemoryClock(func() store.Instant { return store.Instant(now.Load()) })),
+		Store:   memstore.New(memstore.WithClock(func() store.Instant { return store.Instant(now.Load()) })),
 		SetTime: func(t store.Instant) { now.Store(int64(t)) },
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -280,8 +281,8 @@ func TestFleetErrors(t *testing.T) {
 	require.NoError(t, p.Close())
 	_, err := p.Fleet(t.Context())
 	require.ErrorIs(t, err, pacer.ErrClosed)
-	_, err = pacer.NewOperator(t.Context(), pacer.NewMemoryStore(), "x")
-	require.EqualError(t, err, "pacer: Store is *pacer.MemoryStore: does not know who uses it: see Registry")
+	_, err = pacer.NewOperator(t.Context(), memstore.New(), "x")
+	require.EqualError(t, err, "pacer: Store is *memstore.Store: does not know who uses it: see Registry")
 }
 
 // Who resets an upstream and names no lane means all of them.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -131,7 +132,7 @@ func TestHooksTellOfACall(t *testing.T) {
 func TestHooksTellOfPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := pacer.NewMemoryStore()
+		store := memstore.New()
 		d := new(diary)
 		p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(10).Named("peak")}, Hooks: []*pacer.Hooks{d.hooks()}})
 		defer p.Close()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -24,7 +25,7 @@ func TestAStoreIsNeverMoreThanFull(t *testing.T) {
 	const most, workers, tenants = 500, 8, 400
 	now := store.Instant(time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
 	c := limits(policies.Daily(1_000_000, time.UTC).Per("tenant"), policies.Every(time.Hour).Burst(1000).Per("tenant").Named("hourly"))
-	store := pacer.NewMemoryStore(pacer.MemoryMaxKeys(most), pacer.MemoryClock(func() store.Instant { return now }))
+	store := memstore.New(memstore.WithMaxKeys(most), memstore.WithClock(func() store.Instant { return now }))
 	c.Store = store
 	p := newPacer(t, c)
 	var wg sync.WaitGroup
@@ -37,14 +38,14 @@ func TestAStoreIsNeverMoreThanFull(t *testing.T) {
 				err := p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(k)))
 				if err == nil {
 					held[k].Add(1)
-				} else if assert.ErrorIs(t, err, pacer.ErrStoreFull) {
+				} else if assert.ErrorIs(t, err, memstore.ErrFull) {
 					full.Add(1)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	require.Equal(t, most, pacer.MemoryKeys(store))
+	require.Equal(t, most, store.Len())
 	require.Positive(t, full.Load())
 	admitted := 0
 	for k := range held {
@@ -61,14 +62,14 @@ func TestAStackThatDoesNotFitLeavesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := limits(policies.Daily(9, time.UTC).Per("a").Optional().Named("a"), policies.Daily(9, time.UTC).Per("b").Optional().Named("b"))
-		store := pacer.NewMemoryStore(pacer.MemoryMaxKeys(3))
+		store := memstore.New(memstore.WithMaxKeys(3))
 		c.Store = store
 		p := newPacer(t, c)
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("a", "1"), pacer.Scope("b", "1")))
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("a", "2"), pacer.Scope("b", "2")), pacer.ErrStoreFull)
-		require.Equal(t, 2, pacer.MemoryKeys(store))
+		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("a", "2"), pacer.Scope("b", "2")), memstore.ErrFull)
+		require.Equal(t, 2, store.Len())
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("b", "2")))
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("b", "3")), pacer.ErrStoreFull)
+		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("b", "3")), memstore.ErrFull)
 	})
 }
 
@@ -87,7 +88,7 @@ func TestAFullStoreHasRoomAsSoonAsItCan(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				c := limits(policies.Every(time.Hour).Burst(2).Per("tenant"))
-				store := pacer.NewMemoryStore(pacer.MemoryMaxKeys(2))
+				store := memstore.New(memstore.WithMaxKeys(2))
 				c.Store = store
 				p := newPacer(t, c)
 				one := pacer.WithScope(t.Context(), "tenant", "1")
@@ -97,8 +98,8 @@ func TestAFullStoreHasRoomAsSoonAsItCan(t *testing.T) {
 					require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "2")))
 				}
 				three := pacer.Scope("tenant", "3")
-				require.ErrorIs(t, p.Allow(t.Context(), three), pacer.ErrStoreFull)
-				require.ErrorIs(t, p.Allow(t.Context(), three), pacer.ErrStoreFull)
+				require.ErrorIs(t, p.Allow(t.Context(), three), memstore.ErrFull)
+				require.ErrorIs(t, p.Allow(t.Context(), three), memstore.ErrFull)
 				require.NoError(t, free(one, p, held))
 				require.NoError(t, p.Allow(t.Context(), three))
 			})
@@ -110,14 +111,14 @@ func TestAFullStoreHasRoomAsSoonAsItCan(t *testing.T) {
 func TestAStackThatNeverFits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := pacer.NewMemoryStore(pacer.MemoryMaxKeys(1))
+		store := memstore.New(memstore.WithMaxKeys(1))
 		two, one := limits(ample().Named("a"), ample().Named("b")), limits(policies.PerSecond(1).Per("tenant"))
 		two.Store, one.Store = store, store
-		require.ErrorIs(t, newPacer(t, two).Allow(t.Context()), pacer.ErrStoreFull)
+		require.ErrorIs(t, newPacer(t, two).Allow(t.Context()), memstore.ErrFull)
 		p := newPacer(t, one)
 		for i := range 3 {
 			require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(i))))
-			require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("tenant", "next")), pacer.ErrStoreFull)
+			require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("tenant", "next")), memstore.ErrFull)
 			time.Sleep(2 * time.Second)
 		}
 	})
@@ -128,7 +129,7 @@ func TestAClockThatPanics(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
 	c := limits(policies.PerSecond(1))
-	c.Store = pacer.NewMemoryStore(pacer.MemoryClock(func() store.Instant {
+	c.Store = memstore.New(memstore.WithClock(func() store.Instant {
 		if broken.Load() {
 			panic("broken")
 		}

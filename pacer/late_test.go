@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -212,7 +213,7 @@ func TestAPlaceStaysEmptyForItsSkew(t *testing.T) {
 func TestCloseAndPlaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := pacer.NewMemoryStore()
+		store := memstore.New()
 		c := pacer.Config{Upstream: "test", Store: store, Policies: []policies.Policy{policies.InFlight(1).Lease(5 * time.Second)}}
 		p, err := pacer.New(c)
 		require.NoError(t, err)
@@ -402,7 +403,7 @@ func TestFairShares(t *testing.T) {
 func TestCloseDoesNotLosePlacesThatAreKeptEmpty(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := pacer.Config{Upstream: "test", Store: pacer.NewMemoryStore(), Policies: []policies.Policy{policies.InFlight(1).Skew(time.Second)}}
+		c := pacer.Config{Upstream: "test", Store: memstore.New(), Policies: []policies.Policy{policies.InFlight(1).Skew(time.Second)}}
 		p, err := pacer.New(c)
 		require.NoError(t, err)
 		r, err := p.Acquire(t.Context())
@@ -523,13 +524,13 @@ func TestAPauseThatCallsTheNextInLine(t *testing.T) {
 
 // interposed is a store that does something when it has told a call to stand in line, before the call hears of it.
 type interposed struct {
-	*pacer.MemoryStore
+	*memstore.Store
 
 	inLine func()
 }
 
 func (s *interposed) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
-	err := s.MemoryStore.Reserve(ctx, stack, calls, grants)
+	err := s.Store.Reserve(ctx, stack, calls, grants)
 	if err == nil && grants[0].Queued && s.inLine != nil {
 		s.inLine()
 	}
@@ -540,7 +541,7 @@ func (s *interposed) Reserve(ctx context.Context, stack store.Stack, calls []sto
 func TestACallThatComesTooSoonIsHeard(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &interposed{MemoryStore: pacer.NewMemoryStore()}
+		store := &interposed{Store: memstore.New()}
 		p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.InFlight(1)}})
 		defer func() { require.NoError(t, p.Close()) }()
 		held, err := p.Acquire(t.Context())

@@ -174,7 +174,7 @@ func (s *leases) giveBack(p *Pacer, f *lease) {
 	switch {
 	case s.saying: // it takes this along
 		s.mu.Unlock()
-	case p.memory != nil || s.closed:
+	case p.direct != nil || s.closed:
 		s.mu.Unlock()
 		s.say(p)
 	default:

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -17,7 +18,7 @@ import (
 func TestMemoryStoreEvictsIdleKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := pacer.NewMemoryStore(pacer.MemoryMaxKeys(100_000))
+		store := memstore.New(memstore.WithMaxKeys(100_000))
 		c := limits(policies.PerSecond(100).Per("tenant"), policies.Fixed(10, time.Second).Per("tenant"))
 		c.Store = store
 		p := newPacer(t, c)
@@ -25,7 +26,7 @@ func TestMemoryStoreEvictsIdleKeys(t *testing.T) {
 			require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(i))))
 			time.Sleep(10 * ms)
 		}
-		require.Less(t, pacer.MemoryKeys(store), 1000, "keys whose effect is past are forgotten")
+		require.Less(t, store.Len(), 1000, "keys whose effect is past are forgotten")
 	})
 }
 
@@ -33,12 +34,12 @@ func TestMemoryStoreThatIsFullRefuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := limits(policies.Daily(10, time.UTC).Per("tenant"))
-		c.Store = pacer.NewMemoryStore(pacer.MemoryMaxKeys(10))
+		c.Store = memstore.New(memstore.WithMaxKeys(10))
 		p := newPacer(t, c)
 		for i := range 10 {
 			require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(i))))
 		}
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("tenant", "one more")), pacer.ErrStoreFull)
+		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("tenant", "one more")), memstore.ErrFull)
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "3")))
 		time.Sleep(25 * time.Hour)
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "one more")))
@@ -47,7 +48,7 @@ func TestMemoryStoreThatIsFullRefuses(t *testing.T) {
 
 func TestOneNameForTwoAlgorithmsIsAnError(t *testing.T) {
 	t.Parallel()
-	store := pacer.NewMemoryStore()
+	store := memstore.New()
 	one, two := limits(policies.PerSecond(1).Named("x")), limits(policies.Fixed(1, time.Second).Named("x"))
 	one.Store, two.Store = store, store
 	require.NoError(t, newPacer(t, one).Wait(t.Context()))
@@ -100,11 +101,11 @@ func TestMakingRoomForgetsNoKeyOfTheStack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := limits(policies.PerSecond(1).Burst(1).Named("short"), policies.Every(time.Hour).Per("x").Optional())
-		c.Store = pacer.NewMemoryStore(pacer.MemoryMaxKeys(2))
+		c.Store = memstore.New(memstore.WithMaxKeys(2))
 		p := newPacer(t, c)
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("x", "1")))
 		time.Sleep(5 * time.Second) // the key of short is idle now, the other is in use
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("x", "2")), pacer.ErrStoreFull, "three keys are needed")
+		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("x", "2")), memstore.ErrFull, "three keys are needed")
 		require.NoError(t, p.Allow(t.Context()))
 		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet, "short holds")
 	})
@@ -115,7 +116,7 @@ func TestAPauseBeforeTheFirstSleepIsHeeded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := limits(policies.Every(10 * time.Second))
-		c.Store = pacer.NewMemoryStore()
+		c.Store = memstore.New()
 		p, other := newPacer(t, c), newPacer(t, c)
 		require.NoError(t, p.Wait(t.Context()))
 		r, err := p.Reserve(t.Context())

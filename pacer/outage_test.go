@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -22,7 +23,7 @@ type remote struct {
 	gathers bool // as the real one does; otherwise who comes back does not wait
 
 	mu          sync.Mutex
-	store       *pacer.MemoryStore
+	store       *memstore.Store
 	era         int64
 	failing     error
 	doomed      error         // of operations that begin now, when they end
@@ -45,11 +46,11 @@ var (
 )
 
 func newRemote(alive int) *remote {
-	return &remote{alive: alive, store: pacer.NewMemoryStore(), era: time.Now().UnixMilli() * 1000}
+	return &remote{alive: alive, store: memstore.New(), era: time.Now().UnixMilli() * 1000}
 }
 
 // enter begins an operation, and returns what it works on.
-func (r *remote) enter() (*pacer.MemoryStore, int64, error) {
+func (r *remote) enter() (*memstore.Store, int64, error) {
 	r.mu.Lock()
 	r.asked++
 	r.asking++
@@ -178,7 +179,7 @@ func (r *remote) set(err error, hangs time.Duration) {
 func (r *remote) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.store, r.era = pacer.NewMemoryStore(), r.era+1000
+	r.store, r.era = memstore.New(), r.era+1000
 }
 
 func (r *remote) heard() []store.Heartbeat {

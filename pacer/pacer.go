@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -23,7 +24,7 @@ import (
 type Pacer struct {
 	upstream string
 	store    store.Store
-	memory   *MemoryStore // the store, if it is one
+	direct   store.Direct // the store, if it is one
 	limits   []limit
 	scoped   bool // some of them have scopes
 	maxWait  time.Duration
@@ -47,11 +48,11 @@ type Pacer struct {
 	spares spares
 
 	made      time.Time
-	name      string      // of the process
-	busy      busy        // under sleepers.mu
-	wentUntil int64       // under sleepers.mu: until before which second the store knows what went
-	wentSaid  int64       // under sleepers.mu: until before which second it is being told, or knows
-	looked    atomic.Bool // somebody wants to know what goes
+	name      string        // of the process
+	busy      usage.TopKeys // under sleepers.mu
+	wentUntil int64         // under sleepers.mu: until before which second the store knows what went
+	wentSaid  int64         // under sleepers.mu: until before which second it is being told, or knows
+	looked    atomic.Bool   // somebody wants to know what goes
 
 	closed    chan struct{}
 	waiting   sync.WaitGroup
@@ -72,17 +73,14 @@ type limit struct {
 	lane     string // it binds calls of this lane alone; "" for all
 	whole    string // of a lane's part: the policy that it is a part of
 
-	place   place                   // in memory, but for the scope
-	account *account                // in memory, if the limit has no scope: guarded by the shard; nil if not known
-	page    atomic.Pointer[[]int64] // of the calendar: today's, so to speak
+	prepared store.Prepared // if the store is direct
 
 	seen *seen
 }
 
 // seen is what is known of what went of a limit.
 type seen struct {
-	went   tally          // under sleepers.mu: of the calls that took the long way
-	counts [shards]*count // in memory, of the others: guarded by the shards
+	went usage.Tally // under sleepers.mu: of the calls that took the long way
 }
 
 // Wait blocks until the call may go, and returns nil: go now. It is shorthand for WaitN(ctx, 1, opts...).
@@ -271,13 +269,13 @@ func (p *Pacer) charge(ctx context.Context, r *Reservation) error {
 
 // askStore has the store reserve for calls, as charge says, and takes how long that took.
 func (p *Pacer) askStore(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant, asked time.Time) error {
-	if p.memory == nil { // which is never waited for
+	if p.direct == nil { // which is never waited for
 		ctx = context.WithoutCancel(ctx)
 	}
 	if err := p.store.Reserve(ctx, *stack, calls, grants); err != nil {
 		return p.storeError("reserve", err)
 	}
-	if p.memory == nil {
+	if p.direct == nil {
 		p.way.Took(time.Since(asked))
 	}
 	return nil
@@ -292,7 +290,7 @@ func (p *Pacer) dueTime(r *Reservation) time.Time {
 		return r.asked
 	}
 	decided := time.Now()
-	if p.memory == nil {
+	if p.direct == nil {
 		decided = p.clock.latest(r.grant[0].Now, r.asked, decided)
 	}
 	most := min(p.jitter, r.grant[0].Slack)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -176,7 +177,7 @@ func TestAThousandCancelledWaitsLeaveTheCapacity(t *testing.T) {
 func TestCloseWakesWaiters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := pacer.NewMemoryStore()
+		store := memstore.New()
 		c := limits(policies.PerSecond(1))
 		c.Store = store
 		p, other := newPacer(t, c), newPacer(t, c)

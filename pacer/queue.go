@@ -101,7 +101,7 @@ func (p *Pacer) queueFor(h uint64, limits []store.Limit, late bool) *queue {
 			q = &queue{}
 		}
 		q.hash, q.limits, q.late = h, append(q.limits[:0], limits...), late
-		q.passes = q.late && p.memory == nil && passable(q.limits)
+		q.passes = q.late && p.direct == nil && passable(q.limits)
 		s.byStack[h] = q
 	case !(&store.Stack{Limits: q.limits}).Same(&store.Stack{Limits: limits}):
 		return nil
@@ -311,7 +311,7 @@ func (p *Pacer) lead(ctx context.Context, q *queue, r *Reservation, one *waiter)
 	s.mu.Unlock()
 
 	stack := store.Stack{Upstream: p.upstream, Limits: q.limits}
-	if p.memory == nil {
+	if p.direct == nil {
 		ctx = context.WithoutCancel(ctx)
 	}
 	answeredAll := false

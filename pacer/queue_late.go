@@ -63,7 +63,7 @@ func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) erro
 	case g.Queued:
 		q.told = store.Grant{Binds: g.Binds, Paused: g.Paused}
 	}
-	if p.memory == nil {
+	if p.direct == nil {
 		p.clock.latest(r.grant[0].Now, asked, time.Now()) // for what is passed on
 	}
 	p.got(r)

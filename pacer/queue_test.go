@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -142,7 +143,7 @@ func TestSomeLeaveTheQueue(t *testing.T) {
 func TestCloseEmptiesTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := pacer.NewMemoryStore()
+		store := memstore.New()
 		p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(1)}, MaxWait: pacer.Forever})
 		var c waitingCalls
 		c.wait(t.Context(), p, 100)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -363,7 +364,7 @@ func TestAStoreThatLostTheLastWrites(t *testing.T) {
 		lose := func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.store = pacer.NewMemoryStore()
+			r.store = memstore.New()
 		}
 		p := away(t, r, pacer.RefuseCalls, policies.PerSecond(10))
 		for range 20 {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -70,7 +71,7 @@ func TestWhatOthersSpendIsSeen(t *testing.T) {
 func TestCountsCanBeIgnored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &counting{Store: pacer.NewMemoryStore()}
+		store := &counting{Store: memstore.New()}
 		p := newPacer(t, pacer.Config{Store: store, IgnoreCounts: true, Policies: []policies.Policy{policies.Daily(10, time.UTC).Named("daily")}})
 		require.NoError(t, p.Report(t.Context(), left(0, "daily")))
 		require.Zero(t, store.reports.Load())
@@ -84,7 +85,7 @@ func TestCountsCanBeIgnored(t *testing.T) {
 func TestOnlyWhatIsMaterialIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &counting{Store: pacer.NewMemoryStore()}
+		store := &counting{Store: memstore.New()}
 		p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.Daily(100_000, time.UTC).Named("daily")}})
 		const calls = 10_000
 		for i := range int64(calls) {
@@ -167,7 +168,7 @@ func TestALowerLimitIsKeptWhileItIsSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store := &counting{Store: pacer.NewMemoryStore()}
+				store := &counting{Store: memstore.New()}
 				p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{c.policy}})
 				say := func(n int64) {
 					require.NoError(t, p.Report(t.Context(), policies.Feedback{Limit: policies.Said(n), Window: time.Second}))
@@ -299,7 +300,7 @@ func TestSleepersKeepToASlowerPace(t *testing.T) {
 func TestResume(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := pacer.NewMemoryStore()
+		store := memstore.New()
 		c := pacer.Config{Store: store, MaxWait: 2 * time.Hour, Policies: []policies.Policy{policies.PerSecond(10).Named("all"), policies.PerSecond(10).Per("tenant").Named("tenant")}}
 		p, other := newPacer(t, c), newPacer(t, c)
 		acme := pacer.Scope("tenant", "acme")
@@ -327,11 +328,11 @@ func TestResume(t *testing.T) {
 func TestPacersOnOneStoreHearOfPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := pacer.NewMemoryStore()
+		store := memstore.New()
 		c := pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(1)}}
 		one, other := newPacer(t, c), newPacer(t, c)
 		require.NoError(t, one.Wait(t.Context()))
-		require.Zero(t, pacer.MemoryListeners(store), "who need not wait need not listen")
+		require.Zero(t, store.Listeners(), "who need not wait need not listen")
 		start := time.Now()
 		done := make(chan time.Duration)
 		go func() {
@@ -339,11 +340,11 @@ func TestPacersOnOneStoreHearOfPauses(t *testing.T) {
 			done <- time.Since(start)
 		}()
 		synctest.Wait()
-		require.Equal(t, 1, pacer.MemoryListeners(store))
+		require.Equal(t, 1, store.Listeners())
 		require.NoError(t, one.Report(t.Context(), policies.Feedback{Wait: 7 * time.Second}))
 		require.Equal(t, 7*time.Second, <-done)
 		require.NoError(t, other.Close())
-		require.Zero(t, pacer.MemoryListeners(store))
+		require.Zero(t, store.Listeners())
 	})
 }
 

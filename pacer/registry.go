@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -17,7 +18,7 @@ const maxAboutKeys = 16
 // about says what there is to say of this process. It returns, too, what is to be called when the store knows.
 func (p *Pacer) about(now store.Instant, left bool) (a store.About, told func()) {
 	a = store.About{Name: p.name, Left: left}
-	until := secondOf(int64(now))
+	until := usage.SecondOf(int64(now))
 	if left {
 		until++ // of this second nothing more comes
 	}
@@ -42,9 +43,9 @@ func (p *Pacer) about(now store.Instant, left bool) (a store.About, told func())
 // since returns what went of a limit from one second until before another.
 func (l *limit) since(from, until int64) []store.Went {
 	var all []store.Went
-	for second := max(from, until-tallySeconds+1); second < until; second++ {
-		if s := &l.seen.went[placeOf(second)]; s.second == second && s.Second != (store.Second{}) {
-			all = append(all, store.Went{Policy: l.Policy, Second: second, What: s.Second})
+	for second := max(from, until-usage.Seconds+1); second < until; second++ {
+		if what := l.seen.went.Get(second); what != (store.Second{}) {
+			all = append(all, store.Went{Policy: l.Policy, Second: second, What: what})
 		}
 	}
 	return all
@@ -60,7 +61,7 @@ type use struct {
 // used returns the use of all limits by this process, but for what went at once from memory. The caller holds sleepers.mu.
 func (p *Pacer) used(now store.Instant) use {
 	u := use{make(map[string]int64), make(map[store.Key]int64), make(map[store.Key]int64)}
-	p.busy.spent(int64(now), u.spent)
+	p.busy.Spent(int64(now), u.spent)
 	for r := range p.sleepers.asleep {
 		if r.since != 0 { // otherwise it is about to
 			u.waits(r.stack.Limits, r.waitsFor(), r.binding.paused, 1)

@@ -38,7 +38,7 @@ func (w *watched) run() {
 			// Those who came at the same time as this process are soon known: it beats sooner at first.
 			pause = min(max(2*pause, w.firstPause(firstBeat)), w.pulses().beat)
 			beat = time.Now().Add(roughly(pause))
-			began := w.now()
+			began := w.Now()
 			w.parted(w.beat(ctx), began)
 		}
 		if w.state.Load() == together && !time.Now().Before(describe) {
@@ -88,7 +88,7 @@ func (w *watched) uneasy() bool {
 	w.mu.Lock()
 	silence := time.Since(w.toldAt)
 	w.mu.Unlock()
-	line := store.Instant(w.latest.Load()).Sub(w.now())
+	line := store.Instant(w.latest.Load()).Sub(w.Now())
 	return line > 0 && silence >= max(w.pulses().look, min(beatEvery, line/16))
 }
 
@@ -111,7 +111,7 @@ func (w *watched) describe(ctx context.Context, left bool) {
 	if !ok {
 		return
 	}
-	about, told := w.about(w.now(), left)
+	about, told := w.about(w.Now(), left)
 	about.ID, about.Keep = w.id, w.keep
 	err := w.within(ctx, "describe", func(ctx context.Context) error { return registry.Describe(ctx, w.upstream, about) })
 	if err == nil {
@@ -184,7 +184,7 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 			w.gather = min(p.Barrier, p.Now+store.Instant(maxGather.Microseconds()))
 		}
 	}
-	if wait := w.gather.Sub(w.now()); wait > 0 {
+	if wait := w.gather.Sub(w.Now()); wait > 0 {
 		return wait, nil
 	}
 	if err := w.settle(ctx); err != nil {
@@ -202,7 +202,7 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 		w.isBack()
 	}
 	if heard := w.heard.Load(); heard != nil {
-		(*heard)(store.News{Changes: []store.Change{{Kind: store.Resync, Now: w.now()}}})
+		(*heard)(store.News{Changes: []store.Change{{Kind: store.Resync, Now: w.Now()}}})
 	}
 	return 0, w.settle(ctx) // what was spent in the very last moment
 }
@@ -292,7 +292,7 @@ func (w *watched) remind(ctx context.Context, m *message) error {
 // pay tells the store what was spent alone, and what else it was not told. What is paid leaves the bill. What is given back
 // comes first: it may be what was spent.
 func (w *watched) pay(ctx context.Context, b *bill) error {
-	now := w.now()
+	now := w.Now()
 	if err := w.payGrants(ctx, b); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -126,7 +127,7 @@ func (g *gate) Reserve(ctx context.Context, s store.Stack, c []store.Call, grant
 func TestAPauseCatchesAGrantThatIsUnderway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &gate{Store: pacer.NewMemoryStore()}
+		store := &gate{Store: memstore.New()}
 		c := limits(policies.PerSecond(10))
 		c.Store = store
 		p := newPacer(t, c)
@@ -146,7 +147,7 @@ func TestAPauseCatchesAGrantThatIsUnderway(t *testing.T) {
 func TestCancelWhileMoving(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &gate{Store: pacer.NewMemoryStore()}
+		store := &gate{Store: memstore.New()}
 		c := limits(policies.PerSecond(10))
 		c.Store = store
 		p := newPacer(t, c)
@@ -187,7 +188,7 @@ func TestAContextThatEndsWhileTheStoreIsAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := limits(policies.Every(time.Hour))
-		c.Store = late{pacer.NewMemoryStore()}
+		c.Store = late{memstore.New()}
 		p := newPacer(t, c)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
 		defer cancel()

@@ -112,7 +112,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 		r.pacer.leaveLine(r)
 		return nil
 	}
-	if r.pacer.memory == nil {
+	if r.pacer.direct == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 		defer cancel()

@@ -13,6 +13,9 @@ type spares struct {
 	pool sync.Pool // of *spare
 }
 
+// fewLimits is how many limits a stack has as a rule, at most: for so many, nothing needs to be allocated.
+const fewLimits = store.MaxAdmission
+
 // A spare is a reservation and room for its limits.
 type spare struct {
 	Reservation
@@ -29,7 +32,7 @@ func (s *spares) get() *spare {
 }
 
 // put takes back the reservation of a call that went at its first slot. Nobody else has it any more:
-//   - The store answered, and neither a MemoryStore nor the watch over a shared one touches calls, grants or limits after
+//   - The store answered, and neither one in memory nor the watch over a shared one touches calls, grants or limits after
 //     that: what goes on without us has copies.
 //   - It has left the sleepers. Who looks at those does so under their lock, takes copies along, and marks what it wants to
 //     move, or may, as caught. What was ever caught is not put back: the slot that it had may still be on its way to the store.

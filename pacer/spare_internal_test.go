@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -58,7 +59,7 @@ func TestWhichReservationsServeAgain(t *testing.T) {
 			require.False(t, spared(p), "not that of a call that gave its slot back")
 		}
 
-		other := newSparing(t, otherStore{NewMemoryStore()})
+		other := newSparing(t, otherStore{memstore.New()})
 		for range 20 {
 			require.NoError(t, other.Wait(ctx))
 			require.False(t, spared(other), "not one that an unknown store has seen")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/stacks"
+	"github.com/headway-go/headway/pacer/memstore"
 )
 
 // How many stacks are played, and about how many calls go in each: few, or with HEADWAY_LONG=1 all.
@@ -27,7 +28,7 @@ func extentOfStacks() (n, calls int) {
 func played(t *testing.T, s *stacks.Stack, lasts time.Duration) (w *stacks.Show) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store := pacer.NewMemoryStore()
+		store := memstore.New()
 		var fleet []*pacer.Pacer
 		for range s.Processes {
 			fleet = append(fleet, newPacer(t, pacer.Config{Store: store, Policies: s.Policies(), MaxWait: pacer.Forever}))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -26,7 +27,7 @@ type distant struct {
 
 func newDistant() *distant {
 	d := &distant{begin: time.Now()}
-	d.Store = pacer.NewMemoryStore(pacer.MemoryClock(d.now))
+	d.Store = memstore.New(memstore.WithClock(d.now))
 	return d
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -30,7 +31,7 @@ type plainLimit struct {
 
 	policy policies.Policy
 	scopes []string
-	went   tally
+	went   usage.Tally
 	waits  int64
 }
 
@@ -83,7 +84,7 @@ func (v *view) read(index *store.Index) {
 	v.Alive = index.Alive
 	for _, w := range index.Went {
 		if l := v.named(w.Policy); l != nil {
-			l.went.add(w.Second, w.What)
+			l.went.Add(w.Second, w.What)
 		}
 	}
 	spent, waiting := make(map[store.Key]int64), make(map[store.Key]int64)
@@ -155,15 +156,15 @@ func (v *view) look(ctx context.Context) error {
 
 func (v *view) finish(seen *store.StackStatus, stack *store.Stack, shown []int, first int) {
 	v.At = time.UnixMicro(int64(seen.Now))
-	until := secondOf(int64(seen.Now))
+	until := usage.SecondOf(int64(seen.Now))
 	if v.Shared {
-		until = secondOf(int64(seen.Now) - toldLate(v.Alive).Microseconds())
+		until = usage.SecondOf(int64(seen.Now) - toldLate(v.Alive).Microseconds())
 	}
 	v.Counted = time.Unix(until, 0)
 	v.PausedFor = max(0, seen.Paused.Sub(seen.Now))
 	for i := range v.limits {
 		l := &v.limits[i]
-		one := FleetPolicy{PolicyStatus: PolicyStatus{Policy: l.policy}, Waiting: l.waits, History: l.went.history(until)}
+		one := FleetPolicy{PolicyStatus: PolicyStatus{Policy: l.policy}, Waiting: l.waits, History: l.went.History(until, HistorySeconds)}
 		if at := shown[i]; at >= 0 {
 			one.Shown, one.PolicyStatus = true, l.status(seen, at, stack.Limits[at].Scope)
 		}
@@ -182,14 +183,9 @@ func (l *plainLimit) status(seen *store.StackStatus, index int, scope string) Po
 // readOwn takes what this process knows of itself.
 func (v *view) readOwn() {
 	p := v.pacer
-	now := store.Instant(0)
-	switch s := p.store.(type) {
-	case *MemoryStore:
-		now = store.Instant(s.clock())
-	case *watched:
-		now = s.now()
-	default:
-		now = store.Instant(time.Now().UnixMicro())
+	now := store.Instant(time.Now().UnixMicro())
+	if s, ok := p.store.(interface{ Now() store.Instant }); ok {
+		now = s.Now()
 	}
 	p.sleepers.mu.Lock()
 	used := p.used(now)
@@ -197,22 +193,16 @@ func (v *view) readOwn() {
 		v.named(p.limits[i].Policy).went = p.limits[i].seen.went
 	}
 	p.sleepers.mu.Unlock()
-	if p.memory != nil {
-		p.memory.keys.look(func(shard int, sh *shard) {
-			for i := range p.limits {
-				if c := p.limits[i].seen.counts[shard]; c != nil {
-					v.named(p.limits[i].Policy).went.addCount(c)
-				}
-			}
-			if left := sh.left[p.upstream]; left != nil {
-				left.spent(int64(now), used.spent)
-			}
-			for _, a := range sh.ring {
-				if n := a.recent.spent(int64(now)); n > 0 && a.key.upstream == p.upstream && a.key.scope != "" {
-					used.spent[store.Key{Policy: a.key.policy, Scope: a.key.scope}] += n
-				}
-			}
-		})
+	if p.direct != nil {
+		limits := make([]store.Prepared, len(p.limits))
+		for i := range p.limits {
+			limits[i] = p.limits[i].prepared
+		}
+		for k, n := range p.direct.Spent(limits, func(limit int, second, cost int64) {
+			v.named(p.limits[limit].Policy).went.Add(second, store.Second{Cost: cost})
+		}) {
+			used.spent[k] += n
+		}
 	}
 	v.Alive = 1
 	v.Processes = []Process{{ID: "", Name: p.name, Waiting: v.waiting(used.byPolicy())}}

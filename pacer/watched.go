@@ -13,6 +13,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -137,7 +138,7 @@ func newWatched(store store.Shared, c *Config, timeout time.Duration) *watched {
 	}
 	w.keep = min(w.keep, policies.MaxPeriod) + 2*time.Hour
 	w.absences.Store(1)
-	w.alone.store = NewMemoryStore(MemoryClock(w.now))
+	w.alone.store = memstore.New(memstore.WithClock(w.Now))
 	w.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:        "headway " + c.Upstream,
 		Timeout:     probeEvery,
@@ -146,8 +147,8 @@ func newWatched(store store.Shared, c *Config, timeout time.Duration) *watched {
 	return w
 }
 
-// now estimates store time: the last that was told, and what has passed since.
-func (w *watched) now() store.Instant {
+// Now estimates store time: the last that was told, and what has passed since.
+func (w *watched) Now() store.Instant {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.toldAt.IsZero() {
@@ -234,7 +235,7 @@ func (w *watched) asks(ctx context.Context) (bool, error) {
 	if s := w.state.Load(); s != unknown {
 		return s == together, nil
 	}
-	began := w.now()
+	began := w.Now()
 	wait, err := w.join(ctx)
 	if err != nil && w.store.Fault(err) != store.Unreachable {
 		return false, err // a mistake in the configuration: it has never worked

@@ -14,7 +14,7 @@ func (w *watched) Reserve(ctx context.Context, stack store.Stack, calls []store.
 	if err != nil {
 		return err
 	}
-	if began := w.now(); ask {
+	if began := w.Now(); ask {
 		w.returned(&stack, calls)
 		err = w.send(ctx, &stack, calls, grants)
 		if f := forgot(err); f != nil && w.wasReset(f.Epoch) {
@@ -37,7 +37,7 @@ func (w *watched) Reserve(ctx context.Context, stack store.Stack, calls []store.
 		}
 		return w.alone.reserve(ctx, &w.known, &stack, w.disown(&stack, calls), grants, w.absence())
 	case LetThrough:
-		now := w.now()
+		now := w.Now()
 		for i := range grants {
 			grants[i] = store.Grant{OK: true, Now: now, At: now, Binds: store.BindsNothing, Charges: make([]store.Charge, len(stack.Limits)), Local: true}
 		}
@@ -109,7 +109,7 @@ func (w *watched) sayOrOwe(ctx context.Context, stack *store.Stack, notes []stor
 	if len(notes) == 0 {
 		return
 	}
-	if began := w.now(); w.state.Load() == together && !w.parted(w.say(ctx, stack.Limits, notes), began) {
+	if began := w.Now(); w.state.Load() == together && !w.parted(w.say(ctx, stack.Limits, notes), began) {
 		return
 	}
 	w.owe(debt{limits: stack.Limits, notes: notes})
@@ -141,7 +141,7 @@ func (w *watched) Report(ctx context.Context, stack store.Stack, notes []store.N
 	if err != nil {
 		return 0, 0, err
 	}
-	if began := w.now(); ask {
+	if began := w.Now(); ask {
 		if now, changed, err = w.report(ctx, stack, notes); !w.parted(err, began) {
 			return now, changed, err
 		}
@@ -151,7 +151,7 @@ func (w *watched) Report(ctx context.Context, stack store.Stack, notes []store.N
 		n, rank := w.fleet()
 		return w.alone.report(ctx, &stack, notes, n, rank)
 	case LetThrough:
-		return w.now(), 0, nil
+		return w.Now(), 0, nil
 	case RefuseCalls:
 	}
 	return 0, 0, w.refused()
@@ -218,7 +218,7 @@ func (w *watched) look(ctx context.Context, stack store.Stack, how func(context.
 	if err != nil {
 		return store.StackStatus{}, err
 	}
-	if began := w.now(); ask {
+	if began := w.Now(); ask {
 		answer, copied := make(chan store.StackStatus, 1), stack.Clone()
 		err = w.reach(ctx, "status", func(ctx context.Context) error {
 			s, err := how(ctx, copied)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
@@ -21,7 +22,7 @@ import (
 
 // counted is a store that counts how often each call gave its place back, and how often one was renewed.
 type counted struct {
-	*pacer.MemoryStore
+	*memstore.Store
 
 	mu       sync.Mutex
 	released map[int64]int
@@ -39,7 +40,7 @@ func (c *counted) Report(ctx context.Context, stack store.Stack, notes []store.N
 		}
 	}
 	c.mu.Unlock()
-	return c.MemoryStore.Report(ctx, stack, notes)
+	return c.Store.Report(ctx, stack, notes)
 }
 
 // releases returns how many calls gave their places back, and fails if one did so twice.
@@ -56,7 +57,7 @@ func (c *counted) releases(t *testing.T) int {
 // places is a client whose calls have two places of 3 s, and its store.
 func places(t *testing.T, base http.RoundTripper, opts ...transport.Option) (*http.Client, *pacer.Pacer, *counted) {
 	t.Helper()
-	store := &counted{MemoryStore: pacer.NewMemoryStore(), released: make(map[int64]int)}
+	store := &counted{Store: memstore.New(), released: make(map[int64]int)}
 	p, err := pacer.New(pacer.Config{
 		Upstream: "test", Store: store, Policies: []policies.Policy{policies.InFlight(2).Lease(3 * time.Second)},
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
@@ -366,7 +367,7 @@ func TestAPauseOutlivesTheCallerThatHeardIt(t *testing.T) {
 					cancel()
 					return reply(req, http.StatusTooManyRequests, "", "Retry-After", "7"), nil
 				})
-				p, err := pacer.New(pacer.Config{Upstream: "test", Store: remoteStore{pacer.NewMemoryStore()}})
+				p, err := pacer.New(pacer.Config{Upstream: "test", Store: remoteStore{memstore.New()}})
 				require.NoError(t, err)
 				resp, err := newClient(t, p, u, transport.WithRetries(retries)).Do(request(ctx, t, http.MethodGet, nil))
 				require.NoError(t, err)

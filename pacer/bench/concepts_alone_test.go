@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -24,7 +25,7 @@ func alonePicture(t *testing.T) *timeline {
 	names := []string{"process 1", "process 2", "process 3"}
 	calls := make([][]time.Duration, len(names))
 	synctest.Test(t, func(t *testing.T) {
-		store := &distant{MemoryStore: pacer.NewMemoryStore(), era: time.Now().UnixMilli() * 1000}
+		store := &distant{Store: memstore.New(), era: time.Now().UnixMilli() * 1000}
 		began := time.Now()
 		var wg sync.WaitGroup
 		for i := range names {
@@ -73,7 +74,7 @@ func alonePicture(t *testing.T) *timeline {
 
 // distant is a store that processes share, and that can be out of reach.
 type distant struct {
-	*pacer.MemoryStore
+	*memstore.Store
 
 	era int64
 
@@ -102,7 +103,7 @@ func (d *distant) Reserve(ctx context.Context, stack store.Stack, calls []store.
 	if err := d.fails(); err != nil {
 		return err
 	}
-	return d.MemoryStore.Reserve(ctx, stack, calls, grants)
+	return d.Store.Reserve(ctx, stack, calls, grants)
 }
 
 // ReserveAll implements [store.Shared].
@@ -120,7 +121,7 @@ func (d *distant) Cancel(ctx context.Context, stack store.Stack, grants []store.
 	if err := d.fails(); err != nil {
 		return err
 	}
-	return d.MemoryStore.Cancel(ctx, stack, grants)
+	return d.Store.Cancel(ctx, stack, grants)
 }
 
 // CancelAll implements [store.Shared].
@@ -146,7 +147,7 @@ func (d *distant) Report(ctx context.Context, stack store.Stack, notes []store.N
 	if err := d.fails(); err != nil {
 		return 0, 0, err
 	}
-	return d.MemoryStore.Report(ctx, stack, notes)
+	return d.Store.Report(ctx, stack, notes)
 }
 
 // Beat implements [store.Shared].

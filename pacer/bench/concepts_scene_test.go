@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -18,7 +19,7 @@ import (
 type scene struct {
 	t     *testing.T
 	p     *pacer.Pacer
-	store *pacer.MemoryStore
+	store *memstore.Store
 	began time.Time
 
 	mu    sync.Mutex
@@ -39,7 +40,7 @@ func perform(t *testing.T, stack []policies.Policy, script func(*scene)) []*play
 	t.Helper()
 	var s scene
 	synctest.Test(t, func(t *testing.T) {
-		s = scene{t: t, store: pacer.NewMemoryStore(), began: time.Now()}
+		s = scene{t: t, store: memstore.New(), began: time.Now()}
 		s.p = s.pacer(stack...)
 		script(&s)
 		s.wg.Wait()

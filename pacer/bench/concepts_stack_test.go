@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -124,7 +125,7 @@ func slackPicture(t *testing.T) *timeline {
 		grants := make([]store.Grant, 7)
 		stack := store.Stack{Upstream: "api", Limits: []store.Limit{{Policy: "peak", Spec: r.policy.Spec()}}}
 		calls := slices.Repeat([]store.Call{{Cost: 1, MaxWait: time.Second}}, len(grants))
-		store := pacer.NewMemoryStore(pacer.MemoryClock(func() store.Instant { return 1e15 }))
+		store := memstore.New(memstore.WithClock(func() store.Instant { return 1e15 }))
 		require.NoError(t, store.Reserve(t.Context(), stack, calls, grants))
 		for i := range grants {
 			g := &grants[i]

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -20,13 +21,13 @@ import (
 // A replica is the sequential specification: a memory store whose clock shows the store time of the operation that it is
 // given.
 type replica struct {
-	store *pacer.MemoryStore
+	store *memstore.Store
 	now   store.Instant
 }
 
 func newReplica() *replica {
 	r := &replica{}
-	r.store = pacer.NewMemoryStore(pacer.MemoryClock(func() store.Instant { return r.now }))
+	r.store = memstore.New(memstore.WithClock(func() store.Instant { return r.now }))
 	return r
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -88,7 +89,7 @@ func TestASilentStoreDoesNotBlockACollection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		telemetry, reader := newTelemetry(t, otelpacer.Config{})
-		silent := newPacer(t, silentStore{pacer.NewMemoryStore()}, policies.PerSecond(2))
+		silent := newPacer(t, silentStore{memstore.New()}, policies.PerSecond(2))
 		defer silent.Close()
 		_, err := telemetry.Observe(silent)
 		require.NoError(t, err)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/pacer/storetest"
@@ -26,7 +26,7 @@ func fixture(rdb redisstore.Client) storetest.Fixture {
 func memory() storetest.Fixture {
 	var now atomic.Int64
 	return storetest.Fixture{
-		Store:   pacer.NewMemoryStore(pacer.MemoryClock(func() store.Instant { return store.Instant(now.Load()) })),
+		Store:   memstore.New(memstore.WithClock(func() store.Instant { return store.Instant(now.Load()) })),
 		SetTime: func(t store.Instant) { now.Store(int64(t)) },
 	}
 }

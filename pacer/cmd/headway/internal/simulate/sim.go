@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -46,7 +46,7 @@ type sim struct {
 
 	plan   *Plan
 	ctx    context.Context //nolint:containedctx // of one run
-	store  *pacer.MemoryStore
+	store  *memstore.Store
 	binder *binder
 	rng    *rand.Rand
 
@@ -71,7 +71,7 @@ func newSim(p *Plan, start store.Instant) *sim {
 		rng: rand.New(rand.NewPCG(p.Seed, 0)), binder: newBinder(p.Policies), inLine: make(map[int64]*call),
 		queues: make(map[queueKey]*queue),
 	}
-	s.store = pacer.NewMemoryStore(pacer.MemoryClock(func() store.Instant { return s.now }), pacer.MemoryMaxKeys(maxKeys))
+	s.store = memstore.New(memstore.WithClock(func() store.Instant { return s.now }), memstore.WithMaxKeys(maxKeys))
 	s.way.Took(2 * time.Duration(s.half) * time.Microsecond)
 	s.measure = newMeasure(s.begun, s.end, s.binder.parts)
 	return s

@@ -1,4 +1,4 @@
-package pacer
+package memstore
 
 import (
 	"context"
@@ -13,18 +13,18 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// DefaultMaxKeys is how many keys a [MemoryStore] keeps, unless [MemoryMaxKeys] says otherwise: about a
+// DefaultMaxKeys is how many keys a [Store] keeps, unless [WithMaxKeys] says otherwise: about a
 // million, which takes a few hundred megabytes.
 const DefaultMaxKeys = 1 << 20
 
-// ErrStoreFull is the cause of a [*StoreError] of a [MemoryStore] that holds its maximum of keys, all in use.
+// ErrFull is the cause of a *pacer.StoreError of a [Store] that holds its maximum of keys, all in use.
 // Forgetting one of them would break its limit.
-var ErrStoreFull = errors.New("pacer: the memory store is full of keys in use: raise it with MemoryMaxKeys, or scope policies by something with fewer values")
+var ErrFull = errors.New("memstore: full of keys in use: raise WithMaxKeys, or scope policies by something with fewer values")
 
-// A MemoryStore keeps the accounts of this process. Its clock is the monotonic clock, so it never steps. Keys
+// A Store keeps the accounts of this process. Its clock is the monotonic clock, so it never steps. Keys
 // that mean nothing any more are evicted as others are used: there is no goroutine and nothing to close. It
 // is safe for concurrent use: calls with different scope values hardly ever wait for each other.
-type MemoryStore struct {
+type Store struct {
 	clock func() int64 // store time in µs
 	keys  keys
 
@@ -32,39 +32,39 @@ type MemoryStore struct {
 
 	mu        sync.Mutex       // taken after those of shards
 	pauses    map[string]int64 // by upstream
-	listeners []*memoryListener
+	listeners []*listener
 }
 
 var (
-	_ store.Store    = (*MemoryStore)(nil)
-	_ store.Notifier = (*MemoryStore)(nil)
+	_ store.Direct   = (*Store)(nil)
+	_ store.Notifier = (*Store)(nil)
 )
 
-// A MemoryOption sets something of a [MemoryStore].
-type MemoryOption func(*MemoryStore)
+// A MemoryOption sets something of a [Store].
+type Option func(*Store)
 
-// MemoryMaxKeys sets how many keys the store holds at most; below 1 means [DefaultMaxKeys]. A call that needs
-// one more is refused with [ErrStoreFull].
-func MemoryMaxKeys(n int) MemoryOption {
-	return func(m *MemoryStore) {
+// WithMaxKeys sets how many keys the store holds at most; below 1 means [DefaultMaxKeys]. A call that needs
+// one more is refused with [ErrFull].
+func WithMaxKeys(n int) Option {
+	return func(m *Store) {
 		if n > 0 {
 			m.keys.most = int64(n)
 		}
 	}
 }
 
-// MemoryClock sets the store's clock, for simulations and tests. It must not step back by more than a second.
+// WithClock sets the store's clock, for simulations and tests. It must not step back by more than a second.
 // Defaults to the monotonic clock, begun at the time of day.
-func MemoryClock(now func() store.Instant) MemoryOption {
-	return func(m *MemoryStore) { m.clock = func() int64 { return int64(now()) } }
+func WithClock(now func() store.Instant) Option {
+	return func(m *Store) { m.clock = func() int64 { return int64(now()) } }
 }
 
-// NewMemoryStore returns a store for this process alone. Pacers that share one share their limits, as far as
+// New returns a store for this process alone. Pacers that share one share their limits, as far as
 // upstreams and policies have the same names.
-func NewMemoryStore(opts ...MemoryOption) *MemoryStore {
+func New(opts ...Option) *Store {
 	start := time.Now()
 	epoch := start.UnixMicro()
-	m := &MemoryStore{
+	m := &Store{
 		clock:  func() int64 { return epoch + time.Since(start).Microseconds() },
 		pauses: make(map[string]int64),
 	}
@@ -76,22 +76,22 @@ func NewMemoryStore(opts ...MemoryOption) *MemoryStore {
 }
 
 // Reserve implements [store.Store].
-func (m *MemoryStore) Reserve(_ context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
+func (m *Store) Reserve(_ context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	called, err := m.reserve(stack, calls, grants)
 	m.call(&stack, called)
 	return err
 }
 
 // reserve returns, besides, which calls in line are to ask again.
-func (m *MemoryStore) reserve(stack store.Stack, calls []store.Call, grants []store.Grant) (called []int64, err error) {
+func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Grant) (called []int64, err error) {
 	var furthest int64
 	for i := range calls {
 		furthest = max(furthest, engine.Micros(calls[i].MaxWait))
 	}
 	var (
 		o       opened
-		room    [fewLimits]engine.Entry
-		charges [fewLimits]engine.Charge
+		room    [store.MaxAdmission]engine.Entry
+		charges [store.MaxAdmission]engine.Charge
 	)
 	entries, err := m.open(room[:0], &o, &stack, furthest, true)
 	if err != nil {
@@ -132,7 +132,7 @@ func (m *MemoryStore) reserve(stack store.Stack, calls []store.Call, grants []st
 }
 
 // call tells those in line who are to ask again. The caller holds no lock.
-func (m *MemoryStore) call(stack *store.Stack, ids []int64) {
+func (m *Store) call(stack *store.Stack, ids []int64) {
 	if len(ids) == 0 {
 		return
 	}
@@ -144,7 +144,7 @@ func (m *MemoryStore) call(stack *store.Stack, ids []int64) {
 }
 
 // tell tells the listeners. The caller holds no lock.
-func (m *MemoryStore) tell(upstream string, said []store.Change) {
+func (m *Store) tell(upstream string, said []store.Change) {
 	m.mu.Lock()
 	listeners := slices.Clone(m.listeners)
 	m.mu.Unlock()
@@ -155,7 +155,7 @@ func (m *MemoryStore) tell(upstream string, said []store.Change) {
 
 // open locks the accounts of a stack, reads the clock, and appends the accounts to entries. What is opened is to be closed,
 // unless there is an error.
-func (m *MemoryStore) open(entries []engine.Entry, o *opened, stack *store.Stack, reach int64, keep bool) (found []engine.Entry, err error) {
+func (m *Store) open(entries []engine.Entry, o *opened, stack *store.Stack, reach int64, keep bool) (found []engine.Entry, err error) {
 	done := false
 	defer func() {
 		if !done { // an error, or a clock of the user's that panics
@@ -166,7 +166,7 @@ func (m *MemoryStore) open(entries []engine.Entry, o *opened, stack *store.Stack
 	m.keys.lock(o.shards)
 	o.now = m.clock()
 	found, err = m.keys.find(entries, o, stack, reach, keep)
-	if errors.Is(err, ErrStoreFull) { // as far as these shards know
+	if errors.Is(err, ErrFull) { // as far as these shards know
 		m.keys.unlock(o.shards)
 		o.shards = allShards
 		m.keys.lock(o.shards)
@@ -180,14 +180,14 @@ func (m *MemoryStore) open(entries []engine.Entry, o *opened, stack *store.Stack
 }
 
 // close unlocks the accounts of a stack.
-func (m *MemoryStore) close(o *opened) {
+func (m *Store) close(o *opened) {
 	m.keys.evictBeside(o)
 	m.keys.unlock(o.shards)
 	m.keys.sweep(o.now)
 }
 
 // pause returns before when nothing of an upstream goes; 0 if it is not paused.
-func (m *MemoryStore) pause(upstream string, now int64) int64 {
+func (m *Store) pause(upstream string, now int64) int64 {
 	if now >= m.paused.Load() {
 		return 0
 	}
@@ -197,13 +197,13 @@ func (m *MemoryStore) pause(upstream string, now int64) int64 {
 }
 
 // Cancel implements [store.Store].
-func (m *MemoryStore) Cancel(_ context.Context, stack store.Stack, grants []store.Grant) error {
+func (m *Store) Cancel(_ context.Context, stack store.Stack, grants []store.Grant) error {
 	called, err := m.cancel(stack, grants)
 	m.call(&stack, called)
 	return err
 }
 
-func (m *MemoryStore) cancel(stack store.Stack, grants []store.Grant) (called []int64, err error) {
+func (m *Store) cancel(stack store.Stack, grants []store.Grant) (called []int64, err error) {
 	var o opened
 	entries, err := m.open(nil, &o, &stack, 0, false)
 	if err != nil {
@@ -226,7 +226,7 @@ func (m *MemoryStore) cancel(stack store.Stack, grants []store.Grant) (called []
 }
 
 // Report implements [store.Store].
-func (m *MemoryStore) Report(_ context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
+func (m *Store) Report(_ context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	now, changed, said, err := m.heed(stack, notes)
 	if len(said) > 0 {
 		m.tell(stack.Upstream, said)
@@ -234,7 +234,7 @@ func (m *MemoryStore) Report(_ context.Context, stack store.Stack, notes []store
 	return now, changed, err
 }
 
-func (m *MemoryStore) heed(stack store.Stack, notes []store.Note) (at store.Instant, changed int, said []store.Change, err error) {
+func (m *Store) heed(stack store.Stack, notes []store.Note) (at store.Instant, changed int, said []store.Change, err error) {
 	var o opened
 	entries, err := m.open(nil, &o, &stack, 0, true)
 	if err != nil {
@@ -247,7 +247,7 @@ func (m *MemoryStore) heed(stack store.Stack, notes []store.Note) (at store.Inst
 		if n.Limit == store.WholeUpstream {
 			m.heedWhole(stack.Upstream, o.now, n)
 		} else {
-			did = heedOne(&entries[n.Limit], o.now, n)
+			did = apply(&entries[n.Limit], o.now, n)
 		}
 		if did {
 			changed++
@@ -269,7 +269,7 @@ func (m *MemoryStore) heed(stack store.Stack, notes []store.Note) (at store.Inst
 }
 
 // heedWhole heeds a note about the whole upstream.
-func (m *MemoryStore) heedWhole(upstream string, now int64, n *store.Note) {
+func (m *Store) heedWhole(upstream string, now int64, n *store.Note) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n.Kind != store.NotePause {
@@ -286,7 +286,7 @@ func (m *MemoryStore) heedWhole(upstream string, now int64, n *store.Note) {
 	m.paused.Store(max(m.paused.Load(), until))
 }
 
-func heedOne(e *engine.Entry, now int64, n *store.Note) (changed bool) {
+func apply(e *engine.Entry, now int64, n *store.Note) (changed bool) {
 	a, l := e.Account, &e.Limit
 	switch n.Kind {
 	case store.NotePause:
@@ -317,58 +317,9 @@ func heedOne(e *engine.Entry, now int64, n *store.Note) (changed bool) {
 	return false
 }
 
-// memoryListener is somebody who wants to hear of pauses, and of who is called. Hearing of one may make the next news, so
-// they stand in a queue: who is told already hears the rest from the same goroutine.
-type memoryListener struct {
-	upstream string
-	heard    func(store.News)
-
-	mu      sync.Mutex
-	news    []store.News
-	telling bool
-	told    sync.Cond // nobody is telling
-	stopped bool
-}
-
-// tell is called without the store's locks: who hears of a pause asks the store for slots behind it.
-func (l *memoryListener) tell(upstream string, said store.News) {
-	if l.upstream != upstream {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.stopped {
-		return
-	}
-	l.news = append(l.news, said)
-	if l.telling {
-		return
-	}
-	l.telling = true
-	for len(l.news) > 0 {
-		next := l.news[0]
-		l.news = l.news[1:]
-		l.mu.Unlock()
-		l.heard(next)
-		l.mu.Lock()
-	}
-	l.telling = false
-	l.told.Broadcast()
-}
-
-// stop returns when nothing is heard any more.
-func (l *memoryListener) stop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stopped, l.news = true, nil
-	for l.telling {
-		l.told.Wait()
-	}
-}
-
 // Listen implements [store.Notifier].
-func (m *MemoryStore) Listen(upstream string, heard func(store.News)) (stop func()) {
-	l := &memoryListener{upstream: upstream, heard: heard}
+func (m *Store) Listen(upstream string, heard func(store.News)) (stop func()) {
+	l := &listener{upstream: upstream, heard: heard}
 	l.told.L = &l.mu
 	m.mu.Lock()
 	m.listeners = append(m.listeners, l)
@@ -376,14 +327,17 @@ func (m *MemoryStore) Listen(upstream string, heard func(store.News)) (stop func
 	l.tell(upstream, store.News{Missed: true})
 	return func() {
 		m.mu.Lock()
-		m.listeners = slices.DeleteFunc(m.listeners, func(other *memoryListener) bool { return other == l })
+		m.listeners = slices.DeleteFunc(m.listeners, func(other *listener) bool { return other == l })
 		m.mu.Unlock()
 		l.stop()
 	}
 }
 
+// Now implements [store.Direct].
+func (m *Store) Now() store.Instant { return store.Instant(m.clock()) }
+
 // Status implements [store.Store].
-func (m *MemoryStore) Status(_ context.Context, stack store.Stack) (store.StackStatus, error) {
+func (m *Store) Status(_ context.Context, stack store.Stack) (store.StackStatus, error) {
 	var o opened
 	entries, err := m.open(nil, &o, &stack, 0, false)
 	if err != nil {
@@ -399,4 +353,14 @@ func (m *MemoryStore) Status(_ context.Context, stack store.Stack) (store.StackS
 		s.Limits[i] = store.LimitStatus{Remaining: in.Remaining, Next: store.Instant(in.Next), Backlog: in.Backlog, Paused: store.Instant(in.Paused), Pace: in.Pace, Queued: in.Line}
 	}
 	return s, nil
+}
+
+// Len returns how many keys the store holds.
+func (m *Store) Len() int { return int(m.keys.count.Load()) }
+
+// Listeners returns how many listen to the store.
+func (m *Store) Listeners() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.listeners)
 }

@@ -1,4 +1,4 @@
-package pacer
+package usage
 
 import (
 	"time"
@@ -8,10 +8,10 @@ import (
 
 // busyKeys bounds the keys whose cost is remembered. Those that spend most are among them: who is pushed out has spent less
 // than the 512th part of all (the algorithm of Misra and Gries).
-const busyKeys = 512
+const topKeys = 512
 
 // busy is what keys with scopes have spent in this minute and the one before.
-type busy struct {
+type TopKeys struct {
 	minute      int64
 	now, before map[store.Key]int64
 }
@@ -20,7 +20,7 @@ type busy struct {
 func minuteOf(now int64) int64 { return now / time.Minute.Microseconds() }
 
 // turn makes room for the minute of an instant.
-func (b *busy) turn(now int64) {
+func (b *TopKeys) turn(now int64) {
 	minute := minuteOf(now)
 	if minute <= b.minute && b.now != nil {
 		return
@@ -32,13 +32,13 @@ func (b *busy) turn(now int64) {
 }
 
 // add counts what a key spends at an instant, in µs.
-func (b *busy) add(k store.Key, cost, now int64) {
+func (b *TopKeys) Add(k store.Key, cost, now int64) {
 	b.turn(now)
 	spend(b.now, k, cost)
 }
 
 // take adds what a key has spent whose place is needed, at an instant.
-func (b *busy) take(k store.Key, r *recent, now int64) {
+func (b *TopKeys) Take(k store.Key, r *Recent, now int64) {
 	b.turn(now)
 	if b.before == nil {
 		b.before = make(map[store.Key]int64)
@@ -54,7 +54,7 @@ func (b *busy) take(k store.Key, r *recent, now int64) {
 
 // spend adds what a key spends in one minute.
 func spend(minute map[store.Key]int64, k store.Key, cost int64) {
-	if _, known := minute[k]; known || len(minute) < busyKeys {
+	if _, known := minute[k]; known || len(minute) < topKeys {
 		minute[k] += cost
 		return
 	}
@@ -73,7 +73,7 @@ func spend(minute map[store.Key]int64, k store.Key, cost int64) {
 }
 
 // spent adds to sums what each key has spent in about the last minute, at an instant.
-func (b *busy) spent(now int64, sums map[store.Key]int64) {
+func (b *TopKeys) Spent(now int64, sums map[store.Key]int64) {
 	b.turn(now)
 	for k, n := range b.now {
 		sums[k] += n
@@ -91,12 +91,12 @@ func lastMinute(n, now int64) int64 {
 }
 
 // recent is what one key has spent in this minute and the one before: as busy, for a key that has a place of its own.
-type recent struct {
+type Recent struct {
 	minute      int64
 	now, before int64
 }
 
-func (r *recent) add(cost, now int64) {
+func (r *Recent) Add(cost, now int64) {
 	if minute := minuteOf(now); minute != r.minute {
 		if r.before = 0; minute == r.minute+1 {
 			r.before = r.now
@@ -106,7 +106,7 @@ func (r *recent) add(cost, now int64) {
 	r.now += cost
 }
 
-func (r *recent) spent(now int64) int64 {
+func (r *Recent) Spent(now int64) int64 {
 	switch minuteOf(now) - r.minute {
 	case 0:
 		return r.now + lastMinute(r.before, now)

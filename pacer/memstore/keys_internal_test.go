@@ -1,4 +1,4 @@
-package pacer
+package memstore
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ func TestKeysOfOneHash(t *testing.T) {
 	var sh shard
 	all := make([]*account, 4)
 	for i := range all {
-		all[i] = &account{key: memoryKey{"u", "p", string(rune('a' + i))}, hash: 7}
+		all[i] = &account{key: accountKey{"u", "p", string(rune('a' + i))}, hash: 7}
 		require.Nil(t, sh.get(7, &all[i].key))
 		sh.add(all[i])
 	}

@@ -1,4 +1,4 @@
-package pacer
+package memstore
 
 import (
 	"fmt"
@@ -10,10 +10,11 @@ import (
 	"unsafe"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// keys holds the accounts of a MemoryStore, spread over shards, each with a lock of its own. A shard is chosen by upstream
+// keys holds the accounts of a store, spread over shards, each with a lock of its own. A shard is chosen by upstream
 // and scope value, so that the policies of one scope, and those of none, are found under one lock.
 //
 // Who wants several accounts locks all of their shards, in order, before it looks at any: so a stack is decided as a whole,
@@ -50,22 +51,22 @@ type shardState struct {
 	keys map[uint64]*account // by the hash of their keys
 	ring []*account          // all of them, as eviction walks
 	hand int
-	left map[string]*busy // by upstream, what evicted keys have spent lately
+	left map[string]*usage.TopKeys // by upstream, what evicted keys have spent lately
 }
 
 // An account is that of one key. The shard's lock guards it.
 type account struct {
 	engine.Account
 
-	key  memoryKey
+	key  accountKey
 	hash uint64
 	next *account // of the same hash: there is none, but for a chance of one in 2^64
 	gone bool     // evicted: it is not to be used any more
 
-	recent recent // what calls spent that took the short way
+	recent usage.Recent // what calls spent that took the short way
 }
 
-type memoryKey struct{ upstream, policy, scope string }
+type accountKey struct{ upstream, policy, scope string }
 
 // opened is a stack whose accounts are locked.
 type opened struct {
@@ -73,9 +74,6 @@ type opened struct {
 	now    int64
 	added  int // keys that were made
 }
-
-// fewLimits is how many limits a stack has as a rule, at most: for so many, nothing needs to be allocated.
-const fewLimits = 4
 
 const (
 	// evictGrace is for how long a key is kept past its last effect, in µs: a clock that steps back a little
@@ -121,7 +119,7 @@ func (p place) set() shardSet { return 1 << (p.shard % shards) }
 func (k *keys) at(p place) *shard { return &k.shards[p.shard%shards] }
 
 // get returns the account of a key; nil if there is none.
-func (sh *shard) get(hash uint64, key *memoryKey) *account {
+func (sh *shard) get(hash uint64, key *accountKey) *account {
 	a := sh.keys[hash]
 	for a != nil && a.key != *key {
 		a = a.next
@@ -185,9 +183,9 @@ func (k *keys) shardsOf(stack *store.Stack) shardSet {
 }
 
 // key returns the key of a limit, and its place.
-func (k *keys) key(stack *store.Stack, limit int) (memoryKey, place) {
+func (k *keys) key(stack *store.Stack, limit int) (accountKey, place) {
 	l := &stack.Limits[limit]
-	return memoryKey{stack.Upstream, l.Policy, l.Scope}, k.scoped(k.of(stack.Upstream, l.Policy), l.Scope)
+	return accountKey{stack.Upstream, l.Policy, l.Scope}, k.scoped(k.of(stack.Upstream, l.Policy), l.Scope)
 }
 
 // find appends to entries the accounts of a stack whose shards are locked. Missing ones are made, and kept if keep is set:
@@ -223,7 +221,7 @@ func (k *keys) find(entries []engine.Entry, o *opened, stack *store.Stack, reach
 func (k *keys) make(entries []engine.Entry, o *opened, stack *store.Stack, missing int) error {
 	if k.count.Add(int64(missing)) > k.most {
 		k.count.Add(-int64(missing))
-		return ErrStoreFull
+		return ErrFull
 	}
 	k.freed() // a new key may be the first to mean nothing
 	for i := range stack.Limits {
@@ -244,7 +242,7 @@ func (k *keys) makeRoom(stack *store.Stack, now int64) error {
 		return nil // by now
 	}
 	if now < k.full.Load() {
-		return ErrStoreFull
+		return ErrFull
 	}
 	soonest := int64(math.MaxInt64 - evictGrace)
 	for i := range k.shards {
@@ -258,7 +256,7 @@ func (k *keys) makeRoom(stack *store.Stack, now int64) error {
 		}
 	}
 	k.full.Store(soonest + evictGrace)
-	return ErrStoreFull
+	return ErrFull
 }
 
 // fits reports whether those keys of a stack that are missing may be made. All shards are locked.
@@ -298,18 +296,18 @@ func (k *keys) evict(sh *shard, now int64, n int) {
 
 // note keeps what a key has spent lately that is about to be evicted, for those who look: see Pacer.Fleet.
 func (sh *shard) note(a *account, now int64) {
-	if a.recent.spent(now) == 0 {
+	if a.recent.Spent(now) == 0 {
 		return
 	}
 	b := sh.left[a.key.upstream]
 	if b == nil {
-		b = &busy{}
+		b = &usage.TopKeys{}
 		if sh.left == nil {
-			sh.left = make(map[string]*busy)
+			sh.left = make(map[string]*usage.TopKeys)
 		}
 		sh.left[a.key.upstream] = b
 	}
-	b.take(store.Key{Policy: a.key.policy, Scope: a.key.scope}, &a.recent, now)
+	b.Take(store.Key{Policy: a.key.policy, Scope: a.key.scope}, &a.recent, now)
 }
 
 // evictBeside looks at some keys for each that was made.

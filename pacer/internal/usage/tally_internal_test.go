@@ -1,0 +1,30 @@
+package usage
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// What is told late belongs to its own second, and to none that has the same place.
+func TestATallyKeepsSecondsApart(t *testing.T) {
+	t.Parallel()
+	var all Tally
+	all.Add(1000, store.Second{Cost: 1, Waits: 2, Waited: time.Second})
+	all.Add(1000, store.Second{Cost: 4, Waits: 1, Waited: time.Second})
+	all.Add(1000-Seconds, store.Second{Cost: 99})
+	all.Add(1003, store.Second{Cost: 7})
+	h := all.History(1004, 60)
+	require.Equal(t, []store.Second{{Cost: 5, Waits: 3, Waited: 2 * time.Second}, {}, {}, {Cost: 7}}, h[60-4:])
+	all.Add(1000+Seconds, store.Second{Cost: 8})
+	require.Equal(t, store.Second{}, all.History(1004, 60)[60-4], "it has taken the place")
+	var c Count
+	c.Add(1000*1e6, 3)
+	c.Add((1000+Seconds)*1e6, 5)
+	var both Tally
+	c.Each(func(second, cost int64) { both.Add(second, store.Second{Cost: cost}) })
+	require.Equal(t, int64(5), both.History(1001+Seconds, 60)[60-1].Cost)
+}

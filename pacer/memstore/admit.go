@@ -1,0 +1,164 @@
+package memstore
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/internal/usage"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// prepared implements [store.Prepared].
+type prepared struct {
+	store.Limit
+
+	upstream string
+	place    place                   // but for the scope
+	account  *account                // if the limit has no scope: guarded by the shard; nil if not known
+	page     atomic.Pointer[[]int64] // of the calendar: today's, so to speak
+	counting atomic.Bool             // somebody wants to know what was admitted
+	counts   [shards]*usage.Count    // guarded by the shards
+}
+
+// admitted is a limit that binds a call, and where its account is.
+type admitted struct {
+	*prepared
+
+	scope string
+	at    place
+}
+
+// bounds returns the bounds of the limit's windows as far as a call that goes now needs them; nil if it has no calendar.
+func (l *prepared) bounds(now int64) []int64 {
+	if l.Spec.Calendar == nil {
+		return nil
+	}
+	page := l.page.Load()
+	if page == nil || now < (*page)[1] || now >= (*page)[2] { // not in its second window, which is where it begins to serve
+		b := l.Spec.Calendar.Bounds(now, now)
+		page = &b
+		l.page.Store(page)
+	}
+	return *page
+}
+
+// Prepare implements [store.Direct].
+func (m *Store) Prepare(upstream string, l *store.Limit) store.Prepared {
+	return &prepared{Limit: *l, upstream: upstream, place: m.keys.of(upstream, l.Policy)}
+}
+
+// Admit implements [store.Direct]. It asks the same question to the same engine as Reserve, for the same accounts, but nothing is
+// allocated to remember the answer, since there is nothing to wait for and nothing to give back.
+//
+// The clock is read once, when all accounts are locked, and the call goes at that instant: it cannot be early, and a deadline plays no
+// part.
+func (m *Store) Admit(a store.Admission) bool {
+	var (
+		on  [store.MaxAdmission]admitted
+		set shardSet
+	)
+	for i := range a.Len {
+		l, ok := a.Limits[i].Limit.(*prepared)
+		if !ok {
+			return false
+		}
+		on[i] = admitted{l, a.Limits[i].Scope, m.keys.scoped(l.place, a.Limits[i].Scope)}
+		set |= on[i].at.set()
+	}
+	now, ok := m.admit(set, on[:a.Len], a.Cost)
+	m.keys.sweep(now)
+	return ok
+}
+
+// admit charges a call if all of its limits let it go now.
+func (m *Store) admit(set shardSet, on []admitted, cost int64) (now int64, ok bool) {
+	k := &m.keys
+	k.lock(set)
+	defer k.unlock(set)
+	now = m.clock()
+	var (
+		room    [store.MaxAdmission]engine.Entry
+		charges [store.MaxAdmission]engine.Charge
+	)
+	entries := room[:0]
+	for i := range on {
+		one := m.account(&on[i])
+		if one == nil {
+			return now, false
+		}
+		l := on[i].prepared
+		entries = append(entries, engine.Entry{Account: one.Account, Limit: engine.Limit{Spec: &l.Spec, Bounds: l.bounds(now)}})
+	}
+	g, _ := engine.Reserve(now, m.pause(on[0].upstream, now), entries, engine.Call{Cost: cost}, charges[:0])
+	if g.OK {
+		for i := range on {
+			if on[i].counting.Load() {
+				m.count(&on[i], now, cost)
+			}
+		}
+	}
+	return now, g.OK
+}
+
+// count counts what was admitted of a limit, whose shard is locked.
+func (m *Store) count(b *admitted, now, cost int64) {
+	c := &b.counts[b.at.shard%shards]
+	if *c == nil {
+		*c = new(usage.Count)
+	}
+	(*c).Add(now, cost)
+	if b.scope != "" {
+		m.account(b).recent.Add(cost, now)
+	}
+}
+
+// account returns the account of a limit, whose shard is locked; nil if there is none that fits. That of a limit without
+// a scope is always the same, unless it was evicted, and need not be looked for.
+func (m *Store) account(b *admitted) *account {
+	l := b.prepared
+	if b.scope == "" && l.account != nil && !l.account.gone {
+		return l.account
+	}
+	one := m.keys.at(b.at).get(b.at.hash, &accountKey{l.upstream, l.Policy, b.scope})
+	if one == nil || !engine.Keeps(one.Account, l.Spec.Algorithm) {
+		return nil
+	}
+	if b.scope == "" {
+		l.account = one
+	}
+	return one
+}
+
+// Spent implements [store.Direct].
+func (m *Store) Spent(limits []store.Prepared, seen func(limit int, second, cost int64)) map[store.Key]int64 {
+	all := make([]*prepared, 0, len(limits))
+	var upstreams []string
+	for _, one := range limits {
+		l, ok := one.(*prepared)
+		if !ok {
+			continue
+		}
+		l.counting.Store(true)
+		if all = append(all, l); !slices.Contains(upstreams, l.upstream) {
+			upstreams = append(upstreams, l.upstream)
+		}
+	}
+	spent, now := make(map[store.Key]int64), m.clock()
+	m.keys.look(func(shard int, sh *shard) {
+		for i, l := range all {
+			l.counts[shard].Each(func(second, cost int64) { seen(i, second, cost) })
+		}
+		for _, upstream := range upstreams {
+			if left := sh.left[upstream]; left != nil {
+				left.Spent(now, spent)
+			}
+		}
+		for _, a := range sh.ring {
+			if n := a.recent.Spent(now); n > 0 && a.key.scope != "" && slices.Contains(upstreams, a.key.upstream) {
+				spent[store.Key{Policy: a.key.policy, Scope: a.key.scope}] += n
+			}
+		}
+	})
+	return spent
+}

@@ -1,0 +1,40 @@
+package store
+
+// A Direct is a [Store] in this process: its answers take no time, so nobody needs to wait for one, to batch requests or to expect
+// that they are lost.
+type Direct interface {
+	Store
+
+	// Now returns the store's time.
+	Now() Instant
+
+	// Prepare returns a handle on the accounts of a limit, for all values of its scopes: Scope is not used. It is for one upstream.
+	Prepare(upstream string, l *Limit) Prepared
+
+	// Admit charges a call that may go now, and reports whether it did. Whatever is not plain (a call that would have to wait, a
+	// key that is new, an error) changes nothing and is left to Reserve.
+	Admit(a Admission) bool
+
+	// Spent tells what was admitted lately: it calls seen with the cost for each limit, by its index, and second, and returns the
+	// cost of keys with scopes in about the last minute. It counts from when it was first called: before, nobody pays for it.
+	Spent(limits []Prepared, seen func(limit int, second, cost int64)) map[Key]int64
+}
+
+// Prepared is a handle on a limit's accounts. What it holds is the store's.
+type Prepared any
+
+// MaxAdmission is how many limits an [Admission] has at most.
+const MaxAdmission = 4
+
+// An Admission is a call that is to go now or not at all. It is passed by value, so that nothing needs to be allocated.
+type Admission struct {
+	Cost   int64
+	Len    int // how many limits there are
+	Limits [MaxAdmission]Bound
+}
+
+// A Bound is a limit that binds a call, for a value of its scopes; "" if it has none.
+type Bound struct {
+	Limit Prepared
+	Scope string
+}
