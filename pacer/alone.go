@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -14,16 +15,16 @@ import (
 // alone paces this process without the fleet's store, at its share of every limit: see [policies.Policy.Share]. It keeps
 // accounts of its own, which begin behind what the store is known to have granted, and remembers what it granted until the
 // store has been told.
-type alone struct {
+type localStore struct {
 	policies map[string]policies.Policy // by name
 
 	mu      sync.Mutex
 	store   *memstore.Store
-	leases  func() []message     // which calls have places in flight
-	landed  int                  // the absence in which the local accounts were told of those
-	tickets []*ticket            // granted, and not known to have gone
-	folded  int                  // how many tickets there were when those that had gone were last looked for
-	spent   map[store.Key]*trace // of what has gone
+	leases  func() []notes.Report // which calls have places in flight
+	landed  int                   // the absence in which the local accounts were told of those
+	tickets []*ticket             // granted, and not known to have gone
+	folded  int                   // how many tickets there were when those that had gone were last looked for
+	spent   map[store.Key]*trace  // of what has gone
 	pauses  map[store.Key]pausedLimit
 	owed    []debt
 	owing   int // grants and notes of those
@@ -70,7 +71,7 @@ type absence struct {
 }
 
 // share returns a stack with the limits that hold for one of n processes, of which rank came before it.
-func (a *alone) share(stack *store.Stack, n, rank int) store.Stack {
+func (a *localStore) share(stack *store.Stack, n, rank int) store.Stack {
 	own := store.Stack{Upstream: stack.Upstream, Limits: make([]store.Limit, len(stack.Limits))}
 	for i := range stack.Limits {
 		l := &own.Limits[i]
@@ -84,7 +85,7 @@ func (a *alone) share(stack *store.Stack, n, rank int) store.Stack {
 }
 
 // reserve grants slots.
-func (a *alone) reserve(ctx context.Context, known *recall, stack *store.Stack, calls []store.Call, grants []store.Grant, away absence) error {
+func (a *localStore) reserve(ctx context.Context, known *recall, stack *store.Stack, calls []store.Call, grants []store.Grant, away absence) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	own := a.share(stack, away.processes, away.rank)
@@ -114,7 +115,7 @@ func (a *alone) reserve(ctx context.Context, known *recall, stack *store.Stack, 
 }
 
 // begin tells the local accounts of a stack, once in an absence, what the store was known to hold.
-func (a *alone) begin(ctx context.Context, known *recall, stack, own *store.Stack, away absence) error {
+func (a *localStore) begin(ctx context.Context, known *recall, stack, own *store.Stack, away absence) error {
 	now := a.store.Now()
 	var notes []store.Note
 	known.mu.Lock()
@@ -140,8 +141,8 @@ func (a *alone) begin(ctx context.Context, known *recall, stack, own *store.Stac
 	}
 	a.landed = away.number
 	for _, m := range a.leases() {
-		flying := a.share(&store.Stack{Upstream: stack.Upstream, Limits: m.limits}, away.processes, away.rank)
-		if _, _, err := a.store.Report(ctx, flying, m.notes); err != nil {
+		flying := a.share(&store.Stack{Upstream: stack.Upstream, Limits: m.Limits}, away.processes, away.rank)
+		if _, _, err := a.store.Report(ctx, flying, m.Notes); err != nil {
 			return err
 		}
 	}
@@ -188,7 +189,7 @@ func (t *trace) startAlone(index int, own policies.Spec, away absence, limit, no
 }
 
 // cancel gives local grants back. It returns notes for the store about those that it has been told of.
-func (a *alone) cancel(ctx context.Context, stack *store.Stack, grants []store.Grant) ([]store.Note, error) {
+func (a *localStore) cancel(ctx context.Context, stack *store.Stack, grants []store.Grant) ([]store.Note, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var notes []store.Note
@@ -213,7 +214,7 @@ func (a *alone) cancel(ctx context.Context, stack *store.Stack, grants []store.G
 }
 
 // fold counts the tickets that have gone as spent.
-func (a *alone) fold(now store.Instant) {
+func (a *localStore) fold(now store.Instant) {
 	var kept []*ticket
 	for _, t := range a.tickets {
 		switch {
@@ -239,7 +240,7 @@ func (a *alone) fold(now store.Instant) {
 	a.tickets, a.folded = kept, len(kept)
 }
 
-func (a *alone) spentOn(l *store.Limit) *trace {
+func (a *localStore) spentOn(l *store.Limit) *trace {
 	k := l.Key()
 	t := a.spent[k]
 	if t == nil {
@@ -253,7 +254,7 @@ func (a *alone) spentOn(l *store.Limit) *trace {
 }
 
 // report heeds notes for this process alone. What concerns the fleet as well, it keeps for the store.
-func (a *alone) report(ctx context.Context, stack *store.Stack, notes []store.Note, n, rank int) (store.Instant, int, error) {
+func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []store.Note, n, rank int) (store.Instant, int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	own := a.share(stack, n, rank)
@@ -294,7 +295,7 @@ func (a *alone) report(ctx context.Context, stack *store.Stack, notes []store.No
 }
 
 // paused remembers a pause. The caller holds mu.
-func (a *alone) paused(p pausedLimit) {
+func (a *localStore) paused(p pausedLimit) {
 	if a.pauses == nil {
 		a.pauses = make(map[store.Key]pausedLimit)
 	}
@@ -304,7 +305,7 @@ func (a *alone) paused(p pausedLimit) {
 }
 
 // owe keeps something for the store. The caller holds mu.
-func (a *alone) owe(d debt) {
+func (a *localStore) owe(d debt) {
 	if a.owing+d.size() <= maxOwed {
 		d.limits = slices.Clone(d.limits) // the caller's may be used for something else
 		a.owed, a.owing = append(a.owed, d), a.owing+d.size()
@@ -319,7 +320,7 @@ type bill struct {
 }
 
 // take takes the bill of what has gone. The caller either pays it or puts it back.
-func (a *alone) take() bill {
+func (a *localStore) take() bill {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fold(a.store.Now())
@@ -329,7 +330,7 @@ func (a *alone) take() bill {
 }
 
 // put puts back what was not paid.
-func (a *alone) put(b bill) {
+func (a *localStore) put(b bill) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, t := range b.spent {

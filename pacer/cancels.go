@@ -58,7 +58,7 @@ func (w *watched) begin(all []*refund) {
 	defer c.mu.Unlock()
 	if c.closed {
 		for _, r := range all {
-			r.answer <- ErrClosed
+			r.answer <- store.ErrClosed
 		}
 		return
 	}

@@ -113,6 +113,7 @@ func New(c Config) (*Pacer, error) {
 		maxPause: cmp.Or(c.MaxPause, DefaultMaxPause),
 		jitter:   max(0, cmp.Or(c.Jitter, DefaultJitter)),
 		maxLate:  cmp.Or(c.MaxLate, DefaultMaxLate),
+		outage:   c.Outage,
 		closed:   make(chan struct{}),
 		queues:   queues{seed: maphash.MakeSeed()},
 
@@ -125,16 +126,14 @@ func New(c Config) (*Pacer, error) {
 	if p.store == nil {
 		p.store = memstore.New()
 	}
+	p.given = p.store
+	all := parts(c.Policies)
 	if shared, ok := p.store.(store.Shared); ok {
-		p.store = newWatched(shared, &c, cmp.Or(c.StoreTimeout, DefaultStoreTimeout))
+		p.member = p.join(shared, &c, all)
+		p.store = p.member
 	}
 	p.direct, _ = p.store.(store.Direct)
-	watched, shared := p.store.(*watched)
-	if shared {
-		watched.alone.leases, watched.observers, watched.about = p.leases.messages, p.observers, p.about
-	}
-	p.spares.off = p.direct == nil && !shared
-	all := parts(c.Policies)
+	p.spares.off = p.direct == nil && p.member == nil
 	p.limits = make([]limit, len(all))
 	for i := range all {
 		p.addLimit(i, &all[i])
@@ -149,6 +148,21 @@ func New(c Config) (*Pacer, error) {
 		}
 	}
 	return p, nil
+}
+
+// join returns what stands between a Pacer and a shared store.
+func (p *Pacer) join(shared store.Shared, c *Config, all []part) store.Member {
+	config := failoverConfig{
+		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
+		Permits: p.leases.messages, Describe: p.about,
+	}
+	for i := range all {
+		config.Policies = append(config.Policies, all[i].Policy)
+	}
+	if p.observers != nil {
+		config.Requested, config.Changed = p.requested, p.failedOver
+	}
+	return newWatched(shared, &config)
 }
 
 // maxProcessName is how long Config.Name may be, in bytes.

@@ -28,7 +28,7 @@ var (
 	ErrUnreachable = store.ErrUnreachable
 	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. Their slots
 	// were given back.
-	ErrClosed = errors.New("pacer: closed: make a new Pacer, or close this one only when nobody uses it")
+	ErrClosed = store.ErrClosed
 )
 
 // A LimitError says that a call may not go, which policy does not let it, and what to do. Nothing was charged.

@@ -93,7 +93,7 @@ func (w *watched) send(ctx context.Context, stack *store.Stack, calls []store.Ca
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
-		return ErrClosed
+		return store.ErrClosed
 	}
 	w.asking.Add(1) // until the calls are on their way
 	g := w.gathering

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -44,9 +45,6 @@ type lease struct {
 
 // renewals is how often a lease is renewed before it could run out.
 const renewals = 3
-
-// maxNotes is how many notes one report has at most, so that no run of the store's program takes long.
-const maxNotes = 128
 
 // took notes that a reservation has got its places, if it needs any. The caller holds pacer.sleepers.mu, if anybody else
 // knows the reservation.
@@ -208,15 +206,15 @@ func (s *leases) say(p *Pacer) {
 }
 
 // tell reports messages. What is lost comes back when its leases run out.
-func (p *Pacer) tell(all []message, closed bool) {
+func (p *Pacer) tell(all []notes.Report, closed bool) {
 	ctx, cancel := context.WithTimeout(p.leases.life, storeTimeout)
 	defer cancel()
-	backing := p.store
-	if w, ok := backing.(*watched); ok && closed { // which does not ask any more
-		backing = w.store
+	to := p.store
+	if closed { // a member does not ask any more
+		to = p.given
 	}
 	for _, m := range all {
-		_, _, _ = backing.Report(ctx, store.Stack{Upstream: p.upstream, Limits: m.limits}, m.notes)
+		_, _, _ = to.Report(ctx, store.Stack{Upstream: p.upstream, Limits: m.Limits}, m.Notes)
 	}
 }
 
@@ -266,7 +264,7 @@ func (s *leases) live(p *Pacer) (all []*lease) {
 }
 
 // messages says which calls of this process have places.
-func (s *leases) messages() []message {
+func (s *leases) messages() []notes.Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]*lease, 0, len(s.aloft))
@@ -277,14 +275,14 @@ func (s *leases) messages() []message {
 }
 
 // pack makes messages with a note of a kind about each place of some calls.
-func pack(all []*lease, kind store.NoteKind) []message {
-	var m messages
+func pack(all []*lease, kind store.NoteKind) []notes.Report {
+	var m notes.Reports
 	for _, f := range all {
 		for i := range f.limits {
-			m.add(&f.limits[i], store.Note{Kind: kind, Value: f.id, At: f.began})
+			m.Add(&f.limits[i], store.Note{Kind: kind, Value: f.id, At: f.began})
 		}
 	}
-	return m.all
+	return m.All
 }
 
 // close gives back what is to be given back, and renews nothing any more.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -36,8 +37,8 @@ func (p *Pacer) heard(n store.News) {
 		p.later(func() { p.exchange(ctx) })
 		return
 	}
-	if w, ok := p.store.(*watched); ok && (n.Missed || slices.ContainsFunc(n.Changes, func(c store.Change) bool { return c.Kind == store.EpochBegan })) {
-		w.lookSoon()
+	if p.member != nil && (n.Missed || slices.ContainsFunc(n.Changes, func(c store.Change) bool { return c.Kind == store.EpochBegan })) {
+		p.member.Check()
 	}
 	p.changed(ctx, n.Changes)
 }
@@ -68,7 +69,7 @@ func (p *Pacer) changed(ctx context.Context, changes []store.Change) {
 
 // maxCatchUp bounds how many different limits are looked at after news may have been missed, in a few requests. What is not
 // looked at may cost a refusal.
-const maxCatchUp = 16 * maxLimits
+const maxCatchUp = 16 * notes.MaxLimits
 
 // catchUp asks the store what is paused of what the sleepers need.
 func (p *Pacer) catchUp(ctx context.Context) {
@@ -76,7 +77,7 @@ func (p *Pacer) catchUp(ctx context.Context) {
 	defer cancel()
 	limits := p.sleepers.limits(maxCatchUp)
 	for first := true; first || len(limits) > 0; first = false {
-		some := limits[:min(len(limits), maxLimits)]
+		some := limits[:min(len(limits), notes.MaxLimits)]
 		limits = limits[len(some):]
 		seen, err := p.pauses(ctx, store.Stack{Upstream: p.upstream, Limits: some})
 		if err != nil || p.isClosed() {
@@ -97,8 +98,8 @@ func (p *Pacer) catchUp(ctx context.Context) {
 
 // pauses asks the store what is paused of a stack.
 func (p *Pacer) pauses(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
-	if w, ok := p.store.(*watched); ok {
-		return w.Pauses(ctx, stack)
+	if p.member != nil {
+		return p.member.Pauses(ctx, stack)
 	}
 	return p.store.Status(ctx, stack)
 }

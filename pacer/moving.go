@@ -23,7 +23,7 @@ const (
 func (p *Pacer) later(do func()) {
 	s := &p.sleepers
 	s.mu.Lock()
-	if _, shared := p.store.(*watched); !shared || p.isClosed() {
+	if p.member == nil || p.isClosed() {
 		s.mu.Unlock()
 		do()
 		return
@@ -106,8 +106,8 @@ func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
 
 // cancelAll gives grants of several stacks back.
 func (p *Pacer) cancelAll(ctx context.Context, batches []store.Batch) {
-	if w, ok := p.store.(*watched); ok {
-		_ = w.cancelAll(ctx, batches)
+	if p.member != nil {
+		_ = p.member.CancelAll(ctx, batches)
 		return
 	}
 	ctx, cancel := p.bounded(ctx)
@@ -120,7 +120,7 @@ func (p *Pacer) cancelAll(ctx context.Context, batches []store.Batch) {
 // bounded returns a context that bounds an operation of a store which nobody watches over. To others it must not put an end:
 // what goes on the wire is for other callers, too.
 func (p *Pacer) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, watched := p.store.(*watched); watched {
+	if p.member != nil {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, storeTimeout)

@@ -172,33 +172,14 @@ func (p *Pacer) heeded(ctx context.Context, stack *store.Stack, notes []store.No
 	}
 }
 
-// asked tells the hooks of an operation of the store.
-func (w *watched) asked(op string, calls int, began time.Time, err error) {
-	if w.observers == nil {
-		return
-	}
-	e := StoreCall{Upstream: w.upstream, Op: op, Calls: calls, Took: time.Since(began), Err: err}
-	if forgot(err) != nil {
-		e.Err = nil
-	}
-	tell(w.observers, e, func(h *Hooks) func(StoreCall) { return h.Asked })
+// requested tells the hooks of a request to the store.
+func (p *Pacer) requested(op string, calls int, took time.Duration, err error) {
+	e := StoreCall{Upstream: p.upstream, Op: op, Calls: calls, Took: took, Err: err}
+	tell(p.observers, e, func(h *Hooks) func(StoreCall) { return h.Asked })
 }
 
-// fallsBack notes that the store is lost, and tells the hooks.
-func (w *watched) fallsBack(err error) {
-	w.mu.Lock()
-	w.fell = time.Now()
-	processes := w.processes
-	w.mu.Unlock()
-	e := Fallback{Upstream: w.upstream, On: true, Outage: w.outage, Processes: processes, Err: err}
-	tell(w.observers, e, func(h *Hooks) func(Fallback) { return h.Fallback })
-}
-
-// isBack tells the hooks that the store is back.
-func (w *watched) isBack() {
-	w.mu.Lock()
-	fell, processes := w.fell, w.processes
-	w.mu.Unlock()
-	e := Fallback{Upstream: w.upstream, Outage: w.outage, Processes: processes, For: time.Since(fell)}
-	tell(w.observers, e, func(h *Hooks) func(Fallback) { return h.Fallback })
+// failedOver tells the hooks that the store is lost, or back.
+func (p *Pacer) failedOver(c failoverChange) {
+	e := Fallback{Upstream: p.upstream, On: c.Lost, Outage: p.outage, Processes: c.Processes, For: c.For, Err: c.Err}
+	tell(p.observers, e, func(h *Hooks) func(Fallback) { return h.Fallback })
 }

@@ -26,3 +26,15 @@ func (o Outage) String() string {
 	}
 	return "unknown"
 }
+
+// mode returns how a member behaves.
+func (o Outage) mode() failoverMode {
+	switch o {
+	case RefuseCalls:
+		return modeRefuse
+	case LetThrough:
+		return modeLetPass
+	case PaceAlone:
+	}
+	return modeLocal
+}

@@ -24,13 +24,16 @@ import (
 type Pacer struct {
 	upstream string
 	store    store.Store
+	given    store.Store  // what the store stands on, if it is a member; otherwise the store
 	direct   store.Direct // the store, if it is one
+	member   store.Member // the store, if it is one
 	limits   []limit
 	scoped   bool // some of them have scopes
 	maxWait  time.Duration
 	maxPause time.Duration
 	jitter   time.Duration
 	maxLate  time.Duration
+	outage   Outage
 
 	observers observers // nil: no hooks
 
@@ -541,8 +544,8 @@ func (p *Pacer) Close() error {
 	if p.listening.stop != nil {
 		p.listening.stop()
 	}
-	if w, ok := p.store.(*watched); ok {
-		w.close()
+	if p.member != nil {
+		p.member.Close()
 	}
 	p.observers.close()
 	return nil

@@ -5,6 +5,7 @@ import (
 	"sort"
 	"sync"
 
+	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -347,64 +348,20 @@ func (t *trace) notes(index int, now store.Instant) []store.Note {
 	return notes
 }
 
-// A message is notes about limits of a stack.
-type message struct {
-	limits []store.Limit
-	notes  []store.Note
-}
-
-// messages are notes about any limits, in order, in pieces that a store can take at once: see maxLimits and maxNotes.
-type messages struct {
-	all    []message
-	places map[store.Key]int // of the last message's limits
-}
-
-// maxLimits is how many limits one report is about at most, so that no run of the store's program takes long.
-const maxLimits = 64
-
-// add adds notes about one limit; nil for the whole upstream. They stay together, if they are no more than a report may have.
-func (m *messages) add(l *store.Limit, notes ...store.Note) {
-	for len(notes) > maxNotes {
-		m.add(l, notes[:maxNotes]...)
-		notes = notes[maxNotes:]
-	}
-	if len(notes) == 0 {
-		return
-	}
-	if n := len(m.all) - 1; n < 0 || len(m.all[n].limits) == maxLimits || len(m.all[n].notes)+len(notes) > maxNotes {
-		m.all, m.places = append(m.all, message{}), make(map[store.Key]int)
-	}
-	last := &m.all[len(m.all)-1]
-	at := store.WholeUpstream
-	if l != nil {
-		k := l.Key()
-		place, known := m.places[k]
-		if !known {
-			place = len(last.limits)
-			m.places[k], last.limits = place, append(last.limits, *l)
-		}
-		at = place
-	}
-	for _, n := range notes {
-		n.Limit = at
-		last.notes = append(last.notes, n)
-	}
-}
-
 // messages returns all that is remembered, in pieces that a store can take at once.
-func (r *recall) messages(now store.Instant) []message {
+func (r *recall) messages(now store.Instant) []notes.Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var m messages
+	var m notes.Reports
 	for k, t := range r.keys {
 		switch {
 		case t.over() <= int64(now):
 			delete(r.keys, k)
 		case k == (store.Key{}):
-			m.add(nil, t.notes(store.WholeUpstream, now)...)
+			m.Add(nil, t.notes(store.WholeUpstream, now)...)
 		default:
-			m.add(&t.limit, t.notes(0, now)...)
+			m.Add(&t.limit, t.notes(0, now)...)
 		}
 	}
-	return m.all
+	return m.All
 }

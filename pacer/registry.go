@@ -171,30 +171,3 @@ func parsePolicies(texts []string) (known []policies.Policy, unknown []string) {
 	}
 	return known, unknown
 }
-
-// registry returns the store as a Registry, each operation bounded in time as all others are; nil if it is none.
-func (w *watched) registry() store.Registry {
-	if registry, ok := w.store.(store.Registry); ok {
-		return watchedRegistry{w, registry}
-	}
-	return nil
-}
-
-type watchedRegistry struct {
-	*watched
-	store.Registry
-}
-
-// Index implements [store.Registry].
-func (w watchedRegistry) Index(ctx context.Context, upstream string) (*store.Index, error) {
-	answer := make(chan *store.Index, 1)
-	err := w.within(ctx, "index", func(ctx context.Context) error {
-		index, err := w.Registry.Index(ctx, upstream)
-		answer <- index
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return <-answer, nil
-}

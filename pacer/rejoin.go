@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -108,10 +109,10 @@ func (w *watched) beat(ctx context.Context) error {
 // describe tells a store that is a Registry what there is to say of this process. Nobody's call depends on it.
 func (w *watched) describe(ctx context.Context, left bool) {
 	registry, ok := w.store.(store.Registry)
-	if !ok {
+	if !ok || w.config.Describe == nil {
 		return
 	}
-	about, told := w.about(w.Now(), left)
+	about, told := w.config.Describe(w.Now(), left)
 	about.ID, about.Keep = w.id, w.keep
 	err := w.within(ctx, "describe", func(ctx context.Context) error { return registry.Describe(ctx, w.upstream, about) })
 	if err == nil {
@@ -168,7 +169,7 @@ func (w *watched) rejoin(ctx context.Context) (time.Duration, error) {
 func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 	if w.gather == 0 {
 		gather := time.Duration(0)
-		if w.state.Load() == apart && w.outage == PaceAlone {
+		if w.state.Load() == apart && w.mode == modeLocal {
 			gather = 2*(probeEvery+w.pulses().spread) + w.timeout
 		}
 		p, err := w.pulse(ctx, false, gather)
@@ -180,7 +181,7 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 			return 0, err
 		}
 		w.era.Store(p.Epoch)
-		if w.outage == PaceAlone {
+		if w.mode == modeLocal {
 			w.gather = min(p.Barrier, p.Now+store.Instant(maxGather.Microseconds()))
 		}
 	}
@@ -190,8 +191,8 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 	if err := w.settle(ctx); err != nil {
 		return 0, err
 	}
-	if w.alone.leases != nil {
-		if err := w.tellAll(ctx, w.alone.leases(), nil); err != nil {
+	if w.local.leases != nil {
+		if err := w.tellAll(ctx, w.local.leases(), nil); err != nil {
 			return 0, err
 		}
 	}
@@ -209,10 +210,10 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 
 // settle tells the store what was spent alone.
 func (w *watched) settle(ctx context.Context) error {
-	b := w.alone.take()
+	b := w.local.take()
 	err := w.pay(ctx, &b)
 	if err != nil {
-		w.alone.put(b)
+		w.local.put(b)
 	}
 	return err
 }
@@ -222,8 +223,8 @@ func (w *watched) settle(ctx context.Context) error {
 const maxTelling = 4
 
 // tellAll tells the store messages whose order does not matter, unless the process is about to leave the fleet: then it returns
-// ErrClosed. Told is called for each that was told; nil for nothing.
-func (w *watched) tellAll(ctx context.Context, all []message, told func(*message)) error {
+// store.ErrClosed. Told is called for each that was told; nil for nothing.
+func (w *watched) tellAll(ctx context.Context, all []notes.Report, told func(*notes.Report)) error {
 	var (
 		telling errgroup.Group
 		mu      sync.Mutex
@@ -236,7 +237,7 @@ func (w *watched) tellAll(ctx context.Context, all []message, told func(*message
 			err := failed
 			mu.Unlock()
 			if err == nil && w.isClosing() {
-				err = ErrClosed
+				err = store.ErrClosed
 			}
 			if err == nil {
 				err = w.remind(ctx, &all[i])
@@ -265,18 +266,18 @@ func (w *watched) isClosing() bool {
 }
 
 // remind tells the store what it knew. A key that holds something else must not keep the others from being told.
-func (w *watched) remind(ctx context.Context, m *message) error {
-	err := w.say(ctx, m.limits, m.notes)
+func (w *watched) remind(ctx context.Context, m *notes.Report) error {
+	err := w.say(ctx, m.Limits, m.Notes)
 	if err == nil || !w.unfit(err) {
 		return err
 	}
-	for i := store.WholeUpstream; i < len(m.limits); i++ {
+	for i := store.WholeUpstream; i < len(m.Limits); i++ {
 		var limits []store.Limit
 		if i >= 0 {
-			limits = m.limits[i : i+1]
+			limits = m.Limits[i : i+1]
 		}
 		var notes []store.Note
-		for _, n := range m.notes {
+		for _, n := range m.Notes {
 			if n.Limit == i {
 				n.Limit = min(i, 0)
 				notes = append(notes, n)
@@ -296,18 +297,18 @@ func (w *watched) pay(ctx context.Context, b *bill) error {
 	if err := w.payGrants(ctx, b); err != nil {
 		return err
 	}
-	var due, pauses messages
+	var due, pauses notes.Reports
 	for k, t := range b.spent {
 		notes := t.due(int64(now))
 		if len(notes) == 0 {
 			delete(b.spent, k)
 		}
-		due.add(&t.limit, notes...)
+		due.Add(&t.limit, notes...)
 	}
-	err := w.tellAll(ctx, due.all, func(m *message) {
-		for i := range m.notes {
-			l := &m.limits[m.notes[i].Limit]
-			b.spent[l.Key()].paid(&m.notes[i])
+	err := w.tellAll(ctx, due.All, func(m *notes.Report) {
+		for i := range m.Notes {
+			l := &m.Limits[m.Notes[i].Limit]
+			b.spent[l.Key()].paid(&m.Notes[i])
 		}
 	})
 	for k, t := range b.spent {
@@ -323,12 +324,12 @@ func (w *watched) pay(ctx context.Context, b *bill) error {
 		switch {
 		case d <= 0:
 		case k == (store.Key{}):
-			pauses.add(nil, store.Note{Kind: store.NotePause, For: d})
+			pauses.Add(nil, store.Note{Kind: store.NotePause, For: d})
 		default:
-			pauses.add(&p.limit, store.Note{Kind: store.NotePause, For: d})
+			pauses.Add(&p.limit, store.Note{Kind: store.NotePause, For: d})
 		}
 	}
-	if err := w.tellAll(ctx, pauses.all, nil); err != nil {
+	if err := w.tellAll(ctx, pauses.All, nil); err != nil {
 		return err
 	}
 	b.pauses = nil
@@ -352,7 +353,7 @@ func (w *watched) payGrants(ctx context.Context, b *bill) error {
 		var errs []error
 		batches, places := w.batches(some)
 		if err == nil && w.isClosing() {
-			err = ErrClosed
+			err = store.ErrClosed
 		}
 		if err == nil {
 			errs = w.giveBack(ctx, batches)
@@ -375,11 +376,11 @@ func (w *watched) payGrants(ctx context.Context, b *bill) error {
 // payNotes says what is owed of notes, in their order.
 func (w *watched) payNotes(ctx context.Context, b *bill) error {
 	for len(b.owed) > 0 {
-		var m messages
-		n, limits, notes := 0, 0, 0
+		var m notes.Reports
+		n, limits, said := 0, 0, 0
 		for ; n < len(b.owed); n++ {
 			d := &b.owed[n]
-			if limits, notes = limits+len(d.limits), notes+len(d.notes); n > 0 && (limits > maxLimits || notes > maxNotes) {
+			if limits, said = limits+len(d.limits), said+len(d.notes); n > 0 && (limits > notes.MaxLimits || said > notes.MaxNotes) {
 				break
 			}
 			for i := range d.notes {
@@ -387,14 +388,14 @@ func (w *watched) payNotes(ctx context.Context, b *bill) error {
 				if at := d.notes[i].Limit; at >= 0 {
 					l = &d.limits[at]
 				}
-				m.add(l, d.notes[i])
+				m.Add(l, d.notes[i])
 			}
 		}
-		for i := range m.all { // one, but for a debt that is too large by itself
+		for i := range m.All { // one, but for a debt that is too large by itself
 			if w.isClosing() {
-				return ErrClosed
+				return store.ErrClosed
 			}
-			if err := w.remind(ctx, &m.all[i]); err != nil {
+			if err := w.remind(ctx, &m.All[i]); err != nil {
 				return err
 			}
 		}

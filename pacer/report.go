@@ -250,8 +250,8 @@ func (p *Pacer) undo(ctx context.Context, kind store.NoteKind, opts []Option) er
 
 // tells reports whether this Pacer hears from its store of what it reports itself.
 func (p *Pacer) tells() bool {
-	if w, ok := p.store.(*watched); ok {
-		return w.tells()
+	if p.member != nil {
+		return p.member.Echoes()
 	}
 	_, ok := p.store.(store.Notifier)
 	return ok

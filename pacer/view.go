@@ -37,14 +37,10 @@ type plainLimit struct {
 
 // registry returns what knows the fleet; nil if nothing does, or it is out of reach.
 func (p *Pacer) registry() store.Registry {
-	backing := p.store
-	if w, ok := backing.(*watched); ok {
-		if w.state.Load() == apart {
-			return nil
-		}
-		return w.registry()
+	if p.member != nil {
+		return p.member.Registry()
 	}
-	registry, _ := backing.(store.Registry)
+	registry, _ := p.store.(store.Registry)
 	return registry
 }
 

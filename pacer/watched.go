@@ -59,7 +59,8 @@ type watched struct {
 	store    store.Shared
 	upstream string
 	id       string
-	outage   Outage
+	mode     failoverMode
+	config   failoverConfig
 	timeout  time.Duration
 	punctual bool // the store's operations end when their contexts do
 	seed     maphash.Seed
@@ -67,7 +68,7 @@ type watched struct {
 	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
 
 	known   recall
-	alone   alone
+	local   localStore
 	cancels cancels
 
 	state    atomic.Int32 // a standing
@@ -98,10 +99,7 @@ type watched struct {
 
 	heard atomic.Pointer[func(store.News)] // whom to tell that the process is back
 
-	about func(now store.Instant, left bool) (about store.About, told func()) // what the process says of itself
-
-	observers observers
-	fell      time.Time // under mu: when it lost the store
+	fell time.Time // under mu: when it lost the store
 }
 
 // A standing is how a process stands to its fleet.
@@ -113,13 +111,14 @@ const (
 	apart                    // this process decides for itself
 )
 
-func newWatched(store store.Shared, c *Config, timeout time.Duration) *watched {
+func newWatched(backing store.Shared, c *failoverConfig) *watched {
 	w := &watched{
-		store:     store,
+		store:     backing,
+		config:    *c,
 		upstream:  c.Upstream,
 		id:        strconv.FormatUint(rand.Uint64(), 36),
-		outage:    c.Outage,
-		timeout:   timeout,
+		mode:      c.Mode,
+		timeout:   c.Timeout,
 		processes: max(1, c.Processes),
 		kick:      make(chan struct{}, 1),
 		looks:     make(chan struct{}, 1),
@@ -127,18 +126,19 @@ func newWatched(store store.Shared, c *Config, timeout time.Duration) *watched {
 		gathering: newGathering(),
 		seed:      maphash.MakeSeed(),
 	}
-	if p, ok := store.(interface{ Punctual() bool }); ok {
+	if p, ok := backing.(interface{ Punctual() bool }); ok {
 		w.punctual = p.Punctual()
 	}
-	w.alone.policies = make(map[string]policies.Policy)
-	for _, p := range parts(c.Policies) {
-		w.alone.policies[p.Name()] = p.Policy
+	w.local.policies = make(map[string]policies.Policy)
+	for _, p := range c.Policies {
+		w.local.policies[p.Name()] = p
 		s := p.Spec()
 		w.keep = max(w.keep, time.Duration((s.Buckets+2)*s.Interval+max(0, s.Tolerance())+s.Within)*time.Microsecond)
 	}
 	w.keep = min(w.keep, policies.MaxPeriod) + 2*time.Hour
+	w.local.leases = c.Permits
 	w.absences.Store(1)
-	w.alone.store = memstore.New(memstore.WithClock(w.Now))
+	w.local.store = memstore.New(memstore.WithClock(w.Now))
 	w.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:        "headway " + c.Upstream,
 		Timeout:     probeEvery,
@@ -199,8 +199,8 @@ func (w *watched) pulses() pulses {
 	return pulsesOf(n)
 }
 
-// lookSoon has the process ask the store whether it is what it was. When all do so at once, they take a little while.
-func (w *watched) lookSoon() {
+// Check implements [store.Member]: the process asks the store whether it is what it was. When all do so at once, they take a little while.
+func (w *watched) Check() {
 	select {
 	case w.looks <- struct{}{}:
 	default:
@@ -247,7 +247,7 @@ func (w *watched) asks(ctx context.Context) (bool, error) {
 	}
 	w.mu.Unlock()
 	if leaving {
-		return false, ErrClosed
+		return false, store.ErrClosed
 	}
 	if err == nil && wait > 0 {
 		err = errGathering
@@ -278,7 +278,7 @@ func (w *watched) reach(ctx context.Context, name string, op func(context.Contex
 // isFailure reports whether an operation's error says that the store cannot be asked.
 func (w *watched) isFailure(err error) bool {
 	switch {
-	case err == nil, forgot(err) != nil, errors.Is(err, ErrClosed):
+	case err == nil, forgot(err) != nil, errors.Is(err, store.ErrClosed):
 		return false
 	case errors.Is(err, store.ErrUnreachable):
 		return true
@@ -304,7 +304,7 @@ func (w *watched) within(ctx context.Context, name string, op func(context.Conte
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
-		return ErrClosed
+		return store.ErrClosed
 	}
 	w.asking.Add(1)
 	w.waiting.Add(1)
@@ -407,8 +407,8 @@ func (w *watched) refused() error {
 	return err
 }
 
-// close leaves the fleet, and waits for what is under way.
-func (w *watched) close() {
+// Close implements [store.Member]: it leaves the fleet, and waits for what is under way.
+func (w *watched) Close() {
 	w.mu.Lock()
 	already, running := w.leaving, w.finished
 	w.leaving = true

@@ -24,25 +24,25 @@ func (w *watched) Reserve(ctx context.Context, stack store.Stack, calls []store.
 			return err
 		}
 		// A store that can be reached is told at once what it forgot, unless the process can do without it meanwhile.
-		if forgot(err) != nil && w.outage != PaceAlone {
+		if forgot(err) != nil && w.mode != modeLocal {
 			if _, err := w.rejoin(ctx); err == nil {
 				return w.send(ctx, &stack, calls, grants)
 			}
 		}
 	}
-	switch w.outage {
-	case PaceAlone:
+	switch w.mode {
+	case modeLocal:
 		if !ask {
 			w.returned(&stack, calls)
 		}
-		return w.alone.reserve(ctx, &w.known, &stack, w.disown(&stack, calls), grants, w.absence())
-	case LetThrough:
+		return w.local.reserve(ctx, &w.known, &stack, w.disown(&stack, calls), grants, w.absence())
+	case modeLetPass:
 		now := w.Now()
 		for i := range grants {
 			grants[i] = store.Grant{OK: true, Now: now, At: now, Binds: store.BindsNothing, Charges: make([]store.Charge, len(stack.Limits)), Local: true}
 		}
 		return nil
-	case RefuseCalls:
+	case modeRefuse:
 	}
 	return w.refused()
 }
@@ -76,11 +76,11 @@ func (w *watched) disown(stack *store.Stack, calls []store.Call) []store.Call {
 
 // Cancel implements [store.Store].
 func (w *watched) Cancel(ctx context.Context, stack store.Stack, grants []store.Grant) error {
-	return w.cancelAll(ctx, []store.Batch{{Stack: stack, Grants: grants}})
+	return w.CancelAll(ctx, []store.Batch{{Stack: stack, Grants: grants}})
 }
 
-// cancelAll gives grants of several stacks back.
-func (w *watched) cancelAll(ctx context.Context, batches []store.Batch) error {
+// CancelAll implements [store.Bulk].
+func (w *watched) CancelAll(ctx context.Context, batches []store.Batch) error {
 	var theirs []*refund
 	for i := range batches {
 		stack := &batches[i].Stack
@@ -92,8 +92,8 @@ func (w *watched) cancelAll(ctx context.Context, batches []store.Batch) error {
 				rest = append(rest, g)
 			}
 		}
-		if len(mine) > 0 && w.outage == PaceAlone {
-			notes, err := w.alone.cancel(ctx, stack, mine)
+		if len(mine) > 0 && w.mode == modeLocal {
+			notes, err := w.local.cancel(ctx, stack, mine)
 			if err != nil {
 				return err
 			}
@@ -124,9 +124,9 @@ func copyGrants(grants []store.Grant) []store.Grant {
 }
 
 func (w *watched) owe(d debt) {
-	w.alone.mu.Lock()
-	defer w.alone.mu.Unlock()
-	w.alone.owe(d)
+	w.local.mu.Lock()
+	defer w.local.mu.Unlock()
+	w.local.owe(d)
 }
 
 // Exchangeable implements [store.Exchanger].
@@ -146,13 +146,13 @@ func (w *watched) Report(ctx context.Context, stack store.Stack, notes []store.N
 			return now, changed, err
 		}
 	}
-	switch w.outage {
-	case PaceAlone:
+	switch w.mode {
+	case modeLocal:
 		n, rank := w.fleet()
-		return w.alone.report(ctx, &stack, notes, n, rank)
-	case LetThrough:
+		return w.local.report(ctx, &stack, notes, n, rank)
+	case modeLetPass:
 		return w.Now(), 0, nil
-	case RefuseCalls:
+	case modeRefuse:
 	}
 	return 0, 0, w.refused()
 }
@@ -208,7 +208,7 @@ func (w *watched) Status(ctx context.Context, stack store.Stack) (store.StackSta
 	return w.look(ctx, stack, w.store.Status)
 }
 
-// Pauses is Status, of which only what is paused is asked.
+// Pauses implements [store.Bulk].
 func (w *watched) Pauses(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	return w.look(ctx, stack, w.store.Pauses)
 }
@@ -232,19 +232,19 @@ func (w *watched) look(ctx context.Context, stack store.Stack, how func(context.
 			return store.StackStatus{}, err
 		}
 	}
-	if w.outage != PaceAlone {
+	if w.mode != modeLocal {
 		return store.StackStatus{}, w.refused()
 	}
-	w.alone.mu.Lock()
-	defer w.alone.mu.Unlock()
+	w.local.mu.Lock()
+	defer w.local.mu.Unlock()
 	n, rank := w.fleet()
-	return w.alone.store.Status(ctx, w.alone.share(&stack, n, rank))
+	return w.local.store.Status(ctx, w.local.share(&stack, n, rank))
 }
 
 // Listen implements [store.Notifier].
 func (w *watched) Listen(upstream string, heard func(store.News)) (stop func()) {
 	w.heard.Store(&heard)
-	quiet := w.alone.store.Listen(upstream, func(n store.News) {
+	quiet := w.local.store.Listen(upstream, func(n store.News) {
 		// Of all that this process says to itself, it has to hear only who in line is called.
 		if len(n.Changes) > 0 && n.Changes[0].Kind == store.Wake {
 			heard(n)
@@ -261,8 +261,8 @@ func (w *watched) Listen(upstream string, heard func(store.News)) (stop func()) 
 	}
 }
 
-// tells reports whether a change is heard of without being told by whom it comes from.
-func (w *watched) tells() bool {
+// Echoes implements [store.Member].
+func (w *watched) Echoes() bool {
 	_, ok := w.store.(store.Notifier)
 	return ok && w.state.Load() == together
 }

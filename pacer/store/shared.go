@@ -11,6 +11,9 @@ import (
 // asked because it did not answer before.
 var ErrUnreachable = errors.New("pacer: the store is out of reach")
 
+// ErrClosed is what a decorator of a store returns that was closed: no further operation is begun.
+var ErrClosed = errors.New("pacer: closed: make a new Pacer, or close this one only when nobody uses it")
+
 // A Shared is a [Store] that other processes use, too, and that can be out of reach, or forget. A Pacer watches over
 // it: see pacer.Config.Outage. Every operation is given a context that ends when the Pacer does not wait any longer.
 //
@@ -21,24 +24,28 @@ var ErrUnreachable = errors.New("pacer: the store is out of reach")
 // somebody who knows better: see [Stack].Era and [ForgotError].
 type Shared interface {
 	Store
+	Bulk
 
 	// ReserveAll is Reserve for several stacks of one upstream, in order, in one request. Era and Told are those of the
 	// first stack. A limit that several of the stacks have in common has the same Spec in all of them. The last grants may be
 	// [Grant].Deferred.
 	ReserveAll(ctx context.Context, batches []Batch) error
 
+	// Heartbeat says that a process is there, and returns what the store knows of the upstream.
+	Heartbeat(ctx context.Context, upstream string, b Heartbeat) (Membership, error)
+
+	// Fault says what an error that the store returned means.
+	Fault(err error) Fault
+}
+
+// A Bulk is a [Store] that does much in one request.
+type Bulk interface {
 	// CancelAll is Cancel for several stacks of one upstream, in order, in one request: Calls is not used. A limit that several
 	// of the stacks have in common has the same Spec in all of them.
 	CancelAll(ctx context.Context, batches []Batch) error
 
 	// Pauses is Status of which nothing is asked but Now and what is Paused: it takes little, however much is charged.
 	Pauses(ctx context.Context, stack Stack) (StackStatus, error)
-
-	// Heartbeat says that a process is there, and returns what the store knows of the upstream.
-	Heartbeat(ctx context.Context, upstream string, b Heartbeat) (Membership, error)
-
-	// Fault says what an error that the store returned means.
-	Fault(err error) Fault
 }
 
 // A Batch is calls that carry the same stack, and room for as many grants: see [Store].Reserve.

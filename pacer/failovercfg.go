@@ -1,0 +1,45 @@
+package pacer
+
+import (
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// A failoverConfig says how a member behaves.
+type failoverConfig struct {
+	Upstream  string
+	Mode      failoverMode
+	Timeout   time.Duration     // for how long the shared store may take to answer
+	Processes int               // how many there are, as far as is known before the first heartbeat
+	Policies  []policies.Policy // of all limits, those of lanes included
+
+	// Permits reports which calls of this process are in flight: whoever decides must know. nil if there are no permits.
+	Permits func() []notes.Report
+	// Describe returns what the process tells a registry, and what is to be called when that knows.
+	Describe func(now store.Instant, left bool) (about store.About, told func())
+	// Requested receives every request to the shared store: what it was, for how many reservations, and its error. nil for none.
+	Requested func(op string, calls int, took time.Duration, err error)
+	// Changed receives each loss of the shared store and each return to it. nil for none.
+	Changed func(failoverChange)
+}
+
+// A failoverChange is a loss of the shared store, or a return to it.
+type failoverChange struct {
+	Lost      bool
+	Processes int
+	For       time.Duration // how long it was lost
+	Err       error         // why it is
+}
+
+// A failoverMode says what becomes of calls while the shared store is out of reach.
+type failoverMode uint8
+
+// Modes.
+const (
+	modeLocal   failoverMode = iota // this process decides, within its share of every limit
+	modeRefuse                      // nothing goes
+	modeLetPass                     // everything goes
+)

@@ -1,0 +1,37 @@
+package pacer
+
+import (
+	"context"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// Registry implements [store.Member]: each operation is bounded in time as all others are.
+func (w *watched) Registry() store.Registry {
+	if w.state.Load() == apart {
+		return nil
+	}
+	if registry, ok := w.store.(store.Registry); ok {
+		return watchedRegistry{w, registry}
+	}
+	return nil
+}
+
+type watchedRegistry struct {
+	*watched
+	store.Registry
+}
+
+// Index implements [store.Registry].
+func (w watchedRegistry) Index(ctx context.Context, upstream string) (*store.Index, error) {
+	answer := make(chan *store.Index, 1)
+	err := w.within(ctx, "index", func(ctx context.Context) error {
+		index, err := w.Registry.Index(ctx, upstream)
+		answer <- index
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-answer, nil
+}
