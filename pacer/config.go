@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -152,7 +153,7 @@ func New(c Config) (*Pacer, error) {
 
 // join returns what stands between a Pacer and a shared store.
 func (p *Pacer) join(shared store.Shared, c *Config, all []part) store.Member {
-	config := failoverConfig{
+	config := failover.Config{
 		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
 		Permits: p.leases.messages, Describe: p.about,
 	}
@@ -162,7 +163,7 @@ func (p *Pacer) join(shared store.Shared, c *Config, all []part) store.Member {
 	if p.observers != nil {
 		config.Requested, config.Changed = p.requested, p.failedOver
 	}
-	return newWatched(shared, &config)
+	return failover.New(shared, &config)
 }
 
 // maxProcessName is how long Config.Name may be, in bytes.
@@ -260,8 +261,8 @@ func (c *Config) validate() error {
 	if c.Outage > LetThrough {
 		return badNumber("Outage", int64(c.Outage), "must be PaceAlone, RefuseCalls or LetThrough")
 	}
-	if c.Processes < 0 || c.Processes > maxProcesses {
-		return badNumber("Processes", int64(c.Processes), fmt.Sprintf("must be from 1 to %d; 0 for the default", maxProcesses))
+	if c.Processes < 0 || c.Processes > failover.MaxProcesses {
+		return badNumber("Processes", int64(c.Processes), fmt.Sprintf("must be from 1 to %d; 0 for the default", failover.MaxProcesses))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -179,7 +180,7 @@ func (p *Pacer) requested(op string, calls int, took time.Duration, err error) {
 }
 
 // failedOver tells the hooks that the store is lost, or back.
-func (p *Pacer) failedOver(c failoverChange) {
+func (p *Pacer) failedOver(c failover.Change) {
 	e := Fallback{Upstream: p.upstream, On: c.Lost, Outage: p.outage, Processes: c.Processes, For: c.For, Err: c.Err}
 	tell(p.observers, e, func(h *Hooks) func(Fallback) { return h.Fallback })
 }

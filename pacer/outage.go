@@ -1,5 +1,7 @@
 package pacer
 
+import "github.com/headway-go/headway/pacer/internal/failover"
+
 // An Outage says what becomes of calls while a [store.Shared] is out of reach.
 type Outage uint8
 
@@ -28,13 +30,13 @@ func (o Outage) String() string {
 }
 
 // mode returns how a member behaves.
-func (o Outage) mode() failoverMode {
+func (o Outage) mode() failover.Mode {
 	switch o {
 	case RefuseCalls:
-		return modeRefuse
+		return failover.Refuse
 	case LetThrough:
-		return modeLetPass
+		return failover.LetThrough
 	case PaceAlone:
 	}
-	return modeLocal
+	return failover.Local
 }

@@ -7,13 +7,16 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // toldLate returns how late a store knows, at the latest, what a process did that is one of n.
-func toldLate(n int) time.Duration { return pulsesOf(min(n, maxProcesses)).describe + time.Second }
+func toldLate(n int) time.Duration {
+	return failover.PulsesOf(min(n, failover.MaxProcesses)).Describe + time.Second
+}
 
 // A view is a Fleet in the making.
 type view struct {

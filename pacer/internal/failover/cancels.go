@@ -1,4 +1,4 @@
-package pacer
+package failover
 
 import (
 	"context"
@@ -6,9 +6,6 @@ import (
 
 	"github.com/headway-go/headway/pacer/store"
 )
-
-// Cancels gather while others are on the way, and go together in the next request, whatever their stacks: when thousands of
-// calls give up at the same time, the store hears of it some times.
 
 // maxCharges is how many charges of accounts, and different accounts, are enough for one request, so that no run of the store's
 // program takes longer than two milliseconds: each of them takes Redis some microseconds; a little more, if it is given back or
@@ -19,7 +16,7 @@ const (
 )
 
 // perRequest returns how many calls of a stack that move, or are given back, are enough for one request.
-func perRequest(s *store.Stack) int { return max(1, min(maxLoad, maxRefunds/max(1, len(s.Limits)))) }
+func PerRequest(s *store.Stack) int { return max(1, min(MaxCalls, maxRefunds/max(1, len(s.Limits)))) }
 
 // cancels are the grants that wait to be given back.
 type cancels struct {
@@ -42,14 +39,47 @@ type refund struct {
 func refunds(ctx context.Context, stack *store.Stack, grants []store.Grant) []*refund {
 	copied, all := stack.Clone(), copyGrants(grants)
 	var pieces []*refund
-	for n := perRequest(stack); len(all) > 0; all = all[min(n, len(all)):] {
+	for n := PerRequest(stack); len(all) > 0; all = all[min(n, len(all)):] {
 		pieces = append(pieces, &refund{ctx, copied, all[:min(n, len(all))], make(chan error, 1)})
 	}
 	return pieces
 }
 
+// next takes as many refunds as are enough for a request; nil if there are none.
+func (c *cancels) next() []*refund {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, calls, charges := 0, 0, 0
+	for ; n < len(c.waiting); n++ {
+		r := c.waiting[n]
+		more := len(r.grants) * len(r.stack.Limits)
+		if n == 0 || !r.stack.Same(&c.waiting[n-1].stack) {
+			more += len(r.stack.Limits)
+		}
+		if n > 0 && (calls+len(r.grants) > MaxCalls || charges+more > maxRefunds) {
+			break
+		}
+		calls, charges = calls+len(r.grants), charges+more
+	}
+	all := c.waiting[:n:n]
+	c.waiting = c.waiting[n:]
+	if n == 0 {
+		c.waiting, c.sending = nil, false
+		return nil
+	}
+	return all
+}
+
+// close waits until what was to be given back is, and takes no more.
+func (c *cancels) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.pending.Wait()
+}
+
 // begin has refunds sent, by one request at a time. Each of them is answered.
-func (w *watched) begin(all []*refund) {
+func (w *Store) begin(all []*refund) {
 	if len(all) == 0 {
 		return
 	}
@@ -72,7 +102,7 @@ func (w *watched) begin(all []*refund) {
 
 // giveBackAll gives refunds back, and returns when that is done, or owed to a store that is out of reach. It returns the first
 // error that is neither.
-func (w *watched) giveBackAll(all []*refund) (err error) {
+func (w *Store) giveBackAll(all []*refund) (err error) {
 	w.begin(all)
 	for _, r := range all {
 		if failed := <-r.answer; err == nil {
@@ -83,7 +113,7 @@ func (w *watched) giveBackAll(all []*refund) (err error) {
 }
 
 // sendCancels sends requests until nothing waits.
-func (w *watched) sendCancels() {
+func (w *Store) sendCancels() {
 	for {
 		all := w.cancels.next()
 		if all == nil {
@@ -96,41 +126,8 @@ func (w *watched) sendCancels() {
 	}
 }
 
-// next takes as many refunds as are enough for a request; nil if there are none.
-func (c *cancels) next() []*refund {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n, calls, charges := 0, 0, 0
-	for ; n < len(c.waiting); n++ {
-		r := c.waiting[n]
-		more := len(r.grants) * len(r.stack.Limits)
-		if n == 0 || !r.stack.Same(&c.waiting[n-1].stack) {
-			more += len(r.stack.Limits)
-		}
-		if n > 0 && (calls+len(r.grants) > maxLoad || charges+more > maxRefunds) {
-			break
-		}
-		calls, charges = calls+len(r.grants), charges+more
-	}
-	all := c.waiting[:n:n]
-	c.waiting = c.waiting[n:]
-	if n == 0 {
-		c.waiting, c.sending = nil, false
-		return nil
-	}
-	return all
-}
-
-// close waits until what was to be given back is, and takes no more.
-func (c *cancels) close() {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.pending.Wait()
-}
-
 // cancelTogether gives refunds back in one request, or owes them. It returns the error of each.
-func (w *watched) cancelTogether(all []*refund) []error {
+func (w *Store) cancelTogether(all []*refund) []error {
 	began := w.Now()
 	errs := make([]error, len(all))
 	if w.state.Load() != together {
@@ -152,7 +149,7 @@ func (w *watched) cancelTogether(all []*refund) []error {
 }
 
 // batches returns the grants of refunds by their stacks, and for each refund the index of its batch.
-func (w *watched) batches(all []*refund) (batches []store.Batch, places []int) {
+func (w *Store) batches(all []*refund) (batches []store.Batch, places []int) {
 	seen := make(map[uint64]int)
 	for _, r := range all {
 		hash := r.stack.Hash(w.seed)
@@ -169,7 +166,7 @@ func (w *watched) batches(all []*refund) (batches []store.Batch, places []int) {
 
 // giveBack gives grants back to the store, in one request, and returns the error of each batch. The batches must stay as they
 // are: the operation may last longer than this.
-func (w *watched) giveBack(ctx context.Context, batches []store.Batch) []error {
+func (w *Store) giveBack(ctx context.Context, batches []store.Batch) []error {
 	for i := range batches {
 		w.known.disownedAll(&batches[i])
 	}

@@ -1,4 +1,4 @@
-package pacer
+package failover
 
 import (
 	"context"
@@ -8,8 +8,16 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
+func copyGrants(grants []store.Grant) []store.Grant {
+	copied := slices.Clone(grants)
+	for i := range copied {
+		copied[i].Charges = slices.Clone(copied[i].Charges)
+	}
+	return copied
+}
+
 // Reserve implements [store.Store].
-func (w *watched) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
+func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	ask, err := w.asks(ctx)
 	if err != nil {
 		return err
@@ -24,31 +32,31 @@ func (w *watched) Reserve(ctx context.Context, stack store.Stack, calls []store.
 			return err
 		}
 		// A store that can be reached is told at once what it forgot, unless the process can do without it meanwhile.
-		if forgot(err) != nil && w.mode != modeLocal {
+		if forgot(err) != nil && w.mode != Local {
 			if _, err := w.rejoin(ctx); err == nil {
 				return w.send(ctx, &stack, calls, grants)
 			}
 		}
 	}
 	switch w.mode {
-	case modeLocal:
+	case Local:
 		if !ask {
 			w.returned(&stack, calls)
 		}
 		return w.local.reserve(ctx, &w.known, &stack, w.disown(&stack, calls), grants, w.absence())
-	case modeLetPass:
+	case LetThrough:
 		now := w.Now()
 		for i := range grants {
 			grants[i] = store.Grant{OK: true, Now: now, At: now, Binds: store.BindsNothing, Charges: make([]store.Charge, len(stack.Limits)), Local: true}
 		}
 		return nil
-	case modeRefuse:
+	case Refuse:
 	}
 	return w.refused()
 }
 
 // returned forgets the slots that calls give back as they ask: the store may grant the same ones again.
-func (w *watched) returned(stack *store.Stack, calls []store.Call) {
+func (w *Store) returned(stack *store.Stack, calls []store.Call) {
 	for i := range calls {
 		for j, c := range calls[i].Held {
 			w.known.disowned(&stack.Limits[j], c, max(c.To, -c.To))
@@ -60,7 +68,7 @@ func (w *watched) returned(stack *store.Stack, calls []store.Call) {
 }
 
 // disown returns calls without the slots that they hold: those are the store's, which is told later that they are free.
-func (w *watched) disown(stack *store.Stack, calls []store.Call) []store.Call {
+func (w *Store) disown(stack *store.Stack, calls []store.Call) []store.Call {
 	if !slices.ContainsFunc(calls, func(c store.Call) bool { return c.Held != nil }) {
 		return calls
 	}
@@ -75,12 +83,12 @@ func (w *watched) disown(stack *store.Stack, calls []store.Call) []store.Call {
 }
 
 // Cancel implements [store.Store].
-func (w *watched) Cancel(ctx context.Context, stack store.Stack, grants []store.Grant) error {
+func (w *Store) Cancel(ctx context.Context, stack store.Stack, grants []store.Grant) error {
 	return w.CancelAll(ctx, []store.Batch{{Stack: stack, Grants: grants}})
 }
 
 // CancelAll implements [store.Bulk].
-func (w *watched) CancelAll(ctx context.Context, batches []store.Batch) error {
+func (w *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 	var theirs []*refund
 	for i := range batches {
 		stack := &batches[i].Stack
@@ -92,7 +100,7 @@ func (w *watched) CancelAll(ctx context.Context, batches []store.Batch) error {
 				rest = append(rest, g)
 			}
 		}
-		if len(mine) > 0 && w.mode == modeLocal {
+		if len(mine) > 0 && w.mode == Local {
 			notes, err := w.local.cancel(ctx, stack, mine)
 			if err != nil {
 				return err
@@ -105,7 +113,7 @@ func (w *watched) CancelAll(ctx context.Context, batches []store.Batch) error {
 }
 
 // sayOrOwe tells the store notes now, or when it is back.
-func (w *watched) sayOrOwe(ctx context.Context, stack *store.Stack, notes []store.Note) {
+func (w *Store) sayOrOwe(ctx context.Context, stack *store.Stack, notes []store.Note) {
 	if len(notes) == 0 {
 		return
 	}
@@ -115,28 +123,20 @@ func (w *watched) sayOrOwe(ctx context.Context, stack *store.Stack, notes []stor
 	w.owe(debt{limits: stack.Limits, notes: notes})
 }
 
-func copyGrants(grants []store.Grant) []store.Grant {
-	copied := slices.Clone(grants)
-	for i := range copied {
-		copied[i].Charges = slices.Clone(copied[i].Charges)
-	}
-	return copied
-}
-
-func (w *watched) owe(d debt) {
+func (w *Store) owe(d debt) {
 	w.local.mu.Lock()
 	defer w.local.mu.Unlock()
 	w.local.owe(d)
 }
 
 // Exchangeable implements [store.Exchanger].
-func (w *watched) Exchangeable(g *store.Grant) bool {
+func (w *Store) Exchangeable(g *store.Grant) bool {
 	t := ticketOf(g)
 	return t != nil && !t.over.Load()
 }
 
 // Report implements [store.Store].
-func (w *watched) Report(ctx context.Context, stack store.Stack, notes []store.Note) (now store.Instant, changed int, err error) {
+func (w *Store) Report(ctx context.Context, stack store.Stack, notes []store.Note) (now store.Instant, changed int, err error) {
 	ask, err := w.asks(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -147,17 +147,17 @@ func (w *watched) Report(ctx context.Context, stack store.Stack, notes []store.N
 		}
 	}
 	switch w.mode {
-	case modeLocal:
+	case Local:
 		n, rank := w.fleet()
 		return w.local.report(ctx, &stack, notes, n, rank)
-	case modeLetPass:
+	case LetThrough:
 		return w.Now(), 0, nil
-	case modeRefuse:
+	case Refuse:
 	}
 	return 0, 0, w.refused()
 }
 
-func (w *watched) report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
+func (w *Store) report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	stack = stack.Clone()
 	// A call that was paced alone and is settled with the store: a rate's interval was never the store's.
 	kept := make([]store.Note, 0, len(notes))
@@ -204,16 +204,16 @@ func (w *watched) report(ctx context.Context, stack store.Stack, notes []store.N
 }
 
 // Status implements [store.Store].
-func (w *watched) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
+func (w *Store) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	return w.look(ctx, stack, w.store.Status)
 }
 
 // Pauses implements [store.Bulk].
-func (w *watched) Pauses(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
+func (w *Store) Pauses(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	return w.look(ctx, stack, w.store.Pauses)
 }
 
-func (w *watched) look(ctx context.Context, stack store.Stack, how func(context.Context, store.Stack) (store.StackStatus, error)) (store.StackStatus, error) {
+func (w *Store) look(ctx context.Context, stack store.Stack, how func(context.Context, store.Stack) (store.StackStatus, error)) (store.StackStatus, error) {
 	ask, err := w.asks(ctx)
 	if err != nil {
 		return store.StackStatus{}, err
@@ -232,7 +232,7 @@ func (w *watched) look(ctx context.Context, stack store.Stack, how func(context.
 			return store.StackStatus{}, err
 		}
 	}
-	if w.mode != modeLocal {
+	if w.mode != Local {
 		return store.StackStatus{}, w.refused()
 	}
 	w.local.mu.Lock()
@@ -242,7 +242,7 @@ func (w *watched) look(ctx context.Context, stack store.Stack, how func(context.
 }
 
 // Listen implements [store.Notifier].
-func (w *watched) Listen(upstream string, heard func(store.News)) (stop func()) {
+func (w *Store) Listen(upstream string, heard func(store.News)) (stop func()) {
 	w.heard.Store(&heard)
 	quiet := w.local.store.Listen(upstream, func(n store.News) {
 		// Of all that this process says to itself, it has to hear only who in line is called.
@@ -262,7 +262,7 @@ func (w *watched) Listen(upstream string, heard func(store.News)) (stop func()) 
 }
 
 // Echoes implements [store.Member].
-func (w *watched) Echoes() bool {
+func (w *Store) Echoes() bool {
 	_, ok := w.store.(store.Notifier)
 	return ok && w.state.Load() == together
 }

@@ -1,4 +1,4 @@
-package pacer
+package failover
 
 import (
 	"slices"
@@ -9,6 +9,76 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
+
+// startAlone returns what a local account is to be told of what the store was known to hold.
+//
+// The line of a rate goes on behind the fleet's: behind the last slot that is known, and those that others must have got
+// since. N lines of one call per N intervals are as good as the one line of all if they take turns, so each process begins
+// when it is its turn, by its rank, on a grid that all of them see alike: store time.
+//
+// When the store was lost, each process knows by its own first request in vain. One that had nothing to ask finds out late: its
+// line then begins late by as much, and that much of its share is idle, but no slot is granted twice. So a process whose slots
+// are far away need not ask often. To assume an earlier loss would be wrong: until the store is lost, others get slots.
+func (t *trace) startAlone(index int, own policies.Spec, away absence, limit, now int64) []store.Note {
+	var notes []store.Note
+	claim := func(from, to int64) {
+		notes = append(notes, store.Note{Kind: store.NoteClaim, Limit: index, Charge: store.Charge{From: from, To: to}})
+	}
+	n := int64(away.processes)
+	if own.Algorithm == policies.GCRA {
+		front, whole := t.front(t.asOf), t.limit.Spec.Interval
+		if front > t.asOf { // there was a line, and others have got slots since
+			front += max(0, int64(away.since)-t.asOf)
+		}
+		// A limit that was idle may begin with a burst, unless it is less than a call for each.
+		if n > 1 && (front > now-n*whole || limit < n) {
+			front = max(now, front+whole)
+			turn := (front - int64(away.rank)*(own.Interval/n)) % own.Interval
+			claim(now, front+(own.Interval-turn)%own.Interval)
+		}
+		for _, s := range t.spans {
+			claim(s.from, s.to)
+		}
+	}
+	for _, h := range t.counts {
+		claim(h.bucket, (h.n+n-1)/n)
+	}
+	if t.paused > store.Instant(now) {
+		notes = append(notes, store.Note{Kind: store.NotePause, Limit: index, For: t.paused.Sub(store.Instant(now))})
+	}
+	return notes
+}
+
+// due returns what of a trace of spent slots the store is to charge: of a window what each bucket got, of a rate as many
+// calls as still have an effect beyond the last one, which counts from when it went.
+func (t *trace) due(now int64) []store.Note {
+	var notes []store.Note
+	for _, h := range t.counts {
+		if h.n > 0 {
+			notes = append(notes, store.Note{Kind: store.NoteSettle, Charge: store.Charge{From: h.bucket}, Actual: h.n})
+		}
+	}
+	if n := len(t.spans); n > 0 && t.limit.Spec.Within > 0 { // it may be in a window still
+		notes = append(notes, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: t.spans[0].from, To: min(now, t.spans[n-1].to)}})
+	}
+	if left := t.length(now); left > 0 {
+		last := now + left%t.each - t.each // began then
+		notes = append(notes, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: last, To: last + t.limit.Spec.Interval}})
+		if left >= t.each {
+			notes = append(notes, store.Note{Kind: store.NoteSettle, Actual: left / t.each})
+		}
+	}
+	return notes
+}
+
+// paid is told of each note of due that the store was told.
+func (t *trace) paid(n *store.Note) {
+	if t.limit.Spec.Algorithm == policies.Window {
+		t.bucket(n.Charge.From).n = 0
+	} else {
+		t.spans = nil
+	}
+}
 
 // What a process remembers of the store's accounts, so that a store that has forgotten them can be told, and so that a
 // process that has lost the store begins behind what was granted. It is bounded: in keys, and in what is kept of each.

@@ -1,4 +1,4 @@
-package pacer
+package failover
 
 import (
 	"cmp"
@@ -15,21 +15,36 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
+// roughly returns a duration at random that is up to an eighth shorter or longer, so that processes that began together do not
+// stay so; sooner, one that is up to a quarter shorter.
+func roughly(d time.Duration) time.Duration {
+	return (d - d/8).Truncate(time.Millisecond) + within(d/4)
+}
+
+func sooner(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) - within(d/4) }
+
+// within returns a duration at random from 0 to most, in whole milliseconds.
+func within(most time.Duration) time.Duration { return rand.N(most + 1).Truncate(time.Millisecond) }
+
+// maxTelling is how many messages are on their way at the same time. Who comes back with thousands of keys from far away must
+// neither take long nor be all that the store does.
+const maxTelling = 4
+
 // run says that the process is there, and tries to come back when it is alone.
-func (w *watched) run() {
+func (w *Store) run() {
 	defer close(w.finished)
 	timer := time.NewTimer(lookEvery)
 	defer timer.Stop()
 	pause := w.firstPause(firstBeat)
 	beat := time.Now().Add(roughly(pause))
-	describe := time.Now().Add(within(w.pulses().describe / 16))
+	describe := time.Now().Add(within(w.pulses().Describe / 16))
 	for {
 		select {
 		case <-w.closing:
 			return
 		case <-w.kick:
 		case <-w.looks:
-			if soon := time.Now().Add(within(w.pulses().spread)); soon.Before(beat) {
+			if soon := time.Now().Add(within(w.pulses().Spread)); soon.Before(beat) {
 				beat = soon
 			}
 		case <-timer.C:
@@ -37,13 +52,13 @@ func (w *watched) run() {
 		ctx, next := context.Background(), lookEvery
 		if w.state.Load() == together && (!time.Now().Before(beat) || w.uneasy()) {
 			// Those who came at the same time as this process are soon known: it beats sooner at first.
-			pause = min(max(2*pause, w.firstPause(firstBeat)), w.pulses().beat)
+			pause = min(max(2*pause, w.firstPause(firstBeat)), w.pulses().Beat)
 			beat = time.Now().Add(roughly(pause))
 			began := w.Now()
 			w.parted(w.beat(ctx), began)
 		}
 		if w.state.Load() == together && !time.Now().Before(describe) {
-			describe = time.Now().Add(sooner(w.pulses().describe))
+			describe = time.Now().Add(sooner(w.pulses().Describe))
 			w.describe(ctx, false)
 		}
 		if w.state.Load() == apart {
@@ -67,35 +82,25 @@ func (w *watched) run() {
 
 // firstPause returns after how long a process that has just come beats again, at least: soon, but not all of a large fleet at
 // once, and before its first beat holds no more.
-func (w *watched) firstPause(least time.Duration) time.Duration {
-	return max(least, min(w.pulses().beat/16, beatLives/3))
+func (w *Store) firstPause(least time.Duration) time.Duration {
+	return max(least, min(w.pulses().Beat/16, beatLives/3))
 }
-
-// roughly returns a duration at random that is up to an eighth shorter or longer, so that processes that began together do not
-// stay so; sooner, one that is up to a quarter shorter.
-func roughly(d time.Duration) time.Duration {
-	return (d - d/8).Truncate(time.Millisecond) + within(d/4)
-}
-func sooner(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) - within(d/4) }
-
-// within returns a duration at random from 0 to most, in whole milliseconds.
-func within(most time.Duration) time.Duration { return rand.N(most + 1).Truncate(time.Millisecond) }
 
 // uneasy reports whether calls wait for slots that the store granted while nothing has been heard of it for a while. A process
 // that loses the store must know when that was: until then others have got slots that it does not know of. Knowing it late
 // does no harm but to its own pace (see startAlone). Calls that come near ask for themselves; this is for slots far away.
 // That a store has forgotten is heard of otherwise, too: see Pacer.heard.
-func (w *watched) uneasy() bool {
+func (w *Store) uneasy() bool {
 	w.mu.Lock()
 	silence := time.Since(w.toldAt)
 	w.mu.Unlock()
 	line := store.Instant(w.latest.Load()).Sub(w.Now())
-	return line > 0 && silence >= max(w.pulses().look, min(beatEvery, line/16))
+	return line > 0 && silence >= max(w.pulses().Look, min(beatEvery, line/16))
 }
 
 // beat says that the process is there, and what it has not said yet. It returns a ForgotError if the store is not the one
 // that it was.
-func (w *watched) beat(ctx context.Context) error {
+func (w *Store) beat(ctx context.Context) error {
 	p, err := w.pulse(ctx, false, 0)
 	if err != nil {
 		return err
@@ -107,7 +112,7 @@ func (w *watched) beat(ctx context.Context) error {
 }
 
 // describe tells a store that is a Registry what there is to say of this process. Nobody's call depends on it.
-func (w *watched) describe(ctx context.Context, left bool) {
+func (w *Store) describe(ctx context.Context, left bool) {
 	registry, ok := w.store.(store.Registry)
 	if !ok || w.config.Describe == nil {
 		return
@@ -121,11 +126,11 @@ func (w *watched) describe(ctx context.Context, left bool) {
 }
 
 // pulse says that the process is there, or leaves.
-func (w *watched) pulse(ctx context.Context, leaves bool, gather time.Duration) (store.Membership, error) {
+func (w *Store) pulse(ctx context.Context, leaves bool, gather time.Duration) (store.Membership, error) {
 	var p store.Membership
 	lives := time.Duration(0)
 	if !leaves {
-		lives = w.pulses().lives
+		lives = w.pulses().TTL
 	}
 	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.told.Load()), Keep: w.keep, Barrier: gather}
 	answer := make(chan store.Membership, 1)
@@ -144,7 +149,7 @@ func (w *watched) pulse(ctx context.Context, leaves bool, gather time.Duration) 
 }
 
 // rejoin comes back to the fleet, or returns for how long the process still has to wait for the others.
-func (w *watched) rejoin(ctx context.Context) (time.Duration, error) {
+func (w *Store) rejoin(ctx context.Context) (time.Duration, error) {
 	w.joining.Lock()
 	defer w.joining.Unlock()
 	if w.state.Load() == together {
@@ -166,11 +171,11 @@ func (w *watched) rejoin(ctx context.Context) (time.Duration, error) {
 // Processes that lost the store do not find it again at the same moment. If the first to come back got all of the limits
 // while the others still spend their shares, the upstream would see too much. So they agree on a time, go on alone until
 // then, and come back together.
-func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
+func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if w.gather == 0 {
 		gather := time.Duration(0)
-		if w.state.Load() == apart && w.mode == modeLocal {
-			gather = 2*(probeEvery+w.pulses().spread) + w.timeout
+		if w.state.Load() == apart && w.mode == Local {
+			gather = 2*(probeEvery+w.pulses().Spread) + w.timeout
 		}
 		p, err := w.pulse(ctx, false, gather)
 		if err != nil {
@@ -181,7 +186,7 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 			return 0, err
 		}
 		w.era.Store(p.Epoch)
-		if w.mode == modeLocal {
+		if w.mode == Local {
 			w.gather = min(p.Barrier, p.Now+store.Instant(maxGather.Microseconds()))
 		}
 	}
@@ -209,7 +214,7 @@ func (w *watched) join(ctx context.Context) (wait time.Duration, err error) {
 }
 
 // settle tells the store what was spent alone.
-func (w *watched) settle(ctx context.Context) error {
+func (w *Store) settle(ctx context.Context) error {
 	b := w.local.take()
 	err := w.pay(ctx, &b)
 	if err != nil {
@@ -218,13 +223,9 @@ func (w *watched) settle(ctx context.Context) error {
 	return err
 }
 
-// maxTelling is how many messages are on their way at the same time. Who comes back with thousands of keys from far away must
-// neither take long nor be all that the store does.
-const maxTelling = 4
-
 // tellAll tells the store messages whose order does not matter, unless the process is about to leave the fleet: then it returns
 // store.ErrClosed. Told is called for each that was told; nil for nothing.
-func (w *watched) tellAll(ctx context.Context, all []notes.Report, told func(*notes.Report)) error {
+func (w *Store) tellAll(ctx context.Context, all []notes.Report, told func(*notes.Report)) error {
 	var (
 		telling errgroup.Group
 		mu      sync.Mutex
@@ -256,7 +257,7 @@ func (w *watched) tellAll(ctx context.Context, all []notes.Report, told func(*no
 	return failed
 }
 
-func (w *watched) isClosing() bool {
+func (w *Store) isClosing() bool {
 	select {
 	case <-w.closing:
 		return true
@@ -266,7 +267,7 @@ func (w *watched) isClosing() bool {
 }
 
 // remind tells the store what it knew. A key that holds something else must not keep the others from being told.
-func (w *watched) remind(ctx context.Context, m *notes.Report) error {
+func (w *Store) remind(ctx context.Context, m *notes.Report) error {
 	err := w.say(ctx, m.Limits, m.Notes)
 	if err == nil || !w.unfit(err) {
 		return err
@@ -292,7 +293,7 @@ func (w *watched) remind(ctx context.Context, m *notes.Report) error {
 
 // pay tells the store what was spent alone, and what else it was not told. What is paid leaves the bill. What is given back
 // comes first: it may be what was spent.
-func (w *watched) pay(ctx context.Context, b *bill) error {
+func (w *Store) pay(ctx context.Context, b *bill) error {
 	now := w.Now()
 	if err := w.payGrants(ctx, b); err != nil {
 		return err
@@ -337,7 +338,7 @@ func (w *watched) pay(ctx context.Context, b *bill) error {
 }
 
 // payGrants gives back what is owed of grants.
-func (w *watched) payGrants(ctx context.Context, b *bill) error {
+func (w *Store) payGrants(ctx context.Context, b *bill) error {
 	var all []*refund
 	rest := b.owed[:0:0]
 	for i := range b.owed {
@@ -374,7 +375,7 @@ func (w *watched) payGrants(ctx context.Context, b *bill) error {
 }
 
 // payNotes says what is owed of notes, in their order.
-func (w *watched) payNotes(ctx context.Context, b *bill) error {
+func (w *Store) payNotes(ctx context.Context, b *bill) error {
 	for len(b.owed) > 0 {
 		var m notes.Reports
 		n, limits, said := 0, 0, 0
@@ -405,12 +406,12 @@ func (w *watched) payNotes(ctx context.Context, b *bill) error {
 }
 
 // unfit reports whether an error is about one stack only, so that saying it again would not help.
-func (w *watched) unfit(err error) bool {
+func (w *Store) unfit(err error) bool {
 	return !errors.Is(err, store.ErrUnreachable) && w.store.Fault(err) == store.Unfit
 }
 
 // say tells the store notes about some limits.
-func (w *watched) say(ctx context.Context, limits []store.Limit, notes []store.Note) error {
+func (w *Store) say(ctx context.Context, limits []store.Limit, notes []store.Note) error {
 	if len(notes) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package pacer
+package failover
 
 import (
 	"context"
@@ -45,7 +45,7 @@ const (
 	// up by itself.
 	maxProbes = 8
 	// maxProcesses bounds what is believed of the number of processes.
-	maxProcesses = 10_000
+	MaxProcesses = 10_000
 )
 
 // watched is a Shared with somebody who watches over it: it answers within a bound of time, whatever becomes of the
@@ -55,12 +55,12 @@ const (
 // runs from the first call until close, says that the process is there while it is together, and tries to come back while
 // it is alone. Coming back means: tell the store what it knew, in case that it forgot; what was spent alone; and what could
 // not be said meanwhile.
-type watched struct {
+type Store struct {
 	store    store.Shared
 	upstream string
 	id       string
-	mode     failoverMode
-	config   failoverConfig
+	mode     Mode
+	config   Config
 	timeout  time.Duration
 	punctual bool // the store's operations end when their contexts do
 	seed     maphash.Seed
@@ -111,8 +111,8 @@ const (
 	apart                    // this process decides for itself
 )
 
-func newWatched(backing store.Shared, c *failoverConfig) *watched {
-	w := &watched{
+func New(backing store.Shared, c *Config) *Store {
+	w := &Store{
 		store:     backing,
 		config:    *c,
 		upstream:  c.Upstream,
@@ -148,7 +148,7 @@ func newWatched(backing store.Shared, c *failoverConfig) *watched {
 }
 
 // Now estimates store time: the last that was told, and what has passed since.
-func (w *watched) Now() store.Instant {
+func (w *Store) Now() store.Instant {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.toldAt.IsZero() {
@@ -158,7 +158,7 @@ func (w *watched) Now() store.Instant {
 }
 
 // heardNow notes what the store's time is.
-func (w *watched) heardNow(now store.Instant) {
+func (w *Store) heardNow(now store.Instant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if int64(now) > w.told.Load() {
@@ -170,37 +170,37 @@ func (w *watched) heardNow(now store.Instant) {
 // pulses is how often a process speaks to the store beside its calls. The more processes there are, the less often: all of
 // them together send some fifty beats, as many pings, and a hundred descriptions a second at most, whatever their number, up to
 // five thousand.
-type pulses struct {
-	beat     time.Duration // between two beats, more or less
-	lives    time.Duration // for how long a beat holds
-	describe time.Duration // between two descriptions, at most
-	look     time.Duration // without hearing of the store, while calls wait, at least
-	spread   time.Duration // within which all look, when something says to all of them that they should
+type Pulses struct {
+	Beat     time.Duration // between two beats, more or less
+	TTL      time.Duration // for how long a beat holds
+	Describe time.Duration // between two descriptions, at most
+	Look     time.Duration // without hearing of the store, while calls wait, at least
+	Spread   time.Duration // within which all look, when something says to all of them that they should
 }
 
 // pulsesOf returns that for a fleet of n processes.
-func pulsesOf(n int) pulses {
+func PulsesOf(n int) Pulses {
 	all := time.Duration(n) * time.Second
 	beat := max(beatEvery, all/40)
-	return pulses{
-		beat:     beat,
-		lives:    max(beatLives, beat*10/3),
-		describe: min(max(beatEvery, all/80), longestDescribe),
-		look:     max(lookEvery, all/20),
-		spread:   all / 10_000,
+	return Pulses{
+		Beat:     beat,
+		TTL:      max(beatLives, beat*10/3),
+		Describe: min(max(beatEvery, all/80), longestDescribe),
+		Look:     max(lookEvery, all/20),
+		Spread:   all / 10_000,
 	}
 }
 
 // longestDescribe is how often the processes of the largest fleets say what went: before a tally forgets it.
 const longestDescribe = time.Minute
 
-func (w *watched) pulses() pulses {
+func (w *Store) pulses() Pulses {
 	n, _ := w.fleet()
-	return pulsesOf(n)
+	return PulsesOf(n)
 }
 
 // Check implements [store.Member]: the process asks the store whether it is what it was. When all do so at once, they take a little while.
-func (w *watched) Check() {
+func (w *Store) Check() {
 	select {
 	case w.looks <- struct{}{}:
 	default:
@@ -208,7 +208,7 @@ func (w *watched) Check() {
 }
 
 // fleet returns how many processes there are, and how many came before this one.
-func (w *watched) fleet() (n, rank int) {
+func (w *Store) fleet() (n, rank int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.processes, w.rank
@@ -216,17 +216,17 @@ func (w *watched) fleet() (n, rank int) {
 
 // count notes how many processes are there. A store that has just forgotten knows fewer than there are, for as long as a
 // beat holds.
-func (w *watched) count(alive, rank int) {
+func (w *Store) count(alive, rank int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	alive = min(max(1, alive), maxProcesses)
-	if alive >= w.processes || !w.counted.IsZero() && time.Since(w.counted) > pulsesOf(w.processes).lives || w.era.Load() == 0 {
+	alive = min(max(1, alive), MaxProcesses)
+	if alive >= w.processes || !w.counted.IsZero() && time.Since(w.counted) > PulsesOf(w.processes).TTL || w.era.Load() == 0 {
 		w.processes, w.rank, w.counted = alive, min(max(0, rank), alive-1), time.Now()
 	}
 }
 
 // asks reports whether the store is to be asked. The first call joins the fleet.
-func (w *watched) asks(ctx context.Context) (bool, error) {
+func (w *Store) asks(ctx context.Context) (bool, error) {
 	if s := w.state.Load(); s != unknown {
 		return s == together, nil
 	}
@@ -261,7 +261,7 @@ func (w *watched) asks(ctx context.Context) (bool, error) {
 
 // reach runs an operation of the store, unless it has just failed: it returns an ErrUnreachable then, and if the store
 // does not answer in time.
-func (w *watched) reach(ctx context.Context, name string, op func(context.Context) error) error {
+func (w *Store) reach(ctx context.Context, name string, op func(context.Context) error) error {
 	done, err := w.breaker.Allow()
 	if err != nil {
 		return errResting
@@ -276,7 +276,7 @@ func (w *watched) reach(ctx context.Context, name string, op func(context.Contex
 }
 
 // isFailure reports whether an operation's error says that the store cannot be asked.
-func (w *watched) isFailure(err error) bool {
+func (w *Store) isFailure(err error) bool {
 	switch {
 	case err == nil, forgot(err) != nil, errors.Is(err, store.ErrClosed):
 		return false
@@ -295,12 +295,12 @@ func unreachable(err error) error {
 }
 
 // overdue is the error of an operation that nobody waits for any longer.
-func (w *watched) overdue() error {
+func (w *Store) overdue() error {
 	return fmt.Errorf("%w: no answer within %v, or another operation failed meanwhile", store.ErrUnreachable, w.timeout)
 }
 
 // within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are.
-func (w *watched) within(ctx context.Context, name string, op func(context.Context) error) (err error) {
+func (w *Store) within(ctx context.Context, name string, op func(context.Context) error) (err error) {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -338,7 +338,7 @@ func (w *watched) within(ctx context.Context, name string, op func(context.Conte
 }
 
 // part makes the process pace alone, because of an error of an operation that began at an instant.
-func (w *watched) part(err error, began store.Instant) {
+func (w *Store) part(err error, began store.Instant) {
 	w.failed(err)
 	w.lost.CompareAndSwap(0, int64(began))
 	was := w.state.Swap(apart)
@@ -358,7 +358,7 @@ func (w *watched) part(err error, began store.Instant) {
 }
 
 // failed remembers why the store cannot be asked.
-func (w *watched) failed(err error) {
+func (w *Store) failed(err error) {
 	if !errors.Is(err, errResting) {
 		w.failure.Store(&err)
 	}
@@ -372,7 +372,7 @@ func forgot(err error) *store.ForgotError {
 
 // wasReset reports whether an operation met an era that began by a deliberate reset, and is to be done again. What is
 // remembered must not bring back what was reset.
-func (w *watched) wasReset(era int64) bool {
+func (w *Store) wasReset(era int64) bool {
 	if before := w.era.Load(); store.Incarnation(era) != store.Incarnation(before) {
 		return false
 	} else if era != before {
@@ -383,7 +383,7 @@ func (w *watched) wasReset(era int64) bool {
 }
 
 // parted reports whether the answer to an operation means that the process is alone, and makes it so.
-func (w *watched) parted(err error, began store.Instant) bool {
+func (w *Store) parted(err error, began store.Instant) bool {
 	if !errors.Is(err, store.ErrUnreachable) && forgot(err) == nil {
 		return false
 	}
@@ -392,14 +392,14 @@ func (w *watched) parted(err error, began store.Instant) bool {
 }
 
 // absence describes how the process is alone.
-func (w *watched) absence() absence {
+func (w *Store) absence() absence {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return absence{number: int(w.absences.Load()), processes: w.processes, rank: w.rank, since: store.Instant(w.lost.Load())}
 }
 
 // refused returns the error of a process that does not pace alone.
-func (w *watched) refused() error {
+func (w *Store) refused() error {
 	err := store.ErrUnreachable
 	if p := w.failure.Load(); p != nil && errors.Is(*p, store.ErrUnreachable) {
 		err = *p
@@ -408,7 +408,7 @@ func (w *watched) refused() error {
 }
 
 // Close implements [store.Member]: it leaves the fleet, and waits for what is under way.
-func (w *watched) Close() {
+func (w *Store) Close() {
 	w.mu.Lock()
 	already, running := w.leaving, w.finished
 	w.leaving = true

@@ -1,4 +1,4 @@
-package pacer
+package failover
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func TestAnswersComeFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		backing := &slowCancels{given: make(chan []store.Batch, 10)}
-		w := newWatched(backing, &failoverConfig{Upstream: "api", Timeout: time.Second})
+		w := New(backing, &Config{Upstream: "api", Timeout: time.Second})
 		w.state.Store(together)
 		g, f := w.gathering, &flight{places: make(map[uint64]int)}
 		stack := store.Stack{Upstream: "api", Limits: []store.Limit{{Policy: "one"}}}

@@ -1,4 +1,4 @@
-package pacer
+package failover
 
 import (
 	"context"
@@ -6,19 +6,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Registry implements [store.Member]: each operation is bounded in time as all others are.
-func (w *watched) Registry() store.Registry {
-	if w.state.Load() == apart {
-		return nil
-	}
-	if registry, ok := w.store.(store.Registry); ok {
-		return watchedRegistry{w, registry}
-	}
-	return nil
-}
-
 type watchedRegistry struct {
-	*watched
+	*Store
 	store.Registry
 }
 
@@ -34,4 +23,15 @@ func (w watchedRegistry) Index(ctx context.Context, upstream string) (*store.Ind
 		return nil, err
 	}
 	return <-answer, nil
+}
+
+// Registry implements [store.Member]: each operation is bounded in time as all others are.
+func (w *Store) Registry() store.Registry {
+	if w.state.Load() == apart {
+		return nil
+	}
+	if registry, ok := w.store.(store.Registry); ok {
+		return watchedRegistry{w, registry}
+	}
+	return nil
 }

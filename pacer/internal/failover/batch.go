@@ -1,4 +1,4 @@
-package pacer
+package failover
 
 import (
 	"context"
@@ -16,8 +16,8 @@ const (
 	maxFlights = 4
 	// maxLoad is how many calls are enough for one request, so that no run of the store's program takes long. If the store leaves
 	// some of them undecided all the same, the next requests carry as many as it decided, but no fewer than minLoad.
-	maxLoad = 256
-	minLoad = 16
+	MaxCalls = 256
+	minLoad  = 16
 )
 
 // gathering is the reservations that wait to be sent, and what is on the wire, for as long as the process is together with
@@ -82,75 +82,9 @@ type seat struct {
 }
 
 func newGathering() *gathering {
-	g := &gathering{wire: make(map[uint64]bool), load: maxLoad}
+	g := &gathering{wire: make(map[uint64]bool), load: MaxCalls}
 	g.life, g.end = context.WithCancel(context.Background())
 	return g
-}
-
-// send has calls reserved by the store, together with others that gather meanwhile. It returns an ErrUnreachable if there
-// is no answer in time. What is granted after that is given back.
-func (w *watched) send(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant) error {
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
-		return store.ErrClosed
-	}
-	w.asking.Add(1) // until the calls are on their way
-	g := w.gathering
-	w.mu.Unlock()
-
-	hash := stack.Hash(w.seed)
-	g.mu.Lock()
-	p := g.parcel()
-	p.ctx, p.stack, p.hash, p.calls, p.grants, p.sure, p.err, p.state = ctx, *stack, hash, calls, grants, 0, nil, waiting
-	if g.flights < maxFlights && !g.wire[p.hash] {
-		f := g.begin(p, w.timeout)
-		g.mu.Unlock()
-		if w.punctual {
-			w.lead(g, f) //nolint:contextcheck // it has the parcel's
-		} else {
-			go w.fly(g, f) //nolint:contextcheck // it has the parcels'
-		}
-	} else {
-		p.timer.Reset(2 * w.timeout) // the request on the wire, and the next one
-		g.waiting = append(g.waiting, p)
-		g.mu.Unlock()
-		w.asking.Done() // a flight is under way, and takes this along
-	}
-
-	err := error(nil)
-	for again := true; again; {
-		again = false
-		select {
-		case <-p.done:
-			p.timer.Stop()
-		case <-g.life.Done():
-			err = w.overdue()
-		case <-p.timer.C:
-			if again = g.comes(p, w.timeout); !again {
-				err = w.overdue()
-			}
-		}
-	}
-	if err != nil && g.abandon(p) {
-		w.refund(p) //nolint:contextcheck // no flight writes to it any more, and nobody waits for that
-		if g.trip(w, err) {
-			w.asked("reserve", len(calls), time.Now().Add(-w.timeout), err)
-		}
-		return err // the parcel is lost: its flight may still have it
-	}
-	if err != nil {
-		<-p.done
-		p.timer.Stop()
-	}
-	if err = p.err; err != nil {
-		w.refund(p) //nolint:contextcheck // nobody waits for that
-	}
-	p.ctx, p.stack, p.calls, p.grants = nil, store.Stack{}, nil, nil
-	g.mu.Lock()
-	g.empty = append(g.empty, p)
-	g.mu.Unlock()
-	return err
 }
 
 // comes reports whether a parcel that waits to be sent is only kept waiting by how many there are: the store answers.
@@ -255,8 +189,177 @@ func (g *gathering) abandon(p *parcel) bool {
 	return true
 }
 
+// proceed makes a flight ready for the next request, or ends it if there is nothing to send.
+func (g *gathering) proceed(f *flight, timeout time.Duration) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for hash := range f.places {
+		delete(g.wire, hash)
+	}
+	clear(f.places)
+	clear(f.seats)
+	f.seats, f.batches, f.errs, f.calls, f.charges = f.seats[:0], f.batches[:0], f.errs[:0], 0, 0
+	if f.next(g, timeout) {
+		return true
+	}
+	g.flights--
+	g.hangar = append(g.hangar, f)
+	return false
+}
+
+// judge returns the error of an operation as one of the Pacer's. If the store cannot be asked, it is not asked again soon.
+func (g *gathering) judge(w *Store, err error) error {
+	if !w.isFailure(err) {
+		return err
+	}
+	_ = g.trip(w, err)
+	return unreachable(err)
+}
+
+// trip notes that the store has failed, unless that is known already: the process may have come back meanwhile.
+//
+// It reports whether it did.
+func (g *gathering) trip(w *Store, err error) bool {
+	if g.life.Err() != nil {
+		return false
+	}
+	done, resting := w.breaker.Allow()
+	if resting == nil {
+		done(err)
+	}
+	return resting == nil
+}
+
+// loaded sees to it that the next request carries no more calls than the store decides. The caller holds mu.
+func (g *gathering) loaded(f *flight) {
+	decided := 0
+	for i := range f.batches {
+		if f.errs[i] != nil {
+			return
+		}
+		n := len(f.batches[i].Grants)
+		for n > 0 && f.batches[i].Grants[n-1].Deferred {
+			n--
+		}
+		decided += n
+	}
+	switch {
+	case decided < f.calls:
+		g.load = max(minLoad, decided)
+	case decided >= g.load:
+		g.load = min(MaxCalls, g.load+g.load/4)
+	}
+}
+
+// answer gives a parcel what the store answered. It returns false if some of it is to be asked for again.
+func (f *flight) answer(s *seat) bool {
+	if s.err = f.errs[s.batch]; s.err != nil {
+		return true
+	}
+	grants := f.batches[s.batch].Grants[s.at:]
+	for i := range s.grants[s.sure:] {
+		to, from := &s.grants[s.sure], &grants[i]
+		if from.Deferred {
+			return false
+		}
+		charges := append(to.Charges[:0], from.Charges...) //nolint:gocritic // the grant's own room
+		*to = *from
+		to.Charges = charges
+		s.sure++
+	}
+	return true
+}
+
+// granted returns the grants that are charged.
+func granted(grants []store.Grant) []store.Grant {
+	return slices.DeleteFunc(slices.Clone(grants), func(g store.Grant) bool { return !g.OK })
+}
+
+// An errand is the context of an operation for others: it has a caller's values, but not its end.
+type errand struct {
+	context.Context //nolint:containedctx // for its values
+
+	life     context.Context //nolint:containedctx // ends when nobody waits for the operation any more
+	deadline time.Time
+}
+
+// Deadline implements [context.Context].
+func (e *errand) Deadline() (time.Time, bool) { return e.deadline, true }
+
+// Done implements [context.Context].
+func (e *errand) Done() <-chan struct{} { return e.life.Done() }
+
+// Err implements [context.Context].
+func (e *errand) Err() error { return e.life.Err() }
+
+// send has calls reserved by the store, together with others that gather meanwhile. It returns an ErrUnreachable if there
+// is no answer in time. What is granted after that is given back.
+func (w *Store) send(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant) error {
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return store.ErrClosed
+	}
+	w.asking.Add(1) // until the calls are on their way
+	g := w.gathering
+	w.mu.Unlock()
+
+	hash := stack.Hash(w.seed)
+	g.mu.Lock()
+	p := g.parcel()
+	p.ctx, p.stack, p.hash, p.calls, p.grants, p.sure, p.err, p.state = ctx, *stack, hash, calls, grants, 0, nil, waiting
+	if g.flights < maxFlights && !g.wire[p.hash] {
+		f := g.begin(p, w.timeout)
+		g.mu.Unlock()
+		if w.punctual {
+			w.lead(g, f) //nolint:contextcheck // it has the parcel's
+		} else {
+			go w.fly(g, f) //nolint:contextcheck // it has the parcels'
+		}
+	} else {
+		p.timer.Reset(2 * w.timeout) // the request on the wire, and the next one
+		g.waiting = append(g.waiting, p)
+		g.mu.Unlock()
+		w.asking.Done() // a flight is under way, and takes this along
+	}
+
+	err := error(nil)
+	for again := true; again; {
+		again = false
+		select {
+		case <-p.done:
+			p.timer.Stop()
+		case <-g.life.Done():
+			err = w.overdue()
+		case <-p.timer.C:
+			if again = g.comes(p, w.timeout); !again {
+				err = w.overdue()
+			}
+		}
+	}
+	if err != nil && g.abandon(p) {
+		w.refund(p) //nolint:contextcheck // no flight writes to it any more, and nobody waits for that
+		if g.trip(w, err) {
+			w.asked("reserve", len(calls), time.Now().Add(-w.timeout), err)
+		}
+		return err // the parcel is lost: its flight may still have it
+	}
+	if err != nil {
+		<-p.done
+		p.timer.Stop()
+	}
+	if err = p.err; err != nil {
+		w.refund(p) //nolint:contextcheck // nobody waits for that
+	}
+	p.ctx, p.stack, p.calls, p.grants = nil, store.Stack{}, nil, nil
+	g.mu.Lock()
+	g.empty = append(g.empty, p)
+	g.mu.Unlock()
+	return err
+}
+
 // fly sends one request after the other, until nothing waits to be sent.
-func (w *watched) fly(g *gathering, f *flight) {
+func (w *Store) fly(g *gathering, f *flight) {
 	defer w.asking.Done()
 	for more := true; more; more = g.proceed(f, w.timeout) {
 		w.carry(g, f)
@@ -266,7 +369,7 @@ func (w *watched) fly(g *gathering, f *flight) {
 
 // lead sends a first request in the caller's own goroutine, which saves it two switches to another one. What has gathered
 // meanwhile is none of its business.
-func (w *watched) lead(g *gathering, f *flight) {
+func (w *Store) lead(g *gathering, f *flight) {
 	answered := false
 	defer func() {
 		if !answered { // the store panics, or a hook of its client: that is the caller's, but nobody else must wait for it
@@ -286,26 +389,8 @@ func (w *watched) lead(g *gathering, f *flight) {
 	w.deliver(g, f)
 }
 
-// proceed makes a flight ready for the next request, or ends it if there is nothing to send.
-func (g *gathering) proceed(f *flight, timeout time.Duration) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for hash := range f.places {
-		delete(g.wire, hash)
-	}
-	clear(f.places)
-	clear(f.seats)
-	f.seats, f.batches, f.errs, f.calls, f.charges = f.seats[:0], f.batches[:0], f.errs[:0], 0, 0
-	if f.next(g, timeout) {
-		return true
-	}
-	g.flights--
-	g.hangar = append(g.hangar, f)
-	return false
-}
-
 // carry asks the store.
-func (w *watched) carry(g *gathering, f *flight) {
+func (w *Store) carry(g *gathering, f *flight) {
 	w.waiting.Add(1)
 	defer w.waiting.Add(-1)
 	f.era = w.era.Load()
@@ -337,31 +422,8 @@ func (w *watched) carry(g *gathering, f *flight) {
 	}
 }
 
-// judge returns the error of an operation as one of the Pacer's. If the store cannot be asked, it is not asked again soon.
-func (g *gathering) judge(w *watched, err error) error {
-	if !w.isFailure(err) {
-		return err
-	}
-	_ = g.trip(w, err)
-	return unreachable(err)
-}
-
-// trip notes that the store has failed, unless that is known already: the process may have come back meanwhile.
-//
-// It reports whether it did.
-func (g *gathering) trip(w *watched, err error) bool {
-	if g.life.Err() != nil {
-		return false
-	}
-	done, resting := w.breaker.Allow()
-	if resting == nil {
-		done(err)
-	}
-	return resting == nil
-}
-
 // deliver gives the callers their answers, and gives back what was granted to those who have gone.
-func (w *watched) deliver(g *gathering, f *flight) {
+func (w *Store) deliver(g *gathering, f *flight) {
 	for i := range f.batches {
 		if f.errs[i] == nil {
 			f.errs[i] = w.received(&f.batches[i])
@@ -396,49 +458,9 @@ func (w *watched) deliver(g *gathering, f *flight) {
 	w.giveUp(f, gone)
 }
 
-// loaded sees to it that the next request carries no more calls than the store decides. The caller holds mu.
-func (g *gathering) loaded(f *flight) {
-	decided := 0
-	for i := range f.batches {
-		if f.errs[i] != nil {
-			return
-		}
-		n := len(f.batches[i].Grants)
-		for n > 0 && f.batches[i].Grants[n-1].Deferred {
-			n--
-		}
-		decided += n
-	}
-	switch {
-	case decided < f.calls:
-		g.load = max(minLoad, decided)
-	case decided >= g.load:
-		g.load = min(maxLoad, g.load+g.load/4)
-	}
-}
-
-// answer gives a parcel what the store answered. It returns false if some of it is to be asked for again.
-func (f *flight) answer(s *seat) bool {
-	if s.err = f.errs[s.batch]; s.err != nil {
-		return true
-	}
-	grants := f.batches[s.batch].Grants[s.at:]
-	for i := range s.grants[s.sure:] {
-		to, from := &s.grants[s.sure], &grants[i]
-		if from.Deferred {
-			return false
-		}
-		charges := append(to.Charges[:0], from.Charges...) //nolint:gocritic // the grant's own room
-		*to = *from
-		to.Charges = charges
-		s.sure++
-	}
-	return true
-}
-
 // giveUp has given back what was granted to callers who have gone. Nobody waits for that. In another era there is nothing to
 // give back.
-func (w *watched) giveUp(f *flight, gone []seat) {
+func (w *Store) giveUp(f *flight, gone []seat) {
 	if f.era != w.era.Load() {
 		return
 	}
@@ -452,17 +474,12 @@ func (w *watched) giveUp(f *flight, gone []seat) {
 }
 
 // refund has given back what a parcel was granted that is to have all of its grants or none.
-func (w *watched) refund(p *parcel) {
+func (w *Store) refund(p *parcel) {
 	w.begin(refunds(context.Background(), &p.stack, granted(p.grants[:p.sure])))
 }
 
-// granted returns the grants that are charged.
-func granted(grants []store.Grant) []store.Grant {
-	return slices.DeleteFunc(slices.Clone(grants), func(g store.Grant) bool { return !g.OK })
-}
-
 // received remembers what a store granted. It returns a ForgotError if that shows that the store has lost something.
-func (w *watched) received(b *store.Batch) error {
+func (w *Store) received(b *store.Batch) error {
 	if w.known.lost(&b.Stack, b.Grants) {
 		ctx, cancel := context.WithTimeout(context.Background(), w.timeout)
 		defer cancel()
@@ -484,26 +501,9 @@ func (w *watched) received(b *store.Batch) error {
 
 // errand returns the context of an operation that is made for a caller, and maybe others: the Pacer gives no context that
 // ends with the caller.
-func (w *watched) errand(values context.Context, g *gathering) (context.Context, context.CancelFunc) {
+func (w *Store) errand(values context.Context, g *gathering) (context.Context, context.CancelFunc) {
 	if w.punctual {
 		return context.WithTimeout(values, w.timeout)
 	}
 	return &errand{Context: values, life: g.life, deadline: time.Now().Add(w.timeout)}, func() {}
 }
-
-// An errand is the context of an operation for others: it has a caller's values, but not its end.
-type errand struct {
-	context.Context //nolint:containedctx // for its values
-
-	life     context.Context //nolint:containedctx // ends when nobody waits for the operation any more
-	deadline time.Time
-}
-
-// Deadline implements [context.Context].
-func (e *errand) Deadline() (time.Time, bool) { return e.deadline, true }
-
-// Done implements [context.Context].
-func (e *errand) Done() <-chan struct{} { return e.life.Done() }
-
-// Err implements [context.Context].
-func (e *errand) Err() error { return e.life.Err() }

@@ -1,4 +1,4 @@
-package pacer
+package failover
 
 import (
 	"time"
@@ -9,9 +9,9 @@ import (
 )
 
 // A failoverConfig says how a member behaves.
-type failoverConfig struct {
+type Config struct {
 	Upstream  string
-	Mode      failoverMode
+	Mode      Mode
 	Timeout   time.Duration     // for how long the shared store may take to answer
 	Processes int               // how many there are, as far as is known before the first heartbeat
 	Policies  []policies.Policy // of all limits, those of lanes included
@@ -23,11 +23,11 @@ type failoverConfig struct {
 	// Requested receives every request to the shared store: what it was, for how many reservations, and its error. nil for none.
 	Requested func(op string, calls int, took time.Duration, err error)
 	// Changed receives each loss of the shared store and each return to it. nil for none.
-	Changed func(failoverChange)
+	Changed func(Change)
 }
 
 // A failoverChange is a loss of the shared store, or a return to it.
-type failoverChange struct {
+type Change struct {
 	Lost      bool
 	Processes int
 	For       time.Duration // how long it was lost
@@ -35,11 +35,11 @@ type failoverChange struct {
 }
 
 // A failoverMode says what becomes of calls while the shared store is out of reach.
-type failoverMode uint8
+type Mode uint8
 
 // Modes.
 const (
-	modeLocal   failoverMode = iota // this process decides, within its share of every limit
-	modeRefuse                      // nothing goes
-	modeLetPass                     // everything goes
+	Local      Mode = iota // this process decides, within its share of every limit
+	Refuse                 // nothing goes
+	LetThrough             // everything goes
 )

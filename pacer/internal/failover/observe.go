@@ -1,0 +1,56 @@
+package failover
+
+import (
+	"time"
+)
+
+// asked reports a request to the store.
+func (w *Store) asked(op string, calls int, began time.Time, err error) {
+	if w.config.Requested == nil {
+		return
+	}
+	if forgot(err) != nil {
+		err = nil
+	}
+	w.config.Requested(op, calls, time.Since(began), err)
+}
+
+// fallsBack notes that the store is lost, and reports it.
+func (w *Store) fallsBack(err error) {
+	w.mu.Lock()
+	w.fell = time.Now()
+	processes := w.processes
+	w.mu.Unlock()
+	if w.config.Changed != nil {
+		w.config.Changed(Change{Lost: true, Processes: processes, Err: err})
+	}
+}
+
+// isBack reports that the store is back.
+func (w *Store) isBack() {
+	w.mu.Lock()
+	fell, processes := w.fell, w.processes
+	w.mu.Unlock()
+	if w.config.Changed != nil {
+		w.config.Changed(Change{Processes: processes, For: time.Since(fell)})
+	}
+}
+
+// Remembered returns how many keys the ledger holds, and the most intervals and buckets of one of them.
+func (w *Store) Remembered() (keys, spans, buckets int) {
+	w.known.mu.Lock()
+	defer w.known.mu.Unlock()
+	for _, t := range w.known.keys {
+		spans, buckets = max(spans, len(t.spans)), max(buckets, len(t.counts))
+	}
+	return len(w.known.keys), spans, buckets
+}
+
+// Absences returns how often this process was without the shared store.
+func (w *Store) Absences() int {
+	n := int(w.absences.Load()) - 2 // it joined once
+	if w.state.Load() == apart {
+		n++
+	}
+	return n
+}
