@@ -8,13 +8,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/store"
 )
 
 const (
 	// maxMoving is how many stacks of sleepers move at the same time. Their requests gather, so that few are on the wire.
-	maxMoving = failover.MaxCalls
+	maxMoving = batch.MaxCalls
 	// maxMoved is how many sleepers of one stack move with one request: each has to look for a slot far away.
 	maxMoved = 64
 )
@@ -91,7 +91,7 @@ func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
 		moving.SetLimit(maxMoving)
 		for _, group := range groups(caught) {
 			moving.Go(func() error {
-				for piece := range slices.Chunk(group, min(maxMoved, failover.PerRequest(&group[0].stack))) {
+				for piece := range slices.Chunk(group, min(maxMoved, batch.PerRequest(&group[0].stack))) {
 					more := p.reserveAgain(ctx, piece)
 					p.sleepers.mu.Lock()
 					again = append(again, more...)
@@ -184,7 +184,7 @@ func (p *Pacer) exchange(ctx context.Context) {
 	exchanging.SetLimit(maxMoving)
 	for _, one := range p.sleepers.lonely(p.exchangeable) {
 		exchanging.Go(func() error {
-			n := min(maxMoved, failover.PerRequest(&one.stack))
+			n := min(maxMoved, batch.PerRequest(&one.stack))
 			for i := 0; i < len(one.all) && !p.isClosed(); i += n {
 				j := min(i+n, len(one.all))
 				p.exchangeSome(ctx, &one.stack, one.all[i:j], one.receipts[i:j])

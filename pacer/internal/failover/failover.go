@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -62,14 +62,13 @@ type Store struct {
 	mode     Mode
 	config   Config
 	timeout  time.Duration
-	punctual bool // the store's operations end when their contexts do
-	seed     maphash.Seed
 	keep     time.Duration
 	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
 
 	known   recall
 	local   localStore
-	cancels cancels
+	batch   *batch.Reservations
+	cancels *batch.Cancels
 
 	state    atomic.Int32 // a standing
 	era      atomic.Int64
@@ -91,7 +90,6 @@ type Store struct {
 	toldAt    time.Time
 	processes int
 	rank      int
-	gathering *gathering
 	counted   time.Time // when so many processes were there
 
 	joining sync.Mutex
@@ -123,12 +121,12 @@ func New(backing store.Shared, c *Config) *Store {
 		kick:      make(chan struct{}, 1),
 		looks:     make(chan struct{}, 1),
 		closing:   make(chan struct{}),
-		gathering: newGathering(),
-		seed:      maphash.MakeSeed(),
 	}
+	punctual := false
 	if p, ok := backing.(interface{ Punctual() bool }); ok {
-		w.punctual = p.Punctual()
+		punctual = p.Punctual()
 	}
+	w.batch, w.cancels = batch.New(w, w.timeout, punctual), batch.NewCancels(w.cancelTogether)
 	w.local.policies = make(map[string]policies.Policy)
 	for _, p := range c.Policies {
 		w.local.policies[p.Name()] = p
@@ -308,7 +306,7 @@ func (w *Store) within(ctx context.Context, name string, op func(context.Context
 	}
 	w.asking.Add(1)
 	w.waiting.Add(1)
-	gone := w.gathering.life.Done()
+	gone := w.batch.Gone()
 	w.mu.Unlock()
 	timeout, began := w.timeout, time.Now()
 	if w.state.Load() == unknown {
@@ -343,10 +341,7 @@ func (w *Store) part(err error, began store.Instant) {
 	w.lost.CompareAndSwap(0, int64(began))
 	was := w.state.Swap(apart)
 	if was == together {
-		w.mu.Lock()
-		w.gathering.end()
-		w.gathering = newGathering()
-		w.mu.Unlock()
+		w.batch.Restart()
 	}
 	if was != apart {
 		w.fallsBack(err)
@@ -420,7 +415,7 @@ func (w *Store) Close() {
 	if running != nil {
 		<-running
 	}
-	w.cancels.close()
+	w.cancels.Close()
 	if w.state.Load() == together {
 		_, _ = w.pulse(context.Background(), true, 0)
 		w.describe(context.Background(), true)
@@ -429,7 +424,5 @@ func (w *Store) Close() {
 	w.closed = true
 	w.mu.Unlock()
 	w.asking.Wait()
-	w.mu.Lock()
-	w.gathering.end()
-	w.mu.Unlock()
+	w.batch.Close()
 }

@@ -4,17 +4,10 @@ import (
 	"context"
 	"slices"
 
+	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
-
-func copyGrants(grants []store.Grant) []store.Grant {
-	copied := slices.Clone(grants)
-	for i := range copied {
-		copied[i].Charges = slices.Clone(copied[i].Charges)
-	}
-	return copied
-}
 
 // Reserve implements [store.Store].
 func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
@@ -24,9 +17,9 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 	}
 	if began := w.Now(); ask {
 		w.returned(&stack, calls)
-		err = w.send(ctx, &stack, calls, grants)
+		err = w.batch.Reserve(ctx, &stack, calls, grants)
 		if f := forgot(err); f != nil && w.wasReset(f.Epoch) {
-			err = w.send(ctx, &stack, calls, grants)
+			err = w.batch.Reserve(ctx, &stack, calls, grants)
 		}
 		if !w.parted(err, began) {
 			return err
@@ -34,7 +27,7 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 		// A store that can be reached is told at once what it forgot, unless the process can do without it meanwhile.
 		if forgot(err) != nil && w.mode != Local {
 			if _, err := w.rejoin(ctx); err == nil {
-				return w.send(ctx, &stack, calls, grants)
+				return w.batch.Reserve(ctx, &stack, calls, grants)
 			}
 		}
 	}
@@ -89,7 +82,7 @@ func (w *Store) Cancel(ctx context.Context, stack store.Stack, grants []store.Gr
 
 // CancelAll implements [store.Bulk].
 func (w *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
-	var theirs []*refund
+	var theirs []*batch.Refund
 	for i := range batches {
 		stack := &batches[i].Stack
 		var mine, rest []store.Grant
@@ -107,9 +100,9 @@ func (w *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 			}
 			w.sayOrOwe(ctx, stack, notes)
 		}
-		theirs = append(theirs, refunds(ctx, stack, rest)...)
+		theirs = append(theirs, batch.Refunds(ctx, stack, rest)...)
 	}
-	return w.giveBackAll(theirs)
+	return w.cancels.GiveBack(theirs)
 }
 
 // sayOrOwe tells the store notes now, or when it is back.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -339,20 +340,19 @@ func (w *Store) pay(ctx context.Context, b *bill) error {
 
 // payGrants gives back what is owed of grants.
 func (w *Store) payGrants(ctx context.Context, b *bill) error {
-	var all []*refund
+	var all []*batch.Refund
 	rest := b.owed[:0:0]
 	for i := range b.owed {
 		if d := &b.owed[i]; d.grants != nil {
-			all = append(all, refunds(ctx, &store.Stack{Upstream: w.upstream, Limits: d.limits}, d.grants)...)
+			all = append(all, batch.Refunds(ctx, &store.Stack{Upstream: w.upstream, Limits: d.limits}, d.grants)...)
 		} else {
 			rest = append(rest, *d)
 		}
 	}
 	var err error
-	paying := cancels{waiting: all}
-	for some := paying.next(); some != nil; some = paying.next() {
+	batch.Each(all, func(some []*batch.Refund) {
 		var errs []error
-		batches, places := w.batches(some)
+		batches, places := w.cancels.Batches(some)
 		if err == nil && w.isClosing() {
 			err = store.ErrClosed
 		}
@@ -366,10 +366,10 @@ func (w *Store) payGrants(ctx context.Context, b *bill) error {
 			}
 			if failed != nil && !w.unfit(failed) {
 				err = cmp.Or(err, failed)
-				rest = append(rest, debt{limits: r.stack.Limits, grants: r.grants})
+				rest = append(rest, debt{limits: r.Stack.Limits, grants: r.Grants})
 			}
 		}
-	}
+	})
 	b.owed = rest
 	return err
 }
