@@ -85,21 +85,27 @@ func TestAServersRequestCanBeForwarded(t *testing.T) {
 	})
 }
 
-// A request that cannot be sent at all is not retried, and costs nothing.
+// A request that cannot be sent at all is not retried, costs nothing, and is never shown to a profile.
 func TestARequestWithoutURL(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		u := newUpstream(ok(0, nil))
-		p := newPacer(t, policies.Every(10*time.Second))
-		req := request(t.Context(), t, http.MethodGet, nil)
-		body := newBody("x")
-		req.URL, req.Body, req.GetBody = nil, body, func() (io.ReadCloser, error) { return newBody("x"), nil }
-		_, err := newClient(t, p, u).Transport.RoundTrip(req)
-		require.Error(t, err)
-		require.Equal(t, int64(1), body.closed.Load())
-		require.Empty(t, u.hits)
-		require.NoError(t, p.Allow(t.Context()), "no slot was taken")
-	})
+	for _, retries := range []int{0, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			u := newUpstream(ok(0, nil))
+			p := newPacer(t, policies.Every(10*time.Second))
+			client := newClient(t, p, u, transport.WithRetries(retries),
+				transport.WithScope("tenant", func(r *http.Request) string { return r.URL.Hostname() }))
+			req := request(t.Context(), t, http.MethodGet, nil)
+			body := newBody("x")
+			req.URL, req.Body, req.GetBody = nil, body, func() (io.ReadCloser, error) { return newBody("x"), nil }
+			_, err := client.Transport.RoundTrip(req)
+			var ce *pacer.ConfigError
+			require.ErrorAs(t, err, &ce)
+			require.EqualError(t, err, "transport: Request.URL is nil: make requests with http.NewRequestWithContext")
+			require.Equal(t, int64(1), body.closed.Load())
+			require.Empty(t, u.hits)
+			require.NoError(t, p.Allow(t.Context()), "no slot was taken")
+		})
+	}
 }
 
 // The base transport may call another upstream on the way (for a token, say), with the request's context.
