@@ -24,7 +24,7 @@ func TestLimits(t *testing.T) {
 	require.Error(t, zendesk.Limits(-1)[0].Validate())
 }
 
-// The add-on raises the endpoints that Zendesk names, and those alone.
+// The add-on raises the endpoints that Zendesk names, and no others.
 func TestHighVolume(t *testing.T) {
 	t.Parallel()
 	numbers := func(plan zendesk.Plan) map[string]int64 {
