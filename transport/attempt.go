@@ -23,7 +23,7 @@ type attempt struct {
 	resp    *http.Response
 	err     error            // without a response
 	verdict policies.Verdict // on the response
-	wait    time.Duration    // what the response asked for; 0 for nothing
+	wait    time.Duration    // the longest in its feedback; 0 for none
 
 	room [fewOptions]pacer.Option // for opts
 }
@@ -51,8 +51,8 @@ func (a *attempt) repeat(t *Transport) {
 	a.send(t, &again)
 }
 
-// observe keeps what a response says about repeating the request. The wait is the request's own, even if the pacer has
-// noted it for nobody else.
+// observe keeps what a response means for repeating the request. The request waits even if the pacer has applied the wait
+// to no limit.
 func (a *attempt) observe(r policies.Reading) {
 	a.verdict = r.Verdict
 	for i := range r.Feedback {

@@ -9,18 +9,18 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// A permit is what a call has as long as it is in flight: see policies.InFlight. SDKs do not always close a body, or read it
-// to its end, so whatever comes first gives the permit back: an error, the end of the body, its Close, or the end of the
-// request's context. A body that nobody reads any more does not keep its permit: its lease is not renewed, and runs out.
+// A permit lets one call be in flight: see policies.InFlight. SDKs do not always close a body, or read it to its end, so
+// whatever comes first returns the permit: an error, the end of the body, its Close, or the end of the request's context.
+// A body that nobody reads any more does not keep its permit: the lease is not renewed, and runs out.
 type permit struct {
 	slot     *pacer.Reservation
 	forget   func() bool  // stops waiting for the end of the context
 	answered atomic.Bool  // there is a body
 	reading  atomic.Int32 // reads under way
-	read     atomic.Bool  // there were some since that was last asked
+	read     atomic.Bool  // there were some since the lease was last renewed
 }
 
-// hold takes care of a call's permit. It returns nil if no policy counts calls in flight.
+// hold returns the permit of a call that has its slot; nil if no policy counts calls in flight.
 func (t *Transport) hold(ctx context.Context, slot *pacer.Reservation) *permit {
 	if !t.permits {
 		return nil
@@ -36,7 +36,7 @@ func (p *permit) alive() bool {
 	return !p.answered.Load() || p.reading.Load() > 0 || p.read.Swap(false)
 }
 
-// release gives the permit back. It may be called often, and of no permit.
+// release returns the permit to the pacer. It may be called often, and on nil.
 func (p *permit) release() {
 	if p == nil {
 		return
@@ -45,7 +45,7 @@ func (p *permit) release() {
 	p.slot.Release()
 }
 
-// watch makes a response give the permit back when it is over.
+// watch makes a response return the permit when it is over.
 func (p *permit) watch(resp *http.Response) {
 	if p == nil {
 		return

@@ -76,8 +76,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// reserve decides whether a request is repeated, and if so reserves the slot of the next attempt: no earlier than the
-// upstream or else the back-off asks for. If there is no slot in time, the last outcome is the result.
+// reserve decides whether a request is repeated, and if so reserves the slot of the next attempt: no earlier than after
+// the wait that the upstream requested, or else the back-off. If there is no slot in time, the last outcome is the result.
 func (r *retrier) reserve(ctx context.Context, a *attempt) bool {
 	if !r.repeats(ctx, a) {
 		return false
