@@ -1,6 +1,7 @@
 package transport_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -110,4 +111,35 @@ func TestOnlyResponsesThatAreRetriedAreDrained(t *testing.T) {
 		require.Zero(t, last.closed.Load())
 		require.NoError(t, resp.Body.Close())
 	})
+}
+
+// A caller that leaves while a response is drained gets the context's error, and not that response.
+func TestADrainedResponseIsNotReturned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+			resp := reply(req, http.StatusTooManyRequests, "slow down")
+			resp.Body = leavingBody{resp.Body, cancel}
+			return resp, nil
+		})
+		p := newPacer(t, policies.Every(time.Hour).Burst(2))
+		resp, err := newClient(t, p, u).Transport.RoundTrip(request(ctx, t, http.MethodGet, nil))
+		require.ErrorIs(t, err, context.Canceled)
+		require.Nil(t, resp)
+		require.Len(t, u.hits, 1)
+		require.NoError(t, p.Allow(t.Context()), "one of two is left")
+	})
+}
+
+// leavingBody is a body whose reader leaves when it closes it.
+type leavingBody struct {
+	io.ReadCloser
+
+	leave func()
+}
+
+func (b leavingBody) Close() error {
+	b.leave()
+	return b.ReadCloser.Close()
 }

@@ -63,10 +63,8 @@ func (r *retrier) loop(ctx context.Context, a *attempt) (*http.Response, error) 
 		CheckRetry: func(context.Context, *http.Response, error) (bool, error) { return r.reserve(ctx, a), nil },
 		Backoff:    func(time.Duration, time.Duration, int, *http.Response) time.Duration { return 0 },
 	}
-	stub := (&http.Request{URL: new(url.URL)}).WithContext(ctx)
-	if _, err := client.Do(&retryablehttp.Request{Request: stub}); err != nil { //nolint:bodyclose // it is the caller's
-		return nil, err // the context has ended before the next attempt
-	}
+	// No call of a stub fails: what ends with the caller's context is the wait of the next attempt.
+	_, _ = client.Do(&retryablehttp.Request{Request: &http.Request{URL: new(url.URL)}}) //nolint:bodyclose // the caller closes it
 	return a.resp, a.err
 }
 

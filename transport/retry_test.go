@@ -286,3 +286,20 @@ func TestARetryAfterReplacesTheBackoff(t *testing.T) {
 		require.Equal(t, []time.Duration{0, 10 * ms}, u.hits)
 	})
 }
+
+// A wait that the upstream requested is for the next attempt, and not for those after it.
+func TestARetryAfterIsForOneAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUpstream(func(n int, req *http.Request) (*http.Response, error) {
+			return [...]func(*http.Request) (*http.Response, error){
+				refuse(http.StatusTooManyRequests, "Retry-After", "5"), refuse(http.StatusTooManyRequests), refuse(http.StatusOK),
+			}[n](req)
+		})
+		resp, err := newClient(t, newPacer(t), u).Do(request(t.Context(), t, http.MethodGet, nil))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, 5*time.Second, u.hits[1])
+		require.LessOrEqual(t, u.hits[2]-u.hits[1], 200*ms, "a back-off")
+	})
+}

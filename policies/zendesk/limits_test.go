@@ -60,6 +60,7 @@ func TestWhichLimitsBindACall(t *testing.T) {
 		{"GET", "/api/v2/tickets?page=501", []string{"account", "tickets-index", "tickets-index-deep-pagination"}},
 		{"GET", "/api/v2/tickets/7.json", []string{"account"}},
 		{"POST", "/api/v2/tickets.json", []string{"account"}},
+		{"PUT", "/api/v2/tickets.json", []string{"account"}},
 		{"PUT", "/api/v2/tickets/7.json", []string{"account", "tickets-update", "ticket"}},
 		{"PUT", "/api/v2/tickets/update_many.json?ids=1,2", []string{"account", "tickets-update"}},
 		{"PUT", "/api/v2/tickets/7", []string{"account", "tickets-update", "ticket"}},
