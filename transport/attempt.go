@@ -32,7 +32,7 @@ type attempt struct {
 func (a *attempt) send(t *Transport, req *http.Request) {
 	a.number++
 	a.verdict, a.wait = policies.Unjudged, 0
-	a.resp, a.err = t.send(req, a)
+	a.resp, a.err = t.send(req, a) //nolint:bodyclose // the caller closes it, or the next attempt has it drained
 	if a.err != nil {
 		a.resp = nil
 	}

@@ -64,7 +64,7 @@ func (r *retrier) loop(ctx context.Context, a *attempt) (*http.Response, error) 
 		Backoff:    func(time.Duration, time.Duration, int, *http.Response) time.Duration { return 0 },
 	}
 	// No call of a stub fails: what ends with the caller's context is the wait of the next attempt.
-	_, _ = client.Do(&retryablehttp.Request{Request: &http.Request{URL: new(url.URL)}}) //nolint:bodyclose // the caller closes it
+	_, _ = client.Do(&retryablehttp.Request{Request: &http.Request{URL: new(url.URL)}})
 	return a.resp, a.err
 }
 
