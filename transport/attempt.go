@@ -2,117 +2,120 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"net/url"
 	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
 )
 
-// attempt is what the retry layer and the Transport below it know of one request. Only one goroutine uses it.
-// It travels through go-retryablehttp and its http.Client in the context of a stub; nobody else's code ever
-// sees that context, so a call that the base transport makes on the way cannot be taken for an attempt.
+// attempt is one request that may be repeated, and the outcome of its last attempt. Only one goroutine uses it.
 type attempt struct {
-	req      *http.Request      // the caller's, never changed
-	number   int                // of the attempts begun
-	opts     []pacer.Option     // as the Transport described the request
-	verdict  policies.Verdict   // on the last response
-	wait     time.Duration      // what that asked for; 0 for nothing
-	next     *pacer.Reservation // the slot of the next attempt; nil once that waits for it
-	first    *outcome           // of the first attempt, until go-retryablehttp has seen it
-	redirect *http.Response     // the last response, if it is one that an http.Client would act on
+	req    *http.Request      // the caller's, never changed
+	number int                // of the attempts made
+	opts   []pacer.Option     // how the Transport described the request
+	next   *pacer.Reservation // the slot of the next attempt; nil once that waits for it
+
+	resp    *http.Response
+	err     error            // without a response
+	verdict policies.Verdict // on the response
+	wait    time.Duration    // the longest in its feedback; 0 for none
 
 	room [fewOptions]pacer.Option // for opts
 }
 
-// outcome is what came of an attempt.
-type outcome struct {
-	resp *http.Response
-	err  error
-}
-
-type attemptKey struct{}
-
-func attemptOf(ctx context.Context) *attempt {
-	a, _ := ctx.Value(attemptKey{}).(*attempt)
-	return a
-}
-
-// stub is the request that go-retryablehttp and its http.Client get to see. It has no body, which the one
-// would read into memory and the other open again for redirects, and nothing that only a server's request
-// has, which http.Client refuses.
-func (a *attempt) stub(ctx context.Context) *http.Request {
-	s := a.req.WithContext(ctx)
-	s.Body, s.GetBody, s.ContentLength, s.RequestURI = nil, nil, 0, ""
-	return s
-}
-
-// request returns what the next attempt sends, after the caller's own request: a copy with a body of its own.
-func (a *attempt) request() (*http.Request, error) {
+// send sends a request, the caller's or a copy of it, and keeps the outcome.
+func (a *attempt) send(t *Transport, req *http.Request) {
 	a.number++
+	a.verdict, a.wait = policies.Unjudged, 0
+	a.resp, a.err = t.send(req, a) //nolint:bodyclose // the caller closes it, or the next attempt has it drained
+	if a.err != nil {
+		a.resp = nil
+	}
+}
+
+// repeat makes the next attempt: a copy of the caller's request, with a body of its own. If there is none to be had, the
+// slot is left, and the error is the outcome.
+func (a *attempt) repeat(t *Transport) {
 	again := *a.req
 	if a.req.GetBody != nil && a.req.Body != nil && a.req.Body != http.NoBody {
-		body, err := a.req.GetBody()
-		if err != nil {
-			return nil, err
+		if again.Body, a.err = a.req.GetBody(); a.err != nil {
+			a.resp = nil
+			return
 		}
-		again.Body = body
 	}
-	return &again, nil
+	a.send(t, &again)
 }
 
-// made reports whether the attempt that has just ended got as far as waiting for its slot. If it did not, the
-// next one would not, either.
-func (a *attempt) made() bool { return a.number > 0 && a.next == nil }
-
-// heard remembers what a response said about repeating the request. The wait is the request's own even if the pacer has
-// noted it for nobody else.
-func (a *attempt) heard(r policies.Reading) {
-	a.verdict, a.wait = r.Verdict, 0
+// observe keeps what a response means for repeating the request. The request waits even if the pacer has applied the wait
+// to no limit.
+func (a *attempt) observe(r policies.Reading) {
+	a.verdict = r.Verdict
 	for i := range r.Feedback {
 		a.wait = max(a.wait, r.Feedback[i].Wait)
 	}
 }
 
-// abandon returns what was not used: the slot of an attempt that was not made, and the body of a request that
-// was never sent.
+// stub returns a response that go-retryablehttp takes as it is. Its body is the real one, which is drained before the next
+// attempt.
+func (a *attempt) stub() *http.Response {
+	s := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}
+	if a.resp != nil && a.resp.Body != nil {
+		s.Body = a.resp.Body
+	}
+	return s
+}
+
+// abandon gives back the slot of an attempt that was not made.
 func (a *attempt) abandon(ctx context.Context) {
 	if a.next != nil {
 		_ = a.next.Cancel(ctx)
 	}
-	if a.number == 0 && a.req.Body != nil {
-		_ = a.req.Body.Close()
-	}
 }
 
-// hop is the transport of go-retryablehttp's http.Client: it sends the caller's request in place of the stub.
-type hop struct{ paced *Transport }
-
-// RoundTrip implements [http.RoundTripper].
-func (h hop) RoundTrip(stub *http.Request) (*http.Response, error) {
-	a := attemptOf(stub.Context())
-	a.redirect = nil
-	resp, err := h.send(a)
-	if err != nil || resp.StatusCode < http.StatusMultipleChoices || resp.StatusCode >= http.StatusBadRequest {
-		return resp, err
+// repeatable reports whether the request may be sent again after its last outcome.
+func (a *attempt) repeatable(ctx context.Context) bool {
+	if a.err != nil {
+		if refused(a.err) || !idempotent(a.req) {
+			return false
+		}
+		// It knows the errors that do not go away, as http.Client wraps them: bad schemes, bad certificates.
+		again, _ := retryablehttp.DefaultRetryPolicy(ctx, nil, &url.Error{Op: a.req.Method, Err: a.err})
+		return again
 	}
-	// Redirects are the outer client's: each hop is a request of its own. The inner client is shown none, for
-	// it reads the Location even if it may not follow it, and makes an error of one that it cannot read.
-	a.redirect = resp
-	shown := *resp
-	shown.StatusCode = http.StatusOK
-	return &shown, nil
+	switch {
+	case a.verdict != policies.Unjudged:
+		return a.verdict == policies.Limited
+	case a.resp.StatusCode == http.StatusTooManyRequests:
+		return true // not processed
+	case a.resp.StatusCode == http.StatusNotImplemented, a.resp.StatusCode < http.StatusInternalServerError:
+		return false
+	}
+	return idempotent(a.req)
 }
 
-// send sends the next attempt. The first was made already.
-func (h hop) send(a *attempt) (*http.Response, error) {
-	if first := a.first; first != nil {
-		a.first = nil
-		return first.resp, first.err
+// refused reports whether an error is the pacer's own: the upstream was not called.
+func refused(err error) bool {
+	if errors.Is(err, pacer.ErrRefused) || errors.Is(err, pacer.ErrClosed) {
+		return true
 	}
-	req, err := a.request()
-	if err != nil {
-		return nil, err
+	_, config := errors.AsType[*pacer.ConfigError](err)
+	_, store := errors.AsType[*pacer.StoreError](err)
+	return config || store
+}
+
+// idempotent reports whether a request may be repeated without knowing what became of it: by its method (RFC
+// 9110 section 9.2.2), or because a header says so, as for net/http's own transport.
+func idempotent(req *http.Request) bool {
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
 	}
-	return h.paced.send(req, a)
+	_, key := req.Header["Idempotency-Key"]
+	_, xkey := req.Header["X-Idempotency-Key"]
+	return key || xkey
 }

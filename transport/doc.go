@@ -1,68 +1,64 @@
 // Package transport puts a [pacer.Pacer] under any HTTP client.
 //
-//	client, err := transport.NewClient(p) // an *http.Client: give it to any SDK
+//	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: zendesk.Limits(zendesk.SuiteProfessional)})
+//	if err != nil {
+//		return err
+//	}
+//	defer p.Close()
+//	client, err := transport.NewClient(p, transport.WithProfile(zendesk.Profile)) // an *http.Client: give it to any SDK
+//
+// A request waits for the pacer and goes as it is. The response comes back as it is: a final 429 is a response and not
+// an error. What it reports about limits goes to the pacer first, so that all calls of all processes heed it. If the pacer
+// refuses a request, you get its error, which works with errors.Is and errors.As through *url.Error:
+//
+//	resp, err := client.Do(req)
+//	if errors.Is(err, pacer.ErrNotYet) {
+//		return later(req) // its turn is beyond MaxWait or the context's deadline; nothing was sent or charged
+//	}
 //
 // # The chain
 //
 //	SDK → http.Client (redirects) → retry (go-retryablehttp) → pacer → base transport
 //
-// The pacer is inside the retry, so that every attempt is paced and pays, and a "slow down" is heard by
-// everyone at once instead of being slept off by one request. [New] gives the paced [http.RoundTripper]
-// alone, for SDKs that retry by themselves or that take a transport; put it below authentication and above
-// tracing. Put per-attempt timeouts below it, in the base transport: http.Client.Timeout covers the waiting,
-// too.
+// The pacer is inside the retry, so every attempt is paced and charged. A refusal by the upstream holds back all calls at
+// once, instead of the one that received it. Per-attempt timeouts belong into the base transport, which [WithBase] sets:
+// http.Client.Timeout includes the wait.
 //
-// # What the transport does
-//
-// It waits for the pacer, sends the request as it is, and returns the response as it is: a final 429 is a
-// response and not an error. What the response says about limits it reports to the pacer first. A refusal by the pacer
-// is returned as an error that works with errors.Is and errors.As through *url.Error. The contract of
-// [http.RoundTripper] is kept on every path: the request is not changed, its body is closed.
+// [New] returns only the paced [http.RoundTripper]. Use it for an SDK that retries by itself or that takes a transport. Put
+// it below authentication and above tracing. [NewRouter] sends each request of one client to the transport of its host.
 //
 // # Profiles
 //
-// A profile ([policies.Profile]) knows a vendor's API: to which scopes a request belongs, what it costs, which
-// replies say "slow down" and which limit they mean, and what header fields tell of what is left. There is one for
-// each vendor below policies/:
+// A profile ([policies.Profile]) describes a vendor's API: to which scopes a request belongs, what it costs, which replies
+// are refusals, and which limits their fields mean. Each vendor has one below policies/; [WithProfile] sets it. The default
+// is the generic profile of package ietf: 429, Retry-After and the RateLimit fields. [WithScope], [WithCost] and [WithLane]
+// read the same from a request with functions of your own.
 //
-//	client, err := transport.NewClient(p, transport.WithProfile(zendesk.Profile))
+// Some profiles read the start of a body where the status is not enough. The transport puts it back. Some correct the
+// charge when you have read the body to its end, where the upstream reports the cost.
 //
-// The default is the generic profile of package ietf: 429, Retry-After, and the RateLimit fields. Some profiles look at
-// the begin of a body, where the status alone does not tell; it is put back. Some correct what a call was charged when
-// the caller has read the body to its end, where the upstream tells the cost.
+// # Retries
+//
+// [NewClient] always repeats a 429, because the upstream has not processed the request. The profile can judge otherwise:
+// it knows the refusals that have another status, and those that are not worth repeating, such as a spent quota. Errors of
+// the connection and the statuses from 500 on, except 501, are repeated only if that is safe: for GET, HEAD, OPTIONS,
+// TRACE, PUT and DELETE, and for any method with an Idempotency-Key or X-Idempotency-Key header. A body without GetBody
+// cannot be sent twice, so such a request gets one attempt.
+//
+// The wait is Retry-After, or else a back-off ([WithBackoff]). Before the transport gives an attempt up, it reserves the
+// slot of the next one. If there is no slot within MaxWait or the deadline, you get the last response as it came. A pause
+// that is reported while the retry waits can still be too long for it. By then the response is gone, and you get the
+// pacer's refusal.
 //
 // # Calls in flight
 //
-// Where a policy counts calls in flight, the transport takes a place before each attempt, and gives it back when the body is
-// closed, or read to its end, or fails, or the request's context is done, whichever is first: SDKs do not always close
-// bodies. A body that is neither closed nor read keeps its place until its lease runs out.
+// If a policy counts calls in flight, each attempt gets a permit. The transport returns it when you close the body, read it
+// to its end or to an error, or end the request's context, whichever comes first. If you do none of these, its lease runs
+// out.
 //
-// # Many APIs
+// # Bounds
 //
-// [NewRouter] sends the requests of one client to the transport of their host. [http.Client] follows redirects outside
-// of it, so each hop is paced by its own host's pacer.
-//
-// # What is retried
-//
-// [NewClient] retries a 429 always, because it was not processed, unless the profile judges otherwise: it knows the
-// refusals that come with another status, and those that are not worth repeating, such as a spent quota. Errors of
-// the connection and the statuses 500 and up (but 501) are retried only if the request can safely be repeated: GET,
-// HEAD, OPTIONS, TRACE, PUT, DELETE, or any method with an Idempotency-Key or X-Idempotency-Key header. A body
-// without GetBody cannot be sent twice, so such a request gets one attempt. The waiting happens in the pacer's line:
-// before an attempt is given up, the next one reserves its slot, no earlier than the back-off. If there is none
-// within MaxWait or the deadline, the last response is returned as it came.
-//
-// go-retryablehttp reads bodies into memory, ignores GetBody, retries POST, obeys any Retry-After, follows
-// redirects by itself, logs to stderr and closes idle connections on failure; the http.Client inside it reads
-// the Location of redirects that it may not follow, and refuses requests that came to a server. None of that
-// happens here, because both are only ever shown a stub: the base transport gets the caller's own request.
-// The tests name each of these traps.
-//
-// # Limits
-//
-// MaxWait bounds the wait of each attempt, and the context's deadline that of all of them together. A
-// response that says "slow down" is held back until the store has noted it, for 5 s at most. If the base
-// transport fails, the charge stays, because the upstream may have seen the call. A response whose retry then
-// finds no slot any more, because a longer pause was reported meanwhile, is gone: the pacer's refusal is
-// returned in its place.
+// MaxWait bounds the wait of each attempt, and the context's deadline bounds all of them. A response that reports a limit is
+// held back until the store has noted it, for 5 s at most. If the base transport fails, the charge stays, because the
+// upstream may have seen the call. The request is never changed, and its body is closed on every path.
 package transport

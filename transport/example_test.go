@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// Each request carries the tenant of its host; tenants are paced apart.
+// Each request carries the tenant of its host; each tenant is paced separately.
 func ExampleNewClient() {
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
@@ -40,8 +40,8 @@ func ExampleNewClient() {
 	// Output: 200 OK
 }
 
-// An upstream that says "slow down" in its own way: 403, and a field with the seconds. The pause is for the
-// policy that it names.
+// An upstream that refuses in its own way: 403, and a field with the seconds to wait. The pause is for the policy that
+// the feedback names.
 func ExampleWithProfile() {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Search-Reset", "30")
@@ -104,7 +104,7 @@ func ExampleNewRouter() {
 	if err != nil {
 		panic(err)
 	}
-	router, err := transport.NewRouter(transport.Host("127.0.0.1", crm))
+	router, err := transport.NewRouter(transport.WithHost("127.0.0.1", crm))
 	if err != nil {
 		panic(err)
 	}

@@ -15,8 +15,8 @@ import (
 const (
 	// DefaultRetries is how often a request is repeated at most.
 	DefaultRetries = 4
-	// DefaultMinBackoff and DefaultMaxBackoff bound the pause before a repetition that no Retry-After asked
-	// for. It doubles each time; jitter takes up to half of it away.
+	// DefaultMinBackoff and DefaultMaxBackoff bound the pause before a repetition for which no Retry-After requests
+	// one. It doubles each time; jitter takes up to half of it away.
 	DefaultMinBackoff = 500 * time.Millisecond
 	DefaultMaxBackoff = 30 * time.Second
 	// maxRetries is the most that WithRetries takes.
@@ -63,6 +63,24 @@ func bad(field, value, reason string) error {
 	return &pacer.ConfigError{In: "transport", Field: field, Value: value, Reason: reason}
 }
 
+// WithProfile sets the profile of a vendor's API: to which scopes a request belongs, what it costs, and what replies
+// mean for the limits. Costs that the stack has no policy for are left out, and a profile without Read reads as the generic
+// one does. [WithScope] and [WithCost] override the profile. Defaults to the generic profile, [ietf.Profile].
+func WithProfile(p policies.Profile) Option {
+	return func(o *options) error {
+		for i, s := range p.Scopes {
+			if !policies.ValidName(s.Name) || s.Value == nil {
+				return bad(fmt.Sprintf("Profile %q: Scopes[%d]", p.Name, i), fmt.Sprintf("%q", s.Name), "must have a valid name and a function")
+			}
+		}
+		if p.Read == nil {
+			p.Read, p.Peek = ietf.Profile.Read, ietf.Profile.Peek
+		}
+		o.profile = p
+		return nil
+	}
+}
+
 // WithBase sets the transport that sends the requests. Defaults to [http.DefaultTransport].
 func WithBase(rt http.RoundTripper) Option {
 	return func(o *options) error {
@@ -75,9 +93,9 @@ func WithBase(rt http.RoundTripper) Option {
 }
 
 // WithScope gives each call the scope value that the function reads from its request: a tenant from the host,
-// an endpoint from the path. An empty value means that the call does not carry the scope. The function is
+// an endpoint from the path. An empty value means that the call does not have the scope. The function is
 // called once for each request, however often that is repeated, and must not change the request or read its
-// body. It overrides the profile's. Defaults to what the request's context carries: see [pacer.WithScope].
+// body. It overrides the profile. Defaults to the value in the request's context: see [pacer.WithScope].
 func WithScope(name string, value func(*http.Request) string) Option {
 	return func(o *options) error {
 		switch {
@@ -92,8 +110,8 @@ func WithScope(name string, value func(*http.Request) string) Option {
 }
 
 // WithCost sets what a call costs, read from its request: at least 1. The function is called once for each
-// request, and every attempt pays that. It must not change the request or read its body. Policies that the profile
-// names a cost for pay that one. Defaults to 1.
+// request, and every attempt pays that. It must not change the request or read its body. A policy for which the profile
+// has a cost of its own pays that one. Defaults to 1.
 func WithCost(cost func(*http.Request) int64) Option {
 	return func(o *options) error {
 		if cost == nil {
@@ -129,13 +147,13 @@ func WithRetries(n int) Option {
 	}
 }
 
-// WithBackoff sets the pause before a repetition that no Retry-After asked for: it is the shortest before the
+// WithBackoff sets the pause before a repetition for which no Retry-After requests one: it is the shortest before the
 // first, and doubles up to the longest. Jitter takes up to half of it away. [New] does not use it. Defaults
 // to [DefaultMinBackoff] and [DefaultMaxBackoff].
 func WithBackoff(shortest, longest time.Duration) Option {
 	return func(o *options) error {
 		if shortest < 0 || longest < shortest {
-			return bad("Backoff", fmt.Sprintf("%v to %v", shortest, longest), "must be a range that does not begin below 0")
+			return bad("Backoff", fmt.Sprintf("%v to %v", shortest, longest), "must be a range that does not start below 0")
 		}
 		o.minBackoff, o.maxBackoff = shortest, longest
 		return nil

@@ -65,7 +65,7 @@ func TestAPeekIsPutBack(t *testing.T) {
 	}
 }
 
-// A body that breaks while the profile looks at it breaks for the caller, at the same place.
+// A body that breaks while the profile looks at it breaks for the caller, at the same byte.
 func TestABodyThatBreaksWhilePeeking(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestAPeekIsBounded(t *testing.T) {
 	})
 }
 
-// points is a profile whose calls are estimated at ten points and tell their real cost at the end of the body.
+// points is a profile whose calls are estimated at ten points and report their real cost at the end of the body.
 var points = policies.Profile{
 	Name:   "points",
 	Scopes: []policies.Scope{{Name: "shop", Value: func(r *http.Request) string { return r.URL.Hostname() }}},
@@ -136,7 +136,7 @@ func TestACallIsSettledWhenItsBodyWasRead(t *testing.T) {
 		"cheaper":           {http.StatusOK, "data cost=3", true, 97},
 		"dearer":            {http.StatusOK, "data cost=30", true, 70},
 		"as estimated":      {http.StatusOK, "data cost=10", true, 90},
-		"it does not say":   {http.StatusOK, "data", true, 90},
+		"it has no cost":    {http.StatusOK, "data", true, 90},
 		"nobody reads it":   {http.StatusOK, "data cost=3", false, 90},
 		"an error":          {http.StatusBadRequest, "data cost=3", true, 90},
 		"after a long body": {http.StatusOK, strings.Repeat("x", 5*policies.MaxPeek) + "cost=4", true, 96},
@@ -181,7 +181,7 @@ func TestWhatIsRefusedIsRepeatedAsTheProfileJudges(t *testing.T) {
 		method  string
 		hits    int
 	}{
-		"a limit told by 403":             {policies.Limited, http.StatusForbidden, http.MethodPost, 2},
+		"a limit reported by 403":         {policies.Limited, http.StatusForbidden, http.MethodPost, 2},
 		"403 is not a limit":              {policies.Unjudged, http.StatusForbidden, http.MethodGet, 1},
 		"429 that is not worth repeating": {policies.Spent, http.StatusTooManyRequests, http.MethodGet, 1},
 		"429 that nobody judged":          {policies.Unjudged, http.StatusTooManyRequests, http.MethodPost, 2},
@@ -200,8 +200,8 @@ func TestWhatIsRefusedIsRepeatedAsTheProfileJudges(t *testing.T) {
 	}
 }
 
-// A wait of a limit that the stack does not have is the refused call's alone.
-func TestAWaitOfTheCallAloneHoldsNobodyElseBack(t *testing.T) {
+// A wait for a limit that the stack does not have holds back the refused call only.
+func TestAWaitOfOneCallHoldsBackNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		u := newUpstream(ok(1, refuse(http.StatusForbidden)))
@@ -226,11 +226,11 @@ func TestAWaitOfTheCallAloneHoldsNobodyElseBack(t *testing.T) {
 }
 
 // A profile that reads nothing reads as the generic one does.
-func TestAProfileWithoutReadStillHearsARefusal(t *testing.T) {
+func TestAProfileWithoutReadStillReadsARefusal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		u := newUpstream(ok(1, refuse(http.StatusTooManyRequests, "Retry-After", "3")))
-		client := newClient(t, newPacer(t), u, transport.WithProfile(policies.Profile{Name: "scopes alone"}))
+		client := newClient(t, newPacer(t), u, transport.WithProfile(policies.Profile{Name: "only scopes"}))
 		resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())

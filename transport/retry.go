@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -12,7 +11,6 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/policies"
 )
 
 // NewClient returns an http.Client whose requests are paced, and repeated where that is safe. It returns a
@@ -22,23 +20,11 @@ func NewClient(p *pacer.Pacer, opts ...Option) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &retrier{paced: t}
-	r.client = &retryablehttp.Client{
-		HTTPClient: &http.Client{Transport: hop{t}},
-		RetryMax:   t.retries,
-		CheckRetry: r.check,
-		// The next attempt has its slot: it waits there.
-		Backoff:      func(time.Duration, time.Duration, int, *http.Response) time.Duration { return 0 },
-		ErrorHandler: retryablehttp.PassthroughErrorHandler,
-	}
-	return &http.Client{Transport: r}, nil
+	return &http.Client{Transport: &retrier{t}}, nil
 }
 
-// retrier repeats requests by go-retryablehttp, around a Transport.
-type retrier struct {
-	paced  *Transport
-	client *retryablehttp.Client
-}
+// retrier repeats requests, around a Transport.
+type retrier struct{ paced *Transport }
 
 // CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the base transport.
 func (r *retrier) CloseIdleConnections() {
@@ -53,61 +39,61 @@ func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	if once || r.paced.retries == 0 {
 		return r.paced.RoundTrip(req)
 	}
-	if req.URL == nil { // go-retryablehttp's client finds words for it
-		return r.loop(req.Context(), &attempt{req: req})
+	a := &attempt{req: req}
+	a.send(r.paced, req)
+	if ctx := req.Context(); r.repeats(ctx, a) { // most requests are not, and need no loop
+		return r.loop(ctx, a)
 	}
-	// Most requests are not repeated, and need not pay for what could do that.
-	a := &attempt{req: req, number: 1}
-	resp, err := r.paced.send(req, a)
-	if !r.repeats(req.Context(), a, resp, err) {
-		if err != nil {
-			return nil, err
-		}
-		return resp, nil
-	}
-	a.first = &outcome{resp, err}
-	return r.loop(req.Context(), a)
+	return a.resp, a.err
 }
 
-// loop hands a request to go-retryablehttp, which begins with the outcome of the first attempt, if that is known.
+// loop has go-retryablehttp repeat a request whose first attempt was made. It shows the library a stub in place of each
+// request and of each response: the body of the caller's request is not read into memory, redirects and errors reach the
+// caller as they are, and the pacer does the waiting. What is left to the library is when to check, to drain and to stop.
 func (r *retrier) loop(ctx context.Context, a *attempt) (*http.Response, error) {
-	ctx = context.WithValue(ctx, attemptKey{}, a)
-	defer func() { a.abandon(ctx) }()
-	resp, err := r.client.Do(&retryablehttp.Request{Request: a.stub(ctx)})
-	// The inner http.Client has wrapped the error, and the outer one will do so again.
-	if wrapped, ok := err.(*url.Error); ok { //nolint:errorlint // only the outermost layer is to go
-		err = wrapped.Err
+	defer a.abandon(ctx)
+	client := &retryablehttp.Client{
+		HTTPClient: &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+			if a.next != nil { // without a slot this is the first time, and the attempt was made
+				a.repeat(r.paced)
+			}
+			return a.stub(), nil
+		})},
+		RetryMax:   r.paced.retries,
+		CheckRetry: func(context.Context, *http.Response, error) (bool, error) { return r.reserve(ctx, a), nil },
+		Backoff:    func(time.Duration, time.Duration, int, *http.Response) time.Duration { return 0 },
 	}
-	if err != nil {
-		return nil, err
-	}
-	if a.redirect != nil {
-		resp = a.redirect
-	}
-	return resp, nil
+	// No call of a stub fails: what ends with the caller's context is the wait of the next attempt.
+	_, _ = client.Do(&retryablehttp.Request{Request: &http.Request{URL: new(url.URL)}})
+	return a.resp, a.err
 }
 
-// check decides whether a request is repeated, and if so reserves the slot of the next attempt. It never
-// returns an error: that would hide the response.
-func (r *retrier) check(ctx context.Context, resp *http.Response, err error) (bool, error) {
-	a := attemptOf(ctx)
-	if !r.repeats(ctx, a, resp, err) {
-		return false, nil
+// roundTripper is a function as an [http.RoundTripper].
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements [http.RoundTripper].
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// reserve decides whether a request is repeated, and if so reserves the slot of the next attempt: no earlier than after
+// the wait that the upstream requested, or else the back-off. If there is no slot in time, the last outcome is the result.
+func (r *retrier) reserve(ctx context.Context, a *attempt) bool {
+	if !r.repeats(ctx, a) {
+		return false
 	}
 	wait := min(a.wait, r.paced.pacer.MaxPause())
-	if err != nil || wait == 0 {
+	if wait == 0 {
 		wait = r.backoff(a.number)
 	}
 	opts := append(slices.Clip(a.opts), pacer.NotBefore(wait))
-	// No slot in time: what came last is the answer.
-	next, refusal := r.paced.pacer.Reserve(ctx, opts...)
+	next, err := r.paced.pacer.Reserve(ctx, opts...)
 	a.next = next
-	return refusal == nil, nil
+	return err == nil
 }
 
-// repeats reports whether a request is to be sent again after this outcome, if there is a slot for it.
-func (r *retrier) repeats(ctx context.Context, a *attempt, resp *http.Response, err error) bool {
-	return a.made() && ctx.Err() == nil && a.number <= r.paced.retries && repeatable(ctx, a, resp, err)
+// repeats reports whether a request is to be sent again after its last outcome, if there is a slot for it. An attempt that
+// still has its slot was not made, because its body could not be had again.
+func (r *retrier) repeats(ctx context.Context, a *attempt) bool {
+	return a.next == nil && a.number <= r.paced.retries && ctx.Err() == nil && a.repeatable(ctx)
 }
 
 // backoff doubles with each attempt, from the shortest to the longest, and takes a random half to whole of that.
@@ -124,47 +110,4 @@ func (r *retrier) backoff(number int) time.Duration {
 		return 0
 	}
 	return d/2 + rand.N(d/2+1)
-}
-
-// repeatable reports whether a request may be sent again after this outcome.
-func repeatable(ctx context.Context, a *attempt, resp *http.Response, err error) bool {
-	if err != nil {
-		if refused(err) || !idempotent(a.req) {
-			return false
-		}
-		// It knows the errors that do not go away: bad schemes, certificates, too many redirects.
-		again, _ := retryablehttp.DefaultRetryPolicy(ctx, nil, err)
-		return again
-	}
-	switch {
-	case a.verdict != policies.Unjudged:
-		return a.verdict == policies.Limited
-	case resp.StatusCode == http.StatusTooManyRequests:
-		return true // not processed
-	case resp.StatusCode == http.StatusNotImplemented, resp.StatusCode < http.StatusInternalServerError:
-		return false
-	}
-	return idempotent(a.req)
-}
-
-// refused reports whether an error is the pacer's own: the upstream was not asked.
-func refused(err error) bool {
-	if errors.Is(err, pacer.ErrRefused) || errors.Is(err, pacer.ErrClosed) {
-		return true
-	}
-	_, config := errors.AsType[*pacer.ConfigError](err)
-	_, store := errors.AsType[*pacer.StoreError](err)
-	return config || store
-}
-
-// idempotent reports whether a request may be repeated without knowing what became of it: by its method (RFC
-// 9110 section 9.2.2), or because a header says so, as for net/http's own transport.
-func idempotent(req *http.Request) bool {
-	switch req.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
-		return true
-	}
-	_, key := req.Header["Idempotency-Key"]
-	_, xkey := req.Header["X-Idempotency-Key"]
-	return key || xkey
 }

@@ -24,23 +24,6 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-func newClient(t *testing.T, p *pacer.Pacer, u http.RoundTripper, opts ...transport.Option) *http.Client {
-	t.Helper()
-	client, err := transport.NewClient(p, append([]transport.Option{transport.WithBase(u), transport.WithBackoff(100*ms, 400*ms)}, opts...)...)
-	require.NoError(t, err)
-	return client
-}
-
-func refuse(status int, headers ...string) func(*http.Request) (*http.Response, error) {
-	return func(req *http.Request) (*http.Response, error) { return reply(req, status, "no", headers...), nil }
-}
-
-func fail(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset") }
-
-func failWith(err error) func(*http.Request) (*http.Response, error) {
-	return func(*http.Request) (*http.Response, error) { return nil, err }
-}
-
 func TestWhatIsRetried(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -169,7 +152,7 @@ func TestARetryAfterThatIsTooLongEndsTheRetries(t *testing.T) {
 	}
 }
 
-// Trap: go-retryablehttp sleeps by itself as long as any Retry-After says. Here the pacer waits, and MaxPause
+// Trap: go-retryablehttp sleeps by itself for as long as Retry-After has it. Here the pacer waits, and MaxPause
 // caps that.
 func TestARetryWaitsNoLongerThanTheLongestPause(t *testing.T) {
 	t.Parallel()
@@ -189,74 +172,7 @@ func TestARetryWaitsNoLongerThanTheLongestPause(t *testing.T) {
 	}
 }
 
-// Trap: go-retryablehttp reads whole bodies into memory before the first attempt, and ignores GetBody.
-func TestBodiesAreNotReadAhead(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const size = 8 << 20
-		var readBefore int64
-		first := &trackedBody{Reader: io.LimitReader(zeros{}, size)}
-		var got atomic.Int64
-		var opened []*trackedBody
-		base := roundTripper(func(req *http.Request) (*http.Response, error) {
-			if got.Load() == 0 {
-				readBefore = first.read.Load()
-			}
-			n, err := io.Copy(io.Discard, req.Body)
-			require.NoError(t, err)
-			require.NoError(t, req.Body.Close())
-			require.Equal(t, int64(size), req.ContentLength)
-			if got.Add(n) == size {
-				return reply(req, http.StatusTooManyRequests, "", "Retry-After", "1"), nil
-			}
-			return reply(req, http.StatusOK, ""), nil
-		})
-		client := newClient(t, newPacer(t), base)
-		req := request(t.Context(), t, http.MethodPost, first)
-		req.ContentLength = size
-		req.GetBody = func() (io.ReadCloser, error) {
-			b := &trackedBody{Reader: io.LimitReader(zeros{}, size)}
-			opened = append(opened, b)
-			return b, nil
-		}
-		resp, err := client.Do(req)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, resp.StatusCode)
-		require.Zero(t, readBefore)
-		require.Equal(t, int64(2*size), got.Load())
-		require.Equal(t, int64(1), first.closed.Load(), "the original is closed")
-		require.Len(t, opened, 1, "GetBody is used, and no body opened for nothing")
-		require.Equal(t, int64(1), opened[0].closed.Load())
-	})
-}
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) {
-	clear(p)
-	return len(p), nil
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-// A stream can be sent once: it is not retried, and not read into memory to make it so.
-func TestAStreamIsSentOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		u := newUpstream(ok(1, refuse(http.StatusTooManyRequests)))
-		client := newClient(t, newPacer(t), u)
-		body := newBody("stream")
-		resp, err := client.Do(request(t.Context(), t, http.MethodPut, body))
-		require.NoError(t, err)
-		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-		require.Len(t, u.hits, 1)
-		require.Equal(t, int64(1), body.closed.Load())
-	})
-}
-
-// Trap: go-retryablehttp retries any error, a pacer's refusal too, which multiplies the waiting.
+// Trap: go-retryablehttp retries any error, even a pacer's refusal, which multiplies the waiting.
 func TestARefusalIsNotRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -274,52 +190,7 @@ func TestARefusalIsNotRetried(t *testing.T) {
 	})
 }
 
-// A redirect that its profile takes for a refusal is repeated, and what comes then is the answer.
-func TestARedirectThatIsARefusalIsRepeated(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		busy := policies.Profile{Read: func(r *policies.Reply) policies.Reading {
-			if r.Status == http.StatusFound {
-				return policies.Reading{Verdict: policies.Limited}
-			}
-			return policies.Reading{}
-		}}
-		for until := range 3 {
-			u := newUpstream(ok(until, refuse(http.StatusFound, "Location", "/busy")))
-			client := newClient(t, newPacer(t, policies.PerSecond(1000)), u, transport.WithProfile(busy))
-			resp, err := client.Transport.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
-			require.Equal(t, http.StatusOK, resp.StatusCode)
-			require.Len(t, u.hits, until+1)
-		}
-	})
-}
-
-// Trap: go-retryablehttp follows redirects inside RoundTrip, unpaced by the caller's client.
-func TestRedirectsAreTheOuterClients(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		u := newUpstream(ok(1, refuse(http.StatusFound, "Location", "http://upstream.test/other")))
-		client := newClient(t, newPacer(t, policies.PerSecond(1)), u)
-		resp, err := client.Transport.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
-		require.NoError(t, err)
-		require.Equal(t, http.StatusFound, resp.StatusCode)
-		require.Len(t, u.hits, 1)
-
-		u = newUpstream(ok(1, refuse(http.StatusFound, "Location", "http://upstream.test/other")))
-		client = newClient(t, newPacer(t, policies.PerSecond(1)), u)
-		seen := 0
-		client.CheckRedirect = func(*http.Request, []*http.Request) error { seen++; return nil }
-		resp, err = client.Do(request(t.Context(), t, http.MethodGet, nil))
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, resp.StatusCode)
-		require.Equal(t, 1, seen)
-		require.Equal(t, []time.Duration{0, time.Second}, u.hits, "each hop is paced")
-	})
-}
-
-// Trap: go-retryablehttp closes all idle connections on each final failure, those of other tenants, too.
+// Trap: go-retryablehttp closes all idle connections on each final failure, even those of other tenants.
 func TestIdleConnectionsStayOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -403,24 +274,7 @@ func TestOverARealConnection(t *testing.T) {
 	require.Equal(t, int64(2), hits.Load())
 }
 
-// A slot that was reserved for an attempt which then cannot be made is given back.
-func TestABodyThatCannotBeRewoundGivesTheSlotBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		u := newUpstream(ok(1, refuse(http.StatusTooManyRequests)))
-		p := newPacer(t, policies.Every(time.Hour).Burst(2))
-		client := newClient(t, p, u)
-		req := request(t.Context(), t, http.MethodPut, newBody("x"))
-		broken := errors.New("the file is gone")
-		req.GetBody = func() (io.ReadCloser, error) { return nil, broken }
-		_, err := client.Do(req)
-		require.ErrorIs(t, err, broken)
-		require.Len(t, u.hits, 1)
-		require.NoError(t, p.Allow(t.Context()), "one of two is left")
-	})
-}
-
-// Where the upstream said how long to wait, no back-off is added.
+// Where the upstream requests a wait, no back-off is added.
 func TestARetryAfterReplacesTheBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -430,5 +284,22 @@ func TestARetryAfterReplacesTheBackoff(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.Equal(t, []time.Duration{0, 10 * ms}, u.hits)
+	})
+}
+
+// A wait that the upstream requested is for the next attempt, and not for those after it.
+func TestARetryAfterIsForOneAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newUpstream(func(n int, req *http.Request) (*http.Response, error) {
+			return [...]func(*http.Request) (*http.Response, error){
+				refuse(http.StatusTooManyRequests, "Retry-After", "5"), refuse(http.StatusTooManyRequests), refuse(http.StatusOK),
+			}[n](req)
+		})
+		resp, err := newClient(t, newPacer(t), u).Do(request(t.Context(), t, http.MethodGet, nil))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, 5*time.Second, u.hits[1])
+		require.LessOrEqual(t, u.hits[2]-u.hits[1], 200*ms, "a back-off")
 	})
 }

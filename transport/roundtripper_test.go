@@ -2,7 +2,6 @@ package transport_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,57 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/pacer/memstore"
-	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
 )
-
-// Trap: the inner http.Client opens one more body for a redirect that it is not allowed to follow, and never
-// closes it.
-func TestARedirectOpensNoBody(t *testing.T) {
-	t.Parallel()
-	for _, status := range []int{301, 302, 303, 307, 308} {
-		t.Run(http.StatusText(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				u := newUpstream(ok(1, refuse(status, "Location", "http://upstream.test/other")))
-				client := newClient(t, newPacer(t), u)
-				opened := 0
-				req := request(t.Context(), t, http.MethodPut, newBody("x"))
-				req.GetBody = func() (io.ReadCloser, error) { opened++; return newBody("x"), nil }
-				resp, err := client.Transport.RoundTrip(req)
-				require.NoError(t, err)
-				require.Equal(t, status, resp.StatusCode)
-				require.Zero(t, opened)
-			})
-		})
-	}
-}
-
-// Trap: the inner http.Client makes an error of a Location that it cannot read, which would be retried.
-func TestARedirectIsReturnedAsItCame(t *testing.T) {
-	t.Parallel()
-	for name, headers := range map[string][]string{
-		"no Location":  nil,
-		"bad Location": {"Location", "http://[::1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				u := newUpstream(ok(9, refuse(http.StatusFound, headers...)))
-				client := newClient(t, newPacer(t), u)
-				resp, err := client.Transport.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
-				require.NoError(t, err)
-				require.Equal(t, http.StatusFound, resp.StatusCode)
-				body, err := io.ReadAll(resp.Body)
-				require.NoError(t, err)
-				require.Equal(t, "no", string(body))
-				require.Len(t, u.hits, 1)
-			})
-		})
-	}
-}
 
 // Trap: the inner http.Client refuses requests that a RoundTripper takes, such as those that
 // httputil.ReverseProxy forwards.
@@ -87,24 +38,30 @@ func TestAServersRequestCanBeForwarded(t *testing.T) {
 	})
 }
 
-// A request that cannot be sent at all is not retried, and costs nothing.
+// A request that cannot be sent at all is not retried, costs nothing, and is never shown to a profile.
 func TestARequestWithoutURL(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		u := newUpstream(ok(0, nil))
-		p := newPacer(t, policies.Every(10*time.Second))
-		req := request(t.Context(), t, http.MethodGet, nil)
-		body := newBody("x")
-		req.URL, req.Body, req.GetBody = nil, body, func() (io.ReadCloser, error) { return newBody("x"), nil }
-		_, err := newClient(t, p, u).Transport.RoundTrip(req)
-		require.Error(t, err)
-		require.Equal(t, int64(1), body.closed.Load())
-		require.Empty(t, u.hits)
-		require.NoError(t, p.Allow(t.Context()), "no slot was taken")
-	})
+	for _, retries := range []int{0, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			u := newUpstream(ok(0, nil))
+			p := newPacer(t, policies.Every(10*time.Second))
+			client := newClient(t, p, u, transport.WithRetries(retries),
+				transport.WithScope("tenant", func(r *http.Request) string { return r.URL.Hostname() }))
+			req := request(t.Context(), t, http.MethodGet, nil)
+			body := newBody("x")
+			req.URL, req.Body, req.GetBody = nil, body, func() (io.ReadCloser, error) { return newBody("x"), nil }
+			_, err := client.Transport.RoundTrip(req)
+			var ce *pacer.ConfigError
+			require.ErrorAs(t, err, &ce)
+			require.EqualError(t, err, "transport: Request.URL is nil: make requests with http.NewRequestWithContext")
+			require.Equal(t, int64(1), body.closed.Load())
+			require.Empty(t, u.hits)
+			require.NoError(t, p.Allow(t.Context()), "no slot was taken")
+		})
+	}
 }
 
-// The base transport may call another upstream on the way (for a token, say), with the request's context.
+// The base transport may call another upstream on the way, for a token perhaps, with the request's context.
 func TestACallWithinACallIsItsOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -163,24 +120,6 @@ func TestTheBaseGetsTheRequestAsItIs(t *testing.T) {
 	}
 }
 
-// If the pacer could not note the pause, the request that heard of it waits all the same.
-func TestAPauseThatWasNotNotedIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		u := newUpstream(ok(2, refuse(http.StatusTooManyRequests)))
-		client := newClient(t, newPacer(t), u, transport.WithProfile(policies.Profile{Read: func(r *policies.Reply) policies.Reading {
-			if r.Status != http.StatusTooManyRequests {
-				return policies.Reading{}
-			}
-			return policies.Reading{Feedback: []policies.Feedback{{Wait: time.Second, Policies: []string{"unknown"}}}}
-		}}))
-		resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, resp.StatusCode)
-		require.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, u.hits)
-	})
-}
-
 func TestIdleConnectionsCanBeClosedWithoutRetries(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(ok(0, nil))
@@ -201,121 +140,8 @@ func TestWithoutRetriesThereIsOneAttempt(t *testing.T) {
 	})
 }
 
-// replyBody knows whether a response's body was read to its end and closed.
-type replyBody struct {
-	*trackedBody
-
-	size int64
-}
-
-func withBody(resp *http.Response, s string) (*http.Response, *replyBody) {
-	b := &replyBody{newBody(s), int64(len(s))}
-	resp.Body = b
-	return resp, b
-}
-
-// Trap: a response that is not returned must be drained and closed, one that is returned must be neither.
-func TestOnlyResponsesThatAreRetriedAreDrained(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var bodies []*replyBody
-		u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
-			resp, b := withBody(reply(req, http.StatusTooManyRequests, ""), "slow down")
-			bodies = append(bodies, b)
-			return resp, nil
-		})
-		resp, err := newClient(t, newPacer(t), u, transport.WithRetries(2)).Do(request(t.Context(), t, http.MethodGet, nil))
-		require.NoError(t, err)
-		require.Len(t, bodies, 3)
-		for _, b := range bodies[:2] {
-			require.Equal(t, b.size, b.read.Load())
-			require.Equal(t, int64(1), b.closed.Load())
-		}
-		last := bodies[2]
-		require.Zero(t, last.read.Load())
-		require.Zero(t, last.closed.Load())
-		require.NoError(t, resp.Body.Close())
-	})
-}
-
-// A function of the user's that panics after the call must not leak the response.
-func TestAPanickingFeedbackClosesTheResponse(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var body *replyBody
-		u := newUpstream(func(_ int, req *http.Request) (resp *http.Response, err error) {
-			resp, body = withBody(reply(req, http.StatusOK, ""), "fine")
-			return resp, nil
-		})
-		client := newClient(t, newPacer(t), u, transport.WithProfile(policies.Profile{Read: func(*policies.Reply) policies.Reading { panic("user code") }}))
-		require.PanicsWithValue(t, "user code", func() { _, _ = client.Do(request(t.Context(), t, http.MethodGet, nil)) })
-		require.Equal(t, int64(1), body.closed.Load())
-	})
-}
-
-// A function of the user's that panics harms nobody else, wherever it does: other calls go on, nothing is charged to a call
-// that was not made, and the pacer can be closed.
-func TestAPanicHarmsNobodyElse(t *testing.T) {
-	t.Parallel()
-	fine := func(*policies.Reply) policies.Reading { return policies.Reading{} }
-	for name, c := range map[string]struct {
-		option  func(bad *bool) transport.Option
-		charged int64
-	}{
-		"scope": {func(bad *bool) transport.Option {
-			return transport.WithScope("tenant", func(*http.Request) string { return explode(*bad, "acme") })
-		}, 1},
-		"cost": {func(bad *bool) transport.Option {
-			return transport.WithCost(func(*http.Request) int64 { return int64(len(explode(*bad, "1"))) })
-		}, 1},
-		"read": {func(bad *bool) transport.Option {
-			return transport.WithProfile(policies.Profile{Read: func(*policies.Reply) policies.Reading { explode(*bad, ""); return policies.Reading{} }})
-		}, 2},
-		"peek": {func(bad *bool) transport.Option {
-			return transport.WithProfile(policies.Profile{Read: fine, Peek: func(*http.Response) int { return len(explode(*bad, "")) }})
-		}, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				bad := true
-				p := newPacer(t, policies.Daily(100, time.UTC))
-				client := newClient(t, p, newUpstream(ok(0, nil)), c.option(&bad))
-				require.PanicsWithValue(t, "user code", func() { _, _ = client.Do(request(t.Context(), t, http.MethodGet, nil)) })
-				bad = false
-				resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
-				require.NoError(t, err)
-				require.NoError(t, resp.Body.Close())
-				s, err := p.Status(t.Context())
-				require.NoError(t, err)
-				require.Equal(t, 100-c.charged, s.Policies[0].Remaining)
-				require.NoError(t, p.Close())
-			})
-		})
-	}
-}
-
-func explode(bad bool, otherwise string) string {
-	if bad {
-		panic("user code")
-	}
-	return otherwise
-}
-
-// A base transport that returns nothing at all is an error, not a panic in code that reads the response.
-func TestABaseThatReturnsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		base := roundTripper(func(*http.Request) (*http.Response, error) { return nil, nil }) //nolint:nilnil // that is the point
-		for _, retries := range []int{0, 1} {
-			_, err := newClient(t, newPacer(t), base, transport.WithRetries(retries)).Do(request(t.Context(), t, http.MethodGet, nil))
-			require.ErrorContains(t, err, "neither a response nor an error")
-		}
-	})
-}
-
-// A caller that leaves while it is in line gives its slot back, and its body is closed.
-func TestLeavingTheLineGivesTheSlotBack(t *testing.T) {
+// A caller that leaves while it waits returns its slot, and its body is closed.
+func TestLeavingWhileWaitingReturnsTheSlot(t *testing.T) {
 	t.Parallel()
 	for _, retries := range []int{0, 4} {
 		t.Run(fmt.Sprintf("%d retries", retries), func(t *testing.T) {
@@ -337,81 +163,6 @@ func TestLeavingTheLineGivesTheSlotBack(t *testing.T) {
 				require.Empty(t, u.hits)
 				require.NoError(t, p.Wait(t.Context()))
 				require.Equal(t, 10*time.Second, time.Since(u.start), "capacity is as it was before")
-			})
-		})
-	}
-}
-
-// remoteStore fails as a store behind a network does when the context is done.
-type remoteStore struct{ store.Store }
-
-func (s remoteStore) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, 0, err
-	}
-	if _, ok := ctx.Deadline(); !ok {
-		return 0, 0, errors.New("a store that hangs would withhold the response for ever")
-	}
-	return s.Store.Report(ctx, stack, notes)
-}
-
-// A caller that leaves just as the answer arrives must not take the pause with it: it is for everyone.
-func TestAPauseOutlivesTheCallerThatHeardIt(t *testing.T) {
-	t.Parallel()
-	for _, retries := range []int{0, 4} {
-		t.Run(fmt.Sprintf("%d retries", retries), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
-					cancel()
-					return reply(req, http.StatusTooManyRequests, "", "Retry-After", "7"), nil
-				})
-				p, err := pacer.New(pacer.Config{Upstream: "test", Store: remoteStore{memstore.New()}})
-				require.NoError(t, err)
-				resp, err := newClient(t, p, u, transport.WithRetries(retries)).Do(request(ctx, t, http.MethodGet, nil))
-				require.NoError(t, err)
-				require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-				require.Len(t, u.hits, 1)
-				s, err := p.Status(t.Context())
-				require.NoError(t, err)
-				require.Equal(t, 7*time.Second, s.PausedFor)
-			})
-		})
-	}
-}
-
-// A retry that waits for its slot is caught by a pause that somebody else hears of, as every other call is.
-func TestARetryInLineHeedsALaterPause(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		pause time.Duration
-		want  error
-		hits  []time.Duration
-	}{
-		"that it can wait for": {20 * time.Second, nil, []time.Duration{0, 22 * time.Second}},
-		"that is too long":     {time.Hour, pacer.ErrNotYet, []time.Duration{0}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				u := newUpstream(ok(1, refuse(http.StatusTooManyRequests, "Retry-After", "5")))
-				p := newPacer(t, policies.PerSecond(1))
-				body := newBody("x")
-				req := request(t.Context(), t, http.MethodPut, body)
-				var again *trackedBody
-				req.GetBody = func() (io.ReadCloser, error) { again = newBody("x"); return again, nil }
-				time.AfterFunc(2*time.Second, func() {
-					require.NoError(t, p.Report(context.Background(), policies.Feedback{Wait: c.pause}))
-				})
-				resp, err := newClient(t, p, u).Do(req)
-				require.ErrorIs(t, err, c.want)
-				if c.want == nil {
-					require.Equal(t, http.StatusOK, resp.StatusCode)
-				}
-				require.Equal(t, c.hits, u.hits)
-				require.Equal(t, int64(1), body.closed.Load())
-				require.Equal(t, int64(1), again.closed.Load())
 			})
 		})
 	}

@@ -16,33 +16,33 @@ import (
 type Router struct {
 	exact    map[string]http.RoundTripper // by host, or host:port
 	wildcard map[string]http.RoundTripper // by suffix, ".zendesk.com"
-	others   http.RoundTripper            // nil: refused
+	fallback http.RoundTripper            // nil: refused
 }
 
 var _ http.RoundTripper = (*Router)(nil)
 
-// A Route says which transport serves a host.
-type Route func(*Router) error
+// A RouterOption sets which transport serves a host.
+type RouterOption func(*Router) error
 
 // NewRouter returns a Router with these routes. It returns a [*pacer.ConfigError] for a bad or repeated host and for a nil
-// transport. Requests to other hosts are refused with a [*HostError], unless [Others] says how to send them.
-func NewRouter(routes ...Route) (*Router, error) {
+// transport. Requests to other hosts are refused with a [*HostError], unless [WithFallback] sets a transport for them.
+func NewRouter(opts ...RouterOption) (*Router, error) {
 	r := &Router{exact: make(map[string]http.RoundTripper), wildcard: make(map[string]http.RoundTripper)}
-	for i, route := range routes {
-		if route == nil {
-			return nil, bad(fmt.Sprintf("Route %d", i), "nil", "leave it out")
+	for i, opt := range opts {
+		if opt == nil {
+			return nil, bad(fmt.Sprintf("RouterOption %d", i), "nil", "leave it out")
 		}
-		if err := route(r); err != nil {
+		if err := opt(r); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-// Host sends the requests to a host through a transport, such as [New] returns or [NewClient]'s Transport: "api.github.com",
-// "127.0.0.1:8080" for one port alone, or "*.zendesk.com" for all names below that one. The host itself goes before a
+// WithHost sends the requests to a host through a transport, such as [New] returns or [NewClient]'s Transport. The pattern is
+// a host, "api.github.com"; one port of it, "127.0.0.1:8080"; or all names below it, "*.zendesk.com". A host goes before a
 // wildcard, and a longer wildcard before a shorter one. Case does not matter.
-func Host(pattern string, rt http.RoundTripper) Route {
+func WithHost(pattern string, rt http.RoundTripper) RouterOption {
 	return func(r *Router) error {
 		name, below := strings.CutPrefix(strings.ToLower(strings.TrimSuffix(pattern, ".")), "*.")
 		switch {
@@ -63,14 +63,14 @@ func Host(pattern string, rt http.RoundTripper) Route {
 	}
 }
 
-// Others sends the requests to all hosts without a route through a transport, unpaced if that is [http.DefaultTransport].
-// Without it they are refused.
-func Others(rt http.RoundTripper) Route {
+// WithFallback sends the requests to all hosts without a route through a transport: unpaced if that is
+// [http.DefaultTransport]. Defaults to a refusal.
+func WithFallback(rt http.RoundTripper) RouterOption {
 	return func(r *Router) error {
 		if rt == nil {
-			return bad("Others", "nil", "give a transport such as http.DefaultTransport, or leave it out to refuse such requests")
+			return bad("Fallback", "nil", "give a transport such as http.DefaultTransport, or leave it out to refuse such requests")
 		}
-		r.others = rt
+		r.fallback = rt
 		return nil
 	}
 }
@@ -92,7 +92,7 @@ func (r *Router) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (r *Router) route(req *http.Request) http.RoundTripper {
 	if req.URL == nil {
-		return r.others
+		return r.fallback
 	}
 	if rt := r.exact[strings.ToLower(req.URL.Host)]; rt != nil {
 		return rt
@@ -104,7 +104,7 @@ func (r *Router) route(req *http.Request) http.RoundTripper {
 	for suffix := host; ; {
 		_, rest, ok := strings.Cut(suffix, ".")
 		if !ok {
-			return r.others
+			return r.fallback
 		}
 		if rt := r.wildcard["."+rest]; rt != nil {
 			return rt
@@ -115,7 +115,7 @@ func (r *Router) route(req *http.Request) http.RoundTripper {
 
 // CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the transports of all routes.
 func (r *Router) CloseIdleConnections() {
-	for _, routes := range []map[string]http.RoundTripper{r.exact, r.wildcard, {"": r.others}} {
+	for _, routes := range []map[string]http.RoundTripper{r.exact, r.wildcard, {"": r.fallback}} {
 		for _, rt := range routes {
 			if c, ok := rt.(interface{ CloseIdleConnections() }); ok {
 				c.CloseIdleConnections()
@@ -124,7 +124,8 @@ func (r *Router) CloseIdleConnections() {
 	}
 }
 
-// A HostError says that a [Router] has no route for a host. It matches [pacer.ErrRefused]: nothing was sent or charged.
+// A HostError is the refusal of a [Router] that has no route for a host. It matches [pacer.ErrRefused]: nothing was sent or
+// charged.
 type HostError struct {
 	Host string
 
@@ -133,7 +134,7 @@ type HostError struct {
 
 // Error implements error.
 func (e *HostError) Error() string {
-	return fmt.Sprintf("transport: no route for host %q: add one with transport.Host, or let others through with transport.Others", e.Host)
+	return fmt.Sprintf("transport: no route for host %q: add one with transport.WithHost, or let others through with transport.WithFallback", e.Host)
 }
 
 // Is matches [pacer.ErrRefused].

@@ -28,32 +28,32 @@ func naming(name string) roundTripper {
 func TestARouterFindsTheTransportOfAHost(t *testing.T) {
 	t.Parallel()
 	r, err := transport.NewRouter(
-		transport.Host("api.github.com", naming("github")),
-		transport.Host("*.zendesk.com", naming("zendesk")),
-		transport.Host("*.eu.Zendesk.com.", naming("zendesk eu")),
-		transport.Host("127.0.0.1:8080", naming("port")),
-		transport.Host("127.0.0.1", naming("local")),
-		transport.Host("[::1]:9", naming("six")),
-		transport.Others(naming("others")),
+		transport.WithHost("api.github.com", naming("github")),
+		transport.WithHost("*.zendesk.com", naming("zendesk")),
+		transport.WithHost("*.eu.Zendesk.com.", naming("zendesk eu")),
+		transport.WithHost("127.0.0.1:8080", naming("port")),
+		transport.WithHost("127.0.0.1", naming("local")),
+		transport.WithHost("[::1]:9", naming("six")),
+		transport.WithFallback(naming("fallback")),
 	)
 	require.NoError(t, err)
 	for url, want := range map[string]string{
 		"https://api.github.com/x":        "github",
 		"https://API.GitHub.com.:443/x":   "github",
-		"https://uploads.api.github.com/": "others",
+		"https://uploads.api.github.com/": "fallback",
 		"https://acme.zendesk.com/":       "zendesk",
 		"https://a.b.zendesk.com/":        "zendesk",
 		"https://acme.eu.zendesk.com/":    "zendesk eu",
 		"https://eu.zendesk.com/":         "zendesk",
-		"https://zendesk.com/":            "others",
-		"https://notzendesk.com/":         "others",
-		"https://zendesk.com.evil.test/":  "others",
-		"https://zendesk.com@evil.test/":  "others",
+		"https://zendesk.com/":            "fallback",
+		"https://notzendesk.com/":         "fallback",
+		"https://zendesk.com.evil.test/":  "fallback",
+		"https://zendesk.com@evil.test/":  "fallback",
 		"http://127.0.0.1:8080/":          "port",
 		"http://127.0.0.1:8081/":          "local",
 		"http://[::1]:9/":                 "six",
-		"http://[::1]:10/":                "others",
-		"http:///no-host":                 "others",
+		"http://[::1]:10/":                "fallback",
+		"http:///no-host":                 "fallback",
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestARouterFindsTheTransportOfAHost(t *testing.T) {
 
 func TestARouterRefusesOtherHosts(t *testing.T) {
 	t.Parallel()
-	r, err := transport.NewRouter(transport.Host("api.github.com", naming("github")))
+	r, err := transport.NewRouter(transport.WithHost("api.github.com", naming("github")))
 	require.NoError(t, err)
 	body := newBody("x")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://user:secret@other.test/?token=secret", body)
@@ -77,25 +77,25 @@ func TestARouterRefusesOtherHosts(t *testing.T) {
 	he, ok := errors.AsType[*transport.HostError](err)
 	require.True(t, ok)
 	require.Equal(t, "other.test", he.Host)
-	require.EqualError(t, he, `transport: no route for host "other.test": add one with transport.Host, or let others through with transport.Others`)
+	require.EqualError(t, he, `transport: no route for host "other.test": add one with transport.WithHost, or let others through with transport.WithFallback`)
 	require.Equal(t, int64(1), body.closed.Load())
 }
 
 func TestBadRoutes(t *testing.T) {
 	t.Parallel()
 	ok := naming("x")
-	for name, routes := range map[string][]transport.Route{
+	for name, routes := range map[string][]transport.RouterOption{
 		"nil":           {nil},
-		"no transport":  {transport.Host("a.test", nil)},
-		"no others":     {transport.Others(nil)},
-		"empty":         {transport.Host("", ok)},
-		"only a star":   {transport.Host("*", ok)},
-		"only wildcard": {transport.Host("*.", ok)},
-		"star inside":   {transport.Host("a.*.test", ok)},
-		"two stars":     {transport.Host("*.*.test", ok)},
-		"a URL":         {transport.Host("https://a.test", ok)},
-		"a path":        {transport.Host("a.test/x", ok)},
-		"twice":         {transport.Host("a.test", ok), transport.Host("A.test.", ok)},
+		"no transport":  {transport.WithHost("a.test", nil)},
+		"no fallback":   {transport.WithFallback(nil)},
+		"empty":         {transport.WithHost("", ok)},
+		"only a star":   {transport.WithHost("*", ok)},
+		"only wildcard": {transport.WithHost("*.", ok)},
+		"star inside":   {transport.WithHost("a.*.test", ok)},
+		"two stars":     {transport.WithHost("*.*.test", ok)},
+		"a URL":         {transport.WithHost("https://a.test", ok)},
+		"a path":        {transport.WithHost("a.test/x", ok)},
+		"twice":         {transport.WithHost("a.test", ok), transport.WithHost("A.test.", ok)},
 	} {
 		_, err := transport.NewRouter(routes...)
 		var ce *pacer.ConfigError
@@ -122,8 +122,8 @@ func TestARedirectIsPacedByItsTarget(t *testing.T) {
 			return client.Transport
 		}
 		r, err := transport.NewRouter(
-			transport.Host("one.test", paced(policies.Every(time.Second))),
-			transport.Host("two.test", paced(policies.Every(5*time.Second))),
+			transport.WithHost("one.test", paced(policies.Every(time.Second))),
+			transport.WithHost("two.test", paced(policies.Every(5*time.Second))),
 		)
 		require.NoError(t, err)
 		client := &http.Client{Transport: r}

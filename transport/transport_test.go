@@ -6,9 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,99 +16,6 @@ import (
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
 )
-
-const ms = time.Millisecond
-
-func newPacer(t testing.TB, p ...policies.Policy) *pacer.Pacer {
-	t.Helper()
-	pc, err := pacer.New(pacer.Config{Upstream: "test", Policies: p, Jitter: pacer.NoJitter})
-	require.NoError(t, err)
-	return pc
-}
-
-// upstream is a base transport that answers from a script and notes when it was called.
-type upstream struct {
-	mu     sync.Mutex
-	start  time.Time
-	hits   []time.Duration
-	bodies []string
-	answer func(n int, req *http.Request) (*http.Response, error) // n counts from 0
-	idle   atomic.Int64
-}
-
-func newUpstream(answer func(n int, req *http.Request) (*http.Response, error)) *upstream {
-	return &upstream{start: time.Now(), answer: answer}
-}
-
-func (u *upstream) CloseIdleConnections() { u.idle.Add(1) }
-
-func (u *upstream) RoundTrip(req *http.Request) (*http.Response, error) {
-	u.mu.Lock()
-	n := len(u.hits)
-	u.hits = append(u.hits, time.Since(u.start))
-	u.mu.Unlock()
-	if req.Body != nil {
-		b, err := io.ReadAll(req.Body)
-		if err != nil {
-			return nil, err
-		}
-		_ = req.Body.Close()
-		u.mu.Lock()
-		u.bodies = append(u.bodies, string(b))
-		u.mu.Unlock()
-	}
-	return u.answer(n, req)
-}
-
-// reply makes a response; headers come in pairs.
-func reply(req *http.Request, status int, body string, headers ...string) *http.Response {
-	h := make(http.Header)
-	for i := 0; i+1 < len(headers); i += 2 {
-		h.Add(headers[i], headers[i+1])
-	}
-	return &http.Response{
-		StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body)), Request: req,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(body)),
-	}
-}
-
-// ok answers 200 from the n-th call on, and before that what first says.
-func ok(until int, first func(req *http.Request) (*http.Response, error)) func(int, *http.Request) (*http.Response, error) {
-	return func(n int, req *http.Request) (*http.Response, error) {
-		if n < until {
-			return first(req)
-		}
-		return reply(req, http.StatusOK, "fine"), nil
-	}
-}
-
-// trackedBody knows whether it was read and closed.
-type trackedBody struct {
-	io.Reader
-
-	read   atomic.Int64
-	closed atomic.Int64
-}
-
-func newBody(s string) *trackedBody { return &trackedBody{Reader: strings.NewReader(s)} }
-
-func (b *trackedBody) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	b.read.Add(int64(n))
-	return n, err
-}
-
-func (b *trackedBody) Close() error {
-	b.closed.Add(1)
-	return nil
-}
-
-func request(ctx context.Context, t *testing.T, method string, body io.Reader) *http.Request {
-	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, method, "http://upstream.test/things?token=secret", body)
-	require.NoError(t, err)
-	return req
-}
 
 func TestEachRequestIsPaced(t *testing.T) {
 	t.Parallel()
@@ -271,84 +175,7 @@ func TestARefusedRequestGivesNothingAway(t *testing.T) {
 	})
 }
 
-func TestA429PausesEveryoneWhoSleeps(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		u := newUpstream(ok(1, func(req *http.Request) (*http.Response, error) {
-			time.Sleep(50 * ms)
-			return reply(req, http.StatusTooManyRequests, "slow down", "Retry-After", "2"), nil
-		}))
-		rt, err := transport.New(newPacer(t, policies.PerSecond(10)), transport.WithBase(u))
-		require.NoError(t, err)
-		var wg sync.WaitGroup
-		var statuses [4]int
-		for i := range statuses {
-			wg.Go(func() {
-				resp, err := rt.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
-				require.NoError(t, err)
-				statuses[i] = resp.StatusCode
-				body, err := io.ReadAll(resp.Body)
-				require.NoError(t, err)
-				if resp.StatusCode == http.StatusTooManyRequests {
-					require.Equal(t, "slow down", string(body), "the response comes as it is")
-				}
-			})
-			synctest.Wait()
-		}
-		wg.Wait()
-		require.Equal(t, [4]int{429, 200, 200, 200}, statuses)
-		require.Equal(t, []time.Duration{0, 2050 * ms, 2150 * ms, 2250 * ms}, u.hits)
-	})
-}
-
-func TestAResponseThatSlowsDown(t *testing.T) {
-	t.Parallel()
-	date := "Fri, 31 Dec 1999 23:59:50 GMT"
-	for name, c := range map[string]struct {
-		status  int
-		headers []string
-		pause   time.Duration
-	}{
-		"seconds":         {429, []string{"Retry-After", "3"}, 3 * time.Second},
-		"decimals":        {429, []string{"Retry-After", "2.0"}, 2 * time.Second},
-		"zero":            {429, []string{"Retry-After", "0"}, 0},
-		"503":             {503, []string{"Retry-After", "3"}, 3 * time.Second},
-		"IMF date":        {429, []string{"Date", date, "Retry-After", "Fri, 31 Dec 1999 23:59:59 GMT"}, 9 * time.Second},
-		"RFC 850 date":    {429, []string{"Date", date, "Retry-After", "Friday, 31-Dec-99 23:59:59 GMT"}, 9 * time.Second},
-		"asctime date":    {429, []string{"Date", date, "Retry-After", "Fri Dec 31 23:59:59 1999"}, 9 * time.Second},
-		"past date":       {429, []string{"Date", date, "Retry-After", "Fri, 31 Dec 1999 23:59:00 GMT"}, 0},
-		"two fields":      {429, []string{"Retry-After", "3", "Retry-After", "5"}, 5 * time.Second},
-		"capped":          {429, []string{"Retry-After", "9223372037"}, time.Hour},
-		"capped, larger":  {429, []string{"Retry-After", "99999999999999999999"}, time.Hour},
-		"negative":        {429, []string{"Retry-After", "-1"}, 0},
-		"garbage":         {429, []string{"Retry-After", "soon"}, 0},
-		"empty":           {429, []string{"Retry-After", ""}, 0},
-		"none":            {429, nil, 0},
-		"another status":  {500, []string{"Retry-After", "3"}, 0},
-		"not an error":    {200, []string{"Retry-After", "3"}, 0},
-		"redirect status": {301, []string{"Retry-After", "3"}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				p := newPacer(t)
-				u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
-					return reply(req, c.status, "", c.headers...), nil
-				})
-				rt, err := transport.New(p, transport.WithBase(u))
-				require.NoError(t, err)
-				resp, err := rt.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
-				require.NoError(t, err)
-				require.Equal(t, c.status, resp.StatusCode)
-				s, err := p.Status(t.Context())
-				require.NoError(t, err)
-				require.Equal(t, c.pause, s.PausedFor)
-			})
-		})
-	}
-}
-
-func TestFeedbackOfOnesOwn(t *testing.T) {
+func TestFeedbackOfACustomProfile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, policies.PerSecond(1000).Burst(9).Named("all"), policies.PerSecond(1000).Per("endpoint").Named("endpoint"))
@@ -400,4 +227,35 @@ func TestBadOptions(t *testing.T) {
 	_, err = transport.NewClient(nil)
 	require.ErrorAs(t, err, &ce)
 	require.EqualError(t, err, "transport: Pacer is nil: make one with pacer.New")
+}
+
+// A request is in the lane that the option reads from it, or else in that of its context.
+func TestWithLane(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, policies.PerSecond(10).Burst(10).Lane("batch", 50))
+		u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) { return reply(req, 200, ""), nil })
+		client, err := transport.NewClient(p, transport.WithBase(u), transport.WithLane(func(req *http.Request) string { return req.Header.Get("Lane") }))
+		require.NoError(t, err)
+		send := func(ctx context.Context, lane string) {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://upstream.test/", http.NoBody)
+			require.NoError(t, err)
+			req.Header.Set("Lane", lane)
+			resp, err := client.Do(req)
+			require.NoError(t, err)
+			_ = resp.Body.Close()
+		}
+		left := func() (whole, batch int64) {
+			s, err := p.Status(t.Context(), pacer.Lane("batch"))
+			require.NoError(t, err)
+			return s.Policies[0].Remaining, s.Policies[1].Remaining
+		}
+		send(t.Context(), "batch")
+		send(t.Context(), "")
+		send(pacer.WithLane(t.Context(), "batch"), "")
+		whole, batch := left()
+		require.Equal(t, []int64{7, 3}, []int64{whole, batch})
+		_, err = transport.New(p, transport.WithLane(nil))
+		require.ErrorContains(t, err, "Lane is nil")
+	})
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // Vendors' profiles at work: a refusal holds up the bucket that it names, of the account that met it, and nothing else.
-func TestAPauseOfOneBucketLeavesTheOthers(t *testing.T) {
+func TestAPauseOfOneBucketHoldsBackNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
@@ -53,7 +53,7 @@ func TestAPauseOfOneBucketLeavesTheOthers(t *testing.T) {
 	})
 }
 
-// Tokens are reserved by an estimate, settled at what the answer says, and bind calls of their model alone.
+// Tokens are reserved by an estimate, settled at what the answer reports, and bind only calls of their model.
 func TestTokensAreReservedAndSettled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

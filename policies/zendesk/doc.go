@@ -10,18 +10,18 @@
 // policies are per account, which is the host of the request. An endpoint's policy is per a scope of its own, which
 // only calls of that endpoint carry and whose value is the account.
 //
-// Zendesk does not say where its minutes begin, so all policies hold in any minute. Bursts are small: accounts have been
+// Zendesk does not document where its minutes begin, so all policies hold in any minute. Bursts are small: accounts have been
 // refused at a few calls a second although most of the minute was left.
 //
 // # How it refuses
 //
-// With 429 and Retry-After in seconds; the body may be plain text. Every reply tells the account's limit and what is left
-// of it; replies of limited endpoints also tell the endpoint's, as "total=100; remaining=99; resets=41". A refusal is of the
-// endpoint whose field says that nothing is left, while the account has some; otherwise of the account. One that names
-// neither, for the update of a ticket while the account has calls left, is of that ticket.
+// With 429 and Retry-After in seconds; the body may be plain text. Every reply has the account's limit and what is left
+// of it. Replies of limited endpoints also have the endpoint's, as "total=100; remaining=99; resets=41". If the account has
+// calls left and an endpoint's field has none, that endpoint has refused the call; otherwise the account has. A refusal to
+// update a ticket that names neither, while the account has calls left, is that ticket's.
 //
 // # Not modelled
 //
-// Jobs that are queued or running (30 at once; a TooManyJobs error holds back the refused call), limits of apps, attachments
+// Jobs that are queued or running (30 at once; a TooManyJobs error holds back the refused call only), limits of apps, attachments
 // and side conversations, and the guard of 100,000 calls a minute.
 package zendesk

@@ -55,7 +55,7 @@ const (
 	SupportProfessional Plan = 400
 	SupportEnterprise   Plan = 700
 	// HighVolume is the add-on. It replaces the plan's number, and raises some endpoints. SuiteEnterprisePlus has the same
-	// number built in and is taken to have those, too, which the vendor does not say; replies tell what holds.
+	// number built in and is taken to have those, too, which the vendor does not document; replies have the real numbers.
 	HighVolume Plan = 2500
 )
 
@@ -71,7 +71,7 @@ func Account(plan Plan) policies.Policy {
 	return policies.AtMost(int64(plan), time.Minute).Burst(burst).Skew(skew).Per(ScopeAccount).Optional().Named(PolicyAccount)
 }
 
-// HelpCenter returns the policy of the same number of Help Center calls, which are counted apart.
+// HelpCenter returns the policy of the same number of Help Center calls, which are counted separately.
 func HelpCenter(plan Plan) policies.Policy {
 	return policies.AtMost(int64(plan), time.Minute).Burst(burst).Skew(skew).Per(ScopeHelpCenter).Optional().Named(PolicyHelpCenter)
 }

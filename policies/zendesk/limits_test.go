@@ -24,7 +24,7 @@ func TestLimits(t *testing.T) {
 	require.Error(t, zendesk.Limits(-1)[0].Validate())
 }
 
-// The add-on raises the endpoints that Zendesk names, and those alone.
+// The add-on raises the endpoints that Zendesk names, and no others.
 func TestHighVolume(t *testing.T) {
 	t.Parallel()
 	numbers := func(plan zendesk.Plan) map[string]int64 {
@@ -60,6 +60,7 @@ func TestWhichLimitsBindACall(t *testing.T) {
 		{"GET", "/api/v2/tickets?page=501", []string{"account", "tickets-index", "tickets-index-deep-pagination"}},
 		{"GET", "/api/v2/tickets/7.json", []string{"account"}},
 		{"POST", "/api/v2/tickets.json", []string{"account"}},
+		{"PUT", "/api/v2/tickets.json", []string{"account"}},
 		{"PUT", "/api/v2/tickets/7.json", []string{"account", "tickets-update", "ticket"}},
 		{"PUT", "/api/v2/tickets/update_many.json?ids=1,2", []string{"account", "tickets-update"}},
 		{"PUT", "/api/v2/tickets/7", []string{"account", "tickets-update", "ticket"}},

@@ -18,7 +18,7 @@ var Profile = policies.Profile{Name: "zendesk", Scopes: scopes(), Read: read}
 // https://developer.zendesk.com/api-reference/introduction/rate-limits/#endpoint-rate-limits
 const prefix = "Zendesk-Ratelimit-"
 
-// counter is what a field says about one limit.
+// counter is one limit as a field of a reply has it.
 type counter struct {
 	policy           string
 	total, remaining int64
@@ -27,21 +27,22 @@ type counter struct {
 }
 
 func read(r *policies.Reply) policies.Reading {
-	all := endpointsOf(r.Header)
-	acct, told := accountOf(r)
+	c := callOf(r.Request)
+	counters := endpointsOf(r.Header)
+	acct, known := accountOf(r.Header, c)
 	var reading policies.Reading
 	if r.Status == http.StatusTooManyRequests {
 		reading.Verdict = policies.Limited
-		reading.Feedback = append(reading.Feedback, refusal(r, all, acct, told))
+		reading.Feedback = append(reading.Feedback, refusal(r, c, counters, acct, known))
 	}
 	if fields.Cached(r.Header) {
 		return reading
 	}
-	if told {
+	if known {
 		reading.Feedback = append(reading.Feedback, acct.feedback(policies.Everyone))
 	}
-	for _, c := range all {
-		reading.Feedback = append(reading.Feedback, c.feedback(policies.TheCall))
+	for _, one := range counters {
+		reading.Feedback = append(reading.Feedback, one.feedback(policies.TheCall))
 	}
 	return reading
 }
@@ -58,18 +59,18 @@ func (c *counter) feedback(otherwise policies.Otherwise) policies.Feedback {
 	return f
 }
 
-// refusal says which limit refused a call.
-func refusal(r *policies.Reply, all []counter, acct counter, told bool) policies.Feedback {
+// refusal returns which limit refused a call, and for how long. The account's counter may not be known.
+func refusal(r *policies.Reply, c call, counters []counter, acct counter, known bool) policies.Feedback {
 	f := policies.Feedback{Source: "429", Refused: true, Policies: []string{acct.policy}, Otherwise: policies.Everyone}
 	reset := acct.resets
-	if told && acct.remaining > 0 {
-		for _, c := range all {
-			if c.remaining == 0 {
-				f.Policies, f.Otherwise, reset = []string{c.policy}, policies.TheCall, c.resets
+	if known && acct.remaining > 0 {
+		for _, one := range counters {
+			if one.remaining == 0 {
+				f.Policies, f.Otherwise, reset = []string{one.policy}, policies.TheCall, one.resets
 				break
 			}
 		}
-		if f.Otherwise == policies.Everyone && updatesTickets(callOf(r.Request)) {
+		if f.Otherwise == policies.Everyone && c.updatesTickets() {
 			f.Policies, f.Otherwise, reset = []string{PolicyTicket}, policies.TheCall, 0
 		}
 	}
@@ -81,16 +82,17 @@ func refusal(r *policies.Reply, all []counter, acct counter, told bool) policies
 	return f
 }
 
-// accountOf reads the account's counter: X-Rate-Limit and X-Rate-Limit-Remaining, with the reset of the triple.
-func accountOf(r *policies.Reply) (counter, bool) {
+// accountOf reads the account's counter: X-Rate-Limit and X-Rate-Limit-Remaining, with the reset of the triple. It reports
+// false if there is none.
+func accountOf(h http.Header, of call) (counter, bool) {
 	c := counter{policy: PolicyAccount, source: "X-Rate-Limit"}
-	if helpCenter(callOf(r.Request)) {
+	if of.helpCenter() {
 		c.policy = PolicyHelpCenter
 	}
-	c.resets, _ = fields.Seconds(r.Header.Get("Ratelimit-Reset"))
+	c.resets, _ = fields.Seconds(h.Get("Ratelimit-Reset"))
 	for _, names := range [][2]string{{"X-Rate-Limit", "X-Rate-Limit-Remaining"}, {"Ratelimit-Limit", "Ratelimit-Remaining"}} {
-		total, first := fields.Number(r.Header.Get(names[0]))
-		remaining, second := fields.Number(r.Header.Get(names[1]))
+		total, first := fields.Number(h.Get(names[0]))
+		remaining, second := fields.Number(h.Get(names[1]))
 		if first && second && total > 0 {
 			c.total, c.remaining, c.source = total, remaining, names[0]
 			return c, true

@@ -19,7 +19,7 @@ import (
 func goGitHub() sdk {
 	client := func(hc *http.Client, at string) (*sdkgithub.Client, error) {
 		gh := sdkgithub.NewClient(hc)
-		gh.DisableRateLimitCheck = true // the pacer knows better: it hears of other processes' calls, too
+		gh.DisableRateLimitCheck = true // the pacer knows better: it counts other processes' calls, too
 		var err error
 		gh.BaseURL, err = url.Parse(at + "/")
 		return gh, err

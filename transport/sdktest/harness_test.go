@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// An sdk is what these tests know of one vendor's SDK. Its functions make a client over an HTTP client and call the upstream
+// An sdk is what these tests use of one vendor's SDK. Its functions make a client over an HTTP client and call the upstream
 // at a URL.
 type sdk struct {
 	profile policies.Profile
@@ -27,9 +27,9 @@ type sdk struct {
 	write   func(ctx context.Context, hc *http.Client, url string) (any, error) // one call with a body
 	missing func(ctx context.Context, hc *http.Client, url string) (any, error) // one call that is answered 404
 
-	answer func(w http.ResponseWriter, r *http.Request, body string) // what the upstream says, with 404 for what is missing
+	answer func(w http.ResponseWriter, r *http.Request, body string) // what the upstream answers, with 404 for what is missing
 	refuse func(w http.ResponseWriter, wait string)                  // how it refuses because of a limit, for so many seconds
-	// limited checks the SDK's own error for such a refusal, for a minute where the refusal says for how long.
+	// limited checks the SDK's own error for such a refusal, and that it is for a minute where the refusal has a time.
 	limited func(t *testing.T, err error)
 
 	body      string // of the write, as the upstream must get it: a part of it
@@ -49,7 +49,7 @@ type upstream struct {
 	hits    []time.Time
 	bodies  []string
 	refuses int    // so many calls from now on
-	wait    string // in seconds, for who is refused
+	wait    string // in seconds, in a refusal
 }
 
 func serve(t *testing.T, s sdk) *upstream {
@@ -130,7 +130,7 @@ func newPacer(t *testing.T, ps ...policies.Policy) *pacer.Pacer {
 	return p
 }
 
-// clients returns a plain client, one over the paced transport alone, and one that also repeats. All share a base.
+// clients returns a plain client, one that is only paced, and one that also repeats. All share a base.
 func clients(t *testing.T, s sdk, base http.RoundTripper, ps ...policies.Policy) (plain, paced, repeats *http.Client) {
 	t.Helper()
 	rt, err := transport.New(newPacer(t, ps...), transport.WithProfile(s.profile), transport.WithBase(base))

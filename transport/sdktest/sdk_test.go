@@ -82,7 +82,7 @@ func TestErrorsOfTheAPIAreTheSame(t *testing.T) {
 	})
 }
 
-// A refusal by a limit reaches an SDK as it came, if nothing repeats it; others have heard of it.
+// A refusal by a limit reaches an SDK as it came if nothing repeats it, and holds back the other calls.
 func TestARefusalIsTheSDKsOwn(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s sdk) {
@@ -97,7 +97,7 @@ func TestARefusalIsTheSDKsOwn(t *testing.T) {
 		}
 		hits := len(u.seen())
 		hc := *paced
-		hc.Timeout = 30 * time.Second // no busy machine makes it longer than the pause
+		hc.Timeout = 30 * time.Second // shorter than the pause even on a slow machine
 		_, err := s.write(t.Context(), &hc, u.URL)
 		require.Error(t, err)
 		if !s.flattens {
@@ -177,9 +177,9 @@ func TestARefusalByThePacerSendsNothing(t *testing.T) {
 	})
 }
 
-// Whatever an SDK does with bodies, one place is enough for all of its calls: each gives it back, at the latest when its
+// Whatever an SDK does with bodies, one permit is enough for all of its calls: each returns it, at the latest when its
 // lease runs out.
-func TestPlacesComeBack(t *testing.T) {
+func TestPermitsComeBack(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s sdk) {
 		u := serve(t, s)

@@ -20,7 +20,7 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// counted is a store that counts how often each call gave its place back, and how often one was renewed.
+// counted is a store that counts how often each call returned its permit, and how often one was renewed.
 type counted struct {
 	*memstore.Store
 
@@ -32,7 +32,7 @@ type counted struct {
 func (c *counted) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	c.mu.Lock()
 	for i := range notes {
-		switch notes[i].Kind { //nolint:exhaustive // the others are not about places
+		switch notes[i].Kind { //nolint:exhaustive // the others are not about permits
 		case store.NoteRelease:
 			c.released[notes[i].Value]++
 		case store.NoteRenew:
@@ -43,19 +43,19 @@ func (c *counted) Report(ctx context.Context, stack store.Stack, notes []store.N
 	return c.Store.Report(ctx, stack, notes)
 }
 
-// releases returns how many calls gave their places back, and fails if one did so twice.
+// releases returns how many calls returned their permits, and fails if one did so twice.
 func (c *counted) releases(t *testing.T) int {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, n := range c.released {
-		require.Equal(t, 1, n, "call %d gave its place back", id)
+		require.Equal(t, 1, n, "call %d returned its permit", id)
 	}
 	return len(c.released)
 }
 
-// places is a client whose calls have two places of 3 s, and its store.
-func places(t *testing.T, base http.RoundTripper, opts ...transport.Option) (*http.Client, *pacer.Pacer, *counted) {
+// permits returns a client whose calls share two permits with a lease of 3 s, and its store.
+func permits(t *testing.T, base http.RoundTripper, opts ...transport.Option) (*http.Client, *pacer.Pacer, *counted) {
 	t.Helper()
 	store := &counted{Store: memstore.New(), released: make(map[int64]int)}
 	p, err := pacer.New(pacer.Config{
@@ -68,7 +68,7 @@ func places(t *testing.T, base http.RoundTripper, opts ...transport.Option) (*ht
 	return client, p, store
 }
 
-// free returns how many places are free.
+// free returns how many permits are free.
 func free(t *testing.T, p *pacer.Pacer) int64 {
 	t.Helper()
 	s, err := p.Status(t.Context())
@@ -89,8 +89,8 @@ func (f *failing) Read(p []byte) (int, error) {
 
 func (*failing) Close() error { return nil }
 
-// Whatever becomes of a call, its place comes back, and once.
-func TestEveryPlaceComesBackOnce(t *testing.T) {
+// Whatever becomes of a call, its permit comes back, and once.
+func TestEveryPermitComesBackOnce(t *testing.T) {
 	t.Parallel()
 	answered := func(_ int, req *http.Request) (*http.Response, error) { return reply(req, 200, "a body"), nil }
 	type getter = func(context.Context) (*http.Response, error)
@@ -98,8 +98,8 @@ func TestEveryPlaceComesBackOnce(t *testing.T) {
 		name   string
 		answer func(int, *http.Request) (*http.Response, error)
 		call   func(ctx context.Context, get getter) error
-		after  time.Duration // when the place is back
-		quiet  bool          // nobody says so: the lease runs out
+		after  time.Duration // when the permit is back
+		quiet  bool          // nobody returns it: the lease runs out
 	}{
 		{"closed", answered, func(ctx context.Context, get getter) error {
 			resp, err := get(ctx)
@@ -174,7 +174,7 @@ func TestEveryPlaceComesBackOnce(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client, p, store := places(t, newUpstream(c.answer))
+				client, p, store := permits(t, newUpstream(c.answer))
 				require.NoError(t, c.call(t.Context(), func(ctx context.Context) (*http.Response, error) {
 					req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://upstream.test/", http.NoBody)
 					if err != nil {
@@ -199,12 +199,12 @@ func TestEveryPlaceComesBackOnce(t *testing.T) {
 	}
 }
 
-// A call keeps its place for as long as it is answered, and as its body is read, however slowly.
-func TestAPlaceIsKeptWhileTheCallLives(t *testing.T) {
+// A call keeps its permit until it is answered, and while its body is read, however slowly.
+func TestAPermitIsKeptWhileTheCallLives(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		body, feed := io.Pipe()
-		client, p, store := places(t, newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+		client, p, store := permits(t, newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
 			time.Sleep(10 * time.Second) // longer than a lease
 			resp := reply(req, 200, "")
 			resp.Body, resp.ContentLength = body, -1
@@ -228,7 +228,7 @@ func TestAPlaceIsKeptWhileTheCallLives(t *testing.T) {
 				time.Sleep(time.Second)
 				if time.Since(began) < 19*time.Second {
 					if s, err := p.Status(t.Context()); err != nil || s.Policies[0].Remaining != 1 {
-						t.Errorf("after %v: %+v, %v: want one place to be taken", time.Since(began), s, err)
+						t.Errorf("after %v: %+v, %v: want one permit to be taken", time.Since(began), s, err)
 					}
 				}
 			}
@@ -245,13 +245,13 @@ func TestAPlaceIsKeptWhileTheCallLives(t *testing.T) {
 	})
 }
 
-// Calls beyond the places wait for one, and never is there one more at the upstream.
-func TestTheTransportKeepsPlaces(t *testing.T) {
+// Calls beyond the permits wait for one, and there are never more at the upstream.
+func TestTheTransportKeepsToThePermits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		running, most := 0, 0
-		client, p, store := places(t, newUpstream(func(n int, req *http.Request) (*http.Response, error) {
+		client, p, store := permits(t, newUpstream(func(n int, req *http.Request) (*http.Response, error) {
 			mu.Lock()
 			running++
 			most = max(most, running)
@@ -281,8 +281,8 @@ func TestTheTransportKeepsPlaces(t *testing.T) {
 	})
 }
 
-// Each attempt has a place of its own, one after the other: a retry does not wait for the place that its own last attempt has.
-func TestARetryTakesAPlaceOfItsOwn(t *testing.T) {
+// Each attempt has its own permit, one after the other: a retry does not wait for the permit of its own last attempt.
+func TestARetryTakesItsOwnPermit(t *testing.T) {
 	t.Parallel()
 	for name, backoff := range map[string]time.Duration{"at once": 0, "later": 700 * ms} {
 		t.Run(name, func(t *testing.T) {
@@ -306,14 +306,14 @@ func TestARetryTakesAPlaceOfItsOwn(t *testing.T) {
 }
 
 // A body that can be written to, of a protocol switch, stays one.
-func TestAPlaceLeavesAProtocolSwitchAlone(t *testing.T) {
+func TestAPermitDoesNotBreakAProtocolSwitch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		both := struct {
 			io.ReadCloser
 			io.Writer
 		}{io.NopCloser(strings.NewReader("x")), &strings.Builder{}}
-		client, p, _ := places(t, newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+		client, p, _ := permits(t, newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
 			resp := reply(req, http.StatusSwitchingProtocols, "")
 			resp.Body = both
 			return resp, nil
@@ -327,36 +327,5 @@ func TestAPlaceLeavesAProtocolSwitchAlone(t *testing.T) {
 		require.NoError(t, w.Close())
 		synctest.Wait()
 		require.Equal(t, int64(2), free(t, p))
-	})
-}
-
-// A request is in the lane that the option reads from it, or else in that of its context.
-func TestWithLane(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, policies.PerSecond(10).Burst(10).Lane("batch", 50))
-		u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) { return reply(req, 200, ""), nil })
-		client, err := transport.NewClient(p, transport.WithBase(u), transport.WithLane(func(req *http.Request) string { return req.Header.Get("Lane") }))
-		require.NoError(t, err)
-		send := func(ctx context.Context, lane string) {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://upstream.test/", http.NoBody)
-			require.NoError(t, err)
-			req.Header.Set("Lane", lane)
-			resp, err := client.Do(req)
-			require.NoError(t, err)
-			_ = resp.Body.Close()
-		}
-		left := func() (whole, batch int64) {
-			s, err := p.Status(t.Context(), pacer.Lane("batch"))
-			require.NoError(t, err)
-			return s.Policies[0].Remaining, s.Policies[1].Remaining
-		}
-		send(t.Context(), "batch")
-		send(t.Context(), "")
-		send(pacer.WithLane(t.Context(), "batch"), "")
-		whole, batch := left()
-		require.Equal(t, []int64{7, 3}, []int64{whole, batch})
-		_, err = transport.New(p, transport.WithLane(nil))
-		require.ErrorContains(t, err, "Lane is nil")
 	})
 }

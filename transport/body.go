@@ -5,25 +5,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/headway-go/headway/policies"
 )
 
-// read shows a response to the profile, with as much of its body as that wants to see.
-func (t *Transport) read(req *http.Request, resp *http.Response) policies.Reading {
-	reply := &policies.Reply{Request: req, Status: resp.StatusCode, Header: resp.Header}
-	if t.profile.Peek != nil {
-		if n := min(t.profile.Peek(resp), policies.MaxPeek); n > 0 {
-			reply.Body, reply.Complete = peek(resp, n)
-		}
-	}
-	reply.Now = time.Now()
-	return t.profile.Read(reply)
-}
-
 // peek reads the first n bytes of a response's body and puts them back. All of it is there if complete. An error while
-// reading is kept for the caller of the transport, who meets it where it happened.
+// reading is kept for the caller of the transport, who gets it where it happened.
 func peek(resp *http.Response, n int) (body []byte, complete bool) {
 	if resp.Body == nil || resp.Body == http.NoBody {
 		return nil, true
@@ -48,11 +35,11 @@ func peek(resp *http.Response, n int) (body []byte, complete bool) {
 	return body, complete
 }
 
-// replay is a body whose begin was read already.
+// replay is a body whose start was read already.
 type replay struct {
 	head []byte
 	rest io.ReadCloser
-	err  error // what reading the rest said; nil if it goes on
+	err  error // of reading the rest; nil if it goes on
 }
 
 // Read implements [io.Reader].

@@ -1,36 +1,16 @@
 package transport
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
-	"github.com/headway-go/headway/policies/ietf"
 )
 
-// WithProfile teaches the transport a vendor's API: to which scopes a request belongs, what it costs, and what replies
-// say about limits. Costs that the stack has no policy for are left out, and a profile without Read reads as the generic
-// one does. [WithScope] and [WithCost] override what the profile says. Defaults to the generic profile, [ietf.Profile].
-func WithProfile(p policies.Profile) Option {
-	return func(o *options) error {
-		for i, s := range p.Scopes {
-			if !policies.ValidName(s.Name) || s.Value == nil {
-				return bad(fmt.Sprintf("Profile %q: Scopes[%d]", p.Name, i), fmt.Sprintf("%q", s.Name), "must have a valid name and a function")
-			}
-		}
-		if p.Read == nil {
-			p.Read, p.Peek = ietf.Profile.Read, ietf.Profile.Peek
-		}
-		o.profile = p
-		return nil
-	}
-}
-
-// fewOptions is how many options most requests need at most: for so many, nothing is allocated.
+// fewOptions is how many options most requests need at most. For so many, nothing is allocated.
 const fewOptions = 4
 
-// describe appends to opts what the pacer has to know of a request: scopes and costs.
+// describe appends to opts what the pacer has to know of a request: scopes, lane and costs.
 func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Option {
 	opts = append(opts, pacer.Tracked())
 	for _, scopes := range [...][]policies.Scope{t.profile.Scopes, t.scopes} {

@@ -1,0 +1,97 @@
+package transport
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/headway-go/headway/pacer"
+)
+
+// A permit lets one call be in flight: see policies.InFlight. SDKs do not always close a body, or read it to its end, so
+// whatever comes first returns the permit: an error, the end of the body, its Close, or the end of the request's context.
+// A body that nobody reads any more does not keep its permit: the lease is not renewed, and runs out.
+type permit struct {
+	slot     *pacer.Reservation
+	forget   func() bool  // stops waiting for the end of the context
+	answered atomic.Bool  // there is a body
+	reading  atomic.Int32 // reads under way
+	read     atomic.Bool  // there were some since the lease was last renewed
+}
+
+// hold returns the permit of a call that has its slot; nil if no policy counts calls in flight.
+func (t *Transport) hold(ctx context.Context, slot *pacer.Reservation) *permit {
+	if !t.permits {
+		return nil
+	}
+	p := &permit{slot: slot}
+	slot.WhileAlive(p.alive)
+	p.forget = context.AfterFunc(ctx, slot.Release)
+	return p
+}
+
+// alive reports whether the call is still in flight, as far as can be seen.
+func (p *permit) alive() bool {
+	return !p.answered.Load() || p.reading.Load() > 0 || p.read.Swap(false)
+}
+
+// release returns the permit to the pacer. It may be called often, and on nil.
+func (p *permit) release() {
+	if p == nil {
+		return
+	}
+	p.forget()
+	p.slot.Release()
+}
+
+// watch makes a response return the permit when it is over.
+func (p *permit) watch(resp *http.Response) {
+	if p == nil {
+		return
+	}
+	if resp.Body == nil || resp.Body == http.NoBody {
+		p.release()
+		return
+	}
+	p.read.Store(true)
+	p.answered.Store(true)
+	b := &permitBody{resp.Body, p}
+	if w, ok := resp.Body.(io.Writer); ok { // of a protocol switch
+		resp.Body = &permitWriter{b, w}
+	} else {
+		resp.Body = b
+	}
+}
+
+// permitBody is the body of a call that is in flight.
+type permitBody struct {
+	io.ReadCloser
+
+	permit *permit
+}
+
+// Read implements [io.Reader].
+func (b *permitBody) Read(p []byte) (int, error) {
+	b.permit.reading.Add(1)
+	n, err := b.ReadCloser.Read(p)
+	b.permit.read.Store(true)
+	b.permit.reading.Add(-1)
+	if err != nil {
+		b.permit.release()
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (b *permitBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.permit.release()
+	return err
+}
+
+// permitWriter is a permitBody of a body that can be written to.
+type permitWriter struct {
+	*permitBody
+	io.Writer
+}

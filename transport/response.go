@@ -1,0 +1,65 @@
+package transport
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// reportTimeout bounds how long a response is held back while the store takes note of its "slow down".
+const reportTimeout = 5 * time.Second
+
+// read shows a response to the profile, with as much of its body as the profile wants to see. It closes the response if
+// the profile panics: nobody else would.
+func (t *Transport) read(req *http.Request, resp *http.Response) policies.Reading {
+	done := false
+	defer func() {
+		if !done && resp.Body != nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	reply := &policies.Reply{Request: req, Status: resp.StatusCode, Header: resp.Header}
+	if t.profile.Peek != nil {
+		if n := min(t.profile.Peek(resp), policies.MaxPeek); n > 0 {
+			reply.Body, reply.Complete = peek(resp, n)
+		}
+	}
+	reply.Now = time.Now()
+	reading := t.profile.Read(reply)
+	done = true
+	return reading
+}
+
+// report gives the pacer what was read from a response. It must not be lost when the caller leaves, and its failure is no
+// reason to withhold the response: the next caller will read the same.
+func report(ctx context.Context, slot *pacer.Reservation, reading policies.Reading) {
+	if len(reading.Feedback) == 0 {
+		_ = slot.Report(ctx) // the call only counts as answered: nothing goes to the store
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+	defer cancel()
+	_ = slot.Report(ctx, reading.Feedback...)
+}
+
+// settleLater corrects the charge when the caller has read the body to its end, where the upstream reports the cost.
+func (t *Transport) settleLater(req *http.Request, resp *http.Response, slot *pacer.Reservation) {
+	if resp.Body == nil || resp.Body == http.NoBody {
+		return
+	}
+	ctx := context.WithoutCancel(req.Context())
+	reply := &policies.Reply{Request: req, Status: resp.StatusCode, Header: resp.Header}
+	resp.Body = &tail{ReadCloser: resp.Body, done: func(last []byte, complete bool) {
+		reply.Body, reply.Complete, reply.Now = last, complete, time.Now()
+		costs := t.appendCosts(nil, t.profile.Settle(reply), false)
+		if len(costs) == 0 {
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+		defer cancel()
+		_ = slot.Settle(ctx, costs...)
+	}}
+}
