@@ -14,6 +14,6 @@ func Absences(p *Pacer) int { return p.member.(*failover.Store).Absences() }
 
 // Pulses returns how often a process of a fleet of n speaks to the store: see pulses.
 func Pulses(n int) (beat, lives, describe, look time.Duration) {
-	p := failover.PulsesOf(n)
-	return p.Beat, p.TTL, p.Describe, p.Look
+	p := failover.ScheduleOf(n)
+	return p.Heartbeat, p.TTL, p.Describe, p.Check
 }

@@ -15,7 +15,7 @@ import (
 
 // toldLate returns how late a store knows, at the latest, what a process did that is one of n.
 func toldLate(n int) time.Duration {
-	return failover.PulsesOf(min(n, failover.MaxProcesses)).Describe + time.Second
+	return failover.ScheduleOf(min(n, failover.MaxProcesses)).Describe + time.Second
 }
 
 // A view is a Fleet in the making.

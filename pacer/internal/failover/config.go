@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A failoverConfig says how a member behaves.
+// A Config says how a member behaves.
 type Config struct {
 	Upstream  string
 	Mode      Mode
@@ -16,9 +16,9 @@ type Config struct {
 	Processes int               // how many there are, as far as is known before the first heartbeat
 	Policies  []policies.Policy // of all limits, those of lanes included
 
-	// Permits reports which calls of this process are in flight: whoever decides must know. nil if there are no permits.
+	// Permits reports which calls of this process are in flight: the one that decides must know. nil if there are no permits.
 	Permits func() []notes.Report
-	// Describe returns what the process tells a registry, and what is to be called when that knows.
+	// Describe returns what the process reports to a registry, and what is to be called when that has arrived.
 	Describe func(now store.Instant, left bool) (about store.About, told func())
 	// Requested receives every request to the shared store: what it was, for how many reservations, and its error. nil for none.
 	Requested func(op string, calls int, took time.Duration, err error)
@@ -26,7 +26,7 @@ type Config struct {
 	Changed func(Change)
 }
 
-// A failoverChange is a loss of the shared store, or a return to it.
+// A Change is a loss of the shared store, or a return to it.
 type Change struct {
 	Lost      bool
 	Processes int
@@ -34,7 +34,7 @@ type Change struct {
 	Err       error         // why it is
 }
 
-// A failoverMode says what becomes of calls while the shared store is out of reach.
+// A Mode says what becomes of calls while the shared store is out of reach.
 type Mode uint8
 
 // Modes.

@@ -18,43 +18,37 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// errGathering is why a process is alone that came when the others were just coming back.
-var errGathering = errors.New("pacer: the processes of the fleet are just coming back to the store")
+// errAtBarrier is why a process is local that joined while the others were about to return to the store.
+var errAtBarrier = errors.New("pacer: the processes of the fleet are just coming back to the store")
 
-// errResting is why a store is not asked that has just failed.
+// errResting is why no request goes to a store that has just failed.
 var errResting = fmt.Errorf("%w: it failed before, and is tried again soon", store.ErrUnreachable)
 
-// The watch over a store.
+// Intervals and bounds.
 const (
-	// lookEvery is how often a process looks whether it has something to say to the store, and for how long it does without
-	// hearing of it while calls wait.
-	lookEvery = 125 * time.Millisecond
-	// beatEvery is how often a process of a small fleet says that it is there, at first sooner, and beatLives for how long that
-	// holds: see pulses.
-	firstBeat = beatEvery / 16
-	beatEvery = 3 * time.Second
-	beatLives = 10 * time.Second
+	// checkEvery is how often a process checks whether it has something to report, and for how long it does without an answer of the
+	// store while calls wait.
+	checkEvery = 125 * time.Millisecond
+	// heartbeatEvery is how often a process of a small fleet sends a heartbeat, at first sooner, and heartbeatTTL for how long one
+	// counts: see Schedule.
+	firstHeartbeat = heartbeatEvery / 16
+	heartbeatEvery = 3 * time.Second
+	heartbeatTTL   = 10 * time.Second
 	// probeEvery is how long after a failure a store is tried again, by one request at a time.
 	probeEvery = 100 * time.Millisecond
-	// firstContact is how many times StoreTimeout the very first operation may take: it has to connect, and who does not know
-	// the fleet does not know its share.
+	// firstContact is how many times StoreTimeout the very first operation may take: it has to connect, and a
+	// process that does not know the fleet does not know its share.
 	firstContact = 4
-	// maxGather bounds for how long a process waits for the others.
-	maxGather = 10 * time.Second
+	// maxBarrier bounds for how long a process waits for the others.
+	maxBarrier = 10 * time.Second
 	// maxProbes bounds how many requests may be without an answer while a store is tried again, if its client does not give
 	// up by itself.
 	maxProbes = 8
-	// maxProcesses bounds what is believed of the number of processes.
+	// MaxProcesses bounds what is believed of the number of processes.
 	MaxProcesses = 10_000
 )
 
-// watched is a Shared with somebody who watches over it: it answers within a bound of time, whatever becomes of the
-// store.
-//
-// It is together with the fleet, and asks the store, or alone. Every failure makes it alone at once. One goroutine, which
-// runs from the first call until close, says that the process is there while it is together, and tries to come back while
-// it is alone. Coming back means: tell the store what it knew, in case that it forgot; what was spent alone; and what could
-// not be said meanwhile.
+// A Store is a [store.Member] on top of a [store.Shared].
 type Store struct {
 	store    store.Shared
 	upstream string
@@ -65,48 +59,48 @@ type Store struct {
 	keep     time.Duration
 	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
 
-	known   recall
+	ledger  ledger
 	local   localStore
 	batch   *batch.Reservations
 	cancels *batch.Cancels
 
 	state    atomic.Int32 // a standing
-	era      atomic.Int64
-	told     atomic.Int64 // the latest store time that the store told
-	latest   atomic.Int64 // the latest slot that the store granted
+	epoch    atomic.Int64
+	lastSeen atomic.Int64 // the latest store time that it returned
+	furthest atomic.Int64 // the latest slot that the store granted
 	absences atomic.Int64
-	lost     atomic.Int64          // the store time when it was last asked in vain
-	failure  atomic.Pointer[error] // why it is alone
-	waiting  atomic.Int32          // operations without an answer
+	lostAt   atomic.Int64          // the store time of the first request that failed
+	failure  atomic.Pointer[error] // why the state is local
+	pending  atomic.Int32          // operations without an answer
 	kick     chan struct{}
-	looks    chan struct{} // something says that the store may not be what it was
+	checks   chan struct{} // requests to check whether the store is what it was
 	closing  chan struct{}
 	finished chan struct{}
 
-	mu        sync.Mutex
-	leaving   bool           // no more goroutine is begun
-	closed    bool           // no more operation is begun
-	asking    sync.WaitGroup // operations begun
-	toldAt    time.Time
-	processes int
-	rank      int
-	counted   time.Time // when so many processes were there
+	mu         sync.Mutex
+	leaving    bool           // no more goroutine is begun
+	closed     bool           // no more operation is begun
+	running    sync.WaitGroup // operations begun
+	lastSeenAt time.Time
+	processes  int
+	rank       int
+	counted    time.Time // when so many processes were there
 
-	joining sync.Mutex
-	gather  store.Instant // of a process that is coming back: when it decides no more by itself; 0 if it is not
+	resyncing sync.Mutex
+	barrier   store.Instant // while resyncing: when this process stops deciding by itself; 0 otherwise
 
-	heard atomic.Pointer[func(store.News)] // whom to tell that the process is back
+	listener atomic.Pointer[func(store.News)] // receives that the process is back
 
-	fell time.Time // under mu: when it lost the store
+	lostSince time.Time // under mu: when it lost the store
 }
 
-// A standing is how a process stands to its fleet.
-type standing = int32
+// A state says who decides.
+type state = int32
 
 const (
-	unknown  standing = iota // before the first call
-	together                 // the store decides
-	apart                    // this process decides for itself
+	unknown state = iota // before the first call
+	shared               // the store decides
+	local                // this process decides for itself
 )
 
 func New(backing store.Shared, c *Config) *Store {
@@ -119,14 +113,14 @@ func New(backing store.Shared, c *Config) *Store {
 		timeout:   c.Timeout,
 		processes: max(1, c.Processes),
 		kick:      make(chan struct{}, 1),
-		looks:     make(chan struct{}, 1),
+		checks:    make(chan struct{}, 1),
 		closing:   make(chan struct{}),
 	}
 	punctual := false
 	if p, ok := backing.(interface{ Punctual() bool }); ok {
 		punctual = p.Punctual()
 	}
-	w.batch, w.cancels = batch.New(w, w.timeout, punctual), batch.NewCancels(w.cancelTogether)
+	w.batch, w.cancels = batch.New(w, w.timeout, punctual), batch.NewCancels(w.sendCancels)
 	w.local.policies = make(map[string]policies.Policy)
 	for _, p := range c.Policies {
 		w.local.policies[p.Name()] = p
@@ -134,7 +128,7 @@ func New(backing store.Shared, c *Config) *Store {
 		w.keep = max(w.keep, time.Duration((s.Buckets+2)*s.Interval+max(0, s.Tolerance())+s.Within)*time.Microsecond)
 	}
 	w.keep = min(w.keep, policies.MaxPeriod) + 2*time.Hour
-	w.local.leases = c.Permits
+	w.local.permits = c.Permits
 	w.absences.Store(1)
 	w.local.store = memstore.New(memstore.WithClock(w.Now))
 	w.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
@@ -145,93 +139,35 @@ func New(backing store.Shared, c *Config) *Store {
 	return w
 }
 
-// Now estimates store time: the last that was told, and what has passed since.
+// Now implements [store.Member]: the last store time that was returned, and what has passed since.
 func (w *Store) Now() store.Instant {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.toldAt.IsZero() {
+	if w.lastSeenAt.IsZero() {
 		return store.Instant(time.Now().UnixMicro())
 	}
-	return store.Instant(w.told.Load() + time.Since(w.toldAt).Microseconds())
+	return store.Instant(w.lastSeen.Load() + time.Since(w.lastSeenAt).Microseconds())
 }
 
 // heardNow notes what the store's time is.
-func (w *Store) heardNow(now store.Instant) {
+func (w *Store) observe(now store.Instant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if int64(now) > w.told.Load() {
-		w.told.Store(int64(now))
-		w.toldAt = time.Now()
+	if int64(now) > w.lastSeen.Load() {
+		w.lastSeen.Store(int64(now))
+		w.lastSeenAt = time.Now()
 	}
 }
 
-// pulses is how often a process speaks to the store beside its calls. The more processes there are, the less often: all of
-// them together send some fifty beats, as many pings, and a hundred descriptions a second at most, whatever their number, up to
-// five thousand.
-type Pulses struct {
-	Beat     time.Duration // between two beats, more or less
-	TTL      time.Duration // for how long a beat holds
-	Describe time.Duration // between two descriptions, at most
-	Look     time.Duration // without hearing of the store, while calls wait, at least
-	Spread   time.Duration // within which all look, when something says to all of them that they should
-}
-
-// pulsesOf returns that for a fleet of n processes.
-func PulsesOf(n int) Pulses {
-	all := time.Duration(n) * time.Second
-	beat := max(beatEvery, all/40)
-	return Pulses{
-		Beat:     beat,
-		TTL:      max(beatLives, beat*10/3),
-		Describe: min(max(beatEvery, all/80), longestDescribe),
-		Look:     max(lookEvery, all/20),
-		Spread:   all / 10_000,
-	}
-}
-
-// longestDescribe is how often the processes of the largest fleets say what went: before a tally forgets it.
-const longestDescribe = time.Minute
-
-func (w *Store) pulses() Pulses {
-	n, _ := w.fleet()
-	return PulsesOf(n)
-}
-
-// Check implements [store.Member]: the process asks the store whether it is what it was. When all do so at once, they take a little while.
-func (w *Store) Check() {
-	select {
-	case w.looks <- struct{}{}:
-	default:
-	}
-}
-
-// fleet returns how many processes there are, and how many came before this one.
-func (w *Store) fleet() (n, rank int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.processes, w.rank
-}
-
-// count notes how many processes are there. A store that has just forgotten knows fewer than there are, for as long as a
-// beat holds.
-func (w *Store) count(alive, rank int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	alive = min(max(1, alive), MaxProcesses)
-	if alive >= w.processes || !w.counted.IsZero() && time.Since(w.counted) > PulsesOf(w.processes).TTL || w.era.Load() == 0 {
-		w.processes, w.rank, w.counted = alive, min(max(0, rank), alive-1), time.Now()
-	}
-}
-
-// asks reports whether the store is to be asked. The first call joins the fleet.
-func (w *Store) asks(ctx context.Context) (bool, error) {
+// ensureJoined reports whether the shared store decides. The first call joins the fleet.
+func (w *Store) ensureJoined(ctx context.Context) (bool, error) {
 	if s := w.state.Load(); s != unknown {
-		return s == together, nil
+		return s == shared, nil
 	}
-	w.joining.Lock()
-	defer w.joining.Unlock()
+	w.resyncing.Lock()
+	defer w.resyncing.Unlock()
 	if s := w.state.Load(); s != unknown {
-		return s == together, nil
+		return s == shared, nil
 	}
 	began := w.Now()
 	wait, err := w.join(ctx)
@@ -248,10 +184,10 @@ func (w *Store) asks(ctx context.Context) (bool, error) {
 		return false, store.ErrClosed
 	}
 	if err == nil && wait > 0 {
-		err = errGathering
+		err = errAtBarrier
 	}
 	if err != nil {
-		w.part(err, began)
+		w.fallBack(err, began)
 	}
 	go w.run() //nolint:gosec,contextcheck // it runs until the Pacer is closed, for all calls
 	return err == nil, nil
@@ -273,7 +209,7 @@ func (w *Store) reach(ctx context.Context, name string, op func(context.Context)
 	return err
 }
 
-// isFailure reports whether an operation's error says that the store cannot be asked.
+// isFailure reports whether an operation's error says that the store is out of reach.
 func (w *Store) isFailure(err error) bool {
 	switch {
 	case err == nil, forgot(err) != nil, errors.Is(err, store.ErrClosed):
@@ -304,8 +240,8 @@ func (w *Store) within(ctx context.Context, name string, op func(context.Context
 		w.mu.Unlock()
 		return store.ErrClosed
 	}
-	w.asking.Add(1)
-	w.waiting.Add(1)
+	w.running.Add(1)
+	w.pending.Add(1)
 	gone := w.batch.Gone()
 	w.mu.Unlock()
 	timeout, began := w.timeout, time.Now()
@@ -315,12 +251,12 @@ func (w *Store) within(ctx context.Context, name string, op func(context.Context
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	answer := make(chan error, 1)
 	go func() {
-		defer w.asking.Done()
-		defer w.waiting.Add(-1)
+		defer w.running.Done()
+		defer w.pending.Add(-1)
 		defer cancel()
 		answer <- op(ctx)
 	}()
-	defer func() { w.asked(name, 0, began, err) }()
+	defer func() { w.requested(name, 0, began, err) }()
 	select {
 	case err := <-answer:
 		return err
@@ -335,16 +271,16 @@ func (w *Store) within(ctx context.Context, name string, op func(context.Context
 	}
 }
 
-// part makes the process pace alone, because of an error of an operation that began at an instant.
-func (w *Store) part(err error, began store.Instant) {
+// fallBack makes the state local, because of an error of an operation that began at an instant.
+func (w *Store) fallBack(err error, began store.Instant) {
 	w.failed(err)
-	w.lost.CompareAndSwap(0, int64(began))
-	was := w.state.Swap(apart)
-	if was == together {
+	w.lostAt.CompareAndSwap(0, int64(began))
+	was := w.state.Swap(local)
+	if was == shared {
 		w.batch.Restart()
 	}
-	if was != apart {
-		w.fallsBack(err)
+	if was != local {
+		w.reportLoss(err)
 	}
 	select {
 	case w.kick <- struct{}{}:
@@ -352,48 +288,48 @@ func (w *Store) part(err error, began store.Instant) {
 	}
 }
 
-// failed remembers why the store cannot be asked.
+// failed remembers why the store is out of reach.
 func (w *Store) failed(err error) {
 	if !errors.Is(err, errResting) {
 		w.failure.Store(&err)
 	}
 }
 
-// forgot returns what an error says of a store that has forgotten; nil if it says something else.
+// forgot returns the error of a store that has forgotten; nil if it is another.
 func forgot(err error) *store.ForgotError {
 	f, _ := errors.AsType[*store.ForgotError](err)
 	return f
 }
 
-// wasReset reports whether an operation met an era that began by a deliberate reset, and is to be done again. What is
+// wasReset reports whether an operation met an epoch that began by a deliberate reset, and is to be done again. What is
 // remembered must not bring back what was reset.
 func (w *Store) wasReset(era int64) bool {
-	if before := w.era.Load(); store.Incarnation(era) != store.Incarnation(before) {
+	if before := w.epoch.Load(); store.Incarnation(era) != store.Incarnation(before) {
 		return false
 	} else if era != before {
-		w.known.clear()
-		w.era.Store(era)
+		w.ledger.clear()
+		w.epoch.Store(era)
 	}
 	return true
 }
 
-// parted reports whether the answer to an operation means that the process is alone, and makes it so.
-func (w *Store) parted(err error, began store.Instant) bool {
+// fellBack reports whether the answer to an operation makes the state local.
+func (w *Store) fellBack(err error, began store.Instant) bool {
 	if !errors.Is(err, store.ErrUnreachable) && forgot(err) == nil {
 		return false
 	}
-	w.part(err, began)
+	w.fallBack(err, began)
 	return true
 }
 
-// absence describes how the process is alone.
+// absence describes the present time without the store.
 func (w *Store) absence() absence {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return absence{number: int(w.absences.Load()), processes: w.processes, rank: w.rank, since: store.Instant(w.lost.Load())}
+	return absence{number: int(w.absences.Load()), processes: w.processes, rank: w.rank, since: store.Instant(w.lostAt.Load())}
 }
 
-// refused returns the error of a process that does not pace alone.
+// refused returns the error of a process that refuses calls while the store is out of reach.
 func (w *Store) refused() error {
 	err := store.ErrUnreachable
 	if p := w.failure.Load(); p != nil && errors.Is(*p, store.ErrUnreachable) {
@@ -416,13 +352,13 @@ func (w *Store) Close() {
 		<-running
 	}
 	w.cancels.Close()
-	if w.state.Load() == together {
-		_, _ = w.pulse(context.Background(), true, 0)
+	if w.state.Load() == shared {
+		_, _ = w.heartbeat(context.Background(), true, 0)
 		w.describe(context.Background(), true)
 	}
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
-	w.asking.Wait()
+	w.running.Wait()
 	w.batch.Close()
 }

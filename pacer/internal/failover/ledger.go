@@ -10,16 +10,16 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// startAlone returns what a local account is to be told of what the store was known to hold.
+// startLocal returns what a local account is to know of what the store was known to hold.
 //
 // The line of a rate goes on behind the fleet's: behind the last slot that is known, and those that others must have got
 // since. N lines of one call per N intervals are as good as the one line of all if they take turns, so each process begins
 // when it is its turn, by its rank, on a grid that all of them see alike: store time.
 //
-// When the store was lost, each process knows by its own first request in vain. One that had nothing to ask finds out late: its
+// When the store was lost, each process knows by its own first request that failed. One that had nothing to request finds out late: its
 // line then begins late by as much, and that much of its share is idle, but no slot is granted twice. So a process whose slots
-// are far away need not ask often. To assume an earlier loss would be wrong: until the store is lost, others get slots.
-func (t *trace) startAlone(index int, own policies.Spec, away absence, limit, now int64) []store.Note {
+// are far away need not check often. To assume an earlier loss would be wrong: until the store is lost, others get slots.
+func (t *record) startLocal(index int, own policies.Spec, away absence, limit, now int64) []store.Note {
 	var notes []store.Note
 	claim := func(from, to int64) {
 		notes = append(notes, store.Note{Kind: store.NoteClaim, Limit: index, Charge: store.Charge{From: from, To: to}})
@@ -49,9 +49,9 @@ func (t *trace) startAlone(index int, own policies.Spec, away absence, limit, no
 	return notes
 }
 
-// due returns what of a trace of spent slots the store is to charge: of a window what each bucket got, of a rate as many
+// due returns what of a record of spent slots the store is to charge: of a window what each bucket got, of a rate as many
 // calls as still have an effect beyond the last one, which counts from when it went.
-func (t *trace) due(now int64) []store.Note {
+func (t *record) due(now int64) []store.Note {
 	var notes []store.Note
 	for _, h := range t.counts {
 		if h.n > 0 {
@@ -71,8 +71,8 @@ func (t *trace) due(now int64) []store.Note {
 	return notes
 }
 
-// paid is told of each note of due that the store was told.
-func (t *trace) paid(n *store.Note) {
+// paid notes that the store received a note of due.
+func (t *record) paid(n *store.Note) {
 	if t.limit.Spec.Algorithm == policies.Window {
 		t.bucket(n.Charge.From).n = 0
 	} else {
@@ -80,32 +80,32 @@ func (t *trace) paid(n *store.Note) {
 	}
 }
 
-// What a process remembers of the store's accounts, so that a store that has forgotten them can be told, and so that a
+// What a process remembers of the store's accounts, so that it can remind a store that has forgotten them, and so that a
 // process that has lost the store begins behind what was granted. It is bounded: in keys, and in what is kept of each.
 const (
 	// maxRecalled bounds the keys that a process remembers; the next ones push out others.
-	maxRecalled = 1 << 16
+	maxRecords = 1 << 16
 	// maxSpans bounds the intervals of a rate that are remembered. When there are more, the earliest become one.
 	maxSpans = 256
 	// maxRecalledBuckets bounds the buckets of a window that are remembered, of the latest: more than any policy counts.
-	maxRecalledBuckets = 2 * policies.MaxBuckets
+	maxBuckets = 2 * policies.MaxBuckets
 )
 
-// A trace is what is known of one limit's account, as the fleet's store keeps it.
-type trace struct {
+// A record is what is known of one limit's account, as the fleet's store keeps it.
+type record struct {
 	limit  store.Limit
-	spans  spans  // of a rate: virtual time that is taken
-	own    spans  // the part of it that this process was granted and has not given back
-	counts []held // of a window: what buckets hold at least, in order
+	spans  spans       // of a rate: virtual time that is taken
+	own    spans       // the part of it that this process was granted and has not given back
+	counts []bucketUse // of a window: what buckets hold at least, in order
 	paused store.Instant
 	tail   int64 // of a rate: where the last interval that was ever taken ended
-	asOf   int64 // when the store was last heard of it
-	seeded int   // the absence for which the local account was told
-	each   int64 // of a rate that was spent from alone: the length of one call
+	asOf   int64 // when the store last answered about it
+	seeded int   // the absence for which the local account knows it
+	each   int64 // of a rate that was spent locally: the length of one call
 }
 
 // held is a bucket and what it holds: at least, and of this process.
-type held struct{ bucket, n, own int64 }
+type bucketUse struct{ bucket, n, own int64 }
 
 // spans are intervals [from, to) of virtual time, in order, disjoint.
 type spans []span
@@ -159,7 +159,7 @@ func (s spans) meets(from, to int64) bool {
 }
 
 // take adds an interval, and forgets what is past. If the windows of the rate are exact, it is not past while it is in one.
-func (t *trace) take(from, to, now int64) {
+func (t *record) take(from, to, now int64) {
 	t.tail = max(t.tail, to)
 	past := now - t.limit.Spec.Within
 	t.spans = t.spans.after(past)
@@ -173,7 +173,7 @@ func (t *trace) take(from, to, now int64) {
 }
 
 // front returns until when everything is taken from now on. If that is past, it is where the last interval ended.
-func (t *trace) front(now int64) int64 {
+func (t *record) front(now int64) int64 {
 	i := sort.Search(len(t.spans), func(i int) bool { return t.spans[i].to > now })
 	if i == len(t.spans) || t.spans[i].from > now {
 		return min(t.tail, now)
@@ -182,7 +182,7 @@ func (t *trace) front(now int64) int64 {
 }
 
 // length returns how much of the intervals is still to come.
-func (t *trace) length(now int64) int64 {
+func (t *record) length(now int64) int64 {
 	sum := int64(0)
 	for _, s := range t.spans {
 		sum += max(0, s.to-max(s.from, now))
@@ -190,12 +190,12 @@ func (t *trace) length(now int64) int64 {
 	return sum
 }
 
-// bucket returns the place of a bucket, made if there is none.
-func (t *trace) bucket(b int64) *held {
-	i, found := slices.BinarySearchFunc(t.counts, b, func(h held, b int64) int { return int(max(-1, min(1, h.bucket-b))) })
+// bucket returns the use of a bucket, made if there is none.
+func (t *record) bucket(b int64) *bucketUse {
+	i, found := slices.BinarySearchFunc(t.counts, b, func(h bucketUse, b int64) int { return int(max(-1, min(1, h.bucket-b))) })
 	if !found {
-		t.counts = slices.Insert(t.counts, i, held{bucket: b})
-		if len(t.counts) > maxRecalledBuckets {
+		t.counts = slices.Insert(t.counts, i, bucketUse{bucket: b})
+		if len(t.counts) > maxBuckets {
 			t.counts = slices.Delete(t.counts, 0, 1)
 			i = max(0, i-1)
 		}
@@ -204,7 +204,7 @@ func (t *trace) bucket(b int64) *held {
 }
 
 // find returns a bucket; nil if nothing is known of it.
-func (t *trace) find(b int64) *held {
+func (t *record) find(b int64) *bucketUse {
 	for i := range t.counts {
 		if t.counts[i].bucket == b {
 			return &t.counts[i]
@@ -213,8 +213,8 @@ func (t *trace) find(b int64) *held {
 	return nil
 }
 
-// over returns when the trace means nothing any more, as seen by its policy; a little later for calendars.
-func (t *trace) over() int64 {
+// over returns when the record means nothing any more, as seen by its policy; a little later for calendars.
+func (t *record) over() int64 {
 	ends := int64(t.paused)
 	if n := len(t.spans); n > 0 {
 		ends = max(ends, t.spans[n-1].to+t.limit.Spec.Within)
@@ -225,24 +225,24 @@ func (t *trace) over() int64 {
 	return ends
 }
 
-// recall holds the traces of a process.
-type recall struct {
+// A ledger is what this process knows that it and others were granted.
+type ledger struct {
 	mu   sync.Mutex
-	keys map[store.Key]*trace // the whole upstream, for its pause, has the empty key
+	keys map[store.Key]*record // the whole upstream, for its pause, has the empty key
 }
 
-// of returns the trace of a limit, made if there is none. The caller holds mu.
-func (r *recall) of(l *store.Limit, now int64) *trace {
+// of returns the record of a limit, made if there is none. The caller holds mu.
+func (r *ledger) of(l *store.Limit, now int64) *record {
 	k := l.Key()
 	t := r.keys[k]
 	if t == nil {
 		if r.keys == nil {
-			r.keys = make(map[store.Key]*trace)
+			r.keys = make(map[store.Key]*record)
 		}
-		if len(r.keys) >= maxRecalled {
+		if len(r.keys) >= maxRecords {
 			r.evict(now)
 		}
-		t = &trace{}
+		t = &record{}
 		r.keys[k] = t
 	}
 	t.limit = *l
@@ -250,24 +250,24 @@ func (r *recall) of(l *store.Limit, now int64) *trace {
 }
 
 // evict makes room: what means nothing any more goes, or else a part of the rest.
-func (r *recall) evict(now int64) {
+func (r *ledger) evict(now int64) {
 	for k, t := range r.keys {
 		if t.over() <= now {
 			delete(r.keys, k)
 		}
 	}
 	for k := range r.keys {
-		if len(r.keys) < maxRecalled-maxRecalled/16 {
+		if len(r.keys) < maxRecords-maxRecords/16 {
 			return
 		}
 		delete(r.keys, k)
 	}
 }
 
-// lost reports whether grants show that the store has lost charges of this process, though it believes that it is in the
-// same era: a replica without the last writes has taken over, or a single key was evicted. It granted again what this
-// process has and did not give back, or counts less than this process alone was granted.
-func (r *recall) lost(stack *store.Stack, grants []store.Grant) bool {
+// contradicts reports whether grants show that the store has lost charges of this process, though it believes that it is in the
+// same epoch: a replica without the last writes has taken over, or a single key was evicted. It granted again what this
+// process has and did not give back, or counts less than this process was granted by itself.
+func (r *ledger) contradicts(stack *store.Stack, grants []store.Grant) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range grants {
@@ -288,9 +288,9 @@ func (r *recall) lost(stack *store.Stack, grants []store.Grant) bool {
 	return false
 }
 
-// granted remembers what the store's grants tell: the charge itself, and that everything before it was taken, because a
-// limit grants the first place that there is.
-func (r *recall) granted(stack *store.Stack, grants []store.Grant) {
+// granted remembers what the store's grants mean: the charge itself, and that everything before it was taken, because a
+// limit grants the first slot that there is.
+func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range grants {
@@ -303,7 +303,7 @@ func (r *recall) granted(stack *store.Stack, grants []store.Grant) {
 			continue
 		}
 		for j := range stack.Limits {
-			if !recalled(g.Charges[j], &stack.Limits[j]) {
+			if !recorded(g.Charges[j], &stack.Limits[j]) {
 				continue
 			}
 			t, c := r.of(&stack.Limits[j], now), g.Charges[j]
@@ -331,25 +331,25 @@ func (r *recall) granted(stack *store.Stack, grants []store.Grant) {
 	}
 }
 
-// recalled reports whether a charge is one to remember: of a lane's part it may be zero, since a slot was lent, and of who
-// has a place in flight another list is kept.
-func recalled(c store.Charge, l *store.Limit) bool {
+// recorded reports whether a charge is one to remember: of a lane's part it may be zero, since a slot was lent, and permits in
+// flight are listed elsewhere.
+func recorded(c store.Charge, l *store.Limit) bool {
 	return c.To != 0 && l.Spec.Algorithm != policies.Leases
 }
 
 // pause remembers a pause. The caller holds mu.
-func (r *recall) pause(l *store.Limit, until store.Instant, now int64) {
+func (r *ledger) pause(l *store.Limit, until store.Instant, now int64) {
 	t := r.of(l, now)
 	t.paused = max(t.paused, until)
 }
 
-// disowned is told before charges are given back: from then on somebody else may have them.
-func (r *recall) disowned(l *store.Limit, c store.Charge, n int64) {
+// released is called before charges are given back: from then on somebody else may have them.
+func (r *ledger) released(l *store.Limit, c store.Charge, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.keys[l.Key()]
 	switch {
-	case t == nil, !recalled(c, l):
+	case t == nil, !recorded(c, l):
 	case l.Spec.Algorithm != policies.Window:
 		t.own = t.own.without(c.From, c.To)
 	case t.find(c.From) != nil:
@@ -358,24 +358,24 @@ func (r *recall) disowned(l *store.Limit, c store.Charge, n int64) {
 	}
 }
 
-// disownedAll is told before grants are given back.
-func (r *recall) disownedAll(b *store.Batch) {
+// releasedAll is called before grants are given back.
+func (r *ledger) releasedAll(b *store.Batch) {
 	for i := range b.Grants {
 		for j, c := range b.Grants[i].Charges {
-			r.disowned(&b.Stack.Limits[j], c, max(c.To, -c.To))
+			r.released(&b.Stack.Limits[j], c, max(c.To, -c.To))
 		}
 	}
 }
 
 // cancelled forgets what was given back.
-func (r *recall) cancelled(stack *store.Stack, grants []store.Grant) {
+func (r *ledger) cancelled(stack *store.Stack, grants []store.Grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range grants {
 		for j, c := range grants[i].Charges {
 			t := r.keys[stack.Limits[j].Key()]
 			switch {
-			case t == nil, !recalled(c, &stack.Limits[j]):
+			case t == nil, !recorded(c, &stack.Limits[j]):
 			case stack.Limits[j].Spec.Algorithm != policies.Window:
 				t.spans = t.spans.without(c.From, c.To)
 			case t.find(c.From) != nil:
@@ -387,15 +387,15 @@ func (r *recall) cancelled(stack *store.Stack, grants []store.Grant) {
 }
 
 // clear forgets everything.
-func (r *recall) clear() {
+func (r *ledger) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.keys = nil
 }
 
-// notes returns what the store is to be told of a trace: Limit is index. Of a rate, what lies between two intervals and is too
+// notes returns a record as notes for a store: Limit is index. Of a rate, what lies between two intervals and is too
 // short for a call goes with them: a store does not keep it. Of a rate with exact windows each start counts.
-func (t *trace) notes(index int, now store.Instant) []store.Note {
+func (t *record) notes(index int, now store.Instant) []store.Note {
 	var notes []store.Note
 	for i := 0; i < len(t.spans); i++ {
 		one := t.spans[i]
@@ -419,7 +419,7 @@ func (t *trace) notes(index int, now store.Instant) []store.Note {
 }
 
 // messages returns all that is remembered, in pieces that a store can take at once.
-func (r *recall) messages(now store.Instant) []notes.Report {
+func (r *ledger) messages(now store.Instant) []notes.Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var m notes.Reports

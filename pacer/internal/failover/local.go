@@ -12,26 +12,26 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// alone paces this process without the fleet's store, at its share of every limit: see [policies.Policy.Share]. It keeps
+// A localStore paces this process without the shared store, at its share of every limit: see [policies.Policy.Share]. It keeps
 // accounts of its own, which begin behind what the store is known to have granted, and remembers what it granted until the
-// store has been told.
+// store has received it.
 type localStore struct {
 	policies map[string]policies.Policy // by name
 
-	mu      sync.Mutex
-	store   *memstore.Store
-	leases  func() []notes.Report // which calls have places in flight
-	landed  int                   // the absence in which the local accounts were told of those
-	tickets []*ticket             // granted, and not known to have gone
-	folded  int                   // how many tickets there were when those that had gone were last looked for
-	spent   map[store.Key]*trace  // of what has gone
-	pauses  map[store.Key]pausedLimit
-	owed    []debt
-	owing   int // grants and notes of those
+	mu        sync.Mutex
+	store     *memstore.Store
+	permits   func() []notes.Report // which calls hold permits
+	permitsIn int                   // the absence for which the local accounts know of those
+	grants    []*localGrant         // granted, and not known to have gone
+	folded    int                   // how many tickets there were when those that had gone were last looked for
+	spent     map[store.Key]*record // of what has gone
+	pauses    map[store.Key]pausedLimit
+	owed      []debt
+	owing     int // grants and notes of those
 }
 
-// A ticket is a slot that was granted alone.
-type ticket struct {
+// A localGrant is a slot that was granted locally.
+type localGrant struct {
 	limits  []store.Limit // as the store knows them
 	charges []store.Charge
 	each    []int64 // for each limit, the length of one call of a rate
@@ -39,16 +39,16 @@ type ticket struct {
 	over    atomic.Bool // cancelled, or gone
 }
 
-// ticketOf returns the ticket of a local grant.
-func ticketOf(g *store.Grant) *ticket { t, _ := g.Receipt.(*ticket); return t }
+// localGrantOf returns what is known of a grant that is local.
+func localGrantOf(g *store.Grant) *localGrant { t, _ := g.Receipt.(*localGrant); return t }
 
-// pausedLimit is a pause that the fleet has not heard of.
+// A pausedLimit is a pause that the fleet does not know of.
 type pausedLimit struct {
 	limit store.Limit // zero for the whole upstream
 	until store.Instant
 }
 
-// A debt is what could not be said to the store: grants to give back, or notes.
+// A debt is what could not be reported to the store: grants to give back, or notes.
 type debt struct {
 	limits []store.Limit
 	grants []store.Grant
@@ -67,7 +67,7 @@ type absence struct {
 	number    int
 	processes int           // how many there are
 	rank      int           // how many of them came before this one
-	since     store.Instant // when the store was asked in vain
+	since     store.Instant // when the first request failed
 }
 
 // share returns a stack with the limits that hold for one of n processes, of which rank came before it.
@@ -78,14 +78,14 @@ func (a *localStore) share(stack *store.Stack, n, rank int) store.Stack {
 		*l = stack.Limits[i]
 		l.Spec = a.policies[l.Policy].Share(n)
 		if l.Spec.Algorithm == policies.Leases && int64(rank) < stack.Limits[i].Spec.Limit%int64(max(1, n)) {
-			l.Spec.Limit++ // places that cannot be divided go to those who came first
+			l.Spec.Limit++ // permits that cannot be divided go to the processes that came first
 		}
 	}
 	return own
 }
 
 // reserve grants slots.
-func (a *localStore) reserve(ctx context.Context, known *recall, stack *store.Stack, calls []store.Call, grants []store.Grant, away absence) error {
+func (a *localStore) reserve(ctx context.Context, known *ledger, stack *store.Stack, calls []store.Call, grants []store.Grant, away absence) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	own := a.share(stack, away.processes, away.rank)
@@ -101,21 +101,21 @@ func (a *localStore) reserve(ctx context.Context, known *recall, stack *store.St
 		if !g.OK {
 			continue
 		}
-		t := &ticket{limits: limits, charges: slices.Clone(g.Charges), at: g.At}
+		t := &localGrant{limits: limits, charges: slices.Clone(g.Charges), at: g.At}
 		for j := range own.Limits {
 			t.each = append(t.each, own.Limits[j].Spec.Interval)
 		}
 		g.Local, g.Receipt = true, t
-		a.tickets = append(a.tickets, t)
+		a.grants = append(a.grants, t)
 	}
-	if len(a.tickets) > 2*a.folded+1024 {
+	if len(a.grants) > 2*a.folded+1024 {
 		a.fold(a.store.Now())
 	}
 	return nil
 }
 
-// begin tells the local accounts of a stack, once in an absence, what the store was known to hold.
-func (a *localStore) begin(ctx context.Context, known *recall, stack, own *store.Stack, away absence) error {
+// begin charges the local accounts of a stack, once in an absence, with what the store was known to hold.
+func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store.Stack, away absence) error {
 	now := a.store.Now()
 	var notes []store.Note
 	known.mu.Lock()
@@ -127,7 +127,7 @@ func (a *localStore) begin(ctx context.Context, known *recall, stack, own *store
 		if t := known.of(&stack.Limits[i], int64(now)); t.seeded != away.number {
 			t.seeded = away.number
 			limit, _ := a.policies[stack.Limits[i].Policy].Limit()
-			notes = append(notes, t.startAlone(i, own.Limits[i].Spec, away, limit, int64(now))...)
+			notes = append(notes, t.startLocal(i, own.Limits[i].Spec, away, limit, int64(now))...)
 		}
 	}
 	known.mu.Unlock()
@@ -136,11 +136,11 @@ func (a *localStore) begin(ctx context.Context, known *recall, stack, own *store
 			return err
 		}
 	}
-	if a.landed == away.number || a.leases == nil {
+	if a.permitsIn == away.number || a.permits == nil {
 		return nil
 	}
-	a.landed = away.number
-	for _, m := range a.leases() {
+	a.permitsIn = away.number
+	for _, m := range a.permits() {
 		flying := a.share(&store.Stack{Upstream: stack.Upstream, Limits: m.Limits}, away.processes, away.rank)
 		if _, _, err := a.store.Report(ctx, flying, m.Notes); err != nil {
 			return err
@@ -149,13 +149,13 @@ func (a *localStore) begin(ctx context.Context, known *recall, stack, own *store
 	return nil
 }
 
-// cancel gives local grants back. It returns notes for the store about those that it has been told of.
+// cancel gives local grants back. It returns notes for the store about those that it knows of.
 func (a *localStore) cancel(ctx context.Context, stack *store.Stack, grants []store.Grant) ([]store.Note, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var notes []store.Note
 	for i := range grants {
-		ticket := ticketOf(&grants[i])
+		ticket := localGrantOf(&grants[i])
 		if ticket.over.CompareAndSwap(false, true) { // nobody knows of it
 			continue
 		}
@@ -176,8 +176,8 @@ func (a *localStore) cancel(ctx context.Context, stack *store.Stack, grants []st
 
 // fold counts the tickets that have gone as spent.
 func (a *localStore) fold(now store.Instant) {
-	var kept []*ticket
-	for _, t := range a.tickets {
+	var kept []*localGrant
+	for _, t := range a.grants {
 		switch {
 		case t.over.Load():
 		case t.at > now:
@@ -185,7 +185,7 @@ func (a *localStore) fold(now store.Instant) {
 		default:
 			t.over.Store(true)
 			for j, c := range t.charges {
-				if !recalled(c, &t.limits[j]) {
+				if !recorded(c, &t.limits[j]) {
 					continue
 				}
 				s := a.spentOn(&t.limits[j])
@@ -198,23 +198,23 @@ func (a *localStore) fold(now store.Instant) {
 			}
 		}
 	}
-	a.tickets, a.folded = kept, len(kept)
+	a.grants, a.folded = kept, len(kept)
 }
 
-func (a *localStore) spentOn(l *store.Limit) *trace {
+func (a *localStore) spentOn(l *store.Limit) *record {
 	k := l.Key()
 	t := a.spent[k]
 	if t == nil {
 		if a.spent == nil {
-			a.spent = make(map[store.Key]*trace)
+			a.spent = make(map[store.Key]*record)
 		}
-		t = &trace{limit: *l}
+		t = &record{limit: *l}
 		a.spent[k] = t
 	}
 	return t
 }
 
-// report heeds notes for this process alone. What concerns the fleet as well, it keeps for the store.
+// report applies notes to the local accounts. What concerns the fleet as well, it keeps for the store.
 func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []store.Note, n, rank int) (store.Instant, int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -273,9 +273,9 @@ func (a *localStore) owe(d debt) {
 	}
 }
 
-// A bill is what a process spent alone, and what else it has to say to the store.
+// A bill is what a process spent locally, and what else it has to report to the store.
 type bill struct {
-	spent  map[store.Key]*trace
+	spent  map[store.Key]*record
 	pauses map[store.Key]pausedLimit
 	owed   []debt
 }

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// asked reports a request to the store.
-func (w *Store) asked(op string, calls int, began time.Time, err error) {
+// requested reports a request to the store.
+func (w *Store) requested(op string, calls int, began time.Time, err error) {
 	if w.config.Requested == nil {
 		return
 	}
@@ -16,9 +16,9 @@ func (w *Store) asked(op string, calls int, began time.Time, err error) {
 }
 
 // fallsBack notes that the store is lost, and reports it.
-func (w *Store) fallsBack(err error) {
+func (w *Store) reportLoss(err error) {
 	w.mu.Lock()
-	w.fell = time.Now()
+	w.lostSince = time.Now()
 	processes := w.processes
 	w.mu.Unlock()
 	if w.config.Changed != nil {
@@ -27,9 +27,9 @@ func (w *Store) fallsBack(err error) {
 }
 
 // isBack reports that the store is back.
-func (w *Store) isBack() {
+func (w *Store) reportReturn() {
 	w.mu.Lock()
-	fell, processes := w.fell, w.processes
+	fell, processes := w.lostSince, w.processes
 	w.mu.Unlock()
 	if w.config.Changed != nil {
 		w.config.Changed(Change{Processes: processes, For: time.Since(fell)})
@@ -38,18 +38,18 @@ func (w *Store) isBack() {
 
 // Remembered returns how many keys the ledger holds, and the most intervals and buckets of one of them.
 func (w *Store) Remembered() (keys, spans, buckets int) {
-	w.known.mu.Lock()
-	defer w.known.mu.Unlock()
-	for _, t := range w.known.keys {
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
+	for _, t := range w.ledger.keys {
 		spans, buckets = max(spans, len(t.spans)), max(buckets, len(t.counts))
 	}
-	return len(w.known.keys), spans, buckets
+	return len(w.ledger.keys), spans, buckets
 }
 
 // Absences returns how often this process was without the shared store.
 func (w *Store) Absences() int {
 	n := int(w.absences.Load()) - 2 // it joined once
-	if w.state.Load() == apart {
+	if w.state.Load() == local {
 		n++
 	}
 	return n

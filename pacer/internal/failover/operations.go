@@ -11,7 +11,7 @@ import (
 
 // Reserve implements [store.Store].
 func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
-	ask, err := w.asks(ctx)
+	ask, err := w.ensureJoined(ctx)
 	if err != nil {
 		return err
 	}
@@ -21,12 +21,12 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 		if f := forgot(err); f != nil && w.wasReset(f.Epoch) {
 			err = w.batch.Reserve(ctx, &stack, calls, grants)
 		}
-		if !w.parted(err, began) {
+		if !w.fellBack(err, began) {
 			return err
 		}
-		// A store that can be reached is told at once what it forgot, unless the process can do without it meanwhile.
+		// A store that can be reached is reminded at once of what it forgot, unless the process can do without it meanwhile.
 		if forgot(err) != nil && w.mode != Local {
-			if _, err := w.rejoin(ctx); err == nil {
+			if _, err := w.resync(ctx); err == nil {
 				return w.batch.Reserve(ctx, &stack, calls, grants)
 			}
 		}
@@ -36,7 +36,7 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 		if !ask {
 			w.returned(&stack, calls)
 		}
-		return w.local.reserve(ctx, &w.known, &stack, w.disown(&stack, calls), grants, w.absence())
+		return w.local.reserve(ctx, &w.ledger, &stack, w.withoutHeld(&stack, calls), grants, w.absence())
 	case LetThrough:
 		now := w.Now()
 		for i := range grants {
@@ -48,20 +48,20 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 	return w.refused()
 }
 
-// returned forgets the slots that calls give back as they ask: the store may grant the same ones again.
+// returned forgets the slots that calls give back with their request: the store may grant the same ones again.
 func (w *Store) returned(stack *store.Stack, calls []store.Call) {
 	for i := range calls {
 		for j, c := range calls[i].Held {
-			w.known.disowned(&stack.Limits[j], c, max(c.To, -c.To))
+			w.ledger.released(&stack.Limits[j], c, max(c.To, -c.To))
 		}
 		if calls[i].Held != nil {
-			w.known.cancelled(stack, []store.Grant{{Charges: calls[i].Held}})
+			w.ledger.cancelled(stack, []store.Grant{{Charges: calls[i].Held}})
 		}
 	}
 }
 
-// disown returns calls without the slots that they hold: those are the store's, which is told later that they are free.
-func (w *Store) disown(stack *store.Stack, calls []store.Call) []store.Call {
+// withoutHeld returns calls without the slots that they hold: those are the shared store's, which learns later that they are free.
+func (w *Store) withoutHeld(stack *store.Stack, calls []store.Call) []store.Call {
 	if !slices.ContainsFunc(calls, func(c store.Call) bool { return c.Held != nil }) {
 		return calls
 	}
@@ -98,19 +98,19 @@ func (w *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 			if err != nil {
 				return err
 			}
-			w.sayOrOwe(ctx, stack, notes)
+			w.reportOrOwe(ctx, stack, notes)
 		}
 		theirs = append(theirs, batch.Refunds(ctx, stack, rest)...)
 	}
 	return w.cancels.GiveBack(theirs)
 }
 
-// sayOrOwe tells the store notes now, or when it is back.
-func (w *Store) sayOrOwe(ctx context.Context, stack *store.Stack, notes []store.Note) {
+// reportOrOwe reports notes to the store now, or when it is back.
+func (w *Store) reportOrOwe(ctx context.Context, stack *store.Stack, notes []store.Note) {
 	if len(notes) == 0 {
 		return
 	}
-	if began := w.Now(); w.state.Load() == together && !w.parted(w.say(ctx, stack.Limits, notes), began) {
+	if began := w.Now(); w.state.Load() == shared && !w.fellBack(w.report(ctx, stack.Limits, notes), began) {
 		return
 	}
 	w.owe(debt{limits: stack.Limits, notes: notes})
@@ -124,18 +124,18 @@ func (w *Store) owe(d debt) {
 
 // Exchangeable implements [store.Exchanger].
 func (w *Store) Exchangeable(g *store.Grant) bool {
-	t := ticketOf(g)
+	t := localGrantOf(g)
 	return t != nil && !t.over.Load()
 }
 
 // Report implements [store.Store].
 func (w *Store) Report(ctx context.Context, stack store.Stack, notes []store.Note) (now store.Instant, changed int, err error) {
-	ask, err := w.asks(ctx)
+	ask, err := w.ensureJoined(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
 	if began := w.Now(); ask {
-		if now, changed, err = w.report(ctx, stack, notes); !w.parted(err, began) {
+		if now, changed, err = w.reportShared(ctx, stack, notes); !w.fellBack(err, began) {
 			return now, changed, err
 		}
 	}
@@ -150,9 +150,9 @@ func (w *Store) Report(ctx context.Context, stack store.Stack, notes []store.Not
 	return 0, 0, w.refused()
 }
 
-func (w *Store) report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
+func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	stack = stack.Clone()
-	// A call that was paced alone and is settled with the store: a rate's interval was never the store's.
+	// A call that was granted locally and is settled with the store: a rate's interval was never the store's.
 	kept := make([]store.Note, 0, len(notes))
 	for i := range notes {
 		n := &notes[i]
@@ -160,7 +160,7 @@ func (w *Store) report(ctx context.Context, stack store.Stack, notes []store.Not
 			l := &stack.Limits[n.Limit]
 			switch {
 			case !n.Local:
-				w.known.disowned(l, n.Charge, n.Cost-n.Actual)
+				w.ledger.released(l, n.Charge, n.Cost-n.Actual)
 			case l.Spec.Algorithm == policies.GCRA:
 				continue
 			}
@@ -181,16 +181,16 @@ func (w *Store) report(ctx context.Context, stack store.Stack, notes []store.Not
 		return 0, 0, err
 	}
 	r := <-answer
-	w.heardNow(r.now)
-	w.known.mu.Lock()
-	defer w.known.mu.Unlock()
+	w.observe(r.now)
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
 	for i := range kept {
 		if n := &kept[i]; n.Kind == store.NotePause {
 			l := &store.Limit{}
 			if n.Limit >= 0 {
 				l = &stack.Limits[n.Limit]
 			}
-			w.known.pause(l, r.now+store.Instant(n.For.Microseconds()), int64(r.now))
+			w.ledger.pause(l, r.now+store.Instant(n.For.Microseconds()), int64(r.now))
 		}
 	}
 	return r.now, r.changed, nil
@@ -207,7 +207,7 @@ func (w *Store) Pauses(ctx context.Context, stack store.Stack) (store.StackStatu
 }
 
 func (w *Store) look(ctx context.Context, stack store.Stack, how func(context.Context, store.Stack) (store.StackStatus, error)) (store.StackStatus, error) {
-	ask, err := w.asks(ctx)
+	ask, err := w.ensureJoined(ctx)
 	if err != nil {
 		return store.StackStatus{}, err
 	}
@@ -221,7 +221,7 @@ func (w *Store) look(ctx context.Context, stack store.Stack, how func(context.Co
 		if err == nil {
 			return <-answer, nil
 		}
-		if !w.parted(err, began) {
+		if !w.fellBack(err, began) {
 			return store.StackStatus{}, err
 		}
 	}
@@ -236,9 +236,9 @@ func (w *Store) look(ctx context.Context, stack store.Stack, how func(context.Co
 
 // Listen implements [store.Notifier].
 func (w *Store) Listen(upstream string, heard func(store.News)) (stop func()) {
-	w.heard.Store(&heard)
+	w.listener.Store(&heard)
 	quiet := w.local.store.Listen(upstream, func(n store.News) {
-		// Of all that this process says to itself, it has to hear only who in line is called.
+		// Of its own local news, this process needs only which queued call is to wake.
 		if len(n.Changes) > 0 && n.Changes[0].Kind == store.Wake {
 			heard(n)
 		}
@@ -257,5 +257,5 @@ func (w *Store) Listen(upstream string, heard func(store.News)) (stop func()) {
 // Echoes implements [store.Member].
 func (w *Store) Echoes() bool {
 	_, ok := w.store.(store.Notifier)
-	return ok && w.state.Load() == together
+	return ok && w.state.Load() == shared
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-type watchedRegistry struct {
+type boundedRegistry struct {
 	*Store
 	store.Registry
 }
 
 // Index implements [store.Registry].
-func (w watchedRegistry) Index(ctx context.Context, upstream string) (*store.Index, error) {
+func (w boundedRegistry) Index(ctx context.Context, upstream string) (*store.Index, error) {
 	answer := make(chan *store.Index, 1)
 	err := w.within(ctx, "index", func(ctx context.Context) error {
 		index, err := w.Registry.Index(ctx, upstream)
@@ -27,11 +27,11 @@ func (w watchedRegistry) Index(ctx context.Context, upstream string) (*store.Ind
 
 // Registry implements [store.Member]: each operation is bounded in time as all others are.
 func (w *Store) Registry() store.Registry {
-	if w.state.Load() == apart {
+	if w.state.Load() == local {
 		return nil
 	}
-	if registry, ok := w.store.(store.Registry); ok {
-		return watchedRegistry{w, registry}
+	if r, ok := w.store.(store.Registry); ok {
+		return boundedRegistry{w, r}
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// roughly returns a duration at random that is up to an eighth shorter or longer, so that processes that began together do not
+// roughly returns a duration at random that is up to an eighth shorter or longer, so that processes that started at the same time do not
 // stay so; sooner, one that is up to a quarter shorter.
 func roughly(d time.Duration) time.Duration {
 	return (d - d/8).Truncate(time.Millisecond) + within(d/4)
@@ -27,82 +27,82 @@ func sooner(d time.Duration) time.Duration { return d.Truncate(time.Millisecond)
 // within returns a duration at random from 0 to most, in whole milliseconds.
 func within(most time.Duration) time.Duration { return rand.N(most + 1).Truncate(time.Millisecond) }
 
-// maxTelling is how many messages are on their way at the same time. Who comes back with thousands of keys from far away must
-// neither take long nor be all that the store does.
+// maxTelling is how many reports are on their way at the same time. A process that returns with thousands of keys from far away must
+// neither take long nor be all that the store works for.
 const maxTelling = 4
 
-// run says that the process is there, and tries to come back when it is alone.
+// run sends heartbeats, and tries to return when the state is local.
 func (w *Store) run() {
 	defer close(w.finished)
-	timer := time.NewTimer(lookEvery)
+	timer := time.NewTimer(checkEvery)
 	defer timer.Stop()
-	pause := w.firstPause(firstBeat)
+	pause := w.firstPause(firstHeartbeat)
 	beat := time.Now().Add(roughly(pause))
-	describe := time.Now().Add(within(w.pulses().Describe / 16))
+	describe := time.Now().Add(within(w.schedule().Describe / 16))
 	for {
 		select {
 		case <-w.closing:
 			return
 		case <-w.kick:
-		case <-w.looks:
-			if soon := time.Now().Add(within(w.pulses().Spread)); soon.Before(beat) {
+		case <-w.checks:
+			if soon := time.Now().Add(within(w.schedule().Spread)); soon.Before(beat) {
 				beat = soon
 			}
 		case <-timer.C:
 		}
-		ctx, next := context.Background(), lookEvery
-		if w.state.Load() == together && (!time.Now().Before(beat) || w.uneasy()) {
-			// Those who came at the same time as this process are soon known: it beats sooner at first.
-			pause = min(max(2*pause, w.firstPause(firstBeat)), w.pulses().Beat)
+		ctx, next := context.Background(), checkEvery
+		if w.state.Load() == shared && (!time.Now().Before(beat) || w.shouldCheck()) {
+			// Processes that came at the same time as this one are soon known: the first heartbeats come sooner.
+			pause = min(max(2*pause, w.firstPause(firstHeartbeat)), w.schedule().Heartbeat)
 			beat = time.Now().Add(roughly(pause))
 			began := w.Now()
-			w.parted(w.beat(ctx), began)
+			w.fellBack(w.renew(ctx), began)
 		}
-		if w.state.Load() == together && !time.Now().Before(describe) {
-			describe = time.Now().Add(sooner(w.pulses().Describe))
+		if w.state.Load() == shared && !time.Now().Before(describe) {
+			describe = time.Now().Add(sooner(w.schedule().Describe))
 			w.describe(ctx, false)
 		}
-		if w.state.Load() == apart {
-			wait, err := w.rejoin(ctx)
+		if w.state.Load() == local {
+			wait, err := w.resync(ctx)
 			switch {
 			case err != nil:
 				next = probeEvery
 			case wait > 0:
 				next = wait
 			default:
-				pause = w.firstPause(firstBeat)
+				pause = w.firstPause(firstHeartbeat)
 				beat = time.Now().Add(roughly(pause))
 			}
 		}
-		if w.state.Load() == together {
+		if w.state.Load() == shared {
 			next = min(next, max(1, time.Until(beat)))
 		}
 		timer.Reset(next)
 	}
 }
 
-// firstPause returns after how long a process that has just come beats again, at least: soon, but not all of a large fleet at
-// once, and before its first beat holds no more.
+// firstPause returns the time to the second heartbeat of a process that has just come, at least: soon, but not all of a large fleet
+// at once, and before its first one counts no more.
 func (w *Store) firstPause(least time.Duration) time.Duration {
-	return max(least, min(w.pulses().Beat/16, beatLives/3))
+	return max(least, min(w.schedule().Heartbeat/16, heartbeatTTL/3))
 }
 
-// uneasy reports whether calls wait for slots that the store granted while nothing has been heard of it for a while. A process
+// shouldCheck reports whether calls wait for slots that the store granted while it has not answered for a while. A process
 // that loses the store must know when that was: until then others have got slots that it does not know of. Knowing it late
-// does no harm but to its own pace (see startAlone). Calls that come near ask for themselves; this is for slots far away.
-// That a store has forgotten is heard of otherwise, too: see Pacer.heard.
-func (w *Store) uneasy() bool {
+// does no harm but to its own pace (see startLocal). Calls that come near send requests of their own; this is for slots far away.
+// A process learns by news, too, that a store has forgotten.
+func (w *Store) shouldCheck() bool {
 	w.mu.Lock()
-	silence := time.Since(w.toldAt)
+	silence := time.Since(w.lastSeenAt)
 	w.mu.Unlock()
-	line := store.Instant(w.latest.Load()).Sub(w.Now())
-	return line > 0 && silence >= max(w.pulses().Look, min(beatEvery, line/16))
+	line := store.Instant(w.furthest.Load()).Sub(w.Now())
+	return line > 0 && silence >= max(w.schedule().Check, min(heartbeatEvery, line/16))
 }
 
-// beat says that the process is there, and what it has not said yet. It returns a ForgotError if the store is not the one
+// renew sends a heartbeat, and what is still to be reported. It returns a ForgotError if the store is not the one
 // that it was.
-func (w *Store) beat(ctx context.Context) error {
-	p, err := w.pulse(ctx, false, 0)
+func (w *Store) renew(ctx context.Context) error {
+	p, err := w.heartbeat(ctx, false, 0)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (w *Store) beat(ctx context.Context) error {
 	return w.settle(ctx)
 }
 
-// describe tells a store that is a Registry what there is to say of this process. Nobody's call depends on it.
+// describe describes this process to a store that is a Registry. Nobody's call depends on it.
 func (w *Store) describe(ctx context.Context, left bool) {
 	registry, ok := w.store.(store.Registry)
 	if !ok || w.config.Describe == nil {
@@ -126,14 +126,14 @@ func (w *Store) describe(ctx context.Context, left bool) {
 	}
 }
 
-// pulse says that the process is there, or leaves.
-func (w *Store) pulse(ctx context.Context, leaves bool, gather time.Duration) (store.Membership, error) {
+// heartbeat sends one, or reports that the process leaves.
+func (w *Store) heartbeat(ctx context.Context, leaves bool, gather time.Duration) (store.Membership, error) {
 	var p store.Membership
 	lives := time.Duration(0)
 	if !leaves {
-		lives = w.pulses().TTL
+		lives = w.schedule().TTL
 	}
-	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.told.Load()), Keep: w.keep, Barrier: gather}
+	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.lastSeen.Load()), Keep: w.keep, Barrier: gather}
 	answer := make(chan store.Membership, 1)
 	err := w.reach(ctx, "beat", func(ctx context.Context) error {
 		p, err := w.store.Heartbeat(ctx, w.upstream, b)
@@ -144,77 +144,77 @@ func (w *Store) pulse(ctx context.Context, leaves bool, gather time.Duration) (s
 		return p, err
 	}
 	p = <-answer
-	w.heardNow(p.Now)
+	w.observe(p.Now)
 	w.count(p.Alive, p.Rank)
 	return p, nil
 }
 
-// rejoin comes back to the fleet, or returns for how long the process still has to wait for the others.
-func (w *Store) rejoin(ctx context.Context) (time.Duration, error) {
-	w.joining.Lock()
-	defer w.joining.Unlock()
-	if w.state.Load() == together {
+// resync returns to the shared store, or returns for how long the process still has to wait for the others.
+func (w *Store) resync(ctx context.Context) (time.Duration, error) {
+	w.resyncing.Lock()
+	defer w.resyncing.Unlock()
+	if w.state.Load() == shared {
 		return 0, nil
 	}
-	if w.waiting.Load() >= maxProbes {
+	if w.pending.Load() >= maxProbes {
 		return 0, errResting
 	}
 	wait, err := w.join(ctx)
 	if err != nil {
-		w.gather = 0
+		w.barrier = 0
 		w.failed(err)
 	}
 	return wait, err
 }
 
-// join tells the store everything that it should know, and makes it the one that decides. The caller holds joining.
+// join reports to the store everything that it should know, and makes it the one that decides. The caller holds resyncing.
 //
-// Processes that lost the store do not find it again at the same moment. If the first to come back got all of the limits
-// while the others still spend their shares, the upstream would see too much. So they agree on a time, go on alone until
-// then, and come back together.
+// Processes that lost the store do not find it again at the same moment. If the first to return got all of the limits
+// while the others still spend their shares, the upstream would see too much. So they agree on a barrier: a time
+// until which they stay local, and at which all of them return.
 func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
-	if w.gather == 0 {
+	if w.barrier == 0 {
 		gather := time.Duration(0)
-		if w.state.Load() == apart && w.mode == Local {
-			gather = 2*(probeEvery+w.pulses().Spread) + w.timeout
+		if w.state.Load() == local && w.mode == Local {
+			gather = 2*(probeEvery+w.schedule().Spread) + w.timeout
 		}
-		p, err := w.pulse(ctx, false, gather)
+		p, err := w.heartbeat(ctx, false, gather)
 		if err != nil {
 			return 0, err
 		}
 		w.wasReset(p.Epoch)
-		if err := w.tellAll(ctx, w.known.messages(p.Now), nil); err != nil {
+		if err := w.tellAll(ctx, w.ledger.messages(p.Now), nil); err != nil {
 			return 0, err
 		}
-		w.era.Store(p.Epoch)
+		w.epoch.Store(p.Epoch)
 		if w.mode == Local {
-			w.gather = min(p.Barrier, p.Now+store.Instant(maxGather.Microseconds()))
+			w.barrier = min(p.Barrier, p.Now+store.Instant(maxBarrier.Microseconds()))
 		}
 	}
-	if wait := w.gather.Sub(w.Now()); wait > 0 {
+	if wait := w.barrier.Sub(w.Now()); wait > 0 {
 		return wait, nil
 	}
 	if err := w.settle(ctx); err != nil {
 		return 0, err
 	}
-	if w.local.leases != nil {
-		if err := w.tellAll(ctx, w.local.leases(), nil); err != nil {
+	if w.local.permits != nil {
+		if err := w.tellAll(ctx, w.local.permits(), nil); err != nil {
 			return 0, err
 		}
 	}
-	w.gather = 0
-	w.lost.Store(0)
+	w.barrier = 0
+	w.lostAt.Store(0)
 	w.absences.Add(1) // the next one is another
-	if w.state.Swap(together) == apart {
-		w.isBack()
+	if w.state.Swap(shared) == local {
+		w.reportReturn()
 	}
-	if heard := w.heard.Load(); heard != nil {
+	if heard := w.listener.Load(); heard != nil {
 		(*heard)(store.News{Changes: []store.Change{{Kind: store.Resync, Now: w.Now()}}})
 	}
 	return 0, w.settle(ctx) // what was spent in the very last moment
 }
 
-// settle tells the store what was spent alone.
+// settle reports to the store what was spent locally.
 func (w *Store) settle(ctx context.Context) error {
 	b := w.local.take()
 	err := w.pay(ctx, &b)
@@ -224,8 +224,8 @@ func (w *Store) settle(ctx context.Context) error {
 	return err
 }
 
-// tellAll tells the store messages whose order does not matter, unless the process is about to leave the fleet: then it returns
-// store.ErrClosed. Told is called for each that was told; nil for nothing.
+// tellAll sends the store reports whose order does not matter, unless the process is about to leave the fleet: then it returns
+// store.ErrClosed. Told is called for each that arrived; nil for nothing.
 func (w *Store) tellAll(ctx context.Context, all []notes.Report, told func(*notes.Report)) error {
 	var (
 		telling errgroup.Group
@@ -242,7 +242,7 @@ func (w *Store) tellAll(ctx context.Context, all []notes.Report, told func(*note
 				err = store.ErrClosed
 			}
 			if err == nil {
-				err = w.remind(ctx, &all[i])
+				err = w.tell(ctx, &all[i])
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -267,9 +267,9 @@ func (w *Store) isClosing() bool {
 	}
 }
 
-// remind tells the store what it knew. A key that holds something else must not keep the others from being told.
-func (w *Store) remind(ctx context.Context, m *notes.Report) error {
-	err := w.say(ctx, m.Limits, m.Notes)
+// tell sends the store a report. A key that holds something else must not keep the others from arriving.
+func (w *Store) tell(ctx context.Context, m *notes.Report) error {
+	err := w.report(ctx, m.Limits, m.Notes)
 	if err == nil || !w.unfit(err) {
 		return err
 	}
@@ -285,14 +285,14 @@ func (w *Store) remind(ctx context.Context, m *notes.Report) error {
 				notes = append(notes, n)
 			}
 		}
-		if err := w.say(ctx, limits, notes); err != nil && !w.unfit(err) {
+		if err := w.report(ctx, limits, notes); err != nil && !w.unfit(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-// pay tells the store what was spent alone, and what else it was not told. What is paid leaves the bill. What is given back
+// pay reports to the store what was spent locally, and what else it does not know. What is paid leaves the bill. What is given back
 // comes first: it may be what was spent.
 func (w *Store) pay(ctx context.Context, b *bill) error {
 	now := w.Now()
@@ -374,7 +374,7 @@ func (w *Store) payGrants(ctx context.Context, b *bill) error {
 	return err
 }
 
-// payNotes says what is owed of notes, in their order.
+// payNotes reports what is owed of notes, in their order.
 func (w *Store) payNotes(ctx context.Context, b *bill) error {
 	for len(b.owed) > 0 {
 		var m notes.Reports
@@ -396,7 +396,7 @@ func (w *Store) payNotes(ctx context.Context, b *bill) error {
 			if w.isClosing() {
 				return store.ErrClosed
 			}
-			if err := w.remind(ctx, &m.All[i]); err != nil {
+			if err := w.tell(ctx, &m.All[i]); err != nil {
 				return err
 			}
 		}
@@ -410,8 +410,8 @@ func (w *Store) unfit(err error) bool {
 	return !errors.Is(err, store.ErrUnreachable) && w.store.Fault(err) == store.Unfit
 }
 
-// say tells the store notes about some limits.
-func (w *Store) say(ctx context.Context, limits []store.Limit, notes []store.Note) error {
+// report reports notes about some limits to the store.
+func (w *Store) report(ctx context.Context, limits []store.Limit, notes []store.Note) error {
 	if len(notes) == 0 {
 		return nil
 	}

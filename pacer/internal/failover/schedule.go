@@ -1,0 +1,63 @@
+package failover
+
+import (
+	"time"
+)
+
+// A Schedule is how often a process sends requests besides those of its calls. The more processes there are, the less often: a whole
+// fleet sends some fifty heartbeats, as many pings, and a hundred descriptions a second at most, whatever its size, up to five
+// thousand.
+type Schedule struct {
+	Heartbeat time.Duration // between two, more or less
+	TTL       time.Duration // for how long a heartbeat counts
+	Describe  time.Duration // between two descriptions, at most
+	Check     time.Duration // without an answer of the store, while calls wait, at least
+	Spread    time.Duration // within which all check, when all of them have a reason to
+}
+
+// ScheduleOf returns the schedule for a fleet of n processes.
+func ScheduleOf(n int) Schedule {
+	all := time.Duration(n) * time.Second
+	beat := max(heartbeatEvery, all/40)
+	return Schedule{
+		Heartbeat: beat,
+		TTL:       max(heartbeatTTL, beat*10/3),
+		Describe:  min(max(heartbeatEvery, all/80), longestDescribe),
+		Check:     max(checkEvery, all/20),
+		Spread:    all / 10_000,
+	}
+}
+
+// longestDescribe is how often the processes of the largest fleets report what they spent: before a tally forgets it.
+const longestDescribe = time.Minute
+
+func (w *Store) schedule() Schedule {
+	n, _ := w.fleet()
+	return ScheduleOf(n)
+}
+
+// Check implements [store.Member]. When all processes do so at once, they spread over a little while.
+func (w *Store) Check() {
+	select {
+	case w.checks <- struct{}{}:
+	default:
+	}
+}
+
+// fleet returns how many processes there are, and how many came before this one.
+func (w *Store) fleet() (n, rank int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.processes, w.rank
+}
+
+// count notes how many processes are there. A store that has just forgotten knows fewer than there are, for as long as a
+// heartbeat counts.
+func (w *Store) count(alive, rank int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	alive = min(max(1, alive), MaxProcesses)
+	if alive >= w.processes || !w.counted.IsZero() && time.Since(w.counted) > ScheduleOf(w.processes).TTL || w.epoch.Load() == 0 {
+		w.processes, w.rank, w.counted = alive, min(max(0, rank), alive-1), time.Now()
+	}
+}

@@ -1,0 +1,144 @@
+package failover
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/batch"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// Send implements [batch.Sender].
+func (w *Store) Send(ctx context.Context, r *batch.Request) {
+	w.pending.Add(1)
+	defer w.pending.Add(-1)
+	era, told := w.epoch.Load(), store.Instant(w.lastSeen.Load())
+	for i := range r.Batches {
+		r.Batches[i].Stack.Epoch, r.Batches[i].Stack.LastSeen = era, told
+	}
+	began := time.Now()
+	r.Errs = append(r.Errs, w.judge(r, w.store.ReserveAll(ctx, r.Batches)))
+	if !r.Dropped() { // otherwise it was reported already that there was no answer
+		w.requested("reserve", r.Calls, began, r.Errs[0])
+	}
+	if len(r.Batches) > 1 && r.Errs[0] != nil && w.unfit(r.Errs[0]) {
+		// One of them is at fault, and the others shall not suffer from it.
+		r.Errs = r.Errs[:0]
+		for i := range r.Batches {
+			r.Errs = append(r.Errs, w.judge(r, w.store.ReserveAll(ctx, r.Batches[i:i+1])))
+		}
+	}
+	for i := range r.Batches {
+		if i == len(r.Errs) {
+			r.Errs = append(r.Errs, r.Errs[0])
+		}
+		if r.Errs[i] == nil {
+			r.Errs[i] = w.received(&r.Batches[i])
+		}
+	}
+}
+
+// judge returns the error of a request as one of this package's. If the store is out of reach, no request goes there for a while.
+func (w *Store) judge(r *batch.Request, err error) error {
+	if !w.isFailure(err) {
+		return err
+	}
+	if !r.Dropped() { // otherwise that is known already: the state may be shared again
+		_ = w.trip(err)
+	}
+	return unreachable(err)
+}
+
+// trip notes that the store has failed. It reports whether that is news.
+func (w *Store) trip(err error) bool {
+	done, resting := w.breaker.Allow()
+	if resting == nil {
+		done(err)
+	}
+	return resting == nil
+}
+
+// Overdue implements [batch.Sender].
+func (w *Store) Overdue(calls int) error {
+	err := w.overdue()
+	if calls > 0 && w.trip(err) {
+		w.requested("reserve", calls, time.Now().Add(-w.timeout), err)
+	}
+	return err
+}
+
+// GiveBack implements [batch.Sender]. In another epoch there is nothing to give back.
+func (w *Store) GiveBack(stack *store.Stack, grants []store.Grant) {
+	if stack.Epoch == 0 || stack.Epoch == w.epoch.Load() {
+		w.cancels.Add(batch.Refunds(context.Background(), stack, grants))
+	}
+}
+
+// received remembers what a store granted. It returns a ForgotError if that shows that the store has lost something.
+func (w *Store) received(b *store.Batch) error {
+	if w.ledger.contradicts(&b.Stack, b.Grants) {
+		ctx, cancel := context.WithTimeout(context.Background(), w.timeout)
+		defer cancel()
+		b.Grants = slices.DeleteFunc(b.Grants, func(g store.Grant) bool { return !g.OK })
+		_ = w.store.Cancel(ctx, b.Stack, b.Grants)
+		return &store.ForgotError{}
+	}
+	w.ledger.granted(&b.Stack, b.Grants)
+	for i := range b.Grants {
+		if at := int64(b.Grants[i].At); b.Grants[i].OK && at > w.furthest.Load() {
+			w.furthest.Store(at) // races do not matter: one of the late ones is enough
+		}
+	}
+	if len(b.Grants) > 0 {
+		w.observe(b.Grants[0].Now)
+	}
+	return nil
+}
+
+// sendCancels gives refunds back in one request, or owes them. It returns the error of each.
+func (w *Store) sendCancels(all []*batch.Refund) []error {
+	began := w.Now()
+	errs := make([]error, len(all))
+	if w.state.Load() != shared {
+		for _, r := range all {
+			w.owe(debt{limits: r.Stack.Limits, grants: r.Grants})
+		}
+		return errs
+	}
+	batches, places := w.cancels.Batches(all)
+	failed := w.giveBack(all[0].Ctx, batches)
+	for i, r := range all {
+		if err := failed[places[i]]; w.fellBack(err, began) {
+			w.owe(debt{limits: r.Stack.Limits, grants: r.Grants})
+		} else {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+// giveBack gives grants back to the store, in one request, and returns the error of each batch. The batches must stay as they
+// are: the operation may last longer than this.
+func (w *Store) giveBack(ctx context.Context, batches []store.Batch) []error {
+	for i := range batches {
+		w.ledger.releasedAll(&batches[i])
+	}
+	cancel := func(some []store.Batch) error {
+		err := w.reach(ctx, "cancel", func(ctx context.Context) error { return w.store.CancelAll(ctx, some) })
+		for i := range some {
+			if err == nil {
+				w.ledger.cancelled(&some[i].Stack, some[i].Grants)
+			}
+		}
+		return err
+	}
+	errs := make([]error, len(batches))
+	err := cancel(batches)
+	for i := range batches {
+		if errs[i] = err; len(batches) > 1 && err != nil && w.unfit(err) {
+			errs[i] = cancel(batches[i : i+1]) // one of them is at fault, and the others shall not suffer from it
+		}
+	}
+	return errs
+}
