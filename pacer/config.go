@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -23,7 +22,7 @@ const (
 	// daily quota gives an error now and not an answer tomorrow.
 	DefaultMaxWait = time.Minute
 	// Forever as a MaxWait sets no bound but the context's.
-	Forever = 20 * 365 * 24 * time.Hour
+	Forever = store.Forever
 	// DefaultMaxPause caps what an upstream can ask for with "slow down".
 	DefaultMaxPause = time.Hour
 	// DefaultJitter is by how much a call that waits may go later than its slot, if its slack allows it.
@@ -97,9 +96,7 @@ type Config struct {
 }
 
 // ValidUpstream reports whether s can name an upstream: see [Config].Upstream.
-func ValidUpstream(s string) bool { return upstreamGrammar.MatchString(s) }
-
-var upstreamGrammar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+func ValidUpstream(s string) bool { return store.ValidUpstream(s) }
 
 // New returns a Pacer for the upstream that c describes, or a [*ConfigError] that names the first field at fault.
 func New(c Config) (*Pacer, error) {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -98,7 +97,7 @@ func (s *Store) Upstreams(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	names, err := texts(v)
-	names = slices.DeleteFunc(names, func(name string) bool { return !pacer.ValidUpstream(name) })
+	names = slices.DeleteFunc(names, func(name string) bool { return !store.ValidUpstream(name) })
 	slices.Sort(names)
 	return names, err
 }

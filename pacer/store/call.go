@@ -4,6 +4,9 @@ import (
 	"time"
 )
 
+// Forever as a MaxWait or a NotBefore is longer than any that matters.
+const Forever = 20 * 365 * 24 * time.Hour
+
 // A Call is one call that asks for a slot.
 type Call struct {
 	Cost      int64

@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"regexp"
 	"strings"
 )
 
@@ -70,3 +71,9 @@ func safe(c byte) bool {
 	}
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
+
+// ValidUpstream reports whether s can name an upstream: it starts with a letter or digit, and has at most 100 letters, digits, '.',
+// '_' or '-'.
+func ValidUpstream(s string) bool { return upstreamGrammar.MatchString(s) }
+
+var upstreamGrammar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -91,7 +90,7 @@ func thousandCancelled(t testing.TB, s *Session) {
 	var held []store.Grant
 	for i := range 1000 {
 		held = append(held, s.Ask(touched, store.Call{
-			Cost: 1 + rng.Int64N(2), NotBefore: time.Duration(rng.Int64N(int64(30 * time.Second))), MaxWait: pacer.Forever,
+			Cost: 1 + rng.Int64N(2), NotBefore: time.Duration(rng.Int64N(int64(30 * time.Second))), MaxWait: store.Forever,
 		}))
 		if rng.IntN(3) == 0 && i > 0 {
 			j := rng.IntN(len(held))
@@ -103,7 +102,7 @@ func thousandCancelled(t testing.TB, s *Session) {
 	rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 	s.Cancel(touched, held...)
 	for i := range 300 {
-		c := store.Call{Cost: 1 + int64(i%2), MaxWait: pacer.Forever}
+		c := store.Call{Cost: 1 + int64(i%2), MaxWait: store.Forever}
 		a, b := s.Ask(touched, c), s.Ask(fresh, c)
 		if a.At != b.At || a.Slack != b.Slack {
 			t.Fatalf("call %d: slot %v slack %v, on a fresh stack %v slack %v", i, Since(a.At), a.Slack, Since(b.At), b.Slack)

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -110,7 +109,7 @@ func (d *drive) begin(c *caller, left int) {
 		return
 	}
 	a := &asking{by: c, stack: d.s.Stack(c.keys...), asked: d.s.now, left: left - 1}
-	a.call = store.Call{Cost: max(1, c.cost), MaxWait: pacer.Forever}
+	a.call = store.Call{Cost: max(1, c.cost), MaxWait: store.Forever}
 	if c.maxWait > 0 {
 		a.call.MaxWait = c.maxWait
 	}

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -258,10 +257,10 @@ func Crowd(s *Session) store.Grant {
 	for i := range 101 {
 		for range 4 {
 			if i != 60 {
-				s.Ask(st, store.Call{Cost: 1, NotBefore: time.Duration(i) * time.Second, MaxWait: pacer.Forever})
+				s.Ask(st, store.Call{Cost: 1, NotBefore: time.Duration(i) * time.Second, MaxWait: store.Forever})
 			}
 		}
 	}
 	s.Report(st, store.Note{Kind: store.NoteLearn, Value: 500_000, For: time.Hour})
-	return s.Ask(st, store.Call{Cost: 1, MaxWait: pacer.Forever})
+	return s.Ask(st, store.Call{Cost: 1, MaxWait: store.Forever})
 }

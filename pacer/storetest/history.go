@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -207,7 +206,7 @@ func (h *history) ask(s *Session, set int) asked {
 			c.NotBefore = time.Duration(h.rng.Int64N(int64(time.Second)))
 		}
 		if h.rng.IntN(6) == 0 {
-			c.MaxWait = pacer.Forever
+			c.MaxWait = store.Forever
 		}
 		if h.plan.Memory && !late && h.rng.IntN(8) == 0 {
 			c.Cost += h.rng.Int64N(4) // more than there is at once

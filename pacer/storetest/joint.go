@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -137,7 +136,7 @@ func jointCases() []Case {
 		}},
 		{"joint/not-before-ever", "a call that asks to go in centuries is refused, however large the number", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10)})
-			if g := s.Ask(st, store.Call{Cost: 1, NotBefore: math.MaxInt64, MaxWait: pacer.Forever}); g.OK {
+			if g := s.Ask(st, store.Call{Cost: 1, NotBefore: math.MaxInt64, MaxWait: store.Forever}); g.OK {
 				t.Fatalf("granted %+v", g)
 			}
 			s.Go(st, 1, 0)

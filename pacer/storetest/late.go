@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -18,7 +17,7 @@ const placeAhead = 35 * ms
 // late returns a call that may have to stand in line, with an ID of its own. IDs grow.
 func (s *Session) late() *store.Call {
 	s.ids++
-	return &store.Call{Cost: 1, MaxWait: pacer.Forever, ID: firstID + s.ids, Flow: 1, Weight: 1}
+	return &store.Call{Cost: 1, MaxWait: store.Forever, ID: firstID + s.ids, Flow: 1, Weight: 1}
 }
 
 // isLate reports whether a limit is one that is not given far ahead.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -281,7 +280,7 @@ func conserve(t testing.TB, f Fixture, seed uint64, cancels bool) {
 		for _, c := range calls {
 			others = append(others, c.fired)
 		}
-		c := store.Call{Cost: 1, NotBefore: time.Duration(rng.Int64N(1000)*rng.Int64N(2)) * ms, MaxWait: pacer.Forever}
+		c := store.Call{Cost: 1, NotBefore: time.Duration(rng.Int64N(1000)*rng.Int64N(2)) * ms, MaxWait: store.Forever}
 		st := s.Stack(chosen...)
 		g := s.Ask(st, c)
 		from := s.now + store.Instant(c.NotBefore.Microseconds())

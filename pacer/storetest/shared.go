@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -49,7 +48,7 @@ func sharedCases() []Case {
 				t.Fatalf("eras %d and %d, want one", era, again)
 			}
 			st.Epoch = era + 1000
-			err := backing.Reserve(t.Context(), st, []store.Call{{Cost: 1, MaxWait: pacer.Forever}}, make([]store.Grant, 1))
+			err := backing.Reserve(t.Context(), st, []store.Call{{Cost: 1, MaxWait: store.Forever}}, make([]store.Grant, 1))
 			var forgot *store.ForgotError
 			if !errors.As(err, &forgot) || forgot.Epoch != era {
 				t.Fatalf("%v, want a ForgotError of era %d", err, era)
@@ -109,7 +108,7 @@ func sharedCases() []Case {
 			s.At(0) // the clock steps back
 			st.Epoch, st.LastSeen = p.Epoch, p.Now
 			grants := make([]store.Grant, 1)
-			ask := []store.Call{{Cost: 1, MaxWait: pacer.Forever}}
+			ask := []store.Call{{Cost: 1, MaxWait: store.Forever}}
 			var forgot *store.ForgotError
 			if err := backing.Reserve(t.Context(), st, ask, grants); !errors.As(err, &forgot) {
 				t.Fatalf("%v, want a ForgotError", err)

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -220,7 +219,7 @@ func (s *Session) check(st store.Stack, calls []store.Call, grants []store.Grant
 // Go reserves a call of cost n without a bound on its wait, and checks its slot.
 func (s *Session) Go(st store.Stack, n int64, want time.Duration) store.Grant {
 	s.t.Helper()
-	g := s.Ask(st, store.Call{Cost: n, MaxWait: pacer.Forever})
+	g := s.Ask(st, store.Call{Cost: n, MaxWait: store.Forever})
 	if !g.OK {
 		s.t.Fatalf("at %v: refused", Since(s.now))
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 	_ "time/tzdata" // the cases need time zones, also where the system has none
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -88,7 +87,7 @@ func windowCases() []Case {
 			st := s.Stack(Key{Policy: policies.Hourly(1, time.UTC)})
 			granted := 0
 			for range 200 {
-				if g := s.Ask(st, store.Call{Cost: 1, MaxWait: pacer.Forever}); !g.OK {
+				if g := s.Ask(st, store.Call{Cost: 1, MaxWait: store.Forever}); !g.OK {
 					break
 				}
 				granted++
@@ -158,12 +157,12 @@ func windowCases() []Case {
 			both, alone := s.Stack(wide, slow), s.Stack(wide)
 			s.Go(both, 1, 0)
 			s.At(100 * ms)
-			ahead, dear := store.Call{Cost: 1, MaxWait: pacer.Forever}, store.Call{Cost: 1, Costs: []int64{2, 1}, MaxWait: pacer.Forever}
+			ahead, dear := store.Call{Cost: 1, MaxWait: store.Forever}, store.Call{Cost: 1, Costs: []int64{2, 1}, MaxWait: store.Forever}
 			batches := []store.Batch{
 				{Stack: both, Calls: []store.Call{ahead, ahead, ahead, ahead, dear, ahead}},
 				{Stack: alone, Calls: []store.Call{
-					{Cost: 1, NotBefore: time.Microsecond, MaxWait: pacer.Forever},
-					{Cost: 1, NotBefore: 5900 * ms, MaxWait: pacer.Forever},
+					{Cost: 1, NotBefore: time.Microsecond, MaxWait: store.Forever},
+					{Cost: 1, NotBefore: 5900 * ms, MaxWait: store.Forever},
 				}},
 			}
 			s.AskEach(batches)
