@@ -14,7 +14,7 @@ type prepared struct {
 	store.Limit
 
 	upstream string
-	place    place                   // but for the scope
+	place    location                // but for the scope
 	account  *account                // if the limit has no scope: guarded by the shard; nil if not known
 	page     atomic.Pointer[[]int64] // of the calendar: today's, so to speak
 	counting atomic.Bool             // somebody wants to know what was admitted
@@ -26,7 +26,7 @@ type admitted struct {
 	*prepared
 
 	scope string
-	at    place
+	at    location
 }
 
 // bounds returns the bounds of the limit's windows as far as a call that goes now needs them; nil if it has no calendar.

@@ -17,7 +17,7 @@ import (
 // keys holds the accounts of a store, spread over shards, each with a lock of its own. A shard is chosen by upstream
 // and scope value, so that the policies of one scope, and those of none, are found under one lock.
 //
-// Who wants several accounts locks all of their shards, in order, before it looks at any: so a stack is decided as a whole,
+// An operation that needs several accounts locks all of their shards, in order, before it looks at any: so a stack is decided as a whole,
 // and nobody waits in a circle.
 type keys struct {
 	most  int64 // how many there may be
@@ -88,9 +88,9 @@ const (
 	sweepKeys  = 128
 )
 
-// A place is where the account of a key is to be found. It is made of hashes that add up, so that what many keys have in
+// A location is where the account of a key is to be found. It is made of hashes that add up, so that what many keys have in
 // common is hashed once.
-type place struct{ shard, hash uint64 }
+type location struct{ shard, hash uint64 }
 
 // hash hashes a part of a key.
 func (k *keys) hash(part string) uint64 {
@@ -101,22 +101,22 @@ func (k *keys) hash(part string) uint64 {
 }
 
 // of returns where the keys of a policy are, all but for the scope.
-func (k *keys) of(upstream, policy string) place {
+func (k *keys) of(upstream, policy string) location {
 	home := k.hash(upstream)
-	return place{home, home ^ bits.RotateLeft64(k.hash(policy), 1)}
+	return location{home, home ^ bits.RotateLeft64(k.hash(policy), 1)}
 }
 
 // scoped returns where the key for a scope value is.
-func (k *keys) scoped(p place, scope string) place {
+func (k *keys) scoped(p location, scope string) location {
 	h := k.hash(scope)
-	return place{p.shard + h, p.hash + h}
+	return location{p.shard + h, p.hash + h}
 }
 
 // set returns the shard of a key, alone.
-func (p place) set() shardSet { return 1 << (p.shard % shards) }
+func (p location) set() shardSet { return 1 << (p.shard % shards) }
 
 // at returns the shard of a key.
-func (k *keys) at(p place) *shard { return &k.shards[p.shard%shards] }
+func (k *keys) at(p location) *shard { return &k.shards[p.shard%shards] }
 
 // get returns the account of a key; nil if there is none.
 func (sh *shard) get(hash uint64, key *accountKey) *account {
@@ -182,8 +182,8 @@ func (k *keys) shardsOf(stack *store.Stack) shardSet {
 	return s
 }
 
-// key returns the key of a limit, and its place.
-func (k *keys) key(stack *store.Stack, limit int) (accountKey, place) {
+// key returns the key of a limit, and its location.
+func (k *keys) key(stack *store.Stack, limit int) (accountKey, location) {
 	l := &stack.Limits[limit]
 	return accountKey{stack.Upstream, l.Policy, l.Scope}, k.scoped(k.of(stack.Upstream, l.Policy), l.Scope)
 }
@@ -294,7 +294,7 @@ func (k *keys) evict(sh *shard, now int64, n int) {
 	}
 }
 
-// note keeps what a key has spent lately that is about to be evicted, for those who look: see Pacer.Fleet.
+// note keeps what a key has spent lately that is about to be evicted, for those who look: see Spent.
 func (sh *shard) note(a *account, now int64) {
 	if a.recent.Spent(now) == 0 {
 		return
@@ -337,7 +337,7 @@ func (k *keys) sweep(now int64) {
 		return
 	}
 	sh := &k.shards[k.sweepNext.Add(1)%shards]
-	if sh.mu.TryLock() { // who uses it need not wait
+	if sh.mu.TryLock() { // a call that uses it need not wait
 		k.evict(sh, now, sweepKeys)
 		sh.mu.Unlock()
 	}

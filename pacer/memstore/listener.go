@@ -6,21 +6,21 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// memoryListener is somebody who wants to hear of pauses, and of who is called. Hearing of one may make the next news, so
-// they stand in a queue: who is told already hears the rest from the same goroutine.
+// A listener receives pauses, and which queued calls are to wake. Receiving one may make the next news, so they are queued: a
+// goroutine that is already calling the listener delivers the rest, too.
 type listener struct {
 	upstream string
-	heard    func(store.News)
+	receive  func(store.News)
 
-	mu      sync.Mutex
-	news    []store.News
-	telling bool
-	told    sync.Cond // nobody is telling
-	stopped bool
+	mu        sync.Mutex
+	news      []store.News
+	notifying bool
+	idle      sync.Cond // nothing is being delivered
+	stopped   bool
 }
 
-// tell is called without the store's locks: who hears of a pause asks the store for slots behind it.
-func (l *listener) tell(upstream string, said store.News) {
+// notify is called without the store's locks: a listener that receives a pause asks the store for slots behind it.
+func (l *listener) notify(upstream string, said store.News) {
 	if l.upstream != upstream {
 		return
 	}
@@ -30,27 +30,27 @@ func (l *listener) tell(upstream string, said store.News) {
 		return
 	}
 	l.news = append(l.news, said)
-	if l.telling {
+	if l.notifying {
 		return
 	}
-	l.telling = true
+	l.notifying = true
 	for len(l.news) > 0 {
 		next := l.news[0]
 		l.news = l.news[1:]
 		l.mu.Unlock()
-		l.heard(next)
+		l.receive(next)
 		l.mu.Lock()
 	}
-	l.telling = false
-	l.told.Broadcast()
+	l.notifying = false
+	l.idle.Broadcast()
 }
 
-// stop returns when nothing is heard any more.
+// stop returns when nothing is delivered any more.
 func (l *listener) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped, l.news = true, nil
-	for l.telling {
-		l.told.Wait()
+	for l.notifying {
+		l.idle.Wait()
 	}
 }

@@ -59,7 +59,7 @@ func WithClock(now func() store.Instant) Option {
 	return func(m *Store) { m.clock = func() int64 { return int64(now()) } }
 }
 
-// New returns a store for this process alone. Pacers that share one share their limits, as far as
+// New returns a store for this process. Pacers that share one share their limits, as far as
 // upstreams and policies have the same names.
 func New(opts ...Option) *Store {
 	start := time.Now()
@@ -78,11 +78,11 @@ func New(opts ...Option) *Store {
 // Reserve implements [store.Store].
 func (m *Store) Reserve(_ context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	called, err := m.reserve(stack, calls, grants)
-	m.call(&stack, called)
+	m.wake(&stack, called)
 	return err
 }
 
-// reserve returns, besides, which calls in line are to ask again.
+// reserve returns, besides, which queued calls are to wake.
 func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Grant) (called []int64, err error) {
 	var furthest int64
 	for i := range calls {
@@ -131,8 +131,8 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 	return called, nil
 }
 
-// call tells those in line who are to ask again. The caller holds no lock.
-func (m *Store) call(stack *store.Stack, ids []int64) {
+// wake notifies listeners of queued calls that are to ask again. The caller holds no lock.
+func (m *Store) wake(stack *store.Stack, ids []int64) {
 	if len(ids) == 0 {
 		return
 	}
@@ -140,16 +140,16 @@ func (m *Store) call(stack *store.Stack, ids []int64) {
 	for i, id := range ids {
 		said[i] = store.Change{Kind: store.Wake, ID: id}
 	}
-	m.tell(stack.Upstream, said)
+	m.notify(stack.Upstream, said)
 }
 
-// tell tells the listeners. The caller holds no lock.
-func (m *Store) tell(upstream string, said []store.Change) {
+// notify notifies the listeners. The caller holds no lock.
+func (m *Store) notify(upstream string, said []store.Change) {
 	m.mu.Lock()
 	listeners := slices.Clone(m.listeners)
 	m.mu.Unlock()
 	for _, l := range listeners {
-		l.tell(upstream, store.News{Changes: said})
+		l.notify(upstream, store.News{Changes: said})
 	}
 }
 
@@ -199,7 +199,7 @@ func (m *Store) pause(upstream string, now int64) int64 {
 // Cancel implements [store.Store].
 func (m *Store) Cancel(_ context.Context, stack store.Stack, grants []store.Grant) error {
 	called, err := m.cancel(stack, grants)
-	m.call(&stack, called)
+	m.wake(&stack, called)
 	return err
 }
 
@@ -227,14 +227,14 @@ func (m *Store) cancel(stack store.Stack, grants []store.Grant) (called []int64,
 
 // Report implements [store.Store].
 func (m *Store) Report(_ context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
-	now, changed, said, err := m.heed(stack, notes)
+	now, changed, said, err := m.apply(stack, notes)
 	if len(said) > 0 {
-		m.tell(stack.Upstream, said)
+		m.notify(stack.Upstream, said)
 	}
 	return now, changed, err
 }
 
-func (m *Store) heed(stack store.Stack, notes []store.Note) (at store.Instant, changed int, said []store.Change, err error) {
+func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, changed int, said []store.Change, err error) {
 	var o opened
 	entries, err := m.open(nil, &o, &stack, 0, true)
 	if err != nil {
@@ -245,9 +245,9 @@ func (m *Store) heed(stack store.Stack, notes []store.Note) (at store.Instant, c
 		n := &notes[i]
 		did := false
 		if n.Limit == store.WholeUpstream {
-			m.heedWhole(stack.Upstream, o.now, n)
+			m.applyWhole(stack.Upstream, o.now, n)
 		} else {
-			did = apply(&entries[n.Limit], o.now, n)
+			did = applyOne(&entries[n.Limit], o.now, n)
 		}
 		if did {
 			changed++
@@ -269,7 +269,7 @@ func (m *Store) heed(stack store.Stack, notes []store.Note) (at store.Instant, c
 }
 
 // heedWhole heeds a note about the whole upstream.
-func (m *Store) heedWhole(upstream string, now int64, n *store.Note) {
+func (m *Store) applyWhole(upstream string, now int64, n *store.Note) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n.Kind != store.NotePause {
@@ -286,7 +286,7 @@ func (m *Store) heedWhole(upstream string, now int64, n *store.Note) {
 	m.paused.Store(max(m.paused.Load(), until))
 }
 
-func apply(e *engine.Entry, now int64, n *store.Note) (changed bool) {
+func applyOne(e *engine.Entry, now int64, n *store.Note) (changed bool) {
 	a, l := e.Account, &e.Limit
 	switch n.Kind {
 	case store.NotePause:
@@ -319,12 +319,12 @@ func apply(e *engine.Entry, now int64, n *store.Note) (changed bool) {
 
 // Listen implements [store.Notifier].
 func (m *Store) Listen(upstream string, heard func(store.News)) (stop func()) {
-	l := &listener{upstream: upstream, heard: heard}
-	l.told.L = &l.mu
+	l := &listener{upstream: upstream, receive: heard}
+	l.idle.L = &l.mu
 	m.mu.Lock()
 	m.listeners = append(m.listeners, l)
 	m.mu.Unlock()
-	l.tell(upstream, store.News{Missed: true})
+	l.notify(upstream, store.News{Missed: true})
 	return func() {
 		m.mu.Lock()
 		m.listeners = slices.DeleteFunc(m.listeners, func(other *listener) bool { return other == l })

@@ -11,19 +11,19 @@ const Forever = 20 * 365 * 24 * time.Hour
 type Call struct {
 	Cost      int64
 	Costs     []int64       // for each limit of the stack, each at least 1; nil: Cost for all
-	Tracked   bool          // on its way until a [NoteRemaining] says that it was answered
+	Tracked   bool          // on its way until a [NoteRemaining] reports that it was answered
 	NotBefore time.Duration // the slot is no earlier than this from now
 	MaxWait   time.Duration // grant no slot that is further away
 
-	// Of a call that a limit binds which is not given far ahead: places in flight, lanes and fair shares. See [Grant].Queued.
+	// Of a call that a limit binds which is not given far ahead: permits, lanes and fair shares. See [Grant].Queued.
 	ID     int64   // of this call, at random; 0 for all others
-	Since  Instant // when it first asked, which is its place in line; 0: now
+	Since  Instant // when it first asked, which is its position in the queue; 0: now
 	Flow   int64   // by whom fair shares are counted, from 1
 	Weight int64   // of the flow, from 1
 	// Reach is how long before its slot the call may get it: it asks again so long before, and the answer has to be there in
 	// time. Less than 40 ms counts as 40 ms.
 	Reach time.Duration
-	Held  []Charge // of a slot that it was granted without its places: given back first
+	Held  []Charge // of a slot that it was granted without its permits: given back first
 	Slot  Instant  // that slot: it gets no earlier one
 
 	_ struct{}
@@ -44,8 +44,8 @@ type Grant struct {
 	// Charges is what each limit of the stack was charged. It means something to the store alone.
 	Charges []Charge
 
-	// Queued says that the call is not granted, and stands in line for limit Binds, behind Ahead others: it is charged
-	// nothing. It is to ask again at At, with the same ID and Since, or earlier, if a [Change] calls it.
+	// Queued says that the call is not granted, and is queued for limit Binds, behind Ahead others: it is charged
+	// nothing. It is to ask again at At, with the same ID and Since, or earlier, if a [Change] wakes it.
 	Queued bool
 	Ahead  int64
 
@@ -74,6 +74,6 @@ func (g *Grant) Wait() time.Duration { return g.At.Sub(g.Now) }
 // A Charge is what a reservation took from one account, in two integers whose meaning is the store's. The
 // stores of this module use an interval of virtual time [From, To) for a rate, zero if it was lent to a lane, and the begin
 // of a bucket and a cost for a window, negative if the call is tracked. Seen is how much a window's bucket then held. Of
-// leases, From is the call's ID, and To 1 if it has its place. A call that was granted without one, because its slot is not
+// concurrency limit, From is the call's ID, and To 1 if it has its permit. A call that was granted without one, because its slot is not
 // near, asks for it shortly before, with Held set.
 type Charge struct{ From, To, Seen int64 }

@@ -1,16 +1,16 @@
 package store
 
-// A Notifier is a [Store] that can tell about pauses as they are reported, so that those who sleep already heed
+// A Notifier is a [Store] that can tell about pauses as they are reported, so that calls that wait already heed
 // them, too. Without it a pause reaches only new calls and those of the process that reported it.
 type Notifier interface {
-	// Listen calls heard for each change of the upstream's limits from now on, by any process that shares the store,
-	// and for each time when some of them may have been missed. It does not block, and calls heard from one goroutine
+	// Listen calls receive for each change of the upstream's limits from now on, by any process that shares the store,
+	// and for each time when some of them may have been missed. It does not block, and calls receive from one goroutine
 	// at a time, until stop returns.
-	Listen(upstream string, heard func(News)) (stop func())
+	Listen(upstream string, receive func(News)) (stop func())
 }
 
 // An Exchanger is a [Store] that grants slots by itself while it is without the one that others share. When it has that back,
-// it says so by a [Change] of the kind [Resync].
+// it sends a [Change] of the kind [Resync].
 type Exchanger interface {
 	// Exchangeable reports whether a grant is such a slot and still to come: it is to be exchanged for one of the shared store.
 	Exchangeable(g *Grant) bool
@@ -19,21 +19,21 @@ type Exchanger interface {
 // Key returns what names the account of the limit that has changed.
 func (c *Change) Key() Key { return Key{c.Policy, c.Scope} }
 
-// News is what a [Notifier] tells.
+// News is what a [Notifier] reports.
 type News struct {
-	Missed  bool // connected, for the first time or again: what was said before is not known
+	Missed  bool // connected, for the first time or again: what was reported before is not known
 	Changes []Change
 
 	_ struct{}
 }
 
-// A Change of a limit concerns those who sleep already.
+// A Change of a limit concerns calls that wait already.
 type Change struct {
 	Kind          ChangeKind
 	Policy, Scope string // of a [Limit]; both "": the whole upstream
 	Now           Instant
 	Until         Instant // when a pause ends
-	ID            int64   // of a call that is called
+	ID            int64   // of a call that is to wake
 
 	_ struct{}
 }
@@ -49,10 +49,10 @@ const (
 	Resumed
 	// Slowed: an adaptive rate has slowed down, and slots that were granted are too close to each other.
 	Slowed
-	// Wake: a call that stands in line is to ask again now.
+	// Wake: a queued call is to ask again now.
 	Wake
-	// EpochBegan: an era of the store's data has begun. Whoever knows another one is to look at once.
+	// EpochBegan: an epoch of the store's data has begun. A process that knows another one is to check at once.
 	EpochBegan
-	// Resync: this process was without its store and has it back. What it granted by itself, an [Exchanger] says, is exchanged.
+	// Resync: this process was without its store and has it back. What it granted by itself is exchanged: see [Exchanger].
 	Resync
 )

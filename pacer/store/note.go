@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// change returns what a note means for those who sleep, at now; did says that it made a difference.
+// Change returns what a note means for calls that wait, at now; did reports that it made a difference.
 func (n *Note) Change(stack Stack, now Instant, did bool) (Change, bool) {
 	c := Change{Now: now}
 	if n.Limit >= 0 {
@@ -65,15 +65,15 @@ const (
 	NoteRemaining
 	// NoteSettle gives back, or charges, the difference between what a call was charged and what it really cost.
 	NoteSettle
-	// NoteClaim says that something was charged, as far as the caller remembers. It charges what is missing of it.
+	// NoteClaim reports that something was charged, as far as the caller remembers. It charges what is missing of it.
 	NoteClaim
 	// NoteReset forgets all that is known of a limit, or the pause of the whole upstream. With it, and with NoteResume, a
-	// [Shared] begins a new era, so that nobody brings back what was forgotten on purpose.
+	// [Shared] begins a new epoch, so that nobody brings back what was forgotten on purpose.
 	NoteReset
-	// NoteRenew says that a call runs, so that it counts for the length of a lease from now on, even if it has no place any
+	// NoteRenew reports that a call runs, so that it counts for the length of a lease from now on, even if it has no permit any
 	// more.
 	NoteRenew
-	// NoteRelease gives back the place of a call that is over, or the place in line of one that has left.
+	// NoteRelease gives back the permit of a call that is done, or the position of one that has left the queue.
 	NoteRelease
 )
 

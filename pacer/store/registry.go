@@ -5,38 +5,38 @@ import (
 	"time"
 )
 
-// A Second is what went in one second.
+// A Second is what was spent in one second.
 type Second struct {
-	Cost   int64         // of the calls that went
+	Cost   int64         // of the calls that were admitted
 	Waits  int64         // how many of them the policy had made wait
 	Waited time.Duration // for how long, in all
 
 	_ struct{}
 }
 
-// A Registry is a [Shared] that knows who uses it, and how: what every process says of itself from time to time. What it
-// is told is bounded and expires. Looking writes nothing.
+// A Registry is a [Shared] that knows which processes use it, and how: what each reports of itself from time to time. What it
+// receives is bounded and expires. Looking writes nothing.
 type Registry interface {
-	// Describe notes what a process says of itself. It matters to nobody who calls: if it fails, it is said again later.
+	// Describe notes what a process reports of itself. No call depends on it: if it fails, it is repeated later.
 	Describe(ctx context.Context, upstream string, about About) error
 
-	// Index returns what processes have said of an upstream. An upstream of which nothing is known has no policies.
+	// Index returns what processes have reported of an upstream. An upstream of which nothing is known has no policies.
 	Index(ctx context.Context, upstream string) (*Index, error)
 
 	// Upstreams returns the names of the upstreams that are known, in order.
 	Upstreams(ctx context.Context) ([]string, error)
 }
 
-// An About is what a process says of itself.
+// An About is what a process reports of itself.
 type About struct {
 	ID       string        // as in [Heartbeat]
 	Left     bool          // it is not there any more
 	Keep     time.Duration // as in Heartbeat: for how long its policies are remembered
 	Name     string        // Config.Name
 	Policies []string      // its policies, as policies.Policy.String writes them
-	Waiting  []KeyUse      // its sleeping calls, by the policy that they wait for, all keys together: see KeyUse.Waiting
-	Keys     []KeyUse      // the keys with scopes that spend or wait most
-	Went     []Went        // what went since it was last said
+	Waiting  []KeyUse      // its waiting calls, by the policy that they wait for, all keys together: see KeyUse.Waiting
+	Keys     []KeyUse      // the top keys: those with scopes that spend or wait most
+	Went     []Went        // what was spent since the last report
 
 	_ struct{}
 }
@@ -45,8 +45,8 @@ type About struct {
 type KeyUse struct {
 	Policy  string // "" for the whole upstream
 	Scope   string // as in [Limit]
-	Cost    int64  // what went in about the last minute
-	Waiting int64  // how many calls sleep because of it
+	Cost    int64  // spent in about the last minute
+	Waiting int64  // how many calls wait because of it
 
 	_ struct{}
 }
@@ -54,7 +54,7 @@ type KeyUse struct {
 // Key returns what names the limit's account.
 func (u *KeyUse) Key() Key { return Key{u.Policy, u.Scope} }
 
-// A Went is what went of a policy in one second.
+// A Went is what was spent of a policy in one second.
 type Went struct {
 	Policy string
 	Second int64 // since the Unix epoch, by the store's clock
@@ -63,7 +63,7 @@ type Went struct {
 	_ struct{}
 }
 
-// An Index is what processes have said of an upstream.
+// An Index is what processes have reported of an upstream.
 type Index struct {
 	Now       Instant
 	Policies  []string // those that are in use: of processes that are there, or else of the last ones; in order
@@ -76,7 +76,7 @@ type Index struct {
 
 // An IndexedProcess is a process that is there.
 type IndexedProcess struct {
-	About // but for its policies, and for what went
+	About // but for its policies, and for what was spent
 
 	Came Instant
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxScope is the longest escaped scope value that is used as it is. A longer one is replaced by its hash.
+// MaxScope is the longest escaped scope value that is used as it is. A longer one is replaced by its hash.
 const MaxScope = 128
 
 // EscapeScope turns the values of a policy's scopes into one string that is safe as a part of a store's key.
@@ -42,7 +42,7 @@ func EscapeScope(values ...string) string {
 	return "#" + hex.EncodeToString(sum[:])
 }
 
-// isEscaped reports whether s can be what EscapeScope returned.
+// IsEscaped reports whether s can be what EscapeScope returned.
 func IsEscaped(s string) bool {
 	if len(s) > MaxScope {
 		return false

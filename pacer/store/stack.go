@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// hash returns a number that is the same for equal stacks. Stacks that share it by chance go one after the other.
+// Hash returns a number that is the same for equal stacks. Stacks that share it by chance go one after the other.
 func (s *Stack) Hash(seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -20,7 +20,7 @@ func (s *Stack) Hash(seed maphash.Seed) uint64 {
 	return h.Sum64()
 }
 
-// same reports whether two stacks of an upstream have the same limits.
+// Same reports whether two stacks of an upstream have the same limits.
 func (s *Stack) Same(other *Stack) bool {
 	return slices.EqualFunc(s.Limits, other.Limits, func(a, b Limit) bool { return a.Policy == b.Policy && a.Scope == b.Scope })
 }
@@ -33,7 +33,7 @@ type Stack struct {
 	Upstream string  // see pacer.Config
 	Limits   []Limit // in the order of the policies
 
-	// Of a [Shared], for Reserve: the era that the caller knows, 0 for none, and the latest store time that it was told.
+	// Of a [Shared], for Reserve: the epoch that the caller knows, 0 for none, and the latest store time that it received.
 	Epoch    int64
 	LastSeen Instant
 
@@ -52,7 +52,7 @@ type Limit struct {
 // Key returns what names the limit's account.
 func (l *Limit) Key() Key { return Key{l.Policy, l.Scope} }
 
-// copied returns a stack that stays as it is when the caller's is used for something else.
+// Clone returns a stack that stays as it is when the caller's is used for something else.
 func (s *Stack) Clone() Stack {
 	copied := *s
 	copied.Limits = slices.Clone(s.Limits)

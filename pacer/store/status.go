@@ -16,7 +16,7 @@ type LimitStatus struct {
 	Backlog   int64   // cost charged to slots after now
 	Paused    Instant // nothing goes before; 0 if not paused
 	Pace      int64   // as it is now, learned and adapted: the emission interval of a rate in µs, the limit of a window or of leases
-	Queued    int64   // calls that stand in line
+	Queued    int64   // queued calls
 
 	_ struct{}
 }

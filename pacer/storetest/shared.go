@@ -68,7 +68,7 @@ func sharedCases() []Case {
 				for limit := store.WholeUpstream; limit < 1; limit++ {
 					s.Report(st, store.Note{Kind: kind, Limit: limit})
 					next := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
-					if next == era || store.Incarnation(next) != store.Incarnation(era) {
+					if next == era || store.Origin(next) != store.Origin(era) {
 						t.Fatalf("era %d after %d", next, era)
 					}
 					era = next

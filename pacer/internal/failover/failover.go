@@ -304,7 +304,7 @@ func forgot(err error) *store.ForgotError {
 // wasReset reports whether an operation met an epoch that began by a deliberate reset, and is to be done again. What is
 // remembered must not bring back what was reset.
 func (w *Store) wasReset(era int64) bool {
-	if before := w.epoch.Load(); store.Incarnation(era) != store.Incarnation(before) {
+	if before := w.epoch.Load(); store.Origin(era) != store.Origin(before) {
 		return false
 	} else if era != before {
 		w.ledger.clear()
