@@ -10,6 +10,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/headway-go/headway/policies"
@@ -26,22 +27,28 @@ type Limit struct {
 	Bounds []int64
 }
 
+// horizon returns the instant from which nothing can be reserved yet, because the calendar does not reach so far.
+func (l *Limit) horizon() int64 {
+	if n := len(l.Bounds); n > 0 {
+		return l.Bounds[n-1]
+	}
+	return forever
+}
+
 // An Account is what is known of one key under one algorithm.
 type Account interface { //nolint:interfacebloat // one method for each thing that can happen to an account
-	// Earliest returns the first instant ≥ e at which a call of cost n may go, and remembers the choice for
-	// Commit. It changes nothing. The round says how often the stack was asked before: see Reserve.
-	Earliest(l *Limit, now, e, n int64, round int) int64
-	// Commit charges the choice of the last Earliest for a call that goes at s, and returns the charge and the slack:
-	// how much later than s the call may go and still conform. A call that is tracked is on its way until Remaining
-	// says that it was answered.
-	Commit(l *Limit, now, s, n int64, tracked bool) (Charge, int64)
+	// Earliest returns where a call of cost n would be placed: at the first instant ≥ e at which it may go. It changes
+	// nothing. The round says how often the stack was asked before: see Reserve.
+	Earliest(l *Limit, now, e, n int64, round int) Placement
+	// Commit charges a call of cost n to its placement, and returns the charge and the slack: how much later than the
+	// slot the call may go and still conform. The placement is Earliest's, for the same limit, now and cost, and nothing
+	// has changed the account since. A call that is tracked is on its way until Remaining says that it was answered.
+	Commit(l *Limit, now int64, p Placement, n int64, tracked bool) (Charge, int64)
 	// Cancel gives a charge back. Giving the same charge back twice is harmless for a GCRA and bounded for a Window.
 	Cancel(l *Limit, now int64, c Charge)
 	// Settle corrects the charge of a call that was made at a cost and turned out to cost something else: it gives the
 	// difference back, or charges it, even beyond the limit.
 	Settle(l *Limit, now int64, c Charge, cost, actual int64)
-	// Horizon is the instant from which nothing can be reserved yet, because the calendar does not reach so far.
-	Horizon(l *Limit) int64
 	// Paused is the instant before which nothing goes; 0 if none.
 	Paused() int64
 	// Pause sets Paused to until, if that is later.
@@ -71,6 +78,16 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	Expires() int64
 	// Inspect reports on the account at now.
 	Inspect(l *Limit, now int64) Inspection
+}
+
+// A Placement is where an account would have a call: the answer of Earliest, and what Commit charges. It is all that goes
+// from the one to the other. It has no more than four fields, so that it is passed in registers.
+type Placement struct {
+	At int64 // the slot: when the call goes
+
+	begin int64 // of a rate, of the call's interval of virtual time; of a window, of its bucket
+	gap   int   // of a rate: the index of the gap that holds the interval, or tail
+	full  int64 // of a window: no bucket before has room for even one call; 0 if that is nothing new
 }
 
 // An Inspection is an account seen at one instant.
@@ -103,7 +120,13 @@ type Entry struct {
 }
 
 // The methods of an entry ask its account. They name the algorithms, as [NewAccount] does: asked through the interface, an
-// account could keep the limit, for all that the compiler knows, and so every stack would have to be on the heap.
+// account could keep the limit, for all that the compiler knows, and so every stack would have to be on the heap. An account
+// that is of none of them is a programming error: whatever they answered for it would let calls go that nobody counts.
+
+// unknown panics because an account or its limit is of an algorithm that the engine does not know.
+func (e *Entry) unknown() {
+	panic(fmt.Sprintf("engine: no such algorithm: an account of an unknown type under a limit of algorithm %d", e.Limit.Spec.Algorithm))
+}
 
 func (e *Entry) paused() int64 {
 	switch a := e.Account.(type) {
@@ -114,36 +137,33 @@ func (e *Entry) paused() int64 {
 	case *InFlight:
 		return a.pause
 	}
+	e.unknown()
 	return 0
 }
 
-func (e *Entry) earliest(now, at, n int64, round int) int64 {
+func (e *Entry) earliest(now, at, n int64, round int) Placement {
 	switch a := e.Account.(type) {
 	case *GCRA:
 		return a.Earliest(&e.Limit, now, at, n, round)
 	case *Window:
 		return a.Earliest(&e.Limit, now, at, n, round)
+	case *InFlight:
+		return a.Earliest(&e.Limit, now, at, n, round)
 	}
-	return at
+	e.unknown()
+	return Placement{}
 }
 
-func (e *Entry) horizon() int64 {
+func (e *Entry) commit(now int64, p Placement, n int64, tracked bool) (Charge, int64) {
 	switch a := e.Account.(type) {
 	case *GCRA:
-		return a.Horizon(&e.Limit)
+		return a.Commit(&e.Limit, now, p, n, tracked)
 	case *Window:
-		return a.Horizon(&e.Limit)
+		return a.Commit(&e.Limit, now, p, n, tracked)
+	case *InFlight:
+		return a.Commit(&e.Limit, now, p, n, tracked)
 	}
-	return forever
-}
-
-func (e *Entry) commit(now, s, n int64, tracked bool) (Charge, int64) {
-	switch a := e.Account.(type) {
-	case *GCRA:
-		return a.Commit(&e.Limit, now, s, n, tracked)
-	case *Window:
-		return a.Commit(&e.Limit, now, s, n, tracked)
-	}
+	e.unknown()
 	return Charge{}, 0
 }
 
@@ -155,6 +175,8 @@ func (e *Entry) cancel(now int64, c Charge) {
 		a.Cancel(&e.Limit, now, c)
 	case *InFlight:
 		a.Cancel(&e.Limit, now, c)
+	default:
+		e.unknown()
 	}
 }
 
@@ -214,11 +236,22 @@ const (
 	lastRound  = 48
 )
 
+// fewLimits is how many limits a stack has as a rule, at most: for so many, Reserve allocates nothing.
+const fewLimits = 4
+
+// placements returns room for the placements of n limits.
+func placements(room *[fewLimits]Placement, n int) []Placement {
+	if n > fewLimits {
+		return make([]Placement, n)
+	}
+	return room[:n]
+}
+
 // Reserve finds the first slot at which every entry of the stack admits the call and charges it, appending
 // one charge per entry to charges. A refusal changes nothing.
 //
 // Each account's Earliest is monotone and never goes back, so asking them in turn until a whole round has
-// moved nothing ends at the least common slot, whatever the order.
+// moved nothing ends at the least common slot, whatever the order: then each has placed the call at that slot.
 func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, []Charge) {
 	g := Grant{At: now + c.NotBefore, Binds: BindsNothing}
 	if pause > g.At {
@@ -229,9 +262,11 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 			g.At, g.Binds, g.Paused = p, i, true
 		}
 	}
+	var room [fewLimits]Placement
+	places := placements(&room, len(stack))
 	for quiet, i, round := 0, 0, 0; quiet < len(stack); {
-		t := stack[i].earliest(now, g.At, c.cost(i), round)
-		if t > g.At {
+		places[i] = stack[i].earliest(now, g.At, c.cost(i), round)
+		if t := places[i].At; t > g.At {
 			g.At, g.Binds, g.Paused = t, i, false
 			quiet = 0
 		}
@@ -244,14 +279,14 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 		return g, charges
 	}
 	for i := range stack {
-		if g.At >= stack[i].horizon() {
+		if g.At >= stack[i].Limit.horizon() {
 			g.Binds, g.Paused = i, false
 			return g, charges
 		}
 	}
 	g.OK, g.Slack = true, math.MaxInt64
 	for i := range stack {
-		charge, slack := stack[i].commit(now, g.At, c.cost(i), c.Tracked)
+		charge, slack := stack[i].commit(now, places[i], c.cost(i), c.Tracked)
 		charges = append(charges, charge)
 		g.Slack = min(g.Slack, slack)
 	}

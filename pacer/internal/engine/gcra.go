@@ -37,14 +37,6 @@ type GCRA struct {
 	log   *startLog // when calls start; nil if nobody keeps it
 	// No gap is longer than widest, so that a call that fits nowhere need not look at all of them.
 	widest int64
-
-	pick struct {
-		start int64 // of the interval
-		need  int64 // its length
-		from  int64 // of the free piece that holds it, not before now
-		end   int64 // of the free piece; forever for the tail
-		gap   int   // index of the gap; -1 for the tail
-	}
 }
 
 type gap struct{ from, to int64 }
@@ -52,8 +44,19 @@ type gap struct{ from, to int64 }
 // forever is the end of the tail.
 const forever = int64(math.MaxInt64)
 
+// tail is the index of the tail, where others are those of gaps.
+const tail = -1
+
+// piece returns a piece of free virtual time: a gap, or the tail.
+func (g *GCRA) piece(index int) gap {
+	if index == tail {
+		return gap{g.tat, forever}
+	}
+	return g.gaps[index]
+}
+
 // Earliest implements [Account].
-func (g *GCRA) Earliest(l *Limit, now, e, n int64, round int) int64 {
+func (g *GCRA) Earliest(l *Limit, now, e, n int64, round int) Placement {
 	if l.Spec.Most > 0 {
 		return g.exact(l, now, e, n, round)
 	}
@@ -64,20 +67,22 @@ func (g *GCRA) Earliest(l *Limit, now, e, n int64, round int) int64 {
 // wants is what a call is to have of an account.
 type wants struct {
 	t    int64 // the emission interval of the limit
-	need int64 // the length of its interval
 	lead int64 // how much is left free before it
 	room int64 // how much has to be free from its begin on
 	late int64 // how long after the begin it may go at the earliest; before, if negative
 }
 
+// need returns the length of the interval of a call of cost n.
+func (g *GCRA) need(l *Limit, now, n int64) int64 { return n * g.pace.interval(l, now) }
+
 // wants returns what a call of cost n is to have; strictly: with no tolerance, nor for those behind it, see startLog.
 func (g *GCRA) wants(l *Limit, now, n int64, strictly bool) wants {
 	t, tau := l.Spec.Interval, l.Spec.Tolerance()
-	need := n * g.pace.interval(l, now)
+	need := g.need(l, now, n)
 	if strictly {
-		return wants{t: t, need: need, lead: (n - 1) * t, room: max(need, n*t+tau), late: max(0, (n-1)*t-tau)}
+		return wants{t: t, lead: (n - 1) * t, room: max(need, n*t+tau), late: max(0, (n-1)*t-tau)}
 	}
-	return wants{t: t, need: need, room: need, late: (n-1)*t - tau}
+	return wants{t: t, room: need, late: (n-1)*t - tau}
 }
 
 // before returns how long before its slot the interval of a call begins that costs more than the burst: no such call is
@@ -88,8 +93,8 @@ func (w *wants) before() int64 { return max(0, w.late) }
 // long. As no gap is longer than the widest, a search looks at some maxLooks for each doubling of the room that it wants at most.
 const maxLooks = 64
 
-// search finds the first place for a call that goes at e or later, and returns when it goes.
-func (g *GCRA) search(now, e int64, w *wants, round int) int64 {
+// search places a call that goes at e or later, as early as it can.
+func (g *GCRA) search(now, e int64, w *wants, round int) Placement {
 	length := w.room // of the gaps that are tried
 	for i := manyRounds; i <= round && length <= g.widest; i++ {
 		length *= 2
@@ -106,17 +111,18 @@ func (g *GCRA) search(now, e int64, w *wants, round int) int64 {
 			if looks++; g.gaps[i].to-g.gaps[i].from < length {
 				continue
 			}
-			if s, ok := g.fit(now, e, w, g.gaps[i], i); ok {
-				return s
+			if p, ok := g.fit(now, e, w, i); ok {
+				return p
 			}
 		}
 	}
-	s, _ := g.fit(now, e, w, gap{g.tat, forever}, -1)
-	return s
+	p, _ := g.fit(now, e, w, tail)
+	return p
 }
 
-// fit places the call in a free piece, as early as it can, and remembers the place.
-func (g *GCRA) fit(now, e int64, w *wants, free gap, index int) (int64, bool) {
+// fit places the call in a free piece, as early as it can; false if the piece does not hold it.
+func (g *GCRA) fit(now, e int64, w *wants, index int) (Placement, bool) {
+	free := g.piece(index)
 	from := max(free.from, now)
 	x := max(from+w.lead, e-w.before())
 	// Leave a gap that can be used: a whole number of T, if that does not move the slot.
@@ -128,38 +134,38 @@ func (g *GCRA) fit(now, e int64, w *wants, free gap, index int) (int64, bool) {
 		}
 	}
 	if x+w.room > free.to {
-		return 0, false
+		return Placement{}, false
 	}
-	g.pick.start, g.pick.need, g.pick.from, g.pick.end, g.pick.gap = x, w.need, from, free.to, index
-	return max(e, x+w.late), true
+	return Placement{At: max(e, x+w.late), begin: x, gap: index}, true
 }
 
 // Commit implements [Account].
-func (g *GCRA) Commit(l *Limit, now, s, n int64, _ bool) (Charge, int64) {
+func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64, _ bool) (Charge, int64) {
 	g.keepLog(l)
-	t, p, was := l.Spec.Interval, &g.pick, g.tat
-	c := Charge{From: p.start, To: p.start + p.need}
+	t, free, was := l.Spec.Interval, g.piece(p.gap), g.tat
+	from := max(free.from, now)
+	c := Charge{From: p.begin, To: p.begin + g.need(l, now, n)}
 	keep := make([]gap, 0, 2)
-	if p.start-p.from >= t {
-		keep = append(keep, gap{p.from, p.start})
-		g.widen(p.from, p.start)
+	if p.begin-from >= t {
+		keep = append(keep, gap{from, p.begin})
+		g.widen(from, p.begin)
 	} else {
-		c.From = p.from
+		c.From = from
 	}
-	if p.gap < 0 {
+	if p.gap == tail {
 		g.tat = c.To
 		g.gaps = append(g.gaps, keep...)
 	} else {
-		if p.end-c.To >= t {
-			keep = append(keep, gap{c.To, p.end})
+		if free.to-c.To >= t {
+			keep = append(keep, gap{c.To, free.to})
 		} else {
-			c.To = p.end
+			c.To = free.to
 		}
 		g.gaps = slices.Replace(g.gaps, p.gap, p.gap+1, keep...)
 	}
-	slack := max(0, p.start-s)
+	slack := max(0, p.begin-p.At)
 	if g.log != nil {
-		g.log.add(l, s, n, p.start)
+		g.log.add(l, p.At, n, p.begin)
 		g.log.tidy(was, g.tat, now)
 		slack = 0
 	}
@@ -267,9 +273,6 @@ func (g *GCRA) lasts() int64 {
 	}
 	return max(g.tat, g.log.unlogged) + g.log.within
 }
-
-// Horizon implements [Account]: a rate has none.
-func (g *GCRA) Horizon(*Limit) int64 { return forever }
 
 // Paused implements [Account].
 func (g *GCRA) Paused() int64 { return g.pause }
@@ -403,9 +406,7 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 	if g.tat > reach {
 		in.Backlog = max(0, g.tat-reach-free-1) / t
 	}
-	pick := g.pick
-	in.Next = g.Earliest(l, now, e, 1, 0)
-	g.pick = pick
+	in.Next = g.Earliest(l, now, e, 1, 0).At
 	if g.line != nil {
 		in.Line = g.line.length(now)
 	}

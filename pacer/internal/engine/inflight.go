@@ -91,11 +91,11 @@ func (f *InFlight) expiry(n int64) int64 {
 }
 
 // Earliest implements [Account]: places are not for a time, so that they say nothing about a slot.
-func (f *InFlight) Earliest(_ *Limit, _, e, _ int64, _ int) int64 { return e }
+func (f *InFlight) Earliest(_ *Limit, _, e, _ int64, _ int) Placement { return Placement{At: e} }
 
 // Commit implements [Account]: see Renew.
-func (f *InFlight) Commit(*Limit, int64, int64, int64, bool) (Charge, int64) {
-	return Charge{}, forever
+func (f *InFlight) Commit(*Limit, int64, Placement, int64, bool) (Charge, int64) {
+	return Charge{}, 0
 }
 
 // Cancel implements [Account].
@@ -107,9 +107,6 @@ func (f *InFlight) Cancel(_ *Limit, _ int64, c Charge) {
 
 // Settle implements [Account]: a place costs nothing.
 func (f *InFlight) Settle(*Limit, int64, Charge, int64, int64) {}
-
-// Horizon implements [Account].
-func (f *InFlight) Horizon(*Limit) int64 { return forever }
 
 // Paused implements [Account].
 func (f *InFlight) Paused() int64 { return f.pause }

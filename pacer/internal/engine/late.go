@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/headway-go/headway/policies"
@@ -47,15 +48,23 @@ const (
 )
 
 func (e *Entry) kind() kind {
-	switch {
-	case e.Limit.Spec.Algorithm == policies.Leases:
+	s := e.Limit.Spec
+	switch s.Algorithm {
+	case policies.Leases:
 		return leases
-	case e.Limit.Spec.Queue == policies.QueueOfLane:
+	case policies.GCRA, policies.Window:
+	default:
+		e.unknown()
+	}
+	switch s.Queue {
+	case policies.NoQueue:
+		return atOnce
+	case policies.QueueOfLane:
 		return ofLane
-	case e.Limit.Spec.Queue == policies.FairQueue:
+	case policies.FairQueue:
 		return fair
 	}
-	return atOnce
+	panic(fmt.Sprintf("engine: no such queue: %d", s.Queue))
 }
 
 // kind returns the kind of an entry of the stack. A lane comes right after the rate that it is a part of.
@@ -83,7 +92,10 @@ func (e *Entry) line() *Line {
 		return a.line
 	case *InFlight:
 		return &a.line
+	case *Window:
+		return nil
 	}
+	e.unknown()
 	return nil
 }
 
@@ -148,8 +160,9 @@ func (e *Entry) Next(now, but int64) []int64 {
 	return q.call(now, free, but)
 }
 
-// joint finds the first slot from an instant on at which all limits of some kinds admit the call.
-func (q *late) joint(from int64, kinds kind, g *Grant) {
+// joint finds the first slot from an instant on at which all limits of some kinds admit the call, and notes where each of
+// them places it, unless places is nil.
+func (q *late) joint(from int64, kinds kind, g *Grant, places []Placement) {
 	g.At = from
 	n := 0
 	for i := range q.stack {
@@ -161,8 +174,12 @@ func (q *late) joint(from int64, kinds kind, g *Grant) {
 		if q.kind(i)&kinds == 0 {
 			continue
 		}
-		if t := q.stack[i].earliest(q.now, g.At, q.call.cost(i), asked/n); t > g.At {
-			g.At, g.Binds, g.Paused = t, i, false
+		p := q.stack[i].earliest(q.now, g.At, q.call.cost(i), asked/n)
+		if places != nil {
+			places[i] = p
+		}
+		if p.At > g.At {
+			g.At, g.Binds, g.Paused = p.At, i, false
 			quiet = 0
 		}
 		quiet++
@@ -185,9 +202,9 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 		}
 	}
 	var others Grant
-	q.joint(base, atOnce, &others)
+	q.joint(base, atOnce, &others, nil)
 	q.at = begin
-	q.joint(begin.At, rates, &q.at)
+	q.joint(begin.At, rates, &q.at, nil)
 	queues := lines&(ofLane|fair) != 0 && q.call.Held == nil // who has a slot need not stand in line for one
 	if others.At-q.now > q.near || !queues && q.at.At-q.now > q.near {
 		q.early = true
@@ -270,10 +287,12 @@ func (e *Entry) step(now int64) int64 {
 // borrow looks for a slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.
 func (q *late) borrow(begin Grant) (g Grant, lost int64) {
 	g = begin
-	q.joint(begin.At, shared, &g)
+	var room [fewLimits]Placement
+	places := placements(&room, len(q.stack))
+	q.joint(begin.At, shared, &g, places)
 	for i := range q.stack {
 		if q.stack[i].kind() == ofLane {
-			lost = max(lost, q.whole(i).Account.(*GCRA).pick.start) //nolint:forcetypeassert // a rate
+			lost = max(lost, places[i-1].begin) // of the whole rate
 		}
 	}
 	return g, lost
@@ -330,12 +349,14 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 		return charges
 	}
 	for i := range q.stack {
-		if g.At >= q.stack[i].horizon() {
+		if g.At >= q.stack[i].Limit.horizon() {
 			g.Binds, g.Paused = i, false
 			return charges
 		}
 	}
-	q.joint(g.At, kinds&rates, &Grant{}) // each account remembers its choice
+	var room [fewLimits]Placement
+	places := placements(&room, len(q.stack))
+	q.joint(g.At, kinds&rates, &Grant{}, places)
 	g.OK, g.Slack = true, math.MaxInt64
 	timed := false
 	for i := range q.stack {
@@ -352,12 +373,14 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 			}
 		case k&kinds != 0:
 			timed = true
-			c, slack = e.commit(q.now, g.At, q.call.cost(i), q.call.Tracked)
+			c, slack = e.commit(q.now, places[i], q.call.cost(i), q.call.Tracked)
 			if k == ofLane || k == fair {
 				q.served(e)
 			}
-		default:
+		case k == ofLane:
 			e.line().leave(q.call.ID) // lent: it goes, and the lane is not charged
+		default:
+			panic(fmt.Sprintf("engine: a limit of kind %b would not be charged", k))
 		}
 		charges = append(charges, c)
 		g.Slack = min(g.Slack, slack)

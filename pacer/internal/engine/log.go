@@ -67,7 +67,7 @@ func (g *GCRA) most(l *Limit, now int64) int64 {
 }
 
 // exact is Earliest of a rate whose windows are exact. A call that costs more than a window holds has one to itself.
-func (g *GCRA) exact(l *Limit, now, e, n int64, round int) int64 {
+func (g *GCRA) exact(l *Limit, now, e, n int64, round int) Placement {
 	all, unlogged := g.starts(l)
 	most := g.most(l, now)
 	logged := unlogged + l.Spec.Within // from then on, the log knows all that matters
@@ -77,12 +77,12 @@ func (g *GCRA) exact(l *Limit, now, e, n int64, round int) int64 {
 		if work >= maxLooked {
 			round = lastRound
 		}
-		s := g.search(now, e, &w, round)
-		next, looked := crowded(all, s, min(n, most), most, l.Spec.Within)
-		if strictly && s > logged {
+		p := g.search(now, e, &w, round)
+		next, looked := crowded(all, p.At, min(n, most), most, l.Spec.Within)
+		if strictly && p.At > logged {
 			next = logged // from there on it need not be strict
-		} else if next <= s {
-			return s
+		} else if next <= p.At {
+			return p
 		}
 		e = next
 		work += looked

@@ -31,10 +31,6 @@ type Window struct {
 
 	learned int64 // the limit that the upstream says it has; 0 for none
 	until   int64 // when that ends
-
-	pick     int64 // begin of the bucket chosen
-	present  int64 // begin of the bucket that held now then
-	frontier int64 // what full.until may be set to on commit
 }
 
 // A bucket is what was counted from one instant on.
@@ -160,21 +156,21 @@ func (w *Window) ending(l *Limit, k int64) *sum {
 }
 
 // Earliest implements [Account].
-func (w *Window) Earliest(l *Limit, now, e, n int64, round int) int64 {
+func (w *Window) Earliest(l *Limit, now, e, n int64, round int) Placement {
 	width, limit := l.Spec.Interval, w.limit(l, now)
 	k := l.floor(e)
-	w.present = k
+	present := k
 	if e != now {
-		w.present = l.floor(now)
+		present = l.floor(now)
 	}
 	if next := l.next(k); e >= next-l.Spec.Guard {
 		k = next
 	}
-	w.frontier = w.present
+	frontier := present // no bucket before has room for even one call
 	if w.full.limit == limit && w.full.width == width {
-		w.frontier = max(w.frontier, l.floor(w.full.until))
+		frontier = max(frontier, l.floor(w.full.until))
 	}
-	k = max(k, w.frontier)
+	k = max(k, frontier)
 	for looks := 1; ; looks++ {
 		if size := len(w.buckets); (round >= lastRound || looks > maxLooks) && w.ends > now && size > 0 {
 			if after := l.reach(w.buckets[size-1].begin); after > k {
@@ -182,16 +178,18 @@ func (w *Window) Earliest(l *Limit, now, e, n int64, round int) int64 {
 			}
 		}
 		over, overOne := w.over(l, k, limit, n)
-		if overOne != none && k == w.frontier {
-			w.frontier = l.next(overOne)
+		if overOne != none && k == frontier {
+			frontier = l.next(overOne)
 		}
 		if over == none {
 			break
 		}
 		k = l.next(over)
 	}
-	w.pick = k
-	return max(e, k)
+	if frontier == present {
+		frontier = 0
+	}
+	return Placement{At: max(e, k), begin: k, full: frontier}
 }
 
 // none is no bucket.
@@ -285,18 +283,18 @@ func (w *Window) most(l *Limit, k int64) int64 {
 }
 
 // Commit implements [Account].
-func (w *Window) Commit(l *Limit, now, s, n int64, tracked bool) (Charge, int64) {
+func (w *Window) Commit(l *Limit, now int64, p Placement, n int64, tracked bool) (Charge, int64) {
 	w.tidy(l, now)
-	one := w.add(l, w.pick, n)
-	if w.frontier > w.present {
-		w.full = full{w.frontier, w.limit(l, now), l.Spec.Interval}
+	one := w.add(l, p.begin, n)
+	if p.full > 0 {
+		w.full = full{p.full, w.limit(l, now), l.Spec.Interval}
 	}
-	c := Charge{From: w.pick, To: n, Seen: one.n}
+	c := Charge{From: p.begin, To: n, Seen: one.n}
 	if tracked {
 		one.open += n
 		c.To = -n
 	}
-	return c, l.next(w.pick) - l.Spec.Guard - 1 - s
+	return c, l.next(p.begin) - l.Spec.Guard - 1 - p.At
 }
 
 // add counts n calls in the bucket that begins at b, and returns it.
@@ -380,14 +378,6 @@ func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 	case l.reach(c.From) > now:
 		w.add(l, c.From, actual-cost)
 	}
-}
-
-// Horizon implements [Account].
-func (w *Window) Horizon(l *Limit) int64 {
-	if n := len(l.Bounds); n > 0 {
-		return l.Bounds[n-1]
-	}
-	return forever
 }
 
 // Paused implements [Account].
@@ -483,9 +473,7 @@ func (w *Window) Expires() int64 { return max(w.ends, w.pause, w.until) }
 func (w *Window) Inspect(l *Limit, now int64) Inspection {
 	limit := w.limit(l, now)
 	in := Inspection{Paused: w.pause, Pace: limit}
-	pick, present, frontier := w.pick, w.present, w.frontier
-	in.Next = w.Earliest(l, now, max(now, w.pause), 1, 0)
-	w.pick, w.present, w.frontier = pick, present, frontier
+	in.Next = w.Earliest(l, now, max(now, w.pause), 1, 0).At
 	cur := l.floor(now)
 	for _, one := range w.buckets[w.find(cur+1):] {
 		in.Backlog += one.n
