@@ -41,11 +41,14 @@ const (
 	leases
 )
 
-// The kinds that are for a time.
 const (
-	rates  = atOnce | wholeOfLane | ofLane | fair
-	shared = rates &^ ofLane
+	rates     = atOnce | wholeOfLane | ofLane | fair // those that are for a time
+	shared    = rates &^ ofLane
+	waitedFor = ofLane | fair | leases // those that calls are queued for
 )
+
+// manyLimits is how many limits a stack has at most, but for what nobody configures.
+const manyLimits = 64
 
 func (e *Entry) kind() kind {
 	s := e.Limit.Spec
@@ -67,13 +70,16 @@ func (e *Entry) kind() kind {
 	panic(fmt.Sprintf("engine: no such queue: %d", s.Queue))
 }
 
-// kind returns the kind of an entry of the stack. A lane comes right after the rate that it is a part of.
-func (q *late) kind(i int) kind {
-	k := q.stack[i].kind()
-	if k == atOnce && i+1 < len(q.stack) && q.stack[i+1].kind() == ofLane {
-		return wholeOfLane
+// kindsOf appends the kinds of the entries of a stack. A lane comes right after the rate that it is a part of.
+func kindsOf(stack []Entry, kinds []kind) []kind {
+	for i := range stack {
+		k := stack[i].kind()
+		if k == ofLane && i > 0 && kinds[i-1] == atOnce {
+			kinds[i-1] = wholeOfLane
+		}
+		kinds = append(kinds, k)
 	}
-	return k
+	return kinds
 }
 
 // fairly reports whether the line is one of fair shares.
@@ -111,6 +117,7 @@ func (e *Entry) purge(now int64) bool {
 type late struct {
 	now   int64
 	stack []Entry
+	kinds []kind // of the entries
 	call  Call
 	at    Grant
 	early bool  // it gets its slot before its turn
@@ -119,24 +126,25 @@ type late struct {
 
 // ReserveLate is Reserve for such a call. Besides, it returns which calls in line are to ask again.
 func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
-	q := &late{now: now, stack: stack, call: c, near: max(near, c.Reach)}
-	var freed [64]bool
+	var freed [manyLimits]bool
+	var room [manyLimits]kind
+	q := &late{now: now, stack: stack, kinds: kindsOf(stack, room[:0]), call: c, near: max(near, c.Reach)}
 	for i := range stack {
 		if i < len(c.Held) {
 			stack[i].cancel(now, c.Held[i])
 		}
-		if stack[i].kind() != atOnce {
-			freed[i%64] = stack[i].purge(now)
+		if q.kinds[i]&waitedFor != 0 {
+			freed[i%manyLimits] = stack[i].purge(now)
 		}
 	}
 	charges = q.decide(pause, charges)
 	for i := range stack {
-		if stack[i].kind() == atOnce {
+		if q.kinds[i]&waitedFor == 0 {
 			continue
 		}
 		// Who has been served has left the line. Who leaves it otherwise makes room for the next one.
 		stays := q.at.InLine && q.at.Binds == i
-		if !stays && stack[i].line().leave(c.ID) || freed[i%64] {
+		if !stays && stack[i].line().leave(c.ID) || freed[i%manyLimits] {
 			called = append(called, stack[i].Next(now, c.ID)...)
 		}
 	}
@@ -166,12 +174,12 @@ func (q *late) joint(from int64, kinds kind, g *Grant, places []Placement) {
 	g.At = from
 	n := 0
 	for i := range q.stack {
-		if q.kind(i)&kinds != 0 {
+		if q.kinds[i]&kinds != 0 {
 			n++
 		}
 	}
 	for quiet, asked, i := 0, 0, 0; quiet < n; i = (i + 1) % len(q.stack) {
-		if q.kind(i)&kinds == 0 {
+		if q.kinds[i]&kinds == 0 {
 			continue
 		}
 		p := q.stack[i].earliest(q.now, g.At, q.call.cost(i), asked/n)
@@ -196,7 +204,7 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 	}
 	lines := kind(0)
 	for i := range q.stack {
-		lines |= q.stack[i].kind()
+		lines |= q.kinds[i]
 		if p := q.stack[i].paused(); p > begin.At {
 			begin.At, begin.Binds, begin.Paused = p, i, true
 		}
@@ -218,7 +226,7 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 		}
 	}
 	for i := range q.stack {
-		if q.stack[i].kind() == leases && !q.hasPlace(i) {
+		if q.kinds[i] == leases && !q.hasPlace(i) {
 			return charges
 		}
 	}
@@ -233,14 +241,14 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 	again, ahead := int64(math.MinInt64), int64(0)
 	for i := range q.stack {
 		e := &q.stack[i]
-		if e.kind()&(ofLane|fair) == 0 {
+		if q.kinds[i]&(ofLane|fair) == 0 {
 			continue
 		}
 		rank, _ := e.line().place(&q.call, q.now, e.fairly())
 		behind := q.at.At + debt(rank*q.call.cost(i), e.step(q.now))
 		waits := rank > 0 && behind-q.now > q.near
 		turn = turn && !waits
-		if e.kind() == ofLane {
+		if q.kinds[i] == ofLane {
 			lane, ahead = i, max(ahead, debt(rank*q.call.cost(i), q.whole(i).step(q.now)))
 			continue
 		}
@@ -291,7 +299,7 @@ func (q *late) borrow(begin Grant) (g Grant, lost int64) {
 	places := placements(&room, len(q.stack))
 	q.joint(begin.At, shared, &g, places)
 	for i := range q.stack {
-		if q.stack[i].kind() == ofLane {
+		if q.kinds[i] == ofLane {
 			lost = max(lost, places[i-1].begin) // of the whole rate
 		}
 	}
@@ -334,8 +342,9 @@ func (q *late) stand(i int, again int64) {
 
 // served takes the call out of a line because it has what the line is for. Who gets a slot before its turn does not move the
 // line on; who had one has paid for its turn.
-func (q *late) served(e *Entry) {
-	if e.fairly() && (e.kind() == leases || q.call.Held == nil) {
+func (q *late) served(i int) {
+	e := &q.stack[i]
+	if e.fairly() && (q.kinds[i] == leases || q.call.Held == nil) {
 		_, score := e.line().place(&q.call, q.now, true)
 		e.line().served(&q.call, score, !q.early)
 	}
@@ -362,12 +371,12 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 	for i := range q.stack {
 		e := &q.stack[i]
 		c, slack := Charge{}, int64(math.MaxInt64)
-		switch k := q.kind(i); {
+		switch k := q.kinds[i]; {
 		case k == leases:
 			c.From = q.call.ID
 			if kinds&leases != 0 {
 				c.To = 1
-				q.served(e)
+				q.served(i)
 				f := e.Account.(*InFlight) //nolint:forcetypeassert // of leases
 				f.Renew(&e.Limit, q.now, q.call.ID, g.At)
 			}
@@ -375,7 +384,7 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 			timed = true
 			c, slack = e.commit(q.now, places[i], q.call.cost(i), q.call.Tracked)
 			if k == ofLane || k == fair {
-				q.served(e)
+				q.served(i)
 			}
 		case k == ofLane:
 			e.line().leave(q.call.ID) // lent: it goes, and the lane is not charged
