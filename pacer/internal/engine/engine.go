@@ -262,8 +262,12 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 			g.At, g.Binds, g.Paused = p, i, true
 		}
 	}
-	var room [fewLimits]Placement
-	places := placements(&room, len(stack))
+	var one [1]Placement
+	places := one[:]
+	if len(stack) > 1 { // else it is dear to clear the room that a few need
+		var few [fewLimits]Placement
+		places = placements(&few, len(stack))
+	}
 	for quiet, i, round := 0, 0, 0; quiet < len(stack); {
 		places[i] = stack[i].earliest(now, g.At, c.cost(i), round)
 		if t := places[i].At; t > g.At {

@@ -93,11 +93,11 @@ func (g *GCRA) exact(l *Limit, now, e, n int64, round int) Placement {
 // instant before which they are; and how much work that was.
 func crowded(all []start, s, n, most, within int64) (next int64, work int) {
 	others := int(most + 1 - n) // in a group
-	after := find(all, s+1)
 	if find(all, s+within)-find(all, s-within+1) < others {
 		return s, 0
 	}
 	next, work = s, look
+	after := find(all, s+1)
 	for b := range others + 1 { // of those after s are in the group
 		last := s
 		if b > 0 {
