@@ -20,13 +20,13 @@ local id = ARGV[1]
 nextarg = 2
 local lives, known, keep, gather = arg(), arg(), arg(), arg()
 local up, now = readupstream(KEYS[1], redis.call('GET', KEYS[1]))
-if now < known - 1000000 then
+if now < known - C.MaxBackstep then
   up.shift = up.shift + known - now
   now, shifted = known, true
 end
 if up.era == 0 then
-  up.era = now - now % 1000
-  redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f\n5 0 %s', now, up.key))
+  up.era = now - now % C.EraUnit
+  redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f\n%d 0 %s', now, C.ChangeBegun, up.key))
 end
 if gather > 0 and up.gather <= now then up.gather = now + gather end
 writeupstream(up, keep)

@@ -7,10 +7,9 @@
 --
 -- It is bounded: of too many, those go that would be forgotten first.
 
-local most = 10000
 local now, all, keep = clock(), KEYS[1], tonumber(ARGV[2])
 redis.call('ZADD', all, 'GT', now + keep, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', all, '-inf', now)
-redis.call('ZREMRANGEBYRANK', all, 0, -most - 1)
+redis.call('ZREMRANGEBYRANK', all, 0, -C.MaxUpstreams - 1)
 redis.call('PEXPIRE', all, math.max(ttl(keep), redis.call('PTTL', all)))
 return { now }

@@ -26,16 +26,19 @@ local gcra = {}
 
 function gcra.parse(algorithm)
   local o = { key = key(), gaps = key(), limit = arg(), t = arg(), tat = 0, plain = true, dirty = false, run = gcra }
-  if algorithm >= 6 then
+  if algorithm == C.Exact or algorithm == C.ExactQueued then
     o.log, o.starts, o.most, o.within = logs(), key(), arg(), arg()
   end
-  if algorithm ~= 1 and algorithm ~= 6 then o.floor, o.decrease, o.hold, o.recovery = arg(), arg(), arg(), arg() end
-  if algorithm == 5 or algorithm == 7 then
+  if algorithm ~= C.GCRA and algorithm ~= C.Exact then o.floor, o.decrease, o.hold, o.recovery = arg(), arg(), arg(), arg() end
+  if algorithm == C.Queued or algorithm == C.ExactQueued then
     if o.recovery == 0 then o.recovery = nil end
-    local kind = arg()
-    if kind > 0 then
+    local queue = arg()
+    if queue == C.LaneQueue then
       o.line, o.waits, o.kind = key(), key(), 'lane'
-      if kind == 2 then o.flows, o.kind = key(), 'fair' end
+    elseif queue == C.FairQueue then
+      o.line, o.waits, o.flows, o.kind = key(), key(), key(), 'fair'
+    elseif queue ~= C.NoQueue then
+      unknown('queue', queue)
     end
   end
   return o
@@ -111,10 +114,10 @@ end
 function gcra.rest()
   -- shareat returns the share of the rate that holds at now.
   local function shareat(o, now)
-    if not o.recovery or o.share == 0 or now - o.since >= o.recovery then return 1000000 end
+    if not o.recovery or o.share == 0 or now - o.since >= o.recovery then return C.WholeShare end
     if now <= o.since then return o.share end
-    local grown = (now - o.since) * 1000000
-    return math.min(1000000, o.share + (grown - grown % o.recovery) / o.recovery)
+    local grown = (now - o.since) * C.WholeShare
+    return math.min(C.WholeShare, o.share + (grown - grown % o.recovery) / o.recovery)
   end
 
   -- pace sets the emission interval that holds at now.
@@ -122,8 +125,8 @@ function gcra.rest()
     o.step = o.t
     if now < o.till and o.learned > o.t then o.step = o.learned end
     local f = shareat(o, now)
-    if f < 1000000 then
-      local n = o.t * 1000000 + f - 1
+    if f < C.WholeShare then
+      local n = o.t * C.WholeShare + f - 1
       o.step = math.max(o.step, (n - n % f) / f)
     end
   end
@@ -131,8 +134,8 @@ function gcra.rest()
   -- whole returns when the share is whole again.
   local function whole(o)
     if o.share == 0 or not o.recovery then return 0 end
-    local n = (1000000 - o.share) * o.recovery
-    return o.since + (n - n % 1000000) / 1000000 + 1
+    local n = (C.WholeShare - o.share) * o.recovery
+    return o.since + (n - n % C.WholeShare) / C.WholeShare + 1
   end
 
   -- unfold makes an account one of which there may be more to know.
@@ -196,15 +199,15 @@ function gcra.rest()
     w.before = math.max(0, w.late)
     if strictly then w.lead, w.room, w.late = (n - 1) * t, math.max(need, n * t + o.tau), w.before end
     local length = w.room -- of the gaps that are tried
-    for _ = manyrounds, round do
+    for _ = C.ManyRounds, round do
       if length <= o.widest then length = 2 * length end
     end
-    if round < lastround and o.last > e and length <= o.widest then
+    if round < C.LastRound and o.last > e and length <= o.widest then
       local skip, size, looks, done = 0, 1, 0, false
       repeat
         local found = redis.call('ZRANGEBYSCORE', o.gaps, e - w.before + w.room, '+inf', 'WITHSCORES', 'LIMIT', skip, size)
         for i = 1, #found, 2 do
-          if looks == maxlooks then
+          if looks == C.MaxLooks then
             looks, length = 0, 2 * length
             if length > o.widest then
               done = true
@@ -229,7 +232,7 @@ function gcra.rest()
     local logged, work = (o.whole and o.unlogged or o.tat) + o.within, 0
     while true do
       local strictly = e < logged
-      local s = search(o, now, e, n, work < 512 and round or lastround, strictly)
+      local s = search(o, now, e, n, work < C.MaxCrowded and round or C.LastRound, strictly)
       local at, more = o.log.crowded(o, s, n)
       spent = spent + 1 + more / 16
       if strictly and s > logged then
@@ -348,7 +351,7 @@ function gcra.rest()
     end
     logged(o)
     local tail = math.max(o.tat, now)
-    o.tat = tail + math.min((actual - cost) * o.step, 315360000000000)
+    o.tat = tail + math.min((actual - cost) * o.step, C.MaxDebt)
     if o.log then o.log.debt(o, now, actual - cost, tail) end
     forget(o, now)
   end
@@ -365,9 +368,9 @@ function gcra.rest()
 
   function gcra.slow(o, now, at)
     forget(o, now)
-    if not o.recovery or o.slowed > 0 and (at <= o.slowed or now < o.slowed + 1000000) then return false end
+    if not o.recovery or o.slowed > 0 and (at <= o.slowed or now < o.slowed + C.SameEpisode) then return false end
     local f = shareat(o, now) * o.decrease
-    f = (f - f % 1000000) / 1000000
+    f = (f - f % C.WholeShare) / C.WholeShare
     if now > o.since then f = math.max(f, o.share) end
     o.share, o.since, o.slowed = math.max(f, o.floor), now + o.hold, now
     pace(o, now)

@@ -37,7 +37,7 @@ function inflight.horizon() return math.huge end
 
 function inflight.earliest(_, _, e) return e end
 
-function inflight.commit() return 0, 0, 1000000 end
+function inflight.commit() return 0, 0, C.UnboundSlack end
 
 local function most(o, now)
   if now < o.till and o.learned < o.limit then return o.learned end

@@ -2,7 +2,6 @@
 --
 -- It returns a function that grants one call, puts it in line or refuses it, and adds to the reply what reserve.lua says.
 
-local soonagain, frontagain, faragain, front, waitgrace = 1000, 1000000, 2000000, 256, 500000
 local line = lines()
 
 -- Kinds of limits, in sets. What gives slots as far ahead as need be has none.
@@ -14,15 +13,15 @@ end
 local others, shared, rates = set('atonce'), set('atonce', 'whole', 'fair'), set('atonce', 'whole', 'lane', 'fair')
 
 -- debt returns how long a rate takes for n calls, at most the longest period of a policy.
-local function debt(n, t) return math.min(n * t, 315360000000000) end
+local function debt(n, t) return math.min(n * t, C.MaxDebt) end
 
 -- What is known of the slots that a stack has, as long as nothing is charged: those who ask together hear the same.
 local known = {}
 
 return function(entries, c, up, now, reply, size, changed)
   if changed then known = {} end
-  local p, shortest, near = #entries, 40000, math.max(40000, c.reach)
-  local lastmoment = near - shortest / 2
+  local p, near = #entries, math.max(C.Near, c.reach)
+  local lastmoment = near - C.Near / 2
 
   -- A lane comes right after the rate that it is a part of.
   local function kind(i)
@@ -88,9 +87,9 @@ return function(entries, c, up, now, reply, size, changed)
   local function stand(i, again)
     local o = entries[i]
     -- They do not all ask again at the same time.
-    again = math.max(now + soonagain, math.min(again, now + faragain + c.id % faragain))
+    again = math.max(now + C.SoonAgain, math.min(again, now + C.FarAgain + c.id % C.FarAgain))
     local rank, at = place(i)
-    line.join(o, c, at, again + waitgrace)
+    line.join(o, c, at, again + C.WaitGrace)
     answer(1, i, again, rank)
     return i
   end
@@ -124,7 +123,7 @@ return function(entries, c, up, now, reply, size, changed)
         answer(0, 0)
       end
     end
-    reply[at] = slack < math.huge and slack or 1000000
+    reply[at] = slack < math.huge and slack or C.UnboundSlack
   end
 
   -- inturn returns the slot, what binds it and the kinds of limits, if it is the call's turn. If it is not, the call stands
@@ -163,7 +162,7 @@ return function(entries, c, up, now, reply, size, changed)
       local first = math.max(now, math.min(s - near, math.max(at - near, lost - lastmoment))) + ahead
       if blocks == 0 or fairturn then blocks = lane end
       soonest = math.max(again, first)
-      again = math.max(again, first - (near - shortest))
+      again = math.max(again, first - (near - C.Near))
     end
     if soonest - now > c.maxwait then return refuse(blocks, soonest) end
     return nil, stand(blocks, again)
@@ -207,7 +206,7 @@ return function(entries, c, up, now, reply, size, changed)
           if c.maxwait == 0 then return refuse(i, now) end
           local before = rank - math.max(0, free)
           local again = math.huge
-          if before < front then again = now + frontagain end
+          if before < C.Front then again = now + C.FrontAgain end
           if o.after == 0 then again = math.min(again, o.run.expiry(o, before)) end
           return stand(i, again)
         end

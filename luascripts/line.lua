@@ -9,7 +9,8 @@
 
 local line, said = {}, {}
 
-local step, unit, mostflows, calledlives, mostcalled, kept = 100000, 100, 4096, 100000, 32, 6000000
+-- kept is for how long a queue's keys live after they were written, in µs.
+local kept = 6000000
 
 -- say notes what is to be published.
 function line.say(kind, n, name)
@@ -59,7 +60,7 @@ function line.place(o, c, now)
   if at then return redis.call('ZRANK', o.line, c.id), at end
   if o.flows then
     at = math.max(score(o.flows, 0) or 0, score(o.flows, c.flow) or 0)
-    at = at + math.min(unit - 1, redis.call('ZCOUNT', o.line, at, at + unit - 1))
+    at = at + math.min(C.TagUnit - 1, redis.call('ZCOUNT', o.line, at, at + C.TagUnit - 1))
   elseif c.since > 0 then
     at = c.since
   else
@@ -72,10 +73,10 @@ end
 
 -- advance notes where the flow's next call begins.
 local function advance(o, c, at)
-  local length = (step - step % c.weight) / c.weight
-  redis.call('ZADD', o.flows, at - at % unit + length - length % unit, c.flow)
+  local length = (C.TagStep - C.TagStep % c.weight) / c.weight
+  redis.call('ZADD', o.flows, at - at % C.TagUnit + length - length % C.TagUnit, c.flow)
   local virtual = score(o.flows, 0) and 1 or 0
-  if redis.call('ZCARD', o.flows) - virtual > mostflows then
+  if redis.call('ZCARD', o.flows) - virtual > C.MaxFlows then
     redis.call('ZREMRANGEBYRANK', o.flows, virtual, virtual)
   end
 end
@@ -99,7 +100,7 @@ end
 function line.served(o, c, at, inturn)
   if redis.call('EXISTS', o.line) == 0 then return end
   if not score(o.line, c.id) then advance(o, c, at) end
-  at = at - at % unit
+  at = at - at % C.TagUnit
   if inturn and at > (score(o.flows, 0) or 0) then
     redis.call('ZREMRANGEBYSCORE', o.flows, '-inf', at)
     redis.call('ZADD', o.flows, at, 0)
@@ -109,13 +110,13 @@ end
 
 -- call tells those in line whose turn it is, but for one, to ask again.
 function line.call(o, now, but)
-  local n = math.min(o.run.free and o.run.free(o, now) or 1, mostcalled)
+  local n = math.min(o.run.free and o.run.free(o, now) or 1, C.MostCalled)
   if n <= 0 then return end
   local first = redis.call('ZRANGE', o.line, 0, n - 1)
   for i = 1, #first do
     if first[i] ~= but then
-      redis.call('ZADD', o.waits, 'LT', now + calledlives, first[i])
-      line.say(4, tonumber(first[i]), o.key)
+      redis.call('ZADD', o.waits, 'LT', now + C.CalledLives, first[i])
+      line.say(C.ChangeCalled, tonumber(first[i]), o.key)
     end
   end
 end

@@ -12,8 +12,12 @@ package luascripts
 
 import (
 	_ "embed"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/headway-go/headway/internal/numbers"
 )
 
 //go:embed clock.lua
@@ -86,17 +90,18 @@ func New() Scripts { return WithClock(clock) }
 // local functions clock() and ttl(us). It is for tests that need time to stand still.
 func WithClock(fragment string) Scripts {
 	plain := []string{
-		"define[1] = function()", gcra, "end\ndefine[3] = define[1]\ndefine[6] = define[1]\ndefine[7] = define[1]",
+		"define[C.GCRA] = function()", gcra, "end",
+		"define[C.Adaptive], define[C.Exact], define[C.ExactQueued] = define[C.GCRA], define[C.GCRA], define[C.GCRA]",
 		"define.starts = function()", starts, "end",
-		"define[2] = function()", window, "end",
+		"define[C.Window] = function()", window, "end",
 	}
 	lines := append(slices.Clip(plain),
-		"define[4] = function()", inflight, "end\ndefine[5] = define[1]",
+		"define[C.Leases] = function()", inflight, "end\ndefine[C.Queued] = define[C.GCRA]",
 		"define.line = function()", line, "end",
 	)
 	join := func(first string, definitions []string, command string) string {
 		parts := slices.Concat([]string{fragment, first, account}, definitions, []string{command})
-		return minify(strings.Join(parts, "\n"))
+		return program(strings.Join(parts, "\n"))
 	}
 	return Scripts{
 		Reserve: join(quick, plain, reserve),
@@ -108,14 +113,15 @@ func WithClock(fragment string) Scripts {
 
 		Describe:  join("", nil, describe),
 		Index:     join("", nil, index),
-		Enlist:    minify(fragment + "\n" + enlist),
-		Upstreams: minify(fragment + "\n" + upstreams),
+		Enlist:    program(fragment + "\n" + enlist),
+		Upstreams: program(fragment + "\n" + upstreams),
 	}
 }
 
-// minify drops whole-line comments and blank lines, which the server would only have to keep and a first EVAL
-// to send.
-func minify(source string) string {
+// program makes a script of its source. It drops whole-line comments and blank lines, which the server would only have to keep
+// and a first EVAL to send, and puts the numbers of package numbers in the place of their names, C.Name: so a run of a script
+// spends nothing on them, and the script is the same in every process.
+func program(source string) string {
 	var b strings.Builder
 	for line := range strings.Lines(source) {
 		t := strings.TrimSpace(line)
@@ -125,5 +131,15 @@ func minify(source string) string {
 		b.WriteString(t)
 		b.WriteByte('\n')
 	}
-	return b.String()
+	named := numbers.Named()
+	return constant.ReplaceAllStringFunc(b.String(), func(c string) string {
+		n, ok := named[strings.TrimPrefix(c, "C.")]
+		if !ok {
+			panic("luascripts: package numbers has no " + c)
+		}
+		return strconv.FormatInt(n, 10)
+	})
 }
+
+// constant is the name of a number in a script.
+var constant = regexp.MustCompile(`\bC\.\w+`)

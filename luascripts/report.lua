@@ -34,41 +34,43 @@ local keep
 for _ = 1, arg() do
   local kind, i, a, b, c, d = arg(), arg(), arg(), arg(), arg(), arg()
   local o, did = entries[i], false
-  if kind == 1 then
+  if kind == C.NotePause then
     local till = now + a
     if o then
       o.run.setpause(o, now, till)
     elseif till > up.pause then
       up.pause, keep = till, till - now
     end
-    say(1, till, o and o.key or up.key)
-  elseif kind == 2 or kind == 8 then
+    say(C.ChangePaused, till, o and o.key or up.key)
+  elseif kind == C.NoteResume or kind == C.NoteReset then
     if not o then
       up.pause = 0
-    elseif kind == 2 then
+    elseif kind == C.NoteResume then
       o.run.resume(o, now)
     else
       o.run.reset(o)
     end
     if up.era > 0 then up.era = up.era + 1 end
     if not o or up.era > 0 then keep = keep or 0 end
-    say(2, 0, o and o.key or up.key)
-  elseif kind == 3 then
+    say(C.ChangeResumed, 0, o and o.key or up.key)
+  elseif kind == C.NoteSlow then
     did = o.run.slow(o, now, a > 0 and a or now)
-    if did then say(3, 0, o.key) end
-  elseif kind == 4 then
+    if did then say(C.ChangeSlowed, 0, o.key) end
+  elseif kind == C.NoteLearn then
     did = o.run.learn(o, now, a, now + b)
-  elseif kind == 5 then
+  elseif kind == C.NoteRemaining then
     did = o.run.remaining(o, now, a, b, c, now + d)
-  elseif kind == 6 then
+  elseif kind == C.NoteSettle then
     o.run.settle(o, now, a, b, c, d)
-  elseif kind == 9 then
+  elseif kind == C.NoteRenew then
     o.run.renew(o, now, a, b)
-  elseif kind == 10 then
+  elseif kind == C.NoteRelease then
     o.run.release(o, a)
     o.released = true
-  else
+  elseif kind == C.NoteClaim then
     o.run.claim(o, now, a, b)
+  else
+    unknown('note', kind)
   end
   if did then changed = changed + 1 end
 end

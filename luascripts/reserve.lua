@@ -35,7 +35,7 @@
 local era, known = ARGV[1], tonumber(ARGV[2])
 nextarg = 3
 local all, up, now = stack(era)
-if era ~= '0' and (up.era ~= tonumber(era) or now < known - 1000000) then return { now, up.era } end
+if era ~= '0' and (up.era ~= tonumber(era) or now < known - C.MaxBackstep) then return { now, up.era } end
 local reply, size = { now }, 1
 if stale then return reply end
 
@@ -71,7 +71,7 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   end
   reply[size + 1], reply[size + 2], reply[size + 3] = 0, binds, s
   if not ok then return false end
-  local slack, at = p > 0 and math.huge or 1000000, size + 4
+  local slack, at = p > 0 and math.huge or C.UnboundSlack, size + 4
   size, spent = at, spent + p
   for i = 1, p do
     local o = entries[i]
@@ -100,8 +100,10 @@ while nextarg <= #ARGV and spent < enough do
       entries = {}
       for i = 1, refs do entries[i] = all[arg()] end
     end
-    left, cost, notbefore, maxwait, late = arg(), arg(), arg(), arg(), arg()
-    tracked, late = late % 2 == 1, late >= 2
+    local flags
+    left, cost, notbefore, maxwait, flags = arg(), arg(), arg(), arg(), arg()
+    if flags > C.Tracked + C.Late then unknown('flags', flags) end
+    tracked, late = flags % C.Late == C.Tracked, flags >= C.Late
   end
   if cost == 0 then
     costs = {}
@@ -130,7 +132,7 @@ while nextarg <= #ARGV and spent < enough do
     if room < many then many = room end
   end
   if many > 0 then
-    local slack, at = #entries > 0 and -1 or 1000000, size + 2
+    local slack, at = #entries > 0 and -1 or C.UnboundSlack, size + 2
     reply[size + 1], size, spent = many, at, spent + #entries / 2
     for i = 1, #entries do
       local o = entries[i]

@@ -7,8 +7,6 @@
 
 local starts = {}
 
-local look = 16
-
 -- most returns how many calls may start in a window. While the pace is slower than the limit's, they are fewer.
 function starts.most(o)
   if not o.step or o.step <= o.t then return o.most end
@@ -43,7 +41,7 @@ function starts.crowded(o, s, n)
     b = b - 1
   end
   if behind == others then at = math.max(at, number(after[2], o.starts)) end
-  return at, look + behind
+  return at, C.CrowdedLook + behind
 end
 
 -- keep sees to it that there is a log before something is charged or given back under a limit that wants one. One that

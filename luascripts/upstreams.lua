@@ -5,4 +5,4 @@
 -- Reply  their names
 -- TTL    none: nothing is written
 
-return redis.call('ZRANGEBYSCORE', KEYS[1], clock(), '+inf', 'LIMIT', 0, 10000)
+return redis.call('ZRANGEBYSCORE', KEYS[1], clock(), '+inf', 'LIMIT', 0, C.MaxUpstreams)

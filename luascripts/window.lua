@@ -307,7 +307,7 @@ function window.rest()
     if frontier > k then k = frontier end
     local looks = 1
     while true do
-      if (round >= lastround or looks > maxlooks) and o.ends > now and o.size >= o.low then
+      if (round >= C.LastRound or looks > C.MaxLooks) and o.ends > now and o.size >= o.low then
         local r = reach(o, o.at[o.size])
         if r > k then k = floor(o, r + o.width - 1) end
       end
@@ -395,7 +395,7 @@ function window.rest()
     local n = o.most - left + busy - spent
     if n <= 0 or o.m == 0 and bucket ~= 0 and bucket ~= k then return false end
     tidy(o, now)
-    add(o, k, n + math.min(busy, math.floor(o.most * 60 / 10000)), 0) -- and what they spend until we hear of it
+    add(o, k, n + math.min(busy, math.floor(o.most * C.OthersMargin / C.OthersWhole)), 0) -- and what they spend until we hear of it
     return true
   end
 

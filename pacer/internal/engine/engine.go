@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/headway-go/headway/internal/numbers"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -223,19 +224,6 @@ type Grant struct {
 	Ahead  int64 // how many stand before it
 }
 
-// unboundSlack is the slack of a call that no policy binds, in µs: it could be anything, but those that wait for the end
-// of a pause are to be spread.
-const unboundSlack = 1_000_000
-
-// The rounds in which the accounts of a stack are asked. Pieces of free time that one limit has may be useless to another, and
-// there may be many. So after manyRounds a rate offers only pieces twice as long as the call needs, and with each round pieces
-// twice as long again: soon there is either one that is long enough for all, or the time behind everything that is reserved.
-// After lastRound, windows offer nothing but the time behind everything either.
-const (
-	manyRounds = 16
-	lastRound  = 48
-)
-
 // fewLimits is how many limits a stack has as a rule, at most: for so many, Reserve allocates nothing.
 const fewLimits = 4
 
@@ -295,7 +283,7 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 		g.Slack = min(g.Slack, slack)
 	}
 	if len(stack) == 0 {
-		g.Slack = unboundSlack
+		g.Slack = numbers.UnboundSlack
 	}
 	return g, charges
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/internal/numbers"
 )
 
 // GCRA is the generic cell rate algorithm that remembers its gaps.
@@ -89,21 +89,17 @@ func (g *GCRA) wants(l *Limit, now, n int64, strictly bool) wants {
 // asked for, unless a share of a limit is all that there is. It pays before it goes, since it cannot conform.
 func (w *wants) before() int64 { return max(0, w.late) }
 
-// maxLooks is at how many gaps that do not hold a call a search looks before it passes over all but those that are twice as
-// long. As no gap is longer than the widest, a search looks at some maxLooks for each doubling of the room that it wants at most.
-const maxLooks = 64
-
 // search places a call that goes at e or later, as early as it can.
 func (g *GCRA) search(now, e int64, w *wants, round int) Placement {
 	length := w.room // of the gaps that are tried
-	for i := manyRounds; i <= round && length <= g.widest; i++ {
+	for i := numbers.ManyRounds; i <= round && length <= g.widest; i++ {
 		length *= 2
 	}
-	if round < lastRound && len(g.gaps) > 0 && length <= g.widest {
+	if round < numbers.LastRound && len(g.gaps) > 0 && length <= g.widest {
 		least := e - w.before() + w.room
 		first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= least })
 		for i, looks := first, 0; i < len(g.gaps); i++ {
-			if looks == maxLooks {
+			if looks == numbers.MaxLooks {
 				if looks, length = 0, 2*length; length > g.widest {
 					break
 				}
@@ -243,9 +239,8 @@ func (g *GCRA) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 
 // debt returns n·t, at most the longest period of a policy.
 func debt(n, t int64) int64 {
-	most := policies.MaxPeriod.Microseconds()
-	if n > most/t {
-		return most
+	if n > numbers.MaxDebt/t {
+		return numbers.MaxDebt
 	}
 	return n * t
 }

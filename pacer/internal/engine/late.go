@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/headway-go/headway/internal/numbers"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -15,21 +16,6 @@ import (
 // the other kind (its tenant's own rate, say), it gets its slots at once, as always, so that it stands in nobody's way, and
 // takes its places when its slot comes: until then they are not its own. If they are taken by then, it gives the slots back
 // in the same step and stands in line. So a call in line holds no slot, and a call that waits for a slot holds no place.
-const (
-	// near is how long before its slot a call gets it, in µs, and before that no place, unless the call says that the way to the
-	// store is longer: see Call.Reach. It is long enough for a call that asks
-	// again a little late, and short enough for those who come later.
-	near = 40_000
-	// A call in line asks again when its turn may come, but no sooner than after soonAgain, no later than after one to two
-	// times farAgain, and for a place, whose end nobody can foresee, after frontAgain if it is one of the first, front. In µs.
-	soonAgain  = 1_000
-	frontAgain = 1_000_000
-	farAgain   = 2_000_000
-	front      = 256
-	// waitGrace is how late one may ask again and not be taken for dead, in µs.
-	waitGrace = 500_000
-)
-
 // A kind says how a limit takes part in the search for a slot.
 type kind uint8
 
@@ -128,7 +114,7 @@ type late struct {
 func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
 	var freed [manyLimits]bool
 	var room [manyLimits]kind
-	q := &late{now: now, stack: stack, kinds: kindsOf(stack, room[:0]), call: c, near: max(near, c.Reach)}
+	q := &late{now: now, stack: stack, kinds: kindsOf(stack, room[:0]), call: c, near: max(numbers.Near, c.Reach)}
 	for i := range stack {
 		if i < len(c.Held) {
 			stack[i].cancel(now, c.Held[i])
@@ -153,7 +139,7 @@ func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g G
 
 // lastMoment returns how long before it is lost a slot is lent that a lane may not have: half of the shortest near, and what the way
 // to the store takes besides.
-func (q *late) lastMoment() int64 { return q.near - near/2 }
+func (q *late) lastMoment() int64 { return q.near - numbers.Near/2 }
 
 // Next calls those in line whose turn it is, but for one.
 func (e *Entry) Next(now, but int64) []int64 {
@@ -274,7 +260,7 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 			blocks = lane
 		}
 		soonest = max(again, first)
-		again = max(again, first-(q.near-near))
+		again = max(again, first-(q.near-numbers.Near))
 	}
 	if soonest-q.now > q.call.MaxWait {
 		q.at = Grant{At: soonest, Binds: blocks}
@@ -320,8 +306,8 @@ func (q *late) hasPlace(i int) bool {
 		return false
 	}
 	again := forever
-	if rank-max(0, free) < front {
-		again = q.now + frontAgain
+	if rank-max(0, free) < numbers.Front {
+		again = q.now + numbers.FrontAgain
 	}
 	if e.Limit.Spec.After == 0 {
 		again = min(again, f.expiry(rank-max(0, free)))
@@ -334,9 +320,9 @@ func (q *late) hasPlace(i int) bool {
 func (q *late) stand(i int, again int64) {
 	e := &q.stack[i]
 	// They do not all ask again at the same time.
-	again = max(q.now+soonAgain, min(again, q.now+farAgain+q.call.ID%farAgain))
+	again = max(q.now+numbers.SoonAgain, min(again, q.now+numbers.FarAgain+q.call.ID%numbers.FarAgain))
 	rank, score := e.line().place(&q.call, q.now, e.fairly())
-	e.line().join(&q.call, score, again+waitGrace, e.fairly())
+	e.line().join(&q.call, score, again+numbers.WaitGrace, e.fairly())
 	q.at = Grant{InLine: true, At: again, Binds: i, Ahead: rank}
 }
 
@@ -395,7 +381,7 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 		g.Slack = min(g.Slack, slack)
 	}
 	if !timed {
-		g.Slack = unboundSlack
+		g.Slack = numbers.UnboundSlack
 	}
 	return charges
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+
+	"github.com/headway-go/headway/internal/numbers"
 )
 
 // A Line is who waits for an account, in order. Who stands in it is charged nothing, and asks again from time to time: when
@@ -27,21 +29,6 @@ type Line struct {
 
 // A waiter is a call in line, for as long as it is believed to be alive.
 type waiter struct{ id, score, until int64 }
-
-const (
-	// tagStep is the length of a call of weight 1 in virtual time: 2^53 of it last for 90 thousand million calls in one line.
-	tagStep = 100_000
-	// tagUnit is what tags are multiples of. What is less tells calls of the same tag apart, in the order in which they came.
-	tagUnit = 100
-	// maxFlows bounds the flows that are remembered. Those with the least lead go first: they may get their next call a
-	// little early.
-	maxFlows = 4096
-	// calledLives is for how long a waiter that was called is believed to come, in µs. One that comes later stands where it
-	// stood, but for fair shares.
-	calledLives = 100_000
-	// mostCalled is how many are called at once.
-	mostCalled = 32
-)
 
 // compare orders waiters by score and then by the digits of their ids, as a sorted set of Redis does.
 func (w *waiter) compare(other waiter) int {
@@ -91,7 +78,7 @@ func (q *Line) place(c *Call, now int64, fair bool) (rank, score int64) {
 	switch {
 	case fair:
 		score = max(q.virtual, q.finish[c.Flow])
-		score += min(tagUnit-1, q.before(score+tagUnit)-q.before(score))
+		score += min(numbers.TagUnit-1, q.before(score+numbers.TagUnit)-q.before(score))
 	case c.Since > 0:
 		score = c.Since
 	default:
@@ -133,9 +120,9 @@ func (q *Line) advance(c *Call, score int64) {
 	if q.finish == nil {
 		q.finish = make(map[int64]int64)
 	}
-	step := tagStep / max(1, c.Weight)
-	q.finish[c.Flow] = score - score%tagUnit + step - step%tagUnit
-	if len(q.finish) <= maxFlows {
+	step := numbers.TagStep / max(1, c.Weight)
+	q.finish[c.Flow] = score - score%numbers.TagUnit + step - step%numbers.TagUnit
+	if len(q.finish) <= numbers.MaxFlows {
 		return
 	}
 	least := waiter{score: forever}
@@ -168,7 +155,7 @@ func (q *Line) served(c *Call, score int64, inTurn bool) {
 	if _, in := q.scores[c.ID]; !in {
 		q.advance(c, score)
 	}
-	tag := score - score%tagUnit
+	tag := score - score%numbers.TagUnit
 	if !inTurn || tag <= q.virtual {
 		return
 	}
@@ -184,14 +171,14 @@ func (q *Line) served(c *Call, score int64, inTurn bool) {
 func (q *Line) call(now, n, but int64) []int64 {
 	var ids []int64
 	for i := range q.waiting {
-		if int64(i) >= n || i >= mostCalled {
+		if int64(i) >= n || i >= numbers.MostCalled {
 			break
 		}
 		w := &q.waiting[i]
 		if w.id == but {
 			continue
 		}
-		w.until = min(w.until, now+calledLives)
+		w.until = min(w.until, now+numbers.CalledLives)
 		q.soonest = min(q.soonest, w.until)
 		ids = append(ids, w.id)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/internal/numbers"
 )
 
 // ids returns who stands in a line, in order.
@@ -165,24 +167,24 @@ func TestLineOfOneTag(t *testing.T) {
 	var q Line
 	for id := range int64(150) {
 		q.stand(Call{ID: id + 1, Flow: id + 1, Weight: 1}, 0, 1000, true)
-		require.Less(t, q.scores[id+1], int64(tagUnit))
+		require.Less(t, q.scores[id+1], int64(numbers.TagUnit))
 	}
 	require.Equal(t, int64(150), q.stand(Call{ID: 200, Flow: 1, Weight: 1000}, 0, 1000, true))
-	require.Equal(t, int64(tagStep), q.scores[200])
+	require.Equal(t, int64(numbers.TagStep), q.scores[200])
 	require.Equal(t, int64(151), q.stand(Call{ID: 201, Flow: 1, Weight: 1000}, 0, 1000, true))
-	require.Equal(t, int64(tagStep+100), q.scores[201])
+	require.Equal(t, int64(numbers.TagStep+100), q.scores[201])
 }
 
 // No more than so many flows are remembered. Those with the least lead go first.
 func TestLineForgetsFlows(t *testing.T) {
 	t.Parallel()
 	var q Line
-	for flow := range int64(maxFlows) {
-		q.advance(&Call{Flow: flow + 1, Weight: 1}, 1000*tagUnit+flow*tagUnit)
+	for flow := range int64(numbers.MaxFlows) {
+		q.advance(&Call{Flow: flow + 1, Weight: 1}, 1000*numbers.TagUnit+flow*numbers.TagUnit)
 	}
-	require.Len(t, q.finish, maxFlows)
-	q.advance(&Call{Flow: 9999, Weight: 1}, 5000*tagUnit)
-	require.Len(t, q.finish, maxFlows)
+	require.Len(t, q.finish, numbers.MaxFlows)
+	q.advance(&Call{Flow: 9999, Weight: 1}, 5000*numbers.TagUnit)
+	require.Len(t, q.finish, numbers.MaxFlows)
 	require.NotContains(t, q.finish, int64(1))
 	require.Contains(t, q.finish, int64(2))
 	q.advance(&Call{Flow: 10_000, Weight: 1}, 0)

@@ -3,6 +3,8 @@ package engine
 import (
 	"cmp"
 	"slices"
+
+	"github.com/headway-go/headway/internal/numbers"
 )
 
 // A startLog makes the windows of a rate exact: no more than Most calls start in any time shorter than Within, W for short.
@@ -36,14 +38,6 @@ type startLog struct {
 // A start is when one unit of cost goes, and the begin of its cell; negative if that is not given back.
 type start struct{ at, cell int64 }
 
-// To look whether a place is crowded is work: look, and one for each start ahead of it in the window, of which there are many
-// if it is in front of a long line. After maxLooked of it, of places that were refused, the tail alone decides. Near its end
-// there are no more starts ahead than the burst, so that this ends.
-const (
-	look      = 16
-	maxLooked = 512
-)
-
 // logs reports whether the account keeps a log under a limit.
 func (g *GCRA) logs(l *Limit) bool {
 	return g.log != nil && g.log.within == l.Spec.Within && g.log.tau == l.Spec.Tolerance()
@@ -74,8 +68,8 @@ func (g *GCRA) exact(l *Limit, now, e, n int64, round int) Placement {
 	for work := 0; ; {
 		strictly := e < logged
 		w := g.wants(l, now, n, strictly)
-		if work >= maxLooked {
-			round = lastRound
+		if work >= numbers.MaxCrowded {
+			round = numbers.LastRound
 		}
 		p := g.search(now, e, &w, round)
 		next, looked := crowded(all, p.At, min(n, most), most, l.Spec.Within)
@@ -96,7 +90,7 @@ func crowded(all []start, s, n, most, within int64) (next int64, work int) {
 	if find(all, s+within)-find(all, s-within+1) < others {
 		return s, 0
 	}
-	next, work = s, look
+	next, work = s, numbers.CrowdedLook
 	after := find(all, s+1)
 	for b := range others + 1 { // of those after s are in the group
 		last := s

@@ -3,6 +3,8 @@ package engine
 import (
 	"slices"
 	"sort"
+
+	"github.com/headway-go/headway/internal/numbers"
 )
 
 // Window counts calls per bucket of time.
@@ -172,7 +174,7 @@ func (w *Window) Earliest(l *Limit, now, e, n int64, round int) Placement {
 	}
 	k = max(k, frontier)
 	for looks := 1; ; looks++ {
-		if size := len(w.buckets); (round >= lastRound || looks > maxLooks) && w.ends > now && size > 0 {
+		if size := len(w.buckets); (round >= numbers.LastRound || looks > numbers.MaxLooks) && w.ends > now && size > 0 {
 			if after := l.reach(w.buckets[size-1].begin); after > k {
 				k = l.floor(after + width - 1) // on this grid, and not before
 			}
@@ -415,10 +417,6 @@ func (w *Window) Learn(l *Limit, now, value, until int64) bool {
 	return w.limit(l, now) != before
 }
 
-// othersMargin bounds how much others are expected to spend before calls that are on their way are answered, in
-// hundredths of a per cent of the limit. Others that were just seen to spend are taken to be as busy as we are.
-const othersMargin = 60
-
 // Remaining implements [Account]. If the upstream says when there is more, its window need not be ours: until then, the
 // limit is what we spent and what is left. Otherwise the present bucket is charged with what others must have spent.
 // Calls that are on their way are spoken for.
@@ -445,7 +443,7 @@ func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool 
 		return false // known, or about a window that is over
 	}
 	w.tidy(l, now)
-	w.add(l, k, n+min(open, limit*othersMargin/10_000))
+	w.add(l, k, n+min(open, limit*numbers.OthersMargin/numbers.OthersWhole))
 	return true
 }
 
