@@ -68,27 +68,30 @@ function gcra.loadstring(o, v, now)
   end
 end
 
--- room returns how many calls of cost n may go now, if that is plain to see.
+-- room returns how many calls of cost n may go now, if that is plain to see, and whether the log, if there is one, would hold
+-- nothing else that matters: take is told. It changes nothing.
 function gcra.room(o, now, n)
   if not o.plain then return 0 end
   local from, t = o.tat > now and o.tat or now, o.t
   local more = now + (o.limit - n) * t - from
   if more < 0 then return 0 end
-  local many = (more - more % (n * t)) / (n * t) + 1
+  local many, alone = (more - more % (n * t)) / (n * t) + 1, false
   if o.log then
-    local free = o.log.free(o, now)
+    local free
+    free, alone = o.log.free(o, now)
     many = math.min(many, math.max(0, (free - free % n) / n))
   end
-  return many
+  return many, alone
 end
 
 -- take charges that many calls, which go now, and returns the charge of the first: the others follow. If its windows are
 -- exact, they have no slack.
-function gcra.take(o, now, n, many)
+function gcra.take(o, now, n, many, _, alone)
   local from, need = o.tat > now and o.tat or now, n * o.t
   if o.log then
     o.log.keep(o)
     o.log.take(o, now, n, many, from)
+    if alone then o.expire = true end
   end
   local was = o.tat
   o.tat = from + many * need
@@ -174,7 +177,8 @@ function gcra.rest()
 
   function gcra.horizon() return math.huge end
 
-  -- fit places the call in a free piece, as early as it can, and remembers the place.
+  -- fit places the call in a free piece a..b, the gap of that member or the tail, as early as it can; nil if the piece does not
+  -- hold it.
   local function fit(o, now, e, w, a, b, member)
     local from = a > now and a or now
     local x = math.max(from + w.lead, e - w.before)
@@ -186,16 +190,15 @@ function gcra.rest()
       end
     end
     if x + w.room > b then return nil end
-    o.start, o.need, o.from, o.to, o.member = x, w.need, from, b, member
     local s = x + w.late
-    return s > e and s or e
+    return { at = s > e and s or e, begin = x, from = from, to = b, member = member }
   end
 
-  -- search finds the first place for a call of cost n that goes at e or later, and returns when it goes; strictly: with no
-  -- tolerance, nor for those behind it.
+  -- search places a call of cost n that goes at e or later, as early as it can; strictly: with no tolerance, nor for those behind
+  -- it.
   local function search(o, now, e, n, round, strictly)
     local t, need = o.t, n * o.step
-    local w = { need = need, lead = 0, room = need, late = (n - 1) * t - o.tau }
+    local w = { lead = 0, room = need, late = (n - 1) * t - o.tau }
     w.before = math.max(0, w.late)
     if strictly then w.lead, w.room, w.late = (n - 1) * t, math.max(need, n * t + o.tau), w.before end
     local length = w.room -- of the gaps that are tried
@@ -216,8 +219,8 @@ function gcra.rest()
           end
           looks, spent = looks + 1, spent + 1 / 16
           local a, b = number(found[i], o.gaps), number(found[i + 1], o.gaps)
-          local s = b - a >= length and fit(o, now, e, w, a, b, found[i])
-          if s then return s end
+          local place = b - a >= length and fit(o, now, e, w, a, b, found[i])
+          if place then return place end
         end
         done = done or #found < 2 * size
         skip, size = skip + size, 32
@@ -226,19 +229,21 @@ function gcra.rest()
     return fit(o, now, e, w, o.tat, math.huge, nil)
   end
 
+  -- earliest returns where a call would be placed: at, begin of its interval, from..to the free piece that holds it, member of
+  -- that if it is a gap. It changes nothing.
   function gcra.earliest(o, now, e, n, round)
     if not o.log then return search(o, now, e, n, round, false) end
     -- Its windows are exact: what the log refuses goes later; after some work the tail alone decides.
     local logged, work = (o.whole and o.unlogged or o.tat) + o.within, 0
     while true do
       local strictly = e < logged
-      local s = search(o, now, e, n, work < C.MaxCrowded and round or C.LastRound, strictly)
-      local at, more = o.log.crowded(o, s, n)
+      local place = search(o, now, e, n, work < C.MaxCrowded and round or C.LastRound, strictly)
+      local at, more = o.log.crowded(o, place.at, n)
       spent = spent + 1 + more / 16
-      if strictly and s > logged then
+      if strictly and place.at > logged then
         at = logged
-      elseif at <= s then
-        return s
+      elseif at <= place.at then
+        return place
       end
       e, work = at, work + more
     end
@@ -287,26 +292,27 @@ function gcra.rest()
     o.dirty, o.plain = true, false
   end
 
-  function gcra.commit(o, now, s, n)
-    local t = o.t
+  -- commit charges a call of cost n to its placement.
+  function gcra.commit(o, now, place, n)
+    local t, begin, was = o.t, place.begin, o.tat
     logged(o)
-    local from, to, was = o.start, o.start + o.need, o.tat
-    if o.member then redis.call('ZREM', o.gaps, o.member) end
-    if o.start - o.from >= t then keep(o, o.from, o.start) else from = o.from end
-    if not o.member then
+    local from, to = begin, begin + n * o.step
+    if place.member then redis.call('ZREM', o.gaps, place.member) end
+    if begin - place.from >= t then keep(o, place.from, begin) else from = place.from end
+    if not place.member then
       o.tat = to
-    elseif o.to - to >= t then
-      keep(o, to, o.to)
+    elseif place.to - to >= t then
+      keep(o, to, place.to)
     else
-      to = o.to
+      to = place.to
     end
     if o.log then
-      o.log.add(o, s, n, o.start)
+      o.log.add(o, place.at, n, begin)
       o.log.tidy(o, was, now)
       o.expire = true
     end
     forget(o, now)
-    return from, to, o.log and 0 or math.max(0, o.start - s)
+    return from, to, o.log and 0 or math.max(0, begin - place.at)
   end
 
   -- giveback gives back what a charge begin..to has from an instant on.
@@ -502,9 +508,9 @@ function gcra.rest()
     end
     count(o.tat, math.huge)
     if o.tat > reach then backlog = math.floor(math.max(0, o.tat - reach - free - 1) / t) end
-    local nextat = gcra.earliest(o, now, now > pause and now or pause, 1, 0)
+    local nextat = gcra.earliest(o, now, now > pause and now or pause, 1, 0).at
     if o.log then
-      remaining = math.min(math.max(1, o.log.free(o, now)), math.max(1, remaining))
+      remaining = math.min(math.max(1, (o.log.free(o, now))), math.max(1, remaining))
       if now < (o.whole and o.unlogged or o.tat) + o.within then remaining = 1 end
       if nextat > now then remaining = 0 end
     end

@@ -35,7 +35,7 @@ function inflight.paused(o) return o.pause end
 
 function inflight.horizon() return math.huge end
 
-function inflight.earliest(_, _, e) return e end
+function inflight.earliest(_, _, e) return { at = e } end
 
 function inflight.commit() return 0, 0, C.UnboundSlack end
 

@@ -31,9 +31,10 @@ return function(entries, c, up, now, reply, size, changed)
 
   local function cost(i) return c.costs and c.costs[i] or c.cost end
 
-  -- joint finds the first slot from an instant on at which all limits of some kinds admit the call.
+  -- joint finds the first slot from an instant on at which all limits of some kinds admit the call, what binds it, and where each
+  -- of them places it.
   local function joint(from, binds, kinds)
-    local s, n = from, 0
+    local s, n, places = from, 0, {}
     for i = 1, p do
       if kinds[kind(i)] then n = n + 1 end
     end
@@ -41,24 +42,25 @@ return function(entries, c, up, now, reply, size, changed)
     while quiet < n do
       local o = entries[i]
       if kinds[kind(i)] then
-        local e = o.run.earliest(o, now, s, cost(i), (asked - asked % n) / n)
-        if e > s then
-          s, binds, quiet = e, i, 0
+        local place = o.run.earliest(o, now, s, cost(i), (asked - asked % n) / n)
+        places[i] = place
+        if place.at > s then
+          s, binds, quiet = place.at, i, 0
         end
         quiet, asked, spent = quiet + 1, asked + 1, spent + 1
       end
       i = i % p + 1
     end
-    return s, binds
+    return s, binds, places
   end
 
-  -- place returns how many stand before the call in the line of an account, and its score.
-  local places = {}
-  local function place(i)
-    local seen = places[i]
+  -- position returns how many are before the call in the queue of an account, and its score.
+  local positions = {}
+  local function position(i)
+    local seen = positions[i]
     if not seen then
-      seen = { line.place(entries[i], c, now) }
-      places[i] = seen
+      seen = { line.position(entries[i], c, now) }
+      positions[i] = seen
     end
     return seen[1], seen[2]
   end
@@ -75,7 +77,7 @@ return function(entries, c, up, now, reply, size, changed)
   local function served(i)
     local o = entries[i]
     if o.flows and (o.kind == 'leases' or not c.held) then
-      local _, score = place(i)
+      local _, score = position(i)
       line.served(o, c, score, not early)
     end
     line.leave(o, c.id)
@@ -88,39 +90,41 @@ return function(entries, c, up, now, reply, size, changed)
     local o = entries[i]
     -- They do not all ask again at the same time.
     again = math.max(now + C.SoonAgain, math.min(again, now + C.FarAgain + c.id % C.FarAgain))
-    local rank, at = place(i)
+    local rank, at = position(i)
     line.join(o, c, at, again + C.WaitGrace)
     answer(1, i, again, rank)
     return i
   end
 
   -- commit charges the call to limits of some kinds, unless its slot is too far away.
-  local function commit(s, binds, kinds, places)
+  local function commit(s, binds, kinds, permits)
     if s - now > c.maxwait then return refuse(binds, s) end
     for i = 1, p do
       if s >= entries[i].run.horizon(entries[i]) then return refuse(i, s) end
     end
-    joint(s, 0, kinds) -- each account remembers its choice
+    local _, _, places = joint(s, 0, kinds)
     known = {}
     answer(0, binds, s, 0)
     local slack, at = math.huge, size
     for i = 1, p do
       local o = entries[i]
       if o.kind == 'leases' then
-        if places then
+        if permits then
           served(i)
           o.run.renew(o, now, c.id, s)
         end
-        answer(tonumber(c.id), places and 1 or 0)
+        answer(tonumber(c.id), permits and 1 or 0)
       elseif kinds[kind(i)] then
-        local from, to, late, seen = o.run.commit(o, now, s, cost(i), c.tracked)
+        local from, to, late, seen = o.run.commit(o, now, places[i], cost(i), c.tracked)
         answer(from, to)
         if seen then answer(seen) end
         if late < slack then slack = late end
         if o.kind then served(i) end
-      else
+      elseif o.kind == 'lane' then
         line.leave(o, c.id) -- lent: it goes, and the lane is not charged
         answer(0, 0)
+      else
+        unknown('kind', kind(i))
       end
     end
     reply[at] = slack < math.huge and slack or C.UnboundSlack
@@ -133,7 +137,7 @@ return function(entries, c, up, now, reply, size, changed)
     for i = 1, p do
       local o = entries[i]
       if o.kind == 'lane' or o.kind == 'fair' then
-        local rank = place(i)
+        local rank = position(i)
         local behind = s + debt(rank * cost(i), o.step)
         local waits = rank > 0 and behind - now > near
         turn = turn and not waits
@@ -151,10 +155,11 @@ return function(entries, c, up, now, reply, size, changed)
       -- A slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.
       local at, by, lost = known.at, known.by, known.lost
       if not at then
-        at, by = joint(begin, beginbinds, shared)
+        local places
+        at, by, places = joint(begin, beginbinds, shared)
         lost = 0
         for i = 1, p do
-          if entries[i].kind == 'lane' then lost = math.max(lost, entries[i - 1].start) end
+          if entries[i].kind == 'lane' then lost = math.max(lost, places[i - 1].begin) end -- of the whole rate
         end
         known.at, known.by, known.lost = at, by, lost
       end
@@ -201,7 +206,7 @@ return function(entries, c, up, now, reply, size, changed)
     for i = 1, p do
       local o = entries[i]
       if o.kind == 'leases' and not o.run.has(o, c.id) then
-        local rank, free = place(i), o.run.free(o, now)
+        local rank, free = position(i), o.run.free(o, now)
         if rank >= free then
           if c.maxwait == 0 then return refuse(i, now) end
           local before = rank - math.max(0, free)

@@ -54,8 +54,8 @@ local function score(key, member)
   return v and number(v, key)
 end
 
--- place returns how many stand before a call, and its score.
-function line.place(o, c, now)
+-- position returns how many are before a call in the queue, and its score.
+function line.position(o, c, now)
   local at = score(o.line, c.id)
   if at then return redis.call('ZRANK', o.line, c.id), at end
   if o.flows then

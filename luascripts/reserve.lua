@@ -48,13 +48,14 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
     local till = entries[i].run.paused(entries[i])
     if till > s then s, binds = till, -i end
   end
-  local quiet, asked = 0, 0
+  local quiet, asked, places = 0, 0, {}
   while quiet < p do
     local i = asked % p + 1
     local o = entries[i]
-    local e = o.run.earliest(o, now, s, costs and costs[i] or cost, (asked - asked % p) / p)
-    if e > s then
-      s, binds, quiet = e, i, 0
+    local place = o.run.earliest(o, now, s, costs and costs[i] or cost, (asked - asked % p) / p)
+    places[i] = place
+    if place.at > s then
+      s, binds, quiet = place.at, i, 0
     end
     quiet = quiet + 1
     asked = asked + 1
@@ -75,7 +76,7 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   size, spent = at, spent + p
   for i = 1, p do
     local o = entries[i]
-    local from, to, late, seen = o.run.commit(o, now, s, costs and costs[i] or cost, tracked)
+    local from, to, late, seen = o.run.commit(o, now, places[i], costs and costs[i] or cost, tracked)
     reply[size + 1], reply[size + 2] = from, to
     size = size + 2
     if seen then
@@ -88,7 +89,7 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   return true
 end
 
-local entries, decide, queued, changed = all, nil, false, false
+local entries, decide, queued, changed, alones = all, nil, false, false, {}
 local alone = nextarg == #ARGV
 while nextarg <= #ARGV and spent < enough do
   local left, cost, notbefore, maxwait, tracked, costs, late = 1, 1, 0, 0, false, nil, nil
@@ -128,7 +129,8 @@ while nextarg <= #ARGV and spent < enough do
   if notbefore > 0 or up.pause > now then many = 0 end
   for i = 1, #entries do
     local o = entries[i]
-    local room = many > 0 and o.run.room(o, now, costs and costs[i] or cost) or 0
+    local room = 0
+    if many > 0 then room, alones[i] = o.run.room(o, now, costs and costs[i] or cost) end
     if room < many then many = room end
   end
   if many > 0 then
@@ -136,7 +138,7 @@ while nextarg <= #ARGV and spent < enough do
     reply[size + 1], size, spent = many, at, spent + #entries / 2
     for i = 1, #entries do
       local o = entries[i]
-      local from, to, late, seen = o.run.take(o, now, costs and costs[i] or cost, many, tracked)
+      local from, to, late, seen = o.run.take(o, now, costs and costs[i] or cost, many, tracked, alones[i])
       reply[size + 1], reply[size + 2] = from, to
       size = size + 2
       if seen then

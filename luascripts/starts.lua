@@ -14,12 +14,11 @@ function starts.most(o)
   return math.max(1, math.min(o.most, (n - n % o.step) / o.step))
 end
 
--- free returns how many more starts there may be in the window that ends now.
+-- free returns how many more starts there may be in the window that ends now, and whether the log has none there.
 function starts.free(o, now)
-  if not o.whole then return starts.most(o) end
+  if not o.whole then return starts.most(o), false end
   local inside = redis.call('ZCOUNT', o.starts, now - o.within + 1, '+inf')
-  if inside == 0 then o.expire = true end
-  return starts.most(o) - inside
+  return starts.most(o) - inside, inside == 0
 end
 
 -- crowded returns s if n more starts at s are in no group of most + 1 that is shorter than the window, or else a later

@@ -297,10 +297,13 @@ function window.rest()
     end
   end
 
+  -- earliest returns where a call would be placed: at, begin of its bucket, and full, before which no bucket has room for even
+  -- one call, if that is news. It changes nothing.
   function window.earliest(o, now, e, n, round)
     local k = floor(o, e)
     if e >= after(o, k) - o.guard then k = after(o, k) end
-    local frontier = floor(o, now)
+    local present = floor(o, now)
+    local frontier = present
     if o.fulllimit == o.most and o.fullwidth == o.width then
       frontier = math.max(frontier, floor(o, o.full))
     end
@@ -316,8 +319,7 @@ function window.rest()
       if not forn then break end
       k, looks = after(o, forn), looks + 1
     end
-    o.pick, o.frontier = k, frontier
-    return k > e and k or e
+    return { at = k > e and k or e, begin = k, full = frontier > present and frontier }
   end
 
   -- answered counts tracked calls as no longer on their way.
@@ -328,12 +330,13 @@ function window.rest()
     change(o, i, 0)
   end
 
-  function window.commit(o, now, s, n, tracked)
+  -- commit charges a call of cost n to its placement.
+  function window.commit(o, now, place, n, tracked)
     tidy(o, now)
-    local k = o.pick
+    local k = place.begin
     local holds = add(o, k, n, tracked and n or 0)
-    if o.frontier > floor(o, now) then o.full, o.fulllimit, o.fullwidth = o.frontier, o.most, o.width end
-    return k, tracked and -n or n, after(o, k) - o.guard - 1 - s, holds
+    if place.full then o.full, o.fulllimit, o.fullwidth = place.full, o.most, o.width end
+    return k, tracked and -n or n, after(o, k) - o.guard - 1 - place.at, holds
   end
 
   function window.cancel(o, now, from, n)
@@ -418,7 +421,7 @@ function window.rest()
   function window.inspect(o, now)
     local pause, e = o.pause, now
     if pause > now then e = pause else pause = 0 end
-    local nextat = window.earliest(o, now, e, 1, 0)
+    local nextat = window.earliest(o, now, e, 1, 0).at
     local k, backlog, remaining = floor(o, now), 0, 0
     for i = find(o, k + 1), o.size do backlog = backlog + o.held[i] end
     if pause == 0 and now < after(o, k) - o.guard then remaining = math.max(0, o.most - fullest(o, k, math.huge)) end
