@@ -92,7 +92,7 @@ function inflight.release(o, id)
 end
 
 function inflight.cancel(o, _, id, has)
-  if has > 0 then inflight.release(o, id) end
+  if permitted(has) then inflight.release(o, id) end
 end
 
 function inflight.settle() end

@@ -113,16 +113,15 @@ return function(entries, c, up, now, reply, size, changed)
           served(i)
           o.run.renew(o, now, c.id, s)
         end
-        answer(tonumber(c.id), permits and 1 or 0)
+        size = addcharge(reply, size, permit(c.id, permits))
       elseif kinds[kind(i)] then
-        local from, to, late, seen = o.run.commit(o, now, places[i], cost(i), c.tracked)
-        answer(from, to)
-        if seen then answer(seen) end
+        local from, to, late, holds = o.run.commit(o, now, places[i], cost(i), c.tracked)
+        size = addcharge(reply, size, from, to, holds)
         if late < slack then slack = late end
         if o.kind then served(i) end
       elseif o.kind == 'lane' then
         line.leave(o, c.id) -- lent: it goes, and the lane is not charged
-        answer(0, 0)
+        size = addcharge(reply, size, 0, 0)
       else
         unknown('kind', kind(i))
       end

@@ -23,6 +23,9 @@ import (
 //go:embed clock.lua
 var clock string
 
+//go:embed charge.lua
+var charge string
+
 //go:embed quick.lua
 var quick string
 
@@ -100,7 +103,7 @@ func WithClock(fragment string) Scripts {
 		"define.line = function()", line, "end",
 	)
 	join := func(first string, definitions []string, command string) string {
-		parts := slices.Concat([]string{fragment, first, account}, definitions, []string{command})
+		parts := slices.Concat([]string{fragment, charge, first, account}, definitions, []string{command})
 		return program(strings.Join(parts, "\n"))
 	}
 	return Scripts{

@@ -97,9 +97,9 @@ local function quickly()
       local begins, slack, seen
       values[key], lasts[key], begins, slack, seen = count(at, v, now, many, cost, tracked)
       if not begins then return nil end
-      reply[size + 1], reply[size + 2], reply[size + 3] = begins, tracked and -cost or cost, seen
+      size = addcharge(reply, size, begins, counted(cost, tracked), seen)
       if reply[3] < 0 or slack < reply[3] then reply[3] = slack end
-      at, key, size = at + 6 + ARGV[at + 5], key + 1, size + 3
+      at, key = at + 6 + ARGV[at + 5], key + 1
     else
       local burst, t, from, tat, within = ARGV[at + 1], ARGV[at + 2], now, v, nil
       local log, unlogged, kept, tau
@@ -118,8 +118,7 @@ local function quickly()
       end
       local need = cost * t
       if from + (many - 1) * need > now + (burst - cost) * t then return nil end
-      reply[size + 1], reply[size + 2] = from, from + need
-      size = size + 2
+      size = addcharge(reply, size, from, from + need)
       values[key] = from + many * need
       if within then
         local inside = log and redis.call('ZCOUNT', KEYS[key + 2], now - within + 1, '+inf') or 0

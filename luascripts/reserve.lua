@@ -17,10 +17,8 @@
 --          −n, binds, slot                  n calls are refused, whose slot this would have been
 --          1, i, again, ahead               of a call with an id: it stands in line for account i behind so many, charged
 --                                           nothing, and asks again then; it never is one of n that go now
---        A charge is two integers for each account, and for a window a third, what its bucket then holds. Of n calls, the
---        charge of a rate is followed by others of the same length, each where the one before ends: the slack of a call
---        reaches to the first of its charges, and to that of the windows. A bucket holds the cost more with each call. The
---        charge of leases is the id, and 1 if the call has its place; that of a lane's part is 0, 0 if its slot was lent.
+--        Charges are as in charge.lua. Of n calls, the slack of a call reaches to the first of its charges, and to that of the
+--        windows.
 --        What binds: 0 nothing, i the limit of account i of the run, −i its pause, −(accounts + 1) the pause of the upstream.
 --        A run that has worked enough leaves the rest of the calls without an answer: they are to be asked for again. It decides one
 --        at least.
@@ -76,13 +74,8 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   size, spent = at, spent + p
   for i = 1, p do
     local o = entries[i]
-    local from, to, late, seen = o.run.commit(o, now, places[i], costs and costs[i] or cost, tracked)
-    reply[size + 1], reply[size + 2] = from, to
-    size = size + 2
-    if seen then
-      size = size + 1
-      reply[size] = seen
-    end
+    local from, to, late, holds = o.run.commit(o, now, places[i], costs and costs[i] or cost, tracked)
+    size = addcharge(reply, size, from, to, holds)
     if late < slack then slack = late end
   end
   reply[at] = slack
@@ -138,13 +131,8 @@ while nextarg <= #ARGV and spent < enough do
     reply[size + 1], size, spent = many, at, spent + #entries / 2
     for i = 1, #entries do
       local o = entries[i]
-      local from, to, late, seen = o.run.take(o, now, costs and costs[i] or cost, many, tracked, alones[i])
-      reply[size + 1], reply[size + 2] = from, to
-      size = size + 2
-      if seen then
-        size = size + 1
-        reply[size] = seen
-      end
+      local from, to, late, holds = o.run.take(o, now, costs and costs[i] or cost, many, tracked, alones[i])
+      size = addcharge(reply, size, from, to, holds)
       if late and (slack < 0 or late < slack) then slack = late end
     end
     reply[at] = slack

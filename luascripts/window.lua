@@ -206,7 +206,7 @@ function window.take(o, now, n, many, tracked)
   tidy(o, now)
   local k = floor(o, now)
   local holds = add(o, k, n * many, tracked and n * many or 0)
-  return k, tracked and -n or n, after(o, k) - o.guard - 1 - now, holds - n * (many - 1)
+  return k, counted(n, tracked), after(o, k) - o.guard - 1 - now, holds - n * (many - 1)
 end
 
 -- written returns the list of buckets. The part of it is kept that is as it was.
@@ -336,17 +336,15 @@ function window.rest()
     local k = place.begin
     local holds = add(o, k, n, tracked and n or 0)
     if place.full then o.full, o.fulllimit, o.fullwidth = place.full, o.most, o.width end
-    return k, tracked and -n or n, after(o, k) - o.guard - 1 - place.at, holds
+    return k, counted(n, tracked), after(o, k) - o.guard - 1 - place.at, holds
   end
 
-  function window.cancel(o, now, from, n)
+  function window.cancel(o, now, from, charged)
     if reach(o, from) <= now then return end
     local c, i = count(o, from)
     if c == 0 then return end
-    if n < 0 then
-      n = -n
-      answered(o, from, n)
-    end
+    local n, tracked = uncounted(charged)
+    if tracked then answered(o, from, n) end
     change(o, i, -math.min(n, c))
     local free = math.max(0, from - o.back)
     if free < o.full then o.full = free end

@@ -17,11 +17,6 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Charge is what a reservation took from one account, in the account's own terms: a [GCRA] the interval of
-// virtual time [From, To), a [Window] To calls in the bucket that begins at From, negative if they are tracked, which
-// then held Seen calls.
-type Charge struct{ From, To, Seen int64 }
-
 // Limit is one policy as it stands at the time of a call: its spec and, for a calendar, the bounds of its windows.
 type Limit struct {
 	Spec   *policies.Spec // not changed meanwhile
@@ -65,8 +60,8 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	// was charged to (0: the present one), and done the cost of tracked calls now known to have reached it before.
 	// There is more at until; now if that is not known.
 	Remaining(l *Limit, now, bucket, left, done, until int64) (changed bool)
-	// Claim heeds that somebody remembers this much as charged: the interval [From, To) of a rate, at least To calls in
-	// the bucket From of a window. Claiming what is charged already changes nothing.
+	// Claim heeds that somebody remembers this much as charged: an interval of a rate, at least so many calls in a bucket of
+	// a window. Claiming what is charged already changes nothing.
 	Claim(l *Limit, now int64, c Charge)
 	// Renew says that a call runs, which began then, so that it counts for the length of a lease. It counts even if it has
 	// no place any more.

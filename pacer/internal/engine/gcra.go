@@ -39,6 +39,7 @@ type GCRA struct {
 	widest int64
 }
 
+// A gap is an interval [from, to) of virtual time.
 type gap struct{ from, to int64 }
 
 // forever is the end of the tail.
@@ -140,22 +141,22 @@ func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64, _ bool) (Charge
 	g.keepLog(l)
 	t, free, was := l.Spec.Interval, g.piece(p.gap), g.tat
 	from := max(free.from, now)
-	c := Charge{From: p.begin, To: p.begin + g.need(l, now, n)}
+	c := gap{p.begin, p.begin + g.need(l, now, n)}
 	keep := make([]gap, 0, 2)
 	if p.begin-from >= t {
 		keep = append(keep, gap{from, p.begin})
 		g.widen(from, p.begin)
 	} else {
-		c.From = from
+		c.from = from
 	}
 	if p.gap == tail {
-		g.tat = c.To
+		g.tat = c.to
 		g.gaps = append(g.gaps, keep...)
 	} else {
-		if free.to-c.To >= t {
-			keep = append(keep, gap{c.To, free.to})
+		if free.to-c.to >= t {
+			keep = append(keep, gap{c.to, free.to})
 		} else {
-			c.To = free.to
+			c.to = free.to
 		}
 		g.gaps = slices.Replace(g.gaps, p.gap, p.gap+1, keep...)
 	}
@@ -166,7 +167,7 @@ func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64, _ bool) (Charge
 		slack = 0
 	}
 	g.forget(now)
-	return c, slack
+	return chargeOf(c), slack
 }
 
 // widen notes that there is to be a gap [from, to). Those that are split off another are shorter than that was.
@@ -178,11 +179,13 @@ func (g *GCRA) widen(from, to int64) {
 }
 
 // Cancel implements [Account].
-func (g *GCRA) Cancel(l *Limit, now int64, c Charge) { g.giveBack(l, now, c, c.From) }
+func (g *GCRA) Cancel(l *Limit, now int64, c Charge) {
+	g.giveBack(l, now, c.interval(), c.interval().from)
+}
 
-// giveBack gives back what a charge has from an instant on.
-func (g *GCRA) giveBack(l *Limit, now int64, c Charge, from int64) {
-	to := min(c.To, g.tat)
+// giveBack gives back what a charged interval has from an instant on.
+func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
+	to := min(c.to, g.tat)
 	if to <= now || from >= to {
 		return // past, or free already
 	}
@@ -216,10 +219,11 @@ func (g *GCRA) giveBack(l *Limit, now int64, c Charge, from int64) {
 
 // Settle implements [Account]. What turned out to be cheaper gives the end of its interval back, so far as it is still
 // to come. What turned out to cost more is charged behind everything that is reserved.
-func (g *GCRA) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
+func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
 	if actual <= cost {
-		unit := (c.To - c.From) / cost
-		from := c.To - unit*(cost-actual)
+		c := charge.interval()
+		unit := (c.to - c.from) / cost
+		from := c.to - unit*(cost-actual)
 		if g.logs(l) {
 			if cell, ok := g.log.last(c, cost-actual); ok {
 				from = cell
@@ -323,10 +327,11 @@ func (g *GCRA) Remaining(l *Limit, now, _, left, _, _ int64) bool {
 }
 
 // Claim implements [Account]. Pieces beside the interval that are too short for a call go with it.
-func (g *GCRA) Claim(l *Limit, now int64, c Charge) {
+func (g *GCRA) Claim(l *Limit, now int64, charge Charge) {
 	g.forget(now)
 	g.keepLog(l)
-	from, to, t := max(c.From, now), c.To, l.Spec.Interval
+	c := charge.interval()
+	from, to, t := max(c.from, now), c.to, l.Spec.Interval
 	if from >= to {
 		if g.log != nil {
 			g.log.claim(now, c, false)

@@ -100,8 +100,8 @@ func (f *InFlight) Commit(*Limit, int64, Placement, int64, bool) (Charge, int64)
 
 // Cancel implements [Account].
 func (f *InFlight) Cancel(_ *Limit, _ int64, c Charge) {
-	if c.To > 0 {
-		f.Release(c.From)
+	if id, has := c.permit(); has {
+		f.Release(id)
 	}
 }
 

@@ -359,9 +359,8 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 		c, slack := Charge{}, int64(math.MaxInt64)
 		switch k := q.kinds[i]; {
 		case k == leases:
-			c.From = q.call.ID
+			c = permitOf(q.call.ID, kinds&leases != 0)
 			if kinds&leases != 0 {
-				c.To = 1
 				q.served(i)
 				f := e.Account.(*InFlight) //nolint:forcetypeassert // of leases
 				f.Renew(&e.Limit, q.now, q.call.ID, g.At)

@@ -153,12 +153,12 @@ func (o *startLog) insert(at, n, cell, apart int64) {
 }
 
 // of returns the range of the log that holds the starts of a charge, and others.
-func (o *startLog) of(c Charge) (first, end int) {
-	return find(o.all, c.From-o.tau), find(o.all, c.To)
+func (o *startLog) of(c gap) (first, end int) {
+	return find(o.all, c.from-o.tau), find(o.all, c.to)
 }
 
 // remove takes the starts of a charge out whose cells begin in [from, to).
-func (o *startLog) remove(c Charge, from, to int64) {
+func (o *startLog) remove(c gap, from, to int64) {
 	first, end := o.of(c)
 	for i := end - 1; i >= first; i-- {
 		if cell := o.all[i].cell; cell >= from && cell < to {
@@ -168,10 +168,10 @@ func (o *startLog) remove(c Charge, from, to int64) {
 }
 
 // last returns where the last n cells of a charge begin; false if it has not so many.
-func (o *startLog) last(c Charge, n int64) (int64, bool) {
+func (o *startLog) last(c gap, n int64) (int64, bool) {
 	first, end := o.of(c)
 	for i := end - 1; i >= first; i-- { // those of one call have one slot, and are in the order of their cells
-		if cell := o.all[i].cell; cell >= c.From && cell < c.To {
+		if cell := o.all[i].cell; cell >= c.from && cell < c.to {
 			if n--; n == 0 {
 				return cell, true
 			}
@@ -181,12 +181,12 @@ func (o *startLog) last(c Charge, n int64) (int64, bool) {
 }
 
 // claim notes that there may have been starts before now, and until the end of a charge that nobody knew of.
-func (o *startLog) claim(now int64, c Charge, unknown bool) {
-	until := min(c.To, now)
+func (o *startLog) claim(now int64, c gap, unknown bool) {
+	until := min(c.to, now)
 	if unknown {
-		until = c.To
+		until = c.to
 	}
-	if until > now-o.within && (unknown || c.From <= now) {
+	if until > now-o.within && (unknown || c.from <= now) {
 		o.unlogged = max(o.unlogged, until)
 	}
 }

@@ -291,12 +291,10 @@ func (w *Window) Commit(l *Limit, now int64, p Placement, n int64, tracked bool)
 	if p.full > 0 {
 		w.full = full{p.full, w.limit(l, now), l.Spec.Interval}
 	}
-	c := Charge{From: p.begin, To: n, Seen: one.n}
 	if tracked {
 		one.open += n
-		c.To = -n
 	}
-	return c, l.next(p.begin) - l.Spec.Guard - 1 - p.At
+	return chargeIn(p.begin, n, tracked, one.n), l.next(p.begin) - l.Spec.Guard - 1 - p.At
 }
 
 // add counts n calls in the bucket that begins at b, and returns it.
@@ -353,16 +351,21 @@ func (w *Window) tidy(l *Limit, now int64) {
 
 // Cancel implements [Account].
 func (w *Window) Cancel(l *Limit, now int64, c Charge) {
-	i, n := w.find(c.From), c.To
-	if w.count(c.From) == 0 || l.reach(c.From) <= now {
+	begin, n, tracked := c.bucket()
+	w.giveBack(l, now, begin, n, tracked)
+}
+
+// giveBack gives n calls of a bucket back.
+func (w *Window) giveBack(l *Limit, now, begin, n int64, tracked bool) {
+	i := w.find(begin)
+	if i == len(w.buckets) || w.buckets[i].begin != begin || w.buckets[i].n == 0 || l.reach(begin) <= now {
 		return
 	}
-	if n < 0 {
-		n = -n
+	if tracked {
 		w.buckets[i].answered(n)
 	}
 	w.change(i, -min(n, w.buckets[i].n))
-	w.full.until = min(w.full.until, max(0, c.From-l.Spec.Buckets*l.Spec.Interval))
+	w.full.until = min(w.full.until, max(0, begin-l.Spec.Buckets*l.Spec.Interval))
 }
 
 // answered counts tracked calls as no longer on their way.
@@ -374,11 +377,11 @@ func (b *bucket) answered(n int64) {
 
 // Settle implements [Account].
 func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
-	switch {
+	switch begin, _, _ := c.bucket(); {
 	case actual <= cost:
-		w.Cancel(l, now, Charge{From: c.From, To: cost - actual})
-	case l.reach(c.From) > now:
-		w.add(l, c.From, actual-cost)
+		w.giveBack(l, now, begin, cost-actual, false)
+	case l.reach(begin) > now:
+		w.add(l, begin, actual-cost)
 	}
 }
 
@@ -449,9 +452,10 @@ func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool 
 
 // Claim implements [Account].
 func (w *Window) Claim(l *Limit, now int64, c Charge) {
-	if missing := c.To - w.count(c.From); missing > 0 && l.reach(c.From) > now {
+	begin, n := c.claimed()
+	if missing := n - w.count(begin); missing > 0 && l.reach(begin) > now {
 		w.tidy(l, now)
-		w.add(l, c.From, missing)
+		w.add(l, begin, missing)
 	}
 }
 
