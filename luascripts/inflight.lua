@@ -17,7 +17,12 @@ function inflight.parse()
     key = key(), leases = key(), line = key(), waits = key(), begun = key(), limit = arg(), length = arg(), after = arg(), run = inflight,
     pause = 0, learned = 0, till = 0, dirty = false, kind = 'leases',
   }
-  if arg() == 1 then o.flows = key() end
+  local fair = arg()
+  if fair == 1 then
+    o.flows = key()
+  elseif fair ~= 0 then
+    unknown('queue', fair)
+  end
   return o
 end
 

@@ -30,8 +30,16 @@ everything(entries)
 local changed, line = 0, lines()
 local say = line.say
 
+-- What is not known is found before anything is written.
+local notes = arg()
+for at = nextarg, nextarg + 6 * (notes - 1), 6 do
+  local kind, entry = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+  if kind < C.NotePause or kind > C.NoteRelease then unknown('note', kind) end
+  if entry == 0 and kind ~= C.NotePause and kind ~= C.NoteResume and kind ~= C.NoteReset then unknown('note of the upstream', kind) end
+end
+
 local keep
-for _ = 1, arg() do
+for _ = 1, notes do
   local kind, i, a, b, c, d = arg(), arg(), arg(), arg(), arg(), arg()
   local o, did = entries[i], false
   if kind == C.NotePause then

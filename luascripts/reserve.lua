@@ -96,7 +96,7 @@ while nextarg <= #ARGV and spent < enough do
     end
     local flags
     left, cost, notbefore, maxwait, flags = arg(), arg(), arg(), arg(), arg()
-    if flags > C.Tracked + C.Late then unknown('flags', flags) end
+    if flags < 0 or flags > C.Tracked + C.Late then unknown('flags', flags) end
     tracked, late = flags % C.Late == C.Tracked, flags >= C.Late
   end
   if cost == 0 then

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/internal/numbers"
 	"github.com/headway-go/headway/pacer"
 )
 
@@ -244,15 +245,15 @@ func parseChanges(channel, payload string) []pacer.Change {
 		}
 		p := pacer.Change{Now: pacer.Instant(now)}
 		switch kind {
-		case "1":
+		case strconv.Itoa(numbers.ChangePaused):
 			p.Kind, p.Until = pacer.Paused, pacer.Instant(end)
-		case "2":
+		case strconv.Itoa(numbers.ChangeResumed):
 			p.Kind = pacer.Resumed
-		case "3":
+		case strconv.Itoa(numbers.ChangeSlowed):
 			p.Kind = pacer.Slowed
-		case "4":
+		case strconv.Itoa(numbers.ChangeCalled):
 			p.Kind, p.ID = pacer.Called, end
-		case "5":
+		case strconv.Itoa(numbers.ChangeBegun):
 			if end != 0 {
 				continue
 			}
