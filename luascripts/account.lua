@@ -16,10 +16,10 @@
 -- define makes an algorithm, by the number that goes over the wire; algorithms are those that this run has met.
 local define, algorithms = {}, {}
 
--- lines returns what is done with lines of waiting calls: see line.lua.
-local function lines()
-  if not define.lines then define.lines = define.line() end
-  return define.lines
+-- queues returns what is done with queues of calls: see queue.lua.
+local function queues()
+  if not define.queues then define.queues = define.queue() end
+  return define.queues
 end
 
 -- logs returns what is done with the starts of rates whose windows are exact: see starts.lua.

@@ -8,7 +8,7 @@
 -- Reply  now (µs since the epoch)
 -- TTL    as in reserve.lua; a key that means nothing any more is deleted
 --
--- What is past is not given back: nobody could use it. An interval that is free already stays free. Those in line whose turn
+-- What is past is not given back: nobody could use it. An interval that is free already stays free. Those queued whose turn
 -- it may be are called, as in report.lua.
 
 local all, up, now = stack()
@@ -37,9 +37,9 @@ for i = 1, #all do
   local o = all[i]
   o.run.write(o, now)
   if o.kind and o.freed then
-    lines().call(o, now)
+    queues().call(o, now)
     queued = true
   end
 end
-if queued then lines().publish(up, now) end
+if queued then queues().publish(up, now) end
 return { now }

@@ -14,7 +14,7 @@
 --          tau      the tolerance, in µs: the log is one of a limit that has both
 --        the gaps: a sorted set, member = begin, score = end, disjoint, all before tat
 --        if its windows are exact (algorithms 6 and 7): the starts, as in starts.lua
---        if calls stand in line (algorithms 5 and 7): the line, the waits and of fair shares the flows, as in line.lua
+--        if calls are queued for it (algorithms 5 and 7): the queue, the waits and of fair shares the flows, as in queue.lua
 -- ARGV   burst, emission interval T in µs; if its windows are exact (algorithms 6 and 7): how many calls may start in one, its
 --        length in µs; for a rate that adapts (algorithm 3): floor and decrease in millionths, hold
 --        and recovery in µs; algorithms 5 and 7 have all of these, 0 if it does not adapt, and then 1 for a lane, which comes right after
@@ -34,9 +34,9 @@ function gcra.parse(algorithm)
     if o.recovery == 0 then o.recovery = nil end
     local queue = arg()
     if queue == C.LaneQueue then
-      o.line, o.waits, o.kind = key(), key(), 'lane'
+      o.queue, o.waits, o.kind = key(), key(), 'lane'
     elseif queue == C.FairQueue then
-      o.line, o.waits, o.flows, o.kind = key(), key(), key(), 'fair'
+      o.queue, o.waits, o.flows, o.kind = key(), key(), key(), 'fair'
     elseif queue ~= C.NoQueue then
       unknown('queue', queue)
     end
@@ -171,7 +171,7 @@ function gcra.rest()
 
   function gcra.paused(o) return o.pause end
 
-  function gcra.release(o, id) lines().leave(o, id) end
+  function gcra.release(o, id) queues().leave(o, id) end
 
   function gcra.renew() end
 
@@ -460,7 +460,7 @@ function gcra.rest()
   function gcra.reset(o)
     redis.call('DEL', o.gaps)
     if o.log then redis.call('DEL', o.starts) end
-    if o.line then redis.call('DEL', o.line, o.waits) end
+    if o.queue then redis.call('DEL', o.queue, o.waits) end
     if o.flows then redis.call('DEL', o.flows) end
     o.tat, o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed, o.step = 0, 0, 0, 0, 0, 0, 0, 0, 0, o.t
     o.dirty, o.plain, o.grown, o.kept, o.whole = true, false, false, nil, false
@@ -515,7 +515,7 @@ function gcra.rest()
       if nextat > now then remaining = 0 end
     end
     if pause > now then remaining = 0 else pause = 0 end
-    return remaining, nextat, backlog, pause, step, o.line and lines().length(o, now) or 0
+    return remaining, nextat, backlog, pause, step, o.queue and queues().length(o, now) or 0
   end
 end
 

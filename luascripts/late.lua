@@ -1,8 +1,8 @@
 -- late.lua: a call that a limit binds which is not given far ahead. The reasoning is in package engine, late.go.
 --
--- It returns a function that grants one call, puts it in line or refuses it, and adds to the reply what reserve.lua says.
+-- It returns a function that grants one call, queues it or refuses it, and adds to the reply what reserve.lua says.
 
-local line = lines()
+local queue = queues()
 
 -- Kinds of limits, in sets. What gives slots as far ahead as need be has none.
 local function set(...)
@@ -59,7 +59,7 @@ return function(entries, c, up, now, reply, size, changed)
   local function position(i)
     local seen = positions[i]
     if not seen then
-      seen = { line.position(entries[i], c, now) }
+      seen = { queue.position(entries[i], c, now) }
       positions[i] = seen
     end
     return seen[1], seen[2]
@@ -71,27 +71,27 @@ return function(entries, c, up, now, reply, size, changed)
     size = size + #values
   end
 
-  -- served takes the call out of a line because it has what the line is for. Who gets a slot before its turn does not move
-  -- the line on; who had one has paid for its turn.
+  -- served takes the call out of a queue because it has what the queue is for. Who gets a slot before its turn does not move
+  -- the queue on; who had one has paid for its turn.
   local early = false
   local function served(i)
     local o = entries[i]
     if o.flows and (o.kind == 'leases' or not c.held) then
       local _, score = position(i)
-      line.served(o, c, score, not early)
+      queue.served(o, c, score, not early)
     end
-    line.leave(o, c.id)
+    queue.leave(o, c.id)
   end
 
   local function refuse(binds, s) answer(-1, binds, s) end
 
-  -- stand puts the call in a line.
-  local function stand(i, again)
+  -- enqueue puts the call in a queue.
+  local function enqueue(i, again)
     local o = entries[i]
     -- They do not all ask again at the same time.
     again = math.max(now + C.SoonAgain, math.min(again, now + C.FarAgain + c.id % C.FarAgain))
     local rank, at = position(i)
-    line.join(o, c, at, again + C.WaitGrace)
+    queue.join(o, c, at, again + C.WaitGrace)
     answer(1, i, again, rank)
     return i
   end
@@ -120,7 +120,7 @@ return function(entries, c, up, now, reply, size, changed)
         if late < slack then slack = late end
         if o.kind then served(i) end
       elseif o.kind == 'lane' then
-        line.leave(o, c.id) -- lent: it goes, and the lane is not charged
+        queue.leave(o, c.id) -- lent: it goes, and the lane is not charged
         size = addcharge(reply, size, 0, 0)
       else
         unknown('kind', kind(i))
@@ -129,8 +129,8 @@ return function(entries, c, up, now, reply, size, changed)
     reply[at] = slack < math.huge and slack or C.UnboundSlack
   end
 
-  -- inturn returns the slot, what binds it and the kinds of limits, if it is the call's turn. If it is not, the call stands
-  -- in line, or is refused because that takes too long.
+  -- inturn returns the slot, what binds it and the kinds of limits, if it is the call's turn. If it is not, the call is
+  -- queued, or is refused because that takes too long.
   local function inturn(begin, beginbinds, s, binds)
     local turn, fairturn, blocks, lane, again, ahead = s - now <= near, true, 0, 0, -math.huge, 0
     for i = 1, p do
@@ -169,7 +169,7 @@ return function(entries, c, up, now, reply, size, changed)
       again = math.max(again, first - (near - C.Near))
     end
     if soonest - now > c.maxwait then return refuse(blocks, soonest) end
-    return nil, stand(blocks, again)
+    return nil, enqueue(blocks, again)
   end
 
   local function decide()
@@ -191,7 +191,7 @@ return function(entries, c, up, now, reply, size, changed)
       s, binds = joint(begin, beginbinds, rates)
       known.free, known.s, known.binds = free, s, binds
     end
-    queued = queued and not c.held -- who has a slot need not stand in line for one
+    queued = queued and not c.held -- who has a slot need not queue for one
     if free - now > near or not queued and s - now > near then
       early = true
       return commit(s, binds, rates, false)
@@ -212,7 +212,7 @@ return function(entries, c, up, now, reply, size, changed)
           local again = math.huge
           if before < C.Front then again = now + C.FrontAgain end
           if o.after == 0 then again = math.min(again, o.run.expiry(o, before)) end
-          return stand(i, again)
+          return enqueue(i, again)
         end
       end
     end
@@ -227,7 +227,7 @@ return function(entries, c, up, now, reply, size, changed)
       known = {}
     end
     if o.kind and not o.purged then
-      freed[i] = (o.run.purge or line.purge)(o, now)
+      freed[i] = (o.run.purge or queue.purge)(o, now)
       o.purged = true
     end
   end
@@ -235,8 +235,8 @@ return function(entries, c, up, now, reply, size, changed)
   local stays = decide()
   for i = 1, p do
     local o = entries[i]
-    -- Who has been served has left the line. Who leaves it otherwise makes room for the next one.
-    if o.kind and (i ~= stays and line.leave(o, c.id) or freed[i]) then line.call(o, now, c.id) end
+    -- Who has been served has left the queue. Who leaves it otherwise makes room for the next one.
+    if o.kind and (i ~= stays and queue.leave(o, c.id) or freed[i]) then queue.call(o, now, c.id) end
   end
   return size
 end

@@ -41,11 +41,11 @@ var starts string
 //go:embed window.lua
 var window string
 
-//go:embed line.lua
-var line string
+//go:embed queue.lua
+var queue string
 
-//go:embed inflight.lua
-var inflight string
+//go:embed concurrency.lua
+var concurrency string
 
 //go:embed late.lua
 var late string
@@ -77,7 +77,7 @@ var enlist string
 //go:embed upstreams.lua
 var upstreams string
 
-// Scripts are the programs of one store. Late is Reserve for stacks with a limit that calls stand in line for: what that
+// Scripts are the programs of one store. Late is Reserve for stacks with a limit that calls are queued for: what that
 // takes would cost the others time, though they never run it.
 type Scripts struct {
 	Reserve, Late, Cancel, Report, Status, Beat string
@@ -99,8 +99,8 @@ func WithClock(fragment string) Scripts {
 		"define[C.Window] = function()", window, "end",
 	}
 	lines := append(slices.Clip(plain),
-		"define[C.Leases] = function()", inflight, "end\ndefine[C.Queued] = define[C.GCRA]",
-		"define.line = function()", line, "end",
+		"define[C.Leases] = function()", concurrency, "end\ndefine[C.Queued] = define[C.GCRA]",
+		"define.queue = function()", queue, "end",
 	)
 	join := func(first string, definitions []string, command string) string {
 		parts := slices.Concat([]string{fragment, charge, first, account}, definitions, []string{command})

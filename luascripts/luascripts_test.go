@@ -29,7 +29,7 @@ func TestContracts(t *testing.T) {
 		switch name {
 		case "reserve.lua", "cancel.lua", "report.lua", "status.lua", "beat.lua", "describe.lua", "index.lua", "enlist.lua", "upstreams.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- Reply ", "-- TTL "}
-		case "gcra.lua", "window.lua", "inflight.lua":
+		case "gcra.lua", "window.lua", "concurrency.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- TTL "}
 		}
 		for _, head := range want {
@@ -46,7 +46,7 @@ var literals = map[string][]string{
 	"describe.lua": {"32768", "60000000", "128", "1000000"},
 	"gcra.lua":     {"16", "32", "16"}, // parts of a question; gaps that are read at once
 	"index.lua":    {"1024"},
-	"line.lua":     {"6000000"},
+	"queue.lua":    {"6000000"},
 	"window.lua":   {"32"}, // a space
 }
 

@@ -14,21 +14,21 @@
 --          7 claim      somebody remembers a charge a, b
 --          8 reset      everything is forgotten, on purpose
 --          9 renew      call a runs, which began at b (µs since the epoch): its lease is renewed
---         10 release    call a is over, or has left the line
+--         10 release    call a is over, or has left the queue
 --        only 1, 2 and 8 can be about the whole upstream; after 2 and 8 nobody shall remember what was before: the era changes
 -- Reply  now (µs since the epoch), how many of the notes of kinds 3 to 5 changed anything
 --        now alone: as in reserve.lua
 -- TTL    every key that is written gets one, as in reserve.lua
 --
 -- Pauses, resumptions and rates that slowed down are published on the channel KEYS[1] .. '/pauses', as lines "now" and
--- then "kind until key"; and who in line is to ask again, as "4 id key". That nobody may publish there is no reason to
+-- then "kind until key"; and who of those queued is to ask again, as "4 id key". That nobody may publish there is no reason to
 -- fail: then those who sleep already hear nothing.
 
 local entries, up, now = stack()
 if stale then return { now } end
 everything(entries)
-local changed, line = 0, lines()
-local say = line.say
+local changed, queue = 0, queues()
+local say = queue.say
 
 -- What is not known is found before anything is written.
 local notes = arg()
@@ -92,7 +92,7 @@ if keep then
 end
 for i = 1, #entries do entries[i].run.write(entries[i], now) end
 for i = 1, #entries do
-  if entries[i].kind and entries[i].released then line.call(entries[i], now) end
+  if entries[i].kind and entries[i].released then queue.call(entries[i], now) end
 end
-line.publish(up, now)
+queue.publish(up, now)
 return { now, changed }

@@ -15,7 +15,7 @@
 --                                           that of the windows (0 for a rate whose windows are exact), −1 if there is none
 --          0, binds, slot, slack, charges   one call goes at its slot
 --          −n, binds, slot                  n calls are refused, whose slot this would have been
---          1, i, again, ahead               of a call with an id: it stands in line for account i behind so many, charged
+--          1, i, again, ahead               of a call with an id: it is queued for account i behind so many, charged
 --                                           nothing, and asks again then; it never is one of n that go now
 --        Charges are as in charge.lua. Of n calls, the slack of a call reaches to the first of its charges, and to that of the
 --        windows.
@@ -149,8 +149,8 @@ end
 for i = 1, #all do all[i].run.write(all[i], now) end
 if queued then
   for i = 1, #all do
-    if all[i].kind then lines().keep(all[i]) end
+    if all[i].kind then queues().keep(all[i]) end
   end
-  lines().publish(up, now)
+  queues().publish(up, now)
 end
 return reply

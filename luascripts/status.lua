@@ -5,7 +5,7 @@
 --        one more argument: only pauses are asked for
 -- Reply  now, until when the upstream is paused (0: it is not), then for each entry: cost that may go now, the next slot
 --        for a call of cost 1, cost that is charged to instants after now, until when it is paused (0: it is not), its
---        pace: the emission interval of a rate or the limit of a window or of leases that holds now, how many stand in line
+--        pace: the emission interval of a rate or the limit of a window or of leases that holds now, how many are queued
 --        if only pauses are asked for: until when each entry is paused (0: it is not), and nothing else of it
 --        now alone: as in reserve.lua
 -- TTL    none: nothing is written

@@ -5,7 +5,7 @@ package engine
 //
 //	GCRA      [From, To) is an interval of virtual time; [0, 0) if its slot was lent to it, and nothing was charged
 //	Window    To is a number of calls in the bucket that begins at From, negative if they are tracked; the bucket then held Seen
-//	InFlight  From is the ID of the call, and To 1 if it has its permit, 0 if it asks for that when its slot comes
+//	Concurrency  From is the ID of the call, and To 1 if it has its permit, 0 if it asks for that when its slot comes
 //
 // Who claims a charge (see [Account]) says of a window how many calls the bucket held at least: To.
 type Charge struct{ From, To, Seen int64 }

@@ -64,9 +64,9 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	// a window. Claiming what is charged already changes nothing.
 	Claim(l *Limit, now int64, c Charge)
 	// Renew says that a call runs, which began then, so that it counts for the length of a lease. It counts even if it has
-	// no place any more.
+	// no permit any more.
 	Renew(l *Limit, now, id, began int64)
-	// Release gives a call's place back, or its place in line, and reports whether it had one.
+	// Release gives back a call's permit, or its position, and reports whether it had one.
 	Release(id int64) bool
 	// Reset forgets everything.
 	Reset()
@@ -93,7 +93,7 @@ type Inspection struct {
 	Backlog   int64 // cost that is charged to instants after now
 	Paused    int64 // nothing goes before; 0 if not paused
 	Pace      int64 // as it is now, learned and adapted: the emission interval of a rate, the limit of a window or of leases
-	Line      int64 // calls in line
+	Line      int64 // queued calls
 }
 
 // NewAccount returns an empty account for an algorithm, nil for an unknown one.
@@ -104,7 +104,7 @@ func NewAccount(a policies.Algorithm) Account {
 	case policies.Window:
 		return &Window{}
 	case policies.Leases:
-		return &InFlight{}
+		return &Concurrency{}
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (e *Entry) paused() int64 {
 		return a.pause
 	case *Window:
 		return a.pause
-	case *InFlight:
+	case *Concurrency:
 		return a.pause
 	}
 	e.unknown()
@@ -143,7 +143,7 @@ func (e *Entry) earliest(now, at, n int64, round int) Placement {
 		return a.Earliest(&e.Limit, now, at, n, round)
 	case *Window:
 		return a.Earliest(&e.Limit, now, at, n, round)
-	case *InFlight:
+	case *Concurrency:
 		return a.Earliest(&e.Limit, now, at, n, round)
 	}
 	e.unknown()
@@ -156,7 +156,7 @@ func (e *Entry) commit(now int64, p Placement, n int64, tracked bool) (Charge, i
 		return a.Commit(&e.Limit, now, p, n, tracked)
 	case *Window:
 		return a.Commit(&e.Limit, now, p, n, tracked)
-	case *InFlight:
+	case *Concurrency:
 		return a.Commit(&e.Limit, now, p, n, tracked)
 	}
 	e.unknown()
@@ -169,7 +169,7 @@ func (e *Entry) cancel(now int64, c Charge) {
 		a.Cancel(&e.Limit, now, c)
 	case *Window:
 		a.Cancel(&e.Limit, now, c)
-	case *InFlight:
+	case *Concurrency:
 		a.Cancel(&e.Limit, now, c)
 	default:
 		e.unknown()
@@ -215,8 +215,8 @@ type Grant struct {
 	Binds  int  // the index of the entry that decided At, or BindsNothing or BindsUpstream
 	Paused bool // Binds names an entry because of its pause
 
-	InLine bool  // it stands in line for entry Binds, and asks again at At
-	Ahead  int64 // how many stand before it
+	InLine bool  // it is queued for entry Binds, and asks again at At
+	Ahead  int64 // how many are before it
 }
 
 // fewLimits is how many limits a stack has as a rule, at most: for so many, Reserve allocates nothing.
@@ -290,7 +290,7 @@ func Keeps(account Account, a policies.Algorithm) bool {
 		return a == policies.GCRA
 	case *Window:
 		return a == policies.Window
-	case *InFlight:
+	case *Concurrency:
 		return a == policies.Leases
 	}
 	return false

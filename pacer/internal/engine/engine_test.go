@@ -158,7 +158,7 @@ func TestReserveIsBounded(t *testing.T) {
 	require.Equal(t, int64(1010), zip(t, 100).book(0, 0, 1).At, "behind all")
 }
 
-// A guarded window beside a rate leaves the rate a piece in each window that is of no use. However many windows the line is long,
+// A guarded window beside a rate leaves the rate a piece in each window that is of no use. However many windows the queue is long,
 // they hold as many calls as the rate lets into what is left of each.
 func TestALongLineUsesEveryWindow(t *testing.T) {
 	t.Parallel()
@@ -238,7 +238,7 @@ func TestEarliestNeverGoesBack(t *testing.T) {
 	}
 }
 
-// Places in flight say nothing about slots, and are taken only by calls that are told of.
+// Permits say nothing about slots, and are taken only by calls that are told of.
 func TestReserveWithPlaces(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(1, 100))

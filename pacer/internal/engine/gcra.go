@@ -33,7 +33,7 @@ type GCRA struct {
 	gaps  []gap // disjoint, in order of time, all before tat
 	pause int64
 	pace  pace
-	line  *Line     // nil if nobody has ever stood in it
+	queue *Queue    // nil if nobody has ever been in it
 	log   *startLog // when calls start; nil if nobody keeps it
 	// No gap is longer than widest, so that a call that fits nowhere need not look at all of them.
 	widest int64
@@ -252,7 +252,7 @@ func debt(n, t int64) int64 {
 // forget drops what is past.
 func (g *GCRA) forget(now int64) {
 	if max(g.lasts(), g.pause, g.pace.ends()) <= now {
-		*g = GCRA{line: g.line}
+		*g = GCRA{queue: g.queue}
 		return
 	}
 	if g.pause <= now {
@@ -369,11 +369,11 @@ func appendGap(gaps []gap, from, to, t int64) []gap {
 	return append(gaps, gap{from, to})
 }
 
-// Renew implements [Account]: a rate has no places.
+// Renew implements [Account]: a rate has no permits.
 func (g *GCRA) Renew(*Limit, int64, int64, int64) {}
 
 // Release implements [Account].
-func (g *GCRA) Release(id int64) bool { return g.line != nil && g.line.leave(id) }
+func (g *GCRA) Release(id int64) bool { return g.queue != nil && g.queue.leave(id) }
 
 // Reset implements [Account].
 func (g *GCRA) Reset() { *g = GCRA{} }
@@ -381,8 +381,8 @@ func (g *GCRA) Reset() { *g = GCRA{} }
 // Expires implements [Account].
 func (g *GCRA) Expires() int64 {
 	ends := max(g.lasts(), g.pause, g.pace.ends())
-	if g.line != nil {
-		ends = max(ends, g.line.furthest)
+	if g.queue != nil {
+		ends = max(ends, g.queue.furthest)
 	}
 	return ends
 }
@@ -407,8 +407,8 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 		in.Backlog = max(0, g.tat-reach-free-1) / t
 	}
 	in.Next = g.Earliest(l, now, e, 1, 0).At
-	if g.line != nil {
-		in.Line = g.line.length(now)
+	if g.queue != nil {
+		in.Line = g.queue.length(now)
 	}
 	if l.Spec.Most > 0 {
 		in.Remaining = min(max(1, g.free(l, now)), max(1, in.Remaining))

@@ -8,14 +8,14 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Some limits are not given far ahead. A place in flight is taken when the call goes, for nobody knows how long those run
+// Some limits are not given far ahead. A permit is taken when the call goes, for nobody knows how long those run
 // that have one. And slots of a lane, or of a fair share, are given shortly before they come: what is given cannot be
-// taken back, so whoever comes later could only have what those leave who stand in line already.
+// taken back, so whoever comes later could only have what those leave who are queued already.
 //
-// A call that such a limit binds gets its slots and its places together or nothing. If it has to wait for limits of
+// A call that such a limit binds gets its slots and its permits together or nothing. If it has to wait for limits of
 // the other kind (its tenant's own rate, say), it gets its slots at once, as always, so that it stands in nobody's way, and
-// takes its places when its slot comes: until then they are not its own. If they are taken by then, it gives the slots back
-// in the same step and stands in line. So a call in line holds no slot, and a call that waits for a slot holds no place.
+// takes its permits when its slot comes: until then they are not its own. If they are taken by then, it gives the slots back
+// in the same step and is queued. So a queued call holds no slot, and a call that waits for a slot holds no permit.
 // A kind says how a limit takes part in the search for a slot.
 type kind uint8
 
@@ -68,22 +68,22 @@ func kindsOf(stack []Entry, kinds []kind) []kind {
 	return kinds
 }
 
-// fairly reports whether the line is one of fair shares.
+// fairly reports whether the queue is one of fair shares.
 func (e *Entry) fairly() bool { return e.Limit.Spec.Queue == policies.FairQueue }
 
-// line returns the line of a limit that has one.
-func (e *Entry) line() *Line {
+// queue returns the queue of a limit that has one.
+func (e *Entry) queue() *Queue {
 	switch a := e.Account.(type) {
 	case *GCRA:
 		if e.Limit.Spec.Queue == policies.NoQueue {
 			return nil
 		}
-		if a.line == nil {
-			a.line = &Line{}
+		if a.queue == nil {
+			a.queue = &Queue{}
 		}
-		return a.line
-	case *InFlight:
-		return &a.line
+		return a.queue
+	case *Concurrency:
+		return &a.queue
 	case *Window:
 		return nil
 	}
@@ -93,10 +93,10 @@ func (e *Entry) line() *Line {
 
 // purge drops what has run out, and reports whether there was any.
 func (e *Entry) purge(now int64) bool {
-	if f, ok := e.Account.(*InFlight); ok {
+	if f, ok := e.Account.(*Concurrency); ok {
 		return f.purge(now)
 	}
-	return e.line().purge(now)
+	return e.queue().purge(now)
 }
 
 // A late is a call that a limit binds which is not given far ahead.
@@ -110,7 +110,7 @@ type late struct {
 	near  int64 // as the constant, or farther
 }
 
-// ReserveLate is Reserve for such a call. Besides, it returns which calls in line are to ask again.
+// ReserveLate is Reserve for such a call. Besides, it returns which queued calls are to ask again.
 func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
 	var freed [manyLimits]bool
 	var room [manyLimits]kind
@@ -128,9 +128,9 @@ func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g G
 		if q.kinds[i]&waitedFor == 0 {
 			continue
 		}
-		// Who has been served has left the line. Who leaves it otherwise makes room for the next one.
+		// Who has been served has left the queue. Who leaves it otherwise makes room for the next one.
 		stays := q.at.InLine && q.at.Binds == i
-		if !stays && stack[i].line().leave(c.ID) || freed[i%manyLimits] {
+		if !stays && stack[i].queue().leave(c.ID) || freed[i%manyLimits] {
 			called = append(called, stack[i].Next(now, c.ID)...)
 		}
 	}
@@ -141,14 +141,14 @@ func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g G
 // to the store takes besides.
 func (q *late) lastMoment() int64 { return q.near - numbers.Near/2 }
 
-// Next calls those in line whose turn it is, but for one.
+// Next calls those queued whose turn it is, but for one.
 func (e *Entry) Next(now, but int64) []int64 {
-	q := e.line()
+	q := e.queue()
 	if q == nil {
 		return nil
 	}
 	free := int64(1)
-	if f, ok := e.Account.(*InFlight); ok {
+	if f, ok := e.Account.(*Concurrency); ok {
 		free = f.free(&e.Limit, now)
 	}
 	return q.call(now, free, but)
@@ -181,16 +181,16 @@ func (q *late) joint(from int64, kinds kind, g *Grant, places []Placement) {
 	}
 }
 
-// decide grants the call, puts it in line or refuses it.
+// decide grants the call, queues it or refuses it.
 func (q *late) decide(pause int64, charges []Charge) []Charge {
 	base := max(q.now+q.call.NotBefore, q.call.Slot)
 	begin := Grant{At: base, Binds: BindsNothing}
 	if pause > begin.At {
 		begin.At, begin.Binds = pause, BindsUpstream
 	}
-	lines := kind(0)
+	all := kind(0)
 	for i := range q.stack {
-		lines |= q.kinds[i]
+		all |= q.kinds[i]
 		if p := q.stack[i].paused(); p > begin.At {
 			begin.At, begin.Binds, begin.Paused = p, i, true
 		}
@@ -199,7 +199,7 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 	q.joint(base, atOnce, &others, nil)
 	q.at = begin
 	q.joint(begin.At, rates, &q.at, nil)
-	queues := lines&(ofLane|fair) != 0 && q.call.Held == nil // who has a slot need not stand in line for one
+	queues := all&(ofLane|fair) != 0 && q.call.Held == nil // who has a slot need not queue for one
 	if others.At-q.now > q.near || !queues && q.at.At-q.now > q.near {
 		q.early = true
 		return q.commit(charges, rates)
@@ -212,7 +212,7 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 		}
 	}
 	for i := range q.stack {
-		if q.kinds[i] == leases && !q.hasPlace(i) {
+		if q.kinds[i] == leases && !q.hasPermit(i) {
 			return charges
 		}
 	}
@@ -220,7 +220,7 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 }
 
 // inTurn reports whether it is the call's turn for a slot, and of which kinds of limits. If it is not, the call stands in
-// line, or is refused because that takes too long.
+// a queue, or is refused because that takes too long.
 func (q *late) inTurn(begin Grant) (kind, bool) {
 	turn, fairTurn := q.at.At-q.now <= q.near, true
 	blocks, lane := -1, -1
@@ -230,7 +230,7 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 		if q.kinds[i]&(ofLane|fair) == 0 {
 			continue
 		}
-		rank, _ := e.line().place(&q.call, q.now, e.fairly())
+		rank, _ := e.queue().position(&q.call, q.now, e.fairly())
 		behind := q.at.At + debt(rank*q.call.cost(i), e.step(q.now))
 		waits := rank > 0 && behind-q.now > q.near
 		turn = turn && !waits
@@ -253,7 +253,7 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 			q.at = lent
 			return shared, true
 		}
-		// The first in line may go by the lane's own slot or by one that is lent, and those behind it not sooner than the
+		// The first in the queue may go by the lane's own slot or by one that is lent, and those behind it not sooner than the
 		// whole rate lets them; they ask sooner by what the way to the store takes.
 		first := max(q.now, min(q.at.At-q.near, max(lent.At-q.near, lost-q.lastMoment()))) + ahead
 		if blocks < 0 || fairTurn {
@@ -266,7 +266,7 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 		q.at = Grant{At: soonest, Binds: blocks}
 		return 0, false
 	}
-	q.stand(blocks, again)
+	q.enqueue(blocks, again)
 	return 0, false
 }
 
@@ -292,11 +292,11 @@ func (q *late) borrow(begin Grant) (g Grant, lost int64) {
 	return g, lost
 }
 
-// hasPlace reports whether there is a place in flight for the call. If there is none, the call stands in line.
-func (q *late) hasPlace(i int) bool {
+// hasPermit reports whether there is a permit for the call. If there is none, the call is queued.
+func (q *late) hasPermit(i int) bool {
 	e := &q.stack[i]
-	f := e.Account.(*InFlight) //nolint:forcetypeassert // of leases
-	rank, _ := f.line.place(&q.call, q.now, e.fairly())
+	f := e.Account.(*Concurrency) //nolint:forcetypeassert // of leases
+	rank, _ := f.queue.position(&q.call, q.now, e.fairly())
 	free := f.free(&e.Limit, q.now)
 	if _, has := f.leases[q.call.ID]; has || rank < free {
 		return true
@@ -312,29 +312,29 @@ func (q *late) hasPlace(i int) bool {
 	if e.Limit.Spec.After == 0 {
 		again = min(again, f.expiry(rank-max(0, free)))
 	}
-	q.stand(i, again)
+	q.enqueue(i, again)
 	return false
 }
 
-// stand puts the call in a line.
-func (q *late) stand(i int, again int64) {
+// enqueue puts the call in a queue.
+func (q *late) enqueue(i int, again int64) {
 	e := &q.stack[i]
 	// They do not all ask again at the same time.
 	again = max(q.now+numbers.SoonAgain, min(again, q.now+numbers.FarAgain+q.call.ID%numbers.FarAgain))
-	rank, score := e.line().place(&q.call, q.now, e.fairly())
-	e.line().join(&q.call, score, again+numbers.WaitGrace, e.fairly())
+	rank, score := e.queue().position(&q.call, q.now, e.fairly())
+	e.queue().join(&q.call, score, again+numbers.WaitGrace, e.fairly())
 	q.at = Grant{InLine: true, At: again, Binds: i, Ahead: rank}
 }
 
-// served takes the call out of a line because it has what the line is for. Who gets a slot before its turn does not move the
-// line on; who had one has paid for its turn.
+// served takes the call out of a queue because it has what the queue is for. Who gets a slot before its turn does not move the
+// queue on; who had one has paid for its turn.
 func (q *late) served(i int) {
 	e := &q.stack[i]
 	if e.fairly() && (q.kinds[i] == leases || q.call.Held == nil) {
-		_, score := e.line().place(&q.call, q.now, true)
-		e.line().served(&q.call, score, !q.early)
+		_, score := e.queue().position(&q.call, q.now, true)
+		e.queue().served(&q.call, score, !q.early)
 	}
-	e.line().leave(q.call.ID)
+	e.queue().leave(q.call.ID)
 }
 
 // commit charges the call to limits of some kinds, unless its slot is too far away.
@@ -362,7 +362,7 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 			c = permitOf(q.call.ID, kinds&leases != 0)
 			if kinds&leases != 0 {
 				q.served(i)
-				f := e.Account.(*InFlight) //nolint:forcetypeassert // of leases
+				f := e.Account.(*Concurrency) //nolint:forcetypeassert // of leases
 				f.Renew(&e.Limit, q.now, q.call.ID, g.At)
 			}
 		case k&kinds != 0:
@@ -372,7 +372,7 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 				q.served(i)
 			}
 		case k == ofLane:
-			e.line().leave(q.call.ID) // lent: it goes, and the lane is not charged
+			e.queue().leave(q.call.ID) // lent: it goes, and the lane is not charged
 		default:
 			panic(fmt.Sprintf("engine: a limit of kind %b would not be charged", k))
 		}

@@ -52,7 +52,7 @@ type sum struct {
 // A peak is no less than what the fullest of the windows holds that have a bucket in them.
 type peak struct{ at, width, back, n int64 }
 
-// full remembers the head of the line: no bucket before until has room for even one call. It holds for one
+// full remembers the head of the queue: no bucket before until has room for even one call. It holds for one
 // limit and width.
 type full struct{ until, limit, width int64 }
 
@@ -459,7 +459,7 @@ func (w *Window) Claim(l *Limit, now int64, c Charge) {
 	}
 }
 
-// Renew implements [Account]: a window has no places.
+// Renew implements [Account]: a window has no permits.
 func (w *Window) Renew(*Limit, int64, int64, int64) {}
 
 // Release implements [Account].

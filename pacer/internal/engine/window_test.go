@@ -143,7 +143,7 @@ func TestWindowCancel(t *testing.T) {
 	require.Equal(t, int64(200), r.book(0, 0, 1).At)
 	r.cancel(0, a)
 	require.Equal(t, map[int64]int64{0: 1, 100: 2, 200: 1}, r.counts())
-	require.Equal(t, int64(0), r.book(0, 0, 1).At, "the room is found again, though the line was known to be longer")
+	require.Equal(t, int64(0), r.book(0, 0, 1).At, "the room is found again, though the queue was known to be longer")
 	r.cancel(99, b)
 	require.Equal(t, int64(99), r.book(99, 99, 1).At)
 	r.cancel(100, b)

@@ -1,48 +1,48 @@
--- line.lua: who waits for an account, in order. The reasoning is in package engine, line.go.
+-- queue.lua: who waits for an account, in order. The reasoning is in package engine, queue.go.
 --
--- KEYS   of an account that has a line:
---        the line: a sorted set, member = id, score = when it first asked (µs since the epoch), or of fair shares its start tag
+-- KEYS   of an account that has a queue:
+--        the queue: a sorted set, member = id, score = when it first asked (µs since the epoch), or of fair shares its start tag
 --        the waits: a sorted set, member = id, score = until when it is believed to be alive (µs since the epoch)
 --        of fair shares, the flows: a sorted set, member = flow, score = the tag where its last call ends; member 0 has the start
 --        tag of the call that was served last
--- TTL    of all: longer than anybody in line is believed to be alive without asking
+-- TTL    of all: longer than anybody queued is believed to be alive without asking
 
-local line, said = {}, {}
+local queue, said = {}, {}
 
 -- kept is for how long a queue's keys live after they were written, in µs.
 local kept = 6000000
 
 -- say notes what is to be published.
-function line.say(kind, n, name)
+function queue.say(kind, n, name)
   said[#said + 1] = string.format('%d %.0f %s', kind, n, name)
 end
 
 -- publish tells those who listen what was noted. That nobody may publish there is no reason to fail: then those who sleep
 -- already hear nothing.
-function line.publish(up, now)
+function queue.publish(up, now)
   if #said == 0 then return end
   redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f', now) .. '\n' .. table.concat(said, '\n'))
 end
 
--- keep sets the TTLs of a line that was written. A run does so once, at its end: what is written may be gone by then.
-function line.keep(o)
+-- keep sets the TTLs of a queue that was written. A run does so once, at its end: what is written may be gone by then.
+function queue.keep(o)
   if not o.written then return end
   local px = lasting(kept)
-  redis.call('PEXPIRE', o.line, px)
+  redis.call('PEXPIRE', o.queue, px)
   redis.call('PEXPIRE', o.waits, px)
   if o.flows then redis.call('PEXPIRE', o.flows, px) end
 end
 
 -- tidy forgets the flows when nobody waits.
 local function tidy(o)
-  if o.flows and redis.call('EXISTS', o.line) == 0 then redis.call('DEL', o.flows) end
+  if o.flows and redis.call('EXISTS', o.queue) == 0 then redis.call('DEL', o.flows) end
 end
 
 -- purge drops those who are taken for dead, and reports whether there were any.
-function line.purge(o, now)
+function queue.purge(o, now)
   local dead = redis.call('ZRANGEBYSCORE', o.waits, '-inf', now)
   for i = 1, #dead do
-    redis.call('ZREM', o.line, dead[i])
+    redis.call('ZREM', o.queue, dead[i])
     redis.call('ZREM', o.waits, dead[i])
   end
   if #dead > 0 then tidy(o) end
@@ -55,20 +55,20 @@ local function score(key, member)
 end
 
 -- position returns how many are before a call in the queue, and its score.
-function line.position(o, c, now)
-  local at = score(o.line, c.id)
-  if at then return redis.call('ZRANK', o.line, c.id), at end
+function queue.position(o, c, now)
+  local at = score(o.queue, c.id)
+  if at then return redis.call('ZRANK', o.queue, c.id), at end
   if o.flows then
     at = math.max(score(o.flows, 0) or 0, score(o.flows, c.flow) or 0)
-    at = at + math.min(C.TagUnit - 1, redis.call('ZCOUNT', o.line, at, at + C.TagUnit - 1))
+    at = at + math.min(C.TagUnit - 1, redis.call('ZCOUNT', o.queue, at, at + C.TagUnit - 1))
   elseif c.since > 0 then
     at = c.since
   else
     at = now
-    local last = redis.call('ZRANGE', o.line, -1, -1, 'WITHSCORES')
-    if last[2] then at = math.max(at, number(last[2], o.line) + 1) end
+    local last = redis.call('ZRANGE', o.queue, -1, -1, 'WITHSCORES')
+    if last[2] then at = math.max(at, number(last[2], o.queue) + 1) end
   end
-  return redis.call('ZCOUNT', o.line, '-inf', at), at
+  return redis.call('ZCOUNT', o.queue, '-inf', at), at
 end
 
 -- advance notes where the flow's next call begins.
@@ -81,25 +81,25 @@ local function advance(o, c, at)
   end
 end
 
--- join puts a call in line, or keeps it there.
-function line.join(o, c, at, till)
-  if redis.call('ZADD', o.line, 'NX', at, c.id) == 1 and o.flows then advance(o, c, at) end
+-- join puts a call in the queue, or keeps it there.
+function queue.join(o, c, at, till)
+  if redis.call('ZADD', o.queue, 'NX', at, c.id) == 1 and o.flows then advance(o, c, at) end
   redis.call('ZADD', o.waits, till, c.id)
   o.written = true
 end
 
--- leave takes a call out of the line, and reports whether it stood there.
-function line.leave(o, id)
-  if redis.call('ZREM', o.line, id) == 0 then return false end
+-- leave takes a call out of the queue, and reports whether it was there.
+function queue.leave(o, id)
+  if redis.call('ZREM', o.queue, id) == 0 then return false end
   redis.call('ZREM', o.waits, id)
   tidy(o)
   return true
 end
 
--- served notes in a fair line that a call gets what it is for; inturn says that the line has come so far.
-function line.served(o, c, at, inturn)
-  if redis.call('EXISTS', o.line) == 0 then return end
-  if not score(o.line, c.id) then advance(o, c, at) end
+-- served notes in a fair queue that a call gets what it is for; inturn says that the queue has come so far.
+function queue.served(o, c, at, inturn)
+  if redis.call('EXISTS', o.queue) == 0 then return end
+  if not score(o.queue, c.id) then advance(o, c, at) end
   at = at - at % C.TagUnit
   if inturn and at > (score(o.flows, 0) or 0) then
     redis.call('ZREMRANGEBYSCORE', o.flows, '-inf', at)
@@ -108,21 +108,21 @@ function line.served(o, c, at, inturn)
   o.written = true
 end
 
--- call tells those in line whose turn it is, but for one, to ask again.
-function line.call(o, now, but)
+-- call tells those queued whose turn it is, but for one, to ask again.
+function queue.call(o, now, but)
   local n = math.min(o.run.free and o.run.free(o, now) or 1, C.MostCalled)
   if n <= 0 then return end
-  local first = redis.call('ZRANGE', o.line, 0, n - 1)
+  local first = redis.call('ZRANGE', o.queue, 0, n - 1)
   for i = 1, #first do
     if first[i] ~= but then
       redis.call('ZADD', o.waits, 'LT', now + C.CalledLives, first[i])
-      line.say(C.ChangeCalled, tonumber(first[i]), o.key)
+      queue.say(C.ChangeCalled, tonumber(first[i]), o.key)
     end
   end
 end
 
-function line.length(o, now)
+function queue.length(o, now)
   return redis.call('ZCOUNT', o.waits, '(' .. string.format('%.0f', now), '+inf')
 end
 
-return line
+return queue
