@@ -1,12 +1,3 @@
-// Package engine is the arithmetic of pacing: what one key knows, and when a call that needs several keys may go.
-//
-// It is pure: no clock, no lock, no I/O. Times are store time, integer microseconds since the Unix epoch. The
-// Redis store runs the same program in Lua (package luascripts); a differential test holds the two together,
-// reply for reply, so a change here is a change there.
-//
-// # Adding an algorithm
-//
-// An algorithm is an [Account]: one Go file here, one Lua fragment there and one row in the conformance suite.
 package engine
 
 import (

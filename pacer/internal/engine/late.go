@@ -219,8 +219,8 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 	return q.commit(charges, kinds|leases)
 }
 
-// inTurn reports whether it is the call's turn for a slot, and of which kinds of limits. If it is not, the call stands in
-// a queue, or is refused because that takes too long.
+// inTurn reports whether it is the call's turn for a slot, and of which kinds of limits. If it is not, the call is
+// queued, or is refused because that takes too long.
 func (q *late) inTurn(begin Grant) (kind, bool) {
 	turn, fairTurn := q.at.At-q.now <= q.near, true
 	blocks, lane := -1, -1
