@@ -1,10 +1,14 @@
 -- cancel.lua: give back what some reservations of one upstream were charged, in order.
 --
 -- KEYS   as in reserve.lua
--- ARGV   number of accounts; for each: algorithm, parameters
---        then, to the end, reservations of one stack after the other: the accounts that bind them: 0 for all, else one more
---        than their number, and their indexes; how many reservations; for each, two integers per account: its charge, as
---        reserve.lua replied it
+-- ARGV   accounts: how many follow; for each
+--          algorithm
+--          its parameters
+--        then, to the end, reservations of one stack after the other; for each stack
+--          refs: the accounts that bind it: 0 for all, else one more than their number
+--          indexes: of these accounts, from 1
+--          many: how many reservations; for each, and each account
+--            from, to: its charge (see charge.lua)
 -- Reply  now (µs since the epoch)
 -- TTL    as in reserve.lua; a key that means nothing any more is deleted
 --

@@ -1,13 +1,17 @@
 -- concurrency.lua: calls that run at once. The reasoning is in package engine, concurrency.go.
 --
--- KEYS   the account's key: a string, "pause learned until", where
+-- KEYS   key: of the account: a string, "pause learned until", where
 --          pause    nothing goes before; 0 for none
 --          learned  the upstream lets only so many run before until; 0 for none
---        the leases: a sorted set, member = id, score = until when it holds (µs since the epoch)
---        those of its queue, as in queue.lua
---        when calls began, if they count only when they have run for some time: a sorted set, member = id, score = when
---        of fair shares: the flows, as in queue.lua
--- ARGV   limit, length of a lease in µs, for how long a call has run when it counts (µs), 1 for fair shares, else 0
+--        leases: a sorted set, member = id, score = until when it holds (µs since the epoch)
+--        queue: as in queue.lua
+--        waits: as in queue.lua
+--        begun: when calls began, if they count only when they have run for some time: a sorted set, member = id, score = when
+--        flows: of fair shares, as in queue.lua
+-- ARGV   limit: how many may run
+--        length: of a lease (µs)
+--        after: for how long a call has run when it counts (µs)
+--        fair: 1 for fair shares, else 0
 -- TTL    the string: until pause and until are past; the leases: until the last one has run out
 
 local concurrency = { kind = 'leases' }

@@ -1,6 +1,6 @@
 -- gcra.lua: the rate that remembers its gaps. The reasoning is in package engine, gcra.go.
 --
--- KEYS   the account's key: a string, "tat", "tat last widest pause" or "tat last widest pause learned until share since
+-- KEYS   key: of the account: a string, "tat", "tat last widest pause" or "tat last widest pause learned until share since
 --        slowed", and if it keeps a log of starts, then " /unlogged kept tau" after either, where
 --          tat      the tail of free virtual time begins here; 0 for none
 --          last     no gap ends after this; 0: there is no gap, and the second key means nothing
@@ -12,13 +12,19 @@
 --          unlogged there may have been calls before then that the log lacks
 --          kept     the length of a window, in µs
 --          tau      the tolerance, in µs: the log is one of a limit that has both
---        the gaps: a sorted set, member = begin, score = end, disjoint, all before tat
---        if its windows are exact (algorithms 6 and 7): the starts, as in starts.lua
---        if calls are queued for it (algorithms 5 and 7): the queue, the waits and of fair shares the flows, as in queue.lua
--- ARGV   burst, emission interval T in µs; if its windows are exact (algorithms 6 and 7): how many calls may start in one, its
---        length in µs; for a rate that adapts (algorithm 3): floor and decrease in millionths, hold
---        and recovery in µs; algorithms 5 and 7 have all of these, 0 if it does not adapt, and then 1 for a lane, which comes right after
---        the rate that it is a part of, 2 for fair shares, or 0 for neither
+--        gaps: a sorted set, member = begin, score = end, disjoint, all before tat
+--        starts: if its windows are exact (algorithms 6 and 7), as in starts.lua
+--        queue: if calls are queued for it (algorithms 5 and 7), as in queue.lua
+--        waits: if calls are queued for it, as in queue.lua
+--        flows: if it is shared fairly, as in queue.lua
+-- ARGV   limit: the burst
+--        t: the emission interval T (µs)
+--        most: if its windows are exact (algorithms 6 and 7): how many calls may start in one
+--        within: if its windows are exact: its length (µs)
+--        floor, decrease: if it adapts (algorithms 3, 5 and 7; 0 if it does not): millionths
+--        hold, recovery: if it adapts: µs
+--        queue: if calls are queued for it (algorithms 5 and 7): 1 for a lane, which comes right after the rate that it is a part of,
+--        2 for fair shares, or 0 for neither
 -- TTL    the string: until tat, pause and until are past and the share is whole, and with a log, the later of tat and unlogged
 --        is so long past as a start is kept; the gaps: until the last one is past
 

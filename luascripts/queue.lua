@@ -1,9 +1,9 @@
 -- queue.lua: who waits for an account, in order. The reasoning is in package engine, queue.go.
 --
 -- KEYS   of an account that has a queue:
---        the queue: a sorted set, member = id, score = when it first asked (µs since the epoch), or of fair shares its start tag
---        the waits: a sorted set, member = id, score = until when it is believed to be alive (µs since the epoch)
---        of fair shares, the flows: a sorted set, member = flow, score = the tag where its last call ends; member 0 has the start
+--        queue: a sorted set, member = id, score = when it was first requested (µs since the epoch), or of fair shares its start tag
+--        waits: a sorted set, member = id, score = until when it is believed to be alive (µs since the epoch)
+--        flows: of fair shares: a sorted set, member = flow, score = the tag where its last call ends; member 0 has the start
 --        tag of the call that was served last
 -- TTL    of all: longer than anybody queued is believed to be alive without asking
 

@@ -1,8 +1,13 @@
--- report.lua: heed what the upstream said.
+-- report.lua: apply what was observed of the upstream.
 --
 -- KEYS   as in reserve.lua
--- ARGV   number of entries; for each: algorithm, parameters
---        number of notes; for each: kind, entry (from 1; 0: the whole upstream), and four integers a, b, c, d:
+-- ARGV   accounts: how many follow; for each
+--          algorithm
+--          its parameters
+--        notes: how many follow; for each
+--          kind
+--          entry: the account, from 1; 0: the whole upstream
+--          a, b, c, d: four integers, by kind:
 --          1 pause      nothing goes for a µs; a pause is never shortened
 --          2 resume     a pause is over
 --          3 slow       a call whose slot was a (µs since the epoch; 0: now) was refused: an adaptive rate slows down

@@ -1,15 +1,29 @@
 -- reserve.lua: find and charge a slot for each of some calls of one upstream, in order.
 --
--- KEYS   the upstream's key, then the keys of each account (see gcra.lua, window.lua); all in one hash slot
--- ARGV   the era that the client knows (see account.lua; 0: none), the latest store time that it was told
---        number of accounts; for each: algorithm, parameters
---        then, to the end, runs of calls that are alike: the accounts that bind them: 0 those of the run before (of the
---        first run: all), else one more than their number, and their indexes; how many calls; cost, not before (µs from
---        now), max wait (µs), and 1 if they are tracked, else 0; if the cost is 0, then a cost for each account; 2 more for
---        one call that a limit binds which is not given far ahead (algorithms 4 and 5), and then its id, when it first asked
---        (µs since the epoch; 0: now), flow, weight, the slot that it has (0: none), reach (µs), and 0 or the number of accounts, and for each its charge of a slot that the
---        call gives back first;
---        one argument alone is the max wait of one call that all accounts bind, of cost 1, that is not tracked
+-- KEYS   upstream: its key (see account.lua)
+--        then the keys of each account (see gcra.lua, window.lua, concurrency.lua); all in one hash slot
+-- ARGV   era: that the client knows (see account.lua; 0: none)
+--        known: the latest store time that it received
+--        accounts: how many follow; for each
+--          algorithm
+--          its parameters (see gcra.lua, window.lua, concurrency.lua)
+--        then, to the end, runs of calls that are alike; or maxwait alone: of one call that all accounts bind, of cost 1, that is not
+--        tracked; for each run
+--          refs: the accounts that bind it: 0 those of the run before (of the first run: all), else one more than their number
+--          indexes: of these accounts, from 1
+--          left: how many calls
+--          cost: 0 if it differs from account to account
+--          notbefore: µs from now
+--          maxwait: µs
+--          flags: 1 if they are tracked, and 2 more for one call that a limit binds which is not given far ahead
+--          costs: if cost is 0, one for each account
+--          and with flag 2
+--          id: of the call
+--          since: when it was first requested (µs since the epoch; 0: now)
+--          flow, weight: for fair shares
+--          slot: that it has (µs since the epoch; 0: none)
+--          reach: µs
+--          held: 0, or the number of accounts, and for each its charge (see charge.lua), which the call gives back first
 -- Reply  now, then for each call or some at once, in order (slots: µs since the epoch; slacks: µs):
 --          n > 0, slack, charges            n calls go now; these are the charges of the first (see below); the slack is
 --                                           that of the windows (0 for a rate whose windows are exact), −1 if there is none
@@ -20,7 +34,7 @@
 --        Charges are as in charge.lua. Of n calls, the slack of a call reaches to the first of its charges, and to that of the
 --        windows.
 --        What binds: 0 nothing, i the limit of account i of the run, −i its pause, −(accounts + 1) the pause of the upstream.
---        A run that has worked enough leaves the rest of the calls without an answer: they are to be asked for again. It decides one
+--        A run that has worked enough leaves the rest of the calls without an answer: they are to be requested again. It decides one
 --        at least.
 --        now and the era: the server has forgotten, or its clock stepped back by more than a second; nothing was done
 --        now alone: a calendar's table does not hold it; nothing was done, compute the table for that now and ask again
@@ -32,6 +46,7 @@
 
 local era, known = ARGV[1], tonumber(ARGV[2])
 nextarg = 3
+
 local all, up, now = stack(era)
 if era ~= '0' and (up.era ~= tonumber(era) or now < known - C.MaxBackstep) then return { now, up.era } end
 local reply, size = { now }, 1
@@ -89,12 +104,11 @@ while nextarg <= #ARGV and spent < enough do
   if alone then
     maxwait = arg()
   else
-    local refs = arg() - 1
+    local refs, flags = arg() - 1, nil
     if refs >= 0 then
       entries = {}
       for i = 1, refs do entries[i] = all[arg()] end
     end
-    local flags
     left, cost, notbefore, maxwait, flags = arg(), arg(), arg(), arg(), arg()
     if flags < 0 or flags > C.Tracked + C.Late then unknown('flags', flags) end
     tracked, late = flags % C.Late == C.Tracked, flags >= C.Late

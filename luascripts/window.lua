@@ -1,6 +1,6 @@
 -- window.lua: at most so many calls per window. The reasoning is in package engine, window.go.
 --
--- KEYS   the account's key: a string, "unit first last ends count open total|buckets", or, if there is more to know,
+-- KEYS   key: of the account: a string, "unit first last ends count open total|buckets", or, if there is more to know,
 --        "unit first last ends count open total pause full limit width learned until|buckets", where
 --          unit     what distances are counted in, in µs: the width of a bucket, or 1 if that does not do
 --          first    begin of the first bucket that is kept
@@ -16,8 +16,12 @@
 --                   1, "+" and its tracked calls that are on their way if there are any, and a space
 --        So a call that goes now need not read a hundred buckets (see quick.lua): the last one is at hand, those that count no
 --        more are the first of the list, and as nothing lies ahead, the window holds the total.
--- ARGV   limit, width of a bucket in µs, buckets before its own that a bucket counts, guard in µs, number of bounds, bounds
---        (begins of calendar windows in µs, ascending; none for windows that arithmetic can tell)
+-- ARGV   limit: of a window
+--        width: of a bucket (µs)
+--        m: buckets before its own that a bucket counts
+--        guard: at the end of a window, in which nothing goes (µs)
+--        bounds: how many follow: begins of calendar windows (µs since the epoch), ascending; none for windows that arithmetic can
+--        tell
 -- TTL    until ends, pause and until are past
 
 local window = {}
