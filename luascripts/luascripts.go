@@ -94,7 +94,7 @@ func New() Scripts { return WithClock(clock) }
 func WithClock(fragment string) Scripts {
 	plain := []string{
 		"define[C.GCRA] = function()", gcra, "end",
-		"define[C.Adaptive], define[C.Exact], define[C.ExactQueued] = define[C.GCRA], define[C.GCRA], define[C.GCRA]",
+		"define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]",
 		"define.starts = function()", starts, "end",
 		"define[C.Window] = function()", window, "end",
 	}

@@ -117,8 +117,9 @@ const (
 	// Near is how long before its slot a queued call gets it, and before that no permit, unless the call says that the way to the
 	// store is longer. It is long enough for a call that asks again a little late, and short enough for those who come later.
 	Near = 40_000
-	// A queued call asks again when its turn may come, but no sooner than after SoonAgain, no later than after one to two
-	// times FarAgain, and for a permit, whose end nobody can foresee, after FrontAgain if it is one of the first, Front.
+	// SoonAgain and the next three say when a queued call asks again: when its turn may come, but no sooner than after SoonAgain,
+	// no later than after one to two times FarAgain, and for a permit, whose end nobody can foresee, after FrontAgain if it is
+	// one of the first, Front.
 	SoonAgain  = 1_000
 	FrontAgain = 1_000_000
 	FarAgain   = 2_000_000

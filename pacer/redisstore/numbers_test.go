@@ -51,10 +51,8 @@ func TestTheUnknownIsRefused(t *testing.T) {
 		"a note of the upstream":  {s.Report, []any{0, 1, numbers.NoteSlow, 0, 0, 0, 0, 0}, "unknown note of the upstream 3"},
 		"an algorithm to look at": {s.Status, []any{1, 8, 1, 10}, "unknown algorithm 8"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			err := rdb.Eval(t.Context(), c.script, keys, c.args...).Err()
-			require.ErrorContains(t, err, c.says)
-			require.Empty(t, rdb.Keys(t.Context(), "*").Val())
-		})
+		err := rdb.Eval(t.Context(), c.script, keys, c.args...).Err()
+		require.ErrorContains(t, err, c.says, name)
+		require.Empty(t, rdb.Keys(t.Context(), "*").Val(), name)
 	}
 }
