@@ -16,10 +16,10 @@
 -- define makes an algorithm, by the number that goes over the wire; algorithms are those that this run has met.
 local define, algorithms = {}, {}
 
--- lines returns what is done with lines of waiting calls: see line.lua.
-local function lines()
-  if not define.lines then define.lines = define.line() end
-  return define.lines
+-- queues returns what is done with queues of calls: see queue.lua.
+local function queues()
+  if not define.queues then define.queues = define.queue() end
+  return define.queues
 end
 
 -- logs returns what is done with the starts of rates whose windows are exact: see starts.lua.
@@ -33,10 +33,16 @@ local function foreign(key)
   error('HEADWAYFOREIGN ' .. key .. ' holds a value that Headway did not write', 0)
 end
 
+-- unknown ends the script because it was asked for something that it does not know. Nothing is to go on as if it were something
+-- else: that would let calls go that nobody counts.
+local function unknown(what, n)
+  error('headway: unknown ' .. what .. ' ' .. (n or '(none)'), 0)
+end
+
 -- number reads a stored integer.
 local function number(v, key)
   local n = tonumber(v)
-  if not n or n < 0 or n >= 9007199254740992 or n % 1 ~= 0 then foreign(key) end
+  if not n or n < 0 or n >= C.MaxInteger or n % 1 ~= 0 then foreign(key) end
   return n
 end
 
@@ -45,10 +51,6 @@ local function missing(key)
   if redis.call('TYPE', key)['ok'] ~= 'none' then foreign(key) end
   return nil
 end
-
--- Bounds of a search: see package engine. In manyrounds, all pieces of free time are tried; then longer ones; from lastround on, none
--- but the time behind everything. A search passes over a piece only after maxlooks of them that did not hold the call.
-local manyrounds, lastround, maxlooks = 16, 48, 64
 
 -- spent counts the work of a run, in questions to an account, more or less. A run that has spent enough leaves the calls that
 -- are still to be decided to the next one, so that none takes long.
@@ -120,6 +122,7 @@ local function stack(usual)
     local algorithm = arg()
     local a = algorithms[algorithm]
     if not a then
+      if not define[algorithm] then unknown('algorithm', algorithm) end
       a = define[algorithm]()
       algorithms[algorithm] = a
     end

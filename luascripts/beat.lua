@@ -1,11 +1,13 @@
 -- beat.lua: a process says that it is there, and learns how many are.
 --
--- KEYS   the upstream's key (see account.lua)
---        who is there: a sorted set, member = id, score = until when that holds (µs since the epoch)
---        in which order they came: a sorted set, member = id, score = when (µs since the epoch)
--- ARGV   id, for how long it is there (µs; 0: it leaves), the latest store time that it was told (0: none),
---        for how long an account of the upstream can matter (µs), for how long processes that were without the server wait
---        for each other (µs; 0: this one was not without it)
+-- KEYS   upstream: its key (see account.lua)
+--        alive: who is there: a sorted set, member = id, score = until when that holds (µs since the epoch)
+--        came: in which order they came: a sorted set, member = id, score = when (µs since the epoch)
+-- ARGV   id: of the process
+--        lives: for how long it is there (µs; 0: it leaves)
+--        known: the latest store time that it received (0: none)
+--        keep: for how long an account of the upstream can matter (µs)
+--        gather: for how long processes that were without the server wait for each other (µs; 0: this one was not without it)
 -- Reply  now (µs since the epoch), the era, how many are there, how many of them came before this one, until when they
 --        wait (µs since the epoch)
 -- TTL    the upstream's key: for as long as its accounts can matter; the sets: until the last member has gone
@@ -16,22 +18,23 @@
 -- That an era begins is published on the channel of report.lua, as "5 0 key": whoever sleeps in another process and knows the
 -- era before is to tell what it remembers, now and not at its next beat.
 
+local upstream, alive, came = KEYS[1], KEYS[2], KEYS[3]
 local id = ARGV[1]
 nextarg = 2
 local lives, known, keep, gather = arg(), arg(), arg(), arg()
-local up, now = readupstream(KEYS[1], redis.call('GET', KEYS[1]))
-if now < known - 1000000 then
+
+local up, now = readupstream(upstream, redis.call('GET', upstream))
+if now < known - C.MaxBackstep then
   up.shift = up.shift + known - now
   now, shifted = known, true
 end
 if up.era == 0 then
-  up.era = now - now % 1000
-  redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f\n5 0 %s', now, up.key))
+  up.era = now - now % C.EraUnit
+  redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f\n%d 0 %s', now, C.ChangeBegun, up.key))
 end
 if gather > 0 and up.gather <= now then up.gather = now + gather end
 writeupstream(up, keep)
 
-local alive, came = KEYS[2], KEYS[3]
 for _, gone in ipairs(redis.call('ZRANGEBYSCORE', alive, '-inf', now, 'LIMIT', 0, 1000)) do
   redis.call('ZREM', alive, gone)
   redis.call('ZREM', came, gone)

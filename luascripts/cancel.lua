@@ -1,14 +1,18 @@
 -- cancel.lua: give back what some reservations of one upstream were charged, in order.
 --
 -- KEYS   as in reserve.lua
--- ARGV   number of accounts; for each: algorithm, parameters
---        then, to the end, reservations of one stack after the other: the accounts that bind them: 0 for all, else one more
---        than their number, and their indexes; how many reservations; for each, two integers per account: its charge, as
---        reserve.lua replied it
+-- ARGV   accounts: how many follow; for each
+--          algorithm
+--          its parameters
+--        then, to the end, reservations of one stack after the other; for each stack
+--          refs: the accounts that bind it: 0 for all, else one more than their number
+--          indexes: of these accounts, from 1
+--          many: how many reservations; for each, and each account
+--            from, to: its charge (see charge.lua)
 -- Reply  now (µs since the epoch)
 -- TTL    as in reserve.lua; a key that means nothing any more is deleted
 --
--- What is past is not given back: nobody could use it. An interval that is free already stays free. Those in line whose turn
+-- What is past is not given back: nobody could use it. An interval that is free already stays free. Those queued whose turn
 -- it may be are called, as in report.lua.
 
 local all, up, now = stack()
@@ -37,9 +41,9 @@ for i = 1, #all do
   local o = all[i]
   o.run.write(o, now)
   if o.kind and o.freed then
-    lines().call(o, now)
+    queues().call(o, now)
     queued = true
   end
 end
-if queued then lines().publish(up, now) end
+if queued then queues().publish(up, now) end
 return { now }

@@ -1,15 +1,23 @@
 -- describe.lua: a process says what it is, what its policies are, and what went.
 --
--- KEYS   the upstream's key (see account.lua)
---        the index: a hash. Its fields:
+-- KEYS   upstream: its key (see account.lua)
+--        index: a hash. Its fields:
 --          process/ID        what a process says of itself
 --          policy/NAME       "said until text": a policy, when that was last said, and until when it is remembered
 --          went/SLOT/NAME    "second cost waits waited": what went of a policy in a second; SLOT is the second modulo 128
 --          swept             the minute in which what is over was last taken out
---        who is there (see beat.lua)
--- ARGV   id, what it says of itself ('': it leaves), for how long its policies are remembered (µs)
---        number of policies; for each: its name, its text
---        then, to the end, what went: a policy's name, the second (since the epoch), cost, waits, waited (µs)
+--        alive: who is there (see beat.lua)
+-- ARGV   id: of the process
+--        about: what it says of itself ('': it leaves)
+--        keep: for how long its policies are remembered (µs)
+--        policies: how many follow; for each
+--          name
+--          text
+--        then, to the end, what went; for each
+--          name: of the policy
+--          second: since the epoch
+--          cost, waits: in that second
+--          waited: µs
 -- Reply  now (µs since the epoch), how many are there
 -- TTL    the index: for as long as its policies are remembered
 --
@@ -17,10 +25,12 @@
 -- is not among those that are there any more (see beat.lua); whoever reads leaves those out.
 
 local most, minute, slots = 32768, 60000000, 128
+local upstream, index, alive = KEYS[1], KEYS[2], KEYS[3]
 local id, about = ARGV[1], ARGV[2]
 nextarg = 3
-local up, now = readupstream(KEYS[1], redis.call('GET', KEYS[1]))
-local index, keep = KEYS[2], arg()
+local keep, policies = arg(), arg()
+
+local up, now = readupstream(upstream, redis.call('GET', upstream))
 
 local function whole(n) return string.format('%.0f', n) end
 
@@ -34,7 +44,7 @@ if about == '' then
 else
   put('process/' .. id, about)
 end
-for _ = 1, arg() do
+for _ = 1, policies do
   local name, text = ARGV[nextarg], ARGV[nextarg + 1]
   nextarg = nextarg + 2
   put('policy/' .. name, whole(now) .. ' ' .. whole(now + keep) .. ' ' .. text)
@@ -64,11 +74,11 @@ if redis.call('HGET', index, 'swept') ~= this then
       local second = string.match(value, '^(%d+) ')
       over = not second or tonumber(second) * 1000000 + 2 * minute <= now
     elseif kind == 'process' then
-      over = name ~= id and not redis.call('ZSCORE', KEYS[3], name)
+      over = name ~= id and not redis.call('ZSCORE', alive, name)
     end
     if over then redis.call('HDEL', index, field) end
   end
   redis.call('HSET', index, 'swept', this)
 end
 redis.call('PEXPIRE', index, math.max(lasting(keep), redis.call('PTTL', index)))
-return { now, redis.call('ZCARD', KEYS[3]) }
+return { now, redis.call('ZCARD', alive) }

@@ -1,6 +1,6 @@
 -- gcra.lua: the rate that remembers its gaps. The reasoning is in package engine, gcra.go.
 --
--- KEYS   the account's key: a string, "tat", "tat last widest pause" or "tat last widest pause learned until share since
+-- KEYS   key: of the account: a string, "tat", "tat last widest pause" or "tat last widest pause learned until share since
 --        slowed", and if it keeps a log of starts, then " /unlogged kept tau" after either, where
 --          tat      the tail of free virtual time begins here; 0 for none
 --          last     no gap ends after this; 0: there is no gap, and the second key means nothing
@@ -12,13 +12,19 @@
 --          unlogged there may have been calls before then that the log lacks
 --          kept     the length of a window, in µs
 --          tau      the tolerance, in µs: the log is one of a limit that has both
---        the gaps: a sorted set, member = begin, score = end, disjoint, all before tat
---        if its windows are exact (algorithms 6 and 7): the starts, as in starts.lua
---        if calls stand in line (algorithms 5 and 7): the line, the waits and of fair shares the flows, as in line.lua
--- ARGV   burst, emission interval T in µs; if its windows are exact (algorithms 6 and 7): how many calls may start in one, its
---        length in µs; for a rate that adapts (algorithm 3): floor and decrease in millionths, hold
---        and recovery in µs; algorithms 5 and 7 have all of these, 0 if it does not adapt, and then 1 for a lane, which comes right after
---        the rate that it is a part of, 2 for fair shares, or 0 for neither
+--        gaps: a sorted set, member = begin, score = end, disjoint, all before tat
+--        starts: if its windows are exact (algorithms 6 and 7), as in starts.lua
+--        queue: if calls are queued for it (algorithms 5 and 7), as in queue.lua
+--        waits: if calls are queued for it, as in queue.lua
+--        flows: if it is shared fairly, as in queue.lua
+-- ARGV   limit: the burst
+--        t: the emission interval T (µs)
+--        most: if its windows are exact (algorithms 6 and 7): how many calls may start in one
+--        within: if its windows are exact: its length (µs)
+--        floor, decrease: if it adapts (algorithms 3, 5 and 7; 0 if it does not): millionths
+--        hold, recovery: if it adapts: µs
+--        queue: if calls are queued for it (algorithms 5 and 7): 1 for a lane, which comes right after the rate that it is a part of,
+--        2 for fair shares, or 0 for neither
 -- TTL    the string: until tat, pause and until are past and the share is whole, and with a log, the later of tat and unlogged
 --        is so long past as a start is kept; the gaps: until the last one is past
 
@@ -26,16 +32,19 @@ local gcra = {}
 
 function gcra.parse(algorithm)
   local o = { key = key(), gaps = key(), limit = arg(), t = arg(), tat = 0, plain = true, dirty = false, run = gcra }
-  if algorithm >= 6 then
+  if algorithm == C.Exact or algorithm == C.ExactQueued then
     o.log, o.starts, o.most, o.within = logs(), key(), arg(), arg()
   end
-  if algorithm ~= 1 and algorithm ~= 6 then o.floor, o.decrease, o.hold, o.recovery = arg(), arg(), arg(), arg() end
-  if algorithm == 5 or algorithm == 7 then
+  if algorithm ~= C.GCRA and algorithm ~= C.Exact then o.floor, o.decrease, o.hold, o.recovery = arg(), arg(), arg(), arg() end
+  if algorithm == C.Queued or algorithm == C.ExactQueued then
     if o.recovery == 0 then o.recovery = nil end
-    local kind = arg()
-    if kind > 0 then
-      o.line, o.waits, o.kind = key(), key(), 'lane'
-      if kind == 2 then o.flows, o.kind = key(), 'fair' end
+    local queue = arg()
+    if queue == C.LaneQueue then
+      o.queue, o.waits, o.kind = key(), key(), 'lane'
+    elseif queue == C.FairQueue then
+      o.queue, o.waits, o.flows, o.kind = key(), key(), key(), 'fair'
+    elseif queue ~= C.NoQueue then
+      unknown('queue', queue)
     end
   end
   return o
@@ -65,27 +74,30 @@ function gcra.loadstring(o, v, now)
   end
 end
 
--- room returns how many calls of cost n may go now, if that is plain to see.
+-- room returns how many calls of cost n may go now, if that is plain to see, and whether the log, if there is one, would hold
+-- nothing else that matters: take is told. It changes nothing.
 function gcra.room(o, now, n)
   if not o.plain then return 0 end
   local from, t = o.tat > now and o.tat or now, o.t
   local more = now + (o.limit - n) * t - from
   if more < 0 then return 0 end
-  local many = (more - more % (n * t)) / (n * t) + 1
+  local many, alone = (more - more % (n * t)) / (n * t) + 1, false
   if o.log then
-    local free = o.log.free(o, now)
+    local free
+    free, alone = o.log.free(o, now)
     many = math.min(many, math.max(0, (free - free % n) / n))
   end
-  return many
+  return many, alone
 end
 
 -- take charges that many calls, which go now, and returns the charge of the first: the others follow. If its windows are
 -- exact, they have no slack.
-function gcra.take(o, now, n, many)
+function gcra.take(o, now, n, many, _, alone)
   local from, need = o.tat > now and o.tat or now, n * o.t
   if o.log then
     o.log.keep(o)
     o.log.take(o, now, n, many, from)
+    if alone then o.expire = true end
   end
   local was = o.tat
   o.tat = from + many * need
@@ -111,10 +123,10 @@ end
 function gcra.rest()
   -- shareat returns the share of the rate that holds at now.
   local function shareat(o, now)
-    if not o.recovery or o.share == 0 or now - o.since >= o.recovery then return 1000000 end
+    if not o.recovery or o.share == 0 or now - o.since >= o.recovery then return C.WholeShare end
     if now <= o.since then return o.share end
-    local grown = (now - o.since) * 1000000
-    return math.min(1000000, o.share + (grown - grown % o.recovery) / o.recovery)
+    local grown = (now - o.since) * C.WholeShare
+    return math.min(C.WholeShare, o.share + (grown - grown % o.recovery) / o.recovery)
   end
 
   -- pace sets the emission interval that holds at now.
@@ -122,8 +134,8 @@ function gcra.rest()
     o.step = o.t
     if now < o.till and o.learned > o.t then o.step = o.learned end
     local f = shareat(o, now)
-    if f < 1000000 then
-      local n = o.t * 1000000 + f - 1
+    if f < C.WholeShare then
+      local n = o.t * C.WholeShare + f - 1
       o.step = math.max(o.step, (n - n % f) / f)
     end
   end
@@ -131,8 +143,8 @@ function gcra.rest()
   -- whole returns when the share is whole again.
   local function whole(o)
     if o.share == 0 or not o.recovery then return 0 end
-    local n = (1000000 - o.share) * o.recovery
-    return o.since + (n - n % 1000000) / 1000000 + 1
+    local n = (C.WholeShare - o.share) * o.recovery
+    return o.since + (n - n % C.WholeShare) / C.WholeShare + 1
   end
 
   -- unfold makes an account one of which there may be more to know.
@@ -165,13 +177,14 @@ function gcra.rest()
 
   function gcra.paused(o) return o.pause end
 
-  function gcra.release(o, id) lines().leave(o, id) end
+  function gcra.release(o, id) queues().leave(o, id) end
 
   function gcra.renew() end
 
   function gcra.horizon() return math.huge end
 
-  -- fit places the call in a free piece, as early as it can, and remembers the place.
+  -- fit places the call in a free piece a..b, the gap of that member or the tail, as early as it can; nil if the piece does not
+  -- hold it.
   local function fit(o, now, e, w, a, b, member)
     local from = a > now and a or now
     local x = math.max(from + w.lead, e - w.before)
@@ -183,28 +196,27 @@ function gcra.rest()
       end
     end
     if x + w.room > b then return nil end
-    o.start, o.need, o.from, o.to, o.member = x, w.need, from, b, member
     local s = x + w.late
-    return s > e and s or e
+    return { at = s > e and s or e, begin = x, from = from, to = b, member = member }
   end
 
-  -- search finds the first place for a call of cost n that goes at e or later, and returns when it goes; strictly: with no
-  -- tolerance, nor for those behind it.
+  -- search places a call of cost n that goes at e or later, as early as it can; strictly: with no tolerance, nor for those behind
+  -- it.
   local function search(o, now, e, n, round, strictly)
     local t, need = o.t, n * o.step
-    local w = { need = need, lead = 0, room = need, late = (n - 1) * t - o.tau }
+    local w = { lead = 0, room = need, late = (n - 1) * t - o.tau }
     w.before = math.max(0, w.late)
     if strictly then w.lead, w.room, w.late = (n - 1) * t, math.max(need, n * t + o.tau), w.before end
     local length = w.room -- of the gaps that are tried
-    for _ = manyrounds, round do
+    for _ = C.ManyRounds, round do
       if length <= o.widest then length = 2 * length end
     end
-    if round < lastround and o.last > e and length <= o.widest then
+    if round < C.LastRound and o.last > e and length <= o.widest then
       local skip, size, looks, done = 0, 1, 0, false
       repeat
         local found = redis.call('ZRANGEBYSCORE', o.gaps, e - w.before + w.room, '+inf', 'WITHSCORES', 'LIMIT', skip, size)
         for i = 1, #found, 2 do
-          if looks == maxlooks then
+          if looks == C.MaxLooks then
             looks, length = 0, 2 * length
             if length > o.widest then
               done = true
@@ -213,8 +225,8 @@ function gcra.rest()
           end
           looks, spent = looks + 1, spent + 1 / 16
           local a, b = number(found[i], o.gaps), number(found[i + 1], o.gaps)
-          local s = b - a >= length and fit(o, now, e, w, a, b, found[i])
-          if s then return s end
+          local place = b - a >= length and fit(o, now, e, w, a, b, found[i])
+          if place then return place end
         end
         done = done or #found < 2 * size
         skip, size = skip + size, 32
@@ -223,19 +235,21 @@ function gcra.rest()
     return fit(o, now, e, w, o.tat, math.huge, nil)
   end
 
+  -- earliest returns where a call would be placed: at, begin of its interval, from..to the free piece that holds it, member of
+  -- that if it is a gap. It changes nothing.
   function gcra.earliest(o, now, e, n, round)
     if not o.log then return search(o, now, e, n, round, false) end
     -- Its windows are exact: what the log refuses goes later; after some work the tail alone decides.
     local logged, work = (o.whole and o.unlogged or o.tat) + o.within, 0
     while true do
       local strictly = e < logged
-      local s = search(o, now, e, n, work < 512 and round or lastround, strictly)
-      local at, more = o.log.crowded(o, s, n)
+      local place = search(o, now, e, n, work < C.MaxCrowded and round or C.LastRound, strictly)
+      local at, more = o.log.crowded(o, place.at, n)
       spent = spent + 1 + more / 16
-      if strictly and s > logged then
+      if strictly and place.at > logged then
         at = logged
-      elseif at <= s then
-        return s
+      elseif at <= place.at then
+        return place
       end
       e, work = at, work + more
     end
@@ -284,26 +298,27 @@ function gcra.rest()
     o.dirty, o.plain = true, false
   end
 
-  function gcra.commit(o, now, s, n)
-    local t = o.t
+  -- commit charges a call of cost n to its placement.
+  function gcra.commit(o, now, place, n)
+    local t, begin, was = o.t, place.begin, o.tat
     logged(o)
-    local from, to, was = o.start, o.start + o.need, o.tat
-    if o.member then redis.call('ZREM', o.gaps, o.member) end
-    if o.start - o.from >= t then keep(o, o.from, o.start) else from = o.from end
-    if not o.member then
+    local from, to = begin, begin + n * o.step
+    if place.member then redis.call('ZREM', o.gaps, place.member) end
+    if begin - place.from >= t then keep(o, place.from, begin) else from = place.from end
+    if not place.member then
       o.tat = to
-    elseif o.to - to >= t then
-      keep(o, to, o.to)
+    elseif place.to - to >= t then
+      keep(o, to, place.to)
     else
-      to = o.to
+      to = place.to
     end
     if o.log then
-      o.log.add(o, s, n, o.start)
+      o.log.add(o, place.at, n, begin)
       o.log.tidy(o, was, now)
       o.expire = true
     end
     forget(o, now)
-    return from, to, o.log and 0 or math.max(0, o.start - s)
+    return from, to, o.log and 0 or math.max(0, begin - place.at)
   end
 
   -- giveback gives back what a charge begin..to has from an instant on.
@@ -348,7 +363,7 @@ function gcra.rest()
     end
     logged(o)
     local tail = math.max(o.tat, now)
-    o.tat = tail + math.min((actual - cost) * o.step, 315360000000000)
+    o.tat = tail + math.min((actual - cost) * o.step, C.MaxDebt)
     if o.log then o.log.debt(o, now, actual - cost, tail) end
     forget(o, now)
   end
@@ -365,9 +380,9 @@ function gcra.rest()
 
   function gcra.slow(o, now, at)
     forget(o, now)
-    if not o.recovery or o.slowed > 0 and (at <= o.slowed or now < o.slowed + 1000000) then return false end
+    if not o.recovery or o.slowed > 0 and (at <= o.slowed or now < o.slowed + C.SameEpisode) then return false end
     local f = shareat(o, now) * o.decrease
-    f = (f - f % 1000000) / 1000000
+    f = (f - f % C.WholeShare) / C.WholeShare
     if now > o.since then f = math.max(f, o.share) end
     o.share, o.since, o.slowed = math.max(f, o.floor), now + o.hold, now
     pace(o, now)
@@ -451,7 +466,7 @@ function gcra.rest()
   function gcra.reset(o)
     redis.call('DEL', o.gaps)
     if o.log then redis.call('DEL', o.starts) end
-    if o.line then redis.call('DEL', o.line, o.waits) end
+    if o.queue then redis.call('DEL', o.queue, o.waits) end
     if o.flows then redis.call('DEL', o.flows) end
     o.tat, o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed, o.step = 0, 0, 0, 0, 0, 0, 0, 0, 0, o.t
     o.dirty, o.plain, o.grown, o.kept, o.whole = true, false, false, nil, false
@@ -499,14 +514,14 @@ function gcra.rest()
     end
     count(o.tat, math.huge)
     if o.tat > reach then backlog = math.floor(math.max(0, o.tat - reach - free - 1) / t) end
-    local nextat = gcra.earliest(o, now, now > pause and now or pause, 1, 0)
+    local nextat = gcra.earliest(o, now, now > pause and now or pause, 1, 0).at
     if o.log then
-      remaining = math.min(math.max(1, o.log.free(o, now)), math.max(1, remaining))
+      remaining = math.min(math.max(1, (o.log.free(o, now))), math.max(1, remaining))
       if now < (o.whole and o.unlogged or o.tat) + o.within then remaining = 1 end
       if nextat > now then remaining = 0 end
     end
     if pause > now then remaining = 0 else pause = 0 end
-    return remaining, nextat, backlog, pause, step, o.line and lines().length(o, now) or 0
+    return remaining, nextat, backlog, pause, step, o.queue and queues().length(o, now) or 0
   end
 end
 

@@ -1,17 +1,22 @@
 -- index.lua: what processes have said of an upstream. It writes nothing.
 --
--- KEYS   the upstream's key, the index (see describe.lua), who is there, in which order they came (see beat.lua)
+-- KEYS   upstream: its key (see account.lua)
+--        index: see describe.lua
+--        alive: who is there, see beat.lua
+--        came: in which order they came, see beat.lua
 -- ARGV   none
 -- Reply  now (µs since the epoch), how many are there, the ids of those that are there, the first of all ids and when they came
 --        in turn (µs since the epoch), and the fields and values of the index in turn
 -- TTL    none: nothing is written
 
+local upstream, index, alive, came = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+
 local most = 1024
-local up, now = readupstream(KEYS[1], redis.call('GET', KEYS[1]))
+local _, now = readupstream(upstream, redis.call('GET', upstream))
 return {
   now,
-  redis.call('ZCOUNT', KEYS[3], now, '+inf'),
-  redis.call('ZRANGEBYSCORE', KEYS[3], now, '+inf', 'LIMIT', 0, most),
-  redis.call('ZRANGE', KEYS[4], 0, most - 1, 'WITHSCORES'),
-  redis.call('HGETALL', KEYS[2]),
+  redis.call('ZCOUNT', alive, now, '+inf'),
+  redis.call('ZRANGEBYSCORE', alive, now, '+inf', 'LIMIT', 0, most),
+  redis.call('ZRANGE', came, 0, most - 1, 'WITHSCORES'),
+  redis.call('HGETALL', index),
 }

@@ -1,9 +1,8 @@
 -- late.lua: a call that a limit binds which is not given far ahead. The reasoning is in package engine, late.go.
 --
--- It returns a function that grants one call, puts it in line or refuses it, and adds to the reply what reserve.lua says.
+-- It returns a function that grants one call, queues it or refuses it, and adds to the reply what reserve.lua says.
 
-local soonagain, frontagain, faragain, front, waitgrace = 1000, 1000000, 2000000, 256, 500000
-local line = lines()
+local queue = queues()
 
 -- Kinds of limits, in sets. What gives slots as far ahead as need be has none.
 local function set(...)
@@ -14,15 +13,15 @@ end
 local others, shared, rates = set('atonce'), set('atonce', 'whole', 'fair'), set('atonce', 'whole', 'lane', 'fair')
 
 -- debt returns how long a rate takes for n calls, at most the longest period of a policy.
-local function debt(n, t) return math.min(n * t, 315360000000000) end
+local function debt(n, t) return math.min(n * t, C.MaxDebt) end
 
 -- What is known of the slots that a stack has, as long as nothing is charged: those who ask together hear the same.
 local known = {}
 
 return function(entries, c, up, now, reply, size, changed)
   if changed then known = {} end
-  local p, shortest, near = #entries, 40000, math.max(40000, c.reach)
-  local lastmoment = near - shortest / 2
+  local p, near = #entries, math.max(C.Near, c.reach)
+  local lastmoment = near - C.Near / 2
 
   -- A lane comes right after the rate that it is a part of.
   local function kind(i)
@@ -32,9 +31,10 @@ return function(entries, c, up, now, reply, size, changed)
 
   local function cost(i) return c.costs and c.costs[i] or c.cost end
 
-  -- joint finds the first slot from an instant on at which all limits of some kinds admit the call.
+  -- joint finds the first slot from an instant on at which all limits of some kinds admit the call, what binds it, and where each
+  -- of them places it.
   local function joint(from, binds, kinds)
-    local s, n = from, 0
+    local s, n, places = from, 0, {}
     for i = 1, p do
       if kinds[kind(i)] then n = n + 1 end
     end
@@ -42,24 +42,25 @@ return function(entries, c, up, now, reply, size, changed)
     while quiet < n do
       local o = entries[i]
       if kinds[kind(i)] then
-        local e = o.run.earliest(o, now, s, cost(i), (asked - asked % n) / n)
-        if e > s then
-          s, binds, quiet = e, i, 0
+        local place = o.run.earliest(o, now, s, cost(i), (asked - asked % n) / n)
+        places[i] = place
+        if place.at > s then
+          s, binds, quiet = place.at, i, 0
         end
         quiet, asked, spent = quiet + 1, asked + 1, spent + 1
       end
       i = i % p + 1
     end
-    return s, binds
+    return s, binds, places
   end
 
-  -- place returns how many stand before the call in the line of an account, and its score.
-  local places = {}
-  local function place(i)
-    local seen = places[i]
+  -- position returns how many are before the call in the queue of an account, and its score.
+  local positions = {}
+  local function position(i)
+    local seen = positions[i]
     if not seen then
-      seen = { line.place(entries[i], c, now) }
-      places[i] = seen
+      seen = { queue.position(entries[i], c, now) }
+      positions[i] = seen
     end
     return seen[1], seen[2]
   end
@@ -70,71 +71,72 @@ return function(entries, c, up, now, reply, size, changed)
     size = size + #values
   end
 
-  -- served takes the call out of a line because it has what the line is for. Who gets a slot before its turn does not move
-  -- the line on; who had one has paid for its turn.
+  -- served takes the call out of a queue because it has what the queue is for. Who gets a slot before its turn does not move
+  -- the queue on; who had one has paid for its turn.
   local early = false
   local function served(i)
     local o = entries[i]
     if o.flows and (o.kind == 'leases' or not c.held) then
-      local _, score = place(i)
-      line.served(o, c, score, not early)
+      local _, score = position(i)
+      queue.served(o, c, score, not early)
     end
-    line.leave(o, c.id)
+    queue.leave(o, c.id)
   end
 
   local function refuse(binds, s) answer(-1, binds, s) end
 
-  -- stand puts the call in a line.
-  local function stand(i, again)
+  -- enqueue puts the call in a queue.
+  local function enqueue(i, again)
     local o = entries[i]
     -- They do not all ask again at the same time.
-    again = math.max(now + soonagain, math.min(again, now + faragain + c.id % faragain))
-    local rank, at = place(i)
-    line.join(o, c, at, again + waitgrace)
+    again = math.max(now + C.SoonAgain, math.min(again, now + C.FarAgain + c.id % C.FarAgain))
+    local rank, at = position(i)
+    queue.join(o, c, at, again + C.WaitGrace)
     answer(1, i, again, rank)
     return i
   end
 
   -- commit charges the call to limits of some kinds, unless its slot is too far away.
-  local function commit(s, binds, kinds, places)
+  local function commit(s, binds, kinds, permits)
     if s - now > c.maxwait then return refuse(binds, s) end
     for i = 1, p do
       if s >= entries[i].run.horizon(entries[i]) then return refuse(i, s) end
     end
-    joint(s, 0, kinds) -- each account remembers its choice
+    local _, _, places = joint(s, 0, kinds)
     known = {}
     answer(0, binds, s, 0)
     local slack, at = math.huge, size
     for i = 1, p do
       local o = entries[i]
       if o.kind == 'leases' then
-        if places then
+        if permits then
           served(i)
           o.run.renew(o, now, c.id, s)
         end
-        answer(tonumber(c.id), places and 1 or 0)
+        size = addcharge(reply, size, permit(c.id, permits))
       elseif kinds[kind(i)] then
-        local from, to, late, seen = o.run.commit(o, now, s, cost(i), c.tracked)
-        answer(from, to)
-        if seen then answer(seen) end
+        local from, to, late, holds = o.run.commit(o, now, places[i], cost(i), c.tracked)
+        size = addcharge(reply, size, from, to, holds)
         if late < slack then slack = late end
         if o.kind then served(i) end
+      elseif o.kind == 'lane' then
+        queue.leave(o, c.id) -- lent: it goes, and the lane is not charged
+        size = addcharge(reply, size, 0, 0)
       else
-        line.leave(o, c.id) -- lent: it goes, and the lane is not charged
-        answer(0, 0)
+        unknown('kind', kind(i))
       end
     end
-    reply[at] = slack < math.huge and slack or 1000000
+    reply[at] = slack < math.huge and slack or C.UnboundSlack
   end
 
-  -- inturn returns the slot, what binds it and the kinds of limits, if it is the call's turn. If it is not, the call stands
-  -- in line, or is refused because that takes too long.
+  -- inturn returns the slot, what binds it and the kinds of limits, if it is the call's turn. If it is not, the call is
+  -- queued, or is refused because that takes too long.
   local function inturn(begin, beginbinds, s, binds)
     local turn, fairturn, blocks, lane, again, ahead = s - now <= near, true, 0, 0, -math.huge, 0
     for i = 1, p do
       local o = entries[i]
       if o.kind == 'lane' or o.kind == 'fair' then
-        local rank = place(i)
+        local rank = position(i)
         local behind = s + debt(rank * cost(i), o.step)
         local waits = rank > 0 and behind - now > near
         turn = turn and not waits
@@ -152,10 +154,11 @@ return function(entries, c, up, now, reply, size, changed)
       -- A slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.
       local at, by, lost = known.at, known.by, known.lost
       if not at then
-        at, by = joint(begin, beginbinds, shared)
+        local places
+        at, by, places = joint(begin, beginbinds, shared)
         lost = 0
         for i = 1, p do
-          if entries[i].kind == 'lane' then lost = math.max(lost, entries[i - 1].start) end
+          if entries[i].kind == 'lane' then lost = math.max(lost, places[i - 1].begin) end -- of the whole rate
         end
         known.at, known.by, known.lost = at, by, lost
       end
@@ -163,10 +166,10 @@ return function(entries, c, up, now, reply, size, changed)
       local first = math.max(now, math.min(s - near, math.max(at - near, lost - lastmoment))) + ahead
       if blocks == 0 or fairturn then blocks = lane end
       soonest = math.max(again, first)
-      again = math.max(again, first - (near - shortest))
+      again = math.max(again, first - (near - C.Near))
     end
     if soonest - now > c.maxwait then return refuse(blocks, soonest) end
-    return nil, stand(blocks, again)
+    return nil, enqueue(blocks, again)
   end
 
   local function decide()
@@ -188,7 +191,7 @@ return function(entries, c, up, now, reply, size, changed)
       s, binds = joint(begin, beginbinds, rates)
       known.free, known.s, known.binds = free, s, binds
     end
-    queued = queued and not c.held -- who has a slot need not stand in line for one
+    queued = queued and not c.held -- who has a slot need not queue for one
     if free - now > near or not queued and s - now > near then
       early = true
       return commit(s, binds, rates, false)
@@ -202,14 +205,14 @@ return function(entries, c, up, now, reply, size, changed)
     for i = 1, p do
       local o = entries[i]
       if o.kind == 'leases' and not o.run.has(o, c.id) then
-        local rank, free = place(i), o.run.free(o, now)
+        local rank, free = position(i), o.run.free(o, now)
         if rank >= free then
           if c.maxwait == 0 then return refuse(i, now) end
           local before = rank - math.max(0, free)
           local again = math.huge
-          if before < front then again = now + frontagain end
+          if before < C.Front then again = now + C.FrontAgain end
           if o.after == 0 then again = math.min(again, o.run.expiry(o, before)) end
-          return stand(i, again)
+          return enqueue(i, again)
         end
       end
     end
@@ -224,7 +227,7 @@ return function(entries, c, up, now, reply, size, changed)
       known = {}
     end
     if o.kind and not o.purged then
-      freed[i] = (o.run.purge or line.purge)(o, now)
+      freed[i] = (o.run.purge or queue.purge)(o, now)
       o.purged = true
     end
   end
@@ -232,8 +235,8 @@ return function(entries, c, up, now, reply, size, changed)
   local stays = decide()
   for i = 1, p do
     local o = entries[i]
-    -- Who has been served has left the line. Who leaves it otherwise makes room for the next one.
-    if o.kind and (i ~= stays and line.leave(o, c.id) or freed[i]) then line.call(o, now, c.id) end
+    -- Who has been served has left the queue. Who leaves it otherwise makes room for the next one.
+    if o.kind and (i ~= stays and queue.leave(o, c.id) or freed[i]) then queue.call(o, now, c.id) end
   end
   return size
 end

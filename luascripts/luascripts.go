@@ -12,12 +12,19 @@ package luascripts
 
 import (
 	_ "embed"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/headway-go/headway/luascripts/numbers"
 )
 
 //go:embed clock.lua
 var clock string
+
+//go:embed charge.lua
+var charge string
 
 //go:embed quick.lua
 var quick string
@@ -34,11 +41,11 @@ var starts string
 //go:embed window.lua
 var window string
 
-//go:embed line.lua
-var line string
+//go:embed queue.lua
+var queue string
 
-//go:embed inflight.lua
-var inflight string
+//go:embed concurrency.lua
+var concurrency string
 
 //go:embed late.lua
 var late string
@@ -70,7 +77,7 @@ var enlist string
 //go:embed upstreams.lua
 var upstreams string
 
-// Scripts are the programs of one store. Late is Reserve for stacks with a limit that calls stand in line for: what that
+// Scripts are the programs of one store. Late is Reserve for stacks with a limit that calls are queued for: what that
 // takes would cost the others time, though they never run it.
 type Scripts struct {
 	Reserve, Late, Cancel, Report, Status, Beat string
@@ -86,17 +93,18 @@ func New() Scripts { return WithClock(clock) }
 // local functions clock() and ttl(us). It is for tests that need time to stand still.
 func WithClock(fragment string) Scripts {
 	plain := []string{
-		"define[1] = function()", gcra, "end\ndefine[3] = define[1]\ndefine[6] = define[1]\ndefine[7] = define[1]",
+		"define[C.GCRA] = function()", gcra, "end",
+		"define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]",
 		"define.starts = function()", starts, "end",
-		"define[2] = function()", window, "end",
+		"define[C.Window] = function()", window, "end",
 	}
 	lines := append(slices.Clip(plain),
-		"define[4] = function()", inflight, "end\ndefine[5] = define[1]",
-		"define.line = function()", line, "end",
+		"define[C.Leases] = function()", concurrency, "end\ndefine[C.Queued] = define[C.GCRA]",
+		"define.queue = function()", queue, "end",
 	)
 	join := func(first string, definitions []string, command string) string {
-		parts := slices.Concat([]string{fragment, first, account}, definitions, []string{command})
-		return minify(strings.Join(parts, "\n"))
+		parts := slices.Concat([]string{fragment, charge, first, account}, definitions, []string{command})
+		return program(strings.Join(parts, "\n"))
 	}
 	return Scripts{
 		Reserve: join(quick, plain, reserve),
@@ -108,14 +116,15 @@ func WithClock(fragment string) Scripts {
 
 		Describe:  join("", nil, describe),
 		Index:     join("", nil, index),
-		Enlist:    minify(fragment + "\n" + enlist),
-		Upstreams: minify(fragment + "\n" + upstreams),
+		Enlist:    program(fragment + "\n" + enlist),
+		Upstreams: program(fragment + "\n" + upstreams),
 	}
 }
 
-// minify drops whole-line comments and blank lines, which the server would only have to keep and a first EVAL
-// to send.
-func minify(source string) string {
+// program makes a script of its source. It drops whole-line comments and blank lines, which the server would only have to keep
+// and a first EVAL to send, and puts the numbers of package numbers in the place of their names, C.Name: so a run of a script
+// spends nothing on them, and the script is the same in every process.
+func program(source string) string {
 	var b strings.Builder
 	for line := range strings.Lines(source) {
 		t := strings.TrimSpace(line)
@@ -125,5 +134,15 @@ func minify(source string) string {
 		b.WriteString(t)
 		b.WriteByte('\n')
 	}
-	return b.String()
+	named := numbers.Named()
+	return constant.ReplaceAllStringFunc(b.String(), func(c string) string {
+		n, ok := named[strings.TrimPrefix(c, "C.")]
+		if !ok {
+			panic("luascripts: package numbers has no " + c)
+		}
+		return strconv.FormatInt(n, 10)
+	})
 }
+
+// constant is the name of a number in a script.
+var constant = regexp.MustCompile(`\bC\.\w+`)

@@ -3,11 +3,13 @@ package luascripts_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/luascripts"
 )
 
@@ -16,7 +18,7 @@ func TestContracts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.lua")
 	require.NoError(t, err)
-	require.Len(t, files, 18)
+	require.Len(t, files, 19)
 	for _, name := range files {
 		source, err := os.ReadFile(name)
 		require.NoError(t, err)
@@ -27,13 +29,63 @@ func TestContracts(t *testing.T) {
 		switch name {
 		case "reserve.lua", "cancel.lua", "report.lua", "status.lua", "beat.lua", "describe.lua", "index.lua", "enlist.lua", "upstreams.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- Reply ", "-- TTL "}
-		case "gcra.lua", "window.lua", "inflight.lua":
+		case "gcra.lua", "window.lua", "concurrency.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- TTL "}
 		}
 		for _, head := range want {
 			require.Contains(t, text, head, name)
 		}
 	}
+}
+
+// literals are the numbers above nine that a file has to itself. All others are those of package numbers.
+var literals = map[string][]string{
+	"account.lua":  {"256", "32", "64", "64"}, // what a run may work; the shift of store time
+	"beat.lua":     {"1000"},                  // how many who have gone are dropped at once
+	"clock.lua":    {"1000000", "1000"},       // µs in a second, and in a millisecond
+	"describe.lua": {"32768", "60000000", "128", "1000000"},
+	"gcra.lua":     {"16", "32", "16"}, // parts of a question; gaps that are read at once
+	"index.lua":    {"1024"},
+	"queue.lua":    {"6000000"},
+	"window.lua":   {"32"}, // a space
+}
+
+// A number that Go and Lua have in common is written once, in package numbers, and so is one that two scripts have in common.
+func TestNumbersAreNamed(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.lua")
+	require.NoError(t, err)
+	comment, quoted := regexp.MustCompile(`--.*`), regexp.MustCompile(`'[^']*'`)
+	literal, name := regexp.MustCompile(`\b\d{2,}\b`), regexp.MustCompile(`\bC\.(\w+)`)
+	used := make(map[string]bool)
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		text := comment.ReplaceAllString(string(source), "")
+		for _, m := range name.FindAllStringSubmatch(text, -1) {
+			used[m[1]] = true
+		}
+		require.Equal(t, literals[file], literal.FindAllString(quoted.ReplaceAllString(text, ""), -1), file)
+	}
+	for _, m := range name.FindAllStringSubmatch(string(must(os.ReadFile("luascripts.go"))), -1) {
+		used[m[1]] = true
+	}
+	for n := range numbers.Named() {
+		require.True(t, used[n], "no script uses %s", n)
+	}
+	s := luascripts.New()
+	for _, source := range []string{s.Reserve, s.Late, s.Cancel, s.Report, s.Status, s.Beat, s.Describe, s.Index, s.Enlist, s.Upstreams} {
+		require.NotRegexp(t, name, source)
+	}
+	require.Equal(t, s, luascripts.New(), "every process has the same scripts")
+	require.Panics(t, func() { luascripts.WithClock("local function clock() return C.Nothing end") })
+}
+
+func must(b []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return b
 }
 
 func TestScriptsAreJoinedWithoutComments(t *testing.T) {

@@ -63,11 +63,11 @@ local function quickly()
   local n, at, many, cost = tonumber(ARGV[3]), 4, 1, 1
   for _ = 1, n do
     local algorithm = ARGV[at]
-    if algorithm == '1' then
+    if algorithm == 'C.GCRA' then
       at = at + 3
-    elseif algorithm == '2' then
+    elseif algorithm == 'C.Window' then
       at = at + 6 + ARGV[at + 5]
-    elseif algorithm == '6' then
+    elseif algorithm == 'C.Exact' then
       at = at + 5
     else
       return nil
@@ -76,7 +76,9 @@ local function quickly()
   local tracked = false
   if #ARGV ~= at then
     if #ARGV ~= at + 5 or ARGV[at] ~= '0' or ARGV[at + 2] == '0' or ARGV[at + 3] ~= '0' then return nil end
-    many, cost, tracked = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), ARGV[at + 5] == '1'
+    tracked = ARGV[at + 5] == 'C.Tracked'
+    if not tracked and ARGV[at + 5] ~= '0' then return nil end
+    many, cost = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   end
   local values = redis.call('MGET', unpack(KEYS)) -- the gaps and the starts have no value
   if values[1] then
@@ -85,23 +87,23 @@ local function quickly()
     return nil
   end
   local now = clock()
-  if now < ARGV[2] - 1000000 then return nil end
-  local reply, size, key, lasts, logs = { now, many, n > 0 and -1 or 1000000 }, 3, 2, {}, nil
+  if now < ARGV[2] - C.MaxBackstep then return nil end
+  local reply, size, key, lasts, logs = { now, many, n > 0 and -1 or C.UnboundSlack }, 3, 2, {}, nil
   at = 4
   for _ = 1, n do
     local v, algorithm = values[key], ARGV[at]
     if not v and redis.call('TYPE', KEYS[key])['ok'] ~= 'none' then return nil end
-    if algorithm == '2' then
+    if algorithm == 'C.Window' then
       local begins, slack, seen
       values[key], lasts[key], begins, slack, seen = count(at, v, now, many, cost, tracked)
       if not begins then return nil end
-      reply[size + 1], reply[size + 2], reply[size + 3] = begins, tracked and -cost or cost, seen
+      size = addcharge(reply, size, begins, counted(cost, tracked), seen)
       if reply[3] < 0 or slack < reply[3] then reply[3] = slack end
-      at, key, size = at + 6 + ARGV[at + 5], key + 1, size + 3
+      at, key = at + 6 + ARGV[at + 5], key + 1
     else
       local burst, t, from, tat, within = ARGV[at + 1], ARGV[at + 2], now, v, nil
       local log, unlogged, kept, tau
-      if algorithm == '6' then
+      if algorithm == 'C.Exact' then
         within = tonumber(ARGV[at + 4])
         if tat then
           log, unlogged, kept, tau = string.match(tat, '^(%d+) /(%d+) (%d+) (%d+)$')
@@ -111,13 +113,12 @@ local function quickly()
       end
       if tat then
         tat = tonumber(tat)
-        if not tat or tat < 0 or tat >= 9007199254740992 or tat % 1 ~= 0 then return nil end
+        if not tat or tat < 0 or tat >= C.MaxInteger or tat % 1 ~= 0 then return nil end
         if tat > now then from = tat end
       end
       local need = cost * t
       if from + (many - 1) * need > now + (burst - cost) * t then return nil end
-      reply[size + 1], reply[size + 2] = from, from + need
-      size = size + 2
+      size = addcharge(reply, size, from, from + need)
       values[key] = from + many * need
       if within then
         local inside = log and redis.call('ZCOUNT', KEYS[key + 2], now - within + 1, '+inf') or 0

@@ -1,8 +1,13 @@
--- report.lua: heed what the upstream said.
+-- report.lua: apply what was observed of the upstream.
 --
 -- KEYS   as in reserve.lua
--- ARGV   number of entries; for each: algorithm, parameters
---        number of notes; for each: kind, entry (from 1; 0: the whole upstream), and four integers a, b, c, d:
+-- ARGV   accounts: how many follow; for each
+--          algorithm
+--          its parameters
+--        notes: how many follow; for each
+--          kind
+--          entry: the account, from 1; 0: the whole upstream
+--          a, b, c, d: four integers, by kind:
 --          1 pause      nothing goes for a µs; a pause is never shortened
 --          2 resume     a pause is over
 --          3 slow       a call whose slot was a (µs since the epoch; 0: now) was refused: an adaptive rate slows down
@@ -14,61 +19,71 @@
 --          7 claim      somebody remembers a charge a, b
 --          8 reset      everything is forgotten, on purpose
 --          9 renew      call a runs, which began at b (µs since the epoch): its lease is renewed
---         10 release    call a is over, or has left the line
+--         10 release    call a is over, or has left the queue
 --        only 1, 2 and 8 can be about the whole upstream; after 2 and 8 nobody shall remember what was before: the era changes
 -- Reply  now (µs since the epoch), how many of the notes of kinds 3 to 5 changed anything
 --        now alone: as in reserve.lua
 -- TTL    every key that is written gets one, as in reserve.lua
 --
 -- Pauses, resumptions and rates that slowed down are published on the channel KEYS[1] .. '/pauses', as lines "now" and
--- then "kind until key"; and who in line is to ask again, as "4 id key". That nobody may publish there is no reason to
+-- then "kind until key"; and who of those queued is to ask again, as "4 id key". That nobody may publish there is no reason to
 -- fail: then those who sleep already hear nothing.
 
 local entries, up, now = stack()
 if stale then return { now } end
 everything(entries)
-local changed, line = 0, lines()
-local say = line.say
+local changed, queue = 0, queues()
+local say = queue.say
+
+-- What is not known is found before anything is written.
+local notes = arg()
+for at = nextarg, nextarg + 6 * (notes - 1), 6 do
+  local kind, entry = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+  if kind < C.NotePause or kind > C.NoteRelease then unknown('note', kind) end
+  if entry == 0 and kind ~= C.NotePause and kind ~= C.NoteResume and kind ~= C.NoteReset then unknown('note of the upstream', kind) end
+end
 
 local keep
-for _ = 1, arg() do
+for _ = 1, notes do
   local kind, i, a, b, c, d = arg(), arg(), arg(), arg(), arg(), arg()
   local o, did = entries[i], false
-  if kind == 1 then
+  if kind == C.NotePause then
     local till = now + a
     if o then
       o.run.setpause(o, now, till)
     elseif till > up.pause then
       up.pause, keep = till, till - now
     end
-    say(1, till, o and o.key or up.key)
-  elseif kind == 2 or kind == 8 then
+    say(C.ChangePaused, till, o and o.key or up.key)
+  elseif kind == C.NoteResume or kind == C.NoteReset then
     if not o then
       up.pause = 0
-    elseif kind == 2 then
+    elseif kind == C.NoteResume then
       o.run.resume(o, now)
     else
       o.run.reset(o)
     end
     if up.era > 0 then up.era = up.era + 1 end
     if not o or up.era > 0 then keep = keep or 0 end
-    say(2, 0, o and o.key or up.key)
-  elseif kind == 3 then
+    say(C.ChangeResumed, 0, o and o.key or up.key)
+  elseif kind == C.NoteSlow then
     did = o.run.slow(o, now, a > 0 and a or now)
-    if did then say(3, 0, o.key) end
-  elseif kind == 4 then
+    if did then say(C.ChangeSlowed, 0, o.key) end
+  elseif kind == C.NoteLearn then
     did = o.run.learn(o, now, a, now + b)
-  elseif kind == 5 then
+  elseif kind == C.NoteRemaining then
     did = o.run.remaining(o, now, a, b, c, now + d)
-  elseif kind == 6 then
+  elseif kind == C.NoteSettle then
     o.run.settle(o, now, a, b, c, d)
-  elseif kind == 9 then
+  elseif kind == C.NoteRenew then
     o.run.renew(o, now, a, b)
-  elseif kind == 10 then
+  elseif kind == C.NoteRelease then
     o.run.release(o, a)
     o.released = true
-  else
+  elseif kind == C.NoteClaim then
     o.run.claim(o, now, a, b)
+  else
+    unknown('note', kind)
   end
   if did then changed = changed + 1 end
 end
@@ -82,7 +97,7 @@ if keep then
 end
 for i = 1, #entries do entries[i].run.write(entries[i], now) end
 for i = 1, #entries do
-  if entries[i].kind and entries[i].released then line.call(entries[i], now) end
+  if entries[i].kind and entries[i].released then queue.call(entries[i], now) end
 end
-line.publish(up, now)
+queue.publish(up, now)
 return { now, changed }

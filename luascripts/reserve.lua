@@ -1,28 +1,40 @@
 -- reserve.lua: find and charge a slot for each of some calls of one upstream, in order.
 --
--- KEYS   the upstream's key, then the keys of each account (see gcra.lua, window.lua); all in one hash slot
--- ARGV   the era that the client knows (see account.lua; 0: none), the latest store time that it was told
---        number of accounts; for each: algorithm, parameters
---        then, to the end, runs of calls that are alike: the accounts that bind them: 0 those of the run before (of the
---        first run: all), else one more than their number, and their indexes; how many calls; cost, not before (µs from
---        now), max wait (µs), and 1 if they are tracked, else 0; if the cost is 0, then a cost for each account; 2 more for
---        one call that a limit binds which is not given far ahead (algorithms 4 and 5), and then its id, when it first asked
---        (µs since the epoch; 0: now), flow, weight, the slot that it has (0: none), reach (µs), and 0 or the number of accounts, and for each its charge of a slot that the
---        call gives back first;
---        one argument alone is the max wait of one call that all accounts bind, of cost 1, that is not tracked
+-- KEYS   upstream: its key (see account.lua)
+--        then the keys of each account (see gcra.lua, window.lua, concurrency.lua); all in one hash slot
+-- ARGV   era: that the client knows (see account.lua; 0: none)
+--        known: the latest store time that it received
+--        accounts: how many follow; for each
+--          algorithm
+--          its parameters (see gcra.lua, window.lua, concurrency.lua)
+--        then, to the end, runs of calls that are alike; or maxwait alone: of one call that all accounts bind, of cost 1, that is not
+--        tracked; for each run
+--          refs: the accounts that bind it: 0 those of the run before (of the first run: all), else one more than their number
+--          indexes: of these accounts, from 1
+--          left: how many calls
+--          cost: 0 if it differs from account to account
+--          notbefore: µs from now
+--          maxwait: µs
+--          flags: 1 if they are tracked, and 2 more for one call that a limit binds which is not given far ahead
+--          costs: if cost is 0, one for each account
+--          and with flag 2
+--          id: of the call
+--          since: when it was first requested (µs since the epoch; 0: now)
+--          flow, weight: for fair shares
+--          slot: that it has (µs since the epoch; 0: none)
+--          reach: µs
+--          held: 0, or the number of accounts, and for each its charge (see charge.lua), which the call gives back first
 -- Reply  now, then for each call or some at once, in order (slots: µs since the epoch; slacks: µs):
 --          n > 0, slack, charges            n calls go now; these are the charges of the first (see below); the slack is
 --                                           that of the windows (0 for a rate whose windows are exact), −1 if there is none
 --          0, binds, slot, slack, charges   one call goes at its slot
 --          −n, binds, slot                  n calls are refused, whose slot this would have been
---          1, i, again, ahead               of a call with an id: it stands in line for account i behind so many, charged
+--          1, i, again, ahead               of a call with an id: it is queued for account i behind so many, charged
 --                                           nothing, and asks again then; it never is one of n that go now
---        A charge is two integers for each account, and for a window a third, what its bucket then holds. Of n calls, the
---        charge of a rate is followed by others of the same length, each where the one before ends: the slack of a call
---        reaches to the first of its charges, and to that of the windows. A bucket holds the cost more with each call. The
---        charge of leases is the id, and 1 if the call has its place; that of a lane's part is 0, 0 if its slot was lent.
+--        Charges are as in charge.lua. Of n calls, the slack of a call reaches to the first of its charges, and to that of the
+--        windows.
 --        What binds: 0 nothing, i the limit of account i of the run, −i its pause, −(accounts + 1) the pause of the upstream.
---        A run that has worked enough leaves the rest of the calls without an answer: they are to be asked for again. It decides one
+--        A run that has worked enough leaves the rest of the calls without an answer: they are to be requested again. It decides one
 --        at least.
 --        now and the era: the server has forgotten, or its clock stepped back by more than a second; nothing was done
 --        now alone: a calendar's table does not hold it; nothing was done, compute the table for that now and ask again
@@ -34,8 +46,9 @@
 
 local era, known = ARGV[1], tonumber(ARGV[2])
 nextarg = 3
+
 local all, up, now = stack(era)
-if era ~= '0' and (up.era ~= tonumber(era) or now < known - 1000000) then return { now, up.era } end
+if era ~= '0' and (up.era ~= tonumber(era) or now < known - C.MaxBackstep) then return { now, up.era } end
 local reply, size = { now }, 1
 if stale then return reply end
 
@@ -48,13 +61,14 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
     local till = entries[i].run.paused(entries[i])
     if till > s then s, binds = till, -i end
   end
-  local quiet, asked = 0, 0
+  local quiet, asked, places = 0, 0, {}
   while quiet < p do
     local i = asked % p + 1
     local o = entries[i]
-    local e = o.run.earliest(o, now, s, costs and costs[i] or cost, (asked - asked % p) / p)
-    if e > s then
-      s, binds, quiet = e, i, 0
+    local place = o.run.earliest(o, now, s, costs and costs[i] or cost, (asked - asked % p) / p)
+    places[i] = place
+    if place.at > s then
+      s, binds, quiet = place.at, i, 0
     end
     quiet = quiet + 1
     asked = asked + 1
@@ -71,37 +85,33 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   end
   reply[size + 1], reply[size + 2], reply[size + 3] = 0, binds, s
   if not ok then return false end
-  local slack, at = p > 0 and math.huge or 1000000, size + 4
+  local slack, at = p > 0 and math.huge or C.UnboundSlack, size + 4
   size, spent = at, spent + p
   for i = 1, p do
     local o = entries[i]
-    local from, to, late, seen = o.run.commit(o, now, s, costs and costs[i] or cost, tracked)
-    reply[size + 1], reply[size + 2] = from, to
-    size = size + 2
-    if seen then
-      size = size + 1
-      reply[size] = seen
-    end
+    local from, to, late, holds = o.run.commit(o, now, places[i], costs and costs[i] or cost, tracked)
+    size = addcharge(reply, size, from, to, holds)
     if late < slack then slack = late end
   end
   reply[at] = slack
   return true
 end
 
-local entries, decide, queued, changed = all, nil, false, false
+local entries, decide, queued, changed, alones = all, nil, false, false, {}
 local alone = nextarg == #ARGV
 while nextarg <= #ARGV and spent < enough do
   local left, cost, notbefore, maxwait, tracked, costs, late = 1, 1, 0, 0, false, nil, nil
   if alone then
     maxwait = arg()
   else
-    local refs = arg() - 1
+    local refs, flags = arg() - 1, nil
     if refs >= 0 then
       entries = {}
       for i = 1, refs do entries[i] = all[arg()] end
     end
-    left, cost, notbefore, maxwait, late = arg(), arg(), arg(), arg(), arg()
-    tracked, late = late % 2 == 1, late >= 2
+    left, cost, notbefore, maxwait, flags = arg(), arg(), arg(), arg(), arg()
+    if flags < 0 or flags > C.Tracked + C.Late then unknown('flags', flags) end
+    tracked, late = flags % C.Late == C.Tracked, flags >= C.Late
   end
   if cost == 0 then
     costs = {}
@@ -126,21 +136,17 @@ while nextarg <= #ARGV and spent < enough do
   if notbefore > 0 or up.pause > now then many = 0 end
   for i = 1, #entries do
     local o = entries[i]
-    local room = many > 0 and o.run.room(o, now, costs and costs[i] or cost) or 0
+    local room = 0
+    if many > 0 then room, alones[i] = o.run.room(o, now, costs and costs[i] or cost) end
     if room < many then many = room end
   end
   if many > 0 then
-    local slack, at = #entries > 0 and -1 or 1000000, size + 2
+    local slack, at = #entries > 0 and -1 or C.UnboundSlack, size + 2
     reply[size + 1], size, spent = many, at, spent + #entries / 2
     for i = 1, #entries do
       local o = entries[i]
-      local from, to, late, seen = o.run.take(o, now, costs and costs[i] or cost, many, tracked)
-      reply[size + 1], reply[size + 2] = from, to
-      size = size + 2
-      if seen then
-        size = size + 1
-        reply[size] = seen
-      end
+      local from, to, late, holds = o.run.take(o, now, costs and costs[i] or cost, many, tracked, alones[i])
+      size = addcharge(reply, size, from, to, holds)
       if late and (slack < 0 or late < slack) then slack = late end
     end
     reply[at] = slack
@@ -157,8 +163,8 @@ end
 for i = 1, #all do all[i].run.write(all[i], now) end
 if queued then
   for i = 1, #all do
-    if all[i].kind then lines().keep(all[i]) end
+    if all[i].kind then queues().keep(all[i]) end
   end
-  lines().publish(up, now)
+  queues().publish(up, now)
 end
 return reply

@@ -1,13 +1,11 @@
 -- starts.lua: the log that makes the windows of a rate exact. The reasoning is in package engine, log.go.
 --
 -- KEYS   of a rate whose windows are exact (algorithms 6 and 7), after the gaps:
---        the starts: a sorted set, one member for each unit of cost, score = when it goes, member = the begin of its cell of
+--        starts: a sorted set, one member for each unit of cost, score = when it goes, member = the begin of its cell of
 --        virtual time, negative if it cannot be given back. It means something as long as the account's own key says so
 -- TTL    until the last start is out of the window; more generously, so that it need not be set with every call
 
 local starts = {}
-
-local look = 16
 
 -- most returns how many calls may start in a window. While the pace is slower than the limit's, they are fewer.
 function starts.most(o)
@@ -16,12 +14,11 @@ function starts.most(o)
   return math.max(1, math.min(o.most, (n - n % o.step) / o.step))
 end
 
--- free returns how many more starts there may be in the window that ends now.
+-- free returns how many more starts there may be in the window that ends now, and whether the log has none there.
 function starts.free(o, now)
-  if not o.whole then return starts.most(o) end
+  if not o.whole then return starts.most(o), false end
   local inside = redis.call('ZCOUNT', o.starts, now - o.within + 1, '+inf')
-  if inside == 0 then o.expire = true end
-  return starts.most(o) - inside
+  return starts.most(o) - inside, inside == 0
 end
 
 -- crowded returns s if n more starts at s are in no group of most + 1 that is shorter than the window, or else a later
@@ -43,7 +40,7 @@ function starts.crowded(o, s, n)
     b = b - 1
   end
   if behind == others then at = math.max(at, number(after[2], o.starts)) end
-  return at, look + behind
+  return at, C.CrowdedLook + behind
 end
 
 -- keep sees to it that there is a log before something is charged or given back under a limit that wants one. One that

@@ -1,12 +1,14 @@
 -- status.lua: look at the entries of a stack. It writes nothing.
 --
 -- KEYS   as in reserve.lua
--- ARGV   number of entries; for each: algorithm, parameters
---        one more argument: only pauses are asked for
+-- ARGV   accounts: how many follow; for each
+--          algorithm
+--          its parameters
+--        one more argument, whatever it is: only pauses are requested
 -- Reply  now, until when the upstream is paused (0: it is not), then for each entry: cost that may go now, the next slot
 --        for a call of cost 1, cost that is charged to instants after now, until when it is paused (0: it is not), its
---        pace: the emission interval of a rate or the limit of a window or of leases that holds now, how many stand in line
---        if only pauses are asked for: until when each entry is paused (0: it is not), and nothing else of it
+--        pace: the emission interval of a rate or the limit of a window or of leases that holds now, how many are queued
+--        if only pauses are requested: until when each entry is paused (0: it is not), and nothing else of it
 --        now alone: as in reserve.lua
 -- TTL    none: nothing is written
 
@@ -15,7 +17,8 @@ if stale then return { now } end
 everything(entries)
 local reply = { now, up.pause > now and up.pause or 0 }
 
-if nextarg <= #ARGV then
+local onlypauses = nextarg <= #ARGV
+if onlypauses then
   for i = 1, #entries do
     local till = entries[i].run.paused(entries[i])
     reply[i + 2] = till > now and till or 0

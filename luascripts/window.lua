@@ -1,6 +1,6 @@
 -- window.lua: at most so many calls per window. The reasoning is in package engine, window.go.
 --
--- KEYS   the account's key: a string, "unit first last ends count open total|buckets", or, if there is more to know,
+-- KEYS   key: of the account: a string, "unit first last ends count open total|buckets", or, if there is more to know,
 --        "unit first last ends count open total pause full limit width learned until|buckets", where
 --          unit     what distances are counted in, in µs: the width of a bucket, or 1 if that does not do
 --          first    begin of the first bucket that is kept
@@ -16,8 +16,12 @@
 --                   1, "+" and its tracked calls that are on their way if there are any, and a space
 --        So a call that goes now need not read a hundred buckets (see quick.lua): the last one is at hand, those that count no
 --        more are the first of the list, and as nothing lies ahead, the window holds the total.
--- ARGV   limit, width of a bucket in µs, buckets before its own that a bucket counts, guard in µs, number of bounds, bounds
---        (begins of calendar windows in µs, ascending; none for windows that arithmetic can tell)
+-- ARGV   limit: of a window
+--        width: of a bucket (µs)
+--        m: buckets before its own that a bucket counts
+--        guard: at the end of a window, in which nothing goes (µs)
+--        bounds: how many follow: begins of calendar windows (µs since the epoch), ascending; none for windows that arithmetic can
+--        tell
 -- TTL    until ends, pause and until are past
 
 local window = {}
@@ -206,7 +210,7 @@ function window.take(o, now, n, many, tracked)
   tidy(o, now)
   local k = floor(o, now)
   local holds = add(o, k, n * many, tracked and n * many or 0)
-  return k, tracked and -n or n, after(o, k) - o.guard - 1 - now, holds - n * (many - 1)
+  return k, counted(n, tracked), after(o, k) - o.guard - 1 - now, holds - n * (many - 1)
 end
 
 -- written returns the list of buckets. The part of it is kept that is as it was.
@@ -297,17 +301,20 @@ function window.rest()
     end
   end
 
+  -- earliest returns where a call would be placed: at, begin of its bucket, and full, before which no bucket has room for even
+  -- one call, if that is news. It changes nothing.
   function window.earliest(o, now, e, n, round)
     local k = floor(o, e)
     if e >= after(o, k) - o.guard then k = after(o, k) end
-    local frontier = floor(o, now)
+    local present = floor(o, now)
+    local frontier = present
     if o.fulllimit == o.most and o.fullwidth == o.width then
       frontier = math.max(frontier, floor(o, o.full))
     end
     if frontier > k then k = frontier end
     local looks = 1
     while true do
-      if (round >= lastround or looks > maxlooks) and o.ends > now and o.size >= o.low then
+      if (round >= C.LastRound or looks > C.MaxLooks) and o.ends > now and o.size >= o.low then
         local r = reach(o, o.at[o.size])
         if r > k then k = floor(o, r + o.width - 1) end
       end
@@ -316,8 +323,7 @@ function window.rest()
       if not forn then break end
       k, looks = after(o, forn), looks + 1
     end
-    o.pick, o.frontier = k, frontier
-    return k > e and k or e
+    return { at = k > e and k or e, begin = k, full = frontier > present and frontier }
   end
 
   -- answered counts tracked calls as no longer on their way.
@@ -328,22 +334,21 @@ function window.rest()
     change(o, i, 0)
   end
 
-  function window.commit(o, now, s, n, tracked)
+  -- commit charges a call of cost n to its placement.
+  function window.commit(o, now, place, n, tracked)
     tidy(o, now)
-    local k = o.pick
+    local k = place.begin
     local holds = add(o, k, n, tracked and n or 0)
-    if o.frontier > floor(o, now) then o.full, o.fulllimit, o.fullwidth = o.frontier, o.most, o.width end
-    return k, tracked and -n or n, after(o, k) - o.guard - 1 - s, holds
+    if place.full then o.full, o.fulllimit, o.fullwidth = place.full, o.most, o.width end
+    return k, counted(n, tracked), after(o, k) - o.guard - 1 - place.at, holds
   end
 
-  function window.cancel(o, now, from, n)
+  function window.cancel(o, now, from, charged)
     if reach(o, from) <= now then return end
     local c, i = count(o, from)
     if c == 0 then return end
-    if n < 0 then
-      n = -n
-      answered(o, from, n)
-    end
+    local n, tracked = uncounted(charged)
+    if tracked then answered(o, from, n) end
     change(o, i, -math.min(n, c))
     local free = math.max(0, from - o.back)
     if free < o.full then o.full = free end
@@ -395,7 +400,7 @@ function window.rest()
     local n = o.most - left + busy - spent
     if n <= 0 or o.m == 0 and bucket ~= 0 and bucket ~= k then return false end
     tidy(o, now)
-    add(o, k, n + math.min(busy, math.floor(o.most * 60 / 10000)), 0) -- and what they spend until we hear of it
+    add(o, k, n + math.min(busy, math.floor(o.most * C.OthersMargin / C.OthersWhole)), 0) -- and what they spend until we hear of it
     return true
   end
 
@@ -418,7 +423,7 @@ function window.rest()
   function window.inspect(o, now)
     local pause, e = o.pause, now
     if pause > now then e = pause else pause = 0 end
-    local nextat = window.earliest(o, now, e, 1, 0)
+    local nextat = window.earliest(o, now, e, 1, 0).at
     local k, backlog, remaining = floor(o, now), 0, 0
     for i = find(o, k + 1), o.size do backlog = backlog + o.held[i] end
     if pause == 0 and now < after(o, k) - o.guard then remaining = math.max(0, o.most - fullest(o, k, math.huge)) end

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -244,15 +245,15 @@ func parseChanges(channel, payload string) []store.Change {
 		}
 		p := store.Change{Now: store.Instant(now)}
 		switch kind {
-		case "1":
+		case strconv.Itoa(numbers.ChangePaused):
 			p.Kind, p.Until = store.Paused, store.Instant(end)
-		case "2":
+		case strconv.Itoa(numbers.ChangeResumed):
 			p.Kind = store.Resumed
-		case "3":
+		case strconv.Itoa(numbers.ChangeSlowed):
 			p.Kind = store.Slowed
-		case "4":
+		case strconv.Itoa(numbers.ChangeCalled):
 			p.Kind, p.ID = store.Wake, end
-		case "5":
+		case strconv.Itoa(numbers.ChangeBegun):
 			if end != 0 {
 				continue
 			}

@@ -4,17 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
-)
-
-// What a rate has on the wire that adapts, that calls stand in line for, whose windows are exact, or that is more of these:
-// the algorithm is that of a rate, with more parameters.
-const (
-	adaptive  = 3
-	queued    = 5
-	exact     = 6
-	exactMore = 7 // exact, and it adapts or calls stand in line for it
 )
 
 // A request is the command line of one script. It is made with few allocations: numbers and keys are passed to the client by
@@ -153,24 +145,25 @@ func (r *request) limits(upstream string, limits []store.Limit, first []int64, n
 	return nil
 }
 
-// rate adds the algorithm and the parameters of a rate.
+// rate adds the algorithm and the parameters of a rate: if it adapts, if calls are queued for it, and if its windows are exact, it
+// has another algorithm on the wire, with more parameters.
 func (r *request) rate(s *policies.Spec) {
 	algorithm := int64(s.Algorithm)
 	switch more := s.Queue != policies.NoQueue || s.Adapt != nil; {
 	case s.Most > 0 && more:
-		algorithm = exactMore
+		algorithm = numbers.ExactQueued
 	case s.Most > 0:
-		algorithm = exact
+		algorithm = numbers.Exact
 	case s.Queue != policies.NoQueue:
-		algorithm = queued
+		algorithm = numbers.Queued
 	case more:
-		algorithm = adaptive
+		algorithm = numbers.Adaptive
 	}
 	r.numbers(algorithm, s.Limit, s.Interval)
 	if s.Most > 0 {
 		r.numbers(s.Most, s.Within)
 	}
-	if algorithm == int64(s.Algorithm) || algorithm == exact {
+	if algorithm == int64(s.Algorithm) || algorithm == numbers.Exact {
 		return
 	}
 	adapt := policies.Adapt{}
@@ -178,7 +171,7 @@ func (r *request) rate(s *policies.Spec) {
 		adapt = *s.Adapt
 	}
 	r.numbers(adapt.Floor, adapt.Decrease, adapt.Hold, adapt.Recovery)
-	if algorithm != adaptive {
+	if algorithm != numbers.Adaptive {
 		r.numbers(int64(s.Queue))
 	}
 }

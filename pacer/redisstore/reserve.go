@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -125,10 +126,10 @@ func (r *request) calls(refs []int64, calls []store.Call) {
 			cost = 0
 		}
 		if c.Tracked {
-			tracked = 1
+			tracked = numbers.Tracked
 		}
 		if c.ID != 0 {
-			tracked += late
+			tracked += numbers.Late
 		}
 		r.numbers(int64(n), cost, engine.MicrosUp(c.NotBefore), engine.Micros(c.MaxWait), tracked)
 		r.numbers(c.Costs...)
@@ -151,9 +152,6 @@ func (r *request) binding(refs []int64) {
 	r.numbers(int64(len(refs)) + 1)
 	r.numbers(refs...)
 }
-
-// late is added to the flags of a call that a limit binds which is not given far ahead.
-const late = 2
 
 // plain reports whether all that is to be said of a call is its MaxWait.
 func plain(c *store.Call) bool {

@@ -1,24 +1,12 @@
-// Package engine is the arithmetic of pacing: what one key knows, and when a call that needs several keys may go.
-//
-// It is pure: no clock, no lock, no I/O. Times are store time, integer microseconds since the Unix epoch. The
-// Redis store runs the same program in Lua (package luascripts); a differential test holds the two together,
-// reply for reply, so a change here is a change there.
-//
-// # Adding an algorithm
-//
-// An algorithm is an [Account]: one Go file here, one Lua fragment there and one row in the conformance suite.
 package engine
 
 import (
+	"fmt"
 	"math"
 
+	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/policies"
 )
-
-// A Charge is what a reservation took from one account, in the account's own terms: a [GCRA] the interval of
-// virtual time [From, To), a [Window] To calls in the bucket that begins at From, negative if they are tracked, which
-// then held Seen calls.
-type Charge struct{ From, To, Seen int64 }
 
 // Limit is one policy as it stands at the time of a call: its spec and, for a calendar, the bounds of its windows.
 type Limit struct {
@@ -26,22 +14,28 @@ type Limit struct {
 	Bounds []int64
 }
 
+// horizon returns the instant from which nothing can be reserved yet, because the calendar does not reach so far.
+func (l *Limit) horizon() int64 {
+	if n := len(l.Bounds); n > 0 {
+		return l.Bounds[n-1]
+	}
+	return forever
+}
+
 // An Account is what is known of one key under one algorithm.
 type Account interface { //nolint:interfacebloat // one method for each thing that can happen to an account
-	// Earliest returns the first instant ≥ e at which a call of cost n may go, and remembers the choice for
-	// Commit. It changes nothing. The round says how often the stack was asked before: see Reserve.
-	Earliest(l *Limit, now, e, n int64, round int) int64
-	// Commit charges the choice of the last Earliest for a call that goes at s, and returns the charge and the slack:
-	// how much later than s the call may go and still conform. A call that is tracked is on its way until Remaining
-	// says that it was answered.
-	Commit(l *Limit, now, s, n int64, tracked bool) (Charge, int64)
+	// Earliest returns where a call of cost n would be placed: at the first instant ≥ e at which it may go. It changes
+	// nothing. The round says how often the stack was asked before: see Reserve.
+	Earliest(l *Limit, now, e, n int64, round int) Placement
+	// Commit charges a call of cost n to its placement, and returns the charge and the slack: how much later than the
+	// slot the call may go and still conform. The placement is Earliest's, for the same limit, now and cost, and nothing
+	// has changed the account since. A call that is tracked is on its way until Remaining says that it was answered.
+	Commit(l *Limit, now int64, p Placement, n int64, tracked bool) (Charge, int64)
 	// Cancel gives a charge back. Giving the same charge back twice is harmless for a GCRA and bounded for a Window.
 	Cancel(l *Limit, now int64, c Charge)
 	// Settle corrects the charge of a call that was made at a cost and turned out to cost something else: it gives the
 	// difference back, or charges it, even beyond the limit.
 	Settle(l *Limit, now int64, c Charge, cost, actual int64)
-	// Horizon is the instant from which nothing can be reserved yet, because the calendar does not reach so far.
-	Horizon(l *Limit) int64
 	// Paused is the instant before which nothing goes; 0 if none.
 	Paused() int64
 	// Pause sets Paused to until, if that is later.
@@ -57,13 +51,13 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	// was charged to (0: the present one), and done the cost of tracked calls now known to have reached it before.
 	// There is more at until; now if that is not known.
 	Remaining(l *Limit, now, bucket, left, done, until int64) (changed bool)
-	// Claim heeds that somebody remembers this much as charged: the interval [From, To) of a rate, at least To calls in
-	// the bucket From of a window. Claiming what is charged already changes nothing.
+	// Claim heeds that somebody remembers this much as charged: an interval of a rate, at least so many calls in a bucket of
+	// a window. Claiming what is charged already changes nothing.
 	Claim(l *Limit, now int64, c Charge)
 	// Renew says that a call runs, which began then, so that it counts for the length of a lease. It counts even if it has
-	// no place any more.
+	// no permit any more.
 	Renew(l *Limit, now, id, began int64)
-	// Release gives a call's place back, or its place in line, and reports whether it had one.
+	// Release gives back a call's permit, or its position, and reports whether it had one.
 	Release(id int64) bool
 	// Reset forgets everything.
 	Reset()
@@ -73,6 +67,16 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	Inspect(l *Limit, now int64) Inspection
 }
 
+// A Placement is where an account would have a call: the answer of Earliest, and what Commit charges. It is all that goes
+// from the one to the other. It has no more than four fields, so that it is passed in registers.
+type Placement struct {
+	At int64 // the slot: when the call goes
+
+	begin int64 // of a rate, of the call's interval of virtual time; of a window, of its bucket
+	gap   int   // of a rate: the index of the gap that holds the interval, or tail
+	full  int64 // of a window: no bucket before has room for even one call; 0 if that is nothing new
+}
+
 // An Inspection is an account seen at one instant.
 type Inspection struct {
 	Remaining int64 // calls of cost 1 that may go now
@@ -80,7 +84,7 @@ type Inspection struct {
 	Backlog   int64 // cost that is charged to instants after now
 	Paused    int64 // nothing goes before; 0 if not paused
 	Pace      int64 // as it is now, learned and adapted: the emission interval of a rate, the limit of a window or of leases
-	Line      int64 // calls in line
+	Line      int64 // queued calls
 }
 
 // NewAccount returns an empty account for an algorithm, nil for an unknown one.
@@ -91,7 +95,7 @@ func NewAccount(a policies.Algorithm) Account {
 	case policies.Window:
 		return &Window{}
 	case policies.Leases:
-		return &InFlight{}
+		return &Concurrency{}
 	}
 	return nil
 }
@@ -103,7 +107,13 @@ type Entry struct {
 }
 
 // The methods of an entry ask its account. They name the algorithms, as [NewAccount] does: asked through the interface, an
-// account could keep the limit, for all that the compiler knows, and so every stack would have to be on the heap.
+// account could keep the limit, for all that the compiler knows, and so every stack would have to be on the heap. An account
+// that is of none of them is a programming error: whatever they answered for it would let calls go that nobody counts.
+
+// unknown panics because an account or its limit is of an algorithm that the engine does not know.
+func (e *Entry) unknown() {
+	panic(fmt.Sprintf("engine: no such algorithm: an account of an unknown type under a limit of algorithm %d", e.Limit.Spec.Algorithm))
+}
 
 func (e *Entry) paused() int64 {
 	switch a := e.Account.(type) {
@@ -111,39 +121,36 @@ func (e *Entry) paused() int64 {
 		return a.pause
 	case *Window:
 		return a.pause
-	case *InFlight:
+	case *Concurrency:
 		return a.pause
 	}
+	e.unknown()
 	return 0
 }
 
-func (e *Entry) earliest(now, at, n int64, round int) int64 {
+func (e *Entry) earliest(now, at, n int64, round int) Placement {
 	switch a := e.Account.(type) {
 	case *GCRA:
 		return a.Earliest(&e.Limit, now, at, n, round)
 	case *Window:
 		return a.Earliest(&e.Limit, now, at, n, round)
+	case *Concurrency:
+		return a.Earliest(&e.Limit, now, at, n, round)
 	}
-	return at
+	e.unknown()
+	return Placement{}
 }
 
-func (e *Entry) horizon() int64 {
+func (e *Entry) commit(now int64, p Placement, n int64, tracked bool) (Charge, int64) {
 	switch a := e.Account.(type) {
 	case *GCRA:
-		return a.Horizon(&e.Limit)
+		return a.Commit(&e.Limit, now, p, n, tracked)
 	case *Window:
-		return a.Horizon(&e.Limit)
+		return a.Commit(&e.Limit, now, p, n, tracked)
+	case *Concurrency:
+		return a.Commit(&e.Limit, now, p, n, tracked)
 	}
-	return forever
-}
-
-func (e *Entry) commit(now, s, n int64, tracked bool) (Charge, int64) {
-	switch a := e.Account.(type) {
-	case *GCRA:
-		return a.Commit(&e.Limit, now, s, n, tracked)
-	case *Window:
-		return a.Commit(&e.Limit, now, s, n, tracked)
-	}
+	e.unknown()
 	return Charge{}, 0
 }
 
@@ -153,8 +160,10 @@ func (e *Entry) cancel(now int64, c Charge) {
 		a.Cancel(&e.Limit, now, c)
 	case *Window:
 		a.Cancel(&e.Limit, now, c)
-	case *InFlight:
+	case *Concurrency:
 		a.Cancel(&e.Limit, now, c)
+	default:
+		e.unknown()
 	}
 }
 
@@ -197,28 +206,26 @@ type Grant struct {
 	Binds  int  // the index of the entry that decided At, or BindsNothing or BindsUpstream
 	Paused bool // Binds names an entry because of its pause
 
-	InLine bool  // it stands in line for entry Binds, and asks again at At
-	Ahead  int64 // how many stand before it
+	InLine bool  // it is queued for entry Binds, and asks again at At
+	Ahead  int64 // how many are before it
 }
 
-// unboundSlack is the slack of a call that no policy binds, in µs: it could be anything, but those that wait for the end
-// of a pause are to be spread.
-const unboundSlack = 1_000_000
+// fewLimits is how many limits a stack has as a rule, at most: for so many, Reserve allocates nothing.
+const fewLimits = 4
 
-// The rounds in which the accounts of a stack are asked. Pieces of free time that one limit has may be useless to another, and
-// there may be many. So after manyRounds a rate offers only pieces twice as long as the call needs, and with each round pieces
-// twice as long again: soon there is either one that is long enough for all, or the time behind everything that is reserved.
-// After lastRound, windows offer nothing but the time behind everything either.
-const (
-	manyRounds = 16
-	lastRound  = 48
-)
+// placements returns room for the placements of n limits.
+func placements(room *[fewLimits]Placement, n int) []Placement {
+	if n > fewLimits {
+		return make([]Placement, n)
+	}
+	return room[:n]
+}
 
 // Reserve finds the first slot at which every entry of the stack admits the call and charges it, appending
 // one charge per entry to charges. A refusal changes nothing.
 //
 // Each account's Earliest is monotone and never goes back, so asking them in turn until a whole round has
-// moved nothing ends at the least common slot, whatever the order.
+// moved nothing ends at the least common slot, whatever the order: then each has placed the call at that slot.
 func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, []Charge) {
 	g := Grant{At: now + c.NotBefore, Binds: BindsNothing}
 	if pause > g.At {
@@ -229,9 +236,15 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 			g.At, g.Binds, g.Paused = p, i, true
 		}
 	}
+	var one [1]Placement
+	places := one[:]
+	if len(stack) > 1 { // else it is dear to clear the room that a few need
+		var few [fewLimits]Placement
+		places = placements(&few, len(stack))
+	}
 	for quiet, i, round := 0, 0, 0; quiet < len(stack); {
-		t := stack[i].earliest(now, g.At, c.cost(i), round)
-		if t > g.At {
+		places[i] = stack[i].earliest(now, g.At, c.cost(i), round)
+		if t := places[i].At; t > g.At {
 			g.At, g.Binds, g.Paused = t, i, false
 			quiet = 0
 		}
@@ -244,19 +257,19 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 		return g, charges
 	}
 	for i := range stack {
-		if g.At >= stack[i].horizon() {
+		if g.At >= stack[i].Limit.horizon() {
 			g.Binds, g.Paused = i, false
 			return g, charges
 		}
 	}
 	g.OK, g.Slack = true, math.MaxInt64
 	for i := range stack {
-		charge, slack := stack[i].commit(now, g.At, c.cost(i), c.Tracked)
+		charge, slack := stack[i].commit(now, places[i], c.cost(i), c.Tracked)
 		charges = append(charges, charge)
 		g.Slack = min(g.Slack, slack)
 	}
 	if len(stack) == 0 {
-		g.Slack = unboundSlack
+		g.Slack = numbers.UnboundSlack
 	}
 	return g, charges
 }
@@ -268,7 +281,7 @@ func Keeps(account Account, a policies.Algorithm) bool {
 		return a == policies.GCRA
 	case *Window:
 		return a == policies.Window
-	case *InFlight:
+	case *Concurrency:
 		return a == policies.Leases
 	}
 	return false

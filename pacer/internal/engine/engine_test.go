@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -159,7 +158,7 @@ func TestReserveIsBounded(t *testing.T) {
 	require.Equal(t, int64(1010), zip(t, 100).book(0, 0, 1).At, "behind all")
 }
 
-// A guarded window beside a rate leaves the rate a piece in each window that is of no use. However many windows the line is long,
+// A guarded window beside a rate leaves the rate a piece in each window that is of no use. However many windows the queue is long,
 // they hold as many calls as the rate lets into what is left of each.
 func TestALongLineUsesEveryWindow(t *testing.T) {
 	t.Parallel()
@@ -227,9 +226,9 @@ func TestEarliestNeverGoesBack(t *testing.T) {
 		last := int64(0)
 		for at := epoch; at < epoch+400; at++ {
 			for _, round := range []int{0, 16, 48} {
-				s := e.Account.Earliest(&e.Limit, epoch, at, 1, round)
+				s := e.Account.Earliest(&e.Limit, epoch, at, 1, round).At
 				require.GreaterOrEqual(t, s, at)
-				require.Equal(t, s, e.Account.Earliest(&e.Limit, epoch, s, 1, round), "asked again, it is content")
+				require.Equal(t, s, e.Account.Earliest(&e.Limit, epoch, s, 1, round).At, "asked again, it is content")
 				if round == 0 {
 					require.GreaterOrEqual(t, s, last)
 					last = s
@@ -239,7 +238,7 @@ func TestEarliestNeverGoesBack(t *testing.T) {
 	}
 }
 
-// Places in flight say nothing about slots, and are taken only by calls that are told of.
+// Permits say nothing about slots, and are taken only by calls that are told of.
 func TestReserveWithPlaces(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(1, 100))
@@ -263,8 +262,43 @@ func TestNewAccount(t *testing.T) {
 		}
 		require.Zero(t, account.Expires())
 		require.False(t, account.Release(1))
-		require.Equal(t, int64(math.MaxInt64), account.Horizon(&engine.Limit{Spec: &policies.Spec{Algorithm: a}}))
 	}
 	require.Nil(t, engine.NewAccount(3))
 	require.False(t, engine.Keeps(nil, policies.GCRA))
+}
+
+// What the engine does not know it does not admit: it panics, and says what it met.
+func TestTheUnknownPanics(t *testing.T) {
+	t.Parallel()
+	type stranger struct{ engine.Account }
+	stack := func(change func(e *engine.Entry)) []engine.Entry {
+		r := newRig(t, rate(1, 10), fixed(1, 10, 0), inFlight(1, 10))
+		change(&r.stack[0])
+		return r.stack
+	}
+	foreign := func(e *engine.Entry) { e.Account = stranger{e.Account} }
+	for name, c := range map[string]struct {
+		change func(e *engine.Entry)
+		does   func(stack []engine.Entry)
+		says   string
+	}{
+		"an account, for a slot": {foreign, func(stack []engine.Entry) { engine.Reserve(epoch, 0, stack, engine.Call{Cost: 1}, nil) }, "algorithm 1"},
+		"an account, late":       {foreign, func(stack []engine.Entry) { engine.ReserveLate(epoch, 0, stack, engine.Call{Cost: 1, ID: 1}, nil) }, "algorithm 1"},
+		"an account, held": {foreign, func(stack []engine.Entry) {
+			engine.ReserveLate(epoch, 0, stack, engine.Call{Cost: 1, ID: 1, Held: []engine.Charge{{From: 1, To: 2}}}, nil)
+		}, "algorithm 1"},
+		"an account, who is next": {foreign, func(stack []engine.Entry) { stack[0].Next(epoch, 0) }, "algorithm 1"},
+		"an algorithm": {func(e *engine.Entry) { e.Limit.Spec.Algorithm = 9 }, func(stack []engine.Entry) {
+			engine.ReserveLate(epoch, 0, stack, engine.Call{Cost: 1, ID: 1}, nil)
+		}, "algorithm 9"},
+		"a queue": {func(e *engine.Entry) { e.Limit.Spec.Queue = 9 }, func(stack []engine.Entry) {
+			engine.ReserveLate(epoch, 0, stack, engine.Call{Cost: 1, ID: 1}, nil)
+		}, "queue: 9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			defer func() { require.Contains(t, recover(), c.says) }()
+			c.does(stack(c.change))
+		})
+	}
 }

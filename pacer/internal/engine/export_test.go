@@ -54,3 +54,6 @@ func (w *Window) Sums(l *Limit, k int64) (total, counted, moved, anew, peak, ful
 	}
 	return w.total, counted, w.ending(l, k).n, fresh.ending(l, k).n, peak, fresh.most(l, k)
 }
+
+// Horizon returns the instant from which nothing can be reserved yet.
+func (l *Limit) Horizon() int64 { return l.horizon() }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/luascripts/numbers"
 )
 
 // GCRA is the generic cell rate algorithm that remembers its gaps.
@@ -33,27 +33,31 @@ type GCRA struct {
 	gaps  []gap // disjoint, in order of time, all before tat
 	pause int64
 	pace  pace
-	line  *Line     // nil if nobody has ever stood in it
+	queue *Queue    // nil if nobody has ever been in it
 	log   *startLog // when calls start; nil if nobody keeps it
 	// No gap is longer than widest, so that a call that fits nowhere need not look at all of them.
 	widest int64
-
-	pick struct {
-		start int64 // of the interval
-		need  int64 // its length
-		from  int64 // of the free piece that holds it, not before now
-		end   int64 // of the free piece; forever for the tail
-		gap   int   // index of the gap; -1 for the tail
-	}
 }
 
+// A gap is an interval [from, to) of virtual time.
 type gap struct{ from, to int64 }
 
 // forever is the end of the tail.
 const forever = int64(math.MaxInt64)
 
+// tail is the index of the tail, where others are those of gaps.
+const tail = -1
+
+// piece returns a piece of free virtual time: a gap, or the tail.
+func (g *GCRA) piece(index int) gap {
+	if index == tail {
+		return gap{g.tat, forever}
+	}
+	return g.gaps[index]
+}
+
 // Earliest implements [Account].
-func (g *GCRA) Earliest(l *Limit, now, e, n int64, round int) int64 {
+func (g *GCRA) Earliest(l *Limit, now, e, n int64, round int) Placement {
 	if l.Spec.Most > 0 {
 		return g.exact(l, now, e, n, round)
 	}
@@ -64,41 +68,39 @@ func (g *GCRA) Earliest(l *Limit, now, e, n int64, round int) int64 {
 // wants is what a call is to have of an account.
 type wants struct {
 	t    int64 // the emission interval of the limit
-	need int64 // the length of its interval
 	lead int64 // how much is left free before it
 	room int64 // how much has to be free from its begin on
 	late int64 // how long after the begin it may go at the earliest; before, if negative
 }
 
+// need returns the length of the interval of a call of cost n.
+func (g *GCRA) need(l *Limit, now, n int64) int64 { return n * g.pace.interval(l, now) }
+
 // wants returns what a call of cost n is to have; strictly: with no tolerance, nor for those behind it, see startLog.
 func (g *GCRA) wants(l *Limit, now, n int64, strictly bool) wants {
 	t, tau := l.Spec.Interval, l.Spec.Tolerance()
-	need := n * g.pace.interval(l, now)
+	need := g.need(l, now, n)
 	if strictly {
-		return wants{t: t, need: need, lead: (n - 1) * t, room: max(need, n*t+tau), late: max(0, (n-1)*t-tau)}
+		return wants{t: t, lead: (n - 1) * t, room: max(need, n*t+tau), late: max(0, (n-1)*t-tau)}
 	}
-	return wants{t: t, need: need, room: need, late: (n-1)*t - tau}
+	return wants{t: t, room: need, late: (n-1)*t - tau}
 }
 
 // before returns how long before its slot the interval of a call begins that costs more than the burst: no such call is
 // asked for, unless a share of a limit is all that there is. It pays before it goes, since it cannot conform.
 func (w *wants) before() int64 { return max(0, w.late) }
 
-// maxLooks is at how many gaps that do not hold a call a search looks before it passes over all but those that are twice as
-// long. As no gap is longer than the widest, a search looks at some maxLooks for each doubling of the room that it wants at most.
-const maxLooks = 64
-
-// search finds the first place for a call that goes at e or later, and returns when it goes.
-func (g *GCRA) search(now, e int64, w *wants, round int) int64 {
+// search places a call that goes at e or later, as early as it can.
+func (g *GCRA) search(now, e int64, w *wants, round int) Placement {
 	length := w.room // of the gaps that are tried
-	for i := manyRounds; i <= round && length <= g.widest; i++ {
+	for i := numbers.ManyRounds; i <= round && length <= g.widest; i++ {
 		length *= 2
 	}
-	if round < lastRound && len(g.gaps) > 0 && length <= g.widest {
+	if round < numbers.LastRound && len(g.gaps) > 0 && length <= g.widest {
 		least := e - w.before() + w.room
 		first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= least })
 		for i, looks := first, 0; i < len(g.gaps); i++ {
-			if looks == maxLooks {
+			if looks == numbers.MaxLooks {
 				if looks, length = 0, 2*length; length > g.widest {
 					break
 				}
@@ -106,17 +108,18 @@ func (g *GCRA) search(now, e int64, w *wants, round int) int64 {
 			if looks++; g.gaps[i].to-g.gaps[i].from < length {
 				continue
 			}
-			if s, ok := g.fit(now, e, w, g.gaps[i], i); ok {
-				return s
+			if p, ok := g.fit(now, e, w, i); ok {
+				return p
 			}
 		}
 	}
-	s, _ := g.fit(now, e, w, gap{g.tat, forever}, -1)
-	return s
+	p, _ := g.fit(now, e, w, tail)
+	return p
 }
 
-// fit places the call in a free piece, as early as it can, and remembers the place.
-func (g *GCRA) fit(now, e int64, w *wants, free gap, index int) (int64, bool) {
+// fit places the call in a free piece, as early as it can; false if the piece does not hold it.
+func (g *GCRA) fit(now, e int64, w *wants, index int) (Placement, bool) {
+	free := g.piece(index)
 	from := max(free.from, now)
 	x := max(from+w.lead, e-w.before())
 	// Leave a gap that can be used: a whole number of T, if that does not move the slot.
@@ -128,43 +131,43 @@ func (g *GCRA) fit(now, e int64, w *wants, free gap, index int) (int64, bool) {
 		}
 	}
 	if x+w.room > free.to {
-		return 0, false
+		return Placement{}, false
 	}
-	g.pick.start, g.pick.need, g.pick.from, g.pick.end, g.pick.gap = x, w.need, from, free.to, index
-	return max(e, x+w.late), true
+	return Placement{At: max(e, x+w.late), begin: x, gap: index}, true
 }
 
 // Commit implements [Account].
-func (g *GCRA) Commit(l *Limit, now, s, n int64, _ bool) (Charge, int64) {
+func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64, _ bool) (Charge, int64) {
 	g.keepLog(l)
-	t, p, was := l.Spec.Interval, &g.pick, g.tat
-	c := Charge{From: p.start, To: p.start + p.need}
+	t, free, was := l.Spec.Interval, g.piece(p.gap), g.tat
+	from := max(free.from, now)
+	c := gap{p.begin, p.begin + g.need(l, now, n)}
 	keep := make([]gap, 0, 2)
-	if p.start-p.from >= t {
-		keep = append(keep, gap{p.from, p.start})
-		g.widen(p.from, p.start)
+	if p.begin-from >= t {
+		keep = append(keep, gap{from, p.begin})
+		g.widen(from, p.begin)
 	} else {
-		c.From = p.from
+		c.from = from
 	}
-	if p.gap < 0 {
-		g.tat = c.To
+	if p.gap == tail {
+		g.tat = c.to
 		g.gaps = append(g.gaps, keep...)
 	} else {
-		if p.end-c.To >= t {
-			keep = append(keep, gap{c.To, p.end})
+		if free.to-c.to >= t {
+			keep = append(keep, gap{c.to, free.to})
 		} else {
-			c.To = p.end
+			c.to = free.to
 		}
 		g.gaps = slices.Replace(g.gaps, p.gap, p.gap+1, keep...)
 	}
-	slack := max(0, p.start-s)
+	slack := max(0, p.begin-p.At)
 	if g.log != nil {
-		g.log.add(l, s, n, p.start)
+		g.log.add(l, p.At, n, p.begin)
 		g.log.tidy(was, g.tat, now)
 		slack = 0
 	}
 	g.forget(now)
-	return c, slack
+	return chargeOf(c), slack
 }
 
 // widen notes that there is to be a gap [from, to). Those that are split off another are shorter than that was.
@@ -176,11 +179,13 @@ func (g *GCRA) widen(from, to int64) {
 }
 
 // Cancel implements [Account].
-func (g *GCRA) Cancel(l *Limit, now int64, c Charge) { g.giveBack(l, now, c, c.From) }
+func (g *GCRA) Cancel(l *Limit, now int64, c Charge) {
+	g.giveBack(l, now, c.interval(), c.interval().from)
+}
 
-// giveBack gives back what a charge has from an instant on.
-func (g *GCRA) giveBack(l *Limit, now int64, c Charge, from int64) {
-	to := min(c.To, g.tat)
+// giveBack gives back what a charged interval has from an instant on.
+func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
+	to := min(c.to, g.tat)
 	if to <= now || from >= to {
 		return // past, or free already
 	}
@@ -214,10 +219,11 @@ func (g *GCRA) giveBack(l *Limit, now int64, c Charge, from int64) {
 
 // Settle implements [Account]. What turned out to be cheaper gives the end of its interval back, so far as it is still
 // to come. What turned out to cost more is charged behind everything that is reserved.
-func (g *GCRA) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
+func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
 	if actual <= cost {
-		unit := (c.To - c.From) / cost
-		from := c.To - unit*(cost-actual)
+		c := charge.interval()
+		unit := (c.to - c.from) / cost
+		from := c.to - unit*(cost-actual)
 		if g.logs(l) {
 			if cell, ok := g.log.last(c, cost-actual); ok {
 				from = cell
@@ -237,9 +243,8 @@ func (g *GCRA) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 
 // debt returns n·t, at most the longest period of a policy.
 func debt(n, t int64) int64 {
-	most := policies.MaxPeriod.Microseconds()
-	if n > most/t {
-		return most
+	if n > numbers.MaxDebt/t {
+		return numbers.MaxDebt
 	}
 	return n * t
 }
@@ -247,7 +252,7 @@ func debt(n, t int64) int64 {
 // forget drops what is past.
 func (g *GCRA) forget(now int64) {
 	if max(g.lasts(), g.pause, g.pace.ends()) <= now {
-		*g = GCRA{line: g.line}
+		*g = GCRA{queue: g.queue}
 		return
 	}
 	if g.pause <= now {
@@ -267,9 +272,6 @@ func (g *GCRA) lasts() int64 {
 	}
 	return max(g.tat, g.log.unlogged) + g.log.within
 }
-
-// Horizon implements [Account]: a rate has none.
-func (g *GCRA) Horizon(*Limit) int64 { return forever }
 
 // Paused implements [Account].
 func (g *GCRA) Paused() int64 { return g.pause }
@@ -325,10 +327,11 @@ func (g *GCRA) Remaining(l *Limit, now, _, left, _, _ int64) bool {
 }
 
 // Claim implements [Account]. Pieces beside the interval that are too short for a call go with it.
-func (g *GCRA) Claim(l *Limit, now int64, c Charge) {
+func (g *GCRA) Claim(l *Limit, now int64, charge Charge) {
 	g.forget(now)
 	g.keepLog(l)
-	from, to, t := max(c.From, now), c.To, l.Spec.Interval
+	c := charge.interval()
+	from, to, t := max(c.from, now), c.to, l.Spec.Interval
 	if from >= to {
 		if g.log != nil {
 			g.log.claim(now, c, false)
@@ -366,11 +369,11 @@ func appendGap(gaps []gap, from, to, t int64) []gap {
 	return append(gaps, gap{from, to})
 }
 
-// Renew implements [Account]: a rate has no places.
+// Renew implements [Account]: a rate has no permits.
 func (g *GCRA) Renew(*Limit, int64, int64, int64) {}
 
 // Release implements [Account].
-func (g *GCRA) Release(id int64) bool { return g.line != nil && g.line.leave(id) }
+func (g *GCRA) Release(id int64) bool { return g.queue != nil && g.queue.leave(id) }
 
 // Reset implements [Account].
 func (g *GCRA) Reset() { *g = GCRA{} }
@@ -378,8 +381,8 @@ func (g *GCRA) Reset() { *g = GCRA{} }
 // Expires implements [Account].
 func (g *GCRA) Expires() int64 {
 	ends := max(g.lasts(), g.pause, g.pace.ends())
-	if g.line != nil {
-		ends = max(ends, g.line.furthest)
+	if g.queue != nil {
+		ends = max(ends, g.queue.furthest)
 	}
 	return ends
 }
@@ -403,11 +406,9 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 	if g.tat > reach {
 		in.Backlog = max(0, g.tat-reach-free-1) / t
 	}
-	pick := g.pick
-	in.Next = g.Earliest(l, now, e, 1, 0)
-	g.pick = pick
-	if g.line != nil {
-		in.Line = g.line.length(now)
+	in.Next = g.Earliest(l, now, e, 1, 0).At
+	if g.queue != nil {
+		in.Line = g.queue.length(now)
 	}
 	if l.Spec.Most > 0 {
 		in.Remaining = min(max(1, g.free(l, now)), max(1, in.Remaining))

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/policies"
 )
 
 // The upstream's bucket holds less than ours: as much virtual time as that is less than the burst is gone.
@@ -200,17 +201,36 @@ func TestGCRAInspect(t *testing.T) {
 	}
 }
 
-// Inspecting between the choice of a slot and its charge does not change the choice.
-func TestInspectKeepsTheChoice(t *testing.T) {
+// A charge depends on the placement that it is given, and on nothing that other searches left behind.
+func TestAPlacementIsAValue(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]*rig{"gcra": newRig(t, rate(1, 10)), "window": newRig(t, fixed(1, 10, 0))} {
+	exact := rate(1, 10)
+	exact.Most, exact.Within = 2, 20
+	for name, spec := range map[string]policies.Spec{
+		"rate": rate(1, 10), "exact": exact, "fixed": fixed(2, 10, 0), "sliding": sliding(2, 10, 3),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, l := r.account(), r.limit()
-			at := a.Earliest(l, epoch, epoch+50, 1, 0)
-			a.Inspect(l, epoch)
-			c, _ := a.Commit(l, epoch, at, 1, false)
-			require.Equal(t, epoch+50, c.From)
+			charge := func(meanwhile func(a engine.Account, l *engine.Limit)) (engine.Charge, int64) {
+				r := newRig(t, spec)
+				r.book(0, 20, 1)
+				r.book(0, 200, 1)
+				a, l := r.account(), r.limit()
+				p := a.Earliest(l, epoch, epoch+50, 1, 0)
+				require.Equal(t, epoch+50, p.At)
+				meanwhile(a, l)
+				return a.Commit(l, epoch, p, 1, false)
+			}
+			alone, aloneSlack := charge(func(engine.Account, *engine.Limit) {})
+			require.Equal(t, epoch+50, alone.From)
+			among, amongSlack := charge(func(a engine.Account, l *engine.Limit) {
+				for _, at := range []int64{0, 120, 1000} {
+					a.Earliest(l, epoch, epoch+at, 1, 0)
+				}
+				a.Inspect(l, epoch)
+			})
+			require.Equal(t, alone, among)
+			require.Equal(t, aloneSlack, amongSlack)
 		})
 	}
 }
@@ -230,7 +250,7 @@ func TestGCRAExpires(t *testing.T) {
 	a.Renew(l, epoch, 1, epoch)
 	require.False(t, a.Release(1), "a rate has no places")
 	require.Equal(t, epoch+50, a.Expires())
-	require.Equal(t, engine.Forever, a.Horizon(l))
+	require.Equal(t, engine.Forever, l.Horizon())
 }
 
 // A claim that begins in the past leaves no gap there, which a cancellation would take for the part of its charge that is free already.

@@ -27,7 +27,7 @@ func TestLaneIsLent(t *testing.T) {
 	r.stands(10*ms-1, id(4), 11*ms-1, 0)
 	b := r.goes(10*ms, id(4))
 	require.Equal(t, []engine.Charge{{From: epoch + 30*ms, To: epoch + 40*ms}, {}}, b.charges)
-	r.stands(10*ms, id(5), 20*ms, 0) // who was lent a slot has left the line
+	r.stands(10*ms, id(5), 20*ms, 0) // who was lent a slot has left the queue
 	require.Equal(t, int64(1), r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch+10*ms).Line)
 
 	// To one behind another nothing is lent that the first needs.
@@ -38,7 +38,7 @@ func TestLaneIsLent(t *testing.T) {
 	require.Equal(t, 100*ms, r.goes(60*ms, engine.Call{ID: 7, Since: epoch, NotBefore: 40 * ms}).At)
 }
 
-// A lane is lent what others leave of its own rate, if it is the call's turn in the fair line that it stands in besides.
+// A lane is lent what others leave of its own rate, if it is the call's turn in the fair queue that it stands in besides.
 func TestLaneIsLentInTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, append(batch(10), shared())...)
@@ -61,7 +61,7 @@ func TestLaneIsLentInTurn(t *testing.T) {
 	require.Equal(t, 50*ms, r.goes(20*ms, of(1, 1, 1)).At)
 }
 
-// Who has a slot keeps it, whoever stands in line: it has paid for its turn.
+// Who has a slot keeps it, whoever is queued: it has paid for its turn.
 func TestLaneHeldSlot(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, append(batch(50), inFlight(90, 1000*ms))...)
@@ -89,7 +89,7 @@ func TestLaneWithARateOfItsOwn(t *testing.T) {
 	require.Zero(t, r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch).Line)
 }
 
-// With a pause, the line waits until its end.
+// With a pause, the queue waits until its end.
 func TestLanePaused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, batch(50)...)
@@ -106,7 +106,7 @@ func shared() policies.Spec { return policies.PerSecond(100).Burst(5).Fair("tena
 
 func of(n, flow, weight int64) engine.Call { return engine.Call{ID: n, Flow: flow, Weight: weight} }
 
-// Who finds no line goes at once, and then the flows take turns by weight, whoever asks first.
+// Who finds no queue goes at once, and then the flows take turns by weight, whoever asks first.
 func TestFairRate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, shared())
@@ -120,7 +120,7 @@ func TestFairRate(t *testing.T) {
 	r.stands(0, of(21, 2, 2), 20*ms, 1) // of another flow: after the first of flow 1, before the second
 	r.stands(0, of(22, 2, 2), 30*ms, 2) // its weight is 2: two of its calls for one of flow 1
 	r.stands(0, of(23, 2, 2), 50*ms, 4) // at the tag of 12, behind it
-	require.Equal(t, before, r.free(), "who stands in line is charged nothing")
+	require.Equal(t, before, r.free(), "who is queued is charged nothing")
 	require.Equal(t, int64(6), r.inspect(0).Line)
 	b, _ := r.late(0, engine.Call{ID: 31, Flow: 3, MaxWait: 70*ms - 1})
 	require.Equal(t, engine.Grant{At: 70 * ms, Binds: 0}, b.Grant, "it would stand third: after the first of both others")
@@ -133,7 +133,7 @@ func TestFairRate(t *testing.T) {
 	require.Equal(t, engine.NewAccount(policies.GCRA).Inspect(r.limit(), epoch).Line, r.inspect(0).Line)
 }
 
-// A slot that is far away because of another limit is given at once, and does not move the line on.
+// A slot that is far away because of another limit is given at once, and does not move the queue on.
 func TestFairSlotFarAway(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, shared(), rate(1, 100*ms))
@@ -149,7 +149,7 @@ func TestFairSlotFarAway(t *testing.T) {
 	open.stands(0, of(12, 1, 1), 30*ms, 2)
 	open.stands(0, of(31, 3, 1), 30*ms, 2)
 
-	// When its slot comes it asks again, and keeps it whoever stands in line.
+	// When its slot comes it asks again, and keeps it whoever is queued.
 	held := of(22, 2, 1)
 	held.Held, held.Slot = b.charges, b.At
 	require.Equal(t, 500*ms, r.goes(1*ms, held).At)
@@ -181,7 +181,7 @@ func TestFairPlaces(t *testing.T) {
 	require.Zero(t, r.inspect(4).Line)
 }
 
-// How soon calls in line ask again: when a lease runs out, after a second if they are among the first, and otherwise after two
+// How soon queued calls ask again: when a lease runs out, after a second if they are among the first, and otherwise after two
 // to four, so that they do not all come at once.
 func TestLateAsksAgain(t *testing.T) {
 	t.Parallel()
@@ -198,7 +198,7 @@ func TestLateAsksAgain(t *testing.T) {
 	r.stands(1500*ms, id(2_000_000), 2500*ms, 2)
 }
 
-// A rate whose calls are all past still knows who stands in line.
+// A rate whose calls are all past still knows who is queued.
 func TestRateKeepsItsLine(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, shared())
@@ -216,7 +216,7 @@ func TestRateKeepsItsLine(t *testing.T) {
 	require.Zero(t, r.inspect(200*ms).Line)
 }
 
-// Who gives a slot back, and who leaves the line, calls the next one.
+// Who gives a slot back, and who leaves the queue, calls the next one.
 func TestFairCallsTheNext(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, shared(), inFlight(9, 1000*ms))
@@ -228,12 +228,12 @@ func TestFairCallsTheNext(t *testing.T) {
 	r.stands(0, of(12, 1, 1), 20*ms, 1)
 	_, called := r.late(5*ms, engine.Call{ID: 12, Flow: 1, MaxWait: always})
 	require.Empty(t, called)
-	// One that stood in this line has to stand in another now: it has left the first.
+	// One that stood in this queue has to stand in another now: it has left the first.
 	r.cancel(5*ms, last)
 	for i := range int64(9) {
 		r.stack[1].Account.Renew(&r.stack[1].Limit, epoch+5*ms, 100+i, 0)
 	}
 	b, called := r.late(20*ms, engine.Call{ID: 11, Flow: 1, MaxWait: always})
 	require.Equal(t, 1, b.Binds)
-	require.Equal(t, []int64{12}, called, "its place in the line of the rate is the next one's")
+	require.Equal(t, []int64{12}, called, "its position in the queue of the rate is the next one's")
 }

@@ -1,34 +1,21 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 
+	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/policies"
 )
 
-// Some limits are not given far ahead. A place in flight is taken when the call goes, for nobody knows how long those run
+// Some limits are not given far ahead. A permit is taken when the call goes, for nobody knows how long those run
 // that have one. And slots of a lane, or of a fair share, are given shortly before they come: what is given cannot be
-// taken back, so whoever comes later could only have what those leave who stand in line already.
+// taken back, so whoever comes later could only have what those leave who are queued already.
 //
-// A call that such a limit binds gets its slots and its places together or nothing. If it has to wait for limits of
+// A call that such a limit binds gets its slots and its permits together or nothing. If it has to wait for limits of
 // the other kind (its tenant's own rate, say), it gets its slots at once, as always, so that it stands in nobody's way, and
-// takes its places when its slot comes: until then they are not its own. If they are taken by then, it gives the slots back
-// in the same step and stands in line. So a call in line holds no slot, and a call that waits for a slot holds no place.
-const (
-	// near is how long before its slot a call gets it, in µs, and before that no place, unless the call says that the way to the
-	// store is longer: see Call.Reach. It is long enough for a call that asks
-	// again a little late, and short enough for those who come later.
-	near = 40_000
-	// A call in line asks again when its turn may come, but no sooner than after soonAgain, no later than after one to two
-	// times farAgain, and for a place, whose end nobody can foresee, after frontAgain if it is one of the first, front. In µs.
-	soonAgain  = 1_000
-	frontAgain = 1_000_000
-	farAgain   = 2_000_000
-	front      = 256
-	// waitGrace is how late one may ask again and not be taken for dead, in µs.
-	waitGrace = 500_000
-)
-
+// takes its permits when its slot comes: until then they are not its own. If they are taken by then, it gives the slots back
+// in the same step and is queued. So a queued call holds no slot, and a call that waits for a slot holds no permit.
 // A kind says how a limit takes part in the search for a slot.
 type kind uint8
 
@@ -40,91 +27,110 @@ const (
 	leases
 )
 
-// The kinds that are for a time.
 const (
-	rates  = atOnce | wholeOfLane | ofLane | fair
-	shared = rates &^ ofLane
+	rates     = atOnce | wholeOfLane | ofLane | fair // those that are for a time
+	shared    = rates &^ ofLane
+	waitedFor = ofLane | fair | leases // those that calls are queued for
 )
 
+// manyLimits is how many limits a stack has at most, but for what nobody configures.
+const manyLimits = 64
+
 func (e *Entry) kind() kind {
-	switch {
-	case e.Limit.Spec.Algorithm == policies.Leases:
+	s := e.Limit.Spec
+	switch s.Algorithm {
+	case policies.Leases:
 		return leases
-	case e.Limit.Spec.Queue == policies.QueueOfLane:
+	case policies.GCRA, policies.Window:
+	default:
+		e.unknown()
+	}
+	switch s.Queue {
+	case policies.NoQueue:
+		return atOnce
+	case policies.QueueOfLane:
 		return ofLane
-	case e.Limit.Spec.Queue == policies.FairQueue:
+	case policies.FairQueue:
 		return fair
 	}
-	return atOnce
+	panic(fmt.Sprintf("engine: no such queue: %d", s.Queue))
 }
 
-// kind returns the kind of an entry of the stack. A lane comes right after the rate that it is a part of.
-func (q *late) kind(i int) kind {
-	k := q.stack[i].kind()
-	if k == atOnce && i+1 < len(q.stack) && q.stack[i+1].kind() == ofLane {
-		return wholeOfLane
+// kindsOf appends the kinds of the entries of a stack. A lane comes right after the rate that it is a part of.
+func kindsOf(stack []Entry, kinds []kind) []kind {
+	for i := range stack {
+		k := stack[i].kind()
+		if k == ofLane && i > 0 && kinds[i-1] == atOnce {
+			kinds[i-1] = wholeOfLane
+		}
+		kinds = append(kinds, k)
 	}
-	return k
+	return kinds
 }
 
-// fairly reports whether the line is one of fair shares.
+// fairly reports whether the queue is one of fair shares.
 func (e *Entry) fairly() bool { return e.Limit.Spec.Queue == policies.FairQueue }
 
-// line returns the line of a limit that has one.
-func (e *Entry) line() *Line {
+// queue returns the queue of a limit that has one.
+func (e *Entry) queue() *Queue {
 	switch a := e.Account.(type) {
 	case *GCRA:
 		if e.Limit.Spec.Queue == policies.NoQueue {
 			return nil
 		}
-		if a.line == nil {
-			a.line = &Line{}
+		if a.queue == nil {
+			a.queue = &Queue{}
 		}
-		return a.line
-	case *InFlight:
-		return &a.line
+		return a.queue
+	case *Concurrency:
+		return &a.queue
+	case *Window:
+		return nil
 	}
+	e.unknown()
 	return nil
 }
 
 // purge drops what has run out, and reports whether there was any.
 func (e *Entry) purge(now int64) bool {
-	if f, ok := e.Account.(*InFlight); ok {
+	if f, ok := e.Account.(*Concurrency); ok {
 		return f.purge(now)
 	}
-	return e.line().purge(now)
+	return e.queue().purge(now)
 }
 
 // A late is a call that a limit binds which is not given far ahead.
 type late struct {
 	now   int64
 	stack []Entry
+	kinds []kind // of the entries
 	call  Call
 	at    Grant
 	early bool  // it gets its slot before its turn
 	near  int64 // as the constant, or farther
 }
 
-// ReserveLate is Reserve for such a call. Besides, it returns which calls in line are to ask again.
+// ReserveLate is Reserve for such a call. Besides, it returns which queued calls are to ask again.
 func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
-	q := &late{now: now, stack: stack, call: c, near: max(near, c.Reach)}
-	var freed [64]bool
+	var freed [manyLimits]bool
+	var room [manyLimits]kind
+	q := &late{now: now, stack: stack, kinds: kindsOf(stack, room[:0]), call: c, near: max(numbers.Near, c.Reach)}
 	for i := range stack {
 		if i < len(c.Held) {
 			stack[i].cancel(now, c.Held[i])
 		}
-		if stack[i].kind() != atOnce {
-			freed[i%64] = stack[i].purge(now)
+		if q.kinds[i]&waitedFor != 0 {
+			freed[i%manyLimits] = stack[i].purge(now)
 		}
 	}
 	charges = q.decide(pause, charges)
 	for i := range stack {
-		if stack[i].kind() == atOnce {
+		if q.kinds[i]&waitedFor == 0 {
 			continue
 		}
-		// Who has been served has left the line. Who leaves it otherwise makes room for the next one.
+		// Who has been served has left the queue. Who leaves it otherwise makes room for the next one.
 		stays := q.at.InLine && q.at.Binds == i
-		if !stays && stack[i].line().leave(c.ID) || freed[i%64] {
+		if !stays && stack[i].queue().leave(c.ID) || freed[i%manyLimits] {
 			called = append(called, stack[i].Next(now, c.ID)...)
 		}
 	}
@@ -133,36 +139,41 @@ func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g G
 
 // lastMoment returns how long before it is lost a slot is lent that a lane may not have: half of the shortest near, and what the way
 // to the store takes besides.
-func (q *late) lastMoment() int64 { return q.near - near/2 }
+func (q *late) lastMoment() int64 { return q.near - numbers.Near/2 }
 
-// Next calls those in line whose turn it is, but for one.
+// Next calls those queued whose turn it is, but for one.
 func (e *Entry) Next(now, but int64) []int64 {
-	q := e.line()
+	q := e.queue()
 	if q == nil {
 		return nil
 	}
 	free := int64(1)
-	if f, ok := e.Account.(*InFlight); ok {
+	if f, ok := e.Account.(*Concurrency); ok {
 		free = f.free(&e.Limit, now)
 	}
 	return q.call(now, free, but)
 }
 
-// joint finds the first slot from an instant on at which all limits of some kinds admit the call.
-func (q *late) joint(from int64, kinds kind, g *Grant) {
+// joint finds the first slot from an instant on at which all limits of some kinds admit the call, and notes where each of
+// them places it, unless places is nil.
+func (q *late) joint(from int64, kinds kind, g *Grant, places []Placement) {
 	g.At = from
 	n := 0
 	for i := range q.stack {
-		if q.kind(i)&kinds != 0 {
+		if q.kinds[i]&kinds != 0 {
 			n++
 		}
 	}
 	for quiet, asked, i := 0, 0, 0; quiet < n; i = (i + 1) % len(q.stack) {
-		if q.kind(i)&kinds == 0 {
+		if q.kinds[i]&kinds == 0 {
 			continue
 		}
-		if t := q.stack[i].earliest(q.now, g.At, q.call.cost(i), asked/n); t > g.At {
-			g.At, g.Binds, g.Paused = t, i, false
+		p := q.stack[i].earliest(q.now, g.At, q.call.cost(i), asked/n)
+		if places != nil {
+			places[i] = p
+		}
+		if p.At > g.At {
+			g.At, g.Binds, g.Paused = p.At, i, false
 			quiet = 0
 		}
 		quiet++
@@ -170,25 +181,25 @@ func (q *late) joint(from int64, kinds kind, g *Grant) {
 	}
 }
 
-// decide grants the call, puts it in line or refuses it.
+// decide grants the call, queues it or refuses it.
 func (q *late) decide(pause int64, charges []Charge) []Charge {
 	base := max(q.now+q.call.NotBefore, q.call.Slot)
 	begin := Grant{At: base, Binds: BindsNothing}
 	if pause > begin.At {
 		begin.At, begin.Binds = pause, BindsUpstream
 	}
-	lines := kind(0)
+	all := kind(0)
 	for i := range q.stack {
-		lines |= q.stack[i].kind()
+		all |= q.kinds[i]
 		if p := q.stack[i].paused(); p > begin.At {
 			begin.At, begin.Binds, begin.Paused = p, i, true
 		}
 	}
 	var others Grant
-	q.joint(base, atOnce, &others)
+	q.joint(base, atOnce, &others, nil)
 	q.at = begin
-	q.joint(begin.At, rates, &q.at)
-	queues := lines&(ofLane|fair) != 0 && q.call.Held == nil // who has a slot need not stand in line for one
+	q.joint(begin.At, rates, &q.at, nil)
+	queues := all&(ofLane|fair) != 0 && q.call.Held == nil // who has a slot need not queue for one
 	if others.At-q.now > q.near || !queues && q.at.At-q.now > q.near {
 		q.early = true
 		return q.commit(charges, rates)
@@ -201,29 +212,29 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 		}
 	}
 	for i := range q.stack {
-		if q.stack[i].kind() == leases && !q.hasPlace(i) {
+		if q.kinds[i] == leases && !q.hasPermit(i) {
 			return charges
 		}
 	}
 	return q.commit(charges, kinds|leases)
 }
 
-// inTurn reports whether it is the call's turn for a slot, and of which kinds of limits. If it is not, the call stands in
-// line, or is refused because that takes too long.
+// inTurn reports whether it is the call's turn for a slot, and of which kinds of limits. If it is not, the call is
+// queued, or is refused because that takes too long.
 func (q *late) inTurn(begin Grant) (kind, bool) {
 	turn, fairTurn := q.at.At-q.now <= q.near, true
 	blocks, lane := -1, -1
 	again, ahead := int64(math.MinInt64), int64(0)
 	for i := range q.stack {
 		e := &q.stack[i]
-		if e.kind()&(ofLane|fair) == 0 {
+		if q.kinds[i]&(ofLane|fair) == 0 {
 			continue
 		}
-		rank, _ := e.line().place(&q.call, q.now, e.fairly())
+		rank, _ := e.queue().position(&q.call, q.now, e.fairly())
 		behind := q.at.At + debt(rank*q.call.cost(i), e.step(q.now))
 		waits := rank > 0 && behind-q.now > q.near
 		turn = turn && !waits
-		if e.kind() == ofLane {
+		if q.kinds[i] == ofLane {
 			lane, ahead = i, max(ahead, debt(rank*q.call.cost(i), q.whole(i).step(q.now)))
 			continue
 		}
@@ -242,20 +253,20 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 			q.at = lent
 			return shared, true
 		}
-		// The first in line may go by the lane's own slot or by one that is lent, and those behind it not sooner than the
+		// The first in the queue may go by the lane's own slot or by one that is lent, and those behind it not sooner than the
 		// whole rate lets them; they ask sooner by what the way to the store takes.
 		first := max(q.now, min(q.at.At-q.near, max(lent.At-q.near, lost-q.lastMoment()))) + ahead
 		if blocks < 0 || fairTurn {
 			blocks = lane
 		}
 		soonest = max(again, first)
-		again = max(again, first-(q.near-near))
+		again = max(again, first-(q.near-numbers.Near))
 	}
 	if soonest-q.now > q.call.MaxWait {
 		q.at = Grant{At: soonest, Binds: blocks}
 		return 0, false
 	}
-	q.stand(blocks, again)
+	q.enqueue(blocks, again)
 	return 0, false
 }
 
@@ -270,20 +281,22 @@ func (e *Entry) step(now int64) int64 {
 // borrow looks for a slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.
 func (q *late) borrow(begin Grant) (g Grant, lost int64) {
 	g = begin
-	q.joint(begin.At, shared, &g)
+	var room [fewLimits]Placement
+	places := placements(&room, len(q.stack))
+	q.joint(begin.At, shared, &g, places)
 	for i := range q.stack {
-		if q.stack[i].kind() == ofLane {
-			lost = max(lost, q.whole(i).Account.(*GCRA).pick.start) //nolint:forcetypeassert // a rate
+		if q.kinds[i] == ofLane {
+			lost = max(lost, places[i-1].begin) // of the whole rate
 		}
 	}
 	return g, lost
 }
 
-// hasPlace reports whether there is a place in flight for the call. If there is none, the call stands in line.
-func (q *late) hasPlace(i int) bool {
+// hasPermit reports whether there is a permit for the call. If there is none, the call is queued.
+func (q *late) hasPermit(i int) bool {
 	e := &q.stack[i]
-	f := e.Account.(*InFlight) //nolint:forcetypeassert // of leases
-	rank, _ := f.line.place(&q.call, q.now, e.fairly())
+	f := e.Account.(*Concurrency) //nolint:forcetypeassert // of leases
+	rank, _ := f.queue.position(&q.call, q.now, e.fairly())
 	free := f.free(&e.Limit, q.now)
 	if _, has := f.leases[q.call.ID]; has || rank < free {
 		return true
@@ -293,34 +306,35 @@ func (q *late) hasPlace(i int) bool {
 		return false
 	}
 	again := forever
-	if rank-max(0, free) < front {
-		again = q.now + frontAgain
+	if rank-max(0, free) < numbers.Front {
+		again = q.now + numbers.FrontAgain
 	}
 	if e.Limit.Spec.After == 0 {
 		again = min(again, f.expiry(rank-max(0, free)))
 	}
-	q.stand(i, again)
+	q.enqueue(i, again)
 	return false
 }
 
-// stand puts the call in a line.
-func (q *late) stand(i int, again int64) {
+// enqueue puts the call in a queue.
+func (q *late) enqueue(i int, again int64) {
 	e := &q.stack[i]
 	// They do not all ask again at the same time.
-	again = max(q.now+soonAgain, min(again, q.now+farAgain+q.call.ID%farAgain))
-	rank, score := e.line().place(&q.call, q.now, e.fairly())
-	e.line().join(&q.call, score, again+waitGrace, e.fairly())
+	again = max(q.now+numbers.SoonAgain, min(again, q.now+numbers.FarAgain+q.call.ID%numbers.FarAgain))
+	rank, score := e.queue().position(&q.call, q.now, e.fairly())
+	e.queue().join(&q.call, score, again+numbers.WaitGrace, e.fairly())
 	q.at = Grant{InLine: true, At: again, Binds: i, Ahead: rank}
 }
 
-// served takes the call out of a line because it has what the line is for. Who gets a slot before its turn does not move the
-// line on; who had one has paid for its turn.
-func (q *late) served(e *Entry) {
-	if e.fairly() && (e.kind() == leases || q.call.Held == nil) {
-		_, score := e.line().place(&q.call, q.now, true)
-		e.line().served(&q.call, score, !q.early)
+// served takes the call out of a queue because it has what the queue is for. Who gets a slot before its turn does not move the
+// queue on; who had one has paid for its turn.
+func (q *late) served(i int) {
+	e := &q.stack[i]
+	if e.fairly() && (q.kinds[i] == leases || q.call.Held == nil) {
+		_, score := e.queue().position(&q.call, q.now, true)
+		e.queue().served(&q.call, score, !q.early)
 	}
-	e.line().leave(q.call.ID)
+	e.queue().leave(q.call.ID)
 }
 
 // commit charges the call to limits of some kinds, unless its slot is too far away.
@@ -330,40 +344,43 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 		return charges
 	}
 	for i := range q.stack {
-		if g.At >= q.stack[i].horizon() {
+		if g.At >= q.stack[i].Limit.horizon() {
 			g.Binds, g.Paused = i, false
 			return charges
 		}
 	}
-	q.joint(g.At, kinds&rates, &Grant{}) // each account remembers its choice
+	var room [fewLimits]Placement
+	places := placements(&room, len(q.stack))
+	q.joint(g.At, kinds&rates, &Grant{}, places)
 	g.OK, g.Slack = true, math.MaxInt64
 	timed := false
 	for i := range q.stack {
 		e := &q.stack[i]
 		c, slack := Charge{}, int64(math.MaxInt64)
-		switch k := q.kind(i); {
+		switch k := q.kinds[i]; {
 		case k == leases:
-			c.From = q.call.ID
+			c = permitOf(q.call.ID, kinds&leases != 0)
 			if kinds&leases != 0 {
-				c.To = 1
-				q.served(e)
-				f := e.Account.(*InFlight) //nolint:forcetypeassert // of leases
+				q.served(i)
+				f := e.Account.(*Concurrency) //nolint:forcetypeassert // of leases
 				f.Renew(&e.Limit, q.now, q.call.ID, g.At)
 			}
 		case k&kinds != 0:
 			timed = true
-			c, slack = e.commit(q.now, g.At, q.call.cost(i), q.call.Tracked)
+			c, slack = e.commit(q.now, places[i], q.call.cost(i), q.call.Tracked)
 			if k == ofLane || k == fair {
-				q.served(e)
+				q.served(i)
 			}
+		case k == ofLane:
+			e.queue().leave(q.call.ID) // lent: it goes, and the lane is not charged
 		default:
-			e.line().leave(q.call.ID) // lent: it goes, and the lane is not charged
+			panic(fmt.Sprintf("engine: a limit of kind %b would not be charged", k))
 		}
 		charges = append(charges, c)
 		g.Slack = min(g.Slack, slack)
 	}
 	if !timed {
-		g.Slack = unboundSlack
+		g.Slack = numbers.UnboundSlack
 	}
 	return charges
 }

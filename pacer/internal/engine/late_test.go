@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A call whose slot is far away gets it at once, and no place: that it takes when its slot comes.
+// A call whose slot is far away gets it at once, and no permit: that it takes when its slot comes.
 func TestLateTakesItsPlaceWhenItsSlotComes(t *testing.T) {
 	t.Parallel()
 	specs := []policies.Spec{rate(1, 100*ms), inFlight(1, 500*ms)}
@@ -31,7 +31,7 @@ func TestLateTakesItsPlaceWhenItsSlotComes(t *testing.T) {
 	require.Zero(t, r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch+60*ms).Remaining)
 }
 
-// If its place is taken when its slot comes, it gives the slot back and stands in line: a call in line holds no slot.
+// If its permit is taken when its slot comes, it gives the slot back and is queued: a queued call holds no slot.
 func TestLateGivesItsSlotBackForTheLine(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rate(1, 100*ms), inFlight(1, 500*ms))
@@ -41,7 +41,7 @@ func TestLateGivesItsSlotBackForTheLine(t *testing.T) {
 	r.stands(70*ms, engine.Call{ID: 2, Held: b.charges, Slot: b.At}, 500*ms, 0)
 	require.Equal(t, gaps(100*ms), r.free())
 	r.stands(70*ms, id(3), 1070*ms, 1)
-	require.Equal(t, gaps(100*ms), r.free(), "who stands in line is charged nothing")
+	require.Equal(t, gaps(100*ms), r.free(), "who is queued is charged nothing")
 	require.True(t, r.stack[1].Account.Release(1))
 	require.Equal(t, []int64{2}, r.stack[1].Next(epoch+80*ms, 0))
 	require.Equal(t, 100*ms, r.goes(80*ms, id(2)).At)
@@ -113,7 +113,7 @@ func TestLateBegins(t *testing.T) {
 	}
 }
 
-// Who leaves a line otherwise than by being served makes way for the next, who is called.
+// Who leaves a queue otherwise than by being served makes way for the next, who is called.
 func TestLateCallsTheNext(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(2, 100*ms))
@@ -132,14 +132,14 @@ func TestLateCallsTheNext(t *testing.T) {
 	require.True(t, b.OK)
 	require.Empty(t, called, "there is no place for another")
 	require.True(t, r.account().Release(2))
-	b, called = r.late(101*ms, engine.Call{ID: 6}) // does not wait: it never stood in line
+	b, called = r.late(101*ms, engine.Call{ID: 6}) // does not wait: it never was queued
 	require.False(t, b.OK)
 	require.Empty(t, called)
 	b, called = r.late(101*ms, engine.Call{ID: 4}) // nor does this one now, but it may go
 	require.True(t, b.OK)
 	require.Empty(t, called)
 	require.True(t, r.account().Release(4))
-	require.Nil(t, (&engine.Entry{Account: &engine.Window{}}).Next(epoch, 0), "a window has no line")
+	require.Nil(t, (&engine.Entry{Account: &engine.Window{}}).Next(epoch, 0), "a window has no queue")
 	plain := newRig(t, rate(1, 10))
 	require.Nil(t, plain.stack[0].Next(epoch, 0))
 	require.Equal(t, &engine.GCRA{}, plain.account(), "nor has a rate that gives its slots at once")
@@ -152,7 +152,7 @@ func batch(percent int64) []policies.Spec {
 	return []policies.Spec{p.Spec(), part.Spec()}
 }
 
-// A lane has its part, in order. Others need not wait behind its line, for who stands in it is charged nothing.
+// A lane has its part, in order. Others need not wait behind its queue, for who stands in it is charged nothing.
 func TestLane(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, batch(50)...)

@@ -3,6 +3,8 @@ package engine
 import (
 	"cmp"
 	"slices"
+
+	"github.com/headway-go/headway/luascripts/numbers"
 )
 
 // A startLog makes the windows of a rate exact: no more than Most calls start in any time shorter than Within, W for short.
@@ -36,14 +38,6 @@ type startLog struct {
 // A start is when one unit of cost goes, and the begin of its cell; negative if that is not given back.
 type start struct{ at, cell int64 }
 
-// To look whether a place is crowded is work: look, and one for each start ahead of it in the window, of which there are many
-// if it is in front of a long line. After maxLooked of it, of places that were refused, the tail alone decides. Near its end
-// there are no more starts ahead than the burst, so that this ends.
-const (
-	look      = 16
-	maxLooked = 512
-)
-
 // logs reports whether the account keeps a log under a limit.
 func (g *GCRA) logs(l *Limit) bool {
 	return g.log != nil && g.log.within == l.Spec.Within && g.log.tau == l.Spec.Tolerance()
@@ -67,22 +61,22 @@ func (g *GCRA) most(l *Limit, now int64) int64 {
 }
 
 // exact is Earliest of a rate whose windows are exact. A call that costs more than a window holds has one to itself.
-func (g *GCRA) exact(l *Limit, now, e, n int64, round int) int64 {
+func (g *GCRA) exact(l *Limit, now, e, n int64, round int) Placement {
 	all, unlogged := g.starts(l)
 	most := g.most(l, now)
 	logged := unlogged + l.Spec.Within // from then on, the log knows all that matters
 	for work := 0; ; {
 		strictly := e < logged
 		w := g.wants(l, now, n, strictly)
-		if work >= maxLooked {
-			round = lastRound
+		if work >= numbers.MaxCrowded {
+			round = numbers.LastRound
 		}
-		s := g.search(now, e, &w, round)
-		next, looked := crowded(all, s, min(n, most), most, l.Spec.Within)
-		if strictly && s > logged {
+		p := g.search(now, e, &w, round)
+		next, looked := crowded(all, p.At, min(n, most), most, l.Spec.Within)
+		if strictly && p.At > logged {
 			next = logged // from there on it need not be strict
-		} else if next <= s {
-			return s
+		} else if next <= p.At {
+			return p
 		}
 		e = next
 		work += looked
@@ -93,11 +87,11 @@ func (g *GCRA) exact(l *Limit, now, e, n int64, round int) int64 {
 // instant before which they are; and how much work that was.
 func crowded(all []start, s, n, most, within int64) (next int64, work int) {
 	others := int(most + 1 - n) // in a group
-	after := find(all, s+1)
 	if find(all, s+within)-find(all, s-within+1) < others {
 		return s, 0
 	}
-	next, work = s, look
+	next, work = s, numbers.CrowdedLook
+	after := find(all, s+1)
 	for b := range others + 1 { // of those after s are in the group
 		last := s
 		if b > 0 {
@@ -159,12 +153,12 @@ func (o *startLog) insert(at, n, cell, apart int64) {
 }
 
 // of returns the range of the log that holds the starts of a charge, and others.
-func (o *startLog) of(c Charge) (first, end int) {
-	return find(o.all, c.From-o.tau), find(o.all, c.To)
+func (o *startLog) of(c gap) (first, end int) {
+	return find(o.all, c.from-o.tau), find(o.all, c.to)
 }
 
 // remove takes the starts of a charge out whose cells begin in [from, to).
-func (o *startLog) remove(c Charge, from, to int64) {
+func (o *startLog) remove(c gap, from, to int64) {
 	first, end := o.of(c)
 	for i := end - 1; i >= first; i-- {
 		if cell := o.all[i].cell; cell >= from && cell < to {
@@ -174,10 +168,10 @@ func (o *startLog) remove(c Charge, from, to int64) {
 }
 
 // last returns where the last n cells of a charge begin; false if it has not so many.
-func (o *startLog) last(c Charge, n int64) (int64, bool) {
+func (o *startLog) last(c gap, n int64) (int64, bool) {
 	first, end := o.of(c)
 	for i := end - 1; i >= first; i-- { // those of one call have one slot, and are in the order of their cells
-		if cell := o.all[i].cell; cell >= c.From && cell < c.To {
+		if cell := o.all[i].cell; cell >= c.from && cell < c.to {
 			if n--; n == 0 {
 				return cell, true
 			}
@@ -187,12 +181,12 @@ func (o *startLog) last(c Charge, n int64) (int64, bool) {
 }
 
 // claim notes that there may have been starts before now, and until the end of a charge that nobody knew of.
-func (o *startLog) claim(now int64, c Charge, unknown bool) {
-	until := min(c.To, now)
+func (o *startLog) claim(now int64, c gap, unknown bool) {
+	until := min(c.to, now)
 	if unknown {
-		until = c.To
+		until = c.to
 	}
-	if until > now-o.within && (unknown || c.From <= now) {
+	if until > now-o.within && (unknown || c.from <= now) {
 		o.unlogged = max(o.unlogged, until)
 	}
 }

@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/headway-go/headway/luascripts/numbers"
+
 // pace is how much slower than its limit a rate goes at present: because the upstream said that it allows less, or
 // because it refused calls and the limit is adaptive.
 type pace struct {
@@ -13,21 +15,14 @@ type pace struct {
 	whole  int64 // when the share is whole again
 }
 
-const (
-	wholeShare = 1_000_000
-	// sameEpisode is for how long refusals count as one if the upstream did not ask for a pause: calls that have their
-	// slots already go on at the old pace. In µs.
-	sameEpisode = 1_000_000
-)
-
 // interval returns the emission interval that holds at now.
 func (p *pace) interval(l *Limit, now int64) int64 {
 	t := l.Spec.Interval
 	if now < p.until {
 		t = max(t, p.learned)
 	}
-	if f := p.shareAt(l, now); f < wholeShare {
-		t = max(t, (l.Spec.Interval*wholeShare+f-1)/f)
+	if f := p.shareAt(l, now); f < numbers.WholeShare {
+		t = max(t, (l.Spec.Interval*numbers.WholeShare+f-1)/f)
 	}
 	return t
 }
@@ -37,26 +32,26 @@ func (p *pace) shareAt(l *Limit, now int64) int64 {
 	a := l.Spec.Adapt
 	switch {
 	case a == nil || p.share == 0 || now-p.since >= a.Recovery:
-		return wholeShare
+		return numbers.WholeShare
 	case now <= p.since:
 		return p.share
 	}
-	return min(wholeShare, p.share+(now-p.since)*wholeShare/a.Recovery)
+	return min(numbers.WholeShare, p.share+(now-p.since)*numbers.WholeShare/a.Recovery)
 }
 
 // slow heeds a refusal of a call whose slot was at. One that had its slot before the last refusal was heeded tells
 // nothing new.
 func (p *pace) slow(l *Limit, now, at int64) bool {
 	a := l.Spec.Adapt
-	if a == nil || p.slowed > 0 && (at <= p.slowed || now < p.slowed+sameEpisode) {
+	if a == nil || p.slowed > 0 && (at <= p.slowed || now < p.slowed+numbers.SameEpisode) {
 		return false
 	}
-	share := p.shareAt(l, now) * a.Decrease / wholeShare
+	share := p.shareAt(l, now) * a.Decrease / numbers.WholeShare
 	if now > p.since { // on the way up: what held before does still
 		share = max(share, p.share)
 	}
 	p.share, p.since, p.slowed = max(share, a.Floor), now+a.Hold, now
-	p.whole = p.since + (wholeShare-p.share)*a.Recovery/wholeShare + 1
+	p.whole = p.since + (numbers.WholeShare-p.share)*a.Recovery/numbers.WholeShare + 1
 	return true
 }
 

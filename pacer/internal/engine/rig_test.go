@@ -163,7 +163,7 @@ func (s *sequence) run(t *testing.T) {
 	}
 }
 
-// late asks as ask does, for a call that may have to stand in line, and returns besides who is called.
+// late asks as ask does, for a call that may have to queue, and returns besides who is called.
 func (r *rig) late(now int64, c engine.Call) (b booking, called []int64) {
 	r.t.Helper()
 	if c.Cost == 0 {
@@ -189,7 +189,7 @@ func (r *rig) goes(now int64, c engine.Call) booking {
 	return b
 }
 
-// stands asks for a call that waits as long as need be and has to stand in line, and checks when it is to ask again.
+// stands asks for a call that waits as long as need be and has to queue, and checks when it is to ask again.
 func (r *rig) stands(now int64, c engine.Call, again, ahead int64) {
 	r.t.Helper()
 	c.MaxWait = always

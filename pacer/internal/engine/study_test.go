@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// The study answers what a limit that tenants share is worth when all of them are in line: how much of it is used, and how
+// The study answers what a limit that tenants share is worth when all of them are queued: how much of it is used, and how
 // long somebody waits who calls now and then. Time is virtual, there is no store and no network, and seeds are fixed.
 //
 // Deep tenants always have a call that could go. As a Pacer does, each process holds slots only up to ahead in the future, and
@@ -180,7 +180,7 @@ func (w *world) judge(p policies.Policy) string {
 func capacity(p policies.Policy) float64 { return 1e6 / float64(p.Spec().Interval) }
 
 // Of a limit that deep tenants share, next to nothing is lost, and who calls now and then waits for some slots and not for
-// the whole line.
+// the whole queue.
 func TestSharedLimitsAreUsed(t *testing.T) {
 	t.Parallel()
 	second := time.Second

@@ -3,6 +3,8 @@ package engine
 import (
 	"slices"
 	"sort"
+
+	"github.com/headway-go/headway/luascripts/numbers"
 )
 
 // Window counts calls per bucket of time.
@@ -31,10 +33,6 @@ type Window struct {
 
 	learned int64 // the limit that the upstream says it has; 0 for none
 	until   int64 // when that ends
-
-	pick     int64 // begin of the bucket chosen
-	present  int64 // begin of the bucket that held now then
-	frontier int64 // what full.until may be set to on commit
 }
 
 // A bucket is what was counted from one instant on.
@@ -54,7 +52,7 @@ type sum struct {
 // A peak is no less than what the fullest of the windows holds that have a bucket in them.
 type peak struct{ at, width, back, n int64 }
 
-// full remembers the head of the line: no bucket before until has room for even one call. It holds for one
+// full remembers the head of the queue: no bucket before until has room for even one call. It holds for one
 // limit and width.
 type full struct{ until, limit, width int64 }
 
@@ -160,38 +158,40 @@ func (w *Window) ending(l *Limit, k int64) *sum {
 }
 
 // Earliest implements [Account].
-func (w *Window) Earliest(l *Limit, now, e, n int64, round int) int64 {
+func (w *Window) Earliest(l *Limit, now, e, n int64, round int) Placement {
 	width, limit := l.Spec.Interval, w.limit(l, now)
 	k := l.floor(e)
-	w.present = k
+	present := k
 	if e != now {
-		w.present = l.floor(now)
+		present = l.floor(now)
 	}
 	if next := l.next(k); e >= next-l.Spec.Guard {
 		k = next
 	}
-	w.frontier = w.present
+	frontier := present // no bucket before has room for even one call
 	if w.full.limit == limit && w.full.width == width {
-		w.frontier = max(w.frontier, l.floor(w.full.until))
+		frontier = max(frontier, l.floor(w.full.until))
 	}
-	k = max(k, w.frontier)
+	k = max(k, frontier)
 	for looks := 1; ; looks++ {
-		if size := len(w.buckets); (round >= lastRound || looks > maxLooks) && w.ends > now && size > 0 {
+		if size := len(w.buckets); (round >= numbers.LastRound || looks > numbers.MaxLooks) && w.ends > now && size > 0 {
 			if after := l.reach(w.buckets[size-1].begin); after > k {
 				k = l.floor(after + width - 1) // on this grid, and not before
 			}
 		}
 		over, overOne := w.over(l, k, limit, n)
-		if overOne != none && k == w.frontier {
-			w.frontier = l.next(overOne)
+		if overOne != none && k == frontier {
+			frontier = l.next(overOne)
 		}
 		if over == none {
 			break
 		}
 		k = l.next(over)
 	}
-	w.pick = k
-	return max(e, k)
+	if frontier == present {
+		frontier = 0
+	}
+	return Placement{At: max(e, k), begin: k, full: frontier}
 }
 
 // none is no bucket.
@@ -285,18 +285,16 @@ func (w *Window) most(l *Limit, k int64) int64 {
 }
 
 // Commit implements [Account].
-func (w *Window) Commit(l *Limit, now, s, n int64, tracked bool) (Charge, int64) {
+func (w *Window) Commit(l *Limit, now int64, p Placement, n int64, tracked bool) (Charge, int64) {
 	w.tidy(l, now)
-	one := w.add(l, w.pick, n)
-	if w.frontier > w.present {
-		w.full = full{w.frontier, w.limit(l, now), l.Spec.Interval}
+	one := w.add(l, p.begin, n)
+	if p.full > 0 {
+		w.full = full{p.full, w.limit(l, now), l.Spec.Interval}
 	}
-	c := Charge{From: w.pick, To: n, Seen: one.n}
 	if tracked {
 		one.open += n
-		c.To = -n
 	}
-	return c, l.next(w.pick) - l.Spec.Guard - 1 - s
+	return chargeIn(p.begin, n, tracked, one.n), l.next(p.begin) - l.Spec.Guard - 1 - p.At
 }
 
 // add counts n calls in the bucket that begins at b, and returns it.
@@ -353,16 +351,21 @@ func (w *Window) tidy(l *Limit, now int64) {
 
 // Cancel implements [Account].
 func (w *Window) Cancel(l *Limit, now int64, c Charge) {
-	i, n := w.find(c.From), c.To
-	if w.count(c.From) == 0 || l.reach(c.From) <= now {
+	begin, n, tracked := c.bucket()
+	w.giveBack(l, now, begin, n, tracked)
+}
+
+// giveBack gives n calls of a bucket back.
+func (w *Window) giveBack(l *Limit, now, begin, n int64, tracked bool) {
+	i := w.find(begin)
+	if i == len(w.buckets) || w.buckets[i].begin != begin || w.buckets[i].n == 0 || l.reach(begin) <= now {
 		return
 	}
-	if n < 0 {
-		n = -n
+	if tracked {
 		w.buckets[i].answered(n)
 	}
 	w.change(i, -min(n, w.buckets[i].n))
-	w.full.until = min(w.full.until, max(0, c.From-l.Spec.Buckets*l.Spec.Interval))
+	w.full.until = min(w.full.until, max(0, begin-l.Spec.Buckets*l.Spec.Interval))
 }
 
 // answered counts tracked calls as no longer on their way.
@@ -374,20 +377,12 @@ func (b *bucket) answered(n int64) {
 
 // Settle implements [Account].
 func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
-	switch {
+	switch begin, _, _ := c.bucket(); {
 	case actual <= cost:
-		w.Cancel(l, now, Charge{From: c.From, To: cost - actual})
-	case l.reach(c.From) > now:
-		w.add(l, c.From, actual-cost)
+		w.giveBack(l, now, begin, cost-actual, false)
+	case l.reach(begin) > now:
+		w.add(l, begin, actual-cost)
 	}
-}
-
-// Horizon implements [Account].
-func (w *Window) Horizon(l *Limit) int64 {
-	if n := len(l.Bounds); n > 0 {
-		return l.Bounds[n-1]
-	}
-	return forever
 }
 
 // Paused implements [Account].
@@ -425,10 +420,6 @@ func (w *Window) Learn(l *Limit, now, value, until int64) bool {
 	return w.limit(l, now) != before
 }
 
-// othersMargin bounds how much others are expected to spend before calls that are on their way are answered, in
-// hundredths of a per cent of the limit. Others that were just seen to spend are taken to be as busy as we are.
-const othersMargin = 60
-
 // Remaining implements [Account]. If the upstream says when there is more, its window need not be ours: until then, the
 // limit is what we spent and what is left. Otherwise the present bucket is charged with what others must have spent.
 // Calls that are on their way are spoken for.
@@ -455,19 +446,20 @@ func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool 
 		return false // known, or about a window that is over
 	}
 	w.tidy(l, now)
-	w.add(l, k, n+min(open, limit*othersMargin/10_000))
+	w.add(l, k, n+min(open, limit*numbers.OthersMargin/numbers.OthersWhole))
 	return true
 }
 
 // Claim implements [Account].
 func (w *Window) Claim(l *Limit, now int64, c Charge) {
-	if missing := c.To - w.count(c.From); missing > 0 && l.reach(c.From) > now {
+	begin, n := c.claimed()
+	if missing := n - w.count(begin); missing > 0 && l.reach(begin) > now {
 		w.tidy(l, now)
-		w.add(l, c.From, missing)
+		w.add(l, begin, missing)
 	}
 }
 
-// Renew implements [Account]: a window has no places.
+// Renew implements [Account]: a window has no permits.
 func (w *Window) Renew(*Limit, int64, int64, int64) {}
 
 // Release implements [Account].
@@ -483,9 +475,7 @@ func (w *Window) Expires() int64 { return max(w.ends, w.pause, w.until) }
 func (w *Window) Inspect(l *Limit, now int64) Inspection {
 	limit := w.limit(l, now)
 	in := Inspection{Paused: w.pause, Pace: limit}
-	pick, present, frontier := w.pick, w.present, w.frontier
-	in.Next = w.Earliest(l, now, max(now, w.pause), 1, 0)
-	w.pick, w.present, w.frontier = pick, present, frontier
+	in.Next = w.Earliest(l, now, max(now, w.pause), 1, 0).At
 	cur := l.floor(now)
 	for _, one := range w.buckets[w.find(cur+1):] {
 		in.Backlog += one.n

@@ -207,7 +207,7 @@ func TestWindowExpires(t *testing.T) {
 	require.Equal(t, epoch+90, a.Expires())
 	a.Learn(l, epoch, 2, epoch+100)
 	require.Equal(t, epoch+100, a.Expires())
-	require.Equal(t, engine.Forever, a.Horizon(l))
+	require.Equal(t, engine.Forever, l.Horizon())
 	require.False(t, a.Slow(l, epoch, epoch), "windows do not adapt")
 	a.Renew(l, epoch, 1, epoch)
 	require.False(t, a.Release(1), "a window has no places")

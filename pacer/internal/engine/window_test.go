@@ -99,7 +99,7 @@ func TestWindowCalendar(t *testing.T) {
 			require.Equal(t, begin+length, r.book(last+1, last+1, 1).At, "in the guard")
 
 			end := l.Bounds[len(l.Bounds)-1]
-			require.Equal(t, end, r.account().Horizon(l))
+			require.Equal(t, end, l.Horizon())
 			g := r.ask(begin, engine.Call{Cost: 1, NotBefore: end - epoch - begin, MaxWait: always})
 			require.Equal(t, engine.Grant{At: end - epoch, Binds: 0}, g.Grant, "nobody knows when windows begin from there on")
 		})
@@ -126,8 +126,9 @@ func TestWindowBeyondCalendar(t *testing.T) {
 		r := newRig(t, fixed(5, 100, 0))
 		r.limit().Bounds = []int64{base, base + 30, base + 150}
 		a, l := r.account(), r.limit()
-		require.Equal(t, base+now, a.Earliest(l, base+now, base+now, 1, 0), "at %d", now)
-		c, slack := a.Commit(l, base+now, base+now, 1, false)
+		p := a.Earliest(l, base+now, base+now, 1, 0)
+		require.Equal(t, base+now, p.At, "at %d", now)
+		c, slack := a.Commit(l, base+now, p, 1, false)
 		require.Equal(t, want.bucket, c.From-base, "at %d", now)
 		require.Equal(t, want.slack, slack, "at %d", now)
 	}
@@ -142,7 +143,7 @@ func TestWindowCancel(t *testing.T) {
 	require.Equal(t, int64(200), r.book(0, 0, 1).At)
 	r.cancel(0, a)
 	require.Equal(t, map[int64]int64{0: 1, 100: 2, 200: 1}, r.counts())
-	require.Equal(t, int64(0), r.book(0, 0, 1).At, "the room is found again, though the line was known to be longer")
+	require.Equal(t, int64(0), r.book(0, 0, 1).At, "the room is found again, though the queue was known to be longer")
 	r.cancel(99, b)
 	require.Equal(t, int64(99), r.book(99, 99, 1).At)
 	r.cancel(100, b)
@@ -263,11 +264,11 @@ func TestWindowTail(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sliding(3, 10, 3))
 	a, l := r.account(), r.limit()
-	require.Equal(t, epoch+5, a.Earliest(l, epoch, epoch+5, 1, 48), "nothing is reserved")
+	require.Equal(t, epoch+5, a.Earliest(l, epoch, epoch+5, 1, 48).At, "nothing is reserved")
 	r.book(0, 50, 1)
-	require.Equal(t, epoch+5, a.Earliest(l, epoch, epoch+5, 1, 0))
-	require.Equal(t, epoch+90, a.Earliest(l, epoch, epoch+5, 1, 48), "when that at 50 counts no more")
-	require.Equal(t, epoch+95, a.Earliest(l, epoch, epoch+95, 1, 48))
+	require.Equal(t, epoch+5, a.Earliest(l, epoch, epoch+5, 1, 0).At)
+	require.Equal(t, epoch+90, a.Earliest(l, epoch, epoch+5, 1, 48).At, "when that at 50 counts no more")
+	require.Equal(t, epoch+95, a.Earliest(l, epoch, epoch+95, 1, 48).At)
 	l.Spec.Interval = 40
-	require.Equal(t, epoch+240, a.Earliest(l, epoch, epoch+5, 1, 48), "on the grid as it is now")
+	require.Equal(t, epoch+240, a.Earliest(l, epoch, epoch+5, 1, 48).At, "on the grid as it is now")
 }

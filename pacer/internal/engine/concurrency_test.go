@@ -11,7 +11,7 @@ import (
 
 func id(n int64) engine.Call { return engine.Call{ID: n} }
 
-// A call has a place from when it goes until it is over, or its lease runs out. Who finds none stands in line.
+// A call has a permit from when it goes until it is over, or its lease runs out. Who finds none is queued.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(2, 100*ms))
@@ -21,7 +21,7 @@ func TestPlaces(t *testing.T) {
 	require.Equal(t, []engine.Charge{{From: 1, To: 1}}, b.charges)
 	require.Equal(t, int64(1), r.inspect(0).Remaining)
 	r.goes(30*ms, id(2))
-	r.goes(30*ms, id(2)) // who has a place asks again: it is the same one
+	r.goes(30*ms, id(2)) // who has a permit asks again: it is the same one
 	require.Equal(t, engine.Inspection{Next: 100 * ms, Pace: 2}, r.inspect(30*ms))
 
 	b, _ = r.late(30*ms, id(3))
@@ -45,7 +45,7 @@ func TestPlaces(t *testing.T) {
 	require.Equal(t, []int64{4, 5}, r.stack[0].Next(epoch+50*ms, 0), "there are places for two")
 	a.Renew(r.limit(), epoch+50*ms, 1, epoch)
 	a.Renew(r.limit(), epoch+50*ms, 3, epoch)
-	require.True(t, a.Release(4), "it stood in line")
+	require.True(t, a.Release(4), "it was queued")
 	r.stands(60*ms, id(5), 150*ms, 0)
 	r.stands(60*ms, id(6), 150*ms, 1)
 }
@@ -65,12 +65,12 @@ func TestLeases(t *testing.T) {
 	a.Renew(l, epoch+200*ms, 1, epoch)
 	require.Zero(t, r.inspect(200*ms).Remaining)
 	require.True(t, a.Release(2))
-	r.stands(200*ms, id(3), 300*ms, 0) // one that is renewed counts even if it had lost its place
+	r.stands(200*ms, id(3), 300*ms, 0) // one that is renewed counts even if it had lost its permit
 	a.Reset()
 	r.goes(200*ms, id(3))
 }
 
-// A slot is given back with its place. A charge without a place has none to give back.
+// A slot is given back with its permit. A charge without a permit has none to give back.
 func TestPlacesAreGivenBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(1, 100*ms))
@@ -100,7 +100,7 @@ func TestPlacesOfLongCalls(t *testing.T) {
 	require.Equal(t, int64(1), r.inspect(20*ms).Remaining, "one of them is a long one")
 	r.goes(25*ms-1, id(6))
 	require.Zero(t, r.inspect(25*ms).Remaining)
-	r.stands(25*ms, id(7), 25*ms+1000*ms, 0) // a place may be free at any time
+	r.stands(25*ms, id(7), 25*ms+1000*ms, 0) // a permit may be free at any time
 	b, _ := r.late(25*ms, id(8))
 	require.Equal(t, engine.Grant{At: 25 * ms, Binds: 0}, b.Grant)
 	require.True(t, r.account().Release(1))
@@ -144,7 +144,7 @@ func TestPlacesLearned(t *testing.T) {
 	r.goes(0, id(3))
 }
 
-// A pause of places ends by itself, or is resumed; what the upstream said otherwise lasts.
+// A pause of permits ends by itself, or is resumed; what the upstream said otherwise lasts.
 func TestPlacesPaused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(2, 100*ms))
@@ -163,7 +163,7 @@ func TestPlacesPaused(t *testing.T) {
 	require.Equal(t, int64(2), r.inspect(10*ms).Pace)
 }
 
-// How places stand: a lease that has run out counts no more, though nobody has dropped it.
+// How permits stand: a lease that has run out counts no more, though nobody has dropped it.
 func TestPlacesInspected(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(2, 100*ms))
@@ -173,7 +173,7 @@ func TestPlacesInspected(t *testing.T) {
 	r.goes(10*ms, id(2))
 	r.stands(10*ms, id(3), 100*ms, 0)
 	require.Equal(t, engine.Inspection{Next: 100 * ms, Pace: 2, Line: 1}, r.inspect(20*ms))
-	require.Equal(t, engine.Inspection{Remaining: 1, Next: 110 * ms, Pace: 2, Line: 1}, r.inspect(100*ms), "who stands in line comes first")
+	require.Equal(t, engine.Inspection{Remaining: 1, Next: 110 * ms, Pace: 2, Line: 1}, r.inspect(100*ms), "who is queued comes first")
 	require.Equal(t, engine.Inspection{Remaining: 2, Next: 600*ms - 1, Pace: 2, Line: 1}, r.inspect(600*ms-1), "its turn has come, and it did not ask")
 	require.Equal(t, engine.Inspection{Remaining: 2, Next: 600 * ms, Pace: 2}, r.inspect(600*ms), "it is taken for dead")
 	require.Equal(t, epoch+600*ms, r.account().Expires())

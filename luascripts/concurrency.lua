@@ -1,43 +1,52 @@
--- inflight.lua: calls that run at once. The reasoning is in package engine, inflight.go.
+-- concurrency.lua: calls that run at once. The reasoning is in package engine, concurrency.go.
 --
--- KEYS   the account's key: a string, "pause learned until", where
+-- KEYS   key: of the account: a string, "pause learned until", where
 --          pause    nothing goes before; 0 for none
 --          learned  the upstream lets only so many run before until; 0 for none
---        the leases: a sorted set, member = id, score = until when it holds (µs since the epoch)
---        those of its line, as in line.lua
---        when calls began, if they count only when they have run for some time: a sorted set, member = id, score = when
---        of fair shares: the flows, as in line.lua
--- ARGV   limit, length of a lease in µs, for how long a call has run when it counts (µs), 1 for fair shares, else 0
+--        leases: a sorted set, member = id, score = until when it holds (µs since the epoch)
+--        queue: as in queue.lua
+--        waits: as in queue.lua
+--        begun: when calls began, if they count only when they have run for some time: a sorted set, member = id, score = when
+--        flows: of fair shares, as in queue.lua
+-- ARGV   limit: how many may run
+--        length: of a lease (µs)
+--        after: for how long a call has run when it counts (µs)
+--        fair: 1 for fair shares, else 0
 -- TTL    the string: until pause and until are past; the leases: until the last one has run out
 
-local inflight = { kind = 'leases' }
+local concurrency = { kind = 'leases' }
 
-function inflight.parse()
+function concurrency.parse()
   local o = {
-    key = key(), leases = key(), line = key(), waits = key(), begun = key(), limit = arg(), length = arg(), after = arg(), run = inflight,
+    key = key(), leases = key(), queue = key(), waits = key(), begun = key(), limit = arg(), length = arg(), after = arg(), run = concurrency,
     pause = 0, learned = 0, till = 0, dirty = false, kind = 'leases',
   }
-  if arg() == 1 then o.flows = key() end
+  local fair = arg()
+  if fair == 1 then
+    o.flows = key()
+  elseif fair ~= 0 then
+    unknown('queue', fair)
+  end
   return o
 end
 
-function inflight.loadstring(o, v)
+function concurrency.loadstring(o, v)
   if not v then return end
   local pause, learned, till = string.match(v, '^(%d+) (%d+) (%d+)$')
   o.pause, o.learned, o.till = number(pause, o.key), number(learned, o.key), number(till, o.key)
 end
 
-function inflight.rest() end
+function concurrency.rest() end
 
-function inflight.room() return 0 end
+function concurrency.room() return 0 end
 
-function inflight.paused(o) return o.pause end
+function concurrency.paused(o) return o.pause end
 
-function inflight.horizon() return math.huge end
+function concurrency.horizon() return math.huge end
 
-function inflight.earliest(_, _, e) return e end
+function concurrency.earliest(_, _, e) return { at = e } end
 
-function inflight.commit() return 0, 0, 1000000 end
+function concurrency.commit() return 0, 0, C.UnboundSlack end
 
 local function most(o, now)
   if now < o.till and o.learned < o.limit then return o.learned end
@@ -45,7 +54,7 @@ local function most(o, now)
 end
 
 -- free returns how many more calls may begin now. Where only long ones count, and there are not too many, it is any number.
-function inflight.free(o, now)
+function concurrency.free(o, now)
   if o.after == 0 then return most(o, now) - redis.call('ZCARD', o.leases) end
   -- Of which it is not known when they began, they count.
   local short = redis.call('ZCOUNT', o.begun, '(' .. string.format('%.0f', now - o.after), '+inf')
@@ -53,29 +62,29 @@ function inflight.free(o, now)
   return free > 0 and math.huge or free
 end
 
--- purge drops the leases that have run out and those in line who are dead, and reports whether there were any.
-function inflight.purge(o, now)
-  local dead = lines().purge(o, now)
+-- purge drops the leases that have run out and those queued who are dead, and reports whether there were any.
+function concurrency.purge(o, now)
+  local dead = queues().purge(o, now)
   local out = redis.call('ZRANGEBYSCORE', o.leases, '-inf', now)
-  for i = 1, #out do inflight.over(o, out[i]) end
+  for i = 1, #out do concurrency.over(o, out[i]) end
   return dead or #out > 0
 end
 
 -- over drops a lease.
-function inflight.over(o, id)
+function concurrency.over(o, id)
   redis.call('ZREM', o.begun, id)
   redis.call('ZREM', o.leases, id)
 end
 
-function inflight.has(o, id) return redis.call('ZSCORE', o.leases, id) end
+function concurrency.has(o, id) return redis.call('ZSCORE', o.leases, id) end
 
 -- expiry returns when the lease runs out that is the nth to do so, from 0.
-function inflight.expiry(o, n)
+function concurrency.expiry(o, n)
   local found = redis.call('ZRANGE', o.leases, n, n, 'WITHSCORES')
   return found[2] and number(found[2], o.leases) or math.huge
 end
 
-function inflight.renew(o, now, id, began)
+function concurrency.renew(o, now, id, began)
   local px = lasting(o.length)
   redis.call('ZADD', o.leases, now + o.length, id)
   px = math.max(px, redis.call('PTTL', o.leases))
@@ -86,46 +95,46 @@ function inflight.renew(o, now, id, began)
   end
 end
 
-function inflight.release(o, id)
-  inflight.over(o, id)
-  lines().leave(o, id)
+function concurrency.release(o, id)
+  concurrency.over(o, id)
+  queues().leave(o, id)
 end
 
-function inflight.cancel(o, _, id, has)
-  if has > 0 then inflight.release(o, id) end
+function concurrency.cancel(o, _, id, has)
+  if permitted(has) then concurrency.release(o, id) end
 end
 
-function inflight.settle() end
+function concurrency.settle() end
 
-function inflight.claim() end
+function concurrency.claim() end
 
-function inflight.slow() return false end
+function concurrency.slow() return false end
 
-function inflight.remaining() return false end
+function concurrency.remaining() return false end
 
-function inflight.setpause(o, _, till)
+function concurrency.setpause(o, _, till)
   if till > o.pause then o.pause = till end
   o.dirty = true
 end
 
-function inflight.resume(o)
+function concurrency.resume(o)
   o.pause, o.dirty = 0, true
 end
 
-function inflight.learn(o, now, value, till)
+function concurrency.learn(o, now, value, till)
   local before = most(o, now)
   o.learned, o.till, o.dirty = math.max(1, value), till, true
   if value <= 0 or value >= o.limit or till <= now then o.learned, o.till = 0, 0 end
   return most(o, now) ~= before
 end
 
-function inflight.reset(o)
-  redis.call('DEL', o.leases, o.line, o.waits, o.begun)
+function concurrency.reset(o)
+  redis.call('DEL', o.leases, o.queue, o.waits, o.begun)
   if o.flows then redis.call('DEL', o.flows) end
   o.pause, o.learned, o.till, o.dirty = 0, 0, 0, true
 end
 
-function inflight.write(o, now)
+function concurrency.write(o, now)
   if not o.dirty then return end
   local ends = math.max(o.pause, o.till)
   if ends <= now then
@@ -135,7 +144,7 @@ function inflight.write(o, now)
   end
 end
 
-function inflight.inspect(o, now)
+function concurrency.inspect(o, now)
   local live = redis.call('ZRANGEBYSCORE', o.leases, '(' .. string.format('%.0f', now), '+inf', 'WITHSCORES')
   local running = #live / 2
   if o.after > 0 then
@@ -145,11 +154,11 @@ function inflight.inspect(o, now)
       if not began or tonumber(began) <= now - o.after then running = running + 1 end
     end
   end
-  local pace, waiting, nextat, pause = most(o, now), lines().length(o, now), now, 0
+  local pace, waiting, nextat, pause = most(o, now), queues().length(o, now), now, 0
   local remaining = math.max(0, pace - running)
   if (remaining == 0 or waiting > 0) and live[2] then nextat = number(live[2], o.leases) end
   if o.pause > now then pause, nextat, remaining = o.pause, math.max(nextat, o.pause), 0 end
   return remaining, nextat, 0, pause, pace, waiting
 end
 
-return inflight
+return concurrency

@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/luascripts/numbers"
 )
 
-// ids returns who stands in a line, in order.
-func (q *Line) ids() []int64 {
+// ids returns who stands in a queue, in order.
+func (q *Queue) ids() []int64 {
 	var ids []int64
 	for _, w := range q.waiting {
 		ids = append(ids, w.id)
@@ -16,17 +18,17 @@ func (q *Line) ids() []int64 {
 	return ids
 }
 
-// stand puts a call in line, as one that asks at now and is waited for until then, and returns how many are before it.
-func (q *Line) stand(c Call, now, until int64, fair bool) int64 {
-	rank, score := q.place(&c, now, fair)
+// enqueue puts a queued call, as one that asks at now and is waited for until then, and returns how many are before it.
+func (q *Queue) enqueue(c Call, now, until int64, fair bool) int64 {
+	rank, score := q.position(&c, now, fair)
 	q.join(&c, score, until, fair)
 	return rank
 }
 
-// The line is in the order in which calls first asked, whenever they joined it.
+// The queue is in the order in which calls first asked, whenever they joined it.
 func TestLineOrder(t *testing.T) {
 	t.Parallel()
-	var q Line
+	var q Queue
 	for i, c := range []struct {
 		call Call
 		now  int64
@@ -40,22 +42,22 @@ func TestLineOrder(t *testing.T) {
 		{Call{ID: 5, Since: 101}, 300, 3}, // as early as 8, which it is told to be behind
 		{Call{ID: 4}, 300, 5},
 	} {
-		require.Equal(t, c.rank, q.stand(c.call, c.now, 1000, false), "step %d", i)
+		require.Equal(t, c.rank, q.enqueue(c.call, c.now, 1000, false), "step %d", i)
 	}
 	require.Equal(t, []int64{6, 9, 5, 8, 7, 4}, q.ids(), "of two with the same score, the one whose digits come first")
 	require.True(t, q.leave(9))
 	require.False(t, q.leave(9))
 	require.Equal(t, []int64{6, 5, 8, 7, 4}, q.ids())
-	rank, score := q.place(&Call{ID: 7}, 500, false)
+	rank, score := q.position(&Call{ID: 7}, 500, false)
 	require.Equal(t, []int64{3, 102}, []int64{rank, score})
 }
 
 // Waiters of the same score are in the order of the digits of their ids, as in a sorted set of Redis.
 func TestLineOrderOfDigits(t *testing.T) {
 	t.Parallel()
-	var q Line
+	var q Queue
 	for _, id := range []int64{9, 10, 100, 1, 2, 11} {
-		q.stand(Call{ID: id, Since: 5}, 5, 1000, false)
+		q.enqueue(Call{ID: id, Since: 5}, 5, 1000, false)
 	}
 	require.Equal(t, []int64{1, 10, 100, 11, 2, 9}, q.ids())
 	require.Equal(t, 0, (&waiter{id: 1, score: 2, until: 3}).compare(waiter{id: 1, score: 2, until: 4}))
@@ -64,10 +66,10 @@ func TestLineOrderOfDigits(t *testing.T) {
 // Who does not ask in time is taken for dead. Who asks again is waited for anew.
 func TestLinePurge(t *testing.T) {
 	t.Parallel()
-	var q Line
-	q.stand(Call{ID: 1}, 0, 100, false)
-	q.stand(Call{ID: 2}, 0, 80, false)
-	q.stand(Call{ID: 3}, 0, 120, false)
+	var q Queue
+	q.enqueue(Call{ID: 1}, 0, 100, false)
+	q.enqueue(Call{ID: 2}, 0, 80, false)
+	q.enqueue(Call{ID: 3}, 0, 120, false)
 	require.False(t, q.purge(79))
 	require.Equal(t, int64(3), q.length(79))
 	require.Equal(t, int64(2), q.length(80), "it counts no more, though nobody has dropped it")
@@ -75,26 +77,26 @@ func TestLinePurge(t *testing.T) {
 	require.True(t, q.purge(80))
 	require.Equal(t, []int64{1, 3}, q.ids())
 	require.False(t, q.purge(80))
-	require.Equal(t, int64(2), q.stand(Call{ID: 2}, 85, 90, false), "it comes after all, as a new one")
+	require.Equal(t, int64(2), q.enqueue(Call{ID: 2}, 85, 90, false), "it comes after all, as a new one")
 	require.Equal(t, []int64{1, 3, 2}, q.ids())
 	require.True(t, q.purge(90))
-	q.stand(Call{ID: 1}, 90, 200, false)
+	q.enqueue(Call{ID: 1}, 90, 200, false)
 	require.False(t, q.purge(100))
 	require.True(t, q.purge(120))
 	require.Equal(t, []int64{1}, q.ids())
 	require.Equal(t, int64(200), q.furthest)
 	require.True(t, q.purge(200))
-	require.Equal(t, Line{}, q, "everything is forgotten when nobody waits")
+	require.Equal(t, Queue{}, q, "everything is forgotten when nobody waits")
 	require.False(t, q.purge(300))
 }
 
 // Those whose turn it is are called, at most 32, and are expected to come within 100 ms.
 func TestLineCall(t *testing.T) {
 	t.Parallel()
-	var q Line
+	var q Queue
 	require.Empty(t, q.call(0, 5, 0))
 	for id := int64(1); id <= 40; id++ {
-		q.stand(Call{ID: id}, 0, 1_000_000, false)
+		q.enqueue(Call{ID: id}, 0, 1_000_000, false)
 	}
 	require.Empty(t, q.call(0, 0, 0))
 	require.Empty(t, q.call(0, -3, 0))
@@ -103,7 +105,7 @@ func TestLineCall(t *testing.T) {
 	require.Len(t, q.call(0, forever, 0), 32)
 	require.Equal(t, int64(40), q.length(99_999))
 	require.Equal(t, int64(8), q.length(100_000))
-	q.stand(Call{ID: 1}, 50_000, 80_000, false)
+	q.enqueue(Call{ID: 1}, 50_000, 80_000, false)
 	require.Equal(t, []int64{1}, q.call(70_000, 1, 0))
 	require.Equal(t, int64(39), q.length(80_000), "one that was to come sooner is not expected later")
 }
@@ -112,17 +114,17 @@ func TestLineCall(t *testing.T) {
 // served last.
 func TestLineTags(t *testing.T) {
 	t.Parallel()
-	var q Line
+	var q Queue
 	call := func(id, flow, weight int64) Call { return Call{ID: id, Flow: flow, Weight: weight} }
-	require.Equal(t, int64(0), q.stand(call(1, 1, 1), 0, 1000, true)) // begins at 0
-	require.Equal(t, int64(1), q.stand(call(2, 1, 1), 0, 1000, true)) // at a step
-	require.Equal(t, int64(2), q.stand(call(3, 1, 1), 0, 1000, true)) // at two
-	require.Equal(t, int64(1), q.stand(call(4, 2, 3), 0, 1000, true)) // at 0, behind 1, which came first
-	require.Equal(t, int64(2), q.stand(call(5, 2, 3), 0, 1000, true)) // at a third
-	require.Equal(t, int64(3), q.stand(call(6, 2, 3), 0, 1000, true)) // at two thirds
-	require.Equal(t, int64(4), q.stand(call(7, 2, 3), 0, 1000, true)) // just before one: tags are whole units, rounded down
-	require.Equal(t, int64(2), q.stand(call(8, 3, 0), 0, 1000, true)) // a weight of 0 is 1
-	require.Equal(t, int64(7), q.stand(call(9, 3, 1), 0, 1000, true)) // at a step, behind 2
+	require.Equal(t, int64(0), q.enqueue(call(1, 1, 1), 0, 1000, true)) // begins at 0
+	require.Equal(t, int64(1), q.enqueue(call(2, 1, 1), 0, 1000, true)) // at a step
+	require.Equal(t, int64(2), q.enqueue(call(3, 1, 1), 0, 1000, true)) // at two
+	require.Equal(t, int64(1), q.enqueue(call(4, 2, 3), 0, 1000, true)) // at 0, behind 1, which came first
+	require.Equal(t, int64(2), q.enqueue(call(5, 2, 3), 0, 1000, true)) // at a third
+	require.Equal(t, int64(3), q.enqueue(call(6, 2, 3), 0, 1000, true)) // at two thirds
+	require.Equal(t, int64(4), q.enqueue(call(7, 2, 3), 0, 1000, true)) // just before one: tags are whole units, rounded down
+	require.Equal(t, int64(2), q.enqueue(call(8, 3, 0), 0, 1000, true)) // a weight of 0 is 1
+	require.Equal(t, int64(7), q.enqueue(call(9, 3, 1), 0, 1000, true)) // at a step, behind 2
 	require.Equal(t, []int64{1, 4, 8, 5, 6, 7, 2, 9, 3}, q.ids())
 	scores := make(map[int64]int64)
 	for _, w := range q.waiting {
@@ -131,74 +133,74 @@ func TestLineTags(t *testing.T) {
 	require.Equal(t, map[int64]int64{1: 0, 4: 1, 8: 2, 5: 33300, 6: 66600, 7: 99900, 2: 100_000, 9: 100_001, 3: 200_000}, scores)
 
 	serve := func(c Call, inTurn bool) {
-		_, score := q.place(&c, 0, true)
+		_, score := q.position(&c, 0, true)
 		q.served(&c, score, inTurn)
 		q.leave(c.ID)
 	}
 	serve(call(5, 2, 3), false)
-	require.Zero(t, q.virtual, "a call that is not in its turn does not move the line on")
+	require.Zero(t, q.virtual, "a call that is not in its turn does not move the queue on")
 	serve(call(6, 2, 3), true)
 	require.Equal(t, int64(66600), q.virtual)
 	serve(call(4, 2, 3), true)
 	require.Equal(t, int64(66600), q.virtual, "nor back")
-	require.Equal(t, int64(2), q.stand(call(10, 4, 1), 0, 1000, true), "one that comes: behind 1 and 8")
+	require.Equal(t, int64(2), q.enqueue(call(10, 4, 1), 0, 1000, true), "one that comes: behind 1 and 8")
 	require.Equal(t, int64(66600), q.scores[10])
 	serve(call(9, 3, 1), true)
 	require.Equal(t, map[int64]int64{1: 300_000, 2: 133_200, 3: 200_000, 4: 166_600}, q.finish)
 	serve(call(3, 1, 1), true)
 	require.Equal(t, map[int64]int64{1: 300_000}, q.finish, "who has no lead is forgotten")
 
-	// A call that is served without having stood in line is one of its flow all the same.
+	// A call that is served without having been queued is one of its flow all the same.
 	serve(call(20, 5, 1), true)
 	require.Equal(t, int64(300_000), q.finish[5])
 	for len(q.waiting) > 0 {
 		q.leave(q.waiting[0].id)
 	}
-	require.Equal(t, Line{}, q, "without a line there is nobody to be fair to")
+	require.Equal(t, Queue{}, q, "without a queue there is nobody to be fair to")
 	serve(call(21, 5, 1), true)
-	require.Equal(t, Line{}, q)
+	require.Equal(t, Queue{}, q)
 }
 
 // However many have the same tag, they do not reach into the next.
 func TestLineOfOneTag(t *testing.T) {
 	t.Parallel()
-	var q Line
+	var q Queue
 	for id := range int64(150) {
-		q.stand(Call{ID: id + 1, Flow: id + 1, Weight: 1}, 0, 1000, true)
-		require.Less(t, q.scores[id+1], int64(tagUnit))
+		q.enqueue(Call{ID: id + 1, Flow: id + 1, Weight: 1}, 0, 1000, true)
+		require.Less(t, q.scores[id+1], int64(numbers.TagUnit))
 	}
-	require.Equal(t, int64(150), q.stand(Call{ID: 200, Flow: 1, Weight: 1000}, 0, 1000, true))
-	require.Equal(t, int64(tagStep), q.scores[200])
-	require.Equal(t, int64(151), q.stand(Call{ID: 201, Flow: 1, Weight: 1000}, 0, 1000, true))
-	require.Equal(t, int64(tagStep+100), q.scores[201])
+	require.Equal(t, int64(150), q.enqueue(Call{ID: 200, Flow: 1, Weight: 1000}, 0, 1000, true))
+	require.Equal(t, int64(numbers.TagStep), q.scores[200])
+	require.Equal(t, int64(151), q.enqueue(Call{ID: 201, Flow: 1, Weight: 1000}, 0, 1000, true))
+	require.Equal(t, int64(numbers.TagStep+100), q.scores[201])
 }
 
 // No more than so many flows are remembered. Those with the least lead go first.
 func TestLineForgetsFlows(t *testing.T) {
 	t.Parallel()
-	var q Line
-	for flow := range int64(maxFlows) {
-		q.advance(&Call{Flow: flow + 1, Weight: 1}, 1000*tagUnit+flow*tagUnit)
+	var q Queue
+	for flow := range int64(numbers.MaxFlows) {
+		q.advance(&Call{Flow: flow + 1, Weight: 1}, 1000*numbers.TagUnit+flow*numbers.TagUnit)
 	}
-	require.Len(t, q.finish, maxFlows)
-	q.advance(&Call{Flow: 9999, Weight: 1}, 5000*tagUnit)
-	require.Len(t, q.finish, maxFlows)
+	require.Len(t, q.finish, numbers.MaxFlows)
+	q.advance(&Call{Flow: 9999, Weight: 1}, 5000*numbers.TagUnit)
+	require.Len(t, q.finish, numbers.MaxFlows)
 	require.NotContains(t, q.finish, int64(1))
 	require.Contains(t, q.finish, int64(2))
 	q.advance(&Call{Flow: 10_000, Weight: 1}, 0)
 	require.NotContains(t, q.finish, int64(10_000))
 }
 
-// Flows that always have calls in line get their parts by weight: at no time does one get more than a call ahead of its part.
+// Flows that always have queued calls get their parts by weight: at no time does one get more than a call ahead of its part.
 func TestLineIsFair(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		var q Line
+		var q Queue
 		weights, got := make([]int64, 2+rng.IntN(6)), make([]float64, 8)
 		next := int64(1)
 		stand := func(flow int) {
-			q.stand(Call{ID: next*10 + int64(flow), Flow: int64(flow) + 1, Weight: weights[flow]}, 0, 1000, true)
+			q.enqueue(Call{ID: next*10 + int64(flow), Flow: int64(flow) + 1, Weight: weights[flow]}, 0, 1000, true)
 			next++
 		}
 		for f := range weights {
@@ -212,7 +214,7 @@ func TestLineIsFair(t *testing.T) {
 			f := int(first.ID % 10)
 			first.Flow, first.Weight = int64(f)+1, weights[f]
 			q.served(&first, q.scores[first.ID], true)
-			stand(f) // before the line can be empty
+			stand(f) // before the queue can be empty
 			q.leave(first.ID)
 			got[f]++
 			for a := range weights {

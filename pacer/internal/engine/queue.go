@@ -4,18 +4,20 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+
+	"github.com/headway-go/headway/luascripts/numbers"
 )
 
-// A Line is who waits for an account, in order. Who stands in it is charged nothing, and asks again from time to time: when
+// A Queue is who waits for an account, in order. Who is in it is charged nothing, and asks again from time to time: when
 // its turn may have come, or when it is called. Who does not ask in time is taken for dead, so that nobody waits
 // behind it.
 //
-// The order is that of a score: when a call first asked, or, in a fair line, its start tag. Tags are those of start-time fair
+// The order is that of a score: when a call first asked, or, in a fair queue, its start tag. Tags are those of start-time fair
 // queueing: a call of a flow (those who share the account by the same value) begins, in virtual time, where the one before
 // it of the same flow ends, but not before the call that was served last; it ends a step later, which is shorter the greater
 // its weight. Serving in the order of begin gives each flow its part by weight, and what a flow does not use to the others.
-// Without a line there is nobody to be fair to, so all tags are forgotten when it is empty.
-type Line struct {
+// Without a queue there is nobody to be fair to, so all tags are forgotten when it is empty.
+type Queue struct {
 	waiting  []waiter        // in order
 	scores   map[int64]int64 // by id
 	soonest  int64           // nobody is given up before
@@ -25,23 +27,8 @@ type Line struct {
 	finish  map[int64]int64 // by flow, where its last call ends
 }
 
-// A waiter is a call in line, for as long as it is believed to be alive.
+// A waiter is a queued call, for as long as it is believed to be alive.
 type waiter struct{ id, score, until int64 }
-
-const (
-	// tagStep is the length of a call of weight 1 in virtual time: 2^53 of it last for 90 thousand million calls in one line.
-	tagStep = 100_000
-	// tagUnit is what tags are multiples of. What is less tells calls of the same tag apart, in the order in which they came.
-	tagUnit = 100
-	// maxFlows bounds the flows that are remembered. Those with the least lead go first: they may get their next call a
-	// little early.
-	maxFlows = 4096
-	// calledLives is for how long a waiter that was called is believed to come, in µs. One that comes later stands where it
-	// stood, but for fair shares.
-	calledLives = 100_000
-	// mostCalled is how many are called at once.
-	mostCalled = 32
-)
 
 // compare orders waiters by score and then by the digits of their ids, as a sorted set of Redis does.
 func (w *waiter) compare(other waiter) int {
@@ -51,12 +38,12 @@ func (w *waiter) compare(other waiter) int {
 	return cmp.Compare(strconv.FormatInt(w.id, 10), strconv.FormatInt(other.id, 10))
 }
 
-func (q *Line) find(w waiter) (int, bool) {
+func (q *Queue) find(w waiter) (int, bool) {
 	return slices.BinarySearchFunc(q.waiting, w, func(a, b waiter) int { return a.compare(b) })
 }
 
 // purge drops those who are taken for dead, and reports whether there were any.
-func (q *Line) purge(now int64) bool {
+func (q *Queue) purge(now int64) bool {
 	if len(q.waiting) == 0 || now < q.soonest {
 		return false
 	}
@@ -75,14 +62,14 @@ func (q *Line) purge(now int64) bool {
 }
 
 // tidy forgets everything when nobody waits.
-func (q *Line) tidy() {
+func (q *Queue) tidy() {
 	if len(q.waiting) == 0 {
-		*q = Line{}
+		*q = Queue{}
 	}
 }
 
-// place returns how many stand before a call, and its score: of its place in line, or of the one that it would have.
-func (q *Line) place(c *Call, now int64, fair bool) (rank, score int64) {
+// position returns how many are before a call, and its score: of its position, or of the one that it would have.
+func (q *Queue) position(c *Call, now int64, fair bool) (rank, score int64) {
 	score, in := q.scores[c.ID]
 	if in {
 		i, _ := q.find(waiter{id: c.ID, score: score})
@@ -91,7 +78,7 @@ func (q *Line) place(c *Call, now int64, fair bool) (rank, score int64) {
 	switch {
 	case fair:
 		score = max(q.virtual, q.finish[c.Flow])
-		score += min(tagUnit-1, q.before(score+tagUnit)-q.before(score))
+		score += min(numbers.TagUnit-1, q.before(score+numbers.TagUnit)-q.before(score))
 	case c.Since > 0:
 		score = c.Since
 	default:
@@ -104,13 +91,13 @@ func (q *Line) place(c *Call, now int64, fair bool) (rank, score int64) {
 }
 
 // before returns how many have a lower score.
-func (q *Line) before(score int64) int64 {
+func (q *Queue) before(score int64) int64 {
 	i, _ := q.find(waiter{score: score})
 	return int64(i)
 }
 
-// join puts a call in line, or keeps it there.
-func (q *Line) join(c *Call, score, until int64, fair bool) {
+// join puts a call in the queue, or keeps it there.
+func (q *Queue) join(c *Call, score, until int64, fair bool) {
 	if old, in := q.scores[c.ID]; in {
 		i, _ := q.find(waiter{id: c.ID, score: old})
 		q.waiting[i].until = until
@@ -129,13 +116,13 @@ func (q *Line) join(c *Call, score, until int64, fair bool) {
 }
 
 // advance notes where the flow's next call begins.
-func (q *Line) advance(c *Call, score int64) {
+func (q *Queue) advance(c *Call, score int64) {
 	if q.finish == nil {
 		q.finish = make(map[int64]int64)
 	}
-	step := tagStep / max(1, c.Weight)
-	q.finish[c.Flow] = score - score%tagUnit + step - step%tagUnit
-	if len(q.finish) <= maxFlows {
+	step := numbers.TagStep / max(1, c.Weight)
+	q.finish[c.Flow] = score - score%numbers.TagUnit + step - step%numbers.TagUnit
+	if len(q.finish) <= numbers.MaxFlows {
 		return
 	}
 	least := waiter{score: forever}
@@ -147,8 +134,8 @@ func (q *Line) advance(c *Call, score int64) {
 	delete(q.finish, least.id)
 }
 
-// leave takes a call out of the line, and reports whether it stood there.
-func (q *Line) leave(id int64) bool {
+// leave takes a call out of the queue, and reports whether it was there.
+func (q *Queue) leave(id int64) bool {
 	score, in := q.scores[id]
 	if !in {
 		return false
@@ -160,15 +147,15 @@ func (q *Line) leave(id int64) bool {
 	return true
 }
 
-// served notes in a fair line that a call gets what it is for; inTurn says that the line has come so far.
-func (q *Line) served(c *Call, score int64, inTurn bool) {
+// served notes in a fair queue that a call gets what it is for; inTurn says that the queue has come so far.
+func (q *Queue) served(c *Call, score int64, inTurn bool) {
 	if len(q.waiting) == 0 {
 		return
 	}
 	if _, in := q.scores[c.ID]; !in {
 		q.advance(c, score)
 	}
-	tag := score - score%tagUnit
+	tag := score - score%numbers.TagUnit
 	if !inTurn || tag <= q.virtual {
 		return
 	}
@@ -180,26 +167,26 @@ func (q *Line) served(c *Call, score int64, inTurn bool) {
 	}
 }
 
-// call returns the first n in line but for one, who are expected to ask soon.
-func (q *Line) call(now, n, but int64) []int64 {
+// call returns the first n in the queue but for one, who are expected to ask soon.
+func (q *Queue) call(now, n, but int64) []int64 {
 	var ids []int64
 	for i := range q.waiting {
-		if int64(i) >= n || i >= mostCalled {
+		if int64(i) >= n || i >= numbers.MostCalled {
 			break
 		}
 		w := &q.waiting[i]
 		if w.id == but {
 			continue
 		}
-		w.until = min(w.until, now+calledLives)
+		w.until = min(w.until, now+numbers.CalledLives)
 		q.soonest = min(q.soonest, w.until)
 		ids = append(ids, w.id)
 	}
 	return ids
 }
 
-// length returns how many stand in line at now.
-func (q *Line) length(now int64) int64 {
+// length returns how many are queued at now.
+func (q *Queue) length(now int64) int64 {
 	if now < q.soonest {
 		return int64(len(q.waiting))
 	}

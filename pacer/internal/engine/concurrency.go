@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// InFlight counts the calls that run at once. Each has a lease: it counts until it is released or its lease runs out,
+// Concurrency counts the calls that run at once. Each has a lease: it counts until it is released or its lease runs out,
 // whichever is first.
-type InFlight struct {
+type Concurrency struct {
 	leases  map[int64]lease // by the call's id
 	soonest int64           // no lease runs out before
-	line    Line
+	queue   Queue
 	pause   int64
 	learned int64 // the upstream lets fewer run, before till; 0 for none
 	till    int64
@@ -20,7 +20,7 @@ type InFlight struct {
 type lease struct{ until, began int64 } // began is 0 if it counted from the begin
 
 // most returns how many calls may run.
-func (f *InFlight) most(l *Limit, now int64) int64 {
+func (f *Concurrency) most(l *Limit, now int64) int64 {
 	if now < f.till && f.learned < l.Spec.Limit {
 		return f.learned
 	}
@@ -28,7 +28,7 @@ func (f *InFlight) most(l *Limit, now int64) int64 {
 }
 
 // running returns how many calls count.
-func (f *InFlight) running(l *Limit, now int64) int64 {
+func (f *Concurrency) running(l *Limit, now int64) int64 {
 	if l.Spec.After == 0 {
 		return int64(len(f.leases))
 	}
@@ -42,7 +42,7 @@ func (f *InFlight) running(l *Limit, now int64) int64 {
 }
 
 // free returns how many more calls may begin now. Where only long ones count, and there are not too many, it is any number.
-func (f *InFlight) free(l *Limit, now int64) int64 {
+func (f *Concurrency) free(l *Limit, now int64) int64 {
 	free := f.most(l, now) - f.running(l, now)
 	if l.Spec.After > 0 && free > 0 {
 		return math.MaxInt64
@@ -50,9 +50,9 @@ func (f *InFlight) free(l *Limit, now int64) int64 {
 	return free
 }
 
-// purge drops the leases that have run out and those in line who are dead, and reports whether there were any.
-func (f *InFlight) purge(now int64) bool {
-	dead := f.line.purge(now)
+// purge drops the leases that have run out and those queued who are dead, and reports whether there were any.
+func (f *Concurrency) purge(now int64) bool {
+	dead := f.queue.purge(now)
 	if len(f.leases) == 0 || now < f.soonest {
 		return dead
 	}
@@ -68,8 +68,8 @@ func (f *InFlight) purge(now int64) bool {
 	return dead
 }
 
-// lease gives a call a place.
-func (f *InFlight) lease(id, began, until int64) {
+// lease gives a call a permit.
+func (f *Concurrency) lease(id, began, until int64) {
 	if len(f.leases) == 0 {
 		f.leases, f.soonest = make(map[int64]lease), until
 	}
@@ -78,7 +78,7 @@ func (f *InFlight) lease(id, began, until int64) {
 }
 
 // expiry returns when the lease runs out that is the nth to do so, from 0; forever if there are fewer.
-func (f *InFlight) expiry(n int64) int64 {
+func (f *Concurrency) expiry(n int64) int64 {
 	ends := make([]int64, 0, len(f.leases))
 	for _, one := range f.leases {
 		ends = append(ends, one.until)
@@ -90,51 +90,48 @@ func (f *InFlight) expiry(n int64) int64 {
 	return ends[n]
 }
 
-// Earliest implements [Account]: places are not for a time, so that they say nothing about a slot.
-func (f *InFlight) Earliest(_ *Limit, _, e, _ int64, _ int) int64 { return e }
+// Earliest implements [Account]: permits are not for a time, so that they say nothing about a slot.
+func (f *Concurrency) Earliest(_ *Limit, _, e, _ int64, _ int) Placement { return Placement{At: e} }
 
 // Commit implements [Account]: see Renew.
-func (f *InFlight) Commit(*Limit, int64, int64, int64, bool) (Charge, int64) {
-	return Charge{}, forever
+func (f *Concurrency) Commit(*Limit, int64, Placement, int64, bool) (Charge, int64) {
+	return Charge{}, 0
 }
 
 // Cancel implements [Account].
-func (f *InFlight) Cancel(_ *Limit, _ int64, c Charge) {
-	if c.To > 0 {
-		f.Release(c.From)
+func (f *Concurrency) Cancel(_ *Limit, _ int64, c Charge) {
+	if id, has := c.permit(); has {
+		f.Release(id)
 	}
 }
 
-// Settle implements [Account]: a place costs nothing.
-func (f *InFlight) Settle(*Limit, int64, Charge, int64, int64) {}
-
-// Horizon implements [Account].
-func (f *InFlight) Horizon(*Limit) int64 { return forever }
+// Settle implements [Account]: a permit costs nothing.
+func (f *Concurrency) Settle(*Limit, int64, Charge, int64, int64) {}
 
 // Paused implements [Account].
-func (f *InFlight) Paused() int64 { return f.pause }
+func (f *Concurrency) Paused() int64 { return f.pause }
 
 // Pause implements [Account].
-func (f *InFlight) Pause(until int64) { f.pause = max(f.pause, until) }
+func (f *Concurrency) Pause(until int64) { f.pause = max(f.pause, until) }
 
 // Resume implements [Account].
-func (f *InFlight) Resume(now int64) {
+func (f *Concurrency) Resume(now int64) {
 	f.pause = 0
 	f.forget(now)
 }
 
 // forget drops what is past.
-func (f *InFlight) forget(now int64) {
+func (f *Concurrency) forget(now int64) {
 	if max(f.pause, f.till) <= now {
 		f.pause, f.learned, f.till = 0, 0, 0
 	}
 }
 
 // Slow implements [Account].
-func (f *InFlight) Slow(*Limit, int64, int64) bool { return false }
+func (f *Concurrency) Slow(*Limit, int64, int64) bool { return false }
 
 // Learn implements [Account].
-func (f *InFlight) Learn(l *Limit, now, value, until int64) bool {
+func (f *Concurrency) Learn(l *Limit, now, value, until int64) bool {
 	before := f.most(l, now)
 	f.learned, f.till = max(1, value), until
 	if value <= 0 || value >= l.Spec.Limit || until <= now {
@@ -145,13 +142,13 @@ func (f *InFlight) Learn(l *Limit, now, value, until int64) bool {
 }
 
 // Remaining implements [Account]: calls of others are not known by their leases.
-func (f *InFlight) Remaining(*Limit, int64, int64, int64, int64, int64) bool { return false }
+func (f *Concurrency) Remaining(*Limit, int64, int64, int64, int64, int64) bool { return false }
 
 // Claim implements [Account]: see Renew.
-func (f *InFlight) Claim(*Limit, int64, Charge) {}
+func (f *Concurrency) Claim(*Limit, int64, Charge) {}
 
 // Renew implements [Account].
-func (f *InFlight) Renew(l *Limit, now, id, began int64) {
+func (f *Concurrency) Renew(l *Limit, now, id, began int64) {
 	if before := f.leases[id].began; before > 0 || l.Spec.After == 0 {
 		began = before
 	}
@@ -159,18 +156,18 @@ func (f *InFlight) Renew(l *Limit, now, id, began int64) {
 }
 
 // Release implements [Account].
-func (f *InFlight) Release(id int64) bool {
+func (f *Concurrency) Release(id int64) bool {
 	_, had := f.leases[id]
 	delete(f.leases, id)
-	return f.line.leave(id) || had
+	return f.queue.leave(id) || had
 }
 
 // Reset implements [Account].
-func (f *InFlight) Reset() { *f = InFlight{} }
+func (f *Concurrency) Reset() { *f = Concurrency{} }
 
 // Expires implements [Account].
-func (f *InFlight) Expires() int64 {
-	ends := max(f.pause, f.till, f.line.furthest)
+func (f *Concurrency) Expires() int64 {
+	ends := max(f.pause, f.till, f.queue.furthest)
 	for _, one := range f.leases {
 		ends = max(ends, one.until)
 	}
@@ -178,14 +175,14 @@ func (f *InFlight) Expires() int64 {
 }
 
 // Inspect implements [Account].
-func (f *InFlight) Inspect(l *Limit, now int64) Inspection {
-	live := InFlight{learned: f.learned, till: f.till}
+func (f *Concurrency) Inspect(l *Limit, now int64) Inspection {
+	live := Concurrency{learned: f.learned, till: f.till}
 	for id, one := range f.leases {
 		if one.until > now {
 			live.lease(id, one.began, one.until)
 		}
 	}
-	in := Inspection{Next: now, Pace: f.most(l, now), Line: f.line.length(now)}
+	in := Inspection{Next: now, Pace: f.most(l, now), Line: f.queue.length(now)}
 	in.Remaining = max(0, in.Pace-live.running(l, now))
 	if in.Remaining == 0 || in.Line > 0 {
 		if in.Next = live.expiry(0); in.Next == forever {

@@ -1,0 +1,150 @@
+// Package numbers holds the numbers that the engine in Go and its scripts in Lua have in common: those of the wire format, and
+// the parameters of the algorithms. Each is written here and nowhere else. Package luascripts puts them into the scripts.
+//
+// Times are in microseconds.
+package numbers
+
+import "github.com/headway-go/headway/policies"
+
+// Algorithms on the wire. That of a rate says which parameters follow.
+const (
+	GCRA        = int64(policies.GCRA)
+	Window      = int64(policies.Window)
+	Adaptive    = 3 // a rate that adapts
+	Leases      = int64(policies.Leases)
+	Queued      = 5 // a rate that calls are queued for; it may adapt
+	Exact       = 6 // a rate whose windows are exact
+	ExactQueued = 7 // the same, and calls are queued for it or it adapts
+)
+
+// Queues on the wire.
+const (
+	NoQueue   = int64(policies.NoQueue)
+	LaneQueue = int64(policies.QueueOfLane)
+	FairQueue = int64(policies.FairQueue)
+)
+
+// Flags of a call on the wire.
+const (
+	Tracked = 1
+	Late    = 2 // a limit binds it that is not given far ahead
+)
+
+// Kinds of notes on the wire: those of pacer.NoteKind.
+const (
+	NotePause     = 1
+	NoteResume    = 2
+	NoteSlow      = 3
+	NoteLearn     = 4
+	NoteRemaining = 5
+	NoteSettle    = 6
+	NoteClaim     = 7
+	NoteReset     = 8
+	NoteRenew     = 9
+	NoteRelease   = 10
+)
+
+// Kinds of changes that are published.
+const (
+	ChangePaused  = 1
+	ChangeResumed = 2
+	ChangeSlowed  = 3
+	ChangeCalled  = 4
+	ChangeBegun   = 5
+)
+
+// Limits of what is stored.
+const (
+	MaxInteger   = 1 << 53   // a Lua number holds every integer below
+	MaxBackstep  = 1_000_000 // store time never goes back by more
+	EraUnit      = 1_000     // what is less, of an era, counts deliberate resets
+	MaxUpstreams = 10_000    // that are enlisted
+)
+
+// Parameters of the search for a slot. Pieces of free time that one limit has may be useless to another, and there may be many.
+// So after ManyRounds a rate offers only pieces twice as long as the call needs, and with each round pieces twice as long again:
+// soon there is either one that is long enough for all, or the time behind everything that is reserved. After LastRound, windows
+// offer nothing but the time behind everything either.
+const (
+	ManyRounds = 16
+	LastRound  = 48
+	// MaxLooks is at how many gaps that do not hold a call a search looks before it passes over all but those that are twice as
+	// long. As no gap is longer than the widest, a search looks at some MaxLooks for each doubling of the room that it wants at
+	// most.
+	MaxLooks = 64
+	// CrowdedLook and MaxCrowded: to look whether a slot is crowded is work: CrowdedLook, and one for each start ahead of it in
+	// the window, of which there are many if it is in front of a long queue. After MaxCrowded of it, of slots that were refused,
+	// the tail alone decides. Near its end there are no more starts ahead than the burst, so that this ends.
+	CrowdedLook = 16
+	MaxCrowded  = 512
+	// UnboundSlack is the slack of a call that no policy binds: it could be anything, but those that wait for the end of a
+	// pause are to be spread.
+	UnboundSlack = 1_000_000
+	// MaxDebt is the most virtual time that calls are charged at once: the longest period of a policy.
+	MaxDebt = int64(policies.MaxPeriod / 1_000)
+)
+
+// Parameters of a rate's pace.
+const (
+	WholeShare = 1_000_000 // shares are in millionths
+	// SameEpisode is for how long refusals count as one if the upstream did not ask for a pause: calls that have their
+	// slots already go on at the old pace.
+	SameEpisode = 1_000_000
+)
+
+// OthersMargin bounds how much others are expected to spend before calls that are on their way are answered: as a part of the
+// limit, in hundredths of a per cent, of which OthersWhole are all of it. Others that were just observed to spend are taken to
+// be as busy as we are.
+const (
+	OthersMargin = 60
+	OthersWhole  = 10_000
+)
+
+// Parameters of queues.
+const (
+	// TagStep is the length of a call of weight 1 in virtual time: 2^53 of it last for 90 thousand million calls in one queue.
+	TagStep = 100_000
+	// TagUnit is what tags are multiples of. What is less tells calls of the same tag apart, in the order in which they came.
+	TagUnit = 100
+	// MaxFlows bounds the flows that are remembered. Those with the least lead go first: they may get their next call a
+	// little early.
+	MaxFlows = 4096
+	// CalledLives is for how long a waiter that was called is believed to come. One that comes later has the position that it
+	// had, but for fair shares.
+	CalledLives = 100_000
+	// MostCalled is how many are called at once.
+	MostCalled = 32
+	// Near is how long before its slot a queued call gets it, and before that no permit, unless the call says that the way to the
+	// store is longer. It is long enough for a call that asks again a little late, and short enough for those who come later.
+	Near = 40_000
+	// SoonAgain and the next three say when a queued call asks again: when its turn may come, but no sooner than after SoonAgain,
+	// no later than after one to two times FarAgain, and for a permit, whose end nobody can foresee, after FrontAgain if it is
+	// one of the first, Front.
+	SoonAgain  = 1_000
+	FrontAgain = 1_000_000
+	FarAgain   = 2_000_000
+	Front      = 256
+	// WaitGrace is how late one may ask again and not be taken for dead.
+	WaitGrace = 500_000
+)
+
+// Named returns the numbers by the names that the scripts call them.
+func Named() map[string]int64 {
+	return map[string]int64{
+		"GCRA": GCRA, "Window": Window, "Adaptive": Adaptive, "Leases": Leases,
+		"Queued": Queued, "Exact": Exact, "ExactQueued": ExactQueued,
+		"NoQueue": NoQueue, "LaneQueue": LaneQueue, "FairQueue": FairQueue,
+		"Tracked": Tracked, "Late": Late,
+		"NotePause": NotePause, "NoteResume": NoteResume, "NoteSlow": NoteSlow, "NoteLearn": NoteLearn, "NoteRemaining": NoteRemaining,
+		"NoteSettle": NoteSettle, "NoteClaim": NoteClaim, "NoteReset": NoteReset, "NoteRenew": NoteRenew, "NoteRelease": NoteRelease,
+		"ChangePaused": ChangePaused, "ChangeResumed": ChangeResumed, "ChangeSlowed": ChangeSlowed,
+		"ChangeCalled": ChangeCalled, "ChangeBegun": ChangeBegun,
+		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "EraUnit": EraUnit, "MaxUpstreams": MaxUpstreams,
+		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
+		"UnboundSlack": UnboundSlack, "MaxDebt": MaxDebt,
+		"WholeShare": WholeShare, "SameEpisode": SameEpisode,
+		"OthersMargin": OthersMargin, "OthersWhole": OthersWhole,
+		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
+		"Near": Near, "SoonAgain": SoonAgain, "FrontAgain": FrontAgain, "FarAgain": FarAgain, "Front": Front, "WaitGrace": WaitGrace,
+	}
+}

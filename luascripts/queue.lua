@@ -1,0 +1,128 @@
+-- queue.lua: who waits for an account, in order. The reasoning is in package engine, queue.go.
+--
+-- KEYS   of an account that has a queue:
+--        queue: a sorted set, member = id, score = when it was first requested (µs since the epoch), or of fair shares its start tag
+--        waits: a sorted set, member = id, score = until when it is believed to be alive (µs since the epoch)
+--        flows: of fair shares: a sorted set, member = flow, score = the tag where its last call ends; member 0 has the start
+--        tag of the call that was served last
+-- TTL    of all: longer than anybody queued is believed to be alive without asking
+
+local queue, said = {}, {}
+
+-- kept is for how long a queue's keys live after they were written, in µs.
+local kept = 6000000
+
+-- say notes what is to be published.
+function queue.say(kind, n, name)
+  said[#said + 1] = string.format('%d %.0f %s', kind, n, name)
+end
+
+-- publish tells those who listen what was noted. That nobody may publish there is no reason to fail: then those who sleep
+-- already hear nothing.
+function queue.publish(up, now)
+  if #said == 0 then return end
+  redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f', now) .. '\n' .. table.concat(said, '\n'))
+end
+
+-- keep sets the TTLs of a queue that was written. A run does so once, at its end: what is written may be gone by then.
+function queue.keep(o)
+  if not o.written then return end
+  local px = lasting(kept)
+  redis.call('PEXPIRE', o.queue, px)
+  redis.call('PEXPIRE', o.waits, px)
+  if o.flows then redis.call('PEXPIRE', o.flows, px) end
+end
+
+-- tidy forgets the flows when nobody waits.
+local function tidy(o)
+  if o.flows and redis.call('EXISTS', o.queue) == 0 then redis.call('DEL', o.flows) end
+end
+
+-- purge drops those who are taken for dead, and reports whether there were any.
+function queue.purge(o, now)
+  local dead = redis.call('ZRANGEBYSCORE', o.waits, '-inf', now)
+  for i = 1, #dead do
+    redis.call('ZREM', o.queue, dead[i])
+    redis.call('ZREM', o.waits, dead[i])
+  end
+  if #dead > 0 then tidy(o) end
+  return #dead > 0
+end
+
+local function score(key, member)
+  local v = redis.call('ZSCORE', key, member)
+  return v and number(v, key)
+end
+
+-- position returns how many are before a call in the queue, and its score.
+function queue.position(o, c, now)
+  local at = score(o.queue, c.id)
+  if at then return redis.call('ZRANK', o.queue, c.id), at end
+  if o.flows then
+    at = math.max(score(o.flows, 0) or 0, score(o.flows, c.flow) or 0)
+    at = at + math.min(C.TagUnit - 1, redis.call('ZCOUNT', o.queue, at, at + C.TagUnit - 1))
+  elseif c.since > 0 then
+    at = c.since
+  else
+    at = now
+    local last = redis.call('ZRANGE', o.queue, -1, -1, 'WITHSCORES')
+    if last[2] then at = math.max(at, number(last[2], o.queue) + 1) end
+  end
+  return redis.call('ZCOUNT', o.queue, '-inf', at), at
+end
+
+-- advance notes where the flow's next call begins.
+local function advance(o, c, at)
+  local length = (C.TagStep - C.TagStep % c.weight) / c.weight
+  redis.call('ZADD', o.flows, at - at % C.TagUnit + length - length % C.TagUnit, c.flow)
+  local virtual = score(o.flows, 0) and 1 or 0
+  if redis.call('ZCARD', o.flows) - virtual > C.MaxFlows then
+    redis.call('ZREMRANGEBYRANK', o.flows, virtual, virtual)
+  end
+end
+
+-- join puts a call in the queue, or keeps it there.
+function queue.join(o, c, at, till)
+  if redis.call('ZADD', o.queue, 'NX', at, c.id) == 1 and o.flows then advance(o, c, at) end
+  redis.call('ZADD', o.waits, till, c.id)
+  o.written = true
+end
+
+-- leave takes a call out of the queue, and reports whether it was there.
+function queue.leave(o, id)
+  if redis.call('ZREM', o.queue, id) == 0 then return false end
+  redis.call('ZREM', o.waits, id)
+  tidy(o)
+  return true
+end
+
+-- served notes in a fair queue that a call gets what it is for; inturn says that the queue has come so far.
+function queue.served(o, c, at, inturn)
+  if redis.call('EXISTS', o.queue) == 0 then return end
+  if not score(o.queue, c.id) then advance(o, c, at) end
+  at = at - at % C.TagUnit
+  if inturn and at > (score(o.flows, 0) or 0) then
+    redis.call('ZREMRANGEBYSCORE', o.flows, '-inf', at)
+    redis.call('ZADD', o.flows, at, 0)
+  end
+  o.written = true
+end
+
+-- call tells those queued whose turn it is, but for one, to ask again.
+function queue.call(o, now, but)
+  local n = math.min(o.run.free and o.run.free(o, now) or 1, C.MostCalled)
+  if n <= 0 then return end
+  local first = redis.call('ZRANGE', o.queue, 0, n - 1)
+  for i = 1, #first do
+    if first[i] ~= but then
+      redis.call('ZADD', o.waits, 'LT', now + C.CalledLives, first[i])
+      queue.say(C.ChangeCalled, tonumber(first[i]), o.key)
+    end
+  end
+end
+
+function queue.length(o, now)
+  return redis.call('ZCOUNT', o.waits, '(' .. string.format('%.0f', now), '+inf')
+end
+
+return queue

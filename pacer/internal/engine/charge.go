@@ -1,0 +1,48 @@
+package engine
+
+// A Charge is what a reservation took from one account, in integers whose meaning is that of the account's algorithm. Only this
+// file knows it, and charge.lua:
+//
+//	GCRA      [From, To) is an interval of virtual time; [0, 0) if its slot was lent to it, and nothing was charged
+//	Window    To is a number of calls in the bucket that begins at From, negative if they are tracked; the bucket then held Seen
+//	Concurrency  From is the ID of the call, and To 1 if it has its permit, 0 if it asks for that when its slot comes
+//
+// Who claims a charge (see [Account]) says of a window how many calls the bucket held at least: To.
+type Charge struct{ From, To, Seen int64 }
+
+// chargeOf returns the charge of an interval of virtual time.
+func chargeOf(i gap) Charge { return Charge{From: i.from, To: i.to} }
+
+// interval returns the interval of virtual time that was charged.
+func (c Charge) interval() gap { return gap{c.From, c.To} }
+
+// chargeIn returns the charge of n calls in a bucket that now holds so many.
+func chargeIn(begin, n int64, tracked bool, holds int64) Charge {
+	if tracked {
+		n = -n
+	}
+	return Charge{From: begin, To: n, Seen: holds}
+}
+
+// bucket returns the begin of the bucket, and how many calls were charged to it.
+func (c Charge) bucket() (begin, n int64, tracked bool) {
+	if c.To < 0 {
+		return c.From, -c.To, true
+	}
+	return c.From, c.To, false
+}
+
+// claimed returns the begin of a bucket, and how many calls it is claimed to have held at least.
+func (c Charge) claimed() (begin, n int64) { return c.From, c.To }
+
+// permitOf returns the charge of a call that takes a permit, or will.
+func permitOf(id int64, has bool) Charge {
+	c := Charge{From: id}
+	if has {
+		c.To = 1
+	}
+	return c
+}
+
+// permit returns the call, and whether it has its permit.
+func (c Charge) permit() (id int64, has bool) { return c.From, c.To > 0 }

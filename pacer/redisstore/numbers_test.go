@@ -1,0 +1,59 @@
+package redisstore_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/headway-go/headway/pacer/store"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/luascripts"
+	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer/internal/redistest"
+)
+
+// The numbers of the wire format are those of package store.
+func TestNumbersAreThoseOfTheStore(t *testing.T) {
+	t.Parallel()
+	for number, kind := range map[int]store.NoteKind{
+		numbers.NotePause: store.NotePause, numbers.NoteResume: store.NoteResume, numbers.NoteSlow: store.NoteSlow,
+		numbers.NoteLearn: store.NoteLearn, numbers.NoteRemaining: store.NoteRemaining, numbers.NoteSettle: store.NoteSettle,
+		numbers.NoteClaim: store.NoteClaim, numbers.NoteReset: store.NoteReset, numbers.NoteRenew: store.NoteRenew,
+		numbers.NoteRelease: store.NoteRelease,
+	} {
+		require.Equal(t, number, int(kind), kind)
+	}
+	era := rand.Int64N(1 << 53)
+	require.Equal(t, era-era%numbers.EraUnit, store.Origin(era))
+}
+
+// What a script does not know it refuses, before anything is written: it takes nothing for something else.
+func TestTheUnknownIsRefused(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	s := luascripts.New()
+	keys := []string{"pacer:{test}", "a", "b", "c", "d", "e", "f"}
+	for name, c := range map[string]struct {
+		script string
+		args   []any
+		says   string
+	}{
+		"an algorithm":            {s.Reserve, []any{0, 0, 1, 9, 1, 10, 0}, "unknown algorithm 9"},
+		"no algorithm":            {s.Reserve, []any{0, 0, 1}, "unknown algorithm (none)"},
+		"concurrency, not late":   {s.Reserve, []any{0, 0, 1, numbers.Leases, 1, 10, 0, 0, 0}, "unknown algorithm 4"},
+		"a queue":                 {s.Late, []any{0, 0, 1, numbers.Queued, 1, 10, 0, 0, 0, 0, 3, 0}, "unknown queue 3"},
+		"a queue of concurrency":  {s.Late, []any{0, 0, 1, numbers.Leases, 1, 10, 0, 2, 0}, "unknown queue 2"},
+		"flags":                   {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, 4}, "unknown flags 4"},
+		"flags, no flags":         {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, -1}, "unknown flags -1"},
+		"a note":                  {s.Report, []any{1, numbers.GCRA, 1, 10, 1, 11, 1, 1, 2, 3, 4}, "unknown note 11"},
+		"a note behind another":   {s.Report, []any{1, numbers.GCRA, 1, 10, 2, numbers.NotePause, 1, 5, 0, 0, 0, 0, 1, 0, 0, 0, 0}, "unknown note 0"},
+		"a note behind a permit":  {s.Report, []any{1, numbers.Leases, 1, 1000, 0, 0, 2, numbers.NoteRenew, 1, 7, 0, 0, 0, 11, 1, 0, 0, 0, 0}, "unknown note 11"},
+		"a note of the upstream":  {s.Report, []any{0, 1, numbers.NoteSlow, 0, 0, 0, 0, 0}, "unknown note of the upstream 3"},
+		"an algorithm to look at": {s.Status, []any{1, 8, 1, 10}, "unknown algorithm 8"},
+	} {
+		err := rdb.Eval(t.Context(), c.script, keys, c.args...).Err()
+		require.ErrorContains(t, err, c.says, name)
+		require.Empty(t, rdb.Keys(t.Context(), "*").Val(), name)
+	}
+}
