@@ -243,9 +243,10 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 		places = placements(&few, len(stack))
 	}
 	for quiet, i, round := 0, 0, 0; quiet < len(stack); {
-		places[i] = stack[i].earliest(now, g.At, c.cost(i), round)
-		if t := places[i].At; t > g.At {
-			g.At, g.Binds, g.Paused = t, i, false
+		p := stack[i].earliest(now, g.At, c.cost(i), round)
+		places[i] = p
+		if p.At > g.At {
+			g.At, g.Binds, g.Paused = p.At, i, false
 			quiet = 0
 		}
 		quiet++

@@ -344,7 +344,7 @@ func (w *Window) tidy(l *Limit, now int64) {
 	if w.until <= now {
 		w.learned, w.until = 0, 0
 	}
-	if w.full.until < l.next(k) {
+	if w.full.until != 0 && w.full.until < l.next(k) {
 		w.full = full{}
 	}
 }
