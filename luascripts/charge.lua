@@ -1,7 +1,7 @@
 -- charge.lua: what a charge means. It goes over the wire as two integers for each account, and in a reply as a third for a window:
 --
 --   a rate        from, to: an interval of virtual time; 0, 0 if its slot was lent to it, and nothing was charged
---   a window      the begin of the bucket, and a cost, negative if the call is tracked; in a reply, what the bucket then holds
+--   a window      the start of the bucket, and a cost, negative if the call is tracked; in a reply, what the bucket then holds
 --   concurrency   the id of the call, and 1 if it has its permit, 0 if it asks for that when its slot comes
 --
 -- Of n calls that go at once, the charge of a rate is followed by others of the same length, each where the one before ends, and

@@ -1,7 +1,7 @@
 -- starts.lua: the log that makes the windows of a rate exact. The reasoning is in package engine, log.go.
 --
 -- KEYS   of a rate whose windows are exact (algorithms 6 and 7), after the gaps:
---        starts: a sorted set, one member for each unit of cost, score = when it goes, member = the begin of its cell of
+--        starts: a sorted set, one member for each unit of cost, score = when it goes, member = the start of its cell of
 --        virtual time, negative if it cannot be given back. It means something as long as the account's own key says so
 -- TTL    until the last start is out of the window; more generously, so that it need not be set with every call
 

@@ -38,7 +38,7 @@ function window.parse()
   return o
 end
 
--- floor returns the begin of the bucket that holds t.
+-- floor returns the start of the bucket that holds t.
 local function floor(o, t)
   local b = o.bounds
   local n = #b
@@ -50,7 +50,7 @@ local function floor(o, t)
   return t - (t - b[n]) % o.width
 end
 
--- after returns the begin of the bucket after the one that begins at k.
+-- after returns the start of the bucket after the one that begins at k.
 local function after(o, k)
   for i = 1, #o.bounds do
     if o.bounds[i] > k then return o.bounds[i] end

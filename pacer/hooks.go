@@ -29,7 +29,7 @@ type Hooks struct {
 	// Refused is called for each call that may not go. Nothing was charged.
 	Refused func(context.Context, Refusal)
 	// Paused is called when this process hears of a pause, whoever reported it, and Resumed when one is lifted by hand. One
-	// that is over by itself is not told. With either of them set, a Pacer listens to its store from the begin, and must be
+	// that is over by itself is not told. With either of them set, a Pacer listens to its store from the start, and must be
 	// closed.
 	Paused  func(Pause)
 	Resumed func(Pause)
@@ -115,7 +115,7 @@ type Heeding struct {
 	_ struct{}
 }
 
-// A Fallback is the begin or the end of a time without the store.
+// A Fallback is the start or the end of a time without the store.
 type Fallback struct {
 	Upstream  string
 	On        bool          // the store is lost

@@ -464,7 +464,7 @@ func TestAPauseHoldsTheLine(t *testing.T) {
 	})
 }
 
-// A call that gives its slot up for want of a place stands in line where it would have stood from the begin.
+// A call that gives its slot up for want of a place stands in line where it would have stood from the start.
 func TestAnEarlierCallStandsBeforeLaterOnes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

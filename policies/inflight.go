@@ -45,7 +45,7 @@ func (p Policy) Lease(d time.Duration) Policy {
 // LongerThan returns a copy of an in-flight policy that counts a call only once it has run for d: for upstreams that
 // let any number of short calls in, and refuse new ones while too many long ones run. A call that is short when it goes may
 // turn out long, so more than n may be long at once: what holds is that no call goes while n are. Defaults to 0: every call
-// counts from the begin.
+// counts from the start.
 //
 // InFlight(25).LongerThan(20 * time.Second) is the limit of a Salesforce org.
 func (p Policy) LongerThan(d time.Duration) Policy {

@@ -30,7 +30,7 @@ type scene struct {
 // A played call is what became of one.
 type played struct {
 	who              string
-	asks, goes, over time.Duration // since the begin of the scene
+	asks, goes, over time.Duration // since the start of the scene
 	slot             time.Duration // that it was given when it asked
 	went             bool
 }
@@ -56,7 +56,7 @@ func (s *scene) pacer(stack ...policies.Policy) *pacer.Pacer {
 	return p
 }
 
-// at sleeps until so long after the begin.
+// at sleeps until so long after the start.
 func (s *scene) at(d time.Duration) { time.Sleep(d - s.now()) }
 
 func (s *scene) now() time.Duration { return time.Since(s.began) }

@@ -48,7 +48,7 @@ func (o *outcome) refused() (n int, part float64) {
 // rhythm a fleet was when the interval began.
 func perSecond(times []time.Duration, from, to time.Duration) float64 {
 	length := max(time.Second, (to-from).Truncate(time.Second)-time.Second)
-	freedom := to - from - length // of the begin of an interval
+	freedom := to - from - length // of the start of an interval
 	var sum time.Duration
 	for _, at := range times {
 		sum += max(0, min(at, from+freedom)-max(at-length, from)) // as many intervals have it

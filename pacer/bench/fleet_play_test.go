@@ -12,7 +12,7 @@ import (
 )
 
 // A scenario is an upstream, a fleet that calls it, and the keepers of its limits, one after the other.
-// Times are since the begin.
+// Times are since the start.
 type scenario struct {
 	name       string
 	rules      []rule

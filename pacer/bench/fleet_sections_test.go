@@ -13,7 +13,7 @@ func slidingSection(outcomes []*outcome) section {
 		title: "Fleet: 50 calls per sliding second",
 		text: "Four processes of 16 goroutines call an upstream in a fifth process as fast as they may. It keeps a log of every call " +
 			"and admits no more than 50 in any window of one second. Whoever is refused sleeps what Retry-After says, and asks again.\n\n" +
-			"- *goodput ÷ allowed*: calls admitted in the steady interval, from 1.2 s after the begin to 0.2 s before the end, as " +
+			"- *goodput ÷ allowed*: calls admitted in the steady interval, from 1.2 s after the start to 0.2 s before the end, as " +
 			"the mean over all its parts that are whole seconds long\n" +
 			"- *429s*: of the whole run, and their part of all calls that reached the upstream\n" +
 			"- *fairness*: Jain's index over the four processes: 1 if all get the same, 0.25 if one gets all\n" +
@@ -174,7 +174,7 @@ func batchSection(outcomes []*outcome) section {
 	s := section{
 		title: "Fleet: a batch of 240 calls",
 		text: "Four processes of 16 goroutines drain 60 calls each. The upstream admits 300 in each window of ten seconds of the clock, and " +
-			"60 in any second. *Drained* is when it admitted the last one, since the begin.\n\n" +
+			"60 in any second. *Drained* is when it admitted the last one, since the start.\n\n" +
 			"Headway is `Fixed(300, 10*time.Second).Skew(50*time.Millisecond)` and `AtMost(60, time.Second)`, which sends one call each " +
 			"16.8 ms; \"Sliding\" has `Sliding(60, time.Second).Skew(50*time.Millisecond)` in its place, which lets 60 go at once. redis_rate is told " +
 			"300 per 10 s and 60 per second as they are; the script has 300 per 10 s with a burst of 300, and 60 per second spaced as AtMost.",
@@ -221,7 +221,7 @@ func windowSection(outcomes []*outcome) section {
 func halvedSection(outcomes []*outcome) section {
 	s := section{
 		title: "Fleet: the upstream halves its limit",
-		text: "50 calls per sliding second; from 3 s to 8 s after the begin the upstream admits only 25, without notice. Goodput is that " +
+		text: "50 calls per sliding second; from 3 s to 8 s after the start the upstream admits only 25, without notice. Goodput is that " +
 			"of what is allowed at the time, from one second after each change. Headway is `AtMost(50, time.Second).Adaptive(policies.Adaptation{})`, and is " +
 			"told of each 429 and its Retry-After by `Report`: it waits ten seconds (`Adaptation.Hold`) before it tries a faster rate, so that it stays at half the rate here.",
 		head: []string{"", "before", "while it lasts", "after", "429s", "fairness", "requests to Redis per call", "failed", "latest timer"},
@@ -244,7 +244,7 @@ func halvedSection(outcomes []*outcome) section {
 func killedSection(outcomes []*outcome) section {
 	s := section{
 		title: "Fleet: Redis is killed",
-		text: "50 calls per sliding second; Redis is killed 4 s after the begin and comes back, empty, at 7 s. Goodput ÷ allowed before, meanwhile and " +
+		text: "50 calls per sliding second; Redis is killed 4 s after the start and comes back, empty, at 7 s. Goodput ÷ allowed before, meanwhile and " +
 			"after. Whoever gets an error from a limiter asks again after 100 ms, and *failed* counts those; Headway is as in the first table, with nothing set for an outage.",
 		head: []string{"", "before", "Redis is away", "after", "429s", "fairness", "longest wait", "failed", "latest timer"},
 	}

@@ -28,7 +28,7 @@ type rule struct {
 
 	// While it lasts, another N.
 	OtherN      int
-	OtherFrom   time.Duration // since the begin
+	OtherFrom   time.Duration // since the start
 	OtherLength time.Duration
 }
 
@@ -144,7 +144,7 @@ func (a *account) charge(k ruleKind, at time.Duration) {
 	}
 }
 
-// An arrival is a call that reached the upstream. Times are since the begin.
+// An arrival is a call that reached the upstream. Times are since the start.
 type arrival struct {
 	At      time.Duration
 	Sent    time.Duration // when it was let go, as its process says

@@ -39,7 +39,7 @@ type crew struct {
 	PerSecond  float64 // in place of goroutines: calls come as a Poisson process, each with a goroutine of its own
 }
 
-// A call is what became of one call. Times are since the begin.
+// A call is what became of one call. Times are since the start.
 type call struct {
 	Tenant string
 	Asked  time.Duration

@@ -191,7 +191,7 @@ var weights = map[string]int64{"one": 1, "three": 3, "guest": 1}
 // visit is for how long the guest stays, and stays away.
 var visit = measure.Length(time.Second, 3*time.Second)
 
-// here returns for how long the guest is there between two instants, given as times since the begin.
+// here returns for how long the guest is there between two instants, given as times since the start.
 func here(from, to time.Duration) (sum time.Duration) {
 	for begin := visit; begin < to; begin += 2 * visit {
 		sum += max(0, min(to, begin+visit)-max(from, begin))

@@ -72,7 +72,7 @@ const (
 func (g *Grant) Wait() time.Duration { return g.At.Sub(g.Now) }
 
 // A Charge is what a reservation took from one account, in two integers whose meaning is the store's. The
-// stores of this module use an interval of virtual time [From, To) for a rate, zero if it was lent to a lane, and the begin
+// stores of this module use an interval of virtual time [From, To) for a rate, zero if it was lent to a lane, and the start
 // of a bucket and a cost for a window, negative if the call is tracked. Seen is how much a window's bucket then held. Of
 // concurrency limit, From is the call's ID, and To 1 if it has its permit. A call that was granted without one, because its slot is not
 // near, asks for it shortly before, with Held set.

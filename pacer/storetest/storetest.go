@@ -37,7 +37,7 @@ func (f *Fixture) seeds(n uint64) uint64 {
 	return n
 }
 
-// Epoch is when the cases begin: Wednesday, 2025-01-01 00:00:00 UTC, the begin of a minute, an hour, a day
+// Epoch is when the cases begin: Wednesday, 2025-01-01 00:00:00 UTC, the start of a minute, an hour, a day
 // and a month.
 const Epoch = store.Instant(1_735_689_600_000_000)
 

@@ -26,7 +26,7 @@ func app(r *http.Request) string {
 	return tenant(r)
 }
 
-// cloud is the begin of a path at api.atlassian.com, up to the cloud id.
+// cloud is the start of a path at api.atlassian.com, up to the cloud id.
 var cloud = regexp.MustCompile(`^/ex/[^/]+/([^/]+)`)
 
 func tenant(r *http.Request) string {

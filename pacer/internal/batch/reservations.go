@@ -95,7 +95,7 @@ func (b *Reservations) Close() {
 
 // A generation is the reservations that wait to be sent, and what is on the wire, for as long as the store is not lost.
 type generation struct {
-	life context.Context //nolint:containedctx // whoever still waits when it ends need not
+	life context.Context //nolint:containedctx // a caller that still waits when it ends need not
 	end  context.CancelFunc
 
 	mu      sync.Mutex

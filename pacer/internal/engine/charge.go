@@ -24,7 +24,7 @@ func chargeIn(begin, n int64, tracked bool, holds int64) Charge {
 	return Charge{From: begin, To: n, Seen: holds}
 }
 
-// bucket returns the begin of the bucket, and how many calls were charged to it.
+// bucket returns the start of the bucket, and how many calls were charged to it.
 func (c Charge) bucket() (begin, n int64, tracked bool) {
 	if c.To < 0 {
 		return c.From, -c.To, true
@@ -32,7 +32,7 @@ func (c Charge) bucket() (begin, n int64, tracked bool) {
 	return c.From, c.To, false
 }
 
-// claimed returns the begin of a bucket, and how many calls it is claimed to have held at least.
+// claimed returns the start of a bucket, and how many calls it is claimed to have held at least.
 func (c Charge) claimed() (begin, n int64) { return c.From, c.To }
 
 // permitOf returns the charge of a call that takes a permit, or will.

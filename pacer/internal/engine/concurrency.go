@@ -17,7 +17,7 @@ type Concurrency struct {
 }
 
 // A lease is a call that runs.
-type lease struct{ until, began int64 } // began is 0 if it counted from the begin
+type lease struct{ until, began int64 } // began is 0 if it counted from the start
 
 // most returns how many calls may run.
 func (f *Concurrency) most(l *Limit, now int64) int64 {

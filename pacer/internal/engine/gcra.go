@@ -70,7 +70,7 @@ type wants struct {
 	t    int64 // the emission interval of the limit
 	lead int64 // how much is left free before it
 	room int64 // how much has to be free from its begin on
-	late int64 // how long after the begin it may go at the earliest; before, if negative
+	late int64 // how long after the start it may go at the earliest; before, if negative
 }
 
 // need returns the length of the interval of a call of cost n.

@@ -69,7 +69,7 @@ func TestGCRAClaim(t *testing.T) {
 		"parts of two gaps":         {0, 50, 95, gaps(30, 50, 110)},
 		"more than two gaps":        {0, 10, 105, gaps(110)},
 		"up to the tail":            {0, 105, 110, gaps(30, 60, 90, 100, 110)},
-		"the begin of the tail":     {0, 100, 120, gaps(30, 60, 90, 100, 120)},
+		"the start of the tail":     {0, 100, 120, gaps(30, 60, 90, 100, 120)},
 		"the tail, from a gap on":   {0, 95, 130, gaps(30, 60, 130)},
 		"behind a splinter of tail": {0, 119, 130, gaps(30, 60, 90, 100, 130)},
 		"in the tail":               {0, 120, 130, gaps(30, 60, 90, 100, 110, 120, 130)},

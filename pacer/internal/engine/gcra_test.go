@@ -188,7 +188,7 @@ func TestGCRACancel(t *testing.T) {
 		"the tail, not the gap further":   {[]give{{0, 1}, {0, 4}}, gaps(10, 20, 40)},
 		"a gap twice":                     {[]give{{0, 1}, {0, 1}}, gaps(10, 20, 50)},
 		"twice, within a gap":             {[]give{{0, 1}, {0, 2}, {0, 3}, {0, 2}}, gaps(10, 40, 50)},
-		"twice, at the begin of a gap":    {[]give{{0, 1}, {0, 2}, {0, 1}}, gaps(10, 30, 50)},
+		"twice, at the start of a gap":    {[]give{{0, 1}, {0, 2}, {0, 1}}, gaps(10, 30, 50)},
 		"twice, at the end of a gap":      {[]give{{0, 1}, {0, 2}, {0, 2}}, gaps(10, 30, 50)},
 		"the tail twice":                  {[]give{{0, 4}, {0, 4}}, gaps(40)},
 		"what is past":                    {[]give{{20, 1}}, gaps(50)},

@@ -61,7 +61,7 @@ func TestLaneIsLentInTurn(t *testing.T) {
 	require.Equal(t, 50*ms, r.goes(20*ms, of(1, 1, 1)).At)
 }
 
-// Who has a slot keeps it, whoever is queued: it has paid for its turn.
+// A call that has a slot keeps it, whatever is queued: it has paid for its turn.
 func TestLaneHeldSlot(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, append(batch(50), inFlight(90, 1000*ms))...)
@@ -106,7 +106,7 @@ func shared() policies.Spec { return policies.PerSecond(100).Burst(5).Fair("tena
 
 func of(n, flow, weight int64) engine.Call { return engine.Call{ID: n, Flow: flow, Weight: weight} }
 
-// Who finds no queue goes at once, and then the flows take turns by weight, whoever asks first.
+// A call that finds no queue goes at once, and then the flows take turns by weight, in whatever order they ask.
 func TestFairRate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, shared())
@@ -149,7 +149,7 @@ func TestFairSlotFarAway(t *testing.T) {
 	open.stands(0, of(12, 1, 1), 30*ms, 2)
 	open.stands(0, of(31, 3, 1), 30*ms, 2)
 
-	// When its slot comes it asks again, and keeps it whoever is queued.
+	// When its slot comes it asks again, and keeps it whatever is queued.
 	held := of(22, 2, 1)
 	held.Held, held.Slot = b.charges, b.At
 	require.Equal(t, 500*ms, r.goes(1*ms, held).At)

@@ -10,7 +10,7 @@ import (
 
 // Some limits are not given far ahead. A permit is taken when the call goes, for nobody knows how long those run
 // that have one. And slots of a lane, or of a fair share, are given shortly before they come: what is given cannot be
-// taken back, so whoever comes later could only have what those leave who are queued already.
+// taken back, so a call that comes later could only have what those leave that are queued already.
 //
 // A call that such a limit binds gets its slots and its permits together or nothing. If it has to wait for limits of
 // the other kind (its tenant's own rate, say), it gets its slots at once, as always, so that it stands in nobody's way, and

@@ -124,7 +124,7 @@ func TestLateCallsTheNext(t *testing.T) {
 	b, called := r.late(99*ms, engine.Call{ID: 5, MaxWait: always})
 	require.True(t, b.InLine)
 	require.Empty(t, called)
-	// The first lease has run out. It is 3's turn, and whoever notices calls it.
+	// The first lease has run out. It is 3's turn, and the next operation that notices wakes it.
 	b, called = r.late(100*ms, engine.Call{ID: 5, MaxWait: always})
 	require.True(t, b.InLine)
 	require.Equal(t, []int64{3}, called)

@@ -22,7 +22,7 @@ import (
 //
 // A log may lack starts: of calls that were charged when the limit had no such bound, or that somebody remembers for a
 // store that has forgotten. All of these begin before unlogged. Within W of that, a call is placed so that no log is needed:
-// strictly. Cells are at least T long, and each start lies in [x − τ, x], x being the begin of its cell. So the k-th start
+// strictly. Cells are at least T long, and each start lies in [x − τ, x], x being the start of its cell. So the k-th start
 // before a free piece [a, b) is no later than a − kT, the k-th behind it no earlier than b − τ + (k−1)T, and n more in
 // between, at s, are in no group shorter than Most·T ≥ W if a + (n−1)T ≤ s ≤ b − τ − nT. They get the interval from s on.
 //
@@ -35,7 +35,7 @@ type startLog struct {
 	tau      int64   // its tolerance
 }
 
-// A start is when one unit of cost goes, and the begin of its cell; negative if that is not given back.
+// A start is when one unit of cost goes, and the start of its cell; negative if that is not given back.
 type start struct{ at, cell int64 }
 
 // logs reports whether the account keeps a log under a limit.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A call goes at the very first instant at which no window holds too many, be it among calls that went, that are to go, or
+// A call goes at the very first instant at which no window holds too many, whether among calls that went, that are to go, or
 // that broke the window before: the same that trying one instant after the other finds.
 func TestCrowdedFindsTheFirstInstant(t *testing.T) {
 	t.Parallel()

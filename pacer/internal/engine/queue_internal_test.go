@@ -110,7 +110,7 @@ func TestLineCall(t *testing.T) {
 	require.Equal(t, int64(39), q.length(80_000), "one that was to come sooner is not expected later")
 }
 
-// A flow's calls begin a step apart, which is shorter the greater its weight; whoever comes begins where the call did that was
+// A flow's calls begin a step apart, which is shorter the greater its weight; a new one begins where the call did that was
 // served last.
 func TestLineTags(t *testing.T) {
 	t.Parallel()

@@ -124,7 +124,7 @@ func (r *rig) free() []engine.Span {
 	return free
 }
 
-// gaps is free time that ends with the tail: pairs of begin and end, and the begin of the tail.
+// gaps is free time that ends with the tail: pairs of begin and end, and the start of the tail.
 func gaps(bounds ...int64) []engine.Span {
 	var free []engine.Span
 	for i := 0; i+1 < len(bounds); i += 2 {

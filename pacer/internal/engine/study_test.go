@@ -128,7 +128,7 @@ func (w *world) light(tenant string, every time.Duration) {
 	w.at(studied+every.Microseconds(), next)
 }
 
-// rate returns how many calls of a tenant, or of all, went per second after the begin.
+// rate returns how many calls of a tenant, or of all, went per second after the start.
 func (w *world) rate(tenant string) float64 {
 	n := 0
 	for _, g := range w.went {

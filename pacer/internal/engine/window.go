@@ -56,7 +56,7 @@ type peak struct{ at, width, back, n int64 }
 // limit and width.
 type full struct{ until, limit, width int64 }
 
-// floor returns the begin of the bucket that holds t.
+// floor returns the start of the bucket that holds t.
 func (l *Limit) floor(t int64) int64 {
 	w := l.Spec.Interval
 	if len(l.Bounds) == 0 {
@@ -73,7 +73,7 @@ func (l *Limit) floor(t int64) int64 {
 	return t - mod(t-end, w)
 }
 
-// next returns the begin of the bucket after the one that begins at b.
+// next returns the start of the bucket after the one that begins at b.
 func (l *Limit) next(b int64) int64 {
 	if len(l.Bounds) > 0 {
 		if i := l.after(b); i < len(l.Bounds) {

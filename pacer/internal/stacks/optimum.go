@@ -123,7 +123,7 @@ func demandsOf(demands []demand, to int64) (deep []demand, others int) {
 	return deep, others
 }
 
-// cutsOf returns where to cut the time: at the begin of windows, and now and then.
+// cutsOf returns where to cut the time: at the start of windows, and now and then.
 func cutsOf(bounds []bound, from, to int64) []int64 {
 	const most = 16
 	cuts := []int64{from, to}

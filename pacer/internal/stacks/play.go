@@ -146,7 +146,7 @@ func (w *Show) Broken() string {
 	return ""
 }
 
-// Used returns which part of what any schedule could send went. What can go at the begin of a window, tenants may send at their pace
+// Used returns which part of what any schedule could send went. What can go at the start of a window, tenants may send at their pace
 // in the course of it. So it is the best of what was used up to several instants in the last tenth.
 func (w *Show) Used() float64 {
 	const ends, parts = 6, 50

@@ -66,7 +66,7 @@ func windows(spec *policies.Spec, begin, end int64) int64 {
 	}
 	n := int64(0)
 	for t := begin; t < end; n++ {
-		t = spec.Calendar.Bounds(t, t)[2] // the begin of the next one
+		t = spec.Calendar.Bounds(t, t)[2] // the start of the next one
 	}
 	return n
 }

@@ -56,7 +56,7 @@ func (s *sim) enqueue(c *call, process int) {
 	q.admit()
 }
 
-// passed returns the time since the begin, as windows count it.
+// passed returns the time since the start, as windows count it.
 func (q *queue) passed(at store.Instant) time.Duration { return at.Sub(q.begun) }
 
 // furthest returns the furthest slot that is held.

@@ -23,7 +23,7 @@ type Operator interface {
 type Config struct {
 	Upstream string
 	Scopes   []pacer.Option // of the policies that have scopes
-	Fleet    *pacer.Fleet   // how it stands at the begin
+	Fleet    *pacer.Fleet   // how it stands at the start
 	Timeout  time.Duration  // of a look or an intervention
 
 	// Connect is called before each look and each intervention, so that the policies are those which processes have by then.
