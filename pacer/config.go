@@ -2,13 +2,14 @@ package pacer
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"hash/maphash"
 	"os"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/headway-go/headway/pacer/internal/leases"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/memstore"
@@ -119,12 +120,13 @@ func New(c Config) (*Pacer, error) {
 		name:       cmp.Or(c.Name, processName()),
 		observers:  newObservers(c.Hooks),
 		reconciles: !c.IgnoreCounts,
-		leases:     leases{life: context.Background(), speaking: make(chan struct{}, 1)},
 	}
 	if p.store == nil {
 		p.store = memstore.New()
 	}
 	p.given = p.store
+	_, direct := p.store.(store.Direct)
+	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: direct, PassOn: p.passOn})
 	all := parts(c.Policies)
 	if shared, ok := p.store.(store.Shared); ok {
 		p.member = p.join(shared, &c, all)
@@ -152,7 +154,7 @@ func New(c Config) (*Pacer, error) {
 func (p *Pacer) join(shared store.Shared, c *Config, all []part) store.Member {
 	config := failover.Config{
 		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
-		Permits: p.leases.messages, Describe: p.about,
+		Permits: p.leases.Held, Describe: p.about,
 	}
 	for i := range all {
 		config.Policies = append(config.Policies, all[i].Policy)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/notes"
+
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -85,7 +87,7 @@ func (r *Reservation) placed() bool {
 // got takes a grant: a slot, or a place in line. The caller holds pacer.sleepers.mu, if anybody else knows the reservation.
 func (p *Pacer) got(r *Reservation) {
 	g := &r.grant[0]
-	p.leases.dropped(r)
+	p.dropLease(r)
 	r.due = p.dueTime(r)
 	if r.call[0].ID != 0 {
 		if r.call[0].Since == 0 {
@@ -99,10 +101,30 @@ func (p *Pacer) got(r *Reservation) {
 			return
 		}
 		if r.placed() {
-			p.leases.took(p, r)
+			r.lease = p.leases.Take(r.call[0].ID, r.stack.Limits, r.grant[0].At, r.asked, p.passing(r))
 		}
 	}
 	p.watches.entered(r)
+}
+
+// dropLease forgets the permits of a reservation that is about to get others, or none. The caller holds sleepers.mu, if anybody else
+// knows the reservation.
+func (p *Pacer) dropLease(r *Reservation) {
+	p.leases.Forget(r.lease)
+	r.lease = nil
+}
+
+// reportLeases reports to the store which calls are done, or go on. What is lost comes back when its leases run out.
+func (p *Pacer) reportLeases(all []notes.Report, closed bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout) // their own contexts may have ended
+	defer cancel()
+	to := p.store
+	if closed { // a member does not ask any more
+		to = p.given
+	}
+	for _, m := range all {
+		_, _, _ = to.Report(ctx, store.Stack{Upstream: p.upstream, Limits: m.Limits}, m.Notes)
+	}
 }
 
 // askAgain asks the store once more, for a call that is marked as moving.
@@ -139,7 +161,7 @@ func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
 
 // received takes the store's answer to a reservation that is moving. The caller holds pacer.sleepers.mu.
 func (p *Pacer) received(r *Reservation, call *store.Call, grant *store.Grant, asked time.Time, err error) {
-	p.leases.dropped(r) // its place was given back with its slot
+	p.dropLease(r) // its permits were given back with its slot
 	switch {
 	case err != nil:
 		r.state, r.err = givenBack, p.storeError("reserve", err)
@@ -220,11 +242,11 @@ func (r *Reservation) tooLate(now time.Time) error {
 
 // leaveLine gives up a place in line.
 func (p *Pacer) leaveLine(r *Reservation) {
-	one := &lease{id: r.call[0].ID}
+	var limits []store.Limit
 	for i := range r.stack.Limits {
 		if r.stack.Limits[i].Spec.HasLine() {
-			one.limits = append(one.limits, r.stack.Limits[i])
+			limits = append(limits, r.stack.Limits[i])
 		}
 	}
-	p.leases.giveBack(p, one)
+	p.leases.Leave(r.call[0].ID, limits)
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/policies"
@@ -88,4 +89,27 @@ func TestACallThatLeavesWhileItIsAskedFor(t *testing.T) {
 			require.Equal(t, 1000-went, statusOf(t, p, "day").Remaining)
 		})
 	}
+}
+
+// Release may come at any time, from any goroutine: also while another one waits for the permit.
+func TestReleaseWhileAnotherGoroutineWaits(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, limits(policies.InFlight(1).Named("permits")))
+	defer p.Close()
+	for range 200 {
+		hold, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		r, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		wg.Go(func() { assert.NoError(t, r.Wait(t.Context())) })
+		wg.Go(hold.Release)
+		wg.Go(func() {
+			r.Release()
+			r.WhileAlive(func() bool { return true })
+		})
+		wg.Wait()
+		r.Release()
+	}
+	require.Equal(t, int64(1), statusOf(t, p, "permits").Remaining)
 }

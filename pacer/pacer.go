@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/leases"
+
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
@@ -43,7 +45,7 @@ type Pacer struct {
 	late   bool     // some limits are not given far ahead, or bind one lane alone
 	fairBy string   // the scope by which shares are fair; "" if there are none
 	places bool     // some limits are of places in flight
-	leases leases
+	leases *leases.Leases
 
 	reconciles bool
 	watches    watches
@@ -539,7 +541,7 @@ func (p *Pacer) Close() error {
 		close(p.closed)
 	}
 	p.sleepers.mu.Unlock()
-	p.leases.close(p)
+	p.leases.Close()
 	p.waiting.Wait()
 	if p.listening.stop != nil {
 		p.listening.stop()

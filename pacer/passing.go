@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/leases"
+
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -27,20 +29,13 @@ const (
 	keepInLine = 4
 )
 
-// A passing is what a lease needs to be passed on.
-type passing struct {
-	queue uint64    // the number of the queue whose calls may have it; 0 for none
-	since time.Time // when the store gave the place
-	part  float64   // of a slice, one half to one and a half, so that those of places that were given together do not end together
-}
-
-// passing returns that for a reservation that has got its places. The caller holds sleepers.mu, if anybody else knows the
+// passing returns what the lease of a reservation that has got its permits needs to be passed on. The caller holds sleepers.mu, if anybody else knows the
 // reservation.
-func (p *Pacer) passing(r *Reservation) passing {
+func (p *Pacer) passing(r *Reservation) leases.Passing {
 	if r.queue == nil || !r.queue.passes || r.grant[0].Local || !p.tells() {
-		return passing{}
+		return leases.Passing{}
 	}
-	return passing{r.queue.hash, r.asked, 0.5 + rand.Float64()}
+	return leases.Passing{Queue: r.queue.hash, Since: r.asked, Part: 0.5 + rand.Float64()}
 }
 
 // passable reports whether places under some limits are passed on: they are if nothing else is needed. Those of fair shares go to whom
@@ -53,23 +48,23 @@ func passable(limits []store.Limit) bool {
 
 // passOn gives the places of a call that is over to the next call of this process in line for the same ones. If all of those just ask
 // the store, it keeps the places until one of them has its answer. It returns false if they are to go back to the store.
-func (p *Pacer) passOn(f *lease) bool {
+func (p *Pacer) passOn(f *leases.Lease) bool {
 	now := time.Now()
-	slice := f.passed.part * float64(min(maxSlice, sliceOfWays*p.way.Longest()))
-	if f.passed.queue == 0 || !p.tells() || now.Sub(f.passed.since) > time.Duration(slice) {
+	slice := f.Passed.Part * float64(min(maxSlice, sliceOfWays*p.way.Longest()))
+	if f.Passed.Queue == 0 || !p.tells() || now.Sub(f.Passed.Since) > time.Duration(slice) {
 		return false
 	}
 	p.sleepers.mu.Lock()
 	defer p.sleepers.mu.Unlock()
-	q := p.queueFor(f.passed.queue, f.limits, true)
-	if q == nil || p.isClosed() || p.pausedNow(f.limits, now) {
+	q := p.queueFor(f.Passed.Queue, f.Limits, true)
+	if q == nil || p.isClosed() || p.pausedNow(f.Limits, now) {
 		return false
 	}
 	if p.pass(q, f, now) {
 		return true
 	}
 	if keep := p.way.Longest() / keptFor; keep >= leastKept {
-		f.kept = now.Add(keep)
+		f.Kept = now.Add(keep)
 		time.AfterFunc(keep, func() {
 			p.sleepers.mu.Lock()
 			defer p.sleepers.mu.Unlock()
@@ -89,11 +84,11 @@ func (p *Pacer) passIdle(q *queue) {
 	for len(q.idle) > 0 && !p.isClosed() {
 		f := q.idle[0]
 		now := time.Now()
-		if paused := p.pausedNow(f.limits, now); paused || !p.pass(q, f, now) {
-			if !paused && (q.asked() || now.Before(f.kept)) {
+		if paused := p.pausedNow(f.Limits, now); paused || !p.pass(q, f, now) {
+			if !paused && (q.asked() || now.Before(f.Kept)) {
 				return
 			}
-			p.leases.drop(p, f)
+			p.leases.GiveBack(f)
 		}
 		q.idle = slices.Delete(q.idle, 0, 1)
 	}
@@ -107,7 +102,7 @@ func (p *Pacer) takeIdle(q *queue, r *Reservation) bool {
 	}
 	f := q.idle[0]
 	q.idle = slices.Delete(q.idle, 0, 1)
-	if !p.leases.passTo(f, r, p.clock.estimate(now)) {
+	if !p.passTo(f, r, now) {
 		return false
 	}
 	q.lets(r)
@@ -116,14 +111,14 @@ func (p *Pacer) takeIdle(q *queue, r *Reservation) bool {
 }
 
 // pass gives places to the first call that stands in line, and reports whether there is one. The caller holds sleepers.mu.
-func (p *Pacer) pass(q *queue, f *lease, now time.Time) bool {
+func (p *Pacer) pass(q *queue, f *leases.Lease, now time.Time) bool {
 	i := slices.IndexFunc(q.out, func(r *Reservation) bool { return r.stands() && (r.latest.IsZero() || now.Before(r.latest)) })
-	if i < 0 || !p.leases.passTo(f, q.out[i], p.clock.estimate(now)) {
+	if i < 0 || !p.passTo(f, q.out[i], now) {
 		return false
 	}
 	heir := q.out[i]
 	if left := heir.leavesPlace(); left != 0 {
-		p.leases.giveBack(p, &lease{id: left, limits: f.limits})
+		p.leases.Leave(left, f.Limits)
 	}
 	p.inherit(heir, f, now)
 	select {
@@ -134,12 +129,12 @@ func (p *Pacer) pass(q *queue, f *lease, now time.Time) bool {
 }
 
 // inherit notes what a call has whose lease was another's. The caller holds sleepers.mu.
-func (p *Pacer) inherit(r *Reservation, f *lease, now time.Time) {
-	r.call[0].ID = f.id
+func (p *Pacer) inherit(r *Reservation, f *leases.Lease, now time.Time) {
+	r.call[0].ID = f.ID
 	g := &r.grant[0]
-	*g = store.Grant{OK: true, Now: r.lease.began, At: r.lease.began, Slack: maxSlack, Binds: g.Binds, Charges: g.Charges[:0]}
+	*g = store.Grant{OK: true, Now: r.lease.Began, At: r.lease.Began, Slack: maxSlack, Binds: g.Binds, Charges: g.Charges[:0]}
 	for range r.stack.Limits {
-		g.Charges = append(g.Charges, store.Charge{From: f.id, To: 1})
+		g.Charges = append(g.Charges, store.Charge{From: f.ID, To: 1})
 	}
 	r.asked, r.due = now, now
 	p.watches.entered(r)
@@ -218,15 +213,12 @@ func (s *sleepers) swap(a, b *Reservation) {
 	}
 }
 
-// passTo makes the lease of a call that is over that of a reservation, whose call begins now. It returns false if nobody has it any
+// passTo makes the lease of a call that is done that of a reservation, whose call begins now. It returns false if it is nobody's any
 // more. The caller holds sleepers.mu.
-func (s *leases) passTo(f *lease, r *Reservation, now store.Instant) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || s.aloft[f.id] != f {
-		return false
+func (p *Pacer) passTo(f *leases.Lease, r *Reservation, now time.Time) bool {
+	heir := p.leases.Pass(f, p.clock.estimate(now))
+	if heir != nil {
+		r.lease = heir
 	}
-	r.lease = &lease{id: f.id, limits: f.limits, began: now, length: f.length, guard: f.guard, renewed: f.renewed, passed: f.passed}
-	s.aloft[f.id] = r.lease
-	return true
+	return heir != nil
 }

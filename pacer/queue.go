@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/leases"
+
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -34,8 +36,8 @@ type queue struct {
 	late   bool
 	passes bool // the process passes places on
 	line   waiters.Line
-	out    []*Reservation // that have left the queue, and have not gone yet, in order
-	idle   []*lease       // places to be passed on, which are kept until one of out has its answer
+	out    []*Reservation  // that have left the queue, and have not gone yet, in order
+	idle   []*leases.Lease // places to be passed on, which are kept until one of out has its answer
 
 	first, last *waiter
 	length      int

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/leases"
+
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -41,7 +43,7 @@ type Reservation struct {
 	err     error         // why it could not be moved
 	wake    chan struct{} // tells a sleeper that it was moved; nil before it sleeps
 	known   []int64       // if tracked and used: for each limit, what had been answered when it went
-	lease   *lease        // its places in flight; nil if it has none
+	lease   *leases.Lease // its permits; nil if it has none
 	queue   *queue        // whose window its slot is in, as long as that is to come; nil if it is in none
 	since   time.Duration // when it went to sleep, since the Pacer was made; 0 if it did not
 	binding binding       // what it sleeps for
@@ -105,9 +107,9 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	r.state = givenBack // from here on, the grant does not change
 	r.leaveQueue()
 	r.pacer.watches.left(r)
-	inLine := r.grant[0].Queued
+	inLine, lease := r.grant[0].Queued, r.lease
 	s.mu.Unlock()
-	r.pacer.leases.gone(r.lease)
+	r.pacer.leases.Forget(lease)
 	if inLine {
 		r.pacer.leaveLine(r)
 		return nil
@@ -252,12 +254,22 @@ func (r *Reservation) late(now time.Time) bool {
 // Release says that the call is over, so that others may have its places in flight. It does nothing if it has none, and when
 // it was called before: call it on every path. It does not block on a shared store. Without it, places are renewed until
 // the Pacer is closed: see [Reservation.WhileAlive].
-func (r *Reservation) Release() { r.pacer.release(r) }
+func (r *Reservation) Release() { r.pacer.leases.Release(r.leased()) }
+
+// leased returns the lease of the permits that the reservation has; nil if it has none.
+func (r *Reservation) leased() *leases.Lease {
+	s := &r.pacer.sleepers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.lease
+}
 
 // WhileAlive sets how it is known that the call is not over, though nobody has called [Reservation.Release] yet. A place
 // whose call is not alive when its lease is to be renewed is not renewed, and comes back when the lease runs out. The
 // function is called from another goroutine and must not block. Defaults to one that always says yes.
-func (r *Reservation) WhileAlive(alive func() bool) { r.pacer.leases.whileAlive(r, alive) }
+func (r *Reservation) WhileAlive(alive func() bool) {
+	r.pacer.leases.WhileAlive(r.leased(), alive)
+}
 
 // use hands the slot out. The caller holds pacer.sleepers.mu.
 func (r *Reservation) use() {

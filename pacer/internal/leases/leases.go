@@ -1,0 +1,272 @@
+package leases
+
+import (
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// renewals is how often a lease is renewed before it could run out.
+const renewals = 3
+
+// A Config says how permits are reported.
+type Config struct {
+	// Report sends reports to the store. Closed says that Close was called.
+	Report func(all []notes.Report, closed bool)
+	// Direct says that Report takes no time.
+	Direct bool
+	// PassOn is called with the lease of a call that is done. It returns true if another call has its permits, or may have them soon.
+	PassOn func(*Lease) bool
+}
+
+// Leases are those of the calls of a process.
+type Leases struct {
+	config Config
+
+	mu        sync.Mutex
+	inFlight  map[int64]*Lease // by the call's ID
+	over      []*Lease         // to be given back
+	reporting bool             // a goroutine gives back
+	closed    bool
+	renewal   *time.Timer // nil while nothing is in flight
+	due       time.Time   // when that is
+	running   sync.WaitGroup
+
+	turn chan struct{} // holds the one that reports
+}
+
+// A Lease is a call's right to its permits.
+type Lease struct {
+	ID     int64
+	Limits []store.Limit // of its permits
+	Began  store.Instant
+	Passed Passing
+	Kept   time.Time // until when its permits are kept though no call waits for them: see PassOn
+
+	// Under Leases.mu.
+	length  time.Duration // the shortest
+	guard   time.Duration // for how long its permits stay taken when the call is done
+	renewed time.Time
+	alive   func() bool // nil: yes
+	done    bool
+	timer   *time.Timer // of the guard
+}
+
+// Passing is what a lease needs to be passed on.
+type Passing struct {
+	Queue uint64    // the number of the queue whose calls may have it; 0 for none
+	Since time.Time // when the store granted the permits
+	Part  float64   // of a slice, one half to one and a half, so that those that were granted at the same time do not end so
+}
+
+// New returns leases of which there are none yet.
+func New(c Config) *Leases {
+	return &Leases{config: c, inFlight: make(map[int64]*Lease), turn: make(chan struct{}, 1)}
+}
+
+// Take notes that a call was granted its permits, which are those of the limits that count calls in flight. It returns nil if there are
+// none among them.
+func (s *Leases) Take(id int64, limits []store.Limit, began store.Instant, requested time.Time, p Passing) *Lease {
+	f := &Lease{ID: id, Began: began, Passed: p, renewed: requested}
+	for i := range limits {
+		l := &limits[i]
+		if l.Spec.Algorithm != policies.Leases {
+			continue
+		}
+		f.Limits = append(f.Limits, *l)
+		length := time.Duration(l.Spec.Interval) * time.Microsecond
+		if f.length == 0 || length < f.length {
+			f.length = length
+		}
+		f.guard = max(f.guard, time.Duration(l.Spec.Guard)*time.Microsecond)
+	}
+	if len(f.Limits) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inFlight[f.ID] = f
+	switch every := f.length / renewals; {
+	case s.renewal == nil:
+		s.renewIn(every)
+	case s.due.Sub(requested) > every && s.renewal.Stop(): // a renewal that runs already sees this one, too
+		s.renewIn(every)
+	}
+	return f
+}
+
+// Pass makes the lease of a call that is done that of another call, which begins now. It returns nil if it is nobody's any more.
+func (s *Leases) Pass(f *Lease, now store.Instant) *Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.inFlight[f.ID] != f {
+		return nil
+	}
+	heir := &Lease{ID: f.ID, Limits: f.Limits, Began: now, Passed: f.Passed, length: f.length, guard: f.guard, renewed: f.renewed}
+	s.inFlight[f.ID] = heir
+	return heir
+}
+
+// remove forgets a call. The caller holds mu.
+func (s *Leases) remove(f *Lease) {
+	if s.inFlight[f.ID] == f { // otherwise it was passed on
+		delete(s.inFlight, f.ID)
+	}
+	if len(s.inFlight) == 0 && s.renewal != nil {
+		s.renewal.Stop()
+		s.renewal = nil
+	}
+}
+
+// WhileAlive sets how it is known that a call is not done.
+func (s *Leases) WhileAlive(f *Lease, alive func() bool) {
+	if f == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.alive = alive
+}
+
+// Forget forgets a call whose permits were given back otherwise.
+func (s *Leases) Forget(f *Lease) {
+	if f == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.done = true
+	s.remove(f)
+}
+
+// Release notes that a call is done: when the guard is over, its permits are passed on or given back.
+func (s *Leases) Release(f *Lease) {
+	if f == nil {
+		return
+	}
+	s.mu.Lock()
+	if f.done {
+		s.mu.Unlock()
+		return
+	}
+	f.done = true
+	if f.guard > 0 && !s.closed {
+		f.timer = time.AfterFunc(f.guard, func() { s.end(f) })
+		s.mu.Unlock()
+		return
+	}
+	s.mu.Unlock()
+	s.end(f)
+}
+
+// end passes the permits of a call on, or gives them back.
+func (s *Leases) end(f *Lease) {
+	if !s.config.PassOn(f) {
+		s.GiveBack(f)
+	}
+}
+
+// GiveBack gives the permits of a call that is done back. It does nothing if that was done, or if they were passed on.
+func (s *Leases) GiveBack(f *Lease) {
+	s.mu.Lock()
+	if s.inFlight[f.ID] != f {
+		s.mu.Unlock()
+		return
+	}
+	s.remove(f)
+	s.mu.Unlock()
+	s.Leave(f.ID, f.Limits)
+}
+
+// Leave reports that a call is done, or has left the store's queue.
+func (s *Leases) Leave(id int64, limits []store.Limit) {
+	s.mu.Lock()
+	s.over = append(s.over, &Lease{ID: id, Limits: limits})
+	switch {
+	case s.reporting: // it takes this along
+		s.mu.Unlock()
+	case s.config.Direct || s.closed:
+		s.mu.Unlock()
+		s.report()
+	default:
+		s.reporting = true
+		s.running.Add(1)
+		s.mu.Unlock()
+		go func() {
+			defer s.running.Done()
+			s.report()
+		}()
+	}
+}
+
+// report reports which calls are done, until there are none.
+func (s *Leases) report() {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	for {
+		s.mu.Lock()
+		over := s.over
+		s.over = nil
+		if len(over) == 0 {
+			s.reporting = false
+			s.mu.Unlock()
+			return
+		}
+		closed := s.closed
+		s.mu.Unlock()
+		s.config.Report(pack(over, store.NoteRelease), closed)
+	}
+}
+
+// Close gives back what is to be given back, and renews nothing any more.
+func (s *Leases) Close() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	if s.renewal != nil {
+		s.renewal.Stop()
+		s.renewal = nil
+	}
+	var done []*Lease
+	for _, f := range s.inFlight {
+		if f.done {
+			done = append(done, f)
+		}
+	}
+	s.mu.Unlock()
+	for _, f := range done {
+		if f.timer != nil {
+			f.timer.Stop()
+		}
+		s.end(f)
+	}
+	s.running.Wait()
+}
+
+// Held reports which calls of this process hold permits.
+func (s *Leases) Held() []notes.Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*Lease, 0, len(s.inFlight))
+	for _, f := range s.inFlight {
+		all = append(all, f)
+	}
+	return pack(all, store.NoteRenew)
+}
+
+// pack makes reports with a note of a kind about each permit of some calls.
+func pack(all []*Lease, kind store.NoteKind) []notes.Report {
+	var m notes.Reports
+	for _, f := range all {
+		for i := range f.Limits {
+			m.Add(&f.Limits[i], store.Note{Kind: kind, Value: f.ID, At: f.Began})
+		}
+	}
+	return m.All
+}

@@ -1,0 +1,60 @@
+package leases
+
+import (
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// renewIn has the leases renewed after a time, unless Close was called. The caller holds mu.
+func (s *Leases) renewIn(d time.Duration) {
+	if !s.closed {
+		s.due = time.Now().Add(d)
+		s.renewal = time.AfterFunc(d, s.renew)
+	}
+}
+
+// renew renews the leases.
+func (s *Leases) renew() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.running.Add(1)
+	s.mu.Unlock()
+	defer s.running.Done()
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	s.config.Report(pack(s.live(), store.NoteRenew), false)
+}
+
+// live returns the calls whose leases are to be renewed, and sees to it that this is done again. It forgets those whose leases have
+// run out.
+func (s *Leases) live() (all []*Lease) {
+	now, next := time.Now(), time.Duration(0)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.inFlight {
+		switch {
+		case f.done || f.alive == nil || f.alive():
+			f.renewed = now
+			all = append(all, f)
+		case now.Sub(f.renewed) >= f.length:
+			f.done = true
+			delete(s.inFlight, f.ID)
+			continue
+		}
+		if every := f.length / renewals; next == 0 || every < next {
+			next = every
+		}
+	}
+	if s.renewal != nil {
+		s.renewal.Stop() // one that was begun while this one waited
+	}
+	s.renewal = nil
+	if next > 0 {
+		s.renewIn(next)
+	}
+	return all
+}
