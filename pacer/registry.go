@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/headway-go/headway/pacer/internal/parts"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -29,7 +30,7 @@ func (p *Pacer) about(now store.Instant, left bool) (a store.About, told func())
 	p.wentSaid = max(p.wentSaid, until) // what goes late is said the next time
 	used := p.used(now)
 	p.sleepers.mu.Unlock()
-	a.Waiting, a.Keys = used.byPolicy(), most(used.spent, used.waiting, maxAboutKeys)
+	a.Waiting, a.Keys = used.byPolicy(), usage.Top(used.spent, used.waiting, maxAboutKeys)
 	for _, policy := range p.Policies() {
 		a.Policies = append(a.Policies, policy.String())
 	}
@@ -99,31 +100,6 @@ func (u *use) byPolicy() []store.KeyUse {
 	return all
 }
 
-// most returns the n keys that spend or wait most, first.
-func most(spent, waiting map[store.Key]int64, n int) []store.KeyUse {
-	all := make([]store.KeyUse, 0, len(spent)+len(waiting))
-	for k, cost := range spent {
-		if cost > 0 || waiting[k] > 0 {
-			all = append(all, store.KeyUse{Policy: k.Policy, Scope: k.Scope, Cost: cost, Waiting: waiting[k]})
-		}
-	}
-	for k, w := range waiting {
-		if _, both := spent[k]; !both {
-			all = append(all, store.KeyUse{Policy: k.Policy, Scope: k.Scope, Waiting: w})
-		}
-	}
-	slices.SortFunc(all, func(a, b store.KeyUse) int {
-		switch x, y := a.Cost+a.Waiting, b.Cost+b.Waiting; {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return strings.Compare(a.Policy+":"+a.Scope, b.Policy+":"+b.Scope)
-	})
-	return slices.Clip(all[:min(n, len(all))])
-}
-
 // NewOperator returns a Pacer for somebody who looks on and intervenes, such as a command or a page: it has the policies that
 // the processes of the upstream have told the store, which must be a [store.Registry]. It is none of those processes: it does not
 // count as one, does not listen, and has nothing to fall back to. Use [Pacer.Fleet], [Pacer.Status], [Pacer.Report] (to
@@ -159,11 +135,7 @@ type onlooker struct {
 func parsePolicies(texts []string) (known []policies.Policy, unknown []string) {
 	for _, text := range texts {
 		one, err := policies.Parse(text)
-		if err == nil {
-			c := Config{Policies: append(slices.Clip(known), one)}
-			err = c.validateTogether()
-		}
-		if err != nil {
+		if err != nil || parts.Check(append(slices.Clip(known), one)) != nil {
 			unknown = append(unknown, text)
 			continue
 		}

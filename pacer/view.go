@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/parts"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -53,7 +54,7 @@ func limitsOf(texts []string) (limits []plainLimit, unknown []string) {
 	for i := range unknown {
 		unknown[i] = printable(unknown[i])
 	}
-	for _, one := range parts(known) {
+	for _, one := range parts.Of(known) {
 		limits = append(limits, plainLimit{Limit: store.Limit{Policy: one.Name(), Spec: one.Spec()}, policy: one.Policy, scopes: one.Scopes()})
 	}
 	return limits, unknown
@@ -99,7 +100,7 @@ func (v *view) read(index *store.Index) {
 			}
 		}
 	}
-	v.keys = most(spent, waiting, MaxBusiest)
+	v.keys = usage.Top(spent, waiting, MaxBusiest)
 }
 
 // printable returns a name as it can be shown anywhere: anybody who can write to the store can say anything.
@@ -205,5 +206,5 @@ func (v *view) readOwn() {
 	}
 	v.Alive = 1
 	v.Processes = []Process{{ID: "", Name: p.name, Waiting: v.waiting(used.byPolicy())}}
-	v.keys = slices.DeleteFunc(most(used.spent, used.waiting, MaxBusiest), func(k store.KeyUse) bool { return v.named(k.Policy) == nil })
+	v.keys = slices.DeleteFunc(usage.Top(used.spent, used.waiting, MaxBusiest), func(k store.KeyUse) bool { return v.named(k.Policy) == nil })
 }
