@@ -62,8 +62,8 @@ type Config struct {
 	// Hooks are told what happens, each set by itself. Defaults to none.
 	Hooks []*Hooks
 
-	// Name is how a [Fleet] calls this process, of at most 100 characters. Defaults to the host's name and the process's
-	// number, such as "worker-7/4711".
+	// Name is what operators see of this process (see package fleet), of at most 100 characters. Defaults to the host's name and
+	// the process's number, such as "worker-7/4711".
 	Name string
 
 	// IgnoreCounts turns off what an upstream says about its limits and what is left of them: only pauses are

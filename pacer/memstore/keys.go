@@ -294,7 +294,7 @@ func (k *keys) evict(sh *shard, now int64, n int) {
 	}
 }
 
-// note keeps what a key has spent lately that is about to be evicted, for those who look: see Pacer.Fleet.
+// note keeps what a key has spent lately that is about to be evicted, for those who look: see Pacer.Registry.
 func (sh *shard) note(a *account, now int64) {
 	if a.recent.Spent(now) == 0 {
 		return
