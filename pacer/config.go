@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/leases"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/parts"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -61,8 +62,8 @@ type Config struct {
 	// Hooks are told what happens, each set by itself. Defaults to none.
 	Hooks []*Hooks
 
-	// Name is how a [Fleet] calls this process, of at most 100 characters. Defaults to the host's name and the process's
-	// number, such as "worker-7/4711".
+	// Name is what operators see of this process (see package fleet), of at most 100 characters. Defaults to the host's name and
+	// the process's number, such as "worker-7/4711".
 	Name string
 
 	// IgnoreCounts turns off what an upstream says about its limits and what is left of them: only pauses are
@@ -127,7 +128,7 @@ func New(c Config) (*Pacer, error) {
 	p.given = p.store
 	_, direct := p.store.(store.Direct)
 	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: direct, PassOn: p.passOn})
-	all := parts(c.Policies)
+	all := parts.Of(c.Policies)
 	if shared, ok := p.store.(store.Shared); ok {
 		p.member = p.join(shared, &c, all)
 		p.store = p.member
@@ -151,7 +152,7 @@ func New(c Config) (*Pacer, error) {
 }
 
 // join returns what stands between a Pacer and a shared store.
-func (p *Pacer) join(shared store.Shared, c *Config, all []part) store.Member {
+func (p *Pacer) join(shared store.Shared, c *Config, all []parts.Part) store.Member {
 	config := failover.Config{
 		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
 		Permits: p.leases.Held, Describe: p.about,
@@ -178,33 +179,12 @@ func processName() string {
 	return host[:min(len(host), maxProcessName-len(pid))] + pid
 }
 
-// A part is a policy, or what a lane has of one.
-type part struct {
-	policies.Policy
-
-	lane, whole string // see limit
-}
-
-// parts returns all policies, each followed by its lanes' parts.
-func parts(all []policies.Policy) []part {
-	var ps []part
-	for _, policy := range all {
-		ps = append(ps, part{Policy: policy})
-		for _, lane := range policy.Lanes() {
-			if own, ok := policy.InLane(lane); ok {
-				ps = append(ps, part{own, lane, policy.Name()})
-			}
-		}
-	}
-	return ps
-}
-
 // addLimit unpacks one policy.
-func (p *Pacer) addLimit(i int, one *part) {
+func (p *Pacer) addLimit(i int, one *parts.Part) {
 	l := &p.limits[i]
 	l.Limit = store.Limit{Policy: one.Name(), Spec: one.Spec()}
 	l.seen = new(seen)
-	l.policy, l.scopes, l.optional, l.lane, l.whole = one.Policy, one.Scopes(), one.IsOptional(), one.lane, one.whole
+	l.policy, l.scopes, l.optional, l.lane, l.whole = one.Policy, one.Scopes(), one.IsOptional(), one.Lane, one.Whole
 	if p.direct != nil {
 		l.prepared = p.direct.Prepare(p.upstream, &l.Limit)
 	}
@@ -231,8 +211,8 @@ func (c *Config) validate() error {
 			return &ConfigError{Field: fmt.Sprintf("Policies[%d]", i), Err: err}
 		}
 	}
-	if err := c.validateTogether(); err != nil {
-		return err
+	if bad := parts.Check(c.Policies); bad != nil {
+		return &ConfigError{Field: fmt.Sprintf("Policies[%d]", bad.Index), Value: bad.Value, Reason: bad.Reason}
 	}
 	if c.MaxWait < 0 {
 		return badDuration("MaxWait", c.MaxWait)
@@ -262,31 +242,6 @@ func (c *Config) validate() error {
 	}
 	if c.Processes < 0 || c.Processes > failover.MaxProcesses {
 		return badNumber("Processes", int64(c.Processes), fmt.Sprintf("must be from 1 to %d; 0 for the default", failover.MaxProcesses))
-	}
-	return nil
-}
-
-// validateTogether checks that policies, each of which is valid, go together.
-func (c *Config) validateTogether() error {
-	names, fairBy := make(map[string]bool), ""
-	for i, p := range c.Policies {
-		field := fmt.Sprintf("Policies[%d]", i)
-		for _, one := range parts(c.Policies[i : i+1]) {
-			if names[one.Name()] {
-				return &ConfigError{
-					Field: field, Value: strconv.Quote(one.Name()),
-					Reason: "the name of an earlier policy, or of a lane's part of one: give one of them another with Named",
-				}
-			}
-			names[one.Name()] = true
-		}
-		if by := p.FairBy(); by != "" && fairBy != "" && by != fairBy {
-			return &ConfigError{
-				Field: field, Value: fmt.Sprintf("fair by %q", by),
-				Reason: fmt.Sprintf("another policy is fair by %q: a call belongs to one share, so all of them must name the same scope", fairBy),
-			}
-		}
-		fairBy = cmp.Or(fairBy, p.FairBy())
 	}
 	return nil
 }

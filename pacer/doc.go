@@ -113,14 +113,14 @@
 // # Why a call waits
 //
 // Each refusal says which policy binds, for which scope, how long, and what to do: see [LimitError]. [Pacer.Status] says how
-// things stand for a call, and [Pacer.Fleet] for an upstream: every policy, what went in the last minute, who waits for
+// things stand for a call, and package fleet for an upstream: every policy, what went in the last minute, who waits for
 // what, the processes, and the keys that spend most. [Hooks] are told what happens as it happens, in goroutines of their
 // own, so that no call waits for them; [LogHooks] logs it.
 //
-// For that, each process tells a shared store that is a [store.Registry], every three seconds, what its policies are, what went,
-// and who waits: in a fleet of more than two hundred processes less often, up to once a minute. Nothing of it is needed to decide; what cannot be told is told later. [NewOperator] serves those who have
-// the store alone, such as the command headway: they see the fleet, and can pause, resume and reset, without being one of
-// its processes.
+// For that, each process reports to a shared store that is a [store.Registry], every three seconds, what its policies are, what went,
+// and who waits: in a fleet of more than two hundred processes less often, up to once a minute. Nothing of it is needed to decide; what
+// cannot be reported is reported later. Package fleet serves those who have the store alone, too, such as the command headway: they
+// see the fleet, and can pause, resume and reset, without being one of its processes.
 //
 // # When the store is out of reach
 //

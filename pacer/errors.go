@@ -21,8 +21,6 @@ var (
 	ErrNever = errors.New("pacer: never")
 	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before: one charge is one call.
 	ErrSpent = errors.New("pacer: the reservation was used or cancelled before: make a new one")
-	// ErrUnknownUpstream is the cause of the [*ConfigError] of [NewOperator] for an upstream that no process paces.
-	ErrUnknownUpstream = errors.New("no process paces this upstream, or has done so lately: see Registry.Upstreams for those that are known")
 	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that is not
 	// asked because it did not answer before.
 	ErrUnreachable = store.ErrUnreachable

@@ -445,3 +445,25 @@ func TestAReservationKnowsItsSlot(t *testing.T) {
 		require.NoError(t, second.Cancel(t.Context()))
 	})
 }
+
+func TestStatusBinding(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(10).Named("peak"), policies.PerSecond(2).Named("slow")))
+		s, err := p.Status(t.Context())
+		require.NoError(t, err)
+		require.Nil(t, s.Binding())
+		require.NoError(t, p.Allow(t.Context()))
+		s, err = p.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "slow", s.Binding().Policy.Name())
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second, Policies: []string{"peak"}}))
+		s, err = p.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "peak", s.Binding().Policy.Name())
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Minute, Policies: nil}))
+		s, err = p.Status(t.Context())
+		require.NoError(t, err)
+		require.Nil(t, s.Binding(), "the whole upstream is paused")
+	})
+}

@@ -2,14 +2,12 @@ package pacer
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
 )
 
 // maxAboutKeys is how many keys a process speaks of.
@@ -29,7 +27,7 @@ func (p *Pacer) about(now store.Instant, left bool) (a store.About, told func())
 	p.wentSaid = max(p.wentSaid, until) // what goes late is said the next time
 	used := p.used(now)
 	p.sleepers.mu.Unlock()
-	a.Waiting, a.Keys = used.byPolicy(), most(used.spent, used.waiting, maxAboutKeys)
+	a.Waiting, a.Keys = used.byPolicy(), usage.Top(used.spent, used.waiting, maxAboutKeys)
 	for _, policy := range p.Policies() {
 		a.Policies = append(a.Policies, policy.String())
 	}
@@ -42,10 +40,15 @@ func (p *Pacer) about(now store.Instant, left bool) (a store.About, told func())
 
 // since returns what went of a limit from one second until before another.
 func (l *limit) since(from, until int64) []store.Went {
+	return wentOf(l.Policy, &l.seen.went, from, until)
+}
+
+// wentOf returns what a tally knows of a policy from one second until before another.
+func wentOf(policy string, t *usage.Tally, from, until int64) []store.Went {
 	var all []store.Went
 	for second := max(from, until-usage.Seconds+1); second < until; second++ {
-		if what := l.seen.went.Get(second); what != (store.Second{}) {
-			all = append(all, store.Went{Policy: l.Policy, Second: second, What: what})
+		if what := t.Get(second); what != (store.Second{}) {
+			all = append(all, store.Went{Policy: policy, Second: second, What: what})
 		}
 	}
 	return all
@@ -99,75 +102,81 @@ func (u *use) byPolicy() []store.KeyUse {
 	return all
 }
 
-// most returns the n keys that spend or wait most, first.
-func most(spent, waiting map[store.Key]int64, n int) []store.KeyUse {
-	all := make([]store.KeyUse, 0, len(spent)+len(waiting))
-	for k, cost := range spent {
-		if cost > 0 || waiting[k] > 0 {
-			all = append(all, store.KeyUse{Policy: k.Policy, Scope: k.Scope, Cost: cost, Waiting: waiting[k]})
-		}
+// Registry returns what knows the processes that pace the upstream, and whether it is the registry of a store that they share. If
+// the store has none, or is out of reach, it is one that knows this process alone, and counts what goes from the first Index on:
+// before, nobody pays for it. It is for those who look on: see package fleet.
+func (p *Pacer) Registry() (registry store.Registry, shared bool) {
+	if p.member != nil {
+		registry = p.member.Registry()
+	} else {
+		registry, _ = p.store.(store.Registry)
 	}
-	for k, w := range waiting {
-		if _, both := spent[k]; !both {
-			all = append(all, store.KeyUse{Policy: k.Policy, Scope: k.Scope, Waiting: w})
-		}
+	if registry == nil {
+		return localRegistry{p}, false
 	}
-	slices.SortFunc(all, func(a, b store.KeyUse) int {
-		switch x, y := a.Cost+a.Waiting, b.Cost+b.Waiting; {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return strings.Compare(a.Policy+":"+a.Scope, b.Policy+":"+b.Scope)
-	})
-	return slices.Clip(all[:min(n, len(all))])
+	return registry, true
 }
 
-// NewOperator returns a Pacer for somebody who looks on and intervenes, such as a command or a page: it has the policies that
-// the processes of the upstream have told the store, which must be a [store.Registry]. It is none of those processes: it does not
-// count as one, does not listen, and has nothing to fall back to. Use [Pacer.Fleet], [Pacer.Status], [Pacer.Report] (to
-// pause, for as long as you like), [Pacer.Resume] and [Pacer.Reset]. It returns a [*ConfigError] if no process paces the
-// upstream, and a [*StoreError] if the store fails.
-func NewOperator(ctx context.Context, backing store.Store, upstream string) (*Pacer, error) {
-	registry, ok := backing.(store.Registry)
-	if !ok {
-		return nil, &ConfigError{Field: "Store", Value: fmt.Sprintf("%T", backing), Reason: "does not know who uses it: see Registry"}
-	}
-	if !ValidUpstream(upstream) {
-		return New(Config{Upstream: upstream}) // which says what is wrong
-	}
-	index, err := registry.Index(ctx, upstream)
-	if err != nil {
-		return nil, &StoreError{Upstream: upstream, Op: "index", Err: err}
-	}
-	known, _ := parsePolicies(index.Policies)
-	described := slices.ContainsFunc(index.Processes, func(p store.IndexedProcess) bool { return p.Name != "" })
-	if len(known) == 0 && !described {
-		return nil, &ConfigError{Field: "Upstream", Value: strconv.Quote(upstream), Err: ErrUnknownUpstream}
-	}
-	return New(Config{Upstream: upstream, Store: onlooker{backing, registry}, Policies: known, MaxWait: Forever, MaxPause: Forever})
+// localRegistry knows one process: this one.
+type localRegistry struct{ pacer *Pacer }
+
+// maxIndexKeys is how many keys a localRegistry returns: as many as package fleet shows.
+const maxIndexKeys = 20
+
+// Describe implements [store.Registry]. Nothing need be said: Index asks the Pacer.
+func (r localRegistry) Describe(context.Context, string, store.About) error { return nil }
+
+// Upstreams implements [store.Registry].
+func (r localRegistry) Upstreams(context.Context) ([]string, error) {
+	return []string{r.pacer.upstream}, nil
 }
 
-// onlooker is a store without what makes a process one of the fleet's.
-type onlooker struct {
-	store.Store
-	store.Registry
+// Index implements [store.Registry].
+func (r localRegistry) Index(_ context.Context, upstream string) (*store.Index, error) {
+	p := r.pacer
+	if p.isClosed() {
+		return nil, ErrClosed
+	}
+	now := store.Instant(time.Now().UnixMicro())
+	if s, ok := p.store.(interface{ Now() store.Instant }); ok {
+		now = s.Now()
+	}
+	index := &store.Index{Now: now}
+	if upstream != p.upstream {
+		return index, nil
+	}
+	p.looked.Store(true)
+	went := make([]usage.Tally, len(p.limits))
+	p.sleepers.mu.Lock()
+	used := p.used(now)
+	for i := range p.limits {
+		went[i] = p.limits[i].seen.went
+	}
+	p.sleepers.mu.Unlock()
+	p.addDirect(went, used.spent)
+	for i := range p.limits {
+		index.Went = append(index.Went, wentOf(p.limits[i].Policy, &went[i], 0, usage.SecondOf(int64(now))+1)...)
+	}
+	for _, policy := range p.Policies() {
+		index.Policies = append(index.Policies, policy.String())
+	}
+	about := store.About{Name: p.name, Waiting: used.byPolicy(), Keys: usage.Top(used.spent, used.waiting, maxIndexKeys)}
+	index.Alive, index.Processes = 1, []store.IndexedProcess{{About: about, Came: now}}
+	return index, nil
 }
 
-// parsePolicies reads policies from what processes say, and returns what cannot be read, too: other versions may say more.
-func parsePolicies(texts []string) (known []policies.Policy, unknown []string) {
-	for _, text := range texts {
-		one, err := policies.Parse(text)
-		if err == nil {
-			c := Config{Policies: append(slices.Clip(known), one)}
-			err = c.validateTogether()
-		}
-		if err != nil {
-			unknown = append(unknown, text)
-			continue
-		}
-		known = append(known, one)
+// addDirect adds what went at once from memory: by limit, and by key.
+func (p *Pacer) addDirect(went []usage.Tally, spent map[store.Key]int64) {
+	if p.direct == nil {
+		return
 	}
-	return known, unknown
+	limits := make([]store.Prepared, len(p.limits))
+	for i := range p.limits {
+		limits[i] = p.limits[i].prepared
+	}
+	for k, n := range p.direct.Spent(limits, func(limit int, second, cost int64) {
+		went[limit].Add(second, store.Second{Cost: cost})
+	}) {
+		spent[k] += n
+	}
 }

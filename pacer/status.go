@@ -2,6 +2,8 @@ package pacer
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -11,6 +13,7 @@ import (
 // A Status is how things stand for a call with given scopes, at one instant.
 type Status struct {
 	Upstream  string
+	At        time.Time     // by the store's clock
 	PausedFor time.Duration // the whole upstream is paused for so long; 0 if it is not
 	Policies  []PolicyStatus
 
@@ -53,12 +56,64 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	if err != nil {
 		return nil, p.storeError("status", err)
 	}
-	s := &Status{Upstream: p.upstream, Policies: make([]PolicyStatus, len(limits))}
-	s.PausedFor = max(0, seen.Paused.Sub(seen.Now))
+	s := newStatus(p.upstream, &seen)
 	for i := range limits {
-		s.Policies[i] = policyStatus(p.named(limits[i].Policy).policy, p.describe(&limits[i]), &seen.Limits[i], seen.Now)
+		s.Policies = append(s.Policies, policyStatus(p.named(limits[i].Policy).policy, p.describe(&limits[i]), &seen.Limits[i], seen.Now))
 	}
 	return s, nil
+}
+
+// StatusOf is [Pacer.Status] of policies and keys that need not be this Pacer's: of each of all, in order, and then of each key,
+// which is of one of them. Nothing but Policy is set of a policy that has scopes which the context and options do not give. It
+// asks the store once. It is for those who look on: see package fleet.
+func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []store.Key, opts ...Option) (*Status, error) {
+	if p.isClosed() {
+		return nil, ErrClosed
+	}
+	a, err := p.newAsk(ctx, 1, opts)
+	if err != nil {
+		return nil, err
+	}
+	a.scopes = scopesOf(ctx)
+	stack := store.Stack{Upstream: p.upstream}
+	asked := make([]int, len(all), len(all)+len(keys)) // where in the stack; −1: not
+	of := slices.Clone(all)
+	for i := range all {
+		asked[i] = -1
+		if scope, missing := scopeOf(all[i].Scopes(), &a); missing == "" {
+			asked[i] = len(stack.Limits)
+			stack.Limits = append(stack.Limits, store.Limit{Policy: all[i].Name(), Scope: scope, Spec: all[i].Spec()})
+		}
+	}
+	for _, k := range keys {
+		i := slices.IndexFunc(all, func(one policies.Policy) bool { return one.Name() == k.Policy })
+		if i < 0 {
+			return nil, &ConfigError{Field: "Key.Policy", Value: strconv.Quote(k.Policy), Reason: "is not one of the policies asked for"}
+		}
+		of, asked = append(of, all[i]), append(asked, len(stack.Limits))
+		stack.Limits = append(stack.Limits, store.Limit{Policy: k.Policy, Scope: k.Scope, Spec: all[i].Spec()})
+	}
+	seen, err := p.store.Status(ctx, stack)
+	if err != nil {
+		return nil, p.storeError("status", err)
+	}
+	s := newStatus(p.upstream, &seen)
+	for i, at := range asked {
+		one := PolicyStatus{Policy: of[i]}
+		if at >= 0 {
+			one = policyStatus(of[i], describeScope(of[i].Scopes(), stack.Limits[at].Scope), &seen.Limits[at], seen.Now)
+		}
+		s.Policies = append(s.Policies, one)
+	}
+	return s, nil
+}
+
+// newStatus returns what is seen of an upstream, but for its policies.
+func newStatus(upstream string, seen *store.StackStatus) *Status {
+	return &Status{
+		Upstream: upstream, At: time.UnixMicro(int64(seen.Now)), PausedFor: max(0, seen.Paused.Sub(seen.Now)),
+		Policies: make([]PolicyStatus, 0, len(seen.Limits)),
+	}
 }
 
 // policyStatus is what a store saw of a policy, for people.

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/page"
 )
 
 // serve shows live in a browser how the limits stand, until it is stopped.
 func serve(ctx context.Context, p *pacer.Pacer, address string, out io.Writer) (stop func(), err error) {
-	h, err := page.New(page.Config{Pacers: []*pacer.Pacer{p}})
+	h, err := page.New(page.Config{Operators: []*fleet.Operator{fleet.Of(p)}})
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/pacer/page"
 	"github.com/headway-go/headway/policies"
@@ -70,7 +71,7 @@ func TestEverybodyAgrees(t *testing.T) {
 		stop, err := telemetry.Observe(p)
 		require.NoError(t, err)
 		defer stop()
-		h, err := page.New(page.Config{Pacers: []*pacer.Pacer{p}})
+		h, err := page.New(page.Config{Operators: []*fleet.Operator{fleet.Of(p)}})
 		require.NoError(t, err)
 		look := func() (seen onThePage) {
 			answer := httptest.NewRecorder()
@@ -125,13 +126,13 @@ func TestEverybodyAgrees(t *testing.T) {
 			`headway_wait_duration_seconds_sum{headway_policy="tenant",headway_scope_tenant="acme",headway_upstream="crm"} 7.5`,
 			`headway_wait_duration_seconds_count{headway_policy="tenant",headway_scope_tenant="acme",headway_upstream="crm"} 1`,
 		}, "the metric")
-		fleet, err := p.Fleet(t.Context())
+		snapshot, err := fleet.Of(p).Snapshot(t.Context())
 		require.NoError(t, err)
-		require.Nil(t, fleet.Binding(), "what went in this second is counted when it is over")
+		require.Nil(t, snapshot.Binding(), "what went in this second is counted when it is over")
 		time.Sleep(time.Second)
-		fleet, err = p.Fleet(t.Context())
+		snapshot, err = fleet.Of(p).Snapshot(t.Context())
 		require.NoError(t, err)
-		last := fleet.Binding().History[pacer.HistorySeconds-1]
-		require.Equal(t, want, told{fleet.Binding().Policy.Name(), want.scope, last.Waited}, "the last minute")
+		last := snapshot.Binding().History[fleet.HistorySeconds-1]
+		require.Equal(t, want, told{snapshot.Binding().Policy.Name(), want.scope, last.Waited}, "the last minute")
 	})
 }

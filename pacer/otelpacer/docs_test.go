@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -86,7 +87,7 @@ func everything(t *testing.T) ([]metricdata.Metrics, *prometheus.Registry) {
 		_, err = telemetry.Observe(one)
 		require.NoError(t, err)
 	}
-	_, err = p.Fleet(ctx) // from memory, what goes is counted from the first look on
+	_, err = fleet.Of(p).Snapshot(ctx) // from memory, what goes is counted from the first look on
 	require.NoError(t, err)
 	require.NoError(t, p.Wait(ctx, pacer.Scope("tenant", "acme")))
 	time.Sleep(5 * time.Second) // processes tell of their calls every few seconds

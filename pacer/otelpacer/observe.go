@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 )
 
 // Observe tells how the fleet of p stands whenever metrics are collected, until stop is called, which has to be before p is
@@ -43,7 +44,7 @@ func (t *Telemetry) Observe(p *pacer.Pacer) (stop func(), err error) {
 func (t *Telemetry) read(ctx context.Context, o metric.Observer, p *pacer.Pacer) {
 	ctx, cancel := context.WithTimeout(ctx, t.config.ReadTimeout)
 	defer cancel()
-	f, err := p.Fleet(ctx)
+	f, err := fleet.Of(p).Snapshot(ctx)
 	if err != nil {
 		t.events.failures.Add(ctx, 1, t.measured(p.Upstream(), "", "", keyError.String(errorType(err))))
 		return
@@ -60,19 +61,19 @@ func (t *Telemetry) read(ctx context.Context, o metric.Observer, p *pacer.Pacer)
 			continue
 		}
 		o.ObserveFloat64(t.gauges.utilization, one.Utilization(), attrs)
-		if capacity := one.Capacity(); capacity > 0 { // places in flight have none
+		if capacity := one.Capacity(); capacity > 0 { // permits in flight have none
 			o.ObserveFloat64(t.gauges.capacity, capacity, attrs)
 		}
 		t.readStatus(o, &one.PolicyStatus, attrs)
 	}
-	t.readBusiest(o, f)
+	t.readTopKeys(o, f)
 }
 
-// readBusiest tells how the busiest values of scopes stand, if all scopes of the policy were asked for: otherwise several of
+// readTopKeys tells how the top keys stand, if all scopes of the policy were asked for: otherwise several of
 // them would have the same attributes.
-func (t *Telemetry) readBusiest(o metric.Observer, f *pacer.Fleet) {
-	for i := range f.Busiest {
-		key := &f.Busiest[i]
+func (t *Telemetry) readTopKeys(o metric.Observer, f *fleet.Snapshot) {
+	for i := range f.TopKeys {
+		key := &f.TopKeys[i]
 		if slices.ContainsFunc(key.Policy.Scopes(), func(name string) bool { return !slices.Contains(t.config.MetricScopes, name) }) {
 			continue
 		}

@@ -2,7 +2,7 @@
 // left of the quota, pauses, the processes, and the busiest tenants. It is an [http.Handler], in the manner of
 // net/http/pprof, to be mounted in a server of your own, behind your own authentication:
 //
-//	h, err := page.New(page.Config{Pacers: []*pacer.Pacer{p}})
+//	h, err := page.New(page.Config{Operators: []*fleet.Operator{fleet.Of(p)}})
 //	mux.Handle("/debug/headway/", requireAdmin(h))
 //
 // Any mount point works, with http.StripPrefix or without, as long as its subtree is mounted, too. Everything that a browser
@@ -11,7 +11,7 @@
 // The page tells whoever can open it the names of tenants, and with Config.Intervene lets them stop a fleet. It knows no
 // users: who may see it is up to what is in front of it.
 //
-// A pacer is asked twice a second, by one poller for all who look at its upstream; when nobody looks, nothing runs. A tab
+// An operator is asked twice a second, by one poller for all who look at its upstream; when nobody looks, nothing runs. A tab
 // in the background does not look.
 //
 // # Addresses
@@ -19,7 +19,7 @@
 // Relative to the mount point:
 //
 //   - ./ is the page; ?upstream= chooses one, and defaults to the first.
-//   - fleet.json?upstream=zendesk&scope=tenant=acme is the same once, as JSON, for scripts: a pacer.Fleet.
+//   - fleet.json?upstream=zendesk&scope=tenant=acme is the same once, as JSON, for scripts: a fleet.Snapshot.
 //   - events?upstream=zendesk is the stream, by server-sent events: hello, then fleet as in fleet.json, or trouble with
 //     an error if the store fails.
 //   - act takes interventions by POST, if Config.Intervene is set: a form with action (pause, resume or reset), upstream, scope

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/page"
 	"github.com/headway-go/headway/policies"
 )
@@ -19,7 +20,7 @@ func ExampleNew() {
 	}
 	defer p.Close()
 
-	h, err := page.New(page.Config{Pacers: []*pacer.Pacer{p}})
+	h, err := page.New(page.Config{Operators: []*fleet.Operator{fleet.Of(p)}})
 	if err != nil {
 		panic(err)
 	}

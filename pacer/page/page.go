@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/page/internal/server"
 )
 
 // Defaults and bounds of [Config].
 const (
-	// DefaultInterval is how often the page asks a pacer while somebody looks.
+	// DefaultInterval is how often the page asks an operator while somebody looks.
 	DefaultInterval = server.DefaultInterval
 	// MinInterval is the shortest Config.Interval.
 	MinInterval = 100 * time.Millisecond
@@ -20,15 +21,16 @@ const (
 
 // A Config says what a page shows.
 type Config struct {
-	// Pacers are what the page shows, one upstream each. Their upstreams must differ. One that [pacer.NewOperator] returned
-	// shows a fleet that this process is not part of. The page does not close them. At least one is required.
-	Pacers []*pacer.Pacer
+	// Operators are what the page shows, one upstream each. Their upstreams must differ. [fleet.Of] makes one of a Pacer of this
+	// process; one that [fleet.Open] returned shows a fleet that this process is not part of. The page does not close them. At
+	// least one is required.
+	Operators []*fleet.Operator
 
 	// Intervene lets whoever sees the page pause, resume and reset. Requests from other sites are refused. Defaults to
 	// false: the page only shows.
 	Intervene bool
 
-	// Interval is how often a pacer is asked while somebody looks, however many do; at least [MinInterval]. When nobody
+	// Interval is how often an operator is asked while somebody looks, however many do; at least [MinInterval]. When nobody
 	// looks it is not asked. Defaults to [DefaultInterval], 500 ms.
 	Interval time.Duration
 
@@ -40,10 +42,10 @@ type Handler struct{ server *server.Handler }
 
 var _ http.Handler = (*Handler)(nil)
 
-// New returns a Handler for the pacers of c, or a [*pacer.ConfigError] that names the first field at fault.
+// New returns a Handler for the operators of c, or a [*pacer.ConfigError] that names the first field at fault.
 func New(c Config) (*Handler, error) {
-	if len(c.Pacers) == 0 {
-		return nil, &pacer.ConfigError{In: "page", Field: "Pacers", Value: "empty", Reason: "name at least one pacer to show"}
+	if len(c.Operators) == 0 {
+		return nil, &pacer.ConfigError{In: "page", Field: "Operators", Value: "empty", Reason: "name at least one operator to show"}
 	}
 	if c.Interval != 0 && c.Interval < MinInterval {
 		return nil, &pacer.ConfigError{
@@ -51,20 +53,20 @@ func New(c Config) (*Handler, error) {
 			Reason: fmt.Sprintf("must be at least %s; 0 for the default", MinInterval),
 		}
 	}
-	sources, seen := make([]server.Source, 0, len(c.Pacers)), make(map[string]bool)
-	for i, p := range c.Pacers {
-		field := fmt.Sprintf("Pacers[%d]", i)
-		if p == nil {
-			return nil, &pacer.ConfigError{In: "page", Field: field, Value: "nil", Reason: "give a pacer that pacer.New returned, and check its error first"}
+	sources, seen := make([]server.Source, 0, len(c.Operators)), make(map[string]bool)
+	for i, op := range c.Operators {
+		field := fmt.Sprintf("Operators[%d]", i)
+		if op == nil {
+			return nil, &pacer.ConfigError{In: "page", Field: field, Value: "nil", Reason: "give an operator that fleet.Of or fleet.Open returned, and check its error first"}
 		}
-		if seen[p.Upstream()] {
+		if seen[op.Upstream()] {
 			return nil, &pacer.ConfigError{
-				In: "page", Field: field, Value: strconv.Quote(p.Upstream()),
-				Reason: "the upstream of an earlier pacer: the page finds them by their upstreams, so give each a page of its own, or name one of them",
+				In: "page", Field: field, Value: strconv.Quote(op.Upstream()),
+				Reason: "the upstream of an earlier operator: the page finds them by their upstreams, so give each a page of its own, or name one of them",
 			}
 		}
-		seen[p.Upstream()] = true
-		sources = append(sources, p)
+		seen[op.Upstream()] = true
+		sources = append(sources, op)
 	}
 	return &Handler{server.New(server.Config{Sources: sources, Intervene: c.Intervene, Interval: c.Interval})}, nil
 }

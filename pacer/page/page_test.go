@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/page"
 	"github.com/headway-go/headway/policies"
 )
@@ -25,16 +26,16 @@ func newPacer(t *testing.T, upstream string) *pacer.Pacer {
 
 func TestNewRefusesMistakes(t *testing.T) {
 	t.Parallel()
-	p := newPacer(t, "zendesk")
+	op := fleet.Of(newPacer(t, "zendesk"))
 	for _, one := range []struct {
 		config      page.Config
 		field, want string
 	}{
-		{page.Config{}, "Pacers", "page: Pacers is empty: name at least one pacer to show"},
-		{page.Config{Pacers: []*pacer.Pacer{p, nil}}, "Pacers[1]", "page: Pacers[1] is nil: give a pacer that pacer.New returned"},
-		{page.Config{Pacers: []*pacer.Pacer{p, newPacer(t, "zendesk")}}, "Pacers[1]", `page: Pacers[1] is "zendesk": the upstream of an earlier pacer`},
-		{page.Config{Pacers: []*pacer.Pacer{p}, Interval: time.Millisecond}, "Interval", "page: Interval is 1ms: must be at least 100ms"},
-		{page.Config{Pacers: []*pacer.Pacer{p}, Interval: -time.Second}, "Interval", "page: Interval is -1s: must be at least 100ms"},
+		{page.Config{}, "Operators", "page: Operators is empty: name at least one operator to show"},
+		{page.Config{Operators: []*fleet.Operator{op, fleet.Of(nil)}}, "Operators[1]", "page: Operators[1] is nil: give an operator that fleet.Of or fleet.Open returned"},
+		{page.Config{Operators: []*fleet.Operator{op, fleet.Of(newPacer(t, "zendesk"))}}, "Operators[1]", `page: Operators[1] is "zendesk": the upstream of an earlier operator`},
+		{page.Config{Operators: []*fleet.Operator{op}, Interval: time.Millisecond}, "Interval", "page: Interval is 1ms: must be at least 100ms"},
+		{page.Config{Operators: []*fleet.Operator{op}, Interval: -time.Second}, "Interval", "page: Interval is -1s: must be at least 100ms"},
 	} {
 		h, err := page.New(one.config)
 		require.Nil(t, h)
@@ -49,7 +50,7 @@ func TestNewRefusesMistakes(t *testing.T) {
 // A stream goes over a real connection, outlives the server's time for an answer, and does not keep the server from ending.
 func TestStreamOverTheNetwork(t *testing.T) {
 	t.Parallel()
-	h, err := page.New(page.Config{Pacers: []*pacer.Pacer{newPacer(t, "zendesk"), newPacer(t, "salesforce")}, Interval: page.MinInterval})
+	h, err := page.New(page.Config{Operators: []*fleet.Operator{fleet.Of(newPacer(t, "zendesk")), fleet.Of(newPacer(t, "salesforce"))}, Interval: page.MinInterval})
 	require.NoError(t, err)
 	s := httptest.NewUnstartedServer(http.StripPrefix("/ops", h))
 	s.Config.WriteTimeout = 300 * time.Millisecond
@@ -80,7 +81,7 @@ func TestStreamOverTheNetwork(t *testing.T) {
 func TestReadOnlyByDefault(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, "zendesk")
-	h, err := page.New(page.Config{Pacers: []*pacer.Pacer{p}})
+	h, err := page.New(page.Config{Operators: []*fleet.Operator{fleet.Of(p)}})
 	require.NoError(t, err)
 	defer h.Close()
 	w := httptest.NewRecorder()
@@ -96,7 +97,7 @@ func TestReadOnlyByDefault(t *testing.T) {
 func TestAgreesWithTheError(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, "zendesk")
-	h, err := page.New(page.Config{Pacers: []*pacer.Pacer{p}})
+	h, err := page.New(page.Config{Operators: []*fleet.Operator{fleet.Of(p)}})
 	require.NoError(t, err)
 	defer h.Close()
 	require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"peak"}, Wait: time.Hour}))

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
@@ -249,8 +250,8 @@ func TestAProcessIsKilledWithAThousandSleepers(t *testing.T) {
 		return s.Policies[0].Backlog
 	}
 	require.Eventually(t, func() bool {
-		f, err := p.Fleet(t.Context())
-		return err == nil && slices.ContainsFunc(f.Processes, func(one pacer.Process) bool { return one.Waiting > killedLine })
+		f, err := fleet.Of(p).Snapshot(t.Context())
+		return err == nil && slices.ContainsFunc(f.Processes, func(one fleet.Process) bool { return one.Waiting > killedLine })
 	}, patience, 100*time.Millisecond, "many wait")
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()

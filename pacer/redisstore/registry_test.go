@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -31,11 +32,11 @@ func named(t *testing.T, rdb redisstore.Client, name string, p ...policies.Polic
 	return pc
 }
 
-func operator(t *testing.T, rdb redisstore.Client) *pacer.Pacer {
+func operator(t *testing.T, rdb redisstore.Client) *fleet.Operator {
 	t.Helper()
 	store, err := redisstore.New(rdb)
 	require.NoError(t, err)
-	op, err := pacer.NewOperator(t.Context(), store, "test")
+	op, err := fleet.Open(t.Context(), store, "test")
 	require.NoError(t, err)
 	return op
 }
@@ -70,18 +71,18 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 			})
 		}
 	}
-	var op *pacer.Pacer
+	var op *fleet.Operator
 	require.Eventually(t, func() bool {
 		store, err := redisstore.New(rdb)
 		require.NoError(t, err)
-		op, err = pacer.NewOperator(t.Context(), store, "test")
+		op, err = fleet.Open(t.Context(), store, "test")
 		return err == nil
 	}, patience, 50*time.Millisecond)
 	require.Len(t, op.Policies(), 4)
-	var f *pacer.Fleet
-	look := func() *pacer.Fleet {
+	var f *fleet.Snapshot
+	look := func() *fleet.Snapshot {
 		var err error
-		f, err = op.Fleet(t.Context())
+		f, err = op.Snapshot(t.Context())
 		require.NoError(t, err)
 		return f
 	}
@@ -100,18 +101,18 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 	require.Eventually(t, func() bool {
 		look()
 		described := len(f.Processes) == 2 && f.Processes[0].Waiting > 0 && f.Processes[0].Name != "" && f.Processes[1].Name != ""
-		return described && len(f.Busiest) > 0 && f.Busiest[0].Waiting > 10 && f.Binding().Policy.Name() == "tenant"
+		return described && len(f.TopKeys) > 0 && f.TopKeys[0].Waiting > 10 && f.Binding().Policy.Name() == "tenant"
 	}, patience, 100*time.Millisecond)
 	require.True(t, f.Shared)
 	require.Equal(t, 2, f.Alive)
-	require.Equal(t, "tenant=acme", f.Busiest[0].Scope)
-	require.Greater(t, f.Busiest[0].Next, time.Second)
+	require.Equal(t, "tenant=acme", f.TopKeys[0].Scope)
+	require.Greater(t, f.TopKeys[0].Next, time.Second)
 	require.Equal(t, "tenant", f.Binding().Policy.Name())
 	require.ElementsMatch(t, []string{"a", "b"}, []string{f.Processes[0].Name, f.Processes[1].Name})
 	require.Positive(t, f.Processes[0].Waiting)
 
 	// A pause by the operator reaches those that sleep.
-	require.NoError(t, op.Report(t.Context(), policies.Feedback{Wait: 3 * time.Hour}))
+	require.NoError(t, op.Pause(t.Context(), 3*time.Hour, nil))
 	require.Greater(t, look().PausedFor, 2*time.Hour, "an operator's pause is not capped")
 	time.Sleep(300 * time.Millisecond)
 	require.NoError(t, op.Resume(t.Context()))
@@ -172,7 +173,7 @@ func TestLookingWritesNothing(t *testing.T) {
 	}
 	before, changes := dump(), writes()
 	for range 3 {
-		f, err := op.Fleet(t.Context(), pacer.Scope("tenant", "x"))
+		f, err := op.Snapshot(t.Context(), pacer.Scope("tenant", "x"))
 		require.NoError(t, err)
 		require.Zero(t, f.Alive)
 		require.Len(t, f.Policies, 3, "they are remembered when no process is there")
@@ -192,18 +193,45 @@ func TestAnOperatorOfAnUnknownUpstream(t *testing.T) {
 	t.Parallel()
 	store, err := redisstore.New(redistest.Start(t).Client())
 	require.NoError(t, err)
-	_, err = pacer.NewOperator(t.Context(), store, "zendes")
-	require.ErrorIs(t, err, pacer.ErrUnknownUpstream)
+	_, err = fleet.Open(t.Context(), store, "zendes")
+	require.ErrorIs(t, err, fleet.ErrUnknownUpstream)
 	require.ErrorContains(t, err, `pacer: Upstream is "zendes": no process paces this upstream`)
-	_, err = pacer.NewOperator(t.Context(), store, "{x}")
+	_, err = fleet.Open(t.Context(), store, "{x}")
 	require.ErrorContains(t, err, "must start with a letter or digit")
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	defer rdb.Close()
 	gone, err := redisstore.New(rdb)
 	require.NoError(t, err)
-	_, err = pacer.NewOperator(t.Context(), gone, "x")
+	_, err = fleet.Open(t.Context(), gone, "x")
 	var se *pacer.StoreError
 	require.ErrorAs(t, err, &se)
+}
+
+// Who has a Pacer sees the fleet through it, and its own process alone while the store is out of reach.
+func TestFleetOfAPacer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := named(t, server.Client(), "a", three()...)
+	op := fleet.Of(p)
+	require.NoError(t, p.Wait(pacer.WithScope(t.Context(), "tenant", "x")))
+	require.Eventually(t, func() bool {
+		s, err := op.Snapshot(t.Context())
+		require.NoError(t, err)
+		return s.Shared && s.Alive == 1 && s.Processes[0].Name == "a" && s.Processes[0].ID != ""
+	}, patience, 50*time.Millisecond)
+
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	defer rdb.Close()
+	p = named(t, rdb, "b", three()...)
+	require.NoError(t, p.Wait(pacer.WithScope(t.Context(), "tenant", "x")))
+	s, err := fleet.Of(p).Snapshot(t.Context())
+	require.NoError(t, err)
+	require.False(t, s.Shared)
+	require.Equal(t, 1, s.Alive)
+	require.Equal(t, "b", s.Processes[0].Name)
+	require.Empty(t, s.Processes[0].ID)
+	require.Len(t, s.Policies, 3)
+	require.Empty(t, s.Unknown)
 }
 
 // Anybody who can write there can say anything: what is not of the form that it should have is left out.
@@ -233,19 +261,19 @@ func TestAnIndexOfNonsense(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"test"}, names)
 	op := operator(t, rdb)
-	f, err := op.Fleet(t.Context())
+	f, err := op.Snapshot(t.Context())
 	require.NoError(t, err)
 	require.Len(t, f.Policies, 2)
 	require.Len(t, f.Processes, 3)
 	require.Equal(t, []string{"", "", "?[2Jevil?"}, []string{f.Processes[0].Name, f.Processes[1].Name, f.Processes[2].Name})
-	require.Empty(t, f.Busiest)
+	require.Empty(t, f.TopKeys)
 	require.Len(t, f.Unknown, 2, "nonsense, and the second of a name: %q", f.Unknown)
 
 	// A process that comes goes on all the same, and takes out what is over.
 	p = named(t, rdb, "b", policies.PerSecond(50).Named("peak"))
 	require.NoError(t, p.Wait(t.Context()))
 	require.Eventually(t, func() bool {
-		f, err = op.Fleet(t.Context())
+		f, err = op.Snapshot(t.Context())
 		return err == nil && f.Processes[len(f.Processes)-1].Name == "b"
 	}, patience, 50*time.Millisecond)
 	left, err := rdb.HKeys(t.Context(), key).Result()
@@ -255,7 +283,7 @@ func TestAnIndexOfNonsense(t *testing.T) {
 	// One that holds something else altogether harms nobody's calls.
 	require.NoError(t, rdb.Set(t.Context(), key, "mine", 0).Err())
 	require.NoError(t, p.Wait(t.Context()))
-	_, err = op.Fleet(t.Context())
+	_, err = op.Snapshot(t.Context())
 	require.ErrorIs(t, err, redisstore.ErrForeign)
 }
 
@@ -275,9 +303,9 @@ func TestUpstreamsOfACluster(t *testing.T) {
 		require.NoError(t, err)
 		return strings.Join(names, " ") == "a b c"
 	}, patience, 50*time.Millisecond)
-	op, err := pacer.NewOperator(t.Context(), store, "b")
+	op, err := fleet.Open(t.Context(), store, "b")
 	require.NoError(t, err)
-	f, err := op.Fleet(t.Context())
+	f, err := op.Snapshot(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, f.Alive)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -308,7 +309,7 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 				require.ErrorAs(t, p.Report(t.Context(), policies.Feedback{Wait: 1}), &se)
 			}
 			store := must(redisstore.New(rdb))
-			_, err := pacer.NewOperator(t.Context(), store, "test")
+			_, err := fleet.Open(t.Context(), store, "test")
 			var se *pacer.StoreError
 			require.ErrorAs(t, err, &se)
 			_, err = store.Upstreams(t.Context())

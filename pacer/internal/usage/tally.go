@@ -6,7 +6,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// tallySeconds is for how many seconds a tally remembers what went. It is more than a Fleet shows, so that what a process
+// tallySeconds is for how many seconds a tally remembers what went. It is more than a fleet.Snapshot shows, so that what a process
 // tells late is complete, in the largest fleets, too, and a power of two.
 const Seconds = 128
 

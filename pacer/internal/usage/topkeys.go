@@ -1,6 +1,8 @@
 package usage
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -114,4 +116,29 @@ func (r *Recent) Spent(now int64) int64 {
 		return lastMinute(r.now, now)
 	}
 	return 0
+}
+
+// Top returns the n keys that spend or wait most, first.
+func Top(spent, waiting map[store.Key]int64, n int) []store.KeyUse {
+	all := make([]store.KeyUse, 0, len(spent)+len(waiting))
+	for k, cost := range spent {
+		if cost > 0 || waiting[k] > 0 {
+			all = append(all, store.KeyUse{Policy: k.Policy, Scope: k.Scope, Cost: cost, Waiting: waiting[k]})
+		}
+	}
+	for k, w := range waiting {
+		if _, both := spent[k]; !both {
+			all = append(all, store.KeyUse{Policy: k.Policy, Scope: k.Scope, Waiting: w})
+		}
+	}
+	slices.SortFunc(all, func(a, b store.KeyUse) int {
+		switch x, y := a.Cost+a.Waiting, b.Cost+b.Waiting; {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return strings.Compare(a.Policy+":"+a.Scope, b.Policy+":"+b.Scope)
+	})
+	return slices.Clip(all[:min(n, len(all))])
 }

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // A fixture is a made-up upstream. Each time it is asked half a second of its time has gone by, until its clock stops.
 type fixture struct {
-	*pacer.Pacer // for what the pictures do not need
+	*fleet.Operator // for what the pictures do not need
 
 	asked   atomic.Int64
 	failure atomic.Pointer[error]
@@ -26,20 +27,20 @@ type fixture struct {
 // fixtureSteps is after how many questions the clock stops.
 const fixtureSteps = 120
 
-// Fleet implements the page's source.
-func (f *fixture) Fleet(context.Context, ...pacer.Option) (*pacer.Fleet, error) {
+// Snapshot implements the page's source.
+func (f *fixture) Snapshot(context.Context, ...pacer.Option) (*fleet.Snapshot, error) {
 	if err := f.failure.Load(); err != nil && *err != nil {
 		return nil, *err
 	}
-	fleet := fixtureAt(min(fixtureSteps, f.asked.Add(1)))
+	snapshot := fixtureAt(min(fixtureSteps, f.asked.Add(1)))
 	if f.hostile {
-		for i := range fleet.Busiest {
-			fleet.Busiest[i].Scope = fmt.Sprintf("tenant=%s%d", strings.Repeat(hostile, i+1), i)
+		for i := range snapshot.TopKeys {
+			snapshot.TopKeys[i].Scope = fmt.Sprintf("tenant=%s%d", strings.Repeat(hostile, i+1), i)
 		}
-		fleet.Processes[0].Name = hostile
-		fleet.Processes[1].Name = strings.Repeat("w", 100)
+		snapshot.Processes[0].Name = hostile
+		snapshot.Processes[1].Name = strings.Repeat("w", 100)
 	}
-	return fleet, nil
+	return snapshot, nil
 }
 
 // fail makes the source fail; nil ends that.
@@ -62,7 +63,7 @@ var fixturePolicies = []policies.Policy{
 }
 
 // fixtureAt returns how things stand after so many half seconds. A pause of "peak" is over eight seconds before the end.
-func fixtureAt(step int64) *pacer.Fleet {
+func fixtureAt(step int64) *fleet.Snapshot {
 	base := time.Date(2026, time.March, 2, 14, 3, 0, 0, time.UTC)
 	now := float64(step) / 2
 	at := base.Add(time.Duration(step) * 500 * time.Millisecond)
@@ -87,8 +88,8 @@ func fixtureAt(step int64) *pacer.Fleet {
 	}
 	busy := []store.Second(nil)
 	quiet := []store.Second(nil)
-	for i := range pacer.HistorySeconds {
-		s := math.Floor(now) - pacer.HistorySeconds + float64(i)
+	for i := range fleet.HistorySeconds {
+		s := math.Floor(now) - fleet.HistorySeconds + float64(i)
 		second := store.Second{Cost: went(s)}
 		quiet = append(quiet, second)
 		if n := waiting(s); n > 0 {
@@ -99,7 +100,7 @@ func fixtureAt(step int64) *pacer.Fleet {
 	}
 	tenants := slices.Clone(quiet)
 	for i := range tenants {
-		if waiting(math.Floor(now)-pacer.HistorySeconds+float64(i)) > 0 {
+		if waiting(math.Floor(now)-fleet.HistorySeconds+float64(i)) > 0 {
 			tenants[i].Waits = tenants[i].Cost / 5
 			tenants[i].Waited = time.Duration(float64(tenants[i].Waits) * 0.42 * float64(time.Second))
 		}
@@ -108,7 +109,7 @@ func fixtureAt(step int64) *pacer.Fleet {
 	if now >= pauseFrom && now < pauseTo {
 		paused = time.Duration((pauseTo - now) * float64(time.Second))
 	}
-	f := &pacer.Fleet{Upstream: "zendesk", At: at, Counted: base.Add(time.Duration(math.Floor(now)) * time.Second), Shared: true, Alive: 4}
+	f := &fleet.Snapshot{Upstream: "zendesk", At: at, Counted: base.Add(time.Duration(math.Floor(now)) * time.Second), Shared: true, Alive: 4}
 	status := func(i int) pacer.PolicyStatus { return pacer.PolicyStatus{Policy: fixturePolicies[i]} }
 	daily, places, peak, tenant := status(0), status(1), status(2), status(3)
 	daily.Remaining, daily.Pace = 41_873-int64(now*44), 100_000
@@ -119,13 +120,13 @@ func fixtureAt(step int64) *pacer.Fleet {
 	}
 	peak.Backlog, peak.Next, peak.PausedFor = waiting(now), max(paused, 380*time.Millisecond), paused
 	peak.Remaining = max(0, 10-waiting(now))
-	f.Policies = []pacer.FleetPolicy{
+	f.Policies = []fleet.Policy{
 		{PolicyStatus: daily, Shown: true, History: quiet},
 		{PolicyStatus: places, Shown: true, History: quiet},
 		{PolicyStatus: peak, Shown: true, Waiting: waiting(now), History: busy},
 		{PolicyStatus: tenant, Waiting: waiting(now) / 5, History: tenants},
 	}
-	f.Processes = []pacer.Process{
+	f.Processes = []fleet.Process{
 		{ID: "p1", Name: "worker-1/311", For: 26*time.Hour + 12*time.Minute, Waiting: waiting(now) * 3 / 8},
 		{ID: "p2", Name: "worker-2/309", For: 26*time.Hour + 12*time.Minute, Waiting: waiting(now) * 2 / 8},
 		{ID: "p3", Name: "worker-3/314", For: 3*time.Hour + 41*time.Minute, Waiting: waiting(now) * 2 / 8},
@@ -148,7 +149,7 @@ func fixtureAt(step int64) *pacer.Fleet {
 		if b.next > 0 {
 			one.Remaining = 0
 		}
-		f.Busiest = append(f.Busiest, pacer.BusyKey{PolicyStatus: one, Cost: b.cost, Waiting: b.waiting})
+		f.TopKeys = append(f.TopKeys, fleet.TopKey{PolicyStatus: one, Cost: b.cost, Waiting: b.waiting})
 	}
 	return f
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/page"
 	"github.com/headway-go/headway/pacer/redisstore"
@@ -52,13 +53,13 @@ func TestOperatorSeesTheFleet(t *testing.T) {
 	})
 	store, err := redisstore.New(server.Client())
 	require.NoError(t, err)
-	var operator *pacer.Pacer
+	var operator *fleet.Operator
 	require.Eventually(t, func() bool {
-		operator, err = pacer.NewOperator(t.Context(), store, "zendesk")
+		operator, err = fleet.Open(t.Context(), store, "zendesk")
 		return err == nil
 	}, patience, 100*time.Millisecond, "the store does not know the upstream")
 	t.Cleanup(func() { require.NoError(t, operator.Close()) })
-	h, err := page.New(page.Config{Pacers: []*pacer.Pacer{operator}})
+	h, err := page.New(page.Config{Operators: []*fleet.Operator{operator}})
 	require.NoError(t, err)
 	url := serve(t, h)
 	t.Cleanup(func() { require.NoError(t, h.Close()) })

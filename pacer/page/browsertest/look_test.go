@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/page/internal/server"
 	"github.com/headway-go/headway/policies"
 )
@@ -19,7 +20,7 @@ func serveSource(t *testing.T, source *fixture) string {
 	t.Helper()
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: fixturePolicies})
 	require.NoError(t, err)
-	source.Pacer = p
+	source.Operator = fleet.Of(p)
 	h := server.New(server.Config{Sources: []server.Source{source}, Intervene: true, Interval: 50 * time.Millisecond})
 	url := serve(t, h)
 	t.Cleanup(func() {
@@ -100,7 +101,7 @@ func TestReconnects(t *testing.T) {
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: []policies.Policy{policies.PerSecond(5)}})
 	require.NoError(t, err)
 	defer p.Close()
-	h := server.New(server.Config{Sources: []server.Source{p}, Interval: 50 * time.Millisecond})
+	h := server.New(server.Config{Sources: []server.Source{fleet.Of(p)}, Interval: 50 * time.Millisecond})
 	defer h.Close()
 	refuse := make(chan struct{}, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/page"
 	"github.com/headway-go/headway/policies"
 )
@@ -52,7 +53,7 @@ func underLoad(t *testing.T) *pacer.Pacer {
 // mount serves a page for p, and returns its address.
 func mount(t *testing.T, p *pacer.Pacer, intervene bool) string {
 	t.Helper()
-	h, err := page.New(page.Config{Pacers: []*pacer.Pacer{p}, Intervene: intervene})
+	h, err := page.New(page.Config{Operators: []*fleet.Operator{fleet.Of(p)}, Intervene: intervene})
 	require.NoError(t, err)
 	url := serve(t, h)
 	t.Cleanup(func() { require.NoError(t, h.Close()) }) // before the server, which waits for its streams

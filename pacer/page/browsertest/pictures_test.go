@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/page/internal/assets"
 	"github.com/headway-go/headway/pacer/page/internal/server"
 	"github.com/headway-go/headway/policies"
@@ -70,8 +71,8 @@ func takePictures(t *testing.T, dir string) {
 			other, err := pacer.New(pacer.Config{Upstream: "salesforce", Policies: []policies.Policy{policies.PerSecond(25)}})
 			require.NoError(t, err)
 			defer other.Close()
-			source := &fixture{Pacer: p}
-			h := server.New(server.Config{Sources: []server.Source{source, other}, Interval: 12 * time.Millisecond})
+			source := &fixture{Operator: fleet.Of(p)}
+			h := server.New(server.Config{Sources: []server.Source{source, fleet.Of(other)}, Interval: 12 * time.Millisecond})
 			defer h.Close()
 			b := newTab(t, one.width, one.height)
 			b.run(chromedp.EmulateViewport(one.width, one.height, chromedp.EmulateScale(one.scale)))

@@ -83,11 +83,11 @@ func (f *feed) pause(ctx context.Context, form url.Values, who string, opts []pa
 	case d > longest:
 		return "", bad("for", text, fmt.Sprintf("must be at most %s, the pacer's MaxPause", longest))
 	}
-	feedback := policies.Feedback{Source: "page", Wait: d}
+	var names []string
 	if policy := form.Get("policy"); policy != "" {
-		feedback.Policies, who = []string{policy}, policy+" for "+who
+		names, who = []string{policy}, policy+" for "+who
 	}
-	return fmt.Sprintf("Paused %s for %s.", who, d), f.source.Report(ctx, feedback, opts...)
+	return fmt.Sprintf("Paused %s for %s.", who, d), f.source.Pause(ctx, d, names, opts...)
 }
 
 // scopesOf reads scopes such as tenant=acme, and says whom they mean. A name that no policy has is a mistake.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/page/internal/server"
 	"github.com/headway-go/headway/policies"
 )
@@ -23,7 +24,7 @@ func newActive(t *testing.T) (*server.Handler, *pacer.Pacer) {
 	}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	h := server.New(server.Config{Sources: []server.Source{p}, Intervene: true})
+	h := server.New(server.Config{Sources: []server.Source{fleet.Of(p)}, Intervene: true})
 	t.Cleanup(h.Close)
 	return h, p
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/page/internal/server"
 	"github.com/headway-go/headway/policies"
 )
@@ -28,15 +29,15 @@ type fake struct {
 	asked atomic.Int64
 	hangs bool
 
-	mu    sync.Mutex
-	fleet *pacer.Fleet
-	err   error
+	mu       sync.Mutex
+	snapshot *fleet.Snapshot
+	err      error
 }
 
 var errStore = errors.New("the store is on fire")
 
 func newFake(name string) *fake {
-	return &fake{name: name, fleet: &pacer.Fleet{Upstream: name, At: time.Unix(1_700_000_000, 0), Counted: time.Unix(1_699_999_999, 0)}}
+	return &fake{name: name, snapshot: &fleet.Snapshot{Upstream: name, At: time.Unix(1_700_000_000, 0), Counted: time.Unix(1_699_999_999, 0)}}
 }
 
 func (f *fake) fail(err error) {
@@ -49,7 +50,7 @@ func (f *fake) Upstream() string            { return f.name }
 func (f *fake) MaxPause() time.Duration     { return time.Hour }
 func (f *fake) Policies() []policies.Policy { return f.all }
 
-func (f *fake) Fleet(ctx context.Context, _ ...pacer.Option) (*pacer.Fleet, error) {
+func (f *fake) Snapshot(ctx context.Context, _ ...pacer.Option) (*fleet.Snapshot, error) {
 	f.asked.Add(1)
 	if f.hangs {
 		<-ctx.Done()
@@ -57,12 +58,12 @@ func (f *fake) Fleet(ctx context.Context, _ ...pacer.Option) (*pacer.Fleet, erro
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.fleet, f.err
+	return f.snapshot, f.err
 }
 
-func (f *fake) Report(context.Context, policies.Feedback, ...pacer.Option) error { return f.err }
-func (f *fake) Resume(context.Context, ...pacer.Option) error                    { return f.err }
-func (f *fake) Reset(context.Context, ...pacer.Option) error                     { return f.err }
+func (f *fake) Pause(context.Context, time.Duration, []string, ...pacer.Option) error { return f.err }
+func (f *fake) Resume(context.Context, ...pacer.Option) error                         { return f.err }
+func (f *fake) Reset(context.Context, ...pacer.Option) error                          { return f.err }
 
 // newHandler returns a handler for sources, which is closed with the test.
 func newHandler(t *testing.T, sources ...server.Source) *server.Handler {

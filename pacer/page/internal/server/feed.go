@@ -144,11 +144,11 @@ func (f *feed) deserted() bool {
 func (f *feed) ask(ctx context.Context) *event {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	fleet, err := f.source.Fleet(ctx)
+	snapshot, err := f.source.Snapshot(ctx)
 	if err != nil {
 		return newEvent("trouble", trouble{Error: err.Error()})
 	}
-	return newEvent("fleet", fleet)
+	return newEvent("fleet", snapshot)
 }
 
 // publish gives an event to every viewer, in place of one that it has not taken yet.

@@ -19,10 +19,10 @@ func (h *Handler) fleet(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	fleet, err := f.source.Fleet(ctx, opts...)
+	snapshot, err := f.source.Snapshot(ctx, opts...)
 	if err != nil {
 		fail(w, statusOf(err), err)
 		return
 	}
-	answer(w, http.StatusOK, fleet)
+	answer(w, http.StatusOK, snapshot)
 }

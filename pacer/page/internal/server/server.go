@@ -14,21 +14,22 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
 )
 
-// A Source is an upstream to show. A [*pacer.Pacer] is one.
+// A Source is an upstream to show. A [*fleet.Operator] is one.
 type Source interface {
 	Upstream() string
 	MaxPause() time.Duration
 	Policies() []policies.Policy
-	Fleet(ctx context.Context, opts ...pacer.Option) (*pacer.Fleet, error)
-	Report(ctx context.Context, f policies.Feedback, opts ...pacer.Option) error
+	Snapshot(ctx context.Context, opts ...pacer.Option) (*fleet.Snapshot, error)
+	Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.Option) error
 	Resume(ctx context.Context, opts ...pacer.Option) error
 	Reset(ctx context.Context, opts ...pacer.Option) error
 }
 
-var _ Source = (*pacer.Pacer)(nil)
+var _ Source = (*fleet.Operator)(nil)
 
 // Bounds of what a page does.
 const (

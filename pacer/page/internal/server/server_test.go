@@ -113,8 +113,8 @@ func TestFleetJSON(t *testing.T) {
 	t.Parallel()
 	f := newFake("zendesk")
 	f.all = []policies.Policy{policies.PerSecond(5).Per("tenant")}
-	f.fleet.PausedFor = 1500 * time.Millisecond
-	want, err := json.Marshal(f.fleet)
+	f.snapshot.PausedFor = 1500 * time.Millisecond
+	want, err := json.Marshal(f.snapshot)
 	require.NoError(t, err)
 	w := get(newHandler(t, f), "/fleet.json?upstream=zendesk&scope=tenant=acme")
 	require.Equal(t, http.StatusOK, w.Code, w.Body)

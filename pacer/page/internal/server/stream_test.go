@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/page/internal/server"
 	"github.com/headway-go/headway/policies"
 )
@@ -191,7 +192,7 @@ func TestHostileScopes(t *testing.T) {
 		for _, scope := range []string{
 			"tenant=<script>alert(1)</script>", "tenant=a\n\nevent: hello\ndata: {}\n\n", "tenant=\x00\xff\u2028", `tenant="><img src=x onerror=alert(1)>`,
 		} {
-			f.fleet.Busiest = append(f.fleet.Busiest, pacer.BusyKey{
+			f.snapshot.TopKeys = append(f.snapshot.TopKeys, fleet.TopKey{
 				PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(1).Per("tenant"), Scope: scope},
 			})
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 )
 
 // completionTimeout is how long a shell that completes a word waits for Redis.
@@ -40,7 +40,7 @@ func (a *app) completeUpstream(cmd *cobra.Command, args []string, _ string) ([]s
 }
 
 // complete completes a flag with something of the upstream that is the first argument.
-func (a *app) complete(cmd *cobra.Command, flag string, directive cobra.ShellCompDirective, of func(*pacer.Fleet) []string) {
+func (a *app) complete(cmd *cobra.Command, flag string, directive cobra.ShellCompDirective, of func(*fleet.Snapshot) []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
 			return nil, directive
@@ -50,7 +50,7 @@ func (a *app) complete(cmd *cobra.Command, flag string, directive cobra.ShellCom
 			if err != nil {
 				return nil
 			}
-			f, err := op.Fleet(ctx)
+			f, err := op.Snapshot(ctx)
 			if err != nil {
 				return nil
 			}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+	"github.com/headway-go/headway/pacer/fleet"
 )
 
 // A listing is what ls prints as JSON.
@@ -56,7 +56,7 @@ func (a *app) list(cmd *cobra.Command) error {
 		if err != nil {
 			return a.explain(err)
 		}
-		f, err := op.Fleet(ctx)
+		f, err := op.Snapshot(ctx)
 		if err != nil {
 			return a.explain(err)
 		}
@@ -68,10 +68,10 @@ func (a *app) list(cmd *cobra.Command) error {
 	return a.printListing(l)
 }
 
-func listOne(f *pacer.Fleet) listed {
+func listOne(f *fleet.Snapshot) listed {
 	one := listed{
 		Upstream: f.Upstream, Alive: f.Alive, Policies: len(f.Policies), PausedSeconds: f.PausedFor.Seconds(),
-		PausedPolicies: []string{}, Waiting: f.Sleeping(),
+		PausedPolicies: []string{}, Waiting: f.Waiters(),
 	}
 	one.paused = report.Paused(f.PausedFor)
 	for i := range f.Policies {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/cli"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
@@ -130,4 +131,4 @@ func TestCluster(t *testing.T) {
 	require.Equal(t, cli.ExitDone, got.code, got.err)
 }
 
-var _ cli.Operator = (*pacer.Pacer)(nil)
+var _ cli.Operator = (*fleet.Operator)(nil)

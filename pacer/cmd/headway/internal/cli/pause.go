@@ -10,9 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/pacer/fleet"
 )
 
 func (a *app) pause() *cobra.Command {
@@ -39,8 +38,8 @@ behind the pause. A pause never shortens one: to do that, resume first.`,
 	}
 	a.scopeFlag(cmd, &scopes)
 	cmd.Flags().StringArrayVar(&names, "policy", nil, "the policy that is paused; may be repeated (default: the whole upstream)")
-	a.complete(cmd, "policy", cobra.ShellCompDirectiveNoFileComp, func(f *pacer.Fleet) []string {
-		return (&on{fleet: f}).names()
+	a.complete(cmd, "policy", cobra.ShellCompDirectiveNoFileComp, func(f *fleet.Snapshot) []string {
+		return (&on{snapshot: f}).names()
 	})
 	return cmd
 }
@@ -50,7 +49,7 @@ func (a *app) pauseFor(ctx context.Context, on *on, d time.Duration, names []str
 	if err != nil {
 		return err
 	}
-	if err := on.Report(ctx, policies.Feedback{Source: "headway pause", Wait: d, Policies: names}, on.opts...); err != nil {
+	if err := on.Pause(ctx, d, names, on.opts...); err != nil {
 		return a.explain(err)
 	}
 	if err := on.look(ctx); err != nil {
@@ -63,10 +62,10 @@ func (a *app) pauseFor(ctx context.Context, on *on, d time.Duration, names []str
 		all = slices.DeleteFunc(all, func(p pauseOf) bool { return !slices.Contains(names, p.Policy) })
 	}
 	if a.json {
-		return a.printJSON(paused{on.fleet.Upstream, all})
+		return a.printJSON(paused{on.snapshot.Upstream, all})
 	}
 	for _, p := range all {
-		if _, err := fmt.Fprintf(a.env.Out, "%s is paused %s%s\n", p.of(on.fleet.Upstream), report.Until(time.Now(), p.wait), differs(p.wait, d)); err != nil {
+		if _, err := fmt.Fprintf(a.env.Out, "%s is paused %s%s\n", p.of(on.snapshot.Upstream), report.Until(time.Now(), p.wait), differs(p.wait, d)); err != nil {
 			return err
 		}
 	}
@@ -91,11 +90,11 @@ func (o *on) choose(names []string) ([]string, error) {
 		return o.scoped()
 	}
 	for _, name := range names {
-		i := slices.IndexFunc(o.fleet.Policies, func(p pacer.FleetPolicy) bool { return p.Policy.Name() == name })
+		i := slices.IndexFunc(o.snapshot.Policies, func(p fleet.Policy) bool { return p.Policy.Name() == name })
 		if i < 0 {
-			return nil, usagef("%s has no policy %q: it has %s", o.fleet.Upstream, name, strings.Join(o.names(), ", "))
+			return nil, usagef("%s has no policy %q: it has %s", o.snapshot.Upstream, name, strings.Join(o.names(), ", "))
 		}
-		for _, s := range o.fleet.Policies[i].Policy.Scopes() {
+		for _, s := range o.snapshot.Policies[i].Policy.Scopes() {
 			if o.scopes[s] == "" {
 				return nil, usagef("policy %s is per %s: say whose by --scope %s=VALUE", name, s, s)
 			}
@@ -111,13 +110,13 @@ func (o *on) scoped() ([]string, error) {
 	}
 	given := slices.Sorted(maps.Keys(o.scopes))
 	var names []string
-	for i := range o.fleet.Policies {
-		if slices.Equal(slices.Sorted(slices.Values(o.fleet.Policies[i].Policy.Scopes())), given) {
-			names = append(names, o.fleet.Policies[i].Policy.Name())
+	for i := range o.snapshot.Policies {
+		if slices.Equal(slices.Sorted(slices.Values(o.snapshot.Policies[i].Policy.Scopes())), given) {
+			names = append(names, o.snapshot.Policies[i].Policy.Name())
 		}
 	}
 	if len(names) == 0 {
-		return nil, usagef("%s has no policy per %s: say by --policy which one is meant, of %s", o.fleet.Upstream,
+		return nil, usagef("%s has no policy per %s: say by --policy which one is meant, of %s", o.snapshot.Upstream,
 			strings.Join(given, " and "), strings.Join(o.names(), ", "))
 	}
 	return names, nil
@@ -125,9 +124,9 @@ func (o *on) scoped() ([]string, error) {
 
 // names returns the names of all policies.
 func (o *on) names() []string {
-	all := make([]string, len(o.fleet.Policies))
-	for i := range o.fleet.Policies {
-		all[i] = o.fleet.Policies[i].Policy.Name()
+	all := make([]string, len(o.snapshot.Policies))
+	for i := range o.snapshot.Policies {
+		all[i] = o.snapshot.Policies[i].Policy.Name()
 	}
 	return all
 }
@@ -162,11 +161,11 @@ func (p pauseOf) of(upstream string) string {
 // pauses returns the pauses that hold, as last seen.
 func (o *on) pauses() []pauseOf {
 	all := []pauseOf{}
-	if d := o.fleet.PausedFor; d > 0 {
+	if d := o.snapshot.PausedFor; d > 0 {
 		all = append(all, pauseOf{PausedSeconds: d.Seconds(), wait: d})
 	}
-	for i := range o.fleet.Policies {
-		if p := &o.fleet.Policies[i]; p.PausedFor > 0 {
+	for i := range o.snapshot.Policies {
+		if p := &o.snapshot.Policies[i]; p.PausedFor > 0 {
 			all = append(all, pauseOf{Policy: p.Policy.Name(), Scope: p.Scope, PausedSeconds: p.PausedFor.Seconds(), wait: p.PausedFor})
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/headway-go/headway/pacer/internal/measure"
 )
 
-// fleet is what status --json says, as far as these tests look at it.
-type fleet struct {
+// standing is what status --json says, as far as these tests look at it.
+type standing struct {
 	Alive         int
 	Binding       string
 	Waiting       int64
@@ -34,11 +34,11 @@ type fleet struct {
 }
 
 // statusOf returns what status --json says.
-func statusOf(t *testing.T, headway func(...string) outcome, args ...string) fleet {
+func statusOf(t *testing.T, headway func(...string) outcome, args ...string) standing {
 	t.Helper()
 	got := headway(append([]string{"status", "--json"}, args...)...)
 	require.Equal(t, cli.ExitDone, got.code, got.err)
-	var f fleet
+	var f standing
 	require.NoError(t, json.Unmarshal([]byte(got.out), &f))
 	return f
 }
@@ -71,7 +71,7 @@ func TestCommandsAgainstAFleet(t *testing.T) {
 
 	timers := measure.Watch()
 	workers(t, server.Addr, "zendesk")
-	var f fleet
+	var f standing
 	require.Eventually(t, func() bool {
 		if headway("status", "zendesk").code != cli.ExitDone {
 			return false

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -33,9 +34,9 @@ share; WAITING how many sleep because of the policy, all keys together.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onUpstream(cmd.Context(), args[0], scopes, func(_ context.Context, on *on) error {
 				if a.json {
-					return a.printJSON(on.fleet)
+					return a.printJSON(on.snapshot)
 				}
-				return report.Text(a.env.Out, on.fleet, time.Now())
+				return report.Text(a.env.Out, on.snapshot, time.Now())
 			})
 		},
 	}
@@ -46,7 +47,7 @@ share; WAITING how many sleep because of the policy, all keys together.`,
 // scopeFlag adds --scope.
 func (a *app) scopeFlag(cmd *cobra.Command, scopes *[]string) {
 	cmd.Flags().StringArrayVar(scopes, "scope", nil, "a scope and its value, such as tenant=acme; may be repeated")
-	a.complete(cmd, "scope", cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace, func(f *pacer.Fleet) []string {
+	a.complete(cmd, "scope", cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace, func(f *fleet.Snapshot) []string {
 		names := make(map[string]bool)
 		for i := range f.Policies {
 			for _, s := range f.Policies[i].Policy.Scopes() {
@@ -61,9 +62,9 @@ func (a *app) scopeFlag(cmd *cobra.Command, scopes *[]string) {
 type on struct {
 	Operator
 
-	fleet  *pacer.Fleet
-	scopes map[string]string
-	opts   []pacer.Option // the scopes
+	snapshot *fleet.Snapshot
+	scopes   map[string]string
+	opts     []pacer.Option // the scopes
 }
 
 // onUpstream looks at an upstream with scopes, and calls f if it is there and has those scopes.
@@ -93,11 +94,11 @@ func (a *app) onUpstream(ctx context.Context, upstream string, scopes []string, 
 }
 
 func (o *on) look(ctx context.Context) error {
-	f, err := o.Fleet(ctx, o.opts...)
+	f, err := o.Snapshot(ctx, o.opts...)
 	if err != nil {
 		return err
 	}
-	o.fleet = f
+	o.snapshot = f
 	return nil
 }
 
@@ -122,11 +123,11 @@ func parseScopes(scopes []string) (map[string]string, []pacer.Option, error) {
 // checkScopes says that a scope is given which no policy has.
 func (o *on) checkScopes() error {
 	known := make(map[string]bool)
-	for i := range o.fleet.Policies {
-		for _, s := range o.fleet.Policies[i].Policy.Scopes() {
+	for i := range o.snapshot.Policies {
+		for _, s := range o.snapshot.Policies[i].Policy.Scopes() {
 			known[s] = true
 		}
-		if by := o.fleet.Policies[i].Policy.FairBy(); by != "" {
+		if by := o.snapshot.Policies[i].Policy.FairBy(); by != "" {
 			known[by] = true
 		}
 	}
@@ -135,9 +136,9 @@ func (o *on) checkScopes() error {
 			continue
 		}
 		if len(known) == 0 {
-			return usagef("no policy of %s is per %s: they are all of the whole upstream, so leave --scope out", o.fleet.Upstream, name)
+			return usagef("no policy of %s is per %s: they are all of the whole upstream, so leave --scope out", o.snapshot.Upstream, name)
 		}
-		return usagef("no policy of %s is per %s: its scopes are %s", o.fleet.Upstream, name,
+		return usagef("no policy of %s is per %s: its scopes are %s", o.snapshot.Upstream, name,
 			strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 	}
 	return nil
@@ -146,7 +147,7 @@ func (o *on) checkScopes() error {
 // isUnknown reports whether an error says that no process paces the upstream.
 func isUnknown(err error) bool {
 	bad, ok := errors.AsType[*pacer.ConfigError](err)
-	return errors.Is(err, pacer.ErrUnknownUpstream) || ok && bad.Field == "Upstream"
+	return errors.Is(err, fleet.ErrUnknownUpstream) || ok && bad.Field == "Upstream"
 }
 
 // describe returns the scopes as they were given, such as " for tenant=acme".

@@ -11,14 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/redisstore"
-	"github.com/headway-go/headway/policies"
 )
 
-// An Operator looks on one upstream and intervenes. The *pacer.Pacer that pacer.NewOperator returns is one.
+// An Operator looks on one upstream and intervenes. A *fleet.Operator is one.
 type Operator interface {
-	Fleet(ctx context.Context, opts ...pacer.Option) (*pacer.Fleet, error)
-	Report(ctx context.Context, f policies.Feedback, opts ...pacer.Option) error
+	Snapshot(ctx context.Context, opts ...pacer.Option) (*fleet.Snapshot, error)
+	Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.Option) error
 	Resume(ctx context.Context, opts ...pacer.Option) error
 	Reset(ctx context.Context, opts ...pacer.Option) error
 }
@@ -121,7 +121,7 @@ func (s *redisStore) Upstreams(ctx context.Context) ([]string, error) {
 
 // Operator implements [Store].
 func (s *redisStore) Operator(ctx context.Context, upstream string) (Operator, error) {
-	return pacer.NewOperator(ctx, s.store, upstream)
+	return fleet.Open(ctx, s.store, upstream)
 }
 
 // Close implements [Store].

@@ -32,7 +32,7 @@ to quit. With --json it prints what status --json prints, once.`,
 func (a *app) watch(cmd *cobra.Command, upstream string, scopes []string) error {
 	if a.json {
 		return a.onUpstream(cmd.Context(), upstream, scopes, func(_ context.Context, on *on) error {
-			return a.printJSON(on.fleet)
+			return a.printJSON(on.snapshot)
 		})
 	}
 	if !isTerminal(a.env.In) || !isTerminal(a.env.Out) {
@@ -54,7 +54,7 @@ func (a *app) watch(cmd *cobra.Command, upstream string, scopes []string) error 
 	return top.Run(cmd.Context(), top.Config{
 		Upstream: upstream,
 		Scopes:   first.opts,
-		Fleet:    first.fleet,
+		Snapshot: first.snapshot,
 		Timeout:  a.where.Timeout,
 		Connect: func(ctx context.Context) (top.Operator, error) {
 			return store.Operator(ctx, upstream)

@@ -40,14 +40,14 @@ func (a *app) lift(ctx context.Context, on *on) error {
 		return a.explain(err)
 	}
 	if a.json {
-		return a.printJSON(paused{on.fleet.Upstream, on.pauses()})
+		return a.printJSON(paused{on.snapshot.Upstream, on.pauses()})
 	}
 	if len(before) == 0 {
-		_, err := fmt.Fprintf(a.env.Out, "%s was not paused%s\n", on.fleet.Upstream, on.describe())
+		_, err := fmt.Fprintf(a.env.Out, "%s was not paused%s\n", on.snapshot.Upstream, on.describe())
 		return err
 	}
 	for _, p := range before {
-		if _, err := fmt.Fprintf(a.env.Out, "%s goes on: its pause had %s left\n", p.of(on.fleet.Upstream), report.Paused(p.wait)); err != nil {
+		if _, err := fmt.Fprintf(a.env.Out, "%s goes on: its pause had %s left\n", p.of(on.snapshot.Upstream), report.Paused(p.wait)); err != nil {
 			return err
 		}
 	}
@@ -87,12 +87,12 @@ refused. It asks first.`,
 func (a *app) ask(ctx context.Context, upstream string, scopes []string) error {
 	err := a.onUpstream(ctx, upstream, scopes, func(_ context.Context, on *on) error {
 		var b strings.Builder
-		fmt.Fprintf(&b, "This forgets of %s%s, for all %s:\n", upstream, on.describe(), report.Plural(int64(on.fleet.Alive), "process", "processes"))
+		fmt.Fprintf(&b, "This forgets of %s%s, for all %s:\n", upstream, on.describe(), report.Plural(int64(on.snapshot.Alive), "process", "processes"))
 		for _, p := range on.pauses() {
 			fmt.Fprintf(&b, "  the pause of %s, %s left\n", p.of(upstream), report.Paused(p.wait))
 		}
-		for i := range on.fleet.Policies {
-			if p := &on.fleet.Policies[i]; !report.PerKey(p) {
+		for i := range on.snapshot.Policies {
+			if p := &on.snapshot.Policies[i]; !report.PerKey(p) {
 				fmt.Fprintf(&b, "  what was charged to %s (%s): %s left\n", p.Policy.Name(), report.What(p.Policy), report.Count(p.Remaining))
 			}
 		}
@@ -132,8 +132,8 @@ func (a *app) forget(ctx context.Context, on *on) error {
 		return a.explain(err)
 	}
 	if a.json {
-		return a.printJSON(paused{on.fleet.Upstream, on.pauses()})
+		return a.printJSON(paused{on.snapshot.Upstream, on.pauses()})
 	}
-	_, err := fmt.Fprintf(a.env.Out, "%s starts afresh%s\n", on.fleet.Upstream, on.describe())
+	_, err := fmt.Fprintf(a.env.Out, "%s starts afresh%s\n", on.snapshot.Upstream, on.describe())
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -52,37 +53,37 @@ func TestDurationsThatPeopleType(t *testing.T) {
 	}
 }
 
-// fleet has a policy of each kind, one lowered, one paused, one with a scope that nobody gave.
-func fleet() *pacer.Fleet {
+// scene has a policy of each kind, one lowered, one paused, one with a scope that nobody gave.
+func scene() *fleet.Snapshot {
 	at := time.Date(2026, 3, 4, 14, 5, 12, 0, time.UTC)
-	history := make([]store.Second, pacer.HistorySeconds)
+	history := make([]store.Second, fleet.HistorySeconds)
 	for i := range history {
 		history[i] = store.Second{Cost: 5, Waits: 2, Waited: 500 * time.Millisecond}
 	}
-	shown := func(p policies.Policy, s pacer.PolicyStatus, waiting int64) pacer.FleetPolicy {
+	shown := func(p policies.Policy, s pacer.PolicyStatus, waiting int64) fleet.Policy {
 		s.Policy = p
-		return pacer.FleetPolicy{PolicyStatus: s, Shown: true, Waiting: waiting, History: history}
+		return fleet.Policy{PolicyStatus: s, Shown: true, Waiting: waiting, History: history}
 	}
-	return &pacer.Fleet{
+	return &fleet.Snapshot{
 		Upstream: "acme", At: at, Counted: at.Add(-time.Second), Shared: true, Alive: 2,
-		Policies: []pacer.FleetPolicy{
+		Policies: []fleet.Policy{
 			shown(policies.PerSecond(10).Named("account"), pacer.PolicyStatus{Pace: 200_000, Next: 130 * time.Millisecond, Backlog: 3}, 7),
 			shown(policies.Daily(100, time.UTC).Named("day"), pacer.PolicyStatus{Pace: 80, Remaining: 20, PausedFor: 41 * time.Second}, 0),
 			shown(policies.InFlight(25), pacer.PolicyStatus{Pace: 25, Remaining: 10, Line: 2}, 1),
 			{PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(2).Per("tenant")}, Waiting: 4, History: history},
 		},
-		Busiest: []pacer.BusyKey{{
+		TopKeys: []fleet.TopKey{{
 			PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(2).Per("tenant"), Scope: "tenant=\x1b]0;x", Next: time.Second},
 			Cost:         118, Waiting: 4,
 		}},
-		Processes: []pacer.Process{{ID: "1", Name: "worker/1", For: 90 * time.Minute, Waiting: 12}},
+		Processes: []fleet.Process{{ID: "1", Name: "worker/1", For: 90 * time.Minute, Waiting: 12}},
 	}
 }
 
 func TestText(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	f := fleet()
+	f := scene()
 	f.PausedFor = 90 * time.Second
 	now := time.Date(2026, 3, 4, 14, 5, 12, 0, time.Local)
 	require.NoError(t, report.Text(&b, f, now))
@@ -109,14 +110,14 @@ and 1 more
 func TestTextOfWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	require.NoError(t, report.Text(&b, &pacer.Fleet{Upstream: "acme", Alive: 1, Unknown: []string{"day: 5 daily (Local)"}}, time.Now()))
+	require.NoError(t, report.Text(&b, &fleet.Snapshot{Upstream: "acme", Alive: 1, Unknown: []string{"day: 5 daily (Local)"}}, time.Now()))
 	require.Contains(t, b.String(), "Not shown, because it cannot be read here (another version's, or in a zone that has no name): day: 5 daily (Local)\n")
 }
 
 func TestTextOfNothing(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	require.NoError(t, report.Text(&b, &pacer.Fleet{Upstream: "acme", Alive: 1}, time.Now()))
+	require.NoError(t, report.Text(&b, &fleet.Snapshot{Upstream: "acme", Alive: 1}, time.Now()))
 	require.Equal(t, "acme: 1 process paces it, 0 calls wait\nbinding: no policy makes a call wait\n\n"+
 		"It has no policies: calls heed pauses alone.\n", b.String())
 }

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 )
 
 // Text writes f as tables, for people. Instants are given by the clock of now.
-func Text(w io.Writer, f *pacer.Fleet, now time.Time) error {
+func Text(w io.Writer, f *fleet.Snapshot, now time.Time) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", f.Upstream, Summary(f))
 	if f.PausedFor > 0 {
@@ -24,19 +25,19 @@ func Text(w io.Writer, f *pacer.Fleet, now time.Time) error {
 	for _, text := range f.Unknown {
 		fmt.Fprintf(&b, "Not shown, because it cannot be read here (another version's, or in a zone that has no name): %s\n", Clean(text))
 	}
-	writeBusiest(&b, f)
+	writeTopKeys(&b, f)
 	writeProcesses(&b, f)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // Summary says how many processes there are and how many calls wait.
-func Summary(f *pacer.Fleet) string {
-	return Plural(int64(f.Alive), "process paces", "processes pace") + " it, " + Plural(f.Sleeping(), "call waits", "calls wait")
+func Summary(f *fleet.Snapshot) string {
+	return Plural(int64(f.Alive), "process paces", "processes pace") + " it, " + Plural(f.Waiters(), "call waits", "calls wait")
 }
 
 // Binding says which policy most calls wait for.
-func Binding(f *pacer.Fleet) string {
+func Binding(f *fleet.Snapshot) string {
 	p := f.Binding()
 	switch {
 	case p == nil:
@@ -54,7 +55,7 @@ func row(w io.Writer, cells ...string) {
 	_, _ = fmt.Fprintln(w, strings.Join(cells, "\t")) // to a strings.Builder, which does not fail
 }
 
-func writePolicies(b *strings.Builder, f *pacer.Fleet) {
+func writePolicies(b *strings.Builder, f *fleet.Snapshot) {
 	if len(f.Policies) == 0 {
 		b.WriteString("It has no policies: calls heed pauses alone.\n")
 		return
@@ -84,9 +85,9 @@ func writePolicies(b *strings.Builder, f *pacer.Fleet) {
 }
 
 // example returns a scope with a value: of the busiest key, or else of the first policy that has one.
-func example(f *pacer.Fleet) string {
-	if len(f.Busiest) > 0 && len(f.Busiest[0].Policy.Scopes()) == 1 {
-		return Scope(f.Busiest[0].Scope)
+func example(f *fleet.Snapshot) string {
+	if len(f.TopKeys) > 0 && len(f.TopKeys[0].Policy.Scopes()) == 1 {
+		return Scope(f.TopKeys[0].Scope)
 	}
 	for i := range f.Policies {
 		if PerKey(&f.Policies[i]) {
@@ -96,22 +97,22 @@ func example(f *pacer.Fleet) string {
 	return None
 }
 
-func writeBusiest(b *strings.Builder, f *pacer.Fleet) {
-	if len(f.Busiest) == 0 {
+func writeTopKeys(b *strings.Builder, f *fleet.Snapshot) {
+	if len(f.TopKeys) == 0 {
 		return
 	}
 	b.WriteByte('\n')
 	w := table(b)
 	row(w, "BUSIEST KEY", "POLICY", "LAST MINUTE", "LEFT", "NEXT", "LINE", "WAITING", "PAUSED")
-	for i := range f.Busiest {
-		k := &f.Busiest[i]
+	for i := range f.TopKeys {
+		k := &f.TopKeys[i]
 		row(w, Scope(k.Scope), k.Policy.Name(), Count(k.Cost), Count(k.Remaining), Next(k.Next), Count(k.Line), Count(k.Waiting),
 			Paused(k.PausedFor))
 	}
 	_ = w.Flush()
 }
 
-func writeProcesses(b *strings.Builder, f *pacer.Fleet) {
+func writeProcesses(b *strings.Builder, f *fleet.Snapshot) {
 	if len(f.Processes) == 0 {
 		return
 	}

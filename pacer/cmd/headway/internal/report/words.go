@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -101,14 +102,14 @@ func What(p policies.Policy) string {
 }
 
 // Pace returns what goes per second, all keys of the policy together.
-func Pace(p *pacer.FleetPolicy) string { return Number(p.Rate(paceSeconds)) + "/s" }
+func Pace(p *fleet.Policy) string { return Number(p.Rate(paceSeconds)) + "/s" }
 
-// paceSeconds is over how many seconds the pace is taken, as by pacer.FleetPolicy.Utilization.
+// paceSeconds is over how many seconds the pace is taken, as by fleet.Policy.Utilization.
 const paceSeconds = 10
 
 // Limit returns what the policy admits, as it stands now: "11.7/s" for a rate, "700/1m" for a window, "25 at once" for places in
 // flight. Each key of a policy that has scopes has that.
-func Limit(p *pacer.FleetPolicy) string {
+func Limit(p *fleet.Policy) string {
 	n, period := p.Policy.Limit()
 	if p.Pace > 0 {
 		n = p.Pace
@@ -124,7 +125,7 @@ func Limit(p *pacer.FleetPolicy) string {
 }
 
 // Lowered says that the policy admits less than it was told to, because of what the upstream said or refused; "" if it does not.
-func Lowered(p *pacer.FleetPolicy) string {
+func Lowered(p *fleet.Policy) string {
 	spec := p.Policy.Spec()
 	switch {
 	case p.Pace <= 0:
@@ -138,10 +139,10 @@ func Lowered(p *pacer.FleetPolicy) string {
 }
 
 // PerKey reports whether nothing is known of the policy but all of its keys together, because no scopes were given.
-func PerKey(p *pacer.FleetPolicy) bool { return !p.Shown && len(p.Policy.Scopes()) > 0 }
+func PerKey(p *fleet.Policy) bool { return !p.Shown && len(p.Policy.Scopes()) > 0 }
 
 // Used returns how much of the policy is in use, from 0 to 1, and whether that is known: of one key of a rate it is not.
-func Used(p *pacer.FleetPolicy) (part float64, known bool) {
+func Used(p *fleet.Policy) (part float64, known bool) {
 	perKey := len(p.Policy.Scopes()) > 0
 	if PerKey(p) || perKey && p.Policy.Spec().Algorithm == policies.GCRA {
 		return 0, false

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -30,11 +30,11 @@ func (m *model) body(room int) []string {
 
 // table returns the table of policies; if there are more than there is room for, those around the chosen one.
 func (m *model) table(room int) []string {
-	c := columnsFor(m.width, m.fleet)
+	c := columnsFor(m.width, m.snapshot)
 	row := m.row()
-	rows := []string{c.upstream(m.styles, m.fleet, row == 0)}
-	for i := range m.fleet.Policies {
-		rows = append(rows, c.policy(m.styles, &m.fleet.Policies[i], row == i+1))
+	rows := []string{c.upstream(m.styles, m.snapshot, row == 0)}
+	for i := range m.snapshot.Policies {
+		rows = append(rows, c.policy(m.styles, &m.snapshot.Policies[i], row == i+1))
 	}
 	if show := max(1, room-1); len(rows) > show {
 		from := max(0, min(row-show/2, len(rows)-show))
@@ -47,10 +47,10 @@ func (m *model) table(room int) []string {
 func (m *model) detail() []string {
 	p := m.policy()
 	if p == nil {
-		p = m.fleet.Binding()
+		p = m.snapshot.Binding()
 	}
-	if p == nil && len(m.fleet.Policies) > 0 {
-		p = &m.fleet.Policies[0]
+	if p == nil && len(m.snapshot.Policies) > 0 {
+		p = &m.snapshot.Policies[0]
 	}
 	if p == nil {
 		return nil
@@ -80,7 +80,7 @@ func (m *model) detail() []string {
 }
 
 // standing says how a policy stands, beyond its line in the table.
-func standing(p *pacer.FleetPolicy) string {
+func standing(p *fleet.Policy) string {
 	if report.PerKey(p) {
 		return "the last minute of all keys together; one of them: --scope " + p.Policy.Scopes()[0] + "=VALUE"
 	}
@@ -126,15 +126,15 @@ func at(lines []string, i int) string {
 }
 
 func (m *model) busiest(width, room int) []string {
-	if len(m.fleet.Busiest) == 0 {
+	if len(m.snapshot.TopKeys) == 0 {
 		return nil
 	}
 	s := m.styles
 	const count, wait = 7, 7
 	name := max(8, width-count-wait-2)
 	lines := []string{s.dim.Render(left("BUSIEST KEYS", name) + " " + right("MINUTE", count) + " " + right("WAITING", wait))}
-	for i := range m.fleet.Busiest[:min(len(m.fleet.Busiest), max(0, room-1))] {
-		k := &m.fleet.Busiest[i]
+	for i := range m.snapshot.TopKeys[:min(len(m.snapshot.TopKeys), max(0, room-1))] {
+		k := &m.snapshot.TopKeys[i]
 		label := report.Scope(k.Scope) + s.dim.Render(" "+k.Policy.Name())
 		if k.PausedFor > 0 {
 			label += s.paused.Render(" paused " + report.Paused(k.PausedFor))
@@ -146,15 +146,15 @@ func (m *model) busiest(width, room int) []string {
 }
 
 func (m *model) processes(width, room int) []string {
-	if len(m.fleet.Processes) == 0 {
+	if len(m.snapshot.Processes) == 0 {
 		return nil
 	}
 	s := m.styles
 	const age, wait = 8, 7
 	name := max(8, width-age-wait-2)
-	title := fmt.Sprintf("PROCESSES (%d)", m.fleet.Alive)
+	title := fmt.Sprintf("PROCESSES (%d)", m.snapshot.Alive)
 	lines := []string{s.dim.Render(left(title, name) + " " + right("FOR", age) + " " + right("WAITING", wait))}
-	for _, p := range m.fleet.Processes[:min(len(m.fleet.Processes), max(0, room-1))] {
+	for _, p := range m.snapshot.Processes[:min(len(m.snapshot.Processes), max(0, room-1))] {
 		lines = append(lines, left(report.Clean(p.Name), name)+" "+s.dim.Render(right(report.Duration(p.For), age))+" "+
 			lit(right(report.Count(p.Waiting), wait), p.Waiting > 0, s.waits, s.dim))
 	}

@@ -7,7 +7,6 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
-	"github.com/headway-go/headway/policies"
 )
 
 // key handles a key.
@@ -98,14 +97,15 @@ func (m *model) pause() tea.Cmd {
 		return nil
 	}
 	m.mode = watching
-	what, feedback, scopes := m.target(), policies.Feedback{Source: "headway top", Wait: d}, m.Scopes
+	what, scopes := m.target(), m.Scopes
+	var names []string
 	if p := m.policy(); p != nil {
-		feedback.Policies = []string{p.Policy.Name()}
+		names = []string{p.Policy.Name()}
 	} else {
 		scopes = nil // a call without scopes is about the whole upstream
 	}
 	return m.act(fmt.Sprintf("paused %s for %s", what, report.Duration(d)), func(ctx context.Context, op Operator) error {
-		return op.Report(ctx, feedback, scopes...)
+		return op.Pause(ctx, d, names, scopes...)
 	})
 }
 

@@ -11,26 +11,32 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/pacer/fleet"
 )
+
+// A pause is one that was asked for.
+type pause struct {
+	d     time.Duration
+	names []string
+}
 
 // operator notes what is done.
 type operator struct {
-	fleet   *pacer.Fleet
-	err     error
-	looks   int
-	paused  []policies.Feedback
-	resumed int
-	scopes  int // how many scopes the last intervention had
+	snapshot *fleet.Snapshot
+	err      error
+	looks    int
+	paused   []pause
+	resumed  int
+	scopes   int // how many scopes the last intervention had
 }
 
-func (o *operator) Fleet(context.Context, ...pacer.Option) (*pacer.Fleet, error) {
+func (o *operator) Snapshot(context.Context, ...pacer.Option) (*fleet.Snapshot, error) {
 	o.looks++
-	return o.fleet, o.err
+	return o.snapshot, o.err
 }
 
-func (o *operator) Report(_ context.Context, f policies.Feedback, opts ...pacer.Option) error {
-	o.paused, o.scopes = append(o.paused, f), len(opts)
+func (o *operator) Pause(_ context.Context, d time.Duration, names []string, opts ...pacer.Option) error {
+	o.paused, o.scopes = append(o.paused, pause{d, names}), len(opts)
 	return o.err
 }
 
@@ -42,7 +48,7 @@ func (o *operator) Resume(_ context.Context, opts ...pacer.Option) error {
 func watched(t *testing.T) (*model, *operator) {
 	t.Helper()
 	m := drawn(t, 100, 30, termenv.Ascii)
-	op := &operator{fleet: scene()}
+	op := &operator{snapshot: scene()}
 	m.Connect = func(context.Context) (Operator, error) { return op, op.err }
 	return m, op
 }
@@ -76,7 +82,7 @@ func TestPauseOfTheWholeUpstream(t *testing.T) {
 	require.Contains(t, m.View(), `"9" is not a duration`)
 	require.Empty(t, op.paused)
 	press(t, m, "backspace", "10m", "enter")
-	require.Equal(t, []policies.Feedback{{Source: "headway top", Wait: 10 * time.Minute}}, op.paused)
+	require.Equal(t, []pause{{d: 10 * time.Minute}}, op.paused)
 	require.Zero(t, op.scopes, "scopes would narrow it")
 	require.Contains(t, m.View(), "paused all of zendesk for 10m")
 	require.Equal(t, 1, op.looks, "what was done shows at once")
@@ -88,7 +94,7 @@ func TestPauseOfAPolicy(t *testing.T) {
 	press(t, m, "down", "tab", "tab", "up", "p", "q", "esc")
 	require.Empty(t, op.paused, "q was typed, and esc leaves")
 	press(t, m, "p", "30s", "enter")
-	require.Equal(t, []string{"day"}, op.paused[0].Policies)
+	require.Equal(t, []string{"day"}, op.paused[0].names)
 
 	m.chosen = "tenant"
 	press(t, m, "p")
@@ -145,10 +151,10 @@ func TestChosenPolicyStays(t *testing.T) {
 	t.Parallel()
 	m, op := watched(t)
 	m.chosen = "exports"
-	op.fleet.Policies = op.fleet.Policies[2:]
+	op.snapshot.Policies = op.snapshot.Policies[2:]
 	m.Update(m.look()())
 	require.Contains(t, m.View(), "▸ exports")
-	op.fleet.Policies = op.fleet.Policies[1:]
+	op.snapshot.Policies = op.snapshot.Policies[1:]
 	m.Update(m.look()())
 	require.Contains(t, m.View(), "▸ all of it")
 }

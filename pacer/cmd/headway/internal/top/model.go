@@ -6,8 +6,8 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+	"github.com/headway-go/headway/pacer/fleet"
 )
 
 // mode is what keys are for.
@@ -28,7 +28,7 @@ type model struct {
 	styles styles
 
 	width, height int
-	fleet         *pacer.Fleet
+	snapshot      *fleet.Snapshot
 	seen          time.Time // when fleet came
 	err           error     // why there was none since
 	looking       bool      // a look is under way
@@ -41,15 +41,15 @@ type model struct {
 }
 
 func newModel(ctx context.Context, c Config, s styles) *model {
-	return &model{Config: c, ctx: ctx, styles: s, fleet: c.Fleet, seen: time.Now(), width: 80, height: 24, now: time.Now}
+	return &model{Config: c, ctx: ctx, styles: s, snapshot: c.Snapshot, seen: time.Now(), width: 80, height: 24, now: time.Now}
 }
 
 // Messages to the model.
 type (
-	tickMsg  struct{}
-	fleetMsg struct {
-		fleet *pacer.Fleet
-		err   error
+	tickMsg     struct{}
+	snapshotMsg struct {
+		snapshot *fleet.Snapshot
+		err      error
 	}
 	doneMsg string
 )
@@ -68,10 +68,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 	case tickMsg:
 		return m, tea.Batch(tick(), m.look())
-	case fleetMsg:
+	case snapshotMsg:
 		m.looking, m.err = false, msg.err
 		if msg.err == nil {
-			m.fleet, m.seen = msg.fleet, m.now()
+			m.snapshot, m.seen = msg.snapshot, m.now()
 		}
 	case doneMsg:
 		m.said = string(msg)
@@ -89,12 +89,12 @@ func (m *model) look() tea.Cmd {
 	}
 	m.looking = true
 	return func() tea.Msg {
-		var f *pacer.Fleet
+		var f *fleet.Snapshot
 		err := m.with(func(ctx context.Context, op Operator) (err error) {
-			f, err = op.Fleet(ctx, m.Scopes...)
+			f, err = op.Snapshot(ctx, m.Scopes...)
 			return err
 		})
-		return fleetMsg{f, err}
+		return snapshotMsg{f, err}
 	}
 }
 
@@ -120,17 +120,17 @@ func (m *model) with(f func(context.Context, Operator) error) error {
 }
 
 // policy returns the policy that is chosen; nil if it is the whole upstream.
-func (m *model) policy() *pacer.FleetPolicy {
+func (m *model) policy() *fleet.Policy {
 	if i := m.row(); i > 0 {
-		return &m.fleet.Policies[i-1]
+		return &m.snapshot.Policies[i-1]
 	}
 	return nil
 }
 
 // row returns which row is chosen: 0 is the whole upstream, and what is chosen when its policy has gone.
 func (m *model) row() int {
-	for i := range m.fleet.Policies {
-		if m.fleet.Policies[i].Policy.Name() == m.chosen {
+	for i := range m.snapshot.Policies {
+		if m.snapshot.Policies[i].Policy.Name() == m.chosen {
 			return i + 1
 		}
 	}
@@ -139,10 +139,10 @@ func (m *model) row() int {
 
 // move chooses another row.
 func (m *model) move(by int) {
-	n := len(m.fleet.Policies) + 1
+	n := len(m.snapshot.Policies) + 1
 	row := ((m.row()+by)%n + n) % n
 	m.chosen = ""
 	if row > 0 {
-		m.chosen = m.fleet.Policies[row-1].Policy.Name()
+		m.chosen = m.snapshot.Policies[row-1].Policy.Name()
 	}
 }

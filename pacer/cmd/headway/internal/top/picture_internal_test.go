@@ -21,7 +21,7 @@ func drawn(t *testing.T, width, height int, profile termenv.Profile) *model {
 	r := lipgloss.NewRenderer(io.Discard)
 	r.SetColorProfile(profile)
 	f := scene()
-	m := newModel(t.Context(), Config{Upstream: f.Upstream, Fleet: f, Timeout: time.Second}, newStyles(r))
+	m := newModel(t.Context(), Config{Upstream: f.Upstream, Snapshot: f, Timeout: time.Second}, newStyles(r))
 	m.width, m.height = width, height
 	m.now = func() time.Time { return f.At }
 	m.seen = f.At

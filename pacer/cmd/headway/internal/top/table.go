@@ -3,8 +3,8 @@ package top
 import (
 	"github.com/charmbracelet/lipgloss"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+	"github.com/headway-go/headway/pacer/fleet"
 )
 
 // Widths of the columns of the table of policies. Those that have a least width of the view are left out of a narrower one.
@@ -21,7 +21,7 @@ type columns struct {
 	width, name, bar, spark int
 }
 
-func columnsFor(width int, f *pacer.Fleet) columns {
+func columnsFor(width int, f *fleet.Snapshot) columns {
 	c := columns{width: width, name: len(f.Upstream)}
 	for i := range f.Policies {
 		c.name = max(c.name, len(f.Policies[i].Policy.Name()))
@@ -43,7 +43,7 @@ func columnsFor(width int, f *pacer.Fleet) columns {
 	if width >= wideSpark && free > 8 {
 		more := min(maxBar-c.bar, (free-8)/3)
 		c.bar += more
-		c.spark = min(free-more-1, pacer.HistorySeconds)
+		c.spark = min(free-more-1, fleet.HistorySeconds)
 	}
 	return c
 }
@@ -81,7 +81,7 @@ func (c columns) line(name, pace, limit, bar, remaining, line, waiting, paused, 
 }
 
 // policy returns the line of a policy.
-func (c columns) policy(s styles, p *pacer.FleetPolicy, chosen bool) string {
+func (c columns) policy(s styles, p *fleet.Policy, chosen bool) string {
 	mark, name := "  ", s.title
 	if chosen {
 		mark, name = s.chosen.Render("▸ "), s.chosen
@@ -110,19 +110,19 @@ func (c columns) policy(s styles, p *pacer.FleetPolicy, chosen bool) string {
 }
 
 // upstream returns the line of the whole upstream.
-func (c columns) upstream(s styles, f *pacer.Fleet, chosen bool) string {
+func (c columns) upstream(s styles, f *fleet.Snapshot, chosen bool) string {
 	mark, name := "  ", s.title
 	if chosen {
 		mark, name = s.chosen.Render("▸ "), s.chosen
 	}
-	waiting := f.Sleeping()
+	waiting := f.Waiters()
 	return mark + c.line(name.Render(left("all of it", c.name)), right("", paceWidth), right("", limitWidth), left("", c.bar),
 		right("", leftWidth), right("", lineWidth), lit(right(report.Count(waiting), waitingWidth), waiting > 0, s.waits, s.dim),
 		lit(right(report.Paused(f.PausedFor), pausedWidth), f.PausedFor > 0, s.paused, s.dim), "")
 }
 
 // history returns the last minute as a line of columns.
-func (c columns) history(s styles, p *pacer.FleetPolicy) string {
+func (c columns) history(s styles, p *fleet.Policy) string {
 	if c.spark < 1 {
 		return ""
 	}
@@ -135,7 +135,7 @@ func (c columns) history(s styles, p *pacer.FleetPolicy) string {
 }
 
 // costs returns the history's costs per second.
-func costs(p *pacer.FleetPolicy) []float64 {
+func costs(p *fleet.Policy) []float64 {
 	out := make([]float64, len(p.History))
 	for i, second := range p.History {
 		out[i] = float64(second.Cost)

@@ -9,22 +9,22 @@ import (
 	"github.com/charmbracelet/lipgloss"
 
 	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/pacer/fleet"
 )
 
-// An Operator looks on the upstream and intervenes. The *pacer.Pacer that pacer.NewOperator returns is one.
+// An Operator looks on the upstream and intervenes. A *fleet.Operator is one.
 type Operator interface {
-	Fleet(ctx context.Context, opts ...pacer.Option) (*pacer.Fleet, error)
-	Report(ctx context.Context, f policies.Feedback, opts ...pacer.Option) error
+	Snapshot(ctx context.Context, opts ...pacer.Option) (*fleet.Snapshot, error)
+	Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.Option) error
 	Resume(ctx context.Context, opts ...pacer.Option) error
 }
 
 // A Config says what is shown, and where.
 type Config struct {
 	Upstream string
-	Scopes   []pacer.Option // of the policies that have scopes
-	Fleet    *pacer.Fleet   // how it stands at the start
-	Timeout  time.Duration  // of a look or an intervention
+	Scopes   []pacer.Option  // of the policies that have scopes
+	Snapshot *fleet.Snapshot // how it stands at the start
+	Timeout  time.Duration   // of a look or an intervention
 
 	// Connect is called before each look and each intervention, so that the policies are those which processes have by then.
 	Connect func(context.Context) (Operator, error)

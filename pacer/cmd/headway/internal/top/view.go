@@ -29,7 +29,7 @@ func (m *model) View() string {
 
 // head returns the lines above the table.
 func (m *model) head() []string {
-	f, s := m.fleet, m.styles
+	f, s := m.snapshot, m.styles
 	when := f.At.Format(time.TimeOnly)
 	if late := f.At.Sub(f.Counted); late > 0 {
 		when += ", counted until " + report.Duration(late) + " ago"

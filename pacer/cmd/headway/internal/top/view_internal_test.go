@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -68,8 +69,8 @@ func TestViewOfAnError(t *testing.T) {
 	m := drawn(t, 100, 24, termenv.Ascii)
 	m.err = errors.New("dial tcp: refused\x1b[2J")
 	m.now = func() time.Time { return m.seen.Add(12 * time.Second) }
-	m.fleet.Processes[0].Name = "evil\x1b[2J"
-	m.fleet.Busiest[0].Scope = "tenant=\x1b]0;x\a"
+	m.snapshot.Processes[0].Name = "evil\x1b[2J"
+	m.snapshot.TopKeys[0].Scope = "tenant=\x1b]0;x\a"
 	view := m.View()
 	require.NotContains(t, view, "\x1b")
 	require.Contains(t, view, "as it stood 12s ago, still trying: dial tcp: refused?[2J")
@@ -80,10 +81,10 @@ func TestViewOfAnError(t *testing.T) {
 func TestViewScrolls(t *testing.T) {
 	t.Parallel()
 	m := drawn(t, 80, 12, termenv.Ascii)
-	m.fleet.Policies = nil
+	m.snapshot.Policies = nil
 	for i := range 40 {
 		p := policies.PerSecond(5).Named(fmt.Sprintf("p%02d", i))
-		m.fleet.Policies = append(m.fleet.Policies, pacer.FleetPolicy{PolicyStatus: pacer.PolicyStatus{Policy: p}, Shown: true})
+		m.snapshot.Policies = append(m.snapshot.Policies, fleet.Policy{PolicyStatus: pacer.PolicyStatus{Policy: p}, Shown: true})
 	}
 	require.Contains(t, m.View(), "all of it")
 	require.NotContains(t, m.View(), "p20")
@@ -97,7 +98,7 @@ func TestViewScrolls(t *testing.T) {
 func TestViewOfAnUpstreamWithoutPolicies(t *testing.T) {
 	t.Parallel()
 	m := drawn(t, 80, 24, termenv.Ascii)
-	m.fleet = &pacer.Fleet{Upstream: "zendesk", PausedFor: 90 * time.Second, Alive: 1, At: m.fleet.At, Counted: m.fleet.At}
+	m.snapshot = &fleet.Snapshot{Upstream: "zendesk", PausedFor: 90 * time.Second, Alive: 1, At: m.snapshot.At, Counted: m.snapshot.At}
 	require.Contains(t, m.View(), "paused: all of it, for 1m30s, until 14:06:42")
 }
 

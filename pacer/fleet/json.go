@@ -1,14 +1,15 @@
-package pacer
+package fleet
 
 import (
 	"encoding/json"
 	"time"
 
+	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
 )
 
-// fleetJSON is a Fleet as scripts and browsers get it: docs/command.md describes the fields.
-type fleetJSON struct {
+// snapshotJSON is a Snapshot as scripts and browsers get it: docs/command.md describes the fields.
+type snapshotJSON struct {
 	Upstream  string        `json:"upstream"`
 	At        time.Time     `json:"at"`
 	Counted   time.Time     `json:"counted"`
@@ -19,7 +20,7 @@ type fleetJSON struct {
 	Alive     int           `json:"alive"`
 	Policies  []policyJSON  `json:"policies"`
 	Processes []processJSON `json:"processes"`
-	Busiest   []busyJSON    `json:"busiest"`
+	TopKeys   []topKeyJSON  `json:"busiest"`
 	Unknown   []string      `json:"unknown"`
 }
 
@@ -61,7 +62,7 @@ type processJSON struct {
 	Waiting int64   `json:"waiting"`
 }
 
-type busyJSON struct {
+type topKeyJSON struct {
 	standingJSON
 
 	Policy  string            `json:"policy"`
@@ -71,27 +72,27 @@ type busyJSON struct {
 	Waiting int64             `json:"waiting"`
 }
 
-// MarshalJSON returns the Fleet for scripts and browsers: durations are numbers of seconds, instants are as in RFC 3339, and
+// MarshalJSON returns the Snapshot for scripts and browsers: durations are numbers of seconds, instants are as in RFC 3339, and
 // lists are never null. docs/command.md describes the fields.
-func (f *Fleet) MarshalJSON() ([]byte, error) {
-	v := fleetJSON{
-		Upstream: f.Upstream, At: f.At.UTC(), Counted: f.Counted.UTC(), Shared: f.Shared, PausedFor: f.PausedFor.Seconds(),
-		Waiting: f.Sleeping(), Alive: f.Alive,
-		Policies: make([]policyJSON, len(f.Policies)), Processes: make([]processJSON, len(f.Processes)),
-		Busiest: make([]busyJSON, len(f.Busiest)), Unknown: append([]string{}, f.Unknown...),
+func (s *Snapshot) MarshalJSON() ([]byte, error) {
+	v := snapshotJSON{
+		Upstream: s.Upstream, At: s.At.UTC(), Counted: s.Counted.UTC(), Shared: s.Shared, PausedFor: s.PausedFor.Seconds(),
+		Waiting: s.Waiters(), Alive: s.Alive,
+		Policies: make([]policyJSON, len(s.Policies)), Processes: make([]processJSON, len(s.Processes)),
+		TopKeys: make([]topKeyJSON, len(s.TopKeys)), Unknown: append([]string{}, s.Unknown...),
 	}
-	if b := f.Binding(); b != nil {
+	if b := s.Binding(); b != nil {
 		v.Binding = b.Policy.Name()
 	}
-	for i := range f.Policies {
-		v.Policies[i] = policyJSONOf(&f.Policies[i])
+	for i := range s.Policies {
+		v.Policies[i] = policyJSONOf(&s.Policies[i])
 	}
-	for i, p := range f.Processes {
+	for i, p := range s.Processes {
 		v.Processes[i] = processJSON{p.ID, p.Name, p.For.Seconds(), p.Waiting}
 	}
-	for i := range f.Busiest {
-		b := &f.Busiest[i]
-		v.Busiest[i] = busyJSON{
+	for i := range s.TopKeys {
+		b := &s.TopKeys[i]
+		v.TopKeys[i] = topKeyJSON{
 			standingJSON: standingJSONOf(&b.PolicyStatus), Policy: b.Policy.Name(),
 			Scope: b.Scope, Values: scopeValues(b.Policy.Scopes(), b.Scope), Cost: b.Cost, Waiting: b.Waiting,
 		}
@@ -99,7 +100,7 @@ func (f *Fleet) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-func policyJSONOf(p *FleetPolicy) policyJSON {
+func policyJSONOf(p *Policy) policyJSON {
 	_, period := p.Policy.Limit()
 	v := policyJSON{
 		Name: p.Policy.Name(), Text: p.Policy.String(), Kind: kindOf(p.Policy), Period: period.Seconds(),
@@ -116,7 +117,7 @@ func policyJSONOf(p *FleetPolicy) policyJSON {
 	return v
 }
 
-func standingJSONOf(s *PolicyStatus) standingJSON {
+func standingJSONOf(s *pacer.PolicyStatus) standingJSON {
 	spec := s.Policy.Spec()
 	limit := spec.Limit
 	if spec.Algorithm != policies.GCRA && s.Pace > 0 { // of a rate, Pace is an interval

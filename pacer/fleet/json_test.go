@@ -1,4 +1,4 @@
-package pacer_test
+package fleet_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -17,9 +18,9 @@ func TestFleetAsJSON(t *testing.T) {
 	tenant := policies.PerSecond(5).Per("tenant")
 	history := []store.Second{{}, {Cost: 20, Waits: 4, Waited: 2 * time.Second}}
 	at := time.Date(2026, 3, 4, 15, 5, 12, 0, time.FixedZone("CET", 3600))
-	f := &pacer.Fleet{
+	f := &fleet.Snapshot{
 		Upstream: "zendesk", At: at, Counted: at.Add(-4 * time.Second), Shared: true, PausedFor: 1500 * time.Millisecond, Waiting: 2, Alive: 3,
-		Policies: []pacer.FleetPolicy{
+		Policies: []fleet.Policy{
 			{PolicyStatus: pacer.PolicyStatus{Policy: policies.InFlight(25), Remaining: 5, Line: 3, Pace: 20}, Shown: true, Waiting: 3},
 			{
 				PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(4).Burst(2).Named("peak"), Next: 250 * time.Millisecond, Backlog: 6},
@@ -28,8 +29,8 @@ func TestFleetAsJSON(t *testing.T) {
 			{PolicyStatus: pacer.PolicyStatus{Policy: tenant, Remaining: 99}},
 			{PolicyStatus: pacer.PolicyStatus{Policy: policies.Daily(1000, time.UTC), Remaining: 12, Pace: 900}, Shown: true},
 		},
-		Busiest:   []pacer.BusyKey{{PolicyStatus: pacer.PolicyStatus{Policy: tenant, Scope: "tenant=a%20b", PausedFor: time.Minute}, Cost: 9, Waiting: 1}},
-		Processes: []pacer.Process{{ID: "x", Name: "worker", For: time.Minute, Waiting: 2}},
+		TopKeys:   []fleet.TopKey{{PolicyStatus: pacer.PolicyStatus{Policy: tenant, Scope: "tenant=a%20b", PausedFor: time.Minute}, Cost: 9, Waiting: 1}},
+		Processes: []fleet.Process{{ID: "x", Name: "worker", For: time.Minute, Waiting: 2}},
 		Unknown:   []string{"later: 5 per moon"},
 	}
 	got, err := json.Marshal(f)
@@ -54,7 +55,7 @@ func TestFleetAsJSON(t *testing.T) {
 		"busiest":[{"policy":"per-second.tenant","scope":"tenant=a%20b","values":{"tenant":"a b"},"cost":9,"waiting":1,
 			"line":0,"remaining":0,"limit":1,"nextSeconds":0,"backlog":0,"pausedSeconds":60}],
 		"unknown":["later: 5 per moon"]}`, string(got))
-	got, err = json.Marshal(&pacer.Fleet{Upstream: "acme"})
+	got, err = json.Marshal(&fleet.Snapshot{Upstream: "acme"})
 	require.NoError(t, err)
 	require.Contains(t, string(got), `"policies":[],"processes":[],"busiest":[],"unknown":[]`, "lists are never null")
 }

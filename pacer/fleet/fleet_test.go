@@ -1,4 +1,4 @@
-package pacer_test
+package fleet_test
 
 import (
 	"fmt"
@@ -10,20 +10,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
-func fleetOf(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) *pacer.Fleet {
+const ms = time.Millisecond
+
+func newPacer(t *testing.T, c pacer.Config) *pacer.Pacer {
 	t.Helper()
-	f, err := p.Fleet(t.Context(), opts...)
+	c.Upstream, c.Jitter = "test", pacer.NoJitter
+	p, err := pacer.New(c)
+	require.NoError(t, err)
+	return p
+}
+
+func limits(p ...policies.Policy) pacer.Config { return pacer.Config{Policies: p} }
+
+func snapshotOf(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) *fleet.Snapshot {
+	t.Helper()
+	f, err := fleet.Of(p).Snapshot(t.Context(), opts...)
 	require.NoError(t, err)
 	return f
 }
 
-// policyOf returns a policy of a Fleet.
-func policyOf(t *testing.T, f *pacer.Fleet, name string) *pacer.FleetPolicy {
+// policyOf returns a policy of a Snapshot.
+func policyOf(t *testing.T, f *fleet.Snapshot, name string) *fleet.Policy {
 	t.Helper()
 	for i := range f.Policies {
 		if f.Policies[i].Policy.Name() == name {
@@ -43,16 +56,16 @@ func TestFleetInMemory(t *testing.T) {
 			policies.Daily(1000, time.UTC),
 			policies.InFlight(5).Named("places"),
 		}})
-		f := fleetOf(t, p)
+		f := snapshotOf(t, p)
 		require.Equal(t, []string{"daily", "peak", "peak.batch", "places", "tenant"}, namesOf(f))
 		require.Nil(t, f.Binding())
 		require.False(t, f.Shared)
 		require.Equal(t, "me", f.Processes[0].Name)
 		require.Equal(t, 1, f.Alive)
-		require.Len(t, policyOf(t, f, "daily").History, pacer.HistorySeconds)
+		require.Len(t, policyOf(t, f, "daily").History, fleet.HistorySeconds)
 		require.Equal(t, int64(1000), policyOf(t, f, "daily").Remaining)
 		require.False(t, policyOf(t, f, "tenant").Shown)
-		require.True(t, policyOf(t, fleetOf(t, p, pacer.Scope("tenant", "x")), "tenant").Shown)
+		require.True(t, policyOf(t, snapshotOf(t, p, pacer.Scope("tenant", "x")), "tenant").Shown)
 
 		// A tenant makes ten calls, which take 4.5 s, and another one.
 		var wg sync.WaitGroup
@@ -66,17 +79,17 @@ func TestFleetInMemory(t *testing.T) {
 		}
 		wg.Go(func() { call("small") })
 		synctest.Wait()
-		f = fleetOf(t, p)
+		f = snapshotOf(t, p)
 		require.Equal(t, "tenant", f.Binding().Policy.Name())
 		require.Equal(t, int64(9), f.Binding().Waiting)
 		require.Equal(t, int64(9), f.Processes[0].Waiting)
-		require.Equal(t, "tenant=big%7B1%7D", f.Busiest[0].Scope)
-		require.Equal(t, int64(9), f.Busiest[0].Waiting)
-		require.Equal(t, int64(1), f.Busiest[0].Cost)
-		require.Equal(t, time.Second, f.Busiest[0].Next, "the slot that is held next; eight wait for theirs in the process")
+		require.Equal(t, "tenant=big%7B1%7D", f.TopKeys[0].Scope)
+		require.Equal(t, int64(9), f.TopKeys[0].Waiting)
+		require.Equal(t, int64(1), f.TopKeys[0].Cost)
+		require.Equal(t, time.Second, f.TopKeys[0].Next, "the slot that is held next; eight wait for theirs in the process")
 		wg.Wait()
 		time.Sleep(600 * ms)
-		f = fleetOf(t, p)
+		f = snapshotOf(t, p)
 		tenant, daily := policyOf(t, f, "tenant"), policyOf(t, f, "daily")
 		var costs []int64
 		for _, s := range tenant.History[54:] {
@@ -89,25 +102,25 @@ func TestFleetInMemory(t *testing.T) {
 		require.InDelta(t, 1.1, tenant.Rate(10), 0.001)
 		require.InDelta(t, 0.011, daily.Utilization(), 1e-9)
 		require.InDelta(t, 0.11, policyOf(t, f, "peak").Utilization(), 0.02)
-		require.Equal(t, []pacer.BusyKey{
-			{PolicyStatus: f.Busiest[0].PolicyStatus, Cost: 10},
-			{PolicyStatus: f.Busiest[1].PolicyStatus, Cost: 1},
-		}, f.Busiest)
+		require.Equal(t, []fleet.TopKey{
+			{PolicyStatus: f.TopKeys[0].PolicyStatus, Cost: 10},
+			{PolicyStatus: f.TopKeys[1].PolicyStatus, Cost: 1},
+		}, f.TopKeys)
 		time.Sleep(3 * time.Minute)
-		f = fleetOf(t, p)
-		require.Empty(t, f.Busiest, "busy is who spends now")
+		f = snapshotOf(t, p)
+		require.Empty(t, f.TopKeys, "busy is who spends now")
 		require.Zero(t, policyOf(t, f, "tenant").Rate(60))
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second}))
 		wg.Go(func() { call("small") })
 		synctest.Wait()
-		f = fleetOf(t, p)
+		f = snapshotOf(t, p)
 		require.Equal(t, []int64{1, 1}, []int64{f.Waiting, f.Processes[0].Waiting})
 		require.Nil(t, f.Binding(), "it is the upstream")
 		wg.Wait()
 	})
 }
 
-func namesOf(f *pacer.Fleet) []string {
+func namesOf(f *fleet.Snapshot) []string {
 	var names []string
 	for i := range f.Policies {
 		names = append(names, f.Policies[i].Policy.Name())
@@ -115,14 +128,14 @@ func namesOf(f *pacer.Fleet) []string {
 	return names
 }
 
-func sumWaits(p *pacer.FleetPolicy) (n int64) {
+func sumWaits(p *fleet.Policy) (n int64) {
 	for _, s := range p.History {
 		n += s.Waits
 	}
 	return n
 }
 
-func sumWaited(p *pacer.FleetPolicy) (d time.Duration) {
+func sumWaited(p *fleet.Policy) (d time.Duration) {
 	for _, s := range p.History {
 		d += s.Waited
 	}
@@ -136,7 +149,7 @@ func TestFleetCountsWhatGoesAtOnce(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Named("all"), policies.PerSecond(100).Burst(100).Per("tenant").Named("tenant")))
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "before"))) // the long way: it is new
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "before")))
-		require.Empty(t, fleetOf(t, p).Busiest, "what went before the first look is not known")
+		require.Empty(t, snapshotOf(t, p).TopKeys, "what went before the first look is not known")
 		time.Sleep(2 * time.Minute)
 		for second := range 3 {
 			for i := range 300 {
@@ -144,13 +157,13 @@ func TestFleetCountsWhatGoesAtOnce(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		f := fleetOf(t, p)
+		f := snapshotOf(t, p)
 		for _, name := range []string{"all", "tenant"} {
 			h := policyOf(t, f, name).History
 			require.Equal(t, []store.Second{{}, {Cost: 300}, {Cost: 600}, {Cost: 900}}, h[56:], name)
 		}
-		require.Len(t, f.Busiest, 10)
-		for _, k := range f.Busiest {
+		require.Len(t, f.TopKeys, 10)
+		for _, k := range f.TopKeys {
 			require.Equal(t, int64(180), k.Cost)
 		}
 	})
@@ -162,7 +175,7 @@ func TestTheBusiestKeyIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(1000).Per("tenant")))
 		defer p.Close()
-		fleetOf(t, p)
+		snapshotOf(t, p)
 		for i := range 20_000 {
 			tenant := fmt.Sprint("t", i)
 			if i >= 10_000 && i%50 == 0 { // when there are many others already
@@ -175,10 +188,10 @@ func TestTheBusiestKeyIsFound(t *testing.T) {
 				time.Sleep(10 * ms)
 			}
 		}
-		f := fleetOf(t, p)
-		require.Equal(t, "tenant=big", f.Busiest[0].Scope)
-		require.InDelta(t, 200, f.Busiest[0].Cost, 40, "a 512th part of all is the error")
-		require.LessOrEqual(t, len(f.Busiest), pacer.MaxBusiest)
+		f := snapshotOf(t, p)
+		require.Equal(t, "tenant=big", f.TopKeys[0].Scope)
+		require.InDelta(t, 200, f.TopKeys[0].Cost, 40, "a 512th part of all is the error")
+		require.LessOrEqual(t, len(f.TopKeys), fleet.MaxTopKeys)
 	})
 }
 
@@ -187,7 +200,7 @@ func TestSpentInTheLastMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // time begins at midnight
 		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Per("tenant")))
-		fleetOf(t, p)
+		snapshotOf(t, p)
 		spend := func(n int64) {
 			require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "short"), pacer.Cost(n)))
 			r, err := p.Reserve(t.Context(), pacer.Scope("tenant", "long"), pacer.Cost(n))
@@ -195,7 +208,7 @@ func TestSpentInTheLastMinute(t *testing.T) {
 			require.NoError(t, r.Wait(t.Context()))
 		}
 		costs := func() (all []int64) {
-			for _, k := range fleetOf(t, p).Busiest {
+			for _, k := range snapshotOf(t, p).TopKeys {
 				all = append(all, k.Cost)
 			}
 			return all
@@ -221,7 +234,7 @@ func TestSpentByAKeyThatWasEvicted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // time begins at midnight
 		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Per("tenant")))
-		fleetOf(t, p)
+		snapshotOf(t, p)
 		spend := func() {
 			for range 2 { // the short way needs a key that is there
 				require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "big"), pacer.Cost(50)))
@@ -233,7 +246,7 @@ func TestSpentByAKeyThatWasEvicted(t *testing.T) {
 				require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(i))))
 			}
 		}
-		cost := func() int64 { return fleetOf(t, p).Busiest[0].Cost }
+		cost := func() int64 { return snapshotOf(t, p).TopKeys[0].Cost }
 		spend()
 		spend()
 		evict()
@@ -248,29 +261,7 @@ func TestSpentByAKeyThatWasEvicted(t *testing.T) {
 		evict()                      // 0:02:20, what it spent in the minute before
 		require.InDelta(t, 133, cost(), 20)
 		time.Sleep(2 * time.Minute)
-		require.Empty(t, fleetOf(t, p).Busiest)
-	})
-}
-
-func TestStatusBinding(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.PerSecond(10).Named("peak"), policies.PerSecond(2).Named("slow")))
-		s, err := p.Status(t.Context())
-		require.NoError(t, err)
-		require.Nil(t, s.Binding())
-		require.NoError(t, p.Allow(t.Context()))
-		s, err = p.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "slow", s.Binding().Policy.Name())
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second, Policies: []string{"peak"}}))
-		s, err = p.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "peak", s.Binding().Policy.Name())
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Minute, Policies: nil}))
-		s, err = p.Status(t.Context())
-		require.NoError(t, err)
-		require.Nil(t, s.Binding(), "the whole upstream is paused")
+		require.Empty(t, snapshotOf(t, p).TopKeys)
 	})
 }
 
@@ -279,10 +270,46 @@ func TestFleetErrors(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, limits())
 	require.NoError(t, p.Close())
-	_, err := p.Fleet(t.Context())
+	_, err := fleet.Of(p).Snapshot(t.Context())
 	require.ErrorIs(t, err, pacer.ErrClosed)
-	_, err = pacer.NewOperator(t.Context(), memstore.New(), "x")
+	require.NoError(t, fleet.Of(p).Close())
+	require.Nil(t, fleet.Of(nil))
+	_, err = fleet.Open(t.Context(), memstore.New(), "x")
 	require.EqualError(t, err, "pacer: Store is *memstore.Store: does not know who uses it: see Registry")
+}
+
+// An operator intervenes in what a process does, and leaves its Pacer open.
+func TestOperatorOfAPacer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := limits(policies.PerSecond(10).Burst(10).Named("peak"), policies.PerSecond(10).Per("tenant").Optional().Named("tenant"))
+		c.MaxPause = time.Minute
+		p := newPacer(t, c)
+		op, acme := fleet.Of(p), pacer.Scope("tenant", "acme")
+		require.Equal(t, "test", op.Upstream())
+		require.Equal(t, time.Minute, op.MaxPause())
+		require.Len(t, op.Policies(), 2)
+
+		require.NoError(t, op.Pause(t.Context(), time.Hour, nil))
+		s, err := op.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, s.PausedFor, "MaxPause")
+		require.NoError(t, op.Resume(t.Context()))
+		require.NoError(t, p.Allow(t.Context()))
+
+		require.NoError(t, op.Pause(t.Context(), time.Second, []string{"tenant"}, acme))
+		require.NoError(t, p.Allow(t.Context()))
+		require.ErrorIs(t, p.Allow(t.Context(), acme), pacer.ErrNotYet)
+		require.NoError(t, op.Reset(t.Context(), acme))
+		require.NoError(t, p.Allow(t.Context(), acme))
+
+		var scope *pacer.ScopeError
+		require.ErrorAs(t, op.Pause(t.Context(), time.Second, []string{"tenant"}), &scope)
+		require.ErrorContains(t, op.Pause(t.Context(), time.Second, []string{"other"}), `no policy of upstream "test" has that name`)
+		require.ErrorContains(t, op.Pause(t.Context(), -1, nil), "must not be negative")
+		require.NoError(t, op.Close())
+		require.NoError(t, p.Allow(t.Context()), "it is not the operator's to close")
+	})
 }
 
 // Who resets an upstream and names no lane means all of them.
@@ -292,7 +319,7 @@ func TestResetMeansAllLanes(t *testing.T) {
 		p := newPacer(t, limits(policies.Daily(10, time.UTC).Lane("batch", 50)))
 		batch := pacer.WithLane(t.Context(), "batch")
 		left := func() []int64 {
-			f := fleetOf(t, p)
+			f := snapshotOf(t, p)
 			return []int64{policyOf(t, f, "daily").Remaining, policyOf(t, f, "daily.batch").Remaining}
 		}
 		for range 3 {

@@ -1,0 +1,189 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/parts"
+	"github.com/headway-go/headway/pacer/internal/usage"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// Snapshot returns how the upstream stands for all processes that share the store; for this process alone if [Of] was given a Pacer
+// whose store has no registry, or is out of reach. Options that give scopes ([pacer.Scope]) show how the policies stand that have
+// those. Looking changes nothing. It returns a [*pacer.StoreError] if the store fails.
+//
+// From memory, what goes is counted from the first Snapshot on: before, nobody pays for it.
+func (o *Operator) Snapshot(ctx context.Context, opts ...pacer.Option) (*Snapshot, error) {
+	registry, shared := o.pacer.Registry()
+	index, err := registry.Index(ctx, o.Upstream())
+	if errors.Is(err, pacer.ErrClosed) {
+		return nil, pacer.ErrClosed
+	}
+	if err != nil {
+		return nil, &pacer.StoreError{Upstream: o.Upstream(), Op: "index", Err: err}
+	}
+	v := view{Snapshot: Snapshot{Upstream: o.Upstream(), Shared: shared}}
+	if shared { // otherwise all that is known is the Pacer's
+		var known []policies.Policy
+		known, v.Unknown = parse(index.Policies)
+		for i := range v.Unknown {
+			v.Unknown[i] = printable(v.Unknown[i])
+		}
+		v.add(known)
+	}
+	v.add(o.Policies())
+	slices.SortStableFunc(v.limits, func(a, b limit) int { return strings.Compare(a.Name(), b.Name()) })
+	v.read(index)
+	if err := v.look(ctx, o.pacer, opts); err != nil {
+		return nil, err
+	}
+	return &v.Snapshot, nil
+}
+
+// parse reads policies from what processes report, and returns what cannot be read, too: other versions may report more.
+func parse(texts []string) (known []policies.Policy, unknown []string) {
+	for _, text := range texts {
+		one, err := policies.Parse(text)
+		if err != nil || parts.Check(append(slices.Clip(known), one)) != nil {
+			unknown = append(unknown, text)
+			continue
+		}
+		known = append(known, one)
+	}
+	return known, unknown
+}
+
+// A view is a Snapshot in the making.
+type view struct {
+	Snapshot
+
+	limits []limit        // in the order in which they are shown
+	keys   []store.KeyUse // those that spend or wait most
+}
+
+// A limit is a policy, or a lane's part of one, and what was reported of it.
+type limit struct {
+	policies.Policy
+
+	went    usage.Tally
+	waiting int64
+}
+
+// add adds policies, and their lanes' parts, unless there are others of the same name.
+func (v *view) add(all []policies.Policy) {
+	for _, one := range parts.Of(all) {
+		if v.named(one.Name()) == nil {
+			v.limits = append(v.limits, limit{Policy: one.Policy})
+		}
+	}
+}
+
+// named returns the limit of a policy; nil if there is none.
+func (v *view) named(policy string) *limit {
+	for i := range v.limits {
+		if v.limits[i].Name() == policy {
+			return &v.limits[i]
+		}
+	}
+	return nil
+}
+
+// read takes what processes have reported.
+func (v *view) read(index *store.Index) {
+	v.Alive = index.Alive
+	for _, w := range index.Went {
+		if l := v.named(w.Policy); l != nil {
+			l.went.Add(w.Second, w.What)
+		}
+	}
+	spent, waiting := make(map[store.Key]int64), make(map[store.Key]int64)
+	for i := range index.Processes {
+		one := &index.Processes[i]
+		n := v.addWaiting(one.Waiting)
+		if len(v.Processes) < MaxShownProcesses {
+			v.Processes = append(v.Processes, Process{
+				ID: printable(one.ID), Name: printable(one.Name), For: max(0, index.Now.Sub(one.Came)), Waiting: n,
+			})
+		}
+		for _, k := range one.Keys {
+			if l := v.named(k.Policy); l != nil && len(l.Scopes()) > 0 && store.IsEscaped(k.Scope) {
+				spent[k.Key()] += k.Cost
+				waiting[k.Key()] += k.Waiting
+			}
+		}
+	}
+	v.keys = usage.Top(spent, waiting, MaxTopKeys)
+}
+
+// addWaiting adds the calls of a process that wait, and returns how many they are.
+func (v *view) addWaiting(uses []store.KeyUse) (sum int64) {
+	for _, u := range uses {
+		sum += u.Waiting
+		if u.Policy == "" {
+			v.Waiting += u.Waiting
+		} else if l := v.named(u.Policy); l != nil {
+			l.waiting += u.Waiting
+		}
+	}
+	return sum
+}
+
+// maxName is how many bytes of a name are shown: as many as pacer.Config.Name may have.
+const maxName = 100
+
+// printable returns a name as it can be shown anywhere: anybody who can write to the store can write anything.
+func printable(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, name)
+	return strings.ToValidUTF8(name[:min(len(name), maxName)], "?")
+}
+
+// look asks how the limits and the keys stand, and completes the Snapshot.
+func (v *view) look(ctx context.Context, p *pacer.Pacer, opts []pacer.Option) error {
+	all := make([]policies.Policy, len(v.limits))
+	for i := range v.limits {
+		all[i] = v.limits[i].Policy
+	}
+	keys := make([]store.Key, len(v.keys))
+	for i := range v.keys {
+		keys[i] = v.keys[i].Key()
+	}
+	status, err := p.StatusOf(ctx, all, keys, opts...)
+	if err != nil {
+		return err
+	}
+	v.At, v.PausedFor = status.At, status.PausedFor
+	until := usage.SecondOf(v.At.UnixMicro())
+	if v.Shared {
+		until = usage.SecondOf(v.At.Add(-reportedWithin(v.Alive)).UnixMicro())
+	}
+	v.Counted = time.Unix(until, 0)
+	for i := range v.limits {
+		l, one := &v.limits[i], status.Policies[i]
+		v.Policies = append(v.Policies, Policy{
+			PolicyStatus: one, Shown: len(l.Scopes()) == 0 || one.Scope != "",
+			Waiting: l.waiting, History: l.went.History(until, HistorySeconds),
+		})
+	}
+	for i, k := range v.keys {
+		v.TopKeys = append(v.TopKeys, TopKey{PolicyStatus: status.Policies[len(v.limits)+i], Cost: k.Cost, Waiting: k.Waiting})
+	}
+	return nil
+}
+
+// reportedWithin returns after how long a store knows, at the latest, what a process did that is one of n.
+func reportedWithin(n int) time.Duration {
+	return failover.ScheduleOf(min(n, failover.MaxProcesses)).Describe + time.Second
+}

@@ -1,0 +1,111 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// ErrUnknownUpstream is the cause of the [*pacer.ConfigError] of [Open] for an upstream that no process paces.
+var ErrUnknownUpstream = errors.New("no process paces this upstream, or has done so lately: see Registry.Upstreams for those that are known")
+
+// An Operator looks on an upstream and intervenes. Make one with [Open] or [Of]. It is safe for concurrent use.
+type Operator struct {
+	pacer *pacer.Pacer
+	own   bool // the Pacer was made for it
+}
+
+// Open returns an Operator that has nothing but the store, which must be a [store.Registry]: its policies are those that the
+// processes of the upstream have reported by now. It does not count as a process, does not listen, and has nothing to fall back to; it
+// may pause for as long as it likes. It returns a [*pacer.ConfigError] if no process paces the upstream, and a
+// [*pacer.StoreError] if the store fails.
+func Open(ctx context.Context, backing store.Store, upstream string) (*Operator, error) {
+	registry, ok := backing.(store.Registry)
+	if !ok {
+		return nil, &pacer.ConfigError{Field: "Store", Value: fmt.Sprintf("%T", backing), Reason: "does not know who uses it: see Registry"}
+	}
+	if !pacer.ValidUpstream(upstream) {
+		_, err := pacer.New(pacer.Config{Upstream: upstream}) // which says what is wrong
+		return nil, err
+	}
+	index, err := registry.Index(ctx, upstream)
+	if err != nil {
+		return nil, &pacer.StoreError{Upstream: upstream, Op: "index", Err: err}
+	}
+	known, _ := parse(index.Policies)
+	described := slices.ContainsFunc(index.Processes, func(p store.IndexedProcess) bool { return p.Name != "" })
+	if len(known) == 0 && !described {
+		return nil, &pacer.ConfigError{Field: "Upstream", Value: strconv.Quote(upstream), Err: ErrUnknownUpstream}
+	}
+	p, err := pacer.New(pacer.Config{
+		Upstream: upstream, Store: onlooker{backing, registry}, Policies: known, MaxWait: pacer.Forever, MaxPause: pacer.Forever,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Operator{p, true}, nil
+}
+
+// Of returns an Operator of the upstream that p paces, with its policies and its MaxPause: of all processes that share its store, as
+// far as that is a [store.Registry], and of this process alone otherwise, or while it is without its store. It is nil if p is.
+func Of(p *pacer.Pacer) *Operator {
+	if p == nil {
+		return nil
+	}
+	return &Operator{p, false}
+}
+
+// onlooker is a store without what makes a process one of the fleet's.
+type onlooker struct {
+	store.Store
+	store.Registry
+}
+
+// Upstream returns the upstream's name.
+func (o *Operator) Upstream() string { return o.pacer.Upstream() }
+
+// Policies returns the policies by which the Operator intervenes: those that were known when it was opened, or those of its Pacer.
+func (o *Operator) Policies() []policies.Policy { return o.pacer.Policies() }
+
+// MaxPause returns the longest pause that the Operator can make.
+func (o *Operator) MaxPause() time.Duration { return o.pacer.MaxPause() }
+
+// Status is [pacer.Pacer.Status]: how things stand for a call with the scopes of the context and options.
+func (o *Operator) Status(ctx context.Context, opts ...pacer.Option) (*pacer.Status, error) {
+	return o.pacer.Status(ctx, opts...)
+}
+
+// Pause lets no call go for so long, from any process: of the policies that are named, for the scopes of the context and options;
+// without names, of the policies with the fewest scopes among those that bind a call with these scopes, which is the whole
+// upstream if one of them has none. Calls that wait already and whose slot falls inside the pause reserve again behind it. It never
+// shortens a pause, and lasts for [Operator.MaxPause] at most. It returns a [*pacer.ConfigError] for a negative time or an unknown
+// policy, a [*pacer.ScopeError] if a named policy needs a scope that is not given, and a [*pacer.StoreError] if the store fails.
+func (o *Operator) Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.Option) error {
+	return o.pacer.Report(ctx, policies.Feedback{Source: "operator", Wait: d, Policies: names}, opts...)
+}
+
+// Resume is [pacer.Pacer.Resume]: it lifts the pauses that hold a call with the scopes of the context and options.
+func (o *Operator) Resume(ctx context.Context, opts ...pacer.Option) error {
+	return o.pacer.Resume(ctx, opts...)
+}
+
+// Reset is [pacer.Pacer.Reset]: it forgets all that is known of the policies that bind a call with the scopes of the context and
+// options.
+func (o *Operator) Reset(ctx context.Context, opts ...pacer.Option) error {
+	return o.pacer.Reset(ctx, opts...)
+}
+
+// Close ends what [Open] began. It closes neither the store nor the Pacer that [Of] was given. Closing twice is harmless.
+func (o *Operator) Close() error {
+	if !o.own {
+		return nil
+	}
+	return o.pacer.Close()
+}

@@ -1,0 +1,164 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// A Snapshot is an upstream as all processes see it that pace it with one store, at one instant: see [Operator.Snapshot].
+type Snapshot struct {
+	Upstream  string
+	At        time.Time     // by the store's clock
+	Counted   time.Time     // until when the calls that went are known: processes report every few seconds, those of a large fleet once a minute
+	Shared    bool          // the store is shared; otherwise all of this is about one process
+	PausedFor time.Duration // the whole upstream is paused for so long; 0 if it is not
+	Waiting   int64         // calls that wait because the whole upstream is paused; see Policy.Waiting for others
+
+	Policies  []Policy  // by name
+	Processes []Process // in the order in which they came, at most [MaxShownProcesses]
+	Alive     int       // how many processes there are
+	Unknown   []string  // what processes report of policies that this version cannot read
+	TopKeys   []TopKey  // of policies with scopes, the keys that spend or wait most, first; at most [MaxTopKeys]
+
+	_ struct{}
+}
+
+// Bounds of what a [Snapshot] shows.
+const (
+	// MaxShownProcesses is how many processes are shown at most.
+	MaxShownProcesses = 256
+	// MaxTopKeys is how many keys are shown at most.
+	MaxTopKeys = 20
+	// HistorySeconds is how long a [Policy].History is.
+	HistorySeconds = 60
+)
+
+// A Policy is a policy of a [Snapshot].
+type Policy struct {
+	// PolicyStatus is how it stands. If the policy has scopes and the options of Snapshot give no values for them, only Policy
+	// is set: see [Snapshot].TopKeys.
+	pacer.PolicyStatus
+
+	Shown   bool  // all of PolicyStatus is set
+	Waiting int64 // calls that wait because of it, all keys together
+
+	// History is what went in each of the last seconds, all keys together, the oldest first: the last one ends at
+	// Snapshot.Counted. Its length is HistorySeconds.
+	History []store.Second
+
+	_ struct{}
+}
+
+// A Process is one that paces the upstream.
+type Process struct {
+	ID      string        // at random
+	Name    string        // pacer.Config.Name
+	For     time.Duration // how long it has been there
+	Waiting int64         // how many of its calls wait
+
+	_ struct{}
+}
+
+// A TopKey is one scope value of a policy.
+type TopKey struct {
+	pacer.PolicyStatus
+
+	Cost    int64 // of its calls that went in about the last minute
+	Waiting int64 // its calls that wait because of this policy
+
+	_ struct{}
+}
+
+// Binding returns the policy that most calls wait for; nil if none wait. Among equals it is the one that has made calls wait
+// for longest in the last ten seconds.
+func (s *Snapshot) Binding() *Policy {
+	var best *Policy
+	var most int64
+	var longest time.Duration
+	for i := range s.Policies {
+		p := &s.Policies[i]
+		waited := time.Duration(0)
+		for _, second := range p.History[max(0, len(p.History)-10):] {
+			waited += second.Waited
+		}
+		if (p.Waiting > 0 || waited > 0) && (best == nil || p.Waiting > most || p.Waiting == most && waited > longest) {
+			best, most, longest = p, p.Waiting, waited
+		}
+	}
+	return best
+}
+
+// Waiters returns how many calls wait, for whatever reason.
+func (s *Snapshot) Waiters() int64 {
+	n := s.Waiting
+	for i := range s.Policies {
+		n += s.Policies[i].Waiting
+	}
+	return n
+}
+
+// Rate returns the cost per second of the calls that went in the last seconds, of at most HistorySeconds.
+func (p *Policy) Rate(seconds int) float64 {
+	seconds = min(seconds, len(p.History))
+	if seconds < 1 {
+		return 0
+	}
+	sum := int64(0)
+	for _, s := range p.History[len(p.History)-seconds:] {
+		sum += s.Cost
+	}
+	return float64(sum) / float64(seconds)
+}
+
+// Capacity returns how much the policy admits per second in the long run, as it stands now; 0 for permits in flight.
+func (p *Policy) Capacity() float64 {
+	spec := p.Policy.Spec()
+	switch spec.Algorithm {
+	case policies.GCRA:
+		interval := spec.Interval
+		if p.Pace > 0 {
+			interval = p.Pace
+		}
+		return float64(time.Second.Microseconds()) / float64(interval)
+	case policies.Window:
+		limit, period := p.Policy.Limit()
+		if p.Pace > 0 {
+			limit = p.Pace
+		}
+		return float64(limit) / period.Seconds()
+	case policies.Leases:
+	}
+	return 0
+}
+
+// Utilization returns how much of the policy is in use, from 0 to 1: of a rate, what went in the last ten seconds, or in the last
+// minute if it admits less than one a second, compared with what it admits in the long run, or 0 if it has scopes, since each
+// of their values has a limit of its own; of a window, what is spent of its limit, and of permits in flight, those that are
+// taken, or 0 if they are not Shown. Of a window that is paused nothing may go: it is 1.
+func (p *Policy) Utilization() float64 {
+	spec := p.Policy.Spec()
+	if spec.Algorithm == policies.GCRA {
+		if len(p.Policy.Scopes()) > 0 {
+			return 0
+		}
+		capacity, over := p.Capacity(), utilizationSeconds
+		if capacity < 1 {
+			over = HistorySeconds
+		}
+		return min(1, p.Rate(over)/capacity)
+	}
+	limit := spec.Limit
+	if p.Pace > 0 {
+		limit = p.Pace
+	}
+	if !p.Shown || limit < 1 {
+		return 0
+	}
+	return float64(limit-min(limit, p.Remaining)) / float64(limit)
+}
+
+// utilizationSeconds is over how many seconds the use of a rate is taken.
+const utilizationSeconds = 10
