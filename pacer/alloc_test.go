@@ -44,7 +44,7 @@ func TestAWaitInMemoryAllocatesNothing(t *testing.T) { //nolint:paralleltest // 
 			p := newPacer(t, limits(stack...))
 			for how, call := range map[string]func() error{
 				"Wait":   func() error { return p.Wait(ctx) },
-				"WaitN":  func() error { return p.WaitN(ctx, 2) },
+				"cost":   func() error { return p.Wait(ctx, pacer.Cost(2)) },
 				"Allow":  func() error { return p.Allow(ctx) },
 				"option": func() error { return p.Wait(ctx, pacer.Scope("tenant", "other"), pacer.MaxWait(time.Second)) },
 			} {

@@ -100,7 +100,7 @@ func TestHooksTellOfACall(t *testing.T) {
 		require.NoError(t, p.Wait(acme))
 		require.Error(t, p.Allow(acme))
 		require.Error(t, p.Allow(t.Context()))
-		require.Error(t, p.WaitN(acme, 2))
+		require.Error(t, p.Wait(acme, pacer.Cost(2)))
 		synctest.Wait()
 		require.Equal(t, []string{
 			"goes (1) after 0s",

@@ -777,7 +777,7 @@ func TestACallThatCostsMoreThanTheShare(t *testing.T) {
 		defer closing(t, p)
 		start := time.Now()
 		for range 10 {
-			require.NoError(t, p.WaitN(t.Context(), 4))
+			require.NoError(t, p.Wait(t.Context(), pacer.Cost(4)))
 		}
 		require.InDelta(t, 4*time.Second, time.Since(start), float64(time.Second), "40 at 10 a second")
 		one, err := p.Reserve(t.Context(), pacer.Cost(4))

@@ -88,22 +88,15 @@ type seen struct {
 	went usage.Tally // under sleepers.mu: of the calls that took the long way
 }
 
-// Wait blocks until the call may go, and returns nil: go now. It is shorthand for WaitN(ctx, 1, opts...).
+// Wait blocks until the call may go, and returns nil: go now. It costs 1, unless [Cost] says otherwise.
 //
 // It returns at once, without a charge, a [*LimitError] if the call's slot lies beyond MaxWait or the
 // context's deadline; the context's error if it ends first; [ErrClosed] if the Pacer is closed first; a
 // [*ScopeError] if the call lacks a scope; a [*ConfigError] if a policy counts calls in flight, for then it must be known
 // when the call is over: use [Pacer.Acquire]; a [*StoreError] if the store fails, which a [store.Shared] does only if
 // Config.Outage says so, or if it is not set up right. A slot that is not used is given back.
-func (p *Pacer) Wait(ctx context.Context, opts ...Option) error { return p.wait(ctx, 1, opts) }
-
-// WaitN is [Pacer.Wait] for a call of cost n. A cost given by [Cost] overrides n.
-func (p *Pacer) WaitN(ctx context.Context, n int64, opts ...Option) error {
-	return p.wait(ctx, n, opts)
-}
-
-func (p *Pacer) wait(ctx context.Context, cost int64, opts []Option) error {
-	a, err := p.asked(ctx, cost, opts)
+func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
+	a, err := p.asked(ctx, 1, opts)
 	if err != nil || p.goesAtOnce(ctx, &a) {
 		return err
 	}

@@ -44,7 +44,7 @@ func TestWaitPaces(t *testing.T) {
 			require.NoError(t, p.Wait(t.Context()))
 			require.Equal(t, want, time.Since(start), "call %d", i)
 		}
-		require.NoError(t, p.WaitN(t.Context(), 2))
+		require.NoError(t, p.Wait(t.Context(), pacer.Cost(2)))
 		require.Equal(t, 500*ms, time.Since(start))
 	})
 }
@@ -111,7 +111,7 @@ func TestMaxWait(t *testing.T) {
 func TestNeverDiffersFromNotYet(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, limits(policies.PerSecond(10).Burst(3).Named("peak"), policies.Fixed(100, time.Minute)))
-	err := p.WaitN(t.Context(), 4)
+	err := p.Wait(t.Context(), pacer.Cost(4))
 	require.ErrorIs(t, err, pacer.ErrNever)
 	require.ErrorIs(t, err, pacer.ErrRefused)
 	require.NotErrorIs(t, err, pacer.ErrNotYet)
@@ -327,7 +327,7 @@ func TestStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(10).Burst(5).Named("peak"), policies.Fixed(100, time.Minute).Per("tenant").Named("tenant")))
 		acme := pacer.WithScope(t.Context(), "tenant", "acme")
-		require.NoError(t, p.WaitN(acme, 3))
+		require.NoError(t, p.Wait(acme, pacer.Cost(3)))
 		s, err := p.Status(acme)
 		require.NoError(t, err)
 		require.Len(t, s.Policies, 2)

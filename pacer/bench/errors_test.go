@@ -86,7 +86,7 @@ func pausedUpstream(t *testing.T) error {
 func never(t *testing.T) error {
 	t.Helper()
 	p := newPacer(t, "openai", nil, []policies.Policy{policies.PerMinute(30_000).Burst(30_000).Named("tokens")})
-	err := p.WaitN(t.Context(), 48_000)
+	err := p.Wait(t.Context(), pacer.Cost(48_000))
 	require.ErrorIs(t, err, pacer.ErrNever)
 	return err
 }

@@ -39,7 +39,7 @@ func (r *run) work(m *member, rng *rand.Rand) {
 		a.report(ctx)
 	case n < 50:
 		r.ops.wait.Add(1)
-		err := m.pacer.WaitN(ctx, cost, opts[1:]...)
+		err := m.pacer.Wait(ctx, opts...)
 		r.over("Wait", err, a.sometime(), deadline)
 	case n < 150:
 		r.ops.wait.Add(1)
