@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/luascripts"
+	"github.com/headway-go/headway/luascripts/numbers"
 )
 
 // Every file begins with its contract, and no script changes the clients' numbers on the wire.

@@ -78,12 +78,9 @@ type ask struct {
 	scopes    *scopeContext
 }
 
-// newAsk reads what a call asks for. It costs cost if its options do not say otherwise.
-func (p *Pacer) newAsk(ctx context.Context, cost int64, opts []Option) (ask, error) {
-	a := ask{cost: cost, maxWait: p.maxWait, weight: 1, opts: opts}
-	if cost < 1 {
-		return a, badNumber("Cost", cost, "must be at least 1")
-	}
+// newAsk reads what a call asks for.
+func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
+	a := ask{cost: 1, maxWait: p.maxWait, weight: 1, opts: opts}
 	if p.scoped {
 		a.scopes = scopesOf(ctx)
 	}

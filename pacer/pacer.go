@@ -96,7 +96,7 @@ type seen struct {
 // when the call is over: use [Pacer.Acquire]; a [*StoreError] if the store fails, which a [store.Shared] does only if
 // Config.Outage says so, or if it is not set up right. A slot that is not used is given back.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
-	a, err := p.asked(ctx, 1, opts)
+	a, err := p.asked(ctx, opts)
 	if err != nil || p.goesAtOnce(ctx, &a) {
 		return err
 	}
@@ -116,7 +116,7 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 // returns its reservation: go now, and call [Reservation.Release] when the call is over. Without such a policy that does
 // nothing, but harms nobody. The context bounds the wait, not the call. It returns the same errors as Wait.
 func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
-	a, err := p.asked(ctx, 1, opts)
+	a, err := p.asked(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 // [*LimitError] that matches [ErrNotYet] and whose Wait says when to ask again. It is shorthand for Reserve
 // with MaxWait(0).
 func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
-	a, err := p.asked(ctx, 1, opts)
+	a, err := p.asked(ctx, opts)
 	if err != nil || p.goesAtOnce(ctx, &a) {
 		return err
 	}
@@ -160,7 +160,7 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 // [Reservation.Wait], soon: who is not heard of for some seconds loses its place in line. If a policy counts calls in
 // flight, it must call [Reservation.Release] when it is over.
 func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
-	a, err := p.asked(ctx, 1, opts)
+	a, err := p.asked(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -173,14 +173,14 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 }
 
 // asked reads what a call asks for, unless it comes too late.
-func (p *Pacer) asked(ctx context.Context, cost int64, opts []Option) (ask, error) {
+func (p *Pacer) asked(ctx context.Context, opts []Option) (ask, error) {
 	if err := ctx.Err(); err != nil {
 		return ask{}, err
 	}
 	if p.isClosed() {
 		return ask{}, ErrClosed
 	}
-	return p.newAsk(ctx, cost, opts)
+	return p.newAsk(ctx, opts)
 }
 
 // reserve charges the earliest slot at which a call may go, for r. The room is for its limits.
@@ -250,7 +250,7 @@ func (p *Pacer) begin(ctx context.Context, opts []Option) (ask, []store.Limit, e
 	if p.isClosed() {
 		return ask{}, nil, ErrClosed
 	}
-	a, err := p.newAsk(ctx, 1, opts)
+	a, err := p.newAsk(ctx, opts)
 	if err != nil {
 		return a, nil, err
 	}

@@ -25,7 +25,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	if p.isClosed() {
 		return ErrClosed
 	}
-	a, err := p.newAsk(ctx, 1, opts)
+	a, err := p.newAsk(ctx, opts)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (p *Pacer) undo(ctx context.Context, kind store.NoteKind, opts []Option) er
 	if p.isClosed() {
 		return ErrClosed
 	}
-	a, err := p.newAsk(ctx, 1, opts)
+	a, err := p.newAsk(ctx, opts)
 	if err != nil {
 		return err
 	}

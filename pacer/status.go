@@ -70,7 +70,7 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 	if p.isClosed() {
 		return nil, ErrClosed
 	}
-	a, err := p.newAsk(ctx, 1, opts)
+	a, err := p.newAsk(ctx, opts)
 	if err != nil {
 		return nil, err
 	}

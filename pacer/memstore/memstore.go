@@ -40,7 +40,7 @@ var (
 	_ store.Notifier = (*Store)(nil)
 )
 
-// A MemoryOption sets something of a [Store].
+// An Option sets something of a [Store].
 type Option func(*Store)
 
 // WithMaxKeys sets how many keys the store holds at most; below 1 means [DefaultMaxKeys]. A call that needs

@@ -313,7 +313,7 @@ func (s *Store) Pauses(ctx context.Context, stack store.Stack) (store.StackStatu
 	return st, r.done()
 }
 
-// Beat implements [store.Shared].
+// Heartbeat implements [store.Shared].
 func (s *Store) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
 	q, up := newRequest(), upstreamKey(upstream)
 	q.key(up)

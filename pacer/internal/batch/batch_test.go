@@ -29,7 +29,6 @@ type sender struct {
 	dropped atomic.Int64 // callers who were told that there was no answer, because the generation ended
 
 	mu     sync.Mutex
-	wire   map[string]int
 	sent   []int // calls of each request
 	most   int   // requests on the wire
 	now    int

@@ -103,6 +103,7 @@ const (
 	local                // this process decides for itself
 )
 
+// New returns a member on top of a shared store. It begins to work with its first operation.
 func New(backing store.Shared, c *Config) *Store {
 	w := &Store{
 		store:     backing,

@@ -34,7 +34,7 @@ func (w *Store) Send(ctx context.Context, r *batch.Request) {
 			r.Errs = append(r.Errs, r.Errs[0])
 		}
 		if r.Errs[i] == nil {
-			r.Errs[i] = w.received(&r.Batches[i])
+			r.Errs[i] = w.received(&r.Batches[i]) //nolint:contextcheck // what is given back must be, whether or not a caller waits
 		}
 	}
 }

@@ -138,7 +138,7 @@ func TestAGuardedPermitComesBackLater(t *testing.T) {
 		s.Release(s.Take(1, guarded, 0, time.Now(), leases.Passing{}))
 		time.Sleep(time.Second - 1)
 		require.Empty(t, r.gaveBack())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Equal(t, map[int64]int{1: 1}, r.gaveBack())
 		s.Release(s.Take(2, guarded, 0, time.Now(), leases.Passing{}))

@@ -1,3 +1,4 @@
+// Package usage counts what was spent lately: by second, and by the keys that spend most. It has no clock and no lock: its callers have.
 package usage
 
 import (
@@ -6,20 +7,20 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// tallySeconds is for how many seconds a tally remembers what went. It is more than a fleet.Snapshot shows, so that what a process
+// Seconds is for how many seconds a tally remembers what went. It is more than a fleet.Snapshot shows, so that what a process
 // tells late is complete, in the largest fleets, too, and a power of two.
 const Seconds = 128
 
-// secondOf returns the second, since the Unix epoch, of an instant in µs.
+// SecondOf returns the second, since the Unix epoch, of an instant in µs.
 func SecondOf(now int64) int64 { return now / time.Second.Microseconds() }
 
 // placeOf returns where a tally keeps a second.
 func placeOf(second int64) int64 { return second & (Seconds - 1) }
 
-// A count is the cost that went in each of the last seconds. It takes next to nothing to add to one, since every call does.
+// A Count is the cost that went in each of the last seconds. It takes next to nothing to add to one, since every call does.
 type Count [Seconds]struct{ second, cost int64 }
 
-// add counts what goes at an instant, in µs.
+// Add counts what goes at an instant, in µs.
 func (c *Count) Add(now, cost int64) {
 	second := SecondOf(now)
 	at := &c[placeOf(second)]
@@ -29,7 +30,7 @@ func (c *Count) Add(now, cost int64) {
 	at.cost += cost
 }
 
-// A tally is what went of one limit in each of the last seconds, all keys together.
+// A Tally is what went of one limit in each of the last seconds, all keys together.
 type Tally [Seconds]struct {
 	second int64
 	store.Second
@@ -47,7 +48,7 @@ func (t *Tally) at(second int64) *store.Second {
 	return &at.Second
 }
 
-// add adds to a second.
+// Add adds to a second.
 func (t *Tally) Add(second int64, more store.Second) {
 	if s := t.at(second); s != nil {
 		s.Cost += more.Cost
@@ -68,7 +69,7 @@ func (c *Count) Each(f func(second, cost int64)) {
 	}
 }
 
-// get returns what went in a second; nothing if that is not known.
+// Get returns what went in a second; nothing if that is not known.
 func (t *Tally) Get(second int64) store.Second {
 	if s := &t[placeOf(second)]; s.second == second {
 		return s.Second
@@ -76,7 +77,7 @@ func (t *Tally) Get(second int64) store.Second {
 	return store.Second{}
 }
 
-// history returns the n seconds before a second, the oldest first.
+// History returns the n seconds before a second, the oldest first.
 func (t *Tally) History(before int64, n int) []store.Second {
 	h := make([]store.Second, n)
 	for i := range h {

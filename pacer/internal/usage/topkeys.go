@@ -12,7 +12,7 @@ import (
 // than the 512th part of all (the algorithm of Misra and Gries).
 const topKeys = 512
 
-// busy is what keys with scopes have spent in this minute and the one before.
+// TopKeys is what keys with scopes have spent in this minute and the one before.
 type TopKeys struct {
 	minute      int64
 	now, before map[store.Key]int64
@@ -33,13 +33,13 @@ func (b *TopKeys) turn(now int64) {
 	b.minute, b.now = minute, make(map[store.Key]int64)
 }
 
-// add counts what a key spends at an instant, in µs.
+// Add counts what a key spends at an instant, in µs.
 func (b *TopKeys) Add(k store.Key, cost, now int64) {
 	b.turn(now)
 	spend(b.now, k, cost)
 }
 
-// take adds what a key has spent whose place is needed, at an instant.
+// Take adds what an evicted key has spent, at an instant.
 func (b *TopKeys) Take(k store.Key, r *Recent, now int64) {
 	b.turn(now)
 	if b.before == nil {
@@ -74,7 +74,7 @@ func spend(minute map[store.Key]int64, k store.Key, cost int64) {
 	}
 }
 
-// spent adds to sums what each key has spent in about the last minute, at an instant.
+// Spent adds to sums what each key has spent in about the last minute, at an instant.
 func (b *TopKeys) Spent(now int64, sums map[store.Key]int64) {
 	b.turn(now)
 	for k, n := range b.now {
@@ -92,12 +92,13 @@ func lastMinute(n, now int64) int64 {
 	return int64(float64(n)*left + 0.5)
 }
 
-// recent is what one key has spent in this minute and the one before: as busy, for a key that has a place of its own.
+// Recent is what one key has spent in this minute and the one before: as TopKeys, for a key that has room of its own.
 type Recent struct {
 	minute      int64
 	now, before int64
 }
 
+// Add counts what the key spends at an instant, in µs.
 func (r *Recent) Add(cost, now int64) {
 	if minute := minuteOf(now); minute != r.minute {
 		if r.before = 0; minute == r.minute+1 {
@@ -108,6 +109,7 @@ func (r *Recent) Add(cost, now int64) {
 	r.now += cost
 }
 
+// Spent returns what the key has spent in about the last minute, at an instant, in µs.
 func (r *Recent) Spent(now int64) int64 {
 	switch minuteOf(now) - r.minute {
 	case 0:
