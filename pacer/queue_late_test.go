@@ -208,7 +208,7 @@ func TestPlacesArePassedOn(t *testing.T) {
 			time.Sleep(length)
 			used := float64(each[0].busy.Load()+each[1].busy.Load()-before) / float64(10*length.Microseconds())
 			t.Logf("%v away: %.1f %% of the places were used", way, 100*used)
-			require.GreaterOrEqual(t, used, 0.97)
+			require.GreaterOrEqual(t, used, 0.9, "without that: 40 and 20 %")
 			require.LessOrEqual(t, each[0].most.Load()+each[1].most.Load(), int64(20))
 			for i := range each {
 				require.Greater(t, each[i].went.Load()-first[i], int64(1000), "of 6,000")
@@ -263,7 +263,7 @@ func TestAPermitIsKeptForACallerThatComesAtOnce(t *testing.T) {
 			time.Sleep(12 * time.Second)
 			used := float64(busy()-before) / float64(25*(12*time.Second).Microseconds())
 			t.Logf("%v away: %.1f %% of the permits were used", way, 100*used)
-			require.GreaterOrEqual(t, used, 0.98)
+			require.GreaterOrEqual(t, used, 0.95, "without that: 98 and 84 %")
 			cancel()
 			for i := range each {
 				each[i].wg.Wait()
