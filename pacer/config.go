@@ -120,7 +120,7 @@ func New(c Config) (*Pacer, error) {
 
 		made:       time.Now().Add(-1), // so that nothing sleeps since 0
 		name:       cmp.Or(c.Name, processName()),
-		observers:  newObservers(c.Hooks),
+		telemetry:  newTelemetry(c.Hooks),
 		reconciles: !c.IgnoreCounts,
 		leases:     leases{life: context.Background(), speaking: make(chan struct{}, 1)},
 	}
@@ -139,7 +139,7 @@ func New(c Config) (*Pacer, error) {
 	for i := range all {
 		p.addLimit(i, &all[i])
 	}
-	if p.observers.hear(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
+	if p.telemetry.Any(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
 		defer p.listen()
 	}
 	if !p.scoped {
@@ -160,7 +160,7 @@ func (p *Pacer) join(shared store.Shared, c *Config, all []part) store.Member {
 	for i := range all {
 		config.Policies = append(config.Policies, all[i].Policy)
 	}
-	if p.observers != nil {
+	if p.telemetry != nil {
 		config.Requested, config.Changed = p.requested, p.failedOver
 	}
 	return failover.New(shared, &config)

@@ -13,7 +13,7 @@ import (
 )
 
 // Calls that a limit binds which is not given far ahead (a place in flight, a lane's part of a rate, a fair share) may have to
-// stand in line: see [store.Grant].InLine. While they wait, they ask again: when the store told them to, or when it calls them.
+// stand in line: see [store.Grant].Queued. While they wait, they ask again: when the store told them to, or when it calls them.
 
 // placeMargin is how much later than its reach before its slot a call asks for its places in flight, if it got the slot without:
 // stores do not give them earlier.

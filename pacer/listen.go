@@ -59,9 +59,7 @@ func (p *Pacer) changed(ctx context.Context, changes []store.Change) {
 		return
 	}
 	caught, news := p.sleepers.heed(changes)
-	if p.observers != nil {
-		p.heardOf(news)
-	}
+	p.pausesChanged(news)
 	if len(caught) > 0 {
 		p.later(func() { p.move(ctx, caught) })
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
@@ -35,7 +36,7 @@ type Pacer struct {
 	maxLate  time.Duration
 	outage   Outage
 
-	observers observers // nil: no hooks
+	telemetry *telemetry.Dispatcher[Hooks] // nil: no hooks
 
 	fixed []store.Limit // the stack of every call, if they have none
 
@@ -153,7 +154,7 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 	p.sleepers.mu.Lock()
 	r.use()
 	p.sleepers.mu.Unlock()
-	r.goes(ctx)
+	r.admitted(ctx)
 	return nil
 }
 
@@ -192,7 +193,7 @@ func (p *Pacer) asked(ctx context.Context, cost int64, opts []Option) (ask, erro
 func (p *Pacer) reserve(ctx context.Context, a *ask, r *Reservation, room []store.Limit) error {
 	err := p.reserveSlot(ctx, a, r, room)
 	if err != nil {
-		p.refusedCall(ctx, err)
+		p.refused(ctx, err)
 	}
 	return err
 }
@@ -547,6 +548,6 @@ func (p *Pacer) Close() error {
 	if p.member != nil {
 		p.member.Close()
 	}
-	p.observers.close()
+	p.telemetry.Close()
 	return nil
 }

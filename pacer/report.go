@@ -98,7 +98,7 @@ func (p *Pacer) heed(ctx context.Context, a *answer, fs ...policies.Feedback) er
 		return p.storeError("report", err)
 	}
 	p.watches.told(told, changed)
-	p.heeded(ctx, &stack, notes)
+	p.feedbackApplied(ctx, &stack, notes)
 	p.changed(ctx, changes(notes, stack, now, changed > 0, true))
 	return nil
 }

@@ -45,7 +45,7 @@ type Reservation struct {
 	queue   *queue        // whose window its slot is in, as long as that is to come; nil if it is in none
 	since   time.Duration // when it went to sleep, since the Pacer was made; 0 if it did not
 	binding binding       // what it sleeps for
-	tale    *tale         // what hooks were told of that; nil if there are no hooks, or it does not sleep
+	emitted *emitted      // what hooks received of that; nil if there are no hooks, or it does not wait
 
 	watches []*watch // if tracked: of each limit
 
@@ -152,7 +152,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	if _, asks := r.asks(); !asks && r.state == reserved && r.moving == nil && ctx.Err() == nil && !now.Before(r.due) && !r.late(now) && !p.sleepers.paused(r) {
 		r.use() // the common case: nothing to wait for
 		p.sleepers.mu.Unlock()
-		r.awake(ctx, nil)
+		r.waitDone(ctx, nil)
 		return nil
 	}
 	p.waiting.Add(1)
@@ -166,7 +166,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	for {
 		delay, err := r.next(ctx)
 		if err != nil || delay <= 0 {
-			r.awake(ctx, err)
+			r.waitDone(ctx, err)
 			return err
 		}
 		if timer == nil {
@@ -218,7 +218,7 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 			if !r.latest.IsZero() && r.grant[0].Queued {
 				delay = min(delay, max(1, r.latest.Sub(now)))
 			}
-			r.sleep(ctx, now, r.due.Sub(now))
+			r.waiting(ctx, now, r.due.Sub(now))
 			p.sleepers.mu.Unlock()
 			return delay, nil
 		}
@@ -228,7 +228,7 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 		return r.next(ctx)
 	}
 	if delay := r.due.Sub(now); delay > 0 {
-		r.sleep(ctx, now, delay)
+		r.waiting(ctx, now, delay)
 		p.sleepers.mu.Unlock()
 		return delay, nil
 	}
@@ -283,7 +283,7 @@ func (r *Reservation) answered(ctx context.Context) answer {
 	a := answer{limits: r.stack.Limits}
 	if r.state == reserved { // its owner slept by itself
 		r.use()
-		r.goes(ctx)
+		r.admitted(ctx)
 	}
 	if r.state != used {
 		return a
@@ -323,7 +323,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	p.sleepers.mu.Lock()
 	if r.state == reserved { // its owner slept by itself
 		r.use()
-		r.goes(ctx)
+		r.admitted(ctx)
 	}
 	spent := r.state != used || r.paid
 	r.paid = true
