@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -135,10 +136,13 @@ func New(c Config) (*Pacer, error) {
 	}
 	p.direct, _ = p.store.(store.Direct)
 	p.spares.off = p.direct == nil && p.member == nil
-	p.limits = make([]limit, len(all))
+	p.limits, p.byName = make([]limit, len(all)), make(map[string]*limit, len(all))
+	bound := make([]policies.Policy, 0, len(all))
 	for i := range all {
 		p.addLimit(i, &all[i])
+		bound = append(bound, all[i].Policy)
 	}
+	p.rules = feedback.NewRules(bound, p.maxPause, p.reconciles)
 	if p.telemetry.Any(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
 		defer p.listen()
 	}
@@ -204,6 +208,7 @@ func parts(all []policies.Policy) []part {
 func (p *Pacer) addLimit(i int, one *part) {
 	l := &p.limits[i]
 	l.Limit = store.Limit{Policy: one.Name(), Spec: one.Spec()}
+	p.byName[l.Policy] = l
 	l.seen = new(seen)
 	l.policy, l.scopes, l.optional, l.lane, l.whole = one.Policy, one.Scopes(), one.IsOptional(), one.lane, one.whole
 	if p.direct != nil {

@@ -92,7 +92,7 @@ func (p *Pacer) got(r *Reservation) {
 			r.call[0].Since = g.Now
 		}
 		if g.Queued {
-			p.watches.left(r)
+			p.usage.Leave(&r.tracked, &r.call[0])
 			if r.hurried { // it was called while the store was asked
 				r.due = time.Now()
 			}
@@ -102,7 +102,7 @@ func (p *Pacer) got(r *Reservation) {
 			p.leases.took(p, r)
 		}
 	}
-	p.watches.entered(r)
+	p.usage.Enter(&r.tracked, r.stack.Limits, &r.call[0])
 }
 
 // askAgain asks the store once more, for a call that is marked as moving.
@@ -143,10 +143,10 @@ func (p *Pacer) received(r *Reservation, call *store.Call, grant *store.Grant, a
 	switch {
 	case err != nil:
 		r.state, r.err = givenBack, p.storeError("reserve", err)
-		p.watches.left(r)
+		p.usage.Leave(&r.tracked, &r.call[0])
 		r.leaveQueue()
 	case !grant.OK && !grant.Queued:
-		p.watches.left(r)
+		p.usage.Leave(&r.tracked, &r.call[0])
 		r.leaveQueue()
 		r.state, r.grant[0] = givenBack, *grant
 		e := p.notYet(r)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -29,6 +30,7 @@ type Pacer struct {
 	direct   store.Direct // the store, if it is one
 	member   store.Member // the store, if it is one
 	limits   []limit
+	byName   map[string]*limit
 	scoped   bool // some of them have scopes
 	maxWait  time.Duration
 	maxPause time.Duration
@@ -47,7 +49,8 @@ type Pacer struct {
 	leases leases
 
 	reconciles bool
-	watches    watches
+	rules      *feedback.Rules
+	usage      feedback.Usage
 
 	spares spares
 
@@ -388,7 +391,7 @@ func (p *Pacer) costs(a *ask, limits []store.Limit) ([]store.Limit, []int64, err
 		bound := make([]store.Limit, 0, len(limits))
 		costs = make([]int64, 0, len(limits))
 		for i := range limits {
-			l := p.named(limits[i].Policy)
+			l := p.byName[limits[i].Policy]
 			if n := a.costOf(cmp.Or(l.whole, l.Policy), a.cost); n > 0 {
 				bound, costs = append(bound, limits[i]), append(costs, n)
 			}
@@ -420,7 +423,7 @@ func (p *Pacer) checkCosts(a *ask) error {
 		if o.kind != optCostOf {
 			continue
 		}
-		l := p.named(o.name)
+		l := p.byName[o.name]
 		switch {
 		case l == nil:
 			return &ConfigError{
@@ -440,19 +443,9 @@ func (p *Pacer) checkCosts(a *ask) error {
 // maxShown is how much of a scope value an error shows.
 const maxShown = 64
 
-// named returns the limit of a policy by its name; nil if there is none.
-func (p *Pacer) named(policy string) *limit {
-	for i := range p.limits {
-		if p.limits[i].Policy == policy {
-			return &p.limits[i]
-		}
-	}
-	return nil
-}
-
 // describe names the scopes of a limit and their values, for people.
 func (p *Pacer) describe(l *store.Limit) string {
-	if of := p.named(l.Policy); of != nil {
+	if of := p.byName[l.Policy]; of != nil {
 		return describeScope(of.scopes, l.Scope)
 	}
 	return l.Scope // of a policy that only another process has

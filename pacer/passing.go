@@ -37,7 +37,7 @@ type passing struct {
 // passing returns that for a reservation that has got its places. The caller holds sleepers.mu, if anybody else knows the
 // reservation.
 func (p *Pacer) passing(r *Reservation) passing {
-	if r.queue == nil || !r.queue.passes || r.grant[0].Local || !p.tells() {
+	if r.queue == nil || !r.queue.passes || r.grant[0].Local || !p.echoes() {
 		return passing{}
 	}
 	return passing{r.queue.hash, r.asked, 0.5 + rand.Float64()}
@@ -56,7 +56,7 @@ func passable(limits []store.Limit) bool {
 func (p *Pacer) passOn(f *lease) bool {
 	now := time.Now()
 	slice := f.passed.part * float64(min(maxSlice, sliceOfWays*p.way.Longest()))
-	if f.passed.queue == 0 || !p.tells() || now.Sub(f.passed.since) > time.Duration(slice) {
+	if f.passed.queue == 0 || !p.echoes() || now.Sub(f.passed.since) > time.Duration(slice) {
 		return false
 	}
 	p.sleepers.mu.Lock()
@@ -142,7 +142,7 @@ func (p *Pacer) inherit(r *Reservation, f *lease, now time.Time) {
 		g.Charges = append(g.Charges, store.Charge{From: f.id, To: 1})
 	}
 	r.asked, r.due = now, now
-	p.watches.entered(r)
+	p.usage.Enter(&r.tracked, r.stack.Limits, &r.call[0])
 }
 
 // asked reports whether a call that has left the queue has no place yet, and waits for an answer of the store, or is about to sleep.

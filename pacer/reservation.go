@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -40,19 +41,16 @@ type Reservation struct {
 	moving  chan struct{} // somebody is moving it behind a pause; closed when that is done. nil otherwise
 	err     error         // why it could not be moved
 	wake    chan struct{} // tells a sleeper that it was moved; nil before it sleeps
-	known   []int64       // if tracked and used: for each limit, what had been answered when it went
 	lease   *lease        // its places in flight; nil if it has none
 	queue   *queue        // whose window its slot is in, as long as that is to come; nil if it is in none
 	since   time.Duration // when it went to sleep, since the Pacer was made; 0 if it did not
 	binding binding       // what it sleeps for
 	emitted *emitted      // what hooks received of that; nil if there are no hooks, or it does not wait
 
-	watches []*watch // if tracked: of each limit
+	tracked feedback.Tracked // what pacer.usage knows of it, if it is tracked
 
 	room struct { // for what most calls need, to save allocations
 		charges [fewLimits]store.Charge
-		known   [fewLimits]int64
-		watches [fewLimits]*watch
 	}
 }
 
@@ -104,7 +102,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	}
 	r.state = givenBack // from here on, the grant does not change
 	r.leaveQueue()
-	r.pacer.watches.left(r)
+	r.pacer.usage.Leave(&r.tracked, &r.call[0])
 	inLine := r.grant[0].Queued
 	s.mu.Unlock()
 	r.pacer.leases.gone(r.lease)
@@ -263,7 +261,7 @@ func (r *Reservation) WhileAlive(alive func() bool) { r.pacer.leases.whileAlive(
 func (r *Reservation) use() {
 	r.state = used
 	r.leaveQueue()
-	r.pacer.watches.goes(r)
+	r.pacer.usage.Admit(&r.tracked, &r.call[0], r.grant[0].Charges)
 	r.pacer.count(r)
 }
 
@@ -275,12 +273,12 @@ func (r *Reservation) cost(i int) int64 {
 	return r.call[0].Costs[i]
 }
 
-// answered counts the call as no longer on its way, and says what is known of it.
-func (r *Reservation) answered(ctx context.Context) answer {
+// answered counts the call as done at now, and returns what is known of it.
+func (r *Reservation) answered(ctx context.Context, now time.Time) feedback.Answer {
 	s := &r.pacer.sleepers
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := answer{limits: r.stack.Limits}
+	a := feedback.Answer{Limits: r.stack.Limits}
 	if r.state == reserved { // its owner slept by itself
 		r.use()
 		r.admitted(ctx)
@@ -288,10 +286,10 @@ func (r *Reservation) answered(ctx context.Context) answer {
 	if r.state != used {
 		return a
 	}
-	a.went = r
+	a.Call, a.Grant, a.Tracked, a.Took = &r.call[0], &r.grant[0], &r.tracked, now.Sub(r.due)
 	if !r.closed {
 		r.closed = true
-		r.pacer.watches.leave(r, true)
+		r.pacer.usage.Answered(&r.tracked, &r.call[0], r.grant[0].Charges)
 	}
 	return a
 }

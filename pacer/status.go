@@ -56,7 +56,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	s := &Status{Upstream: p.upstream, Policies: make([]PolicyStatus, len(limits))}
 	s.PausedFor = max(0, seen.Paused.Sub(seen.Now))
 	for i := range limits {
-		s.Policies[i] = policyStatus(p.named(limits[i].Policy).policy, p.describe(&limits[i]), &seen.Limits[i], seen.Now)
+		s.Policies[i] = policyStatus(p.byName[limits[i].Policy].policy, p.describe(&limits[i]), &seen.Limits[i], seen.Now)
 	}
 	return s, nil
 }

@@ -19,7 +19,7 @@ func (p *Pacer) count(r *Reservation) {
 		if r.since != 0 && i == r.waitsFor() {
 			what.Waits, what.Waited = 1, r.waited()
 		}
-		if of := p.named(l.Policy); of != nil {
+		if of := p.byName[l.Policy]; of != nil {
 			of.seen.went.Add(second, what)
 		}
 		if l.Scope != "" {
