@@ -44,7 +44,7 @@ type Config struct {
 	Upstream string
 
 	// Policies are the upstream's limits. All of them must admit a call. Their names must differ. An empty
-	// list limits nothing, but calls still heed what [Pacer.Report] reports. Defaults to none.
+	// list limits nothing, but what [Pacer.Report] reports still holds calls. Defaults to none.
 	Policies []policies.Policy
 
 	// Store keeps the accounts. Defaults to a [memstore.Store] of its own: it paces this process alone.
@@ -59,15 +59,15 @@ type Config struct {
 	// fleet for years. Defaults to [DefaultMaxPause], one hour.
 	MaxPause time.Duration
 
-	// Hooks are told what happens, each set by itself. Defaults to none.
+	// Hooks receive events, each set by itself. Defaults to none.
 	Hooks []*Hooks
 
 	// Name is how a [Fleet] calls this process, of at most 100 characters. Defaults to the host's name and the process's
 	// number, such as "worker-7/4711".
 	Name string
 
-	// IgnoreCounts turns off what an upstream says about its limits and what is left of them: only pauses are
-	// heeded, and refusals. Defaults to heeding everything.
+	// IgnoreCounts turns off what an upstream reports of its limits and what is left of them: only pauses and refusals are
+	// applied. Defaults to applying everything.
 	IgnoreCounts bool
 
 	// Jitter is the most by which a call that waits goes later than its slot, uniformly at random. It never
@@ -119,7 +119,7 @@ func New(c Config) (*Pacer, error) {
 		closed:   make(chan struct{}),
 		queues:   queues{seed: maphash.MakeSeed()},
 
-		made:       time.Now().Add(-1), // so that nothing sleeps since 0
+		made:       time.Now().Add(-1), // so that nothing waits since 0
 		name:       cmp.Or(c.Name, processName()),
 		telemetry:  newTelemetry(c.Hooks),
 		reconciles: !c.IgnoreCounts,

@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// listening hears of pauses that others report, from when the first call of this Pacer sleeps until it is closed. A
+// listening receives pauses that others report, from when the first call of this Pacer waits until it is closed. A
 // call that has to wait for nothing needs to hear of nothing: its store knows.
 type listening struct {
 	once sync.Once

@@ -33,7 +33,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	}
 	bound, lacking := p.bind(&a, nil)
 	if lacking != nil {
-		bound = p.bindable(&a, false) // a call that lacks a scope says nothing about one
+		bound = p.bindable(&a, false) // a call that lacks a scope is no answer about one
 	}
 	return p.apply(ctx, &feedback.Answer{Limits: bound, Partial: lacking != nil}, time.Now(), f)
 }

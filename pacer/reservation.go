@@ -40,11 +40,11 @@ type Reservation struct {
 	due     time.Time     // when to go: the slot and jitter
 	moving  chan struct{} // somebody is moving it behind a pause; closed when that is done. nil otherwise
 	err     error         // why it could not be moved
-	wake    chan struct{} // tells a sleeper that it was moved; nil before it sleeps
+	wake    chan struct{} // wakes a waiter when it was moved; nil before it waits
 	lease   *lease        // its places in flight; nil if it has none
 	queue   *queue        // whose window its slot is in, as long as that is to come; nil if it is in none
-	since   time.Duration // when it went to sleep, since the Pacer was made; 0 if it did not
-	binding binding       // what it sleeps for
+	since   time.Duration // when it began to wait, since the Pacer was made; 0 if it did not
+	binding binding       // what it waits for
 	emitted *emitted      // what hooks received of that; nil if there are no hooks, or it does not wait
 
 	tracked feedback.Tracked // what pacer.usage knows of it, if it is tracked

@@ -70,18 +70,18 @@ func (t *Telemetry) failover(f pacer.Failover) {
 	if f.On {
 		t.events.fallbacks.Add(context.Background(), 1, t.measured(f.Upstream, "", ""))
 	}
-	t.tellLost(f.Upstream, f.On)
+	t.storeLost(f.Upstream, f.On)
 }
 
-// tellLost tells whether this process has lost the store of an upstream.
-func (t *Telemetry) tellLost(upstream string, lost bool) {
+// storeLost records whether this process has lost the store of an upstream.
+func (t *Telemetry) storeLost(upstream string, lost bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.recordLost(upstream, lost)
 }
 
-// tellNotLost tells that the store is not lost, unless it is known whether: without that there is no gauge until it is lost.
-func (t *Telemetry) tellNotLost(upstream string) {
+// storeNotLost records that the store is not lost, unless it is known whether: without that there is no gauge until it is lost.
+func (t *Telemetry) storeNotLost(upstream string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, known := t.lost[upstream]; !known {
@@ -89,7 +89,7 @@ func (t *Telemetry) tellNotLost(upstream string) {
 	}
 }
 
-// recordLost sets the gauge. The caller holds t.mu, so that the last one to know is the last one to tell.
+// recordLost sets the gauge. The caller holds t.mu, so that the last one to know is the last one to record.
 func (t *Telemetry) recordLost(upstream string, lost bool) {
 	t.lost[upstream] = lost
 	value := int64(0)

@@ -25,8 +25,8 @@ const (
 	paceTolerance = 10
 )
 
-// Notes returns what the store has to know because of some feedback on a call, received at now, and what of that the Usage has to be
-// told when the store has received it: see [Usage.Delivered]. It returns an [*UnboundError] if feedback names a policy that does not bind
+// Notes returns what the store has to know because of some feedback on a call, received at now, and the marks
+// that [Usage.Delivered] needs when the store has received them. It returns an [*UnboundError] if feedback names a policy that does not bind
 // the call.
 func (r *Rules) Notes(u *Usage, a *Answer, fs []policies.Feedback, now time.Time) ([]store.Note, []Mark, error) {
 	var few [2]targets
