@@ -28,6 +28,6 @@ func (p *Pacer) goesAtOnce(ctx context.Context, a *ask) bool {
 	if call.Len == 0 || !p.direct.Admit(call) {
 		return false
 	}
-	p.goesNow(ctx, a.cost)
+	p.admittedNow(ctx, a.cost)
 	return true
 }

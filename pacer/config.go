@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/leases"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/parts"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -44,7 +45,7 @@ type Config struct {
 	Upstream string
 
 	// Policies are the upstream's limits. All of them must admit a call. Their names must differ. An empty
-	// list limits nothing, but calls still heed what [Pacer.Report] reports. Defaults to none.
+	// list limits nothing, but what [Pacer.Report] reports still holds calls. Defaults to none.
 	Policies []policies.Policy
 
 	// Store keeps the accounts. Defaults to a [memstore.Store] of its own: it paces this process alone.
@@ -59,15 +60,15 @@ type Config struct {
 	// fleet for years. Defaults to [DefaultMaxPause], one hour.
 	MaxPause time.Duration
 
-	// Hooks are told what happens, each set by itself. Defaults to none.
+	// Hooks receive events, each set by itself. Defaults to none.
 	Hooks []*Hooks
 
 	// Name is what operators see of this process (see package fleet), of at most 100 characters. Defaults to the host's name and
 	// the process's number, such as "worker-7/4711".
 	Name string
 
-	// IgnoreCounts turns off what an upstream says about its limits and what is left of them: only pauses are
-	// heeded, and refusals. Defaults to heeding everything.
+	// IgnoreCounts turns off what an upstream reports of its limits and what is left of them: only pauses and refusals are
+	// applied. Defaults to applying everything.
 	IgnoreCounts bool
 
 	// Jitter is the most by which a call that waits goes later than its slot, uniformly at random. It never
@@ -117,9 +118,9 @@ func New(c Config) (*Pacer, error) {
 		closed:   make(chan struct{}),
 		queues:   queues{seed: maphash.MakeSeed()},
 
-		made:       time.Now().Add(-1), // so that nothing sleeps since 0
+		made:       time.Now().Add(-1), // so that nothing waits since 0
 		name:       cmp.Or(c.Name, processName()),
-		observers:  newObservers(c.Hooks),
+		telemetry:  newTelemetry(c.Hooks),
 		reconciles: !c.IgnoreCounts,
 	}
 	if p.store == nil {
@@ -135,11 +136,14 @@ func New(c Config) (*Pacer, error) {
 	}
 	p.direct, _ = p.store.(store.Direct)
 	p.spares.off = p.direct == nil && p.member == nil
-	p.limits = make([]limit, len(all))
+	p.limits, p.byName = make([]limit, len(all)), make(map[string]*limit, len(all))
+	bound := make([]policies.Policy, 0, len(all))
 	for i := range all {
 		p.addLimit(i, &all[i])
+		bound = append(bound, all[i].Policy)
 	}
-	if p.observers.hear(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
+	p.rules = feedback.NewRules(bound, p.maxPause, p.reconciles)
+	if p.telemetry.Any(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
 		defer p.listen()
 	}
 	if !p.scoped {
@@ -160,7 +164,7 @@ func (p *Pacer) join(shared store.Shared, c *Config, all []parts.Part) store.Mem
 	for i := range all {
 		config.Policies = append(config.Policies, all[i].Policy)
 	}
-	if p.observers != nil {
+	if p.telemetry != nil {
 		config.Requested, config.Changed = p.requested, p.failedOver
 	}
 	return failover.New(shared, &config)
@@ -183,6 +187,7 @@ func processName() string {
 func (p *Pacer) addLimit(i int, one *parts.Part) {
 	l := &p.limits[i]
 	l.Limit = store.Limit{Policy: one.Name(), Spec: one.Spec()}
+	p.byName[l.Policy] = l
 	l.seen = new(seen)
 	l.policy, l.scopes, l.optional, l.lane, l.whole = one.Policy, one.Scopes(), one.IsOptional(), one.Lane, one.Whole
 	if p.direct != nil {

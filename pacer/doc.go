@@ -114,7 +114,7 @@
 //
 // Each refusal says which policy binds, for which scope, how long, and what to do: see [LimitError]. [Pacer.Status] says how
 // things stand for a call, and package fleet for an upstream: every policy, what went in the last minute, who waits for
-// what, the processes, and the keys that spend most. [Hooks] are told what happens as it happens, in goroutines of their
+// what, the processes, and the keys that spend most. [Hooks] receive events as they happen, in goroutines of their
 // own, so that no call waits for them; [LogHooks] logs it.
 //
 // For that, each process reports to a shared store that is a [store.Registry], every three seconds, what its policies are, what went,

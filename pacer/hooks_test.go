@@ -46,20 +46,20 @@ func limitOf(policy, scope string) string { return strings.TrimSpace(policy + " 
 
 func (d *diary) hooks() *pacer.Hooks {
 	return &pacer.Hooks{
-		Sleeps: func(_ context.Context, s pacer.Sleep) {
+		Waiting: func(_ context.Context, s pacer.Waiting) {
 			why := "waits for"
 			if s.Paused {
 				why = "waits, paused, for"
 			}
-			if s.InLine {
+			if s.Queued {
 				why = fmt.Sprintf("is %d behind for", s.Ahead)
 			}
 			d.writef("%s %s (%d), %v", why, limitOf(s.Policy, s.Scope), s.Cost, s.Wait)
 		},
-		Slept: func(_ context.Context, s pacer.Slept) {
+		WaitDone: func(_ context.Context, s pacer.WaitDone) {
 			d.writef("slept for %s, %v, error %v", limitOf(s.Policy, s.Scope), s.Took, s.Err)
 		},
-		Goes: func(_ context.Context, g pacer.Going) {
+		Admitted: func(_ context.Context, g pacer.Admitted) {
 			d.writef("goes (%d) after %v %s", g.Cost, g.Waited, limitOf(g.Policy, g.Scope))
 		},
 		Refused: func(_ context.Context, r pacer.Refusal) {
@@ -67,11 +67,11 @@ func (d *diary) hooks() *pacer.Hooks {
 		},
 		Paused:  func(p pacer.Pause) { d.writef("paused %s for %v", limitOf(p.Policy, p.Scope), p.For) },
 		Resumed: func(p pacer.Pause) { d.writef("resumed %s", limitOf(p.Policy, p.Scope)) },
-		Heeded: func(_ context.Context, h pacer.Heeding) {
+		FeedbackApplied: func(_ context.Context, h pacer.FeedbackApplied) {
 			d.writef("heeded %v of %s for %v: %d", h.Kind, limitOf(h.Policy, h.Scope), h.For, h.Value)
 		},
-		Fallback: func(f pacer.Fallback) { d.writef("fallback %v of %d, %v: %v", f.On, f.Processes, f.For, f.Err) },
-		Asked: func(c pacer.StoreCall) {
+		Failover: func(f pacer.Failover) { d.writef("fallback %v of %d, %v: %v", f.On, f.Processes, f.For, f.Err) },
+		StoreRequest: func(c pacer.StoreRequest) {
 			if c.Err != nil {
 				d.writef("%s failed after %v", c.Op, c.Took)
 			} else if c.Took > time.Second {
@@ -247,7 +247,7 @@ func TestASlowHookHarmsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, slow := new(diary), make(chan struct{})
 		dropped := int64(0)
-		hung := &pacer.Hooks{Goes: func(context.Context, pacer.Going) { <-slow }, Dropped: func(n int64) { dropped = n }}
+		hung := &pacer.Hooks{Admitted: func(context.Context, pacer.Admitted) { <-slow }, Dropped: func(n int64) { dropped = n }}
 		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(1000)}, Hooks: []*pacer.Hooks{hung, d.hooks()}})
 		start := time.Now()
 		const calls = 10_000
@@ -276,7 +276,7 @@ func TestAPanickingHookHarmsNobody(t *testing.T) { //nolint:paralleltest // it s
 		called := 0
 		p := newPacer(t, pacer.Config{
 			Policies: []policies.Policy{policies.PerSecond(1000)},
-			Hooks: []*pacer.Hooks{{Goes: func(context.Context, pacer.Going) {
+			Hooks: []*pacer.Hooks{{Admitted: func(context.Context, pacer.Admitted) {
 				if called++; called == 1 {
 					panic("ouch")
 				}

@@ -15,7 +15,7 @@ import (
 )
 
 // Calls that a limit binds which is not given far ahead (a place in flight, a lane's part of a rate, a fair share) may have to
-// stand in line: see [store.Grant].InLine. While they wait, they ask again: when the store told them to, or when it calls them.
+// stand in line: see [store.Grant].Queued. While they wait, they ask again: when the store told them to, or when it calls them.
 
 // placeMargin is how much later than its reach before its slot a call asks for its places in flight, if it got the slot without:
 // stores do not give them earlier.
@@ -94,7 +94,7 @@ func (p *Pacer) got(r *Reservation) {
 			r.call[0].Since = g.Now
 		}
 		if g.Queued {
-			p.watches.left(r)
+			p.usage.Leave(&r.tracked, &r.call[0])
 			if r.hurried { // it was called while the store was asked
 				r.due = time.Now()
 			}
@@ -104,7 +104,7 @@ func (p *Pacer) got(r *Reservation) {
 			r.lease = p.leases.Take(r.call[0].ID, r.stack.Limits, r.grant[0].At, r.asked, p.passing(r))
 		}
 	}
-	p.watches.entered(r)
+	p.usage.Enter(&r.tracked, r.stack.Limits, &r.call[0])
 }
 
 // dropLease forgets the permits of a reservation that is about to get others, or none. The caller holds sleepers.mu, if anybody else
@@ -165,10 +165,10 @@ func (p *Pacer) received(r *Reservation, call *store.Call, grant *store.Grant, a
 	switch {
 	case err != nil:
 		r.state, r.err = givenBack, p.storeError("reserve", err)
-		p.watches.left(r)
+		p.usage.Leave(&r.tracked, &r.call[0])
 		r.leaveQueue()
 	case !grant.OK && !grant.Queued:
-		p.watches.left(r)
+		p.usage.Leave(&r.tracked, &r.call[0])
 		r.leaveQueue()
 		r.state, r.grant[0] = givenBack, *grant
 		e := p.notYet(r)

@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// listening hears of pauses that others report, from when the first call of this Pacer sleeps until it is closed. A
+// listening receives pauses that others report, from when the first call of this Pacer waits until it is closed. A
 // call that has to wait for nothing needs to hear of nothing: its store knows.
 type listening struct {
 	once sync.Once
@@ -59,9 +59,7 @@ func (p *Pacer) changed(ctx context.Context, changes []store.Change) {
 		return
 	}
 	caught, news := p.sleepers.heed(changes)
-	if p.observers != nil {
-		p.heardOf(news)
-	}
+	p.pausesChanged(news)
 	if len(caught) > 0 {
 		p.later(func() { p.move(ctx, caught) })
 	}

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// longSleep is from when on a sleep is told at level Info: who reads a log wonders why nothing happens. Where a limit binds, all
-// calls sleep for a while, and nobody wants to read that.
-const longSleep = 10 * time.Second
+// longWait is from when on a wait is logged at level Info: who reads a log wonders why nothing happens. Where a limit binds, all
+// calls wait for a while, and nobody wants to read that.
+const longWait = 10 * time.Second
 
 // LogHooks returns hooks that log what happens, by structured fields: upstream, policy, scope, and times as durations. Pauses,
-// refusals, failures of the store and fallbacks are warnings; that they are over, and sleeps of ten seconds or more, are
-// information; all else is at level Debug, places in line too. A nil logger is slog's default one at the time of the call.
+// refusals, failures of the store and failovers are warnings; that they are over, and waits of ten seconds or more, are
+// information; all else is at level Debug, positions in queues too. A nil logger is slog's default one at the time of the call.
 func LogHooks(logger *slog.Logger) *Hooks {
 	if logger == nil {
 		logger = slog.Default()
 	}
 	l := hookLog{logger}
 	return &Hooks{
-		Sleeps: l.sleeps, Slept: l.slept, Goes: l.goes, Refused: l.refused, Paused: l.paused, Resumed: l.resumed,
-		Heeded: l.heeded, Fallback: l.fallback, Asked: l.asked, Dropped: l.dropped,
+		Waiting: l.waiting, WaitDone: l.waitDone, Admitted: l.admitted, Refused: l.refused, Paused: l.paused, Resumed: l.resumed,
+		FeedbackApplied: l.feedbackApplied, Failover: l.failover, StoreRequest: l.storeRequest, Dropped: l.dropped,
 	}
 }
 
@@ -38,24 +38,24 @@ func of(upstream, policy, scope string, more ...slog.Attr) []slog.Attr {
 	return append(attrs, more...)
 }
 
-// levelOf returns the level at which a sleep of this length is told.
+// levelOf returns the level at which a wait of this length is logged.
 func levelOf(d time.Duration) slog.Level {
-	if d >= longSleep {
+	if d >= longWait {
 		return slog.LevelInfo
 	}
 	return slog.LevelDebug
 }
 
-func (l hookLog) sleeps(ctx context.Context, s Sleep) {
+func (l hookLog) waiting(ctx context.Context, s Waiting) {
 	attrs := of(s.Upstream, s.Policy, s.Scope, slog.Duration("wait", s.Wait), slog.Bool("paused", s.Paused))
-	if s.InLine {
+	if s.Queued {
 		l.LogAttrs(ctx, slog.LevelDebug, "headway: a call stands in line", append(attrs, slog.Int64("ahead", s.Ahead))...)
 		return
 	}
 	l.LogAttrs(ctx, levelOf(s.Wait), "headway: a call waits", attrs...)
 }
 
-func (l hookLog) slept(ctx context.Context, s Slept) {
+func (l hookLog) waitDone(ctx context.Context, s WaitDone) {
 	attrs := of(s.Upstream, s.Policy, s.Scope, slog.Duration("waited", s.Took))
 	if s.Err != nil {
 		l.LogAttrs(ctx, levelOf(s.Took), "headway: a call that waited does not go", append(attrs, slog.Any("error", s.Err))...)
@@ -64,7 +64,7 @@ func (l hookLog) slept(ctx context.Context, s Slept) {
 	l.LogAttrs(ctx, levelOf(s.Took), "headway: a call that waited goes", attrs...)
 }
 
-func (l hookLog) goes(ctx context.Context, g Going) {
+func (l hookLog) admitted(ctx context.Context, g Admitted) {
 	if g.Waited == 0 {
 		l.LogAttrs(ctx, slog.LevelDebug, "headway: a call goes at once", of(g.Upstream, "", "", slog.Int64("cost", g.Cost))...)
 	}
@@ -83,12 +83,12 @@ func (l hookLog) resumed(p Pause) {
 	l.LogAttrs(context.Background(), slog.LevelInfo, "headway: resumed", of(p.Upstream, p.Policy, p.Scope)...)
 }
 
-func (l hookLog) heeded(ctx context.Context, h Heeding) {
+func (l hookLog) feedbackApplied(ctx context.Context, h FeedbackApplied) {
 	l.LogAttrs(ctx, slog.LevelDebug, "headway: the upstream said something", of(h.Upstream, h.Policy, h.Scope,
 		slog.String("kind", h.Kind.String()), slog.Duration("for", h.For), slog.Int64("value", h.Value))...)
 }
 
-func (l hookLog) fallback(f Fallback) {
+func (l hookLog) failover(f Failover) {
 	attrs := of(f.Upstream, "", "", slog.String("outage", f.Outage.String()))
 	if f.On {
 		l.LogAttrs(context.Background(), slog.LevelWarn, "headway: the store is lost",
@@ -98,7 +98,7 @@ func (l hookLog) fallback(f Fallback) {
 	l.LogAttrs(context.Background(), slog.LevelInfo, "headway: the store is back", append(attrs, slog.Duration("after", f.For))...)
 }
 
-func (l hookLog) asked(c StoreCall) {
+func (l hookLog) storeRequest(c StoreRequest) {
 	if c.Err != nil {
 		l.LogAttrs(context.Background(), slog.LevelWarn, "headway: the store failed",
 			of(c.Upstream, "", "", slog.String("operation", c.Op), slog.Duration("took", c.Took), slog.Any("error", c.Err))...)

@@ -6,10 +6,16 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// What calls tell hooks. Nothing of it is made if there are none.
+// The events of hooks. None of them is made if there are no hooks.
+
+// newTelemetry returns what calls the hooks of a Pacer; nil if there are none.
+func newTelemetry(hooks []*Hooks) *telemetry.Dispatcher[Hooks] {
+	return telemetry.New(hooks, func(h *Hooks) func(int64) { return h.Dropped })
+}
 
 // binding is what a call waits for, as its owner sees it: which limit, and why.
 type binding struct {
@@ -25,17 +31,17 @@ func (r *Reservation) waitsFor() int {
 	return -1
 }
 
-// slept returns how long the reservation has slept; 0 if it did not.
-func (r *Reservation) slept() time.Duration {
+// waited returns for how long the reservation has waited; 0 if it did not.
+func (r *Reservation) waited() time.Duration {
 	if r.since == 0 {
 		return 0
 	}
 	return time.Since(r.pacer.made) - r.since
 }
 
-// sleep notes that the reservation is going to sleep, for so long as things are, and tells the hooks if what it waits for has
-// changed. The caller holds pacer.sleepers.mu.
-func (r *Reservation) sleep(ctx context.Context, now time.Time, wait time.Duration) {
+// waiting notes that the reservation is going to wait, for so long as things are, and emits that if what it waits for has changed.
+// The caller holds pacer.sleepers.mu.
+func (r *Reservation) waiting(ctx context.Context, now time.Time, wait time.Duration) {
 	g, first := &r.grant[0], r.since == 0
 	if first {
 		r.since = now.Sub(r.pacer.made)
@@ -43,92 +49,93 @@ func (r *Reservation) sleep(ctx context.Context, now time.Time, wait time.Durati
 	if first || g.Binds != store.BindsNothing { // who has its place, and waits for its slot, waits for the same reason as before
 		r.binding = binding{int32(g.Binds), g.Paused || g.Binds == store.BindsUpstream} //nolint:gosec // an index into a stack
 	}
-	os := r.pacer.observers
-	if os == nil {
+	d := r.pacer.telemetry
+	if d == nil {
 		return
 	}
-	// In line, the time at which the call asks again is of no interest; its place is.
-	news := tidings{g.At, g.Ahead, r.binding}
+	// Of a queued call, the time at which it asks again is of no interest; its position is.
+	reason := waitReason{g.At, g.Ahead, r.binding}
 	if g.Queued {
-		news.at = 0
+		reason.at = 0
 	}
-	if r.tale != nil && r.tale.told == news {
+	if r.emitted != nil && r.emitted.reason == reason {
 		return
 	}
-	if r.tale == nil {
-		r.tale = &tale{since: now}
+	if r.emitted == nil {
+		r.emitted = &emitted{since: now}
 	}
-	s := r.pacer.sleepOf(r)
-	s.InLine, s.Ahead, s.At, s.Wait = g.Queued, g.Ahead, now, wait
-	r.tale.told, r.tale.last = news, s
-	tellCall(ctx, os, s, func(h *Hooks) func(context.Context, Sleep) { return h.Sleeps })
+	e := r.pacer.waitOf(r)
+	e.Queued, e.Ahead, e.At, e.Wait = g.Queued, g.Ahead, now, wait
+	r.emitted.reason, r.emitted.last = reason, e
+	telemetry.EmitCall(ctx, d, e, func(h *Hooks) func(context.Context, Waiting) { return h.Waiting })
 }
 
-// A tale is what hooks were told of a sleep.
-type tale struct {
-	since time.Time
-	told  tidings
-	last  Sleep
+// emitted is what hooks received of a call that waits.
+type emitted struct {
+	since  time.Time
+	reason waitReason
+	last   Waiting
 }
 
-// tidings is what is worth telling of a sleep.
-type tidings struct {
+// A waitReason is what is worth an event when it changes.
+type waitReason struct {
 	at      store.Instant
 	ahead   int64
 	binding binding
 }
 
-// sleepOf says which limit holds a reservation.
-func (p *Pacer) sleepOf(r *Reservation) Sleep {
+// waitOf says which limit holds a reservation.
+func (p *Pacer) waitOf(r *Reservation) Waiting {
 	i := r.waitsFor()
-	s := Sleep{Upstream: p.upstream, Cost: r.cost(i), Paused: r.binding.paused}
+	e := Waiting{Upstream: p.upstream, Cost: r.cost(i), Paused: r.binding.paused}
 	if i >= 0 {
-		s.Policy, s.Scope = r.stack.Limits[i].Policy, p.describe(&r.stack.Limits[i])
+		e.Policy, e.Scope = r.stack.Limits[i].Policy, p.describe(&r.stack.Limits[i])
 	}
-	return s
+	return e
 }
 
-// awake tells the hooks that a reservation which slept goes, or not.
-func (r *Reservation) awake(ctx context.Context, err error) {
-	os := r.pacer.observers
-	if os == nil {
+// waitDone emits that a reservation waits no longer, and whether its call is admitted.
+func (r *Reservation) waitDone(ctx context.Context, err error) {
+	d := r.pacer.telemetry
+	if d == nil {
 		return
 	}
-	if t := r.tale; t != nil {
-		s := Slept{Sleep: t.last, Since: t.since, Took: r.slept(), Err: err}
-		tellCall(ctx, os, s, func(h *Hooks) func(context.Context, Slept) { return h.Slept })
+	if before := r.emitted; before != nil {
+		e := WaitDone{Waiting: before.last, Since: before.since, Took: r.waited(), Err: err}
+		telemetry.EmitCall(ctx, d, e, func(h *Hooks) func(context.Context, WaitDone) { return h.WaitDone })
 	}
 	if err == nil {
-		r.goes(ctx)
+		r.admitted(ctx)
 	} else {
-		r.pacer.refusedCall(ctx, err)
+		r.pacer.refused(ctx, err)
 	}
 }
 
-// goes tells the hooks that a reservation's call goes.
-func (r *Reservation) goes(ctx context.Context) {
-	os := r.pacer.observers
-	if os == nil {
+// admitted emits that a reservation's call is admitted.
+func (r *Reservation) admitted(ctx context.Context) {
+	d := r.pacer.telemetry
+	if d == nil {
 		return
 	}
-	g := Going{Upstream: r.pacer.upstream, Cost: r.call[0].Cost}
+	e := Admitted{Upstream: r.pacer.upstream, Cost: r.call[0].Cost}
 	if r.since != 0 {
-		s := r.pacer.sleepOf(r)
-		g.Policy, g.Scope, g.Waited = s.Policy, s.Scope, r.slept()
+		w := r.pacer.waitOf(r)
+		e.Policy, e.Scope, e.Waited = w.Policy, w.Scope, r.waited()
 	}
-	tellCall(ctx, os, g, func(h *Hooks) func(context.Context, Going) { return h.Goes })
+	telemetry.EmitCall(ctx, d, e, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
 }
 
-// goesNow tells the hooks that a call goes which had to wait for nothing.
-func (p *Pacer) goesNow(ctx context.Context, cost int64) {
-	if p.observers != nil {
-		tellCall(ctx, p.observers, Going{Upstream: p.upstream, Cost: cost}, func(h *Hooks) func(context.Context, Going) { return h.Goes })
+// admittedNow emits that a call is admitted which had to wait for nothing.
+func (p *Pacer) admittedNow(ctx context.Context, cost int64) {
+	if p.telemetry != nil {
+		e := Admitted{Upstream: p.upstream, Cost: cost}
+		telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
 	}
 }
 
-// refusedCall tells the hooks of an error that says that a call may not go. Of any other it says nothing.
-func (p *Pacer) refusedCall(ctx context.Context, err error) {
-	if p.observers == nil || !errors.Is(err, ErrRefused) {
+// refused emits an error that says that a call may not go. Of any other it emits nothing.
+func (p *Pacer) refused(ctx context.Context, err error) {
+	if p.telemetry == nil || !errors.Is(err, ErrRefused) {
 		return
 	}
 	e := Refusal{Upstream: p.upstream, Err: err}
@@ -137,31 +144,34 @@ func (p *Pacer) refusedCall(ctx context.Context, err error) {
 	} else if scope, ok := errors.AsType[*ScopeError](err); ok {
 		e.Policy = scope.Policy
 	}
-	tellCall(ctx, p.observers, e, func(h *Hooks) func(context.Context, Refusal) { return h.Refused })
+	telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, Refusal) { return h.Refused })
 }
 
-// heardOf tells the hooks of changes of which this process did not know.
-func (p *Pacer) heardOf(changes []store.Change) {
+// pausesChanged emits changes of which this process did not know.
+func (p *Pacer) pausesChanged(changes []store.Change) {
+	if p.telemetry == nil {
+		return
+	}
 	for i := range changes {
 		c := &changes[i]
 		e := Pause{Upstream: p.upstream, Policy: c.Policy, Scope: p.describe(&store.Limit{Policy: c.Policy, Scope: c.Scope})}
 		if c.Kind == store.Paused {
 			e.For = max(0, c.Until.Sub(c.Now))
-			tell(p.observers, e, func(h *Hooks) func(Pause) { return h.Paused })
+			telemetry.Emit(p.telemetry, e, func(h *Hooks) func(Pause) { return h.Paused })
 		} else {
-			tell(p.observers, e, func(h *Hooks) func(Pause) { return h.Resumed })
+			telemetry.Emit(p.telemetry, e, func(h *Hooks) func(Pause) { return h.Resumed })
 		}
 	}
 }
 
-// heeded tells the hooks what the store was told.
-func (p *Pacer) heeded(ctx context.Context, stack *store.Stack, notes []store.Note) {
-	if p.observers == nil {
+// feedbackApplied emits what the store received of an upstream's feedback.
+func (p *Pacer) feedbackApplied(ctx context.Context, stack *store.Stack, notes []store.Note) {
+	if p.telemetry == nil {
 		return
 	}
 	for i := range notes {
 		n := &notes[i]
-		e := Heeding{Upstream: p.upstream, Kind: n.Kind, For: n.For, Value: n.Value}
+		e := FeedbackApplied{Upstream: p.upstream, Kind: n.Kind, For: n.For, Value: n.Value}
 		if n.Kind == store.NoteRemaining {
 			e.Value = n.Remaining
 		}
@@ -169,18 +179,18 @@ func (p *Pacer) heeded(ctx context.Context, stack *store.Stack, notes []store.No
 			l := &stack.Limits[n.Limit]
 			e.Policy, e.Scope = l.Policy, p.describe(l)
 		}
-		tellCall(ctx, p.observers, e, func(h *Hooks) func(context.Context, Heeding) { return h.Heeded })
+		telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, FeedbackApplied) { return h.FeedbackApplied })
 	}
 }
 
-// requested tells the hooks of a request to the store.
+// requested emits a request to the store.
 func (p *Pacer) requested(op string, calls int, took time.Duration, err error) {
-	e := StoreCall{Upstream: p.upstream, Op: op, Calls: calls, Took: took, Err: err}
-	tell(p.observers, e, func(h *Hooks) func(StoreCall) { return h.Asked })
+	e := StoreRequest{Upstream: p.upstream, Op: op, Calls: calls, Took: took, Err: err}
+	telemetry.Emit(p.telemetry, e, func(h *Hooks) func(StoreRequest) { return h.StoreRequest })
 }
 
-// failedOver tells the hooks that the store is lost, or back.
+// failedOver emits that the store is lost, or back.
 func (p *Pacer) failedOver(c failover.Change) {
-	e := Fallback{Upstream: p.upstream, On: c.Lost, Outage: p.outage, Processes: c.Processes, For: c.For, Err: c.Err}
-	tell(p.observers, e, func(h *Hooks) func(Fallback) { return h.Fallback })
+	e := Failover{Upstream: p.upstream, On: c.Lost, Outage: p.outage, Processes: c.Processes, For: c.For, Err: c.Err}
+	telemetry.Emit(p.telemetry, e, func(h *Hooks) func(Failover) { return h.Failover })
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/leases"
 
+	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
@@ -30,6 +32,7 @@ type Pacer struct {
 	direct   store.Direct // the store, if it is one
 	member   store.Member // the store, if it is one
 	limits   []limit
+	byName   map[string]*limit
 	scoped   bool // some of them have scopes
 	maxWait  time.Duration
 	maxPause time.Duration
@@ -37,7 +40,7 @@ type Pacer struct {
 	maxLate  time.Duration
 	outage   Outage
 
-	observers observers // nil: no hooks
+	telemetry *telemetry.Dispatcher[Hooks] // nil: no hooks
 
 	fixed []store.Limit // the stack of every call, if they have none
 
@@ -48,7 +51,8 @@ type Pacer struct {
 	leases *leases.Leases
 
 	reconciles bool
-	watches    watches
+	rules      *feedback.Rules
+	usage      feedback.Usage
 
 	spares spares
 
@@ -148,7 +152,7 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 	p.sleepers.mu.Lock()
 	r.use()
 	p.sleepers.mu.Unlock()
-	r.goes(ctx)
+	r.admitted(ctx)
 	return nil
 }
 
@@ -187,7 +191,7 @@ func (p *Pacer) asked(ctx context.Context, opts []Option) (ask, error) {
 func (p *Pacer) reserve(ctx context.Context, a *ask, r *Reservation, room []store.Limit) error {
 	err := p.reserveSlot(ctx, a, r, room)
 	if err != nil {
-		p.refusedCall(ctx, err)
+		p.refused(ctx, err)
 	}
 	return err
 }
@@ -382,7 +386,7 @@ func (p *Pacer) costs(a *ask, limits []store.Limit) ([]store.Limit, []int64, err
 		bound := make([]store.Limit, 0, len(limits))
 		costs = make([]int64, 0, len(limits))
 		for i := range limits {
-			l := p.named(limits[i].Policy)
+			l := p.byName[limits[i].Policy]
 			if n := a.costOf(cmp.Or(l.whole, l.Policy), a.cost); n > 0 {
 				bound, costs = append(bound, limits[i]), append(costs, n)
 			}
@@ -414,7 +418,7 @@ func (p *Pacer) checkCosts(a *ask) error {
 		if o.kind != optCostOf {
 			continue
 		}
-		l := p.named(o.name)
+		l := p.byName[o.name]
 		switch {
 		case l == nil:
 			return &ConfigError{
@@ -434,19 +438,9 @@ func (p *Pacer) checkCosts(a *ask) error {
 // maxShown is how much of a scope value an error shows.
 const maxShown = 64
 
-// named returns the limit of a policy by its name; nil if there is none.
-func (p *Pacer) named(policy string) *limit {
-	for i := range p.limits {
-		if p.limits[i].Policy == policy {
-			return &p.limits[i]
-		}
-	}
-	return nil
-}
-
 // describe names the scopes of a limit and their values, for people.
 func (p *Pacer) describe(l *store.Limit) string {
-	if of := p.named(l.Policy); of != nil {
+	if of := p.byName[l.Policy]; of != nil {
 		return describeScope(of.scopes, l.Scope)
 	}
 	return l.Scope // of a policy that only another process has
@@ -542,6 +536,6 @@ func (p *Pacer) Close() error {
 	if p.member != nil {
 		p.member.Close()
 	}
-	p.observers.close()
+	p.telemetry.Close()
 	return nil
 }

@@ -32,7 +32,7 @@ const (
 // passing returns what the lease of a reservation that has got its permits needs to be passed on. The caller holds sleepers.mu, if anybody else knows the
 // reservation.
 func (p *Pacer) passing(r *Reservation) leases.Passing {
-	if r.queue == nil || !r.queue.passes || r.grant[0].Local || !p.tells() {
+	if r.queue == nil || !r.queue.passes || r.grant[0].Local || !p.echoes() {
 		return leases.Passing{}
 	}
 	return leases.Passing{Queue: r.queue.hash, Since: r.asked, Part: 0.5 + rand.Float64()}
@@ -51,7 +51,7 @@ func passable(limits []store.Limit) bool {
 func (p *Pacer) passOn(f *leases.Lease) bool {
 	now := time.Now()
 	slice := f.Passed.Part * float64(min(maxSlice, sliceOfWays*p.way.Longest()))
-	if f.Passed.Queue == 0 || !p.tells() || now.Sub(f.Passed.Since) > time.Duration(slice) {
+	if f.Passed.Queue == 0 || !p.echoes() || now.Sub(f.Passed.Since) > time.Duration(slice) {
 		return false
 	}
 	p.sleepers.mu.Lock()
@@ -137,7 +137,7 @@ func (p *Pacer) inherit(r *Reservation, f *leases.Lease, now time.Time) {
 		g.Charges = append(g.Charges, store.Charge{From: f.ID, To: 1})
 	}
 	r.asked, r.due = now, now
-	p.watches.entered(r)
+	p.usage.Enter(&r.tracked, r.stack.Limits, &r.call[0])
 }
 
 // asked reports whether a call that has left the queue has no place yet, and waits for an answer of the store, or is about to sleep.

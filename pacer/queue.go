@@ -218,7 +218,7 @@ func (p *Pacer) stand(ctx context.Context, q *queue, r *Reservation, now time.Ti
 	s := &p.sleepers
 	one := &waiter{call: r, turn: make(chan struct{}, 1)}
 	r.grant[0] = store.Grant{Queued: true, Ahead: int64(q.length), Binds: q.told.Binds, Paused: q.told.Paused, Charges: r.grant[0].Charges}
-	r.sleep(ctx, now, p.estimate(q, now, q.length))
+	r.waiting(ctx, now, p.estimate(q, now, q.length))
 	q.push(one)
 	p.admit(q)
 	p.queues.waiting.Add(1)

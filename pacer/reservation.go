@@ -8,6 +8,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/leases"
 
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -41,20 +42,17 @@ type Reservation struct {
 	due     time.Time     // when to go: the slot and jitter
 	moving  chan struct{} // somebody is moving it behind a pause; closed when that is done. nil otherwise
 	err     error         // why it could not be moved
-	wake    chan struct{} // tells a sleeper that it was moved; nil before it sleeps
-	known   []int64       // if tracked and used: for each limit, what had been answered when it went
+	wake    chan struct{} // wakes a waiter when it was moved; nil before it waits
 	lease   *leases.Lease // its permits; nil if it has none
 	queue   *queue        // whose window its slot is in, as long as that is to come; nil if it is in none
-	since   time.Duration // when it went to sleep, since the Pacer was made; 0 if it did not
-	binding binding       // what it sleeps for
-	tale    *tale         // what hooks were told of that; nil if there are no hooks, or it does not sleep
+	since   time.Duration // when it began to wait, since the Pacer was made; 0 if it did not
+	binding binding       // what it waits for
+	emitted *emitted      // what hooks received of that; nil if there are no hooks, or it does not wait
 
-	watches []*watch // if tracked: of each limit
+	tracked feedback.Tracked // what pacer.usage knows of it, if it is tracked
 
 	room struct { // for what most calls need, to save allocations
 		charges [fewLimits]store.Charge
-		known   [fewLimits]int64
-		watches [fewLimits]*watch
 	}
 }
 
@@ -106,7 +104,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	}
 	r.state = givenBack // from here on, the grant does not change
 	r.leaveQueue()
-	r.pacer.watches.left(r)
+	r.pacer.usage.Leave(&r.tracked, &r.call[0])
 	inLine, lease := r.grant[0].Queued, r.lease
 	s.mu.Unlock()
 	r.pacer.leases.Forget(lease)
@@ -154,7 +152,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	if _, asks := r.asks(); !asks && r.state == reserved && r.moving == nil && ctx.Err() == nil && !now.Before(r.due) && !r.late(now) && !p.sleepers.paused(r) {
 		r.use() // the common case: nothing to wait for
 		p.sleepers.mu.Unlock()
-		r.awake(ctx, nil)
+		r.waitDone(ctx, nil)
 		return nil
 	}
 	p.waiting.Add(1)
@@ -168,7 +166,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	for {
 		delay, err := r.next(ctx)
 		if err != nil || delay <= 0 {
-			r.awake(ctx, err)
+			r.waitDone(ctx, err)
 			return err
 		}
 		if timer == nil {
@@ -220,7 +218,7 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 			if !r.latest.IsZero() && r.grant[0].Queued {
 				delay = min(delay, max(1, r.latest.Sub(now)))
 			}
-			r.sleep(ctx, now, r.due.Sub(now))
+			r.waiting(ctx, now, r.due.Sub(now))
 			p.sleepers.mu.Unlock()
 			return delay, nil
 		}
@@ -230,7 +228,7 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 		return r.next(ctx)
 	}
 	if delay := r.due.Sub(now); delay > 0 {
-		r.sleep(ctx, now, delay)
+		r.waiting(ctx, now, delay)
 		p.sleepers.mu.Unlock()
 		return delay, nil
 	}
@@ -275,7 +273,7 @@ func (r *Reservation) WhileAlive(alive func() bool) {
 func (r *Reservation) use() {
 	r.state = used
 	r.leaveQueue()
-	r.pacer.watches.goes(r)
+	r.pacer.usage.Admit(&r.tracked, &r.call[0], r.grant[0].Charges)
 	r.pacer.count(r)
 }
 
@@ -287,23 +285,23 @@ func (r *Reservation) cost(i int) int64 {
 	return r.call[0].Costs[i]
 }
 
-// answered counts the call as no longer on its way, and says what is known of it.
-func (r *Reservation) answered(ctx context.Context) answer {
+// answered counts the call as done at now, and returns what is known of it.
+func (r *Reservation) answered(ctx context.Context, now time.Time) feedback.Answer {
 	s := &r.pacer.sleepers
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := answer{limits: r.stack.Limits}
+	a := feedback.Answer{Limits: r.stack.Limits}
 	if r.state == reserved { // its owner slept by itself
 		r.use()
-		r.goes(ctx)
+		r.admitted(ctx)
 	}
 	if r.state != used {
 		return a
 	}
-	a.went = r
+	a.Call, a.Grant, a.Tracked, a.Took = &r.call[0], &r.grant[0], &r.tracked, now.Sub(r.due)
 	if !r.closed {
 		r.closed = true
-		r.pacer.watches.leave(r, true)
+		r.pacer.usage.Answered(&r.tracked, &r.call[0], r.grant[0].Charges)
 	}
 	return a
 }
@@ -335,7 +333,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	p.sleepers.mu.Lock()
 	if r.state == reserved { // its owner slept by itself
 		r.use()
-		r.goes(ctx)
+		r.admitted(ctx)
 	}
 	spent := r.state != used || r.paid
 	r.paid = true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -73,7 +74,8 @@ func TestASpareIsEmpty(t *testing.T) {
 	var s spares
 	one := s.get()
 	one.stack.Limits = append(one.limits[:0], store.Limit{Scope: "secret"})
-	one.known, one.closed, one.room.charges[0].From = one.room.known[:1], true, 1
+	one.closed, one.room.charges[0].From = true, 1
+	new(feedback.Usage).Enter(&one.tracked, one.stack.Limits, &store.Call{Cost: 1, Tracked: true})
 	s.put(one)
 	require.Equal(t, spare{}, *one)
 }

@@ -58,7 +58,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	}
 	s := newStatus(p.upstream, &seen)
 	for i := range limits {
-		s.Policies = append(s.Policies, policyStatus(p.named(limits[i].Policy).policy, p.describe(&limits[i]), &seen.Limits[i], seen.Now))
+		s.Policies = append(s.Policies, policyStatus(p.byName[limits[i].Policy].policy, p.describe(&limits[i]), &seen.Limits[i], seen.Now))
 	}
 	return s, nil
 }

@@ -17,9 +17,9 @@ func (p *Pacer) count(r *Reservation) {
 		l := &r.stack.Limits[i]
 		what := store.Second{Cost: r.cost(i)}
 		if r.since != 0 && i == r.waitsFor() {
-			what.Waits, what.Waited = 1, r.slept()
+			what.Waits, what.Waited = 1, r.waited()
 		}
-		if of := p.named(l.Policy); of != nil {
+		if of := p.byName[l.Policy]; of != nil {
 			of.seen.went.Add(second, what)
 		}
 		if l.Scope != "" {

@@ -224,7 +224,7 @@ func play(t testing.TB, s *site, seed uint64, scale int64) *outcome {
 
 // recruit makes the processes of the fleet.
 func (r *run) recruit(processes int) {
-	config := pacer.Config{Upstream: r.upstream, Processes: processes, Hooks: []*pacer.Hooks{{Fallback: r.fellBack}}}
+	config := pacer.Config{Upstream: r.upstream, Processes: processes, Hooks: []*pacer.Hooks{{Failover: r.fellBack}}}
 	for _, x := range r.rules {
 		config.Policies = append(config.Policies, x.policy)
 	}

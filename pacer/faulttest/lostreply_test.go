@@ -249,7 +249,7 @@ func TestLostReplyWhilePacing(t *testing.T) {
 			p, err := pacer.New(pacer.Config{
 				Upstream: lossyUpstream, Policies: []policies.Policy{counting()}, Store: backing, Outage: outage,
 				StoreTimeout: 2 * time.Second, // so that nothing but a lost reply makes it alone
-				Hooks: []*pacer.Hooks{{Fallback: func(f pacer.Fallback) {
+				Hooks: []*pacer.Hooks{{Failover: func(f pacer.Failover) {
 					if !f.On {
 						back <- struct{}{}
 					}

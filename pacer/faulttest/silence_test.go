@@ -64,7 +64,7 @@ func (r *run) asked(began time.Time, err error) error {
 }
 
 // fellBack is the hook for processes that lose the store, and have it back: it may be told late.
-func (r *run) fellBack(f pacer.Fallback) {
+func (r *run) fellBack(f pacer.Failover) {
 	now := time.Now()
 	r.silent(trouble{"a process alone", now.Add(-f.For), now})
 }

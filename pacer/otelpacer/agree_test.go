@@ -60,10 +60,10 @@ func TestEverybodyAgrees(t *testing.T) {
 			Upstream: "crm", Jitter: pacer.NoJitter,
 			Policies: []policies.Policy{policies.PerSecond(50).Burst(10).Named("peak"), policies.PerMinute(8).Per("tenant").Named("tenant")},
 			Hooks: []*pacer.Hooks{telemetry.Hooks(), {
-				Refused: func(_ context.Context, r pacer.Refusal) { hear("refused", r.Policy, r.Scope, r.Wait) },
-				Sleeps:  func(_ context.Context, s pacer.Sleep) { hear("sleeps", s.Policy, s.Scope, s.Wait) },
-				Slept:   func(_ context.Context, s pacer.Slept) { hear("slept", s.Policy, s.Scope, s.Took) },
-				Goes:    func(_ context.Context, g pacer.Going) { hear("goes", g.Policy, g.Scope, g.Waited) },
+				Refused:  func(_ context.Context, r pacer.Refusal) { hear("refused", r.Policy, r.Scope, r.Wait) },
+				Waiting:  func(_ context.Context, s pacer.Waiting) { hear("sleeps", s.Policy, s.Scope, s.Wait) },
+				WaitDone: func(_ context.Context, s pacer.WaitDone) { hear("slept", s.Policy, s.Scope, s.Took) },
+				Admitted: func(_ context.Context, g pacer.Admitted) { hear("goes", g.Policy, g.Scope, g.Waited) },
 			}},
 		})
 		require.NoError(t, err)

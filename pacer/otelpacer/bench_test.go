@@ -44,7 +44,7 @@ func BenchmarkWait(b *testing.B) {
 	}{
 		{"no hooks", b.Context(), nil},
 		{"empty hooks", b.Context(), []*pacer.Hooks{{}}},
-		{"a hook that does nothing", b.Context(), []*pacer.Hooks{{Goes: func(context.Context, pacer.Going) {}}}},
+		{"a hook that does nothing", b.Context(), []*pacer.Hooks{{Admitted: func(context.Context, pacer.Admitted) {}}}},
 		{"metrics", b.Context(), []*pacer.Hooks{benchTelemetry(b, noop.NewTracerProvider())}},
 		{"metrics and traces", traced, []*pacer.Hooks{benchTelemetry(b, dropSpans())}},
 	} {
@@ -54,11 +54,11 @@ func BenchmarkWait(b *testing.B) {
 			hooks := make([]*pacer.Hooks, len(one.hooks))
 			for i, h := range one.hooks {
 				hooks[i] = &pacer.Hooks{}
-				if h.Goes != nil {
+				if h.Admitted != nil {
 					tells = true
 					hooks[i].Dropped = func(int64) { b.Error("events were dropped") }
-					hooks[i].Goes = func(ctx context.Context, g pacer.Going) {
-						h.Goes(ctx, g)
+					hooks[i].Admitted = func(ctx context.Context, g pacer.Admitted) {
+						h.Admitted(ctx, g)
 						told.Add(1)
 					}
 				}
@@ -86,16 +86,18 @@ func BenchmarkWait(b *testing.B) {
 func BenchmarkHook(b *testing.B) {
 	traced, span := dropSpans().Tracer("bench").Start(b.Context(), "caller")
 	defer span.End()
-	slept := pacer.Slept{Sleep: tenantAcme, Since: time.Now(), Took: time.Second}
+	slept := pacer.WaitDone{Waiting: tenantAcme, Since: time.Now(), Took: time.Second}
 	metrics, both := benchTelemetry(b, noop.NewTracerProvider()), benchTelemetry(b, dropSpans())
 	for _, one := range []struct {
 		name string
 		call func()
 	}{
-		{"goes", func() { metrics.Goes(b.Context(), pacer.Going{Upstream: "crm", Policy: "peak", Cost: 1}) }},
-		{"slept", func() { metrics.Slept(b.Context(), slept) }},
-		{"slept with a span", func() { both.Slept(traced, slept) }},
-		{"asked", func() { metrics.Asked(pacer.StoreCall{Upstream: "crm", Op: "reserve", Took: time.Millisecond}) }},
+		{"goes", func() { metrics.Admitted(b.Context(), pacer.Admitted{Upstream: "crm", Policy: "peak", Cost: 1}) }},
+		{"slept", func() { metrics.WaitDone(b.Context(), slept) }},
+		{"slept with a span", func() { both.WaitDone(traced, slept) }},
+		{"asked", func() {
+			metrics.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "reserve", Took: time.Millisecond})
+		}},
 	} {
 		b.Run(one.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -8,23 +8,23 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// Hooks returns hooks that tell what happens, for [pacer.Config].Hooks of any number of Pacers. They hear of pauses: a Pacer
+// Hooks returns hooks that tell what happens, for [pacer.Config].Hooks of any number of Pacers. They receive pauses: a Pacer
 // that has them listens to its store, and must be closed.
 func (t *Telemetry) Hooks() *pacer.Hooks {
 	return &pacer.Hooks{
-		Slept:    t.slept,
-		Goes:     t.goes,
-		Refused:  t.refused,
-		Paused:   t.paused,
-		Resumed:  t.resumed,
-		Heeded:   t.heeded,
-		Fallback: t.fallback,
-		Asked:    t.asked,
-		Dropped:  t.dropped,
+		WaitDone:        t.waitDone,
+		Admitted:        t.admitted,
+		Refused:         t.refused,
+		Paused:          t.paused,
+		Resumed:         t.resumed,
+		FeedbackApplied: t.feedbackApplied,
+		Failover:        t.failover,
+		StoreRequest:    t.storeRequest,
+		Dropped:         t.dropped,
 	}
 }
 
-func (t *Telemetry) slept(ctx context.Context, s pacer.Slept) {
+func (t *Telemetry) waitDone(ctx context.Context, s pacer.WaitDone) {
 	var attrs metric.MeasurementOption
 	if s.Err == nil {
 		attrs = t.measured(s.Upstream, s.Policy, s.Scope)
@@ -35,7 +35,7 @@ func (t *Telemetry) slept(ctx context.Context, s pacer.Slept) {
 	t.span(ctx, &s)
 }
 
-func (t *Telemetry) goes(ctx context.Context, g pacer.Going) {
+func (t *Telemetry) admitted(ctx context.Context, g pacer.Admitted) {
 	attrs := t.measured(g.Upstream, g.Policy, g.Scope)
 	t.events.calls.Add(ctx, 1, attrs)
 	t.events.cost.Add(ctx, g.Cost, attrs)
@@ -53,11 +53,11 @@ func (t *Telemetry) resumed(p pacer.Pause) {
 	t.events.resumptions.Add(context.Background(), 1, t.measured(p.Upstream, p.Policy, p.Scope))
 }
 
-func (t *Telemetry) heeded(ctx context.Context, h pacer.Heeding) {
+func (t *Telemetry) feedbackApplied(ctx context.Context, h pacer.FeedbackApplied) {
 	t.events.feedback.Add(ctx, 1, t.measured(h.Upstream, h.Policy, h.Scope, keyFeedback.String(h.Kind.String())))
 }
 
-func (t *Telemetry) asked(c pacer.StoreCall) {
+func (t *Telemetry) storeRequest(c pacer.StoreRequest) {
 	operation := keyOperation.String(c.Op)
 	attrs := t.measured(c.Upstream, "", "", operation)
 	if c.Err != nil {
@@ -66,22 +66,22 @@ func (t *Telemetry) asked(c pacer.StoreCall) {
 	t.events.store.Record(context.Background(), c.Took.Seconds(), attrs)
 }
 
-func (t *Telemetry) fallback(f pacer.Fallback) {
+func (t *Telemetry) failover(f pacer.Failover) {
 	if f.On {
 		t.events.fallbacks.Add(context.Background(), 1, t.measured(f.Upstream, "", ""))
 	}
-	t.tellLost(f.Upstream, f.On)
+	t.storeLost(f.Upstream, f.On)
 }
 
-// tellLost tells whether this process has lost the store of an upstream.
-func (t *Telemetry) tellLost(upstream string, lost bool) {
+// storeLost records whether this process has lost the store of an upstream.
+func (t *Telemetry) storeLost(upstream string, lost bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.recordLost(upstream, lost)
 }
 
-// tellNotLost tells that the store is not lost, unless it is known whether: without that there is no gauge until it is lost.
-func (t *Telemetry) tellNotLost(upstream string) {
+// storeNotLost records that the store is not lost, unless it is known whether: without that there is no gauge until it is lost.
+func (t *Telemetry) storeNotLost(upstream string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, known := t.lost[upstream]; !known {
@@ -89,7 +89,7 @@ func (t *Telemetry) tellNotLost(upstream string) {
 	}
 }
 
-// recordLost sets the gauge. The caller holds t.mu, so that the last one to know is the last one to tell.
+// recordLost sets the gauge. The caller holds t.mu, so that the last one to know is the last one to record.
 func (t *Telemetry) recordLost(upstream string, lost bool) {
 	t.lost[upstream] = lost
 	value := int64(0)

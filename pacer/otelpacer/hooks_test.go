@@ -17,28 +17,28 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-var tenantAcme = pacer.Sleep{Upstream: "crm", Policy: "per-tenant", Scope: "tenant=acme user=7", Cost: 2}
+var tenantAcme = pacer.Waiting{Upstream: "crm", Policy: "per-tenant", Scope: "tenant=acme user=7", Cost: 2}
 
 // Every event is measured, with the attributes that it should have and no others.
 func TestEventsAreMeasured(t *testing.T) {
 	t.Parallel()
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})
 	h, ctx := telemetry.Hooks(), t.Context()
-	h.Slept(ctx, pacer.Slept{Sleep: tenantAcme, Took: 500 * time.Millisecond})
-	h.Slept(ctx, pacer.Slept{Sleep: tenantAcme, Took: time.Second})
-	h.Slept(ctx, pacer.Slept{Sleep: pacer.Sleep{Upstream: "crm", Paused: true}, Took: time.Second, Err: context.Canceled})
-	h.Goes(ctx, pacer.Going{Upstream: "crm", Cost: 3})
-	h.Goes(ctx, pacer.Going{Upstream: "crm", Cost: 4})
-	h.Goes(ctx, pacer.Going{Upstream: "crm", Policy: "per-tenant", Scope: "tenant=acme", Cost: 2, Waited: time.Second})
+	h.WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Took: 500 * time.Millisecond})
+	h.WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Took: time.Second})
+	h.WaitDone(ctx, pacer.WaitDone{Waiting: pacer.Waiting{Upstream: "crm", Paused: true}, Took: time.Second, Err: context.Canceled})
+	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Cost: 3})
+	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Cost: 4})
+	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Policy: "per-tenant", Scope: "tenant=acme", Cost: 2, Waited: time.Second})
 	h.Refused(ctx, pacer.Refusal{Upstream: "crm", Policy: "daily", Err: &pacer.LimitError{}})
 	h.Paused(pacer.Pause{Upstream: "crm", For: time.Second})
 	h.Resumed(pacer.Pause{Upstream: "crm", Policy: "daily"})
-	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Policy: "daily", Kind: store.NoteRemaining, Value: 7})
-	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Kind: store.NotePause})
-	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Kind: store.NoteSlow})
-	h.Heeded(ctx, pacer.Heeding{Upstream: "crm", Kind: store.NoteLearn})
-	h.Asked(pacer.StoreCall{Upstream: "crm", Op: "reserve", Calls: 4, Took: 2 * time.Millisecond})
-	h.Asked(pacer.StoreCall{Upstream: "crm", Op: "beat", Took: 250 * time.Millisecond, Err: context.DeadlineExceeded})
+	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Policy: "daily", Kind: store.NoteRemaining, Value: 7})
+	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NotePause})
+	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NoteSlow})
+	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NoteLearn})
+	h.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "reserve", Calls: 4, Took: 2 * time.Millisecond})
+	h.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "beat", Took: 250 * time.Millisecond, Err: context.DeadlineExceeded})
 	h.Dropped(17)
 	require.Equal(t, []string{
 		`headway.calls{headway.policy=per-tenant,headway.upstream=crm} 1`,
@@ -60,13 +60,13 @@ func TestEventsAreMeasured(t *testing.T) {
 	}, readings(t, reader))
 }
 
-// Every hook that there is to set is set, but for Sleeps, of which nothing is told until it is over.
+// Every hook that there is to set is set, but for Waiting, of which nothing is recorded until it is over.
 func TestAllHooksAreSet(t *testing.T) {
 	t.Parallel()
 	telemetry, _ := newTelemetry(t, otelpacer.Config{})
 	hooks := reflect.ValueOf(telemetry.Hooks()).Elem()
 	for i := range hooks.NumField() {
-		if field := hooks.Type().Field(i); field.IsExported() && field.Name != "Sleeps" {
+		if field := hooks.Type().Field(i); field.IsExported() && field.Name != "Waiting" {
 			require.False(t, hooks.Field(i).IsNil(), field.Name)
 		}
 	}
@@ -78,7 +78,7 @@ func TestEventsOfEndedContextsAreMeasured(t *testing.T) {
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	telemetry.Hooks().Slept(ctx, pacer.Slept{Sleep: tenantAcme, Took: time.Second, Err: ctx.Err()})
+	telemetry.Hooks().WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Took: time.Second, Err: ctx.Err()})
 	require.Len(t, readings(t, reader), 1)
 }
 
@@ -95,7 +95,7 @@ func TestScopesAreAttributesWhenAskedFor(t *testing.T) {
 		{[]string{"user", "tenant"}, `headway.wait.duration{headway.policy=per-tenant,headway.scope.tenant=acme,headway.scope.user=7,headway.upstream=crm} count=1 sum=1`},
 	} {
 		telemetry, reader := newTelemetry(t, otelpacer.Config{MetricScopes: one.asked, SpanScopes: []string{"tenant"}})
-		telemetry.Hooks().Slept(t.Context(), pacer.Slept{Sleep: tenantAcme, Took: time.Second})
+		telemetry.Hooks().WaitDone(t.Context(), pacer.WaitDone{Waiting: tenantAcme, Took: time.Second})
 		require.Equal(t, []string{one.want}, readings(t, reader))
 	}
 }
@@ -178,7 +178,7 @@ func TestErrorTypes(t *testing.T) {
 		{errors.Join(io.EOF, io.EOF), "*errors.joinError"},
 	} {
 		telemetry, reader := newTelemetry(t, otelpacer.Config{})
-		telemetry.Hooks().Asked(pacer.StoreCall{Upstream: "crm", Op: "beat", Err: one.err})
+		telemetry.Hooks().StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "beat", Err: one.err})
 		got := readings(t, reader)
 		require.Len(t, got, 1)
 		require.Contains(t, unescape(got[0]), "{error.type="+one.want+",")
@@ -190,11 +190,11 @@ func TestFallback(t *testing.T) {
 	t.Parallel()
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})
 	h := telemetry.Hooks()
-	h.Fallback(pacer.Fallback{Upstream: "crm", On: true, Processes: 4, Err: store.ErrUnreachable})
+	h.Failover(pacer.Failover{Upstream: "crm", On: true, Processes: 4, Err: store.ErrUnreachable})
 	require.Equal(t, []string{
 		`headway.fallback.active{headway.upstream=crm} 1`, `headway.fallbacks{headway.upstream=crm} 1`,
 	}, readings(t, reader))
-	h.Fallback(pacer.Fallback{Upstream: "crm", For: time.Second})
+	h.Failover(pacer.Failover{Upstream: "crm", For: time.Second})
 	require.Equal(t, []string{
 		`headway.fallback.active{headway.upstream=crm} 0`, `headway.fallbacks{headway.upstream=crm} 1`,
 	}, readings(t, reader))

@@ -32,7 +32,7 @@ func (t *Telemetry) Observe(p *pacer.Pacer) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	t.tellNotLost(p.Upstream())
+	t.storeNotLost(p.Upstream())
 	return func() {
 		if err := registration.Unregister(); err != nil {
 			otel.Handle(err)

@@ -93,7 +93,7 @@ func TestASilentStoreDoesNotBlockACollection(t *testing.T) {
 		defer silent.Close()
 		_, err := telemetry.Observe(silent)
 		require.NoError(t, err)
-		telemetry.Hooks().Goes(t.Context(), pacer.Going{Upstream: "crm", Cost: 1})
+		telemetry.Hooks().Admitted(t.Context(), pacer.Admitted{Upstream: "crm", Cost: 1})
 		start := time.Now()
 		require.Equal(t, []string{
 			`headway.calls{headway.upstream=crm} 1`,
@@ -137,7 +137,7 @@ func TestObserveNothing(t *testing.T) {
 func TestObserveInAFallback(t *testing.T) {
 	t.Parallel()
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})
-	telemetry.Hooks().Fallback(pacer.Fallback{Upstream: "crm", On: true})
+	telemetry.Hooks().Failover(pacer.Failover{Upstream: "crm", On: true})
 	p := newPacer(t, nil)
 	defer p.Close()
 	_, err := telemetry.Observe(p)

@@ -17,12 +17,12 @@ const spanName = "headway wait"
 // It is a span and not an event of the caller's span: hooks run a moment later, when the caller's span may have ended, and
 // what is added to a span then is lost. A span of its own can be made at any time, with the times that it had. It also shows
 // the wait as a bar beside those of the call.
-func (t *Telemetry) span(ctx context.Context, s *pacer.Slept) {
+func (t *Telemetry) span(ctx context.Context, s *pacer.WaitDone) {
 	if s.Took < t.config.MinSpan || !trace.SpanContextFromContext(ctx).IsSampled() {
 		return
 	}
 	attrs := about(s.Upstream, s.Policy, s.Scope, t.config.SpanScopes,
-		keyPaused.Bool(s.Paused), keyInLine.Bool(s.InLine), keyCost.Int64(s.Cost))
+		keyPaused.Bool(s.Paused), keyInLine.Bool(s.Queued), keyCost.Int64(s.Cost))
 	if s.Err != nil {
 		attrs = append(attrs, keyError.String(errorType(s.Err)))
 	}

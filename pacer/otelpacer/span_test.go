@@ -53,8 +53,8 @@ func TestWaitIsASpanOfTheCaller(t *testing.T) {
 		caller.End()
 		cancel()
 		sleep := tenantAcme
-		sleep.InLine = true
-		h.Slept(ctx, pacer.Slept{Sleep: sleep, Since: since, Took: 250 * time.Millisecond})
+		sleep.Queued = true
+		h.WaitDone(ctx, pacer.WaitDone{Waiting: sleep, Since: since, Took: 250 * time.Millisecond})
 	})
 	require.Len(t, spans, 1)
 	s := spans[0]
@@ -75,7 +75,7 @@ func TestGivingUpIsAnError(t *testing.T) {
 	spans := spansOf(t, otelpacer.Config{MetricScopes: []string{"tenant"}}, func(tracer trace.Tracer, h *pacer.Hooks) {
 		ctx := calling(t, tracer)
 		err := &pacer.LimitError{Upstream: "crm", Scope: "tenant=acme", Paused: true}
-		h.Slept(ctx, pacer.Slept{Sleep: pacer.Sleep{Upstream: "crm", Scope: "tenant=acme", Paused: true}, Took: time.Second, Err: err})
+		h.WaitDone(ctx, pacer.WaitDone{Waiting: pacer.Waiting{Upstream: "crm", Scope: "tenant=acme", Paused: true}, Took: time.Second, Err: err})
 	})
 	require.Len(t, spans, 1)
 	require.Equal(t, sdktrace.Status{Code: codes.Error, Description: "paused"}, spans[0].Status())
@@ -90,7 +90,7 @@ func TestScopesOfSpans(t *testing.T) {
 	t.Parallel()
 	spans := spansOf(t, otelpacer.Config{SpanScopes: []string{"tenant"}}, func(tracer trace.Tracer, h *pacer.Hooks) {
 		ctx := calling(t, tracer)
-		h.Slept(ctx, pacer.Slept{Sleep: tenantAcme, Took: time.Second})
+		h.WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Took: time.Second})
 	})
 	require.Len(t, spans, 1)
 	require.Contains(t, spans[0].Attributes(), attribute.String("headway.scope.tenant", "acme"))
@@ -113,7 +113,7 @@ func TestShortWaitsMakeNoSpan(t *testing.T) {
 	} {
 		spans := spansOf(t, otelpacer.Config{MinSpan: one.shortest}, func(tracer trace.Tracer, h *pacer.Hooks) {
 			ctx := calling(t, tracer)
-			h.Slept(ctx, pacer.Slept{Sleep: tenantAcme, Took: one.took})
+			h.WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Took: one.took})
 		})
 		require.Len(t, spans, one.want, "%+v", one)
 	}
@@ -123,9 +123,9 @@ func TestShortWaitsMakeNoSpan(t *testing.T) {
 func TestNoSpanOutsideOfATrace(t *testing.T) {
 	t.Parallel()
 	spans := spansOf(t, otelpacer.Config{}, func(_ trace.Tracer, h *pacer.Hooks) {
-		h.Slept(t.Context(), pacer.Slept{Sleep: tenantAcme, Took: time.Second})
+		h.WaitDone(t.Context(), pacer.WaitDone{Waiting: tenantAcme, Took: time.Second})
 		unsampled := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))
-		h.Slept(calling(t, unsampled.Tracer("test")), pacer.Slept{Sleep: tenantAcme, Took: time.Second})
+		h.WaitDone(calling(t, unsampled.Tracer("test")), pacer.WaitDone{Waiting: tenantAcme, Took: time.Second})
 	})
 	require.Empty(t, spans)
 }

@@ -35,7 +35,7 @@ func TestGlobalProviders(t *testing.T) {
 	t.Parallel()
 	telemetry, err := otelpacer.New(otelpacer.Config{})
 	require.NoError(t, err)
-	telemetry.Hooks().Goes(t.Context(), pacer.Going{Upstream: "crm", Cost: 1})
+	telemetry.Hooks().Admitted(t.Context(), pacer.Admitted{Upstream: "crm", Cost: 1})
 }
 
 // brokenProvider makes no instruments.

@@ -157,7 +157,7 @@ func newCountedIn(t *testing.T, addr string, timeout time.Duration, ps ...polici
 	c.Pacer, err = pacer.New(pacer.Config{
 		Upstream: "test", Store: store, Policies: ps, MaxWait: pacer.Forever, StoreTimeout: timeout,
 		Hooks: []*pacer.Hooks{{
-			Asked: func(s pacer.StoreCall) {
+			StoreRequest: func(s pacer.StoreRequest) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.requests[s.Op]++
@@ -166,12 +166,12 @@ func newCountedIn(t *testing.T, addr string, timeout time.Duration, ps ...polici
 					c.failed = append(c.failed, s.Err)
 				}
 			},
-			Sleeps: func(context.Context, pacer.Sleep) {
+			Waiting: func(context.Context, pacer.Waiting) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.asleep++
 			},
-			Fallback: func(f pacer.Fallback) {
+			Failover: func(f pacer.Failover) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				if c.fallbacks++; f.On {

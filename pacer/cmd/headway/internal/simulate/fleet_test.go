@@ -112,7 +112,7 @@ func work(spec string) error {
 	p, err := pacer.New(pacer.Config{
 		Upstream: "fleet", Store: store, Policies: fleets[j.Fleet],
 		StoreTimeout: storeTimeout, // so that no process of a busy machine paces alone, which is not simulated
-		Hooks:        []*pacer.Hooks{{Fallback: func(pacer.Fallback) { alone.Add(1) }}},
+		Hooks:        []*pacer.Hooks{{Failover: func(pacer.Failover) { alone.Add(1) }}},
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,45 @@
+// Package feedback turns what an upstream reports into notes for the store.
+//
+// # Purpose
+//
+// An upstream answers "slow down", or reports its limit and what is left of it. The package says which limits that is about, and what
+// the store has to know of it. It asks no store and has no clock: the time is passed in, and [Rules] never change. What a process
+// remembers between answers is a [Usage].
+//
+// # Flow
+//
+//	Feedback --targets--> the limits that it is about: those it names, or the widest scope that binds the call
+//	            |
+//	            +-- Wait ---------> NotePause of them, or of the whole upstream; never longer than the longest pause
+//	            +-- Refused ------> NoteSlow of those that are adaptive
+//	            +-- Limit, left --> fitting --> one limit --+-- lower than the policy's --> NoteLearn
+//	                                                        +-- nothing left ------------> NotePause until there is more
+//	                                                        +-- left, of a window -------> NoteRemaining
+//	                                                        +-- left, of a rate ---------> NoteLearn: a pace that lets it last
+//	Mark --Delivered--> Usage: the store knows it
+//
+// What is left of a limit is compared with what this fleet has charged, so that calls of other consumers of the same credential are seen.
+// For that, a call that is tracked counts as in flight from its reservation until its answer:
+//
+//	           Enter              Admit                Answered
+//	(unknown) ------> in flight ---------> in flight ----------> done: the next answers include it
+//	                      |  reached: what was done then   |
+//	                      +------------ Leave -------------+---> (unknown)
+//
+// # Invariants
+//
+//   - Notes only tighten: nothing that an upstream reports admits more than the policies do.
+//   - Counts are right although answers overtake each other and calls are in flight: the store counts tracked calls that the upstream
+//     cannot have seen, and NoteRemaining never loosens a limit.
+//   - Counts that name no policy are about at most one limit, and about none if they could be about several.
+//   - Most answers report what is known already. Only what is material becomes a note: the first report on a key, steps of half a per
+//     cent of the limit, every change near its end; and no more than one every 20 ms. While it makes no difference to the store, the steps
+//     grow up to eightfold.
+//   - A Usage has one mutex, and no function of this package calls out while it is held. It has at most 131,072 keys.
+//
+// # Failures
+//
+// Feedback that names a policy which does not bind the call is an [*UnboundError], and nothing of that report becomes a note. If the store
+// does not receive a note, it is not repeated: the next material report says the same or something newer. A key that is forgotten because
+// there are too many costs a note that was not needed.
+package feedback

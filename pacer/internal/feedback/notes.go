@@ -1,0 +1,191 @@
+package feedback
+
+import (
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+const (
+	// materialStep is the part of a limit by which what is left must have moved, as a divisor: half a per cent.
+	materialStep = 200
+	// nearEnd is when every change counts, as a divisor: the last twentieth of the limit.
+	nearEnd = 20
+	// maxStepGrowth is up to how many steps a key may move without a note, once the store has known several times.
+	maxStepGrowth = 8
+	// noteEvery is how often a process sends a note about one key at most, if nothing is refused.
+	noteEvery = 20 * time.Millisecond
+	// staleAnswer is how long after its slot an answer says too little about now to be compared.
+	staleAnswer = 10 * time.Second
+	// shortestHold and longestHold bound for how long a limit is believed that the upstream reported once: two of its windows.
+	shortestHold = 10 * time.Second
+	longestHold  = 10 * time.Minute
+	// paceTolerance is by how much slower than a policy the rest of an upstream's window must be, as a divisor.
+	paceTolerance = 10
+)
+
+// Notes returns what the store has to know because of some feedback on a call, received at now, and the marks
+// that [Usage.Delivered] needs when the store has received them. It returns an [*UnboundError] if feedback names a policy that does not bind
+// the call.
+func (r *Rules) Notes(u *Usage, a *Answer, fs []policies.Feedback, now time.Time) ([]store.Note, []Mark, error) {
+	var few [2]targets
+	about := few[:0]
+	for i := range fs {
+		t, err := r.targets(a, &fs[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		about = append(about, t)
+	}
+	var notes []store.Note
+	var marks []Mark
+	for i := range fs {
+		notes = r.refusal(notes, a, &fs[i], about[i])
+		if r.counts {
+			notes, marks = r.compare(notes, marks, u, a, &fs[i], about[i], now)
+		}
+	}
+	return notes, marks, nil
+}
+
+// refusal adds the notes that a refusal asks for: pauses, and adaptive rates that slow down.
+func (r *Rules) refusal(notes []store.Note, a *Answer, f *policies.Feedback, t targets) []store.Note {
+	if d := min(f.Wait, r.maxPause); d > 0 {
+		if t.all {
+			notes = append(notes, store.Note{Kind: store.NotePause, Limit: store.WholeUpstream, For: d})
+		} else {
+			for _, i := range t.limits {
+				notes = append(notes, store.Note{Kind: store.NotePause, Limit: i, For: d})
+			}
+		}
+	}
+	if !f.Refused {
+		return notes
+	}
+	for _, i := range t.limits {
+		if a.Limits[i].Spec.Adapt == nil {
+			continue
+		}
+		n := store.Note{Kind: store.NoteSlow, Limit: i}
+		if a.Grant != nil {
+			n.At = a.Grant.At
+		}
+		notes = append(notes, n)
+	}
+	return notes
+}
+
+// compare adds the notes that counts ask for.
+func (r *Rules) compare(notes []store.Note, marks []Mark, u *Usage, a *Answer, f *policies.Feedback, t targets, now time.Time) ([]store.Note, []Mark) {
+	limit, limited := f.Limit.Value()
+	left, counted := f.Left().Value()
+	if !limited && !counted || a.Took > staleAnswer {
+		return notes, marks
+	}
+	for _, i := range r.fitting(a, f, t) {
+		l := &a.Limits[i]
+		q := question{policy: r.policies[l.Policy].Policy, limit: l, index: i, now: now}
+		key := l.Key()
+		u.update(key, func(known record) record {
+			if limited && f.Window > 0 {
+				if n, after, ok := q.learn(known, limit, f.Window); ok {
+					known, notes, marks = after, append(notes, n), append(marks, Mark{key: key})
+				}
+			}
+			if counted {
+				if n, after, reached, ok := q.remaining(known, a, f.Window, min(f.Reset, r.maxPause), left); ok {
+					known, notes, marks = after, append(notes, n), append(marks, Mark{key, true, n.Bucket, reached})
+				}
+			}
+			return known
+		})
+	}
+	return notes, marks
+}
+
+// A question is what one limit makes of the counts of a feedback, at a time. Its methods return the note, if there is to be one, and the
+// record after it.
+type question struct {
+	policy policies.Policy
+	limit  *store.Limit
+	index  int
+	now    time.Time
+}
+
+// learn makes a note of a limit that is below the policy's, while the upstream reports it.
+func (q *question) learn(known record, limit int64, window time.Duration) (store.Note, record, bool) {
+	most, period := q.policy.Limit()
+	if period != window { // the same pace over another time
+		limit = int64(min(float64(limit)*float64(period)/float64(window), float64(policies.MaxLimit)))
+	}
+	value := int64(0)
+	if limit < most {
+		spec := q.policy.Lowered(limit).Spec()
+		if value = spec.Limit; spec.Algorithm == policies.GCRA {
+			value = spec.Interval
+		}
+	}
+	hold := min(max(2*window, shortestHold), longestHold)
+	if value == known.value && (value == 0 || q.now.Sub(known.valued) < hold/2) {
+		return store.Note{}, known, false
+	}
+	known.value, known.valued = value, q.now
+	return store.Note{Kind: store.NoteLearn, Limit: q.index, Value: value, For: hold}, known, true
+}
+
+// remaining makes a note of what is left, if that is material. It also returns the cost of the calls of the note's bucket that had reached
+// the upstream.
+func (q *question) remaining(known record, a *Answer, window, reset time.Duration, left int64) (n store.Note, after record, reached int64, ok bool) {
+	if left == 0 && reset > 0 {
+		after, ok = q.material(known, left)
+		return store.Note{Kind: store.NotePause, Limit: q.index, For: reset}, after, 0, ok
+	}
+	if q.limit.Spec.Algorithm == policies.GCRA && window > 0 {
+		n, after, ok = q.spread(known, reset, left)
+		return n, after, 0, ok
+	}
+	if after, ok = q.material(known, left); !ok {
+		return store.Note{}, known, 0, false
+	}
+	n = store.Note{Kind: store.NoteRemaining, Limit: q.index, Remaining: left, For: reset}
+	if a.Grant != nil && q.limit.Spec.Algorithm == policies.Window {
+		n.Bucket = a.Grant.Charges[q.index].From
+		if reached, tracked := a.Tracked.reachedBy(a.Call, q.index); tracked {
+			n.Done = max(0, reached-known.known)
+			return n, after, reached, true
+		}
+	}
+	return n, after, 0, true
+}
+
+// spread makes a note of a pace that lets what is left last until the upstream's window is over, if the policy's own
+// would not.
+func (q *question) spread(known record, reset time.Duration, left int64) (store.Note, record, bool) {
+	free := max(1, left-known.open)
+	interval := reset.Microseconds() / free
+	t := q.limit.Spec.Interval
+	if reset == 0 || interval <= t+t/paceTolerance {
+		return store.Note{}, known, false
+	}
+	after, ok := q.material(known, left)
+	return store.Note{Kind: store.NoteLearn, Limit: q.index, Value: interval, For: reset}, after, ok
+}
+
+// material reports whether the store should know that so much is left.
+func (q *question) material(known record, left int64) (record, bool) {
+	most, _ := q.policy.Limit()
+	moved := left - known.left
+	if moved < 0 {
+		moved = -moved
+	}
+	step := max(1, most/materialStep) * known.step
+	if left <= most/nearEnd+known.open {
+		step = 1
+	}
+	if known.left >= 0 && (moved < step || q.now.Sub(known.at) < noteEvery) {
+		return known, false
+	}
+	known.left, known.at = left, q.now
+	return known, true
+}

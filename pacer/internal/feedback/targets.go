@@ -1,0 +1,140 @@
+package feedback
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// Rules are what is to be known of an upstream's policies. They do not change.
+type Rules struct {
+	policies map[string]policy
+	maxPause time.Duration
+	counts   bool
+}
+
+// A policy, with its scopes at hand.
+type policy struct {
+	policies.Policy
+
+	scopes []string
+}
+
+// NewRules returns the rules for some policies, which have different names. No pause is longer than maxPause. Limits, and what is left of
+// them, become notes only if counts is set.
+func NewRules(all []policies.Policy, maxPause time.Duration, counts bool) *Rules {
+	r := &Rules{policies: make(map[string]policy, len(all)), maxPause: maxPause, counts: counts}
+	for _, one := range all {
+		r.policies[one.Name()] = policy{one, one.Scopes()}
+	}
+	return r
+}
+
+// An Answer is what is known of the call that was answered.
+type Answer struct {
+	Limits  []store.Limit // that bound it, each of a policy of the Rules
+	Partial bool          // the call lacks a scope: Limits are those of which it has one
+
+	// Of a call of which it is known when it was admitted; nil and zero otherwise. Nothing of that changes any more.
+	Call    *store.Call
+	Grant   *store.Grant
+	Tracked *Tracked
+	Took    time.Duration // how long after its slot it was answered
+}
+
+// An UnboundError says that feedback names a policy that does not bind the call.
+type UnboundError struct {
+	Policy string
+	Scope  string // the first scope that the policy needs; "" if it has none, or there is no such policy
+}
+
+// Error implements error.
+func (e *UnboundError) Error() string {
+	return fmt.Sprintf("feedback on policy %q, which does not bind the call", e.Policy)
+}
+
+// targets are the limits of an answer that a feedback is about, by index.
+type targets struct {
+	limits []int
+	all    bool // the whole upstream: calls of other limits, too
+	named  bool // by name, and not found by looking for what fits
+}
+
+// targets finds whom a feedback is about: the policies that it names, or the widest scope that binds the call.
+func (r *Rules) targets(a *Answer, f *policies.Feedback) (targets, error) {
+	if len(f.Policies) == 0 {
+		return r.widest(a), nil
+	}
+	t := targets{named: true}
+	for _, name := range f.Policies {
+		found := false
+		for i := range a.Limits {
+			if a.Limits[i].Policy == name {
+				t.limits, found = append(t.limits, i), true
+			}
+		}
+		if !found && f.Otherwise == policies.Nobody {
+			return t, r.unbound(name)
+		}
+	}
+	if len(t.limits) == 0 && f.Otherwise == policies.Everyone {
+		return r.widest(a), nil
+	}
+	return t, nil
+}
+
+func (r *Rules) unbound(name string) *UnboundError {
+	e := &UnboundError{Policy: name}
+	if p := r.policies[name]; len(p.scopes) > 0 {
+		e.Scope = p.scopes[0]
+	}
+	return e
+}
+
+// widest returns the limits with the fewest scopes; all if that is the whole upstream.
+func (r *Rules) widest(a *Answer) targets {
+	t, fewest := targets{}, -1
+	for i := range a.Limits {
+		n := len(r.policies[a.Limits[i].Policy].scopes)
+		if fewest < 0 || n < fewest {
+			fewest, t.limits = n, nil
+		}
+		if n == fewest {
+			t.limits = append(t.limits, i)
+		}
+	}
+	t.all = fewest <= 0 || a.Partial
+	return t
+}
+
+// fitting returns which of its targets the counts of a feedback are about. A policy that was named is. Of others, the widest whose period
+// is the feedback's window; if it reports no window, one that is the only limit, until there is more: it need not be the limit that the
+// upstream spoke of.
+func (r *Rules) fitting(a *Answer, f *policies.Feedback, t targets) []int {
+	if t.named {
+		return t.limits
+	}
+	if a.Partial {
+		return nil
+	}
+	if f.Window == 0 {
+		if len(a.Limits) == 1 && f.Reset > 0 {
+			return []int{0}
+		}
+		return nil
+	}
+	best, fewest := -1, math.MaxInt
+	for i := range a.Limits {
+		p := r.policies[a.Limits[i].Policy]
+		if _, period := p.Limit(); period == f.Window && len(p.scopes) < fewest {
+			best, fewest = i, len(p.scopes)
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	return []int{best}
+}

@@ -1,0 +1,96 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+)
+
+// Bounds of what hooks can do to others.
+const (
+	// MaxQueued is how many events wait for one set of hooks. Further ones are dropped.
+	MaxQueued = 8192
+	// CloseTimeout is for how long Close waits until all events are delivered.
+	CloseTimeout = time.Second
+)
+
+// A Dispatcher delivers events to sets of hooks of type H. It is safe for concurrent use; nil if there are no hooks.
+type Dispatcher[H any] struct {
+	sets []*set[H]
+}
+
+// A set is hooks that are called one at a time.
+type set[H any] struct {
+	queue
+
+	hooks *H
+}
+
+// New returns a Dispatcher for some sets of hooks; nil if there are none. The function dropped returns the hook of a set that receives
+// how many events were dropped; nil if it has none.
+func New[H any](hooks []*H, dropped func(*H) func(n int64)) *Dispatcher[H] {
+	if len(hooks) == 0 {
+		return nil
+	}
+	d := &Dispatcher[H]{sets: make([]*set[H], 0, len(hooks))}
+	for _, h := range hooks {
+		d.sets = append(d.sets, &set[H]{queue: queue{dropped: dropped(h)}, hooks: h})
+	}
+	return d
+}
+
+// Any reports whether some set of hooks is as a function says.
+func (d *Dispatcher[H]) Any(is func(*H) bool) bool {
+	if d == nil {
+		return false
+	}
+	for _, s := range d.sets {
+		if is(s.hooks) {
+			return true
+		}
+	}
+	return false
+}
+
+// Close waits until all events are delivered, but not for long: a hook may hang.
+func (d *Dispatcher[H]) Close() {
+	if d == nil {
+		return
+	}
+	timeout := time.NewTimer(CloseTimeout)
+	defer timeout.Stop()
+	for _, s := range d.sets {
+		idle := s.untilIdle()
+		if idle == nil {
+			continue
+		}
+		select {
+		case <-idle:
+		case <-timeout.C:
+			return
+		}
+	}
+}
+
+// Emit has an event delivered to the hooks that pick returns, of the sets that have one.
+func Emit[H, E any](d *Dispatcher[H], event E, pick func(*H) func(E)) {
+	if d == nil {
+		return
+	}
+	for _, s := range d.sets {
+		if hook := pick(s.hooks); hook != nil {
+			s.add(func() { hook(event) })
+		}
+	}
+}
+
+// EmitCall is Emit for hooks that receive the context of a call, too.
+func EmitCall[H, E any](ctx context.Context, d *Dispatcher[H], event E, pick func(*H) func(context.Context, E)) {
+	if d == nil {
+		return
+	}
+	for _, s := range d.sets {
+		if hook := pick(s.hooks); hook != nil {
+			s.add(func() { hook(ctx, event) })
+		}
+	}
+}
