@@ -207,6 +207,16 @@ func TestWhichLimitCountsAreAbout(t *testing.T) {
 	require.Equal(t, []int{0}, about(policies.Feedback{Policies: []string{"daily"}, Wait: time.Second}), "counts alone are ignored")
 }
 
+// A call that asks when nothing is left must not go: that the store knows at once, however soon after the last note.
+func TestThatNothingIsLeftIsReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, daily)
+	require.NotEmpty(t, b.notes(1, left(3, "daily")))
+	require.Empty(t, b.notes(1, left(2, "daily")), "so soon after the last one")
+	require.NotEmpty(t, b.notes(1, left(0, "daily")))
+	require.Empty(t, b.notes(1, left(0, "daily")), "once")
+}
+
 func TestOnlyWhatIsMaterialBecomesANote(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, daily) // of 1000: steps of 5, and each one among the last 50

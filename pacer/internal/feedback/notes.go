@@ -183,7 +183,8 @@ func (q *question) material(known record, left int64) (record, bool) {
 	if left <= most/nearEnd+known.open {
 		step = 1
 	}
-	if known.left >= 0 && (moved < step || q.now.Sub(known.at) < noteEvery) {
+	soon := q.now.Sub(known.at) < noteEvery && (left > 0 || known.left == 0) // that nothing is left is reported at once
+	if known.left >= 0 && (moved < step || soon) {
 		return known, false
 	}
 	known.left, known.at = left, q.now
