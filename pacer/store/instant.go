@@ -12,7 +12,14 @@ type Instant int64
 // Sub returns the duration t − u; one that is too long for a Duration becomes the longest.
 func (t Instant) Sub(u Instant) time.Duration {
 	const most = Instant(math.MaxInt64 / time.Microsecond)
-	return time.Duration(max(-most, min(most, t-u))) * time.Microsecond
+	d := t - u
+	if (d > 0) != (t > u) { // it overflows
+		d = most
+		if t < u {
+			d = -most
+		}
+	}
+	return time.Duration(max(-most, min(most, d))) * time.Microsecond
 }
 
 // Add returns the instant d after t, rounded up to a microsecond; one that is too far away becomes the last.
@@ -21,7 +28,7 @@ func (t Instant) Add(d time.Duration) Instant {
 	if d%time.Microsecond > 0 {
 		us++
 	}
-	if t > math.MaxInt64-us {
+	if us > 0 && t > math.MaxInt64-us {
 		return math.MaxInt64
 	}
 	return t + us
