@@ -199,8 +199,8 @@ func (p *Pacer) addLimit(i int, one *parts.Part) {
 		}
 	}
 	p.fairBy = cmp.Or(p.fairBy, one.FairBy())
-	p.places = p.places || l.Spec.Algorithm == policies.Leases
-	p.late = p.late || l.Spec.HasLine() || l.lane != ""
+	p.hasPermits = p.hasPermits || l.Spec.Algorithm == policies.Leases
+	p.hasQueues = p.hasQueues || l.Spec.HasLine() || l.lane != ""
 	p.scoped = p.scoped || len(l.scopes) > 0 || len(p.lanes) > 0 || p.fairBy != ""
 }
 

@@ -20,17 +20,17 @@ type listening struct {
 func (p *Pacer) listen() {
 	p.listening.once.Do(func() {
 		if n, ok := p.store.(store.Notifier); ok {
-			p.listening.stop = n.Listen(p.upstream, p.heard)
+			p.listening.stop = n.Listen(p.upstream, p.received)
 		}
 	})
 }
 
 // heard takes news from the store. That it may have been away, or has forgotten, is a reason to look whether it is what it was
 // at once: who sleeps has slots that it would give to others.
-func (p *Pacer) heard(n store.News) {
+func (p *Pacer) received(n store.News) {
 	ctx := context.Background()
 	if n.Missed {
-		p.sleepers.hurryAll()
+		p.waiters.retryAll()
 		p.later(func() { p.catchUp(ctx) })
 	}
 	if len(n.Changes) == 1 && n.Changes[0].Kind == store.Resync {
@@ -49,7 +49,7 @@ func (p *Pacer) changed(ctx context.Context, changes []store.Change) {
 	for i := range changes {
 		switch changes[i].Kind { //nolint:exhaustive // the others concern those who sleep
 		case store.Wake:
-			p.sleepers.called(changes[i].ID)
+			p.waiters.wake(changes[i].ID)
 		case store.EpochBegan:
 		default:
 			rest = append(rest, changes[i])
@@ -58,7 +58,7 @@ func (p *Pacer) changed(ctx context.Context, changes []store.Change) {
 	if changes = rest; len(changes) == 0 {
 		return
 	}
-	caught, news := p.sleepers.heed(changes)
+	caught, news := p.waiters.apply(changes)
 	p.pausesChanged(news)
 	if len(caught) > 0 {
 		p.later(func() { p.move(ctx, caught) })
@@ -73,7 +73,7 @@ const maxCatchUp = 16 * notes.MaxLimits
 func (p *Pacer) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	limits := p.sleepers.limits(maxCatchUp)
+	limits := p.waiters.limits(maxCatchUp)
 	for first := true; first || len(limits) > 0; first = false {
 		some := limits[:min(len(limits), notes.MaxLimits)]
 		limits = limits[len(some):]

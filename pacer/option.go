@@ -70,7 +70,7 @@ type ask struct {
 	notBefore time.Duration
 	tracked   bool
 	byPolicy  bool // there is a CostOf
-	places    bool // the caller gives back places in flight
+	permits   bool // the caller gives back places in flight
 	waits     bool // the caller waits until the call may go
 	weight    int64
 	lane      string

@@ -44,11 +44,11 @@ type Pacer struct {
 
 	fixed []store.Limit // the stack of every call, if they have none
 
-	lanes  []string // of all policies
-	late   bool     // some limits are not given far ahead, or bind one lane alone
-	fairBy string   // the scope by which shares are fair; "" if there are none
-	places bool     // some limits are of places in flight
-	leases *leases.Leases
+	lanes      []string // of all policies
+	hasQueues  bool     // some limits are not given far ahead, or bind one lane alone
+	fairBy     string   // the scope by which shares are fair; "" if there are none
+	hasPermits bool     // some limits are of places in flight
+	leases     *leases.Leases
 
 	reconciles bool
 	rules      *feedback.Rules
@@ -58,14 +58,14 @@ type Pacer struct {
 
 	made      time.Time
 	name      string        // of the process
-	busy      usage.TopKeys // under sleepers.mu
+	topKeys   usage.TopKeys // under sleepers.mu
 	wentUntil int64         // under sleepers.mu: until before which second the store knows what went
 	wentSaid  int64         // under sleepers.mu: until before which second it is being told, or knows
 	looked    atomic.Bool   // somebody wants to know what goes
 
 	closed    chan struct{}
 	waiting   sync.WaitGroup
-	sleepers  sleepers
+	waiters   waiterSet
 	queues    queues
 	way       waiters.Way // to the store and back
 	listening listening
@@ -100,7 +100,7 @@ type seen struct {
 // when the call is over: use [Pacer.Acquire]; a [*StoreError] if the store fails, which a [store.Shared] does only if
 // Config.Outage says so, or if it is not set up right. A slot that is not used is given back.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
-	a, err := p.asked(ctx, opts)
+	a, err := p.newCall(ctx, opts)
 	if err != nil || p.goesAtOnce(ctx, &a) {
 		return err
 	}
@@ -120,11 +120,11 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 // returns its reservation: go now, and call [Reservation.Release] when the call is over. Without such a policy that does
 // nothing, but harms nobody. The context bounds the wait, not the call. It returns the same errors as Wait.
 func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
-	a, err := p.asked(ctx, opts)
+	a, err := p.newCall(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.places, a.waits = true, true
+	a.permits, a.waits = true, true
 	r := &Reservation{}
 	if err := p.reserve(ctx, &a, r, nil); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 // [*LimitError] that matches [ErrNotYet] and whose Wait says when to ask again. It is shorthand for Reserve
 // with MaxWait(0).
 func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
-	a, err := p.asked(ctx, opts)
+	a, err := p.newCall(ctx, opts)
 	if err != nil || p.goesAtOnce(ctx, &a) {
 		return err
 	}
@@ -149,9 +149,9 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 		return err
 	}
 	// The slot is now and the call goes: there is nothing to wait for and nothing to keep.
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	r.use()
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 	r.admitted(ctx)
 	return nil
 }
@@ -164,11 +164,11 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 // [Reservation.Wait], soon: who is not heard of for some seconds loses its place in line. If a policy counts calls in
 // flight, it must call [Reservation.Release] when it is over.
 func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
-	a, err := p.asked(ctx, opts)
+	a, err := p.newCall(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.places = true
+	a.permits = true
 	r := &Reservation{}
 	if err := p.reserve(ctx, &a, r, nil); err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 }
 
 // asked reads what a call asks for, unless it comes too late.
-func (p *Pacer) asked(ctx context.Context, opts []Option) (ask, error) {
+func (p *Pacer) newCall(ctx context.Context, opts []Option) (ask, error) {
 	if err := ctx.Err(); err != nil {
 		return ask{}, err
 	}
@@ -205,27 +205,27 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, r *Reservation, room []
 	if err != nil {
 		return err
 	}
-	r.pacer, r.stack.Upstream, r.stack.Limits, r.asked = p, p.upstream, limits, time.Now()
-	r.notBefore = r.asked.Add(min(a.notBefore, Forever))
+	r.pacer, r.stack.Upstream, r.stack.Limits, r.requested = p, p.upstream, limits, time.Now()
+	r.notBefore = r.requested.Add(min(a.notBefore, Forever))
 	call, grant := &r.call[0], &r.grant[0]
 	*call = store.Call{Cost: a.cost, Costs: costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
-	if p.late {
-		if err := p.comesLate(a, limits, call); err != nil {
+	if p.hasQueues {
+		if err := p.prepareQueued(a, limits, call); err != nil {
 			return err
 		}
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		if left := max(0, deadline.Sub(r.asked)); left < call.MaxWait {
+		if left := max(0, deadline.Sub(r.requested)); left < call.MaxWait {
 			call.MaxWait, r.byDeadline = left, true
 		}
 	}
 	call.MaxWait = min(call.MaxWait, Forever)
 	if call.MaxWait < Forever {
-		r.latest = r.asked.Add(call.MaxWait)
+		r.latest = r.requested.Add(call.MaxWait)
 	}
 	grant.Charges = r.room.charges[:0]
 	if a.waitsInQueue(call) {
-		if err := p.chargeInTurn(ctx, r); err != nil {
+		if err := p.chargeInOrder(ctx, r); err != nil {
 			return err
 		}
 	} else {
@@ -235,7 +235,7 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, r *Reservation, room []
 		if !grant.OK && !grant.Queued {
 			return p.notYet(r)
 		}
-		p.got(r)
+		p.granted(r)
 	}
 	if err := ctx.Err(); err != nil {
 		_ = r.Cancel(ctx)
@@ -266,11 +266,11 @@ func (p *Pacer) begin(ctx context.Context, opts []Option) (ask, []store.Limit, e
 // call already, and a charge whose answer nobody reads is lost. So the answer is waited for, as long as the
 // store's own timeouts allow, and given back if it comes too late.
 func (p *Pacer) charge(ctx context.Context, r *Reservation) error {
-	return p.askStore(ctx, &r.stack, r.call[:], r.grant[:], r.asked)
+	return p.reserveIn(ctx, &r.stack, r.call[:], r.grant[:], r.requested)
 }
 
 // askStore has the store reserve for calls, as charge says, and takes how long that took.
-func (p *Pacer) askStore(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant, asked time.Time) error {
+func (p *Pacer) reserveIn(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant, asked time.Time) error {
 	if p.direct == nil { // which is never waited for
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -289,11 +289,11 @@ func (p *Pacer) askStore(ctx context.Context, stack *store.Stack, calls []store.
 func (p *Pacer) dueTime(r *Reservation) time.Time {
 	wait := r.grant[0].Wait()
 	if wait <= 0 {
-		return r.asked
+		return r.requested
 	}
 	decided := time.Now()
 	if p.direct == nil {
-		decided = p.clock.latest(r.grant[0].Now, r.asked, decided)
+		decided = p.clock.latest(r.grant[0].Now, r.requested, decided)
 	}
 	most := min(p.jitter, r.grant[0].Slack)
 	if !r.latest.IsZero() {
@@ -523,11 +523,11 @@ func (p *Pacer) isClosed() bool {
 // further calls. It does not close the store. Calls in flight that are not over keep their places until they are released,
 // or their leases run out. Closing twice is harmless.
 func (p *Pacer) Close() error {
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	if !p.isClosed() {
 		close(p.closed)
 	}
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 	p.leases.Close()
 	p.waiting.Wait()
 	if p.listening.stop != nil {

@@ -26,7 +26,7 @@ const (
 	leastKept = time.Millisecond
 	// keepInLine is how many calls of a process stand in the store's line for places that are passed on: they are for when the slice
 	// of one is over, and the fewer there are, the sooner it is the turn of another process.
-	keepInLine = 4
+	keepQueued = 4
 )
 
 // passing returns what the lease of a reservation that has got its permits needs to be passed on. The caller holds sleepers.mu, if anybody else knows the
@@ -35,7 +35,7 @@ func (p *Pacer) passing(r *Reservation) leases.Passing {
 	if r.queue == nil || !r.queue.passes || r.grant[0].Local || !p.echoes() {
 		return leases.Passing{}
 	}
-	return leases.Passing{Queue: r.queue.hash, Since: r.asked, Part: 0.5 + rand.Float64()}
+	return leases.Passing{Queue: r.queue.hash, Since: r.requested, Part: 0.5 + rand.Float64()}
 }
 
 // passable reports whether places under some limits are passed on: they are if nothing else is needed. Those of fair shares go to whom
@@ -54,8 +54,8 @@ func (p *Pacer) passOn(f *leases.Lease) bool {
 	if f.Passed.Queue == 0 || !p.echoes() || now.Sub(f.Passed.Since) > time.Duration(slice) {
 		return false
 	}
-	p.sleepers.mu.Lock()
-	defer p.sleepers.mu.Unlock()
+	p.waiters.mu.Lock()
+	defer p.waiters.mu.Unlock()
 	q := p.queueFor(f.Passed.Queue, f.Limits, true)
 	if q == nil || p.isClosed() || p.pausedNow(f.Limits, now) {
 		return false
@@ -66,12 +66,12 @@ func (p *Pacer) passOn(f *leases.Lease) bool {
 	if keep := p.way.Longest() / keptFor; keep >= leastKept {
 		f.Kept = now.Add(keep)
 		time.AfterFunc(keep, func() {
-			p.sleepers.mu.Lock()
-			defer p.sleepers.mu.Unlock()
+			p.waiters.mu.Lock()
+			defer p.waiters.mu.Unlock()
 			p.passIdle(q) // of this stack or, if it serves another one by now, of that: it does no harm
 			p.admit(q)
 		})
-	} else if !q.asked() {
+	} else if !q.hasRequests() {
 		return false
 	}
 	q.idle = append(q.idle, f)
@@ -85,7 +85,7 @@ func (p *Pacer) passIdle(q *queue) {
 		f := q.idle[0]
 		now := time.Now()
 		if paused := p.pausedNow(f.Limits, now); paused || !p.pass(q, f, now) {
-			if !paused && (q.asked() || now.Before(f.Kept)) {
+			if !paused && (q.hasRequests() || now.Before(f.Kept)) {
 				return
 			}
 			p.leases.GiveBack(f)
@@ -97,7 +97,7 @@ func (p *Pacer) passIdle(q *queue) {
 // takeIdle gives a call that comes, and that has nobody before it, a place that is kept. The caller holds sleepers.mu.
 func (p *Pacer) takeIdle(q *queue, r *Reservation) bool {
 	now := time.Now()
-	if len(q.idle) == 0 || q.length > 0 || q.standing() > 0 || p.isClosed() || p.pausedNow(q.limits, now) {
+	if len(q.idle) == 0 || q.length > 0 || q.queuedInStore() > 0 || p.isClosed() || p.pausedNow(q.limits, now) {
 		return false
 	}
 	f := q.idle[0]
@@ -105,19 +105,19 @@ func (p *Pacer) takeIdle(q *queue, r *Reservation) bool {
 	if !p.passTo(f, r, now) {
 		return false
 	}
-	q.lets(r)
+	q.takeOut(r)
 	p.inherit(r, f, now)
 	return true
 }
 
 // pass gives places to the first call that stands in line, and reports whether there is one. The caller holds sleepers.mu.
 func (p *Pacer) pass(q *queue, f *leases.Lease, now time.Time) bool {
-	i := slices.IndexFunc(q.out, func(r *Reservation) bool { return r.stands() && (r.latest.IsZero() || now.Before(r.latest)) })
+	i := slices.IndexFunc(q.out, func(r *Reservation) bool { return r.isQueued() && (r.latest.IsZero() || now.Before(r.latest)) })
 	if i < 0 || !p.passTo(f, q.out[i], now) {
 		return false
 	}
 	heir := q.out[i]
-	if left := heir.leavesPlace(); left != 0 {
+	if left := heir.leavesPosition(); left != 0 {
 		p.leases.Leave(left, f.Limits)
 	}
 	p.inherit(heir, f, now)
@@ -136,41 +136,41 @@ func (p *Pacer) inherit(r *Reservation, f *leases.Lease, now time.Time) {
 	for range r.stack.Limits {
 		g.Charges = append(g.Charges, store.Charge{From: f.ID, To: 1})
 	}
-	r.asked, r.due = now, now
+	r.requested, r.due = now, now
 	p.usage.Enter(&r.tracked, r.stack.Limits, &r.call[0])
 }
 
 // asked reports whether a call that has left the queue has no place yet, and waits for an answer of the store, or is about to sleep.
 // The caller holds sleepers.mu.
-func (q *queue) asked() bool {
-	return slices.ContainsFunc(q.out, func(r *Reservation) bool { return r.state == reserved && r.lease == nil && !r.stands() })
+func (q *queue) hasRequests() bool {
+	return slices.ContainsFunc(q.out, func(r *Reservation) bool { return r.state == reserved && r.lease == nil && !r.isQueued() })
 }
 
 // pausedNow reports whether one of some limits, or the whole upstream, is paused. The caller holds sleepers.mu.
 func (p *Pacer) pausedNow(limits []store.Limit, now time.Time) bool {
-	at, pauses := p.clock.estimate(now), p.sleepers.pauses
+	at, pauses := p.clock.estimate(now), p.waiters.pauses
 	return pauses[store.Key{}] > at || slices.ContainsFunc(limits, func(l store.Limit) bool { return pauses[l.Key()] > at })
 }
 
 // leavesPlace gives the place of the first of a process in the store's line, which is the next one that the store calls, to another
 // of its calls: to the first that waits in the process, or else to the last that stands in line. It returns the id of the place that
 // is left then, of which the store is to be told; 0 for none. The caller holds sleepers.mu.
-func (r *Reservation) leavesPlace() (id int64) {
-	q, s := r.queue, &r.pacer.sleepers
-	one := q.first
+func (r *Reservation) leavesPosition() (id int64) {
+	q, s := r.queue, &r.pacer.waiters
+	one := q.head
 	if one == nil {
-		s.swap(r, q.lastInLine())
-		delete(s.inLine, r.call[0].ID)
+		s.swap(r, q.lastQueued())
+		delete(s.queued, r.call[0].ID)
 		return r.call[0].ID
 	}
 	q.remove(one)
 	next := one.call
-	q.lets(next)
+	q.takeOut(next)
 	next.call[0].ID, next.call[0].Since = r.call[0].ID, r.call[0].Since
 	charges := next.grant[0].Charges
-	next.grant[0], next.asked, next.due = r.grant[0], r.asked, r.due
+	next.grant[0], next.requested, next.due = r.grant[0], r.requested, r.due
 	next.grant[0].Charges = charges
-	delete(s.inLine, r.call[0].ID) // until it sleeps
+	delete(s.queued, r.call[0].ID) // until it sleeps
 	one.state = inherits
 	one.wake()
 	return 0
@@ -181,15 +181,15 @@ const maxSlack = time.Second
 
 // stands reports whether a reservation sleeps in line, and does not ask the store just now. Before it sleeps, it is its owner's alone.
 // The caller holds sleepers.mu.
-func (r *Reservation) stands() bool {
-	_, asleep := r.pacer.sleepers.asleep[r]
+func (r *Reservation) isQueued() bool {
+	_, asleep := r.pacer.waiters.waiting[r]
 	return asleep && r.state == reserved && r.moving == nil && r.grant[0].Queued
 }
 
 // lastInLine returns the last one that stands in line, of which there is one. The caller holds sleepers.mu.
-func (q *queue) lastInLine() *Reservation {
+func (q *queue) lastQueued() *Reservation {
 	for _, r := range slices.Backward(q.out) {
-		if r.stands() {
+		if r.isQueued() {
 			return r
 		}
 	}
@@ -197,7 +197,7 @@ func (q *queue) lastInLine() *Reservation {
 }
 
 // swap has two calls of a queue that stand in the store's line take each other's places there. The caller holds mu.
-func (s *sleepers) swap(a, b *Reservation) {
+func (s *waiterSet) swap(a, b *Reservation) {
 	if a == b {
 		return
 	}
@@ -205,7 +205,7 @@ func (s *sleepers) swap(a, b *Reservation) {
 	a.call[0].Since, b.call[0].Since = b.call[0].Since, a.call[0].Since
 	a.due, b.due = b.due, a.due
 	for _, r := range []*Reservation{a, b} {
-		s.inLine[r.call[0].ID] = r
+		s.queued[r.call[0].ID] = r
 		select {
 		case r.wake <- struct{}{}: // it asks again at another time
 		default:

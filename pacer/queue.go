@@ -33,18 +33,18 @@ type queue struct {
 	window waiters.Window
 
 	// Of a stack with a limit that is not given far ahead: its calls leave the queue for the store's own line.
-	late   bool
-	passes bool // the process passes places on
-	line   waiters.Line
-	out    []*Reservation  // that have left the queue, and have not gone yet, in order
-	idle   []*leases.Lease // places to be passed on, which are kept until one of out has its answer
+	deferred bool
+	passes   bool // the process passes places on
+	line     waiters.Line
+	out      []*Reservation  // that have left the queue, and have not gone yet, in order
+	idle     []*leases.Lease // places to be passed on, which are kept until one of out has its answer
 
-	first, last *waiter
-	length      int
-	asking      bool           // somebody asks the store, or is about to
-	held        []*Reservation // reserved, and their slots are still to come
-	timer       *time.Timer    // asks for the first in the queue when the furthest slot comes within reach
-	told        store.Grant    // what the last answer said of those that have to wait: what binds them
+	head, tail *waiter
+	length     int
+	asking     bool           // somebody asks the store, or is about to
+	held       []*Reservation // reserved, and their slots are still to come
+	timer      *time.Timer    // asks for the first in the queue when the furthest slot comes within reach
+	last       store.Grant    // what the last answer said of those that have to wait: what binds them
 
 	// Of the request that is under way.
 	calls  []store.Call
@@ -102,8 +102,8 @@ func (p *Pacer) queueFor(h uint64, limits []store.Limit, late bool) *queue {
 		} else {
 			q = &queue{}
 		}
-		q.hash, q.limits, q.late = h, append(q.limits[:0], limits...), late
-		q.passes = q.late && p.direct == nil && passable(q.limits)
+		q.hash, q.limits, q.deferred = h, append(q.limits[:0], limits...), late
+		q.passes = q.deferred && p.direct == nil && passable(q.limits)
 		s.byStack[h] = q
 	case !(&store.Stack{Limits: q.limits}).Same(&store.Stack{Limits: limits}):
 		return nil
@@ -142,7 +142,7 @@ func (p *Pacer) dropIfIdle(q *queue) {
 			q.timer.Stop()
 		}
 		if len(p.queues.spare) < maxSpareQueues {
-			q.window, q.line, q.told = waiters.Window{}, waiters.Line{}, store.Grant{}
+			q.window, q.line, q.last = waiters.Window{}, waiters.Line{}, store.Grant{}
 			p.queues.spare = append(p.queues.spare, q)
 		}
 	}
@@ -157,8 +157,8 @@ func (a *ask) waitsInQueue(call *store.Call) bool { return a.waits && call.NotBe
 
 // chargeInTurn charges the earliest slot for a call when its turn in the queue has come. When it returns, the grant is taken: see
 // Pacer.got.
-func (p *Pacer) chargeInTurn(ctx context.Context, r *Reservation) error {
-	s := &p.sleepers
+func (p *Pacer) chargeInOrder(ctx context.Context, r *Reservation) error {
+	s := &p.waiters
 	s.mu.Lock()
 	if p.isClosed() {
 		s.mu.Unlock()
@@ -170,11 +170,11 @@ func (p *Pacer) chargeInTurn(ctx context.Context, r *Reservation) error {
 		if err := p.charge(ctx, r); err != nil || !r.grant[0].OK {
 			return err
 		}
-		p.got(r)
+		p.granted(r)
 		return nil
 	}
-	if q.late {
-		return p.chargeInLine(ctx, q, r) // which unlocks
+	if q.deferred {
+		return p.chargeQueued(ctx, q, r) // which unlocks
 	}
 	now := time.Now()
 	// The first one behind a slot that is far ahead asks, too, if it is not known yet how far the next one is: it may be too far.
@@ -206,7 +206,7 @@ func (p *Pacer) askFor(q *queue, now time.Time, waiting int) (n int, again time.
 // furthest returns the furthest slot that is held.
 func (q *queue) furthest() (at time.Time) {
 	for _, r := range q.held {
-		if slot := r.asked.Add(r.grant[0].Wait()); slot.After(at) {
+		if slot := r.requested.Add(r.grant[0].Wait()); slot.After(at) {
 			at = slot
 		}
 	}
@@ -215,9 +215,9 @@ func (q *queue) furthest() (at time.Time) {
 
 // stand waits in the queue until the call has a slot, or cannot have one. The caller holds sleepers.mu, which stand unlocks.
 func (p *Pacer) stand(ctx context.Context, q *queue, r *Reservation, now time.Time) error {
-	s := &p.sleepers
+	s := &p.waiters
 	one := &waiter{call: r, turn: make(chan struct{}, 1)}
-	r.grant[0] = store.Grant{Queued: true, Ahead: int64(q.length), Binds: q.told.Binds, Paused: q.told.Paused, Charges: r.grant[0].Charges}
+	r.grant[0] = store.Grant{Queued: true, Ahead: int64(q.length), Binds: q.last.Binds, Paused: q.last.Paused, Charges: r.grant[0].Charges}
 	r.waiting(ctx, now, p.estimate(q, now, q.length))
 	q.push(one)
 	p.admit(q)
@@ -262,7 +262,7 @@ func (p *Pacer) stand(ctx context.Context, q *queue, r *Reservation, now time.Ti
 			err := p.leaves(q, one, cause)
 			s.mu.Unlock()
 			return err
-		case one.state == leads && q.late:
+		case one.state == leads && q.deferred:
 			s.mu.Unlock()
 			return nil
 		case one.state == leads:
@@ -282,7 +282,7 @@ var errTimeout = &LimitError{}
 func (p *Pacer) leaves(q *queue, one *waiter, cause error) error {
 	r := one.call
 	switch {
-	case one.state == leads && q.late:
+	case one.state == leads && q.deferred:
 		r.leaveQueue()
 	case one.state == leads:
 		q.asking = false
@@ -303,7 +303,7 @@ func (p *Pacer) leaves(q *queue, one *waiter, cause error) error {
 // lead asks the store for a call and those behind it in the queue that fit. The caller holds sleepers.mu, and has set q.asking;
 // lead unlocks. It returns true if the call is served: its grant is taken, or r.err says why it has none. Otherwise it waits on.
 func (p *Pacer) lead(ctx context.Context, q *queue, r *Reservation, one *waiter) (served bool) {
-	s := &p.sleepers
+	s := &p.waiters
 	began := time.Now()
 	if one != nil {
 		q.remove(one)
@@ -350,8 +350,8 @@ func (q *queue) fill(r *Reservation, now time.Time, n int) {
 		q.calls, q.grants = append(q.calls, c), append(q.grants, store.Grant{Charges: r.grant[0].Charges[:0]})
 	}
 	ask(r, first)
-	for len(q.calls) < n && q.first != nil {
-		one := q.first
+	for len(q.calls) < n && q.head != nil {
+		one := q.head
 		q.remove(one)
 		one.state = asked
 		q.served = append(q.served, one)
@@ -415,7 +415,7 @@ func (p *Pacer) grant(q *queue, a *waiters.Answer, i int, call *Reservation, beg
 	at := began.Add(g.Wait()).Sub(p.made)
 	if g.Wait() > 0 || !g.OK {
 		a.Waits, a.Paused = true, a.Paused || g.Paused || g.Binds == store.BindsUpstream
-		q.told = store.Grant{Binds: g.Binds, Paused: g.Paused}
+		q.last = store.Grant{Binds: g.Binds, Paused: g.Paused}
 	}
 	if !g.OK {
 		if a.Next == 0 || at < a.Next {
@@ -428,8 +428,8 @@ func (p *Pacer) grant(q *queue, a *waiters.Answer, i int, call *Reservation, beg
 		call.err = p.notYetIn(call, began)
 		return true
 	}
-	call.grant[0], call.asked = *g, began
-	p.got(call)
+	call.grant[0], call.requested = *g, began
+	p.granted(call)
 	if a.Granted == 0 || at < a.First {
 		a.First = at
 	}
@@ -461,8 +461,8 @@ func (p *Pacer) admit(q *queue) {
 	}
 	now := time.Now()
 	var d time.Duration
-	if q.late {
-		again := p.letOut(q, now)
+	if q.deferred {
+		again := p.leaveQueue(q, now)
 		if again.IsZero() {
 			return
 		}
@@ -471,8 +471,8 @@ func (p *Pacer) admit(q *queue) {
 		n, again := p.askFor(q, now, q.length)
 		if n > 0 {
 			q.asking = true
-			q.first.state = leads
-			q.first.wake()
+			q.head.state = leads
+			q.head.wake()
 			return
 		}
 		d = again - now.Sub(p.made)
@@ -482,8 +482,8 @@ func (p *Pacer) admit(q *queue) {
 		return
 	}
 	q.timer = time.AfterFunc(d, func() {
-		p.sleepers.mu.Lock()
-		defer p.sleepers.mu.Unlock()
+		p.waiters.mu.Lock()
+		defer p.waiters.mu.Unlock()
 		p.admit(q)
 	})
 }
@@ -510,7 +510,7 @@ func (r *Reservation) leaveQueue() {
 
 // estimate returns about how long a call waits that has so many before it.
 func (p *Pacer) estimate(q *queue, now time.Time, ahead int) time.Duration {
-	if q.late {
+	if q.deferred {
 		return q.line.Estimate(len(q.out) + ahead)
 	}
 	at := p.sinceMade(now)
@@ -531,7 +531,7 @@ func (p *Pacer) tooFar(q *queue, r *Reservation, now time.Time, ahead int) error
 
 // queueError makes the error of a call whose slot is about so far away.
 func (p *Pacer) queueError(q *queue, r *Reservation, now time.Time, wait time.Duration) *LimitError {
-	r.grant[0].Binds, r.grant[0].Paused, r.grant[0].Queued = q.told.Binds, q.told.Paused, false
+	r.grant[0].Binds, r.grant[0].Paused, r.grant[0].Queued = q.last.Binds, q.last.Paused, false
 	r.grant[0].Now, r.grant[0].At = 0, store.Instant(wait.Microseconds())
 	e := p.notYetIn(r, now)
 	e.About = true
@@ -541,7 +541,7 @@ func (p *Pacer) queueError(q *queue, r *Reservation, now time.Time, wait time.Du
 // refuseFar refuses the calls in the queue that cannot go in time, as things are now. The caller holds sleepers.mu.
 func (p *Pacer) refuseFar(q *queue, now time.Time) {
 	ahead := 0
-	for one := q.first; one != nil; {
+	for one := q.head; one != nil; {
 		next := one.next
 		if err := p.tooFar(q, one.call, now, ahead); err != nil && one.state == queued {
 			q.remove(one)
@@ -555,33 +555,33 @@ func (p *Pacer) refuseFar(q *queue, now time.Time) {
 }
 
 func (q *queue) push(one *waiter) {
-	if one.prev = q.last; q.last == nil {
-		q.first = one
+	if one.prev = q.tail; q.tail == nil {
+		q.head = one
 	} else {
-		q.last.next = one
+		q.tail.next = one
 	}
-	q.last = one
+	q.tail = one
 	q.length++
 }
 
 func (q *queue) pushFront(one *waiter) {
-	if one.next = q.first; q.first == nil {
-		q.last = one
+	if one.next = q.head; q.head == nil {
+		q.tail = one
 	} else {
-		q.first.prev = one
+		q.head.prev = one
 	}
-	q.first = one
+	q.head = one
 	q.length++
 }
 
 func (q *queue) remove(one *waiter) {
 	if one.prev == nil {
-		q.first = one.next
+		q.head = one.next
 	} else {
 		one.prev.next = one.next
 	}
 	if one.next == nil {
-		q.last = one.prev
+		q.tail = one.prev
 	} else {
 		one.next.prev = one.prev
 	}

@@ -20,20 +20,20 @@ func (p *Pacer) about(now store.Instant, left bool) (a store.About, told func())
 	if left {
 		until++ // of this second nothing more comes
 	}
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	for i := range p.limits {
 		a.Went = append(a.Went, p.limits[i].since(p.wentUntil, until)...)
 	}
 	p.wentSaid = max(p.wentSaid, until) // what goes late is said the next time
 	used := p.used(now)
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 	a.Waiting, a.Keys = used.byPolicy(), usage.Top(used.spent, used.waiting, maxAboutKeys)
 	for _, policy := range p.Policies() {
 		a.Policies = append(a.Policies, policy.String())
 	}
 	return a, func() {
-		p.sleepers.mu.Lock()
-		defer p.sleepers.mu.Unlock()
+		p.waiters.mu.Lock()
+		defer p.waiters.mu.Unlock()
 		p.wentUntil = max(p.wentUntil, until)
 	}
 }
@@ -64,15 +64,15 @@ type use struct {
 // used returns the use of all limits by this process, but for what went at once from memory. The caller holds sleepers.mu.
 func (p *Pacer) used(now store.Instant) use {
 	u := use{make(map[string]int64), make(map[store.Key]int64), make(map[store.Key]int64)}
-	p.busy.Spent(int64(now), u.spent)
-	for r := range p.sleepers.asleep {
+	p.topKeys.Spent(int64(now), u.spent)
+	for r := range p.waiters.waiting {
 		if r.since != 0 { // otherwise it is about to
 			u.waits(r.stack.Limits, r.waitsFor(), r.binding.paused, 1)
 		}
 	}
 	for _, q := range p.queues.byStack {
 		if q.length > 0 {
-			u.waits(q.limits, q.told.Binds, q.told.Paused || q.told.Binds == store.BindsUpstream, int64(q.length))
+			u.waits(q.limits, q.last.Binds, q.last.Paused || q.last.Binds == store.BindsUpstream, int64(q.length))
 		}
 	}
 	return u
@@ -147,12 +147,12 @@ func (r localRegistry) Index(_ context.Context, upstream string) (*store.Index, 
 	}
 	p.looked.Store(true)
 	went := make([]usage.Tally, len(p.limits))
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	used := p.used(now)
 	for i := range p.limits {
 		went[i] = p.limits[i].seen.went
 	}
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 	p.addDirect(went, used.spent)
 	for i := range p.limits {
 		index.Went = append(index.Went, wentOf(p.limits[i].Policy, &went[i], 0, usage.SecondOf(int64(now))+1)...)

@@ -32,22 +32,22 @@ type Reservation struct {
 
 	// Under pacer.sleepers.mu from when the reservation is handed out. What is small stands together, so that a Reservation is
 	// no larger than it needs to be: most calls make one.
-	state   reservationState
-	caught  bool // it was moved, or may be: others than its owner may still look at it
-	hurried bool // it was called while it is moving
-	closed  bool // the answer was reported
-	paid    bool // the cost was settled
-	grant   [1]store.Grant
-	asked   time.Time     // when the store was asked for the slot: it is no earlier than asked and the grant's wait
-	due     time.Time     // when to go: the slot and jitter
-	moving  chan struct{} // somebody is moving it behind a pause; closed when that is done. nil otherwise
-	err     error         // why it could not be moved
-	wake    chan struct{} // wakes a waiter when it was moved; nil before it waits
-	lease   *leases.Lease // its permits; nil if it has none
-	queue   *queue        // whose window its slot is in, as long as that is to come; nil if it is in none
-	since   time.Duration // when it began to wait, since the Pacer was made; 0 if it did not
-	binding binding       // what it waits for
-	emitted *emitted      // what hooks received of that; nil if there are no hooks, or it does not wait
+	state     reservationState
+	caught    bool // it was moved, or may be: others than its owner may still look at it
+	woken     bool // it was called while it is moving
+	closed    bool // the answer was reported
+	paid      bool // the cost was settled
+	grant     [1]store.Grant
+	requested time.Time     // when the store was asked for the slot: it is no earlier than asked and the grant's wait
+	due       time.Time     // when to go: the slot and jitter
+	moving    chan struct{} // somebody is moving it behind a pause; closed when that is done. nil otherwise
+	err       error         // why it could not be moved
+	wake      chan struct{} // wakes a waiter when it was moved; nil before it waits
+	lease     *leases.Lease // its permits; nil if it has none
+	queue     *queue        // whose window its slot is in, as long as that is to come; nil if it is in none
+	since     time.Duration // when it began to wait, since the Pacer was made; 0 if it did not
+	binding   binding       // what it waits for
+	emitted   *emitted      // what hooks received of that; nil if there are no hooks, or it does not wait
 
 	tracked feedback.Tracked // what pacer.usage knows of it, if it is tracked
 
@@ -67,15 +67,15 @@ const (
 // Delay returns how long from now until the call may go, at least 0. Of a call in line nobody knows: it is how long
 // until [Reservation.Wait], which such a call needs, asks again.
 func (r *Reservation) Delay() time.Duration {
-	r.pacer.sleepers.mu.Lock()
-	defer r.pacer.sleepers.mu.Unlock()
+	r.pacer.waiters.mu.Lock()
+	defer r.pacer.waiters.mu.Unlock()
 	return max(0, time.Until(r.due))
 }
 
 // Policy returns the name of the policy that decided the slot; "" if none did.
 func (r *Reservation) Policy() string {
-	r.pacer.sleepers.mu.Lock()
-	defer r.pacer.sleepers.mu.Unlock()
+	r.pacer.waiters.mu.Lock()
+	defer r.pacer.waiters.mu.Unlock()
 	if i := r.grant[0].Binds; i >= 0 {
 		return r.stack.Limits[i].Policy
 	}
@@ -85,8 +85,8 @@ func (r *Reservation) Policy() string {
 // Slot returns the instant, by the store's clock, from which the call may go, and how much later it may go and still conform to
 // every policy. Both change if the reservation moves. Of a call in line they mean nothing.
 func (r *Reservation) Slot() (at store.Instant, slack time.Duration) {
-	r.pacer.sleepers.mu.Lock()
-	defer r.pacer.sleepers.mu.Unlock()
+	r.pacer.waiters.mu.Lock()
+	defer r.pacer.waiters.mu.Unlock()
 	return r.grant[0].At, r.grant[0].Slack
 }
 
@@ -95,7 +95,7 @@ func (r *Reservation) Slot() (at store.Instant, slack time.Duration) {
 // is given back even if the context is done. It returns a [*StoreError] if the store fails, in which case the
 // slot is lost.
 func (r *Reservation) Cancel(ctx context.Context) error {
-	s := &r.pacer.sleepers
+	s := &r.pacer.waiters
 	s.mu.Lock()
 	r.settle()
 	if r.state != reserved {
@@ -109,7 +109,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	s.mu.Unlock()
 	r.pacer.leases.Forget(lease)
 	if inLine {
-		r.pacer.leaveLine(r)
+		r.pacer.leaveStoreQueue(r)
 		return nil
 	}
 	if r.pacer.direct == nil {
@@ -128,9 +128,9 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 func (r *Reservation) settle() {
 	for r.moving != nil {
 		moved := r.moving
-		r.pacer.sleepers.mu.Unlock()
+		r.pacer.waiters.mu.Unlock()
 		<-moved
-		r.pacer.sleepers.mu.Lock()
+		r.pacer.waiters.mu.Lock()
 	}
 }
 
@@ -142,25 +142,25 @@ func (r *Reservation) settle() {
 // [ErrSpent].
 func (r *Reservation) Wait(ctx context.Context) error {
 	p := r.pacer
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	if p.isClosed() {
-		p.sleepers.mu.Unlock()
+		p.waiters.mu.Unlock()
 		_ = r.Cancel(ctx)
 		return ErrClosed
 	}
 	now := time.Now()
-	if _, asks := r.asks(); !asks && r.state == reserved && r.moving == nil && ctx.Err() == nil && !now.Before(r.due) && !r.late(now) && !p.sleepers.paused(r) {
+	if _, asks := r.asksAgain(); !asks && r.state == reserved && r.moving == nil && ctx.Err() == nil && !now.Before(r.due) && !r.overdue(now) && !p.waiters.paused(r) {
 		r.use() // the common case: nothing to wait for
-		p.sleepers.mu.Unlock()
+		p.waiters.mu.Unlock()
 		r.waitDone(ctx, nil)
 		return nil
 	}
 	p.waiting.Add(1)
 	defer p.waiting.Done()
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 
-	p.sleepers.enter(ctx, r)
-	defer p.sleepers.leave(r)
+	p.waiters.enter(ctx, r)
+	defer p.waiters.leave(r)
 	p.listen() // what was said before concerns those who sleep already
 	var timer *time.Timer
 	for {
@@ -188,11 +188,11 @@ func (r *Reservation) Wait(ctx context.Context) error {
 // an error.
 func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 	p := r.pacer
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	r.settle()
 	if r.state != reserved {
 		err := r.err
-		p.sleepers.mu.Unlock()
+		p.waiters.mu.Unlock()
 		return 0, cmp.Or(err, ErrSpent)
 	}
 	cause := ctx.Err()
@@ -203,50 +203,50 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 		if r.grant[0].Queued && r.byDeadline && errors.Is(cause, context.DeadlineExceeded) {
 			cause = p.notYet(r) // which says why it had to wait so long
 		}
-		p.sleepers.mu.Unlock()
+		p.waiters.mu.Unlock()
 		_ = r.Cancel(ctx)
 		return 0, cause
 	}
 	now := time.Now()
-	if err := r.tooLate(now); err != nil {
-		p.sleepers.mu.Unlock()
+	if err := r.waitedTooLong(now); err != nil {
+		p.waiters.mu.Unlock()
 		_ = r.Cancel(ctx)
 		return 0, err
 	}
-	if at, asks := r.asks(); asks {
+	if at, asks := r.asksAgain(); asks {
 		if delay := at.Sub(now); delay > 0 {
 			if !r.latest.IsZero() && r.grant[0].Queued {
 				delay = min(delay, max(1, r.latest.Sub(now)))
 			}
 			r.waiting(ctx, now, r.due.Sub(now))
-			p.sleepers.mu.Unlock()
+			p.waiters.mu.Unlock()
 			return delay, nil
 		}
 		r.catch()
-		p.sleepers.mu.Unlock()
+		p.waiters.mu.Unlock()
 		p.askAgain(ctx, r)
 		return r.next(ctx)
 	}
 	if delay := r.due.Sub(now); delay > 0 {
 		r.waiting(ctx, now, delay)
-		p.sleepers.mu.Unlock()
+		p.waiters.mu.Unlock()
 		return delay, nil
 	}
-	if r.late(now) {
+	if r.overdue(now) {
 		r.catch()
-		p.sleepers.mu.Unlock()
+		p.waiters.mu.Unlock()
 		p.move(ctx, []*Reservation{r})
 		return r.next(ctx)
 	}
 	r.use()
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 	return 0, nil
 }
 
 // late reports whether the slot has passed so long ago that others may have counted on it. The caller holds
 // pacer.sleepers.mu.
-func (r *Reservation) late(now time.Time) bool {
-	return now.Sub(r.asked) > r.grant[0].Wait()+r.grant[0].Slack+r.pacer.maxLate
+func (r *Reservation) overdue(now time.Time) bool {
+	return now.Sub(r.requested) > r.grant[0].Wait()+r.grant[0].Slack+r.pacer.maxLate
 }
 
 // Release says that the call is over, so that others may have its places in flight. It does nothing if it has none, and when
@@ -256,7 +256,7 @@ func (r *Reservation) Release() { r.pacer.leases.Release(r.leased()) }
 
 // leased returns the lease of the permits that the reservation has; nil if it has none.
 func (r *Reservation) leased() *leases.Lease {
-	s := &r.pacer.sleepers
+	s := &r.pacer.waiters
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return r.lease
@@ -287,7 +287,7 @@ func (r *Reservation) cost(i int) int64 {
 
 // answered counts the call as done at now, and returns what is known of it.
 func (r *Reservation) answered(ctx context.Context, now time.Time) feedback.Answer {
-	s := &r.pacer.sleepers
+	s := &r.pacer.waiters
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := feedback.Answer{Limits: r.stack.Limits}
@@ -330,14 +330,14 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	if err := p.checkCosts(&a); err != nil {
 		return err
 	}
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	if r.state == reserved { // its owner slept by itself
 		r.use()
 		r.admitted(ctx)
 	}
 	spent := r.state != used || r.paid
 	r.paid = true
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 	if spent {
 		return ErrSpent
 	}

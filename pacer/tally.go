@@ -23,7 +23,7 @@ func (p *Pacer) count(r *Reservation) {
 			of.seen.went.Add(second, what)
 		}
 		if l.Scope != "" {
-			p.busy.Add(l.Key(), r.cost(i), at)
+			p.topKeys.Add(l.Key(), r.cost(i), at)
 		}
 	}
 }

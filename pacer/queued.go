@@ -19,15 +19,15 @@ import (
 
 // placeMargin is how much later than its reach before its slot a call asks for its places in flight, if it got the slot without:
 // stores do not give them earlier.
-const placeMargin = 5 * time.Millisecond
+const permitMargin = 5 * time.Millisecond
 
 // comesLate gives a call what it needs to stand in line, if one of its limits has one.
-func (p *Pacer) comesLate(a *ask, limits []store.Limit, call *store.Call) error {
+func (p *Pacer) prepareQueued(a *ask, limits []store.Limit, call *store.Call) error {
 	late, fair := false, ""
 	for i := range limits {
 		l := &limits[i]
 		late = late || l.Spec.HasLine()
-		if l.Spec.Algorithm == policies.Leases && !a.places {
+		if l.Spec.Algorithm == policies.Leases && !a.permits {
 			return &ConfigError{
 				Field: "Wait", Value: "not enough",
 				Reason: fmt.Sprintf("policy %q counts calls in flight, so it must be known when this one is over: use Acquire, and Release what it returns", l.Policy),
@@ -61,18 +61,18 @@ func flowOf(value string) int64 {
 }
 
 // asks reports whether the reservation has to ask the store once more before its call may go, and when.
-func (r *Reservation) asks() (at time.Time, again bool) {
+func (r *Reservation) asksAgain() (at time.Time, again bool) {
 	if r.call[0].ID == 0 {
 		return time.Time{}, false
 	}
 	if r.grant[0].Queued {
 		return r.due, true
 	}
-	return r.due.Add(placeMargin - r.call[0].Reach), !r.placed()
+	return r.due.Add(permitMargin - r.call[0].Reach), !r.hasPermits()
 }
 
 // placed reports whether the reservation has its places in flight, if it needs any. Who is let through needs none.
-func (r *Reservation) placed() bool {
+func (r *Reservation) hasPermits() bool {
 	if g := &r.grant[0]; g.Local && g.Receipt == nil {
 		return true
 	}
@@ -85,7 +85,7 @@ func (r *Reservation) placed() bool {
 }
 
 // got takes a grant: a slot, or a place in line. The caller holds pacer.sleepers.mu, if anybody else knows the reservation.
-func (p *Pacer) got(r *Reservation) {
+func (p *Pacer) granted(r *Reservation) {
 	g := &r.grant[0]
 	p.dropLease(r)
 	r.due = p.dueTime(r)
@@ -95,13 +95,13 @@ func (p *Pacer) got(r *Reservation) {
 		}
 		if g.Queued {
 			p.usage.Leave(&r.tracked, &r.call[0])
-			if r.hurried { // it was called while the store was asked
+			if r.woken { // it was called while the store was asked
 				r.due = time.Now()
 			}
 			return
 		}
-		if r.placed() {
-			r.lease = p.leases.Take(r.call[0].ID, r.stack.Limits, r.grant[0].At, r.asked, p.passing(r))
+		if r.hasPermits() {
+			r.lease = p.leases.Take(r.call[0].ID, r.stack.Limits, r.grant[0].At, r.requested, p.passing(r))
 		}
 	}
 	p.usage.Enter(&r.tracked, r.stack.Limits, &r.call[0])
@@ -149,10 +149,10 @@ func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
 	err := p.store.Reserve(ctx, r.stack, calls[:], grants[:])
 	p.way.Took(time.Since(asked))
 
-	p.sleepers.mu.Lock()
-	defer p.sleepers.mu.Unlock()
-	defer func() { r.hurried = false }()
-	p.received(r, &calls[0], &grants[0], asked, err)
+	p.waiters.mu.Lock()
+	defer p.waiters.mu.Unlock()
+	defer func() { r.woken = false }()
+	p.answered(r, &calls[0], &grants[0], asked, err)
 	r.moved()
 	if q := r.queue; q != nil {
 		p.passIdle(q)
@@ -160,7 +160,7 @@ func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
 }
 
 // received takes the store's answer to a reservation that is moving. The caller holds pacer.sleepers.mu.
-func (p *Pacer) received(r *Reservation, call *store.Call, grant *store.Grant, asked time.Time, err error) {
+func (p *Pacer) answered(r *Reservation, call *store.Call, grant *store.Grant, asked time.Time, err error) {
 	p.dropLease(r) // its permits were given back with its slot
 	switch {
 	case err != nil:
@@ -177,8 +177,8 @@ func (p *Pacer) received(r *Reservation, call *store.Call, grant *store.Grant, a
 		}
 		r.err = e
 	default:
-		r.grant[0], r.asked = *grant, asked
-		p.got(r)
+		r.grant[0], r.requested = *grant, asked
+		p.granted(r)
 		if r.queue != nil {
 			p.admit(r.queue) // its slot may be nearer than it was
 		}
@@ -186,32 +186,32 @@ func (p *Pacer) received(r *Reservation, call *store.Call, grant *store.Grant, a
 }
 
 // called makes a call in line ask again now.
-func (s *sleepers) called(id int64) {
+func (s *waiterSet) wake(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.inLine[id]; r != nil {
-		if q := r.queue; q != nil && r.stands() {
-			if i := slices.IndexFunc(q.out, (*Reservation).stands); q.out[i] != r {
+	if r := s.queued[id]; r != nil {
+		if q := r.queue; q != nil && r.isQueued() {
+			if i := slices.IndexFunc(q.out, (*Reservation).isQueued); q.out[i] != r {
 				s.swap(q.out[i], r) // it is the turn of the first
 				r = q.out[i]
 			}
 		}
-		s.hurry(r)
+		s.retry(r)
 		return
 	}
-	s.strangers[s.stranger%len(s.strangers)] = id
-	s.stranger++
+	s.earlyWakes[s.earlyWake%len(s.earlyWakes)] = id
+	s.earlyWake++
 }
 
 // wasCalled reports whether a call was called before this process knew that it stands in line. The caller holds mu.
-func (s *sleepers) wasCalled(r *Reservation) bool {
-	return r.grant[0].Queued && slices.Contains(s.strangers[:], r.call[0].ID)
+func (s *waiterSet) wasWoken(r *Reservation) bool {
+	return r.grant[0].Queued && slices.Contains(s.earlyWakes[:], r.call[0].ID)
 }
 
 // hurry makes a call ask again now, if it stands in line. The caller holds mu.
-func (s *sleepers) hurry(r *Reservation) {
+func (s *waiterSet) retry(r *Reservation) {
 	if r.state == reserved && r.moving != nil {
-		r.hurried = true
+		r.woken = true
 	}
 	if r.state != reserved || r.moving != nil || !r.grant[0].Queued {
 		return
@@ -224,16 +224,16 @@ func (s *sleepers) hurry(r *Reservation) {
 }
 
 // hurryAll makes all calls in line ask again: who was called may not have heard it.
-func (s *sleepers) hurryAll() {
+func (s *waiterSet) retryAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range s.inLine {
-		s.hurry(r)
+	for _, r := range s.queued {
+		s.retry(r)
 	}
 }
 
 // tooLate returns the error for a call whose turn has not come in time; nil as long as it may.
-func (r *Reservation) tooLate(now time.Time) error {
+func (r *Reservation) waitedTooLong(now time.Time) error {
 	if !r.grant[0].Queued || r.latest.IsZero() || now.Before(r.latest) {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (r *Reservation) tooLate(now time.Time) error {
 }
 
 // leaveLine gives up a place in line.
-func (p *Pacer) leaveLine(r *Reservation) {
+func (p *Pacer) leaveStoreQueue(r *Reservation) {
 	var limits []store.Limit
 	for i := range r.stack.Limits {
 		if r.stack.Limits[i].Spec.HasLine() {

@@ -22,7 +22,7 @@ const (
 // later has something done for sleepers, after what is being done for them already, in a goroutine that Close waits for:
 // whoever brings news need not wait until thousands have moved. From memory it takes no time, and is done at once.
 func (p *Pacer) later(do func()) {
-	s := &p.sleepers
+	s := &p.waiters
 	s.mu.Lock()
 	if p.member == nil || p.isClosed() {
 		s.mu.Unlock()
@@ -42,7 +42,7 @@ func (p *Pacer) later(do func()) {
 }
 
 // next returns what is to be done next; nil if there is nothing.
-func (s *sleepers) next() func() {
+func (s *waiterSet) next() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.todo) == 0 {
@@ -93,9 +93,9 @@ func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
 			moving.Go(func() error {
 				for piece := range slices.Chunk(group, min(maxMoved, batch.PerRequest(&group[0].stack))) {
 					more := p.reserveAgain(ctx, piece)
-					p.sleepers.mu.Lock()
+					p.waiters.mu.Lock()
 					again = append(again, more...)
-					p.sleepers.mu.Unlock()
+					p.waiters.mu.Unlock()
 				}
 				return nil
 			})
@@ -130,7 +130,7 @@ func (p *Pacer) bounded(ctx context.Context) (context.Context, context.CancelFun
 // reserveAgain reserves for reservations of one stack that have given back their slots, and returns those that have to move
 // once more, caught.
 func (p *Pacer) reserveAgain(ctx context.Context, group []*Reservation) (again []*Reservation) {
-	s := &p.sleepers
+	s := &p.waiters
 	stack, asked := group[0].stack, time.Now()
 	calls, grants := make([]store.Call, len(group)), make([]store.Grant, len(group))
 	s.mu.Lock()
@@ -154,7 +154,7 @@ func (p *Pacer) reserveAgain(ctx context.Context, group []*Reservation) (again [
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, r := range group {
-		if p.received(r, &calls[i], &grants[i], asked, err); errors.Is(err, ErrClosed) {
+		if p.answered(r, &calls[i], &grants[i], asked, err); errors.Is(err, ErrClosed) {
 			r.err = ErrClosed
 		}
 		r.moved()
@@ -182,7 +182,7 @@ func (p *Pacer) exchange(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	var exchanging errgroup.Group
 	exchanging.SetLimit(maxMoving)
-	for _, one := range p.sleepers.lonely(p.exchangeable) {
+	for _, one := range p.waiters.local(p.exchangeable) {
 		exchanging.Go(func() error {
 			n := min(maxMoved, batch.PerRequest(&one.stack))
 			for i := 0; i < len(one.all) && !p.isClosed(); i += n {
@@ -205,36 +205,36 @@ func (p *Pacer) exchangeSome(ctx context.Context, stack *store.Stack, all []*Res
 	asked := time.Now()
 	var some []*Reservation
 	var calls []store.Call
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	for i, r := range all {
 		if r.state != reserved || r.moving != nil || r.grant[0].Receipt != receipts[i] || !p.exchangeable(&r.grant[0]) {
 			continue // it has gone meanwhile
 		}
 		r.catch()
 		c := r.call[0]
-		c.NotBefore = max(0, time.Until(r.asked.Add(r.grant[0].Wait())))
+		c.NotBefore = max(0, time.Until(r.requested.Add(r.grant[0].Wait())))
 		if !r.latest.IsZero() {
 			c.MaxWait = max(0, time.Until(r.latest))
 		}
 		some, calls = append(some, r), append(calls, c)
 	}
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 	if len(some) == 0 {
 		return
 	}
 	grants := make([]store.Grant, len(some))
 	err := p.store.Reserve(ctx, *stack, calls, grants)
 	var old []store.Grant
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	for i, r := range some {
 		if err == nil && grants[i].OK {
 			old = append(old, r.grant[0])
-			r.grant[0], r.asked = grants[i], asked
-			p.got(r)
+			r.grant[0], r.requested = grants[i], asked
+			p.granted(r)
 		}
 		r.moved()
 	}
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 	if len(old) > 0 {
 		_ = p.store.Cancel(ctx, *stack, old)
 	}

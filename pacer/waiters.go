@@ -17,31 +17,31 @@ import (
 // A pause can arrive between the moment when the store granted a slot and the moment when its owner goes to
 // sleep. So an owner that goes to sleep looks at the pauses, and a pause looks at the sleepers, under one
 // lock. All comparisons are between instants of the store's clock.
-type sleepers struct {
-	mu     sync.Mutex
-	asleep map[*Reservation]struct{}
-	inLine map[int64]*Reservation // by the call's id: those that may stand in line
+type waiterSet struct {
+	mu      sync.Mutex
+	waiting map[*Reservation]struct{}
+	queued  map[int64]*Reservation // by the call's id: those that may stand in line
 	// The last calls that were called and are none of those: of other processes, or about to be.
-	strangers [64]int64
-	stranger  int
-	pauses    map[store.Key]store.Instant
-	again     map[*Reservation]struct{} // those that were moving when something changed: they may have to move once more
-	todo      []func()                  // see Pacer.later
-	doing     bool
+	earlyWakes [64]int64
+	earlyWake  int
+	pauses     map[store.Key]store.Instant
+	again      map[*Reservation]struct{} // those that were moving when something changed: they may have to move once more
+	todo       []func()                  // see Pacer.later
+	doing      bool
 }
 
-func (s *sleepers) enter(ctx context.Context, r *Reservation) {
+func (s *waiterSet) enter(ctx context.Context, r *Reservation) {
 	s.mu.Lock()
-	if s.asleep == nil {
-		s.asleep = make(map[*Reservation]struct{})
+	if s.waiting == nil {
+		s.waiting = make(map[*Reservation]struct{})
 	}
-	s.asleep[r] = struct{}{}
+	s.waiting[r] = struct{}{}
 	if id := r.call[0].ID; id != 0 {
-		if s.inLine == nil {
-			s.inLine = make(map[int64]*Reservation)
+		if s.queued == nil {
+			s.queued = make(map[int64]*Reservation)
 		}
-		s.inLine[id] = r
-		if s.wasCalled(r) {
+		s.queued[id] = r
+		if s.wasWoken(r) {
 			r.due = time.Now()
 		}
 	}
@@ -58,17 +58,17 @@ func (s *sleepers) enter(ctx context.Context, r *Reservation) {
 	}
 }
 
-func (s *sleepers) leave(r *Reservation) {
+func (s *waiterSet) leave(r *Reservation) {
 	s.mu.Lock()
-	delete(s.asleep, r)
+	delete(s.waiting, r)
 	delete(s.again, r)
-	delete(s.inLine, r.call[0].ID)
+	delete(s.queued, r.call[0].ID)
 	s.mu.Unlock()
 }
 
 // catch marks r as moving if a pause covers its slot. Whoever catches a reservation must move it. The caller
 // holds mu.
-func (s *sleepers) catch(r *Reservation) bool {
+func (s *waiterSet) catch(r *Reservation) bool {
 	if r.state != reserved || r.moving != nil || !s.paused(r) {
 		return false
 	}
@@ -80,7 +80,7 @@ func (s *sleepers) catch(r *Reservation) bool {
 func (r *Reservation) catch() { r.moving, r.caught = make(chan struct{}), true }
 
 // paused reports whether a pause that this process heard of covers the slot of r. The caller holds mu.
-func (s *sleepers) paused(r *Reservation) bool {
+func (s *waiterSet) paused(r *Reservation) bool {
 	if len(s.pauses) == 0 || r.grant[0].Queued { // in line there is no slot, and who asks again hears of it
 		return false
 	}
@@ -99,7 +99,7 @@ func (s *sleepers) paused(r *Reservation) bool {
 // heed records pauses and returns the sleepers whose slots are not good any more, in the order of their slots, marked
 // as moving: those that fall inside a pause, and those of limits that were resumed or slowed down. It returns, too, which
 // pauses and resumptions are news.
-func (s *sleepers) heed(changes []store.Change) (caught []*Reservation, news []store.Change) {
+func (s *waiterSet) apply(changes []store.Change) (caught []*Reservation, news []store.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, t := range s.pauses {
@@ -130,10 +130,10 @@ func (s *sleepers) heed(changes []store.Change) (caught []*Reservation, news []s
 		case store.Wake, store.EpochBegan, store.Resync:
 		}
 	}
-	for r := range s.asleep {
+	for r := range s.waiting {
 		if r.grant[0].Queued {
 			if r.boundByAny(again) {
-				s.hurry(r)
+				s.retry(r)
 			}
 			continue
 		}
@@ -153,7 +153,7 @@ func (s *sleepers) heed(changes []store.Change) (caught []*Reservation, news []s
 
 // moveAgain notes that something has changed for a reservation that is moving: what it gets may not be good any more. The
 // caller holds mu.
-func (s *sleepers) moveAgain(r *Reservation) {
+func (s *waiterSet) moveAgain(r *Reservation) {
 	if s.again == nil {
 		s.again = make(map[*Reservation]struct{})
 	}
@@ -162,7 +162,7 @@ func (s *sleepers) moveAgain(r *Reservation) {
 
 // A lonely is sleepers of one stack whose slots this process granted alone, and the receipts of those, by which they are known:
 // a reservation may serve another call by the time somebody looks.
-type lonely struct {
+type localWaiters struct {
 	stack    store.Stack
 	all      []*Reservation
 	receipts []any
@@ -170,20 +170,20 @@ type lonely struct {
 
 // lonely returns the sleepers whose slots this process granted alone and are still to come, by their stacks, each in the order
 // of their slots.
-func (s *sleepers) lonely(exchangeable func(*store.Grant) bool) []*lonely {
+func (s *waiterSet) local(exchangeable func(*store.Grant) bool) []*localWaiters {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*Reservation
-	for r := range s.asleep {
+	for r := range s.waiting {
 		if r.state == reserved && r.moving == nil && exchangeable(&r.grant[0]) {
 			r.caught = true // it must not serve another call while somebody looks at it
 			all = append(all, r)
 		}
 	}
 	found := groups(inOrder(all))
-	ls := make([]*lonely, 0, len(found))
+	ls := make([]*localWaiters, 0, len(found))
 	for _, group := range found {
-		one := &lonely{stack: group[0].stack.Clone(), all: group}
+		one := &localWaiters{stack: group[0].stack.Clone(), all: group}
 		for _, r := range group {
 			one.receipts = append(one.receipts, r.grant[0].Receipt)
 		}
@@ -214,12 +214,12 @@ func inOrder(rs []*Reservation) []*Reservation {
 }
 
 // limits returns the different limits that bind the sleepers, at most n.
-func (s *sleepers) limits(n int) []store.Limit {
+func (s *waiterSet) limits(n int) []store.Limit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seen := make(map[store.Key]bool)
 	var all []store.Limit
-	for r := range s.asleep {
+	for r := range s.waiting {
 		for _, l := range r.stack.Limits {
 			if k := (l.Key()); !seen[k] && len(all) < n {
 				seen[k] = true

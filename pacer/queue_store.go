@@ -11,15 +11,15 @@ import (
 // as many of a process stand at a time as are soon to be served: see waiters.Line. They ask for themselves.
 
 // chargeInLine has a call ask the store when it may leave the queue. The caller holds sleepers.mu, which chargeInLine unlocks.
-func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) error {
-	s := &p.sleepers
+func (p *Pacer) chargeQueued(ctx context.Context, q *queue, r *Reservation) error {
+	s := &p.waiters
 	if p.takeIdle(q, r) {
 		s.mu.Unlock()
 		return nil
 	}
 	now := time.Now()
 	if q.length == 0 && p.mayLeave(q, now) {
-		q.lets(r)
+		q.takeOut(r)
 		s.mu.Unlock()
 	} else {
 		p.waiting.Add(1)
@@ -44,7 +44,7 @@ func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) erro
 			s.mu.Unlock()
 		}
 	}()
-	err := p.askStore(ctx, &r.stack, calls[:], grants[:], asked)
+	err := p.reserveIn(ctx, &r.stack, calls[:], grants[:], asked)
 	done = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) erro
 		r.leaveQueue()
 		return err
 	}
-	r.asked, r.grant[0] = asked, grants[0]
+	r.requested, r.grant[0] = asked, grants[0]
 	switch g := &r.grant[0]; {
 	case !g.OK && !g.Queued:
 		r.leaveQueue()
@@ -61,23 +61,23 @@ func (p *Pacer) chargeInLine(ctx context.Context, q *queue, r *Reservation) erro
 		q.held = append(q.held, r)
 		fallthrough
 	case g.Queued:
-		q.told = store.Grant{Binds: g.Binds, Paused: g.Paused}
+		q.last = store.Grant{Binds: g.Binds, Paused: g.Paused}
 	}
 	if p.direct == nil {
 		p.clock.latest(r.grant[0].Now, asked, time.Now()) // for what is passed on
 	}
-	p.got(r)
+	p.granted(r)
 	return nil
 }
 
 // lets notes that a call leaves the queue. The caller holds sleepers.mu.
-func (q *queue) lets(r *Reservation) {
+func (q *queue) takeOut(r *Reservation) {
 	r.queue, r.grant[0].Queued = q, false // it asks for itself
 	q.out = append(q.out, r)
 }
 
 // standing returns how many calls stand in the store's line. The caller holds sleepers.mu.
-func (q *queue) standing() (n int) {
+func (q *queue) queuedInStore() (n int) {
 	for _, r := range q.out {
 		if r.state == reserved && r.grant[0].Queued {
 			n++
@@ -89,7 +89,7 @@ func (q *queue) standing() (n int) {
 // mayLeave reports whether one more call may stand in the store's line, or hold a slot. The caller holds sleepers.mu.
 func (p *Pacer) mayLeave(q *queue, now time.Time) bool {
 	reach := p.way.Reach()
-	if q.passes && q.standing() >= keepInLine {
+	if q.passes && q.queuedInStore() >= keepQueued {
 		return false
 	}
 	return len(q.out) < q.line.Most(reach) && q.furthest().Sub(now) <= reach
@@ -97,15 +97,15 @@ func (p *Pacer) mayLeave(q *queue, now time.Time) bool {
 
 // letOut lets those leave the queue that may. It returns when none may before the furthest slot is near: then a timer is to call it.
 // The caller holds sleepers.mu.
-func (p *Pacer) letOut(q *queue, now time.Time) (again time.Time) {
-	for q.first != nil && p.mayLeave(q, now) {
-		one := q.first
+func (p *Pacer) leaveQueue(q *queue, now time.Time) (again time.Time) {
+	for q.head != nil && p.mayLeave(q, now) {
+		one := q.head
 		q.remove(one)
-		q.lets(one.call)
+		q.takeOut(one.call)
 		one.state = leads
 		one.wake()
 	}
-	if reach := p.way.Reach(); q.first != nil && q.furthest().Sub(now) > reach {
+	if reach := p.way.Reach(); q.head != nil && q.furthest().Sub(now) > reach {
 		return q.furthest().Add(-reach)
 	}
 	return time.Time{}
