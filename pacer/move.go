@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// maxMoving is how many stacks of sleepers move at the same time. Their requests gather, so that few are on the wire.
+	// maxMoving is how many stacks of waiters move at the same time. Their requests are batched, so that few are on the wire.
 	maxMoving = batch.MaxCalls
-	// maxMoved is how many sleepers of one stack move with one request: each has to look for a slot far away.
+	// maxMoved is how many waiters of one stack move with one request: each has to look for a slot far away.
 	maxMoved = 64
 )
 
-// later has something done for sleepers, after what is being done for them already, in a goroutine that Close waits for:
-// whoever brings news need not wait until thousands have moved. From memory it takes no time, and is done at once.
+// later runs a function for waiters, after those that were passed to it before, in a goroutine that Close waits for:
+// a goroutine that brings news need not wait until thousands have moved. With a store in memory it takes no time, and
+// runs at once.
 func (p *Pacer) later(do func()) {
 	s := &p.waiters
 	s.mu.Lock()
@@ -41,7 +42,7 @@ func (p *Pacer) later(do func()) {
 	})
 }
 
-// next returns what is to be done next; nil if there is nothing.
+// next returns the next function to run; nil if there is none.
 func (s *waiterSet) next() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,8 +71,13 @@ func groups(all []*Reservation) [][]*Reservation {
 	return gs
 }
 
-// move gives the slots of caught reservations back and reserves again, which puts them behind the pause in the order in which
-// they come. All are given back before the first is reserved again: none of them takes what is left of another's slot.
+// move gives the slots of caught reservations back and reserves again, which puts them behind the pause in the order
+// in which they come. It gives back all slots before it reserves the first again: no reservation takes what is left
+// of another's slot.
+//
+// Every reservation that is made after a pause lies behind it, and what comes after a pause goes at the policies'
+// pace. A change that is lost on the way to a process costs a refusal, never a wrong wait; after a broken connection
+// the process asks the store: see catchUp.
 func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
 	ctx = context.WithoutCancel(ctx)
 	for len(caught) > 0 {
@@ -118,8 +124,8 @@ func (p *Pacer) cancelAll(ctx context.Context, batches []store.Batch) {
 	}
 }
 
-// bounded returns a context that bounds an operation of a store which nobody watches over. To others it must not put an end:
-// what goes on the wire is for other callers, too.
+// bounded returns a context that bounds an operation of a store that is not shared. It must not cut short an
+// operation of a shared store: a request on the wire serves other callers, too.
 func (p *Pacer) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if p.member != nil {
 		return ctx, func() {}
@@ -127,15 +133,15 @@ func (p *Pacer) bounded(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, storeTimeout)
 }
 
-// reserveAgain reserves for reservations of one stack that have given back their slots, and returns those that have to move
-// once more, caught.
+// reserveAgain reserves for reservations of one stack that have given back their slots, and returns those that have
+// to move once more, caught.
 func (p *Pacer) reserveAgain(ctx context.Context, group []*Reservation) (again []*Reservation) {
 	s := &p.waiters
 	stack, asked := group[0].stack, time.Now()
 	calls, grants := make([]store.Call, len(group)), make([]store.Grant, len(group))
 	s.mu.Lock()
 	for i, r := range group {
-		delete(s.again, r) // what has changed until now, the store knows
+		delete(s.again, r) // the store knows what has changed until now
 		calls[i] = r.call[0]
 		calls[i].NotBefore = 0
 		if !r.latest.IsZero() {
@@ -166,7 +172,7 @@ func (p *Pacer) reserveAgain(ctx context.Context, group []*Reservation) (again [
 	return again
 }
 
-// moved wakes the owner of a reservation that is not moving any more. The caller holds pacer.sleepers.mu.
+// moved wakes the owner of a reservation that is no longer moving. The caller holds pacer.waiters.mu.
 func (r *Reservation) moved() {
 	close(r.moving)
 	r.moving = nil
@@ -176,8 +182,8 @@ func (r *Reservation) moved() {
 	}
 }
 
-// exchange gives up the slots that this process granted alone, for slots of the fleet that are not earlier. Who cannot have
-// one in time keeps its own. Those whose turn has not come sleep on, and may go.
+// exchange gives up the slots that this process granted locally, for slots of the fleet that are not earlier. A call
+// that cannot have one in time keeps its own. Calls whose exchange is still to come sleep on, and may go.
 func (p *Pacer) exchange(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	var exchanging errgroup.Group
@@ -208,7 +214,7 @@ func (p *Pacer) exchangeSome(ctx context.Context, stack *store.Stack, all []*Res
 	p.waiters.mu.Lock()
 	for i, r := range all {
 		if r.state != reserved || r.moving != nil || r.grant[0].Receipt != receipts[i] || !p.exchangeable(&r.grant[0]) {
-			continue // it has gone meanwhile
+			continue // it has gone in the meantime
 		}
 		r.catch()
 		c := r.call[0]

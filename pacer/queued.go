@@ -14,14 +14,37 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Calls that a limit binds which is not given far ahead (a place in flight, a lane's part of a rate, a fair share) may have to
-// stand in line: see [store.Grant].Queued. While they wait, they ask again: when the store told them to, or when it calls them.
+// A grant cannot be taken back. So some limits are not granted far in advance, as rates and windows are, but only
+// shortly before the slot: permits (policies.InFlight), because it is unknown when a call will be over; and what
+// calls of different importance share (policies.Policy.Lane, policies.Policy.Fair), because calls that come later
+// must not have to make do with the rest. A call that has to wait for such a limit is queued in the store, in order,
+// and is charged nothing: see [store.Grant].Queued.
+//
+// A queued call asks again at the time that the store's answer gives, which is when its turn may come, or when the
+// store wakes it, which a [store.Notifier] delivers at once. A wake-up that is lost costs a second. A call that does
+// not ask again is taken for dead and skipped; if it was only late, it keeps its position. Of a process, as many
+// calls are queued there as are served within twice H, and at least 16; the others wait behind them in the process.
+//
+// When its turn comes, a call gets its permits and its slots in one step. If it would have to wait much longer than
+// 40 ms for another of its limits, it gets its slots at once, as always, and its permits when the slot comes; if they
+// are taken by then, it gives the slots back in the same step and is queued, where it was. So no call that waits for
+// a permit holds a slot, and no call that waits for a slot holds a permit.
+//
+// A permit is a lease. The process renews the leases of its calls, and if it ends, they run out. A call is over when
+// [Reservation.Release] is called. Calls that have outlived their lease, because their process was suspended, count
+// again when it renews them. So there may be more than the limit for a while: they run, whatever the store has on
+// record.
+//
+// A lane's calls get their slots 40 ms ahead (H, where the round trip to the store is long), at the lane's part of
+// the rate. What that leaves of the whole rate is lent 20 ms before it would be lost (H less 20 ms). Nothing is lent
+// of windows. Fair shares are start-time fair queueing over the queued calls. The order within a queue is exact; the
+// order between calls that ask at nearly the same time is exact up to the slots of 40 ms.
 
-// placeMargin is how much later than its reach before its slot a call asks for its places in flight, if it got the slot without:
-// stores do not give them earlier.
+// permitMargin is how much later than its reach before its slot a call asks for its permits, if it got the slot
+// without them: stores do not grant them earlier.
 const permitMargin = 5 * time.Millisecond
 
-// comesLate gives a call what it needs to stand in line, if one of its limits has one.
+// prepareQueued gives a call what it needs to be queued in the store, if one of its limits has a queue there.
 func (p *Pacer) prepareQueued(a *ask, limits []store.Limit, call *store.Call) error {
 	late, fair := false, ""
 	for i := range limits {
@@ -40,7 +63,7 @@ func (p *Pacer) prepareQueued(a *ask, limits []store.Limit, call *store.Call) er
 	if !late {
 		return nil
 	}
-	// Ids have one length, so that their order as numbers is that of their digits, and are exact in Lua.
+	// IDs have one length, so that their order as numbers is that of their digits, and are exact in Lua.
 	call.ID, call.Weight, call.Reach = 1e14+rand.Int64N(9e14), a.weight, p.way.Reach()
 	if fair != "" {
 		who := a.scope(p.fairBy)
@@ -52,15 +75,15 @@ func (p *Pacer) prepareQueued(a *ask, limits []store.Limit, call *store.Call) er
 	return nil
 }
 
-// flowOf returns the number by which a scope value's fair share is counted: the same in every process, from 1 to 2^53.
-// Values that share it by chance share a part.
+// flowOf returns the number that identifies a scope value's fair share: the same in every process, from 1 to 2^53.
+// Values that collide share a part.
 func flowOf(value string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(value))
 	return int64(h.Sum64()>>12) + 1
 }
 
-// asks reports whether the reservation has to ask the store once more before its call may go, and when.
+// asksAgain reports whether the reservation has to ask the store once more before its call may go, and when.
 func (r *Reservation) asksAgain() (at time.Time, again bool) {
 	if r.call[0].ID == 0 {
 		return time.Time{}, false
@@ -71,7 +94,7 @@ func (r *Reservation) asksAgain() (at time.Time, again bool) {
 	return r.due.Add(permitMargin - r.call[0].Reach), !r.hasPermits()
 }
 
-// placed reports whether the reservation has its places in flight, if it needs any. Who is let through needs none.
+// hasPermits reports whether the reservation has its permits, if it needs any. A call that is let through needs none.
 func (r *Reservation) hasPermits() bool {
 	if g := &r.grant[0]; g.Local && g.Receipt == nil {
 		return true
@@ -84,7 +107,8 @@ func (r *Reservation) hasPermits() bool {
 	return true
 }
 
-// got takes a grant: a slot, or a place in line. The caller holds pacer.sleepers.mu, if anybody else knows the reservation.
+// granted applies a grant: a slot, or a position in the store's queue. The caller holds pacer.waiters.mu, if another
+// goroutine knows the reservation.
 func (p *Pacer) granted(r *Reservation) {
 	g := &r.grant[0]
 	p.dropLease(r)
@@ -95,7 +119,7 @@ func (p *Pacer) granted(r *Reservation) {
 		}
 		if g.Queued {
 			p.usage.Leave(&r.tracked, &r.call[0])
-			if r.woken { // it was called while the store was asked
+			if r.woken { // it was woken while the request was under way
 				r.due = time.Now()
 			}
 			return
@@ -107,19 +131,20 @@ func (p *Pacer) granted(r *Reservation) {
 	p.usage.Enter(&r.tracked, r.stack.Limits, &r.call[0])
 }
 
-// dropLease forgets the permits of a reservation that is about to get others, or none. The caller holds sleepers.mu, if anybody else
-// knows the reservation.
+// dropLease forgets the permits of a reservation that is about to get others, or none. The caller holds waiters.mu,
+// if another goroutine knows the reservation.
 func (p *Pacer) dropLease(r *Reservation) {
 	p.leases.Forget(r.lease)
 	r.lease = nil
 }
 
-// reportLeases reports to the store which calls are done, or go on. What is lost comes back when its leases run out.
+// reportLeases reports to the store which calls are done, or go on. Permits whose report is lost come back when their
+// leases run out.
 func (p *Pacer) reportLeases(all []notes.Report, closed bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout) // their own contexts may have ended
 	defer cancel()
 	to := p.store
-	if closed { // a member does not ask any more
+	if closed { // a closed member sends no more requests
 		to = p.given
 	}
 	for _, m := range all {
@@ -140,7 +165,7 @@ func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
 	ctx = context.WithoutCancel(ctx)
 	switch g := &r.grant[0]; {
 	case g.Queued:
-	case g.Local: // it is not the store's to take back
+	case g.Local: // the store did not grant it and cannot take it back
 		c.Slot = g.At
 		_ = p.store.Cancel(ctx, r.stack, r.grant[:])
 	default:
@@ -159,7 +184,7 @@ func (p *Pacer) askAgain(ctx context.Context, r *Reservation) {
 	}
 }
 
-// received takes the store's answer to a reservation that is moving. The caller holds pacer.sleepers.mu.
+// answered applies the store's answer to a reservation that is moving. The caller holds pacer.waiters.mu.
 func (p *Pacer) answered(r *Reservation, call *store.Call, grant *store.Grant, asked time.Time, err error) {
 	p.dropLease(r) // its permits were given back with its slot
 	switch {
@@ -185,7 +210,7 @@ func (p *Pacer) answered(r *Reservation, call *store.Call, grant *store.Grant, a
 	}
 }
 
-// called makes a call in line ask again now.
+// wake makes a queued call ask again now.
 func (s *waiterSet) wake(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,12 +228,12 @@ func (s *waiterSet) wake(id int64) {
 	s.earlyWake++
 }
 
-// wasCalled reports whether a call was called before this process knew that it stands in line. The caller holds mu.
+// wasWoken reports whether a call was woken before this process knew that it is queued. The caller holds mu.
 func (s *waiterSet) wasWoken(r *Reservation) bool {
 	return r.grant[0].Queued && slices.Contains(s.earlyWakes[:], r.call[0].ID)
 }
 
-// hurry makes a call ask again now, if it stands in line. The caller holds mu.
+// retry makes a call ask again now, if it is queued. The caller holds mu.
 func (s *waiterSet) retry(r *Reservation) {
 	if r.state == reserved && r.moving != nil {
 		r.woken = true
@@ -223,7 +248,7 @@ func (s *waiterSet) retry(r *Reservation) {
 	}
 }
 
-// hurryAll makes all calls in line ask again: who was called may not have heard it.
+// retryAll makes all queued calls ask again: a wake-up may not have been received.
 func (s *waiterSet) retryAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +257,7 @@ func (s *waiterSet) retryAll() {
 	}
 }
 
-// tooLate returns the error for a call whose turn has not come in time; nil as long as it may.
+// waitedTooLong returns the error for a call whose turn has not come in time; nil as long as it may come.
 func (r *Reservation) waitedTooLong(now time.Time) error {
 	if !r.grant[0].Queued || r.latest.IsZero() || now.Before(r.latest) {
 		return nil
@@ -240,7 +265,7 @@ func (r *Reservation) waitedTooLong(now time.Time) error {
 	return r.pacer.notYet(r)
 }
 
-// leaveLine gives up a place in line.
+// leaveStoreQueue gives up a position in the store's queue.
 func (p *Pacer) leaveStoreQueue(r *Reservation) {
 	var limits []store.Limit
 	for i := range r.stack.Limits {
