@@ -7,10 +7,12 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Calls of a stack with a limit that is not given far ahead leave the queue one by one, for the store's own line or a slot, in which
-// as many of a process stand at a time as are soon to be served: see waiters.Line. They ask for themselves.
+// Calls of a stack with a limit that is granted only shortly before the slot leave the queue of the process one by
+// one, for the store's queue or for a slot. As many calls of a process are out at a time as are soon to be served:
+// see waiters.Line. Each asks for itself.
 
-// chargeInLine has a call ask the store when it may leave the queue. The caller holds sleepers.mu, which chargeInLine unlocks.
+// chargeQueued has a call ask the store once it may leave the queue. The caller holds waiters.mu, which chargeQueued
+// unlocks.
 func (p *Pacer) chargeQueued(ctx context.Context, q *queue, r *Reservation) error {
 	s := &p.waiters
 	if p.takeIdle(q, r) {
@@ -24,10 +26,10 @@ func (p *Pacer) chargeQueued(ctx context.Context, q *queue, r *Reservation) erro
 	} else {
 		p.waiting.Add(1)
 		defer p.waiting.Done()
-		if err := p.stand(ctx, q, r, now); err != nil { // which unlocks
+		if err := p.stand(ctx, q, r, now); err != nil { // unlocks s.mu
 			return err
 		}
-		if r.grant[0].Now != 0 { // it stands in the store's line already
+		if r.grant[0].Now != 0 { // it is in the store's queue already
 			return nil
 		}
 	}
@@ -64,19 +66,19 @@ func (p *Pacer) chargeQueued(ctx context.Context, q *queue, r *Reservation) erro
 		q.last = store.Grant{Binds: g.Binds, Paused: g.Paused}
 	}
 	if p.direct == nil {
-		p.clock.latest(r.grant[0].Now, asked, time.Now()) // for what is passed on
+		p.clock.latest(r.grant[0].Now, asked, time.Now()) // for permits that are passed on
 	}
 	p.granted(r)
 	return nil
 }
 
-// lets notes that a call leaves the queue. The caller holds sleepers.mu.
+// takeOut records that a call leaves the queue. The caller holds waiters.mu.
 func (q *queue) takeOut(r *Reservation) {
 	r.queue, r.grant[0].Queued = q, false // it asks for itself
 	q.out = append(q.out, r)
 }
 
-// standing returns how many calls stand in the store's line. The caller holds sleepers.mu.
+// queuedInStore returns how many calls are in the store's queue. The caller holds waiters.mu.
 func (q *queue) queuedInStore() (n int) {
 	for _, r := range q.out {
 		if r.state == reserved && r.grant[0].Queued {
@@ -86,7 +88,7 @@ func (q *queue) queuedInStore() (n int) {
 	return n
 }
 
-// mayLeave reports whether one more call may stand in the store's line, or hold a slot. The caller holds sleepers.mu.
+// mayLeave reports whether one more call may enter the store's queue, or hold a slot. The caller holds waiters.mu.
 func (p *Pacer) mayLeave(q *queue, now time.Time) bool {
 	reach := p.way.Reach()
 	if q.passes && q.queuedInStore() >= keepQueued {
@@ -95,8 +97,8 @@ func (p *Pacer) mayLeave(q *queue, now time.Time) bool {
 	return len(q.out) < q.line.Most(reach) && q.furthest().Sub(now) <= reach
 }
 
-// letOut lets those leave the queue that may. It returns when none may before the furthest slot is near: then a timer is to call it.
-// The caller holds sleepers.mu.
+// leaveQueue takes out the calls that may leave the queue. If none may before the furthest slot is near, it returns
+// when: a timer then has to call it. The caller holds waiters.mu.
 func (p *Pacer) leaveQueue(q *queue, now time.Time) (again time.Time) {
 	for q.head != nil && p.mayLeave(q, now) {
 		one := q.head

@@ -11,21 +11,22 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// sleepers knows who sleeps in this process, and until when what is paused, as far as this process heard. It
-// moves those whose slot falls inside a pause behind it.
+// A waiterSet holds the calls that wait in this process, and until when each limit is paused, as far as this process
+// received pauses. It moves the calls whose slot falls inside a pause behind it.
 //
-// A pause can arrive between the moment when the store granted a slot and the moment when its owner goes to
-// sleep. So an owner that goes to sleep looks at the pauses, and a pause looks at the sleepers, under one
-// lock. All comparisons are between instants of the store's clock.
+// A pause can arrive between the moment when the store granted a slot and the moment when its owner begins to wait.
+// So an owner that begins to wait looks at the pauses, and a pause looks at the waiters, under one lock. All
+// comparisons are between instants of the store's clock.
 type waiterSet struct {
 	mu      sync.Mutex
 	waiting map[*Reservation]struct{}
-	queued  map[int64]*Reservation // by the call's id: those that may stand in line
-	// The last calls that were called and are none of those: of other processes, or about to be.
+	queued  map[int64]*Reservation // by the call's ID: those that may be queued
+	// The last calls that were woken and are none of those: calls of other processes, or calls that are about to be
+	// queued.
 	earlyWakes [64]int64
 	earlyWake  int
 	pauses     map[store.Key]store.Instant
-	again      map[*Reservation]struct{} // those that were moving when something changed: they may have to move once more
+	again      map[*Reservation]struct{} // reservations that were moving when something changed: they may have to move once more
 	todo       []func()                  // see Pacer.later
 	doing      bool
 }
@@ -66,8 +67,8 @@ func (s *waiterSet) leave(r *Reservation) {
 	s.mu.Unlock()
 }
 
-// catch marks r as moving if a pause covers its slot. Whoever catches a reservation must move it. The caller
-// holds mu.
+// catch marks r as moving if a pause covers its slot. The goroutine that catches a reservation must move it. The
+// caller holds mu.
 func (s *waiterSet) catch(r *Reservation) bool {
 	if r.state != reserved || r.moving != nil || !s.paused(r) {
 		return false
@@ -76,12 +77,12 @@ func (s *waiterSet) catch(r *Reservation) bool {
 	return true
 }
 
-// catch marks a reservation as moving. The caller holds pacer.sleepers.mu.
+// catch marks a reservation as moving. The caller holds pacer.waiters.mu.
 func (r *Reservation) catch() { r.moving, r.caught = make(chan struct{}), true }
 
-// paused reports whether a pause that this process heard of covers the slot of r. The caller holds mu.
+// paused reports whether a pause that this process received covers the slot of r. The caller holds mu.
 func (s *waiterSet) paused(r *Reservation) bool {
-	if len(s.pauses) == 0 || r.grant[0].Queued { // in line there is no slot, and who asks again hears of it
+	if len(s.pauses) == 0 || r.grant[0].Queued { // a queued call has no slot, and learns of pauses when it asks again
 		return false
 	}
 	if s.pauses[store.Key{}] > r.grant[0].At {
@@ -96,9 +97,9 @@ func (s *waiterSet) paused(r *Reservation) bool {
 	return false
 }
 
-// heed records pauses and returns the sleepers whose slots are not good any more, in the order of their slots, marked
-// as moving: those that fall inside a pause, and those of limits that were resumed or slowed down. It returns, too, which
-// pauses and resumptions are news.
+// apply records pauses and returns the waiters whose slots are no longer good, in the order of their slots, marked as
+// moving: those whose slots fall inside a pause, and those of limits that were resumed or slowed down. It also
+// returns which pauses and resumptions are news.
 func (s *waiterSet) apply(changes []store.Change) (caught []*Reservation, news []store.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,8 +152,8 @@ func (s *waiterSet) apply(changes []store.Change) (caught []*Reservation, news [
 	return inOrder(caught), news
 }
 
-// moveAgain notes that something has changed for a reservation that is moving: what it gets may not be good any more. The
-// caller holds mu.
+// moveAgain records that something has changed for a reservation that is moving: the slot that it gets may no longer
+// be good. The caller holds mu.
 func (s *waiterSet) moveAgain(r *Reservation) {
 	if s.again == nil {
 		s.again = make(map[*Reservation]struct{})
@@ -160,23 +161,23 @@ func (s *waiterSet) moveAgain(r *Reservation) {
 	s.again[r] = struct{}{}
 }
 
-// A lonely is sleepers of one stack whose slots this process granted alone, and the receipts of those, by which they are known:
-// a reservation may serve another call by the time somebody looks.
+// A localWaiters holds the waiters of one stack whose slots this process granted locally, and the receipts of those
+// slots, which identify them: a reservation may serve another call by the time it is looked at.
 type localWaiters struct {
 	stack    store.Stack
 	all      []*Reservation
 	receipts []any
 }
 
-// lonely returns the sleepers whose slots this process granted alone and are still to come, by their stacks, each in the order
-// of their slots.
+// local returns the waiters whose slots this process granted locally and are still to come, by their stacks, each in
+// the order of their slots.
 func (s *waiterSet) local(exchangeable func(*store.Grant) bool) []*localWaiters {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*Reservation
 	for r := range s.waiting {
 		if r.state == reserved && r.moving == nil && exchangeable(&r.grant[0]) {
-			r.caught = true // it must not serve another call while somebody looks at it
+			r.caught = true // it must not serve another call while it is looked at
 			all = append(all, r)
 		}
 	}
@@ -192,7 +193,7 @@ func (s *waiterSet) local(exchangeable func(*store.Grant) bool) []*localWaiters 
 	return ls
 }
 
-// boundByAny reports whether one of some limits, or a change of the whole upstream, concerns r.
+// boundByAny reports whether one of some keys, or a change of the whole upstream, concerns r.
 func (r *Reservation) boundByAny(keys map[store.Key]bool) bool {
 	if len(keys) == 0 {
 		return false
@@ -213,7 +214,7 @@ func inOrder(rs []*Reservation) []*Reservation {
 	return rs
 }
 
-// limits returns the different limits that bind the sleepers, at most n.
+// limits returns the distinct limits that bind the waiters, at most n.
 func (s *waiterSet) limits(n int) []store.Limit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
