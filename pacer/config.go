@@ -21,14 +21,14 @@ import (
 
 // Defaults and special values of [Config].
 const (
-	// DefaultMaxWait is the longest wait of a call if nothing else is said. It is finite, so that a spent
-	// daily quota gives an error now and not an answer tomorrow.
+	// DefaultMaxWait is the longest wait of a call unless Config.MaxWait or MaxWait sets another. It is finite, so
+	// that a spent daily quota gives an error now and not an answer tomorrow.
 	DefaultMaxWait = time.Minute
 	// Forever as a MaxWait sets no bound but the context's.
 	Forever = store.Forever
-	// DefaultMaxPause caps what an upstream can ask for with "slow down".
+	// DefaultMaxPause caps the pause that an upstream can request with "slow down".
 	DefaultMaxPause = time.Hour
-	// DefaultJitter is by how much a call that waits may go later than its slot, if its slack allows it.
+	// DefaultJitter is the most by which a call that waits goes later than its slot, if its slack allows it.
 	DefaultJitter = 10 * time.Millisecond
 	// DefaultMaxLate is how late after its slot and its slack a call may go.
 	DefaultMaxLate = 500 * time.Millisecond
@@ -38,37 +38,37 @@ const (
 	NoJitter time.Duration = -1
 )
 
-// Config says what a [Pacer] paces.
+// Config configures a [Pacer].
 type Config struct {
 	// Upstream is the name of the API being called. Processes that share a store and a name share its limits.
 	// It starts with a letter or digit and has at most 100 letters, digits, '.', '_' or '-'. Required.
 	Upstream string
 
-	// Policies are the upstream's limits. All of them must admit a call. Their names must differ. An empty
-	// list limits nothing, but what [Pacer.Report] reports still holds calls. Defaults to none.
+	// Policies are the upstream's limits. All of them must admit a call. Their names must differ. An empty list
+	// limits nothing, but what [Pacer.Report] reports still holds calls. Defaults to none.
 	Policies []policies.Policy
 
-	// Store keeps the accounts. Defaults to a [memstore.Store] of its own: it paces this process alone.
+	// Store keeps the accounts. Defaults to a [memstore.Store] of its own, which paces only this process.
 	Store store.Store
 
-	// MaxWait is the longest that a call waits: one whose slot lies further away is refused at once, without
-	// a charge. [Forever] sets no bound. To go now or not at all, use [Pacer.Allow]. Defaults to
-	// [DefaultMaxWait], one minute.
+	// MaxWait is the longest that a call waits: a call whose slot lies further away is refused at once, without a
+	// charge. [Forever] sets no bound. To go now or not at all, use [Pacer.Allow]. Defaults to [DefaultMaxWait], one
+	// minute.
 	MaxWait time.Duration
 
-	// MaxPause caps a pause that is reported: an upstream that says "Retry-After: 999999999" must not stop a
-	// fleet for years. Defaults to [DefaultMaxPause], one hour.
+	// MaxPause caps a pause that is reported: an upstream that answers "Retry-After: 999999999" must not stop a fleet
+	// for years. Defaults to [DefaultMaxPause], one hour.
 	MaxPause time.Duration
 
-	// Hooks receive events, each set by itself. Defaults to none.
+	// Hooks receive events, each set separately. Defaults to none.
 	Hooks []*Hooks
 
-	// Name is what operators see of this process (see package fleet), of at most 100 characters. Defaults to the host's name and
-	// the process's number, such as "worker-7/4711".
+	// Name is what operators see of this process (see package fleet), at most 100 bytes long. Defaults to the host's
+	// name and the process's number, such as "worker-7/4711".
 	Name string
 
-	// IgnoreCounts turns off what an upstream reports of its limits and what is left of them: only pauses and refusals are
-	// applied. Defaults to applying everything.
+	// IgnoreCounts turns off what an upstream reports of its limits and of what is left of them: only pauses and
+	// refusals are applied. Defaults to applying everything.
 	IgnoreCounts bool
 
 	// Jitter is the most by which a call that waits goes later than its slot, uniformly at random. It never
@@ -76,23 +76,22 @@ type Config struct {
 	// [DefaultJitter], 10 ms.
 	Jitter time.Duration
 
-	// MaxLate is how late after its slot and its slack a call may go. One that wakes up later, because the machine or the
-	// process was suspended, gives its slot back and reserves again, so that stale slots do not go in a bunch. [Forever]
-	// lets them. Defaults to [DefaultMaxLate], half a second.
+	// MaxLate is how late after its slot and its slack a call may go. A call that wakes up later, because the machine
+	// or the process was suspended, gives its slot back and reserves again, so that stale slots do not go in a burst.
+	// [Forever] allows stale slots. Defaults to [DefaultMaxLate], half a second.
 	MaxLate time.Duration
 
-	// Outage says what becomes of calls while a [store.Shared] is out of reach. Defaults to [PaceAlone].
+	// Outage decides what becomes of calls while a [store.Shared] is out of reach. Defaults to [PaceAlone].
 	Outage Outage
 
 	// StoreTimeout is how long an operation of a Shared may take, whatever its client's own timeouts and retries are;
-	// it does not depend on the call's context. A call that comes while one of the same stack is asked for waits for that
-	// answer, too, before it is asked for itself, and for those before it as long as the store answers them. The first
-	// operation, which has to connect, may take four times as long.
-	// Defaults to [DefaultStoreTimeout], 250 ms.
+	// it does not depend on the call's context. A call that comes while a request for one of the same stack is under
+	// way first waits for that answer, too, and for those before it as long as the store answers them. The first
+	// operation, which has to connect, may take four times as long. Defaults to [DefaultStoreTimeout], 250 ms.
 	StoreTimeout time.Duration
 
-	// Processes is how many processes share the store, for a process that has to pace alone before it has ever reached
-	// the store, which knows the number. At most 10,000. Defaults to 1.
+	// Processes is how many processes share the store. A process uses it if it has to pace locally before it has ever
+	// reached the store, which knows the number. At most 10,000. Defaults to 1.
 	Processes int
 
 	_ struct{}
@@ -118,7 +117,7 @@ func New(c Config) (*Pacer, error) {
 		closed:   make(chan struct{}),
 		queues:   queues{seed: maphash.MakeSeed()},
 
-		made:       time.Now().Add(-1), // so that nothing waits since 0
+		made:       time.Now().Add(-1), // so that no call waits since 0
 		name:       cmp.Or(c.Name, processName()),
 		telemetry:  newTelemetry(c.Hooks),
 		reconciles: !c.IgnoreCounts,
@@ -155,7 +154,7 @@ func New(c Config) (*Pacer, error) {
 	return p, nil
 }
 
-// join returns what stands between a Pacer and a shared store.
+// join returns the member that stands between a Pacer and a shared store.
 func (p *Pacer) join(shared store.Shared, c *Config, all []parts.Part) store.Member {
 	config := failover.Config{
 		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
@@ -173,7 +172,7 @@ func (p *Pacer) join(shared store.Shared, c *Config, all []parts.Part) store.Mem
 // maxProcessName is how long Config.Name may be, in bytes.
 const maxProcessName = 100
 
-// processName returns the name of a process that was given none.
+// processName returns the name of a process whose Config has none.
 func processName() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -199,8 +198,8 @@ func (p *Pacer) addLimit(i int, one *parts.Part) {
 		}
 	}
 	p.fairBy = cmp.Or(p.fairBy, one.FairBy())
-	p.places = p.places || l.Spec.Algorithm == policies.Leases
-	p.late = p.late || l.Spec.HasLine() || l.lane != ""
+	p.hasPermits = p.hasPermits || l.Spec.Algorithm == policies.Leases
+	p.hasQueues = p.hasQueues || l.Spec.HasLine() || l.lane != ""
 	p.scoped = p.scoped || len(l.scopes) > 0 || len(p.lanes) > 0 || p.fairBy != ""
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	// ErrRefused matches every answer "this call may not go": [*LimitError] and [*ScopeError]. Nothing was
+	// ErrRefused matches every error that means "this call may not go": [*LimitError] and [*ScopeError]. Nothing was
 	// charged. A retry loop must not treat it as a failure of the upstream.
 	ErrRefused = errors.New("pacer: refused")
 	// ErrNotYet matches a [*LimitError] of a call that may go later.
@@ -21,18 +21,18 @@ var (
 	ErrNever = errors.New("pacer: never")
 	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before: one charge is one call.
 	ErrSpent = errors.New("pacer: the reservation was used or cancelled before: make a new one")
-	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that is not
-	// asked because it did not answer before.
+	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that
+	// was not asked because it did not answer before.
 	ErrUnreachable = store.ErrUnreachable
-	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. Their slots
-	// were given back.
+	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. The slots of those
+	// waits were given back.
 	ErrClosed = store.ErrClosed
 )
 
-// A LimitError says that a call may not go, which policy does not let it, and what to do. Nothing was charged.
+// A LimitError reports that a call may not go, which policy does not admit it, and what to do. Nothing was charged.
 //
-// errors.Is matches it with [ErrRefused]; with [ErrNotYet] or [ErrNever]; and, if the context's deadline was
-// the reason, with [context.DeadlineExceeded]. All of that works through *url.Error, too.
+// errors.Is matches it with [ErrRefused]; with [ErrNotYet] or [ErrNever]; and, if the context's deadline was the
+// reason, with [context.DeadlineExceeded]. All of that works through *url.Error, too.
 type LimitError struct {
 	Upstream string
 	Policy   string        // the policy that binds; "" if the whole upstream is paused, or only NotBefore was too late
@@ -40,15 +40,15 @@ type LimitError struct {
 	Cost     int64         // of the call
 	Limit    int64         // the highest cost that the policy admits at once, or how many calls may be in flight; 0 if neither Never nor InFlight
 	Never    bool          // waiting does not help
-	Paused   bool          // because the upstream said "slow down"
-	Wait     time.Duration // until when it could go, as things are; 0 if Never, InLine or InFlight, since then nobody knows
+	Paused   bool          // because the upstream answered "slow down"
+	Wait     time.Duration // how long until it could go, as things are; 0 if Never, InLine or InFlight, since then it is unknown
 	About    bool          // Wait is an estimate, by the calls of this process that wait already and the pace at which they go
 	MaxWait  time.Duration // the longest wait that was allowed
-	Waited   time.Duration // how much of it was over when it turned out that the call could not go, because of a pause or others in line
+	Waited   time.Duration // how much of MaxWait was over when it turned out that the call could not go, because of a pause or other queued calls
 	Deadline bool          // MaxWait is what the context's deadline left
-	InFlight bool          // all places of a policy that counts calls in flight were taken
-	InLine   bool          // it stood in line, and its turn did not come
-	Ahead    int64         // how many calls stood before it, when it was last said
+	InFlight bool          // all permits of a policy that counts calls in flight were taken
+	InLine   bool          // the call was queued, and its turn did not come
+	Ahead    int64         // how many queued calls were before it, as last reported
 
 	_ struct{}
 }
@@ -100,7 +100,7 @@ func (e *LimitError) Error() string {
 	return b.String()
 }
 
-// advise says what bounded the wait, and what to do.
+// advise writes what bounded the wait, and what to do.
 func (e *LimitError) advise(b *strings.Builder) {
 	switch left := max(0, e.MaxWait-e.Waited); {
 	case e.Deadline:
@@ -141,8 +141,8 @@ func (e *LimitError) Is(target error) bool {
 // Timeout reports whether the context's deadline was the reason, as net.Error does.
 func (e *LimitError) Timeout() bool { return e.Deadline }
 
-// A ScopeError says that a call does not carry a scope which a policy needs. It matches [ErrRefused]. Nothing
-// was charged.
+// A ScopeError reports that a call does not carry a scope which a policy needs. It matches [ErrRefused]. Nothing was
+// charged.
 type ScopeError struct {
 	Upstream string
 	Policy   string
@@ -161,11 +161,11 @@ func (e *ScopeError) Error() string {
 // Is matches [ErrRefused].
 func (e *ScopeError) Is(target error) bool { return target == ErrRefused }
 
-// A ConfigError says which setting or argument is wrong and what to do about it.
+// A ConfigError reports which setting or argument is wrong and what to do about it.
 type ConfigError struct {
 	In     string // the package whose setting it is, such as "transport"; "" for this one
 	Field  string // such as "Upstream" or "Cost"
-	Value  string // what was given
+	Value  string // the value that was given
 	Reason string // what is wrong with it, or what to do
 	Err    error  // the cause, if there is one: a *policies.Error
 
@@ -187,8 +187,8 @@ func (e *ConfigError) Error() string {
 // Unwrap returns the cause.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// A StoreError says that the store could not answer. Whether a charge was made is not known; the call must not go. It
-// matches [store.ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls].
+// A StoreError reports that the store could not answer. Whether a charge was made is not known; the call must not go.
+// It matches [store.ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls].
 type StoreError struct {
 	Upstream string
 	Op       string // "reserve", "cancel", "report", "status" or "index"

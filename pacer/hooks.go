@@ -7,78 +7,80 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Hooks are functions that a [Pacer] calls when something happens, in the manner of net/http/httptrace: those that are set,
-// and no others. Each has the name of its event. Give them to [Config].Hooks. [LogHooks] makes a set that logs; package otelpacer one
-// for OpenTelemetry.
+// Hooks are functions that a [Pacer] calls when something happens, as in net/http/httptrace. It calls those that are
+// set. Each has the name of its event. Set them in [Config].Hooks. [LogHooks] makes a set that logs; package
+// otelpacer makes one for OpenTelemetry.
 //
-// A hook runs in a goroutine of its own, never under a lock, and never in the goroutine of a call: one that is slow delays no
-// call, no other set of hooks, and not even Close by more than a second. The hooks of one set are called one at a time, in
-// order, so they need no locks of their own. What has happened since is not known to them: times are in their events.
-// If a set is so slow that thousands of events wait for it, further ones are dropped, and Dropped says how many. A hook that
-// panics is logged by slog's default logger, and called again the next time.
+// A hook runs in a goroutine of its own, never under a lock, and never in the goroutine of a call: a slow hook delays
+// no call, no other set of hooks, and not even Close by more than a second. The hooks of one set are called one at a
+// time, in order, so they need no locks of their own. A hook may run some time after its event: the event has the
+// times. If a set is so slow that thousands of events wait for it, further events are dropped, and Dropped receives
+// how many. A hook that panics is logged by slog's default logger, and called again the next time.
 //
 // Contexts are those of the calls, for their values: they may have ended. Without hooks, calls pay nothing for them.
 type Hooks struct {
-	// Waiting is called when a call begins to wait, and again when what it waits for has changed: it was moved behind a pause,
-	// or its position in a queue has changed.
+	// Waiting is called when a call begins to wait, and again when what it waits for has changed: it was moved behind
+	// a pause, or its position in a queue has changed.
 	Waiting func(context.Context, Waiting)
 	// WaitDone is called when a call that waited is admitted, or has given up.
 	WaitDone func(context.Context, WaitDone)
-	// Admitted is called for each call that is admitted: at once, or after a wait. Of a [Reservation] that is neither waited for nor
-	// reported or settled, it is not known.
+	// Admitted is called for each call that is admitted: at once, or after a wait. It is not called for a
+	// [Reservation] that is neither waited for nor reported or settled.
 	Admitted func(context.Context, Admitted)
 	// Refused is called for each call that may not go. Nothing was charged.
 	Refused func(context.Context, Refusal)
-	// Paused is called when this process receives a pause, whichever process reported it, and Resumed when one is lifted by hand. One
-	// that is over by itself is no event. With either of them set, a Pacer listens to its store from the start, and must be
-	// closed.
+	// Paused is called when this process receives a pause, whichever process reported it, and Resumed when a pause is
+	// lifted by hand. A pause that ends by itself is no event. With either of them set, a Pacer listens to its store
+	// from the start, and must be closed.
 	Paused  func(Pause)
 	Resumed func(Pause)
-	// FeedbackApplied is called for each note that the store received because of what an upstream reported to this process.
+	// FeedbackApplied is called for each note that the store received because of what an upstream reported to this
+	// process.
 	FeedbackApplied func(context.Context, FeedbackApplied)
-	// Failover is called when this process loses a [store.Shared] and paces as Config.Outage says, and when it has it back.
+	// Failover is called when this process loses a [store.Shared] and paces as Config.Outage defines, and when it has
+	// it back.
 	Failover func(Failover)
 	// StoreRequest is called after each operation of a [store.Shared], with its duration and error.
 	StoreRequest func(StoreRequest)
-	// Dropped is called when the other hooks were too slow: so many of their events were left out.
+	// Dropped is called when the other hooks were too slow: n of their events were dropped.
 	Dropped func(n int64)
 
 	_ struct{}
 }
 
-// A Waiting is a call that waits, and what for.
+// A Waiting is a call that waits, and what it waits for.
 type Waiting struct {
 	Upstream string
-	Policy   string        // which binds; "" if the whole upstream is paused, or for NotBefore alone
+	Policy   string        // the policy that binds; "" if the whole upstream is paused, or only NotBefore holds the call
 	Scope    string        // its scopes and values, such as `tenant=acme`; "" for the whole upstream
 	Cost     int64         // what the call costs that policy
-	Paused   bool          // because the upstream said "slow down"
+	Paused   bool          // because the upstream answered "slow down"
 	Queued   bool          // it is queued, and has no slot yet
 	Ahead    int64         // its position, if Queued: how many calls are before it
-	At       time.Time     // when that was known
-	Wait     time.Duration // from then until it is admitted, as things are; if Queued, until it asks again
+	At       time.Time     // when this was known
+	Wait     time.Duration // from At until it is admitted, as things are; if Queued, until it asks again
 
 	_ struct{}
 }
 
 // A WaitDone is a wait that is over.
 type WaitDone struct {
-	Waiting // as it was last
+	Waiting // the wait as last emitted
 
 	Since time.Time     // when the call began to wait
 	Took  time.Duration // how long it waited
-	Err   error         // why it is not admitted; nil: it is
+	Err   error         // why the call is not admitted; nil if it is
 
 	_ struct{}
 }
 
-// An Admitted is a call that goes: it has its slot, and that has come.
+// An Admitted is a call that goes: it has its slot, and the slot has come.
 type Admitted struct {
 	Upstream string
-	Policy   string // which made it wait; "" if none did
+	Policy   string // the policy that made it wait; "" if none did
 	Scope    string
-	Cost     int64         // as the call has it: see [Cost]
-	Waited   time.Duration // for how long; 0: it was admitted at once
+	Cost     int64         // the call's own cost: see [Cost]
+	Waited   time.Duration // for how long; 0 if it was admitted at once
 
 	_ struct{}
 }
@@ -89,12 +91,12 @@ type Refusal struct {
 	Policy   string // "" if the whole upstream is paused
 	Scope    string
 	Wait     time.Duration // as [LimitError].Wait
-	Err      error         // the *LimitError or *ScopeError that its caller got
+	Err      error         // the *LimitError or *ScopeError that its caller received
 
 	_ struct{}
 }
 
-// A Pause is a limit of which nothing goes for a time.
+// A Pause is a limit whose calls may not go for a time.
 type Pause struct {
 	Upstream string
 	Policy   string // "" for the whole upstream
@@ -104,25 +106,25 @@ type Pause struct {
 	_ struct{}
 }
 
-// A FeedbackApplied is one thing that an upstream reported, as the store received it.
+// A FeedbackApplied is one note of what an upstream reported, as the store received it.
 type FeedbackApplied struct {
 	Upstream string
 	Policy   string // "" for the whole upstream
 	Scope    string
 	Kind     store.NoteKind // NotePause, NoteSlow, NoteLearn, NoteRemaining
-	For      time.Duration  // of a pause: how long; of what was learned: until when it is believed; of what remains: until there is more
-	Value    int64          // of what was learned: the emission interval in µs of a rate, or the limit of a window; of what remains: how much
+	For      time.Duration  // of a pause: how long; of a learned limit: how long it is kept; of what remains: until there is more
+	Value    int64          // of a learned limit: the emission interval in µs of a rate, or the limit of a window; of what remains: how much
 
 	_ struct{}
 }
 
-// A Failover is the start or the end of a time without the store, in which a process paces by itself.
+// A Failover is the start or the end of a time without the store, in which a process paces locally.
 type Failover struct {
 	Upstream  string
 	On        bool          // the store is lost
 	Outage    Outage        // what becomes of calls meanwhile
-	Processes int           // of how many processes this one takes its share
-	Err       error         // why, if On
+	Processes int           // the number of processes that share the limits: this one takes its share
+	Err       error         // the cause, if On
 	For       time.Duration // how long it lasted, if not On
 
 	_ struct{}
@@ -132,9 +134,9 @@ type Failover struct {
 type StoreRequest struct {
 	Upstream string
 	Op       string // "reserve", "cancel", "report", "status", "beat", "describe" or "index"
-	Calls    int    // how many calls were reserved together
+	Calls    int    // how many calls the request reserved
 	Took     time.Duration
-	Err      error // nil: it answered. That it has forgotten what it knew is an answer, too: see Failover
+	Err      error // nil if the store answered. That it has forgotten its data is an answer, too: see Failover
 
 	_ struct{}
 }

@@ -9,28 +9,28 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// listening receives pauses that others report, from when the first call of this Pacer waits until it is closed. A
-// call that has to wait for nothing needs to hear of nothing: its store knows.
+// listening receives pauses that other processes report, from when the first call of this Pacer waits until the Pacer
+// is closed. A call that does not have to wait needs no changes: its store knows them.
 type listening struct {
 	once sync.Once
-	stop func() // nil: not listening
+	stop func() // nil if not listening
 }
 
-// listen begins to listen. Only calls that count in p.waiting may begin: Close looks at stop when those are gone.
+// listen begins to listen. Only calls that count in p.waiting may call it: Close looks at stop when those are gone.
 func (p *Pacer) listen() {
 	p.listening.once.Do(func() {
 		if n, ok := p.store.(store.Notifier); ok {
-			p.listening.stop = n.Listen(p.upstream, p.heard)
+			p.listening.stop = n.Listen(p.upstream, p.received)
 		}
 	})
 }
 
-// heard takes news from the store. That it may have been away, or has forgotten, is a reason to look whether it is what it was
-// at once: who sleeps has slots that it would give to others.
-func (p *Pacer) heard(n store.News) {
+// received applies news from the store. If the store may have been away, or has forgotten, received checks at once
+// whether it still is what it was: calls that wait have slots that the store would give to others.
+func (p *Pacer) received(n store.News) {
 	ctx := context.Background()
 	if n.Missed {
-		p.sleepers.hurryAll()
+		p.waiters.retryAll()
 		p.later(func() { p.catchUp(ctx) })
 	}
 	if len(n.Changes) == 1 && n.Changes[0].Kind == store.Resync {
@@ -43,13 +43,13 @@ func (p *Pacer) heard(n store.News) {
 	p.changed(ctx, n.Changes)
 }
 
-// changed moves the sleepers whose slots are not good any more: see later.
+// changed moves the waiters whose slots are no longer good: see later.
 func (p *Pacer) changed(ctx context.Context, changes []store.Change) {
 	rest := changes[:0:0]
 	for i := range changes {
-		switch changes[i].Kind { //nolint:exhaustive // the others concern those who sleep
+		switch changes[i].Kind { //nolint:exhaustive // the others concern calls that wait
 		case store.Wake:
-			p.sleepers.called(changes[i].ID)
+			p.waiters.wake(changes[i].ID)
 		case store.EpochBegan:
 		default:
 			rest = append(rest, changes[i])
@@ -58,22 +58,22 @@ func (p *Pacer) changed(ctx context.Context, changes []store.Change) {
 	if changes = rest; len(changes) == 0 {
 		return
 	}
-	caught, news := p.sleepers.heed(changes)
+	caught, news := p.waiters.apply(changes)
 	p.pausesChanged(news)
 	if len(caught) > 0 {
 		p.later(func() { p.move(ctx, caught) })
 	}
 }
 
-// maxCatchUp bounds how many different limits are looked at after news may have been missed, in a few requests. What is not
-// looked at may cost a refusal.
+// maxCatchUp bounds how many different limits are checked, in a few requests, after news may have been missed. A
+// limit that is not checked may cost a refusal.
 const maxCatchUp = 16 * notes.MaxLimits
 
-// catchUp asks the store what is paused of what the sleepers need.
+// catchUp asks the store which limits of the waiters are paused.
 func (p *Pacer) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	limits := p.sleepers.limits(maxCatchUp)
+	limits := p.waiters.limits(maxCatchUp)
 	for first := true; first || len(limits) > 0; first = false {
 		some := limits[:min(len(limits), notes.MaxLimits)]
 		limits = limits[len(some):]
@@ -94,7 +94,7 @@ func (p *Pacer) catchUp(ctx context.Context) {
 	}
 }
 
-// pauses asks the store what is paused of a stack.
+// pauses asks the store which limits of a stack are paused.
 func (p *Pacer) pauses(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	if p.member != nil {
 		return p.member.Pauses(ctx, stack)

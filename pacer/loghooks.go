@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// longWait is from when on a wait is logged at level Info: who reads a log wonders why nothing happens. Where a limit binds, all
-// calls wait for a while, and nobody wants to read that.
+// longWait is the shortest wait that is logged at level Info, to explain in the log why nothing happens. Where a
+// limit binds, all calls wait for a while, and a line for each would be noise.
 const longWait = 10 * time.Second
 
-// LogHooks returns hooks that log what happens, by structured fields: upstream, policy, scope, and times as durations. Pauses,
-// refusals, failures of the store and failovers are warnings; that they are over, and waits of ten seconds or more, are
-// information; all else is at level Debug, positions in queues too. A nil logger is slog's default one at the time of the call.
+// LogHooks returns hooks that log what happens, with structured fields: upstream, policy, scope, and times as
+// durations. Pauses, refusals, failures of the store and failovers are logged at level Warn; their end, and waits of
+// ten seconds or more, at level Info; all else at level Debug, including positions in queues. If logger is nil,
+// LogHooks uses slog's default logger at the time of the call.
 func LogHooks(logger *slog.Logger) *Hooks {
 	if logger == nil {
 		logger = slog.Default()
@@ -26,7 +27,7 @@ func LogHooks(logger *slog.Logger) *Hooks {
 
 type hookLog struct{ *slog.Logger }
 
-// of returns the fields that say which limit something is about.
+// of returns the fields that name the limit that an event is about.
 func of(upstream, policy, scope string, more ...slog.Attr) []slog.Attr {
 	attrs := []slog.Attr{slog.String("upstream", upstream)}
 	if policy != "" {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// An Option says something about one call. Options override what the context and the Config say.
+// An Option sets something for one call. Options override the context and the Config.
 type Option struct {
 	kind  optionKind
 	name  string
@@ -41,9 +41,9 @@ func CostOf(policy string, n int64) Option { return Option{kind: optCostOf, name
 // Lane puts the call in a lane, as [WithLane] does by context.
 func Lane(name string) Option { return Option{kind: optScope, name: laneScope, value: name} }
 
-// Weight sets how much of a fair share the call's tenant gets, compared with others, from 1 to [MaxWeight]: one of weight 3
-// gets three times as much as one of weight 1 while they compete. All calls of a tenant should have the same. Defaults to 1.
-// See policies.Policy.Fair.
+// Weight sets how much of a fair share the call's tenant gets, compared with others, from 1 to [MaxWeight]: a tenant
+// of weight 3 gets three times as much as one of weight 1 while they compete. All calls of a tenant should have the
+// same weight. Defaults to 1. See policies.Policy.Fair.
 func Weight(n int64) Option {
 	return Option{kind: optScope, name: weightScope, value: strconv.FormatInt(n, 10)}
 }
@@ -51,26 +51,27 @@ func Weight(n int64) Option {
 // MaxWeight is the highest [Weight].
 const MaxWeight = 100
 
-// Tracked says that the caller will call [Reservation.Report] when the upstream has answered the call, or when it has
-// failed. Until then the call counts as on its way, so that it is not taken for one of another consumer when the
-// upstream says how much is left.
+// Tracked promises that you will call [Reservation.Report] when the upstream has answered the call, or when the call
+// has failed. Until then the call counts as in flight, so that it is not taken for a call of another consumer when
+// the upstream reports how much is left.
 func Tracked() Option { return Option{kind: optTracked} }
 
-// MaxWait sets the longest wait for this call: it is refused at once, without a charge, if its slot lies
-// further away. 0 means that it goes now or not at all; [Forever] sets no bound. Defaults to Config.MaxWait.
+// MaxWait sets the longest wait for this call: it is refused at once, without a charge, if its slot lies further
+// away. 0 means that it goes now or not at all; [Forever] sets no bound. Defaults to Config.MaxWait.
 func MaxWait(d time.Duration) Option { return Option{kind: optMaxWait, n: int64(d)} }
 
-// NotBefore asks for a slot no earlier than d from now: a back-off that keeps its place in line; at most [Forever]. Defaults to 0.
+// NotBefore asks for a slot no earlier than d from now: a back-off that keeps its position. d is at most [Forever].
+// Defaults to 0.
 func NotBefore(d time.Duration) Option { return Option{kind: optNotBefore, n: int64(d)} }
 
-// ask is one call as its context and options describe it.
+// An ask is one call as its context and options describe it.
 type ask struct {
 	cost      int64
 	maxWait   time.Duration
 	notBefore time.Duration
 	tracked   bool
-	byPolicy  bool // there is a CostOf
-	places    bool // the caller gives back places in flight
+	byPolicy  bool // an option is a CostOf
+	permits   bool // the caller gives permits back
 	waits     bool // the caller waits until the call may go
 	weight    int64
 	lane      string
@@ -78,7 +79,7 @@ type ask struct {
 	scopes    *scopeContext
 }
 
-// newAsk reads what a call asks for.
+// newAsk reads what a call requests.
 func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
 	a := ask{cost: 1, maxWait: p.maxWait, weight: 1, opts: opts}
 	if p.scoped {
@@ -117,7 +118,7 @@ func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
 	return a, p.placeAsk(&a)
 }
 
-// placeAsk reads what a call says about its place among others.
+// placeAsk reads a call's lane and weight.
 func (p *Pacer) placeAsk(a *ask) error {
 	if len(p.lanes) > 0 {
 		if a.lane = a.scope(laneScope); a.lane != "" && !slices.Contains(p.lanes, a.lane) {

@@ -2,21 +2,22 @@ package pacer
 
 import "github.com/headway-go/headway/pacer/internal/failover"
 
-// An Outage says what becomes of calls while a [store.Shared] is out of reach.
+// An Outage decides what becomes of calls while a [store.Shared] is out of reach.
 type Outage uint8
 
 // What becomes of calls.
 const (
-	// PaceAlone paces each process from memory, at its share of every limit: the limit divided by the number of processes
-	// that were alive when the store was last heard. When it is back, it is told what was spent meanwhile.
+	// PaceAlone paces each process from memory, at its share of every limit: the limit divided by the number of
+	// processes that were alive when the store last answered. When the store is back, the process reports to it what
+	// was spent meanwhile.
 	PaceAlone Outage = iota
 	// RefuseCalls refuses calls with a [*StoreError] that matches [store.ErrUnreachable].
 	RefuseCalls
-	// LetThrough lets every call go at once. Nothing of that is counted afterwards.
+	// LetThrough lets every call go at once. None of these calls is counted afterwards.
 	LetThrough
 )
 
-// String returns what becomes of calls, in a word.
+// String returns a short name of the outage mode.
 func (o Outage) String() string {
 	switch o {
 	case PaceAlone:

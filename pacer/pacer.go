@@ -23,32 +23,32 @@ import (
 
 // A Pacer paces the calls to one upstream. Make one with [New]. It is safe for concurrent use.
 //
-// Most callers should use [Pacer.Wait]. [Pacer.Reserve] serves those who do something else while they wait,
-// such as a job queue, and [Pacer.Allow] those who would rather drop a call than wait.
+// Most callers should use [Pacer.Wait]. [Pacer.Reserve] is for callers that do something else while they wait, such
+// as a job queue, and [Pacer.Allow] for callers that would rather drop a call than wait.
 type Pacer struct {
 	upstream string
 	store    store.Store
-	given    store.Store  // what the store stands on, if it is a member; otherwise the store
+	given    store.Store  // the store below the member, if the store is one; otherwise the store
 	direct   store.Direct // the store, if it is one
 	member   store.Member // the store, if it is one
 	limits   []limit
 	byName   map[string]*limit
-	scoped   bool // some of them have scopes
+	scoped   bool // some limits have scopes
 	maxWait  time.Duration
 	maxPause time.Duration
 	jitter   time.Duration
 	maxLate  time.Duration
 	outage   Outage
 
-	telemetry *telemetry.Dispatcher[Hooks] // nil: no hooks
+	telemetry *telemetry.Dispatcher[Hooks] // nil if there are no hooks
 
-	fixed []store.Limit // the stack of every call, if they have none
+	fixed []store.Limit // the stack of every call, if no limit has a scope
 
-	lanes  []string // of all policies
-	late   bool     // some limits are not given far ahead, or bind one lane alone
-	fairBy string   // the scope by which shares are fair; "" if there are none
-	places bool     // some limits are of places in flight
-	leases *leases.Leases
+	lanes      []string // of all policies
+	hasQueues  bool     // some limits are granted only shortly before the slot, or bind only one lane
+	fairBy     string   // the scope by which shares are fair; "" if no shares are
+	hasPermits bool     // some limits are of calls in flight
+	leases     *leases.Leases
 
 	reconciles bool
 	rules      *feedback.Rules
@@ -58,49 +58,49 @@ type Pacer struct {
 
 	made      time.Time
 	name      string        // of the process
-	busy      usage.TopKeys // under sleepers.mu
-	wentUntil int64         // under sleepers.mu: until before which second the store knows what went
-	wentSaid  int64         // under sleepers.mu: until before which second it is being told, or knows
-	looked    atomic.Bool   // somebody wants to know what goes
+	topKeys   usage.TopKeys // under waiters.mu
+	wentUntil int64         // under waiters.mu: the store has what went before this second
+	wentSaid  int64         // under waiters.mu: the store has what went before this second, or a report is under way
+	looked    atomic.Bool   // an observer wants to know what goes
 
 	closed    chan struct{}
 	waiting   sync.WaitGroup
-	sleepers  sleepers
+	waiters   waiterSet
 	queues    queues
-	way       waiters.Way // to the store and back
+	way       waiters.Way // the round trip to the store
 	listening listening
 	clock     storeClock
 }
 
-// limit is a policy, unpacked once.
+// A limit is a policy, unpacked once.
 type limit struct {
 	store.Limit
 
 	policy   policies.Policy
 	scopes   []string
 	optional bool
-	lane     string // it binds calls of this lane alone; "" for all
-	whole    string // of a lane's part: the policy that it is a part of
+	lane     string // it binds only calls of this lane; "" for all
+	whole    string // of a lane's part: the policy that it belongs to
 
 	prepared store.Prepared // if the store is direct
 
 	seen *seen
 }
 
-// seen is what is known of what went of a limit.
+// seen is what is known of the calls of a limit that went.
 type seen struct {
-	went usage.Tally // under sleepers.mu: of the calls that took the long way
+	went usage.Tally // under waiters.mu: of the calls that did not go at once from memory
 }
 
-// Wait blocks until the call may go, and returns nil: go now. It costs 1, unless [Cost] says otherwise.
+// Wait blocks until the call may go, and returns nil: go now. The call costs 1, unless [Cost] sets another cost.
 //
-// It returns at once, without a charge, a [*LimitError] if the call's slot lies beyond MaxWait or the
-// context's deadline; the context's error if it ends first; [ErrClosed] if the Pacer is closed first; a
-// [*ScopeError] if the call lacks a scope; a [*ConfigError] if a policy counts calls in flight, for then it must be known
-// when the call is over: use [Pacer.Acquire]; a [*StoreError] if the store fails, which a [store.Shared] does only if
-// Config.Outage says so, or if it is not set up right. A slot that is not used is given back.
+// Wait returns at once, without a charge, a [*LimitError] if the call's slot lies beyond MaxWait or the context's
+// deadline; the context's error if it ends first; [ErrClosed] if the Pacer is closed first; a [*ScopeError] if the
+// call lacks a scope; a [*ConfigError] if a policy counts calls in flight, because the Pacer must then know when the
+// call is over: use [Pacer.Acquire]; a [*StoreError] if the store fails, which for a [store.Shared] happens only if
+// Config.Outage is [RefuseCalls], or if the store is not set up right. A slot that is not used is given back.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
-	a, err := p.asked(ctx, opts)
+	a, err := p.newCall(ctx, opts)
 	if err != nil || p.goesAtOnce(ctx, &a) {
 		return err
 	}
@@ -116,15 +116,16 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	return nil
 }
 
-// Acquire is [Pacer.Wait] for calls that a policy counts while they are in flight. It blocks until the call may go, and
-// returns its reservation: go now, and call [Reservation.Release] when the call is over. Without such a policy that does
-// nothing, but harms nobody. The context bounds the wait, not the call. It returns the same errors as Wait.
+// Acquire is [Pacer.Wait] for calls that a policy counts while they are in flight. It blocks until the call may go,
+// and returns its reservation: go now, and call [Reservation.Release] when the call is over. Without such a policy
+// Release does nothing, and does no harm. The context bounds the wait, not the call. Acquire returns the same errors
+// as Wait.
 func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
-	a, err := p.asked(ctx, opts)
+	a, err := p.newCall(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.places, a.waits = true, true
+	a.permits, a.waits = true, true
 	r := &Reservation{}
 	if err := p.reserve(ctx, &a, r, nil); err != nil {
 		return nil, err
@@ -136,10 +137,10 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 }
 
 // Allow charges the call if it may go now, and returns nil. Otherwise it returns at once, without a charge, a
-// [*LimitError] that matches [ErrNotYet] and whose Wait says when to ask again. It is shorthand for Reserve
-// with MaxWait(0).
+// [*LimitError] that matches [ErrNotYet] and whose Wait is how long until you can ask again. It is shorthand for
+// Reserve with MaxWait(0).
 func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
-	a, err := p.asked(ctx, opts)
+	a, err := p.newCall(ctx, opts)
 	if err != nil || p.goesAtOnce(ctx, &a) {
 		return err
 	}
@@ -149,26 +150,26 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 		return err
 	}
 	// The slot is now and the call goes: there is nothing to wait for and nothing to keep.
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	r.use()
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 	r.admitted(ctx)
 	return nil
 }
 
-// Reserve charges the earliest slot at which the call may go, and returns it without waiting. The caller then
-// either calls [Reservation.Wait], or sleeps [Reservation.Delay] and goes, or gives it back with
-// [Reservation.Cancel]. It returns the same errors as Wait, but for those about calls in flight.
+// Reserve charges the earliest slot at which the call may go, and returns it without waiting. Then either call
+// [Reservation.Wait], or sleep [Reservation.Delay] and go, or give the slot back with [Reservation.Cancel]. Reserve
+// returns the same errors as Wait, except those about calls in flight.
 //
-// A call that stands in line, for a place in flight, in a lane or for its fair share, has no slot yet. It must call
-// [Reservation.Wait], soon: who is not heard of for some seconds loses its place in line. If a policy counts calls in
-// flight, it must call [Reservation.Release] when it is over.
+// A call that is queued, for a permit, in a lane or for its fair share, has no slot yet. Call [Reservation.Wait] for
+// it, soon: a call that does not ask again for some seconds loses its position. If a policy counts calls in flight,
+// call [Reservation.Release] when the call is over.
 func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
-	a, err := p.asked(ctx, opts)
+	a, err := p.newCall(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.places = true
+	a.permits = true
 	r := &Reservation{}
 	if err := p.reserve(ctx, &a, r, nil); err != nil {
 		return nil, err
@@ -176,8 +177,8 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 	return r, nil
 }
 
-// asked reads what a call asks for, unless it comes too late.
-func (p *Pacer) asked(ctx context.Context, opts []Option) (ask, error) {
+// newCall reads what a call requests, unless its context has ended or the Pacer is closed.
+func (p *Pacer) newCall(ctx context.Context, opts []Option) (ask, error) {
 	if err := ctx.Err(); err != nil {
 		return ask{}, err
 	}
@@ -187,7 +188,7 @@ func (p *Pacer) asked(ctx context.Context, opts []Option) (ask, error) {
 	return p.newAsk(ctx, opts)
 }
 
-// reserve charges the earliest slot at which a call may go, for r. The room is for its limits.
+// reserve charges the earliest slot at which a call may go, for r. room is for its limits.
 func (p *Pacer) reserve(ctx context.Context, a *ask, r *Reservation, room []store.Limit) error {
 	err := p.reserveSlot(ctx, a, r, room)
 	if err != nil {
@@ -205,27 +206,27 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, r *Reservation, room []
 	if err != nil {
 		return err
 	}
-	r.pacer, r.stack.Upstream, r.stack.Limits, r.asked = p, p.upstream, limits, time.Now()
-	r.notBefore = r.asked.Add(min(a.notBefore, Forever))
+	r.pacer, r.stack.Upstream, r.stack.Limits, r.requested = p, p.upstream, limits, time.Now()
+	r.notBefore = r.requested.Add(min(a.notBefore, Forever))
 	call, grant := &r.call[0], &r.grant[0]
 	*call = store.Call{Cost: a.cost, Costs: costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
-	if p.late {
-		if err := p.comesLate(a, limits, call); err != nil {
+	if p.hasQueues {
+		if err := p.prepareQueued(a, limits, call); err != nil {
 			return err
 		}
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		if left := max(0, deadline.Sub(r.asked)); left < call.MaxWait {
+		if left := max(0, deadline.Sub(r.requested)); left < call.MaxWait {
 			call.MaxWait, r.byDeadline = left, true
 		}
 	}
 	call.MaxWait = min(call.MaxWait, Forever)
 	if call.MaxWait < Forever {
-		r.latest = r.asked.Add(call.MaxWait)
+		r.latest = r.requested.Add(call.MaxWait)
 	}
 	grant.Charges = r.room.charges[:0]
 	if a.waitsInQueue(call) {
-		if err := p.chargeInTurn(ctx, r); err != nil {
+		if err := p.chargeInOrder(ctx, r); err != nil {
 			return err
 		}
 	} else {
@@ -235,7 +236,7 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, r *Reservation, room []
 		if !grant.OK && !grant.Queued {
 			return p.notYet(r)
 		}
-		p.got(r)
+		p.granted(r)
 	}
 	if err := ctx.Err(); err != nil {
 		_ = r.Cancel(ctx)
@@ -249,7 +250,7 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, r *Reservation, room []
 	return nil
 }
 
-// begin reads what a call asks for, and which limits bind it.
+// begin reads what a call requests, and which limits bind it.
 func (p *Pacer) begin(ctx context.Context, opts []Option) (ask, []store.Limit, error) {
 	if p.isClosed() {
 		return ask{}, nil, ErrClosed
@@ -262,16 +263,16 @@ func (p *Pacer) begin(ctx context.Context, opts []Option) (ask, []store.Limit, e
 	return a, limits, err
 }
 
-// charge asks the store for a slot. The context's end must not cut that short: the store may have charged the
-// call already, and a charge whose answer nobody reads is lost. So the answer is waited for, as long as the
-// store's own timeouts allow, and given back if it comes too late.
+// charge asks the store for a slot. The end of the context must not cut that short: the store may have charged the
+// call already, and a charge whose answer is not read is lost. So charge waits for the answer as long as the store's
+// own timeouts allow, and the slot is given back if the answer comes too late.
 func (p *Pacer) charge(ctx context.Context, r *Reservation) error {
-	return p.askStore(ctx, &r.stack, r.call[:], r.grant[:], r.asked)
+	return p.reserveIn(ctx, &r.stack, r.call[:], r.grant[:], r.requested)
 }
 
-// askStore has the store reserve for calls, as charge says, and takes how long that took.
-func (p *Pacer) askStore(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant, asked time.Time) error {
-	if p.direct == nil { // which is never waited for
+// reserveIn has the store reserve for calls, as charge describes, and measures how long that takes.
+func (p *Pacer) reserveIn(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant, asked time.Time) error {
+	if p.direct == nil { // a direct store answers without blocking
 		ctx = context.WithoutCancel(ctx)
 	}
 	if err := p.store.Reserve(ctx, *stack, calls, grants); err != nil {
@@ -283,17 +284,17 @@ func (p *Pacer) askStore(ctx context.Context, stack *store.Stack, calls []store.
 	return nil
 }
 
-// dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little
-// later, so that calls which become due together do not go together. It counts from when the store decided at the latest,
-// so that it is never early. A call that need not wait was due when it asked.
+// dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little later, so
+// that calls that become due together do not go together. It counts from the latest time at which the store can have
+// decided, so that it is never early. A call that need not wait was due when it asked.
 func (p *Pacer) dueTime(r *Reservation) time.Time {
 	wait := r.grant[0].Wait()
 	if wait <= 0 {
-		return r.asked
+		return r.requested
 	}
 	decided := time.Now()
 	if p.direct == nil {
-		decided = p.clock.latest(r.grant[0].Now, r.asked, decided)
+		decided = p.clock.latest(r.grant[0].Now, r.requested, decided)
 	}
 	most := min(p.jitter, r.grant[0].Slack)
 	if !r.latest.IsZero() {
@@ -331,8 +332,8 @@ func (p *Pacer) bind(a *ask, room []store.Limit) ([]store.Limit, error) {
 	return limits, nil
 }
 
-// bindable returns the limits whose scopes a call carries, be they optional or not. Those of a lane are of its calls alone; of
-// all lanes, if lanes is set and the call is in none.
+// bindable returns the limits whose scopes a call carries, whether they are optional or not. Limits of a lane are
+// included only for calls of that lane; those of all lanes, if lanes is set and the call is in none.
 func (p *Pacer) bindable(a *ask, lanes bool) []store.Limit {
 	limits := make([]store.Limit, 0, len(p.limits))
 	for i := range p.limits {
@@ -348,10 +349,10 @@ func (p *Pacer) bindable(a *ask, lanes bool) []store.Limit {
 	return limits
 }
 
-// scope returns the value of the limit's scopes for a call, or the name of the first that it lacks.
+// scope returns the value of the limit's scopes for a call, or the name of the first that the call lacks.
 func (l *limit) scope(a *ask) (value, missing string) { return scopeOf(l.scopes, a) }
 
-// scopeOf returns the value of some scopes for a call, or the name of the first that it lacks.
+// scopeOf returns the value of some scopes for a call, or the name of the first that the call lacks.
 func scopeOf(scopes []string, a *ask) (value, missing string) {
 	switch len(scopes) {
 	case 0:
@@ -375,8 +376,8 @@ func scopeOf(scopes []string, a *ask) (value, missing string) {
 	return store.EscapeScope(values...), ""
 }
 
-// costs returns what a call costs each of its limits; nil if it is the same for all. A limit that it costs nothing does
-// not bind it. A cost that a limit never admits is refused.
+// costs returns what a call costs each of its limits; nil if it is the same for all. A limit that the call costs
+// nothing does not bind it. A cost that a limit never admits is refused.
 func (p *Pacer) costs(a *ask, limits []store.Limit) ([]store.Limit, []int64, error) {
 	var costs []int64
 	if a.byPolicy {
@@ -400,7 +401,7 @@ func (p *Pacer) costs(a *ask, limits []store.Limit) ([]store.Limit, []int64, err
 		}
 		l := &limits[i]
 		if l.Spec.Algorithm == policies.Leases {
-			continue // a call has one place, whatever it costs
+			continue // a call has one permit, whatever it costs
 		}
 		if n > l.Spec.Limit {
 			return nil, nil, &LimitError{
@@ -411,7 +412,7 @@ func (p *Pacer) costs(a *ask, limits []store.Limit) ([]store.Limit, []int64, err
 	return limits, costs, nil
 }
 
-// checkCosts sees to it that every cost of its own is for a policy that there is.
+// checkCosts returns an error if a CostOf names a policy that does not exist, or one whose cost cannot be set.
 func (p *Pacer) checkCosts(a *ask) error {
 	for i := range a.opts {
 		o := &a.opts[i]
@@ -435,10 +436,10 @@ func (p *Pacer) checkCosts(a *ask) error {
 	return nil
 }
 
-// maxShown is how much of a scope value an error shows.
+// maxShown is how many bytes of a scope value an error shows.
 const maxShown = 64
 
-// describe names the scopes of a limit and their values, for people.
+// describe returns the scopes of a limit and their values, for people.
 func (p *Pacer) describe(l *store.Limit) string {
 	if of := p.byName[l.Policy]; of != nil {
 		return describeScope(of.scopes, l.Scope)
@@ -446,7 +447,7 @@ func (p *Pacer) describe(l *store.Limit) string {
 	return l.Scope // of a policy that only another process has
 }
 
-// describeScope names scopes and their values, which are escaped.
+// describeScope returns scopes and their values, which are escaped, for people.
 func describeScope(scopes []string, scope string) string {
 	values := strings.Split(scope, ":") // what EscapeScope joined, unless it was hashed
 	var b strings.Builder
@@ -490,10 +491,10 @@ func (p *Pacer) storeError(op string, err error) error {
 	return &StoreError{Upstream: p.upstream, Op: op, Err: err}
 }
 
-// MaxWait returns the longest wait that calls of this Pacer have without an option of their own.
+// MaxWait returns the longest wait of calls that have no MaxWait option of their own.
 func (p *Pacer) MaxWait() time.Duration { return p.maxWait }
 
-// MaxPause returns the longest pause that this Pacer heeds.
+// MaxPause returns the longest pause that this Pacer applies.
 func (p *Pacer) MaxPause() time.Duration { return p.maxPause }
 
 // Policies returns the policies, in the order of the Config.
@@ -519,15 +520,15 @@ func (p *Pacer) isClosed() bool {
 	}
 }
 
-// Close wakes every call that waits, with [ErrClosed], waits until they have given their slots back, and refuses all
-// further calls. It does not close the store. Calls in flight that are not over keep their places until they are released,
-// or their leases run out. Closing twice is harmless.
+// Close wakes every call that waits, with [ErrClosed], waits until these calls have given their slots back, and
+// refuses all further calls. It does not close the store. Calls in flight that are not over keep their permits until
+// they are released, or their leases run out. Closing twice is harmless.
 func (p *Pacer) Close() error {
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	if !p.isClosed() {
 		close(p.closed)
 	}
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 	p.leases.Close()
 	p.waiting.Wait()
 	if p.listening.stop != nil {

@@ -11,51 +11,55 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A place in flight that is given back is free when the store knows, and taken when the next one in line has heard and has asked: the
-// farther away the store is, the longer it is idle. So a process passes the place of a call that is over on to its own next call
-// in line, without asking: for the store, the call before is still running. Others are not kept out for long: after a slice of time
-// the place goes back to the store, which gives it to whoever is the next in line.
+// A permit that is given back is free once the store knows, and taken once the next queued call has been woken and
+// has asked: the longer the round trip to the store, the longer it is idle. So a process passes the permit of a call
+// that is over on to its own next call that waits for the same permits and nothing else, without a request: for the
+// store, the call before is still running. Other processes are not kept out for long: after a slice of time the
+// permit goes back to the store, which gives it to the first queued call, of whatever process.
 
-// The slice is so many times the way to the store and back, of which two are idle when it goes back, and no longer than maxSlice.
+// The slice is sliceOfWays times the round trip to the store, of which two round trips are idle when the permit goes
+// back, and no longer than maxSlice.
 const (
 	sliceOfWays = 200
 	maxSlice    = 30 * time.Second
-	// A place that none of the process's calls waits for is kept for the next one that comes within this part of the way, if that is
-	// worth a timer: callers who call again and again come at once.
+	// A permit that no call of the process waits for is kept for the next one that comes within this part of the
+	// round trip, if that is worth a timer: callers that call again and again come at once.
 	keptFor   = 8
 	leastKept = time.Millisecond
-	// keepInLine is how many calls of a process stand in the store's line for places that are passed on: they are for when the slice
-	// of one is over, and the fewer there are, the sooner it is the turn of another process.
-	keepInLine = 4
+	// keepQueued is how many calls of a process are in the store's queue for permits that are passed on. They are for
+	// when the slice of a permit is over, and the fewer there are, the sooner it is the turn of another process.
+	keepQueued = 4
 )
 
-// passing returns what the lease of a reservation that has got its permits needs to be passed on. The caller holds sleepers.mu, if anybody else knows the
-// reservation.
+// passing returns what the lease of a reservation that has got its permits needs to be passed on. The caller holds
+// waiters.mu, if another goroutine knows the reservation.
 func (p *Pacer) passing(r *Reservation) leases.Passing {
 	if r.queue == nil || !r.queue.passes || r.grant[0].Local || !p.echoes() {
 		return leases.Passing{}
 	}
-	return leases.Passing{Queue: r.queue.hash, Since: r.asked, Part: 0.5 + rand.Float64()}
+	return leases.Passing{Queue: r.queue.hash, Since: r.requested, Part: 0.5 + rand.Float64()}
 }
 
-// passable reports whether places under some limits are passed on: they are if nothing else is needed. Those of fair shares go to whom
-// the store says, and what counts from some age on is not to grow old.
+// passable reports whether permits under some limits are passed on: they are if the call needs nothing else. The
+// store decides which call gets those of fair shares, and a lease that counts only from some age on must not grow
+// old.
 func passable(limits []store.Limit) bool {
 	return !slices.ContainsFunc(limits, func(l store.Limit) bool {
 		return l.Spec.Algorithm != policies.Leases || l.Spec.Queue == policies.FairQueue || l.Spec.After != 0
 	})
 }
 
-// passOn gives the places of a call that is over to the next call of this process in line for the same ones. If all of those just ask
-// the store, it keeps the places until one of them has its answer. It returns false if they are to go back to the store.
+// passOn gives the permits of a call that is over to the next call of this process that waits for the same ones. If
+// all such calls have a request under way, it keeps the permits until one of them has its answer. It returns false if
+// they are to go back to the store.
 func (p *Pacer) passOn(f *leases.Lease) bool {
 	now := time.Now()
 	slice := f.Passed.Part * float64(min(maxSlice, sliceOfWays*p.way.Longest()))
 	if f.Passed.Queue == 0 || !p.echoes() || now.Sub(f.Passed.Since) > time.Duration(slice) {
 		return false
 	}
-	p.sleepers.mu.Lock()
-	defer p.sleepers.mu.Unlock()
+	p.waiters.mu.Lock()
+	defer p.waiters.mu.Unlock()
 	q := p.queueFor(f.Passed.Queue, f.Limits, true)
 	if q == nil || p.isClosed() || p.pausedNow(f.Limits, now) {
 		return false
@@ -66,26 +70,26 @@ func (p *Pacer) passOn(f *leases.Lease) bool {
 	if keep := p.way.Longest() / keptFor; keep >= leastKept {
 		f.Kept = now.Add(keep)
 		time.AfterFunc(keep, func() {
-			p.sleepers.mu.Lock()
-			defer p.sleepers.mu.Unlock()
-			p.passIdle(q) // of this stack or, if it serves another one by now, of that: it does no harm
+			p.waiters.mu.Lock()
+			defer p.waiters.mu.Unlock()
+			p.passIdle(q) // the queue may serve another stack by now, which does no harm
 			p.admit(q)
 		})
-	} else if !q.asked() {
+	} else if !q.hasRequests() {
 		return false
 	}
 	q.idle = append(q.idle, f)
 	return true
 }
 
-// passIdle passes on the places that are kept, or gives them back if nobody asks any more and their time is over. The caller holds
-// sleepers.mu.
+// passIdle passes on the permits that are kept, or gives them back if no call has a request under way and their time
+// is over. The caller holds waiters.mu.
 func (p *Pacer) passIdle(q *queue) {
 	for len(q.idle) > 0 && !p.isClosed() {
 		f := q.idle[0]
 		now := time.Now()
 		if paused := p.pausedNow(f.Limits, now); paused || !p.pass(q, f, now) {
-			if !paused && (q.asked() || now.Before(f.Kept)) {
+			if !paused && (q.hasRequests() || now.Before(f.Kept)) {
 				return
 			}
 			p.leases.GiveBack(f)
@@ -94,10 +98,10 @@ func (p *Pacer) passIdle(q *queue) {
 	}
 }
 
-// takeIdle gives a call that comes, and that has nobody before it, a place that is kept. The caller holds sleepers.mu.
+// takeIdle gives a call that arrives with no call before it a permit that is kept. The caller holds waiters.mu.
 func (p *Pacer) takeIdle(q *queue, r *Reservation) bool {
 	now := time.Now()
-	if len(q.idle) == 0 || q.length > 0 || q.standing() > 0 || p.isClosed() || p.pausedNow(q.limits, now) {
+	if len(q.idle) == 0 || q.length > 0 || q.queuedInStore() > 0 || p.isClosed() || p.pausedNow(q.limits, now) {
 		return false
 	}
 	f := q.idle[0]
@@ -105,19 +109,19 @@ func (p *Pacer) takeIdle(q *queue, r *Reservation) bool {
 	if !p.passTo(f, r, now) {
 		return false
 	}
-	q.lets(r)
+	q.takeOut(r)
 	p.inherit(r, f, now)
 	return true
 }
 
-// pass gives places to the first call that stands in line, and reports whether there is one. The caller holds sleepers.mu.
+// pass gives permits to the first queued call, and reports whether there is one. The caller holds waiters.mu.
 func (p *Pacer) pass(q *queue, f *leases.Lease, now time.Time) bool {
-	i := slices.IndexFunc(q.out, func(r *Reservation) bool { return r.stands() && (r.latest.IsZero() || now.Before(r.latest)) })
+	i := slices.IndexFunc(q.out, func(r *Reservation) bool { return r.isQueued() && (r.latest.IsZero() || now.Before(r.latest)) })
 	if i < 0 || !p.passTo(f, q.out[i], now) {
 		return false
 	}
 	heir := q.out[i]
-	if left := heir.leavesPlace(); left != 0 {
+	if left := heir.leavesPosition(); left != 0 {
 		p.leases.Leave(left, f.Limits)
 	}
 	p.inherit(heir, f, now)
@@ -128,7 +132,7 @@ func (p *Pacer) pass(q *queue, f *leases.Lease, now time.Time) bool {
 	return true
 }
 
-// inherit notes what a call has whose lease was another's. The caller holds sleepers.mu.
+// inherit sets what a call has that took over the lease of another. The caller holds waiters.mu.
 func (p *Pacer) inherit(r *Reservation, f *leases.Lease, now time.Time) {
 	r.call[0].ID = f.ID
 	g := &r.grant[0]
@@ -136,68 +140,70 @@ func (p *Pacer) inherit(r *Reservation, f *leases.Lease, now time.Time) {
 	for range r.stack.Limits {
 		g.Charges = append(g.Charges, store.Charge{From: f.ID, To: 1})
 	}
-	r.asked, r.due = now, now
+	r.requested, r.due = now, now
 	p.usage.Enter(&r.tracked, r.stack.Limits, &r.call[0])
 }
 
-// asked reports whether a call that has left the queue has no place yet, and waits for an answer of the store, or is about to sleep.
-// The caller holds sleepers.mu.
-func (q *queue) asked() bool {
-	return slices.ContainsFunc(q.out, func(r *Reservation) bool { return r.state == reserved && r.lease == nil && !r.stands() })
+// hasRequests reports whether a call that has left the queue has no permit yet, and waits for an answer of the store
+// or is about to sleep. The caller holds waiters.mu.
+func (q *queue) hasRequests() bool {
+	return slices.ContainsFunc(q.out, func(r *Reservation) bool { return r.state == reserved && r.lease == nil && !r.isQueued() })
 }
 
-// pausedNow reports whether one of some limits, or the whole upstream, is paused. The caller holds sleepers.mu.
+// pausedNow reports whether one of some limits, or the whole upstream, is paused. The caller holds waiters.mu.
 func (p *Pacer) pausedNow(limits []store.Limit, now time.Time) bool {
-	at, pauses := p.clock.estimate(now), p.sleepers.pauses
+	at, pauses := p.clock.estimate(now), p.waiters.pauses
 	return pauses[store.Key{}] > at || slices.ContainsFunc(limits, func(l store.Limit) bool { return pauses[l.Key()] > at })
 }
 
-// leavesPlace gives the place of the first of a process in the store's line, which is the next one that the store calls, to another
-// of its calls: to the first that waits in the process, or else to the last that stands in line. It returns the id of the place that
-// is left then, of which the store is to be told; 0 for none. The caller holds sleepers.mu.
-func (r *Reservation) leavesPlace() (id int64) {
-	q, s := r.queue, &r.pacer.sleepers
-	one := q.first
+// leavesPosition gives the position of the process's first call in the store's queue, which is the call that the
+// store wakes next, to another of its calls: to the first that waits in the process, or else to the last that is
+// queued in the store. It returns the ID of the position that is then given up, to be reported to the store; 0 for
+// none. The caller holds waiters.mu.
+func (r *Reservation) leavesPosition() (id int64) {
+	q, s := r.queue, &r.pacer.waiters
+	one := q.head
 	if one == nil {
-		s.swap(r, q.lastInLine())
-		delete(s.inLine, r.call[0].ID)
+		s.swap(r, q.lastQueued())
+		delete(s.queued, r.call[0].ID)
 		return r.call[0].ID
 	}
 	q.remove(one)
 	next := one.call
-	q.lets(next)
+	q.takeOut(next)
 	next.call[0].ID, next.call[0].Since = r.call[0].ID, r.call[0].Since
 	charges := next.grant[0].Charges
-	next.grant[0], next.asked, next.due = r.grant[0], r.asked, r.due
+	next.grant[0], next.requested, next.due = r.grant[0], r.requested, r.due
 	next.grant[0].Charges = charges
-	delete(s.inLine, r.call[0].ID) // until it sleeps
+	delete(s.queued, r.call[0].ID) // until it sleeps again
 	one.state = inherits
 	one.wake()
 	return 0
 }
 
-// maxSlack is the slack of a call that no slot binds: as stores say it.
+// maxSlack is the slack of a call that no slot binds, as stores report it.
 const maxSlack = time.Second
 
-// stands reports whether a reservation sleeps in line, and does not ask the store just now. Before it sleeps, it is its owner's alone.
-// The caller holds sleepers.mu.
-func (r *Reservation) stands() bool {
-	_, asleep := r.pacer.sleepers.asleep[r]
+// isQueued reports whether a reservation sleeps in the store's queue, with no request under way. Before it sleeps,
+// only its owner knows it. The caller holds waiters.mu.
+func (r *Reservation) isQueued() bool {
+	_, asleep := r.pacer.waiters.waiting[r]
 	return asleep && r.state == reserved && r.moving == nil && r.grant[0].Queued
 }
 
-// lastInLine returns the last one that stands in line, of which there is one. The caller holds sleepers.mu.
-func (q *queue) lastInLine() *Reservation {
+// lastQueued returns the last call that is queued in the store, of which there is at least one. The caller holds
+// waiters.mu.
+func (q *queue) lastQueued() *Reservation {
 	for _, r := range slices.Backward(q.out) {
-		if r.stands() {
+		if r.isQueued() {
 			return r
 		}
 	}
 	return nil
 }
 
-// swap has two calls of a queue that stand in the store's line take each other's places there. The caller holds mu.
-func (s *sleepers) swap(a, b *Reservation) {
+// swap exchanges the positions of two calls in the store's queue. The caller holds mu.
+func (s *waiterSet) swap(a, b *Reservation) {
 	if a == b {
 		return
 	}
@@ -205,7 +211,7 @@ func (s *sleepers) swap(a, b *Reservation) {
 	a.call[0].Since, b.call[0].Since = b.call[0].Since, a.call[0].Since
 	a.due, b.due = b.due, a.due
 	for _, r := range []*Reservation{a, b} {
-		s.inLine[r.call[0].ID] = r
+		s.queued[r.call[0].ID] = r
 		select {
 		case r.wake <- struct{}{}: // it asks again at another time
 		default:
@@ -213,8 +219,8 @@ func (s *sleepers) swap(a, b *Reservation) {
 	}
 }
 
-// passTo makes the lease of a call that is done that of a reservation, whose call begins now. It returns false if it is nobody's any
-// more. The caller holds sleepers.mu.
+// passTo makes the lease of a call that is done the lease of a reservation, whose call begins now. It returns false
+// if the lease is no longer held. The caller holds waiters.mu.
 func (p *Pacer) passTo(f *leases.Lease, r *Reservation, now time.Time) bool {
 	heir := p.leases.Pass(f, p.clock.estimate(now))
 	if heir != nil {

@@ -14,39 +14,55 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Calls that wait stand in a queue of their process, one for each stack, and hold no slot: see package waiters. The first in the
-// queue asks the store, for itself and those behind it that fit.
+// Calls that wait are in a queue of their process, one for each stack, and hold no slot: see package waiters. The
+// first call of the queue asks the store, for itself and for those behind it that fit. So ten thousand callers of a
+// process have a few dozen slots between them, and a tenant with one call waits behind slots, not behind the queues
+// of others.
+//
+// A slot that is held far ahead is in the way of all other calls: a pause, a cancellation or the end of a process has
+// to move it, and what it leaves of a shared limit may be too short for any other call. That is why a process holds
+// slots of a stack only up to H ahead.
+//
+// Between processes, the order is by window and not by call: the oldest caller of one process may wait for up to H
+// longer than a younger one of another. A process with one caller is served as often as one with sixty, while both
+// wait.
+//
+// Calls made by Pacer.Reserve hold their slots from the start, however far away, and so do those that ask for a later
+// one (NotBefore): they are in no queue. A reservation in the future leaves a gap before it. Accounts remember their
+// gaps, so that a later reservation may fill one and never delays an earlier one (conservative backfilling, as in
+// batch schedulers). That is why a tenant with a long queue does not hold up the others.
 
-// queues are those of a Pacer. They are under sleepers.mu.
+// queues are the queues of a Pacer. They are guarded by waiters.mu.
 type queues struct {
 	seed    maphash.Seed
 	byStack map[uint64]*queue
-	swept   int          // how many there were after idle ones were last removed
+	swept   int          // how many queues there were after idle ones were last removed
 	spare   []*queue     // not in use, kept for what they have allocated
 	waiting atomic.Int64 // calls in all queues
 }
 
-// A queue is the waiting calls of one stack that cost about the same.
+// A queue holds the waiting calls of one stack that cost about the same.
 type queue struct {
 	hash   uint64
 	limits []store.Limit
 	window waiters.Window
 
-	// Of a stack with a limit that is not given far ahead: its calls leave the queue for the store's own line.
-	late   bool
-	passes bool // the process passes places on
-	line   waiters.Line
-	out    []*Reservation  // that have left the queue, and have not gone yet, in order
-	idle   []*leases.Lease // places to be passed on, which are kept until one of out has its answer
+	// Of a stack with a limit that is granted only shortly before the slot: its calls leave this queue for the
+	// store's queue.
+	deferred bool
+	passes   bool // the process passes permits on
+	line     waiters.Line
+	out      []*Reservation  // calls that have left the queue, and have not gone yet, in order
+	idle     []*leases.Lease // permits to be passed on, kept until a call of out has its answer
 
-	first, last *waiter
-	length      int
-	asking      bool           // somebody asks the store, or is about to
-	held        []*Reservation // reserved, and their slots are still to come
-	timer       *time.Timer    // asks for the first in the queue when the furthest slot comes within reach
-	told        store.Grant    // what the last answer said of those that have to wait: what binds them
+	head, tail *waiter
+	length     int
+	asking     bool           // a call asks the store, or is about to
+	held       []*Reservation // calls with a slot that is still to come
+	timer      *time.Timer    // has the first call ask when the furthest slot comes within reach
+	last       store.Grant    // what binds the calls that have to wait, by the last answer
 
-	// Of the request that is under way.
+	// The request that is under way.
 	calls  []store.Call
 	grants []store.Grant
 	served []*waiter
@@ -57,8 +73,8 @@ type waiter struct {
 	call       *Reservation
 	prev, next *waiter
 	state      waiterState
-	leaving    error         // why its owner wants to leave, who cannot while it is asked for
-	turn       chan struct{} // wakes its owner, who looks at the state
+	leaving    error         // why its owner wants to leave, which it cannot while a request carries it
+	turn       chan struct{} // wakes its owner, which looks at the state
 	err        error
 }
 
@@ -73,19 +89,19 @@ type waiterState uint8
 
 const (
 	queued   waiterState = iota
-	leads                // its owner is to ask the store
-	asked                // somebody asks the store for it
+	leads                // its owner must ask the store
+	asked                // a request under way carries it
 	answered             // it has a slot, or an error
-	inherits             // it stands in the store's line, where another call of the process stood
+	inherits             // it took over the position of another call of the process in the store's queue
 )
 
-// queueOf returns the queue of a reservation's stack, made if there is none; nil if another stack has its number by chance. The
-// caller holds sleepers.mu.
+// queueOf returns the queue of a reservation's stack, and makes one if there is none. It returns nil if another stack
+// has the same hash by chance. The caller holds waiters.mu.
 func (p *Pacer) queueOf(r *Reservation) *queue {
 	return p.queueFor(p.queues.hash(r), r.stack.Limits, r.call[0].ID != 0)
 }
 
-// queueFor is queueOf for a number and the limits of a stack, which may serve again. The caller holds sleepers.mu.
+// queueFor is queueOf for a hash and the limits of a stack, which the caller may reuse. The caller holds waiters.mu.
 func (p *Pacer) queueFor(h uint64, limits []store.Limit, late bool) *queue {
 	s := &p.queues
 	q := s.byStack[h]
@@ -102,8 +118,8 @@ func (p *Pacer) queueFor(h uint64, limits []store.Limit, late bool) *queue {
 		} else {
 			q = &queue{}
 		}
-		q.hash, q.limits, q.late = h, append(q.limits[:0], limits...), late
-		q.passes = q.late && p.direct == nil && passable(q.limits)
+		q.hash, q.limits, q.deferred = h, append(q.limits[:0], limits...), late
+		q.passes = q.deferred && p.direct == nil && passable(q.limits)
 		s.byStack[h] = q
 	case !(&store.Stack{Limits: q.limits}).Same(&store.Stack{Limits: limits}):
 		return nil
@@ -111,11 +127,11 @@ func (p *Pacer) queueFor(h uint64, limits []store.Limit, late bool) *queue {
 	return q
 }
 
-// hash returns a number for calls that share a queue: those of one stack, and of one fair share, whose costs are alike up to a factor
-// of two, so that a call of a high cost, which has to wait for longer, is in no other's way.
+// hash returns the hash of calls that share a queue: those of one stack and one fair share whose costs are alike up
+// to a factor of two. So a call of a high cost, which has to wait for longer, delays no other.
 func (s *queues) hash(r *Reservation) uint64 {
 	h := r.stack.Hash(s.seed)
-	mix := func(n int64) { h = (h ^ uint64(n)) * 0x9e3779b97f4a7c15 } //nolint:gosec // what counts is that equal ones stay so
+	mix := func(n int64) { h = (h ^ uint64(n)) * 0x9e3779b97f4a7c15 } //nolint:gosec // only equality matters
 	mix(int64(bits.Len64(uint64(r.call[0].Cost))))                    //nolint:gosec // a cost is positive
 	for _, cost := range r.call[0].Costs {
 		mix(int64(bits.Len64(uint64(cost)))) //nolint:gosec // as above
@@ -125,7 +141,8 @@ func (s *queues) hash(r *Reservation) uint64 {
 	return h
 }
 
-// sweepQueues removes the queues in which nobody waits and of which no slot is still to come. The caller holds sleepers.mu.
+// sweepQueues removes the queues in which no call waits and of which no slot is still to come. The caller holds
+// waiters.mu.
 func (p *Pacer) sweepQueues() {
 	s := &p.queues
 	for _, q := range s.byStack {
@@ -134,7 +151,7 @@ func (p *Pacer) sweepQueues() {
 	s.swept = len(s.byStack)
 }
 
-// dropIfIdle removes a queue that nobody needs. Its timer may come too late, and find another one in its place.
+// dropIfIdle removes a queue that no call needs. Its timer may fire late, and find another queue in its place.
 func (p *Pacer) dropIfIdle(q *queue) {
 	if p.queues.byStack[q.hash] == q && q.length == 0 && !q.asking && len(q.held) == 0 && len(q.out) == 0 && len(q.idle) == 0 {
 		delete(p.queues.byStack, q.hash)
@@ -142,23 +159,23 @@ func (p *Pacer) dropIfIdle(q *queue) {
 			q.timer.Stop()
 		}
 		if len(p.queues.spare) < maxSpareQueues {
-			q.window, q.line, q.told = waiters.Window{}, waiters.Line{}, store.Grant{}
+			q.window, q.line, q.last = waiters.Window{}, waiters.Line{}, store.Grant{}
 			p.queues.spare = append(p.queues.spare, q)
 		}
 	}
 }
 
-// maxSpareQueues bounds how many queues are kept that are not in use.
+// maxSpareQueues bounds how many unused queues are kept.
 const maxSpareQueues = 16
 
-// waitsInQueue reports whether a call waits in a queue of this process until its slot is near. One that asked for a later slot
-// (NotBefore) keeps its place by holding it.
+// waitsInQueue reports whether a call waits in a queue of this process until its slot is near. A call that asked for
+// a later slot (NotBefore) keeps its position by holding the slot.
 func (a *ask) waitsInQueue(call *store.Call) bool { return a.waits && call.NotBefore == 0 }
 
-// chargeInTurn charges the earliest slot for a call when its turn in the queue has come. When it returns, the grant is taken: see
-// Pacer.got.
-func (p *Pacer) chargeInTurn(ctx context.Context, r *Reservation) error {
-	s := &p.sleepers
+// chargeInOrder charges the earliest slot for a call when it is the call's turn in the queue. When it returns, the
+// grant is applied: see Pacer.granted.
+func (p *Pacer) chargeInOrder(ctx context.Context, r *Reservation) error {
+	s := &p.waiters
 	s.mu.Lock()
 	if p.isClosed() {
 		s.mu.Unlock()
@@ -170,17 +187,18 @@ func (p *Pacer) chargeInTurn(ctx context.Context, r *Reservation) error {
 		if err := p.charge(ctx, r); err != nil || !r.grant[0].OK {
 			return err
 		}
-		p.got(r)
+		p.granted(r)
 		return nil
 	}
-	if q.late {
-		return p.chargeInLine(ctx, q, r) // which unlocks
+	if q.deferred {
+		return p.chargeQueued(ctx, q, r) // unlocks s.mu
 	}
 	now := time.Now()
-	// The first one behind a slot that is far ahead asks, too, if it is not known yet how far the next one is: it may be too far.
+	// The first call behind a slot that is far ahead asks, too, if the distance of the next slot is not known yet: it
+	// may be too far.
 	if n, _ := p.askFor(q, now, 1); !q.asking && q.length == 0 && (n > 0 || q.window.Gap() == 0) {
 		q.asking = true
-		if p.lead(ctx, q, r, nil) { // which unlocks
+		if p.lead(ctx, q, r, nil) { // unlocks s.mu
 			return r.err
 		}
 		s.mu.Lock()
@@ -192,13 +210,15 @@ func (p *Pacer) chargeInTurn(ctx context.Context, r *Reservation) error {
 	}
 	p.waiting.Add(1)
 	defer p.waiting.Done()
-	return p.stand(ctx, q, r, now) // which unlocks
+	return p.stand(ctx, q, r, now) // unlocks s.mu
 }
 
-// sinceMade returns an instant as the windows count it; 0 for those before the Pacer was made.
+// sinceMade returns an instant in the windows' time, counted from when the Pacer was made; 0 for instants before
+// that.
 func (p *Pacer) sinceMade(at time.Time) time.Duration { return max(0, at.Sub(p.made)) }
 
-// askFor returns for how many of some calls the store is to be asked now; if for none, then not before again.
+// askFor returns for how many of the waiting calls to ask the store now; if for none, when to try again at the
+// earliest.
 func (p *Pacer) askFor(q *queue, now time.Time, waiting int) (n int, again time.Duration) {
 	return q.window.Ask(p.sinceMade(now), p.sinceMade(q.furthest()), waiting)
 }
@@ -206,18 +226,19 @@ func (p *Pacer) askFor(q *queue, now time.Time, waiting int) (n int, again time.
 // furthest returns the furthest slot that is held.
 func (q *queue) furthest() (at time.Time) {
 	for _, r := range q.held {
-		if slot := r.asked.Add(r.grant[0].Wait()); slot.After(at) {
+		if slot := r.requested.Add(r.grant[0].Wait()); slot.After(at) {
 			at = slot
 		}
 	}
 	return at
 }
 
-// stand waits in the queue until the call has a slot, or cannot have one. The caller holds sleepers.mu, which stand unlocks.
+// stand waits in the queue until the call has a slot, or cannot have one. The caller holds waiters.mu, which stand
+// unlocks.
 func (p *Pacer) stand(ctx context.Context, q *queue, r *Reservation, now time.Time) error {
-	s := &p.sleepers
+	s := &p.waiters
 	one := &waiter{call: r, turn: make(chan struct{}, 1)}
-	r.grant[0] = store.Grant{Queued: true, Ahead: int64(q.length), Binds: q.told.Binds, Paused: q.told.Paused, Charges: r.grant[0].Charges}
+	r.grant[0] = store.Grant{Queued: true, Ahead: int64(q.length), Binds: q.last.Binds, Paused: q.last.Paused, Charges: r.grant[0].Charges}
 	r.waiting(ctx, now, p.estimate(q, now, q.length))
 	q.push(one)
 	p.admit(q)
@@ -234,7 +255,7 @@ func (p *Pacer) stand(ctx context.Context, q *queue, r *Reservation, now time.Ti
 	}
 	for {
 		var cause error
-		if one.leaving != nil { // set by this goroutine alone: the answer comes soon
+		if one.leaving != nil { // only this goroutine sets it: the answer comes soon
 			<-one.turn
 		} else {
 			select {
@@ -262,11 +283,11 @@ func (p *Pacer) stand(ctx context.Context, q *queue, r *Reservation, now time.Ti
 			err := p.leaves(q, one, cause)
 			s.mu.Unlock()
 			return err
-		case one.state == leads && q.late:
+		case one.state == leads && q.deferred:
 			s.mu.Unlock()
 			return nil
 		case one.state == leads:
-			if p.lead(ctx, q, r, one) { // which unlocks
+			if p.lead(ctx, q, r, one) { // unlocks s.mu
 				return r.err
 			}
 		default:
@@ -278,11 +299,11 @@ func (p *Pacer) stand(ctx context.Context, q *queue, r *Reservation, now time.Ti
 // errTimeout marks the end of MaxWait.
 var errTimeout = &LimitError{}
 
-// leaves takes a call out of the queue, and returns its error. The caller holds sleepers.mu.
+// leaves takes a call out of the queue, and returns its error. The caller holds waiters.mu.
 func (p *Pacer) leaves(q *queue, one *waiter, cause error) error {
 	r := one.call
 	switch {
-	case one.state == leads && q.late:
+	case one.state == leads && q.deferred:
 		r.leaveQueue()
 	case one.state == leads:
 		q.asking = false
@@ -291,7 +312,7 @@ func (p *Pacer) leaves(q *queue, one *waiter, cause error) error {
 		q.remove(one)
 		p.admit(q)
 	}
-	if cause == error(errTimeout) || r.byDeadline && cause == context.DeadlineExceeded { //nolint:errorlint // as the context says it
+	if cause == error(errTimeout) || r.byDeadline && cause == context.DeadlineExceeded { //nolint:errorlint // the context returns it unwrapped
 		now := time.Now()
 		e := p.queueError(q, r, now, p.estimate(q, now, 0))
 		e.Waited = r.call[0].MaxWait
@@ -300,10 +321,11 @@ func (p *Pacer) leaves(q *queue, one *waiter, cause error) error {
 	return cause
 }
 
-// lead asks the store for a call and those behind it in the queue that fit. The caller holds sleepers.mu, and has set q.asking;
-// lead unlocks. It returns true if the call is served: its grant is taken, or r.err says why it has none. Otherwise it waits on.
+// lead asks the store for a call and for those behind it in the queue that fit. The caller holds waiters.mu, and has
+// set q.asking; lead unlocks. It returns true if the call is served: its grant is applied, or r.err is why it has
+// none. Otherwise the call waits on.
 func (p *Pacer) lead(ctx context.Context, q *queue, r *Reservation, one *waiter) (served bool) {
-	s := &p.sleepers
+	s := &p.waiters
 	began := time.Now()
 	if one != nil {
 		q.remove(one)
@@ -318,7 +340,7 @@ func (p *Pacer) lead(ctx context.Context, q *queue, r *Reservation, one *waiter)
 	}
 	answeredAll := false
 	defer func() {
-		if !answeredAll { // the store panics, or a hook of its client: that is the caller's, but nobody else must wait for it
+		if !answeredAll { // the store panics, or a hook of its client: the caller handles that, but no other call must wait for it
 			s.mu.Lock()
 			p.answer(q, r, one, began, p.storeError("reserve", store.ErrUnreachable))
 			s.mu.Unlock()
@@ -334,8 +356,8 @@ func (p *Pacer) lead(ctx context.Context, q *queue, r *Reservation, one *waiter)
 	return p.answer(q, r, one, began, err)
 }
 
-// fill makes a request for a call and n−1 of those in the queue. The first may get any slot; the others get one within reach, and
-// if n is 0, so does the first.
+// fill makes a request for a call and n−1 of those in the queue. The first may get any slot. The others get one
+// within reach, and if n is 0, so does the first.
 func (q *queue) fill(r *Reservation, now time.Time, n int) {
 	reach, first := q.window.Reach(), Forever
 	if n == 0 {
@@ -350,8 +372,8 @@ func (q *queue) fill(r *Reservation, now time.Time, n int) {
 		q.calls, q.grants = append(q.calls, c), append(q.grants, store.Grant{Charges: r.grant[0].Charges[:0]})
 	}
 	ask(r, first)
-	for len(q.calls) < n && q.first != nil {
-		one := q.first
+	for len(q.calls) < n && q.head != nil {
+		one := q.head
 		q.remove(one)
 		one.state = asked
 		q.served = append(q.served, one)
@@ -359,8 +381,8 @@ func (q *queue) fill(r *Reservation, now time.Time, n int) {
 	}
 }
 
-// answer takes the store's answer to the request under way, and lets the next one ask. It reports whether the call that led is
-// served. The caller holds sleepers.mu.
+// answer applies the store's answer to the request under way, and lets the next call ask. It reports whether the call
+// that led is served. The caller holds waiters.mu.
 func (p *Pacer) answer(q *queue, r *Reservation, leader *waiter, began time.Time, err error) (served bool) {
 	served = true
 	now := time.Now()
@@ -408,14 +430,14 @@ func (p *Pacer) answer(q *queue, r *Reservation, leader *waiter, began time.Time
 	return served
 }
 
-// grant gives a call the store's answer, unless it is to wait on because its slot is too far ahead as yet. It adds to what the
-// answer says of the window. The caller holds sleepers.mu.
+// grant gives a call the store's answer, unless the call has to wait on because its slot is still too far ahead. It
+// adds to a what the answer shows of the window. The caller holds waiters.mu.
 func (p *Pacer) grant(q *queue, a *waiters.Answer, i int, call *Reservation, began time.Time) bool {
 	g := &q.grants[i]
 	at := began.Add(g.Wait()).Sub(p.made)
 	if g.Wait() > 0 || !g.OK {
 		a.Waits, a.Paused = true, a.Paused || g.Paused || g.Binds == store.BindsUpstream
-		q.told = store.Grant{Binds: g.Binds, Paused: g.Paused}
+		q.last = store.Grant{Binds: g.Binds, Paused: g.Paused}
 	}
 	if !g.OK {
 		if a.Next == 0 || at < a.Next {
@@ -428,8 +450,8 @@ func (p *Pacer) grant(q *queue, a *waiters.Answer, i int, call *Reservation, beg
 		call.err = p.notYetIn(call, began)
 		return true
 	}
-	call.grant[0], call.asked = *g, began
-	p.got(call)
+	call.grant[0], call.requested = *g, began
+	p.granted(call)
 	if a.Granted == 0 || at < a.First {
 		a.First = at
 	}
@@ -441,7 +463,8 @@ func (p *Pacer) grant(q *queue, a *waiters.Answer, i int, call *Reservation, beg
 	return true
 }
 
-// notYetIn makes the error for the slot in r.grant, which is too far away, for a call that has stood in the queue until it was asked for.
+// notYetIn makes the error for the slot in r.grant, which is too far away, for a call that was in the queue until a
+// request carried it.
 func (p *Pacer) notYetIn(r *Reservation, began time.Time) *LimitError {
 	e := p.notYet(r)
 	if !r.latest.IsZero() && r.call[0].MaxWait < Forever {
@@ -450,7 +473,8 @@ func (p *Pacer) notYetIn(r *Reservation, began time.Time) *LimitError {
 	return e
 }
 
-// admit lets the first in the queue ask the store, now or when the furthest slot comes within reach. The caller holds sleepers.mu.
+// admit lets the first call of the queue ask the store, now or when the furthest slot comes within reach. The caller
+// holds waiters.mu.
 func (p *Pacer) admit(q *queue) {
 	if q.asking {
 		return
@@ -461,8 +485,8 @@ func (p *Pacer) admit(q *queue) {
 	}
 	now := time.Now()
 	var d time.Duration
-	if q.late {
-		again := p.letOut(q, now)
+	if q.deferred {
+		again := p.leaveQueue(q, now)
 		if again.IsZero() {
 			return
 		}
@@ -471,8 +495,8 @@ func (p *Pacer) admit(q *queue) {
 		n, again := p.askFor(q, now, q.length)
 		if n > 0 {
 			q.asking = true
-			q.first.state = leads
-			q.first.wake()
+			q.head.state = leads
+			q.head.wake()
 			return
 		}
 		d = again - now.Sub(p.made)
@@ -482,13 +506,14 @@ func (p *Pacer) admit(q *queue) {
 		return
 	}
 	q.timer = time.AfterFunc(d, func() {
-		p.sleepers.mu.Lock()
-		defer p.sleepers.mu.Unlock()
+		p.waiters.mu.Lock()
+		defer p.waiters.mu.Unlock()
 		p.admit(q)
 	})
 }
 
-// leaveQueue notes that a reservation's slot is not to come any more: it was used or given back. The caller holds sleepers.mu.
+// leaveQueue records that a reservation's slot is no longer to come: it was used or given back. The caller holds
+// waiters.mu.
 func (r *Reservation) leaveQueue() {
 	q := r.queue
 	if q == nil {
@@ -508,18 +533,18 @@ func (r *Reservation) leaveQueue() {
 	r.pacer.admit(q)
 }
 
-// estimate returns about how long a call waits that has so many before it.
+// estimate returns about how long a call waits that has this many before it.
 func (p *Pacer) estimate(q *queue, now time.Time, ahead int) time.Duration {
-	if q.late {
+	if q.deferred {
 		return q.line.Estimate(len(q.out) + ahead)
 	}
 	at := p.sinceMade(now)
 	return q.window.Estimate(at, p.sinceMade(q.furthest()), ahead) - at
 }
 
-// tooFar returns the error of a call that has so many before it, if it could not go in time, as things are.
+// tooFar returns the error of a call that has this many before it, if it could not go in time, as things are.
 func (p *Pacer) tooFar(q *queue, r *Reservation, now time.Time, ahead int) error {
-	if r.latest.IsZero() || q.window.Gap() == 0 { // of a line, nobody can say how soon it moves
+	if r.latest.IsZero() || q.window.Gap() == 0 { // how soon a queue of the store moves is unknown
 		return nil
 	}
 	wait := p.estimate(q, now, ahead)
@@ -529,19 +554,19 @@ func (p *Pacer) tooFar(q *queue, r *Reservation, now time.Time, ahead int) error
 	return p.queueError(q, r, now, wait)
 }
 
-// queueError makes the error of a call whose slot is about so far away.
+// queueError makes the error of a call whose slot is about this far away.
 func (p *Pacer) queueError(q *queue, r *Reservation, now time.Time, wait time.Duration) *LimitError {
-	r.grant[0].Binds, r.grant[0].Paused, r.grant[0].Queued = q.told.Binds, q.told.Paused, false
+	r.grant[0].Binds, r.grant[0].Paused, r.grant[0].Queued = q.last.Binds, q.last.Paused, false
 	r.grant[0].Now, r.grant[0].At = 0, store.Instant(wait.Microseconds())
 	e := p.notYetIn(r, now)
 	e.About = true
 	return e
 }
 
-// refuseFar refuses the calls in the queue that cannot go in time, as things are now. The caller holds sleepers.mu.
+// refuseFar refuses the calls in the queue that cannot go in time, as things are now. The caller holds waiters.mu.
 func (p *Pacer) refuseFar(q *queue, now time.Time) {
 	ahead := 0
-	for one := q.first; one != nil; {
+	for one := q.head; one != nil; {
 		next := one.next
 		if err := p.tooFar(q, one.call, now, ahead); err != nil && one.state == queued {
 			q.remove(one)
@@ -555,33 +580,33 @@ func (p *Pacer) refuseFar(q *queue, now time.Time) {
 }
 
 func (q *queue) push(one *waiter) {
-	if one.prev = q.last; q.last == nil {
-		q.first = one
+	if one.prev = q.tail; q.tail == nil {
+		q.head = one
 	} else {
-		q.last.next = one
+		q.tail.next = one
 	}
-	q.last = one
+	q.tail = one
 	q.length++
 }
 
 func (q *queue) pushFront(one *waiter) {
-	if one.next = q.first; q.first == nil {
-		q.last = one
+	if one.next = q.head; q.head == nil {
+		q.tail = one
 	} else {
-		q.first.prev = one
+		q.head.prev = one
 	}
-	q.first = one
+	q.head = one
 	q.length++
 }
 
 func (q *queue) remove(one *waiter) {
 	if one.prev == nil {
-		q.first = one.next
+		q.head = one.next
 	} else {
 		one.prev.next = one.next
 	}
 	if one.next == nil {
-		q.last = one.prev
+		q.tail = one.prev
 	} else {
 		one.next.prev = one.prev
 	}

@@ -12,17 +12,18 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Report gives the store what the upstream reported, for everyone who shares it. The context and options give the
-// scopes of the call that was answered. It is for those who call Wait; a caller that keeps its [Reservation]
-// should rather use [Reservation.Report], which knows of the calls that are in flight.
+// Report gives the store what the upstream reported, for every process that shares it. The context and options give
+// the scopes of the call that was answered. It is for callers of Wait; if you keep a [Reservation], use
+// [Reservation.Report] instead, which distinguishes the calls that are in flight.
 //
-// A Wait pauses the policies that are meant. Calls that wait, in this process or another, and whose slot falls
-// inside the pause, give it back and reserve again behind it, in their order. Report does not wait for that, if the store is
-// shared: it returns when the store has applied the feedback. What was reported of a limit and of what is
-// left of it tightens the policies until it is over; nothing that an upstream reports admits more than they do.
+// A Wait pauses the policies that f names, or the widest scope that binds the call. Calls that wait, in this process
+// or another, and whose slot falls inside the pause, give it back and reserve again behind it, in their order. Report
+// does not wait for that, if the store is shared: it returns when the store has applied the feedback. What f
+// reports of a limit and of what is left of it tightens the policies until it is over; nothing that an upstream reports
+// admits more than they do.
 //
-// It returns a [*ConfigError] for a negative time or an unknown policy, a [*ScopeError] if a named policy
-// needs a scope that is not given, and a [*StoreError] if the store fails.
+// It returns a [*ConfigError] for a negative time or an unknown policy, a [*ScopeError] if a named policy needs a
+// scope that is not given, and a [*StoreError] if the store fails.
 func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option) error {
 	if p.isClosed() {
 		return ErrClosed
@@ -33,14 +34,15 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	}
 	bound, lacking := p.bind(&a, nil)
 	if lacking != nil {
-		bound = p.bindable(&a, false) // a call that lacks a scope is no answer about one
+		bound = p.bindable(&a, false) // an answer to a call that lacks a scope is not about that scope
 	}
 	return p.apply(ctx, &feedback.Answer{Limits: bound, Partial: lacking != nil}, time.Now(), f)
 }
 
-// Report says that the upstream answered the call, and what it reported of limits: with no feedback, that it reported nothing,
-// or that the call failed. It does what [Pacer.Report] does, and distinguishes calls that are in flight from those of other
-// consumers, if the reservation was made with [Tracked]. Report once for each call; it is safe at any time after Wait.
+// Report records that the upstream answered the call, and what it reported of limits. Without feedback, it records
+// that the upstream reported nothing, or that the call failed. It does what [Pacer.Report] does, and distinguishes
+// calls that are in flight from those of other consumers, if the reservation was made with [Tracked]. Report once for
+// each call, at any time after Wait.
 func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error {
 	now := time.Now()
 	a := r.answered(ctx, now)
@@ -75,8 +77,8 @@ func (p *Pacer) apply(ctx context.Context, a *feedback.Answer, now time.Time, fs
 	return nil
 }
 
-// changes returns what notes mean for the waiters of this process: at once, for news may be late or lost. Of a
-// resumption, which cannot harm, the news suffices.
+// changes returns what notes mean for the waiters of this process, so that they need not wait for news, which may be
+// late or lost. For a resumption, which cannot harm, the news suffices.
 func changes(notes []store.Note, stack store.Stack, now store.Instant, did, echoed bool) []store.Change {
 	var all []store.Change
 	for i := range notes {
@@ -114,23 +116,23 @@ func (p *Pacer) notBound(err error) error {
 	}
 }
 
-// Resume lifts the pauses that hold a call with the scopes of the context and options: that of the whole upstream, and
-// those of the policies that bind it. Calls that wait behind them, in this process or another, reserve again.
-// It returns the same errors as Report.
+// Resume lifts the pauses that hold a call with the scopes of the context and options: that of the whole upstream,
+// and those of the policies that bind the call. Calls that wait behind them, in this process or another, reserve
+// again. It returns the same errors as Report.
 func (p *Pacer) Resume(ctx context.Context, opts ...Option) error {
 	return p.undo(ctx, store.NoteResume, opts)
 }
 
-// Reset forgets all that is known of the policies that bind a call with the scopes of the context and options: what was
-// charged, what was learned of them, and pauses, that of the whole upstream included; those of all lanes, if the call is in
-// none. It is for operators who know better than the accounts. Calls that wait keep their slots, or get earlier ones. No
-// process brings back what was reset, even if the store should forget by itself later on. It returns the same errors as
-// Report.
+// Reset forgets all that is known of the policies that bind a call with the scopes of the context and options: what
+// was charged, what was learned of them, and pauses, including that of the whole upstream. If the call is in no lane,
+// it includes the policies of all lanes. It is for operators who know better than the accounts. Calls that wait keep
+// their slots, or get earlier ones. No process brings back what was reset, even if the store forgets by itself later.
+// It returns the same errors as Report.
 func (p *Pacer) Reset(ctx context.Context, opts ...Option) error {
 	return p.undo(ctx, store.NoteReset, opts)
 }
 
-// undo sends a note about each limit that a call with these scopes could meet, and about the whole upstream.
+// undo sends a note about each limit that could bind a call with these scopes, and about the whole upstream.
 func (p *Pacer) undo(ctx context.Context, kind store.NoteKind, opts []Option) error {
 	if p.isClosed() {
 		return ErrClosed

@@ -13,45 +13,45 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// storeTimeout bounds the store's operations that go on when the context of a call ends: giving back, moving
-// behind a pause.
+// storeTimeout bounds the store's operations that go on when the context of a call ends: giving slots back, and
+// moving behind a pause.
 const storeTimeout = 5 * time.Second
 
 // A Reservation is a slot that was granted and charged. Use it once: either [Reservation.Wait], or sleep
 // [Reservation.Delay] and go, or [Reservation.Cancel]. It is safe for concurrent use.
 //
-// Only Wait moves: behind a pause that is reported while it sleeps, to a new slot if it wakes far too late, and forward in a
-// line.
+// Only Wait moves a reservation: behind a pause that is reported while it waits, to a new slot if it wakes far too
+// late, and forward in a queue.
 type Reservation struct {
 	pacer      *Pacer
 	stack      store.Stack
-	call       [1]store.Call // what the store is asked, as it wants it
+	call       [1]store.Call // the request to the store
 	latest     time.Time     // no later slot will do; zero for Forever
 	notBefore  time.Time     // the call wants to go no earlier
-	byDeadline bool          // latest is the context's
+	byDeadline bool          // latest comes from the context's deadline
 
-	// Under pacer.sleepers.mu from when the reservation is handed out. What is small stands together, so that a Reservation is
-	// no larger than it needs to be: most calls make one.
-	state   reservationState
-	caught  bool // it was moved, or may be: others than its owner may still look at it
-	hurried bool // it was called while it is moving
-	closed  bool // the answer was reported
-	paid    bool // the cost was settled
-	grant   [1]store.Grant
-	asked   time.Time     // when the store was asked for the slot: it is no earlier than asked and the grant's wait
-	due     time.Time     // when to go: the slot and jitter
-	moving  chan struct{} // somebody is moving it behind a pause; closed when that is done. nil otherwise
-	err     error         // why it could not be moved
-	wake    chan struct{} // wakes a waiter when it was moved; nil before it waits
-	lease   *leases.Lease // its permits; nil if it has none
-	queue   *queue        // whose window its slot is in, as long as that is to come; nil if it is in none
-	since   time.Duration // when it began to wait, since the Pacer was made; 0 if it did not
-	binding binding       // what it waits for
-	emitted *emitted      // what hooks received of that; nil if there are no hooks, or it does not wait
+	// The fields below are under pacer.waiters.mu from when the reservation is handed out. Small fields are adjacent,
+	// so that a Reservation is no larger than it needs to be: most calls make one.
+	state     reservationState
+	caught    bool // it was moved, or may be: goroutines other than its owner may still look at it
+	woken     bool // it was woken while it is moving
+	closed    bool // the answer was reported
+	paid      bool // the cost was settled
+	grant     [1]store.Grant
+	requested time.Time     // when the store was asked for the slot, which is no earlier than this plus the grant's wait
+	due       time.Time     // when to go: the slot and jitter
+	moving    chan struct{} // closed when a move that is under way is done; nil if none is
+	err       error         // why it could not be moved
+	wake      chan struct{} // wakes a waiter when it was moved; nil before it waits
+	lease     *leases.Lease // its permits; nil if it has none
+	queue     *queue        // the queue whose window has its slot, until the slot comes; nil if none
+	since     time.Duration // when it began to wait, since the Pacer was made; 0 if it did not
+	binding   binding       // what it waits for
+	emitted   *emitted      // what hooks received of the wait; nil if there are no hooks, or it does not wait
 
 	tracked feedback.Tracked // what pacer.usage knows of it, if it is tracked
 
-	room struct { // for what most calls need, to save allocations
+	room struct { // room for what most calls need, to save allocations
 		charges [fewLimits]store.Charge
 	}
 }
@@ -64,38 +64,37 @@ const (
 	givenBack
 )
 
-// Delay returns how long from now until the call may go, at least 0. Of a call in line nobody knows: it is how long
-// until [Reservation.Wait], which such a call needs, asks again.
+// Delay returns how long from now until the call may go, at least 0. For a queued call that is not known: Delay is
+// then how long until [Reservation.Wait], which such a call needs, asks again.
 func (r *Reservation) Delay() time.Duration {
-	r.pacer.sleepers.mu.Lock()
-	defer r.pacer.sleepers.mu.Unlock()
+	r.pacer.waiters.mu.Lock()
+	defer r.pacer.waiters.mu.Unlock()
 	return max(0, time.Until(r.due))
 }
 
 // Policy returns the name of the policy that decided the slot; "" if none did.
 func (r *Reservation) Policy() string {
-	r.pacer.sleepers.mu.Lock()
-	defer r.pacer.sleepers.mu.Unlock()
+	r.pacer.waiters.mu.Lock()
+	defer r.pacer.waiters.mu.Unlock()
 	if i := r.grant[0].Binds; i >= 0 {
 		return r.stack.Limits[i].Policy
 	}
 	return ""
 }
 
-// Slot returns the instant, by the store's clock, from which the call may go, and how much later it may go and still conform to
-// every policy. Both change if the reservation moves. Of a call in line they mean nothing.
+// Slot returns the instant, by the store's clock, from which the call may go, and how much later it may go and still
+// conform to every policy. Both change if the reservation moves. For a queued call they mean nothing.
 func (r *Reservation) Slot() (at store.Instant, slack time.Duration) {
-	r.pacer.sleepers.mu.Lock()
-	defer r.pacer.sleepers.mu.Unlock()
+	r.pacer.waiters.mu.Lock()
+	defer r.pacer.waiters.mu.Unlock()
 	return r.grant[0].At, r.grant[0].Slack
 }
 
-// Cancel gives the slot back, so that another call can have it. It does nothing if the reservation was used
-// or cancelled before. The context's values are used, but neither its deadline nor its end: what was charged
-// is given back even if the context is done. It returns a [*StoreError] if the store fails, in which case the
-// slot is lost.
+// Cancel gives the slot back, so that another call can have it. It does nothing if the reservation was used or
+// cancelled before. It uses the context's values, but neither its deadline nor its end: what was charged is given
+// back even if the context is done. It returns a [*StoreError] if the store fails, in which case the slot is lost.
 func (r *Reservation) Cancel(ctx context.Context) error {
-	s := &r.pacer.sleepers
+	s := &r.pacer.waiters
 	s.mu.Lock()
 	r.settle()
 	if r.state != reserved {
@@ -109,7 +108,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	s.mu.Unlock()
 	r.pacer.leases.Forget(lease)
 	if inLine {
-		r.pacer.leaveLine(r)
+		r.pacer.leaveStoreQueue(r)
 		return nil
 	}
 	if r.pacer.direct == nil {
@@ -123,45 +122,44 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	return nil
 }
 
-// settle waits while the slot is not known because it is being moved. The caller holds pacer.sleepers.mu, and
-// does so again afterwards.
+// settle waits while a move is under way, because the slot is not known until then. The caller holds
+// pacer.waiters.mu, and holds it again afterwards.
 func (r *Reservation) settle() {
 	for r.moving != nil {
 		moved := r.moving
-		r.pacer.sleepers.mu.Unlock()
+		r.pacer.waiters.mu.Unlock()
 		<-moved
-		r.pacer.sleepers.mu.Lock()
+		r.pacer.waiters.mu.Lock()
 	}
 }
 
-// Wait sleeps until the call may go, and returns nil: go now. If the context ends or the Pacer is closed
-// first, it gives the slot back and returns the context's error or [ErrClosed]. If a pause is reported
-// meanwhile whose end lies behind the slot, the reservation moves behind it; and if the process was suspended and wakes
-// long after its slot (see Config.MaxLate), to the next slot that there is. If that is further away than its
-// deadline or MaxWait allow, Wait returns a [*LimitError]. A reservation that was used or cancelled before is
-// [ErrSpent].
+// Wait sleeps until the call may go, and returns nil: go now. If the context ends or the Pacer is closed first, Wait
+// gives the slot back and returns the context's error or [ErrClosed]. If a pause is reported meanwhile that ends
+// after the slot, the reservation moves behind it; and if the process was suspended and wakes long after the slot
+// (see Config.MaxLate), it moves to the next slot that there is. If that is further away than the deadline or MaxWait
+// allow, Wait returns a [*LimitError]. For a reservation that was used or cancelled before it returns [ErrSpent].
 func (r *Reservation) Wait(ctx context.Context) error {
 	p := r.pacer
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	if p.isClosed() {
-		p.sleepers.mu.Unlock()
+		p.waiters.mu.Unlock()
 		_ = r.Cancel(ctx)
 		return ErrClosed
 	}
 	now := time.Now()
-	if _, asks := r.asks(); !asks && r.state == reserved && r.moving == nil && ctx.Err() == nil && !now.Before(r.due) && !r.late(now) && !p.sleepers.paused(r) {
+	if _, asks := r.asksAgain(); !asks && r.state == reserved && r.moving == nil && ctx.Err() == nil && !now.Before(r.due) && !r.overdue(now) && !p.waiters.paused(r) {
 		r.use() // the common case: nothing to wait for
-		p.sleepers.mu.Unlock()
+		p.waiters.mu.Unlock()
 		r.waitDone(ctx, nil)
 		return nil
 	}
 	p.waiting.Add(1)
 	defer p.waiting.Done()
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 
-	p.sleepers.enter(ctx, r)
-	defer p.sleepers.leave(r)
-	p.listen() // what was said before concerns those who sleep already
+	p.waiters.enter(ctx, r)
+	defer p.waiters.leave(r)
+	p.listen() // earlier changes concern only calls that waited then
 	var timer *time.Timer
 	for {
 		delay, err := r.next(ctx)
@@ -184,15 +182,15 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	}
 }
 
-// next decides what a waiting reservation does now: sleep for a positive delay, go (0, nil), or give up with
-// an error.
+// next decides what a waiting reservation does now: sleep for a positive delay, go (0, nil), or give up with an
+// error.
 func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 	p := r.pacer
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	r.settle()
 	if r.state != reserved {
 		err := r.err
-		p.sleepers.mu.Unlock()
+		p.waiters.mu.Unlock()
 		return 0, cmp.Or(err, ErrSpent)
 	}
 	cause := ctx.Err()
@@ -201,75 +199,76 @@ func (r *Reservation) next(ctx context.Context) (time.Duration, error) {
 	}
 	if cause != nil {
 		if r.grant[0].Queued && r.byDeadline && errors.Is(cause, context.DeadlineExceeded) {
-			cause = p.notYet(r) // which says why it had to wait so long
+			cause = p.notYet(r) // this error tells why it had to wait so long
 		}
-		p.sleepers.mu.Unlock()
+		p.waiters.mu.Unlock()
 		_ = r.Cancel(ctx)
 		return 0, cause
 	}
 	now := time.Now()
-	if err := r.tooLate(now); err != nil {
-		p.sleepers.mu.Unlock()
+	if err := r.waitedTooLong(now); err != nil {
+		p.waiters.mu.Unlock()
 		_ = r.Cancel(ctx)
 		return 0, err
 	}
-	if at, asks := r.asks(); asks {
+	if at, asks := r.asksAgain(); asks {
 		if delay := at.Sub(now); delay > 0 {
 			if !r.latest.IsZero() && r.grant[0].Queued {
 				delay = min(delay, max(1, r.latest.Sub(now)))
 			}
 			r.waiting(ctx, now, r.due.Sub(now))
-			p.sleepers.mu.Unlock()
+			p.waiters.mu.Unlock()
 			return delay, nil
 		}
 		r.catch()
-		p.sleepers.mu.Unlock()
+		p.waiters.mu.Unlock()
 		p.askAgain(ctx, r)
 		return r.next(ctx)
 	}
 	if delay := r.due.Sub(now); delay > 0 {
 		r.waiting(ctx, now, delay)
-		p.sleepers.mu.Unlock()
+		p.waiters.mu.Unlock()
 		return delay, nil
 	}
-	if r.late(now) {
+	if r.overdue(now) {
 		r.catch()
-		p.sleepers.mu.Unlock()
+		p.waiters.mu.Unlock()
 		p.move(ctx, []*Reservation{r})
 		return r.next(ctx)
 	}
 	r.use()
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 	return 0, nil
 }
 
-// late reports whether the slot has passed so long ago that others may have counted on it. The caller holds
-// pacer.sleepers.mu.
-func (r *Reservation) late(now time.Time) bool {
-	return now.Sub(r.asked) > r.grant[0].Wait()+r.grant[0].Slack+r.pacer.maxLate
+// overdue reports whether the slot passed so long ago that other calls may have counted on it. The caller holds
+// pacer.waiters.mu.
+func (r *Reservation) overdue(now time.Time) bool {
+	return now.Sub(r.requested) > r.grant[0].Wait()+r.grant[0].Slack+r.pacer.maxLate
 }
 
-// Release says that the call is over, so that others may have its places in flight. It does nothing if it has none, and when
-// it was called before: call it on every path. It does not block on a shared store. Without it, places are renewed until
-// the Pacer is closed: see [Reservation.WhileAlive].
+// Release records that the call is over, so that other calls may have its permits. It does nothing if the reservation
+// has none, or if it was released before: call it on every path. It does not block on a shared store. Without
+// Release, permits are renewed until the Pacer is closed: see [Reservation.WhileAlive].
 func (r *Reservation) Release() { r.pacer.leases.Release(r.leased()) }
 
 // leased returns the lease of the permits that the reservation has; nil if it has none.
 func (r *Reservation) leased() *leases.Lease {
-	s := &r.pacer.sleepers
+	s := &r.pacer.waiters
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return r.lease
 }
 
-// WhileAlive sets how it is known that the call is not over, though nobody has called [Reservation.Release] yet. A place
-// whose call is not alive when its lease is to be renewed is not renewed, and comes back when the lease runs out. The
-// function is called from another goroutine and must not block. Defaults to one that always says yes.
+// WhileAlive sets a function that reports whether the call is still alive while [Reservation.Release] has not been
+// called. A permit whose call is not alive when its lease is to be renewed is not renewed, and comes back when the
+// lease runs out. The function is called from another goroutine and must not block. Defaults to one that always
+// returns true.
 func (r *Reservation) WhileAlive(alive func() bool) {
 	r.pacer.leases.WhileAlive(r.leased(), alive)
 }
 
-// use hands the slot out. The caller holds pacer.sleepers.mu.
+// use marks the slot as used: the call goes. The caller holds pacer.waiters.mu.
 func (r *Reservation) use() {
 	r.state = used
 	r.leaveQueue()
@@ -277,7 +276,7 @@ func (r *Reservation) use() {
 	r.pacer.count(r)
 }
 
-// cost returns what the call costs the limit with this index; its cost if there is no such limit.
+// cost returns what the call costs the limit with this index; its own cost if there is no such limit.
 func (r *Reservation) cost(i int) int64 {
 	if i < 0 || i >= len(r.call[0].Costs) {
 		return r.call[0].Cost
@@ -287,11 +286,11 @@ func (r *Reservation) cost(i int) int64 {
 
 // answered counts the call as done at now, and returns what is known of it.
 func (r *Reservation) answered(ctx context.Context, now time.Time) feedback.Answer {
-	s := &r.pacer.sleepers
+	s := &r.pacer.waiters
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := feedback.Answer{Limits: r.stack.Limits}
-	if r.state == reserved { // its owner slept by itself
+	if r.state == reserved { // its owner slept without calling Wait
 		r.use()
 		r.admitted(ctx)
 	}
@@ -306,11 +305,12 @@ func (r *Reservation) answered(ctx context.Context, now time.Time) feedback.Answ
 	return a
 }
 
-// Settle says what the call really cost, by [Cost] and [CostOf], when that is known only afterwards: tokens, points.
-// What it was charged too much is given back; what it was charged too little is charged, even beyond the limits, and
-// later calls wait for it. A policy that is not mentioned keeps its charge, and so does one that the call did not
-// cost anything at first. A reservation is settled once, after Wait: otherwise it is [ErrSpent]. It returns a
-// [*ConfigError] for a negative or absurd cost and for an unknown policy, and a [*StoreError] if the store fails.
+// Settle sets what the call really cost, by [Cost] and [CostOf], when that is known only afterwards: tokens, points.
+// If the call was charged too much, Settle gives the difference back. If it was charged too little, Settle charges
+// the difference, even beyond the limits, and later calls wait for it. A policy that is not mentioned keeps its
+// charge, and so does one that the call did not cost anything at first. Settle a reservation once, after Wait:
+// otherwise it returns [ErrSpent]. It returns a [*ConfigError] for a cost that is negative or above policies.MaxLimit
+// and for an unknown policy, and a [*StoreError] if the store fails.
 func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	p := r.pacer
 	a := ask{opts: costs}
@@ -330,14 +330,14 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	if err := p.checkCosts(&a); err != nil {
 		return err
 	}
-	p.sleepers.mu.Lock()
-	if r.state == reserved { // its owner slept by itself
+	p.waiters.mu.Lock()
+	if r.state == reserved { // its owner slept without calling Wait
 		r.use()
 		r.admitted(ctx)
 	}
 	spent := r.state != used || r.paid
 	r.paid = true
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 	if spent {
 		return ErrSpent
 	}

@@ -5,12 +5,12 @@ import (
 	"strconv"
 )
 
-// scopeContext is a context that carries a value for a scope.
+// A scopeContext is a context that carries a value for a scope.
 type scopeContext struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // it is a context
 
 	name, value string
-	outer       *scopeContext // the next one that the context descends from; nil if there is none
+	outer       *scopeContext // the next scopeContext that the context descends from; nil if there is none
 }
 
 type scopeKey struct{}
@@ -32,9 +32,9 @@ func scopesOf(ctx context.Context) *scopeContext {
 	return c
 }
 
-// WithScope returns a context whose calls carry a value for a scope: the tenant, the user, the endpoint. It
-// holds for every policy that is Per that scope. The innermost value of a name counts, and [Scope] overrides
-// it. An empty value means that the call does not carry the scope.
+// WithScope returns a context whose calls carry a value for a scope: the tenant, the user, the endpoint. It holds for
+// every policy that is Per that scope. The innermost value of a name counts, and [Scope] overrides it. An empty value
+// means that the call does not carry the scope.
 func WithScope(ctx context.Context, name, value string) context.Context {
 	return &scopeContext{ctx, name, value, scopesOf(ctx)}
 }
@@ -42,10 +42,10 @@ func WithScope(ctx context.Context, name, value string) context.Context {
 // laneScope is the scope by which a call carries its lane. No policy can have it.
 const laneScope = "/lane"
 
-// WithLane returns a context whose calls are in a lane: they make do with the part of each policy that policies.Policy.Lane
-// leaves to it. A policy that does not name the lane is not divided for it, but a lane that no policy of a Pacer names,
-// while there are others, is refused as a [*ConfigError]. The innermost lane counts, and [Lane] overrides it. Calls
-// without one may use everything.
+// WithLane returns a context whose calls are in a lane: they have the part of each policy that policies.Policy.Lane
+// gives to it. A policy that does not name the lane is not divided for it. If other lanes exist, a lane that no
+// policy of a Pacer names is refused with a [*ConfigError]. The innermost lane counts, and [Lane] overrides it. Calls
+// without a lane may use everything.
 func WithLane(ctx context.Context, name string) context.Context {
 	return WithScope(ctx, laneScope, name)
 }
@@ -53,7 +53,7 @@ func WithLane(ctx context.Context, name string) context.Context {
 // weightScope is the scope by which a call carries its weight. No policy can have it.
 const weightScope = "/weight"
 
-// WithWeight returns a context whose calls have a weight, as [Weight] gives it to one. The innermost counts.
+// WithWeight returns a context whose calls have a weight, as [Weight] gives one call. The innermost weight counts.
 func WithWeight(ctx context.Context, n int64) context.Context {
 	return WithScope(ctx, weightScope, strconv.FormatInt(n, 10))
 }

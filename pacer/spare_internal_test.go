@@ -89,10 +89,10 @@ func TestTheLimitsOfSleepersAreCopies(t *testing.T) {
 		require.NoError(t, p.Wait(ctx))
 		go func() { _ = p.Wait(ctx) }()
 		synctest.Wait()
-		limits := p.sleepers.limits(9)
+		limits := p.waiters.limits(9)
 		require.Len(t, limits, 1)
 		time.Sleep(2 * time.Second)
-		require.Empty(t, p.sleepers.limits(9))
+		require.Empty(t, p.waiters.limits(9))
 		require.Equal(t, "acme", limits[0].Scope)
 	})
 }
@@ -102,8 +102,8 @@ func TestWhatIsLookedAtIsNotReused(t *testing.T) {
 	t.Parallel()
 	one := &spare{}
 	one.grant[0] = store.Grant{OK: true, Local: true}
-	s := sleepers{asleep: map[*Reservation]struct{}{&one.Reservation: {}}}
-	require.Len(t, s.lonely(func(g *store.Grant) bool { return g.Local }), 1)
+	s := waiterSet{waiting: map[*Reservation]struct{}{&one.Reservation: {}}}
+	require.Len(t, s.local(func(g *store.Grant) bool { return g.Local }), 1)
 	var spares spares
 	spares.put(one)
 	require.True(t, one.grant[0].OK, "as it was")

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Status is how things stand for a call with given scopes, at one instant.
+// A Status is the state of the policies for a call with given scopes, at one instant.
 type Status struct {
 	Upstream  string
 	At        time.Time     // by the store's clock
@@ -26,27 +26,28 @@ type PolicyStatus struct {
 	Scope  string // its scopes and values, such as `tenant=acme`; "" for the whole upstream
 
 	// Remaining is how many calls of cost 1 may go at once, now, as far as this policy is concerned. With
-	// PerSecond(25).Burst(10) and nothing gone for a second it is 10; right after those ten it is 0.
+	// PerSecond(25).Burst(10) and no call for a second it is 10; right after those ten it is 0.
 	Remaining int64
 	// Next is how long until the next call of cost 1 may go; 0 for now.
 	Next time.Duration
-	// Backlog is the cost that is charged to slots that are still to come. With PerSecond(10) and 35 calls
-	// asked for at once it is 34, and shrinks by one each 100 ms.
+	// Backlog is the cost that is charged to slots that are still to come. With PerSecond(10) and 35 calls requested
+	// at once it is 34, and shrinks by one each 100 ms.
 	Backlog int64
-	// PausedFor is how long the upstream asked this policy to be quiet; 0 if it is not paused.
+	// PausedFor is how much longer this policy is paused; 0 if it is not paused.
 	PausedFor time.Duration
 	// Pace is what holds now: the microseconds between two calls of a rate, or the limit of a window. It differs from
-	// the policy's own while the upstream says that it allows less, or an adaptive rate has slowed down. Of a policy in
-	// flight it is how many calls may run, and Next is when the first lease runs out at the latest, if none is free.
+	// the policy's own while the upstream reports that it allows less, or an adaptive rate has slowed down. For a
+	// policy in flight it is how many calls may run, and Next is when the first lease runs out at the latest, if none
+	// is free.
 	Pace int64
-	// Line is how many calls stand in line: for a place in flight, in a lane, or for their fair share.
+	// Line is how many calls are queued: for a permit, in a lane, or for their fair share.
 	Line int64
 
 	_ struct{}
 }
 
-// Status looks at the policies that bind a call with these scopes. It charges and changes nothing. It returns
-// the same errors as Reserve.
+// Status returns the state of the policies that bind a call with these scopes. It charges and changes nothing. It
+// returns the same errors as Reserve.
 func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	_, limits, err := p.begin(ctx, opts)
 	if err != nil {
@@ -63,9 +64,10 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	return s, nil
 }
 
-// StatusOf is [Pacer.Status] of policies and keys that need not be this Pacer's: of each of all, in order, and then of each key,
-// which is of one of them. Nothing but Policy is set of a policy that has scopes which the context and options do not give. It
-// asks the store once. It is for those who look on: see package fleet.
+// StatusOf is [Pacer.Status] for policies and keys that need not be this Pacer's. It returns the state of each policy
+// of all, in order, and then of each of keys, which belongs to one of those policies. If a policy has scopes that the
+// context and options do not give, only its Policy is set. StatusOf asks the store once. It is for observers: see
+// package fleet.
 func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []store.Key, opts ...Option) (*Status, error) {
 	if p.isClosed() {
 		return nil, ErrClosed
@@ -76,7 +78,7 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 	}
 	a.scopes = scopesOf(ctx)
 	stack := store.Stack{Upstream: p.upstream}
-	asked := make([]int, len(all), len(all)+len(keys)) // where in the stack; −1: not
+	asked := make([]int, len(all), len(all)+len(keys)) // index in the stack; −1 if not in it
 	of := slices.Clone(all)
 	for i := range all {
 		asked[i] = -1
@@ -108,7 +110,7 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 	return s, nil
 }
 
-// newStatus returns what is seen of an upstream, but for its policies.
+// newStatus returns the status of an upstream, without its policies.
 func newStatus(upstream string, seen *store.StackStatus) *Status {
 	return &Status{
 		Upstream: upstream, At: time.UnixMicro(int64(seen.Now)), PausedFor: max(0, seen.Paused.Sub(seen.Now)),
@@ -116,7 +118,7 @@ func newStatus(upstream string, seen *store.StackStatus) *Status {
 	}
 }
 
-// policyStatus is what a store saw of a policy, for people.
+// policyStatus converts what a store reports of a policy, for people.
 func policyStatus(policy policies.Policy, scope string, seen *store.LimitStatus, now store.Instant) PolicyStatus {
 	return PolicyStatus{
 		Policy:    policy,
@@ -130,8 +132,8 @@ func policyStatus(policy policies.Policy, scope string, seen *store.LimitStatus,
 	}
 }
 
-// Binding returns the policy for which the next call of cost 1 has to wait longest; nil if it can go now, or only the pause
-// of the whole upstream holds it.
+// Binding returns the policy for which the next call of cost 1 has to wait longest; nil if the call can go now, or
+// only the pause of the whole upstream holds it.
 func (s *Status) Binding() *PolicyStatus {
 	var binding *PolicyStatus
 	longest := s.PausedFor

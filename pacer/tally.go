@@ -5,8 +5,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// count counts what a reservation's call spends, as it goes, in the second of its slot: or in the first one of which the store
-// was not told yet what went. The caller holds sleepers.mu.
+// count counts what a reservation's call spends, when it goes, in the second of its slot, or in the first second that
+// was not reported to the store yet. The caller holds waiters.mu.
 func (p *Pacer) count(r *Reservation) {
 	if p.direct != nil && !p.looked.Load() {
 		return
@@ -23,7 +23,7 @@ func (p *Pacer) count(r *Reservation) {
 			of.seen.went.Add(second, what)
 		}
 		if l.Scope != "" {
-			p.busy.Add(l.Key(), r.cost(i), at)
+			p.topKeys.Add(l.Key(), r.cost(i), at)
 		}
 	}
 }

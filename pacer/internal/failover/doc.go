@@ -14,6 +14,28 @@
 // One goroutine runs from the first operation until Close. While the state is shared, it sends heartbeats; while it is local, it probes
 // the store every probeEvery.
 //
+// # Local and back
+//
+// Slots that were granted before the store was lost stay good. The local queue of a process begins behind the last slot that the fleet
+// is known to have been granted. Processes take turns on a grid of store time, so that their local queues together are as even as the
+// shared one was. The share of each limit is the limit divided by the number of processes that the fleet had, which each learns from
+// the heartbeats that all of them send; [policies.Policy.Share] defines it for each policy. What is given back, settled or paused
+// meanwhile is reported to the store later.
+//
+// After a failure the store gets no request for a moment, and then one request at a time. A process that comes back reports what it
+// knew, in case the store has forgotten: what was taken of rates and counted in windows, and pauses. That only ever tightens. Processes
+// that lost the store wait for each other, about half a second, and come back at the same time. Calls that still wait exchange their
+// slots for slots of the fleet that are not earlier.
+//
+// A store that answers but has forgotten everything reports that: data has an epoch, which clients know. Then the same happens at once,
+// in all processes that have waiting calls: a store that is a [store.Notifier] notifies them. A store that has lost only its last
+// writes, because a replica without them took over, does not know. But it grants again what a process has already, or counts less than
+// that process was granted by itself, and so is found out. Limits that were learned from the upstream and shares of adaptive rates are
+// not remembered: the next answers bring them again.
+//
+// What cannot be known: if only one process has lost the store, it spends its share while the others still have all of the limit, so up
+// to 1/n too much goes out. A process that starts while the store is out of reach takes the number of processes from its configuration.
+//
 // # The parts
 //
 //	failover.go    the state, its changes, the budget of time for each request, the circuit breaker

@@ -26,6 +26,17 @@
 //	                      |  reached: what was done then   |
 //	                      +------------ Leave -------------+---> (unknown)
 //
+// # What is left
+//
+// Where the upstream reports when there is more, the lower limit holds until then. Where it does not, the present window is charged with
+// what other consumers must have spent, and with a little for what they spend until the calls in flight are answered: at most 0.6 % of
+// the limit. An answer that was overtaken changes nothing. A limit below the policy's is kept while the upstream reports it, and for two
+// of its windows afterwards (10 s to 10 min).
+//
+// A "slow down" never shortens a pause. A rate that is adaptive slows down when calls are refused because of it, and recovers over time:
+// see [policies.Adaptation]. Nothing runs in the background for that: the share of the rate is a function of the last refusal and the
+// time.
+//
 // # Invariants
 //
 //   - Notes only tighten: nothing that an upstream reports admits more than the policies do.

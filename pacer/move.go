@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// maxMoving is how many stacks of sleepers move at the same time. Their requests gather, so that few are on the wire.
+	// maxMoving is how many stacks of waiters move at the same time. Their requests are batched, so that few are on the wire.
 	maxMoving = batch.MaxCalls
-	// maxMoved is how many sleepers of one stack move with one request: each has to look for a slot far away.
+	// maxMoved is how many waiters of one stack move with one request: each has to look for a slot far away.
 	maxMoved = 64
 )
 
-// later has something done for sleepers, after what is being done for them already, in a goroutine that Close waits for:
-// whoever brings news need not wait until thousands have moved. From memory it takes no time, and is done at once.
+// later runs a function for waiters, after those that were passed to it before, in a goroutine that Close waits for:
+// a goroutine that brings news need not wait until thousands have moved. With a store in memory it takes no time, and
+// runs at once.
 func (p *Pacer) later(do func()) {
-	s := &p.sleepers
+	s := &p.waiters
 	s.mu.Lock()
 	if p.member == nil || p.isClosed() {
 		s.mu.Unlock()
@@ -41,8 +42,8 @@ func (p *Pacer) later(do func()) {
 	})
 }
 
-// next returns what is to be done next; nil if there is nothing.
-func (s *sleepers) next() func() {
+// next returns the next function to run; nil if there is none.
+func (s *waiterSet) next() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.todo) == 0 {
@@ -70,8 +71,13 @@ func groups(all []*Reservation) [][]*Reservation {
 	return gs
 }
 
-// move gives the slots of caught reservations back and reserves again, which puts them behind the pause in the order in which
-// they come. All are given back before the first is reserved again: none of them takes what is left of another's slot.
+// move gives the slots of caught reservations back and reserves again, which puts them behind the pause in the order
+// in which they come. It gives back all slots before it reserves the first again: no reservation takes what is left
+// of another's slot.
+//
+// Every reservation that is made after a pause lies behind it, and what comes after a pause goes at the policies'
+// pace. A change that is lost on the way to a process costs a refusal, never a wrong wait; after a broken connection
+// the process asks the store: see catchUp.
 func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
 	ctx = context.WithoutCancel(ctx)
 	for len(caught) > 0 {
@@ -93,9 +99,9 @@ func (p *Pacer) move(ctx context.Context, caught []*Reservation) {
 			moving.Go(func() error {
 				for piece := range slices.Chunk(group, min(maxMoved, batch.PerRequest(&group[0].stack))) {
 					more := p.reserveAgain(ctx, piece)
-					p.sleepers.mu.Lock()
+					p.waiters.mu.Lock()
 					again = append(again, more...)
-					p.sleepers.mu.Unlock()
+					p.waiters.mu.Unlock()
 				}
 				return nil
 			})
@@ -118,8 +124,8 @@ func (p *Pacer) cancelAll(ctx context.Context, batches []store.Batch) {
 	}
 }
 
-// bounded returns a context that bounds an operation of a store which nobody watches over. To others it must not put an end:
-// what goes on the wire is for other callers, too.
+// bounded returns a context that bounds an operation of a store that is not shared. It must not cut short an
+// operation of a shared store: a request on the wire serves other callers, too.
 func (p *Pacer) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if p.member != nil {
 		return ctx, func() {}
@@ -127,15 +133,15 @@ func (p *Pacer) bounded(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, storeTimeout)
 }
 
-// reserveAgain reserves for reservations of one stack that have given back their slots, and returns those that have to move
-// once more, caught.
+// reserveAgain reserves for reservations of one stack that have given back their slots, and returns those that have
+// to move once more, caught.
 func (p *Pacer) reserveAgain(ctx context.Context, group []*Reservation) (again []*Reservation) {
-	s := &p.sleepers
+	s := &p.waiters
 	stack, asked := group[0].stack, time.Now()
 	calls, grants := make([]store.Call, len(group)), make([]store.Grant, len(group))
 	s.mu.Lock()
 	for i, r := range group {
-		delete(s.again, r) // what has changed until now, the store knows
+		delete(s.again, r) // the store knows what has changed until now
 		calls[i] = r.call[0]
 		calls[i].NotBefore = 0
 		if !r.latest.IsZero() {
@@ -154,7 +160,7 @@ func (p *Pacer) reserveAgain(ctx context.Context, group []*Reservation) (again [
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, r := range group {
-		if p.received(r, &calls[i], &grants[i], asked, err); errors.Is(err, ErrClosed) {
+		if p.answered(r, &calls[i], &grants[i], asked, err); errors.Is(err, ErrClosed) {
 			r.err = ErrClosed
 		}
 		r.moved()
@@ -166,7 +172,7 @@ func (p *Pacer) reserveAgain(ctx context.Context, group []*Reservation) (again [
 	return again
 }
 
-// moved wakes the owner of a reservation that is not moving any more. The caller holds pacer.sleepers.mu.
+// moved wakes the owner of a reservation that is no longer moving. The caller holds pacer.waiters.mu.
 func (r *Reservation) moved() {
 	close(r.moving)
 	r.moving = nil
@@ -176,13 +182,13 @@ func (r *Reservation) moved() {
 	}
 }
 
-// exchange gives up the slots that this process granted alone, for slots of the fleet that are not earlier. Who cannot have
-// one in time keeps its own. Those whose turn has not come sleep on, and may go.
+// exchange gives up the slots that this process granted locally, for slots of the fleet that are not earlier. A call
+// that cannot have one in time keeps its own. Calls whose exchange is still to come sleep on, and may go.
 func (p *Pacer) exchange(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	var exchanging errgroup.Group
 	exchanging.SetLimit(maxMoving)
-	for _, one := range p.sleepers.lonely(p.exchangeable) {
+	for _, one := range p.waiters.local(p.exchangeable) {
 		exchanging.Go(func() error {
 			n := min(maxMoved, batch.PerRequest(&one.stack))
 			for i := 0; i < len(one.all) && !p.isClosed(); i += n {
@@ -205,36 +211,36 @@ func (p *Pacer) exchangeSome(ctx context.Context, stack *store.Stack, all []*Res
 	asked := time.Now()
 	var some []*Reservation
 	var calls []store.Call
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	for i, r := range all {
 		if r.state != reserved || r.moving != nil || r.grant[0].Receipt != receipts[i] || !p.exchangeable(&r.grant[0]) {
-			continue // it has gone meanwhile
+			continue // it has gone in the meantime
 		}
 		r.catch()
 		c := r.call[0]
-		c.NotBefore = max(0, time.Until(r.asked.Add(r.grant[0].Wait())))
+		c.NotBefore = max(0, time.Until(r.requested.Add(r.grant[0].Wait())))
 		if !r.latest.IsZero() {
 			c.MaxWait = max(0, time.Until(r.latest))
 		}
 		some, calls = append(some, r), append(calls, c)
 	}
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 	if len(some) == 0 {
 		return
 	}
 	grants := make([]store.Grant, len(some))
 	err := p.store.Reserve(ctx, *stack, calls, grants)
 	var old []store.Grant
-	p.sleepers.mu.Lock()
+	p.waiters.mu.Lock()
 	for i, r := range some {
 		if err == nil && grants[i].OK {
 			old = append(old, r.grant[0])
-			r.grant[0], r.asked = grants[i], asked
-			p.got(r)
+			r.grant[0], r.requested = grants[i], asked
+			p.granted(r)
 		}
 		r.moved()
 	}
-	p.sleepers.mu.Unlock()
+	p.waiters.mu.Unlock()
 	if len(old) > 0 {
 		_ = p.store.Cancel(ctx, *stack, old)
 	}

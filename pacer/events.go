@@ -10,20 +10,20 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// The events of hooks. None of them is made if there are no hooks.
+// The events of hooks. Without hooks, no event is made.
 
-// newTelemetry returns what calls the hooks of a Pacer; nil if there are none.
+// newTelemetry returns the dispatcher that calls the hooks of a Pacer; nil if there are none.
 func newTelemetry(hooks []*Hooks) *telemetry.Dispatcher[Hooks] {
 	return telemetry.New(hooks, func(h *Hooks) func(int64) { return h.Dropped })
 }
 
-// binding is what a call waits for, as its owner sees it: which limit, and why.
+// A binding is what a call waits for, as its owner sees it: which limit, and why.
 type binding struct {
 	binds  int32 // as Grant.Binds
 	paused bool
 }
 
-// waitsFor returns the index of the limit that a reservation waits for; −1 if it is none.
+// waitsFor returns the index of the limit that a reservation waits for; −1 if it waits for none.
 func (r *Reservation) waitsFor() int {
 	if i := int(r.binding.binds); i < len(r.stack.Limits) {
 		return max(-1, i)
@@ -39,21 +39,21 @@ func (r *Reservation) waited() time.Duration {
 	return time.Since(r.pacer.made) - r.since
 }
 
-// waiting notes that the reservation is going to wait, for so long as things are, and emits that if what it waits for has changed.
-// The caller holds pacer.sleepers.mu.
+// waiting records that the reservation is about to wait for a given time, as things are, and emits that if what it
+// waits for has changed. The caller holds pacer.waiters.mu.
 func (r *Reservation) waiting(ctx context.Context, now time.Time, wait time.Duration) {
 	g, first := &r.grant[0], r.since == 0
 	if first {
 		r.since = now.Sub(r.pacer.made)
 	}
-	if first || g.Binds != store.BindsNothing { // who has its place, and waits for its slot, waits for the same reason as before
+	if first || g.Binds != store.BindsNothing { // a call that has its permit, and waits for its slot, waits for the same reason as before
 		r.binding = binding{int32(g.Binds), g.Paused || g.Binds == store.BindsUpstream} //nolint:gosec // an index into a stack
 	}
 	d := r.pacer.telemetry
 	if d == nil {
 		return
 	}
-	// Of a queued call, the time at which it asks again is of no interest; its position is.
+	// When a queued call asks again is of no interest; its position is.
 	reason := waitReason{g.At, g.Ahead, r.binding}
 	if g.Queued {
 		reason.at = 0
@@ -77,14 +77,14 @@ type emitted struct {
 	last   Waiting
 }
 
-// A waitReason is what is worth an event when it changes.
+// A waitReason is what causes an event when it changes.
 type waitReason struct {
 	at      store.Instant
 	ahead   int64
 	binding binding
 }
 
-// waitOf says which limit holds a reservation.
+// waitOf returns the event that describes which limit holds a reservation.
 func (p *Pacer) waitOf(r *Reservation) Waiting {
 	i := r.waitsFor()
 	e := Waiting{Upstream: p.upstream, Cost: r.cost(i), Paused: r.binding.paused}
@@ -94,7 +94,7 @@ func (p *Pacer) waitOf(r *Reservation) Waiting {
 	return e
 }
 
-// waitDone emits that a reservation waits no longer, and whether its call is admitted.
+// waitDone emits that a reservation no longer waits, and whether its call is admitted.
 func (r *Reservation) waitDone(ctx context.Context, err error) {
 	d := r.pacer.telemetry
 	if d == nil {
@@ -125,7 +125,7 @@ func (r *Reservation) admitted(ctx context.Context) {
 	telemetry.EmitCall(ctx, d, e, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
 }
 
-// admittedNow emits that a call is admitted which had to wait for nothing.
+// admittedNow emits that a call is admitted that did not have to wait.
 func (p *Pacer) admittedNow(ctx context.Context, cost int64) {
 	if p.telemetry != nil {
 		e := Admitted{Upstream: p.upstream, Cost: cost}
@@ -133,7 +133,7 @@ func (p *Pacer) admittedNow(ctx context.Context, cost int64) {
 	}
 }
 
-// refused emits an error that says that a call may not go. Of any other it emits nothing.
+// refused emits an error that means that a call may not go. For any other error it emits nothing.
 func (p *Pacer) refused(ctx context.Context, err error) {
 	if p.telemetry == nil || !errors.Is(err, ErrRefused) {
 		return
@@ -147,7 +147,7 @@ func (p *Pacer) refused(ctx context.Context, err error) {
 	telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, Refusal) { return h.Refused })
 }
 
-// pausesChanged emits changes of which this process did not know.
+// pausesChanged emits pauses and resumptions that are new to this process.
 func (p *Pacer) pausesChanged(changes []store.Change) {
 	if p.telemetry == nil {
 		return

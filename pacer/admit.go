@@ -6,10 +6,10 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// goesAtOnce charges a call that need not wait, and reports whether it did. It is a short way for what is asked most often of
-// a store that is at hand: see [store.Direct]. A pause of which this process heard is in the store already.
+// goesAtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common
+// request to a store in memory: see [store.Direct]. A pause that this process received is in the store already.
 func (p *Pacer) goesAtOnce(ctx context.Context, a *ask) bool {
-	if p.direct == nil || p.late || a.tracked || a.byPolicy || a.notBefore > 0 || p.queues.waiting.Load() > 0 {
+	if p.direct == nil || p.hasQueues || a.tracked || a.byPolicy || a.notBefore > 0 || p.queues.waiting.Load() > 0 {
 		return false
 	}
 	call := store.Admission{Cost: a.cost}
