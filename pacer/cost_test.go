@@ -89,7 +89,7 @@ func TestBadSettlements(t *testing.T) {
 	} {
 		require.ErrorAs(t, r.Settle(t.Context(), opt), &ce)
 	}
-	require.NoError(t, r.Settle(t.Context(), pacer.Cost(0)), "whoever slept by himself can settle as well")
+	require.NoError(t, r.Settle(t.Context(), pacer.Cost(0)), "a caller that slept by itself can settle as well")
 	require.Equal(t, int64(600), status(t, p, "requests").Remaining)
 	given, err := p.Reserve(t.Context())
 	require.NoError(t, err)

@@ -138,7 +138,7 @@ func ExampleReservation_Settle() {
 	// Output: <nil>
 }
 
-// Whoever calls without HTTP, or reads replies by himself, reports what they say.
+// If you call without HTTP, or read replies yourself, report what they say.
 func ExamplePacer_Report() {
 	p, err := pacer.New(pacer.Config{
 		Upstream: "crm",

@@ -124,7 +124,7 @@ func (p *Pacer) placeAsk(a *ask) error {
 		if a.lane = a.scope(laneScope); a.lane != "" && !slices.Contains(p.lanes, a.lane) {
 			return &ConfigError{
 				Field: "Lane", Value: strconv.Quote(a.lane),
-				Reason: fmt.Sprintf("no policy of upstream %q has that lane, but %s: give a policy one with Lane, be it of 100 per cent", p.upstream, strings.Join(p.lanes, ", ")),
+				Reason: fmt.Sprintf("no policy of upstream %q has that lane, but %s: give a policy one with Lane; 100 per cent will do", p.upstream, strings.Join(p.lanes, ", ")),
 			}
 		}
 	}

@@ -554,7 +554,7 @@ func TestAnIdleProcessRemembers(t *testing.T) {
 	})
 }
 
-// What was reset on purpose does not come back, whoever remembers it.
+// What was reset on purpose does not come back, whichever process remembers it.
 func TestAResetIsNotUndone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -61,7 +61,7 @@ func TestAWaitingCrowdHoldsFewSlots(t *testing.T) {
 }
 
 // A call of a tenant whose queue is empty does not wait behind the queues of others: it gets the first slot that is not held.
-func TestAStrangerWaitsForSlotsAndNotForQueues(t *testing.T) {
+func TestANewcomerWaitsForSlotsAndNotForQueues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(5).Named("all"), policies.PerSecond(2).Per("tenant")))

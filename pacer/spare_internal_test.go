@@ -80,7 +80,7 @@ func TestASpareIsEmpty(t *testing.T) {
 	require.Equal(t, spare{}, *one)
 }
 
-// Who looks at the limits of sleepers does not look at reservations that serve another call by then.
+// A look at the limits of waiters does not meet reservations that serve another call by then.
 func TestTheLimitsOfSleepersAreCopies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -85,13 +85,13 @@ const (
 	meanUsed = 0.99
 )
 
-// Of what any schedule could send, next to nothing is lost, whatever the limits are and whoever calls; no limit is ever broken; and
+// Of what any schedule could send, next to nothing is lost, whatever the limits are and whatever calls; no limit is ever broken; and
 // who has no line of its own waits for slots and not for the lines of others.
 func TestRandomStacks(t *testing.T) {
 	t.Parallel()
 	n, calls := extentOfStacks()
 	var all figures
-	var rates, windows, tight strangers
+	var rates, windows, tight newcomers
 	var group sync.WaitGroup
 	gate := make(chan struct{}, 2)
 	for seed := range uint64(n) {
@@ -114,7 +114,7 @@ func TestRandomStacks(t *testing.T) {
 					t.Errorf("%v: %.2f %% of what any schedule can send, want %.1f %%", s, 100*used, 100*leastUsed)
 				}
 			}
-			switch waited := w.Strangers(promisedReach); {
+			switch waited := w.Newcomers(promisedReach); {
 			case s.Class == stacks.Placed:
 			case s.Class == stacks.Strict:
 				tight.note(s, waited)
@@ -129,7 +129,7 @@ func TestRandomStacks(t *testing.T) {
 	require.GreaterOrEqual(t, all.log(t, stacks.Plain), meanUsed)
 	all.log(t, stacks.Strict)
 	all.log(t, stacks.Placed)
-	for where, s := range map[string]*strangers{"where rates are shared": &rates, "where windows are shared": &windows} {
+	for where, s := range map[string]*newcomers{"where rates are shared": &rates, "where windows are shared": &windows} {
 		s.log(t, where)
 		for _, one := range s.beyond {
 			t.Error(one)
@@ -138,18 +138,18 @@ func TestRandomStacks(t *testing.T) {
 	tight.log(t, "where a rate of burst 1 is shared")
 }
 
-// strangers are calls of those who have no line of their own.
-type strangers struct {
+// newcomers are calls of those who have no line of their own.
+type newcomers struct {
 	mu     sync.Mutex
-	all    []stacks.Stranger
+	all    []stacks.Newcomer
 	beyond []string
 }
 
-func (s *strangers) note(of *stacks.Stack, calls []stacks.Stranger) {
+func (s *newcomers) note(of *stacks.Stack, calls []stacks.Newcomer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, calls...)
-	worst := stacks.Stranger{}
+	worst := stacks.Newcomer{}
 	n := 0
 	for _, one := range calls {
 		if over := one.Waited - one.Promise; over > 0 {
@@ -163,12 +163,12 @@ func (s *strangers) note(of *stacks.Stack, calls []stacks.Stranger) {
 	}
 }
 
-func (s *strangers) log(t *testing.T, where string) {
+func (s *newcomers) log(t *testing.T, where string) {
 	t.Helper()
 	if len(s.all) == 0 {
 		return
 	}
-	slices.SortFunc(s.all, func(a, b stacks.Stranger) int { return int(a.Waited - b.Waited) })
+	slices.SortFunc(s.all, func(a, b stacks.Newcomer) int { return int(a.Waited - b.Waited) })
 	at := func(q float64) time.Duration {
 		return s.all[int(q*float64(len(s.all)-1))].Waited.Round(time.Millisecond)
 	}
@@ -176,7 +176,7 @@ func (s *strangers) log(t *testing.T, where string) {
 	for _, one := range s.all {
 		part = max(part, float64(one.Waited)/float64(one.Promise))
 	}
-	t.Logf("%d calls of strangers %s wait %v (p50), %v (p99), %v (most), at most %.0f %% of what they may", len(s.all), where, at(0.5), at(0.99), at(1), 100*part)
+	t.Logf("%d calls of newcomers %s wait %v (p50), %v (p99), %v (most), at most %.0f %% of what they may", len(s.all), where, at(0.5), at(0.99), at(1), 100*part)
 	for _, one := range s.beyond {
 		t.Log(one)
 	}

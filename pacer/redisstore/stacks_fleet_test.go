@@ -45,10 +45,10 @@ func TestFleetOfRandomStacks(t *testing.T) { //nolint:paralleltest,tparallel // 
 				return
 			}
 			most, used := time.Duration(0), w.Used()
-			for _, one := range w.Strangers(waiters.MinReach) {
+			for _, one := range w.Newcomers(waiters.MinReach) {
 				most = max(most, one.Waited)
 			}
-			measure.Judge(t, late, tolerated, fmt.Sprintf("%.1f %% used, a stranger waits %v at most: %v", 100*used, most, s), s.Class != stacks.Plain || used >= 0.985)
+			measure.Judge(t, late, tolerated, fmt.Sprintf("%.1f %% used, a newcomer waits %v at most: %v", 100*used, most, s), s.Class != stacks.Plain || used >= 0.985)
 		})
 	}
 }

@@ -137,11 +137,11 @@ const sentinelAddr = "FailoverClient"
 // Fault implements [store.Shared].
 func (s *Store) Fault(err error) store.Fault {
 	var unknown *algorithmError
-	var stranger *tls.CertificateVerificationError
+	var newcomer *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, ErrForeign), errors.As(err, &unknown):
 		return store.Unfit
-	case redis.IsAuthError(err), redis.IsPermissionError(err), errors.As(err, &stranger):
+	case redis.IsAuthError(err), redis.IsPermissionError(err), errors.As(err, &newcomer):
 		return store.Denied
 	}
 	return store.Unreachable

@@ -51,9 +51,9 @@ func inFlightCases() []Case {
 				for i := len(line) - 1; i > 0; i-- {
 					s.stands(st, line[i], int64(i))
 				}
-				stranger := s.late()
-				s.stands(st, stranger, int64(len(line)))
-				s.release(st, stranger)
+				newcomer := s.late()
+				s.stands(st, newcomer, int64(len(line)))
+				s.release(st, newcomer)
 				s.goes(st, line[0])
 				running, line = line[0], line[1:]
 			}

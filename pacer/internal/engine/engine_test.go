@@ -270,13 +270,13 @@ func TestNewAccount(t *testing.T) {
 // What the engine does not know it does not admit: it panics, and says what it met.
 func TestTheUnknownPanics(t *testing.T) {
 	t.Parallel()
-	type stranger struct{ engine.Account }
+	type newcomer struct{ engine.Account }
 	stack := func(change func(e *engine.Entry)) []engine.Entry {
 		r := newRig(t, rate(1, 10), fixed(1, 10, 0), inFlight(1, 10))
 		change(&r.stack[0])
 		return r.stack
 	}
-	foreign := func(e *engine.Entry) { e.Account = stranger{e.Account} }
+	foreign := func(e *engine.Entry) { e.Account = newcomer{e.Account} }
 	for name, c := range map[string]struct {
 		change func(e *engine.Entry)
 		does   func(stack []engine.Entry)

@@ -24,8 +24,8 @@ func TestTLSServerSpeaksOnlyTLS(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "v", got)
 
-	stranger := connect(t, &redis.Options{Addr: server.Addr, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}})
-	require.ErrorContains(t, stranger.Ping(t.Context()).Err(), "certificate")
+	newcomer := connect(t, &redis.Options{Addr: server.Addr, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}})
+	require.ErrorContains(t, newcomer.Ping(t.Context()).Err(), "certificate")
 
 	plain := connect(t, &redis.Options{Addr: server.Addr})
 	require.Error(t, plain.Ping(t.Context()).Err())

@@ -5,7 +5,7 @@
 //
 //   - whether what went obeys every limit ([Show.Broken]),
 //   - how much of what any schedule could have sent went ([Show.Used]),
-//   - for how long one waits who has no line of its own ([Show.Strangers]).
+//   - for how long one waits who has no line of its own ([Show.Newcomers]).
 //
 // A stack is played on any store, and in virtual time if the test runs in a bubble of testing/synctest.
 package stacks

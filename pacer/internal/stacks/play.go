@@ -47,10 +47,10 @@ func (s *Stack) Play(tb testing.TB, fleet []*pacer.Pacer, lasts time.Duration) *
 	for i, every := range w.light {
 		all.Go(func() { w.now(ctx, fleet[i%len(fleet)], i, every, &all) })
 	}
-	if w.stranger > 0 {
+	if w.newcomer > 0 {
 		all.Go(func() {
 			r := rand.New(rand.NewPCG(w.seed, 99))
-			for wait(ctx, rand.N(2*w.stranger)) == nil && w.call(ctx, fleet[r.IntN(len(fleet))], stranger) {
+			for wait(ctx, rand.N(2*w.newcomer)) == nil && w.call(ctx, fleet[r.IntN(len(fleet))], newcomer) {
 			}
 		})
 	}
@@ -61,8 +61,8 @@ func (s *Stack) Play(tb testing.TB, fleet []*pacer.Pacer, lasts time.Duration) *
 	return w
 }
 
-// stranger is the tenant that has no line.
-const stranger = "stranger"
+// newcomer is the tenant that has no line.
+const newcomer = "newcomer"
 
 // whole returns the longest window of the clock; 0 if there is none.
 func (s *Stack) whole() (d time.Duration) {
@@ -159,16 +159,16 @@ func (w *Show) Used() float64 {
 	return best
 }
 
-// A Stranger is a call of a tenant without a line of its own.
-type Stranger struct {
+// A Newcomer is a call of a tenant without a line of its own.
+type Newcomer struct {
 	Waited  time.Duration // beyond what its own limits ask
 	Promise time.Duration // the longest that it may
 }
 
-// Strangers returns how long the calls waited of the one who has no line of its own, and how long they may: the reach, and a call for
+// Newcomers returns how long the calls waited of the one who has no line of its own, and how long they may: the reach, and a call for
 // each queue and two more and the burst of the limit that all share; where that is a window, its turn besides. Deep tenants
 // have a queue in each process, and those who call now and then one each.
-func (w *Show) Strangers(reach time.Duration) (calls []Stranger) {
+func (w *Show) Newcomers(reach time.Duration) (calls []Newcomer) {
 	each, burst, turn := int64(0), int64(0), int64(0)
 	for i := range w.bounds {
 		switch b := &w.bounds[i]; {
@@ -185,12 +185,12 @@ func (w *Show) Strangers(reach time.Duration) (calls []Stranger) {
 	promise := reach + time.Duration((queues+2+burst)*each+turn)*time.Microsecond
 	own := barriersOf(w.bounds, true)
 	for _, c := range w.went {
-		if c.tenant == stranger {
+		if c.tenant == newcomer {
 			due := own.open(c.asked)
 			for _, one := range own {
 				one.pass(c.at)
 			}
-			calls = append(calls, Stranger{time.Duration(c.at-due) * time.Microsecond, promise})
+			calls = append(calls, Newcomer{time.Duration(c.at-due) * time.Microsecond, promise})
 		}
 	}
 	return calls
@@ -204,13 +204,13 @@ func (s *Stack) Windowed() bool {
 // Alone leaves one of the deep tenants.
 func (s *Stack) Alone() *Stack {
 	one := *s
-	one.deep, one.light, one.stranger = 1, nil, 0
+	one.deep, one.light, one.newcomer = 1, nil, 0
 	return &one
 }
 
 // DeepOnly leaves the deep tenants.
 func (s *Stack) DeepOnly() *Stack {
 	some := *s
-	some.light, some.stranger = nil, 0
+	some.light, some.newcomer = nil, 0
 	return &some
 }

@@ -16,7 +16,7 @@ type Stack struct {
 	bounds    []bound
 	deep      int             // tenants that always have calls in line
 	light     []time.Duration // those that call now and then: so often on average
-	stranger  time.Duration   // it has one call at a time, and that so long after the one before, on average
+	newcomer  time.Duration   // it has one call at a time, and that so long after the one before, on average
 	Processes int
 	callers   int           // of each deep tenant, in each process
 	takes     time.Duration // what a call takes
@@ -62,7 +62,7 @@ func Random(seed uint64) *Stack {
 	for range r.IntN(4) {
 		s.light = append(s.light, time.Duration(between(r, 500, 6000))*time.Millisecond)
 	}
-	s.stranger = time.Duration(float64(time.Second) * between(r, 20, 60) / rate)
+	s.newcomer = time.Duration(float64(time.Second) * between(r, 20, 60) / rate)
 	s.callers = 3 + r.IntN(10)
 	for _, b := range s.bounds {
 		if b.kind == places {

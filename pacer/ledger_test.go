@@ -176,7 +176,7 @@ func TestARateThatWasUsedAloneIsNotFresh(t *testing.T) {
 	})
 }
 
-// Sleepers exchange their slots for slots that are not earlier: their process's share was all that they had.
+// Waiters exchange their slots for slots that are not earlier: their process's share was all that they had.
 func TestSleepersDoNotJumpTheFleetsLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -106,7 +106,7 @@ func (l *ledger) add(n int64, keys ...string) {
 	}
 }
 
-// The rule: a stack is decided as a whole. Whoever else decides at the same time, no limit is exceeded, nothing is left that
+// The rule: a stack is decided as a whole. Whatever else is decided at the same time, no limit is exceeded, nothing is left that
 // somebody was refused for, and who was refused has charged nothing.
 func TestAStackIsDecidedAsAWhole(t *testing.T) {
 	t.Parallel()

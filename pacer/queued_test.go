@@ -245,7 +245,7 @@ func TestLanesAreChecked(t *testing.T) {
 	require.NoError(t, p.Wait(t.Context()))
 	require.Equal(t, int64(1), statusOf(t, p, "rate.batch", pacer.Lane("batch")).Remaining, "calls of no lane are not charged to one")
 	err := p.Wait(t.Context(), pacer.Lane("btach"))
-	require.EqualError(t, err, `pacer: Lane is "btach": no policy of upstream "test" has that lane, but batch, urgent: give a policy one with Lane, be it of 100 per cent`)
+	require.EqualError(t, err, `pacer: Lane is "btach": no policy of upstream "test" has that lane, but batch, urgent: give a policy one with Lane; 100 per cent will do`)
 	require.NoError(t, newPacer(t, limits(policies.PerSecond(10))).Wait(t.Context(), pacer.Lane("whatever")), "where there are no lanes, there is nothing to mistake")
 	err = p.Wait(t.Context(), pacer.Lane("batch"), pacer.CostOf("rate.batch", 2))
 	require.ErrorContains(t, err, `is a part of policy "rate"`)

@@ -133,7 +133,7 @@ func TestPlacesAreLetThrough(t *testing.T) {
 	})
 }
 
-// A call that waits for its slot when the store goes away, or comes back, asks whoever decides then for its place.
+// A call that waits for its slot when the store goes away, or comes back, asks the store that decides then for its permit.
 func TestASlotWithoutAPlaceChangesHands(t *testing.T) {
 	t.Parallel()
 	for name, failAt := range map[string]time.Duration{"granted by the store": 0, "granted alone": -time.Second} {
