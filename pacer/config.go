@@ -81,7 +81,7 @@ type Config struct {
 	// [Forever] allows stale slots. Defaults to [DefaultMaxLate], half a second.
 	MaxLate time.Duration
 
-	// Outage decides what becomes of calls while a [store.Shared] is out of reach. Defaults to [PaceAlone].
+	// Outage decides what becomes of calls while a [store.Shared] is out of reach. Defaults to [PaceLocally].
 	Outage Outage
 
 	// StoreTimeout is how long an operation of a Shared may take, whatever its client's own timeouts and retries are;
@@ -199,7 +199,7 @@ func (p *Pacer) addLimit(i int, one *parts.Part) {
 	}
 	p.fairBy = cmp.Or(p.fairBy, one.FairBy())
 	p.hasPermits = p.hasPermits || l.Spec.Algorithm == policies.Leases
-	p.hasQueues = p.hasQueues || l.Spec.HasLine() || l.lane != ""
+	p.hasQueues = p.hasQueues || l.Spec.HasQueue() || l.lane != ""
 	p.scoped = p.scoped || len(l.scopes) > 0 || len(p.lanes) > 0 || p.fairBy != ""
 }
 
@@ -242,7 +242,7 @@ func (c *Config) validate() error {
 		return badNumber("Name", int64(len(c.Name)), fmt.Sprintf("bytes long: at most %d", maxProcessName))
 	}
 	if c.Outage > LetThrough {
-		return badNumber("Outage", int64(c.Outage), "must be PaceAlone, RefuseCalls or LetThrough")
+		return badNumber("Outage", int64(c.Outage), "must be PaceLocally, RefuseCalls or LetThrough")
 	}
 	if c.Processes < 0 || c.Processes > failover.MaxProcesses {
 		return badNumber("Processes", int64(c.Processes), fmt.Sprintf("must be from 1 to %d; 0 for the default", failover.MaxProcesses))

@@ -47,7 +47,7 @@ type LimitError struct {
 	Waited   time.Duration // how much of MaxWait was over when it turned out that the call could not go, because of a pause or other queued calls
 	Deadline bool          // MaxWait is what the context's deadline left
 	InFlight bool          // all permits of a policy that counts calls in flight were taken
-	InLine   bool          // the call was queued, and its turn did not come
+	Queued   bool          // the call was queued, and its turn did not come
 	Ahead    int64         // how many queued calls were before it, as last reported
 
 	_ struct{}
@@ -67,7 +67,7 @@ func (e *LimitError) Error() string {
 	case e.Never:
 		fmt.Fprintf(&b, ": a call of cost %d can never go, because it admits at most %d at once: split the call, or raise the policy's burst or limit",
 			e.Cost, e.Limit)
-	case e.InFlight || e.InLine:
+	case e.InFlight || e.Queued:
 		switch {
 		case e.InFlight && e.Limit == 1:
 			b.WriteString(": its only place in flight is taken")
@@ -77,11 +77,11 @@ func (e *LimitError) Error() string {
 			b.WriteString(": it was not the call's turn")
 		}
 		switch {
-		case e.InLine && e.Ahead == 0:
+		case e.Queued && e.Ahead == 0:
 			b.WriteString(", with no call in line before this one,")
-		case e.InLine && e.Ahead == 1:
+		case e.Queued && e.Ahead == 1:
 			b.WriteString(", with 1 call in line before this one,")
-		case e.InLine:
+		case e.Queued:
 			fmt.Fprintf(&b, ", with %d calls in line before this one,", e.Ahead)
 		}
 		b.WriteString(" for longer than ")
@@ -201,7 +201,7 @@ type StoreError struct {
 func (e *StoreError) Error() string {
 	advice := ""
 	if errors.Is(e.Err, store.ErrUnreachable) {
-		advice = ": see that it can be reached, or set Config.Outage to PaceAlone to go on without it"
+		advice = ": see that it can be reached, or set Config.Outage to PaceLocally to go on without it"
 	}
 	return fmt.Sprintf("pacer: upstream %q: the store failed to %s: %v%s", e.Upstream, e.Op, e.Err, advice)
 }

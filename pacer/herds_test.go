@@ -65,7 +65,7 @@ func TestCancelsShareRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 300
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.Every(time.Second).Per("tenant"))
+		p := away(t, r, pacer.PaceLocally, policies.Every(time.Second).Per("tenant"))
 		defer closing(t, p)
 		line := tenants(t, p, n, 3)
 		r.set(nil, 5*time.Millisecond)
@@ -95,7 +95,7 @@ func TestReportDoesNotWaitForSleepers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, way = 400, 20 * time.Millisecond
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.Every(10*time.Second).Per("tenant"))
+		p := away(t, r, pacer.PaceLocally, policies.Every(10*time.Second).Per("tenant"))
 		line := tenants(t, p, n, 2)[n:]
 		for _, one := range line {
 			go func() { _ = one.Wait(t.Context()) }()
@@ -170,7 +170,7 @@ func TestCloseDoesNotWaitForComingBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.Every(time.Minute).Per("tenant"))
+		p := away(t, r, pacer.PaceLocally, policies.Every(time.Minute).Per("tenant"))
 		_ = tenants(t, p, 5000, 2)
 		r.set(errBroken, 0)
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "new")))
@@ -203,7 +203,7 @@ func TestAProcessOfALargeFleet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1000)
-		p := away(t, r, pacer.PaceAlone, policies.Every(time.Hour))
+		p := away(t, r, pacer.PaceLocally, policies.Every(time.Hour))
 		defer closing(t, p)
 		require.NoError(t, p.Allow(t.Context()))
 		go func() { _ = p.Wait(t.Context(), pacer.MaxWait(pacer.Forever)) }()

@@ -97,7 +97,7 @@ func TestTheLineOfTheFleetHasGrownSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := policies.PerSecond(10)
 		r := newRemote(2)
-		p := away(t, r, pacer.PaceAlone, policy)
+		p := away(t, r, pacer.PaceLocally, policy)
 		defer closing(t, p)
 		r.others(t, policy, 20)
 		_, err := p.Reserve(t.Context())
@@ -117,7 +117,7 @@ func TestTheFleetIsNotSmallerBecauseTheStoreForgot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(4)
-		p := away(t, r, pacer.PaceAlone, policies.Fixed(100, time.Hour))
+		p := away(t, r, pacer.PaceLocally, policies.Fixed(100, time.Hour))
 		defer closing(t, p)
 		require.NoError(t, p.Wait(t.Context()))
 		r.mu.Lock()
@@ -147,7 +147,7 @@ func TestARateThatWasUsedAloneIsNotFresh(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.Every(10*time.Second))
+		p := away(t, r, pacer.PaceLocally, policies.Every(10*time.Second))
 		require.NoError(t, p.Allow(t.Context()))
 		time.Sleep(10 * time.Second)
 		r.set(errBroken, 0)
@@ -161,7 +161,7 @@ func TestARateThatWasUsedAloneIsNotFresh(t *testing.T) {
 		closing(t, p)
 
 		r = newRemote(1)
-		p = away(t, r, pacer.PaceAlone, policies.PerSecond(1).Burst(10))
+		p = away(t, r, pacer.PaceLocally, policies.PerSecond(1).Burst(10))
 		defer closing(t, p)
 		require.NoError(t, p.Allow(t.Context()))
 		time.Sleep(10 * time.Second)
@@ -181,7 +181,7 @@ func TestSleepersDoNotJumpTheFleetsLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(2)
-		p := away(t, r, pacer.PaceAlone, policies.PerSecond(10))
+		p := away(t, r, pacer.PaceLocally, policies.PerSecond(10))
 		defer closing(t, p)
 		require.NoError(t, p.Wait(t.Context()))
 		r.set(errBroken, 0)
@@ -211,7 +211,7 @@ func TestWhatCannotBeToldIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC))
+		p := away(t, r, pacer.PaceLocally, policies.Daily(100, time.UTC))
 		defer closing(t, p)
 		require.NoError(t, p.Wait(t.Context()))
 		r.set(errBroken, 0)
@@ -232,7 +232,7 @@ func TestCountsHeardAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(2)
-		p := away(t, r, pacer.PaceAlone, policies.PerSecond(10).Named("rate"), policies.Daily(100, time.UTC).Named("daily"))
+		p := away(t, r, pacer.PaceLocally, policies.PerSecond(10).Named("rate"), policies.Daily(100, time.UTC).Named("daily"))
 		defer closing(t, p)
 		require.NoError(t, p.Wait(t.Context()))
 		r.set(errBroken, 0)
@@ -277,7 +277,7 @@ func TestProbesDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.PerSecond(1000).Burst(100))
+		p := away(t, r, pacer.PaceLocally, policies.PerSecond(1000).Burst(100))
 		defer closing(t, p)
 		require.NoError(t, p.Wait(t.Context()))
 		r.set(nil, time.Hour)
@@ -294,7 +294,7 @@ func TestAProcessWithSleepersIsUneasy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.PerSecond(10))
+		p := away(t, r, pacer.PaceLocally, policies.PerSecond(10))
 		defer closing(t, p)
 		for range 20 {
 			_, err := p.Reserve(t.Context())
@@ -316,7 +316,7 @@ func TestNobodyWaitsLongForTheOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC))
+		p := away(t, r, pacer.PaceLocally, policies.Daily(100, time.UTC))
 		defer closing(t, p)
 		require.NoError(t, p.Wait(t.Context()))
 		r.set(errBroken, 0)
@@ -337,7 +337,7 @@ func TestMemoryOfTheStoreIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.Every(time.Hour).Per("tenant").Optional(), policies.Every(time.Millisecond).Named("fine"),
+		p := away(t, r, pacer.PaceLocally, policies.Every(time.Hour).Per("tenant").Optional(), policies.Every(time.Millisecond).Named("fine"),
 			policies.Sliding(1_000_000, time.Hour).Buckets(100).Named("window"))
 		defer closing(t, p)
 		for i := range 70_000 {

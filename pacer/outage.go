@@ -7,10 +7,10 @@ type Outage uint8
 
 // What becomes of calls.
 const (
-	// PaceAlone paces each process from memory, at its share of every limit: the limit divided by the number of
+	// PaceLocally paces each process from memory, at its share of every limit: the limit divided by the number of
 	// processes that were alive when the store last answered. When the store is back, the process reports to it what
 	// was spent meanwhile.
-	PaceAlone Outage = iota
+	PaceLocally Outage = iota
 	// RefuseCalls refuses calls with a [*StoreError] that matches [store.ErrUnreachable].
 	RefuseCalls
 	// LetThrough lets every call go at once. None of these calls is counted afterwards.
@@ -20,8 +20,8 @@ const (
 // String returns a short name of the outage mode.
 func (o Outage) String() string {
 	switch o {
-	case PaceAlone:
-		return "pace alone"
+	case PaceLocally:
+		return "pace locally"
 	case RefuseCalls:
 		return "refuse calls"
 	case LetThrough:
@@ -37,7 +37,7 @@ func (o Outage) mode() failover.Mode {
 		return failover.Refuse
 	case LetThrough:
 		return failover.LetThrough
-	case PaceAlone:
+	case PaceLocally:
 	}
 	return failover.Local
 }

@@ -223,7 +223,7 @@ func TestAHangingStoreCostsItsTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.PerSecond(1000).Burst(1000))
+		p := away(t, r, pacer.PaceLocally, policies.PerSecond(1000).Burst(1000))
 		require.NoError(t, p.Wait(t.Context()))
 		r.set(nil, 3*time.Second)
 		start := time.Now()
@@ -261,7 +261,7 @@ func TestTheStoresTimeoutIsItsOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.PerSecond(1000).Burst(1000))
+		p := away(t, r, pacer.PaceLocally, policies.PerSecond(1000).Burst(1000))
 		defer closing(t, p)
 		require.NoError(t, p.Wait(t.Context()))
 		r.set(nil, 200*time.Millisecond)
@@ -344,7 +344,7 @@ func TestAloneAProcessKeepsItsShare(t *testing.T) {
 			policies.PerSecond(40), policies.AtMost(40, time.Second).Skew(0), policies.Fixed(40, time.Second), policies.Sliding(40, time.Second),
 		} {
 			r := newRemote(4)
-			p := away(t, r, pacer.PaceAlone, policy)
+			p := away(t, r, pacer.PaceLocally, policy)
 			require.NoError(t, p.Wait(t.Context()))
 			r.set(errBroken, 0)
 			n, start := 0, time.Now()
@@ -386,7 +386,7 @@ func TestTheLocalLineBeginsBehindTheFleets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(4)
-		p := away(t, r, pacer.PaceAlone, policies.PerSecond(10))
+		p := away(t, r, pacer.PaceLocally, policies.PerSecond(10))
 		defer closing(t, p)
 		var held []*pacer.Reservation
 		for range 30 { // a line of 3 s
@@ -418,7 +418,7 @@ func TestProcessesAloneTakeTurns(t *testing.T) {
 		r := newRemote(4)
 		var all []*pacer.Pacer
 		for range 4 {
-			p := away(t, r, pacer.PaceAlone, policies.PerSecond(10))
+			p := away(t, r, pacer.PaceLocally, policies.PerSecond(10))
 			require.NoError(t, p.Wait(t.Context()))
 			all = append(all, p)
 		}
@@ -451,7 +451,7 @@ func TestWhatWasSpentAloneIsCharged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(2)
-		p := away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC))
+		p := away(t, r, pacer.PaceLocally, policies.Daily(100, time.UTC))
 		defer closing(t, p)
 		for range 10 {
 			require.NoError(t, p.Wait(t.Context()))
@@ -478,7 +478,7 @@ func TestSleepersComeBackWithTheirSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.PerSecond(10))
+		p := away(t, r, pacer.PaceLocally, policies.PerSecond(10))
 		defer closing(t, p)
 		require.NoError(t, p.Wait(t.Context()))
 		r.set(errBroken, 0)
@@ -511,7 +511,7 @@ func TestAStoreThatForgotIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC).Named("daily"), policies.PerSecond(10).Per("tenant").Optional().Named("rate"))
+		p := away(t, r, pacer.PaceLocally, policies.Daily(100, time.UTC).Named("daily"), policies.PerSecond(10).Per("tenant").Optional().Named("rate"))
 		defer closing(t, p)
 		for range 40 {
 			require.NoError(t, p.Wait(t.Context()))
@@ -542,7 +542,7 @@ func TestAnIdleProcessRemembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(2)
-		idle, busy := away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC)), away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC))
+		idle, busy := away(t, r, pacer.PaceLocally, policies.Daily(100, time.UTC)), away(t, r, pacer.PaceLocally, policies.Daily(100, time.UTC))
 		defer closing(t, idle)
 		defer closing(t, busy)
 		for range 40 {
@@ -559,7 +559,7 @@ func TestAResetIsNotUndone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(2)
-		one, two := away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC)), away(t, r, pacer.PaceAlone, policies.Daily(100, time.UTC))
+		one, two := away(t, r, pacer.PaceLocally, policies.Daily(100, time.UTC)), away(t, r, pacer.PaceLocally, policies.Daily(100, time.UTC))
 		defer closing(t, one)
 		defer closing(t, two)
 		for range 40 {
@@ -581,7 +581,7 @@ func TestWhatIsOwedIsPaid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.Daily(10, time.UTC))
+		p := away(t, r, pacer.PaceLocally, policies.Daily(10, time.UTC))
 		defer closing(t, p)
 		one, err := p.Reserve(t.Context())
 		require.NoError(t, err)
@@ -609,7 +609,7 @@ func TestAPauseHeardAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(2)
-		one, two := away(t, r, pacer.PaceAlone, policies.PerSecond(10)), away(t, r, pacer.PaceAlone, policies.PerSecond(10))
+		one, two := away(t, r, pacer.PaceLocally, policies.PerSecond(10)), away(t, r, pacer.PaceLocally, policies.PerSecond(10))
 		defer closing(t, one)
 		defer closing(t, two)
 		require.NoError(t, one.Wait(t.Context()))
@@ -631,7 +631,7 @@ func TestTheFleetComesBackTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(2)
 		r.gathers = true
-		p := away(t, r, pacer.PaceAlone, policies.Daily(1000, time.UTC))
+		p := away(t, r, pacer.PaceLocally, policies.Daily(1000, time.UTC))
 		defer closing(t, p)
 		require.NoError(t, p.Wait(t.Context()))
 		r.set(errBroken, 0)
@@ -644,7 +644,7 @@ func TestTheFleetComesBackTogether(t *testing.T) {
 		asked := r.count()
 		require.NoError(t, p.Wait(t.Context()))
 		require.Equal(t, asked, r.count(), "still alone")
-		fresh := away(t, r, pacer.PaceAlone, policies.Daily(1000, time.UTC))
+		fresh := away(t, r, pacer.PaceLocally, policies.Daily(1000, time.UTC))
 		defer closing(t, fresh)
 		require.NoError(t, fresh.Wait(t.Context()), "one that comes just then waits with them")
 		back()
@@ -658,7 +658,7 @@ func TestDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
 		r.failing = errDenied
-		p := away(t, r, pacer.PaceAlone, policies.PerSecond(1000).Burst(10))
+		p := away(t, r, pacer.PaceLocally, policies.PerSecond(1000).Burst(10))
 		defer closing(t, p)
 		for range 3 {
 			require.ErrorIs(t, p.Wait(t.Context()), errDenied)
@@ -675,7 +675,7 @@ func TestAProcessBeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.PerSecond(10))
+		p := away(t, r, pacer.PaceLocally, policies.PerSecond(10))
 		time.Sleep(time.Minute)
 		require.Empty(t, r.heard(), "not before it is used")
 		require.NoError(t, p.Wait(t.Context()))

@@ -480,7 +480,7 @@ func (p *Pacer) notYet(r *Reservation) *LimitError {
 			e.InFlight, e.Limit, e.Wait = true, l.Spec.Limit, 0
 		}
 	}
-	e.InLine, e.Ahead = g.Queued, g.Ahead
+	e.Queued, e.Ahead = g.Queued, g.Ahead
 	if g.Queued {
 		e.Wait = 0
 	}

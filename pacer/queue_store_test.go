@@ -118,8 +118,8 @@ func TestACrowdForPlacesKeepsTheLineShort(t *testing.T) {
 		}
 		for range 20 {
 			time.Sleep(100 * ms)
-			require.LessOrEqual(t, statusOf(t, p, "places").Line, int64(45), "500 are served in a second, 20 of them within the reach")
-			require.Positive(t, statusOf(t, p, "places").Line)
+			require.LessOrEqual(t, statusOf(t, p, "places").Queued, int64(45), "500 are served in a second, 20 of them within the reach")
+			require.Positive(t, statusOf(t, p, "places").Queued)
 		}
 		wg.Wait()
 		require.Len(t, order, n)
@@ -147,7 +147,7 @@ func TestACrowdForPlacesKeepsTheLineShort(t *testing.T) {
 		hold.Release()
 		time.Sleep(2 * time.Hour)
 		wg.Wait()
-		require.Zero(t, statusOf(t, p, "places").Line)
+		require.Zero(t, statusOf(t, p, "places").Queued)
 		require.Equal(t, int64(5), statusOf(t, p, "places").Remaining)
 	})
 }
@@ -172,7 +172,7 @@ func TestACallBehindTheLineIsRefusedInTime(t *testing.T) {
 		}
 		wg.Wait()
 		hold.Release()
-		require.Zero(t, statusOf(t, p, "places").Line)
+		require.Zero(t, statusOf(t, p, "places").Queued)
 		r, err := p.Acquire(t.Context())
 		require.NoError(t, err)
 		r.Release()
@@ -224,7 +224,7 @@ func TestPlacesArePassedOn(t *testing.T) {
 			f.goes(0)
 			p := f.pacer(t, policies.InFlight(10).Named("places"))
 			require.Equal(t, int64(10), statusOf(t, p, "places").Remaining)
-			require.Zero(t, statusOf(t, p, "places").Line)
+			require.Zero(t, statusOf(t, p, "places").Queued)
 			closing(t, p)
 		})
 	}

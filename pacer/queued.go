@@ -49,7 +49,7 @@ func (p *Pacer) prepareQueued(a *ask, limits []store.Limit, call *store.Call) er
 	late, fair := false, ""
 	for i := range limits {
 		l := &limits[i]
-		late = late || l.Spec.HasLine()
+		late = late || l.Spec.HasQueue()
 		if l.Spec.Algorithm == policies.Leases && !a.permits {
 			return &ConfigError{
 				Field: "Wait", Value: "not enough",
@@ -269,7 +269,7 @@ func (r *Reservation) waitedTooLong(now time.Time) error {
 func (p *Pacer) leaveStoreQueue(r *Reservation) {
 	var limits []store.Limit
 	for i := range r.stack.Limits {
-		if r.stack.Limits[i].Spec.HasLine() {
+		if r.stack.Limits[i].Spec.HasQueue() {
 			limits = append(limits, r.stack.Limits[i])
 		}
 	}

@@ -15,7 +15,7 @@ import (
 func TestALostCallCostsASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := away(t, newRemote(1), pacer.PaceAlone, policies.InFlight(1)) // the store is no Notifier
+		p := away(t, newRemote(1), pacer.PaceLocally, policies.InFlight(1)) // the store is no Notifier
 		defer closing(t, p)
 		held, err := p.Acquire(t.Context())
 		require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestPlacesWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(4)
-		p := away(t, r, pacer.PaceAlone, policies.InFlight(9).Lease(10*time.Second))
+		p := away(t, r, pacer.PaceLocally, policies.InFlight(9).Lease(10*time.Second))
 		defer closing(t, p)
 		acquire := func() (*pacer.Reservation, error) { return p.Acquire(t.Context(), pacer.MaxWait(2*time.Second)) }
 		var held []*pacer.Reservation
@@ -92,14 +92,14 @@ func TestALostReleaseComesBackWithTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.InFlight(1).Lease(5*time.Second))
+		p := away(t, r, pacer.PaceLocally, policies.InFlight(1).Lease(5*time.Second))
 		one, err := p.Acquire(t.Context())
 		require.NoError(t, err)
 		closing(t, p)
 		r.set(errBroken, 0)
 		one.Release()
 		r.set(nil, 0)
-		other := away(t, r, pacer.PaceAlone, policies.InFlight(1).Lease(5*time.Second))
+		other := away(t, r, pacer.PaceLocally, policies.InFlight(1).Lease(5*time.Second))
 		defer closing(t, other)
 		began := time.Now()
 		one, err = other.Acquire(t.Context())
@@ -141,7 +141,7 @@ func TestASlotWithoutAPlaceChangesHands(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := newRemote(1)
-				p := away(t, r, pacer.PaceAlone, policies.InFlight(1), policies.Every(20*time.Second).Named("rate"))
+				p := away(t, r, pacer.PaceLocally, policies.InFlight(1), policies.Every(20*time.Second).Named("rate"))
 				defer closing(t, p)
 				first, err := p.Acquire(t.Context())
 				require.NoError(t, err)
@@ -178,12 +178,12 @@ func TestAReleaseAfterClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p := away(t, r, pacer.PaceAlone, policies.InFlight(1))
+		p := away(t, r, pacer.PaceLocally, policies.InFlight(1))
 		one, err := p.Acquire(t.Context())
 		require.NoError(t, err)
 		closing(t, p)
 		one.Release()
-		other := away(t, r, pacer.PaceAlone, policies.InFlight(1))
+		other := away(t, r, pacer.PaceLocally, policies.InFlight(1))
 		defer closing(t, other)
 		require.Equal(t, int64(1), remaining(t, other))
 	})

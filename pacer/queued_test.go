@@ -78,7 +78,7 @@ func TestReleaseLetsTheNextOneIn(t *testing.T) {
 			return slices.Clone(order)
 		}
 		require.Empty(t, went())
-		require.Equal(t, int64(3), statusOf(t, p, "in-flight").Line)
+		require.Equal(t, int64(3), statusOf(t, p, "in-flight").Queued)
 		require.Equal(t, int64(2), statusOf(t, p, "rate").Remaining, "who stands in line has no slot")
 		began := time.Now()
 		first.Release()
@@ -107,7 +107,7 @@ func TestAWaitForAPlaceIsBounded(t *testing.T) {
 		require.Equal(t, 7*time.Second, time.Since(began))
 		require.ErrorIs(t, err, pacer.ErrNotYet)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
-		require.True(t, limit.InFlight && limit.InLine)
+		require.True(t, limit.InFlight && limit.Queued)
 		require.EqualError(t, err, `pacer: upstream "test": policy "calls": its only place in flight is taken, `+
 			`with no call in line before this one, for longer than the longest wait allowed (7s): try again after it, or raise MaxWait`)
 
@@ -125,9 +125,9 @@ func TestAWaitForAPlaceIsBounded(t *testing.T) {
 
 		_, err = p.Reserve(t.Context(), pacer.MaxWait(0))
 		require.ErrorAs(t, err, &limit)
-		require.True(t, limit.InFlight && !limit.InLine)
+		require.True(t, limit.InFlight && !limit.Queued)
 
-		require.Equal(t, int64(0), statusOf(t, p, "calls").Line, "nobody is left in line")
+		require.Equal(t, int64(0), statusOf(t, p, "calls").Queued, "nobody is left in line")
 		held.Release()
 		require.Equal(t, int64(1), statusOf(t, p, "calls").Remaining)
 	})
@@ -231,7 +231,7 @@ func TestCloseAndPlaces(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { _ = other.Close() }()
 		require.Equal(t, int64(0), statusOf(t, other, "in-flight").Remaining)
-		require.Equal(t, int64(0), statusOf(t, other, "in-flight").Line)
+		require.Equal(t, int64(0), statusOf(t, other, "in-flight").Queued)
 		held.Release() // it is still heard
 		require.Equal(t, int64(1), statusOf(t, other, "in-flight").Remaining)
 	})
@@ -512,7 +512,7 @@ func TestAPauseThatCallsTheNextInLine(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		require.Equal(t, int64(1), statusOf(t, p, "in-flight").Line)
+		require.Equal(t, int64(1), statusOf(t, p, "in-flight").Queued)
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"rate"}, Wait: 30 * time.Second}))
 		time.Sleep(20 * time.Second)
 		require.Equal(t, int64(1), statusOf(t, p, "in-flight").Remaining, "nobody holds a place until the pause is over")

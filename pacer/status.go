@@ -41,7 +41,7 @@ type PolicyStatus struct {
 	// is free.
 	Pace int64
 	// Line is how many calls are queued: for a permit, in a lane, or for their fair share.
-	Line int64
+	Queued int64
 
 	_ struct{}
 }
@@ -128,7 +128,7 @@ func policyStatus(policy policies.Policy, scope string, seen *store.LimitStatus,
 		Backlog:   seen.Backlog,
 		PausedFor: max(0, seen.Paused.Sub(now)),
 		Pace:      seen.Pace,
-		Line:      seen.Queued,
+		Queued:    seen.Queued,
 	}
 }
 

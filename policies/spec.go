@@ -77,8 +77,8 @@ type Adapt struct {
 	Recovery int64 // µs in which it grows from nothing to whole
 }
 
-// HasLine reports whether calls may have to stand in line for the limit: it is not given far ahead.
-func (s Spec) HasLine() bool { return s.Algorithm == Leases || s.Queue != NoQueue }
+// HasQueue reports whether calls may have to queue for the limit: it is granted only shortly before their slot.
+func (s Spec) HasQueue() bool { return s.Algorithm == Leases || s.Queue != NoQueue }
 
 // Tolerance returns the delay variation tolerance τ = (B−1)·T of a rate.
 func (s Spec) Tolerance() int64 { return (s.Limit - 1) * s.Interval }

@@ -105,7 +105,7 @@ func noPlace(t *testing.T) error {
 
 // notItsTurn is as it comes from a call whose deadline ends while others are still before it.
 func notItsTurn(*testing.T) error {
-	return &pacer.LimitError{Upstream: "zendesk", Policy: "per-second", Cost: 1, InLine: true, Ahead: 3, MaxWait: 2 * time.Second, Deadline: true}
+	return &pacer.LimitError{Upstream: "zendesk", Policy: "per-second", Cost: 1, Queued: true, Ahead: 3, MaxWait: 2 * time.Second, Deadline: true}
 }
 
 func noScope(t *testing.T) error {

@@ -98,7 +98,7 @@ func TestRedisSizes(t *testing.T) {
 		}
 		s, err := p.Status(t.Context(), pacer.Scope("tenant", "none"))
 		require.NoError(t, err)
-		if line := s.Policies[0].Line; line > 0 { // those who came first may have lost theirs by now
+		if line := s.Policies[0].Queued; line > 0 { // those who came first may have lost theirs by now
 			one.n = int(line)
 		}
 		bytes := grew / float64(one.n)

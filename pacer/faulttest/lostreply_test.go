@@ -239,7 +239,7 @@ func TestLostReplyIsChargedOnceAndNotAskedAgain(t *testing.T) {
 func TestLostReplyWhilePacing(t *testing.T) {
 	t.Parallel()
 	const times = 2
-	for name, outage := range map[string]pacer.Outage{"PaceAlone": pacer.PaceAlone, "RefuseCalls": pacer.RefuseCalls, "LetThrough": pacer.LetThrough} {
+	for name, outage := range map[string]pacer.Outage{"PaceLocally": pacer.PaceLocally, "RefuseCalls": pacer.RefuseCalls, "LetThrough": pacer.LetThrough} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLossy(t)
@@ -276,7 +276,7 @@ func TestLostReplyWhilePacing(t *testing.T) {
 					require.FailNow(t, "the process does not come back")
 				}
 				most := 1
-				if outage == pacer.PaceAlone {
+				if outage == pacer.PaceLocally {
 					most = 2
 				}
 				after := l.charged() - before

@@ -21,7 +21,7 @@ func TestFleetAsJSON(t *testing.T) {
 	f := &fleet.Snapshot{
 		Upstream: "zendesk", At: at, Counted: at.Add(-4 * time.Second), Shared: true, PausedFor: 1500 * time.Millisecond, Waiting: 2, Alive: 3,
 		Policies: []fleet.Policy{
-			{PolicyStatus: pacer.PolicyStatus{Policy: policies.InFlight(25), Remaining: 5, Line: 3, Pace: 20}, Shown: true, Waiting: 3},
+			{PolicyStatus: pacer.PolicyStatus{Policy: policies.InFlight(25), Remaining: 5, Queued: 3, Pace: 20}, Shown: true, Waiting: 3},
 			{
 				PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(4).Burst(2).Named("peak"), Next: 250 * time.Millisecond, Backlog: 6},
 				Shown:        true, Waiting: 7, History: history,

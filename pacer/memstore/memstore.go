@@ -122,7 +122,7 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 		}
 		grants[i] = store.Grant{
 			OK: g.OK, Now: store.Instant(o.now), At: store.Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,
-			Binds: g.Binds, Paused: g.Paused, Charges: grants[i].Charges[:0], Queued: g.InLine, Ahead: g.Ahead,
+			Binds: g.Binds, Paused: g.Paused, Charges: grants[i].Charges[:0], Queued: g.Queued, Ahead: g.Ahead,
 		}
 		for _, c := range taken {
 			grants[i].Charges = append(grants[i].Charges, store.Charge(c))
@@ -350,7 +350,7 @@ func (m *Store) Status(_ context.Context, stack store.Stack) (store.StackStatus,
 	}
 	for i := range entries {
 		in := entries[i].Account.Inspect(&entries[i].Limit, o.now)
-		s.Limits[i] = store.LimitStatus{Remaining: in.Remaining, Next: store.Instant(in.Next), Backlog: in.Backlog, Paused: store.Instant(in.Paused), Pace: in.Pace, Queued: in.Line}
+		s.Limits[i] = store.LimitStatus{Remaining: in.Remaining, Next: store.Instant(in.Next), Backlog: in.Backlog, Paused: store.Instant(in.Paused), Pace: in.Pace, Queued: in.Queued}
 	}
 	return s, nil
 }

@@ -72,7 +72,7 @@ func reason(err error) string {
 		return "paused"
 	case limit.InFlight:
 		return "in_flight"
-	case limit.InLine:
+	case limit.Queued:
 		return "in_line"
 	case limit.Deadline:
 		return "deadline"

@@ -85,6 +85,6 @@ func (t *Telemetry) readTopKeys(o metric.Observer, f *fleet.Snapshot) {
 
 func (t *Telemetry) readStatus(o metric.Observer, s *pacer.PolicyStatus, attrs metric.MeasurementOption) {
 	o.ObserveInt64(t.gauges.remaining, s.Remaining, attrs)
-	o.ObserveInt64(t.gauges.line, s.Line, attrs)
+	o.ObserveInt64(t.gauges.line, s.Queued, attrs)
 	o.ObserveFloat64(t.gauges.paused, s.PausedFor.Seconds(), attrs)
 }

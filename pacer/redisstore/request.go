@@ -60,7 +60,7 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 		if limits[i].Spec.Most > 0 {
 			keys = 3
 		}
-		if limits[i].Spec.HasLine() {
+		if limits[i].Spec.HasQueue() {
 			keys += 4
 		}
 		size += keys * (base + len(limits[i].Policy) + len(limits[i].Scope) + len(leasesMark) + 2)
@@ -78,7 +78,7 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 		if l.Spec.Most > 0 {
 			r.addKey(name, l, startsMark)
 		}
-		if l.Spec.HasLine() {
+		if l.Spec.HasQueue() {
 			r.addLine(name, l)
 		}
 	}

@@ -71,7 +71,7 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 }
 
 // lined reports whether calls may have to stand in line for a limit.
-func lined(l store.Limit) bool { return l.Spec.HasLine() }
+func lined(l store.Limit) bool { return l.Spec.HasQueue() }
 
 // owned says for each of some stacks which of the limits of them all are its own, from 1. It is nil if there is one stack.
 type owned [][]int64

@@ -182,9 +182,9 @@ func (f *Concurrency) Inspect(l *Limit, now int64) Inspection {
 			live.lease(id, one.began, one.until)
 		}
 	}
-	in := Inspection{Next: now, Pace: f.most(l, now), Line: f.queue.length(now)}
+	in := Inspection{Next: now, Pace: f.most(l, now), Queued: f.queue.length(now)}
 	in.Remaining = max(0, in.Pace-live.running(l, now))
-	if in.Remaining == 0 || in.Line > 0 {
+	if in.Remaining == 0 || in.Queued > 0 {
 		if in.Next = live.expiry(0); in.Next == forever {
 			in.Next = now
 		}

@@ -26,12 +26,12 @@ func TestPlaces(t *testing.T) {
 
 	b, _ = r.late(30*ms, id(3))
 	require.Equal(t, engine.Grant{At: 30 * ms, Binds: 0}, b.Grant, "one that does not wait")
-	require.Zero(t, r.inspect(30*ms).Line)
+	require.Zero(t, r.inspect(30*ms).Queued)
 
 	r.stands(40*ms, id(3), 100*ms, 0) // when the first lease runs out
 	r.stands(40*ms, id(4), 130*ms, 1) // when the second one does
 	r.stands(40*ms, id(5), 40*ms+1000*ms, 2)
-	require.Equal(t, int64(3), r.inspect(40*ms).Line)
+	require.Equal(t, int64(3), r.inspect(40*ms).Queued)
 	require.False(t, a.Release(9), "nobody knows it")
 	require.True(t, a.Release(2))
 	require.False(t, a.Release(2))
@@ -79,7 +79,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	r.stands(0, id(2), 100*ms, 0)
 	r.cancel(0, b)
 	r.goes(0, id(2))
-	require.Equal(t, int64(0), r.inspect(0).Line)
+	require.Equal(t, int64(0), r.inspect(0).Queued)
 	r.settle(0, b, 1, 5)
 	r.account().Claim(r.limit(), epoch, engine.Charge{From: 3, To: 1})
 	require.False(t, r.account().Remaining(r.limit(), epoch, 0, 0, 0, 0), "calls of others are not known by their leases")
@@ -172,9 +172,9 @@ func TestPlacesInspected(t *testing.T) {
 	require.Equal(t, engine.Inspection{Remaining: 1, Next: 0, Pace: 2}, r.inspect(0))
 	r.goes(10*ms, id(2))
 	r.stands(10*ms, id(3), 100*ms, 0)
-	require.Equal(t, engine.Inspection{Next: 100 * ms, Pace: 2, Line: 1}, r.inspect(20*ms))
-	require.Equal(t, engine.Inspection{Remaining: 1, Next: 110 * ms, Pace: 2, Line: 1}, r.inspect(100*ms), "who is queued comes first")
-	require.Equal(t, engine.Inspection{Remaining: 2, Next: 600*ms - 1, Pace: 2, Line: 1}, r.inspect(600*ms-1), "its turn has come, and it did not ask")
+	require.Equal(t, engine.Inspection{Next: 100 * ms, Pace: 2, Queued: 1}, r.inspect(20*ms))
+	require.Equal(t, engine.Inspection{Remaining: 1, Next: 110 * ms, Pace: 2, Queued: 1}, r.inspect(100*ms), "who is queued comes first")
+	require.Equal(t, engine.Inspection{Remaining: 2, Next: 600*ms - 1, Pace: 2, Queued: 1}, r.inspect(600*ms-1), "its turn has come, and it did not ask")
 	require.Equal(t, engine.Inspection{Remaining: 2, Next: 600 * ms, Pace: 2}, r.inspect(600*ms), "it is taken for dead")
 	require.Equal(t, epoch+600*ms, r.account().Expires())
 

@@ -84,7 +84,7 @@ type Inspection struct {
 	Backlog   int64 // cost that is charged to instants after now
 	Paused    int64 // nothing goes before; 0 if not paused
 	Pace      int64 // as it is now, learned and adapted: the emission interval of a rate, the limit of a window or of leases
-	Line      int64 // queued calls
+	Queued    int64 // queued calls
 }
 
 // NewAccount returns an empty account for an algorithm, nil for an unknown one.
@@ -206,7 +206,7 @@ type Grant struct {
 	Binds  int  // the index of the entry that decided At, or BindsNothing or BindsUpstream
 	Paused bool // Binds names an entry because of its pause
 
-	InLine bool  // it is queued for entry Binds, and asks again at At
+	Queued bool  // it is queued for entry Binds, and asks again at At
 	Ahead  int64 // how many are before it
 }
 

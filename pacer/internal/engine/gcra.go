@@ -408,7 +408,7 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 	}
 	in.Next = g.Earliest(l, now, e, 1, 0).At
 	if g.queue != nil {
-		in.Line = g.queue.length(now)
+		in.Queued = g.queue.length(now)
 	}
 	if l.Spec.Most > 0 {
 		in.Remaining = min(max(1, g.free(l, now)), max(1, in.Remaining))

@@ -28,7 +28,7 @@ func TestLaneIsLent(t *testing.T) {
 	b := r.goes(10*ms, id(4))
 	require.Equal(t, []engine.Charge{{From: epoch + 30*ms, To: epoch + 40*ms}, {}}, b.charges)
 	r.stands(10*ms, id(5), 20*ms, 0) // who was lent a slot has left the queue
-	require.Equal(t, int64(1), r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch+10*ms).Line)
+	require.Equal(t, int64(1), r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch+10*ms).Queued)
 
 	// To one behind another nothing is lent that the first needs.
 	r.stands(20*ms, id(6), 30*ms, 1)
@@ -46,7 +46,7 @@ func TestLaneIsLentInTurn(t *testing.T) {
 	require.Equal(t, engine.Charge{}, r.goes(0, of(2, 1, 1)).charges[1])
 	require.Equal(t, engine.Charge{}, r.goes(0, of(3, 1, 1)).charges[1])
 	b, _ := r.late(0, engine.Call{ID: 4, Flow: 1, MaxWait: always})
-	require.True(t, b.InLine)
+	require.True(t, b.Queued)
 	require.Equal(t, engine.Charge{}, r.goes(10*ms, of(4, 1, 1)).charges[1])
 
 	r = newRig(t, append(batch(10), shared())...)
@@ -71,12 +71,12 @@ func TestLaneHeldSlot(t *testing.T) {
 	for i := range int64(20) {
 		r.late(470*ms, engine.Call{ID: i + 1, MaxWait: always})
 	}
-	line := r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch+470*ms).Line
+	line := r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch+470*ms).Queued
 	require.NotZero(t, line)
 	far = r.goes(470*ms, engine.Call{ID: 100, Held: far.charges, Slot: far.At})
 	require.Equal(t, 500*ms, far.At)
 	require.Equal(t, int64(1), far.charges[2].To)
-	require.Equal(t, line, r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch+470*ms).Line)
+	require.Equal(t, line, r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch+470*ms).Queued)
 }
 
 // A call of a lane that has to wait for another rate gets its slot at once.
@@ -86,7 +86,7 @@ func TestLaneWithARateOfItsOwn(t *testing.T) {
 	for i := range int64(10) {
 		require.Equal(t, i*100*ms, r.goes(0, id(i+1)).At)
 	}
-	require.Zero(t, r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch).Line)
+	require.Zero(t, r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch).Queued)
 }
 
 // With a pause, the queue waits until its end.
@@ -121,16 +121,16 @@ func TestFairRate(t *testing.T) {
 	r.stands(0, of(22, 2, 2), 30*ms, 2) // its weight is 2: two of its calls for one of flow 1
 	r.stands(0, of(23, 2, 2), 50*ms, 4) // at the tag of 12, behind it
 	require.Equal(t, before, r.free(), "who is queued is charged nothing")
-	require.Equal(t, int64(6), r.inspect(0).Line)
+	require.Equal(t, int64(6), r.inspect(0).Queued)
 	b, _ := r.late(0, engine.Call{ID: 31, Flow: 3, MaxWait: 70*ms - 1})
 	require.Equal(t, engine.Grant{At: 70 * ms, Binds: 0}, b.Grant, "it would stand third: after the first of both others")
-	require.Equal(t, int64(6), r.inspect(0).Line)
+	require.Equal(t, int64(6), r.inspect(0).Queued)
 
 	for i, n := range []int64{11, 21, 22, 12, 23, 13} {
 		now := int64(i+1) * 10 * ms
 		require.Equal(t, now+40*ms, r.goes(now, of(n, n/10, n/10)).At, "call %d", n)
 	}
-	require.Equal(t, engine.NewAccount(policies.GCRA).Inspect(r.limit(), epoch).Line, r.inspect(0).Line)
+	require.Equal(t, engine.NewAccount(policies.GCRA).Inspect(r.limit(), epoch).Queued, r.inspect(0).Queued)
 }
 
 // A slot that is far away because of another limit is given at once, and does not move the queue on.
@@ -178,7 +178,7 @@ func TestFairPlaces(t *testing.T) {
 			require.True(t, a.Release(31))
 		}
 	}
-	require.Zero(t, r.inspect(4).Line)
+	require.Zero(t, r.inspect(4).Queued)
 }
 
 // How soon queued calls ask again: when a lease runs out, after a second if they are among the first, and otherwise after two
@@ -193,8 +193,8 @@ func TestLateAsksAgain(t *testing.T) {
 	r.stands(0, id(257), 2000*ms+257, 256)
 	r.stands(0, id(3_999_999), 2000*ms+1_999_999, 257)
 	r.stands(0, id(2_000_000), 2000*ms, 258)
-	require.Equal(t, int64(259), r.inspect(1500*ms-1).Line)
-	require.Equal(t, int64(3), r.inspect(1500*ms).Line, "half a second later, they are taken for dead")
+	require.Equal(t, int64(259), r.inspect(1500*ms-1).Queued)
+	require.Equal(t, int64(3), r.inspect(1500*ms).Queued, "half a second later, they are taken for dead")
 	r.stands(1500*ms, id(2_000_000), 2500*ms, 2)
 }
 
@@ -208,12 +208,12 @@ func TestRateKeepsItsLine(t *testing.T) {
 	r.stands(0, of(11, 1, 1), 10*ms, 0)
 	r.account().Resume(epoch + 200*ms)
 	require.Nil(t, r.free())
-	require.Equal(t, int64(1), r.inspect(200*ms).Line)
+	require.Equal(t, int64(1), r.inspect(200*ms).Queued)
 	require.Equal(t, epoch+510*ms, r.account().Expires(), "when it is taken for dead")
 	require.Equal(t, []int64{11}, r.stack[0].Next(epoch+200*ms, 0))
 	require.True(t, r.account().Release(11))
 	require.False(t, r.account().Release(11))
-	require.Zero(t, r.inspect(200*ms).Line)
+	require.Zero(t, r.inspect(200*ms).Queued)
 }
 
 // Who gives a slot back, and who leaves the queue, calls the next one.

@@ -129,7 +129,7 @@ func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g G
 			continue
 		}
 		// Who has been served has left the queue. Who leaves it otherwise makes room for the next one.
-		stays := q.at.InLine && q.at.Binds == i
+		stays := q.at.Queued && q.at.Binds == i
 		if !stays && stack[i].queue().leave(c.ID) || freed[i%manyLimits] {
 			called = append(called, stack[i].Next(now, c.ID)...)
 		}
@@ -323,7 +323,7 @@ func (q *late) enqueue(i int, again int64) {
 	again = max(q.now+numbers.SoonAgain, min(again, q.now+numbers.FarAgain+q.call.ID%numbers.FarAgain))
 	rank, score := e.queue().position(&q.call, q.now, e.fairly())
 	e.queue().join(&q.call, score, again+numbers.WaitGrace, e.fairly())
-	q.at = Grant{InLine: true, At: again, Binds: i, Ahead: rank}
+	q.at = Grant{Queued: true, At: again, Binds: i, Ahead: rank}
 }
 
 // served takes the call out of a queue because it has what the queue is for. Who gets a slot before its turn does not move the

@@ -122,11 +122,11 @@ func TestLateCallsTheNext(t *testing.T) {
 	r.stands(50*ms, id(3), 100*ms, 0)
 	r.stands(50*ms, id(4), 150*ms, 1)
 	b, called := r.late(99*ms, engine.Call{ID: 5, MaxWait: always})
-	require.True(t, b.InLine)
+	require.True(t, b.Queued)
 	require.Empty(t, called)
 	// The first lease has run out. It is 3's turn, and the next operation that notices wakes it.
 	b, called = r.late(100*ms, engine.Call{ID: 5, MaxWait: always})
-	require.True(t, b.InLine)
+	require.True(t, b.Queued)
 	require.Equal(t, []int64{3}, called)
 	b, called = r.late(100*ms, engine.Call{ID: 3, MaxWait: always})
 	require.True(t, b.OK)
@@ -165,11 +165,11 @@ func TestLane(t *testing.T) {
 	r.stands(0, id(9), 30*ms, 1)
 	r.stands(0, id(10), 40*ms, 2)
 	require.Equal(t, before, r.free())
-	require.Equal(t, int64(3), r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch).Line)
+	require.Equal(t, int64(3), r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch).Queued)
 	b, _ := r.late(0, engine.Call{ID: 11, MaxWait: 50*ms - 1})
 	require.Equal(t, engine.Grant{At: 50 * ms, Binds: 1}, b.Grant)
 	b, _ = r.late(0, engine.Call{ID: 11, MaxWait: 50 * ms})
-	require.True(t, b.InLine)
+	require.True(t, b.Queued)
 	require.True(t, r.stack[1].Account.Release(11))
 
 	open := &rig{t, r.stack[:1]}
@@ -209,11 +209,11 @@ func TestLateReachesAsFarAsTheWay(t *testing.T) {
 		return b
 	}
 	b := ask(0)
-	require.True(t, b.InLine)
+	require.True(t, b.Queued)
 	near := b.At
 	b = ask(30 * ms)
 	require.Equal(t, near, b.At, "never less than 40 ms")
 	b = ask(90 * ms)
-	require.True(t, b.InLine)
+	require.True(t, b.Queued)
 	require.Equal(t, near-50*ms, b.At)
 }

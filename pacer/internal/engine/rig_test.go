@@ -194,7 +194,7 @@ func (r *rig) stands(now int64, c engine.Call, again, ahead int64) {
 	r.t.Helper()
 	c.MaxWait = always
 	b, _ := r.late(now, c)
-	require.True(r.t, b.InLine, "%+v", b.Grant)
+	require.True(r.t, b.Queued, "%+v", b.Grant)
 	require.False(r.t, b.OK)
 	require.Equal(r.t, []int64{again, ahead}, []int64{b.At, b.Ahead}, "when to ask again, and how many stand before it")
 }

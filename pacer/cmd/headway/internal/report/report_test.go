@@ -69,7 +69,7 @@ func scene() *fleet.Snapshot {
 		Policies: []fleet.Policy{
 			shown(policies.PerSecond(10).Named("account"), pacer.PolicyStatus{Pace: 200_000, Next: 130 * time.Millisecond, Backlog: 3}, 7),
 			shown(policies.Daily(100, time.UTC).Named("day"), pacer.PolicyStatus{Pace: 80, Remaining: 20, PausedFor: 41 * time.Second}, 0),
-			shown(policies.InFlight(25), pacer.PolicyStatus{Pace: 25, Remaining: 10, Line: 2}, 1),
+			shown(policies.InFlight(25), pacer.PolicyStatus{Pace: 25, Remaining: 10, Queued: 2}, 1),
 			{PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(2).Per("tenant")}, Waiting: 4, History: history},
 		},
 		TopKeys: []fleet.TopKey{{

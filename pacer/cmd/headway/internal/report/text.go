@@ -76,7 +76,7 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot) {
 			limit += " each"
 		}
 		row(w, p.Policy.Name(), orNone(Scope(p.Scope)), Pace(p), limit, Percent(Used(p)), Count(p.Remaining), Next(p.Next),
-			Count(p.Line), Count(p.Waiting), Paused(p.PausedFor), What(p.Policy)+prefix("; ", Lowered(p)))
+			Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), What(p.Policy)+prefix("; ", Lowered(p)))
 	}
 	_ = w.Flush()
 	if hidden {
@@ -106,7 +106,7 @@ func writeTopKeys(b *strings.Builder, f *fleet.Snapshot) {
 	row(w, "BUSIEST KEY", "POLICY", "LAST MINUTE", "LEFT", "NEXT", "LINE", "WAITING", "PAUSED")
 	for i := range f.TopKeys {
 		k := &f.TopKeys[i]
-		row(w, Scope(k.Scope), k.Policy.Name(), Count(k.Cost), Count(k.Remaining), Next(k.Next), Count(k.Line), Count(k.Waiting),
+		row(w, Scope(k.Scope), k.Policy.Name(), Count(k.Cost), Count(k.Remaining), Next(k.Next), Count(k.Queued), Count(k.Waiting),
 			Paused(k.PausedFor))
 	}
 	_ = w.Flush()

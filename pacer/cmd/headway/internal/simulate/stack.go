@@ -96,7 +96,7 @@ func (b *binder) bind(l *Load, tenant, lane string) *stack {
 		if b.first[i] == nil {
 			b.first[i] = &limit
 		}
-		s.lined = s.lined || limit.Spec.HasLine()
+		s.lined = s.lined || limit.Spec.HasQueue()
 	}
 	if b.fair != "" {
 		who := value(b.fair)
@@ -136,7 +136,7 @@ func (s *stack) notes(kind store.NoteKind, id int64, began store.Instant) []stor
 	var all []store.Note
 	for i := range s.Limits {
 		spec := &s.Limits[i].Spec
-		if spec.Algorithm == policies.Leases || kind == store.NoteRelease && spec.HasLine() {
+		if spec.Algorithm == policies.Leases || kind == store.NoteRelease && spec.HasQueue() {
 			all = append(all, store.Note{Kind: kind, Limit: i, Value: id, At: began})
 		}
 	}

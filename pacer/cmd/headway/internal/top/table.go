@@ -86,7 +86,7 @@ func (c columns) policy(s styles, p *fleet.Policy, chosen bool) string {
 	if chosen {
 		mark, name = s.chosen.Render("▸ "), s.chosen
 	}
-	remaining, line, limit := report.Count(p.Remaining), report.Count(p.Line), report.Limit(p)
+	remaining, line, limit := report.Count(p.Remaining), report.Count(p.Queued), report.Limit(p)
 	used, known := report.Used(p)
 	filled, rest := bar(used, c.bar)
 	if !known {
@@ -105,7 +105,7 @@ func (c columns) policy(s styles, p *fleet.Policy, chosen bool) string {
 	return mark + c.line(
 		name.Render(left(p.Policy.Name(), c.name)), right(report.Pace(p), paceWidth), right(limit, limitWidth),
 		colour.Render(filled)+s.dim.Render(rest), right(remaining, leftWidth),
-		lit(right(line, lineWidth), p.Line > 0, s.waits, s.dim), lit(right(report.Count(p.Waiting), waitingWidth), p.Waiting > 0, s.waits, s.dim),
+		lit(right(line, lineWidth), p.Queued > 0, s.waits, s.dim), lit(right(report.Count(p.Waiting), waitingWidth), p.Waiting > 0, s.waits, s.dim),
 		lit(right(report.Paused(p.PausedFor), pausedWidth), p.PausedFor > 0, s.paused, s.dim), c.history(s, p))
 }
 
