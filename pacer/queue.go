@@ -184,11 +184,7 @@ func (p *Pacer) chargeInOrder(ctx context.Context, r *Reservation) error {
 	q := p.queueOf(r)
 	if q == nil {
 		s.mu.Unlock()
-		if err := p.charge(ctx, r); err != nil || !r.grant[0].OK {
-			return err
-		}
-		p.granted(r)
-		return nil
+		return p.chargeUnqueued(ctx, r)
 	}
 	if q.deferred {
 		return p.chargeQueued(ctx, q, r) // unlocks s.mu
@@ -202,6 +198,10 @@ func (p *Pacer) chargeInOrder(ctx context.Context, r *Reservation) error {
 			return r.err
 		}
 		s.mu.Lock()
+		if q = p.queueOf(r); q == nil { // the queue may have been dropped, and serve another stack
+			s.mu.Unlock()
+			return p.chargeUnqueued(ctx, r)
+		}
 		now = time.Now()
 	}
 	if err := p.tooFar(q, r, now, q.length); err != nil {
@@ -211,6 +211,15 @@ func (p *Pacer) chargeInOrder(ctx context.Context, r *Reservation) error {
 	p.waiting.Add(1)
 	defer p.waiting.Done()
 	return p.stand(ctx, q, r, now) // unlocks s.mu
+}
+
+// chargeUnqueued charges the earliest slot for a call that no queue serves.
+func (p *Pacer) chargeUnqueued(ctx context.Context, r *Reservation) error {
+	if err := p.charge(ctx, r); err != nil || !r.grant[0].OK {
+		return err
+	}
+	p.granted(r)
+	return nil
 }
 
 // sinceMade returns an instant in the windows' time, counted from when the Pacer was made; 0 for instants before

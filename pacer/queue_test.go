@@ -307,3 +307,36 @@ func TestAFailingStoreFailsTheQueue(t *testing.T) {
 		r.set(nil, 0)
 	})
 }
+
+// A call that was the first to ask, and has to wait, waits in the queue of its own stack, also if that was dropped meanwhile, because
+// the call before it has given up, and serves another stack by then.
+func TestACallWaitsInItsOwnQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFarAway()
+		p := f.pacer(t, policies.PerSecond(1).Per("tenant"), policies.Fixed(1000, time.Hour).Per("tenant").Named("count").Skew(0))
+		tenant := func(name string) pacer.Option { return pacer.Scope("tenant", name) }
+		for _, name := range []string{"a", "b", "c"} {
+			require.NoError(t, p.Wait(t.Context(), tenant(name)))
+		}
+		f.goes(60 * ms)
+		var wg sync.WaitGroup
+		wait := func(ctx context.Context, name string) { wg.Go(func() { _ = p.Wait(ctx, tenant(name)) }) }
+		ctx, cancel := context.WithCancel(t.Context())
+		wait(ctx, "a")
+		time.Sleep(100 * ms) // it has a slot, a second away
+		wait(t.Context(), "a")
+		time.Sleep(30 * ms) // which the next one asks behind
+		cancel()
+		time.Sleep(40 * ms)
+		wait(t.Context(), "b")
+		time.Sleep(100 * ms)
+		wait(t.Context(), "c")
+		wg.Wait()
+		f.goes(0)
+		for _, name := range []string{"a", "b", "c"} {
+			require.Equal(t, int64(998), statusOf(t, p, "count", tenant(name)).Remaining, name)
+		}
+		require.NoError(t, p.Close())
+	})
+}
