@@ -295,8 +295,8 @@ func TestFleetCrowds(t *testing.T) { //nolint:paralleltest,tparallel // when it 
 	for _, event := range crowdEvents {
 		t.Run(event.name, func(t *testing.T) {
 			together(t)
+			c := newWaitingCrowd(t, n, event.fault) // which skips the test where there is no server
 			timers := measure.Watch()
-			c := newWaitingCrowd(t, n, event.fault)
 			event.does(c)
 			slow := c.slow()
 			t.Logf("latency: %v", c.server.Client().Do(t.Context(), "LATENCY", "LATEST").Val())
