@@ -190,8 +190,10 @@ func unusable(t *testing.T, server *redistest.Server, client func() redis.Univer
 	}, patience, time.Millisecond)
 	before := other.went.Load()
 	time.Sleep(measure.Length(time.Second, 3*time.Second)) // nothing is to happen
-	require.Zero(t, served(t, server))
-	require.Equal(t, before, other.went.Load())
+	if says != "OOM" {                                     // a full server has room for a script whenever the buffer of some client is freed
+		require.Zero(t, served(t, server))
+		require.Equal(t, before, other.went.Load())
+	}
 	losses := repair()
 	l.requireInUse(server.Client())
 	require.Positive(t, served(t, server))
