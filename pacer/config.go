@@ -125,21 +125,25 @@ func New(c Config) (*Pacer, error) {
 	if p.store == nil {
 		p.store = memstore.New()
 	}
-	p.given = p.store
-	_, direct := p.store.(store.Direct)
-	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: direct, PassOn: p.passOn})
 	all := parts.Of(c.Policies)
-	if shared, ok := p.store.(store.Shared); ok {
-		p.member = p.join(shared, &c, all)
-		p.store = p.member
-	}
-	p.direct, _ = p.store.(store.Direct)
-	p.spares.off = p.direct == nil && p.member == nil
-	p.limits, p.byName = make([]limit, len(all)), make(map[string]*limit, len(all))
 	bound := make([]policies.Policy, 0, len(all))
 	for i := range all {
-		p.addLimit(i, &all[i])
 		bound = append(bound, all[i].Policy)
+	}
+	p.given = p.store
+	shared, isShared := p.store.(store.Shared)
+	if !isShared { // one that is built on a store in memory is shared all the same
+		p.direct, _ = p.store.(store.Direct)
+	}
+	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: p.direct != nil, PassOn: p.passOn})
+	if isShared {
+		p.member = p.join(shared, &c, bound)
+		p.store = p.member
+	}
+	p.spares.off = p.direct == nil && p.member == nil
+	p.limits, p.byName = make([]limit, len(all)), make(map[string]*limit, len(all))
+	for i := range all {
+		p.addLimit(i, &all[i])
 	}
 	p.rules = feedback.NewRules(bound, p.maxPause, p.reconciles)
 	if p.telemetry.Any(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
@@ -155,13 +159,10 @@ func New(c Config) (*Pacer, error) {
 }
 
 // join returns the member that stands between a Pacer and a shared store.
-func (p *Pacer) join(shared store.Shared, c *Config, all []parts.Part) store.Member {
+func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) store.Member {
 	config := failover.Config{
 		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
-		Permits: p.leases.Held, Describe: p.about,
-	}
-	for i := range all {
-		config.Policies = append(config.Policies, all[i].Policy)
+		Policies: bound, Permits: p.leases.Held, Describe: p.about,
 	}
 	if p.telemetry != nil {
 		config.Requested, config.Changed = p.requested, p.failedOver

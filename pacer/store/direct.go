@@ -1,7 +1,7 @@
 package store
 
 // A Direct is a [Store] in this process: its answers take no time, so nobody needs to wait for one, to batch requests or to expect
-// that they are lost.
+// that they are lost. A decorator that embeds a Direct is one, too: it must decorate Admit as well as Reserve, or embed a [Store].
 type Direct interface {
 	Store
 
