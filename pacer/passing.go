@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/leases"
-
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -60,14 +59,18 @@ func (p *Pacer) passOn(f *leases.Lease) bool {
 	}
 	p.waiters.mu.Lock()
 	defer p.waiters.mu.Unlock()
+	keep := p.way.Longest() / keptFor
+	if p.queues.byStack[f.Passed.Queue] == nil && keep < leastKept || p.isClosed() || p.pausedNow(f.Limits, now) {
+		return false // without a queue, no call waits
+	}
 	q := p.queueFor(f.Passed.Queue, f.Limits, true)
-	if q == nil || p.isClosed() || p.pausedNow(f.Limits, now) {
+	if q == nil {
 		return false
 	}
 	if p.pass(q, f, now) {
 		return true
 	}
-	if keep := p.way.Longest() / keptFor; keep >= leastKept {
+	if keep >= leastKept {
 		f.Kept = now.Add(keep)
 		time.AfterFunc(keep, func() {
 			p.waiters.mu.Lock()
