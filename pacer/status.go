@@ -40,7 +40,7 @@ type PolicyStatus struct {
 	// policy in flight it is how many calls may run, and Next is when the first lease runs out at the latest, if none
 	// is free.
 	Pace int64
-	// Line is how many calls are queued: for a permit, in a lane, or for their fair share.
+	// Queued is how many calls are queued: for a permit, in a lane, or for their fair share.
 	Queued int64
 
 	_ struct{}

@@ -268,7 +268,7 @@ func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, 
 	return store.Instant(o.now), changed, said, nil
 }
 
-// heedWhole heeds a note about the whole upstream.
+// applyWhole applies a note about the whole upstream.
 func (m *Store) applyWhole(upstream string, now int64, n *store.Note) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

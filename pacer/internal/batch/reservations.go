@@ -67,7 +67,7 @@ func New(sender Sender, timeout time.Duration, direct bool) *Reservations {
 	return &Reservations{sender: sender, timeout: timeout, direct: direct, seed: maphash.MakeSeed(), current: newGeneration()}
 }
 
-// Restart ends the generation: nobody waits for what is under way. Gone returns what tells that.
+// Restart ends the generation: nobody waits for what is under way.
 func (b *Reservations) Restart() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

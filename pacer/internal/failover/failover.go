@@ -50,21 +50,18 @@ const (
 
 // A Store is a [store.Member] on top of a [store.Shared].
 type Store struct {
-	store    store.Shared
-	upstream string
-	id       string
-	mode     Mode
-	config   Config
-	timeout  time.Duration
-	keep     time.Duration
-	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
+	store   store.Shared
+	id      string
+	config  Config
+	keep    time.Duration
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
 	ledger  ledger
 	local   localStore
 	batch   *batch.Reservations
 	cancels *batch.Cancels
 
-	state    atomic.Int32 // a standing
+	state    atomic.Int32 // a state
 	epoch    atomic.Int64
 	lastSeen atomic.Int64 // the latest store time that it returned
 	furthest atomic.Int64 // the latest slot that the store granted
@@ -108,10 +105,7 @@ func New(backing store.Shared, c *Config) *Store {
 	w := &Store{
 		store:     backing,
 		config:    *c,
-		upstream:  c.Upstream,
 		id:        strconv.FormatUint(rand.Uint64(), 36),
-		mode:      c.Mode,
-		timeout:   c.Timeout,
 		processes: max(1, c.Processes),
 		kick:      make(chan struct{}, 1),
 		checks:    make(chan struct{}, 1),
@@ -121,7 +115,7 @@ func New(backing store.Shared, c *Config) *Store {
 	if p, ok := backing.(interface{ Punctual() bool }); ok {
 		punctual = p.Punctual()
 	}
-	w.batch, w.cancels = batch.New(w, w.timeout, punctual), batch.NewCancels(w.sendCancels)
+	w.batch, w.cancels = batch.New(w, w.config.Timeout, punctual), batch.NewCancels(w.sendCancels)
 	w.local.policies = make(map[string]policies.Policy)
 	for _, p := range c.Policies {
 		w.local.policies[p.Name()] = p
@@ -150,7 +144,7 @@ func (w *Store) Now() store.Instant {
 	return store.Instant(w.lastSeen.Load() + time.Since(w.lastSeenAt).Microseconds())
 }
 
-// heardNow notes what the store's time is.
+// observe notes what the store's time is.
 func (w *Store) observe(now store.Instant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -231,7 +225,7 @@ func unreachable(err error) error {
 
 // overdue is the error of an operation that nobody waits for any longer.
 func (w *Store) overdue() error {
-	return fmt.Errorf("%w: no answer within %v, or another operation failed meanwhile", store.ErrUnreachable, w.timeout)
+	return fmt.Errorf("%w: no answer within %v, or another operation failed meanwhile", store.ErrUnreachable, w.config.Timeout)
 }
 
 // within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are.
@@ -245,7 +239,7 @@ func (w *Store) within(ctx context.Context, name string, op func(context.Context
 	w.pending.Add(1)
 	gone := w.batch.Gone()
 	w.mu.Unlock()
-	timeout, began := w.timeout, time.Now()
+	timeout, began := w.config.Timeout, time.Now()
 	if w.state.Load() == unknown {
 		timeout *= firstContact
 	}

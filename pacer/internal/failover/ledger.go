@@ -104,7 +104,7 @@ type record struct {
 	each   int64 // of a rate that was spent locally: the length of one call
 }
 
-// held is a bucket and what it holds: at least, and of this process.
+// bucketUse is a bucket and what it holds: at least, and of this process.
 type bucketUse struct{ bucket, n, own int64 }
 
 // spans are intervals [from, to) of virtual time, in order, disjoint.

@@ -15,7 +15,7 @@ func (w *Store) requested(op string, calls int, began time.Time, err error) {
 	w.config.Requested(op, calls, time.Since(began), err)
 }
 
-// fallsBack notes that the store is lost, and reports it.
+// reportLoss notes that the store is lost, and reports it.
 func (w *Store) reportLoss(err error) {
 	w.mu.Lock()
 	w.lostSince = time.Now()
@@ -26,7 +26,7 @@ func (w *Store) reportLoss(err error) {
 	}
 }
 
-// isBack reports that the store is back.
+// reportReturn reports that the store is back.
 func (w *Store) reportReturn() {
 	w.mu.Lock()
 	fell, processes := w.lostSince, w.processes

@@ -25,13 +25,13 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 			return err
 		}
 		// A store that can be reached is reminded at once of what it forgot, unless the process can do without it meanwhile.
-		if forgot(err) != nil && w.mode != Local {
+		if forgot(err) != nil && w.config.Mode != Local {
 			if _, err := w.resync(ctx); err == nil {
 				return w.batch.Reserve(ctx, &stack, calls, grants)
 			}
 		}
 	}
-	switch w.mode {
+	switch w.config.Mode {
 	case Local:
 		if !ask {
 			w.returned(&stack, calls)
@@ -93,7 +93,7 @@ func (w *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 				rest = append(rest, g)
 			}
 		}
-		if len(mine) > 0 && w.mode == Local {
+		if len(mine) > 0 && w.config.Mode == Local {
 			notes, err := w.local.cancel(ctx, stack, mine)
 			if err != nil {
 				return err
@@ -139,7 +139,7 @@ func (w *Store) Report(ctx context.Context, stack store.Stack, notes []store.Not
 			return now, changed, err
 		}
 	}
-	switch w.mode {
+	switch w.config.Mode {
 	case Local:
 		n, rank := w.fleet()
 		return w.local.report(ctx, &stack, notes, n, rank)
@@ -225,7 +225,7 @@ func (w *Store) look(ctx context.Context, stack store.Stack, how func(context.Co
 			return store.StackStatus{}, err
 		}
 	}
-	if w.mode != Local {
+	if w.config.Mode != Local {
 		return store.StackStatus{}, w.refused()
 	}
 	w.local.mu.Lock()

@@ -120,7 +120,7 @@ func (w *Store) describe(ctx context.Context, left bool) {
 	}
 	about, told := w.config.Describe(w.Now(), left)
 	about.ID, about.Keep = w.id, w.keep
-	err := w.within(ctx, "describe", func(ctx context.Context) error { return registry.Describe(ctx, w.upstream, about) })
+	err := w.within(ctx, "describe", func(ctx context.Context) error { return registry.Describe(ctx, w.config.Upstream, about) })
 	if err == nil {
 		told()
 	}
@@ -136,7 +136,7 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, gather time.Duration
 	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.lastSeen.Load()), Keep: w.keep, Barrier: gather}
 	answer := make(chan store.Membership, 1)
 	err := w.reach(ctx, "beat", func(ctx context.Context) error {
-		p, err := w.store.Heartbeat(ctx, w.upstream, b)
+		p, err := w.store.Heartbeat(ctx, w.config.Upstream, b)
 		answer <- p
 		return err
 	})
@@ -175,8 +175,8 @@ func (w *Store) resync(ctx context.Context) (time.Duration, error) {
 func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if w.barrier == 0 {
 		gather := time.Duration(0)
-		if w.state.Load() == local && w.mode == Local {
-			gather = 2*(probeEvery+w.schedule().Spread) + w.timeout
+		if w.state.Load() == local && w.config.Mode == Local {
+			gather = 2*(probeEvery+w.schedule().Spread) + w.config.Timeout
 		}
 		p, err := w.heartbeat(ctx, false, gather)
 		if err != nil {
@@ -187,7 +187,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 			return 0, err
 		}
 		w.epoch.Store(p.Epoch)
-		if w.mode == Local {
+		if w.config.Mode == Local {
 			w.barrier = min(p.Barrier, p.Now+store.Instant(maxBarrier.Microseconds()))
 		}
 	}
@@ -344,7 +344,7 @@ func (w *Store) payGrants(ctx context.Context, b *bill) error {
 	rest := b.owed[:0:0]
 	for i := range b.owed {
 		if d := &b.owed[i]; d.grants != nil {
-			all = append(all, batch.Refunds(ctx, &store.Stack{Upstream: w.upstream, Limits: d.limits}, d.grants)...)
+			all = append(all, batch.Refunds(ctx, &store.Stack{Upstream: w.config.Upstream, Limits: d.limits}, d.grants)...)
 		} else {
 			rest = append(rest, *d)
 		}
@@ -415,7 +415,7 @@ func (w *Store) report(ctx context.Context, limits []store.Limit, notes []store.
 	if len(notes) == 0 {
 		return nil
 	}
-	stack := store.Stack{Upstream: w.upstream, Limits: slices.Clone(limits)} // the operation may last longer than this
+	stack := store.Stack{Upstream: w.config.Upstream, Limits: slices.Clone(limits)} // the operation may last longer than this
 	return w.reach(ctx, "report", func(ctx context.Context) error {
 		_, _, err := w.store.Report(ctx, stack, notes)
 		return err

@@ -63,7 +63,7 @@ func (w *Store) trip(err error) bool {
 func (w *Store) Overdue(calls int) error {
 	err := w.overdue()
 	if calls > 0 && w.trip(err) {
-		w.requested("reserve", calls, time.Now().Add(-w.timeout), err)
+		w.requested("reserve", calls, time.Now().Add(-w.config.Timeout), err)
 	}
 	return err
 }
@@ -78,7 +78,7 @@ func (w *Store) GiveBack(stack *store.Stack, grants []store.Grant) {
 // received remembers what a store granted. It returns a ForgotError if that shows that the store has lost something.
 func (w *Store) received(b *store.Batch) error {
 	if w.ledger.contradicts(&b.Stack, b.Grants) {
-		ctx, cancel := context.WithTimeout(context.Background(), w.timeout)
+		ctx, cancel := context.WithTimeout(context.Background(), w.config.Timeout)
 		defer cancel()
 		b.Grants = slices.DeleteFunc(b.Grants, func(g store.Grant) bool { return !g.OK })
 		_ = w.store.Cancel(ctx, b.Stack, b.Grants)

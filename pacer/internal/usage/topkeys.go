@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// busyKeys bounds the keys whose cost is remembered. Those that spend most are among them: who is pushed out has spent less
+// topKeys bounds the keys whose cost is remembered. Those that spend most are among them: who is pushed out has spent less
 // than the 512th part of all (the algorithm of Misra and Gries).
 const topKeys = 512
 
