@@ -167,17 +167,21 @@ func (o *startLog) remove(c gap, from, to int64) {
 	}
 }
 
-// last returns where the last n cells of a charge begin; false if it has not so many.
+// last returns where the last n cells of a charge begin; false if it has not so many. A charge that is given back twice
+// may meet the cells of others, in any order.
 func (o *startLog) last(c gap, n int64) (int64, bool) {
+	var cells []int64
 	first, end := o.of(c)
-	for i := end - 1; i >= first; i-- { // those of one call have one slot, and are in the order of their cells
-		if cell := o.all[i].cell; cell >= c.from && cell < c.to {
-			if n--; n == 0 {
-				return cell, true
-			}
+	for _, s := range o.all[first:end] {
+		if s.cell >= c.from && s.cell < c.to {
+			cells = append(cells, s.cell)
 		}
 	}
-	return 0, false
+	if n <= 0 || int64(len(cells)) < n {
+		return 0, false
+	}
+	slices.Sort(cells)
+	return cells[int64(len(cells))-n], true
 }
 
 // claim notes that there may have been starts before now, and until the end of a charge that nobody knew of.

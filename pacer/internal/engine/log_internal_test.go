@@ -62,3 +62,19 @@ func admitted(times []int64, at, n, most, within int64) bool {
 	}
 	return true
 }
+
+// Whoever settles a charge twice gives back what others hold by then. Their starts count from the last cell backwards,
+// whichever of them goes first: as the Lua does, so that the stores answer alike.
+func TestTheLastCellsOfAChargeAreThoseThatBeginLast(t *testing.T) {
+	t.Parallel()
+	log := &startLog{tau: 10, within: 100, all: []start{{at: 10, cell: 30}, {at: 20, cell: 25}}}
+	for n, want := range map[int64]int64{1: 30, 2: 25} {
+		cell, ok := log.last(gap{20, 40}, n)
+		require.True(t, ok)
+		require.Equal(t, want, cell, "of %d", n)
+	}
+	for _, n := range []int64{0, 3} {
+		_, ok := log.last(gap{20, 40}, n)
+		require.False(t, ok, "it has not %d", n)
+	}
+}
