@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/redistest"
@@ -67,24 +68,6 @@ func three() []policies.Policy {
 	}
 }
 
-// commandstats returns how often each command was called, as the server counts.
-func commandstats(t *testing.T, rdb *redis.Client) map[string]int {
-	t.Helper()
-	info, err := rdb.Info(t.Context(), "commandstats").Result()
-	require.NoError(t, err)
-	stats := make(map[string]int)
-	for line := range strings.Lines(info) {
-		name, rest, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "cmdstat_"), ":calls=")
-		if ok {
-			var n int
-			_, err := fmt.Sscanf(rest, "%d,", &n)
-			require.NoError(t, err)
-			stats[name] = n
-		}
-	}
-	return stats
-}
-
 // One Wait on any stack is one EVALSHA and nothing else; a script that the server does not know costs one EVAL more.
 func TestOneWaitIsOneEvalsha(t *testing.T) {
 	t.Parallel()
@@ -95,48 +78,40 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	require.Eventually(t, func() bool { // the server knows every script
 		return rdb.Exists(t.Context(), "pacer:{test}/alive", "pacer:{test}/index", "pacer:upstreams").Val() == 3
 	}, patience, 5*time.Millisecond)
-	require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
+	source := luascripts.New().Reserve
+	hash := redis.NewScript(source).Hash()
 	const waits = 25
+	stop := watch(t, rdb)
 	for range waits {
 		require.NoError(t, p.Wait(ctx))
 	}
-	stats := commandstats(t, rdb)
-	beats, described := stats["zcard"], stats["hlen"] // what the process says of itself, in the background
-	require.Equal(t, waits, stats["evalsha"]-beats-described-stats["zremrangebyrank"])
 	// A rate whose key has expired is looked at once more: it could be a key of another type.
-	inside := map[string]int{"time": waits, "mget": waits, "type": 3 * waits, "set": 3 * waits, "hset": 0}
-	for name, n := range stats {
-		switch name {
-		case "evalsha", "config|resetstat", "config", "info":
-		case "hello", "ping", "client|setinfo", "client": // of one more connection
-		case "get", "zcard", "zadd", "zrank", "zrangebyscore", "pttl", "pexpire": // of a beat
-			require.LessOrEqual(t, n, 2*beats+3*described, name)
-		case "hlen", "hexists", "hget", "hdel", "hgetall", "zscore", "zremrangebyscore", "zremrangebyrank": // of what it says
-			require.Positive(t, described, name)
-		default:
-			want, known := inside[name]
-			switch name {
-			case "time":
-				n -= beats + 2*described
-			case "set":
-				n -= beats
-			case "hset":
-				n -= 10 * described
-			}
-			require.True(t, known, "the script runs %s", name)
-			require.LessOrEqual(t, n, want, name)
+	inside := map[string]int{"time": 1, "mget": 1, "type": 3, "set": 3}
+	asked := 0
+	for _, c := range stop() {
+		if c.name != "evalsha" || c.args[0] != hash {
+			continue // what the process says of itself, in the background
+		}
+		asked++
+		ran := make(map[string]int)
+		for _, did := range c.inside {
+			ran[did.name]++
+			require.LessOrEqual(t, ran[did.name], inside[did.name], "the script runs %s", did.name)
+		}
+		require.Equal(t, 1, ran["mget"], "it reads all accounts at once")
+	}
+	require.Equal(t, waits, asked)
+	require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
+	stop = watch(t, rdb)
+	require.NoError(t, p.Wait(ctx))
+	require.NoError(t, p.Wait(ctx))
+	var asks []string // how the script was asked for: by its hash, and with its source
+	for _, c := range stop() {
+		if c.name == "evalsha" && c.args[0] == hash || c.name == "eval" && c.args[0] == source {
+			asks = append(asks, c.name)
 		}
 	}
-	require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
-	require.NoError(t, p.Wait(ctx))
-	stats = commandstats(t, rdb)
-	const background = 3 // a process that beats, describes itself and enlists its upstream meanwhile
-	require.Positive(t, stats["eval"], "after NOSCRIPT, once")
-	require.LessOrEqual(t, stats["eval"], 1+background)
-	for range 2 * background {
-		require.NoError(t, p.Wait(ctx))
-	}
-	require.LessOrEqual(t, commandstats(t, rdb)["eval"], 1+background)
+	require.Equal(t, []string{"evalsha", "eval", "evalsha"}, asks, "after NOSCRIPT, once")
 }
 
 // Every key has a TTL, set with its value, that ends after its last effect.
