@@ -52,6 +52,17 @@ local function missing(key)
   return nil
 end
 
+-- reset marks an account that is reset, whose charges matter until an instant: what was charged by now is not given back later, because
+-- others may have it by then.
+local function reset(o, now, till)
+  o.remembers = math.max(till, o.remembers)
+  o.mark = now
+  if o.remembers <= now then o.mark, o.remembers = 0, 0 end
+end
+
+-- before reports whether a charge was made before its account was reset.
+local function before(o, made) return made > 0 and made <= o.mark end
+
 -- spent counts the work of a run, in questions to an account, more or less. A run that has spent enough leaves the calls that
 -- are still to be decided to the next one, so that none takes long.
 local spent, enough = 0, 256

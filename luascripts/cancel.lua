@@ -8,7 +8,7 @@
 --          refs: the accounts that bind it: 0 for all, else one more than their number
 --          indexes: of these accounts, from 1
 --          many: how many reservations; for each, and each account
---            from, to: its charge (see charge.lua)
+--            from, to, made: its charge (see charge.lua), and when that was made (µs since the epoch; 0: not known)
 -- Reply  now (µs since the epoch)
 -- TTL    as in reserve.lua; a key that means nothing any more is deleted
 --
@@ -27,8 +27,8 @@ while nextarg <= #ARGV do
   local many = arg()
   for _ = 1, many do
     for i = 1, #entries do
-      local from, to = arg(), arg()
-      entries[i].run.cancel(entries[i], now, from, to)
+      local from, to, made = arg(), arg(), arg()
+      entries[i].run.cancel(entries[i], now, from, to, made)
     end
   end
   for i = 1, #entries do

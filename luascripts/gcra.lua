@@ -1,7 +1,7 @@
 -- gcra.lua: the rate that remembers its gaps. The reasoning is in package engine, gcra.go.
 --
--- KEYS   key: of the account: a string, "tat", "tat last widest pause" or "tat last widest pause learned until share since
---        slowed", and if it keeps a log of starts, then " /unlogged kept tau" after either, where
+-- KEYS   key: of the account: a string, "tat", "tat last widest pause", "tat last widest pause learned until share since
+--        slowed", or all these and " reset remembers", and if it keeps a log of starts, then " /unlogged kept tau" after it, where
 --          tat      the tail of free virtual time begins here; 0 for none
 --          last     no gap ends after this; 0: there is no gap, and the second key means nothing
 --          widest   no gap is longer than this, so that a call that fits nowhere need not look at all of them
@@ -9,6 +9,7 @@
 --          learned  the emission interval that the upstream allows before until; 0 for none
 --          share    of the rate, in millionths, that held when since came and grows from then on; 0: the whole rate
 --          slowed   when the last refusal was heeded
+--          reset    what was charged by then is not given back, before remembers; 0 for none
 --          unlogged there may have been calls before then that the log lacks
 --          kept     the length of a window, in µs
 --          tau      the tolerance, in µs: the log is one of a limit that has both
@@ -151,6 +152,7 @@ function gcra.rest()
   function gcra.unfold(o)
     if o.tau then return end
     o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed = 0, 0, 0, 0, 0, 0, 0, 0
+    o.mark, o.remembers = 0, 0
     o.tau, o.step = (o.limit - 1) * o.t, o.t
   end
 
@@ -168,9 +170,13 @@ function gcra.rest()
     local tat, last, widest, pause, more = string.match(v, '^(%d+) (%d+) (%d+) (%d+)(.*)$')
     o.tat, o.last, o.widest, o.pause = number(tat, o.key), number(last, o.key), number(widest, o.key), number(pause, o.key)
     if more ~= '' then
-      local learned, till, share, since, slowed = string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+)$')
+      local learned, till, share, since, slowed, forgot = string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
       o.learned, o.till = number(learned, o.key), number(till, o.key)
       o.share, o.since, o.slowed = number(share, o.key), number(since, o.key), number(slowed, o.key)
+      if forgot ~= '' then
+        local mark, remembers = string.match(forgot, '^ (%d+) (%d+)$')
+        o.mark, o.remembers = number(mark, o.key), number(remembers, o.key)
+      end
       pace(o, now)
     end
   end
@@ -292,6 +298,7 @@ function gcra.rest()
     if o.pause <= now then o.pause = 0 end
     if o.till <= now then o.learned, o.till = 0, 0 end
     if o.share > 0 and whole(o) <= now then o.share, o.since, o.slowed = 0, 0, 0 end
+    if o.remembers <= now then o.mark, o.remembers = 0, 0 end
     if lasts(o) <= now and o.pause == 0 and o.till == 0 and o.share == 0 then
       o.tat, o.kept, o.whole = 0, nil, false
     end
@@ -353,12 +360,15 @@ function gcra.rest()
     forget(o, now)
   end
 
-  function gcra.cancel(o, now, from, to) giveback(o, now, from, from, to) end
+  function gcra.cancel(o, now, from, to, made)
+    if not before(o, made) then giveback(o, now, from, from, to) end
+  end
 
-  function gcra.settle(o, now, from, to, cost, actual)
+  function gcra.settle(o, now, from, to, cost, actual, made)
+    if before(o, made) then return end
     if actual <= cost then
-      local unit = (to - from - (to - from) % cost) / cost
-      giveback(o, now, from, o.log and o.log.last(o, from, to, cost - actual) or to - unit * (cost - actual), to)
+      local rest = math.max(from, to - o.t * (cost - actual))
+      giveback(o, now, from, o.log and o.log.last(o, from, to, cost - actual) or rest, to)
       return
     end
     logged(o)
@@ -463,7 +473,8 @@ function gcra.rest()
     end
   end
 
-  function gcra.reset(o)
+  function gcra.reset(o, now)
+    reset(o, now, o.tat)
     redis.call('DEL', o.gaps)
     if o.log then redis.call('DEL', o.starts) end
     if o.queue then redis.call('DEL', o.queue, o.waits) end
@@ -473,17 +484,18 @@ function gcra.rest()
   end
 
   function gcra.writemore(o, now)
-    local ends = math.max(lasts(o), o.pause, o.till, whole(o))
+    local ends = math.max(lasts(o), o.pause, o.till, whole(o), o.remembers)
     if ends <= now then
       redis.call('DEL', o.key, o.gaps)
       if o.log then redis.call('DEL', o.starts) end
       return
     end
     local v = o.tat
-    if o.till > 0 or o.share > 0 then
+    if o.till > 0 or o.share > 0 or o.mark > 0 then
       v = string.format(
         '%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
         o.tat, o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed)
+      if o.mark > 0 then v = v .. string.format(' %.0f %.0f', o.mark, o.remembers) end
     elseif o.last > 0 or o.pause > 0 then
       v = string.format('%.0f %.0f %.0f %.0f', o.tat, o.last, o.widest, o.pause)
     end

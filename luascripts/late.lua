@@ -223,7 +223,7 @@ return function(entries, c, up, now, reply, size, changed)
   for i = 1, p do
     local o = entries[i]
     if c.held then
-      o.run.cancel(o, now, c.held[2 * i - 1], c.held[2 * i])
+      o.run.cancel(o, now, c.held[3 * i - 2], c.held[3 * i - 1], c.held[3 * i])
       known = {}
     end
     if o.kind and not o.purged then

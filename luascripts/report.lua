@@ -7,7 +7,7 @@
 --        notes: how many follow; for each
 --          kind
 --          entry: the account, from 1; 0: the whole upstream
---          a, b, c, d: four integers, by kind:
+--          a, b, c, d, e: five integers, by kind:
 --          1 pause      nothing goes for a µs; a pause is never shortened
 --          2 resume     a pause is over
 --          3 slow       a call whose slot was a (µs since the epoch; 0: now) was refused: an adaptive rate slows down
@@ -15,7 +15,7 @@
 --          5 remaining  the upstream admits b more; the answered call was charged to bucket a (0: not known), and tracked
 --                       calls of that bucket, of cost c, are now known to have reached the upstream before it answered;
 --                       there is more in d µs (0: not known)
---          6 settle     a call that was charged a, b at cost c really cost d
+--          6 settle     a call that was charged a, b at e (µs since the epoch; 0: not known) at cost c really cost d
 --          7 claim      somebody remembers a charge a, b
 --          8 reset      everything is forgotten, on purpose
 --          9 renew      call a runs, which began at b (µs since the epoch): its lease is renewed
@@ -37,7 +37,7 @@ local say = queue.say
 
 -- What is not known is found before anything is written.
 local notes = arg()
-for at = nextarg, nextarg + 6 * (notes - 1), 6 do
+for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   local kind, entry = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   if kind < C.NotePause or kind > C.NoteRelease then unknown('note', kind) end
   if entry == 0 and kind ~= C.NotePause and kind ~= C.NoteResume and kind ~= C.NoteReset then unknown('note of the upstream', kind) end
@@ -45,7 +45,7 @@ end
 
 local keep
 for _ = 1, notes do
-  local kind, i, a, b, c, d = arg(), arg(), arg(), arg(), arg(), arg()
+  local kind, i, a, b, c, d, e = arg(), arg(), arg(), arg(), arg(), arg(), arg()
   local o, did = entries[i], false
   if kind == C.NotePause then
     local till = now + a
@@ -61,7 +61,7 @@ for _ = 1, notes do
     elseif kind == C.NoteResume then
       o.run.resume(o, now)
     else
-      o.run.reset(o)
+      o.run.reset(o, now)
     end
     if up.era > 0 then up.era = up.era + 1 end
     if not o or up.era > 0 then keep = keep or 0 end
@@ -74,7 +74,7 @@ for _ = 1, notes do
   elseif kind == C.NoteRemaining then
     did = o.run.remaining(o, now, a, b, c, now + d)
   elseif kind == C.NoteSettle then
-    o.run.settle(o, now, a, b, c, d)
+    o.run.settle(o, now, a, b, c, d, e)
   elseif kind == C.NoteRenew then
     o.run.renew(o, now, a, b)
   elseif kind == C.NoteRelease then

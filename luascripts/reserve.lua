@@ -23,7 +23,8 @@
 --          flow, weight: for fair shares
 --          slot: that it has (µs since the epoch; 0: none)
 --          reach: µs
---          held: 0, or the number of accounts, and for each its charge (see charge.lua), which the call gives back first
+--          held: 0, or the number of accounts, and for each its charge and when that was made, as in cancel.lua, which the call gives back
+--          first
 -- Reply  now, then for each call or some at once, in order (slots: µs since the epoch; slacks: µs):
 --          n > 0, slack, charges            n calls go now; these are the charges of the first (see below); the slack is
 --                                           that of the windows (0 for a rate whose windows are exact), −1 if there is none
@@ -124,7 +125,7 @@ while nextarg <= #ARGV and spent < enough do
     c.since, c.flow, c.weight, c.slot, c.reach = arg(), arg(), arg(), arg(), arg()
     local held = arg()
     if held > 0 then c.held = {} end
-    for i = 1, 2 * held do c.held[i] = arg() end
+    for i = 1, 3 * held do c.held[i] = arg() end
     decide = decide or define.late()
     size, left = decide(entries, c, up, now, reply, size, changed), 0
     queued, changed = true, false

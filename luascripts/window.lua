@@ -1,7 +1,7 @@
 -- window.lua: at most so many calls per window. The reasoning is in package engine, window.go.
 --
 -- KEYS   key: of the account: a string, "unit first last ends count open total|buckets", or, if there is more to know,
---        "unit first last ends count open total pause full limit width learned until|buckets", where
+--        "unit first last ends count open total pause full limit width learned until reset remembers|buckets", where
 --          unit     what distances are counted in, in µs: the width of a bucket, or 1 if that does not do
 --          first    begin of the first bucket that is kept
 --          last     begin of the last bucket that ever held a call
@@ -12,6 +12,7 @@
 --          pause    nothing goes before
 --          full     no bucket before has room, for that limit and that width
 --          learned  the upstream allows so few before until
+--          reset    what was charged by then is not given back, before remembers; 0 for none
 --          buckets  of each bucket but the last, in order: what it holds, ":" and the distance to the next one if that is not
 --                   1, "+" and its tracked calls that are on their way if there are any, and a space
 --        So a call that goes now need not read a hundred buckets (see quick.lua): the last one is at hand, those that count no
@@ -31,7 +32,7 @@ function window.parse()
     key = key(), limit = arg(), width = arg(), m = arg(), guard = arg(), bounds = {}, run = window,
     at = {}, held = {}, open = {}, low = 1, size = 0, total = 0, -- the buckets low..size: begin, count; by begin: on their way
     list = '', place = { 1 }, same = 1, unit = 1, -- as it was read; where the buckets begin in it; it is as it was before this one
-    ends = 0, pause = 0, full = 0, fulllimit = 0, fullwidth = 0, learned = 0, till = 0, dirty = false,
+    mark = 0, remembers = 0, ends = 0, pause = 0, full = 0, fulllimit = 0, fullwidth = 0, learned = 0, till = 0, dirty = false,
   }
   for i = 1, arg() do o.bounds[i] = arg() end
   o.most, o.back, o.unit = o.limit, o.m * o.width, o.width
@@ -69,7 +70,8 @@ function window.loadstring(o, v, now)
   unit, first, last, ends = number(unit, name), number(first, name), number(last, name), number(ends, name)
   count, open, total = number(count, name), number(open, name), number(total, name)
   if more ~= '' then
-    local pause, full, limit, width, learned, till = string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    local pause, full, limit, width, learned, till, mark, remembers = string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    o.mark, o.remembers = number(mark, name), number(remembers, name)
     o.pause, o.learned, o.till = number(pause, name), number(learned, name), number(till, name)
     o.full, o.fulllimit, o.fullwidth = number(full, name), number(limit, name), number(width, name)
     if now < o.till and o.learned < o.limit then o.most = o.learned end
@@ -177,6 +179,7 @@ local function tidy(o, now)
   o.low = low
   if o.pause <= now then o.pause = 0 end
   if o.till <= now then o.learned, o.till = 0, 0 end
+  if o.remembers <= now then o.mark, o.remembers = 0, 0 end
   if o.full < after(o, k) then o.full, o.fulllimit, o.fullwidth = 0, 0, 0 end
 end
 
@@ -236,15 +239,16 @@ end
 
 function window.write(o, now)
   if not o.dirty then return end
-  local ends = math.max(o.ends, o.pause, o.till)
+  local ends = math.max(o.ends, o.pause, o.till, o.remembers)
   if ends <= now then
     redis.call('DEL', o.key)
     return
   end
   local list, unit = written(o)
   local last, more = o.at[o.size] or 0, ''
-  if o.pause > 0 or o.full > 0 or o.till > 0 then
-    more = string.format(' %.0f %.0f %.0f %.0f %.0f %.0f', o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till)
+  if o.pause > 0 or o.full > 0 or o.till > 0 or o.mark > 0 then
+    more = string.format(
+      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till, o.mark, o.remembers)
   end
   local v = string.format(
     '%.0f %.0f %.0f %.0f %.0f %.0f %.0f%s|%s',
@@ -343,8 +347,8 @@ function window.rest()
     return k, counted(n, tracked), after(o, k) - o.guard - 1 - place.at, holds
   end
 
-  function window.cancel(o, now, from, charged)
-    if reach(o, from) <= now then return end
+  function window.cancel(o, now, from, charged, made)
+    if before(o, made) or reach(o, from) <= now then return end
     local c, i = count(o, from)
     if c == 0 then return end
     local n, tracked = uncounted(charged)
@@ -354,10 +358,10 @@ function window.rest()
     if free < o.full then o.full = free end
   end
 
-  function window.settle(o, now, from, _, cost, actual)
+  function window.settle(o, now, from, _, cost, actual, made)
     if actual <= cost then
-      window.cancel(o, now, from, cost - actual)
-    elseif reach(o, from) > now then
+      window.cancel(o, now, from, cost - actual, made)
+    elseif reach(o, from) > now and not before(o, made) then
       add(o, from, actual - cost, 0)
     end
   end
@@ -413,7 +417,8 @@ function window.rest()
     add(o, from, missing, 0)
   end
 
-  function window.reset(o)
+  function window.reset(o, now)
+    reset(o, now, o.ends)
     o.at, o.held, o.open, o.low, o.size, o.total, o.sum, o.peak, o.peakat = {}, {}, {}, 1, 0, 0, nil, nil, nil
     o.list, o.place, o.same = '', { 1 }, 1
     o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0

@@ -247,7 +247,7 @@ func (k *keys) makeRoom(stack *store.Stack, now int64) error {
 	soonest := int64(math.MaxInt64 - evictGrace)
 	for i := range k.shards {
 		sh := &k.shards[i]
-		k.evict(sh, now, len(sh.ring))
+		k.evict(sh, now, len(sh.ring), engine.Account.Expires)
 		if k.fits(stack) {
 			return nil
 		}
@@ -277,14 +277,17 @@ func (k *keys) freed() {
 	}
 }
 
+// matters returns until when an account has a meaning. That it was reset has less of one: see keys.makeRoom.
+func matters(a engine.Account) int64 { return max(a.Expires(), a.Remembers()) }
+
 // evict looks at the next n keys of a shard's ring and forgets those that mean nothing any more.
-func (k *keys) evict(sh *shard, now int64, n int) {
+func (k *keys) evict(sh *shard, now int64, n int, until func(engine.Account) int64) {
 	for range min(n, len(sh.ring)) {
 		if sh.hand >= len(sh.ring) {
 			sh.hand = 0
 		}
 		a := sh.ring[sh.hand]
-		if a.Expires()+evictGrace > now {
+		if until(a.Account)+evictGrace > now {
 			sh.hand++
 			continue
 		}
@@ -316,7 +319,7 @@ func (k *keys) evictBeside(o *opened) {
 		return
 	}
 	for s := o.shards; s != 0; s &= s - 1 {
-		k.evict(k.first(s), o.now, evictBeside*o.added)
+		k.evict(k.first(s), o.now, evictBeside*o.added, matters)
 	}
 }
 
@@ -338,7 +341,7 @@ func (k *keys) sweep(now int64) {
 	}
 	sh := &k.shards[k.sweepNext.Add(1)%shards]
 	if sh.mu.TryLock() { // a call that uses it need not wait
-		k.evict(sh, now, sweepKeys)
+		k.evict(sh, now, sweepKeys, matters)
 		sh.mu.Unlock()
 	}
 }

@@ -125,6 +125,9 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 			Binds: g.Binds, Paused: g.Paused, Charges: grants[i].Charges[:0], Queued: g.Queued, Ahead: g.Ahead,
 		}
 		for _, c := range taken {
+			if c.To != 0 {
+				c.Made = o.now
+			}
 			grants[i].Charges = append(grants[i].Charges, store.Charge(c))
 		}
 	}
@@ -308,7 +311,7 @@ func applyOne(e *engine.Entry, now int64, n *store.Note) (changed bool) {
 	case store.NoteClaim:
 		a.Claim(l, now, engine.Charge(n.Charge))
 	case store.NoteReset:
-		a.Reset()
+		a.Reset(now)
 	case store.NoteRenew:
 		a.Renew(l, now, n.Value, int64(n.At))
 	case store.NoteRelease:

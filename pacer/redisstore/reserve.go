@@ -136,7 +136,7 @@ func (r *request) calls(refs []int64, calls []store.Call) {
 		if c.ID != 0 {
 			r.numbers(c.ID, int64(c.Since), c.Flow, c.Weight, int64(c.Slot), engine.Micros(c.Reach), int64(len(c.Held)))
 			for _, held := range c.Held {
-				r.numbers(held.From, held.To)
+				r.numbers(held.From, held.To, held.Made)
 			}
 		}
 		i += n
@@ -203,6 +203,9 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 		g.Slack = time.Duration(r.int()) * time.Microsecond
 		for j := range b.Stack.Limits {
 			c := store.Charge{From: r.int(), To: r.int()}
+			if c.To != 0 {
+				c.Made = now
+			}
 			if b.Stack.Limits[j].Spec.Algorithm == policies.Window {
 				c.Seen = r.int()
 			}

@@ -238,7 +238,7 @@ func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 		q.numbers(int64(len(grants)))
 		for j := range grants {
 			for _, c := range grants[j].Charges {
-				q.numbers(c.From, c.To)
+				q.numbers(c.From, c.To, c.Made)
 			}
 		}
 	}
@@ -265,7 +265,7 @@ func (r *request) notes(notes []store.Note) {
 	r.numbers(int64(len(notes)))
 	for i := range notes {
 		n := &notes[i]
-		var a, b, c, d int64
+		var a, b, c, d, e int64
 		switch n.Kind {
 		case store.NotePause:
 			a = engine.MicrosUp(n.For)
@@ -281,9 +281,9 @@ func (r *request) notes(notes []store.Note) {
 		case store.NoteRenew, store.NoteRelease:
 			a, b = n.Value, int64(n.At)
 		case store.NoteSettle:
-			a, b, c, d = n.Charge.From, n.Charge.To, n.Cost, n.Actual
+			a, b, c, d, e = n.Charge.From, n.Charge.To, n.Cost, n.Actual, n.Charge.Made
 		}
-		r.numbers(int64(n.Kind), int64(n.Limit)+1, a, b, c, d)
+		r.numbers(int64(n.Kind), int64(n.Limit)+1, a, b, c, d, e)
 	}
 }
 

@@ -76,4 +76,7 @@ func (g *Grant) Wait() time.Duration { return g.At.Sub(g.Now) }
 // of a bucket and a cost for a window, negative if the call is tracked. Seen is how much a window's bucket then held. Of
 // concurrency limit, From is the call's ID, and To 1 if it has its permit. A call that was granted without one, because its slot is not
 // near, asks for it shortly before, with Held set.
-type Charge struct{ From, To, Seen int64 }
+//
+// Made is the store time of the grant, in µs; 0 if that is not known, or nothing was charged. What was charged before an account was
+// reset is not given back: others may have it by now.
+type Charge struct{ From, To, Seen, Made int64 }

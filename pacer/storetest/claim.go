@@ -109,5 +109,53 @@ func claimCases() []Case {
 				t.Fatalf("%d of the window are left, want 2", got)
 			}
 		}},
+		{"reset/cancel", "what was granted before a reset is not given back: others may have it by now", func(t testing.TB, s *Session) {
+			s.reset(t, func(st store.Stack, old []store.Grant) { s.Cancel(st, old...) })
+		}},
+		{"reset/settle", "what a call cost that was granted before a reset does not matter, whether more or less", func(t testing.TB, s *Session) {
+			for _, actual := range []int64{0, 50} {
+				s.reset(t, func(st store.Stack, old []store.Grant) {
+					for i := range old {
+						s.Report(st, store.Note{Kind: store.NoteSettle, Charge: old[i].Charges[0], Cost: 1, Actual: actual})
+					}
+				})
+			}
+		}},
+		{"reset/after", "what was granted after a reset is given back as ever, and it alone", func(t testing.TB, s *Session) {
+			s.reset(t, func(st store.Stack, old []store.Grant) {
+				g := s.Ask(st, store.Call{Cost: 1, MaxWait: time.Minute})
+				s.Cancel(st, g)
+				s.Cancel(st, old...)
+			})
+		}},
+	}
+}
+
+// reset resets each kind of limit while calls have slots, has as many others get them, and then does what must not matter: the next
+// call gets its slot where it would have.
+func (s *Session) reset(t testing.TB, do func(st store.Stack, old []store.Grant)) {
+	t.Helper()
+	for i, p := range []policies.Policy{policies.PerSecond(10), policies.AtMost(3, time.Second), policies.Fixed(3, time.Second), policies.Sliding(3, time.Second)} {
+		one, two := s.Stack(Key{Policy: p.Named(fmt.Sprintf("one%d-%d", i, s.now))}), s.Stack(Key{Policy: p.Named(fmt.Sprintf("two%d-%d", i, s.now))})
+		var old []store.Grant
+		ask := func(n int) (last, twin store.Grant) {
+			for range n {
+				last = s.Ask(one, store.Call{Cost: 1, MaxWait: time.Minute})
+				twin = s.Ask(two, store.Call{Cost: 1, MaxWait: time.Minute})
+				old = append(old, last)
+			}
+			return last, twin
+		}
+		ask(3)
+		s.Set(s.now + 1)
+		s.Report(one, store.Note{Kind: store.NoteReset})
+		s.Report(two, store.Note{Kind: store.NoteReset})
+		s.Set(s.now + 1)
+		before := old
+		ask(3)
+		do(one, before)
+		if g, want := ask(1); g.At != want.At {
+			t.Fatalf("under %v a call got the slot %v, want %v", p, Since(g.At), Since(want.At))
+		}
 	}
 }

@@ -37,6 +37,15 @@ func costCases() []Case {
 			s.Go(st, 700, 0)
 			s.Go(st, 100, 100*ms)
 		}},
+		{"settle/odd-edges", "a call gives back no more than one interval for each that it did not need, however much room it took", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.PerSecond(10).Burst(2)})
+			g := s.Ask(st, store.Call{Cost: 2, NotBefore: 90 * ms, MaxWait: time.Minute})
+			s.At(90 * ms)
+			s.Report(st, settle(g, 0, 2, 1))
+			s.Go(st, 1, 90*ms)
+			s.Go(st, 1, 190*ms)
+			s.Go(st, 1, 290*ms)
+		}},
 		{"settle/debt-rate", "what a rate was charged too little is paid by those who come later", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(1000).Burst(1000)})
 			g := s.Go(st, 500, 0)

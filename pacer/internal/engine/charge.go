@@ -7,8 +7,9 @@ package engine
 //	Window    To is a number of calls in the bucket that begins at From, negative if they are tracked; the bucket then held Seen
 //	Concurrency  From is the ID of the call, and To 1 if it has its permit, 0 if it asks for that when its slot comes
 //
-// Who claims a charge (see [Account]) says of a window how many calls the bucket held at least: To.
-type Charge struct{ From, To, Seen int64 }
+// Who claims a charge (see [Account]) says of a window how many calls the bucket held at least: To. Made is when it was charged; 0 if
+// that is not known. Whoever keeps the account sets it.
+type Charge struct{ From, To, Seen, Made int64 }
 
 // chargeOf returns the charge of an interval of virtual time.
 func chargeOf(i gap) Charge { return Charge{From: i.from, To: i.to} }
@@ -43,6 +44,21 @@ func permitOf(id int64, has bool) Charge {
 	}
 	return c
 }
+
+// A mark says until when an account was reset: what was charged by then is not given back, and does not count, because others may have it
+// by now. It is kept as long as such a charge could still matter.
+type mark struct{ at, until int64 }
+
+// reset returns the mark of an account that is reset, whose charges mattered until an instant.
+func (m mark) reset(now, until int64) mark {
+	if until = max(until, m.until); until <= now {
+		return mark{}
+	}
+	return mark{now, until}
+}
+
+// covers reports whether a charge is one from before the reset.
+func (m mark) covers(c Charge) bool { return c.Made > 0 && c.Made <= m.at }
 
 // permit returns the call, and whether it has its permit.
 func (c Charge) permit() (id int64, has bool) { return c.From, c.To > 0 }

@@ -163,7 +163,10 @@ func (f *Concurrency) Release(id int64) bool {
 }
 
 // Reset implements [Account].
-func (f *Concurrency) Reset() { *f = Concurrency{} }
+func (f *Concurrency) Reset(int64) { *f = Concurrency{} }
+
+// Remembers implements [Account]: permits are released by the ID of their call, and nobody else has that.
+func (f *Concurrency) Remembers() int64 { return 0 }
 
 // Expires implements [Account].
 func (f *Concurrency) Expires() int64 {

@@ -66,7 +66,7 @@ func TestLeases(t *testing.T) {
 	require.Zero(t, r.inspect(200*ms).Remaining)
 	require.True(t, a.Release(2))
 	r.stands(200*ms, id(3), 300*ms, 0) // one that is renewed counts even if it had lost its permit
-	a.Reset()
+	a.Reset(0)
 	r.goes(200*ms, id(3))
 }
 

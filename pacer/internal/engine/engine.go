@@ -59,10 +59,12 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	Renew(l *Limit, now, id, began int64)
 	// Release gives back a call's permit, or its position, and reports whether it had one.
 	Release(id int64) bool
-	// Reset forgets everything.
-	Reset()
-	// Expires is the instant from which the account means the same as a new one.
+	// Reset forgets everything, but for when that was: what was charged before is not to be given back.
+	Reset(now int64)
+	// Expires is the instant from which the account means the same as a new one, but for a reset that it remembers.
 	Expires() int64
+	// Remembers is the instant from which nothing matters that was charged before a reset; 0 if there was none.
+	Remembers() int64
 	// Inspect reports on the account at now.
 	Inspect(l *Limit, now int64) Inspection
 }

@@ -37,6 +37,7 @@ type GCRA struct {
 	log   *startLog // when calls start; nil if nobody keeps it
 	// No gap is longer than widest, so that a call that fits nowhere need not look at all of them.
 	widest int64
+	reset  mark
 }
 
 // A gap is an interval [from, to) of virtual time.
@@ -180,7 +181,9 @@ func (g *GCRA) widen(from, to int64) {
 
 // Cancel implements [Account].
 func (g *GCRA) Cancel(l *Limit, now int64, c Charge) {
-	g.giveBack(l, now, c.interval(), c.interval().from)
+	if !g.reset.covers(c) {
+		g.giveBack(l, now, c.interval(), c.interval().from)
+	}
 }
 
 // giveBack gives back what a charged interval has from an instant on.
@@ -218,12 +221,15 @@ func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
 }
 
 // Settle implements [Account]. What turned out to be cheaper gives the end of its interval back, so far as it is still
-// to come. What turned out to cost more is charged behind everything that is reserved.
+// to come: one interval for each call that it did not need, since a charge may be longer, and begin before its slot. What turned
+// out to cost more is charged behind everything that is reserved.
 func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
+	if g.reset.covers(charge) {
+		return
+	}
 	if actual <= cost {
 		c := charge.interval()
-		unit := (c.to - c.from) / cost
-		from := c.to - unit*(cost-actual)
+		from := max(c.from, c.to-l.Spec.Interval*(cost-actual))
 		if g.logs(l) {
 			if cell, ok := g.log.last(c, cost-actual); ok {
 				from = cell
@@ -251,9 +257,12 @@ func debt(n, t int64) int64 {
 
 // forget drops what is past.
 func (g *GCRA) forget(now int64) {
-	if max(g.lasts(), g.pause, g.pace.ends()) <= now {
+	if max(g.lasts(), g.pause, g.pace.ends(), g.reset.until) <= now {
 		*g = GCRA{queue: g.queue}
 		return
+	}
+	if g.reset.until <= now {
+		g.reset = mark{}
 	}
 	if g.pause <= now {
 		g.pause = 0
@@ -376,7 +385,10 @@ func (g *GCRA) Renew(*Limit, int64, int64, int64) {}
 func (g *GCRA) Release(id int64) bool { return g.queue != nil && g.queue.leave(id) }
 
 // Reset implements [Account].
-func (g *GCRA) Reset() { *g = GCRA{} }
+func (g *GCRA) Reset(now int64) { *g = GCRA{reset: g.reset.reset(now, g.tat)} }
+
+// Remembers implements [Account].
+func (g *GCRA) Remembers() int64 { return g.reset.until }
 
 // Expires implements [Account].
 func (g *GCRA) Expires() int64 {

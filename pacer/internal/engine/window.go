@@ -33,6 +33,7 @@ type Window struct {
 
 	learned int64 // the limit that the upstream says it has; 0 for none
 	until   int64 // when that ends
+	reset   mark
 }
 
 // A bucket is what was counted from one instant on.
@@ -347,12 +348,16 @@ func (w *Window) tidy(l *Limit, now int64) {
 	if w.full.until != 0 && w.full.until < l.next(k) {
 		w.full = full{}
 	}
+	if w.reset.until <= now {
+		w.reset = mark{}
+	}
 }
 
 // Cancel implements [Account].
 func (w *Window) Cancel(l *Limit, now int64, c Charge) {
-	begin, n, tracked := c.bucket()
-	w.giveBack(l, now, begin, n, tracked)
+	if begin, n, tracked := c.bucket(); !w.reset.covers(c) {
+		w.giveBack(l, now, begin, n, tracked)
+	}
 }
 
 // giveBack gives n calls of a bucket back.
@@ -378,6 +383,7 @@ func (b *bucket) answered(n int64) {
 // Settle implements [Account].
 func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 	switch begin, _, _ := c.bucket(); {
+	case w.reset.covers(c):
 	case actual <= cost:
 		w.giveBack(l, now, begin, cost-actual, false)
 	case l.reach(begin) > now:
@@ -402,7 +408,7 @@ func (w *Window) Resume(now int64) {
 // forget drops everything if it is past.
 func (w *Window) forget(now int64) {
 	if w.Expires() <= now {
-		*w = Window{}
+		*w = Window{reset: w.reset}
 	}
 }
 
@@ -466,10 +472,13 @@ func (w *Window) Renew(*Limit, int64, int64, int64) {}
 func (w *Window) Release(int64) bool { return false }
 
 // Reset implements [Account].
-func (w *Window) Reset() { *w = Window{} }
+func (w *Window) Reset(now int64) { *w = Window{reset: w.reset.reset(now, w.ends)} }
 
 // Expires implements [Account].
 func (w *Window) Expires() int64 { return max(w.ends, w.pause, w.until) }
+
+// Remembers implements [Account].
+func (w *Window) Remembers() int64 { return w.reset.until }
 
 // Inspect implements [Account].
 func (w *Window) Inspect(l *Limit, now int64) Inspection {
