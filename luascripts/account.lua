@@ -5,10 +5,10 @@
 -- earliest, horizon, commit, cancel, settle, setpause, resume, slow, learn, remaining, claim, reset and inspect. See
 -- gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply.
 --
--- The upstream's own key holds a string, "pause era" or "pause era gather shift since", where
+-- The upstream's own key holds a string, "pause epoch" or "pause epoch gather shift since", where
 --   pause  nothing of the upstream goes before; 0 for none
---   era    which incarnation of the data this is, in µs: whole milliseconds say when it began, the rest counts deliberate
---          resets. A client that knows another era knows that the server has forgotten. 0 until beat.lua sets it
+--   epoch  which incarnation of the data this is, "began.resets": when it began (µs since the epoch of Unix), and how often something
+--          was reset on purpose since. A client that knows another one knows that the server has forgotten. 0 until beat.lua sets it
 --   gather until when processes that were without the server wait for each other; 0 for none
 --   shift  by how much the server's clock had stepped back at since (by that clock): store time went on instead. The shift
 --          shrinks by a 64th of the time that passes, so that store time never stops
@@ -93,15 +93,23 @@ local function lasting(us)
   return ttl(us)
 end
 
--- readupstream reads the value of the upstream's key, and the store time. Most often the value is that of an era and
+-- epochof returns when the epoch of the upstream began, and how many resets there were since: 0, 0 for none.
+local function epochof(u)
+  if u.epoch == '0' then return 0, 0 end
+  local began, resets = string.match(u.epoch, '^(%d+)%.(%d+)$')
+  return number(began, u.key), number(resets, u.key)
+end
+
+-- readupstream reads the value of the upstream's key, and the store time. Most often the value is that of an epoch and
 -- nothing else, which the client knows: usual.
 local function readupstream(name, v, usual)
-  local u = { key = name, pause = 0, era = 0, gather = 0, shift = 0, time = clock() }
+  local u = { key = name, pause = 0, epoch = '0', gather = 0, shift = 0, time = clock() }
   if usual and v == '0 ' .. usual then
-    u.era = tonumber(usual)
+    u.epoch = usual
   elseif v then
-    local pause, era, more = string.match(v, '^(%d+) (%d+)(.*)$')
-    u.pause, u.era = number(pause, name), number(era, name)
+    local pause, epoch, more = string.match(v, '^(%d+) ([%d.]+)(.*)$')
+    u.pause, u.epoch = number(pause, name), epoch
+    epochof(u)
     if more ~= '' then
       local gather, shift, since = string.match(more, '^ (%d+) (%d+) (%d+)$')
       u.gather = number(gather, name)
@@ -117,9 +125,9 @@ end
 local function writeupstream(u, keep)
   local v
   if u.shift > 0 or u.gather > u.time then
-    v = string.format('%.0f %.0f %.0f %.0f %.0f', u.pause, u.era, u.gather, u.shift, u.time)
+    v = string.format('%.0f %s %.0f %.0f %.0f', u.pause, u.epoch, u.gather, u.shift, u.time)
   else
-    v = string.format('%.0f %.0f', u.pause, u.era)
+    v = string.format('%.0f %s', u.pause, u.epoch)
   end
   redis.call('SET', u.key, v, 'PX', math.max(lasting(keep), redis.call('PTTL', u.key)))
 end

@@ -8,15 +8,15 @@
 --        known: the latest store time that it received (0: none)
 --        keep: for how long an account of the upstream can matter (µs)
 --        gather: for how long processes that were without the server wait for each other (µs; 0: this one was not without it)
--- Reply  now (µs since the epoch), the era, how many are there, how many of them came before this one, until when they
+-- Reply  now (µs since the epoch), the epoch in two numbers (see account.lua), how many are there, how many of them came before this one, until when they
 --        wait (µs since the epoch)
 -- TTL    the upstream's key: for as long as its accounts can matter; the sets: until the last member has gone
 --
 -- Store time never goes back by more than a second, as far as those know who are there: if the server's clock stepped back,
 -- because of a failover to a machine whose clock is late, the upstream's key says by how much.
 --
--- That an era begins is published on the channel of report.lua, as "5 0 key": whoever sleeps in another process and knows the
--- era before is to tell what it remembers, now and not at its next beat.
+-- That an epoch begins is published on the channel of report.lua, as "5 0 key": a process whose calls wait and that knows the
+-- epoch before is to report what it remembers, now and not with its next heartbeat.
 
 local upstream, alive, came = KEYS[1], KEYS[2], KEYS[3]
 local id = ARGV[1]
@@ -28,8 +28,8 @@ if now < known - C.MaxBackstep then
   up.shift = up.shift + known - now
   now, shifted = known, true
 end
-if up.era == 0 then
-  up.era = now - now % C.EraUnit
+if up.epoch == '0' then
+  up.epoch = string.format('%.0f.0', now)
   redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f\n%d 0 %s', now, C.ChangeBegun, up.key))
 end
 if gather > 0 and up.gather <= now then up.gather = now + gather end
@@ -49,4 +49,5 @@ else
   redis.call('ZREM', alive, id)
   redis.call('ZREM', came, id)
 end
-return { now, up.era, redis.call('ZCARD', alive), redis.call('ZRANK', came, id) or 0, up.gather }
+local began, resets = epochof(up)
+return { now, began, resets, redis.call('ZCARD', alive), redis.call('ZRANK', came, id) or 0, up.gather }

@@ -20,7 +20,7 @@
 --          8 reset      everything is forgotten, on purpose
 --          9 renew      call a runs, which began at b (µs since the epoch): its lease is renewed
 --         10 release    call a is over, or has left the queue
---        only 1, 2 and 8 can be about the whole upstream; after 2 and 8 nobody shall remember what was before: the era changes
+--        only 1, 2 and 8 can be about the whole upstream; after 2 and 8 nobody shall remember what was before: the epoch changes
 -- Reply  now (µs since the epoch), how many of the notes of kinds 3 to 5 changed anything
 --        now alone: as in reserve.lua
 -- TTL    every key that is written gets one, as in reserve.lua
@@ -43,7 +43,7 @@ for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   if entry == 0 and kind ~= C.NotePause and kind ~= C.NoteResume and kind ~= C.NoteReset then unknown('note of the upstream', kind) end
 end
 
-local keep
+local keep, deliberate
 for _ = 1, notes do
   local kind, i, a, b, c, d, e = arg(), arg(), arg(), arg(), arg(), arg(), arg()
   local o, did = entries[i], false
@@ -63,8 +63,8 @@ for _ = 1, notes do
     else
       o.run.reset(o, now)
     end
-    if up.era > 0 then up.era = up.era + 1 end
-    if not o or up.era > 0 then keep = keep or 0 end
+    if up.epoch ~= '0' then deliberate = true end
+    if not o or deliberate then keep = keep or 0 end
     say(C.ChangeResumed, 0, o and o.key or up.key)
   elseif kind == C.NoteSlow then
     did = o.run.slow(o, now, a > 0 and a or now)
@@ -88,8 +88,12 @@ for _ = 1, notes do
   if did then changed = changed + 1 end
 end
 
+if deliberate then
+  local began, resets = epochof(up)
+  up.epoch = string.format('%.0f.%.0f', began, resets + 1)
+end
 if keep then
-  if up.era > 0 or up.pause > 0 then
+  if up.epoch ~= '0' or up.pause > 0 then
     writeupstream(up, keep)
   else
     redis.call('DEL', up.key)

@@ -2,7 +2,7 @@
 --
 -- KEYS   upstream: its key (see account.lua)
 --        then the keys of each account (see gcra.lua, window.lua, concurrency.lua); all in one hash slot
--- ARGV   era: that the client knows (see account.lua; 0: none)
+-- ARGV   epoch: that the client knows (see account.lua; 0: none)
 --        known: the latest store time that it received
 --        accounts: how many follow; for each
 --          algorithm
@@ -37,7 +37,7 @@
 --        What binds: 0 nothing, i the limit of account i of the run, −i its pause, −(accounts + 1) the pause of the upstream.
 --        A run that has worked enough leaves the rest of the calls without an answer: they are to be requested again. It decides one
 --        at least.
---        now and the era: the server has forgotten, or its clock stepped back by more than a second; nothing was done
+--        now and the epoch in two numbers: the server has forgotten, or its clock stepped back by more than a second; nothing was done
 --        now alone: a calendar's table does not hold it; nothing was done, compute the table for that now and ask again
 -- TTL    every key that is written gets one, with its value: until its last effect is past, rounded up.
 --
@@ -45,11 +45,11 @@
 -- back, so asking the entries in turn until a whole round has moved nothing ends at the least common slot.
 -- After 16 rounds, only longer and longer pieces of free time are tried: see package engine.
 
-local era, known = ARGV[1], tonumber(ARGV[2])
+local epoch, known = ARGV[1], tonumber(ARGV[2])
 nextarg = 3
 
-local all, up, now = stack(era)
-if era ~= '0' and (up.era ~= tonumber(era) or now < known - C.MaxBackstep) then return { now, up.era } end
+local all, up, now = stack(epoch)
+if epoch ~= '0' and (up.epoch ~= epoch or now < known - C.MaxBackstep) then return { now, epochof(up) } end
 local reply, size = { now }, 1
 if stale then return reply end
 

@@ -145,7 +145,7 @@ func (s *slowRelease) Report(ctx context.Context, stack store.Stack, notes []sto
 }
 
 func (s *slowRelease) Heartbeat(context.Context, string, store.Heartbeat) (store.Membership, error) {
-	return store.Membership{Now: s.Now(), Epoch: 1000, Alive: 1}, nil
+	return store.Membership{Now: s.Now(), Epoch: store.Epoch{Began: 1000}, Alive: 1}, nil
 }
 
 func (*slowRelease) Fault(error) store.Fault { return store.Unreachable }

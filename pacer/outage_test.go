@@ -24,7 +24,7 @@ type remote struct {
 
 	mu          sync.Mutex
 	store       *memstore.Store
-	era         int64
+	era         store.Epoch
 	failing     error
 	doomed      error         // of operations that begin now, when they end
 	hangs       time.Duration // each operation takes so long, whatever its context says
@@ -46,11 +46,11 @@ var (
 )
 
 func newRemote(alive int) *remote {
-	return &remote{alive: alive, store: memstore.New(), era: time.Now().UnixMilli() * 1000}
+	return &remote{alive: alive, store: memstore.New(), era: store.Epoch{Began: store.Instant(time.Now().UnixMicro())}}
 }
 
 // enter begins an operation, and returns what it works on.
-func (r *remote) enter() (*memstore.Store, int64, error) {
+func (r *remote) enter() (*memstore.Store, store.Epoch, error) {
 	r.mu.Lock()
 	r.asked++
 	r.asking++
@@ -83,7 +83,7 @@ func (r *remote) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	if err != nil {
 		return err
 	}
-	if known := batches[0].Stack.Epoch; known > 0 && known != era {
+	if known := batches[0].Stack.Epoch; !known.IsZero() && known != era {
 		return &store.ForgotError{Epoch: era}
 	}
 	for i := range batches {
@@ -124,7 +124,7 @@ func (r *remote) Report(ctx context.Context, stack store.Stack, notes []store.No
 	for i := range notes {
 		if notes[i].Kind == store.NoteReset || notes[i].Kind == store.NoteResume {
 			r.mu.Lock()
-			r.era++
+			r.era.Resets++
 			r.mu.Unlock()
 		}
 	}
@@ -179,7 +179,7 @@ func (r *remote) set(err error, hangs time.Duration) {
 func (r *remote) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.store, r.era = memstore.New(), r.era+1000
+	r.store, r.era = memstore.New(), store.Epoch{Began: r.era.Began + 1000}
 }
 
 func (r *remote) heard() []store.Heartbeat {

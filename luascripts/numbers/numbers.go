@@ -57,7 +57,6 @@ const (
 const (
 	MaxInteger   = 1 << 53   // a Lua number holds every integer below
 	MaxBackstep  = 1_000_000 // store time never goes back by more
-	EraUnit      = 1_000     // what is less, of an era, counts deliberate resets
 	MaxUpstreams = 10_000    // that are enlisted
 )
 
@@ -139,7 +138,7 @@ func Named() map[string]int64 {
 		"NoteSettle": NoteSettle, "NoteClaim": NoteClaim, "NoteReset": NoteReset, "NoteRenew": NoteRenew, "NoteRelease": NoteRelease,
 		"ChangePaused": ChangePaused, "ChangeResumed": ChangeResumed, "ChangeSlowed": ChangeSlowed,
 		"ChangeCalled": ChangeCalled, "ChangeBegun": ChangeBegun,
-		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "EraUnit": EraUnit, "MaxUpstreams": MaxUpstreams,
+		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams,
 		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
 		"UnboundSlack": UnboundSlack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode,

@@ -25,7 +25,7 @@ func alonePicture(t *testing.T) *timeline {
 	names := []string{"process 1", "process 2", "process 3"}
 	calls := make([][]time.Duration, len(names))
 	synctest.Test(t, func(t *testing.T) {
-		store := &distant{Store: memstore.New(), era: time.Now().UnixMilli() * 1000}
+		store := &distant{Store: memstore.New(), era: store.Epoch{Began: store.Instant(time.Now().UnixMicro())}}
 		began := time.Now()
 		var wg sync.WaitGroup
 		for i := range names {
@@ -76,7 +76,7 @@ func alonePicture(t *testing.T) *timeline {
 type distant struct {
 	*memstore.Store
 
-	era int64
+	era store.Epoch
 
 	mu      sync.Mutex
 	failure error

@@ -24,7 +24,7 @@
 // The script that writes a pause also publishes it, on the channel pacer:{upstream}/pauses, so that calls which sleep in
 // other processes move behind it. A Store subscribes when a call of one of its Pacers goes to sleep, with one connection
 // for all upstreams, and ends that when the last such Pacer is closed. In a Cluster the nodes pass messages on by
-// themselves. The script that begins an era of the data publishes that, too. A user who may not publish can still pause: only
+// themselves. The script that begins an epoch of the data publishes that, too. A user who may not publish can still pause: only
 // those who sleep already do not hear of it.
 //
 // # Who paces what
@@ -37,7 +37,7 @@
 // # Outages
 //
 // A [pacer.Pacer] watches over the store: see its documentation, and docs/reliability.md. The store's part is to send no
-// command twice, because a script whose reply was lost may have run; to keep an era in the upstream's key, by which clients
+// command twice, because a script whose reply was lost may have run; to keep an epoch in the upstream's key, by which clients
 // see that the data is not what it was; and a list of the processes that are there. Store time does not follow a server
 // clock that steps back: the upstream's key says by how much it is late.
 //

@@ -34,7 +34,7 @@ const upstreamsKey = prefix + "upstreams"
 
 // upstreamKey returns the key of an upstream. It begins all others:
 //
-//	pacer:{upstream}                        the upstream's own pause, and the era of its data
+//	pacer:{upstream}                        the upstream's own pause, and the epoch of its data
 //	pacer:{upstream}/alive                  the processes that pace it, by when they are taken for gone
 //	pacer:{upstream}/came                   the same, by when they came
 //	pacer:{upstream}/index                  what they say of themselves, of their policies, and of what went

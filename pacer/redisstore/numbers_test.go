@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -24,8 +23,6 @@ func TestNumbersAreThoseOfTheStore(t *testing.T) {
 	} {
 		require.Equal(t, number, int(kind), kind)
 	}
-	era := rand.Int64N(1 << 53)
-	require.Equal(t, era-era%numbers.EraUnit, store.Origin(era))
 }
 
 // What a script does not know it refuses, before anything is written: it takes nothing for something else.

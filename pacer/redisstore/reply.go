@@ -28,6 +28,9 @@ func (r *reply) int() int64 {
 
 func (r *reply) instant() store.Instant { return store.Instant(r.int()) }
 
+// epoch reads an epoch.
+func (r *reply) epoch() store.Epoch { return store.Epoch{Began: r.instant(), Resets: r.int()} }
+
 // done returns the first error; values left over are one, too.
 func (r *reply) done() error {
 	if r.err == nil && len(r.values) > 0 {

@@ -115,9 +115,9 @@ func (r *request) addKey(name string, l *store.Limit, mark string) {
 // limits adds the part that all scripts share: as keys the upstream's and those of the accounts, as arguments what comes
 // first, the number of the accounts, and each account's algorithm and parameters. Calendars are open from now until the
 // given time.
-func (r *request) limits(upstream string, limits []store.Limit, first []int64, now, until int64) error {
+func (r *request) limits(upstream string, limits []store.Limit, first []any, now, until int64) error {
 	r.addKeys(upstream, limits)
-	r.numbers(first...)
+	r.args = append(r.args, first...)
 	r.numbers(int64(len(limits)))
 	for i := range limits {
 		l := &limits[i]

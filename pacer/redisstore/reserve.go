@@ -46,7 +46,7 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 		}
 	}
 	first := &batches[0].Stack
-	known := []int64{first.Epoch, int64(first.LastSeen)}
+	known := []any{first.Epoch.String(), int64(first.LastSeen)}
 	program := &s.reserve
 	if slices.ContainsFunc(limits, lined) {
 		program = &s.late

@@ -180,7 +180,7 @@ func (s *Store) saw(now int64) {
 //
 // Reserve says first what its caller knows of the store.
 func (s *Store) ask(
-	ctx context.Context, p *script, upstream string, limits []store.Limit, first []int64, reach time.Duration, more func(*request),
+	ctx context.Context, p *script, upstream string, limits []store.Limit, first []any, reach time.Duration, more func(*request),
 ) (reply, int64, error) {
 	calendars := false
 	for i := range limits {
@@ -209,8 +209,8 @@ func (s *Store) ask(
 				continue
 			}
 		}
-		if (p == &s.reserve || p == &s.late) && len(r.values) == 1 && r.err == nil {
-			return reply{}, 0, &store.ForgotError{Epoch: r.int()}
+		if (p == &s.reserve || p == &s.late) && len(r.values) == 2 && r.err == nil {
+			return reply{}, 0, &store.ForgotError{Epoch: r.epoch()}
 		}
 		return r, now, r.err
 	}
@@ -326,6 +326,6 @@ func (s *Store) Heartbeat(ctx context.Context, upstream string, b store.Heartbea
 		return store.Membership{}, err
 	}
 	s.listeners.ping() //nolint:contextcheck // nobody waits for it
-	p := store.Membership{Now: r.instant(), Epoch: r.int(), Alive: int(r.int()), Rank: int(r.int()), Barrier: r.instant()}
+	p := store.Membership{Now: r.instant(), Epoch: r.epoch(), Alive: int(r.int()), Rank: int(r.int()), Barrier: r.instant()}
 	return p, r.done()
 }

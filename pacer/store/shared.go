@@ -73,7 +73,7 @@ type Heartbeat struct {
 // A Membership is the answer to a [Heartbeat].
 type Membership struct {
 	Now     Instant
-	Epoch   int64   // of the store's data: see [Origin]
+	Epoch   Epoch   // of the store's data
 	Alive   int     // how many processes are there
 	Rank    int     // how many of them came before this one
 	Barrier Instant // until when processes that were without the store wait for each other
@@ -81,8 +81,22 @@ type Membership struct {
 	_ struct{}
 }
 
-// Origin returns when the data of an epoch came into being. Epochs of one origin differ by deliberate resets.
-func Origin(era int64) int64 { return era - era%1000 }
+// An Epoch tells one incarnation of a store's data from another: a store that has lost its data begins a new one. The zero Epoch is none.
+type Epoch struct {
+	Began  Instant // when the data came into being
+	Resets int64   // how often something of it was forgotten on purpose since
+}
+
+// IsZero reports whether an epoch is none.
+func (e Epoch) IsZero() bool { return e.Began == 0 }
+
+// String returns the epoch as it goes over the wire.
+func (e Epoch) String() string {
+	if e.IsZero() {
+		return "0"
+	}
+	return fmt.Sprintf("%d.%d", e.Began, e.Resets)
+}
 
 // A Fault is what an error of a [Shared] means.
 type Fault uint8
@@ -99,9 +113,9 @@ const (
 
 // A ForgotError is what a [Shared] returns if it is not in the epoch of the stack, or its clock is more than a second
 // before [Stack].LastSeen. Nothing was charged.
-type ForgotError struct{ Epoch int64 } // the one in which it is; 0 for none
+type ForgotError struct{ Epoch Epoch } // the one in which it is; zero for none
 
 // Error implements error.
 func (e *ForgotError) Error() string {
-	return fmt.Sprintf("pacer: the store has forgotten what it knew, or its clock has stepped back (era %d)", e.Epoch)
+	return fmt.Sprintf("pacer: the store has forgotten what it knew, or its clock has stepped back (epoch %v)", e.Epoch)
 }

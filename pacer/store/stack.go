@@ -33,8 +33,8 @@ type Stack struct {
 	Upstream string  // see pacer.Config
 	Limits   []Limit // in the order of the policies
 
-	// Of a [Shared], for Reserve: the epoch that the caller knows, 0 for none, and the latest store time that it received.
-	Epoch    int64
+	// Of a [Shared], for Reserve: the epoch that the caller knows, zero for none, and the latest store time that it received.
+	Epoch    Epoch
 	LastSeen Instant
 
 	_ struct{}

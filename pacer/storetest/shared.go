@@ -41,42 +41,55 @@ func sharedCases() []Case {
 				t.Fatalf("c is number %d of %d, want 0 of 1", p.Rank, p.Alive)
 			}
 		}),
-		shared("era", "who knows another era is told so, and charges nothing", func(t testing.TB, s *Session, backing store.Shared) {
+		shared("epoch", "a process that knows another epoch is told so, and charges nothing", func(t testing.TB, s *Session, backing store.Shared) {
 			st := s.Stack(Key{Policy: policies.Every(time.Second)})
 			era := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
-			if again := s.beat(store.Heartbeat{ID: "b", TTL: time.Minute}).Epoch; era == 0 || again != era {
-				t.Fatalf("eras %d and %d, want one", era, again)
+			if again := s.beat(store.Heartbeat{ID: "b", TTL: time.Minute}).Epoch; era.IsZero() || again != era {
+				t.Fatalf("epochs %v and %v, want one", era, again)
 			}
-			st.Epoch = era + 1000
+			st.Epoch = store.Epoch{Began: era.Began + 1000}
 			err := backing.Reserve(t.Context(), st, []store.Call{{Cost: 1, MaxWait: store.Forever}}, make([]store.Grant, 1))
 			var forgot *store.ForgotError
 			if !errors.As(err, &forgot) || forgot.Epoch != era {
-				t.Fatalf("%v, want a ForgotError of era %d", err, era)
+				t.Fatalf("%v, want a ForgotError of epoch %v", err, era)
 			}
 			st.Epoch = era
 			s.Go(st, 1, 0)
 			fresh := s.Stack()
 			fresh.Upstream, fresh.Epoch = s.upstream+"-fresh", era
-			if err := backing.Reserve(t.Context(), fresh, []store.Call{{Cost: 1}}, make([]store.Grant, 1)); !errors.As(err, &forgot) || forgot.Epoch != 0 {
-				t.Fatalf("%v, want a ForgotError of no era", err)
+			if err := backing.Reserve(t.Context(), fresh, []store.Call{{Cost: 1}}, make([]store.Grant, 1)); !errors.As(err, &forgot) || !forgot.Epoch.IsZero() {
+				t.Fatalf("%v, want a ForgotError of no epoch", err)
 			}
 		}),
-		shared("era/reset", "a reset and a resumption begin an era of the same incarnation", func(t testing.TB, s *Session, _ store.Shared) {
+		shared("epoch/many-resets", "however often something is reset, the data is what it was", func(t testing.TB, s *Session, _ store.Shared) {
+			st := s.Stack(Key{Policy: policies.Every(time.Second)})
+			before := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
+			const resets = 1_100
+			for range resets {
+				s.Report(st, store.Note{Kind: store.NoteResume})
+			}
+			want := before
+			want.Resets += resets
+			if after := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch; after != want {
+				t.Fatalf("epoch %v after %v, want %v", after, before, want)
+			}
+		}),
+		shared("epoch/reset", "a reset and a resumption begin an epoch of the same data", func(t testing.TB, s *Session, _ store.Shared) {
 			st := s.Stack(Key{Policy: policies.Every(time.Second)})
 			era := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
 			for _, kind := range []store.NoteKind{store.NoteReset, store.NoteResume} {
 				for limit := store.WholeUpstream; limit < 1; limit++ {
 					s.Report(st, store.Note{Kind: kind, Limit: limit})
 					next := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
-					if next == era || store.Origin(next) != store.Origin(era) {
-						t.Fatalf("era %d after %d", next, era)
+					if next == era || next.Began != era.Began {
+						t.Fatalf("epoch %v after %v", next, era)
 					}
 					era = next
 				}
 			}
 			s.Report(st, store.Note{Kind: store.NotePause, Limit: store.WholeUpstream, For: 5 * time.Second})
 			if next := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch; next != era {
-				t.Fatalf("a pause began era %d after %d", next, era)
+				t.Fatalf("a pause began epoch %v after %v", next, era)
 			}
 			s.Go(st, 1, 5*time.Second) // and a beat keeps the pause
 		}),

@@ -62,7 +62,7 @@ type Store struct {
 	cancels *batch.Cancels
 
 	state    atomic.Int32 // a state
-	epoch    atomic.Int64
+	epoch    atomic.Pointer[store.Epoch]
 	lastSeen atomic.Int64 // the latest store time that it returned
 	furthest atomic.Int64 // the latest slot that the store granted
 	absences atomic.Int64
@@ -298,14 +298,24 @@ func forgot(err error) *store.ForgotError {
 
 // wasReset reports whether an operation met an epoch that began by a deliberate reset, and is to be done again. What is
 // remembered must not bring back what was reset.
-func (w *Store) wasReset(era int64) bool {
-	if before := w.epoch.Load(); store.Origin(era) != store.Origin(before) {
+func (w *Store) wasReset(epoch store.Epoch) bool {
+	before := w.knownEpoch()
+	if epoch.Began != before.Began {
 		return false
-	} else if era != before {
+	}
+	if epoch != before {
 		w.ledger.clear()
-		w.epoch.Store(era)
+		w.epoch.Store(&epoch)
 	}
 	return true
+}
+
+// knownEpoch returns the epoch of the store's data, as far as this process knows; zero for none.
+func (w *Store) knownEpoch() store.Epoch {
+	if e := w.epoch.Load(); e != nil {
+		return *e
+	}
+	return store.Epoch{}
 }
 
 // fellBack reports whether the answer to an operation makes the state local.

@@ -23,7 +23,7 @@ var errDown = errors.New("connection refused")
 type shared struct {
 	mu     sync.Mutex
 	mem    *memstore.Store
-	epoch  int64
+	epoch  store.Epoch
 	down   bool // every operation fails
 	hangs  bool // none is answered
 	beats  []store.Heartbeat
@@ -31,7 +31,7 @@ type shared struct {
 	served int // calls
 }
 
-func newShared() *shared { return &shared{mem: memstore.New(), epoch: 7_000} }
+func newShared() *shared { return &shared{mem: memstore.New(), epoch: store.Epoch{Began: 7_000}} }
 
 // enter returns the store's memory, or an error.
 func (s *shared) enter(ctx context.Context) (*memstore.Store, error) {
@@ -273,7 +273,9 @@ func TestAStoreThatForgotIsReminded(t *testing.T) {
 			require.NoError(t, err)
 			last = g
 		}
-		s.shared.set(func() { s.shared.mem, s.shared.epoch, s.shared.notes = memstore.New(), s.shared.epoch+1_000_000, nil })
+		s.shared.set(func() {
+			s.shared.mem, s.shared.epoch, s.shared.notes = memstore.New(), store.Epoch{Began: s.shared.epoch.Began + 1_000_000}, nil
+		})
 		g, err := s.reserve(t.Context())
 		require.NoError(t, err)
 		require.True(t, g.Local, "it is not believed at once")

@@ -186,7 +186,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 		if err := w.tellAll(ctx, w.ledger.messages(p.Now), nil); err != nil {
 			return 0, err
 		}
-		w.epoch.Store(p.Epoch)
+		w.epoch.Store(&p.Epoch)
 		if w.config.Mode == Local {
 			w.barrier = min(p.Barrier, p.Now+store.Instant(maxBarrier.Microseconds()))
 		}

@@ -57,7 +57,7 @@ func (w *Store) count(alive, rank int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	alive = min(max(1, alive), MaxProcesses)
-	if alive >= w.processes || !w.counted.IsZero() && time.Since(w.counted) > ScheduleOf(w.processes).TTL || w.epoch.Load() == 0 {
+	if alive >= w.processes || !w.counted.IsZero() && time.Since(w.counted) > ScheduleOf(w.processes).TTL || w.epoch.Load() == nil {
 		w.processes, w.rank, w.counted = alive, min(max(0, rank), alive-1), time.Now()
 	}
 }

@@ -13,9 +13,9 @@ import (
 func (w *Store) Send(ctx context.Context, r *batch.Request) {
 	w.pending.Add(1)
 	defer w.pending.Add(-1)
-	era, told := w.epoch.Load(), store.Instant(w.lastSeen.Load())
+	epoch, told := w.knownEpoch(), store.Instant(w.lastSeen.Load())
 	for i := range r.Batches {
-		r.Batches[i].Stack.Epoch, r.Batches[i].Stack.LastSeen = era, told
+		r.Batches[i].Stack.Epoch, r.Batches[i].Stack.LastSeen = epoch, told
 	}
 	began := time.Now()
 	r.Errs = append(r.Errs, w.judge(r, w.store.ReserveAll(ctx, r.Batches)))
@@ -68,9 +68,9 @@ func (w *Store) Overdue(calls int) error {
 	return err
 }
 
-// GiveBack implements [batch.Sender]. In another epoch there is nothing to give back.
+// GiveBack implements [batch.Sender]. In data that is not that of the grants there is nothing to give back.
 func (w *Store) GiveBack(stack *store.Stack, grants []store.Grant) {
-	if stack.Epoch == 0 || stack.Epoch == w.epoch.Load() {
+	if stack.Epoch.IsZero() || stack.Epoch.Began == w.knownEpoch().Began {
 		w.cancels.Add(batch.Refunds(context.Background(), stack, grants))
 	}
 }
