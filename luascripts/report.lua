@@ -1,7 +1,9 @@
 -- report.lua: apply what was observed of the upstream.
 --
 -- KEYS   as in reserve.lua
--- ARGV   accounts: how many follow; for each
+--        done: if the operation has a number: see once
+-- ARGV   number, known: see once
+--        accounts: how many follow; for each
 --          algorithm
 --          its parameters
 --        notes: how many follow; for each
@@ -29,6 +31,7 @@
 -- then "kind until key"; and who of those queued is to ask again, as "4 id key". That nobody may publish there is no reason to
 -- fail: then those who sleep already hear nothing.
 
+local repeated = once()
 local entries, up, now = stack()
 if stale then return { now } end
 everything(entries)
@@ -42,6 +45,7 @@ for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   if kind < C.NotePause or kind > C.NoteRelease then unknown('note', kind) end
   if entry == 0 and kind ~= C.NotePause and kind ~= C.NoteResume and kind ~= C.NoteReset then unknown('note of the upstream', kind) end
 end
+if repeated() then return { now, 0 } end
 
 local keep, deliberate
 for _ = 1, notes do

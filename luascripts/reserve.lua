@@ -37,7 +37,7 @@
 --        What binds: 0 nothing, i the limit of account i of the run, −i its pause, −(accounts + 1) the pause of the upstream.
 --        A run that has worked enough leaves the rest of the calls without an answer: they are to be requested again. It decides one
 --        at least.
---        now and the epoch in two numbers: the server has forgotten, or its clock stepped back by more than a second; nothing was done
+--        now, −2^30 and the epoch in two numbers: the server has forgotten, or its clock stepped back by more than a second; nothing was done
 --        now alone: a calendar's table does not hold it; nothing was done, compute the table for that now and ask again
 -- TTL    every key that is written gets one, with its value: until its last effect is past, rounded up.
 --
@@ -49,7 +49,7 @@ local epoch, known = ARGV[1], tonumber(ARGV[2])
 nextarg = 3
 
 local all, up, now = stack(epoch)
-if epoch ~= '0' and (up.epoch ~= epoch or now < known - C.MaxBackstep) then return { now, epochof(up) } end
+if epoch ~= '0' and (up.epoch ~= epoch or now < known - C.MaxBackstep) then return { now, C.Forgot, epochof(up) } end
 local reply, size = { now }, 1
 if stale then return reply end
 

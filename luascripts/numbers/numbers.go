@@ -30,6 +30,9 @@ const (
 	Late    = 2 // a limit binds it that is not given far ahead
 )
 
+// Forgot is the first answer of a reply that says that the server has forgotten: no number of calls.
+const Forgot = -(1 << 30)
+
 // Kinds of notes on the wire: those of pacer.NoteKind.
 const (
 	NotePause     = 1
@@ -55,9 +58,10 @@ const (
 
 // Limits of what is stored.
 const (
-	MaxInteger   = 1 << 53   // a Lua number holds every integer below
-	MaxBackstep  = 1_000_000 // store time never goes back by more
-	MaxUpstreams = 10_000    // that are enlisted
+	MaxInteger   = 1 << 53       // a Lua number holds every integer below
+	MaxBackstep  = 1_000_000     // store time never goes back by more
+	MaxUpstreams = 10_000        // that are enlisted
+	OnceTTL      = 3_600_000_000 // for how long operations are remembered that must not be done twice
 )
 
 // Parameters of the search for a slot. Pieces of free time that one limit has may be useless to another, and there may be many.
@@ -133,12 +137,12 @@ func Named() map[string]int64 {
 		"GCRA": GCRA, "Window": Window, "Adaptive": Adaptive, "Leases": Leases,
 		"Queued": Queued, "Exact": Exact, "ExactQueued": ExactQueued,
 		"NoQueue": NoQueue, "LaneQueue": LaneQueue, "FairQueue": FairQueue,
-		"Tracked": Tracked, "Late": Late,
+		"Tracked": Tracked, "Late": Late, "Forgot": Forgot,
 		"NotePause": NotePause, "NoteResume": NoteResume, "NoteSlow": NoteSlow, "NoteLearn": NoteLearn, "NoteRemaining": NoteRemaining,
 		"NoteSettle": NoteSettle, "NoteClaim": NoteClaim, "NoteReset": NoteReset, "NoteRenew": NoteRenew, "NoteRelease": NoteRelease,
 		"ChangePaused": ChangePaused, "ChangeResumed": ChangeResumed, "ChangeSlowed": ChangeSlowed,
 		"ChangeCalled": ChangeCalled, "ChangeBegun": ChangeBegun,
-		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams,
+		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "OnceTTL": OnceTTL,
 		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
 		"UnboundSlack": UnboundSlack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode,

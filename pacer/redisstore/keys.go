@@ -23,6 +23,9 @@ const (
 // aliveMark ends the name of the set of the processes that pace an upstream.
 const aliveMark = "/alive"
 
+// doneMark ends the name of the set of a process's operations that are not to be done again.
+const doneMark = "/done/"
+
 // cameMark ends the name of the set of the same processes in the order in which they came.
 const cameMark = "/came"
 

@@ -17,7 +17,8 @@ type request struct {
 	keys []string
 	text strings.Builder // what the keys are made of
 
-	room struct { // for most requests it is enough
+	known string   // the epoch that the caller knows
+	room  struct { // for most requests it is enough
 		args [40]any
 		ints [16]int64
 		keys [8]string
@@ -112,12 +113,46 @@ func (r *request) addKey(name string, l *store.Limit, mark string) {
 	r.key(r.text.String()[begin:])
 }
 
+// A prelude is what a script is told before the accounts, besides the keys.
+type prelude interface {
+	add(r *request, upstream string)
+}
+
+// nothing is the prelude of a script that is told nothing.
+type nothing struct{}
+
+func (nothing) add(*request, string) {}
+
+// knowledge is what the client knows of the store, which Reserve says first.
+type knowledge struct {
+	epoch    store.Epoch
+	lastSeen store.Instant
+}
+
+func (k knowledge) add(r *request, _ string) {
+	r.known = k.epoch.String()
+	r.args = append(r.args, &r.known)
+	r.numbers(int64(k.lastSeen))
+}
+
+// operation names an operation that is not to be done twice: the key comes last, and its numbers first.
+type operation struct{ *store.Once }
+
+func (o operation) add(r *request, upstream string) {
+	if o.Once == nil {
+		r.numbers(0, 0)
+		return
+	}
+	r.key(upstreamKey(upstream) + doneMark + o.By)
+	r.numbers(o.Number, o.Known)
+}
+
 // limits adds the part that all scripts share: as keys the upstream's and those of the accounts, as arguments what comes
 // first, the number of the accounts, and each account's algorithm and parameters. Calendars are open from now until the
 // given time.
-func (r *request) limits(upstream string, limits []store.Limit, first []any, now, until int64) error {
+func (r *request) limits(upstream string, limits []store.Limit, first prelude, now, until int64) error {
 	r.addKeys(upstream, limits)
-	r.args = append(r.args, first...)
+	first.add(r, upstream)
 	r.numbers(int64(len(limits)))
 	for i := range limits {
 		l := &limits[i]

@@ -46,12 +46,11 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 		}
 	}
 	first := &batches[0].Stack
-	known := []any{first.Epoch.String(), int64(first.LastSeen)}
 	program := &s.reserve
 	if slices.ContainsFunc(limits, lined) {
 		program = &s.late
 	}
-	r, now, err := s.ask(ctx, program, upstream, limits, known, reach, func(r *request) {
+	r, now, err := s.ask(ctx, program, upstream, limits, knowledge{first.Epoch, first.LastSeen}, reach, func(r *request) {
 		if c := batches[0].Calls; len(batches) == 1 && len(c) == 1 && plain(&c[0]) {
 			r.numbers(engine.Micros(c[0].MaxWait))
 			return

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/luascripts"
+	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/pacer/store"
@@ -180,7 +181,7 @@ func (s *Store) saw(now int64) {
 //
 // Reserve says first what its caller knows of the store.
 func (s *Store) ask(
-	ctx context.Context, p *script, upstream string, limits []store.Limit, first []any, reach time.Duration, more func(*request),
+	ctx context.Context, p *script, upstream string, limits []store.Limit, first prelude, reach time.Duration, more func(*request),
 ) (reply, int64, error) {
 	calendars := false
 	for i := range limits {
@@ -209,7 +210,8 @@ func (s *Store) ask(
 				continue
 			}
 		}
-		if (p == &s.reserve || p == &s.late) && len(r.values) == 2 && r.err == nil {
+		if (p == &s.reserve || p == &s.late) && len(r.values) == 3 && r.values[0] == numbers.Forgot && r.err == nil {
+			r.int()
 			return reply{}, 0, &store.ForgotError{Epoch: r.epoch()}
 		}
 		return r, now, r.err
@@ -229,7 +231,7 @@ func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 	limits, refs := union(batches)
 	now := s.now()
 	q := newRequest()
-	if err := q.limits(batches[0].Stack.Upstream, limits, nil, now, now); err != nil {
+	if err := q.limits(batches[0].Stack.Upstream, limits, operation{batches[0].Stack.Once}, now, now); err != nil {
 		return err
 	}
 	for i := range batches {
@@ -252,7 +254,7 @@ func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 
 // Report implements [store.Store].
 func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
-	r, now, err := s.ask(ctx, &s.report, stack.Upstream, stack.Limits, nil, 0, func(q *request) { q.notes(notes) })
+	r, now, err := s.ask(ctx, &s.report, stack.Upstream, stack.Limits, operation{stack.Once}, 0, func(q *request) { q.notes(notes) })
 	if err != nil {
 		return 0, 0, err
 	}
@@ -289,7 +291,7 @@ func (r *request) notes(notes []store.Note) {
 
 // Status implements [store.Store].
 func (s *Store) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
-	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nil, 0, nil)
+	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nothing{}, 0, nil)
 	if err != nil {
 		return store.StackStatus{}, err
 	}
@@ -302,7 +304,7 @@ func (s *Store) Status(ctx context.Context, stack store.Stack) (store.StackStatu
 
 // Pauses implements [store.Shared].
 func (s *Store) Pauses(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
-	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nil, 0, func(q *request) { q.numbers(1) })
+	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nothing{}, 0, func(q *request) { q.numbers(1) })
 	if err != nil {
 		return store.StackStatus{}, err
 	}

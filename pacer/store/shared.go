@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -95,7 +96,9 @@ func (e Epoch) String() string {
 	if e.IsZero() {
 		return "0"
 	}
-	return fmt.Sprintf("%d.%d", e.Began, e.Resets)
+	var room [48]byte
+	text := strconv.AppendInt(room[:0], int64(e.Began), 10)
+	return string(strconv.AppendInt(append(text, '.'), e.Resets, 10))
 }
 
 // A Fault is what an error of a [Shared] means.

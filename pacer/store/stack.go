@@ -3,6 +3,7 @@ package store
 import (
 	"hash/maphash"
 	"slices"
+	"time"
 
 	"github.com/headway-go/headway/policies"
 )
@@ -36,9 +37,21 @@ type Stack struct {
 	// Of a [Shared], for Reserve: the epoch that the caller knows, zero for none, and the latest store time that it received.
 	Epoch    Epoch
 	LastSeen Instant
+	// Once, of a [Shared], for Report and CancelAll (of the first batch): which operation this is; nil if to do it twice does no harm.
+	Once *Once
 
 	_ struct{}
 }
+
+// A Once names an operation, so that a [Shared] does it once, however often it is asked to because its answer was lost.
+type Once struct {
+	By     string // the process: [Heartbeat].ID
+	Number int64  // of its operation, from 1
+	Known  int64  // what became of all operations with a lower number than this is known to the process: none of them comes again
+}
+
+// OnceTTL is for how long a store knows which operations of a process it has done, counted from the last one.
+const OnceTTL = time.Hour
 
 // A Limit is one policy for one scope value.
 type Limit struct {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -60,6 +61,52 @@ func sharedCases() []Case {
 			if err := backing.Reserve(t.Context(), fresh, []store.Call{{Cost: 1}}, make([]store.Grant, 1)); !errors.As(err, &forgot) || !forgot.Epoch.IsZero() {
 				t.Fatalf("%v, want a ForgotError of no epoch", err)
 			}
+		}),
+		shared("once", "an operation of a number is done once, however often its process asks for it", func(t testing.TB, s *Session, backing store.Shared) {
+			st := s.Stack(Key{Policy: policies.Fixed(100, time.Hour)})
+			left := func(want int64) {
+				t.Helper()
+				if got := s.Status(st).Limits[0].Remaining; got != want {
+					t.Fatalf("%d are left, want %d", got, want)
+				}
+			}
+			g := s.Ask(st, store.Call{Cost: 60})
+			left(40)
+			settle := func(by string, number, known int64) {
+				t.Helper()
+				st.Once = &store.Once{By: by, Number: number, Known: known}
+				if _, _, err := backing.Report(t.Context(), st, []store.Note{{Kind: store.NoteSettle, Charge: g.Charges[0], Cost: 10}}); err != nil {
+					t.Fatal(err)
+				}
+				st.Once = nil
+			}
+			cancel := func(by string, number, known int64) {
+				t.Helper()
+				one, half := st, g
+				half.Charges = slices.Clone(g.Charges)
+				half.Charges[0].To = 5
+				one.Once = &store.Once{By: by, Number: number, Known: known}
+				if err := backing.CancelAll(t.Context(), []store.Batch{{Stack: one, Grants: []store.Grant{half}}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			settle("a", 1, 1)
+			left(50)
+			settle("a", 1, 1)
+			left(50)
+			cancel("a", 1, 1) // the numbers are of all operations
+			left(50)
+			cancel("a", 2, 1)
+			cancel("a", 2, 1)
+			settle("a", 1, 1)
+			left(55)
+			settle("b", 1, 1) // and of one process
+			left(65)
+			settle("a", 4, 2)
+			settle("a", 2, 2)
+			left(75)
+			settle("a", 3, 2) // they may come in any order
+			left(85)
 		}),
 		shared("epoch/many-resets", "however often something is reset, the data is what it was", func(t testing.TB, s *Session, _ store.Shared) {
 			st := s.Stack(Key{Policy: policies.Every(time.Second)})
