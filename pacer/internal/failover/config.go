@@ -31,6 +31,7 @@ type Change struct {
 	Lost      bool
 	Processes int
 	For       time.Duration // how long it was lost
+	Dropped   int           // of a return: how many grants that were to be given back, and notes, were too many to keep
 	Err       error         // why it is
 }
 

@@ -58,6 +58,7 @@ type Store struct {
 
 	ledger  ledger
 	local   localStore
+	once    operations
 	batch   *batch.Reservations
 	cancels *batch.Cancels
 
@@ -73,6 +74,7 @@ type Store struct {
 	checks   chan struct{} // requests to check whether the store is what it was
 	closing  chan struct{}
 	finished chan struct{}
+	last     atomic.Pointer[time.Time] // while leaving: until when what is owed may still be paid
 
 	mu         sync.Mutex
 	leaving    bool           // no more goroutine is begun
@@ -116,6 +118,7 @@ func New(backing store.Shared, c *Config) *Store {
 		punctual = p.Punctual()
 	}
 	w.batch, w.cancels = batch.New(w, w.config.Timeout, punctual), batch.NewCancels(w.sendCancels)
+	w.once.by = w.id
 	w.local.policies = make(map[string]policies.Policy)
 	for _, p := range c.Policies {
 		w.local.policies[p.Name()] = p
@@ -357,6 +360,9 @@ func (w *Store) Close() {
 		<-running
 	}
 	w.cancels.Close()
+	if running != nil {
+		w.payLast(context.Background())
+	}
 	if w.state.Load() == shared {
 		_, _ = w.heartbeat(context.Background(), true, 0)
 		w.describe(context.Background(), true)

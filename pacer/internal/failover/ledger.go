@@ -61,14 +61,25 @@ func (t *record) due(now int64) []store.Note {
 	if n := len(t.spans); n > 0 && t.limit.Spec.Within > 0 { // it may be in a window still
 		notes = append(notes, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: t.spans[0].from, To: min(now, t.spans[n-1].to)}})
 	}
+	more := t.extra
 	if left := t.length(now); left > 0 {
 		last := now + left%t.each - t.each // began then
 		notes = append(notes, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: last, To: last + t.limit.Spec.Interval}})
-		if left >= t.each {
-			notes = append(notes, store.Note{Kind: store.NoteSettle, Actual: left / t.each})
-		}
+		more += left / t.each
+	}
+	if more > 0 {
+		notes = append(notes, store.Note{Kind: store.NoteSettle, Actual: more})
 	}
 	return notes
+}
+
+// owe adds to a record of what was spent that calls cost so much more than they were charged: those of a window in a bucket.
+func (t *record) owe(bucket, n int64) {
+	if t.limit.Spec.Algorithm == policies.Window {
+		t.bucket(bucket).n += n
+	} else {
+		t.extra += n
+	}
 }
 
 // paid notes that the store received a note of due.
@@ -76,7 +87,7 @@ func (t *record) paid(n *store.Note) {
 	if t.limit.Spec.Algorithm == policies.Window {
 		t.bucket(n.Charge.From).n = 0
 	} else {
-		t.spans = nil
+		t.spans, t.extra = nil, 0
 	}
 }
 
@@ -102,6 +113,7 @@ type record struct {
 	asOf   int64 // when the store last answered about it
 	seeded int   // the absence for which the local account knows it
 	each   int64 // of a rate that was spent locally: the length of one call
+	extra  int64 // of a rate: calls that cost more than they were charged
 }
 
 // bucketUse is a bucket and what it holds: at least, and of this process.
@@ -355,6 +367,28 @@ func (r *ledger) released(l *store.Limit, c store.Charge, n int64) {
 	case t.find(c.From) != nil:
 		h := t.find(c.From)
 		h.own = max(0, h.own-n)
+	}
+}
+
+// settled is called before the store hears what calls really cost: from then on somebody else may have what they did not need, and nobody
+// is to be reminded of it.
+func (r *ledger) settled(stack *store.Stack, notes []store.Note) {
+	for i := range notes {
+		n := &notes[i]
+		if n.Kind != store.NoteSettle || n.Local || n.Actual >= n.Cost {
+			continue
+		}
+		l, less := &stack.Limits[n.Limit], n.Cost-n.Actual
+		r.released(l, n.Charge, less)
+		r.mu.Lock()
+		if t := r.keys[l.Key()]; t != nil && recorded(n.Charge, l) {
+			if l.Spec.Algorithm != policies.Window {
+				t.spans = t.spans.without(max(n.Charge.From, n.Charge.To-less*l.Spec.Interval), n.Charge.To)
+			} else if h := t.find(n.Charge.From); h != nil {
+				h.n = max(0, h.n-less)
+			}
+		}
+		r.mu.Unlock()
 	}
 }
 

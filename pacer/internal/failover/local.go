@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/memstore"
@@ -28,6 +29,7 @@ type localStore struct {
 	pauses    map[store.Key]pausedLimit
 	owed      []debt
 	owing     int // grants and notes of those
+	dropped   int // grants and notes that were too many to keep
 }
 
 // A localGrant is a slot that was granted locally.
@@ -53,10 +55,22 @@ type debt struct {
 	limits []store.Limit
 	grants []store.Grant
 	notes  []store.Note
+
+	// Of an operation that may have been done: its number, when that was, and if it gave grants back, all of them. It is asked for
+	// again as it was, and by itself.
+	number  int64
+	since   time.Time
+	batches []store.Batch
 }
 
 // size returns how many grants and notes a debt is.
-func (d *debt) size() int { return len(d.grants) + len(d.notes) }
+func (d *debt) size() int {
+	n := len(d.grants) + len(d.notes)
+	for i := range d.batches {
+		n += len(d.batches[i].Grants)
+	}
+	return n
+}
 
 // maxOwed bounds how many grants and notes are kept for the store while it is out of reach. What is dropped was charged and
 // not used.
@@ -215,7 +229,9 @@ func (a *localStore) spentOn(l *store.Limit) *record {
 }
 
 // report applies notes to the local accounts. What concerns the fleet as well, it keeps for the store.
-func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []store.Note, n, rank int) (store.Instant, int, error) {
+//
+// If they were on their way to the store, as an operation with a number, it may have heeded them.
+func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []store.Note, n, rank int, number int64) (store.Instant, int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	own := a.share(stack, n, rank)
@@ -230,7 +246,7 @@ func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []sto
 				p.limit = stack.Limits[note.Limit]
 			}
 			a.paused(p)
-		case store.NoteResume, store.NoteReset, store.NoteRelease:
+		case store.NoteRelease:
 			later = append(later, note)
 		case store.NoteLearn:
 			if stack.Limits[note.Limit].Spec.Algorithm == policies.GCRA {
@@ -241,16 +257,18 @@ func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []sto
 		case store.NoteRemaining:
 			note.Remaining /= int64(n)
 		case store.NoteSettle:
-			if !note.Local {
+			if !note.Local || number > 0 {
 				later = append(later, note)
+			}
+			if !note.Local {
 				continue
 			}
-		case store.NoteSlow, store.NoteClaim, store.NoteRenew:
+		case store.NoteSlow, store.NoteClaim, store.NoteRenew, store.NoteResume, store.NoteReset:
 		}
 		mine = append(mine, note)
 	}
 	if len(later) > 0 {
-		a.owe(debt{limits: stack.Limits, notes: later})
+		a.owe(debt{limits: stack.Limits, notes: later, number: number, since: time.Now()})
 	}
 	return a.store.Report(ctx, own, mine)
 }
@@ -265,12 +283,30 @@ func (a *localStore) paused(p pausedLimit) {
 	}
 }
 
-// owe keeps something for the store. The caller holds mu.
+// owe keeps something for the store. If that is too much, what charges something is still kept, in the records of what was spent, and the
+// rest is dropped and counted: it stays charged until it is past, and permits until their leases run out. The caller holds mu.
 func (a *localStore) owe(d debt) {
 	if a.owing+d.size() <= maxOwed {
 		d.limits = slices.Clone(d.limits) // the caller's may be used for something else
 		a.owed, a.owing = append(a.owed, d), a.owing+d.size()
+		return
 	}
+	for i := range d.notes {
+		if n := &d.notes[i]; n.Kind == store.NoteSettle && n.Actual > n.Cost {
+			a.spentOn(&d.limits[n.Limit]).owe(n.Charge.From, n.Actual-n.Cost)
+		} else {
+			a.dropped++
+		}
+	}
+	a.dropped += d.size() - len(d.notes)
+}
+
+// droppedSince returns how many debts were dropped since it was last asked.
+func (a *localStore) droppedSince() (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n, a.dropped = a.dropped, 0
+	return n
 }
 
 // A bill is what a process spent locally, and what else it has to report to the store.
@@ -296,7 +332,7 @@ func (a *localStore) put(b bill) {
 	defer a.mu.Unlock()
 	for _, t := range b.spent {
 		into := a.spentOn(&t.limit)
-		into.each = max(into.each, t.each)
+		into.each, into.extra = max(into.each, t.each), into.extra+t.extra
 		for _, s := range t.spans {
 			into.take(s.from, s.to, 0)
 		}

@@ -32,7 +32,7 @@ func (w *Store) reportReturn() {
 	fell, processes := w.lostSince, w.processes
 	w.mu.Unlock()
 	if w.config.Changed != nil {
-		w.config.Changed(Change{Processes: processes, For: time.Since(fell)})
+		w.config.Changed(Change{Processes: processes, For: time.Since(fell), Dropped: w.local.droppedSince()})
 	}
 }
 

@@ -2,7 +2,9 @@ package failover
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/store"
@@ -110,10 +112,15 @@ func (w *Store) reportOrOwe(ctx context.Context, stack *store.Stack, notes []sto
 	if len(notes) == 0 {
 		return
 	}
-	if began := w.Now(); w.state.Load() == shared && !w.fellBack(w.report(ctx, stack.Limits, notes), began) {
-		return
+	d := debt{limits: stack.Limits, notes: notes}
+	if began := w.Now(); w.state.Load() == shared {
+		var err error
+		if d.number, err = w.report(ctx, stack.Limits, notes, 0); !w.fellBack(err, began) {
+			return
+		}
+		d.since = time.Now()
 	}
-	w.owe(debt{limits: stack.Limits, notes: notes})
+	w.owe(d)
 }
 
 func (w *Store) owe(d debt) {
@@ -128,40 +135,48 @@ func (w *Store) Exchangeable(g *store.Grant) bool {
 	return t != nil && !t.over.Load()
 }
 
-// Report implements [store.Store].
+// Report implements [store.Store]. What is undone on purpose, a pause or a charge, is undone now or not at all: later it could undo what
+// came after it. So while the state is local, a resumption and a reset are heeded by this process alone, and return an error.
 func (w *Store) Report(ctx context.Context, stack store.Stack, notes []store.Note) (now store.Instant, changed int, err error) {
 	ask, err := w.ensureJoined(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
+	var number int64
 	if began := w.Now(); ask {
-		if now, changed, err = w.reportShared(ctx, stack, notes); !w.fellBack(err, began) {
+		if now, changed, number, err = w.reportShared(ctx, stack, notes); !w.fellBack(err, began) {
 			return now, changed, err
 		}
+	} else {
+		w.ledger.settled(&stack, notes)
 	}
-	switch w.config.Mode {
-	case Local:
+	if w.config.Mode == Local {
 		n, rank := w.fleet()
-		return w.local.report(ctx, &stack, notes, n, rank)
-	case LetThrough:
+		now, changed, err = w.local.report(ctx, &stack, notes, n, rank, number)
+		if err == nil && slices.ContainsFunc(notes, func(n store.Note) bool { return n.Kind == store.NoteResume || n.Kind == store.NoteReset }) {
+			err = fmt.Errorf("%w: this process heeds it, but the fleet may not: do it again when the store is back", w.refused())
+		}
+		return now, changed, err
+	}
+	w.once.end(number)
+	if w.config.Mode == LetThrough {
 		return w.Now(), 0, nil
-	case Refuse:
 	}
 	return 0, 0, w.refused()
 }
 
-func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
+// reportShared reports notes to the shared store. If it is not known whether it heeded them, and that matters, it returns the number of
+// the operation as well.
+func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []store.Note) (now store.Instant, changed int, number int64, err error) {
 	stack = stack.Clone()
+	w.ledger.settled(&stack, notes)
 	// A call that was granted locally and is settled with the store: a rate's interval was never the store's.
 	kept := make([]store.Note, 0, len(notes))
 	for i := range notes {
 		n := &notes[i]
 		if n.Kind == store.NoteSettle && n.Actual < n.Cost {
 			l := &stack.Limits[n.Limit]
-			switch {
-			case !n.Local:
-				w.ledger.released(l, n.Charge, n.Cost-n.Actual)
-			case l.Spec.Algorithm == policies.GCRA:
+			if n.Local && l.Spec.Algorithm == policies.GCRA {
 				continue
 			}
 		}
@@ -171,14 +186,24 @@ func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []sto
 		now     store.Instant
 		changed int
 	}
+	if counts(kept) {
+		stack.Once = w.once.begin()
+		defer func() {
+			if !unsure(err) {
+				w.once.end(stack.Once.Number)
+			} else {
+				number = stack.Once.Number
+			}
+		}()
+	}
 	answer := make(chan reply, 1)
-	err := w.reach(ctx, "report", func(ctx context.Context) error {
+	err = w.reach(ctx, "report", func(ctx context.Context) error {
 		now, changed, err := w.store.Report(ctx, stack, kept)
 		answer <- reply{now, changed}
 		return err
 	})
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	r := <-answer
 	w.observe(r.now)
@@ -193,7 +218,7 @@ func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []sto
 			w.ledger.pause(l, r.now+store.Instant(n.For.Microseconds()), int64(r.now))
 		}
 	}
-	return r.now, r.changed, nil
+	return r.now, r.changed, 0, nil
 }
 
 // Status implements [store.Store].

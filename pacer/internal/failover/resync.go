@@ -214,6 +214,15 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	return 0, w.settle(ctx) // what was spent in the very last moment
 }
 
+// payLast reports what the store does not know yet when the process leaves, for as long as one request may take.
+func (w *Store) payLast(ctx context.Context) {
+	last := time.Now().Add(w.config.Timeout)
+	w.last.Store(&last)
+	for w.settle(ctx) != nil && !w.isClosing() {
+		time.Sleep(min(probeEvery, time.Until(last))) // the store was lost a moment ago, or is not back yet
+	}
+}
+
 // settle reports to the store what was spent locally.
 func (w *Store) settle(ctx context.Context) error {
 	b := w.local.take()
@@ -225,7 +234,7 @@ func (w *Store) settle(ctx context.Context) error {
 }
 
 // tellAll sends the store reports whose order does not matter, unless the process is about to leave the fleet: then it returns
-// store.ErrClosed. Told is called for each that arrived; nil for nothing.
+// store.ErrClosed. Told is called for each that arrived, or is owed because it may have arrived; nil for nothing.
 func (w *Store) tellAll(ctx context.Context, all []notes.Report, told func(*notes.Report)) error {
 	var (
 		telling errgroup.Group
@@ -241,14 +250,14 @@ func (w *Store) tellAll(ctx context.Context, all []notes.Report, told func(*note
 			if err == nil && w.isClosing() {
 				err = store.ErrClosed
 			}
+			owed := false
 			if err == nil {
-				err = w.tell(ctx, &all[i])
+				owed, err = w.tell(ctx, &all[i])
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				failed = cmp.Or(failed, err)
-			} else if told != nil {
+			failed = cmp.Or(failed, err)
+			if (err == nil || owed) && told != nil {
 				told(&all[i])
 			}
 			return nil
@@ -258,7 +267,11 @@ func (w *Store) tellAll(ctx context.Context, all []notes.Report, told func(*note
 	return failed
 }
 
+// isClosing reports whether nothing more is to be reported, because the process is about to leave the fleet.
 func (w *Store) isClosing() bool {
+	if last := w.last.Load(); last != nil {
+		return !time.Now().Before(*last)
+	}
 	select {
 	case <-w.closing:
 		return true
@@ -267,12 +280,21 @@ func (w *Store) isClosing() bool {
 	}
 }
 
-// tell sends the store a report. A key that holds something else must not keep the others from arriving.
-func (w *Store) tell(ctx context.Context, m *notes.Report) error {
-	err := w.report(ctx, m.Limits, m.Notes)
-	if err == nil || !w.unfit(err) {
+// tell sends the store a report. A key that holds something else must not keep the others from arriving. If it is not known whether
+// all arrived, and that matters, what is not known to have arrived is owed.
+func (w *Store) tell(ctx context.Context, m *notes.Report) (owed bool, err error) {
+	say := func(limits []store.Limit, notes []store.Note) error {
+		number, err := w.report(ctx, limits, notes, 0)
+		if owed = number > 0; owed {
+			w.owe(debt{limits: limits, notes: notes, number: number, since: time.Now()})
+		}
 		return err
 	}
+	if err := say(m.Limits, m.Notes); err == nil || !w.unfit(err) {
+		return owed, err
+	}
+	// From here on some of it may have arrived, and the rest is owed.
+	var failed error
 	for i := store.WholeUpstream; i < len(m.Limits); i++ {
 		var limits []store.Limit
 		if i >= 0 {
@@ -285,11 +307,18 @@ func (w *Store) tell(ctx context.Context, m *notes.Report) error {
 				notes = append(notes, n)
 			}
 		}
-		if err := w.report(ctx, limits, notes); err != nil && !w.unfit(err) {
-			return err
+		if len(notes) == 0 {
+			continue
+		}
+		if failed == nil {
+			if err := say(limits, notes); err != nil && !w.unfit(err) {
+				failed = err
+			}
+		} else {
+			w.owe(debt{limits: limits, notes: notes})
 		}
 	}
-	return nil
+	return failed != nil, failed
 }
 
 // pay reports to the store what was spent locally, and what else it does not know. What is paid leaves the bill. What is given back
@@ -343,13 +372,17 @@ func (w *Store) payGrants(ctx context.Context, b *bill) error {
 	var all []*batch.Refund
 	rest := b.owed[:0:0]
 	for i := range b.owed {
-		if d := &b.owed[i]; d.grants != nil {
+		d := &b.owed[i]
+		switch {
+		case d.batches != nil && stale(d.since): // to give it back twice would be worse than never
+			w.once.end(d.number)
+		case d.grants != nil:
 			all = append(all, batch.Refunds(ctx, &store.Stack{Upstream: w.config.Upstream, Limits: d.limits}, d.grants)...)
-		} else {
+		default:
 			rest = append(rest, *d)
 		}
 	}
-	var err error
+	err := w.payAgain(ctx, &rest)
 	batch.Each(all, func(some []*batch.Refund) {
 		var errs []error
 		batches, places := w.cancels.Batches(some)
@@ -357,15 +390,19 @@ func (w *Store) payGrants(ctx context.Context, b *bill) error {
 			err = store.ErrClosed
 		}
 		if err == nil {
-			errs = w.giveBack(ctx, batches)
+			var owed []debt
+			errs, owed = w.giveBack(ctx, batches)
+			rest = append(rest, owed...)
 		}
 		for i, r := range some {
 			failed := err
 			if errs != nil {
 				failed = errs[places[i]]
 			}
-			if failed != nil && !w.unfit(failed) {
-				err = cmp.Or(err, failed)
+			if failed == nil || w.unfit(failed) {
+				continue
+			}
+			if err = cmp.Or(err, failed); errs == nil || !unsure(failed) {
 				rest = append(rest, debt{limits: r.Stack.Limits, grants: r.Grants})
 			}
 		}
@@ -374,13 +411,47 @@ func (w *Store) payGrants(ctx context.Context, b *bill) error {
 	return err
 }
 
+// payAgain asks again for the operations of debts that gave grants back and may have been done, and drops what is paid.
+func (w *Store) payAgain(ctx context.Context, debts *[]debt) (err error) {
+	*debts = slices.DeleteFunc(*debts, func(d debt) bool {
+		if d.batches == nil || err != nil {
+			return false
+		}
+		if w.isClosing() {
+			err = store.ErrClosed
+			return false
+		}
+		if failed := w.giveBackOnce(ctx, &d); failed != nil && !w.unfit(failed) {
+			err = failed
+			return false
+		}
+		return true
+	})
+	return err
+}
+
 // payNotes reports what is owed of notes, in their order.
 func (w *Store) payNotes(ctx context.Context, b *bill) error {
 	for len(b.owed) > 0 {
 		var m notes.Reports
 		n, limits, said := 0, 0, 0
+		if d := &b.owed[0]; d.number > 0 && !stale(d.since) {
+			if err := w.payOnce(ctx, d); err != nil {
+				return err
+			}
+			b.owed = b.owed[1:]
+			continue
+		}
 		for ; n < len(b.owed); n++ {
 			d := &b.owed[n]
+			if d.number > 0 {
+				if !stale(d.since) {
+					break
+				}
+				d.charging()
+				w.once.end(d.number)
+				d.number = 0
+			}
 			if limits, said = limits+len(d.limits), said+len(d.notes); n > 0 && (limits > notes.MaxLimits || said > notes.MaxNotes) {
 				break
 			}
@@ -396,13 +467,40 @@ func (w *Store) payNotes(ctx context.Context, b *bill) error {
 			if w.isClosing() {
 				return store.ErrClosed
 			}
-			if err := w.tell(ctx, &m.All[i]); err != nil {
-				return err
+			owed, err := w.tell(ctx, &m.All[i])
+			if err == nil {
+				continue
 			}
+			if owed {
+				i++
+			}
+			rest := make([]debt, 0, len(m.All)-i+len(b.owed)-n)
+			for _, left := range m.All[i:] {
+				rest = append(rest, debt{limits: left.Limits, notes: left.Notes})
+			}
+			b.owed = append(rest, b.owed[n:]...)
+			return err
 		}
 		b.owed = b.owed[n:]
 	}
 	return nil
+}
+
+// payOnce reports again what may have been reported.
+func (w *Store) payOnce(ctx context.Context, d *debt) error {
+	if w.isClosing() {
+		return store.ErrClosed
+	}
+	if _, err := w.report(ctx, d.limits, d.notes, d.number); err != nil && !w.unfit(err) {
+		return err
+	}
+	return nil
+}
+
+// charging leaves of a debt, of which it will never be known whether it was paid, what charges something: to charge it twice does no more
+// than idle, and to give back twice would let others go.
+func (d *debt) charging() {
+	d.notes = slices.DeleteFunc(d.notes, func(n store.Note) bool { return n.Kind == store.NoteSettle && n.Actual <= n.Cost })
 }
 
 // unfit reports whether an error is about one stack only, so that saying it again would not help.
@@ -410,14 +508,29 @@ func (w *Store) unfit(err error) bool {
 	return !errors.Is(err, store.ErrUnreachable) && w.store.Fault(err) == store.Unfit
 }
 
-// report reports notes about some limits to the store.
-func (w *Store) report(ctx context.Context, limits []store.Limit, notes []store.Note) error {
+// report reports notes about some limits to the store, as the operation of a number, if that matters; 0: a new one. If it is not known
+// whether they arrived, it returns the number.
+func (w *Store) report(ctx context.Context, limits []store.Limit, notes []store.Note, number int64) (int64, error) {
 	if len(notes) == 0 {
-		return nil
+		return 0, nil
 	}
 	stack := store.Stack{Upstream: w.config.Upstream, Limits: slices.Clone(limits)} // the operation may last longer than this
-	return w.reach(ctx, "report", func(ctx context.Context) error {
+	fresh := number == 0
+	if counts(notes) {
+		if fresh {
+			number = w.once.begin().Number
+		}
+		stack.Once = w.once.again(number)
+	}
+	err := w.reach(ctx, "report", func(ctx context.Context) error {
 		_, _, err := w.store.Report(ctx, stack, notes)
 		return err
 	})
+	if stack.Once == nil || unsure(err) {
+		return number, err
+	}
+	if fresh || !errors.Is(err, errResting) {
+		w.once.end(number)
+	}
+	return 0, err
 }

@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -107,38 +108,60 @@ func (w *Store) sendCancels(all []*batch.Refund) []error {
 		return errs
 	}
 	batches, places := w.cancels.Batches(all)
-	failed := w.giveBack(all[0].Ctx, batches)
+	failed, owed := w.giveBack(all[0].Ctx, batches)
 	for i, r := range all {
-		if err := failed[places[i]]; w.fellBack(err, began) {
-			w.owe(debt{limits: r.Stack.Limits, grants: r.Grants})
-		} else {
+		switch err := failed[places[i]]; {
+		case !w.fellBack(err, began):
 			errs[i] = err
+		case !unsure(err):
+			w.owe(debt{limits: r.Stack.Limits, grants: r.Grants})
 		}
+	}
+	for _, d := range owed {
+		w.owe(d)
 	}
 	return errs
 }
 
-// giveBack gives grants back to the store, in one request, and returns the error of each batch. The batches must stay as they
-// are: the operation may last longer than this.
-func (w *Store) giveBack(ctx context.Context, batches []store.Batch) []error {
+// giveBack gives grants back to the store, in one request, and returns the error of each batch, and what is owed because it may have
+// been done. The batches must stay as they are: the operation may last longer than this.
+func (w *Store) giveBack(ctx context.Context, batches []store.Batch) (errs []error, owed []debt) {
 	for i := range batches {
 		w.ledger.releasedAll(&batches[i])
 	}
 	cancel := func(some []store.Batch) error {
-		err := w.reach(ctx, "cancel", func(ctx context.Context) error { return w.store.CancelAll(ctx, some) })
-		for i := range some {
-			if err == nil {
-				w.ledger.cancelled(&some[i].Stack, some[i].Grants)
-			}
+		d := debt{batches: some, number: w.once.begin().Number, since: time.Now()}
+		err := w.giveBackOnce(ctx, &d)
+		switch {
+		case unsure(err):
+			owed = append(owed, d)
+		case errors.Is(err, errResting):
+			w.once.end(d.number) // it was not sent
 		}
 		return err
 	}
-	errs := make([]error, len(batches))
+	errs = make([]error, len(batches))
 	err := cancel(batches)
 	for i := range batches {
 		if errs[i] = err; len(batches) > 1 && err != nil && w.unfit(err) {
 			errs[i] = cancel(batches[i : i+1]) // one of them is at fault, and the others shall not suffer from it
 		}
 	}
-	return errs
+	return errs, owed
+}
+
+// giveBackOnce gives grants back that the store may have had back.
+func (w *Store) giveBackOnce(ctx context.Context, d *debt) error {
+	some := slices.Clone(d.batches) // an earlier try may still be under way
+	some[0].Stack.Once = w.once.again(d.number)
+	err := w.reach(ctx, "cancel", func(ctx context.Context) error { return w.store.CancelAll(ctx, some) })
+	if err == nil {
+		for i := range some {
+			w.ledger.cancelled(&some[i].Stack, some[i].Grants)
+		}
+	}
+	if !unsure(err) && !errors.Is(err, errResting) {
+		w.once.end(d.number)
+	}
+	return err
 }
