@@ -1,6 +1,7 @@
 package failover_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -26,6 +27,8 @@ type shared struct {
 	epoch  store.Epoch
 	down   bool // every operation fails
 	hangs  bool // none is answered
+	loses  bool // the answers to operations that count are lost
+	done   map[store.Once]bool
 	beats  []store.Heartbeat
 	notes  []store.Note
 	served int // calls
@@ -85,10 +88,44 @@ func (s *shared) Cancel(ctx context.Context, stack store.Stack, grants []store.G
 
 func (s *shared) CancelAll(ctx context.Context, batches []store.Batch) error {
 	mem, err := s.enter(ctx)
+	if err == nil && s.repeated(batches[0].Stack.Once) {
+		return s.lost(batches[0].Stack.Once)
+	}
 	for i := 0; err == nil && i < len(batches); i++ {
 		err = mem.Cancel(ctx, batches[i].Stack, batches[i].Grants)
 	}
-	return err
+	return cmp.Or(err, s.lost(batches[0].Stack.Once))
+}
+
+// repeated reports whether an operation was done before.
+func (s *shared) repeated(o *store.Once) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o == nil {
+		return false
+	}
+	if s.done == nil {
+		s.done = make(map[store.Once]bool)
+	}
+	k := store.Once{By: o.By, Number: o.Number}
+	was := s.done[k]
+	s.done[k] = true
+	for k := range s.done {
+		if k.Number < o.Known {
+			delete(s.done, k)
+		}
+	}
+	return was
+}
+
+// lost returns an error in place of an answer that is lost.
+func (s *shared) lost(o *store.Once) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loses && o != nil {
+		return errDown
+	}
+	return nil
 }
 
 func (s *shared) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
@@ -96,8 +133,12 @@ func (s *shared) Report(ctx context.Context, stack store.Stack, notes []store.No
 	if err != nil {
 		return 0, 0, err
 	}
+	if s.repeated(stack.Once) {
+		return mem.Now(), 0, s.lost(stack.Once)
+	}
 	s.set(func() { s.notes = append(s.notes, notes...) })
-	return mem.Report(ctx, stack, notes)
+	now, changed, err := mem.Report(ctx, stack, notes)
+	return now, changed, cmp.Or(err, s.lost(stack.Once))
 }
 
 func (s *shared) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
@@ -149,8 +190,12 @@ func (s *scene) changes() []failover.Change {
 }
 
 func newScene(mode failover.Mode) *scene {
-	p := policies.PerSecond(10).Named("rate")
-	s := &scene{shared: newShared(), stack: store.Stack{Upstream: "api", Limits: []store.Limit{{Policy: "rate", Spec: p.Spec()}}}}
+	return newSceneOf(mode, policies.PerSecond(10).Named("rate"))
+}
+
+// newSceneOf returns a scene with one policy.
+func newSceneOf(mode failover.Mode, p policies.Policy) *scene {
+	s := &scene{shared: newShared(), stack: store.Stack{Upstream: "api", Limits: []store.Limit{{Policy: p.Name(), Spec: p.Spec()}}}}
 	s.Store = failover.New(s.shared, &failover.Config{
 		Upstream: "api", Mode: mode, Timeout: time.Second, Processes: 2, Policies: []policies.Policy{p},
 		Changed: s.changed,

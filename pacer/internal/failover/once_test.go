@@ -1,0 +1,218 @@
+package failover_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// quota is a window that holds all calls of a test.
+func quota() *scene {
+	return newSceneOf(failover.Local, policies.Fixed(100, 1000*time.Hour).Named("quota"))
+}
+
+// left returns how many more calls the shared store admits.
+func (s *scene) left(t *testing.T) int64 {
+	t.Helper()
+	status, err := s.shared.mem.Status(t.Context(), s.stack)
+	require.NoError(t, err)
+	return status.Limits[0].Remaining
+}
+
+// others make calls of other processes.
+func (s *scene) others(t *testing.T, n int64) {
+	t.Helper()
+	var g [1]store.Grant
+	require.NoError(t, s.shared.mem.Reserve(t.Context(), s.stack, []store.Call{{Cost: n}}, g[:]))
+	require.True(t, g[0].OK)
+}
+
+// away has the store lose its answers, or answer again.
+func (s *scene) away(loses bool) { s.shared.set(func() { s.shared.loses = loses }) }
+
+// What is given back is given back once, however often the answer is lost.
+func TestACancellationIsNotDoneTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := quota()
+		g, err := s.reserve(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, int64(99), s.left(t))
+		s.away(true)
+		require.NoError(t, s.Cancel(t.Context(), s.stack, []store.Grant{g}))
+		require.Equal(t, int64(100), s.left(t))
+		s.others(t, 100)
+		time.Sleep(5 * time.Second) // it asks again and again
+		s.away(false)
+		time.Sleep(5 * time.Second)
+		require.Len(t, s.changes(), 2, "it is back")
+		require.Zero(t, s.left(t))
+		s.Close()
+		require.Zero(t, s.left(t))
+	})
+}
+
+// What a call really cost is charged, or given back, once.
+func TestASettlementIsNotDoneTwice(t *testing.T) {
+	t.Parallel()
+	for actual, want := range map[int64]int64{0: 40, 11: 29} {
+		synctest.Test(t, func(t *testing.T) {
+			s := quota()
+			g, err := s.reserve(t.Context())
+			require.NoError(t, err)
+			s.others(t, 60)
+			s.away(true)
+			_, _, err = s.Report(t.Context(), s.stack, []store.Note{{Kind: store.NoteSettle, Charge: g.Charges[0], Cost: 1, Actual: actual}})
+			require.NoError(t, err)
+			time.Sleep(5 * time.Second)
+			s.away(false)
+			time.Sleep(5 * time.Second)
+			require.Equal(t, want, s.left(t))
+			s.Close()
+			require.Equal(t, want, s.left(t))
+		})
+	}
+}
+
+// What was spent locally is charged once, however often the answer to that is lost, and all of it, even if the process leaves before
+// it is back.
+func TestWhatWasSpentIsChargedOnce(t *testing.T) {
+	t.Parallel()
+	for name, until := range map[string]time.Duration{"and it is back": 5 * time.Second, "and it leaves": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := quota()
+				_, err := s.reserve(t.Context())
+				require.NoError(t, err)
+				s.shared.set(func() { s.shared.down = true })
+				for range 20 {
+					g, err := s.reserve(t.Context())
+					require.NoError(t, err)
+					require.True(t, g.Local)
+				}
+				time.Sleep(time.Second)
+				s.shared.set(func() { s.shared.down, s.shared.loses = false, true })
+				time.Sleep(3 * time.Second)
+				require.Equal(t, int64(79), s.left(t))
+				require.Len(t, s.changes(), 1, "it does not know")
+				s.away(false)
+				time.Sleep(until)
+				s.Close()
+				require.Equal(t, int64(79), s.left(t))
+			})
+		})
+	}
+}
+
+// A process that leaves while the store is away waits for it no longer than for one request.
+func TestCloseDoesNotWaitForAStoreThatIsAway(t *testing.T) {
+	t.Parallel()
+	for _, hangs := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := quota()
+			_, err := s.reserve(t.Context())
+			require.NoError(t, err)
+			s.shared.set(func() { s.shared.down, s.shared.hangs = !hangs, hangs })
+			_, err = s.reserve(t.Context())
+			require.NoError(t, err)
+			begin := time.Now()
+			s.Close()
+			require.LessOrEqual(t, time.Since(begin), 2*time.Second)
+		})
+	}
+}
+
+// What is undone on purpose is undone now or not at all: later it could undo what came after it.
+func TestAResumptionIsNotLate(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []store.NoteKind{store.NoteResume, store.NoteReset} {
+		synctest.Test(t, func(t *testing.T) {
+			s := quota()
+			_, err := s.reserve(t.Context())
+			require.NoError(t, err)
+			s.shared.set(func() { s.shared.down = true })
+			_, err = s.reserve(t.Context())
+			require.NoError(t, err)
+			_, _, err = s.Report(t.Context(), s.stack, []store.Note{{Kind: store.NotePause, For: time.Minute}})
+			require.NoError(t, err)
+			_, _, err = s.Report(t.Context(), s.stack, []store.Note{{Kind: kind}})
+			require.ErrorIs(t, err, store.ErrUnreachable)
+			require.ErrorContains(t, err, "do it again when the store is back")
+			g, err := s.reserve(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, g.Wait(), "this process heeds it")
+			_, _, err = s.shared.mem.Report(t.Context(), s.stack, []store.Note{{Kind: store.NotePause, For: time.Hour}})
+			require.NoError(t, err)
+			s.shared.set(func() { s.shared.down = false })
+			time.Sleep(5 * time.Second)
+			status, err := s.shared.mem.Status(t.Context(), s.stack)
+			require.NoError(t, err)
+			require.NotZero(t, status.Limits[0].Paused, "others paused after that")
+			s.Close()
+		})
+	}
+}
+
+// What a call did not need is somebody else's by the time that the store is back: that it is granted again is no loss, and it is not
+// brought back.
+func TestASettlementWhileTheStoreIsAwayIsNoLoss(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSceneOf(failover.Local, policies.Every(10*time.Second).Burst(5).Named("rate"))
+		var grants [1]store.Grant
+		require.NoError(t, s.Reserve(t.Context(), s.stack, []store.Call{{Cost: 5}}, grants[:]))
+		require.Zero(t, s.left(t))
+		s.shared.set(func() { s.shared.down = true })
+		_, err := s.reserve(t.Context())
+		require.NoError(t, err)
+		_, _, err = s.Report(t.Context(), s.stack, []store.Note{{Kind: store.NoteSettle, Charge: grants[0].Charges[0], Cost: 5, Actual: 1}})
+		require.NoError(t, err)
+		s.shared.set(func() { s.shared.down = false })
+		time.Sleep(4 * time.Second)
+		require.Len(t, s.changes(), 2, "it is back")
+		require.Positive(t, s.left(t))
+		for range 3 {
+			g, err := s.reserve(t.Context())
+			require.NoError(t, err)
+			require.False(t, g.Local)
+		}
+		require.Len(t, s.changes(), 2)
+		require.Equal(t, 1, s.Absences())
+		s.Close()
+	})
+}
+
+// What is owed is bounded. What charges something is kept all the same, and what is dropped is told.
+func TestTooMuchIsOwed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSceneOf(failover.Local, policies.Fixed(1_000_000, 1000*time.Hour).Named("quota"))
+		g, err := s.reserve(t.Context())
+		require.NoError(t, err)
+		s.shared.set(func() { s.shared.down = true })
+		_, err = s.reserve(t.Context())
+		require.NoError(t, err)
+		const more = 1 << 15
+		for range more + 100 {
+			_, _, err = s.Report(t.Context(), s.stack, []store.Note{{Kind: store.NoteSettle, Charge: g.Charges[0], Cost: 1, Actual: 2}})
+			require.NoError(t, err)
+		}
+		for range 7 {
+			require.NoError(t, s.Cancel(context.Background(), s.stack, []store.Grant{g}))
+		}
+		s.shared.set(func() { s.shared.down = false })
+		time.Sleep(10 * time.Second)
+		require.Len(t, s.changes(), 2)
+		require.Equal(t, 7, s.changes()[1].Dropped)
+		require.Equal(t, int64(1_000_000-1-1-more-100), s.left(t))
+		s.Close()
+	})
+}
