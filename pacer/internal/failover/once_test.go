@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -81,34 +82,48 @@ func TestASettlementIsNotDoneTwice(t *testing.T) {
 	}
 }
 
-// What was spent locally is charged once, however often the answer to that is lost, and all of it, even if the process leaves before
-// it is back.
+// What was spent locally is charged once, however often the answer to that is lost.
 func TestWhatWasSpentIsChargedOnce(t *testing.T) {
 	t.Parallel()
-	for name, until := range map[string]time.Duration{"and it is back": 5 * time.Second, "and it leaves": 0} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := quota()
-				_, err := s.reserve(t.Context())
-				require.NoError(t, err)
-				s.shared.set(func() { s.shared.down = true })
-				for range 20 {
-					g, err := s.reserve(t.Context())
-					require.NoError(t, err)
-					require.True(t, g.Local)
-				}
-				time.Sleep(time.Second)
-				s.shared.set(func() { s.shared.down, s.shared.loses = false, true })
-				time.Sleep(3 * time.Second)
-				require.Equal(t, int64(79), s.left(t))
-				require.Len(t, s.changes(), 1, "it does not know")
-				s.away(false)
-				time.Sleep(until)
-				s.Close()
-				require.Equal(t, int64(79), s.left(t))
-			})
-		})
+	synctest.Test(t, func(t *testing.T) {
+		s := quota()
+		s.spend(t, 20)
+		time.Sleep(time.Second)
+		s.shared.set(func() { s.shared.down, s.shared.loses = false, true })
+		time.Sleep(3 * time.Second)
+		require.Equal(t, int64(79), s.left(t))
+		require.Len(t, s.changes(), 1, "it does not know")
+		s.away(false)
+		time.Sleep(5 * time.Second)
+		require.Equal(t, int64(79), s.left(t))
+		s.Close()
+		require.Equal(t, int64(79), s.left(t))
+	})
+}
+
+// A process that leaves before it is back reports what it spent.
+func TestAProcessThatLeavesPaysWhatItOwes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := quota()
+		s.spend(t, 20)
+		time.Sleep(10 * time.Second)
+		s.shared.set(func() { s.shared.down = false })
+		s.Close()
+		require.Equal(t, int64(79), s.left(t))
+	})
+}
+
+// spend makes one call by the shared store, and some without it.
+func (s *scene) spend(t *testing.T, n int) {
+	t.Helper()
+	_, err := s.reserve(t.Context())
+	require.NoError(t, err)
+	s.shared.set(func() { s.shared.down = true })
+	for range n {
+		g, err := s.reserve(t.Context())
+		require.NoError(t, err)
+		require.True(t, g.Local)
 	}
 }
 
@@ -188,6 +203,31 @@ func TestASettlementWhileTheStoreIsAwayIsNoLoss(t *testing.T) {
 		require.Equal(t, 1, s.Absences())
 		s.Close()
 	})
+}
+
+// A store that has forgotten is not reminded of what a call did not need.
+func TestWhatACallDidNotNeedIsNotBroughtBack(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]policies.Policy{"rate": policies.Every(time.Hour).Burst(5), "window": policies.Fixed(5, 1000*time.Hour)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSceneOf(failover.Local, p.Named("p"))
+				var grants [1]store.Grant
+				require.NoError(t, s.Reserve(t.Context(), s.stack, []store.Call{{Cost: 5}}, grants[:]))
+				_, _, err := s.Report(t.Context(), s.stack, []store.Note{{Kind: store.NoteSettle, Charge: grants[0].Charges[0], Cost: 5, Actual: 1}})
+				require.NoError(t, err)
+				require.Equal(t, int64(4), s.left(t))
+				s.shared.set(func() {
+					s.shared.mem, s.shared.epoch = memstore.New(), store.Epoch{Began: s.shared.epoch.Began + 1_000_000}
+				})
+				time.Sleep(10 * time.Second)
+				require.Len(t, s.changes(), 2, "it has been reminded")
+				require.Equal(t, int64(4), s.left(t))
+				s.Close()
+			})
+		})
+	}
 }
 
 // What is owed is bounded. What charges something is kept all the same, and what is dropped is told.
