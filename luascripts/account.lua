@@ -2,7 +2,7 @@
 --
 -- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring or
 -- load, room, take, write; and rest, which defines what most runs can do without: unfold (if accounts need it), paused,
--- earliest, horizon, commit, cancel, settle, setpause, resume, slow, learn, remaining, claim, reset and inspect. See
+-- earliest, horizon, commit, cancel, settle, setpause, resume, slow, learn, remaining, claim, reset, holds and inspect. See
 -- gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply.
 --
 -- The upstream's own key holds a string, "pause epoch" or "pause epoch gather shift since", where

@@ -1,15 +1,23 @@
 -- beat.lua: a process says that it is there, and learns how many are.
 --
 -- KEYS   upstream: its key (see account.lua)
+--        then the keys of the accounts that the process asks about, as in reserve.lua
 --        alive: who is there: a sorted set, member = id, score = until when that holds (µs since the epoch)
 --        came: in which order they came: a sorted set, member = id, score = when (µs since the epoch)
--- ARGV   id: of the process
+-- ARGV   accounts: how many follow; for each
+--          algorithm
+--          its parameters
+--        id: of the process
 --        lives: for how long it is there (µs; 0: it leaves)
 --        known: the latest store time that it received (0: none)
 --        keep: for how long an account of the upstream can matter (µs)
 --        gather: for how long processes that were without the server wait for each other (µs; 0: this one was not without it)
--- Reply  now (µs since the epoch), the epoch in two numbers (see account.lua), how many are there, how many of them came before this one, until when they
---        wait (µs since the epoch)
+-- Reply  now (µs since the epoch), the epoch in two numbers (see account.lua), how many are there, how many of them came before this
+--        one, until when they wait (µs since the epoch), then for each account how many numbers follow, and what it holds:
+--          a rate        how much of the time to come is taken (µs), as far as a few dozen gaps reach
+--          a window      for each bucket that still counts: when it begins (µs since the epoch), and how many calls it holds
+--          concurrency   how many permits are out, and until when the last lease holds (µs since the epoch)
+--        or nothing after the first six numbers, if a calendar's table does not hold now
 -- TTL    the upstream's key: for as long as its accounts can matter; the sets: until the last member has gone
 --
 -- Store time never goes back by more than a second, as far as those know who are there: if the server's clock stepped back,
@@ -18,12 +26,12 @@
 -- That an epoch begins is published on the channel of report.lua, as "5 0 key": a process whose calls wait and that knows the
 -- epoch before is to report what it remembers, now and not with its next heartbeat.
 
-local upstream, alive, came = KEYS[1], KEYS[2], KEYS[3]
-local id = ARGV[1]
-nextarg = 2
+local entries, up, now = stack()
+everything(entries)
+local alive, came, id = key(), key(), ARGV[nextarg]
+nextarg = nextarg + 1
 local lives, known, keep, gather = arg(), arg(), arg(), arg()
 
-local up, now = readupstream(upstream, redis.call('GET', upstream))
 if now < known - C.MaxBackstep then
   up.shift = up.shift + known - now
   now, shifted = known, true
@@ -50,4 +58,10 @@ else
   redis.call('ZREM', came, id)
 end
 local began, resets = epochof(up)
-return { now, began, resets, redis.call('ZCARD', alive), redis.call('ZRANK', came, id) or 0, up.gather }
+local reply = { now, began, resets, redis.call('ZCARD', alive), redis.call('ZRANK', came, id) or 0, up.gather }
+for i = 1, stale and 0 or #entries do
+  local holds, size = entries[i].run.holds(entries[i], now), #reply
+  reply[size + 1] = #holds
+  for k = 1, #holds do reply[size + 1 + k] = holds[k] end
+end
+return reply

@@ -144,6 +144,12 @@ function concurrency.write(o, now)
   end
 end
 
+function concurrency.holds(o, now)
+  local out = redis.call('ZCOUNT', o.leases, '(' .. string.format('%.0f', now), '+inf')
+  if out == 0 then return { 0, 0 } end
+  return { out, number(redis.call('ZRANGE', o.leases, -1, -1, 'WITHSCORES')[2], o.leases) }
+end
+
 function concurrency.inspect(o, now)
   local live = redis.call('ZRANGEBYSCORE', o.leases, '(' .. string.format('%.0f', now), '+inf', 'WITHSCORES')
   local running = #live / 2

@@ -508,6 +508,20 @@ function gcra.rest()
     if o.grown then redis.call('PEXPIRE', o.gaps, lasting(o.last - now)) end
   end
 
+  function gcra.holds(o, now)
+    local free, ends = 0, o.tat
+    if o.last > now then
+      local size = C.MaxLooks
+      local gaps = redis.call('ZRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, size)
+      for i = 1, #gaps, 2 do
+        local a, b = number(gaps[i], o.gaps), number(gaps[i + 1], o.gaps)
+        free = free + b - math.max(a, now)
+        if i == 2 * size - 1 then ends = b end
+      end
+    end
+    return { math.max(0, ends - now - free) }
+  end
+
   function gcra.inspect(o, now)
     local t, reach = o.t, now + o.tau
     pace(o, now)

@@ -112,7 +112,7 @@ func WithClock(fragment string) Scripts {
 		Cancel:  join("", lines, cancel),
 		Report:  join("", lines, report),
 		Status:  join("", lines, status),
-		Beat:    join("", nil, beat),
+		Beat:    join("", lines, beat),
 
 		Describe:  join("", nil, describe),
 		Index:     join("", nil, index),

@@ -425,6 +425,17 @@ function window.rest()
     o.most, o.dirty = o.limit, true
   end
 
+  function window.holds(o, now)
+    local all = {}
+    for i = o.low, o.size do
+      if o.held[i] > 0 and reach(o, o.at[i]) > now then
+        all[#all + 1] = o.at[i]
+        all[#all + 1] = o.held[i]
+      end
+    end
+    return all
+  end
+
   function window.inspect(o, now)
     local pause, e = o.pause, now
     if pause > now then e = pause else pause = 0 end

@@ -135,6 +135,14 @@ func (k knowledge) add(r *request, _ string) {
 	r.numbers(int64(k.lastSeen))
 }
 
+// members is the prelude of a heartbeat: the keys of those who are there come after the accounts.
+type members struct{ upstream string }
+
+func (m members) add(r *request, _ string) {
+	r.key(m.upstream + aliveMark)
+	r.key(m.upstream + cameMark)
+}
+
 // operation names an operation that is not to be done twice: the key comes last, and its numbers first.
 type operation struct{ *store.Once }
 

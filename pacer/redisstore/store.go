@@ -317,17 +317,27 @@ func (s *Store) Pauses(ctx context.Context, stack store.Stack) (store.StackStatu
 
 // Heartbeat implements [store.Shared].
 func (s *Store) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
-	q, up := newRequest(), upstreamKey(upstream)
-	q.key(up)
-	q.key(up + aliveMark)
-	q.key(up + cameMark)
+	q, up, now := newRequest(), upstreamKey(upstream), s.now()
+	if err := q.limits(upstream, b.Limits, members{up}, now, now); err != nil {
+		return store.Membership{}, err
+	}
 	q.args = append(q.args, b.ID)
 	q.numbers(engine.MicrosUp(b.TTL), int64(b.Now), engine.MicrosUp(b.Keep), engine.MicrosUp(b.Barrier))
 	r, err := s.run(ctx, &s.beat, q)
+	if errors.Is(err, ErrForeign) && len(b.Limits) > 0 { // whatever its limits hold, the process is there
+		b.Limits = nil
+		return s.Heartbeat(ctx, upstream, b)
+	}
 	if err != nil {
 		return store.Membership{}, err
 	}
 	s.listeners.ping() //nolint:contextcheck // nobody waits for it
 	p := store.Membership{Now: r.instant(), Epoch: r.epoch(), Alive: int(r.int()), Rank: int(r.int()), Barrier: r.instant()}
+	s.saw(int64(p.Now))
+	if len(r.values) > 0 && r.err == nil {
+		for i := range b.Limits {
+			p.Holds = append(p.Holds, r.holding(&b.Limits[i]))
+		}
+	}
 	return p, r.done()
 }

@@ -67,6 +67,9 @@ type Heartbeat struct {
 	// Barrier is for how long a process that was without the store waits for the others that were; 0 if it was not. The
 	// first one that sets it does so for all.
 	Barrier time.Duration
+	// Limits are those of which the process wants to know what they hold, to go on by itself if it loses the store. They are no more than
+	// one request can have.
+	Limits []Limit
 
 	_ struct{}
 }
@@ -74,12 +77,21 @@ type Heartbeat struct {
 // A Membership is the answer to a [Heartbeat].
 type Membership struct {
 	Now     Instant
-	Epoch   Epoch   // of the store's data
-	Alive   int     // how many processes are there
-	Rank    int     // how many of them came before this one
-	Barrier Instant // until when processes that were without the store wait for each other
+	Epoch   Epoch     // of the store's data
+	Alive   int       // how many processes are there
+	Rank    int       // how many of them came before this one
+	Barrier Instant   // until when processes that were without the store wait for each other
+	Holds   []Holding // what each of the Limits holds; nil: not known
 
 	_ struct{}
+}
+
+// A Holding is what the account of a limit holds, whoever was granted it.
+type Holding struct {
+	Taken   time.Duration // of a rate: how much of the time to come is, as far as a store cares to look
+	Buckets []Charge      // of a window: From and To of those that still count
+	Permits int64         // that are out
+	Until   Instant       // when the last of their leases runs out
 }
 
 // An Epoch tells one incarnation of a store's data from another: a store that has lost its data begins a new one. The zero Epoch is none.

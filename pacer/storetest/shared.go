@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -60,6 +61,48 @@ func sharedCases() []Case {
 			fresh.Upstream, fresh.Epoch = s.upstream+"-fresh", era
 			if err := backing.Reserve(t.Context(), fresh, []store.Call{{Cost: 1}}, make([]store.Grant, 1)); !errors.As(err, &forgot) || !forgot.Epoch.IsZero() {
 				t.Fatalf("%v, want a ForgotError of no epoch", err)
+			}
+		}),
+		shared("holds", "a heartbeat brings what limits hold, whoever was granted it", func(t testing.TB, s *Session, _ store.Shared) {
+			rate, exact := Key{Policy: policies.PerSecond(10).Named("rate")}, Key{Policy: policies.AtMost(10, time.Second).Named("exact")}
+			window, permits := Key{Policy: policies.Sliding(10, time.Minute).Named("window")}, Key{Policy: policies.InFlight(3).Named("permits")}
+			all := s.Stack(rate, exact, window, permits).Limits
+			look := func() []store.Holding {
+				t.Helper()
+				holds := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute, Limits: all}).Holds
+				if len(holds) != len(all) {
+					t.Fatalf("%d holdings of %d limits", len(holds), len(all))
+				}
+				return holds
+			}
+			if got := look(); !reflect.DeepEqual(got, make([]store.Holding, len(all))) {
+				t.Fatalf("%+v of limits that nobody used", got)
+			}
+			st := s.Stack(rate, window)
+			for range 4 {
+				s.Ask(st, store.Call{Cost: 1, MaxWait: time.Minute})
+			}
+			s.Ask(st, store.Call{Cost: 1, NotBefore: 10 * time.Second, MaxWait: time.Minute})
+			s.Ask(s.Stack(exact), store.Call{Cost: 1, MaxWait: time.Minute})
+			c := s.late()
+			s.goes(s.Stack(permits), c)
+			s.Set(s.now.Add(50 * ms))
+			got := look()
+			if got[0].Taken != 450*ms {
+				t.Fatalf("%v of the rate are taken, want 450ms", got[0].Taken)
+			}
+			if got[1].Taken <= 0 || got[1].Taken > time.Second {
+				t.Fatalf("%v of the rate with exact windows are taken", got[1].Taken)
+			}
+			sum := int64(0)
+			for _, b := range got[2].Buckets {
+				sum += b.To
+			}
+			if sum != 5 || len(got[2].Buckets) != 2 {
+				t.Fatalf("the window holds %v, want 4 and 1", got[2].Buckets)
+			}
+			if got[3].Permits != 1 || got[3].Until <= s.now {
+				t.Fatalf("%d permits are out until %v, want 1", got[3].Permits, Since(got[3].Until))
 			}
 		}),
 		shared("once", "an operation of a number is done once, however often its process asks for it", func(t testing.TB, s *Session, backing store.Shared) {

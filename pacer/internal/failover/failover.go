@@ -13,6 +13,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
+	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -50,11 +51,13 @@ const (
 
 // A Store is a [store.Member] on top of a [store.Shared].
 type Store struct {
-	store   store.Shared
-	id      string
-	config  Config
-	keep    time.Duration
-	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	store  store.Shared
+	id     string
+	config Config
+	keep   time.Duration
+
+	unscoped []store.Limit // of policies without a scope
+	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
 
 	ledger  ledger
 	local   localStore
@@ -123,6 +126,9 @@ func New(backing store.Shared, c *Config) *Store {
 	for _, p := range c.Policies {
 		w.local.policies[p.Name()] = p
 		s := p.Spec()
+		if len(p.Scopes()) == 0 && len(w.unscoped) < notes.MaxLimits-maxCurious {
+			w.unscoped = append(w.unscoped, store.Limit{Policy: p.Name(), Spec: s})
+		}
 		w.keep = max(w.keep, time.Duration((s.Buckets+2)*s.Interval+max(0, s.Tolerance())+s.Within)*time.Microsecond)
 	}
 	w.keep = min(w.keep, policies.MaxPeriod) + 2*time.Hour

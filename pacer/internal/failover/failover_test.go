@@ -30,6 +30,7 @@ type shared struct {
 	loses  bool // the answers to operations that count are lost
 	done   map[store.Once]bool
 	beats  []store.Heartbeat
+	holds  []store.Holding // what heartbeats bring
 	notes  []store.Note
 	served int // calls
 }
@@ -161,7 +162,7 @@ func (s *shared) Heartbeat(ctx context.Context, _ string, b store.Heartbeat) (st
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.beats = append(s.beats, b)
-	return store.Membership{Now: mem.Now(), Epoch: s.epoch, Alive: 2, Barrier: mem.Now().Add(b.Barrier)}, nil
+	return store.Membership{Now: mem.Now(), Epoch: s.epoch, Alive: 2, Barrier: mem.Now().Add(b.Barrier), Holds: s.holds}, nil
 }
 
 func (*shared) Fault(error) store.Fault { return store.Unreachable }

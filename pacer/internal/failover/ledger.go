@@ -26,10 +26,8 @@ func (t *record) startLocal(index int, own policies.Spec, away absence, limit, n
 	}
 	n := int64(away.processes)
 	if own.Algorithm == policies.GCRA {
-		front, whole := t.front(t.asOf), t.limit.Spec.Interval
-		if front > t.asOf { // there was a line, and others have got slots since
-			front += max(0, int64(away.since)-t.asOf)
-		}
+		whole := t.limit.Spec.Interval
+		front := max(since(t.front(t.asOf), t.asOf, away), since(t.held.front, t.held.at, away))
 		// A limit that was idle may begin with a burst, unless it is less than a call for each.
 		if n > 1 && (front > now-n*whole || limit < n) {
 			front = max(now, front+whole)
@@ -47,6 +45,24 @@ func (t *record) startLocal(index int, own policies.Spec, away absence, limit, n
 		notes = append(notes, store.Note{Kind: store.NotePause, Limit: index, For: t.paused.Sub(store.Instant(now))})
 	}
 	return notes
+}
+
+// since returns where a line that reached up to front, as of an instant, reached when the store was lost: others have got slots
+// meanwhile, if there was a line.
+func since(front, asOf int64, away absence) int64 {
+	if front <= asOf {
+		return front
+	}
+	return front + max(0, int64(away.since)-asOf)
+}
+
+// others returns how many permits of the share of this process others hold, who have given none back as far as it knows: of a limit, as
+// many as exceed what is not its own.
+func (t *record) others(share, mine int64, now int64) int64 {
+	if t.held.until <= now {
+		return 0
+	}
+	return max(0, t.held.permits-mine-(t.limit.Spec.Limit-share))
 }
 
 // due returns what of a record of spent slots the store is to charge: of a window what each bucket got, of a rate as many
@@ -114,6 +130,16 @@ type record struct {
 	seeded int   // the absence for which the local account knows it
 	each   int64 // of a rate that was spent locally: the length of one call
 	extra  int64 // of a rate: calls that cost more than they were charged
+	held   held  // what the last heartbeat brought
+}
+
+// held is what an account held when a heartbeat looked, whoever was granted it. It says how a process begins that loses the store, and
+// nothing that the store is reminded of.
+type held struct {
+	at      int64
+	front   int64 // of a rate: as if all that is taken came first
+	permits int64 // that were out
+	until   int64 // when the last of their leases runs out
 }
 
 // bucketUse is a bucket and what it holds: at least, and of this process.
@@ -227,7 +253,7 @@ func (t *record) find(b int64) *bucketUse {
 
 // over returns when the record means nothing any more, as seen by its policy; a little later for calendars.
 func (t *record) over() int64 {
-	ends := int64(t.paused)
+	ends := max(int64(t.paused), t.held.until, t.held.front)
 	if n := len(t.spans); n > 0 {
 		ends = max(ends, t.spans[n-1].to+t.limit.Spec.Within)
 	}
@@ -274,6 +300,42 @@ func (r *ledger) evict(now int64) {
 		}
 		delete(r.keys, k)
 	}
+}
+
+// learned remembers what limits hold.
+func (r *ledger) learned(limits []store.Limit, all []store.Holding, at store.Instant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := int64(at)
+	for i := range all {
+		h := &all[i]
+		if h.Taken <= 0 && len(h.Buckets) == 0 && h.Permits <= 0 && r.keys[limits[i].Key()] == nil {
+			continue
+		}
+		t := r.of(&limits[i], now)
+		t.held = held{at: now, front: now + max(0, h.Taken.Microseconds()), permits: h.Permits, until: int64(h.Until)}
+		for _, b := range h.Buckets {
+			if one := t.bucket(b.From); one.bucket == b.From {
+				one.n = max(one.n, b.To)
+			}
+		}
+	}
+}
+
+// used returns up to n limits that this process has used since an instant.
+func (r *ledger) used(since int64, n int) []store.Limit {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []store.Limit
+	for k, t := range r.keys {
+		if len(all) == n {
+			break
+		}
+		if k.Scope != "" && t.asOf >= since {
+			all = append(all, t.limit)
+		}
+	}
+	return all
 }
 
 // contradicts reports whether grants show that the store has lost charges of this process, though it believes that it is in the

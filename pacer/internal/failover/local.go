@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -131,36 +132,60 @@ func (a *localStore) reserve(ctx context.Context, known *ledger, stack *store.St
 // begin charges the local accounts of a stack, once in an absence, with what the store was known to hold.
 func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store.Stack, away absence) error {
 	now := a.store.Now()
-	var notes []store.Note
+	var said []store.Note
+	var flying []notes.Report
+	if a.permits != nil {
+		flying = a.permits()
+	}
 	known.mu.Lock()
 	if t := known.keys[store.Key{}]; t != nil && t.seeded != away.number {
 		t.seeded = away.number
-		notes = append(notes, t.notes(store.WholeUpstream, now)...)
+		said = append(said, t.notes(store.WholeUpstream, now)...)
 	}
 	for i := range stack.Limits {
 		if t := known.of(&stack.Limits[i], int64(now)); t.seeded != away.number {
 			t.seeded = away.number
 			limit, _ := a.policies[stack.Limits[i].Policy].Limit()
-			notes = append(notes, t.startLocal(i, own.Limits[i].Spec, away, limit, int64(now))...)
+			said = append(said, t.startLocal(i, own.Limits[i].Spec, away, limit, int64(now))...)
+			if share := own.Limits[i].Spec; share.Algorithm == policies.Leases {
+				for range min(t.others(share.Limit, permitsOf(flying, &stack.Limits[i]), int64(now)), maxForeign) {
+					said = append(said, store.Note{Kind: store.NoteRenew, Limit: i, Value: 1e14 + rand.Int64N(9e14), At: now})
+				}
+			}
 		}
 	}
 	known.mu.Unlock()
-	if len(notes) > 0 {
-		if _, _, err := a.store.Report(ctx, *own, notes); err != nil {
+	if len(said) > 0 {
+		if _, _, err := a.store.Report(ctx, *own, said); err != nil {
 			return err
 		}
 	}
-	if a.permitsIn == away.number || a.permits == nil {
+	if a.permitsIn == away.number {
 		return nil
 	}
 	a.permitsIn = away.number
-	for _, m := range a.permits() {
-		flying := a.share(&store.Stack{Upstream: stack.Upstream, Limits: m.Limits}, away.processes, away.rank)
-		if _, _, err := a.store.Report(ctx, flying, m.Notes); err != nil {
+	for _, m := range flying {
+		own := a.share(&store.Stack{Upstream: stack.Upstream, Limits: m.Limits}, away.processes, away.rank)
+		if _, _, err := a.store.Report(ctx, own, m.Notes); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// maxForeign bounds how many permits of others a process heeds in a share: no share has more that it would miss.
+const maxForeign = 4096
+
+// permitsOf returns how many permits of a limit calls hold.
+func permitsOf(all []notes.Report, l *store.Limit) (n int64) {
+	for _, m := range all {
+		for i := range m.Notes {
+			if note := &m.Notes[i]; note.Kind == store.NoteRenew && m.Limits[note.Limit].Key() == l.Key() {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // cancel gives local grants back. It returns notes for the store about those that it knows of.

@@ -134,6 +134,9 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, gather time.Duration
 		lives = w.schedule().TTL
 	}
 	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.lastSeen.Load()), Keep: w.keep, Barrier: gather}
+	if !leaves {
+		b.Limits = w.curious()
+	}
 	answer := make(chan store.Membership, 1)
 	err := w.reach(ctx, "beat", func(ctx context.Context) error {
 		p, err := w.store.Heartbeat(ctx, w.config.Upstream, b)
@@ -146,7 +149,22 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, gather time.Duration
 	p = <-answer
 	w.observe(p.Now)
 	w.count(p.Alive, p.Rank)
+	if len(p.Holds) == len(b.Limits) {
+		w.ledger.learned(b.Limits, p.Holds, p.Now)
+	}
 	return p, nil
+}
+
+// maxCurious is of how many scoped limits a heartbeat asks what they hold: others take turns.
+const maxCurious = 16
+
+// curious returns the limits of which this process wants to know what they hold: those without a scope, and some of those that it has
+// used of late. A process that does not decide by itself needs none.
+func (w *Store) curious() []store.Limit {
+	if w.config.Mode != Local {
+		return nil
+	}
+	return append(w.ledger.used(int64(w.Now().Add(-time.Minute)), maxCurious), w.unscoped...)
 }
 
 // resync returns to the shared store, or returns for how long the process still has to wait for the others.
