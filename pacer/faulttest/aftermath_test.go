@@ -22,10 +22,8 @@ import (
 // happens only while the store does not answer a process, which is what trouble means here. A call that was cancelled or
 // refused in trouble is charged once, instead of not at all, for the same reason; its cost is added to the bound.
 //
-// A Cancel whose answer was lost is done again when the store is back. A window gives back what it is told to give back, so
-// that one charge is missing then: what was given back in trouble is taken from the lower bound. Calls also give slots back
-// to move behind a pause, or to exchange them when the store is back, which is not seen from here: a fiftieth of what went
-// is for those, either way.
+// A Cancel whose answer was lost is asked for again when the store is back, and done once; so is all that a process owes. So nothing is
+// missing, and nothing else is too much.
 //
 // What is charged, or given back, late is waited for: a machine may be slow.
 func (r *run) account() (charged, least float64) {
@@ -64,7 +62,7 @@ func (r *run) spent() (int64, error) {
 func (r *run) balance(n int64) (charged, least float64, broken string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	went, near, unsure, givenBack := int64(0), int64(0), int64(0), int64(0)
+	went, near, unsure := int64(0), int64(0), int64(0)
 	for _, c := range r.went {
 		went += c.cost
 		if r.unanswered(c.began, c.at) {
@@ -74,23 +72,20 @@ func (r *run) balance(n int64) (charged, least float64, broken string) {
 	for _, s := range r.unsure {
 		if r.unanswered(s.from, s.to) {
 			unsure += s.cost
-			if s.granted {
-				givenBack += s.cost
-			}
 		}
 	}
 	charged = float64(n) / float64(went)
 	if y, m, d := r.begin.UTC().Date(); time.Date(y, m, d+1, 0, 0, 0, 0, time.UTC).Before(time.Now().Add(time.Minute)) {
 		return charged, 0, "" // the day is not the one in which the run began, or nearly so
 	}
-	if n > went+near+unsure+went/50 {
+	if n > went+near+unsure {
 		return charged, 0, fmt.Sprintf("%d were charged for calls of %d that went, %d of it in trouble, and %d that did not go and were under way in trouble", n, went, near, unsure)
 	}
 	if r.emptied || r.site.masters > 1 {
 		return charged, 0, ""
 	}
-	if n < went-givenBack-went/50 {
-		return charged, charged, fmt.Sprintf("only %d were charged for calls of %d that went, and nothing was lost; %d were given back in trouble", n, went, givenBack)
+	if n < went {
+		return charged, charged, fmt.Sprintf("only %d were charged for calls of %d that went, and nothing was lost", n, went)
 	}
 	return charged, charged, ""
 }

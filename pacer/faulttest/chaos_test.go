@@ -106,7 +106,8 @@ type run struct {
 	went     []gone
 	pauses   []paused
 	silences []trouble // the store did not answer, or late, or a process was alone
-	unsure   []span    // reservations that did not go: were they charged?
+	alone    []alone
+	unsure   []span // reservations that did not go: were they charged?
 	broken   []string
 	slow     []slow
 	slowest  time.Duration
@@ -121,7 +122,6 @@ type paused struct{ told, until time.Time }
 type span struct {
 	from, to time.Time
 	cost     int64
-	granted  bool // and given back
 }
 
 // plan is what a seed decides before the run.
@@ -214,7 +214,7 @@ func play(t testing.TB, s *site, seed uint64, scale int64) *outcome {
 	var unheeded []string
 	o.pauses, unheeded = r.inPause()
 	o.broken = slices.Concat(r.broken, r.hung(), unheeded, r.early())
-	ref := referee{troubles: r.troubles, masters: int64(max(1, s.masters))}
+	ref := referee{troubles: r.troubles, masters: int64(max(1, s.masters)), alone: r.alone, processes: int64(processes)}
 	for i := range r.rules {
 		o.findings.add(ref.judge(&r.rules[i], r.went))
 	}
@@ -224,13 +224,14 @@ func play(t testing.TB, s *site, seed uint64, scale int64) *outcome {
 
 // recruit makes the processes of the fleet.
 func (r *run) recruit(processes int) {
-	config := pacer.Config{Upstream: r.upstream, Processes: processes, Hooks: []*pacer.Hooks{{Failover: r.fellBack}}}
+	config := pacer.Config{Upstream: r.upstream, Processes: processes}
 	for _, x := range r.rules {
 		config.Policies = append(config.Policies, x.policy)
 	}
 	config.Policies = append(config.Policies, policies.Daily(quotas, time.UTC).Named(quota))
-	for range processes {
+	for i := range processes {
 		m := &member{route: newRoute()}
+		config.Hooks = []*pacer.Hooks{{Failover: r.fellBack(i)}}
 		m.rdb = r.site.connect(m.route)
 		store, err := redisstore.New(m.rdb)
 		require.NoError(r.t, err)

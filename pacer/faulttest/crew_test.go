@@ -112,7 +112,7 @@ func (r *run) over(what string, err error, c gone, deadline time.Time) {
 		r.went = append(r.went, c)
 		r.latest = max(r.latest, c.late)
 	} else {
-		r.unsure = append(r.unsure, span{c.began, time.Now(), c.cost, what != "Wait" && what != "Allow" && what != "Reserve"})
+		r.unsure = append(r.unsure, span{c.began, time.Now(), c.cost})
 	}
 	r.mu.Unlock()
 	// A refused caller that asks again at once would do nothing but ask.

@@ -98,21 +98,43 @@ const calm = 3 * time.Second
 //
 // # In trouble
 //
-// Take any window of the period. Each call in it was granted by the store or by a process alone.
+// Take any window of the period. Each call in it was granted by the store or by a process that was alone.
 //
 //   - The store, as long as it is one and remembers, grants no more than the limit L into any window. One that forgot is
 //     told by each process, before that one asks it again, what this process knows. So the store's calls are at most L.
-//   - A process alone has a share of L/n in any window. All n of them together have L.
+//   - A process alone has a share of L/n in any window: k of them have k·L/n.
 //
-// Those that are not alone may have all of L, and those that are alone their shares beside it: with k of n alone at the same
-// time, L + k·L/n. Who is alone may change within the window, so the referee asks for no more than 2 L: L too many. An
-// answer may be as late as the StoreTimeout, a later one is given back. So calls that were granted within P and a quarter
-// of a second may go within P; that is not added, since those who get late answers are soon alone.
+// So the referee asks for no more than L + k·L/n, where k is how many of the n processes were alone at some time shortly before the
+// end of the window, which the hooks tell; and for L if none was. A process is taken to be alone for a second more than it says, since its
+// calls go at their slots, and hooks are told late.
 //
-// Where two servers may hold themselves to be the master at the same time, each of them grants L: 2 L too many.
+// Where two servers may hold themselves to be the master at the same time, each of them grants L: one L more.
 type referee struct {
 	troubles []trouble
 	masters  int64 // how many servers may decide at the same time
+
+	processes int64
+	alone     []alone
+}
+
+// alone is a time in which a process decided by itself; to is zero if it did not end.
+type alone struct {
+	process  int
+	from, to time.Time
+}
+
+// after is for how long what a process granted alone goes after it has the store back, and how late a hook is told.
+const after = time.Second
+
+// most returns the most that may go in a window of a limit in trouble.
+func (j *referee) most(limit int64, from, to time.Time) int64 {
+	who := make(map[int]bool)
+	for _, a := range j.alone {
+		if a.from.Add(-after).Before(to) && (a.to.IsZero() || a.to.Add(after).After(from)) {
+			who[a.process] = true
+		}
+	}
+	return j.masters*limit + (limit*int64(len(who))+j.processes-1)/max(1, j.processes)
 }
 
 // findings are what a referee found.
@@ -244,9 +266,9 @@ func (j *referee) window(r *rule, from, to time.Time, sum int64, f *findings) {
 	if over > f.worst {
 		f.worst, f.worstAt = over, fmt.Sprintf("%s, %d of %d in %v at %s during %s", r.policy.Name(), sum, r.limit, r.period, from.Format("05.000"), x.what)
 	}
-	if sum > r.limit*(1+j.masters) {
-		f.blame(x.what+x.from.String(), sum, fmt.Sprintf("%s: %d calls in %v from %s, more than %d times the limit of %d, during %s",
-			r.policy.Name(), sum, r.period, from.Format("05.000"), 1+j.masters, r.limit, x.what))
+	if most := j.most(r.limit, from, to); sum > most {
+		f.blame(x.what+x.from.String(), sum, fmt.Sprintf("%s: %d calls in %v from %s, more than %d under a limit of %d, during %s",
+			r.policy.Name(), sum, r.period, from.Format("05.000"), most, r.limit, x.what))
 	}
 }
 

@@ -63,10 +63,23 @@ func (r *run) asked(began time.Time, err error) error {
 	return err
 }
 
-// fellBack is the hook for processes that lose the store, and have it back: it may be told late.
-func (r *run) fellBack(f pacer.Failover) {
-	now := time.Now()
-	r.silent(trouble{"a process alone", now.Add(-f.For), now})
+// fellBack returns the hook of a process, for when it loses the store, and has it back: it may be told late.
+func (r *run) fellBack(process int) func(pacer.Failover) {
+	return func(f pacer.Failover) {
+		now := time.Now()
+		r.silent(trouble{"a process alone", now.Add(-f.For), now})
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if f.On {
+			r.alone = append(r.alone, alone{process: process, from: now})
+			return
+		}
+		for i := range r.alone {
+			if a := &r.alone[i]; a.process == process && a.to.IsZero() {
+				a.from, a.to = now.Add(-f.For), now
+			}
+		}
+	}
 }
 
 func (r *run) silent(x trouble) {
