@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
@@ -287,4 +288,70 @@ func TestLostReplyWhilePacing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is given back or settled with a lost reply is asked for again when the process is back, and done once: others may have had it
+// meanwhile.
+func TestLostReplyOfWhatIsGivenBack(t *testing.T) {
+	t.Parallel()
+	scripts := luascripts.New()
+	for name, c := range map[string]struct {
+		script string
+		do     func(r *pacer.Reservation, ctx context.Context) error
+		cost   int // of the call in the end
+	}{
+		"cancelled":    {scripts.Cancel, (*pacer.Reservation).Cancel, 0},
+		"settled less": {scripts.Report, settles(1), 1},
+		"settled more": {scripts.Report, settles(30), 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLossy(t)
+			backing, err := redisstore.New(l.rdb)
+			require.NoError(t, err)
+			back := make(chan struct{}, 100)
+			p, err := pacer.New(pacer.Config{
+				Upstream: lossyUpstream, Policies: []policies.Policy{counting()}, Store: backing, StoreTimeout: 2 * time.Second,
+				Hooks: []*pacer.Hooks{{Failover: func(f pacer.Failover) {
+					if !f.On {
+						back <- struct{}{}
+					}
+				}}},
+			})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, p.Close()) }()
+			made := func() *pacer.Reservation {
+				r, err := p.Reserve(t.Context(), pacer.Cost(10), pacer.NotBefore(50*time.Millisecond))
+				require.NoError(t, err)
+				if c.cost > 0 {
+					require.NoError(t, r.Wait(t.Context()))
+				}
+				return r
+			}
+			require.NoError(t, c.do(made(), t.Context()))            // so that the server knows the script
+			require.NoError(t, p.Wait(t.Context(), pacer.Cost(100))) // what others have
+			want := 100 + c.cost
+			require.Equal(t, want, l.charged())
+			for range 3 {
+				r, lost := made(), l.count()
+				l.nextOf(redis.NewScript(c.script).Hash())
+				require.NoError(t, c.do(r, t.Context()))
+				require.Equal(t, lost+1, l.count(), "its reply was not lost")
+				select {
+				case <-back:
+				case <-time.After(patience):
+					require.FailNow(t, "the process does not come back")
+				}
+				want += c.cost
+				require.Eventually(t, func() bool { return l.charged() == want }, patience, 10*time.Millisecond, "%d and not %d", l.charged(), want)
+			}
+			require.NoError(t, p.Wait(t.Context()), "it asks for nothing more")
+			require.Equal(t, want+1, l.charged())
+		})
+	}
+}
+
+// settles settles a call at a cost.
+func settles(cost int64) func(*pacer.Reservation, context.Context) error {
+	return func(r *pacer.Reservation, ctx context.Context) error { return r.Settle(ctx, pacer.Cost(cost)) }
 }

@@ -122,6 +122,7 @@ func New(backing store.Shared, c *Config) *Store {
 	}
 	w.batch, w.cancels = batch.New(w, w.config.Timeout, punctual), batch.NewCancels(w.sendCancels)
 	w.once.by = w.id
+	w.local.epoch = w.knownEpoch
 	w.local.policies = make(map[string]policies.Policy)
 	for _, p := range c.Policies {
 		w.local.policies[p.Name()] = p

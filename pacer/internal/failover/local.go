@@ -19,6 +19,7 @@ import (
 // store has received it.
 type localStore struct {
 	policies map[string]policies.Policy // by name
+	epoch    func() store.Epoch         // that is known of the shared store
 
 	mu        sync.Mutex
 	store     *memstore.Store
@@ -62,6 +63,9 @@ type debt struct {
 	number  int64
 	since   time.Time
 	batches []store.Batch
+
+	// began is the epoch in which it was owed. A store that has lost its data since does not hold what is to be given back.
+	began store.Instant
 }
 
 // size returns how many grants and notes a debt is.
@@ -311,6 +315,9 @@ func (a *localStore) paused(p pausedLimit) {
 // owe keeps something for the store. If that is too much, what charges something is still kept, in the records of what was spent, and the
 // rest is dropped and counted: it stays charged until it is past, and permits until their leases run out. The caller holds mu.
 func (a *localStore) owe(d debt) {
+	if d.began == 0 {
+		d.began = a.epoch().Began
+	}
 	if a.owing+d.size() <= maxOwed {
 		d.limits = slices.Clone(d.limits) // the caller's may be used for something else
 		a.owed, a.owing = append(a.owed, d), a.owing+d.size()

@@ -230,6 +230,47 @@ func TestWhatACallDidNotNeedIsNotBroughtBack(t *testing.T) {
 	}
 }
 
+// A store that has lost its data does not hold what was to be given back: others have it by now.
+func TestNothingIsGivenBackToAStoreThatForgot(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"never sent", "may have been done", "a settlement"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := quota()
+				g, err := s.reserve(t.Context())
+				require.NoError(t, err)
+				_, err = s.reserve(t.Context())
+				require.NoError(t, err)
+				s.shared.set(func() { s.shared.loses = true })
+				if how == "never sent" {
+					s.shared.set(func() { s.shared.down = true })
+					_, err = s.reserve(t.Context())
+					require.NoError(t, err)
+				}
+				if how == "a settlement" {
+					_, _, err = s.Report(t.Context(), s.stack, []store.Note{{Kind: store.NoteSettle, Charge: g.Charges[0], Cost: 1}})
+					require.NoError(t, err)
+				} else {
+					require.NoError(t, s.Cancel(t.Context(), s.stack, []store.Grant{g}))
+				}
+				s.shared.set(func() {
+					s.shared.mem, s.shared.epoch, s.shared.done = memstore.New(), store.Epoch{Began: s.shared.epoch.Began + 1_000_000}, nil
+					s.shared.down, s.shared.loses = false, false
+				})
+				s.others(t, 50)
+				time.Sleep(10 * time.Second)
+				want := int64(100 - 50) // the second call's is one of them, as far as anybody knows
+				if how == "never sent" {
+					want-- // made while the store was away
+				}
+				require.Equal(t, want, s.left(t))
+				s.Close()
+			})
+		})
+	}
+}
+
 // What is owed is bounded. What charges something is kept all the same, and what is dropped is told.
 func TestTooMuchIsOwed(t *testing.T) {
 	t.Parallel()

@@ -392,8 +392,8 @@ func (w *Store) payGrants(ctx context.Context, b *bill) error {
 	for i := range b.owed {
 		d := &b.owed[i]
 		switch {
-		case d.batches != nil && stale(d.since): // to give it back twice would be worse than never
-			w.once.end(d.number)
+		case (d.batches != nil || d.grants != nil) && (d.number > 0 && stale(d.since) || w.forgottenSince(d)):
+			w.once.end(d.number) // to give it back twice, or what others have, would be worse than never
 		case d.grants != nil:
 			all = append(all, batch.Refunds(ctx, &store.Stack{Upstream: w.config.Upstream, Limits: d.limits}, d.grants)...)
 		default:
@@ -453,7 +453,11 @@ func (w *Store) payNotes(ctx context.Context, b *bill) error {
 	for len(b.owed) > 0 {
 		var m notes.Reports
 		n, limits, said := 0, 0, 0
-		if d := &b.owed[0]; d.number > 0 && !stale(d.since) {
+		if d := &b.owed[0]; w.forgottenSince(d) {
+			d.charging()
+			w.once.end(d.number)
+			d.began, d.number = w.knownEpoch().Began, 0
+		} else if d.number > 0 && !stale(d.since) {
 			if err := w.payOnce(ctx, d); err != nil {
 				return err
 			}
@@ -503,6 +507,9 @@ func (w *Store) payNotes(ctx context.Context, b *bill) error {
 	}
 	return nil
 }
+
+// forgottenSince reports whether the store has lost its data since something was owed.
+func (w *Store) forgottenSince(d *debt) bool { return d.began != 0 && d.began != w.knownEpoch().Began }
 
 // payOnce reports again what may have been reported.
 func (w *Store) payOnce(ctx context.Context, d *debt) error {

@@ -103,6 +103,7 @@ func (w *Store) sendCancels(all []*batch.Refund) []error {
 	errs := make([]error, len(all))
 	if w.state.Load() != shared {
 		for _, r := range all {
+			w.forgets([]store.Batch{{Stack: r.Stack, Grants: r.Grants}})
 			w.owe(debt{limits: r.Stack.Limits, grants: r.Grants})
 		}
 		return errs
@@ -126,9 +127,7 @@ func (w *Store) sendCancels(all []*batch.Refund) []error {
 // giveBack gives grants back to the store, in one request, and returns the error of each batch, and what is owed because it may have
 // been done. The batches must stay as they are: the operation may last longer than this.
 func (w *Store) giveBack(ctx context.Context, batches []store.Batch) (errs []error, owed []debt) {
-	for i := range batches {
-		w.ledger.releasedAll(&batches[i])
-	}
+	w.forgets(batches)
 	cancel := func(some []store.Batch) error {
 		d := debt{batches: some, number: w.once.begin().Number, since: time.Now()}
 		err := w.giveBackOnce(ctx, &d)
@@ -150,16 +149,19 @@ func (w *Store) giveBack(ctx context.Context, batches []store.Batch) (errs []err
 	return errs, owed
 }
 
+// forgets is called before grants are given back: from then on somebody else may have them, and no store is to be reminded of them.
+func (w *Store) forgets(batches []store.Batch) {
+	for i := range batches {
+		w.ledger.releasedAll(&batches[i])
+		w.ledger.cancelled(&batches[i].Stack, batches[i].Grants)
+	}
+}
+
 // giveBackOnce gives grants back that the store may have had back.
 func (w *Store) giveBackOnce(ctx context.Context, d *debt) error {
 	some := slices.Clone(d.batches) // an earlier try may still be under way
 	some[0].Stack.Once = w.once.again(d.number)
 	err := w.reach(ctx, "cancel", func(ctx context.Context) error { return w.store.CancelAll(ctx, some) })
-	if err == nil {
-		for i := range some {
-			w.ledger.cancelled(&some[i].Stack, some[i].Grants)
-		}
-	}
 	if !unsure(err) && !errors.Is(err, errResting) {
 		w.once.end(d.number)
 	}
