@@ -118,7 +118,6 @@ func New(c Config) (*Pacer, error) {
 		queues:   queues{seed: maphash.MakeSeed()},
 
 		made:       time.Now().Add(-1), // so that no call waits since 0
-		name:       cmp.Or(c.Name, processName()),
 		telemetry:  newTelemetry(c.Hooks),
 		reconciles: !c.IgnoreCounts,
 	}
@@ -145,6 +144,7 @@ func New(c Config) (*Pacer, error) {
 	for i := range all {
 		p.addLimit(i, &all[i])
 	}
+	p.describeProcess(cmp.Or(c.Name, processName()))
 	p.rules = feedback.NewRules(bound, p.maxPause, p.reconciles)
 	if p.telemetry.Any(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
 		defer p.listen()
@@ -188,7 +188,6 @@ func (p *Pacer) addLimit(i int, one *parts.Part) {
 	l := &p.limits[i]
 	l.Limit = store.Limit{Policy: one.Name(), Spec: one.Spec()}
 	p.byName[l.Policy] = l
-	l.seen = new(seen)
 	l.policy, l.scopes, l.optional, l.lane, l.whole = one.Policy, one.Scopes(), one.IsOptional(), one.Lane, one.Whole
 	if p.direct != nil {
 		l.prepared = p.direct.Prepare(p.upstream, &l.Limit)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/leases"
@@ -56,12 +55,9 @@ type Pacer struct {
 
 	spares spares
 
-	made      time.Time
-	name      string        // of the process
-	topKeys   usage.TopKeys // under waiters.mu
-	wentUntil int64         // under waiters.mu: the store has what went before this second
-	wentSaid  int64         // under waiters.mu: the store has what went before this second, or a report is under way
-	looked    atomic.Bool   // an observer wants to know what goes
+	made    time.Time
+	process *usage.Process // what operators see of this process
+	meter   *usage.Meter   // of what its calls spend, but for those that go at once from memory
 
 	closed    chan struct{}
 	waiting   sync.WaitGroup
@@ -83,13 +79,6 @@ type limit struct {
 	whole    string // of a lane's part: the policy that it belongs to
 
 	prepared store.Prepared // if the store is direct
-
-	seen *seen
-}
-
-// seen is what is known of the calls of a limit that went.
-type seen struct {
-	went usage.Tally // under waiters.mu: of the calls that did not go at once from memory
 }
 
 // Wait blocks until the call may go, and returns nil: go now. The call costs 1, unless [Cost] sets another cost.

@@ -276,6 +276,18 @@ func (r *Reservation) use() {
 	r.pacer.count(r)
 }
 
+// count counts what the call spends.
+func (p *Pacer) count(r *Reservation) {
+	if !p.meter.IsOn() {
+		return
+	}
+	waitedFor, waited := store.BindsNothing, time.Duration(0)
+	if r.since != 0 {
+		waitedFor, waited = r.waitsFor(), r.waited()
+	}
+	p.meter.Add(r.stack.Limits, &r.call[0], r.grant[0].At, waitedFor, waited)
+}
+
 // cost returns what the call costs the limit with this index; its own cost if there is no such limit.
 func (r *Reservation) cost(i int) int64 {
 	if i < 0 || i >= len(r.call[0].Costs) {

@@ -238,3 +238,30 @@ func stackKey(stack *store.Stack) string {
 	}
 	return b.String()
 }
+
+// waitingCalls returns how many calls wait for each limit, or for the end of a pause of the whole upstream.
+func (p *Pacer) waitingCalls() map[store.Key]int64 {
+	all := make(map[store.Key]int64)
+	add := func(limits []store.Limit, binds int, paused bool, n int64) {
+		switch {
+		case binds >= 0 && binds < len(limits):
+			all[limits[binds].Key()] += n
+		case paused:
+			all[store.Key{}] += n
+		default: // only NotBefore holds it
+		}
+	}
+	p.waiters.mu.Lock()
+	defer p.waiters.mu.Unlock()
+	for r := range p.waiters.waiting {
+		if r.since != 0 { // otherwise it is about to wait
+			add(r.stack.Limits, r.waitsFor(), r.binding.paused, 1)
+		}
+	}
+	for _, q := range p.queues.byStack {
+		if q.length > 0 {
+			add(q.limits, q.last.Binds, q.last.Paused || q.last.Binds == store.BindsUpstream, int64(q.length))
+		}
+	}
+	return all
+}
