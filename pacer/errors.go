@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -20,7 +21,7 @@ var (
 	// ErrNever matches a [*LimitError] of a call that can never go: it costs more than a policy ever admits at once.
 	ErrNever = errors.New("pacer: never")
 	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before: one charge is one call.
-	ErrSpent = errors.New("pacer: the reservation was used or cancelled before: make a new one")
+	ErrSpent = waiters.ErrSpent
 	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that
 	// was not asked because it did not answer before.
 	ErrUnreachable = store.ErrUnreachable

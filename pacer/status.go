@@ -152,8 +152,10 @@ func (p *Pacer) describeProcess(name string) {
 	for i := range p.limits {
 		limits = append(limits, p.limits[i].Policy)
 	}
-	p.meter = usage.NewMeter(limits, p.direct == nil)
-	p.process = &usage.Process{Upstream: p.upstream, Name: name, Meter: p.meter, Waiting: p.waitingCalls}
+	p.process = &usage.Process{
+		Upstream: p.upstream, Name: name, Meter: usage.NewMeter(limits, p.direct == nil),
+		Waiting: func() map[store.Key]int64 { return p.waiters.Waiting() },
+	}
 	for _, policy := range p.Policies() {
 		p.process.Policies = append(p.process.Policies, policy.String())
 	}
