@@ -11,7 +11,6 @@ import (
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/internal/parts"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/memstore"
@@ -128,11 +127,7 @@ func New(c Config) (*Pacer, error) {
 	if !isShared { // one that is built on a store in memory is shared all the same
 		p.direct, _ = p.store.(store.Direct)
 	}
-	p.leases = leases.New(leases.Config{
-		Report: func(all []notes.Report, closed bool) { p.waiters.ReportPermits(all, closed) },
-		Direct: p.direct != nil,
-		PassOn: func(l *leases.Lease) bool { return p.waiters.PassOn(l) },
-	})
+	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: p.direct != nil, PassOn: p.passOn})
 	if isShared {
 		p.member = p.join(shared, &c, bound)
 		p.store = p.member

@@ -6,6 +6,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -198,6 +199,12 @@ func (p *Pacer) notYet(r waiters.Refusal) error {
 	}
 	return e
 }
+
+// reportLeases reports to the store which calls are done, or go on.
+func (p *Pacer) reportLeases(all []notes.Report, closed bool) { p.waiters.ReportPermits(all, closed) }
+
+// passOn gives the permits of a call that is over to the next one, if there is one.
+func (p *Pacer) passOn(l *leases.Lease) bool { return p.waiters.PassOn(l) }
 
 func (p *Pacer) storeError(op string, err error) error {
 	return &StoreError{Upstream: p.upstream, Op: op, Err: err}

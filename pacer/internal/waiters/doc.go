@@ -13,31 +13,25 @@
 //
 // # States of a call
 //
-//	         Reserve
-//	            |
-//	            v     its turn comes: asks the store
-//	  queued in the process -----------------------+
-//	            |    ^                             |
-//	            |    | its slot would be too far   |
-//	            |    +-----------------------------+
-//	            |                                  |
-//	            |                    +-------------+--------------+
-//	            |                    v                            v
-//	            |           queued in the store <---------- holds a slot <-----------------+
-//	            |            |  ^  |          no permit      |   |    |                    | behind the pause,
-//	            |            |  |  |                         |   |    | a pause covers     | or the next one
-//	            |   asks     +--+  | a permit, by the        |   |    | it, it is overdue, |
-//	            |   again          | store or by a call      |   |    | resync             |
-//	            |                  | of the process          |   |    +----> moving -------+
-//	            |                  v                         |   |
-//	            |                 goes <---------------------+   |
-//	            |                        the slot has come       |
-//	            v                                                v
-//	       given back <------------------------------------------+   from every state, if its owner gives up, its context ends,
-//	                                                                 Close is called, or what it waits for is too far away
+//	Reserve ---> queued in the process ---its turn comes---> asks the store
+//	               ^                                          |     |    |
+//	               +----------- its slot is too far away -----+     |    |
+//	                                                                |    |
+//	                   queued in the store <---others come first----+    |
+//	                    |    ^        |                                  |
+//	  woken, or after   +----+        +---it is its turn---+             |
+//	  a second: asks again                                 v             v
+//	                           goes <---the slot comes--- holds a slot <-+
+//	                                                       |        ^
+//	                         a pause covers it, it comes   |        | behind the pause, or the next one
+//	                         too late, or is a local one   v        |
+//	                                                       moving --+
+//
+//	each state ---> given back: its owner gives up, its context ends, Close, or what it waits for is too far away
 //
 // A call that asked for a later slot, or whose owner does not wait yet, is never queued in the process. A call that is moving, or asks
-// again, has a request under way, by one goroutine that caught it; its owner waits for that before it does anything else.
+// again, has a request under way, by one goroutine that caught it; its owner waits for that before it does anything else. A call
+// that holds a slot without its permits asks for them when the slot is near: if they are taken, it is queued in the store again.
 //
 // # States of a queue
 //

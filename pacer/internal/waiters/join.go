@@ -121,20 +121,20 @@ func (s *Waiters) waitInQueue(ctx context.Context, q *queue, c *Call, now time.T
 
 // awaitTurn sleeps until something has changed for an entry, or its owner wants to leave: it then returns why.
 func (s *Waiters) awaitTurn(ctx context.Context, e *entry, timeout <-chan time.Time) error {
-	if e.leaving != nil { // only this goroutine sets it: the answer comes soon
-		<-e.turn
-		return nil
+	if e.leaving == nil { // only this goroutine sets it
+		select {
+		case <-e.turn:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.closed:
+			return store.ErrClosed
+		case <-timeout:
+			return errTimeout
+		}
 	}
-	select {
-	case <-e.turn:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.closed:
-		return store.ErrClosed
-	case <-timeout:
-		return errTimeout
-	}
+	<-e.turn // the answer comes soon
+	return nil
 }
 
 // giveUp takes a call out of the queue, and returns its error. The caller holds mu.

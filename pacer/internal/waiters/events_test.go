@@ -1,0 +1,86 @@
+package waiters_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// recorder notes events.
+type recorder struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (r *recorder) add(format string, a ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, fmt.Sprintf(format, a...))
+}
+
+func (r *recorder) Waiting(_ context.Context, w *waiters.Wait) {
+	r.add("waiting %s paused=%t queued=%t ahead=%d for %s", name(w.Limit), w.Paused, w.Queued, w.Ahead, w.For.Round(ms))
+}
+
+func (r *recorder) WaitDone(_ context.Context, last *waiters.Wait, _ time.Time, took time.Duration, err error) {
+	r.add("done %s took %s: %v", name(last.Limit), took.Round(ms), err)
+}
+
+func (r *recorder) Admitted(_ context.Context, cost int64, limit *store.Limit, waited time.Duration) {
+	r.add("admitted %d %s waited %s", cost, name(limit), waited.Round(ms))
+}
+
+func (r *recorder) Refused(_ context.Context, err error) { r.add("refused: %v", err) }
+
+func (r *recorder) PausesChanged(news []store.Change) { r.add("pauses %d", len(news)) }
+
+// name returns a limit's name.
+func name(l *store.Limit) string {
+	if l == nil {
+		return "-"
+	}
+	return l.Policy
+}
+
+// Events say what a call waits for, once for each change of it.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, e := &fake{gap: 100 * ms}, &recorder{}
+		r := newRig(t, s, func(c *waiters.Config) { c.Events = e })
+		_, err := r.wait(t.Context(), "", request(rate))
+		require.NoError(t, err)
+		done := make(chan error)
+		go func() { _, err := r.wait(t.Context(), "", request(rate)); done <- err }()
+		time.Sleep(50 * ms)
+		pause := s.pause(time.Second)
+		r.Changed(t.Context(), []store.Change{pause})
+		synctest.Wait()
+		r.Changed(t.Context(), []store.Change{pause})
+		require.NoError(t, <-done)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(20*ms, cancel)
+		_, err = r.wait(ctx, "", request(rate))
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, []string{
+			"admitted 1 - waited 0s",
+			"waiting limit paused=false queued=false ahead=0 for 100ms",
+			"pauses 1",
+			"waiting - paused=true queued=false ahead=0 for 1s",
+			"pauses 0",
+			"done - took 1.05s: <nil>",
+			"admitted 1 - waited 1.05s",
+			"waiting limit paused=false queued=false ahead=0 for 100ms",
+			"done limit took 20ms: context canceled",
+			"refused: context canceled",
+		}, e.all)
+	})
+}
