@@ -42,7 +42,7 @@ type LimitError struct {
 	Limit    int64         // the highest cost that the policy admits at once, or how many calls may be in flight; 0 if neither Never nor InFlight
 	Never    bool          // waiting does not help
 	Paused   bool          // because the upstream answered "slow down"
-	Wait     time.Duration // how long until it could go, as things are; 0 if Never, InLine or InFlight, since then it is unknown
+	Wait     time.Duration // how long until it could go, as things are; 0 if Never, Queued or InFlight, since then it is unknown
 	About    bool          // Wait is an estimate, by the calls of this process that wait already and the pace at which they go
 	MaxWait  time.Duration // the longest wait that was allowed
 	Waited   time.Duration // how much of MaxWait was over when it turned out that the call could not go, because of a pause or other queued calls

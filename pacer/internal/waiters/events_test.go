@@ -20,27 +20,27 @@ type recorder struct {
 	all []string
 }
 
-func (r *recorder) add(format string, a ...any) {
+func (r *recorder) addf(format string, a ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = append(r.all, fmt.Sprintf(format, a...))
 }
 
 func (r *recorder) Waiting(_ context.Context, w *waiters.Wait) {
-	r.add("waiting %s paused=%t queued=%t ahead=%d for %s", name(w.Limit), w.Paused, w.Queued, w.Ahead, w.For.Round(ms))
+	r.addf("waiting %s paused=%t queued=%t ahead=%d for %s", name(w.Limit), w.Paused, w.Queued, w.Ahead, w.For.Round(ms))
 }
 
 func (r *recorder) WaitDone(_ context.Context, last *waiters.Wait, _ time.Time, took time.Duration, err error) {
-	r.add("done %s took %s: %v", name(last.Limit), took.Round(ms), err)
+	r.addf("done %s took %s: %v", name(last.Limit), took.Round(ms), err)
 }
 
 func (r *recorder) Admitted(_ context.Context, cost int64, limit *store.Limit, waited time.Duration) {
-	r.add("admitted %d %s waited %s", cost, name(limit), waited.Round(ms))
+	r.addf("admitted %d %s waited %s", cost, name(limit), waited.Round(ms))
 }
 
-func (r *recorder) Refused(_ context.Context, err error) { r.add("refused: %v", err) }
+func (r *recorder) Refused(_ context.Context, err error) { r.addf("refused: %v", err) }
 
-func (r *recorder) PausesChanged(news []store.Change) { r.add("pauses %d", len(news)) }
+func (r *recorder) PausesChanged(news []store.Change) { r.addf("pauses %d", len(news)) }
 
 // name returns a limit's name.
 func name(l *store.Limit) string {

@@ -81,8 +81,8 @@ func (f *fake) slot(now store.Instant, c *store.Call, g *store.Grant) {
 	for one, near := f.near(at); near; one, near = f.near(at) {
 		at, binds = one.Add(f.gap), 0
 	}
-	charges := append(g.Charges[:0], store.Charge{From: int64(at)})
-	*g = store.Grant{OK: at.Sub(now) <= c.MaxWait, Now: now, At: at, Binds: binds, Charges: charges, Local: f.local}
+	*g = store.Grant{OK: at.Sub(now) <= c.MaxWait, Now: now, At: at, Binds: binds, Charges: g.Charges[:0], Local: f.local}
+	g.Charges = append(g.Charges, store.Charge{From: int64(at)})
 	if f.local {
 		g.Receipt = at
 	}
@@ -111,7 +111,8 @@ func (f *fake) permit(now store.Instant, c *store.Call, g *store.Grant) {
 		i = len(f.queue)
 		f.queue = append(f.queue, c.ID)
 	}
-	*g = store.Grant{Now: now, At: now.Add(time.Second), Charges: append(g.Charges[:0], store.Charge{From: c.ID}), Queued: true, Ahead: int64(i)}
+	*g = store.Grant{Now: now, At: now.Add(time.Second), Charges: g.Charges[:0], Queued: true, Ahead: int64(i)}
+	g.Charges = append(g.Charges, store.Charge{From: c.ID})
 	if i < f.permits-len(f.held) {
 		if f.held == nil {
 			f.held = make(map[int64]bool)

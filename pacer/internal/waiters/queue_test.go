@@ -91,11 +91,11 @@ func TestLeavingTheQueue(t *testing.T) {
 		var all sync.WaitGroup
 		gone, leave := context.WithCancelCause(t.Context())
 		for i := range 10 {
+			ctx := t.Context()
+			if i >= 4 && i < 8 {
+				ctx = gone
+			}
 			all.Go(func() {
-				ctx := t.Context()
-				if i >= 4 && i < 8 {
-					ctx = gone
-				}
 				if _, err := r.wait(ctx, fmt.Sprint(i), request(rate)); i >= 4 && i < 8 {
 					require.ErrorIs(t, err, context.Canceled)
 				} else {
