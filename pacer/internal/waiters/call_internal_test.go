@@ -48,3 +48,26 @@ func TestWhatIsLookedAtIsNotReused(t *testing.T) {
 	require.Len(t, s.local(func(g *store.Grant) bool { return g.Local }), 1)
 	require.False(t, one.IsReusable())
 }
+
+// If the call that is to ask gives up, the next one asks.
+func TestTheLeaderGivesUp(t *testing.T) {
+	t.Parallel()
+	s := New(&Config{Leases: leases.New(leases.Config{})})
+	limits := []store.Limit{{Policy: "limit"}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queueFor(1, limits, false)
+	all := [2]*entry{}
+	for i := range all {
+		all[i] = &entry{call: &Call{set: s}, turn: make(chan struct{}, 1)}
+		q.push(all[i])
+	}
+	s.admit(q)
+	require.Equal(t, []entryState{leads, queued}, []entryState{all[0].state, all[1].state})
+	require.ErrorIs(t, s.giveUp(q, all[0], store.ErrClosed), store.ErrClosed)
+	require.Equal(t, leads, all[1].state)
+	require.Len(t, all[1].turn, 1, "it is woken")
+	require.Same(t, all[1], q.head)
+	require.ErrorIs(t, s.giveUp(q, all[1], store.ErrClosed), store.ErrClosed)
+	require.Empty(t, s.queues.byStack, "nothing is left behind")
+}

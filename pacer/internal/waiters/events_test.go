@@ -84,3 +84,27 @@ func TestEvents(t *testing.T) {
 		}, e.all)
 	})
 }
+
+// A queued call that asks again and again emits nothing until its position changes.
+func TestEventsOfAQueuedCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, e := &fake{gap: 100 * ms, way: 10 * ms, permits: 1, held: map[int64]bool{7: true}, queue: []int64{8}}, &recorder{}
+		r := newRig(t, s, func(c *waiters.Config) { c.Events = e })
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3500*ms, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.queue = s.queue[1:]
+		})
+		time.AfterFunc(6500*ms, cancel)
+		_, err := r.wait(ctx, "", request(inFlight))
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, []string{
+			"waiting permits paused=false queued=true ahead=1 for 1s",
+			"waiting permits paused=false queued=true ahead=0 for 1s",
+			"done permits took 6.49s: context canceled",
+			"refused: context canceled",
+		}, e.all)
+	})
+}

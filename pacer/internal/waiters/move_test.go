@@ -61,26 +61,37 @@ func TestAPauseMovesCalls(t *testing.T) {
 	})
 }
 
-// A pause that arrives between the grant and the wait is not missed, and neither is one that arrives while a call is moving.
-func TestAPauseAtABadTime(t *testing.T) {
+// A pause that arrives between the grant and the wait is not missed, though no call waits then.
+func TestAPauseBeforeTheWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &fake{gap: 100 * ms}
+		r := newRig(t, s, nil)
+		now, later := new(waiters.Call), new(waiters.Call)
+		require.NoError(t, r.Reserve(t.Context(), now, hold()))
+		require.NoError(t, r.Reserve(t.Context(), later, hold()))
+		r.Changed(t.Context(), []store.Change{s.pause(time.Second)})
+		require.NoError(t, now.Wait(t.Context()))
+		require.Equal(t, time.Second, time.Since(r.start).Round(ms), "even if its slot is now")
+		require.NoError(t, later.Wait(t.Context()))
+		require.Equal(t, 1100*ms, time.Since(r.start).Round(ms))
+	})
+}
+
+// A pause that arrives while a call is moving is not missed: its new slot may lie inside.
+func TestAPauseWhileMoving(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &fake{gap: 100 * ms, way: 20 * ms}
 		r := newRig(t, s, nil)
-		r.Listen()
 		first, c := new(waiters.Call), new(waiters.Call)
 		require.NoError(t, r.Reserve(t.Context(), first, hold()))
 		require.NoError(t, r.Reserve(t.Context(), c, hold()))
 		require.NoError(t, first.Wait(t.Context()))
 		r.Changed(t.Context(), []store.Change{s.pause(time.Second)})
 		go func() {
-			time.Sleep(25 * ms) // it has given its slot back, and asks for another one
-			s.mu.Lock()
-			s.paused = instant(time.Now().Add(5 * time.Second))
-			change := store.Change{Kind: store.Paused, Now: instant(time.Now()), Until: s.paused}
-			s.mu.Unlock()
-			time.Sleep(10 * ms) // the store has decided before
-			s.receive(store.News{Changes: []store.Change{change}})
+			time.Sleep(35 * ms) // it has given its slot back, and the store has decided on another one
+			r.Changed(t.Context(), []store.Change{s.pause(5 * time.Second)})
 		}()
 		begin := time.Now()
 		require.NoError(t, c.Wait(t.Context()))
@@ -229,6 +240,26 @@ func TestResync(t *testing.T) {
 		require.Equal(t, 600*ms, when[3].Round(ms), "the others have slots behind all of the old ones")
 		require.Equal(t, 900*ms, when[6].Round(ms))
 		require.Equal(t, 7, s.charged())
+	})
+}
+
+// No call gets an earlier slot by an exchange: the others of the fleet count on theirs.
+func TestResyncGivesNoEarlierSlots(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &fake{gap: 100 * ms, local: true}
+		r := newRig(t, s, nil)
+		wait := r.waitAll(t, 6, hold())
+		time.Sleep(250 * ms)
+		s.mu.Lock()
+		s.local = false
+		clear(s.taken) // of what this process granted, the store knows nothing
+		receive := s.receive
+		s.mu.Unlock()
+		receive(store.News{Changes: []store.Change{{Kind: store.Resync}}})
+		wait()
+		_, when := r.history()
+		require.Equal(t, []time.Duration{300 * ms, 400 * ms, 500 * ms}, []time.Duration{when[3].Round(ms), when[4].Round(ms), when[5].Round(ms)})
 	})
 }
 

@@ -99,7 +99,7 @@ func TestAPermitIsKept(t *testing.T) {
 	})
 }
 
-// After its slice of time a permit goes back to the store, whoever waits.
+// After its slice of time a permit goes back to the store, even if another call of the process waits.
 func TestAPermitGoesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -226,6 +226,26 @@ func TestTooFarAway(t *testing.T) {
 	})
 }
 
+// A call whose longest wait is over while it is queued in the process says that all of it is.
+func TestTheLongestWaitIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, &fake{way: 400 * ms}, nil)
+		var first sync.WaitGroup
+		first.Go(func() { _, _ = r.wait(t.Context(), "", request(rate)) })
+		synctest.Wait()
+		q := request(rate)
+		q.Call.MaxWait = 300 * ms
+		_, err := r.wait(t.Context(), "", q)
+		var no refused
+		require.ErrorAs(t, err, &no)
+		require.Equal(t, 300*ms, time.Since(r.start).Round(ms))
+		require.Equal(t, 300*ms, no.Waited)
+		require.Zero(t, r.Queued())
+		first.Wait()
+	})
+}
+
 // Close wakes all calls, which give back what they hold.
 func TestCloseWakesAll(t *testing.T) {
 	t.Parallel()
