@@ -82,7 +82,7 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 	if err != nil {
 		return nil, err
 	}
-	a.permits, a.waits = true, true
+	a.permits, a.waits, a.untried = true, true, true
 	r := &Reservation{pacer: p}
 	if err := p.reserve(ctx, &a, &r.call, nil); err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room [
 	if err != nil {
 		return err
 	}
-	r := waiters.Request{Limits: limits, WillWait: a.waits}
+	r := waiters.Request{Limits: limits, WillWait: a.waits, Untried: a.untried}
 	r.Call = store.Call{Cost: a.cost, Costs: costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
 	if p.hasQueues {
 		if err := p.queueUp(a, &r); err != nil {

@@ -231,6 +231,13 @@ func (f *fake) sent() (requests, calls int) {
 	return len(f.requests), calls
 }
 
+// request returns the calls of one of them.
+func (f *fake) request(i int) []store.Call {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.requests[i]
+}
+
 // history returns what was done, in order, and forgets it.
 func (f *fake) history() []string {
 	f.mu.Lock()

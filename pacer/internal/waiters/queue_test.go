@@ -45,6 +45,41 @@ func TestCallsGoInOrder(t *testing.T) {
 	})
 }
 
+// A direct store is asked at once whether a call may go now, but not while another call is queued: it would be overtaken.
+func TestACallThatMayGoAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &fake{gap: 100 * ms}
+		r := newRig(t, s, func(c *waiters.Config) { c.Direct = true })
+		untried := request(rate)
+		untried.Untried = true
+		_, err := r.wait(t.Context(), "0", untried)
+		require.NoError(t, err)
+		require.Equal(t, []string{"reserve 1"}, s.history())
+		require.Zero(t, s.request(0)[0].MaxWait)
+		var all sync.WaitGroup
+		for i := 1; i < 6; i++ {
+			all.Go(func() { _, err := r.wait(t.Context(), fmt.Sprint(i), untried); require.NoError(t, err) })
+			synctest.Wait()
+		}
+		require.Equal(t, store.Forever, s.request(2)[0].MaxWait, "a call that may not go now is asked for as any other")
+		require.Positive(t, r.Queued())
+		before, _ := s.sent()
+		all.Go(func() { _, err := r.wait(t.Context(), "6", untried); require.NoError(t, err) })
+		synctest.Wait()
+		after, _ := s.sent()
+		require.Equal(t, before, after)
+		all.Wait()
+		went, when := r.history()
+		require.Equal(t, []string{"0", "1", "2", "3", "4", "5", "6"}, went)
+		require.Equal(t, 600*ms, when[6].Round(ms))
+
+		s.fail = func() error { return errDown }
+		_, err = r.wait(t.Context(), "", untried)
+		require.ErrorIs(t, err, errDown)
+	})
+}
+
 // While a request is under way no other one is: calls that come meanwhile share the next one.
 func TestCallsShareARequest(t *testing.T) {
 	t.Parallel()

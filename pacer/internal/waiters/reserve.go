@@ -15,24 +15,15 @@ type Request struct {
 	Call     store.Call    // but for ID and Reach
 	HasQueue bool          // one of the limits has a queue in the store
 	WillWait bool          // the owner waits until the call may go: it is queued in the process until its slot is near
+	Untried  bool          // the store was not asked yet whether the call may go at once
 }
 
 // Reserve charges the earliest slot at which a call may go, and stores it in c, or has the call queued. If it returns an error, nothing
 // is charged. The end of the context does not cut a request short: the slot is given back.
 func (s *Waiters) Reserve(ctx context.Context, c *Call, r *Request) error {
 	s.prepare(ctx, c, r)
-	if r.WillWait && r.Call.NotBefore == 0 { // a call that asked for a later slot keeps its position by holding the slot
-		if err := s.chargeInOrder(ctx, c); err != nil {
-			return err
-		}
-	} else {
-		if err := s.charge(ctx, c); err != nil {
-			return err
-		}
-		if g := &c.grant[0]; !g.OK && !g.Queued {
-			return s.notYet(c)
-		}
-		s.granted(c)
+	if err := s.chargeSlot(ctx, c, r); err != nil {
+		return err
 	}
 	if err := ctx.Err(); err != nil {
 		_ = s.cancel(ctx, c)
@@ -44,6 +35,45 @@ func (s *Waiters) Reserve(ctx context.Context, c *Call, r *Request) error {
 		return err
 	}
 	return nil
+}
+
+// chargeSlot charges a slot, or has the call queued, and applies the grant.
+func (s *Waiters) chargeSlot(ctx context.Context, c *Call, r *Request) error {
+	if r.WillWait && r.Call.NotBefore == 0 { // a call that asked for a later slot keeps its position by holding the slot
+		if goes, err := s.chargeNow(ctx, c, r); goes || err != nil {
+			return err
+		}
+		return s.chargeInOrder(ctx, c)
+	}
+	if err := s.charge(ctx, c); err != nil {
+		return err
+	}
+	if g := &c.grant[0]; !g.OK && !g.Queued {
+		return s.notYet(c)
+	}
+	s.granted(c)
+	return nil
+}
+
+// chargeNow charges a call that may go at once, and reports whether it did. A direct store answers in no time, so while no call is
+// queued, none is overtaken and there is nothing to share a request with.
+func (s *Waiters) chargeNow(ctx context.Context, c *Call, r *Request) (goes bool, err error) {
+	if !r.Untried || !s.Direct || r.HasQueue || s.Queued() > 0 {
+		return false, nil
+	}
+	most := c.request[0].MaxWait
+	c.request[0].MaxWait = 0
+	err = s.charge(ctx, c)
+	c.request[0].MaxWait = most
+	if err != nil {
+		return false, err
+	}
+	if !c.grant[0].OK {
+		c.grant[0] = store.Grant{Charges: c.room[:0]}
+		return false, nil
+	}
+	s.granted(c)
+	return true, nil
 }
 
 // prepare sets what the store is asked for.
