@@ -261,6 +261,41 @@ func TestTooFarAway(t *testing.T) {
 	})
 }
 
+// When the pace drops, queued calls that can no longer go in time are refused then, and not when their time is over.
+func TestThePaceDrops(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &fake{way: ms, gap: 20 * ms}
+		r := newRig(t, s, nil)
+		q := request(rate)
+		q.Call.MaxWait = 5 * time.Second
+		early := make(chan bool, 100)
+		var all sync.WaitGroup
+		for range 100 { // it would take 2 s
+			all.Go(func() {
+				var no refused
+				if _, err := r.wait(t.Context(), "", q); errors.As(err, &no) {
+					early <- no.About && time.Since(r.start) < 4*time.Second
+				}
+			})
+			synctest.Wait()
+		}
+		time.Sleep(500 * ms)
+		s.mu.Lock()
+		s.gap = time.Second
+		s.mu.Unlock()
+		all.Wait()
+		close(early)
+		n := 0
+		for one := range early {
+			if one {
+				n++
+			}
+		}
+		require.Greater(t, n, 50)
+	})
+}
+
 // A call whose longest wait is over while it is queued in the process says that all of it is.
 func TestTheLongestWaitIsOver(t *testing.T) {
 	t.Parallel()
