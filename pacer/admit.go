@@ -2,14 +2,16 @@ package pacer
 
 import (
 	"context"
+	"sync"
 
+	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
 
 // goesAtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common
 // request to a store in memory: see [store.Direct]. A pause that this process received is in the store already.
 func (p *Pacer) goesAtOnce(ctx context.Context, a *ask) bool {
-	if p.direct == nil || p.hasQueues || a.tracked || a.byPolicy || a.notBefore > 0 || p.queues.waiting.Load() > 0 {
+	if p.direct == nil || p.hasQueues || a.tracked || a.byPolicy || a.notBefore > 0 || p.waiters.Queued() > 0 {
 		return false
 	}
 	call := store.Admission{Cost: a.cost}
@@ -28,6 +30,39 @@ func (p *Pacer) goesAtOnce(ctx context.Context, a *ask) bool {
 	if call.Len == 0 || !p.direct.Admit(call) {
 		return false
 	}
-	p.admittedNow(ctx, a.cost)
+	if p.telemetry != nil {
+		waitEvents{p}.Admitted(ctx, a.cost, nil, 0)
+	}
 	return true
+}
+
+// spares are calls of plain Waits that are over. Their callers never saw them, so they can serve again, for the same
+// Pacer.
+type spares struct {
+	off  bool      // the store is one that could keep what it is given
+	pool sync.Pool // of *spare
+}
+
+// A spare is a call and room for its limits.
+type spare struct {
+	call   waiters.Call
+	limits [store.MaxAdmission]store.Limit
+}
+
+// get returns a call whose caller will not see it.
+func (s *spares) get() *spare {
+	if one, ok := s.pool.Get().(*spare); ok {
+		return one
+	}
+	return new(spare)
+}
+
+// put takes back a call that went at its first slot, if no other goroutine can have it any more. No Report or Settle
+// can come, because the caller has no handle.
+func (s *spares) put(one *spare) {
+	if s.off || !one.call.IsReusable() {
+		return
+	}
+	*one = spare{}
+	s.pool.Put(one)
 }

@@ -3,17 +3,16 @@ package pacer
 import (
 	"cmp"
 	"fmt"
-	"hash/maphash"
 	"os"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/leases"
-
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/parts"
+	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -107,18 +106,11 @@ func New(c Config) (*Pacer, error) {
 	}
 	c.Policies = policies.Stacked(c.Policies)
 	p := &Pacer{
-		upstream: c.Upstream,
-		store:    c.Store,
-		maxWait:  cmp.Or(c.MaxWait, DefaultMaxWait),
-		maxPause: cmp.Or(c.MaxPause, DefaultMaxPause),
-		jitter:   max(0, cmp.Or(c.Jitter, DefaultJitter)),
-		maxLate:  cmp.Or(c.MaxLate, DefaultMaxLate),
-		outage:   c.Outage,
-		closed:   make(chan struct{}),
-		queues:   queues{seed: maphash.MakeSeed()},
-
-		made:       time.Now().Add(-1), // so that no call waits since 0
-		name:       cmp.Or(c.Name, processName()),
+		upstream:   c.Upstream,
+		store:      c.Store,
+		maxWait:    cmp.Or(c.MaxWait, DefaultMaxWait),
+		maxPause:   cmp.Or(c.MaxPause, DefaultMaxPause),
+		outage:     c.Outage,
 		telemetry:  newTelemetry(c.Hooks),
 		reconciles: !c.IgnoreCounts,
 	}
@@ -130,7 +122,7 @@ func New(c Config) (*Pacer, error) {
 	for i := range all {
 		bound = append(bound, all[i].Policy)
 	}
-	p.given = p.store
+	given := p.store
 	shared, isShared := p.store.(store.Shared)
 	if !isShared { // one that is built on a store in memory is shared all the same
 		p.direct, _ = p.store.(store.Direct)
@@ -145,9 +137,11 @@ func New(c Config) (*Pacer, error) {
 	for i := range all {
 		p.addLimit(i, &all[i])
 	}
+	p.describeProcess(cmp.Or(c.Name, processName()))
+	p.waiters = p.newWaiters(&c, given)
 	p.rules = feedback.NewRules(bound, p.maxPause, p.reconciles)
 	if p.telemetry.Any(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
-		defer p.listen()
+		defer p.waiters.Listen()
 	}
 	if !p.scoped {
 		p.fixed = make([]store.Limit, 0, len(p.limits))
@@ -170,6 +164,20 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 	return failover.New(shared, &config)
 }
 
+// newWaiters returns the waiters of a Pacer that has its store. given is the store of the Config.
+func (p *Pacer) newWaiters(c *Config, given store.Store) *waiters.Waiters {
+	config := waiters.Config{
+		Upstream: p.upstream, Store: p.store, Given: given, Member: p.member, Direct: p.direct != nil,
+		Jitter: max(0, cmp.Or(c.Jitter, DefaultJitter)), MaxLate: cmp.Or(c.MaxLate, DefaultMaxLate),
+		Leases: p.leases, Usage: &p.usage, Meter: p.process.Meter,
+		NotYet: p.notYet, StoreError: p.storeError,
+	}
+	if p.telemetry != nil {
+		config.Events = waitEvents{p}
+	}
+	return waiters.New(&config)
+}
+
 // maxProcessName is how long Config.Name may be, in bytes.
 const maxProcessName = 100
 
@@ -188,7 +196,6 @@ func (p *Pacer) addLimit(i int, one *parts.Part) {
 	l := &p.limits[i]
 	l.Limit = store.Limit{Policy: one.Name(), Spec: one.Spec()}
 	p.byName[l.Policy] = l
-	l.seen = new(seen)
 	l.policy, l.scopes, l.optional, l.lane, l.whole = one.Policy, one.Scopes(), one.IsOptional(), one.Lane, one.Whole
 	if p.direct != nil {
 		l.prepared = p.direct.Prepare(p.upstream, &l.Limit)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -20,7 +21,7 @@ var (
 	// ErrNever matches a [*LimitError] of a call that can never go: it costs more than a policy ever admits at once.
 	ErrNever = errors.New("pacer: never")
 	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before: one charge is one call.
-	ErrSpent = errors.New("pacer: the reservation was used or cancelled before: make a new one")
+	ErrSpent = waiters.ErrSpent
 	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that
 	// was not asked because it did not answer before.
 	ErrUnreachable = store.ErrUnreachable
@@ -41,7 +42,7 @@ type LimitError struct {
 	Limit    int64         // the highest cost that the policy admits at once, or how many calls may be in flight; 0 if neither Never nor InFlight
 	Never    bool          // waiting does not help
 	Paused   bool          // because the upstream answered "slow down"
-	Wait     time.Duration // how long until it could go, as things are; 0 if Never, InLine or InFlight, since then it is unknown
+	Wait     time.Duration // how long until it could go, as things are; 0 if Never, Queued or InFlight, since then it is unknown
 	About    bool          // Wait is an estimate, by the calls of this process that wait already and the pace at which they go
 	MaxWait  time.Duration // the longest wait that was allowed
 	Waited   time.Duration // how much of MaxWait was over when it turned out that the call could not go, because of a pause or other queued calls

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
+	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -17,119 +18,54 @@ func newTelemetry(hooks []*Hooks) *telemetry.Dispatcher[Hooks] {
 	return telemetry.New(hooks, func(h *Hooks) func(int64) { return h.Dropped })
 }
 
-// A binding is what a call waits for, as its owner sees it: which limit, and why.
-type binding struct {
-	binds  int32 // as Grant.Binds
-	paused bool
+// waitEvents are events of calls that wait, or could have had to.
+type waitEvents struct{ *Pacer }
+
+var _ waiters.Events = waitEvents{}
+
+// waitOf returns the event that describes a wait.
+func (e waitEvents) waitOf(w *waiters.Wait) Waiting {
+	one := Waiting{Upstream: e.upstream, Cost: w.Cost, Paused: w.Paused, Queued: w.Queued, Ahead: w.Ahead, At: w.At, Wait: w.For}
+	if w.Limit != nil {
+		one.Policy, one.Scope = w.Limit.Policy, e.describe(w.Limit)
+	}
+	return one
 }
 
-// waitsFor returns the index of the limit that a reservation waits for; −1 if it waits for none.
-func (r *Reservation) waitsFor() int {
-	if i := int(r.binding.binds); i < len(r.stack.Limits) {
-		return max(-1, i)
-	}
-	return -1
+// Waiting implements [waiters.Events].
+func (e waitEvents) Waiting(ctx context.Context, w *waiters.Wait) {
+	telemetry.EmitCall(ctx, e.telemetry, e.waitOf(w), func(h *Hooks) func(context.Context, Waiting) { return h.Waiting })
 }
 
-// waited returns for how long the reservation has waited; 0 if it did not.
-func (r *Reservation) waited() time.Duration {
-	if r.since == 0 {
-		return 0
-	}
-	return time.Since(r.pacer.made) - r.since
+// WaitDone implements [waiters.Events].
+func (e waitEvents) WaitDone(ctx context.Context, last *waiters.Wait, since time.Time, took time.Duration, err error) {
+	done := WaitDone{Waiting: e.waitOf(last), Since: since, Took: took, Err: err}
+	telemetry.EmitCall(ctx, e.telemetry, done, func(h *Hooks) func(context.Context, WaitDone) { return h.WaitDone })
 }
 
-// waiting records that the reservation is about to wait for a given time, as things are, and emits that if what it
-// waits for has changed. The caller holds pacer.waiters.mu.
-func (r *Reservation) waiting(ctx context.Context, now time.Time, wait time.Duration) {
-	g, first := &r.grant[0], r.since == 0
-	if first {
-		r.since = now.Sub(r.pacer.made)
+// Admitted implements [waiters.Events].
+func (e waitEvents) Admitted(ctx context.Context, cost int64, limit *store.Limit, waited time.Duration) {
+	one := Admitted{Upstream: e.upstream, Cost: cost, Waited: waited}
+	if limit != nil {
+		one.Policy, one.Scope = limit.Policy, e.describe(limit)
 	}
-	if first || g.Binds != store.BindsNothing { // a call that has its permit, and waits for its slot, waits for the same reason as before
-		r.binding = binding{int32(g.Binds), g.Paused || g.Binds == store.BindsUpstream} //nolint:gosec // an index into a stack
-	}
-	d := r.pacer.telemetry
-	if d == nil {
-		return
-	}
-	// When a queued call asks again is of no interest; its position is.
-	reason := waitReason{g.At, g.Ahead, r.binding}
-	if g.Queued {
-		reason.at = 0
-	}
-	if r.emitted != nil && r.emitted.reason == reason {
-		return
-	}
-	if r.emitted == nil {
-		r.emitted = &emitted{since: now}
-	}
-	e := r.pacer.waitOf(r)
-	e.Queued, e.Ahead, e.At, e.Wait = g.Queued, g.Ahead, now, wait
-	r.emitted.reason, r.emitted.last = reason, e
-	telemetry.EmitCall(ctx, d, e, func(h *Hooks) func(context.Context, Waiting) { return h.Waiting })
+	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
 }
 
-// emitted is what hooks received of a call that waits.
-type emitted struct {
-	since  time.Time
-	reason waitReason
-	last   Waiting
-}
+// Refused implements [waiters.Events].
+func (e waitEvents) Refused(ctx context.Context, err error) { e.refused(ctx, err) }
 
-// A waitReason is what causes an event when it changes.
-type waitReason struct {
-	at      store.Instant
-	ahead   int64
-	binding binding
-}
-
-// waitOf returns the event that describes which limit holds a reservation.
-func (p *Pacer) waitOf(r *Reservation) Waiting {
-	i := r.waitsFor()
-	e := Waiting{Upstream: p.upstream, Cost: r.cost(i), Paused: r.binding.paused}
-	if i >= 0 {
-		e.Policy, e.Scope = r.stack.Limits[i].Policy, p.describe(&r.stack.Limits[i])
-	}
-	return e
-}
-
-// waitDone emits that a reservation no longer waits, and whether its call is admitted.
-func (r *Reservation) waitDone(ctx context.Context, err error) {
-	d := r.pacer.telemetry
-	if d == nil {
-		return
-	}
-	if before := r.emitted; before != nil {
-		e := WaitDone{Waiting: before.last, Since: before.since, Took: r.waited(), Err: err}
-		telemetry.EmitCall(ctx, d, e, func(h *Hooks) func(context.Context, WaitDone) { return h.WaitDone })
-	}
-	if err == nil {
-		r.admitted(ctx)
-	} else {
-		r.pacer.refused(ctx, err)
-	}
-}
-
-// admitted emits that a reservation's call is admitted.
-func (r *Reservation) admitted(ctx context.Context) {
-	d := r.pacer.telemetry
-	if d == nil {
-		return
-	}
-	e := Admitted{Upstream: r.pacer.upstream, Cost: r.call[0].Cost}
-	if r.since != 0 {
-		w := r.pacer.waitOf(r)
-		e.Policy, e.Scope, e.Waited = w.Policy, w.Scope, r.waited()
-	}
-	telemetry.EmitCall(ctx, d, e, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
-}
-
-// admittedNow emits that a call is admitted that did not have to wait.
-func (p *Pacer) admittedNow(ctx context.Context, cost int64) {
-	if p.telemetry != nil {
-		e := Admitted{Upstream: p.upstream, Cost: cost}
-		telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
+// PausesChanged implements [waiters.Events].
+func (e waitEvents) PausesChanged(news []store.Change) {
+	for i := range news {
+		c := &news[i]
+		one := Pause{Upstream: e.upstream, Policy: c.Policy, Scope: e.describe(&store.Limit{Policy: c.Policy, Scope: c.Scope})}
+		if c.Kind == store.Paused {
+			one.For = max(0, c.Until.Sub(c.Now))
+			telemetry.Emit(e.telemetry, one, func(h *Hooks) func(Pause) { return h.Paused })
+		} else {
+			telemetry.Emit(e.telemetry, one, func(h *Hooks) func(Pause) { return h.Resumed })
+		}
 	}
 }
 
@@ -145,23 +81,6 @@ func (p *Pacer) refused(ctx context.Context, err error) {
 		e.Policy = scope.Policy
 	}
 	telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, Refusal) { return h.Refused })
-}
-
-// pausesChanged emits pauses and resumptions that are new to this process.
-func (p *Pacer) pausesChanged(changes []store.Change) {
-	if p.telemetry == nil {
-		return
-	}
-	for i := range changes {
-		c := &changes[i]
-		e := Pause{Upstream: p.upstream, Policy: c.Policy, Scope: p.describe(&store.Limit{Policy: c.Policy, Scope: c.Scope})}
-		if c.Kind == store.Paused {
-			e.For = max(0, c.Until.Sub(c.Now))
-			telemetry.Emit(p.telemetry, e, func(h *Hooks) func(Pause) { return h.Paused })
-		} else {
-			telemetry.Emit(p.telemetry, e, func(h *Hooks) func(Pause) { return h.Resumed })
-		}
-	}
 }
 
 // feedbackApplied emits what the store received of an upstream's feedback.

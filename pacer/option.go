@@ -73,6 +73,7 @@ type ask struct {
 	byPolicy  bool // an option is a CostOf
 	permits   bool // the caller gives permits back
 	waits     bool // the caller waits until the call may go
+	untried   bool // the store was not asked yet whether it may go at once
 	weight    int64
 	lane      string
 	opts      []Option

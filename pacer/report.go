@@ -45,7 +45,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 // each call, at any time after Wait.
 func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error {
 	now := time.Now()
-	a := r.answered(ctx, now)
+	a := r.call.Answered(ctx, now)
 	if r.pacer.isClosed() {
 		return ErrClosed
 	}
@@ -73,7 +73,7 @@ func (p *Pacer) apply(ctx context.Context, a *feedback.Answer, now time.Time, fs
 	}
 	p.usage.Delivered(marks, changed)
 	p.feedbackApplied(ctx, &stack, notes)
-	p.changed(ctx, changes(notes, stack, at, changed > 0, true))
+	p.waiters.Changed(ctx, changes(notes, stack, at, changed > 0, true))
 	return nil
 }
 
@@ -150,15 +150,6 @@ func (p *Pacer) undo(ctx context.Context, kind store.NoteKind, opts []Option) er
 	if err != nil {
 		return p.storeError("report", err)
 	}
-	p.changed(ctx, changes(notes, stack, now, false, p.echoes()))
+	p.waiters.Changed(ctx, changes(notes, stack, now, false, p.waiters.Echoes()))
 	return nil
-}
-
-// echoes reports whether this Pacer receives from its store what it reports itself.
-func (p *Pacer) echoes() bool {
-	if p.member != nil {
-		return p.member.Echoes()
-	}
-	_, ok := p.store.(store.Notifier)
-	return ok
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -68,43 +68,21 @@ func TestWhichReservationsServeAgain(t *testing.T) {
 	})
 }
 
-// What a reservation knew is not there when it serves again.
+// What a call knew is not there when it serves again.
 func TestASpareIsEmpty(t *testing.T) {
-	t.Parallel()
-	var s spares
-	one := s.get()
-	one.stack.Limits = append(one.limits[:0], store.Limit{Scope: "secret"})
-	one.closed, one.room.charges[0].From = true, 1
-	new(feedback.Usage).Enter(&one.tracked, one.stack.Limits, &store.Call{Cost: 1, Tracked: true})
-	s.put(one)
-	require.Equal(t, spare{}, *one)
-}
-
-// A look at the limits of waiters does not meet reservations that serve another call by then.
-func TestTheLimitsOfSleepersAreCopies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newSparing(t, nil)
-		ctx := WithScope(t.Context(), "tenant", "acme")
-		require.NoError(t, p.Wait(ctx))
-		go func() { _ = p.Wait(ctx) }()
-		synctest.Wait()
-		limits := p.waiters.limits(9)
-		require.Len(t, limits, 1)
-		time.Sleep(2 * time.Second)
-		require.Empty(t, p.waiters.limits(9))
-		require.Equal(t, "acme", limits[0].Scope)
+		ctx := WithScope(t.Context(), "tenant", "secret")
+		a, err := p.newCall(ctx, []Option{Tracked()})
+		require.NoError(t, err)
+		one := p.spares.get()
+		require.NoError(t, p.reserve(ctx, &a, &one.call, one.limits[:0]))
+		require.NoError(t, one.call.Wait(ctx))
+		one.call.Answered(ctx, time.Now())
+		require.Equal(t, "secret", one.limits[0].Scope)
+		require.NotEqual(t, waiters.Call{}, one.call)
+		p.spares.put(one)
+		require.Equal(t, spare{}, *one)
 	})
-}
-
-// A reservation of a plain Wait that somebody may still look at does not serve another call.
-func TestWhatIsLookedAtIsNotReused(t *testing.T) {
-	t.Parallel()
-	one := &spare{}
-	one.grant[0] = store.Grant{OK: true, Local: true}
-	s := waiterSet{waiting: map[*Reservation]struct{}{&one.Reservation: {}}}
-	require.Len(t, s.local(func(g *store.Grant) bool { return g.Local }), 1)
-	var spares spares
-	spares.put(one)
-	require.True(t, one.grant[0].OK, "as it was")
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -143,4 +144,45 @@ func (s *Status) Binding() *PolicyStatus {
 		}
 	}
 	return binding
+}
+
+// describeProcess makes what operators see of this process.
+func (p *Pacer) describeProcess(name string) {
+	limits := make([]string, 0, len(p.limits))
+	for i := range p.limits {
+		limits = append(limits, p.limits[i].Policy)
+	}
+	p.process = &usage.Process{
+		Upstream: p.upstream, Name: name, Meter: usage.NewMeter(limits, p.direct == nil),
+		Waiting: func() map[store.Key]int64 { return p.waiters.Waiting() },
+	}
+	for _, policy := range p.Policies() {
+		p.process.Policies = append(p.process.Policies, policy.String())
+	}
+}
+
+// about returns what this process reports of itself, and a function to call when the store has received it.
+func (p *Pacer) about(now store.Instant, left bool) (a store.About, received func()) {
+	return p.process.About(now, left)
+}
+
+// Registry returns the registry of the processes that pace the upstream, and whether it belongs to a store that they
+// share. If the store has none, or is out of reach, it is one that knows only this process, and counts what goes from
+// the first Index on: before that, no call pays for counting. It is for observers: see package fleet.
+func (p *Pacer) Registry() (registry store.Registry, shared bool) {
+	if p.member != nil {
+		registry = p.member.Registry()
+	} else {
+		registry, _ = p.store.(store.Registry)
+	}
+	if registry != nil {
+		return registry, true
+	}
+	local := &usage.Registry{Process: p.process, Store: p.store, Direct: p.direct, IsClosed: p.isClosed}
+	if p.direct != nil {
+		for i := range p.limits {
+			local.Prepared = append(local.Prepared, p.limits[i].prepared)
+		}
+	}
+	return local, false
 }

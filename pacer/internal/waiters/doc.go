@@ -1,15 +1,41 @@
-// Package waiters decides how far ahead a process reserves slots, and for how many of its waiting calls it asks at a time.
+// Package waiters holds the calls of a process on their way to their slots: who sleeps, and who is queued.
 //
 // # Purpose
 //
 // A slot that is reserved cannot be moved by others. If every waiting call of a fleet held one, an event such as a pause or the end of
 // a process would touch thousands of reservations, and slots far ahead would leave pieces of a shared limit that are too short to be
 // used. So a process holds slots of a stack only up to a reach ahead, as TCP sends only as much as fits its window. Its other
-// callers wait in the process, in order, and hold nothing. The package says when to ask the store, and for how many: a [Window] is the
-// state of one stack. A [Line] is that of a stack with a limit whose turn nobody can foresee: its calls stand in the store's own line, and
-// it says how many at a time. They have no clock, no lock and no timer: their user has them.
+// calls wait in the process, in order, and hold nothing. Some limits are not granted ahead at all (permits, lanes, fair shares): calls
+// for them are queued in the store, and the others of the process wait behind them.
 //
-// # States
+// [Waiters] are the calls of one Pacer, and [Call] is one of them. A Pacer says which limits bind a call, and makes the errors and
+// events that its user sees.
+//
+// # States of a call
+//
+//	Reserve ---> queued in the process ---its turn comes---> asks the store
+//	               ^                                          |     |    |
+//	               +----------- its slot is too far away -----+     |    |
+//	                                                                |    |
+//	                   queued in the store <---others come first----+    |
+//	                    |    ^        |                                  |
+//	  woken, or after   +----+        +---it is its turn---+             |
+//	  a second: asks again                                 v             v
+//	                           goes <---the slot comes--- holds a slot <-+
+//	                                                       |        ^
+//	                         a pause covers it, it comes   |        | behind the pause, or the next one
+//	                         too late, or is a local one   v        |
+//	                                                       moving --+
+//
+//	each state ---> given back: its owner gives up, its context ends, Close, or what it waits for is too far away
+//
+// A call that asked for a later slot, or whose owner does not wait yet, is never queued in the process. A call that is moving, or asks
+// again, has a request under way, by one goroutine that caught it; its owner waits for that before it does anything else. A call
+// that holds a slot without its permits asks for them when the slot is near: if they are taken, it is queued in the store again.
+//
+// # States of a queue
+//
+// A queue is of one stack; [Window] says when its calls ask the store, and for how many.
 //
 //	           a call comes                    the store grants all of them slots that are due
 //	(no one) ───────────────▶ asking ─────────────────────────────────────────────────▶ (no one)
@@ -28,14 +54,40 @@
 // may get any slot that its own MaxWait allows; the others get one only within H. So a process always holds at least one
 // slot, and at most those within H of the one before.
 //
+// # The parts
+//
+//	waiters.go     all calls of a Pacer, and their lock
+//	call.go        one call, and what its owner can do
+//	reserve.go     the request of a call, and what a grant means
+//	wait.go        from the grant until the call goes, or gives its slot back
+//	queue.go       the queue of a stack: data without a lock
+//	join.go        entering a queue, and leaving it
+//	lead.go        asking the store for many calls of a queue at once
+//	deferred.go    stacks that are granted only shortly before the slot: the store's queue
+//	passing.go     permits that go from one call of the process to the next
+//	pauses.go      which calls a pause, a resumption or a slower rate concerns
+//	move.go        giving slots up for later ones
+//	resync.go      giving slots up that this process granted locally
+//	listen.go      news from the store
+//	events.go      what a call waits for, for hooks and errors
+//	window.go      how far ahead to reserve, and for how many calls to ask; it has no clock, no lock and no timer
+//	storequeue.go  how many calls of a process are in the store's queue
+//	clock.go       when, by the clock of this machine, the store decided
+//
 // # Invariants
 //
-//   - Calls of one window are asked for in the order in which they came.
+//   - Calls of one queue are asked for in the order in which they came.
 //   - At most one request of a window is under way, with at most [MaxBatch] calls, and at most [MaxAhead] of them if they have to wait.
-//   - Nothing that waits is charged. A call that leaves the queue leaves nothing behind.
+//   - Nothing that is queued is charged. A call that leaves a queue leaves nothing behind.
+//   - A call goes once, or is given back once. Only the goroutine that marked a call as moving changes its grant.
+//   - A call that waits behind a pause that this process received goes after it.
+//   - One lock guards all calls and queues. No request to the store, and no function of a user, runs under it.
 //
 // # When things fail
 //
-// If a request fails, its calls fail, and the next call asks anew. A slow store makes the reach longer, by what its answers took. A
-// process that stalls holds at most the slots within its reach: the others are not delayed by those that wait behind them.
+// If a request fails, its calls fail, and the next call asks anew; if the store panics, the call in whose goroutine that was panics,
+// and the others of the request fail. A slow store makes the reach longer, by what its answers took. A process that stalls holds at most
+// the slots within its reach: the others are not delayed by those that wait behind them. News that may have been missed make all queued
+// calls ask again, and the process asks which limits are paused. A slot that cannot be given back is lost; a permit comes back when its
+// lease runs out. Close wakes all calls, and waits until they have given their slots back.
 package waiters

@@ -1,0 +1,111 @@
+package usage
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// A Meter counts what the calls of a process spend: by policy and second, and by key. It is safe for concurrent use.
+type Meter struct {
+	on    atomic.Bool
+	index map[string]int // of each policy
+
+	mu        sync.Mutex
+	policies  []metered
+	keys      TopKeys
+	reported  int64 // the store has what was spent before this second, or a report of it is under way
+	delivered int64 // the store has what was spent before this second
+}
+
+// metered is what was spent of one policy.
+type metered struct {
+	name  string
+	spent Tally
+}
+
+// NewMeter returns a Meter for policies, by their names. Until it is turned on, it counts nothing and costs nothing.
+func NewMeter(policies []string, on bool) *Meter {
+	m := &Meter{index: make(map[string]int, len(policies)), policies: make([]metered, len(policies))}
+	for i, name := range policies {
+		m.index[name], m.policies[i].name = i, name
+	}
+	m.on.Store(on)
+	return m
+}
+
+// TurnOn has the meter count from now on.
+func (m *Meter) TurnOn() { m.on.Store(true) }
+
+// IsOn reports whether the meter counts.
+func (m *Meter) IsOn() bool { return m.on.Load() }
+
+// Add counts what a call spends that was admitted at an instant: in the second of its slot, or in the first second that was not reported
+// yet. It waited for so long for the limit with an index; −1 if for none.
+func (m *Meter) Add(limits []store.Limit, call *store.Call, at store.Instant, waitedFor int, waited time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	second := max(SecondOf(int64(at)), m.reported)
+	for i := range limits {
+		l := &limits[i]
+		cost := call.Cost
+		if i < len(call.Costs) {
+			cost = call.Costs[i]
+		}
+		what := store.Second{Cost: cost}
+		if i == waitedFor {
+			what.Waits, what.Waited = 1, waited
+		}
+		if of, known := m.index[l.Policy]; known {
+			m.policies[of].spent.Add(second, what)
+		}
+		if l.Scope != "" {
+			m.keys.Add(l.Key(), cost, int64(at))
+		}
+	}
+}
+
+// report returns what was spent before a second and is not with the store yet, for a report, and what each key has spent in about the
+// last minute. What is spent from now on belongs to the next report.
+func (m *Meter) report(now store.Instant, until int64) (went []store.Went, spent map[store.Key]int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.policies {
+		went = m.policies[i].appendTo(went, m.delivered, until)
+	}
+	m.reported = max(m.reported, until)
+	return went, m.spent(now)
+}
+
+// deliver takes that the store has what was spent before a second.
+func (m *Meter) deliver(until int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.delivered = max(m.delivered, until)
+}
+
+// snapshot returns what was spent of each policy, and what each key has spent in about the last minute.
+func (m *Meter) snapshot(now store.Instant) (all []metered, spent map[store.Key]int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append(all, m.policies...), m.spent(now)
+}
+
+// spent returns what each key has spent in about the last minute. The caller holds mu.
+func (m *Meter) spent(now store.Instant) map[store.Key]int64 {
+	sums := make(map[store.Key]int64)
+	m.keys.Spent(int64(now), sums)
+	return sums
+}
+
+// appendTo appends what was spent from one second until before another.
+func (m *metered) appendTo(all []store.Went, from, until int64) []store.Went {
+	for second := max(from, until-Seconds+1); second < until; second++ {
+		if what := m.spent.Get(second); what != (store.Second{}) {
+			all = append(all, store.Went{Policy: m.name, Second: second, What: what})
+		}
+	}
+	return all
+}

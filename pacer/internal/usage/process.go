@@ -1,0 +1,118 @@
+package usage
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+const (
+	// maxAboutKeys is how many keys a process reports.
+	maxAboutKeys = 16
+	// maxIndexKeys is how many keys a registry of one process returns: as many as package fleet shows.
+	maxIndexKeys = 20
+)
+
+// A Process is what this process reports of itself to operators.
+//
+// Each process reports to a shared store that is a [store.Registry], every three seconds, its policies, what it spent, and which calls
+// wait; in a fleet of more than two hundred processes less often, down to once a minute. No decision needs these reports; what cannot
+// be reported is reported later. Package fleet reads them, also for programs that have only the store, such as the command headway:
+// they can observe the fleet, and pause, resume and reset, without being one of its processes.
+type Process struct {
+	Upstream string
+	Name     string
+	Policies []string                   // as policies.Policy.String writes them
+	Meter    *Meter                     // of what it spends
+	Waiting  func() map[store.Key]int64 // how many calls wait for each limit; the empty key: for the end of a pause of all
+}
+
+// About returns what the process reports now, and a function to call when the store has received it. Left says that nothing follows.
+func (p *Process) About(now store.Instant, left bool) (a store.About, received func()) {
+	until := SecondOf(int64(now))
+	if left {
+		until++ // nothing more comes in this second
+	}
+	went, spent := p.Meter.report(now, until)
+	byPolicy, byKey := split(p.Waiting())
+	a = store.About{Name: p.Name, Left: left, Policies: slices.Clone(p.Policies), Waiting: byPolicy, Went: went}
+	a.Keys = Top(spent, byKey, maxAboutKeys)
+	return a, func() { p.Meter.deliver(until) }
+}
+
+// split returns how many calls wait for each policy, in the order of their names, and for each key with scopes.
+func split(waiting map[store.Key]int64) (byPolicy []store.KeyUse, byKey map[store.Key]int64) {
+	sums := make(map[string]int64, len(waiting))
+	byKey = make(map[store.Key]int64, len(waiting))
+	for k, n := range waiting {
+		sums[k.Policy] += n
+		if k.Scope != "" {
+			byKey[k] = n
+		}
+	}
+	byPolicy = make([]store.KeyUse, 0, len(sums))
+	for policy, n := range sums {
+		byPolicy = append(byPolicy, store.KeyUse{Policy: policy, Waiting: n})
+	}
+	slices.SortFunc(byPolicy, func(a, b store.KeyUse) int { return strings.Compare(a.Policy, b.Policy) })
+	return byPolicy, byKey
+}
+
+// A Registry is a [store.Registry] that knows only this process, and counts what it spends from the first Index on: before that, no
+// call pays for counting.
+type Registry struct {
+	Process  *Process
+	Store    store.Store      // whose time counts, if it has one
+	Direct   store.Direct     // the store, if it is one
+	Prepared []store.Prepared // by a direct store, of each policy of the Meter
+	IsClosed func() bool
+}
+
+// Describe implements [store.Registry]. It has nothing to store: Index asks the process.
+func (r *Registry) Describe(context.Context, string, store.About) error { return nil }
+
+// Upstreams implements [store.Registry].
+func (r *Registry) Upstreams(context.Context) ([]string, error) {
+	return []string{r.Process.Upstream}, nil
+}
+
+// Index implements [store.Registry].
+func (r *Registry) Index(_ context.Context, upstream string) (*store.Index, error) {
+	if r.IsClosed() {
+		return nil, store.ErrClosed
+	}
+	p, now := r.Process, store.Instant(time.Now().UnixMicro())
+	if s, ok := r.Store.(interface{ Now() store.Instant }); ok {
+		now = s.Now()
+	}
+	index := &store.Index{Now: now}
+	if upstream != p.Upstream {
+		return index, nil
+	}
+	p.Meter.TurnOn()
+	byPolicy, byKey := split(p.Waiting())
+	went, spent := p.Meter.snapshot(now)
+	r.addDirect(went, spent)
+	for i := range went {
+		index.Went = went[i].appendTo(index.Went, 0, SecondOf(int64(now))+1)
+	}
+	index.Policies = slices.Clone(p.Policies)
+	about := store.About{Name: p.Name, Waiting: byPolicy, Keys: Top(spent, byKey, maxIndexKeys)}
+	index.Alive, index.Processes = 1, []store.IndexedProcess{{About: about, Came: now}}
+	return index, nil
+}
+
+// addDirect adds what went at once from memory: by policy, and by key.
+func (r *Registry) addDirect(went []metered, spent map[store.Key]int64) {
+	if r.Direct == nil {
+		return
+	}
+	for k, n := range r.Direct.Spent(r.Prepared, func(limit int, second, cost int64) {
+		went[limit].spent.Add(second, store.Second{Cost: cost})
+	}) {
+		spent[k] += n
+	}
+}

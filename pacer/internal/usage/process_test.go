@@ -1,0 +1,72 @@
+package usage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/usage"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+const second = store.Instant(time.Second / time.Microsecond)
+
+// What a process spends is in one report, and in the next one if that one is lost.
+func TestWhatIsSpentIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	m := usage.NewMeter([]string{"a", "b"}, true)
+	p := usage.Process{
+		Upstream: "api", Name: "worker", Policies: []string{"policy a"}, Meter: m,
+		Waiting: func() map[store.Key]int64 {
+			return map[store.Key]int64{{}: 1, {Policy: "b"}: 2, {Policy: "b", Scope: "acme"}: 3}
+		},
+	}
+	limits := []store.Limit{{Policy: "a"}, {Policy: "b", Scope: "acme"}, {Policy: "unknown"}}
+	spend := func(at store.Instant) {
+		m.Add(limits, &store.Call{Cost: 1, Costs: []int64{2, 5}}, at, 1, time.Second)
+	}
+	spent := func(n int64) []store.Went {
+		return []store.Went{{Policy: "a", Second: n, What: store.Second{Cost: 2}}, {Policy: "b", Second: n, What: store.Second{Cost: 5, Waits: 1, Waited: time.Second}}}
+	}
+	spend(1000 * second)
+	lost, _ := p.About(1001*second, false)
+	require.Equal(t, spent(1000), lost.Went)
+	require.Equal(t, []store.KeyUse{{Waiting: 1}, {Policy: "b", Waiting: 5}}, lost.Waiting)
+	require.Equal(t, []store.KeyUse{{Policy: "b", Scope: "acme", Cost: 5, Waiting: 3}}, lost.Keys)
+	require.Equal(t, "worker", lost.Name)
+	again, received := p.About(1002*second, false)
+	require.Equal(t, spent(1000), again.Went)
+	spend(1001*second + 1) // it goes later than its slot: that second was reported
+	received()
+	next, _ := p.About(1003*second, false)
+	require.Equal(t, spent(1002), next.Went, "in the first second that was not")
+	last, _ := p.About(1002*second, true)
+	require.True(t, last.Left)
+}
+
+// A registry of one process counts from the first look on.
+func TestARegistryOfOneProcess(t *testing.T) {
+	t.Parallel()
+	closed := false
+	m := usage.NewMeter([]string{"a"}, false)
+	p := &usage.Process{Upstream: "api", Name: "worker", Meter: m, Waiting: func() map[store.Key]int64 { return nil }}
+	r := &usage.Registry{Process: p, IsClosed: func() bool { return closed }}
+	require.False(t, m.IsOn())
+	other, err := r.Index(t.Context(), "other")
+	require.NoError(t, err)
+	require.Zero(t, other.Alive)
+	require.False(t, m.IsOn())
+	_, err = r.Index(t.Context(), "api")
+	require.NoError(t, err)
+	require.True(t, m.IsOn())
+	m.Add([]store.Limit{{Policy: "a"}}, &store.Call{Cost: 3}, store.Instant(time.Now().UnixMicro()), store.BindsNothing, 0)
+	index, err := r.Index(t.Context(), "api")
+	require.NoError(t, err)
+	require.Len(t, index.Went, 1)
+	require.Equal(t, int64(3), index.Went[0].What.Cost)
+	require.Equal(t, "worker", index.Processes[0].Name)
+	closed = true
+	_, err = r.Index(t.Context(), "api")
+	require.ErrorIs(t, err, store.ErrClosed)
+}

@@ -1,0 +1,215 @@
+package waiters
+
+import (
+	"context"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// fewLimits is the most limits that a stack usually has: up to this many, no allocation is needed.
+const fewLimits = store.MaxAdmission
+
+// A Call is one call on its way to its slot: see the package's drawing. Its zero value is to be reserved for: see [Waiters.Reserve].
+// Then it is safe for concurrent use.
+type Call struct {
+	set        *Waiters
+	stack      store.Stack
+	request    [1]store.Call // to the store
+	latest     time.Time     // no later slot will do; zero for Forever
+	notBefore  time.Time     // the call wants to go no earlier
+	byDeadline bool          // latest comes from the context's deadline
+
+	// The fields below are under the lock of Waiters from when the call is handed out. Small fields are adjacent, so that a Call is no
+	// larger than it needs to be: most calls make one.
+	state     callState
+	caught    bool // it was moved, or may be: goroutines other than its owner may still look at it
+	woken     bool // it was woken while it is moving
+	answered  bool // the answer was reported
+	paid      bool // the cost was settled
+	grant     [1]store.Grant
+	requested time.Time     // when the store was asked for the slot, which is no earlier than this plus the grant's wait
+	due       time.Time     // when to go: the slot and jitter
+	moving    chan struct{} // closed when a move that is under way is done; nil if none is
+	err       error         // why it could not be moved
+	wake      chan struct{} // wakes its owner when it was moved; nil before it waits
+	lease     *leases.Lease // its permits; nil if it has none
+	queue     *queue        // the queue whose window has its slot, until the slot comes; nil if none
+	since     time.Duration // when it began to wait, since the Waiters were made; 0 if it did not
+	binding   binding       // what it waits for
+	emitted   *emitted      // what hooks received of the wait; nil if there are no hooks, or it does not wait
+
+	tracked feedback.Tracked // what Usage knows of it, if it is tracked
+
+	room [fewLimits]store.Charge // for the grant's charges, to save an allocation
+}
+
+type callState uint8
+
+const (
+	reserved callState = iota
+	used
+	givenBack
+)
+
+// Delay returns how long from now until the call may go, at least 0; of a queued call, until it asks again.
+func (c *Call) Delay() time.Duration {
+	c.set.mu.Lock()
+	defer c.set.mu.Unlock()
+	return max(0, time.Until(c.due))
+}
+
+// Policy returns the name of the policy that decided the slot; "" if none did.
+func (c *Call) Policy() string {
+	c.set.mu.Lock()
+	defer c.set.mu.Unlock()
+	if i := c.grant[0].Binds; i >= 0 {
+		return c.stack.Limits[i].Policy
+	}
+	return ""
+}
+
+// Slot returns the slot, by the store's clock, and its slack.
+func (c *Call) Slot() (at store.Instant, slack time.Duration) {
+	c.set.mu.Lock()
+	defer c.set.mu.Unlock()
+	return c.grant[0].At, c.grant[0].Slack
+}
+
+// Wait sleeps until the call may go, and returns nil, or why it may not: see pacer.Reservation.Wait.
+func (c *Call) Wait(ctx context.Context) error { return c.set.wait(ctx, c) }
+
+// Cancel gives the slot back, or the position in a queue. It does nothing if the call has gone or has been cancelled.
+func (c *Call) Cancel(ctx context.Context) error { return c.set.cancel(ctx, c) }
+
+// Go marks the slot as used, without a wait: it is now.
+func (c *Call) Go(ctx context.Context) {
+	c.set.mu.Lock()
+	c.set.use(c)
+	c.set.mu.Unlock()
+	c.set.admitted(ctx, c)
+}
+
+// Lease returns the lease of the call's permits; nil if it has none.
+func (c *Call) Lease() *leases.Lease {
+	c.set.mu.Lock()
+	defer c.set.mu.Unlock()
+	return c.lease
+}
+
+// Answered counts the call as done at now, and returns what is known of it.
+func (c *Call) Answered(ctx context.Context, now time.Time) feedback.Answer {
+	s := c.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := feedback.Answer{Limits: c.stack.Limits}
+	s.useIfReserved(ctx, c)
+	if c.state != used {
+		return a
+	}
+	a.Call, a.Grant, a.Tracked, a.Took = &c.request[0], &c.grant[0], &c.tracked, now.Sub(c.due)
+	if !c.answered {
+		c.answered = true
+		s.Usage.Answered(&c.tracked, &c.request[0], c.grant[0].Charges)
+	}
+	return a
+}
+
+// Settle returns notes about what the call really cost each policy, as a function reports it, and the stack that they are about. A
+// negative cost leaves a charge as it is. It returns ErrSpent if the call has not gone, or was settled before.
+func (c *Call) Settle(ctx context.Context, actual func(policy string) int64) (store.Stack, []store.Note, error) {
+	s := c.set
+	s.mu.Lock()
+	s.useIfReserved(ctx, c)
+	spent := c.state != used || c.paid
+	c.paid = true
+	s.mu.Unlock()
+	if spent {
+		return store.Stack{}, nil, ErrSpent
+	}
+	var all []store.Note
+	for i := range c.stack.Limits {
+		cost := c.cost(i)
+		if n := actual(c.stack.Limits[i].Policy); n >= 0 && n != cost {
+			all = append(all, store.Note{Kind: store.NoteSettle, Limit: i, Charge: c.grant[0].Charges[i], Cost: cost, Actual: n, Local: c.grant[0].Local})
+		}
+	}
+	return c.stack, all, nil
+}
+
+// IsReusable reports whether a call that has gone may serve as another one, because no other goroutine has it any more:
+//
+//   - The store answered, and neither a store in memory nor the member in front of a shared one touches calls, grants or limits after
+//     that: work that goes on has copies. For other stores its user knows better.
+//   - It has left the waiters. Code that looks at waiters holds their lock, takes copies along, and marks what it wants to move, or
+//     may, as caught. A call that was ever caught is not reusable: the slot that it had may still be on its way to the store.
+//   - It was not given back, so that no grant of it is owed to the store.
+//   - No Answered or Settle can come: its user sees to that.
+func (c *Call) IsReusable() bool { return !c.caught }
+
+// cost returns what the call costs the limit with this index; its own cost if there is no such limit.
+func (c *Call) cost(i int) int64 {
+	if i < 0 || i >= len(c.request[0].Costs) {
+		return c.request[0].Cost
+	}
+	return c.request[0].Costs[i]
+}
+
+// limit returns the limit with this index; nil if there is none.
+func (c *Call) limit(i int) *store.Limit {
+	if i < 0 || i >= len(c.stack.Limits) {
+		return nil
+	}
+	return &c.stack.Limits[i]
+}
+
+// hasPermits reports whether the call has its permits, if it needs any. A call that is let through needs none.
+func (c *Call) hasPermits() bool {
+	if g := &c.grant[0]; g.Local && g.Receipt == nil {
+		return true
+	}
+	for i, charge := range c.grant[0].Charges {
+		if charge.To == 0 && c.stack.Limits[i].Spec.Algorithm == policies.Leases {
+			return false
+		}
+	}
+	return true
+}
+
+// asksAgain reports whether the call has to ask the store once more before it may go, and when.
+func (c *Call) asksAgain() (at time.Time, again bool) {
+	if c.request[0].ID == 0 {
+		return time.Time{}, false
+	}
+	if c.grant[0].Queued {
+		return c.due, true
+	}
+	return c.due.Add(permitMargin - c.request[0].Reach), !c.hasPermits()
+}
+
+// boundByAny reports whether one of some keys, or a change of the whole upstream, concerns the call.
+func (c *Call) boundByAny(keys map[store.Key]bool) bool {
+	if len(keys) == 0 {
+		return false
+	}
+	if keys[store.Key{}] {
+		return true
+	}
+	for i := range c.stack.Limits {
+		if keys[c.stack.Limits[i].Key()] {
+			return true
+		}
+	}
+	return false
+}
+
+// signal wakes the owner of a call, which looks at what has changed.
+func (c *Call) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,73 @@
+package waiters
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/usage"
+	"github.com/headway-go/headway/pacer/memstore"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// A look at the limits of waiters does not meet calls that serve as others by then.
+func TestTheLimitsOfWaitersAreCopies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := New(&Config{Store: memstore.New(), Direct: true, MaxLate: time.Second, Leases: leases.New(leases.Config{}), Usage: new(feedback.Usage), Meter: usage.NewMeter(nil, false)})
+		one := policies.PerSecond(1)
+		room := [1]store.Limit{{Policy: one.Name(), Scope: "acme", Spec: one.Spec()}}
+		r := &Request{Limits: room[:], Call: store.Call{Cost: 1, MaxWait: store.Forever}, WillWait: true}
+		var first, second Call
+		require.NoError(t, s.Reserve(t.Context(), &first, r))
+		require.NoError(t, first.Wait(t.Context()))
+		require.NoError(t, s.Reserve(t.Context(), &second, r))
+		go func() { _ = second.Wait(t.Context()) }()
+		synctest.Wait()
+		limits := s.limits(9)
+		require.Len(t, limits, 1)
+		time.Sleep(2 * time.Second)
+		require.Empty(t, s.limits(9))
+		room[0] = store.Limit{} // as if it served another call
+		require.Equal(t, "acme", limits[0].Scope)
+	})
+}
+
+// A call that somebody may still look at does not serve as another one.
+func TestWhatIsLookedAtIsNotReused(t *testing.T) {
+	t.Parallel()
+	one := &Call{}
+	one.grant[0] = store.Grant{OK: true, Local: true}
+	require.True(t, one.IsReusable())
+	s := Waiters{waiting: map[*Call]struct{}{one: {}}}
+	require.Len(t, s.local(func(g *store.Grant) bool { return g.Local }), 1)
+	require.False(t, one.IsReusable())
+}
+
+// If the call that is to ask gives up, the next one asks.
+func TestTheLeaderGivesUp(t *testing.T) {
+	t.Parallel()
+	s := New(&Config{Leases: leases.New(leases.Config{})})
+	limits := []store.Limit{{Policy: "limit"}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queueFor(1, limits, false)
+	all := [2]*entry{}
+	for i := range all {
+		all[i] = &entry{call: &Call{set: s}, turn: make(chan struct{}, 1)}
+		q.push(all[i])
+	}
+	s.admit(q)
+	require.Equal(t, []entryState{leads, queued}, []entryState{all[0].state, all[1].state})
+	require.ErrorIs(t, s.giveUp(q, all[0], store.ErrClosed), store.ErrClosed)
+	require.Equal(t, leads, all[1].state)
+	require.Len(t, all[1].turn, 1, "it is woken")
+	require.Same(t, all[1], q.head)
+	require.ErrorIs(t, s.giveUp(q, all[1], store.ErrClosed), store.ErrClosed)
+	require.Empty(t, s.queues.byStack, "nothing is left behind")
+}

@@ -1,0 +1,211 @@
+package waiters
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// A grant cannot be taken back. So some limits are not granted far in advance, as rates and windows are, but only shortly before the
+// slot: permits (policies.InFlight), because it is unknown when a call will be over; and what calls of different importance share
+// (policies.Policy.Lane, policies.Policy.Fair), because calls that come later must not have to make do with the rest. A call that has to
+// wait for such a limit is queued in the store, in order, and is charged nothing: see [store.Grant].Queued. Its stack is deferred.
+//
+// Calls of a deferred stack leave the queue of the process one by one, for the store's queue or for a slot. As many calls of a process
+// are out at a time as are served within twice H, and at least 16: see [StoreQueue]. Each asks for itself, again and again: at the time
+// that the store's answer gives, which is when its turn may come, or when the store wakes it, which a [store.Notifier] delivers at
+// once. A wake-up that is lost costs a second. A call that does not ask again is taken for dead and skipped; if it was only late, it
+// keeps its position.
+//
+// When its turn comes, a call gets its permits and its slots in one step. If it would have to wait much longer than 40 ms for another
+// of its limits, it gets its slots at once, as always, and its permits when the slot comes; if they are taken by then, it gives the
+// slots back in the same step and is queued, where it was. So no call that waits for a permit holds a slot, and no call that waits for a
+// slot holds a permit.
+//
+// A permit is a lease. The process renews the leases of its calls, and if it ends, they run out. A call is over when its reservation is
+// released. Calls that have outlived their lease, because their process was suspended, count again when it renews them. So there may be
+// more than the limit for a while: they run, whatever the store has on record.
+//
+// A lane's calls get their slots 40 ms ahead (H, where the round trip to the store is long), at the lane's part of the rate. What that
+// leaves of the whole rate is lent 20 ms before it would be lost (H less 20 ms). Nothing is lent of windows. Fair shares are start-time
+// fair queueing over the queued calls. The order within a queue is exact; the order between calls that ask at nearly the same time is
+// exact up to the slots of 40 ms.
+
+// permitMargin is how much later than its reach before its slot a call asks for its permits, if it got the slot without them: stores do
+// not grant them earlier.
+const permitMargin = 5 * time.Millisecond
+
+// chargeDeferred has a call of a deferred stack ask the store once it may leave the queue. The caller holds mu, which chargeDeferred
+// unlocks.
+func (s *Waiters) chargeDeferred(ctx context.Context, q *queue, c *Call) error {
+	if s.takeIdle(q, c) {
+		s.mu.Unlock()
+		return nil
+	}
+	now := time.Now()
+	if q.length == 0 && s.mayLeave(q, now) {
+		q.takeOut(c)
+		s.mu.Unlock()
+	} else {
+		s.busy.Add(1)
+		defer s.busy.Done()
+		if err := s.waitInQueue(ctx, q, c, now); err != nil { // unlocks mu
+			return err
+		}
+		if c.grant[0].Now != 0 { // it is in the store's queue already
+			return nil
+		}
+	}
+	return s.askFirst(ctx, q, c)
+}
+
+// askFirst asks the store for a call that has left the queue.
+func (s *Waiters) askFirst(ctx context.Context, q *queue, c *Call) error {
+	began := time.Now()
+	calls, grants := [1]store.Call{c.request[0]}, [1]store.Grant{{Charges: c.room[:0]}}
+	if !c.latest.IsZero() {
+		calls[0].MaxWait = max(0, c.latest.Sub(began))
+	}
+	returned := false
+	defer func() {
+		if !returned { // the store panics, or a hook of its client
+			s.mu.Lock()
+			s.leaveQueue(c)
+			s.mu.Unlock()
+		}
+	}()
+	err := s.reserveIn(ctx, &c.stack, calls[:], grants[:], began)
+	returned = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.leaveQueue(c)
+		return err
+	}
+	c.requested, c.grant[0] = began, grants[0]
+	switch g := &c.grant[0]; {
+	case !g.OK && !g.Queued:
+		s.leaveQueue(c)
+		return s.notYetAt(c, began)
+	case g.OK && g.Wait() > 0:
+		q.held = append(q.held, c)
+		fallthrough
+	case g.Queued:
+		q.last = store.Grant{Binds: g.Binds, Paused: g.Paused}
+	}
+	if !s.Direct {
+		s.clock.latest(c.grant[0].Now, began, time.Now()) // for permits that are passed on
+	}
+	s.granted(c)
+	return nil
+}
+
+// mayLeave reports whether one more call may enter the store's queue, or hold a slot. The caller holds mu.
+func (s *Waiters) mayLeave(q *queue, now time.Time) bool {
+	reach := s.way.Reach()
+	if q.passes && q.queuedInStore() >= keepQueued {
+		return false
+	}
+	return len(q.out) < q.inStore.Most(reach) && q.furthest().Sub(now) <= reach
+}
+
+// letOut takes out the calls that may leave the queue. If none may before the furthest slot is near, it returns when: a timer then has
+// to call it. The caller holds mu.
+func (s *Waiters) letOut(q *queue, now time.Time) (again time.Time) {
+	for q.head != nil && s.mayLeave(q, now) {
+		e := q.head
+		q.remove(e)
+		q.takeOut(e.call)
+		e.state = leads
+		e.wake()
+	}
+	if reach := s.way.Reach(); q.head != nil && q.furthest().Sub(now) > reach {
+		return q.furthest().Add(-reach)
+	}
+	return time.Time{}
+}
+
+// askAgain asks the store once more, for a call that is marked as moving.
+func (s *Waiters) askAgain(ctx context.Context, c *Call) {
+	began := time.Now()
+	calls, grants := [1]store.Call{c.request[0]}, [1]store.Grant{}
+	call := &calls[0]
+	call.NotBefore, call.Reach = max(0, time.Until(c.notBefore)), s.way.Reach()
+	c.request[0].Reach = call.Reach
+	if !c.latest.IsZero() {
+		call.MaxWait = max(0, time.Until(c.latest))
+	}
+	ctx = context.WithoutCancel(ctx)
+	switch g := &c.grant[0]; {
+	case g.Queued:
+	case g.Local: // the store did not grant it and cannot take it back
+		call.Slot = g.At
+		_ = s.Store.Cancel(ctx, c.stack, c.grant[:])
+	default:
+		call.Slot, call.Held = g.At, slices.Clone(g.Charges)
+	}
+	err := s.Store.Reserve(ctx, c.stack, calls[:], grants[:])
+	s.way.Took(time.Since(began))
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() { c.woken = false }()
+	s.answer(c, call, &grants[0], began, err)
+	c.moved()
+	if q := c.queue; q != nil {
+		s.passIdle(q)
+	}
+}
+
+// wake makes a queued call ask again now.
+func (s *Waiters) wake(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.byID[id]; c != nil {
+		if q := c.queue; q != nil && s.isQueued(c) {
+			if i := slices.IndexFunc(q.out, s.isQueued); q.out[i] != c {
+				s.swap(q.out[i], c) // it is the turn of the first
+				c = q.out[i]
+			}
+		}
+		s.retry(c)
+		return
+	}
+	s.earlyWakes[s.earlyWake%len(s.earlyWakes)] = id
+	s.earlyWake++
+}
+
+// wasWoken reports whether a call was woken before this process knew that it is queued. The caller holds mu.
+func (s *Waiters) wasWoken(c *Call) bool {
+	return c.grant[0].Queued && slices.Contains(s.earlyWakes[:], c.request[0].ID)
+}
+
+// isQueued reports whether a call sleeps in the store's queue, with no request under way. Before it sleeps, only its owner knows it. The
+// caller holds mu.
+func (s *Waiters) isQueued(c *Call) bool {
+	_, asleep := s.waiting[c]
+	return asleep && c.state == reserved && c.moving == nil && c.grant[0].Queued
+}
+
+// retry makes a call ask again now, if it is queued. The caller holds mu.
+func (s *Waiters) retry(c *Call) {
+	if c.state == reserved && c.moving != nil {
+		c.woken = true
+	}
+	if c.state != reserved || c.moving != nil || !c.grant[0].Queued {
+		return
+	}
+	c.due = time.Now()
+	c.signal()
+}
+
+// retryAll makes all queued calls ask again: a wake-up may not have been received.
+func (s *Waiters) retryAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.byID {
+		s.retry(c)
+	}
+}

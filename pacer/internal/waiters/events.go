@@ -1,0 +1,167 @@
+package waiters
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// ErrSpent is returned for a call that has gone or has been cancelled before.
+var ErrSpent = errors.New("pacer: the reservation was used or cancelled before: make a new one")
+
+// Events receive what becomes of calls. Waiting and Admitted may be called under the lock of Waiters: events must not call them, nor block.
+type Events interface {
+	// Waiting is called when a call begins to wait, and when what it waits for has changed.
+	Waiting(ctx context.Context, w *Wait)
+	// WaitDone is called when a call that waited may go, or cannot: err says why.
+	WaitDone(ctx context.Context, last *Wait, since time.Time, took time.Duration, err error)
+	// Admitted is called when a call may go: after it waited for that long for that limit; nil for none.
+	Admitted(ctx context.Context, cost int64, limit *store.Limit, waited time.Duration)
+	// Refused is called with what Wait returns to a call that does not go.
+	Refused(ctx context.Context, err error)
+	// PausesChanged is called with pauses and resumptions that are new to this process.
+	PausesChanged(news []store.Change)
+}
+
+// A Wait is what a call waits for, as things are.
+type Wait struct {
+	Limit  *store.Limit  // nil if the whole upstream is paused, or only NotBefore holds the call
+	Cost   int64         // what the call costs that limit; its own cost if there is none
+	Paused bool          // because of a pause
+	Queued bool          // it has no slot yet
+	Ahead  int64         // how many queued calls are before it
+	At     time.Time     // when this was known
+	For    time.Duration // how long from then
+}
+
+// A Refusal is why a call may not go: what it would have to wait for, and for how long.
+type Refusal struct {
+	Wait
+
+	MaxWait    time.Duration // the longest wait that was allowed
+	Waited     time.Duration // how much of it was over
+	About      bool          // For is an estimate
+	ByDeadline bool          // MaxWait is what the context's deadline left
+}
+
+// A binding is what a call waits for, as its owner sees it: which limit, and why.
+type binding struct {
+	binds  int32 // as Grant.Binds
+	paused bool
+}
+
+// emitted is what hooks received of a call that waits.
+type emitted struct {
+	since  time.Time
+	reason waitReason
+	last   Wait
+}
+
+// A waitReason is what causes an event when it changes.
+type waitReason struct {
+	at      store.Instant
+	ahead   int64
+	binding binding
+}
+
+// waitsFor returns the index of the limit that the call waits for; −1 if it waits for none.
+func (c *Call) waitsFor() int {
+	if i := int(c.binding.binds); i < len(c.stack.Limits) {
+		return max(-1, i)
+	}
+	return -1
+}
+
+// waited returns for how long the call has waited; 0 if it did not.
+func (s *Waiters) waited(c *Call) time.Duration {
+	if c.since == 0 {
+		return 0
+	}
+	return time.Since(s.made) - c.since
+}
+
+// waits records that the call is about to wait for a given time, as things are, and emits that if what it waits for has changed. The
+// caller holds mu.
+func (s *Waiters) waits(ctx context.Context, c *Call, now time.Time, wait time.Duration) {
+	g, first := &c.grant[0], c.since == 0
+	if first {
+		c.since = now.Sub(s.made)
+	}
+	if first || g.Binds != store.BindsNothing { // a call that has its permit, and waits for its slot, waits for the same reason as before
+		c.binding = binding{int32(g.Binds), g.Paused || g.Binds == store.BindsUpstream} //nolint:gosec // an index into a stack
+	}
+	if s.Events == nil {
+		return
+	}
+	// When a queued call asks again is of no interest; its position is.
+	reason := waitReason{g.At, g.Ahead, c.binding}
+	if g.Queued {
+		reason.at = 0
+	}
+	if c.emitted != nil && c.emitted.reason == reason {
+		return
+	}
+	if c.emitted == nil {
+		c.emitted = &emitted{since: now}
+	}
+	i := c.waitsFor()
+	c.emitted.reason = reason
+	c.emitted.last = Wait{
+		Limit: c.limit(i), Cost: c.cost(i), Paused: c.binding.paused, Queued: g.Queued, Ahead: g.Ahead, At: now, For: wait,
+	}
+	s.Events.Waiting(ctx, &c.emitted.last)
+}
+
+// waitDone emits that a call no longer waits, and whether it may go.
+func (s *Waiters) waitDone(ctx context.Context, c *Call, err error) {
+	if s.Events == nil {
+		return
+	}
+	if before := c.emitted; before != nil {
+		s.Events.WaitDone(ctx, &before.last, before.since, s.waited(c), err)
+	}
+	if err == nil {
+		s.admitted(ctx, c)
+	} else {
+		s.Events.Refused(ctx, err)
+	}
+}
+
+// admitted emits that a call may go.
+func (s *Waiters) admitted(ctx context.Context, c *Call) {
+	switch {
+	case s.Events == nil:
+	case c.since == 0:
+		s.Events.Admitted(ctx, c.request[0].Cost, nil, 0)
+	default:
+		s.Events.Admitted(ctx, c.request[0].Cost, c.limit(c.waitsFor()), s.waited(c))
+	}
+}
+
+// notYet makes the error for the slot in the call's grant, which is too far away. The caller holds mu, if another goroutine knows the
+// call.
+func (s *Waiters) notYet(c *Call) error { return s.NotYet(s.refusal(c)) }
+
+// notYetAt is notYet for a call that was in the queue until a request carried it, which began at a time.
+func (s *Waiters) notYetAt(c *Call, began time.Time) error { return s.NotYet(s.refusalAt(c, began)) }
+
+func (s *Waiters) refusal(c *Call) Refusal {
+	g, call := &c.grant[0], &c.request[0]
+	return Refusal{
+		Wait: Wait{
+			Limit: c.limit(g.Binds), Cost: c.cost(g.Binds), Paused: g.Paused || g.Binds == store.BindsUpstream,
+			Queued: g.Queued, Ahead: g.Ahead, For: g.Wait(),
+		},
+		MaxWait: call.MaxWait, ByDeadline: c.byDeadline,
+	}
+}
+
+func (s *Waiters) refusalAt(c *Call, began time.Time) Refusal {
+	r := s.refusal(c)
+	if !c.latest.IsZero() && c.request[0].MaxWait < store.Forever {
+		r.Waited = max(0, c.request[0].MaxWait-c.latest.Sub(began))
+	}
+	return r
+}

@@ -1,0 +1,224 @@
+package waiters
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// queues are the queues of a process, one for each stack.
+type queues struct {
+	seed    maphash.Seed
+	byStack map[uint64]*queue
+	swept   int      // how many queues there were after idle ones were last removed
+	spare   []*queue // not in use, kept for what they have allocated
+}
+
+// maxSpareQueues bounds how many unused queues are kept.
+const maxSpareQueues = 16
+
+// A queue holds the waiting calls of one stack that cost about the same. It has no lock: Waiters have.
+type queue struct {
+	hash   uint64
+	limits []store.Limit
+	window Window
+
+	// Of a stack with a limit that is granted only shortly before the slot: its calls leave this queue for the store's queue.
+	deferred bool
+	passes   bool // the process passes permits on
+	inStore  StoreQueue
+	out      []*Call         // calls that have left the queue, and have not gone yet, in order
+	idle     []*leases.Lease // permits to be passed on, kept until a call of out has its answer
+
+	head, tail *entry
+	length     int
+	asking     bool        // a call asks the store, or is about to
+	held       []*Call     // calls with a slot that is still to come
+	timer      *time.Timer // has the first call ask when the furthest slot comes within reach
+	last       store.Grant // what binds the calls that have to wait, by the last answer
+
+	// The request that is under way.
+	calls  []store.Call
+	grants []store.Grant
+	served []*entry
+}
+
+// An entry is a call in a queue.
+type entry struct {
+	call       *Call
+	prev, next *entry
+	state      entryState
+	leaving    error         // why its owner wants to leave, which it cannot while a request carries it
+	turn       chan struct{} // wakes its owner, which looks at the state
+	err        error
+}
+
+type entryState uint8
+
+const (
+	queued    entryState = iota
+	leads                // its owner must ask the store
+	requested            // a request under way carries it
+	answered             // it has a slot, or an error
+	inherits             // it took over the position of another call of the process in the store's queue
+)
+
+// wake wakes the owner of an entry.
+func (e *entry) wake() {
+	select {
+	case e.turn <- struct{}{}:
+	default:
+	}
+}
+
+// hashOf returns the hash of calls that share a queue: those of one stack and one fair share whose costs are alike up to a factor of
+// two. So a call of a high cost, which has to wait for longer, delays no other.
+func (qs *queues) hashOf(c *Call) uint64 {
+	h := c.stack.Hash(qs.seed)
+	call := &c.request[0]
+	mix := func(n int64) { h = (h ^ uint64(n)) * 0x9e3779b97f4a7c15 } //nolint:gosec // only equality matters
+	mix(int64(bits.Len64(uint64(call.Cost))))                         //nolint:gosec // a cost is positive
+	for _, cost := range call.Costs {
+		mix(int64(bits.Len64(uint64(cost)))) //nolint:gosec // as above
+	}
+	mix(call.Flow)
+	mix(call.Weight)
+	return h
+}
+
+// queueOf returns the queue of a call's stack, and makes one if there is none. It returns nil if another stack has the same hash by
+// chance. The caller holds mu.
+func (s *Waiters) queueOf(c *Call) *queue {
+	return s.queueFor(s.queues.hashOf(c), c.stack.Limits, c.request[0].ID != 0)
+}
+
+// queueFor is queueOf for a hash and the limits of a stack, which the caller may reuse. The caller holds mu.
+func (s *Waiters) queueFor(h uint64, limits []store.Limit, deferred bool) *queue {
+	qs := &s.queues
+	q := qs.byStack[h]
+	switch {
+	case q == nil:
+		if qs.byStack == nil {
+			qs.byStack = make(map[uint64]*queue)
+		}
+		if len(qs.byStack) > 2*qs.swept+64 {
+			s.sweepQueues()
+		}
+		if n := len(qs.spare); n > 0 {
+			q, qs.spare = qs.spare[n-1], qs.spare[:n-1]
+		} else {
+			q = &queue{}
+		}
+		q.hash, q.limits, q.deferred = h, append(q.limits[:0], limits...), deferred
+		q.passes = q.deferred && !s.Direct && passable(q.limits)
+		qs.byStack[h] = q
+	case !(&store.Stack{Limits: q.limits}).Same(&store.Stack{Limits: limits}):
+		return nil
+	}
+	return q
+}
+
+// sweepQueues removes the queues that no call needs. The caller holds mu.
+func (s *Waiters) sweepQueues() {
+	for _, q := range s.queues.byStack {
+		s.dropIfIdle(q)
+	}
+	s.queues.swept = len(s.queues.byStack)
+}
+
+// dropIfIdle removes a queue in which no call waits and of which no slot is still to come. Its timer may fire late, and find another
+// queue in its place. The caller holds mu.
+func (s *Waiters) dropIfIdle(q *queue) {
+	if s.queues.byStack[q.hash] != q || !q.isIdle() {
+		return
+	}
+	delete(s.queues.byStack, q.hash)
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	if len(s.queues.spare) < maxSpareQueues {
+		q.window, q.inStore, q.last = Window{}, StoreQueue{}, store.Grant{}
+		s.queues.spare = append(s.queues.spare, q)
+	}
+}
+
+func (q *queue) isIdle() bool {
+	return q.length == 0 && !q.asking && len(q.held) == 0 && len(q.out) == 0 && len(q.idle) == 0
+}
+
+// furthest returns the furthest slot that is held.
+func (q *queue) furthest() (at time.Time) {
+	for _, c := range q.held {
+		if slot := c.requested.Add(c.grant[0].Wait()); slot.After(at) {
+			at = slot
+		}
+	}
+	return at
+}
+
+// takeOut records that a call leaves the queue, for the store's.
+func (q *queue) takeOut(c *Call) {
+	c.queue, c.grant[0].Queued = q, false // it asks for itself
+	q.out = append(q.out, c)
+}
+
+// forget records that a call has no slot to come, nor waits in the store's queue, and reports whether it was one that had left.
+func (q *queue) forget(c *Call) (out bool) {
+	if i := slices.Index(q.held, c); i >= 0 {
+		q.held = slices.Delete(q.held, i, i+1)
+	}
+	i := slices.Index(q.out, c)
+	if i >= 0 {
+		q.out = slices.Delete(q.out, i, i+1)
+	}
+	return i >= 0
+}
+
+// queuedInStore returns how many calls are in the store's queue.
+func (q *queue) queuedInStore() (n int) {
+	for _, c := range q.out {
+		if c.state == reserved && c.grant[0].Queued {
+			n++
+		}
+	}
+	return n
+}
+
+func (q *queue) push(e *entry) {
+	if e.prev = q.tail; q.tail == nil {
+		q.head = e
+	} else {
+		q.tail.next = e
+	}
+	q.tail = e
+	q.length++
+}
+
+func (q *queue) pushFront(e *entry) {
+	if e.next = q.head; q.head == nil {
+		q.tail = e
+	} else {
+		q.head.prev = e
+	}
+	q.head = e
+	q.length++
+}
+
+func (q *queue) remove(e *entry) {
+	if e.prev == nil {
+		q.head = e.next
+	} else {
+		e.prev.next = e.next
+	}
+	if e.next == nil {
+		q.tail = e.prev
+	} else {
+		e.next.prev = e.prev
+	}
+	e.prev, e.next = nil, nil
+	q.length--
+}

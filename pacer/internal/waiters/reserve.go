@@ -1,0 +1,181 @@
+package waiters
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// A Request is what a call requests.
+type Request struct {
+	Limits   []store.Limit // that bind it
+	Call     store.Call    // but for ID and Reach
+	HasQueue bool          // one of the limits has a queue in the store
+	WillWait bool          // the owner waits until the call may go: it is queued in the process until its slot is near
+	Untried  bool          // the store was not asked yet whether the call may go at once
+}
+
+// Reserve charges the earliest slot at which a call may go, and stores it in c, or has the call queued. If it returns an error, nothing
+// is charged. The end of the context does not cut a request short: the slot is given back.
+func (s *Waiters) Reserve(ctx context.Context, c *Call, r *Request) error {
+	s.prepare(ctx, c, r)
+	if err := s.chargeSlot(ctx, c, r); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		_ = s.cancel(ctx, c)
+		return err
+	}
+	if c.byDeadline && c.due.After(c.latest) && c.grant[0].Wait() > 0 && !c.grant[0].Queued { // the answer took too long
+		err := s.notYet(c)
+		_ = s.cancel(ctx, c)
+		return err
+	}
+	return nil
+}
+
+// chargeSlot charges a slot, or has the call queued, and applies the grant.
+func (s *Waiters) chargeSlot(ctx context.Context, c *Call, r *Request) error {
+	if r.WillWait && r.Call.NotBefore == 0 { // a call that asked for a later slot keeps its position by holding the slot
+		if goes, err := s.chargeNow(ctx, c, r); goes || err != nil {
+			return err
+		}
+		return s.chargeInOrder(ctx, c)
+	}
+	if err := s.charge(ctx, c); err != nil {
+		return err
+	}
+	if g := &c.grant[0]; !g.OK && !g.Queued {
+		return s.notYet(c)
+	}
+	s.granted(c)
+	return nil
+}
+
+// chargeNow charges a call that may go at once, and reports whether it did. A direct store answers in no time, so while no call is
+// queued, none is overtaken and there is nothing to share a request with.
+func (s *Waiters) chargeNow(ctx context.Context, c *Call, r *Request) (goes bool, err error) {
+	if !r.Untried || !s.Direct || r.HasQueue || s.Queued() > 0 {
+		return false, nil
+	}
+	most := c.request[0].MaxWait
+	c.request[0].MaxWait = 0
+	err = s.charge(ctx, c)
+	c.request[0].MaxWait = most
+	if err != nil {
+		return false, err
+	}
+	if !c.grant[0].OK {
+		c.grant[0] = store.Grant{Charges: c.room[:0]}
+		return false, nil
+	}
+	s.granted(c)
+	return true, nil
+}
+
+// prepare sets what the store is asked for.
+func (s *Waiters) prepare(ctx context.Context, c *Call, r *Request) {
+	c.set, c.stack.Upstream, c.stack.Limits, c.requested = s, s.Upstream, r.Limits, time.Now()
+	c.notBefore = c.requested.Add(min(r.Call.NotBefore, store.Forever))
+	call := &c.request[0]
+	*call = r.Call
+	if r.HasQueue {
+		// IDs have one length, so that their order as numbers is that of their digits, and are exact in Lua.
+		call.ID, call.Reach = 1e14+rand.Int64N(9e14), s.way.Reach()
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := max(0, deadline.Sub(c.requested)); left < call.MaxWait {
+			call.MaxWait, c.byDeadline = left, true
+		}
+	}
+	call.MaxWait = min(call.MaxWait, store.Forever)
+	if call.MaxWait < store.Forever {
+		c.latest = c.requested.Add(call.MaxWait)
+	}
+	c.grant[0].Charges = c.room[:0]
+}
+
+// charge asks the store for a slot. The end of the context must not cut that short: the store may have charged the call already, and a
+// charge whose answer is not read is lost. So charge waits for the answer as long as the store's own timeouts allow, and the slot is
+// given back if the answer comes too late.
+func (s *Waiters) charge(ctx context.Context, c *Call) error {
+	return s.reserveIn(ctx, &c.stack, c.request[:], c.grant[:], c.requested)
+}
+
+// reserveIn has the store reserve for calls, as charge describes, and measures how long that takes.
+func (s *Waiters) reserveIn(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant, began time.Time) error {
+	if !s.Direct { // a direct store answers without blocking
+		ctx = context.WithoutCancel(ctx)
+	}
+	if err := s.Store.Reserve(ctx, *stack, calls, grants); err != nil {
+		return s.StoreError("reserve", err)
+	}
+	if !s.Direct {
+		s.way.Took(time.Since(began))
+	}
+	return nil
+}
+
+// granted applies a grant: a slot, or a position in the store's queue. The caller holds mu, if another goroutine knows the call.
+func (s *Waiters) granted(c *Call) {
+	g := &c.grant[0]
+	s.dropLease(c)
+	c.due = s.dueTime(c)
+	if c.request[0].ID != 0 {
+		if c.request[0].Since == 0 {
+			c.request[0].Since = g.Now
+		}
+		if g.Queued {
+			s.Usage.Leave(&c.tracked, &c.request[0])
+			if c.woken { // it was woken while the request was under way
+				c.due = time.Now()
+			}
+			return
+		}
+		if c.hasPermits() {
+			c.lease = s.Leases.Take(c.request[0].ID, c.stack.Limits, g.At, c.requested, s.passing(c))
+		}
+	}
+	s.Usage.Enter(&c.tracked, c.stack.Limits, &c.request[0])
+}
+
+// dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little later, so that calls that
+// become due together do not go together. It counts from the latest time at which the store can have decided, so that it is never
+// early. A call that need not wait was due when it asked.
+func (s *Waiters) dueTime(c *Call) time.Time {
+	wait := c.grant[0].Wait()
+	if wait <= 0 {
+		return c.requested
+	}
+	decided := time.Now()
+	if !s.Direct {
+		decided = s.clock.latest(c.grant[0].Now, c.requested, decided)
+	}
+	most := min(s.Jitter, c.grant[0].Slack)
+	if !c.latest.IsZero() {
+		most = min(most, c.latest.Sub(decided)-wait)
+	}
+	if most > 0 {
+		wait += rand.N(most + 1)
+	}
+	return decided.Add(wait)
+}
+
+// dropLease forgets the permits of a call that is about to get others, or none. The caller holds mu, if another goroutine knows the
+// call.
+func (s *Waiters) dropLease(c *Call) {
+	s.Leases.Forget(c.lease)
+	c.lease = nil
+}
+
+// passing returns what the lease of a call that has got its permits needs to be passed on. The caller holds mu, if another goroutine
+// knows the call.
+func (s *Waiters) passing(c *Call) leases.Passing {
+	if c.queue == nil || !c.queue.passes || c.grant[0].Local || !s.Echoes() {
+		return leases.Passing{}
+	}
+	return leases.Passing{Queue: c.queue.hash, Since: c.requested, Part: 0.5 + rand.Float64()}
+}

@@ -1,0 +1,108 @@
+package waiters
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/headway-go/headway/pacer/internal/batch"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// localCalls are the waiters of one stack whose slots this process granted locally, and the receipts of those slots, which identify
+// them: a Call may serve as another one by the time it is looked at.
+type localCalls struct {
+	stack    store.Stack
+	all      []*Call
+	receipts []any
+}
+
+// resync gives up the slots that this process granted locally, for slots of the fleet that are not earlier. A call that cannot have one
+// in time keeps its own. Calls whose exchange is still to come sleep on, and may go.
+func (s *Waiters) resync(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	var exchanging errgroup.Group
+	exchanging.SetLimit(maxMoving)
+	for _, local := range s.local(s.exchangeable) {
+		exchanging.Go(func() error {
+			n := min(maxMoved, batch.PerRequest(&local.stack))
+			for i := 0; i < len(local.all) && !s.IsClosed(); i += n {
+				j := min(i+n, len(local.all))
+				s.exchange(ctx, &local.stack, local.all[i:j], local.receipts[i:j])
+			}
+			return nil
+		})
+	}
+	_ = exchanging.Wait()
+}
+
+// exchangeable reports whether a grant is to be exchanged.
+func (s *Waiters) exchangeable(g *store.Grant) bool {
+	e, ok := s.Store.(store.Exchanger)
+	return ok && e.Exchangeable(g)
+}
+
+// local returns the waiters whose slots this process granted locally and are still to come, by their stacks, each in the order of their
+// slots.
+func (s *Waiters) local(exchangeable func(*store.Grant) bool) []*localCalls {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*Call
+	for c := range s.waiting {
+		if c.state == reserved && c.moving == nil && exchangeable(&c.grant[0]) {
+			c.caught = true // it must not serve as another call while it is looked at
+			all = append(all, c)
+		}
+	}
+	found := groups(inOrder(all))
+	locals := make([]*localCalls, 0, len(found))
+	for _, group := range found {
+		local := &localCalls{stack: group[0].stack.Clone(), all: group}
+		for _, c := range group {
+			local.receipts = append(local.receipts, c.grant[0].Receipt)
+		}
+		locals = append(locals, local)
+	}
+	return locals
+}
+
+// exchange exchanges the slots of some calls of one stack.
+func (s *Waiters) exchange(ctx context.Context, stack *store.Stack, all []*Call, receipts []any) {
+	began := time.Now()
+	var some []*Call
+	var calls []store.Call
+	s.mu.Lock()
+	for i, c := range all {
+		if c.state != reserved || c.moving != nil || c.grant[0].Receipt != receipts[i] || !s.exchangeable(&c.grant[0]) {
+			continue // it has gone in the meantime
+		}
+		c.catch()
+		call := c.request[0]
+		call.NotBefore = max(0, time.Until(c.requested.Add(c.grant[0].Wait())))
+		if !c.latest.IsZero() {
+			call.MaxWait = max(0, time.Until(c.latest))
+		}
+		some, calls = append(some, c), append(calls, call)
+	}
+	s.mu.Unlock()
+	if len(some) == 0 {
+		return
+	}
+	grants := make([]store.Grant, len(some))
+	err := s.Store.Reserve(ctx, *stack, calls, grants)
+	var old []store.Grant
+	s.mu.Lock()
+	for i, c := range some {
+		if err == nil && grants[i].OK {
+			old = append(old, c.grant[0])
+			c.grant[0], c.requested = grants[i], began
+			s.granted(c)
+		}
+		c.moved()
+	}
+	s.mu.Unlock()
+	if len(old) > 0 {
+		_ = s.Store.Cancel(ctx, *stack, old)
+	}
+}

@@ -1,0 +1,199 @@
+package waiters
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// wait sleeps until a call may go, or may not.
+func (s *Waiters) wait(ctx context.Context, c *Call) error {
+	s.mu.Lock()
+	if s.IsClosed() {
+		s.mu.Unlock()
+		_ = s.cancel(ctx, c)
+		return store.ErrClosed
+	}
+	if s.mayGoNow(ctx, c) {
+		s.use(c) // the common case: nothing to wait for
+		s.mu.Unlock()
+		s.waitDone(ctx, c, nil)
+		return nil
+	}
+	s.busy.Add(1)
+	defer s.busy.Done()
+	s.mu.Unlock()
+
+	s.enter(ctx, c)
+	defer s.leave(c)
+	s.Listen() // earlier changes concern only calls that waited then
+	var timer *time.Timer
+	for {
+		delay, err := s.next(ctx, c)
+		if err != nil || delay <= 0 {
+			s.waitDone(ctx, c, err)
+			return err
+		}
+		if timer == nil {
+			timer = time.NewTimer(delay)
+			defer timer.Stop()
+		} else {
+			timer.Reset(delay)
+		}
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-s.closed:
+		case <-c.wake:
+		}
+	}
+}
+
+// mayGoNow reports whether a call has nothing to wait for. The caller holds mu.
+func (s *Waiters) mayGoNow(ctx context.Context, c *Call) bool {
+	now := time.Now()
+	_, asks := c.asksAgain()
+	return !asks && c.state == reserved && c.moving == nil && ctx.Err() == nil && !now.Before(c.due) && !s.overdue(c, now) && !s.paused(c)
+}
+
+// next decides what a waiting call does now: sleep for a positive delay, go (0, nil), or give up with an error.
+func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
+	s.mu.Lock()
+	s.settle(c)
+	if c.state != reserved {
+		err := c.err
+		s.mu.Unlock()
+		return 0, cmp.Or(err, ErrSpent)
+	}
+	now := time.Now()
+	if err := s.whyNot(ctx, c, now); err != nil {
+		s.mu.Unlock()
+		_ = s.cancel(ctx, c)
+		return 0, err
+	}
+	if at, asks := c.asksAgain(); asks {
+		if delay := at.Sub(now); delay > 0 {
+			if !c.latest.IsZero() && c.grant[0].Queued {
+				delay = min(delay, max(1, c.latest.Sub(now)))
+			}
+			s.waits(ctx, c, now, c.due.Sub(now))
+			s.mu.Unlock()
+			return delay, nil
+		}
+		c.catch()
+		s.mu.Unlock()
+		s.askAgain(ctx, c)
+		return s.next(ctx, c)
+	}
+	if delay := c.due.Sub(now); delay > 0 {
+		s.waits(ctx, c, now, delay)
+		s.mu.Unlock()
+		return delay, nil
+	}
+	if s.overdue(c, now) {
+		c.catch()
+		s.mu.Unlock()
+		s.move(ctx, []*Call{c})
+		return s.next(ctx, c)
+	}
+	s.use(c)
+	s.mu.Unlock()
+	return 0, nil
+}
+
+// whyNot returns why a waiting call gives up; nil if it does not. The caller holds mu.
+func (s *Waiters) whyNot(ctx context.Context, c *Call, now time.Time) error {
+	cause := ctx.Err()
+	if cause == nil && s.IsClosed() {
+		cause = store.ErrClosed
+	}
+	switch queued := c.grant[0].Queued; {
+	case cause != nil && queued && c.byDeadline && errors.Is(cause, context.DeadlineExceeded):
+		return s.notYet(c) // this error tells why it had to wait so long
+	case cause != nil:
+		return cause
+	case queued && !c.latest.IsZero() && !now.Before(c.latest):
+		return s.notYet(c) // its turn has not come in time
+	}
+	return nil
+}
+
+// overdue reports whether the slot passed so long ago that other calls may have counted on it. The caller holds mu.
+func (s *Waiters) overdue(c *Call, now time.Time) bool {
+	return now.Sub(c.requested) > c.grant[0].Wait()+c.grant[0].Slack+s.MaxLate
+}
+
+// settle waits while a move is under way, because the slot is not known until then. The caller holds mu, and holds it again afterwards.
+func (s *Waiters) settle(c *Call) {
+	for c.moving != nil {
+		moved := c.moving
+		s.mu.Unlock()
+		<-moved
+		s.mu.Lock()
+	}
+}
+
+// use marks the slot as used: the call goes. The caller holds mu.
+func (s *Waiters) use(c *Call) {
+	c.state = used
+	s.leaveQueue(c)
+	s.Usage.Admit(&c.tracked, &c.request[0], c.grant[0].Charges)
+	if s.Meter.IsOn() {
+		waitedFor, waited := store.BindsNothing, time.Duration(0)
+		if c.since != 0 {
+			waitedFor, waited = c.waitsFor(), s.waited(c)
+		}
+		s.Meter.Add(c.stack.Limits, &c.request[0], c.grant[0].At, waitedFor, waited)
+	}
+}
+
+// useIfReserved is use for a call whose owner slept without calling Wait. The caller holds mu.
+func (s *Waiters) useIfReserved(ctx context.Context, c *Call) {
+	if c.state == reserved {
+		s.use(c)
+		s.admitted(ctx, c)
+	}
+}
+
+// cancel gives a slot back, or a position in a queue. It uses the context's values, but neither its deadline nor its end.
+func (s *Waiters) cancel(ctx context.Context, c *Call) error {
+	s.mu.Lock()
+	s.settle(c)
+	if c.state != reserved {
+		s.mu.Unlock()
+		return nil
+	}
+	c.state = givenBack // from here on, the grant does not change
+	s.leaveQueue(c)
+	s.Usage.Leave(&c.tracked, &c.request[0])
+	queued, lease := c.grant[0].Queued, c.lease
+	s.mu.Unlock()
+	s.Leases.Forget(lease)
+	if queued {
+		s.leaveStoreQueue(c)
+		return nil
+	}
+	if !s.Direct {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), Timeout)
+		defer cancel()
+	}
+	if err := s.Store.Cancel(ctx, c.stack, c.grant[:]); err != nil {
+		return s.StoreError("cancel", err)
+	}
+	return nil
+}
+
+// leaveStoreQueue gives up a position in the store's queue.
+func (s *Waiters) leaveStoreQueue(c *Call) {
+	var limits []store.Limit
+	for i := range c.stack.Limits {
+		if c.stack.Limits[i].Spec.HasQueue() {
+			limits = append(limits, c.stack.Limits[i])
+		}
+	}
+	s.Leases.Leave(c.request[0].ID, limits)
+}

@@ -1,0 +1,220 @@
+package waiters
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/usage"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// Timeout bounds the store's operations that go on when the context of a call ends: giving slots back, and moving behind a pause.
+const Timeout = 5 * time.Second
+
+// A Config says whose calls wait, and for what.
+type Config struct {
+	Upstream string
+	Store    store.Store  // charges the calls
+	Given    store.Store  // the store below the Member, if there is one; otherwise the Store
+	Member   store.Member // the Store, if it stands in front of a shared one; nil otherwise
+	Direct   bool         // the Store answers in no time
+
+	Jitter  time.Duration // by how much a call goes later than its slot, at most
+	MaxLate time.Duration // how late after its slot and its slack a call may go
+
+	Leases *leases.Leases  // of the permits of calls in flight
+	Usage  *feedback.Usage // what is known of tracked calls
+	Meter  *usage.Meter    // counts what calls spend
+
+	// NotYet makes the error of a call that may not go, and StoreError that of a store that could not answer. Both are called under
+	// the lock of Waiters.
+	NotYet     func(Refusal) error
+	StoreError func(op string, err error) error
+	Events     Events // nil if there are no hooks
+}
+
+// Waiters are the calls of a process on their way to their slots. Everything about them is under one lock, which only methods of this
+// type take. It is safe for concurrent use.
+type Waiters struct {
+	Config
+
+	made   time.Time      // a little earlier, so that no call waits since 0
+	way    Way            // the round trip to the store
+	clock  storeClock     // the store's
+	news   subscription   // of what the store reports
+	queued atomic.Int64   // calls in all queues
+	closed chan struct{}  // closed under mu
+	busy   sync.WaitGroup // calls that wait, and goroutines that move them. What is added is added under mu, unless closed
+
+	mu      sync.Mutex
+	queues  queues
+	waiting map[*Call]struct{}
+	byID    map[int64]*Call // of them, those that may be in the store's queue
+	// The last calls that were woken and are none of those: calls of other processes, or calls that are about to be queued.
+	earlyWakes [64]int64
+	earlyWake  int
+	pauses     map[store.Key]store.Instant // until when, as far as this process received pauses
+	again      map[*Call]struct{}          // calls that were moving when something changed: they may have to move once more
+	todo       []func()                    // see later
+	doing      bool
+}
+
+// New returns Waiters with no calls. Its user closes it.
+func New(c *Config) *Waiters {
+	return &Waiters{Config: *c, made: time.Now().Add(-1), closed: make(chan struct{}), queues: queues{seed: maphash.MakeSeed()}}
+}
+
+// IsClosed reports whether Close was called.
+func (s *Waiters) IsClosed() bool {
+	select {
+	case <-s.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close wakes all calls, which then give their slots back, and lets no other call wait. It does not wait for that: see Drain.
+func (s *Waiters) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.IsClosed() {
+		close(s.closed)
+	}
+}
+
+// Drain waits until no call waits, after Close, and stops listening to the store.
+func (s *Waiters) Drain() {
+	s.busy.Wait()
+	s.news.end()
+}
+
+// Queued returns how many calls wait in the queues of this process.
+func (s *Waiters) Queued() int64 { return s.queued.Load() }
+
+// Echoes reports whether this process receives from its store what it reports itself.
+func (s *Waiters) Echoes() bool {
+	if s.Member != nil {
+		return s.Member.Echoes()
+	}
+	_, ok := s.Store.(store.Notifier)
+	return ok
+}
+
+// ReportPermits reports to the store which calls are done, or go on. Permits whose report is lost come back when their leases run out.
+func (s *Waiters) ReportPermits(all []notes.Report, closed bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout) // their own contexts may have ended
+	defer cancel()
+	to := s.Store
+	if closed { // a closed member sends no more requests
+		to = s.Given
+	}
+	for _, m := range all {
+		_, _, _ = to.Report(ctx, store.Stack{Upstream: s.Upstream, Limits: m.Limits}, m.Notes)
+	}
+}
+
+// Waiting returns how many calls wait for each limit; for the empty key, how many wait for the end of a pause of the whole upstream.
+func (s *Waiters) Waiting() map[store.Key]int64 {
+	all := make(map[store.Key]int64)
+	add := func(limits []store.Limit, binds int, paused bool, n int64) {
+		switch {
+		case binds >= 0 && binds < len(limits):
+			all[limits[binds].Key()] += n
+		case paused:
+			all[store.Key{}] += n
+		default: // only NotBefore holds it
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.waiting {
+		if c.since != 0 { // otherwise it is about to wait
+			add(c.stack.Limits, c.waitsFor(), c.binding.paused, 1)
+		}
+	}
+	for _, q := range s.queues.byStack {
+		if q.length > 0 {
+			add(q.limits, q.last.Binds, q.last.Paused || q.last.Binds == store.BindsUpstream, int64(q.length))
+		}
+	}
+	return all
+}
+
+// enter has a call be among those that wait, and moves it if its slot is inside a pause.
+func (s *Waiters) enter(ctx context.Context, c *Call) {
+	s.mu.Lock()
+	if s.waiting == nil {
+		s.waiting = make(map[*Call]struct{})
+	}
+	s.waiting[c] = struct{}{}
+	if id := c.request[0].ID; id != 0 {
+		if s.byID == nil {
+			s.byID = make(map[int64]*Call)
+		}
+		s.byID[id] = c
+		if s.wasWoken(c) {
+			c.due = time.Now()
+		}
+	}
+	if c.wake == nil {
+		c.wake = make(chan struct{}, 1)
+	}
+	caught := s.catch(c)
+	if q := c.queue; q != nil {
+		s.passIdle(q)
+	}
+	s.mu.Unlock()
+	if caught {
+		s.move(ctx, []*Call{c})
+	}
+}
+
+// leave is the end of enter.
+func (s *Waiters) leave(c *Call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiting, c)
+	delete(s.again, c)
+	delete(s.byID, c.request[0].ID)
+}
+
+// later runs a function for waiters, after those that were passed to it before, in a goroutine that Drain waits for: a goroutine that
+// brings news need not wait until thousands have moved. With a store in memory it takes no time, and runs at once.
+func (s *Waiters) later(do func()) {
+	s.mu.Lock()
+	if s.Member == nil || s.IsClosed() {
+		s.mu.Unlock()
+		do()
+		return
+	}
+	defer s.mu.Unlock()
+	if s.todo = append(s.todo, do); s.doing {
+		return
+	}
+	s.doing = true
+	s.busy.Go(func() {
+		for do := s.nextToDo(); do != nil; do = s.nextToDo() {
+			do()
+		}
+	})
+}
+
+// nextToDo returns the next function to run; nil if there is none.
+func (s *Waiters) nextToDo() func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.todo) == 0 {
+		s.doing = false
+		return nil
+	}
+	do := s.todo[0]
+	s.todo = s.todo[1:]
+	return do
+}
