@@ -81,17 +81,22 @@ type Config struct {
 	// [Forever] allows stale slots. Defaults to [DefaultMaxLate], half a second.
 	MaxLate time.Duration
 
-	// Outage decides what becomes of calls while a [store.Shared] is out of reach. Defaults to [PaceLocally].
+	// Outage decides what becomes of calls while a [store.Shared] is out of reach. With [PaceLocally], a process that has
+	// never heard from its store needs to know Processes. Defaults to PaceLocally.
 	Outage Outage
 
 	// StoreTimeout is how long an operation of a Shared may take, whatever its client's own timeouts and retries are;
 	// it does not depend on the call's context. A call that comes while a request for one of the same stack is under
 	// way first waits for that answer, too, and for those before it as long as the store answers them. The first
-	// operation, which has to connect, may take four times as long. Defaults to [DefaultStoreTimeout], 250 ms.
+	// operation, which has to connect, may take four times as long, and each further attempt at it twice as long as the
+	// one before, up to 8 s. Defaults to [DefaultStoreTimeout], 250 ms.
 	StoreTimeout time.Duration
 
-	// Processes is how many processes share the store. A process uses it if it has to pace locally before it has ever
-	// reached the store, which knows the number. At most 10,000. Defaults to 1.
+	// Processes is how many processes share the store, for a process that starts while the store is out of reach: it
+	// paces locally at once, at its share. From its first contact on it knows the number from the store. Without
+	// Processes, a process that has never heard from its store does not guess: its calls wait for the first contact, for
+	// as long as MaxWait and their contexts allow, and then get a [*StoreError] that matches [ErrNoContact]. [Pacer.Allow]
+	// and MaxWait(0) wait for the first attempt only. At most 10,000. Defaults to 0, unknown.
 	Processes int
 
 	_ struct{}

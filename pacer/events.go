@@ -191,6 +191,6 @@ func (p *Pacer) requested(op string, calls int, took time.Duration, err error) {
 
 // failedOver emits that the store is lost, or back.
 func (p *Pacer) failedOver(c failover.Change) {
-	e := Failover{Upstream: p.upstream, On: c.Lost, Outage: p.outage, Processes: c.Processes, For: c.For, Err: c.Err}
+	e := Failover{Upstream: p.upstream, On: c.Lost, Never: c.Never, Outage: p.outage, Processes: c.Processes, For: c.For, Err: c.Err}
 	telemetry.Emit(p.telemetry, e, func(h *Hooks) func(Failover) { return h.Failover })
 }

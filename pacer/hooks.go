@@ -118,12 +118,13 @@ type FeedbackApplied struct {
 	_ struct{}
 }
 
-// A Failover is the start or the end of a time without the store, in which a process paces locally.
+// A Failover is the start or the end of a time without the store, in which a process paces locally, or waits for its first contact.
 type Failover struct {
 	Upstream  string
 	On        bool          // the store is lost
-	Outage    Outage        // what becomes of calls meanwhile
-	Processes int           // the number of processes that share the limits: this one takes its share
+	Never     bool          // it has never answered this process, and calls wait for that: see Config.Processes
+	Outage    Outage        // what becomes of calls meanwhile, if not Never
+	Processes int           // the number of processes that share the limits: this one takes its share; 0 if Never
 	Err       error         // the cause, if On
 	For       time.Duration // how long it lasted, if not On
 

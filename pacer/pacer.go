@@ -3,6 +3,7 @@ package pacer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -98,7 +99,8 @@ type seen struct {
 // deadline; the context's error if it ends first; [ErrClosed] if the Pacer is closed first; a [*ScopeError] if the
 // call lacks a scope; a [*ConfigError] if a policy counts calls in flight, because the Pacer must then know when the
 // call is over: use [Pacer.Acquire]; a [*StoreError] if the store fails, which for a [store.Shared] happens only if
-// Config.Outage is [RefuseCalls], or if the store is not set up right. A slot that is not used is given back.
+// Config.Outage is [RefuseCalls], if the store is not set up right, or if it has never answered this process for as long
+// as the call may wait: see Config.Processes. A slot that is not used is given back.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	a, err := p.newCall(ctx, opts)
 	if err != nil || p.goesAtOnce(ctx, &a) {
@@ -206,6 +208,44 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, r *Reservation, room []
 	if err != nil {
 		return err
 	}
+	if p.member == nil {
+		return p.reserveBound(ctx, a, r, limits, costs)
+	}
+	waited, err := p.awaitStore(ctx, a)
+	if err != nil {
+		return err
+	}
+	err = p.reserveBound(ctx, a, r, limits, costs)
+	if e, ok := errors.AsType[*LimitError](err); ok && waited > 0 {
+		e.MaxWait, e.Waited = min(e.MaxWait+waited, Forever), e.Waited+waited
+	}
+	return err
+}
+
+// awaitStore waits until the store has answered this process for the first time, if it must: see Config.Processes. It takes the time
+// that this took off what the call may wait, and returns it.
+func (p *Pacer) awaitStore(ctx context.Context, a *ask) (waited time.Duration, err error) {
+	began := time.Now()
+	var latest time.Time
+	if a.maxWait < Forever {
+		latest = began.Add(a.maxWait)
+	}
+	if err := p.member.Await(ctx, latest, p.closed); err != nil {
+		if err == ErrClosed || err == ctx.Err() { //nolint:errorlint // as they are: anything else is the store's
+			return 0, err
+		}
+		return 0, p.storeError("reserve", err)
+	}
+	waited = time.Since(began)
+	if a.maxWait < Forever {
+		a.maxWait = max(0, a.maxWait-waited)
+	}
+	a.notBefore = max(0, a.notBefore-waited)
+	return waited, nil
+}
+
+// reserveBound charges the earliest slot for a call that costs its limits so much.
+func (p *Pacer) reserveBound(ctx context.Context, a *ask, r *Reservation, limits []store.Limit, costs []int64) error {
 	r.pacer, r.stack.Upstream, r.stack.Limits, r.requested = p, p.upstream, limits, time.Now()
 	r.notBefore = r.requested.Add(min(a.notBefore, Forever))
 	call, grant := &r.call[0], &r.grant[0]

@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
@@ -131,7 +132,7 @@ func (w *Store) Exchangeable(g *store.Grant) bool {
 // Report implements [store.Store].
 func (w *Store) Report(ctx context.Context, stack store.Stack, notes []store.Note) (now store.Instant, changed int, err error) {
 	ask, err := w.ensureJoined(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrNoContact) { // what is reported before the first contact is reported with it
 		return 0, 0, err
 	}
 	if began := w.Now(); ask {

@@ -33,7 +33,6 @@ const maxTelling = 4
 
 // run sends heartbeats, and tries to return when the state is local.
 func (w *Store) run() {
-	defer close(w.finished)
 	timer := time.NewTimer(checkEvery)
 	defer timer.Stop()
 	pause := w.firstPause(firstHeartbeat)
@@ -205,7 +204,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	w.barrier = 0
 	w.lostAt.Store(0)
 	w.absences.Add(1) // the next one is another
-	if w.state.Swap(shared) == local {
+	if was := w.state.Swap(shared); was == local || was == unknown && w.contact.wasReported() {
 		w.reportReturn()
 	}
 	if heard := w.listener.Load(); heard != nil {
