@@ -64,7 +64,7 @@
 // up to 1/n too much goes out. And a process that starts while the store is out of reach does not know how large the fleet is.
 //
 // Such a process does not guess. Its calls wait for the first contact, for as long as MaxWait and their contexts allow, and then get a
-// [*StoreError] that matches [ErrNoContact] and says what to check. If Config.Processes says how many processes there are, it paces
+// [*StoreError] that matches [ErrNoContact] and says what to check; [Pacer.Ready] finds out before a call depends on it. If Config.Processes says how many processes there are, it paces
 // locally at once; with Config.Outage, it lets calls through ([LetThrough]) or refuses them ([RefuseCalls]) at once.
 //
 // # Feedback from the upstream

@@ -195,14 +195,20 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 // store has never answered this process. It matches [context.DeadlineExceeded] if the context's deadline ended the wait for it.
 type StoreError struct {
 	Upstream string
-	Op       string // "reserve", "cancel", "report", "status" or "index"
+	Op       string // "reserve", "cancel", "report", "status", "index" or "ready"
 	Err      error
 
 	_ struct{}
 }
 
+// opReady is the operation of [Pacer.Ready].
+const opReady = "ready"
+
 // Error implements error.
 func (e *StoreError) Error() string {
+	if e.Op == opReady {
+		return fmt.Sprintf("pacer: upstream %q: the store is not ready: %v", e.Upstream, e.Err)
+	}
 	advice := ""
 	switch {
 	case errors.Is(e.Err, store.ErrNoContact):

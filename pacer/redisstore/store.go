@@ -34,7 +34,7 @@ type Client interface {
 type Store struct {
 	rdb                                         Client
 	reserve, late, cancel, report, status, beat script
-	describe, index, enlist, upstreams          script
+	describe, index, enlist, upstreams, tries   script
 
 	mu     sync.Mutex
 	seen   int64                // the server's clock, when last seen
@@ -82,6 +82,7 @@ func withScripts(rdb Client, s luascripts.Scripts) *Store {
 		index:     newScript(s.Index),
 		enlist:    newScript(s.Enlist),
 		upstreams: newScript(s.Upstreams),
+		tries:     newScript(s.Ready),
 	}
 }
 

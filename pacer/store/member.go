@@ -12,6 +12,7 @@ type Member interface {
 	Bulk
 	Notifier
 	Exchanger
+	Readier
 
 	// Await waits until the member can decide about calls: it does not know its share of any limit before the shared store has
 	// answered for the first time. It returns at once from then on, and if it need not know. It returns an error that matches

@@ -1,0 +1,56 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// dialOnce connects to the server once, by the client's own dialer, and returns its error. The client's pool would dial five times by
+// default, and log that it did. It returns nil for a client whose dialer is not known.
+func (s *Store) dialOnce(ctx context.Context) error {
+	dial, addrs := dialer(s.rdb)
+	if dial == nil {
+		return nil
+	}
+	var err error
+	for _, addr := range addrs {
+		var conn net.Conn
+		if conn, err = dial(ctx, addr); err == nil {
+			_ = conn.Close()
+			return nil
+		}
+	}
+	return err
+}
+
+// dialer returns how a client dials, and the addresses of which one is enough.
+func dialer(rdb Client) (dial func(ctx context.Context, addr string) (net.Conn, error), addrs []string) {
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		o := rdb.Options()
+		return func(ctx context.Context, addr string) (net.Conn, error) { return o.Dialer(ctx, o.Network, addr) }, []string{o.Addr}
+	case *redis.ClusterClient:
+		o := rdb.Options()
+		return func(ctx context.Context, addr string) (net.Conn, error) {
+			if o.Dialer != nil {
+				return o.Dialer(ctx, "tcp", addr)
+			}
+			one := &net.Dialer{Timeout: o.DialTimeout}
+			if o.TLSConfig == nil {
+				return one.DialContext(ctx, "tcp", addr)
+			}
+			return (&tls.Dialer{NetDialer: one, Config: o.TLSConfig}).DialContext(ctx, "tcp", addr)
+		}, o.Addrs
+	}
+	return nil, nil
+}
+
+// isDialError reports whether an operation failed because no connection could be made.
+func isDialError(err error) bool {
+	failed, ok := errors.AsType[*net.OpError](err)
+	return ok && failed.Op == "dial"
+}
