@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -223,6 +224,11 @@ func (c *Config) validate() error {
 	}
 	if bad := parts.Check(c.Policies); bad != nil {
 		return &ConfigError{Field: fmt.Sprintf("Policies[%d]", bad.Index), Value: bad.Value, Reason: bad.Reason}
+	}
+	if v := reflect.ValueOf(c.Store); v.Kind() == reflect.Pointer && v.IsNil() {
+		return &ConfigError{
+			Field: "Store", Value: fmt.Sprintf("a nil %T", c.Store), Reason: "make one with its package's New, or leave Store out to pace this process alone",
+		}
 	}
 	if c.MaxWait < 0 {
 		return badDuration("MaxWait", c.MaxWait)

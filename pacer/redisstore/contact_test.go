@@ -13,9 +13,25 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
+
+// A variable that was never set is a mistake that New names.
+func TestATypedNilStore(t *testing.T) {
+	t.Parallel()
+	var forgotten *redisstore.Store
+	var memory *memstore.Store
+	for want, s := range map[string]store.Store{"*redisstore.Store": forgotten, "*memstore.Store": memory} {
+		_, err := pacer.New(pacer.Config{Upstream: "test", Store: s})
+		var bad *pacer.ConfigError
+		require.ErrorAs(t, err, &bad)
+		require.Equal(t, "Store", bad.Field)
+		require.ErrorContains(t, err, want)
+	}
+}
 
 // Processes that start before Redis do not know how many they are: no call goes before Redis has come. Then all of them go.
 func TestProcessesThatStartBeforeRedis(t *testing.T) {
