@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/maphash"
+	"log/slog"
 	"os"
 	"reflect"
 	"slices"
@@ -63,6 +64,12 @@ type Config struct {
 
 	// Hooks receive events, each set separately. Defaults to none.
 	Hooks []*Hooks
+
+	// Logger receives a warning when this process loses a [store.Shared], or does not reach it when it starts: at most one a
+	// minute for each upstream, the more rarely the longer that lasts, and a line when the store is back.
+	// slog.New(slog.DiscardHandler) turns that off. Defaults to slog.Default() at that time, or to nothing if [LogHooks] are
+	// among the Hooks, which log the same.
+	Logger *slog.Logger
 
 	// Name is what operators see of this process (see package fleet), at most 100 bytes long. Defaults to the host's
 	// name and the process's number, such as "worker-7/4711".
@@ -170,8 +177,12 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
 		Policies: bound, Permits: p.leases.Held, Describe: p.about,
 	}
+	config.Changed = p.failedOver
 	if p.telemetry != nil {
-		config.Requested, config.Changed = p.requested, p.failedOver
+		config.Requested = p.requested
+	}
+	if c.Logger != nil || !slices.ContainsFunc(c.Hooks, func(h *Hooks) bool { return h.logsFailover }) {
+		p.storeLog = &storeLog{logger: c.Logger, upstream: c.Upstream, outage: c.Outage}
 	}
 	return failover.New(shared, &config)
 }

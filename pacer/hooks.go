@@ -45,6 +45,8 @@ type Hooks struct {
 	// Dropped is called when the other hooks were too slow: n of their events were dropped.
 	Dropped func(n int64)
 
+	logsFailover bool // Failover logs: nobody else needs to
+
 	_ struct{}
 }
 

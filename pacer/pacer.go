@@ -42,6 +42,7 @@ type Pacer struct {
 	outage   Outage
 
 	telemetry *telemetry.Dispatcher[Hooks] // nil if there are no hooks
+	storeLog  *storeLog                    // nil if losses of the store are not to be logged
 
 	fixed []store.Limit // the stack of every call, if no limit has a scope
 
@@ -577,6 +578,7 @@ func (p *Pacer) Close() error {
 	if p.member != nil {
 		p.member.Close()
 	}
+	p.storeLog.close()
 	p.telemetry.Close()
 	return nil
 }

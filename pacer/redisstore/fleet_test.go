@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -27,6 +28,7 @@ const workerEnv = "HEADWAY_TEST_WORKER"
 const parallel = "12"
 
 func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // tests lose stores on purpose
 	if job := os.Getenv(workerEnv); job != "" {
 		if err := work(job); err != nil {
 			fmt.Fprintln(os.Stderr, err)
