@@ -49,8 +49,23 @@ func dialer(rdb Client) (dial func(ctx context.Context, addr string) (net.Conn, 
 	return nil, nil
 }
 
-// isDialError reports whether an operation failed because no connection could be made.
-func isDialError(err error) bool {
-	failed, ok := errors.AsType[*net.OpError](err)
-	return ok && failed.Op == "dial"
+// reachable returns an error if the last operation got no answer, and no connection can be made now. So a server that is gone costs one
+// attempt to connect for each operation, and no line of the client's log.
+func (s *Store) reachable(ctx context.Context) error {
+	if !s.silent.Load() {
+		return nil
+	}
+	if err := s.dialOnce(ctx); err != nil {
+		return err
+	}
+	s.silent.Store(false)
+	return nil
+}
+
+// failed notes that an operation failed, and reports whether the server answered.
+func (s *Store) failed(err error) (answered bool) {
+	if _, answered = errors.AsType[redis.Error](err); !answered {
+		s.silent.Store(true) // a client may say no more than that the time is over, when it has been dialing all the while
+	}
+	return answered
 }

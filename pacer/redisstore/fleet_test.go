@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/pacer/internal/measure"
@@ -29,6 +30,7 @@ const parallel = "12"
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // tests lose stores on purpose
+	redis.SetLogger(&clientLines)
 	if job := os.Getenv(workerEnv); job != "" {
 		if err := work(job); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,6 +43,7 @@ type Store struct {
 	listed map[string]time.Time // when upstreams were last enlisted
 
 	listeners listeners
+	silent    atomic.Bool // the last operation got no answer
 
 	testClock func() int64 // for tests: the time that the scripts are given and now returns; nil for the server's
 }
@@ -93,6 +95,9 @@ type once struct{ *redis.IntSliceCmd }
 func (once) NoRetry() bool { return true }
 
 func (s *Store) eval(ctx context.Context, r *request, program *[2]any) ([]int64, error) {
+	if err := s.reachable(ctx); err != nil {
+		return nil, err
+	}
 	r.args[0], r.args[1], r.args[2] = program[0], program[1], len(r.keys)
 	cmd := redis.NewIntSliceCmd(ctx, r.args...)
 	cmd.SetFirstKeyPos(head) // by which a Cluster finds the node
@@ -101,7 +106,7 @@ func (s *Store) eval(ctx context.Context, r *request, program *[2]any) ([]int64,
 	if err == nil {
 		return values, nil
 	}
-	if _, answered := errors.AsType[redis.Error](err); !answered {
+	if !s.failed(err) {
 		// What is not sent again does not make a Cluster's client look where the keys are now.
 		if cluster, ok := s.rdb.(interface{ ReloadState(ctx context.Context) }); ok {
 			cluster.ReloadState(ctx)

@@ -12,7 +12,7 @@
 //	answer+--------------------------------------> local: this process decides, within its share (or refuses, or lets pass)
 //
 // One goroutine runs from the first operation until Close. While the state is unknown, it tries to reach the store; while it is shared,
-// it sends heartbeats; while it is local, it probes the store.
+// it sends heartbeats; while it is local, it probes the store, first every probeEvery, and more rarely the longer that takes.
 //
 // # The first contact
 //

@@ -34,8 +34,10 @@ const (
 	firstHeartbeat = heartbeatEvery / 16
 	heartbeatEvery = 3 * time.Second
 	heartbeatTTL   = 10 * time.Second
-	// probeEvery is how long after a failure a store is tried again, by one request at a time.
-	probeEvery = 100 * time.Millisecond
+	// probeEvery is how long after a failure a store is tried again, by one request at a time; the longer it is lost, the more rarely, but
+	// at least every longestProbe.
+	probeEvery   = 100 * time.Millisecond
+	longestProbe = time.Second
 	// maxBarrier bounds for how long a process waits for the others.
 	maxBarrier = 10 * time.Second
 	// maxProbes bounds how many requests may be without an answer while a store is tried again, if its client does not give

@@ -65,7 +65,7 @@ func (w *Store) run() {
 			wait, err := w.resync(ctx)
 			switch {
 			case err != nil:
-				next = probeEvery
+				next = max(probeEvery+time.Millisecond, roughly(w.probePause())) // no sooner than the breaker lets one pass
 			case wait > 0:
 				next = wait
 			default:
@@ -175,7 +175,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if w.barrier == 0 {
 		gather := time.Duration(0)
 		if w.state.Load() == local && w.config.Mode == Local {
-			gather = 2*(probeEvery+w.schedule().Spread) + w.config.Timeout
+			gather = 2*(w.probePause()+w.schedule().Spread) + w.config.Timeout
 		}
 		p, err := w.heartbeat(ctx, false, gather)
 		if err != nil {
