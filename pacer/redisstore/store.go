@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"sync"
@@ -208,7 +209,7 @@ func (s *Store) ask(
 		if err != nil {
 			return reply{}, 0, err
 		}
-		now = r.int()
+		now = r.count()
 		if calendars {
 			s.saw(now)
 			if len(r.values) == 0 && r.err == nil && try == 0 {
@@ -216,7 +217,7 @@ func (s *Store) ask(
 			}
 		}
 		if (p == &s.reserve || p == &s.late) && len(r.values) == 1 && r.err == nil {
-			return reply{}, 0, &store.ForgotError{Epoch: r.int()}
+			return reply{}, 0, &store.ForgotError{Epoch: r.count()}
 		}
 		return r, now, r.err
 	}
@@ -262,7 +263,7 @@ func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Not
 	if err != nil {
 		return 0, 0, err
 	}
-	changed := int(r.int())
+	changed := int(r.upTo(0, math.MaxInt32))
 	return store.Instant(now), changed, r.done()
 }
 
@@ -299,10 +300,7 @@ func (s *Store) Status(ctx context.Context, stack store.Stack) (store.StackStatu
 	if err != nil {
 		return store.StackStatus{}, err
 	}
-	st := store.StackStatus{Now: store.Instant(now), Paused: r.instant(), Limits: make([]store.LimitStatus, len(stack.Limits))}
-	for i := range st.Limits {
-		st.Limits[i] = store.LimitStatus{Remaining: r.int(), Next: r.instant(), Backlog: r.int(), Paused: r.instant(), Pace: r.int(), Queued: r.int()}
-	}
+	st := r.status(now, len(stack.Limits))
 	return st, r.done()
 }
 
@@ -332,6 +330,6 @@ func (s *Store) Heartbeat(ctx context.Context, upstream string, b store.Heartbea
 		return store.Membership{}, err
 	}
 	s.listeners.ping() //nolint:contextcheck // nobody waits for it
-	p := store.Membership{Now: r.instant(), Epoch: r.int(), Alive: int(r.int()), Rank: int(r.int()), Barrier: r.instant()}
+	p := store.Membership{Now: r.instant(), Epoch: r.count(), Alive: int(r.upTo(0, math.MaxInt32)), Rank: int(r.upTo(0, math.MaxInt32)), Barrier: r.instant()}
 	return p, r.done()
 }
