@@ -170,7 +170,15 @@ local function stack(usual)
       owners[#strings] = o
     end
   end
-  local values = redis.call('MGET', unpack(strings))
+  local values = {}
+  if #strings <= C.MaxUnpack then
+    values = redis.call('MGET', unpack(strings))
+  else
+    for i = 1, #strings, C.MaxUnpack do
+      local some = redis.call('MGET', unpack(strings, i, math.min(i + C.MaxUnpack - 1, #strings)))
+      for j = 1, #some do values[#values + 1] = some[j] end
+    end
+  end
   local up, now = readupstream(strings[1], values[1] or missing(strings[1]), usual)
   for i = 2, #strings do
     local o = owners[i]

@@ -1,7 +1,7 @@
 // Package luascripts is the store's program: Lua for Redis and Valkey, joined from fragments when the package
 // is loaded.
 //
-// Each command (reserve, cancel, report, status, beat, describe, index, enlist, upstreams) is a file whose head is its contract: KEYS, ARGV with units,
+// Each command (reserve, cancel, report, status, beat, describe, index, enlist, upstreams, ready) is a file whose head is its contract: KEYS, ARGV with units,
 // reply, TTL. The fragments before it are shared: the clock, what the algorithms have in common, and one file
 // for each algorithm. The scripts need Redis 6.2 or Valkey, and no library beyond string and math.
 //
@@ -77,6 +77,9 @@ var enlist string
 //go:embed upstreams.lua
 var upstreams string
 
+//go:embed ready.lua
+var ready string
+
 // Scripts are the programs of one store. Late is Reserve for stacks with a limit that calls are queued for: what that
 // takes would cost the others time, though they never run it.
 type Scripts struct {
@@ -84,6 +87,9 @@ type Scripts struct {
 
 	// Of the registry: who paces what.
 	Describe, Index, Enlist, Upstreams string
+
+	// Ready tries what the others do.
+	Ready string
 }
 
 // New returns the scripts with the server's clock.
@@ -118,6 +124,8 @@ func WithClock(fragment string) Scripts {
 		Index:     join("", nil, index),
 		Enlist:    program(fragment + "\n" + enlist),
 		Upstreams: program(fragment + "\n" + upstreams),
+
+		Ready: program(ready),
 	}
 }
 

@@ -18,7 +18,7 @@ func TestContracts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.lua")
 	require.NoError(t, err)
-	require.Len(t, files, 19)
+	require.Len(t, files, 20)
 	for _, name := range files {
 		source, err := os.ReadFile(name)
 		require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestContracts(t *testing.T) {
 		require.NotContains(t, strings.ReplaceAll(text, "tostring, which", ""), "tostring", "%s: it keeps 14 digits", name)
 		var want []string
 		switch name {
-		case "reserve.lua", "cancel.lua", "report.lua", "status.lua", "beat.lua", "describe.lua", "index.lua", "enlist.lua", "upstreams.lua":
+		case "reserve.lua", "cancel.lua", "report.lua", "status.lua", "beat.lua", "describe.lua", "index.lua", "enlist.lua", "upstreams.lua", "ready.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- Reply ", "-- TTL "}
 		case "gcra.lua", "window.lua", "concurrency.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- TTL "}
@@ -74,7 +74,7 @@ func TestNumbersAreNamed(t *testing.T) {
 		require.True(t, used[n], "no script uses %s", n)
 	}
 	s := luascripts.New()
-	for _, source := range []string{s.Reserve, s.Late, s.Cancel, s.Report, s.Status, s.Beat, s.Describe, s.Index, s.Enlist, s.Upstreams} {
+	for _, source := range []string{s.Reserve, s.Late, s.Cancel, s.Report, s.Status, s.Beat, s.Describe, s.Index, s.Enlist, s.Upstreams, s.Ready} {
 		require.NotRegexp(t, name, source)
 	}
 	require.Equal(t, s, luascripts.New(), "every process has the same scripts")
@@ -101,4 +101,24 @@ func TestScriptsAreJoinedWithoutComments(t *testing.T) {
 	}
 	fake := luascripts.WithClock("local function clock() return 5 end")
 	require.NotContains(t, fake.Reserve, "TIME")
+}
+
+// Whoever is ready may run every command that any script runs.
+func TestReadyTriesEveryCommand(t *testing.T) {
+	t.Parallel()
+	runs := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
+	tried := regexp.MustCompile(`try\('(\w+)'`)
+	ready := string(must(os.ReadFile("ready.lua")))
+	tries := make(map[string]bool)
+	for _, m := range tried.FindAllStringSubmatch(ready, -1) {
+		tries[m[1]] = true
+	}
+	s, ran := luascripts.New(), make(map[string]bool)
+	for _, source := range []string{s.Reserve, s.Late, s.Cancel, s.Report, s.Status, s.Beat, s.Describe, s.Index, s.Enlist, s.Upstreams} {
+		for _, m := range runs.FindAllStringSubmatch(source, -1) {
+			ran[m[1]] = true
+		}
+		require.Equal(t, strings.Count(source, "redis.call(")+strings.Count(source, "redis.pcall("), len(runs.FindAllString(source, -1)), "every command is named where it is run")
+	}
+	require.Equal(t, ran, tries)
 }

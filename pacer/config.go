@@ -3,7 +3,9 @@ package pacer
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -62,6 +64,12 @@ type Config struct {
 	// Hooks receive events, each set separately. Defaults to none.
 	Hooks []*Hooks
 
+	// Logger receives a warning when this process loses a [store.Shared], or does not reach it when it starts: at most one a
+	// minute for each upstream, the more rarely the longer that lasts, and a line when the store is back.
+	// slog.New(slog.DiscardHandler) turns that off. Defaults to slog.Default() at that time, or to nothing if [LogHooks] are
+	// among the Hooks, which log the same.
+	Logger *slog.Logger
+
 	// Name is what operators see of this process (see package fleet), at most 100 bytes long. Defaults to the host's
 	// name and the process's number, such as "worker-7/4711".
 	Name string
@@ -80,17 +88,22 @@ type Config struct {
 	// [Forever] allows stale slots. Defaults to [DefaultMaxLate], half a second.
 	MaxLate time.Duration
 
-	// Outage decides what becomes of calls while a [store.Shared] is out of reach. Defaults to [PaceLocally].
+	// Outage decides what becomes of calls while a [store.Shared] is out of reach. With [PaceLocally], a process that has
+	// never heard from its store needs to know Processes. Defaults to PaceLocally.
 	Outage Outage
 
 	// StoreTimeout is how long an operation of a Shared may take, whatever its client's own timeouts and retries are;
 	// it does not depend on the call's context. A call that comes while a request for one of the same stack is under
 	// way first waits for that answer, too, and for those before it as long as the store answers them. The first
-	// operation, which has to connect, may take four times as long. Defaults to [DefaultStoreTimeout], 250 ms.
+	// operation, which has to connect, may take four times as long, and each further attempt at it twice as long as the
+	// one before, up to 8 s. Defaults to [DefaultStoreTimeout], 250 ms.
 	StoreTimeout time.Duration
 
-	// Processes is how many processes share the store. A process uses it if it has to pace locally before it has ever
-	// reached the store, which knows the number. At most 10,000. Defaults to 1.
+	// Processes is how many processes share the store, for a process that starts while the store is out of reach: it
+	// paces locally at once, at its share. From its first contact on it knows the number from the store. Without
+	// Processes, a process that has never heard from its store does not guess: its calls wait for the first contact, for
+	// as long as MaxWait and their contexts allow, and then get a [*StoreError] that matches [ErrNoContact]. [Pacer.Allow]
+	// and MaxWait(0) wait for the first attempt only. At most 10,000. Defaults to 0, unknown.
 	Processes int
 
 	_ struct{}
@@ -158,8 +171,12 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
 		Policies: bound, Permits: p.leases.Held, Describe: p.about,
 	}
+	config.Changed = p.failedOver
 	if p.telemetry != nil {
-		config.Requested, config.Changed = p.requested, p.failedOver
+		config.Requested = p.requested
+	}
+	if c.Logger != nil || !slices.ContainsFunc(c.Hooks, func(h *Hooks) bool { return h.logsFailover }) {
+		p.storeLog = &storeLog{logger: c.Logger, upstream: c.Upstream, outage: c.Outage}
 	}
 	return failover.New(shared, &config)
 }
@@ -225,6 +242,11 @@ func (c *Config) validate() error {
 	}
 	if bad := parts.Check(c.Policies); bad != nil {
 		return &ConfigError{Field: fmt.Sprintf("Policies[%d]", bad.Index), Value: bad.Value, Reason: bad.Reason}
+	}
+	if v := reflect.ValueOf(c.Store); v.Kind() == reflect.Pointer && v.IsNil() {
+		return &ConfigError{
+			Field: "Store", Value: fmt.Sprintf("a nil %T", c.Store), Reason: "make one with its package's New, or leave Store out to pace this process alone",
+		}
 	}
 	if c.MaxWait < 0 {
 		return badDuration("MaxWait", c.MaxWait)

@@ -61,8 +61,11 @@
 // limit divided by the number of processes that the fleet had, and behind every slot that the fleet is known to have been granted.
 // When the store is back, each process reports what it spent, and calls that still wait exchange their slots for slots of the fleet
 // that are not earlier. Two things cannot be known. If only one process has lost the store, the others still share the whole limit:
-// up to 1/n too much goes out. A process that starts while the store is out of reach takes the size of the fleet from
-// Config.Processes.
+// up to 1/n too much goes out. And a process that starts while the store is out of reach does not know how large the fleet is.
+//
+// Such a process does not guess. Its calls wait for the first contact, for as long as MaxWait and their contexts allow, and then get a
+// [*StoreError] that matches [ErrNoContact] and says what to check; [Pacer.Ready] finds out before a call depends on it. If Config.Processes says how many processes there are, it paces
+// locally at once; with Config.Outage, it lets calls through ([LetThrough]) or refuses them ([RefuseCalls]) at once.
 //
 // # Feedback from the upstream
 //

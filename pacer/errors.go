@@ -25,6 +25,9 @@ var (
 	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that
 	// was not asked because it did not answer before.
 	ErrUnreachable = store.ErrUnreachable
+	// ErrNoContact matches the [*StoreError] of a store that has never answered this process, which does not know
+	// how many others there are: see [Config].Processes. It matches ErrUnreachable, too.
+	ErrNoContact = store.ErrNoContact
 	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. The slots of those
 	// waits were given back.
 	ErrClosed = store.ErrClosed
@@ -189,19 +192,29 @@ func (e *ConfigError) Error() string {
 func (e *ConfigError) Unwrap() error { return e.Err }
 
 // A StoreError reports that the store could not answer. Whether a charge was made is not known; the call must not go.
-// It matches [store.ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls].
+// It matches [ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls], and [ErrNoContact] as well if the
+// store has never answered this process. It matches [context.DeadlineExceeded] if the context's deadline ended the wait for it.
 type StoreError struct {
 	Upstream string
-	Op       string // "reserve", "cancel", "report", "status" or "index"
+	Op       string // "reserve", "cancel", "report", "status", "index" or "ready"
 	Err      error
 
 	_ struct{}
 }
 
+// opReady is the operation of [Pacer.Ready].
+const opReady = "ready"
+
 // Error implements error.
 func (e *StoreError) Error() string {
+	if e.Op == opReady {
+		return fmt.Sprintf("pacer: upstream %q: the store is not ready: %v", e.Upstream, e.Err)
+	}
 	advice := ""
-	if errors.Is(e.Err, store.ErrUnreachable) {
+	switch {
+	case errors.Is(e.Err, store.ErrNoContact):
+		advice = ": check its address, the network and what its ACL allows, or set Config.Processes, or Config.Outage to LetThrough, to start without it"
+	case errors.Is(e.Err, store.ErrUnreachable):
 		advice = ": see that it can be reached, or set Config.Outage to PaceLocally to go on without it"
 	}
 	return fmt.Sprintf("pacer: upstream %q: the store failed to %s: %v%s", e.Upstream, e.Op, e.Err, advice)

@@ -108,8 +108,10 @@ func (p *Pacer) requested(op string, calls int, took time.Duration, err error) {
 	telemetry.Emit(p.telemetry, e, func(h *Hooks) func(StoreRequest) { return h.StoreRequest })
 }
 
-// failedOver emits that the store is lost, or back.
+// failedOver emits and logs that the store is lost, or back.
 func (p *Pacer) failedOver(c failover.Change) {
-	e := Failover{Upstream: p.upstream, On: c.Lost, Outage: p.outage, Processes: c.Processes, For: c.For, Err: c.Err}
-	telemetry.Emit(p.telemetry, e, func(h *Hooks) func(Failover) { return h.Failover })
+	p.storeLog.changed(c)
+	if p.telemetry != nil {
+		telemetry.Emit(p.telemetry, failoverEvent(p.upstream, p.outage, c), func(h *Hooks) func(Failover) { return h.Failover })
+	}
 }

@@ -45,6 +45,8 @@ type Hooks struct {
 	// Dropped is called when the other hooks were too slow: n of their events were dropped.
 	Dropped func(n int64)
 
+	logsFailover bool // Failover logs: nobody else needs to
+
 	_ struct{}
 }
 
@@ -118,12 +120,13 @@ type FeedbackApplied struct {
 	_ struct{}
 }
 
-// A Failover is the start or the end of a time without the store, in which a process paces locally.
+// A Failover is the start or the end of a time without the store, in which a process paces locally, or waits for its first contact.
 type Failover struct {
 	Upstream  string
 	On        bool          // the store is lost
-	Outage    Outage        // what becomes of calls meanwhile
-	Processes int           // the number of processes that share the limits: this one takes its share
+	Never     bool          // it has never answered this process, and calls wait for that: see Config.Processes
+	Outage    Outage        // what becomes of calls meanwhile, if not Never
+	Processes int           // the number of processes that share the limits: this one takes its share; 0 if Never
 	Err       error         // the cause, if On
 	For       time.Duration // how long it lasted, if not On
 

@@ -13,7 +13,8 @@ const longWait = 10 * time.Second
 // LogHooks returns hooks that log what happens, with structured fields: upstream, policy, scope, and times as
 // durations. Pauses, refusals, failures of the store and failovers are logged at level Warn; their end, and waits of
 // ten seconds or more, at level Info; all else at level Debug, including positions in queues. If logger is nil,
-// LogHooks uses slog's default logger at the time of the call.
+// LogHooks uses slog's default logger at the time of the call. Losses of a shared store are logged without these hooks,
+// too: see [Config].Logger.
 func LogHooks(logger *slog.Logger) *Hooks {
 	if logger == nil {
 		logger = slog.Default()
@@ -22,6 +23,7 @@ func LogHooks(logger *slog.Logger) *Hooks {
 	return &Hooks{
 		Waiting: l.waiting, WaitDone: l.waitDone, Admitted: l.admitted, Refused: l.refused, Paused: l.paused, Resumed: l.resumed,
 		FeedbackApplied: l.feedbackApplied, Failover: l.failover, StoreRequest: l.storeRequest, Dropped: l.dropped,
+		logsFailover: true,
 	}
 }
 
@@ -87,16 +89,6 @@ func (l hookLog) resumed(p Pause) {
 func (l hookLog) feedbackApplied(ctx context.Context, h FeedbackApplied) {
 	l.LogAttrs(ctx, slog.LevelDebug, "headway: the upstream said something", of(h.Upstream, h.Policy, h.Scope,
 		slog.String("kind", h.Kind.String()), slog.Duration("for", h.For), slog.Int64("value", h.Value))...)
-}
-
-func (l hookLog) failover(f Failover) {
-	attrs := of(f.Upstream, "", "", slog.String("outage", f.Outage.String()))
-	if f.On {
-		l.LogAttrs(context.Background(), slog.LevelWarn, "headway: the store is lost",
-			append(attrs, slog.Int("processes", f.Processes), slog.Any("error", f.Err))...)
-		return
-	}
-	l.LogAttrs(context.Background(), slog.LevelInfo, "headway: the store is back", append(attrs, slog.Duration("after", f.For))...)
 }
 
 func (l hookLog) storeRequest(c StoreRequest) {

@@ -9,7 +9,8 @@ type Outage uint8
 const (
 	// PaceLocally paces each process from memory, at its share of every limit: the limit divided by the number of
 	// processes that were alive when the store last answered. When the store is back, the process reports to it what
-	// was spent meanwhile.
+	// was spent meanwhile. A process that has never heard from its store takes the number from Config.Processes; if that
+	// is not set, its calls wait for the first contact.
 	PaceLocally Outage = iota
 	// RefuseCalls refuses calls with a [*StoreError] that matches [store.ErrUnreachable].
 	RefuseCalls

@@ -785,3 +785,26 @@ func TestACallThatCostsMoreThanTheShare(t *testing.T) {
 		require.NoError(t, one.Cancel(t.Context()))
 	})
 }
+
+// The longer a store is away, the more rarely it is tried: once a second in the end. A short outage ends promptly all the same.
+func TestALongOutageIsProbedRarely(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceLocally, policies.Daily(1000, time.UTC))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(errBroken, 0)
+		require.NoError(t, p.Wait(t.Context()))
+		before := r.count()
+		time.Sleep(1600 * time.Millisecond)
+		require.InDelta(t, 15, r.count()-before, 3)
+		time.Sleep(time.Minute)
+		before = r.count()
+		time.Sleep(time.Minute)
+		require.InDelta(t, 60, r.count()-before, 6)
+		r.set(nil, 0)
+		time.Sleep(1200 * time.Millisecond)
+		require.Equal(t, int64(998), remaining(t, p), "it is back")
+	})
+}

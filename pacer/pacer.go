@@ -2,6 +2,7 @@ package pacer
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/feedback"
@@ -31,6 +32,7 @@ type Pacer struct {
 	outage   Outage
 
 	telemetry *telemetry.Dispatcher[Hooks] // nil if there are no hooks
+	storeLog  *storeLog                    // nil if losses of the store are not to be logged
 
 	fixed []store.Limit // the stack of every call, if no limit has a scope
 
@@ -55,7 +57,8 @@ type Pacer struct {
 // deadline; the context's error if it ends first; [ErrClosed] if the Pacer is closed first; a [*ScopeError] if the
 // call lacks a scope; a [*ConfigError] if a policy counts calls in flight, because the Pacer must then know when the
 // call is over: use [Pacer.Acquire]; a [*StoreError] if the store fails, which for a [store.Shared] happens only if
-// Config.Outage is [RefuseCalls], or if the store is not set up right. A slot that is not used is given back.
+// Config.Outage is [RefuseCalls], if the store is not set up right, or if it has never answered this process for as long
+// as the call may wait: see Config.Processes. A slot that is not used is given back.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	a, err := p.newCall(ctx, opts)
 	if err != nil || p.goesAtOnce(ctx, &a) {
@@ -159,6 +162,10 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room [
 	if err != nil {
 		return err
 	}
+	waited, err := p.awaitStore(ctx, a)
+	if err != nil {
+		return err
+	}
 	r := waiters.Request{Limits: limits, WillWait: a.waits, Untried: a.untried}
 	r.Call = store.Call{Cost: a.cost, Costs: costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
 	if p.hasQueues {
@@ -166,7 +173,36 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room [
 			return err
 		}
 	}
-	return p.waiters.Reserve(ctx, c, &r)
+	err = p.waiters.Reserve(ctx, c, &r)
+	if e, ok := errors.AsType[*LimitError](err); ok && waited > 0 {
+		e.MaxWait, e.Waited = min(e.MaxWait+waited, Forever), e.Waited+waited
+	}
+	return err
+}
+
+// awaitStore waits until the store has answered this process for the first time, if it must: see Config.Processes. It takes the time
+// that this took off what the call may wait, and returns it.
+func (p *Pacer) awaitStore(ctx context.Context, a *ask) (waited time.Duration, err error) {
+	if p.member == nil {
+		return 0, nil
+	}
+	began := time.Now()
+	var latest time.Time
+	if a.maxWait < Forever {
+		latest = began.Add(a.maxWait)
+	}
+	if err := p.member.Await(ctx, latest, p.waiters.Closed()); err != nil {
+		if err == ErrClosed || err == ctx.Err() { //nolint:errorlint // as they are: anything else is the store's
+			return 0, err
+		}
+		return 0, p.storeError("reserve", err)
+	}
+	waited = time.Since(began)
+	if a.maxWait < Forever {
+		a.maxWait = max(0, a.maxWait-waited)
+	}
+	a.notBefore = max(0, a.notBefore-waited)
+	return waited, nil
 }
 
 // begin reads what a call requests, and which limits bind it.
@@ -242,6 +278,7 @@ func (p *Pacer) Close() error {
 	if p.member != nil {
 		p.member.Close()
 	}
+	p.storeLog.close()
 	p.telemetry.Close()
 	return nil
 }

@@ -22,6 +22,9 @@ import (
 // reports of a limit and of what is left of it tightens the policies until it is over; nothing that an upstream reports
 // admits more than they do.
 //
+// Of what is reported before a shared store has answered this process for the first time, pauses reach it with the first
+// contact.
+//
 // It returns a [*ConfigError] for a negative time or an unknown policy, a [*ScopeError] if a named policy needs a
 // scope that is not given, and a [*StoreError] if the store fails.
 func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option) error {

@@ -48,7 +48,7 @@ type PolicyStatus struct {
 }
 
 // Status returns the state of the policies that bind a call with these scopes. It charges and changes nothing. It
-// returns the same errors as Reserve.
+// returns the same errors as Reserve, and does not wait for a store that has never answered.
 func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	_, limits, err := p.begin(ctx, opts)
 	if err != nil {

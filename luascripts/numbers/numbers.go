@@ -83,6 +83,8 @@ const (
 	// UnboundSlack is the slack of a call that no policy binds: it could be anything, but those that wait for the end of a
 	// pause are to be spread.
 	UnboundSlack = 1_000_000
+	// MaxUnpack bounds how many values a script gives one command: Lua's unpack fails at some 8,000.
+	MaxUnpack = 4000
 	// MaxDebt is the most virtual time that calls are charged at once: the longest period of a policy.
 	MaxDebt = int64(policies.MaxPeriod / 1_000)
 )
@@ -144,7 +146,7 @@ func Named() map[string]int64 {
 		"ChangeCalled": ChangeCalled, "ChangeBegun": ChangeBegun,
 		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "OnceTTL": OnceTTL,
 		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
-		"UnboundSlack": UnboundSlack, "MaxDebt": MaxDebt,
+		"UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode,
 		"OthersMargin": OthersMargin, "OthersWhole": OthersWhole,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,

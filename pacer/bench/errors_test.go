@@ -36,6 +36,7 @@ func TestTheTableOfErrors(t *testing.T) {
 		{"bad setting", func(*testing.T) error { _, err := pacer.New(pacer.Config{Upstream: "zen desk"}); return err }},
 		{"wait for a place", noAcquire},
 		{"no store", noStore},
+		{"no contact", noContact},
 		{"closed", closedPacer},
 		{"spent", spent},
 	} {
@@ -121,6 +122,18 @@ func badPolicy(*testing.T) error {
 func noAcquire(t *testing.T) error {
 	t.Helper()
 	return newPacer(t, "github", nil, []policies.Policy{policies.InFlight(100)}).Wait(t.Context())
+}
+
+func noContact(t *testing.T) error {
+	t.Helper()
+	backing := &distant{Store: memstore.New(), era: 1000}
+	backing.set(errors.New("dial tcp 10.0.0.7:6379: connect: connection refused"))
+	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: backing, Policies: []policies.Policy{policies.PerSecond(2)}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	err = p.Wait(t.Context())
+	require.ErrorIs(t, err, pacer.ErrNoContact)
+	return err
 }
 
 func noStore(t *testing.T) error {

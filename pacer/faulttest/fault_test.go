@@ -2,6 +2,7 @@ package faulttest_test
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -39,6 +40,7 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{})
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	os.Exit(m.Run())
 }
 

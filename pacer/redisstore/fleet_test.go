@@ -3,12 +3,14 @@ package redisstore_test
 import (
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/pacer/internal/measure"
@@ -27,6 +29,8 @@ const workerEnv = "HEADWAY_TEST_WORKER"
 const parallel = "12"
 
 func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // tests lose stores on purpose
+	redis.SetLogger(&clientLines)
 	if job := os.Getenv(workerEnv); job != "" {
 		if err := work(job); err != nil {
 			fmt.Fprintln(os.Stderr, err)

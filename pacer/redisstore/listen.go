@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,8 +32,10 @@ type listeners struct {
 	mu       sync.Mutex
 	all      map[string][]*listener // by channel
 	pubsub   *redis.PubSub
-	finished chan struct{} // closed when the goroutine has ended
-	heard    time.Time     // when a message came, or it was pinged
+	dial     func(context.Context) error // connects once: see Store.dialOnce
+	closing  chan struct{}               // closed when nobody listens any more
+	finished chan struct{}               // closed when the goroutine has ended
+	heard    time.Time                   // when a message came, or it was pinged
 	pinging  bool
 }
 
@@ -65,11 +68,11 @@ func (s *Store) Listen(upstream string, heard func(store.News)) (stop func()) {
 	}
 	channel := upstreamKey(upstream) + pausesMark
 	l := &listener{heard: heard}
-	s.listeners.add(client, channel, l)
+	s.listeners.add(client, s.dialOnce, channel, l)
 	return sync.OnceFunc(func() { s.listeners.remove(channel, l) })
 }
 
-func (s *listeners) add(client subscriber, channel string, l *listener) {
+func (s *listeners) add(client subscriber, dial func(context.Context) error, channel string, l *listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
@@ -78,8 +81,8 @@ func (s *listeners) add(client subscriber, channel string, l *listener) {
 	first := s.all[channel] == nil
 	s.all[channel] = append(s.all[channel], l)
 	if s.pubsub == nil {
-		s.pubsub, s.finished = client.Subscribe(context.Background()), make(chan struct{})
-		go s.run(client, s.pubsub, s.finished)
+		s.pubsub, s.dial, s.closing, s.finished = client.Subscribe(context.Background()), dial, make(chan struct{}), make(chan struct{})
+		go s.run(client, s.pubsub, s.closing, s.finished)
 	}
 	if first {
 		// It must not block: the connection may have to be made. What fails is done again with the next connection.
@@ -124,6 +127,7 @@ func (s *listeners) remove(channel string, l *listener) {
 		delete(s.all, channel)
 		if len(s.all) == 0 {
 			closing, s.pubsub = s.pubsub, nil
+			close(s.closing)
 		} else {
 			pubsub := s.pubsub
 			go func() { _ = pubsub.Unsubscribe(context.Background(), channel) }()
@@ -140,10 +144,10 @@ func (s *listeners) remove(channel string, l *listener) {
 }
 
 // run tells what is heard until nobody listens any more.
-func (s *listeners) run(client subscriber, pubsub *redis.PubSub, finished chan<- struct{}) {
+func (s *listeners) run(client subscriber, pubsub *redis.PubSub, closing <-chan struct{}, finished chan<- struct{}) {
 	defer close(finished)
 	for pubsub != nil {
-		s.hear(pubsub)
+		s.hear(pubsub, closing)
 		pubsub = s.replace(client, pubsub)
 	}
 }
@@ -163,26 +167,52 @@ func (s *listeners) replace(client subscriber, broken *redis.PubSub) *redis.PubS
 	return pubsub
 }
 
-// hearAgain is how long to wait after an error.
-const hearAgain = 100 * time.Millisecond
+// hearAgain is how long to wait after an error; while the server is gone, longer and longer, up to hearSeldom.
+const (
+	hearAgain  = 100 * time.Millisecond
+	hearSeldom = 2 * time.Second
+)
 
 // errNonsense is what a server answered that go-redis cannot read.
 var errNonsense = errors.New("redisstore: the server's answer is no message")
 
 // hear tells what is heard of a subscription until it is closed, or the server answers nonsense. If the connection breaks,
 // go-redis connects anew, and subscribes again, by itself.
-func (s *listeners) hear(pubsub *redis.PubSub) {
+func (s *listeners) hear(pubsub *redis.PubSub, closing <-chan struct{}) {
 	for {
 		switch m, err := receive(pubsub); {
 		case errors.Is(err, redis.ErrClosed):
 			return
 		case err != nil:
-			time.Sleep(hearAgain)
-			if errors.Is(err, errNonsense) {
+			if s.awaitServer(closing); errors.Is(err, errNonsense) {
 				return
 			}
 		default:
 			s.tell(m)
+		}
+	}
+}
+
+// awaitServer waits a moment, and then until there is a server to connect to, or nobody listens any more. The client's own attempts would
+// be five at a time, and a line of its log each.
+func (s *listeners) awaitServer(closing <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for pause := hearAgain; ; pause = min(2*pause, hearSeldom) {
+		select {
+		case <-closing:
+			return
+		case <-time.After(pause - rand.N(pause/4)):
+		}
+		dialed := make(chan error, 1)
+		go func() { dialed <- s.dial(ctx) }()
+		select {
+		case <-closing:
+			return
+		case err := <-dialed:
+			if err == nil {
+				return
+			}
 		}
 	}
 }

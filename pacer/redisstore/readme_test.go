@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
@@ -132,6 +133,21 @@ func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
 	defer log.SetOutput(os.Stderr)
 	readmeError(&pacer.LimitError{Policy: "peak", Scope: "tenant=acme", Wait: time.Second})
 	require.Contains(t, out.String(), "peak binds tenant=acme: again in 1s")
+}
+
+// The README's list of commands is what the scripts run, and what the client needs besides: no more and no less.
+func TestTheACLIsWhatTheScriptsRun(t *testing.T) {
+	t.Parallel()
+	s, all := luascripts.New(), strings.Fields("evalsha eval subscribe unsubscribe ping hello")
+	runs := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
+	for _, source := range []string{s.Reserve, s.Late, s.Cancel, s.Report, s.Status, s.Beat, s.Describe, s.Index, s.Enlist, s.Upstreams} {
+		for _, m := range runs.FindAllStringSubmatch(source, -1) {
+			if command := strings.ToLower(m[1]); !slices.Contains(all, command) {
+				all = append(all, command)
+			}
+		}
+	}
+	require.ElementsMatch(t, all, strings.Fields(aclCommands))
 }
 
 // flat drops indentation.

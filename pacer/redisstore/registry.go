@@ -122,11 +122,18 @@ func (s *Store) query(ctx context.Context, p *script, r *request) ([]any, error)
 		r.numbers(s.testClock())
 	}
 	ask := func(program *[2]any) ([]any, error) {
+		if err := s.reachable(ctx); err != nil {
+			return nil, err
+		}
 		r.args[0], r.args[1], r.args[2] = program[0], program[1], len(r.keys)
 		cmd := redis.NewSliceCmd(ctx, r.args...)
 		cmd.SetFirstKeyPos(head)
 		_ = s.rdb.Process(ctx, cmd)
-		return cmd.Result()
+		v, err := cmd.Result()
+		if err != nil {
+			s.failed(err)
+		}
+		return v, err
 	}
 	v, err := ask(&p.evalsha)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {

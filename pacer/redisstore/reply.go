@@ -29,10 +29,49 @@ func (r *reply) int() int64 {
 	return n
 }
 
-func (r *reply) instant() store.Instant { return store.Instant(r.int()) }
+// maxInstant is the latest instant that a script can say: its numbers are exact up to there.
+const maxInstant = 1 << 53
+
+// upTo returns the next number, which is to be from least to most: every number of a reply is hostile until that is known.
+func (r *reply) upTo(least, most int64) int64 {
+	n := r.int()
+	if n < least || n > most {
+		if r.err == nil {
+			r.err = fmt.Errorf("the reply has %d where a number from %d to %d is to be", n, least, most)
+		}
+		return max(least, min(most, 0))
+	}
+	return n
+}
+
+func (r *reply) instant() store.Instant { return store.Instant(r.upTo(0, maxInstant)) }
+
+func (r *reply) count() int64 { return r.upTo(0, maxInstant) }
+
+// binds returns what binds a call, of which so many limits could: see reserve.lua.
+func (r *reply) binds(limits int) (index int, paused bool) {
+	switch n := int(r.upTo(-int64(limits)-1, int64(limits))); {
+	case n > 0:
+		return n - 1, false
+	case n == -limits-1:
+		return store.BindsUpstream, false
+	case n < 0:
+		return -n - 1, true
+	}
+	return store.BindsNothing, false
+}
+
+// status reads the state of a stack of so many limits: see status.lua.
+func (r *reply) status(now int64, limits int) store.StackStatus {
+	st := store.StackStatus{Now: store.Instant(now), Paused: r.instant(), Limits: make([]store.LimitStatus, limits)}
+	for i := range st.Limits {
+		st.Limits[i] = store.LimitStatus{Remaining: r.count(), Next: r.instant(), Backlog: r.count(), Paused: r.instant(), Pace: r.count(), Queued: r.count()}
+	}
+	return st
+}
 
 // epoch reads an epoch.
-func (r *reply) epoch() store.Epoch { return store.Epoch{Began: r.instant(), Resets: r.int()} }
+func (r *reply) epoch() store.Epoch { return store.Epoch{Began: r.instant(), Resets: r.count()} }
 
 // holding reads what a limit holds.
 func (r *reply) holding(l *store.Limit) (h store.Holding) {
@@ -45,12 +84,12 @@ func (r *reply) holding(l *store.Limit) (h store.Holding) {
 	r.values = r.values[n:]
 	switch l.Spec.Algorithm {
 	case policies.GCRA:
-		h.Taken = min(store.Forever, time.Duration(min(rest.int(), store.Forever.Microseconds()))*time.Microsecond)
+		h.Taken = min(store.Forever, time.Duration(min(rest.count(), store.Forever.Microseconds()))*time.Microsecond)
 	case policies.Leases:
-		h.Permits, h.Until = rest.int(), rest.instant()
+		h.Permits, h.Until = rest.count(), rest.instant()
 	case policies.Window:
 		for len(rest.values) > 0 && rest.err == nil {
-			h.Buckets = append(h.Buckets, store.Charge{From: rest.int(), To: rest.int()})
+			h.Buckets = append(h.Buckets, store.Charge{From: rest.upTo(-maxInstant, maxInstant), To: rest.upTo(-maxInstant, maxInstant)})
 		}
 	}
 	r.err = cmp.Or(r.err, rest.done())

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -170,10 +169,8 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 			deferAll(b.Grants[i:])
 			return true
 		}
-		n := r.int()
-		if n > int64(len(b.Grants)-i) || -n > int64(len(b.Grants)-i) {
-			r.err = fmt.Errorf("the reply speaks of %d calls where there are %d", n, len(b.Grants)-i)
-		}
+		rest := int64(len(b.Grants) - i)
+		n := r.upTo(-rest, rest)
 		if r.err != nil {
 			return false
 		}
@@ -181,13 +178,13 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 		*g = store.Grant{OK: n >= 0, Now: store.Instant(now), At: store.Instant(now), Binds: store.BindsNothing, Charges: g.Charges[:0]}
 		if n == 1 && b.Calls[i].ID != 0 {
 			g.OK, g.Queued = false, true
-			g.Binds, _ = binds(r.int(), len(b.Stack.Limits))
-			g.At, g.Ahead = r.instant(), r.int()
+			g.Binds, _ = r.binds(len(b.Stack.Limits))
+			g.At, g.Ahead = r.instant(), r.count()
 			i++
 			continue
 		}
 		if n <= 0 {
-			g.Binds, g.Paused = binds(r.int(), len(b.Stack.Limits))
+			g.Binds, g.Paused = r.binds(len(b.Stack.Limits))
 			g.At = r.instant()
 		}
 		if n < 0 {
@@ -199,14 +196,14 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 			}
 			continue
 		}
-		g.Slack = time.Duration(r.int()) * time.Microsecond
+		g.Slack = time.Duration(r.upTo(-1, maxInstant)) * time.Microsecond
 		for j := range b.Stack.Limits {
-			c := store.Charge{From: r.int(), To: r.int()}
+			c := store.Charge{From: r.upTo(-maxInstant, maxInstant), To: r.upTo(-maxInstant, maxInstant)}
 			if c.To != 0 {
 				c.Made = now
 			}
 			if b.Stack.Limits[j].Spec.Algorithm == policies.Window {
-				c.Seen = r.int()
+				c.Seen = r.count()
 			}
 			g.Charges = append(g.Charges, c)
 		}
@@ -251,17 +248,4 @@ func follow(stack *store.Stack, first, g *store.Grant, k int64, bound time.Durat
 		*g = *first
 	}
 	g.Charges, g.Slack = charges, slack
-}
-
-// binds translates what binds a call from the script's numbers.
-func binds(n int64, limits int) (index int, paused bool) {
-	switch {
-	case n > 0 && n <= int64(limits):
-		return int(n) - 1, false
-	case n < 0 && -n <= int64(limits):
-		return int(-n) - 1, true
-	case n < 0:
-		return store.BindsUpstream, false
-	}
-	return store.BindsNothing, false
 }

@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -35,7 +37,7 @@ type Client interface {
 type Store struct {
 	rdb                                         Client
 	reserve, late, cancel, report, status, beat script
-	describe, index, enlist, upstreams          script
+	describe, index, enlist, upstreams, tries   script
 
 	mu     sync.Mutex
 	seen   int64                // the server's clock, when last seen
@@ -43,6 +45,7 @@ type Store struct {
 	listed map[string]time.Time // when upstreams were last enlisted
 
 	listeners listeners
+	silent    atomic.Bool // the last operation got no answer
 
 	testClock func() int64 // for tests: the time that the scripts are given and now returns; nil for the server's
 }
@@ -83,6 +86,7 @@ func withScripts(rdb Client, s luascripts.Scripts) *Store {
 		index:     newScript(s.Index),
 		enlist:    newScript(s.Enlist),
 		upstreams: newScript(s.Upstreams),
+		tries:     newScript(s.Ready),
 	}
 }
 
@@ -93,6 +97,9 @@ type once struct{ *redis.IntSliceCmd }
 func (once) NoRetry() bool { return true }
 
 func (s *Store) eval(ctx context.Context, r *request, program *[2]any) ([]int64, error) {
+	if err := s.reachable(ctx); err != nil {
+		return nil, err
+	}
 	r.args[0], r.args[1], r.args[2] = program[0], program[1], len(r.keys)
 	cmd := redis.NewIntSliceCmd(ctx, r.args...)
 	cmd.SetFirstKeyPos(head) // by which a Cluster finds the node
@@ -101,7 +108,7 @@ func (s *Store) eval(ctx context.Context, r *request, program *[2]any) ([]int64,
 	if err == nil {
 		return values, nil
 	}
-	if _, answered := errors.AsType[redis.Error](err); !answered {
+	if !s.failed(err) {
 		// What is not sent again does not make a Cluster's client look where the keys are now.
 		if cluster, ok := s.rdb.(interface{ ReloadState(ctx context.Context) }); ok {
 			cluster.ReloadState(ctx)
@@ -203,7 +210,7 @@ func (s *Store) ask(
 		if err != nil {
 			return reply{}, 0, err
 		}
-		now = r.int()
+		now = r.count()
 		if calendars {
 			s.saw(now)
 			if len(r.values) == 0 && r.err == nil && try == 0 {
@@ -212,7 +219,10 @@ func (s *Store) ask(
 		}
 		if (p == &s.reserve || p == &s.late) && len(r.values) == 3 && r.values[0] == numbers.Forgot && r.err == nil {
 			r.int()
-			return reply{}, 0, &store.ForgotError{Epoch: r.epoch()}
+			if forgot := (&store.ForgotError{Epoch: r.epoch()}); r.err == nil {
+				return reply{}, 0, forgot
+			}
+			return reply{}, 0, r.err
 		}
 		return r, now, r.err
 	}
@@ -258,7 +268,7 @@ func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Not
 	if err != nil {
 		return 0, 0, err
 	}
-	changed := int(r.int())
+	changed := int(r.upTo(0, math.MaxInt32))
 	return store.Instant(now), changed, r.done()
 }
 
@@ -295,10 +305,7 @@ func (s *Store) Status(ctx context.Context, stack store.Stack) (store.StackStatu
 	if err != nil {
 		return store.StackStatus{}, err
 	}
-	st := store.StackStatus{Now: store.Instant(now), Paused: r.instant(), Limits: make([]store.LimitStatus, len(stack.Limits))}
-	for i := range st.Limits {
-		st.Limits[i] = store.LimitStatus{Remaining: r.int(), Next: r.instant(), Backlog: r.int(), Paused: r.instant(), Pace: r.int(), Queued: r.int()}
-	}
+	st := r.status(now, len(stack.Limits))
 	return st, r.done()
 }
 
@@ -332,7 +339,7 @@ func (s *Store) Heartbeat(ctx context.Context, upstream string, b store.Heartbea
 		return store.Membership{}, err
 	}
 	s.listeners.ping() //nolint:contextcheck // nobody waits for it
-	p := store.Membership{Now: r.instant(), Epoch: r.epoch(), Alive: int(r.int()), Rank: int(r.int()), Barrier: r.instant()}
+	p := store.Membership{Now: r.instant(), Epoch: r.epoch(), Alive: int(r.upTo(0, math.MaxInt32)), Rank: int(r.upTo(0, math.MaxInt32)), Barrier: r.instant()}
 	s.saw(int64(p.Now))
 	if len(r.values) > 0 && r.err == nil {
 		for i := range b.Limits {

@@ -273,13 +273,16 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 			rdb := redis.NewClient(&redis.Options{Addr: parrot(t, answer), Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: patience})
 			defer rdb.Close()
 			for _, list := range [][]policies.Policy{{policies.PerSecond(1)}, {policies.Daily(1, time.UTC)}} {
-				p := newPacer(t, rdb, list...)
+				p, err := pacer.New(pacer.Config{Upstream: "test", Store: must(redisstore.New(rdb)), Policies: list, Processes: 1, StoreTimeout: patience})
+				require.NoError(t, err)
+				defer p.Close()
 				var se *pacer.StoreError
 				require.NoError(t, p.Wait(t.Context()), "paced alone")
+				require.ErrorIs(t, newPacer(t, rdb, list...).Allow(t.Context()), pacer.ErrNoContact)
 				p = refuser(t, rdb, list...)
 				require.ErrorAs(t, p.Wait(t.Context()), &se)
 				require.ErrorIs(t, se, store.ErrUnreachable)
-				_, err := p.Status(t.Context())
+				_, err = p.Status(t.Context())
 				require.ErrorAs(t, err, &se)
 				require.ErrorAs(t, p.Report(t.Context(), policies.Feedback{Wait: 1}), &se)
 			}
@@ -459,7 +462,7 @@ func everythingExpires(t *testing.T, rdb *redis.Client) {
 }
 
 // aclCommands is what the README lists.
-const aclCommands = "evalsha eval time get mget type set del exists pttl zcard zcount zscore zadd zrem zrange zrangebyscore zremrangebyscore zremrangebyrank zrank hget hmget hset hincrby hdel hkeys hgetall hexists hlen pexpire publish subscribe unsubscribe ping hello"
+const aclCommands = "evalsha eval time get mget type set del exists pttl zcard zcount zscore zadd zrem zrange zrangebyscore zrevrangebyscore zremrangebyscore zremrangebyrank zrank hget hset hdel hgetall hexists hlen pexpire publish subscribe unsubscribe ping hello"
 
 // storeExercise makes a store run every command that it has.
 func storeExercise(t *testing.T, p *pacer.Pacer) {

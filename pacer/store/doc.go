@@ -17,6 +17,7 @@
 //	Shared     other processes use it, too; it can be out of reach, or forget
 //	Notifier   it tells of pauses as they are reported
 //	Registry   it knows which processes use it, and how
+//	Readier    it can tell whether it would work, before a call depends on it
 //	Exchanger  it grants slots by itself while the shared one is out of reach (a decorator)
 //
 // All instants are the store's: see [Instant]. A store that passes package storetest keeps every invariant that a Pacer relies on.

@@ -440,6 +440,7 @@ func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool 
 		open = one.open
 	}
 	limit := w.limit(l, now)
+	left = min(left, limit) // it may be any number: sums must not overflow
 	if until > now {
 		if allowed := max(1, spent-open+left); allowed < limit {
 			w.learned, w.until = allowed, until

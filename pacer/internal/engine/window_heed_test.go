@@ -1,11 +1,13 @@
 package engine_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/policies"
 )
 
 // Somebody remembers so many calls in a bucket: it holds at least as many.
@@ -212,4 +214,19 @@ func TestWindowExpires(t *testing.T) {
 	a.Renew(l, epoch, 1, epoch)
 	require.False(t, a.Release(1), "a window has no places")
 	require.Equal(t, map[int64]int64{0: 1, 50: 1}, r.counts())
+}
+
+// An upstream may say any number: one that is larger than the limit does not lower it, however large it is.
+func TestWindowRemainingIsHuge(t *testing.T) {
+	t.Parallel()
+	for _, left := range []int64{5, 6, policies.MaxLimit, math.MaxInt64 - 1, math.MaxInt64} {
+		for _, until := range []int64{0, 50} {
+			r := newRig(t, fixed(5, 100, 0))
+			r.book(0, 0, 3)
+			require.False(t, r.account().Remaining(r.limit(), epoch, 0, left, 0, epoch+until), "%d left until %d", left, until)
+			in := r.inspect(0)
+			require.Equal(t, int64(5), in.Pace)
+			require.Equal(t, int64(2), in.Remaining)
+		}
+	}
 }

@@ -13,7 +13,7 @@ type Config struct {
 	Upstream  string
 	Mode      Mode
 	Timeout   time.Duration     // for how long the shared store may take to answer
-	Processes int               // how many there are, as far as is known before the first heartbeat
+	Processes int               // how many there are, if that is known before the first heartbeat; 0 if calls must wait for that, in mode Local
 	Policies  []policies.Policy // of all limits, those of lanes included
 
 	// Permits reports which calls of this process are in flight: the one that decides must know. nil if there are no permits.
@@ -29,7 +29,8 @@ type Config struct {
 // A Change is a loss of the shared store, or a return to it.
 type Change struct {
 	Lost      bool
-	Processes int
+	Never     bool          // it is Lost because it has never answered: calls wait for the first contact
+	Processes int           // 0 if it is not known
 	For       time.Duration // how long it was lost
 	Dropped   int           // of a return: how many grants that were to be given back, and notes, were too many to keep
 	Err       error         // why it is

@@ -3,16 +3,24 @@
 //
 // # States
 //
-//	             first operation joins the fleet
+//	             first contact: joins the fleet
 //	unknown ---------------------------------------> shared: the store decides
-//	    |                                              |   ^
-//	    |  the store does not answer                   |   |  resync: every process waits at a barrier for the others,
-//	    |                                       a failure  |  then reports what it spent, and goes on with the store
-//	    |                                              v   |
-//	    +----------------------------------------> local: this process decides, within its share (or refuses, or lets pass)
+//	 |  ^ |                                            |   ^
+//	 |  | |  the store does not answer,                |   |  resync: every process waits at a barrier for the others,
+//	 +--+ |  and this process knows its share,  a failure  |  then reports what it spent, and goes on with the store
+//	 no   |  or need not know it                       v   |
+//	answer+--------------------------------------> local: this process decides, within its share (or refuses, or lets pass)
 //
-// One goroutine runs from the first operation until Close. While the state is shared, it sends heartbeats; while it is local, it probes
-// the store every probeEvery.
+// One goroutine runs from the first operation until Close. While the state is unknown, it tries to reach the store; while it is shared,
+// it sends heartbeats; while it is local, it probes the store, first every probeEvery, and more rarely the longer that takes.
+//
+// # The first contact
+//
+// A process that has never heard from the store does not know how many others there are, and so not its share. If its Config says how
+// many, or that calls are to be refused or let through, it becomes local when the first attempt fails. Otherwise its state stays
+// unknown: calls sleep in Await until the store answers, or denies them, or until they may wait no longer. One goroutine makes the
+// attempts, one at a time. A store that denies this process from the start ends that goroutine: the error is every call's, and the next
+// call begins anew. What is reported meanwhile is kept for the store, as in an outage.
 //
 // # Local and back
 //
@@ -34,10 +42,11 @@
 // not remembered: the next answers bring them again.
 //
 // What cannot be known: if only one process has lost the store, it spends its share while the others still have all of the limit, so up
-// to 1/n too much goes out. A process that starts while the store is out of reach takes the number of processes from its configuration.
+// to 1/n too much goes out.
 //
 // # The parts
 //
+//	contact.go     what happens until the store has answered for the first time
 //	failover.go    the state, its changes, the budget of time for each request, the circuit breaker
 //	schedule.go    how often a process of a fleet of n reports, and the membership that heartbeats return
 //	operations.go  what a store does: Reserve, Cancel, Report, Status, each by the shared store or locally
@@ -49,6 +58,7 @@
 //
 // # Invariants
 //
+//   - A process that does not know its share grants nothing.
 //   - No limit is exceeded by a fall back: a process begins behind everything that it knows to be granted, with a share of each limit
 //     that adds up to the limit over the fleet.
 //   - What was spent locally is reported to the store, once it answers, before this process is granted anything by it.

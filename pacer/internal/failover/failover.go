@@ -35,11 +35,10 @@ const (
 	firstHeartbeat = heartbeatEvery / 16
 	heartbeatEvery = 3 * time.Second
 	heartbeatTTL   = 10 * time.Second
-	// probeEvery is how long after a failure a store is tried again, by one request at a time.
-	probeEvery = 100 * time.Millisecond
-	// firstContact is how many times StoreTimeout the very first operation may take: it has to connect, and a
-	// process that does not know the fleet does not know its share.
-	firstContact = 4
+	// probeEvery is how long after a failure a store is tried again, by one request at a time; the longer it is lost, the more rarely, but
+	// at least every longestProbe.
+	probeEvery   = 100 * time.Millisecond
+	longestProbe = time.Second
 	// maxBarrier bounds for how long a process waits for the others.
 	maxBarrier = 10 * time.Second
 	// maxProbes bounds how many requests may be without an answer while a store is tried again, if its client does not give
@@ -59,6 +58,8 @@ type Store struct {
 	unscoped []store.Limit // of policies without a scope
 	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
 
+	contact contact
+	budget  atomic.Int64 // for how long a request may take before the first contact, as a time.Duration
 	ledger  ledger
 	local   localStore
 	once    operations
@@ -100,7 +101,7 @@ type Store struct {
 type state = int32
 
 const (
-	unknown state = iota // before the first call
+	unknown state = iota // before the first contact
 	shared               // the store decides
 	local                // this process decides for itself
 )
@@ -164,38 +165,32 @@ func (w *Store) observe(now store.Instant) {
 	}
 }
 
-// ensureJoined reports whether the shared store decides. The first call joins the fleet.
+// ensureJoined reports whether the shared store decides. The first call joins the fleet, and those that come meanwhile wait for that. While
+// there is no contact, it returns an error at once that matches store.ErrNoContact.
 func (w *Store) ensureJoined(ctx context.Context) (bool, error) {
 	if s := w.state.Load(); s != unknown {
 		return s == shared, nil
 	}
-	w.resyncing.Lock()
-	defer w.resyncing.Unlock()
-	if s := w.state.Load(); s != unknown {
-		return s == shared, nil
-	}
-	began := w.Now()
-	wait, err := w.join(ctx)
-	if err != nil && w.store.Fault(err) != store.Unreachable {
-		return false, err // a mistake in the configuration: it has never worked
-	}
-	w.mu.Lock()
-	leaving := w.leaving
-	if !leaving {
-		w.finished = make(chan struct{}) // from here on, close waits for run
-	}
-	w.mu.Unlock()
-	if leaving {
-		return false, store.ErrClosed
-	}
-	if err == nil && wait > 0 {
-		err = errAtBarrier
-	}
+	a, _, err := w.beginContact(ctx)
 	if err != nil {
-		w.fallBack(err, began)
+		return false, err
 	}
-	go w.run() //nolint:gosec,contextcheck // it runs until the Pacer is closed, for all calls
-	return err == nil, nil
+	if a.first {
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	switch s := w.state.Load(); {
+	case s != unknown:
+		return s == shared, nil
+	case w.isClosing():
+		return false, store.ErrClosed
+	case a.isOver() && w.deniedBy(a):
+		return false, a.err
+	}
+	return false, w.noContact(nil)
 }
 
 // reach runs an operation of the store, unless it has just failed: it returns an ErrUnreachable then, and if the store
@@ -250,8 +245,9 @@ func (w *Store) within(ctx context.Context, name string, op func(context.Context
 	gone := w.batch.Gone()
 	w.mu.Unlock()
 	timeout, began := w.config.Timeout, time.Now()
+	var closing <-chan struct{} // what runs is waited for, but for a store that has never answered
 	if w.state.Load() == unknown {
-		timeout *= firstContact
+		timeout, closing = max(timeout, time.Duration(w.budget.Load())), w.closing
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	answer := make(chan error, 1)
@@ -267,6 +263,9 @@ func (w *Store) within(ctx context.Context, name string, op func(context.Context
 		return err
 	case <-ctx.Done():
 	case <-gone:
+	case <-closing:
+		cancel()
+		return store.ErrClosed
 	}
 	select {
 	case err := <-answer:

@@ -18,7 +18,9 @@ func (w *Store) requested(op string, calls int, began time.Time, err error) {
 // reportLoss notes that the store is lost, and reports it.
 func (w *Store) reportLoss(err error) {
 	w.mu.Lock()
-	w.lostSince = time.Now()
+	if w.lostSince.IsZero() { // otherwise it was never there
+		w.lostSince = time.Now()
+	}
 	processes := w.processes
 	w.mu.Unlock()
 	if w.config.Changed != nil {
@@ -26,10 +28,36 @@ func (w *Store) reportLoss(err error) {
 	}
 }
 
+// reportNoContact reports, once, that the store has not answered yet.
+func (w *Store) reportNoContact(err error) {
+	c := &w.contact
+	c.mu.Lock()
+	already := c.reported
+	c.reported = true
+	c.mu.Unlock()
+	if already {
+		return
+	}
+	w.mu.Lock()
+	w.lostSince = time.Now()
+	w.mu.Unlock()
+	if w.config.Changed != nil {
+		w.config.Changed(Change{Lost: true, Never: true, Err: err})
+	}
+}
+
+// wasReported reports whether hooks know that there was no contact.
+func (c *contact) wasReported() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reported
+}
+
 // reportReturn reports that the store is back.
 func (w *Store) reportReturn() {
 	w.mu.Lock()
 	fell, processes := w.lostSince, w.processes
+	w.lostSince = time.Time{}
 	w.mu.Unlock()
 	if w.config.Changed != nil {
 		w.config.Changed(Change{Processes: processes, For: time.Since(fell), Dropped: w.local.droppedSince()})

@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -139,7 +140,7 @@ func (w *Store) Exchangeable(g *store.Grant) bool {
 // came after it. So while the state is local, a resumption and a reset are heeded by this process alone, and return an error.
 func (w *Store) Report(ctx context.Context, stack store.Stack, notes []store.Note) (now store.Instant, changed int, err error) {
 	ask, err := w.ensureJoined(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrNoContact) { // what is reported before the first contact is reported with it
 		return 0, 0, err
 	}
 	var number int64

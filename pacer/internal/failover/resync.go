@@ -33,7 +33,6 @@ const maxTelling = 4
 
 // run sends heartbeats, and tries to return when the state is local.
 func (w *Store) run() {
-	defer close(w.finished)
 	timer := time.NewTimer(checkEvery)
 	defer timer.Stop()
 	pause := w.firstPause(firstHeartbeat)
@@ -66,7 +65,7 @@ func (w *Store) run() {
 			wait, err := w.resync(ctx)
 			switch {
 			case err != nil:
-				next = probeEvery
+				next = max(probeEvery+time.Millisecond, roughly(w.probePause())) // no sooner than the breaker lets one pass
 			case wait > 0:
 				next = wait
 			default:
@@ -194,7 +193,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if w.barrier == 0 {
 		gather := time.Duration(0)
 		if w.state.Load() == local && w.config.Mode == Local {
-			gather = 2*(probeEvery+w.schedule().Spread) + w.config.Timeout
+			gather = 2*(w.probePause()+w.schedule().Spread) + w.config.Timeout
 		}
 		p, err := w.heartbeat(ctx, false, gather)
 		if err != nil {
@@ -223,7 +222,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	w.barrier = 0
 	w.lostAt.Store(0)
 	w.absences.Add(1) // the next one is another
-	if w.state.Swap(shared) == local {
+	if was := w.state.Swap(shared); was == local || was == unknown && w.contact.wasReported() {
 		w.reportReturn()
 	}
 	if heard := w.listener.Load(); heard != nil {

@@ -44,6 +44,17 @@ func (w *Store) Check() {
 	}
 }
 
+// probePause returns how long after a failed attempt to return a process makes the next one: a sixteenth of the time for which the store
+// has been lost, so that a short outage ends promptly and a long one costs little.
+func (w *Store) probePause() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lostSince.IsZero() {
+		return probeEvery
+	}
+	return min(max(time.Since(w.lostSince)/16, probeEvery), longestProbe)
+}
+
 // fleet returns how many processes there are, and how many came before this one.
 func (w *Store) fleet() (n, rank int) {
 	w.mu.Lock()

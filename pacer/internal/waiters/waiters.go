@@ -70,6 +70,9 @@ func New(c *Config) *Waiters {
 	return &Waiters{Config: *c, made: time.Now().Add(-1), closed: make(chan struct{}), queues: queues{seed: maphash.MakeSeed()}}
 }
 
+// Closed returns a channel that Close closes.
+func (s *Waiters) Closed() <-chan struct{} { return s.closed }
+
 // IsClosed reports whether Close was called.
 func (s *Waiters) IsClosed() bool {
 	select {

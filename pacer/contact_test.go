@@ -1,0 +1,357 @@
+package pacer_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// fresh is a Pacer of a fleet that has not heard from its store yet.
+func fresh(t *testing.T, r *remote, c pacer.Config, list ...policies.Policy) *pacer.Pacer { //nolint:gocritic // as New
+	t.Helper()
+	c.Upstream, c.Store, c.Policies, c.Jitter = "api", r, list, pacer.NoJitter
+	p, err := pacer.New(c)
+	require.NoError(t, err)
+	return p
+}
+
+// starts records when calls go.
+type starts struct {
+	mu  sync.Mutex
+	all []time.Time
+}
+
+func (s *starts) add() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, time.Now())
+}
+
+// most returns the most starts within any window.
+func (s *starts) most(window time.Duration) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.SortFunc(s.all, time.Time.Compare)
+	most, first := 0, 0
+	for i, at := range s.all {
+		for at.Sub(s.all[first]) >= window {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}
+
+// errNoContact is what a call gets whose store has never answered.
+func requireNoContact(t *testing.T, err error) {
+	t.Helper()
+	var failed *pacer.StoreError
+	require.ErrorAs(t, err, &failed)
+	require.ErrorIs(t, err, pacer.ErrNoContact)
+	require.ErrorIs(t, err, pacer.ErrUnreachable)
+}
+
+// Processes that start before their store do not take themselves for the only ones: together they never exceed the limit, neither
+// before the store comes nor when it does.
+func TestAFleetThatStartsBeforeItsStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const processes = 20
+		r := newRemote(processes)
+		r.failing, r.gathers = errBroken, true
+		var went starts
+		var wg sync.WaitGroup
+		var all []*pacer.Pacer
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		defer cancel()
+		for range processes {
+			p := fresh(t, r, pacer.Config{}, policies.AtMost(200, time.Second))
+			all = append(all, p)
+			for range 8 {
+				wg.Go(func() {
+					for p.Wait(ctx) == nil {
+						went.add()
+					}
+				})
+			}
+		}
+		time.Sleep(3 * time.Second)
+		require.Zero(t, went.most(time.Hour), "nobody knows its share")
+		r.set(nil, 0)
+		wg.Wait()
+		require.LessOrEqual(t, went.most(time.Second), 200)
+		require.GreaterOrEqual(t, len(went.all), 190, "the store has answered after a second at the latest")
+		for _, p := range all {
+			closing(t, p)
+		}
+	})
+}
+
+// A first contact that takes longer than any attempt may at first is made all the same.
+func TestAStoreThatIsSlowAtFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(4)
+		r.hangs = 1500 * time.Millisecond // more than 4 × StoreTimeout
+		p := fresh(t, r, pacer.Config{}, policies.PerSecond(1000).Burst(1000))
+		defer closing(t, p)
+		begin := time.Now()
+		done := make(chan error)
+		go func() { done <- p.Wait(t.Context()) }()
+		require.NoError(t, <-done)
+		require.Less(t, time.Since(begin), 10*time.Second)
+	})
+}
+
+// A call waits for the first contact for as long as it may, and no longer.
+func TestHowLongACallWaitsForTheFirstContact(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		r.failing = errBroken
+		p := fresh(t, r, pacer.Config{}, policies.PerSecond(10))
+		defer closing(t, p)
+
+		begin := time.Now()
+		err := p.Wait(t.Context())
+		requireNoContact(t, err)
+		require.ErrorIs(t, err, errBroken)
+		require.Equal(t, pacer.DefaultMaxWait, time.Since(begin))
+		for _, advice := range []string{"reserve", "connection refused", "address", "network", "ACL", "Config.Processes", "LetThrough"} {
+			require.ErrorContains(t, err, advice)
+		}
+		require.NotErrorIs(t, err, pacer.ErrRefused)
+
+		begin = time.Now()
+		requireNoContact(t, p.Wait(t.Context(), pacer.MaxWait(3*time.Second)))
+		require.Equal(t, 3*time.Second, time.Since(begin))
+
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		err = p.Wait(ctx)
+		requireNoContact(t, err)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 5*time.Second, time.Since(begin))
+
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, stop)
+		_, err = p.Acquire(ctx)
+		require.Equal(t, context.Canceled, err)
+		require.Equal(t, 6*time.Second, time.Since(begin))
+
+		requireNoContact(t, p.Allow(t.Context()))
+		_, err = p.Reserve(t.Context(), pacer.MaxWait(0))
+		requireNoContact(t, err)
+		_, err = p.Status(t.Context())
+		requireNoContact(t, err)
+		require.Equal(t, 6*time.Second, time.Since(begin), "at once")
+
+		var closed error
+		var wg sync.WaitGroup
+		wg.Go(func() { closed = p.Wait(t.Context(), pacer.MaxWait(pacer.Forever)) })
+		time.Sleep(time.Hour)
+		closing(t, p)
+		wg.Wait()
+		require.Equal(t, pacer.ErrClosed, closed)
+		require.Equal(t, pacer.ErrClosed, p.Wait(t.Context()))
+	})
+}
+
+// What a call waited for the first contact counts as its wait.
+func TestTheWaitForTheFirstContactCounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		r.failing = errBroken
+		p := fresh(t, r, pacer.Config{}, policies.PerSecond(1).Burst(1))
+		defer closing(t, p)
+		time.AfterFunc(3*time.Second, func() { r.set(nil, 0) })
+		begin := time.Now()
+		errs := make(chan error, 20)
+		for range 20 {
+			go func() { errs <- p.Wait(t.Context(), pacer.MaxWait(10*time.Second)) }()
+		}
+		went := 0
+		for range 20 {
+			err := <-errs
+			if err == nil {
+				went++
+				continue
+			}
+			var limit *pacer.LimitError
+			require.ErrorAs(t, err, &limit)
+			require.GreaterOrEqual(t, limit.Waited, 3*time.Second)
+			require.InDelta(t, 10*time.Second, limit.MaxWait, float64(time.Millisecond))
+		}
+		require.InDelta(t, 7, went, 1)
+		require.LessOrEqual(t, time.Since(begin), 10*time.Second+time.Millisecond)
+	})
+}
+
+// Who waits for the first contact costs nothing: one attempt is made for all, leaving is cheap, and when the store comes they are answered
+// by a few requests.
+func TestThousandsWaitForTheFirstContact(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n = 10_000
+		r := newRemote(1)
+		r.set(errBroken, time.Millisecond)
+		p := fresh(t, r, pacer.Config{}, policies.PerSecond(1_000_000).Burst(1_000_000))
+		defer closing(t, p)
+		ctx, cancel := context.WithCancel(t.Context())
+		var stay, leave sync.WaitGroup
+		for range n {
+			stay.Go(func() { require.NoError(t, p.Wait(t.Context())) })
+			leave.Go(func() { require.ErrorIs(t, p.Wait(ctx), context.Canceled) })
+		}
+		time.Sleep(10 * time.Second)
+		require.LessOrEqual(t, r.count(), 15, "attempts")
+		before := r.count()
+		cancel()
+		leave.Wait()
+		require.Equal(t, before, r.count(), "who leaves asks nothing")
+		r.set(nil, time.Millisecond)
+		begin := time.Now()
+		stay.Wait()
+		require.LessOrEqual(t, time.Since(begin), 1200*time.Millisecond)
+		require.LessOrEqual(t, r.count(), before+n/64)
+	})
+}
+
+// With the number of processes, or if calls are to be let through or refused, nobody waits.
+func TestWhoNeedNotWaitForTheFirstContact(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		r.failing = errBroken
+		begin := time.Now()
+		known := fresh(t, r, pacer.Config{Processes: 2}, policies.Daily(10, time.UTC))
+		defer closing(t, known)
+		for range 5 {
+			require.NoError(t, known.Allow(t.Context()))
+		}
+		require.ErrorIs(t, known.Allow(t.Context()), pacer.ErrNotYet)
+		through := fresh(t, r, pacer.Config{Outage: pacer.LetThrough}, policies.Daily(1, time.UTC))
+		defer closing(t, through)
+		for range 5 {
+			require.NoError(t, through.Wait(t.Context()))
+		}
+		refuses := fresh(t, r, pacer.Config{Outage: pacer.RefuseCalls}, policies.Daily(1, time.UTC))
+		defer closing(t, refuses)
+		err := refuses.Wait(t.Context())
+		require.ErrorIs(t, err, pacer.ErrUnreachable)
+		require.NotErrorIs(t, err, pacer.ErrNoContact)
+		require.Zero(t, time.Since(begin))
+	})
+}
+
+// A process that has heard from its store, and then loses it, does not wait, even if nothing else went well.
+func TestAProcessThatHasHeardFromItsStoreKnowsItsShare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(4)
+		r.failing = errBroken
+		p := fresh(t, r, pacer.Config{}, policies.Daily(100, time.UTC), policies.PerSecond(1).Per("tenant").Optional().Named("rate"))
+		defer closing(t, p)
+		pause := policies.Feedback{Policies: []string{"rate"}, Wait: time.Hour}
+		require.NoError(t, p.Report(t.Context(), pause, pacer.Scope("tenant", "acme")))
+		requireNoContact(t, p.Allow(t.Context()))
+		r.set(nil, 0)
+		r.mu.Lock()
+		r.noReports = 1 << 30 // it cannot learn of the pause
+		r.mu.Unlock()
+		back()
+		n := 0
+		for p.Allow(t.Context()) == nil {
+			n++
+		}
+		require.Equal(t, 25, n)
+	})
+}
+
+// A store that does not let a process in is an error at once, for all calls that wait, whenever that turns out. One that does so later on
+// serves them.
+func TestDeniedBeforeTheFirstContact(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		r.failing = errBroken
+		p := fresh(t, r, pacer.Config{}, policies.PerSecond(1000).Burst(100))
+		defer closing(t, p)
+		errs := make(chan error, 100)
+		for range 100 {
+			go func() { errs <- p.Wait(t.Context(), pacer.MaxWait(pacer.Forever)) }()
+		}
+		time.Sleep(10 * time.Second)
+		require.Empty(t, errs)
+		r.set(errDenied, 0)
+		for range 100 {
+			require.ErrorIs(t, <-errs, errDenied)
+		}
+		asked := r.count()
+		time.Sleep(time.Hour)
+		require.Equal(t, asked, r.count(), "nobody waits")
+		require.ErrorIs(t, p.Allow(t.Context()), errDenied)
+		r.set(nil, 0)
+		require.NoError(t, p.Allow(t.Context()))
+	})
+}
+
+// What is reported before the first contact is not lost: the calls that wait for the store obey it when it comes.
+func TestAPauseBeforeTheFirstContact(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(2)
+		r.failing = errBroken
+		p := fresh(t, r, pacer.Config{}, policies.PerSecond(10))
+		defer closing(t, p)
+		begin := time.Now()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			require.NoError(t, p.Wait(t.Context()))
+			require.InDelta(t, 20*time.Second, time.Since(begin), float64(time.Second))
+		})
+		synctest.Wait()
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 20 * time.Second}))
+		time.Sleep(3 * time.Second)
+		r.set(nil, 0)
+		wg.Wait()
+	})
+}
+
+// Hooks receive that the first contact does not come, and when it does.
+func TestHooksReceiveTheFirstContact(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(3)
+		var mu sync.Mutex
+		var seen []pacer.Failover
+		hooks := &pacer.Hooks{Failover: func(f pacer.Failover) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, f)
+		}}
+		p := fresh(t, r, pacer.Config{Hooks: []*pacer.Hooks{hooks}}, policies.PerSecond(10))
+		r.set(errBroken, 0)
+		time.AfterFunc(5*time.Second, func() { r.set(nil, 0) })
+		require.NoError(t, p.Wait(t.Context()))
+		closing(t, p)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Len(t, seen, 2)
+		require.True(t, seen[0].On && seen[0].Never)
+		require.Zero(t, seen[0].Processes)
+		require.ErrorIs(t, seen[0].Err, errBroken)
+		require.False(t, seen[1].On)
+		require.Equal(t, 3, seen[1].Processes)
+		require.InDelta(t, 5*time.Second, seen[1].For, float64(1200*time.Millisecond))
+	})
+}

@@ -1,0 +1,28 @@
+package failover
+
+import (
+	"context"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// Ready implements [store.Readier]: it asks the shared store, whatever the state is. One that is no Readier is asked for the upstream's
+// pause, which is little, but an answer.
+func (w *Store) Ready(ctx context.Context, upstream string) error {
+	r, ok := w.store.(store.Readier)
+	if !ok {
+		return w.within(ctx, "ready", func(ctx context.Context) error {
+			_, err := w.store.Pauses(ctx, store.Stack{Upstream: upstream})
+			return err
+		})
+	}
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return store.ErrClosed
+	}
+	w.running.Add(1)
+	w.mu.Unlock()
+	defer w.running.Done()
+	return r.Ready(ctx, upstream)
+}

@@ -1,0 +1,68 @@
+package pacer_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// readier is a remote that knows whether it is ready.
+type readier struct {
+	*remote
+
+	asked []string
+	err   error
+}
+
+func (r *readier) Ready(ctx context.Context, upstream string) error {
+	r.asked = append(r.asked, upstream)
+	if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 10*time.Second {
+		return errors.New("no bound")
+	}
+	return r.err
+}
+
+var _ store.Readier = (*readier)(nil)
+
+// A Pacer's readiness is its store's: what that says is passed on, whatever the state of the process is, and asking changes nothing.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, err := pacer.New(pacer.Config{Upstream: "memory", Policies: []policies.Policy{policies.PerSecond(1)}})
+		require.NoError(t, err)
+		require.NoError(t, p.Ready(t.Context()), "a store in memory is always ready")
+		closing(t, p)
+		require.ErrorIs(t, p.Ready(t.Context()), pacer.ErrClosed)
+
+		r := &readier{remote: newRemote(1)}
+		p, err = pacer.New(pacer.Config{Upstream: "api", Store: r, Policies: []policies.Policy{policies.PerSecond(1)}})
+		require.NoError(t, err)
+		require.NoError(t, p.Ready(t.Context()))
+		r.err = errBroken
+		err = p.Ready(t.Context())
+		require.ErrorIs(t, err, errBroken)
+		require.EqualError(t, err, `pacer: upstream "api": the store is not ready: connection refused`)
+		require.Equal(t, []string{"api", "api"}, r.asked)
+		require.Zero(t, r.count(), "nobody joins the fleet by asking")
+		closing(t, p)
+		require.ErrorIs(t, p.Ready(t.Context()), pacer.ErrClosed)
+
+		plain := newRemote(1) // no Readier: it is asked something at least
+		p, err = pacer.New(pacer.Config{Upstream: "api", Store: plain})
+		require.NoError(t, err)
+		defer closing(t, p)
+		require.NoError(t, p.Ready(t.Context()))
+		plain.set(errBroken, 0)
+		require.ErrorIs(t, p.Ready(t.Context()), errBroken)
+		plain.set(nil, time.Hour)
+		require.ErrorIs(t, p.Ready(t.Context()), pacer.ErrUnreachable)
+	})
+}

@@ -1,0 +1,71 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// dialOnce connects to the server once, by the client's own dialer, and returns its error. The client's pool would dial five times by
+// default, and log that it did. It returns nil for a client whose dialer is not known.
+func (s *Store) dialOnce(ctx context.Context) error {
+	dial, addrs := dialer(s.rdb)
+	if dial == nil {
+		return nil
+	}
+	var err error
+	for _, addr := range addrs {
+		var conn net.Conn
+		if conn, err = dial(ctx, addr); err == nil {
+			_ = conn.Close()
+			return nil
+		}
+	}
+	return err
+}
+
+// dialer returns how a client dials, and the addresses of which one is enough.
+func dialer(rdb Client) (dial func(ctx context.Context, addr string) (net.Conn, error), addrs []string) {
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		o := rdb.Options()
+		return func(ctx context.Context, addr string) (net.Conn, error) { return o.Dialer(ctx, o.Network, addr) }, []string{o.Addr}
+	case *redis.ClusterClient:
+		o := rdb.Options()
+		return func(ctx context.Context, addr string) (net.Conn, error) {
+			if o.Dialer != nil {
+				return o.Dialer(ctx, "tcp", addr)
+			}
+			one := &net.Dialer{Timeout: o.DialTimeout}
+			if o.TLSConfig == nil {
+				return one.DialContext(ctx, "tcp", addr)
+			}
+			return (&tls.Dialer{NetDialer: one, Config: o.TLSConfig}).DialContext(ctx, "tcp", addr)
+		}, o.Addrs
+	}
+	return nil, nil
+}
+
+// reachable returns an error if the last operation got no answer, and no connection can be made now. So a server that is gone costs one
+// attempt to connect for each operation, and no line of the client's log.
+func (s *Store) reachable(ctx context.Context) error {
+	if !s.silent.Load() {
+		return nil
+	}
+	if err := s.dialOnce(ctx); err != nil {
+		return err
+	}
+	s.silent.Store(false)
+	return nil
+}
+
+// failed notes that an operation failed, and reports whether the server answered.
+func (s *Store) failed(err error) (answered bool) {
+	if _, answered = errors.AsType[redis.Error](err); !answered {
+		s.silent.Store(true) // a client may say no more than that the time is over, when it has been dialing all the while
+	}
+	return answered
+}

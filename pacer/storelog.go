@@ -1,0 +1,164 @@
+package pacer
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/failover"
+)
+
+// Intervals of warnings. While the store is lost, they come the more rarely the longer that lasts.
+const (
+	warnEvery   = time.Minute
+	warnSeldom  = 10 * time.Minute
+	maxWarnings = 1024 // upstreams of which it is remembered when there was one
+)
+
+// warnings are when each upstream's last one was: of all Pacers of the process together.
+var warnings struct { //nolint:gochecknoglobals // a log is the process's
+	sync.Mutex
+
+	last map[string]time.Time
+}
+
+// mayWarn returns how long it is until there may be a warning about an upstream; if there may be one now, it is expected to follow.
+func mayWarn(upstream string) time.Duration {
+	warnings.Lock()
+	defer warnings.Unlock()
+	now := time.Now()
+	if last, ok := warnings.last[upstream]; ok {
+		if since := now.Sub(last); 0 <= since && since < warnEvery {
+			return warnEvery - since
+		}
+	}
+	if warnings.last == nil || len(warnings.last) >= maxWarnings {
+		warnings.last = make(map[string]time.Time)
+	}
+	warnings.last[upstream] = now
+	return 0
+}
+
+// A storeLog logs that the shared store is lost, or back. A line is written in a goroutine of its own, so that no call waits for a log.
+type storeLog struct {
+	logger   *slog.Logger // nil for slog's default one at that time
+	upstream string
+	outage   Outage
+
+	mu       sync.Mutex
+	closed   bool
+	lost     bool
+	since    time.Time
+	loss     failover.Change
+	back     failover.Change
+	warned   int // so many warnings about the present loss
+	returned int // so many returns are to be logged
+	timer    *time.Timer
+}
+
+// changed takes note of a loss or a return.
+func (l *storeLog) changed(c failover.Change) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return
+	case c.Lost:
+		if !l.lost {
+			l.lost, l.warned, l.since = true, 0, time.Now()
+		}
+		l.loss = c
+	default:
+		if l.lost && l.warned > 0 {
+			l.returned, l.back = 1, c
+		}
+		l.lost = false
+	}
+	l.speakIn(0)
+}
+
+// speakIn has speak called. The caller holds mu.
+func (l *storeLog) speakIn(d time.Duration) {
+	if l.timer == nil {
+		l.timer = time.AfterFunc(d, l.speak)
+	} else {
+		l.timer.Reset(d)
+	}
+}
+
+// speak logs what is to be logged now.
+func (l *storeLog) speak() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	logger := l.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	h := hookLog{logger}
+	if l.returned > 0 {
+		l.returned = 0
+		h.failover(l.event(l.back))
+	}
+	if !l.lost {
+		return
+	}
+	if again := mayWarn(l.upstream); again > 0 {
+		l.speakIn(again)
+		return
+	}
+	loss := l.loss
+	loss.For = time.Since(l.since)
+	h.failover(l.event(loss))
+	l.speakIn(min(warnEvery<<min(l.warned, 10), warnSeldom))
+	l.warned++
+}
+
+// event returns a change as hooks receive it.
+func (l *storeLog) event(c failover.Change) Failover { return failoverEvent(l.upstream, l.outage, c) }
+
+// close ends the log.
+func (l *storeLog) close() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// failoverEvent returns a change as hooks receive it.
+func failoverEvent(upstream string, outage Outage, c failover.Change) Failover {
+	return Failover{Upstream: upstream, On: c.Lost, Never: c.Never, Outage: outage, Processes: c.Processes, For: c.For, Err: c.Err}
+}
+
+// failover logs a loss or a return of the store.
+func (l hookLog) failover(f Failover) {
+	ctx, attrs := context.Background(), of(f.Upstream, "", "")
+	switch {
+	case !f.On:
+		l.LogAttrs(ctx, slog.LevelInfo, "headway: the store is back", append(attrs, slog.Duration("after", f.For))...)
+		return
+	case f.Never:
+		attrs = append(attrs, slog.String("calls", "wait for it, unless Config.Processes or Config.Outage lets them go"), slog.String("check", "address, network, ACL"))
+	default:
+		attrs = append(attrs, slog.String("outage", f.Outage.String()), slog.Int("processes", f.Processes))
+	}
+	if f.For > 0 {
+		attrs = append(attrs, slog.Duration("for", f.For))
+	}
+	text := "headway: the store is lost"
+	if f.Never {
+		text = "headway: the store has not answered since this process started"
+	}
+	l.LogAttrs(ctx, slog.LevelWarn, text, append(attrs, slog.Any("error", f.Err))...)
+}
