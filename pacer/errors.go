@@ -45,7 +45,7 @@ type LimitError struct {
 	Limit    int64         // the highest cost that the policy admits at once, or how many calls may be in flight; 0 if neither Never nor InFlight
 	Never    bool          // waiting does not help
 	Paused   bool          // because the upstream answered "slow down"
-	Wait     time.Duration // how long until it could go, as things are; 0 if Never, Queued or InFlight, since then it is unknown
+	Wait     time.Duration // how long until it could go, as things are; 0 if Never, Queued or InFlight, since then it is unknown: see RetryAfter
 	About    bool          // Wait is an estimate, by the calls of this process that wait already and the pace at which they go
 	MaxWait  time.Duration // the longest wait that was allowed
 	Waited   time.Duration // how much of MaxWait was over when it turned out that the call could not go, because of a pause or other queued calls
@@ -140,6 +140,25 @@ func (e *LimitError) Is(target error) bool {
 		return e.Deadline
 	}
 	return false
+}
+
+// What RetryAfter returns at least.
+const (
+	leastRetry   = time.Millisecond       // if it is known when the call could go
+	unknownRetry = 100 * time.Millisecond // if it is not
+)
+
+// RetryAfter returns how long to sleep before asking again: Wait, if that is known; otherwise, for a call whose turn had not come or for
+// which there was no permit, a tenth of a second. It is never 0 for a call that may go later, so that a loop that sleeps that long cannot
+// spin. For one that can never go it is 0: do not ask again.
+func (e *LimitError) RetryAfter() time.Duration {
+	switch {
+	case e.Never:
+		return 0
+	case e.Wait <= 0:
+		return unknownRetry
+	}
+	return max(e.Wait, leastRetry)
 }
 
 // Timeout reports whether the context's deadline was the reason, as net.Error does.

@@ -49,7 +49,7 @@ func ExamplePacer_Reserve_jobQueue() {
 		var limit *pacer.LimitError
 		switch {
 		case errors.As(err, &limit) && !limit.Never:
-			fmt.Printf("%s: snooze for %v\n", job, limit.Wait.Round(time.Minute))
+			fmt.Printf("%s: snooze for %v\n", job, limit.RetryAfter().Round(time.Minute))
 			return
 		case err != nil:
 			panic(err)

@@ -97,7 +97,7 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 }
 
 // Allow charges the call if it may go now, and returns nil. Otherwise it returns at once, without a charge, a
-// [*LimitError] that matches [ErrNotYet] and whose Wait is how long until you can ask again. It is shorthand for
+// [*LimitError] that matches [ErrNotYet] and whose RetryAfter is how long to sleep before asking again. It is shorthand for
 // Reserve with MaxWait(0).
 func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 	a, err := p.newCall(ctx, opts)

@@ -264,7 +264,7 @@ func FuzzParseChanges(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload string) {
 		for _, c := range redisstore.ParseChanges("pacer:{up}/pauses", payload) {
 			require.GreaterOrEqual(t, c.Until, store.Instant(0))
-			require.Contains(t, []store.ChangeKind{store.Paused, store.Resumed, store.Slowed}, c.Kind)
+			require.Contains(t, []store.ChangeKind{store.Paused, store.Resumed, store.Slowed, store.Wake, store.EpochBegan}, c.Kind)
 		}
 	})
 }

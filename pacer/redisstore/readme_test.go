@@ -70,7 +70,7 @@ func readmeUse(ctx context.Context, p *pacer.Pacer, client *http.Client) error {
 func readmeError(err error) {
 	var limit *pacer.LimitError
 	if errors.As(err, &limit) && !limit.Never {
-		log.Printf("%s binds %s: again in %v", limit.Policy, limit.Scope, limit.Wait)
+		log.Printf("%s binds %s: again in %v", limit.Policy, limit.Scope, limit.RetryAfter())
 	}
 }
 

@@ -222,7 +222,11 @@ func TestFleetOfAPacer(t *testing.T) {
 
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	defer rdb.Close()
-	p = named(t, rdb, "b", three()...)
+	away, err := redisstore.New(rdb)
+	require.NoError(t, err)
+	p, err = pacer.New(pacer.Config{Upstream: "test", Store: away, Policies: three(), Name: "b", Processes: 1})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
 	require.NoError(t, p.Wait(pacer.WithScope(t.Context(), "tenant", "x")))
 	s, err := fleet.Of(p).Snapshot(t.Context())
 	require.NoError(t, err)

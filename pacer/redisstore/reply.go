@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -31,6 +32,9 @@ func (r *reply) int() int64 {
 
 // maxInstant is the latest instant that a script can say: its numbers are exact up to there.
 const maxInstant = 1 << 53
+
+// maxRefused is the latest slot of a call that is refused: it may want to go as late as a time.Duration reaches.
+const maxRefused = maxInstant + math.MaxInt64/1000
 
 // upTo returns the next number, which is to be from least to most: every number of a reply is hostile until that is known.
 func (r *reply) upTo(least, most int64) int64 {

@@ -65,7 +65,7 @@ func FuzzParseGrants(f *testing.F) {
 				if g.Binds < store.BindsUpstream || g.Binds >= len(b.Stack.Limits) {
 					t.Fatalf("bound by limit %d of %d: %+v", g.Binds, len(b.Stack.Limits), g)
 				}
-				if g.At < 0 || g.At > maxInstant || g.Ahead < 0 || g.Slack < -time.Microsecond {
+				if g.At < 0 || g.At > maxRefused || g.Ahead < 0 || g.Slack < -time.Microsecond {
 					t.Fatalf("absurd: %+v", g)
 				}
 				if g.OK && len(g.Charges) != len(b.Stack.Limits) {

@@ -185,7 +185,7 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 		}
 		if n <= 0 {
 			g.Binds, g.Paused = r.binds(len(b.Stack.Limits))
-			g.At = r.instant()
+			g.At = store.Instant(r.upTo(0, maxRefused))
 		}
 		if n < 0 {
 			for range -n {
@@ -238,7 +238,7 @@ func follow(stack *store.Stack, first, g *store.Grant, k int64, bound time.Durat
 			length := c.To - c.From
 			c.From += k * length
 			c.To += k * length
-			if late := store.Instant(c.From).Sub(first.At); slack < 0 || late < slack {
+			if late := max(0, store.Instant(c.From).Sub(first.At)); slack < 0 || late < slack {
 				slack = late
 			}
 		}

@@ -1,0 +1,77 @@
+package pacer_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// A loop that asks, sleeps for RetryAfter and asks again does not spin, whatever the call waits for, and is admitted soon after it could be.
+func TestALoopThatSleepsForRetryAfter(t *testing.T) {
+	t.Parallel()
+	for name, policy := range map[string]policies.Policy{
+		"a permit": policies.InFlight(1), "a lane": policies.PerSecond(10).Lane("batch", 50), "a fair share": policies.InFlight(1).Fair("tenant"),
+		"a rate": policies.PerSecond(10), "a window": policies.Sliding(1, time.Second),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{policy}})
+				require.NoError(t, err)
+				defer closing(t, p)
+				ctx := pacer.WithLane(pacer.WithScope(t.Context(), "tenant", "acme"), "batch")
+				first, err := p.Acquire(ctx)
+				require.NoError(t, err)
+				time.AfterFunc(5*time.Second, first.Release)
+				begin, asked, went := time.Now(), 0, 0
+				for time.Since(begin) < 10*time.Second {
+					asked++
+					r, err := p.Reserve(ctx, pacer.MaxWait(0))
+					if err == nil {
+						went++
+						require.NoError(t, r.Wait(ctx))
+						r.Release()
+						if policy.Spec().Algorithm == policies.Leases {
+							break // there is a permit from now on
+						}
+						continue
+					}
+					var limit *pacer.LimitError
+					require.ErrorAs(t, err, &limit)
+					require.Positive(t, limit.RetryAfter())
+					time.Sleep(limit.RetryAfter())
+					if asked > 1000 {
+						break
+					}
+				}
+				require.LessOrEqual(t, asked-went, 200, "it asks more often than every 50 ms")
+				require.Positive(t, went)
+			})
+		})
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  pacer.LimitError
+		want time.Duration
+	}{
+		"a slot":        {pacer.LimitError{Wait: time.Hour}, time.Hour},
+		"a slot soon":   {pacer.LimitError{Wait: time.Microsecond}, time.Millisecond},
+		"a permit":      {pacer.LimitError{InFlight: true, Limit: 3}, 100 * time.Millisecond},
+		"a queue":       {pacer.LimitError{Queued: true, Ahead: 4}, 100 * time.Millisecond},
+		"an estimate":   {pacer.LimitError{Wait: 3 * time.Second, About: true}, 3 * time.Second},
+		"nothing known": {pacer.LimitError{Deadline: true}, 100 * time.Millisecond},
+		"never":         {pacer.LimitError{Never: true}, 0},
+	} {
+		require.Equal(t, c.want, c.err.RetryAfter(), name)
+		require.Equal(t, c.want > 0, errors.Is(&c.err, pacer.ErrNotYet), name)
+	}
+}
