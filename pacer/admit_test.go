@@ -130,7 +130,7 @@ func TestAStackIsDecidedAsAWhole(t *testing.T) {
 				switch r.IntN(4) {
 				case 0: // the long way, and back
 					if s, err := p.Reserve(ctx, pacer.Cost(n), pacer.MaxWait(0)); err == nil {
-						assert.NoError(t, s.Cancel(ctx))
+						assert.NoError(t, s.NotUsed(ctx))
 					}
 				case 1:
 					if s, err := p.Reserve(ctx, pacer.Cost(n), pacer.MaxWait(0)); err == nil {

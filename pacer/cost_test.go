@@ -93,6 +93,6 @@ func TestBadSettlements(t *testing.T) {
 	require.Equal(t, int64(600), status(t, p, "requests").Remaining)
 	given, err := p.Reserve(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, given.Cancel(t.Context()))
+	require.NoError(t, given.NotUsed(t.Context()))
 	require.ErrorIs(t, given.Settle(t.Context(), pacer.Cost(1)), pacer.ErrSpent)
 }

@@ -82,7 +82,7 @@ func TestWhatWasGivenBackIsNotRemembered(t *testing.T) {
 				held = append(held, one)
 			}
 			for _, one := range held[1:] {
-				require.NoError(t, one.Cancel(t.Context()))
+				require.NoError(t, one.NotUsed(t.Context()))
 			}
 			r.told(t, p)
 			require.Equal(t, int64(8), remaining(t, p), "%v", policy)
@@ -409,7 +409,7 @@ func TestAStoreThatLostNothingIsNotSuspected(t *testing.T) {
 				}
 				switch rng.IntN(3) {
 				case 0:
-					_ = one.Cancel(t.Context())
+					_ = one.NotUsed(t.Context())
 				case 1:
 					_ = one.Wait(t.Context())
 					_ = one.Settle(t.Context(), pacer.Cost(1))

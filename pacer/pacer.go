@@ -114,12 +114,13 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 }
 
 // Reserve charges the earliest slot at which the call may go, and returns it without waiting. Then either call
-// [Reservation.Wait], or sleep [Reservation.Delay] and go, or give the slot back with [Reservation.Cancel]. Reserve
-// returns the same errors as Wait, except those about calls in flight.
+// [Reservation.Wait], or sleep [Reservation.Delay] and go, or give the slot back with [Reservation.Cancel] before it
+// comes, with [Reservation.NotUsed] afterwards. Reserve returns the same errors as Wait, except those about calls in
+// flight.
 //
 // A call that is queued, for a permit, in a lane or for its fair share, has no slot yet. Call [Reservation.Wait] for
 // it, soon: a call that does not ask again for some seconds loses its position. If a policy counts calls in flight,
-// call [Reservation.Release] when the call is over.
+// always call Wait, which gets the permit if the slot is not now, and [Reservation.Release] when the call is over.
 func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
 	a, err := p.newCall(ctx, opts)
 	if err != nil {

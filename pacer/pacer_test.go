@@ -441,8 +441,8 @@ func TestAReservationKnowsItsSlot(t *testing.T) {
 		at, slack := second.Slot()
 		require.Equal(t, begun-begun%minute+minute, at)
 		require.Equal(t, time.Minute-time.Microsecond, slack)
-		require.NoError(t, first.Cancel(t.Context()))
-		require.NoError(t, second.Cancel(t.Context()))
+		require.NoError(t, first.NotUsed(t.Context()))
+		require.NoError(t, second.NotUsed(t.Context()))
 	})
 }
 

@@ -30,10 +30,16 @@ func (r *Reservation) Policy() string { return r.call.Policy() }
 // conform to every policy. Both change if the reservation moves. For a queued call they mean nothing.
 func (r *Reservation) Slot() (at store.Instant, slack time.Duration) { return r.call.Slot() }
 
-// Cancel gives the slot back, so that another call can have it. It does nothing if the reservation was used or
-// cancelled before. It uses the context's values, but neither its deadline nor its end: what was charged is given
-// back even if the context is done. It returns a [*StoreError] if the store fails, in which case the slot is lost.
+// Cancel gives the slot back, so that another call can have it. From its slot on, a reservation that nobody waits for
+// counts as used, because you may have slept [Reservation.Delay] and gone: then Cancel only releases its permits, if it
+// has any, and you can defer it. If you did not go, call [Reservation.NotUsed]. Cancel does nothing if the reservation
+// was used or cancelled before. It uses the context's values, but neither its deadline nor its end: what was charged is
+// given back even if the context is done. It returns a [*StoreError] if the store fails, in which case the slot is lost.
 func (r *Reservation) Cancel(ctx context.Context) error { return r.call.Cancel(ctx) }
+
+// NotUsed is Cancel for a reservation whose slot may have come though the call did not go, and will not. What is past of
+// the slot stays charged. It does nothing after [Reservation.Wait] has returned nil: a call that may go counts as gone.
+func (r *Reservation) NotUsed(ctx context.Context) error { return r.call.NotUsed(ctx) }
 
 // Wait sleeps until the call may go, and returns nil: go now. If the context ends or the Pacer is closed first, Wait
 // gives the slot back and returns the context's error or [ErrClosed]. If a pause is reported meanwhile that ends

@@ -34,7 +34,7 @@ func stackPicture(t *testing.T) *timeline {
 			r, err := p.Reserve(t.Context(), pacer.Scope("tenant", "acme"))
 			require.NoError(t, err)
 			alone[i] = s.now() + r.Delay()
-			require.NoError(t, r.Cancel(t.Context()))
+			require.NoError(t, r.NotUsed(t.Context()))
 			require.NoError(t, p.Close())
 		}
 		s.ask(1, "acme", 0)

@@ -164,6 +164,6 @@ func thereAndBack(p *pacer.Pacer, opts ...pacer.Option) func(context.Context, in
 		if err != nil {
 			return err
 		}
-		return r.Cancel(ctx)
+		return r.NotUsed(ctx)
 	}
 }

@@ -82,8 +82,8 @@ func (a *attempt) reserve(ctx context.Context, cancel context.CancelFunc, n int)
 		time.Sleep(time.Duration(a.rng.Int64N(1 + int64(v.Delay()))))
 		given := time.Now()
 		r.ops.cancel.Add(1)
-		if err := v.Cancel(ctx); err != nil {
-			r.complainf("Cancel: %v", err)
+		if err := v.NotUsed(ctx); err != nil {
+			r.complainf("NotUsed: %v", err)
 		}
 		r.took("Cancel", given)
 		r.over("Cancel", context.Canceled, a.gone, a.deadline)

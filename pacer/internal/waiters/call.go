@@ -82,8 +82,17 @@ func (c *Call) Slot() (at store.Instant, slack time.Duration) {
 // Wait sleeps until the call may go, and returns nil, or why it may not: see pacer.Reservation.Wait.
 func (c *Call) Wait(ctx context.Context) error { return c.set.wait(ctx, c) }
 
-// Cancel gives the slot back, or the position in a queue. It does nothing if the call has gone or has been cancelled.
-func (c *Call) Cancel(ctx context.Context) error { return c.set.cancel(ctx, c) }
+// Cancel gives the slot back, or the position in a queue. If nobody waits for the slot and it has come, the call has gone: see
+// pacer.Reservation.Cancel. Cancel does nothing if the call has gone or has been cancelled before.
+func (c *Call) Cancel(ctx context.Context) error {
+	if c.set.hasGone(ctx, c) {
+		return nil
+	}
+	return c.set.cancel(ctx, c)
+}
+
+// NotUsed gives the slot back although it may have come. It does nothing if the call was waited for, or has been cancelled before.
+func (c *Call) NotUsed(ctx context.Context) error { return c.set.cancel(ctx, c) }
 
 // Go marks the slot as used, without a wait: it is now.
 func (c *Call) Go(ctx context.Context) {

@@ -88,7 +88,7 @@ func (s *Waiters) reserveAgain(ctx context.Context, group []*Call) (again []*Cal
 	for i, c := range group {
 		delete(s.again, c) // the store knows what has changed until now
 		calls[i] = c.request[0]
-		calls[i].NotBefore = 0
+		calls[i].NotBefore = max(0, time.Until(c.notBefore))
 		if !c.latest.IsZero() {
 			calls[i].MaxWait = max(0, time.Until(c.latest))
 		}

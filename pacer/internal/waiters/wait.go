@@ -158,6 +158,24 @@ func (s *Waiters) useIfReserved(ctx context.Context, c *Call) {
 	}
 }
 
+// hasGone counts a call as gone, and as over, if nobody waits for its slot and the slot has come: its owner slept until then. It reports
+// whether that is so.
+func (s *Waiters) hasGone(ctx context.Context, c *Call) bool {
+	s.mu.Lock()
+	s.settle(c)
+	_, waits := s.waiting[c]
+	gone := c.state == reserved && !waits && !c.grant[0].Queued && !time.Now().Before(c.due)
+	if gone {
+		s.useIfReserved(ctx, c)
+	}
+	lease := c.lease
+	s.mu.Unlock()
+	if gone {
+		s.Leases.Release(lease)
+	}
+	return gone
+}
+
 // cancel gives a slot back, or a position in a queue. It uses the context's values, but neither its deadline nor its end.
 func (s *Waiters) cancel(ctx context.Context, c *Call) error {
 	s.mu.Lock()
@@ -167,6 +185,7 @@ func (s *Waiters) cancel(ctx context.Context, c *Call) error {
 		return nil
 	}
 	c.state = givenBack // from here on, the grant does not change
+	c.signal()          // somebody may be waiting for it
 	s.leaveQueue(c)
 	s.Usage.Leave(&c.tracked, &c.request[0])
 	queued, lease := c.grant[0].Queued, c.lease
