@@ -15,7 +15,7 @@ import (
 var checkedPages = []string{"concepts.md", "policies.md", "operating.md", "migrating.md"}
 
 // foreign are packages of others that the pages speak of.
-var foreign = strings.Fields("context errors fmt http log redis rate redis_rate retryablehttp time ratelimit slog url")
+var foreign = strings.Fields("context errors fmt http log redis rate redis_rate retryablehttp time ratelimit logging slog url")
 
 // TestThePagesNameWhatExists requires that each pkg.Name of the pages, and each Type.Member in backticks, is in the source.
 func TestThePagesNameWhatExists(t *testing.T) {
