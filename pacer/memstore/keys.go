@@ -3,7 +3,6 @@ package memstore
 import (
 	"fmt"
 	"hash/maphash"
-	"math"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -26,7 +25,7 @@ type keys struct {
 
 	sweepAt   atomic.Int64 // when a shard is next looked through
 	sweepNext atomic.Uint32
-	full      atomic.Int64 // until then, every key is in use
+	roomNext  uint32 // the shard that makeRoom looks through next, under the locks of all
 
 	shards [shards]shard
 }
@@ -86,6 +85,8 @@ const (
 	// uses any more goes, too.
 	sweepEvery = 1_000
 	sweepKeys  = 128
+	// roomKeys is how many keys a call looks at, while all others wait, that needs a new one when the store is full.
+	roomKeys = 512
 )
 
 // A location is where the account of a key is to be found. It is made of hashes that add up, so that what many keys have in
@@ -223,7 +224,6 @@ func (k *keys) make(entries []engine.Entry, o *opened, stack *store.Stack, missi
 		k.count.Add(-int64(missing))
 		return ErrFull
 	}
-	k.freed() // a new key may be the first to mean nothing
 	for i := range stack.Limits {
 		key, at := k.key(stack, i)
 		if sh := k.at(at); sh.get(at.hash, &key) == nil {
@@ -235,27 +235,23 @@ func (k *keys) make(entries []engine.Entry, o *opened, stack *store.Stack, missi
 	return nil
 }
 
-// makeRoom sees to it that the keys of a stack fit. All shards are locked, and none of the stack's accounts was looked up:
-// what is evicted could be one of them.
+// makeRoom sees to it that the keys of a stack fit, if a bounded search finds enough keys that mean nothing any more. All shards are
+// locked, and none of the stack's accounts was looked up: what is evicted could be one of them.
 func (k *keys) makeRoom(stack *store.Stack, now int64) error {
+	left := roomKeys
+	for range shards {
+		if k.fits(stack) || left == 0 {
+			break
+		}
+		sh := &k.shards[k.roomNext%shards]
+		k.roomNext++
+		n := min(left, len(sh.ring))
+		k.evict(sh, now, n, engine.Account.Expires)
+		left -= n
+	}
 	if k.fits(stack) {
-		return nil // by now
+		return nil
 	}
-	if now < k.full.Load() {
-		return ErrFull
-	}
-	soonest := int64(math.MaxInt64 - evictGrace)
-	for i := range k.shards {
-		sh := &k.shards[i]
-		k.evict(sh, now, len(sh.ring), engine.Account.Expires)
-		if k.fits(stack) {
-			return nil
-		}
-		for _, a := range sh.ring {
-			soonest = min(soonest, a.Expires())
-		}
-	}
-	k.full.Store(soonest + evictGrace)
 	return ErrFull
 }
 
@@ -268,13 +264,6 @@ func (k *keys) fits(stack *store.Stack) bool {
 		}
 	}
 	return k.count.Load()+missing <= k.most
-}
-
-// freed notes that a key may mean nothing sooner than those that makeRoom saw.
-func (k *keys) freed() {
-	if k.full.Load() != 0 {
-		k.full.Store(0)
-	}
 }
 
 // matters returns until when an account has a meaning. That it was reset has less of one: see keys.makeRoom.

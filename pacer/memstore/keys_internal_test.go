@@ -1,10 +1,76 @@
 package memstore
 
 import (
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
+
+// looked counts how often it is asked until when it means something.
+type looked struct {
+	engine.Account
+
+	times *int
+	until int64
+}
+
+func (l looked) Expires() int64   { *l.times++; return l.until }
+func (l looked) Remembers() int64 { return 0 }
+
+// A call that needs a new key where there is no room looks at few keys, under the locks of all. Calls that follow look at the others: a
+// key that means nothing any more is found in the end.
+func TestAFullStoreSearchesALittle(t *testing.T) {
+	t.Parallel()
+	const held, now = 20_000, int64(1e15)
+	times := 0
+	m := New(WithMaxKeys(held), WithClock(func() store.Instant { return store.Instant(now) }))
+	for i := range held {
+		key := accountKey{"api", "rate", strconv.Itoa(i)}
+		at := m.keys.scoped(m.keys.of(key.upstream, key.policy), key.scope)
+		a := looked{engine.NewAccount(policies.GCRA), &times, now + time.Hour.Microseconds()}
+		if i == held/2 {
+			a.until = 0
+		}
+		m.keys.at(at).add(&account{Account: a, key: key, hash: at.hash})
+		m.keys.count.Add(1)
+	}
+	reserve := func() error {
+		stack := store.Stack{Upstream: "api", Limits: []store.Limit{{Policy: "rate", Scope: "new", Spec: policies.PerSecond(1).Spec()}}}
+		return m.Reserve(t.Context(), stack, []store.Call{{Cost: 1}}, make([]store.Grant, 1))
+	}
+	for calls := 0; ; calls++ {
+		err := reserve()
+		require.LessOrEqual(t, times, roomKeys+sweepKeys+evictBeside)
+		if err == nil {
+			return
+		}
+		require.ErrorIs(t, err, ErrFull)
+		require.LessOrEqual(t, calls, shards*2, "it is never found")
+		times = 0
+	}
+}
+
+// BenchmarkFull measures a call that finds no room in a store of a million keys.
+func BenchmarkFull(b *testing.B) {
+	m := New()
+	stack := store.Stack{Upstream: "api", Limits: []store.Limit{{Policy: "rate", Spec: policies.Every(1000 * time.Hour).Spec()}}}
+	grants := make([]store.Grant, 1)
+	for i := range DefaultMaxKeys {
+		stack.Limits[0].Scope = strconv.Itoa(i)
+		require.NoError(b, m.Reserve(b.Context(), stack, []store.Call{{Cost: 1}}, grants))
+	}
+	stack.Limits[0].Scope = "new"
+	for b.Loop() {
+		require.ErrorIs(b, m.Reserve(b.Context(), stack, []store.Call{{Cost: 1}}, grants), ErrFull)
+		_ = m.Cancel(b.Context(), store.Stack{Upstream: "api"}, nil) // so that something may have changed
+	}
+}
 
 // Keys whose hashes are the same by chance are different keys all the same.
 func TestKeysOfOneHash(t *testing.T) {

@@ -17,8 +17,9 @@ import (
 // million, which takes a few hundred megabytes.
 const DefaultMaxKeys = 1 << 20
 
-// ErrFull is the cause of a *pacer.StoreError of a [Store] that holds its maximum of keys, all in use.
-// Forgetting one of them would break its limit.
+// ErrFull is the cause of a *pacer.StoreError of a [Store] that holds its maximum of keys and finds none that it may
+// forget: to forget one that is in use would break its limit. A call that needs a new key then looks at 512 keys at
+// most, and the next call at the next ones.
 var ErrFull = errors.New("memstore: full of keys in use: raise WithMaxKeys, or scope policies by something with fewer values")
 
 // A Store keeps the accounts of this process. Its clock is the monotonic clock, so it never steps. Keys
@@ -224,7 +225,6 @@ func (m *Store) cancel(stack store.Stack, grants []store.Grant) (called []int64,
 			called = append(called, entries[i].Next(o.now, 0)...)
 		}
 	}
-	m.keys.freed()
 	return called, nil
 }
 
@@ -267,7 +267,6 @@ func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, 
 			said = append(said, store.Change{Kind: store.Wake, ID: id})
 		}
 	}
-	m.keys.freed()
 	return store.Instant(o.now), changed, said, nil
 }
 
