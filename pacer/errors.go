@@ -47,6 +47,7 @@ type LimitError struct {
 	Paused   bool          // because the upstream answered "slow down"
 	Wait     time.Duration // how long until it could go, as things are; 0 if Never, Queued or InFlight, since then it is unknown: see RetryAfter
 	About    bool          // Wait is an estimate, by the calls of this process that wait already and the pace at which they go
+	AtLeast  bool          // the slot may be later: all windows of a calendar policy are full as far as MaxWait reaches, or as 61 windows do
 	MaxWait  time.Duration // the longest wait that was allowed
 	Waited   time.Duration // how much of MaxWait was over when it turned out that the call could not go, because of a pause or other queued calls
 	Deadline bool          // MaxWait is what the context's deadline left
@@ -95,10 +96,17 @@ func (e *LimitError) Error() string {
 			b.WriteString(": paused")
 		}
 		about := ""
-		if e.About {
+		switch {
+		case e.About:
 			about = "about "
+		case e.AtLeast:
+			about = "at least "
 		}
 		fmt.Fprintf(&b, ": the next slot is %s%s away, further than ", about, round(e.Wait))
+		if e.AtLeast && e.Wait <= e.MaxWait-e.Waited {
+			b.WriteString("can be reserved ahead (61 windows): try again when some of these calls have gone")
+			break
+		}
 		e.advise(&b)
 	}
 	return b.String()

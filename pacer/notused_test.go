@@ -115,8 +115,10 @@ func TestNotBeforeOutlivesAMove(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			return p.Resume(ctx)
 		},
-		"a slow-down": func(ctx context.Context, p *pacer.Pacer) error { return p.Report(ctx, policies.Feedback{Refused: true}) },
-		"a reset":     func(ctx context.Context, p *pacer.Pacer) error { return p.Reset(ctx) },
+		"a slow-down": func(ctx context.Context, p *pacer.Pacer) error {
+			return p.Report(ctx, policies.Feedback{Refused: true})
+		},
+		"a reset": func(ctx context.Context, p *pacer.Pacer) error { return p.Reset(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

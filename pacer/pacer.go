@@ -222,7 +222,7 @@ func (p *Pacer) begin(ctx context.Context, opts []Option) (ask, []store.Limit, e
 // notYet makes the error of a call that may not go yet.
 func (p *Pacer) notYet(r waiters.Refusal) error {
 	e := &LimitError{
-		Upstream: p.upstream, Cost: r.Cost, Paused: r.Paused, Wait: r.For, About: r.About, MaxWait: r.MaxWait, Waited: r.Waited,
+		Upstream: p.upstream, Cost: r.Cost, Paused: r.Paused, Wait: r.For, About: r.About, AtLeast: r.AtLeast, MaxWait: r.MaxWait, Waited: r.Waited,
 		Deadline: r.ByDeadline, Queued: r.Queued, Ahead: r.Ahead,
 	}
 	if l := r.Limit; l != nil {

@@ -1,0 +1,53 @@
+package pacer_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// A call whose slot lies beyond the windows that a calendar looks ahead is told that its wait is the least that it can be, and a call that
+// may wait for longer than that is not told to raise MaxWait.
+func TestBeyondACalendar(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // it begins on January 1, 2000
+		p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.Monthly(1, time.UTC)}, MaxWait: pacer.Forever, Jitter: pacer.NoJitter})
+		require.NoError(t, err)
+		defer closing(t, p)
+		for range 6 {
+			_, err := p.Reserve(t.Context())
+			require.NoError(t, err)
+		}
+		july := time.Date(2000, time.July, 1, 0, 0, 0, 0, time.UTC)
+		refused := func(opts ...pacer.Option) *pacer.LimitError {
+			_, err := p.Reserve(t.Context(), opts...)
+			var limit *pacer.LimitError
+			require.ErrorAs(t, err, &limit)
+			require.ErrorIs(t, err, pacer.ErrNotYet)
+			return limit
+		}
+		e := refused(pacer.MaxWait(0))
+		require.True(t, e.AtLeast)
+		require.LessOrEqual(t, e.Wait, time.Until(july), "it is no more than it is")
+		require.Positive(t, e.Wait)
+		require.Contains(t, e.Error(), "the next slot is at least ")
+
+		e = refused(pacer.MaxWait(time.Until(july) - 1))
+		require.False(t, e.AtLeast)
+		require.Equal(t, time.Until(july), e.Wait)
+
+		for range 56 {
+			_, err := p.Reserve(t.Context())
+			require.NoError(t, err)
+		}
+		e = refused()
+		require.True(t, e.AtLeast)
+		require.Contains(t, e.Error(), "can be reserved ahead (61 windows): try again when")
+		require.NotContains(t, e.Error(), "MaxWait")
+	})
+}
