@@ -90,7 +90,7 @@ type Membership struct {
 	_ struct{}
 }
 
-// A Holding is what the account of a limit holds, whoever was granted it.
+// A Holding is what the account of a limit holds, no matter which process was granted it.
 type Holding struct {
 	Taken   time.Duration // of a rate: how much of the time to come is, as far as a store cares to look
 	Buckets []Charge      // of a window: From and To of those that still count
@@ -98,7 +98,7 @@ type Holding struct {
 	Until   Instant       // when the last of their leases runs out
 }
 
-// An Epoch tells one incarnation of a store's data from another: a store that has lost its data begins a new one. The zero Epoch is none.
+// An Epoch tells the data of a store from that which it had before: a store that has lost its data begins a new one. The zero Epoch is none.
 type Epoch struct {
 	Began  Instant // when the data came into being
 	Resets int64   // how often something of it was forgotten on purpose since

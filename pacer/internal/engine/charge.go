@@ -8,7 +8,7 @@ package engine
 //	Concurrency  From is the ID of the call, and To 1 if it has its permit, 0 if it asks for that when its slot comes
 //
 // Who claims a charge (see [Account]) says of a window how many calls the bucket held at least: To. Made is when it was charged; 0 if
-// that is not known. Whoever keeps the account sets it.
+// that is not known. The store that keeps the account sets it.
 type Charge struct{ From, To, Seen, Made int64 }
 
 // chargeOf returns the charge of an interval of virtual time.

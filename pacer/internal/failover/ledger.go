@@ -133,7 +133,7 @@ type record struct {
 	held   held  // what the last heartbeat brought
 }
 
-// held is what an account held when a heartbeat looked, whoever was granted it. It says how a process begins that loses the store, and
+// held is what an account held when a heartbeat looked, no matter which process was granted it. It says how a process begins that loses the store, and
 // nothing that the store is reminded of.
 type held struct {
 	at      int64
