@@ -130,6 +130,10 @@ type Failover struct {
 	Err       error         // the cause, if On
 	For       time.Duration // how long it lasted, if not On
 
+	// Dropped is how many slots that were to be given back to the store, and notes, were too many to keep until it was back, if not On:
+	// the slots stay charged until they are past, and permits until their leases run out. A process keeps up to 32,768.
+	Dropped int
+
 	_ struct{}
 }
 

@@ -138,7 +138,7 @@ func (l *storeLog) close() {
 
 // failoverEvent returns a change as hooks receive it.
 func failoverEvent(upstream string, outage Outage, c failover.Change) Failover {
-	return Failover{Upstream: upstream, On: c.Lost, Never: c.Never, Outage: outage, Processes: c.Processes, For: c.For, Err: c.Err}
+	return Failover{Upstream: upstream, On: c.Lost, Never: c.Never, Outage: outage, Processes: c.Processes, For: c.For, Err: c.Err, Dropped: c.Dropped}
 }
 
 // failover logs a loss or a return of the store.
@@ -146,7 +146,11 @@ func (l hookLog) failover(f Failover) {
 	ctx, attrs := context.Background(), of(f.Upstream, "", "")
 	switch {
 	case !f.On:
-		l.LogAttrs(ctx, slog.LevelInfo, "headway: the store is back", append(attrs, slog.Duration("after", f.For))...)
+		level, attrs := slog.LevelInfo, append(attrs, slog.Duration("after", f.For))
+		if f.Dropped > 0 {
+			level, attrs = slog.LevelWarn, append(attrs, slog.Int("dropped", f.Dropped))
+		}
+		l.LogAttrs(ctx, level, "headway: the store is back", attrs...)
 		return
 	case f.Never:
 		attrs = append(attrs, slog.String("calls", "wait for it, unless Config.Processes or Config.Outage lets them go"), slog.String("check", "address, network, ACL"))
