@@ -105,10 +105,10 @@ func gappy(t *testing.T, gaps int, upstream string, store store.Store) *pacer.Pa
 	}
 	end := len(line) - 3
 	for i := lead; i < end; i += 2 {
-		require.NoError(t, line[i].Cancel(t.Context()))
+		require.NoError(t, line[i].NotUsed(t.Context()))
 	}
-	require.NoError(t, line[end].Cancel(t.Context()))
-	require.NoError(t, line[end+1].Cancel(t.Context()))
+	require.NoError(t, line[end].NotUsed(t.Context()))
+	require.NoError(t, line[end+1].NotUsed(t.Context()))
 	// That of a burst of 3 goes two intervals before its own, if it costs 1.
 	for cost, place := range map[int64]int{1: lead - 2, 2: end - 1, 3: len(line)} {
 		if gaps == 0 && cost == 1 {
@@ -117,7 +117,7 @@ func gappy(t *testing.T, gaps int, upstream string, store store.Store) *pacer.Pa
 		r, err := p.Reserve(t.Context(), pacer.Cost(cost))
 		require.NoError(t, err)
 		require.InDelta(t, place, float64(r.Delay())/float64(gapInterval), 0.9, "where a call of cost %d goes", cost)
-		require.NoError(t, r.Cancel(t.Context()))
+		require.NoError(t, r.NotUsed(t.Context()))
 	}
 	return p
 }

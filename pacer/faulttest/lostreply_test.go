@@ -300,7 +300,7 @@ func TestLostReplyOfWhatIsGivenBack(t *testing.T) {
 		do     func(r *pacer.Reservation, ctx context.Context) error
 		cost   int // of the call in the end
 	}{
-		"cancelled":    {scripts.Cancel, (*pacer.Reservation).Cancel, 0},
+		"cancelled":    {scripts.Cancel, (*pacer.Reservation).NotUsed, 0},
 		"settled less": {scripts.Report, settles(1), 1},
 		"settled more": {scripts.Report, settles(30), 30},
 	} {

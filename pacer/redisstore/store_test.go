@@ -133,7 +133,7 @@ func TestNoKeyWithoutTTL(t *testing.T) {
 		held = append(held, r)
 		switch i % 11 {
 		case 0:
-			require.NoError(t, held[len(held)/2].Cancel(t.Context()))
+			require.NoError(t, held[len(held)/2].NotUsed(t.Context()))
 		case 1:
 			require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Millisecond, Policies: []string{"tenant", "daily"}}))
 		case 2:
@@ -150,7 +150,7 @@ func TestNoKeyWithoutTTL(t *testing.T) {
 		require.True(t, strings.HasPrefix(key, "pacer:{test}") || key == "pacer:upstreams", key)
 	}
 	for _, r := range held {
-		require.NoError(t, r.Cancel(t.Context()))
+		require.NoError(t, r.NotUsed(t.Context()))
 	}
 	gaps, err := rdb.Keys(t.Context(), "*gaps*").Result()
 	require.NoError(t, err)
@@ -474,9 +474,9 @@ func storeExercise(t *testing.T, p *pacer.Pacer) {
 		require.NoError(t, err)
 		held = append(held, r)
 	}
-	require.NoError(t, held[2].Cancel(ctx))
-	require.NoError(t, held[4].Cancel(ctx))
-	require.NoError(t, held[3].Cancel(ctx))
+	require.NoError(t, held[2].NotUsed(ctx))
+	require.NoError(t, held[4].NotUsed(ctx))
+	require.NoError(t, held[3].NotUsed(ctx))
 	_, err := p.Reserve(ctx, pacer.NotBefore(time.Second))
 	require.NoError(t, err)
 	require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Millisecond}))
