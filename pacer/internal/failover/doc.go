@@ -30,6 +30,19 @@
 // the heartbeats that all of them send; [policies.Policy.Share] defines it for each policy. What is given back, settled or paused
 // meanwhile is reported to the store later.
 //
+// Heartbeats also bring what the accounts hold that this process uses (bounded: see ledger.go), no matter which process was
+// granted it: how far ahead a rate is taken, the buckets of a window, the permits in use and until when. A process that becomes local
+// begins behind these, so a quota that another process has spent is spent for all. What it cannot know is what others were granted
+// since its last heartbeat. Windows that turn over faster than heartbeats come count as full until the next one begins, and a rate
+// goes on a turn later.
+//
+// # Once
+//
+// A cancellation, a settlement and a report of what was spent locally must not be done twice: others may have had meanwhile what the
+// first gave back. Each has a number ([store.Once]), and is asked for again by that number until it is known what became of it: the
+// store remembers the numbers for store.OnceTTL. A resumption and a reset are done now or not at all: later they could undo what came
+// after them.
+//
 // After a failure the store gets no request for a moment, and then one request at a time. A process that comes back reports what it
 // knew, in case the store has forgotten: what was taken of rates and counted in windows, and pauses. That only ever tightens. Processes
 // that lost the store wait for each other, about half a second, and come back at the same time. Calls that still wait exchange their
@@ -54,6 +67,7 @@
 //	ledger.go      what this process knows that the store granted, bounded: to begin behind it when the store is lost, and to remind a
 //	               store that has forgotten
 //	local.go       accounts of this process while it is local, and what it owes the store
+//	once.go        the numbers of operations that must not be done twice
 //	resync.go      the goroutine, the barrier, and the reports when the store is back
 //
 // # Invariants
@@ -61,7 +75,9 @@
 //   - A process that does not know its share grants nothing.
 //   - No limit is exceeded by a fall back: a process begins behind everything that it knows to be granted, with a share of each limit
 //     that adds up to the limit over the fleet.
-//   - What was spent locally is reported to the store, once it answers, before this process is granted anything by it.
+//   - What was spent locally is reported to the store, once it answers, before this process is granted anything by it. A process that
+//     leaves before that tries for as long as one request may take.
+//   - Nothing is given back twice, nor to a store that has lost its data since.
 //   - Deliberate resets begin a new epoch: nothing of an earlier one is brought back.
 //   - Memory is bounded: maxRecords keys, maxSpans intervals or maxBuckets buckets of each, maxOwed notes and grants.
 //

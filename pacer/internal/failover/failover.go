@@ -71,7 +71,8 @@ type Store struct {
 	lastSeen atomic.Int64 // the latest store time that it returned
 	furthest atomic.Int64 // the latest slot that the store granted
 	absences atomic.Int64
-	lostAt   atomic.Int64          // the store time of the first request that failed
+	lostAt   atomic.Int64          // the store time at which the first request that failed began
+	foundAt  atomic.Int64          // the store time at which it failed
 	failure  atomic.Pointer[error] // why the state is local
 	pending  atomic.Int32          // operations without an answer
 	kick     chan struct{}
@@ -278,7 +279,9 @@ func (w *Store) within(ctx context.Context, name string, op func(context.Context
 // fallBack makes the state local, because of an error of an operation that began at an instant.
 func (w *Store) fallBack(err error, began store.Instant) {
 	w.failed(err)
-	w.lostAt.CompareAndSwap(0, int64(began))
+	if w.lostAt.CompareAndSwap(0, int64(began)) {
+		w.foundAt.Store(int64(w.Now()))
+	}
 	was := w.state.Swap(local)
 	if was == shared {
 		w.batch.Restart()
@@ -340,7 +343,7 @@ func (w *Store) fellBack(err error, began store.Instant) bool {
 func (w *Store) absence() absence {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return absence{number: int(w.absences.Load()), processes: w.processes, rank: w.rank, since: store.Instant(w.lostAt.Load())}
+	return absence{number: int(w.absences.Load()), processes: w.processes, rank: w.rank, since: store.Instant(w.lostAt.Load()), found: store.Instant(w.foundAt.Load())}
 }
 
 // refused returns the error of a process that refuses calls while the store is out of reach.

@@ -30,7 +30,7 @@ func (t *record) startLocal(index int, own policies.Spec, away absence, limit, n
 		front := max(since(t.front(t.asOf), t.asOf, away), since(t.held.front, t.held.at, away))
 		// A limit that was idle may begin with a burst, unless it is less than a call for each.
 		if n > 1 && (front > now-n*whole || limit < n) {
-			front = max(now, front+whole)
+			front = max(now, front+min(own.Interval, max(whole, unsureFor)))
 			turn := (front - int64(away.rank)*(own.Interval/n)) % own.Interval
 			claim(now, front+(own.Interval-turn)%own.Interval)
 		}
@@ -41,11 +41,26 @@ func (t *record) startLocal(index int, own policies.Spec, away absence, limit, n
 	for _, h := range t.counts {
 		claim(h.bucket, (h.n+n-1)/n)
 	}
+	// A short window turns over faster than heartbeats bring what others were granted in it: none of the one in which the store was lost
+	// is left.
+	if period := own.Interval * (own.Buckets + 1); own.Algorithm == policies.Window && n > 1 && period <= shortWindow {
+		last := max(int64(away.since), int64(away.found)) + min(max(t.ahead, unsureFor), period)
+		for b := int64(away.since) - int64(away.since)%own.Interval; b <= last; b += own.Interval {
+			claim(b, own.Limit)
+		}
+	}
 	if t.paused > store.Instant(now) {
 		notes = append(notes, store.Note{Kind: store.NotePause, Limit: index, For: t.paused.Sub(store.Instant(now))})
 	}
 	return notes
 }
+
+// unsureFor is how far, in µs, others may be ahead of what this process knows: a few round trips. The local line of a rate begins as much
+// later, or one turn of all processes, if that is less.
+const unsureFor = 100_000
+
+// shortWindow is the longest period, in µs, of a window that none is left of when the store is lost.
+var shortWindow = heartbeatEvery.Microseconds()
 
 // since returns where a line that reached up to front, as of an instant, reached when the store was lost: others have got slots
 // meanwhile, if there was a line.
@@ -128,13 +143,14 @@ type record struct {
 	tail   int64 // of a rate: where the last interval that was ever taken ended
 	asOf   int64 // when the store last answered about it
 	seeded int   // the absence for which the local account knows it
+	ahead  int64 // how far ahead of the store's time the last slots were that this process was granted
 	each   int64 // of a rate that was spent locally: the length of one call
 	extra  int64 // of a rate: calls that cost more than they were charged
 	held   held  // what the last heartbeat brought
 }
 
-// held is what an account held when a heartbeat looked, no matter which process was granted it. It says how a process begins that loses the store, and
-// nothing that the store is reminded of.
+// held is what an account held when a heartbeat looked, no matter which process was granted it. It says how a process begins that loses
+// the store, and nothing that the store is reminded of.
 type held struct {
 	at      int64
 	front   int64 // of a rate: as if all that is taken came first
@@ -382,6 +398,7 @@ func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 			}
 			t, c := r.of(&stack.Limits[j], now), g.Charges[j]
 			t.asOf = max(t.asOf, now)
+			t.ahead = max(int64(g.At)-now, t.ahead-t.ahead/8)
 			if stack.Limits[j].Spec.Algorithm == policies.Window {
 				h := t.bucket(c.From)
 				h.n = max(h.n, c.Seen)

@@ -86,7 +86,8 @@ type absence struct {
 	number    int
 	processes int           // how many there are
 	rank      int           // how many of them came before this one
-	since     store.Instant // when the first request failed
+	since     store.Instant // when the first request that failed began
+	found     store.Instant // when it failed
 }
 
 // share returns a stack with the limits that hold for one of n processes, of which rank came before it.

@@ -1,0 +1,137 @@
+package pacer_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// A fleet that loses its store makes no more calls than the limit in any second, not even in the one in which it is lost. From one second
+// after the store's return it makes at least 95 % of them again in every second.
+func TestAnOutageCostsLittle(t *testing.T) {
+	t.Parallel()
+	for name, policy := range map[string]policies.Policy{
+		"a rate": policies.PerSecond(50), "an exact window": policies.AtMost(50, time.Second), "a fixed window": policies.Fixed(50, time.Second),
+		"a sliding window": policies.Sliding(50, time.Second),
+	} {
+		for _, distance := range []time.Duration{time.Millisecond, 80 * time.Millisecond} {
+			for lost := range 4 { // at different points of a window
+				t.Run(fmt.Sprint(name, " ", distance, " ", lost), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						w := fleetWithAnOutage(t, policy, distance, 5*time.Second+time.Duration(lost)*270*time.Millisecond)
+						fixed := name == "a fixed window"
+						w.judgeMost(t, fixed)
+						if name == "a sliding window" { // its calls go all at once, somewhat more rarely than every second
+							w.judgeAll(t)
+						} else {
+							w.judgeLeast(t, fixed)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// An outing is when the calls of a fleet went, from its start, and when its store was back.
+type outing struct {
+	went     []time.Duration
+	returned time.Duration
+}
+
+// fleetWithAnOutage has four processes with 16 callers each make all calls that they may. After some time their store is away for 3 s.
+func fleetWithAnOutage(t *testing.T, policy policies.Policy, distance, lost time.Duration) outing {
+	t.Helper()
+	const processes, callers = 4, 16
+	r := newRemote(processes)
+	r.gathers = true
+	r.set(nil, distance)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var (
+		mu    sync.Mutex
+		all   sync.WaitGroup
+		w     outing
+		began = time.Now()
+	)
+	for range processes {
+		p := away(t, r, pacer.PaceLocally, policy)
+		defer closing(t, p)
+		for range callers {
+			all.Go(func() {
+				for {
+					c, err := p.Acquire(ctx)
+					if err != nil {
+						return
+					}
+					slot, _ := c.Slot()
+					mu.Lock()
+					w.went = append(w.went, slot.Sub(store.Instant(began.UnixMicro()))) // by the clock of the store: calls come later by different delays
+					mu.Unlock()
+					time.Sleep(20 * time.Millisecond)
+				}
+			})
+		}
+	}
+	time.Sleep(lost)
+	r.set(errBroken, distance)
+	time.Sleep(3 * time.Second)
+	r.set(nil, distance)
+	w.returned = time.Since(began)
+	time.Sleep(10 * time.Second)
+	stop()
+	all.Wait()
+	slices.Sort(w.went)
+	return w
+}
+
+// in returns how many calls went in the second that begins at an instant.
+func (w *outing) in(from time.Duration) int {
+	first, _ := slices.BinarySearch(w.went, from)
+	last, _ := slices.BinarySearch(w.went, from+time.Second)
+	return last - first
+}
+
+// judgeMost judges every second that begins with a call, or every second of the clock.
+func (w *outing) judgeMost(t *testing.T, aligned bool) {
+	t.Helper()
+	for _, from := range w.went {
+		if aligned {
+			from = from.Truncate(time.Second)
+		}
+		require.LessOrEqual(t, w.in(from), 50, "in the second from %v, the store came back after %v", from, w.returned)
+	}
+}
+
+// judgeLeast judges every second from one second after the return on; of windows, which begin with many calls, those of the clock.
+func (w *outing) judgeLeast(t *testing.T, aligned bool) {
+	t.Helper()
+	step, from := 10*time.Millisecond, w.returned+time.Second
+	if aligned {
+		step, from = time.Second, from.Truncate(time.Second)+time.Second
+	}
+	for ; from < w.returned+8*time.Second; from += step {
+		require.GreaterOrEqual(t, w.in(from), 48, "in the second from %v, the store came back after %v", from, w.returned)
+	}
+}
+
+// judgeAll judges all seconds together from one second after the return on, but for one that may have been missed.
+func (w *outing) judgeAll(t *testing.T) {
+	t.Helper()
+	n := 0
+	for from := w.returned + time.Second; from < w.returned+8*time.Second; from += time.Second {
+		n += w.in(from)
+	}
+	require.GreaterOrEqual(t, n, 6*50*95/100)
+}
