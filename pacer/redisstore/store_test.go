@@ -530,3 +530,32 @@ func TestPunctual(t *testing.T) {
 		require.NoError(t, c.rdb.Close())
 	}
 }
+
+// A server that does not know a script is told its source, however it says so: Kvrocks says "ERR NOSCRIPT".
+func TestAScriptThatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	for _, says := range []string{"-NOSCRIPT No matching script. Please use EVAL.\r\n", "-ERR NOSCRIPT No matching script. Please use EVAL\r\n"} {
+		var mu sync.Mutex
+		var asked []string
+		addr := answering(t, func(command string) string {
+			word, _, _ := strings.Cut(strings.SplitN(command, "\r\n", 4)[2], "\r\n")
+			mu.Lock()
+			defer mu.Unlock()
+			switch asked = append(asked, word); word {
+			case "hello":
+				return "-ERR unknown command\r\n"
+			case "evalsha":
+				return says
+			case "eval":
+				return "*1\r\n:5\r\n"
+			}
+			return "+OK\r\n"
+		})
+		rdb := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: patience})
+		_, _ = must(redisstore.New(rdb)).Status(t.Context(), store.Stack{Upstream: "test"})
+		require.NoError(t, rdb.Close())
+		mu.Lock()
+		require.Contains(t, asked, "eval", says)
+		mu.Unlock()
+	}
+}
