@@ -128,9 +128,9 @@ func (e *LimitError) advise(b *strings.Builder) {
 func round(d time.Duration) time.Duration {
 	switch {
 	case d > 10*time.Second:
-		return d.Truncate(100 * time.Millisecond)
+		return (d + 100*time.Millisecond - 1).Truncate(100 * time.Millisecond)
 	case d > 10*time.Millisecond:
-		return d.Truncate(100 * time.Microsecond)
+		return (d + 100*time.Microsecond - 1).Truncate(100 * time.Microsecond)
 	}
 	return d
 }

@@ -75,3 +75,13 @@ func TestRetryAfter(t *testing.T) {
 		require.Equal(t, c.want > 0, errors.Is(&c.err, pacer.ErrNotYet), name)
 	}
 }
+
+// An error says no shorter wait than there is: its reader tries again after it.
+func TestAWaitIsRoundedUp(t *testing.T) {
+	t.Parallel()
+	for wait, text := range map[time.Duration]string{
+		10*time.Second + time.Millisecond: "10.1s", 11*time.Millisecond + time.Microsecond: "11.1ms", 5 * time.Microsecond: "5µs", time.Minute: "1m0s",
+	} {
+		require.Contains(t, (&pacer.LimitError{Wait: wait}).Error(), "the next slot is "+text+" away")
+	}
+}
