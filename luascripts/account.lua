@@ -8,7 +8,7 @@
 -- The upstream's own key holds a string, "pause epoch" or "pause epoch gather shift since", where
 --   pause  nothing of the upstream goes before; 0 for none
 --   epoch  which incarnation of the data this is, "began.resets": when it began (µs since the epoch of Unix), and how often something
---          was reset on purpose since. A client that knows another one knows that the server has forgotten. 0 until beat.lua sets it
+--          was reset on purpose since. A client that knows another one knows that the server has forgotten. 0 until heartbeat.lua sets it
 --   gather until when processes that were without the server wait for each other; 0 for none
 --   shift  by how much the server's clock had stepped back at since (by that clock): store time went on instead. The shift
 --          shrinks by a 64th of the time that passes, so that store time never stops

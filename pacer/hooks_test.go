@@ -218,7 +218,7 @@ func TestHooksTellOfTheStore(t *testing.T) {
 		synctest.Wait()
 		lines := d.read()
 		require.True(t, slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "fallback false of 4, ") }), lines)
-		require.Contains(t, lines, "beat failed after 0s")
+		require.Contains(t, lines, "heartbeat failed after 0s")
 		backing.set(nil, time.Minute)
 		require.NoError(t, p.Wait(t.Context()))
 		synctest.Wait()

@@ -300,7 +300,7 @@ func TestAProcessWithSleepersIsUneasy(t *testing.T) {
 			_, err := p.Reserve(t.Context())
 			require.NoError(t, err)
 		}
-		time.Sleep(10 * time.Second) // it beats seldom now, and its calls have gone
+		time.Sleep(10 * time.Second) // it sends heartbeats seldom now, and its calls have gone
 		n := len(r.heard())
 		for range 20 {
 			_, err := p.Reserve(t.Context())
@@ -348,7 +348,7 @@ func TestMemoryOfTheStoreIsBounded(t *testing.T) {
 			_, err := p.Reserve(t.Context(), pacer.MaxWait(pacer.Forever), pacer.NotBefore(time.Duration(2*i)*time.Second))
 			require.NoError(t, err)
 		}
-		keys, spans, buckets := pacer.Recalled(p)
+		keys, spans, buckets := pacer.Remembered(p)
 		require.LessOrEqual(t, keys, 1<<16)
 		require.Greater(t, keys, 1<<15)
 		require.LessOrEqual(t, spans, 256)
@@ -356,7 +356,7 @@ func TestMemoryOfTheStoreIsBounded(t *testing.T) {
 	})
 }
 
-// A store that has lost charges without beginning another era is found out by who made them.
+// A store that has lost charges without beginning another epoch is found out by who made them.
 func TestAStoreThatLostTheLastWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

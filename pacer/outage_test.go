@@ -24,13 +24,13 @@ type remote struct {
 
 	mu          sync.Mutex
 	store       *memstore.Store
-	era         store.Epoch
+	epoch       store.Epoch
 	failing     error
 	doomed      error         // of operations that begin now, when they end
 	hangs       time.Duration // each operation takes so long, whatever its context says
 	gather      store.Instant
 	came        []string // who is there
-	beats       []store.Heartbeat
+	heartbeats  []store.Heartbeat
 	noReports   int // so many reports fail, after so many others
 	goodReports int
 	asked       int     // operations begun
@@ -46,7 +46,7 @@ var (
 )
 
 func newRemote(alive int) *remote {
-	return &remote{alive: alive, store: memstore.New(), era: store.Epoch{Began: store.Instant(time.Now().UnixMicro())}}
+	return &remote{alive: alive, store: memstore.New(), epoch: store.Epoch{Began: store.Instant(time.Now().UnixMicro())}}
 }
 
 // enter begins an operation, and returns what it works on.
@@ -62,9 +62,9 @@ func (r *remote) enter() (*memstore.Store, store.Epoch, error) {
 	defer r.mu.Unlock()
 	r.asking--
 	if doomed != nil {
-		return r.store, r.era, doomed
+		return r.store, r.epoch, doomed
 	}
-	return r.store, r.era, r.failing
+	return r.store, r.epoch, r.failing
 }
 
 func (r *remote) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
@@ -79,12 +79,12 @@ func (r *remote) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	r.mu.Lock()
 	r.sent = append(r.sent, sent)
 	r.mu.Unlock()
-	s, era, err := r.enter()
+	s, epoch, err := r.enter()
 	if err != nil {
 		return err
 	}
-	if known := batches[0].Stack.Epoch; !known.IsZero() && known != era {
-		return &store.ForgotError{Epoch: era}
+	if known := batches[0].Stack.Epoch; !known.IsZero() && known != epoch {
+		return &store.ForgotError{Epoch: epoch}
 	}
 	for i := range batches {
 		b := &batches[i]
@@ -124,7 +124,7 @@ func (r *remote) Report(ctx context.Context, stack store.Stack, notes []store.No
 	for i := range notes {
 		if notes[i].Kind == store.NoteReset || notes[i].Kind == store.NoteResume {
 			r.mu.Lock()
-			r.era.Resets++
+			r.epoch.Resets++
 			r.mu.Unlock()
 		}
 	}
@@ -140,21 +140,21 @@ func (r *remote) Status(ctx context.Context, stack store.Stack) (store.StackStat
 }
 
 func (r *remote) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
-	s, era, err := r.enter()
+	s, epoch, err := r.enter()
 	if err != nil {
 		return store.Membership{}, err
 	}
 	st, err := s.Status(ctx, store.Stack{Upstream: upstream})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.beats = append(r.beats, b)
+	r.heartbeats = append(r.heartbeats, b)
 	if !slices.Contains(r.came, b.ID) {
 		r.came = append(r.came, b.ID)
 	}
 	if r.gathers && b.Barrier > 0 && r.gather < st.Now {
 		r.gather = st.Now + store.Instant(b.Barrier.Microseconds())
 	}
-	return store.Membership{Now: st.Now, Epoch: era, Alive: r.alive, Rank: slices.Index(r.came, b.ID), Barrier: r.gather}, err
+	return store.Membership{Now: st.Now, Epoch: epoch, Alive: r.alive, Rank: slices.Index(r.came, b.ID), Barrier: r.gather}, err
 }
 
 var errDenied = errors.New("NOPERM")
@@ -179,13 +179,13 @@ func (r *remote) set(err error, hangs time.Duration) {
 func (r *remote) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.store, r.era = memstore.New(), store.Epoch{Began: r.era.Began + 1000}
+	r.store, r.epoch = memstore.New(), store.Epoch{Began: r.epoch.Began + 1000}
 }
 
 func (r *remote) heard() []store.Heartbeat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.beats)
+	return slices.Clone(r.heartbeats)
 }
 
 func (r *remote) count() int {
@@ -671,7 +671,7 @@ func TestDenied(t *testing.T) {
 }
 
 // A process says that it is there while it is, and that it leaves.
-func TestAProcessBeats(t *testing.T) {
+func TestAProcessSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)

@@ -25,7 +25,7 @@ func alonePicture(t *testing.T) *timeline {
 	names := []string{"process 1", "process 2", "process 3"}
 	calls := make([][]time.Duration, len(names))
 	synctest.Test(t, func(t *testing.T) {
-		store := &distant{Store: memstore.New(), era: store.Epoch{Began: store.Instant(time.Now().UnixMicro())}}
+		store := &distant{Store: memstore.New(), epoch: store.Epoch{Began: store.Instant(time.Now().UnixMicro())}}
 		began := time.Now()
 		var wg sync.WaitGroup
 		for i := range names {
@@ -76,7 +76,7 @@ func alonePicture(t *testing.T) *timeline {
 type distant struct {
 	*memstore.Store
 
-	era store.Epoch
+	epoch store.Epoch
 
 	mu      sync.Mutex
 	failure error
@@ -150,7 +150,7 @@ func (d *distant) Report(ctx context.Context, stack store.Stack, notes []store.N
 	return d.Store.Report(ctx, stack, notes)
 }
 
-// Beat implements [store.Shared].
+// Heartbeat implements [store.Shared].
 func (d *distant) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
 	if err := d.fails(); err != nil {
 		return store.Membership{}, err
@@ -164,7 +164,7 @@ func (d *distant) Heartbeat(ctx context.Context, upstream string, b store.Heartb
 	if b.Barrier > 0 && d.gather < seen.Now {
 		d.gather = seen.Now + store.Instant(b.Barrier.Microseconds())
 	}
-	return store.Membership{Now: seen.Now, Epoch: d.era, Alive: len(d.came), Rank: slices.Index(d.came, b.ID), Barrier: d.gather}, err
+	return store.Membership{Now: seen.Now, Epoch: d.epoch, Alive: len(d.came), Rank: slices.Index(d.came, b.ID), Barrier: d.gather}, err
 }
 
 // Fault implements [store.Shared].

@@ -126,7 +126,7 @@ func noAcquire(t *testing.T) error {
 
 func noContact(t *testing.T) error {
 	t.Helper()
-	backing := &distant{Store: memstore.New(), era: store.Epoch{Began: 1000}}
+	backing := &distant{Store: memstore.New(), epoch: store.Epoch{Began: 1000}}
 	backing.set(errors.New("dial tcp 10.0.0.7:6379: connect: connection refused"))
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: backing, Policies: []policies.Policy{policies.PerSecond(2)}})
 	require.NoError(t, err)
@@ -138,7 +138,7 @@ func noContact(t *testing.T) error {
 
 func noStore(t *testing.T) error {
 	t.Helper()
-	backing := &distant{Store: memstore.New(), era: store.Epoch{Began: 1000}}
+	backing := &distant{Store: memstore.New(), epoch: store.Epoch{Began: 1000}}
 	backing.set(errors.New("dial tcp 10.0.0.7:6379: connect: connection refused"))
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: backing, Policies: []policies.Policy{policies.PerSecond(2)}, Outage: pacer.RefuseCalls})
 	require.NoError(t, err)

@@ -48,11 +48,11 @@ func (s observedStore) Status(ctx context.Context, stack store.Stack) (store.Sta
 	return status, s.run.asked(began, err)
 }
 
-// Beat implements [store.Shared].
+// Heartbeat implements [store.Shared].
 func (s observedStore) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
 	began := time.Now()
-	pulse, err := s.Store.Heartbeat(ctx, upstream, b)
-	return pulse, s.run.asked(began, err)
+	membership, err := s.Store.Heartbeat(ctx, upstream, b)
+	return membership, s.run.asked(began, err)
 }
 
 // asked notes how the store answered what it was asked at an instant. It returns the error.

@@ -181,7 +181,7 @@ func scriptNames() map[string]string {
 	names := make(map[string]string)
 	for name, source := range map[string]string{
 		"reserve": s.Reserve, "late": s.Late, "cancel": s.Cancel, "report": s.Report, "status": s.Status,
-		"beat": s.Beat, "describe": s.Describe, "index": s.Index, "enlist": s.Enlist, "upstreams": s.Upstreams,
+		"heartbeat": s.Heartbeat, "describe": s.Describe, "index": s.Index, "enlist": s.Enlist, "upstreams": s.Upstreams,
 	} {
 		names[redis.NewScript(source).Hash()] = name
 	}

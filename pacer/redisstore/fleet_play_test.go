@@ -34,8 +34,8 @@ type job struct {
 	Process   int
 	Processes int           // how many there are
 	HTTP      bool          // the upstream's answers are heeded: calls go through the transport, or are reported by hand
-	Errand    string        // what the processes do, by its name in errands; "": they pace their crews
-	Begin     time.Time     // when the errand begins, for all processes; zero: when all are there
+	Task      string        // what the processes do, by its name in tasks; "": they pace their crews
+	Begin     time.Time     // when the task begins, for all processes; zero: when all are there
 	Until     time.Time     // when it ends, in place of Duration
 	Timeout   time.Duration // of the store, if it is not the default
 	Doomed    int           // how many processes are killed on the way

@@ -125,27 +125,27 @@ func early(calls []outing) (found []string) {
 
 // referee returns everything that is wrong with the calls of a fleet whose store kept its memory.
 func referee(calls []outing, rules ...rule) []string {
-	return refereeOfEras(calls, nil, rules...)
+	return refereeOfEpochs(calls, nil, rules...)
 }
 
-// refereeOfEras returns everything that is wrong with the calls of a fleet. Its store lost its memory at these instants:
-// what it grants in an era conforms by itself, and so does what each process grants alone.
-func refereeOfEras(calls []outing, eras []int64, rules ...rule) []string {
+// refereeOfEpochs returns everything that is wrong with the calls of a fleet. Its store lost its memory at these instants:
+// what it grants in an epoch conforms by itself, and so does what each process grants alone.
+func refereeOfEpochs(calls []outing, epochs []int64, rules ...rule) []string {
 	found := early(calls)
-	granted := make(map[int][]outing) // by era
+	granted := make(map[int][]outing) // by epoch
 	alone := make(map[int][]outing)   // by process
 	for _, o := range calls {
 		if o.alone() {
 			alone[o.process] = append(alone[o.process], o)
 			continue
 		}
-		era := 0
-		for _, lost := range eras {
+		epoch := 0
+		for _, lost := range epochs {
 			if o.Granted >= lost {
-				era++
+				epoch++
 			}
 		}
-		granted[era] = append(granted[era], o)
+		granted[epoch] = append(granted[epoch], o)
 	}
 	for i := range rules {
 		for _, of := range granted {

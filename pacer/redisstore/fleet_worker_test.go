@@ -151,7 +151,7 @@ func work(spec string) error {
 		}()
 	}
 	timers := measure.Watch()
-	do := errands[j.Errand]
+	do := tasks[j.Task]
 	if do == nil {
 		do = pace
 	}

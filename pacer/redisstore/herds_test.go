@@ -565,7 +565,7 @@ func TestCatchingUpTakesAFewRequests(t *testing.T) {
 	quick(t, server)
 }
 
-// An era that begins is told to those who listen: they know one that has ended.
+// An epoch that begins is told to those who listen: they know one that has ended.
 func TestAnEraThatBeginsIsNews(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -579,13 +579,13 @@ func TestAnEraThatBeginsIsNews(t *testing.T) {
 	})
 	defer stop()
 	listening(t, server.Client(), 1)
-	beat := func() {
+	heartbeat := func() {
 		_, err := backing.Heartbeat(t.Context(), "test", store.Heartbeat{ID: "a", TTL: time.Minute, Keep: time.Hour})
 		require.NoError(t, err)
 	}
 	for range 2 {
-		beat()
-		beat()
+		heartbeat()
+		heartbeat()
 		require.Equal(t, store.EpochBegan, (<-news).Kind)
 		require.Empty(t, news)
 		require.NoError(t, server.Client().FlushAll(t.Context()).Err())
@@ -619,7 +619,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 		}
 	}
 	t.Logf("%v in %d s by %d processes", sent, seconds, n)
-	require.LessOrEqual(t, sent["beat"], n*seconds/2, "once in three seconds, and a little more at first")
+	require.LessOrEqual(t, sent["heartbeat"], n*seconds/2, "once in three seconds, and a little more at first")
 	require.LessOrEqual(t, sent["describe"], n*seconds/2)
 	cancel()
 	for i, ended := range ends {

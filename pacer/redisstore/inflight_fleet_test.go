@@ -28,8 +28,8 @@ const places = 25
 // briefLease is the lease of the places whose processes are killed. It is longer than any call.
 const briefLease = 3 * time.Second
 
-// errands are what the processes of a fleet do if a job names one of them. Each returns what it saw, by tenant.
-var errands = map[string]func(context.Context, *pacer.Pacer, *job) (map[string]*tally, error){
+// tasks are what the processes of a fleet do if a job names one of them. Each returns what it saw, by tenant.
+var tasks = map[string]func(context.Context, *pacer.Pacer, *job) (map[string]*tally, error){
 	"hold":   hold,
 	"pass":   pass,
 	"lanes":  lanes,
@@ -214,7 +214,7 @@ func (p *played) requireFree(t *testing.T) {
 func TestFleetKeepsItsPlacesBusy(t *testing.T) {
 	together(t)
 	upstream := &crowd{most: places, shortest: 10 * time.Millisecond, longest: measure.Length(500*time.Millisecond, 2*time.Second)}
-	j := job{Fleet: "places", Errand: "hold", Duration: measure.Length(3*time.Second, 13*time.Second), Patient: !measure.On()}
+	j := job{Fleet: "places", Task: "hold", Duration: measure.Length(3*time.Second, 13*time.Second), Patient: !measure.On()}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 32}))
 	require.Zero(t, upstream.no, "refusals")
 	requireTruth(t, p)
@@ -232,7 +232,7 @@ func TestFleetWhoseProcessesAreKilledInFlight(t *testing.T) {
 	const margin = time.Second
 	upstream := &crowd{most: places, shortest: 10 * time.Millisecond, longest: measure.Length(500*time.Millisecond, 2*time.Second), deaf: "1"}
 	var killed time.Time
-	j := job{Fleet: "leases", Errand: "hold", Duration: 2 * patience, Doomed: 2, Told: true, Patient: !measure.On(), meanwhile: func(s *scene) {
+	j := job{Fleet: "leases", Task: "hold", Duration: 2 * patience, Doomed: 2, Told: true, Patient: !measure.On(), meanwhile: func(s *scene) {
 		if measure.On() {
 			time.Sleep(5 * time.Second)
 		} else {
@@ -289,7 +289,7 @@ func TestFleetStacksPlacesOnRates(t *testing.T) {
 	rates := &strict{limits: []strictLimit{{n: 50, period: time.Second}, {n: 1000, period: time.Minute, seen: make(map[string][]time.Time)}}}
 	upstream := &crowd{most: places, shortest: measure.Length(50*time.Millisecond, 500*time.Millisecond), longest: measure.Length(300*time.Millisecond, time.Second), rates: rates}
 	j := job{
-		Fleet: "stacked", Errand: "hold", Duration: measure.Length(5*time.Second, 15*time.Second),
+		Fleet: "stacked", Task: "hold", Duration: measure.Length(5*time.Second, 15*time.Second),
 		Patient: !measure.On(),
 	}
 	j.before = func(s *scene) { spend(t, s, rates, spent) }
@@ -381,7 +381,7 @@ func (u *baton) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 func TestFleetPassesAPlaceOn(t *testing.T) {
 	together(t)
 	upstream := &baton{}
-	j := job{Fleet: "one", Errand: "pass", Duration: measure.Length(2*time.Second, 4*time.Second), Patient: !measure.On()}
+	j := job{Fleet: "one", Task: "pass", Duration: measure.Length(2*time.Second, 4*time.Second), Patient: !measure.On()}
 	p := play(t, upstream, j, func(process int) []crew { return make([]crew, map[bool]int{true: 1}[process < 2]) })
 	slices.SortFunc(upstream.turns, func(a, b turn) int { return int(a.from - b.from) })
 	var passes []time.Duration

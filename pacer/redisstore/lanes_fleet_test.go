@@ -160,7 +160,7 @@ func TestFleetWithADeepLane(t *testing.T) {
 	together(t)
 	upstream := newGate(100, 10)
 	j := job{
-		Fleet: "lanes", Errand: "lanes", Duration: measure.Length(4*time.Second, 22*time.Second), Begin: measure.Length(time.Time{}, time.Now().Add(time.Second)),
+		Fleet: "lanes", Task: "lanes", Duration: measure.Length(4*time.Second, 22*time.Second), Begin: measure.Length(time.Time{}, time.Now().Add(time.Second)),
 		Patient: !measure.On(),
 	}
 	batch := measure.Length(250, 2500)
@@ -241,7 +241,7 @@ func TestFleetSharesFairly(t *testing.T) {
 	together(t)
 	upstream := newGate(100, 5)
 	j := job{
-		Fleet: "shares", Errand: "shares", Duration: measure.Length(4*time.Second, 14*time.Second), Begin: measure.Length(time.Time{}, time.Now().Add(time.Second)),
+		Fleet: "shares", Task: "shares", Duration: measure.Length(4*time.Second, 14*time.Second), Begin: measure.Length(time.Time{}, time.Now().Add(time.Second)),
 		Patient: !measure.On(),
 	}
 	p := play(t, upstream, j, crewed(crew{Tenant: "one", Goroutines: 16}, crew{Tenant: "three", Goroutines: 16}, crew{Tenant: "guest", Goroutines: 16}))

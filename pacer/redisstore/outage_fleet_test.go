@@ -25,13 +25,13 @@ func acquainted(t *testing.T, rdb redis.UniversalClient, upstream string, proces
 		if all.IsZero() {
 			all = time.Now()
 		}
-		return !slices.ContainsFunc(alive, func(z redis.Z) bool { return int64(z.Score) < all.Add(beatLives).UnixMicro() })
+		return !slices.ContainsFunc(alive, func(z redis.Z) bool { return int64(z.Score) < all.Add(heartbeatTTL).UnixMicro() })
 	}, patience, 20*time.Millisecond, "the processes know each other")
 	return micros()
 }
 
-// beatLives is for how long a process is believed to be there after a beat.
-const beatLives = 10 * time.Second
+// heartbeatTTL is for how long a process is believed to be there after a heartbeat.
+const heartbeatTTL = 10 * time.Second
 
 // acquainted waits until the processes know each other.
 func (s *scene) acquainted() (since int64) {
@@ -42,8 +42,8 @@ func (s *scene) acquainted() (since int64) {
 // key is one of the upstream's own keys.
 func (s *scene) key(name string) string { return "pacer:{" + s.job.upstream() + "}/" + name }
 
-// rejoined waits until every process has sent a heartbeat once more, and holds slots in the store.
-func (s *scene) rejoined() {
+// resynced waits until every process has sent a heartbeat once more, and holds slots in the store.
+func (s *scene) resynced() {
 	s.t.Helper()
 	policy := fleets[s.job.Fleet][0]
 	s.acquainted()
@@ -77,7 +77,7 @@ func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses [
 			time.Sleep(time.Until(start.Add(8 * time.Second)))
 		}
 		losses = meanwhile(s, 3*time.Second)
-		s.rejoined()
+		s.resynced()
 		if measure.On() {
 			time.Sleep(time.Until(start.Add(20 * time.Second)))
 		}
@@ -85,7 +85,7 @@ func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses [
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 16}))
 	// What was asked for before the processes knew each other may have been granted at a larger share, for later.
 	calls := slices.DeleteFunc(p.calls(), func(o outing) bool { return o.alone() && o.Asked < known })
-	require.Empty(t, refereeOfEras(calls, losses, fiftyASecond))
+	require.Empty(t, refereeOfEpochs(calls, losses, fiftyASecond))
 	alone := 0
 	for i := range calls {
 		if calls[i].alone() {

@@ -233,7 +233,7 @@ func TestAProcessIsKilledWithAThousandSleepers(t *testing.T) {
 	server := redistest.Start(t)
 	j := job{
 		Fleet: "killed", Redis: server.Addr, URL: "http://127.0.0.1:1", Duration: time.Hour, Crews: []crew{{Tenant: "x", Goroutines: 1000}},
-		Patient: true, Errand: "doze", Begin: time.Now(),
+		Patient: true, Task: "doze", Begin: time.Now(),
 	}
 	spec, err := json.Marshal(j)
 	require.NoError(t, err)
@@ -297,20 +297,20 @@ func TestErrorsCarryNoCredential(t *testing.T) {
 	require.Contains(t, strings.ToUpper(err.Error()), "WRONGPASS")
 }
 
-// A beat that keeps the upstream's key for a while does not shorten the life of a pause in it.
-func TestABeatDoesNotShortenAPause(t *testing.T) {
+// A heartbeat that keeps the upstream's key for a while does not shorten the life of a pause in it.
+func TestAHeartbeatDoesNotShortenAPause(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Shared(t).Client()
 	backing := must(redisstore.New(rdb))
-	beat := store.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
-	_, err := backing.Heartbeat(t.Context(), "beat", beat)
+	heartbeat := store.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
+	_, err := backing.Heartbeat(t.Context(), "heartbeat", heartbeat)
 	require.NoError(t, err)
-	stack := store.Stack{Upstream: "beat"}
+	stack := store.Stack{Upstream: "heartbeat"}
 	_, _, err = backing.Report(t.Context(), stack, []store.Note{{Kind: store.NotePause, Limit: store.WholeUpstream, For: time.Hour}})
 	require.NoError(t, err)
-	_, err = backing.Heartbeat(t.Context(), "beat", beat)
+	_, err = backing.Heartbeat(t.Context(), "heartbeat", heartbeat)
 	require.NoError(t, err)
-	require.Greater(t, rdb.PTTL(t.Context(), "pacer:{beat}").Val(), 59*time.Minute)
+	require.Greater(t, rdb.PTTL(t.Context(), "pacer:{heartbeat}").Val(), 59*time.Minute)
 	status, err := backing.Status(t.Context(), stack)
 	require.NoError(t, err)
 	require.InDelta(t, time.Hour, status.Paused.Sub(status.Now), float64(time.Minute))

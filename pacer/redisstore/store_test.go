@@ -407,8 +407,8 @@ func lineExercise(t *testing.T, rdb *redis.Client) {
 func registryExercise(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	backing := must(redisstore.New(rdb))
-	beat := store.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
-	_, err := backing.Heartbeat(t.Context(), "registry", beat)
+	heartbeat := store.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
+	_, err := backing.Heartbeat(t.Context(), "registry", heartbeat)
 	require.NoError(t, err)
 	about := store.About{
 		ID: "a", Name: "x", Keep: time.Second, Policies: []string{policies.PerSecond(1).String()},

@@ -133,7 +133,7 @@ func (l *load) stop(losses ...int64) seen {
 			}
 		}
 	}
-	require.Empty(l.t, refereeOfEras(calls, losses, fiftyASecond))
+	require.Empty(l.t, refereeOfEpochs(calls, losses, fiftyASecond))
 	return s
 }
 

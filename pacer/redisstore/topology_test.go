@@ -118,7 +118,7 @@ func failOver(t *testing.T, meanwhile func(*redistest.Sentinel)) *load {
 // The master that a sentinel watches dies, or hands over to its replica.
 //
 // A sentinel that is told to fail over promotes the replica first and tells clients up to a second later. Until then they go on with
-// the old master, and what it granted is lost. No client sees an error, and the new master knows the era: that is found out when it
+// the old master, and what it granted is lost. No client sees an error, and the new master knows the epoch: that is found out when it
 // grants to somebody what that process has already, a call or two for each process later.
 func TestSentinelFailsOverUnderLoad(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
 	const lost = 4

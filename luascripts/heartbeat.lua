@@ -1,4 +1,4 @@
--- beat.lua: a process says that it is there, and learns how many are.
+-- heartbeat.lua: a process says that it is there, and learns how many are.
 --
 -- KEYS   upstream: its key (see account.lua)
 --        then the keys of the accounts that the process asks about, as in reserve.lua
