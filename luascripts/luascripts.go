@@ -47,8 +47,8 @@ var queue string
 //go:embed concurrency.lua
 var concurrency string
 
-//go:embed late.lua
-var late string
+//go:embed queued.lua
+var queued string
 
 //go:embed reserve.lua
 var reserve string
@@ -80,10 +80,10 @@ var upstreams string
 //go:embed ready.lua
 var ready string
 
-// Scripts are the programs of one store. Late is Reserve for stacks with a limit that calls are queued for: what that
+// Scripts are the programs of one store. Queued is Reserve for stacks with a limit that calls are queued for: what that
 // takes would cost the others time, though they never run it.
 type Scripts struct {
-	Reserve, Late, Cancel, Report, Status, Heartbeat string
+	Reserve, Queued, Cancel, Report, Status, Heartbeat string
 
 	// Of the registry: who paces what.
 	Describe, Index, Enlist, Upstreams string
@@ -114,7 +114,7 @@ func WithClock(fragment string) Scripts {
 	}
 	return Scripts{
 		Reserve:   join(quick, plain, reserve),
-		Late:      join("", append(slices.Clip(lines), "define.late = function()", late, "end"), reserve),
+		Queued:    join("", append(slices.Clip(lines), "define.queued = function()", queued, "end"), reserve),
 		Cancel:    join("", lines, cancel),
 		Report:    join("", lines, report),
 		Status:    join("", lines, status),

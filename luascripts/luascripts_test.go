@@ -74,7 +74,7 @@ func TestNumbersAreNamed(t *testing.T) {
 		require.True(t, used[n], "no script uses %s", n)
 	}
 	s := luascripts.New()
-	for _, source := range []string{s.Reserve, s.Late, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams, s.Ready} {
+	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams, s.Ready} {
 		require.NotRegexp(t, name, source)
 	}
 	require.Equal(t, s, luascripts.New(), "every process has the same scripts")
@@ -91,7 +91,7 @@ func must(b []byte, err error) []byte {
 func TestScriptsAreJoinedWithoutComments(t *testing.T) {
 	t.Parallel()
 	s := luascripts.New()
-	for _, source := range []string{s.Reserve, s.Late, s.Cancel, s.Report, s.Status, s.Heartbeat} {
+	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat} {
 		require.True(t, strings.HasPrefix(source, "local function clock()"))
 		require.Contains(t, source, "redis.call('TIME')")
 		for line := range strings.Lines(source) {
@@ -114,7 +114,7 @@ func TestReadyTriesEveryCommand(t *testing.T) {
 		tries[m[1]] = true
 	}
 	s, ran := luascripts.New(), make(map[string]bool)
-	for _, source := range []string{s.Reserve, s.Late, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams} {
+	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams} {
 		for _, m := range runs.FindAllStringSubmatch(source, -1) {
 			ran[m[1]] = true
 		}

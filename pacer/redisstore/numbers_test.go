@@ -39,9 +39,9 @@ func TestTheUnknownIsRefused(t *testing.T) {
 	}{
 		"an algorithm":            {s.Reserve, []any{0, 0, 1, 9, 1, 10, 0}, "unknown algorithm 9"},
 		"no algorithm":            {s.Reserve, []any{0, 0, 1}, "unknown algorithm (none)"},
-		"concurrency, not late":   {s.Reserve, []any{0, 0, 1, numbers.Leases, 1, 10, 0, 0, 0}, "unknown algorithm 4"},
-		"a queue":                 {s.Late, []any{0, 0, 1, numbers.Queued, 1, 10, 0, 0, 0, 0, 3, 0}, "unknown queue 3"},
-		"a queue of concurrency":  {s.Late, []any{0, 0, 1, numbers.Leases, 1, 10, 0, 2, 0}, "unknown queue 2"},
+		"concurrency, unqueued":   {s.Reserve, []any{0, 0, 1, numbers.Leases, 1, 10, 0, 0, 0}, "unknown algorithm 4"},
+		"a queue":                 {s.Queued, []any{0, 0, 1, numbers.Queued, 1, 10, 0, 0, 0, 0, 3, 0}, "unknown queue 3"},
+		"a queue of concurrency":  {s.Queued, []any{0, 0, 1, numbers.Leases, 1, 10, 0, 2, 0}, "unknown queue 2"},
 		"flags":                   {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, 4}, "unknown flags 4"},
 		"flags, no flags":         {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, -1}, "unknown flags -1"},
 		"a note":                  {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 1, 11, 1, 1, 2, 3, 4, 5}, "unknown note 11"},

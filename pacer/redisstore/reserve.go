@@ -47,7 +47,7 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	first := &batches[0].Stack
 	program := &s.reserve
 	if slices.ContainsFunc(limits, lined) {
-		program = &s.late
+		program = &s.queued
 	}
 	r, now, err := s.ask(ctx, program, upstream, limits, knowledge{first.Epoch, first.LastSeen}, reach, func(r *request) {
 		if c := batches[0].Calls; len(batches) == 1 && len(c) == 1 && plain(&c[0]) {
@@ -127,7 +127,7 @@ func (r *request) calls(refs []int64, calls []store.Call) {
 			tracked = numbers.Tracked
 		}
 		if c.ID != 0 {
-			tracked += numbers.Late
+			tracked += numbers.MayQueue
 		}
 		r.numbers(int64(n), cost, engine.MicrosUp(c.NotBefore), engine.Micros(c.MaxWait), tracked)
 		r.numbers(c.Costs...)

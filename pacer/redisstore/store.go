@@ -35,9 +35,9 @@ type Client interface {
 // While a Pacer with sleepers listens for pauses, it has one subscription, with a connection and goroutines of its own;
 // they end when the last such Pacer is closed. It is safe for concurrent use.
 type Store struct {
-	rdb                                              Client
-	reserve, late, cancel, report, status, heartbeat script
-	describe, index, enlist, upstreams, tries        script
+	rdb                                                Client
+	reserve, queued, cancel, report, status, heartbeat script
+	describe, index, enlist, upstreams, tries          script
 
 	mu     sync.Mutex
 	seen   int64                // the server's clock, when last seen
@@ -76,7 +76,7 @@ func withScripts(rdb Client, s luascripts.Scripts) *Store {
 	return &Store{
 		rdb:       rdb,
 		reserve:   newScript(s.Reserve),
-		late:      newScript(s.Late),
+		queued:    newScript(s.Queued),
 		cancel:    newScript(s.Cancel),
 		report:    newScript(s.Report),
 		status:    newScript(s.Status),
@@ -217,7 +217,7 @@ func (s *Store) ask(
 				continue
 			}
 		}
-		if (p == &s.reserve || p == &s.late) && len(r.values) == 3 && r.values[0] == numbers.Forgot && r.err == nil {
+		if (p == &s.reserve || p == &s.queued) && len(r.values) == 3 && r.values[0] == numbers.Forgot && r.err == nil {
 			r.int()
 			if forgot := (&store.ForgotError{Epoch: r.epoch()}); r.err == nil {
 				return reply{}, 0, forgot

@@ -113,7 +113,7 @@ func (d *drive) begin(c *caller, left int) {
 	if c.maxWait > 0 {
 		a.call.MaxWait = c.maxWait
 	}
-	if anyLate(&a.stack) {
+	if anyQueue(&a.stack) {
 		// The order of IDs must not matter.
 		a.call.ID, a.call.Flow, a.call.Weight = firstID+d.rng.Int64N(9*firstID), max(1, c.flow), max(1, c.weight)
 	}

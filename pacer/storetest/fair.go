@@ -149,12 +149,12 @@ func fairCases() []Case {
 		{"fair/no-line", "a call that finds no line goes at once, and nothing is remembered of it", func(t testing.TB, s *Session) {
 			st := s.Stack(rate...)
 			for i := range 5 {
-				c := s.late()
+				c := s.newCall()
 				c.Flow = int64(i%2) + 1
 				s.goes(st, c)
 			}
 			s.expect(st, 0, 0, 0)
-			c := s.late()
+			c := s.newCall()
 			if g := s.Ask(st, *c); !g.OK || Since(g.At) != 10*ms {
 				t.Fatalf("got %+v, want the slot at 10ms: it is near", g)
 			}
@@ -162,13 +162,13 @@ func fairCases() []Case {
 		{"fair/line", "a call in line is charged nothing, and one of another flow that asks later may stand before it", func(t testing.TB, s *Session) {
 			st := s.Stack(rate[0], Key{Policy: policies.Fixed(100, time.Minute).Named("window")})
 			for range 5 + 4 {
-				s.Ask(st, *s.late())
+				s.Ask(st, *s.newCall())
 			}
 			before := s.Status(st)
 			for i := range 5 {
-				s.stands(st, s.late(), int64(i))
+				s.stands(st, s.newCall(), int64(i))
 			}
-			other := s.late()
+			other := s.newCall()
 			other.Flow = 2
 			s.stands(st, other, 1)
 			after := s.Status(st)
@@ -183,14 +183,14 @@ func fairCases() []Case {
 		{"fair/far", "a slot that is far away is in nobody's way", func(t testing.TB, s *Session) {
 			st := s.Stack(rate...)
 			for _, ahead := range []time.Duration{10 * time.Second, time.Minute} {
-				c := s.late()
+				c := s.newCall()
 				c.NotBefore = ahead
 				if g := s.Ask(st, *c); !g.OK || Since(g.At) != ahead {
 					t.Fatalf("got %+v, want the slot %v", g, ahead)
 				}
 			}
 			last := s.fill(st)
-			c := s.late()
+			c := s.newCall()
 			c.MaxWait = time.Second
 			if g := s.stands(st, c, 0); g.At > last.At {
 				t.Fatalf("told to come again at %v, and the next slot is behind that at %v", Since(g.At), Since(last.At))
@@ -220,11 +220,11 @@ func fairCases() []Case {
 		{"fair/refused", "a call whose turn cannot come in time is refused, and nothing is written", func(t testing.TB, s *Session) {
 			st := s.Stack(rate...)
 			for range 109 {
-				s.Ask(st, *s.late())
+				s.Ask(st, *s.newCall())
 			}
 			before := s.expect(st, 0, 0, 100)
 			for _, wait := range []time.Duration{0, 100 * ms, 900 * ms} {
-				c := s.late()
+				c := s.newCall()
 				c.MaxWait = wait
 				g := s.Ask(st, *c)
 				if g.OK || g.Queued || g.Binds != 0 || g.Wait() < time.Second || g.Wait() > 1100*ms {
@@ -239,22 +239,22 @@ func fairCases() []Case {
 			st := s.Stack(rate...)
 			until := s.now
 			for range 109 {
-				if g := s.Ask(st, *s.late()); g.Queued {
+				if g := s.Ask(st, *s.newCall()); g.Queued {
 					until = max(until, g.At+1_000_000)
 				}
 			}
 			s.expect(st, 0, 0, 100)
 			s.Set(until)
 			s.expect(st, 0, 5, 0)
-			s.goes(st, s.late())
+			s.goes(st, s.newCall())
 		}},
 		{"fair/called", "a call that is given back, or leaves, makes way for the first in line", func(t testing.TB, s *Session) {
 			st := s.Stack(rate...)
 			var last store.Grant
 			for range 9 {
-				last = s.Ask(st, *s.late())
+				last = s.Ask(st, *s.newCall())
 			}
-			a, b := s.late(), s.late()
+			a, b := s.newCall(), s.newCall()
 			s.stands(st, a, 0)
 			s.stands(st, b, 1)
 			s.calls(t, []int64{a.ID}, func() { s.Cancel(st, last) })

@@ -19,7 +19,7 @@ func inFlightCases() []Case {
 	return []Case{
 		{"inflight/line", "who finds all places taken stands in line, and is charged nothing", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(2)}, Key{Policy: rate})
-			a, b, c := s.late(), s.late(), s.late()
+			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.goes(st, b)
 			before := s.Status(st).Limits[1]
@@ -35,11 +35,11 @@ func inFlightCases() []Case {
 			s.expect(st, 1, 2, 0)
 		}},
 		one("order", "the place of a call that is over goes to the first in line, whoever asks first", func(_ testing.TB, s *Session, st store.Stack) {
-			running := s.late()
+			running := s.newCall()
 			s.goes(st, running)
 			var line []*store.Call
 			for i := range 5 { // the later, the smaller the ID: it is when they asked that counts
-				c := s.late()
+				c := s.newCall()
 				c.ID = firstID + 900 - int64(i)
 				s.At(time.Duration(i+1) * ms)
 				s.stands(st, c, int64(i))
@@ -51,7 +51,7 @@ func inFlightCases() []Case {
 				for i := len(line) - 1; i > 0; i-- {
 					s.stands(st, line[i], int64(i))
 				}
-				newcomer := s.late()
+				newcomer := s.newCall()
 				s.stands(st, newcomer, int64(len(line)))
 				s.release(st, newcomer)
 				s.goes(st, line[0])
@@ -59,11 +59,11 @@ func inFlightCases() []Case {
 			}
 		}),
 		one("order/together", "those who ask at the same time go in the order in which they ask", func(_ testing.TB, s *Session, st store.Stack) {
-			running := s.late()
+			running := s.newCall()
 			s.goes(st, running)
 			calls := make([]store.Call, 20)
 			for i := range calls {
-				calls[i] = *s.late()
+				calls[i] = *s.newCall()
 				calls[i].ID = firstID + 900 - int64(i)
 			}
 			for i, g := range append(s.AskAll(st, calls[:10]...), s.AskAll(st, calls[10:]...)...) {
@@ -81,7 +81,7 @@ func inFlightCases() []Case {
 			}
 		}),
 		one("since", "who stood in line, and was forgotten, has its place in line again", func(_ testing.TB, s *Session, st store.Stack) {
-			a, b, c := s.late(), s.late(), s.late()
+			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.At(1 * ms)
 			s.stands(st, b, 0)
@@ -94,34 +94,34 @@ func inFlightCases() []Case {
 		}),
 		{"inflight/cancel", "a call that is given back has no place and no slot any more", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(1)}, Key{Policy: rate})
-			a, b := s.late(), s.late()
+			a, b := s.newCall(), s.newCall()
 			g := s.goes(st, a)
 			s.Cancel(st, g)
 			s.expect(st, 0, 1, 0)
 			g = s.goes(st, b)
 			s.At(1 * ms)
-			c := s.late()
+			c := s.newCall()
 			s.stands(st, c, 0)
 			s.Cancel(st, g)
 			s.Cancel(st, g)
 			s.goes(st, c)
-			s.stands(st, s.late(), 0)
+			s.stands(st, s.newCall(), 0)
 		}},
 		{"inflight/lease", "a lease that is not renewed runs out after its length, not a microsecond before", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(1).Lease(2 * time.Second)})
-			s.goes(st, s.late())
+			s.goes(st, s.newCall())
 			s.At(1500 * ms)
-			b := s.late()
+			b := s.newCall()
 			s.stands(st, b, 0)
 			s.At(2*time.Second - time.Microsecond)
 			s.stands(st, b, 0)
 			s.At(2 * time.Second)
 			s.goes(st, b)
-			s.stands(st, s.late(), 0)
+			s.stands(st, s.newCall(), 0)
 		}},
 		{"inflight/renew", "a lease that is renewed counts from then on", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(1).Lease(2 * time.Second)})
-			a, b := s.late(), s.late()
+			a, b := s.newCall(), s.newCall()
 			s.goes(st, a)
 			for _, at := range []time.Duration{1500 * ms, 3 * time.Second, 3500 * ms} {
 				s.At(at)
@@ -137,7 +137,7 @@ func inFlightCases() []Case {
 		}},
 		{"inflight/renew-late", "a lease that has run out counts again when it is renewed", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(1).Lease(2 * time.Second)})
-			a, b, c := s.late(), s.late(), s.late()
+			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.At(2 * time.Second)
 			s.goes(st, b)
@@ -150,7 +150,7 @@ func inFlightCases() []Case {
 			s.goes(st, c)
 		}},
 		one("release/twice", "a call that is over twice gives back its place once", func(_ testing.TB, s *Session, st store.Stack) {
-			a, b, c := s.late(), s.late(), s.late()
+			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.release(st, a) // it has none yet
 			s.goes(st, a)
 			s.release(st, a, a)
@@ -161,7 +161,7 @@ func inFlightCases() []Case {
 			s.stands(st, c, 0)
 		}),
 		one("again", "a call that has its place already keeps it, and takes no other", func(_ testing.TB, s *Session, st store.Stack) {
-			a, b := s.late(), s.late()
+			a, b := s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.stands(st, b, 0)
 			s.goes(st, a)
@@ -169,7 +169,7 @@ func inFlightCases() []Case {
 			s.goes(st, b)
 		}),
 		one("leave", "who leaves the line makes room for those behind", func(_ testing.TB, s *Session, st store.Stack) {
-			a, b, c := s.late(), s.late(), s.late()
+			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.stands(st, b, 0)
 			s.stands(st, c, 1)
@@ -180,7 +180,7 @@ func inFlightCases() []Case {
 			s.goes(st, c)
 		}),
 		one("dead", "nobody waits behind one that does not ask again in time", func(_ testing.TB, s *Session, st store.Stack) {
-			a, dead, c := s.late(), s.late(), s.late()
+			a, dead, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			until := s.stands(st, dead, 0).At + 1_000_000
 			s.At(1 * ms)
@@ -197,7 +197,7 @@ func inFlightCases() []Case {
 			s.goes(st, c)
 		}),
 		one("late", "one that asks again when it is told to keeps its place in line", func(_ testing.TB, s *Session, st store.Stack) {
-			a, b, c := s.late(), s.late(), s.late()
+			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.stands(st, b, 0)
 			s.At(1 * ms)
@@ -216,13 +216,13 @@ func inFlightCases() []Case {
 		}),
 		{"inflight/far", "a call whose slot is far away takes its place when the slot comes, and leaves it to others until then", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(1)}, Key{Policy: policies.Every(time.Second).Named("every")})
-			a, b := s.late(), s.late()
+			a, b := s.newCall(), s.newCall()
 			s.goes(st, a)
 			g := s.far(st, b, time.Second)
 			s.release(st, a)
 			s.expect(st, 0, 1, 0)
 			other := s.Stack(Key{Policy: places(1)})
-			c := s.late()
+			c := s.newCall()
 			s.At(100 * ms)
 			s.goes(other, c)
 			s.release(other, c)
@@ -231,13 +231,13 @@ func inFlightCases() []Case {
 			if !g.OK || Since(g.At) != time.Second || !placed(&st, &g) {
 				s.t.Fatalf("got %+v, want the slot at 1s, and the place", g)
 			}
-			s.stands(other, s.late(), 0)
-			s.far(st, s.late(), 2*time.Second) // the slot was charged once
+			s.stands(other, s.newCall(), 0)
+			s.far(st, s.newCall(), 2*time.Second) // the slot was charged once
 		}},
 		{"inflight/far/taken", "if the places are taken when the slot comes, the slot is given back, and the call stands before those that first asked later", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(1)}, Key{Policy: policies.Every(time.Second).Named("every")})
 			other := s.Stack(Key{Policy: places(1)})
-			a, b, c, d := s.late(), s.late(), s.late(), s.late()
+			a, b, c, d := s.newCall(), s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.At(1 * ms)
 			g := s.far(st, b, time.Second)
@@ -261,7 +261,7 @@ func inFlightCases() []Case {
 		}},
 		{"inflight/cannot-wait", "a call that cannot wait is refused if all places are taken, and nothing is written", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(1)}, Key{Policy: rate})
-			a, b := s.late(), s.late()
+			a, b := s.newCall(), s.newCall()
 			s.goes(st, a)
 			before := fmt.Sprint(s.Status(st))
 			b.MaxWait = 0
@@ -276,9 +276,9 @@ func inFlightCases() []Case {
 		}},
 		{"inflight/refused", "a call whose slot is beyond its MaxWait is refused, and has no place", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(3)}, Key{Policy: policies.Every(20 * ms).Named("every")})
-			s.goes(st, s.late())
+			s.goes(st, s.newCall())
 			for _, wait := range []time.Duration{0, 10 * ms} {
-				c := s.late()
+				c := s.newCall()
 				c.MaxWait = wait
 				if g := s.Ask(st, *c); g.OK || g.Queued || g.Binds != 1 || g.Wait() != 20*ms {
 					t.Fatalf("got %+v, want a refusal because of the rate", g)
@@ -289,16 +289,16 @@ func inFlightCases() []Case {
 		{"inflight/all-or-nothing", "a call that finds one kind of places taken holds none of another", func(_ testing.TB, s *Session) {
 			shared, own := Key{Policy: places(3)}, Key{Policy: policies.InFlight(1).Named("own"), Scope: "x"}
 			st := s.Stack(shared, own)
-			a, b := s.late(), s.late()
+			a, b := s.newCall(), s.newCall()
 			s.goes(st, a)
 			if g := s.stands(st, b, 0); g.Binds != 1 {
 				s.t.Fatalf("limit %d binds, want its own", g.Binds)
 			}
 			s.expect(st, 0, 2, 0)
 			others := s.Stack(shared)
-			s.goes(others, s.late())
-			s.goes(others, s.late())
-			c := s.late()
+			s.goes(others, s.newCall())
+			s.goes(others, s.newCall())
+			c := s.newCall()
 			s.stands(others, c, 0)
 			s.release(others, c)
 			s.release(st, a)
@@ -306,7 +306,7 @@ func inFlightCases() []Case {
 		}},
 		{"inflight/batch", "calls that ask together get what they would have got one after the other", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(2)}, Key{Policy: rate})
-			grants := s.AskAll(st, *s.late(), *s.late(), *s.late(), *s.late())
+			grants := s.AskAll(st, *s.newCall(), *s.newCall(), *s.newCall(), *s.newCall())
 			for i, g := range grants {
 				if g.OK != (i < 2) || g.Queued != (i >= 2) || g.Queued && g.Ahead != int64(i-2) {
 					t.Fatalf("call %d got %+v", i, g)
@@ -317,7 +317,7 @@ func inFlightCases() []Case {
 		}},
 		{"inflight/cost", "a call takes one place, whatever it costs", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(2)}, Key{Policy: rate})
-			c := s.late()
+			c := s.newCall()
 			c.Cost = 4
 			s.goes(st, c)
 			s.expect(st, 0, 1, 0)
@@ -328,7 +328,7 @@ func inFlightCases() []Case {
 			var run []*store.Call
 			begin := func() {
 				s.t.Helper()
-				run = append(run, s.late())
+				run = append(run, s.newCall())
 				s.goes(st, run[len(run)-1])
 			}
 			for range 5 {
@@ -338,7 +338,7 @@ func inFlightCases() []Case {
 			begin()
 			s.expect(st, 0, 2, 0)
 			s.At(10 * time.Second)
-			waits, other := s.late(), s.late()
+			waits, other := s.newCall(), s.newCall()
 			s.stands(st, waits, 0)
 			s.stands(st, other, 1)
 			s.release(st, run[:3]...)
@@ -350,23 +350,23 @@ func inFlightCases() []Case {
 		}},
 		{"inflight/longer-than/began", "a call that is renewed counts from when it began", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(1).LongerThan(10 * time.Second).Lease(4 * time.Second)})
-			a := s.late()
+			a := s.newCall()
 			s.goes(st, a)
 			for _, at := range []time.Duration{3 * time.Second, 6 * time.Second, 9 * time.Second} {
 				s.At(at)
 				s.renew(st, a)
 			}
 			s.At(10 * time.Second)
-			s.stands(st, s.late(), 0)
+			s.stands(st, s.newCall(), 0)
 			s.At(20 * time.Second)
 			s.expect(st, 0, 1, 0)
 			s.renew(st, a) // not known any more: its owner says when it began
-			s.stands(st, s.late(), 0)
+			s.stands(st, s.newCall(), 0)
 		}},
 		{"inflight/pause", "nothing takes a place while it is paused", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(2)}, Key{Policy: rate})
 			s.Report(st, store.Note{Kind: store.NotePause, For: time.Second})
-			a, b, c := s.late(), s.late(), s.late()
+			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			c.MaxWait = 500 * ms
 			if g := s.Ask(st, *c); g.OK || g.Queued || !g.Paused || g.Binds != 0 || Since(g.At) != time.Second {
 				t.Fatalf("got %+v, want a refusal because of the pause", g)
@@ -389,7 +389,7 @@ func inFlightCases() []Case {
 		{"inflight/upstream-paused", "nothing takes a place while the whole upstream is paused", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(2)})
 			s.Pause(s.Stack(), time.Second)
-			g := s.far(st, s.late(), time.Second)
+			g := s.far(st, s.newCall(), time.Second)
 			if g.Binds != store.BindsUpstream {
 				s.t.Fatalf("got %+v, want the upstream's pause to bind", g)
 			}
@@ -403,7 +403,7 @@ func inFlightCases() []Case {
 					t.Fatalf("learning %d made %d differences, want %d", n, got, changed)
 				}
 			}
-			a, b, c := s.late(), s.late(), s.late()
+			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.goes(st, b)
 			learn(9, time.Minute, 0) // the upstream cannot raise a limit
@@ -423,26 +423,26 @@ func inFlightCases() []Case {
 				t.Fatalf("pace %d, want 5", in.Pace)
 			}
 			for range 4 {
-				s.goes(st, s.late())
+				s.goes(st, s.newCall())
 			}
-			s.stands(st, s.late(), 0)
+			s.stands(st, s.newCall(), 0)
 		}},
 		one("reset", "what is reset has all its places", func(_ testing.TB, s *Session, st store.Stack) {
-			s.goes(st, s.late())
-			s.stands(st, s.late(), 0)
+			s.goes(st, s.newCall())
+			s.stands(st, s.newCall(), 0)
 			s.Report(st, store.Note{Kind: store.NoteReset})
 			s.expect(st, 0, 1, 0)
-			s.goes(st, s.late())
+			s.goes(st, s.newCall())
 		}),
 		{"inflight/limit-changes-at-once", "a raised limit opens places, and a lowered one closes them when their calls are over", func(_ testing.TB, s *Session) {
 			two, four := s.Stack(Key{Policy: places(2)}), s.Stack(Key{Policy: places(4)})
-			a, b, c := s.late(), s.late(), s.late()
+			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(two, a)
 			s.goes(two, b)
 			s.stands(two, c, 0)
 			s.goes(four, c)
 			s.release(two, a)
-			d := s.late()
+			d := s.newCall()
 			s.stands(two, d, 0)
 			s.release(two, b)
 			s.goes(two, d)
@@ -455,15 +455,15 @@ func inFlightCases() []Case {
 					t.Fatalf("at %v: status %+v, want next at %v", Since(s.now), in, next)
 				}
 			}
-			a, b := s.late(), s.late()
+			a, b := s.newCall(), s.newCall()
 			check(2, 0, 0)
 			s.goes(st, a)
 			check(1, 0, 0)
 			s.At(time.Second)
 			s.goes(st, b)
 			check(0, 0, 5*time.Second)
-			s.stands(st, s.late(), 0)
-			s.stands(st, s.late(), 1)
+			s.stands(st, s.newCall(), 0)
+			s.stands(st, s.newCall(), 1)
 			check(0, 2, 5*time.Second)
 			s.renew(st, a)
 			check(0, 2, 6*time.Second)
@@ -473,7 +473,7 @@ func inFlightCases() []Case {
 			check(2, 0, 30*time.Second)
 		}},
 		one("called", "a place that is free again is said to the first in line", func(t testing.TB, s *Session, st store.Stack) {
-			a, b, c := s.late(), s.late(), s.late()
+			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.stands(st, b, 0)
 			s.stands(st, c, 1)
@@ -483,7 +483,7 @@ func inFlightCases() []Case {
 			s.goes(st, c)
 		}),
 		one("called/leaves", "who leaves the line while there is a place for it makes way for the next", func(t testing.TB, s *Session, st store.Stack) {
-			a, b, c := s.late(), s.late(), s.late()
+			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.stands(st, b, 0)
 			s.stands(st, c, 1)
@@ -495,12 +495,12 @@ func inFlightCases() []Case {
 		}),
 		{"inflight/called/only", "nobody is called if there is no place", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: places(2)})
-			a, b, c := s.late(), s.late(), s.late()
+			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.goes(st, b)
 			s.stands(st, c, 0)
 			s.calls(t, nil, func() {
-				s.release(st, s.late())
+				s.release(st, s.newCall())
 				s.Report(st, store.Note{Kind: store.NoteLearn, Value: 1, For: time.Minute})
 				s.release(st, a)
 			})

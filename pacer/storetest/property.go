@@ -32,11 +32,11 @@ func propertyCases() []Case {
 			},
 		},
 		{
-			"property/late",
+			"property/queues",
 			"whoever stands in line, leaves it, is late or never comes, no call goes that a policy forbids, no more run at once than may, and who waits or is refused is charged nothing",
 			func(t testing.TB, s *Session) {
 				for seed := range s.seeds(200) {
-					conform(t, s.Fixture, 3_000_000+seed, Plan{Ops: 100, Cancels: true, Pauses: seed%2 == 0, Feedback: seed%3 == 0, Late: true})
+					conform(t, s.Fixture, 3_000_000+seed, Plan{Ops: 100, Cancels: true, Pauses: seed%2 == 0, Feedback: seed%3 == 0, Queues: true})
 				}
 			},
 		},

@@ -84,7 +84,7 @@ func sharedCases() []Case {
 			}
 			s.Ask(st, store.Call{Cost: 1, NotBefore: 10 * time.Second, MaxWait: time.Minute})
 			s.Ask(s.Stack(exact), store.Call{Cost: 1, MaxWait: time.Minute})
-			c := s.late()
+			c := s.newCall()
 			s.goes(s.Stack(permits), c)
 			s.Set(s.now.Add(50 * ms))
 			got := look()

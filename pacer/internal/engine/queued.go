@@ -99,8 +99,8 @@ func (e *Entry) purge(now int64) bool {
 	return e.queue().purge(now)
 }
 
-// A late is a call that a limit binds which is not given far ahead.
-type late struct {
+// A queuedCall is a call that a limit binds which is not given far ahead.
+type queuedCall struct {
 	now   int64
 	stack []Entry
 	kinds []kind // of the entries
@@ -110,11 +110,11 @@ type late struct {
 	near  int64 // as the constant, or farther
 }
 
-// ReserveLate is Reserve for such a call. Besides, it returns which queued calls are to ask again.
-func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
+// ReserveQueued is Reserve for such a call. Besides, it returns which queued calls are to ask again.
+func ReserveQueued(now, pause int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
 	var freed [manyLimits]bool
 	var room [manyLimits]kind
-	q := &late{now: now, stack: stack, kinds: kindsOf(stack, room[:0]), call: c, near: max(numbers.Near, c.Reach)}
+	q := &queuedCall{now: now, stack: stack, kinds: kindsOf(stack, room[:0]), call: c, near: max(numbers.Near, c.Reach)}
 	for i := range stack {
 		if i < len(c.Held) {
 			stack[i].cancel(now, c.Held[i])
@@ -139,7 +139,7 @@ func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g G
 
 // lastMoment returns how long before it is lost a slot is lent that a lane may not have: half of the shortest near, and what the way
 // to the store takes besides.
-func (q *late) lastMoment() int64 { return q.near - numbers.Near/2 }
+func (q *queuedCall) lastMoment() int64 { return q.near - numbers.Near/2 }
 
 // Next calls those queued whose turn it is, but for one.
 func (e *Entry) Next(now, but int64) []int64 {
@@ -156,7 +156,7 @@ func (e *Entry) Next(now, but int64) []int64 {
 
 // joint finds the first slot from an instant on at which all limits of some kinds admit the call, and notes where each of
 // them places it, unless places is nil.
-func (q *late) joint(from int64, kinds kind, g *Grant, places []Placement) {
+func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement) {
 	g.At = from
 	n := 0
 	for i := range q.stack {
@@ -182,7 +182,7 @@ func (q *late) joint(from int64, kinds kind, g *Grant, places []Placement) {
 }
 
 // decide grants the call, queues it or refuses it.
-func (q *late) decide(pause int64, charges []Charge) []Charge {
+func (q *queuedCall) decide(pause int64, charges []Charge) []Charge {
 	base := max(q.now+q.call.NotBefore, q.call.Slot)
 	begin := Grant{At: base, Binds: BindsNothing}
 	if pause > begin.At {
@@ -221,7 +221,7 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 
 // inTurn reports whether it is the call's turn for a slot, and of which kinds of limits. If it is not, the call is
 // queued, or is refused because that takes too long.
-func (q *late) inTurn(begin Grant) (kind, bool) {
+func (q *queuedCall) inTurn(begin Grant) (kind, bool) {
 	turn, fairTurn := q.at.At-q.now <= q.near, true
 	blocks, lane := -1, -1
 	again, ahead := int64(math.MinInt64), int64(0)
@@ -271,7 +271,7 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 }
 
 // whole returns the rate that a lane is a part of.
-func (q *late) whole(lane int) *Entry { return &q.stack[lane-1] }
+func (q *queuedCall) whole(lane int) *Entry { return &q.stack[lane-1] }
 
 // step returns the emission interval of a rate.
 func (e *Entry) step(now int64) int64 {
@@ -279,7 +279,7 @@ func (e *Entry) step(now int64) int64 {
 }
 
 // borrow looks for a slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.
-func (q *late) borrow(begin Grant) (g Grant, lost int64) {
+func (q *queuedCall) borrow(begin Grant) (g Grant, lost int64) {
 	g = begin
 	var room [fewLimits]Placement
 	places := placements(&room, len(q.stack))
@@ -293,7 +293,7 @@ func (q *late) borrow(begin Grant) (g Grant, lost int64) {
 }
 
 // hasPermit reports whether there is a permit for the call. If there is none, the call is queued.
-func (q *late) hasPermit(i int) bool {
+func (q *queuedCall) hasPermit(i int) bool {
 	e := &q.stack[i]
 	f := e.Account.(*Concurrency) //nolint:forcetypeassert // of leases
 	rank, _ := f.queue.position(&q.call, q.now, e.fairly())
@@ -317,7 +317,7 @@ func (q *late) hasPermit(i int) bool {
 }
 
 // enqueue puts the call in a queue.
-func (q *late) enqueue(i int, again int64) {
+func (q *queuedCall) enqueue(i int, again int64) {
 	e := &q.stack[i]
 	// They do not all ask again at the same time.
 	again = max(q.now+numbers.SoonAgain, min(again, q.now+numbers.FarAgain+q.call.ID%numbers.FarAgain))
@@ -328,7 +328,7 @@ func (q *late) enqueue(i int, again int64) {
 
 // served takes the call out of a queue because it has what the queue is for. Who gets a slot before its turn does not move the
 // queue on; who had one has paid for its turn.
-func (q *late) served(i int) {
+func (q *queuedCall) served(i int) {
 	e := &q.stack[i]
 	if e.fairly() && (q.kinds[i] == leases || q.call.Held == nil) {
 		_, score := e.queue().position(&q.call, q.now, true)
@@ -338,7 +338,7 @@ func (q *late) served(i int) {
 }
 
 // commit charges the call to limits of some kinds, unless its slot is too far away.
-func (q *late) commit(charges []Charge, kinds kind) []Charge {
+func (q *queuedCall) commit(charges []Charge, kinds kind) []Charge {
 	g := &q.at
 	if g.At-q.now > q.call.MaxWait {
 		return charges

@@ -105,7 +105,7 @@ func TestLateBegins(t *testing.T) {
 			r := newRig(t, inFlight(1, 100*ms))
 			r.account().Pause(epoch + c.pause)
 			c.call.ID, c.call.MaxWait = 1, always
-			g, _, _ := engine.ReserveLate(epoch, epoch+c.upstream, r.stack, c.call, nil)
+			g, _, _ := engine.ReserveQueued(epoch, epoch+c.upstream, r.stack, c.call, nil)
 			c.want.OK, c.want.Slack = true, 1000*ms
 			g.At -= epoch
 			require.Equal(t, c.want, g)

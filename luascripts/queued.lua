@@ -1,4 +1,4 @@
--- late.lua: a call that a limit binds which is not given far ahead. The reasoning is in package engine, late.go.
+-- queued.lua: a call that a limit binds which is not given far ahead. The reasoning is in package engine, queued.go.
 --
 -- It returns a function that grants one call, queues it or refuses it, and adds to the reply what reserve.lua says.
 
@@ -115,9 +115,9 @@ return function(entries, c, up, now, reply, size, changed)
         end
         size = addcharge(reply, size, permit(c.id, permits))
       elseif kinds[kind(i)] then
-        local from, to, late, holds = o.run.commit(o, now, places[i], cost(i), c.tracked)
+        local from, to, spare, holds = o.run.commit(o, now, places[i], cost(i), c.tracked)
         size = addcharge(reply, size, from, to, holds)
-        if late < slack then slack = late end
+        if spare < slack then slack = spare end
         if o.kind then served(i) end
       elseif o.kind == 'lane' then
         queue.leave(o, c.id) -- lent: it goes, and the lane is not charged

@@ -14,21 +14,21 @@ const firstID = 100_000_000_000_000
 // placeAhead is how long before its slot a call asks for its places, if it was granted the slot without.
 const placeAhead = 35 * ms
 
-// late returns a call that may have to stand in line, with an ID of its own. IDs grow.
-func (s *Session) late() *store.Call {
+// newCall returns a call that may have to queue, with an ID of its own. IDs grow.
+func (s *Session) newCall() *store.Call {
 	s.ids++
 	return &store.Call{Cost: 1, MaxWait: store.Forever, ID: firstID + s.ids, Flow: 1, Weight: 1}
 }
 
-// isLate reports whether a limit is one that is not given far ahead.
-func isLate(spec *policies.Spec) bool {
+// hasQueue reports whether a limit is one that is not given far ahead.
+func hasQueue(spec *policies.Spec) bool {
 	return spec.Algorithm == policies.Leases || spec.Queue != policies.NoQueue
 }
 
-// anyLate reports whether calls of a stack have to carry an ID.
-func anyLate(st *store.Stack) bool {
+// anyQueue reports whether calls of a stack have to carry an ID.
+func anyQueue(st *store.Stack) bool {
 	for i := range st.Limits {
-		if isLate(&st.Limits[i].Spec) {
+		if hasQueue(&st.Limits[i].Spec) {
 			return true
 		}
 	}
@@ -102,7 +102,7 @@ func (s *Session) far(st store.Stack, c *store.Call, want time.Duration) store.G
 func (s *Session) fill(st store.Stack) (last store.Grant) {
 	s.t.Helper()
 	for range 100 {
-		c := s.late()
+		c := s.newCall()
 		g := s.Ask(st, *c)
 		if g.Queued {
 			s.release(st, c)
@@ -125,7 +125,7 @@ func (s *Session) holding(c *store.Call, g store.Grant) *store.Call {
 func notes(kind store.NoteKind, st *store.Stack, id int64, began store.Instant) []store.Note {
 	var all []store.Note
 	for i := range st.Limits {
-		if isLate(&st.Limits[i].Spec) {
+		if hasQueue(&st.Limits[i].Spec) {
 			all = append(all, store.Note{Kind: kind, Limit: i, Value: id, At: began})
 		}
 	}
