@@ -22,7 +22,7 @@
 -- TTL    the index: for as long as its policies are remembered
 --
 -- The index is bounded: when it has that many fields, no new ones are made until others are over. A process is over when it
--- is not among those that are there any more (see heartbeat.lua); whoever reads leaves those out.
+-- is not among those that are there any more (see heartbeat.lua); readers leave those out.
 
 local most, minute, slots = 32768, 60000000, 128
 local upstream, index, alive = KEYS[1], KEYS[2], KEYS[3]

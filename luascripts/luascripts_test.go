@@ -103,7 +103,7 @@ func TestScriptsAreJoinedWithoutComments(t *testing.T) {
 	require.NotContains(t, fake.Reserve, "TIME")
 }
 
-// Whoever is ready may run every command that any script runs.
+// A process that is ready may run every command that any script runs.
 func TestReadyTriesEveryCommand(t *testing.T) {
 	t.Parallel()
 	runs := regexp.MustCompile(`redis\.p?call\('(\w+)'`)

@@ -126,13 +126,13 @@ func (w *Store) describe(ctx context.Context, left bool) {
 }
 
 // heartbeat sends one, or reports that the process leaves.
-func (w *Store) heartbeat(ctx context.Context, leaves bool, gather time.Duration) (store.Membership, error) {
+func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duration) (store.Membership, error) {
 	var p store.Membership
 	lives := time.Duration(0)
 	if !leaves {
 		lives = w.schedule().TTL
 	}
-	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.lastSeen.Load()), Keep: w.keep, Barrier: gather}
+	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.lastSeen.Load()), Keep: w.keep, Barrier: barrier}
 	if !leaves {
 		b.Limits = w.curious()
 	}
@@ -191,11 +191,11 @@ func (w *Store) resync(ctx context.Context) (time.Duration, error) {
 // until which they stay local, and at which all of them return.
 func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if w.barrier == 0 {
-		gather := time.Duration(0)
+		barrier := time.Duration(0)
 		if w.state.Load() == local && w.config.Mode == Local {
-			gather = 2*(w.probePause()+w.schedule().Spread) + w.config.Timeout
+			barrier = 2*(w.probePause()+w.schedule().Spread) + w.config.Timeout
 		}
-		p, err := w.heartbeat(ctx, false, gather)
+		p, err := w.heartbeat(ctx, false, barrier)
 		if err != nil {
 			return 0, err
 		}
