@@ -12,9 +12,9 @@ import (
 // fairCases are about limits that those who compete for them get in equal parts, by weight.
 func fairCases() []Case {
 	rate := []Key{{Policy: policies.PerSecond(100).Burst(5).Fair("tenant").Named("rate")}}
-	places := []Key{{Policy: policies.InFlight(10).Fair("tenant").Named("flights")}}
+	permits := []Key{{Policy: policies.InFlight(10).Fair("tenant").Named("flights")}}
 	of := func(flow int64) func(*caller) bool { return func(c *caller) bool { return c.flow == flow } }
-	// used checks that of 100 calls a second, or of 10 places, nearly all are used, and never more.
+	// used checks that of 100 calls a second, or of 10 permits, nearly all are used, and never more.
 	used := func(t testing.TB, d *drive, to time.Duration, keys []Key) {
 		t.Helper()
 		if keys[0].Policy.Spec().Algorithm == policies.Leases {
@@ -29,15 +29,15 @@ func fairCases() []Case {
 			t.Fatalf("%d calls in %v, want 100 a second, or 98 %% of that at least", n, to)
 		}
 	}
-	// each makes a case for rates and one for places, of which a call takes 100 ms.
+	// each makes a case for rates and one for permits, of which a call takes 100 ms.
 	each := func(name, rule string, test func(t testing.TB, s *Session, keys []Key, c caller)) []Case {
 		return []Case{
 			{"fair/rate/" + name, rule, func(t testing.TB, s *Session) { test(t, s, rate, caller{keys: rate}) }},
-			{"fair/inflight/" + name, rule, func(t testing.TB, s *Session) { test(t, s, places, caller{keys: places, runs: 100 * ms}) }},
+			{"fair/inflight/" + name, rule, func(t testing.TB, s *Session) { test(t, s, permits, caller{keys: permits, runs: 100 * ms}) }},
 		}
 	}
 	var all []Case
-	all = append(all, each("weights", "those who always have calls in line get parts by weight", func(t testing.TB, s *Session, keys []Key, c caller) {
+	all = append(all, each("weights", "those who always have queued calls get parts by weight", func(t testing.TB, s *Session, keys []Key, c caller) {
 		to := 10 * time.Second
 		c.to = to
 		light, heavy := c, c
@@ -81,7 +81,7 @@ func fairCases() []Case {
 		c.to, c.flow, c.weight = to, 7, 2
 		used(t, driven(s, to, group(20, c)...), to, keys)
 	})...)
-	all = append(all, each("nobody-starves", "who needs little gets it soon, however many calls of others stand in line", func(t testing.TB, s *Session, keys []Key, c caller) {
+	all = append(all, each("nobody-starves", "who needs little gets it soon, however many calls of others queue", func(t testing.TB, s *Session, keys []Key, c caller) {
 		to := 5 * time.Second
 		c.to = to
 		greedy := c
@@ -146,7 +146,7 @@ func fairCases() []Case {
 		}
 	})...)
 	return append(all, []Case{
-		{"fair/no-line", "a call that finds no line goes at once, and nothing is remembered of it", func(t testing.TB, s *Session) {
+		{"fair/no-queue", "a call that finds no queue goes at once, and nothing is remembered of it", func(t testing.TB, s *Session) {
 			st := s.Stack(rate...)
 			for i := range 5 {
 				c := s.newCall()
@@ -159,7 +159,7 @@ func fairCases() []Case {
 				t.Fatalf("got %+v, want the slot at 10ms: it is near", g)
 			}
 		}},
-		{"fair/line", "a call in line is charged nothing, and one of another flow that asks later may stand before it", func(t testing.TB, s *Session) {
+		{"fair/queue", "a queued call is charged nothing, and one of another flow that asks later may stand before it", func(t testing.TB, s *Session) {
 			st := s.Stack(rate[0], Key{Policy: policies.Fixed(100, time.Minute).Named("window")})
 			for range 5 + 4 {
 				s.Ask(st, *s.newCall())
@@ -209,8 +209,8 @@ func fairCases() []Case {
 			d := driven(s, to, callers...)
 			near(t, "calls of the one that came", d.count(time.Second, to, of(3)), 95, 0.1)
 		}},
-		{"fair/keeps-slot", "a call that has a slot, and asks for its place in time, keeps it however many stand in line", func(t testing.TB, s *Session) {
-			own := []Key{rate[0], {Policy: policies.PerSecond(5).Named("own"), Scope: "x"}, places[0]}
+		{"fair/keeps-slot", "a call that has a slot, and asks for its permit in time, keeps it however many queue", func(t testing.TB, s *Session) {
+			own := []Key{rate[0], {Policy: policies.PerSecond(5).Named("own"), Scope: "x"}, permits[0]}
 			to := 6 * time.Second // the first of them takes 0.6 s for its turn, and their own rate 4 s
 			callers := group(60, caller{keys: rate, flow: 1, to: to})
 			callers = append(callers, group(20, caller{keys: own, flow: 1, from: time.Second, to: to, calls: 1})...)
@@ -248,7 +248,7 @@ func fairCases() []Case {
 			s.expect(st, 0, 5, 0)
 			s.goes(st, s.newCall())
 		}},
-		{"fair/called", "a call that is given back, or leaves, makes way for the first in line", func(t testing.TB, s *Session) {
+		{"fair/called", "a call that is given back, or leaves, makes way for the first in the queue", func(t testing.TB, s *Session) {
 			st := s.Stack(rate...)
 			var last store.Grant
 			for range 9 {

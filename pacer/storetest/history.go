@@ -19,17 +19,17 @@ type Plan struct {
 	Feedback  bool // the upstream speaks, policies adapt, and calls settle
 	Memory    bool // with Feedback: charges are claimed, limits reset, and calls cost more than a burst
 	Exact     bool // all policies are rates whose windows are exact
-	Queues    bool // some limits are not given far ahead: places in flight, lanes and fair shares
+	Queues    bool // some limits are not given far ahead: permits, lanes and fair shares
 }
 
 // history makes up random operations on random stacks of one upstream. The same seed makes the same history.
 type history struct {
-	rng  *rand.Rand
-	plan Plan
-	keys []Key // what stacks are made of
-	sets [][]int
-	back store.Instant
-	line []lined // calls in line, as far as they may ask again
+	rng   *rand.Rand
+	plan  Plan
+	keys  []Key // what stacks are made of
+	sets  [][]int
+	back  store.Instant
+	queue []queuedCall // queued calls, as far as they may ask again
 }
 
 func newHistory(seed uint64, plan Plan) *history {
@@ -113,7 +113,7 @@ type op struct {
 	notes  []store.Note
 	status bool
 
-	about  int64 // a call that runs, is over or has left the line; 0: none
+	about  int64 // a call that runs, is over or has left the queue; 0: none
 	began  store.Instant
 	renews bool // it runs
 }
@@ -192,7 +192,7 @@ func (h *history) ask(s *Session, set int) asked {
 	st := s.Stack(h.stackKeys(set)...)
 	highest := int64(5)
 	for i := range st.Limits {
-		if st.Limits[i].Spec.Algorithm != policies.Leases { // a call takes one place, whatever it costs
+		if st.Limits[i].Spec.Algorithm != policies.Leases { // a call takes one permit, whatever it costs
 			highest = min(highest, st.Limits[i].Spec.Limit)
 		}
 	}

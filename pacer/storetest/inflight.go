@@ -11,21 +11,21 @@ import (
 
 // inFlightCases are about calls that run at once.
 func inFlightCases() []Case {
-	places := func(n int64) policies.Policy { return policies.InFlight(n).Named("flights") }
+	permits := func(n int64) policies.Policy { return policies.InFlight(n).Named("flights") }
 	rate := policies.PerSecond(10).Burst(5).Named("rate")
 	one := func(name, rule string, test func(t testing.TB, s *Session, st store.Stack)) Case {
-		return Case{"inflight/" + name, rule, func(t testing.TB, s *Session) { test(t, s, s.Stack(Key{Policy: places(1)})) }}
+		return Case{"inflight/" + name, rule, func(t testing.TB, s *Session) { test(t, s, s.Stack(Key{Policy: permits(1)})) }}
 	}
 	return []Case{
-		{"inflight/line", "who finds all places taken stands in line, and is charged nothing", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(2)}, Key{Policy: rate})
+		{"inflight/queue", "who finds all permits taken is queued, and is charged nothing", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: permits(2)}, Key{Policy: rate})
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.goes(st, b)
 			before := s.Status(st).Limits[1]
 			g := s.stands(st, c, 0)
 			if g.Binds != 0 {
-				t.Fatalf("limit %d binds, want the places", g.Binds)
+				t.Fatalf("limit %d binds, want the permits", g.Binds)
 			}
 			if after := s.Status(st).Limits[1]; after != before || after.Remaining != 3 {
 				t.Fatalf("the rate is %+v, was %+v: 3 left of it", after, before)
@@ -34,7 +34,7 @@ func inFlightCases() []Case {
 			s.goes(st, c)
 			s.expect(st, 1, 2, 0)
 		}},
-		one("order", "the place of a call that is over goes to the first in line, whoever asks first", func(_ testing.TB, s *Session, st store.Stack) {
+		one("order", "the permit of a call that is over goes to the first in the queue, no matter which asks first", func(_ testing.TB, s *Session, st store.Stack) {
 			running := s.newCall()
 			s.goes(st, running)
 			var line []*store.Call
@@ -68,7 +68,7 @@ func inFlightCases() []Case {
 			}
 			for i, g := range append(s.AskAll(st, calls[:10]...), s.AskAll(st, calls[10:]...)...) {
 				if !g.Queued || g.Ahead != int64(i) {
-					s.t.Fatalf("number %d got %+v, want to stand in line behind %d", i, g, i)
+					s.t.Fatalf("number %d got %+v, want to queue behind %d", i, g, i)
 				}
 			}
 			for i := range calls {
@@ -80,7 +80,7 @@ func inFlightCases() []Case {
 				running = &calls[i]
 			}
 		}),
-		one("since", "who stood in line, and was forgotten, has its place in line again", func(_ testing.TB, s *Session, st store.Stack) {
+		one("since", "who was queued, and was forgotten, has its position in the queue again", func(_ testing.TB, s *Session, st store.Stack) {
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.At(1 * ms)
@@ -92,8 +92,8 @@ func inFlightCases() []Case {
 			s.stands(st, b, 0)
 			s.stands(st, c, 1)
 		}),
-		{"inflight/cancel", "a call that is given back has no place and no slot any more", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(1)}, Key{Policy: rate})
+		{"inflight/cancel", "a call that is given back has no permit and no slot any more", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: permits(1)}, Key{Policy: rate})
 			a, b := s.newCall(), s.newCall()
 			g := s.goes(st, a)
 			s.Cancel(st, g)
@@ -108,7 +108,7 @@ func inFlightCases() []Case {
 			s.stands(st, s.newCall(), 0)
 		}},
 		{"inflight/lease", "a lease that is not renewed runs out after its length, not a microsecond before", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(1).Lease(2 * time.Second)})
+			st := s.Stack(Key{Policy: permits(1).Lease(2 * time.Second)})
 			s.goes(st, s.newCall())
 			s.At(1500 * ms)
 			b := s.newCall()
@@ -120,7 +120,7 @@ func inFlightCases() []Case {
 			s.stands(st, s.newCall(), 0)
 		}},
 		{"inflight/renew", "a lease that is renewed counts from then on", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(1).Lease(2 * time.Second)})
+			st := s.Stack(Key{Policy: permits(1).Lease(2 * time.Second)})
 			a, b := s.newCall(), s.newCall()
 			s.goes(st, a)
 			for _, at := range []time.Duration{1500 * ms, 3 * time.Second, 3500 * ms} {
@@ -136,7 +136,7 @@ func inFlightCases() []Case {
 			s.goes(st, b)
 		}},
 		{"inflight/renew-late", "a lease that has run out counts again when it is renewed", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(1).Lease(2 * time.Second)})
+			st := s.Stack(Key{Policy: permits(1).Lease(2 * time.Second)})
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.At(2 * time.Second)
@@ -149,7 +149,7 @@ func inFlightCases() []Case {
 			s.release(st, a)
 			s.goes(st, c)
 		}},
-		one("release/twice", "a call that is over twice gives back its place once", func(_ testing.TB, s *Session, st store.Stack) {
+		one("release/twice", "a call that is over twice gives back its permit once", func(_ testing.TB, s *Session, st store.Stack) {
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.release(st, a) // it has none yet
 			s.goes(st, a)
@@ -160,7 +160,7 @@ func inFlightCases() []Case {
 			s.expect(st, 0, 0, 0)
 			s.stands(st, c, 0)
 		}),
-		one("again", "a call that has its place already keeps it, and takes no other", func(_ testing.TB, s *Session, st store.Stack) {
+		one("again", "a call that has its permit already keeps it, and takes no other", func(_ testing.TB, s *Session, st store.Stack) {
 			a, b := s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.stands(st, b, 0)
@@ -168,7 +168,7 @@ func inFlightCases() []Case {
 			s.release(st, a)
 			s.goes(st, b)
 		}),
-		one("leave", "who leaves the line makes room for those behind", func(_ testing.TB, s *Session, st store.Stack) {
+		one("leave", "who leaves the queue makes room for those behind", func(_ testing.TB, s *Session, st store.Stack) {
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.stands(st, b, 0)
@@ -196,7 +196,7 @@ func inFlightCases() []Case {
 			s.Set(until)
 			s.goes(st, c)
 		}),
-		one("late", "one that asks again when it is told to keeps its place in line", func(_ testing.TB, s *Session, st store.Stack) {
+		one("late", "one that asks again when it is told to keeps its position in the queue", func(_ testing.TB, s *Session, st store.Stack) {
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.stands(st, b, 0)
@@ -214,36 +214,36 @@ func inFlightCases() []Case {
 			}
 			s.expect(st, 0, 0, 2)
 		}),
-		{"inflight/far", "a call whose slot is far away takes its place when the slot comes, and leaves it to others until then", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(1)}, Key{Policy: policies.Every(time.Second).Named("every")})
+		{"inflight/far", "a call whose slot is far away takes its permit when the slot comes, and leaves it to others until then", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: permits(1)}, Key{Policy: policies.Every(time.Second).Named("every")})
 			a, b := s.newCall(), s.newCall()
 			s.goes(st, a)
 			g := s.far(st, b, time.Second)
 			s.release(st, a)
 			s.expect(st, 0, 1, 0)
-			other := s.Stack(Key{Policy: places(1)})
+			other := s.Stack(Key{Policy: permits(1)})
 			c := s.newCall()
 			s.At(100 * ms)
 			s.goes(other, c)
 			s.release(other, c)
-			s.Set(g.At - store.Instant(placeAhead.Microseconds()))
+			s.Set(g.At - store.Instant(permitAhead.Microseconds()))
 			g = s.Ask(st, *s.holding(b, g))
-			if !g.OK || Since(g.At) != time.Second || !placed(&st, &g) {
-				s.t.Fatalf("got %+v, want the slot at 1s, and the place", g)
+			if !g.OK || Since(g.At) != time.Second || !hasPermits(&st, &g) {
+				s.t.Fatalf("got %+v, want the slot at 1s, and the permit", g)
 			}
 			s.stands(other, s.newCall(), 0)
 			s.far(st, s.newCall(), 2*time.Second) // the slot was charged once
 		}},
-		{"inflight/far/taken", "if the places are taken when the slot comes, the slot is given back, and the call stands before those that first asked later", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(1)}, Key{Policy: policies.Every(time.Second).Named("every")})
-			other := s.Stack(Key{Policy: places(1)})
+		{"inflight/far/taken", "if the permits are taken when the slot comes, the slot is given back, and the call stands before those that first asked later", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: permits(1)}, Key{Policy: policies.Every(time.Second).Named("every")})
+			other := s.Stack(Key{Policy: permits(1)})
 			a, b, c, d := s.newCall(), s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.At(1 * ms)
 			g := s.far(st, b, time.Second)
 			s.At(500 * ms)
 			s.stands(other, c, 0)
-			s.Set(g.At - store.Instant(placeAhead.Microseconds()))
+			s.Set(g.At - store.Instant(permitAhead.Microseconds()))
 			s.stands(st, s.holding(b, g), 0)
 			if next := s.Status(st).Limits[1].Next; Since(next) != time.Second {
 				s.t.Fatalf("the rate's next slot is %v, want 1s: nobody has it", Since(next))
@@ -255,18 +255,18 @@ func inFlightCases() []Case {
 			s.stands(other, c, 1)
 			s.stands(st, d, 2)
 			g = s.Ask(st, *b)
-			if !g.OK || Since(g.At) != time.Second || !placed(&st, &g) {
-				s.t.Fatalf("got %+v, want the slot at 1s, and the place", g)
+			if !g.OK || Since(g.At) != time.Second || !hasPermits(&st, &g) {
+				s.t.Fatalf("got %+v, want the slot at 1s, and the permit", g)
 			}
 		}},
-		{"inflight/cannot-wait", "a call that cannot wait is refused if all places are taken, and nothing is written", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(1)}, Key{Policy: rate})
+		{"inflight/cannot-wait", "a call that cannot wait is refused if all permits are taken, and nothing is written", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: permits(1)}, Key{Policy: rate})
 			a, b := s.newCall(), s.newCall()
 			s.goes(st, a)
 			before := fmt.Sprint(s.Status(st))
 			b.MaxWait = 0
 			if g := s.Ask(st, *b); g.OK || g.Queued || g.Binds != 0 {
-				t.Fatalf("got %+v, want a refusal because of the places", g)
+				t.Fatalf("got %+v, want a refusal because of the permits", g)
 			}
 			if after := fmt.Sprint(s.Status(st)); after != before {
 				t.Fatalf("status %s, was %s", after, before)
@@ -274,8 +274,8 @@ func inFlightCases() []Case {
 			s.release(st, a)
 			s.goes(st, b)
 		}},
-		{"inflight/refused", "a call whose slot is beyond its MaxWait is refused, and has no place", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(3)}, Key{Policy: policies.Every(20 * ms).Named("every")})
+		{"inflight/refused", "a call whose slot is beyond its MaxWait is refused, and has no permit", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: permits(3)}, Key{Policy: policies.Every(20 * ms).Named("every")})
 			s.goes(st, s.newCall())
 			for _, wait := range []time.Duration{0, 10 * ms} {
 				c := s.newCall()
@@ -286,8 +286,8 @@ func inFlightCases() []Case {
 			}
 			s.expect(st, 0, 2, 0)
 		}},
-		{"inflight/all-or-nothing", "a call that finds one kind of places taken holds none of another", func(_ testing.TB, s *Session) {
-			shared, own := Key{Policy: places(3)}, Key{Policy: policies.InFlight(1).Named("own"), Scope: "x"}
+		{"inflight/all-or-nothing", "a call that finds one kind of permits taken holds none of another", func(_ testing.TB, s *Session) {
+			shared, own := Key{Policy: permits(3)}, Key{Policy: policies.InFlight(1).Named("own"), Scope: "x"}
 			st := s.Stack(shared, own)
 			a, b := s.newCall(), s.newCall()
 			s.goes(st, a)
@@ -305,7 +305,7 @@ func inFlightCases() []Case {
 			s.goes(st, b)
 		}},
 		{"inflight/batch", "calls that ask together get what they would have got one after the other", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(2)}, Key{Policy: rate})
+			st := s.Stack(Key{Policy: permits(2)}, Key{Policy: rate})
 			grants := s.AskAll(st, *s.newCall(), *s.newCall(), *s.newCall(), *s.newCall())
 			for i, g := range grants {
 				if g.OK != (i < 2) || g.Queued != (i >= 2) || g.Queued && g.Ahead != int64(i-2) {
@@ -315,8 +315,8 @@ func inFlightCases() []Case {
 			s.expect(st, 0, 0, 2)
 			s.expect(st, 1, 3, 0)
 		}},
-		{"inflight/cost", "a call takes one place, whatever it costs", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(2)}, Key{Policy: rate})
+		{"inflight/cost", "a call takes one permit, whatever it costs", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: permits(2)}, Key{Policy: rate})
 			c := s.newCall()
 			c.Cost = 4
 			s.goes(st, c)
@@ -324,7 +324,7 @@ func inFlightCases() []Case {
 			s.expect(st, 1, 1, 0)
 		}},
 		{"inflight/longer-than", "only calls that have run for long count, and no call goes while there are as many as may be", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(2).LongerThan(10 * time.Second).Lease(time.Minute)})
+			st := s.Stack(Key{Policy: permits(2).LongerThan(10 * time.Second).Lease(time.Minute)})
 			var run []*store.Call
 			begin := func() {
 				s.t.Helper()
@@ -349,7 +349,7 @@ func inFlightCases() []Case {
 			begin()
 		}},
 		{"inflight/longer-than/began", "a call that is renewed counts from when it began", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(1).LongerThan(10 * time.Second).Lease(4 * time.Second)})
+			st := s.Stack(Key{Policy: permits(1).LongerThan(10 * time.Second).Lease(4 * time.Second)})
 			a := s.newCall()
 			s.goes(st, a)
 			for _, at := range []time.Duration{3 * time.Second, 6 * time.Second, 9 * time.Second} {
@@ -363,8 +363,8 @@ func inFlightCases() []Case {
 			s.renew(st, a) // not known any more: its owner says when it began
 			s.stands(st, s.newCall(), 0)
 		}},
-		{"inflight/pause", "nothing takes a place while it is paused", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(2)}, Key{Policy: rate})
+		{"inflight/pause", "nothing takes a permit while it is paused", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: permits(2)}, Key{Policy: rate})
 			s.Report(st, store.Note{Kind: store.NotePause, For: time.Second})
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			c.MaxWait = 500 * ms
@@ -382,12 +382,12 @@ func inFlightCases() []Case {
 			s.Report(st, store.Note{Kind: store.NoteResume})
 			s.goes(st, b)
 			s.At(970 * ms)
-			if g = s.Ask(st, *s.holding(a, g)); !g.OK || Since(g.At) != time.Second || !placed(&st, &g) {
-				t.Fatalf("got %+v, want the slot at 1s, and the place", g)
+			if g = s.Ask(st, *s.holding(a, g)); !g.OK || Since(g.At) != time.Second || !hasPermits(&st, &g) {
+				t.Fatalf("got %+v, want the slot at 1s, and the permit", g)
 			}
 		}},
-		{"inflight/upstream-paused", "nothing takes a place while the whole upstream is paused", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(2)})
+		{"inflight/upstream-paused", "nothing takes a permit while the whole upstream is paused", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: permits(2)})
 			s.Pause(s.Stack(), time.Second)
 			g := s.far(st, s.newCall(), time.Second)
 			if g.Binds != store.BindsUpstream {
@@ -396,7 +396,7 @@ func inFlightCases() []Case {
 			s.expect(st, 0, 2, 0)
 		}},
 		{"inflight/learn", "fewer calls run for as long as the upstream says so", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(5)})
+			st := s.Stack(Key{Policy: permits(5)})
 			learn := func(n int64, d time.Duration, changed int) {
 				t.Helper()
 				if got := s.Report(st, store.Note{Kind: store.NoteLearn, Value: n, For: d}); got != changed {
@@ -427,15 +427,15 @@ func inFlightCases() []Case {
 			}
 			s.stands(st, s.newCall(), 0)
 		}},
-		one("reset", "what is reset has all its places", func(_ testing.TB, s *Session, st store.Stack) {
+		one("reset", "what is reset has all its permits", func(_ testing.TB, s *Session, st store.Stack) {
 			s.goes(st, s.newCall())
 			s.stands(st, s.newCall(), 0)
 			s.Report(st, store.Note{Kind: store.NoteReset})
 			s.expect(st, 0, 1, 0)
 			s.goes(st, s.newCall())
 		}),
-		{"inflight/limit-changes-at-once", "a raised limit opens places, and a lowered one closes them when their calls are over", func(_ testing.TB, s *Session) {
-			two, four := s.Stack(Key{Policy: places(2)}), s.Stack(Key{Policy: places(4)})
+		{"inflight/limit-changes-at-once", "a raised limit opens permits, and a lowered one closes them when their calls are over", func(_ testing.TB, s *Session) {
+			two, four := s.Stack(Key{Policy: permits(2)}), s.Stack(Key{Policy: permits(4)})
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(two, a)
 			s.goes(two, b)
@@ -448,7 +448,7 @@ func inFlightCases() []Case {
 			s.goes(two, d)
 		}},
 		{"inflight/status", "Status tells how many may go, how many wait, and when a lease runs out", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(2).Lease(5 * time.Second)})
+			st := s.Stack(Key{Policy: permits(2).Lease(5 * time.Second)})
 			check := func(remaining, line int64, next time.Duration) {
 				t.Helper()
 				if in := s.expect(st, 0, remaining, line); Since(in.Next) != next || in.Pace != 2 || in.Paused != 0 || in.Backlog != 0 {
@@ -472,7 +472,7 @@ func inFlightCases() []Case {
 			s.At(30 * time.Second)
 			check(2, 0, 30*time.Second)
 		}},
-		one("called", "a place that is free again is said to the first in line", func(t testing.TB, s *Session, st store.Stack) {
+		one("called", "a permit that is free again is said to the first in the queue", func(t testing.TB, s *Session, st store.Stack) {
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.stands(st, b, 0)
@@ -482,7 +482,7 @@ func inFlightCases() []Case {
 			s.calls(t, []int64{c.ID}, func() { s.Cancel(st, g) })
 			s.goes(st, c)
 		}),
-		one("called/leaves", "who leaves the line while there is a place for it makes way for the next", func(t testing.TB, s *Session, st store.Stack) {
+		one("called/leaves", "who leaves the queue while there is a permit for it makes way for the next", func(t testing.TB, s *Session, st store.Stack) {
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.stands(st, b, 0)
@@ -493,8 +493,8 @@ func inFlightCases() []Case {
 			})
 			s.goes(st, c)
 		}),
-		{"inflight/called/only", "nobody is called if there is no place", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: places(2)})
+		{"inflight/called/only", "nobody is called if there is no permit", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: permits(2)})
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.goes(st, b)

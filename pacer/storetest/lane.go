@@ -37,7 +37,7 @@ func laneCases() []Case {
 			s.Go(s.Stack(open...), 1, 10*ms)
 			s.expect(st, 1, 0, 20)
 		}},
-		{"lane/charged-nothing", "a call in line is charged nothing", func(t testing.TB, s *Session) {
+		{"lane/charged-nothing", "a queued call is charged nothing", func(t testing.TB, s *Session) {
 			_, lane := both(t, peak(50))
 			st := s.Stack(append(lane, Key{Policy: policies.Fixed(20, time.Minute).Named("window")})...)
 			s.fill(st)
@@ -52,7 +52,7 @@ func laneCases() []Case {
 			s.release(st, c)
 			s.expect(st, 1, 0, 0)
 		}},
-		{"lane/paces", "a lane has its part, and others need not wait behind it, however many of it stand in line", func(t testing.TB, s *Session) {
+		{"lane/paces", "a lane has its part, and others need not wait behind it, however many of it queue", func(t testing.TB, s *Session) {
 			open, lane := both(t, peak(80))
 			to := 10 * time.Second
 			batch := group(300, caller{keys: lane, to: to})
@@ -177,7 +177,7 @@ func laneCases() []Case {
 			}
 			s.Go(s.Stack(open...), 1, 0)
 		}},
-		{"lane/paused", "calls of a lane stand in line while it is paused, and conform when it is over", func(t testing.TB, s *Session) {
+		{"lane/paused", "calls of a lane queue while it is paused, and conform when it is over", func(t testing.TB, s *Session) {
 			open, lane := both(t, peak(50))
 			s.Report(s.Stack(open...), store.Note{Kind: store.NotePause, For: 2 * time.Second})
 			to := 4 * time.Second

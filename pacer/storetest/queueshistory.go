@@ -9,8 +9,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// lined is a call that was told to stand in line.
-type lined struct {
+// A queuedCall is a call that was queued.
+type queuedCall struct {
 	set  int
 	call store.Call
 	at   store.Instant // when it is to ask again
@@ -104,7 +104,7 @@ func (h *history) changeQueued(i int) {
 	}
 }
 
-// newQueued gives a call what it needs to stand in line.
+// newQueued gives a call what it needs to queue.
 func (h *history) newQueued(c *store.Call, now store.Instant) {
 	c.ID = firstID + h.rng.Int64N(9*firstID)
 	c.Flow, c.Weight = 1+h.rng.Int64N(3), 1+h.rng.Int64N(3)
@@ -117,13 +117,13 @@ func (h *history) newQueued(c *store.Call, now store.Instant) {
 	}
 }
 
-// askQueued lets a call ask again: one that stands in line, or one that has a slot without its places. There is none if ok
+// askQueued lets a call ask again: one that is queued, or one that has a slot without its permits. There is none if ok
 // is false.
 func (h *history) askQueued(o *op, now store.Instant, holds []held) (ok bool) {
-	if n := len(h.line); n > 0 && h.rng.IntN(3) > 0 {
+	if n := len(h.queue); n > 0 && h.rng.IntN(3) > 0 {
 		i := h.rng.IntN(n)
-		w := h.line[i]
-		h.line = slices.Delete(h.line, i, i+1)
+		w := h.queue[i]
+		h.queue = slices.Delete(h.queue, i, i+1)
 		switch h.rng.IntN(8) {
 		case 0: // it never comes
 			return false
@@ -144,7 +144,7 @@ func (h *history) askQueued(o *op, now store.Instant, holds []held) (ok bool) {
 	}
 	var without []int
 	for i := range holds {
-		if x := &holds[i]; !x.over && x.call.ID != 0 && x.grant.At > now && !placed(&x.stack, &x.grant) {
+		if x := &holds[i]; !x.over && x.call.ID != 0 && x.grant.At > now && !hasPermits(&x.stack, &x.grant) {
 			without = append(without, i)
 		}
 	}
@@ -153,7 +153,7 @@ func (h *history) askQueued(o *op, now store.Instant, holds []held) (ok bool) {
 	}
 	i := without[h.rng.IntN(len(without))]
 	x := &holds[i]
-	if ahead := x.grant.At - now - store.Instant(placeAhead.Microseconds()); ahead > 0 && h.rng.IntN(5) > 0 {
+	if ahead := x.grant.At - now - store.Instant(permitAhead.Microseconds()); ahead > 0 && h.rng.IntN(5) > 0 {
 		o.step = ahead
 		if h.rng.IntN(3) == 0 {
 			o.step += store.Instant(h.rng.Int64N(40_000))
@@ -179,12 +179,12 @@ func (h *history) affords(set int, c *store.Call) bool {
 	return true
 }
 
-// tellQueued makes up notes about a call: that it runs, that it is over, or that it has left the line.
+// tellQueued makes up notes about a call: that it runs, that it is over, or that it has left the queue.
 func (h *history) tellQueued(o *op, holds []held) (ok bool) {
-	if n := len(h.line); n > 0 && h.rng.IntN(8) == 0 {
+	if n := len(h.queue); n > 0 && h.rng.IntN(8) == 0 {
 		i := h.rng.IntN(n)
-		w := h.line[i]
-		h.line = slices.Delete(h.line, i, i+1)
+		w := h.queue[i]
+		h.queue = slices.Delete(h.queue, i, i+1)
 		o.set, o.about = w.set, w.call.ID
 		return true
 	}
@@ -236,7 +236,7 @@ func (h *history) heed(a *asked, st store.Stack, calls []store.Call, grants []st
 			holds = append(holds, held{set: a.set, stack: st, grant: g, call: c})
 		case g.Queued:
 			c.NotBefore = 0
-			h.line = append(h.line, lined{a.set, c, g.At})
+			h.queue = append(h.queue, queuedCall{a.set, c, g.At})
 		}
 	}
 	return holds

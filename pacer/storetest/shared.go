@@ -63,7 +63,7 @@ func sharedCases() []Case {
 				t.Fatalf("%v, want a ForgotError of no epoch", err)
 			}
 		}),
-		shared("holds", "a heartbeat brings what limits hold, whoever was granted it", func(t testing.TB, s *Session, _ store.Shared) {
+		shared("holds", "a heartbeat brings what limits hold, no matter which process was granted it", func(t testing.TB, s *Session, _ store.Shared) {
 			rate, exact := Key{Policy: policies.PerSecond(10).Named("rate")}, Key{Policy: policies.AtMost(10, time.Second).Named("exact")}
 			window, permits := Key{Policy: policies.Sliding(10, time.Minute).Named("window")}, Key{Policy: policies.InFlight(3).Named("permits")}
 			all := s.Stack(rate, exact, window, permits).Limits
@@ -183,22 +183,22 @@ func sharedCases() []Case {
 			}
 			s.Go(st, 1, 5*time.Second) // and a heartbeat keeps the pause
 		}),
-		shared("gather", "those who come back agree on a time", func(t testing.TB, s *Session, _ store.Shared) {
-			gather := func(id string, d time.Duration) time.Duration {
+		shared("barrier", "processes that come back agree on a time", func(t testing.TB, s *Session, _ store.Shared) {
+			barrier := func(id string, d time.Duration) time.Duration {
 				return Since(s.heartbeat(store.Heartbeat{ID: id, TTL: time.Minute, Barrier: d}).Barrier)
 			}
-			if got := gather("a", 500*ms); got != 500*ms {
+			if got := barrier("a", 500*ms); got != 500*ms {
 				t.Fatalf("until %v, want 500ms", got)
 			}
 			s.At(300 * ms)
-			if got := gather("b", 500*ms); got != 500*ms {
+			if got := barrier("b", 500*ms); got != 500*ms {
 				t.Fatalf("until %v, want 500ms, as the first one said", got)
 			}
-			if got := gather("c", 0); got != 500*ms {
+			if got := barrier("c", 0); got != 500*ms {
 				t.Fatalf("until %v, want 500ms", got)
 			}
 			s.At(600 * ms)
-			if got := gather("a", 500*ms); got != 1100*ms {
+			if got := barrier("a", 500*ms); got != 1100*ms {
 				t.Fatalf("until %v, want 1.1s", got)
 			}
 		}),
