@@ -90,7 +90,7 @@ func TestCancelsShareRequests(t *testing.T) {
 }
 
 // Report returns when the store has heeded a pause, however many have to move behind it.
-func TestReportDoesNotWaitForSleepers(t *testing.T) {
+func TestReportDoesNotWaitForWaiters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const n, way = 400, 20 * time.Millisecond

@@ -91,7 +91,7 @@ func observedPacer(t *testing.T, p ...policies.Policy) (*pacer.Pacer, *diary) {
 	return one, d
 }
 
-func TestHooksTellOfACall(t *testing.T) {
+func TestHooksOfACall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, d := observedPacer(t, policies.PerSecond(1).Per("tenant").Named("t"))
@@ -129,7 +129,7 @@ func TestHooksTellOfACall(t *testing.T) {
 	})
 }
 
-func TestHooksTellOfPauses(t *testing.T) {
+func TestHooksOfPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
@@ -167,7 +167,7 @@ func TestHooksTellOfPauses(t *testing.T) {
 	})
 }
 
-func TestHooksTellOfLines(t *testing.T) {
+func TestHooksOfQueues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, d := observedPacer(t, policies.InFlight(1).Named("one"))
@@ -199,7 +199,7 @@ func TestHooksTellOfLines(t *testing.T) {
 	})
 }
 
-func TestHooksTellOfTheStore(t *testing.T) {
+func TestHooksOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, backing := new(diary), newRemote(4)

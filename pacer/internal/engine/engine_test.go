@@ -239,7 +239,7 @@ func TestEarliestNeverGoesBack(t *testing.T) {
 }
 
 // Permits say nothing about slots, and are taken only by calls that are told of.
-func TestReserveWithPlaces(t *testing.T) {
+func TestReserveWithPermits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(1, 100))
 	for range 3 {

@@ -19,7 +19,7 @@ func TestLateTakesItsPlaceWhenItsSlotComes(t *testing.T) {
 	require.Zero(t, a.Slack, "of the rate")
 	b := r.goes(0, id(2))
 	require.Equal(t, engine.Grant{OK: true, At: 100 * ms, Binds: 0}, b.Grant)
-	require.Equal(t, []engine.Charge{{From: epoch + 100*ms, To: epoch + 200*ms}, {From: 2}}, b.charges, "no place yet")
+	require.Equal(t, []engine.Charge{{From: epoch + 100*ms, To: epoch + 200*ms}, {From: 2}}, b.charges, "no permit yet")
 
 	again := engine.Call{ID: 2, Cost: 1, Held: b.charges, Slot: b.At}
 	b.Binds = engine.BindsNothing // nothing but the slot that it has
@@ -130,7 +130,7 @@ func TestLateCallsTheNext(t *testing.T) {
 	require.Equal(t, []int64{3}, called)
 	b, called = r.late(100*ms, engine.Call{ID: 3, MaxWait: always})
 	require.True(t, b.OK)
-	require.Empty(t, called, "there is no place for another")
+	require.Empty(t, called, "there is no permit for another")
 	require.True(t, r.account().Release(2))
 	b, called = r.late(101*ms, engine.Call{ID: 6}) // does not wait: it never was queued
 	require.False(t, b.OK)
