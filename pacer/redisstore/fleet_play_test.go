@@ -41,7 +41,7 @@ type job struct {
 	Doomed    int           // how many processes are killed on the way
 	Told      bool          // the run ends when meanwhile has returned, at the latest after Duration
 	Tenants   []string      // if every policy is one for each tenant: all of them
-	Patient   bool          // processes wait for the store for as long as it takes, so that none is alone on a busy machine
+	Patient   bool          // processes wait for the store for as long as it takes, so that none paces locally on a busy machine
 
 	before    func(*scene) // what happens before they start
 	meanwhile func(*scene) // what happens while they run

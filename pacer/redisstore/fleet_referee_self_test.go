@@ -48,8 +48,8 @@ func TestTheRefereeKnowsWhoIsToBlame(t *testing.T) {
 	require.Len(t, referee(calls, one), 1, "it went before its slot")
 }
 
-// A process alone has its share, and each epoch of a store stands for itself.
-func TestTheRefereeJudgesThoseWhoAreAlone(t *testing.T) {
+// A process that paces locally has its share, and each epoch of a store stands for itself.
+func TestTheRefereeJudgesLocalProcesses(t *testing.T) {
 	t.Parallel()
 	limit := rule{kind: anyWindow, n: 2 * fleetSize, period: time.Second}
 	var calls []outing

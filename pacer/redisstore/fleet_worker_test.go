@@ -35,7 +35,7 @@ type findings struct {
 	Late    measure.Lateness
 }
 
-// noted is a store that remembers which slots it granted, to tell them from those that a process granted alone.
+// noted is a store that remembers which slots it granted, to tell them from those that a process granted locally.
 type noted struct {
 	*redisstore.Store
 

@@ -60,7 +60,7 @@ func (s *scene) resynced() {
 // it lost its memory.
 //
 // No call errs or goes before its slot. What the store grants between two losses conforms, and so does what each process grants
-// alone, to its share. In the end all are back, and everything that went is charged.
+// locally, to its share. In the end all are back, and everything that went is charged.
 //
 // Measured: none stalls longer than a second beyond its pace, the upstream refuses nothing, and gets at least 95 % of what it
 // allows.
@@ -84,12 +84,12 @@ func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses [
 	}}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 16}))
 	// What was asked for before the processes knew each other may have been granted at a larger share, for later.
-	calls := slices.DeleteFunc(p.calls(), func(o outing) bool { return o.alone() && o.Asked < known })
+	calls := slices.DeleteFunc(p.calls(), func(o outing) bool { return o.local() && o.Asked < known })
 	require.Empty(t, refereeOfEpochs(calls, losses, fiftyASecond))
-	alone := 0
+	local := 0
 	for i := range calls {
-		if calls[i].alone() {
-			alone++
+		if calls[i].local() {
+			local++
 		}
 	}
 	p.requireNothingLost(t)
@@ -98,8 +98,8 @@ func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses [
 	for _, at := range upstream.went {
 		perSecond[int(at.Sub(upstream.went[0])/time.Second)]++
 	}
-	// 64 calls in line, one each 20.5 ms, wait 1.312 s.
-	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%d calls, %d of them alone, %.2f/s of 50/s, by second %v; longest wait %v; %d times 429", len(calls), alone, rate, perSecond, longest, upstream.no),
+	// 64 queued calls, one each 20.5 ms, wait 1.312 s.
+	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%d calls, %d of them local, %.2f/s of 50/s, by second %v; longest wait %v; %d times 429", len(calls), local, rate, perSecond, longest, upstream.no),
 		upstream.no == 0 && rate >= 0.95*50 && longest < 2312*time.Millisecond)
 }
 

@@ -26,7 +26,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// member is a Pacer with a client of its own, as another process would have. Only a server that is gone makes it pace alone,
+// member is a Pacer with a client of its own, as another process would have. Only a server that is gone makes it pace locally,
 // not one that is busy.
 func member(t *testing.T, addr string, list ...policies.Policy) *pacer.Pacer {
 	t.Helper()
@@ -46,7 +46,7 @@ func left(t *testing.T, p *pacer.Pacer) int64 {
 	return s.Policies[0].Remaining
 }
 
-// Redis comes back empty: a daily quota does not start afresh, whoever spent it.
+// Redis comes back empty: a daily quota does not start afresh, no matter which process spent it.
 func TestAQuotaOutlivesTheServersMemory(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*redistest.Server){
@@ -72,7 +72,7 @@ func TestAQuotaOutlivesTheServersMemory(t *testing.T) {
 			for i := range 30 {
 				require.NoError(t, fleet[i%3].Wait(t.Context()))
 			}
-			for _, p := range fleet { // those who are still alone have spent their shares, and tell the others in a moment
+			for _, p := range fleet { // those that still pace locally have spent their shares, and tell the others in a moment
 				require.Eventually(t, func() bool { return left(t, p) == 0 }, patience, 50*time.Millisecond)
 				require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
 			}
@@ -228,7 +228,7 @@ func doze(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, error
 
 // A process dies with a thousand calls in its queue: that costs the fleet the few slots that it held, and nothing else. No key is left
 // without a TTL, and soon the dead are not counted any more.
-func TestAProcessIsKilledWithAThousandSleepers(t *testing.T) {
+func TestAProcessIsKilledWithAThousandWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	j := job{
@@ -259,7 +259,7 @@ func TestAProcessIsKilledWithAThousandSleepers(t *testing.T) {
 	require.LessOrEqual(t, before, int64(killedSlots), "slots that it held")
 	r, err := p.Reserve(t.Context(), pacer.Scope("tenant", "x"))
 	require.NoError(t, err)
-	require.LessOrEqual(t, r.Delay(), time.Duration(before+1)*time.Second/100, "who comes now stands behind that line and nothing else")
+	require.LessOrEqual(t, r.Delay(), time.Duration(before+1)*time.Second/100, "who comes now stands behind that queue and nothing else")
 	require.NoError(t, r.Wait(t.Context()))
 	for range 10 {
 		require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "x")))

@@ -49,7 +49,7 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 		policies.PerSecond(50).Named("peak"),
 		policies.PerSecond(2).Per("tenant").Named("tenant").Optional(),
 		policies.Daily(1000, time.UTC),
-		policies.InFlight(5).Named("places").Optional().Per("kind"),
+		policies.InFlight(5).Named("permits").Optional().Per("kind"),
 	}
 	a, b := named(t, rdb, "a", stack...), named(t, rdb, "b", stack...)
 	var wg sync.WaitGroup
@@ -207,7 +207,7 @@ func TestAnOperatorOfAnUnknownUpstream(t *testing.T) {
 	require.ErrorAs(t, err, &se)
 }
 
-// Who has a Pacer sees the fleet through it, and its own process alone while the store is out of reach.
+// Who has a Pacer sees the fleet through it, and its own process while the store is out of reach.
 func TestFleetOfAPacer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -32,7 +32,7 @@ type Client interface {
 }
 
 // A Store keeps accounts in Redis. It holds no state but what it learned of the server's clock, and needs no closing.
-// While a Pacer with sleepers listens for pauses, it has one subscription, with a connection and goroutines of its own;
+// While a Pacer with waiting calls listens for pauses, it has one subscription, with a connection and goroutines of its own;
 // they end when the last such Pacer is closed. It is safe for concurrent use.
 type Store struct {
 	rdb                                                Client

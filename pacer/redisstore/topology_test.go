@@ -171,7 +171,7 @@ func TestTLS(t *testing.T) {
 	require.Positive(t, served(t, server))
 }
 
-// unusable spoils a server and repairs it, under the load of a fleet that paces alone meanwhile, and of a process
+// unusable spoils a server and repairs it, under the load of a fleet that paces locally meanwhile, and of a process
 // that refuses calls and says why. repair returns the instants at which the server lost its memory.
 func unusable(t *testing.T, server *redistest.Server, client func() redis.UniversalClient, says string, spoil func(), repair func() []int64) {
 	t.Helper()
@@ -276,7 +276,7 @@ func asUser(server *redistest.Server, password string) *redis.Options {
 	return &redis.Options{Addr: server.Addr, Username: "worker", Password: password}
 }
 
-// A mistake in the configuration is not hidden by pacing alone: every call says so, until it is mended.
+// A mistake in the configuration is not hidden by pacing locally: every call says so, until it is mended.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, password, right, says string }{
@@ -308,7 +308,7 @@ func TestDenied(t *testing.T) {
 }
 
 // A server that is told to forget all scripts, again and again, costs a round trip more each time and nothing else: no call is
-// charged twice, and none is made alone but for a late answer.
+// charged twice, and none is made locally but for a late answer.
 func TestScriptFlushUnderLoad(t *testing.T) {
 	together(t)
 	server := redistest.Start(t)
