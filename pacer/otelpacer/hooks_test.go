@@ -83,7 +83,7 @@ func TestEventsOfEndedContextsAreMeasured(t *testing.T) {
 }
 
 // Values of scopes are attributes if their scope was asked for, and only then.
-func TestScopesAreAttributesWhenAskedFor(t *testing.T) {
+func TestScopesAreAttributesWhenRequested(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
 		asked []string
