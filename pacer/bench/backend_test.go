@@ -58,7 +58,7 @@ func newBackend(t testing.TB) *backend {
 type counter struct {
 	background           map[any]bool // the scripts that a Pacer sends in the background, by hash and by source
 	requests, heartbeats atomic.Int64
-	failed               atomic.Int64 // of Headway: a Pacer whose store fails goes on alone, and that is not what is measured
+	failed               atomic.Int64 // of Headway: a Pacer whose store fails goes on locally, and that is not what is measured
 }
 
 // DialHook implements [redis.Hook].

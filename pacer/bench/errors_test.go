@@ -29,12 +29,12 @@ func TestTheTableOfErrors(t *testing.T) {
 		{"past the deadline", pastTheDeadline},
 		{"paused", pausedUpstream},
 		{"never", never},
-		{"no place", noPlace},
+		{"no permit", noPermit},
 		{"not its turn", notItsTurn},
 		{"no scope", noScope},
 		{"bad policy", badPolicy},
 		{"bad setting", func(*testing.T) error { _, err := pacer.New(pacer.Config{Upstream: "zen desk"}); return err }},
-		{"wait for a place", noAcquire},
+		{"wait for a permit", noAcquire},
 		{"no store", noStore},
 		{"no contact", noContact},
 		{"closed", closedPacer},
@@ -92,7 +92,7 @@ func never(t *testing.T) error {
 	return err
 }
 
-func noPlace(t *testing.T) error {
+func noPermit(t *testing.T) error {
 	t.Helper()
 	p := newPacer(t, "github", nil, []policies.Policy{policies.InFlight(2).Named("concurrent")})
 	for range 2 {

@@ -18,8 +18,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// alonePicture shows three processes that lose the store which they share, and find it again.
-func alonePicture(t *testing.T) *timeline {
+// localPicture shows three processes that lose the store which they share, and find it again.
+func localPicture(t *testing.T) *timeline {
 	t.Helper()
 	const phase, lost, back, ends = 1500 * ms, 1540 * ms, 3040 * ms, 5 * time.Second // never when a call goes
 	names := []string{"process 1", "process 2", "process 3"}
@@ -80,7 +80,7 @@ type distant struct {
 
 	mu      sync.Mutex
 	failure error
-	gather  store.Instant
+	barrier store.Instant
 	came    []string
 }
 
@@ -161,10 +161,10 @@ func (d *distant) Heartbeat(ctx context.Context, upstream string, b store.Heartb
 	if !slices.Contains(d.came, b.ID) {
 		d.came = append(d.came, b.ID)
 	}
-	if b.Barrier > 0 && d.gather < seen.Now {
-		d.gather = seen.Now + store.Instant(b.Barrier.Microseconds())
+	if b.Barrier > 0 && d.barrier < seen.Now {
+		d.barrier = seen.Now + store.Instant(b.Barrier.Microseconds())
 	}
-	return store.Membership{Now: seen.Now, Epoch: d.epoch, Alive: len(d.came), Rank: slices.Index(d.came, b.ID), Barrier: d.gather}, err
+	return store.Membership{Now: seen.Now, Epoch: d.epoch, Alive: len(d.came), Rank: slices.Index(d.came, b.ID), Barrier: d.barrier}, err
 }
 
 // Fault implements [store.Shared].
