@@ -5,11 +5,11 @@
 -- earliest, horizon, commit, cancel, settle, setpause, resume, slow, learn, remaining, claim, reset, holds and inspect. See
 -- gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply.
 --
--- The upstream's own key holds a string, "pause epoch" or "pause epoch gather shift since", where
+-- The upstream's own key holds a string, "pause epoch" or "pause epoch barrier shift since", where
 --   pause  nothing of the upstream goes before; 0 for none
---   epoch  which incarnation of the data this is, "began.resets": when it began (µs since the epoch of Unix), and how often something
---          was reset on purpose since. A client that knows another one knows that the server has forgotten. 0 until beat.lua sets it
---   gather until when processes that were without the server wait for each other; 0 for none
+--   epoch  which life of the data this is, "began.resets": when it began (µs since the epoch of Unix), and how often something
+--          was reset on purpose since. A client that knows another one knows that the server has forgotten. 0 until heartbeat.lua sets it
+--   barrier until when processes that were without the server wait for each other; 0 for none
 --   shift  by how much the server's clock had stepped back at since (by that clock): store time went on instead. The shift
 --          shrinks by a 64th of the time that passes, so that store time never stops
 
@@ -121,7 +121,7 @@ end
 -- readupstream reads the value of the upstream's key, and the store time. Most often the value is that of an epoch and
 -- nothing else, which the client knows: usual.
 local function readupstream(name, v, usual)
-  local u = { key = name, pause = 0, epoch = '0', gather = 0, shift = 0, time = clock() }
+  local u = { key = name, pause = 0, epoch = '0', barrier = 0, shift = 0, time = clock() }
   if usual and v == '0 ' .. usual then
     u.epoch = usual
   elseif v then
@@ -129,8 +129,8 @@ local function readupstream(name, v, usual)
     u.pause, u.epoch = number(pause, name), epoch
     epochof(u)
     if more ~= '' then
-      local gather, shift, since = string.match(more, '^ (%d+) (%d+) (%d+)$')
-      u.gather = number(gather, name)
+      local barrier, shift, since = string.match(more, '^ (%d+) (%d+) (%d+)$')
+      u.barrier = number(barrier, name)
       local passed = math.max(0, u.time - number(since, name))
       u.shift = math.max(0, number(shift, name) - (passed - passed % 64) / 64)
     end
@@ -142,8 +142,8 @@ end
 -- writeupstream keeps the upstream's key for at least that long, and never for less than before.
 local function writeupstream(u, keep)
   local v
-  if u.shift > 0 or u.gather > u.time then
-    v = string.format('%.0f %s %.0f %.0f %.0f', u.pause, u.epoch, u.gather, u.shift, u.time)
+  if u.shift > 0 or u.barrier > u.time then
+    v = string.format('%.0f %s %.0f %.0f %.0f', u.pause, u.epoch, u.barrier, u.shift, u.time)
   else
     v = string.format('%.0f %s', u.pause, u.epoch)
   end

@@ -6,7 +6,7 @@
 --          policy/NAME       "said until text": a policy, when that was last said, and until when it is remembered
 --          went/SLOT/NAME    "second cost waits waited": what went of a policy in a second; SLOT is the second modulo 128
 --          swept             the minute in which what is over was last taken out
---        alive: who is there (see beat.lua)
+--        alive: who is there (see heartbeat.lua)
 -- ARGV   id: of the process
 --        about: what it says of itself ('': it leaves)
 --        keep: for how long its policies are remembered (µs)
@@ -22,7 +22,7 @@
 -- TTL    the index: for as long as its policies are remembered
 --
 -- The index is bounded: when it has that many fields, no new ones are made until others are over. A process is over when it
--- is not among those that are there any more (see beat.lua); whoever reads leaves those out.
+-- is not among those that are there any more (see heartbeat.lua); readers leave those out.
 
 local most, minute, slots = 32768, 60000000, 128
 local upstream, index, alive = KEYS[1], KEYS[2], KEYS[3]

@@ -2,8 +2,8 @@
 --
 -- KEYS   upstream: its key (see account.lua)
 --        index: see describe.lua
---        alive: who is there, see beat.lua
---        came: in which order they came, see beat.lua
+--        alive: who is there, see heartbeat.lua
+--        came: in which order they came, see heartbeat.lua
 -- ARGV   none
 -- Reply  now (µs since the epoch), how many are there, the ids of those that are there, the first of all ids and when they came
 --        in turn (µs since the epoch), and the fields and values of the index in turn

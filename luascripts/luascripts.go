@@ -1,7 +1,7 @@
 // Package luascripts is the store's program: Lua for Redis and Valkey, joined from fragments when the package
 // is loaded.
 //
-// Each command (reserve, cancel, report, status, beat, describe, index, enlist, upstreams, ready) is a file whose head is its contract: KEYS, ARGV with units,
+// Each command (reserve, cancel, report, status, heartbeat, describe, index, enlist, upstreams, ready) is a file whose head is its contract: KEYS, ARGV with units,
 // reply, TTL. The fragments before it are shared: the clock, what the algorithms have in common, and one file
 // for each algorithm. The scripts need Redis 6.2 or Valkey, and no library beyond string and math.
 //
@@ -47,8 +47,8 @@ var queue string
 //go:embed concurrency.lua
 var concurrency string
 
-//go:embed late.lua
-var late string
+//go:embed queued.lua
+var queued string
 
 //go:embed reserve.lua
 var reserve string
@@ -62,8 +62,8 @@ var report string
 //go:embed status.lua
 var status string
 
-//go:embed beat.lua
-var beat string
+//go:embed heartbeat.lua
+var heartbeat string
 
 //go:embed describe.lua
 var describe string
@@ -80,10 +80,10 @@ var upstreams string
 //go:embed ready.lua
 var ready string
 
-// Scripts are the programs of one store. Late is Reserve for stacks with a limit that calls are queued for: what that
+// Scripts are the programs of one store. Queued is Reserve for stacks with a limit that calls are queued for: what that
 // takes would cost the others time, though they never run it.
 type Scripts struct {
-	Reserve, Late, Cancel, Report, Status, Beat string
+	Reserve, Queued, Cancel, Report, Status, Heartbeat string
 
 	// Of the registry: who paces what.
 	Describe, Index, Enlist, Upstreams string
@@ -113,12 +113,12 @@ func WithClock(fragment string) Scripts {
 		return program(strings.Join(parts, "\n"))
 	}
 	return Scripts{
-		Reserve: join(quick, plain, reserve),
-		Late:    join("", append(slices.Clip(lines), "define.late = function()", late, "end"), reserve),
-		Cancel:  join("", lines, cancel),
-		Report:  join("", lines, report),
-		Status:  join("", lines, status),
-		Beat:    join("", lines, beat),
+		Reserve:   join(quick, plain, reserve),
+		Queued:    join("", append(slices.Clip(lines), "define.queued = function()", queued, "end"), reserve),
+		Cancel:    join("", lines, cancel),
+		Report:    join("", lines, report),
+		Status:    join("", lines, status),
+		Heartbeat: join("", lines, heartbeat),
 
 		Describe:  join("", nil, describe),
 		Index:     join("", nil, index),

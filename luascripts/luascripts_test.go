@@ -27,7 +27,7 @@ func TestContracts(t *testing.T) {
 		require.NotContains(t, strings.ReplaceAll(text, "tostring, which", ""), "tostring", "%s: it keeps 14 digits", name)
 		var want []string
 		switch name {
-		case "reserve.lua", "cancel.lua", "report.lua", "status.lua", "beat.lua", "describe.lua", "index.lua", "enlist.lua", "upstreams.lua", "ready.lua":
+		case "reserve.lua", "cancel.lua", "report.lua", "status.lua", "heartbeat.lua", "describe.lua", "index.lua", "enlist.lua", "upstreams.lua", "ready.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- Reply ", "-- TTL "}
 		case "gcra.lua", "window.lua", "concurrency.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- TTL "}
@@ -40,14 +40,14 @@ func TestContracts(t *testing.T) {
 
 // literals are the numbers above nine that a file has to itself. All others are those of package numbers.
 var literals = map[string][]string{
-	"account.lua":  {"256", "32", "64", "64"}, // what a run may work; the shift of store time
-	"beat.lua":     {"1000"},                  // how many who have gone are dropped at once
-	"clock.lua":    {"1000000", "1000"},       // µs in a second, and in a millisecond
-	"describe.lua": {"32768", "60000000", "128", "1000000"},
-	"gcra.lua":     {"16", "32", "16"}, // parts of a question; gaps that are read at once
-	"index.lua":    {"1024"},
-	"queue.lua":    {"6000000"},
-	"window.lua":   {"32"}, // a space
+	"account.lua":   {"256", "32", "64", "64"}, // what a run may work; the shift of store time
+	"heartbeat.lua": {"1000"},                  // how many who have gone are dropped at once
+	"clock.lua":     {"1000000", "1000"},       // µs in a second, and in a millisecond
+	"describe.lua":  {"32768", "60000000", "128", "1000000"},
+	"gcra.lua":      {"16", "32", "16"}, // parts of a question; gaps that are read at once
+	"index.lua":     {"1024"},
+	"queue.lua":     {"6000000"},
+	"window.lua":    {"32"}, // a space
 }
 
 // A number that Go and Lua have in common is written once, in package numbers, and so is one that two scripts have in common.
@@ -74,7 +74,7 @@ func TestNumbersAreNamed(t *testing.T) {
 		require.True(t, used[n], "no script uses %s", n)
 	}
 	s := luascripts.New()
-	for _, source := range []string{s.Reserve, s.Late, s.Cancel, s.Report, s.Status, s.Beat, s.Describe, s.Index, s.Enlist, s.Upstreams, s.Ready} {
+	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams, s.Ready} {
 		require.NotRegexp(t, name, source)
 	}
 	require.Equal(t, s, luascripts.New(), "every process has the same scripts")
@@ -91,7 +91,7 @@ func must(b []byte, err error) []byte {
 func TestScriptsAreJoinedWithoutComments(t *testing.T) {
 	t.Parallel()
 	s := luascripts.New()
-	for _, source := range []string{s.Reserve, s.Late, s.Cancel, s.Report, s.Status, s.Beat} {
+	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat} {
 		require.True(t, strings.HasPrefix(source, "local function clock()"))
 		require.Contains(t, source, "redis.call('TIME')")
 		for line := range strings.Lines(source) {
@@ -103,7 +103,7 @@ func TestScriptsAreJoinedWithoutComments(t *testing.T) {
 	require.NotContains(t, fake.Reserve, "TIME")
 }
 
-// Whoever is ready may run every command that any script runs.
+// A process that is ready may run every command that any script runs.
 func TestReadyTriesEveryCommand(t *testing.T) {
 	t.Parallel()
 	runs := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
@@ -114,7 +114,7 @@ func TestReadyTriesEveryCommand(t *testing.T) {
 		tries[m[1]] = true
 	}
 	s, ran := luascripts.New(), make(map[string]bool)
-	for _, source := range []string{s.Reserve, s.Late, s.Cancel, s.Report, s.Status, s.Beat, s.Describe, s.Index, s.Enlist, s.Upstreams} {
+	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams} {
 		for _, m := range runs.FindAllStringSubmatch(source, -1) {
 			ran[m[1]] = true
 		}

@@ -90,9 +90,9 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   size, spent = at, spent + p
   for i = 1, p do
     local o = entries[i]
-    local from, to, late, holds = o.run.commit(o, now, places[i], costs and costs[i] or cost, tracked)
+    local from, to, spare, holds = o.run.commit(o, now, places[i], costs and costs[i] or cost, tracked)
     size = addcharge(reply, size, from, to, holds)
-    if late < slack then slack = late end
+    if spare < slack then slack = spare end
   end
   reply[at] = slack
   return true
@@ -101,7 +101,7 @@ end
 local entries, decide, queued, changed, alones = all, nil, false, false, {}
 local alone = nextarg == #ARGV
 while nextarg <= #ARGV and spent < enough do
-  local left, cost, notbefore, maxwait, tracked, costs, late = 1, 1, 0, 0, false, nil, nil
+  local left, cost, notbefore, maxwait, tracked, costs, mayqueue = 1, 1, 0, 0, false, nil, nil
   if alone then
     maxwait = arg()
   else
@@ -111,14 +111,14 @@ while nextarg <= #ARGV and spent < enough do
       for i = 1, refs do entries[i] = all[arg()] end
     end
     left, cost, notbefore, maxwait, flags = arg(), arg(), arg(), arg(), arg()
-    if flags < 0 or flags > C.Tracked + C.Late then unknown('flags', flags) end
-    tracked, late = flags % C.Late == C.Tracked, flags >= C.Late
+    if flags < 0 or flags > C.Tracked + C.MayQueue then unknown('flags', flags) end
+    tracked, mayqueue = flags % C.MayQueue == C.Tracked, flags >= C.MayQueue
   end
   if cost == 0 then
     costs = {}
     for i = 1, #entries do costs[i] = arg() end
   end
-  if late then
+  if mayqueue then
     everything(entries)
     local c = { cost = cost, costs = costs, notbefore = notbefore, maxwait = maxwait, tracked = tracked, id = ARGV[nextarg] }
     nextarg = nextarg + 1
@@ -126,7 +126,7 @@ while nextarg <= #ARGV and spent < enough do
     local held = arg()
     if held > 0 then c.held = {} end
     for i = 1, 3 * held do c.held[i] = arg() end
-    decide = decide or define.late()
+    decide = decide or define.queued()
     size, left = decide(entries, c, up, now, reply, size, changed), 0
     queued, changed = true, false
   else
@@ -146,9 +146,9 @@ while nextarg <= #ARGV and spent < enough do
     reply[size + 1], size, spent = many, at, spent + #entries / 2
     for i = 1, #entries do
       local o = entries[i]
-      local from, to, late, holds = o.run.take(o, now, costs and costs[i] or cost, many, tracked, alones[i])
+      local from, to, spare, holds = o.run.take(o, now, costs and costs[i] or cost, many, tracked, alones[i])
       size = addcharge(reply, size, from, to, holds)
-      if late and (slack < 0 or late < slack) then slack = late end
+      if spare and (slack < 0 or spare < slack) then slack = spare end
     end
     reply[at] = slack
     left = left - many

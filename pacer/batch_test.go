@@ -24,8 +24,8 @@ func (r *remote) requests() [][]int {
 	return sent
 }
 
-// gatheringPacer is a Pacer whose store takes 40 ms for an operation.
-func gatheringPacer(t *testing.T, list ...policies.Policy) (*remote, *pacer.Pacer) {
+// batchingPacer is a Pacer whose store takes 40 ms for an operation.
+func batchingPacer(t *testing.T, list ...policies.Policy) (*remote, *pacer.Pacer) {
 	t.Helper()
 	r := newRemote(1)
 	p := away(t, r, pacer.RefuseCalls, list...)
@@ -53,10 +53,10 @@ func times(n int, s string) []string {
 }
 
 // Calls of a stack that come while one is on the wire go together in the next request; alone, a call goes at once.
-func TestCallsOfAStackGather(t *testing.T) {
+func TestCallsOfAStackAreBatched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, p := gatheringPacer(t, policies.PerSecond(1000).Burst(1000))
+		r, p := batchingPacer(t, policies.PerSecond(1000).Burst(1000))
 		defer closing(t, p)
 		for range 3 {
 			start := time.Now()
@@ -74,11 +74,11 @@ func TestCallsOfAStackGather(t *testing.T) {
 	})
 }
 
-// Those who gather keep their place in line, their cost and their own MaxWait.
-func TestGatheredCallsAreThemselves(t *testing.T) {
+// Calls of a batch keep their position in the queue, their cost and their own MaxWait.
+func TestBatchedCallsAreThemselves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, p := gatheringPacer(t, policies.PerSecond(10).Burst(3))
+		r, p := batchingPacer(t, policies.PerSecond(10).Burst(3))
 		defer closing(t, p)
 		time.Sleep(time.Second) // the burst is whole again
 		var wg sync.WaitGroup
@@ -106,11 +106,11 @@ func TestGatheredCallsAreThemselves(t *testing.T) {
 	})
 }
 
-// Different stacks do not wait for each other as long as few requests are on the wire, and share one when they gather.
+// Different stacks do not wait for each other as long as few requests are on the wire, and share one when they are batched.
 func TestStacksShareARequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, p := gatheringPacer(t, policies.PerSecond(1000).Burst(1000), policies.PerSecond(100).Burst(100).Per("tenant"))
+		r, p := batchingPacer(t, policies.PerSecond(1000).Burst(1000), policies.PerSecond(100).Burst(100).Per("tenant"))
 		defer closing(t, p)
 		var wg sync.WaitGroup
 		start := time.Now()
@@ -137,7 +137,7 @@ func TestStacksShareARequest(t *testing.T) {
 func TestAStackIsOnTheWireOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, p := gatheringPacer(t, policies.PerSecond(100).Burst(100).Per("tenant"))
+		r, p := batchingPacer(t, policies.PerSecond(100).Burst(100).Per("tenant"))
 		defer closing(t, p)
 		var wg sync.WaitGroup
 		waits(t, &wg, p, "a") // 40 ms
@@ -156,7 +156,7 @@ func TestAStackIsOnTheWireOnce(t *testing.T) {
 func TestCallsSpareTheHeartbeat(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, p := gatheringPacer(t, policies.PerSecond(10))
+		r, p := batchingPacer(t, policies.PerSecond(10))
 		defer closing(t, p)
 		r.set(nil, 0)
 		time.Sleep(10 * time.Second)
@@ -175,7 +175,7 @@ func TestCallsSpareTheHeartbeat(t *testing.T) {
 func TestARequestIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, p := gatheringPacer(t, policies.PerSecond(100_000).Burst(10_000))
+		r, p := batchingPacer(t, policies.PerSecond(100_000).Burst(10_000))
 		defer closing(t, p)
 		var wg sync.WaitGroup
 		waits(t, &wg, p, "first")
@@ -189,7 +189,7 @@ func TestARequestIsBounded(t *testing.T) {
 func TestOneBadStackHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, p := gatheringPacer(t, policies.PerSecond(1000).Burst(1000).Per("tenant"))
+		r, p := batchingPacer(t, policies.PerSecond(1000).Burst(1000).Per("tenant"))
 		defer closing(t, p)
 		r.mu.Lock()
 		r.spoiled = "bad"
@@ -203,11 +203,11 @@ func TestOneBadStackHarmsNoOther(t *testing.T) {
 	})
 }
 
-// A store whose answers take almost all of the time that they may is a slow one, and no call that gathered gives it up.
+// A store whose answers take almost all of the time that they may is a slow one, and no call of the next batch gives it up.
 func TestASlowStoreIsNotGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, p := gatheringPacer(t, policies.PerSecond(1000).Burst(1000))
+		r, p := batchingPacer(t, policies.PerSecond(1000).Burst(1000))
 		defer closing(t, p)
 		r.set(nil, 240*time.Millisecond)
 		var wg sync.WaitGroup
@@ -218,12 +218,12 @@ func TestASlowStoreIsNotGivenUp(t *testing.T) {
 	})
 }
 
-// Those who gathered behind a request without an answer wait no longer than its caller, and charge nothing. What hangs is in
+// Calls batched behind a request without an answer wait no longer than its caller, and charge nothing. What hangs is in
 // nobody's way when the store is back.
-func TestNobodyGathersBehindAStoreThatHangs(t *testing.T) {
+func TestNoBatchWaitsBehindAStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, p := gatheringPacer(t, policies.Daily(100, time.UTC))
+		r, p := batchingPacer(t, policies.Daily(100, time.UTC))
 		defer closing(t, p)
 		r.set(nil, time.Hour)
 		start := time.Now()
@@ -256,7 +256,7 @@ func TestNobodyGathersBehindAStoreThatHangs(t *testing.T) {
 func TestAnOldFailureIsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, p := gatheringPacer(t, policies.PerSecond(1000).Burst(1000))
+		r, p := batchingPacer(t, policies.PerSecond(1000).Burst(1000))
 		defer closing(t, p)
 		r.set(nil, 5*time.Second)
 		r.mu.Lock()
@@ -278,11 +278,11 @@ func TestAnOldFailureIsForgotten(t *testing.T) {
 	})
 }
 
-// A call whose context ends while it gathers gives its slot back.
-func TestACallThatEndsWhileItGathers(t *testing.T) {
+// A call whose context ends while its batch waits gives its slot back.
+func TestACallThatEndsWhileItsBatchWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, p := gatheringPacer(t, policies.Daily(100, time.UTC))
+		_, p := batchingPacer(t, policies.Daily(100, time.UTC))
 		defer closing(t, p)
 		var wg sync.WaitGroup
 		waits(t, &wg, p, "first")
@@ -294,12 +294,12 @@ func TestACallThatEndsWhileItGathers(t *testing.T) {
 	})
 }
 
-// Whatever gathers, every answer reaches its caller: no call goes twice on one charge, or without one.
+// Whatever is batched, every answer reaches its caller: no call goes twice on one charge, or without one.
 func TestEveryAnswerReachesItsCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const tenants, calls = 7, 40
-		r, p := gatheringPacer(t, policies.PerSecond(1000).Named("all"), policies.PerSecond(50).Per("tenant"))
+		r, p := batchingPacer(t, policies.PerSecond(1000).Named("all"), policies.PerSecond(50).Per("tenant"))
 		defer closing(t, p)
 		r.set(nil, 3*time.Millisecond)
 		var mu sync.Mutex
@@ -352,7 +352,7 @@ func (s *punctual) ReserveAll(ctx context.Context, batches []store.Batch) error 
 	return err
 }
 
-// A store that is punctual is asked in the goroutine of the call, and its timeout is kept all the same. Those who gather
+// A store that is punctual is asked in the goroutine of the call, and its timeout is kept all the same. Calls of a batch
 // meanwhile go as always; and a panic of the caller's harms nobody else.
 func TestAPunctualStore(t *testing.T) {
 	t.Parallel()

@@ -203,7 +203,7 @@ func (p *Pacer) checkCosts(a *ask) error {
 				Field: "CostOf", Value: strconv.Quote(o.name), Reason: fmt.Sprintf("is a part of policy %q: a call costs both the same", l.whole),
 			}
 		case l.Spec.Algorithm == policies.Leases && o.n > 1:
-			return badNumber("CostOf("+o.name+")", o.n, "a call has one place in flight; 0 means that the policy does not bind it")
+			return badNumber("CostOf("+o.name+")", o.n, "a call has one permit; 0 means that the policy does not bind it")
 		}
 	}
 	return nil

@@ -31,8 +31,8 @@ func TestMemoryStoreConforms(t *testing.T) {
 func TestMemoryStoreRepeatsItself(t *testing.T) {
 	t.Parallel()
 	for name, plan := range map[string]storetest.Plan{
-		"All":  {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true},
-		"Late": {Ops: 60, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Late: true},
+		"All":    {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true},
+		"Queues": {Ops: 60, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Queues: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -66,7 +66,7 @@ func TestAFleetThatStartsBeforeItsStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const processes = 20
 		r := newRemote(processes)
-		r.failing, r.gathers = errBroken, true
+		r.failing, r.barriers = errBroken, true
 		var went starts
 		var wg sync.WaitGroup
 		var all []*pacer.Pacer
@@ -254,7 +254,7 @@ func TestWhoNeedNotWaitForTheFirstContact(t *testing.T) {
 }
 
 // A process that has heard from its store, and then loses it, does not wait, even if nothing else went well.
-func TestAProcessThatHasHeardFromItsStoreKnowsItsShare(t *testing.T) {
+func TestAProcessInContactWithItsStoreKnowsItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(4)

@@ -58,7 +58,7 @@ func (b *brief) ReserveAll(ctx context.Context, batches []store.Batch) error {
 }
 
 // What a store leaves undecided is asked for again, before what came later, and the next requests are no larger than it decides.
-func TestWhatIsDeferredIsAskedForAgain(t *testing.T) {
+func TestWhatIsDeferredIsRequestedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &brief{remote: newRemote(1), decides: 1000}

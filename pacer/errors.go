@@ -75,19 +75,19 @@ func (e *LimitError) Error() string {
 	case e.InFlight || e.Queued:
 		switch {
 		case e.InFlight && e.Limit == 1:
-			b.WriteString(": its only place in flight is taken")
+			b.WriteString(": its only permit is taken")
 		case e.InFlight:
-			fmt.Fprintf(&b, ": all of its %d places in flight are taken", e.Limit)
+			fmt.Fprintf(&b, ": all of its %d permits are taken", e.Limit)
 		default:
 			b.WriteString(": it was not the call's turn")
 		}
 		switch {
 		case e.Queued && e.Ahead == 0:
-			b.WriteString(", with no call in line before this one,")
+			b.WriteString(", with no queued call before this one,")
 		case e.Queued && e.Ahead == 1:
-			b.WriteString(", with 1 call in line before this one,")
+			b.WriteString(", with 1 queued call before this one,")
 		case e.Queued:
-			fmt.Fprintf(&b, ", with %d calls in line before this one,", e.Ahead)
+			fmt.Fprintf(&b, ", with %d queued calls before this one,", e.Ahead)
 		}
 		b.WriteString(" for longer than ")
 		e.advise(&b)

@@ -66,7 +66,7 @@ func ExamplePacer_Reserve_jobQueue() {
 	// second: snooze for 10m0s
 }
 
-// A reservation keeps its place in line while the job sleeps in the queue; one that is not needed is given back.
+// A reservation keeps its position in the queue while the job sleeps; one that is not needed is given back.
 func ExampleReservation_Cancel() {
 	p, err := pacer.New(pacer.Config{Upstream: "reports", Policies: []policies.Policy{policies.Every(time.Minute)}, Jitter: pacer.NoJitter})
 	if err != nil {
@@ -166,7 +166,7 @@ func ExamplePacer_Report() {
 	// <nil>
 }
 
-// Calls that an upstream counts while they run take a place, and give it back.
+// Calls that an upstream counts while they run take a permit, and give it back.
 func ExamplePacer_Acquire() {
 	p, err := pacer.New(pacer.Config{Upstream: "reports", Policies: []policies.Policy{policies.InFlight(2)}})
 	if err != nil {

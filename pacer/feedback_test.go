@@ -82,7 +82,7 @@ func TestCountsCanBeIgnored(t *testing.T) {
 
 // Answers that say what is expected cost nothing: of a thousand, a handful is told to the store, and none to the end of
 // the step.
-func TestOnlyWhatIsMaterialIsTold(t *testing.T) {
+func TestOnlyWhatIsMaterialIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &counting{Store: memstore.New()}
@@ -277,7 +277,7 @@ func TestBadFeedback(t *testing.T) {
 }
 
 // A refusal slows an adaptive rate down, and those who sleep already keep to the new pace.
-func TestSleepersKeepToASlowerPace(t *testing.T) {
+func TestWaitersKeepToASlowerPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(10).Adaptive(policies.Adaptation{})))

@@ -90,7 +90,7 @@ func TestCancelsShareRequests(t *testing.T) {
 }
 
 // Report returns when the store has heeded a pause, however many have to move behind it.
-func TestReportDoesNotWaitForSleepers(t *testing.T) {
+func TestReportDoesNotWaitForWaiters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const n, way = 400, 20 * time.Millisecond
@@ -186,19 +186,19 @@ func TestCloseDoesNotWaitForComingBack(t *testing.T) {
 func TestLargeFleetsSpeakLess(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 5000; n++ {
-		beat, lives, describe, look := pacer.Pulses(n)
+		heartbeat, ttl, describe, check := pacer.Schedule(n)
 		rate := func(every time.Duration) float64 { return float64(n) / every.Seconds() }
-		// Each beat may go with a ping of the subscription, descriptions are up to a quarter sooner, and each process says once in a
+		// Each heartbeat may go with a ping of the subscription, descriptions are up to a quarter sooner, and each process says once in a
 		// while that its upstream is paced.
-		sum := 2*rate(beat) + rate(describe)*8/7 + float64(n)/max(60, float64(n)/10)
+		sum := 2*rate(heartbeat) + rate(describe)*8/7 + float64(n)/max(60, float64(n)/10)
 		require.LessOrEqual(t, sum, 200.0, "%d processes", n)
-		require.GreaterOrEqual(t, lives, 3*beat, "who misses a beat or two is still there")
+		require.GreaterOrEqual(t, ttl, 3*heartbeat, "a process that misses a heartbeat or two is still there")
 		require.LessOrEqual(t, describe, time.Minute)
-		require.LessOrEqual(t, float64(n)/look.Seconds(), 20.1)
+		require.LessOrEqual(t, float64(n)/check.Seconds(), 20.1)
 	}
 }
 
-// A process of a large fleet beats seldom, is believed for longer, and is heard of at once when something has happened.
+// A process of a large fleet sends heartbeats seldom, is believed for longer, and is heard of at once when something has happened.
 func TestAProcessOfALargeFleet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -208,11 +208,11 @@ func TestAProcessOfALargeFleet(t *testing.T) {
 		require.NoError(t, p.Allow(t.Context()))
 		go func() { _ = p.Wait(t.Context(), pacer.MaxWait(pacer.Forever)) }()
 		time.Sleep(10 * time.Minute)
-		beats := len(r.heard())
+		heartbeats := len(r.heard())
 		time.Sleep(10 * time.Minute)
 		heard := r.heard()
-		require.LessOrEqual(t, len(heard)-beats, 33, "once in 25 s, or a little sooner")
-		require.Greater(t, len(heard)-beats, 20)
+		require.LessOrEqual(t, len(heard)-heartbeats, 33, "once in 25 s, or a little sooner")
+		require.Greater(t, len(heard)-heartbeats, 20)
 		require.GreaterOrEqual(t, heard[len(heard)-1].TTL, 75*time.Second)
 	})
 }

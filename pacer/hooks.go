@@ -140,7 +140,7 @@ type Failover struct {
 // A StoreRequest is an operation of a store that is over.
 type StoreRequest struct {
 	Upstream string
-	Op       string // "reserve", "cancel", "report", "status", "beat", "describe" or "index"
+	Op       string // "reserve", "cancel", "report", "status", "heartbeat", "describe" or "index"
 	Calls    int    // how many calls the request reserved
 	Took     time.Duration
 	Err      error // nil if the store answered. That it has forgotten its data is an answer, too: see Failover

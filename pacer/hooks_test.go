@@ -91,7 +91,7 @@ func observedPacer(t *testing.T, p ...policies.Policy) (*pacer.Pacer, *diary) {
 	return one, d
 }
 
-func TestHooksTellOfACall(t *testing.T) {
+func TestHooksOfACall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, d := observedPacer(t, policies.PerSecond(1).Per("tenant").Named("t"))
@@ -129,7 +129,7 @@ func TestHooksTellOfACall(t *testing.T) {
 	})
 }
 
-func TestHooksTellOfPauses(t *testing.T) {
+func TestHooksOfPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
@@ -167,7 +167,7 @@ func TestHooksTellOfPauses(t *testing.T) {
 	})
 }
 
-func TestHooksTellOfLines(t *testing.T) {
+func TestHooksOfQueues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, d := observedPacer(t, policies.InFlight(1).Named("one"))
@@ -199,7 +199,7 @@ func TestHooksTellOfLines(t *testing.T) {
 	})
 }
 
-func TestHooksTellOfTheStore(t *testing.T) {
+func TestHooksOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, backing := new(diary), newRemote(4)
@@ -218,7 +218,7 @@ func TestHooksTellOfTheStore(t *testing.T) {
 		synctest.Wait()
 		lines := d.read()
 		require.True(t, slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "fallback false of 4, ") }), lines)
-		require.Contains(t, lines, "beat failed after 0s")
+		require.Contains(t, lines, "heartbeat failed after 0s")
 		backing.set(nil, time.Minute)
 		require.NoError(t, p.Wait(t.Context()))
 		synctest.Wait()

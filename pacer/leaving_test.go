@@ -16,13 +16,13 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A second Release has nothing to do with the call that its place was passed on to.
+// A second Release has nothing to do with the call that its permit was passed on to.
 func TestAPlaceThatWasPassedOnIsNotReleasedByItsFirstOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFarAway()
 		f.goes(60 * ms)
-		p := f.pacer(t, policies.InFlight(1).Named("places"))
+		p := f.pacer(t, policies.InFlight(1).Named("permits"))
 		defer closing(t, p)
 		first, err := p.Acquire(t.Context())
 		require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestAPlaceThatWasPassedOnIsNotReleasedByItsFirstOwner(t *testing.T) {
 				r.Release()
 			})
 		}
-		time.Sleep(500 * ms) // both stand in line
+		time.Sleep(500 * ms) // both queue
 		first.Release()
 		synctest.Wait()
 		mu.Lock()
@@ -57,7 +57,7 @@ func TestAPlaceThatWasPassedOnIsNotReleasedByItsFirstOwner(t *testing.T) {
 }
 
 // A call that leaves the queue while it is asked for does so as soon as the answer is there, and leaves nothing charged.
-func TestACallThatLeavesWhileItIsAskedFor(t *testing.T) {
+func TestACallThatLeavesWhileItIsRequested(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []int64{5, 100} {
 		synctest.Test(t, func(t *testing.T) {

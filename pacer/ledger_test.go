@@ -142,8 +142,8 @@ func TestTheFleetIsNotSmallerBecauseTheStoreForgot(t *testing.T) {
 	})
 }
 
-// The last call that went alone counts from when it went, and a burst as much as is not yet made up for.
-func TestARateThatWasUsedAloneIsNotFresh(t *testing.T) {
+// The last call that went locally counts from when it went, and a burst as much as is not yet made up for.
+func TestARateThatWasUsedLocallyIsNotFresh(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
@@ -177,7 +177,7 @@ func TestARateThatWasUsedAloneIsNotFresh(t *testing.T) {
 }
 
 // Waiters exchange their slots for slots that are not earlier: their process's share was all that they had.
-func TestSleepersDoNotJumpTheFleetsLine(t *testing.T) {
+func TestWaitersDoNotJumpTheFleetsQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(2)
@@ -207,7 +207,7 @@ func TestSleepersDoNotJumpTheFleetsLine(t *testing.T) {
 }
 
 // What cannot be told at once is told later.
-func TestWhatCannotBeToldIsKept(t *testing.T) {
+func TestWhatCannotBeReportedIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
@@ -228,7 +228,7 @@ func TestWhatCannotBeToldIsKept(t *testing.T) {
 }
 
 // What the upstream says of a limit holds for this process's share of it.
-func TestCountsHeardAlone(t *testing.T) {
+func TestCountsReceivedLocally(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(2)
@@ -290,7 +290,7 @@ func TestProbesDoNotPileUp(t *testing.T) {
 }
 
 // A process whose calls wait hears of its store often enough to know when it lost it.
-func TestAProcessWithSleepersIsUneasy(t *testing.T) {
+func TestAProcessWithWaitersIsUneasy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
@@ -300,7 +300,7 @@ func TestAProcessWithSleepersIsUneasy(t *testing.T) {
 			_, err := p.Reserve(t.Context())
 			require.NoError(t, err)
 		}
-		time.Sleep(10 * time.Second) // it beats seldom now, and its calls have gone
+		time.Sleep(10 * time.Second) // it sends heartbeats seldom now, and its calls have gone
 		n := len(r.heard())
 		for range 20 {
 			_, err := p.Reserve(t.Context())
@@ -322,7 +322,7 @@ func TestNobodyWaitsLongForTheOthers(t *testing.T) {
 		r.set(errBroken, 0)
 		require.NoError(t, p.Wait(t.Context()))
 		r.mu.Lock()
-		r.gather = 1 << 60
+		r.barrier = 1 << 60
 		r.mu.Unlock()
 		r.set(nil, 0)
 		time.Sleep(12 * time.Second)
@@ -348,7 +348,7 @@ func TestMemoryOfTheStoreIsBounded(t *testing.T) {
 			_, err := p.Reserve(t.Context(), pacer.MaxWait(pacer.Forever), pacer.NotBefore(time.Duration(2*i)*time.Second))
 			require.NoError(t, err)
 		}
-		keys, spans, buckets := pacer.Recalled(p)
+		keys, spans, buckets := pacer.Remembered(p)
 		require.LessOrEqual(t, keys, 1<<16)
 		require.Greater(t, keys, 1<<15)
 		require.LessOrEqual(t, spans, 256)
@@ -356,7 +356,7 @@ func TestMemoryOfTheStoreIsBounded(t *testing.T) {
 	})
 }
 
-// A store that has lost charges without beginning another era is found out by who made them.
+// A store that has lost charges without beginning another epoch is found out by who made them.
 func TestAStoreThatLostTheLastWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

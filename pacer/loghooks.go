@@ -52,7 +52,7 @@ func levelOf(d time.Duration) slog.Level {
 func (l hookLog) waiting(ctx context.Context, s Waiting) {
 	attrs := of(s.Upstream, s.Policy, s.Scope, slog.Duration("wait", s.Wait), slog.Bool("paused", s.Paused))
 	if s.Queued {
-		l.LogAttrs(ctx, slog.LevelDebug, "headway: a call stands in line", append(attrs, slog.Int64("ahead", s.Ahead))...)
+		l.LogAttrs(ctx, slog.LevelDebug, "headway: a call is queued", append(attrs, slog.Int64("ahead", s.Ahead))...)
 		return
 	}
 	l.LogAttrs(ctx, levelOf(s.Wait), "headway: a call waits", attrs...)

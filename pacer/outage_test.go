@@ -19,18 +19,18 @@ import (
 
 // remote is a store of a fleet that fails when told to. It has the memory store's accounts.
 type remote struct {
-	alive   int
-	gathers bool // as the real one does; otherwise who comes back does not wait
+	alive    int
+	barriers bool // as the real one does; otherwise who comes back does not wait
 
 	mu          sync.Mutex
 	store       *memstore.Store
-	era         store.Epoch
+	epoch       store.Epoch
 	failing     error
 	doomed      error         // of operations that begin now, when they end
 	hangs       time.Duration // each operation takes so long, whatever its context says
-	gather      store.Instant
+	barrier     store.Instant
 	came        []string // who is there
-	beats       []store.Heartbeat
+	heartbeats  []store.Heartbeat
 	noReports   int // so many reports fail, after so many others
 	goodReports int
 	asked       int     // operations begun
@@ -46,7 +46,7 @@ var (
 )
 
 func newRemote(alive int) *remote {
-	return &remote{alive: alive, store: memstore.New(), era: store.Epoch{Began: store.Instant(time.Now().UnixMicro())}}
+	return &remote{alive: alive, store: memstore.New(), epoch: store.Epoch{Began: store.Instant(time.Now().UnixMicro())}}
 }
 
 // enter begins an operation, and returns what it works on.
@@ -62,9 +62,9 @@ func (r *remote) enter() (*memstore.Store, store.Epoch, error) {
 	defer r.mu.Unlock()
 	r.asking--
 	if doomed != nil {
-		return r.store, r.era, doomed
+		return r.store, r.epoch, doomed
 	}
-	return r.store, r.era, r.failing
+	return r.store, r.epoch, r.failing
 }
 
 func (r *remote) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
@@ -79,12 +79,12 @@ func (r *remote) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	r.mu.Lock()
 	r.sent = append(r.sent, sent)
 	r.mu.Unlock()
-	s, era, err := r.enter()
+	s, epoch, err := r.enter()
 	if err != nil {
 		return err
 	}
-	if known := batches[0].Stack.Epoch; !known.IsZero() && known != era {
-		return &store.ForgotError{Epoch: era}
+	if known := batches[0].Stack.Epoch; !known.IsZero() && known != epoch {
+		return &store.ForgotError{Epoch: epoch}
 	}
 	for i := range batches {
 		b := &batches[i]
@@ -124,7 +124,7 @@ func (r *remote) Report(ctx context.Context, stack store.Stack, notes []store.No
 	for i := range notes {
 		if notes[i].Kind == store.NoteReset || notes[i].Kind == store.NoteResume {
 			r.mu.Lock()
-			r.era.Resets++
+			r.epoch.Resets++
 			r.mu.Unlock()
 		}
 	}
@@ -140,21 +140,21 @@ func (r *remote) Status(ctx context.Context, stack store.Stack) (store.StackStat
 }
 
 func (r *remote) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
-	s, era, err := r.enter()
+	s, epoch, err := r.enter()
 	if err != nil {
 		return store.Membership{}, err
 	}
 	st, err := s.Status(ctx, store.Stack{Upstream: upstream})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.beats = append(r.beats, b)
+	r.heartbeats = append(r.heartbeats, b)
 	if !slices.Contains(r.came, b.ID) {
 		r.came = append(r.came, b.ID)
 	}
-	if r.gathers && b.Barrier > 0 && r.gather < st.Now {
-		r.gather = st.Now + store.Instant(b.Barrier.Microseconds())
+	if r.barriers && b.Barrier > 0 && r.barrier < st.Now {
+		r.barrier = st.Now + store.Instant(b.Barrier.Microseconds())
 	}
-	return store.Membership{Now: st.Now, Epoch: era, Alive: r.alive, Rank: slices.Index(r.came, b.ID), Barrier: r.gather}, err
+	return store.Membership{Now: st.Now, Epoch: epoch, Alive: r.alive, Rank: slices.Index(r.came, b.ID), Barrier: r.barrier}, err
 }
 
 var errDenied = errors.New("NOPERM")
@@ -179,13 +179,13 @@ func (r *remote) set(err error, hangs time.Duration) {
 func (r *remote) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.store, r.era = memstore.New(), store.Epoch{Began: r.era.Began + 1000}
+	r.store, r.epoch = memstore.New(), store.Epoch{Began: r.epoch.Began + 1000}
 }
 
 func (r *remote) heard() []store.Heartbeat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.beats)
+	return slices.Clone(r.heartbeats)
 }
 
 func (r *remote) count() int {
@@ -273,7 +273,7 @@ func TestTheStoresTimeoutIsItsOwn(t *testing.T) {
 	})
 }
 
-func TestCallsAreRefusedIfAsked(t *testing.T) {
+func TestCallsAreRefusedIfConfigured(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
@@ -300,7 +300,7 @@ func TestCallsAreRefusedIfAsked(t *testing.T) {
 	})
 }
 
-func TestCallsAreLetThroughIfAsked(t *testing.T) {
+func TestCallsAreLetThroughIfConfigured(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
@@ -336,8 +336,8 @@ func TestALateAnswerIsGivenBack(t *testing.T) {
 	})
 }
 
-// Alone, a process keeps its share of every limit, and no more.
-func TestAloneAProcessKeepsItsShare(t *testing.T) {
+// Pacing locally, a process keeps its share of every limit, and no more.
+func TestPacingLocallyAProcessKeepsItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, policy := range []policies.Policy{
@@ -362,7 +362,7 @@ func TestAloneAProcessKeepsItsShare(t *testing.T) {
 }
 
 // Before a process has ever reached the store, it takes its Config's word for how many there are.
-func TestAloneFromTheBegin(t *testing.T) {
+func TestLocalFromTheStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
@@ -412,7 +412,7 @@ func TestTheLocalLineBeginsBehindTheFleets(t *testing.T) {
 }
 
 // Processes that lose the store at once take turns: together they keep the pace of the one line.
-func TestProcessesAloneTakeTurns(t *testing.T) {
+func TestLocalProcessesTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(4)
@@ -446,8 +446,8 @@ func TestProcessesAloneTakeTurns(t *testing.T) {
 	})
 }
 
-// What was spent alone is charged when the store is back, once.
-func TestWhatWasSpentAloneIsCharged(t *testing.T) {
+// What was spent locally is charged when the store is back, once.
+func TestWhatWasSpentLocallyIsCharged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(2)
@@ -472,9 +472,9 @@ func TestWhatWasSpentAloneIsCharged(t *testing.T) {
 	})
 }
 
-// A rate that was used alone up to its limit is not full again for the fleet, and calls that sleep on move to the fleet's
+// A rate that was used locally up to its limit is not full again for the fleet, and calls that sleep on move to the fleet's
 // line without being pushed back.
-func TestSleepersComeBackWithTheirSlots(t *testing.T) {
+func TestWaitersComeBackWithTheirSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
@@ -507,7 +507,7 @@ func TestSleepersComeBackWithTheirSlots(t *testing.T) {
 }
 
 // A store that has forgotten everything is told what its processes know: counts, lines and pauses.
-func TestAStoreThatForgotIsTold(t *testing.T) {
+func TestAStoreThatForgotReceivesReports(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
@@ -599,13 +599,13 @@ func TestWhatIsOwedIsPaid(t *testing.T) {
 		r.set(nil, 0)
 		back()
 		require.Equal(t, int64(5), remaining(t, p), "of ten: one call of cost 1, and one of 4")
-		require.NoError(t, three.NotUsed(t.Context()), "granted alone, given back to the fleet")
+		require.NoError(t, three.NotUsed(t.Context()), "granted locally, given back to the fleet")
 		require.Equal(t, int64(9), remaining(t, p))
 	})
 }
 
 // A pause that is heard while the store is away is heeded here, and told to the fleet.
-func TestAPauseHeardAlone(t *testing.T) {
+func TestAPauseReceivedLocally(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(2)
@@ -630,7 +630,7 @@ func TestTheFleetComesBackTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(2)
-		r.gathers = true
+		r.barriers = true
 		p := away(t, r, pacer.PaceLocally, policies.Daily(1000, time.UTC))
 		defer closing(t, p)
 		require.NoError(t, p.Wait(t.Context()))
@@ -639,11 +639,11 @@ func TestTheFleetComesBackTogether(t *testing.T) {
 		r.set(nil, 0)
 		time.Sleep(300 * time.Millisecond)
 		r.mu.Lock()
-		require.NotZero(t, r.gather)
+		require.NotZero(t, r.barrier)
 		r.mu.Unlock()
 		asked := r.count()
 		require.NoError(t, p.Wait(t.Context()))
-		require.Equal(t, asked, r.count(), "still alone")
+		require.Equal(t, asked, r.count(), "still local")
 		fresh := away(t, r, pacer.PaceLocally, policies.Daily(1000, time.UTC))
 		defer closing(t, fresh)
 		require.NoError(t, fresh.Wait(t.Context()), "one that comes just then waits with them")
@@ -671,7 +671,7 @@ func TestDenied(t *testing.T) {
 }
 
 // A process says that it is there while it is, and that it leaves.
-func TestAProcessBeats(t *testing.T) {
+func TestAProcessSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)

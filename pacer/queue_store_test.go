@@ -93,12 +93,12 @@ func (c *callers) call(ctx context.Context, t *testing.T, p *pacer.Pacer, n int,
 	}
 }
 
-// However many calls of a process wait for places in flight, a few of them stand in the store's line; all go in order, and a crowd
+// However many calls of a process wait for permits, a few of them are in the store's queue; all go in order, and a crowd
 // that gives up leaves nothing behind.
-func TestACrowdForPlacesKeepsTheLineShort(t *testing.T) {
+func TestACrowdForPermitsKeepsTheQueueShort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.InFlight(5).Named("places")}, MaxWait: pacer.Forever})
+		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.InFlight(5).Named("permits")}, MaxWait: pacer.Forever})
 		defer p.Close()
 		var order []int
 		var mu sync.Mutex
@@ -118,13 +118,13 @@ func TestACrowdForPlacesKeepsTheLineShort(t *testing.T) {
 		}
 		for range 20 {
 			time.Sleep(100 * ms)
-			require.LessOrEqual(t, statusOf(t, p, "places").Queued, int64(45), "500 are served in a second, 20 of them within the reach")
-			require.Positive(t, statusOf(t, p, "places").Queued)
+			require.LessOrEqual(t, statusOf(t, p, "permits").Queued, int64(45), "500 are served in a second, 20 of them within the reach")
+			require.Positive(t, statusOf(t, p, "permits").Queued)
 		}
 		wg.Wait()
 		require.Len(t, order, n)
 		for i, call := range order {
-			require.InDelta(t, i, call, 45, "those that stand in the line at once may come in any order")
+			require.InDelta(t, i, call, 45, "those that are queued at once may come in any order")
 		}
 
 		hold, err := p.Acquire(t.Context())
@@ -147,16 +147,16 @@ func TestACrowdForPlacesKeepsTheLineShort(t *testing.T) {
 		hold.Release()
 		time.Sleep(2 * time.Hour)
 		wg.Wait()
-		require.Zero(t, statusOf(t, p, "places").Queued)
-		require.Equal(t, int64(5), statusOf(t, p, "places").Remaining)
+		require.Zero(t, statusOf(t, p, "permits").Queued)
+		require.Equal(t, int64(5), statusOf(t, p, "permits").Remaining)
 	})
 }
 
-// A call that waits in the process for a place is refused when its time is over, and says why.
+// A call that waits in the process for a permit is refused when its time is over, and says why.
 func TestACallBehindTheLineIsRefusedInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.InFlight(1).Named("places")}, MaxWait: 2 * time.Second})
+		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.InFlight(1).Named("permits")}, MaxWait: 2 * time.Second})
 		defer p.Close()
 		hold, err := p.Acquire(t.Context())
 		require.NoError(t, err)
@@ -166,22 +166,22 @@ func TestACallBehindTheLineIsRefusedInTime(t *testing.T) {
 				start := time.Now()
 				_, err := p.Acquire(t.Context())
 				require.ErrorIs(t, err, pacer.ErrNotYet)
-				require.ErrorContains(t, err, "places")
+				require.ErrorContains(t, err, "permits")
 				require.InDelta(t, 2*time.Second, time.Since(start), float64(ms))
 			})
 		}
 		wg.Wait()
 		hold.Release()
-		require.Zero(t, statusOf(t, p, "places").Queued)
+		require.Zero(t, statusOf(t, p, "permits").Queued)
 		r, err := p.Acquire(t.Context())
 		require.NoError(t, err)
 		r.Release()
 	})
 }
 
-// However far away the store is, places in flight are not idle while calls of the process wait: they are passed on. Nor are they
+// However far away the store is, permits are not idle while calls of the process wait: they are passed on. Nor are they
 // ever more, and other processes get theirs.
-func TestPlacesArePassedOn(t *testing.T) {
+func TestPermitsArePassedOn(t *testing.T) {
 	t.Parallel()
 	for _, way := range []time.Duration{60 * ms, 150 * ms} {
 		synctest.Test(t, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestPlacesArePassedOn(t *testing.T) {
 			var each [2]callers
 			var ps []*pacer.Pacer
 			for range each {
-				p := f.pacer(t, policies.InFlight(10).Named("places"))
+				p := f.pacer(t, policies.InFlight(10).Named("permits"))
 				ps = append(ps, p)
 				r, err := p.Acquire(ctx)
 				require.NoError(t, err)
@@ -202,12 +202,12 @@ func TestPlacesArePassedOn(t *testing.T) {
 			for i, p := range ps {
 				each[i].call(ctx, t, p, 20, 100*ms)
 			}
-			time.Sleep(10 * time.Second) // the places are taken, and the processes know the way
+			time.Sleep(10 * time.Second) // the permits are taken, and the processes know the way
 			before, length := each[0].busy.Load()+each[1].busy.Load(), 60*time.Second
 			first := [2]int64{each[0].went.Load(), each[1].went.Load()}
 			time.Sleep(length)
 			used := float64(each[0].busy.Load()+each[1].busy.Load()-before) / float64(10*length.Microseconds())
-			t.Logf("%v away: %.1f %% of the places were used", way, 100*used)
+			t.Logf("%v away: %.1f %% of the permits were used", way, 100*used)
 			require.GreaterOrEqual(t, used, 0.9, "without that: 40 and 20 %")
 			require.LessOrEqual(t, each[0].most.Load()+each[1].most.Load(), int64(20))
 			for i := range each {
@@ -222,9 +222,9 @@ func TestPlacesArePassedOn(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			f.goes(0)
-			p := f.pacer(t, policies.InFlight(10).Named("places"))
-			require.Equal(t, int64(10), statusOf(t, p, "places").Remaining)
-			require.Zero(t, statusOf(t, p, "places").Queued)
+			p := f.pacer(t, policies.InFlight(10).Named("permits"))
+			require.Equal(t, int64(10), statusOf(t, p, "permits").Remaining)
+			require.Zero(t, statusOf(t, p, "permits").Queued)
 			closing(t, p)
 		})
 	}

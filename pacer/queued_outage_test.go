@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A call in line that nobody can call asks again by itself within a second.
+// A queued call that nobody can call asks again by itself within a second.
 func TestALostCallCostsASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -29,9 +29,9 @@ func TestALostCallCostsASecond(t *testing.T) {
 	})
 }
 
-// Alone, a process has its share of the places, and those that its calls have already count. What it gives back
+// Pacing locally, a process has its share of the permits, and those that its calls have already count. What it gives back
 // meanwhile is told to the store.
-func TestPlacesWithoutTheStore(t *testing.T) {
+func TestPermitsWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(4)
@@ -46,7 +46,7 @@ func TestPlacesWithoutTheStore(t *testing.T) {
 		}
 		r.set(errBroken, 0)
 		one, err := acquire()
-		require.NoError(t, err, "a third is its share: it came first, so the ninth place is its own")
+		require.NoError(t, err, "a third is its share: it came first, so the ninth permit is its own")
 		held = append(held, one)
 		_, err = acquire()
 		require.ErrorIs(t, err, pacer.ErrNotYet)
@@ -58,7 +58,7 @@ func TestPlacesWithoutTheStore(t *testing.T) {
 		r.set(nil, 0)
 		back()
 		back()
-		require.Equal(t, int64(6), remaining(t, p), "what was given back is free, what was granted alone counts")
+		require.Equal(t, int64(6), remaining(t, p), "what was given back is free, what was granted locally counts")
 		for _, one := range held {
 			one.Release()
 		}
@@ -68,7 +68,7 @@ func TestPlacesWithoutTheStore(t *testing.T) {
 }
 
 // A store that has forgotten is told which calls are in flight.
-func TestAStoreThatForgotIsToldWhoIsInFlight(t *testing.T) {
+func TestAStoreThatForgotReceivesReportsWhoIsInFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
@@ -110,8 +110,8 @@ func TestALostReleaseComesBackWithTheLease(t *testing.T) {
 	})
 }
 
-// Who is let through while the store is away needs no place, and counts when it is back.
-func TestPlacesAreLetThrough(t *testing.T) {
+// Who is let through while the store is away needs no permit, and counts when it is back.
+func TestPermitsAreLetThrough(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
@@ -136,7 +136,7 @@ func TestPlacesAreLetThrough(t *testing.T) {
 // A call that waits for its slot when the store goes away, or comes back, asks the store that decides then for its permit.
 func TestASlotWithoutAPlaceChangesHands(t *testing.T) {
 	t.Parallel()
-	for name, failAt := range map[string]time.Duration{"granted by the store": 0, "granted alone": -time.Second} {
+	for name, failAt := range map[string]time.Duration{"granted by the store": 0, "granted locally": -time.Second} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestASlotWithoutAPlaceChangesHands(t *testing.T) {
 	}
 }
 
-// A call that is over after its Pacer was closed still gives its place back.
+// A call that is over after its Pacer was closed still gives its permit back.
 func TestAReleaseAfterClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

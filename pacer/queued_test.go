@@ -28,8 +28,8 @@ func statusOf(t testing.TB, p *pacer.Pacer, policy string, opts ...pacer.Option)
 	return s.Policies[i]
 }
 
-// Who cannot say when a call is over must not take a place that would never come back.
-func TestWaitDoesNotTakePlaces(t *testing.T) {
+// Who cannot say when a call is over must not take a permit that would never come back.
+func TestWaitDoesNotTakePermits(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, limits(policies.InFlight(1).Per("tenant").Optional()))
 	var config *pacer.ConfigError
@@ -42,7 +42,7 @@ func TestWaitDoesNotTakePlaces(t *testing.T) {
 	require.Equal(t, int64(1), statusOf(t, p, "in-flight.tenant", pacer.Scope("tenant", "a")).Remaining)
 }
 
-// A place comes back when it is released, once, and goes to who waited longest.
+// A permit comes back when it is released, once, and goes to who waited longest.
 func TestReleaseLetsTheNextOneIn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestReleaseLetsTheNextOneIn(t *testing.T) {
 		}
 		require.Empty(t, went())
 		require.Equal(t, int64(3), statusOf(t, p, "in-flight").Queued)
-		require.Equal(t, int64(2), statusOf(t, p, "rate").Remaining, "who stands in line has no slot")
+		require.Equal(t, int64(2), statusOf(t, p, "rate").Remaining, "who is queued has no slot")
 		began := time.Now()
 		first.Release()
 		first.Release()
@@ -93,7 +93,7 @@ func TestReleaseLetsTheNextOneIn(t *testing.T) {
 	})
 }
 
-// A wait for a place ends with the caller's patience, and says what it waited for.
+// A wait for a permit ends with the caller's patience, and says what it waited for.
 func TestAWaitForAPlaceIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -108,8 +108,8 @@ func TestAWaitForAPlaceIsBounded(t *testing.T) {
 		require.ErrorIs(t, err, pacer.ErrNotYet)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		require.True(t, limit.InFlight && limit.Queued)
-		require.EqualError(t, err, `pacer: upstream "test": policy "calls": its only place in flight is taken, `+
-			`with no call in line before this one, for longer than the longest wait allowed (7s): try again after it, or raise MaxWait`)
+		require.EqualError(t, err, `pacer: upstream "test": policy "calls": its only permit is taken, `+
+			`with no queued call before this one, for longer than the longest wait allowed (7s): try again after it, or raise MaxWait`)
 
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -127,13 +127,13 @@ func TestAWaitForAPlaceIsBounded(t *testing.T) {
 		require.ErrorAs(t, err, &limit)
 		require.True(t, limit.InFlight && !limit.Queued)
 
-		require.Equal(t, int64(0), statusOf(t, p, "calls").Queued, "nobody is left in line")
+		require.Equal(t, int64(0), statusOf(t, p, "calls").Queued, "nobody is left in the queue")
 		held.Release()
 		require.Equal(t, int64(1), statusOf(t, p, "calls").Remaining)
 	})
 }
 
-// A tenant whose own rate makes it wait holds no place meanwhile: others go.
+// A tenant whose own rate makes it wait holds no permit meanwhile: others go.
 func TestWhoWaitsForASlotHoldsNoPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestWhoWaitsForASlotHoldsNoPlace(t *testing.T) {
 		call("light", 11*time.Second) // while it runs, the slot of the greedy one comes
 		all.Wait()
 		require.Equal(t, []time.Duration{time.Second}, begun["light"])
-		want := []time.Duration{0, 0, 12 * time.Second, 20 * time.Second} // the third gave its slot up, and went when there was a place
+		want := []time.Duration{0, 0, 12 * time.Second, 20 * time.Second} // the third gave its slot up, and went when there was a permit
 		require.Equal(t, want, begun["greedy"])
 	})
 }
@@ -193,7 +193,7 @@ func TestLongCallsOnly(t *testing.T) {
 	})
 }
 
-// A guard keeps a place empty for a little longer than its call.
+// A guard keeps a permit empty for a little longer than its call.
 func TestAPlaceStaysEmptyForItsSkew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -209,8 +209,8 @@ func TestAPlaceStaysEmptyForItsSkew(t *testing.T) {
 	})
 }
 
-// Closing wakes who waits for a place, and keeps nothing alive.
-func TestCloseAndPlaces(t *testing.T) {
+// Closing wakes who waits for a permit, and keeps nothing alive.
+func TestCloseAndPermits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
@@ -399,8 +399,8 @@ func TestFairShares(t *testing.T) {
 	})
 }
 
-// A place that is kept empty for its skew when the Pacer is closed comes back then.
-func TestCloseDoesNotLosePlacesThatAreKeptEmpty(t *testing.T) {
+// A permit that is kept empty for its skew when the Pacer is closed comes back then.
+func TestCloseDoesNotLosePermitsThatAreKeptEmpty(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := pacer.Config{Upstream: "test", Store: memstore.New(), Policies: []policies.Policy{policies.InFlight(1).Skew(time.Second)}}
@@ -415,7 +415,7 @@ func TestCloseDoesNotLosePlacesThatAreKeptEmpty(t *testing.T) {
 	})
 }
 
-// A call takes one place, whatever it costs, and what is cancelled is not renewed.
+// A call takes one permit, whatever it costs, and what is cancelled is not renewed.
 func TestACancelledPlaceIsFree(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -430,7 +430,7 @@ func TestACancelledPlaceIsFree(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.Equal(t, int64(1), statusOf(t, p, "in-flight").Remaining)
 		_, err = p.Acquire(t.Context(), pacer.CostOf("in-flight", 2))
-		require.ErrorContains(t, err, "a call has one place in flight")
+		require.ErrorContains(t, err, "a call has one permit")
 		other.Release()
 		_, err = p.Acquire(t.Context(), pacer.CostOf("in-flight", 0))
 		require.NoError(t, err)
@@ -438,7 +438,7 @@ func TestACancelledPlaceIsFree(t *testing.T) {
 	})
 }
 
-// A pause that is lifted is over for those in line, too, at once.
+// A pause that is lifted is over for queued calls, too, at once.
 func TestResumeWakesTheLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -464,7 +464,7 @@ func TestAPauseHoldsTheLine(t *testing.T) {
 	})
 }
 
-// A call that gives its slot up for want of a place stands in line where it would have stood from the start.
+// A call that gives its slot up for want of a permit is queued where it would have stood from the start.
 func TestAnEarlierCallStandsBeforeLaterOnes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -493,8 +493,8 @@ func TestAnEarlierCallStandsBeforeLaterOnes(t *testing.T) {
 	})
 }
 
-// A pause moves who sleeps, which may be whose turn it is in line: one news while another is told.
-func TestAPauseThatCallsTheNextInLine(t *testing.T) {
+// A pause moves who sleeps, which may be whose turn it is in the queue: one news while another is told.
+func TestAPauseThatWakesTheNextInTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.InFlight(1), policies.Every(15*time.Millisecond).Named("rate")))
@@ -502,7 +502,7 @@ func TestAPauseThatCallsTheNextInLine(t *testing.T) {
 		require.NoError(t, err)
 		first.Release()
 		done := make(chan error, 2)
-		for range 2 { // one has the place and sleeps until its slot, the other stands in line
+		for range 2 { // one has the permit and sleeps until its slot, the other is queued
 			go func() {
 				r, err := p.Acquire(t.Context())
 				if err == nil {
@@ -515,30 +515,30 @@ func TestAPauseThatCallsTheNextInLine(t *testing.T) {
 		require.Equal(t, int64(1), statusOf(t, p, "in-flight").Queued)
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"rate"}, Wait: 30 * time.Second}))
 		time.Sleep(20 * time.Second)
-		require.Equal(t, int64(1), statusOf(t, p, "in-flight").Remaining, "nobody holds a place until the pause is over")
+		require.Equal(t, int64(1), statusOf(t, p, "in-flight").Remaining, "nobody holds a permit until the pause is over")
 		require.NoError(t, <-done)
 		require.NoError(t, <-done)
 		require.NoError(t, p.Close())
 	})
 }
 
-// interposed is a store that does something when it has told a call to stand in line, before the call hears of it.
+// interposed is a store that does something when it has told a call to queue, before the call hears of it.
 type interposed struct {
 	*memstore.Store
 
-	inLine func()
+	queued func()
 }
 
 func (s *interposed) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	err := s.Store.Reserve(ctx, stack, calls, grants)
-	if err == nil && grants[0].Queued && s.inLine != nil {
-		s.inLine()
+	if err == nil && grants[0].Queued && s.queued != nil {
+		s.queued()
 	}
 	return err
 }
 
-// A call that is called before it knows that it stands in line, or while it asks again, does not wait in vain.
-func TestACallThatComesTooSoonIsHeard(t *testing.T) {
+// A call that is called before it knows that it is queued, or while it asks again, does not wait in vain.
+func TestAWakeThatComesTooSoonIsReceived(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &interposed{Store: memstore.New()}
@@ -551,7 +551,7 @@ func TestACallThatComesTooSoonIsHeard(t *testing.T) {
 		for _, asks := range []int{1, 2} {
 			synctest.Wait()
 			n := 0
-			store.inLine = func() {
+			store.queued = func() {
 				if n++; n == asks {
 					held.Release()
 					synctest.Wait()

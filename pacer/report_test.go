@@ -16,7 +16,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-func TestAPauseMovesSleepersBehindItInOrder(t *testing.T) {
+func TestAPauseMovesWaitersBehindItInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(10)))
@@ -87,7 +87,7 @@ func TestAPauseIsCapped(t *testing.T) {
 	})
 }
 
-func TestASleeperThatCannotMoveBehindAPauseIsRefused(t *testing.T) {
+func TestAWaiterThatCannotMoveBehindAPauseIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(1)))
@@ -184,7 +184,7 @@ func (l late) Reserve(ctx context.Context, s store.Stack, c []store.Call, grants
 }
 
 // A context that ends while the store is asked must not leave a charge behind.
-func TestAContextThatEndsWhileTheStoreIsAsked(t *testing.T) {
+func TestAContextThatEndsWhileTheStoreIsAwaited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := limits(policies.Every(time.Hour))

@@ -115,7 +115,7 @@ func TestRandomStacks(t *testing.T) {
 				}
 			}
 			switch waited := w.Newcomers(promisedReach); {
-			case s.Class == stacks.Placed:
+			case s.Class == stacks.Permits:
 			case s.Class == stacks.Strict:
 				tight.note(s, waited)
 			case s.Windowed():
@@ -128,7 +128,7 @@ func TestRandomStacks(t *testing.T) {
 	group.Wait()
 	require.GreaterOrEqual(t, all.log(t, stacks.Plain), meanUsed)
 	all.log(t, stacks.Strict)
-	all.log(t, stacks.Placed)
+	all.log(t, stacks.Permits)
 	for where, s := range map[string]*newcomers{"where rates are shared": &rates, "where windows are shared": &windows} {
 		s.log(t, where)
 		for _, one := range s.beyond {
@@ -193,7 +193,7 @@ func TestATenantAlone(t *testing.T) {
 		require.Empty(t, w.Broken())
 		used := w.Used()
 		all.note(s.Class, used)
-		if s.Class == stacks.Placed {
+		if s.Class == stacks.Permits {
 			t.Logf("%.2f %% of %v", 100*used, s)
 			continue
 		}
@@ -201,7 +201,7 @@ func TestATenantAlone(t *testing.T) {
 			t.Errorf("%v: %.2f %% of what one tenant can send", s, 100*used)
 		}
 	}
-	for _, class := range []stacks.Class{stacks.Plain, stacks.Strict, stacks.Placed} {
+	for _, class := range []stacks.Class{stacks.Plain, stacks.Strict, stacks.Permits} {
 		all.log(t, class)
 	}
 }

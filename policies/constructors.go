@@ -66,7 +66,7 @@ func Hourly(n int64, loc *time.Location) Policy { return calendar(n, unitHour, l
 // Daily(100_000, berlin) allows 100,000 calls from midnight to midnight in Berlin, also on the day that has 23 hours.
 func Daily(n int64, loc *time.Location) Policy { return calendar(n, unitDay, loc) }
 
-// Monthly allows n calls in each calendar month of this time zone, be it 28 days long or 31.
+// Monthly allows n calls in each calendar month of this time zone, whether it is 28 days long or 31.
 func Monthly(n int64, loc *time.Location) Policy { return calendar(n, unitMonth, loc) }
 
 func calendar(n int64, u calendarUnit, loc *time.Location) Policy {

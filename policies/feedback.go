@@ -63,7 +63,7 @@ func Said(n int64) Count {
 // Value returns the number, at least 0, and whether there is one.
 func (c Count) Value() (n int64, said bool) { return c.n, c.said }
 
-// Left returns how much the upstream said is left, be it as Remaining or as Used of Limit.
+// Left returns how much the upstream said is left, whether as Remaining or as Used of Limit.
 func (f *Feedback) Left() Count {
 	if f.Remaining.said || !f.Used.said || !f.Limit.said {
 		return f.Remaining

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// DefaultLease is for how long a place of [InFlight] is taken if nothing more is heard of its call, unless [Policy.Lease]
+// DefaultLease is for how long a permit of [InFlight] is taken if nothing more is heard of its call, unless [Policy.Lease]
 // says otherwise. A process that lives says so for its calls every third of it, so it does not bound how long a call may
-// take: it is how long the places of a process that was killed stay empty.
+// take: it is how long the permits of a process that was killed stay empty.
 const DefaultLease = 15 * time.Second
 
 // Bounds of a lease.
@@ -18,18 +18,18 @@ const (
 	maxLease = time.Hour
 )
 
-// InFlight lets at most n calls run at once. A call takes a place when it goes, together with the slots of all other
-// policies, and holds it until it is over. Who finds all places taken stands in line, in order, holds no slot of any rate
+// InFlight lets at most n calls run at once. A call takes a permit when it goes, together with the slots of all other
+// policies, and holds it until it is over. Who finds all permits taken is queued, in order, holds no slot of any rate
 // meanwhile, and is told when it is its turn.
 //
-// A place is a lease, so that a crash loses none: see [Policy.Lease]. A call takes one place, whatever it costs.
+// A permit is a lease, so that a crash loses none: see [Policy.Lease]. A call takes one permit, whatever it costs.
 //
 // InFlight(25) and PerSecond(50) in one stack send up to 50 calls a second as long as no more than 25 of them run.
 func InFlight(n int64) Policy {
 	return Policy{shape: shapeInFlight, limit: n, lease: DefaultLease, skew: notSet}
 }
 
-// Lease returns a copy of an in-flight policy whose places are free again so long after the last word of their calls, from
+// Lease returns a copy of an in-flight policy whose permits are free again so long after the last word of their calls, from
 // one second to an hour. Defaults to [DefaultLease].
 func (p Policy) Lease(d time.Duration) Policy {
 	p.lease = d
@@ -73,7 +73,7 @@ type lane struct {
 // set by pacer.WithLane or pacer.Lane. What a lane has is a policy of its own, named after both ("peak.batch"), which binds
 // calls of that lane besides this one.
 //
-// Calls of a lane of a rate stand in line and get their slots shortly before they go, so that others, whose slots are
+// Calls of a lane of a rate queue and get their slots shortly before they go, so that others, whose slots are
 // given at once, need not wait behind them. They may also have what the others leave: at the last moment, when
 // it would be lost. Of a window nothing is ever lent, because what is spent of a quota is gone.
 //
@@ -177,13 +177,13 @@ func (p Policy) cut(s Spec) Spec {
 	return s
 }
 
-// Fair returns a copy of a rate or an in-flight policy that those who compete for it get in equal parts, whoever asks
+// Fair returns a copy of a rate or an in-flight policy that those who compete for it get in equal parts, no matter who asks
 // first and however much: one for each value of the scope, such as "tenant". With pacer.Weight some get more. Who needs
 // less than its part leaves the rest to the others, and who is alone has everything: max-min fairness by weight.
 //
-// While calls stand in line, the next slot goes to the call that comes first by start-time fair queueing (Goyal, Vin and
-// Cheng, SIGCOMM 1996): over any time in which two of them always have calls in line, what each gets per weight differs by
-// no more than one call of each and those that have just been given a slot. A call that finds no line goes at once.
+// While calls queue, the next slot goes to the call that comes first by start-time fair queueing (Goyal, Vin and
+// Cheng, SIGCOMM 1996): over any time in which two of them always have queued calls, what each gets per weight differs by
+// no more than one call of each and those that have just been given a slot. A call that finds no queue goes at once.
 // Calls must carry the scope.
 func (p Policy) Fair(scope string) Policy {
 	p.fair = scope

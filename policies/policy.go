@@ -12,7 +12,7 @@ import (
 
 // DefaultSkew is how much closer together the strict constructor [AtMost] lets calls arrive than they were sent,
 // unless [Policy.Skew] says otherwise: 10 ms. Calls go up to 2 ms after their slots (docs/benchmarks, Precision: the 99th
-// percentile of the runtime's timers, with up to 1,000 sleepers); the rest is for the network and for short stalls.
+// percentile of the runtime's timers, with up to 1,000 waiters); the rest is for the network and for short stalls.
 const DefaultSkew = 10 * time.Millisecond
 
 // DefaultBuckets is into how many buckets [Sliding] cuts its period, unless [Policy.Buckets] says otherwise. A full window comes
@@ -131,7 +131,7 @@ func (p Policy) Burst(b int64) Policy {
 // Skew returns a copy of a strict policy that still holds at the upstream when the network brings calls up to
 // d closer together, or later, than they were sent: [AtMost] and [Sliding] keep their limit over period + d,
 // and a fixed or calendar window sends nothing in the last d of a window. Plan for the spread of your
-// latency, and a little for late timers. An in-flight policy gives a place to the next call only d after the last one was
+// latency, and a little for late timers. An in-flight policy gives a permit to the next call only d after the last one was
 // over, for upstreams that count a call for a little longer than its caller sees it. Defaults to [DefaultSkew] for AtMost
 // and to 0 for the others.
 func (p Policy) Skew(d time.Duration) Policy {

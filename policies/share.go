@@ -8,7 +8,7 @@ const maxShares = 10_000
 // Share returns what one of n processes may do by itself so that all of them together keep the policy, in the store's
 // units: for a fleet that cannot ask its store. A policy with fewer calls per period than n, or a burst below n, cannot be
 // cut so finely: each process then has one call, and a rate makes it wait n/limit periods for the next. Of an in-flight
-// policy with fewer places than processes there is nothing: 0. It is meaningful only for a valid policy.
+// policy with fewer permits than processes there is nothing: 0. It is meaningful only for a valid policy.
 func (p Policy) Share(n int) Spec {
 	if n <= 1 {
 		return p.Spec()

@@ -13,7 +13,7 @@ const (
 	Leases Algorithm = 4
 )
 
-// A Queue is how calls stand in line for a limit. What has none gives slots at once, however far away they are.
+// A Queue is how calls wait their turn for a limit. What has none gives slots at once, however far away they are.
 type Queue uint8
 
 // The queues. Their numbers go over the wire.
@@ -56,12 +56,12 @@ type Spec struct {
 	Most, Within int64
 	// Buckets is how many buckets before its own a sliding window counts; 0 for a fixed or calendar window.
 	Buckets int64
-	// Guard is the tail of each fixed or calendar window in which nothing is sent; of leases, for how long a place stays
+	// Guard is the tail of each fixed or calendar window in which nothing is sent; of leases, for how long a permit stays
 	// empty after its call.
 	Guard int64
 	// After is for how long a call has run when it begins to count: of leases.
 	After int64
-	// Queue is how calls stand in line: of rates and leases.
+	// Queue is how calls wait their turn: of rates and leases.
 	Queue Queue
 	// Calendar holds the bounds of the windows where arithmetic does not do; nil for all others.
 	Calendar *Calendar

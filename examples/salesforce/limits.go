@@ -64,7 +64,7 @@ func profileOf(reserve int) policies.Profile {
 }
 
 // readersUsage says how much of the readers' share of the day is used, by all who spend the allocation. So they stop when the whole org has come so far,
-// whoever has brought it there: that is what keeps the reserve. Calls that do not carry their scope are not concerned.
+// no matter who has brought it there: that is what keeps the reserve. Calls that do not carry their scope are not concerned.
 func readersUsage(used, limit int64, reserve int) policies.Feedback {
 	return policies.Feedback{
 		Source:    "share of Sforce-Limit-Info",

@@ -90,7 +90,7 @@ func TestRefusalsAreTypedThroughTheSDK(t *testing.T) {
 	require.Equal(t, 1, d.standin.Stats().Used, "what is refused does not leave")
 }
 
-func TestWhatOthersSpendIsHeardFromTheNextAnswer(t *testing.T) {
+func TestWhatOthersSpendIsReadFromTheNextAnswer(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, standin.Config{Allocation: 100})
 	for range 39 {
@@ -115,7 +115,7 @@ func TestWhatOthersSpendIsHeardFromTheNextAnswer(t *testing.T) {
 	require.NoError(t, d.look(t.Context(), interactiveTimeout))
 }
 
-func TestA403OfTheOrgIsHeardByAll(t *testing.T) {
+func TestA403OfTheOrgReachesAll(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, standin.Config{Allocation: 20})
 	for range 20 {

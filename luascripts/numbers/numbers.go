@@ -26,8 +26,8 @@ const (
 
 // Flags of a call on the wire.
 const (
-	Tracked = 1
-	Late    = 2 // a limit binds it that is not given far ahead
+	Tracked  = 1
+	MayQueue = 2 // a limit binds it that is not given far ahead
 )
 
 // Forgot is the first answer of a reply that says that the server has forgotten: no number of calls.
@@ -139,7 +139,7 @@ func Named() map[string]int64 {
 		"GCRA": GCRA, "Window": Window, "Adaptive": Adaptive, "Leases": Leases,
 		"Queued": Queued, "Exact": Exact, "ExactQueued": ExactQueued,
 		"NoQueue": NoQueue, "LaneQueue": LaneQueue, "FairQueue": FairQueue,
-		"Tracked": Tracked, "Late": Late, "Forgot": Forgot,
+		"Tracked": Tracked, "MayQueue": MayQueue, "Forgot": Forgot,
 		"NotePause": NotePause, "NoteResume": NoteResume, "NoteSlow": NoteSlow, "NoteLearn": NoteLearn, "NoteRemaining": NoteRemaining,
 		"NoteSettle": NoteSettle, "NoteClaim": NoteClaim, "NoteReset": NoteReset, "NoteRenew": NoteRenew, "NoteRelease": NoteRelease,
 		"ChangePaused": ChangePaused, "ChangeResumed": ChangeResumed, "ChangeSlowed": ChangeSlowed,

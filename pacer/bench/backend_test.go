@@ -38,7 +38,7 @@ func newBackend(t testing.TB) *backend {
 	t.Cleanup(func() { _ = b.rdb.Close() })
 	b.sent.background = make(map[any]bool)
 	scripts := luascripts.New()
-	for _, source := range []string{scripts.Beat, scripts.Describe, scripts.Enlist} {
+	for _, source := range []string{scripts.Heartbeat, scripts.Describe, scripts.Enlist} {
 		b.sent.background[source], b.sent.background[redis.NewScript(source).Hash()] = true, true
 	}
 	b.rdb.AddHook(&b.sent)
@@ -56,9 +56,9 @@ func newBackend(t testing.TB) *backend {
 
 // counter counts requests: commands that a client sends, not those that scripts run.
 type counter struct {
-	background      map[any]bool // the scripts that a Pacer sends in the background, by hash and by source
-	requests, beats atomic.Int64
-	failed          atomic.Int64 // of Headway: a Pacer whose store fails goes on alone, and that is not what is measured
+	background           map[any]bool // the scripts that a Pacer sends in the background, by hash and by source
+	requests, heartbeats atomic.Int64
+	failed               atomic.Int64 // of Headway: a Pacer whose store fails goes on locally, and that is not what is measured
 }
 
 // DialHook implements [redis.Hook].
@@ -89,7 +89,7 @@ func (c *counter) note(cmd redis.Cmder, err error) {
 		return // of a new connection, which is opened when another request is under way
 	}
 	if args := cmd.Args(); len(args) > 1 && c.background[args[1]] {
-		c.beats.Add(1)
+		c.heartbeats.Add(1)
 		return
 	}
 	c.requests.Add(1)
@@ -184,10 +184,10 @@ func TestRequestsAreCounted(t *testing.T) {
 			const n = 20
 			one := course{goroutines: 1}
 			one.play(t, &c, 1) // the server learns the script
-			sent, beats, seen := b.sent.requests.Load(), b.sent.beats.Load(), calls()
+			sent, heartbeats, seen := b.sent.requests.Load(), b.sent.heartbeats.Load(), calls()
 			one.play(t, &c, n)
 			sent, seen = b.sent.requests.Load()-sent, calls()-seen
-			beats = b.sent.beats.Load() - beats
+			heartbeats = b.sent.heartbeats.Load() - heartbeats
 			each := int64(max(1, c.limits))
 			if strings.HasPrefix(c.name, headway) {
 				each = 1
@@ -195,7 +195,7 @@ func TestRequestsAreCounted(t *testing.T) {
 			require.Equal(t, n*each, sent)
 			// What is on its way in the background is not counted yet, or was not when this began: of each of three Pacers one
 			// of each script, at most.
-			require.InDelta(t, sent+beats, seen, 9)
+			require.InDelta(t, sent+heartbeats, seen, 9)
 		})
 	}
 }

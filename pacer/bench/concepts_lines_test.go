@@ -71,8 +71,8 @@ func pausePicture(t *testing.T) *timeline {
 	return l
 }
 
-// placesPicture shows calls in flight, and those that stand in line for their places.
-func placesPicture(t *testing.T) *timeline {
+// permitsPicture shows calls in flight, and those that queue for their permits.
+func permitsPicture(t *testing.T) *timeline {
 	t.Helper()
 	runs := []int{900, 400, 1300, 700, 300, 1100, 500, 800} // milliseconds
 	stack := []policies.Policy{policies.InFlight(3)}
@@ -84,7 +84,7 @@ func placesPicture(t *testing.T) *timeline {
 	})
 	l := &timeline{
 		title: "InFlight(3): never a fourth at once, and first come, first served", to: 2800 * ms, step: 400 * ms, names: 50,
-		keys: []key{{sign{0, blue, asking}, "asks"}, {sign{0, waitBy, nil}, "stands in line"}, {sign{0, blue, nil}, "in flight"}},
+		keys: []key{{sign{0, blue, asking}, "asks"}, {sign{0, waitBy, nil}, "is queued"}, {sign{0, blue, nil}, "in flight"}},
 	}
 	for _, c := range calls {
 		r := row{name: c.who, signs: []sign{{c.asks, blue, asking}}}
@@ -145,7 +145,7 @@ func fairPicture(t *testing.T) *timeline {
 		s.wg.Wait()
 	})
 	l := &timeline{
-		title: "12/s shared fairly: each tenant always has calls in line", to: ends, step: 500 * ms, names: 76,
+		title: "12/s shared fairly: each tenant always has queued calls", to: ends, step: 500 * ms, names: 76,
 	}
 	for i, who := range names {
 		r := row{name: who, about: fmt.Sprint("weight ", []int{1, 3, 2}[i]), room: 16}

@@ -14,8 +14,8 @@ import (
 // picturesEnv names the environment variable with the folder that the pictures of docs/concepts.md are written to.
 const picturesEnv = "HEADWAY_PICTURES"
 
-// alonePictureName is the one picture that is not the same each time.
-const alonePictureName = "concept-alone.svg"
+// localPictureName is the one picture that is not the same each time.
+const localPictureName = "concept-local.svg"
 
 // pictures is where they belong.
 const pictures = "../../docs/pictures"
@@ -34,10 +34,10 @@ func TestConceptPictures(t *testing.T) {
 		{"concept-gaps.svg", gapsPicture},
 		{"concept-slack.svg", slackPicture},
 		{"concept-pause.svg", pausePicture},
-		{"concept-places.svg", placesPicture},
+		{"concept-permits.svg", permitsPicture},
 		{"concept-lanes.svg", lanesPicture},
 		{"concept-fair.svg", fairPicture},
-		{alonePictureName, alonePicture},
+		{localPictureName, localPicture},
 	} {
 		t.Run(picture.name, func(t *testing.T) {
 			lived := picture.draw(t)
@@ -52,7 +52,7 @@ func TestConceptPictures(t *testing.T) {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, picture.name), drawn, 0o644))
 				return
 			}
-			if picture.name == alonePictureName {
+			if picture.name == localPictureName {
 				return // heartbeats are sent at random, so that a call may go a moment sooner or later
 			}
 			there, err := os.ReadFile(filepath.Join(pictures, picture.name))

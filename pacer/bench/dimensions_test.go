@@ -14,11 +14,11 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-func growthOfSleepers(t *testing.T, full bool) section {
+func growthOfSleeping(t *testing.T, full bool) section {
 	t.Helper()
 	b := newBackend(t)
 	g := growth{
-		title: "Growth: sleepers", file: "growth-sleepers.svg", x: "sleepers", points: points(full, 1, 10, 100, 1_000, 10_000),
+		title: "Growth: sleeping calls", file: "growth-sleeping.svg", x: "sleeping calls", points: points(full, 1, 10, 100, 1_000, 10_000),
 		text: `A slot is reserved and given back, behind a line of calls of the same process that sleep until theirs. Over Redis that is
 two requests.
 

@@ -29,12 +29,12 @@ func TestTheTableOfErrors(t *testing.T) {
 		{"past the deadline", pastTheDeadline},
 		{"paused", pausedUpstream},
 		{"never", never},
-		{"no place", noPlace},
+		{"no permit", noPermit},
 		{"not its turn", notItsTurn},
 		{"no scope", noScope},
 		{"bad policy", badPolicy},
 		{"bad setting", func(*testing.T) error { _, err := pacer.New(pacer.Config{Upstream: "zen desk"}); return err }},
-		{"wait for a place", noAcquire},
+		{"wait for a permit", noAcquire},
 		{"no store", noStore},
 		{"no contact", noContact},
 		{"closed", closedPacer},
@@ -92,7 +92,7 @@ func never(t *testing.T) error {
 	return err
 }
 
-func noPlace(t *testing.T) error {
+func noPermit(t *testing.T) error {
 	t.Helper()
 	p := newPacer(t, "github", nil, []policies.Policy{policies.InFlight(2).Named("concurrent")})
 	for range 2 {
@@ -126,7 +126,7 @@ func noAcquire(t *testing.T) error {
 
 func noContact(t *testing.T) error {
 	t.Helper()
-	backing := &distant{Store: memstore.New(), era: store.Epoch{Began: 1000}}
+	backing := &distant{Store: memstore.New(), epoch: store.Epoch{Began: 1000}}
 	backing.set(errors.New("dial tcp 10.0.0.7:6379: connect: connection refused"))
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: backing, Policies: []policies.Policy{policies.PerSecond(2)}})
 	require.NoError(t, err)
@@ -138,7 +138,7 @@ func noContact(t *testing.T) error {
 
 func noStore(t *testing.T) error {
 	t.Helper()
-	backing := &distant{Store: memstore.New(), era: store.Epoch{Began: 1000}}
+	backing := &distant{Store: memstore.New(), epoch: store.Epoch{Began: 1000}}
 	backing.set(errors.New("dial tcp 10.0.0.7:6379: connect: connection refused"))
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: backing, Policies: []policies.Policy{policies.PerSecond(2)}, Outage: pacer.RefuseCalls})
 	require.NoError(t, err)

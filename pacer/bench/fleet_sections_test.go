@@ -12,7 +12,7 @@ func slidingSection(outcomes []*outcome) section {
 	s := section{
 		title: "Fleet: 50 calls per sliding second",
 		text: "Four processes of 16 goroutines call an upstream in a fifth process as fast as they may. It keeps a log of every call " +
-			"and admits no more than 50 in any window of one second. Whoever is refused sleeps what Retry-After says, and asks again.\n\n" +
+			"and admits no more than 50 in any window of one second. A process that is refused sleeps for as long as Retry-After says, and asks again.\n\n" +
 			"- *goodput ÷ allowed*: calls admitted in the steady interval, from 1.2 s after the start to 0.2 s before the end, as " +
 			"the mean over all its parts that are whole seconds long\n" +
 			"- *429s*: of the whole run, and their part of all calls that reached the upstream\n" +
@@ -23,7 +23,7 @@ func slidingSection(outcomes []*outcome) section {
 			"each call that was admitted\n" +
 			"- *failed*: times that a contender could not decide, and calls that it gave up\n" +
 			"- *latest timer*: by how much the latest of 100 bare timers a second in each process fired late meanwhile. What is " +
-			"later than the room that a contender leaves may cost a 429, whoever it is.\n\n" +
+			"later than the room that a contender leaves may cost any of them a 429.\n\n" +
 			"Headway is `policies.AtMost(50, time.Second)`, which spaces calls by (1 s + 10 ms) ÷ 50: 99.0 % is its ceiling. " +
 			"redis_rate and throttled are asked in a loop, `for { Allow; sleep RetryAfter }`: \"as it comes\" with " +
 			"`redis_rate.PerSecond(50)`, \"lowered\" to 49 per 1.01 s with a burst of 2, which got most of the settings tried that were never refused " +
@@ -245,7 +245,7 @@ func killedSection(outcomes []*outcome) section {
 	s := section{
 		title: "Fleet: Redis is killed",
 		text: "50 calls per sliding second; Redis is killed 4 s after the start and comes back, empty, at 7 s. Goodput ÷ allowed before, meanwhile and " +
-			"after. Whoever gets an error from a limiter asks again after 100 ms, and *failed* counts those; Headway is as in the first table, with nothing set for an outage.",
+			"after. A caller that gets an error from a limiter asks again after 100 ms, and *failed* counts those; Headway is as in the first table, with nothing set for an outage.",
 		head: []string{"", "before", "Redis is away", "after", "429s", "fairness", "longest wait", "failed", "latest timer"},
 	}
 	for _, o := range outcomes {

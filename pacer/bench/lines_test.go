@@ -43,13 +43,13 @@ func withLines(t testing.TB, upstream string, store store.Store) []contender {
 	}
 }
 
-// linesSection measures what limits cost that calls may have to stand in line for, while nobody does.
+// linesSection measures what limits cost that calls may have to queue for, while nobody does.
 func linesSection(t *testing.T, full bool) section {
 	t.Helper()
 	b := newBackend(t)
 	s := section{
-		title: "Places, lanes and fair shares",
-		text: `A decision that need not wait, with one limit that calls may have to stand in line for, beside one that has none. A lane is a
+		title: "Permits, lanes and fair shares",
+		text: `A decision that need not wait, with one limit that calls may have to queue for, beside one that has none. A lane is a
 second limit beside its rate. Acquire has a rate and a limit of calls in flight, and is followed by its Release, which over Redis
 goes in the background, together with others.`,
 		head: []string{"asked for leave", "store", "goroutines", "ns per decision", "÷ one limit without a line", "Redis CPU, µs", "requests", "allocations"},
@@ -83,8 +83,8 @@ func growthOfLines(t *testing.T, full bool) section {
 	t.Helper()
 	b := newBackend(t)
 	g := growth{
-		title: "Growth: calls in line", file: "growth-lines.svg", x: "calls in line", points: points(full, 1, 10, 100, 1_000, 10_000),
-		text: `A call stands in line for a place in flight, behind others of the same process, and leaves. Over Redis that is two requests.
+		title: "Growth: queued calls", file: "growth-lines.svg", x: "queued calls", points: points(full, 1, 10, 100, 1_000, 10_000),
+		text: `A call is queued for a permit, behind others of the same process, and leaves. Over Redis that is two requests.
 The others ask again once in four seconds at least, which is in the figures.`,
 	}
 	memory, redis := both(t, b, full, g.points, func(n int, upstream string, store store.Store) []contender {

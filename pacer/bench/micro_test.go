@@ -34,7 +34,7 @@ All go-redis clients are one, with ContextTimeoutEnabled as the README has it, a
 default; go-redisstore, whose default dials for
 each decision, was given a pool of 100 idle ones. throttled gives up when ten others were faster, and is then asked again.
 Each figure is the median of %d rounds, each ratio the median of the ratios within a round.`,
-			float64(b.sent.beats.Load())/time.Since(begin).Seconds()/3, len(alone.rounds)),
+			float64(b.sent.heartbeats.Load())/time.Since(begin).Seconds()/3, len(alone.rounds)),
 		head: []string{"asked for leave", "limits", "goroutines", "µs per decision", "÷ empty script", "decisions/s", "Redis CPU, µs", "÷ redis_rate", "in scripts, µs", "requests", "allocations"},
 	}
 	for _, part := range []struct {

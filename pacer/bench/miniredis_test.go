@@ -20,8 +20,8 @@ import (
 var sample = []string{
 	"gcra/spacing", "gcra/burst", "window/fixed", "window/sliding", "joint/slowest-binds", "joint/batch-is-a-sequence", "cancel/middle",
 	"pause/move-behind", "learn/rate", "remaining/window", "slow/decrease", "cost/by-policy", "settle/refund-rate", "claim/window", "reset",
-	"shared/alive", "shared/epoch", "shared/holds", "shared/once", "registry/processes", "registry/went", "status/rate", "inflight/line", "inflight/renew", "inflight/since",
-	"lane/burst", "lane/cancel", "fair/line", "fair/dead",
+	"shared/alive", "shared/epoch", "shared/holds", "shared/once", "registry/processes", "registry/went", "status/rate", "inflight/queue", "inflight/renew", "inflight/since",
+	"lane/burst", "lane/cancel", "fair/queue", "fair/dead",
 }
 
 // Users test with miniredis, whose Lua has numbers and libraries of its own: the store must work there, too.

@@ -62,7 +62,7 @@ func calendarStack() []policies.Policy {
 // tenant is what the context of a call carries whose stack has a policy for each tenant.
 func tenant(ctx context.Context) context.Context { return pacer.WithScope(ctx, "tenant", "acme") }
 
-// newPacer returns a Pacer that is patient with its store: none of the machine's hiccups is to make it go on alone.
+// newPacer returns a Pacer that is patient with its store: none of the machine's hiccups is to make it pace locally.
 func newPacer(t testing.TB, upstream string, store store.Store, stack []policies.Policy) *pacer.Pacer {
 	t.Helper()
 	p, err := pacer.New(pacer.Config{

@@ -17,21 +17,21 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A line-up is sleepers that go one after the other, an interval apart, and line up again.
+// A line-up is waiters that go one after the other, an interval apart, and line up again.
 type lineUp struct {
-	sleepers int
+	waiters  int
 	interval time.Duration
-	calls    int // how many go after each of the sleepers has gone once
+	calls    int // how many go after each of the waiters has gone once
 }
 
-func (l lineUp) enough() int { return l.sleepers + l.calls }
+func (l lineUp) enough() int { return l.waiters + l.calls }
 
-// each runs one in as many goroutines as there are sleepers, until it says that it has seen enough.
+// each runs one in as many goroutines as there are waiters, until it says that it has seen enough.
 func (l lineUp) each(one func(ctx context.Context) (enough bool)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var done sync.WaitGroup
-	for range l.sleepers {
+	for range l.waiters {
 		done.Go(func() {
 			for ctx.Err() == nil {
 				if one(ctx) {
@@ -43,14 +43,14 @@ func (l lineUp) each(one func(ctx context.Context) (enough bool)) {
 	done.Wait()
 }
 
-// gathered collects figures from many goroutines.
-type gathered struct {
+// samples collects figures from many goroutines.
+type samples struct {
 	mu  sync.Mutex
 	all []float64
 }
 
 // add adds a figure, and reports whether there are enough.
-func (g *gathered) add(x float64, enough int) bool {
+func (g *samples) add(x float64, enough int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.all = append(g.all, x)
@@ -63,7 +63,7 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 func (l lineUp) bareTimers() []float64 {
 	start := time.Now().Add(20 * time.Millisecond)
 	var next atomic.Int64
-	var late gathered
+	var late samples
 	l.each(func(ctx context.Context) bool {
 		slot := start.Add(time.Duration(next.Add(1)) * l.interval)
 		timer := time.NewTimer(time.Until(slot))
@@ -94,7 +94,7 @@ func (l lineUp) inMemory(t *testing.T) []float64 {
 	t.Helper()
 	p := l.newLatePacer(t, "precision", nil)
 	defer p.Close()
-	var late gathered
+	var late samples
 	l.each(func(ctx context.Context) bool {
 		r, err := p.Reserve(ctx)
 		if err != nil {
@@ -155,7 +155,7 @@ func (l lineUp) overRedis(t *testing.T, b *backend, upstream string) []float64 {
 	store := &slots{Store: newRedisStore(t, b)}
 	p := l.newLatePacer(t, upstream, store)
 	defer p.Close()
-	var went gathered
+	var went samples
 	l.each(func(ctx context.Context) bool {
 		if p.Wait(ctx) != nil {
 			return false
@@ -182,8 +182,8 @@ func (l lineUp) measure(rounds int, contenders []func(round int) []float64) (inT
 		for turn := range contenders {
 			i := (round + turn) % len(contenders)
 			late := contenders[i](round)
-			onces[i] = append(onces[i], newLateness(late[:l.sleepers]))
-			turns[i] = append(turns[i], newLateness(late[l.sleepers:]))
+			onces[i] = append(onces[i], newLateness(late[:l.waiters]))
+			turns[i] = append(turns[i], newLateness(late[l.waiters:]))
 		}
 	}
 	for i := range contenders {
@@ -211,14 +211,14 @@ func precisionSection(t *testing.T, full bool) section {
 	t.Helper()
 	b := newBackend(t)
 	lineUps := []lineUp{
-		{sleepers: 1, interval: 4 * time.Millisecond, calls: 250},
-		{sleepers: 64, interval: time.Millisecond, calls: 1_000},
-		{sleepers: 1_000, interval: time.Millisecond, calls: 1_000},
+		{waiters: 1, interval: 4 * time.Millisecond, calls: 250},
+		{waiters: 64, interval: time.Millisecond, calls: 1_000},
+		{waiters: 1_000, interval: time.Millisecond, calls: 1_000},
 	}
 	rounds := 4
 	if !full {
 		rounds = 2
-		lineUps[2].sleepers = 100
+		lineUps[2].waiters = 100
 		for i := range lineUps {
 			lineUps[i].calls = 10
 		}
@@ -229,21 +229,21 @@ func precisionSection(t *testing.T, full bool) section {
 		text: fmt.Sprintf(`How late after its slot a call goes, in µs. Goroutines wait for a limit that is spent all the time: one call each 4 ms with one
 of them, each 1 ms with more. The floor are timers of the runtime for the same instants. The slots over Redis are those of the
 server's clock: what is late includes the way of the reply. Without jitter, which by default spreads calls that wait over up to
-10 ms, as far as their limits allow. *At once*: the first call of each sleeper, when all of them asked at the same moment. Medians of %d rounds.`, rounds),
-		head: []string{"sleepers", "who waits", "p50, µs", "p99, µs", "p50 more than the floor, µs", "p99 more than the floor, µs"},
+10 ms, as far as their limits allow. *At once*: the first call of each waiter, when all of them asked at the same moment. Medians of %d rounds.`, rounds),
+		head: []string{"waiters", "who waits", "p50, µs", "p99, µs", "p50 more than the floor, µs", "p99 more than the floor, µs"},
 	}
 	c := chart{file: "precision.svg", title: "How late after its slot a call goes", y: "µs", logY: true, bars: true, width: 9, height: 4.5}
 	for _, name := range names {
 		c.series = append(c.series, series{name: name})
 	}
-	add := func(sleepers string, all []lateness) {
+	add := func(waiters string, all []lateness) {
 		for i, l := range all {
 			s.rows = append(s.rows, []string{
-				sleepers, names[i], number(l.p50), number(l.p99), number(l.p50 - all[0].p50), number(l.p99 - all[0].p99),
+				waiters, names[i], number(l.p50), number(l.p99), number(l.p50 - all[0].p50), number(l.p99 - all[0].p99),
 			})
 			c.series[i].ys = append(c.series[i].ys, l.p50, l.p99)
 		}
-		c.labels = append(c.labels, "p50, "+sleepers, "p99, "+sleepers)
+		c.labels = append(c.labels, "p50, "+waiters, "p99, "+waiters)
 	}
 	early := 0
 	for _, l := range lineUps {
@@ -251,15 +251,15 @@ server's clock: what is late includes the way of the reply. Without jitter, whic
 			func(int) []float64 { return l.bareTimers() },
 			func(int) []float64 { return l.inMemory(t) },
 			func(round int) []float64 {
-				late := l.overRedis(t, b, fmt.Sprintf("precision-%d-%d", l.sleepers, round))
+				late := l.overRedis(t, b, fmt.Sprintf("precision-%d-%d", l.waiters, round))
 				early += len(slices.DeleteFunc(slices.Clone(late), func(us float64) bool { return us >= 0 }))
 				return late
 			},
 		})
-		sleepers := number(float64(l.sleepers))
-		add(sleepers, inTurn)
-		if l.sleepers > 64 {
-			add(sleepers+", at once", atOnce)
+		waiters := number(float64(l.waiters))
+		add(waiters, inTurn)
+		if l.waiters > 64 {
+			add(waiters+", at once", atOnce)
 		}
 	}
 	require.Zero(t, b.sent.failed.Load(), "requests failed")

@@ -72,7 +72,7 @@ func TestRedisSizes(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}},
-		{"a call in line", policies.InFlight(1).Lease(time.Hour), calls, func(p *pacer.Pacer) {
+		{"a queued call", policies.InFlight(1).Lease(time.Hour), calls, func(p *pacer.Pacer) {
 			var wg sync.WaitGroup
 			for range 50 { // side by side: who is not heard of for some seconds loses its place
 				wg.Go(func() {

@@ -17,8 +17,8 @@ import (
 // account compares what the store charged with what went. It returns both as a part of what went: what was charged, and
 // the same again if nothing was lost on purpose, or else 0.
 //
-// A call that went was charged at least once, by the store or by the process alone, which tells the store later. It was
-// charged twice if the store's answer was lost: the process then went alone, and did not know of the first charge. That
+// A call that went was charged at least once, by the store or by the process itself, which reports it later. It was
+// charged twice if the store's answer was lost: the process then went locally, and did not know of the first charge. That
 // happens only while the store does not answer a process, which is what trouble means here. A call that was cancelled or
 // refused in trouble is charged once, instead of not at all, for the same reason; its cost is added to the bound.
 //
@@ -90,7 +90,7 @@ func (r *run) balance(n int64) (charged, least float64, broken string) {
 	return charged, charged, ""
 }
 
-// unanswered reports whether, at some time, the store had not answered a process, or not in time, or a process was alone. The
+// unanswered reports whether, at some time, the store had not answered a process, or not in time, or a process paced locally. The
 // caller holds mu.
 func (r *run) unanswered(from, to time.Time) bool {
 	return slices.ContainsFunc(r.silences, func(x trouble) bool { return !x.from.After(to) && !from.After(x.to) })
@@ -172,7 +172,7 @@ func (r *run) leaks(before goleak.Option) {
 	}
 }
 
-// inPause finds calls that went in a pause that had been reported before they asked. A process that is alone does not hear
+// inPause finds calls that went in a pause that had been reported before they asked. A process that paces locally does not receive
 // of what others report, so only quiet times count.
 func (r *run) inPause() (checked int, broken []string) {
 	ref := referee{troubles: r.troubles}
@@ -192,7 +192,7 @@ func (r *run) inPause() (checked int, broken []string) {
 }
 
 // early finds calls that went before their slots, by the clock that the store and this process have in common. A process that
-// is alone has a clock of its own.
+// paces locally has a clock of its own.
 func (r *run) early() (broken []string) {
 	ref := referee{troubles: r.troubles}
 	for _, c := range r.went {

@@ -38,7 +38,7 @@ const (
 	overtime = time.Second      // by how much an operation may outlast its deadline
 	patience = 60 * time.Second // how long to wait for what must come, however slow the machine is
 
-	// answerLate is how late the store's answer is when the process may be alone, fault or not: by its own clock it may have
+	// answerLate is how late the store's answer is when the process may pace locally, fault or not: by its own clock it may have
 	// waited longer than was seen.
 	answerLate = pacer.DefaultStoreTimeout - 50*time.Millisecond
 )
@@ -105,8 +105,8 @@ type run struct {
 	troubles []trouble
 	went     []gone
 	pauses   []paused
-	silences []trouble // the store did not answer, or late, or a process was alone
-	alone    []alone
+	silences []trouble // the store did not answer, or late, or a process paced locally
+	absences []absence
 	unsure   []span // reservations that did not go: were they charged?
 	broken   []string
 	slow     []slow
@@ -214,7 +214,7 @@ func play(t testing.TB, s *site, seed uint64, scale int64) *outcome {
 	var unheeded []string
 	o.pauses, unheeded = r.inPause()
 	o.broken = slices.Concat(r.broken, r.hung(), unheeded, r.early())
-	ref := referee{troubles: r.troubles, masters: int64(max(1, s.masters)), alone: r.alone, processes: int64(processes)}
+	ref := referee{troubles: r.troubles, masters: int64(max(1, s.masters)), absences: r.absences, processes: int64(processes)}
 	for i := range r.rules {
 		o.findings.add(ref.judge(&r.rules[i], r.went))
 	}

@@ -63,7 +63,7 @@ type slow struct {
 // wakings is how many goroutines and timers an operation has to wait for, one after the other. Each may be as late as the timers.
 const wakings = 8
 
-// hung finds operations that were not over in time. Timers of a busy machine are allowed for. Whoever watches them may wake
+// hung finds operations that were not over in time. Timers of a busy machine are allowed for. The goroutine that looks at them may wake
 // after the operation that they held up, so this is for the end of a run. An operation that is never over is found by end.
 func (r *run) hung() (broken []string) {
 	for _, s := range r.slow {

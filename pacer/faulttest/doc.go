@@ -33,7 +33,7 @@
 // test asks that
 //
 //   - far from faults, no window of any policy has a slot too many, no call goes before its slot, and none in a pause;
-//   - near a fault, no window has more than the limit and the shares of the processes that were alone (see referee);
+//   - near a fault, no window has more than the limit and the shares of the processes that paced locally (see referee);
 //   - no call has another error than that it may not go in time, and every operation ends;
 //   - after the faults, calls go again;
 //   - every call that went was charged, and none more than twice;

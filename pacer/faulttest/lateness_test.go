@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// watchers is how many timers are watched.
+// watchers is how many timers are measured.
 const watchers = 2
 
 // lateness knows by how much this machine's timers were late, and when.

@@ -187,7 +187,7 @@ func (l *lossy) charged() int {
 	return n
 }
 
-func TestLostReplyIsChargedOnceAndNotAskedAgain(t *testing.T) {
+func TestLostReplyIsChargedOnceAndNotRequestedAgain(t *testing.T) {
 	t.Parallel()
 	l := newLossy(t)
 
@@ -235,8 +235,8 @@ func TestLostReplyIsChargedOnceAndNotAskedAgain(t *testing.T) {
 	}
 }
 
-// A call whose reply is lost is charged once, and once more if the process went alone meanwhile. Then the process comes back,
-// and says what it spent alone.
+// A call whose reply is lost is charged once, and once more if the process went locally meanwhile. Then the process comes back,
+// and says what it spent locally.
 func TestLostReplyWhilePacing(t *testing.T) {
 	t.Parallel()
 	const times = 2
@@ -249,7 +249,7 @@ func TestLostReplyWhilePacing(t *testing.T) {
 			back := make(chan struct{}, times)
 			p, err := pacer.New(pacer.Config{
 				Upstream: lossyUpstream, Policies: []policies.Policy{counting()}, Store: backing, Outage: outage,
-				StoreTimeout: 2 * time.Second, // so that nothing but a lost reply makes it alone
+				StoreTimeout: 2 * time.Second, // so that nothing but a lost reply makes it pace locally
 				Hooks: []*pacer.Hooks{{Failover: func(f pacer.Failover) {
 					if !f.On {
 						back <- struct{}{}

@@ -35,7 +35,7 @@ type outcome struct {
 	faults   map[string]int
 	slowest  time.Duration // the longest that an operation outlasted its deadline; negative if none did
 	slowWhat string
-	latest   time.Duration // the most that a call went later than the store, or the process alone, had said
+	latest   time.Duration // the most that a call went later than the store, or the process itself, had said
 	goodput  float64       // of the last phase, as a part of the tightest rate; of several runs, the lowest
 	sum      float64       // of the goodputs
 	charged  float64       // what was charged, as a part of what went; the largest, and of runs without a loss the smallest

@@ -60,13 +60,13 @@ func TestRefereeFindsWhatBreaksAPolicy(t *testing.T) {
 		"four just before a fault's window":  {any3, at(990, 992, 994, 996), true},
 		"four long after a fault":            {any3, at(6001, 6002, 6003, 6004), true},
 		"four just after a fault":            {any3, at(3999, 4000, 4001, 4002), false},
-		"four near a fault, nobody alone":    {any3, at(5999, 6000, 6001, 6002), true},
+		"four near a fault, nobody local":    {any3, at(5999, 6000, 6001, 6002), true},
 		"in a fault, in a window before it":  {any3, at(1100, 1200, 1300, 2050), false},
 		"more than twice, in a fixed window": {fixed3, at(2000, 2100, 2200, 2300, 2400, 2500, 2600), true},
 	} {
 		j := referee{troubles: trouble, masters: 1, processes: 3}
 		for i := range 3 {
-			j.alone = append(j.alone, alone{i, trouble[0].from, trouble[0].to})
+			j.absences = append(j.absences, absence{i, trouble[0].from, trouble[0].to})
 		}
 		if got := j.judge(&c.rule, c.calls); (len(got.broken) > 0) != c.bad {
 			require.Fail(t, name, "%+v", got)

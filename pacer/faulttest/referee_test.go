@@ -98,14 +98,14 @@ const calm = 3 * time.Second
 //
 // # In trouble
 //
-// Take any window of the period. Each call in it was granted by the store or by a process that was alone.
+// Take any window of the period. Each call in it was granted by the store or by a process that paced locally.
 //
 //   - The store, as long as it is one and remembers, grants no more than the limit L into any window. One that forgot is
 //     told by each process, before that one asks it again, what this process knows. So the store's calls are at most L.
-//   - A process alone has a share of L/n in any window: k of them have k·L/n.
+//   - A process that paces locally has a share of L/n in any window: k of them have k·L/n.
 //
-// So the referee asks for no more than L + k·L/n, where k is how many of the n processes were alone at some time shortly before the
-// end of the window, which the hooks tell; and for L if none was. A process is taken to be alone for a second more than it says, since its
+// So the referee asks for no more than L + k·L/n, where k is how many of the n processes paced locally at some time shortly before the
+// end of the window, which the hooks tell; and for L if none was. A process is taken to pace locally for a second more than it reports, since its
 // calls go at their slots, and hooks are told late.
 //
 // Where two servers may hold themselves to be the master at the same time, each of them grants L: one L more.
@@ -114,22 +114,22 @@ type referee struct {
 	masters  int64 // how many servers may decide at the same time
 
 	processes int64
-	alone     []alone
+	absences  []absence
 }
 
-// alone is a time in which a process decided by itself; to is zero if it did not end.
-type alone struct {
+// An absence is a time in which a process paced locally; to is zero if it did not end.
+type absence struct {
 	process  int
 	from, to time.Time
 }
 
-// after is for how long what a process granted alone goes after it has the store back, and how late a hook is told.
+// after is for how long what a process granted locally goes after it has the store back, and how late a hook is told.
 const after = time.Second
 
 // most returns the most that may go in a window of a limit in trouble.
 func (j *referee) most(limit int64, from, to time.Time) int64 {
 	who := make(map[int]bool)
-	for _, a := range j.alone {
+	for _, a := range j.absences {
 		if a.from.Add(-after).Before(to) && (a.to.IsZero() || a.to.Add(after).After(from)) {
 			who[a.process] = true
 		}

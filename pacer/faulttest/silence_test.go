@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// An observedStore notes when its store did not answer, or so late that the process may be alone.
+// An observedStore notes when its store did not answer, or so late that the process may pace locally.
 type observedStore struct {
 	*redisstore.Store
 
@@ -48,11 +48,11 @@ func (s observedStore) Status(ctx context.Context, stack store.Stack) (store.Sta
 	return status, s.run.asked(began, err)
 }
 
-// Beat implements [store.Shared].
+// Heartbeat implements [store.Shared].
 func (s observedStore) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
 	began := time.Now()
-	pulse, err := s.Store.Heartbeat(ctx, upstream, b)
-	return pulse, s.run.asked(began, err)
+	membership, err := s.Store.Heartbeat(ctx, upstream, b)
+	return membership, s.run.asked(began, err)
 }
 
 // asked notes how the store answered what it was asked at an instant. It returns the error.
@@ -67,15 +67,15 @@ func (r *run) asked(began time.Time, err error) error {
 func (r *run) fellBack(process int) func(pacer.Failover) {
 	return func(f pacer.Failover) {
 		now := time.Now()
-		r.silent(trouble{"a process alone", now.Add(-f.For), now})
+		r.silent(trouble{"a local process", now.Add(-f.For), now})
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if f.On {
-			r.alone = append(r.alone, alone{process: process, from: now})
+			r.absences = append(r.absences, absence{process: process, from: now})
 			return
 		}
-		for i := range r.alone {
-			if a := &r.alone[i]; a.process == process && a.to.IsZero() {
+		for i := range r.absences {
+			if a := &r.absences[i]; a.process == process && a.to.IsZero() {
 				a.from, a.to = now.Add(-f.For), now
 			}
 		}

@@ -137,7 +137,7 @@ func replicatedCluster(t *testing.T) *site {
 	return s
 }
 
-// replicatedSentinel is a master and a replica, watched by a sentinel.
+// replicatedSentinel is a master and a replica, under a sentinel.
 func replicatedSentinel(t *testing.T) *site {
 	t.Helper()
 	sentinel := redistest.StartReplicatedSentinel(t)

@@ -54,10 +54,10 @@ func TestFleetInMemory(t *testing.T) {
 			policies.PerSecond(10).Burst(10).Named("peak").Lane("batch", 50),
 			policies.PerSecond(2).Per("tenant").Named("tenant"),
 			policies.Daily(1000, time.UTC),
-			policies.InFlight(5).Named("places"),
+			policies.InFlight(5).Named("permits"),
 		}})
 		f := snapshotOf(t, p)
-		require.Equal(t, []string{"daily", "peak", "peak.batch", "places", "tenant"}, namesOf(f))
+		require.Equal(t, []string{"daily", "peak", "peak.batch", "permits", "tenant"}, namesOf(f))
 		require.Nil(t, f.Binding())
 		require.False(t, f.Shared)
 		require.Equal(t, "me", f.Processes[0].Name)

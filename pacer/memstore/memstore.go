@@ -118,7 +118,7 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 				ask.Held = append(ask.Held, engine.Charge(held))
 			}
 			var calls []int64
-			g, taken, calls = engine.ReserveLate(o.now, pause, entries, ask, charges[:0])
+			g, taken, calls = engine.ReserveQueued(o.now, pause, entries, ask, charges[:0])
 			called = append(called, calls...)
 		}
 		grants[i] = store.Grant{

@@ -24,7 +24,7 @@ const (
 	keyFeedback  = attribute.Key("headway.feedback.kind")
 	keyOperation = attribute.Key("headway.store.operation")
 	keyPaused    = attribute.Key("headway.paused")
-	keyInLine    = attribute.Key("headway.in_line")
+	keyQueued    = attribute.Key("headway.in_line")
 	keyCost      = attribute.Key("headway.cost")
 	keyError     = attribute.Key("error.type")
 )

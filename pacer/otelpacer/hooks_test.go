@@ -38,7 +38,7 @@ func TestEventsAreMeasured(t *testing.T) {
 	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NoteSlow})
 	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NoteLearn})
 	h.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "reserve", Calls: 4, Took: 2 * time.Millisecond})
-	h.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "beat", Took: 250 * time.Millisecond, Err: context.DeadlineExceeded})
+	h.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "heartbeat", Took: 250 * time.Millisecond, Err: context.DeadlineExceeded})
 	h.Dropped(17)
 	require.Equal(t, []string{
 		`headway.calls{headway.policy=per-tenant,headway.upstream=crm} 1`,
@@ -53,7 +53,7 @@ func TestEventsAreMeasured(t *testing.T) {
 		`headway.pauses{headway.upstream=crm} 1`,
 		`headway.refusals{headway.policy=daily,headway.reason=not_yet,headway.upstream=crm} 1`,
 		`headway.resumptions{headway.policy=daily,headway.upstream=crm} 1`,
-		`headway.store.operation.duration{error.type=timeout,headway.store.operation=beat,headway.upstream=crm} count=1 sum=0.25`,
+		`headway.store.operation.duration{error.type=timeout,headway.store.operation=heartbeat,headway.upstream=crm} count=1 sum=0.25`,
 		`headway.store.operation.duration{headway.store.operation=reserve,headway.upstream=crm} count=1 sum=0.002`,
 		`headway.wait.duration{error.type=canceled,headway.upstream=crm} count=1 sum=1`,
 		`headway.wait.duration{headway.policy=per-tenant,headway.upstream=crm} count=2 sum=1.5`,
@@ -83,7 +83,7 @@ func TestEventsOfEndedContextsAreMeasured(t *testing.T) {
 }
 
 // Values of scopes are attributes if their scope was asked for, and only then.
-func TestScopesAreAttributesWhenAskedFor(t *testing.T) {
+func TestScopesAreAttributesWhenRequested(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
 		asked []string
@@ -178,7 +178,7 @@ func TestErrorTypes(t *testing.T) {
 		{errors.Join(io.EOF, io.EOF), "*errors.joinError"},
 	} {
 		telemetry, reader := newTelemetry(t, otelpacer.Config{})
-		telemetry.Hooks().StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "beat", Err: one.err})
+		telemetry.Hooks().StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "heartbeat", Err: one.err})
 		got := readings(t, reader)
 		require.Len(t, got, 1)
 		require.Contains(t, unescape(got[0]), "{error.type="+one.want+",")

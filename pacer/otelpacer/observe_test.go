@@ -32,7 +32,7 @@ func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		telemetry, reader := newTelemetry(t, otelpacer.Config{})
 		p := newPacer(t, nil,
-			policies.PerSecond(2).Burst(4).Named("peak"), policies.Fixed(100, 24*time.Hour).Named("quota"), policies.InFlight(4).Named("places"))
+			policies.PerSecond(2).Burst(4).Named("peak"), policies.Fixed(100, 24*time.Hour).Named("quota"), policies.InFlight(4).Named("permits"))
 		defer p.Close()
 		stop, err := telemetry.Observe(p)
 		require.NoError(t, err)
@@ -44,21 +44,21 @@ func TestObserve(t *testing.T) {
 		want := []string{
 			`headway.fallback.active{headway.upstream=crm} 0`,
 			`headway.pause.remaining{headway.policy=peak,headway.upstream=crm} 30`,
-			`headway.pause.remaining{headway.policy=places,headway.upstream=crm} 0`,
+			`headway.pause.remaining{headway.policy=permits,headway.upstream=crm} 0`,
 			`headway.pause.remaining{headway.policy=quota,headway.upstream=crm} 0`,
 			`headway.pause.remaining{headway.upstream=crm} 0`,
 			`headway.policy.capacity{headway.policy=peak,headway.upstream=crm} 2`,
 			`headway.policy.capacity{headway.policy=quota,headway.upstream=crm} 0.0011574074074074073`,
 			`headway.policy.line{headway.policy=peak,headway.upstream=crm} 0`,
-			`headway.policy.line{headway.policy=places,headway.upstream=crm} 0`,
+			`headway.policy.line{headway.policy=permits,headway.upstream=crm} 0`,
 			`headway.policy.line{headway.policy=quota,headway.upstream=crm} 0`,
 			`headway.policy.remaining{headway.policy=peak,headway.upstream=crm} 0`,
-			`headway.policy.remaining{headway.policy=places,headway.upstream=crm} 1`,
+			`headway.policy.remaining{headway.policy=permits,headway.upstream=crm} 1`,
 			`headway.policy.remaining{headway.policy=quota,headway.upstream=crm} 97`,
-			`headway.policy.utilization{headway.policy=places,headway.upstream=crm} 0.75`,
+			`headway.policy.utilization{headway.policy=permits,headway.upstream=crm} 0.75`,
 			`headway.policy.utilization{headway.policy=quota,headway.upstream=crm} 0.03`,
 			`headway.policy.waiting{headway.policy=peak,headway.upstream=crm} 0`,
-			`headway.policy.waiting{headway.policy=places,headway.upstream=crm} 0`,
+			`headway.policy.waiting{headway.policy=permits,headway.upstream=crm} 0`,
 			`headway.policy.waiting{headway.policy=quota,headway.upstream=crm} 0`,
 			`headway.policy.waiting{headway.upstream=crm} 0`,
 			`headway.processes{headway.upstream=crm} 1`,
@@ -113,7 +113,7 @@ func (s silentStore) Status(ctx context.Context, _ store.Stack) (store.StackStat
 	return store.StackStatus{}, ctx.Err()
 }
 
-// Whoever closes a Pacer that is observed sees that it cannot be read.
+// Anyone who closes a Pacer that is observed sees that it cannot be read.
 func TestObserveAClosedPacer(t *testing.T) {
 	t.Parallel()
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})

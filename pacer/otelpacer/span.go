@@ -22,7 +22,7 @@ func (t *Telemetry) span(ctx context.Context, s *pacer.WaitDone) {
 		return
 	}
 	attrs := about(s.Upstream, s.Policy, s.Scope, t.config.SpanScopes,
-		keyPaused.Bool(s.Paused), keyInLine.Bool(s.Queued), keyCost.Int64(s.Cost))
+		keyPaused.Bool(s.Paused), keyQueued.Bool(s.Queued), keyCost.Int64(s.Cost))
 	if s.Err != nil {
 		attrs = append(attrs, keyError.String(errorType(s.Err)))
 	}

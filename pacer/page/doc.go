@@ -8,7 +8,7 @@
 // Any mount point works, with http.StripPrefix or without, as long as its subtree is mounted, too. Everything that a browser
 // loads comes from the handler: it needs no network.
 //
-// The page tells whoever can open it the names of tenants, and with Config.Intervene lets them stop a fleet. It knows no
+// The page shows the names of tenants to anyone who can open it, and with Config.Intervene lets them stop a fleet. It knows no
 // users: who may see it is up to what is in front of it.
 //
 // An operator is asked twice a second, by one poller for all who look at its upstream; when nobody looks, nothing runs. A tab

@@ -26,7 +26,7 @@ type Config struct {
 	// least one is required.
 	Operators []*fleet.Operator
 
-	// Intervene lets whoever sees the page pause, resume and reset. Requests from other sites are refused. Defaults to
+	// Intervene lets anyone who sees the page pause, resume and reset. Requests from other sites are refused. Defaults to
 	// false: the page only shows.
 	Intervene bool
 

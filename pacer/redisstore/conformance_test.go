@@ -105,8 +105,8 @@ func TestStoresAnswerAlike(t *testing.T) {
 		"Exact":     {Ops: 40, Cancels: true, StepsBack: true, Changes: true, Exact: true},
 		"ExactAll":  {Ops: 40, Cancels: true, Pauses: true, StepsBack: true, Feedback: true, Memory: true, Exact: true},
 		"ExactDeep": {Ops: 200, Cancels: true, Feedback: true, Exact: true},
-		"Late":      {Ops: 24, Cancels: true, Late: true},
-		"LateAll":   {Ops: 24, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Late: true},
+		"Queues":    {Ops: 24, Cancels: true, Queues: true},
+		"QueuesAll": {Ops: 24, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Queues: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

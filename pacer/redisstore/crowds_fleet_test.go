@@ -180,8 +180,8 @@ func scriptNames() map[string]string {
 	s := luascripts.New()
 	names := make(map[string]string)
 	for name, source := range map[string]string{
-		"reserve": s.Reserve, "late": s.Late, "cancel": s.Cancel, "report": s.Report, "status": s.Status,
-		"beat": s.Beat, "describe": s.Describe, "index": s.Index, "enlist": s.Enlist, "upstreams": s.Upstreams,
+		"reserve": s.Reserve, "late": s.Queued, "cancel": s.Cancel, "report": s.Report, "status": s.Status,
+		"heartbeat": s.Heartbeat, "describe": s.Describe, "index": s.Index, "enlist": s.Enlist, "upstreams": s.Upstreams,
 	} {
 		names[redis.NewScript(source).Hash()] = name
 	}

@@ -24,7 +24,7 @@ func TestARunWorksForSoLong(t *testing.T) {
 		"rates":   {policies.PerSecond(1000), policies.PerSecond(700), policies.PerSecond(300)},
 		"exact":   {policies.AtMost(100, time.Second).Burst(2), policies.AtMost(70, time.Second).Burst(2)},
 		"guarded": {policies.Fixed(60, time.Second).Skew(50 * time.Millisecond), policies.AtMost(50, time.Second)},
-		"places":  {policies.InFlight(10), policies.PerSecond(300)},
+		"permits": {policies.InFlight(10), policies.PerSecond(300)},
 	}
 	const most = 150 // calls that one run decides
 	for name, list := range stacks {
@@ -35,7 +35,7 @@ func TestARunWorksForSoLong(t *testing.T) {
 		calls, grants := make([]store.Call, 256), make([]store.Grant, 256)
 		for i := range calls {
 			calls[i] = store.Call{Cost: 1, MaxWait: pacer.Forever}
-			if name == "places" {
+			if name == "permits" {
 				calls[i].ID, calls[i].Weight = 1e14+int64(i), 1
 			}
 		}
@@ -55,7 +55,7 @@ func TestARunWorksForSoLong(t *testing.T) {
 		last := store.Instant(0)
 		for i := range grants {
 			require.False(t, grants[i].Deferred, name)
-			if name != "places" {
+			if name != "permits" {
 				require.True(t, grants[i].OK, name)
 				require.GreaterOrEqual(t, grants[i].At, last, name)
 				last = grants[i].At

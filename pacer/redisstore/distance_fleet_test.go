@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A store far away costs no goodput: the next slots and places are asked for so early that they are there in time. Measured: each
+// A store far away costs no goodput: the next slots and permits are asked for so early that they are there in time. Measured: each
 // kind of limit, with commands that take 60 and 150 ms, is used to 98 %. To see the table:
 //
 //	HEADWAY_MEASURE=1 go test -count=1 -v -run FleetFarAway ./pacer/redisstore
@@ -30,7 +30,7 @@ func TestFleetFarAway(t *testing.T) { //nolint:paralleltest,tparallel // when it
 		{name: "a rate", policy: policies.PerSecond(n), rule: rule{kind: evenly, n: n, period: time.Second, burst: 1}},
 		// A full window of 100 buckets comes back after 101 of them.
 		{name: "a window", policy: policies.Sliding(101, 2*time.Second).Buckets(100), rule: rule{kind: anyWindow, n: 101, period: 2 * time.Second}},
-		{name: "places", policy: policies.InFlight(n / 2), takes: 500 * time.Millisecond},
+		{name: "permits", policy: policies.InFlight(n / 2), takes: 500 * time.Millisecond},
 		{
 			name: "a lane", policy: policies.PerSecond(n).Lane("batch", 80), rule: rule{kind: evenly, n: n, period: time.Second, burst: 2},
 			options: func(int, int) []pacer.Option { return []pacer.Option{pacer.Lane("batch")} },

@@ -8,7 +8,7 @@
 // that they find the page of the calendar for windows in a time zone (and if one finds the wrong page, the
 // server says so and the client turns to the right one).
 //
-// Reservations of one Pacer that come while one of the same stack is on the wire gather, and go together when that is back:
+// Reservations of one Pacer that come while one of the same stack is on the wire are batched, and go together when that is back:
 // one script decides them all, in order, and reads and writes each account once. So the more goroutines ask, the less each
 // of them costs the server. A lone call goes at once. What is given back at the same time goes together, too, whatever its
 // stacks, and so does what a process has to say when it comes back. No request is about more than 256 calls.
@@ -44,6 +44,6 @@
 // # Requirements
 //
 // Redis 6.2 or later, or Valkey; standalone, Sentinel or Cluster. Eviction of keys (maxmemory-policy other
-// than noeviction) forgets limits: do not let it. Whoever can write to the keys can change the pace: they are
+// than noeviction) forgets limits: do not let it. Anyone who can write to the keys can change the pace: they are
 // inside the trust boundary.
 package redisstore

@@ -84,7 +84,7 @@ func (u *pausing) resumed(t *testing.T) {
 func TestFleetHeedsAPause(t *testing.T) {
 	together(t)
 	u := &pausing{after: measure.Length(time.Second, 2*time.Second), wait: measure.Length(3*time.Second, 2*time.Second)}
-	// The line is over 3 s long, so the refusal comes 2 to 6 s after the start, and calls that would go after the end leave.
+	// The queue is over 3 s long, so the refusal comes 2 to 6 s after the start, and calls that would go after the end leave.
 	j := job{Fleet: "pauses", Duration: measure.Length(patience, 16*time.Second), HTTP: true, Tenants: []string{"a", "b"}, Patient: !measure.On()}
 	if !measure.On() {
 		j.Told, j.meanwhile = true, func(*scene) { u.resumed(t) }

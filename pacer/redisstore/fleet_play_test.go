@@ -34,14 +34,14 @@ type job struct {
 	Process   int
 	Processes int           // how many there are
 	HTTP      bool          // the upstream's answers are heeded: calls go through the transport, or are reported by hand
-	Errand    string        // what the processes do, by its name in errands; "": they pace their crews
-	Begin     time.Time     // when the errand begins, for all processes; zero: when all are there
+	Task      string        // what the processes do, by its name in tasks; "": they pace their crews
+	Begin     time.Time     // when the task begins, for all processes; zero: when all are there
 	Until     time.Time     // when it ends, in place of Duration
 	Timeout   time.Duration // of the store, if it is not the default
 	Doomed    int           // how many processes are killed on the way
 	Told      bool          // the run ends when meanwhile has returned, at the latest after Duration
 	Tenants   []string      // if every policy is one for each tenant: all of them
-	Patient   bool          // processes wait for the store for as long as it takes, so that none is alone on a busy machine
+	Patient   bool          // processes wait for the store for as long as it takes, so that none paces locally on a busy machine
 
 	before    func(*scene) // what happens before they start
 	meanwhile func(*scene) // what happens while they run

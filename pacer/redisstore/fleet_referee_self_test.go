@@ -48,8 +48,8 @@ func TestTheRefereeKnowsWhoIsToBlame(t *testing.T) {
 	require.Len(t, referee(calls, one), 1, "it went before its slot")
 }
 
-// A process alone has its share, and each era of a store stands for itself.
-func TestTheRefereeJudgesThoseWhoAreAlone(t *testing.T) {
+// A process that paces locally has its share, and each epoch of a store stands for itself.
+func TestTheRefereeJudgesLocalProcesses(t *testing.T) {
 	t.Parallel()
 	limit := rule{kind: anyWindow, n: 2 * fleetSize, period: time.Second}
 	var calls []outing
@@ -61,10 +61,10 @@ func TestTheRefereeJudgesThoseWhoAreAlone(t *testing.T) {
 	for range 2 * fleetSize {
 		calls = append(calls, outing{Granted: 10, Slot: 10, At: 10}, outing{Granted: 20, Slot: 20, At: 20})
 	}
-	require.Empty(t, refereeOfEras(calls, []int64{15}, limit))
-	require.NotEmpty(t, refereeOfEras(calls, nil, limit), "one era has the limit once")
-	require.NotEmpty(t, refereeOfEras(append(calls, outing{Slot: 1002, At: 1002}), []int64{15}, limit), "more than its share")
+	require.Empty(t, refereeOfEpochs(calls, []int64{15}, limit))
+	require.NotEmpty(t, refereeOfEpochs(calls, nil, limit), "one epoch has the limit once")
+	require.NotEmpty(t, refereeOfEpochs(append(calls, outing{Slot: 1002, At: 1002}), []int64{15}, limit), "more than its share")
 	rate := rule{kind: evenly, n: 10 * fleetSize, period: time.Second, burst: fleetSize}
-	require.Empty(t, refereeOfEras([]outing{{Slot: 0, At: 0}, {Slot: 100_000, At: 100_000}}, nil, rate))
-	require.NotEmpty(t, refereeOfEras([]outing{{Slot: 0, At: 0}, {Slot: 99_999, At: 99_999}}, nil, rate))
+	require.Empty(t, refereeOfEpochs([]outing{{Slot: 0, At: 0}, {Slot: 100_000, At: 100_000}}, nil, rate))
+	require.NotEmpty(t, refereeOfEpochs([]outing{{Slot: 0, At: 0}, {Slot: 99_999, At: 99_999}}, nil, rate))
 }

@@ -14,7 +14,7 @@ import (
 type outing struct {
 	Tenant      string
 	Asked       int64 // when the process began to ask for it
-	Granted     int64 // when the store granted it; 0 if its process granted it alone
+	Granted     int64 // when the store granted it; 0 if its process granted it locally
 	Slot, Slack int64 // from when on it may go, and for how long
 	At          int64 // when it went
 	Status      int   // what the upstream answered
@@ -24,8 +24,8 @@ type outing struct {
 	process int
 }
 
-// alone reports whether the call's process granted it without the store.
-func (o *outing) alone() bool { return o.Granted == 0 }
+// local reports whether the call's process granted it without the store.
+func (o *outing) local() bool { return o.Granted == 0 }
 
 // judged is when the call went, as far as Headway answers for it: what is beyond the slack is the machine's lateness.
 func (o *outing) judged() int64 { return min(o.At, o.Slot+o.Slack) }
@@ -102,7 +102,7 @@ func (r *rule) fullest(at []int64, i int) (last int, n int64) {
 	return 0, 0
 }
 
-// share is what of a rule one process of a fleet may do alone.
+// share is what of a rule one process of a fleet may do locally.
 func (r *rule) share() rule {
 	own := *r
 	own.name = "the share of " + r.name
@@ -125,34 +125,34 @@ func early(calls []outing) (found []string) {
 
 // referee returns everything that is wrong with the calls of a fleet whose store kept its memory.
 func referee(calls []outing, rules ...rule) []string {
-	return refereeOfEras(calls, nil, rules...)
+	return refereeOfEpochs(calls, nil, rules...)
 }
 
-// refereeOfEras returns everything that is wrong with the calls of a fleet. Its store lost its memory at these instants:
-// what it grants in an era conforms by itself, and so does what each process grants alone.
-func refereeOfEras(calls []outing, eras []int64, rules ...rule) []string {
+// refereeOfEpochs returns everything that is wrong with the calls of a fleet. Its store lost its memory at these instants:
+// what it grants in an epoch conforms by itself, and so does what each process grants locally.
+func refereeOfEpochs(calls []outing, epochs []int64, rules ...rule) []string {
 	found := early(calls)
-	granted := make(map[int][]outing) // by era
-	alone := make(map[int][]outing)   // by process
+	granted := make(map[int][]outing) // by epoch
+	local := make(map[int][]outing)   // by process
 	for _, o := range calls {
-		if o.alone() {
-			alone[o.process] = append(alone[o.process], o)
+		if o.local() {
+			local[o.process] = append(local[o.process], o)
 			continue
 		}
-		era := 0
-		for _, lost := range eras {
+		epoch := 0
+		for _, lost := range epochs {
 			if o.Granted >= lost {
-				era++
+				epoch++
 			}
 		}
-		granted[era] = append(granted[era], o)
+		granted[epoch] = append(granted[epoch], o)
 	}
 	for i := range rules {
 		for _, of := range granted {
 			found = append(found, rules[i].breaches(of)...)
 		}
 		own := rules[i].share()
-		for _, of := range alone {
+		for _, of := range local {
 			found = append(found, own.breaches(of)...)
 		}
 	}
@@ -165,10 +165,10 @@ func requireTruth(t *testing.T, p *played, rules ...rule) {
 	calls := p.calls()
 	if p.job.Patient {
 		for i := range calls {
-			require.False(t, calls[i].alone(), "nobody is alone who waits for its store: %+v", calls[i])
+			require.False(t, calls[i].local(), "a process that waits for its store never paces locally: %+v", calls[i])
 		}
 	} else {
-		calls = slices.DeleteFunc(calls, func(o outing) bool { return o.alone() }) // its timers are to blame
+		calls = slices.DeleteFunc(calls, func(o outing) bool { return o.local() }) // its timers are to blame
 	}
 	require.NotEmpty(t, calls)
 	require.Empty(t, referee(calls, rules...))

@@ -66,10 +66,10 @@ var fleets = map[string][]policies.Policy{
 	"halved":  {policies.AtMost(50, time.Second).Skew(skew).Adaptive(policies.Adaptation{})},
 	"killed":  {policies.PerSecond(100)},
 	"quota":   {policies.Sliding(5000, 24*time.Hour).Named("daily"), policies.AtMost(300, time.Second)},
-	"places":  {policies.InFlight(25)},
+	"permits": {policies.InFlight(25)},
 	"leases":  {policies.InFlight(25).Lease(briefLease)},
 	"stacked": {
-		policies.InFlight(25).Named("places"),
+		policies.InFlight(25).Named("permits"),
 		policies.AtMost(50, time.Second).Skew(skew).Named("second"),
 		policies.Sliding(1000, time.Minute).Named("minute"),
 	},

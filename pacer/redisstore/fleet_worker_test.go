@@ -35,7 +35,7 @@ type findings struct {
 	Late    measure.Lateness
 }
 
-// noted is a store that remembers which slots it granted, to tell them from those that a process granted alone.
+// noted is a store that remembers which slots it granted, to tell them from those that a process granted locally.
 type noted struct {
 	*redisstore.Store
 
@@ -151,7 +151,7 @@ func work(spec string) error {
 		}()
 	}
 	timers := measure.Watch()
-	do := errands[j.Errand]
+	do := tasks[j.Task]
 	if do == nil {
 		do = pace
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Herds: what concerns thousands of sleepers at once takes the store some requests, none of them large. These tests count
+// Herds: what concerns thousands of waiters at once takes the store some requests, none of them large. These tests count
 // requests and what is in them; how fast they are depends on the machine.
 
 // A far is a server that is some way away: what clients send arrives late.
@@ -263,7 +263,7 @@ func quick(t *testing.T, server *redistest.Server) {
 	require.Less(t, each, 20*time.Millisecond)
 }
 
-// line puts so many calls of one stack in line, asleep, and returns them in their order, and what waits for their ends.
+// line queues so many calls of one stack, asleep, and returns them in their order, and what waits for their ends.
 func (c *counted) line(ctx context.Context, t *testing.T, n int, opts ...pacer.Option) (line []*pacer.Reservation, ended func() []error) {
 	t.Helper()
 	line = make([]*pacer.Reservation, n)
@@ -321,7 +321,7 @@ var slowPolicies = []policies.Policy{
 }
 
 // Two thousand calls that give up at once give back their slots in a few requests, and so does Close.
-func TestCancelsGather(t *testing.T) {
+func TestCancelsAreBatched(t *testing.T) {
 	t.Parallel()
 	const n = 2000
 	for _, how := range []string{"cancel", "close"} {
@@ -357,7 +357,7 @@ func TestCancelsGather(t *testing.T) {
 }
 
 // Cancels of many tenants share requests, too.
-func TestCancelsOfManyTenantsGather(t *testing.T) {
+func TestCancelsOfManyTenantsAreBatched(t *testing.T) {
 	t.Parallel()
 	const n = 600
 	server := watchful(t)
@@ -458,7 +458,7 @@ func TestManyTenantsComeBackTogether(t *testing.T) {
 	for i := 2; i < n; i += 97 {
 		r, err := c.Reserve(t.Context(), pacer.Scope("tenant", strconv.Itoa(i)))
 		require.NoError(t, err)
-		require.Greater(t, r.Delay(), 90*time.Second, "two calls of this tenant are in line")
+		require.Greater(t, r.Delay(), 90*time.Second, "two calls of this tenant are queued")
 	}
 	require.Less(t, c.args.Load(), int64(maxArgs))
 	quick(t, server)
@@ -565,8 +565,8 @@ func TestCatchingUpTakesAFewRequests(t *testing.T) {
 	quick(t, server)
 }
 
-// An era that begins is told to those who listen: they know one that has ended.
-func TestAnEraThatBeginsIsNews(t *testing.T) {
+// An epoch that begins is told to those who listen: they know one that has ended.
+func TestAnEpochThatBeginsIsNews(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	backing, err := redisstore.New(server.Client())
@@ -579,13 +579,13 @@ func TestAnEraThatBeginsIsNews(t *testing.T) {
 	})
 	defer stop()
 	listening(t, server.Client(), 1)
-	beat := func() {
+	heartbeat := func() {
 		_, err := backing.Heartbeat(t.Context(), "test", store.Heartbeat{ID: "a", TTL: time.Minute, Keep: time.Hour})
 		require.NoError(t, err)
 	}
 	for range 2 {
-		beat()
-		beat()
+		heartbeat()
+		heartbeat()
 		require.Equal(t, store.EpochBegan, (<-news).Kind)
 		require.Empty(t, news)
 		require.NoError(t, server.Client().FlushAll(t.Context()).Err())
@@ -619,7 +619,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 		}
 	}
 	t.Logf("%v in %d s by %d processes", sent, seconds, n)
-	require.LessOrEqual(t, sent["beat"], n*seconds/2, "once in three seconds, and a little more at first")
+	require.LessOrEqual(t, sent["heartbeat"], n*seconds/2, "once in three seconds, and a little more at first")
 	require.LessOrEqual(t, sent["describe"], n*seconds/2)
 	cancel()
 	for i, ended := range ends {

@@ -22,14 +22,14 @@ import (
 	"github.com/headway-go/headway/pacer/redisstore"
 )
 
-// places is how many calls may run at once in these tests.
-const places = 25
+// permits is how many calls may run at once in these tests.
+const permits = 25
 
-// briefLease is the lease of the places whose processes are killed. It is longer than any call.
+// briefLease is the lease of the permits whose processes are killed. It is longer than any call.
 const briefLease = 3 * time.Second
 
-// errands are what the processes of a fleet do if a job names one of them. Each returns what it saw, by tenant.
-var errands = map[string]func(context.Context, *pacer.Pacer, *job) (map[string]*tally, error){
+// tasks are what the processes of a fleet do if a job names one of them. Each returns what it saw, by tenant.
+var tasks = map[string]func(context.Context, *pacer.Pacer, *job) (map[string]*tally, error){
 	"hold":   hold,
 	"pass":   pass,
 	"lanes":  lanes,
@@ -97,7 +97,7 @@ func hold(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, error
 type crowd struct {
 	most              int
 	shortest, longest time.Duration
-	deaf              string  // it runs the calls of this process to their ends, be it gone or not
+	deaf              string  // it runs the calls of this process to their ends, whether it is gone or not
 	rates             *strict // what else it enforces; nil for nothing
 
 	mu      sync.Mutex
@@ -172,7 +172,7 @@ func (u *crowd) arrived() int {
 	return len(u.came)
 }
 
-// busy returns which part of the places was taken between two instants, on average over time.
+// busy returns which part of the permits was taken between two instants, on average over time.
 func (u *crowd) busy(from, to time.Time) float64 {
 	sum := 0.0
 	for i, l := range u.levels {
@@ -190,7 +190,7 @@ func (u *crowd) busy(from, to time.Time) float64 {
 	return sum / to.Sub(from).Seconds() / float64(u.most)
 }
 
-// full returns how long after an instant all places were taken for the first time.
+// full returns how long after an instant all permits were taken for the first time.
 func (u *crowd) full(from time.Time) time.Duration {
 	for _, l := range u.levels {
 		if l.running == u.most && l.at.After(from) {
@@ -204,35 +204,35 @@ func (u *crowd) full(from time.Time) time.Duration {
 func (p *played) requireFree(t *testing.T) {
 	t.Helper()
 	status := p.look(fleets[p.job.Fleet][0])
-	require.EqualValues(t, places, status.Remaining, "places that are free when all is over")
-	require.Zero(t, status.Queued, "calls in line when all is over")
+	require.EqualValues(t, permits, status.Remaining, "permits that are free when all is over")
+	require.Zero(t, status.Queued, "queued calls when all is over")
 }
 
 // 4 processes × 32 goroutines against an upstream that refuses the 26th call at once: never a refusal, since no timer decides
-// about a place, and all places are free in the end. Measured: calls of 10 ms to 2 s, and at least 97 % of the places are taken,
+// about a permit, and all permits are free in the end. Measured: calls of 10 ms to 2 s, and at least 97 % of the permits are taken,
 // on average over time.
-func TestFleetKeepsItsPlacesBusy(t *testing.T) {
+func TestFleetKeepsItsPermitsBusy(t *testing.T) {
 	together(t)
-	upstream := &crowd{most: places, shortest: 10 * time.Millisecond, longest: measure.Length(500*time.Millisecond, 2*time.Second)}
-	j := job{Fleet: "places", Errand: "hold", Duration: measure.Length(3*time.Second, 13*time.Second), Patient: !measure.On()}
+	upstream := &crowd{most: permits, shortest: 10 * time.Millisecond, longest: measure.Length(500*time.Millisecond, 2*time.Second)}
+	j := job{Fleet: "permits", Task: "hold", Duration: measure.Length(3*time.Second, 13*time.Second), Patient: !measure.On()}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 32}))
 	require.Zero(t, upstream.no, "refusals")
 	requireTruth(t, p)
 	p.requireFree(t)
 	start := upstream.came[0]
 	busy := upstream.busy(start.Add(j.Duration/6), start.Add(j.Duration-time.Second))
-	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%d calls, %.2f %% of the places busy, longest wait %v", len(upstream.came), 100*busy, slices.Max(p.sum["x"].Waits)), busy >= 0.97)
+	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%d calls, %.2f %% of the permits busy, longest wait %v", len(upstream.came), 100*busy, slices.Max(p.sum["x"].Waits)), busy >= 0.97)
 }
 
 // The same, and two of the four processes are killed. The upstream sees at once that the calls of one are gone, and
-// runs those of the other to their ends. Never a refusal, all places are taken again when the leases have run out, and none is
+// runs those of the other to their ends. Never a refusal, all permits are taken again when the leases have run out, and none is
 // lost or counted twice. Measured: that takes a second.
 func TestFleetWhoseProcessesAreKilledInFlight(t *testing.T) {
 	together(t)
 	const margin = time.Second
-	upstream := &crowd{most: places, shortest: 10 * time.Millisecond, longest: measure.Length(500*time.Millisecond, 2*time.Second), deaf: "1"}
+	upstream := &crowd{most: permits, shortest: 10 * time.Millisecond, longest: measure.Length(500*time.Millisecond, 2*time.Second), deaf: "1"}
 	var killed time.Time
-	j := job{Fleet: "leases", Errand: "hold", Duration: 2 * patience, Doomed: 2, Told: true, Patient: !measure.On(), meanwhile: func(s *scene) {
+	j := job{Fleet: "leases", Task: "hold", Duration: 2 * patience, Doomed: 2, Told: true, Patient: !measure.On(), meanwhile: func(s *scene) {
 		if measure.On() {
 			time.Sleep(5 * time.Second)
 		} else {
@@ -263,33 +263,33 @@ func TestFleetWhoseProcessesAreKilledInFlight(t *testing.T) {
 	for at := killed; at.Before(end); at = at.Add(time.Second) {
 		seconds = append(seconds, fmt.Sprintf("%.0f", 100*upstream.busy(at, at.Add(time.Second))))
 	}
-	measure.Judge(t, p.late, tolerated, fmt.Sprintf("busy %.2f %% before, %.2f %% until %v after, then %.2f %%; per second since %v; all places taken after %v",
+	measure.Judge(t, p.late, tolerated, fmt.Sprintf("busy %.2f %% before, %.2f %% until %v after, then %.2f %%; per second since %v; all permits taken after %v",
 		100*before, 100*meanwhile, briefLease+margin, 100*after, seconds, upstream.full(killed.Add(100*time.Millisecond))), before >= 0.97 && after >= 0.97)
 }
 
-// requireFull waits until all places are taken at once, some time after an instant.
+// requireFull waits until all permits are taken at once, some time after an instant.
 func (u *crowd) requireFull(t *testing.T, after time.Time) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		return u.full(after) < time.Hour
-	}, patience, 20*time.Millisecond, "all places are taken")
+	}, patience, 20*time.Millisecond, "all permits are taken")
 }
 
 // 25 at once, 50 a second and 1,000 a minute in one stack, of which another job has spent most. All three hold, and the
 // minute is used up.
 //
-// Measured: each of them is used up when it is its turn. First the places: calls of 0.75 s could be 33.3 a second. A place is
+// Measured: each of them is used up when it is its turn. First the permits: calls of 0.75 s could be 33.3 a second. A permit is
 // given up to 40 ms before the slot that comes with it, so at least 750 of 790 ms are used, which is 94.9 %. Then the
 // second: calls of 0.2 s could be 125, and one in 20.5 ms is 97.6 % of 50 a second. In the end the minute.
-func TestFleetStacksPlacesOnRates(t *testing.T) {
+func TestFleetStacksPermitsOnRates(t *testing.T) {
 	together(t)
 	slow, spent := measure.Length(30, 150), measure.Length(900, 500)
 	rates := &strict{limits: []strictLimit{{n: 50, period: time.Second}, {n: 1000, period: time.Minute, seen: make(map[string][]time.Time)}}}
-	upstream := &crowd{most: places, shortest: measure.Length(50*time.Millisecond, 500*time.Millisecond), longest: measure.Length(300*time.Millisecond, time.Second), rates: rates}
+	upstream := &crowd{most: permits, shortest: measure.Length(50*time.Millisecond, 500*time.Millisecond), longest: measure.Length(300*time.Millisecond, time.Second), rates: rates}
 	j := job{
-		Fleet: "stacked", Errand: "hold", Duration: measure.Length(5*time.Second, 15*time.Second),
+		Fleet: "stacked", Task: "hold", Duration: measure.Length(5*time.Second, 15*time.Second),
 		Patient: !measure.On(),
 	}
 	j.before = func(s *scene) { spend(t, s, rates, spent) }
@@ -300,7 +300,7 @@ func TestFleetStacksPlacesOnRates(t *testing.T) {
 		upstream.times(measure.Length(50*time.Millisecond, 100*time.Millisecond), measure.Length(100*time.Millisecond, 300*time.Millisecond))
 	}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 32}))
-	require.Zero(t, upstream.no, "refusals: no timer decides about a place, so no machine is too busy for it")
+	require.Zero(t, upstream.no, "refusals: no timer decides about a permit, so no machine is too busy for it")
 	p.more = 1 // the other job's
 	left := int64(1000 - spent)
 	requireTruth(t, p, fiftyASecond, rule{name: "what the minute has left", kind: anyWindow, n: left, period: time.Minute})
@@ -310,7 +310,7 @@ func TestFleetStacksPlacesOnRates(t *testing.T) {
 	// Long calls are over a second later.
 	from, _ := slices.BinarySearchFunc(upstream.came, upstream.came[min(slow, n)-1].Add(time.Second), time.Time.Compare)
 	rate := float64(n-1-from) / upstream.came[n-1].Sub(upstream.came[min(from, n-1)]).Seconds()
-	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%d calls of %d that the minute has left; first %.2f %% of the places busy, then %.2f/s of 50/s; %d times 429 for a rate",
+	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%d calls of %d that the minute has left; first %.2f %% of the permits busy, then %.2f/s of 50/s; %d times 429 for a rate",
 		n, left, 100*busy, rate, rates.no), rates.no == 0 && busy >= 0.94 && rate >= 0.95*50 && n >= int(left)*99/100)
 }
 
@@ -322,7 +322,7 @@ func spend(t *testing.T, s *scene, rates *strict, n int) {
 	p, err := pacer.New(pacer.Config{Upstream: s.job.upstream(), Store: store, Policies: s.job.policies(), StoreTimeout: patience})
 	require.NoError(t, err)
 	defer p.Close()
-	require.NoError(t, p.Allow(t.Context(), pacer.CostOf("minute", int64(n)), pacer.CostOf("second", 0), pacer.CostOf("places", 0)))
+	require.NoError(t, p.Allow(t.Context(), pacer.CostOf("minute", int64(n)), pacer.CostOf("second", 0), pacer.CostOf("permits", 0)))
 	rates.mu.Lock()
 	defer rates.mu.Unlock()
 	for range n {
@@ -330,7 +330,7 @@ func spend(t *testing.T, s *scene, rates *strict, n int) {
 	}
 }
 
-// pass takes turns with another process to have the only place, and tells the upstream from when to when it had it.
+// pass takes turns with another process to have the only permit, and tells the upstream from when to when it had it.
 func pass(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, error) {
 	if len(j.Crews) == 0 {
 		return nil, nil //nolint:nilnil // it is not one of the two
@@ -356,7 +356,7 @@ func pass(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, error
 	return nil, nil //nolint:nilnil // the upstream knows everything
 }
 
-// baton is an upstream that is told who had the only place, and when.
+// baton is an upstream that is told who had the only permit, and when.
 type baton struct {
 	mu    sync.Mutex
 	turns []turn
@@ -376,18 +376,18 @@ func (u *baton) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	u.turns = append(u.turns, one)
 }
 
-// Two processes and one place: never two have it, and each gets it from the other. Measured: the time from Release in one of
+// Two processes and one permit: never two have it, and each gets it from the other. Measured: the time from Release in one of
 // them until Acquire returns in the other.
 func TestFleetPassesAPlaceOn(t *testing.T) {
 	together(t)
 	upstream := &baton{}
-	j := job{Fleet: "one", Errand: "pass", Duration: measure.Length(2*time.Second, 4*time.Second), Patient: !measure.On()}
+	j := job{Fleet: "one", Task: "pass", Duration: measure.Length(2*time.Second, 4*time.Second), Patient: !measure.On()}
 	p := play(t, upstream, j, func(process int) []crew { return make([]crew, map[bool]int{true: 1}[process < 2]) })
 	slices.SortFunc(upstream.turns, func(a, b turn) int { return int(a.from - b.from) })
 	var passes []time.Duration
 	for i := 1; i < len(upstream.turns); i++ {
 		last, next := upstream.turns[i-1], upstream.turns[i]
-		require.GreaterOrEqual(t, next.from, last.to, "two have the only place")
+		require.GreaterOrEqual(t, next.from, last.to, "two have the only permit")
 		if last.process != next.process {
 			passes = append(passes, time.Duration(next.from-last.to))
 		}
@@ -396,7 +396,7 @@ func TestFleetPassesAPlaceOn(t *testing.T) {
 	if j.Patient {
 		require.EqualValues(t, len(upstream.turns), p.charged(), "calls that were charged")
 	}
-	require.EqualValues(t, 1, p.look(fleets["one"][0]).Remaining, "places that are free when all is over")
+	require.EqualValues(t, 1, p.look(fleets["one"][0]).Remaining, "permits that are free when all is over")
 	slow := p99(passes) // which sorts them
 	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%d times: p50 %v, p99 %v", len(passes), passes[len(passes)/2], slow), len(passes) >= 50 && passes[len(passes)/2] <= 20*time.Millisecond)
 }

@@ -11,7 +11,7 @@ const gapsMark = "/gaps"
 // startsMark sets the third key of a rate apart whose windows are exact.
 const startsMark = "/starts"
 
-// Marks of the keys of a limit that calls stand in line for.
+// Marks of the keys of a limit that calls queue for.
 const (
 	leasesMark = "/leases"
 	begunMark  = "/begun"
@@ -47,7 +47,7 @@ const upstreamsKey = prefix + "upstreams"
 //	pacer:{upstream}:policy/starts[:value]  when calls of a rate start, if its windows are exact
 //	pacer:{upstream}:policy/leases[:value]  the calls in flight, by when their leases run out
 //	pacer:{upstream}:policy/begun[:value]   the same, by when they began, if only long ones count
-//	pacer:{upstream}:policy/line[:value]    who stands in line, in order
+//	pacer:{upstream}:policy/line[:value]    who is queued, in order
 //	pacer:{upstream}:policy/waits[:value]   the same, by when they are taken for dead
 //	pacer:{upstream}:policy/flows[:value]   who shares it fairly, by where their last calls end
 //

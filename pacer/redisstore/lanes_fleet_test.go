@@ -151,8 +151,8 @@ func hundredASecond(burst int64) rule {
 	return rule{name: fmt.Sprintf("100 a second and %d at once", burst), kind: evenly, n: 100, period: time.Second, burst: burst}
 }
 
-// 10,000 calls of a batch stand in line for 100 a second, of which their lane has 80, and interactive calls come at random
-// times, 10 a second. The rate is never broken, and all interactive calls go although the line is longer than the run.
+// 10,000 calls of a batch queue for 100 a second, of which their lane has 80, and interactive calls come at random
+// times, 10 a second. The rate is never broken, and all interactive calls go although the queue is longer than the run.
 //
 // Measured: while nobody else calls, the batch gets at least 95 a second. Interactive calls wait for at most 50 ms at the median
 // and 250 ms at p99, and still at least 95 are used.
@@ -160,7 +160,7 @@ func TestFleetWithADeepLane(t *testing.T) {
 	together(t)
 	upstream := newGate(100, 10)
 	j := job{
-		Fleet: "lanes", Errand: "lanes", Duration: measure.Length(4*time.Second, 22*time.Second), Begin: measure.Length(time.Time{}, time.Now().Add(time.Second)),
+		Fleet: "lanes", Task: "lanes", Duration: measure.Length(4*time.Second, 22*time.Second), Begin: measure.Length(time.Time{}, time.Now().Add(time.Second)),
 		Patient: !measure.On(),
 	}
 	batch := measure.Length(250, 2500)
@@ -168,7 +168,7 @@ func TestFleetWithADeepLane(t *testing.T) {
 		return []crew{{Tenant: "batch", Goroutines: batch}, {Tenant: "interactive", Goroutines: 2 + process%2}}
 	})
 	requireTruth(t, p, hundredASecond(10))
-	require.Zero(t, p.look(fleets["lanes"][0]).Queued, "calls in line when all is over")
+	require.Zero(t, p.look(fleets["lanes"][0]).Queued, "queued calls when all is over")
 	inter := p.sum["interactive"]
 	require.Equal(t, inter.Offered, inter.Went, "interactive calls that went")
 	require.Positive(t, inter.Went)
@@ -241,7 +241,7 @@ func TestFleetSharesFairly(t *testing.T) {
 	together(t)
 	upstream := newGate(100, 5)
 	j := job{
-		Fleet: "shares", Errand: "shares", Duration: measure.Length(4*time.Second, 14*time.Second), Begin: measure.Length(time.Time{}, time.Now().Add(time.Second)),
+		Fleet: "shares", Task: "shares", Duration: measure.Length(4*time.Second, 14*time.Second), Begin: measure.Length(time.Time{}, time.Now().Add(time.Second)),
 		Patient: !measure.On(),
 	}
 	p := play(t, upstream, j, crewed(crew{Tenant: "one", Goroutines: 16}, crew{Tenant: "three", Goroutines: 16}, crew{Tenant: "guest", Goroutines: 16}))

@@ -93,7 +93,7 @@ func (s *listeners) add(client subscriber, dial func(context.Context) error, cha
 	}
 }
 
-// ping finds out whether a silent subscription still has its connection. It is called with each beat, for so processes do it
+// ping finds out whether a silent subscription still has its connection. It is called with each heartbeat, for so processes do it
 // the less often the more there are. If the connection is gone, go-redis makes another one.
 func (s *listeners) ping() {
 	s.mu.Lock()
@@ -252,7 +252,7 @@ func (s *listeners) tell(m any) {
 // maxChanges bounds how many lines of a message are read: more than the limits of any stack.
 const maxChanges = 1024
 
-// parseChanges reads what the scripts publish (see report.lua and beat.lua): a line with the store's now, then "kind until key"
+// parseChanges reads what the scripts publish (see report.lua and heartbeat.lua): a line with the store's now, then "kind until key"
 // for each change, or a call's id in place of until. What is not of that form is left out, for anybody may publish.
 func parseChanges(channel, payload string) []store.Change {
 	upstream := strings.TrimSuffix(channel, pausesMark)

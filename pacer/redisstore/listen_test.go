@@ -27,19 +27,19 @@ func two(t *testing.T, client func() redis.UniversalClient, ps ...policies.Polic
 	return newPacer(t, client(), ps...), newPacer(t, client(), ps...)
 }
 
-// sleeper is a call that sleeps.
-type sleeper struct {
+// sleepingCall is a call that sleeps.
+type sleepingCall struct {
 	*pacer.Reservation
 
 	gone chan struct{} // closed when it goes
 }
 
 // asleep starts a call that has to wait, and sleeps until the test ends if nothing wakes it.
-func asleep(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) *sleeper {
+func asleep(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) *sleepingCall {
 	t.Helper()
 	r, err := p.Reserve(t.Context(), append(opts, pacer.MaxWait(pacer.Forever))...)
 	require.NoError(t, err)
-	s := &sleeper{r, make(chan struct{})}
+	s := &sleepingCall{r, make(chan struct{})}
 	go func() {
 		if r.Wait(t.Context()) == nil {
 			close(s.gone)
@@ -48,15 +48,15 @@ func asleep(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) *sleeper {
 	return s
 }
 
-// movesBehind waits until the sleeper has a slot that is so much later than its own.
-func (s *sleeper) movesBehind(t *testing.T, by time.Duration, meanwhile func()) {
+// movesBehind waits until the call has a slot that is so much later than its own.
+func (s *sleepingCall) movesBehind(t *testing.T, by time.Duration, meanwhile func()) {
 	t.Helper()
 	before, _ := s.Slot()
 	meanwhile()
 	require.Eventually(t, func() bool {
 		at, _ := s.Slot()
 		return at.Sub(before) >= by
-	}, patience, 5*time.Millisecond, "the sleeper hears of the pause: it has a slot at %v", before)
+	}, patience, 5*time.Millisecond, "the call hears of the pause: it has a slot at %v", before)
 }
 
 // listening waits until so many subscribers hear of an upstream's pauses.
@@ -69,7 +69,7 @@ func listening(t *testing.T, rdb redis.UniversalClient, want int64) {
 	}, patience, 5*time.Millisecond)
 }
 
-func TestAPauseReachesSleepersOfOtherProcesses(t *testing.T) {
+func TestAPauseReachesWaitersOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	for name, scopes := range map[string][]string{"of the upstream": nil, "of a policy": {"every"}} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestAPauseReachesSleepersOfOtherProcesses(t *testing.T) {
 }
 
 // In a Cluster, a message reaches those who are connected to another node.
-func TestAPauseReachesSleepersOnACluster(t *testing.T) {
+func TestAPauseReachesWaitersOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	one, other := two(t, func() redis.UniversalClient { return cluster.Client() }, policies.Every(20*time.Minute).Named("every"))
@@ -99,10 +99,10 @@ func TestAPauseReachesSleepersOnACluster(t *testing.T) {
 		require.NoError(t, one.Report(t.Context(), policies.Feedback{Wait: 50 * time.Minute}))
 		at, _ := s.Slot()
 		return at.Sub(before) >= 20*time.Minute
-	}, patience, 50*time.Millisecond, "the sleeper hears of the pause")
+	}, patience, 50*time.Millisecond, "the call hears of the pause")
 }
 
-func TestResumeReachesSleepersOfOtherProcesses(t *testing.T) {
+func TestResumeReachesWaitersOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	one, other := two(t, func() redis.UniversalClient { return server.Client() }, policies.PerSecond(100).Per("tenant").Named("tenant"))
@@ -119,7 +119,7 @@ func TestResumeReachesSleepersOfOtherProcesses(t *testing.T) {
 }
 
 // A subscription that breaks is made again, and what was missed meanwhile is asked for.
-func TestWhatWasMissedIsAskedFor(t *testing.T) {
+func TestWhatWasMissedIsRequested(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	var unreachable atomic.Bool
@@ -246,8 +246,8 @@ func TestHostileNews(t *testing.T) {
 		"-5\n1 9 pacer:{up}":                   nil,
 		"5\n1 -9 pacer:{up}":                   nil,
 		"5\n1 99999999999999999999 pacer:{up}": nil,
-		"5\n4 9 pacer:{up}:places":             {{Kind: store.Wake, Policy: "places", Now: 5, ID: 9}},
-		"5\n4 -9 pacer:{up}:places":            nil,
+		"5\n4 9 pacer:{up}:permits":            {{Kind: store.Wake, Policy: "permits", Now: 5, ID: 9}},
+		"5\n4 -9 pacer:{up}:permits":           nil,
 		"5\n5 9 pacer:{up}":                    nil,
 		"5\n1 9 pacer:{other}:daily":           nil,
 		"5\n1 9 pacer:{up}daily":               nil,

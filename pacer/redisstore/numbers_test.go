@@ -32,6 +32,7 @@ func TestTheUnknownIsRefused(t *testing.T) {
 	rdb := redistest.Start(t).Client()
 	s := luascripts.New()
 	keys := []string{"pacer:{test}", "a", "b", "c", "d", "e", "f"}
+	queued := []any{0, 1, 1, 0, 0, numbers.MayQueue, 7, 0, 0, 1, 0, 0, 0}
 	for name, c := range map[string]struct {
 		script string
 		args   []any
@@ -39,9 +40,11 @@ func TestTheUnknownIsRefused(t *testing.T) {
 	}{
 		"an algorithm":            {s.Reserve, []any{0, 0, 1, 9, 1, 10, 0}, "unknown algorithm 9"},
 		"no algorithm":            {s.Reserve, []any{0, 0, 1}, "unknown algorithm (none)"},
-		"concurrency, not late":   {s.Reserve, []any{0, 0, 1, numbers.Leases, 1, 10, 0, 0, 0}, "unknown algorithm 4"},
-		"a queue":                 {s.Late, []any{0, 0, 1, numbers.Queued, 1, 10, 0, 0, 0, 0, 3, 0}, "unknown queue 3"},
-		"a queue of concurrency":  {s.Late, []any{0, 0, 1, numbers.Leases, 1, 10, 0, 2, 0}, "unknown queue 2"},
+		"concurrency, unqueued":   {s.Reserve, []any{0, 0, 1, numbers.Leases, 1, 10, 0, 0, 0}, "unknown algorithm 4"},
+		"a queue":                 {s.Queued, []any{0, 0, 1, numbers.Queued, 1, 10, 0, 0, 0, 0, 3, 0}, "unknown queue 3"},
+		"a queue of concurrency":  {s.Queued, []any{0, 0, 1, numbers.Leases, 1, 10, 0, 2, 0}, "unknown queue 2"},
+		"a lane without its rate": {s.Queued, append([]any{0, 0, 1, numbers.Queued, 1, 10, 0, 0, 0, 0, numbers.LaneQueue}, queued...), "unknown rate of the lane at 1"},
+		"a lane of a window":      {s.Queued, append([]any{0, 0, 2, numbers.Window, 5, 1000, 1, 0, 0, numbers.Queued, 1, 10, 0, 0, 0, 0, numbers.LaneQueue}, queued...), "unknown rate of the lane at 2"},
 		"flags":                   {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, 4}, "unknown flags 4"},
 		"flags, no flags":         {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, -1}, "unknown flags -1"},
 		"a note":                  {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 1, 11, 1, 1, 2, 3, 4, 5}, "unknown note 11"},

@@ -25,13 +25,13 @@ func acquainted(t *testing.T, rdb redis.UniversalClient, upstream string, proces
 		if all.IsZero() {
 			all = time.Now()
 		}
-		return !slices.ContainsFunc(alive, func(z redis.Z) bool { return int64(z.Score) < all.Add(beatLives).UnixMicro() })
+		return !slices.ContainsFunc(alive, func(z redis.Z) bool { return int64(z.Score) < all.Add(heartbeatTTL).UnixMicro() })
 	}, patience, 20*time.Millisecond, "the processes know each other")
 	return micros()
 }
 
-// beatLives is for how long a process is believed to be there after a beat.
-const beatLives = 10 * time.Second
+// heartbeatTTL is for how long a process is believed to be there after a heartbeat.
+const heartbeatTTL = 10 * time.Second
 
 // acquainted waits until the processes know each other.
 func (s *scene) acquainted() (since int64) {
@@ -42,8 +42,8 @@ func (s *scene) acquainted() (since int64) {
 // key is one of the upstream's own keys.
 func (s *scene) key(name string) string { return "pacer:{" + s.job.upstream() + "}/" + name }
 
-// rejoined waits until every process has sent a heartbeat once more, and holds slots in the store.
-func (s *scene) rejoined() {
+// resynced waits until every process has sent a heartbeat once more, and holds slots in the store.
+func (s *scene) resynced() {
 	s.t.Helper()
 	policy := fleets[s.job.Fleet][0]
 	s.acquainted()
@@ -60,7 +60,7 @@ func (s *scene) rejoined() {
 // it lost its memory.
 //
 // No call errs or goes before its slot. What the store grants between two losses conforms, and so does what each process grants
-// alone, to its share. In the end all are back, and everything that went is charged.
+// locally, to its share. In the end all are back, and everything that went is charged.
 //
 // Measured: none stalls longer than a second beyond its pace, the upstream refuses nothing, and gets at least 95 % of what it
 // allows.
@@ -77,19 +77,19 @@ func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses [
 			time.Sleep(time.Until(start.Add(8 * time.Second)))
 		}
 		losses = meanwhile(s, 3*time.Second)
-		s.rejoined()
+		s.resynced()
 		if measure.On() {
 			time.Sleep(time.Until(start.Add(20 * time.Second)))
 		}
 	}}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 16}))
 	// What was asked for before the processes knew each other may have been granted at a larger share, for later.
-	calls := slices.DeleteFunc(p.calls(), func(o outing) bool { return o.alone() && o.Asked < known })
-	require.Empty(t, refereeOfEras(calls, losses, fiftyASecond))
-	alone := 0
+	calls := slices.DeleteFunc(p.calls(), func(o outing) bool { return o.local() && o.Asked < known })
+	require.Empty(t, refereeOfEpochs(calls, losses, fiftyASecond))
+	local := 0
 	for i := range calls {
-		if calls[i].alone() {
-			alone++
+		if calls[i].local() {
+			local++
 		}
 	}
 	p.requireNothingLost(t)
@@ -98,8 +98,8 @@ func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses [
 	for _, at := range upstream.went {
 		perSecond[int(at.Sub(upstream.went[0])/time.Second)]++
 	}
-	// 64 calls in line, one each 20.5 ms, wait 1.312 s.
-	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%d calls, %d of them alone, %.2f/s of 50/s, by second %v; longest wait %v; %d times 429", len(calls), alone, rate, perSecond, longest, upstream.no),
+	// 64 queued calls, one each 20.5 ms, wait 1.312 s.
+	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%d calls, %d of them local, %.2f/s of 50/s, by second %v; longest wait %v; %d times 429", len(calls), local, rate, perSecond, longest, upstream.no),
 		upstream.no == 0 && rate >= 0.95*50 && longest < 2312*time.Millisecond)
 }
 

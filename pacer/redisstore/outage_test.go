@@ -26,7 +26,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// member is a Pacer with a client of its own, as another process would have. Only a server that is gone makes it pace alone,
+// member is a Pacer with a client of its own, as another process would have. Only a server that is gone makes it pace locally,
 // not one that is busy.
 func member(t *testing.T, addr string, list ...policies.Policy) *pacer.Pacer {
 	t.Helper()
@@ -46,7 +46,7 @@ func left(t *testing.T, p *pacer.Pacer) int64 {
 	return s.Policies[0].Remaining
 }
 
-// Redis comes back empty: a daily quota does not start afresh, whoever spent it.
+// Redis comes back empty: a daily quota does not start afresh, no matter which process spent it.
 func TestAQuotaOutlivesTheServersMemory(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*redistest.Server){
@@ -72,7 +72,7 @@ func TestAQuotaOutlivesTheServersMemory(t *testing.T) {
 			for i := range 30 {
 				require.NoError(t, fleet[i%3].Wait(t.Context()))
 			}
-			for _, p := range fleet { // those who are still alone have spent their shares, and tell the others in a moment
+			for _, p := range fleet { // those that still pace locally have spent their shares, and tell the others in a moment
 				require.Eventually(t, func() bool { return left(t, p) == 0 }, patience, 50*time.Millisecond)
 				require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
 			}
@@ -228,12 +228,12 @@ func doze(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, error
 
 // A process dies with a thousand calls in its queue: that costs the fleet the few slots that it held, and nothing else. No key is left
 // without a TTL, and soon the dead are not counted any more.
-func TestAProcessIsKilledWithAThousandSleepers(t *testing.T) {
+func TestAProcessIsKilledWithAThousandWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	j := job{
 		Fleet: "killed", Redis: server.Addr, URL: "http://127.0.0.1:1", Duration: time.Hour, Crews: []crew{{Tenant: "x", Goroutines: 1000}},
-		Patient: true, Errand: "doze", Begin: time.Now(),
+		Patient: true, Task: "doze", Begin: time.Now(),
 	}
 	spec, err := json.Marshal(j)
 	require.NoError(t, err)
@@ -259,7 +259,7 @@ func TestAProcessIsKilledWithAThousandSleepers(t *testing.T) {
 	require.LessOrEqual(t, before, int64(killedSlots), "slots that it held")
 	r, err := p.Reserve(t.Context(), pacer.Scope("tenant", "x"))
 	require.NoError(t, err)
-	require.LessOrEqual(t, r.Delay(), time.Duration(before+1)*time.Second/100, "who comes now stands behind that line and nothing else")
+	require.LessOrEqual(t, r.Delay(), time.Duration(before+1)*time.Second/100, "who comes now stands behind that queue and nothing else")
 	require.NoError(t, r.Wait(t.Context()))
 	for range 10 {
 		require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "x")))
@@ -297,20 +297,20 @@ func TestErrorsCarryNoCredential(t *testing.T) {
 	require.Contains(t, strings.ToUpper(err.Error()), "WRONGPASS")
 }
 
-// A beat that keeps the upstream's key for a while does not shorten the life of a pause in it.
-func TestABeatDoesNotShortenAPause(t *testing.T) {
+// A heartbeat that keeps the upstream's key for a while does not shorten the life of a pause in it.
+func TestAHeartbeatDoesNotShortenAPause(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Shared(t).Client()
 	backing := must(redisstore.New(rdb))
-	beat := store.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
-	_, err := backing.Heartbeat(t.Context(), "beat", beat)
+	heartbeat := store.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
+	_, err := backing.Heartbeat(t.Context(), "heartbeat", heartbeat)
 	require.NoError(t, err)
-	stack := store.Stack{Upstream: "beat"}
+	stack := store.Stack{Upstream: "heartbeat"}
 	_, _, err = backing.Report(t.Context(), stack, []store.Note{{Kind: store.NotePause, Limit: store.WholeUpstream, For: time.Hour}})
 	require.NoError(t, err)
-	_, err = backing.Heartbeat(t.Context(), "beat", beat)
+	_, err = backing.Heartbeat(t.Context(), "heartbeat", heartbeat)
 	require.NoError(t, err)
-	require.Greater(t, rdb.PTTL(t.Context(), "pacer:{beat}").Val(), 59*time.Minute)
+	require.Greater(t, rdb.PTTL(t.Context(), "pacer:{heartbeat}").Val(), 59*time.Minute)
 	status, err := backing.Status(t.Context(), stack)
 	require.NoError(t, err)
 	require.InDelta(t, time.Hour, status.Paused.Sub(status.Now), float64(time.Minute))

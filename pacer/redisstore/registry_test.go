@@ -49,7 +49,7 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 		policies.PerSecond(50).Named("peak"),
 		policies.PerSecond(2).Per("tenant").Named("tenant").Optional(),
 		policies.Daily(1000, time.UTC),
-		policies.InFlight(5).Named("places").Optional().Per("kind"),
+		policies.InFlight(5).Named("permits").Optional().Per("kind"),
 	}
 	a, b := named(t, rdb, "a", stack...), named(t, rdb, "b", stack...)
 	var wg sync.WaitGroup
@@ -207,7 +207,7 @@ func TestAnOperatorOfAnUnknownUpstream(t *testing.T) {
 	require.ErrorAs(t, err, &se)
 }
 
-// Who has a Pacer sees the fleet through it, and its own process alone while the store is out of reach.
+// Who has a Pacer sees the fleet through it, and its own process while the store is out of reach.
 func TestFleetOfAPacer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -383,11 +383,11 @@ func TestTheRegistryForgets(t *testing.T) {
 	until := rdb.ZScore(t.Context(), "pacer:upstreams", "test").Val()
 	brief := store.About{ID: "brief", Keep: time.Second}
 	// Another minute may begin at any time, and with it a process that is not there is taken out.
-	beats := func(id string, lives time.Duration) {
+	heartbeats := func(id string, lives time.Duration) {
 		_, err := backing.Heartbeat(t.Context(), "test", store.Heartbeat{ID: id, TTL: lives, Keep: time.Second})
 		require.NoError(t, err)
 	}
-	beats("brief", time.Minute)
+	heartbeats("brief", time.Minute)
 	require.NoError(t, must(redisstore.New(rdb)).Describe(t.Context(), "test", brief))
 	require.InDelta(t, until, rdb.ZScore(t.Context(), "pacer:upstreams", "test").Val(), 0, "nobody makes it be forgotten sooner")
 	tell("leaves", time.Minute)
@@ -395,8 +395,8 @@ func TestTheRegistryForgets(t *testing.T) {
 	require.ElementsMatch(t, []string{"process/brief", "process/killed", "process/leaves", "process/stays"}, said())
 	tell("leaves", 0)
 	require.ElementsMatch(t, []string{"process/brief", "process/killed", "process/stays"}, said())
-	beats("killed", 20*time.Millisecond)
-	beats("brief", 20*time.Millisecond)
+	heartbeats("killed", 20*time.Millisecond)
+	heartbeats("brief", 20*time.Millisecond)
 	time.Sleep(30 * time.Millisecond) // real time: the server's clock decides
 	require.NoError(t, rdb.HDel(t.Context(), "pacer:{test}/index", "swept").Err(), "as if a minute had passed")
 	tell("stays", time.Minute)

@@ -80,13 +80,13 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 			r.addKey(name, l, startsMark)
 		}
 		if l.Spec.HasQueue() {
-			r.addLine(name, l)
+			r.addQueue(name, l)
 		}
 	}
 }
 
-// addLine adds the keys of a limit that calls stand in line for.
-func (r *request) addLine(name string, l *store.Limit) {
+// addQueue adds the keys of a limit that calls queue for.
+func (r *request) addQueue(name string, l *store.Limit) {
 	if l.Spec.Algorithm == policies.Leases {
 		r.addKey(name, l, leasesMark)
 	}

@@ -136,7 +136,7 @@ func (b *band) requireTruth(t *testing.T, rules ...rule) {
 	require.Empty(t, b.lost)
 	require.NotEmpty(t, b.went)
 	for i := range b.went {
-		require.False(t, b.went[i].alone(), "nobody is alone who waits for its store")
+		require.False(t, b.went[i].local(), "a process that waits for its store never paces locally")
 	}
 	require.Empty(t, referee(b.went, rules...))
 	backing, err := redisstore.New(b.rdb)

@@ -46,8 +46,8 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	}
 	first := &batches[0].Stack
 	program := &s.reserve
-	if slices.ContainsFunc(limits, lined) {
-		program = &s.late
+	if slices.ContainsFunc(limits, hasQueue) {
+		program = &s.queued
 	}
 	r, now, err := s.ask(ctx, program, upstream, limits, knowledge{first.Epoch, first.LastSeen}, reach, func(r *request) {
 		if c := batches[0].Calls; len(batches) == 1 && len(c) == 1 && plain(&c[0]) {
@@ -68,8 +68,8 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	return r.done()
 }
 
-// lined reports whether calls may have to stand in line for a limit.
-func lined(l store.Limit) bool { return l.Spec.HasQueue() }
+// hasQueue reports whether calls may have to queue for a limit.
+func hasQueue(l store.Limit) bool { return l.Spec.HasQueue() }
 
 // owned says for each of some stacks which of the limits of them all are its own, from 1. It is nil if there is one stack.
 type owned [][]int64
@@ -127,7 +127,7 @@ func (r *request) calls(refs []int64, calls []store.Call) {
 			tracked = numbers.Tracked
 		}
 		if c.ID != 0 {
-			tracked += numbers.Late
+			tracked += numbers.MayQueue
 		}
 		r.numbers(int64(n), cost, engine.MicrosUp(c.NotBefore), engine.Micros(c.MaxWait), tracked)
 		r.numbers(c.Costs...)

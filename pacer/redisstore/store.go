@@ -32,12 +32,12 @@ type Client interface {
 }
 
 // A Store keeps accounts in Redis. It holds no state but what it learned of the server's clock, and needs no closing.
-// While a Pacer with sleepers listens for pauses, it has one subscription, with a connection and goroutines of its own;
+// While a Pacer with waiting calls listens for pauses, it has one subscription, with a connection and goroutines of its own;
 // they end when the last such Pacer is closed. It is safe for concurrent use.
 type Store struct {
-	rdb                                         Client
-	reserve, late, cancel, report, status, beat script
-	describe, index, enlist, upstreams, tries   script
+	rdb                                                Client
+	reserve, queued, cancel, report, status, heartbeat script
+	describe, index, enlist, upstreams, tries          script
 
 	mu     sync.Mutex
 	seen   int64                // the server's clock, when last seen
@@ -74,13 +74,13 @@ func newScript(source string) script {
 
 func withScripts(rdb Client, s luascripts.Scripts) *Store {
 	return &Store{
-		rdb:     rdb,
-		reserve: newScript(s.Reserve),
-		late:    newScript(s.Late),
-		cancel:  newScript(s.Cancel),
-		report:  newScript(s.Report),
-		status:  newScript(s.Status),
-		beat:    newScript(s.Beat),
+		rdb:       rdb,
+		reserve:   newScript(s.Reserve),
+		queued:    newScript(s.Queued),
+		cancel:    newScript(s.Cancel),
+		report:    newScript(s.Report),
+		status:    newScript(s.Status),
+		heartbeat: newScript(s.Heartbeat),
 
 		describe:  newScript(s.Describe),
 		index:     newScript(s.Index),
@@ -217,7 +217,7 @@ func (s *Store) ask(
 				continue
 			}
 		}
-		if (p == &s.reserve || p == &s.late) && len(r.values) == 3 && r.values[0] == numbers.Forgot && r.err == nil {
+		if (p == &s.reserve || p == &s.queued) && len(r.values) == 3 && r.values[0] == numbers.Forgot && r.err == nil {
 			r.int()
 			if forgot := (&store.ForgotError{Epoch: r.epoch()}); r.err == nil {
 				return reply{}, 0, forgot
@@ -330,7 +330,7 @@ func (s *Store) Heartbeat(ctx context.Context, upstream string, b store.Heartbea
 	}
 	q.args = append(q.args, b.ID)
 	q.numbers(engine.MicrosUp(b.TTL), int64(b.Now), engine.MicrosUp(b.Keep), engine.MicrosUp(b.Barrier))
-	r, err := s.run(ctx, &s.beat, q)
+	r, err := s.run(ctx, &s.heartbeat, q)
 	if errors.Is(err, ErrForeign) && len(b.Limits) > 0 { // whatever its limits hold, the process is there
 		b.Limits = nil
 		return s.Heartbeat(ctx, upstream, b)

@@ -24,7 +24,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// newPacer returns a Pacer that waits for its store for as long as it takes: a busy machine does not make it pace alone.
+// newPacer returns a Pacer that waits for its store for as long as it takes: a busy machine does not make it pace locally.
 func newPacer(t *testing.T, rdb redisstore.Client, p ...policies.Policy) *pacer.Pacer {
 	t.Helper()
 	store, err := redisstore.New(rdb)
@@ -35,7 +35,7 @@ func newPacer(t *testing.T, rdb redisstore.Client, p ...policies.Policy) *pacer.
 	return pc
 }
 
-// refuser is a Pacer that does not pace alone.
+// refuser is a Pacer that does not pace locally.
 func refuser(t *testing.T, rdb redisstore.Client, p ...policies.Policy) *pacer.Pacer {
 	t.Helper()
 	store, err := redisstore.New(rdb)
@@ -277,7 +277,7 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 				require.NoError(t, err)
 				defer p.Close()
 				var se *pacer.StoreError
-				require.NoError(t, p.Wait(t.Context()), "paced alone")
+				require.NoError(t, p.Wait(t.Context()), "paced locally")
 				require.ErrorIs(t, newPacer(t, rdb, list...).Allow(t.Context()), pacer.ErrNoContact)
 				p = refuser(t, rdb, list...)
 				require.ErrorAs(t, p.Wait(t.Context()), &se)
@@ -372,13 +372,13 @@ func TestTheACLThatTheREADMENames(t *testing.T) {
 	storeExercise(t, p)
 	asleep(t, p, pacer.Scope("tenant", "acme"))
 	listening(t, server.Client(), 1)
-	lineExercise(t, rdb)
+	queueExercise(t, rdb)
 	registryExercise(t, rdb)
 	everythingExpires(t, server.Client())
 }
 
-// lineExercise makes a store run every command that lines need.
-func lineExercise(t *testing.T, rdb *redis.Client) {
+// queueExercise makes a store run every command that queues need.
+func queueExercise(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	p, err := pacer.New(pacer.Config{Upstream: "lines", Store: must(redisstore.New(rdb)), Policies: []policies.Policy{
 		policies.InFlight(1).Fair("tenant"), policies.InFlight(5).LongerThan(time.Minute).Named("long"),
@@ -407,8 +407,8 @@ func lineExercise(t *testing.T, rdb *redis.Client) {
 func registryExercise(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	backing := must(redisstore.New(rdb))
-	beat := store.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
-	_, err := backing.Heartbeat(t.Context(), "registry", beat)
+	heartbeat := store.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
+	_, err := backing.Heartbeat(t.Context(), "registry", heartbeat)
 	require.NoError(t, err)
 	about := store.About{
 		ID: "a", Name: "x", Keep: time.Second, Policies: []string{policies.PerSecond(1).String()},
@@ -428,7 +428,7 @@ func registryExercise(t *testing.T, rdb *redis.Client) {
 	require.NoError(t, backing.Describe(t.Context(), "registry", about))
 }
 
-// What a line leaves behind expires, whoever comes and goes in one request.
+// What a queue leaves behind expires, even of calls that come and go in one request.
 func TestLinesExpire(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
@@ -446,7 +446,7 @@ func TestLinesExpire(t *testing.T) {
 	grants := ask(call(1), call(2))
 	require.True(t, grants[0].OK && grants[1].Queued)
 	time.Sleep(grants[1].Wait())
-	grants = ask(call(2), call(3)) // the line is empty in between
+	grants = ask(call(2), call(3)) // the queue is empty in between
 	require.True(t, grants[0].OK && grants[1].Queued)
 	everythingExpires(t, rdb)
 }

@@ -36,7 +36,7 @@ func TestFleetWhileAProcessIsSuspended(t *testing.T) {
 			require.NoError(t, s.processes[0].Process.Signal(syscall.SIGCONT))
 			if !measure.On() {
 				time.Sleep(time.Second)
-				s.rejoined()
+				s.resynced()
 			}
 		},
 	}

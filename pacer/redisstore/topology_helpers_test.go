@@ -64,7 +64,7 @@ func startLoad(t *testing.T, client func() redis.UniversalClient) *load {
 		s := note(store)
 		p, err := pacer.New(pacer.Config{
 			Upstream: loadUpstream, Store: s, Policies: []policies.Policy{loadPolicy()},
-			// If the very first operation takes longer than a busy machine lets it, the process begins alone.
+			// If the very first operation takes longer than a busy machine lets it, the process begins locally.
 			Processes: fleetSize,
 			// An answer that comes too late is one that does not tell a process how many there are.
 			StoreTimeout: measure.Length(2*time.Second, 0),
@@ -121,19 +121,19 @@ func (l *load) call(ctx context.Context, s *noted, p *pacer.Pacer, process, goro
 
 // stop ends the load when every goroutine has gone once more: nobody is lost. It fails the test if a call had an error or does
 // not return, if one went before its slot, or if more went than the policy allows: of what the store granted between the
-// instants at which it lost its memory, and of what each process granted alone. Such a thing is never the machine's fault.
+// instants at which it lost its memory, and of what each process granted locally. Such a thing is never the machine's fault.
 func (l *load) stop(losses ...int64) seen {
 	l.t.Helper()
 	s := l.end()
 	var calls []outing
 	for _, went := range l.went {
 		for _, o := range went {
-			if !o.alone() || o.Asked >= l.known {
+			if !o.local() || o.Asked >= l.known {
 				calls = append(calls, o)
 			}
 		}
 	}
-	require.Empty(l.t, refereeOfEras(calls, losses, fiftyASecond))
+	require.Empty(l.t, refereeOfEpochs(calls, losses, fiftyASecond))
 	return s
 }
 
@@ -162,7 +162,7 @@ func (l *load) end() seen {
 // seen is what the upstream saw of a load.
 type seen struct {
 	calls   int
-	alone   int           // how many of them without the store
+	local   int           // how many of them without the store
 	rate    float64       // per second
 	most    int           // in any sliding second
 	when    time.Duration // that second's beginning, since the load's
@@ -182,8 +182,8 @@ func (l *load) look() seen {
 			at := went[i].At
 			all = append(all, at)
 			s.stall, last = max(s.stall, time.Duration(at-last)*time.Microsecond), at
-			if went[i].alone() {
-				s.alone++
+			if went[i].local() {
+				s.local++
 			}
 		}
 	}
@@ -206,8 +206,8 @@ func (l *load) look() seen {
 }
 
 func (s seen) String() string {
-	return fmt.Sprintf("%d calls, %d of them alone, %.2f/s of %d/s, %d in the fullest second, from %v on; nobody for %v, a goroutine for %v; failed: %s",
-		s.calls, s.alone, s.rate, loadLimit, s.most, s.when.Round(time.Millisecond), s.silence.Round(time.Millisecond), s.stall.Round(time.Millisecond), s.failed)
+	return fmt.Sprintf("%d calls, %d of them local, %.2f/s of %d/s, %d in the fullest second, from %v on; nobody for %v, a goroutine for %v; failed: %s",
+		s.calls, s.local, s.rate, loadLimit, s.most, s.when.Round(time.Millisecond), s.silence.Round(time.Millisecond), s.stall.Round(time.Millisecond), s.failed)
 }
 
 // granted returns how many calls went in the fullest second that the store granted, as far as Headway answers for when.
@@ -215,7 +215,7 @@ func (l *load) granted() (most int) {
 	var all []int64
 	for _, went := range l.went {
 		for i := range went {
-			if !went[i].alone() {
+			if !went[i].local() {
 				all = append(all, went[i].judged())
 			}
 		}
@@ -356,7 +356,7 @@ func (l *load) granting(since int64) int {
 	processes := make(map[int]bool)
 	for _, went := range l.went {
 		for i := range went {
-			if o := &went[i]; !o.alone() && o.At >= since {
+			if o := &went[i]; !o.local() && o.At >= since {
 				processes[o.process] = true
 			}
 		}
@@ -364,7 +364,7 @@ func (l *load) granting(since int64) int {
 	return len(processes)
 }
 
-// A refuserLoad is goroutines of a Pacer that does not pace alone, which call until stop.
+// A refuserLoad is goroutines of a Pacer that does not pace locally, which call until stop.
 type refuserLoad struct {
 	went atomic.Int64
 	stop context.CancelFunc
@@ -374,7 +374,7 @@ type refuserLoad struct {
 	errs [loadGoroutines][]error
 }
 
-// startRefuser lets goroutines of a Pacer call that does not pace alone.
+// startRefuser lets goroutines of a Pacer call that does not pace locally.
 func startRefuser(t *testing.T, rdb redis.UniversalClient) *refuserLoad {
 	t.Helper()
 	p := refuser(t, rdb, policies.PerSecond(200))

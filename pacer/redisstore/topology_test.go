@@ -118,7 +118,7 @@ func failOver(t *testing.T, meanwhile func(*redistest.Sentinel)) *load {
 // The master that a sentinel watches dies, or hands over to its replica.
 //
 // A sentinel that is told to fail over promotes the replica first and tells clients up to a second later. Until then they go on with
-// the old master, and what it granted is lost. No client sees an error, and the new master knows the era: that is found out when it
+// the old master, and what it granted is lost. No client sees an error, and the new master knows the epoch: that is found out when it
 // grants to somebody what that process has already, a call or two for each process later.
 func TestSentinelFailsOverUnderLoad(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
 	const lost = 4
@@ -171,7 +171,7 @@ func TestTLS(t *testing.T) {
 	require.Positive(t, served(t, server))
 }
 
-// unusable spoils a server and repairs it, under the load of a fleet that paces alone meanwhile, and of a process
+// unusable spoils a server and repairs it, under the load of a fleet that paces locally meanwhile, and of a process
 // that refuses calls and says why. repair returns the instants at which the server lost its memory.
 func unusable(t *testing.T, server *redistest.Server, client func() redis.UniversalClient, says string, spoil func(), repair func() []int64) {
 	t.Helper()
@@ -276,7 +276,7 @@ func asUser(server *redistest.Server, password string) *redis.Options {
 	return &redis.Options{Addr: server.Addr, Username: "worker", Password: password}
 }
 
-// A mistake in the configuration is not hidden by pacing alone: every call says so, until it is mended.
+// A mistake in the configuration is not hidden by pacing locally: every call says so, until it is mended.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, password, right, says string }{
@@ -308,7 +308,7 @@ func TestDenied(t *testing.T) {
 }
 
 // A server that is told to forget all scripts, again and again, costs a round trip more each time and nothing else: no call is
-// charged twice, and none is made alone but for a late answer.
+// charged twice, and none is made locally but for a late answer.
 func TestScriptFlushUnderLoad(t *testing.T) {
 	together(t)
 	server := redistest.Start(t)

@@ -67,7 +67,7 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 			a, b = fmt.Sprint(one.Status(st)), fmt.Sprint(two.Status(st))
 		}
 		replies++
-		if plan.Late { // what is wrong in line shows late otherwise
+		if plan.Queues { // what is wrong in a queue shows late otherwise
 			a, b = a+fmt.Sprint(one.Status(st)), b+fmt.Sprint(two.Status(st))
 		}
 		if a != b {

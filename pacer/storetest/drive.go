@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A caller makes calls one after the other, as a program does: it asks, stands in line if it has to, goes, and asks for
+// A caller makes calls one after the other, as a program does: it asks, is queued if it has to, goes, and asks for
 // the next one when that is over.
 type caller struct {
 	keys         []Key
@@ -40,7 +40,7 @@ type drive struct {
 	rng     *rand.Rand
 	events  events
 	seq     int
-	lined   []*asking // those who stand in line for a place
+	queued  []*asking // those who queue for a permit
 	went    []went
 	refused int
 }
@@ -113,7 +113,7 @@ func (d *drive) begin(c *caller, left int) {
 	if c.maxWait > 0 {
 		a.call.MaxWait = c.maxWait
 	}
-	if anyLate(&a.stack) {
+	if anyQueue(&a.stack) {
 		// The order of IDs must not matter.
 		a.call.ID, a.call.Flow, a.call.Weight = firstID+d.rng.Int64N(9*firstID), max(1, c.flow), max(1, c.weight)
 	}
@@ -123,9 +123,9 @@ func (d *drive) begin(c *caller, left int) {
 // ask asks for a call that has not gone yet.
 func (d *drive) ask(a *asking) { d.answer(a, d.s.Ask(a.stack, a.call)) }
 
-// askAll lets all ask again who stand in line for a place: the store may be one that calls nobody.
+// askAll lets all ask again who queue for a permit: the store may be one that calls nobody.
 func (d *drive) askAll() {
-	for all := slices.Clone(d.lined); len(all) > 0; {
+	for all := slices.Clone(d.queued); len(all) > 0; {
 		n := 1 // those of one stack ask together
 		for n < len(all) && slices.EqualFunc(all[n].stack.Limits, all[0].stack.Limits, func(a, b store.Limit) bool {
 			return a.Policy == b.Policy && a.Scope == b.Scope
@@ -161,17 +161,17 @@ func (d *drive) answer(a *asking, g store.Grant) {
 			}
 		})
 	}
-	d.lined = slices.DeleteFunc(d.lined, func(other *asking) bool { return other == a })
+	d.queued = slices.DeleteFunc(d.queued, func(other *asking) bool { return other == a })
 	switch {
 	case g.Queued:
 		if a.stack.Limits[g.Binds].Spec.Algorithm == policies.Leases {
-			d.lined = append(d.lined, a)
+			d.queued = append(d.queued, a)
 		}
 		again(g.At+store.Instant(d.rng.Int64N(2_000)), nil) // timers are late
 	case !g.OK:
 		d.refused++
-	case !placed(&a.stack, &g):
-		again(g.At-store.Instant(placeAhead.Microseconds()), &g)
+	case !hasPermits(&a.stack, &g):
+		again(g.At-store.Instant(permitAhead.Microseconds()), &g)
 	default:
 		d.goes(a, g)
 	}

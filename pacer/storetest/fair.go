@@ -12,9 +12,9 @@ import (
 // fairCases are about limits that those who compete for them get in equal parts, by weight.
 func fairCases() []Case {
 	rate := []Key{{Policy: policies.PerSecond(100).Burst(5).Fair("tenant").Named("rate")}}
-	places := []Key{{Policy: policies.InFlight(10).Fair("tenant").Named("flights")}}
+	permits := []Key{{Policy: policies.InFlight(10).Fair("tenant").Named("flights")}}
 	of := func(flow int64) func(*caller) bool { return func(c *caller) bool { return c.flow == flow } }
-	// used checks that of 100 calls a second, or of 10 places, nearly all are used, and never more.
+	// used checks that of 100 calls a second, or of 10 permits, nearly all are used, and never more.
 	used := func(t testing.TB, d *drive, to time.Duration, keys []Key) {
 		t.Helper()
 		if keys[0].Policy.Spec().Algorithm == policies.Leases {
@@ -29,15 +29,15 @@ func fairCases() []Case {
 			t.Fatalf("%d calls in %v, want 100 a second, or 98 %% of that at least", n, to)
 		}
 	}
-	// each makes a case for rates and one for places, of which a call takes 100 ms.
+	// each makes a case for rates and one for permits, of which a call takes 100 ms.
 	each := func(name, rule string, test func(t testing.TB, s *Session, keys []Key, c caller)) []Case {
 		return []Case{
 			{"fair/rate/" + name, rule, func(t testing.TB, s *Session) { test(t, s, rate, caller{keys: rate}) }},
-			{"fair/inflight/" + name, rule, func(t testing.TB, s *Session) { test(t, s, places, caller{keys: places, runs: 100 * ms}) }},
+			{"fair/inflight/" + name, rule, func(t testing.TB, s *Session) { test(t, s, permits, caller{keys: permits, runs: 100 * ms}) }},
 		}
 	}
 	var all []Case
-	all = append(all, each("weights", "those who always have calls in line get parts by weight", func(t testing.TB, s *Session, keys []Key, c caller) {
+	all = append(all, each("weights", "those who always have queued calls get parts by weight", func(t testing.TB, s *Session, keys []Key, c caller) {
 		to := 10 * time.Second
 		c.to = to
 		light, heavy := c, c
@@ -81,7 +81,7 @@ func fairCases() []Case {
 		c.to, c.flow, c.weight = to, 7, 2
 		used(t, driven(s, to, group(20, c)...), to, keys)
 	})...)
-	all = append(all, each("nobody-starves", "who needs little gets it soon, however many calls of others stand in line", func(t testing.TB, s *Session, keys []Key, c caller) {
+	all = append(all, each("nobody-starves", "who needs little gets it soon, however many calls of others queue", func(t testing.TB, s *Session, keys []Key, c caller) {
 		to := 5 * time.Second
 		c.to = to
 		greedy := c
@@ -146,29 +146,29 @@ func fairCases() []Case {
 		}
 	})...)
 	return append(all, []Case{
-		{"fair/no-line", "a call that finds no line goes at once, and nothing is remembered of it", func(t testing.TB, s *Session) {
+		{"fair/no-queue", "a call that finds no queue goes at once, and nothing is remembered of it", func(t testing.TB, s *Session) {
 			st := s.Stack(rate...)
 			for i := range 5 {
-				c := s.late()
+				c := s.newCall()
 				c.Flow = int64(i%2) + 1
 				s.goes(st, c)
 			}
 			s.expect(st, 0, 0, 0)
-			c := s.late()
+			c := s.newCall()
 			if g := s.Ask(st, *c); !g.OK || Since(g.At) != 10*ms {
 				t.Fatalf("got %+v, want the slot at 10ms: it is near", g)
 			}
 		}},
-		{"fair/line", "a call in line is charged nothing, and one of another flow that asks later may stand before it", func(t testing.TB, s *Session) {
+		{"fair/queue", "a queued call is charged nothing, and one of another flow that asks later may stand before it", func(t testing.TB, s *Session) {
 			st := s.Stack(rate[0], Key{Policy: policies.Fixed(100, time.Minute).Named("window")})
 			for range 5 + 4 {
-				s.Ask(st, *s.late())
+				s.Ask(st, *s.newCall())
 			}
 			before := s.Status(st)
 			for i := range 5 {
-				s.stands(st, s.late(), int64(i))
+				s.stands(st, s.newCall(), int64(i))
 			}
-			other := s.late()
+			other := s.newCall()
 			other.Flow = 2
 			s.stands(st, other, 1)
 			after := s.Status(st)
@@ -183,14 +183,14 @@ func fairCases() []Case {
 		{"fair/far", "a slot that is far away is in nobody's way", func(t testing.TB, s *Session) {
 			st := s.Stack(rate...)
 			for _, ahead := range []time.Duration{10 * time.Second, time.Minute} {
-				c := s.late()
+				c := s.newCall()
 				c.NotBefore = ahead
 				if g := s.Ask(st, *c); !g.OK || Since(g.At) != ahead {
 					t.Fatalf("got %+v, want the slot %v", g, ahead)
 				}
 			}
 			last := s.fill(st)
-			c := s.late()
+			c := s.newCall()
 			c.MaxWait = time.Second
 			if g := s.stands(st, c, 0); g.At > last.At {
 				t.Fatalf("told to come again at %v, and the next slot is behind that at %v", Since(g.At), Since(last.At))
@@ -209,8 +209,8 @@ func fairCases() []Case {
 			d := driven(s, to, callers...)
 			near(t, "calls of the one that came", d.count(time.Second, to, of(3)), 95, 0.1)
 		}},
-		{"fair/keeps-slot", "a call that has a slot, and asks for its place in time, keeps it however many stand in line", func(t testing.TB, s *Session) {
-			own := []Key{rate[0], {Policy: policies.PerSecond(5).Named("own"), Scope: "x"}, places[0]}
+		{"fair/keeps-slot", "a call that has a slot, and asks for its permit in time, keeps it however many queue", func(t testing.TB, s *Session) {
+			own := []Key{rate[0], {Policy: policies.PerSecond(5).Named("own"), Scope: "x"}, permits[0]}
 			to := 6 * time.Second // the first of them takes 0.6 s for its turn, and their own rate 4 s
 			callers := group(60, caller{keys: rate, flow: 1, to: to})
 			callers = append(callers, group(20, caller{keys: own, flow: 1, from: time.Second, to: to, calls: 1})...)
@@ -220,11 +220,11 @@ func fairCases() []Case {
 		{"fair/refused", "a call whose turn cannot come in time is refused, and nothing is written", func(t testing.TB, s *Session) {
 			st := s.Stack(rate...)
 			for range 109 {
-				s.Ask(st, *s.late())
+				s.Ask(st, *s.newCall())
 			}
 			before := s.expect(st, 0, 0, 100)
 			for _, wait := range []time.Duration{0, 100 * ms, 900 * ms} {
-				c := s.late()
+				c := s.newCall()
 				c.MaxWait = wait
 				g := s.Ask(st, *c)
 				if g.OK || g.Queued || g.Binds != 0 || g.Wait() < time.Second || g.Wait() > 1100*ms {
@@ -239,22 +239,22 @@ func fairCases() []Case {
 			st := s.Stack(rate...)
 			until := s.now
 			for range 109 {
-				if g := s.Ask(st, *s.late()); g.Queued {
+				if g := s.Ask(st, *s.newCall()); g.Queued {
 					until = max(until, g.At+1_000_000)
 				}
 			}
 			s.expect(st, 0, 0, 100)
 			s.Set(until)
 			s.expect(st, 0, 5, 0)
-			s.goes(st, s.late())
+			s.goes(st, s.newCall())
 		}},
-		{"fair/called", "a call that is given back, or leaves, makes way for the first in line", func(t testing.TB, s *Session) {
+		{"fair/called", "a call that is given back, or leaves, makes way for the first in the queue", func(t testing.TB, s *Session) {
 			st := s.Stack(rate...)
 			var last store.Grant
 			for range 9 {
-				last = s.Ask(st, *s.late())
+				last = s.Ask(st, *s.newCall())
 			}
-			a, b := s.late(), s.late()
+			a, b := s.newCall(), s.newCall()
 			s.stands(st, a, 0)
 			s.stands(st, b, 1)
 			s.calls(t, []int64{a.ID}, func() { s.Cancel(st, last) })

@@ -19,17 +19,17 @@ type Plan struct {
 	Feedback  bool // the upstream speaks, policies adapt, and calls settle
 	Memory    bool // with Feedback: charges are claimed, limits reset, and calls cost more than a burst
 	Exact     bool // all policies are rates whose windows are exact
-	Late      bool // some limits are not given far ahead: places in flight, lanes and fair shares
+	Queues    bool // some limits are not given far ahead: permits, lanes and fair shares
 }
 
 // history makes up random operations on random stacks of one upstream. The same seed makes the same history.
 type history struct {
-	rng  *rand.Rand
-	plan Plan
-	keys []Key // what stacks are made of
-	sets [][]int
-	back store.Instant
-	line []lined // calls in line, as far as they may ask again
+	rng   *rand.Rand
+	plan  Plan
+	keys  []Key // what stacks are made of
+	sets  [][]int
+	back  store.Instant
+	queue []queuedCall // queued calls, as far as they may ask again
 }
 
 func newHistory(seed uint64, plan Plan) *history {
@@ -44,8 +44,8 @@ func newHistory(seed uint64, plan Plan) *history {
 	for range 1 + h.rng.IntN(4) {
 		h.sets = append(h.sets, h.rng.Perm(len(h.keys))[:h.rng.IntN(len(h.keys)+1)])
 	}
-	if plan.Late {
-		h.makeLate()
+	if plan.Queues {
+		h.makeQueues()
 	}
 	return h
 }
@@ -97,7 +97,7 @@ type held struct {
 	grant store.Grant
 	call  store.Call
 
-	// With Late:
+	// With Queues:
 	over      bool // given back, released or exchanged
 	exchanged bool // for another that the call has instead
 }
@@ -113,7 +113,7 @@ type op struct {
 	notes  []store.Note
 	status bool
 
-	about  int64 // a call that runs, is over or has left the line; 0: none
+	about  int64 // a call that runs, is over or has left the queue; 0: none
 	began  store.Instant
 	renews bool // it runs
 }
@@ -143,7 +143,7 @@ func (h *history) next(s *Session, made []held) op {
 			o.step = -back
 		}
 	}
-	if h.plan.Late && h.late(&o, s.now, made) {
+	if h.plan.Queues && h.queued(&o, s.now, made) {
 		return o
 	}
 	switch n := h.rng.IntN(20); {
@@ -171,11 +171,11 @@ func (h *history) next(s *Session, made []held) op {
 // change changes the numbers of a policy.
 func (h *history) change(i int) {
 	old := h.keys[i].Policy
-	if _, lane := old.InLane("lane"); lane || isLate(new(old.Spec())) {
-		h.changeLate(i)
+	if _, lane := old.InLane("lane"); lane || hasQueue(new(old.Spec())) {
+		h.changeQueued(i)
 		return
 	}
-	if h.plan.Late && old.Spec().Algorithm == policies.Window {
+	if h.plan.Queues && old.Spec().Algorithm == policies.Window {
 		return // what was counted by a shorter window may be forgotten any time after that, which a long history could see
 	}
 	for range 20 {
@@ -192,11 +192,11 @@ func (h *history) ask(s *Session, set int) asked {
 	st := s.Stack(h.stackKeys(set)...)
 	highest := int64(5)
 	for i := range st.Limits {
-		if st.Limits[i].Spec.Algorithm != policies.Leases { // a call takes one place, whatever it costs
+		if st.Limits[i].Spec.Algorithm != policies.Leases { // a call takes one permit, whatever it costs
 			highest = min(highest, st.Limits[i].Spec.Limit)
 		}
 	}
-	late := anyLate(&st)
+	queues := anyQueue(&st)
 	for range 1 + h.rng.IntN(4)*h.rng.IntN(2) {
 		c := store.Call{Cost: 1, MaxWait: time.Duration(h.rng.Int64N(int64(2 * time.Second)))}
 		if h.rng.IntN(3) == 0 {
@@ -208,7 +208,7 @@ func (h *history) ask(s *Session, set int) asked {
 		if h.rng.IntN(6) == 0 {
 			c.MaxWait = store.Forever
 		}
-		if h.plan.Memory && !late && h.rng.IntN(8) == 0 {
+		if h.plan.Memory && !queues && h.rng.IntN(8) == 0 {
 			c.Cost += h.rng.Int64N(4) // more than there is at once
 		}
 		if h.plan.Feedback {
@@ -219,13 +219,13 @@ func (h *history) ask(s *Session, set int) asked {
 				}
 			}
 		}
-		if late {
-			h.newLate(&c, s.now)
+		if queues {
+			h.newQueued(&c, s.now)
 		}
 		a.calls = append(a.calls, c)
 		for h.rng.IntN(3) == 0 { // others ask for the same
-			if late {
-				h.newLate(&c, s.now)
+			if queues {
+				h.newQueued(&c, s.now)
 			}
 			a.calls = append(a.calls, c)
 		}

@@ -29,7 +29,7 @@ func laneCases() []Case {
 			st := s.Stack(lane...)
 			s.fill(st)
 			for i := range 20 {
-				s.stands(st, s.late(), int64(i))
+				s.stands(st, s.newCall(), int64(i))
 			}
 			for range 3 { // the lane has had seven of the ten: five at once, and two whose slots are near
 				s.Go(s.Stack(open...), 1, 0)
@@ -37,12 +37,12 @@ func laneCases() []Case {
 			s.Go(s.Stack(open...), 1, 10*ms)
 			s.expect(st, 1, 0, 20)
 		}},
-		{"lane/charged-nothing", "a call in line is charged nothing", func(t testing.TB, s *Session) {
+		{"lane/charged-nothing", "a queued call is charged nothing", func(t testing.TB, s *Session) {
 			_, lane := both(t, peak(50))
 			st := s.Stack(append(lane, Key{Policy: policies.Fixed(20, time.Minute).Named("window")})...)
 			s.fill(st)
 			before := s.Status(st)
-			c := s.late()
+			c := s.newCall()
 			s.stands(st, c, 0)
 			after := s.Status(st)
 			if after.Limits[0] != before.Limits[0] || after.Limits[2] != before.Limits[2] {
@@ -52,7 +52,7 @@ func laneCases() []Case {
 			s.release(st, c)
 			s.expect(st, 1, 0, 0)
 		}},
-		{"lane/paces", "a lane has its part, and others need not wait behind it, however many of it stand in line", func(t testing.TB, s *Session) {
+		{"lane/paces", "a lane has its part, and others need not wait behind it, however many of it queue", func(t testing.TB, s *Session) {
 			open, lane := both(t, peak(80))
 			to := 10 * time.Second
 			batch := group(300, caller{keys: lane, to: to})
@@ -135,7 +135,7 @@ func laneCases() []Case {
 			_, lane := both(t, peak(50))
 			tenant := []Key{lane[0], lane[1], {Policy: policies.PerSecond(2).Named("tenant"), Scope: "x"}}
 			for i := range 10 {
-				g := s.Ask(s.Stack(tenant...), *s.late())
+				g := s.Ask(s.Stack(tenant...), *s.newCall())
 				if want := time.Duration(i) * 500 * ms; !g.OK || Since(g.At) != want {
 					t.Fatalf("call %d got %+v, want the slot %v", i, g, want)
 				}
@@ -148,7 +148,7 @@ func laneCases() []Case {
 			_, lane := both(s.t, peak(50))
 			st := s.Stack(lane...)
 			g := s.fill(st)
-			a, b := s.late(), s.late()
+			a, b := s.newCall(), s.newCall()
 			s.stands(st, a, 0)
 			s.Cancel(st, g)
 			s.At(time.Microsecond)
@@ -161,11 +161,11 @@ func laneCases() []Case {
 			open, lane := both(t, peak(50))
 			st := s.Stack(lane...)
 			for range 205 {
-				s.Ask(st, *s.late())
+				s.Ask(st, *s.newCall())
 			}
 			before := fmt.Sprint(s.Status(st))
 			for _, wait := range []time.Duration{0, 100 * ms, time.Second} {
-				c := s.late()
+				c := s.newCall()
 				c.MaxWait = wait
 				g := s.Ask(st, *c)
 				if g.OK || g.Queued || g.Wait() < 1500*ms || g.Wait() > 5*time.Second {
@@ -177,7 +177,7 @@ func laneCases() []Case {
 			}
 			s.Go(s.Stack(open...), 1, 0)
 		}},
-		{"lane/paused", "calls of a lane stand in line while it is paused, and conform when it is over", func(t testing.TB, s *Session) {
+		{"lane/paused", "calls of a lane queue while it is paused, and conform when it is over", func(t testing.TB, s *Session) {
 			open, lane := both(t, peak(50))
 			s.Report(s.Stack(open...), store.Note{Kind: store.NotePause, For: 2 * time.Second})
 			to := 4 * time.Second
@@ -192,7 +192,7 @@ func laneCases() []Case {
 			_, lane := both(t, peak(50))
 			st := s.Stack(lane...)
 			s.fill(st)
-			a, b := s.late(), s.late()
+			a, b := s.newCall(), s.newCall()
 			s.stands(st, a, 0)
 			s.stands(st, b, 1)
 			s.calls(t, []int64{b.ID}, func() { s.release(st, a) })

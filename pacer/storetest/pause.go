@@ -89,7 +89,7 @@ func statusCases() []Case {
 		}
 	}
 	return []Case{
-		{"status/rate", "Status tells what may go now, when the next may, and what is in line", func(_ testing.TB, s *Session) {
+		{"status/rate", "Status tells what may go now, when the next may, and what is queued", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10).Burst(3)})
 			check(s, st, want{remaining: 3})
 			for range 2 {

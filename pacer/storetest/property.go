@@ -32,11 +32,11 @@ func propertyCases() []Case {
 			},
 		},
 		{
-			"property/late",
-			"whoever stands in line, leaves it, is late or never comes, no call goes that a policy forbids, no more run at once than may, and who waits or is refused is charged nothing",
+			"property/queues",
+			"no matter which calls are queued, leave the queue, are late or never come, no call goes that a policy forbids, no more run at once than may, and who waits or is refused is charged nothing",
 			func(t testing.TB, s *Session) {
 				for seed := range s.seeds(200) {
-					conform(t, s.Fixture, 3_000_000+seed, Plan{Ops: 100, Cancels: true, Pauses: seed%2 == 0, Feedback: seed%3 == 0, Late: true})
+					conform(t, s.Fixture, 3_000_000+seed, Plan{Ops: 100, Cancels: true, Pauses: seed%2 == 0, Feedback: seed%3 == 0, Queues: true})
 				}
 			},
 		},
@@ -142,7 +142,7 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 			if !o.renews {
 				runs.end(&st, o.about)
 			} else if !runs.renew(&st, o.about, s.now) {
-				continue // it would run without a place: it is too late for that
+				continue // it would run without a permit: it is too late for that
 			}
 			s.Report(st, o.told(&st)...)
 		case o.pause > 0:

@@ -30,7 +30,7 @@ func registryCases() []Case {
 		registry("processes", "a process is known by what it said last, until it leaves or is gone", func(t testing.TB, s *Session, r store.Registry) {
 			for i, id := range []string{"b", "a"} {
 				s.At(time.Duration(i) * time.Second)
-				s.beat(store.Heartbeat{ID: id, TTL: 10 * time.Second})
+				s.heartbeat(store.Heartbeat{ID: id, TTL: 10 * time.Second})
 				s.describe(r, store.About{ID: id, Name: "host/" + id, Policies: []string{peak}})
 			}
 			s.describe(r, store.About{
@@ -47,7 +47,7 @@ func registryCases() []Case {
 			if a.Name != "host/a" || !slices.Equal(a.Waiting, want) || !slices.Equal(a.Keys, []store.KeyUse{{Policy: "tenant", Scope: "acme%7B", Cost: 7, Waiting: 1}}) {
 				t.Fatalf("a says %+v", a)
 			}
-			s.beat(store.Heartbeat{ID: "b"})
+			s.heartbeat(store.Heartbeat{ID: "b"})
 			s.describe(r, store.About{ID: "b", Left: true})
 			if x = s.index(r); x.Alive != 1 || len(x.Processes) != 1 || x.Processes[0].ID != "a" {
 				t.Fatalf("%+v after b left, want a", x)

@@ -24,52 +24,52 @@ func sharedCases() []Case {
 	return []Case{
 		shared("alive", "a process counts for as long as it says, or until it leaves", func(t testing.TB, s *Session, _ store.Shared) {
 			for i, id := range []string{"a", "b", "c"} {
-				if p := s.beat(store.Heartbeat{ID: id, TTL: 10 * time.Second}); p.Alive != i+1 || p.Rank != i {
+				if p := s.heartbeat(store.Heartbeat{ID: id, TTL: 10 * time.Second}); p.Alive != i+1 || p.Rank != i {
 					t.Fatalf("%s is number %d of %d, want %d of %d", id, p.Rank, p.Alive, i, i+1)
 				}
 				s.At(time.Duration(i+1) * time.Second)
 			}
-			if p := s.beat(store.Heartbeat{ID: "a", TTL: 20 * time.Second}); p.Alive != 3 || p.Rank != 0 {
+			if p := s.heartbeat(store.Heartbeat{ID: "a", TTL: 20 * time.Second}); p.Alive != 3 || p.Rank != 0 {
 				t.Fatalf("a is number %d of %d, want 0 of 3: it came first", p.Rank, p.Alive)
 			}
 			s.At(11500 * ms) // b is gone since 11 s
-			if p := s.beat(store.Heartbeat{ID: "c", TTL: 10 * time.Second}); p.Alive != 2 || p.Rank != 1 {
+			if p := s.heartbeat(store.Heartbeat{ID: "c", TTL: 10 * time.Second}); p.Alive != 2 || p.Rank != 1 {
 				t.Fatalf("c is number %d of %d, want 1 of 2", p.Rank, p.Alive)
 			}
-			if p := s.beat(store.Heartbeat{ID: "a"}); p.Alive != 1 {
+			if p := s.heartbeat(store.Heartbeat{ID: "a"}); p.Alive != 1 {
 				t.Fatalf("%d are there after a left, want 1", p.Alive)
 			}
-			if p := s.beat(store.Heartbeat{ID: "c", TTL: time.Second}); p.Alive != 1 || p.Rank != 0 {
+			if p := s.heartbeat(store.Heartbeat{ID: "c", TTL: time.Second}); p.Alive != 1 || p.Rank != 0 {
 				t.Fatalf("c is number %d of %d, want 0 of 1", p.Rank, p.Alive)
 			}
 		}),
 		shared("epoch", "a process that knows another epoch is told so, and charges nothing", func(t testing.TB, s *Session, backing store.Shared) {
 			st := s.Stack(Key{Policy: policies.Every(time.Second)})
-			era := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
-			if again := s.beat(store.Heartbeat{ID: "b", TTL: time.Minute}).Epoch; era.IsZero() || again != era {
-				t.Fatalf("epochs %v and %v, want one", era, again)
+			epoch := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
+			if again := s.heartbeat(store.Heartbeat{ID: "b", TTL: time.Minute}).Epoch; epoch.IsZero() || again != epoch {
+				t.Fatalf("epochs %v and %v, want one", epoch, again)
 			}
-			st.Epoch = store.Epoch{Began: era.Began + 1000}
+			st.Epoch = store.Epoch{Began: epoch.Began + 1000}
 			err := backing.Reserve(t.Context(), st, []store.Call{{Cost: 1, MaxWait: store.Forever}}, make([]store.Grant, 1))
 			var forgot *store.ForgotError
-			if !errors.As(err, &forgot) || forgot.Epoch != era {
-				t.Fatalf("%v, want a ForgotError of epoch %v", err, era)
+			if !errors.As(err, &forgot) || forgot.Epoch != epoch {
+				t.Fatalf("%v, want a ForgotError of epoch %v", err, epoch)
 			}
-			st.Epoch = era
+			st.Epoch = epoch
 			s.Go(st, 1, 0)
 			fresh := s.Stack()
-			fresh.Upstream, fresh.Epoch = s.upstream+"-fresh", era
+			fresh.Upstream, fresh.Epoch = s.upstream+"-fresh", epoch
 			if err := backing.Reserve(t.Context(), fresh, []store.Call{{Cost: 1}}, make([]store.Grant, 1)); !errors.As(err, &forgot) || !forgot.Epoch.IsZero() {
 				t.Fatalf("%v, want a ForgotError of no epoch", err)
 			}
 		}),
-		shared("holds", "a heartbeat brings what limits hold, whoever was granted it", func(t testing.TB, s *Session, _ store.Shared) {
+		shared("holds", "a heartbeat brings what limits hold, no matter which process was granted it", func(t testing.TB, s *Session, _ store.Shared) {
 			rate, exact := Key{Policy: policies.PerSecond(10).Named("rate")}, Key{Policy: policies.AtMost(10, time.Second).Named("exact")}
 			window, permits := Key{Policy: policies.Sliding(10, time.Minute).Named("window")}, Key{Policy: policies.InFlight(3).Named("permits")}
 			all := s.Stack(rate, exact, window, permits).Limits
 			look := func() []store.Holding {
 				t.Helper()
-				holds := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute, Limits: all}).Holds
+				holds := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute, Limits: all}).Holds
 				if len(holds) != len(all) {
 					t.Fatalf("%d holdings of %d limits", len(holds), len(all))
 				}
@@ -84,7 +84,7 @@ func sharedCases() []Case {
 			}
 			s.Ask(st, store.Call{Cost: 1, NotBefore: 10 * time.Second, MaxWait: time.Minute})
 			s.Ask(s.Stack(exact), store.Call{Cost: 1, MaxWait: time.Minute})
-			c := s.late()
+			c := s.newCall()
 			s.goes(s.Stack(permits), c)
 			s.Set(s.now.Add(50 * ms))
 			got := look()
@@ -153,59 +153,59 @@ func sharedCases() []Case {
 		}),
 		shared("epoch/many-resets", "however often something is reset, the data is what it was", func(t testing.TB, s *Session, _ store.Shared) {
 			st := s.Stack(Key{Policy: policies.Every(time.Second)})
-			before := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
+			before := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
 			const resets = 1_100
 			for range resets {
 				s.Report(st, store.Note{Kind: store.NoteResume})
 			}
 			want := before
 			want.Resets += resets
-			if after := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch; after != want {
+			if after := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch; after != want {
 				t.Fatalf("epoch %v after %v, want %v", after, before, want)
 			}
 		}),
 		shared("epoch/reset", "a reset and a resumption begin an epoch of the same data", func(t testing.TB, s *Session, _ store.Shared) {
 			st := s.Stack(Key{Policy: policies.Every(time.Second)})
-			era := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
+			epoch := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
 			for _, kind := range []store.NoteKind{store.NoteReset, store.NoteResume} {
 				for limit := store.WholeUpstream; limit < 1; limit++ {
 					s.Report(st, store.Note{Kind: kind, Limit: limit})
-					next := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
-					if next == era || next.Began != era.Began {
-						t.Fatalf("epoch %v after %v", next, era)
+					next := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
+					if next == epoch || next.Began != epoch.Began {
+						t.Fatalf("epoch %v after %v", next, epoch)
 					}
-					era = next
+					epoch = next
 				}
 			}
 			s.Report(st, store.Note{Kind: store.NotePause, Limit: store.WholeUpstream, For: 5 * time.Second})
-			if next := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch; next != era {
-				t.Fatalf("a pause began epoch %v after %v", next, era)
+			if next := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch; next != epoch {
+				t.Fatalf("a pause began epoch %v after %v", next, epoch)
 			}
-			s.Go(st, 1, 5*time.Second) // and a beat keeps the pause
+			s.Go(st, 1, 5*time.Second) // and a heartbeat keeps the pause
 		}),
-		shared("gather", "those who come back agree on a time", func(t testing.TB, s *Session, _ store.Shared) {
-			gather := func(id string, d time.Duration) time.Duration {
-				return Since(s.beat(store.Heartbeat{ID: id, TTL: time.Minute, Barrier: d}).Barrier)
+		shared("barrier", "processes that come back agree on a time", func(t testing.TB, s *Session, _ store.Shared) {
+			barrier := func(id string, d time.Duration) time.Duration {
+				return Since(s.heartbeat(store.Heartbeat{ID: id, TTL: time.Minute, Barrier: d}).Barrier)
 			}
-			if got := gather("a", 500*ms); got != 500*ms {
+			if got := barrier("a", 500*ms); got != 500*ms {
 				t.Fatalf("until %v, want 500ms", got)
 			}
 			s.At(300 * ms)
-			if got := gather("b", 500*ms); got != 500*ms {
+			if got := barrier("b", 500*ms); got != 500*ms {
 				t.Fatalf("until %v, want 500ms, as the first one said", got)
 			}
-			if got := gather("c", 0); got != 500*ms {
+			if got := barrier("c", 0); got != 500*ms {
 				t.Fatalf("until %v, want 500ms", got)
 			}
 			s.At(600 * ms)
-			if got := gather("a", 500*ms); got != 1100*ms {
+			if got := barrier("a", 500*ms); got != 1100*ms {
 				t.Fatalf("until %v, want 1.1s", got)
 			}
 		}),
 		shared("clock", "store time does not go back, as far as those know who are there", func(t testing.TB, s *Session, backing store.Shared) {
 			st := s.Stack(Key{Policy: policies.Every(100 * ms)}, Key{Policy: policies.Fixed(3, time.Second).Named("w")})
 			s.At(time.Hour)
-			p := s.beat(store.Heartbeat{ID: "a", TTL: time.Minute})
+			p := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute})
 			s.Go(st, 1, time.Hour)
 			s.Go(st, 1, time.Hour+100*ms)
 			s.At(0) // the clock steps back
@@ -216,7 +216,7 @@ func sharedCases() []Case {
 			if err := backing.Reserve(t.Context(), st, ask, grants); !errors.As(err, &forgot) {
 				t.Fatalf("%v, want a ForgotError", err)
 			}
-			if p = s.beat(store.Heartbeat{ID: "a", TTL: time.Minute, Now: p.Now}); Since(p.Now) != time.Hour {
+			if p = s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute, Now: p.Now}); Since(p.Now) != time.Hour {
 				t.Fatalf("store time is %v, want 1h", Since(p.Now))
 			}
 			if err := backing.Reserve(t.Context(), st, ask, grants); err != nil || Since(grants[0].At) != time.Hour+200*ms {
@@ -227,15 +227,15 @@ func sharedCases() []Case {
 				t.Fatalf("store time is %v, %v, want 1h1m3s: it catches up by a 64th", Since(grants[0].Now), err)
 			}
 			s.At(64*time.Hour + time.Minute)
-			if p = s.beat(store.Heartbeat{ID: "a", TTL: time.Minute, Now: grants[0].Now}); Since(p.Now) != 64*time.Hour+time.Minute {
+			if p = s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute, Now: grants[0].Now}); Since(p.Now) != 64*time.Hour+time.Minute {
 				t.Fatalf("store time is %v, want that of the clock again", Since(p.Now))
 			}
 		}),
 	}
 }
 
-// beat beats, for an upstream of the session.
-func (s *Session) beat(b store.Heartbeat) store.Membership {
+// heartbeat sends one, for an upstream of the session.
+func (s *Session) heartbeat(b store.Heartbeat) store.Membership {
 	s.t.Helper()
 	b.Keep = time.Hour
 	store, ok := s.Store.(store.Shared)
@@ -244,7 +244,7 @@ func (s *Session) beat(b store.Heartbeat) store.Membership {
 	}
 	p, err := store.Heartbeat(s.t.Context(), s.upstream, b)
 	if err != nil {
-		s.t.Fatalf("Beat: %v", err)
+		s.t.Fatalf("heartbeat: %v", err)
 	}
 	return p
 }

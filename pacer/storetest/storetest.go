@@ -82,7 +82,7 @@ type Session struct {
 	t        testing.TB
 	upstream string
 	now      store.Instant
-	ids      int64 // of calls that may have to stand in line, given so far
+	ids      int64 // of calls that may have to queue, given so far
 }
 
 // NewSession begins a case at Epoch, with an upstream of its own.
@@ -188,7 +188,7 @@ func (s *Session) check(st store.Stack, calls []store.Call, grants []store.Grant
 			s.t.Fatalf("the store's now is %v after Epoch, want %v", Since(g.Now), Since(s.now))
 		}
 		if g.Queued {
-			s.checkInLine(&calls[i], g)
+			s.checkQueued(&calls[i], g)
 			continue
 		}
 		if g.At < s.now+store.Instant(calls[i].NotBefore.Microseconds()) {
@@ -201,7 +201,7 @@ func (s *Session) check(st store.Stack, calls []store.Call, grants []store.Grant
 			s.t.Fatalf("%d charges for %d limits", len(g.Charges), len(st.Limits))
 		}
 		if want := g.Wait() <= calls[i].MaxWait; g.OK != want && !g.OK {
-			// A calendar's horizon may refuse what MaxWait allows, and places in flight a call that cannot wait. Nothing else.
+			// A calendar's horizon may refuse what MaxWait allows, and permits a call that cannot wait. Nothing else.
 			excused := calls[i].MaxWait == 0 && g.Binds >= 0 && st.Limits[g.Binds].Spec.Algorithm == policies.Leases
 			for j := range st.Limits {
 				excused = excused || st.Limits[j].Spec.Calendar != nil

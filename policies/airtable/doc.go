@@ -5,7 +5,7 @@
 //
 // # What Airtable limits
 //
-// Five calls a second to each base, whoever makes them, and fifty a second of each user or service account for all of its
+// Five calls a second to each base, no matter who makes them, and fifty a second of each user or service account for all of its
 // personal tokens together. A base is read from the path. A user is told by the credential, so several tokens of one user
 // look like several users: give them one value with transport.WithScope(airtable.ScopeUser, …).
 //

@@ -10,7 +10,7 @@
 // REST, where reading costs 1 and writing 5, 2,000 points on GraphQL, 80 a minute and 500 an hour that create
 // content, and 100 calls that run at once, of both APIs together: see [Concurrent].
 //
-// [Limits] holds a place for each call that runs. The transport gives it back; without a transport, use Acquire of
+// [Limits] holds a permit for each call that runs. The transport gives it back; without a transport, use Acquire of
 // the pacer in place of Wait.
 //
 // Credentials are told apart by a hash of the Authorization field; calls without one share the limit of their address. So

@@ -11,7 +11,7 @@
 // [Limits]. Identity counts resource units, and writes apart. Outlook lets an app have 4 calls at once in each
 // mailbox: see [Mailbox]. [SharePoint] and [Tenant] are for numbers that only you know.
 //
-// [Limits] holds a place for each call to Outlook that runs. The transport gives it back; without a transport, use
+// [Limits] holds a permit for each call to Outlook that runs. The transport gives it back; without a transport, use
 // Acquire of the pacer in place of Wait.
 //
 // No URL names the tenant, so it is told by a hash of the Authorization field. That is right for the token of an

@@ -64,7 +64,7 @@ func Identity(size Size) policies.Policy {
 }
 
 // Mailbox returns the policy of the calls that an app has running in one mailbox of Outlook, a user's or a group's: 4
-// at once. It holds a place for each of them.
+// at once. It holds a permit for each of them.
 // Source: https://learn.microsoft.com/graph/throttling-limits#outlook-service-limits
 func Mailbox() policies.Policy {
 	return policies.InFlight(4).Per(ScopeTenant, ScopeMailbox).Optional().Named(PolicyMailbox)

@@ -36,13 +36,13 @@ const (
 	WorkforceIdentity Plan = 75
 )
 
-// Concurrent returns the policy of all calls that an org with this plan has running at once, whoever made them;
+// Concurrent returns the policy of all calls that an org with this plan has running at once, no matter who made them;
 // traffic of Microsoft Office 365 and of agents is counted apart. A multiplier (DynamicScale or Workforce) raises the
 // number: Concurrent(150) is for an org that may have 150. Append it to [Limits], as in
 //
 //	append(okta.Limits(600), okta.Concurrent(okta.WorkforceIdentity))
 //
-// It holds a place for each call that runs. The transport gives it back; without a transport, use Acquire of the
+// It holds a permit for each call that runs. The transport gives it back; without a transport, use Acquire of the
 // pacer in place of Wait.
 func Concurrent(plan Plan) policies.Policy {
 	return policies.InFlight(int64(plan)).Per(ScopeOrg).Named(PolicyConcurrent)

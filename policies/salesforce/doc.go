@@ -14,8 +14,8 @@
 // spend the day in an hour.
 //
 // Of the calls that have lasted 20 seconds or longer, 25 may be running (5 in Developer and trial orgs) when a new
-// one comes, whoever made them: that is [Concurrent]. It knows the calls of this fleet; of others the refusals tell.
-// [Limits] holds a place for each call that runs. The transport gives it back; without a transport, use Acquire of
+// one comes, no matter who made them: that is [Concurrent]. It knows the calls of this fleet; of others the refusals tell.
+// [Limits] holds a permit for each call that runs. The transport gives it back; without a transport, use Acquire of
 // the pacer in place of Wait.
 //
 // Every reply tells in Sforce-Limit-Info how much of the allocation is used, by anybody. So others who spend it are

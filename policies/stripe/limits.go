@@ -44,7 +44,7 @@ func Limits(mode Mode) []policies.Policy {
 // that take long meet first, and documents no number: it is yours. Append it to [Limits].
 // Source: https://docs.stripe.com/rate-limits
 //
-// It holds a place for each call that runs. The transport gives it back; without a transport, use Acquire of the
+// It holds a permit for each call that runs. The transport gives it back; without a transport, use Acquire of the
 // pacer in place of Wait.
 func Concurrent(n int64) policies.Policy {
 	return policies.InFlight(n).Per(ScopeAccount).Optional().Named(PolicyGlobalConcurrency)

@@ -31,7 +31,7 @@ func Calls(perSecond int64) policies.Policy {
 // an account's own, and documents no number: it is yours. Append it to [Limits].
 // Source: https://www.twilio.com/docs/api/errors/20429
 //
-// It holds a place for each request that runs. The transport gives it back; without a transport, use Acquire of the
+// It holds a permit for each request that runs. The transport gives it back; without a transport, use Acquire of the
 // pacer in place of Wait.
 func Concurrent(n int64) policies.Policy {
 	return policies.InFlight(n).Per(ScopeAccount).Named(PolicyConcurrent)

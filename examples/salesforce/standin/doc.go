@@ -24,6 +24,6 @@
 //
 // # Consumers
 //
-// Whoever calls is known by its bearer token, see [Config]. All consumers spend the same allocation; the record counts them apart. [Standin.Spend] is a
+// A caller is known by its bearer token, see [Config]. All consumers spend the same allocation; the record counts them apart. [Standin.Spend] is a
 // call by a consumer that is not asked over HTTP.
 package standin

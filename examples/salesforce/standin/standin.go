@@ -61,7 +61,7 @@ type Config struct {
 	// LongAfter is from when on a request counts as a long one. Defaults to [DefaultLongAfter], 20 s.
 	LongAfter time.Duration
 
-	// LongLimit is how many long requests may run at a time: one that comes while there are so many is refused, be it a long one or not. Defaults to
+	// LongLimit is how many long requests may run at a time: one that comes while there are so many is refused, whether it is a long one or not. Defaults to
 	// [DefaultLongLimit], 25.
 	LongLimit int
 }

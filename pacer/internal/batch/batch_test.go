@@ -143,7 +143,7 @@ func TestFewRequestsAreOnTheWire(t *testing.T) {
 }
 
 // What the store leaves undecided is asked for again, in requests of the size that it decides.
-func TestDeferredCallsAreAskedForAgain(t *testing.T) {
+func TestDeferredCallsAreRequestedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &sender{takes: 10 * time.Millisecond, decides: 20}

@@ -61,8 +61,8 @@ func BenchmarkReserveAhead(b *testing.B) {
 	}
 }
 
-// BenchmarkReserveLate measures a call with a permit and a fair share, that need not wait.
-func BenchmarkReserveLate(b *testing.B) {
+// BenchmarkReserveQueued measures a call with a permit and a fair share, that need not wait.
+func BenchmarkReserveQueued(b *testing.B) {
 	b.ReportAllocs()
 	fair := rate(1000, 10)
 	fair.Queue = policies.FairQueue
@@ -71,7 +71,7 @@ func BenchmarkReserveLate(b *testing.B) {
 	now := epoch
 	for b.Loop() {
 		now += 10
-		g, _, _ := engine.ReserveLate(now, 0, r.stack, engine.Call{Cost: 1, ID: now, Flow: 1, Weight: 1, MaxWait: always}, room[:0])
+		g, _, _ := engine.ReserveQueued(now, 0, r.stack, engine.Call{Cost: 1, ID: now, Flow: 1, Weight: 1, MaxWait: always}, room[:0])
 		if !g.OK {
 			b.Fatal(g)
 		}

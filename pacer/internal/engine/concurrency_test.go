@@ -12,7 +12,7 @@ import (
 func id(n int64) engine.Call { return engine.Call{ID: n} }
 
 // A call has a permit from when it goes until it is over, or its lease runs out. Who finds none is queued.
-func TestPlaces(t *testing.T) {
+func TestPermits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(2, 100*ms))
 	a := r.account()
@@ -35,14 +35,14 @@ func TestPlaces(t *testing.T) {
 	require.False(t, a.Release(9), "nobody knows it")
 	require.True(t, a.Release(2))
 	require.False(t, a.Release(2))
-	require.Equal(t, []int64{3}, r.stack[0].Next(epoch+50*ms, 0), "there is a place for one")
+	require.Equal(t, []int64{3}, r.stack[0].Next(epoch+50*ms, 0), "there is a permit for one")
 	r.stands(50*ms, id(6), 50*ms+1000*ms, 3) // not for one that comes now
 	r.stands(50*ms, id(4), 100*ms, 1)
 	r.goes(50*ms, id(3))
 	r.stands(50*ms, id(4), 100*ms, 0)
 	require.True(t, a.Release(1))
 	require.True(t, a.Release(3))
-	require.Equal(t, []int64{4, 5}, r.stack[0].Next(epoch+50*ms, 0), "there are places for two")
+	require.Equal(t, []int64{4, 5}, r.stack[0].Next(epoch+50*ms, 0), "there are permits for two")
 	a.Renew(r.limit(), epoch+50*ms, 1, epoch)
 	a.Renew(r.limit(), epoch+50*ms, 3, epoch)
 	require.True(t, a.Release(4), "it was queued")
@@ -71,7 +71,7 @@ func TestLeases(t *testing.T) {
 }
 
 // A slot is given back with its permit. A charge without a permit has none to give back.
-func TestPlacesAreGivenBack(t *testing.T) {
+func TestPermitsAreGivenBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(1, 100*ms))
 	b := r.goes(0, id(1))
@@ -89,7 +89,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 }
 
 // Where only calls count that have run for long, any number may begin while not too many have.
-func TestPlacesOfLongCalls(t *testing.T) {
+func TestPermitsOfLongCalls(t *testing.T) {
 	t.Parallel()
 	spec := inFlight(2, 100*ms)
 	spec.After = 20 * ms
@@ -118,7 +118,7 @@ func TestPlacesOfLongCalls(t *testing.T) {
 }
 
 // The upstream lets fewer run, for a while: no less than one.
-func TestPlacesLearned(t *testing.T) {
+func TestPermitsLearned(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(3, 100*ms))
 	a, l := r.account(), r.limit()
@@ -145,7 +145,7 @@ func TestPlacesLearned(t *testing.T) {
 }
 
 // A pause of permits ends by itself, or is resumed; what the upstream said otherwise lasts.
-func TestPlacesPaused(t *testing.T) {
+func TestPermitsPaused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(2, 100*ms))
 	a, l := r.account(), r.limit()
@@ -164,7 +164,7 @@ func TestPlacesPaused(t *testing.T) {
 }
 
 // How permits stand: a lease that has run out counts no more, though nobody has dropped it.
-func TestPlacesInspected(t *testing.T) {
+func TestPermitsInspected(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(2, 100*ms))
 	require.Equal(t, engine.Inspection{Remaining: 2, Next: 0, Pace: 2}, r.inspect(0))

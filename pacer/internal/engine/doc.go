@@ -27,7 +27,7 @@
 // A [Placement] is a value, and all that goes from Earliest to Commit. A [Charge] is what Commit took; only charge.go knows what
 // its integers mean. A refused request has no charge and leaves no trace.
 //
-// A limit with a queue (a lane, a fair share, concurrency) gives its slots and permits shortly before they are due. ReserveLate
+// A limit with a queue (a lane, a fair share, concurrency) gives its slots and permits shortly before they are due. ReserveQueued
 // moves such a call through these states:
 //
 //	            its turn, and a permit is free

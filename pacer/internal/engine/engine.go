@@ -177,7 +177,7 @@ type Call struct {
 	NotBefore int64 // relative to now
 	MaxWait   int64 // the longest wait that is granted
 
-	// Of ReserveLate.
+	// Of ReserveQueued.
 	ID     int64    // of the call; 0 for others
 	Since  int64    // when it first asked; 0: now
 	Flow   int64    // to whom it belongs, for fair shares

@@ -239,7 +239,7 @@ func TestEarliestNeverGoesBack(t *testing.T) {
 }
 
 // Permits say nothing about slots, and are taken only by calls that are told of.
-func TestReserveWithPlaces(t *testing.T) {
+func TestReserveWithPermits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(1, 100))
 	for range 3 {
@@ -283,16 +283,16 @@ func TestTheUnknownPanics(t *testing.T) {
 		says   string
 	}{
 		"an account, for a slot": {foreign, func(stack []engine.Entry) { engine.Reserve(epoch, 0, stack, engine.Call{Cost: 1}, nil) }, "algorithm 1"},
-		"an account, late":       {foreign, func(stack []engine.Entry) { engine.ReserveLate(epoch, 0, stack, engine.Call{Cost: 1, ID: 1}, nil) }, "algorithm 1"},
+		"an account, late":       {foreign, func(stack []engine.Entry) { engine.ReserveQueued(epoch, 0, stack, engine.Call{Cost: 1, ID: 1}, nil) }, "algorithm 1"},
 		"an account, held": {foreign, func(stack []engine.Entry) {
-			engine.ReserveLate(epoch, 0, stack, engine.Call{Cost: 1, ID: 1, Held: []engine.Charge{{From: 1, To: 2}}}, nil)
+			engine.ReserveQueued(epoch, 0, stack, engine.Call{Cost: 1, ID: 1, Held: []engine.Charge{{From: 1, To: 2}}}, nil)
 		}, "algorithm 1"},
 		"an account, who is next": {foreign, func(stack []engine.Entry) { stack[0].Next(epoch, 0) }, "algorithm 1"},
 		"an algorithm": {func(e *engine.Entry) { e.Limit.Spec.Algorithm = 9 }, func(stack []engine.Entry) {
-			engine.ReserveLate(epoch, 0, stack, engine.Call{Cost: 1, ID: 1}, nil)
+			engine.ReserveQueued(epoch, 0, stack, engine.Call{Cost: 1, ID: 1}, nil)
 		}, "algorithm 9"},
 		"a queue": {func(e *engine.Entry) { e.Limit.Spec.Queue = 9 }, func(stack []engine.Entry) {
-			engine.ReserveLate(epoch, 0, stack, engine.Call{Cost: 1, ID: 1}, nil)
+			engine.ReserveQueued(epoch, 0, stack, engine.Call{Cost: 1, ID: 1}, nil)
 		}, "queue: 9"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -248,7 +248,7 @@ func TestGCRAExpires(t *testing.T) {
 	a.Pause(epoch + 50)
 	require.Equal(t, epoch+50, a.Expires())
 	a.Renew(l, epoch, 1, epoch)
-	require.False(t, a.Release(1), "a rate has no places")
+	require.False(t, a.Release(1), "a rate has no permits")
 	require.Equal(t, epoch+50, a.Expires())
 	require.Equal(t, engine.Forever, l.Horizon())
 }

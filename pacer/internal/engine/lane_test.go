@@ -157,8 +157,8 @@ func TestFairSlotFarAway(t *testing.T) {
 	require.Equal(t, 500*ms, r.goes(470*ms, held).At)
 }
 
-// Places are shared as slots are: the next one goes to the flow whose turn it is.
-func TestFairPlaces(t *testing.T) {
+// Permits are shared as slots are: the next one goes to the flow whose turn it is.
+func TestFairPermits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, policies.InFlight(1).Fair("tenant").Lease(100*1_000_000).Spec())
 	a := r.account()

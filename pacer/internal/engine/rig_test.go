@@ -172,7 +172,7 @@ func (r *rig) late(now int64, c engine.Call) (b booking, called []int64) {
 	if c.Slot != 0 {
 		c.Slot += epoch
 	}
-	g, charges, called := engine.ReserveLate(epoch+now, 0, r.stack, c, nil)
+	g, charges, called := engine.ReserveQueued(epoch+now, 0, r.stack, c, nil)
 	g.At -= epoch
 	if want := len(r.stack); g.OK && len(charges) != want || !g.OK && len(charges) > 0 {
 		r.t.Fatalf("%d charges for %+v", len(charges), g)

@@ -22,17 +22,17 @@ var errDown = errors.New("connection refused")
 
 // shared is a store of a fleet that can fail, hang and forget.
 type shared struct {
-	mu     sync.Mutex
-	mem    *memstore.Store
-	epoch  store.Epoch
-	down   bool // every operation fails
-	hangs  bool // none is answered
-	loses  bool // the answers to operations that count are lost
-	done   map[store.Once]bool
-	beats  []store.Heartbeat
-	holds  []store.Holding // what heartbeats bring
-	notes  []store.Note
-	served int // calls
+	mu         sync.Mutex
+	mem        *memstore.Store
+	epoch      store.Epoch
+	down       bool // every operation fails
+	hangs      bool // none is answered
+	loses      bool // the answers to operations that count are lost
+	done       map[store.Once]bool
+	heartbeats []store.Heartbeat
+	holds      []store.Holding // what heartbeats bring
+	notes      []store.Note
+	served     int // calls
 }
 
 func newShared() *shared { return &shared{mem: memstore.New(), epoch: store.Epoch{Began: 7_000}} }
@@ -161,7 +161,7 @@ func (s *shared) Heartbeat(ctx context.Context, _ string, b store.Heartbeat) (st
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.beats = append(s.beats, b)
+	s.heartbeats = append(s.heartbeats, b)
 	return store.Membership{Now: mem.Now(), Epoch: s.epoch, Alive: 2, Barrier: mem.Now().Add(b.Barrier), Holds: s.holds}, nil
 }
 
@@ -254,7 +254,7 @@ func TestTheStoreIsLostAndComesBack(t *testing.T) {
 		require.False(t, g.Local)
 		require.False(t, s.Exchangeable(&g))
 		s.Close()
-		require.Zero(t, s.shared.beats[len(s.shared.beats)-1].TTL, "it leaves the fleet")
+		require.Zero(t, s.shared.heartbeats[len(s.shared.heartbeats)-1].TTL, "it leaves the fleet")
 		_, err = s.reserve(t.Context())
 		require.ErrorIs(t, err, store.ErrClosed)
 	})

@@ -21,7 +21,7 @@ func lost(t *testing.T, p policies.Policy, holds func(now store.Instant) store.H
 	s.shared.set(func() { s.shared.mem, s.shared.holds = mem, []store.Holding{holds(mem.Now())} })
 	_, err := s.Status(t.Context(), s.stack) // it joins the fleet
 	require.NoError(t, err)
-	require.Equal(t, s.stack.Limits, s.shared.beats[0].Limits)
+	require.Equal(t, s.stack.Limits, s.shared.heartbeats[0].Limits)
 	s.shared.set(func() { s.shared.down = true })
 	return s
 }

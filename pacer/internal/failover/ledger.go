@@ -125,11 +125,11 @@ func (t *record) paid(n *store.Note) {
 // What a process remembers of the store's accounts, so that it can remind a store that has forgotten them, and so that a
 // process that has lost the store begins behind what was granted. It is bounded: in keys, and in what is kept of each.
 const (
-	// maxRecalled bounds the keys that a process remembers; the next ones push out others.
+	// maxRecorded bounds the keys that a process remembers; the next ones push out others.
 	maxRecords = 1 << 16
 	// maxSpans bounds the intervals of a rate that are remembered. When there are more, the earliest become one.
 	maxSpans = 256
-	// maxRecalledBuckets bounds the buckets of a window that are remembered, of the latest: more than any policy counts.
+	// maxRecordedBuckets bounds the buckets of a window that are remembered, of the latest: more than any policy counts.
 	maxBuckets = 2 * policies.MaxBuckets
 )
 
@@ -422,8 +422,8 @@ func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 	}
 }
 
-// recorded reports whether a charge is one to remember: of a lane's part it may be zero, since a slot was lent, and permits in
-// flight are listed elsewhere.
+// recorded reports whether a charge is one to remember: of a lane's part it may be zero, since a slot was lent, and permits are
+// listed elsewhere.
 func recorded(c store.Charge, l *store.Limit) bool {
 	return c.To != 0 && l.Spec.Algorithm != policies.Leases
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // A store may forget every number below the first that could be asked for again, and no other.
-func TestWhatMayBeAskedForAgainStaysKnown(t *testing.T) {
+func TestWhatMayBeRequestedAgainStaysKnown(t *testing.T) {
 	t.Parallel()
 	o := operations{by: "me"}
 	first, second, third := o.begin(), o.begin(), o.begin()

@@ -36,7 +36,7 @@ func (w *Store) run() {
 	timer := time.NewTimer(checkEvery)
 	defer timer.Stop()
 	pause := w.firstPause(firstHeartbeat)
-	beat := time.Now().Add(roughly(pause))
+	nextHeartbeat := time.Now().Add(roughly(pause))
 	describe := time.Now().Add(within(w.schedule().Describe / 16))
 	for {
 		select {
@@ -44,16 +44,16 @@ func (w *Store) run() {
 			return
 		case <-w.kick:
 		case <-w.checks:
-			if soon := time.Now().Add(within(w.schedule().Spread)); soon.Before(beat) {
-				beat = soon
+			if soon := time.Now().Add(within(w.schedule().Spread)); soon.Before(nextHeartbeat) {
+				nextHeartbeat = soon
 			}
 		case <-timer.C:
 		}
 		ctx, next := context.Background(), checkEvery
-		if w.state.Load() == shared && (!time.Now().Before(beat) || w.shouldCheck()) {
+		if w.state.Load() == shared && (!time.Now().Before(nextHeartbeat) || w.shouldCheck()) {
 			// Processes that came at the same time as this one are soon known: the first heartbeats come sooner.
 			pause = min(max(2*pause, w.firstPause(firstHeartbeat)), w.schedule().Heartbeat)
-			beat = time.Now().Add(roughly(pause))
+			nextHeartbeat = time.Now().Add(roughly(pause))
 			began := w.Now()
 			w.fellBack(w.renew(ctx), began)
 		}
@@ -70,11 +70,11 @@ func (w *Store) run() {
 				next = wait
 			default:
 				pause = w.firstPause(firstHeartbeat)
-				beat = time.Now().Add(roughly(pause))
+				nextHeartbeat = time.Now().Add(roughly(pause))
 			}
 		}
 		if w.state.Load() == shared {
-			next = min(next, max(1, time.Until(beat)))
+			next = min(next, max(1, time.Until(nextHeartbeat)))
 		}
 		timer.Reset(next)
 	}
@@ -126,18 +126,18 @@ func (w *Store) describe(ctx context.Context, left bool) {
 }
 
 // heartbeat sends one, or reports that the process leaves.
-func (w *Store) heartbeat(ctx context.Context, leaves bool, gather time.Duration) (store.Membership, error) {
+func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duration) (store.Membership, error) {
 	var p store.Membership
 	lives := time.Duration(0)
 	if !leaves {
 		lives = w.schedule().TTL
 	}
-	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.lastSeen.Load()), Keep: w.keep, Barrier: gather}
+	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.lastSeen.Load()), Keep: w.keep, Barrier: barrier}
 	if !leaves {
 		b.Limits = w.curious()
 	}
 	answer := make(chan store.Membership, 1)
-	err := w.reach(ctx, "beat", func(ctx context.Context) error {
+	err := w.reach(ctx, "heartbeat", func(ctx context.Context) error {
 		p, err := w.store.Heartbeat(ctx, w.config.Upstream, b)
 		answer <- p
 		return err
@@ -191,11 +191,11 @@ func (w *Store) resync(ctx context.Context) (time.Duration, error) {
 // until which they stay local, and at which all of them return.
 func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if w.barrier == 0 {
-		gather := time.Duration(0)
+		barrier := time.Duration(0)
 		if w.state.Load() == local && w.config.Mode == Local {
-			gather = 2*(w.probePause()+w.schedule().Spread) + w.config.Timeout
+			barrier = 2*(w.probePause()+w.schedule().Spread) + w.config.Timeout
 		}
-		p, err := w.heartbeat(ctx, false, gather)
+		p, err := w.heartbeat(ctx, false, barrier)
 		if err != nil {
 			return 0, err
 		}

@@ -18,10 +18,10 @@ type Schedule struct {
 // ScheduleOf returns the schedule for a fleet of n processes.
 func ScheduleOf(n int) Schedule {
 	all := time.Duration(n) * time.Second
-	beat := max(heartbeatEvery, all/40)
+	heartbeat := max(heartbeatEvery, all/40)
 	return Schedule{
-		Heartbeat: beat,
-		TTL:       max(heartbeatTTL, beat*10/3),
+		Heartbeat: heartbeat,
+		TTL:       max(heartbeatTTL, heartbeat*10/3),
 		Describe:  min(max(heartbeatEvery, all/80), longestDescribe),
 		Check:     max(checkEvery, all/20),
 		Spread:    all / 10_000,

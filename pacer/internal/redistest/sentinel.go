@@ -126,7 +126,7 @@ func (s *Sentinel) NewClient(edit func(*redis.FailoverOptions)) *redis.Client {
 // new master and that one answers as a master. It gives up after 30 s.
 //
 // Clients hear of the new master a moment later. Nobody tells the old one for some ten seconds: until then it goes
-// on as a master, takes the writes of whoever has not heard, and loses them when it becomes a replica. Another
+// on as a master, takes the writes of clients that do not know yet, and loses them when it becomes a replica. Another
 // Failover in that time is refused at first, and then goes back to the old master and to the data it has. To
 // end that time at once, call Replicate of the old master.
 func (s *Sentinel) Failover(ctx context.Context) error {

@@ -16,7 +16,7 @@ type bound struct {
 	burst     int64         // of rates; 0: not given
 	skew      time.Duration // not of rates
 	buckets   int64         // of sliding windows
-	takes     time.Duration // what a call takes that has a place
+	takes     time.Duration // what a call takes that has a permit
 	perTenant bool
 
 	shared bool // calls of different tenants share it, and another limit of the stack is one for each tenant
@@ -29,7 +29,7 @@ const (
 	atMost                   // policies.AtMost
 	sliding                  // policies.Sliding
 	fixed                    // policies.Fixed
-	places                   // policies.InFlight
+	permits                  // policies.InFlight
 )
 
 // policy returns the limit as a program says it.
@@ -44,7 +44,7 @@ func (b *bound) policy(i int) policies.Policy {
 		p = policies.Sliding(b.n, b.period).Buckets(b.buckets).Skew(b.skew)
 	case fixed:
 		p = policies.Fixed(b.n, b.period).Skew(b.skew)
-	case places:
+	case permits:
 		p = policies.InFlight(b.n).Skew(b.skew)
 	}
 	if b.burst > 0 {
@@ -73,7 +73,7 @@ func (b *bound) within() int64 { return (b.period + b.skew).Microseconds() }
 // interval is the time between two calls in the long run, in µs and rounded up.
 func (b *bound) interval() int64 {
 	switch {
-	case b.kind == places:
+	case b.kind == permits:
 		return up((b.takes + b.skew).Microseconds(), b.n)
 	case b.kind == sliding:
 		return up(up(b.within(), b.buckets)*(b.buckets+1), b.n)

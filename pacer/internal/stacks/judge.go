@@ -10,7 +10,7 @@ import (
 type sent struct {
 	tenant          string
 	asked, slot, at int64
-	until           int64 // when it was over, if it had a place
+	until           int64 // when it was over, if it had a permit
 }
 
 // breach returns how calls break a bound; "" if they do not.
@@ -32,16 +32,16 @@ func (b *bound) breach(calls []sent) string {
 	return ""
 }
 
-// judged is when a call went, as far as Headway answers for it: timers are late. Places are taken when it really goes.
+// judged is when a call went, as far as Headway answers for it: timers are late. Permits are taken when it really goes.
 func (b *bound) judged(c sent) int64 {
-	if b.kind == places {
+	if b.kind == permits {
 		return c.at
 	}
 	return c.slot
 }
 
 func (b *bound) breachOf(calls []sent) string {
-	if b.kind == places {
+	if b.kind == permits {
 		return b.crowd(calls)
 	}
 	exact, period := b.kind == atMost || b.kind == sliding, b.period.Microseconds()
@@ -70,7 +70,7 @@ func (b *bound) breachOf(calls []sent) string {
 	return ""
 }
 
-// crowd returns where more calls run than there are places.
+// crowd returns where more calls run than there are permits.
 func (b *bound) crowd(calls []sent) string {
 	ends := make([]int64, 0, len(calls))
 	for _, c := range calls {

@@ -32,7 +32,7 @@ func (g *barrier) open(at int64) int64 {
 			at = max(at, (before/width+1+g.buckets)*width)
 		case fixed:
 			at = max(at, (before/period+1)*period)
-		case places:
+		case permits:
 			at = max(at, before+(g.takes+g.skew).Microseconds())
 		case evenly:
 		}

@@ -26,8 +26,8 @@ func TestTheOptimumByExample(t *testing.T) {
 		"at most, burst":           {[]bound{{kind: atMost, n: 10, period: second, burst: 3}}, deep, 10, 100},
 		"sliding":                  {[]bound{{kind: sliding, n: 10, period: second, buckets: 10}}, deep, 11, 100},
 		"a window of the clock":    {[]bound{{kind: fixed, n: 7, period: second}}, deep, 10, 70},
-		"places":                   {[]bound{{kind: places, n: 3, takes: 500 * time.Millisecond}}, deep, 10, 60},
-		"places that stay empty":   {[]bound{{kind: places, n: 3, takes: 500 * time.Millisecond, skew: 500 * time.Millisecond}}, deep, 10, 30},
+		"permits":                  {[]bound{{kind: permits, n: 3, takes: 500 * time.Millisecond}}, deep, 10, 60},
+		"permits that stay empty":  {[]bound{{kind: permits, n: 3, takes: 500 * time.Millisecond, skew: 500 * time.Millisecond}}, deep, 10, 30},
 		"the lower of two":         {[]bound{{kind: fixed, n: 7, period: second}, {kind: evenly, n: 5, period: second}}, deep, 10, 50},
 		"tenants bind":             {[]bound{{kind: evenly, n: 50, period: second}, {kind: evenly, n: 5, period: second, perTenant: true}}, []demand{{deep: true}, {deep: true}}, 10, 100},
 		"the shared limit binds":   {[]bound{{kind: evenly, n: 7, period: second}, {kind: evenly, n: 5, period: second, perTenant: true}}, []demand{{deep: true}, {deep: true}}, 10, 70},
@@ -45,7 +45,7 @@ func TestBarriersAreTight(t *testing.T) {
 	for _, b := range []bound{
 		{kind: evenly, n: 7, period: second, burst: 3}, {kind: atMost, n: 7, period: second, skew: 10 * time.Millisecond},
 		{kind: atMost, n: 7, period: second, burst: 4}, {kind: fixed, n: 7, period: second, skew: 20 * time.Millisecond},
-		{kind: places, n: 3, takes: 300 * time.Millisecond, skew: 7 * time.Millisecond}, {kind: sliding, n: 7, period: second, buckets: 100},
+		{kind: permits, n: 3, takes: 300 * time.Millisecond, skew: 7 * time.Millisecond}, {kind: sliding, n: 7, period: second, buckets: 100},
 	} {
 		one, at := barriers{&barrier{bound: b}}, int64(0)
 		var calls []sent

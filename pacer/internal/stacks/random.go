@@ -14,7 +14,7 @@ import (
 type Stack struct {
 	Class     Class
 	bounds    []bound
-	deep      int             // tenants that always have calls in line
+	deep      int             // tenants that always have queued calls
 	light     []time.Duration // those that call now and then: so often on average
 	newcomer  time.Duration   // it has one call at a time, and that so long after the one before, on average
 	Processes int
@@ -28,9 +28,9 @@ type Class string
 
 // The classes.
 const (
-	Plain  Class = "plain"  // rates with a burst, or windows, are what tenants share
-	Strict Class = "strict" // a rate that tenants share has a burst of 1, which was said aloud
-	Placed Class = "placed" // calls have places in flight, too
+	Plain   Class = "plain"   // rates with a burst, or windows, are what tenants share
+	Strict  Class = "strict"  // a rate that tenants share has a burst of 1, which was said aloud
+	Permits Class = "permits" // calls have permits, too
 )
 
 func between(r *rand.Rand, a, b float64) float64 { return a + r.Float64()*(b-a) }
@@ -51,8 +51,8 @@ func Random(seed uint64) *Stack {
 		s.bounds = append(s.bounds, randomBound(r, max(0.7, of), perTenant))
 	}
 	if r.IntN(10) == 0 {
-		s.Class, s.takes = Placed, time.Duration(between(r, 50, 900))*time.Millisecond
-		b := bound{kind: places, perTenant: r.IntN(2) == 0, takes: s.takes, n: max(1, int64(rate*s.takes.Seconds()*between(r, 0.6, 1.5)))}
+		s.Class, s.takes = Permits, time.Duration(between(r, 50, 900))*time.Millisecond
+		b := bound{kind: permits, perTenant: r.IntN(2) == 0, takes: s.takes, n: max(1, int64(rate*s.takes.Seconds()*between(r, 0.6, 1.5)))}
 		if b.perTenant {
 			b.n = max(1, b.n/int64(s.deep))
 		}
@@ -65,7 +65,7 @@ func Random(seed uint64) *Stack {
 	s.newcomer = time.Duration(float64(time.Second) * between(r, 20, 60) / rate)
 	s.callers = 3 + r.IntN(10)
 	for _, b := range s.bounds {
-		if b.kind == places {
+		if b.kind == permits {
 			s.callers = max(s.callers, int(2*b.n)/s.Processes+2)
 		}
 	}
@@ -103,7 +103,7 @@ func randomBound(r *rand.Rand, rate float64, perTenant bool) bound {
 		}
 	case sliding:
 		b.buckets = []int64{10, 20, 100}[r.IntN(3)]
-	case fixed, places:
+	case fixed, permits:
 	}
 	if b.kind != evenly {
 		b.skew = time.Duration(between(r, 0, 20)) * time.Millisecond

@@ -111,18 +111,18 @@ func fixtureAt(step int64) *fleet.Snapshot {
 	}
 	f := &fleet.Snapshot{Upstream: "zendesk", At: at, Counted: base.Add(time.Duration(math.Floor(now)) * time.Second), Shared: true, Alive: 4}
 	status := func(i int) pacer.PolicyStatus { return pacer.PolicyStatus{Policy: fixturePolicies[i]} }
-	daily, places, peak, tenant := status(0), status(1), status(2), status(3)
+	daily, permits, peak, tenant := status(0), status(1), status(2), status(3)
 	daily.Remaining, daily.Pace = 41_873-int64(now*44), 100_000
-	places.Pace = 25
-	places.Remaining = 25 - int64(math.Round(13+7*wave(now, 13, 0.3)+2*wave(now, 3, 0)))
+	permits.Pace = 25
+	permits.Remaining = 25 - int64(math.Round(13+7*wave(now, 13, 0.3)+2*wave(now, 3, 0)))
 	if paused > 0 {
-		places.Remaining = 25
+		permits.Remaining = 25
 	}
 	peak.Backlog, peak.Next, peak.PausedFor = waiting(now), max(paused, 380*time.Millisecond), paused
 	peak.Remaining = max(0, 10-waiting(now))
 	f.Policies = []fleet.Policy{
 		{PolicyStatus: daily, Shown: true, History: quiet},
-		{PolicyStatus: places, Shown: true, History: quiet},
+		{PolicyStatus: permits, Shown: true, History: quiet},
 		{PolicyStatus: peak, Shown: true, Waiting: waiting(now), History: busy},
 		{PolicyStatus: tenant, Waiting: waiting(now) / 5, History: tenants},
 	}

@@ -25,9 +25,9 @@ function explain(p) {
     return `It holds for each ${p.scopes.join(" and ")} by itself: the busiest are below.`;
   }
   if (p.kind === "in flight") {
-    return p.remaining > 0 ? `${count(p.remaining)} of its ${count(p.limit)} places are free.` : `All of its ${count(p.limit)} places are taken.`;
+    return p.remaining > 0 ? `${count(p.remaining)} of its ${count(p.limit)} permits are free.` : `All of its ${count(p.limit)} permits are taken.`;
   }
-  const line = p.line > 0 ? ` ${plural(p.line, "call")} stand in line.` : "";
+  const line = p.line > 0 ? ` ${plural(p.line, "call")} ${p.line === 1 ? "is" : "are"} queued.` : "";
   if (p.kind === "window") {
     return p.remaining > 0 ? `${count(p.remaining)} of its ${count(p.limit)} are left.${line}` :
       `Its ${count(p.limit)} are spent: the next call goes in ${duration(p.nextSeconds)}.${line}`;

@@ -42,8 +42,8 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	err = out.send(newEvent("hello", hello{
 		h.names, f.source.Upstream(), h.intervene, f.source.MaxPause().Seconds(),
 	}))
-	beat := time.NewTicker(heartbeat)
-	defer beat.Stop()
+	ticker := time.NewTicker(heartbeat)
+	defer ticker.Stop()
 	for err == nil {
 		select {
 		case e, ok := <-v.events:
@@ -51,7 +51,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			err = out.send(e)
-		case <-beat.C:
+		case <-ticker.C:
 			err = out.write(": still here\n\n")
 		case <-r.Context().Done():
 			return

@@ -145,7 +145,7 @@ func TestCloseEndsStreams(t *testing.T) {
 		h.Close()
 		<-a.left
 		<-b.left
-		require.Equal(t, before, time.Now(), "at once, be the source asked or not")
+		require.Equal(t, before, time.Now(), "at once, whether the source is asked or not")
 		late := get(h, "/events")
 		require.Equal(t, http.StatusServiceUnavailable, late.Code)
 		require.Contains(t, late.Body.String(), "the page is closed")

@@ -16,7 +16,7 @@ func (a *app) top() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top UPSTREAM",
 		Short: "Watch an upstream live",
-		Long: `Watch an upstream live, each second: per policy the pace against the limit, who stands in line and who waits, pauses, and
+		Long: `Watch an upstream live, each second: per policy the pace against the limit, who is queued and who waits, pauses, and
 the last minute; the busiest keys and the processes. Keys: arrows or tab to choose a policy, p to pause, r to resume, ? for help, q
 to quit. With --json it prints what status --json prints, once.`,
 		Args:              cobra.ExactArgs(1),

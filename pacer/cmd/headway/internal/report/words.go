@@ -107,8 +107,8 @@ func Pace(p *fleet.Policy) string { return Number(p.Rate(paceSeconds)) + "/s" }
 // paceSeconds is over how many seconds the pace is taken, as by fleet.Policy.Utilization.
 const paceSeconds = 10
 
-// Limit returns what the policy admits, as it stands now: "11.7/s" for a rate, "700/1m" for a window, "25 at once" for places in
-// flight. Each key of a policy that has scopes has that.
+// Limit returns what the policy admits, as it stands now: "11.7/s" for a rate, "700/1m" for a window, "25 at once" for permits.
+// Each key of a policy that has scopes has that.
 func Limit(p *fleet.Policy) string {
 	n, period := p.Policy.Limit()
 	if p.Pace > 0 {

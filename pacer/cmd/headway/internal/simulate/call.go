@@ -9,9 +9,9 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// placeMargin is how much later than its reach before its slot a call asks for its places in flight, if it got the slot without: as a
+// permitMargin is how much later than its reach before its slot a call asks for its permits, if it got the slot without: as a
 // Pacer does.
-const placeMargin = 5 * time.Millisecond
+const permitMargin = 5 * time.Millisecond
 
 // IDs of calls have one length, as those of a Pacer.
 const firstID = 1e14
@@ -44,12 +44,12 @@ func (s *sim) offer(process int, st *stack, l *Load, next func(at store.Instant)
 	if c.call.MaxWait < pacer.Forever {
 		c.latest = s.now + s.plan.MaxWait.micros()
 	}
-	if st.lined {
+	if st.hasQueue {
 		c.call.ID, c.call.Flow, c.call.Weight = firstID+s.rng.Int64N(9*firstID), st.flow, 1
 		c.call.Reach = s.way.Reach()
 	}
 	s.offered(c, s.now)
-	if st.lined {
+	if st.hasQueue {
 		s.askAt(c, s.now+s.half)
 		return
 	}
@@ -78,7 +78,7 @@ func (s *sim) askAt(c *call, at store.Instant) {
 // ask asks the store for a call.
 func (s *sim) ask(c *call) {
 	if left := c.latest - (s.now - s.half); c.call.Since != 0 && c.latest != math.MaxInt64 {
-		if left <= 0 && s.inLine[c.call.ID] == c {
+		if left <= 0 && s.queued[c.call.ID] == c {
 			s.report(c, store.NoteRelease, 0)
 			s.refuse(c, 0)
 			return
@@ -98,7 +98,7 @@ func (s *sim) ask(c *call) {
 func (s *sim) answer(c *call, g *store.Grant) {
 	c.call.Held, c.call.Slot, c.hurried = nil, 0, false
 	if c.call.ID != 0 {
-		delete(s.inLine, c.call.ID)
+		delete(s.queued, c.call.ID)
 		if c.call.Since == 0 {
 			c.call.Since = g.Now
 		}
@@ -111,20 +111,20 @@ func (s *sim) answer(c *call, g *store.Grant) {
 	}
 	switch {
 	case g.Queued:
-		s.inLine[c.call.ID] = c
+		s.queued[c.call.ID] = c
 		s.askAt(c, min(g.At, c.latest)+s.timerLate()+s.half)
 	case !g.OK:
 		s.refuse(c, max(0, g.Wait()))
-	case !c.placed(g):
+	case !c.hasPermits(g):
 		c.call.Held, c.call.Slot = slices.Clone(g.Charges), g.At
-		ahead := store.Instant((c.call.Reach - placeMargin).Microseconds())
+		ahead := store.Instant((c.call.Reach - permitMargin).Microseconds())
 		s.askAt(c, max(s.now+s.half, g.At-ahead+s.timerLate())+s.half)
 	default:
 		s.goes(c, g)
 	}
 }
 
-// goes lets a call go that has its slot and its places.
+// goes lets a call go that has its slot and its permits.
 func (s *sim) goes(c *call, g *store.Grant) {
 	at := s.now + s.half
 	if wait := g.Wait(); wait > 0 {
@@ -159,7 +159,7 @@ func (s *sim) renew(c *call, id int64, began, every, over store.Instant) {
 
 // report tells the store about a call.
 func (s *sim) report(c *call, kind store.NoteKind, began store.Instant) {
-	delete(s.inLine, c.call.ID)
+	delete(s.queued, c.call.ID)
 	_, _, err := s.store.Report(s.ctx, c.Stack, c.notes(kind, c.call.ID, began))
 	if s.err = err; err == nil {
 		s.callThem()

@@ -43,7 +43,7 @@ func (p *Plan) estimate(begin store.Instant) (calls float64, most string) {
 	return calls + worked, most
 }
 
-// capacity returns how much a policy admits between two instants: cost, or of places in flight the µs that calls may run.
+// capacity returns how much a policy admits between two instants: cost, or of permits the µs that calls may run.
 func capacity(p *policies.Policy, begin, end store.Instant) float64 {
 	spec := p.Spec()
 	switch length := float64(end - begin); {

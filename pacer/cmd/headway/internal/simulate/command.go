@@ -74,7 +74,7 @@ func (f *flags) add(set *pflag.FlagSet) {
 	set.Float64Var(&l.Rate, "rate", l.Rate, "how many calls come per second, at random, in place of workers")
 	set.BoolVar(&l.Steady, "steady", l.Steady, "let the calls of --rate come at equal distances")
 	set.Var((*durationFlag)(&l.CallTime), "call-time", "how long a call takes")
-	set.BoolVar(&l.Exponential, "exponential", l.Exponential, "let calls take --call-time in the mean, some of them much longer")
+	set.BoolVar(&l.Exponential, "exponential", l.Exponential, "let calls take --call-time on average, some of them much longer")
 	set.IntVar(&l.Tenants, "tenants", l.Tenants, "for how many tenants they call, whose names are in all scopes")
 	set.Float64Var(&l.Greedy, "greedy", l.Greedy, "the first tenant's part of the workers or of the rate, such as 0.9; 0 for equal parts")
 	set.StringArrayVar(&f.scopes, "scope", nil, `a scope that all calls carry, such as "account=acme", or "ticket=" for none; may be repeated`)

@@ -111,7 +111,7 @@ func work(spec string) error {
 	var alone atomic.Int64
 	p, err := pacer.New(pacer.Config{
 		Upstream: "fleet", Store: store, Policies: fleets[j.Fleet],
-		StoreTimeout: storeTimeout, // so that no process of a busy machine paces alone, which is not simulated
+		StoreTimeout: storeTimeout, // so that no process of a busy machine paces locally, which is not simulated
 		Hooks:        []*pacer.Hooks{{Failover: func(pacer.Failover) { alone.Add(1) }}},
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ type measure struct {
 	line    int64         // calls that wait
 	since   store.Instant // for how long there are so many
 	longest int64
-	area    float64 // of the line, in calls times µs
+	area    float64 // of the queue, in calls times µs
 
 	points []point
 }
@@ -39,7 +39,7 @@ type group struct {
 // A point is what happened between two points of a chart.
 type point struct {
 	offered, went int64
-	area          float64 // of the line
+	area          float64 // of the queue
 }
 
 // A partCount is what is counted of a policy, or of a lane's part of one.
@@ -48,7 +48,7 @@ type partCount struct {
 
 	waits   waits
 	refused int64
-	used    map[int]float64 // by key: cost, or µs of places
+	used    map[int]float64 // by key: cost, or µs of permits
 	spent   map[int]store.Instant
 	spells  int           // how often a window was spent, all keys together
 	first   store.Instant // when that was for the first time; 0: never

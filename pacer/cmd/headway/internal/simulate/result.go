@@ -38,7 +38,7 @@ type PolicyResult struct {
 	Text   string `json:"text"`
 	Limits int    `json:"limits"` // how many values of its scopes there are; 1 without scopes
 	// Utilization is what was used of what the policy admits in this time, all limits together: the cost of the calls that went,
-	// or the time in which places were taken. Windows of the clock and of calendars admit all of their limit in each of them,
+	// or the time in which permits were taken. Windows of the clock and of calendars admit all of their limit in each of them,
 	// however much of the first and the last is simulated.
 	Utilization float64 `json:"utilization"`
 	Busiest     float64 `json:"busiest"` // of the limit that was used most
@@ -70,7 +70,7 @@ type Chart struct {
 	Every   float64   `json:"everySeconds"`
 	Offered []float64 `json:"offered"` // calls per second
 	Went    []float64 `json:"went"`    // calls per second
-	Waiting []float64 `json:"waiting"` // calls, in the mean
+	Waiting []float64 `json:"waiting"` // calls, on average
 	// Remaining is what is left of each window at the end of each interval, by the policy's name, for the first tenant. Windows
 	// that are shorter than Every are left out. Slots that were given are not left.
 	Remaining map[string][]int64 `json:"remaining,omitempty"`

@@ -61,14 +61,14 @@ type sim struct {
 
 	grant  [1]store.Grant
 	queues map[queueKey]*queue
-	inLine map[int64]*call // by ID
+	queued map[int64]*call // by ID
 	called []int64         // which are to ask again, as the store said just now
 }
 
 func newSim(p *Plan, start store.Instant) *sim {
 	s := &sim{
 		plan: p, begun: start, now: start, end: start + p.For.micros(), half: (p.StoreLatency.micros() + 1) / 2,
-		rng: rand.New(rand.NewPCG(p.Seed, 0)), binder: newBinder(p.Policies), inLine: make(map[int64]*call),
+		rng: rand.New(rand.NewPCG(p.Seed, 0)), binder: newBinder(p.Policies), queued: make(map[int64]*call),
 		queues: make(map[queueKey]*queue),
 	}
 	s.store = memstore.New(memstore.WithClock(func() store.Instant { return s.now }), memstore.WithMaxKeys(maxKeys))
@@ -148,7 +148,7 @@ func (s *sim) heard(news store.News) {
 // callThem lets the calls ask again that the store has called, when that has reached them.
 func (s *sim) callThem() {
 	for _, id := range s.called {
-		if c := s.inLine[id]; c != nil && !c.hurried {
+		if c := s.queued[id]; c != nil && !c.hurried {
 			c.hurried = true
 			s.askAt(c, s.now+2*s.half)
 		}

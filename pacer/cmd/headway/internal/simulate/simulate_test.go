@@ -93,7 +93,7 @@ func TestStartOfADay(t *testing.T) {
 	}
 }
 
-// 20 calls come each second for 10/s: the line grows by 10/s until a call would wait longer than MaxWait.
+// 20 calls come each second for 10/s: the queue grows by 10/s until a call would wait longer than MaxWait.
 func TestMaxWait(t *testing.T) {
 	t.Parallel()
 
@@ -153,40 +153,40 @@ func TestCost(t *testing.T) {
 	require.InDelta(t, 0.8, r.Policies[0].Utilization, 0.001)
 }
 
-// An M/M/5 queue, at 80 % of its places: Erlang's formula says how many calls wait and for how long, and Little's law how many
-// places are taken and how long the line is.
-func TestPlacesInFlight(t *testing.T) {
+// An M/M/5 queue, at 80 % of its permits: Erlang's formula says how many calls wait and for how long, and Little's law how many
+// permits are taken and how long the queue is.
+func TestPermits(t *testing.T) {
 	t.Parallel()
 
-	const places, rate, takes = 5, 20.0, 0.2
+	const permits, rate, takes = 5, 20.0, 0.2
 	p := plan(long(4*time.Hour, 20*time.Minute), func(p *simulate.Plan, l *simulate.Load) {
 		l.Rate, l.CallTime, l.Exponential = rate, simulate.Duration(200*time.Millisecond), true
 		p.StoreLatency, p.TimerLate, p.Jitter = 0, 0, 0
-	}, policies.InFlight(places))
+	}, policies.InFlight(permits))
 	r := run(t, p)
 
 	load := rate * takes
 	sum, term := 0.0, 1.0
-	for k := range places {
+	for k := range permits {
 		sum += term
 		term *= load / float64(k+1)
 	}
-	term /= 1 - load/places
+	term /= 1 - load/permits
 	waits := term / (sum + term) // Erlang C
-	mean := waits / (places/takes - rate)
+	mean := waits / (permits/takes - rate)
 
 	allowed := 1.0 // in a shorter time, chance is larger
 	if underRace {
 		allowed = 4
 	}
-	require.InEpsilon(t, load/places, r.Policies[0].Utilization, 0.01*allowed)
+	require.InEpsilon(t, load/permits, r.Policies[0].Utilization, 0.01*allowed)
 	require.InEpsilon(t, waits, float64(r.Policies[0].Waits.Calls)/float64(r.Went), 0.03*allowed)
 	require.InEpsilon(t, mean, r.Waits.Mean, 0.05*allowed)
 	require.InEpsilon(t, r.Goodput*r.Waits.Mean, r.Line.Mean, 0.001) // of any queue
 }
 
-// Long calls keep their places: leases are renewed.
-func TestLongCallsKeepTheirPlaces(t *testing.T) {
+// Long calls keep their permits: leases are renewed.
+func TestLongCallsKeepTheirPermits(t *testing.T) {
 	t.Parallel()
 
 	p := plan(time.Hour, func(p *simulate.Plan, l *simulate.Load) {
@@ -197,8 +197,8 @@ func TestLongCallsKeepTheirPlaces(t *testing.T) {
 	require.InDelta(t, 1, r.Policies[0].Utilization, 0.001)
 }
 
-// A call that waits for its slot takes its place only when that comes, and pays for its slot once.
-func TestPlacesBehindSlots(t *testing.T) {
+// A call that waits for its slot takes its permit only when that comes, and pays for its slot once.
+func TestPermitsBehindSlots(t *testing.T) {
 	t.Parallel()
 
 	p := plan(10*time.Minute, func(_ *simulate.Plan, l *simulate.Load) { l.Workers, l.Tenants = 8, 2 },
@@ -209,8 +209,8 @@ func TestPlacesBehindSlots(t *testing.T) {
 	require.InDelta(t, 1, r.Policies[1].Utilization, 0.01)
 }
 
-// A place stays empty for its skew after each call.
-func TestSkewOfPlaces(t *testing.T) {
+// A permit stays empty for its skew after each call.
+func TestSkewOfPermits(t *testing.T) {
 	t.Parallel()
 
 	r := run(t, plan(time.Minute, func(_ *simulate.Plan, l *simulate.Load) { l.Workers = 2 }, policies.InFlight(1).Skew(100*time.Millisecond)))
@@ -218,8 +218,8 @@ func TestSkewOfPlaces(t *testing.T) {
 	require.InDelta(t, 0.5, r.Policies[0].Utilization, 0.01)
 }
 
-// A call that only short waits are allowed leaves the line when its time is over.
-func TestMaxWaitInLine(t *testing.T) {
+// A call that only short waits are allowed leaves the queue when its time is over.
+func TestMaxWaitInTheQueue(t *testing.T) {
 	t.Parallel()
 
 	p := plan(time.Minute, func(p *simulate.Plan, l *simulate.Load) {
@@ -313,7 +313,7 @@ func TestStrictPolicy(t *testing.T) {
 	t.Logf("an hour took %v", time.Since(begun))
 	require.InDelta(t, 50/1.01, r.Goodput, 0.01)
 	require.EqualValues(t, 64, r.Line.Max)
-	// Little's law for the workers: 64 of them are in the line or in a call of 100 ms.
+	// Little's law for the workers: 64 of them are in the queue or in a call of 100 ms.
 	require.InDelta(t, 64, r.Line.Mean+r.Goodput*0.1, 0.1)
 }
 

@@ -33,11 +33,11 @@ func parts(all []policies.Policy) []part {
 type stack struct {
 	store.Stack
 
-	parts []int  // of each limit: of which policy it is
-	keys  []int  // of each limit: its number among all limits
-	lined bool   // calls may have to stand in line
-	flow  int64  // by whom shares are fair
-	group *group // in which its calls are counted
+	parts    []int  // of each limit: of which policy it is
+	keys     []int  // of each limit: its number among all limits
+	hasQueue bool   // calls may have to queue
+	flow     int64  // by whom shares are fair
+	group    *group // in which its calls are counted
 }
 
 // A binder makes stacks, and numbers the limits of all of them.
@@ -96,7 +96,7 @@ func (b *binder) bind(l *Load, tenant, lane string) *stack {
 		if b.first[i] == nil {
 			b.first[i] = &limit
 		}
-		s.lined = s.lined || limit.Spec.HasQueue()
+		s.hasQueue = s.hasQueue || limit.Spec.HasQueue()
 	}
 	if b.fair != "" {
 		who := value(b.fair)
@@ -117,7 +117,7 @@ func number(keys map[[2]string]int, key [2]string) (n int, known bool) {
 	return n, known
 }
 
-// leases returns the longest guard and the shortest lease, in µs, of the places that a call of the stack takes; false if it
+// leases returns the longest guard and the shortest lease, in µs, of the permits that a call of the stack takes; false if it
 // takes none.
 func (s *stack) leases() (guard, lease int64, ok bool) {
 	for i := range s.Limits {
@@ -143,8 +143,8 @@ func (s *stack) notes(kind store.NoteKind, id int64, began store.Instant) []stor
 	return all
 }
 
-// placed reports whether a call that was granted has its places in flight.
-func (s *stack) placed(g *store.Grant) bool {
+// hasPermits reports whether a call that was granted has its permits.
+func (s *stack) hasPermits(g *store.Grant) bool {
 	for i, c := range g.Charges {
 		if c.To == 0 && s.Limits[i].Spec.Algorithm == policies.Leases {
 			return false

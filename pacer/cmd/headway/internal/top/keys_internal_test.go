@@ -45,7 +45,7 @@ func (o *operator) Resume(_ context.Context, opts ...pacer.Option) error {
 	return o.err
 }
 
-func watched(t *testing.T) (*model, *operator) {
+func started(t *testing.T) (*model, *operator) {
 	t.Helper()
 	m := drawn(t, 100, 30, termenv.Ascii)
 	op := &operator{snapshot: scene()}
@@ -74,7 +74,7 @@ func press(t *testing.T, m *model, keys ...string) {
 
 func TestPauseOfTheWholeUpstream(t *testing.T) {
 	t.Parallel()
-	m, op := watched(t)
+	m, op := started(t)
 	m.Scopes = []pacer.Option{pacer.Scope("tenant", "acme")}
 	press(t, m, "p")
 	require.Contains(t, m.View(), "Pause all of zendesk for how long?")
@@ -90,7 +90,7 @@ func TestPauseOfTheWholeUpstream(t *testing.T) {
 
 func TestPauseOfAPolicy(t *testing.T) {
 	t.Parallel()
-	m, op := watched(t)
+	m, op := started(t)
 	press(t, m, "down", "tab", "tab", "up", "p", "q", "esc")
 	require.Empty(t, op.paused, "q was typed, and esc leaves")
 	press(t, m, "p", "30s", "enter")
@@ -104,7 +104,7 @@ func TestPauseOfAPolicy(t *testing.T) {
 
 func TestResumeAsks(t *testing.T) {
 	t.Parallel()
-	m, op := watched(t)
+	m, op := started(t)
 	press(t, m, "r", "n")
 	require.Zero(t, op.resumed)
 	require.Contains(t, m.View(), "nothing was resumed")
@@ -117,7 +117,7 @@ func TestResumeAsks(t *testing.T) {
 
 func TestHelpAndQuit(t *testing.T) {
 	t.Parallel()
-	m, _ := watched(t)
+	m, _ := started(t)
 	press(t, m, "?")
 	require.Contains(t, m.View(), "WAITING  calls that sleep")
 	press(t, m, "x")
@@ -131,7 +131,7 @@ func TestHelpAndQuit(t *testing.T) {
 // A store that fails is shown, and tried again at the next tick; one that hangs is not asked twice.
 func TestStoreErrors(t *testing.T) {
 	t.Parallel()
-	m, op := watched(t)
+	m, op := started(t)
 	op.err = errors.New("out of reach")
 	look := m.look()
 	require.Nil(t, m.look(), "one look at a time")
@@ -149,7 +149,7 @@ func TestStoreErrors(t *testing.T) {
 // What is chosen stays chosen when policies come and go.
 func TestChosenPolicyStays(t *testing.T) {
 	t.Parallel()
-	m, op := watched(t)
+	m, op := started(t)
 	m.chosen = "exports"
 	op.snapshot.Policies = op.snapshot.Policies[2:]
 	m.Update(m.look()())

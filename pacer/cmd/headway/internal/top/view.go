@@ -71,9 +71,9 @@ var helpLines = strings.Split(strings.TrimRight(helpText, "\n"), "\n") //nolint:
 
 const helpText = `PACE     cost per second of what went in the last ten seconds, all keys together
 LIMIT    what the policy admits as it stands now, for each key
-USED     of a rate the pace against it, of a window what is spent, of places those taken
+USED     of a rate the pace against it, of a window what is spent, of permits those taken
 LEFT     what may go at once, now
-LINE     calls in line for a place, a lane or a fair share
+LINE     queued calls for a permit, a lane or a fair share
 WAITING  calls that sleep because of the policy, all keys together
 
 p  pause the chosen policy, or all of the upstream

@@ -1,4 +1,4 @@
--- late.lua: a call that a limit binds which is not given far ahead. The reasoning is in package engine, late.go.
+-- queued.lua: a call that a limit binds which is not given far ahead. The reasoning is in package engine, queued.go.
 --
 -- It returns a function that grants one call, queues it or refuses it, and adds to the reply what reserve.lua says.
 
@@ -18,16 +18,33 @@ local function debt(n, t) return math.min(n * t, C.MaxDebt) end
 -- What is known of the slots that a stack has, as long as nothing is charged: those who ask together hear the same.
 local known = {}
 
+-- rolesof returns the kinds of the entries of a stack, and of each lane, the index of the rate that it is a part of. A lane comes right
+-- after that rate: this is the only place that relies on it.
+local function rolesof(entries)
+  local kind, whole = {}, {}
+  for i = 1, #entries do
+    local o = entries[i]
+    kind[i] = o.kind or 'atonce'
+    if o.kind == 'lane' then
+      local of = entries[i - 1]
+      if not of or not of.t or of.kind == 'lane' then unknown('rate of the lane at', i) end
+      whole[i] = i - 1
+      if not of.kind then kind[i - 1] = 'whole' end
+    end
+  end
+  return { kind = kind, whole = whole }
+end
+
+-- What rolesof returned, by stack: those of a run are few.
+local roles = {}
+
 return function(entries, c, up, now, reply, size, changed)
   if changed then known = {} end
   local p, near = #entries, math.max(C.Near, c.reach)
   local lastmoment = near - C.Near / 2
 
-  -- A lane comes right after the rate that it is a part of.
-  local function kind(i)
-    local of, after = entries[i].kind or 'atonce', entries[i + 1]
-    return of == 'atonce' and after and after.kind == 'lane' and 'whole' or of
-  end
+  if not roles[entries] then roles[entries] = rolesof(entries) end
+  local kind, whole = roles[entries].kind, roles[entries].whole
 
   local function cost(i) return c.costs and c.costs[i] or c.cost end
 
@@ -36,12 +53,12 @@ return function(entries, c, up, now, reply, size, changed)
   local function joint(from, binds, kinds)
     local s, n, places = from, 0, {}
     for i = 1, p do
-      if kinds[kind(i)] then n = n + 1 end
+      if kinds[kind[i]] then n = n + 1 end
     end
     local quiet, asked, i = 0, 0, 1
     while quiet < n do
       local o = entries[i]
-      if kinds[kind(i)] then
+      if kinds[kind[i]] then
         local place = o.run.earliest(o, now, s, cost(i), (asked - asked % n) / n)
         places[i] = place
         if place.at > s then
@@ -114,16 +131,16 @@ return function(entries, c, up, now, reply, size, changed)
           o.run.renew(o, now, c.id, s)
         end
         size = addcharge(reply, size, permit(c.id, permits))
-      elseif kinds[kind(i)] then
-        local from, to, late, holds = o.run.commit(o, now, places[i], cost(i), c.tracked)
+      elseif kinds[kind[i]] then
+        local from, to, spare, holds = o.run.commit(o, now, places[i], cost(i), c.tracked)
         size = addcharge(reply, size, from, to, holds)
-        if late < slack then slack = late end
+        if spare < slack then slack = spare end
         if o.kind then served(i) end
       elseif o.kind == 'lane' then
         queue.leave(o, c.id) -- lent: it goes, and the lane is not charged
         size = addcharge(reply, size, 0, 0)
       else
-        unknown('kind', kind(i))
+        unknown('kind', kind[i])
       end
     end
     reply[at] = slack < math.huge and slack or C.UnboundSlack
@@ -141,7 +158,7 @@ return function(entries, c, up, now, reply, size, changed)
         local waits = rank > 0 and behind - now > near
         turn = turn and not waits
         if o.kind == 'lane' then
-          lane, ahead = i, math.max(ahead, debt(rank * cost(i), entries[i - 1].step))
+          lane, ahead = i, math.max(ahead, debt(rank * cost(i), entries[whole[i]].step))
         else
           fairturn = fairturn and not waits
           if behind - near > again then blocks, again = i, behind - near end
@@ -158,7 +175,7 @@ return function(entries, c, up, now, reply, size, changed)
         at, by, places = joint(begin, beginbinds, shared)
         lost = 0
         for i = 1, p do
-          if entries[i].kind == 'lane' then lost = math.max(lost, places[i - 1].begin) end -- of the whole rate
+          if entries[i].kind == 'lane' then lost = math.max(lost, places[whole[i]].begin) end
         end
         known.at, known.by, known.lost = at, by, lost
       end

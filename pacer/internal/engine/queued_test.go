@@ -19,7 +19,7 @@ func TestLateTakesItsPlaceWhenItsSlotComes(t *testing.T) {
 	require.Zero(t, a.Slack, "of the rate")
 	b := r.goes(0, id(2))
 	require.Equal(t, engine.Grant{OK: true, At: 100 * ms, Binds: 0}, b.Grant)
-	require.Equal(t, []engine.Charge{{From: epoch + 100*ms, To: epoch + 200*ms}, {From: 2}}, b.charges, "no place yet")
+	require.Equal(t, []engine.Charge{{From: epoch + 100*ms, To: epoch + 200*ms}, {From: 2}}, b.charges, "no permit yet")
 
 	again := engine.Call{ID: 2, Cost: 1, Held: b.charges, Slot: b.At}
 	b.Binds = engine.BindsNothing // nothing but the slot that it has
@@ -105,7 +105,7 @@ func TestLateBegins(t *testing.T) {
 			r := newRig(t, inFlight(1, 100*ms))
 			r.account().Pause(epoch + c.pause)
 			c.call.ID, c.call.MaxWait = 1, always
-			g, _, _ := engine.ReserveLate(epoch, epoch+c.upstream, r.stack, c.call, nil)
+			g, _, _ := engine.ReserveQueued(epoch, epoch+c.upstream, r.stack, c.call, nil)
 			c.want.OK, c.want.Slack = true, 1000*ms
 			g.At -= epoch
 			require.Equal(t, c.want, g)
@@ -130,7 +130,7 @@ func TestLateCallsTheNext(t *testing.T) {
 	require.Equal(t, []int64{3}, called)
 	b, called = r.late(100*ms, engine.Call{ID: 3, MaxWait: always})
 	require.True(t, b.OK)
-	require.Empty(t, called, "there is no place for another")
+	require.Empty(t, called, "there is no permit for another")
 	require.True(t, r.account().Release(2))
 	b, called = r.late(101*ms, engine.Call{ID: 6}) // does not wait: it never was queued
 	require.False(t, b.OK)

@@ -9,16 +9,16 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// lined is a call that was told to stand in line.
-type lined struct {
+// A queuedCall is a call that was queued.
+type queuedCall struct {
 	set  int
 	call store.Call
 	at   store.Instant // when it is to ask again
 }
 
-// makeLate adds limits that are not given far ahead, and makes sets of all.
-func (h *history) makeLate() {
-	var plain, late [][]int // a lane's part comes right after its rate
+// makeQueues adds limits that are not given far ahead, and makes sets of all.
+func (h *history) makeQueues() {
+	var plain, queues [][]int // a lane's part comes right after its rate
 	for i := range h.keys {
 		plain = append(plain, []int{i})
 	}
@@ -32,21 +32,21 @@ func (h *history) makeLate() {
 		h.keys = append(h.keys, k)
 		if part, ok := k.Policy.InLane("lane"); ok {
 			h.keys = append(h.keys, Key{part, scope})
-			plain, late = append(plain, []int{i}), append(late, []int{i, i + 1})
+			plain, queues = append(plain, []int{i}), append(queues, []int{i, i + 1})
 		} else {
-			late = append(late, []int{i})
+			queues = append(queues, []int{i})
 		}
 	}
 	h.sets = nil
 	for range 2 + h.rng.IntN(4) {
 		units := slices.Clone(plain)
 		if h.rng.IntN(2) == 0 {
-			units = slices.Concat(late, plain)
+			units = slices.Concat(queues, plain)
 		}
 		h.rng.Shuffle(len(units), func(i, j int) { units[i], units[j] = units[j], units[i] })
 		units = units[:h.rng.IntN(min(3, len(units)+1))]
 		if h.rng.IntN(5) > 0 {
-			units = slices.Insert(units, h.rng.IntN(len(units)+1), late[h.rng.IntN(len(late))])
+			units = slices.Insert(units, h.rng.IntN(len(units)+1), queues[h.rng.IntN(len(queues))])
 		}
 		// The part of a lane first, so that its rate is not there without it.
 		slices.SortStableFunc(units, func(a, b []int) int { return len(b) - len(a) })
@@ -85,8 +85,8 @@ func (h *history) latePolicy(i, kind int) policies.Policy {
 	return p.Burst(1 + h.rng.Int64N(5)).Fair("tenant").Named(name)
 }
 
-// changeLate changes the numbers of a policy that is not given far ahead, or of one with a lane.
-func (h *history) changeLate(i int) {
+// changeQueued changes the numbers of a policy that is not given far ahead, or of one with a lane.
+func (h *history) changeQueued(i int) {
 	old := h.keys[i].Policy
 	switch part, lane := old.InLane("lane"); {
 	case lane:
@@ -104,8 +104,8 @@ func (h *history) changeLate(i int) {
 	}
 }
 
-// newLate gives a call what it needs to stand in line.
-func (h *history) newLate(c *store.Call, now store.Instant) {
+// newQueued gives a call what it needs to queue.
+func (h *history) newQueued(c *store.Call, now store.Instant) {
 	c.ID = firstID + h.rng.Int64N(9*firstID)
 	c.Flow, c.Weight = 1+h.rng.Int64N(3), 1+h.rng.Int64N(3)
 	if h.rng.IntN(4) == 0 {
@@ -117,13 +117,13 @@ func (h *history) newLate(c *store.Call, now store.Instant) {
 	}
 }
 
-// askLate lets a call ask again: one that stands in line, or one that has a slot without its places. There is none if ok
+// askQueued lets a call ask again: one that is queued, or one that has a slot without its permits. There is none if ok
 // is false.
-func (h *history) askLate(o *op, now store.Instant, holds []held) (ok bool) {
-	if n := len(h.line); n > 0 && h.rng.IntN(3) > 0 {
+func (h *history) askQueued(o *op, now store.Instant, holds []held) (ok bool) {
+	if n := len(h.queue); n > 0 && h.rng.IntN(3) > 0 {
 		i := h.rng.IntN(n)
-		w := h.line[i]
-		h.line = slices.Delete(h.line, i, i+1)
+		w := h.queue[i]
+		h.queue = slices.Delete(h.queue, i, i+1)
 		switch h.rng.IntN(8) {
 		case 0: // it never comes
 			return false
@@ -144,7 +144,7 @@ func (h *history) askLate(o *op, now store.Instant, holds []held) (ok bool) {
 	}
 	var without []int
 	for i := range holds {
-		if x := &holds[i]; !x.over && x.call.ID != 0 && x.grant.At > now && !placed(&x.stack, &x.grant) {
+		if x := &holds[i]; !x.over && x.call.ID != 0 && x.grant.At > now && !hasPermits(&x.stack, &x.grant) {
 			without = append(without, i)
 		}
 	}
@@ -153,7 +153,7 @@ func (h *history) askLate(o *op, now store.Instant, holds []held) (ok bool) {
 	}
 	i := without[h.rng.IntN(len(without))]
 	x := &holds[i]
-	if ahead := x.grant.At - now - store.Instant(placeAhead.Microseconds()); ahead > 0 && h.rng.IntN(5) > 0 {
+	if ahead := x.grant.At - now - store.Instant(permitAhead.Microseconds()); ahead > 0 && h.rng.IntN(5) > 0 {
 		o.step = ahead
 		if h.rng.IntN(3) == 0 {
 			o.step += store.Instant(h.rng.Int64N(40_000))
@@ -179,12 +179,12 @@ func (h *history) affords(set int, c *store.Call) bool {
 	return true
 }
 
-// tellLate makes up notes about a call: that it runs, that it is over, or that it has left the line.
-func (h *history) tellLate(o *op, holds []held) (ok bool) {
-	if n := len(h.line); n > 0 && h.rng.IntN(8) == 0 {
+// tellQueued makes up notes about a call: that it runs, that it is over, or that it has left the queue.
+func (h *history) tellQueued(o *op, holds []held) (ok bool) {
+	if n := len(h.queue); n > 0 && h.rng.IntN(8) == 0 {
 		i := h.rng.IntN(n)
-		w := h.line[i]
-		h.line = slices.Delete(h.line, i, i+1)
+		w := h.queue[i]
+		h.queue = slices.Delete(h.queue, i, i+1)
 		o.set, o.about = w.set, w.call.ID
 		return true
 	}
@@ -236,23 +236,23 @@ func (h *history) heed(a *asked, st store.Stack, calls []store.Call, grants []st
 			holds = append(holds, held{set: a.set, stack: st, grant: g, call: c})
 		case g.Queued:
 			c.NotBefore = 0
-			h.line = append(h.line, lined{a.set, c, g.At})
+			h.queue = append(h.queue, queuedCall{a.set, c, g.At})
 		}
 	}
 	return holds
 }
 
-// late makes the choices that only histories with [Plan.Late] have, and reports whether it made one.
-func (h *history) late(o *op, now store.Instant, holds []held) (done bool) {
+// queued makes the choices that only histories with [Plan.Queues] have, and reports whether it made one.
+func (h *history) queued(o *op, now store.Instant, holds []held) (done bool) {
 	if h.rng.IntN(10) == 0 {
 		o.step = store.Instant(h.rng.Int64N(1_500_000))
 	}
 	made := *o
 	switch h.rng.IntN(10) {
 	case 0, 1, 2, 3:
-		done = h.askLate(&made, now, holds)
+		done = h.askQueued(&made, now, holds)
 	case 4, 5:
-		done = h.tellLate(&made, holds)
+		done = h.tellQueued(&made, holds)
 	}
 	if done {
 		*o = made

@@ -11,32 +11,32 @@ import (
 // firstID is the least ID that a call may have. IDs have 15 digits.
 const firstID = 100_000_000_000_000
 
-// placeAhead is how long before its slot a call asks for its places, if it was granted the slot without.
-const placeAhead = 35 * ms
+// permitAhead is how long before its slot a call asks for its permits, if it was granted the slot without.
+const permitAhead = 35 * ms
 
-// late returns a call that may have to stand in line, with an ID of its own. IDs grow.
-func (s *Session) late() *store.Call {
+// newCall returns a call that may have to queue, with an ID of its own. IDs grow.
+func (s *Session) newCall() *store.Call {
 	s.ids++
 	return &store.Call{Cost: 1, MaxWait: store.Forever, ID: firstID + s.ids, Flow: 1, Weight: 1}
 }
 
-// isLate reports whether a limit is one that is not given far ahead.
-func isLate(spec *policies.Spec) bool {
+// hasQueue reports whether a limit is one that is not given far ahead.
+func hasQueue(spec *policies.Spec) bool {
 	return spec.Algorithm == policies.Leases || spec.Queue != policies.NoQueue
 }
 
-// anyLate reports whether calls of a stack have to carry an ID.
-func anyLate(st *store.Stack) bool {
+// anyQueue reports whether calls of a stack have to carry an ID.
+func anyQueue(st *store.Stack) bool {
 	for i := range st.Limits {
-		if isLate(&st.Limits[i].Spec) {
+		if hasQueue(&st.Limits[i].Spec) {
 			return true
 		}
 	}
 	return false
 }
 
-// placed reports whether a grant has all the places that its stack asks for.
-func placed(st *store.Stack, g *store.Grant) bool {
+// hasPermits reports whether a grant has all the permits that its stack asks for.
+func hasPermits(st *store.Stack, g *store.Grant) bool {
 	for i := range st.Limits {
 		if st.Limits[i].Spec.Algorithm == policies.Leases && g.Charges[i].To == 0 {
 			return false
@@ -45,39 +45,39 @@ func placed(st *store.Stack, g *store.Grant) bool {
 	return true
 }
 
-// checkInLine checks what holds of every call in line.
-func (s *Session) checkInLine(c *store.Call, g *store.Grant) {
+// checkQueued checks what holds of every queued call.
+func (s *Session) checkQueued(c *store.Call, g *store.Grant) {
 	s.t.Helper()
 	switch {
 	case c.ID == 0:
-		s.t.Fatal("a call without an ID stands in line")
+		s.t.Fatal("a call without an ID is queued")
 	case g.OK || len(g.Charges) != 0:
-		s.t.Fatalf("in line, and yet granted (%v) or charged %v", g.OK, g.Charges)
+		s.t.Fatalf("queued, and yet granted (%v) or charged %v", g.OK, g.Charges)
 	case g.At <= g.Now:
 		s.t.Fatalf("asked to come again at %v, at %v: that never ends", Since(g.At), Since(g.Now))
 	case g.Ahead < 0 || g.Binds < 0:
-		s.t.Fatalf("in line for limit %d behind %d others", g.Binds, g.Ahead)
+		s.t.Fatalf("queued for limit %d behind %d others", g.Binds, g.Ahead)
 	case c.MaxWait == 0:
-		s.t.Fatal("a call that cannot wait stands in line")
+		s.t.Fatal("a call that cannot wait is queued")
 	}
 }
 
-// goes asks for a call that goes at once, with its places.
+// goes asks for a call that goes at once, with its permits.
 func (s *Session) goes(st store.Stack, c *store.Call) store.Grant {
 	s.t.Helper()
 	g := s.Ask(st, *c)
-	if !g.OK || g.At != s.now || !placed(&st, &g) {
-		s.t.Fatalf("at %v: call %d got %+v, want to go now, with its places", Since(s.now), c.ID-firstID, g)
+	if !g.OK || g.At != s.now || !hasPermits(&st, &g) {
+		s.t.Fatalf("at %v: call %d got %+v, want to go now, with its permits", Since(s.now), c.ID-firstID, g)
 	}
 	return g
 }
 
-// stands asks for a call that stands in line behind so many others, and remembers when it first asked.
+// stands asks for a call that is queued behind so many others, and remembers when it first asked.
 func (s *Session) stands(st store.Stack, c *store.Call, ahead int64) store.Grant {
 	s.t.Helper()
 	g := s.Ask(st, *c)
 	if !g.Queued || g.Ahead != ahead {
-		s.t.Fatalf("at %v: call %d got %+v, want to stand in line behind %d", Since(s.now), c.ID-firstID, g, ahead)
+		s.t.Fatalf("at %v: call %d got %+v, want to queue behind %d", Since(s.now), c.ID-firstID, g, ahead)
 	}
 	if c.Since == 0 {
 		c.Since = g.Now
@@ -85,12 +85,12 @@ func (s *Session) stands(st store.Stack, c *store.Call, ahead int64) store.Grant
 	return g
 }
 
-// far asks for a call whose slot is far away: it gets the slot, and no place.
+// far asks for a call whose slot is far away: it gets the slot, and no permit.
 func (s *Session) far(st store.Stack, c *store.Call, want time.Duration) store.Grant {
 	s.t.Helper()
 	g := s.Ask(st, *c)
-	if !g.OK || Since(g.At) != want || placed(&st, &g) {
-		s.t.Fatalf("at %v: call %d got %+v, want the slot %v, without a place", Since(s.now), c.ID-firstID, g, want)
+	if !g.OK || Since(g.At) != want || hasPermits(&st, &g) {
+		s.t.Fatalf("at %v: call %d got %+v, want the slot %v, without a permit", Since(s.now), c.ID-firstID, g, want)
 	}
 	if c.Since == 0 {
 		c.Since = g.Now
@@ -98,11 +98,11 @@ func (s *Session) far(st store.Stack, c *store.Call, want time.Duration) store.G
 	return g
 }
 
-// fill asks for calls until the next one has to stand in line, and returns the last grant.
+// fill asks for calls until the next one has to queue, and returns the last grant.
 func (s *Session) fill(st store.Stack) (last store.Grant) {
 	s.t.Helper()
 	for range 100 {
-		c := s.late()
+		c := s.newCall()
 		g := s.Ask(st, *c)
 		if g.Queued {
 			s.release(st, c)
@@ -114,7 +114,7 @@ func (s *Session) fill(st store.Stack) (last store.Grant) {
 	return last
 }
 
-// holding returns a call that was granted a slot without its places as it asks again for both.
+// holding returns a call that was granted a slot without its permits as it asks again for both.
 func (s *Session) holding(c *store.Call, g store.Grant) *store.Call {
 	again := *c
 	again.Held, again.NotBefore = g.Charges, max(0, g.At.Sub(s.now))
@@ -125,14 +125,14 @@ func (s *Session) holding(c *store.Call, g store.Grant) *store.Call {
 func notes(kind store.NoteKind, st *store.Stack, id int64, began store.Instant) []store.Note {
 	var all []store.Note
 	for i := range st.Limits {
-		if isLate(&st.Limits[i].Spec) {
+		if hasQueue(&st.Limits[i].Spec) {
 			all = append(all, store.Note{Kind: kind, Limit: i, Value: id, At: began})
 		}
 	}
 	return all
 }
 
-// release says that calls are over, or have left the line.
+// release says that calls are over, or have left the queue.
 func (s *Session) release(st store.Stack, calls ...*store.Call) {
 	s.t.Helper()
 	for _, c := range calls {
@@ -151,7 +151,7 @@ func (s *Session) expect(st store.Stack, i int, remaining, line int64) store.Lim
 	s.t.Helper()
 	in := s.Status(st).Limits[i]
 	if in.Remaining != remaining || in.Queued != line {
-		s.t.Fatalf("at %v: %s has %d left and %d in line, want %d and %d", Since(s.now), st.Limits[i].Policy, in.Remaining, in.Queued, remaining, line)
+		s.t.Fatalf("at %v: %s has %d left and %d queued, want %d and %d", Since(s.now), st.Limits[i].Policy, in.Remaining, in.Queued, remaining, line)
 	}
 	return in
 }

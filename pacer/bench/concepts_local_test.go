@@ -18,14 +18,14 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// alonePicture shows three processes that lose the store which they share, and find it again.
-func alonePicture(t *testing.T) *timeline {
+// localPicture shows three processes that lose the store which they share, and find it again.
+func localPicture(t *testing.T) *timeline {
 	t.Helper()
 	const phase, lost, back, ends = 1500 * ms, 1540 * ms, 3040 * ms, 5 * time.Second // never when a call goes
 	names := []string{"process 1", "process 2", "process 3"}
 	calls := make([][]time.Duration, len(names))
 	synctest.Test(t, func(t *testing.T) {
-		store := &distant{Store: memstore.New(), era: store.Epoch{Began: store.Instant(time.Now().UnixMicro())}}
+		store := &distant{Store: memstore.New(), epoch: store.Epoch{Began: store.Instant(time.Now().UnixMicro())}}
 		began := time.Now()
 		var wg sync.WaitGroup
 		for i := range names {
@@ -76,11 +76,11 @@ func alonePicture(t *testing.T) *timeline {
 type distant struct {
 	*memstore.Store
 
-	era store.Epoch
+	epoch store.Epoch
 
 	mu      sync.Mutex
 	failure error
-	gather  store.Instant
+	barrier store.Instant
 	came    []string
 }
 
@@ -150,7 +150,7 @@ func (d *distant) Report(ctx context.Context, stack store.Stack, notes []store.N
 	return d.Store.Report(ctx, stack, notes)
 }
 
-// Beat implements [store.Shared].
+// Heartbeat implements [store.Shared].
 func (d *distant) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
 	if err := d.fails(); err != nil {
 		return store.Membership{}, err
@@ -161,10 +161,10 @@ func (d *distant) Heartbeat(ctx context.Context, upstream string, b store.Heartb
 	if !slices.Contains(d.came, b.ID) {
 		d.came = append(d.came, b.ID)
 	}
-	if b.Barrier > 0 && d.gather < seen.Now {
-		d.gather = seen.Now + store.Instant(b.Barrier.Microseconds())
+	if b.Barrier > 0 && d.barrier < seen.Now {
+		d.barrier = seen.Now + store.Instant(b.Barrier.Microseconds())
 	}
-	return store.Membership{Now: seen.Now, Epoch: d.era, Alive: len(d.came), Rank: slices.Index(d.came, b.ID), Barrier: d.gather}, err
+	return store.Membership{Now: seen.Now, Epoch: d.epoch, Alive: len(d.came), Rank: slices.Index(d.came, b.ID), Barrier: d.barrier}, err
 }
 
 // Fault implements [store.Shared].

@@ -41,7 +41,7 @@ func (*registrar) Index(context.Context, string) (*store.Index, error) { return 
 func (*registrar) Upstreams(context.Context) ([]string, error) { return nil, errBroken }
 
 // What goes is told once, though it goes long after its slot, while the second of that slot is being told.
-func TestWhatGoesLateIsToldOnce(t *testing.T) {
+func TestWhatGoesLateIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &registrar{remote: newRemote(1)}

@@ -16,6 +16,7 @@ import (
 // the other kind (its tenant's own rate, say), it gets its slots at once, as always, so that it stands in nobody's way, and
 // takes its permits when its slot comes: until then they are not its own. If they are taken by then, it gives the slots back
 // in the same step and is queued. So a queued call holds no slot, and a call that waits for a slot holds no permit.
+
 // A kind says how a limit takes part in the search for a slot.
 type kind uint8
 
@@ -56,16 +57,29 @@ func (e *Entry) kind() kind {
 	panic(fmt.Sprintf("engine: no such queue: %d", s.Queue))
 }
 
-// kindsOf appends the kinds of the entries of a stack. A lane comes right after the rate that it is a part of.
-func kindsOf(stack []Entry, kinds []kind) []kind {
+// A role is the part that a limit has in the search for a slot.
+type role struct {
+	kind  kind
+	whole int // of a lane: the index of the rate that it is a part of
+}
+
+// rolesOf appends the roles of the entries of a stack. A lane comes right after the rate that it is a part of: this is the only place
+// that relies on it.
+func rolesOf(stack []Entry, roles []role) []role {
 	for i := range stack {
-		k := stack[i].kind()
-		if k == ofLane && i > 0 && kinds[i-1] == atOnce {
-			kinds[i-1] = wholeOfLane
+		r := role{kind: stack[i].kind()}
+		if r.kind == ofLane {
+			r.whole = i - 1
+			if i == 0 || !Keeps(stack[r.whole].Account, policies.GCRA) || roles[r.whole].kind == ofLane {
+				panic(fmt.Sprintf("engine: entry %d is of a lane, and does not come right after the rate that it is a part of", i))
+			}
+			if roles[r.whole].kind == atOnce {
+				roles[r.whole].kind = wholeOfLane
+			}
 		}
-		kinds = append(kinds, k)
+		roles = append(roles, r)
 	}
-	return kinds
+	return roles
 }
 
 // fairly reports whether the queue is one of fair shares.
@@ -99,33 +113,33 @@ func (e *Entry) purge(now int64) bool {
 	return e.queue().purge(now)
 }
 
-// A late is a call that a limit binds which is not given far ahead.
-type late struct {
+// A queuedCall is a call that a limit binds which is not given far ahead.
+type queuedCall struct {
 	now   int64
 	stack []Entry
-	kinds []kind // of the entries
+	roles []role // of the entries
 	call  Call
 	at    Grant
 	early bool  // it gets its slot before its turn
 	near  int64 // as the constant, or farther
 }
 
-// ReserveLate is Reserve for such a call. Besides, it returns which queued calls are to ask again.
-func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
+// ReserveQueued is Reserve for such a call. Besides, it returns which queued calls are to ask again.
+func ReserveQueued(now, pause int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
 	var freed [manyLimits]bool
-	var room [manyLimits]kind
-	q := &late{now: now, stack: stack, kinds: kindsOf(stack, room[:0]), call: c, near: max(numbers.Near, c.Reach)}
+	var room [manyLimits]role
+	q := &queuedCall{now: now, stack: stack, roles: rolesOf(stack, room[:0]), call: c, near: max(numbers.Near, c.Reach)}
 	for i := range stack {
 		if i < len(c.Held) {
 			stack[i].cancel(now, c.Held[i])
 		}
-		if q.kinds[i]&waitedFor != 0 {
+		if q.roles[i].kind&waitedFor != 0 {
 			freed[i%manyLimits] = stack[i].purge(now)
 		}
 	}
 	charges = q.decide(pause, charges)
 	for i := range stack {
-		if q.kinds[i]&waitedFor == 0 {
+		if q.roles[i].kind&waitedFor == 0 {
 			continue
 		}
 		// Who has been served has left the queue. Who leaves it otherwise makes room for the next one.
@@ -139,7 +153,7 @@ func ReserveLate(now, pause int64, stack []Entry, c Call, charges []Charge) (g G
 
 // lastMoment returns how long before it is lost a slot is lent that a lane may not have: half of the shortest near, and what the way
 // to the store takes besides.
-func (q *late) lastMoment() int64 { return q.near - numbers.Near/2 }
+func (q *queuedCall) lastMoment() int64 { return q.near - numbers.Near/2 }
 
 // Next calls those queued whose turn it is, but for one.
 func (e *Entry) Next(now, but int64) []int64 {
@@ -156,16 +170,16 @@ func (e *Entry) Next(now, but int64) []int64 {
 
 // joint finds the first slot from an instant on at which all limits of some kinds admit the call, and notes where each of
 // them places it, unless places is nil.
-func (q *late) joint(from int64, kinds kind, g *Grant, places []Placement) {
+func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement) {
 	g.At = from
 	n := 0
 	for i := range q.stack {
-		if q.kinds[i]&kinds != 0 {
+		if q.roles[i].kind&kinds != 0 {
 			n++
 		}
 	}
 	for quiet, asked, i := 0, 0, 0; quiet < n; i = (i + 1) % len(q.stack) {
-		if q.kinds[i]&kinds == 0 {
+		if q.roles[i].kind&kinds == 0 {
 			continue
 		}
 		p := q.stack[i].earliest(q.now, g.At, q.call.cost(i), asked/n)
@@ -182,7 +196,7 @@ func (q *late) joint(from int64, kinds kind, g *Grant, places []Placement) {
 }
 
 // decide grants the call, queues it or refuses it.
-func (q *late) decide(pause int64, charges []Charge) []Charge {
+func (q *queuedCall) decide(pause int64, charges []Charge) []Charge {
 	base := max(q.now+q.call.NotBefore, q.call.Slot)
 	begin := Grant{At: base, Binds: BindsNothing}
 	if pause > begin.At {
@@ -190,7 +204,7 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 	}
 	all := kind(0)
 	for i := range q.stack {
-		all |= q.kinds[i]
+		all |= q.roles[i].kind
 		if p := q.stack[i].paused(); p > begin.At {
 			begin.At, begin.Binds, begin.Paused = p, i, true
 		}
@@ -212,7 +226,7 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 		}
 	}
 	for i := range q.stack {
-		if q.kinds[i] == leases && !q.hasPermit(i) {
+		if q.roles[i].kind == leases && !q.hasPermit(i) {
 			return charges
 		}
 	}
@@ -221,21 +235,21 @@ func (q *late) decide(pause int64, charges []Charge) []Charge {
 
 // inTurn reports whether it is the call's turn for a slot, and of which kinds of limits. If it is not, the call is
 // queued, or is refused because that takes too long.
-func (q *late) inTurn(begin Grant) (kind, bool) {
+func (q *queuedCall) inTurn(begin Grant) (kind, bool) {
 	turn, fairTurn := q.at.At-q.now <= q.near, true
 	blocks, lane := -1, -1
 	again, ahead := int64(math.MinInt64), int64(0)
 	for i := range q.stack {
 		e := &q.stack[i]
-		if q.kinds[i]&(ofLane|fair) == 0 {
+		if q.roles[i].kind&(ofLane|fair) == 0 {
 			continue
 		}
 		rank, _ := e.queue().position(&q.call, q.now, e.fairly())
 		behind := q.at.At + debt(rank*q.call.cost(i), e.step(q.now))
 		waits := rank > 0 && behind-q.now > q.near
 		turn = turn && !waits
-		if q.kinds[i] == ofLane {
-			lane, ahead = i, max(ahead, debt(rank*q.call.cost(i), q.whole(i).step(q.now)))
+		if q.roles[i].kind == ofLane {
+			lane, ahead = i, max(ahead, debt(rank*q.call.cost(i), q.stack[q.roles[i].whole].step(q.now)))
 			continue
 		}
 		fairTurn = fairTurn && !waits
@@ -270,30 +284,27 @@ func (q *late) inTurn(begin Grant) (kind, bool) {
 	return 0, false
 }
 
-// whole returns the rate that a lane is a part of.
-func (q *late) whole(lane int) *Entry { return &q.stack[lane-1] }
-
 // step returns the emission interval of a rate.
 func (e *Entry) step(now int64) int64 {
 	return e.Account.(*GCRA).pace.interval(&e.Limit, now) //nolint:forcetypeassert // a rate
 }
 
 // borrow looks for a slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.
-func (q *late) borrow(begin Grant) (g Grant, lost int64) {
+func (q *queuedCall) borrow(begin Grant) (g Grant, lost int64) {
 	g = begin
 	var room [fewLimits]Placement
 	places := placements(&room, len(q.stack))
 	q.joint(begin.At, shared, &g, places)
 	for i := range q.stack {
-		if q.kinds[i] == ofLane {
-			lost = max(lost, places[i-1].begin) // of the whole rate
+		if q.roles[i].kind == ofLane {
+			lost = max(lost, places[q.roles[i].whole].begin)
 		}
 	}
 	return g, lost
 }
 
 // hasPermit reports whether there is a permit for the call. If there is none, the call is queued.
-func (q *late) hasPermit(i int) bool {
+func (q *queuedCall) hasPermit(i int) bool {
 	e := &q.stack[i]
 	f := e.Account.(*Concurrency) //nolint:forcetypeassert // of leases
 	rank, _ := f.queue.position(&q.call, q.now, e.fairly())
@@ -317,7 +328,7 @@ func (q *late) hasPermit(i int) bool {
 }
 
 // enqueue puts the call in a queue.
-func (q *late) enqueue(i int, again int64) {
+func (q *queuedCall) enqueue(i int, again int64) {
 	e := &q.stack[i]
 	// They do not all ask again at the same time.
 	again = max(q.now+numbers.SoonAgain, min(again, q.now+numbers.FarAgain+q.call.ID%numbers.FarAgain))
@@ -328,9 +339,9 @@ func (q *late) enqueue(i int, again int64) {
 
 // served takes the call out of a queue because it has what the queue is for. Who gets a slot before its turn does not move the
 // queue on; who had one has paid for its turn.
-func (q *late) served(i int) {
+func (q *queuedCall) served(i int) {
 	e := &q.stack[i]
-	if e.fairly() && (q.kinds[i] == leases || q.call.Held == nil) {
+	if e.fairly() && (q.roles[i].kind == leases || q.call.Held == nil) {
 		_, score := e.queue().position(&q.call, q.now, true)
 		e.queue().served(&q.call, score, !q.early)
 	}
@@ -338,7 +349,7 @@ func (q *late) served(i int) {
 }
 
 // commit charges the call to limits of some kinds, unless its slot is too far away.
-func (q *late) commit(charges []Charge, kinds kind) []Charge {
+func (q *queuedCall) commit(charges []Charge, kinds kind) []Charge {
 	g := &q.at
 	if g.At-q.now > q.call.MaxWait {
 		return charges
@@ -357,7 +368,7 @@ func (q *late) commit(charges []Charge, kinds kind) []Charge {
 	for i := range q.stack {
 		e := &q.stack[i]
 		c, slack := Charge{}, int64(math.MaxInt64)
-		switch k := q.kinds[i]; {
+		switch k := q.roles[i].kind; {
 		case k == leases:
 			c = permitOf(q.call.ID, kinds&leases != 0)
 			if kinds&leases != 0 {

@@ -1,4 +1,4 @@
--- beat.lua: a process says that it is there, and learns how many are.
+-- heartbeat.lua: a process says that it is there, and learns how many are.
 --
 -- KEYS   upstream: its key (see account.lua)
 --        then the keys of the accounts that the process asks about, as in reserve.lua
@@ -11,7 +11,7 @@
 --        lives: for how long it is there (µs; 0: it leaves)
 --        known: the latest store time that it received (0: none)
 --        keep: for how long an account of the upstream can matter (µs)
---        gather: for how long processes that were without the server wait for each other (µs; 0: this one was not without it)
+--        barrier: for how long processes that were without the server wait for each other (µs; 0: this one was not without it)
 -- Reply  now (µs since the epoch), the epoch in two numbers (see account.lua), how many are there, how many of them came before this
 --        one, until when they wait (µs since the epoch), then for each account how many numbers follow, and what it holds:
 --          a rate        how much of the time to come is taken (µs), as far as a few dozen gaps reach
@@ -30,7 +30,7 @@ local entries, up, now = stack()
 everything(entries)
 local alive, came, id = key(), key(), ARGV[nextarg]
 nextarg = nextarg + 1
-local lives, known, keep, gather = arg(), arg(), arg(), arg()
+local lives, known, keep, barrier = arg(), arg(), arg(), arg()
 
 if now < known - C.MaxBackstep then
   up.shift = up.shift + known - now
@@ -40,7 +40,7 @@ if up.epoch == '0' then
   up.epoch = string.format('%.0f.0', now)
   redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f\n%d 0 %s', now, C.ChangeBegun, up.key))
 end
-if gather > 0 and up.gather <= now then up.gather = now + gather end
+if barrier > 0 and up.barrier <= now then up.barrier = now + barrier end
 writeupstream(up, keep)
 
 for _, gone in ipairs(redis.call('ZRANGEBYSCORE', alive, '-inf', now, 'LIMIT', 0, 1000)) do
@@ -58,7 +58,7 @@ else
   redis.call('ZREM', came, id)
 end
 local began, resets = epochof(up)
-local reply = { now, began, resets, redis.call('ZCARD', alive), redis.call('ZRANK', came, id) or 0, up.gather }
+local reply = { now, began, resets, redis.call('ZCARD', alive), redis.call('ZRANK', came, id) or 0, up.barrier }
 for i = 1, stale and 0 or #entries do
   local holds, size = entries[i].run.holds(entries[i], now), #reply
   reply[size + 1] = #holds

@@ -32,7 +32,7 @@ func (f flights) each(st *store.Stack, visit func(i int, running map[int64]fligh
 // begin counts a call that was granted, and says what that breaks.
 func (f flights) begin(st *store.Stack, c *store.Call, g *store.Grant) (broken string) {
 	f.each(st, func(i int, running map[int64]flight) {
-		if g.Charges[i].To == 0 { // it has no place yet
+		if g.Charges[i].To == 0 { // it has no permit yet
 			return
 		}
 		spec, n := &st.Limits[i].Spec, int64(1)
@@ -49,7 +49,7 @@ func (f flights) begin(st *store.Stack, c *store.Call, g *store.Grant) (broken s
 	return broken
 }
 
-// renew notes that a call runs, and reports whether it does so on all its places.
+// renew notes that a call runs, and reports whether it does so on all its permits.
 func (f flights) renew(st *store.Stack, id int64, now store.Instant) bool {
 	runs := true
 	f.each(st, func(_ int, running map[int64]flight) { runs = runs && running[id].until > now })
@@ -89,7 +89,7 @@ func (s *Session) watch(batches []store.Batch) (unchanged func() string) {
 		for i := range limits {
 			limits[i].Queued = 0
 			if batches[0].Stack.Limits[i].Spec.Algorithm == policies.Leases {
-				limits[i].Next = 0 // depends on the line
+				limits[i].Next = 0 // depends on the queue
 			}
 		}
 		return limits
