@@ -60,8 +60,8 @@ local function reset(o, now, till)
   if o.remembers <= now then o.mark, o.remembers = 0, 0 end
 end
 
--- before reports whether a charge was made before its account was reset.
-local function before(o, made) return made > 0 and made <= o.mark end
+-- before reports whether a charge was made before its account was reset, as long as that matters.
+local function before(o, made, now) return made > 0 and made <= o.mark and now < o.remembers end
 
 -- spent counts the work of a run, in questions to an account, more or less. A run that has spent enough leaves the calls that
 -- are still to be decided to the next one, so that none takes long.

@@ -361,11 +361,11 @@ function gcra.rest()
   end
 
   function gcra.cancel(o, now, from, to, made)
-    if not before(o, made) then giveback(o, now, from, from, to) end
+    if not before(o, made, now) then giveback(o, now, from, from, to) end
   end
 
   function gcra.settle(o, now, from, to, cost, actual, made)
-    if before(o, made) then return end
+    if before(o, made, now) then return end
     if actual <= cost then
       local rest = math.max(from, to - o.t * (cost - actual))
       giveback(o, now, from, o.log and o.log.last(o, from, to, cost - actual) or rest, to)

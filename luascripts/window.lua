@@ -348,7 +348,7 @@ function window.rest()
   end
 
   function window.cancel(o, now, from, charged, made)
-    if before(o, made) or reach(o, from) <= now then return end
+    if before(o, made, now) or reach(o, from) <= now then return end
     local c, i = count(o, from)
     if c == 0 then return end
     local n, tracked = uncounted(charged)
@@ -361,7 +361,7 @@ function window.rest()
   function window.settle(o, now, from, _, cost, actual, made)
     if actual <= cost then
       window.cancel(o, now, from, cost - actual, made)
-    elseif reach(o, from) > now and not before(o, made) then
+    elseif reach(o, from) > now and not before(o, made, now) then
       add(o, from, actual - cost, 0)
     end
   end

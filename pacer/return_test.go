@@ -55,7 +55,7 @@ func fleetWithAnOutage(t *testing.T, policy policies.Policy, distance, lost time
 	t.Helper()
 	const processes, callers = 4, 16
 	r := newRemote(processes)
-	r.gathers = true
+	r.barriers = true
 	r.set(nil, distance)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -121,6 +121,14 @@ func claimCases() []Case {
 				})
 			}
 		}},
+		{"reset/forgotten", "a reset is remembered as long as what was charged before it could matter: then a settlement counts as any other", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: rate})
+			g := s.Go(st, 1, 0)
+			s.Report(st, store.Note{Kind: store.NoteReset})
+			s.At(time.Second)
+			s.Report(st, store.Note{Kind: store.NoteSettle, Charge: g.Charges[0], Cost: 1, Actual: 3})
+			s.Go(st, 1, 1200*ms)
+		}},
 		{"reset/after", "what was granted after a reset is given back as ever, and it alone", func(t testing.TB, s *Session) {
 			s.reset(t, func(st store.Stack, old []store.Grant) {
 				g := s.Ask(st, store.Call{Cost: 1, MaxWait: time.Minute})

@@ -57,8 +57,8 @@ func (m mark) reset(now, until int64) mark {
 	return mark{now, until}
 }
 
-// covers reports whether a charge is one from before the reset.
-func (m mark) covers(c Charge) bool { return c.Made > 0 && c.Made <= m.at }
+// covers reports whether a charge is one from before the reset, as long as that matters.
+func (m mark) covers(c Charge, now int64) bool { return c.Made > 0 && c.Made <= m.at && now < m.until }
 
 // permit returns the call, and whether it has its permit.
 func (c Charge) permit() (id int64, has bool) { return c.From, c.To > 0 }

@@ -181,7 +181,7 @@ func (g *GCRA) widen(from, to int64) {
 
 // Cancel implements [Account].
 func (g *GCRA) Cancel(l *Limit, now int64, c Charge) {
-	if !g.reset.covers(c) {
+	if !g.reset.covers(c, now) {
 		g.giveBack(l, now, c.interval(), c.interval().from)
 	}
 }
@@ -224,7 +224,7 @@ func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
 // to come: one interval for each call that it did not need, since a charge may be longer, and begin before its slot. What turned
 // out to cost more is charged behind everything that is reserved.
 func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
-	if g.reset.covers(charge) {
+	if g.reset.covers(charge, now) {
 		return
 	}
 	if actual <= cost {

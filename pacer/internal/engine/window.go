@@ -355,7 +355,7 @@ func (w *Window) tidy(l *Limit, now int64) {
 
 // Cancel implements [Account].
 func (w *Window) Cancel(l *Limit, now int64, c Charge) {
-	if begin, n, tracked := c.bucket(); !w.reset.covers(c) {
+	if begin, n, tracked := c.bucket(); !w.reset.covers(c, now) {
 		w.giveBack(l, now, begin, n, tracked)
 	}
 }
@@ -383,7 +383,7 @@ func (b *bucket) answered(n int64) {
 // Settle implements [Account].
 func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 	switch begin, _, _ := c.bucket(); {
-	case w.reset.covers(c):
+	case w.reset.covers(c, now):
 	case actual <= cost:
 		w.giveBack(l, now, begin, cost-actual, false)
 	case l.reach(begin) > now:
