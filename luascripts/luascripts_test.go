@@ -118,7 +118,7 @@ func TestReadyTriesEveryCommand(t *testing.T) {
 		for _, m := range runs.FindAllStringSubmatch(source, -1) {
 			ran[m[1]] = true
 		}
-		require.Equal(t, strings.Count(source, "redis.call(")+strings.Count(source, "redis.pcall("), len(runs.FindAllString(source, -1)), "every command is named where it is run")
+		require.Len(t, runs.FindAllString(source, -1), strings.Count(source, "redis.call(")+strings.Count(source, "redis.pcall("), "every command is named where it is run")
 	}
 	require.Equal(t, ran, tries)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // fresh is a Pacer of a fleet that has not heard from its store yet.
-func fresh(t *testing.T, r *remote, c pacer.Config, list ...policies.Policy) *pacer.Pacer { //nolint:gocritic // as New
+func fresh(t *testing.T, r *remote, c pacer.Config, list ...policies.Policy) *pacer.Pacer {
 	t.Helper()
 	c.Upstream, c.Store, c.Policies, c.Jitter = "api", r, list, pacer.NoJitter
 	p, err := pacer.New(c)

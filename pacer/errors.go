@@ -68,16 +68,22 @@ func (e *LimitError) Error() string {
 	if e.Scope != "" {
 		fmt.Fprintf(&b, " for %s", e.Scope)
 	}
+	e.reason(&b)
+	return b.String()
+}
+
+// reason writes why the call may not go, and what to do.
+func (e *LimitError) reason(b *strings.Builder) {
 	switch {
 	case e.Never:
-		fmt.Fprintf(&b, ": a call of cost %d can never go, because it admits at most %d at once: split the call, or raise the policy's burst or limit",
+		fmt.Fprintf(b, ": a call of cost %d can never go, because it admits at most %d at once: split the call, or raise the policy's burst or limit",
 			e.Cost, e.Limit)
 	case e.InFlight || e.Queued:
 		switch {
 		case e.InFlight && e.Limit == 1:
 			b.WriteString(": its only permit is taken")
 		case e.InFlight:
-			fmt.Fprintf(&b, ": all of its %d permits are taken", e.Limit)
+			fmt.Fprintf(b, ": all of its %d permits are taken", e.Limit)
 		default:
 			b.WriteString(": it was not the call's turn")
 		}
@@ -87,10 +93,10 @@ func (e *LimitError) Error() string {
 		case e.Queued && e.Ahead == 1:
 			b.WriteString(", with 1 queued call before this one,")
 		case e.Queued:
-			fmt.Fprintf(&b, ", with %d queued calls before this one,", e.Ahead)
+			fmt.Fprintf(b, ", with %d queued calls before this one,", e.Ahead)
 		}
 		b.WriteString(" for longer than ")
-		e.advise(&b)
+		e.advise(b)
 	default:
 		if e.Paused {
 			b.WriteString(": paused")
@@ -102,14 +108,13 @@ func (e *LimitError) Error() string {
 		case e.AtLeast:
 			about = "at least "
 		}
-		fmt.Fprintf(&b, ": the next slot is %s%s away, further than ", about, round(e.Wait))
+		fmt.Fprintf(b, ": the next slot is %s%s away, further than ", about, round(e.Wait))
 		if e.AtLeast && e.Wait <= e.MaxWait-e.Waited {
 			b.WriteString("can be reserved ahead (61 windows): try again when some of these calls have gone")
 			break
 		}
-		e.advise(&b)
+		e.advise(b)
 	}
-	return b.String()
 }
 
 // advise writes what bounded the wait, and what to do.

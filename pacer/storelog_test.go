@@ -62,7 +62,7 @@ func loggedUpstream() string {
 	return fmt.Sprintf("logged-%d", loggedUpstreams.n)
 }
 
-func loggedPacer(t *testing.T, r *remote, c pacer.Config) *pacer.Pacer { //nolint:gocritic // as New
+func loggedPacer(t *testing.T, r *remote, c pacer.Config) *pacer.Pacer {
 	t.Helper()
 	c.Upstream, c.Store, c.Policies = loggedUpstream(), r, []policies.Policy{policies.PerSecond(1000).Burst(1000)}
 	p, err := pacer.New(c)

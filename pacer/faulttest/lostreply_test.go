@@ -351,7 +351,7 @@ func TestLostReplyOfWhatIsGivenBack(t *testing.T) {
 	}
 }
 
-// settles settles a call at a cost.
+// settles returns what settles a call at a cost.
 func settles(cost int64) func(*pacer.Reservation, context.Context) error {
 	return func(r *pacer.Reservation, ctx context.Context) error { return r.Settle(ctx, pacer.Cost(cost)) }
 }

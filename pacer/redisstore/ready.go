@@ -242,7 +242,7 @@ func (s *Store) subscribes(ctx context.Context, channel string) error {
 			_, err = pubsub.Receive(ctx)
 		}
 		if err != nil {
-			e := notReady(err, channel).(*NotReadyError) //nolint:errcheck,forcetypeassert,errorlint // it returns no other
+			e := notReady(err, channel).(*NotReadyError) //nolint:forcetypeassert,errorlint // it returns no other
 			if e.Problem == Commands {
 				e.What = []string{step.command}
 			}

@@ -27,7 +27,7 @@ func isReady(t *testing.T, rdb redis.UniversalClient) error {
 }
 
 // requireProblem requires an error that names a problem, and what it is about.
-func requireProblem(t *testing.T, err error, problem redisstore.Problem, what ...string) *redisstore.NotReadyError {
+func requireProblem(t *testing.T, err error, problem redisstore.Problem, what ...string) {
 	t.Helper()
 	var failed *pacer.StoreError
 	require.ErrorAs(t, err, &failed)
@@ -37,7 +37,6 @@ func requireProblem(t *testing.T, err error, problem redisstore.Problem, what ..
 	require.ErrorAs(t, err, &why)
 	require.Equal(t, problem, why.Problem, "%v", err)
 	require.Equal(t, what, why.What, "%v", err)
-	return why
 }
 
 // A server that has all that the README asks for is ready, whatever it is, and nothing is left there.
@@ -166,7 +165,7 @@ func TestNotReadyBecauseOfTheServer(t *testing.T) {
 // says runs a server that gives one answer to everything but what a client says first, and returns its address.
 func says(t *testing.T, answer string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it lives as long as the test
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
@@ -180,12 +179,12 @@ func says(t *testing.T, answer string) string {
 				lines := bufio.NewScanner(conn)
 				for lines.Scan() {
 					reply := ""
-					switch line := strings.ToLower(lines.Text()); {
-					case line == "hello":
+					switch strings.ToLower(lines.Text()) {
+					case "hello":
 						reply = "-ERR unknown command 'hello'\r\n"
-					case line == "client":
+					case "client":
 						reply = "+OK\r\n"
-					case line == "evalsha" || line == "eval" || line == "subscribe":
+					case "evalsha", "eval", "subscribe":
 						reply = answer
 					}
 					if _, err := conn.Write([]byte(reply)); err != nil {

@@ -23,7 +23,7 @@ func ints(raw []byte) []int64 {
 		case b < 250:
 			all = append(all, hostile[int(b)%len(hostile)])
 		case len(raw) >= 8:
-			all, raw = append(all, int64(binary.LittleEndian.Uint64(raw))), raw[8:] //nolint:gosec // any bits
+			all, raw = append(all, int64(binary.LittleEndian.Uint64(raw))), raw[8:]
 		}
 	}
 	return all

@@ -7,7 +7,7 @@ import (
 
 // A Member is a [Store] that takes part in a fleet on behalf of this process: it stands between a Pacer and a [Shared], and always
 // answers within a bound of time, whatever becomes of that one.
-type Member interface {
+type Member interface { //nolint:interfacebloat // it is what one type does, for one user: the Pacer
 	Store
 	Bulk
 	Notifier

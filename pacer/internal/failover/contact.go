@@ -93,7 +93,7 @@ func (w *Store) Await(ctx context.Context, latest time.Time, closed <-chan struc
 			select {
 			case <-a.done:
 			case <-ctx.Done():
-				return w.leavesContact(ctx, a)
+				return w.leavesContact(ctx)
 			case <-closed:
 				return store.ErrClosed
 			}
@@ -104,7 +104,7 @@ func (w *Store) Await(ctx context.Context, latest time.Time, closed <-chan struc
 		if w.state.Load() != unknown {
 			return nil
 		}
-		if err := w.sleepUntil(ctx, latest, over, closed, a); err != nil {
+		if err := w.sleepUntil(ctx, latest, over, closed); err != nil {
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ func (w *Store) Await(ctx context.Context, latest time.Time, closed <-chan struc
 }
 
 // sleepUntil waits until contact is made or denied.
-func (w *Store) sleepUntil(ctx context.Context, latest time.Time, over, closed <-chan struct{}, a *attempt) error {
+func (w *Store) sleepUntil(ctx context.Context, latest time.Time, over, closed <-chan struct{}) error {
 	var late <-chan time.Time
 	if !latest.IsZero() {
 		left := time.Until(latest)
@@ -128,7 +128,7 @@ func (w *Store) sleepUntil(ctx context.Context, latest time.Time, over, closed <
 		if w.state.Load() == unknown {
 			w.contact.mu.Lock()
 			defer w.contact.mu.Unlock()
-			if a = w.contact.attempt; a.isOver() && w.deniedBy(a) {
+			if a := w.contact.attempt; a.isOver() && w.deniedBy(a) {
 				return a.err
 			}
 		}
@@ -136,7 +136,7 @@ func (w *Store) sleepUntil(ctx context.Context, latest time.Time, over, closed <
 	case <-late:
 		return w.noContact(nil)
 	case <-ctx.Done():
-		return w.leavesContact(ctx, a)
+		return w.leavesContact(ctx)
 	case <-closed:
 	case <-w.closing:
 	}
@@ -144,7 +144,7 @@ func (w *Store) sleepUntil(ctx context.Context, latest time.Time, over, closed <
 }
 
 // leavesContact returns the error of a call whose context has ended.
-func (w *Store) leavesContact(ctx context.Context, a *attempt) error {
+func (w *Store) leavesContact(ctx context.Context) error {
 	if err := ctx.Err(); !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -187,7 +187,7 @@ func (w *Store) beginContact(ctx context.Context) (*attempt, <-chan struct{}, er
 }
 
 // makeContact tries to reach the store until it answers, or the process need not wait for that, or must not. Then it runs on.
-func (w *Store) makeContact(ctx context.Context, a *attempt, finished chan<- struct{}) {
+func (w *Store) makeContact(ctx context.Context, a *attempt, finished chan<- struct{}) { //nolint:contextcheck // but for the first, its requests are nobody's
 	defer close(finished)
 	for n := 0; ; n++ {
 		err := w.attemptContact(ctx, n)
@@ -196,7 +196,7 @@ func (w *Store) makeContact(ctx context.Context, a *attempt, finished chan<- str
 		w.endAttempt(a, err, joined || denied)
 		switch {
 		case joined:
-			w.run() //nolint:contextcheck // its requests are nobody's
+			w.run()
 			return
 		case denied: // the next call begins anew
 			return

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"time"
 
 	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/store"
@@ -60,7 +61,7 @@ func (t *record) startLocal(index int, own policies.Spec, away absence, limit, n
 const unsureFor = 100_000
 
 // shortWindow is the longest period, in µs, of a window that none is left of when the store is lost.
-var shortWindow = heartbeatEvery.Microseconds()
+const shortWindow = int64(heartbeatEvery / time.Microsecond)
 
 // since returns where a line that reached up to front, as of an instant, reached when the store was lost: others have got slots
 // meanwhile, if there was a line.

@@ -450,59 +450,80 @@ func (w *Store) payAgain(ctx context.Context, debts *[]debt) (err error) {
 // payNotes reports what is owed of notes, in their order.
 func (w *Store) payNotes(ctx context.Context, b *bill) error {
 	for len(b.owed) > 0 {
-		var m notes.Reports
-		n, limits, said := 0, 0, 0
-		if d := &b.owed[0]; w.forgottenSince(d) {
-			d.charging()
-			w.once.end(d.number)
-			d.began, d.number = w.knownEpoch().Began, 0
-		} else if d.number > 0 && !stale(d.since) {
+		if d := &b.owed[0]; w.hasNumber(d) {
 			if err := w.payOnce(ctx, d); err != nil {
 				return err
 			}
 			b.owed = b.owed[1:]
 			continue
 		}
-		for ; n < len(b.owed); n++ {
-			d := &b.owed[n]
-			if d.number > 0 {
-				if !stale(d.since) {
-					break
-				}
-				d.charging()
-				w.once.end(d.number)
-				d.number = 0
-			}
-			if limits, said = limits+len(d.limits), said+len(d.notes); n > 0 && (limits > notes.MaxLimits || said > notes.MaxNotes) {
-				break
-			}
-			for i := range d.notes {
-				var l *store.Limit
-				if at := d.notes[i].Limit; at >= 0 {
-					l = &d.limits[at]
-				}
-				m.Add(l, d.notes[i])
-			}
-		}
-		for i := range m.All { // one, but for a debt that is too large by itself
-			if w.isClosing() {
-				return store.ErrClosed
-			}
-			owed, err := w.tell(ctx, &m.All[i])
-			if err == nil {
-				continue
-			}
-			if owed {
-				i++
-			}
-			rest := make([]debt, 0, len(m.All)-i+len(b.owed)-n)
-			for _, left := range m.All[i:] {
-				rest = append(rest, debt{limits: left.Limits, notes: left.Notes})
-			}
-			b.owed = append(rest, b.owed[n:]...)
+		all, n := w.owedNotes(b)
+		if err := w.payReports(ctx, b, all, n); err != nil {
 			return err
 		}
 		b.owed = b.owed[n:]
+	}
+	return nil
+}
+
+// hasNumber reports whether a debt is to be asked for by its number: it may have been paid. If the store cannot know that any more, or has
+// lost its data, only what charges something is still owed.
+func (w *Store) hasNumber(d *debt) bool {
+	forgotten := w.forgottenSince(d)
+	if forgotten || d.number > 0 && stale(d.since) {
+		d.charging()
+		w.once.end(d.number)
+		d.number = 0
+	}
+	if forgotten {
+		d.began = w.knownEpoch().Began
+	}
+	return d.number > 0
+}
+
+// owedNotes returns the first notes that are owed as reports, and how many debts they are: those up to one with a number, as long as they
+// fit in one request.
+func (w *Store) owedNotes(b *bill) (all []notes.Report, n int) {
+	var m notes.Reports
+	limits, said := 0, 0
+	for ; n < len(b.owed); n++ {
+		d := &b.owed[n]
+		if w.hasNumber(d) {
+			break
+		}
+		if limits, said = limits+len(d.limits), said+len(d.notes); n > 0 && (limits > notes.MaxLimits || said > notes.MaxNotes) {
+			break
+		}
+		for i := range d.notes {
+			var l *store.Limit
+			if at := d.notes[i].Limit; at >= 0 {
+				l = &d.limits[at]
+			}
+			m.Add(l, d.notes[i])
+		}
+	}
+	return m.All, n
+}
+
+// payReports sends reports of the first n debts. There is one, but for a debt that is too large by itself. What fails is owed further on.
+func (w *Store) payReports(ctx context.Context, b *bill, all []notes.Report, n int) error {
+	for i := range all {
+		if w.isClosing() {
+			return store.ErrClosed
+		}
+		owed, err := w.tell(ctx, &all[i])
+		if err == nil {
+			continue
+		}
+		if owed {
+			i++
+		}
+		rest := make([]debt, 0, len(all)-i+len(b.owed)-n)
+		for _, left := range all[i:] {
+			rest = append(rest, debt{limits: left.Limits, notes: left.Notes})
+		}
+		b.owed = append(rest, b.owed[n:]...)
+		return err
 	}
 	return nil
 }
