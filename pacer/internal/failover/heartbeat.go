@@ -105,11 +105,11 @@ func (w *Store) describe(ctx context.Context, left bool) {
 	if !ok || w.config.Describe == nil {
 		return
 	}
-	about, told := w.config.Describe(w.Now(), left)
+	about, sent := w.config.Describe(w.Now(), left)
 	about.ID, about.Keep = w.id, w.keep
 	err := w.within(ctx, "describe", func(ctx context.Context) error { return registry.Describe(ctx, w.config.Upstream, about) })
 	if err == nil {
-		told()
+		sent()
 	}
 }
 
