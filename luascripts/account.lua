@@ -84,9 +84,9 @@ local function arg()
   return tonumber(ARGV[nextarg - 1])
 end
 
--- once begins a script whose operation may be asked for again, because its reply was lost: it reads number and known, of ARGV, and
+-- once begins a script whose operation may be requested again, because its reply was lost: it reads number and known, of ARGV, and
 -- returns what reads the key that comes after those of the accounts and reports whether the operation was done before. It is to be asked
--- right before anything is written. Who is asked for it again with the same number does nothing.
+-- right before anything is written. A script that is asked for it again with the same number does nothing.
 --   number  of the operation, of one process, from 1; 0: it may be done twice, and has no key
 --   known   the process knows what became of all operations before this one
 --   done    the key: a sorted set, member = score = number of an operation that was done, from known on

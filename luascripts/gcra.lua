@@ -76,7 +76,7 @@ function gcra.loadstring(o, v, now)
 end
 
 -- room returns how many calls of cost n may go now, if that is plain to see, and whether the log, if there is one, would hold
--- nothing else that matters: take is told. It changes nothing.
+-- nothing else that matters: take needs to know. It changes nothing.
 function gcra.room(o, now, n)
   if not o.plain then return 0 end
   local from, t = o.tat > now and o.tat or now, o.t

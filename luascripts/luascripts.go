@@ -1,9 +1,9 @@
 // Package luascripts is the store's program: Lua for Redis and Valkey, joined from fragments when the package
 // is loaded.
 //
-// Each command (reserve, cancel, report, status, heartbeat, describe, index, enlist, upstreams, ready) is a file whose head is its contract: KEYS, ARGV with units,
-// reply, TTL. The fragments before it are shared: the clock, what the algorithms have in common, and one file
-// for each algorithm. The scripts need Redis 6.2 or Valkey, and no library beyond string and math.
+// Each command (reserve, cancel, report, status, heartbeat, describe, index, enlist, upstreams, ready) is a file whose head is its
+// contract: KEYS, ARGV with units, reply, TTL. The fragments before it are shared: the clock, what the algorithms have in common, and
+// one file for each algorithm. The scripts need Redis 6.2 or Valkey, and no library beyond string and math.
 //
 // A server runs a whole script for each EVALSHA, definitions included, and those of all functions would take longer than
 // most decisions. So the common case comes first (quick.lua), an algorithm is defined when a run meets it, and most of its

@@ -17,7 +17,7 @@ function queue.say(kind, n, name)
   said[#said + 1] = string.format('%d %.0f %s', kind, n, name)
 end
 
--- publish tells those who listen what was noted. That nobody may publish there is no reason to fail: then those who sleep
+-- publish notifies those who listen of what was noted. That nobody may publish there is no reason to fail: then those who sleep
 -- already hear nothing.
 function queue.publish(up, now)
   if #said == 0 then return end
@@ -108,7 +108,7 @@ function queue.served(o, c, at, inturn)
   o.written = true
 end
 
--- call tells those queued whose turn it is, but for one, to ask again.
+-- call notifies the queued calls whose turn it is, but for one: they ask again.
 function queue.call(o, now, but)
   local n = math.min(o.run.free and o.run.free(o, now) or 1, C.MostCalled)
   if n <= 0 then return end

@@ -1,4 +1,4 @@
--- queued.lua: a call that a limit binds which is not given far ahead. The reasoning is in package engine, queued.go.
+-- queued.lua: a call bound by a limit that calls queue for. The reasoning is in package engine, queued.go.
 --
 -- It returns a function that grants one call, queues it or refuses it, and adds to the reply what reserve.lua says.
 
@@ -15,7 +15,7 @@ local others, shared, rates = set('atonce'), set('atonce', 'whole', 'fair'), set
 -- debt returns how long a rate takes for n calls, at most the longest period of a policy.
 local function debt(n, t) return math.min(n * t, C.MaxDebt) end
 
--- What is known of the slots that a stack has, as long as nothing is charged: those who ask together hear the same.
+-- What is known of the slots that a stack has, as long as nothing is charged: calls of one request get the same answer.
 local known = {}
 
 -- rolesof returns the kinds of the entries of a stack, and of each lane, the index of the rate that it is a part of. A lane comes right

@@ -15,7 +15,7 @@
 --          cost: 0 if it differs from account to account
 --          notbefore: µs from now
 --          maxwait: µs
---          flags: 1 if they are tracked, and 2 more for one call that a limit binds which is not given far ahead
+--          flags: 1 if they are tracked, and 2 more for one call bound by a limit that calls queue for
 --          costs: if cost is 0, one for each account
 --          and with flag 2
 --          id: of the call

@@ -27,7 +27,7 @@ const (
 // Flags of a call on the wire.
 const (
 	Tracked  = 1
-	MayQueue = 2 // a limit binds it that is not given far ahead
+	MayQueue = 2 // it is bound by a limit that calls queue for
 )
 
 // Forgot is the first answer of a reply that says that the server has forgotten: no number of calls.

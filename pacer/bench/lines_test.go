@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Names of contenders that have limits which are not given far ahead.
+// Names of contenders that have limits that calls queue for.
 const (
 	headwayInFlight = "Headway, Acquire and Release, with a limit of calls in flight"
 	headwayLane     = "Headway, in a lane"

@@ -15,7 +15,7 @@ type Call struct {
 	NotBefore time.Duration // the slot is no earlier than this from now
 	MaxWait   time.Duration // grant no slot that is further away
 
-	// Of a call that a limit binds which is not given far ahead: permits, lanes and fair shares. See [Grant].Queued.
+	// Of a call bound by a limit that calls queue for: permits, lanes and fair shares. See [Grant].Queued.
 	ID     int64   // of this call, at random; 0 for all others
 	Since  Instant // when it first asked, which is its position in the queue; 0: now
 	Flow   int64   // by whom fair shares are counted, from 1

@@ -19,7 +19,7 @@ type Plan struct {
 	Feedback  bool // the upstream speaks, policies adapt, and calls settle
 	Memory    bool // with Feedback: charges are claimed, limits reset, and calls cost more than a burst
 	Exact     bool // all policies are rates whose windows are exact
-	Queues    bool // some limits are not given far ahead: permits, lanes and fair shares
+	Queues    bool // calls queue for some limits: permits, lanes and fair shares
 }
 
 // history makes up random operations on random stacks of one upstream. The same seed makes the same history.

@@ -20,7 +20,7 @@ func (s *Session) newCall() *store.Call {
 	return &store.Call{Cost: 1, MaxWait: store.Forever, ID: firstID + s.ids, Flow: 1, Weight: 1}
 }
 
-// hasQueue reports whether a limit is one that is not given far ahead.
+// hasQueue reports whether calls queue for a limit.
 func hasQueue(spec *policies.Spec) bool {
 	return spec.Algorithm == policies.Leases || spec.Queue != policies.NoQueue
 }
@@ -121,7 +121,7 @@ func (s *Session) holding(c *store.Call, g store.Grant) *store.Call {
 	return &again
 }
 
-// notes makes a note of a kind about a call, for each limit of a stack that is not given far ahead.
+// notes makes a note of a kind about a call, for each limit of a stack that calls queue for.
 func notes(kind store.NoteKind, st *store.Stack, id int64, began store.Instant) []store.Note {
 	var all []store.Note
 	for i := range st.Limits {

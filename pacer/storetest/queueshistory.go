@@ -16,7 +16,7 @@ type queuedCall struct {
 	at   store.Instant // when it is to ask again
 }
 
-// makeQueues adds limits that are not given far ahead, and makes sets of all.
+// makeQueues adds limits that calls queue for, and makes sets of all.
 func (h *history) makeQueues() {
 	var plain, queues [][]int // a lane's part comes right after its rate
 	for i := range h.keys {
@@ -28,7 +28,7 @@ func (h *history) makeQueues() {
 		if h.rng.IntN(4) == 0 {
 			scope = string(rune('a' + h.rng.IntN(2)))
 		}
-		k := Key{h.latePolicy(i, h.rng.IntN(3)), scope}
+		k := Key{h.queuePolicy(i, h.rng.IntN(3)), scope}
 		h.keys = append(h.keys, k)
 		if part, ok := k.Policy.InLane("lane"); ok {
 			h.keys = append(h.keys, Key{part, scope})
@@ -60,8 +60,8 @@ func (h *history) makeQueues() {
 	}
 }
 
-// latePolicy makes up a policy that is not given far ahead, of one of three kinds.
-func (h *history) latePolicy(i, kind int) policies.Policy {
+// queuePolicy makes up a policy that calls queue for, of one of three kinds.
+func (h *history) queuePolicy(i, kind int) policies.Policy {
 	name := fmt.Sprintf("p%d", i)
 	if kind == 0 {
 		p := policies.InFlight(1 + h.rng.Int64N(3)).Lease(time.Second + time.Duration(h.rng.Int64N(int64(2*time.Second)))).Named(name)
@@ -85,12 +85,12 @@ func (h *history) latePolicy(i, kind int) policies.Policy {
 	return p.Burst(1 + h.rng.Int64N(5)).Fair("tenant").Named(name)
 }
 
-// changeQueued changes the numbers of a policy that is not given far ahead, or of one with a lane.
+// changeQueued changes the numbers of a policy that calls queue for, or of one with a lane.
 func (h *history) changeQueued(i int) {
 	old := h.keys[i].Policy
 	switch part, lane := old.InLane("lane"); {
 	case lane:
-		p := h.latePolicy(i, 1)
+		p := h.queuePolicy(i, 1)
 		h.keys[i].Policy = p
 		for j := range h.keys {
 			if h.keys[j].Policy.Name() == part.Name() {
@@ -98,9 +98,9 @@ func (h *history) changeQueued(i int) {
 			}
 		}
 	case old.Spec().Algorithm == policies.Leases:
-		h.keys[i].Policy = h.latePolicy(i, 0)
+		h.keys[i].Policy = h.queuePolicy(i, 0)
 	case old.FairBy() != "":
-		h.keys[i].Policy = h.latePolicy(i, 2)
+		h.keys[i].Policy = h.queuePolicy(i, 2)
 	}
 }
 

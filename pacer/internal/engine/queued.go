@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Some limits are not given far ahead. A permit is taken when the call goes, for nobody knows how long those run
+// Calls queue for some limits. A permit is taken when the call goes, for nobody knows how long those run
 // that have one. And slots of a lane, or of a fair share, are given shortly before they come: what is given cannot be
 // taken back, so a call that comes later could only have what those leave that are queued already.
 //
@@ -113,7 +113,7 @@ func (e *Entry) purge(now int64) bool {
 	return e.queue().purge(now)
 }
 
-// A queuedCall is a call that a limit binds which is not given far ahead.
+// A queuedCall is a call bound by a limit that calls queue for.
 type queuedCall struct {
 	now   int64
 	stack []Entry

@@ -57,60 +57,12 @@ type peak struct{ at, width, back, n int64 }
 // limit and width.
 type full struct{ until, limit, width int64 }
 
-// floor returns the start of the bucket that holds t.
-func (l *Limit) floor(t int64) int64 {
-	w := l.Spec.Interval
-	if len(l.Bounds) == 0 {
-		return t - mod(t, w)
-	}
-	i := l.after(t)
-	if i == 0 {
-		return t - mod(t-l.Bounds[0], w) // before the calendar's table: only a clock that steps back gets here
-	}
-	if i < len(l.Bounds) {
-		return l.Bounds[i-1]
-	}
-	end := l.Bounds[i-1]
-	return t - mod(t-end, w)
-}
-
-// next returns the start of the bucket after the one that begins at b.
-func (l *Limit) next(b int64) int64 {
-	if len(l.Bounds) > 0 {
-		if i := l.after(b); i < len(l.Bounds) {
-			return l.Bounds[i]
-		}
-	}
-	return b + l.Spec.Interval
-}
-
-// after returns the index of the first bound after t. It is one of the first as a rule.
-func (l *Limit) after(t int64) int {
-	i := 0
-	for i < len(l.Bounds) && l.Bounds[i] <= t {
-		i++
-	}
-	return i
-}
-
-// reach returns when a call in the bucket that begins at b stops to count.
-func (l *Limit) reach(b int64) int64 { return l.next(b) + l.Spec.Buckets*l.Spec.Interval }
-
 // limit returns the limit that holds at now.
 func (w *Window) limit(l *Limit, now int64) int64 {
 	if w.learned > 0 && now < w.until {
 		return min(w.learned, l.Spec.Limit)
 	}
 	return l.Spec.Limit
-}
-
-// mod returns the remainder of a by b that is not negative; b is positive.
-func mod(a, b int64) int64 {
-	r := a % b
-	if r < 0 {
-		r += b
-	}
-	return r
 }
 
 // find returns the index of the first bucket that does not begin before b.
@@ -133,9 +85,6 @@ func (w *Window) count(b int64) int64 {
 	}
 	return 0
 }
-
-// on reports whether two buckets are on one grid.
-func on(a, b, width int64) bool { return (a-b)%width == 0 }
 
 // ending returns the sum of the window that ends with bucket k. It is the last one moved on, if that is so far.
 func (w *Window) ending(l *Limit, k int64) *sum {
@@ -388,81 +337,6 @@ func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 		w.giveBack(l, now, begin, cost-actual, false)
 	case l.reach(begin) > now:
 		w.add(l, begin, actual-cost)
-	}
-}
-
-// Paused implements [Account].
-func (w *Window) Paused() int64 { return w.pause }
-
-// Pause implements [Account].
-func (w *Window) Pause(until int64) { w.pause = max(w.pause, until) }
-
-// Resume implements [Account].
-func (w *Window) Resume(now int64) {
-	if w.pause > 0 {
-		w.pause = 0
-		w.forget(now)
-	}
-}
-
-// forget drops everything if it is past.
-func (w *Window) forget(now int64) {
-	if w.Expires() <= now {
-		*w = Window{reset: w.reset}
-	}
-}
-
-// Slow implements [Account]: windows do not adapt.
-func (w *Window) Slow(*Limit, int64, int64) bool { return false }
-
-// Learn implements [Account].
-func (w *Window) Learn(l *Limit, now, value, until int64) bool {
-	before := w.limit(l, now)
-	w.learned, w.until = max(1, value), until
-	if value <= 0 || value >= l.Spec.Limit || until <= now {
-		w.learned, w.until = 0, 0
-	}
-	w.forget(now)
-	return w.limit(l, now) != before
-}
-
-// Remaining implements [Account]. If the upstream says when there is more, its window need not be ours: until then, the
-// limit is what we spent and what is left. Otherwise the present bucket is charged with what others must have spent.
-// Calls that are on their way are spoken for.
-func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool {
-	k := l.floor(now)
-	spent := w.ending(l, k).n
-	if one := w.at(bucket); one != nil && bucket != 0 {
-		one.answered(done)
-	}
-	open := int64(0)
-	if one := w.at(k); one != nil {
-		open = one.open
-	}
-	limit := w.limit(l, now)
-	left = min(left, limit) // it may be any number: sums must not overflow
-	if until > now {
-		if allowed := max(1, spent-open+left); allowed < limit {
-			w.learned, w.until = allowed, until
-			return true
-		}
-		return false
-	}
-	n := limit - left + open - spent
-	if n <= 0 || l.Spec.Buckets == 0 && bucket != 0 && bucket != k {
-		return false // known, or about a window that is over
-	}
-	w.tidy(l, now)
-	w.add(l, k, n+min(open, limit*numbers.OthersMargin/numbers.OthersWhole))
-	return true
-}
-
-// Claim implements [Account].
-func (w *Window) Claim(l *Limit, now int64, c Charge) {
-	begin, n := c.claimed()
-	if missing := n - w.count(begin); missing > 0 && l.reach(begin) > now {
-		w.tidy(l, now)
-		w.add(l, begin, missing)
 	}
 }
 

@@ -19,7 +19,7 @@ type Config struct {
 	// Permits reports which calls of this process are in flight: the one that decides must know. nil if there are no permits.
 	Permits func() []notes.Report
 	// Describe returns what the process reports to a registry, and what is to be called when that has arrived.
-	Describe func(now store.Instant, left bool) (about store.About, told func())
+	Describe func(now store.Instant, left bool) (about store.About, sent func())
 	// Requested receives every request to the shared store: what it was, for how many reservations, and its error. nil for none.
 	Requested func(op string, calls int, took time.Duration, err error)
 	// Changed receives each loss of the shared store and each return to it. nil for none.

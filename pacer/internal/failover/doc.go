@@ -64,11 +64,14 @@
 //	schedule.go    how often a process of a fleet of n reports, and the membership that heartbeats return
 //	operations.go  what a store does: Reserve, Cancel, Report, Status, each by the shared store or locally
 //	send.go        requests that package batch has made of many operations
-//	ledger.go      what this process knows that the store granted, bounded: to begin behind it when the store is lost, and to remind a
-//	               store that has forgotten
+//	record.go      what this process knows of one account of the store, bounded
+//	ledger.go      the records of all keys, and what enters them: to remind a store that has forgotten
+//	handover.go    what goes from a record to a local account when the store is lost, and back
 //	local.go       accounts of this process while it is local, and what it owes the store
 //	once.go        the numbers of operations that must not be done twice
-//	resync.go      the goroutine, the barrier, and the reports when the store is back
+//	heartbeat.go   the goroutine, and the heartbeats that it sends
+//	resync.go      the barrier, and the reports when the store is back
+//	pay.go         how what is owed to the store is paid
 //
 // # Invariants
 //

@@ -261,19 +261,19 @@ func (w *Store) look(ctx context.Context, stack store.Stack, how func(context.Co
 }
 
 // Listen implements [store.Notifier].
-func (w *Store) Listen(upstream string, heard func(store.News)) (stop func()) {
-	w.listener.Store(&heard)
+func (w *Store) Listen(upstream string, listener func(store.News)) (stop func()) {
+	w.listener.Store(&listener)
 	quiet := w.local.store.Listen(upstream, func(n store.News) {
 		// Of its own local news, this process needs only which queued call is to wake.
 		if len(n.Changes) > 0 && n.Changes[0].Kind == store.Wake {
-			heard(n)
+			listener(n)
 		}
 	})
 	n, ok := w.store.(store.Notifier)
 	if !ok {
 		return quiet
 	}
-	loud := n.Listen(upstream, heard)
+	loud := n.Listen(upstream, listener)
 	return func() {
 		quiet()
 		loud()

@@ -10,9 +10,9 @@ const (
 	MaxQueued = 1024
 )
 
-// A StoreQueue is how many calls of a process are in the store's own queue: for a limit that is not granted far ahead, because nobody
-// can foresee when its turn comes (a permit), or because a call that comes later may go first (a lane, a fair share). The others wait
-// in the process, in order. The zero value is one that nothing is known of.
+// A StoreQueue is how many calls of a process are in the store's own queue: for a limit that is granted shortly before the call goes,
+// because nobody can foresee when its turn comes (a permit), or because a call that comes later may go first (a lane, a fair share). The
+// others wait in the process, in order. The zero value is one that nothing is known of.
 //
 // As many are there as are served within the reach, twice over: then there is always one to be served, however far away the store
 // is. All times are measured from the same instant, which the user chooses.

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"slices"
+	"sort"
+)
+
+// What a rate heeds of what an upstream, an operator or another process reports.
+
+// Paused implements [Account].
+func (g *GCRA) Paused() int64 { return g.pause }
+
+// Pause implements [Account].
+func (g *GCRA) Pause(until int64) { g.pause = max(g.pause, until) }
+
+// Resume implements [Account].
+func (g *GCRA) Resume(now int64) {
+	g.pause = 0
+	g.forget(now)
+}
+
+// Slow implements [Account].
+func (g *GCRA) Slow(l *Limit, now, at int64) bool {
+	g.forget(now)
+	return g.pace.slow(l, now, at)
+}
+
+// Learn implements [Account].
+func (g *GCRA) Learn(l *Limit, now, value, until int64) bool {
+	g.forget(now)
+	changed := g.pace.learn(l, now, value, until)
+	g.forget(now)
+	return changed
+}
+
+// Remaining implements [Account]: the upstream's bucket holds left of the burst, so that much less than the burst of
+// virtual time is free from now on.
+func (g *GCRA) Remaining(l *Limit, now, _, left, _, _ int64) bool {
+	g.forget(now)
+	until := now + max(0, l.Spec.Limit-left)*l.Spec.Interval
+	if until <= now {
+		return false
+	}
+	g.keepLog(l)
+	changed := false
+	past := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > until })
+	if past > 0 {
+		g.gaps, changed = slices.Delete(g.gaps, 0, past), true
+	}
+	if len(g.gaps) > 0 && g.gaps[0].from < until {
+		changed = true
+		g.gaps[0].from = until
+		if g.gaps[0].to-until < l.Spec.Interval {
+			g.gaps = slices.Delete(g.gaps, 0, 1)
+		}
+	}
+	if g.tat < until {
+		g.tat, changed = until, true
+	}
+	return changed
+}
+
+// Claim implements [Account]. Pieces beside the interval that are too short for a call go with it.
+func (g *GCRA) Claim(l *Limit, now int64, charge Charge) {
+	g.forget(now)
+	g.keepLog(l)
+	c := charge.interval()
+	from, to, t := max(c.from, now), c.to, l.Spec.Interval
+	if from >= to {
+		if g.log != nil {
+			g.log.claim(now, c, false)
+			g.forget(now)
+		}
+		return
+	}
+	first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > from })
+	last := first // the gaps [first, last) meet the interval
+	var keep []gap
+	for ; last < len(g.gaps) && g.gaps[last].from < to; last++ {
+		if from > now { // what is past is of no use
+			keep = appendGap(keep, g.gaps[last].from, from, t)
+		}
+		keep = appendGap(keep, to, g.gaps[last].to, t)
+	}
+	g.gaps = slices.Replace(g.gaps, first, last, keep...)
+	if g.log != nil {
+		g.log.claim(now, c, last > first || to > g.tat)
+	}
+	if to > g.tat {
+		if left := max(g.tat, now); from-left >= t {
+			g.widen(left, from)
+			g.gaps = append(g.gaps, gap{left, from})
+		}
+		g.tat = to
+	}
+}
+
+// appendGap appends the gap [from, to) unless it is too short for a call.
+func appendGap(gaps []gap, from, to, t int64) []gap {
+	if to-from < t {
+		return gaps
+	}
+	return append(gaps, gap{from, to})
+}

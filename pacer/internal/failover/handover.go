@@ -1,0 +1,122 @@
+package failover
+
+import (
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// What goes from a record to a local account when the store is lost, and from there to the store when it is back.
+
+// startLocal returns what a local account is to know of what the store was known to hold.
+//
+// The line of a rate goes on behind the fleet's: behind the last slot that is known, and those that others must have got
+// since. N lines of one call per N intervals are as good as the one line of all if they take turns, so each process begins
+// when it is its turn, by its rank, on a grid that all of them see alike: store time.
+//
+// When the store was lost, each process knows by its own first request that failed. One that had nothing to request finds out late: its
+// line then begins late by as much, and that much of its share is idle, but no slot is granted twice. So a process whose slots
+// are far away need not check often. To assume an earlier loss would be wrong: until the store is lost, others get slots.
+func (t *record) startLocal(index int, own policies.Spec, away absence, limit, now int64) []store.Note {
+	var notes []store.Note
+	claim := func(from, to int64) {
+		notes = append(notes, store.Note{Kind: store.NoteClaim, Limit: index, Charge: store.Charge{From: from, To: to}})
+	}
+	n := int64(away.processes)
+	if own.Algorithm == policies.GCRA {
+		whole := t.limit.Spec.Interval
+		front := max(since(t.front(t.asOf), t.asOf, away), since(t.held.front, t.held.at, away))
+		// A limit that was idle may begin with a burst, unless it is less than a call for each.
+		if n > 1 && (front > now-n*whole || limit < n) {
+			front = max(now, front+min(own.Interval, max(whole, unsureFor)))
+			turn := (front - int64(away.rank)*(own.Interval/n)) % own.Interval
+			claim(now, front+(own.Interval-turn)%own.Interval)
+		}
+		for _, s := range t.spans {
+			claim(s.from, s.to)
+		}
+	}
+	for _, h := range t.counts {
+		claim(h.bucket, (h.n+n-1)/n)
+	}
+	// A short window turns over faster than heartbeats bring what others were granted in it: none of the one in which the store was lost
+	// is left.
+	if period := own.Interval * (own.Buckets + 1); own.Algorithm == policies.Window && n > 1 && period <= shortWindow {
+		last := max(int64(away.since), int64(away.found)) + min(max(t.ahead, unsureFor), period)
+		for b := int64(away.since) - int64(away.since)%own.Interval; b <= last; b += own.Interval {
+			claim(b, own.Limit)
+		}
+	}
+	if t.paused > store.Instant(now) {
+		notes = append(notes, store.Note{Kind: store.NotePause, Limit: index, For: t.paused.Sub(store.Instant(now))})
+	}
+	return notes
+}
+
+// unsureFor is how far, in µs, others may be ahead of what this process knows: a few round trips. The local line of a rate begins as much
+// later, or one turn of all processes, if that is less.
+const unsureFor = 100_000
+
+// shortWindow is the longest period, in µs, of a window that none is left of when the store is lost.
+const shortWindow = int64(heartbeatEvery / time.Microsecond)
+
+// since returns where a line that reached up to front, as of an instant, reached when the store was lost: others have got slots
+// meanwhile, if there was a line.
+func since(front, asOf int64, away absence) int64 {
+	if front <= asOf {
+		return front
+	}
+	return front + max(0, int64(away.since)-asOf)
+}
+
+// others returns how many permits of the share of this process others hold, who have given none back as far as it knows: of a limit, as
+// many as exceed what is not its own.
+func (t *record) others(share, mine int64, now int64) int64 {
+	if t.held.until <= now {
+		return 0
+	}
+	return max(0, t.held.permits-mine-(t.limit.Spec.Limit-share))
+}
+
+// due returns what of a record of spent slots the store is to charge: of a window what each bucket got, of a rate as many
+// calls as still have an effect beyond the last one, which counts from when it went.
+func (t *record) due(now int64) []store.Note {
+	var notes []store.Note
+	for _, h := range t.counts {
+		if h.n > 0 {
+			notes = append(notes, store.Note{Kind: store.NoteSettle, Charge: store.Charge{From: h.bucket}, Actual: h.n})
+		}
+	}
+	if n := len(t.spans); n > 0 && t.limit.Spec.Within > 0 { // it may be in a window still
+		notes = append(notes, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: t.spans[0].from, To: min(now, t.spans[n-1].to)}})
+	}
+	more := t.extra
+	if left := t.length(now); left > 0 {
+		last := now + left%t.each - t.each // began then
+		notes = append(notes, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: last, To: last + t.limit.Spec.Interval}})
+		more += left / t.each
+	}
+	if more > 0 {
+		notes = append(notes, store.Note{Kind: store.NoteSettle, Actual: more})
+	}
+	return notes
+}
+
+// owe adds to a record of what was spent that calls cost so much more than they were charged: those of a window in a bucket.
+func (t *record) owe(bucket, n int64) {
+	if t.limit.Spec.Algorithm == policies.Window {
+		t.bucket(bucket).n += n
+	} else {
+		t.extra += n
+	}
+}
+
+// paid notes that the store received a note of due.
+func (t *record) paid(n *store.Note) {
+	if t.limit.Spec.Algorithm == policies.Window {
+		t.bucket(n.Charge.From).n = 0
+	} else {
+		t.spans, t.extra = nil, 0
+	}
+}

@@ -1,0 +1,155 @@
+package failover
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// roughly returns a duration at random that is up to an eighth shorter or longer, so that processes that started at the same time do not
+// stay so; sooner, one that is up to a quarter shorter.
+func roughly(d time.Duration) time.Duration {
+	return (d - d/8).Truncate(time.Millisecond) + within(d/4)
+}
+
+func sooner(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) - within(d/4) }
+
+// within returns a duration at random from 0 to most, in whole milliseconds.
+func within(most time.Duration) time.Duration { return rand.N(most + 1).Truncate(time.Millisecond) }
+
+// run sends heartbeats, and tries to return when the state is local.
+func (w *Store) run() {
+	timer := time.NewTimer(checkEvery)
+	defer timer.Stop()
+	pause := w.firstPause(firstHeartbeat)
+	nextHeartbeat := time.Now().Add(roughly(pause))
+	describe := time.Now().Add(within(w.schedule().Describe / 16))
+	for {
+		select {
+		case <-w.closing:
+			return
+		case <-w.kick:
+		case <-w.checks:
+			if soon := time.Now().Add(within(w.schedule().Spread)); soon.Before(nextHeartbeat) {
+				nextHeartbeat = soon
+			}
+		case <-timer.C:
+		}
+		ctx, next := context.Background(), checkEvery
+		if w.state.Load() == shared && (!time.Now().Before(nextHeartbeat) || w.shouldCheck()) {
+			// Processes that came at the same time as this one are soon known: the first heartbeats come sooner.
+			pause = min(max(2*pause, w.firstPause(firstHeartbeat)), w.schedule().Heartbeat)
+			nextHeartbeat = time.Now().Add(roughly(pause))
+			began := w.Now()
+			w.fellBack(w.renew(ctx), began)
+		}
+		if w.state.Load() == shared && !time.Now().Before(describe) {
+			describe = time.Now().Add(sooner(w.schedule().Describe))
+			w.describe(ctx, false)
+		}
+		if w.state.Load() == local {
+			wait, err := w.resync(ctx)
+			switch {
+			case err != nil:
+				next = max(probeEvery+time.Millisecond, roughly(w.probePause())) // no sooner than the breaker lets one pass
+			case wait > 0:
+				next = wait
+			default:
+				pause = w.firstPause(firstHeartbeat)
+				nextHeartbeat = time.Now().Add(roughly(pause))
+			}
+		}
+		if w.state.Load() == shared {
+			next = min(next, max(1, time.Until(nextHeartbeat)))
+		}
+		timer.Reset(next)
+	}
+}
+
+// firstPause returns the time to the second heartbeat of a process that has just come, at least: soon, but not all of a large fleet
+// at once, and before its first one counts no more.
+func (w *Store) firstPause(least time.Duration) time.Duration {
+	return max(least, min(w.schedule().Heartbeat/16, heartbeatTTL/3))
+}
+
+// shouldCheck reports whether calls wait for slots that the store granted while it has not answered for a while. A process
+// that loses the store must know when that was: until then others have got slots that it does not know of. Knowing it late
+// does no harm but to its own pace (see startLocal). Calls that come near send requests of their own; this is for slots far away.
+// A process learns by news, too, that a store has forgotten.
+func (w *Store) shouldCheck() bool {
+	w.mu.Lock()
+	silence := time.Since(w.lastSeenAt)
+	w.mu.Unlock()
+	line := store.Instant(w.furthest.Load()).Sub(w.Now())
+	return line > 0 && silence >= max(w.schedule().Check, min(heartbeatEvery, line/16))
+}
+
+// renew sends a heartbeat, and what is still to be reported. It returns a ForgotError if the store is not the one
+// that it was.
+func (w *Store) renew(ctx context.Context) error {
+	p, err := w.heartbeat(ctx, false, 0)
+	if err != nil {
+		return err
+	}
+	if !w.wasReset(p.Epoch) {
+		return &store.ForgotError{Epoch: p.Epoch}
+	}
+	return w.settle(ctx)
+}
+
+// describe describes this process to a store that is a Registry. Nobody's call depends on it.
+func (w *Store) describe(ctx context.Context, left bool) {
+	registry, ok := w.store.(store.Registry)
+	if !ok || w.config.Describe == nil {
+		return
+	}
+	about, sent := w.config.Describe(w.Now(), left)
+	about.ID, about.Keep = w.id, w.keep
+	err := w.within(ctx, "describe", func(ctx context.Context) error { return registry.Describe(ctx, w.config.Upstream, about) })
+	if err == nil {
+		sent()
+	}
+}
+
+// heartbeat sends one, or reports that the process leaves.
+func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duration) (store.Membership, error) {
+	var p store.Membership
+	lives := time.Duration(0)
+	if !leaves {
+		lives = w.schedule().TTL
+	}
+	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.lastSeen.Load()), Keep: w.keep, Barrier: barrier}
+	if !leaves {
+		b.Limits = w.curious()
+	}
+	answer := make(chan store.Membership, 1)
+	err := w.reach(ctx, "heartbeat", func(ctx context.Context) error {
+		p, err := w.store.Heartbeat(ctx, w.config.Upstream, b)
+		answer <- p
+		return err
+	})
+	if err != nil {
+		return p, err
+	}
+	p = <-answer
+	w.observe(p.Now)
+	w.count(p.Alive, p.Rank)
+	if len(p.Holds) == len(b.Limits) {
+		w.ledger.learned(b.Limits, p.Holds, p.Now)
+	}
+	return p, nil
+}
+
+// maxCurious is of how many scoped limits a heartbeat asks what they hold: others take turns.
+const maxCurious = 16
+
+// curious returns the limits of which this process wants to know what they hold: those without a scope, and some of those that it has
+// used of late. A process that does not decide by itself needs none.
+func (w *Store) curious() []store.Limit {
+	if w.config.Mode != Local {
+		return nil
+	}
+	return append(w.ledger.used(int64(w.Now().Add(-time.Minute)), maxCurious), w.unscoped...)
+}
