@@ -22,8 +22,9 @@ type Profile struct {
 	// counts for no more than a policy admits at once.
 	Costs func(*http.Request) []Cost
 
-	// Peek returns how many bytes of a reply's body Read wants to see, at most [MaxPeek]. They are put back
-	// for the caller. A reply whose body is slow to come is held back until they are there.
+	// Peek returns how many bytes of a reply's body Read wants to see, at most [MaxPeek]: of what is in it, if the body has a
+	// content coding. They are put back for the caller. A reply whose body is slow to come is held back until they are
+	// there, for a second at most; Read then sees none of it.
 	Peek func(*http.Response) int
 
 	// Read returns what a reply says.

@@ -22,7 +22,7 @@ func (t *Transport) read(req *http.Request, resp *http.Response) policies.Readin
 		}
 	}()
 	reply := &policies.Reply{Request: req, Status: resp.StatusCode, Header: resp.Header}
-	if t.profile.Peek != nil {
+	if t.profile.Peek != nil && resp.StatusCode != http.StatusSwitchingProtocols { // that body is a connection
 		if n := min(t.profile.Peek(resp), policies.MaxPeek); n > 0 {
 			reply.Body, reply.Complete = peek(resp, n)
 		}
