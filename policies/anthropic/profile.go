@@ -16,7 +16,7 @@ var Profile = policies.Profile{
 	Scopes: []policies.Scope{{Name: ScopeKey, Value: key}, {Name: ScopeModel, Value: model}},
 	Costs:  costs,
 	Peek:   peek,
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 	Settle: settle,
 }
 

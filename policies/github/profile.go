@@ -28,7 +28,7 @@ var Profile = policies.Profile{
 	},
 	Costs: costs,
 	Peek:  peek,
-	Read:  read,
+	Read:  fields.HeedUnavailable(read),
 }
 
 // path returns the elements of a request's path, without the prefix that GitHub Enterprise Server has.

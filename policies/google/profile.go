@@ -13,7 +13,7 @@ var Profile = policies.Profile{
 	Name:   "google",
 	Scopes: []policies.Scope{{Name: ScopeProject, Value: project}, {Name: ScopeUser, Value: user}},
 	Peek:   peek,
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 }
 
 // project returns the API that a request is for, and the project that it asks to charge.

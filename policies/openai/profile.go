@@ -17,7 +17,7 @@ var Profile = policies.Profile{
 	Scopes: []policies.Scope{{Name: ScopeProject, Value: project}, {Name: ScopeModel, Value: model}},
 	Costs:  costs,
 	Peek:   peek,
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 	Settle: settle,
 }
 

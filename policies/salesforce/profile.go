@@ -25,7 +25,7 @@ var Profile = policies.Profile{
 	Name:   "salesforce",
 	Scopes: []policies.Scope{{Name: ScopeOrg, Value: org}},
 	Peek:   peek,
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 }
 
 func org(r *http.Request) string { return strings.ToLower(r.URL.Hostname()) }

@@ -25,7 +25,7 @@ var Profile = policies.Profile{
 	},
 	Costs:  costs,
 	Peek:   peek,
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 	Settle: settle,
 }
 
