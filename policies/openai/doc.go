@@ -23,8 +23,8 @@
 //
 // With 429. retry-after-ms or Retry-After say how long, and otherwise the reset of what has nothing left. Requests or tokens
 // are meant: what has nothing left, otherwise what the error's type or message names, otherwise both. A 429 whose
-// code is insufficient_quota is about money: repeating it is pointless, and nobody slows down. Calls that are refused count
-// against the limit, too.
+// code is insufficient_quota is about money: repeating it is pointless, and nobody slows down. One with x-should-retry: false is
+// not repeated either, as OpenAI's SDKs read it. Calls that are refused count against the limit, too.
 //
 // # What counts tell
 //
