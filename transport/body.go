@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/headway-go/headway/policies"
@@ -97,36 +98,65 @@ func (r *replay) Read(p []byte) (int, error) {
 // Close implements [io.Closer]. It ends a look ahead that has not come to its end.
 func (r *replay) Close() error { return r.rest.Close() }
 
-// tail is a body that remembers its last bytes, and shows them once when it has been read to its end.
+// tail is a body that remembers its last bytes, and shows them once: when it has been read to its end or to an error, or is closed.
 type tail struct {
 	io.ReadCloser
 
+	whole bool // it remembers all of it, up to maxEncoded: the end of an encoded body cannot be decoded without its start
+
+	mu   sync.Mutex // a body may be closed while it is read
 	last []byte
 	cut  bool // there was more than last
 	done func(last []byte, complete bool)
 }
 
+// maxEncoded is how much of an encoded body is remembered. The cost of a call is not read from a longer one.
+const maxEncoded = 512 << 10
+
 // Read implements [io.Reader].
 func (b *tail) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.keep(p[:n])
-	if err == io.EOF && b.done != nil {
-		done := b.done
-		b.done = nil
-		more := max(0, len(b.last)-policies.MaxPeek)
-		done(b.last[more:], more == 0 && !b.cut)
-		b.last = nil
+	if err != nil {
+		b.show(errors.Is(err, io.EOF))
 	}
 	return n, err
 }
 
+// Close implements [io.Closer].
+func (b *tail) Close() error {
+	err := b.ReadCloser.Close()
+	b.show(false)
+	return err
+}
+
+// show shows the last bytes, if that has not been done.
+func (b *tail) show(end bool) {
+	b.mu.Lock()
+	done, last, cut := b.done, b.last, b.cut
+	b.done, b.last = nil, nil
+	b.mu.Unlock()
+	if done == nil {
+		return
+	}
+	if more := len(last) - policies.MaxPeek; more > 0 && !b.whole {
+		last, cut = last[more:], true
+	}
+	done(last, end && !cut)
+}
+
 // keep remembers the last bytes: MaxPeek or a little more.
 func (b *tail) keep(p []byte) {
-	if b.done == nil {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done == nil || b.cut && b.whole {
 		return
 	}
 	b.last = append(b.last, p...)
-	if more := len(b.last) - policies.MaxPeek; more > policies.MaxPeek {
+	switch more := len(b.last) - policies.MaxPeek; {
+	case b.whole && len(b.last) > maxEncoded:
+		b.cut, b.last = true, nil
+	case !b.whole && more > policies.MaxPeek:
 		b.cut = true
 		b.last = b.last[:copy(b.last, b.last[more:])]
 	}

@@ -152,3 +152,19 @@ func head(r io.Reader, n int) (body []byte, complete bool, err error) {
 	}
 	return buf[:n], false, nil
 }
+
+// maxDecoded bounds how much is decoded in search of the end of a body.
+const maxDecoded = 8 << 20
+
+// decodeTail returns the last bytes of what is encoded in body, at most MaxPeek, and whether that is all of it.
+func decodeTail(body []byte, complete bool, names []string) (last []byte, all bool) {
+	d, err := decoder(bytes.NewReader(body), names)
+	if err != nil {
+		return nil, false
+	}
+	defer func() { _ = d.Close() }()
+	decoded := &tail{ReadCloser: d, done: func(b []byte, whole bool) { last, all = b, whole && complete }}
+	_, _ = io.Copy(io.Discard, io.LimitReader(decoded, maxDecoded))
+	decoded.show(false)
+	return last, all
+}

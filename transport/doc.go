@@ -38,7 +38,8 @@
 // Accept-Encoding yourself, net/http leaves the body as it was encoded: the transport decodes what a profile reads (gzip,
 // deflate, br and zstd), and you get the bytes as they came. A body that has not started to come after a second holds up
 // nobody: the profile goes by status and header. Some correct the
-// charge when you have read the body to its end, where the upstream reports the cost.
+// charge: at once where status and header tell what the call cost, as of calls that failed, and otherwise when you have read the
+// body to its end or close it, as far as it was read.
 //
 // # Retries
 //

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -27,9 +28,10 @@ var Profile = policies.Profile{
 		{Name: ScopeContent, Value: carriedBy(createsContent)},
 		{Name: ScopeCredential, Value: fields.Caller},
 	},
-	Costs: costs,
-	Peek:  peek,
-	Read:  fields.HeedUnavailable(read),
+	Costs:  costs,
+	Peek:   peek,
+	Read:   fields.HeedUnavailable(read),
+	Settle: settle,
 }
 
 // path returns the elements of a request's path, without the prefix that GitHub Enterprise Server has.
@@ -83,6 +85,31 @@ func costs(r *http.Request) []policies.Cost {
 	}
 	return []policies.Cost{{Policy: PolicyPoints, N: n}}
 }
+
+// settle returns what a call cost its primary limit: nothing if it was answered 304 and carried a credential, and the points of a
+// query that asks for its rateLimit { cost }. Everything else costs what it was charged.
+// Sources: https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api#use-conditional-requests-if-appropriate
+// and https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api#returning-the-point-value-of-a-query
+func settle(r *policies.Reply) []policies.Cost {
+	switch what := resource(r.Request); {
+	case r.Status == http.StatusNotModified && r.Request.Header.Get("Authorization") != "":
+		return []policies.Cost{{Policy: what}}
+	case what != PolicyGraphQL || r.Status != http.StatusOK:
+		return []policies.Cost{}
+	}
+	found := queryCost.FindSubmatch(r.Body)
+	if found == nil {
+		return nil
+	}
+	n, ok := fields.Number(string(found[1]))
+	if !ok {
+		return nil
+	}
+	return []policies.Cost{{Policy: PolicyGraphQL, N: n}}
+}
+
+// queryCost is where an answer has the points of its query.
+var queryCost = regexp.MustCompile(`"rateLimit"\s*:\s*\{[^{}]*"cost"\s*:\s*([0-9]+)`)
 
 const (
 	// maxError is how much of an error is looked at.
