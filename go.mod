@@ -3,8 +3,10 @@ module github.com/headway-go/headway
 go 1.26.0
 
 require (
+	github.com/andybalholm/brotli v1.2.8
 	github.com/dunglas/httpsfv v1.1.2
 	github.com/hashicorp/go-retryablehttp v0.7.8
+	github.com/klauspost/compress v1.20.3
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/sony/gobreaker/v2 v2.4.0
 	github.com/stretchr/testify v1.12.1

@@ -201,8 +201,29 @@ func TestALowerLimitOverAnotherTime(t *testing.T) {
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"p"}, Limit: policies.Said(300), Window: time.Minute}))
 		require.Equal(t, int64(200_000), status(t, p, "p").Pace)
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"p"}, Limit: policies.Said(0), Window: time.Minute}))
-		require.Equal(t, int64(1_000_000), status(t, p, "p").Pace, "at least one goes")
+		require.Equal(t, int64(60_000_000), status(t, p, "p").Pace, "at least one goes")
 	})
+}
+
+// A limit over a longer time than the policy's is kept over that time, even if it is less than one call in the policy's.
+func TestALimitOverALongerTimeIsKept(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limit  int64
+		window time.Duration
+	}{{30, time.Minute}, {1000, time.Hour}, {7, time.Minute}} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPacer(t, limits(policies.PerSecond(10).Named("p")))
+			start, calls := time.Now(), int64(0)
+			for time.Since(start) < c.window {
+				require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"p"}, Limit: policies.Said(c.limit), Window: c.window}))
+				require.NoError(t, p.Wait(t.Context()))
+				calls++
+			}
+			require.LessOrEqual(t, calls, c.limit+1, "the last one is of the next window")
+			require.GreaterOrEqual(t, calls, c.limit)
+		})
+	}
 }
 
 // What is left is spread over the rest of the upstream's window, if a rate would spend it sooner.

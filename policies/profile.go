@@ -22,16 +22,18 @@ type Profile struct {
 	// counts for no more than a policy admits at once.
 	Costs func(*http.Request) []Cost
 
-	// Peek returns how many bytes of a reply's body Read wants to see, at most [MaxPeek]. They are put back
-	// for the caller. A reply whose body is slow to come is held back until they are there.
+	// Peek returns how many bytes of a reply's body Read wants to see, at most [MaxPeek]: of what is in it, if the body has a
+	// content coding. They are put back for the caller. A reply whose body is slow to come is held back until they are
+	// there, for a second at most; Read then sees none of it.
 	Peek func(*http.Response) int
 
 	// Read returns what a reply says.
 	Read func(*Reply) Reading
 
-	// Settle returns what the call really cost, from a reply whose Body holds the last bytes of the body, at most
-	// [MaxPeek]; Complete says if that is all of it. It is called once when the caller has read the body to its end, if
-	// Read did not find the call refused.
+	// Settle returns what the call really cost, whatever became of it. It is called when the response has come, with no Body:
+	// what status and header tell is settled at once. If it then returns nil, and there is a body, it is called once more when the
+	// caller has read that to its end, or closes it: Body holds the last bytes that were read, at most [MaxPeek], and Complete says
+	// if they are the whole body. What it does not name keeps its charge. Costs that are empty but not nil say that all do.
 	Settle func(*Reply) []Cost
 
 	_ struct{}
@@ -61,7 +63,7 @@ type Reply struct {
 	Request  *http.Request // that was answered; its body is spent
 	Status   int
 	Header   http.Header
-	Body     []byte    // what Peek asked for, or less
+	Body     []byte    // what Peek asked for, or less; what Settle is shown
 	Complete bool      // Body is the whole body
 	Now      time.Time // when the response came
 }

@@ -25,7 +25,21 @@ type attempt struct {
 	verdict policies.Verdict // on the response
 	wait    time.Duration    // the longest in its feedback; 0 for none
 
+	drained *time.Timer // ends the draining of the response; nil if there is none
+
 	room [fewOptions]pacer.Option // for opts
+}
+
+// drainTime bounds how long the rest of a response that is not returned may take, so that its connection can be used again. It
+// is closed then.
+const drainTime = 100 * time.Millisecond
+
+// drainInTime closes the response that is about to be drained, if that takes too long.
+func (a *attempt) drainInTime() {
+	if a.resp != nil && a.resp.Body != nil {
+		body := a.resp.Body
+		a.drained = time.AfterFunc(drainTime, func() { _ = body.Close() })
+	}
 }
 
 // send sends a request, the caller's or a copy of it, and keeps the outcome.
@@ -41,6 +55,9 @@ func (a *attempt) send(t *Transport, req *http.Request) {
 // repeat makes the next attempt: a copy of the caller's request, with a body of its own. If there is none to be had, the
 // slot is left, and the error is the outcome.
 func (a *attempt) repeat(t *Transport) {
+	if a.drained != nil {
+		a.drained.Stop()
+	}
 	again := *a.req
 	if a.req.GetBody != nil && a.req.Body != nil && a.req.Body != http.NoBody {
 		if again.Body, a.err = a.req.GetBody(); a.err != nil {

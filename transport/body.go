@@ -1,49 +1,89 @@
 package transport
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
+	"sync"
+	"time"
 
 	"github.com/headway-go/headway/policies"
 )
 
-// peek reads the first n bytes of a response's body and puts them back. All of it is there if complete. An error while
-// reading is kept for the caller of the transport, who gets it where it happened.
+// peekTime bounds how long a response is held back for the start of its body. A body that has not come by then is not shown to
+// the profile, which goes by status and header.
+const peekTime = time.Second
+
+// peek reads the first n bytes of a response's body, decoded, and puts back what it read of the body. All of it is there if
+// complete. An error while reading is kept for the caller of the transport, who gets it where it happened.
 func peek(resp *http.Response, n int) (body []byte, complete bool) {
 	if resp.Body == nil || resp.Body == http.NoBody {
 		return nil, true
 	}
-	buf := make([]byte, n+1) // one more, to see whether that is all
-	got, err := io.ReadFull(resp.Body, buf)
-	again := &replay{head: buf[:got], rest: resp.Body}
-	switch {
-	case err == nil:
-		got = n
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		complete = true
-	default:
-		again.err = err
-	}
-	body = bytes.Clone(buf[:got])           // the profile's to keep
-	if w, ok := resp.Body.(io.Writer); ok { // of a protocol switch
-		resp.Body = &replayWriter{again, w}
-	} else {
+	ready := make(chan struct{})
+	again := &replay{rest: resp.Body, ready: ready}
+	names := codings(resp.Header)
+	var start []byte
+	var all bool
+	var crash any
+	go func() {
+		defer close(ready)
+		defer func() { crash = recover() }() // of a body that panics: the caller is to see it, as without a look ahead
+		seen := &recorder{Reader: again.rest}
+		if len(names) > 0 {
+			start, all = decode(seen, names, n)
+		} else {
+			start, all, _ = head(seen, n)
+		}
+		again.head = seen.kept
+		if !errors.Is(seen.err, io.EOF) {
+			again.err = seen.err
+		}
+	}()
+	late := time.NewTimer(peekTime)
+	defer late.Stop()
+	select {
+	case <-ready:
+	case <-late.C:
 		resp.Body = again
+		return nil, false
 	}
-	return body, complete
+	if crash != nil {
+		panic(crash)
+	}
+	resp.Body = again
+	return start, all
 }
 
-// replay is a body whose start was read already.
+// recorder keeps what is read through it, and the error at the end of that.
+type recorder struct {
+	io.Reader
+
+	kept []byte
+	err  error
+}
+
+// Read implements [io.Reader].
+func (r *recorder) Read(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	n, err := r.Reader.Read(p)
+	r.kept, r.err = append(r.kept, p[:n]...), err
+	return n, err
+}
+
+// replay is a body whose start is read already, once it is ready.
 type replay struct {
-	head []byte
-	rest io.ReadCloser
-	err  error // of reading the rest; nil if it goes on
+	rest  io.ReadCloser
+	ready <-chan struct{}
+	head  []byte
+	err   error // of reading the rest; nil if it goes on
 }
 
 // Read implements [io.Reader].
 func (r *replay) Read(p []byte) (int, error) {
+	<-r.ready
 	if len(r.head) > 0 {
 		n := copy(p, r.head)
 		r.head = r.head[n:]
@@ -55,45 +95,68 @@ func (r *replay) Read(p []byte) (int, error) {
 	return r.rest.Read(p)
 }
 
-// Close implements [io.Closer].
+// Close implements [io.Closer]. It ends a look ahead that has not come to its end.
 func (r *replay) Close() error { return r.rest.Close() }
 
-// replayWriter is a replay of a body that can be written to.
-type replayWriter struct {
-	*replay
-	io.Writer
-}
-
-// tail is a body that remembers its last bytes, and shows them once when it has been read to its end.
+// tail is a body that remembers its last bytes, and shows them once: when it has been read to its end or to an error, or is closed.
 type tail struct {
 	io.ReadCloser
 
+	whole bool // it remembers all of it, up to maxEncoded: the end of an encoded body cannot be decoded without its start
+
+	mu   sync.Mutex // a body may be closed while it is read
 	last []byte
 	cut  bool // there was more than last
 	done func(last []byte, complete bool)
 }
 
+// maxEncoded is how much of an encoded body is remembered. The cost of a call is not read from a longer one.
+const maxEncoded = 512 << 10
+
 // Read implements [io.Reader].
 func (b *tail) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.keep(p[:n])
-	if err == io.EOF && b.done != nil {
-		done := b.done
-		b.done = nil
-		more := max(0, len(b.last)-policies.MaxPeek)
-		done(b.last[more:], more == 0 && !b.cut)
-		b.last = nil
+	if err != nil {
+		b.show(errors.Is(err, io.EOF))
 	}
 	return n, err
 }
 
+// Close implements [io.Closer].
+func (b *tail) Close() error {
+	err := b.ReadCloser.Close()
+	b.show(false)
+	return err
+}
+
+// show shows the last bytes, if that has not been done.
+func (b *tail) show(end bool) {
+	b.mu.Lock()
+	done, last, cut := b.done, b.last, b.cut
+	b.done, b.last = nil, nil
+	b.mu.Unlock()
+	if done == nil {
+		return
+	}
+	if more := len(last) - policies.MaxPeek; more > 0 && !b.whole {
+		last, cut = last[more:], true
+	}
+	done(last, end && !cut)
+}
+
 // keep remembers the last bytes: MaxPeek or a little more.
 func (b *tail) keep(p []byte) {
-	if b.done == nil {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done == nil || b.cut && b.whole {
 		return
 	}
 	b.last = append(b.last, p...)
-	if more := len(b.last) - policies.MaxPeek; more > policies.MaxPeek {
+	switch more := len(b.last) - policies.MaxPeek; {
+	case b.whole && len(b.last) > maxEncoded:
+		b.cut, b.last = true, nil
+	case !b.whole && more > policies.MaxPeek:
 		b.cut = true
 		b.last = b.last[:copy(b.last, b.last[more:])]
 	}

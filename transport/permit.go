@@ -56,12 +56,7 @@ func (p *permit) watch(resp *http.Response) {
 	}
 	p.read.Store(true)
 	p.answered.Store(true)
-	b := &permitBody{resp.Body, p}
-	if w, ok := resp.Body.(io.Writer); ok { // of a protocol switch
-		resp.Body = &permitWriter{b, w}
-	} else {
-		resp.Body = b
-	}
+	resp.Body = instead(&permitBody{resp.Body, p}, resp.Body)
 }
 
 // permitBody is the body of a call that is in flight.
@@ -90,8 +85,24 @@ func (b *permitBody) Close() error {
 	return err
 }
 
-// permitWriter is a permitBody of a body that can be written to.
-type permitWriter struct {
-	*permitBody
-	io.Writer
+// instead returns a body in place of another. If that is of a protocol switch, which can be written to, so is this.
+func instead(body, old io.ReadCloser) io.ReadCloser {
+	w, writes := old.(io.Writer)
+	if !writes {
+		return body
+	}
+	if c, closes := old.(writeCloser); closes {
+		return struct {
+			io.ReadCloser
+			io.Writer
+			writeCloser
+		}{body, w, c}
+	}
+	return struct {
+		io.ReadCloser
+		io.Writer
+	}{body, w}
 }
+
+// writeCloser is a connection of which one direction can be closed, such as [net.TCPConn].
+type writeCloser interface{ CloseWrite() error }

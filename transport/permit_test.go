@@ -305,27 +305,55 @@ func TestARetryTakesItsOwnPermit(t *testing.T) {
 	}
 }
 
-// A body that can be written to, of a protocol switch, stays one.
+// connection is the body of a protocol switch.
+type connection struct {
+	io.Reader
+	strings.Builder
+
+	halfClosed bool
+}
+
+func (c *connection) Close() error { return nil }
+
+func (c *connection) CloseWrite() error {
+	c.halfClosed = true
+	return nil
+}
+
+// A body that can be written to, of a protocol switch, stays one, and so does one of which that direction can be closed.
 func TestAPermitDoesNotBreakAProtocolSwitch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		both := struct {
-			io.ReadCloser
-			io.Writer
-		}{io.NopCloser(strings.NewReader("x")), &strings.Builder{}}
-		client, p, _ := permits(t, newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+		conn := &connection{Reader: strings.NewReader("x")}
+		var saw []policies.Reply
+		client, p, _ := permits(t, newUpstream(func(n int, req *http.Request) (*http.Response, error) {
 			resp := reply(req, http.StatusSwitchingProtocols, "")
-			resp.Body = both
+			resp.Body = conn
+			if n == 0 {
+				resp.Body = struct {
+					io.ReadCloser
+					io.Writer
+				}{conn, conn}
+			}
 			return resp, nil
-		}))
-		resp, err := client.Get("http://upstream.test/")
-		require.NoError(t, err)
-		w, ok := resp.Body.(io.ReadWriteCloser)
-		require.True(t, ok)
-		_, err = w.Write([]byte("y"))
-		require.NoError(t, err)
-		require.NoError(t, w.Close())
+		}), transport.WithProfile(peeking(10, &saw)))
+		for _, closes := range []bool{false, true} {
+			resp, err := client.Get("http://upstream.test/")
+			require.NoError(t, err)
+			w, ok := resp.Body.(io.ReadWriteCloser)
+			require.True(t, ok)
+			_, err = w.Write([]byte("y"))
+			require.NoError(t, err)
+			half, ok := w.(interface{ CloseWrite() error })
+			require.Equal(t, closes, ok)
+			if closes {
+				require.NoError(t, half.CloseWrite())
+			}
+			require.NoError(t, w.Close())
+		}
 		synctest.Wait()
+		require.Equal(t, "yy", conn.String())
+		require.True(t, conn.halfClosed)
 		require.Equal(t, int64(2), free(t, p))
 	})
 }

@@ -113,8 +113,8 @@ var points = policies.Profile{
 		return []policies.Cost{{Policy: "points", N: 10}, {Policy: "a policy that nobody has", N: 7}}
 	},
 	Settle: func(r *policies.Reply) []policies.Cost {
-		if r.Complete != (len(r.Body) < policies.MaxPeek) {
-			panic("Complete is wrong")
+		if n, err := strconv.ParseInt(r.Header.Get("Points"), 10, 64); err == nil {
+			return []policies.Cost{{Policy: "points", N: n}}
 		}
 		_, cost, ok := bytes.Cut(r.Body, []byte("cost="))
 		n, err := strconv.ParseInt(string(cost), 10, 64)
@@ -125,41 +125,103 @@ var points = policies.Profile{
 	},
 }
 
-func TestACallIsSettledWhenItsBodyWasRead(t *testing.T) {
+// reader reads some of a body.
+type reader func(t *testing.T, body io.Reader)
+
+func readAll(t *testing.T, body io.Reader) {
+	t.Helper()
+	_, err := io.Copy(io.Discard, body)
+	require.NoError(t, err)
+}
+
+func readNothing(*testing.T, io.Reader) {}
+
+func readBytes(n int64) reader {
+	return func(t *testing.T, body io.Reader) {
+		t.Helper()
+		_, err := io.CopyN(io.Discard, body, n)
+		require.NoError(t, err)
+	}
+}
+
+func TestACallIsSettledWhenItsCostIsKnown(t *testing.T) {
 	t.Parallel()
+	long := strings.Repeat("x", 5*policies.MaxPeek) + "cost=4"
 	for name, c := range map[string]struct {
-		status int
-		body   string
-		read   bool
-		want   int64 // remaining of 100
+		status  int
+		body    string
+		headers []string
+		read    reader
+		want    int64 // remaining of 100
 	}{
-		"cheaper":           {http.StatusOK, "data cost=3", true, 97},
-		"dearer":            {http.StatusOK, "data cost=30", true, 70},
-		"as estimated":      {http.StatusOK, "data cost=10", true, 90},
-		"it has no cost":    {http.StatusOK, "data", true, 90},
-		"nobody reads it":   {http.StatusOK, "data cost=3", false, 90},
-		"an error":          {http.StatusBadRequest, "data cost=3", true, 90},
-		"after a long body": {http.StatusOK, strings.Repeat("x", 5*policies.MaxPeek) + "cost=4", true, 96},
+		"cheaper":                   {http.StatusOK, "data cost=3", nil, readAll, 97},
+		"dearer":                    {http.StatusOK, "data cost=30", nil, readAll, 70},
+		"as estimated":              {http.StatusOK, "data cost=10", nil, readAll, 90},
+		"it has no cost":            {http.StatusOK, "data", nil, readAll, 90},
+		"nobody reads it":           {http.StatusOK, "data cost=3", nil, readNothing, 90},
+		"read to the cost":          {http.StatusOK, "data cost=3", nil, readBytes(11), 97},
+		"cut before the cost":       {http.StatusOK, "data cost=3", nil, readBytes(8), 90},
+		"an error":                  {http.StatusBadRequest, "data cost=3", nil, readAll, 97},
+		"a refusal":                 {http.StatusTooManyRequests, "data cost=0", nil, readAll, 100},
+		"after a long body":         {http.StatusOK, long, nil, readAll, 96},
+		"in the header":             {http.StatusOK, "data", []string{"Points", "7"}, readNothing, 93},
+		"in the header of a 404":    {http.StatusNotFound, "data cost=3", []string{"Points", "7"}, readAll, 93},
+		"in the header, no body":    {http.StatusNoContent, "", []string{"Points", "0"}, readNothing, 100},
+		"in an encoded body":        {http.StatusOK, encode(t, "gzip", "data cost=3"), []string{"Content-Encoding", "gzip"}, readAll, 97},
+		"in a long encoded body":    {http.StatusOK, encode(t, "zstd", long), []string{"Content-Encoding", "zstd"}, readAll, 96},
+		"in what nobody can decode": {http.StatusOK, "data cost=3", []string{"Content-Encoding", "acme"}, readAll, 90},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				p := newPacer(t, policies.Fixed(100, time.Minute).Per("shop").Named("points"))
-				u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) { return reply(req, c.status, c.body), nil })
-				resp, err := newClient(t, p, u, transport.WithProfile(points)).Do(request(t.Context(), t, http.MethodGet, nil))
+				u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+					return reply(req, c.status, c.body, c.headers...), nil
+				})
+				client := newClient(t, p, u, transport.WithProfile(points), transport.WithRetries(0))
+				resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
 				require.NoError(t, err)
-				if c.read {
-					got, err := io.ReadAll(resp.Body)
-					require.NoError(t, err)
-					require.Equal(t, c.body, string(got))
-				}
+				c.read(t, resp.Body)
 				require.NoError(t, resp.Body.Close())
+				require.NoError(t, resp.Body.Close(), "which settles it no second time")
 				s, err := p.Status(t.Context(), pacer.Scope("shop", resp.Request.URL.Hostname()))
 				require.NoError(t, err)
 				require.Equal(t, c.want, s.Policies[0].Remaining)
 			})
 		})
 	}
+}
+
+// A call whose cost was told by its header is settled before its body is read, and one whose body breaks, by what there is of it.
+func TestACallIsSettledAtOnceOrAsFarAsItsBodyGoes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, policies.Fixed(100, time.Minute).Per("shop").Named("points"))
+		remaining := func() int64 {
+			s, err := p.Status(t.Context(), pacer.Scope("shop", "upstream.test"))
+			require.NoError(t, err)
+			return s.Policies[0].Remaining
+		}
+		u := newUpstream(func(n int, req *http.Request) (*http.Response, error) {
+			if n == 0 {
+				return reply(req, http.StatusOK, "data", "Points", "7"), nil
+			}
+			resp := reply(req, http.StatusOK, "")
+			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("cost=3"), iotest.ErrReader(errors.New("broken"))))
+			return resp, nil
+		})
+		client := newClient(t, p, u, transport.WithProfile(points))
+		resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+		require.NoError(t, err)
+		require.Equal(t, int64(93), remaining())
+		require.NoError(t, resp.Body.Close())
+		resp, err = client.Do(request(t.Context(), t, http.MethodGet, nil))
+		require.NoError(t, err)
+		_, err = io.ReadAll(resp.Body)
+		require.ErrorContains(t, err, "broken")
+		require.Equal(t, int64(90), remaining())
+		require.NoError(t, resp.Body.Close())
+	})
 }
 
 // verdict is a profile that judges every 403.

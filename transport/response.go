@@ -22,7 +22,7 @@ func (t *Transport) read(req *http.Request, resp *http.Response) policies.Readin
 		}
 	}()
 	reply := &policies.Reply{Request: req, Status: resp.StatusCode, Header: resp.Header}
-	if t.profile.Peek != nil {
+	if t.profile.Peek != nil && resp.StatusCode != http.StatusSwitchingProtocols { // that body is a connection
 		if n := min(t.profile.Peek(resp), policies.MaxPeek); n > 0 {
 			reply.Body, reply.Complete = peek(resp, n)
 		}
@@ -45,21 +45,35 @@ func report(ctx context.Context, slot *pacer.Reservation, reading policies.Readi
 	_ = slot.Report(ctx, reading.Feedback...)
 }
 
-// settleLater corrects the charge when the caller has read the body to its end, where the upstream reports the cost.
-func (t *Transport) settleLater(req *http.Request, resp *http.Response, slot *pacer.Reservation) {
-	if resp.Body == nil || resp.Body == http.NoBody {
+// settle corrects the charge when the cost is known: at once, from status and header, or else when the caller has read the body to
+// its end or closes it, from as much of it as was read.
+func (t *Transport) settle(req *http.Request, resp *http.Response, slot *pacer.Reservation) {
+	ctx := context.WithoutCancel(req.Context())
+	reply := &policies.Reply{Request: req, Status: resp.StatusCode, Header: resp.Header, Now: time.Now()}
+	none := resp.Body == nil || resp.Body == http.NoBody
+	reply.Complete = none
+	costs := t.profile.Settle(reply)
+	if costs != nil || none || resp.StatusCode == http.StatusSwitchingProtocols {
+		t.charge(ctx, slot, costs)
 		return
 	}
-	ctx := context.WithoutCancel(req.Context())
-	reply := &policies.Reply{Request: req, Status: resp.StatusCode, Header: resp.Header}
-	resp.Body = &tail{ReadCloser: resp.Body, done: func(last []byte, complete bool) {
-		reply.Body, reply.Complete, reply.Now = last, complete, time.Now()
-		costs := t.appendCosts(nil, t.profile.Settle(reply), false)
-		if len(costs) == 0 {
-			return
+	names := codings(resp.Header)
+	resp.Body = &tail{ReadCloser: resp.Body, whole: len(names) > 0, done: func(last []byte, complete bool) {
+		if len(names) > 0 {
+			last, complete = decodeTail(last, complete, names)
 		}
-		ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-		defer cancel()
-		_ = slot.Settle(ctx, costs...)
+		reply.Body, reply.Complete, reply.Now = last, complete, time.Now()
+		t.charge(ctx, slot, t.profile.Settle(reply))
 	}}
+}
+
+// charge settles a call at what it cost.
+func (t *Transport) charge(ctx context.Context, slot *pacer.Reservation, costs []policies.Cost) {
+	opts := t.appendCosts(nil, costs, false)
+	if len(opts) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	_ = slot.Settle(ctx, opts...)
 }

@@ -87,6 +87,9 @@ func (r *retrier) reserve(ctx context.Context, a *attempt) bool {
 	opts := append(slices.Clip(a.opts), pacer.NotBefore(wait))
 	next, err := r.paced.pacer.Reserve(ctx, opts...)
 	a.next = next
+	if err == nil {
+		a.drainInTime()
+	}
 	return err == nil
 }
 

@@ -70,8 +70,8 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 	if a != nil {
 		a.observe(reading)
 	}
-	if t.profile.Settle != nil && reading.Verdict == policies.Unjudged && resp.StatusCode/100 == 2 {
-		t.settleLater(req, resp, slot)
+	if t.profile.Settle != nil {
+		t.settle(req, resp, slot)
 	}
 	permit.watch(resp)
 	return resp, nil

@@ -19,7 +19,7 @@ var Profile = policies.Profile{
 	Name:   "airtable",
 	Scopes: []policies.Scope{{Name: ScopeBase, Value: base}, {Name: ScopeUser, Value: user}},
 	Peek:   peek,
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 }
 
 // base returns the base that a path is about: /v0/{base}/…, /v0/meta/bases/{base}/… or /v0/bases/{base}/… (webhooks). The

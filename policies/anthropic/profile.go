@@ -16,7 +16,7 @@ var Profile = policies.Profile{
 	Scopes: []policies.Scope{{Name: ScopeKey, Value: key}, {Name: ScopeModel, Value: model}},
 	Costs:  costs,
 	Peek:   peek,
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 	Settle: settle,
 }
 
@@ -102,6 +102,9 @@ func read(r *policies.Reply) policies.Reading {
 			return policies.Reading{Verdict: policies.Spent}
 		}
 		reading.Verdict = policies.Limited
+		if strings.EqualFold(strings.TrimSpace(r.Header.Get("X-Should-Retry")), "false") { // as the vendor's SDKs read it
+			reading.Verdict = policies.Spent
+		}
 		reading.Feedback = append(reading.Feedback, refusal(r, all, message))
 	}
 	if fields.Cached(r.Header) || countsTokens(r.Request) {

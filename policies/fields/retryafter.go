@@ -9,7 +9,8 @@ import (
 // RetryAfter reads the Retry-After field of a response and returns how long to wait from now on. It accepts
 // delay-seconds and the three HTTP dates of RFC 9110 sections 10.2.3 and 5.6.7, seconds with decimals, as
 // Shopify sends them ("2.0"), and instants of RFC 3339, as seen at Zoom. A date is compared with the response's own
-// Date if there is one ([Now]). A time that is past is a wait of 0. Of several fields the longest wait counts.
+// Date if there is one ([Now]). A time that is past is a wait of 0. Of several fields the longest wait counts, and so it
+// does of a field in which a proxy has joined several, such as "120, 120".
 //
 // A field that is none of these forms (negative, garbage) is ignored: if nothing valid is left, ok is false.
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
@@ -19,17 +20,28 @@ func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	}
 	now = Now(h, now)
 	for _, v := range values {
-		v = strings.TrimSpace(v)
-		for _, form := range []func(string, time.Time) (time.Duration, bool){
-			func(s string, _ time.Time) (time.Duration, bool) { return Seconds(s) }, HTTPDate, ISO8601,
-		} {
-			if d, valid := form(v, now); valid {
+		if d, valid := retryAfter(v, now); valid {
+			wait, ok = max(wait, d), true
+			continue
+		}
+		for one := range strings.SplitSeq(v, ",") {
+			if d, valid := Seconds(one); valid && len(v) <= maxField {
 				wait, ok = max(wait, d), true
-				break
 			}
 		}
 	}
 	return wait, ok
+}
+
+// retryAfter reads one value of a Retry-After field.
+func retryAfter(s string, now time.Time) (time.Duration, bool) {
+	if d, ok := Seconds(s); ok {
+		return d, true
+	}
+	if d, ok := HTTPDate(s, now); ok {
+		return d, true
+	}
+	return ISO8601(strings.TrimSpace(s), now)
 }
 
 // Now returns the upstream's own time, from the Date of its response, so that a clock that differs from the
@@ -42,8 +54,14 @@ func Now(h http.Header, now time.Time) time.Time {
 }
 
 // Cached reports whether a response comes from a cache (RFC 9111 section 5.1): what it says about limits is
-// old, and was said to somebody else.
+// old, and was said to somebody else. If several caches left an Age, one that is positive suffices.
 func Cached(h http.Header) bool {
-	age, ok := Number(h.Get("Age"))
-	return ok && age > 0
+	for _, v := range h["Age"] {
+		for one := range strings.SplitSeq(v, ",") {
+			if age, ok := Number(one); ok && age > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -117,7 +117,8 @@ func ISO8601(s string, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// HTTPDate reads one of the three dates of RFC 9110 section 5.6.7 and returns how long that is from now; 0 if it is past.
+// HTTPDate reads one of the three dates of RFC 9110 section 5.6.7 and returns how long that is from now; 0 if it is past. The
+// first two may name their time zone UTC or +0000 in place of GMT, as formatters of dates for mail do.
 func HTTPDate(s string, now time.Time) (time.Duration, bool) {
 	at, ok := httpDate(s)
 	if !ok {
@@ -130,6 +131,11 @@ func httpDate(s string) (time.Time, bool) {
 	s = strings.TrimSpace(s)
 	if len(s) > maxField {
 		return time.Time{}, false
+	}
+	for _, zone := range []string{" UTC", " +0000"} {
+		if date, found := strings.CutSuffix(s, zone); found {
+			s = date + " GMT"
+		}
 	}
 	// All three are in GMT. ParseTime takes the second with any zone, which may mean another time on each machine.
 	if strings.Contains(s, ",") && !strings.HasSuffix(s, " GMT") {

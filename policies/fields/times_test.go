@@ -232,8 +232,12 @@ func TestHTTPDate(t *testing.T) {
 		"Fri Dec 31 23:59:59 1999":                0,
 		"Fri, 31 Dec 9999 23:59:59 GMT":           longest,
 		"Tue, 10 Nov 2026 12:00:41":               invalid,
-		"Tue, 10 Nov 2026 12:00:41 UTC":           invalid,
-		"Tue, 10 Nov 2026 12:00:41 +0000":         invalid,
+		"Tue, 10 Nov 2026 12:00:41 UTC":           41 * time.Second,
+		"Tue, 10 Nov 2026 12:00:41 +0000":         41 * time.Second,
+		"Tuesday, 10-Nov-26 12:00:41 UTC":         41 * time.Second,
+		"Tue, 10 Nov 2026 12:00:41 +0100":         invalid,
+		"Tue, 10 Nov 2026 12:00:41 GMT UTC":       invalid,
+		"Tue Nov 10 12:00:41 2026 UTC":            invalid,
 		"Tuesday, 10-Nov-26 12:00:41 CET":         invalid, // would be another time on each machine
 		"Tuesday, 10-Nov-26 12:00:41 GMT+3":       invalid,
 		"Tuesday, 10-Nov-2026 12:00:41 GMT":       invalid,
@@ -273,4 +277,7 @@ func TestCached(t *testing.T) {
 		require.Equal(t, want, fields.Cached(http.Header{"Age": {age}}), age)
 	}
 	require.False(t, fields.Cached(nil))
+	require.True(t, fields.Cached(http.Header{"Age": {"0", "30"}}), "of two caches")
+	require.True(t, fields.Cached(http.Header{"Age": {"0, 30"}}))
+	require.False(t, fields.Cached(http.Header{"Age": {"0", "0"}}))
 }

@@ -1,8 +1,10 @@
 package github
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -26,9 +28,10 @@ var Profile = policies.Profile{
 		{Name: ScopeContent, Value: carriedBy(createsContent)},
 		{Name: ScopeCredential, Value: fields.Caller},
 	},
-	Costs: costs,
-	Peek:  peek,
-	Read:  read,
+	Costs:  costs,
+	Peek:   peek,
+	Read:   fields.HeedUnavailable(read),
+	Settle: settle,
 }
 
 // path returns the elements of a request's path, without the prefix that GitHub Enterprise Server has.
@@ -83,12 +86,43 @@ func costs(r *http.Request) []policies.Cost {
 	return []policies.Cost{{Policy: PolicyPoints, N: n}}
 }
 
-// maxError is how much of an error is looked at.
-const maxError = 4 << 10
+// settle returns what a call cost its primary limit: nothing if it was answered 304 and carried a credential, and the points of a
+// query that asks for its rateLimit { cost }. Everything else costs what it was charged.
+// Sources: https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api#use-conditional-requests-if-appropriate
+// and https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api#returning-the-point-value-of-a-query
+func settle(r *policies.Reply) []policies.Cost {
+	switch what := resource(r.Request); {
+	case r.Status == http.StatusNotModified && r.Request.Header.Get("Authorization") != "":
+		return []policies.Cost{{Policy: what}}
+	case what != PolicyGraphQL || r.Status != http.StatusOK:
+		return []policies.Cost{}
+	}
+	found := queryCost.FindSubmatch(r.Body)
+	if found == nil {
+		return nil
+	}
+	n, ok := fields.Number(string(found[1]))
+	if !ok {
+		return nil
+	}
+	return []policies.Cost{{Policy: PolicyGraphQL, N: n}}
+}
+
+// queryCost is where an answer has the points of its query.
+var queryCost = regexp.MustCompile(`"rateLimit"\s*:\s*\{[^{}]*"cost"\s*:\s*([0-9]+)`)
+
+const (
+	// maxError is how much of an error is looked at.
+	maxError = 4 << 10
+	// maxQuery is how much of the answer to a query is looked at. It may have an error for each part of the query.
+	maxQuery = policies.MaxPeek
+)
 
 func peek(r *http.Response) int {
-	graphQL := r.StatusCode == http.StatusOK && r.Request != nil && r.Request.URL != nil && resource(r.Request) == PolicyGraphQL
-	if graphQL || r.StatusCode == http.StatusForbidden || r.StatusCode == http.StatusTooManyRequests {
+	if r.StatusCode == http.StatusOK && r.Request != nil && r.Request.URL != nil && resource(r.Request) == PolicyGraphQL {
+		return maxQuery
+	}
+	if r.StatusCode == http.StatusForbidden || r.StatusCode == http.StatusTooManyRequests {
 		return maxError
 	}
 	return 0
@@ -160,8 +194,11 @@ func otherwise(resource string) policies.Otherwise {
 	return policies.TheCall
 }
 
+// speaksOfSecondary reports whether a message is that of a secondary limit. An older name is the abuse detection mechanism.
+// Source: https://github.com/ossf/scorecard/issues/206
 func speaksOfSecondary(message string) bool {
-	return strings.Contains(strings.ToLower(message), "secondary rate limit")
+	message = strings.ToLower(message)
+	return strings.Contains(message, "secondary rate limit") || strings.Contains(message, "abuse detection mechanism")
 }
 
 // graphQLRefused reports whether a good reply is a refusal. An error of a reply that has data may quote anything, so its
@@ -171,25 +208,58 @@ func graphQLRefused(r *policies.Reply) (primary, secondary bool) {
 	if resource(r.Request) != PolicyGraphQL {
 		return false, false
 	}
-	var body struct {
-		Data   any `json:"data"`
-		Errors []struct {
-			Type    string `json:"type"`
-			Message string `json:"message"`
-		} `json:"errors"`
-	}
-	if json.Unmarshal(r.Body, &body) != nil {
-		return false, false
-	}
-	for _, e := range body.Errors {
+	errors, hasData := graphQLErrors(r.Body)
+	for _, e := range errors {
 		switch {
 		case e.Type == "RATE_LIMITED", e.Type == "RATE_LIMIT": // the second is not documented by the vendor, but was seen
 			primary = true
-		case body.Data == nil && speaksOfSecondary(e.Message):
+		case !hasData && speaksOfSecondary(e.Message):
 			secondary = true
 		}
 	}
 	return primary, secondary
+}
+
+// graphQLError is one error in the answer to a query.
+type graphQLError struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+// graphQLErrors returns the errors of an answer, as far as the body goes, and whether it has data, too.
+func graphQLErrors(body []byte) (errors []graphQLError, hasData bool) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return nil, false
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			break
+		}
+		if key != "errors" {
+			var value any
+			if d.Decode(&value) != nil {
+				return errors, hasData || key == "data" // that is longer than what there is of the body
+			}
+			hasData = hasData || key == "data" && value != nil
+			continue
+		}
+		if open, err := d.Token(); err != nil || open != json.Delim('[') {
+			break
+		}
+		for d.More() {
+			var e graphQLError
+			if d.Decode(&e) != nil {
+				return errors, hasData
+			}
+			errors = append(errors, e)
+		}
+		if _, err := d.Token(); err != nil {
+			break
+		}
+	}
+	return errors, hasData
 }
 
 // countsOf reads the primary limit of the resource that a reply names.
@@ -210,12 +280,17 @@ func countsOf(r *policies.Reply) (policies.Feedback, bool) {
 	default:
 		f.Window = 0 // not documented for the others
 	}
-	limit, first := fields.Number(r.Header.Get("X-Ratelimit-Limit"))
-	remaining, second := fields.Number(r.Header.Get("X-Ratelimit-Remaining"))
-	reset, third := fields.EpochSeconds(r.Header.Get("X-Ratelimit-Reset"), fields.Now(r.Header, r.Now))
-	if !first || !second || !third || limit == 0 {
+	limit, limited := fields.Number(r.Header.Get("X-Ratelimit-Limit"))
+	remaining, counted := fields.Number(r.Header.Get("X-Ratelimit-Remaining"))
+	reset, resets := fields.EpochSeconds(r.Header.Get("X-Ratelimit-Reset"), fields.Now(r.Header, r.Now))
+	if !counted || !resets || limited && limit == 0 || !limited && r.Header.Get("X-Ratelimit-Limit") != "" {
 		return f, false
 	}
-	f.Limit, f.Remaining, f.Reset = policies.Said(limit), policies.Said(remaining), reset
+	f.Remaining, f.Reset = policies.Said(remaining), reset
+	if limited { // a proxy may have dropped it
+		f.Limit = policies.Said(limit)
+	} else {
+		f.Window = 0
+	}
 	return f, true
 }

@@ -14,8 +14,9 @@ import (
 // Sources: https://developers.google.com/workspace/calendar/api/guides/errors and https://google.aip.dev/193
 type failure struct {
 	Error struct {
-		Status string `json:"status"`
-		Errors []struct {
+		Status  string `json:"status"`
+		Message string `json:"message"`
+		Errors  []struct {
 			Domain string `json:"domain"`
 			Reason string `json:"reason"`
 		} `json:"errors"`
@@ -49,6 +50,9 @@ func (f *failure) cause() cause {
 		}
 		switch e.Reason {
 		case "rateLimitExceeded":
+			if strings.HasPrefix(f.Error.Message, userRate) {
+				return cause{e.Reason, PolicyUser, policies.Limited}
+			}
 			return cause{e.Reason, PolicyProject, policies.Limited}
 		case "userRateLimitExceeded":
 			return cause{e.Reason, PolicyUser, policies.Limited}
@@ -67,16 +71,29 @@ func (f *failure) cause() cause {
 	return cause{}
 }
 
+// Gmail has messages such as "User-rate limit exceeded.  Retry after 2024-11-12T11:16:42.247Z", with the reason
+// rateLimitExceeded. Google does not document them. Source: https://github.com/googleapis/google-api-ruby-client/issues/20544
+const (
+	userRate   = "User-rate limit exceeded" // of one user, whatever the reason is
+	retryAfter = "Retry after "             // what follows is an instant
+)
+
 // delay returns how long RetryInfo asks to wait: a duration of Protocol Buffers in JSON, which are decimal seconds with
-// an s, such as "3s" or "0.5s".
-func (f *failure) delay() (time.Duration, bool) {
+// an s, such as "3s" or "0.5s". Without it, the message may name an instant, which is compared with now.
+func (f *failure) delay(now time.Time) (wait time.Duration, source string, ok bool) {
 	for _, d := range f.Error.Details {
 		if !strings.HasSuffix(d.Type, "/google.rpc.RetryInfo") {
 			continue
 		}
 		if seconds, ok := strings.CutSuffix(d.RetryDelay, "s"); ok {
-			return fields.Seconds(seconds)
+			wait, ok = fields.Seconds(seconds)
+			return wait, "RetryInfo", ok
 		}
 	}
-	return 0, false
+	if _, instant, found := strings.Cut(f.Error.Message, retryAfter); found {
+		instant, _, _ = strings.Cut(instant, " ")
+		wait, ok = fields.ISO8601(instant, now)
+		return wait, "Retry after", ok
+	}
+	return 0, "", false
 }

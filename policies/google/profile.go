@@ -13,7 +13,7 @@ var Profile = policies.Profile{
 	Name:   "google",
 	Scopes: []policies.Scope{{Name: ScopeProject, Value: project}, {Name: ScopeUser, Value: user}},
 	Peek:   peek,
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 }
 
 // project returns the API that a request is for, and the project that it asks to charge.
@@ -88,8 +88,8 @@ func read(r *policies.Reply) policies.Reading {
 	}
 	if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
 		f.Source, f.Wait = "Retry-After", wait
-	} else if wait, ok := e.delay(); ok {
-		f.Source, f.Wait = "RetryInfo", wait
+	} else if wait, source, ok := e.delay(fields.Now(r.Header, r.Now)); ok {
+		f.Source, f.Wait = source, wait
 	}
 	return policies.Reading{Feedback: []policies.Feedback{f}, Verdict: c.verdict}
 }

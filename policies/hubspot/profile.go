@@ -21,7 +21,7 @@ var Profile = policies.Profile{
 	Name:   "hubspot",
 	Scopes: []policies.Scope{{Name: ScopeApp, Value: app}},
 	Peek:   peek,
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 }
 
 func app(r *http.Request) string {

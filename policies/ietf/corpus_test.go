@@ -71,41 +71,50 @@ func TestRetryAfterInTheWild(t *testing.T) {
 func TestResetsInTheWild(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 24 * time.Hour
-	for v, want := range map[string]struct{ x, draft time.Duration }{
-		"41":                            {41 * time.Second, 41 * time.Second},
-		"41.5":                          {41500 * time.Millisecond, 0}, // the draft has integers
-		"600000":                        {600000 * time.Second, 600000 * time.Second},
-		"31536000":                      {year, year},
-		"31536001":                      {0, 0}, // more than a year
-		"999999999":                     {0, 0},
-		"1000000000":                    {0, 0}, // an instant of 2001
-		"1609459200":                    {0, 0},
-		"1609459241":                    {41 * time.Second, 0},
-		"1609459241.25":                 {41250 * time.Millisecond, 0},
-		"1640995200":                    {year, 0},
-		"1640995201":                    {0, 0},
-		"100000000000":                  {0, 0}, // an instant of 5138
-		"100000000001":                  {0, 0}, // in milliseconds, of 1973
-		"1609459200000":                 {0, 0},
-		"1609459241000":                 {41 * time.Second, 0},
-		"999999999999999":               {0, 0},
-		"1000000000000000":              {0, 0},
-		"99999999999999999999":          {0, 0},
-		"6m0s":                          {0, 0},
-		"20ms":                          {0, 0},
-		"2021-01-01T00:00:41Z":          {41 * time.Second, 0},
-		"2021-01-01T01:01Z":             {61 * time.Minute, 0},
-		"2020-12-31T00:00:00Z":          {0, 0},
-		"2025-10-08T15:00:00Z":          {0, 0},
-		"Fri, 01 Jan 2021 00:00:41 GMT": {41 * time.Second, 0},
-		"Tue Feb 16 2021 09:02:42 GMT+0100 (CET)": {0, 0},
-		"-1":  {0, 0},
-		"+41": {0, 0},
-		"41,": {0, 0},
-		"0":   {0, 0},
-		"1e3": {0, 0},
+	for v, want := range map[string]time.Duration{
+		"41":                            41 * time.Second,
+		"41.5":                          41500 * time.Millisecond,
+		"600000":                        600000 * time.Second,
+		"31536000":                      year,
+		"31536001":                      0, // more than a year
+		"999999999":                     0,
+		"1000000000":                    0, // an instant of 2001
+		"1609459200":                    0,
+		"1609459241":                    41 * time.Second,
+		"1609459241.25":                 41250 * time.Millisecond,
+		"1640995200":                    year,
+		"1640995201":                    0,
+		"100000000000":                  0, // an instant of 5138
+		"100000000001":                  0, // in milliseconds, of 1973
+		"1609459200000":                 0,
+		"1609459241000":                 41 * time.Second,
+		"999999999999999":               0,
+		"1000000000000000":              0,
+		"99999999999999999999":          0,
+		"6m0s":                          6 * time.Minute,
+		"42s":                           42 * time.Second,
+		"1.5s":                          1500 * time.Millisecond,
+		"20ms":                          20 * time.Millisecond,
+		"9999h":                         0,
+		"-6m0s":                         0,
+		"2021-01-01T00:00:41Z":          41 * time.Second,
+		"2021-01-01T01:01Z":             61 * time.Minute,
+		"2020-12-31T00:00:00Z":          0,
+		"2025-10-08T15:00:00Z":          0,
+		"2020-12-31 16:00:41 -0800":     41 * time.Second,
+		"2021-01-01 00:00:41":           0, // of which zone?
+		"Fri, 01 Jan 2021 00:00:41 GMT": 41 * time.Second,
+		"Fri, 01 Jan 2021 00:00:41 UTC": 41 * time.Second,
+		"Fri Jan 01 2021 01:00:41 GMT+0100 (CET)": 41 * time.Second,
+		"Tue Feb 16 2021 09:02:42 GMT+0100":       46*24*time.Hour + 8*time.Hour + 2*time.Minute + 42*time.Second,
+		"Tue Feb 16 2021":                         0,
+		"-1":                                      0,
+		"+41":                                     0,
+		"41,":                                     0,
+		"0":                                       0,
+		"1e3":                                     0,
 	} {
-		for prefix, want := range map[string]time.Duration{"X-RateLimit-": want.x, "X-Rate-Limit-": want.x, "RateLimit-": want.draft} {
+		for _, prefix := range []string{"X-RateLimit-", "X-Rate-Limit-", "RateLimit-"} {
 			h := fields(prefix+"Remaining", "0", prefix+"Reset", v)
 			got := read(http.StatusOK, newYear, h)
 			require.Len(t, got.Feedback, 1, "%s %q", prefix, v)
@@ -113,6 +122,12 @@ func TestResetsInTheWild(t *testing.T) {
 
 			got = read(http.StatusTooManyRequests, newYear, h)
 			require.Equal(t, want, got.Feedback[0].Wait, "%s %q", prefix, v)
+
+			h.Del(prefix + "Remaining") // then a refusal means that nothing remains
+			got = read(http.StatusTooManyRequests, newYear, h)
+			require.Len(t, got.Feedback, 1)
+			require.Equal(t, want, got.Feedback[0].Wait, "%s %q", prefix, v)
+			require.Empty(t, read(http.StatusOK, newYear, h).Feedback)
 		}
 	}
 }

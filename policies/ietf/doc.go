@@ -27,29 +27,34 @@
 //   - RateLimit as of draft-ietf-httpapi-ratelimit-headers-08: a list such as "burst";r=50;t=30. An item without r has
 //     plenty left. What a quota of RateLimit-Policy with the same name says (q and w) belongs to it;
 //   - RateLimit of draft -07: limit=100, remaining=50, reset=5;
-//   - RateLimit-Limit, -Remaining and -Reset of the drafts before, with the reset in seconds from now;
+//   - RateLimit-Limit, -Remaining and -Reset of the drafts before;
 //   - X-RateLimit-Limit, -Remaining and -Reset, which no standard describes;
 //   - X-Rate-Limit-Limit, -Remaining and -Reset, likewise.
 //
 // The window of the last four is that of the quota of the same size, in RateLimit-Policy (100;w=10) or in the limit itself
-// (100, 100;w=10). Quotas of RateLimit-Policy that nothing else is said about are limits, too. An item whose name is a
-// valid one is about the policy of that name; if the stack has none, about the widest scope that binds the call.
+// (100, 100;w=10). Some services have a field of their own for it, -Period or -Interval. Quotas of RateLimit-Policy that nothing
+// else is said about are limits, too. An item whose name is a valid one is about the policy of that name; if the stack has none,
+// about the widest scope that binds the call. What remains may have decimals (Reddit), which are dropped. A 429 with a reset, and
+// nothing on what remains (Mapbox), waits for that.
 //
 // Quota units other than requests (qu) are not about calls: their counts are not used, only the t of one that refused a
-// call. Partition keys (pk) are not looked at. A rate is never derived from r and t: a server may say r=10000;t=10 of ten calls in a second. A field with
-// anything malformed in it is ignored as a whole. A reset that is more than a year away is not believed.
+// call. Partition keys (pk) are not looked at. A rate is never derived from r and t: a server may say r=10000;t=10 of ten calls
+// in a second. A field with anything malformed in it is ignored as a whole. A reset that is more than a year away is not believed.
 //
-// # The reset of X-RateLimit
+// # Resets
 //
-// It means seconds from now at some services and an instant at others. Its looks tell which:
+// The fields that end in -Reset mean seconds from now at some services and an instant at others. The drafts ask for seconds, but
+// Twitch, GitLab and DigitalOcean document an instant under the drafts' name. Its looks tell which:
 //
-//	below 10^9       seconds from now
-//	10^9 to 10^11    seconds since the Unix epoch
-//	above 10^11      milliseconds since the Unix epoch
-//	RFC 3339         that instant
-//	an HTTP date     that instant
-//	anything else    nothing, such as -1 or 6m0s
+//	below 10^9            seconds from now
+//	10^9 to 10^11         seconds since the Unix epoch
+//	above 10^11           milliseconds since the Unix epoch
+//	6m0s, 1.5s            that long from now
+//	RFC 3339              that instant
+//	an HTTP date          that instant, and one as Ruby's and JavaScript's Date print it
+//	anything else         nothing, such as -1
 //
+// -Reset-After (Discord) and -Retry-After (MailerLite) are seconds from now, and go before it. The t of RateLimit is always that.
 // An instant is compared with the reply's Date. A reset of 0 stands for "unknown" at some services, and asks for nothing.
 //
 // Only this profile goes by looks, for want of a better way: the profile of a vendor never guesses. A service that counts

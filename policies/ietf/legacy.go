@@ -56,19 +56,12 @@ func (l *limit) joinSize(quotas []quota) {
 }
 
 // triples reads the fields of drafts up to -06, or of the forms that they were to replace: the first of them that says
-// a limit or what remains of it.
+// a limit, what remains of it, or when there is more.
 func triples(h http.Header, quotas []quota, now time.Time) []limit {
-	delta := func(s string, _ time.Time) time.Duration {
-		n, _ := fields.Number(s)
-		return seconds(n)
-	}
-	if said := triple(h, "RateLimit-", quotas, now, delta); len(said) > 0 {
-		return said
-	}
-	for _, prefix := range []string{"X-RateLimit-", "X-Rate-Limit-"} {
-		said := triple(h, prefix, quotas, now, resetByLooks)
+	for _, prefix := range []string{"RateLimit-", "X-RateLimit-", "X-Rate-Limit-"} {
+		said := triple(h, prefix, quotas, now)
 		// No source says what a limit of 0 means. No call can be admitted under it, so it is taken for "unknown".
-		if len(said) > 0 && said[0].quota != policies.Said(0) {
+		if len(said) > 0 && (prefix == "RateLimit-" || said[0].quota != policies.Said(0)) {
 			return said
 		}
 	}
@@ -76,25 +69,25 @@ func triples(h http.Header, quotas []quota, now time.Time) []limit {
 }
 
 // triple reads -Limit, -Remaining and -Reset. A field that is malformed or sent twice is ignored.
-func triple(
-	h http.Header, prefix string, quotas []quota, now time.Time, reset func(string, time.Time) time.Duration,
-) []limit {
+func triple(h http.Header, prefix string, quotas []quota, now time.Time) []limit {
 	l := limit{calls: true, resetIn: prefix + "Reset"}
 	own := l.readLimit(h.Values(prefix + "Limit"))
 	if item, err := httpsfv.UnmarshalItem(h.Values(prefix + "Remaining")); err == nil {
 		l.remaining = count(item)
 	}
+	l.readReset(h, prefix, now)
 	switch none := (policies.Count{}); {
 	case l.remaining != none:
 		l.source = prefix + "Remaining"
 	case l.quota != none:
 		l.source = prefix + "Limit"
+	case l.reset > 0:
+		l.source = l.resetIn
 	default:
 		return nil
 	}
-	if v := h.Values(prefix + "Reset"); len(v) == 1 {
-		l.reset = reset(v[0], now)
-	}
+	l.untold = l.remaining == policies.Count{}
+	l.readPeriod(h, prefix)
 	l.joinSize(quotas)
 	l.joinSize(own)
 	said := []limit{l}
@@ -106,11 +99,51 @@ func triple(
 	return said
 }
 
-// readLimit reads 100, or 100, 100;w=10 of drafts up to -03, which Envoy sends in X-RateLimit-Limit, too. The first
-// integer is the limit; the others are quotas.
+// readReset reads when there is more: from -Reset-After (Discord) or -Retry-After (MailerLite), which are in seconds from now, or
+// from -Reset, which is of many forms.
 //
-// Source: https://www.envoyproxy.io/docs/envoy/latest/api-v3/extensions/filters/http/ratelimit/v3/rate_limit.proto
-// (DRAFT_VERSION_03).
+// Sources: https://docs.discord.com/developers/topics/rate-limits and https://developers-classic.mailerlite.com/docs/api-rate-limits
+func (l *limit) readReset(h http.Header, prefix string, now time.Time) {
+	for _, name := range []string{"Reset-After", "Retry-After"} {
+		if v := h.Values(prefix + name); len(v) == 1 {
+			if d, ok := fields.Seconds(v[0]); ok && d <= year {
+				l.resetIn, l.reset = prefix+name, d
+				return
+			}
+		}
+	}
+	if v := h.Values(prefix + "Reset"); len(v) == 1 {
+		l.reset = resetByLooks(v[0], now)
+	}
+}
+
+// readPeriod reads for which time the limit holds: from -Period (Datadog) or -Interval (Mapbox), which are in seconds, or
+// durations such as 1s (Crossref).
+//
+// Sources: https://docs.datadoghq.com/api/latest/rate-limits, https://docs.mapbox.com/api/overview/#rate-limits and
+// https://api.crossref.org/swagger-docs
+func (l *limit) readPeriod(h http.Header, prefix string) {
+	for _, name := range []string{"Period", "Interval"} {
+		v := h.Values(prefix + name)
+		if len(v) != 1 {
+			continue
+		}
+		d, ok := fields.Seconds(v[0])
+		if !ok {
+			d, ok = fields.Duration(v[0])
+		}
+		if ok && d <= policies.MaxPeriod {
+			l.window = d
+		}
+	}
+}
+
+// readLimit reads 100, or 100, 100;w=10 of drafts up to -03, which Envoy sends in X-RateLimit-Limit, too. The first
+// integer is the limit; the others are quotas. Docker Hub gives the first a window: 100;w=21600. WHOOP writes window for w.
+//
+// Sources: https://www.envoyproxy.io/docs/envoy/latest/api-v3/extensions/filters/http/ratelimit/v3/rate_limit.proto
+// (DRAFT_VERSION_03), https://docs.docker.com/docker-hub/usage/pulls/ and
+// https://developer.whoop.com/docs/developing/rate-limiting
 func (l *limit) readLimit(values []string) []quota {
 	list, err := httpsfv.UnmarshalList(values)
 	if err != nil || len(list) == 0 || len(list) > maxItems {
@@ -120,9 +153,20 @@ func (l *limit) readLimit(values []string) []quota {
 	if !isItem {
 		return nil
 	}
-	l.quota = count(first)
-	if l.quota == (policies.Count{}) {
+	most, isInteger := first.Value.(int64)
+	if !isInteger || most < 0 {
 		return nil
+	}
+	l.quota = policies.Said(most)
+	for _, member := range list {
+		if item, ok := member.(httpsfv.Item); ok {
+			if w, has := item.Params.Get("window"); has {
+				item.Params.Add("w", w)
+			}
+		}
+	}
+	if q, ok := readQuota(first); ok {
+		l.window = q.w
 	}
 	own := readQuotas(list[1:])
 	for i := range own {
@@ -133,16 +177,21 @@ func (l *limit) readLimit(values []string) []quota {
 	return own
 }
 
-// count returns an Item that is a non-negative Integer. Drafts up to -06 say that its parameters must be ignored.
+// count returns an Item that is a non-negative number, without its decimals, which Reddit sends. Drafts up to -06 say that its
+// parameters must be ignored.
 func count(item httpsfv.Item) policies.Count {
-	n, isInteger := item.Value.(int64)
-	if !isInteger {
-		return policies.Count{}
+	switch n := item.Value.(type) {
+	case int64:
+		return policies.Said(n)
+	case float64: // at most 12 digits before the point (RFC 9651 section 3.3.2)
+		if n >= 0 {
+			return policies.Said(int64(n))
+		}
 	}
-	return policies.Said(n)
+	return policies.Count{}
 }
 
-// Magnitudes of the numbers in an X-RateLimit-Reset.
+// Magnitudes of the numbers in a -Reset.
 const (
 	// firstEpoch is the least number that is taken for an instant: 10^9 s is in 2001, and as seconds from now 31 years.
 	firstEpoch = 1_000_000_000
@@ -150,8 +199,8 @@ const (
 	lastEpochSeconds = 100_000_000_000
 )
 
-// resetByLooks reads an X-RateLimit-Reset, whose form nobody documents, and returns how long that is from now: 0 if it is
-// past, more than a year away, or of no form that it knows. The package's documentation lists the forms.
+// resetByLooks reads a -Reset, for which services have many forms, and returns how long that is from now: 0 if it is past, more
+// than a year away, or of no form that it knows. The package's documentation lists the forms.
 func resetByLooks(s string, now time.Time) time.Duration {
 	d, ok := byLooks(strings.TrimSpace(s), now)
 	if !ok || d < 0 || d > year {
@@ -161,6 +210,9 @@ func resetByLooks(s string, now time.Time) time.Duration {
 }
 
 func byLooks(s string, now time.Time) (time.Duration, bool) {
+	if d, ok := fields.Duration(s); ok {
+		return d, true
+	}
 	whole, _, _ := strings.Cut(s, ".")
 	switch n, isNumber := fields.Number(whole); {
 	case isNumber && n < firstEpoch:
@@ -170,8 +222,27 @@ func byLooks(s string, now time.Time) (time.Duration, bool) {
 	case isNumber:
 		return fields.EpochMilliseconds(s, now)
 	}
-	if d, ok := fields.ISO8601(s, now); ok {
-		return d, true
+	for _, form := range []func(string, time.Time) (time.Duration, bool){fields.ISO8601, fields.HTTPDate, otherDate} {
+		if d, ok := form(s, now); ok {
+			return d, true
+		}
 	}
-	return fields.HTTPDate(s, now)
+	return 0, false
+}
+
+// otherDates are dates as Ruby and JavaScript print them.
+//
+// Sources: https://docs.gusto.com/embedded-payroll/changelog/added-rate-limit-headers and
+// https://developer.lemlist.com/api-reference/getting-started/rate-limits
+var otherDates = []string{"2006-01-02 15:04:05 -0700", "Mon Jan 02 2006 15:04:05 GMT-0700"} //nolint:gochecknoglobals // a constant table
+
+// otherDate reads one of the otherDates, with the name of its zone in parentheses or without it.
+func otherDate(s string, now time.Time) (time.Duration, bool) {
+	s, _, _ = strings.Cut(s, " (")
+	for _, form := range otherDates {
+		if at, err := time.Parse(form, s); err == nil {
+			return max(0, at.Sub(now)), true
+		}
+	}
+	return 0, false
 }

@@ -31,6 +31,7 @@ type limit struct {
 	quota     policies.Count
 	window    time.Duration
 	remaining policies.Count
+	untold    bool // it has a form that tells what remains, but does not: a refusal means that nothing does
 	reset     time.Duration
 	source    string // of the counts
 	resetIn   string // source of the reset
@@ -87,12 +88,12 @@ func meant(f policies.Feedback) policies.Feedback {
 }
 
 // refusal returns how long to wait after a 429 without Retry-After: until the latest of the limits with nothing left, of
-// those that were violated, has more.
+// those that were violated, has more. A limit that does not say what is left has nothing left.
 func refusal(said []limit, violated []string) policies.Feedback {
 	f := policies.Feedback{Policies: violated, Source: "429"}
 	for i := range said {
 		l := &said[i]
-		if !l.spent() || l.reset <= f.Wait {
+		if !l.spent() && !l.untold || l.reset <= f.Wait {
 			continue
 		}
 		if len(violated) > 0 && l.name != "" && !slices.Contains(violated, l.name) {
@@ -132,7 +133,12 @@ func (l *limit) counts() (policies.Feedback, bool) {
 }
 
 // known are the fields of which one must be there for anything to be said about limits.
-var known = [...]string{"Ratelimit", "Ratelimit-Policy", "Ratelimit-Remaining", "Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Limit"}
+var known = [...]string{
+	"Ratelimit", "Ratelimit-Policy",
+	"Ratelimit-Remaining", "Ratelimit-Limit", "Ratelimit-Reset",
+	"X-Ratelimit-Remaining", "X-Ratelimit-Limit", "X-Ratelimit-Reset", "X-Ratelimit-Reset-After", "X-Ratelimit-Retry-After",
+	"X-Rate-Limit-Remaining", "X-Rate-Limit-Limit", "X-Rate-Limit-Reset",
+}
 
 // silent reports whether a reply says nothing about limits, as most do.
 func silent(h http.Header) bool {

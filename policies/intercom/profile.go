@@ -14,7 +14,7 @@ var Profile = policies.Profile{
 		{Name: ScopeApp, Value: app},
 		{Name: ScopeWorkspace, Value: func(*http.Request) string { return "" }},
 	},
-	Read: read,
+	Read: fields.HeedUnavailable(read),
 }
 
 func app(r *http.Request) string {

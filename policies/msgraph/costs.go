@@ -96,7 +96,7 @@ func (o operation) at(p []string) bool {
 func settle(r *policies.Reply) []policies.Cost {
 	n, ok := fields.Number(r.Header.Get("X-Ms-Resource-Unit"))
 	if !ok || n == 0 || fields.Cached(r.Header) || service(r.Request) != ScopeIdentity {
-		return nil
+		return []policies.Cost{} // the body does not tell
 	}
 	return []policies.Cost{{Policy: PolicyIdentity, N: n}}
 }

@@ -11,7 +11,7 @@ import (
 var Profile = policies.Profile{
 	Name:   "notion",
 	Scopes: []policies.Scope{{Name: ScopeIntegration, Value: integration}},
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 }
 
 func integration(r *http.Request) string {

@@ -13,7 +13,7 @@ import (
 var Profile = policies.Profile{
 	Name:   "okta",
 	Scopes: []policies.Scope{{Name: ScopeEndpoint, Value: endpoint}, {Name: ScopeOrg, Value: org}},
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 }
 
 func org(r *http.Request) string { return strings.ToLower(r.URL.Hostname()) }

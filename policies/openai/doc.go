@@ -11,9 +11,11 @@
 // credential, with the fields OpenAI-Organization and OpenAI-Project, stands for the project; the model is read from the
 // request. Both limits are one reservation: a call goes when both admit it.
 //
-// A request's tokens are an estimate: a quarter of its bytes, and the most that the answer may have. What the answer says
-// it used corrects the charge when it has been read to its end, streams included if they were asked for usage. The
-// estimate of images in the request is far too high, and without max_tokens nothing is reserved for the answer.
+// A request's tokens are an estimate: a quarter of its bytes, and the most that each of its n answers may have. What the answer
+// says it used corrects the charge when it has been read to its end or is closed, streams included if they were asked for usage.
+// A call that failed or was refused costs no tokens, but counts as a request. The estimate of images in the request is far too
+// high, and without max_tokens nothing is reserved for the answer. A service that meters what a request reserves rather than what
+// its answer uses needs the profile [Reserved].
 //
 // Calls without a model, such as those for files and the list of models, are bound by no policy here. So are requests whose
 // body is longer than 256 KiB or cannot be had twice (no GetBody): their model is unknown. Tell it with
@@ -23,8 +25,8 @@
 //
 // With 429. retry-after-ms or Retry-After say how long, and otherwise the reset of what has nothing left. Requests or tokens
 // are meant: what has nothing left, otherwise what the error's type or message names, otherwise both. A 429 whose
-// code is insufficient_quota is about money: repeating it is pointless, and nobody slows down. Calls that are refused count
-// against the limit, too.
+// code is insufficient_quota is about money: repeating it is pointless, and nobody slows down. One with x-should-retry: false is
+// not repeated either, as OpenAI's SDKs read it. Calls that are refused count against the limit, too.
 //
 // # What counts tell
 //

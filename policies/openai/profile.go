@@ -17,8 +17,23 @@ var Profile = policies.Profile{
 	Scopes: []policies.Scope{{Name: ScopeProject, Value: project}, {Name: ScopeModel, Value: model}},
 	Costs:  costs,
 	Peek:   peek,
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 	Settle: settle,
+}
+
+// Reserved is the profile for services with OpenAI's API that meter what a request reserves, max_tokens, rather than what its
+// answer uses: an answer corrects no charge, and only what failed or was refused costs no tokens.
+var Reserved = reserved()
+
+func reserved() policies.Profile {
+	p := Profile
+	p.Settle = func(r *policies.Reply) []policies.Cost {
+		if c, failed := free(r); failed {
+			return c
+		}
+		return []policies.Cost{}
+	}
+	return p
 }
 
 func project(r *http.Request) string {
@@ -33,7 +48,12 @@ type request struct {
 	MaxTokens           int64  `json:"max_tokens"`
 	MaxCompletionTokens int64  `json:"max_completion_tokens"`
 	MaxOutputTokens     int64  `json:"max_output_tokens"`
+	N                   int64  `json:"n"`
 }
+
+// maxAnswers is how many answers one request may ask for.
+// Source: https://platform.openai.com/docs/api-reference/chat/create#chat-create-n
+const maxAnswers = 128
 
 func model(r *http.Request) string {
 	var q request
@@ -48,14 +68,15 @@ const bytesPerToken = 4
 // maxEstimate is the most that an estimate is believed: more than any model's context.
 const maxEstimate = 10_000_000
 
-// costs are one request, and an estimate of tokens: the prompt's, and the most that the answer may have. OpenAI reserves
+// costs are one request, and an estimate of tokens: the prompt's, and the most that each answer may have. OpenAI reserves
 // the larger of the two; their sum is what a call can use at most, and what it did use corrects it.
 // Source: https://platform.openai.com/docs/guides/rate-limits
 func costs(r *http.Request) []policies.Cost {
 	var q request
 	length, _ := fields.RequestJSON(r, &q)
 	tokens := max(0, length) / bytesPerToken
-	tokens += min(max(0, q.MaxTokens, q.MaxCompletionTokens, q.MaxOutputTokens), maxEstimate)
+	answer := min(max(0, q.MaxTokens, q.MaxCompletionTokens, q.MaxOutputTokens), maxEstimate)
+	tokens += answer * min(max(1, q.N), maxAnswers)
 	if r.Body != nil && r.Body != http.NoBody {
 		tokens = max(1, tokens)
 	}
@@ -118,6 +139,9 @@ func read(r *policies.Reply) policies.Reading {
 			return policies.Reading{Verdict: policies.Spent}
 		}
 		reading.Verdict = policies.Limited
+		if strings.EqualFold(strings.TrimSpace(r.Header.Get("X-Should-Retry")), "false") { // as the vendor's SDKs read it
+			reading.Verdict = policies.Spent
+		}
 		reading.Feedback = append(reading.Feedback, refusal(r, all, &said.Error))
 	}
 	if fields.Cached(r.Header) {

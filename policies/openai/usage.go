@@ -9,10 +9,10 @@ import (
 )
 
 // settle finds the tokens that an answer used: "total_tokens" in the last object called "usage". It stands at the end of an
-// answer, and of a stream that was asked for it; the Responses API has it inside of "response".
+// answer, and of a stream that was asked for it; the Responses API has it inside of "response". A call that failed has used none.
 func settle(r *policies.Reply) []policies.Cost {
-	if r.Status != http.StatusOK {
-		return nil
+	if c, failed := free(r); failed {
+		return c
 	}
 	body := r.Body
 	for {
@@ -25,6 +25,15 @@ func settle(r *policies.Reply) []policies.Cost {
 		}
 		body = body[:at]
 	}
+}
+
+// free returns the cost in tokens of a call that failed or was refused: none. It counts as a request all the same.
+// Source: https://platform.openai.com/docs/guides/rate-limits (unsuccessful requests contribute to the limit per minute)
+func free(r *policies.Reply) (costs []policies.Cost, failed bool) {
+	if r.Status < http.StatusBadRequest {
+		return nil, false
+	}
+	return []policies.Cost{{Policy: PolicyTokens}, {Policy: PolicyTokensDay}}, true
 }
 
 // total reads ": {…"total_tokens": n…}" and ignores what follows.

@@ -43,7 +43,7 @@
 //	verdict   unjudged, limited or spent; always there
 //	feedback  policies= otherwise= refused wait= limit= window= remaining= used= reset= source=
 //	          what was not said is left out; otherwise= is nobody, everyone or thecall, and follows policies= alone
-//	settle    policy=n, what the call really cost; of calls that were not refused
+//	settle    policy=n, what the call really cost
 //
 // Times are printed as Go durations. A value with blanks at its ends or unprintable characters is quoted. A file with
 // anything else in it fails: a line that nobody understands tests nothing.

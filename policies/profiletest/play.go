@@ -51,14 +51,18 @@ func play(p policies.Profile, x *exchange, v variant) *outcome {
 	if p.Read != nil {
 		o.watch(reply, func() { o.reading = p.Read(reply) })
 	}
-	if p.Settle != nil && !o.refused() {
+	if p.Settle != nil {
 		body := []byte(x.body)
 		last := body[max(0, len(body)-policies.MaxPeek):]
-		end := &policies.Reply{
-			Request: req, Status: x.status, Header: x.header.Clone(),
-			Body: last, Complete: len(last) == len(body), Now: Now(),
+		start := &policies.Reply{Request: req, Status: x.status, Header: x.header.Clone(), Complete: len(body) == 0, Now: Now()}
+		o.watch(start, func() { o.settled = p.Settle(start) })
+		if o.settled == nil && len(body) > 0 {
+			end := &policies.Reply{
+				Request: req, Status: x.status, Header: x.header.Clone(),
+				Body: last, Complete: len(last) == len(body), Now: Now(),
+			}
+			o.watch(end, func() { o.settled = p.Settle(end) })
 		}
-		o.watch(end, func() { o.settled = p.Settle(end) })
 	}
 	if after := snapshot(req); !reflect.DeepEqual(before, after) {
 		o.faultf("the request was %v and is %v (rule: a profile changes nothing that it is given)", before, after)
@@ -68,16 +72,6 @@ func play(p policies.Profile, x *exchange, v variant) *outcome {
 
 func (o *outcome) faultf(format string, args ...any) {
 	o.faults = append(o.faults, fmt.Sprintf(format, args...))
-}
-
-// refused reports whether the profile found that the call was refused because of a limit.
-func (o *outcome) refused() bool {
-	for i := range o.reading.Feedback {
-		if o.reading.Feedback[i].Refused {
-			return true
-		}
-	}
-	return o.reading.Verdict != policies.Unjudged
 }
 
 // request returns the request; nil if there can be no such request.

@@ -234,31 +234,32 @@ func TestTheBodyIsCutAsPeekAsks(t *testing.T) {
 	}
 }
 
-func TestSettleSeesTheEndOfTheBodyUnlessTheCallWasRefused(t *testing.T) {
+func TestSettleSeesTheHeaderAndThenTheEndOfTheBody(t *testing.T) {
 	t.Parallel()
 	var seen []*policies.Reply
-	reading := policies.Reading{}
+	var costs []policies.Cost
 	p := policies.Profile{
-		Read:   func(*policies.Reply) policies.Reading { return reading },
-		Settle: func(r *policies.Reply) []policies.Cost { seen = append(seen, r); return nil },
+		Read:   func(*policies.Reply) policies.Reading { return policies.Reading{Verdict: policies.Limited} },
+		Settle: func(r *policies.Reply) []policies.Cost { seen = append(seen, r); return costs },
 	}
-	x := &exchange{method: "GET", target: "http://a.example/", status: 200, body: "a" + strings.Repeat("x", policies.MaxPeek)}
+	x := &exchange{method: "GET", target: "http://a.example/", status: 429, body: "a" + strings.Repeat("x", policies.MaxPeek)}
 	play(p, x, variant{})
-	require.Len(t, seen, 1)
-	require.Equal(t, x.body[1:], string(seen[0].Body))
+	require.Len(t, seen, 2, "of what was refused, too")
+	require.Empty(t, seen[0].Body)
 	require.False(t, seen[0].Complete)
+	require.Equal(t, x.body[1:], string(seen[1].Body))
+	require.False(t, seen[1].Complete)
 	x.body = x.body[1:]
 	play(p, x, variant{})
-	require.True(t, seen[1].Complete)
+	require.True(t, seen[3].Complete)
 
-	for _, reading = range []policies.Reading{
-		{Verdict: policies.Limited},
-		{Verdict: policies.Spent},
-		{Feedback: []policies.Feedback{{}, {Refused: true}}},
-	} {
-		play(p, x, variant{})
-	}
-	require.Len(t, seen, 2)
+	costs = []policies.Cost{}
+	play(p, x, variant{})
+	require.Len(t, seen, 5, "the header told")
+	x.body, costs = "", nil
+	play(p, x, variant{})
+	require.Len(t, seen, 6, "there is no body")
+	require.True(t, seen[5].Complete)
 }
 
 func TestValuesThatCouldBeTakenForSomethingElseAreQuoted(t *testing.T) {

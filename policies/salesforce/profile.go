@@ -25,7 +25,7 @@ var Profile = policies.Profile{
 	Name:   "salesforce",
 	Scopes: []policies.Scope{{Name: ScopeOrg, Value: org}},
 	Peek:   peek,
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 }
 
 func org(r *http.Request) string { return strings.ToLower(r.URL.Hostname()) }
@@ -85,12 +85,17 @@ func refusal(r *policies.Reply) (message string, ok bool) {
 	if r.Status != http.StatusForbidden {
 		return "", false
 	}
-	var errors []struct {
+	type apiError struct {
 		Message   string `json:"message"`
 		ErrorCode string `json:"errorCode"`
 	}
-	if json.Unmarshal(r.Body, &errors) != nil {
-		return "", false
+	var errors []apiError
+	if json.Unmarshal(r.Body, &errors) != nil { // one error, with no array around it
+		var one apiError
+		if json.Unmarshal(r.Body, &one) != nil {
+			return "", false
+		}
+		errors = []apiError{one}
 	}
 	for _, e := range errors {
 		if e.ErrorCode == "REQUEST_LIMIT_EXCEEDED" {

@@ -25,7 +25,7 @@ var Profile = policies.Profile{
 	},
 	Costs:  costs,
 	Peek:   peek,
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 	Settle: settle,
 }
 
@@ -99,6 +99,16 @@ type answer struct {
 	} `json:"extensions"`
 }
 
+// throttled reports whether a query was refused for want of points.
+func (a *answer) throttled() bool {
+	for _, e := range a.Errors {
+		if e.Extensions.Code == "THROTTLED" {
+			return true
+		}
+	}
+	return false
+}
+
 func readQuery(r *policies.Reply) policies.Reading {
 	var reading policies.Reading
 	var a answer
@@ -114,14 +124,11 @@ func readQuery(r *policies.Reply) policies.Reading {
 		return reading
 	}
 	c := &a.Extensions.Cost
-	for _, e := range a.Errors {
-		if e.Extensions.Code == "THROTTLED" {
-			reading.Verdict = policies.Limited
-			reading.Feedback = append(reading.Feedback, policies.Feedback{
-				Source: "THROTTLED", Policies: []string{PolicyGraphQL}, Otherwise: policies.Everyone, Refused: true, Wait: c.wait(),
-			})
-			break
-		}
+	if a.throttled() {
+		reading.Verdict = policies.Limited
+		reading.Feedback = append(reading.Feedback, policies.Feedback{
+			Source: "THROTTLED", Policies: []string{PolicyGraphQL}, Otherwise: policies.Everyone, Refused: true, Wait: c.wait(),
+		})
 	}
 	if c.Throttle == nil || fields.Cached(r.Header) {
 		return reading
@@ -160,15 +167,27 @@ func points(n float64) (int64, bool) {
 	return int64(n), true
 }
 
-// settle finds the actual cost at the end of a reply. Of one that is not complete, the last number of that name counts.
+// settle finds the actual cost at the end of a reply. Of one that is not complete, the last number of that name counts. A query
+// that was refused has not run.
 func settle(r *policies.Reply) []policies.Cost {
-	if r.Status != http.StatusOK || !isQuery(r.Request) {
-		return nil
+	switch {
+	case !isQuery(r.Request):
+		return []policies.Cost{}
+	case r.Status == http.StatusTooManyRequests:
+		return []policies.Cost{{Policy: PolicyGraphQL}}
+	case r.Status != http.StatusOK:
+		return []policies.Cost{} // nobody documents what it costs
 	}
 	var a answer
 	var actual float64
 	if r.Complete {
-		if json.Unmarshal(r.Body, &a) != nil || a.Extensions.Cost.Actual == nil {
+		if json.Unmarshal(r.Body, &a) != nil {
+			return nil
+		}
+		if a.throttled() {
+			return []policies.Cost{{Policy: PolicyGraphQL}}
+		}
+		if a.Extensions.Cost.Actual == nil {
 			return nil
 		}
 		actual = *a.Extensions.Cost.Actual

@@ -27,7 +27,7 @@ var Profile = policies.Profile{
 			return ""
 		}},
 	},
-	Read: read,
+	Read: fields.HeedUnavailable(read),
 }
 
 func token(r *http.Request) string {

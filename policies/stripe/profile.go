@@ -37,7 +37,7 @@ var Profile = policies.Profile{
 		}},
 	},
 	Peek: peek,
-	Read: read,
+	Read: fields.HeedUnavailable(read),
 }
 
 func method(r *http.Request) string {

@@ -15,7 +15,7 @@ var Profile = policies.Profile{
 	Name:   "twilio",
 	Scopes: []policies.Scope{{Name: ScopeAccount, Value: account}, {Name: ScopeEndpoint, Value: endpoint}},
 	Peek:   peek,
-	Read:   read,
+	Read:   fields.HeedUnavailable(read),
 }
 
 // split returns the SID after /Accounts/ and what follows it: /2010-04-01/Accounts/AC…/Messages.json.

@@ -12,7 +12,7 @@ import (
 )
 
 // Profile is Zendesk's.
-var Profile = policies.Profile{Name: "zendesk", Scopes: scopes(), Read: read}
+var Profile = policies.Profile{Name: "zendesk", Scopes: scopes(), Read: fields.HeedUnavailable(read)}
 
 // prefix begins the fields of endpoints. Source:
 // https://developer.zendesk.com/api-reference/introduction/rate-limits/#endpoint-rate-limits

@@ -269,12 +269,17 @@ func TestALimitOverAnotherPeriod(t *testing.T) {
 		value  int64
 		hold   time.Duration
 	}{
-		"a rate, by the minute":         {peak, 300, time.Minute, 200_000, 2 * time.Minute},
-		"a rate, by its own period":     {peak, 4, time.Second, 250_000, 10 * time.Second},
-		"a window, by its own period":   {tenant, 60, time.Minute, 60, 2 * time.Minute},
-		"a window, by the second":       {tenant, 1, time.Second, 60, 10 * time.Second},
-		"a window, by the day":          {tenant, 1440, 24 * time.Hour, 1, 10 * time.Minute},
-		"at least one must be admitted": {tenant, 1, 24 * time.Hour, 1, 10 * time.Minute},
+		"a rate, by the minute":               {peak, 300, time.Minute, 200_000, 2 * time.Minute},
+		"a rate, less than one by its period": {peak, 30, time.Minute, 2_000_000, 2 * time.Minute},
+		"a rate, by the hour":                 {peak, 1000, time.Hour, 3_600_000, 10 * time.Minute},
+		"a rate, in odd parts":                {peak, 7, time.Minute, 8_571_429, 2 * time.Minute},
+		"a rate, by the month":                {peak, 1, 30 * 24 * time.Hour, 3_600_000_000, 10 * time.Minute}, // the longest pause
+		"a rate, of nothing":                  {peak, 0, time.Minute, 60_000_000, 2 * time.Minute},
+		"a rate, by its own period":           {peak, 4, time.Second, 250_000, 10 * time.Second},
+		"a window, by its own period":         {tenant, 60, time.Minute, 60, 2 * time.Minute},
+		"a window, by the second":             {tenant, 1, time.Second, 60, 10 * time.Second},
+		"a window, by the day":                {tenant, 1440, 24 * time.Hour, 1, 10 * time.Minute},
+		"at least one must be admitted":       {tenant, 1, 24 * time.Hour, 1, 10 * time.Minute},
 	} {
 		b := newBench(t, c.policy)
 		f := policies.Feedback{Policies: []string{c.policy.Name()}, Limit: policies.Said(c.limit), Window: c.window}

@@ -85,7 +85,7 @@ func (r *Rules) compare(notes []store.Note, marks []Mark, u *Usage, a *Answer, f
 	}
 	for _, i := range r.fitting(a, f, t) {
 		l := &a.Limits[i]
-		q := question{policy: r.policies[l.Policy].Policy, limit: l, index: i, now: now}
+		q := question{policy: r.policies[l.Policy].Policy, limit: l, index: i, now: now, longest: r.maxPause}
 		key := l.Key()
 		u.update(key, func(known record) record {
 			if limited && f.Window > 0 {
@@ -107,31 +107,48 @@ func (r *Rules) compare(notes []store.Note, marks []Mark, u *Usage, a *Answer, f
 // A question is what one limit makes of the counts of a feedback, at a time. Its methods return the note, if there is to be one, and the
 // record after it.
 type question struct {
-	policy policies.Policy
-	limit  *store.Limit
-	index  int
-	now    time.Time
+	policy  policies.Policy
+	limit   *store.Limit
+	index   int
+	now     time.Time
+	longest time.Duration // the longest that one call may be made to wait for another
 }
 
 // learn makes a note of a limit that is below the policy's, while the upstream reports it.
 func (q *question) learn(known record, limit int64, window time.Duration) (store.Note, record, bool) {
-	most, period := q.policy.Limit()
-	if period != window { // the same pace over another time
-		limit = int64(min(float64(limit)*float64(period)/float64(window), float64(policies.MaxLimit)))
-	}
-	value := int64(0)
-	if limit < most {
-		spec := q.policy.Lowered(limit).Spec()
-		if value = spec.Limit; spec.Algorithm == policies.GCRA {
-			value = spec.Interval
-		}
-	}
+	value := q.lowered(limit, window)
 	hold := min(max(2*window, shortestHold), longestHold)
 	if value == known.value && (value == 0 || q.now.Sub(known.valued) < hold/2) {
 		return store.Note{}, known, false
 	}
 	known.value, known.valued = value, q.now
 	return store.Note{Kind: store.NoteLearn, Limit: q.index, Value: value, For: hold}, known, true
+}
+
+// lowered returns what a policy has to be lowered to for a limit of the upstream: the emission interval of a rate, or the limit of a
+// window or of leases; 0 if it is no lower than the policy's. A rate keeps the same pace over another time, however slow. A window
+// admits at least one call.
+func (q *question) lowered(limit int64, window time.Duration) int64 {
+	most, period := q.policy.Limit()
+	rate := q.limit.Spec.Algorithm == policies.GCRA
+	if period != window && rate {
+		interval := (window.Microseconds()-1)/max(1, limit) + 1
+		if interval <= q.limit.Spec.Interval {
+			return 0
+		}
+		return min(interval, max(q.longest.Microseconds(), q.limit.Spec.Interval))
+	}
+	if period != window {
+		limit = int64(min(float64(limit)*float64(period)/float64(window), float64(policies.MaxLimit)))
+	}
+	if limit >= most {
+		return 0
+	}
+	spec := q.policy.Lowered(limit).Spec()
+	if rate {
+		return spec.Interval
+	}
+	return spec.Limit
 }
 
 // remaining makes a note of what is left, if that is material. It also returns the cost of the calls of the note's bucket that had reached

@@ -1,0 +1,170 @@
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	// maxCodings is how many content codings of one body are decoded. More than one is rare.
+	maxCodings = 3
+	// decodeOverhead is how many bytes more than it is asked for a decoder may read of a body: headers, and what it reads ahead.
+	decodeOverhead = 16 << 10
+	// maxWindow is the largest window of zstd that is decoded: the most that a content coding may need (RFC 9659 section 3).
+	maxWindow = 8 << 20
+)
+
+// errCoding says that nobody here knows a content coding.
+var errCoding = errors.New("transport: unknown content coding")
+
+// codings returns the content codings of a body, in the order in which they were applied (RFC 9110 section 8.4).
+func codings(h http.Header) []string {
+	var all []string
+	for _, line := range h["Content-Encoding"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = strings.ToLower(strings.TrimSpace(name)); name != "" && name != "identity" {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// decoder returns a reader of what is encoded in r. It must be closed, which leaves r open. Decoders read r in the goroutine
+// of their caller, and use a bounded amount of memory.
+func decoder(r io.Reader, names []string) (io.ReadCloser, error) {
+	if len(names) > maxCodings {
+		return nil, errCoding
+	}
+	chain := &decoders{Reader: r}
+	for _, name := range slices.Backward(names) {
+		if err := chain.add(name); err != nil {
+			chain.close()
+			return nil, err
+		}
+	}
+	return chain, nil
+}
+
+// decoders is a chain of decoders, the last of which is read.
+type decoders struct {
+	io.Reader
+
+	closers []func()
+}
+
+func (d *decoders) add(name string) error {
+	switch name {
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(d.Reader)
+		if err != nil {
+			return err
+		}
+		d.Reader = z
+	case "deflate":
+		z, err := deflate(d.Reader)
+		if err != nil {
+			return err
+		}
+		d.Reader = z
+	case "br":
+		d.Reader = brotli.NewReader(d.Reader)
+	case "zstd":
+		z, err := zstd.NewReader(d.Reader, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return err
+		}
+		d.Reader, d.closers = z, append(d.closers, z.Close)
+	default:
+		return errCoding
+	}
+	return nil
+}
+
+// deflate reads the zlib format, which the coding is, or deflated data without it, which some servers send (RFC 9110 section
+// 8.4.1.2).
+func deflate(r io.Reader) (io.Reader, error) {
+	b := bufio.NewReader(r)
+	head, err := b.Peek(2)
+	if err != nil {
+		return nil, err
+	}
+	if head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 { // RFC 1950 section 2.2
+		return zlib.NewReader(b)
+	}
+	return flate.NewReader(b), nil
+}
+
+func (d *decoders) close() {
+	for _, c := range d.closers {
+		c()
+	}
+}
+
+// Close implements [io.Closer].
+func (d *decoders) Close() error {
+	d.close()
+	return nil
+}
+
+// decode returns the first n bytes of what is encoded in the body that seen reads, and whether that is all of it. It reads
+// little more than that takes. A body that is not what its Content-Encoding says, as if a proxy had decoded it, is taken as it
+// is. One with a coding that is not known shows nothing.
+func decode(seen *recorder, names []string, n int) (body []byte, complete bool) {
+	d, err := decoder(io.LimitReader(seen, int64(n)+decodeOverhead), names)
+	if errors.Is(err, errCoding) {
+		return nil, false
+	}
+	if err == nil {
+		body, complete, err = head(d, n)
+		_ = d.Close()
+	}
+	if err != nil && len(body) == 0 {
+		body, complete, _ = head(io.MultiReader(bytes.NewReader(bytes.Clone(seen.kept)), seen), n)
+	}
+	return body, complete
+}
+
+// head reads the first n bytes, and reports whether there is no more. It returns no error at the end.
+func head(r io.Reader, n int) (body []byte, complete bool, err error) {
+	buf := make([]byte, n+1) // one more, to see whether that is all
+	got := 0
+	for got < len(buf) {
+		m, err := r.Read(buf[got:])
+		got += m
+		if errors.Is(err, io.EOF) {
+			return buf[:min(got, n)], got <= n, nil
+		}
+		if err != nil {
+			return buf[:min(got, n)], false, err
+		}
+	}
+	return buf[:n], false, nil
+}
+
+// maxDecoded bounds how much is decoded in search of the end of a body.
+const maxDecoded = 8 << 20
+
+// decodeTail returns the last bytes of what is encoded in body, at most MaxPeek, and whether that is all of it.
+func decodeTail(body []byte, complete bool, names []string) (last []byte, all bool) {
+	d, err := decoder(bytes.NewReader(body), names)
+	if err != nil {
+		return nil, false
+	}
+	defer func() { _ = d.Close() }()
+	decoded := &tail{ReadCloser: d, done: func(b []byte, whole bool) { last, all = b, whole && complete }}
+	_, _ = io.Copy(io.Discard, io.LimitReader(decoded, maxDecoded))
+	decoded.show(false)
+	return last, all
+}
