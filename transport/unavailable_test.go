@@ -38,7 +38,7 @@ var profiles = []policies.Profile{
 	slack.Profile, stripe.Profile, twilio.Profile, zendesk.Profile,
 }
 
-// A 503 with a Retry-After makes everyone wait, whoever the vendor is: Jira alone holds back no more than the call.
+// A 503 with a Retry-After makes everyone wait, no matter which vendor it is: Jira alone holds back no more than the call.
 func TestEveryProfileHeedsA503(t *testing.T) {
 	t.Parallel()
 	for _, profile := range profiles {
