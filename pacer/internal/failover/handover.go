@@ -43,8 +43,9 @@ func (t *record) startLocal(index int, own policies.Spec, away absence, limit, n
 	// A short window turns over faster than heartbeats bring what others were granted in it: none of the one in which the store was lost
 	// is left.
 	if period := own.Interval * (own.Buckets + 1); own.Algorithm == policies.Window && n > 1 && period <= shortWindow {
-		last := max(int64(away.since), int64(away.found)) + min(max(t.ahead, unsureFor), period)
-		for b := int64(away.since) - int64(away.since)%own.Interval; b <= last; b += own.Interval {
+		first := max(int64(away.since), now-period) // what is earlier does not matter any more
+		last := min(max(int64(away.since), int64(away.found))+min(max(t.ahead, unsureFor), period), now+period)
+		for b := first - first%own.Interval; b <= last; b += own.Interval {
 			claim(b, own.Limit)
 		}
 	}

@@ -1,0 +1,28 @@
+package failover
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// Whatever is known of an absence, a local account begins with a bounded number of claims: calls wait for it under a lock.
+func TestALocalAccountBeginsWithFewClaims(t *testing.T) {
+	t.Parallel()
+	const now = int64(1_700_000_000_000_000)
+	for name, away := range map[string]absence{
+		"it has just ended":  {processes: 4},
+		"found long ago":     {processes: 4, found: 1},
+		"lost long ago":      {processes: 4, since: 1, found: store.Instant(now)},
+		"found late":         {processes: 4, since: store.Instant(now - 60_000_000), found: store.Instant(now)},
+		"now":                {processes: 4, since: store.Instant(now), found: store.Instant(now)},
+		"the clock has gone": {processes: 4, since: store.Instant(now), found: store.Instant(2 * now)},
+	} {
+		spec := policies.Spec{Algorithm: policies.Window, Limit: 10, Interval: 10, Buckets: policies.MaxBuckets}
+		r := record{limit: store.Limit{Spec: spec}, ahead: now}
+		require.LessOrEqual(t, len(r.startLocal(0, spec, away, 10, now)), 2*(policies.MaxBuckets+1)+2, name)
+	}
+}
