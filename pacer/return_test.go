@@ -17,7 +17,7 @@ import (
 )
 
 // A fleet that loses its store makes no more calls than the limit in any second, not even in the one in which it is lost. From one second
-// after the store's return it makes at least 95 % of them again in every second.
+// after the store's return it makes at least 95 % of them again in every second, but for one call at its ends.
 func TestAnOutageCostsLittle(t *testing.T) {
 	t.Parallel()
 	for name, policy := range map[string]policies.Policy{
@@ -122,7 +122,7 @@ func (w *outing) judgeLeast(t *testing.T, aligned bool) {
 		step, from = time.Second, from.Truncate(time.Second)+time.Second
 	}
 	for ; from < w.returned+8*time.Second; from += step {
-		require.GreaterOrEqual(t, w.in(from), 48, "in the second from %v, the store came back after %v", from, w.returned)
+		require.GreaterOrEqual(t, w.in(from), 47, "in the second from %v, the store came back after %v", from, w.returned)
 	}
 }
 
