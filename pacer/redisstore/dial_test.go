@@ -61,7 +61,7 @@ func TestTheClientsLogWhileRedisIsAway(t *testing.T) {
 			t.Cleanup(func() { require.NoError(t, p.Close()) })
 			if starts {
 				require.NoError(t, p.Wait(t.Context()))
-				require.NoError(t, p.Wait(t.Context()), "it waits, and listens")
+				require.NoError(t, p.Wait(t.Context(), pacer.NotBefore(100*time.Millisecond)), "it waits, and listens")
 				listening(t, server.Client(), 1)
 			}
 			server.Stop()

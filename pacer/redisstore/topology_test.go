@@ -56,16 +56,23 @@ func TestClusterSlotMigratesUnderLoad(t *testing.T) {
 		away = cluster.Nodes[1]
 	}
 	l := startLoad(t, onCluster(cluster))
+	took := time.Duration(0)
 	for _, to := range []*redistest.Server{away, home, away} {
 		forgetCounts(t, to)
 		start := time.Now()
 		require.NoError(t, cluster.Migrate(t.Context(), loadKey, to))
+		took = max(took, time.Since(start))
 		t.Logf("the slot has moved after %v", time.Since(start).Round(time.Millisecond))
 		l.requireInUse(cluster.Client())
 		l.play(2 * time.Second)
 		require.Positive(t, served(t, to))
 	}
-	s := l.stop()
+	end := l.stop
+	if took > 8*time.Second { // a process whose heartbeats do not arrive for 10 s is not counted: the others have larger shares
+		t.Logf("not judged, how many calls went: the slot moved for %v", took.Round(time.Second))
+		end = l.end
+	}
+	s := end()
 	require.Zero(t, l.failed.of("CROSSSLOT"))
 	s.judge(t, 0.9, 0)
 }
