@@ -6,7 +6,7 @@ import "github.com/headway-go/headway/policies/fields"
 //
 // Source: https://developer.atlassian.com/cloud/jira/platform/swagger-v3.v3.json and the same of Jira Software
 var names = fields.NamesOf(`
-	0.1 0.10 1.0 accessible actors addToDefault addons advanced-settings alternatives analyse announcementBanner app
+	0.1 0.10 1.0 accessible actors addToDefault addons advanced-settings agile alternatives analyse announcementBanner api app
 	application-properties applicationrole archive assignable assignee attachment attachments auditing autocompletedata availableFields
 	avatar avatar2 avatars backlog board builds bulk bulkByProperties cancel changelog check columns comment component components config
 	configuration content context contexts copy createdraft createmeta customFieldOption dashboard default defaultShareScope defaultValue
@@ -17,10 +17,9 @@ var names = fields.NamesOf(`
 	license list locale mapping match member members mergeto meta migration module move multi multiProjectSearch my mypermissions
 	mypreferences myself none notificationscheme notify option options owner parse pdcleaner permission permissions permissionscheme
 	picker pipelines priority project projectCategory projectmapping projectvalidate properties publish query quickfilter rank raw recent
-	record refresh relatedIssueCounts remotelink remotelinks remove removeAndSwap reports repository resolution restore role roledetails
-	rule sanitize screens screenscheme search securitylevel serverInfo settings sprint status statuscategory statuses suggestions swap
-	system tabs task thumbnail timetracking transitions trash trashed type uiModifications universal_avatar unresolvedIssueCount updated
-	user users validProjectKey validProjectName value version versions view viewissue votes watchers watching webhook workflow
-	workflowscheme worklog
-	agile api rest
+	record refresh relatedIssueCounts remotelink remotelinks remove removeAndSwap reports repository resolution rest restore role
+	roledetails rule sanitize screens screenscheme search securitylevel serverInfo settings sprint status statuscategory statuses
+	suggestions swap system tabs task thumbnail timetracking transitions trash trashed type uiModifications universal_avatar
+	unresolvedIssueCount updated user users validProjectKey validProjectName value version versions view viewissue votes watchers watching
+	webhook workflow workflowscheme worklog
 `) //nolint:gochecknoglobals // a constant table

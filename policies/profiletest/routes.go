@@ -13,7 +13,9 @@ import (
 // that of the requests. Ids are letters, digits, names in capitals, and what users choose.
 func Routes(t *testing.T, scope policies.Scope, host string, routes []string) {
 	t.Helper()
-	ids := []string{"summer", "SUMMER25", "25off", "00u1a2b3c4", "cus_NffrFeUfNV2Hib", "6f9619ff-8b86-d011", "PROJ", "PROJ-7", "10000", "a.b@example.com"}
+	ids := []string{
+		"summer", "SUMMER25", "25off", "00u1a2b3c4", "cus_NffrFeUfNV2Hib", "6f9619ff-8b86-d011", "PROJ", "PROJ-7", "10000", "a.b@example.com",
+	}
 	seen := make(map[string]string)
 	for _, route := range routes {
 		method, template, _ := strings.Cut(route, " ")
