@@ -38,7 +38,7 @@ var profiles = []policies.Profile{
 	slack.Profile, stripe.Profile, twilio.Profile, zendesk.Profile,
 }
 
-// A 503 with a Retry-After makes everyone wait, whoever the vendor is: Jira alone holds back no more than the call.
+// A 503 with a Retry-After makes everyone wait, at each vendor: Jira alone holds back no more than the call.
 func TestEveryProfileHeedsA503(t *testing.T) {
 	t.Parallel()
 	for _, profile := range profiles {
@@ -49,8 +49,9 @@ func TestEveryProfileHeedsA503(t *testing.T) {
 				client := newClient(t, newPacer(t), u, transport.WithProfile(profile))
 				for i := range 2 {
 					time.Sleep(time.Duration(i) * time.Second)
+					req := request(t.Context(), t, http.MethodGet, nil)
 					go func() {
-						resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+						resp, err := client.Do(req)
 						if assert.NoError(t, err) {
 							assert.NoError(t, resp.Body.Close())
 						}

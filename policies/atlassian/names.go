@@ -4,8 +4,11 @@ import "github.com/headway-go/headway/policies/fields"
 
 // names are those of resources in the paths of Jira Cloud's API, behind its version.
 //
-// Source: https://developer.atlassian.com/cloud/jira/platform/swagger-v3.v3.json and the same of Jira Software
-var names = fields.NamesOf(`
+// Sources: https://developer.atlassian.com/cloud/jira/platform/swagger-v3.v3.json and
+// https://developer.atlassian.com/cloud/jira/software/swagger.v3.json
+var names = fields.NamesOf(listed) //nolint:gochecknoglobals // a constant table
+
+const listed = `
 	0.1 0.10 1.0 accessible actors addToDefault addons advanced-settings agile alternatives analyse announcementBanner api app
 	application-properties applicationrole archive assignable assignee attachment attachments auditing autocompletedata availableFields
 	avatar avatar2 avatars backlog board builds bulk bulkByProperties cancel changelog check columns comment component components config
@@ -22,4 +25,4 @@ var names = fields.NamesOf(`
 	suggestions swap system tabs task thumbnail timetracking transitions trash trashed type uiModifications universal_avatar
 	unresolvedIssueCount updated user users validProjectKey validProjectName value version versions view viewissue votes watchers watching
 	webhook workflow workflowscheme worklog
-`) //nolint:gochecknoglobals // a constant table
+`

@@ -6,7 +6,9 @@ import "github.com/headway-go/headway/policies/fields"
 //
 // Sources: https://github.com/okta/okta-sdk-golang (.generator, the OpenAPI file of the management API) and
 // https://developer.okta.com/docs/api/openapi/okta-oauth/guides/overview/
-var names = fields.NamesOf(`
+var names = fields.NamesOf(listed) //nolint:gochecknoglobals // a constant table
+
+const listed = `
 	.well-known aaguids actions actions-provider activate active admin-notifications aerial agentPools api api-service api-services
 	api-tokens app appLinks apps assignees associatedServers attack-protection auth-settings authenticator-enrollments
 	authenticator-settings authenticators authorizationServers authorize autoAssignAdminAppSetting available-actions background-image bc
@@ -31,4 +33,4 @@ var names = fields.NamesOf(`
 	tenant-settings test testing themes thirdPartyAdminSetting threats token tokens transactions trustedOrigins types uischemas
 	unconfirmed-users unlock unsubscribe unsuspend updates user user-lockout-settings userinfo users v1 validate-actions values
 	verification verify verify-rp-id-domain warning-threshold webauthn-registration well-known-uris widget-versions yubikey_token zones
-`) //nolint:gochecknoglobals // a constant table
+`

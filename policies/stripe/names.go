@@ -4,8 +4,10 @@ import "github.com/headway-go/headway/policies/fields"
 
 // names are those of resources in the paths of Stripe's API.
 //
-// Source: https://github.com/stripe/openapi, as of stripe-go v85.0.0
-var names = fields.NamesOf(`
+// Source, as of stripe-go v85.0.0: https://github.com/stripe/openapi
+var names = fields.NamesOf(listed) //nolint:gochecknoglobals // a constant table
+
+const listed = `
 	accept account account_links account_sessions account_tokens accounts activate active_entitlements add_lines advance alerts
 	amount_details_line_items apple_pay application_fees apply_customer_balance approve apps archive associations attach attach_payment
 	authorizations balance balance_settings balance_transactions billing billing_portal calculations cancel cancel_action capabilities
@@ -30,4 +32,4 @@ var names = fields.NamesOf(`
 	tax_codes tax_ids tax_rates terminal test_clocks test_helpers timeout_input_collection tokens topups transaction_entries transactions
 	transfers treasury unarchive unsubscribe update_lines v1 v2 validate value_list_items value_lists verification_reports
 	verification_sessions verify verify_microdeposits void webhook_endpoints
-`) //nolint:gochecknoglobals // a constant table
+`
