@@ -161,7 +161,11 @@ func (p *Pacer) costs(a *ask, limits []store.Limit) ([]store.Limit, []int64, err
 		costs = make([]int64, 0, len(limits))
 		for i := range limits {
 			l := p.byName[limits[i].Policy]
-			if n := a.costOf(cmp.Or(l.whole, l.Policy), a.cost); n > 0 {
+			policy := cmp.Or(l.whole, l.Policy)
+			if n := a.costOf(policy, a.cost); n > 0 {
+				if n > limits[i].Spec.Limit && a.isEstimate(policy) {
+					n = limits[i].Spec.Limit
+				}
 				bound, costs = append(bound, limits[i]), append(costs, n)
 			}
 		}

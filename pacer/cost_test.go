@@ -55,6 +55,23 @@ func TestACostThatAPolicyNeverAdmits(t *testing.T) {
 	require.ErrorAs(t, p.Wait(t.Context(), pacer.CostOf("tokens", -1)), &ce)
 }
 
+// An estimate is no more than each limit admits at once, down to the part that a lane has; what the call really cost is charged later.
+func TestAnEstimateIsNoMoreThanALaneAdmits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerMinute(60_000).Burst(60_000).Named("tokens").Lane("batch", 10)))
+		inLane := pacer.Lane("batch")
+		var le *pacer.LimitError
+		require.ErrorAs(t, p.Allow(t.Context(), inLane, pacer.CostOf("tokens", 20_000)), &le)
+		require.ErrorIs(t, le, pacer.ErrNever)
+		r, err := p.Acquire(t.Context(), inLane, pacer.EstimateOf("tokens", 100_000))
+		require.NoError(t, err)
+		require.Zero(t, status(t, p, "tokens").Remaining)
+		require.NoError(t, r.Settle(t.Context(), pacer.CostOf("tokens", 1_000)))
+		require.Equal(t, int64(59_000), status(t, p, "tokens").Remaining)
+	})
+}
+
 func TestACallIsSettledAtWhatItCost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

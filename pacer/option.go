@@ -11,10 +11,11 @@ import (
 
 // An Option sets something for one call. Options override the context and the Config.
 type Option struct {
-	kind  optionKind
-	name  string
-	value string
-	n     int64
+	kind     optionKind
+	name     string
+	value    string
+	n        int64
+	estimate bool // of optCostOf: the cost is settled later
 }
 
 type optionKind uint8
@@ -37,6 +38,12 @@ func Cost(n int64) Option { return Option{kind: optCost, n: n} }
 // CostOf sets what the call costs one policy, in place of [Cost]: tokens, points, bytes. A policy that a call costs 0
 // does not bind it.
 func CostOf(policy string, n int64) Option { return Option{kind: optCostOf, name: policy, n: n} }
+
+// EstimateOf is [CostOf] for a cost that is only known afterwards, by [Reservation.Settle]: a limit that never admits so much at once,
+// such as the part of a lane, is charged what it admits, in place of refusing the call for ever.
+func EstimateOf(policy string, n int64) Option {
+	return Option{kind: optCostOf, name: policy, n: n, estimate: true}
+}
 
 // Lane puts the call in a lane, as [WithLane] does by context.
 func Lane(name string) Option { return Option{kind: optScope, name: laneScope, value: name} }
@@ -149,6 +156,16 @@ func (a *ask) costOf(policy string, other int64) int64 {
 		}
 	}
 	return other
+}
+
+// isEstimate reports whether the cost that counts for a policy is an estimate.
+func (a *ask) isEstimate(policy string) bool {
+	for i := len(a.opts) - 1; i >= 0; i-- {
+		if o := &a.opts[i]; o.kind == optCostOf && o.name == policy {
+			return o.estimate
+		}
+	}
+	return false
 }
 
 // scope returns the value that the call carries for a scope; "" if none.

@@ -93,7 +93,8 @@ func WithBase(rt http.RoundTripper) Option {
 }
 
 // WithScope gives each call the scope value that the function reads from its request: a tenant from the host,
-// an endpoint from the path. An empty value means that the call does not have the scope. The function is
+// an endpoint from the path, an account that several credentials share. An empty value means that the call does not have the scope,
+// even if the profile gives it one. The function is
 // called once for each request, however often that is repeated, and must not change the request or read its
 // body. It overrides the profile. Defaults to the value in the request's context: see [pacer.WithScope].
 func WithScope(name string, value func(*http.Request) string) Option {

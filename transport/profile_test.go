@@ -318,3 +318,26 @@ func TestAnEstimateThatIsTooHighIsNotRefused(t *testing.T) {
 		require.Equal(t, []time.Duration{0, 13 * time.Second}, u.hits)
 	})
 }
+
+// A scope of the user's goes before the profile's, and an empty value takes the call out of it.
+func TestAScopeOverridesTheProfiles(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"", "mine"} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPacer(t, policies.Fixed(100, time.Minute).Per("shop").Optional().Named("points"))
+			u := newUpstream(ok(0, nil))
+			client := newClient(t, p, u, transport.WithProfile(points), transport.WithScope("shop", func(*http.Request) string { return value }))
+			resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			for shop, want := range map[string]int64{"upstream.test": 100, "mine": 90} {
+				if value == "" {
+					want = 100
+				}
+				s, err := p.Status(t.Context(), pacer.Scope("shop", shop))
+				require.NoError(t, err)
+				require.Equal(t, want, s.Policies[0].Remaining, shop)
+			}
+		})
+	}
+}

@@ -13,11 +13,14 @@ const fewOptions = 4
 // describe appends to opts what the pacer has to know of a request: scopes, lane and costs.
 func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Option {
 	opts = append(opts, pacer.Tracked())
-	for _, scopes := range [...][]policies.Scope{t.profile.Scopes, t.scopes} {
-		for _, s := range scopes {
-			if v := s.Value(req); v != "" {
-				opts = append(opts, pacer.Scope(s.Name, v))
-			}
+	for _, s := range t.profile.Scopes {
+		if v := s.Value(req); v != "" {
+			opts = append(opts, pacer.Scope(s.Name, v))
+		}
+	}
+	for _, s := range t.scopes {
+		if v := s.Value(req); v != "" || t.overrides(s.Name) {
+			opts = append(opts, pacer.Scope(s.Name, v)) // the last value of a name counts
 		}
 	}
 	if t.lane != nil {
@@ -34,16 +37,25 @@ func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Opt
 	return opts
 }
 
+// overrides reports whether the profile has a scope of that name.
+func (t *Transport) overrides(name string) bool {
+	for i := range t.profile.Scopes {
+		if t.profile.Scopes[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
 // appendCosts turns costs into options, as far as the stack has a policy for them. What is an estimate is at most what the
 // policy admits at once: a call that is estimated too high must not be refused for ever, and is settled afterwards.
 func (t *Transport) appendCosts(opts []pacer.Option, costs []policies.Cost, estimate bool) []pacer.Option {
 	for _, c := range costs {
-		most, has := t.most[c.Policy]
-		switch {
+		switch has := t.known[c.Policy]; {
 		case c.Policy == "":
 			opts = append(opts, pacer.Cost(c.N))
 		case has && estimate:
-			opts = append(opts, pacer.CostOf(c.Policy, min(c.N, most)))
+			opts = append(opts, pacer.EstimateOf(c.Policy, c.N))
 		case has:
 			opts = append(opts, pacer.CostOf(c.Policy, c.N))
 		}

@@ -15,7 +15,7 @@ import (
 // those of the base transport yourself if you must.
 type Transport struct {
 	pacer *pacer.Pacer
-	most  map[string]int64 // the highest cost that each policy of the stack admits at once
+	known map[string]bool // the policies of the stack, by name
 
 	permits bool // some policies count calls in flight
 	*options
@@ -30,11 +30,10 @@ func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{pacer: p, most: make(map[string]int64), options: o}
+	t := &Transport{pacer: p, known: make(map[string]bool), options: o}
 	for _, policy := range p.Policies() {
-		s := policy.Spec()
-		t.most[policy.Name()] = s.Limit
-		t.permits = t.permits || s.Algorithm == policies.Leases
+		t.known[policy.Name()] = true
+		t.permits = t.permits || policy.Spec().Algorithm == policies.Leases
 	}
 	return t, nil
 }

@@ -58,26 +58,20 @@ func writes(r *http.Request) bool {
 	return r.Method == http.MethodPut || r.Method == http.MethodPatch || r.Method == http.MethodDelete
 }
 
-// isID reports whether an element of a path is not a name: names have no digits.
-func isID(part string) bool { return strings.ContainsAny(part, "0123456789") }
+// isIssue reports whether an element of a path may be the key or the number of an issue: names have no digits.
+func isIssue(part string) bool { return strings.ContainsAny(part, "0123456789") }
 
 func endpoint(r *http.Request, carries bool) string {
 	if !carries {
 		return ""
 	}
-	parts := path(r)
-	for i := range parts {
-		if isID(parts[i]) {
-			parts[i] = "*"
-		}
-	}
-	return tenant(r) + " " + method(r) + " " + strings.Join(parts, "/")
+	return tenant(r) + " " + method(r) + " " + names.Template(path(r), 1)
 }
 
 // issue returns the issue that a call writes to.
 func issue(r *http.Request) string {
 	parts := path(r)
-	if m := method(r); m == http.MethodGet || m == http.MethodHead || len(parts) < 2 || parts[0] != "issue" || !isID(parts[1]) {
+	if m := method(r); m == http.MethodGet || m == http.MethodHead || len(parts) < 2 || parts[0] != "issue" || !isIssue(parts[1]) {
 		return ""
 	}
 	return tenant(r) + " " + parts[1]

@@ -18,19 +18,21 @@ var Profile = policies.Profile{
 
 func org(r *http.Request) string { return strings.ToLower(r.URL.Hostname()) }
 
-// endpoint returns org, method and path, with a * for each id: in Okta's paths every second element after the version.
+// endpoint returns org, method and path, with a * for each id: what is no name of a resource.
 func endpoint(r *http.Request) string {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	if len(parts) > 2 && parts[0] == "api" {
-		for i := 3; i < len(parts); i += 2 {
-			parts[i] = "*"
-		}
+	first := 2
+	switch parts[0] {
+	case "api":
+		first = 3
+	case "oauth2": // oauth2/v1/token, or of an authorization server: oauth2/default/v1/token
+		first = 1
 	}
 	method := r.Method
 	if method == "" {
 		method = http.MethodGet
 	}
-	return org(r) + " " + method + " " + strings.Join(parts, "/")
+	return org(r) + " " + method + " " + names.Template(parts, first)
 }
 
 func read(r *policies.Reply) policies.Reading {

@@ -28,7 +28,7 @@ func settle(r *policies.Reply) []policies.Cost {
 }
 
 // free returns the cost in tokens of a call that failed or was refused: none. It counts as a request all the same.
-// Source: https://platform.openai.com/docs/guides/rate-limits (unsuccessful requests contribute to the limit per minute)
+// Source: https://platform.openai.com/docs/guides/rate-limits
 func free(r *policies.Reply) (costs []policies.Cost, failed bool) {
 	if r.Status < http.StatusBadRequest {
 		return nil, false

@@ -178,35 +178,39 @@ func settle(r *policies.Reply) []policies.Cost {
 	case r.Status != http.StatusOK:
 		return []policies.Cost{} // nobody documents what it costs
 	}
-	var a answer
-	var actual float64
+	actual, ok := lastCost(r.Body)
 	if r.Complete {
+		var a answer
 		if json.Unmarshal(r.Body, &a) != nil {
 			return nil
 		}
 		if a.throttled() {
 			return []policies.Cost{{Policy: PolicyGraphQL}}
 		}
-		if a.Extensions.Cost.Actual == nil {
-			return nil
+		ok = a.Extensions.Cost.Actual != nil
+		if ok {
+			actual = *a.Extensions.Cost.Actual
 		}
-		actual = *a.Extensions.Cost.Actual
-	} else {
-		name := []byte(`"actualQueryCost":`)
-		at := bytes.LastIndex(r.Body, name)
-		if at < 0 {
-			return nil
-		}
-		number, _, _ := bytes.Cut(bytes.TrimSpace(r.Body[at+len(name):]), []byte(","))
-		number, _, _ = bytes.Cut(number, []byte("}"))
-		var err error
-		if actual, err = strconv.ParseFloat(string(bytes.TrimSpace(number)), 64); err != nil {
-			return nil
-		}
+	}
+	if !ok {
+		return nil
 	}
 	n, ok := points(math.Ceil(actual))
 	if !ok {
 		return nil
 	}
 	return []policies.Cost{{Policy: PolicyGraphQL, N: n}}
+}
+
+// lastCost reads the last actual cost in a body that may lack its start.
+func lastCost(body []byte) (actual float64, ok bool) {
+	name := []byte(`"actualQueryCost":`)
+	at := bytes.LastIndex(body, name)
+	if at < 0 {
+		return 0, false
+	}
+	number, _, _ := bytes.Cut(bytes.TrimSpace(body[at+len(name):]), []byte(","))
+	number, _, _ = bytes.Cut(number, []byte("}"))
+	actual, err := strconv.ParseFloat(string(bytes.TrimSpace(number)), 64)
+	return actual, err == nil
 }

@@ -18,16 +18,17 @@ var Profile = policies.Profile{
 	Scopes: []policies.Scope{
 		{Name: ScopeAccount, Value: account},
 		{Name: ScopeEndpoint, Value: func(r *http.Request) string {
-			return account(r) + " " + method(r) + " " + strings.Join(endpoint(r), "/")
+			_, template := endpoint(r)
+			return account(r) + " " + method(r) + " " + template
 		}},
 		{Name: ScopeSearch, Value: func(r *http.Request) string {
-			if e := endpoint(r); e[len(e)-1] == "search" {
+			if e, _ := endpoint(r); e[len(e)-1] == "search" {
 				return account(r)
 			}
 			return ""
 		}},
 		{Name: ScopeFiles, Value: func(r *http.Request) string {
-			if e := endpoint(r); len(e) < 2 || e[1] != "files" {
+			if e, _ := endpoint(r); len(e) < 2 || e[1] != "files" {
 				return ""
 			}
 			if method(r) == http.MethodGet {
@@ -55,16 +56,11 @@ func account(r *http.Request) string {
 	return fields.Caller(r)
 }
 
-// endpoint returns a path with a * for each id. Stripe's ids have a prefix, an underscore, and digits or capital letters;
-// names of resources are lower-case.
-func endpoint(r *http.Request) []string {
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	for i, p := range parts {
-		if i > 0 && strings.ContainsAny(p, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
-			parts[i] = "*"
-		}
-	}
-	return parts
+// endpoint returns the elements of a path, and the path with a * for each id: what is no name of a resource. The ids of coupons and of
+// some others are chosen by users.
+func endpoint(r *http.Request) (parts []string, template string) {
+	parts = strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	return parts, names.Template(parts, 2)
 }
 
 // maxError is how much of an error is looked at.

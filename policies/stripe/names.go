@@ -1,0 +1,35 @@
+package stripe
+
+import "github.com/headway-go/headway/policies/fields"
+
+// names are those of resources in the paths of Stripe's API.
+//
+// Source, as of stripe-go v85.0.0: https://github.com/stripe/openapi
+var names = fields.NamesOf(listed) //nolint:gochecknoglobals // a constant table
+
+const listed = `
+	accept account account_links account_sessions account_tokens accounts activate active_entitlements add_lines advance alerts
+	amount_details_line_items apple_pay application_fees apply_customer_balance approve apps archive associations attach attach_payment
+	authorizations balance balance_settings balance_transactions billing billing_portal calculations cancel cancel_action capabilities
+	capture cardholders cards cash_balance cash_balance_transactions charges checkout climate close collect_inputs collect_payment_method
+	computed_upfront_line_items configurations confirm confirm_payment_intent confirmation_tokens connection_tokens core country_specs
+	coupons create_force_capture create_from_calculation create_preview create_reversal create_unlinked_refund credit_balance_summary
+	credit_balance_transactions credit_grants credit_notes credit_reversals customer_sessions customers deactivate debit_reversals decline
+	delete deliver detach disable disconnect discount disputes domains early_fraud_warnings enable entitlements ephemeral_keys
+	event_destinations event_summaries events expire external_accounts fail features file_links files finalize finalize_amount
+	financial_accounts financial_connections find forwarding fraud_challenges fund_cash_balance funding_instructions identity
+	inbound_transfers increment increment_authorization invoice_payments invoice_rendering_templates invoiceitems invoices issuing
+	line_items lines locations login_links mandates mark_uncollectible meter_event_adjustments meter_event_session meter_event_stream
+	meter_events meters migrate onboarding_links orders outbound_payments outbound_transfers owners pay payment_attempt_records
+	payment_evaluations payment_intents payment_links payment_method_configurations payment_method_domains payment_methods payment_records
+	payouts pdf person_tokens personalization_designs persons physical_bundles ping plans post present_payment_method preview prices
+	process_payment_intent process_setup_intent products promotion_codes quotes radar reactivate readers received_credits received_debits
+	redact refresh refund refund_payment refunds registrations reject release remove_lines report_payment report_payment_attempt
+	report_payment_attempt_canceled report_payment_attempt_failed report_payment_attempt_guaranteed report_payment_attempt_informational
+	report_refund report_runs report_types reporting requests respond resume return reversals reverse reviews scheduled_query_runs search
+	secrets send sessions set_reader_display settings setup_attempts setup_intents ship shipping shipping_rates sigma source_transactions
+	sources submit subscribe subscription_items subscription_schedules subscriptions succeed succeed_input_collection suppliers tax
+	tax_codes tax_ids tax_rates terminal test_clocks test_helpers timeout_input_collection tokens topups transaction_entries transactions
+	transfers treasury unarchive unsubscribe update_lines v1 v2 validate value_list_items value_lists verification_reports
+	verification_sessions verify verify_microdeposits void webhook_endpoints
+`
