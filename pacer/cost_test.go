@@ -69,6 +69,7 @@ func TestAnEstimateIsNoMoreThanALaneAdmits(t *testing.T) {
 		require.Zero(t, status(t, p, "tokens").Remaining)
 		require.NoError(t, r.Settle(t.Context(), pacer.CostOf("tokens", 1_000)))
 		require.Equal(t, int64(59_000), status(t, p, "tokens").Remaining)
+		require.NoError(t, p.Allow(t.Context(), inLane, pacer.CostOf("tokens", 5_000)), "the lane's part is settled, too: of 6,000 it has 5,000")
 	})
 }
 

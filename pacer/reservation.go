@@ -1,6 +1,7 @@
 package pacer
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -86,7 +87,9 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	if err := p.checkCosts(&a); err != nil {
 		return err
 	}
-	stack, notes, err := r.call.Settle(ctx, func(policy string) int64 { return a.costOf(policy, all) })
+	stack, notes, err := r.call.Settle(ctx, func(policy string) int64 {
+		return a.costOf(cmp.Or(p.byName[policy].whole, policy), all) // a part of a lane costs what the whole does
+	})
 	if err != nil || len(notes) == 0 {
 		return err
 	}

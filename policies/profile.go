@@ -18,6 +18,10 @@ type Profile struct {
 	// Scopes are read from each request.
 	Scopes []Scope
 
+	// Credentials names the header fields of which a request has one, if Scopes tell callers apart by them: Authorization, say. Where
+	// no request has one, an authentication below the transport adds it too late, and all callers are one.
+	Credentials []string
+
 	// Costs returns what a request costs; policies that are not named pay 1. It is an estimate if Settle is set, and then
 	// counts for no more than a policy admits at once.
 	Costs func(*http.Request) []Cost

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -32,6 +33,7 @@ type options struct {
 	scopes     []policies.Scope
 	cost       func(*http.Request) int64
 	lane       func(*http.Request) string
+	logger     *slog.Logger
 	retries    int
 	minBackoff time.Duration
 	maxBackoff time.Duration
@@ -44,6 +46,7 @@ func newOptions(p *pacer.Pacer, opts []Option) (*options, error) {
 	o := &options{
 		base:       http.DefaultTransport,
 		profile:    ietf.Profile,
+		logger:     slog.Default(),
 		retries:    DefaultRetries,
 		minBackoff: DefaultMinBackoff,
 		maxBackoff: DefaultMaxBackoff,
@@ -81,7 +84,8 @@ func WithProfile(p policies.Profile) Option {
 	}
 }
 
-// WithBase sets the transport that sends the requests. Defaults to [http.DefaultTransport].
+// WithBase sets the transport that sends the requests. An authentication such as oauth2.Transport belongs above the paced transport and
+// not here: a profile that tells accounts apart by their credentials would see none. Defaults to [http.DefaultTransport].
 func WithBase(rt http.RoundTripper) Option {
 	return func(o *options) error {
 		if rt == nil {
@@ -132,6 +136,18 @@ func WithLane(lane func(*http.Request) string) Option {
 			return bad("Lane", "nil", "give a function that reads the lane from a request, or leave the option out")
 		}
 		o.lane = lane
+		return nil
+	}
+}
+
+// WithLogger sets where a warning goes if the profile tells callers apart by their credentials, and the first requests have none. Defaults
+// to [slog.Default], as it is when the transport is made.
+func WithLogger(l *slog.Logger) Option {
+	return func(o *options) error {
+		if l == nil {
+			return bad("Logger", "nil", "give a logger, or leave the option out for slog's default one")
+		}
+		o.logger = l
 		return nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/github"
+	"github.com/headway-go/headway/policies/shopify"
 	"github.com/headway-go/headway/transport"
 )
 
@@ -338,6 +341,44 @@ func TestAScopeOverridesTheProfiles(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, want, s.Policies[0].Remaining, shop)
 			}
+		})
+	}
+}
+
+// A profile that tells callers apart by credentials warns, once, where it sees none.
+func TestCallersWithoutACredentialAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		profile policies.Profile
+		field   string
+		opts    []transport.Option
+		want    int
+	}{
+		"authentication below":  {github.Profile, "", nil, 1},
+		"authentication above":  {github.Profile, "Authorization", nil, 0},
+		"in a field of its own": {shopify.Profile, "X-Shopify-Access-Token", nil, 0},
+		"no credential needed":  {points, "", nil, 0},
+		"named by the user":     {github.Profile, "", []transport.Option{transport.WithScope("core", func(*http.Request) string { return "me" })}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var logged bytes.Buffer
+				u := newUpstream(ok(0, nil))
+				client := newClient(t, newPacer(t), u, append(c.opts, transport.WithProfile(c.profile),
+					transport.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))...)
+				for range 10 {
+					req := request(t.Context(), t, http.MethodGet, nil)
+					if c.field != "" {
+						req.Header.Set(c.field, "secret")
+					}
+					resp, err := client.Do(req)
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+				}
+				require.Equal(t, c.want, strings.Count(logged.String(), "no credential"), logged.String())
+				require.NotContains(t, logged.String(), "secret")
+			})
 		})
 	}
 }

@@ -13,6 +13,7 @@ const fewOptions = 4
 // describe appends to opts what the pacer has to know of a request: scopes, lane and costs.
 func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Option {
 	opts = append(opts, pacer.Tracked())
+	t.checkCredential(req)
 	for _, s := range t.profile.Scopes {
 		if v := s.Value(req); v != "" {
 			opts = append(opts, pacer.Scope(s.Name, v))
@@ -35,6 +36,30 @@ func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Opt
 		opts = append(opts, pacer.Cost(t.cost(req)))
 	}
 	return opts
+}
+
+// firstCalls is how many calls without a credential tell that there will be none.
+const firstCalls = 3
+
+// checkCredential warns once if the profile tells callers apart by credentials, and the first calls have none. Scopes of the user's
+// show that callers are told apart in another way.
+func (t *Transport) checkCredential(req *http.Request) {
+	if t.unknown.Load() < 0 {
+		return
+	}
+	none := len(t.profile.Credentials) > 0 && len(t.scopes) == 0
+	for _, name := range t.profile.Credentials {
+		none = none && req.Header.Get(name) == ""
+	}
+	if !none {
+		t.unknown.Store(-1)
+		return
+	}
+	if t.unknown.Add(1) == firstCalls {
+		t.unknown.Store(-1)
+		t.logger.Warn("transport: requests have no credential, so that all callers share one limit: put authentication above the transport, "+
+			"not below it by WithBase, or name the account with WithScope", "profile", t.profile.Name, "fields", t.profile.Credentials)
+	}
 }
 
 // overrides reports whether the profile has a scope of that name.

@@ -3,6 +3,7 @@ package transport
 import (
 	"fmt"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
@@ -17,7 +18,8 @@ type Transport struct {
 	pacer *pacer.Pacer
 	known map[string]bool // the policies of the stack, by name
 
-	permits bool // some policies count calls in flight
+	permits bool         // some policies count calls in flight
+	unknown atomic.Int32 // of the first calls, how many had no credential; -1 once that is settled
 	*options
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/openai"
 	"github.com/headway-go/headway/policies/salesforce"
 	"github.com/headway-go/headway/policies/zendesk"
@@ -74,6 +75,39 @@ func TestTokensAreReservedAndSettled(t *testing.T) {
 		// missing; the next leaves 4,011.
 		require.Equal(t, []time.Duration{0, 110 * ms, 10110 * ms}, roundAll(u.hits, 10*ms))
 	})
+}
+
+// Where a service meters reservations, an answer corrects no charge. What failed costs nothing in either case.
+func TestReservationsAreMeteredWhereTheProfileSaysSo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		profile policies.Profile
+		status  int
+		want    int64 // tokens left of 6,000; 5,011 are reserved
+	}{
+		"use, an answer":          {openai.Profile, http.StatusOK, 5000},
+		"use, a failure":          {openai.Profile, http.StatusBadRequest, 6000},
+		"reservations, an answer": {openai.Reserved, http.StatusOK, 989},
+		"reservations, a failure": {openai.Reserved, http.StatusBadRequest, 6000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPacer(t, policies.Fixed(6000, time.Hour).Named(openai.PolicyTokens))
+				u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+					return reply(req, c.status, `{"choices":[],"usage":{"total_tokens":1000}}`), nil
+				})
+				body := strings.NewReader(`{"model":"m","max_tokens":5000,"messages":[]}`)
+				resp, err := newClient(t, p, u, transport.WithProfile(c.profile)).Do(request(t.Context(), t, http.MethodPost, body))
+				require.NoError(t, err)
+				readAll(t, resp.Body)
+				require.NoError(t, resp.Body.Close())
+				s, err := p.Status(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, c.want, s.Policies[0].Remaining)
+			})
+		})
+	}
 }
 
 func roundAll(ds []time.Duration, to time.Duration) []time.Duration {

@@ -16,10 +16,11 @@ const Penalty = 30 * time.Second
 
 // Profile is Airtable's.
 var Profile = policies.Profile{
-	Name:   "airtable",
-	Scopes: []policies.Scope{{Name: ScopeBase, Value: base}, {Name: ScopeUser, Value: user}},
-	Peek:   peek,
-	Read:   fields.HeedUnavailable(read),
+	Name:        "airtable",
+	Credentials: []string{"Authorization"},
+	Scopes:      []policies.Scope{{Name: ScopeBase, Value: base}, {Name: ScopeUser, Value: user}},
+	Peek:        peek,
+	Read:        fields.HeedUnavailable(read),
 }
 
 // base returns the base that a path is about: /v0/{base}/…, /v0/meta/bases/{base}/… or /v0/bases/{base}/… (webhooks). The

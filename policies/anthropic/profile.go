@@ -12,12 +12,13 @@ import (
 
 // Profile is Anthropic's.
 var Profile = policies.Profile{
-	Name:   "anthropic",
-	Scopes: []policies.Scope{{Name: ScopeKey, Value: key}, {Name: ScopeModel, Value: model}},
-	Costs:  costs,
-	Peek:   peek,
-	Read:   fields.HeedUnavailable(read),
-	Settle: settle,
+	Name:        "anthropic",
+	Credentials: []string{"X-Api-Key", "Authorization"},
+	Scopes:      []policies.Scope{{Name: ScopeKey, Value: key}, {Name: ScopeModel, Value: model}},
+	Costs:       costs,
+	Peek:        peek,
+	Read:        fields.HeedUnavailable(read),
+	Settle:      settle,
 }
 
 func key(r *http.Request) string {

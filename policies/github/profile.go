@@ -18,7 +18,8 @@ const SecondaryWait = time.Minute
 
 // Profile is GitHub's.
 var Profile = policies.Profile{
-	Name: "github",
+	Name:        "github",
+	Credentials: []string{"Authorization"},
 	Scopes: []policies.Scope{
 		{Name: ScopeCore, Value: carriedBy(func(r *http.Request) bool { return resource(r) == PolicyCore })},
 		{Name: ScopeSearch, Value: carriedBy(func(r *http.Request) bool { return resource(r) == PolicySearch })},

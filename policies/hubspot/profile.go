@@ -18,10 +18,11 @@ const (
 
 // Profile is HubSpot's.
 var Profile = policies.Profile{
-	Name:   "hubspot",
-	Scopes: []policies.Scope{{Name: ScopeApp, Value: app}},
-	Peek:   peek,
-	Read:   fields.HeedUnavailable(read),
+	Name:        "hubspot",
+	Credentials: []string{"Authorization"},
+	Scopes:      []policies.Scope{{Name: ScopeApp, Value: app}},
+	Peek:        peek,
+	Read:        fields.HeedUnavailable(read),
 }
 
 func app(r *http.Request) string {

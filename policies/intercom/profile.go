@@ -9,7 +9,8 @@ import (
 
 // Profile is Intercom's.
 var Profile = policies.Profile{
-	Name: "intercom",
+	Name:        "intercom",
+	Credentials: []string{"Authorization"},
 	Scopes: []policies.Scope{
 		{Name: ScopeApp, Value: app},
 		{Name: ScopeWorkspace, Value: func(*http.Request) string { return "" }},

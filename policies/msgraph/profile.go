@@ -10,7 +10,8 @@ import (
 
 // Profile is that of Microsoft Graph and SharePoint.
 var Profile = policies.Profile{
-	Name: "msgraph",
+	Name:        "msgraph",
+	Credentials: []string{"Authorization"},
 	Scopes: []policies.Scope{
 		{Name: ScopeTenant, Value: carriedBy(func(*http.Request) bool { return true })},
 		{Name: ScopeIdentity, Value: carriedBy(goesTo(ScopeIdentity))},

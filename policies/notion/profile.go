@@ -9,9 +9,10 @@ import (
 
 // Profile is Notion's.
 var Profile = policies.Profile{
-	Name:   "notion",
-	Scopes: []policies.Scope{{Name: ScopeIntegration, Value: integration}},
-	Read:   fields.HeedUnavailable(read),
+	Name:        "notion",
+	Credentials: []string{"Authorization"},
+	Scopes:      []policies.Scope{{Name: ScopeIntegration, Value: integration}},
+	Read:        fields.HeedUnavailable(read),
 }
 
 func integration(r *http.Request) string {

@@ -13,12 +13,13 @@ import (
 
 // Profile is OpenAI's.
 var Profile = policies.Profile{
-	Name:   "openai",
-	Scopes: []policies.Scope{{Name: ScopeProject, Value: project}, {Name: ScopeModel, Value: model}},
-	Costs:  costs,
-	Peek:   peek,
-	Read:   fields.HeedUnavailable(read),
-	Settle: settle,
+	Name:        "openai",
+	Credentials: []string{"Authorization", "Api-Key"},
+	Scopes:      []policies.Scope{{Name: ScopeProject, Value: project}, {Name: ScopeModel, Value: model}},
+	Costs:       costs,
+	Peek:        peek,
+	Read:        fields.HeedUnavailable(read),
+	Settle:      settle,
 }
 
 // Reserved is the profile for services with OpenAI's API that meter what a request reserves, max_tokens, rather than what its

@@ -18,7 +18,8 @@ const QueryCost = 50
 
 // Profile is Shopify's.
 var Profile = policies.Profile{
-	Name: "shopify",
+	Name:        "shopify",
+	Credentials: []string{"X-Shopify-Access-Token"},
 	Scopes: []policies.Scope{
 		{Name: ScopeREST, Value: func(r *http.Request) string { return store(r, !isQuery(r)) }},
 		{Name: ScopeGraphQL, Value: func(r *http.Request) string { return store(r, isQuery(r)) }},

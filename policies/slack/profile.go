@@ -11,7 +11,8 @@ import (
 
 // Profile is Slack's.
 var Profile = policies.Profile{
-	Name: "slack",
+	Name:        "slack",
+	Credentials: []string{"Authorization"},
 	Scopes: []policies.Scope{
 		{Name: ScopeToken, Value: token},
 		{Name: ScopeTier1, Value: methodOf(1)},

@@ -14,7 +14,8 @@ const LimitResource = "resource-specific"
 
 // Profile is Stripe's.
 var Profile = policies.Profile{
-	Name: "stripe",
+	Name:        "stripe",
+	Credentials: []string{"Authorization"},
 	Scopes: []policies.Scope{
 		{Name: ScopeAccount, Value: account},
 		{Name: ScopeEndpoint, Value: func(r *http.Request) string {
