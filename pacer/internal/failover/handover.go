@@ -37,8 +37,10 @@ func (t *record) startLocal(index int, own policies.Spec, away absence, limit, n
 			claim(s.from, s.to)
 		}
 	}
-	for _, h := range t.counts {
-		claim(h.bucket, (h.n+n-1)/n)
+	for _, counts := range [][]bucketUse{t.counts, t.held.counts} {
+		for _, h := range counts {
+			claim(h.bucket, (h.n+n-1)/n)
+		}
 	}
 	// A short window turns over faster than heartbeats bring what others were granted in it: none of the one in which the store was lost
 	// is left.

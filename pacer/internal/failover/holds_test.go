@@ -101,3 +101,23 @@ func TestAProcessKnowsThePermitsOfOthers(t *testing.T) {
 		})
 	}
 }
+
+// What a heartbeat brings may have been given back since: a store is not reminded of it.
+func TestNoStoreIsRemindedOfWhatAHeartbeatBrought(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := quota()
+		g, err := s.reserve(t.Context())
+		require.NoError(t, err)
+		bucket := g.Charges[0].From
+		s.shared.set(func() { s.shared.holds = []store.Holding{{Buckets: []store.Charge{{From: bucket, To: 61}}}} })
+		time.Sleep(5 * time.Second) // others had 60, and have given them back by now
+		s.shared.set(func() { s.shared.down = true })
+		_, err = s.reserve(t.Context())
+		require.NoError(t, err)
+		s.shared.set(func() { s.shared.down = false })
+		time.Sleep(10 * time.Second)
+		require.Equal(t, int64(98), s.left(t))
+		s.Close()
+	})
+}

@@ -59,11 +59,9 @@ func (r *ledger) learned(limits []store.Limit, all []store.Holding, at store.Ins
 			continue
 		}
 		t := r.of(&limits[i], now)
-		t.held = held{at: now, front: now + max(0, h.Taken.Microseconds()), permits: h.Permits, until: int64(h.Until)}
-		for _, b := range h.Buckets {
-			if one := t.bucket(b.From); one.bucket == b.From {
-				one.n = max(one.n, b.To)
-			}
+		t.held = held{at: now, front: now + max(0, h.Taken.Microseconds()), permits: h.Permits, until: int64(h.Until), counts: t.held.counts[:0]}
+		for _, b := range h.Buckets[max(0, len(h.Buckets)-maxBuckets):] {
+			t.held.counts = append(t.held.counts, bucketUse{bucket: b.From, n: b.To})
 		}
 	}
 }

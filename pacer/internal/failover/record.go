@@ -39,9 +39,10 @@ type record struct {
 // the store, and nothing that the store is reminded of.
 type held struct {
 	at      int64
-	front   int64 // of a rate: as if all that is taken came first
-	permits int64 // that were out
-	until   int64 // when the last of their leases runs out
+	front   int64       // of a rate: as if all that is taken came first
+	counts  []bucketUse // of a window
+	permits int64       // that were out
+	until   int64       // when the last of their leases runs out
 }
 
 // bucketUse is a bucket and what it holds: at least, and of this process.
@@ -159,8 +160,10 @@ func (t *record) over() int64 {
 	if n := len(t.spans); n > 0 {
 		ends = max(ends, t.spans[n-1].to+t.limit.Spec.Within)
 	}
-	if n := len(t.counts); n > 0 {
-		ends = max(ends, t.counts[n-1].bucket+(t.limit.Spec.Buckets+2)*t.limit.Spec.Interval)
+	for _, counts := range [][]bucketUse{t.counts, t.held.counts} {
+		if n := len(counts); n > 0 {
+			ends = max(ends, counts[n-1].bucket+(t.limit.Spec.Buckets+2)*t.limit.Spec.Interval)
+		}
 	}
 	return ends
 }
