@@ -1,7 +1,8 @@
 -- window.lua: at most so many calls per window. The reasoning is in package engine, window.go.
 --
 -- KEYS   key: of the account: a string, "unit first last ends count open total|buckets", or, if there is more to know,
---        "unit first last ends count open total pause full limit width learned until reset remembers|buckets", where
+--        "unit first last ends count open total pause full limit width learned until reset remembers bucket others read asks period|buckets",
+--        where
 --          unit     what distances are counted in, in µs: the width of a bucket, or 1 if that does not do
 --          first    begin of the first bucket that is kept
 --          last     begin of the last bucket that ever held a call
@@ -13,6 +14,8 @@
 --          full     no bucket before has room, for that limit and that width
 --          learned  the upstream allows so few before until
 --          reset    what was charged by then is not given back, before remembers; 0 for none
+--          bucket   that others are believed to have spent in: see others in window.go
+--          others   how much of what it holds, read: when a reading last said that there was less, asks and period: when one call may go in their place, and for how long a reading is believed
 --          buckets  of each bucket but the last, in order: what it holds, ":" and the distance to the next one if that is not
 --                   1, "+" and its tracked calls that are on their way if there are any, and a space
 --        So a call that goes now need not read a hundred buckets (see quick.lua): the last one is at hand, those that count no
@@ -32,7 +35,7 @@ function window.parse()
     key = key(), limit = arg(), width = arg(), m = arg(), guard = arg(), bounds = {}, run = window,
     at = {}, held = {}, open = {}, low = 1, size = 0, total = 0, -- the buckets low..size: begin, count; by begin: on their way
     list = '', place = { 1 }, same = 1, unit = 1, -- as it was read; where the buckets begin in it; it is as it was before this one
-    mark = 0, remembers = 0, ends = 0, pause = 0, full = 0, fulllimit = 0, fullwidth = 0, learned = 0, till = 0, dirty = false,
+    bucket = 0, others = 0, read = 0, asks = 0, period = 0, mark = 0, remembers = 0, ends = 0, pause = 0, full = 0, fulllimit = 0, fullwidth = 0, learned = 0, till = 0, dirty = false,
   }
   for i = 1, arg() do o.bounds[i] = arg() end
   o.most, o.back, o.unit = o.limit, o.m * o.width, o.width
@@ -70,8 +73,10 @@ function window.loadstring(o, v, now)
   unit, first, last, ends = number(unit, name), number(first, name), number(last, name), number(ends, name)
   count, open, total = number(count, name), number(open, name), number(total, name)
   if more ~= '' then
-    local pause, full, limit, width, learned, till, mark, remembers = string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    local pause, full, limit, width, learned, till, mark, remembers, bucket, others, read, asks, period = string.match(
+      more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     o.mark, o.remembers = number(mark, name), number(remembers, name)
+    o.bucket, o.others, o.read, o.asks, o.period = number(bucket, name), number(others, name), number(read, name), number(asks, name), number(period, name)
     o.pause, o.learned, o.till = number(pause, name), number(learned, name), number(till, name)
     o.full, o.fulllimit, o.fullwidth = number(full, name), number(limit, name), number(width, name)
     if now < o.till and o.learned < o.limit then o.most = o.learned end
@@ -180,6 +185,7 @@ local function tidy(o, now)
   if o.pause <= now then o.pause = 0 end
   if o.till <= now then o.learned, o.till = 0, 0 end
   if o.remembers <= now then o.mark, o.remembers = 0, 0 end
+  if o.others > 0 and reach(o, o.bucket) <= now then o.bucket, o.others, o.read, o.asks, o.period = 0, 0, 0, 0, 0 end
   if o.full < after(o, k) then o.full, o.fulllimit, o.fullwidth = 0, 0, 0 end
 end
 
@@ -246,9 +252,10 @@ function window.write(o, now)
   end
   local list, unit = written(o)
   local last, more = o.at[o.size] or 0, ''
-  if o.pause > 0 or o.full > 0 or o.till > 0 or o.mark > 0 then
+  if o.pause > 0 or o.full > 0 or o.till > 0 or o.mark > 0 or o.others > 0 then
     more = string.format(
-      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till, o.mark, o.remembers)
+      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till, o.mark,
+      o.remembers, o.bucket, o.others, o.read, o.asks, o.period)
   end
   local v = string.format(
     '%.0f %.0f %.0f %.0f %.0f %.0f %.0f%s|%s',
@@ -305,9 +312,8 @@ function window.rest()
     end
   end
 
-  -- earliest returns where a call would be placed: at, begin of its bucket, and full, before which no bucket has room for even
-  -- one call, if that is news. It changes nothing.
-  function window.earliest(o, now, e, n, round)
+  -- search looks for the first bucket that has room.
+  local function search(o, now, e, n, round)
     local k = floor(o, e)
     if e >= after(o, k) - o.guard then k = after(o, k) end
     local present = floor(o, now)
@@ -330,6 +336,25 @@ function window.rest()
     return { at = k > e and k or e, begin = k, full = frontier > present and frontier }
   end
 
+  -- earliest returns where a call would be placed: at, begin of its bucket, full, before which no bucket has room for even one call, if
+  -- that is news, and lent, how much of what others are believed to have spent it goes in place of. It changes nothing.
+  function window.earliest(o, now, e, n, round)
+    local place = search(o, now, e, n, round)
+    local asks = math.max(e, o.asks)
+    if o.others == 0 or place.at <= asks then return place end
+    local holds, i = count(o, o.bucket)
+    if holds == 0 then return place end
+    local lent, full, fulllimit, fullwidth, dirty, same = math.min(n, o.others, holds), o.full, o.fulllimit, o.fullwidth, o.dirty, o.same
+    o.full, o.fulllimit, o.fullwidth = 0, 0, 0
+    change(o, i, -lent)
+    local other = search(o, now, asks, n, round)
+    change(o, i, lent)
+    o.full, o.fulllimit, o.fullwidth, o.dirty, o.same = full, fulllimit, fullwidth, dirty, same
+    if other.at >= place.at then return place end
+    other.full, other.lent = false, lent
+    return other
+  end
+
   -- answered counts tracked calls as no longer on their way.
   local function answered(o, k, n)
     local open, had, i = o.open[k] or 0, count(o, k)
@@ -341,6 +366,10 @@ function window.rest()
   -- commit charges a call of cost n to its placement.
   function window.commit(o, now, place, n, tracked)
     tidy(o, now)
+    if place.lent then
+      o.others, o.asks = o.others - place.lent, place.at + math.max(1, math.floor(o.period / C.AsksAgain))
+      change(o, find(o, o.bucket), -place.lent)
+    end
     local k = place.begin
     local holds = add(o, k, n, tracked and n or 0)
     if place.full then o.full, o.fulllimit, o.fullwidth = place.full, o.most, o.width end
@@ -370,8 +399,20 @@ function window.rest()
     if till > o.pause then o.pause, o.dirty = till, true end
   end
 
+  -- doubt takes back what others are believed to have spent.
+  local function doubt(o)
+    local holds, i = count(o, o.bucket)
+    if o.others > 0 and holds > 0 then
+      change(o, i, -math.min(o.others, holds))
+      o.full, o.fulllimit, o.fullwidth = 0, 0, 0
+    end
+    if o.others > 0 then o.dirty = true end
+    o.bucket, o.others, o.read, o.asks, o.period = 0, 0, 0, 0, 0
+  end
+
   function window.resume(o)
-    if o.pause > 0 then o.pause, o.dirty = 0, true end
+    doubt(o)
+    if o.pause > 0 or o.till > 0 then o.pause, o.learned, o.till, o.most, o.dirty = 0, 0, 0, o.limit, true end
   end
 
   function window.slow() return false end
@@ -389,7 +430,7 @@ function window.rest()
   end
 
   -- remaining: until there is more, the limit is what was spent and what is left; if that is not known, the present
-  -- bucket is charged with what others must have spent.
+  -- bucket is charged with what others must have spent, in place of what they were believed to have spent before.
   function window.remaining(o, now, bucket, left, done, till)
     local k = floor(o, now)
     local spent = ending(o, k)
@@ -401,10 +442,26 @@ function window.rest()
       o.learned, o.till, o.most, o.dirty = allowed, till, allowed, true
       return true
     end
-    local n = o.most - left + busy - spent
-    if n <= 0 or o.m == 0 and bucket ~= 0 and bucket ~= k then return false end
-    tidy(o, now)
-    add(o, k, n + math.min(busy, math.floor(o.most * C.OthersMargin / C.OthersWhole)), 0) -- and what they spend until we hear of it
+    if o.m == 0 and bucket ~= 0 and bucket ~= k then return false end
+    local known = o.others > 0 and reach(o, o.bucket) > now and o.others or 0
+    if known > 0 and o.bucket >= k - o.back and (o.bucket - k) % o.width == 0 then spent = spent - known end
+    local n, margin = math.max(0, o.most - left + busy - spent), math.min(busy, math.floor(o.most * C.OthersMargin / C.OthersWhole))
+    if n > 0 then n = n + margin end -- and what they spend until we hear of it
+    local period = now - till
+    if period == 0 then period = C.BelievedFor end
+    if n < known and now < o.read + C.LoosenAfter then return false end
+    if n >= known and n - known <= margin then
+      if n > 0 and known > 0 then o.asks, o.period, o.dirty = now + period, period, true end
+      return false
+    end
+    local read = o.read
+    doubt(o)
+    if n > 0 then
+      tidy(o, now)
+      add(o, k, n, 0)
+      o.bucket, o.others, o.read, o.asks, o.period = k, n, n < known and read or now, now + period, period
+    end
+    o.dirty = true
     return true
   end
 
@@ -421,6 +478,7 @@ function window.rest()
     reset(o, now, o.ends)
     o.at, o.held, o.open, o.low, o.size, o.total, o.sum, o.peak, o.peakat = {}, {}, {}, 1, 0, 0, nil, nil, nil
     o.list, o.place, o.same = '', { 1 }, 1
+    o.bucket, o.others, o.read, o.asks, o.period = 0, 0, 0, 0, 0
     o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0
     o.most, o.dirty = o.limit, true
   end

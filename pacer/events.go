@@ -90,7 +90,7 @@ func (p *Pacer) feedbackApplied(ctx context.Context, stack *store.Stack, notes [
 	}
 	for i := range notes {
 		n := &notes[i]
-		e := FeedbackApplied{Upstream: p.upstream, Kind: n.Kind, For: n.For, Value: n.Value}
+		e := FeedbackApplied{Upstream: p.upstream, Kind: n.Kind, For: max(0, n.For), Value: n.Value}
 		if n.Kind == store.NoteRemaining {
 			e.Value = n.Remaining
 		}

@@ -49,8 +49,9 @@ func TestEveryProfileHeedsA503(t *testing.T) {
 				client := newClient(t, newPacer(t), u, transport.WithProfile(profile))
 				for i := range 2 {
 					time.Sleep(time.Duration(i) * time.Second)
+					req := request(t.Context(), t, http.MethodGet, nil)
 					go func() {
-						resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+						resp, err := client.Do(req)
 						if assert.NoError(t, err) {
 							assert.NoError(t, resp.Body.Close())
 						}

@@ -97,6 +97,15 @@ const (
 	SameEpisode = 1_000_000
 )
 
+// A reading that says how much is left, and not when there is more, is believed for BelievedFor, unless its note says for how long: then a
+// call may go to ask. One that says that there is more counts only LoosenAfter one that said that there is less, because answers overtake
+// each other.
+const (
+	BelievedFor = 900_000_000
+	LoosenAfter = 5_000_000
+	AsksAgain   = 5 // if the answer to that says nothing: after this part of the time
+)
+
 // OthersMargin bounds how much others are expected to spend before calls that are on their way are answered: as a part of the
 // limit, in hundredths of a per cent, of which OthersWhole are all of it. Others that were just observed to spend are taken to
 // be as busy as we are.
@@ -149,6 +158,7 @@ func Named() map[string]int64 {
 		"UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode,
 		"OthersMargin": OthersMargin, "OthersWhole": OthersWhole,
+		"BelievedFor": BelievedFor, "LoosenAfter": LoosenAfter, "AsksAgain": AsksAgain,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
 		"Near": Near, "SoonAgain": SoonAgain, "FrontAgain": FrontAgain, "FarAgain": FarAgain, "Front": Front, "WaitGrace": WaitGrace,
 	}

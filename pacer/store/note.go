@@ -30,7 +30,7 @@ type Note struct {
 	Kind  NoteKind
 	Limit int // index into the stack's limits; [WholeUpstream] for pauses, resumptions and resets of all
 
-	For       time.Duration // Pause, Learn: from now on; Remaining: until there is more; 0: not known
+	For       time.Duration // Pause, Learn: from now on. Remaining: until there is more; below 0: not known, and to be believed for -For; 0: for 15 minutes
 	At        Instant       // Slow: the slot of the call that was refused; 0: now. Renew: when the call began
 	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer. Renew, Release: the call's ID
 	Remaining int64         // Remaining: what the upstream still admits
@@ -61,7 +61,8 @@ const (
 	NoteSlow
 	// NoteLearn lowers a limit for a time.
 	NoteLearn
-	// NoteRemaining tightens a limit to what the upstream still admits. It never loosens one.
+	// NoteRemaining tightens a limit to what the upstream still admits. It never loosens one beyond what the policy says: a later one that
+	// says that there is more gives back what others were believed to have spent.
 	NoteRemaining
 	// NoteSettle gives back, or charges, the difference between what a call was charged and what it really cost.
 	NoteSettle

@@ -94,6 +94,46 @@ func heedCases() []Case {
 			expect(t, "an answer to a call of the window before", s.Report(st, late), 0)
 			s.Go(st, 9, time.Minute)
 		}},
+		{"remaining/taken-back", "what others are believed to have spent is what the last answer says, unless it was overtaken", func(t testing.TB, s *Session) {
+			for _, p := range []policies.Policy{policies.Daily(10, time.UTC), policies.Sliding(10, time.Hour)} {
+				begin := Since(s.now)
+				st := s.Stack(Key{Policy: p})
+				s.Go(st, 1, begin)
+				expect(t, "nothing is left", s.Report(st, remaining(0)), 1)
+				s.At(begin + time.Second)
+				expect(t, "it may be older", s.Report(st, remaining(7)), 0)
+				s.At(begin + 10*time.Second)
+				expect(t, "seven are left", s.Report(st, remaining(7)), 1)
+				expect(t, "remaining", s.Status(st).Limits[0].Remaining, int64(7))
+				expect(t, "more than there can be", s.Report(st, remaining(1000)), 1)
+				expect(t, "remaining", s.Status(st).Limits[0].Remaining, int64(9))
+				expect(t, "nothing is left", s.Report(st, remaining(0)), 1)
+				s.Report(st, store.Note{Kind: store.NoteResume})
+				expect(t, "an operator knows better", s.Status(st).Limits[0].Remaining, int64(9))
+			}
+		}},
+		{"remaining/asks", "a call goes to ask when an answer is old, and others a while after each other", func(t testing.TB, s *Session) {
+			for _, p := range []policies.Policy{policies.Daily(10, time.UTC), policies.Sliding(10, 24*time.Hour)} {
+				begin := Since(s.now)
+				st := s.Stack(Key{Policy: p})
+				s.Go(st, 8, begin)
+				s.Report(st, remaining(0))
+				s.Go(st, 1, begin+15*time.Minute)
+				s.Go(st, 1, begin+18*time.Minute)
+				if g := s.Ask(st, store.Call{Cost: 1, MaxWait: 2 * time.Hour}); g.OK {
+					t.Fatalf("all ten are our own, and one more goes: %+v", g)
+				}
+				st = s.Stack(Key{Policy: p.Named("short")})
+				n := remaining(0)
+				n.For = -time.Minute
+				s.Report(st, n)
+				s.Go(st, 1, begin+time.Minute)
+				s.Go(st, 1, begin+time.Minute+12*time.Second)
+				s.At(begin + time.Minute)
+				s.Report(st, n)
+				s.Go(st, 1, begin+2*time.Minute)
+			}
+		}},
 		{"remaining/on-the-way", "a call on its way is not taken for somebody else's", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Fixed(10, time.Minute)})
 			calls := []store.Call{{Cost: 1, Tracked: true}, {Cost: 1, Tracked: true}, {Cost: 1, Tracked: true}, {Cost: 1, Tracked: true}}

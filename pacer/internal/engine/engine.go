@@ -77,6 +77,7 @@ type Placement struct {
 	begin int64 // of a rate, of the call's interval of virtual time; of a window, of its bucket
 	gap   int   // of a rate: the index of the gap that holds the interval, or tail
 	full  int64 // of a window: no bucket before has room for even one call; 0 if that is nothing new
+	lent  int64 // of a window: how much of what others are believed to have spent the call goes in place of
 }
 
 // An Inspection is an account seen at one instant.

@@ -33,7 +33,17 @@ type Window struct {
 
 	learned int64 // the limit that the upstream says it has; 0 for none
 	until   int64 // when that ends
+	others  others
 	reset   mark
+}
+
+// others is what others are believed to have spent: the upstream said how much is left, and not when there is more. It is a part of what a
+// bucket holds. A later reading takes its place. If none comes, one call after another may go in their place, to ask: the first at asks,
+// the next ones a fifth of the period later each.
+type others struct {
+	bucket, n    int64
+	read         int64 // when a reading last said that there was less
+	asks, period int64
 }
 
 // A bucket is what was counted from one instant on.
@@ -109,6 +119,26 @@ func (w *Window) ending(l *Limit, k int64) *sum {
 
 // Earliest implements [Account].
 func (w *Window) Earliest(l *Limit, now, e, n int64, round int) Placement {
+	p := w.search(l, now, e, n, round)
+	asks, i := max(e, w.others.asks), w.find(w.others.bucket)
+	if w.others.n == 0 || p.At <= asks || i == len(w.buckets) || w.buckets[i].begin != w.others.bucket {
+		return p
+	}
+	lent, before := min(n, w.others.n, w.buckets[i].n), w.full
+	w.full = full{}
+	w.change(i, -lent)
+	q := w.search(l, now, asks, n, round)
+	w.change(i, lent)
+	w.full = before
+	if q.At >= p.At {
+		return p
+	}
+	q.full, q.lent = 0, lent
+	return q
+}
+
+// search looks for the first bucket that has room.
+func (w *Window) search(l *Limit, now, e, n int64, round int) Placement {
 	width, limit := l.Spec.Interval, w.limit(l, now)
 	k := l.floor(e)
 	present := k
@@ -237,6 +267,11 @@ func (w *Window) most(l *Limit, k int64) int64 {
 // Commit implements [Account].
 func (w *Window) Commit(l *Limit, now int64, p Placement, n int64, tracked bool) (Charge, int64) {
 	w.tidy(l, now)
+	if p.lent > 0 {
+		w.others.n -= p.lent
+		w.others.asks = p.At + max(1, w.others.period/numbers.AsksAgain)
+		w.change(w.find(w.others.bucket), -p.lent)
+	}
 	one := w.add(l, p.begin, n)
 	if p.full > 0 {
 		w.full = full{p.full, w.limit(l, now), l.Spec.Interval}
@@ -293,6 +328,9 @@ func (w *Window) tidy(l *Limit, now int64) {
 	}
 	if w.until <= now {
 		w.learned, w.until = 0, 0
+	}
+	if w.others.n > 0 && l.reach(w.others.bucket) <= now {
+		w.others = others{}
 	}
 	if w.full.until != 0 && w.full.until < l.next(k) {
 		w.full = full{}

@@ -12,12 +12,20 @@ func (w *Window) Paused() int64 { return w.pause }
 // Pause implements [Account].
 func (w *Window) Pause(until int64) { w.pause = max(w.pause, until) }
 
-// Resume implements [Account].
+// Resume implements [Account]. What readings imposed ends, too.
 func (w *Window) Resume(now int64) {
-	if w.pause > 0 {
-		w.pause = 0
-		w.forget(now)
+	w.doubt()
+	w.pause, w.learned, w.until = 0, 0, 0
+	w.forget(now)
+}
+
+// doubt takes back what others are believed to have spent.
+func (w *Window) doubt() {
+	if i := w.find(w.others.bucket); w.others.n > 0 && i < len(w.buckets) && w.buckets[i].begin == w.others.bucket {
+		w.change(i, -min(w.others.n, w.buckets[i].n))
+		w.full = full{}
 	}
+	w.others = others{}
 }
 
 // forget drops everything if it is past.
@@ -42,8 +50,8 @@ func (w *Window) Learn(l *Limit, now, value, until int64) bool {
 }
 
 // Remaining implements [Account]. If the upstream says when there is more, its window need not be ours: until then, the
-// limit is what we spent and what is left. Otherwise the present bucket is charged with what others must have spent.
-// Calls that are on their way are spoken for.
+// limit is what we spent and what is left. Otherwise the present bucket is charged with what others must have spent, in place of what
+// they were believed to have spent before: see others. Calls that are on their way are spoken for.
 func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool {
 	k := l.floor(now)
 	spent := w.ending(l, k).n
@@ -63,12 +71,49 @@ func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool 
 		}
 		return false
 	}
-	n := limit - left + open - spent
-	if n <= 0 || l.Spec.Buckets == 0 && bucket != 0 && bucket != k {
-		return false // known, or about a window that is over
+	if l.Spec.Buckets == 0 && bucket != 0 && bucket != k {
+		return false // about a window that is over
 	}
-	w.tidy(l, now)
-	w.add(l, k, n+min(open, limit*numbers.OthersMargin/numbers.OthersWhole))
+	period := now - until
+	if period == 0 {
+		period = numbers.BelievedFor
+	}
+	return w.believe(l, now, limit-left+open, min(open, limit*numbers.OthersMargin/numbers.OthersWhole), period)
+}
+
+// believe charges the present bucket with what others must have spent if so much is spent of the window in all, and with a margin.
+func (w *Window) believe(l *Limit, now, all, margin, period int64) bool {
+	k, before := l.floor(now), w.others
+	if l.reach(before.bucket) <= now {
+		before = others{}
+	}
+	own := w.ending(l, k).n
+	if before.n > 0 && before.bucket >= k-l.Spec.Buckets*l.Spec.Interval && on(before.bucket, k, l.Spec.Interval) {
+		own -= before.n
+	}
+	n := max(0, all-own)
+	if n > 0 {
+		n += margin
+	}
+	switch {
+	case n < before.n && now < before.read+numbers.LoosenAfter: // an answer that was overtaken
+		return false
+	case n >= before.n && n-before.n <= margin: // known: that is what the margin is for
+		if n > 0 && before.n > 0 {
+			w.others.asks, w.others.period = now+period, period
+		}
+		return false
+	}
+	w.doubt()
+	if n > 0 {
+		w.tidy(l, now)
+		w.add(l, k, n)
+		w.others = others{k, n, now, now + period, period}
+		if n < before.n {
+			w.others.read = before.read
+		}
+	}
+	w.forget(now)
 	return true
 }
 

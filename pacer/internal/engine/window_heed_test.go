@@ -107,7 +107,54 @@ func TestWindowRemainingIsCharged(t *testing.T) {
 		require.True(t, a.Remaining(l, epoch+35, epoch, 450, 0, 0), "a bucket before counts too, so what it says is about now")
 		require.Equal(t, map[int64]int64{0: 400, 10: 100, 30: 50}, r.counts())
 		require.True(t, a.Remaining(l, epoch+45, 0, 800, 0, 0), "the first no longer counts")
-		require.Equal(t, int64(50), r.counts()[40])
+		require.Equal(t, int64(100), r.counts()[40], "all that others must have spent, as far as is known now")
+		require.Zero(t, r.counts()[30])
+	})
+}
+
+// What others are believed to have spent is what the last reading says: a higher one gives back, unless it was overtaken by a lower one.
+func TestWindowRemainingIsTakenBack(t *testing.T) {
+	t.Parallel()
+	const second = 1_000_000
+	r := newRig(t, sliding(1000, 1000*second, 10))
+	r.book(0, 0, 100)
+	a, l := r.account(), r.limit()
+	require.True(t, a.Remaining(l, epoch, 0, 0, 0, epoch))
+	require.Equal(t, int64(1000), r.counts()[0])
+	require.False(t, a.Remaining(l, epoch+second, 0, 700, 0, epoch+second), "it may be older")
+	require.True(t, a.Remaining(l, epoch+10*second, 0, 700, 0, epoch+10*second))
+	require.Equal(t, int64(300), r.counts()[0])
+	require.True(t, a.Remaining(l, epoch+20*second, 0, 1000, 0, epoch+20*second))
+	require.Equal(t, int64(100), r.counts()[0], "no more than our own is never given back")
+	require.True(t, a.Remaining(l, epoch+30*second, 0, 0, 0, epoch+30*second))
+	a.Resume(epoch + 31*second)
+	require.Equal(t, int64(100), r.counts()[0], "an operator knows better")
+}
+
+// A reading that says that nothing is left is believed for a time. Then one call may go to ask, and others a while after each other, until
+// there is a reading: no more than the limit.
+func TestWindowAsksWhenAReadingIsOld(t *testing.T) {
+	t.Parallel()
+	const second, period = 1_000_000, 900_000_000
+	for name, spec := range map[string]policies.Spec{"sliding": sliding(10, 100_000*second, 10), "fixed": fixed(10, 1_000_000*second, 0)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, spec)
+			r.book(0, 0, 7)
+			a, l := r.account(), r.limit()
+			require.True(t, a.Remaining(l, epoch, 0, 0, 0, epoch))
+			for i := range int64(3) {
+				require.Equal(t, period+i*period/5, r.ask(second, engine.Call{Cost: 1, MaxWait: always}).At, "call %d", i)
+			}
+			require.Greater(t, r.ask(second, engine.Call{Cost: 1, MaxWait: always}).At, int64(90_000*second), "all that is known is our own")
+		})
+	}
+	t.Run("as long as is said", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, sliding(10, 100_000*second, 10))
+		require.True(t, r.account().Remaining(r.limit(), epoch, 0, 0, 0, epoch-60*second))
+		require.Equal(t, int64(60*second), r.ask(0, engine.Call{Cost: 1, MaxWait: always}).At)
+		require.Equal(t, int64(72*second), r.ask(0, engine.Call{Cost: 2, MaxWait: always}).At, "a call of cost 2 in place of two")
 	})
 }
 

@@ -30,7 +30,9 @@
 //
 // Where the upstream reports when there is more, the lower limit holds until then. Where it does not, the present window is charged with
 // what other consumers must have spent, and with a little for what they spend until the calls in flight are answered: at most 0.6 % of
-// the limit. An answer that was overtaken changes nothing. A limit below the policy's is kept while the upstream reports it, and for two
+// the limit. That is believed for a quarter of an hour, and at most for Config.MaxPause. Then one call goes to ask, and others a while after
+// each other until an answer says what is left. The last answer counts: one with more left gives back what others were believed to have
+// spent, unless one with less came within the last seconds. An answer that was overtaken changes nothing. A limit below the policy's is kept while the upstream reports it, and for two
 // of its windows afterwards (10 s to 10 min).
 //
 // A "slow down" never shortens a pause. A rate that is adaptive slows down when calls are refused because of it, and recovers over time:
@@ -41,7 +43,7 @@
 //
 //   - Notes only tighten: nothing that an upstream reports admits more than the policies do.
 //   - Counts are right although answers overtake each other and calls are in flight: the store counts tracked calls that the upstream
-//     cannot have seen, and NoteRemaining never loosens a limit.
+//     cannot have seen.
 //   - Counts that name no policy are about at most one limit, and about none if they could be about several.
 //   - Most answers report what is known already. Only what is material becomes a note: the first report on a key, steps of half a per
 //     cent of the limit, every change near its end; and no more than one every 20 ms. While it makes no difference to the store, the steps

@@ -141,7 +141,7 @@ func TestARefusalSlowsAdaptiveRates(t *testing.T) {
 func TestCountsOfAWindow(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, daily, tenant)
-	require.Equal(t, []store.Note{{Kind: store.NoteRemaining, Limit: 0, Remaining: 700}}, b.notes(1, left(700, "daily")))
+	require.Equal(t, []store.Note{{Kind: store.NoteRemaining, Limit: 0, Remaining: 700, For: -15 * time.Minute}}, b.notes(1, left(700, "daily")))
 	used := policies.Feedback{
 		Policies: []string{"tenant"}, Used: policies.Said(30), Limit: policies.Said(100), Window: time.Minute, Reset: 20 * time.Second,
 	}

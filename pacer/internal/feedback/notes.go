@@ -16,6 +16,9 @@ const (
 	maxStepGrowth = 8
 	// noteEvery is how often a process sends a note about one key at most, if nothing is refused.
 	noteEvery = 20 * time.Millisecond
+	// believedFor is for how long it is believed what others must have spent, if the upstream did not say when there is more, and at most
+	// for Config.MaxPause. Then one call goes to ask.
+	believedFor = 15 * time.Minute
 	// staleAnswer is how long after its slot an answer says too little about now to be compared.
 	staleAnswer = 10 * time.Second
 	// shortestHold and longestHold bound for how long a limit is believed that the upstream reported once: two of its windows.
@@ -166,6 +169,9 @@ func (q *question) remaining(known record, a *Answer, window, reset time.Duratio
 		return store.Note{}, known, 0, false
 	}
 	n = store.Note{Kind: store.NoteRemaining, Limit: q.index, Remaining: left, For: reset}
+	if reset == 0 {
+		n.For = -min(believedFor, q.longest)
+	}
 	if a.Grant != nil && q.limit.Spec.Algorithm == policies.Window {
 		n.Bucket = a.Grant.Charges[q.index].From
 		if reached, tracked := a.Tracked.reachedBy(a.Call, q.index); tracked {
@@ -201,6 +207,9 @@ func (q *question) material(known record, left int64) (record, bool) {
 		step = 1
 	}
 	soon := q.now.Sub(known.at) < noteEvery && (left > 0 || known.left == 0) // that nothing is left is reported at once
+	if q.now.Sub(known.at) > believedFor/10 {                                // what is believed is to be confirmed before it is asked for
+		step = 0
+	}
 	if known.left >= 0 && (moved < step || soon) {
 		return known, false
 	}
