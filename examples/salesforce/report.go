@@ -12,6 +12,7 @@ import (
 
 	"github.com/headway-go/headway/examples/salesforce/standin"
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies/salesforce"
 )
 
 // A result is what a run has come to.
@@ -109,6 +110,8 @@ func (r *result) verdict(now time.Time) string {
 		return fmt.Sprintf("The run is over, and the day is not spent: %d calls are left, %d of them for readers.", r.last.left, r.last.readers)
 	case e.Paused:
 		return fmt.Sprintf("The org has refused calls because the day is spent: ask again in %s, at %s.", about(e.Wait), clock(now.Add(e.Wait)))
+	case e.Wait <= salesforce.DailyProbe: // what others have spent is believed for so long
+		return fmt.Sprintf("The day is spent, as far as the org says. In %s, at %s, a call may ask whether there is more.", about(e.Wait), clock(now.Add(e.Wait)))
 	default:
 		return fmt.Sprintf("The day is spent: its first calls are forgotten after 24 hours. Come back in %s, at %s.", about(e.Wait), clock(now.Add(e.Wait)))
 	}

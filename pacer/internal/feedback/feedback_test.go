@@ -142,6 +142,10 @@ func TestCountsOfAWindow(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, daily, tenant)
 	require.Equal(t, []store.Note{{Kind: store.NoteRemaining, Limit: 0, Remaining: 700, For: -15 * time.Minute}}, b.notes(1, left(700, "daily")))
+	b.now = b.now.Add(time.Minute)
+	require.Empty(t, b.notes(1, left(700, "daily")), "it is known")
+	b.now = b.now.Add(time.Minute)
+	require.Len(t, b.notes(1, left(700, "daily")), 1, "it is confirmed before it is asked for")
 	used := policies.Feedback{
 		Policies: []string{"tenant"}, Used: policies.Said(30), Limit: policies.Said(100), Window: time.Minute, Reset: 20 * time.Second,
 	}
