@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 )
 
 // Intervals of warnings. While the store is lost, they come the more rarely the longer that lasts.
@@ -16,29 +17,8 @@ const (
 	maxWarnings = 1024 // upstreams of which it is remembered when there was one
 )
 
-// warnings are when each upstream's last one was: of all Pacers of the process together.
-var warnings struct { //nolint:gochecknoglobals // a log is the process's
-	sync.Mutex
-
-	last map[string]time.Time
-}
-
-// mayWarn returns how long it is until there may be a warning about an upstream; if there may be one now, it is expected to follow.
-func mayWarn(upstream string) time.Duration {
-	warnings.Lock()
-	defer warnings.Unlock()
-	now := time.Now()
-	if last, ok := warnings.last[upstream]; ok {
-		if since := now.Sub(last); 0 <= since && since < warnEvery {
-			return warnEvery - since
-		}
-	}
-	if warnings.last == nil || len(warnings.last) >= maxWarnings {
-		warnings.last = make(map[string]time.Time)
-	}
-	warnings.last[upstream] = now
-	return 0
-}
+// warnings are of all Pacers of the process together.
+var warnings = telemetry.Throttle{Every: warnEvery, Most: maxWarnings} //nolint:gochecknoglobals // a log is the process's
 
 // A storeLog logs that the shared store is lost, or back. A line is written in a goroutine of its own, so that no call waits for a log.
 type storeLog struct {
@@ -109,7 +89,7 @@ func (l *storeLog) speak() {
 	if !l.lost {
 		return
 	}
-	if again := mayWarn(l.upstream); again > 0 {
+	if again := warnings.May(l.upstream); again > 0 {
 		l.speakIn(again)
 		return
 	}

@@ -1,10 +1,11 @@
-// Package telemetry calls hooks: functions of a user that receive events.
+// Package telemetry calls hooks, functions of a user that receive events, and says how often something may be logged.
 //
 // # Purpose
 //
 // Whatever a hook does, it must not delay the call that it receives an event of, nor another set of hooks. So an event is put into the
 // queue of each set, and a goroutine that is there only while the queue holds something calls the hooks. The package knows neither the
-// hooks nor the events: both are type parameters, and the caller picks the function that an event is for.
+// hooks nor the events: both are type parameters, and the caller picks the function that an event is for. What is logged without hooks
+// goes through a [Throttle].
 //
 // # Flow
 //

@@ -1,0 +1,32 @@
+package telemetry
+
+import (
+	"sync"
+	"time"
+)
+
+// A Throttle lets something be said about each subject once in a while. It is safe for concurrent use.
+type Throttle struct {
+	Every time.Duration
+	Most  int // subjects that are remembered; beyond that all are forgotten
+
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+// May returns how long it is until something may be said about a subject. If that may be now, 0, it is expected to follow.
+func (t *Throttle) May(subject string) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if last, ok := t.last[subject]; ok {
+		if since := now.Sub(last); 0 <= since && since < t.Every {
+			return t.Every - since
+		}
+	}
+	if t.last == nil || len(t.last) >= t.Most {
+		t.last = make(map[string]time.Time)
+	}
+	t.last[subject] = now
+	return 0
+}
