@@ -59,7 +59,7 @@ func talkers() map[string]talker {
 		Model: "m", MaxTokens: openaisdk.Int(5000), Messages: []openaisdk.ChatCompletionMessageParamUnion{openaisdk.UserMessage("hi")},
 	}
 	asked := goopenai.ChatCompletionRequest{
-		Model: "m", MaxTokens: 5000, Messages: []goopenai.ChatCompletionMessage{{Role: "user", Content: "hi"}},
+		Model: "m", MaxTokens: 5000, Messages: []goopenai.ChatCompletionMessage{{Role: "user", Content: "hi"}}, //nolint:staticcheck // most programs still set MaxTokens
 	}
 	body := anthropic.MessageNewParams{
 		Model: "m", MaxTokens: 5000, Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("hi"))},
