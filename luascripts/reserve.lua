@@ -37,7 +37,8 @@
 --        What binds: 0 nothing, i the limit of account i of the run, −i its pause, −(accounts + 1) the pause of the upstream.
 --        A run that has worked enough leaves the rest of the calls without an answer: they are to be requested again. It decides one
 --        at least.
---        now, −2^30 and the epoch in two numbers: the server has forgotten, or its clock stepped back by more than a second; nothing was done
+--        now, −2^30 and the epoch in two numbers: the server has forgotten, or its clock stepped back by more than a second; nothing was
+--        done
 --        now alone: a calendar's table does not hold it; nothing was done, compute the table for that now and ask again
 -- TTL    every key that is written gets one, with its value: until its last effect is past, rounded up.
 --

@@ -1,8 +1,8 @@
 -- window.lua: at most so many calls per window. The reasoning is in package engine, window.go.
 --
 -- KEYS   key: of the account: a string, "unit first last ends count open total|buckets", or, if there is more to know,
---        "unit first last ends count open total pause full limit width learned until reset remembers bucket others read asks period|buckets",
---        where
+--        "unit first last ends count open total pause full limit width learned until reset remembers
+--        bucket others read asks period|buckets", in one line, where
 --          unit     what distances are counted in, in µs: the width of a bucket, or 1 if that does not do
 --          first    begin of the first bucket that is kept
 --          last     begin of the last bucket that ever held a call
@@ -15,7 +15,10 @@
 --          learned  the upstream allows so few before until
 --          reset    what was charged by then is not given back, before remembers; 0 for none
 --          bucket   that others are believed to have spent in: see others in window.go
---          others   how much of what it holds, read: when a reading last said that there was less, asks and period: when one call may go in their place, and for how long a reading is believed
+--          others   how much of what it holds
+--          read     when the upstream last said that there was less
+--          asks     when one call may go in their place
+--          period   for how long what the upstream said is believed
 --          buckets  of each bucket but the last, in order: what it holds, ":" and the distance to the next one if that is not
 --                   1, "+" and its tracked calls that are on their way if there are any, and a space
 --        So a call that goes now need not read a hundred buckets (see quick.lua): the last one is at hand, those that count no
@@ -35,7 +38,8 @@ function window.parse()
     key = key(), limit = arg(), width = arg(), m = arg(), guard = arg(), bounds = {}, run = window,
     at = {}, held = {}, open = {}, low = 1, size = 0, total = 0, -- the buckets low..size: begin, count; by begin: on their way
     list = '', place = { 1 }, same = 1, unit = 1, -- as it was read; where the buckets begin in it; it is as it was before this one
-    bucket = 0, others = 0, read = 0, asks = 0, period = 0, mark = 0, remembers = 0, ends = 0, pause = 0, full = 0, fulllimit = 0, fullwidth = 0, learned = 0, till = 0, dirty = false,
+    mark = 0, remembers = 0, ends = 0, pause = 0, full = 0, fulllimit = 0, fullwidth = 0, learned = 0, till = 0, dirty = false,
+    bucket = 0, others = 0, read = 0, asks = 0, period = 0,
   }
   for i = 1, arg() do o.bounds[i] = arg() end
   o.most, o.back, o.unit = o.limit, o.m * o.width, o.width
@@ -76,7 +80,8 @@ function window.loadstring(o, v, now)
     local pause, full, limit, width, learned, till, mark, remembers, bucket, others, read, asks, period = string.match(
       more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     o.mark, o.remembers = number(mark, name), number(remembers, name)
-    o.bucket, o.others, o.read, o.asks, o.period = number(bucket, name), number(others, name), number(read, name), number(asks, name), number(period, name)
+    o.bucket, o.others, o.read = number(bucket, name), number(others, name), number(read, name)
+    o.asks, o.period = number(asks, name), number(period, name)
     o.pause, o.learned, o.till = number(pause, name), number(learned, name), number(till, name)
     o.full, o.fulllimit, o.fullwidth = number(full, name), number(limit, name), number(width, name)
     if now < o.till and o.learned < o.limit then o.most = o.learned end
@@ -174,6 +179,9 @@ function window.room(o, now, n)
   return left < n and 0 or (left - left % n) / n
 end
 
+-- ignoreothers forgets what others are believed to have spent, but for what their bucket holds.
+local function ignoreothers(o) o.bucket, o.others, o.read, o.asks, o.period = 0, 0, 0, 0, 0 end
+
 -- tidy forgets what is past.
 local function tidy(o, now)
   local k, low = floor(o, now), o.low
@@ -185,7 +193,7 @@ local function tidy(o, now)
   if o.pause <= now then o.pause = 0 end
   if o.till <= now then o.learned, o.till = 0, 0 end
   if o.remembers <= now then o.mark, o.remembers = 0, 0 end
-  if o.others > 0 and reach(o, o.bucket) <= now then o.bucket, o.others, o.read, o.asks, o.period = 0, 0, 0, 0, 0 end
+  if o.others > 0 and reach(o, o.bucket) <= now then ignoreothers(o) end
   if o.full < after(o, k) then o.full, o.fulllimit, o.fullwidth = 0, 0, 0 end
 end
 
@@ -254,8 +262,8 @@ function window.write(o, now)
   local last, more = o.at[o.size] or 0, ''
   if o.pause > 0 or o.full > 0 or o.till > 0 or o.mark > 0 or o.others > 0 then
     more = string.format(
-      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till, o.mark,
-      o.remembers, o.bucket, o.others, o.read, o.asks, o.period)
+      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', o.pause, o.full, o.fulllimit, o.fullwidth, o.learned,
+      o.till, o.mark, o.remembers, o.bucket, o.others, o.read, o.asks, o.period)
   end
   local v = string.format(
     '%.0f %.0f %.0f %.0f %.0f %.0f %.0f%s|%s',
@@ -407,7 +415,7 @@ function window.rest()
       o.full, o.fulllimit, o.fullwidth = 0, 0, 0
     end
     if o.others > 0 then o.dirty = true end
-    o.bucket, o.others, o.read, o.asks, o.period = 0, 0, 0, 0, 0
+    ignoreothers(o)
   end
 
   function window.resume(o)
@@ -478,7 +486,7 @@ function window.rest()
     reset(o, now, o.ends)
     o.at, o.held, o.open, o.low, o.size, o.total, o.sum, o.peak, o.peakat = {}, {}, {}, 1, 0, 0, nil, nil, nil
     o.list, o.place, o.same = '', { 1 }, 1
-    o.bucket, o.others, o.read, o.asks, o.period = 0, 0, 0, 0, 0
+    ignoreothers(o)
     o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0
     o.most, o.dirty = o.limit, true
   end
