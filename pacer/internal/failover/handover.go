@@ -47,8 +47,11 @@ func (t *record) startLocal(index int, own policies.Spec, away absence, limit, n
 	if period := own.Interval * (own.Buckets + 1); own.Algorithm == policies.Window && n > 1 && period <= shortWindow {
 		first := max(int64(away.since), now-period) // what is earlier does not matter any more
 		last := min(max(int64(away.since), int64(away.found))+min(max(t.ahead, unsureFor), period), now+period)
-		for b := first - first%own.Interval; b <= last; b += own.Interval {
+		for b := first - first%own.Interval; b <= last; b += period { // each fills all windows that it is in
 			claim(b, own.Limit)
+		}
+		if last >= first {
+			claim(last-last%own.Interval, own.Limit)
 		}
 	}
 	if t.paused > store.Instant(now) {
