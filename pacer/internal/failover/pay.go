@@ -65,7 +65,7 @@ func (w *Store) payGrants(ctx context.Context, b *bill) error {
 	for i := range b.owed {
 		d := &b.owed[i]
 		switch {
-		case (d.batches != nil || d.grants != nil) && (d.number > 0 && stale(d.since) || w.forgottenSince(d)):
+		case (d.batches != nil || d.grants != nil) && w.lapsed(d):
 			w.once.end(d.number) // to give it back twice, or what others have, would be worse than never
 		case d.grants != nil:
 			all = append(all, batch.Refunds(ctx, &store.Stack{Upstream: w.config.Upstream, Limits: d.limits}, d.grants)...)
@@ -124,7 +124,8 @@ func (w *Store) payAgain(ctx context.Context, debts *[]debt) (err error) {
 // payNotes reports what is owed of notes, in their order.
 func (w *Store) payNotes(ctx context.Context, b *bill) error {
 	for len(b.owed) > 0 {
-		if d := &b.owed[0]; w.hasNumber(d) {
+		w.lapse(&b.owed[0])
+		if d := &b.owed[0]; d.number > 0 {
 			if err := w.payOnce(ctx, d); err != nil {
 				return err
 			}
@@ -140,19 +141,16 @@ func (w *Store) payNotes(ctx context.Context, b *bill) error {
 	return nil
 }
 
-// hasNumber reports whether a debt is to be asked for by its number: it may have been paid. If the store cannot know that any more, or has
-// lost its data, only what charges something is still owed.
-func (w *Store) hasNumber(d *debt) bool {
-	forgotten := w.forgottenSince(d)
-	if forgotten || d.number > 0 && stale(d.since) {
+// lapsed reports whether the store cannot know any more whether a debt was paid: it has lost its data since, or forgotten the number.
+func (w *Store) lapsed(d *debt) bool { return w.forgottenSince(d) || d.number > 0 && stale(d.since) }
+
+// lapse takes a debt of notes that has lapsed for what it charges alone: it has no number any more, and is owed to the store as it is now.
+func (w *Store) lapse(d *debt) {
+	if w.lapsed(d) {
 		d.charging()
 		w.once.end(d.number)
-		d.number = 0
+		d.number, d.began = 0, w.knownEpoch().Began
 	}
-	if forgotten {
-		d.began = w.knownEpoch().Began
-	}
-	return d.number > 0
 }
 
 // owedNotes returns the first notes that are owed as reports, and how many debts they are: those up to one with a number, as long as they
@@ -162,7 +160,7 @@ func (w *Store) owedNotes(b *bill) (all []notes.Report, n int) {
 	limits, said := 0, 0
 	for ; n < len(b.owed); n++ {
 		d := &b.owed[n]
-		if w.hasNumber(d) {
+		if w.lapse(d); d.number > 0 {
 			break
 		}
 		if limits, said = limits+len(d.limits), said+len(d.notes); n > 0 && (limits > notes.MaxLimits || said > notes.MaxNotes) {
