@@ -120,8 +120,8 @@ func (p *Pacer) notBound(err error) error {
 }
 
 // Resume lifts the pauses that hold a call with the scopes of the context and options: that of the whole upstream,
-// and those of the policies that bind the call. It also forgets what the upstream said is left of their windows. Calls that wait behind them, in this process or another, reserve
-// again. It returns the same errors as Report.
+// and those of the policies that bind the call. It also forgets what the upstream said is left of their windows. Calls
+// that wait behind them, in this process or another, reserve again. It returns the same errors as Report.
 func (p *Pacer) Resume(ctx context.Context, opts ...Option) error {
 	return p.undo(ctx, store.NoteResume, opts)
 }

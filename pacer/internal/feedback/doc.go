@@ -30,10 +30,10 @@
 //
 // Where the upstream reports when there is more, the lower limit holds until then. Where it does not, the present window is charged with
 // what other consumers must have spent, and with a little for what they spend until the calls in flight are answered: at most 0.6 % of
-// the limit. That is believed for a quarter of an hour, and at most for Config.MaxPause. Then one call goes to ask, and others a while after
-// each other until an answer says what is left. The last answer counts: one with more left gives back what others were believed to have
-// spent, unless one with less came within the last seconds. An answer that was overtaken changes nothing. A limit below the policy's is kept while the upstream reports it, and for two
-// of its windows afterwards (10 s to 10 min).
+// the limit. That is believed for a quarter of an hour, and at most for Config.MaxPause. Then one call goes to ask, and others a while
+// after each other until an answer says what is left. The last answer counts: one with more left gives back what others were believed to
+// have spent, unless one with less came within the last seconds. An answer that was overtaken changes nothing. A limit below the policy's
+// is kept while the upstream reports it, and for two of its windows afterwards (10 s to 10 min).
 //
 // A "slow down" never shortens a pause. A rate that is adaptive slows down when calls are refused because of it, and recovers over time:
 // see [policies.Adaptation]. Nothing runs in the background for that: the share of the rate is a function of the last refusal and the
