@@ -94,9 +94,10 @@ type Config struct {
 
 	// StoreTimeout is how long an operation of a Shared may take, whatever its client's own timeouts and retries are;
 	// it does not depend on the call's context. A call that comes while a request for one of the same stack is under
-	// way first waits for that answer, too, and for those before it as long as the store answers them. The first
-	// operation, which has to connect, may take four times as long, and each further attempt at it twice as long as the
-	// one before, up to 8 s. Defaults to [DefaultStoreTimeout], 250 ms.
+	// way first waits for that answer, too, and for those before it as long as the store answers them. Up to 256 calls
+	// share a request: where no more come at once, a call whose context ends returns within four StoreTimeouts, two to
+	// reserve and two to give the slot back. The first operation, which has to connect, may take four times as long, and
+	// each further attempt at it twice as long as the one before, up to 8 s. Defaults to [DefaultStoreTimeout], 250 ms.
 	StoreTimeout time.Duration
 
 	// Processes is how many processes share the store, for a process that starts while the store is out of reach: it

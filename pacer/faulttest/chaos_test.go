@@ -35,8 +35,8 @@ func long() bool { return os.Getenv("HEADWAY_LONG") != "" }
 const (
 	callers  = 8 // goroutines of each process
 	longest  = 400 * time.Millisecond
-	overtime = time.Second      // by how much an operation may outlast its deadline
-	patience = 60 * time.Second // how long to wait for what must come, however slow the machine is
+	overtime = 4 * pacer.DefaultStoreTimeout // by how much an operation may outlast its deadline: see Config.StoreTimeout
+	patience = 60 * time.Second              // how long to wait for what must come, however slow the machine is
 
 	// answerLate is how late the store's answer is when the process may pace locally, fault or not: by its own clock it may have
 	// waited longer than was seen.

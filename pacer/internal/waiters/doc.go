@@ -30,7 +30,8 @@
 //	each state ---> given back: its owner gives up, its context ends, Close, or what it waits for is too far away
 //
 // A call that asked for a later slot, or whose owner does not wait yet, is never queued in the process. A call that is moving, or asks
-// again, has a request under way, by one goroutine that caught it; its owner waits for that before it does anything else. A call
+// again, has a request under way, by one goroutine that caught it; its owner waits for that before it does anything else. An owner that
+// gives up while its call is moving returns at once, and the slot is given back when the call has moved. A call
 // that holds a slot without its permits asks for them when the slot is near: if they are taken, it is queued in the store again.
 //
 // # States of a queue

@@ -58,6 +58,15 @@ func (s *Waiters) move(ctx context.Context, caught []*Call) {
 	}
 }
 
+// moveAlone moves a caught call whose owner is in this goroutine, and may give up before it has moved: see settleInTime.
+func (s *Waiters) moveAlone(ctx context.Context, c *Call) {
+	if s.Direct { // it takes no time
+		s.move(ctx, []*Call{c})
+		return
+	}
+	s.busy.Go(func() { s.move(ctx, []*Call{c}) })
+}
+
 // cancelAll gives grants of several stacks back.
 func (s *Waiters) cancelAll(ctx context.Context, batches []store.Batch) {
 	if s.Member != nil {

@@ -62,7 +62,11 @@ func (s *Waiters) mayGoNow(ctx context.Context, c *Call) bool {
 // next decides what a waiting call does now: sleep for a positive delay, go (0, nil), or give up with an error.
 func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 	s.mu.Lock()
-	s.settle(c)
+	if err := s.settleInTime(ctx, c); err != nil {
+		s.mu.Unlock()
+		s.busy.Go(func() { _ = s.cancel(context.WithoutCancel(ctx), c) }) // when the move is done
+		return 0, err
+	}
 	if c.state != reserved {
 		err := c.err
 		s.mu.Unlock()
@@ -96,7 +100,7 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 	if s.overdue(c, now) {
 		c.catch()
 		s.mu.Unlock()
-		s.move(ctx, []*Call{c})
+		s.moveAlone(ctx, c)
 		return s.next(ctx, c)
 	}
 	s.use(c)
@@ -134,6 +138,25 @@ func (s *Waiters) settle(c *Call) {
 		<-moved
 		s.mu.Lock()
 	}
+}
+
+// settleInTime is settle for the owner of a waiting call, who does not wait for the end of a move when it gives up: it then returns why.
+// A move takes several requests, one after the other. The caller holds mu, and holds it again afterwards.
+func (s *Waiters) settleInTime(ctx context.Context, c *Call) error {
+	for c.moving != nil {
+		if err := s.whyNot(ctx, c, time.Now()); err != nil {
+			return err
+		}
+		moved := c.moving
+		s.mu.Unlock()
+		select {
+		case <-moved:
+		case <-ctx.Done():
+		case <-s.closed:
+		}
+		s.mu.Lock()
+	}
+	return nil
 }
 
 // use marks the slot as used: the call goes. The caller holds mu.

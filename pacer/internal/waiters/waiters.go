@@ -175,7 +175,7 @@ func (s *Waiters) enter(ctx context.Context, c *Call) {
 	}
 	s.mu.Unlock()
 	if caught {
-		s.move(ctx, []*Call{c})
+		s.moveAlone(ctx, c)
 	}
 }
 
