@@ -37,6 +37,8 @@ func (r *run) work(m *member, rng *rand.Rand) {
 	switch n := rng.IntN(1000); {
 	case n < 6:
 		a.report(ctx)
+	case n < 12:
+		r.askBudget(m)
 	case n < 50:
 		r.ops.wait.Add(1)
 		err := m.pacer.Wait(ctx, opts...)

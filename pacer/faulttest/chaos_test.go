@@ -107,6 +107,7 @@ type run struct {
 	pauses   []paused
 	silences []trouble // the store did not answer, or late, or a process paced locally
 	absences []absence
+	budgeted int64  // calls of the budget that went
 	unsure   []span // reservations that did not go: were they charged?
 	broken   []string
 	slow     []slow
@@ -183,6 +184,7 @@ func play(t testing.TB, s *site, seed uint64, scale int64) *outcome {
 
 	crew := r.start(r.work)
 	time.Sleep(2500 * time.Millisecond) // the processes come to know each other
+	r.spendBudget()
 	for _, st := range steps {
 		r.faults[st.fault.name]++
 		r.emptied = r.emptied || st.fault.empties
@@ -196,6 +198,7 @@ func play(t testing.TB, s *site, seed uint64, scale int64) *outcome {
 	time.Sleep(time.Until(r.troubles[len(r.troubles)-1].to.Add(calm)))
 	goodput := r.last()
 	charged, least := r.account()
+	r.refund()
 	r.leave()
 	close(stop)
 	watching.Wait()
@@ -213,7 +216,7 @@ func play(t testing.TB, s *site, seed uint64, scale int64) *outcome {
 	o.ops.add(&r.ops)
 	var unheeded []string
 	o.pauses, unheeded = r.inPause()
-	o.broken = slices.Concat(r.broken, r.hung(), unheeded, r.early())
+	o.broken = slices.Concat(r.broken, r.hung(), unheeded, r.early(), r.overBudget())
 	ref := referee{troubles: r.troubles, masters: int64(max(1, s.masters)), absences: r.absences, processes: int64(processes)}
 	for i := range r.rules {
 		o.findings.add(ref.judge(&r.rules[i], r.went))
@@ -224,11 +227,7 @@ func play(t testing.TB, s *site, seed uint64, scale int64) *outcome {
 
 // recruit makes the processes of the fleet.
 func (r *run) recruit(processes int) {
-	config := pacer.Config{Upstream: r.upstream, Processes: processes}
-	for _, x := range r.rules {
-		config.Policies = append(config.Policies, x.policy)
-	}
-	config.Policies = append(config.Policies, policies.Daily(quotas, time.UTC).Named(quota))
+	config := pacer.Config{Upstream: r.upstream, Processes: processes, Policies: r.policies()}
 	for i := range processes {
 		m := &member{route: newRoute()}
 		config.Hooks = []*pacer.Hooks{{Failover: r.fellBack(i)}}
@@ -240,6 +239,15 @@ func (r *run) recruit(processes int) {
 		require.NoError(r.t, err)
 		r.fleet = append(r.fleet, m)
 	}
+}
+
+// policies are those of every process of the fleet.
+func (r *run) policies() []policies.Policy {
+	all := []policies.Policy{policies.Daily(quotas, time.UTC).Named(quota), budgetPolicy()}
+	for _, x := range r.rules {
+		all = append(all, x.policy)
+	}
+	return all
 }
 
 // unplanned returns the troubles that nobody planned, and those that lasted much longer than what was planned: this machine was

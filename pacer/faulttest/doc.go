@@ -37,11 +37,14 @@
 //   - no call has another error than that it may not go in time, and every operation ends;
 //   - after the faults, calls go again;
 //   - every call that went was charged, and none more than twice;
+//   - a budget that was spent before the first fault stays spent, whoever paces locally;
+//   - no call of a process that starts in a fault goes before its store has answered;
+//   - what is given back while answers are lost comes back once;
 //   - in the end no goroutine is left, and every key in Redis expires.
 //
 // This holds on a machine of any speed: a call that goes later than its slack counts as if it had gone at the latest instant
 // that was promised, and a store that a slow machine kept from answering in time counts as a fault. Two things are judged only
-// where this machine's timers say that it was fast enough for them: no operation outlasts its deadline by a second; and with
+// where this machine's timers say that it was fast enough for them: no operation outlasts its deadline by four StoreTimeouts; and with
 // HEADWAY_MEASURE=1, and in a soak, after the faults the tightest policy is used to at least 95 %, so that no slot is lost for
 // good.
 //

@@ -121,6 +121,7 @@ func networkFaults() []fault {
 		poisoned("slicer", func(rng *rand.Rand) toxic {
 			return downstream("slicer", map[string]int{"average_size": 2 + rng.IntN(30), "size_variation": 1, "delay": rng.IntN(2000)})
 		}, nil),
+		{name: "newcomers", weight: 3, do: newcomers},
 		{name: "cut", weight: 2, do: func(r *run, rng *rand.Rand) error {
 			for range 1 + rng.IntN(4) {
 				for _, way := range some(r, rng) {

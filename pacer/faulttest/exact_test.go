@@ -1,0 +1,199 @@
+package faulttest_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/policies"
+)
+
+// Three promises are judged apart, each exactly, because among all calls of a run they could not be seen: the bound of a window near a
+// fault is wider than what breaking one of them adds to it.
+
+// A budget is a policy that is spent before the first fault, most of it by one process. Heartbeats then tell all others.
+const (
+	budget      = "budget"
+	budgetLimit = int64(40)
+	budgetHour  = time.Hour
+	heartbeats  = 3500 * time.Millisecond // a heartbeat of every process comes within it
+)
+
+func budgetPolicy() policies.Policy {
+	return policies.Sliding(budgetLimit, budgetHour).Named(budget).Per(budget).Optional()
+}
+
+// spendBudget has each process spend one call of the budget, and the first process what is left of it. It returns when all processes
+// know.
+func (r *run) spendBudget() {
+	for _, m := range r.fleet {
+		r.askBudget(m)
+	}
+	for range budgetLimit {
+		r.askBudget(r.fleet[0])
+	}
+	time.Sleep(heartbeats)
+}
+
+// askBudget makes a call that the budget binds, if it may go at once.
+func (r *run) askBudget(m *member) {
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	a := attempt{r, m, nil, nil, gone{began: time.Now(), cost: 1}, deadline}
+	r.ops.wait.Add(1)
+	v, err := m.pacer.Acquire(ctx, pacer.Scope(budget, "one"))
+	r.over("Acquire", err, a.by(v), deadline)
+	if err == nil {
+		r.mu.Lock()
+		r.budgeted++
+		r.mu.Unlock()
+	}
+}
+
+// overBudget finds calls beyond the budget. A server that loses its data asks each process for what it knows, and one that has spent little
+// may come first: then a budget's worth more is granted.
+func (r *run) overBudget() (broken []string) {
+	most := budgetLimit * int64(max(1, r.site.masters))
+	if r.emptied {
+		most += budgetLimit
+	}
+	if r.budgeted > most {
+		broken = append(broken, fmt.Sprintf("%d calls of a budget of %d went, more than %d", r.budgeted, budgetLimit, most))
+	}
+	return broken
+}
+
+// newcomers are processes that start while the store is out of their reach, and were not told how many there are. No call of theirs
+// goes before the store has answered.
+func newcomers(r *run, rng *rand.Rand) error {
+	const most = 3
+	while := between(rng, 600*ms, 1500*ms)
+	var all sync.WaitGroup
+	defer all.Wait()
+	for range 1 + rng.IntN(most) {
+		m := &member{route: newRoute()}
+		defer m.route.close()
+		if err := m.route.poison(downstream("timeout", map[string]int{"timeout": 0})); err != nil {
+			return err
+		}
+		m.rdb = r.site.connect(m.route)
+		store, err := redisstore.New(m.rdb)
+		if err != nil {
+			return err
+		}
+		if m.pacer, err = pacer.New(pacer.Config{Upstream: r.upstream, Store: observedStore{store, r}, Policies: r.policies()}); err != nil {
+			return err
+		}
+		all.Go(func() {
+			defer func() {
+				_ = m.pacer.Close()
+				_ = m.rdb.Close()
+			}()
+			r.newcomer(m, while)
+		})
+	}
+	return nil
+}
+
+// newcomer has a process make calls for a while in which its store does not answer, and some calls afterwards.
+func (r *run) newcomer(m *member, while time.Duration) {
+	var all sync.WaitGroup
+	end := time.Now().Add(while)
+	for range callers {
+		all.Go(func() {
+			for time.Now().Before(end) {
+				ctx, cancel := context.WithDeadline(context.Background(), end)
+				if err := m.pacer.Wait(ctx); err == nil {
+					r.complainf("a call of a process that has never heard from its store went")
+				}
+				cancel()
+				time.Sleep(ms)
+			}
+		})
+	}
+	all.Wait()
+	if err := m.route.cure(); err != nil {
+		r.complainf("a newcomer's route: %v", err)
+	}
+	for range callers {
+		ctx, cancel := context.WithTimeout(context.Background(), longest)
+		deadline, _ := ctx.Deadline()
+		a := attempt{r, m, nil, nil, gone{began: time.Now(), cost: 1}, deadline}
+		if v, err := m.pacer.Acquire(ctx); err == nil {
+			r.over("Acquire", nil, a.by(v), deadline)
+		}
+		cancel()
+	}
+}
+
+// refund has one process after the other give reservations back while it gets no answers, and looks whether each charge came back once.
+// The others do nothing meanwhile: a process that returns tells the store what it held at least, and does not know what others have given
+// back since.
+func (r *run) refund() {
+	const each = 12
+	if now := time.Now().UTC(); now.Add(5*time.Minute).Day() != now.Day() {
+		return // the quota is that of the day
+	}
+	rng := rand.New(rand.NewPCG(r.seed, 99))
+	for i, m := range r.fleet {
+		before, err := r.spent()
+		if err != nil {
+			r.complainf("Status: %v", err)
+			return
+		}
+		var all sync.WaitGroup
+		begin := make(chan struct{})
+		for range each {
+			v, err := m.pacer.Reserve(context.Background(), pacer.NotBefore(time.Minute), pacer.MaxWait(pacer.Forever))
+			if err != nil {
+				r.complainf("Reserve in a minute: %v", err)
+				continue
+			}
+			after := time.Duration(rng.Int64N(int64(200 * ms)))
+			all.Go(func() {
+				<-begin
+				time.Sleep(after)
+				if err := v.NotUsed(context.Background()); err != nil {
+					r.complainf("NotUsed: %v", err)
+				}
+			})
+		}
+		close(begin)
+		if err := r.loseAnswers(m, rng); err != nil {
+			r.complainf("a route: %v", err)
+		}
+		all.Wait()
+		if n, err := r.spentAgain(before); err != nil || n != before {
+			r.complainf("%d were charged before process %d made reservations and gave them back, and %d after that (%v)", before, i, n, err)
+		}
+	}
+}
+
+// spentAgain waits until no more is spent than before, and returns what is.
+func (r *run) spentAgain(before int64) (n int64, err error) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * ms) {
+		if n, err = r.spent(); err == nil && n <= before {
+			break
+		}
+	}
+	return n, err
+}
+
+// loseAnswers loses some answers that a process gets for a while: the servers do what it asks.
+func (r *run) loseAnswers(m *member, rng *rand.Rand) error {
+	for range 3 {
+		if err := m.route.poison(downstream("limit_data", map[string]int{"bytes": 1 + rng.IntN(100)})); err != nil {
+			return err
+		}
+		time.Sleep(between(rng, 30*ms, 100*ms))
+		if err := m.route.cure(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
