@@ -102,6 +102,28 @@ local function once()
   end
 end
 
+-- widened returns a length of time with a margin of so many millionths of it, rounded up.
+local function widened(length, share)
+  local more = length * share + C.WholeShare - 1
+  return length + (more - more % C.WholeShare) / C.WholeShare
+end
+
+-- marginat returns the margin that holds at now. The reasoning is in package engine, margin.go.
+local function marginat(o, now)
+  local past = math.max(0, now - o.raised)
+  return math.max(0, o.margin - (past - past % C.MarginFades) / C.MarginFades)
+end
+
+-- stray heeds a refusal of a call whose slot was at, and reports whether there was none in so much time before it.
+local function stray(o, now, at, within, step, most)
+  local alone = o.fades == 0 or now - o.raised >= within
+  if at > o.raised then
+    o.margin, o.raised = math.min(most, marginat(o, now) + step), now
+    o.fades = now + math.max(within, o.margin * C.MarginFades)
+  end
+  return alone
+end
+
 -- shifted is set while store time runs more slowly than the server's clock.
 local shifted = false
 

@@ -110,6 +110,8 @@ function concurrency.claim() end
 
 function concurrency.slow() return false end
 
+function concurrency.stray() return false end
+
 function concurrency.remaining() return false end
 
 function concurrency.setpause(o, _, till)
@@ -164,7 +166,7 @@ function concurrency.inspect(o, now)
   local remaining = math.max(0, pace - running)
   if (remaining == 0 or waiting > 0) and live[2] then nextat = number(live[2], o.leases) end
   if o.pause > now then pause, nextat, remaining = o.pause, math.max(nextat, o.pause), 0 end
-  return remaining, nextat, 0, pause, pace, waiting
+  return remaining, nextat, 0, pause, pace, waiting, 0
 end
 
 return concurrency

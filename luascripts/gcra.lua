@@ -1,7 +1,8 @@
 -- gcra.lua: the rate that remembers its gaps. The reasoning is in package engine, gcra.go.
 --
 -- KEYS   key: of the account: a string, "tat", "tat last widest pause", "tat last widest pause learned until share since
---        slowed", or all these and " reset remembers", and if it keeps a log of starts, then " /unlogged kept tau" after it, where
+--        slowed", or all these and " reset remembers", or all these and " margin raised fades", and if it keeps a log of starts, then
+--        " /unlogged kept tau" after it, where
 --          tat      the tail of free virtual time begins here; 0 for none
 --          last     no gap ends after this; 0: there is no gap, and the second key means nothing
 --          widest   no gap is longer than this, so that a call that fits nowhere need not look at all of them
@@ -10,6 +11,7 @@
 --          share    of the rate, in millionths, that held when since came and grows from then on; 0: the whole rate
 --          slowed   when the last refusal was heeded
 --          reset    what was charged by then is not given back, before remembers; 0 for none
+--          margin   by how much longer it took its period to be, in millionths, when raised came; less from then on, none after fades
 --          unlogged there may have been calls before then that the log lacks
 --          kept     the length of a window, in µs
 --          tau      the tolerance, in µs: the log is one of a limit that has both
@@ -35,6 +37,7 @@ function gcra.parse(algorithm)
   local o = { key = key(), gaps = key(), limit = arg(), t = arg(), tat = 0, plain = true, dirty = false, run = gcra }
   if algorithm == C.Exact or algorithm == C.ExactQueued then
     o.log, o.starts, o.most, o.within = logs(), key(), arg(), arg()
+    o.wide = o.within
   end
   if algorithm ~= C.GCRA and algorithm ~= C.Exact then o.floor, o.decrease, o.hold, o.recovery = arg(), arg(), arg(), arg() end
   if algorithm == C.Queued or algorithm == C.ExactQueued then
@@ -130,15 +133,18 @@ function gcra.rest()
     return math.min(C.WholeShare, o.share + (grown - grown % o.recovery) / o.recovery)
   end
 
-  -- pace sets the emission interval that holds at now.
+  -- pace sets the emission interval that holds at now, and with the margin that and the length of a window.
   local function pace(o, now)
-    o.step = o.t
-    if now < o.till and o.learned > o.t then o.step = o.learned end
+    o.pace = o.t
+    if now < o.till and o.learned > o.t then o.pace = o.learned end
     local f = shareat(o, now)
     if f < C.WholeShare then
       local n = o.t * C.WholeShare + f - 1
-      o.step = math.max(o.step, (n - n % f) / f)
+      o.pace = math.max(o.pace, (n - n % f) / f)
     end
+    local share = marginat(o, now)
+    o.step = widened(o.pace, share)
+    if o.log then o.wide = widened(o.within, share) end
   end
 
   -- whole returns when the share is whole again.
@@ -152,8 +158,8 @@ function gcra.rest()
   function gcra.unfold(o)
     if o.tau then return end
     o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed = 0, 0, 0, 0, 0, 0, 0, 0
-    o.mark, o.remembers = 0, 0
-    o.tau, o.step = (o.limit - 1) * o.t, o.t
+    o.mark, o.remembers, o.margin, o.raised, o.fades = 0, 0, 0, 0, 0
+    o.tau, o.pace, o.step = (o.limit - 1) * o.t, o.t, o.t
   end
 
   function gcra.loadmore(o, v, now)
@@ -174,8 +180,12 @@ function gcra.rest()
       o.learned, o.till = number(learned, o.key), number(till, o.key)
       o.share, o.since, o.slowed = number(share, o.key), number(since, o.key), number(slowed, o.key)
       if forgot ~= '' then
-        local mark, remembers = string.match(forgot, '^ (%d+) (%d+)$')
+        local mark, remembers, wide = string.match(forgot, '^ (%d+) (%d+)(.*)$')
         o.mark, o.remembers = number(mark, o.key), number(remembers, o.key)
+        if wide ~= '' then
+          local margin, raised, fades = string.match(wide, '^ (%d+) (%d+) (%d+)$')
+          o.margin, o.raised, o.fades = number(margin, o.key), number(raised, o.key), number(fades, o.key)
+        end
       end
       pace(o, now)
     end
@@ -246,7 +256,7 @@ function gcra.rest()
   function gcra.earliest(o, now, e, n, round)
     if not o.log then return search(o, now, e, n, round, false) end
     -- Its windows are exact: what the log refuses goes later; after some work the tail alone decides.
-    local logged, work = (o.whole and o.unlogged or o.tat) + o.within, 0
+    local logged, work = (o.whole and o.unlogged or o.tat) + o.wide, 0
     while true do
       local strictly = e < logged
       local place = search(o, now, e, n, work < C.MaxCrowded and round or C.LastRound, strictly)
@@ -299,7 +309,8 @@ function gcra.rest()
     if o.till <= now then o.learned, o.till = 0, 0 end
     if o.share > 0 and whole(o) <= now then o.share, o.since, o.slowed = 0, 0, 0 end
     if o.remembers <= now then o.mark, o.remembers = 0, 0 end
-    if lasts(o) <= now and o.pause == 0 and o.till == 0 and o.share == 0 then
+    if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
+    if lasts(o) <= now and o.pause == 0 and o.till == 0 and o.share == 0 and o.fades == 0 then
       o.tat, o.kept, o.whole = 0, nil, false
     end
     o.dirty, o.plain = true, false
@@ -399,13 +410,20 @@ function gcra.rest()
     return true
   end
 
+  function gcra.stray(o, now, at, within, step, most)
+    forget(o, now)
+    local alone = stray(o, now, at, within, step, most)
+    pace(o, now)
+    return alone
+  end
+
   function gcra.learn(o, now, value, till)
     forget(o, now)
-    local before = o.step
+    local before = o.pace
     o.learned, o.till = value, till
     if value <= o.t or till <= now then o.learned, o.till = 0, 0 end
     pace(o, now)
-    return o.step ~= before
+    return o.pace ~= before
   end
 
   -- remaining: of the burst, only so much is left.
@@ -479,23 +497,25 @@ function gcra.rest()
     if o.log then redis.call('DEL', o.starts) end
     if o.queue then redis.call('DEL', o.queue, o.waits) end
     if o.flows then redis.call('DEL', o.flows) end
-    o.tat, o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed, o.step = 0, 0, 0, 0, 0, 0, 0, 0, 0, o.t
+    o.tat, o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed = 0, 0, 0, 0, 0, 0, 0, 0, 0
+    o.margin, o.raised, o.fades, o.pace, o.step, o.wide = 0, 0, 0, o.t, o.t, o.within
     o.dirty, o.plain, o.grown, o.kept, o.whole = true, false, false, nil, false
   end
 
   function gcra.writemore(o, now)
-    local ends = math.max(lasts(o), o.pause, o.till, whole(o), o.remembers)
+    local ends = math.max(lasts(o), o.pause, o.till, whole(o), o.remembers, o.fades)
     if ends <= now then
       redis.call('DEL', o.key, o.gaps)
       if o.log then redis.call('DEL', o.starts) end
       return
     end
     local v = o.tat
-    if o.till > 0 or o.share > 0 or o.mark > 0 then
+    if o.till > 0 or o.share > 0 or o.mark > 0 or o.fades > 0 then
       v = string.format(
         '%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
         o.tat, o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed)
-      if o.mark > 0 then v = v .. string.format(' %.0f %.0f', o.mark, o.remembers) end
+      if o.mark > 0 or o.fades > 0 then v = v .. string.format(' %.0f %.0f', o.mark, o.remembers) end
+      if o.fades > 0 then v = v .. string.format(' %.0f %.0f %.0f', o.margin, o.raised, o.fades) end
     elseif o.last > 0 or o.pause > 0 then
       v = string.format('%.0f %.0f %.0f %.0f', o.tat, o.last, o.widest, o.pause)
     end
@@ -525,7 +545,7 @@ function gcra.rest()
   function gcra.inspect(o, now)
     local t, reach = o.t, now + o.tau
     pace(o, now)
-    local step = o.step
+    local step, gait = o.step, o.pace
     local remaining, backlog, free, pause = 0, 0, 0, o.pause
     local function count(a, b)
       local from = a > now and a or now
@@ -543,11 +563,11 @@ function gcra.rest()
     local nextat = gcra.earliest(o, now, now > pause and now or pause, 1, 0).at
     if o.log then
       remaining = math.min(math.max(1, (o.log.free(o, now))), math.max(1, remaining))
-      if now < (o.whole and o.unlogged or o.tat) + o.within then remaining = 1 end
+      if now < (o.whole and o.unlogged or o.tat) + o.wide then remaining = 1 end
       if nextat > now then remaining = 0 end
     end
     if pause > now then remaining = 0 else pause = 0 end
-    return remaining, nextat, backlog, pause, step, o.queue and queues().length(o, now) or 0
+    return remaining, nextat, backlog, pause, gait, o.queue and queues().length(o, now) or 0, marginat(o, now)
   end
 end
 

@@ -147,7 +147,7 @@ local function quickly()
       redis.call('ZADD', starts, unpack(cells))
       local over = log.tat - log.tat % within ~= tat - tat % within
       if over then redis.call('ZREMRANGEBYSCORE', starts, '-inf', now - within) end
-      if over or log.inside == 0 then redis.call('PEXPIRE', starts, ttl(tat - tat % within + 2 * within - now)) end
+      if over or log.inside == 0 then redis.call('PEXPIRE', starts, ttl(tat - tat % within + 3 * within - now)) end
       redis.call('SET', KEYS[i], string.format('%.0f /%s %.0f %.0f', tat, log.unlogged, within, log.lead), 'PX', ttl(tat + within - now))
     end
   end

@@ -22,8 +22,10 @@
 --          8 reset      everything is forgotten, on purpose
 --          9 renew      call a runs, which began at b (µs since the epoch): its lease is renewed
 --         10 release    call a is over, or has left the queue
+--         11 stray      a call whose slot was a (µs since the epoch; 0: now) was refused, though there was room: the margin grows by c
+--                       millionths, to d at most; it changed something if one was refused within b µs before
 --        only 1, 2 and 8 can be about the whole upstream; after 2 and 8 nobody shall remember what was before: the epoch changes
--- Reply  now (µs since the epoch), how many of the notes of kinds 3 to 5 changed anything
+-- Reply  now (µs since the epoch), how many of the notes of kinds 3 to 5 and 11 changed anything
 --        now alone: as in reserve.lua
 -- TTL    every key that is written gets one, as in reserve.lua
 --
@@ -42,7 +44,7 @@ local say = queue.say
 local notes = arg()
 for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   local kind, entry = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-  if kind < C.NotePause or kind > C.NoteRelease then unknown('note', kind) end
+  if kind < C.NotePause or kind > C.NoteStray then unknown('note', kind) end
   if entry == 0 and kind ~= C.NotePause and kind ~= C.NoteResume and kind ~= C.NoteReset then unknown('note of the upstream', kind) end
 end
 if repeated() then return { now, 0 } end
@@ -73,6 +75,8 @@ for _ = 1, notes do
   elseif kind == C.NoteSlow then
     did = o.run.slow(o, now, a > 0 and a or now)
     if did then say(C.ChangeSlowed, 0, o.key) end
+  elseif kind == C.NoteStray then
+    did = not o.run.stray(o, now, a > 0 and a or now, b, c, d)
   elseif kind == C.NoteLearn then
     did = o.run.learn(o, now, a, now + b)
   elseif kind == C.NoteRemaining then

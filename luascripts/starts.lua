@@ -9,15 +9,15 @@ local starts = {}
 
 -- most returns how many calls may start in a window. While the pace is slower than the limit's, they are fewer.
 function starts.most(o)
-  if not o.step or o.step <= o.t then return o.most end
-  local n = o.within + o.step - 1
-  return math.max(1, math.min(o.most, (n - n % o.step) / o.step))
+  if not o.pace or o.pace <= o.t then return o.most end
+  local n = o.within + o.pace - 1
+  return math.max(1, math.min(o.most, (n - n % o.pace) / o.pace))
 end
 
 -- free returns how many more starts there may be in the window that ends now, and whether the log has none there.
 function starts.free(o, now)
   if not o.whole then return starts.most(o), false end
-  local inside = redis.call('ZCOUNT', o.starts, now - o.within + 1, '+inf')
+  local inside = redis.call('ZCOUNT', o.starts, now - o.wide + 1, '+inf')
   return starts.most(o) - inside, inside == 0
 end
 
@@ -26,7 +26,7 @@ end
 function starts.crowded(o, s, n)
   if not o.whole then return s, 0 end
   local most = starts.most(o)
-  local others, within = most + 1 - math.min(n, most), o.within
+  local others, within = most + 1 - math.min(n, most), o.wide
   if redis.call('ZCOUNT', o.starts, s - within + 1, s + within - 1) < others then return s, 0 end
   local after = redis.call('ZRANGEBYSCORE', o.starts, s + 1, s + within - 1, 'WITHSCORES', 'LIMIT', 0, others)
   local behind = #after / 2
@@ -113,13 +113,13 @@ end
 function starts.tidy(o, was, now)
   local within = o.within
   if was - was % within == o.tat - o.tat % within then return end
-  redis.call('ZREMRANGEBYSCORE', o.starts, '-inf', now - within)
+  redis.call('ZREMRANGEBYSCORE', o.starts, '-inf', now - o.wide)
   o.expire = true
 end
 
 -- write sets the log's TTL. It is good for as long as the tail stays in the window where it is.
 function starts.write(o, now)
-  if o.expire then redis.call('PEXPIRE', o.starts, lasting(o.tat - o.tat % o.within + 2 * o.within - now)) end
+  if o.expire then redis.call('PEXPIRE', o.starts, lasting(o.tat - o.tat % o.within + 3 * o.within - now)) end
 end
 
 return starts

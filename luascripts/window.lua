@@ -2,7 +2,7 @@
 --
 -- KEYS   key: of the account: a string, "unit first last ends count open total|buckets", or, if there is more to know,
 --        "unit first last ends count open total pause full limit width learned until reset remembers
---        bucket others read asks period|buckets", in one line, where
+--        bucket others read asks period margin raised fades|buckets", in one line, where
 --          unit     what distances are counted in, in µs: the width of a bucket, or 1 if that does not do
 --          first    begin of the first bucket that is kept
 --          last     begin of the last bucket that ever held a call
@@ -19,6 +19,7 @@
 --          read     when the upstream last said that there was less
 --          asks     when one call may go in their place
 --          period   for how long what the upstream said is believed
+--          margin   by how much longer it took its period to be, in millionths, when raised came; less from then on, none after fades
 --          buckets  of each bucket but the last, in order: what it holds, ":" and the distance to the next one if that is not
 --                   1, "+" and its tracked calls that are on their way if there are any, and a space
 --        So a call that goes now need not read a hundred buckets (see quick.lua): the last one is at hand, those that count no
@@ -39,10 +40,10 @@ function window.parse()
     at = {}, held = {}, open = {}, low = 1, size = 0, total = 0, -- the buckets low..size: begin, count; by begin: on their way
     list = '', place = { 1 }, same = 1, unit = 1, -- as it was read; where the buckets begin in it; it is as it was before this one
     mark = 0, remembers = 0, ends = 0, pause = 0, full = 0, fulllimit = 0, fullwidth = 0, learned = 0, till = 0, dirty = false,
-    bucket = 0, others = 0, read = 0, asks = 0, period = 0,
+    bucket = 0, others = 0, read = 0, asks = 0, period = 0, margin = 0, raised = 0, fades = 0,
   }
   for i = 1, arg() do o.bounds[i] = arg() end
-  o.most, o.back, o.unit = o.limit, o.m * o.width, o.width
+  o.most, o.back, o.unit, o.tail = o.limit, o.m * o.width, o.width, o.guard
   return o
 end
 
@@ -68,6 +69,14 @@ end
 
 local function reach(o, k) return after(o, k) + o.back end
 
+-- widen applies the margin that holds at now: a sliding window reaches back over more buckets, and a fixed one has a longer tail in which
+-- nothing goes. A calendar's has none.
+function window.widen(o, now)
+  local share = #o.bounds == 0 and marginat(o, now) or 0
+  o.back, o.guard, o.sum, o.peakat = widened(o.m, share) * o.width, o.tail, nil, nil
+  if share > 0 and o.m == 0 then o.guard = math.min(o.width - 1, o.tail + widened(o.width, share) - o.width) end
+end
+
 function window.loadstring(o, v, now)
   local n = #o.bounds
   if n > 0 and (now < o.bounds[1] or now >= o.bounds[n]) then stale = true end
@@ -77,14 +86,16 @@ function window.loadstring(o, v, now)
   unit, first, last, ends = number(unit, name), number(first, name), number(last, name), number(ends, name)
   count, open, total = number(count, name), number(open, name), number(total, name)
   if more ~= '' then
-    local pause, full, limit, width, learned, till, mark, remembers, bucket, others, read, asks, period = string.match(
-      more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    local pause, full, limit, width, learned, till, mark, remembers, bucket, others, read, asks, period, margin, raised, fades = string.match(
+      more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     o.mark, o.remembers = number(mark, name), number(remembers, name)
     o.bucket, o.others, o.read = number(bucket, name), number(others, name), number(read, name)
     o.asks, o.period = number(asks, name), number(period, name)
     o.pause, o.learned, o.till = number(pause, name), number(learned, name), number(till, name)
     o.full, o.fulllimit, o.fullwidth = number(full, name), number(limit, name), number(width, name)
     if now < o.till and o.learned < o.limit then o.most = o.learned end
+    o.margin, o.raised, o.fades = number(margin, name), number(raised, name), number(fades, name)
+    window.widen(o, now)
   end
   o.unit, o.list, o.ends, o.total = unit, list, ends, total
   local at, held, place, size, b, sum = o.at, o.held, o.place, 0, first, count
@@ -193,6 +204,7 @@ local function tidy(o, now)
   if o.pause <= now then o.pause = 0 end
   if o.till <= now then o.learned, o.till = 0, 0 end
   if o.remembers <= now then o.mark, o.remembers = 0, 0 end
+  if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
   if o.others > 0 and reach(o, o.bucket) <= now then ignoreothers(o) end
   if o.full < after(o, k) then o.full, o.fulllimit, o.fullwidth = 0, 0, 0 end
 end
@@ -253,17 +265,18 @@ end
 
 function window.write(o, now)
   if not o.dirty then return end
-  local ends = math.max(o.ends, o.pause, o.till, o.remembers)
+  local ends = math.max(o.ends, o.pause, o.till, o.remembers, o.fades)
   if ends <= now then
     redis.call('DEL', o.key)
     return
   end
   local list, unit = written(o)
   local last, more = o.at[o.size] or 0, ''
-  if o.pause > 0 or o.full > 0 or o.till > 0 or o.mark > 0 or o.others > 0 then
+  if o.pause > 0 or o.full > 0 or o.till > 0 or o.mark > 0 or o.others > 0 or o.fades > 0 then
     more = string.format(
-      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', o.pause, o.full, o.fulllimit, o.fullwidth, o.learned,
-      o.till, o.mark, o.remembers, o.bucket, o.others, o.read, o.asks, o.period)
+      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', o.pause, o.full, o.fulllimit, o.fullwidth, o.learned,
+      o.till, o.mark, o.remembers, o.bucket, o.others, o.read, o.asks, o.period,
+      o.margin, o.raised, o.fades)
   end
   local v = string.format(
     '%.0f %.0f %.0f %.0f %.0f %.0f %.0f%s|%s',
@@ -425,6 +438,14 @@ function window.rest()
 
   function window.slow() return false end
 
+  function window.stray(o, now, at, within, step, most)
+    if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
+    local alone = stray(o, now, at, within, step, most)
+    o.dirty = true
+    window.widen(o, now)
+    return alone
+  end
+
   function window.renew() end
 
   function window.release() end
@@ -440,8 +461,10 @@ function window.rest()
   -- remaining: until there is more, the limit is what was spent and what is left; if that is not known, the present
   -- bucket is charged with what others must have spent, in place of what they were believed to have spent before.
   function window.remaining(o, now, bucket, left, done, till)
-    local k = floor(o, now)
+    local k, wide, back = floor(o, now), o.back, o.m * o.width
+    o.back, o.sum = back, nil -- the upstream's windows have no margin
     local spent = ending(o, k)
+    o.back, o.sum = wide, nil
     if bucket ~= 0 then answered(o, bucket, done) end
     local busy = o.open[k] or 0
     if till > now then
@@ -452,7 +475,7 @@ function window.rest()
     end
     if o.m == 0 and bucket ~= 0 and bucket ~= k then return false end
     local known = o.others > 0 and reach(o, o.bucket) > now and o.others or 0
-    if known > 0 and o.bucket >= k - o.back and (o.bucket - k) % o.width == 0 then spent = spent - known end
+    if known > 0 and o.bucket >= k - back and (o.bucket - k) % o.width == 0 then spent = spent - known end
     local n, margin = math.max(0, o.most - left + busy - spent), math.min(busy, math.floor(o.most * C.OthersMargin / C.OthersWhole))
     if n > 0 then n = n + margin end -- and what they spend until we hear of it
     local period = now - till
@@ -487,6 +510,8 @@ function window.rest()
     o.at, o.held, o.open, o.low, o.size, o.total, o.sum, o.peak, o.peakat = {}, {}, {}, 1, 0, 0, nil, nil, nil
     o.list, o.place, o.same = '', { 1 }, 1
     ignoreothers(o)
+    o.margin, o.raised, o.fades = 0, 0, 0
+    window.widen(o, now)
     o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0
     o.most, o.dirty = o.limit, true
   end
@@ -509,7 +534,7 @@ function window.rest()
     local k, backlog, remaining = floor(o, now), 0, 0
     for i = find(o, k + 1), o.size do backlog = backlog + o.held[i] end
     if pause == 0 and now < after(o, k) - o.guard then remaining = math.max(0, o.most - fullest(o, k, math.huge)) end
-    return remaining, nextat, backlog, pause, o.most, 0
+    return remaining, nextat, backlog, pause, o.most, 0, marginat(o, now)
   end
 end
 

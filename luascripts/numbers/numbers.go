@@ -45,6 +45,7 @@ const (
 	NoteReset     = 8
 	NoteRenew     = 9
 	NoteRelease   = 10
+	NoteStray     = 11
 )
 
 // Kinds of changes that are published.
@@ -95,6 +96,9 @@ const (
 	// SameEpisode is for how long refusals count as one if the upstream did not ask for a pause: calls that have their
 	// slots already go on at the old pace.
 	SameEpisode = 1_000_000
+	// MarginFades is how long a margin takes to fade by a millionth of its period: half a per cent in a minute, so that one that is too
+	// small costs a refusal in two minutes where a step is one per cent.
+	MarginFades = 12_000
 )
 
 // A reading that says how much is left, and not when there is more, is believed for BelievedFor, unless its note says for how long: then a
@@ -151,12 +155,13 @@ func Named() map[string]int64 {
 		"Tracked": Tracked, "MayQueue": MayQueue, "Forgot": Forgot,
 		"NotePause": NotePause, "NoteResume": NoteResume, "NoteSlow": NoteSlow, "NoteLearn": NoteLearn, "NoteRemaining": NoteRemaining,
 		"NoteSettle": NoteSettle, "NoteClaim": NoteClaim, "NoteReset": NoteReset, "NoteRenew": NoteRenew, "NoteRelease": NoteRelease,
+		"NoteStray":    NoteStray,
 		"ChangePaused": ChangePaused, "ChangeResumed": ChangeResumed, "ChangeSlowed": ChangeSlowed,
 		"ChangeCalled": ChangeCalled, "ChangeBegun": ChangeBegun,
 		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "OnceTTL": OnceTTL,
 		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
 		"UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
-		"WholeShare": WholeShare, "SameEpisode": SameEpisode,
+		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "MarginFades": MarginFades,
 		"OthersMargin": OthersMargin, "OthersWhole": OthersWhole,
 		"BelievedFor": BelievedFor, "LoosenAfter": LoosenAfter, "AsksAgain": AsksAgain,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,

@@ -301,6 +301,12 @@ func applyOne(e *engine.Entry, now int64, n *store.Note) (changed bool) {
 			at = now
 		}
 		return a.Slow(l, now, at)
+	case store.NoteStray:
+		at := int64(n.At)
+		if at == 0 {
+			at = now
+		}
+		return !a.Stray(now, at, engine.Stray{Within: engine.MicrosUp(n.For), Step: n.Value, Most: n.Remaining})
 	case store.NoteLearn:
 		return a.Learn(l, now, n.Value, now+engine.MicrosUp(n.For))
 	case store.NoteRemaining:
@@ -352,7 +358,7 @@ func (m *Store) Status(_ context.Context, stack store.Stack) (store.StackStatus,
 	}
 	for i := range entries {
 		in := entries[i].Account.Inspect(&entries[i].Limit, o.now)
-		s.Limits[i] = store.LimitStatus{Remaining: in.Remaining, Next: store.Instant(in.Next), Backlog: in.Backlog, Paused: store.Instant(in.Paused), Pace: in.Pace, Queued: in.Queued}
+		s.Limits[i] = store.LimitStatus{Remaining: in.Remaining, Next: store.Instant(in.Next), Backlog: in.Backlog, Paused: store.Instant(in.Paused), Pace: in.Pace, Queued: in.Queued, Margin: in.Margin}
 	}
 	return s, nil
 }

@@ -284,6 +284,8 @@ func (r *request) notes(notes []store.Note) {
 		case store.NoteResume, store.NoteReset:
 		case store.NoteSlow:
 			a = int64(n.At)
+		case store.NoteStray:
+			a, b, c, d = int64(n.At), engine.MicrosUp(n.For), n.Value, n.Remaining
 		case store.NoteLearn:
 			a, b = n.Value, engine.MicrosUp(n.For)
 		case store.NoteRemaining:

@@ -19,7 +19,7 @@ func (n *Note) Change(stack Stack, now Instant, did bool) (Change, bool) {
 	case NoteSlow:
 		c.Kind = Slowed
 		return c, did
-	case NoteLearn, NoteRemaining, NoteSettle, NoteClaim, NoteRenew, NoteRelease:
+	case NoteLearn, NoteRemaining, NoteSettle, NoteClaim, NoteRenew, NoteRelease, NoteStray:
 		return c, false
 	}
 	return c, true
@@ -30,10 +30,10 @@ type Note struct {
 	Kind  NoteKind
 	Limit int // index into the stack's limits; [WholeUpstream] for pauses, resumptions and resets of all
 
-	For       time.Duration // Pause, Learn: from now on. Remaining: until there is more; below 0: not known, and to be believed for -For; 0: for 15 minutes
-	At        Instant       // Slow: the slot of the call that was refused; 0: now. Renew: when the call began
-	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer. Renew, Release: the call's ID
-	Remaining int64         // Remaining: what the upstream still admits
+	For       time.Duration // Pause, Learn: from now on. Remaining: until there is more; below 0: not known, and to be believed for -For; 0: for 15 minutes. Stray: how long before it no other may be
+	At        Instant       // Slow, Stray: the slot of the call that was refused; 0: now. Renew: when the call began
+	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer. Renew, Release: the call's ID. Stray: by how much the margin grows, in millionths of the period
+	Remaining int64         // Remaining: what the upstream still admits. Stray: the largest margin, in millionths of the period
 	Bucket    int64         // Remaining: Charge.From of the call that was answered, of a window; 0: not known
 	Done      int64         // Remaining: the cost of tracked calls of that bucket now known to have reached the upstream before it answered
 	Charge    Charge        // Settle: of the call. Claim: what is remembered; To of a window is what its bucket held at least
@@ -76,11 +76,14 @@ const (
 	NoteRenew
 	// NoteRelease gives back the permit of a call that is done, or the position of one that has left the queue.
 	NoteRelease
+	// NoteStray reports that a call was refused though its account had room: the limit takes its period to be a little longer for a
+	// while. It made a difference to others if it was not the only one within For: then a pause is to follow.
+	NoteStray
 )
 
 // String returns what a note does, in a word.
 func (k NoteKind) String() string {
-	words := [...]string{"", "pause", "resume", "slow", "learn", "remaining", "settle", "claim", "reset", "renew", "release"}
+	words := [...]string{"", "pause", "resume", "slow", "learn", "remaining", "settle", "claim", "reset", "renew", "release", "stray"}
 	if k < NotePause || int(k) >= len(words) {
 		return fmt.Sprintf("NoteKind(%d)", k)
 	}

@@ -17,6 +17,7 @@ type LimitStatus struct {
 	Paused    Instant // nothing goes before; 0 if not paused
 	Pace      int64   // as it is now, learned and adapted: the emission interval of a rate in µs, the limit of a window or of leases
 	Queued    int64   // queued calls
+	Margin    int64   // by how much longer than it is the period is taken to be, in millionths: see NoteStray
 
 	_ struct{}
 }

@@ -242,6 +242,11 @@ func (h *history) note(s *Session, set int) store.Note {
 	if h.plan.Memory {
 		kinds = 9
 	}
+	if h.rng.IntN(8) == 0 {
+		n.Kind, n.Value, n.Remaining = store.NoteStray, h.rng.Int64N(60_000), h.rng.Int64N(100_000)
+		n.At = s.now - store.Instant(h.rng.Int64N(500_000))
+		return n
+	}
 	switch h.rng.IntN(kinds) {
 	case 0:
 		n.Kind = store.NoteResume

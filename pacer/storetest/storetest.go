@@ -66,7 +66,10 @@ func Run(t *testing.T, fixture func(t testing.TB) Fixture) {
 // Cases returns all cases.
 func Cases() []Case {
 	var all []Case
-	for _, part := range [][]Case{gcraCases(), exactCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), costCases(), claimCases(), sharedCases(), registryCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), propertyCases()} {
+	for _, part := range [][]Case{
+		gcraCases(), exactCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), marginCases(), costCases(), claimCases(),
+		sharedCases(), registryCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), propertyCases(),
+	} {
 		all = append(all, part...)
 	}
 	return all

@@ -130,6 +130,9 @@ func (f *Concurrency) forget(now int64) {
 // Slow implements [Account].
 func (f *Concurrency) Slow(*Limit, int64, int64) bool { return false }
 
+// Stray implements [Account]: calls in flight have no period.
+func (f *Concurrency) Stray(int64, int64, Stray) bool { return false }
+
 // Learn implements [Account].
 func (f *Concurrency) Learn(l *Limit, now, value, until int64) bool {
 	before := f.most(l, now)

@@ -44,6 +44,9 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	Resume(now int64)
 	// Slow heeds that a call whose slot was at was refused, if the limit is adaptive.
 	Slow(l *Limit, now, at int64) (changed bool)
+	// Stray heeds that a call whose slot was at was refused, though its account had room: for a while, the account takes its
+	// periods to be a little longer. It reports whether that was the only refusal for some time.
+	Stray(now, at int64, s Stray) (alone bool)
 	// Learn heeds until when the upstream allows less than the limit: a larger emission interval of a rate, fewer
 	// calls per window. 0 ends that.
 	Learn(l *Limit, now, value, until int64) (changed bool)
@@ -88,6 +91,7 @@ type Inspection struct {
 	Paused    int64 // nothing goes before; 0 if not paused
 	Pace      int64 // as it is now, learned and adapted: the emission interval of a rate, the limit of a window or of leases
 	Queued    int64 // queued calls
+	Margin    int64 // by how much longer than it is the account takes its period to be, in millionths
 }
 
 // NewAccount returns an empty account for an algorithm, nil for an unknown one.

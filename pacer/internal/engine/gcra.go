@@ -29,12 +29,13 @@ import (
 // along, and gives it back when it is cancelled. So a cancelled reservation leaves the account exactly as it
 // was.
 type GCRA struct {
-	tat   int64 // the tail begins here; 0 for a new account
-	gaps  []gap // disjoint, in order of time, all before tat
-	pause int64
-	pace  pace
-	queue *Queue    // nil if nobody has ever been in it
-	log   *startLog // when calls start; nil if nobody keeps it
+	tat    int64 // the tail begins here; 0 for a new account
+	gaps   []gap // disjoint, in order of time, all before tat
+	pause  int64
+	pace   pace
+	margin margin
+	queue  *Queue    // nil if nobody has ever been in it
+	log    *startLog // when calls start; nil if nobody keeps it
 	// No gap is longer than widest, so that a call that fits nowhere need not look at all of them.
 	widest int64
 	reset  mark
@@ -75,7 +76,12 @@ type wants struct {
 }
 
 // need returns the length of the interval of a call of cost n.
-func (g *GCRA) need(l *Limit, now, n int64) int64 { return n * g.pace.interval(l, now) }
+func (g *GCRA) need(l *Limit, now, n int64) int64 { return n * g.step(l, now) }
+
+// step returns the emission interval at now, with the margin.
+func (g *GCRA) step(l *Limit, now int64) int64 {
+	return widened(g.pace.interval(l, now), g.margin.at(now))
+}
 
 // wants returns what a call of cost n is to have; strictly: with no tolerance, nor for those behind it, see startLog.
 func (g *GCRA) wants(l *Limit, now, n int64, strictly bool) wants {
@@ -164,7 +170,7 @@ func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64, _ bool) (Charge
 	slack := max(0, p.begin-p.At)
 	if g.log != nil {
 		g.log.add(l, p.At, n, p.begin)
-		g.log.tidy(was, g.tat, now)
+		g.log.tidy(was, g.tat, now, g.within(l, now))
 		slack = 0
 	}
 	g.forget(now)
@@ -240,7 +246,7 @@ func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
 	}
 	g.keepLog(l)
 	from := max(g.tat, now)
-	g.tat = from + debt(actual-cost, g.pace.interval(l, now))
+	g.tat = from + debt(actual-cost, g.step(l, now))
 	if g.log != nil {
 		g.log.debt(l, now, actual-cost, from)
 	}
@@ -257,7 +263,7 @@ func debt(n, t int64) int64 {
 
 // forget drops what is past.
 func (g *GCRA) forget(now int64) {
-	if max(g.lasts(), g.pause, g.pace.ends(), g.reset.until) <= now {
+	if max(g.lasts(), g.pause, g.pace.ends(), g.margin.until, g.reset.until) <= now {
 		*g = GCRA{queue: g.queue}
 		return
 	}
@@ -268,6 +274,7 @@ func (g *GCRA) forget(now int64) {
 		g.pause = 0
 	}
 	g.pace.forget(now)
+	g.margin.forget(now)
 	if len(g.gaps) > 0 {
 		past := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > now })
 		g.gaps = slices.Delete(g.gaps, 0, past)
@@ -296,7 +303,7 @@ func (g *GCRA) Remembers() int64 { return g.reset.until }
 
 // Expires implements [Account].
 func (g *GCRA) Expires() int64 {
-	ends := max(g.lasts(), g.pause, g.pace.ends())
+	ends := max(g.lasts(), g.pause, g.pace.ends(), g.margin.until)
 	if g.queue != nil {
 		ends = max(ends, g.queue.furthest)
 	}
@@ -306,8 +313,8 @@ func (g *GCRA) Expires() int64 {
 // Inspect implements [Account].
 func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 	t, reach := l.Spec.Interval, now+l.Spec.Tolerance()
-	in := Inspection{Paused: g.pause, Pace: g.pace.interval(l, now)}
-	step := in.Pace
+	in := Inspection{Paused: g.pause, Pace: g.pace.interval(l, now), Margin: g.margin.at(now)}
+	step := g.step(l, now)
 	e := max(now, g.pause)
 	free := int64(0) // virtual time after reach that is free and before the tail
 	for _, f := range append(slices.Clone(g.gaps), gap{g.tat, forever}) {
@@ -328,7 +335,7 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 	}
 	if l.Spec.Most > 0 {
 		in.Remaining = min(max(1, g.free(l, now)), max(1, in.Remaining))
-		if _, unlogged := g.starts(l); now < unlogged+l.Spec.Within {
+		if _, unlogged := g.starts(l); now < unlogged+g.within(l, now) {
 			in.Remaining = 1
 		}
 		if in.Next > now {

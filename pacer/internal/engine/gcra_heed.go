@@ -25,6 +25,12 @@ func (g *GCRA) Slow(l *Limit, now, at int64) bool {
 	return g.pace.slow(l, now, at)
 }
 
+// Stray implements [Account].
+func (g *GCRA) Stray(now, at int64, s Stray) bool {
+	g.forget(now)
+	return g.margin.stray(now, at, s)
+}
+
 // Learn implements [Account].
 func (g *GCRA) Learn(l *Limit, now, value, until int64) bool {
 	g.forget(now)

@@ -51,6 +51,9 @@ func (g *GCRA) starts(l *Limit) (all []start, unlogged int64) {
 	return g.log.all, g.log.unlogged
 }
 
+// within returns how long the windows are that the log looks at: those of the limit, with the margin.
+func (g *GCRA) within(l *Limit, now int64) int64 { return widened(l.Spec.Within, g.margin.at(now)) }
+
 // most returns how many calls may start in a window. While the pace is slower than the limit's, they are fewer.
 func (g *GCRA) most(l *Limit, now int64) int64 {
 	step := g.pace.interval(l, now)
@@ -64,7 +67,8 @@ func (g *GCRA) most(l *Limit, now int64) int64 {
 func (g *GCRA) exact(l *Limit, now, e, n int64, round int) Placement {
 	all, unlogged := g.starts(l)
 	most := g.most(l, now)
-	logged := unlogged + l.Spec.Within // from then on, the log knows all that matters
+	within := g.within(l, now)
+	logged := unlogged + within // from then on, the log knows all that matters
 	for work := 0; ; {
 		strictly := e < logged
 		w := g.wants(l, now, n, strictly)
@@ -72,7 +76,7 @@ func (g *GCRA) exact(l *Limit, now, e, n int64, round int) Placement {
 			round = numbers.LastRound
 		}
 		p := g.search(now, e, &w, round)
-		next, looked := crowded(all, p.At, min(n, most), most, l.Spec.Within)
+		next, looked := crowded(all, p.At, min(n, most), most, within)
 		if strictly && p.At > logged {
 			next = logged // from there on it need not be strict
 		} else if next <= p.At {
@@ -196,14 +200,14 @@ func (o *startLog) claim(now int64, c gap, unknown bool) {
 }
 
 // tidy forgets starts that do not matter any more, when the tail has come from one window into another.
-func (o *startLog) tidy(was, tat, now int64) {
+func (o *startLog) tidy(was, tat, now, within int64) {
 	if was/o.within != tat/o.within {
-		o.all = slices.Delete(o.all, 0, find(o.all, now-o.within+1))
+		o.all = slices.Delete(o.all, 0, find(o.all, now-within+1))
 	}
 }
 
 // free returns how many more starts there may be in the window that ends now.
 func (g *GCRA) free(l *Limit, now int64) int64 {
 	all, _ := g.starts(l)
-	return g.most(l, now) - int64(len(all)-find(all, now-l.Spec.Within+1))
+	return g.most(l, now) - int64(len(all)-find(all, now-g.within(l, now)+1))
 }

@@ -286,7 +286,7 @@ func (q *queuedCall) inTurn(begin Grant) (kind, bool) {
 
 // step returns the emission interval of a rate.
 func (e *Entry) step(now int64) int64 {
-	return e.Account.(*GCRA).pace.interval(&e.Limit, now) //nolint:forcetypeassert // a rate
+	return e.Account.(*GCRA).step(&e.Limit, now) //nolint:forcetypeassert // a rate
 }
 
 // borrow looks for a slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.

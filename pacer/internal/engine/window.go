@@ -34,6 +34,7 @@ type Window struct {
 	learned int64 // the limit that the upstream says it has; 0 for none
 	until   int64 // when that ends
 	others  others
+	margin  margin
 	reset   mark
 }
 
@@ -73,6 +74,22 @@ func (w *Window) limit(l *Limit, now int64) int64 {
 		return min(w.learned, l.Spec.Limit)
 	}
 	return l.Spec.Limit
+}
+
+// widened returns the limit with the margin: a sliding window reaches back over more buckets, and a fixed one has a longer tail in which
+// nothing goes. A calendar's has none.
+func (w *Window) widened(l *Limit, now int64) *Limit {
+	share := w.margin.at(now)
+	if share == 0 || len(l.Bounds) > 0 {
+		return l
+	}
+	spec := *l.Spec
+	if spec.Buckets > 0 {
+		spec.Buckets = widened(spec.Buckets, share)
+	} else {
+		spec.Guard = min(spec.Interval-1, spec.Guard+widened(spec.Interval, share)-spec.Interval)
+	}
+	return &Limit{Spec: &spec}
 }
 
 // find returns the index of the first bucket that does not begin before b.
@@ -119,6 +136,7 @@ func (w *Window) ending(l *Limit, k int64) *sum {
 
 // Earliest implements [Account].
 func (w *Window) Earliest(l *Limit, now, e, n int64, round int) Placement {
+	l = w.widened(l, now)
 	p := w.search(l, now, e, n, round)
 	asks, i := max(e, w.others.asks), w.find(w.others.bucket)
 	if w.others.n == 0 || p.At <= asks || i == len(w.buckets) || w.buckets[i].begin != w.others.bucket {
@@ -266,6 +284,7 @@ func (w *Window) most(l *Limit, k int64) int64 {
 
 // Commit implements [Account].
 func (w *Window) Commit(l *Limit, now int64, p Placement, n int64, tracked bool) (Charge, int64) {
+	l = w.widened(l, now)
 	w.tidy(l, now)
 	if p.lent > 0 {
 		w.others.n -= p.lent
@@ -335,6 +354,7 @@ func (w *Window) tidy(l *Limit, now int64) {
 	if w.full.until != 0 && w.full.until < l.next(k) {
 		w.full = full{}
 	}
+	w.margin.forget(now)
 	if w.reset.until <= now {
 		w.reset = mark{}
 	}
@@ -343,7 +363,7 @@ func (w *Window) tidy(l *Limit, now int64) {
 // Cancel implements [Account].
 func (w *Window) Cancel(l *Limit, now int64, c Charge) {
 	if begin, n, tracked := c.bucket(); !w.reset.covers(c, now) {
-		w.giveBack(l, now, begin, n, tracked)
+		w.giveBack(w.widened(l, now), now, begin, n, tracked)
 	}
 }
 
@@ -369,6 +389,7 @@ func (b *bucket) answered(n int64) {
 
 // Settle implements [Account].
 func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
+	l = w.widened(l, now)
 	switch begin, _, _ := c.bucket(); {
 	case w.reset.covers(c, now):
 	case actual <= cost:
@@ -388,7 +409,7 @@ func (w *Window) Release(int64) bool { return false }
 func (w *Window) Reset(now int64) { *w = Window{reset: w.reset.reset(now, w.ends)} }
 
 // Expires implements [Account].
-func (w *Window) Expires() int64 { return max(w.ends, w.pause, w.until) }
+func (w *Window) Expires() int64 { return max(w.ends, w.pause, w.until, w.margin.until) }
 
 // Remembers implements [Account].
 func (w *Window) Remembers() int64 { return w.reset.until }
@@ -396,8 +417,9 @@ func (w *Window) Remembers() int64 { return w.reset.until }
 // Inspect implements [Account].
 func (w *Window) Inspect(l *Limit, now int64) Inspection {
 	limit := w.limit(l, now)
-	in := Inspection{Paused: w.pause, Pace: limit}
+	in := Inspection{Paused: w.pause, Pace: limit, Margin: w.margin.at(now)}
 	in.Next = w.Earliest(l, now, max(now, w.pause), 1, 0).At
+	l = w.widened(l, now)
 	cur := l.floor(now)
 	for _, one := range w.buckets[w.find(cur+1):] {
 		in.Backlog += one.n

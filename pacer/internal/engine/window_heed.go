@@ -35,6 +35,13 @@ func (w *Window) forget(now int64) {
 	}
 }
 
+// Stray implements [Account].
+func (w *Window) Stray(now, at int64, s Stray) bool {
+	w.forget(now)
+	w.margin.forget(now)
+	return w.margin.stray(now, at, s)
+}
+
 // Slow implements [Account]: windows do not adapt.
 func (w *Window) Slow(*Limit, int64, int64) bool { return false }
 
@@ -53,7 +60,7 @@ func (w *Window) Learn(l *Limit, now, value, until int64) bool {
 // limit is what we spent and what is left. Otherwise the present bucket is charged with what others must have spent, in place of what
 // they were believed to have spent before: see others. Calls that are on their way are spoken for.
 func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool {
-	k := l.floor(now)
+	k := l.floor(now) // of the upstream's windows, which have no margin
 	spent := w.ending(l, k).n
 	if one := w.at(bucket); one != nil && bucket != 0 {
 		one.answered(done)
@@ -84,7 +91,8 @@ func (w *Window) Remaining(l *Limit, now, bucket, left, done, until int64) bool 
 // believe charges the present bucket with what others must have spent if so much is spent of the window in all, and with a margin.
 func (w *Window) believe(l *Limit, now, all, margin, period int64) bool {
 	k, before := l.floor(now), w.others
-	if l.reach(before.bucket) <= now {
+	wide := w.widened(l, now)
+	if wide.reach(before.bucket) <= now {
 		before = others{}
 	}
 	own := w.ending(l, k).n
@@ -106,8 +114,8 @@ func (w *Window) believe(l *Limit, now, all, margin, period int64) bool {
 	}
 	w.doubt()
 	if n > 0 {
-		w.tidy(l, now)
-		w.add(l, k, n)
+		w.tidy(wide, now)
+		w.add(wide, k, n)
 		w.others = others{k, n, now, now + period, period}
 		if n < before.n {
 			w.others.read = before.read
@@ -119,6 +127,7 @@ func (w *Window) believe(l *Limit, now, all, margin, period int64) bool {
 
 // Claim implements [Account].
 func (w *Window) Claim(l *Limit, now int64, c Charge) {
+	l = w.widened(l, now)
 	begin, n := c.claimed()
 	if missing := n - w.count(begin); missing > 0 && l.reach(begin) > now {
 		w.tidy(l, now)

@@ -293,7 +293,7 @@ func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []sto
 			if !note.Local {
 				continue
 			}
-		case store.NoteSlow, store.NoteClaim, store.NoteRenew, store.NoteResume, store.NoteReset:
+		case store.NoteSlow, store.NoteStray, store.NoteClaim, store.NoteRenew, store.NoteResume, store.NoteReset:
 		}
 		mine = append(mine, note)
 	}

@@ -1,0 +1,109 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// marginCases are about refusals of calls whose accounts had room.
+func marginCases() []Case {
+	const step, most = 20_000, 50_000 // millionths: 2 % and 5 %
+	stray := func(at time.Duration, share int64) store.Note {
+		return store.Note{Kind: store.NoteStray, At: Epoch + store.Instant(at.Microseconds()), For: time.Second, Value: share, Remaining: 100_000}
+	}
+	margin := func(s *Session, st store.Stack) int64 { return s.Status(st).Limits[0].Margin }
+	expect := func(t testing.TB, what string, got, want any) {
+		t.Helper()
+		if got != want {
+			t.Fatalf("%s: got %v, want %v", what, got, want)
+		}
+	}
+	return []Case{
+		{"stray/alone", "a refusal that comes soon after another is no stray, and the margin grows with each up to its bound, and fades", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.PerSecond(10)})
+			note := func(at time.Duration) store.Note {
+				return store.Note{Kind: store.NoteStray, At: Epoch + store.Instant(at.Microseconds()), For: time.Second, Value: step, Remaining: most}
+			}
+			s.At(time.Second)
+			expect(t, "the first", s.Report(st, note(900*ms)), 0)
+			expect(t, "margin", margin(s, st), int64(20_000))
+			s.At(1500 * ms)
+			expect(t, "the second, of a call that had its slot before", s.Report(st, note(990*ms)), 1)
+			expect(t, "margin", margin(s, st), int64(20_000-41))
+			expect(t, "the third, of one that had it later", s.Report(st, note(1400*ms)), 1)
+			expect(t, "margin", margin(s, st), int64(40_000-41))
+			s.At(3 * time.Second)
+			expect(t, "one alone again", s.Report(st, note(2900*ms)), 0)
+			expect(t, "bound", margin(s, st), int64(50_000))
+			s.At(3*time.Second + 2*time.Minute)
+			expect(t, "1 % less after two minutes", margin(s, st), int64(40_000))
+			s.At(3*time.Second + 10*time.Minute)
+			expect(t, "gone after ten", margin(s, st), int64(0))
+			expect(t, "alone", s.Report(st, note(0)), 0)
+		}},
+		{"stray/rate", "calls of a rate go further apart", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.PerSecond(10)})
+			s.Report(st, stray(time.Microsecond, step))
+			s.Go(st, 1, 0)
+			s.Go(st, 1, 102*ms)
+			s.Go(st, 1, 204*ms)
+		}},
+		{"stray/exact", "the windows of an exact rate are longer", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.AtMost(5, time.Second).Burst(5).Skew(0)})
+			s.Report(st, stray(time.Microsecond, 100_000))
+			for range 4 {
+				s.Go(st, 1, 0)
+			}
+			s.Go(st, 1, 80*ms) // the cells are longer, too
+			s.Go(st, 1, 1100*ms)
+			s.Go(st, 1, 1100*ms)
+		}},
+		{"stray/sliding", "a sliding window reaches further back, by whole buckets", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Sliding(5, time.Second).Buckets(10)})
+			s.Report(st, stray(time.Microsecond, step))
+			for range 5 {
+				s.Go(st, 1, 0)
+			}
+			s.Go(st, 1, 1200*ms)
+		}},
+		{"stray/fixed", "nothing goes at the end of a fixed window", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Fixed(5, time.Second)})
+			s.Report(st, stray(time.Microsecond, 100_000))
+			s.At(890 * ms)
+			s.Go(st, 1, 890*ms)
+			s.At(901 * ms)
+			s.Go(st, 1, time.Second)
+		}},
+		{"stray/calendar", "a calendar's windows have no margin", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Hourly(5, time.UTC)})
+			s.Report(st, stray(time.Microsecond, 100_000))
+			s.At(58 * time.Minute)
+			s.Go(st, 1, 58*time.Minute)
+		}},
+		{"stray/remaining", "what an upstream says is left is compared with windows that have no margin", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Sliding(5, time.Second).Buckets(10)})
+			s.Report(st, stray(time.Microsecond, 100_000))
+			for range 2 {
+				s.Go(st, 1, 0)
+			}
+			s.At(1050 * ms) // the upstream has forgotten both but for what a bucket adds
+			expect(t, "three are left, so others spent two", s.Report(st, store.Note{Kind: store.NoteRemaining, Remaining: 3}), 0)
+			s.At(1150 * ms)
+			expect(t, "three are left, so others spent two", s.Report(st, store.Note{Kind: store.NoteRemaining, Remaining: 3}), 1)
+		}},
+		{"stray/reset", "a reset forgets the margin, and a resumption does not", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.PerSecond(10).Named("r")})
+			w := s.Stack(Key{Policy: policies.Sliding(5, time.Second).Named("w")})
+			for _, one := range []store.Stack{st, w} {
+				s.Report(one, stray(time.Microsecond, step))
+				s.Report(one, store.Note{Kind: store.NoteResume})
+				expect(t, "margin", margin(s, one), int64(step))
+				s.Report(one, store.Note{Kind: store.NoteReset})
+				expect(t, "margin", margin(s, one), int64(0))
+			}
+		}},
+	}
+}
