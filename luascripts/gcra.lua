@@ -205,9 +205,9 @@ function gcra.rest()
     local from = a > now and a or now
     local x = math.max(from + w.lead, e - w.before)
     if x > from then
-      local r = (x - from) % o.t
+      local r = (x - from) % o.step
       if r > 0 then
-        local y = x + o.t - r
+        local y = x + o.step - r
         if y + w.late <= e and y + w.room <= b then x = y end
       end
     end

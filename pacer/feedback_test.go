@@ -438,28 +438,35 @@ func TestCallsOnTheirWayHaveTheirPartOfWhatIsLeft(t *testing.T) {
 	})
 }
 
-// Refusals of calls that were on their way together count as one; a call that went later counts again.
+// Refusals of calls that were on their way together count as one; a call that went later counts again. One that comes alone is stray.
 func TestRefusalsOfOneMomentCountOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(10).Burst(5).Adaptive(policies.Adaptation{Hold: time.Minute}).Named("p")))
 		var calls []*pacer.Reservation
-		for range 3 {
+		for range 4 {
 			r, err := p.Reserve(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, r.Wait(t.Context()))
 			calls = append(calls, r)
 		}
-		for _, r := range calls {
-			time.Sleep(3 * time.Second)
+		refused := func(r *pacer.Reservation, want int64, why string) {
+			t.Helper()
 			require.NoError(t, r.Report(t.Context(), policies.Feedback{Refused: true}))
-			require.Equal(t, int64(200_000), status(t, p, "p").Pace, "half")
+			require.Equal(t, want, status(t, p, "p").Pace, why)
 		}
-		later, err := p.Reserve(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, later.Wait(t.Context()))
-		require.NoError(t, later.Report(t.Context(), policies.Feedback{Refused: true}))
-		require.Equal(t, int64(400_000), status(t, p, "p").Pace, "a quarter")
+		refused(calls[0], 100_000, "one alone")
+		for _, r := range calls[1:] {
+			time.Sleep(300 * time.Millisecond)
+			refused(r, 200_000, "half")
+		}
+		time.Sleep(3 * time.Second)
+		for i, want := range []int64{200_000, 400_000} {
+			later, err := p.Reserve(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, later.Wait(t.Context()))
+			refused(later, want, []string{"one alone", "a quarter"}[i])
+		}
 	})
 }
 

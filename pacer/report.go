@@ -16,7 +16,8 @@ import (
 // the scopes of the call that was answered. It is for callers of Wait; if you keep a [Reservation], use
 // [Reservation.Report] instead, which distinguishes the calls that are in flight.
 //
-// A Wait pauses the policies that f names, or the widest scope that binds the call. Calls that wait, in this process
+// A Wait pauses the policies that f names, or the widest scope that binds the call. [Reservation.Report] pauses nobody for a refusal that
+// is likely stray. Calls that wait, in this process
 // or another, and whose slot falls inside the pause, give it back and reserve again behind it, in their order. Report
 // does not wait for that, if the store is shared: it returns when the store has applied the feedback. What f
 // reports of a limit and of what is left of it tightens the policies until it is over; nothing that an upstream reports
@@ -62,22 +63,40 @@ func (p *Pacer) apply(ctx context.Context, a *feedback.Answer, now time.Time, fs
 			return err
 		}
 	}
-	notes, marks, err := p.rules.Notes(&p.usage, a, fs, now)
+	n, err := p.rules.Notes(&p.usage, a, fs, now)
 	if err != nil {
 		return p.notBound(err)
 	}
-	if len(notes) == 0 {
-		return nil
-	}
 	stack := store.Stack{Upstream: p.upstream, Limits: a.Limits}
-	at, changed, err := p.store.Report(ctx, stack, notes)
-	if err != nil {
-		return p.storeError("report", err)
+	notes := append(n.Refusals, n.Counts...)
+	if len(n.Strays) > 0 {
+		others, err := p.send(ctx, &stack, n.Strays)
+		if err != nil {
+			return err
+		}
+		if others == 0 {
+			notes = n.Counts
+		}
 	}
-	p.usage.Delivered(marks, changed)
-	p.feedbackApplied(ctx, &stack, notes)
-	p.waiters.Changed(ctx, changes(notes, stack, at, changed > 0, true))
-	return nil
+	changed, err := p.send(ctx, &stack, notes)
+	if err == nil && len(notes) > 0 {
+		p.usage.Delivered(n.Marks, changed)
+	}
+	return err
+}
+
+// send gives notes to the store, tells hooks and waiters of them, and returns how many made a difference.
+func (p *Pacer) send(ctx context.Context, stack *store.Stack, notes []store.Note) (changed int, err error) {
+	if len(notes) == 0 {
+		return 0, nil
+	}
+	at, changed, err := p.store.Report(ctx, *stack, notes)
+	if err != nil {
+		return 0, p.storeError("report", err)
+	}
+	p.feedbackApplied(ctx, stack, notes)
+	p.waiters.Changed(ctx, changes(notes, *stack, at, changed > 0, true))
+	return changed, nil
 }
 
 // changes returns what notes mean for the waiters of this process, so that they need not wait for news, which may be

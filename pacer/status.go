@@ -43,6 +43,8 @@ type PolicyStatus struct {
 	Pace int64
 	// Queued is how many calls are queued: for a permit, in a lane, or for their fair share.
 	Queued int64
+	// Margin is by how much longer than it is the policy's period is taken to be at present: see [policies.Policy.Margin].
+	Margin time.Duration
 
 	_ struct{}
 }
@@ -130,7 +132,14 @@ func policyStatus(policy policies.Policy, scope string, seen *store.LimitStatus,
 		PausedFor: max(0, seen.Paused.Sub(now)),
 		Pace:      seen.Pace,
 		Queued:    seen.Queued,
+		Margin:    marginOf(policy, seen.Margin),
 	}
+}
+
+// marginOf returns a margin in millionths of a policy's period as a time.
+func marginOf(p policies.Policy, share int64) time.Duration {
+	_, period := p.Limit()
+	return time.Duration(share) * period / 1_000_000
 }
 
 // Binding returns the policy for which the next call of cost 1 has to wait longest; nil if the call can go now, or

@@ -132,8 +132,10 @@ func (p Policy) Burst(b int64) Policy {
 // d closer together, or later, than they were sent: [AtMost] and [Sliding] keep their limit over period + d,
 // and a fixed or calendar window sends nothing in the last d of a window. Plan for the spread of your
 // latency, and a little for late timers. An in-flight policy gives a permit to the next call only d after the last one was
-// over, for upstreams that count a call for a little longer than its caller sees it. Defaults to [DefaultSkew] for AtMost
-// and to 0 for the others.
+// over, for upstreams that count a call for a little longer than its caller sees it.
+//
+// Defaults to [DefaultSkew] for AtMost and to 0 for the others, and to as much more as the fleet finds out that it needs: see
+// [Policy.Margin]. A policy whose Skew you set finds out nothing.
 func (p Policy) Skew(d time.Duration) Policy {
 	p.skew = d
 	if p.shape == shapeRate {
@@ -214,6 +216,25 @@ func compact(d time.Duration) string {
 // Limit returns how many calls the policy allows per period, as the constructor was told. The period of a calendar
 // window is a nominal one: a day has 24 hours, a month 30 days. An in-flight policy has none: 0.
 func (p Policy) Limit() (n int64, period time.Duration) { return p.limit, p.period }
+
+// The largest margin of a policy: see [Policy.Margin].
+const (
+	maxMargin      = time.Second // networks and clocks are not off by more
+	marginPart     = 10          // of the period
+	longestMargins = time.Hour   // of longer periods, a second is nothing
+)
+
+// Margin returns by how much longer than it is a fleet may take the policy's period to be: a tenth of the period, at most a second.
+// The network brings some calls closer together than they went, and a fleet does not know by how much until a call is refused although
+// there was room for it. Each such refusal raises the margin that all processes keep, and it fades by half a per cent of the period a
+// minute. Margin is 0 for policies that keep none: those whose [Policy.Skew] was set, calendars, calls in flight, and periods of more than
+// an hour.
+func (p Policy) Margin() time.Duration {
+	if p.skew != notSet || p.period > longestMargins || p.shape != shapeRate && p.shape != shapeAtMost && p.shape != shapeFixed && p.shape != shapeSliding {
+		return 0
+	}
+	return min(p.period/marginPart, maxMargin)
+}
 
 // Lowered returns a copy that allows at most n calls per period, at least 1; one that allows no more already stays.
 // Its Spec is what holds while the upstream says that its limit is n.

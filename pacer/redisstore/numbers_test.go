@@ -47,9 +47,9 @@ func TestTheUnknownIsRefused(t *testing.T) {
 		"a lane of a window":      {s.Queued, append([]any{0, 0, 2, numbers.Window, 5, 1000, 1, 0, 0, numbers.Queued, 1, 10, 0, 0, 0, 0, numbers.LaneQueue}, queued...), "unknown rate of the lane at 2"},
 		"flags":                   {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, 4}, "unknown flags 4"},
 		"flags, no flags":         {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, -1}, "unknown flags -1"},
-		"a note":                  {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 1, 11, 1, 1, 2, 3, 4, 5}, "unknown note 11"},
+		"a note":                  {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 1, 12, 1, 1, 2, 3, 4, 5}, "unknown note 12"},
 		"a note behind another":   {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 2, numbers.NotePause, 1, 5, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0}, "unknown note 0"},
-		"a note behind a permit":  {s.Report, []any{0, 0, 1, numbers.Leases, 1, 1000, 0, 0, 2, numbers.NoteRenew, 1, 7, 0, 0, 0, 0, 11, 1, 0, 0, 0, 0, 0}, "unknown note 11"},
+		"a note behind a permit":  {s.Report, []any{0, 0, 1, numbers.Leases, 1, 1000, 0, 0, 2, numbers.NoteRenew, 1, 7, 0, 0, 0, 0, 12, 1, 0, 0, 0, 0, 0}, "unknown note 12"},
 		"a note of the upstream":  {s.Report, []any{0, 0, 0, 1, numbers.NoteSlow, 0, 0, 0, 0, 0, 0}, "unknown note of the upstream 3"},
 		"an algorithm to look at": {s.Status, []any{1, 8, 1, 10}, "unknown algorithm 8"},
 	} {

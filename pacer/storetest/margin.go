@@ -57,7 +57,7 @@ func marginCases() []Case {
 			for range 4 {
 				s.Go(st, 1, 0)
 			}
-			s.Go(st, 1, 80*ms) // the cells are longer, too
+			s.Go(st, 1, 80*ms) // the cells are longer, and the tolerance is not
 			s.Go(st, 1, 1100*ms)
 			s.Go(st, 1, 1100*ms)
 		}},

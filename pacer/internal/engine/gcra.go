@@ -69,7 +69,7 @@ func (g *GCRA) Earliest(l *Limit, now, e, n int64, round int) Placement {
 
 // wants is what a call is to have of an account.
 type wants struct {
-	t    int64 // the emission interval of the limit
+	step int64 // the emission interval at present
 	lead int64 // how much is left free before it
 	room int64 // how much has to be free from its begin on
 	late int64 // how long after the start it may go at the earliest; before, if negative
@@ -88,9 +88,9 @@ func (g *GCRA) wants(l *Limit, now, n int64, strictly bool) wants {
 	t, tau := l.Spec.Interval, l.Spec.Tolerance()
 	need := g.need(l, now, n)
 	if strictly {
-		return wants{t: t, lead: (n - 1) * t, room: max(need, n*t+tau), late: max(0, (n-1)*t-tau)}
+		return wants{step: g.step(l, now), lead: (n - 1) * t, room: max(need, n*t+tau), late: max(0, (n-1)*t-tau)}
 	}
-	return wants{t: t, room: need, late: (n-1)*t - tau}
+	return wants{step: g.step(l, now), room: need, late: (n-1)*t - tau}
 }
 
 // before returns how long before its slot the interval of a call begins that costs more than the burst: no such call is
@@ -129,10 +129,10 @@ func (g *GCRA) fit(now, e int64, w *wants, index int) (Placement, bool) {
 	free := g.piece(index)
 	from := max(free.from, now)
 	x := max(from+w.lead, e-w.before())
-	// Leave a gap that can be used: a whole number of T, if that does not move the slot.
+	// Leave a gap that can be used: a whole number of intervals, if that does not move the slot.
 	if x > from {
-		if r := (x - from) % w.t; r > 0 {
-			if y := x + w.t - r; y+w.late <= e && y+w.room <= free.to {
+		if r := (x - from) % w.step; r > 0 {
+			if y := x + w.step - r; y+w.late <= e && y+w.room <= free.to {
 				x = y
 			}
 		}

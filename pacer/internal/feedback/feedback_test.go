@@ -37,7 +37,7 @@ type bench struct {
 // newBench returns a bench for an upstream with all policies of this file, and a call that some of them bind.
 func newBench(t *testing.T, bound ...policies.Policy) *bench {
 	t.Helper()
-	b := &bench{t: t, now: start, rules: feedback.NewRules([]policies.Policy{daily, peak, tenant, user, slowly}, time.Hour, true)}
+	b := &bench{t: t, now: start, rules: feedback.NewRules(append([]policies.Policy{daily, peak, tenant, user, slowly}, bound...), time.Hour, true)}
 	for _, p := range bound {
 		require.NoError(t, p.Validate())
 		l := store.Limit{Policy: p.Name(), Spec: p.Spec()}
@@ -52,10 +52,10 @@ func newBench(t *testing.T, bound ...policies.Policy) *bench {
 // notes returns the notes that feedback becomes, and has the store receive them.
 func (b *bench) notes(changed int, fs ...policies.Feedback) []store.Note {
 	b.t.Helper()
-	notes, marks, err := b.rules.Notes(&b.usage, &b.Answer, fs, b.now)
+	n, err := b.rules.Notes(&b.usage, &b.Answer, fs, b.now)
 	require.NoError(b.t, err)
-	b.usage.Delivered(marks, changed)
-	return notes
+	b.usage.Delivered(n.Marks, changed)
+	return append(append(n.Strays, n.Refusals...), n.Counts...)
 }
 
 // left is feedback that so much is left of a policy.
@@ -106,15 +106,14 @@ func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {
 		"peak":  {Policy: "peak"},
 		"other": {Policy: "other"},
 	} {
-		notes, marks, err := b.rules.Notes(&b.usage, &b.Answer, []policies.Feedback{
+		n, err := b.rules.Notes(&b.usage, &b.Answer, []policies.Feedback{
 			left(9, "daily"), {Wait: time.Second, Policies: []string{"daily", name}},
 		}, b.now)
 		var unbound *feedback.UnboundError
 		require.ErrorAs(t, err, &unbound)
 		require.Equal(t, want, *unbound)
 		require.ErrorContains(t, err, strconv.Quote(name))
-		require.Empty(t, notes)
-		require.Empty(t, marks)
+		require.Zero(t, n)
 	}
 	require.Len(t, b.notes(0, left(9, "daily")), 1, "it is as if nothing had been reported")
 
@@ -133,9 +132,58 @@ func TestARefusalSlowsAdaptiveRates(t *testing.T) {
 	refused := policies.Feedback{Refused: true}
 	require.Equal(t, []store.Note{{Kind: store.NoteSlow, Limit: 1}}, b.notes(0, refused))
 	b.Call, b.Grant = &store.Call{Cost: 1}, &store.Grant{At: 42, Charges: make([]store.Charge, 2)}
-	require.Equal(t, []store.Note{{Kind: store.NoteSlow, Limit: 1, At: 42}}, b.notes(0, refused), "as of its slot")
+	slow := store.Note{Kind: store.NoteSlow, Limit: 1, At: 42}
+	require.Equal(t, []store.Note{stray(0, 42), slow}, b.notes(0, refused), "as of its slot")
 	refused.Policies = []string{"peak"}
-	require.Empty(t, b.notes(0, refused))
+	require.Equal(t, []store.Note{stray(0, 42)}, b.notes(0, refused))
+}
+
+// stray is the note of a refusal because of a limit of one second.
+func stray(limit int, at store.Instant) store.Note {
+	return store.Note{Kind: store.NoteStray, Limit: limit, At: at, For: time.Second, Value: 8_000, Remaining: 100_000}
+}
+
+func TestARefusalThatMayBeStray(t *testing.T) {
+	t.Parallel()
+	second, minute := policies.AtMost(10, time.Second).Named("second"), policies.Sliding(100, time.Minute).Named("minute")
+	pinned, day := policies.AtMost(10, time.Second).Skew(time.Millisecond).Named("pinned"), policies.Daily(10, time.UTC).Named("day")
+	all := pause(store.WholeUpstream, time.Second)
+	for name, c := range map[string]struct {
+		bound    []policies.Policy
+		binds    int
+		feedback policies.Feedback
+		local    bool
+		want     []store.Note
+	}{
+		"the limit that it waited for": {[]policies.Policy{minute, second}, 1, policies.Feedback{Wait: time.Second}, false, []store.Note{stray(1, 7), all}},
+		"of a minute": {
+			[]policies.Policy{minute, second}, 0, policies.Feedback{Wait: time.Second}, false,
+			[]store.Note{{Kind: store.NoteStray, Limit: 0, At: 7, For: time.Minute, Value: 1000, Remaining: 16_666}, all},
+		},
+		"it waited for none":               {[]policies.Policy{minute, second}, -1, policies.Feedback{Wait: time.Second}, false, []store.Note{stray(1, 7), all}},
+		"it waited for one without margin": {[]policies.Policy{day, second}, 0, policies.Feedback{Wait: time.Second}, false, []store.Note{stray(1, 7), all}},
+		"the limit that is named": {
+			[]policies.Policy{minute, second}, 0, policies.Feedback{Wait: time.Second, Policies: []string{"second"}}, false,
+			[]store.Note{stray(1, 7), pause(1, time.Second)},
+		},
+		"the skew is set":      {[]policies.Policy{pinned}, 0, policies.Feedback{Wait: time.Second}, false, []store.Note{all}},
+		"a calendar":           {[]policies.Policy{day}, 0, policies.Feedback{Wait: time.Second}, false, []store.Note{all}},
+		"a punishment":         {[]policies.Policy{second}, 0, policies.Feedback{Wait: 30 * time.Second}, false, []store.Note{pause(store.WholeUpstream, 30*time.Second)}},
+		"granted locally":      {[]policies.Policy{second}, 0, policies.Feedback{Wait: time.Second}, true, []store.Note{all}},
+		"it says what is left": {[]policies.Policy{second}, 0, policies.Feedback{Wait: time.Second, Remaining: policies.Said(3)}, false, []store.Note{all}},
+	} {
+		b := newBench(t, c.bound...)
+		b.Call, b.Grant = &store.Call{Cost: 1}, &store.Grant{At: 7, Binds: c.binds, Local: c.local, Charges: make([]store.Charge, len(c.bound))}
+		c.feedback.Refused = true
+		require.Equal(t, c.want, b.notes(0, c.feedback), name)
+	}
+	b := newBench(t, second)
+	b.Call, b.Grant = &store.Call{Cost: 1}, &store.Grant{At: 7, Charges: make([]store.Charge, 1)}
+	require.Equal(t, []store.Note{pause(store.WholeUpstream, time.Second)}, b.notes(0, policies.Feedback{Wait: time.Second}), "it was not refused")
+	require.Equal(t, []store.Note{all, pause(store.WholeUpstream, time.Minute)}, b.notes(0,
+		policies.Feedback{Refused: true, Wait: time.Second}, policies.Feedback{Refused: true, Wait: time.Minute}), "one of two cannot be stray")
+	b.Grant = nil
+	require.Equal(t, []store.Note{all}, b.notes(0, policies.Feedback{Refused: true, Wait: time.Second}), "nobody knows of which call")
 }
 
 func TestCountsOfAWindow(t *testing.T) {

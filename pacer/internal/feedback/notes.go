@@ -28,28 +28,43 @@ const (
 	paceTolerance = 10
 )
 
-// Notes returns what the store has to know because of some feedback on a call, received at now, and the marks
-// that [Usage.Delivered] needs when the store has received them. It returns an [*UnboundError] if feedback names a policy that does not bind
-// the call.
-func (r *Rules) Notes(u *Usage, a *Answer, fs []policies.Feedback, now time.Time) ([]store.Note, []Mark, error) {
+// Notes are what the store has to know because of some feedback on a call.
+type Notes struct {
+	// Strays are about the limits that may have been refused without a fault of theirs: then the store says that they make no difference,
+	// and the Refusals are not to be sent. None if that cannot be.
+	Strays   []store.Note
+	Refusals []store.Note // pauses, and adaptive rates that slow down
+	Counts   []store.Note // limits, and what is left of them
+	Marks    []Mark       // for [Usage.Delivered], when the store has received the Counts
+}
+
+// Notes returns the notes of some feedback on a call, received at now. It returns an [*UnboundError] if feedback names a policy that does
+// not bind the call.
+func (r *Rules) Notes(u *Usage, a *Answer, fs []policies.Feedback, now time.Time) (Notes, error) {
 	var few [2]targets
 	about := few[:0]
 	for i := range fs {
 		t, err := r.targets(a, &fs[i])
 		if err != nil {
-			return nil, nil, err
+			return Notes{}, err
 		}
 		about = append(about, t)
 	}
-	var notes []store.Note
-	var marks []Mark
+	var n Notes
+	stray := true
 	for i := range fs {
-		notes = r.refusal(notes, a, &fs[i], about[i])
+		n.Refusals = r.refusal(n.Refusals, a, &fs[i], about[i])
+		if stray && (fs[i].Refused || fs[i].Wait > 0) {
+			n.Strays, stray = r.strays(n.Strays, a, &fs[i], about[i])
+		}
 		if r.counts {
-			notes, marks = r.compare(notes, marks, u, a, &fs[i], about[i], now)
+			n.Counts, n.Marks = r.compare(n.Counts, n.Marks, u, a, &fs[i], about[i], now)
 		}
 	}
-	return notes, marks, nil
+	if !stray {
+		n.Strays = nil
+	}
+	return n, nil
 }
 
 // refusal adds the notes that a refusal asks for: pauses, and adaptive rates that slow down.

@@ -1,0 +1,73 @@
+package feedback
+
+import (
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// Some refusals are stray: the call had its slot, but the network, or a late timer, brought it closer to the calls before it than it was
+// sent. That is no reason for anybody else to wait. Each stray refusal makes the limit's margin a step wider, so that they become rare.
+//
+// Whether a refusal is stray, the upstream does not say. It is none if the upstream says how much is left, or asks for a longer pause than
+// the limit's period, as those do that punish; if the call was not granted by the store; or if it is not the only one within a period, which
+// the store knows.
+
+// A step is 10 ms, about what networks add, but neither too much nor too little for the period.
+const (
+	usualStep    = 8 * time.Millisecond
+	largestStep  = 60   // as a part of the period
+	smallestStep = 1000 // as a part of the period
+	// shortestPause is how short a pause is at least that an upstream can ask for in whole seconds.
+	shortestPause = time.Second
+	millionths    = 1_000_000
+)
+
+// strays adds notes about a refusal that may be a stray one; false if it cannot be.
+func (r *Rules) strays(notes []store.Note, a *Answer, f *policies.Feedback, t targets) ([]store.Note, bool) {
+	if _, counted := f.Left().Value(); counted || !f.Refused || a.Grant == nil || a.Grant.Local {
+		return nil, false
+	}
+	limits := t.limits
+	if !t.named {
+		limits = r.tightest(a)
+	}
+	for _, i := range limits {
+		policy := r.policies[a.Limits[i].Policy]
+		most := policy.Margin()
+		_, period := policy.Limit()
+		if most == 0 || f.Wait > max(period, shortestPause) {
+			return nil, false
+		}
+		notes = append(notes, store.Note{
+			Kind: store.NoteStray, Limit: i, For: period, At: a.Grant.At, Value: share(step(period), period), Remaining: share(most, period),
+		})
+	}
+	return notes, len(limits) > 0
+}
+
+// tightest returns which limit a refusal is likely about that names none: the one that the call waited for, or else the one with the
+// shortest period that has a margin.
+func (r *Rules) tightest(a *Answer) []int {
+	if i := a.Grant.Binds; i >= 0 && i < len(a.Limits) && r.policies[a.Limits[i].Policy].Margin() > 0 {
+		return []int{i}
+	}
+	var best []int
+	var shortest time.Duration
+	for i := range a.Limits {
+		p := r.policies[a.Limits[i].Policy]
+		if _, period := p.Limit(); p.Margin() > 0 && (best == nil || period < shortest) {
+			best, shortest = []int{i}, period
+		}
+	}
+	return best
+}
+
+// step returns by how much a stray refusal raises the margin of a limit with a period.
+func step(period time.Duration) time.Duration {
+	return max(min(usualStep, period/largestStep), period/smallestStep)
+}
+
+// share returns a part of a period in millionths.
+func share(part, period time.Duration) int64 { return int64(part) * millionths / int64(period) }

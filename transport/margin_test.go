@@ -1,0 +1,220 @@
+package transport_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/transport"
+)
+
+// strict is an upstream that admits so many calls in any second, counted when they arrive. What it refuses it does not count.
+type strict struct {
+	limit int
+	delay func(*rand.Rand) time.Duration // of each way
+
+	mu      sync.Mutex
+	rng     *rand.Rand
+	arrived []time.Time // of calls that it admitted
+	went    int
+	refused int
+	unfair  int // calls that it refuses although it has room
+}
+
+func (s *strict) RoundTrip(req *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	there, back := s.delay(s.rng), s.delay(s.rng)
+	s.mu.Unlock()
+	time.Sleep(there)
+	defer time.Sleep(back)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for len(s.arrived) > 0 && now.Sub(s.arrived[0]) >= time.Second {
+		s.arrived = s.arrived[1:]
+	}
+	if len(s.arrived) >= s.limit || s.unfair > 0 {
+		s.unfair = max(0, s.unfair-1)
+		s.refused++
+		return reply(req, http.StatusTooManyRequests, "", "Retry-After", "1"), nil
+	}
+	s.went++
+	s.arrived = append(s.arrived, now)
+	return reply(req, http.StatusOK, "ok"), nil
+}
+
+// inject has the upstream refuse the next calls.
+func (s *strict) inject(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unfair = n
+}
+
+// count returns what went and what was refused since it was last asked.
+func (s *strict) count() (went, refused int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	went, refused = s.went, s.refused
+	s.went, s.refused = 0, 0
+	return went, refused
+}
+
+// An uneven network delays calls on their way.
+var uneven = []struct {
+	name  string
+	delay func(*rand.Rand) time.Duration
+	least map[string]float64 // of what the upstream admits, by policy
+	most  map[string]int     // refusals in a minute
+}{
+	{
+		"even", func(*rand.Rand) time.Duration { return 0 },
+		map[string]float64{"AtMost": 0.985, "Sliding": 0.995}, map[string]int{"AtMost": 0, "Sliding": 0},
+	},
+	{
+		"15 ms and exponential 5 ms", func(r *rand.Rand) time.Duration { return 15*ms + time.Duration(r.ExpFloat64()*float64(5*ms)) },
+		map[string]float64{"AtMost": 0.965, "Sliding": 0.97}, map[string]int{"AtMost": 4, "Sliding": 4},
+	},
+	{
+		"from 20 to 70 ms", func(r *rand.Rand) time.Duration { return 20*ms + time.Duration(r.Int64N(int64(50*ms))) },
+		map[string]float64{"AtMost": 0.94, "Sliding": 0.96}, map[string]int{"AtMost": 4, "Sliding": 8},
+	},
+	{
+		"40 ms, normal with 10 ms", func(r *rand.Rand) time.Duration { return max(0, 40*ms+time.Duration(r.NormFloat64()*float64(10*ms))) },
+		map[string]float64{"AtMost": 0.95, "Sliding": 0.97}, map[string]int{"AtMost": 4, "Sliding": 5},
+	},
+	{
+		"20 ms, and 150 ms for one of a hundred", func(r *rand.Rand) time.Duration {
+			if r.IntN(100) == 0 {
+				return 150 * ms
+			}
+			return 20 * ms
+		},
+		// Calls of a window go together, so that one that is late meets a whole group: there the margin does not help.
+		map[string]float64{"AtMost": 0.965, "Sliding": 0.9}, map[string]int{"AtMost": 4, "Sliding": 25},
+	},
+}
+
+// Nobody has to know how uneven a network is: four processes of 16 callers, under an upstream that is strict. It is judged after ten
+// seconds, for a minute.
+func TestTheMarginFindsItself(t *testing.T) {
+	t.Parallel()
+	for _, network := range uneven {
+		for name, policy := range map[string]policies.Policy{"AtMost": policies.AtMost(50, time.Second), "Sliding": policies.Sliding(50, time.Second)} {
+			for seed := range uint64(2) {
+				synctest.Test(t, func(t *testing.T) {
+					u := &strict{limit: 50, delay: network.delay, rng: rand.New(rand.NewPCG(seed, 1))}
+					f := newFleet(t, u, policy)
+					time.Sleep(10 * time.Second)
+					_, early := u.count()
+					time.Sleep(time.Minute)
+					went, refused := u.count()
+					used, margin := float64(went)/50/60, f.margin(t)
+					f.leave()
+					t.Logf("%s, %s: %.1f %%, %d refused, %d before, margin %v", network.name, name, 100*used, refused, early, margin)
+					require.GreaterOrEqual(t, used, network.least[name], "%s, %s, seed %d", network.name, name, seed)
+					require.LessOrEqual(t, refused, network.most[name], "%s, %s, seed %d", network.name, name, seed)
+				})
+			}
+		}
+	}
+}
+
+// One refusal that the fleet has not deserved holds back the call that was refused, and nobody else.
+func TestAStrayRefusalPausesNobody(t *testing.T) {
+	t.Parallel()
+	for _, list := range [][]policies.Policy{
+		{policies.AtMost(50, time.Second)},
+		{policies.AtMost(50, time.Second), policies.AtMost(10, time.Second).Per("tenant")},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			u := &strict{limit: 50, delay: func(*rand.Rand) time.Duration { return ms }, rng: rand.New(rand.NewPCG(1, 1))}
+			f := newFleet(t, u, list...)
+			time.Sleep(5 * time.Second)
+			u.count()
+			time.Sleep(10 * time.Second)
+			usual, refused := u.count()
+			require.Zero(t, refused)
+			u.inject(1)
+			time.Sleep(10 * time.Second)
+			went, refused := u.count()
+			f.leave()
+			require.Equal(t, 1, refused)
+			require.GreaterOrEqual(t, float64(went)/float64(usual), 0.97)
+		})
+	}
+}
+
+// A second refusal within the period is no accident: then everyone heeds it.
+func TestASecondRefusalPausesEveryone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := &strict{limit: 50, delay: func(*rand.Rand) time.Duration { return ms }, rng: rand.New(rand.NewPCG(1, 1))}
+		f := newFleet(t, u, policies.AtMost(50, time.Second))
+		time.Sleep(5 * time.Second)
+		u.inject(2)
+		time.Sleep(200 * ms)
+		u.count()
+		time.Sleep(700 * ms)
+		went, _ := u.count()
+		f.leave()
+		require.Zero(t, went, "the upstream asked for a second")
+	})
+}
+
+// A fleet is four processes of 16 callers, of 5 tenants each.
+type fleet struct {
+	processes []*pacer.Pacer
+	stop      context.CancelFunc
+	all       sync.WaitGroup
+}
+
+func newFleet(t *testing.T, u http.RoundTripper, list ...policies.Policy) *fleet {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &fleet{stop: cancel}
+	store := memstore.New()
+	for range 4 {
+		p, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: list, MaxWait: pacer.Forever})
+		require.NoError(t, err)
+		f.processes = append(f.processes, p)
+		client, err := transport.NewClient(p, transport.WithBase(u))
+		require.NoError(t, err)
+		for i := range 16 {
+			ctx := pacer.WithScope(ctx, "tenant", strconv.Itoa(i%5))
+			f.all.Go(func() {
+				for ctx.Err() == nil {
+					if resp, err := client.Do(request(ctx, t, http.MethodGet, nil)); err == nil {
+						_ = resp.Body.Close()
+					}
+				}
+			})
+		}
+	}
+	return f
+}
+
+// margin returns that of the fleet's only policy.
+func (f *fleet) margin(t *testing.T) time.Duration {
+	t.Helper()
+	status, err := f.processes[0].Status(t.Context())
+	require.NoError(t, err)
+	return status.Policies[0].Margin
+}
+
+func (f *fleet) leave() {
+	f.stop()
+	f.all.Wait()
+	for _, p := range f.processes {
+		_ = p.Close()
+	}
+}
