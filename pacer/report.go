@@ -16,7 +16,7 @@ import (
 // the scopes of the call that was answered. It is for callers of Wait; if you keep a [Reservation], use
 // [Reservation.Report] instead, which distinguishes the calls that are in flight.
 //
-// A Wait pauses the policies that f names, or the widest scope that binds the call. Calls that wait, in this process
+// A Wait pauses the policies that f names, or the widest scope that binds the call, within f.Within. Calls that wait, in this process
 // or another, and whose slot falls inside the pause, give it back and reserve again behind it, in their order. Report
 // does not wait for that, if the store is shared: it returns when the store has applied the feedback. What f
 // reports of a limit and of what is left of it tightens the policies until it is over; nothing that an upstream reports

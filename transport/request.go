@@ -24,6 +24,9 @@ func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Opt
 			opts = append(opts, pacer.Scope(s.Name, v)) // the last value of a name counts
 		}
 	}
+	if t.endpoint != nil {
+		opts = append(opts, pacer.Scope(ScopeEndpoint, t.endpoint(req)))
+	}
 	if t.lane != nil {
 		if lane := t.lane(req); lane != "" {
 			opts = append(opts, pacer.Lane(lane))

@@ -3,6 +3,7 @@ package transport
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"github.com/headway-go/headway/pacer"
@@ -33,9 +34,15 @@ func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 		return nil, err
 	}
 	t := &Transport{pacer: p, known: make(map[string]bool), options: o}
+	endpoints := false
 	for _, policy := range p.Policies() {
 		t.known[policy.Name()] = true
 		t.permits = t.permits || policy.Spec().Algorithm == policies.Leases
+		endpoints = endpoints || slices.Contains(policy.Scopes(), ScopeEndpoint)
+	}
+	if o.endpoint != nil && !endpoints {
+		return nil, bad("Endpoint", "set", fmt.Sprintf("but no policy of upstream %q is per endpoint, so that none can be paused alone: "+
+			"give one Per(transport.ScopeEndpoint), such as a rate that no endpoint reaches", p.Upstream()))
 	}
 	return t, nil
 }

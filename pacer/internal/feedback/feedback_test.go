@@ -127,6 +127,44 @@ func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {
 	require.Len(t, b.notes(0, other), 2, "but those that do bind")
 }
 
+// What nobody can place is about a scope, if it is bounded to one; what is known to be everyone's is not bounded.
+func TestFeedbackWithinAScope(t *testing.T) {
+	t.Parallel()
+	nothing := policies.Feedback{Remaining: policies.Said(0), Reset: time.Second}
+	wait := policies.Feedback{Wait: time.Second}
+	over := func(f policies.Feedback, window time.Duration) policies.Feedback {
+		f.Window = window
+		return f
+	}
+	named := func(f policies.Feedback, o policies.Otherwise) policies.Feedback {
+		f.Policies, f.Otherwise = []string{"other"}, o
+		return f
+	}
+	for name, c := range map[string]struct {
+		within   string
+		bound    []policies.Policy
+		partial  bool
+		feedback policies.Feedback
+		want     []store.Note
+	}{
+		"a wait":                     {"tenant", []policies.Policy{daily, user, tenant}, false, wait, []store.Note{pause(2, time.Second)}},
+		"of a narrower scope":        {"user", []policies.Policy{daily, user, tenant}, false, wait, []store.Note{pause(1, time.Second)}},
+		"that no policy has":         {"other", []policies.Policy{tenant, daily}, false, wait, []store.Note{pause(store.WholeUpstream, time.Second)}},
+		"a scope is lacking":         {"tenant", []policies.Policy{daily, tenant}, true, wait, []store.Note{pause(1, time.Second)}},
+		"an unknown limit":           {"tenant", []policies.Policy{daily, tenant}, false, named(wait, policies.Unknown), []store.Note{pause(1, time.Second)}},
+		"a limit of everyone":        {"tenant", []policies.Policy{daily, tenant}, false, named(wait, policies.Everyone), []store.Note{pause(store.WholeUpstream, time.Second)}},
+		"a limit of the call":        {"tenant", []policies.Policy{daily, tenant}, false, named(wait, policies.TheCall), nil},
+		"nothing left":               {"tenant", []policies.Policy{daily, tenant}, false, nothing, []store.Note{pause(1, time.Second)}},
+		"nothing left of one of two": {"tenant", []policies.Policy{daily, tenant, user}, false, nothing, nil},
+		"in its window":              {"tenant", []policies.Policy{daily, tenant, user}, false, over(nothing, time.Minute), []store.Note{pause(1, time.Second)}},
+		"in another's window":        {"tenant", []policies.Policy{daily, tenant}, false, over(nothing, 24*time.Hour), nil},
+	} {
+		b := newBench(t, c.bound...)
+		b.Partial, c.feedback.Within = c.partial, c.within
+		require.Equal(t, c.want, b.notes(0, c.feedback), name)
+	}
+}
+
 func TestARefusalSlowsAdaptiveRates(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, peak, slowly)
