@@ -30,6 +30,7 @@ func TestAReplyIsAboutItsEndpoint(t *testing.T) {
 	loose := policies.PerSecond(1000).Burst(1000).Optional()
 	endpoint := loose.Per(transport.ScopeEndpoint).Named("endpoint")
 	tenants := loose.Per("tenant", transport.ScopeEndpoint).Named("tenants")
+	tenantsAlone, tenantsToo := []policies.Policy{account, tenants}, []policies.Policy{tenants, account, endpoint}
 	const itself, everyone = "search", "search things other"
 	for name, c := range map[string]struct {
 		stack   []policies.Policy
@@ -47,8 +48,8 @@ func TestAReplyIsAboutItsEndpoint(t *testing.T) {
 		"nothing left":           {nil, ietf.Profile, "/search", 200, []string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "50"}, itself},
 		"nothing left of a name": {nil, ietf.Profile, "/search", 200, []string{"RateLimit", `"default";r=0;t=50`}, itself},
 		"no endpoint":            {nil, ietf.Profile, "/", 429, []string{"Retry-After", "50"}, everyone},
-		"of each tenant":         {[]policies.Policy{account, tenants}, ietf.Profile, "/search", 429, []string{"Retry-After", "50"}, itself},
-		"of each tenant, too":    {[]policies.Policy{tenants, account, endpoint}, ietf.Profile, "/search", 429, []string{"Retry-After", "50"}, itself},
+		"of each tenant":         {tenantsAlone, ietf.Profile, "/search", 429, []string{"Retry-After", "50"}, itself},
+		"of each tenant, too":    {tenantsToo, ietf.Profile, "/search", 429, []string{"Retry-After", "50"}, itself},
 		"a vendor's account":     {nil, notion.Profile, "/search", 429, []string{"Retry-After", "50"}, everyone},
 		"a vendor's 503":         {nil, notion.Profile, "/search", 503, []string{"Retry-After", "50"}, itself},
 	} {
@@ -105,7 +106,8 @@ func TestARefusalSlowsDownItsEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		adaptive := policies.PerSecond(100).Burst(1).Adaptive(policies.Adaptation{})
 		p := newPacer(t, adaptive.Named("account"), adaptive.Per(transport.ScopeEndpoint).Named("endpoint"))
-		client := newClient(t, p, newUpstream(ok(1, refuse(http.StatusTooManyRequests))), transport.WithRetries(0), transport.WithEndpoint(firstOf))
+		u := newUpstream(ok(1, refuse(http.StatusTooManyRequests)))
+		client := newClient(t, p, u, transport.WithRetries(0), transport.WithEndpoint(firstOf))
 		resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())

@@ -140,6 +140,9 @@ func TestFeedbackWithinAScope(t *testing.T) {
 		f.Policies, f.Otherwise = []string{"other"}, o
 		return f
 	}
+	all, two := []policies.Policy{daily, user, tenant}, []policies.Policy{daily, tenant}
+	first, second := []store.Note{pause(1, time.Second)}, []store.Note{pause(2, time.Second)}
+	everyone := []store.Note{pause(store.WholeUpstream, time.Second)}
 	for name, c := range map[string]struct {
 		within   string
 		bound    []policies.Policy
@@ -147,17 +150,17 @@ func TestFeedbackWithinAScope(t *testing.T) {
 		feedback policies.Feedback
 		want     []store.Note
 	}{
-		"a wait":                     {"tenant", []policies.Policy{daily, user, tenant}, false, wait, []store.Note{pause(2, time.Second)}},
-		"of a narrower scope":        {"user", []policies.Policy{daily, user, tenant}, false, wait, []store.Note{pause(1, time.Second)}},
-		"that no policy has":         {"other", []policies.Policy{tenant, daily}, false, wait, []store.Note{pause(store.WholeUpstream, time.Second)}},
-		"a scope is lacking":         {"tenant", []policies.Policy{daily, tenant}, true, wait, []store.Note{pause(1, time.Second)}},
-		"an unknown limit":           {"tenant", []policies.Policy{daily, tenant}, false, named(wait, policies.Unknown), []store.Note{pause(1, time.Second)}},
-		"a limit of everyone":        {"tenant", []policies.Policy{daily, tenant}, false, named(wait, policies.Everyone), []store.Note{pause(store.WholeUpstream, time.Second)}},
-		"a limit of the call":        {"tenant", []policies.Policy{daily, tenant}, false, named(wait, policies.TheCall), nil},
-		"nothing left":               {"tenant", []policies.Policy{daily, tenant}, false, nothing, []store.Note{pause(1, time.Second)}},
-		"nothing left of one of two": {"tenant", []policies.Policy{daily, tenant, user}, false, nothing, nil},
-		"in its window":              {"tenant", []policies.Policy{daily, tenant, user}, false, over(nothing, time.Minute), []store.Note{pause(1, time.Second)}},
-		"in another's window":        {"tenant", []policies.Policy{daily, tenant}, false, over(nothing, 24*time.Hour), nil},
+		"a wait":                     {"tenant", all, false, wait, second},
+		"of a narrower scope":        {"user", all, false, wait, first},
+		"that no policy has":         {"other", two, false, wait, everyone},
+		"a scope is lacking":         {"tenant", two, true, wait, first},
+		"an unknown limit":           {"tenant", two, false, named(wait, policies.Unknown), first},
+		"a limit of everyone":        {"tenant", two, false, named(wait, policies.Everyone), everyone},
+		"a limit of the call":        {"tenant", two, false, named(wait, policies.TheCall), nil},
+		"nothing left":               {"tenant", two, false, nothing, first},
+		"nothing left of one of two": {"tenant", all, false, nothing, nil},
+		"in its window":              {"tenant", all, false, over(nothing, time.Minute), second},
+		"in another's window":        {"tenant", two, false, over(nothing, 24*time.Hour), nil},
 	} {
 		b := newBench(t, c.bound...)
 		b.Partial, c.feedback.Within = c.partial, c.within
