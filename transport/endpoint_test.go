@@ -73,7 +73,7 @@ func TestAReplyIsAboutItsEndpoint(t *testing.T) {
 				require.NoError(t, resp.Body.Close())
 
 				var paused []string
-				for _, at := range strings.Fields(everyone) {
+				for at := range strings.FieldsSeq(everyone) {
 					if err := p.Allow(ctx, pacer.Scope(transport.ScopeEndpoint, at)); err != nil {
 						require.ErrorIs(t, err, pacer.ErrNotYet)
 						paused = append(paused, at)
