@@ -3,7 +3,9 @@ package page
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headway-go/headway/pacer"
@@ -19,12 +21,21 @@ const (
 	MinInterval = 100 * time.Millisecond
 )
 
+// AnyHost stands for every host in Config.Hosts.
+const AnyHost = server.AnyHost
+
 // A Config says what a page shows.
 type Config struct {
 	// Operators are what the page shows, one upstream each. Their upstreams must differ. [fleet.Of] makes one of a Pacer of this
 	// process; one that [fleet.Open] returned shows a fleet that this process is not part of. The page does not close them. At
 	// least one is required.
 	Operators []*fleet.Operator
+
+	// Hosts are the names and addresses by which browsers reach the page, without a port, such as "ops.example" or "10.0.0.7". A
+	// request for another host is refused with 421: it may come from a site that has pointed a name of its own at the page (DNS
+	// rebinding), and that a browser then takes for one with it. Loopback is always accepted: localhost, names that end in .localhost,
+	// 127.0.0.0/8 and ::1. [AnyHost] accepts every host: only for where something in front checks it. Defaults to loopback alone.
+	Hosts []string
 
 	// Intervene lets anyone who sees the page pause, resume and reset. Requests from other sites are refused. Defaults to
 	// false: the page only shows.
@@ -53,6 +64,14 @@ func New(c Config) (*Handler, error) {
 			Reason: fmt.Sprintf("must be at least %s; 0 for the default", MinInterval),
 		}
 	}
+	for i, host := range c.Hosts {
+		if !validHost(host) {
+			return nil, &pacer.ConfigError{
+				In: "page", Field: fmt.Sprintf("Hosts[%d]", i), Value: strconv.Quote(host),
+				Reason: `must be a name or an address without a port, such as "ops.example", "10.0.0.7" or "::1", or page.AnyHost`,
+			}
+		}
+	}
 	sources, seen := make([]server.Source, 0, len(c.Operators)), make(map[string]bool)
 	for i, op := range c.Operators {
 		field := fmt.Sprintf("Operators[%d]", i)
@@ -68,7 +87,15 @@ func New(c Config) (*Handler, error) {
 		seen[op.Upstream()] = true
 		sources = append(sources, op)
 	}
-	return &Handler{server.New(server.Config{Sources: sources, Intervene: c.Intervene, Interval: c.Interval})}, nil
+	return &Handler{server.New(server.Config{Sources: sources, Intervene: c.Intervene, Interval: c.Interval, Hosts: c.Hosts})}, nil
+}
+
+// validHost reports whether a request can be for this host.
+func validHost(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return host == AnyHost || host != "" && !strings.ContainsAny(host, ":/[]@?#* ")
 }
 
 // ServeHTTP implements [http.Handler].
