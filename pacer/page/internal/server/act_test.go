@@ -21,6 +21,7 @@ func newActive(t *testing.T) (*server.Handler, *pacer.Pacer) {
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", MaxPause: 10 * time.Minute, Policies: []policies.Policy{
 		policies.PerSecond(100).Burst(100).Named("peak"), policies.PerSecond(1).Per("tenant").Optional().Named("tenant"),
 		policies.PerSecond(1).Per("user").Optional().Named("user"),
+		policies.PerSecond(10).Burst(10).Per("tenant", "org").Optional().Named("orgs"),
 		policies.Daily(3, time.UTC).Named("daily"),
 	}})
 	require.NoError(t, err)
@@ -73,6 +74,14 @@ func TestAPauseOfAScopeIsOfItsPolicies(t *testing.T) {
 		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("tenant", "acme")), pacer.ErrNotYet)
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "globex")))
 		require.NoError(t, p.Allow(t.Context()))
+
+		status, body = post(h, "/act", "action=pause&for=1m&scope=org%3D7&scope=tenant%3Dglobex")
+		require.Equal(t, http.StatusOK, status, body)
+		require.JSONEq(t, `{"done":"Paused orgs for org=7 tenant=globex for 1m0s."}`, body)
+		globex := pacer.Scope("tenant", "globex")
+		require.ErrorIs(t, p.Allow(t.Context(), globex, pacer.Scope("org", "7")), pacer.ErrNotYet)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, p.Allow(t.Context(), globex, pacer.Scope("org", "8")))
 	})
 }
 
@@ -108,7 +117,7 @@ func TestBadInterventions(t *testing.T) {
 		"action=pause&for=1s&scope=tenant":                "must be a name and a value",
 		"action=resume&scope=ten=ant":                     "no policy is per ten",
 		"action=resume&scope=tenant=a&scope=tenant=b":     `scope is \"tenant=b\": tenant is given twice`,
-		"action=pause&for=1s&scope=tenant=a&scope=user=7": "no policy is per tenant and user: say by policy which one is meant, of peak, tenant, user, daily",
+		"action=pause&for=1s&scope=tenant=a&scope=user=7": "no policy is per tenant and user: say by policy which one is meant, of peak, tenant, user, orgs, daily",
 		"action=pause&for=1s&policy=peak&scope=tenant=a":  `policy is \"peak\": it is not per tenant: to pause it for everyone, leave scope out`,
 		"action=pause&for=1s&policy=tenant&scope=user=7":  "it is not per user",
 		"action=resume&upstream=other":                    `there is no upstream \"other\" here`,

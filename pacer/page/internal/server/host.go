@@ -33,7 +33,7 @@ func (h hosts) accept(r *http.Request) bool {
 		return true
 	}
 	addr, err := netip.ParseAddr(name)
-	return err == nil && addr.Unmap().IsLoopback()
+	return err == nil && addr.IsLoopback()
 }
 
 // plain returns a host as it is compared: in lower case, without the dot at the end of a name or the brackets of an address.
