@@ -11,6 +11,7 @@ type events struct {
 	waits       metric.Float64Histogram
 	calls       metric.Int64Counter
 	cost        metric.Int64Counter
+	returned    metric.Int64Counter
 	refusals    metric.Int64Counter
 	pauses      metric.Int64Counter
 	resumptions metric.Int64Counter
@@ -52,7 +53,8 @@ func (t *Telemetry) makeInstruments() error {
 	t.events = events{
 		waits:       m.histogram("headway.wait.duration", waitBuckets(), "How long calls slept that had to wait."),
 		calls:       m.counter("headway.calls", "{call}", "Calls that went."),
-		cost:        m.counter("headway.cost", "{unit}", "What the calls that went cost."),
+		cost:        m.counter("headway.cost", "{unit}", "What policies charged the calls that went."),
+		returned:    m.counter("headway.cost.returned", "{unit}", "What was charged and returned, because calls cost less."),
 		refusals:    m.counter("headway.refusals", "{call}", "Calls that were refused, and charged nothing."),
 		pauses:      m.counter("headway.pauses", "{pause}", "Pauses that this process received."),
 		resumptions: m.counter("headway.resumptions", "{pause}", "Pauses that were lifted by hand."),

@@ -97,7 +97,6 @@ func TestASilentStoreDoesNotBlockACollection(t *testing.T) {
 		start := time.Now()
 		require.Equal(t, []string{
 			`headway.calls{headway.upstream=crm} 1`,
-			`headway.cost{headway.upstream=crm} 1`,
 			`headway.fallback.active{headway.upstream=crm} 0`,
 			`headway.observation.failures{error.type=timeout,headway.upstream=crm} 1`,
 		}, readings(t, reader))

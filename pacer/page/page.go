@@ -56,38 +56,35 @@ var _ http.Handler = (*Handler)(nil)
 // New returns a Handler for the operators of c, or a [*pacer.ConfigError] that names the first field at fault.
 func New(c Config) (*Handler, error) {
 	if len(c.Operators) == 0 {
-		return nil, &pacer.ConfigError{In: "page", Field: "Operators", Value: "empty", Reason: "name at least one operator to show"}
+		return nil, bad("Operators", "empty", "name at least one operator to show")
 	}
 	if c.Interval != 0 && c.Interval < MinInterval {
-		return nil, &pacer.ConfigError{
-			In: "page", Field: "Interval", Value: c.Interval.String(),
-			Reason: fmt.Sprintf("must be at least %s; 0 for the default", MinInterval),
-		}
+		return nil, bad("Interval", c.Interval.String(), fmt.Sprintf("must be at least %s; 0 for the default", MinInterval))
 	}
 	for i, host := range c.Hosts {
 		if !validHost(host) {
-			return nil, &pacer.ConfigError{
-				In: "page", Field: fmt.Sprintf("Hosts[%d]", i), Value: strconv.Quote(host),
-				Reason: `must be a name or an address without a port, such as "ops.example", "10.0.0.7" or "::1", or page.AnyHost`,
-			}
+			return nil, bad(fmt.Sprintf("Hosts[%d]", i), strconv.Quote(host),
+				`must be a name or an address without a port, such as "ops.example", "10.0.0.7" or "::1", or page.AnyHost`)
 		}
 	}
 	sources, seen := make([]server.Source, 0, len(c.Operators)), make(map[string]bool)
 	for i, op := range c.Operators {
 		field := fmt.Sprintf("Operators[%d]", i)
 		if op == nil {
-			return nil, &pacer.ConfigError{In: "page", Field: field, Value: "nil", Reason: "give an operator that fleet.Of or fleet.Open returned, and check its error first"}
+			return nil, bad(field, "nil", "give an operator that fleet.Of or fleet.Open returned, and check its error first")
 		}
 		if seen[op.Upstream()] {
-			return nil, &pacer.ConfigError{
-				In: "page", Field: field, Value: strconv.Quote(op.Upstream()),
-				Reason: "the upstream of an earlier operator: the page finds them by their upstreams, so give each a page of its own, or name one of them",
-			}
+			return nil, bad(field, strconv.Quote(op.Upstream()),
+				"the upstream of an earlier operator: the page finds them by their upstreams, so give each a page of its own, or name one of them")
 		}
 		seen[op.Upstream()] = true
 		sources = append(sources, op)
 	}
 	return &Handler{server.New(server.Config{Sources: sources, Intervene: c.Intervene, Interval: c.Interval, Hosts: c.Hosts})}, nil
+}
+
+func bad(field, value, reason string) error {
+	return &pacer.ConfigError{In: "page", Field: field, Value: value, Reason: reason}
 }
 
 // validHost reports whether a request can be for this host.
