@@ -159,10 +159,10 @@ func TestReasons(t *testing.T) {
 		`headway.refusals{headway.reason=<nil>,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=deadline,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=in_flight,headway.upstream=crm} 1`,
-		`headway.refusals{headway.reason=in_line,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=never,headway.upstream=crm} 2`,
 		`headway.refusals{headway.reason=not_yet,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=paused,headway.upstream=crm} 1`,
+		`headway.refusals{headway.reason=queued,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=scope,headway.upstream=crm} 1`,
 	}, readings(t, reader))
 }
