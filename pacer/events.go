@@ -62,7 +62,7 @@ func (p *Pacer) costsOf(call *store.Call, limits []store.Limit) []PolicyCost {
 		switch {
 		case p.byName[l.Policy].whole != "":
 			continue
-		case l.Spec.Algorithm == policies.Leases:
+		case l.Spec.Algorithm == policies.Concurrency:
 			one.Cost = 1
 		case i < len(call.Costs):
 			one.Cost = call.Costs[i]
@@ -80,7 +80,7 @@ func (p *Pacer) settled(ctx context.Context, stack *store.Stack, notes []store.N
 	for i := range notes {
 		n := &notes[i]
 		l := &stack.Limits[n.Limit]
-		if p.byName[l.Policy].whole != "" || l.Spec.Algorithm == policies.Leases {
+		if p.byName[l.Policy].whole != "" || l.Spec.Algorithm == policies.Concurrency {
 			continue
 		}
 		e := Settled{

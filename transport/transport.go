@@ -37,7 +37,7 @@ func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 	endpoints := false
 	for _, policy := range p.Policies() {
 		t.known[policy.Name()] = true
-		t.permits = t.permits || policy.Spec().Algorithm == policies.Leases
+		t.permits = t.permits || policy.Spec().Algorithm == policies.Concurrency
 		endpoints = endpoints || slices.Contains(policy.Scopes(), ScopeEndpoint)
 	}
 	if o.endpoint != nil && !endpoints {

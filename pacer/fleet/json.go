@@ -130,7 +130,7 @@ func kindOf(p policies.Policy) string {
 	switch p.Spec().Algorithm {
 	case policies.Window:
 		return "window"
-	case policies.Leases:
+	case policies.Concurrency:
 		return "in flight"
 	case policies.GCRA:
 	}

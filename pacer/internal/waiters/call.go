@@ -183,7 +183,7 @@ func (c *Call) hasPermits() bool {
 		return true
 	}
 	for i, charge := range c.grant[0].Charges {
-		if charge.To == 0 && c.stack.Limits[i].Spec.Algorithm == policies.Leases {
+		if charge.To == 0 && c.stack.Limits[i].Spec.Algorithm == policies.Concurrency {
 			return false
 		}
 	}
