@@ -16,8 +16,9 @@ import (
 // It has no CloseIdleConnections on purpose: one tenant's http.Client would drop the connections of all tenants. Close
 // those of the base transport yourself if you must.
 type Transport struct {
-	pacer *pacer.Pacer
-	known map[string]bool // the policies of the stack, by name
+	pacer   *pacer.Pacer
+	known   map[string]bool // the policies of the stack, by name
+	counted []string        // those that count what a call costs, and not only permits
 
 	permits bool         // some policies count calls in flight
 	unknown atomic.Int32 // of the first calls, how many had no credential; -1 once that is settled
@@ -37,7 +38,11 @@ func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 	endpoints := false
 	for _, policy := range p.Policies() {
 		t.known[policy.Name()] = true
-		t.permits = t.permits || policy.Spec().Algorithm == policies.Concurrency
+		if policy.Spec().Algorithm == policies.Concurrency {
+			t.permits = true
+		} else {
+			t.counted = append(t.counted, policy.Name())
+		}
 		endpoints = endpoints || slices.Contains(policy.Scopes(), ScopeEndpoint)
 	}
 	if o.endpoint != nil && !endpoints {
