@@ -16,7 +16,7 @@
 --        then, to the end, what went; for each
 --          name: of the policy
 --          second: since the epoch
---          cost, waits: in that second
+--          cost, waits: in that second, besides what was said; a negative cost takes back
 --          waited: µs
 -- Reply  now (µs since the epoch), how many are there
 -- TTL    the index: for as long as its policies are remembered
@@ -57,6 +57,7 @@ while nextarg <= #ARGV do
   local s, c, w, d = string.match(redis.call('HGET', index, field) or '', '^(%d+) (%d+) (%d+) (%d+)$')
   s = s and number(s, index) or 0
   if s == second then cost, waits, waited = cost + number(c, index), waits + number(w, index), waited + number(d, index) end
+  cost = math.max(0, cost)
   if s <= second then put(field, whole(second) .. ' ' .. whole(cost) .. ' ' .. whole(waits) .. ' ' .. whole(waited)) end
 end
 

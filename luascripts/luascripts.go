@@ -105,7 +105,7 @@ func WithClock(fragment string) Scripts {
 		"define[C.Window] = function()", window, "end",
 	}
 	lines := append(slices.Clip(plain),
-		"define[C.Leases] = function()", concurrency, "end\ndefine[C.Queued] = define[C.GCRA]",
+		"define[C.Concurrency] = function()", concurrency, "end\ndefine[C.Queued] = define[C.GCRA]",
 		"define.queue = function()", queue, "end",
 	)
 	join := func(first string, definitions []string, command string) string {

@@ -177,7 +177,7 @@ func (p *Pacer) costs(a *ask, limits []store.Limit) ([]store.Limit, []int64, err
 			n = costs[i]
 		}
 		l := &limits[i]
-		if l.Spec.Algorithm == policies.Leases {
+		if l.Spec.Algorithm == policies.Concurrency {
 			continue // a call has one permit, whatever it costs
 		}
 		if n > l.Spec.Limit {
@@ -206,7 +206,7 @@ func (p *Pacer) checkCosts(a *ask) error {
 			return &ConfigError{
 				Field: "CostOf", Value: strconv.Quote(o.name), Reason: fmt.Sprintf("is a part of policy %q: a call costs both the same", l.whole),
 			}
-		case l.Spec.Algorithm == policies.Leases && o.n > 1:
+		case l.Spec.Algorithm == policies.Concurrency && o.n > 1:
 			return badNumber("CostOf("+o.name+")", o.n, "a call has one permit; 0 means that the policy does not bind it")
 		}
 	}
@@ -250,7 +250,7 @@ func (p *Pacer) queueUp(a *ask, r *waiters.Request) error {
 	for i := range r.Limits {
 		l := &r.Limits[i]
 		r.HasQueue = r.HasQueue || l.Spec.HasQueue()
-		if l.Spec.Algorithm == policies.Leases && !a.permits {
+		if l.Spec.Algorithm == policies.Concurrency && !a.permits {
 			return &ConfigError{
 				Field: "Wait", Value: "not enough",
 				Reason: fmt.Sprintf("policy %q counts calls in flight, so it must be known when this one is over: use Acquire, and Release what it returns", l.Policy),

@@ -224,7 +224,7 @@ func (p *Pacer) addLimit(i int, one *parts.Part) {
 		}
 	}
 	p.fairBy = cmp.Or(p.fairBy, one.FairBy())
-	p.hasPermits = p.hasPermits || l.Spec.Algorithm == policies.Leases
+	p.hasPermits = p.hasPermits || l.Spec.Algorithm == policies.Concurrency
 	p.hasQueues = p.hasQueues || l.Spec.HasQueue() || l.lane != ""
 	p.scoped = p.scoped || len(l.scopes) > 0 || len(p.lanes) > 0 || p.fairBy != ""
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 // The events of hooks. Without hooks, no event is made.
@@ -44,12 +45,49 @@ func (e waitEvents) WaitDone(ctx context.Context, last *waiters.Wait, since time
 }
 
 // Admitted implements [waiters.Events].
-func (e waitEvents) Admitted(ctx context.Context, cost int64, limit *store.Limit, waited time.Duration) {
-	one := Admitted{Upstream: e.upstream, Cost: cost, Waited: waited}
+func (e waitEvents) Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited time.Duration) {
+	one := Admitted{Upstream: e.upstream, Cost: call.Cost, Costs: e.costsOf(call, limits), Waited: waited}
 	if limit != nil {
 		one.Policy, one.Scope = limit.Policy, e.describe(limit)
 	}
 	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
+}
+
+// costsOf returns what a call costs each policy. A lane's part of one costs what the policy does.
+func (p *Pacer) costsOf(call *store.Call, limits []store.Limit) []PolicyCost {
+	all := make([]PolicyCost, 0, len(limits))
+	for i := range limits {
+		l := &limits[i]
+		one := PolicyCost{Policy: l.Policy, Scope: p.describe(l), Cost: call.Cost}
+		switch {
+		case p.byName[l.Policy].whole != "":
+			continue
+		case l.Spec.Algorithm == policies.Concurrency:
+			one.Cost = 1
+		case i < len(call.Costs):
+			one.Cost = call.Costs[i]
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// settled emits what a call really cost, of notes that say so.
+func (p *Pacer) settled(ctx context.Context, stack *store.Stack, notes []store.Note) {
+	if p.telemetry == nil {
+		return
+	}
+	for i := range notes {
+		n := &notes[i]
+		l := &stack.Limits[n.Limit]
+		if p.byName[l.Policy].whole != "" || l.Spec.Algorithm == policies.Concurrency {
+			continue
+		}
+		e := Settled{
+			Upstream: p.upstream, PolicyCost: PolicyCost{Policy: l.Policy, Scope: p.describe(l), Cost: n.Actual}, Charged: n.Cost,
+		}
+		telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, Settled) { return h.Settled })
+	}
 }
 
 // Refused implements [waiters.Events].

@@ -27,6 +27,8 @@ type Hooks struct {
 	// Admitted is called for each call that is admitted: at once, or after a wait. It is not called for a
 	// [Reservation] that is neither waited for nor reported or settled.
 	Admitted func(context.Context, Admitted)
+	// Settled is called by [Reservation.Settle], for each policy that the call cost more or less than it was charged.
+	Settled func(context.Context, Settled)
 	// Refused is called for each call that may not go. Nothing was charged.
 	Refused func(context.Context, Refusal)
 	// Paused is called when this process receives a pause, whichever process reported it, and Resumed when a pause is
@@ -82,7 +84,26 @@ type Admitted struct {
 	Policy   string // the policy that made it wait; "" if none did
 	Scope    string
 	Cost     int64         // the call's own cost: see [Cost]
+	Costs    []PolicyCost  // what it is charged by each policy that binds it
 	Waited   time.Duration // for how long; 0 if it was admitted at once
+
+	_ struct{}
+}
+
+// A PolicyCost is what a call costs one policy; of calls in flight, one permit.
+type PolicyCost struct {
+	Policy string
+	Scope  string // its scopes and values, such as `tenant=acme`; "" for the whole upstream
+	Cost   int64
+
+	_ struct{}
+}
+
+// A Settled is what a call really cost one policy.
+type Settled struct {
+	Upstream string
+	PolicyCost
+	Charged int64 // what the policy charged when the call was admitted
 
 	_ struct{}
 }

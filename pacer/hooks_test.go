@@ -91,6 +91,64 @@ func observedPacer(t *testing.T, p ...policies.Policy) (*pacer.Pacer, *diary) {
 	return one, d
 }
 
+// Hooks receive what a call costs each of its policies, and what settling it has changed; a lane's part costs what the whole does.
+func TestHooksOfCosts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var admitted []pacer.Admitted
+		var settled []pacer.Settled
+		p := newPacer(t, pacer.Config{
+			Policies: []policies.Policy{
+				policies.PerSecond(100).Burst(100).Per("tenant").Named("calls"), policies.Fixed(1000, time.Hour).Named("tokens").Lane("batch", 50),
+				policies.InFlight(9).Named("permits"),
+			},
+			Hooks: []*pacer.Hooks{{
+				Admitted: func(_ context.Context, a pacer.Admitted) { admitted = append(admitted, a) },
+				Settled:  func(_ context.Context, s pacer.Settled) { settled = append(settled, s) },
+			}},
+		})
+		defer p.Close()
+		acme, batch := pacer.Scope("tenant", "acme"), pacer.Lane("batch")
+		first, err := p.Acquire(t.Context(), acme, batch, pacer.EstimateOf("tokens", 400))
+		require.NoError(t, err)
+		second, err := p.Acquire(t.Context(), acme, pacer.Cost(3), pacer.CostOf("tokens", 0))
+		require.NoError(t, err)
+		require.NoError(t, first.Settle(t.Context(), pacer.CostOf("tokens", 10), pacer.CostOf("calls", 1)))
+		require.NoError(t, second.Settle(t.Context(), pacer.Cost(5)))
+		synctest.Wait()
+		require.Equal(t, [][]pacer.PolicyCost{
+			{{Policy: "calls", Scope: "tenant=acme", Cost: 1}, {Policy: "tokens", Cost: 400}, {Policy: "permits", Cost: 1}},
+			{{Policy: "calls", Scope: "tenant=acme", Cost: 3}, {Policy: "permits", Cost: 1}},
+		}, [][]pacer.PolicyCost{admitted[0].Costs, admitted[1].Costs})
+		require.Equal(t, []pacer.Settled{
+			{Upstream: "test", PolicyCost: pacer.PolicyCost{Policy: "tokens", Cost: 10}, Charged: 400},
+			{Upstream: "test", PolicyCost: pacer.PolicyCost{Policy: "calls", Scope: "tenant=acme", Cost: 5}, Charged: 3},
+		}, settled)
+	})
+}
+
+// A call that takes the short way through a store in memory costs what any other does.
+func TestHooksOfACallThatGoesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var costs [][]pacer.PolicyCost
+		p := newPacer(t, pacer.Config{
+			Policies: []policies.Policy{
+				policies.PerSecond(9).Burst(9).Named("all"), policies.PerSecond(9).Burst(9).Per("user").Optional().Named("user"),
+				policies.PerSecond(9).Burst(9).Per("tenant").Named("tenant"),
+			},
+			Hooks: []*pacer.Hooks{{Admitted: func(_ context.Context, a pacer.Admitted) { costs = append(costs, a.Costs) }}},
+		})
+		defer p.Close()
+		for range 2 {
+			require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "acme"), pacer.Cost(2)))
+		}
+		synctest.Wait()
+		want := []pacer.PolicyCost{{Policy: "all", Cost: 2}, {Policy: "tenant", Scope: "tenant=acme", Cost: 2}}
+		require.Equal(t, [][]pacer.PolicyCost{want, want}, costs)
+	})
+}
+
 func TestHooksOfACall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -227,7 +227,7 @@ func (p *Pacer) notYet(r waiters.Refusal) error {
 	}
 	if l := r.Limit; l != nil {
 		e.Policy, e.Scope = l.Policy, p.describe(l)
-		if l.Spec.Algorithm == policies.Leases && !r.Paused {
+		if l.Spec.Algorithm == policies.Concurrency && !r.Paused {
 			e.InFlight, e.Limit, e.Wait = true, l.Spec.Limit, 0
 		}
 	}

@@ -16,10 +16,9 @@ import (
 // the scopes of the call that was answered. It is for callers of Wait; if you keep a [Reservation], use
 // [Reservation.Report] instead, which distinguishes the calls that are in flight.
 //
-// A Wait pauses the policies that f names, or the widest scope that binds the call. [Reservation.Report] pauses nobody for a refusal that
-// is likely stray. Calls that wait, in this process
-// or another, and whose slot falls inside the pause, give it back and reserve again behind it, in their order. Report
-// does not wait for that, if the store is shared: it returns when the store has applied the feedback. What f
+// A Wait pauses the policies that f names, or the widest scope that binds the call, within f.Within. Calls that wait, in
+// this process or another, and whose slot falls inside the pause, give it back and reserve again behind it, in their order.
+// Report does not wait for that, if the store is shared: it returns when the store has applied the feedback. What f
 // reports of a limit and of what is left of it tightens the policies until it is over; nothing that an upstream reports
 // admits more than they do.
 //
@@ -43,7 +42,9 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	return p.apply(ctx, &feedback.Answer{Limits: bound, Partial: lacking != nil}, time.Now(), f)
 }
 
-// Report records that the upstream answered the call, and what it reported of limits. Without feedback, it records
+// Report records that the upstream answered the call, and what it reported of limits. A refusal that is likely stray pauses
+// nobody: it makes the margin of a limit wider, see [policies.Policy.Margin], and its own call has to wait for as long as
+// the upstream said. Without feedback, it records
 // that the upstream reported nothing, or that the call failed. It does what [Pacer.Report] does, and distinguishes
 // calls that are in flight from those of other consumers, if the reservation was made with [Tracked]. Report once for
 // each call, at any time after Wait.

@@ -93,6 +93,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	if err != nil || len(notes) == 0 {
 		return err
 	}
+	p.settled(ctx, &stack, notes)
 	if _, _, err := p.store.Report(ctx, stack, notes); err != nil {
 		return p.storeError("report", err)
 	}

@@ -37,7 +37,7 @@ func TestALoopThatSleepsForRetryAfter(t *testing.T) {
 						went++
 						require.NoError(t, r.Wait(ctx))
 						r.Release()
-						if policy.Spec().Algorithm == policies.Leases {
+						if policy.Spec().Algorithm == policies.Concurrency {
 							break // there is a permit from now on
 						}
 						continue

@@ -13,6 +13,10 @@ type Feedback struct {
 	Policies []string
 	// Otherwise says who is concerned if the stack has none of those policies.
 	Otherwise Otherwise
+	// Within names a scope that bounds a feedback of which nobody knows whose limit it is: it concerns policies that are per that
+	// scope, of which it then is the widest that binds the call. It is ignored if no such policy binds the call. Package transport
+	// sets it, to endpoints; profiles leave it. Defaults to no bound.
+	Within string
 
 	// Refused says that the upstream refused the call because of this limit. An adaptive policy slows down.
 	Refused bool
@@ -44,6 +48,8 @@ const (
 	Everyone
 	// TheCall alone: the limit is narrower than the account. Nobody else waits, and counts are not used.
 	TheCall
+	// Unknown: nobody knows whose limit it is, so it is as if the feedback named none.
+	Unknown
 )
 
 // A Count is a number that an upstream said. The zero Count means that it did not.

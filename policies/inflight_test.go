@@ -21,14 +21,14 @@ func TestSpecsOfWhatIsNotGivenFarAhead(t *testing.T) {
 		name   string
 		want   policies.Spec
 	}{
-		{policies.InFlight(25), "in-flight", policies.Spec{Algorithm: policies.Leases, Limit: 25, Interval: 15_000_000}},
+		{policies.InFlight(25), "in-flight", policies.Spec{Algorithm: policies.Concurrency, Limit: 25, Interval: 15_000_000}},
 		{
 			policies.InFlight(25).LongerThan(20 * time.Second).Lease(time.Minute).Skew(time.Millisecond).Per("org"), "in-flight.org",
-			policies.Spec{Algorithm: policies.Leases, Limit: 25, Interval: 60_000_000, After: 20_000_000, Guard: 1000},
+			policies.Spec{Algorithm: policies.Concurrency, Limit: 25, Interval: 60_000_000, After: 20_000_000, Guard: 1000},
 		},
 		{
 			policies.InFlight(4).Fair("user"), "in-flight",
-			policies.Spec{Algorithm: policies.Leases, Limit: 4, Interval: 15_000_000, Queue: policies.FairQueue},
+			policies.Spec{Algorithm: policies.Concurrency, Limit: 4, Interval: 15_000_000, Queue: policies.FairQueue},
 		},
 		{
 			policies.PerSecond(100).Burst(10).Fair("tenant"), "per-second",

@@ -115,7 +115,7 @@ func TestRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, p.String(), string(text))
 	}
-	for _, a := range []policies.Algorithm{policies.GCRA, policies.Window, policies.Leases} {
+	for _, a := range []policies.Algorithm{policies.GCRA, policies.Window, policies.Concurrency} {
 		require.Greater(t, seen[a], want/20, "of %v", a)
 	}
 }

@@ -432,7 +432,7 @@ func (p Policy) whole() Spec {
 	case shapeSliding:
 		return Spec{Algorithm: Window, Limit: p.limit, Interval: ceilDiv(us(p.period)+us(p.skewOr(0)), max(p.buckets, 1)), Buckets: p.buckets}
 	case shapeInFlight:
-		return Spec{Algorithm: Leases, Limit: p.limit, Interval: us(p.lease), After: us(p.longer), Guard: us(p.skewOr(0))}
+		return Spec{Algorithm: Concurrency, Limit: p.limit, Interval: us(p.lease), After: us(p.longer), Guard: us(p.skewOr(0))}
 	case shapeNone:
 	}
 	return Spec{}

@@ -16,7 +16,7 @@ func (p Policy) Share(n int) Spec {
 	parts := int64(min(n, maxShares))
 	s := p.Spec()
 	switch {
-	case s.Algorithm == Leases:
+	case s.Algorithm == Concurrency:
 		s.Limit /= parts
 		return s
 	case s.Algorithm == Window:

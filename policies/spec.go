@@ -9,8 +9,8 @@ const (
 	GCRA Algorithm = 1
 	// Window counts calls per bucket of time.
 	Window Algorithm = 2
-	// Leases counts calls that run at once. 3 is what a rate that adapts has on the wire.
-	Leases Algorithm = 4
+	// Concurrency counts calls that run at once. 3 is what a rate that adapts has on the wire.
+	Concurrency Algorithm = 4
 )
 
 // A Queue is how calls wait their turn for a limit. What has none gives slots at once, however far away they are.
@@ -34,8 +34,8 @@ func (a Algorithm) String() string {
 		return "gcra"
 	case Window:
 		return "window"
-	case Leases:
-		return "leases"
+	case Concurrency:
+		return "concurrency"
 	}
 	return "unknown"
 }
@@ -78,7 +78,7 @@ type Adapt struct {
 }
 
 // HasQueue reports whether calls may have to queue for the limit: it is granted only shortly before their slot.
-func (s Spec) HasQueue() bool { return s.Algorithm == Leases || s.Queue != NoQueue }
+func (s Spec) HasQueue() bool { return s.Algorithm == Concurrency || s.Queue != NoQueue }
 
 // Tolerance returns the delay variation tolerance τ = (B−1)·T of a rate.
 func (s Spec) Tolerance() int64 { return (s.Limit - 1) * s.Interval }

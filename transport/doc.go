@@ -34,6 +34,9 @@
 // is the generic profile of package ietf: 429, Retry-After and the RateLimit fields. [WithScope], [WithCost] and [WithLane]
 // read the same from a request with functions of your own.
 //
+// Without a vendor's profile nothing says whose limit a reply is about: a 429, or a count of 0, stops every call of the widest
+// scope. If the API limits each endpoint, [WithEndpoint] confines what a reply says to its endpoint.
+//
 // Some profiles read the start of a body where the status is not enough. The transport puts it back. If you set
 // Accept-Encoding yourself, net/http leaves the body as it was encoded: the transport decodes what a profile reads (gzip,
 // deflate, br and zstd), and you get the bytes as they came. A body that has not started to come after a second holds up

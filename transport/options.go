@@ -31,6 +31,7 @@ type options struct {
 	base       http.RoundTripper
 	profile    policies.Profile
 	scopes     []policies.Scope
+	endpoint   func(*http.Request) string
 	cost       func(*http.Request) int64
 	lane       func(*http.Request) string
 	logger     *slog.Logger
@@ -110,6 +111,32 @@ func WithScope(name string, value func(*http.Request) string) Option {
 			return bad("Scope "+name, "nil", "give a function that reads the value from a request")
 		}
 		o.scopes = append(o.scopes, policies.Scope{Name: name, Value: value})
+		return nil
+	}
+}
+
+// ScopeEndpoint is the scope that [WithEndpoint] gives values to.
+const ScopeEndpoint = "endpoint"
+
+// WithEndpoint gives each call the endpoint that the function reads from its request, as [WithScope] gives a scope: a value of
+// [ScopeEndpoint]. It also bounds what replies say: a pause, or a count of what is left, concerns only calls of the endpoint whose
+// call was answered. Two things concern more: feedback that names a policy of the stack, and a limit that the profile knows to be of
+// the whole account. The function is called once for each request, and must not change the request or read its body. It should return
+// one value for all objects of a kind, such as "tickets" for /tickets/7. An empty value means that the call has no endpoint: it needs
+// no slot of the endpoints' policies, which must be optional then, and what its reply says concerns everyone.
+//
+// At least one policy of the pacer must be per endpoint, to have something that can be paused alone; [New] returns a
+// [*pacer.ConfigError] otherwise. Where the endpoints' own limits are not known, a rate that no endpoint reaches will do:
+//
+//	policies.PerSecond(1000).Burst(1000).Per(transport.ScopeEndpoint).Optional().Named("endpoint")
+//
+// Defaults to none: feedback that names no policy concerns the widest scope that binds the call.
+func WithEndpoint(endpoint func(*http.Request) string) Option {
+	return func(o *options) error {
+		if endpoint == nil {
+			return bad("Endpoint", "nil", "give a function that reads the endpoint from a request, or leave the option out")
+		}
+		o.endpoint = endpoint
 		return nil
 	}
 }

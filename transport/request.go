@@ -2,6 +2,7 @@ package transport
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
@@ -23,6 +24,9 @@ func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Opt
 		if v := s.Value(req); v != "" || t.overrides(s.Name) {
 			opts = append(opts, pacer.Scope(s.Name, v)) // the last value of a name counts
 		}
+	}
+	if t.endpoint != nil {
+		opts = append(opts, pacer.Scope(ScopeEndpoint, t.endpoint(req)))
 	}
 	if t.lane != nil {
 		if lane := t.lane(req); lane != "" {
@@ -77,12 +81,28 @@ func (t *Transport) overrides(name string) bool {
 func (t *Transport) appendCosts(opts []pacer.Option, costs []policies.Cost, estimate bool) []pacer.Option {
 	for _, c := range costs {
 		switch has := t.known[c.Policy]; {
+		case c.Policy == "" && estimate:
+			opts = t.appendEstimates(opts, costs, c.N)
 		case c.Policy == "":
 			opts = append(opts, pacer.Cost(c.N))
 		case has && estimate:
 			opts = append(opts, pacer.EstimateOf(c.Policy, c.N))
 		case has:
 			opts = append(opts, pacer.CostOf(c.Policy, c.N))
+		}
+	}
+	return opts
+}
+
+// appendEstimates turns an estimate for every policy into options: each policy that has no cost of its own is charged what it admits at
+// most. WithCost overrides it.
+func (t *Transport) appendEstimates(opts []pacer.Option, costs []policies.Cost, n int64) []pacer.Option {
+	if t.cost != nil {
+		return opts
+	}
+	for _, name := range t.counted {
+		if !slices.ContainsFunc(costs, func(c policies.Cost) bool { return c.Policy == name }) {
+			opts = append(opts, pacer.EstimateOf(name, n))
 		}
 	}
 	return opts

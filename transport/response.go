@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer"
@@ -30,6 +31,12 @@ func (t *Transport) read(req *http.Request, resp *http.Response) policies.Readin
 	reply.Now = time.Now()
 	reading := t.profile.Read(reply)
 	done = true
+	if t.endpoint != nil {
+		reading.Feedback = slices.Clone(reading.Feedback) // the profile may return the same one each time
+		for i := range reading.Feedback {
+			reading.Feedback[i].Within = ScopeEndpoint
+		}
+	}
 	return reading
 }
 

@@ -3,6 +3,7 @@ package transport
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"github.com/headway-go/headway/pacer"
@@ -15,8 +16,9 @@ import (
 // It has no CloseIdleConnections on purpose: one tenant's http.Client would drop the connections of all tenants. Close
 // those of the base transport yourself if you must.
 type Transport struct {
-	pacer *pacer.Pacer
-	known map[string]bool // the policies of the stack, by name
+	pacer   *pacer.Pacer
+	known   map[string]bool // the policies of the stack, by name
+	counted []string        // those that count what a call costs, and not only permits
 
 	permits bool         // some policies count calls in flight
 	unknown atomic.Int32 // of the first calls, how many had no credential; -1 once that is settled
@@ -33,9 +35,19 @@ func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 		return nil, err
 	}
 	t := &Transport{pacer: p, known: make(map[string]bool), options: o}
+	endpoints := false
 	for _, policy := range p.Policies() {
 		t.known[policy.Name()] = true
-		t.permits = t.permits || policy.Spec().Algorithm == policies.Leases
+		if policy.Spec().Algorithm == policies.Concurrency {
+			t.permits = true
+		} else {
+			t.counted = append(t.counted, policy.Name())
+		}
+		endpoints = endpoints || slices.Contains(policy.Scopes(), ScopeEndpoint)
+	}
+	if o.endpoint != nil && !endpoints {
+		return nil, bad("Endpoint", "set", fmt.Sprintf("but no policy of upstream %q is per endpoint, so that none can be paused alone: "+
+			"give one Per(transport.ScopeEndpoint), such as a rate that no endpoint reaches", p.Upstream()))
 	}
 	return t, nil
 }

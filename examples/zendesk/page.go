@@ -15,7 +15,15 @@ import (
 
 // serve shows live in a browser how the limits stand, until it is stopped.
 func serve(ctx context.Context, p *pacer.Pacer, address string, out io.Writer) (stop func(), err error) {
-	h, err := page.New(page.Config{Operators: []*fleet.Operator{fleet.Of(p)}})
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("-page: %w", err)
+	}
+	c := page.Config{Operators: []*fleet.Operator{fleet.Of(p)}}
+	if host != "" { // on all addresses, the page is for browsers on this machine
+		c.Hosts = []string{host}
+	}
+	h, err := page.New(c)
 	if err != nil {
 		return nil, err
 	}

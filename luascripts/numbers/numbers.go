@@ -11,7 +11,7 @@ const (
 	GCRA        = int64(policies.GCRA)
 	Window      = int64(policies.Window)
 	Adaptive    = 3 // a rate that adapts
-	Leases      = int64(policies.Leases)
+	Concurrency = int64(policies.Concurrency)
 	Queued      = 5 // a rate that calls are queued for; it may adapt
 	Exact       = 6 // a rate whose windows are exact
 	ExactQueued = 7 // the same, and calls are queued for it or it adapts
@@ -149,7 +149,7 @@ const (
 // Named returns the numbers by the names that the scripts call them.
 func Named() map[string]int64 {
 	return map[string]int64{
-		"GCRA": GCRA, "Window": Window, "Adaptive": Adaptive, "Leases": Leases,
+		"GCRA": GCRA, "Window": Window, "Adaptive": Adaptive, "Concurrency": Concurrency,
 		"Queued": Queued, "Exact": Exact, "ExactQueued": ExactQueued,
 		"NoQueue": NoQueue, "LaneQueue": LaneQueue, "FairQueue": FairQueue,
 		"Tracked": Tracked, "MayQueue": MayQueue, "Forgot": Forgot,

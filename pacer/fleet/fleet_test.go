@@ -142,6 +142,36 @@ func sumWaited(p *fleet.Policy) (d time.Duration) {
 	return d
 }
 
+// What a call really cost counts, and not what it was estimated at, also of calls that went before anybody looked.
+func TestFleetShowsWhatCallsReallyCost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(
+			policies.PerSecond(200).Burst(2000).Named("tokens"), policies.Fixed(10_000, time.Minute).Per("tenant").Named("tenant"),
+		))
+		call := func() *pacer.Reservation {
+			r, err := p.Acquire(t.Context(), pacer.Scope("tenant", "acme"), pacer.EstimateOf("tokens", 1000), pacer.EstimateOf("tenant", 900))
+			require.NoError(t, err)
+			return r
+		}
+		settle := func(r *pacer.Reservation, tokens int64) {
+			require.NoError(t, r.Settle(t.Context(), pacer.CostOf("tokens", tokens), pacer.CostOf("tenant", tokens)))
+		}
+		unseen := call()
+		snapshotOf(t, p)
+		seen := call()
+		time.Sleep(1100 * ms)
+		f := snapshotOf(t, p)
+		require.InDelta(t, 0.5, policyOf(t, f, "tokens").Utilization(), 1e-9)
+		require.Equal(t, int64(900), f.TopKeys[0].Cost)
+		settle(unseen, 10)
+		settle(seen, 50)
+		f = snapshotOf(t, p)
+		require.InDelta(t, 0.025, policyOf(t, f, "tokens").Utilization(), 1e-9)
+		require.Equal(t, int64(50), f.TopKeys[0].Cost)
+	})
+}
+
 // What takes the short way is counted as well, in every shard.
 func TestFleetCountsWhatGoesAtOnce(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ type standingJSON struct {
 	Next      float64 `json:"nextSeconds"`
 	Backlog   int64   `json:"backlog"`
 	PausedFor float64 `json:"pausedSeconds"`
-	Line      int64   `json:"line"`
+	Queued    int64   `json:"queued"`
 }
 
 type policyJSON struct {
@@ -130,7 +130,7 @@ func kindOf(p policies.Policy) string {
 	switch p.Spec().Algorithm {
 	case policies.Window:
 		return "window"
-	case policies.Leases:
+	case policies.Concurrency:
 		return "in flight"
 	case policies.GCRA:
 	}

@@ -129,7 +129,7 @@ func (p *Policy) Capacity() float64 {
 			limit = p.Pace
 		}
 		return float64(limit) / period.Seconds()
-	case policies.Leases:
+	case policies.Concurrency:
 	}
 	return 0
 }

@@ -75,7 +75,7 @@ func TestEverybodyAgrees(t *testing.T) {
 		require.NoError(t, err)
 		look := func() (seen onThePage) {
 			answer := httptest.NewRecorder()
-			h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/fleet.json?upstream=crm&scope=tenant%3Dacme", nil))
+			h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/fleet.json?upstream=crm&scope=tenant%3Dacme", nil))
 			require.Equal(t, http.StatusOK, answer.Code, answer.Body)
 			require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &seen))
 			return seen

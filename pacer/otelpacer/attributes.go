@@ -24,7 +24,7 @@ const (
 	keyFeedback  = attribute.Key("headway.feedback.kind")
 	keyOperation = attribute.Key("headway.store.operation")
 	keyPaused    = attribute.Key("headway.paused")
-	keyQueued    = attribute.Key("headway.in_line")
+	keyQueued    = attribute.Key("headway.queued")
 	keyCost      = attribute.Key("headway.cost")
 	keyError     = attribute.Key("error.type")
 )
@@ -73,7 +73,7 @@ func reason(err error) string {
 	case limit.InFlight:
 		return "in_flight"
 	case limit.Queued:
-		return "in_line"
+		return "queued"
 	case limit.Deadline:
 		return "deadline"
 	}

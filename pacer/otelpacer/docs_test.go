@@ -71,7 +71,9 @@ func everything(t *testing.T) ([]metricdata.Metrics, *prometheus.Registry) {
 	h, ctx := telemetry.Hooks(), t.Context()
 	refused := &pacer.LimitError{}
 	h.WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Err: refused})
-	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme"})
+	cost := pacer.PolicyCost{Policy: "by-tenant", Scope: "tenant=acme", Cost: 1}
+	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Costs: []pacer.PolicyCost{cost}})
+	h.Settled(ctx, pacer.Settled{Upstream: "crm", PolicyCost: cost, Charged: 2})
 	h.Refused(ctx, pacer.Refusal{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Err: refused})
 	h.Paused(pacer.Pause{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme"})
 	h.Resumed(pacer.Pause{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme"})

@@ -14,6 +14,7 @@ func (t *Telemetry) Hooks() *pacer.Hooks {
 	return &pacer.Hooks{
 		WaitDone:        t.waitDone,
 		Admitted:        t.admitted,
+		Settled:         t.settled,
 		Refused:         t.refused,
 		Paused:          t.paused,
 		Resumed:         t.resumed,
@@ -38,7 +39,19 @@ func (t *Telemetry) waitDone(ctx context.Context, s pacer.WaitDone) {
 func (t *Telemetry) admitted(ctx context.Context, g pacer.Admitted) {
 	attrs := t.measured(g.Upstream, g.Policy, g.Scope)
 	t.events.calls.Add(ctx, 1, attrs)
-	t.events.cost.Add(ctx, g.Cost, attrs)
+	for _, c := range g.Costs {
+		t.events.cost.Add(ctx, c.Cost, t.measured(g.Upstream, c.Policy, c.Scope))
+	}
+}
+
+// settled counts what a call cost more than it was charged, or what was returned: a counter does not go back.
+func (t *Telemetry) settled(ctx context.Context, s pacer.Settled) {
+	attrs := t.measured(s.Upstream, s.Policy, s.Scope)
+	if s.Cost > s.Charged {
+		t.events.cost.Add(ctx, s.Cost-s.Charged, attrs)
+	} else {
+		t.events.returned.Add(ctx, s.Charged-s.Cost, attrs)
+	}
 }
 
 func (t *Telemetry) refused(ctx context.Context, r pacer.Refusal) {

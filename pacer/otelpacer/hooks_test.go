@@ -27,9 +27,16 @@ func TestEventsAreMeasured(t *testing.T) {
 	h.WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Took: 500 * time.Millisecond})
 	h.WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Took: time.Second})
 	h.WaitDone(ctx, pacer.WaitDone{Waiting: pacer.Waiting{Upstream: "crm", Paused: true}, Took: time.Second, Err: context.Canceled})
+	tenant, tokens := pacer.PolicyCost{Policy: "per-tenant", Scope: "tenant=acme", Cost: 2}, pacer.PolicyCost{Policy: "tokens", Cost: 300}
 	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Cost: 3})
-	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Cost: 4})
-	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Policy: "per-tenant", Scope: "tenant=acme", Cost: 2, Waited: time.Second})
+	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Cost: 2, Costs: []pacer.PolicyCost{tenant, tokens}})
+	h.Admitted(ctx, pacer.Admitted{
+		Upstream: "crm", Policy: "per-tenant", Scope: "tenant=acme", Cost: 2, Costs: []pacer.PolicyCost{tenant, tokens}, Waited: time.Second,
+	})
+	tokens.Cost = 100
+	h.Settled(ctx, pacer.Settled{Upstream: "crm", PolicyCost: tokens, Charged: 300})
+	tokens.Cost = 350
+	h.Settled(ctx, pacer.Settled{Upstream: "crm", PolicyCost: tokens, Charged: 300})
 	h.Refused(ctx, pacer.Refusal{Upstream: "crm", Policy: "daily", Err: &pacer.LimitError{}})
 	h.Paused(pacer.Pause{Upstream: "crm", For: time.Second})
 	h.Resumed(pacer.Pause{Upstream: "crm", Policy: "daily"})
@@ -43,8 +50,9 @@ func TestEventsAreMeasured(t *testing.T) {
 	require.Equal(t, []string{
 		`headway.calls{headway.policy=per-tenant,headway.upstream=crm} 1`,
 		`headway.calls{headway.upstream=crm} 2`,
-		`headway.cost{headway.policy=per-tenant,headway.upstream=crm} 2`,
-		`headway.cost{headway.upstream=crm} 7`,
+		`headway.cost.returned{headway.policy=tokens,headway.upstream=crm} 200`,
+		`headway.cost{headway.policy=per-tenant,headway.upstream=crm} 4`,
+		`headway.cost{headway.policy=tokens,headway.upstream=crm} 650`,
 		`headway.dropped{} 17`,
 		`headway.feedback{headway.feedback.kind=learn,headway.upstream=crm} 1`,
 		`headway.feedback{headway.feedback.kind=pause,headway.upstream=crm} 1`,
@@ -151,10 +159,10 @@ func TestReasons(t *testing.T) {
 		`headway.refusals{headway.reason=<nil>,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=deadline,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=in_flight,headway.upstream=crm} 1`,
-		`headway.refusals{headway.reason=in_line,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=never,headway.upstream=crm} 2`,
 		`headway.refusals{headway.reason=not_yet,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=paused,headway.upstream=crm} 1`,
+		`headway.refusals{headway.reason=queued,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=scope,headway.upstream=crm} 1`,
 	}, readings(t, reader))
 }

@@ -11,6 +11,7 @@ type events struct {
 	waits       metric.Float64Histogram
 	calls       metric.Int64Counter
 	cost        metric.Int64Counter
+	returned    metric.Int64Counter
 	refusals    metric.Int64Counter
 	pauses      metric.Int64Counter
 	resumptions metric.Int64Counter
@@ -27,7 +28,7 @@ type gauges struct {
 	utilization metric.Float64ObservableGauge
 	remaining   metric.Int64ObservableGauge
 	capacity    metric.Float64ObservableGauge
-	line        metric.Int64ObservableGauge
+	queued      metric.Int64ObservableGauge
 	waiting     metric.Int64ObservableGauge
 	paused      metric.Float64ObservableGauge
 	busiest     metric.Int64ObservableGauge
@@ -52,7 +53,8 @@ func (t *Telemetry) makeInstruments() error {
 	t.events = events{
 		waits:       m.histogram("headway.wait.duration", waitBuckets(), "How long calls slept that had to wait."),
 		calls:       m.counter("headway.calls", "{call}", "Calls that went."),
-		cost:        m.counter("headway.cost", "{unit}", "What the calls that went cost."),
+		cost:        m.counter("headway.cost", "{unit}", "What policies charged the calls that went."),
+		returned:    m.counter("headway.cost.returned", "{unit}", "What was charged and returned, because calls cost less."),
 		refusals:    m.counter("headway.refusals", "{call}", "Calls that were refused, and charged nothing."),
 		pauses:      m.counter("headway.pauses", "{pause}", "Pauses that this process received."),
 		resumptions: m.counter("headway.resumptions", "{pause}", "Pauses that were lifted by hand."),
@@ -67,7 +69,7 @@ func (t *Telemetry) makeInstruments() error {
 		utilization: m.floats("headway.policy.utilization", "1", "How much of the policy is in use, from 0 to about 1."),
 		remaining:   m.ints("headway.policy.remaining", "{call}", "How many calls of cost 1 may go at once, now."),
 		capacity:    m.floats("headway.policy.capacity", "{unit}/s", "How much the policy admits per second in the long run, now."),
-		line:        m.ints("headway.policy.line", "{call}", "Queued calls."),
+		queued:      m.ints("headway.policy.queued", "{call}", "Queued calls."),
 		waiting:     m.ints("headway.policy.waiting", "{call}", "Calls that sleep because of the policy."),
 		paused:      m.floats("headway.pause.remaining", "s", "How long a pause goes on; 0 if there is none."),
 		busiest:     m.ints("headway.busiest.cost", "{unit}", "What the calls of a scope's value cost that went in about the last minute."),

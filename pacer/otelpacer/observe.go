@@ -28,7 +28,7 @@ func (t *Telemetry) Observe(p *pacer.Pacer) (stop func(), err error) {
 		return nil
 	}
 	registration, err := t.meter.RegisterCallback(read,
-		g.utilization, g.remaining, g.capacity, g.line, g.waiting, g.paused, g.busiest, g.processes)
+		g.utilization, g.remaining, g.capacity, g.queued, g.waiting, g.paused, g.busiest, g.processes)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +85,6 @@ func (t *Telemetry) readTopKeys(o metric.Observer, f *fleet.Snapshot) {
 
 func (t *Telemetry) readStatus(o metric.Observer, s *pacer.PolicyStatus, attrs metric.MeasurementOption) {
 	o.ObserveInt64(t.gauges.remaining, s.Remaining, attrs)
-	o.ObserveInt64(t.gauges.line, s.Queued, attrs)
+	o.ObserveInt64(t.gauges.queued, s.Queued, attrs)
 	o.ObserveFloat64(t.gauges.paused, s.PausedFor.Seconds(), attrs)
 }

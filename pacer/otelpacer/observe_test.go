@@ -49,9 +49,9 @@ func TestObserve(t *testing.T) {
 			`headway.pause.remaining{headway.upstream=crm} 0`,
 			`headway.policy.capacity{headway.policy=peak,headway.upstream=crm} 2`,
 			`headway.policy.capacity{headway.policy=quota,headway.upstream=crm} 0.0011574074074074073`,
-			`headway.policy.line{headway.policy=peak,headway.upstream=crm} 0`,
-			`headway.policy.line{headway.policy=permits,headway.upstream=crm} 0`,
-			`headway.policy.line{headway.policy=quota,headway.upstream=crm} 0`,
+			`headway.policy.queued{headway.policy=peak,headway.upstream=crm} 0`,
+			`headway.policy.queued{headway.policy=permits,headway.upstream=crm} 0`,
+			`headway.policy.queued{headway.policy=quota,headway.upstream=crm} 0`,
 			`headway.policy.remaining{headway.policy=peak,headway.upstream=crm} 0`,
 			`headway.policy.remaining{headway.policy=permits,headway.upstream=crm} 1`,
 			`headway.policy.remaining{headway.policy=quota,headway.upstream=crm} 97`,
@@ -97,7 +97,6 @@ func TestASilentStoreDoesNotBlockACollection(t *testing.T) {
 		start := time.Now()
 		require.Equal(t, []string{
 			`headway.calls{headway.upstream=crm} 1`,
-			`headway.cost{headway.upstream=crm} 1`,
 			`headway.fallback.active{headway.upstream=crm} 0`,
 			`headway.observation.failures{error.type=timeout,headway.upstream=crm} 1`,
 		}, readings(t, reader))

@@ -65,7 +65,7 @@ func TestWaitIsASpanOfTheCaller(t *testing.T) {
 	require.Equal(t, codes.Unset, s.Status().Code)
 	require.ElementsMatch(t, []attribute.KeyValue{
 		attribute.String("headway.upstream", "crm"), attribute.String("headway.policy", "per-tenant"),
-		attribute.Bool("headway.paused", false), attribute.Bool("headway.in_line", true), attribute.Int64("headway.cost", 2),
+		attribute.Bool("headway.paused", false), attribute.Bool("headway.queued", true), attribute.Int64("headway.cost", 2),
 	}, s.Attributes())
 }
 
@@ -81,7 +81,7 @@ func TestGivingUpIsAnError(t *testing.T) {
 	require.Equal(t, sdktrace.Status{Code: codes.Error, Description: "paused"}, spans[0].Status())
 	require.ElementsMatch(t, []attribute.KeyValue{
 		attribute.String("headway.upstream", "crm"), attribute.String("error.type", "paused"),
-		attribute.Bool("headway.paused", true), attribute.Bool("headway.in_line", false), attribute.Int64("headway.cost", 0),
+		attribute.Bool("headway.paused", true), attribute.Bool("headway.queued", false), attribute.Int64("headway.cost", 0),
 	}, spans[0].Attributes())
 }
 

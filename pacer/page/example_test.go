@@ -20,7 +20,7 @@ func ExampleNew() {
 	}
 	defer p.Close()
 
-	h, err := page.New(page.Config{Operators: []*fleet.Operator{fleet.Of(p)}})
+	h, err := page.New(page.Config{Operators: []*fleet.Operator{fleet.Of(p)}, Hosts: []string{"ops.example"}})
 	if err != nil {
 		panic(err)
 	}
@@ -43,7 +43,7 @@ func ExampleNew() {
 	server.RegisterOnShutdown(func() { _ = h.Close() }) // ends the streams, for which Shutdown would wait
 
 	for _, password := range []string{"guess", "from your vault"} {
-		r := httptest.NewRequest(http.MethodGet, "/debug/headway/", nil)
+		r := httptest.NewRequest(http.MethodGet, "https://ops.example/debug/headway/", nil)
 		r.SetBasicAuth("admin", password)
 		w := httptest.NewRecorder()
 		server.Handler.ServeHTTP(w, r)

@@ -3,7 +3,9 @@ package page
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headway-go/headway/pacer"
@@ -19,12 +21,21 @@ const (
 	MinInterval = 100 * time.Millisecond
 )
 
+// AnyHost stands for every host in Config.Hosts.
+const AnyHost = server.AnyHost
+
 // A Config says what a page shows.
 type Config struct {
 	// Operators are what the page shows, one upstream each. Their upstreams must differ. [fleet.Of] makes one of a Pacer of this
 	// process; one that [fleet.Open] returned shows a fleet that this process is not part of. The page does not close them. At
 	// least one is required.
 	Operators []*fleet.Operator
+
+	// Hosts are the names and addresses by which browsers reach the page, without a port, such as "ops.example" or "10.0.0.7". A
+	// request for another host is refused with 421: it may come from a site that has pointed a name of its own at the page (DNS
+	// rebinding), and that a browser then takes for one with it. Loopback is always accepted: localhost, names that end in .localhost,
+	// 127.0.0.0/8 and ::1. [AnyHost] accepts every host: only for where something in front checks it. Defaults to loopback alone.
+	Hosts []string
 
 	// Intervene lets anyone who sees the page pause, resume and reset. Requests from other sites are refused. Defaults to
 	// false: the page only shows.
@@ -45,30 +56,43 @@ var _ http.Handler = (*Handler)(nil)
 // New returns a Handler for the operators of c, or a [*pacer.ConfigError] that names the first field at fault.
 func New(c Config) (*Handler, error) {
 	if len(c.Operators) == 0 {
-		return nil, &pacer.ConfigError{In: "page", Field: "Operators", Value: "empty", Reason: "name at least one operator to show"}
+		return nil, bad("Operators", "empty", "name at least one operator to show")
 	}
 	if c.Interval != 0 && c.Interval < MinInterval {
-		return nil, &pacer.ConfigError{
-			In: "page", Field: "Interval", Value: c.Interval.String(),
-			Reason: fmt.Sprintf("must be at least %s; 0 for the default", MinInterval),
+		return nil, bad("Interval", c.Interval.String(), fmt.Sprintf("must be at least %s; 0 for the default", MinInterval))
+	}
+	for i, host := range c.Hosts {
+		if !validHost(host) {
+			return nil, bad(fmt.Sprintf("Hosts[%d]", i), strconv.Quote(host),
+				`must be a name or an address without a port, such as "ops.example", "10.0.0.7" or "::1", or page.AnyHost`)
 		}
 	}
 	sources, seen := make([]server.Source, 0, len(c.Operators)), make(map[string]bool)
 	for i, op := range c.Operators {
 		field := fmt.Sprintf("Operators[%d]", i)
 		if op == nil {
-			return nil, &pacer.ConfigError{In: "page", Field: field, Value: "nil", Reason: "give an operator that fleet.Of or fleet.Open returned, and check its error first"}
+			return nil, bad(field, "nil", "give an operator that fleet.Of or fleet.Open returned, and check its error first")
 		}
 		if seen[op.Upstream()] {
-			return nil, &pacer.ConfigError{
-				In: "page", Field: field, Value: strconv.Quote(op.Upstream()),
-				Reason: "the upstream of an earlier operator: the page finds them by their upstreams, so give each a page of its own, or name one of them",
-			}
+			return nil, bad(field, strconv.Quote(op.Upstream()),
+				"the upstream of an earlier operator: the page finds them by their upstreams, so give each a page of its own, or name one of them")
 		}
 		seen[op.Upstream()] = true
 		sources = append(sources, op)
 	}
-	return &Handler{server.New(server.Config{Sources: sources, Intervene: c.Intervene, Interval: c.Interval})}, nil
+	return &Handler{server.New(server.Config{Sources: sources, Intervene: c.Intervene, Interval: c.Interval, Hosts: c.Hosts})}, nil
+}
+
+func bad(field, value, reason string) error {
+	return &pacer.ConfigError{In: "page", Field: field, Value: value, Reason: reason}
+}
+
+// validHost reports whether a request can be for this host.
+func validHost(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return host == AnyHost || host != "" && !strings.ContainsAny(host, ":/[]@?#* ")
 }
 
 // ServeHTTP implements [http.Handler].

@@ -34,6 +34,10 @@ func TestNewRefusesMistakes(t *testing.T) {
 		{page.Config{}, "Operators", "page: Operators is empty: name at least one operator to show"},
 		{page.Config{Operators: []*fleet.Operator{op, fleet.Of(nil)}}, "Operators[1]", "page: Operators[1] is nil: give an operator that fleet.Of or fleet.Open returned"},
 		{page.Config{Operators: []*fleet.Operator{op, fleet.Of(newPacer(t, "zendesk"))}}, "Operators[1]", `page: Operators[1] is "zendesk": the upstream of an earlier operator`},
+		{page.Config{Operators: []*fleet.Operator{op}, Hosts: []string{"ops.example", ""}}, "Hosts[1]", `page: Hosts[1] is "": must be a name or an address`},
+		{page.Config{Operators: []*fleet.Operator{op}, Hosts: []string{"ops.example:80"}}, "Hosts[0]", "without a port"},
+		{page.Config{Operators: []*fleet.Operator{op}, Hosts: []string{"http://ops.example"}}, "Hosts[0]", "must be a name or an address"},
+		{page.Config{Operators: []*fleet.Operator{op}, Hosts: []string{"[::1]"}}, "Hosts[0]", "must be a name or an address"},
 		{page.Config{Operators: []*fleet.Operator{op}, Interval: time.Millisecond}, "Interval", "page: Interval is 1ms: must be at least 100ms"},
 		{page.Config{Operators: []*fleet.Operator{op}, Interval: -time.Second}, "Interval", "page: Interval is -1s: must be at least 100ms"},
 	} {
@@ -85,12 +89,27 @@ func TestReadOnlyByDefault(t *testing.T) {
 	require.NoError(t, err)
 	defer h.Close()
 	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodPost, "/act", strings.NewReader("action=pause&for=1m"))
+	r := httptest.NewRequest(http.MethodPost, "http://localhost/act", strings.NewReader("action=pause&for=1m"))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	h.ServeHTTP(w, r)
 	require.Equal(t, http.StatusForbidden, w.Code)
 	require.Contains(t, w.Body.String(), "page.Config.Intervene")
 	require.NoError(t, p.Allow(t.Context()))
+}
+
+// The page is for loopback, and for the hosts that are named.
+func TestOtherHostsAreRefused(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]int{
+		"localhost:8711": 200, "127.0.0.1": 200, "ops.example": 200, "ops.example:8711": 200, "[2001:db8::7]": 200, "evil.example": 421,
+	} {
+		h, err := page.New(page.Config{Operators: []*fleet.Operator{fleet.Of(newPacer(t, "zendesk"))}, Hosts: []string{"ops.example", "2001:db8::7"}})
+		require.NoError(t, err)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://"+host+"/fleet.json", nil))
+		require.Equal(t, want, w.Code, host)
+		require.NoError(t, h.Close())
+	}
 }
 
 // What the page says is what the pacer says.
@@ -105,7 +124,7 @@ func TestAgreesWithTheError(t *testing.T) {
 	var limit *pacer.LimitError
 	require.ErrorAs(t, err, &limit)
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/fleet.json", nil))
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/fleet.json", nil))
 	require.Regexp(t, `"pausedSeconds":35\d\d\.`, w.Body.String(), "the rest of an hour")
 	require.Contains(t, w.Body.String(), `"name":"`+limit.Policy+`"`)
 }

@@ -41,6 +41,35 @@ func operator(t *testing.T, rdb redisstore.Client) *fleet.Operator {
 	return op
 }
 
+// What a call really cost reaches operators, although its estimate was reported before. In a lane, an estimate is what its part admits.
+func TestAnOperatorSeesWhatACallReallyCost(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	p := named(t, rdb, "a", policies.PerMinute(6000).Burst(6000).Named("tokens").Lane("batch", 50))
+	call, err := p.Acquire(t.Context(), pacer.Lane("batch"), pacer.EstimateOf("tokens", 1_000_000))
+	require.NoError(t, err)
+	cost := func() (sums []int64) {
+		f, err := fleet.Of(p).Snapshot(t.Context())
+		require.NoError(t, err)
+		for i := range f.Policies {
+			sum := int64(0)
+			for _, s := range f.Policies[i].History {
+				sum += s.Cost
+			}
+			sums = append(sums, sum)
+		}
+		return sums
+	}
+	known := func(want ...int64) func() bool { return func() bool { return slices.Equal(want, cost()) } }
+	require.Eventually(t, known(6000, 3000), patience, 100*time.Millisecond, "the whole, and the lane's part")
+	require.NoError(t, call.Settle(t.Context(), pacer.CostOf("tokens", 100)))
+	require.Eventually(t, known(100, 100), patience, 100*time.Millisecond)
+	s, err := p.Status(t.Context(), pacer.Lane("batch"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, s.Policies[0].Remaining, int64(5900))
+	require.GreaterOrEqual(t, s.Policies[1].Remaining, int64(2900))
+}
+
 // Somebody who has nothing but the store sees what the fleet's processes do, and can intervene.
 func TestAnOperatorSeesTheFleet(t *testing.T) {
 	t.Parallel()

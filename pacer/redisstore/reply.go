@@ -89,7 +89,7 @@ func (r *reply) holding(l *store.Limit) (h store.Holding) {
 	switch l.Spec.Algorithm {
 	case policies.GCRA:
 		h.Taken = min(store.Forever, time.Duration(min(rest.count(), store.Forever.Microseconds()))*time.Microsecond)
-	case policies.Leases:
+	case policies.Concurrency:
 		h.Permits, h.Until = rest.count(), rest.instant()
 	case policies.Window:
 		for len(rest.values) > 0 && rest.err == nil {

@@ -87,12 +87,12 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 
 // addQueue adds the keys of a limit that calls queue for.
 func (r *request) addQueue(name string, l *store.Limit) {
-	if l.Spec.Algorithm == policies.Leases {
+	if l.Spec.Algorithm == policies.Concurrency {
 		r.addKey(name, l, leasesMark)
 	}
 	r.addKey(name, l, lineMark)
 	r.addKey(name, l, waitsMark)
-	if l.Spec.Algorithm == policies.Leases {
+	if l.Spec.Algorithm == policies.Concurrency {
 		r.addKey(name, l, begunMark)
 	}
 	if l.Spec.Queue == policies.FairQueue {
@@ -175,7 +175,7 @@ func (r *request) limits(upstream string, limits []store.Limit, first prelude, n
 			}
 			r.numbers(int64(s.Algorithm), s.Limit, s.Interval, s.Buckets, s.Guard, int64(len(bounds)))
 			r.numbers(bounds...)
-		case policies.Leases:
+		case policies.Concurrency:
 			fair := int64(0)
 			if s.Queue == policies.FairQueue {
 				fair = 1

@@ -54,7 +54,8 @@ type KeyUse struct {
 // Key returns what names the limit's account.
 func (u *KeyUse) Key() Key { return Key{u.Policy, u.Scope} }
 
-// A Went is what was spent of a policy in one second.
+// A Went is what was spent of a policy in one second. In a report, it adds to what was reported of the second: its cost is negative if
+// calls have cost less than was reported of them. What was spent is never below 0.
 type Went struct {
 	Policy string
 	Second int64 // since the Unix epoch, by the store's clock

@@ -164,7 +164,7 @@ func (d *drive) answer(a *asking, g store.Grant) {
 	d.queued = slices.DeleteFunc(d.queued, func(other *asking) bool { return other == a })
 	switch {
 	case g.Queued:
-		if a.stack.Limits[g.Binds].Spec.Algorithm == policies.Leases {
+		if a.stack.Limits[g.Binds].Spec.Algorithm == policies.Concurrency {
 			d.queued = append(d.queued, a)
 		}
 		again(g.At+store.Instant(d.rng.Int64N(2_000)), nil) // timers are late

@@ -192,7 +192,7 @@ func (h *history) ask(s *Session, set int) asked {
 	st := s.Stack(h.stackKeys(set)...)
 	highest := int64(5)
 	for i := range st.Limits {
-		if st.Limits[i].Spec.Algorithm != policies.Leases { // a call takes one permit, whatever it costs
+		if st.Limits[i].Spec.Algorithm != policies.Concurrency { // a call takes one permit, whatever it costs
 			highest = min(highest, st.Limits[i].Spec.Limit)
 		}
 	}

@@ -192,7 +192,7 @@ func judge(k Key, calls []fired) string {
 	}
 	slices.Sort(times)
 	spec := k.Policy.Spec()
-	if spec.Algorithm == policies.Leases {
+	if spec.Algorithm == policies.Concurrency {
 		return "" // see flights
 	}
 	if spec.Algorithm == policies.GCRA {

@@ -22,7 +22,7 @@ func (s *Session) newCall() *store.Call {
 
 // hasQueue reports whether calls queue for a limit.
 func hasQueue(spec *policies.Spec) bool {
-	return spec.Algorithm == policies.Leases || spec.Queue != policies.NoQueue
+	return spec.Algorithm == policies.Concurrency || spec.Queue != policies.NoQueue
 }
 
 // anyQueue reports whether calls of a stack have to carry an ID.
@@ -38,7 +38,7 @@ func anyQueue(st *store.Stack) bool {
 // hasPermits reports whether a grant has all the permits that its stack asks for.
 func hasPermits(st *store.Stack, g *store.Grant) bool {
 	for i := range st.Limits {
-		if st.Limits[i].Spec.Algorithm == policies.Leases && g.Charges[i].To == 0 {
+		if st.Limits[i].Spec.Algorithm == policies.Concurrency && g.Charges[i].To == 0 {
 			return false
 		}
 	}

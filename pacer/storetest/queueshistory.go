@@ -97,7 +97,7 @@ func (h *history) changeQueued(i int) {
 				h.keys[j].Policy, _ = p.InLane("lane")
 			}
 		}
-	case old.Spec().Algorithm == policies.Leases:
+	case old.Spec().Algorithm == policies.Concurrency:
 		h.keys[i].Policy = h.queuePolicy(i, 0)
 	case old.FairBy() != "":
 		h.keys[i].Policy = h.queuePolicy(i, 2)
@@ -172,7 +172,7 @@ func (h *history) affords(set int, c *store.Call) bool {
 		if c.Costs != nil {
 			cost = c.Costs[i]
 		}
-		if spec := k.Policy.Spec(); spec.Algorithm != policies.Leases && cost > spec.Limit {
+		if spec := k.Policy.Spec(); spec.Algorithm != policies.Concurrency && cost > spec.Limit {
 			return false
 		}
 	}
@@ -208,7 +208,7 @@ func (h *history) tellQueued(o *op, holds []held) (ok bool) {
 }
 
 func anyLeases(st *store.Stack) bool {
-	return slices.ContainsFunc(st.Limits, func(l store.Limit) bool { return l.Spec.Algorithm == policies.Leases })
+	return slices.ContainsFunc(st.Limits, func(l store.Limit) bool { return l.Spec.Algorithm == policies.Concurrency })
 }
 
 // told returns the notes that an operation tells about a call.

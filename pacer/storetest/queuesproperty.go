@@ -18,7 +18,7 @@ type flight struct{ began, until store.Instant }
 func (f flights) each(st *store.Stack, visit func(i int, running map[int64]flight)) {
 	for i := range st.Limits {
 		l := &st.Limits[i]
-		if l.Spec.Algorithm != policies.Leases {
+		if l.Spec.Algorithm != policies.Concurrency {
 			continue
 		}
 		key := [2]string{l.Policy, l.Scope}
@@ -88,7 +88,7 @@ func (s *Session) watch(batches []store.Batch) (unchanged func() string) {
 		limits := slices.Clone(s.Status(batches[0].Stack).Limits)
 		for i := range limits {
 			limits[i].Queued = 0
-			if batches[0].Stack.Limits[i].Spec.Algorithm == policies.Leases {
+			if batches[0].Stack.Limits[i].Spec.Algorithm == policies.Concurrency {
 				limits[i].Next = 0 // depends on the queue
 			}
 		}

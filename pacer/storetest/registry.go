@@ -88,6 +88,17 @@ func registryCases() []Case {
 			if x := s.index(r); !slices.Equal(x.Went, want) {
 				t.Fatalf("%+v, want %+v", x.Went, want)
 			}
+			correct := func(cost int64) store.Went {
+				return store.Went{Policy: peakName, Second: second, What: store.Second{Cost: cost}}
+			}
+			s.describe(r, store.About{ID: "b", Went: []store.Went{correct(-3)}})
+			if x := s.index(r); x.Went[0].What.Cost != 4 || x.Went[0].What.Waits != 2 {
+				t.Fatalf("%+v, want 4 of the 7: a call has cost 3 less than it was taken for", x.Went)
+			}
+			s.describe(r, store.About{ID: "b", Went: []store.Went{correct(-9)}})
+			if x := s.index(r); x.Went[0].What.Cost != 0 {
+				t.Fatalf("%+v, want no less than nothing", x.Went)
+			}
 			s.At(110 * time.Second)
 			s.describe(r, store.About{ID: "a", Went: []store.Went{went(second+110, 2)}})
 			if x := s.index(r); len(x.Went) != 3 {

@@ -205,7 +205,7 @@ func (s *Session) check(st store.Stack, calls []store.Call, grants []store.Grant
 		}
 		if want := g.Wait() <= calls[i].MaxWait; g.OK != want && !g.OK {
 			// A calendar's horizon may refuse what MaxWait allows, and permits a call that cannot wait. Nothing else.
-			excused := calls[i].MaxWait == 0 && g.Binds >= 0 && st.Limits[g.Binds].Spec.Algorithm == policies.Leases
+			excused := calls[i].MaxWait == 0 && g.Binds >= 0 && st.Limits[g.Binds].Spec.Algorithm == policies.Concurrency
 			for j := range st.Limits {
 				excused = excused || st.Limits[j].Spec.Calendar != nil
 			}

@@ -22,7 +22,7 @@ var Profile = policies.Profile{
 }
 
 func key(r *http.Request) string {
-	return fields.Fingerprint(r.Header.Get("X-Api-Key") + "\n" + r.Header.Get("Authorization"))
+	return fields.Fingerprint(r.Header.Get("X-Api-Key") + "\n" + fields.Credential(r.Header))
 }
 
 // model returns the model that a request names. Counting tokens has limits of its own, which are none of a model's.

@@ -49,7 +49,7 @@ func TestConcurrent(t *testing.T) {
 	require.Equal(t, []string{github.ScopeCredential}, p.Scopes())
 	require.True(t, p.IsOptional())
 	spec := p.Spec()
-	require.Equal(t, policies.Leases, spec.Algorithm)
+	require.Equal(t, policies.Concurrency, spec.Algorithm)
 	require.Equal(t, int64(100), spec.Limit)
 	require.Zero(t, spec.After)
 	for _, kind := range []github.Kind{github.Anonymous, github.User, github.Enterprise} {

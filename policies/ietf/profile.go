@@ -82,7 +82,7 @@ func read(r *policies.Reply) policies.Reading {
 // meant says whom a feedback concerns if the stack has none of the policies that it names.
 func meant(f policies.Feedback) policies.Feedback {
 	if len(f.Policies) > 0 {
-		f.Otherwise = policies.Everyone
+		f.Otherwise = policies.Unknown
 	}
 	return f
 }

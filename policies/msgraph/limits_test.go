@@ -28,7 +28,7 @@ func TestMailbox(t *testing.T) {
 	require.Equal(t, []string{msgraph.ScopeTenant, msgraph.ScopeMailbox}, p.Scopes())
 	require.True(t, p.IsOptional())
 	spec := p.Spec()
-	require.Equal(t, policies.Leases, spec.Algorithm)
+	require.Equal(t, policies.Concurrency, spec.Algorithm)
 	require.Equal(t, int64(4), spec.Limit)
 	require.Zero(t, spec.After)
 }

@@ -30,7 +30,7 @@ func TestConcurrent(t *testing.T) {
 		require.Equal(t, okta.PolicyConcurrent, p.Name())
 		require.Equal(t, []string{okta.ScopeOrg}, p.Scopes())
 		spec := p.Spec()
-		require.Equal(t, policies.Leases, spec.Algorithm)
+		require.Equal(t, policies.Concurrency, spec.Algorithm)
 		require.Equal(t, c.want, spec.Limit)
 		require.Zero(t, spec.After)
 	}

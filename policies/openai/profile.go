@@ -39,7 +39,7 @@ func reserved() policies.Profile {
 
 func project(r *http.Request) string {
 	return fields.Fingerprint(strings.Join([]string{
-		r.Header.Get("Authorization"), r.Header.Get("Api-Key"), r.Header.Get("Openai-Organization"), r.Header.Get("Openai-Project"), r.URL.Hostname(),
+		fields.Credential(r.Header), r.Header.Get("Api-Key"), r.Header.Get("Openai-Organization"), r.Header.Get("Openai-Project"), r.URL.Hostname(),
 	}, "\n"))
 }
 

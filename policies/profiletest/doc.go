@@ -42,7 +42,7 @@
 //	cost      policy=n; the policy is * for all that have no cost of their own
 //	verdict   unjudged, limited or spent; always there
 //	feedback  policies= otherwise= refused wait= limit= window= remaining= used= reset= source=
-//	          what was not said is left out; otherwise= is nobody, everyone or thecall, and follows policies= alone
+//	          what was not said is left out; otherwise= is nobody, everyone, thecall or unknown, and follows policies= alone
 //	settle    policy=n, what the call really cost
 //
 // Times are printed as Go durations. A value with blanks at its ends or unprintable characters is quoted. A file with

@@ -213,6 +213,8 @@ func otherwise(o policies.Otherwise) string {
 		return "everyone"
 	case policies.TheCall:
 		return "thecall"
+	case policies.Unknown:
+		return "unknown"
 	}
 	return fmt.Sprintf("invalid(%d)", o)
 }

@@ -197,8 +197,11 @@ func (o *outcome) broken() []string {
 				o.faultf("policy %q in %q (rule: names are valid, see policies.ValidName)", name, printFeedback(f))
 			}
 		}
-		if f.Otherwise > policies.TheCall {
-			o.faultf("Otherwise is %s (rule: it is Nobody, Everyone or TheCall)", otherwise(f.Otherwise))
+		if f.Otherwise > policies.Unknown {
+			o.faultf("Otherwise is %s (rule: it is Nobody, Everyone, TheCall or Unknown)", otherwise(f.Otherwise))
+		}
+		if f.Within != "" {
+			o.faultf("Within is %q (rule: what bounds a feedback is the caller's to say, not the profile's)", f.Within)
 		}
 	}
 	return o.faults

@@ -116,6 +116,7 @@ func TestAProfileThatBreaksARuleFails(t *testing.T) {
 		"negative reset":   {says(policies.Feedback{Reset: -1}), "Reset is negative"},
 		"policy name":      {says(policies.Feedback{Policies: []string{"a", "b c"}}), `policy "b c"`},
 		"otherwise":        {says(policies.Feedback{Otherwise: 9}), "Otherwise is invalid(9)"},
+		"within":           {says(policies.Feedback{Within: "endpoint"}), `Within is "endpoint"`},
 		"negative cost":    {costs(policies.Cost{N: -1}), "costs are never negative"},
 		"name of a cost":   {costs(policies.Cost{Policy: "a b"}), "names are valid"},
 		"name of a scope":  {scope("a b", nothing), "names are valid"},

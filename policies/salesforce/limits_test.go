@@ -42,7 +42,7 @@ func TestConcurrent(t *testing.T) {
 		require.Equal(t, limits[0].Scopes(), p.Scopes())
 		require.False(t, p.IsOptional())
 		spec := p.Spec()
-		require.Equal(t, policies.Leases, spec.Algorithm)
+		require.Equal(t, policies.Concurrency, spec.Algorithm)
 		require.Equal(t, want, spec.Limit)
 		require.Equal(t, (20 * time.Second).Microseconds(), spec.After)
 	}

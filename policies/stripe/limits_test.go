@@ -33,7 +33,7 @@ func TestConcurrent(t *testing.T) {
 		require.Equal(t, []string{c.scope}, c.policy.Scopes())
 		require.True(t, c.policy.IsOptional())
 		spec := c.policy.Spec()
-		require.Equal(t, policies.Leases, spec.Algorithm)
+		require.Equal(t, policies.Concurrency, spec.Algorithm)
 		require.Equal(t, c.n, spec.Limit)
 		require.Zero(t, spec.After)
 	}

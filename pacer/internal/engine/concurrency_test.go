@@ -182,5 +182,5 @@ func TestPermitsInspected(t *testing.T) {
 	none := newRig(t, inFlight(0, 100*ms))
 	require.Equal(t, engine.Inspection{Next: 5}, none.inspect(5), "a share of nothing")
 	none.stands(0, id(1), 1000*ms, 0)
-	require.Equal(t, policies.Leases, none.limit().Spec.Algorithm)
+	require.Equal(t, policies.Concurrency, none.limit().Spec.Algorithm)
 }

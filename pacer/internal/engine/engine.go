@@ -101,7 +101,7 @@ func NewAccount(a policies.Algorithm) Account {
 		return &GCRA{}
 	case policies.Window:
 		return &Window{}
-	case policies.Leases:
+	case policies.Concurrency:
 		return &Concurrency{}
 	}
 	return nil
@@ -290,7 +290,7 @@ func Keeps(account Account, a policies.Algorithm) bool {
 	case *Window:
 		return a == policies.Window
 	case *Concurrency:
-		return a == policies.Leases
+		return a == policies.Concurrency
 	}
 	return false
 }

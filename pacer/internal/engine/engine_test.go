@@ -254,7 +254,7 @@ func TestReserveWithPermits(t *testing.T) {
 // Each algorithm has an account of its own.
 func TestNewAccount(t *testing.T) {
 	t.Parallel()
-	all := []policies.Algorithm{policies.GCRA, policies.Window, policies.Leases}
+	all := []policies.Algorithm{policies.GCRA, policies.Window, policies.Concurrency}
 	for _, a := range all {
 		account := engine.NewAccount(a)
 		for _, b := range all {

@@ -40,7 +40,7 @@ const manyLimits = 64
 func (e *Entry) kind() kind {
 	s := e.Limit.Spec
 	switch s.Algorithm {
-	case policies.Leases:
+	case policies.Concurrency:
 		return leases
 	case policies.GCRA, policies.Window:
 	default:

@@ -16,7 +16,7 @@ func TestRoles(t *testing.T) {
 		return Entry{Account: NewAccount(a), Limit: Limit{Spec: &policies.Spec{Algorithm: a, Queue: q}}}
 	}
 	rate, lane := entry(policies.GCRA, policies.NoQueue), entry(policies.GCRA, policies.QueueOfLane)
-	fairly, window, permits := entry(policies.GCRA, policies.FairQueue), entry(policies.Window, policies.NoQueue), entry(policies.Leases, policies.NoQueue)
+	fairly, window, permits := entry(policies.GCRA, policies.FairQueue), entry(policies.Window, policies.NoQueue), entry(policies.Concurrency, policies.NoQueue)
 	for name, c := range map[string]struct {
 		stack []Entry
 		want  []role

@@ -52,7 +52,7 @@ func sliding(limit, width, m int64) policies.Spec {
 
 // inFlight is so many calls that run at once.
 func inFlight(limit, lease int64) policies.Spec {
-	return policies.Spec{Algorithm: policies.Leases, Limit: limit, Interval: lease}
+	return policies.Spec{Algorithm: policies.Concurrency, Limit: limit, Interval: lease}
 }
 
 // A booking is a call that was granted its slot.

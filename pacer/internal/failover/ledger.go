@@ -153,7 +153,7 @@ func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 // recorded reports whether a charge is one to remember: of a lane's part it may be zero, since a slot was lent, and permits are
 // listed elsewhere.
 func recorded(c store.Charge, l *store.Limit) bool {
-	return c.To != 0 && l.Spec.Algorithm != policies.Leases
+	return c.To != 0 && l.Spec.Algorithm != policies.Concurrency
 }
 
 // pause remembers a pause. The caller holds mu.

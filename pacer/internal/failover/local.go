@@ -97,7 +97,7 @@ func (a *localStore) share(stack *store.Stack, n, rank int) store.Stack {
 		l := &own.Limits[i]
 		*l = stack.Limits[i]
 		l.Spec = a.policies[l.Policy].Share(n)
-		if l.Spec.Algorithm == policies.Leases && int64(rank) < stack.Limits[i].Spec.Limit%int64(max(1, n)) {
+		if l.Spec.Algorithm == policies.Concurrency && int64(rank) < stack.Limits[i].Spec.Limit%int64(max(1, n)) {
 			l.Spec.Limit++ // permits that cannot be divided go to the processes that came first
 		}
 	}
@@ -152,7 +152,7 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 			t.seeded = away.number
 			limit, _ := a.policies[stack.Limits[i].Policy].Limit()
 			said = append(said, t.startLocal(i, own.Limits[i].Spec, away, limit, int64(now))...)
-			if share := own.Limits[i].Spec; share.Algorithm == policies.Leases {
+			if share := own.Limits[i].Spec; share.Algorithm == policies.Concurrency {
 				for range min(t.others(share.Limit, permitsOf(flying, &stack.Limits[i]), int64(now)), maxForeign) {
 					said = append(said, store.Note{Kind: store.NoteRenew, Limit: i, Value: 1e14 + rand.Int64N(9e14), At: now})
 				}

@@ -8,7 +8,7 @@
 //
 // # Flow
 //
-//	Feedback --targets--> the limits that it is about: those it names, or the widest scope that binds the call
+//	Feedback --targets--> the limits that it is about: those it names, or the widest scope that binds the call, within its bound
 //	            |
 //	            +-- Wait ---------> NotePause of them, or of the whole upstream; never longer than the longest pause
 //	            +-- Refused ------> NoteSlow of those that are adaptive

@@ -126,6 +126,47 @@ func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {
 	require.Len(t, b.notes(0, other), 2, "but those that do bind")
 }
 
+// What nobody can place is about a scope, if it is bounded to one; what is known to be everyone's is not bounded.
+func TestFeedbackWithinAScope(t *testing.T) {
+	t.Parallel()
+	nothing := policies.Feedback{Remaining: policies.Said(0), Reset: time.Second}
+	wait := policies.Feedback{Wait: time.Second}
+	over := func(f policies.Feedback, window time.Duration) policies.Feedback {
+		f.Window = window
+		return f
+	}
+	named := func(f policies.Feedback, o policies.Otherwise) policies.Feedback {
+		f.Policies, f.Otherwise = []string{"other"}, o
+		return f
+	}
+	all, two := []policies.Policy{daily, user, tenant}, []policies.Policy{daily, tenant}
+	first, second := []store.Note{pause(1, time.Second)}, []store.Note{pause(2, time.Second)}
+	everyone := []store.Note{pause(store.WholeUpstream, time.Second)}
+	for name, c := range map[string]struct {
+		within   string
+		bound    []policies.Policy
+		partial  bool
+		feedback policies.Feedback
+		want     []store.Note
+	}{
+		"a wait":                     {"tenant", all, false, wait, second},
+		"of a narrower scope":        {"user", all, false, wait, first},
+		"that no policy has":         {"other", two, false, wait, everyone},
+		"a scope is lacking":         {"tenant", two, true, wait, first},
+		"an unknown limit":           {"tenant", two, false, named(wait, policies.Unknown), first},
+		"a limit of everyone":        {"tenant", two, false, named(wait, policies.Everyone), everyone},
+		"a limit of the call":        {"tenant", two, false, named(wait, policies.TheCall), nil},
+		"nothing left":               {"tenant", two, false, nothing, first},
+		"nothing left of one of two": {"tenant", all, false, nothing, nil},
+		"in its window":              {"tenant", all, false, over(nothing, time.Minute), second},
+		"in another's window":        {"tenant", two, false, over(nothing, 24*time.Hour), nil},
+	} {
+		b := newBench(t, c.bound...)
+		b.Partial, c.feedback.Within = c.partial, c.within
+		require.Equal(t, c.want, b.notes(0, c.feedback), name)
+	}
+}
+
 func TestARefusalSlowsAdaptiveRates(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, peak, slowly)

@@ -3,6 +3,7 @@ package feedback
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -59,14 +60,15 @@ func (e *UnboundError) Error() string {
 // targets are the limits of an answer that a feedback is about, by index.
 type targets struct {
 	limits []int
-	all    bool // the whole upstream: calls of other limits, too
-	named  bool // by name, and not found by looking for what fits
+	all    bool   // the whole upstream: calls of other limits, too
+	named  bool   // by name, and not found by looking for what fits
+	within string // only limits that are per this scope; "" for all
 }
 
-// targets finds whom a feedback is about: the policies that it names, or the widest scope that binds the call.
+// targets finds whom a feedback is about: the policies that it names, or the widest scope that binds the call, within its bound.
 func (r *Rules) targets(a *Answer, f *policies.Feedback) (targets, error) {
 	if len(f.Policies) == 0 {
-		return r.widest(a), nil
+		return r.widest(a, f.Within), nil
 	}
 	t := targets{named: true}
 	for _, name := range f.Policies {
@@ -80,8 +82,12 @@ func (r *Rules) targets(a *Answer, f *policies.Feedback) (targets, error) {
 			return t, r.unbound(name)
 		}
 	}
-	if len(t.limits) == 0 && f.Otherwise == policies.Everyone {
-		return r.widest(a), nil
+	switch {
+	case len(t.limits) > 0:
+	case f.Otherwise == policies.Everyone:
+		return r.widest(a, ""), nil
+	case f.Otherwise == policies.Unknown:
+		return r.widest(a, f.Within), nil
 	}
 	return t, nil
 }
@@ -94,10 +100,18 @@ func (r *Rules) unbound(name string) *UnboundError {
 	return e
 }
 
-// widest returns the limits with the fewest scopes; all if that is the whole upstream.
-func (r *Rules) widest(a *Answer) targets {
+// widest returns the limits with the fewest scopes, of those that are per a scope if there are any; all if that is the whole upstream.
+func (r *Rules) widest(a *Answer, within string) targets {
 	t, fewest := targets{}, -1
 	for i := range a.Limits {
+		if r.isPer(&a.Limits[i], within) {
+			t.within = within
+		}
+	}
+	for i := range a.Limits {
+		if !r.isPer(&a.Limits[i], t.within) {
+			continue
+		}
 		n := len(r.policies[a.Limits[i].Policy].scopes)
 		if fewest < 0 || n < fewest {
 			fewest, t.limits = n, nil
@@ -106,8 +120,13 @@ func (r *Rules) widest(a *Answer) targets {
 			t.limits = append(t.limits, i)
 		}
 	}
-	t.all = fewest <= 0 || a.Partial
+	t.all = fewest <= 0 || a.Partial && t.within == ""
 	return t
+}
+
+// isPer reports whether a limit is per a scope; "" is that of every limit.
+func (r *Rules) isPer(l *store.Limit, scope string) bool {
+	return scope == "" || slices.Contains(r.policies[l.Policy].scopes, scope)
 }
 
 // fitting returns which of its targets the counts of a feedback are about. A policy that was named is. Of others, the widest whose period
@@ -120,14 +139,20 @@ func (r *Rules) fitting(a *Answer, f *policies.Feedback, t targets) []int {
 	if a.Partial {
 		return nil
 	}
+	var some []int
+	for i := range a.Limits {
+		if r.isPer(&a.Limits[i], t.within) {
+			some = append(some, i)
+		}
+	}
 	if f.Window == 0 {
-		if len(a.Limits) == 1 && f.Reset > 0 {
-			return []int{0}
+		if len(some) == 1 && f.Reset > 0 {
+			return some
 		}
 		return nil
 	}
 	best, fewest := -1, math.MaxInt
-	for i := range a.Limits {
+	for _, i := range some {
 		p := r.policies[a.Limits[i].Policy]
 		if _, period := p.Limit(); period == f.Window && len(p.scopes) < fewest {
 			best, fewest = i, len(p.scopes)

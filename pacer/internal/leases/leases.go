@@ -73,7 +73,7 @@ func (s *Leases) Take(id int64, limits []store.Limit, began store.Instant, reque
 	f := &Lease{ID: id, Began: began, Passed: p, renewed: requested}
 	for i := range limits {
 		l := &limits[i]
-		if l.Spec.Algorithm != policies.Leases {
+		if l.Spec.Algorithm != policies.Concurrency {
 			continue
 		}
 		f.Limits = append(f.Limits, *l)

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,8 +17,16 @@ type Meter struct {
 	mu        sync.Mutex
 	policies  []metered
 	keys      TopKeys
-	reported  int64 // the store has what was spent before this second, or a report of it is under way
-	delivered int64 // the store has what was spent before this second
+	reported  int64           // the store has what was spent before this second, or a report of it is under way
+	delivered int64           // the store has what was spent before this second
+	settled   map[place]int64 // by how much calls of seconds that were reported cost more, and the store does not know
+	sent      map[place]int64 // the part of settled that a report has that is under way
+}
+
+// place is where what a call spends is counted.
+type place struct {
+	policy int // by index
+	second int64
 }
 
 // metered is what was spent of one policy.
@@ -43,11 +52,11 @@ func (m *Meter) TurnOn() { m.on.Store(true) }
 func (m *Meter) IsOn() bool { return m.on.Load() }
 
 // Add counts what a call spends that was admitted at an instant: in the second of its slot, or in the first second that was not reported
-// yet. It waited for so long for the limit with an index; −1 if for none.
-func (m *Meter) Add(limits []store.Limit, call *store.Call, at store.Instant, waitedFor int, waited time.Duration) {
+// yet. It returns that second. The call waited for so long for the limit with an index; −1 if for none.
+func (m *Meter) Add(limits []store.Limit, call *store.Call, at store.Instant, waitedFor int, waited time.Duration) (second int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	second := max(SecondOf(int64(at)), m.reported)
+	second = max(SecondOf(int64(at)), m.reported)
 	for i := range limits {
 		l := &limits[i]
 		cost := call.Cost
@@ -65,6 +74,31 @@ func (m *Meter) Add(limits []store.Limit, call *store.Call, at store.Instant, wa
 			m.keys.Add(l.Key(), cost, int64(at))
 		}
 	}
+	return second
+}
+
+// Settle corrects what a call was counted with that was admitted at an instant: it spent so much more of a limit, or less. Second is
+// what Add returned; 0 for a call that was not counted.
+func (m *Meter) Settle(l *store.Limit, at store.Instant, second, more int64) {
+	if second == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of, known := m.index[l.Policy]
+	switch {
+	case !known:
+	case second >= m.reported:
+		m.policies[of].spent.Add(second, store.Second{Cost: more})
+	case second > m.reported-Seconds:
+		if m.settled == nil {
+			m.settled = make(map[place]int64)
+		}
+		m.settled[place{of, second}] += more
+	}
+	if l.Scope != "" {
+		m.keys.Correct(l.Key(), more, int64(at))
+	}
 }
 
 // report returns what was spent before a second and is not with the store yet, for a report, and what each key has spent in about the
@@ -75,6 +109,7 @@ func (m *Meter) report(now store.Instant, until int64) (went []store.Went, spent
 	for i := range m.policies {
 		went = m.policies[i].appendTo(went, m.delivered, until)
 	}
+	went = m.appendSettled(went, until)
 	m.reported = max(m.reported, until)
 	return went, m.spent(now)
 }
@@ -84,13 +119,37 @@ func (m *Meter) deliver(until int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.delivered = max(m.delivered, until)
+	for at, more := range m.sent {
+		m.policies[at.policy].spent.Add(at.second, store.Second{Cost: more})
+		if m.settled[at] -= more; m.settled[at] == 0 {
+			delete(m.settled, at)
+		}
+	}
+	clear(m.sent)
+}
+
+// appendSettled appends by how much calls cost more than was reported of them until a second, and remembers it as sent. The caller
+// holds mu.
+func (m *Meter) appendSettled(all []store.Went, until int64) []store.Went {
+	maps.DeleteFunc(m.settled, func(at place, _ int64) bool { return at.second <= until-Seconds })
+	m.sent = maps.Clone(m.settled)
+	for at, more := range m.settled {
+		if more != 0 {
+			all = append(all, store.Went{Policy: m.policies[at.policy].name, Second: at.second, What: store.Second{Cost: more}})
+		}
+	}
+	return all
 }
 
 // snapshot returns what was spent of each policy, and what each key has spent in about the last minute.
 func (m *Meter) snapshot(now store.Instant) (all []metered, spent map[store.Key]int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return append(all, m.policies...), m.spent(now)
+	all = append(all, m.policies...)
+	for at, more := range m.settled {
+		all[at.policy].spent.Add(at.second, store.Second{Cost: more})
+	}
+	return all, m.spent(now)
 }
 
 // spent returns what each key has spent in about the last minute. The caller holds mu.

@@ -45,6 +45,49 @@ func TestWhatIsSpentIsReportedOnce(t *testing.T) {
 	require.True(t, last.Left)
 }
 
+// What a call really cost counts in the second in which its estimate did, whether a report of that is to come, under way, lost or there.
+func TestWhatIsSettledIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	m := usage.NewMeter([]string{"tokens"}, true)
+	p := usage.Process{Meter: m, Waiting: func() map[store.Key]int64 { return nil }}
+	limits := []store.Limit{{Policy: "unknown"}, {Policy: "tokens", Scope: "acme"}}
+	spend := func(at, cost int64) func(more int64) {
+		counted := m.Add(limits, &store.Call{Cost: cost}, store.Instant(at)*second, store.BindsNothing, 0)
+		return func(more int64) {
+			for i := range limits {
+				m.Settle(&limits[i], store.Instant(at)*second, counted, more)
+			}
+		}
+	}
+	went := func(at, cost int64) store.Went {
+		return store.Went{Policy: "tokens", Second: at, What: store.Second{Cost: cost}}
+	}
+	report := func(at int64) ([]store.Went, func()) {
+		about, received := p.About(store.Instant(at)*second, false)
+		return about.Went, received
+	}
+	early, late, never := spend(1000, 2000), spend(1000, 500), spend(1000, 30)
+	early(-1900)
+	lost, _ := report(1001)
+	require.Equal(t, []store.Went{went(1000, 630)}, lost, "before it was reported")
+	late(-400)
+	again, received := report(1002)
+	require.Equal(t, []store.Went{went(1000, 630), went(1000, -400)}, again, "the report may have come, so that its second stays as it was")
+	never(70)
+	received()
+	next, received := report(1003)
+	require.Equal(t, []store.Went{went(1000, 70)}, next, "while the report was under way")
+	received()
+	none, _ := report(1004)
+	require.Empty(t, none)
+	about, _ := p.About(1004*second, false)
+	require.Equal(t, []store.KeyUse{{Policy: "tokens", Scope: "acme", Cost: 300}}, about.Keys)
+
+	m.Settle(&limits[1], 1000*second, 0, -300)
+	after, _ := p.About(1005*second, false)
+	require.Equal(t, about.Keys, after.Keys, "what was not counted is not corrected")
+}
+
 // A registry of one process counts from the first look on.
 func TestARegistryOfOneProcess(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,21 @@ func (b *TopKeys) Add(k store.Key, cost, now int64) {
 	spend(b.now, k, cost)
 }
 
+// Correct adds to what a key has spent that was counted at an instant, in µs: less, if it is negative.
+func (b *TopKeys) Correct(k store.Key, more, at int64) {
+	minute := b.now
+	switch b.minute - minuteOf(at) {
+	case 0:
+	case 1:
+		minute = b.before
+	default:
+		return
+	}
+	if n, known := minute[k]; known {
+		minute[k] = max(0, n+more)
+	}
+}
+
 // Take adds what an evicted key has spent, at an instant.
 func (b *TopKeys) Take(k store.Key, r *Recent, now int64) {
 	b.turn(now)

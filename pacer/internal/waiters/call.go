@@ -39,6 +39,7 @@ type Call struct {
 	lease     *leases.Lease // its permits; nil if it has none
 	queue     *queue        // the queue whose window has its slot, until the slot comes; nil if none
 	since     time.Duration // when it began to wait, since the Waiters were made; 0 if it did not
+	counted   int64         // the second in which Meter has it; 0 if it has not
 	binding   binding       // what it waits for
 	emitted   *emitted      // what hooks received of the wait; nil if there are no hooks, or it does not wait
 
@@ -133,7 +134,7 @@ func (c *Call) Settle(ctx context.Context, actual func(policy string) int64) (st
 	s := c.set
 	s.mu.Lock()
 	s.useIfReserved(ctx, c)
-	spent := c.state != used || c.paid
+	spent, counted := c.state != used || c.paid, c.counted
 	c.paid = true
 	s.mu.Unlock()
 	if spent {
@@ -143,6 +144,7 @@ func (c *Call) Settle(ctx context.Context, actual func(policy string) int64) (st
 	for i := range c.stack.Limits {
 		cost := c.cost(i)
 		if n := actual(c.stack.Limits[i].Policy); n >= 0 && n != cost {
+			s.Meter.Settle(&c.stack.Limits[i], c.grant[0].At, counted, n-cost)
 			all = append(all, store.Note{Kind: store.NoteSettle, Limit: i, Charge: c.grant[0].Charges[i], Cost: cost, Actual: n, Local: c.grant[0].Local})
 		}
 	}
@@ -181,7 +183,7 @@ func (c *Call) hasPermits() bool {
 		return true
 	}
 	for i, charge := range c.grant[0].Charges {
-		if charge.To == 0 && c.stack.Limits[i].Spec.Algorithm == policies.Leases {
+		if charge.To == 0 && c.stack.Limits[i].Spec.Algorithm == policies.Concurrency {
 			return false
 		}
 	}

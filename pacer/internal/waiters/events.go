@@ -17,8 +17,9 @@ type Events interface {
 	Waiting(ctx context.Context, w *Wait)
 	// WaitDone is called when a call that waited may go, or cannot: err says why.
 	WaitDone(ctx context.Context, last *Wait, since time.Time, took time.Duration, err error)
-	// Admitted is called when a call may go: after it waited for that long for that limit; nil for none.
-	Admitted(ctx context.Context, cost int64, limit *store.Limit, waited time.Duration)
+	// Admitted is called when a call may go that these limits bind: after it waited for that long for that limit; nil for none. It must
+	// not keep the call or the limits.
+	Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited time.Duration)
 	// Refused is called with what Wait returns to a call that does not go.
 	Refused(ctx context.Context, err error)
 	// PausesChanged is called with pauses and resumptions that are new to this process.
@@ -135,9 +136,9 @@ func (s *Waiters) admitted(ctx context.Context, c *Call) {
 	switch {
 	case s.Events == nil:
 	case c.since == 0:
-		s.Events.Admitted(ctx, c.request[0].Cost, nil, 0)
+		s.Events.Admitted(ctx, &c.request[0], c.stack.Limits, nil, 0)
 	default:
-		s.Events.Admitted(ctx, c.request[0].Cost, c.limit(c.waitsFor()), s.waited(c))
+		s.Events.Admitted(ctx, &c.request[0], c.stack.Limits, c.limit(c.waitsFor()), s.waited(c))
 	}
 }
 

@@ -34,8 +34,8 @@ func (r *recorder) WaitDone(_ context.Context, last *waiters.Wait, _ time.Time, 
 	r.addf("done %s took %s: %v", name(last.Limit), took.Round(ms), err)
 }
 
-func (r *recorder) Admitted(_ context.Context, cost int64, limit *store.Limit, waited time.Duration) {
-	r.addf("admitted %d %s waited %s", cost, name(limit), waited.Round(ms))
+func (r *recorder) Admitted(_ context.Context, call *store.Call, _ []store.Limit, limit *store.Limit, waited time.Duration) {
+	r.addf("admitted %d %s waited %s", call.Cost, name(limit), waited.Round(ms))
 }
 
 func (r *recorder) Refused(_ context.Context, err error) { r.addf("refused: %v", err) }

@@ -36,7 +36,7 @@ const maxSlack = time.Second
 // call gets those of fair shares, and a lease that counts only from some age on must not grow old.
 func passable(limits []store.Limit) bool {
 	return !slices.ContainsFunc(limits, func(l store.Limit) bool {
-		return l.Spec.Algorithm != policies.Leases || l.Spec.Queue == policies.FairQueue || l.Spec.After != 0
+		return l.Spec.Algorithm != policies.Concurrency || l.Spec.Queue == policies.FairQueue || l.Spec.After != 0
 	})
 }
 

@@ -169,7 +169,7 @@ func (s *Waiters) use(c *Call) {
 		if c.since != 0 {
 			waitedFor, waited = c.waitsFor(), s.waited(c)
 		}
-		s.Meter.Add(c.stack.Limits, &c.request[0], c.grant[0].At, waitedFor, waited)
+		c.counted = s.Meter.Add(c.stack.Limits, &c.request[0], c.grant[0].At, waitedFor, waited)
 	}
 }
 

@@ -90,7 +90,7 @@ export class Card {
     const recent = p.waits.slice(-10).reduce((a, b) => a + b, 0);
     const mean = recent > 0 ? p.waitedSeconds.slice(-10).reduce((a, b) => a + b, 0) / recent : 0;
     write(this.tiles.waited, duration(mean));
-    write(this.tiles.waiting, count(p.waiting), p.line > 0 ? `${count(p.line)} queued` : null);
+    write(this.tiles.waiting, count(p.waiting), p.queued > 0 ? `${count(p.queued)} queued` : null);
     const [title, figure, remark] = leftOf(p);
     put(this.tiles.left.label, title);
     if (p.shown) write(this.tiles.left, figure, remark);

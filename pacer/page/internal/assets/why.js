@@ -27,12 +27,12 @@ function explain(p) {
   if (p.kind === "in flight") {
     return p.remaining > 0 ? `${count(p.remaining)} of its ${count(p.limit)} permits are free.` : `All of its ${count(p.limit)} permits are taken.`;
   }
-  const line = p.line > 0 ? ` ${plural(p.line, "call")} ${p.line === 1 ? "is" : "are"} queued.` : "";
+  const queued = p.queued > 0 ? ` ${plural(p.queued, "call")} ${p.queued === 1 ? "is" : "are"} queued.` : "";
   if (p.kind === "window") {
-    return p.remaining > 0 ? `${count(p.remaining)} of its ${count(p.limit)} are left.${line}` :
-      `Its ${count(p.limit)} are spent: the next call goes in ${duration(p.nextSeconds)}.${line}`;
+    return p.remaining > 0 ? `${count(p.remaining)} of its ${count(p.limit)} are left.${queued}` :
+      `Its ${count(p.limit)} are spent: the next call goes in ${duration(p.nextSeconds)}.${queued}`;
   }
-  return `${rate(p.rate)} a second go, of the ${rate(p.capacity)} that it allows.${line}`;
+  return `${rate(p.rate)} a second go, of the ${rate(p.capacity)} that it allows.${queued}`;
 }
 
 // A Why shows it.

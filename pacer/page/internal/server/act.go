@@ -22,7 +22,8 @@ type done struct {
 }
 
 // act intervenes: POST to act, with a form that says action (pause, resume, reset), upstream (default: the first), scope
-// (name=value, as often as there are scopes), and for a pause for (a duration) and policy (default: the widest limits).
+// (name=value, as often as there are scopes), and for a pause for (a duration) and policy (default: the policies with just these
+// scopes; without scopes, the whole upstream).
 func (h *Handler) act(w http.ResponseWriter, r *http.Request) {
 	if !h.intervene {
 		fail(w, http.StatusForbidden, errors.New("this page only shows: it intervenes if page.Config.Intervene is set"))
@@ -56,13 +57,14 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) {
 
 // intervene does what a form says, and returns it as a sentence.
 func (f *feed) intervene(ctx context.Context, form url.Values) (string, error) {
-	opts, who, err := scopesOf(form["scope"], f.source.Policies())
+	opts, scopes, err := scopesOf(form["scope"], f.source.Policies())
 	if err != nil {
 		return "", err
 	}
+	who := cmp.Or(strings.Join(form["scope"], " "), "the upstream")
 	switch action := form.Get("action"); action {
 	case "pause":
-		return f.pause(ctx, form, who, opts)
+		return f.pause(ctx, form, who, scopes, opts)
 	case "resume":
 		return "Resumed " + who + ".", f.source.Resume(ctx, opts...)
 	case "reset":
@@ -72,7 +74,7 @@ func (f *feed) intervene(ctx context.Context, form url.Values) (string, error) {
 	}
 }
 
-func (f *feed) pause(ctx context.Context, form url.Values, who string, opts []pacer.Option) (string, error) {
+func (f *feed) pause(ctx context.Context, form url.Values, who string, scopes []string, opts []pacer.Option) (string, error) {
 	text := form.Get("for")
 	d, err := time.ParseDuration(text)
 	switch longest := f.source.MaxPause(); {
@@ -83,28 +85,60 @@ func (f *feed) pause(ctx context.Context, form url.Values, who string, opts []pa
 	case d > longest:
 		return "", bad("for", text, fmt.Sprintf("must be at most %s, the pacer's MaxPause", longest))
 	}
-	var names []string
-	if policy := form.Get("policy"); policy != "" {
-		names, who = []string{policy}, policy+" for "+who
+	names, err := meant(form.Get("policy"), scopes, f.source.Policies())
+	if err != nil {
+		return "", err
+	}
+	if len(names) > 0 {
+		who = strings.Join(names, ", ") + " for " + who
 	}
 	return fmt.Sprintf("Paused %s for %s.", who, d), f.source.Pause(ctx, d, names, opts...)
 }
 
-// scopesOf reads scopes such as tenant=acme, and says whom they mean. A name that no policy has is a mistake.
-func scopesOf(given []string, all []policies.Policy) ([]pacer.Option, string, error) {
-	var opts []pacer.Option
+// meant returns the policies that a pause is of: the one that is named, or else those that have just these scopes; none for the whole
+// upstream. A policy without one of the scopes would be paused for everyone, which is not what was asked for.
+func meant(policy string, scopes []string, all []policies.Policy) ([]string, error) {
+	if policy == "" && len(scopes) == 0 {
+		return nil, nil
+	}
+	var every, just []string
+	for _, p := range all {
+		own := p.Scopes()
+		others := slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return slices.Contains(own, s) })
+		if p.Name() == policy && len(others) > 0 {
+			return nil, bad("policy", policy, fmt.Sprintf("it is not per %s: to pause it for everyone, leave scope out", others[0]))
+		}
+		every = append(every, p.Name())
+		if len(others) == 0 && len(own) == len(scopes) {
+			just = append(just, p.Name())
+		}
+	}
+	switch {
+	case policy != "":
+		return []string{policy}, nil
+	case len(just) == 0:
+		return nil, bad("scope", strings.Join(scopes, " "), fmt.Sprintf("no policy is per %s: say by policy which one is meant, of %s",
+			strings.Join(scopes, " and "), strings.Join(every, ", ")))
+	}
+	return just, nil
+}
+
+// scopesOf reads scopes such as tenant=acme, and returns their names, too. A name that no policy has is a mistake.
+func scopesOf(given []string, all []policies.Policy) (opts []pacer.Option, names []string, err error) {
 	for _, one := range given {
 		name, value, ok := strings.Cut(one, "=")
 		known := slices.ContainsFunc(all, func(p policies.Policy) bool { return slices.Contains(p.Scopes(), name) })
 		switch {
 		case !ok || value == "":
-			return nil, "", bad("scope", one, "must be a name and a value, such as tenant=acme")
+			return nil, nil, bad("scope", one, "must be a name and a value, such as tenant=acme")
 		case !known:
-			return nil, "", bad("scope", one, "no policy is per "+name)
+			return nil, nil, bad("scope", one, "no policy is per "+name)
+		case slices.Contains(names, name):
+			return nil, nil, bad("scope", one, name+" is given twice: a call has one")
 		}
-		opts = append(opts, pacer.Scope(name, value))
+		opts, names = append(opts, pacer.Scope(name, value)), append(names, name)
 	}
-	return opts, cmp.Or(strings.Join(given, " "), "the upstream"), nil
+	return opts, names, nil
 }
 
 func bad(field, value, reason string) error {

@@ -68,7 +68,7 @@ func (f *fake) Reset(context.Context, ...pacer.Option) error                    
 // newHandler returns a handler for sources, which is closed with the test.
 func newHandler(t *testing.T, sources ...server.Source) *server.Handler {
 	t.Helper()
-	h := server.New(server.Config{Sources: sources})
+	h := server.New(server.Config{Sources: sources, Hosts: []string{"example.com"}})
 	t.Cleanup(h.Close)
 	return h
 }

@@ -50,6 +50,7 @@ type Config struct {
 	Sources   []Source
 	Intervene bool
 	Interval  time.Duration // 0: DefaultInterval
+	Hosts     []string      // besides loopback; AnyHost for every one
 }
 
 // A Handler serves the page at any path that ends in a slash, and everything else relative to that.
@@ -59,6 +60,7 @@ type Handler struct {
 	files     map[string]file
 	intervene bool
 	origins   *http.CrossOriginProtection
+	hosts     hosts
 
 	life  context.Context //nolint:containedctx // what pollers live in: they outlive the request that started them
 	end   context.CancelFunc
@@ -69,7 +71,7 @@ type Handler struct {
 func New(c Config) *Handler {
 	h := &Handler{
 		feeds: make(map[string]*feed), files: embedded(),
-		intervene: c.Intervene, origins: http.NewCrossOriginProtection(),
+		intervene: c.Intervene, origins: http.NewCrossOriginProtection(), hosts: newHosts(c.Hosts),
 	}
 	h.life, h.end = context.WithCancel(context.Background())
 	for _, s := range c.Sources {
@@ -95,6 +97,9 @@ func (h *Handler) Close() {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	harden(w.Header())
 	switch {
+	case !h.hosts.accept(r):
+		fail(w, http.StatusMisdirectedRequest, fmt.Errorf("this page is not for host %q: if it is yours, name it in page.Config.Hosts", r.Host))
+		return
 	case r.Method == http.MethodPost:
 		h.act(w, r)
 		return

@@ -61,13 +61,31 @@ type failure struct {
 
 // printError writes an error as a sentence, or as JSON.
 func printError(w io.Writer, err error, asJSON bool) {
-	text := report.Clean(strings.ReplaceAll(err.Error(), "\n", "; "))
+	text := report.Clean(oneLine(err.Error()))
 	if asJSON {
 		line, _ := json.Marshal(failure{text, codeOf(err)}) //nolint:errchkjson // a string and a number always can be
 		_, _ = fmt.Fprintf(w, "%s\n", line)
 		return
 	}
 	_, _ = fmt.Fprintf(w, "headway: %s\n", text)
+}
+
+// oneLine puts lines into one, separated by semicolons. What follows a question is its answer.
+func oneLine(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+			continue
+		case strings.HasSuffix(b.String(), "?"):
+			b.WriteByte(' ')
+		case b.Len() > 0:
+			b.WriteString("; ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 // explain says what to do about an error of the store.

@@ -60,25 +60,50 @@ func TestRedisThatHangs(t *testing.T) {
 	require.GreaterOrEqual(t, took, 300*time.Millisecond)
 }
 
-// What is wrong with where Redis is said to be is said; a password is not.
+// What is wrong with where Redis is said to be is said; a password is not, however it is written.
 func TestWhereRedisIs(t *testing.T) {
 	t.Parallel()
+	const noAddress, noURL = "--redis is not an address: say host:port", "--redis is not a URL that Redis has"
 	for addr, want := range map[string]string{
-		"nowhere":                         `--redis has "nowhere", which is not an address`,
-		"a:1,b":                           `--redis has "b", which is not an address`,
-		"http://u:hunter2@h:1":            "--redis is not a URL that Redis has",
-		"redis://u:hunter2@h:1x":          "--redis is not a URL that Redis has",
-		"redis://u:hunter2@h:1/zero":      "--redis is not a URL that Redis has",
+		"nowhere":                         noAddress,
+		"a:1,b":                           noAddress,
+		"http://u:hunter2@h:1":            noURL,
+		"redis://u:hunter2@h:1x":          noURL,
+		"redis://u:hunter2@h:1/zero":      noURL,
+		"redis://h:1/hunter2":             noURL,
+		"redis://u:hunter2/x@h":           noURL,
+		"redis://u:hunter2#x@h:1":         noURL,
+		"redis://u:hunter2%@h:1":          noURL,
+		"redis://h:1?password=hunter2":    noURL,
+		"redis://h:1?max_retries=hunter2": noURL,
 		"redis://u:hunter2@127.0.0.1:1/0": "the Redis at 127.0.0.1:1 does not answer",
-		"u:hunter2@127.0.0.1:1":           "--redis has an address with an @",
+		"redis://:hunter2?x@127.0.0.1:1":  noURL,
+		"redis://password=hunter2,h:1":    noURL,
+		"redis://h:1,password=hunter2":    noURL,
+		"unix:///hunter2":                 noURL,
+		"u:hunter2@127.0.0.1:1":           noAddress,
+		"127.0.0.1:1:hunter2":             noAddress,
+		"127.0.0.1:hunter2":               noAddress,
+		"127.0.0.1:1,password=hunter2":    noAddress,
+		"127.0.0.1:1,password=hunter2:2":  noAddress,
+		"127.0.0.1:1,password=hunter2,ssl=True,abortConnect=False": noAddress,
 	} {
-		got := on(t, addr)("ls", "--timeout", "1s")
-		require.NotZero(t, got.code, addr)
-		require.Contains(t, got.err, want, addr)
-		require.NotContains(t, got.err, "hunter2")
+		for _, args := range [][]string{{"ls"}, {"ls", "--json"}, {"status", "zendesk"}} {
+			got := on(t, addr)(append(args, "--timeout", "1s")...)
+			require.NotZero(t, got.code, addr)
+			require.Contains(t, got.err, want, addr)
+			require.NotContains(t, got.err+got.out, "hunter2")
+		}
 	}
 	require.Contains(t, run(t, "ls", "--timeout", "0s").err, "--timeout is 0s: it must be more than 0")
 	require.Contains(t, run(t, "ls", "--cluster", "--master", "m").err, "--cluster and --master do not go together")
+}
+
+// A command that is almost one is answered in a line.
+func TestACommandThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, outcome{cli.ExitUsage, "", `headway: unknown command "paus" for "headway"; Did you mean this? pause: see headway --help` + "\n"}, run(t, "paus"))
+	require.Equal(t, outcome{cli.ExitUsage, "", `headway: unknown command "nonsense" for "headway": see headway --help` + "\n"}, run(t, "nonsense"))
 }
 
 // The environment says where Redis is, and the flag goes before it.

@@ -94,9 +94,15 @@ func (o *on) choose(names []string) ([]string, error) {
 		if i < 0 {
 			return nil, usagef("%s has no policy %q: it has %s", o.snapshot.Upstream, name, strings.Join(o.names(), ", "))
 		}
-		for _, s := range o.snapshot.Policies[i].Policy.Scopes() {
+		own := o.snapshot.Policies[i].Policy.Scopes()
+		for _, s := range own {
 			if o.scopes[s] == "" {
 				return nil, usagef("policy %s is per %s: say whose by --scope %s=VALUE", name, s, s)
+			}
+		}
+		for _, s := range slices.Sorted(maps.Keys(o.scopes)) {
+			if !slices.Contains(own, s) {
+				return nil, usagef("policy %s is not per %s: to pause it for everyone, leave --scope out", name, s)
 			}
 		}
 	}

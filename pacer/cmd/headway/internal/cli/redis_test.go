@@ -146,15 +146,17 @@ func pauseAndResume(t *testing.T, headway func(...string) outcome) {
 	require.Empty(t, pausesOf(t, headway("resume", "zendesk", "--scope", "tenant=acme", "--json")).Pauses)
 
 	for line, want := range map[string]string{
-		"pause zendesk 10":                                   "\"10\" is not a duration: say 30s, 10m or 2h",
-		"pause zendesk -- -5s":                               "a pause of -5s is none",
-		"pause zendesk 5s --policy accnt":                    `zendesk has no policy "accnt": it has account, day, tenant`,
-		"pause zendesk 5s --policy tenant":                   "policy tenant is per tenant: say whose by --scope tenant=VALUE",
-		"pause zendesk 5s --scope tenant":                    `--scope is "tenant": say a name and a value, such as tenant=acme`,
-		"pause zendesk 5s --scope tenant=a --scope tenant=b": "--scope gives tenant twice: a call has one tenant",
-		"pause zendesk":                                      "accepts 2 arg(s), received 1",
-		"paws zendesk":                                       `unknown command "paws" for "headway"`,
-		"ls --jsn":                                           "unknown flag: --jsn",
+		"pause zendesk 10":                                                  "\"10\" is not a duration: say 30s, 10m or 2h",
+		"pause zendesk -- -5s":                                              "a pause of -5s is none",
+		"pause zendesk 5s --policy accnt":                                   `zendesk has no policy "accnt": it has account, day, tenant`,
+		"pause zendesk 5s --policy tenant":                                  "policy tenant is per tenant: say whose by --scope tenant=VALUE",
+		"pause zendesk 5s --policy day --scope tenant=acme":                 "policy day is not per tenant: to pause it for everyone, leave --scope out",
+		"pause zendesk 5s --policy tenant --policy day --scope tenant=acme": "policy day is not per tenant",
+		"pause zendesk 5s --scope tenant":                                   `--scope is "tenant": say a name and a value, such as tenant=acme`,
+		"pause zendesk 5s --scope tenant=a --scope tenant=b":                "--scope gives tenant twice: a call has one tenant",
+		"pause zendesk":                                                     "accepts 2 arg(s), received 1",
+		"paws zendesk":                                                      `unknown command "paws" for "headway"`,
+		"ls --jsn":                                                          "unknown flag: --jsn",
 	} {
 		args := strings.Fields(line)
 		if !strings.Contains(line, " -- ") { // what follows -- is no flag

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +35,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 		return ExitDone
 	}
 	if !a.begun && codeOf(err) == ExitFailed { // cobra did not understand the command line
-		err = usagef("%w: see headway --help", err)
+		err = usagef("%s: see headway --help", oneLine(err.Error()))
 	}
 	printError(env.Err, err, a.json || slices.Contains(args, "--json"))
 	return codeOf(err)
@@ -89,14 +88,11 @@ numbers of seconds. docs/command.md lists the fields.`,
 
 // place returns where the store is, without a password.
 func (a *app) place() string {
-	u, err := url.Parse(a.where.Redis)
-	if err != nil || u.Host == "" {
-		if strings.Contains(a.where.Redis, "@") {
-			return "the address given"
-		}
-		return a.where.Redis
+	o, err := a.where.addresses()
+	if err != nil {
+		return "the address given"
 	}
-	return u.Host
+	return strings.Join(o.Addrs, ",")
 }
 
 // open opens the store, and bounds ctx by the timeout.

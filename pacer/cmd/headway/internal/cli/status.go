@@ -26,8 +26,8 @@ func (a *app) status() *cobra.Command {
 
 PACE is what went in the last ten seconds, all keys of a policy together. LIMIT is what it admits as it stands now, for each
 key. USED is the part of the limit in use: of a rate in the last ten seconds, of a window what is spent, of permits
-those that are taken. LEFT is what may go at once, now. LINE is how many calls queue for a permit, a lane or a fair
-share; WAITING how many sleep because of the policy, all keys together.`,
+those that are taken. LEFT is what may go at once, now. QUEUED is how many calls queue for a permit, a lane or a
+fair share; WAITING how many sleep because of the policy, all keys together.`,
 		Example:           "  headway status zendesk\n  headway status zendesk --scope tenant=acme --json",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeUpstream,

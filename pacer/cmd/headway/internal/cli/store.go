@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/url"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/redis/go-redis/v9"
 
@@ -81,31 +82,39 @@ func (w Where) options() (*redis.UniversalOptions, error) {
 	return o, nil
 }
 
-// addresses reads where Redis is. Errors do not repeat what may hold a password.
+// addresses reads where Redis is. Errors repeat nothing of it: any part may be a password that is written in the wrong place.
 func (w Where) addresses() (*redis.UniversalOptions, error) {
 	if strings.Contains(w.Redis, "://") {
 		u, err := redis.ParseURL(w.Redis)
-		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err
-		}
-		if err != nil {
-			return nil, usagef("--redis is not a URL that Redis has: %w: say redis://user:password@host:6379/0, or rediss:// for TLS", err)
+		if err != nil || !isAddress(u.Addr) {
+			return nil, usagef("--redis is not a URL that Redis has: say redis://user:password@host:6379/0, or rediss:// for TLS; " +
+				"in a password, write %%2F for / and %%40 for @, and so on")
 		}
 		return &redis.UniversalOptions{
 			Addrs: []string{u.Addr}, DB: u.DB, Username: u.Username, Password: u.Password, TLSConfig: u.TLSConfig, Protocol: u.Protocol,
 		}, nil
 	}
-	if strings.Contains(w.Redis, "@") {
-		return nil, usagef("--redis has an address with an @: with a user or a password it is a URL, redis://user:password@host:6379")
-	}
 	o := &redis.UniversalOptions{}
 	for addr := range strings.SplitSeq(w.Redis, ",") {
-		if _, _, err := net.SplitHostPort(addr); err != nil {
-			return nil, usagef("--redis has %q, which is not an address: say host:port, several of them with commas, or redis://host:port", addr)
+		if !isAddress(addr) {
+			return nil, usagef("--redis is not an address: say host:port, or several of them with commas; with a password it is a URL, " +
+				"redis://user:password@host:6379, or rediss:// for TLS")
 		}
 		o.Addrs = append(o.Addrs, addr)
 	}
 	return o, nil
+}
+
+// isAddress reports whether a text is a host and the number of a port.
+func isAddress(addr string) bool {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil && !strings.ContainsFunc(host, func(r rune) bool { // an address of IPv6 may have a zone
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-._:%", r)
+	})
 }
 
 // redisStore is a Store in Redis.

@@ -91,15 +91,15 @@ func TestText(t *testing.T) {
 paused: all of it, for 1m30s, until 14:06:42
 binding: account, 7 calls wait for it
 
-POLICY             SCOPE       PACE  LIMIT       USED   LEFT  NEXT   LINE  WAITING  PAUSED  WHAT IT IS
-account            -           5/s   5/s         100 %  0     130ms  0     7        -       10 per 1s; slowed to 5/s from 10/s
-day                -           5/s   80/1d       75 %   20    now    0     0        41s     100 daily (UTC); lowered to 80/1d from 100
-in-flight          -           5/s   25 at once  60 %   10    now    2     1        -       25 in flight
-per-second.tenant  per tenant  5/s   2/s each    -      -     -      -     4        -       2 per 1s, per tenant
+POLICY             SCOPE       PACE  LIMIT       USED   LEFT  NEXT   QUEUED  WAITING  PAUSED  WHAT IT IS
+account            -           5/s   5/s         100 %  0     130ms  0       7        -       10 per 1s; slowed to 5/s from 10/s
+day                -           5/s   80/1d       75 %   20    now    0       0        41s     100 daily (UTC); lowered to 80/1d from 100
+in-flight          -           5/s   25 at once  60 %   10    now    2       1        -       25 in flight
+per-second.tenant  per tenant  5/s   2/s each    -      -     -      -       4        -       2 per 1s, per tenant
 Policies with scopes stand differently for each key: see one with --scope, such as tenant=?]0;x.
 
-BUSIEST KEY   POLICY             LAST MINUTE  LEFT  NEXT  LINE  WAITING  PAUSED
-tenant=?]0;x  per-second.tenant  118          0     1s    0     4        -
+BUSIEST KEY   POLICY             LAST MINUTE  LEFT  NEXT  QUEUED  WAITING  PAUSED
+tenant=?]0;x  per-second.tenant  118          0     1s    0       4        -
 
 PROCESS   FOR    WAITING
 worker/1  1h30m  12

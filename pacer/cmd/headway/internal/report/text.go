@@ -61,7 +61,7 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot) {
 		return
 	}
 	w := table(b)
-	row(w, "POLICY", "SCOPE", "PACE", "LIMIT", "USED", "LEFT", "NEXT", "LINE", "WAITING", "PAUSED", "WHAT IT IS")
+	row(w, "POLICY", "SCOPE", "PACE", "LIMIT", "USED", "LEFT", "NEXT", "QUEUED", "WAITING", "PAUSED", "WHAT IT IS")
 	hidden := false
 	for i := range f.Policies {
 		p := &f.Policies[i]
@@ -103,7 +103,7 @@ func writeTopKeys(b *strings.Builder, f *fleet.Snapshot) {
 	}
 	b.WriteByte('\n')
 	w := table(b)
-	row(w, "BUSIEST KEY", "POLICY", "LAST MINUTE", "LEFT", "NEXT", "LINE", "WAITING", "PAUSED")
+	row(w, "BUSIEST KEY", "POLICY", "LAST MINUTE", "LEFT", "NEXT", "QUEUED", "WAITING", "PAUSED")
 	for i := range f.TopKeys {
 		k := &f.TopKeys[i]
 		row(w, Scope(k.Scope), k.Policy.Name(), Count(k.Cost), Count(k.Remaining), Next(k.Next), Count(k.Queued), Count(k.Waiting),

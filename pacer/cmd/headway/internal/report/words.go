@@ -117,7 +117,7 @@ func Limit(p *fleet.Policy) string {
 	switch p.Policy.Spec().Algorithm {
 	case policies.Window:
 		return Count(n) + "/" + Duration(period)
-	case policies.Leases:
+	case policies.Concurrency:
 		return Count(n) + " at once"
 	case policies.GCRA:
 	}

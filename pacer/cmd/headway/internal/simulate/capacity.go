@@ -36,7 +36,7 @@ func (p *Plan) estimate(begin store.Instant) (calls float64, most string) {
 	}
 	for i := range p.Policies { // workers wait for what binds all of them
 		one := &p.Policies[i]
-		if spec := one.Spec(); len(one.Scopes()) == 0 && spec.Algorithm != policies.Leases {
+		if spec := one.Spec(); len(one.Scopes()) == 0 && spec.Algorithm != policies.Concurrency {
 			worked = min(worked, capacity(one, begin, begin+p.For.micros())+float64(spec.Limit))
 		}
 	}
@@ -49,7 +49,7 @@ func capacity(p *policies.Policy, begin, end store.Instant) float64 {
 	switch length := float64(end - begin); {
 	case spec.Algorithm == policies.GCRA:
 		return length / float64(spec.Interval)
-	case spec.Algorithm == policies.Leases:
+	case spec.Algorithm == policies.Concurrency:
 		return length * float64(spec.Limit)
 	case spec.Buckets > 0:
 		_, period := p.Limit()

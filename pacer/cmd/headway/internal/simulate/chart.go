@@ -25,7 +25,7 @@ func (r *Result) writeCharts(b *strings.Builder) {
 	if r.Went < r.Offered-r.Offered/50 {
 		r.chart(b, "calls that were offered, per second", c.Offered)
 	}
-	if r.Line.Mean >= 0.5 {
+	if r.Queue.Mean >= 0.5 {
 		r.chart(b, "calls that wait", c.Waiting)
 	}
 	for i := range r.Policies { // in their order

@@ -138,7 +138,7 @@ func (m *measure) went(c *call, now, wait store.Instant) {
 	}
 	for i, n := range c.parts {
 		p, key := m.parts[n], c.keys[i]
-		if spec := &c.Limits[i].Spec; spec.Algorithm == policies.Leases {
+		if spec := &c.Limits[i].Spec; spec.Algorithm == policies.Concurrency {
 			p.used[key] += float64(max(0, min(m.end, now+c.runs)-min(m.end, now+store.Instant(spec.After))))
 		} else {
 			p.used[key] += float64(c.call.Cost)

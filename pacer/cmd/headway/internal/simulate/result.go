@@ -20,14 +20,14 @@ type Result struct {
 
 	Goodput  float64        `json:"goodput"` // calls that went per second
 	Waits    Waits          `json:"waits"`   // of the calls that went
-	Line     Line           `json:"line"`
+	Queue    Queue          `json:"queue"`
 	Policies []PolicyResult `json:"policies"`
 	Loads    []LoadResult   `json:"loads"`
 	Chart    Chart          `json:"chart"`
 }
 
-// A Line is how many calls wait, each from when its caller asked until it goes.
-type Line struct {
+// A Queue is how many calls wait, each from when its caller asked until it goes.
+type Queue struct {
 	Mean float64 `json:"mean"`
 	Max  int64   `json:"max"`
 }
@@ -105,7 +105,7 @@ func (s *sim) result(start time.Time) *Result {
 	r := &Result{
 		Start: start, For: length, Seed: s.plan.Seed, Offered: t.offered, Went: t.went, Refused: t.refused, Waiting: s.line,
 		Goodput: float64(t.went) / length, Waits: t.waits.result(),
-		Line:  Line{Mean: s.area / float64(s.end-s.begun), Max: s.longest},
+		Queue: Queue{Mean: s.area / float64(s.end-s.begun), Max: s.longest},
 		Chart: Chart{Every: seconds(s.every), Remaining: make(map[string][]int64)},
 	}
 	for _, g := range s.groups {

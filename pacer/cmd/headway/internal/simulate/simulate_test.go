@@ -106,7 +106,7 @@ func TestMaxWait(t *testing.T) {
 	require.InDelta(t, 550, r.Refused, 3)
 	require.Equal(t, r.Refused, r.Policies[0].Refused)
 	require.InDelta(t, 5, r.Waits.Max, 0.1, "what waits behind others is refused by an estimate")
-	require.InDelta(t, 51, r.Line.Max, 2)
+	require.InDelta(t, 51, r.Queue.Max, 2)
 	require.InDelta(t, 1, r.Policies[0].Utilization, 0.01)
 
 	p.MaxWait = simulate.Duration(pacer.Forever)
@@ -182,7 +182,7 @@ func TestPermits(t *testing.T) {
 	require.InEpsilon(t, load/permits, r.Policies[0].Utilization, 0.01*allowed)
 	require.InEpsilon(t, waits, float64(r.Policies[0].Waits.Calls)/float64(r.Went), 0.03*allowed)
 	require.InEpsilon(t, mean, r.Waits.Mean, 0.05*allowed)
-	require.InEpsilon(t, r.Goodput*r.Waits.Mean, r.Line.Mean, 0.001) // of any queue
+	require.InEpsilon(t, r.Goodput*r.Waits.Mean, r.Queue.Mean, 0.001) // of any queue
 }
 
 // Long calls keep their permits: leases are renewed.
@@ -312,9 +312,9 @@ func TestStrictPolicy(t *testing.T) {
 	r := run(t, plan(long(time.Hour, 10*time.Minute), func(_ *simulate.Plan, l *simulate.Load) { l.Processes = 4 }, policies.AtMost(50, time.Second)))
 	t.Logf("an hour took %v", time.Since(begun))
 	require.InDelta(t, 50/1.01, r.Goodput, 0.01)
-	require.EqualValues(t, 64, r.Line.Max)
+	require.EqualValues(t, 64, r.Queue.Max)
 	// Little's law for the workers: 64 of them are in the queue or in a call of 100 ms.
-	require.InDelta(t, 64, r.Line.Mean+r.Goodput*0.1, 0.1)
+	require.InDelta(t, 64, r.Queue.Mean+r.Goodput*0.1, 0.1)
 }
 
 // A run ends when its context does.

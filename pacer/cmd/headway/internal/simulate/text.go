@@ -33,7 +33,7 @@ func (r *Result) writeCalls(b *strings.Builder) {
 	row("offered", "%d calls, %s/s", r.Offered, rate(float64(r.Offered)/r.For))
 	row("went", "%d calls, %s/s", r.Went, rate(r.Goodput))
 	row("refused", "%d calls%s", r.Refused, of(r.Refused, r.Offered))
-	row("waiting", "%s calls on average, %d at most, %d at the end", report.Number(r.Line.Mean), r.Line.Max, r.Waiting)
+	row("waiting", "%s calls on average, %d at most, %d at the end", report.Number(r.Queue.Mean), r.Queue.Max, r.Waiting)
 	row("waits", "p50 %s, p95 %s, p99 %s, max %s", wait(r.Waits.P50), wait(r.Waits.P95), wait(r.Waits.P99), wait(r.Waits.Max))
 	_ = t.Flush() // to memory
 	b.WriteByte('\n')

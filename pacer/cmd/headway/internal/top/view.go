@@ -73,7 +73,7 @@ const helpText = `PACE     cost per second of what went in the last ten seconds,
 LIMIT    what the policy admits as it stands now, for each key
 USED     of a rate the pace against it, of a window what is spent, of permits those taken
 LEFT     what may go at once, now
-LINE     queued calls for a permit, a lane or a fair share
+QUEUED   queued calls for a permit, a lane or a fair share
 WAITING  calls that sleep because of the policy, all keys together
 
 p  pause the chosen policy, or all of the upstream
