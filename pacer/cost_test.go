@@ -73,6 +73,35 @@ func TestAnEstimateIsNoMoreThanALaneAdmits(t *testing.T) {
 	})
 }
 
+// What calls cost is learned for each scope, and charged in place of the estimate, in a lane as elsewhere.
+func TestCostsAreLearned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.Fixed(1_000_000, time.Hour).Per("model").Named("tokens").Lane("batch", 50)))
+		charged := func(model string, n int64, how policies.Learned, opts ...pacer.Option) int64 {
+			opts = append(opts, pacer.Scope("model", model))
+			before, err := p.Status(t.Context(), opts...)
+			require.NoError(t, err)
+			r, err := p.Acquire(t.Context(), append(opts, pacer.LearnedOf("tokens", n, how))...)
+			require.NoError(t, err)
+			after, err := p.Status(t.Context(), opts...)
+			require.NoError(t, err)
+			require.NoError(t, r.Settle(t.Context(), pacer.CostOf("tokens", 100)))
+			return before.Policies[0].Remaining - after.Policies[0].Remaining
+		}
+		once := policies.Learned{Times: 1, Most: 3000}
+		for range 20 {
+			require.Equal(t, int64(3000), charged("a", 3000, once, pacer.Lane("batch")))
+		}
+		require.Equal(t, int64(103), charged("a", 3000, once), "the end of the bucket that 100 is in")
+		require.Equal(t, int64(103), charged("a", 3000, once, pacer.Lane("batch")))
+		require.Equal(t, int64(50), charged("a", 50, policies.Learned{Times: 1, Most: 50}), "never more than it can cost")
+		require.Equal(t, int64(7+3*103), charged("a", 1, policies.Learned{Known: 7, Times: 3}), "three answers, and a prompt")
+		require.Equal(t, int64(3000), charged("a", 3000, policies.Learned{}), "what is not learned is charged as it is")
+		require.Equal(t, int64(3000), charged("b", 3000, once), "another scope")
+	})
+}
+
 func TestACallIsSettledAtWhatItCost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
