@@ -39,7 +39,7 @@ func Scope(name, value string) Option { return Option{kind: optScope, name: name
 func Cost(n int64) Option { return Option{kind: optCost, n: n} }
 
 // CostOf sets what the call costs one policy, in place of [Cost]: tokens, points, bytes. A policy that a call costs 0
-// does not bind it.
+// does not bind it. It may still be charged by [Reservation.Settle].
 func CostOf(policy string, n int64) Option { return Option{kind: optCostOf, name: policy, n: n} }
 
 // EstimateOf is [CostOf] for a cost that is only known afterwards, by [Reservation.Settle]: a limit that never admits so much at once,

@@ -22,7 +22,7 @@ type lesson struct {
 
 // isFree notes a limit that the call costs nothing at first.
 func (s *settling) isFree(l *store.Limit) {
-	if s != nil {
+	if s != nil && l.Spec.Algorithm != policies.Leases { // a permit costs nothing
 		s.free = append(s.free, *l)
 	}
 }
@@ -47,9 +47,10 @@ func (p *Pacer) estimate(a *ask, policy, scope string) int64 {
 }
 
 // Settle sets what the call really cost, by [Cost] and [CostOf], when that is known only afterwards: tokens, points.
-// If the call was charged too much, Settle gives the difference back. If it was charged too little, or nothing at first, Settle
-// charges the difference, even beyond the limits, and later calls wait for it. A policy that is not mentioned keeps its
-// charge. Settle a reservation once, after Wait: otherwise it returns [ErrSpent]. It returns a [*ConfigError] for a cost that is
+// If the call was charged too much, Settle gives the difference back. If it was charged too little, Settle charges
+// the difference, even beyond the limits, and later calls wait for it. A policy that is not mentioned keeps its
+// charge. One that the call cost nothing at first is charged now, if a CostOf names it. Settle a reservation once, after Wait: it
+// returns [ErrSettled] if it was settled before, and [ErrSpent] if it was cancelled. It returns a [*ConfigError] for a cost that is
 // negative or above policies.MaxLimit and for an unknown policy, and a [*StoreError] if the store fails.
 func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	p := r.pacer
@@ -70,7 +71,13 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	if err := p.checkCosts(&a); err != nil {
 		return err
 	}
-	stack, notes, err := r.call.Settle(ctx, func(policy string) int64 {
+	var free []store.Limit
+	for _, l := range r.settling.free {
+		if a.costOption(cmp.Or(p.byName[l.Policy].whole, l.Policy)) != nil {
+			free = append(free, l)
+		}
+	}
+	stack, notes, err := r.call.Settle(ctx, free, func(policy string) int64 {
 		return a.costOf(cmp.Or(p.byName[policy].whole, policy), all) // a part of a lane costs what the whole does
 	})
 	if err != nil {
