@@ -117,7 +117,7 @@ func TestTokensOfAMinuteAreUsed(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, seed %d", name, seed), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					const perMinute, warm, measured = 300_000, 2 * time.Minute, 5 * time.Minute
+					const perMinute, warm, measured = 150_000, 2 * time.Minute, 4 * time.Minute
 					m := &model{
 						perMinute: perMinute, mean: mean, reserves: c.reserves, warm: time.Now().Add(warm),
 						rng: rand.New(rand.NewPCG(seed, 19)), level: perMinute, at: time.Now(),
@@ -134,7 +134,7 @@ func TestTokensOfAMinuteAreUsed(t *testing.T) {
 	}
 }
 
-// askModel has four processes of fifty callers ask a model for some time, as often as they may.
+// askModel has four processes of 25 callers ask a model for some time, as often as they may.
 func askModel(t *testing.T, m *model, profile policies.Profile, body string, span time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context()) // with a deadline, the last calls would be refused at once
@@ -148,7 +148,7 @@ func askModel(t *testing.T, m *model, profile policies.Profile, body string, spa
 		require.NoError(t, err)
 		defer func() { require.NoError(t, p.Close()) }()
 		client := newClient(t, p, m, transport.WithProfile(profile), transport.WithRetries(0))
-		for range 50 {
+		for range 25 {
 			callers.Go(func() {
 				for {
 					req := request(ctx, t, http.MethodPost, strings.NewReader(body))
