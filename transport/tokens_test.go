@@ -27,8 +27,8 @@ import (
 // call beyond that.
 type model struct {
 	perMinute float64
-	mean      float64 // of the tokens of answers, which are lognormal
-	reserves  bool    // it charges max_tokens, or what it makes of the prompt, when a request comes; otherwise what was used, with the answer
+	mean      float64   // of the tokens of answers, which are lognormal
+	reserves  bool      // it charges max_tokens, or what it makes of the prompt, when a request comes; otherwise what was used, with the answer
 	warm      time.Time // counts begin here
 
 	mu             sync.Mutex
