@@ -23,7 +23,7 @@ type Profile struct {
 	Credentials []string
 
 	// Costs returns what a request costs; policies that are not named pay 1. It is an estimate if Settle is set, and then
-	// counts for no more than a policy admits at once.
+	// counts for no more than a policy admits at once. [Cost].Learned says if calls before improve it.
 	Costs func(*http.Request) []Cost
 
 	// Peek returns how many bytes of a reply's body Read wants to see, at most [MaxPeek]: of what is in it, if the body has a
