@@ -12,8 +12,8 @@
 // call one interval of time. What a settlement gives back of it is a gap that is shorter than the next call, unless its neighbour is free
 // as well: with the 95th percentile of lognormal costs (σ = 1), a rate was used at 43 %. What an estimate was too low is charged when the
 // call is settled, and calls that come later wait for it. So the sum is right whatever the estimate is. An estimate must only be large
-// enough that callers do not all go at once before the first of them are settled: with an estimate of next to nothing, up to a sixth of
-// the calls were refused.
+// enough that callers do not all go at once before the first of them are settled: with an estimate of next to nothing, a sixth of the calls
+// or more were refused.
 //
 // # Memory
 //
