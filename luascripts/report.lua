@@ -17,7 +17,8 @@
 --          5 remaining  the upstream admits b more; the answered call was charged to bucket a (0: not known), and tracked
 --                       calls of that bucket, of cost c, are now known to have reached the upstream before it answered;
 --                       there is more in d µs (0: not known)
---          6 settle     a call that was charged a, b at e (µs since the epoch; 0: not known) at cost c really cost d
+--          6 settle     a call that was charged a, b at e (µs since the epoch; 0: not known) at cost c really cost d; a, b and c are 0
+--                     if it was charged nothing
 --          7 claim      somebody remembers a charge a, b
 --          8 reset      everything is forgotten, on purpose
 --          9 renew      call a runs, which began at b (µs since the epoch): its lease is renewed

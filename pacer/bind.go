@@ -150,8 +150,8 @@ func scopeOf(scopes []string, a *ask) (value, missing string) {
 }
 
 // costs returns what a call costs each of its limits; nil if it is the same for all. A limit that the call costs
-// nothing does not bind it. A cost that a limit never admits is refused.
-func (p *Pacer) costs(a *ask, limits []store.Limit) ([]store.Limit, []int64, error) {
+// nothing does not bind it. A cost that a limit never admits is refused. What the settlement has to know goes to s; nil if there will be none.
+func (p *Pacer) costs(a *ask, limits []store.Limit, s *settling) ([]store.Limit, []int64, error) {
 	var costs []int64
 	if a.byPolicy {
 		if err := p.checkCosts(a); err != nil {
@@ -162,12 +162,18 @@ func (p *Pacer) costs(a *ask, limits []store.Limit) ([]store.Limit, []int64, err
 		for i := range limits {
 			l := p.byName[limits[i].Policy]
 			policy := cmp.Or(l.whole, l.Policy)
-			if n := a.costOf(policy, a.cost); n > 0 {
-				if n > limits[i].Spec.Limit && a.isEstimate(policy) {
-					n = limits[i].Spec.Limit
-				}
-				bound, costs = append(bound, limits[i]), append(costs, n)
+			n := p.estimate(a, policy, limits[i].Scope)
+			if n == 0 {
+				s.isFree(&limits[i])
+				continue
 			}
+			if l.whole == "" {
+				s.learns(a, &limits[i])
+			}
+			if o := a.costOption(policy); n > limits[i].Spec.Limit && o != nil && o.estimate {
+				n = limits[i].Spec.Limit
+			}
+			bound, costs = append(bound, limits[i]), append(costs, n)
 		}
 		limits = bound
 	}

@@ -73,6 +73,35 @@ func TestAnEstimateIsNoMoreThanALaneAdmits(t *testing.T) {
 	})
 }
 
+// What calls cost is learned for each scope, and charged in place of the estimate, in a lane as elsewhere.
+func TestCostsAreLearned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.Fixed(1_000_000, time.Hour).Per("model").Named("tokens").Lane("batch", 50)))
+		charged := func(model string, n int64, how policies.Learned, opts ...pacer.Option) int64 {
+			opts = append(opts, pacer.Scope("model", model))
+			before, err := p.Status(t.Context(), opts...)
+			require.NoError(t, err)
+			r, err := p.Acquire(t.Context(), append(opts, pacer.LearnedOf("tokens", n, how))...)
+			require.NoError(t, err)
+			after, err := p.Status(t.Context(), opts...)
+			require.NoError(t, err)
+			require.NoError(t, r.Settle(t.Context(), pacer.CostOf("tokens", 100)))
+			return before.Policies[0].Remaining - after.Policies[0].Remaining
+		}
+		once := policies.Learned{Times: 1, Most: 3000}
+		for range 20 {
+			require.Equal(t, int64(3000), charged("a", 3000, once, pacer.Lane("batch")))
+		}
+		require.Equal(t, int64(103), charged("a", 3000, once), "the end of the bucket that 100 is in")
+		require.Equal(t, int64(103), charged("a", 3000, once, pacer.Lane("batch")))
+		require.Equal(t, int64(50), charged("a", 50, policies.Learned{Times: 1, Most: 50}), "never more than it can cost")
+		require.Equal(t, int64(7+3*103), charged("a", 1, policies.Learned{Known: 7, Times: 3}), "three answers, and a prompt")
+		require.Equal(t, int64(3000), charged("a", 3000, policies.Learned{}), "what is not learned is charged as it is")
+		require.Equal(t, int64(3000), charged("b", 3000, once), "another scope")
+	})
+}
+
 func TestACallIsSettledAtWhatItCost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -87,12 +116,46 @@ func TestACallIsSettledAtWhatItCost(t *testing.T) {
 		require.NoError(t, r.Settle(t.Context(), pacer.CostOf("tokens", 1_000)))
 		require.Equal(t, int64(59_000), status(t, p, "tokens").Remaining, "the difference is there for others")
 		require.Equal(t, int64(599), status(t, p, "requests").Remaining, "what is not mentioned stays")
-		require.ErrorIs(t, r.Settle(t.Context(), pacer.CostOf("tokens", 1)), pacer.ErrSpent, "once")
+		require.ErrorIs(t, r.Settle(t.Context(), pacer.CostOf("tokens", 1)), pacer.ErrSettled, "once")
 
 		require.NoError(t, ask(9_000).Settle(t.Context(), pacer.CostOf("tokens", 109_000)))
 		start := time.Now()
 		ask(10_000)
 		require.Equal(t, time.Minute, time.Since(start), "a debt of 50,000 tokens, and room for 10,000")
+	})
+}
+
+// A policy that a call cost nothing at first is charged what the call turns out to cost it, if that is said of this policy.
+func TestWhatCostNothingAtFirstIsSettled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(90 * time.Second) // into a window
+		p := newPacer(t, limits(
+			policies.PerMinute(600).Burst(600).Named("rate"),
+			policies.Fixed(600, time.Minute).Named("fixed").Lane("batch", 50),
+			policies.Sliding(600, time.Minute).Named("sliding"),
+			policies.PerSecond(10).Per("tenant").Optional().Named("other"),
+			policies.InFlight(5).Named("running"),
+		))
+		free := []pacer.Option{
+			pacer.Lane("batch"), pacer.CostOf("rate", 0), pacer.CostOf("fixed", 0), pacer.CostOf("sliding", 0), pacer.CostOf("other", 0), pacer.CostOf("running", 0),
+		}
+		r, err := p.Acquire(t.Context(), free...)
+		require.NoError(t, err)
+		require.NoError(t, r.Settle(t.Context(), pacer.Cost(7)), "which none of them is said to cost")
+		r, err = p.Acquire(t.Context(), free...)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.NoError(t, r.Settle(t.Context(),
+			pacer.CostOf("rate", 100), pacer.CostOf("fixed", 200), pacer.CostOf("sliding", 300), pacer.CostOf("other", 5), pacer.CostOf("running", 1)))
+		require.Equal(t, int64(500), status(t, p, "rate").Remaining)
+		require.Equal(t, int64(400), status(t, p, "fixed").Remaining)
+		require.Equal(t, int64(300), status(t, p, "sliding").Remaining)
+		require.Equal(t, int64(5), status(t, p, "running").Remaining)
+		require.NoError(t, p.Allow(t.Context(), pacer.Lane("batch"), pacer.CostOf("fixed", 100), pacer.CostOf("running", 0)), "the lane's part has 100 left")
+		require.ErrorIs(t, p.Allow(t.Context(), pacer.Lane("batch"), pacer.CostOf("running", 0)), pacer.ErrNotYet)
+		require.ErrorIs(t, r.Settle(t.Context(), pacer.CostOf("rate", 1)), pacer.ErrSettled)
+		require.EqualError(t, r.Settle(t.Context(), pacer.CostOf("rate", 1)), "pacer: the call was settled before: settle it once, at all that it cost")
 	})
 }
 

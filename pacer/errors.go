@@ -22,6 +22,8 @@ var (
 	ErrNever = errors.New("pacer: never")
 	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before: one charge is one call.
 	ErrSpent = waiters.ErrSpent
+	// ErrSettled is returned by Settle on a [Reservation] that was settled before: the first settlement counts.
+	ErrSettled = waiters.ErrSettled
 	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that
 	// was not asked because it did not answer before.
 	ErrUnreachable = store.ErrUnreachable

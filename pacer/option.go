@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headway-go/headway/policies"
 )
 
 // An Option sets something for one call. Options override the context and the Config.
@@ -15,7 +17,8 @@ type Option struct {
 	name     string
 	value    string
 	n        int64
-	estimate bool // of optCostOf: the cost is settled later
+	estimate bool             // of optCostOf: the cost is settled later
+	learned  policies.Learned // of an estimate: how it is improved
 }
 
 type optionKind uint8
@@ -36,13 +39,21 @@ func Scope(name, value string) Option { return Option{kind: optScope, name: name
 func Cost(n int64) Option { return Option{kind: optCost, n: n} }
 
 // CostOf sets what the call costs one policy, in place of [Cost]: tokens, points, bytes. A policy that a call costs 0
-// does not bind it.
+// does not bind it. It may still be charged by [Reservation.Settle].
 func CostOf(policy string, n int64) Option { return Option{kind: optCostOf, name: policy, n: n} }
 
 // EstimateOf is [CostOf] for a cost that is only known afterwards, by [Reservation.Settle]: a limit that never admits so much at once,
 // such as the part of a lane, is charged what it admits, in place of refusing the call for ever.
 func EstimateOf(policy string, n int64) Option {
 	return Option{kind: optCostOf, name: policy, n: n, estimate: true}
+}
+
+// LearnedOf is [EstimateOf] for a cost that resembles those of calls before, such as the tokens of an answer. Once 20 calls of the same
+// policy and scope were settled, in this process, a call is charged what it is known to cost, and for the rest as much as the
+// cheapest quarter of them cost at most, but never more than it can cost; until then n. Settle each of them: what is not settled
+// is not learned, and neither is a cost of 0, which is that of a call that failed.
+func LearnedOf(policy string, n int64, how policies.Learned) Option {
+	return Option{kind: optCostOf, name: policy, n: n, estimate: true, learned: how}
 }
 
 // Lane puts the call in a lane, as [WithLane] does by context.
@@ -150,22 +161,20 @@ func (p *Pacer) placeAsk(a *ask) error {
 
 // costOf returns what the call costs a policy: the last CostOf for it, or else other.
 func (a *ask) costOf(policy string, other int64) int64 {
-	for i := len(a.opts) - 1; i >= 0; i-- {
-		if o := &a.opts[i]; o.kind == optCostOf && o.name == policy {
-			return o.n
-		}
+	if o := a.costOption(policy); o != nil {
+		return o.n
 	}
 	return other
 }
 
-// isEstimate reports whether the cost that counts for a policy is an estimate.
-func (a *ask) isEstimate(policy string) bool {
+// costOption returns the option that sets what the call costs a policy; nil if none does.
+func (a *ask) costOption(policy string) *Option {
 	for i := len(a.opts) - 1; i >= 0; i-- {
 		if o := &a.opts[i]; o.kind == optCostOf && o.name == policy {
-			return o.estimate
+			return o
 		}
 	}
-	return false
+	return nil
 }
 
 // scope returns the value that the call carries for a scope; "" if none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -24,19 +25,24 @@ type quotaOf struct {
 	spent   []time.Time // in order
 }
 
-// left returns how many calls are left.
-func (q *quotaOf) left(now time.Time) int {
-	from := now.Add(-q.period)
+// left returns how many calls are left at an instant, of now or before.
+func (q *quotaOf) left(at time.Time) int {
+	from := at.Add(-q.period)
 	if q.aligned {
-		from = now.Truncate(q.period).Add(-1)
+		from = at.Truncate(q.period).Add(-1)
 	}
-	first, _ := slices.BinarySearchFunc(q.spent, from, func(a, b time.Time) int {
+	return q.limit - (q.until(at) - q.until(from))
+}
+
+// until returns how many calls were made up to an instant.
+func (q *quotaOf) until(at time.Time) int {
+	n, _ := slices.BinarySearchFunc(q.spent, at, func(a, b time.Time) int {
 		if a.After(b) {
 			return 1
 		}
 		return -1
 	})
-	return q.limit - (len(q.spent) - first)
+	return n
 }
 
 // spend makes a call, if there is one left.
@@ -65,12 +71,12 @@ func othersOf(rng *rand.Rand, begin time.Time, q *quotaOf) (all []time.Time) {
 func TestWhatOthersLeaveIsUsed(t *testing.T) {
 	t.Parallel()
 	for _, aligned := range []bool{false, true} {
-		for _, limit := range []int{1000, 10_000} {
+		for limit, seeds := range map[int]uint64{1000: 3, 10_000: 3, 100_000: 1} {
 			for _, every := range []int{1, 10} { // a reading on so many replies
-				for seed := range uint64(3) {
+				for seed := range seeds {
 					t.Run(fmt.Sprintf("aligned=%t %d every %d seed %d", aligned, limit, every, seed), func(t *testing.T) {
 						t.Parallel()
-						synctest.Test(t, func(t *testing.T) { judgeOthers(t, aligned, limit, every, seed) })
+						synctest.Test(t, func(t *testing.T) { judgeOthers(t, aligned, limit, every, seed, honest, 0) })
 					})
 				}
 			}
@@ -78,9 +84,38 @@ func TestWhatOthersLeaveIsUsed(t *testing.T) {
 	}
 }
 
-func judgeOthers(t *testing.T, aligned bool, limit, every int, seed uint64) {
+// A reading is what an upstream says is left.
+type reading func(api *quotaOf, rng *rand.Rand, now time.Time) int
+
+func honest(api *quotaOf, _ *rand.Rand, now time.Time) int { return api.left(now) }
+
+// Readings that are some seconds old, overtake each other or come from a cache cost no more than a refused call each time that a call asks.
+func TestWhatOthersLeaveIsUsedThoughReadingsAreLate(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]reading{
+		"old": func(api *quotaOf, _ *rand.Rand, now time.Time) int { return api.left(now.Add(-3 * time.Second)) },
+		"out of order": func(api *quotaOf, rng *rand.Rand, now time.Time) int {
+			return api.left(now.Add(-time.Duration(rng.IntN(2000)) * ms))
+		},
+		"from a cache": func(api *quotaOf, _ *rand.Rand, now time.Time) int { return api.left(now.Truncate(5 * time.Second)) },
+	} {
+		for _, aligned := range []bool{false, true} {
+			for _, limit := range []int{1000, 10_000} {
+				for seed := range uint64(3) {
+					t.Run(fmt.Sprintf("%s aligned=%t %d seed %d", name, aligned, limit, seed), func(t *testing.T) {
+						t.Parallel()
+						synctest.Test(t, func(t *testing.T) { judgeOthers(t, aligned, limit, 1, seed, late, 24*4) })
+					})
+				}
+			}
+		}
+	}
+}
+
+// judgeOthers also allows for so many refusals of calls that ask.
+func judgeOthers(t *testing.T, aligned bool, limit, every int, seed uint64, says reading, asks int) {
 	t.Helper()
-	const period = 24 * time.Hour
+	const period, pace = 24 * time.Hour, 100 * ms
 	rng := rand.New(rand.NewPCG(seed, 19))
 	begin := time.Now()
 	if !aligned {
@@ -98,13 +133,13 @@ func judgeOthers(t *testing.T, aligned bool, limit, every int, seed uint64) {
 		api.spend(others[now])
 		ideal.spend(others[now])
 	}
-	// What could be used: all that is left whenever a call is allowed to ask.
+	// What could be used: all that is left whenever a call is allowed to ask, as far as the pace goes.
 	best := 0
 	for i, at := 0, begin; at.Before(begin.Add(period)); at = at.Add(15 * time.Minute) {
 		for ; now+i < len(others) && others[now+i].Before(at); i++ {
 			ideal.spend(others[now+i])
 		}
-		for ideal.spend(at) {
+		for n := 0; n < int(15*time.Minute/pace) && ideal.spend(at); n++ {
 			best++
 		}
 	}
@@ -124,7 +159,7 @@ func judgeOthers(t *testing.T, aligned bool, limit, every int, seed uint64) {
 			return
 		}
 		require.NoError(t, err)
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(pace)
 		for ; now < len(others) && others[now].Before(time.Now()); now++ {
 			api.spend(others[now])
 		}
@@ -135,12 +170,59 @@ func judgeOthers(t *testing.T, aligned bool, limit, every int, seed uint64) {
 			refused++
 			f.Refused = true
 		}
-		if replies++; replies%every == 0 || f.Refused {
-			f.Remaining = policies.Said(int64(api.left(time.Now())))
+		switch replies++; {
+		case f.Refused: // which is never late
+			f.Remaining = policies.Said(0)
+		case replies%every == 0:
+			f.Remaining = policies.Said(int64(says(&api, rng, time.Now())))
 		}
 		require.NoError(t, r.Report(t.Context(), f))
 	}
 	t.Logf("%d of %d went, %d were refused", went, best, refused)
 	require.GreaterOrEqual(t, float64(went), 0.97*float64(best))
-	require.LessOrEqual(t, float64(refused), max(1, 0.01*float64(went+refused)))
+	require.LessOrEqual(t, float64(refused), max(1, 0.01*float64(went+refused))+float64(asks))
+}
+
+// Whatever readings say is left, all of it at once or nothing, no more goes than the policy admits: what is read never frees what our own
+// calls spent. And whatever they say, a call asks again in time.
+func TestNoReadingAdmitsMoreThanThePolicy(t *testing.T) {
+	t.Parallel()
+	const limit, period = 300, 24 * time.Hour
+	for name, says := range map[string]reading{
+		"all of it": func(api *quotaOf, _ *rand.Rand, _ time.Time) int { return api.limit },
+		"more":      func(api *quotaOf, _ *rand.Rand, now time.Time) int { return api.left(now) + 100 },
+		"far more":  func(*quotaOf, *rand.Rand, time.Time) int { return math.MaxInt },
+		"anything":  func(api *quotaOf, rng *rand.Rand, _ time.Time) int { return rng.IntN(2 * api.limit) },
+	} {
+		for _, aligned := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s aligned=%t", name, aligned), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					policy := policies.Sliding(limit, period)
+					if aligned {
+						policy = policies.Daily(limit, time.UTC)
+					}
+					p := newPacer(t, pacer.Config{Policies: []policies.Policy{policy.Named("daily")}, Jitter: pacer.NoJitter})
+					api, rng := quotaOf{limit, period, aligned, nil}, rand.New(rand.NewPCG(4, 19))
+					for end := time.Now().Add(3 * period); time.Now().Before(end); {
+						r, err := p.Acquire(t.Context(), pacer.Tracked())
+						if limited, ok := errors.AsType[*pacer.LimitError](err); ok {
+							if api.left(time.Now()) > limit/100 { // of what is left in the bucket that is over, a sliding window knows nothing
+								require.LessOrEqual(t, limited.RetryAfter(), 15*time.Minute+time.Second)
+							}
+							time.Sleep(limited.RetryAfter())
+							continue
+						}
+						require.NoError(t, err)
+						require.True(t, api.spend(time.Now()), "a call more than the limit")
+						time.Sleep(100 * ms)
+						require.NoError(t, r.Report(t.Context(), policies.Feedback{
+							Policies: []string{"daily"}, Remaining: policies.Said(int64(says(&api, rng, time.Now()))),
+						}))
+					}
+					require.GreaterOrEqual(t, len(api.spent), 3*limit*95/100)
+				})
+			})
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/costs"
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/notes"
@@ -48,6 +49,7 @@ type Pacer struct {
 
 	waiters *waiters.Waiters
 	leases  *leases.Leases // of the permits of calls in flight
+	learner costs.Learner  // of what calls cost
 	spares  spares
 }
 
@@ -66,7 +68,7 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	}
 	a.waits = true
 	w := p.spares.get()
-	if err := p.reserve(ctx, &a, &w.call, w.limits[:0]); err != nil {
+	if err := p.reserve(ctx, &a, &w.call, w.limits[:0], nil); err != nil {
 		return err
 	}
 	if err := w.call.Wait(ctx); err != nil {
@@ -87,7 +89,7 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 	}
 	a.permits, a.waits, a.untried = true, true, true
 	r := &Reservation{pacer: p}
-	if err := p.reserve(ctx, &a, &r.call, nil); err != nil {
+	if err := p.reserve(ctx, &a, &r.call, nil, &r.settling); err != nil {
 		return nil, err
 	}
 	if err := r.Wait(ctx); err != nil {
@@ -106,7 +108,7 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 	}
 	a.maxWait = 0
 	c := &waiters.Call{}
-	if err := p.reserve(ctx, &a, c, nil); err != nil {
+	if err := p.reserve(ctx, &a, c, nil, nil); err != nil {
 		return err
 	}
 	c.Go(ctx) // the slot is now: there is nothing to wait for and nothing to keep
@@ -128,7 +130,7 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 	}
 	a.permits = true
 	r := &Reservation{pacer: p}
-	if err := p.reserve(ctx, &a, &r.call, nil); err != nil {
+	if err := p.reserve(ctx, &a, &r.call, nil, &r.settling); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -145,21 +147,22 @@ func (p *Pacer) newCall(ctx context.Context, opts []Option) (ask, error) {
 	return p.newAsk(ctx, opts)
 }
 
-// reserve charges the earliest slot at which a call may go, for c. room is for its limits.
-func (p *Pacer) reserve(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit) error {
-	err := p.reserveSlot(ctx, a, c, room)
+// reserve charges the earliest slot at which a call may go, for c. room is for its limits, and s for what its settlement has to know: nil
+// if it is not settled.
+func (p *Pacer) reserve(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *settling) error {
+	err := p.reserveSlot(ctx, a, c, room, s)
 	if err != nil {
 		p.refused(ctx, err)
 	}
 	return err
 }
 
-func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit) error {
+func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *settling) error {
 	limits, err := p.bind(a, room)
 	if err != nil {
 		return err
 	}
-	limits, costs, err := p.costs(a, limits)
+	limits, costs, err := p.costs(a, limits, s)
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,11 @@
 package pacer
 
 import (
-	"cmp"
 	"context"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
 )
 
 // A Reservation is a slot that was granted and charged. Use it once: either [Reservation.Wait], or sleep
@@ -16,8 +14,9 @@ import (
 // Only Wait moves a reservation: behind a pause that is reported while it waits, to a new slot if it wakes far too
 // late, and forward in a queue.
 type Reservation struct {
-	pacer *Pacer
-	call  waiters.Call
+	pacer    *Pacer
+	call     waiters.Call
+	settling settling
 }
 
 // Delay returns how long from now until the call may go, at least 0. For a queued call that is not known: Delay is
@@ -60,42 +59,4 @@ func (r *Reservation) Release() { r.pacer.leases.Release(r.call.Lease()) }
 // returns true.
 func (r *Reservation) WhileAlive(alive func() bool) {
 	r.pacer.leases.WhileAlive(r.call.Lease(), alive)
-}
-
-// Settle sets what the call really cost, by [Cost] and [CostOf], when that is known only afterwards: tokens, points.
-// If the call was charged too much, Settle gives the difference back. If it was charged too little, Settle charges
-// the difference, even beyond the limits, and later calls wait for it. A policy that is not mentioned keeps its
-// charge, and so does one that the call did not cost anything at first. Settle a reservation once, after Wait:
-// otherwise it returns [ErrSpent]. It returns a [*ConfigError] for a cost that is negative or above policies.MaxLimit
-// and for an unknown policy, and a [*StoreError] if the store fails.
-func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
-	p := r.pacer
-	a := ask{opts: costs}
-	all := int64(-1)
-	for i := range costs {
-		o := &costs[i]
-		if o.kind != optCost && o.kind != optCostOf {
-			return &ConfigError{Field: "Settle", Value: "an option", Reason: "is neither a Cost nor a CostOf"}
-		}
-		if o.n < 0 || o.n > policies.MaxLimit {
-			return badNumber("Settle", o.n, "must be from 0 to policies.MaxLimit")
-		}
-		if o.kind == optCost {
-			all = o.n
-		}
-	}
-	if err := p.checkCosts(&a); err != nil {
-		return err
-	}
-	stack, notes, err := r.call.Settle(ctx, func(policy string) int64 {
-		return a.costOf(cmp.Or(p.byName[policy].whole, policy), all) // a part of a lane costs what the whole does
-	})
-	if err != nil || len(notes) == 0 {
-		return err
-	}
-	p.settled(ctx, &stack, notes)
-	if _, _, err := p.store.Report(ctx, stack, notes); err != nil {
-		return p.storeError("report", err)
-	}
-	return nil
 }

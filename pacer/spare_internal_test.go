@@ -77,7 +77,7 @@ func TestASpareIsEmpty(t *testing.T) {
 		a, err := p.newCall(ctx, []Option{Tracked()})
 		require.NoError(t, err)
 		one := p.spares.get()
-		require.NoError(t, p.reserve(ctx, &a, &one.call, one.limits[:0]))
+		require.NoError(t, p.reserve(ctx, &a, &one.call, one.limits[:0], nil))
 		require.NoError(t, one.call.Wait(ctx))
 		one.call.Answered(ctx, time.Now())
 		require.Equal(t, "secret", one.limits[0].Scope)

@@ -23,7 +23,7 @@ type Profile struct {
 	Credentials []string
 
 	// Costs returns what a request costs; policies that are not named pay 1. It is an estimate if Settle is set, and then
-	// counts for no more than a policy admits at once.
+	// counts for no more than a policy admits at once. [Cost].Learned says if calls before improve it.
 	Costs func(*http.Request) []Cost
 
 	// Peek returns how many bytes of a reply's body Read wants to see, at most [MaxPeek]: of what is in it, if the body has a
@@ -60,6 +60,21 @@ type Cost struct {
 	Policy string
 	// N is the cost, at least 0. A policy that a call costs nothing does not bind it.
 	N int64
+	// Learned says how N, an estimate, is improved by what calls before really cost. Zero: not at all.
+	Learned Learned
+}
+
+// A Learned says how an estimate of a cost is improved by what calls before really cost, once some 20 of them were settled that
+// counted against the same limit: see pacer.LearnedOf.
+//
+// Nothing is learned where the upstream meters what a request reserves rather than what is used: the estimate is the cost there.
+type Learned struct {
+	// Known is the part of the cost that the request tells, such as the tokens of its prompt: at least 0.
+	Known int64
+	// Times is how many like parts the rest has, such as answers: what is learned is the cost of one of them. 0: nothing is learned.
+	Times int64
+	// Most is the most that the call can cost; 0 if that is not known.
+	Most int64
 }
 
 // A Reply is a response as a profile sees it.

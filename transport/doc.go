@@ -40,9 +40,11 @@
 // Some profiles read the start of a body where the status is not enough. The transport puts it back. If you set
 // Accept-Encoding yourself, net/http leaves the body as it was encoded: the transport decodes what a profile reads (gzip,
 // deflate, br and zstd), and you get the bytes as they came. A body that has not started to come after a second holds up
-// nobody: the profile goes by status and header. Some correct the
-// charge: at once where status and header tell what the call cost, as of calls that failed, and otherwise when you have read the
-// body to its end or close it, as far as it was read.
+// nobody: the profile goes by status and header.
+//
+// Some profiles charge an estimate, and correct it: at once where status and header tell what the call cost, as of calls that failed,
+// and otherwise when you have read the body to its end or close it, as far as it was read. Those of models learn their estimates from
+// what calls before really cost: see [pacer.LearnedOf].
 //
 // # Retries
 //

@@ -85,6 +85,8 @@ func (t *Transport) appendCosts(opts []pacer.Option, costs []policies.Cost, esti
 			opts = t.appendEstimates(opts, costs, c.N)
 		case c.Policy == "":
 			opts = append(opts, pacer.Cost(c.N))
+		case has && estimate && c.Learned.Times > 0:
+			opts = append(opts, pacer.LearnedOf(c.Policy, c.N, c.Learned))
 		case has && estimate:
 			opts = append(opts, pacer.EstimateOf(c.Policy, c.N))
 		case has:

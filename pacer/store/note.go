@@ -64,7 +64,8 @@ const (
 	// NoteRemaining tightens a limit to what the upstream still admits. It never loosens one beyond what the policy says: a later one that
 	// says that there is more gives back what others were believed to have spent.
 	NoteRemaining
-	// NoteSettle gives back, or charges, the difference between what a call was charged and what it really cost.
+	// NoteSettle gives back, or charges, the difference between what a call was charged and what it really cost. A call that was charged
+	// nothing has a zero Charge: it is charged now.
 	NoteSettle
 	// NoteClaim reports that something was charged, as far as the caller remembers. It charges what is missing of it.
 	NoteClaim

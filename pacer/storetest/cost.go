@@ -66,6 +66,17 @@ func costCases() []Case {
 				}
 			}
 		}},
+		{"settle/free", "what a call cost nothing at first is charged when it is settled, in the present bucket", func(t testing.TB, s *Session) {
+			for _, p := range []policies.Policy{
+				policies.Fixed(1000, time.Minute), policies.Daily(1000, time.UTC), policies.Sliding(1000, time.Minute), policies.PerSecond(1000).Burst(1000),
+			} {
+				st := s.Stack(Key{Policy: p})
+				s.Report(st, store.Note{Kind: store.NoteSettle, Actual: 900})
+				if left := s.Status(st).Limits[0].Remaining; left != 100 {
+					t.Fatalf("%v: %d left, want 100", p, left)
+				}
+			}
+		}},
 		{"settle/nothing", "a call that cost nothing after all gives everything back", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10).Burst(5)}, Key{Policy: policies.Fixed(5, time.Second)})
 			g := s.Go(st, 5, 0)

@@ -306,8 +306,8 @@ func (h *history) settle(notes []store.Note, holds []held, st *store.Stack) {
 				n.Charge = store.Charge{From: made[h.rng.IntN(len(made))].grant.Charges[n.Limit].From, To: h.rng.Int64N(st.Limits[n.Limit].Spec.Limit + 3)}
 			}
 		case store.NoteSettle:
-			if len(made) == 0 {
-				n.Kind = store.NoteResume
+			if len(made) == 0 { // a call that cost nothing at first
+				n.Actual = h.rng.Int64N(3)
 				continue
 			}
 			m := made[h.rng.IntN(len(made))]

@@ -13,9 +13,10 @@
 // such ones together, give them one value with transport.WithScope, for anthropic.ScopeKey and anthropic.ScopeModel.
 //
 // A request's input is reserved at an estimate: a quarter of its bytes. Its output is counted while it is produced, whatever
-// max_tokens says, so one token is reserved for it. What the answer says it used corrects both when it has been read to its
-// end or is closed, streams included; calls that come later wait for what was too little. What failed or was refused costs no
-// tokens. Input that was read from the prompt cache does not count, as with all but a few older models.
+// max_tokens says: one token is reserved for it, and once 20 answers are known, as much as the shortest quarter of those lately had at
+// most, but never more than max_tokens. What the answer says it used corrects both when it has been read to its end or is closed,
+// streams included; calls that come later wait for what was too little. What failed or was refused costs no tokens. Input that was
+// read from the prompt cache does not count, as with all but a few older models.
 //
 // Calls without a model, such as those for batches and the list of models, and the counting of tokens have limits of their own
 // and are bound by no policy here. So are requests whose body is longer than 256 KiB or cannot be had twice (no GetBody):

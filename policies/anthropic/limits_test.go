@@ -68,13 +68,17 @@ func TestUsageInUsageIsReadQuickly(t *testing.T) { //nolint:paralleltest // it c
 
 func TestTheEstimate(t *testing.T) {
 	t.Parallel()
-	for body, want := range map[string]int64{
-		`{"model":"m","messages":[{"content":"` + strings.Repeat("x", 4000) + `"}]}`: 1010,
-		`{"model":"m","max_tokens":64000}`:                                           8, // max_tokens is no part of it
-		`no JSON`:                                                                    1,
+	for body, want := range map[string]struct{ input, most int64 }{
+		`{"model":"m","messages":[{"content":"` + strings.Repeat("x", 4000) + `"}]}`: {1010, 0},
+		`{"model":"m","max_tokens":64000}`:                                           {8, 64_000}, // which only bounds what is learned
+		`{"model":"m","max_tokens":-1}`:                                              {7, 0},
+		`{"model":"m","max_tokens":9223372036854775807}`:                             {11, 10_000_000},
+		`no JSON`: {1, 0},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.anthropic.com/v1/messages", strings.NewReader(body))
 		require.NoError(t, err)
-		require.Equal(t, []policies.Cost{{Policy: "input-tokens", N: want}, {Policy: "output-tokens", N: 1}}, anthropic.Profile.Costs(req), body)
+		require.Equal(t, []policies.Cost{
+			{Policy: "input-tokens", N: want.input}, {Policy: "output-tokens", N: 1, Learned: policies.Learned{Times: 1, Most: want.most}},
+		}, anthropic.Profile.Costs(req), body)
 	}
 }

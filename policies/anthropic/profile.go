@@ -47,16 +47,23 @@ const (
 	maxEstimate = 10_000_000
 )
 
-// costs are one request, an estimate of its input, and one token of output: Anthropic counts output as it is produced, and
-// max_tokens has no part in that. What costs nothing at first could not be settled.
+// costs are one request, an estimate of its input, and of its output what answers before had: Anthropic counts output as it is produced,
+// and max_tokens only bounds it. Until answers are known, it is one token.
 // Source: https://docs.anthropic.com/en/api/rate-limits
 func costs(r *http.Request) []policies.Cost {
 	if r.Body == nil || r.Body == http.NoBody {
 		return []policies.Cost{{Policy: PolicyInputTokens}, {Policy: PolicyOutputTokens}}
 	}
-	length, _ := fields.RequestJSON(r, &struct{}{})
+	var q struct {
+		MaxTokens int64 `json:"max_tokens"`
+	}
+	length, _ := fields.RequestJSON(r, &q)
 	input := min(max(1, length/bytesPerToken), maxEstimate)
-	return []policies.Cost{{Policy: PolicyInputTokens, N: input}, {Policy: PolicyOutputTokens, N: 1}}
+	most := min(max(0, q.MaxTokens), maxEstimate)
+	return []policies.Cost{
+		{Policy: PolicyInputTokens, N: input},
+		{Policy: PolicyOutputTokens, N: 1, Learned: policies.Learned{Times: 1, Most: most}},
+	}
 }
 
 // maxError is how much of an error is looked at.

@@ -10,6 +10,12 @@
 // REST, where reading costs 1 and writing 5, 2,000 points on GraphQL, 80 a minute and 500 an hour that create
 // content, and 100 calls that run at once, of both APIs together: see [Concurrent].
 //
+// A query on GraphQL costs the primary limit points, which GitHub documents how to predict roughly: add up the requests that it
+// takes to fetch every connection, if every page is full as first and last ask for it, and divide by 100; at least 1. Each call is
+// charged so, from the text and the variables of its query. If the query asks for rateLimit { cost }, that corrects the charge when
+// the answer was read. A query costs 1 point a minute, a mutation 5. A query that cannot be read costs 1 of each: one whose body is
+// longer than 256 KiB or cannot be had twice (no GetBody), and one that GitHub has stored. A reply 304 costs the primary limit nothing.
+//
 // [Limits] holds a permit for each call that runs. The transport gives it back; without a transport, use Acquire of
 // the pacer in place of Wait.
 //
@@ -29,9 +35,7 @@
 //
 // # Not modelled
 //
-// 90 seconds of CPU time a minute; what GraphQL queries cost: they are counted as one point. The points of REST are
-// limited for each endpoint, and are counted for all together here. A reply 304, which does not count against the
-// primary limit, is counted.
+// 90 seconds of CPU time a minute. The points of REST are limited for each endpoint, and are counted for all together here.
 //
 // # Not known
 //

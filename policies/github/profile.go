@@ -76,9 +76,18 @@ func carriedBy(is func(*http.Request) bool) func(*http.Request) string {
 	}
 }
 
-// costs are 1 point for reading and 5 for writing.
+// costs are 1 point for reading and 5 for writing, on REST and on GraphQL, where mutations write; and of a query, about what it costs the
+// primary limit.
 // Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#calculating-points-for-the-secondary-rate-limit
 func costs(r *http.Request) []policies.Cost {
+	if resource(r) == PolicyGraphQL {
+		points, mutation := queryCosts(r)
+		secondary := int64(1)
+		if mutation {
+			secondary = 5
+		}
+		return []policies.Cost{{Policy: PolicyGraphQL, N: points}, {Policy: PolicyGraphQLPoints, N: secondary}}
+	}
 	n := int64(5)
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:

@@ -11,11 +11,16 @@
 // credential, with the fields OpenAI-Organization and OpenAI-Project, stands for the project; the model is read from the
 // request. Both limits are one reservation: a call goes when both admit it.
 //
-// A request's tokens are an estimate: a quarter of its bytes, and the most that each of its n answers may have. What the answer
+// A request's tokens are an estimate: a quarter of its bytes, and the most that each of its n answers may have (max_tokens,
+// max_completion_tokens or max_output_tokens); without one of these, nothing at first. Once 20 answers of the project and model are known,
+// an answer is estimated at what the shortest quarter of those lately had at most: far less than max_tokens, as a rule. What the answer
 // says it used corrects the charge when it has been read to its end or is closed, streams included if they were asked for usage.
-// A call that failed or was refused costs no tokens, but counts as a request. The estimate of images in the request is far too
-// high, and without max_tokens nothing is reserved for the answer. A service that meters what a request reserves rather than what
-// its answer uses needs the profile [Reserved].
+// Later calls wait for what was too little. A call that failed or was refused costs no tokens, but counts as a request. The estimate
+// of images in the request is far too high.
+//
+// OpenAI documents that it counts the larger of max_tokens and what it makes of the prompt when a request comes. If your calls are
+// refused although Headway sees tokens left, your service meters what a request reserves rather than what its answer uses: take the
+// profile [Reserved], which charges all of it and gives nothing back.
 //
 // Calls without a model, such as those for files and the list of models, are bound by no policy here. So are requests whose
 // body is longer than 256 KiB or cannot be had twice (no GetBody): their model is unknown. Tell it with

@@ -48,17 +48,27 @@ func TestTheUsageIsFoundAtTheEnd(t *testing.T) {
 
 func TestTheEstimate(t *testing.T) {
 	t.Parallel()
-	for body, want := range map[string]int64{
-		`{"model":"m","messages":[{"content":"` + strings.Repeat("x", 4000) + `"}]}`: 1010,
-		`{"model":"m","max_tokens":500}`:                                             507,
-		`{"model":"m","max_completion_tokens":500}`:                                  510,
-		`{"model":"m","max_output_tokens":500}`:                                      509,
-		`{"model":"m","max_tokens":-500}`:                                            7,
-		`{"model":"m","max_tokens":9223372036854775807}`:                             10_000_000,
-		`no JSON`: 1,
+	const most = 10_000_000
+	for body, want := range map[string]policies.Cost{
+		`{"model":"m","messages":[{"content":"` + strings.Repeat("x", 4000) + `"}]}`: {N: 1010, Learned: policies.Learned{Known: 1010, Times: 1, Most: most}},
+		`{"model":"m","max_tokens":500}`:                                             {N: 507, Learned: policies.Learned{Known: 7, Times: 1, Most: 507}},
+		`{"model":"m","max_completion_tokens":500}`:                                  {N: 510, Learned: policies.Learned{Known: 10, Times: 1, Most: 510}},
+		`{"model":"m","max_output_tokens":500}`:                                      {N: 509, Learned: policies.Learned{Known: 9, Times: 1, Most: 509}},
+		`{"model":"m","max_tokens":500,"n":4}`:                                       {N: 2009, Learned: policies.Learned{Known: 9, Times: 4, Most: 2009}},
+		`{"model":"m","n":4}`:                                                        {N: 4, Learned: policies.Learned{Known: 4, Times: 4, Most: most}},
+		`{"model":"m","max_tokens":500,"n":-4}`:                                      {N: 509, Learned: policies.Learned{Known: 9, Times: 1, Most: 509}},
+		`{"model":"m","max_tokens":500,"n":9223372036854775807}`:                     {N: 64013, Learned: policies.Learned{Known: 13, Times: 128, Most: 64013}},
+		`{"model":"m","max_tokens":-500}`:                                            {N: 7, Learned: policies.Learned{Known: 7, Times: 1, Most: most}},
+		`{"model":"m","max_tokens":9223372036854775807}`:                             {N: most, Learned: policies.Learned{Known: 11, Times: 1, Most: most}},
+		`no JSON`: {N: 1, Learned: policies.Learned{Known: 1, Times: 1, Most: most}},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.openai.com/v1/chat/completions", strings.NewReader(body))
-		require.NoError(t, err)
-		require.Equal(t, []policies.Cost{{Policy: "tokens", N: want}, {Policy: "tokens-day", N: want}}, openai.Profile.Costs(req), body)
+		for _, profile := range []policies.Profile{openai.Profile, openai.Reserved} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.openai.com/v1/chat/completions", strings.NewReader(body))
+			require.NoError(t, err)
+			tokens, day := want, want
+			tokens.Policy, day.Policy = "tokens", "tokens-day"
+			require.Equal(t, []policies.Cost{tokens, day}, profile.Costs(req), body)
+			want.Learned = policies.Learned{} // where reservations are metered, nothing is learned
+		}
 	}
 }

@@ -23,11 +23,18 @@ var Profile = policies.Profile{
 }
 
 // Reserved is the profile for services with OpenAI's API that meter what a request reserves, max_tokens, rather than what its
-// answer uses: an answer corrects no charge, and only what failed or was refused costs no tokens.
+// answer uses: nothing is learned from answers and none corrects a charge. Only what failed or was refused costs no tokens.
 var Reserved = reserved()
 
 func reserved() policies.Profile {
 	p := Profile
+	p.Costs = func(r *http.Request) []policies.Cost {
+		all := costs(r)
+		for i := range all {
+			all[i].Learned = policies.Learned{}
+		}
+		return all
+	}
 	p.Settle = func(r *policies.Reply) []policies.Cost {
 		if c, failed := free(r); failed {
 			return c
@@ -70,19 +77,28 @@ const bytesPerToken = 4
 const maxEstimate = 10_000_000
 
 // costs are one request, and an estimate of tokens: the prompt's, and the most that each answer may have. OpenAI reserves
-// the larger of the two; their sum is what a call can use at most, and what it did use corrects it.
+// the larger of the two; their sum is what a call can use at most. What answers really use is learned. Without max_tokens, nothing
+// is charged for an answer until that is known.
 // Source: https://platform.openai.com/docs/guides/rate-limits
 func costs(r *http.Request) []policies.Cost {
 	var q request
 	length, _ := fields.RequestJSON(r, &q)
-	tokens := max(0, length) / bytesPerToken
+	prompt := min(max(0, length)/bytesPerToken, maxEstimate)
 	answer := min(max(0, q.MaxTokens, q.MaxCompletionTokens, q.MaxOutputTokens), maxEstimate)
-	tokens += answer * min(max(1, q.N), maxAnswers)
+	answers := min(max(1, q.N), maxAnswers)
+	tokens := prompt + answer*answers
 	if r.Body != nil && r.Body != http.NoBody {
 		tokens = max(1, tokens)
 	}
-	tokens = min(max(0, tokens), maxEstimate)
-	return []policies.Cost{{Policy: PolicyTokens, N: tokens}, {Policy: PolicyTokensDay, N: tokens}}
+	tokens = min(tokens, maxEstimate)
+	if tokens == 0 {
+		return []policies.Cost{{Policy: PolicyTokens}, {Policy: PolicyTokensDay}}
+	}
+	how := policies.Learned{Known: prompt, Times: answers, Most: maxEstimate}
+	if answer > 0 {
+		how.Most = tokens
+	}
+	return []policies.Cost{{Policy: PolicyTokens, N: tokens, Learned: how}, {Policy: PolicyTokensDay, N: tokens, Learned: how}}
 }
 
 // maxError is how much of an error is looked at.

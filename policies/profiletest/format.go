@@ -188,7 +188,11 @@ func appendCosts(lines []string, word string, costs []policies.Cost) []string {
 		if name == "" {
 			name = "*"
 		}
-		lines = append(lines, word+" "+quote(name)+"="+strconv.FormatInt(c.N, 10))
+		line := word + " " + quote(name) + "=" + strconv.FormatInt(c.N, 10)
+		if l := c.Learned; l != (policies.Learned{}) {
+			line += fmt.Sprintf(" known=%d times=%d most=%d", l.Known, l.Times, l.Most)
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }

@@ -212,6 +212,9 @@ func (o *outcome) checkCosts(who string, costs []policies.Cost) {
 		if c.N < 0 {
 			o.faultf("%s says that the call costs policy %q %d (rule: costs are never negative)", who, c.Policy, c.N)
 		}
+		if l := c.Learned; l.Known < 0 || l.Times < 0 || l.Most < 0 || l.Most > 0 && l.Most < c.N {
+			o.faultf("%s says that policy %q is to learn %+v (rule: nothing is negative, and the most is no less than the cost)", who, c.Policy, l)
+		}
 		if c.Policy != "" && !policies.ValidName(c.Policy) {
 			o.faultf("%s names policy %q (rule: names are valid, see policies.ValidName)", who, c.Policy)
 		}

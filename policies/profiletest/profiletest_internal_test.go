@@ -118,6 +118,8 @@ func TestAProfileThatBreaksARuleFails(t *testing.T) {
 		"otherwise":        {says(policies.Feedback{Otherwise: 9}), "Otherwise is invalid(9)"},
 		"within":           {says(policies.Feedback{Within: "endpoint"}), `Within is "endpoint"`},
 		"negative cost":    {costs(policies.Cost{N: -1}), "costs are never negative"},
+		"negative times":   {costs(policies.Cost{N: 1, Learned: policies.Learned{Times: -1}}), "nothing is negative"},
+		"more than most":   {costs(policies.Cost{N: 2, Learned: policies.Learned{Times: 1, Most: 1}}), "the most is no less than the cost"},
 		"name of a cost":   {costs(policies.Cost{Policy: "a b"}), "names are valid"},
 		"name of a scope":  {scope("a b", nothing), "names are valid"},
 		"scope of nothing": {scope("a", nil), "has no function"},

@@ -387,10 +387,14 @@ func (b *bucket) answered(n int64) {
 	}
 }
 
-// Settle implements [Account].
+// Settle implements [Account]. What cost nothing at first has no bucket: it is charged to the present one.
 func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 	l = w.widened(l, now)
-	switch begin, _, _ := c.bucket(); {
+	begin, _, _ := c.bucket()
+	if begin == 0 {
+		begin = l.floor(now)
+	}
+	switch {
 	case w.reset.covers(c, now):
 	case actual <= cost:
 		w.giveBack(l, now, begin, cost-actual, false)

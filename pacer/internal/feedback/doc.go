@@ -35,6 +35,18 @@
 // have spent, unless one with less came within the last seconds. An answer that was overtaken changes nothing. A limit below the policy's
 // is kept while the upstream reports it, and for two of its windows afterwards (10 s to 10 min).
 //
+// # What is left, and is not true
+//
+// A reading may be too high, some seconds old, out of order or from a cache. This holds whatever readings say:
+//
+//   - No more goes than the policy admits. A reading that is too high gives back what others were believed to have spent, and nothing of
+//     what our own calls spent.
+//   - Nobody waits longer than a quarter of an hour, or Config.MaxPause, for a call to ask, as long as our own calls have left room.
+//
+// If a reading is late, what is left is still used, since later readings make up for it. When it is used up, a late reading does not say
+// so: a call is refused each time that one asks. A reading that is too high for good tells nothing of others: calls are refused until
+// the refusals themselves say how long to wait. Profiles ignore the fields of replies that say that they come from a cache (Age).
+//
 // A "slow down" never shortens a pause. A rate that is adaptive slows down when calls are refused because of it, and recovers over time:
 // see [policies.Adaptation]. Nothing runs in the background for that: the share of the rate is a function of the last refusal and the
 // time.

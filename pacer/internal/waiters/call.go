@@ -2,6 +2,7 @@ package waiters
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/feedback"
@@ -128,17 +129,24 @@ func (c *Call) Answered(ctx context.Context, now time.Time) feedback.Answer {
 	return a
 }
 
-// Settle returns notes about what the call really cost each policy, as a function reports it, and the stack that they are about. A
-// negative cost leaves a charge as it is. It returns ErrSpent if the call has not gone, or was settled before.
-func (c *Call) Settle(ctx context.Context, actual func(policy string) int64) (store.Stack, []store.Note, error) {
+// Settle returns notes about what the call really cost each policy, as a function reports it, and the stack that they are about: with the
+// limits that the call cost nothing at first. A negative cost leaves a charge as it is. It returns ErrSpent if the call has not gone, and
+// ErrSettled if it was settled before.
+func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(policy string) int64) (store.Stack, []store.Note, error) {
 	s := c.set
 	s.mu.Lock()
 	s.useIfReserved(ctx, c)
-	spent, counted := c.state != used || c.paid, c.counted
-	c.paid = true
+	var err error
+	if c.paid {
+		err = ErrSettled
+	} else if c.state != used {
+		err = ErrSpent
+	}
+	c.paid = c.state == used
+	counted := c.counted
 	s.mu.Unlock()
-	if spent {
-		return store.Stack{}, nil, ErrSpent
+	if err != nil {
+		return store.Stack{}, nil, err
 	}
 	var all []store.Note
 	for i := range c.stack.Limits {
@@ -148,7 +156,18 @@ func (c *Call) Settle(ctx context.Context, actual func(policy string) int64) (st
 			all = append(all, store.Note{Kind: store.NoteSettle, Limit: i, Charge: c.grant[0].Charges[i], Cost: cost, Actual: n, Local: c.grant[0].Local})
 		}
 	}
-	return c.stack, all, nil
+	if len(free) == 0 {
+		return c.stack, all, nil
+	}
+	stack := c.stack
+	stack.Limits = slices.Concat(c.stack.Limits, free)
+	for i := range free {
+		if n := actual(free[i].Policy); n > 0 {
+			s.Meter.Settle(&free[i], c.grant[0].At, counted, n)
+			all = append(all, store.Note{Kind: store.NoteSettle, Limit: len(c.stack.Limits) + i, Actual: n, Local: c.grant[0].Local})
+		}
+	}
+	return stack, all, nil
 }
 
 // IsReusable reports whether a call that has gone may serve as another one, because no other goroutine has it any more:

@@ -11,6 +11,9 @@ import (
 // ErrSpent is returned for a call that has gone or has been cancelled before.
 var ErrSpent = errors.New("pacer: the reservation was used or cancelled before: make a new one")
 
+// ErrSettled is returned for a call that was settled before.
+var ErrSettled = errors.New("pacer: the call was settled before: settle it once, at all that it cost")
+
 // Events receive what becomes of calls. Waiting and Admitted may be called under the lock of Waiters: events must not call them, nor block.
 type Events interface {
 	// Waiting is called when a call begins to wait, and when what it waits for has changed.

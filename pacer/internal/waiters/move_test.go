@@ -178,17 +178,17 @@ func TestACallIsSpentOnce(t *testing.T) {
 		require.NoError(t, given.Cancel(t.Context()))
 		require.NoError(t, given.Cancel(t.Context()))
 		require.ErrorIs(t, given.Wait(t.Context()), waiters.ErrSpent)
-		_, _, err := given.Settle(t.Context(), func(string) int64 { return 5 })
+		_, _, err := given.Settle(t.Context(), nil, func(string) int64 { return 5 })
 		require.ErrorIs(t, err, waiters.ErrSpent)
 		require.Equal(t, []string{"reserve 1", "reserve 1", "cancel 1"}, s.history())
 
-		stack, all, err := c.Settle(t.Context(), func(policy string) int64 { require.Equal(t, "limit", policy); return 5 })
+		stack, all, err := c.Settle(t.Context(), nil, func(policy string) int64 { require.Equal(t, "limit", policy); return 5 })
 		require.NoError(t, err)
 		require.Equal(t, "api", stack.Upstream)
 		require.Len(t, all, 1)
 		require.Equal(t, []int64{1, 5}, []int64{all[0].Cost, all[0].Actual})
-		_, _, err = c.Settle(t.Context(), func(string) int64 { return 5 })
-		require.ErrorIs(t, err, waiters.ErrSpent)
+		_, _, err = c.Settle(t.Context(), nil, func(string) int64 { return 5 })
+		require.ErrorIs(t, err, waiters.ErrSettled)
 	})
 }
 

@@ -1,0 +1,97 @@
+package pacer
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// settling is what the settlement of a call has to know, besides its charges. A nil one is of a call that is not settled.
+type settling struct {
+	free    []store.Limit // that the call cost nothing at first
+	lessons []lesson
+}
+
+// A lesson is a cost that is learned from.
+type lesson struct {
+	key store.Key
+	how policies.Learned
+}
+
+// isFree notes a limit that the call costs nothing at first.
+func (s *settling) isFree(l *store.Limit) {
+	if s != nil && l.Spec.Algorithm != policies.Concurrency { // a permit costs nothing
+		s.free = append(s.free, *l)
+	}
+}
+
+// learns notes what is to be learned from what the call costs a policy.
+func (s *settling) learns(a *ask, l *store.Limit) {
+	if o := a.costOption(l.Policy); s != nil && o != nil && o.learned.Times > 0 {
+		s.lessons = append(s.lessons, lesson{l.Key(), o.learned})
+	}
+}
+
+// estimate returns what a call is charged by a policy, of which a part of a lane is no policy of its own.
+func (p *Pacer) estimate(a *ask, policy, scope string) int64 {
+	o := a.costOption(policy)
+	switch {
+	case o == nil:
+		return a.cost
+	case o.learned.Times <= 0:
+		return o.n
+	}
+	return p.learner.Estimate(store.Key{Policy: policy, Scope: scope}, o.n, o.learned)
+}
+
+// Settle sets what the call really cost, by [Cost] and [CostOf], when that is known only afterwards: tokens, points.
+// If the call was charged too much, Settle gives the difference back. If it was charged too little, Settle charges
+// the difference, even beyond the limits, and later calls wait for it. A policy that is not mentioned keeps its
+// charge. One that the call cost nothing at first is charged now, if a CostOf names it. Settle a reservation once, after Wait: it
+// returns [ErrSettled] if it was settled before, and [ErrSpent] if it was cancelled. It returns a [*ConfigError] for a cost that is
+// negative or above policies.MaxLimit and for an unknown policy, and a [*StoreError] if the store fails.
+func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
+	p := r.pacer
+	a := ask{opts: costs}
+	all := int64(-1)
+	for i := range costs {
+		o := &costs[i]
+		if o.kind != optCost && o.kind != optCostOf {
+			return &ConfigError{Field: "Settle", Value: "an option", Reason: "is neither a Cost nor a CostOf"}
+		}
+		if o.n < 0 || o.n > policies.MaxLimit {
+			return badNumber("Settle", o.n, "must be from 0 to policies.MaxLimit")
+		}
+		if o.kind == optCost {
+			all = o.n
+		}
+	}
+	if err := p.checkCosts(&a); err != nil {
+		return err
+	}
+	var free []store.Limit
+	for _, l := range r.settling.free {
+		if a.costOption(cmp.Or(p.byName[l.Policy].whole, l.Policy)) != nil {
+			free = append(free, l)
+		}
+	}
+	stack, notes, err := r.call.Settle(ctx, free, func(policy string) int64 {
+		return a.costOf(cmp.Or(p.byName[policy].whole, policy), all) // a part of a lane costs what the whole does
+	})
+	if err != nil {
+		return err
+	}
+	for _, l := range r.settling.lessons {
+		p.learner.Learn(l.key, a.costOf(l.key.Policy, all), l.how)
+	}
+	if len(notes) == 0 {
+		return nil
+	}
+	p.settled(ctx, &stack, notes)
+	if _, _, err := p.store.Report(ctx, stack, notes); err != nil {
+		return p.storeError("report", err)
+	}
+	return nil
+}
