@@ -106,11 +106,13 @@ func TestARefusalSlowsDownItsEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		adaptive := policies.PerSecond(100).Burst(1).Adaptive(policies.Adaptation{})
 		p := newPacer(t, adaptive.Named("account"), adaptive.Per(transport.ScopeEndpoint).Named("endpoint"))
-		u := newUpstream(ok(1, refuse(http.StatusTooManyRequests)))
+		u := newUpstream(ok(2, refuse(http.StatusTooManyRequests)))
 		client := newClient(t, p, u, transport.WithRetries(0), transport.WithEndpoint(firstOf))
-		resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
+		for range 2 { // one alone would be stray
+			resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+		}
 		s, err := p.Status(t.Context(), pacer.Scope(transport.ScopeEndpoint, "things"))
 		require.NoError(t, err)
 		require.Equal(t, int64(10_000), s.Policies[0].Pace)

@@ -31,7 +31,7 @@ func (r *Rules) strays(notes []store.Note, a *Answer, f *policies.Feedback, t ta
 	}
 	limits := t.limits
 	if !t.named {
-		limits = r.tightest(a)
+		limits = r.tightest(a, t.within)
 	}
 	for _, i := range limits {
 		policy := r.policies[a.Limits[i].Policy]
@@ -47,17 +47,19 @@ func (r *Rules) strays(notes []store.Note, a *Answer, f *policies.Feedback, t ta
 	return notes, len(limits) > 0
 }
 
-// tightest returns which limit a refusal is likely about that names none: the one that the call waited for, or else the one with the
-// shortest period that has a margin.
-func (r *Rules) tightest(a *Answer) []int {
-	if i := a.Grant.Binds; i >= 0 && i < len(a.Limits) && r.policies[a.Limits[i].Policy].Margin() > 0 {
-		return []int{i}
+// tightest returns which limit a refusal is likely about that names none: of those with a margin that are per a scope, the one that the
+// call waited for, or else the one with the shortest period.
+func (r *Rules) tightest(a *Answer, within string) []int {
+	may := func(i int) bool {
+		return i >= 0 && i < len(a.Limits) && r.policies[a.Limits[i].Policy].Margin() > 0 && r.isPer(&a.Limits[i], within)
+	}
+	if may(a.Grant.Binds) {
+		return []int{a.Grant.Binds}
 	}
 	var best []int
 	var shortest time.Duration
 	for i := range a.Limits {
-		p := r.policies[a.Limits[i].Policy]
-		if _, period := p.Limit(); p.Margin() > 0 && (best == nil || period < shortest) {
+		if _, period := r.policies[a.Limits[i].Policy].Limit(); may(i) && (best == nil || period < shortest) {
 			best, shortest = []int{i}, period
 		}
 	}
