@@ -20,6 +20,9 @@ type Feedback struct {
 
 	// Refused says that the upstream refused the call because of this limit. An adaptive policy slows down.
 	Refused bool
+	// Certain says that a refusal is no accident, as where an upstream bans those who go on: everyone heeds it at once. Otherwise one that
+	// comes alone, and asks for no longer than the limit's period, may be stray: see [Policy.Margin].
+	Certain bool
 	// Wait asks that nothing goes for this long; 0 asks for nothing.
 	Wait time.Duration
 

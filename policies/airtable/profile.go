@@ -61,7 +61,7 @@ func read(r *policies.Reply) policies.Reading {
 	if bytes.Contains(r.Body, []byte(monthSpent)) { // also in a body that was cut, and in either form of Airtable's errors
 		return policies.Reading{Verdict: policies.Spent}
 	}
-	f := policies.Feedback{Source: "429", Policies: []string{PolicyUser}, Otherwise: policies.Everyone, Refused: true, Wait: Penalty}
+	f := policies.Feedback{Source: "429", Policies: []string{PolicyUser}, Otherwise: policies.Everyone, Refused: true, Certain: true, Wait: Penalty}
 	if base(r.Request) != "" {
 		f.Policies, f.Otherwise = []string{PolicyBase}, policies.TheCall
 	}

@@ -175,7 +175,7 @@ func refusal(r *policies.Reply, counts *policies.Feedback, counted bool) (polici
 	}
 	// What is not the primary limit of a resource is a secondary one, maybe that of calls at once: of all that the
 	// credential does.
-	f := policies.Feedback{}
+	f := policies.Feedback{Certain: spent == ""} // those who go on may be banned
 	if spent != "" {
 		f.Policies, f.Otherwise = []string{spent}, otherwise(spent)
 	}

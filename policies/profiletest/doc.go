@@ -41,7 +41,7 @@
 //	scope     name=value, for each scope that the request carries
 //	cost      policy=n; the policy is * for all that have no cost of their own; known= times= most= follow, if the cost is learned
 //	verdict   unjudged, limited or spent; always there
-//	feedback  policies= otherwise= refused wait= limit= window= remaining= used= reset= source=
+//	feedback  policies= otherwise= refused certain wait= limit= window= remaining= used= reset= source=
 //	          what was not said is left out; otherwise= is nobody, everyone, thecall or unknown, and follows policies= alone
 //	settle    policy=n, what the call really cost
 //

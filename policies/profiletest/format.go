@@ -241,6 +241,9 @@ func printFeedback(f *policies.Feedback) string {
 	if f.Refused {
 		words = append(words, "refused")
 	}
+	if f.Certain {
+		words = append(words, "certain")
+	}
 	span("wait", f.Wait)
 	count("limit", f.Limit)
 	span("window", f.Window)

@@ -210,6 +210,7 @@ func TestARefusalThatMayBeStray(t *testing.T) {
 		"the skew is set":      {[]policies.Policy{pinned}, 0, policies.Feedback{Wait: time.Second}, false, []store.Note{all}},
 		"a calendar":           {[]policies.Policy{day}, 0, policies.Feedback{Wait: time.Second}, false, []store.Note{all}},
 		"a punishment":         {[]policies.Policy{second}, 0, policies.Feedback{Wait: 30 * time.Second}, false, []store.Note{pause(store.WholeUpstream, 30*time.Second)}},
+		"the profile knows":    {[]policies.Policy{second}, 0, policies.Feedback{Wait: time.Second, Certain: true}, false, []store.Note{all}},
 		"granted locally":      {[]policies.Policy{second}, 0, policies.Feedback{Wait: time.Second}, true, []store.Note{all}},
 		"it says what is left": {[]policies.Policy{second}, 0, policies.Feedback{Wait: time.Second, Remaining: policies.Said(3)}, false, []store.Note{all}},
 	} {

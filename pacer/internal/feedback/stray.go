@@ -10,8 +10,8 @@ import (
 // Some refusals are stray: the call had its slot, but the network, or a late timer, brought it closer to the calls before it than it was
 // sent. That is no reason for anybody else to wait. Each stray refusal makes the limit's margin a step wider, so that they become rare.
 //
-// Whether a refusal is stray, the upstream does not say. It is none if the upstream says how much is left, or asks for a longer pause than
-// the limit's period, as those do that punish; if the call was not granted by the store; or if it is not the only one within a period, which
+// Whether a refusal is stray, the upstream does not say. It is none if the profile knows better, or the upstream says how much is left, or
+// asks for a longer pause than the limit's period, as those do that punish; if the call was not granted by the store; or if it is not the only one within a period, which
 // the store knows.
 
 // A step is 10 ms, about what networks add, but neither too much nor too little for the period.
@@ -26,7 +26,7 @@ const (
 
 // strays adds notes about a refusal that may be a stray one; false if it cannot be.
 func (r *Rules) strays(notes []store.Note, a *Answer, f *policies.Feedback, t targets) ([]store.Note, bool) {
-	if _, counted := f.Left().Value(); counted || !f.Refused || a.Grant == nil || a.Grant.Local {
+	if _, counted := f.Left().Value(); counted || f.Certain || !f.Refused || a.Grant == nil || a.Grant.Local {
 		return nil, false
 	}
 	limits := t.limits
