@@ -410,9 +410,25 @@ function gcra.rest()
     return true
   end
 
+  -- fallback heeds a refusal while the share grows: see fallBack in pace.go.
+  local function fallback(o, now, at, within)
+    if not o.recovery or o.share == 0 then return false end
+    if at <= o.slowed then return true end
+    local share
+    if now > o.since then
+      share = math.max(o.share, shareat(o, now - (within - within % 2) / 2))
+    elseif now < o.slowed + within then
+      share = math.max(o.floor, math.floor(o.share * C.LittleLess / C.WholeShare))
+    else
+      return false
+    end
+    o.share, o.since, o.slowed = share, now + o.hold, now
+    return true
+  end
+
   function gcra.stray(o, now, at, within, step, most)
     forget(o, now)
-    local alone = stray(o, now, at, within, step, most)
+    local alone = fallback(o, now, at, within) or stray(o, now, at, within, step, most)
     pace(o, now)
     return alone
   end

@@ -12,9 +12,9 @@ const (
 	// DefaultDecrease is the part of its rate that a refusal leaves, in per cent.
 	DefaultDecrease = 50
 	// DefaultHold is for how long an adaptive policy keeps to a rate that proved too fast before it tries a faster one.
-	DefaultHold = 10 * time.Second
-	// DefaultRecovery is how long a whole rate takes to grow from nothing: 10 % a second.
-	DefaultRecovery = 10 * time.Second
+	DefaultHold = 5 * time.Second
+	// DefaultRecovery is how long a whole rate takes to grow from nothing: a third of it a second.
+	DefaultRecovery = 3 * time.Second
 )
 
 // Bounds of an [Adaptation]. They keep what a store computes below 2^53.

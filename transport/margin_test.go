@@ -60,6 +60,13 @@ func (s *strict) inject(n int) {
 	s.unfair = n
 }
 
+// allow changes the limit.
+func (s *strict) allow(limit int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limit = limit
+}
+
 // count returns what went and what was refused since it was last asked.
 func (s *strict) count() (went, refused int) {
 	s.mu.Lock()
@@ -169,6 +176,39 @@ func TestASecondRefusalPausesEveryone(t *testing.T) {
 		f.leave()
 		require.Zero(t, went, "the upstream asked for a second")
 	})
+}
+
+// An adaptive rate follows an upstream that halves its limit for a while, also after a stray refusal: it loses a second at first, tries
+// now and then whether there is more, and is back soon after there is.
+func TestAnAdaptiveRateFollowsADip(t *testing.T) {
+	t.Parallel()
+	for dip, most := range map[int]int{5: 2, 10: 4} { // seconds; refusals
+		for _, unfair := range []int{0, 1} {
+			synctest.Test(t, func(t *testing.T) {
+				u := &strict{limit: 50, delay: func(*rand.Rand) time.Duration { return 5 * ms }, rng: rand.New(rand.NewPCG(1, 1))}
+				f := newFleet(t, u, policies.AtMost(50, time.Second).Adaptive(policies.Adaptation{}))
+				time.Sleep(5 * time.Second)
+				u.inject(unfair)
+				time.Sleep(3 * time.Second)
+				u.count()
+				u.allow(25)
+				time.Sleep(time.Second)
+				_, first := u.count()
+				time.Sleep(time.Duration(dip-1) * time.Second)
+				low, more := u.count()
+				u.allow(50)
+				time.Sleep(3 * time.Second)
+				_, late := u.count()
+				time.Sleep(10 * time.Second)
+				high, last := u.count()
+				f.leave()
+				t.Logf("%d s: %d and %d of a second, %d refused", dip, low/(dip-1), high/10, first+more+late+last)
+				require.LessOrEqual(t, first+more+late+last, most)
+				require.GreaterOrEqual(t, float64(low)/float64(25*(dip-1)), 0.95)
+				require.GreaterOrEqual(t, float64(high)/500, 0.95)
+			})
+		}
+	}
 }
 
 // A fleet is four processes of 16 callers, of 5 tenants each.

@@ -96,6 +96,8 @@ const (
 	// SameEpisode is for how long refusals count as one if the upstream did not ask for a pause: calls that have their
 	// slots already go on at the old pace.
 	SameEpisode = 1_000_000
+	// LittleLess is what a refusal leaves of a share to which it has just fallen back.
+	LittleLess = 980_000
 	// MarginFades is how long a margin takes to fade by a millionth of its period: half a per cent in a minute, so that one that is too
 	// small costs a refusal in two minutes where a step is one per cent.
 	MarginFades = 12_000
@@ -161,7 +163,7 @@ func Named() map[string]int64 {
 		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "OnceTTL": OnceTTL,
 		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
 		"UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
-		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "MarginFades": MarginFades,
+		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "MarginFades": MarginFades, "LittleLess": LittleLess,
 		"OthersMargin": OthersMargin, "OthersWhole": OthersWhole,
 		"BelievedFor": BelievedFor, "LoosenAfter": LoosenAfter, "AsksAgain": AsksAgain,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,

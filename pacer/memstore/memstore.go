@@ -306,7 +306,7 @@ func applyOne(e *engine.Entry, now int64, n *store.Note) (changed bool) {
 		if at == 0 {
 			at = now
 		}
-		return !a.Stray(now, at, engine.Stray{Within: engine.MicrosUp(n.For), Step: n.Value, Most: n.Remaining})
+		return !a.Stray(l, now, at, engine.Stray{Within: engine.MicrosUp(n.For), Step: n.Value, Most: n.Remaining})
 	case store.NoteLearn:
 		return a.Learn(l, now, n.Value, now+engine.MicrosUp(n.For))
 	case store.NoteRemaining:

@@ -83,6 +83,28 @@ func marginCases() []Case {
 			s.At(58 * time.Minute)
 			s.Go(st, 1, 58*time.Minute)
 		}},
+		{"stray/adaptive", "a rate that grew too far goes back to what went through, and nobody else has to wait", func(t testing.TB, s *Session) {
+			p := policies.PerSecond(10).Adaptive(policies.Adaptation{Floor: 20, Decrease: 50, Hold: 2 * time.Second, Recovery: 10 * time.Second})
+			st := s.Stack(Key{Policy: p})
+			pace := func() int64 { return s.Status(st).Limits[0].Pace }
+			s.At(time.Second)
+			expect(t, "alone", s.Report(st, stray(990*ms, step)), 0)
+			expect(t, "whole", pace(), int64(100_000))
+			s.Report(st, store.Note{Kind: store.NoteSlow, At: s.now})
+			expect(t, "half", pace(), int64(200_000))
+			expect(t, "of the same moment", s.Report(st, stray(time.Second, step)), 0)
+			s.At(1500 * ms)
+			expect(t, "soon after", s.Report(st, stray(1400*ms, step)), 0)
+			expect(t, "a little less", pace(), int64(204_082))
+			s.At(4500 * ms)
+			expect(t, "10 % a second", pace(), int64(169_492))
+			expect(t, "while it grows", s.Report(st, stray(4400*ms, step)), 0)
+			expect(t, "as half a second before", pace(), int64(185_186))
+			expect(t, "margin", margin(s, st) < step, true)
+			s.At(6 * time.Second)
+			expect(t, "while it holds", s.Report(st, stray(5900*ms, step)), 0)
+			expect(t, "again", s.Report(st, stray(5950*ms, step)), 1)
+		}},
 		{"stray/remaining", "what an upstream says is left is compared with windows that have no margin", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Sliding(5, time.Second).Buckets(10)})
 			s.Report(st, stray(time.Microsecond, 100_000))

@@ -45,8 +45,9 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	// Slow heeds that a call whose slot was at was refused, if the limit is adaptive.
 	Slow(l *Limit, now, at int64) (changed bool)
 	// Stray heeds that a call whose slot was at was refused, though its account had room: for a while, the account takes its
-	// periods to be a little longer. It reports whether that was the only refusal for some time.
-	Stray(now, at int64, s Stray) (alone bool)
+	// periods to be a little longer. If the limit adapts and grows, it grew too far, and falls back. It reports whether nobody
+	// else has to heed the refusal: it was the only one for some time, or the limit fell back.
+	Stray(l *Limit, now, at int64, s Stray) (alone bool)
 	// Learn heeds until when the upstream allows less than the limit: a larger emission interval of a rate, fewer
 	// calls per window. 0 ends that.
 	Learn(l *Limit, now, value, until int64) (changed bool)

@@ -26,9 +26,9 @@ func (g *GCRA) Slow(l *Limit, now, at int64) bool {
 }
 
 // Stray implements [Account].
-func (g *GCRA) Stray(now, at int64, s Stray) bool {
+func (g *GCRA) Stray(l *Limit, now, at int64, s Stray) bool {
 	g.forget(now)
-	return g.margin.stray(now, at, s)
+	return g.pace.fallBack(l, now, at, s.Within) || g.margin.stray(now, at, s)
 }
 
 // Learn implements [Account].

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/headway-go/headway/luascripts/numbers"
+import (
+	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/policies"
+)
 
 // pace is how much slower than its limit a rate goes at present: because the upstream said that it allows less, or
 // because it refused calls and the limit is adaptive.
@@ -50,9 +53,34 @@ func (p *pace) slow(l *Limit, now, at int64) bool {
 	if now > p.since { // on the way up: what held before does still
 		share = max(share, p.share)
 	}
-	p.share, p.since, p.slowed = max(share, a.Floor), now+a.Hold, now
-	p.whole = p.since + (numbers.WholeShare-p.share)*a.Recovery/numbers.WholeShare + 1
+	p.holdAt(max(share, a.Floor), now, a)
 	return true
+}
+
+// fallBack heeds a refusal while the share grows: it has grown too far, and goes back to what went through in the last period, on
+// average. Another one within the period says that this was a little too much still. It reports whether the refusal is heeded by that.
+// One of a call that had its slot before the last refusal was heeded is.
+func (p *pace) fallBack(l *Limit, now, at, within int64) bool {
+	a := l.Spec.Adapt
+	switch {
+	case a == nil || p.share == 0:
+		return false
+	case at <= p.slowed:
+		return true
+	case now > p.since:
+		p.holdAt(max(p.share, p.shareAt(l, now-within/2)), now, a)
+		return true
+	case now < p.slowed+within:
+		p.holdAt(max(a.Floor, p.share*numbers.LittleLess/numbers.WholeShare), now, a)
+		return true
+	}
+	return false
+}
+
+// holdAt sets the share that holds from now on.
+func (p *pace) holdAt(share, now int64, a *policies.Adapt) {
+	p.share, p.since, p.slowed = share, now+a.Hold, now
+	p.whole = p.since + (numbers.WholeShare-p.share)*a.Recovery/numbers.WholeShare + 1
 }
 
 func (p *pace) learn(l *Limit, now, value, until int64) bool {

@@ -36,7 +36,7 @@ func (w *Window) forget(now int64) {
 }
 
 // Stray implements [Account].
-func (w *Window) Stray(now, at int64, s Stray) bool {
+func (w *Window) Stray(_ *Limit, now, at int64, s Stray) bool {
 	w.forget(now)
 	w.margin.forget(now)
 	return w.margin.stray(now, at, s)
