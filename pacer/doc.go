@@ -51,8 +51,8 @@
 // Package storetest holds every store to this.
 //
 // The guarantees are about when Wait returns. They do not cover what happens afterwards: a goroutine that is not scheduled, a
-// connection that is slow to open, a network that brings two calls closer together. The strict constructors of package policies take
-// a skew for that. Headway sees other consumers of the same quota only in what the upstream reports: see [Pacer.Report].
+// connection that is slow to open, a network that brings two calls closer together. The fleet finds out by how much, and keeps a
+// margin: see [policies.Policy.Margin]. Headway sees other consumers of the same quota only in what the upstream reports: see [Pacer.Report].
 //
 // # Without the store
 //

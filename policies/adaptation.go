@@ -23,10 +23,14 @@ const maxAdaptation = time.Hour
 // An Adaptation says how a policy gets along with an upstream whose limit changes without notice: additive
 // increase, multiplicative decrease, shared by the whole fleet.
 //
-// A call that is refused because of the policy multiplies the rate by Decrease; refusals of calls that had their slot
-// before that count as the same one. After Hold the rate grows again, evenly over time. If it proves too fast on the
-// way up, it falls back, but not below the rate that held before. It never exceeds the policy's limit and never falls
-// below Floor. Zero fields mean their defaults.
+// A refusal that comes alone may be stray, and changes nothing: see [Policy.Margin]. A second one within the period multiplies the
+// rate by Decrease; refusals of calls that had their slot before that count as the same one. After Hold the rate grows again, evenly
+// over time. A refusal on the way up says how much the upstream admits: the rate goes back to what went in the last period, but not
+// below the rate that held before, at once and without a pause for others. It never exceeds the policy's limit and never falls below
+// Floor. Zero fields mean their defaults.
+//
+// It is the additive increase and multiplicative decrease of TCP, with two things that TCP CUBIC and the adaptive mode of the AWS SDKs do:
+// it remembers what went through, and it tries again after a time that does not depend on how much was lost.
 type Adaptation struct {
 	// Floor is the smallest part of the rate, in per cent, from 1 to 99. Defaults to [DefaultFloor].
 	Floor int

@@ -79,8 +79,8 @@ func marginCases() []Case {
 		}},
 		{"stray/calendar", "a calendar's windows have no margin", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Hourly(5, time.UTC)})
-			s.Report(st, stray(time.Microsecond, 100_000))
 			s.At(58 * time.Minute)
+			s.Report(st, stray(57*time.Minute, 100_000))
 			s.Go(st, 1, 58*time.Minute)
 		}},
 		{"stray/adaptive", "a rate that grew too far goes back to what went through, and nobody else has to wait", func(t testing.TB, s *Session) {

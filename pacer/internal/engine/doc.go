@@ -63,6 +63,12 @@
 //   - What the engine does not know (an account, an algorithm, a queue) makes it panic. It never admits a call that no account
 //     counts.
 //
+// # Margins
+//
+// A limit that was refused although its account had room takes its period to be longer for a while, by a share of it: see margin.go. A rate
+// spaces its calls by that much more, and its windows, if they are exact, are so much longer. A sliding window reaches back over more
+// buckets, and a fixed one lets nothing go in its last part. The tolerance of a rate stays what it is, so that no margin lets more go.
+//
 // # Absurd numbers
 //
 // Specs are checked by package policies, requests by package pacer: the engine relies on intervals, limits and costs from 1, on

@@ -10,6 +10,8 @@
 //
 //	Feedback --targets--> the limits that it is about: those it names, or the widest scope that binds the call, within its bound
 //	            |
+//	            +-- refused, and nothing speaks against a stray refusal --> NoteStray of those it names, or of the tightest limit;
+//	            |                                 the next two only if the store says that it was not the only one
 //	            +-- Wait ---------> NotePause of them, or of the whole upstream; never longer than the longest pause
 //	            +-- Refused ------> NoteSlow of those that are adaptive
 //	            +-- Limit, left --> fitting --> one limit --+-- lower than the policy's --> NoteLearn
