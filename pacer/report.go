@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -69,7 +70,7 @@ func (p *Pacer) apply(ctx context.Context, a *feedback.Answer, now time.Time, fs
 		return p.notBound(err)
 	}
 	stack := store.Stack{Upstream: p.upstream, Limits: a.Limits}
-	notes := append(n.Refusals, n.Counts...)
+	notes := slices.Concat(n.Refusals, n.Counts)
 	if len(n.Strays) > 0 {
 		others, err := p.send(ctx, &stack, n.Strays)
 		if err != nil {

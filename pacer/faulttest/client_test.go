@@ -273,7 +273,9 @@ func (c *client) answered(n *store.Note, stack int, l *store.Limit) {
 		made = &c.held[mine[c.rng.IntN(len(mine))]]
 	}
 	window := l.Spec.Algorithm == policies.Window
-	switch kind := c.rng.IntN(11); {
+	switch kind := c.rng.IntN(12); {
+	case kind == 11:
+		n.Kind, n.At, n.Value, n.Remaining = store.NoteStray, made.grant.At, c.rng.Int64N(60_000), c.rng.Int64N(100_000)
 	case kind == 0:
 		n.Kind, n.At = store.NoteSlow, made.grant.At
 	case kind == 1:
