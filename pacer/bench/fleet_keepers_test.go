@@ -17,6 +17,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/transport"
 )
 
 // A keeper is one way to keep the limits of an upstream.
@@ -31,7 +32,7 @@ type keeper struct {
 type gate struct {
 	wait    func(ctx context.Context, tenant string) error                     // returns when a call may go
 	refused func(ctx context.Context, tenant string, retryAfter time.Duration) // hears of a 429
-	client  *http.Client                                                       // in place of a plain one
+	over    func(base http.RoundTripper) (*http.Client, error)                 // makes a client in place of a plain one
 	close   func()
 }
 
@@ -65,17 +66,16 @@ func byHeadway(stack ...policies.Policy) func(*redis.Client) (gate, error) {
 	}
 }
 
-// byHeedfulHeadway is it for those who also tell it of a 429.
-func byHeedfulHeadway(stack ...policies.Policy) func(*redis.Client) (gate, error) {
+// byTransport is it for those who put it under their client, so that it sees the replies.
+func byTransport(stack ...policies.Policy) func(*redis.Client) (gate, error) {
 	return func(rdb *redis.Client) (gate, error) {
 		p, err := fleetPacer(rdb, stack)
 		if err != nil {
 			return gate{}, err
 		}
 		return gate{
-			wait: func(ctx context.Context, _ string) error { return p.Wait(ctx) },
-			refused: func(ctx context.Context, _ string, retryAfter time.Duration) {
-				_ = p.Report(ctx, policies.Feedback{Refused: true, Wait: retryAfter})
+			over: func(base http.RoundTripper) (*http.Client, error) {
+				return transport.NewClient(p, transport.WithBase(base))
 			},
 			close: func() { _ = p.Close() },
 		}, nil
@@ -198,5 +198,8 @@ func byDivision(paces ...pace) func(*redis.Client) (gate, error) {
 func byRetries(*redis.Client) (gate, error) {
 	c := retryablehttp.NewClient()
 	c.Logger = nil
-	return gate{client: c.StandardClient()}, nil
+	return gate{over: func(base http.RoundTripper) (*http.Client, error) {
+		c.HTTPClient.Transport = base
+		return c.StandardClient(), nil
+	}}, nil
 }

@@ -17,10 +17,11 @@ type scenario struct {
 	name       string
 	rules      []rule
 	crews      func(process int) []crew
-	length     time.Duration // at most
-	from, to   time.Duration // the steady interval, over which is judged
-	turn, lead time.Duration // begin so long before the turn of a window of the clock
-	kill, back time.Duration // when Redis dies and comes back empty; 0: it lives
+	length     time.Duration        // at most
+	from, to   time.Duration        // the steady interval, over which is judged
+	turn, lead time.Duration        // begin so long before the turn of a window of the clock
+	kill, back time.Duration        // when Redis dies and comes back empty; 0: it lives
+	delay      func() time.Duration // of each request on its way; nil for none
 	keepers    []keeper
 }
 

@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -69,6 +70,23 @@ var (
 				{name: "Headway", open: byHeadway(policies.AtMost(50, time.Second))},
 				{name: "redis_rate, lowered", open: byRedisRate(lowered)},
 				{name: "x/time/rate, a fourth each", open: byDivision(evenly)},
+			},
+		},
+		{
+			name:  "network",
+			rules: []rule{fiftyPerSecond},
+			crews: spread(16),
+			delay: func() time.Duration {
+				return 15*time.Millisecond + time.Duration(rand.ExpFloat64()*float64(5*time.Millisecond))
+			},
+			length: 40 * time.Second, from: 10 * time.Second, to: 39800 * time.Millisecond,
+			keepers: []keeper{
+				{name: "Headway, AtMost", open: byTransport(policies.AtMost(50, time.Second))},
+				{name: "Headway, Sliding", open: byTransport(policies.Sliding(50, time.Second))},
+				{name: "redis_rate, lowered", open: byRedisRate(lowered)},
+				{name: "wait-time GCRA, spaced", open: byWaitTime(spaced)},
+				{name: "x/time/rate, a fourth each", open: byDivision(evenly)},
+				{name: "retries only", open: byRetries},
 			},
 		},
 		{
@@ -147,7 +165,7 @@ var (
 			crews:  spread(16),
 			length: 11 * time.Second, from: 1200 * time.Millisecond, to: 10800 * time.Millisecond,
 			keepers: []keeper{
-				{name: "Headway, Adaptive", open: byHeedfulHeadway(policies.AtMost(50, time.Second).Adaptive(policies.Adaptation{}))},
+				{name: "Headway, Adaptive", open: byTransport(policies.AtMost(50, time.Second).Adaptive(policies.Adaptation{}))},
 				{name: "redis_rate, lowered", open: byRedisRate(lowered)},
 				{name: "retries only", open: byRetries},
 			},

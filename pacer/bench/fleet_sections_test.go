@@ -66,6 +66,39 @@ func unevenSection(outcomes []*outcome) section {
 	}
 }
 
+func networkSection(outcomes []*outcome) section {
+	s := section{
+		title: "Fleet: an uneven network",
+		text: "As in the first table, but each request takes 15 ms and exponentially distributed 5 ms more on its way, so that calls arrive closer together than " +
+			"they went. It is judged from 10 s after the start, for 30 s. Headway is under the client, with nothing set for the network: it finds its margin.",
+		head: []string{"", "goodput ÷ allowed", "429s in a minute", "fairness", "latest timer"},
+	}
+	for _, o := range outcomes {
+		s.rows = append(s.rows, []string{
+			o.keeper, percent(o.goodput(50)), fmt.Sprintf("%.0f", o.refusedInAMinute()), fmt.Sprintf("%.3f", o.fairness(fleetSize, processOf)), o.latest(),
+		})
+	}
+	ours := outcomes[0]
+	s.targets = []target{target{
+		what: "Fleet, an uneven network",
+		want: "at most 4 429s in a minute, goodput ≥ 96.0 % of the allowed",
+		got:  fmt.Sprintf("%.0f, %s", ours.refusedInAMinute(), percent(ours.goodput(50))),
+		met:  ours.refusedInAMinute() <= 4 && ours.goodput(50) >= 0.96,
+	}.timed(ours.latestTimer(), room)}
+	return s
+}
+
+// refusedInAMinute returns how many calls were refused in the steady interval, for a minute of it.
+func (o *outcome) refusedInAMinute() float64 {
+	n := 0
+	for _, a := range o.log {
+		if !a.OK && a.At >= o.scenario.from && a.At < o.scenario.to {
+			n++
+		}
+	}
+	return float64(n) / (o.scenario.to - o.scenario.from).Minutes()
+}
+
 func unforgivingSection(outcomes []*outcome) section {
 	return section{
 		title:   "Fleet: refused calls count",
@@ -222,8 +255,8 @@ func halvedSection(outcomes []*outcome) section {
 	s := section{
 		title: "Fleet: the upstream halves its limit",
 		text: "50 calls per sliding second; from 3 s to 8 s after the start the upstream admits only 25, without notice. Goodput is that " +
-			"of what is allowed at the time, from one second after each change. Headway is `AtMost(50, time.Second).Adaptive(policies.Adaptation{})`, and is " +
-			"told of each 429 and its Retry-After by `Report`: it waits ten seconds (`Adaptation.Hold`) before it tries a faster rate, so that it stays at half the rate here.",
+			"of what is allowed at the time, from one second after each change. Headway is `AtMost(50, time.Second).Adaptive(policies.Adaptation{})`, " +
+			"under the client: it waits five seconds (`Adaptation.Hold`) before it tries a faster rate.",
 		head: []string{"", "before", "while it lasts", "after", "429s", "fairness", "requests to Redis per call", "failed", "latest timer"},
 	}
 	for _, o := range outcomes {

@@ -25,6 +25,7 @@ var parts = []part{
 		s.keepers = s.keepers[:1]
 	}, slidingSection},
 	{"uneven", nil, unevenSection},
+	{"network", nil, networkSection},
 	{"unforgiving", nil, unforgivingSection},
 	{"bucket", nil, bucketSection},
 	{"tenants", nil, tenantsSection},

@@ -87,9 +87,12 @@ func beWorker(in *json.Decoder, out *json.Encoder) error {
 	if w.gate, err = keeper.open(rdb); err != nil {
 		return err
 	}
-	w.client = w.gate.client
-	if w.client == nil {
-		w.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
+	base := &network{base: &http.Transport{MaxIdleConnsPerHost: 1000}, delay: scenarioNamed(w.Scenario).delay}
+	w.client = &http.Client{Transport: base}
+	if w.gate.over != nil {
+		if w.client, err = w.gate.over(base); err != nil {
+			return err
+		}
 	}
 	if err := out.Encode("ready"); err != nil {
 		return err
@@ -135,6 +138,20 @@ func (w *worker) work() {
 type endless struct{ context.Context }
 
 func (endless) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// A network delays requests on their way.
+type network struct {
+	base  http.RoundTripper
+	delay func() time.Duration // nil for none
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
+	if n.delay != nil {
+		time.Sleep(n.delay())
+	}
+	return n.base.RoundTrip(req)
+}
 
 // loop makes calls of a crew, one after the other.
 func (w *worker) loop(ctx context.Context, i int) {
