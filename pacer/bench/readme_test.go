@@ -23,7 +23,7 @@ func TestTheFirstProgramRunsAsPasted(t *testing.T) {
 	require.True(t, strings.HasPrefix(program, "package main\n"))
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
-	dir, err := os.MkdirTemp(root, ".pasted")
+	dir, err := os.MkdirTemp(root, ".pasted") //nolint:usetesting // it is to be in the module
 	require.NoError(t, err)
 	defer func() { _ = os.RemoveAll(dir) }()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600))
@@ -36,7 +36,7 @@ func TestTheFirstProgramRunsAsPasted(t *testing.T) {
 	defer site.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	run := exec.CommandContext(ctx, "go", "run", "./"+filepath.Base(dir)) //nolint:gosec // the folder is ours
+	run := exec.CommandContext(ctx, "go", "run", "./"+filepath.Base(dir))
 	run.Dir = root
 	run.Env = append(os.Environ(), "HTTP_PROXY="+site.URL, "NO_PROXY=")
 	out, err := run.CombinedOutput()
