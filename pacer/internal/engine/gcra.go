@@ -75,22 +75,22 @@ type wants struct {
 	late int64 // how long after the start it may go at the earliest; before, if negative
 }
 
-// need returns the length of the interval of a call of cost n.
-func (g *GCRA) need(l *Limit, now, n int64) int64 { return n * g.step(l, now) }
-
 // step returns the emission interval at now, with the margin.
 func (g *GCRA) step(l *Limit, now int64) int64 {
+	if g.pace.isUsual() && g.margin.share == 0 {
+		return l.Spec.Interval
+	}
 	return widened(g.pace.interval(l, now), g.margin.at(now))
 }
 
 // wants returns what a call of cost n is to have; strictly: with no tolerance, nor for those behind it, see startLog.
 func (g *GCRA) wants(l *Limit, now, n int64, strictly bool) wants {
 	t, tau := l.Spec.Interval, l.Spec.Tolerance()
-	need := g.need(l, now, n)
+	step := g.step(l, now)
 	if strictly {
-		return wants{step: g.step(l, now), lead: (n - 1) * t, room: max(need, n*t+tau), late: max(0, (n-1)*t-tau)}
+		return wants{step: step, lead: (n - 1) * t, room: max(n*step, n*t+tau), late: max(0, (n-1)*t-tau)}
 	}
-	return wants{step: g.step(l, now), room: need, late: (n-1)*t - tau}
+	return wants{step: step, room: n * step, late: (n-1)*t - tau}
 }
 
 // before returns how long before its slot the interval of a call begins that costs more than the burst: no such call is
@@ -148,7 +148,7 @@ func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64, _ bool) (Charge
 	g.keepLog(l)
 	t, free, was := l.Spec.Interval, g.piece(p.gap), g.tat
 	from := max(free.from, now)
-	c := gap{p.begin, p.begin + g.need(l, now, n)}
+	c := gap{p.begin, p.begin + n*g.step(l, now)}
 	keep := make([]gap, 0, 2)
 	if p.begin-from >= t {
 		keep = append(keep, gap{from, p.begin})

@@ -56,6 +56,9 @@ func (g *GCRA) within(l *Limit, now int64) int64 { return widened(l.Spec.Within,
 
 // most returns how many calls may start in a window. While the pace is slower than the limit's, they are fewer.
 func (g *GCRA) most(l *Limit, now int64) int64 {
+	if g.pace.isUsual() {
+		return l.Spec.Most
+	}
 	step := g.pace.interval(l, now)
 	if step <= l.Spec.Interval {
 		return l.Spec.Most

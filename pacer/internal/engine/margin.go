@@ -40,6 +40,9 @@ func (m *margin) forget(now int64) {
 
 // widened returns a length of time with a margin, rounded up.
 func widened(length, share int64) int64 {
+	if share == 0 {
+		return length
+	}
 	return length + (length*share+numbers.WholeShare-1)/numbers.WholeShare
 }
 

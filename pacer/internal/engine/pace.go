@@ -18,6 +18,9 @@ type pace struct {
 	whole  int64 // when the share is whole again
 }
 
+// isUsual reports whether nothing is known that makes the rate slower, as a rule: then its interval is that of the limit.
+func (p *pace) isUsual() bool { return p.learned == 0 && p.share == 0 }
+
 // interval returns the emission interval that holds at now.
 func (p *pace) interval(l *Limit, now int64) int64 {
 	t := l.Spec.Interval
