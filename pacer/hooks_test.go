@@ -383,6 +383,25 @@ level=WARN msg="headway: paused" upstream=test policy=m scope="tenant=acme" for=
 	})
 }
 
+// A stray refusal is no warning: nobody waits for it.
+func TestLogHooksOfAStrayRefusal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		p := newPacer(t, pacer.Config{
+			Policies: []policies.Policy{policies.AtMost(50, time.Second).Per("tenant").Named("peak")},
+			Hooks:    []*pacer.Hooks{pacer.LogHooks(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))},
+		})
+		ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+		r, err := p.Acquire(ctx)
+		require.NoError(t, err)
+		require.NoError(t, r.Report(ctx, policies.Feedback{Refused: true, Wait: time.Second}))
+		require.NoError(t, p.Close())
+		require.Contains(t, log.String(), `level=DEBUG msg="headway: a refusal widens the margin" upstream=test policy=peak scope="tenant=acme" by=8ms`)
+		require.NotContains(t, log.String(), "level=WARN")
+	})
+}
+
 func TestHooksThatAreNil(t *testing.T) {
 	t.Parallel()
 	_, err := pacer.New(pacer.Config{Upstream: "x", Hooks: []*pacer.Hooks{{}, nil}})

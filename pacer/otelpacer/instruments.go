@@ -28,6 +28,7 @@ type gauges struct {
 	utilization metric.Float64ObservableGauge
 	remaining   metric.Int64ObservableGauge
 	capacity    metric.Float64ObservableGauge
+	margin      metric.Float64ObservableGauge
 	queued      metric.Int64ObservableGauge
 	waiting     metric.Int64ObservableGauge
 	paused      metric.Float64ObservableGauge
@@ -69,6 +70,7 @@ func (t *Telemetry) makeInstruments() error {
 		utilization: m.floats("headway.policy.utilization", "1", "How much of the policy is in use, from 0 to about 1."),
 		remaining:   m.ints("headway.policy.remaining", "{call}", "How many calls of cost 1 may go at once, now."),
 		capacity:    m.floats("headway.policy.capacity", "{unit}/s", "How much the policy admits per second in the long run, now."),
+		margin:      m.floats("headway.policy.margin", "s", "By how much longer than it is the policy's period is taken to be, now."),
 		queued:      m.ints("headway.policy.queued", "{call}", "Queued calls."),
 		waiting:     m.ints("headway.policy.waiting", "{call}", "Calls that sleep because of the policy."),
 		paused:      m.floats("headway.pause.remaining", "s", "How long a pause goes on; 0 if there is none."),
