@@ -70,7 +70,7 @@ func TestDo(t *testing.T) {
 		opts := append(make([]pacer.Option, 0, 2), pacer.Scope("tenant", "acme"))
 		err := p.Do(t.Context(), answers(policies.Reading{}, errBusy), opts...)
 		require.Zero(t, opts[:2][1], "the caller's")
-		require.True(t, err == errBusy, "as it is") //nolint:errorlint // that is the point
+		require.True(t, err == errBusy, "as it is") //nolint:errorlint,testifylint // that is the point
 		require.Equal(t, 1020*ms, time.Since(start))
 		require.NoError(t, p.Close())
 		require.Equal(t, []time.Duration{20 * ms, 20 * ms}, answered)
