@@ -146,7 +146,7 @@ type FeedbackApplied struct {
 	Policy   string // "" for the whole upstream
 	Scope    string
 	Kind     store.NoteKind // NotePause, NoteSlow, NoteLearn, NoteRemaining, NoteStray
-	For      time.Duration  // of a pause: how long; of a learned limit: how long it is kept; of what remains: until there is more
+	For      time.Duration  // of a pause: how long; of a learned limit: how long it is kept; of what remains: until there is more; of a stray refusal: the period
 	Value    int64          // of a learned limit: the emission interval in µs of a rate, or the limit of a window; of what remains: how much; of a stray refusal: by how much the margin grows, in millionths of the period
 
 	_ struct{}
