@@ -31,7 +31,7 @@ func (p *Pacer) goesAtOnce(ctx context.Context, a *ask) bool {
 		return false
 	}
 	if p.telemetry != nil {
-		waitEvents{p}.Admitted(ctx, &store.Call{Cost: a.cost}, p.bindable(a, false), nil, 0)
+		waitEvents{p}.Admitted(ctx, &store.Call{Cost: a.cost}, p.bindable(a, false), nil, 0, 0)
 	}
 	return true
 }

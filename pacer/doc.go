@@ -17,8 +17,9 @@
 //	defer r.Release() // the call is over
 //
 // Without a policy that counts calls in flight, [Pacer.Wait] is enough: err := p.Wait(ctx); nil means go now. For HTTP, package
-// transport does all of this below an [net/http.Client]. [CostOf] and [Reservation.Settle] are for costs that differ by policy or
-// are known only afterwards; [WithLane] and [Weight] are for calls of different importance.
+// transport does all of this below an [net/http.Client], and reports what replies say. For anything else, [Pacer.Do] does. [CostOf]
+// and [Reservation.Settle] are for costs that differ by policy or are known only afterwards; [WithLane] and [Weight] are for calls of
+// different importance.
 //
 // # Terms
 //
@@ -70,8 +71,13 @@
 // # Feedback from the upstream
 //
 // [Pacer.Report] and [Reservation.Report] apply what an upstream reports: "slow down", its limits and what is left of them. Package
-// transport does so for every response. It all goes to the store, for every process that shares it, and none of it admits more than
-// the policies do. A pause also moves the calls that wait already behind it, in their order. [Pacer.Resume] lifts a pause by hand.
+// transport and [Pacer.Do] do so for every response. It all goes to the store, for every process that shares it, and none of it admits
+// more than the policies do. A pause also moves the calls that wait already behind it, in their order. [Pacer.Resume] lifts a pause by
+// hand.
+//
+// A call may be refused although it had its slot, because the network brought it too close to those before it. Such a stray refusal
+// pauses nobody. It makes the margin of the limit wider, which fades: see [policies.Policy.Margin]. To tell one, the store must know
+// which call was refused: [Pacer.Do] and [Reservation.Report] say so, [Pacer.Report] does not.
 //
 // # Observing
 //

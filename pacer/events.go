@@ -45,12 +45,18 @@ func (e waitEvents) WaitDone(ctx context.Context, last *waiters.Wait, since time
 }
 
 // Admitted implements [waiters.Events].
-func (e waitEvents) Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited time.Duration) {
-	one := Admitted{Upstream: e.upstream, Cost: call.Cost, Costs: e.costsOf(call, limits), Waited: waited}
+func (e waitEvents) Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited, late time.Duration) {
+	one := Admitted{Upstream: e.upstream, Cost: call.Cost, Costs: e.costsOf(call, limits), Waited: waited, Late: late}
 	if limit != nil {
 		one.Policy, one.Scope = limit.Policy, e.describe(limit)
 	}
 	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
+}
+
+// Answered implements [waiters.Events].
+func (e waitEvents) Answered(ctx context.Context, took time.Duration) {
+	one := Answered{Upstream: e.upstream, Took: took}
+	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Answered) { return h.Answered })
 }
 
 // costsOf returns what a call costs each policy. A lane's part of one costs what the policy does.

@@ -138,7 +138,48 @@ func ExampleReservation_Settle() {
 	// Output: <nil>
 }
 
-// If you call without HTTP, or read replies yourself, report what they say.
+// busyError is the error of a client when its upstream refuses a call: a status of gRPC, say, with its RetryInfo.
+type busyError struct{ retryIn time.Duration }
+
+func (e *busyError) Error() string { return "busy: again in " + e.retryIn.String() }
+
+// A call without HTTP: Do waits, calls, and reports what the upstream said. A refusal that was an accident pauses nobody else, so that the
+// call that is repeated has to wait by itself.
+func ExamplePacer_Do() {
+	p, err := pacer.New(pacer.Config{Upstream: "messages", Policies: []policies.Policy{policies.AtMost(100, time.Second)}})
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+
+	accepts := false
+	send := func(context.Context) error { // of a client
+		if !accepts {
+			accepts = true
+			return &busyError{50 * time.Millisecond}
+		}
+		return nil
+	}
+	call := func(ctx context.Context) (policies.Reading, error) {
+		err := send(ctx)
+		if busy, ok := errors.AsType[*busyError](err); ok {
+			return policies.Reading{Feedback: []policies.Feedback{{Refused: true, Wait: busy.retryIn}}}, err
+		}
+		return policies.Reading{}, err
+	}
+	ctx := context.Background()
+	err = p.Do(ctx, call)
+	fmt.Println(err)
+	if busy, ok := errors.AsType[*busyError](err); ok {
+		err = p.Do(ctx, call, pacer.NotBefore(busy.retryIn))
+	}
+	fmt.Println(err)
+	// Output:
+	// busy: again in 50ms
+	// <nil>
+}
+
+// What an upstream says outside of any call, such as in a message of its own, is reported without one.
 func ExamplePacer_Report() {
 	p, err := pacer.New(pacer.Config{
 		Upstream: "crm",

@@ -27,6 +27,8 @@ type Hooks struct {
 	// Admitted is called for each call that is admitted: at once, or after a wait. It is not called for a
 	// [Reservation] that is neither waited for nor reported or settled.
 	Admitted func(context.Context, Admitted)
+	// Answered is called by the first [Reservation.Report] of a call: the upstream has answered it, or it has failed.
+	Answered func(context.Context, Answered)
 	// Settled is called by [Reservation.Settle], for each policy that the call cost more or less than it was charged.
 	Settled func(context.Context, Settled)
 	// Refused is called for each call that may not go. Nothing was charged.
@@ -86,6 +88,15 @@ type Admitted struct {
 	Cost     int64         // the call's own cost: see [Cost]
 	Costs    []PolicyCost  // what it is charged by each policy that binds it
 	Waited   time.Duration // for how long; 0 if it was admitted at once
+	Late     time.Duration // how much later than its slot it goes, jitter not included; 0 if it did not have to wait for one
+
+	_ struct{}
+}
+
+// An Answered is a call that is over, as far as its answer is concerned.
+type Answered struct {
+	Upstream string
+	Took     time.Duration // since it was admitted
 
 	_ struct{}
 }
@@ -135,7 +146,7 @@ type FeedbackApplied struct {
 	Policy   string // "" for the whole upstream
 	Scope    string
 	Kind     store.NoteKind // NotePause, NoteSlow, NoteLearn, NoteRemaining, NoteStray
-	For      time.Duration  // of a pause: how long; of a learned limit: how long it is kept; of what remains: until there is more
+	For      time.Duration  // of a pause: how long; of a learned limit: how long it is kept; of what remains: until there is more; of a stray refusal: the period
 	Value    int64          // of a learned limit: the emission interval in µs of a rate, or the limit of a window; of what remains: how much; of a stray refusal: by how much the margin grows, in millionths of the period
 
 	_ struct{}

@@ -149,6 +149,55 @@ func TestHooksOfACallThatGoesAtOnce(t *testing.T) {
 	})
 }
 
+// Hooks receive how late a call went after its slot, and how long its answer took since: once.
+func TestHooksOfAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := new(diary)
+		p := newPacer(t, pacer.Config{
+			Policies: []policies.Policy{policies.PerSecond(1)}, Jitter: pacer.NoJitter,
+			Hooks: []*pacer.Hooks{{
+				Admitted: func(_ context.Context, a pacer.Admitted) { d.writef("goes %v late", a.Late) },
+				Answered: func(_ context.Context, a pacer.Answered) { d.writef("%s answers after %v", a.Upstream, a.Took) },
+			}},
+		})
+		defer p.Close()
+		ctx := t.Context()
+		answer := func(r *pacer.Reservation) []string {
+			for range 2 {
+				require.NoError(t, r.Report(ctx))
+				time.Sleep(ms)
+			}
+			synctest.Wait()
+			return d.read()
+		}
+		for range 2 { // at once, and after a wait
+			r, err := p.Acquire(ctx)
+			require.NoError(t, err)
+			time.Sleep(40 * ms)
+			require.Equal(t, []string{"goes 0s late", "test answers after 40ms"}, answer(r))
+		}
+		reserve := func() *pacer.Reservation {
+			r, err := p.Reserve(ctx)
+			require.NoError(t, err)
+			require.Positive(t, r.Delay())
+			return r
+		}
+		r := reserve()
+		time.Sleep(r.Delay() + 3*ms)
+		require.NoError(t, r.Wait(ctx))
+		time.Sleep(20 * ms)
+		require.Equal(t, []string{"goes 3ms late", "test answers after 20ms"}, answer(r))
+		r = reserve()
+		time.Sleep(r.Delay() + 30*ms)
+		require.Equal(t, []string{"goes 0s late", "test answers after 30ms"}, answer(r), "when it went is not known")
+		require.Equal(t, []string{"goes 0s late", "test answers after 0s"}, answer(reserve()), "before its slot")
+		r = reserve()
+		require.NoError(t, r.Cancel(ctx))
+		require.Empty(t, answer(r), "it did not go")
+	})
+}
+
 func TestHooksOfACall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -380,6 +429,25 @@ level=INFO msg="headway: a call that waited goes" upstream=test policy=m scope="
 level=WARN msg="headway: a call is refused" upstream=test policy=m scope="tenant=acme" wait=1m0s error="pacer: upstream \"test\": policy \"m\" for tenant=acme: the next slot is 1m0s away, further than the longest wait allowed (0s): try again after it, or raise MaxWait"
 level=WARN msg="headway: paused" upstream=test policy=m scope="tenant=acme" for=1s
 `, "\n"), log.String())
+	})
+}
+
+// A stray refusal is no warning: nobody waits for it.
+func TestLogHooksOfAStrayRefusal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		p := newPacer(t, pacer.Config{
+			Policies: []policies.Policy{policies.AtMost(50, time.Second).Per("tenant").Named("peak")},
+			Hooks:    []*pacer.Hooks{pacer.LogHooks(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))},
+		})
+		ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+		r, err := p.Acquire(ctx)
+		require.NoError(t, err)
+		require.NoError(t, r.Report(ctx, policies.Feedback{Refused: true, Wait: time.Second}))
+		require.NoError(t, p.Close())
+		require.Contains(t, log.String(), `level=DEBUG msg="headway: a refusal widens the margin" upstream=test policy=peak scope="tenant=acme" by=8ms`)
+		require.NotContains(t, log.String(), "level=WARN")
 	})
 }
 

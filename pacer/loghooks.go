@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // longWait is the shortest wait that is logged at level Info, to explain in the log why nothing happens. Where a
@@ -87,6 +89,11 @@ func (l hookLog) resumed(p Pause) {
 }
 
 func (l hookLog) feedbackApplied(ctx context.Context, h FeedbackApplied) {
+	if h.Kind == store.NoteStray {
+		by := time.Duration(h.Value) * h.For / 1_000_000
+		l.LogAttrs(ctx, slog.LevelDebug, "headway: a refusal widens the margin", of(h.Upstream, h.Policy, h.Scope, slog.Duration("by", by))...)
+		return
+	}
 	l.LogAttrs(ctx, slog.LevelDebug, "headway: the upstream said something", of(h.Upstream, h.Policy, h.Scope,
 		slog.String("kind", h.Kind.String()), slog.Duration("for", h.For), slog.Int64("value", h.Value))...)
 }

@@ -3,6 +3,7 @@ package pacer
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/costs"
@@ -96,6 +97,36 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 		return nil, err
 	}
 	return r, nil
+}
+
+// Do is [Pacer.Acquire] for a call that is a function: it waits until the call may go, calls it, and reports what the upstream said of
+// limits, as [Reservation.Report] does. The call is over when the function returns, or panics. The reading comes from a profile, or is
+// made by hand: see [policies.Reading]; the zero one says nothing of limits. It is heeded even if the function also returns an error, or
+// the context has ended.
+//
+// Do returns the errors of Acquire, of calls that were not made; then the function's own error, as it is; and if that is nil, what is
+// wrong with the reading, such as a policy that the stack does not have. That the store did not receive the reading is no error of the
+// call: hooks receive it.
+//
+// Do repeats nothing. To repeat a call that the upstream refused, call Do again with [NotBefore] and the wait that the upstream asked
+// for. Everyone heeds that wait already, unless the refusal is a stray one: then only the call that was refused has to.
+func (p *Pacer) Do(ctx context.Context, call func(context.Context) (policies.Reading, error), opts ...Option) (err error) {
+	r, err := p.Acquire(ctx, append(slices.Clip(opts), Tracked())...)
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	var reading policies.Reading
+	defer func() { // also if the function panics: then nothing was read
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waiters.Timeout)
+		defer cancel()
+		wrong := r.Report(ctx, reading.Feedback...)
+		if _, failed := errors.AsType[*StoreError](wrong); err == nil && !failed && !errors.Is(wrong, ErrClosed) {
+			err = wrong
+		}
+	}()
+	reading, err = call(ctx)
+	return err
 }
 
 // Allow charges the call if it may go now, and returns nil. Otherwise it returns at once, without a charge, a

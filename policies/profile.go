@@ -87,7 +87,11 @@ type Reply struct {
 	Now      time.Time // when the response came
 }
 
-// A Reading is what a [Profile] reads from a [Reply].
+// A Reading is what a [Profile] reads from a [Reply]. Anyone who calls without net/http makes one, for pacer.Pacer.Do: from status,
+// header and body by the Profile's Read, or by hand of what a client's error says. That a call was refused, and may be repeated after wait,
+// is
+//
+//	policies.Reading{Feedback: []policies.Feedback{{Refused: true, Wait: wait}}, Verdict: policies.Limited}
 type Reading struct {
 	// Feedback is what was said about limits, in any order.
 	Feedback []Feedback

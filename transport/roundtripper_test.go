@@ -214,3 +214,32 @@ func TestUnderAReverseProxy(t *testing.T) {
 	require.Equal(t, "/elsewhere", w.Header().Get("Location"))
 	require.Equal(t, int64(2), hits.Load())
 }
+
+// Hooks receive how long each attempt took that was answered, or failed, without the wait for its slot.
+func TestHooksReceiveHowLongAnswersTook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var took []time.Duration
+		p, err := pacer.New(pacer.Config{
+			Upstream: "test", Policies: []policies.Policy{policies.PerSecond(1)}, Jitter: pacer.NoJitter,
+			Hooks: []*pacer.Hooks{{Answered: func(_ context.Context, a pacer.Answered) { took = append(took, a.Took) }}},
+		})
+		require.NoError(t, err)
+		client := newClient(t, p, newUpstream(func(n int, req *http.Request) (*http.Response, error) {
+			time.Sleep(time.Duration(n+1) * 10 * ms)
+			switch n {
+			case 0:
+				return refuse(http.StatusTooManyRequests)(req)
+			case 1:
+				return fail(req)
+			}
+			return reply(req, http.StatusOK, "fine"), nil
+		}))
+		resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.NoError(t, resp.Body.Close())
+		require.NoError(t, p.Close())
+		require.Equal(t, []time.Duration{10 * ms, 20 * ms, 30 * ms}, took)
+	})
+}

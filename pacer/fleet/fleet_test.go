@@ -172,6 +172,35 @@ func TestFleetShowsWhatCallsReallyCost(t *testing.T) {
 	})
 }
 
+// A stray refusal shows as a margin, of the policy or of its key, and as what the policy admits with it.
+func TestFleetShowsTheMargin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(
+			policies.PerSecond(50).Named("rate"), policies.Sliding(50, time.Second).Named("sliding"), policies.Fixed(50, time.Second).Named("fixed"),
+			policies.AtMost(50, time.Second).Skew(0).Named("pinned"), policies.PerSecond(50).Per("tenant").Named("tenant"),
+		))
+		snapshotOf(t, p)
+		names := []string{"fixed", "rate", "sliding", "tenant"}
+		r, err := p.Acquire(t.Context(), pacer.Scope("tenant", "acme"))
+		require.NoError(t, err)
+		require.NoError(t, r.Report(t.Context(), policies.Feedback{Refused: true, Policies: names}))
+		time.Sleep(1100 * ms)
+		f := snapshotOf(t, p, pacer.Scope("tenant", "acme"))
+		for _, name := range names {
+			require.InDelta(t, 8*ms, policyOf(t, f, name).Margin, float64(ms), name)
+		}
+		require.Zero(t, policyOf(t, f, "pinned").Margin)
+		require.InDelta(t, 50/1.008, policyOf(t, f, "rate").Capacity(), 0.05)
+		require.InDelta(t, 50/1.008, policyOf(t, f, "sliding").Capacity(), 0.05)
+		require.InDelta(t, 50, policyOf(t, f, "fixed").Capacity(), 0, "its windows begin when they did")
+		require.Equal(t, "tenant=acme", f.TopKeys[0].Scope)
+		require.InDelta(t, 8*ms, f.TopKeys[0].Margin, float64(ms))
+		f = snapshotOf(t, p)
+		require.Zero(t, policyOf(t, f, "tenant").Margin, "of nobody")
+	})
+}
+
 // What takes the short way is counted as well, in every shard.
 func TestFleetCountsWhatGoesAtOnce(t *testing.T) {
 	t.Parallel()

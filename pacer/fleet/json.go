@@ -32,6 +32,7 @@ type standingJSON struct {
 	Backlog   int64   `json:"backlog"`
 	PausedFor float64 `json:"pausedSeconds"`
 	Queued    int64   `json:"queued"`
+	Margin    float64 `json:"marginSeconds"`
 }
 
 type policyJSON struct {
@@ -123,7 +124,7 @@ func standingJSONOf(s *pacer.PolicyStatus) standingJSON {
 	if spec.Algorithm != policies.GCRA && s.Pace > 0 { // of a rate, Pace is an interval
 		limit = s.Pace
 	}
-	return standingJSON{s.Remaining, limit, s.Next.Seconds(), s.Backlog, s.PausedFor.Seconds(), s.Queued}
+	return standingJSON{s.Remaining, limit, s.Next.Seconds(), s.Backlog, s.PausedFor.Seconds(), s.Queued, s.Margin.Seconds()}
 }
 
 func kindOf(p policies.Policy) string {

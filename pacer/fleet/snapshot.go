@@ -113,7 +113,7 @@ func (p *Policy) Rate(seconds int) float64 {
 	return float64(sum) / float64(seconds)
 }
 
-// Capacity returns how much the policy admits per second in the long run, as it stands now; 0 for permits in flight.
+// Capacity returns how much the policy admits per second in the long run, as it stands now and with its margin; 0 for permits in flight.
 func (p *Policy) Capacity() float64 {
 	spec := p.Policy.Spec()
 	switch spec.Algorithm {
@@ -122,11 +122,15 @@ func (p *Policy) Capacity() float64 {
 		if p.Pace > 0 {
 			interval = p.Pace
 		}
-		return float64(time.Second.Microseconds()) / float64(interval)
+		_, period := p.Policy.Limit()
+		return float64(time.Second.Microseconds()) / (float64(interval) * (1 + float64(p.Margin)/float64(period)))
 	case policies.Window:
 		limit, period := p.Policy.Limit()
 		if p.Pace > 0 {
 			limit = p.Pace
+		}
+		if spec.Buckets > 0 { // a fixed window begins when it did
+			period += p.Margin
 		}
 		return float64(limit) / period.Seconds()
 	case policies.Concurrency:

@@ -72,7 +72,8 @@ func everything(t *testing.T) ([]metricdata.Metrics, *prometheus.Registry) {
 	refused := &pacer.LimitError{}
 	h.WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Err: refused})
 	cost := pacer.PolicyCost{Policy: "by-tenant", Scope: "tenant=acme", Cost: 1}
-	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Costs: []pacer.PolicyCost{cost}})
+	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Costs: []pacer.PolicyCost{cost}, Late: 1})
+	h.Answered(ctx, pacer.Answered{Upstream: "crm"})
 	h.Settled(ctx, pacer.Settled{Upstream: "crm", PolicyCost: cost, Charged: 2})
 	h.Refused(ctx, pacer.Refusal{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Err: refused})
 	h.Paused(pacer.Pause{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme"})

@@ -14,6 +14,7 @@ func (t *Telemetry) Hooks() *pacer.Hooks {
 	return &pacer.Hooks{
 		WaitDone:        t.waitDone,
 		Admitted:        t.admitted,
+		Answered:        t.answered,
 		Settled:         t.settled,
 		Refused:         t.refused,
 		Paused:          t.paused,
@@ -42,6 +43,13 @@ func (t *Telemetry) admitted(ctx context.Context, g pacer.Admitted) {
 	for _, c := range g.Costs {
 		t.events.cost.Add(ctx, c.Cost, t.measured(g.Upstream, c.Policy, c.Scope))
 	}
+	if g.Late > 0 {
+		t.events.lateness.Record(ctx, g.Late.Seconds(), t.measured(g.Upstream, "", ""))
+	}
+}
+
+func (t *Telemetry) answered(ctx context.Context, a pacer.Answered) {
+	t.events.answers.Record(ctx, a.Took.Seconds(), t.measured(a.Upstream, "", ""))
 }
 
 // settled counts what a call cost more than it was charged, or what was returned: a counter does not go back.

@@ -32,7 +32,10 @@ func TestEventsAreMeasured(t *testing.T) {
 	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Cost: 2, Costs: []pacer.PolicyCost{tenant, tokens}})
 	h.Admitted(ctx, pacer.Admitted{
 		Upstream: "crm", Policy: "per-tenant", Scope: "tenant=acme", Cost: 2, Costs: []pacer.PolicyCost{tenant, tokens}, Waited: time.Second,
+		Late: 2 * time.Millisecond,
 	})
+	h.Answered(ctx, pacer.Answered{Upstream: "crm", Took: 40 * time.Millisecond})
+	h.Answered(ctx, pacer.Answered{Upstream: "crm", Took: 60 * time.Millisecond})
 	tokens.Cost = 100
 	h.Settled(ctx, pacer.Settled{Upstream: "crm", PolicyCost: tokens, Charged: 300})
 	tokens.Cost = 350
@@ -48,6 +51,8 @@ func TestEventsAreMeasured(t *testing.T) {
 	h.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "heartbeat", Took: 250 * time.Millisecond, Err: context.DeadlineExceeded})
 	h.Dropped(17)
 	require.Equal(t, []string{
+		`headway.admission.lateness{headway.upstream=crm} count=1 sum=0.002`,
+		`headway.answer.duration{headway.upstream=crm} count=2 sum=0.1`,
 		`headway.calls{headway.policy=per-tenant,headway.upstream=crm} 1`,
 		`headway.calls{headway.upstream=crm} 2`,
 		`headway.cost.returned{headway.policy=tokens,headway.upstream=crm} 200`,

@@ -9,6 +9,8 @@ import (
 // events are the instruments that the hooks use: what happened in this process.
 type events struct {
 	waits       metric.Float64Histogram
+	answers     metric.Float64Histogram
+	lateness    metric.Float64Histogram
 	calls       metric.Int64Counter
 	cost        metric.Int64Counter
 	returned    metric.Int64Counter
@@ -28,6 +30,7 @@ type gauges struct {
 	utilization metric.Float64ObservableGauge
 	remaining   metric.Int64ObservableGauge
 	capacity    metric.Float64ObservableGauge
+	margin      metric.Float64ObservableGauge
 	queued      metric.Int64ObservableGauge
 	waiting     metric.Int64ObservableGauge
 	paused      metric.Float64ObservableGauge
@@ -42,6 +45,18 @@ func waitBuckets() []float64 {
 	}
 }
 
+// answerBuckets are close together where answers of most upstreams are: what is between two percentiles matters.
+func answerBuckets() []float64 {
+	return []float64{
+		0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 2, 5, 10, 30, 60,
+	}
+}
+
+// latenessBuckets reach from what a timer is off by on an idle machine to a long stall.
+func latenessBuckets() []float64 {
+	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1}
+}
+
 // storeBuckets reach to four times pacer.DefaultStoreTimeout, which is what a first operation may take.
 func storeBuckets() []float64 {
 	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1}
@@ -52,6 +67,8 @@ func (t *Telemetry) makeInstruments() error {
 	m := maker{meter: t.meter}
 	t.events = events{
 		waits:       m.histogram("headway.wait.duration", waitBuckets(), "How long calls slept that had to wait."),
+		answers:     m.histogram("headway.answer.duration", answerBuckets(), "How long answers took, since their calls were admitted."),
+		lateness:    m.histogram("headway.admission.lateness", latenessBuckets(), "How late calls went after their slots."),
 		calls:       m.counter("headway.calls", "{call}", "Calls that went."),
 		cost:        m.counter("headway.cost", "{unit}", "What policies charged the calls that went."),
 		returned:    m.counter("headway.cost.returned", "{unit}", "What was charged and returned, because calls cost less."),
@@ -69,6 +86,7 @@ func (t *Telemetry) makeInstruments() error {
 		utilization: m.floats("headway.policy.utilization", "1", "How much of the policy is in use, from 0 to about 1."),
 		remaining:   m.ints("headway.policy.remaining", "{call}", "How many calls of cost 1 may go at once, now."),
 		capacity:    m.floats("headway.policy.capacity", "{unit}/s", "How much the policy admits per second in the long run, now."),
+		margin:      m.floats("headway.policy.margin", "s", "By how much longer than it is the policy's period is taken to be, now."),
 		queued:      m.ints("headway.policy.queued", "{call}", "Queued calls."),
 		waiting:     m.ints("headway.policy.waiting", "{call}", "Calls that sleep because of the policy."),
 		paused:      m.floats("headway.pause.remaining", "s", "How long a pause goes on; 0 if there is none."),

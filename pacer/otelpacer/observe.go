@@ -28,7 +28,7 @@ func (t *Telemetry) Observe(p *pacer.Pacer) (stop func(), err error) {
 		return nil
 	}
 	registration, err := t.meter.RegisterCallback(read,
-		g.utilization, g.remaining, g.capacity, g.queued, g.waiting, g.paused, g.busiest, g.processes)
+		g.utilization, g.remaining, g.capacity, g.margin, g.queued, g.waiting, g.paused, g.busiest, g.processes)
 	if err != nil {
 		return nil, err
 	}
@@ -87,4 +87,7 @@ func (t *Telemetry) readStatus(o metric.Observer, s *pacer.PolicyStatus, attrs m
 	o.ObserveInt64(t.gauges.remaining, s.Remaining, attrs)
 	o.ObserveInt64(t.gauges.queued, s.Queued, attrs)
 	o.ObserveFloat64(t.gauges.paused, s.PausedFor.Seconds(), attrs)
+	if s.Policy.Margin() > 0 { // others keep none
+		o.ObserveFloat64(t.gauges.margin, s.Margin.Seconds(), attrs)
+	}
 }

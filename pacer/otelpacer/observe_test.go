@@ -49,6 +49,7 @@ func TestObserve(t *testing.T) {
 			`headway.pause.remaining{headway.upstream=crm} 0`,
 			`headway.policy.capacity{headway.policy=peak,headway.upstream=crm} 2`,
 			`headway.policy.capacity{headway.policy=quota,headway.upstream=crm} 0.0011574074074074073`,
+			`headway.policy.margin{headway.policy=peak,headway.upstream=crm} 0`,
 			`headway.policy.queued{headway.policy=peak,headway.upstream=crm} 0`,
 			`headway.policy.queued{headway.policy=permits,headway.upstream=crm} 0`,
 			`headway.policy.queued{headway.policy=quota,headway.upstream=crm} 0`,
@@ -80,6 +81,29 @@ func TestObserve(t *testing.T) {
 		calls.Wait()
 		stop()
 		require.Equal(t, want[:1], readings(t, reader))
+	})
+}
+
+// The margin is that of the policies that may have one: what it is now.
+func TestObserveMargins(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		telemetry, reader := newTelemetry(t, otelpacer.Config{MetricScopes: []string{"tenant"}})
+		p := newPacer(t, nil, policies.AtMost(50, time.Second).Named("peak"), policies.AtMost(50, time.Second).Skew(0).Named("pinned"),
+			policies.PerMinute(60).Per("tenant").Named("tenant"), policies.InFlight(4).Named("permits"))
+		defer p.Close()
+		_, err := telemetry.Observe(p)
+		require.NoError(t, err)
+		require.Equal(t, []string{`headway.policy.margin{headway.policy=peak,headway.upstream=crm} 0`}, with(readings(t, reader), "headway.policy.margin"))
+		r, err := p.Acquire(t.Context(), pacer.Scope("tenant", "acme"))
+		require.NoError(t, err)
+		require.NoError(t, r.Report(t.Context(), policies.Feedback{Refused: true, Policies: []string{"peak", "tenant"}}))
+		require.Equal(t, []string{
+			`headway.policy.margin{headway.policy=peak,headway.upstream=crm} 0.008`,
+			`headway.policy.margin{headway.policy=tenant,headway.scope.tenant=acme,headway.upstream=crm} 0.06`,
+		}, with(readings(t, reader), "headway.policy.margin"))
+		time.Sleep(time.Minute)
+		require.Contains(t, readings(t, reader), `headway.policy.margin{headway.policy=peak,headway.upstream=crm} 0.003`, "it fades")
 	})
 }
 

@@ -52,6 +52,10 @@ func TestPrometheusSeesTheStore(t *testing.T) {
 		`headway_processes{headway_upstream="crm"} 1`,
 		`headway_fallback_active{headway_upstream="crm"} 0`,
 	)
+	call, err := p.Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, call.Report(t.Context(), policies.Feedback{Refused: true, Wait: time.Second}))
+	eventually(`headway_policy_margin_seconds{headway_policy="per-second",headway_upstream="crm"} 0.00`)
 	server.Stop()
 	eventually(
 		`headway_store_operation_duration_seconds_count{error_type=`,

@@ -40,6 +40,7 @@ type Call struct {
 	lease     *leases.Lease // its permits; nil if it has none
 	queue     *queue        // the queue whose window has its slot, until the slot comes; nil if none
 	since     time.Duration // when it began to wait, since the Waiters were made; 0 if it did not
+	went      time.Duration // when it went, since the Waiters were made; only if there are hooks
 	counted   int64         // the second in which Meter has it; 0 if it has not
 	binding   binding       // what it waits for
 	emitted   *emitted      // what hooks received of the wait; nil if there are no hooks, or it does not wait
@@ -125,6 +126,9 @@ func (c *Call) Answered(ctx context.Context, now time.Time) feedback.Answer {
 	if !c.answered {
 		c.answered = true
 		s.Usage.Answered(&c.tracked, &c.request[0], c.grant[0].Charges)
+		if s.Events != nil {
+			s.Events.Answered(ctx, max(0, now.Sub(s.made)-c.went))
+		}
 	}
 	return a
 }

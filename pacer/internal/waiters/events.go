@@ -14,15 +14,17 @@ var ErrSpent = errors.New("pacer: the reservation was used or cancelled before: 
 // ErrSettled is returned for a call that was settled before.
 var ErrSettled = errors.New("pacer: the call was settled before: settle it once, at all that it cost")
 
-// Events receive what becomes of calls. Waiting and Admitted may be called under the lock of Waiters: events must not call them, nor block.
+// Events receive what becomes of calls. Waiting, Admitted and Answered may be called under the lock of Waiters: events must not call them, nor block.
 type Events interface {
 	// Waiting is called when a call begins to wait, and when what it waits for has changed.
 	Waiting(ctx context.Context, w *Wait)
 	// WaitDone is called when a call that waited may go, or cannot: err says why.
 	WaitDone(ctx context.Context, last *Wait, since time.Time, took time.Duration, err error)
-	// Admitted is called when a call may go that these limits bind: after it waited for that long for that limit; nil for none. It must
-	// not keep the call or the limits.
-	Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited time.Duration)
+	// Admitted is called when a call may go that these limits bind: after it waited for that long for that limit; nil for none. It goes
+	// late by so much. It must not keep the call or the limits.
+	Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited, late time.Duration)
+	// Answered is called when the answer to a call was reported, so long after the call went.
+	Answered(ctx context.Context, took time.Duration)
 	// Refused is called with what Wait returns to a call that does not go.
 	Refused(ctx context.Context, err error)
 	// PausesChanged is called with pauses and resumptions that are new to this process.
@@ -87,6 +89,15 @@ func (s *Waiters) waited(c *Call) time.Duration {
 	return time.Since(s.made) - c.since
 }
 
+// late returns how much later than it was due the call went; 0 if it had not to wait for a slot. It had its slot by then, which does not
+// change any more.
+func (s *Waiters) late(c *Call) time.Duration {
+	if c.grant[0].Wait() <= 0 {
+		return 0
+	}
+	return max(0, c.went-c.due.Sub(s.made))
+}
+
 // waits records that the call is about to wait for a given time, as things are, and emits that if what it waits for has changed. The
 // caller holds mu.
 func (s *Waiters) waits(ctx context.Context, c *Call, now time.Time, wait time.Duration) {
@@ -139,9 +150,9 @@ func (s *Waiters) admitted(ctx context.Context, c *Call) {
 	switch {
 	case s.Events == nil:
 	case c.since == 0:
-		s.Events.Admitted(ctx, &c.request[0], c.stack.Limits, nil, 0)
+		s.Events.Admitted(ctx, &c.request[0], c.stack.Limits, nil, 0, s.late(c))
 	default:
-		s.Events.Admitted(ctx, &c.request[0], c.stack.Limits, c.limit(c.waitsFor()), s.waited(c))
+		s.Events.Admitted(ctx, &c.request[0], c.stack.Limits, c.limit(c.waitsFor()), s.waited(c), s.late(c))
 	}
 }
 

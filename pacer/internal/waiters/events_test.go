@@ -34,8 +34,15 @@ func (r *recorder) WaitDone(_ context.Context, last *waiters.Wait, _ time.Time, 
 	r.addf("done %s took %s: %v", name(last.Limit), took.Round(ms), err)
 }
 
-func (r *recorder) Admitted(_ context.Context, call *store.Call, _ []store.Limit, limit *store.Limit, waited time.Duration) {
+func (r *recorder) Admitted(_ context.Context, call *store.Call, _ []store.Limit, limit *store.Limit, waited, late time.Duration) {
 	r.addf("admitted %d %s waited %s", call.Cost, name(limit), waited.Round(ms))
+	if late > 0 {
+		r.addf("late %s", late)
+	}
+}
+
+func (r *recorder) Answered(_ context.Context, took time.Duration) {
+	r.addf("answered after %s", took.Round(ms))
 }
 
 func (r *recorder) Refused(_ context.Context, err error) { r.addf("refused: %v", err) }
@@ -82,6 +89,18 @@ func TestEvents(t *testing.T) {
 			"done limit took 20ms: context canceled",
 			"refused: context canceled",
 		}, e.all)
+	})
+}
+
+// The way to the store does not make a call late that may go at once.
+func TestEventsOfAStoreFarAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := &recorder{}
+		r := newRig(t, &fake{gap: 100 * ms, way: 10 * ms}, func(c *waiters.Config) { c.Events = e })
+		_, err := r.wait(t.Context(), "", request(rate))
+		require.NoError(t, err)
+		require.Equal(t, []string{"admitted 1 - waited 0s"}, e.all)
 	})
 }
 

@@ -162,6 +162,9 @@ func (s *Waiters) settleInTime(ctx context.Context, c *Call) error {
 // use marks the slot as used: the call goes. The caller holds mu.
 func (s *Waiters) use(c *Call) {
 	c.state = used
+	if s.Events != nil {
+		c.went = time.Since(s.made)
+	}
 	s.leaveQueue(c)
 	s.Usage.Admit(&c.tracked, &c.request[0], c.grant[0].Charges)
 	if s.Meter.IsOn() {
@@ -173,10 +176,11 @@ func (s *Waiters) use(c *Call) {
 	}
 }
 
-// useIfReserved is use for a call whose owner slept without calling Wait. The caller holds mu.
+// useIfReserved is use for a call whose owner slept without calling Wait: it went when it was due, as far as is known. The caller holds mu.
 func (s *Waiters) useIfReserved(ctx context.Context, c *Call) {
 	if c.state == reserved {
 		s.use(c)
+		c.went = c.due.Sub(s.made)
 		s.admitted(ctx, c)
 	}
 }

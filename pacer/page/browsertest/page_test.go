@@ -91,6 +91,21 @@ func TestChartsMove(t *testing.T) {
 	require.NotEmpty(t, value[string](b, `document.querySelector('[data-policy="peak"] .chart.main').getAttribute("aria-label")`))
 }
 
+// A policy that keeps a margin says so on its card.
+func TestTheMarginShows(t *testing.T) {
+	t.Parallel()
+	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: []policies.Policy{policies.AtMost(50, time.Second).Named("peak")}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	b := newTab(t, 1240, 900)
+	b.open(mount(t, p, false))
+	b.until(`document.querySelector('[data-policy="peak"] .text').textContent.startsWith("at most 50")`)
+	call, err := p.Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, call.Report(t.Context(), policies.Feedback{Refused: true, Wait: time.Second}))
+	b.until(`/; margin \d+ ms$/.test(document.querySelector('[data-policy="peak"] .text').textContent)`)
+}
+
 // A pause is shown: within a second, where the machine is not busy.
 func TestPauseShowsWithinASecond(t *testing.T) {
 	t.Parallel()

@@ -81,7 +81,8 @@ export class Card {
     this.node.classList.toggle("bound", view.binding === p.name);
     show(this.paused, paused > 0);
     if (paused > 0) put(this.paused, `paused for ${duration(paused)}`);
-    put(this.text, p.text.startsWith(`${p.name}: `) ? p.text.slice(p.name.length + 2) : p.text);
+    const margin = p.marginSeconds > 0 ? `; margin ${duration(p.marginSeconds)}` : "";
+    put(this.text, (p.text.startsWith(`${p.name}: `) ? p.text.slice(p.name.length + 2) : p.text) + margin);
     put(this.figure, `${rate(p.rate)}/s`);
     put(this.against, this.compared(p));
     show(this.limitKey, this.state.limit > 0);

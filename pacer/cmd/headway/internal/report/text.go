@@ -76,7 +76,7 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot) {
 			limit += " each"
 		}
 		row(w, p.Policy.Name(), orNone(Scope(p.Scope)), Pace(p), limit, Percent(Used(p)), Count(p.Remaining), Next(p.Next),
-			Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), What(p.Policy)+prefix("; ", Lowered(p)))
+			Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), What(p.Policy)+prefix("; ", Lowered(p))+prefix("; ", Margin(p)))
 	}
 	_ = w.Flush()
 	if hidden {

@@ -138,6 +138,14 @@ func Lowered(p *fleet.Policy) string {
 	return ""
 }
 
+// Margin says by how much longer than it is the policy's period is taken to be, because of stray refusals; "" if by nothing.
+func Margin(p *fleet.Policy) string {
+	if p.Margin <= 0 {
+		return ""
+	}
+	return "margin " + Duration(p.Margin)
+}
+
 // PerKey reports whether nothing is known of the policy but all of its keys together, because no scopes were given.
 func PerKey(p *fleet.Policy) bool { return !p.Shown && len(p.Policy.Scopes()) > 0 }
 

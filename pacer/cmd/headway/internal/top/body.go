@@ -94,6 +94,9 @@ func standing(p *fleet.Policy) string {
 	if lowered := report.Lowered(p); lowered != "" {
 		parts = append(parts, lowered)
 	}
+	if margin := report.Margin(p); margin != "" {
+		parts = append(parts, margin)
+	}
 	return strings.Join(parts, " · ")
 }
 
