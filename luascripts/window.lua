@@ -86,8 +86,8 @@ function window.loadstring(o, v, now)
   unit, first, last, ends = number(unit, name), number(first, name), number(last, name), number(ends, name)
   count, open, total = number(count, name), number(open, name), number(total, name)
   if more ~= '' then
-    local pause, full, limit, width, learned, till, mark, remembers, bucket, others, read, asks, period, margin, raised, fades = string.match(
-      more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    local pause, full, limit, width, learned, till, mark, remembers, bucket, others, read, asks, period, margin, raised, fades =
+      string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     o.mark, o.remembers = number(mark, name), number(remembers, name)
     o.bucket, o.others, o.read = number(bucket, name), number(others, name), number(read, name)
     o.asks, o.period = number(asks, name), number(period, name)
@@ -274,7 +274,8 @@ function window.write(o, now)
   local last, more = o.at[o.size] or 0, ''
   if o.pause > 0 or o.full > 0 or o.till > 0 or o.mark > 0 or o.others > 0 or o.fades > 0 then
     more = string.format(
-      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', o.pause, o.full, o.fulllimit, o.fullwidth, o.learned,
+      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
+      o.pause, o.full, o.fulllimit, o.fullwidth, o.learned,
       o.till, o.mark, o.remembers, o.bucket, o.others, o.read, o.asks, o.period,
       o.margin, o.raised, o.fades)
   end

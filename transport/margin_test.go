@@ -93,7 +93,7 @@ var uneven = []struct {
 	},
 	{
 		"from 20 to 70 ms", func(r *rand.Rand) time.Duration { return 20*ms + time.Duration(r.Int64N(int64(50*ms))) },
-		map[string]float64{"AtMost": 0.94, "Sliding": 0.96}, map[string]int{"AtMost": 4, "Sliding": 8},
+		map[string]float64{"AtMost": 0.94, "Sliding": 0.93}, map[string]int{"AtMost": 4, "Sliding": 10},
 	},
 	{
 		"40 ms, normal with 10 ms", func(r *rand.Rand) time.Duration { return max(0, 40*ms+time.Duration(r.NormFloat64()*float64(10*ms))) },

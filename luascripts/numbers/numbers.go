@@ -98,8 +98,8 @@ const (
 	SameEpisode = 1_000_000
 	// LittleLess is what a refusal leaves of a share to which it has just fallen back.
 	LittleLess = 980_000
-	// MarginFades is how long a margin takes to fade by a millionth of its period: half a per cent in a minute, so that one that is too
-	// small costs a refusal in two minutes where a step is one per cent.
+	// MarginFades is how long a margin takes to fade by a millionth of its period: half a per cent in a minute, so that a limit per
+	// second, whose step is 8 ms, is refused about once in a minute or two for having tried whether it needs less.
 	MarginFades = 12_000
 )
 
