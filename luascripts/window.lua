@@ -441,7 +441,19 @@ function window.rest()
 
   function window.slow() return false end
 
+  -- clear makes a window a new one.
+  local function clear(o, now)
+    o.at, o.held, o.open, o.low, o.size, o.total, o.sum, o.peak, o.peakat = {}, {}, {}, 1, 0, 0, nil, nil, nil
+    o.list, o.place, o.same = '', { 1 }, 1
+    ignoreothers(o)
+    o.margin, o.raised, o.fades = 0, 0, 0
+    window.widen(o, now)
+    o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0
+    o.most, o.dirty = o.limit, true
+  end
+
   function window.stray(o, now, at, within, step, most)
+    if math.max(o.ends, o.pause, o.till, o.fades) <= now then clear(o, now) end
     if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
     local alone = stray(o, now, at, within, step, most)
     o.dirty = true
@@ -510,13 +522,7 @@ function window.rest()
 
   function window.reset(o, now)
     reset(o, now, o.ends)
-    o.at, o.held, o.open, o.low, o.size, o.total, o.sum, o.peak, o.peakat = {}, {}, {}, 1, 0, 0, nil, nil, nil
-    o.list, o.place, o.same = '', { 1 }, 1
-    ignoreothers(o)
-    o.margin, o.raised, o.fades = 0, 0, 0
-    window.widen(o, now)
-    o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0
-    o.most, o.dirty = o.limit, true
+    clear(o, now)
   end
 
   function window.holds(o, now)

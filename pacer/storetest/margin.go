@@ -69,6 +69,17 @@ func marginCases() []Case {
 			}
 			s.Go(st, 1, 1200*ms)
 		}},
+		{"stray/past", "what counts no more does not count again because of a margin", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Sliding(5, time.Second).Buckets(10)})
+			s.Report(s.Stack(), store.Note{Kind: store.NoteReset, Limit: store.WholeUpstream})
+			s.Report(st, store.Note{Kind: store.NoteReset})
+			for range 5 {
+				s.Go(st, 1, 0)
+			}
+			s.At(1150 * ms)
+			s.Report(st, stray(1140*ms, 100_000))
+			s.Go(st, 1, 1150*ms)
+		}},
 		{"stray/fixed", "nothing goes at the end of a fixed window", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Fixed(5, time.Second)})
 			s.Report(st, stray(time.Microsecond, 100_000))
