@@ -27,32 +27,37 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// The functions below hold the README's snippets, letter for letter: TestTheREADME checks that, and runs them.
+// The functions below hold the README's snippets, letter for letter: TestTheREADME checks that, and runs them. Its first program is run by
+// package bench.
 
-func readmeQuickStart(addr string) error {
-	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
-	store, err := redisstore.New(rdb) // leave it out to pace this process alone
+// readmeRedis is compiled, and not run: there need not be a server at that address.
+func readmeRedis(limits []policies.Policy) (*pacer.Pacer, error) {
+	store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true}))
 	if err != nil {
-		return err
+		panic(err)
 	}
+	p, err := pacer.New(pacer.Config{Upstream: "example", Policies: limits, Store: store})
+	return p, err
+}
+
+func readmeVendor(store *redisstore.Store) error {
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: store, Policies: append(
 		zendesk.Limits(zendesk.SuiteEnterprise), // what Zendesk documents: the account, its endpoints, its tickets
-		policies.PerSecond(2).Per("tenant"),     // and a limit of your own
+		policies.PerSecond(2).Per("tenant"),     // and a limit of your own, which each call needs a tenant for
 	)})
 	if err != nil {
 		return err
 	}
-	client, err := transport.NewClient(p, transport.WithProfile(zendesk.Profile)) // an *http.Client: give it to any SDK
+	client, err := transport.NewClient(p, transport.WithProfile(zendesk.Profile))
 	if err != nil {
 		return err
 	}
-	defer rdb.Close()
 	defer p.Close()
-	return errors.Join(readmeUse(context.Background(), p, client), readmeAcquire(pacer.WithScope(context.Background(), "tenant", "acme"), p))
+	ctx := pacer.WithScope(context.Background(), "tenant", "acme")
+	return errors.Join(readmeUse(ctx, p, client), readmeAcquire(ctx, p))
 }
 
 func readmeUse(ctx context.Context, p *pacer.Pacer, client *http.Client) error {
-	ctx = pacer.WithScope(ctx, "tenant", "acme")
 	if err := p.Wait(ctx); err != nil {
 		return err // refused or cancelled: nothing was charged
 	}
@@ -65,6 +70,30 @@ func readmeUse(ctx context.Context, p *pacer.Pacer, client *http.Client) error {
 		return err
 	}
 	return resp.Body.Close()
+}
+
+// A BusyError is how a client of another protocol reports a refusal.
+type BusyError struct{ RetryAfter time.Duration }
+
+// Error implements error.
+func (*BusyError) Error() string { return "busy" }
+
+// mailer is such a client.
+type mailer struct{ err error }
+
+func (m mailer) Send(context.Context, string) error { return m.err }
+
+func readmeDo(ctx context.Context, p *pacer.Pacer, client mailer, message string) error {
+	var err error
+	ctx = pacer.WithScope(ctx, "tenant", "acme")
+	err = p.Do(ctx, func(ctx context.Context) (policies.Reading, error) {
+		err := client.Send(ctx, message)
+		if busy, ok := errors.AsType[*BusyError](err); ok { // as your client reports a refusal
+			return policies.Reading{Feedback: []policies.Feedback{{Refused: true, Wait: busy.RetryAfter}}}, err
+		}
+		return policies.Reading{}, err
+	})
+	return err
 }
 
 func readmeError(err error) {
@@ -111,8 +140,8 @@ func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
 	require.NoError(t, err)
 	code := flat(string(here))
 	blocks := strings.Split(string(readme), "```go\n")[1:]
-	require.Len(t, blocks, 6)
-	for _, b := range blocks {
+	require.Len(t, blocks, 9)
+	for _, b := range blocks[1:] {
 		block, _, found := strings.Cut(b, "```")
 		require.True(t, found)
 		require.Contains(t, code, flat(block), "a snippet of the README is not what is tested")
@@ -125,7 +154,18 @@ func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
 	upstreamURL = upstream.URL
-	require.NoError(t, readmeQuickStart(redistest.Start(t).Addr))
+	rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr, ContextTimeoutEnabled: true})
+	defer rdb.Close()
+	store, err := redisstore.New(rdb)
+	require.NoError(t, err)
+	require.NoError(t, readmeVendor(store))
+	_ = readmeRedis
+	p, err := pacer.New(pacer.Config{Upstream: "mail", Store: store, Policies: []policies.Policy{policies.PerSecond(10)}})
+	require.NoError(t, err)
+	defer p.Close()
+	require.NoError(t, readmeDo(t.Context(), p, mailer{}, "hello"))
+	busy := &BusyError{RetryAfter: time.Second}
+	require.ErrorIs(t, readmeDo(t.Context(), p, mailer{busy}, "hello"), busy)
 	require.NoError(t, readmeLines(t.Context(), time.UTC))
 
 	var out strings.Builder
