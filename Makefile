@@ -25,7 +25,8 @@ test: redis browser ## Run every test of every module, with the race detector
 	@./.ci/test
 
 .PHONY: unraced
-unraced: redis browser ## Run what the race detector is too slow for: the pictures as they are now, and the store on miniredis
+unraced: redis browser ## Run what the race detector is too slow for: long judges, the pictures as they are now, and the store on miniredis
+	@go test -count=1 -vet=off -run 'NothingOutlasts|WhatOthersLeave' ./pacer
 	@cd pacer/bench && go test -count=1 -vet=off -run 'Pictures|Miniredis|TestReport' .
 	@cd pacer/cmd/headway && go test -count=1 -vet=off -run Picture ./internal/top
 	@cd pacer/page/browsertest && go test -count=1 -vet=off -run Pictures .
