@@ -110,8 +110,9 @@ end
 
 -- marginat returns the margin that holds at now. The reasoning is in package engine, margin.go.
 local function marginat(o, now)
-  local past = math.max(0, now - o.raised)
-  return math.max(0, o.margin - (past - past % C.MarginFades) / C.MarginFades)
+  if o.margin == 0 or now >= o.fades then return 0 end
+  local left, whole = o.margin * (o.fades - math.max(now, o.raised)), o.fades - o.raised
+  return (left - left % whole) / whole
 end
 
 -- stray heeds a refusal of a call whose slot was at, and reports whether there was none in so much time before it.
@@ -119,7 +120,8 @@ local function stray(o, now, at, within, step, most)
   local alone = o.fades == 0 or now - o.raised >= within
   if at > o.raised then
     o.margin, o.raised = math.min(most, marginat(o, now) + step), now
-    o.fades = now + math.max(within, o.margin * C.MarginFades)
+    local left, each = o.margin * C.StepFades, math.max(1, step)
+    o.fades = now + math.max(1, within, (left - left % each) / each)
   end
   return alone
 end

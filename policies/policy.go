@@ -226,9 +226,9 @@ const (
 
 // Margin returns by how much longer than it is a fleet may take the policy's period to be: a tenth of the period, at most a second.
 // The network brings some calls closer together than they went, and a fleet does not know by how much until a call is refused although
-// there was room for it. Each such refusal raises the margin that all processes keep, and it fades by half a per cent of the period a
-// minute. Margin is 0 for policies that keep none: those whose [Policy.Skew] was set, calendars, calls in flight, and periods of more than
-// an hour.
+// there was room for it. Each such refusal raises the margin that all processes keep by a step, and a step fades in about a minute and a
+// half. Margin is 0 for policies that keep none: those whose [Policy.Skew] was set, calendars, calls in flight, and periods of more than an
+// hour.
 func (p Policy) Margin() time.Duration {
 	if p.skew != notSet || p.period > longestMargins || p.shape != shapeRate && p.shape != shapeAtMost && p.shape != shapeFixed && p.shape != shapeSliding {
 		return 0

@@ -1,6 +1,7 @@
 package transport_test
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"net/http"
@@ -18,10 +19,11 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// strict is an upstream that admits so many calls in any second, counted when they arrive. What it refuses it does not count.
+// strict is an upstream that admits so many calls in any period, counted when they arrive. What it refuses it does not count.
 type strict struct {
-	limit int
-	delay func(*rand.Rand) time.Duration // of each way
+	limit  int
+	period time.Duration                  // a second, if 0
+	delay  func(*rand.Rand) time.Duration // of each way
 
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -40,7 +42,7 @@ func (s *strict) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	for len(s.arrived) > 0 && now.Sub(s.arrived[0]) >= time.Second {
+	for len(s.arrived) > 0 && now.Sub(s.arrived[0]) >= cmp.Or(s.period, time.Second) {
 		s.arrived = s.arrived[1:]
 	}
 	if len(s.arrived) >= s.limit || s.unfair > 0 {
@@ -134,6 +136,24 @@ func TestTheMarginFindsItself(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A limit per minute finds its margin, too, though it is refused rarely and a margin is a small part of a minute.
+func TestTheMarginOfAMinuteFindsItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := &strict{limit: 100, period: time.Minute, delay: uneven[2].delay, rng: rand.New(rand.NewPCG(1, 1))}
+		f := newFleet(t, u, policies.AtMost(100, time.Minute))
+		time.Sleep(10 * time.Minute)
+		_, early := u.count()
+		time.Sleep(time.Hour)
+		went, refused := u.count()
+		used, margin := float64(went)/6000, f.margin(t)
+		f.leave()
+		t.Logf("%.1f %%, %d refused, %d before, margin %v", 100*used, refused, early, margin)
+		require.GreaterOrEqual(t, used, 0.98)
+		require.LessOrEqual(t, refused, 48)
+	})
 }
 
 // One refusal that the fleet has not deserved holds back the call that was refused, and nobody else.

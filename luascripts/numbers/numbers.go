@@ -98,9 +98,9 @@ const (
 	SameEpisode = 1_000_000
 	// LittleLess is what a refusal leaves of a share to which it has just fallen back.
 	LittleLess = 980_000
-	// MarginFades is how long a margin takes to fade by a millionth of its period: half a per cent in a minute, so that a limit per
-	// second, whose step is 8 ms, is refused about once in a minute or two for having tried whether it needs less.
-	MarginFades = 12_000
+	// StepFades is how long a step of a margin takes to fade: so long, a limit whose margin is just large enough is not refused for having
+	// tried whether it needs less.
+	StepFades = 96_000_000
 )
 
 // A reading that says how much is left, and not when there is more, is believed for BelievedFor, unless its note says for how long: then a
@@ -163,7 +163,7 @@ func Named() map[string]int64 {
 		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "OnceTTL": OnceTTL,
 		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
 		"UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
-		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "MarginFades": MarginFades, "LittleLess": LittleLess,
+		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"OthersMargin": OthersMargin, "OthersWhole": OthersWhole,
 		"BelievedFor": BelievedFor, "LoosenAfter": LoosenAfter, "AsksAgain": AsksAgain,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,

@@ -10,15 +10,15 @@ import "github.com/headway-go/headway/luascripts/numbers"
 type margin struct {
 	share  int64 // of the period, in millionths, when it was raised; 0 for none
 	raised int64 // when a refusal was heeded last
-	until  int64 // when that does not matter any more
+	until  int64 // when nothing is left of it
 }
 
 // at returns the margin that holds at now, in millionths of the period.
 func (m *margin) at(now int64) int64 {
-	if m.share == 0 {
+	if m.share == 0 || now >= m.until {
 		return 0
 	}
-	return max(0, m.share-max(0, now-m.raised)/numbers.MarginFades)
+	return m.share * (m.until - max(now, m.raised)) / (m.until - m.raised)
 }
 
 // stray heeds a refusal of a call whose slot was at, and reports whether there was none in so much time before it. One that had its slot
@@ -27,7 +27,7 @@ func (m *margin) stray(now, at int64, s Stray) bool {
 	alone := m.until == 0 || now-m.raised >= s.Within
 	if at > m.raised {
 		m.share, m.raised = min(s.Most, m.at(now)+s.Step), now
-		m.until = now + max(s.Within, m.share*numbers.MarginFades)
+		m.until = now + max(1, s.Within, m.share*numbers.StepFades/max(1, s.Step))
 	}
 	return alone
 }
