@@ -366,7 +366,9 @@ function window.rest()
     if o.others == 0 or place.at <= asks then return place end
     local holds, i = count(o, o.bucket)
     if holds == 0 then return place end
-    local lent, full, fulllimit, fullwidth, dirty, same = math.min(n, o.others, holds), o.full, o.fulllimit, o.fullwidth, o.dirty, o.same
+    local over = fullest(o, floor(o, asks), math.huge) + n - o.most -- what was charged since may be too much already
+    local lent, full, fulllimit, fullwidth = math.min(math.max(n, over), o.others, holds), o.full, o.fulllimit, o.fullwidth
+    local dirty, same = o.dirty, o.same
     o.full, o.fulllimit, o.fullwidth = 0, 0, 0
     change(o, i, -lent)
     local other = search(o, now, asks, n, round)

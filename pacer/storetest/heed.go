@@ -196,6 +196,16 @@ func heedCases() []Case {
 			s.At(20 * time.Second)
 			expect(t, "remaining", s.Status(st).Limits[0].Remaining, int64(31+8))
 		}},
+		{"remaining/asks-over", "a call goes to ask although more was charged than the limit since", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Sliding(10, time.Hour)})
+			var g store.Grant
+			for range 4 {
+				g = s.Ask(st, store.Call{Cost: 1, MaxWait: 0})
+			}
+			s.Report(st, remaining(0))
+			s.Report(st, store.Note{Kind: store.NoteSettle, Charge: g.Charges[0], Cost: 1, Actual: 4})
+			s.Go(st, 1, 15*time.Minute)
+		}},
 		{"remaining/bucket-gaps", "what is free before later reservations is drained, too", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10).Burst(5)})
 			g := s.Ask(st, store.Call{Cost: 1, NotBefore: 2 * time.Second, MaxWait: time.Minute})

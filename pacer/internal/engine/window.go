@@ -142,7 +142,8 @@ func (w *Window) Earliest(l *Limit, now, e, n int64, round int) Placement {
 	if w.others.n == 0 || p.At <= asks || i == len(w.buckets) || w.buckets[i].begin != w.others.bucket {
 		return p
 	}
-	lent, before := min(n, w.others.n, w.buckets[i].n), w.full
+	over := w.most(l, l.floor(asks)) + n - w.limit(l, now) // what was charged since may be too much already
+	lent, before := min(max(n, over), w.others.n, w.buckets[i].n), w.full
 	w.full = full{}
 	w.change(i, -lent)
 	q := w.search(l, now, asks, n, round)
