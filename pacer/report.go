@@ -45,10 +45,9 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 
 // Report records that the upstream answered the call, and what it reported of limits. A refusal that is likely stray pauses
 // nobody: it makes the margin of a limit wider, see [policies.Policy.Margin], and its own call has to wait for as long as
-// the upstream said. Without feedback, it records
-// that the upstream reported nothing, or that the call failed. It does what [Pacer.Report] does, and distinguishes
-// calls that are in flight from those of other consumers, if the reservation was made with [Tracked]. Report once for
-// each call, at any time after Wait.
+// the upstream said. Without feedback, it records that the upstream reported nothing, or that the call failed. It does
+// what [Pacer.Report] does, and distinguishes calls that are in flight from those of other consumers, if the reservation
+// was made with [Tracked]. Report once for each call, at any time after Wait.
 func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error {
 	now := time.Now()
 	a := r.call.Answered(ctx, now)

@@ -42,7 +42,8 @@ func (r *Reservation) Cancel(ctx context.Context) error { return r.call.Cancel(c
 func (r *Reservation) NotUsed(ctx context.Context) error { return r.call.NotUsed(ctx) }
 
 // Wait sleeps until the call may go, and returns nil: go now. If the context ends or the Pacer is closed first, Wait
-// gives the slot back and returns the context's error or [ErrClosed]. If a pause is reported meanwhile that ends
+// gives the slot back and returns the context's error or [ErrClosed]; if the reservation is moving just then, its slot
+// is given back when it has moved, after Wait has returned. If a pause is reported meanwhile that ends
 // after the slot, the reservation moves behind it; and if the process was suspended and wakes long after the slot
 // (see Config.MaxLate), it moves to the next slot that there is. If that is further away than the deadline or MaxWait
 // allow, Wait returns a [*LimitError]. For a reservation that was used or cancelled before it returns [ErrSpent].

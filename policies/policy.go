@@ -230,10 +230,15 @@ const (
 // half. Margin is 0 for policies that keep none: those whose [Policy.Skew] was set, calendars, calls in flight, and periods of more than an
 // hour.
 func (p Policy) Margin() time.Duration {
-	if p.skew != notSet || p.period > longestMargins || p.shape != shapeRate && p.shape != shapeAtMost && p.shape != shapeFixed && p.shape != shapeSliding {
+	if p.skew != notSet || p.period > longestMargins {
 		return 0
 	}
-	return min(p.period/marginPart, maxMargin)
+	switch p.shape {
+	case shapeRate, shapeAtMost, shapeFixed, shapeSliding:
+		return min(p.period/marginPart, maxMargin)
+	case shapeCalendar, shapeInFlight, shapeNone:
+	}
+	return 0
 }
 
 // Lowered returns a copy that allows at most n calls per period, at least 1; one that allows no more already stays.
