@@ -28,6 +28,15 @@ local function logs()
   return define.logs
 end
 
+-- versions returns what is done with the accounts of other shapes: see versions.lua.
+local function versions()
+  if not define.kept then define.kept = define.versions() end
+  return define.kept
+end
+
+-- looking is set by a script that is not to write anything.
+local looking = false
+
 -- foreign ends the script, before it has written anything, because a key holds what these scripts did not write.
 local function foreign(key)
   error('HEADWAYFOREIGN ' .. key .. ' holds a value that Headway did not write', 0)
@@ -135,6 +144,33 @@ local function lasting(us)
   return ttl(us)
 end
 
+-- save writes the state of an account, which matters until an instant: its key goes if that is past.
+local function save(o, text, ends, now)
+  if o.aside then
+    versions().save(o, text, ends, now)
+  elseif ends <= now then
+    redis.call('DEL', o.key)
+  else
+    redis.call('SET', o.key, o.unit .. text, 'PX', lasting(ends - now))
+  end
+end
+
+-- load reads the state of an account: v is the value of its key.
+local function load(o, v, now)
+  if not v then
+    o.run.loadstring(o, nil, now)
+  elseif string.sub(v, 1, #o.unit) == o.unit and not string.find(v, '\n', 1, true) then
+    o.run.loadstring(o, string.sub(v, #o.unit + 1), now)
+  else
+    versions().open(o, v, now)
+  end
+end
+
+-- charged counts a call of cost n whose slot is at, for those who ask for other shapes.
+local function charged(o, now, at, n)
+  if o.aside then versions().told(o, now, at, n) end
+end
+
 -- epochof returns when the epoch of the upstream began, and how many resets there were since: 0, 0 for none.
 local function epochof(u)
   if u.epoch == '0' then return 0, 0 end
@@ -206,7 +242,7 @@ local function stack(usual)
   local up, now = readupstream(strings[1], values[1] or missing(strings[1]), usual)
   for i = 2, #strings do
     local o = owners[i]
-    o.run.loadstring(o, values[i] or missing(strings[i]), now)
+    load(o, values[i] or missing(strings[i]), now)
   end
   for i = 1, #entries do
     if entries[i].run.load then entries[i].run.load(entries[i], now) end

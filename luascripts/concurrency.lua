@@ -16,11 +16,17 @@
 
 local concurrency = { kind = 'leases' }
 
+-- blank makes an account one of which nothing is known yet.
+function concurrency.blank(o)
+  o.run, o.pause, o.learned, o.till, o.dirty = concurrency, 0, 0, 0, false
+end
+
 function concurrency.parse()
   local o = {
-    key = key(), leases = key(), queue = key(), waits = key(), begun = key(), limit = arg(), length = arg(), after = arg(), run = concurrency,
-    pause = 0, learned = 0, till = 0, dirty = false, kind = 'leases',
+    key = key(), leases = key(), queue = key(), waits = key(), begun = key(), limit = arg(), length = arg(), after = arg(), kind = 'leases',
+    unit = 'p ',
   }
+  concurrency.blank(o)
   local fair = arg()
   if fair == 1 then
     o.flows = key()
@@ -136,14 +142,19 @@ function concurrency.reset(o)
   o.pause, o.learned, o.till, o.dirty = 0, 0, 0, true
 end
 
+function concurrency.ends(o) return math.max(o.pause, o.till) end
+
+-- text returns the state as it is written, and until when it matters.
+function concurrency.text(o)
+  return string.format('%.0f %.0f %.0f', o.pause, o.learned, o.till), concurrency.ends(o)
+end
+
+concurrency.empty = '0 0 0'
+
 function concurrency.write(o, now)
   if not o.dirty then return end
-  local ends = math.max(o.pause, o.till)
-  if ends <= now then
-    redis.call('DEL', o.key)
-  else
-    redis.call('SET', o.key, string.format('%.0f %.0f %.0f', o.pause, o.learned, o.till), 'PX', lasting(ends - now))
-  end
+  local text, ends = concurrency.text(o)
+  save(o, text, ends, now)
 end
 
 function concurrency.holds(o, now)

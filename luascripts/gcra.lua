@@ -15,7 +15,7 @@
 --          unlogged there may have been calls before then that the log lacks
 --          kept     the length of a window, in µs
 --          tau      the tolerance, in µs: the log is one of a limit that has both
---        gaps: a sorted set, member = begin, score = end, disjoint, all before tat
+--        gaps, in whose name the emission interval is: a sorted set, member = begin, score = end, disjoint, all before tat
 --        starts: if its windows are exact (algorithms 6 and 7), as in starts.lua
 --        queue: if calls are queued for it (algorithms 5 and 7), as in queue.lua
 --        waits: if calls are queued for it, as in queue.lua
@@ -35,6 +35,7 @@ local gcra = {}
 
 function gcra.parse(algorithm)
   local o = { key = key(), gaps = key(), limit = arg(), t = arg(), tat = 0, plain = true, dirty = false, run = gcra }
+  o.unit = 'r' .. ARGV[nextarg - 1] .. '.' .. ARGV[nextarg - 2] .. ' '
   if algorithm == C.Exact or algorithm == C.ExactQueued then
     o.log, o.starts, o.most, o.within = logs(), key(), arg(), arg()
     o.wide = o.within
@@ -110,18 +111,26 @@ function gcra.take(o, now, n, many, _, alone)
   return from, from + need, o.log and 0
 end
 
+-- text returns the state as it is written, and until when it matters.
+function gcra.text(o, now)
+  if not o.plain then return gcra.textmore(o, now) end
+  if o.log then return string.format('%.0f /%.0f %.0f %.0f', o.tat, o.unlogged, o.kept, o.logtau), o.tat + o.kept end
+  return string.format('%.0f', o.tat), o.tat
+end
+
+gcra.empty = '0'
+
 function gcra.write(o, now)
-  if not o.dirty then
+  if not o.dirty then return end
+  local text, ends = gcra.text(o, now)
+  save(o, text, ends, now)
+  if ends <= now then
+    redis.call('DEL', o.gaps)
+    if o.log then redis.call('DEL', o.starts) end
     return
-  elseif not o.plain then
-    gcra.writemore(o, now)
-  elseif o.log then
-    local v = string.format('%.0f /%.0f %.0f %.0f', o.tat, o.unlogged, o.kept, o.logtau)
-    redis.call('SET', o.key, v, 'PX', lasting(o.tat + o.kept - now))
-    o.log.write(o, now)
-  else
-    redis.call('SET', o.key, o.tat, 'PX', lasting(o.tat - now))
   end
+  if o.log and o.kept then o.log.write(o, now) end
+  if o.grown then redis.call('PEXPIRE', o.gaps, lasting(o.last - now)) end
 end
 
 function gcra.rest()
@@ -518,14 +527,8 @@ function gcra.rest()
     o.dirty, o.plain, o.grown, o.kept, o.whole = true, false, false, nil, false
   end
 
-  function gcra.writemore(o, now)
-    local ends = math.max(lasts(o), o.pause, o.till, whole(o), o.remembers, o.fades)
-    if ends <= now then
-      redis.call('DEL', o.key, o.gaps)
-      if o.log then redis.call('DEL', o.starts) end
-      return
-    end
-    local v = o.tat
+  function gcra.textmore(o, now)
+    local v
     if o.till > 0 or o.share > 0 or o.mark > 0 or o.fades > 0 then
       v = string.format(
         '%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
@@ -534,14 +537,90 @@ function gcra.rest()
       if o.fades > 0 then v = v .. string.format(' %.0f %.0f %.0f', o.margin, o.raised, o.fades) end
     elseif o.last > 0 or o.pause > 0 then
       v = string.format('%.0f %.0f %.0f %.0f', o.tat, o.last, o.widest, o.pause)
+    else
+      v = string.format('%.0f', o.tat)
     end
-    if o.kept then
-      if v == o.tat then v = string.format('%.0f', v) end
-      v = v .. string.format(' /%.0f %.0f %.0f', o.unlogged, o.kept, o.logtau)
-      if o.log then o.log.write(o, now) end
+    if o.kept then v = v .. string.format(' /%.0f %.0f %.0f', o.unlogged, o.kept, o.logtau) end
+    return v, math.max(gcra.ends(o), whole(o), o.remembers)
+  end
+
+  -- ends returns from when an account means the same as a new one, but for its pace and for a reset that it remembers.
+  function gcra.ends(o) return math.max(lasts(o), o.pause, o.till, o.fades) end
+
+  -- history returns when it was that calls went, or will, and how many: from the log, if that knows all that matters; otherwise
+  -- what is taken of the time to come, a call for each interval.
+  function gcra.history(o, now)
+    local at, n = {}, {}
+    if o.kept and o.unlogged + o.kept <= now then
+      local found = redis.call('ZRANGEBYSCORE', o.starts, now - o.kept + 1, '+inf', 'WITHSCORES')
+      for i = 2, #found, 2 do
+        local s = number(found[i], o.starts)
+        if at[#at] == s then
+          n[#n] = n[#n] + 1
+        else
+          at[#at + 1], n[#n + 1] = s, 1
+        end
+      end
+      return at, n
     end
-    redis.call('SET', o.key, v, 'PX', lasting(ends - now))
-    if o.grown then redis.call('PEXPIRE', o.gaps, lasting(o.last - now)) end
+    local t, tau, ahead = o.t, (o.limit - 1) * o.t, o.tat - now
+    local cells = ahead > 0 and (ahead - ahead % t) / t or 0
+    local each = cells + C.MaxHistory
+    each = math.max(1, (each - each % C.MaxHistory) / C.MaxHistory)
+    local function take(from, to)
+      while from < to do
+        local rest = to - from + t - 1
+        local many, s = math.min(each, (rest - rest % t) / t), math.max(now, from - tau)
+        if at[#at] == s then
+          n[#n] = n[#n] + many
+        else
+          at[#at + 1], n[#n + 1] = s, many
+        end
+        from = from + each * t
+      end
+    end
+    local from = now
+    if o.last > now then
+      local gaps = redis.call('ZRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, C.MaxHistory)
+      for i = 1, #gaps, 2 do
+        take(from, number(gaps[i], o.gaps))
+        from = number(gaps[i + 1], o.gaps)
+      end
+    end
+    take(from, o.tat)
+    return at, n
+  end
+
+  -- tell counts n calls that went at an instant, or will, at most what the burst holds. What is past is only told to new accounts.
+  function gcra.tell(o, now, at, n)
+    o.dirty = true
+    if at < now then
+      o.tat = math.min(math.max(o.tat, at) + math.min(n * o.t, C.MaxDebt), math.max(o.tat, at + o.limit * o.t))
+      return
+    end
+    local many = o.limit
+    while n > 0 do
+      many = math.min(many, n)
+      local place = gcra.earliest(o, now, at, many, 0)
+      if place.at - at < o.t then
+        gcra.commit(o, now, place, many)
+        n = n - many
+      elseif many == 1 then
+        return
+      else
+        many = (many - many % 2) / 2
+      end
+    end
+  end
+
+  -- inherit takes over from the account of another shape what does not depend on that.
+  function gcra.inherit(o, from, now)
+    if from.margin then o.margin, o.raised, o.fades = from.margin, from.raised, from.fades end
+    if from.learned and from.t then o.learned, o.till = from.learned, from.till end
+    if o.recovery and from.share then o.share, o.since, o.slowed = from.share, from.since, from.slowed end
+    reset(o, now, o.tat)
+    forget(o, now)
+    pace(o, now)
   end
 
   function gcra.holds(o, now)

@@ -41,6 +41,9 @@ var starts string
 //go:embed window.lua
 var window string
 
+//go:embed versions.lua
+var versions string
+
 //go:embed queue.lua
 var queue string
 
@@ -103,6 +106,7 @@ func WithClock(fragment string) Scripts {
 		"define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]",
 		"define.starts = function()", starts, "end",
 		"define[C.Window] = function()", window, "end",
+		"define.versions = function()", versions, "end",
 	}
 	lines := append(slices.Clip(plain),
 		"define[C.Concurrency] = function()", concurrency, "end\ndefine[C.Queued] = define[C.GCRA]",

@@ -25,11 +25,13 @@ local function count(at, v, now, many, cost, tracked)
   local slack = ends - ARGV[at + 4] - 1 - now
   if slack < 0 then return nil end
   local head, first, held, open, total, list, from, lasts = nil, begins, 0, 0, 0, '', 1, ends + back
+  local shape = (bounds > at + 5 and 'c' or 'w') .. ARGV[at + 2] .. '.' .. ARGV[at + 3]
   if v then
-    local same, unit, a, last, till, c, o, all, rest = string.match(v, '^((%d+) (%d+) (%d+) (%d+)) (%d+) (%d+) (%d+)|()')
-    if unit ~= ARGV[at + 2] then return nil end
+    local same, is, unit, a, last, till, c, o, all, rest = string.match(v, '^((%S+) (%d+) (%d+) (%d+) (%d+)) (%d+) (%d+) (%d+)|()')
+    if is ~= shape or unit ~= ARGV[at + 2] or string.find(v, '\n', rest, true) then return nil end
     last, till = last + 0, till + 0
     if last > begins or till > lasts or back > 0 and (begins - last) % width ~= 0 then return nil end
+    if last < begins and bounds > at + 5 then return nil end -- it may be in another grid
     if last >= begins - back then
       first, total, list, from = a + 0, all + 0, v, rest
       if last == begins then
@@ -55,7 +57,7 @@ local function count(at, v, now, many, cost, tracked)
   held, total = held + n, total + n
   if total > ARGV[at + 1] + 0 then return nil end
   if tracked then open = open + n end
-  head = head or string.format('%s %.0f %.0f %.0f', ARGV[at + 2], first, begins, lasts)
+  head = head or string.format('%s %s %.0f %.0f %.0f', shape, ARGV[at + 2], first, begins, lasts)
   return head .. string.format(' %.0f %.0f %.0f|', held, open, total) .. list, lasts, begins, slack, seen
 end
 
@@ -103,6 +105,11 @@ local function quickly()
     else
       local burst, t, from, tat, within = ARGV[at + 1], ARGV[at + 2], now, v, nil
       local log, unlogged, kept, tau
+      local shape = 'r' .. t .. '.' .. burst .. ' '
+      if tat then
+        if string.sub(tat, 1, #shape) ~= shape then return nil end
+        tat = string.sub(tat, #shape + 1)
+      end
       if algorithm == 'C.Exact' then
         within = tonumber(ARGV[at + 4])
         if tat then
@@ -119,16 +126,16 @@ local function quickly()
       local need = cost * t
       if from + (many - 1) * need > now + (burst - cost) * t then return nil end
       size = addcharge(reply, size, from, from + need)
-      values[key] = from + many * need
+      local ends = from + many * need
       if within then
         local inside = log and redis.call('ZCOUNT', KEYS[key + 2], now - within + 1, '+inf') or 0
         if inside + many * cost > tonumber(ARGV[at + 3]) then return nil end
         logs = logs or {}
-        logs[key] = { within = within, from = from, t = t, tat = tat or 0, unlogged = unlogged or 0, inside = inside, fresh = not log, lead = (burst - 1) * t }
+        logs[key] = { shape = shape, ends = ends, within = within, from = from, t = t, tat = tat or 0, unlogged = unlogged or 0, inside = inside, fresh = not log, lead = (burst - 1) * t }
         reply[3] = 0
         at, key = at + 5, key + 3
       else
-        lasts[key] = values[key]
+        values[key], lasts[key] = shape .. string.format('%.0f', ends), ends
         at, key = at + 3, key + 2
       end
     end
@@ -138,7 +145,7 @@ local function quickly()
     if last then
       redis.call('SET', KEYS[i], values[i], 'PX', ttl(last - now))
     elseif log then
-      local tat, within, starts, cells = values[i], log.within, KEYS[i + 2], {}
+      local tat, within, starts, cells = log.ends, log.within, KEYS[i + 2], {}
       for j = 1, 2 * many * cost, 2 do
         cells[j], cells[j + 1] = now, log.from
         log.from = log.from + log.t
@@ -148,7 +155,7 @@ local function quickly()
       local over = log.tat - log.tat % within ~= tat - tat % within
       if over then redis.call('ZREMRANGEBYSCORE', starts, '-inf', now - within) end
       if over or log.inside == 0 then redis.call('PEXPIRE', starts, ttl(tat - tat % within + 3 * within - now)) end
-      redis.call('SET', KEYS[i], string.format('%.0f /%s %.0f %.0f', tat, log.unlogged, within, log.lead), 'PX', ttl(tat + within - now))
+      redis.call('SET', KEYS[i], log.shape .. string.format('%.0f /%s %.0f %.0f', tat, log.unlogged, within, log.lead), 'PX', ttl(tat + within - now))
     end
   end
   return reply

@@ -58,6 +58,7 @@ for _ = 1, notes do
     local till = now + a
     if o then
       o.run.setpause(o, now, till)
+      for _, other in ipairs(o.aside or {}) do other.run.setpause(other, now, till) end
     elseif till > up.pause then
       up.pause, keep = till, till - now
     end
@@ -67,8 +68,10 @@ for _ = 1, notes do
       up.pause = 0
     elseif kind == C.NoteResume then
       o.run.resume(o, now)
+      for _, other in ipairs(o.aside or {}) do other.run.resume(other, now) end
     else
       o.run.reset(o, now)
+      o.aside = nil
     end
     if up.epoch ~= '0' then deliberate = true end
     if not o or deliberate then keep = keep or 0 end
@@ -84,6 +87,7 @@ for _ = 1, notes do
     did = o.run.remaining(o, now, a, b, c, now + d)
   elseif kind == C.NoteSettle then
     o.run.settle(o, now, a, b, c, d, e)
+    if d > c then charged(o, now, now, d - c) end
   elseif kind == C.NoteRenew then
     o.run.renew(o, now, a, b)
   elseif kind == C.NoteRelease then

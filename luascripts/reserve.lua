@@ -92,6 +92,7 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   for i = 1, p do
     local o = entries[i]
     local from, to, spare, holds = o.run.commit(o, now, places[i], costs and costs[i] or cost, tracked)
+    charged(o, now, s, costs and costs[i] or cost)
     size = addcharge(reply, size, from, to, holds)
     if spare < slack then slack = spare end
   end
@@ -148,6 +149,7 @@ while nextarg <= #ARGV and spent < enough do
     for i = 1, #entries do
       local o = entries[i]
       local from, to, spare, holds = o.run.take(o, now, costs and costs[i] or cost, many, tracked, alones[i])
+      for _ = 1, many do charged(o, now, now, costs and costs[i] or cost) end
       size = addcharge(reply, size, from, to, holds)
       if spare and (slack < 0 or spare < slack) then slack = spare end
     end

@@ -13,6 +13,7 @@
 --        now alone: as in reserve.lua
 -- TTL    none: nothing is written
 
+looking = true
 local entries, up, now = stack()
 if stale then return { now } end
 everything(entries)

@@ -34,16 +34,22 @@
 
 local window = {}
 
+-- blank makes an account one of which nothing is known yet.
+function window.blank(o)
+  o.bounds, o.run, o.dirty = {}, window, false
+  o.at, o.held, o.open, o.low, o.size, o.total = {}, {}, {}, 1, 0, 0 -- the buckets low..size: begin, count; by begin: on their way
+  o.list, o.place, o.same = '', { 1 }, 1 -- as it was read; where the buckets begin in it; it is as it was before this one
+  o.mark, o.remembers, o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0, 0, 0
+  o.bucket, o.others, o.read, o.asks, o.period, o.margin, o.raised, o.fades = 0, 0, 0, 0, 0, 0, 0, 0
+  o.back, o.step = o.m * o.width, o.width -- of the list, distances are counted in steps
+end
+
 function window.parse()
-  local o = {
-    key = key(), limit = arg(), width = arg(), m = arg(), guard = arg(), bounds = {}, run = window,
-    at = {}, held = {}, open = {}, low = 1, size = 0, total = 0, -- the buckets low..size: begin, count; by begin: on their way
-    list = '', place = { 1 }, same = 1, unit = 1, -- as it was read; where the buckets begin in it; it is as it was before this one
-    mark = 0, remembers = 0, ends = 0, pause = 0, full = 0, fulllimit = 0, fullwidth = 0, learned = 0, till = 0, dirty = false,
-    bucket = 0, others = 0, read = 0, asks = 0, period = 0, margin = 0, raised = 0, fades = 0,
-  }
+  local o = { key = key(), limit = arg(), width = arg(), m = arg(), tail = arg() }
+  local unit = ARGV[nextarg - 3] .. '.' .. ARGV[nextarg - 2] .. ' '
+  window.blank(o)
   for i = 1, arg() do o.bounds[i] = arg() end
-  o.most, o.back, o.unit, o.tail = o.limit, o.m * o.width, o.width, o.guard
+  o.unit, o.most, o.guard = (#o.bounds > 0 and 'c' or 'w') .. unit, o.limit, o.tail
   return o
 end
 
@@ -97,7 +103,7 @@ function window.loadstring(o, v, now)
     o.margin, o.raised, o.fades = number(margin, name), number(raised, name), number(fades, name)
     window.widen(o, now)
   end
-  o.unit, o.list, o.ends, o.total = unit, list, ends, total
+  o.step, o.list, o.ends, o.total = unit, list, ends, total
   local at, held, place, size, b, sum = o.at, o.held, o.place, 0, first, count
   for from, n, rest in string.gmatch(list, '()(%d+)(%S*) ') do
     size, n = size + 1, n + 0
@@ -117,6 +123,7 @@ function window.loadstring(o, v, now)
     if open > 0 then o.open[last] = open end
   end
   o.size, o.same = size, math.max(1, size)
+  if n > 0 and ends > 0 and last >= o.bounds[1] and floor(o, last) ~= last then versions().regrid(o, now) end
 end
 
 -- find returns the first bucket that does not begin before b.
@@ -252,7 +259,7 @@ local function written(o)
     end
   end
   local same = o.same
-  if unit ~= o.unit or same < low then same = low end
+  if unit ~= o.step or same < low then same = low end
   if same > low then parts[1] = string.sub(o.list, o.place[low], o.place[same] - 1) end
   for i = same, o.size - 1 do
     local distance, open, more = (at[i + 1] - at[i]) / unit, o.open[at[i]] or 0, ''
@@ -263,13 +270,8 @@ local function written(o)
   return table.concat(parts), unit
 end
 
-function window.write(o, now)
-  if not o.dirty then return end
-  local ends = math.max(o.ends, o.pause, o.till, o.remembers, o.fades)
-  if ends <= now then
-    redis.call('DEL', o.key)
-    return
-  end
+-- text returns the state as it is written, and until when it matters.
+function window.text(o)
   local list, unit = written(o)
   local last, more = o.at[o.size] or 0, ''
   if o.pause > 0 or o.full > 0 or o.till > 0 or o.mark > 0 or o.others > 0 or o.fades > 0 then
@@ -282,7 +284,15 @@ function window.write(o, now)
   local v = string.format(
     '%.0f %.0f %.0f %.0f %.0f %.0f %.0f%s|%s',
     unit, o.at[o.low] or 0, last, o.ends, o.held[o.size] or 0, o.open[last] or 0, o.total, more, list)
-  redis.call('SET', o.key, v, 'PX', lasting(ends - now))
+  return v, math.max(o.ends, o.pause, o.till, o.remembers, o.fades)
+end
+
+window.empty = '1 0 0 0 0 0 0|'
+
+function window.write(o, now)
+  if not o.dirty then return end
+  local text, ends = window.text(o)
+  save(o, text, ends, now)
 end
 
 function window.rest()
@@ -444,7 +454,7 @@ function window.rest()
   function window.slow() return false end
 
   -- clear makes a window a new one.
-  local function clear(o, now)
+  function window.clear(o, now)
     o.at, o.held, o.open, o.low, o.size, o.total, o.sum, o.peak, o.peakat = {}, {}, {}, 1, 0, 0, nil, nil, nil
     o.list, o.place, o.same = '', { 1 }, 1
     ignoreothers(o)
@@ -455,7 +465,7 @@ function window.rest()
   end
 
   function window.stray(o, now, at, within, step, most)
-    if math.max(o.ends, o.pause, o.till, o.fades) <= now then clear(o, now) end
+    if math.max(o.ends, o.pause, o.till, o.fades) <= now then window.clear(o, now) end
     if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
     local alone = stray(o, now, at, within, step, most)
     o.dirty = true
@@ -524,7 +534,37 @@ function window.rest()
 
   function window.reset(o, now)
     reset(o, now, o.ends)
-    clear(o, now)
+    window.clear(o, now)
+  end
+
+  -- ends returns from when an account means the same as a new one, but for a reset that it remembers.
+  function window.ends(o) return math.max(o.ends, o.pause, o.till, o.fades) end
+
+  -- history returns when it was that calls went, at the latest, or will, at the earliest, and how many.
+  function window.history(o, now)
+    local at, n = {}, {}
+    for i = o.low, o.size do
+      local b = o.at[i]
+      if o.held[i] > 0 and b + (o.m + 1) * o.width > now then
+        at[#at + 1], n[#n + 1] = b <= now and math.min(now, b + o.width - 1) or b, o.held[i]
+      end
+    end
+    return at, n
+  end
+
+  -- tell counts n calls that went at an instant, or will.
+  function window.tell(o, now, at, n)
+    local b = floor(o, at)
+    if reach(o, b) <= now then return end
+    tidy(o, now)
+    add(o, b, n, 0)
+  end
+
+  -- inherit takes over from the account of another shape what does not depend on that.
+  function window.inherit(o, from, now)
+    if from.margin then o.margin, o.raised, o.fades = from.margin, from.raised, from.fades end
+    reset(o, now, o.ends)
+    window.widen(o, now)
   end
 
   function window.holds(o, now)

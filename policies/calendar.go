@@ -92,6 +92,9 @@ func (m *table) serves(from, until int64) bool {
 	return b[n-3] <= until && until < b[n-2]
 }
 
+// Zone returns the name of the calendar's time zone.
+func (c *Calendar) Zone() string { return c.loc.String() }
+
 // floor returns the beginning of the window that holds t.
 func (c *Calendar) floor(t time.Time) time.Time {
 	t = t.In(c.loc)

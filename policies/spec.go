@@ -13,6 +13,9 @@ const (
 	Concurrency Algorithm = 4
 )
 
+// Known reports whether it is one of these.
+func (a Algorithm) Known() bool { return a == GCRA || a == Window || a == Concurrency }
+
 // A Queue is how calls wait their turn for a limit. What has none gives slots at once, however far away they are.
 type Queue uint8
 

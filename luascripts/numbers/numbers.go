@@ -112,6 +112,13 @@ const (
 	AsksAgain   = 5 // if the answer to that says nothing: after this part of the time
 )
 
+// Parameters of the versions of an account: see package engine, versions.go.
+const (
+	MaxVersions  = 4          // of one key
+	VersionLives = 60_000_000 // for how long a version is kept that nobody asks for, besides for as long as it counts
+	MaxHistory   = 256        // at most so many instants, and so many gaps, are told of a rate to another one
+)
+
 // OthersMargin bounds how much others are expected to spend before calls that are on their way are answered: as a part of the
 // limit, in hundredths of a per cent, of which OthersWhole are all of it. Others that were just observed to spend are taken to
 // be as busy as we are.
@@ -164,6 +171,7 @@ func Named() map[string]int64 {
 		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
 		"UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
+		"MaxVersions": MaxVersions, "VersionLives": VersionLives, "MaxHistory": MaxHistory,
 		"OthersMargin": OthersMargin, "OthersWhole": OthersWhole,
 		"BelievedFor": BelievedFor, "LoosenAfter": LoosenAfter, "AsksAgain": AsksAgain,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,

@@ -117,11 +117,11 @@ func (m *Store) count(b *admitted, now, cost int64) {
 // a scope is always the same, unless it was evicted, and need not be looked for.
 func (m *Store) account(b *admitted) *account {
 	l := b.prepared
-	if b.scope == "" && l.account != nil && !l.account.gone {
+	if b.scope == "" && l.account != nil && !l.account.gone && l.account.Serves(&l.Spec) {
 		return l.account
 	}
 	one := m.keys.at(b.at).get(b.at.hash, &accountKey{l.upstream, l.Policy, b.scope})
-	if one == nil || !engine.Keeps(one.Account, l.Spec.Algorithm) {
+	if one == nil || !one.Serves(&l.Spec) {
 		return nil
 	}
 	if b.scope == "" {

@@ -55,7 +55,7 @@ type shardState struct {
 
 // An account is that of one key. The shard's lock guards it.
 type account struct {
-	engine.Account
+	engine.Versions
 
 	key  accountKey
 	hash uint64
@@ -71,7 +71,8 @@ type accountKey struct{ upstream, policy, scope string }
 type opened struct {
 	shards shardSet
 	now    int64
-	added  int // keys that were made
+	looks  bool // nothing is to change
+	added  int  // keys that were made
 }
 
 const (
@@ -197,18 +198,22 @@ func (k *keys) find(entries []engine.Entry, o *opened, stack *store.Stack, reach
 		l := &stack.Limits[i]
 		key, at := k.key(stack, i)
 		e := engine.Entry{Limit: engine.Limit{Spec: &l.Spec}}
-		if a := k.at(at).get(at.hash, &key); a != nil {
-			e.Account = a.Account
-		} else if e.Account = engine.NewAccount(l.Spec.Algorithm); e.Account != nil {
-			missing++
-		} else {
-			return nil, fmt.Errorf("policy %q: unknown algorithm %d", l.Policy, l.Spec.Algorithm)
-		}
-		if !engine.Keeps(e.Account, l.Spec.Algorithm) {
-			return nil, fmt.Errorf("policy %q is kept by another algorithm than %s: give the changed policy another name", l.Policy, l.Spec.Algorithm)
-		}
 		if l.Spec.Calendar != nil {
 			e.Limit.Bounds = l.Spec.Calendar.Bounds(o.now, o.now+reach)
+		}
+		switch a := k.at(at).get(at.hash, &key); {
+		case !l.Spec.Algorithm.Known():
+			return nil, fmt.Errorf("policy %q: unknown algorithm %d", l.Policy, l.Spec.Algorithm)
+		case a == nil:
+			e.Account = engine.NewAccount(l.Spec.Algorithm)
+			missing++
+		case a.Serves(&l.Spec):
+			e.Account = a.Account
+		case o.looks:
+			e.Account = a.Seen(&e.Limit, o.now)
+		default:
+			a.Turn(&e.Limit, o.now)
+			e.Account, e.Versions = a.Account, &a.Versions
 		}
 		entries = append(entries, e)
 	}
@@ -227,7 +232,7 @@ func (k *keys) make(entries []engine.Entry, o *opened, stack *store.Stack, missi
 	for i := range stack.Limits {
 		key, at := k.key(stack, i)
 		if sh := k.at(at); sh.get(at.hash, &key) == nil {
-			sh.add(&account{Account: entries[i].Account, key: key, hash: at.hash})
+			sh.add(&account{Versions: engine.NewVersions(&entries[i].Limit, entries[i].Account), key: key, hash: at.hash})
 			o.added++
 		}
 	}
@@ -246,7 +251,7 @@ func (k *keys) makeRoom(stack *store.Stack, now int64) error {
 		sh := &k.shards[k.roomNext%shards]
 		k.roomNext++
 		n := min(left, len(sh.ring))
-		k.evict(sh, now, n, engine.Account.Expires)
+		k.evict(sh, now, n, (*engine.Versions).Expires)
 		left -= n
 	}
 	if k.fits(stack) {
@@ -267,16 +272,16 @@ func (k *keys) fits(stack *store.Stack) bool {
 }
 
 // matters returns until when an account has a meaning. That it was reset has less of one: see keys.makeRoom.
-func matters(a engine.Account) int64 { return max(a.Expires(), a.Remembers()) }
+func matters(a *engine.Versions) int64 { return max(a.Expires(), a.Remembers()) }
 
 // evict looks at the next n keys of a shard's ring and forgets those that mean nothing any more.
-func (k *keys) evict(sh *shard, now int64, n int, until func(engine.Account) int64) {
+func (k *keys) evict(sh *shard, now int64, n int, until func(*engine.Versions) int64) {
 	for range min(n, len(sh.ring)) {
 		if sh.hand >= len(sh.ring) {
 			sh.hand = 0
 		}
 		a := sh.ring[sh.hand]
-		if until(a.Account)+evictGrace > now {
+		if until(&a.Versions)+evictGrace > now {
 			sh.hand++
 			continue
 		}

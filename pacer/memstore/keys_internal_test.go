@@ -37,7 +37,7 @@ func TestAFullStoreSearchesALittle(t *testing.T) {
 		if i == held/2 {
 			a.until = 0
 		}
-		m.keys.at(at).add(&account{Account: a, key: key, hash: at.hash})
+		m.keys.at(at).add(&account{Versions: engine.Versions{Account: a}, key: key, hash: at.hash})
 		m.keys.count.Add(1)
 	}
 	reserve := func() error {

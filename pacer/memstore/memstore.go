@@ -292,9 +292,9 @@ func applyOne(e *engine.Entry, now int64, n *store.Note) (changed bool) {
 	a, l := e.Account, &e.Limit
 	switch n.Kind {
 	case store.NotePause:
-		a.Pause(now + engine.MicrosUp(n.For))
+		e.Pause(now + engine.MicrosUp(n.For))
 	case store.NoteResume:
-		a.Resume(now)
+		e.Resume(now)
 	case store.NoteSlow:
 		at := int64(n.At)
 		if at == 0 {
@@ -312,11 +312,11 @@ func applyOne(e *engine.Entry, now int64, n *store.Note) (changed bool) {
 	case store.NoteRemaining:
 		return a.Remaining(l, now, n.Bucket, n.Remaining, n.Done, now+engine.MicrosUp(n.For))
 	case store.NoteSettle:
-		a.Settle(l, now, engine.Charge(n.Charge), n.Cost, n.Actual)
+		e.Settle(now, engine.Charge(n.Charge), n.Cost, n.Actual)
 	case store.NoteClaim:
 		a.Claim(l, now, engine.Charge(n.Charge))
 	case store.NoteReset:
-		a.Reset(now)
+		e.Reset(now)
 	case store.NoteRenew:
 		a.Renew(l, now, n.Value, int64(n.At))
 	case store.NoteRelease:
@@ -346,7 +346,7 @@ func (m *Store) Now() store.Instant { return store.Instant(m.clock()) }
 
 // Status implements [store.Store].
 func (m *Store) Status(_ context.Context, stack store.Stack) (store.StackStatus, error) {
-	var o opened
+	o := opened{looks: true}
 	entries, err := m.open(nil, &o, &stack, 0, false)
 	if err != nil {
 		return store.StackStatus{}, err

@@ -43,8 +43,8 @@ const upstreamsKey = prefix + "upstreams"
 //	pacer:{upstream}/index                  what they say of themselves, of their policies, and of what went
 //	pacer:{upstream}:policy                 an account of the whole upstream
 //	pacer:{upstream}:policy:value           an account of one scope value, escaped
-//	pacer:{upstream}:policy/gaps[:value]    the gaps of a rate
-//	pacer:{upstream}:policy/starts[:value]  when calls of a rate start, if its windows are exact
+//	pacer:{upstream}:policy/gaps.T[:value]  the gaps of a rate whose emission interval is T µs
+//	pacer:{upstream}:policy/starts.T[:value] when calls of such a rate start, if its windows are exact
 //	pacer:{upstream}:policy/leases[:value]  the calls in flight, by when their leases run out
 //	pacer:{upstream}:policy/begun[:value]   the same, by when they began, if only long ones count
 //	pacer:{upstream}:policy/line[:value]    who is queued, in order

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/headway-go/headway/luascripts/numbers"
@@ -24,6 +25,9 @@ type request struct {
 		keys [8]string
 	}
 }
+
+// maxInterval is how long the digits of an emission interval are, at most.
+const maxInterval = 16
 
 // head is how many arguments come before the keys: the command, the script and the number of keys.
 const head = 3
@@ -64,7 +68,7 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 		if limits[i].Spec.HasQueue() {
 			keys += 4
 		}
-		size += keys * (base + len(limits[i].Policy) + len(limits[i].Scope) + len(leasesMark) + 2)
+		size += keys * (base + len(limits[i].Policy) + len(limits[i].Scope) + len(leasesMark) + 2 + maxInterval)
 	}
 	r.text.Grow(size)
 	writeUpstreamKey(&r.text, upstream)
@@ -72,12 +76,12 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 	r.key(name)
 	for i := range limits {
 		l := &limits[i]
-		r.addKey(name, l, "")
+		r.addKey(name, l, "", 0)
 		if l.Spec.Algorithm == policies.GCRA {
-			r.addKey(name, l, gapsMark)
+			r.addKey(name, l, gapsMark, l.Spec.Interval)
 		}
 		if l.Spec.Most > 0 {
-			r.addKey(name, l, startsMark)
+			r.addKey(name, l, startsMark, l.Spec.Interval)
 		}
 		if l.Spec.HasQueue() {
 			r.addQueue(name, l)
@@ -88,24 +92,31 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 // addQueue adds the keys of a limit that calls queue for.
 func (r *request) addQueue(name string, l *store.Limit) {
 	if l.Spec.Algorithm == policies.Concurrency {
-		r.addKey(name, l, leasesMark)
+		r.addKey(name, l, leasesMark, 0)
 	}
-	r.addKey(name, l, lineMark)
-	r.addKey(name, l, waitsMark)
+	r.addKey(name, l, lineMark, 0)
+	r.addKey(name, l, waitsMark, 0)
 	if l.Spec.Algorithm == policies.Concurrency {
-		r.addKey(name, l, begunMark)
+		r.addKey(name, l, begunMark, 0)
 	}
 	if l.Spec.Queue == policies.FairQueue {
-		r.addKey(name, l, flowsMark)
+		r.addKey(name, l, flowsMark, 0)
 	}
 }
 
-func (r *request) addKey(name string, l *store.Limit, mark string) {
+// addKey adds a key that has to do with a limit: what is left to a rate of one emission interval means nothing to one of another, so that
+// is a part of the key's name; 0 for none.
+func (r *request) addKey(name string, l *store.Limit, mark string, interval int64) {
 	begin := r.text.Len()
 	r.text.WriteString(name)
 	r.text.WriteByte(':')
 	r.text.WriteString(l.Policy)
 	r.text.WriteString(mark)
+	if interval > 0 {
+		var room [20]byte
+		r.text.WriteByte('.')
+		r.text.Write(strconv.AppendInt(room[:0], interval, 10))
+	}
 	if l.Scope != "" {
 		r.text.WriteByte(':')
 		r.text.WriteString(l.Scope)

@@ -123,7 +123,7 @@ func heedCases() []Case {
 				if g := s.Ask(st, store.Call{Cost: 1, MaxWait: 2 * time.Hour}); g.OK {
 					t.Fatalf("all ten are our own, and one more goes: %+v", g)
 				}
-				st = s.Stack(Key{Policy: p.Named("short")})
+				st = s.Stack(Key{Policy: p.Named("short-" + p.Name())})
 				n := remaining(0)
 				n.For = -time.Minute
 				s.Report(st, n)

@@ -110,8 +110,9 @@ func NewAccount(a policies.Algorithm) Account {
 
 // Entry is one policy of a stack: its account and its limit.
 type Entry struct {
-	Account Account
-	Limit   Limit
+	Account  Account
+	Limit    Limit
+	Versions *Versions // of which the Account is one; nil if it is the only one
 }
 
 // The methods of an entry ask its account. They name the algorithms, as [NewAccount] does: asked through the interface, an
@@ -150,6 +151,9 @@ func (e *Entry) earliest(now, at, n int64, round int) Placement {
 }
 
 func (e *Entry) commit(now int64, p Placement, n int64, tracked bool) (Charge, int64) {
+	if e.Versions != nil {
+		e.Versions.told(now, p.At, n)
+	}
 	switch a := e.Account.(type) {
 	case *GCRA:
 		return a.Commit(&e.Limit, now, p, n, tracked)

@@ -95,6 +95,16 @@ func (p *pace) learn(l *Limit, now, value, until int64) bool {
 	return p.interval(l, now) != before
 }
 
+// inherited returns the pace for an account of another shape: a share, if that adapts, too.
+func (p pace) inherited(l *Limit) pace {
+	a := l.Spec.Adapt
+	if a == nil || p.share == 0 {
+		return pace{learned: p.learned, until: p.until}
+	}
+	p.whole = p.since + (numbers.WholeShare-p.share)*a.Recovery/numbers.WholeShare + 1
+	return p
+}
+
 // ends returns when the pace is that of the limit again.
 func (p *pace) ends() int64 { return max(p.until, p.whole) }
 

@@ -1,0 +1,391 @@
+package engine
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/policies"
+)
+
+// Versions are the accounts of one key. As a rule there is one. But policies change, and while a new version of a program is rolled out,
+// calls of both versions come at the same time. An interval of virtual time means nothing at another rate, nor does a bucket in another
+// grid. So each shape in which a limit is asked for has an account of its own:
+//
+//   - A shape that is new begins with what the account knows that was asked for last, as far as it can be told in other terms: see history
+//     and tell.
+//   - While others are likely to ask for another shape, each call is counted in all of them. So each version of a policy holds for all
+//     calls, whatever the others say.
+//   - What is given back is given back in its own shape alone: the others count it until they would have forgotten it anyway.
+//   - A pause, a resumption and a reset concern all of them; what an upstream says of numbers concerns the shape of the call that was
+//     answered.
+type Versions struct {
+	Account // of the shape that was asked for last
+
+	shape shape
+	grid  string    // of a calendar: its name
+	aside []version // the others, beginning with the last one
+}
+
+// A version is the account of a shape that was asked for before.
+type version struct {
+	Account
+
+	shape shape
+	until int64 // when nobody is expected to ask for it any more
+}
+
+// A shape is the part of a limit on which the meaning of its account depends.
+type shape struct {
+	algorithm policies.Algorithm
+	calendar  bool
+	unit      int64 // the emission interval of a rate, the width of a bucket
+	more      int64 // the burst of a rate, on which nothing depends; how many buckets before its own a window counts
+}
+
+func shapeOf(s *policies.Spec) shape {
+	switch s.Algorithm {
+	case policies.GCRA:
+		return shape{algorithm: s.Algorithm, unit: s.Interval, more: s.Limit}
+	case policies.Window:
+		return shape{algorithm: s.Algorithm, calendar: s.Calendar != nil, unit: s.Interval, more: s.Buckets}
+	case policies.Concurrency:
+	}
+	return shape{algorithm: s.Algorithm}
+}
+
+// same reports whether accounts of two shapes mean the same.
+func (s shape) same(other shape) bool {
+	if s.algorithm == policies.GCRA {
+		s.more = other.more
+	}
+	return s == other
+}
+
+// reach returns for how long something counts that is charged.
+func (s shape) reach() int64 {
+	if s.algorithm == policies.Window {
+		return min((s.more+2)*s.unit, numbers.MaxDebt)
+	}
+	return s.more * s.unit
+}
+
+// limit returns the limit of a version, as far as it is known: what it admits is not.
+func (v *version) limit() *Limit {
+	s := &policies.Spec{Algorithm: v.shape.algorithm, Limit: v.shape.more, Interval: v.shape.unit}
+	l := &Limit{Spec: s}
+	if w, ok := v.Account.(*Window); ok {
+		s.Limit, s.Buckets = policies.MaxLimit, v.shape.more
+		if n := len(w.buckets); v.shape.calendar && n > 0 { // its grid goes on evenly, for all that is known
+			l.Bounds = []int64{w.buckets[n-1].begin}
+		}
+	}
+	return l
+}
+
+// NewVersions returns the versions of a key of which there is one account, which has the shape of a limit.
+func NewVersions(l *Limit, a Account) Versions {
+	return Versions{Account: a, shape: shapeOf(l.Spec), grid: gridOf(l.Spec)}
+}
+
+// gridOf returns the name of a calendar; "" if the limit has none.
+func gridOf(s *policies.Spec) string {
+	if s.Calendar == nil {
+		return ""
+	}
+	return s.Calendar.Zone()
+}
+
+// Serves reports whether there is one account only, and it has the shape of a limit: then there is nothing to turn.
+func (v *Versions) Serves(s *policies.Spec) bool {
+	return v.aside == nil && v.shape.same(shapeOf(s)) && (s.Calendar == nil || s.Calendar.Zone() == v.grid)
+}
+
+// Turn sees to it that the account has the shape of a limit that is asked for now.
+func (v *Versions) Turn(l *Limit, now int64) {
+	want := shapeOf(l.Spec)
+	v.grid = gridOf(l.Spec)
+	v.aside = slices.DeleteFunc(v.aside, func(one version) bool { return one.until <= now })
+	over := v.counts() <= now // from when all of them mean the same as a new account, there is one
+	if len(v.aside) == 0 || over {
+		v.aside = nil
+	}
+	if v.shape.same(want) {
+		v.shape = want
+		if w, ok := v.Account.(*Window); ok && w.offGrid(l) {
+			v.Account = v.converted(l, now)
+		}
+		return
+	}
+	var next Account
+	if i := slices.IndexFunc(v.aside, func(one version) bool { return one.shape.same(want) }); i >= 0 {
+		next = v.aside[i].Account
+		v.aside = slices.Delete(v.aside, i, i+1)
+		if w, ok := next.(*Window); ok && w.offGrid(l) {
+			next = (&Versions{Account: next, shape: want}).converted(l, now)
+		}
+	} else {
+		next = v.converted(l, now)
+	}
+	v.lend(next)
+	if !over {
+		if g, ok := v.Account.(*GCRA); ok {
+			g.pace = pace{learned: g.pace.learned, until: g.pace.until}
+		}
+		until := now + v.shape.reach() + numbers.VersionLives
+		v.aside = slices.Insert(v.aside, 0, version{v.Account, v.shape, until})
+		v.aside = v.aside[:min(len(v.aside), numbers.MaxVersions-1)]
+	}
+	v.Account, v.shape = next, want
+}
+
+// Seen returns the account of the shape of a limit. It changes nothing: of a shape that nobody has asked for, only pauses are known.
+func (v *Versions) Seen(l *Limit, now int64) Account {
+	want := shapeOf(l.Spec)
+	if v.shape.same(want) {
+		if w, ok := v.Account.(*Window); ok && w.offGrid(l) {
+			return v.converted(l, now)
+		}
+		return v.Account
+	}
+	for i := range v.aside {
+		one := &v.aside[i]
+		if one.until <= now || !one.shape.same(want) || v.counts() <= now {
+			continue
+		}
+		if w, ok := one.Account.(*Window); ok && w.offGrid(l) {
+			return (&Versions{Account: w, shape: want}).converted(l, now)
+		}
+		return one.Account
+	}
+	a := NewAccount(l.Spec.Algorithm)
+	a.Pause(v.Paused())
+	v.lend(a)
+	return a
+}
+
+// lend has a rate use the queue of the present one: who is queued is, whatever the numbers are.
+func (v *Versions) lend(a Account) {
+	if from, ok := v.Account.(*GCRA); ok {
+		if to, ok := a.(*GCRA); ok {
+			to.queue = from.queue
+		}
+	}
+}
+
+// converted returns a new account of the shape of a limit that begins with what the present one knows. Nothing that was charged before
+// is given back to it.
+func (v *Versions) converted(l *Limit, now int64) Account {
+	a := NewAccount(l.Spec.Algorithm)
+	from := version{Account: v.Account, shape: v.shape}
+	for _, one := range from.history(now) {
+		tell(a, l, now, one.at, one.n)
+	}
+	if p := v.Account.Paused(); p > now {
+		a.Pause(p)
+	}
+	switch to := a.(type) {
+	case *GCRA:
+		if g, ok := v.Account.(*GCRA); ok {
+			to.margin, to.pace = g.margin, g.pace.inherited(l)
+		} else if w, ok := v.Account.(*Window); ok {
+			to.margin = w.margin
+		}
+		to.reset = mark{}.reset(now, to.tat)
+		to.forget(now)
+	case *Window:
+		if g, ok := v.Account.(*GCRA); ok {
+			to.margin = g.margin
+		} else if w, ok := v.Account.(*Window); ok {
+			to.margin = w.margin
+		}
+		to.reset = mark{}.reset(now, to.ends)
+	}
+	return a
+}
+
+// told counts a call of cost n whose slot is at, for those who ask for other shapes.
+func (v *Versions) told(now, at, n int64) {
+	for i := range v.aside {
+		if one := &v.aside[i]; one.until > now {
+			tell(one.Account, one.limit(), now, at, n)
+		}
+	}
+}
+
+// Pause is [Account].Pause of all versions.
+func (e *Entry) Pause(until int64) {
+	e.Account.Pause(until)
+	if e.Versions != nil {
+		for _, one := range e.Versions.aside {
+			one.Pause(until)
+		}
+	}
+}
+
+// Resume is [Account].Resume of all versions.
+func (e *Entry) Resume(now int64) {
+	e.Account.Resume(now)
+	if e.Versions != nil {
+		for _, one := range e.Versions.aside {
+			one.Resume(now)
+		}
+	}
+}
+
+// Reset is [Account].Reset of all versions: of the others, nothing is left.
+func (e *Entry) Reset(now int64) {
+	e.Account.Reset(now)
+	if e.Versions != nil {
+		e.Versions.aside = nil
+	}
+}
+
+// Settle is [Account].Settle. What a call cost besides what it was charged counts in all versions.
+func (e *Entry) Settle(now int64, c Charge, cost, actual int64) {
+	e.Account.Settle(&e.Limit, now, c, cost, actual)
+	if e.Versions != nil && actual > cost {
+		e.Versions.told(now, now, actual-cost)
+	}
+}
+
+// counts is Expires, but for the queues and for the pace of an adaptive rate.
+func (v *Versions) counts() int64 {
+	ends := counts(v.Account)
+	for i := range v.aside {
+		ends = max(ends, counts(v.aside[i].Account))
+	}
+	return ends
+}
+
+func counts(a Account) int64 {
+	switch a := a.(type) {
+	case *GCRA:
+		return max(a.lasts(), a.pause, a.pace.until, a.margin.until)
+	case *Concurrency:
+		return max(a.pause, a.till)
+	}
+	return a.Expires()
+}
+
+// Expires is the instant from which all versions mean the same as a new account.
+func (v *Versions) Expires() int64 {
+	ends := v.Account.Expires()
+	for i := range v.aside {
+		ends = max(ends, v.aside[i].Expires())
+	}
+	return ends
+}
+
+// spent is a cost that was spent at an instant, or is to be.
+type spent struct{ at, n int64 }
+
+// history returns what an account knows that was spent, in order of time, as far as it still counts.
+func (v *version) history(now int64) []spent {
+	switch a := v.Account.(type) {
+	case *GCRA:
+		return a.history(v.shape, now)
+	case *Window:
+		return a.history(v.shape, now)
+	}
+	return nil // how many calls run says nothing of how many went
+}
+
+// history of a rate is its log, if that knows all that matters. Otherwise it is what is taken of the time to come, a call for each
+// interval: the rate has forgotten the others, as they have come back. A call whose interval begins at x may have gone since x − τ.
+func (g *GCRA) history(s shape, now int64) (all []spent) {
+	if o := g.log; o != nil && o.unlogged+o.within <= now {
+		for _, one := range o.all[find(o.all, now-o.within+1):] {
+			if n := len(all); n > 0 && all[n-1].at == one.at {
+				all[n-1].n++
+			} else {
+				all = append(all, spent{one.at, 1})
+			}
+		}
+		return all
+	}
+	tau := (s.more - 1) * s.unit
+	each := max(1, ((g.tat-now)/s.unit+numbers.MaxHistory)/numbers.MaxHistory) // calls that are told together
+	take := func(from, to int64) {
+		for ; from < to; from += each * s.unit {
+			n := min(each, (to-from+s.unit-1)/s.unit)
+			at := max(now, from-tau)
+			if last := len(all) - 1; last >= 0 && all[last].at == at {
+				all[last].n += n
+			} else {
+				all = append(all, spent{at, n})
+			}
+		}
+	}
+	from := now
+	first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > now })
+	for _, f := range g.gaps[first:min(len(g.gaps), first+numbers.MaxHistory)] {
+		take(from, f.from)
+		from = f.to
+	}
+	take(from, g.tat)
+	return all
+}
+
+// history of a window is what its buckets hold that still count: at the latest instant at which that can have been spent, so that it
+// counts for as long as it may have to. Of what is still to come, it is the earliest.
+func (w *Window) history(s shape, now int64) (all []spent) {
+	for _, one := range w.buckets {
+		if one.n == 0 || one.begin+(s.more+1)*s.unit <= now {
+			continue
+		}
+		at := one.begin
+		if at <= now {
+			at = min(now, at+s.unit-1)
+		}
+		all = append(all, spent{at, one.n})
+	}
+	return all
+}
+
+// tell counts what was spent at an instant, or will be, with no regard to whether that was allowed.
+func tell(a Account, l *Limit, now, at, n int64) {
+	switch a := a.(type) {
+	case *GCRA:
+		a.tell(l, now, at, n)
+	case *Window:
+		a.tell(l, now, at, n)
+	}
+}
+
+// tell counts at most what the burst holds: a bucket cannot be more than empty. What was spent in the past is only told to new accounts.
+func (g *GCRA) tell(l *Limit, now, at, n int64) {
+	t := l.Spec.Interval
+	if at < now {
+		g.tat = min(max(g.tat, at)+debt(n, t), max(g.tat, at+l.Spec.Limit*t))
+		return
+	}
+	for many := l.Spec.Limit; n > 0; {
+		many = min(many, n)
+		p := g.Earliest(l, now, at, many, 0)
+		switch {
+		case p.At-at < t:
+			g.Commit(l, now, p, many, false)
+			n -= many
+		case many == 1:
+			return
+		default:
+			many /= 2
+		}
+	}
+}
+
+func (w *Window) tell(l *Limit, now, at, n int64) {
+	l = w.widened(l, now)
+	if b := l.floor(at); l.reach(b) > now {
+		w.tidy(l, now)
+		w.add(l, b, n)
+	}
+}
+
+// offGrid reports whether what was counted last is in another grid than that of a calendar: the calendar has another time zone by now,
+// or went on evenly as long as nobody knew it.
+func (w *Window) offGrid(l *Limit) bool {
+	n := len(w.buckets)
+	return len(l.Bounds) > 0 && n > 0 && w.buckets[n-1].begin >= l.Bounds[0] && l.floor(w.buckets[n-1].begin) != w.buckets[n-1].begin
+}
