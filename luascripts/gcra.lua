@@ -618,6 +618,8 @@ function gcra.rest()
     if from.margin then o.margin, o.raised, o.fades = from.margin, from.raised, from.fades end
     if from.learned and from.t then o.learned, o.till = from.learned, from.till end
     if o.recovery and from.share then o.share, o.since, o.slowed = from.share, from.since, from.slowed end
+    logged(o)
+    if o.log then o.unlogged = math.max(o.unlogged, now) end -- it lacks those that were told
     reset(o, now, o.tat)
     forget(o, now)
     pace(o, now)

@@ -114,14 +114,18 @@ function versions.open(o, v, now)
     o.run.loadstring(o, string.match(all[own], '^%S+ (.*)$'), now)
   else
     o.run.loadstring(o, nil, now)
-    if looking then
+    if not o.run.earliest then o.run.rest() end
+    if ends <= now then
+      if not looking then redis.call('DEL', o.key) end
+    elseif looking then
+      if o.run.unfold then o.run.unfold(o) end
       if first.pause > now then o.run.setpause(o, now, first.pause) end
     else
       convert(o, first, now)
     end
   end
   if own == 1 then return end
-  o.dirty = not looking
+  o.dirty = not looking and ends > now
   if first.share then first.share, first.since, first.slowed = 0, 0, 0 end
 end
 

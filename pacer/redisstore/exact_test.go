@@ -18,7 +18,7 @@ func TestALogLastsAsLongAsItsWindow(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
 	exact, plain := policies.AtMost(4, time.Minute).Skew(0).Burst(3).Named("p"), policies.AtMost(4, time.Minute).Skew(0).Named("p")
-	const account, starts = "pacer:{test}:p", "pacer:{test}:p/starts"
+	const account, starts = "pacer:{test}:p", "pacer:{test}:p/starts.100000"
 	lasts := func(key string) time.Duration { return rdb.PTTL(t.Context(), key).Val() }
 
 	p := newPacer(t, rdb, exact)
@@ -49,7 +49,7 @@ func TestALogLastsAsLongAsItsWindow(t *testing.T) {
 func TestForeignLogs(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
-	const account, starts = "pacer:{test}:victim", "pacer:{test}:victim/starts"
+	const account, starts = "pacer:{test}:victim", "pacer:{test}:victim/starts.100000"
 	for name, plant := range map[string]func(){
 		"a word":    func() { rdb.Set(t.Context(), account, "5 /x 1 1", 0) },
 		"too few":   func() { rdb.Set(t.Context(), account, "5 /1 1", 0) },

@@ -30,10 +30,12 @@ type history struct {
 	sets  [][]int
 	back  store.Instant
 	queue []queuedCall // queued calls, as far as they may ask again
+
+	before map[int]policies.Policy // what a policy was before it changed
 }
 
 func newHistory(seed uint64, plan Plan) *history {
-	h := &history{rng: rand.New(rand.NewPCG(seed, 0x68656164776179)), plan: plan}
+	h := &history{rng: rand.New(rand.NewPCG(seed, 0x68656164776179)), plan: plan, before: make(map[int]policies.Policy)}
 	for i := range 1 + h.rng.IntN(5) {
 		scope := ""
 		if h.rng.IntN(3) == 0 {
@@ -179,8 +181,12 @@ func (h *history) change(i int) {
 		return // what was counted by a shorter window may be forgotten any time after that, which a long history could see
 	}
 	for range 20 {
-		if p := h.policy(i); p.Spec().Algorithm == old.Spec().Algorithm {
-			h.keys[i].Policy = p
+		p := h.policy(i)
+		if h.rng.IntN(2) == 0 && h.before[i].Validate() == nil { // a version that was in use before
+			p = h.before[i]
+		}
+		if p.Spec().Algorithm == old.Spec().Algorithm || !h.plan.Queues {
+			h.keys[i].Policy, h.before[i] = p, old
 			return
 		}
 	}

@@ -67,7 +67,7 @@ func Run(t *testing.T, fixture func(t testing.TB) Fixture) {
 func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
-		gcraCases(), exactCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), marginCases(), costCases(), claimCases(),
+		gcraCases(), exactCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), marginCases(), versionCases(), costCases(), claimCases(),
 		sharedCases(), registryCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), propertyCases(),
 	} {
 		all = append(all, part...)

@@ -118,7 +118,9 @@ func (v *Versions) Turn(l *Limit, now int64) {
 		return
 	}
 	var next Account
-	if i := slices.IndexFunc(v.aside, func(one version) bool { return one.shape.same(want) }); i >= 0 {
+	if over {
+		next = NewAccount(want.algorithm)
+	} else if i := slices.IndexFunc(v.aside, func(one version) bool { return one.shape.same(want) }); i >= 0 {
 		next = v.aside[i].Account
 		v.aside = slices.Delete(v.aside, i, i+1)
 		if w, ok := next.(*Window); ok && w.offGrid(l) {
@@ -190,6 +192,10 @@ func (v *Versions) converted(l *Limit, now int64) Account {
 			to.margin, to.pace = g.margin, g.pace.inherited(l)
 		} else if w, ok := v.Account.(*Window); ok {
 			to.margin = w.margin
+		}
+		to.keepLog(l)
+		if to.log != nil { // it lacks those that were told
+			to.log.unlogged = max(to.log.unlogged, now)
 		}
 		to.reset = mark{}.reset(now, to.tat)
 		to.forget(now)
