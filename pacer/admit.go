@@ -11,12 +11,12 @@ import (
 // goesAtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common
 // request to a store in memory: see [store.Direct]. A pause that this process received is in the store already.
 func (p *Pacer) goesAtOnce(ctx context.Context, a *ask) bool {
-	if p.direct == nil || p.hasQueues || a.tracked || a.byPolicy || a.notBefore > 0 || p.waiters.Queued() > 0 {
+	if p.direct == nil || a.set.hasQueues || a.tracked || a.byPolicy || a.notBefore > 0 || p.waiters.Queued() > 0 {
 		return false
 	}
 	call := store.Admission{Cost: a.cost}
-	for i := range p.limits {
-		l := &p.limits[i]
+	for i := range a.set.limits {
+		l := &a.set.limits[i]
 		scope, missing := l.scope(a)
 		if missing != "" && l.optional {
 			continue
@@ -45,6 +45,7 @@ type spares struct {
 
 // A spare is a call and room for its limits.
 type spare struct {
+	asked
 	call   waiters.Call
 	limits [store.MaxAdmission]store.Limit
 }
@@ -63,6 +64,7 @@ func (s *spares) put(one *spare) {
 	if s.off || !one.call.IsReusable() {
 		return
 	}
-	*one = spare{}
+	one.forget()
+	one.call, one.limits = waiters.Call{}, [store.MaxAdmission]store.Limit{}
 	s.pool.Put(one)
 }

@@ -66,30 +66,17 @@ func WithWeight(ctx context.Context, n int64) context.Context {
 	return WithScope(ctx, weightScope, strconv.FormatInt(n, 10))
 }
 
-// A limit is a policy, unpacked once.
-type limit struct {
-	store.Limit
-
-	policy   policies.Policy
-	scopes   []string
-	optional bool
-	lane     string // it binds only calls of this lane; "" for all
-	whole    string // of a lane's part: the policy that it belongs to
-
-	prepared store.Prepared // if the store is direct
-}
-
 // bind returns the limits that bind a call, in room if there is enough.
 func (p *Pacer) bind(a *ask, room []store.Limit) ([]store.Limit, error) {
-	if p.fixed != nil {
-		return p.fixed, nil
+	if a.set.fixed != nil {
+		return a.set.fixed, nil
 	}
 	limits := room
-	if cap(room) < len(p.limits) {
-		limits = make([]store.Limit, 0, len(p.limits))
+	if cap(room) < len(a.set.limits) {
+		limits = make([]store.Limit, 0, len(a.set.limits))
 	}
-	for i := range p.limits {
-		l := &p.limits[i]
+	for i := range a.set.limits {
+		l := &a.set.limits[i]
 		if l.lane != "" && l.lane != a.lane {
 			continue
 		}
@@ -108,13 +95,14 @@ func (p *Pacer) bind(a *ask, room []store.Limit) ([]store.Limit, error) {
 // bindable returns the limits whose scopes a call carries, whether they are optional or not. Limits of a lane are
 // included only for calls of that lane; those of all lanes, if lanes is set and the call is in none.
 func (p *Pacer) bindable(a *ask, lanes bool) []store.Limit {
-	limits := make([]store.Limit, 0, len(p.limits))
-	for i := range p.limits {
-		if lane := p.limits[i].lane; lane != "" && lane != a.lane && (!lanes || a.lane != "") {
+	limits := make([]store.Limit, 0, len(a.set.limits))
+	for i := range a.set.limits {
+		l := &a.set.limits[i]
+		if lane := l.lane; lane != "" && lane != a.lane && (!lanes || a.lane != "") {
 			continue
 		}
-		if scope, missing := p.limits[i].scope(a); missing == "" {
-			bound := p.limits[i].Limit
+		if scope, missing := l.scope(a); missing == "" {
+			bound := l.Limit
 			bound.Scope = scope
 			limits = append(limits, bound)
 		}
@@ -160,7 +148,7 @@ func (p *Pacer) costs(a *ask, limits []store.Limit, s *settling) ([]store.Limit,
 		bound := make([]store.Limit, 0, len(limits))
 		costs = make([]int64, 0, len(limits))
 		for i := range limits {
-			l := p.byName[limits[i].Policy]
+			l := a.set.byName[limits[i].Policy]
 			policy := cmp.Or(l.whole, l.Policy)
 			n := p.estimate(a, policy, limits[i].Scope)
 			if n == 0 {
@@ -202,7 +190,7 @@ func (p *Pacer) checkCosts(a *ask) error {
 		if o.kind != optCostOf {
 			continue
 		}
-		l := p.byName[o.name]
+		l := a.set.byName[o.name]
 		switch {
 		case l == nil:
 			return &ConfigError{
@@ -224,7 +212,7 @@ const maxShown = 64
 
 // describe returns the scopes of a limit and their values, for people.
 func (p *Pacer) describe(l *store.Limit) string {
-	if of := p.byName[l.Policy]; of != nil {
+	if of := p.set().byName[l.Policy]; of != nil {
 		return describeScope(of.scopes, l.Scope)
 	}
 	return l.Scope // of a policy that only another process has
@@ -271,9 +259,9 @@ func (p *Pacer) queueUp(a *ask, r *waiters.Request) error {
 	}
 	r.Call.Weight = a.weight
 	if fair != "" {
-		who := a.scope(p.fairBy)
+		who := a.scope(a.set.fairBy)
 		if who == "" {
-			return &ScopeError{Upstream: p.upstream, Policy: fair, Scope: p.fairBy}
+			return &ScopeError{Upstream: p.upstream, Policy: fair, Scope: a.set.fairBy}
 		}
 		r.Call.Flow = flowOf(who)
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
-	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/parts"
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -118,7 +117,6 @@ func New(c Config) (*Pacer, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	c.Policies = policies.Stacked(c.Policies)
 	p := &Pacer{
 		upstream:   c.Upstream,
 		store:      c.Store,
@@ -131,37 +129,23 @@ func New(c Config) (*Pacer, error) {
 	if p.store == nil {
 		p.store = memstore.New()
 	}
-	all := parts.Of(c.Policies)
-	bound := make([]policies.Policy, 0, len(all))
-	for i := range all {
-		bound = append(bound, all[i].Policy)
-	}
 	given := p.store
 	shared, isShared := p.store.(store.Shared)
 	if !isShared { // one that is built on a store in memory is shared all the same
 		p.direct, _ = p.store.(store.Direct)
 	}
+	set := p.newSet(c.Policies, nil)
+	p.policies.Store(set)
 	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: p.direct != nil, PassOn: p.passOn})
 	if isShared {
-		p.member = p.join(shared, &c, bound)
+		p.member = p.join(shared, &c, set.bound)
 		p.store = p.member
 	}
 	p.spares.off = p.direct == nil && p.member == nil
-	p.limits, p.byName = make([]limit, len(all)), make(map[string]*limit, len(all))
-	for i := range all {
-		p.addLimit(i, &all[i])
-	}
 	p.describeProcess(cmp.Or(c.Name, processName()))
 	p.waiters = p.newWaiters(&c, given)
-	p.rules = feedback.NewRules(bound, p.maxPause, p.reconciles)
 	if p.telemetry.Any(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
 		defer p.waiters.Listen()
-	}
-	if !p.scoped {
-		p.fixed = make([]store.Limit, 0, len(p.limits))
-		for i := range p.limits {
-			p.fixed = append(p.fixed, p.limits[i].Limit)
-		}
 	}
 	return p, nil
 }
@@ -207,26 +191,6 @@ func processName() string {
 	}
 	pid := "/" + strconv.Itoa(os.Getpid())
 	return host[:min(len(host), maxProcessName-len(pid))] + pid
-}
-
-// addLimit unpacks one policy.
-func (p *Pacer) addLimit(i int, one *parts.Part) {
-	l := &p.limits[i]
-	l.Limit = store.Limit{Policy: one.Name(), Spec: one.Spec()}
-	p.byName[l.Policy] = l
-	l.policy, l.scopes, l.optional, l.lane, l.whole = one.Policy, one.Scopes(), one.IsOptional(), one.Lane, one.Whole
-	if p.direct != nil {
-		l.prepared = p.direct.Prepare(p.upstream, &l.Limit)
-	}
-	for _, lane := range one.Lanes() {
-		if !slices.Contains(p.lanes, lane) {
-			p.lanes = append(p.lanes, lane)
-		}
-	}
-	p.fairBy = cmp.Or(p.fairBy, one.FairBy())
-	p.hasPermits = p.hasPermits || l.Spec.Algorithm == policies.Concurrency
-	p.hasQueues = p.hasQueues || l.Spec.HasQueue() || l.lane != ""
-	p.scoped = p.scoped || len(l.scopes) > 0 || len(p.lanes) > 0 || p.fairBy != ""
 }
 
 func (c *Config) validate() error {

@@ -66,7 +66,7 @@ func (p *Pacer) costsOf(call *store.Call, limits []store.Limit) []PolicyCost {
 		l := &limits[i]
 		one := PolicyCost{Policy: l.Policy, Scope: p.describe(l), Cost: call.Cost}
 		switch {
-		case p.byName[l.Policy].whole != "":
+		case p.set().isPart(l.Policy):
 			continue
 		case l.Spec.Algorithm == policies.Concurrency:
 			one.Cost = 1
@@ -86,7 +86,7 @@ func (p *Pacer) settled(ctx context.Context, stack *store.Stack, notes []store.N
 	for i := range notes {
 		n := &notes[i]
 		l := &stack.Limits[n.Limit]
-		if p.byName[l.Policy].whole != "" || l.Spec.Algorithm == policies.Concurrency {
+		if p.set().isPart(l.Policy) || l.Spec.Algorithm == policies.Concurrency {
 			continue
 		}
 		e := Settled{

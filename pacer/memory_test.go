@@ -46,13 +46,18 @@ func TestMemoryStoreThatIsFullRefuses(t *testing.T) {
 	})
 }
 
-func TestOneNameForTwoAlgorithmsIsAnError(t *testing.T) {
+// A policy that becomes one of another kind goes on with what was spent.
+func TestOneNameForTwoAlgorithms(t *testing.T) {
 	t.Parallel()
-	store := memstore.New()
-	one, two := limits(policies.PerSecond(1).Named("x")), limits(policies.Fixed(1, time.Second).Named("x"))
-	one.Store, two.Store = store, store
-	require.NoError(t, newPacer(t, one).Wait(t.Context()))
-	require.ErrorContains(t, newPacer(t, two).Wait(t.Context()), "another name")
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		one, two := limits(policies.PerSecond(1).Named("x")), limits(policies.Fixed(1, time.Second).Named("x"))
+		one.Store, two.Store = store, store
+		require.NoError(t, newPacer(t, one).Allow(t.Context()))
+		require.ErrorIs(t, newPacer(t, two).Allow(t.Context()), pacer.ErrNotYet)
+		time.Sleep(time.Second)
+		require.NoError(t, newPacer(t, two).Allow(t.Context()))
+	})
 }
 
 func TestEscapeScope(t *testing.T) {

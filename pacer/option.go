@@ -96,12 +96,13 @@ type ask struct {
 	lane      string
 	opts      []Option
 	scopes    *scopeContext
+	set       *policySet // by which the call is bound
 }
 
 // newAsk reads what a call requests.
 func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
-	a := ask{cost: 1, maxWait: p.maxWait, weight: 1, opts: opts}
-	if p.scoped {
+	a := ask{cost: 1, maxWait: p.maxWait, weight: 1, opts: opts, set: p.set()}
+	if a.set.scoped {
 		a.scopes = scopesOf(ctx)
 	}
 	for i := range opts {
@@ -139,15 +140,15 @@ func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
 
 // placeAsk reads a call's lane and weight.
 func (p *Pacer) placeAsk(a *ask) error {
-	if len(p.lanes) > 0 {
-		if a.lane = a.scope(laneScope); a.lane != "" && !slices.Contains(p.lanes, a.lane) {
+	if len(a.set.lanes) > 0 {
+		if a.lane = a.scope(laneScope); a.lane != "" && !slices.Contains(a.set.lanes, a.lane) {
 			return &ConfigError{
 				Field: "Lane", Value: strconv.Quote(a.lane),
-				Reason: fmt.Sprintf("no policy of upstream %q has that lane, but %s: give a policy one with Lane; 100 per cent will do", p.upstream, strings.Join(p.lanes, ", ")),
+				Reason: fmt.Sprintf("no policy of upstream %q has that lane, but %s: give a policy one with Lane; 100 per cent will do", p.upstream, strings.Join(a.set.lanes, ", ")),
 			}
 		}
 	}
-	if p.fairBy != "" {
+	if a.set.fairBy != "" {
 		if v := a.scope(weightScope); v != "" {
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil || n < 1 || n > MaxWeight {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/costs"
@@ -26,9 +27,6 @@ type Pacer struct {
 	store    store.Store
 	direct   store.Direct // the store, if it is one
 	member   store.Member // the store, if it is one
-	limits   []limit
-	byName   map[string]*limit
-	scoped   bool // some limits have scopes
 	maxWait  time.Duration
 	maxPause time.Duration
 	outage   Outage
@@ -36,15 +34,8 @@ type Pacer struct {
 	telemetry *telemetry.Dispatcher[Hooks] // nil if there are no hooks
 	storeLog  *storeLog                    // nil if losses of the store are not to be logged
 
-	fixed []store.Limit // the stack of every call, if no limit has a scope
-
-	lanes      []string // of all policies
-	hasQueues  bool     // some limits are granted only shortly before the slot, or bind only one lane
-	fairBy     string   // the scope by which shares are fair; "" if no shares are
-	hasPermits bool     // some limits are of calls in flight
-
+	policies   atomic.Pointer[policySet]
 	reconciles bool
-	rules      *feedback.Rules
 	usage      feedback.Usage
 	process    *usage.Process // what operators see of this process
 
@@ -63,13 +54,19 @@ type Pacer struct {
 // Config.Outage is [RefuseCalls], if the store is not set up right, or if it has never answered this process for as long
 // as the call may wait: see Config.Processes. A slot that is not used is given back.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
-	a, err := p.newCall(ctx, opts)
-	if err != nil || p.goesAtOnce(ctx, &a) {
+	if p.direct != nil {
+		a, err := p.newCall(ctx, opts)
+		if err != nil || p.goesAtOnce(ctx, &a) {
+			return err
+		}
+	}
+	w := p.spares.get()
+	a, err := w.read(ctx, p, opts)
+	if err != nil {
 		return err
 	}
 	a.waits = true
-	w := p.spares.get()
-	if err := p.reserve(ctx, &a, &w.call, w.limits[:0], nil); err != nil {
+	if err := p.reserve(ctx, &a, &w.call, w.limits[:0], nil, &w.asked); err != nil {
 		return err
 	}
 	if err := w.call.Wait(ctx); err != nil {
@@ -84,13 +81,13 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 // Release does nothing, and does no harm. The context bounds the wait, not the call. Acquire returns the same errors
 // as Wait.
 func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
-	a, err := p.newCall(ctx, opts)
+	r := newReservation()
+	a, err := r.read(ctx, p, opts)
 	if err != nil {
 		return nil, err
 	}
 	a.permits, a.waits, a.untried = true, true, true
-	r := &Reservation{pacer: p}
-	if err := p.reserve(ctx, &a, &r.call, nil, &r.settling); err != nil {
+	if err := p.reserve(ctx, &a, &r.call, nil, &r.first, &r.asked); err != nil {
 		return nil, err
 	}
 	if err := r.Wait(ctx); err != nil {
@@ -139,7 +136,7 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 	}
 	a.maxWait = 0
 	c := &waiters.Call{}
-	if err := p.reserve(ctx, &a, c, nil, nil); err != nil {
+	if err := p.reserve(ctx, &a, c, nil, nil, nil); err != nil {
 		return err
 	}
 	c.Go(ctx) // the slot is now: there is nothing to wait for and nothing to keep
@@ -155,13 +152,13 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 // it, soon: a call that does not ask again for some seconds loses its position. If a policy counts calls in flight,
 // always call Wait, which gets the permit if the slot is not now, and [Reservation.Release] when the call is over.
 func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
-	a, err := p.newCall(ctx, opts)
+	r := newReservation()
+	a, err := r.read(ctx, p, opts)
 	if err != nil {
 		return nil, err
 	}
 	a.permits = true
-	r := &Reservation{pacer: p}
-	if err := p.reserve(ctx, &a, &r.call, nil, &r.settling); err != nil {
+	if err := p.reserve(ctx, &a, &r.call, nil, &r.first, &r.asked); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -178,17 +175,23 @@ func (p *Pacer) newCall(ctx context.Context, opts []Option) (ask, error) {
 	return p.newAsk(ctx, opts)
 }
 
-// reserve charges the earliest slot at which a call may go, for c. room is for its limits, and s for what its settlement has to know: nil
-// if it is not settled.
-func (p *Pacer) reserve(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *settling) error {
-	err := p.reserveSlot(ctx, a, c, room, s)
+// reserve charges the earliest slot at which a call may go, for c. room is for its limits, s for what its settlement has to know, nil if it
+// is not settled, and k for what it requests, nil if it does not wait.
+func (p *Pacer) reserve(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *settling, k *asked) error {
+	err := p.reserveSlot(ctx, a, c, room, s, k)
 	if err != nil {
 		p.refused(ctx, err)
 	}
 	return err
 }
 
-func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *settling) error {
+func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *settling, k *asked) error {
+	if k != nil {
+		if a.scopes == nil { // other policies may have scopes
+			a.scopes = scopesOf(ctx)
+		}
+		k.keep(a, s)
+	}
 	limits, err := p.bind(a, room)
 	if err != nil {
 		return err
@@ -201,9 +204,12 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room [
 	if err != nil {
 		return err
 	}
-	r := waiters.Request{Limits: limits, WillWait: a.waits, Untried: a.untried}
+	r := waiters.Request{Limits: limits, WillWait: a.waits, Untried: a.untried, Generation: a.set.generation}
+	if k != nil {
+		r.Binder = k
+	}
 	r.Call = store.Call{Cost: a.cost, Costs: costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
-	if p.hasQueues {
+	if a.set.hasQueues {
 		if err := p.queueUp(a, &r); err != nil {
 			return err
 		}
@@ -287,15 +293,9 @@ func (p *Pacer) MaxWait() time.Duration { return p.maxWait }
 // MaxPause returns the longest pause that this Pacer applies.
 func (p *Pacer) MaxPause() time.Duration { return p.maxPause }
 
-// Policies returns the policies, in the order of the Config.
+// Policies returns the policies that hold now, in the order in which they were given.
 func (p *Pacer) Policies() []policies.Policy {
-	all := make([]policies.Policy, 0, len(p.limits))
-	for i := range p.limits {
-		if p.limits[i].whole == "" {
-			all = append(all, p.limits[i].policy)
-		}
-	}
-	return all
+	return slices.Clone(p.set().list)
 }
 
 // Upstream returns the upstream's name.

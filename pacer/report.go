@@ -40,7 +40,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	if lacking != nil {
 		bound = p.bindable(&a, false) // an answer to a call that lacks a scope is not about that scope
 	}
-	return p.apply(ctx, &feedback.Answer{Limits: bound, Partial: lacking != nil}, time.Now(), f)
+	return p.apply(ctx, a.set, &feedback.Answer{Limits: bound, Partial: lacking != nil}, time.Now(), f)
 }
 
 // Report records that the upstream answered the call, and what it reported of limits. A refusal that is likely stray pauses
@@ -54,17 +54,18 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 	if r.pacer.isClosed() {
 		return ErrClosed
 	}
-	return r.pacer.apply(ctx, &a, now, fs...)
+	set, _ := r.bound()
+	return r.pacer.apply(ctx, set, &a, now, fs...)
 }
 
 // apply turns feedback into notes, and gives them to the store.
-func (p *Pacer) apply(ctx context.Context, a *feedback.Answer, now time.Time, fs ...policies.Feedback) error {
+func (p *Pacer) apply(ctx context.Context, set *policySet, a *feedback.Answer, now time.Time, fs ...policies.Feedback) error {
 	for i := range fs {
 		if err := checkFeedback(&fs[i]); err != nil {
 			return err
 		}
 	}
-	n, err := p.rules.Notes(&p.usage, a, fs, now)
+	n, err := set.rules.Notes(&p.usage, a, fs, now)
 	if err != nil {
 		return p.notBound(err)
 	}

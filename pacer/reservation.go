@@ -14,9 +14,18 @@ import (
 // Only Wait moves a reservation: behind a pause that is reported while it waits, to a new slot if it wakes far too
 // late, and forward in a queue.
 type Reservation struct {
-	pacer    *Pacer
-	call     waiters.Call
-	settling settling
+	asked
+
+	call  waiters.Call
+	first settling // by the policies that held when it was made
+	few   [2]Option
+}
+
+// newReservation returns one that is to be reserved for, with room for the options that most calls have.
+func newReservation() *Reservation {
+	r := &Reservation{}
+	r.opts = r.few[:0]
+	return r
 }
 
 // Delay returns how long from now until the call may go, at least 0. For a queued call that is not known: Delay is

@@ -1,7 +1,6 @@
 package pacer
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -54,7 +53,8 @@ func (p *Pacer) estimate(a *ask, policy, scope string) int64 {
 // negative or above policies.MaxLimit and for an unknown policy, and a [*StoreError] if the store fails.
 func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	p := r.pacer
-	a := ask{opts: costs}
+	set, known := r.bound()
+	a := ask{opts: costs, set: set}
 	all := int64(-1)
 	for i := range costs {
 		o := &costs[i]
@@ -72,18 +72,18 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 		return err
 	}
 	var free []store.Limit
-	for _, l := range r.settling.free {
-		if a.costOption(cmp.Or(p.byName[l.Policy].whole, l.Policy)) != nil {
+	for _, l := range known.free {
+		if a.costOption(set.wholeOf(l.Policy)) != nil {
 			free = append(free, l)
 		}
 	}
 	stack, notes, err := r.call.Settle(ctx, free, func(policy string) int64 {
-		return a.costOf(cmp.Or(p.byName[policy].whole, policy), all) // a part of a lane costs what the whole does
+		return a.costOf(set.wholeOf(policy), all) // a part of a lane costs what the whole does
 	})
 	if err != nil {
 		return err
 	}
-	for _, l := range r.settling.lessons {
+	for _, l := range known.lessons {
 		p.learner.Learn(l.key, a.costOf(l.key.Policy, all), l.how)
 	}
 	if len(notes) == 0 {

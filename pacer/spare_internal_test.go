@@ -74,15 +74,17 @@ func TestASpareIsEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newSparing(t, nil)
 		ctx := WithScope(t.Context(), "tenant", "secret")
-		a, err := p.newCall(ctx, []Option{Tracked()})
-		require.NoError(t, err)
 		one := p.spares.get()
-		require.NoError(t, p.reserve(ctx, &a, &one.call, one.limits[:0], nil))
+		a, err := one.read(ctx, p, []Option{Tracked()})
+		require.NoError(t, err)
+		require.NoError(t, p.reserve(ctx, &a, &one.call, one.limits[:0], nil, &one.asked))
 		require.NoError(t, one.call.Wait(ctx))
 		one.call.Answered(ctx, time.Now())
 		require.Equal(t, "secret", one.limits[0].Scope)
 		require.NotEqual(t, waiters.Call{}, one.call)
 		p.spares.put(one)
-		require.Equal(t, spare{}, *one)
+		require.Equal(t, []Option{{}}, one.opts[:1], "what it was made of is forgotten, and its room kept")
+		one.opts = nil
+		require.Equal(t, &spare{}, one)
 	})
 }

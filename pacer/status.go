@@ -62,7 +62,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	}
 	s := newStatus(p.upstream, &seen)
 	for i := range limits {
-		s.Policies = append(s.Policies, policyStatus(p.byName[limits[i].Policy].policy, p.describe(&limits[i]), &seen.Limits[i], seen.Now))
+		s.Policies = append(s.Policies, policyStatus(p.set().byName[limits[i].Policy].policy, p.describe(&limits[i]), &seen.Limits[i], seen.Now))
 	}
 	return s, nil
 }
@@ -157,9 +157,10 @@ func (s *Status) Binding() *PolicyStatus {
 
 // describeProcess makes what operators see of this process.
 func (p *Pacer) describeProcess(name string) {
-	limits := make([]string, 0, len(p.limits))
-	for i := range p.limits {
-		limits = append(limits, p.limits[i].Policy)
+	set := p.set()
+	limits := make([]string, 0, len(set.limits))
+	for i := range set.limits {
+		limits = append(limits, set.limits[i].Policy)
 	}
 	p.process = &usage.Process{
 		Upstream: p.upstream, Name: name, Meter: usage.NewMeter(limits, p.direct == nil),
@@ -189,8 +190,8 @@ func (p *Pacer) Registry() (registry store.Registry, shared bool) {
 	}
 	local := &usage.Registry{Process: p.process, Store: p.store, Direct: p.direct, IsClosed: p.isClosed}
 	if p.direct != nil {
-		for i := range p.limits {
-			local.Prepared = append(local.Prepared, p.limits[i].prepared)
+		for i := range p.set().limits {
+			local.Prepared = append(local.Prepared, p.set().limits[i].prepared)
 		}
 	}
 	return local, false

@@ -23,6 +23,8 @@ type Call struct {
 	latest     time.Time     // no later slot will do; zero for Forever
 	notBefore  time.Time     // the call wants to go no earlier
 	byDeadline bool          // latest comes from the context's deadline
+	binder     Binder        // binds it anew; nil if nobody does
+	generation int64         // of the policies by which it is bound
 
 	// The fields below are under the lock of Waiters from when the call is handed out. Small fields are adjacent, so that a Call is no
 	// larger than it needs to be: most calls make one.
@@ -69,8 +71,8 @@ func (c *Call) Delay() time.Duration {
 func (c *Call) Policy() string {
 	c.set.mu.Lock()
 	defer c.set.mu.Unlock()
-	if i := c.grant[0].Binds; i >= 0 {
-		return c.stack.Limits[i].Policy
+	if l := c.limit(c.grant[0].Binds); l != nil {
+		return l.Policy
 	}
 	return ""
 }

@@ -45,18 +45,13 @@ func (s *Waiters) chargeDeferred(ctx context.Context, q *queue, c *Call) error {
 		return nil
 	}
 	now := time.Now()
-	if q.length == 0 && s.mayLeave(q, now) {
+	if s.frozen == 0 && q.length == 0 && s.mayLeave(q, now) {
 		q.takeOut(c)
 		s.mu.Unlock()
 	} else {
 		s.busy.Add(1)
 		defer s.busy.Done()
-		if err := s.waitInQueue(ctx, q, c, now); err != nil { // unlocks mu
-			return err
-		}
-		if c.grant[0].Now != 0 { // it is in the store's queue already
-			return nil
-		}
+		return s.waitInQueue(ctx, q, c, now) // unlocks mu
 	}
 	return s.askFirst(ctx, q, c)
 }
@@ -114,7 +109,7 @@ func (s *Waiters) mayLeave(q *queue, now time.Time) bool {
 // letOut takes out the calls that may leave the queue. If none may before the furthest slot is near, it returns when: a timer then has
 // to call it. The caller holds mu.
 func (s *Waiters) letOut(q *queue, now time.Time) (again time.Time) {
-	for q.head != nil && s.mayLeave(q, now) {
+	for q.head != nil && s.frozen == 0 && s.mayLeave(q, now) {
 		e := q.head
 		q.remove(e)
 		q.takeOut(e.call)
@@ -129,6 +124,13 @@ func (s *Waiters) letOut(q *queue, now time.Time) (again time.Time) {
 
 // askAgain asks the store once more, for a call that is marked as moving.
 func (s *Waiters) askAgain(ctx context.Context, c *Call) {
+	s.mu.Lock()
+	stale := s.isStale(c)
+	s.mu.Unlock()
+	if stale {
+		s.move(ctx, []*Call{c})
+		return
+	}
 	began := time.Now()
 	calls, grants := [1]store.Call{c.request[0]}, [1]store.Grant{}
 	call := &calls[0]

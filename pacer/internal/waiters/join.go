@@ -28,6 +28,7 @@ func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
 		s.mu.Unlock()
 		return store.ErrClosed
 	}
+	s.rebind(c)
 	q := s.queueOf(c)
 	if q == nil {
 		s.mu.Unlock()
@@ -38,12 +39,13 @@ func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
 	}
 	now := time.Now()
 	// The first call behind a slot that is far ahead asks, too, if the distance of the next slot is not known yet: it may be too far.
-	if n, _ := s.askFor(q, now, 1); !q.asking && q.length == 0 && (n > 0 || q.window.Gap() == 0) {
+	if n, _ := s.askFor(q, now, 1); s.frozen == 0 && !q.asking && q.length == 0 && (n > 0 || q.window.Gap() == 0) {
 		q.asking = true
 		if s.lead(ctx, q, c, nil) { // unlocks mu
 			return c.err
 		}
 		s.mu.Lock()
+		s.rebind(c)
 		if q = s.queueOf(c); q == nil { // the queue may have been dropped, and serve another stack
 			s.mu.Unlock()
 			return s.chargeUnqueued(ctx, c)
@@ -73,7 +75,8 @@ var errTimeout = errors.New("the longest wait is over")
 
 // waitInQueue waits until the call has a slot, or cannot have one. The caller holds mu, which waitInQueue unlocks.
 func (s *Waiters) waitInQueue(ctx context.Context, q *queue, c *Call, now time.Time) error {
-	e := &entry{call: c, turn: make(chan struct{}, 1)}
+	s.entered++
+	e := &entry{call: c, queue: q, came: s.entered, turn: make(chan struct{}, 1)}
 	c.grant[0] = store.Grant{Queued: true, Ahead: int64(q.length), Binds: q.last.Binds, Paused: q.last.Paused, Charges: c.grant[0].Charges}
 	s.waits(ctx, c, now, s.estimate(q, now, q.length))
 	q.push(e)
@@ -92,6 +95,7 @@ func (s *Waiters) waitInQueue(ctx context.Context, q *queue, c *Call, now time.T
 	for {
 		cause := s.awaitTurn(ctx, e, timeout)
 		s.mu.Lock()
+		q := e.queue // it may be bound anew
 		if cause == nil {
 			cause = e.leaving
 		}
@@ -108,7 +112,7 @@ func (s *Waiters) waitInQueue(ctx context.Context, q *queue, c *Call, now time.T
 			return err
 		case e.state == leads && q.deferred:
 			s.mu.Unlock()
-			return nil
+			return s.askFirst(ctx, q, c)
 		case e.state == leads:
 			if s.lead(ctx, q, c, e) { // unlocks mu
 				return c.err

@@ -95,7 +95,12 @@ func (s *Waiters) answerAll(q *queue, c *Call, leader *entry, began time.Time, e
 	}
 	for _, e := range slices.Backward(left) {
 		e.state = queued
-		q.pushFront(e)
+		if q.generation != s.generation {
+			s.enqueue(e)
+			s.admit(e.queue)
+		} else {
+			q.pushFront(e)
+		}
 		if e.leaving != nil {
 			e.wake()
 		}
@@ -150,7 +155,7 @@ func (s *Waiters) grant(q *queue, a *Answer, i int, call *Call, began time.Time)
 
 // admit lets the first call of the queue ask the store, now or when the furthest slot comes within reach. The caller holds mu.
 func (s *Waiters) admit(q *queue) {
-	if q.asking {
+	if q.asking || s.frozen > 0 {
 		return
 	}
 	if q.length == 0 {

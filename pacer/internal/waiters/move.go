@@ -28,7 +28,7 @@ const (
 func (s *Waiters) move(ctx context.Context, caught []*Call) {
 	ctx = context.WithoutCancel(ctx)
 	for len(caught) > 0 {
-		all := groups(caught)
+		all := groups(s.release(caught))
 		old := make([]store.Batch, 0, len(all))
 		for _, group := range all {
 			b := store.Batch{Stack: group[0].stack}
@@ -39,6 +39,11 @@ func (s *Waiters) move(ctx context.Context, caught []*Call) {
 		}
 		// A slot that cannot be given back is lost, but the call must still move.
 		s.cancelAll(ctx, old)
+		s.mu.Lock()
+		for _, c := range caught {
+			s.rebind(c)
+		}
+		s.mu.Unlock()
 		var again []*Call
 		var moving errgroup.Group
 		moving.SetLimit(maxMoving)
@@ -118,7 +123,7 @@ func (s *Waiters) reserveAgain(ctx context.Context, group []*Call) (again []*Cal
 			c.err = store.ErrClosed
 		}
 		c.moved()
-		if _, changed := s.again[c]; changed && c.state == reserved && !c.grant[0].Queued {
+		if _, changed := s.again[c]; c.state == reserved && (changed && !c.grant[0].Queued || s.isStale(c)) {
 			c.catch()
 			again = append(again, c)
 		}

@@ -27,6 +27,8 @@ type queue struct {
 	limits []store.Limit
 	window Window
 
+	generation int64 // of the policies by which its calls are bound
+
 	// Of a stack with a limit that is granted only shortly before the slot: its calls leave this queue for the store's queue.
 	deferred bool
 	passes   bool // the process passes permits on
@@ -50,6 +52,8 @@ type queue struct {
 // An entry is a call in a queue.
 type entry struct {
 	call       *Call
+	queue      *queue // in which it is
+	came       int64  // how many came before it
 	prev, next *entry
 	state      entryState
 	leaving    error         // why its owner wants to leave, which it cannot while a request carries it
@@ -100,6 +104,10 @@ func (s *Waiters) queueOf(c *Call) *queue {
 func (s *Waiters) queueFor(h uint64, limits []store.Limit, deferred bool) *queue {
 	qs := &s.queues
 	q := qs.byStack[h]
+	if q != nil && q.generation != s.generation && s.frozen == 0 && q.length == 0 {
+		s.retire(q)
+		q = nil
+	}
 	switch {
 	case q == nil:
 		if qs.byStack == nil {
@@ -113,6 +121,7 @@ func (s *Waiters) queueFor(h uint64, limits []store.Limit, deferred bool) *queue
 		} else {
 			q = &queue{}
 		}
+		q.generation = s.generation
 		q.hash, q.limits, q.deferred = h, append(q.limits[:0], limits...), deferred
 		q.passes = q.deferred && !s.Direct && passable(q.limits)
 		qs.byStack[h] = q

@@ -16,6 +16,9 @@ type Request struct {
 	HasQueue bool          // one of the limits has a queue in the store
 	WillWait bool          // the owner waits until the call may go: it is queued in the process until its slot is near
 	Untried  bool          // the store was not asked yet whether the call may go at once
+
+	Binder     Binder // binds the call anew when other policies hold; nil for one that does not wait
+	Generation int64  // of the policies by which it is bound
 }
 
 // Reserve charges the earliest slot at which a call may go, and stores it in c, or has the call queued. If it returns an error, nothing
@@ -79,12 +82,12 @@ func (s *Waiters) chargeNow(ctx context.Context, c *Call, r *Request) (goes bool
 // prepare sets what the store is asked for.
 func (s *Waiters) prepare(ctx context.Context, c *Call, r *Request) {
 	c.set, c.stack.Upstream, c.stack.Limits, c.requested = s, s.Upstream, r.Limits, time.Now()
+	c.binder, c.generation = r.Binder, r.Generation
 	c.notBefore = c.requested.Add(min(r.Call.NotBefore, store.Forever))
 	call := &c.request[0]
 	*call = r.Call
 	if r.HasQueue {
-		// IDs have one length, so that their order as numbers is that of their digits, and are exact in Lua.
-		call.ID, call.Reach = 1e14+rand.Int64N(9e14), s.way.Reach()
+		call.ID, call.Reach = newID(), s.way.Reach()
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(0, deadline.Sub(c.requested)); left < call.MaxWait {

@@ -54,8 +54,12 @@ type Waiters struct {
 
 	mu      sync.Mutex
 	queues  queues
-	waiting map[*Call]struct{}
-	byID    map[int64]*Call // of them, those that may be in the store's queue
+	entered int64 // counts the calls that entered a queue
+
+	generation int64 // of the policies that hold
+	frozen     int   // while calls that hold slots are bound anew, nobody else asks
+	waiting    map[*Call]struct{}
+	byID       map[int64]*Call // of them, those that may be in the store's queue
 	// The last calls that were woken and are none of those: calls of other processes, or calls that are about to be queued.
 	earlyWakes [64]int64
 	earlyWake  int
