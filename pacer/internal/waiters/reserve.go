@@ -83,8 +83,7 @@ func (s *Waiters) prepare(ctx context.Context, c *Call, r *Request) {
 	call := &c.request[0]
 	*call = r.Call
 	if r.HasQueue {
-		// IDs have one length, so that their order as numbers is that of their digits, and are exact in Lua.
-		call.ID, call.Reach = 1e14+rand.Int64N(9e14), s.way.Reach()
+		call.ID, call.Reach = newID(), s.way.Reach()
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(0, deadline.Sub(c.requested)); left < call.MaxWait {
