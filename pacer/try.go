@@ -15,7 +15,7 @@ import (
 // again: until there is a slot, if that is known, and else, for want of a permit, a tenth of a second. Nothing is charged, and the call
 // is not queued: it has no better position when it asks again. A permit or a slot that a queued call is about to get is not free: like any
 // call that comes later, this one has its turn behind those that are queued already, under fair shares behind those of its tenant. In a
-// lane, RetryAfter is when a call that waits would get to know its slot; the slot is 40 ms later, so expect a second refusal.
+// lane, RetryAfter is when a call that waits would get its slot, which then is 40 ms away or so: expect a second refusal.
 //
 // TryAcquire waits for nothing but the store's answer, for as long as Config.StoreTimeout allows. It returns the same errors as Acquire:
 // a [*LimitError] that matches [ErrNever] for a call that costs more than a policy ever admits at once, a [*ScopeError], a
@@ -46,7 +46,8 @@ func (p *Pacer) TryAcquire(ctx context.Context, opts ...Option) (*Reservation, e
 //
 // It asks the store once as a rule. For n above 256 it asks up to four times if what is free lies in pieces between reservations: a few
 // may then be left. It never grants more than a burst or a window at once, and in a lane no more than the burst of the lane's part.
-// A [Reservation] would not tell these calls apart: [Tracked] makes no difference, and neither does [MaxWait].
+// There is no [Reservation] of these calls, so [Tracked] makes no difference, and neither does [MaxWait]. [Hooks] receive one Admitted, with
+// what all of them cost.
 //
 // AllowAtMost returns the same errors as Allow: a [*ConfigError] for n below 1, and if a policy counts calls in flight, because nothing
 // could be released: use [Pacer.TryAcquire]. [ErrNever] is for calls of which not even one can ever go. If the context ends meanwhile,

@@ -500,3 +500,26 @@ func TestAllowAtMostSideBySide(t *testing.T) {
 		closing(t, p)
 	}
 }
+
+// Without the store, what is taken at once is no more than the share of this process.
+func TestAllowAtMostWithoutTheStore(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []policies.Policy{
+		policies.Fixed(3000, 24*time.Hour).Named("p"), policies.Sliding(3000, 24*time.Hour).Named("p"), policies.Every(time.Minute).Burst(3000).Named("p"),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRemote(3)
+			p := away(t, r, pacer.PaceLocally, policy)
+			defer closing(t, p)
+			require.NoError(t, p.Wait(t.Context()))
+			r.set(errBroken, 0)
+			granted, err := p.AllowAtMost(t.Context(), 10_000)
+			require.NoError(t, err)
+			require.InDelta(t, 1000, granted, 1, "a third, but for the one that went")
+			_, err = p.AllowAtMost(t.Context(), 10_000)
+			refusedBy(t, "p", err)
+			_, err = p.TryAcquire(t.Context())
+			refusedBy(t, "p", err)
+		})
+	}
+}
