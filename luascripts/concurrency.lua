@@ -177,7 +177,9 @@ function concurrency.inspect(o, now)
   local remaining = math.max(0, pace - running)
   if (remaining == 0 or waiting > 0) and live[2] then nextat = number(live[2], o.leases) end
   if o.pause > now then pause, nextat, remaining = o.pause, math.max(nextat, o.pause), 0 end
-  return remaining, nextat, 0, pause, pace, waiting, 0
+  local full = math.max(now, o.pause, pace < o.limit and o.till or 0)
+  if #live > 0 then full = math.max(full, number(live[#live], o.leases)) end
+  return remaining, nextat, 0, pause, pace, waiting, 0, full
 end
 
 return concurrency

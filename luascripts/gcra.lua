@@ -639,6 +639,24 @@ function gcra.rest()
     return { math.max(0, ends - now - free) }
   end
 
+  -- full returns when the whole burst may go again.
+  local function full(o, now)
+    local at = math.max(now, o.tat, o.pause)
+    if now < o.till and o.learned > o.t then at = math.max(at, o.till) end
+    if shareat(o, now) < C.WholeShare then
+      local missing = (C.WholeShare - o.share) * o.recovery + C.WholeShare - 1
+      at = math.max(at, o.since + (missing - missing % C.WholeShare) / C.WholeShare)
+    end
+    if not o.log then return at end
+    if o.whole then
+      -- Of the last window's starts, the burst leaves some as they are if it is smaller than what a window holds.
+      local last = -1 - math.max(0, o.most - o.limit)
+      local found = redis.call('ZRANGE', o.starts, last, last, 'WITHSCORES')
+      if found[2] then at = math.max(at, number(found[2], o.starts) + o.wide) end
+    end
+    return math.max(at, (o.whole and o.unlogged or o.tat) + o.wide)
+  end
+
   function gcra.inspect(o, now)
     local t, reach = o.t, now + o.tau
     pace(o, now)
@@ -664,7 +682,7 @@ function gcra.rest()
       if nextat > now then remaining = 0 end
     end
     if pause > now then remaining = 0 else pause = 0 end
-    return remaining, nextat, backlog, pause, gait, o.queue and queues().length(o, now) or 0, marginat(o, now)
+    return remaining, nextat, backlog, pause, gait, o.queue and queues().length(o, now) or 0, marginat(o, now), full(o, now)
   end
 end
 

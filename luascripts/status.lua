@@ -8,7 +8,7 @@
 -- Reply  now, until when the upstream is paused (0: it is not), then for each entry: cost that may go now, the next slot
 --        for a call of cost 1, cost that is charged to instants after now, until when it is paused (0: it is not), its
 --        pace: the emission interval of a rate or the limit of a window or of leases that holds now, how many are queued,
---        the margin in millionths
+--        the margin in millionths, when all of the limit may go again
 --        if only pauses are requested: until when each entry is paused (0: it is not), and nothing else of it
 --        now alone: as in reserve.lua
 -- TTL    none: nothing is written
@@ -31,6 +31,6 @@ end
 for i = 1, #entries do
   local n = #reply
   local o = entries[i]
-  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5], reply[n + 6], reply[n + 7] = o.run.inspect(o, now)
+  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5], reply[n + 6], reply[n + 7], reply[n + 8] = o.run.inspect(o, now)
 end
 return reply

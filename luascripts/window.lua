@@ -578,6 +578,23 @@ function window.rest()
     return all
   end
 
+  -- full returns when the whole limit may go again.
+  local function full(o, now)
+    local at, i = math.max(now, o.pause), o.size
+    if o.most < o.limit then at = math.max(at, o.till) end
+    while i >= o.low do
+      local b = o.at[i]
+      -- What is not on the grid is of another limit, and does not count.
+      if o.held[i] > 0 and (b >= window.horizon(o) or floor(o, b) == b) then
+        at = math.max(at, reach(o, b))
+        break
+      end
+      i = i - 1
+    end
+    local k = after(o, floor(o, at))
+    return at >= k - o.guard and k or at
+  end
+
   function window.inspect(o, now)
     local pause, e = o.pause, now
     if pause > now then e = pause else pause = 0 end
@@ -585,7 +602,7 @@ function window.rest()
     local k, backlog, remaining = floor(o, now), 0, 0
     for i = find(o, k + 1), o.size do backlog = backlog + o.held[i] end
     if pause == 0 and now < after(o, k) - o.guard then remaining = math.max(0, o.most - fullest(o, k, math.huge)) end
-    return remaining, nextat, backlog, pause, o.most, 0, marginat(o, now)
+    return remaining, nextat, backlog, pause, o.most, 0, marginat(o, now), full(o, now)
   end
 end
 

@@ -247,7 +247,7 @@ func (p *Pacer) queueUp(a *ask, r *waiters.Request) error {
 		if l.Spec.Algorithm == policies.Concurrency && !a.permits {
 			return &ConfigError{
 				Field: "Wait", Value: "not enough",
-				Reason: fmt.Sprintf("policy %q counts calls in flight, so it must be known when this one is over: use Acquire, and Release what it returns", l.Policy),
+				Reason: fmt.Sprintf("policy %q counts calls in flight, so it must be known when this one is over: use Acquire, or TryAcquire, and Release what it returns", l.Policy),
 			}
 		}
 		if l.Spec.Queue == policies.FairQueue {

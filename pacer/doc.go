@@ -19,7 +19,7 @@
 // Without a policy that counts calls in flight, [Pacer.Wait] is enough: err := p.Wait(ctx); nil means go now. For HTTP, package
 // transport does all of this below an [net/http.Client], and reports what replies say. For anything else, [Pacer.Do] does. [CostOf]
 // and [Reservation.Settle] are for costs that differ by policy or are known only afterwards; [WithLane] and [Weight] are for calls of
-// different importance.
+// different importance. [Pacer.TryAcquire], [Pacer.Allow] and [Pacer.AllowAtMost] never wait: what may not go now is refused.
 //
 // # Terms
 //
@@ -89,6 +89,6 @@
 // # Documentation
 //
 // The folder docs/ of the module has more: docs/concepts.md explains the terms in pictures, docs/policies.md how to choose policies,
-// docs/queues.md permits, lanes and fair shares, docs/reliability.md every fault and its effect, docs/operating.md how to run it, and
-// docs/architecture.md how the code is organised.
+// docs/queues.md permits, lanes and fair shares, docs/inbound.md how to limit a server of your own, docs/reliability.md every fault and
+// its effect, docs/operating.md how to run it, and docs/architecture.md how the code is organised.
 package pacer

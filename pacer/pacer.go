@@ -21,7 +21,7 @@ import (
 // A Pacer paces the calls to one upstream. Make one with [New]. It is safe for concurrent use.
 //
 // Most callers should use [Pacer.Wait]. [Pacer.Reserve] is for callers that do something else while they wait, such
-// as a job queue, and [Pacer.Allow] for callers that would rather drop a call than wait.
+// as a job queue, and [Pacer.Allow], [Pacer.AllowAtMost] and [Pacer.TryAcquire] for callers that would rather drop a call than wait.
 type Pacer struct {
 	upstream string
 	store    store.Store
@@ -127,8 +127,9 @@ func (p *Pacer) Do(ctx context.Context, call func(context.Context) (policies.Rea
 }
 
 // Allow charges the call if it may go now, and returns nil. Otherwise it returns at once, without a charge, a
-// [*LimitError] that matches [ErrNotYet] and whose RetryAfter is how long to sleep before asking again. It is shorthand for
-// Reserve with MaxWait(0).
+// [*LimitError] that matches [ErrNotYet] and whose RetryAfter is how long to sleep before asking again. It returns the same errors as
+// Wait. So it refuses a call that a policy counts while it is in flight with a [*ConfigError]: use [Pacer.TryAcquire], which returns
+// something to release.
 func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 	a, err := p.newCall(ctx, opts)
 	if err != nil || p.goesAtOnce(ctx, &a) {

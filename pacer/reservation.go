@@ -32,6 +32,12 @@ func newReservation() *Reservation {
 // then how long until [Reservation.Wait], which such a call needs, asks again.
 func (r *Reservation) Delay() time.Duration { return r.call.Delay() }
 
+// At returns the instant by this machine's clock from which the call may go: what [Reservation.Delay] counts down to. It has a monotonic
+// reading, so a timer set by time.Until(r.At()) does not mind when the time of day is set. Jitter is in it, so it may be later than
+// [Reservation.Slot], which is by the store's clock. It is past for a call that need not wait, and changes if the reservation moves. For a
+// queued call, which has no slot yet, it is the zero Time: check At().IsZero().
+func (r *Reservation) At() time.Time { return r.call.Due() }
+
 // Policy returns the name of the policy that decided the slot; "" if none did.
 func (r *Reservation) Policy() string { return r.call.Policy() }
 

@@ -45,6 +45,11 @@ type PolicyStatus struct {
 	Queued int64
 	// Margin is by how much longer than it is the policy's period is taken to be at present: see [policies.Policy.Margin].
 	Margin time.Duration
+	// Full is how long until Remaining is what it is after the policy was idle: the burst of a rate, the limit of a window. It holds if
+	// nothing else is charged, given back or reported until then; 0 if it is so now. A pause and a limit that the upstream lowered or an
+	// adaptive rate that has slowed down count, and so do slots that are still to come. A margin does not: it fades slowly, and takes
+	// little. For a policy in flight it is when the last lease runs out at the latest.
+	Full time.Duration
 
 	_ struct{}
 }
@@ -133,6 +138,7 @@ func policyStatus(policy policies.Policy, scope string, seen *store.LimitStatus,
 		Pace:      seen.Pace,
 		Queued:    seen.Queued,
 		Margin:    marginOf(policy, seen.Margin),
+		Full:      max(0, seen.Full.Sub(now)),
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package transport puts a [pacer.Pacer] under any HTTP client.
+// Package transport puts a [pacer.Pacer] under any HTTP client, and in front of any HTTP handler.
 //
 //	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: zendesk.Limits(zendesk.SuiteProfessional)})
 //	if err != nil {
@@ -64,6 +64,11 @@
 // If a policy counts calls in flight, each attempt gets a permit. The transport returns it when you close the body, read it
 // to its end or to an error, or end the request's context, whichever comes first. If you do none of these, its lease runs
 // out.
+//
+// # Inbound requests
+//
+// [Limit] is for the other side: it admits the requests that a server gets by the same policies, and answers those that may not go now
+// with a 429, a Retry-After and the RateLimit fields. No request waits.
 //
 // # Bounds
 //

@@ -125,3 +125,47 @@ func ExampleNewRouter() {
 	// 200 OK
 	// true
 }
+
+// A server admits ten requests a second of each account, and a hundred at once of all.
+func ExampleLimit() {
+	p, err := pacer.New(pacer.Config{
+		Upstream: "api",
+		Policies: []policies.Policy{policies.PerSecond(10).Burst(2).Per("account").Named("requests"), policies.InFlight(100)},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	server := httptest.NewServer(transport.Limit(p, hello, transport.WithRequestOptions(func(r *http.Request) []pacer.Option {
+		account, _, _ := r.BasicAuth() // checked before
+		return []pacer.Option{pacer.Scope("account", account)}
+	})))
+	defer server.Close()
+
+	for range 3 {
+		req, err := http.NewRequest(http.MethodGet, server.URL, http.NoBody)
+		if err != nil {
+			panic(err)
+		}
+		req.SetBasicAuth("acme", "secret")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			panic(err)
+		}
+		defer resp.Body.Close()
+		fmt.Println(resp.Status)
+		if resp.StatusCode == http.StatusTooManyRequests {
+			fmt.Println(resp.Header.Get("Retry-After"))
+			fmt.Println(resp.Header.Get("Ratelimit-Policy"))
+			fmt.Println(resp.Header.Get("Ratelimit"))
+		}
+	}
+	// Output:
+	// 200 OK
+	// 200 OK
+	// 429 Too Many Requests
+	// 1
+	// "requests";q=10;w=1
+	// "requests";r=0;t=1
+}

@@ -33,6 +33,7 @@ type standingJSON struct {
 	PausedFor float64 `json:"pausedSeconds"`
 	Queued    int64   `json:"queued"`
 	Margin    float64 `json:"marginSeconds"`
+	Full      float64 `json:"fullSeconds"`
 }
 
 type policyJSON struct {
@@ -124,7 +125,7 @@ func standingJSONOf(s *pacer.PolicyStatus) standingJSON {
 	if spec.Algorithm != policies.GCRA && s.Pace > 0 { // of a rate, Pace is an interval
 		limit = s.Pace
 	}
-	return standingJSON{s.Remaining, limit, s.Next.Seconds(), s.Backlog, s.PausedFor.Seconds(), s.Queued, s.Margin.Seconds()}
+	return standingJSON{s.Remaining, limit, s.Next.Seconds(), s.Backlog, s.PausedFor.Seconds(), s.Queued, s.Margin.Seconds(), s.Full.Seconds()}
 }
 
 func kindOf(p policies.Policy) string {

@@ -21,15 +21,15 @@ func TestFleetAsJSON(t *testing.T) {
 	f := &fleet.Snapshot{
 		Upstream: "zendesk", At: at, Counted: at.Add(-4 * time.Second), Shared: true, PausedFor: 1500 * time.Millisecond, Waiting: 2, Alive: 3,
 		Policies: []fleet.Policy{
-			{PolicyStatus: pacer.PolicyStatus{Policy: policies.InFlight(25), Remaining: 5, Queued: 3, Pace: 20}, Shown: true, Waiting: 3},
+			{PolicyStatus: pacer.PolicyStatus{Policy: policies.InFlight(25), Remaining: 5, Queued: 3, Pace: 20, Full: 90 * time.Second}, Shown: true, Waiting: 3},
 			{
-				PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(4).Burst(2).Named("peak"), Next: 250 * time.Millisecond, Backlog: 6, Margin: 40 * time.Millisecond},
+				PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(4).Burst(2).Named("peak"), Next: 250 * time.Millisecond, Backlog: 6, Margin: 40 * time.Millisecond, Full: 2 * time.Second},
 				Shown:        true, Waiting: 7, History: history,
 			},
 			{PolicyStatus: pacer.PolicyStatus{Policy: tenant, Remaining: 99}},
 			{PolicyStatus: pacer.PolicyStatus{Policy: policies.Daily(1000, time.UTC), Remaining: 12, Pace: 900}, Shown: true},
 		},
-		TopKeys:   []fleet.TopKey{{PolicyStatus: pacer.PolicyStatus{Policy: tenant, Scope: "tenant=a%20b", PausedFor: time.Minute, Margin: 8 * time.Millisecond}, Cost: 9, Waiting: 1}},
+		TopKeys:   []fleet.TopKey{{PolicyStatus: pacer.PolicyStatus{Policy: tenant, Scope: "tenant=a%20b", PausedFor: time.Minute, Margin: 8 * time.Millisecond, Full: 500 * time.Millisecond}, Cost: 9, Waiting: 1}},
 		Processes: []fleet.Process{{ID: "x", Name: "worker", For: time.Minute, Waiting: 2}},
 		Unknown:   []string{"later: 5 per moon"},
 	}
@@ -40,20 +40,20 @@ func TestFleetAsJSON(t *testing.T) {
 		"binding":"peak","alive":3,
 		"policies":[
 			{"name":"in-flight","text":"in-flight: 25 in flight","kind":"in flight","periodSeconds":0,"scopes":[],"scope":"","shown":true,
-				"waiting":3,"queued":3,"remaining":5,"limit":20,"nextSeconds":0,"backlog":0,"pausedSeconds":0,"marginSeconds":0,
+				"waiting":3,"queued":3,"remaining":5,"limit":20,"nextSeconds":0,"backlog":0,"pausedSeconds":0,"marginSeconds":0,"fullSeconds":90,
 				"rate":0,"capacity":0,"utilization":0.75,"cost":[],"waits":[],"waitedSeconds":[]},
 			{"name":"peak","text":"peak: 4 per 1s, burst 2","kind":"rate","periodSeconds":1,"scopes":[],"scope":"","shown":true,
-				"waiting":7,"queued":0,"remaining":0,"limit":2,"nextSeconds":0.25,"backlog":6,"pausedSeconds":0,"marginSeconds":0.04,
+				"waiting":7,"queued":0,"remaining":0,"limit":2,"nextSeconds":0.25,"backlog":6,"pausedSeconds":0,"marginSeconds":0.04,"fullSeconds":2,
 				"rate":10,"capacity":3.8461538461538463,"utilization":1,"cost":[0,20],"waits":[0,4],"waitedSeconds":[0,2]},
 			{"name":"per-second.tenant","text":"per-second.tenant: 5 per 1s, per tenant","kind":"rate","periodSeconds":1,
-				"scopes":["tenant"],"scope":"","shown":false,"waiting":0,"queued":0,"remaining":0,"limit":0,"nextSeconds":0,"backlog":0,"pausedSeconds":0,"marginSeconds":0,
+				"scopes":["tenant"],"scope":"","shown":false,"waiting":0,"queued":0,"remaining":0,"limit":0,"nextSeconds":0,"backlog":0,"pausedSeconds":0,"marginSeconds":0,"fullSeconds":0,
 				"rate":0,"capacity":5,"utilization":0,"cost":[],"waits":[],"waitedSeconds":[]},
 			{"name":"daily","text":"daily: 1000 daily (UTC)","kind":"window","periodSeconds":86400,"scopes":[],"scope":"","shown":true,
-				"waiting":0,"queued":0,"remaining":12,"limit":900,"nextSeconds":0,"backlog":0,"pausedSeconds":0,"marginSeconds":0,
+				"waiting":0,"queued":0,"remaining":12,"limit":900,"nextSeconds":0,"backlog":0,"pausedSeconds":0,"marginSeconds":0,"fullSeconds":0,
 				"rate":0,"capacity":0.010416666666666666,"utilization":0.9866666666666667,"cost":[],"waits":[],"waitedSeconds":[]}],
 		"processes":[{"id":"x","name":"worker","forSeconds":60,"waiting":2}],
 		"busiest":[{"policy":"per-second.tenant","scope":"tenant=a%20b","values":{"tenant":"a b"},"cost":9,"waiting":1,
-			"queued":0,"remaining":0,"limit":1,"nextSeconds":0,"backlog":0,"pausedSeconds":60,"marginSeconds":0.008}],
+			"queued":0,"remaining":0,"limit":1,"nextSeconds":0,"backlog":0,"pausedSeconds":60,"marginSeconds":0.008,"fullSeconds":0.5}],
 		"unknown":["later: 5 per moon"]}`, string(got))
 	got, err = json.Marshal(&fleet.Snapshot{Upstream: "acme"})
 	require.NoError(t, err)

@@ -358,7 +358,10 @@ func (m *Store) Status(_ context.Context, stack store.Stack) (store.StackStatus,
 	}
 	for i := range entries {
 		in := entries[i].Account.Inspect(&entries[i].Limit, o.now)
-		s.Limits[i] = store.LimitStatus{Remaining: in.Remaining, Next: store.Instant(in.Next), Backlog: in.Backlog, Paused: store.Instant(in.Paused), Pace: in.Pace, Queued: in.Queued, Margin: in.Margin}
+		s.Limits[i] = store.LimitStatus{
+			Remaining: in.Remaining, Next: store.Instant(in.Next), Backlog: in.Backlog, Paused: store.Instant(in.Paused),
+			Pace: in.Pace, Queued: in.Queued, Margin: in.Margin, Full: store.Instant(in.Full),
+		}
 	}
 	return s, nil
 }

@@ -69,7 +69,10 @@ func (r *reply) binds(limits int) (index int, paused bool) {
 func (r *reply) status(now int64, limits int) store.StackStatus {
 	st := store.StackStatus{Now: store.Instant(now), Paused: r.instant(), Limits: make([]store.LimitStatus, limits)}
 	for i := range st.Limits {
-		st.Limits[i] = store.LimitStatus{Remaining: r.count(), Next: r.instant(), Backlog: r.count(), Paused: r.instant(), Pace: r.count(), Queued: r.count(), Margin: r.count()}
+		st.Limits[i] = store.LimitStatus{
+			Remaining: r.count(), Next: r.instant(), Backlog: r.count(), Paused: r.instant(),
+			Pace: r.count(), Queued: r.count(), Margin: r.count(), Full: r.instant(),
+		}
 	}
 	return st
 }

@@ -18,6 +18,9 @@ type LimitStatus struct {
 	Pace      int64   // as it is now, learned and adapted: the emission interval of a rate in µs, the limit of a window or of leases
 	Queued    int64   // queued calls
 	Margin    int64   // by how much longer than it is the period is taken to be, in millionths: see NoteStray
+	// Full is when all of the limit may go again, if nothing is charged, given back or reported until then: what is charged counts no
+	// more, no pause holds, and the pace is the limit's own. Of leases it is when the last one runs out. A margin is not waited for.
+	Full Instant
 
 	_ struct{}
 }

@@ -105,28 +105,29 @@ func leaseCases() []Case {
 		}},
 		{"inflight/status", "Status tells how many may go, how many wait, and when a lease runs out", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: permitsOf(2).Lease(5 * time.Second)})
-			check := func(remaining, line int64, next time.Duration) {
+			check := func(remaining, line int64, next, full time.Duration) {
 				t.Helper()
-				if in := s.expect(st, 0, remaining, line); Since(in.Next) != next || in.Pace != 2 || in.Paused != 0 || in.Backlog != 0 {
-					t.Fatalf("at %v: status %+v, want next at %v", Since(s.now), in, next)
+				in := s.expect(st, 0, remaining, line)
+				if Since(in.Next) != next || Since(in.Full) != full || in.Pace != 2 || in.Paused != 0 || in.Backlog != 0 {
+					t.Fatalf("at %v: status %+v, want next at %v and full at %v", Since(s.now), in, next, full)
 				}
 			}
 			a, b := s.newCall(), s.newCall()
-			check(2, 0, 0)
+			check(2, 0, 0, 0)
 			s.goes(st, a)
-			check(1, 0, 0)
+			check(1, 0, 0, 5*time.Second)
 			s.At(time.Second)
 			s.goes(st, b)
-			check(0, 0, 5*time.Second)
+			check(0, 0, 5*time.Second, 6*time.Second)
 			s.stands(st, s.newCall(), 0)
 			s.stands(st, s.newCall(), 1)
-			check(0, 2, 5*time.Second)
+			check(0, 2, 5*time.Second, 6*time.Second)
 			s.renew(st, a)
-			check(0, 2, 6*time.Second)
+			check(0, 2, 6*time.Second, 6*time.Second)
 			s.release(st, b)
-			check(1, 2, 6*time.Second)
+			check(1, 2, 6*time.Second, 6*time.Second)
 			s.At(30 * time.Second)
-			check(2, 0, 30*time.Second)
+			check(2, 0, 30*time.Second, 30*time.Second)
 		}},
 	}
 }

@@ -123,6 +123,58 @@ func statusCases() []Case {
 			s.Pause(st, 300*ms)
 			check(s, st, want{next: 300 * ms, paused: 300 * ms})
 		}},
+		{"status/full", "Status tells when the whole burst, or the whole limit, may go again if nothing more is charged", func(t testing.TB, s *Session) {
+			full := func(st store.Stack, want time.Duration) {
+				t.Helper()
+				if got := s.Status(st).Limits[0].Full; Since(got) != want {
+					t.Fatalf("at %v: full at %v, want %v", Since(s.now), Since(got), want)
+				}
+			}
+			rate := s.Stack(Key{Policy: policies.PerSecond(10).Burst(3).Named("rate")})
+			window := s.Stack(Key{Policy: policies.Fixed(3, time.Second).Named("window")})
+			exact := s.Stack(Key{Policy: policies.AtMost(3, time.Second).Skew(0).Burst(3).Named("exact")})
+			few := s.Stack(Key{Policy: policies.AtMost(4, time.Second).Skew(0).Burst(2).Named("few")})
+			day := s.Stack(Key{Policy: policies.Daily(3, time.UTC).Named("day")})
+			all := []store.Stack{rate, window, exact, few, day}
+			for _, st := range all {
+				full(st, 0)
+				s.Go(st, 1, 0)
+			}
+			full(rate, 100*ms)
+			full(window, time.Second)
+			full(exact, time.Second)
+			full(few, 250*ms)
+			full(day, 24*time.Hour)
+			s.At(500 * ms)
+			full(rate, 500*ms)
+			for _, st := range all {
+				s.Go(st, 2, 500*ms)
+			}
+			full(rate, 700*ms)
+			full(window, time.Second)
+			full(exact, 1500*ms)
+			full(few, time.Second) // then one of the three starts has left the window, which has room for the burst
+			g := s.Go(rate, 3, 700*ms)
+			full(rate, time.Second) // a slot that is still to come counts
+			s.Cancel(rate, g)
+			full(rate, 700*ms)
+			full(s.Stack(Key{Policy: policies.PerSecond(10).Burst(3).Named("other")}), 500*ms)
+			s.Pause(rate, 3*time.Second)
+			full(rate, 3500*ms)
+			s.Report(window, store.Note{Kind: store.NoteLearn, Value: 2, For: 4 * time.Second})
+			full(window, 4500*ms) // the upstream allows less until then
+			s.Go(day, 3, 24*time.Hour)
+			full(day, 48*time.Hour)
+			s.At(5 * time.Second)
+			for _, st := range all[:4] {
+				full(st, 5*time.Second)
+			}
+			s.Report(rate, store.Note{Kind: store.NoteStray, At: s.now, For: time.Second, Value: 20_000, Remaining: 100_000})
+			if s.Status(rate).Limits[0].Margin == 0 {
+				t.Fatal("no margin")
+			}
+			full(rate, 5*time.Second) // it fades slowly: nobody waits for that
+		}},
 		{"status/changes-nothing", "looking charges nothing", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10)}, Key{Policy: policies.Daily(5, time.UTC)})
 			for range 100 {

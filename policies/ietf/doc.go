@@ -1,5 +1,5 @@
-// Package ietf reads what upstreams say about limits in the words of standards and of wide use. It is what
-// package transport goes by unless it is given a vendor's profile:
+// Package ietf reads what upstreams say about limits in the words of standards and of wide use, and writes it for servers: see [Write].
+// It is what package transport goes by unless it is given a vendor's profile:
 //
 //	pacing, err := transport.New(p) // the same as transport.WithProfile(ietf.Profile)
 //

@@ -188,7 +188,13 @@ func (f *Concurrency) Inspect(l *Limit, now int64) Inspection {
 			live.lease(id, one.began, one.until)
 		}
 	}
-	in := Inspection{Next: now, Pace: f.most(l, now), Queued: f.queue.length(now)}
+	in := Inspection{Next: now, Pace: f.most(l, now), Queued: f.queue.length(now), Full: max(now, f.pause)}
+	for _, one := range live.leases {
+		in.Full = max(in.Full, one.until)
+	}
+	if in.Pace < l.Spec.Limit {
+		in.Full = max(in.Full, f.till)
+	}
 	in.Remaining = max(0, in.Pace-live.running(l, now))
 	if in.Remaining == 0 || in.Queued > 0 {
 		if in.Next = live.expiry(0); in.Next == forever {

@@ -93,6 +93,7 @@ type Inspection struct {
 	Pace      int64 // as it is now, learned and adapted: the emission interval of a rate, the limit of a window or of leases
 	Queued    int64 // queued calls
 	Margin    int64 // by how much longer than it is the account takes its period to be, in millionths
+	Full      int64 // from then on all of the limit may go, if nothing is charged or reported until then; a margin is not waited for
 }
 
 // NewAccount returns an empty account for an algorithm, nil for an unknown one.

@@ -347,5 +347,21 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 	} else {
 		in.Paused = 0
 	}
+	in.Full = g.full(l, now)
 	return in
+}
+
+// full returns when the whole burst may go again.
+func (g *GCRA) full(l *Limit, now int64) int64 {
+	at := max(now, g.tat, g.pause, g.pace.usualFrom(l, now))
+	if l.Spec.Most == 0 {
+		return at
+	}
+	// Of the last window's starts, the burst leaves some as they are if it is smaller than what a window holds.
+	all, unlogged := g.starts(l)
+	within := g.within(l, now)
+	if last := int64(len(all)) - 1 - max(0, l.Spec.Most-l.Spec.Limit); last >= 0 {
+		at = max(at, all[last].at+within)
+	}
+	return max(at, unlogged+within)
 }

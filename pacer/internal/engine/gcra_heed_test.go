@@ -126,7 +126,7 @@ func TestPause(t *testing.T) {
 			for now, want := range map[int64]engine.Inspection{
 				0: {Paused: 50, Next: 50}, 49: {Paused: 50, Next: 50}, 50: {Remaining: 2, Next: 50}, 60: {Remaining: 2, Next: 60},
 			} {
-				want.Pace = a.Inspect(l, epoch+now).Pace
+				want.Pace, want.Full = a.Inspect(l, epoch+now).Pace, max(50, now)
 				require.Equal(t, want, r.inspect(now), "at %d", now)
 			}
 			a.Resume(epoch + 20)
@@ -176,15 +176,15 @@ func TestGCRAInspect(t *testing.T) {
 		want   engine.Inspection
 	}{
 		"a new one":           {nil, 0, engine.Inspection{Remaining: 3, Next: 0}},
-		"one went":            {[]step{{0, 0, 1, 0, 0}}, 0, engine.Inspection{Remaining: 2, Next: 0}},
-		"all went":            {[]step{{0, 0, 3, 0, 0}}, 0, engine.Inspection{Remaining: 0, Next: 10}},
-		"one is to come":      {[]step{{0, 0, 3, 0, 0}, {0, 0, 1, 10, 20}}, 0, engine.Inspection{Next: 20, Backlog: 1}},
-		"it goes now":         {[]step{{0, 0, 3, 0, 0}, {0, 0, 1, 10, 20}}, 10, engine.Inspection{Next: 20}},
-		"half an interval on": {[]step{{0, 0, 3, 0, 0}}, 15, engine.Inspection{Remaining: 1, Next: 15}},
-		"before one to come":  {[]step{{0, 100, 1, 100, 20}}, 0, engine.Inspection{Remaining: 3, Next: 0, Backlog: 0}}, // a backlog is rounded down, by one behind free time
-		"in a small gap":      {[]step{{0, 0, 1, 0, 0}, {0, 0, 1, 0, 10}, {0, 30, 3, 30, 0}}, 5, engine.Inspection{Remaining: 1, Next: 5, Backlog: 2}},
-		"a gap that is now":   {[]step{{0, 10, 1, 10, 0}, {0, 20, 3, 20, 0}}, 0, engine.Inspection{Remaining: 1, Next: 0, Backlog: 2}},
-		"when all is past":    {[]step{{0, 0, 3, 0, 0}}, 500, engine.Inspection{Remaining: 3, Next: 500}},
+		"one went":            {[]step{{0, 0, 1, 0, 0}}, 0, engine.Inspection{Remaining: 2, Next: 0, Full: 10}},
+		"all went":            {[]step{{0, 0, 3, 0, 0}}, 0, engine.Inspection{Remaining: 0, Next: 10, Full: 30}},
+		"one is to come":      {[]step{{0, 0, 3, 0, 0}, {0, 0, 1, 10, 20}}, 0, engine.Inspection{Next: 20, Backlog: 1, Full: 40}},
+		"it goes now":         {[]step{{0, 0, 3, 0, 0}, {0, 0, 1, 10, 20}}, 10, engine.Inspection{Next: 20, Full: 40}},
+		"half an interval on": {[]step{{0, 0, 3, 0, 0}}, 15, engine.Inspection{Remaining: 1, Next: 15, Full: 30}},
+		"before one to come":  {[]step{{0, 100, 1, 100, 20}}, 0, engine.Inspection{Remaining: 3, Next: 0, Backlog: 0, Full: 110}}, // a backlog is rounded down, by one behind free time
+		"in a small gap":      {[]step{{0, 0, 1, 0, 0}, {0, 0, 1, 0, 10}, {0, 30, 3, 30, 0}}, 5, engine.Inspection{Remaining: 1, Next: 5, Backlog: 2, Full: 60}},
+		"a gap that is now":   {[]step{{0, 10, 1, 10, 0}, {0, 20, 3, 20, 0}}, 0, engine.Inspection{Remaining: 1, Next: 0, Backlog: 2, Full: 50}},
+		"when all is past":    {[]step{{0, 0, 3, 0, 0}}, 500, engine.Inspection{Remaining: 3, Next: 500, Full: 500}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,6 +45,19 @@ func (p *pace) shareAt(l *Limit, now int64) int64 {
 	return min(numbers.WholeShare, p.share+(now-p.since)*numbers.WholeShare/a.Recovery)
 }
 
+// usualFrom returns from when on the interval is that of the limit, if nothing else is heeded until then.
+func (p *pace) usualFrom(l *Limit, now int64) int64 {
+	at := now
+	if now < p.until && p.learned > l.Spec.Interval {
+		at = p.until
+	}
+	if p.shareAt(l, now) < numbers.WholeShare {
+		missing := (numbers.WholeShare - p.share) * l.Spec.Adapt.Recovery
+		at = max(at, p.since+(missing+numbers.WholeShare-1)/numbers.WholeShare)
+	}
+	return at
+}
+
 // slow heeds a refusal of a call whose slot was at. One that had its slot before the last refusal was heeded tells
 // nothing new.
 func (p *pace) slow(l *Limit, now, at int64) bool {

@@ -219,3 +219,54 @@ func TestInspectTellsTheTruth(t *testing.T) {
 		})
 	}
 }
+
+// From Full on an account is as after idling, and a microsecond before it is not: less may go, or the pace is another one.
+func TestFullTellsTheTruth(t *testing.T) {
+	t.Parallel()
+	exact, loose, adapting := rate(5, 10), rate(2, 10), rate(4, 10)
+	exact.Most, exact.Within = 5, 50
+	loose.Most, loose.Within = 5, 50
+	adapting.Adapt = &policies.Adapt{Floor: 10_000, Decrease: 500_000, Hold: 20, Recovery: 190}
+	short := inFlight(3, 40)
+	for name, spec := range map[string]policies.Spec{
+		"rate": rate(4, 10), "no burst": rate(1, 10), "exact": exact, "small burst": loose, "adapting": adapting,
+		"fixed": fixed(3, 40, 0), "guarded": fixed(3, 40, 7), "sliding": sliding(5, 8, 9), "permits": short,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(200) {
+				rng := rand.New(rand.NewPCG(seed, 5))
+				r := newRig(t, spec)
+				now := int64(0)
+				var last booking
+				for i := range 12 {
+					now += rng.Int64N(12)
+					switch a, l, what := r.account(), r.limit(), rng.IntN(12); {
+					case spec.Algorithm == policies.Concurrency:
+						last, _ = r.late(now, engine.Call{ID: int64(i) + 1})
+					case what == 0 && last.OK:
+						r.cancel(now, last)
+					case what == 1:
+						a.Pause(epoch + now + rng.Int64N(100))
+					case what == 2:
+						a.Learn(l, epoch+now, rng.Int64N(20), epoch+now+rng.Int64N(200))
+					case what == 3:
+						a.Slow(l, epoch+now, epoch+now)
+					default:
+						last = r.book(now, now+max(0, rng.Int64N(120)-60), 1)
+					}
+				}
+				full := r.inspect(now).Full
+				require.GreaterOrEqual(t, full, now)
+				idle := newRig(t, spec)
+				require.Equal(t, idle.inspect(full), r.inspect(full), "seed %d", seed)
+				require.Equal(t, spec.Limit, r.inspect(full).Remaining, "seed %d", seed)
+				if full > now {
+					in := r.inspect(full - 1)
+					require.True(t, in.Remaining < spec.Limit || in.Pace != idle.inspect(full).Pace, "seed %d: %+v", seed, in)
+					require.Equal(t, full, in.Full, "seed %d: time alone changes nothing about it", seed)
+				}
+			}
+		})
+	}
+}

@@ -103,6 +103,7 @@ func (r *rig) limit() *engine.Limit { return &r.stack[0].Limit }
 func (r *rig) inspect(now int64) engine.Inspection {
 	in := r.account().Inspect(r.limit(), epoch+now)
 	in.Next -= epoch
+	in.Full -= epoch
 	if in.Paused != 0 {
 		in.Paused -= epoch
 	}

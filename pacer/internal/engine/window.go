@@ -425,6 +425,7 @@ func (w *Window) Inspect(l *Limit, now int64) Inspection {
 	in := Inspection{Paused: w.pause, Pace: limit, Margin: w.margin.at(now)}
 	in.Next = w.Earliest(l, now, max(now, w.pause), 1, 0).At
 	l = w.widened(l, now)
+	in.Full = w.untilFull(l, now)
 	cur := l.floor(now)
 	for _, one := range w.buckets[w.find(cur+1):] {
 		in.Backlog += one.n
@@ -437,4 +438,23 @@ func (w *Window) Inspect(l *Limit, now int64) Inspection {
 		in.Remaining = max(0, limit-w.most(l, cur))
 	}
 	return in
+}
+
+// untilFull returns when the whole limit may go again. The limit has the margin that holds now.
+func (w *Window) untilFull(l *Limit, now int64) int64 {
+	at := max(now, w.pause)
+	if w.limit(l, now) < l.Spec.Limit {
+		at = max(at, w.until)
+	}
+	for _, b := range slices.Backward(w.buckets) {
+		// What is not on the grid is of another limit, and does not count.
+		if b.n > 0 && (b.begin >= l.horizon() || l.floor(b.begin) == b.begin) {
+			at = max(at, l.reach(b.begin))
+			break
+		}
+	}
+	if next := l.next(l.floor(at)); at >= next-l.Spec.Guard {
+		return next
+	}
+	return at
 }

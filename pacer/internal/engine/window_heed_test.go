@@ -222,17 +222,17 @@ func TestWindowInspect(t *testing.T) {
 		now   int64
 		want  engine.Inspection
 	}{
-		"a new one":         {newRig(t, fixed(3, 100, 10)), nil, 50, engine.Inspection{Remaining: 3, Next: 50}},
-		"two went":          {newRig(t, fixed(3, 100, 10)), []step{{cost: 2}}, 50, engine.Inspection{Remaining: 1, Next: 50}},
-		"all went":          {newRig(t, fixed(3, 100, 10)), []step{{cost: 3}}, 50, engine.Inspection{Next: 100}},
-		"some are to come":  {newRig(t, fixed(3, 100, 10)), []step{{cost: 3}, {cost: 2}, {cost: 3}}, 50, engine.Inspection{Next: 100, Backlog: 5}},
-		"before the guard":  {newRig(t, fixed(3, 100, 10)), nil, 89, engine.Inspection{Remaining: 3, Next: 89}},
-		"in the guard":      {newRig(t, fixed(3, 100, 10)), nil, 90, engine.Inspection{Next: 100}},
-		"more than allowed": {newRig(t, fixed(3, 100, 10)), []step{{cost: 9}}, 0, engine.Inspection{Next: 100}},
-		"sliding":           {newRig(t, sliding(3, 10, 3)), []step{{cost: 2}}, 35, engine.Inspection{Remaining: 1, Next: 35}},
-		"sliding, later":    {newRig(t, sliding(3, 10, 3)), []step{{cost: 2}}, 40, engine.Inspection{Remaining: 3, Next: 40}},
-		"before others":     {newRig(t, sliding(3, 10, 3)), []step{{from: 30, cost: 2}}, 0, engine.Inspection{Remaining: 1, Next: 0, Backlog: 2}},
-		"of this bucket":    {newRig(t, sliding(3, 10, 3)), []step{{from: 31, cost: 2}}, 30, engine.Inspection{Remaining: 1, Next: 30}},
+		"a new one":         {newRig(t, fixed(3, 100, 10)), nil, 50, engine.Inspection{Remaining: 3, Next: 50, Full: 50}},
+		"two went":          {newRig(t, fixed(3, 100, 10)), []step{{cost: 2}}, 50, engine.Inspection{Remaining: 1, Next: 50, Full: 100}},
+		"all went":          {newRig(t, fixed(3, 100, 10)), []step{{cost: 3}}, 50, engine.Inspection{Next: 100, Full: 100}},
+		"some are to come":  {newRig(t, fixed(3, 100, 10)), []step{{cost: 3}, {cost: 2}, {cost: 3}}, 50, engine.Inspection{Next: 100, Backlog: 5, Full: 300}},
+		"before the guard":  {newRig(t, fixed(3, 100, 10)), nil, 89, engine.Inspection{Remaining: 3, Next: 89, Full: 89}},
+		"in the guard":      {newRig(t, fixed(3, 100, 10)), nil, 90, engine.Inspection{Next: 100, Full: 100}},
+		"more than allowed": {newRig(t, fixed(3, 100, 10)), []step{{cost: 9}}, 0, engine.Inspection{Next: 100, Full: 100}},
+		"sliding":           {newRig(t, sliding(3, 10, 3)), []step{{cost: 2}}, 35, engine.Inspection{Remaining: 1, Next: 35, Full: 40}},
+		"sliding, later":    {newRig(t, sliding(3, 10, 3)), []step{{cost: 2}}, 40, engine.Inspection{Remaining: 3, Next: 40, Full: 40}},
+		"before others":     {newRig(t, sliding(3, 10, 3)), []step{{from: 30, cost: 2}}, 0, engine.Inspection{Remaining: 1, Next: 0, Backlog: 2, Full: 70}},
+		"of this bucket":    {newRig(t, sliding(3, 10, 3)), []step{{from: 31, cost: 2}}, 30, engine.Inspection{Remaining: 1, Next: 30, Full: 70}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -67,6 +67,16 @@ func (c *Call) Delay() time.Duration {
 	return max(0, time.Until(c.due))
 }
 
+// Due returns when to go by this machine's clock; the zero Time for a queued call, which has no slot.
+func (c *Call) Due() time.Time {
+	c.set.mu.Lock()
+	defer c.set.mu.Unlock()
+	if c.grant[0].Queued {
+		return time.Time{}
+	}
+	return c.due
+}
+
 // Policy returns the name of the policy that decided the slot; "" if none did.
 func (c *Call) Policy() string {
 	c.set.mu.Lock()

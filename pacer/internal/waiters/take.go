@@ -1,0 +1,131 @@
+package waiters
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+const (
+	// maxUnits is up to how many units are asked for as so many calls. More are asked for in portions.
+	maxUnits = 256
+	// MaxTakes is how many requests Take makes at most.
+	MaxTakes = 4
+)
+
+// Take charges as many calls as may go now that are all like the one requested, at most n, and returns how many. If none may, it returns
+// what the first would have to wait for. They wait for nothing, so that no call of the process passes a permit on to them.
+//
+// One request does as a rule: the store decides each of its calls by what those before have left. So many calls of one unit each would
+// take a store in memory long if they were a million. Of more than a few hundred, the first is a call of one unit, and each of the others
+// costs half of what is still missing, down to one unit again: any number can be made of them, each of them once, the largest first.
+// If the last one, of one unit, is refused, then nothing more may go now. If it is not, what is free is in pieces, none of which holds a
+// large portion, and Take asks again. The first one is there because a window that holds nothing admits a call of any cost.
+func (s *Waiters) Take(ctx context.Context, r *Request, n int64) (taken int64, err error) {
+	stack := store.Stack{Upstream: s.Upstream, Limits: r.Limits}
+	most := min(n, policies.MaxLimit)
+	for i := range r.Limits {
+		most = min(most, r.Limits[i].Spec.Limit/r.cost(i))
+	}
+	for range MaxTakes {
+		got, more, err := s.takeOnce(ctx, r, stack, portions(most-taken, r.HasQueue))
+		if taken += got; err != nil && taken == 0 {
+			return 0, err
+		}
+		if err != nil || !more || taken == most {
+			return taken, nil //nolint:nilerr // what was taken before is the caller's, whatever becomes of the rest
+		}
+	}
+	return taken, nil
+}
+
+// cost returns what the call costs the limit with this index.
+func (r *Request) cost(i int) int64 {
+	if r.Call.Costs == nil {
+		return r.Call.Cost
+	}
+	return r.Call.Costs[i]
+}
+
+// portions returns how many units each call of a request has that is to take n. A call that may be queued takes the store longer.
+func portions(n int64, queues bool) []int64 {
+	if n <= maxUnits && !queues {
+		return slices.Repeat([]int64{1}, int(n))
+	}
+	all := []int64{1}
+	for left := n - 1; left > 0; left -= all[len(all)-1] {
+		all = append(all, max(1, left/2))
+	}
+	return all
+}
+
+// takeOnce asks the store once for calls of so many units each, and reports whether there may be more. If none may go, it returns why.
+func (s *Waiters) takeOnce(ctx context.Context, r *Request, stack store.Stack, units []int64) (got int64, more bool, err error) {
+	calls, grants := make([]store.Call, len(units)), make([]store.Grant, len(units))
+	for i, n := range units {
+		calls[i] = r.times(n)
+		if r.HasQueue {
+			calls[i].ID, calls[i].Reach = newID(), s.way.Reach()
+		}
+	}
+	if err := s.reserveIn(ctx, &stack, calls, grants, time.Now()); err != nil {
+		return 0, false, err
+	}
+	var granted []store.Grant
+	for i := range grants {
+		if grants[i].OK {
+			got += units[i]
+			granted = append(granted, grants[i])
+		}
+	}
+	if len(granted) == 0 {
+		first := &Call{set: s, stack: stack}
+		first.request[0], first.grant[0] = calls[0], grants[0]
+		return 0, false, s.notYet(first)
+	}
+	if err := ctx.Err(); err != nil {
+		s.giveBack(ctx, stack, granted)
+		return 0, false, err
+	}
+	s.took(ctx, r.times(got), &stack, granted[0].At)
+	return got, grants[len(grants)-1].OK, nil
+}
+
+// times returns a call that costs as much as n do that are as requested, and goes now or not at all.
+func (r *Request) times(n int64) store.Call {
+	c := r.Call
+	c.MaxWait, c.Costs = 0, slices.Clone(c.Costs)
+	if c.Cost > policies.MaxLimit/n { // of a call that no limit binds by it
+		c.Cost = policies.MaxLimit
+	} else {
+		c.Cost *= n
+	}
+	for i := range c.Costs {
+		c.Costs[i] *= n
+	}
+	return c
+}
+
+// giveBack gives grants back of which no call knows.
+func (s *Waiters) giveBack(ctx context.Context, stack store.Stack, grants []store.Grant) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Timeout)
+	defer cancel()
+	_ = s.Store.Cancel(ctx, stack, grants) // what is not given back is lost, as of any call
+}
+
+// took counts and emits what goes.
+func (s *Waiters) took(ctx context.Context, all store.Call, stack *store.Stack, at store.Instant) {
+	if s.Meter.IsOn() {
+		s.Meter.Add(stack.Limits, &all, at, store.BindsNothing, 0)
+	}
+	if s.Events != nil {
+		s.Events.Admitted(ctx, &all, stack.Limits, nil, 0, 0)
+	}
+}
+
+// newID returns the ID of a call. IDs have one length, so that their order as numbers is that of their digits, and are exact in Lua.
+func newID() int64 { return 1e14 + rand.Int64N(9e14) }

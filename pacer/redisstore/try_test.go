@@ -1,0 +1,136 @@
+package redisstore_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/luascripts"
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/policies"
+)
+
+// TryAcquire lets go what may go now and refuses the rest at once, whatever the policy.
+func TestTryAcquireOnRedis(t *testing.T) {
+	t.Parallel()
+	slow := policies.Every(time.Hour)
+	for name, c := range map[string]struct {
+		policy policies.Policy
+		opts   []pacer.Option
+		binds  string
+		goes   int
+	}{
+		"rate":     {policy: slow.Burst(3).Named("p"), binds: "p", goes: 3},
+		"cost":     {policy: slow.Burst(5).Named("p"), opts: []pacer.Option{pacer.Cost(2)}, binds: "p", goes: 2},
+		"window":   {policy: policies.Sliding(3, 100*time.Hour).Named("p"), binds: "p", goes: 3},
+		"exact":    {policy: policies.AtMost(3, time.Hour).Burst(3).Named("p"), binds: "p", goes: 3},
+		"permits":  {policy: policies.InFlight(3).Named("p"), binds: "p", goes: 3},
+		"fairness": {policy: policies.InFlight(3).Fair("tenant").Named("p"), opts: []pacer.Option{pacer.Scope("tenant", "a")}, binds: "p", goes: 3},
+		"lane":     {policy: slow.Burst(6).Lane("batch", 50).Named("p"), opts: []pacer.Option{pacer.Lane("batch")}, binds: "p.batch", goes: 3},
+		"shares":   {policy: slow.Burst(3).Fair("tenant").Named("p"), opts: []pacer.Option{pacer.Scope("tenant", "a")}, binds: "p", goes: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPacer(t, redistest.Start(t).Client(), c.policy)
+			var held []*pacer.Reservation
+			var refused error
+			for refused == nil && len(held) < 10 {
+				var r *pacer.Reservation
+				if r, refused = p.TryAcquire(t.Context(), c.opts...); refused == nil {
+					held = append(held, r)
+				}
+			}
+			require.Len(t, held, c.goes)
+			var limit *pacer.LimitError
+			require.ErrorAs(t, refused, &limit)
+			require.ErrorIs(t, refused, pacer.ErrNotYet)
+			require.Equal(t, c.binds, limit.Policy)
+			require.Positive(t, limit.RetryAfter())
+			s, err := p.Status(t.Context(), c.opts...)
+			require.NoError(t, err)
+			for i := range s.Policies {
+				require.Zero(t, s.Policies[i].Queued, "a refusal queues nothing")
+			}
+			if !limit.InFlight {
+				return
+			}
+			held[0].Release() // in the background
+			require.Eventually(t, func() bool {
+				_, err := p.TryAcquire(t.Context(), c.opts...)
+				return err == nil
+			}, patience, time.Millisecond)
+			_, err = p.TryAcquire(t.Context(), c.opts...)
+			require.ErrorIs(t, err, pacer.ErrNotYet)
+		})
+	}
+}
+
+// What processes take side by side is all that there is, and not one more.
+func TestAllowAtMostOfManyProcesses(t *testing.T) {
+	t.Parallel()
+	const limit, processes = 20_000, 4
+	server := redistest.Start(t)
+	list := []policies.Policy{policies.Sliding(limit, 100*time.Hour).Named("window"), policies.Every(time.Hour).Burst(2 * limit).Named("rate")}
+	all := make([]*pacer.Pacer, processes)
+	for i := range all {
+		all[i] = newPacer(t, server.Client(), list...)
+		require.NoError(t, all[i].Ready(t.Context()))
+	}
+	var taken, times atomic.Int64
+	var wg sync.WaitGroup
+	for i, p := range all {
+		for k := range int64(3) {
+			wg.Go(func() {
+				for n := int64(1); ; n = n*3%(700*(k+1)) + int64(i) + 1 {
+					got, err := p.AllowAtMost(t.Context(), n, pacer.CostOf("rate", 2))
+					if err != nil {
+						require.ErrorIs(t, err, pacer.ErrNotYet)
+						return
+					}
+					require.LessOrEqual(t, got, n)
+					taken.Add(got)
+					times.Add(1)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	require.Equal(t, int64(limit), taken.Load())
+	t.Logf("in %d parts", times.Load())
+	s, err := all[0].Status(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, s.Policies[0].Remaining)
+	require.Zero(t, s.Policies[1].Remaining)
+}
+
+// However many are asked for, and whatever is left, that is one request.
+func TestAllowAtMostIsOneRequest(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	p := newPacer(t, rdb, policies.Sliding(3_000, 100*time.Hour), policies.Every(time.Hour).Burst(5_000).Named("rate"))
+	_, err := p.AllowAtMost(t.Context(), 1) // the script is loaded
+	require.NoError(t, err)
+	hash := redis.NewScript(luascripts.New().Reserve).Hash()
+	stop := watch(t, rdb)
+	left := int64(2_999)
+	for _, n := range []int64{1, 100, 256, 1_000, 5_000} {
+		got, err := p.AllowAtMost(t.Context(), n)
+		require.NoError(t, err)
+		require.Equal(t, min(n, left), got)
+		left -= got
+	}
+	_, err = p.AllowAtMost(t.Context(), 5_000)
+	require.ErrorIs(t, err, pacer.ErrNotYet)
+	requests := 0
+	for _, c := range stop() {
+		if c.name == "evalsha" && c.args[0] == hash {
+			requests++
+		}
+	}
+	require.Equal(t, 6, requests)
+}
