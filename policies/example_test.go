@@ -15,6 +15,7 @@ func ExampleParse() {
 		"100_000 daily (Europe/Berlin), 80 % for lane batch",
 		"25 in flight for longer than 20s",
 		"100 per day",
+		"100 daily",
 	} {
 		p, err := policies.Parse(text)
 		if err != nil {
@@ -28,7 +29,8 @@ func ExampleParse() {
 	// at-most-5m: at most 300 in any 5m, skew 10ms
 	// daily: 100000 daily (Europe/Berlin), 80 % for lane batch
 	// in-flight: 25 in flight for longer than 20s
-	// policies: Text is "100 per day": "day" is no duration: write one such as 250ms, 10s, 1m30s or 24h, or a second, minute or hour; for days and months of a calendar, "100000 daily (UTC)" or "1000000 monthly (UTC)"
+	// sliding-24h: at most 100 in any 24h, in 100 buckets
+	// policies: Text is "100 daily": name the time zone in parentheses, such as "100000 daily (UTC)" or "100000 daily (Europe/Berlin)"
 }
 
 func ExamplePolicy_MarshalText() {

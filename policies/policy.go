@@ -267,6 +267,7 @@ func (p Policy) skewOr(d time.Duration) time.Duration {
 
 // An Error says what is wrong with a policy and what to do about it.
 type Error struct {
+	Number int    // which policy of a text of several it is, from 1; 0 if there is only one: see [ParseAll]
 	Policy string // the policy's name; "" if it comes from a text that gives none
 	Field  string // the setting at fault, such as "Limit" or "Burst"
 	Value  string // what was given
@@ -277,10 +278,14 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string {
-	if e.Policy == "" {
-		return fmt.Sprintf("policies: %s is %s: %s", e.Field, e.Value, e.Reason)
+	which := ""
+	if e.Number > 0 {
+		which = fmt.Sprintf("number %d: ", e.Number)
 	}
-	return fmt.Sprintf("policies: policy %q: %s is %s: %s", e.Policy, e.Field, e.Value, e.Reason)
+	if e.Policy != "" {
+		which += fmt.Sprintf("policy %q: ", e.Policy)
+	}
+	return fmt.Sprintf("policies: %s%s is %s: %s", which, e.Field, e.Value, e.Reason)
 }
 
 var nameGrammar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
