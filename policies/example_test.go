@@ -40,3 +40,19 @@ func ExamplePolicy_MarshalText() {
 	// Output:
 	// ["peak: 25 per 1s, burst 10","daily: 100000 daily (UTC)"] <nil>
 }
+
+func ExampleParseAll() {
+	list, err := policies.ParseAll("10/s burst 5; 10000/day (UTC) # the account's")
+	fmt.Println(list, err)
+	// Output:
+	// [per-second: 10 per 1s, burst 5 daily: 10000 daily (UTC)] <nil>
+}
+
+func ExamplePolicy_Override() {
+	p := policies.PerSecond(5).Per("tenant").Override(policies.PerSecond(50).Burst(10), "acme")
+	fmt.Println(p.For("acme"))
+	fmt.Println(p.For("globex"))
+	// Output:
+	// per-second.tenant: 50 per 1s, burst 10, per tenant <nil>
+	// per-second.tenant: 5 per 1s, per tenant <nil>
+}

@@ -9,6 +9,9 @@ import (
 // maxText is how long a policy's text may be, in bytes. The longest that String writes is about half of it.
 const maxText = 4096
 
+// fieldText is the Field of errors about a text.
+const fieldText = "Text"
+
 // Parse reads a policy from one line of text, as [Policy.String] writes it: what it returns has the same name, Spec and
 // settings as the policy that was written. A text is a name and a colon, which may be left out; a limit; and settings in any
 // order, with commas between them:
@@ -63,7 +66,7 @@ const maxText = 4096
 // one of [Policy.Validate] if it is understood, but is no valid policy.
 func Parse(text string) (Policy, error) {
 	if len(text) > maxText {
-		return Policy{}, &Error{Field: "Text", Value: fmt.Sprintf("%d bytes long", len(text)), Reason: fmt.Sprintf("must have at most %d", maxText)}
+		return Policy{}, &Error{Field: fieldText, Value: fmt.Sprintf("%d bytes long", len(text)), Reason: fmt.Sprintf("must have at most %d", maxText)}
 	}
 	name, rest := "", text
 	if at := strings.IndexAny(text, ":,("); at >= 0 && text[at] == ':' {
@@ -118,7 +121,7 @@ func readAll(p Policy, forms []form, items []item) (Policy, *Error) {
 				continue
 			}
 			if seen && !f.many {
-				return p, &Error{Field: "Text", Value: quote(one.text), Reason: "says the same thing again: leave one of them out"}
+				return p, &Error{Field: fieldText, Value: quote(one.text), Reason: "says the same thing again: leave one of them out"}
 			}
 			if p, seen = f.read(p, w), true; w.err != nil {
 				return p, w.err

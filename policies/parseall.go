@@ -25,7 +25,7 @@ const (
 // does not read, joined: Number says which one is meant.
 func ParseAll(text string) ([]Policy, error) {
 	if len(text) > maxTexts {
-		return nil, &Error{Field: "Text", Value: fmt.Sprintf("%d bytes long", len(text)), Reason: fmt.Sprintf("must have at most %d", maxTexts)}
+		return nil, &Error{Field: fieldText, Value: fmt.Sprintf("%d bytes long", len(text)), Reason: fmt.Sprintf("must have at most %d", maxTexts)}
 	}
 	var list []Policy
 	var mistakes []error
@@ -37,7 +37,7 @@ func ParseAll(text string) ([]Policy, error) {
 				continue
 			}
 			if number++; number > maxPolicies {
-				return nil, &Error{Field: "Text", Value: fmt.Sprintf("more than %d policies", maxPolicies), Reason: "must have fewer: is it the right text?"}
+				return nil, &Error{Field: fieldText, Value: fmt.Sprintf("more than %d policies", maxPolicies), Reason: "must have fewer: is it the right text?"}
 			}
 			p, err := Parse(one)
 			if e, ok := errors.AsType[*Error](err); ok {

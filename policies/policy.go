@@ -76,6 +76,9 @@ type Policy struct {
 	percent int64  // of a lane's part: how much of the policy that is; 0 for a whole one
 	fair    string // the scope whose values share it; "" for none
 
+	overrides *overrides // nil: all keys have the same numbers
+	shared    bool       // calls of different keys share it: see Stacked
+
 	err *Error // the first setting that does not fit the shape
 }
 
@@ -304,6 +307,14 @@ func (p Policy) Validate() error {
 }
 
 func (p Policy) check() *Error {
+	if err := p.checkOwn(); err != nil {
+		return err
+	}
+	return p.checkOverrides()
+}
+
+// checkOwn checks everything but the overrides.
+func (p Policy) checkOwn() *Error {
 	bad := func(field string, value any, reason string) *Error {
 		return &Error{Field: field, Value: fmt.Sprint(value), Reason: reason}
 	}

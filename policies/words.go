@@ -126,7 +126,7 @@ func (f form) match(one item) (*words, bool) {
 // fail keeps the first error. The item is the text at fault.
 func (w *words) fail(reason string) {
 	if w.err == nil {
-		w.err = &Error{Field: "Text", Value: quote(w.item), Reason: reason}
+		w.err = &Error{Field: fieldText, Value: quote(w.item), Reason: reason}
 	}
 }
 
@@ -274,7 +274,7 @@ func notUnderstood(one item, what string, forms []form) *Error {
 	for _, f := range forms {
 		examples = append(examples, fmt.Sprintf("%q", f.example))
 	}
-	return &Error{Field: "Text", Value: quote(one.text), Reason: "not understood: " + what + ", such as " + strings.Join(examples, ", ")}
+	return &Error{Field: fieldText, Value: quote(one.text), Reason: "not understood: " + what + ", such as " + strings.Join(examples, ", ")}
 }
 
 // quote quotes what was given, and cuts it short.
