@@ -87,6 +87,14 @@ func TestParseJSON(t *testing.T) {
 	require.Equal(t, "[per-second: 25 per 1s]", fmt.Sprint(f.Policies("crm")))
 }
 
+// A policy with a name is one with and without quotes.
+func TestPoliciesWithNames(t *testing.T) {
+	t.Parallel()
+	f, err := config.Parse("f", []byte("upstreams:\n  u:\n    policies:\n    - \"x: 5/s, per t\"\n    - y: 5/s, per t\n    - {z: '5/s, per t'}\n"))
+	require.NoError(t, err)
+	require.Equal(t, "[x: 5 per 1s, per t y: 5 per 1s, per t z: 5 per 1s, per t]", fmt.Sprint(f.Policies("u")))
+}
+
 // Aliases stand for whole values.
 func TestAliases(t *testing.T) {
 	t.Parallel()
@@ -132,9 +140,14 @@ func TestMistakes(t *testing.T) {
 		up + "policies:\n    - 25/s\n    -":            `upstreams.u.policies[1]: is empty: write a policy`,
 		up + "policies: [0/s]":                         `f:3:16: upstreams.u.policies[0]: policies: policy "per-second": Limit is 0: must be at least 1`,
 		up + "policies: [5/s, 25/s]":                   `f:3:21: upstreams.u.policies[1]: pacer: Policies[1] is "per-second"`,
+		up + "policies: [9/s, per t]":                  `f:3:21: upstreams.u.policies[1]: policies: Text is "per t": not understood`,
+		up + "policies: [9/s, per t, 7/s]":             `; in brackets, a policy that has commas needs quotes`,
+		up + "policies:\n    - x: 25 ps":               `f:4:10: upstreams.u.policies[0]: policies: policy "x": Text is "25 ps": not understood`,
+		up + "policies:\n    - x: {a: 1}":              `f:4:7: upstreams.u.policies[0]: needs the field limits`,
+		up + "policies: [{x: 25/s, burst 2}]":          `f:3:16: upstreams.u.policies[0]: needs the field limits`,
 		up + "policies: [[5/s]]":                       `f:3:16: upstreams.u.policies[0]: is a list: write policies of a vendor, such as {limits: github, kind: User}`,
 		up + "policies: [!x 5/s]":                      `f:3:16: upstreams.u.policies[0]: has the tag "!x": leave that out`,
-		up + "policies: [{plan: x}]":                   `f:3:16: upstreams.u.policies[0]: needs the field limits, which names a vendor: there are airtable, anthropic`,
+		up + "policies: [{plan: x, kind: y}]":          `f:3:16: upstreams.u.policies[0]: needs the field limits, which names a vendor: there are airtable, anthropic`,
 		up + "policies: [{limits: acme}]":              `f:3:16: upstreams.u.policies[0]: "acme.Limits" has no policies here: there are airtable, anthropic`,
 		up + "policies: [{limits: openai.X}]":          `"openai.X" has no policies here: there are openai.Limits, openai.RequestsPerDay, openai.TokensPerDay`,
 		up + "policies: [{limits: github}]":            `github.Limits needs kind, one of Actions, Anonymous, Enterprise, User`,

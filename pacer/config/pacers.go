@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -31,6 +32,7 @@ type Pacers struct {
 	file    *File            // whose policies hold
 	started *File            // whose everything else holds
 	live    map[string]*live // by upstream
+	opts    []PacerOption
 	clients []redis.UniversalClient
 	stop    func() // ends the watching; nil if there is none
 	closed  sync.Once
@@ -44,13 +46,14 @@ type live struct {
 	holds   string   // the policiesKey of what it has
 }
 
-// A PacerOption changes the configuration of an upstream's pacer: its Hooks, say, its Logger, or its Name. What the file says is set already.
+// A PacerOption changes the configuration of an upstream's pacer: its Hooks, say, its Logger, or its Name. What the file says is set already. It
+// is called again when the file changes, for the policies that it may have added to those of the file.
 type PacerOption func(upstream string, c *pacer.Config)
 
 // Open makes a store for each that upstreams name, and a pacer for each upstream. It connects to nothing: pacer.Pacer.Ready finds out
 // whether a store can be reached. It reads the environment variables that the file names, and returns an [*Error] if one is not set.
 func (f *File) Open(opts ...PacerOption) (*Pacers, error) {
-	p := &Pacers{file: f, started: f, live: make(map[string]*live)}
+	p := &Pacers{file: f, started: f, live: make(map[string]*live), opts: opts}
 	stores := make(map[*storeDef]store.Store)
 	var mistakes []error
 	for _, u := range f.upstreams {
@@ -62,12 +65,7 @@ func (f *File) Open(opts ...PacerOption) (*Pacers, error) {
 			}
 			stores[u.store] = s // a mistake is reported once
 		}
-		c := u.config
-		c.Upstream, c.Policies, c.Store = u.name, f.Policies(u.name), s
-		for _, opt := range opts {
-			opt(u.name, &c)
-		}
-		one, err := pacer.New(c)
+		one, err := pacer.New(p.configOf(u, s))
 		if err != nil {
 			mistakes = append(mistakes, u.at.wrap(err))
 			continue
@@ -80,6 +78,16 @@ func (f *File) Open(opts ...PacerOption) (*Pacers, error) {
 		return nil, errors.Join(append(mistakes, p.Close())...)
 	}
 	return p, nil
+}
+
+// configOf returns the configuration of an upstream's pacer.
+func (p *Pacers) configOf(u *upstream, s store.Store) pacer.Config {
+	c := u.config
+	c.Upstream, c.Policies, c.Store = u.name, slices.Clone(u.policies), s
+	for _, opt := range p.opts {
+		opt(u.name, &c)
+	}
+	return c
 }
 
 // open makes a store.
@@ -224,7 +232,7 @@ func (p *Pacers) Apply(f *File) error {
 		case l.declare == nil:
 			errs = append(errs, restart(u.policiesAt, "the list of its policies", "what it had holds"))
 		default:
-			if err := l.declare.Declare(f.Policies(u.name)...); err != nil {
+			if err := l.declare.Declare(p.configOf(u, nil).Policies...); err != nil {
 				errs = append(errs, u.policiesAt.wrap(err))
 				continue
 			}

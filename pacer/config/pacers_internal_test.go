@@ -77,6 +77,22 @@ func TestApplyDeclaresPolicies(t *testing.T) {
 	require.Equal(t, []string{"[x: 5 per 1s, per t] x: 50 per 1s, per t <nil>", "[x: 5 per 1s, per t] x: 60 per 1s, per t <nil>"}, d.lists[1:])
 }
 
+// Policies that the program adds stay when those of the file change.
+func TestApplyKeepsWhatTheProgramAdds(t *testing.T) {
+	t.Parallel()
+	p, err := parsed(t, before).Open(func(upstream string, c *pacer.Config) {
+		if upstream == "a" {
+			c.Policies = append(c.Policies, policies.InFlight(7))
+		}
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	d := &declared{}
+	p.live["a"].declare = d
+	require.NoError(t, p.Apply(parsed(t, strings.Replace(before, "5/s", "6/s", 1))))
+	require.Equal(t, []string{"[x: 6 per 1s, per t in-flight: 7 in flight] x: 6 per 1s, per t <nil>"}, d.lists)
+}
+
 // A pacer that refuses its policies gets them again with the next version, and the others get theirs.
 func TestApplyReportsWhatIsNotTaken(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/ietf"
@@ -123,16 +125,12 @@ func (u *upstreamReader) settings() map[string]func(value) {
 // readPolicies reads the list: texts, and policies of vendors.
 func (u *upstreamReader) readPolicies(v value) {
 	u.policiesAt = v.place()
+	hint := ""
+	if v, ok := v.real(); ok && v.node.Style&yaml.FlowStyle != 0 && len(v.node.Content) > 1 {
+		hint = "; in brackets, a policy that has commas needs quotes"
+	}
 	v.items(`policies, such as "25/s, burst 10"`, func(v value) {
-		var list []policies.Policy
-		if v.isScalar() {
-			list = u.readPolicy(v)
-		} else {
-			var vendor string
-			if list, vendor = u.vendors.readLimits(v); vendor != "" {
-				u.vendor[vendor] = true
-			}
-		}
+		list := u.readItem(v, hint)
 		if len(u.policies)+len(list) > maxPolicies {
 			if len(u.policies) <= maxPolicies {
 				v.failf("is one too many: an upstream has at most %d policies", maxPolicies)
@@ -145,14 +143,34 @@ func (u *upstreamReader) readPolicies(v value) {
 	})
 }
 
-func (u *upstreamReader) readPolicy(v value) []policies.Policy {
+// readItem reads a text, or the policies of a vendor.
+func (u *upstreamReader) readItem(v value, hint string) []policies.Policy {
+	if v.isScalar() {
+		return readPolicy(v, "", hint)
+	}
+	if v, ok := v.real(); ok && v.node.Kind == yaml.MappingNode && len(v.node.Content) == 2 {
+		// For YAML, a policy with a name is a mapping of the name to the rest.
+		name, rest := v.under(v.node.Content[0], v.path), v.under(v.node.Content[1], v.path)
+		if name, ok := name.real(); ok && name.isScalar() && rest.isScalar() && name.node.Value != fieldLimits {
+			return readPolicy(rest, name.node.Value+": ", hint)
+		}
+	}
+	list, vendor := u.vendors.readLimits(v)
+	if vendor != "" {
+		u.vendor[vendor] = true
+	}
+	return list
+}
+
+// readPolicy reads a text, which begins with the name if there is one. It returns no policy or one.
+func readPolicy(v value, name, hint string) []policies.Policy {
 	s, ok := v.text("a policy")
 	if !ok {
 		return nil
 	}
-	p, err := policies.Parse(s)
+	p, err := policies.Parse(name + s)
 	if err != nil {
-		v.wrong(err)
+		v.wrong(fmt.Errorf("%w%s", err, hint))
 		return nil
 	}
 	return []policies.Policy{p}
@@ -184,7 +202,7 @@ func (u *upstreamReader) readOverride(v value) {
 		},
 		"limit": func(v value) {
 			given++
-			if list := u.readPolicy(v); list != nil {
+			if list := readPolicy(v, "", ""); list != nil {
 				limit = list[0]
 			}
 		},
