@@ -248,6 +248,9 @@ func restart(at place, what, now string) error {
 	return at.wrap(fmt.Errorf("%s %w: until then, %s", what, ErrRestart, now))
 }
 
+// settingsText says which fields settingsKey compares.
+const settingsText = "one of its settings (maxWait, maxPause, jitter, maxLate, storeTimeout, ignoreCounts, processes, outage)"
+
 // restarts returns an error for everything but policies that is not as it was when the program started.
 func (p *Pacers) restarts(f *File) []error {
 	var errs []error
@@ -274,7 +277,7 @@ func (p *Pacers) restarts(f *File) []error {
 			{"its store", u.at, u.store.key(), was.store.key()},
 			{"its profile", u.at, u.profileName, was.profileName},
 			{"the list of its hosts", u.hostsAt, fmt.Sprint(u.hosts), fmt.Sprint(was.hosts)},
-			{"one of its settings (maxWait, maxPause, jitter, maxLate, storeTimeout, ignoreCounts, processes, outage)", u.at, u.settingsKey(), was.settingsKey()},
+			{settingsText, u.at, u.settingsKey(), was.settingsKey()},
 		} {
 			if one.now != one.was {
 				errs = append(errs, restart(one.at, one.what, "what it had holds"))

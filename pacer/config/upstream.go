@@ -57,8 +57,10 @@ type upstreamReader struct {
 // readUpstream reads an upstream. Its mistakes are those of the reader.
 func readUpstream(name string, at, v value, stores known, taken map[string]place) *upstream {
 	u := &upstreamReader{
-		upstream: &upstream{name: name, at: at.place(), policiesAt: at.place(), hostsAt: at.place(), store: stores.otherwise, given: make(map[string]value)},
-		vendors:  stores.vendors, vendor: make(map[string]bool), taken: taken, keys: make(map[string]bool),
+		upstream: &upstream{
+			name: name, at: at.place(), policiesAt: at.place(), hostsAt: at.place(), store: stores.otherwise, given: make(map[string]value),
+		},
+		vendors: stores.vendors, vendor: make(map[string]bool), taken: taken, keys: make(map[string]bool),
 	}
 	before := v.count()
 	if !pacer.ValidUpstream(name) {

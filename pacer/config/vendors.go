@@ -116,8 +116,10 @@ func constructors() map[string]constructor {
 // vendorsOfNumbers are the constructors that take numbers, or nothing.
 func vendorsOfNumbers() map[string]constructor {
 	return map[string]constructor{
-		"airtable.Limits":           numbers(func(...int64) []policies.Policy { return airtable.Limits() }),
-		"anthropic.Limits":          numbers(func(n ...int64) []policies.Policy { return anthropic.Limits(n[0], n[1], n[2]) }, "requests", "inputTokens", "outputTokens"),
+		"airtable.Limits": numbers(func(...int64) []policies.Policy { return airtable.Limits() }),
+		"anthropic.Limits": numbers(func(n ...int64) []policies.Policy {
+			return anthropic.Limits(n[0], n[1], n[2])
+		}, "requests", "inputTokens", "outputTokens"),
 		"atlassian.Limits":          numbers(func(...int64) []policies.Policy { return atlassian.Limits() }),
 		"atlassian.AppQuota":        numbers(func(...int64) []policies.Policy { return one(atlassian.AppQuota()) }),
 		"atlassian.TenantQuota":     numbers(func(n ...int64) []policies.Policy { return one(atlassian.TenantQuota(n[0])) }, "points"),
@@ -179,7 +181,9 @@ func vendorsOfPlans() map[string]constructor {
 		"okta.Concurrent": words(func(p okta.Plan, _ ...int64) []policies.Policy { return one(okta.Concurrent(p)) }, "plan", map[string]okta.Plan{
 			"IntegratorFree": okta.IntegratorFree, "CustomerIdentity": okta.CustomerIdentity, "WorkforceIdentity": okta.WorkforceIdentity,
 		}),
-		"salesforce.Limits": words(func(e salesforce.Edition, n ...int64) []policies.Policy { return salesforce.Limits(e, n[0]) }, "edition", map[string]salesforce.Edition{
+		"salesforce.Limits": words(func(e salesforce.Edition, n ...int64) []policies.Policy {
+			return salesforce.Limits(e, n[0])
+		}, "edition", map[string]salesforce.Edition{
 			"Developer": salesforce.Developer, "Professional": salesforce.Professional, "Enterprise": salesforce.Enterprise,
 			"Unlimited": salesforce.Unlimited, "Performance": salesforce.Performance, "Sandbox": salesforce.Sandbox,
 		}, "licences"),
