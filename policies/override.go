@@ -78,7 +78,8 @@ func (p Policy) HasOverrides() bool { return p.overrides != nil }
 // has no overrides.
 //
 // It returns an [*Error] if there are not as many values as scopes, or if the function's policy does not fit, and with it the policy with
-// the numbers of p. It is meaningful only for a valid policy.
+// the numbers of p. It is meaningful only for a valid policy. A policy with numbers of its own is checked each time, which takes some
+// microseconds: keep what For returns, if it is needed often.
 func (p Policy) For(values ...string) (Policy, error) {
 	own := p
 	own.overrides = nil
