@@ -39,10 +39,15 @@
 //
 // An upstream may also change its limits and say nothing. A rate that is [Policy.Adaptive] follows it.
 //
+// # Plans and tiers
+//
+// A policy that is Per a scope has the same numbers for every key, unless [Policy.Override] or [Policy.OverrideBy] says that some have
+// others: tenants of a larger plan, say. [Policy.For] returns what holds for a key.
+//
 // # As text
 //
 // [Parse] reads what [Policy.String] writes, so that policies can be in files and flags: "peak: 25 per 1s, burst 10, per
-// tenant". A policy is an encoding.TextMarshaler and an encoding.TextUnmarshaler, so JSON can hold it.
+// tenant". [ParseAll] reads several from one text. A policy is an encoding.TextMarshaler and an encoding.TextUnmarshaler, so JSON can hold it.
 //
 // The package is pure: no clock, no I/O but for the time zones that Parse loads, and it imports nothing of Headway.
 package policies

@@ -153,7 +153,7 @@ func (p Policy) checkLanes() *Error {
 		case !ValidName(part.name):
 			return &Error{Field: field, Value: strconv.Quote(part.name), Reason: "is too long a name for a policy: name the policy or the lane more briefly"}
 		}
-		if err := part.check(); err != nil {
+		if err := part.checkOwn(); err != nil {
 			err.Field += " of lane " + l.name
 			return err
 		}

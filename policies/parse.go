@@ -2,11 +2,15 @@ package policies
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // maxText is how long a policy's text may be, in bytes. The longest that String writes is about half of it.
 const maxText = 4096
+
+// fieldText is the Field of errors about a text.
+const fieldText = "Text"
 
 // Parse reads a policy from one line of text, as [Policy.String] writes it: what it returns has the same name, Spec and
 // settings as the policy that was written. A text is a name and a colon, which may be left out; a limit; and settings in any
@@ -25,6 +29,7 @@ const maxText = 4096
 //	5000 hourly (UTC)                  Hourly(5000, time.UTC)
 //	100000 daily (Europe/Berlin)       Daily(100_000, berlin)
 //	1000000 monthly (UTC)              Monthly(1_000_000, time.UTC)
+//	10000 per day                      Sliding(10_000, 24*time.Hour): see below
 //	25 in flight                       InFlight(25)
 //	25 in flight for longer than 20s   InFlight(25).LongerThan(20 * time.Second)
 //
@@ -42,15 +47,26 @@ const maxText = 4096
 //	per user+ticket                    Per("user", "ticket")
 //	optional                           Optional()
 //
-// What is left out has its default. Keywords may be in capitals, spaces are free, and 100_000 is 100000. A duration is
-// written as in Go, or in words: "25 per second", "25/s", "at most 300 in any 5 minutes". Days and months are those of a
-// calendar, whose time zone has to be named as in the IANA database, and is loaded by time.LoadLocation.
+// What is left out has its default. Keywords may be in capitals, spaces are free, and 100_000 is 100000. The commas may be left
+// out as well: "10/s burst 5 per tenant". A duration is written as in Go, or in words: "25 per second", "25/s", "100/min", "at most
+// 300 in any 5 minutes". "10 rps", "10 qps" and "600 rpm" are rates, and "100 requests/min" is 100 per minute.
+//
+// A day, week or month has no one meaning. That of a calendar needs a time zone, which is named as in the IANA database and loaded
+// by time.LoadLocation: "10000 daily (UTC)", or "10000/day (UTC)", which is the same. Without one, a text does not say when a
+// quota comes back. "10000/day" then is read as what is safe in either case: at most 10,000 in any 24 hours, which also keeps
+// the quota of a calendar day, wherever that begins, unless clocks are put back on it. It is not spread over the day. A week is 7
+// days so, and a month 31. Say what is meant where that is known:
+//
+//	10000 daily (UTC)                  a quota that comes back at midnight
+//	at most 10000 in any 24h, in 100 buckets
+//	                                   one of any 24 hours, which is what 10000/day is read as
+//	10000 per 24h                      a pace: one call every 8.64 seconds
 //
 // It returns an [*Error] if the text is longer than 4096 bytes or is not understood, and then says which part of it; and the
 // one of [Policy.Validate] if it is understood, but is no valid policy.
 func Parse(text string) (Policy, error) {
 	if len(text) > maxText {
-		return Policy{}, &Error{Field: "Text", Value: fmt.Sprintf("%d bytes long", len(text)), Reason: fmt.Sprintf("must have at most %d", maxText)}
+		return Policy{}, &Error{Field: fieldText, Value: fmt.Sprintf("%d bytes long", len(text)), Reason: fmt.Sprintf("must have at most %d", maxText)}
 	}
 	name, rest := "", text
 	if at := strings.IndexAny(text, ":,("); at >= 0 && text[at] == ':' {
@@ -78,8 +94,9 @@ func Parse(text string) (Policy, error) {
 // parse reads a policy without its name.
 func parse(text string) (Policy, *Error) {
 	items := split(text)
-	if limit := items[0].text; !strings.Contains(limit, "(") { // a time zone may have a slash
-		items[0] = newItem(strings.Replace(limit, "/", " per ", 1))
+	items = append(apart(limitItem(items[0].text), true), items[1:]...)
+	for i := len(items) - 1; i > 0; i-- {
+		items = slices.Replace(items, i, i+1, apart(items[i], false)...)
 	}
 	for _, f := range limitForms() {
 		if w, matched := f.match(items[0]); matched {
@@ -104,7 +121,7 @@ func readAll(p Policy, forms []form, items []item) (Policy, *Error) {
 				continue
 			}
 			if seen && !f.many {
-				return p, &Error{Field: "Text", Value: quote(one.text), Reason: "says the same thing again: leave one of them out"}
+				return p, &Error{Field: fieldText, Value: quote(one.text), Reason: "says the same thing again: leave one of them out"}
 			}
 			if p, seen = f.read(p, w), true; w.err != nil {
 				return p, w.err

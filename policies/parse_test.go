@@ -69,7 +69,31 @@ func TestParse(t *testing.T) {
 		"day: 100_000 DAILY( Europe/Berlin )":                           policies.Daily(100_000, zone(t, "Europe/Berlin")).Named("day"),
 		"25 in flight for longer than 20 s":                             policies.InFlight(25).LongerThan(20 * time.Second),
 		"9/s, optional, per Tenant, 50% for lane Bulk, burst 2":         policies.PerSecond(9).Burst(2).Lane("Bulk", 50).Per("Tenant").Optional(),
-		"9/s,adaptive(hold 5 s,floor 10%)":                              policies.PerSecond(9).Adaptive(policies.Adaptation{Floor: 10, Hold: 5 * time.Second}),
+		"10/s burst 5": policies.PerSecond(10).Burst(5),
+		"10/s burst 5 per user + ticket optional":          policies.PerSecond(10).Burst(5).Per("user", "ticket").Optional(),
+		"9/s 50% for lane per, per burst, burst 2":         policies.PerSecond(9).Burst(2).Lane("per", 50).Per("burst"),
+		"9/s 50% for lane fair per optional burst 2":       policies.PerSecond(9).Burst(2).Lane("fair", 50).Per("optional"),
+		"9/s, 50% for lane a 60 % for lane b, burst 2":     policies.PerSecond(9).Burst(2).Lane("a", 50).Lane("b", 60),
+		"9/s burst 2 fair by optional per x":               policies.PerSecond(9).Burst(2).Fair("optional").Per("x"),
+		"9/s adaptive (hold 5 s, floor 10 %) per per+lane": policies.PerSecond(9).Adaptive(policies.Adaptation{Floor: 10, Hold: 5 * time.Second}).Per("per", "lane"),
+		"at most 9 in any 1m in 3 buckets skew 1s":         policies.Sliding(9, time.Minute).Buckets(3).Skew(time.Second),
+		"25 in flight for longer than 20 s lease 1m":       policies.InFlight(25).LongerThan(20 * time.Second).Lease(time.Minute),
+		"every second per tenant":                          policies.PerSecond(1).Per("tenant"),
+		"100/min":                                          policies.PerMinute(100),
+		"10 per sec":                                       policies.PerSecond(10),
+		"5/hour":                                           policies.Rate(5, time.Hour),
+		"10 rps":                                           policies.PerSecond(10),
+		"10 QPS, burst 2":                                  policies.PerSecond(10).Burst(2),
+		"600 rpm burst 2":                                  policies.PerMinute(600).Burst(2),
+		"100 requests per minute":                          policies.PerMinute(100),
+		"100 req/s per tenant":                             policies.PerSecond(100).Per("tenant"),
+		"10000/day":                                        policies.Sliding(10_000, 24*time.Hour),
+		"day: 10000 per day per org":                       policies.Sliding(10_000, 24*time.Hour).Per("org").Named("day"),
+		"100 calls per week":                               policies.Sliding(100, 7*24*time.Hour),
+		"1000/month in 31 buckets":                         policies.Sliding(1000, 31*24*time.Hour).Buckets(31),
+		"10000/day (UTC) skew 1s":                          policies.Daily(10_000, time.UTC).Skew(time.Second),
+		"9 per month (Europe/Berlin)":                      policies.Monthly(9, zone(t, "Europe/Berlin")),
+		"9/s,adaptive(hold 5 s,floor 10%)":                 policies.PerSecond(9).Adaptive(policies.Adaptation{Floor: 10, Hold: 5 * time.Second}),
 	} {
 		got, err := policies.Parse(text)
 		require.NoError(t, err, text)
@@ -81,7 +105,7 @@ func TestParse(t *testing.T) {
 func TestExamplesParse(t *testing.T) {
 	t.Parallel()
 	limits, settings := examples(t, "nonsense"), examples(t, "9/s, nonsense")
-	require.Len(t, limits, 9)
+	require.Len(t, limits, 12)
 	require.Len(t, settings, 10)
 	for _, limit := range limits {
 		_, err := policies.Parse(limit)
@@ -123,8 +147,16 @@ func TestTextsThatAreNotUnderstood(t *testing.T) {
 		"my peak: 25/s":              `Name is "my peak": must start with a letter or digit`,
 		"PerSecond(25)":              `Text is "PerSecond(25)": not understood`,
 		"burst 10, 25 per 1s":        `Text is "burst 10": not understood: a policy begins with a limit`,
-		"25 per 1s burst 10":         `Text is "25 per 1s burst 10": "1s burst 10" is no duration`,
-		"25 per day":                 `"day" is no duration: write one such as 250ms, 10s, 1m30s or 24h, or a second, minute or hour; for days and months of a calendar, "100000 daily (UTC)"`,
+		"25 per 2 days":              `"2 days" is no duration: write one such as 250ms, 10s, 1m30s or 24h, or a second, minute or hour; for days and months of a calendar, "100000 daily (UTC)"`,
+		"25 per year":                `"year" is no duration`,
+		"25 per day UTC":             `"UTC" must stand in parentheses`,
+		"25 per day (Nowhere)":       `"Nowhere" is no time zone`,
+		"25 per week (UTC)":          `"week (UTC)" is no duration`,
+		"25 rps per":                 `"" is no name of a scope`,
+		"10/s burst 5 burst 6":       `Text is "burst 6": says the same thing again`,
+		"10/s burst five":            `Text is "burst five": "five" is no whole number`,
+		"10/s per tenant five":       `"tenant five" is no name of a scope`,
+		"25 requests":                `Text is "25 requests": not understood: a policy begins with a limit`,
 		"25 per":                     `"" is no duration`,
 		"25 per 9999999999h":         `"9999999999h" is no duration`,
 		"25 per -1s":                 `Period is -1s: must be at least 1µs`,

@@ -76,6 +76,9 @@ type Policy struct {
 	percent int64  // of a lane's part: how much of the policy that is; 0 for a whole one
 	fair    string // the scope whose values share it; "" for none
 
+	overrides *overrides // nil: all keys have the same numbers
+	shared    bool       // calls of different keys share it: see Stacked
+
 	err *Error // the first setting that does not fit the shape
 }
 
@@ -267,6 +270,7 @@ func (p Policy) skewOr(d time.Duration) time.Duration {
 
 // An Error says what is wrong with a policy and what to do about it.
 type Error struct {
+	Number int    // which policy of a text of several it is, from 1; 0 if there is only one: see [ParseAll]
 	Policy string // the policy's name; "" if it comes from a text that gives none
 	Field  string // the setting at fault, such as "Limit" or "Burst"
 	Value  string // what was given
@@ -277,10 +281,14 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string {
-	if e.Policy == "" {
-		return fmt.Sprintf("policies: %s is %s: %s", e.Field, e.Value, e.Reason)
+	which := ""
+	if e.Number > 0 {
+		which = fmt.Sprintf("number %d: ", e.Number)
 	}
-	return fmt.Sprintf("policies: policy %q: %s is %s: %s", e.Policy, e.Field, e.Value, e.Reason)
+	if e.Policy != "" {
+		which += fmt.Sprintf("policy %q: ", e.Policy)
+	}
+	return fmt.Sprintf("policies: %s%s is %s: %s", which, e.Field, e.Value, e.Reason)
 }
 
 var nameGrammar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -299,6 +307,14 @@ func (p Policy) Validate() error {
 }
 
 func (p Policy) check() *Error {
+	if err := p.checkOwn(); err != nil {
+		return err
+	}
+	return p.checkOverrides()
+}
+
+// checkOwn checks everything but the overrides.
+func (p Policy) checkOwn() *Error {
 	bad := func(field string, value any, reason string) *Error {
 		return &Error{Field: field, Value: fmt.Sprint(value), Reason: reason}
 	}

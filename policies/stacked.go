@@ -11,23 +11,33 @@ const sharedBurst = 2
 // and with a burst of 1 the time between them that is shorter than one interval would be lost to everybody. All others stay
 // as they are: a rate that stands alone keeps its burst of 1, and so does AtMost(1, …).
 //
+// What a key has by an override ([Policy.For]) follows the same rule.
+//
 // A burst of 2 also admits calls of a cost of 2. pacer.New stacks the policies that it is given.
 func Stacked(list []Policy) []Policy {
 	stacked := slices.Clone(list)
 	for i := range stacked {
-		p := &stacked[i]
-		if p.burst != 0 || p.shape != shapeRate && p.shape != shapeAtMost || !p.sharedIn(list) {
-			continue
-		}
-		shared := *p
-		if shared.burst = sharedBurst; p.shape == shapeAtMost {
-			shared.burst = min(sharedBurst, p.limit)
-		}
-		if p.Validate() != nil || shared.Validate() == nil { // a burst of 2 could take too long to come back
-			*p = shared
+		if p := &stacked[i]; p.sharedIn(list) {
+			*p = p.stacked()
+			p.shared = p.overrides != nil
 		}
 	}
 	return stacked
+}
+
+// stacked returns the policy with the burst that it has by default where calls of different keys share it.
+func (p Policy) stacked() Policy {
+	if p.burst != 0 || p.shape != shapeRate && p.shape != shapeAtMost {
+		return p
+	}
+	shared := p
+	if shared.burst = sharedBurst; p.shape == shapeAtMost {
+		shared.burst = min(sharedBurst, p.limit)
+	}
+	if p.checkOwn() == nil && shared.checkOwn() != nil { // a burst of 2 could take too long to come back
+		return p
+	}
+	return shared
 }
 
 // sharedIn reports whether calls of different keys share the policy, if it stands in a list.

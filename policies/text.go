@@ -8,7 +8,7 @@ import (
 
 // String describes the policy in one line, for people and for [Parse]: its name, its limit, and what else was set. Settings
 // that have their default values are left out, but for the skew of [AtMost] and the buckets of [Sliding]. The burst of a rate
-// is written if it was given.
+// is written if it was given. Overrides are left out.
 //
 //	peak: 25 per 1s, burst 10, adaptive (floor 10 %), per tenant, optional
 func (p Policy) String() string {
@@ -96,10 +96,13 @@ func (a *Adaptation) text() string {
 
 // MarshalText returns the policy as [Policy.String] writes it, so that JSON and other files can hold it. It returns an
 // [*Error] if the policy is not valid, or if [Parse] would not read the same: a calendar window must be in a time zone that has
-// a name, and not in time.Local or one of time.FixedZone.
+// a name, and not in time.Local or one of time.FixedZone, and the policy must have no overrides.
 func (p Policy) MarshalText() ([]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
+	}
+	if p.overrides != nil {
+		return nil, &Error{Policy: p.Name(), Field: "Overrides", Value: "given", Reason: "a text holds none of them: write them beside it"}
 	}
 	text := p.String()
 	q, err := Parse(text)

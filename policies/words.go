@@ -2,6 +2,7 @@ package policies
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,82 @@ type item struct {
 func newItem(text string) item {
 	text = strings.TrimSpace(text)
 	return item{text, strings.Fields(strings.ReplaceAll(strings.ReplaceAll(text, "%", " % "), "(", " ("))}
+}
+
+// limitItem returns the first item of a text: "25/s" is 25 per s, "25 rps" as well, and "25 requests/s".
+func limitItem(text string) item {
+	limit, zone, inZone := strings.Cut(text, "(") // whose name may have a slash
+	if limit = strings.Replace(limit, "/", " per ", 1); inZone {
+		limit += "(" + zone
+	}
+	one := newItem(limit)
+	if len(one.words) < 2 {
+		return one
+	}
+	switch unit := strings.ToLower(one.words[1]); unit {
+	case "rps", "qps", "rpm":
+		per := "second"
+		if unit == "rpm" {
+			per = "minute"
+		}
+		one.words = slices.Replace(one.words, 1, 2, "per", per)
+	case "request", "requests", "req", "reqs", "call", "calls":
+		if len(one.words) > 2 && strings.EqualFold(one.words[2], "per") {
+			one.words = slices.Delete(one.words, 1, 2)
+		}
+	default:
+		return one
+	}
+	one.text = strings.Join(one.words, " ")
+	return one
+}
+
+// apart returns the items that an item is where commas were left out before settings. A word is no setting where it is a name, as
+// the second one of "per burst", or what a limit goes on with, as in "25 per 1s". first says that the item is a limit.
+func apart(one item, first bool) []item {
+	var items []item
+	depth, begin, isName := 0, 0, false
+	cut := func(i int) {
+		if i > begin {
+			said := one.words[begin:i]
+			items = append(items, item{strings.Join(said, " "), said})
+			begin = i
+		}
+	}
+	for i, word := range one.words {
+		inParentheses := depth > 0
+		depth += strings.Count(word, "(") - strings.Count(word, ")")
+		if inParentheses || isName {
+			isName = strings.HasSuffix(word, "+") || nextIs(one.words, i, "+")
+			continue
+		}
+		if (!first || i > 1) && begins(one.words[i:]) { // "N per" is a limit
+			cut(i)
+		}
+		limit := first && begin == 0
+		isName = word == "+" || !limit && slices.ContainsFunc([]string{"per", "by", "lane"}, func(s string) bool { return strings.EqualFold(s, word) })
+	}
+	if begin == 0 {
+		return []item{one}
+	}
+	cut(len(one.words))
+	return items
+}
+
+// nextIs reports whether the word after the i-th begins with s.
+func nextIs(words []string, i int, s string) bool {
+	return i+1 < len(words) && strings.HasPrefix(words[i+1], s)
+}
+
+// begins reports whether a setting begins with these words.
+func begins(words []string) bool {
+	switch strings.ToLower(words[0]) {
+	case "burst", "skew", "lease", "fair", "adaptive", "per", "optional":
+		return true
+	case "in":
+		return len(words) > 2 && strings.EqualFold(words[2], "buckets")
+	}
+	return nextIs(words, 0, "%")
 }
 
 // words are what an item says where its form leaves something open, read from first to last. The first one that is not what
@@ -49,7 +126,7 @@ func (f form) match(one item) (*words, bool) {
 // fail keeps the first error. The item is the text at fault.
 func (w *words) fail(reason string) {
 	if w.err == nil {
-		w.err = &Error{Field: "Text", Value: quote(w.item), Reason: reason}
+		w.err = &Error{Field: fieldText, Value: quote(w.item), Reason: reason}
 	}
 }
 
@@ -197,7 +274,7 @@ func notUnderstood(one item, what string, forms []form) *Error {
 	for _, f := range forms {
 		examples = append(examples, fmt.Sprintf("%q", f.example))
 	}
-	return &Error{Field: "Text", Value: quote(one.text), Reason: "not understood: " + what + ", such as " + strings.Join(examples, ", ")}
+	return &Error{Field: fieldText, Value: quote(one.text), Reason: "not understood: " + what + ", such as " + strings.Join(examples, ", ")}
 }
 
 // quote quotes what was given, and cuts it short.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/pacer"
+	headway "github.com/headway-go/headway/pacer/config"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/transport"
 )
@@ -30,8 +32,11 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 // newPacer returns a pacer with the limits of the org, and what must be called in the end.
 func newPacer(ctx context.Context, c *config, u *upstream) (*pacer.Pacer, func(), error) {
+	if c.file != "" {
+		return pacerOf(ctx, c.file, upstreamOf(u))
+	}
 	settings := pacer.Config{
-		Upstream: "salesforce-" + u.org, // each run of the stand-in is another org
+		Upstream: upstreamOf(u),
 		Policies: limitsOf(u.allocation, c.reserve),
 	}
 	closeStore := func() {}
@@ -58,6 +63,22 @@ func newPacer(ctx context.Context, c *config, u *upstream) (*pacer.Pacer, func()
 		return nil, nil, err
 	}
 	return p, func() { _ = p.Close(); closeStore() }, nil
+}
+
+// upstreamOf names the org, of which each run of the stand-in is another one.
+func upstreamOf(u *upstream) string { return "salesforce-" + u.org }
+
+// pacerOf returns a pacer with the limits of a file, which it follows, and what must be called in the end.
+func pacerOf(ctx context.Context, file, upstream string) (*pacer.Pacer, func(), error) {
+	all, err := headway.Open(ctx, file, nil, func(_ string, c *pacer.Config) { c.Upstream = upstream })
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := all.Pacer("salesforce-example")
+	if err != nil {
+		return nil, nil, errors.Join(err, all.Close())
+	}
+	return p, func() { _ = all.Close() }, nil
 }
 
 // newTransport returns what all clients of the SDK send their calls through: paced, and repeated where that is safe. The meter sees every call that

@@ -30,6 +30,7 @@ const sharedAddress = "127.0.0.1:8713"
 // A config is what the flags and the environment say.
 type config struct {
 	redis      string
+	file       string // has the limits; "" for those of limits.go
 	workers    int
 	reserve    int // per cent
 	duration   time.Duration
@@ -60,6 +61,7 @@ func parse(args []string, env func(string) string, out io.Writer) (*config, erro
 	f := flag.NewFlagSet("salesforce", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.StringVar(&c.redis, "redis", "", "`host:port` of the Redis that several copies share (default: this copy's memory)")
+	f.StringVar(&c.file, "config", "", "a `file` such as headway.yaml that has the limits, and says where Redis is (default: limits.go)")
 	f.IntVar(&c.workers, "workers", maxWorkers, "readers: queries that run at a time")
 	f.IntVar(&c.reserve, "reserve", 10, "`per cent` of the limits that the readers leave to interactive calls")
 	f.DurationVar(&c.duration, "duration", time.Minute, "how long to work, if the day is not spent before")
@@ -112,6 +114,9 @@ func (c *config) validate() error {
 		return fmt.Errorf("-other %d: give a number from 0 to %d", c.other, maxOther)
 	case c.otherCalls < 0:
 		return fmt.Errorf("-other-calls %d: give a number of at least 1", c.otherCalls)
+	}
+	if c.file != "" && c.redis != "" {
+		return errors.New("-config and -redis do not go together: the file says where Redis is")
 	}
 	if c.redis != "" {
 		if _, _, err := net.SplitHostPort(c.redis); err != nil {

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/guptarohit/asciigraph v0.10.0
 	github.com/headway-go/headway v0.0.0
+	github.com/headway-go/headway/pacer/config v0.0.0
 	github.com/k-capehart/go-salesforce/v3 v3.1.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/schollz/progressbar/v3 v3.19.1
@@ -17,6 +18,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dunglas/httpsfv v1.1.2 // indirect
 	github.com/forcedotcom/go-soql v0.0.0-20240507183026-011ceab61b9e // indirect
+	github.com/fsnotify/fsnotify v1.10.1 // indirect
 	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.0 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
@@ -30,9 +32,12 @@ require (
 	github.com/spf13/afero v1.15.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	go.yaml.in/yaml/v4 v4.0.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.32.0 // indirect
 )
 
 replace github.com/headway-go/headway => ../..
+
+replace github.com/headway-go/headway/pacer/config => ../../pacer/config

@@ -7,6 +7,7 @@
 //
 //	go run ./examples/salesforce                           # one process, state in memory
 //	go run ./examples/salesforce -other 0                  # nobody else spends the org's calls
+//	go run ./examples/salesforce -config examples/salesforce/headway.yaml    # limits from a file, which you can change meanwhile
 //	go run ./examples/salesforce -redis 127.0.0.1:6379     # in several terminals: copies that share the org's calls
 package main
 
@@ -84,7 +85,10 @@ func announce(c *config, u *upstream, out io.Writer) {
 		where += " (another copy's)"
 	}
 	how := "in this process's memory"
-	if c.redis != "" {
+	switch {
+	case c.file != "":
+		how = "as " + c.file + " says"
+	case c.redis != "":
 		how = "in Redis at " + c.redis
 	}
 	_, _ = fmt.Fprintf(out, "%d readers, %d calls in 24 hours of which %d are used, %d %% kept for interactive calls, paced by Headway %s, %s\n",

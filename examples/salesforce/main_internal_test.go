@@ -13,6 +13,7 @@ import (
 
 	"github.com/headway-go/headway/examples/salesforce/standin"
 	"github.com/headway-go/headway/pacer"
+	headway "github.com/headway-go/headway/pacer/config"
 	"github.com/headway-go/headway/policies/salesforce"
 )
 
@@ -105,6 +106,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{args: "-duration 1ms", want: "-duration 1ms: give at least 1s"},
 		{args: "-redis localhost", want: "-redis localhost: give host:port, such as 127.0.0.1:6379"},
 		{args: "-listen 0.0.0.0:80", want: "-listen: address 0.0.0.0:80 is not a loopback address: use 127.0.0.1:80"},
+		{args: "-config headway.yaml -redis 127.0.0.1:6379", want: "-config and -redis do not go together: the file says where Redis is"},
 		{args: "-nonsense", want: "flag provided but not defined: -nonsense"},
 		{args: "nonsense", want: `"nonsense" is not a flag: see -help`},
 		{
@@ -131,6 +133,25 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 			require.Empty(t, out.String())
 		})
 	}
+}
+
+// The file has the policies of limits.go, and its pacer those of the org.
+func TestTheFileHasTheSamePolicies(t *testing.T) {
+	t.Parallel()
+	f, err := headway.Load("headway.yaml")
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprint(limitsOf(600, 10)), fmt.Sprint(f.Policies("salesforce-example")))
+
+	c, err := parse([]string{"-config", "headway.yaml"}, noEnv, nil)
+	require.NoError(t, err)
+	p, done, err := newPacer(t.Context(), c, &upstream{org: "acme"})
+	require.NoError(t, err)
+	defer done()
+	require.Equal(t, "salesforce-acme", p.Upstream())
+
+	c.file = "go.mod"
+	_, _, err = newPacer(t.Context(), c, &upstream{org: "acme"})
+	require.ErrorContains(t, err, "go.mod")
 }
 
 func TestHelp(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/pacer"
+	headway "github.com/headway-go/headway/pacer/config"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/transport"
 )
@@ -22,6 +24,9 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 // newPacer returns a pacer with Zendesk's limits, and what must be called in the end.
 func newPacer(ctx context.Context, c *config) (*pacer.Pacer, func(), error) {
+	if c.file != "" {
+		return pacerOf(ctx, c.file)
+	}
 	settings := pacer.Config{
 		Upstream: "zendesk-example",
 		Policies: limitsOf(c.limit),
@@ -51,6 +56,19 @@ func newPacer(ctx context.Context, c *config) (*pacer.Pacer, func(), error) {
 		return nil, nil, err
 	}
 	return p, func() { _ = p.Close(); closeStore() }, nil
+}
+
+// pacerOf returns a pacer with the limits of a file, which it follows, and what must be called in the end.
+func pacerOf(ctx context.Context, file string) (*pacer.Pacer, func(), error) {
+	all, err := headway.Open(ctx, file, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := all.Pacer("zendesk-example")
+	if err != nil {
+		return nil, nil, errors.Join(err, all.Close())
+	}
+	return p, func() { _ = all.Close() }, nil
 }
 
 // newHTTPClient returns the client that the SDK is given: paced, or plain with a nil pacer. The meter sees every call that leaves.

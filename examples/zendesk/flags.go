@@ -27,6 +27,7 @@ const sharedAddress = "127.0.0.1:8712"
 // A config is what the flags and the environment say.
 type config struct {
 	redis    string
+	file     string // has the limits; "" for those of limits.go
 	workers  int
 	plan     string
 	limit    int // calls per minute, by the plan
@@ -58,6 +59,7 @@ func parse(args []string, env func(string) string, out io.Writer) (*config, erro
 	f := flag.NewFlagSet("zendesk", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.StringVar(&c.redis, "redis", "", "`host:port` of the Redis that several copies share (default: this copy's memory)")
+	f.StringVar(&c.file, "config", "", "a `file` such as headway.yaml that has the limits, and says where Redis is (default: limits.go)")
 	f.IntVar(&c.workers, "workers", 16, "tickets that are worked on at a time")
 	f.StringVar(&c.plan, "plan", "enterprise", "the accounts' plan: "+strings.Join(standin.Plans(), ", "))
 	f.IntVar(&c.tenants, "tenants", 1, "accounts; each has limits of its own")
@@ -101,8 +103,13 @@ func (c *config) validate() error {
 		return fmt.Errorf("-tenants %d: give a number from 1 to %d", c.tenants, maxTenants)
 	case c.workers < c.tenants:
 		return fmt.Errorf("-workers %d: give at least one worker for each of the %d tenants", c.workers, c.tenants)
+	case c.unpaced && c.file != "":
+		return errors.New("-config has limits, and with -unpaced nobody keeps them: leave out one of the two")
 	case c.duration < minDuration:
 		return fmt.Errorf("-duration %s: give at least %s", c.duration, minDuration)
+	}
+	if c.file != "" && c.redis != "" {
+		return errors.New("-config and -redis do not go together: the file says where Redis is")
 	}
 	if c.redis != "" {
 		if _, _, err := net.SplitHostPort(c.redis); err != nil {

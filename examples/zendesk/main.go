@@ -6,6 +6,7 @@
 //	go run ./examples/zendesk                           # one process, state in memory
 //	go run ./examples/zendesk -page 127.0.0.1:8711      # and shows live in a browser how the limits stand
 //	go run ./examples/zendesk -unpaced                  # the same work without Headway
+//	go run ./examples/zendesk -config examples/zendesk/headway.yaml    # limits from a file, which you can change meanwhile
 //	go run ./examples/zendesk -redis 127.0.0.1:6379     # in several terminals: copies that share the limits
 package main
 
@@ -100,6 +101,8 @@ func announce(c *config, u *upstream, out io.Writer) {
 	switch {
 	case c.unpaced:
 		how = "not paced"
+	case c.file != "":
+		how = "paced by Headway as " + c.file + " says"
 	case c.redis != "":
 		how = "paced by Headway in Redis at " + c.redis
 	}

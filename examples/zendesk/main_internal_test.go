@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/examples/zendesk/standin"
+	headway "github.com/headway-go/headway/pacer/config"
 )
 
 // noEnv is an environment without the real API.
@@ -181,6 +182,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{args: "-page 0.0.0.0:80", want: "-page: address 0.0.0.0:80 is not a loopback address: use 127.0.0.1:80"},
 		{args: "-page 127.0.0.1:0 -unpaced", want: "-page shows how the limits stand, and with -unpaced nobody keeps them: leave out one of the two"},
 		{args: "-listen 127.0.0.1:x", want: `-listen: address 127.0.0.1:x: the port "x" is not a number from 0 to 65535`},
+		{args: "-config headway.yaml -redis 127.0.0.1:6379", want: "-config and -redis do not go together: the file says where Redis is"},
+		{args: "-config headway.yaml -unpaced", want: "-config has limits, and with -unpaced nobody keeps them: leave out one of the two"},
 		{args: "-nonsense", want: "flag provided but not defined: -nonsense"},
 		{args: "nonsense", want: `"nonsense" is not a flag: see -help`},
 		{
@@ -282,6 +285,21 @@ func TestPoliciesAreValid(t *testing.T) {
 	}
 	require.Equal(t, int64(10), taggedEvery(700))
 	require.Equal(t, int64(32), taggedEvery(2500))
+}
+
+// The file has the policies of limits.go, and paces as they do.
+func TestTheFileHasTheSamePolicies(t *testing.T) {
+	f, err := headway.Load("headway.yaml")
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprint(limitsOf(700)), fmt.Sprint(f.Policies("zendesk-example")))
+
+	r, _ := work3s(t, "-config", "headway.yaml")
+	require.NotZero(t, r.meter.lists)
+
+	c, err := parse([]string{"-config", "go.mod"}, noEnv, io.Discard)
+	require.NoError(t, err)
+	_, _, err = newPacer(t.Context(), c)
+	require.ErrorContains(t, err, "go.mod")
 }
 
 // An account is the same at the stand-in, where it is in the path, and at Zendesk, where it is in the host.

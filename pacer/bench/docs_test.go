@@ -12,7 +12,7 @@ import (
 )
 
 // checkedPages are the pages whose names of Go are checked.
-var checkedPages = []string{"concepts.md", "policies.md", "operating.md", "migrating.md"}
+var checkedPages = []string{"concepts.md", "config.md", "policies.md", "operating.md", "migrating.md"}
 
 // foreign are packages of others that the pages speak of.
 var foreign = strings.Fields("context errors fmt http log redis rate redis_rate retryablehttp time ratelimit logging slog url")
@@ -58,7 +58,7 @@ func TestThePagesNameWhatExists(t *testing.T) {
 
 // isVariable reports whether it is a variable of the pages' code rather than a package.
 func isVariable(name string) bool {
-	return slices.Contains(strings.Fields("p limiter shared mu res ctx"), name)
+	return slices.Contains(strings.Fields("c p limiter shared mu res ctx"), name)
 }
 
 // TestTheTableOfVendors requires a row for each package with a profile, with its Limits and with all that it exports of calls

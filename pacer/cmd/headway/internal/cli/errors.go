@@ -14,7 +14,7 @@ import (
 // Exit codes of the command.
 const (
 	ExitDone    = 0 // it was done
-	ExitFailed  = 1 // it failed: the store is out of reach, or nobody said yes
+	ExitFailed  = 1 // it failed: the store is out of reach, nobody said yes, or a file has mistakes
 	ExitUsage   = 2 // the command line is wrong
 	ExitUnknown = 3 // no process paces the upstream
 )
@@ -61,6 +61,10 @@ type failure struct {
 
 // printError writes an error as a sentence, or as JSON.
 func printError(w io.Writer, err error, asJSON bool) {
+	if m, ok := errors.AsType[*mistaken](err); ok {
+		m.print(w, asJSON)
+		return
+	}
 	text := report.Clean(oneLine(err.Error()))
 	if asJSON {
 		line, _ := json.Marshal(failure{text, codeOf(err)}) //nolint:errchkjson // a string and a number always can be

@@ -58,7 +58,7 @@ func (a *app) root() *cobra.Command {
 		Short: "See what paces your calls to an upstream, and intervene",
 		Long: `See an upstream as all processes see it that pace it by one Redis, and intervene.
 
-Exit codes: 0 it was done; 1 it failed, because Redis is out of reach, say; 2 the command line is wrong;
+Exit codes: 0 it was done; 1 it failed, because Redis is out of reach, say, or a file has mistakes; 2 the command line is wrong;
 3 no process paces the upstream.
 
 With --json, results go to stdout as JSON, and errors to stderr as {"error": "...", "code": 1}. Durations are
@@ -82,7 +82,7 @@ numbers of seconds. docs/command.md lists the fields.`,
 	flags.StringVar(&a.where.Master, "master", "", "the name of the master, if --redis has the addresses of sentinels")
 	flags.DurationVar(&a.where.Timeout, "timeout", 5*time.Second, "how long Redis may take for an answer")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
-	root.AddCommand(a.ls(), a.status(), a.top(), a.pause(), a.resume(), a.reset(), simulate.Command())
+	root.AddCommand(a.ls(), a.status(), a.top(), a.pause(), a.resume(), a.reset(), simulate.Command(), a.check())
 	return root
 }
 

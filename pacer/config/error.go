@@ -1,0 +1,61 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// An Error is one mistake of a file. [Load], [Parse] and others return all mistakes, joined: [Mistakes] lists them.
+type Error struct {
+	File   string // the file's name
+	Line   int    // from 1; 0 if the mistake has no place in the file
+	Column int    // from 1, in characters; 0 if only the line is known
+	Path   string // what it is about, such as "upstreams.zendesk.policies[1]"; "" for the file
+	Err    error  // what is wrong with it, and what to do
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d", e.Line)
+		if e.Column > 0 {
+			fmt.Fprintf(&b, ":%d", e.Column)
+		}
+	}
+	b.WriteString(": ")
+	if e.Path != "" {
+		b.WriteString(e.Path + ": ")
+	}
+	return b.String() + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrRestart is what errors match that are about something that changed in the file and holds only when the program starts anew.
+var ErrRestart = errors.New("has changed, and holds when the program is started again")
+
+// Mistakes returns the mistakes that an error of this package joins, in the order of the file.
+func Mistakes(err error) []*Error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := err.(*Error); ok { //nolint:errorlint // what it wraps is not another mistake
+		return []*Error{e}
+	}
+	var all []*Error
+	switch e := err.(type) { //nolint:errorlint // it goes through the tree by itself
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			all = append(all, Mistakes(one)...)
+		}
+	case interface{ Unwrap() error }:
+		all = Mistakes(e.Unwrap())
+	}
+	return all
+}

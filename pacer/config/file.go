@@ -1,0 +1,240 @@
+package config
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// Bounds of a file.
+const (
+	// MaxSize is how long a file may be, in bytes: 1 MiB.
+	MaxSize      = 1 << 20
+	maxUpstreams = 1000
+	maxStores    = 100
+	maxDepth     = 32 // of values in values
+)
+
+// A File is what a file says, without mistakes. It does not change. Make one with [Load] or [Parse].
+type File struct {
+	name      string
+	hash      [sha256.Size]byte
+	upstreams []*upstream
+	byName    map[string]*upstream
+	unpaced   bool // hosts that no upstream has
+}
+
+// Load reads a file. It returns all mistakes, joined, each of them an [*Error]: see [Mistakes].
+func Load(path string) (*File, error) {
+	data, err := read(path, path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data)
+}
+
+// read returns the content of a file, of which it reads no more than is too much. Errors call it by the name.
+func read(path, name string) ([]byte, error) {
+	f, err := os.Open(path) //nolint:gosec // the program says which file
+	if err != nil {
+		return nil, unreadable(name, err)
+	}
+	defer func() { _ = f.Close() }()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, &Error{File: name, Err: errors.New("is a folder: name the file in it")}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	if err != nil {
+		return nil, unreadable(name, err)
+	}
+	return data, nil
+}
+
+func unreadable(name string, err error) error {
+	if cause, ok := errors.AsType[*os.PathError](err); ok {
+		err = cause.Err // which has the path as well
+	}
+	return &Error{File: name, Err: fmt.Errorf("cannot be read: %w", err)}
+}
+
+// Parse reads the content of a file, which errors call by the name. It connects to nothing and reads no environment variables.
+func Parse(name string, data []byte) (*File, error) {
+	r := &reader{file: name}
+	f := &File{name: name, hash: sha256.Sum256(data), byName: make(map[string]*upstream)}
+	node, err := document(name, data)
+	if err != nil {
+		return nil, err
+	}
+	f.read(value{r: r, node: node})
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// document returns the one document that a file holds.
+func document(name string, data []byte) (*yaml.Node, error) {
+	whole := place{file: name}
+	switch {
+	case len(data) > MaxSize:
+		return nil, whole.wrap(fmt.Errorf("is longer than %d bytes", MaxSize))
+	case !utf8.Valid(data):
+		valid := data[:len(data)-len(bytes.TrimLeftFunc(data, func(r rune) bool { return r != utf8.RuneError }))]
+		whole.line = 1 + bytes.Count(valid, []byte{'\n'})
+		return nil, whole.wrap(errors.New("is not UTF-8"))
+	}
+	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithV4Defaults(), yaml.WithPlugin(depth{}))
+	if err != nil {
+		return nil, whole.wrap(err)
+	}
+	var first, second yaml.Node
+	err = loader.Load(&first)
+	switch {
+	case errors.Is(err, io.EOF), err == nil && (len(first.Content) == 0 || value{node: first.Content[0]}.isEmpty()):
+		return nil, whole.wrap(errors.New("is empty: it needs upstreams, such as {upstreams: {github: {policies: [10/s]}}}"))
+	case err != nil:
+		return nil, syntax(whole, err)
+	}
+	switch err := loader.Load(&second); {
+	case err == nil:
+		whole.line, whole.column = second.Line, second.Column
+		return nil, whole.wrap(errors.New("a second document begins here: a file has one"))
+	case !errors.Is(err, io.EOF):
+		return nil, syntax(whole, err)
+	}
+	return first.Content[0], nil
+}
+
+// syntax returns an error for what is not YAML.
+func syntax(at place, err error) error {
+	message := err.Error()
+	if e, ok := errors.AsType[*yaml.LoadError](err); ok {
+		at.line, at.column, message = e.Mark.Line, e.Mark.Column, e.Message
+		if e.ContextMsg != "" {
+			message += ", " + e.ContextMsg
+			if e.ContextMark.Line > 0 && e.ContextMark.Line != e.Mark.Line {
+				message += fmt.Sprintf(" that begins on line %d", e.ContextMark.Line)
+			}
+		}
+	}
+	return at.wrap(fmt.Errorf("is not YAML: %s", message))
+}
+
+// depth bounds how deep values may be in values. It is a plugin of the parser.
+type depth struct{}
+
+// CheckDepth implements the plugin.
+func (depth) CheckDepth(depth int, _ *yaml.DepthContext) error {
+	if depth > maxDepth {
+		return fmt.Errorf("more than %d values in one another", maxDepth)
+	}
+	return nil
+}
+
+// CheckAlias implements the plugin. Aliases are not expanded but when they are read, and bounded there.
+func (depth) CheckAlias(int, int) error { return nil }
+
+// read reads the whole file.
+func (f *File) read(v value) {
+	var list, storesAt, otherwise *value
+	later := func(at **value) func(value) { return func(v value) { *at = &v } }
+	ok := v.fields(map[string]func(value){
+		"stores":    later(&storesAt),
+		"store":     later(&otherwise),
+		"upstreams": later(&list),
+		"otherHosts": func(v value) {
+			f.unpaced, _ = word(v, "what becomes of other hosts", map[string]bool{"refused": false, "unpaced": true})
+		},
+	})
+	if !ok {
+		return
+	}
+	stores := make(map[string]*storeDef)
+	if storesAt != nil {
+		readStores(*storesAt, stores)
+	}
+	shared := memory
+	if otherwise != nil {
+		shared = storeOf(*otherwise, stores)
+	}
+	if list == nil {
+		v.failf("has no upstreams: say what it paces, such as upstreams: {github: {policies: [10/s]}}")
+		return
+	}
+	names := known{stores, shared, &vendors{profiles(), constructors()}}
+	hosts := make(map[string]place)
+	list.entries("a mapping of names to upstreams", func(name string, at, v value) {
+		switch {
+		case len(f.upstreams) > maxUpstreams:
+			return
+		case len(f.upstreams) == maxUpstreams:
+			at.failf("is one too many: a file has at most %d upstreams", maxUpstreams)
+		}
+		u := readUpstream(name, at, v, names, hosts)
+		f.upstreams = append(f.upstreams, u)
+		f.byName[name] = u
+	})
+	if len(f.upstreams) == 0 && v.count() == 0 {
+		list.failf("names no upstream: say what it paces, such as {github: {policies: [10/s]}}")
+	}
+	for _, s := range stores {
+		if !s.used && v.count() == 0 {
+			s.at.failf("is used by no upstream: name it in the field store, of an upstream or of the file")
+		}
+	}
+}
+
+// Upstreams returns the names of the upstreams, in the order of the file.
+func (f *File) Upstreams() []string {
+	names := make([]string, 0, len(f.upstreams))
+	for _, u := range f.upstreams {
+		names = append(names, u.name)
+	}
+	return names
+}
+
+// Policies returns the policies of an upstream; none for one that the file does not have.
+func (f *File) Policies(upstream string) []policies.Policy {
+	if u := f.byName[upstream]; u != nil {
+		return slices.Clone(u.policies)
+	}
+	return nil
+}
+
+// Profile returns the profile of an upstream, by which replies are read; false if the file does not have the upstream.
+func (f *File) Profile(upstream string) (policies.Profile, bool) {
+	if u := f.byName[upstream]; u != nil {
+		return u.profile, true
+	}
+	return policies.Profile{}, false
+}
+
+// Hosts returns the hosts of an upstream, as the file writes them.
+func (f *File) Hosts(upstream string) []string {
+	if u := f.byName[upstream]; u != nil {
+		return slices.Clone(u.hosts)
+	}
+	return nil
+}
+
+// Store returns the name of the store that an upstream has: "memory" for the memory of each process, and "" for an upstream that the file
+// does not have.
+func (f *File) Store(upstream string) string {
+	if u := f.byName[upstream]; u != nil {
+		return u.store.name
+	}
+	return ""
+}
+
+// known writes the names of all upstreams.
+func (f *File) names() string { return strings.Join(f.Upstreams(), ", ") }

@@ -1,0 +1,348 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/config"
+	"github.com/headway-go/headway/policies"
+)
+
+const whole = `# What this program calls.
+store: shared
+stores:
+  shared:
+    redis: [cache-1.internal:6379, "cache-2.internal:6379"]
+    cluster: true
+    username: headway
+    passwordEnv: REDIS_PASSWORD
+otherHosts: unpaced
+upstreams:
+  zendesk:
+    policies:
+      - {limits: zendesk, plan: suiteenterprise}
+      - "peak: 10/s, burst 2, per account"
+    overrides:
+      - {policy: account, for: acme.zendesk.com, limit: "at most 2500 in any 1m, burst 2"}
+      - {policy: ticket, for: [acme.zendesk.com], limit: "100 per window of 1m"}
+    hosts: "*.zendesk.com"
+    maxWait: 30s
+    maxPause: 10m
+    jitter: none
+    maxLate: forever
+    outage: refuse calls
+    storeTimeout: 100ms
+    processes: 4
+    ignoreCounts: true
+  crm:
+    store: memory
+    policies: [25/s, 10000/day (UTC)]
+    hosts: [api.crm.example, "crm.example:8080"]
+  nothing: {profile: github}
+`
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	f, err := config.Parse("headway.yaml", []byte(whole))
+	require.NoError(t, err)
+	require.Equal(t, []string{"zendesk", "crm", "nothing"}, f.Upstreams())
+	require.Equal(t, []string{"shared", "memory", "shared", ""}, []string{f.Store("zendesk"), f.Store("crm"), f.Store("nothing"), f.Store("other")})
+	require.Len(t, f.Policies("zendesk"), 13)
+	require.Equal(t, "[per-second: 25 per 1s daily: 10000 daily (UTC)]", fmt.Sprint(f.Policies("crm")))
+	require.Empty(t, f.Policies("nothing"))
+	require.Empty(t, f.Policies("other"))
+	require.Equal(t, []string{"*.zendesk.com"}, f.Hosts("zendesk"))
+	require.Equal(t, []string{"api.crm.example", "crm.example:8080"}, f.Hosts("crm"))
+	require.Empty(t, f.Hosts("other"))
+	for upstream, want := range map[string]string{"zendesk": "zendesk", "crm": "ietf", "nothing": "github"} {
+		p, ok := f.Profile(upstream)
+		require.True(t, ok)
+		require.Equal(t, want, p.Name, upstream)
+	}
+	_, ok := f.Profile("other")
+	require.False(t, ok)
+
+	account, err := f.Policies("zendesk")[0].For("acme.zendesk.com")
+	require.NoError(t, err)
+	require.Equal(t, "account: at most 2500 in any 1m, burst 2, skew 10ms, per account, optional", account.String())
+	account, err = f.Policies("zendesk")[0].For("other.zendesk.com")
+	require.NoError(t, err)
+	require.Equal(t, "account: at most 700 in any 1m, burst 2, skew 50ms, per account, optional", account.String())
+	f.Policies("crm")[0] = policies.Policy{}
+	require.NoError(t, f.Policies("crm")[0].Validate(), "what a file says does not change")
+}
+
+// JSON is YAML, also with tabs.
+func TestParseJSON(t *testing.T) {
+	t.Parallel()
+	f, err := config.Parse("headway.json", []byte("{\n\t\"upstreams\": {\n\t\t\"crm\": {\n\t\t\t\"policies\": [\n\t\t\t\t\"25/s\"\n\t\t\t],\n\t\t\t\"ignoreCounts\": true\n\t\t}\n\t}\n}\n"))
+	require.NoError(t, err)
+	require.Equal(t, "[per-second: 25 per 1s]", fmt.Sprint(f.Policies("crm")))
+}
+
+// A policy with a name is one with and without quotes.
+func TestPoliciesWithNames(t *testing.T) {
+	t.Parallel()
+	f, err := config.Parse("f", []byte("upstreams:\n  u:\n    policies:\n    - \"x: 5/s, per t\"\n    - y: 5/s, per t\n    - {z: '5/s, per t'}\n"))
+	require.NoError(t, err)
+	require.Equal(t, "[x: 5 per 1s, per t y: 5 per 1s, per t z: 5 per 1s, per t]", fmt.Sprint(f.Policies("u")))
+}
+
+// Aliases stand for whole values.
+func TestAliases(t *testing.T) {
+	t.Parallel()
+	f, err := config.Parse("f", []byte("upstreams:\n  a: &a\n    policies: &list [25/s]\n  b: *a\n  c: {policies: *list}\n"))
+	require.NoError(t, err)
+	for _, name := range []string{"a", "b", "c"} {
+		require.Len(t, f.Policies(name), 1, name)
+	}
+}
+
+// Each mistake is reported with its place.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	const up = "upstreams:\n  u:\n    "
+	const st = "upstreams: {u: {store: s}}\nstores:\n  s:\n    "
+	for text, want := range map[string]string{
+		"":                                             `f: is empty: it needs upstreams, such as {upstreams: {github: {policies: [10/s]}}}`,
+		"# nothing\n":                                  `f: is empty`,
+		"null":                                         `f: is empty`,
+		"upstreams":                                    `f:1:1: is a single value: write its fields: otherHosts, store, stores, upstreams`,
+		"[1]":                                          `f:1:1: is a list: write its fields`,
+		"store: memory":                                `f:1:1: has no upstreams`,
+		"upstreams: {}":                                `f:1:12: upstreams: names no upstream`,
+		"upstreams:":                                   `upstreams: is empty: write a mapping of names to upstreams`,
+		"upstreams: [u]":                               `f:1:12: upstreams: is a list: write a mapping of names to upstreams`,
+		"upstreams:\n  u: {}\nupstream: 1":             `f:3:1: upstream: "upstream" is no field here: there are otherHosts, store, stores, upstreams`,
+		"upstreams: {u: }":                             `upstreams.u: is empty: write its fields: hosts, ignoreCounts`,
+		"upstreams: {a b: {}}":                         `f:1:13: upstreams."a b": is no name of an upstream`,
+		"upstreams: {? [1] : {}}":                      `a key must be a name`,
+		"upstreams:\n  u: {}\n  u: {}":                 `f:3:3: upstreams.u: is given twice, here and on line 2: leave one of them out`,
+		"upstreams: {u: {}}\n---\na: 1":                `f:2:1: a second document begins here`,
+		"upstreams: {u: {}":                            `f:2:1: is not YAML: did not find expected`,
+		"upstreams:\n\tu: {}":                          `f:2:1: is not YAML: `,
+		"upstreams: {u: *a}":                           `is not YAML: unknown anchor 'a' referenced`,
+		"upstreams: {u: \xff}":                         `f:1: is not UTF-8`,
+		"a: 1\nb: \xff":                                `f:2: is not UTF-8`,
+		"otherHosts: paced\n" + up + "{}":              `f:1:13: otherHosts: "paced" is not what becomes of other hosts: there are refused, unpaced`,
+		"store: s\n" + up + "{}":                       `f:1:8: store: "s" is no store of this file: there are memory`,
+		up + "store: s":                                `f:3:12: upstreams.u.store: "s" is no store of this file: there are memory`,
+		up + "store: [s]":                              `f:3:12: upstreams.u.store: is a list: write the name of a store`,
+		up + "policies: 25/s":                          `f:3:15: upstreams.u.policies: is a single value: write a list of policies`,
+		up + "policies: [25/s, 25 ps]":                 `f:3:22: upstreams.u.policies[1]: policies: Text is "25 ps": not understood: a policy begins with a limit`,
+		up + "policies:\n    - 25/s\n    -":            `upstreams.u.policies[1]: is empty: write a policy`,
+		up + "policies: [0/s]":                         `f:3:16: upstreams.u.policies[0]: policies: policy "per-second": Limit is 0: must be at least 1`,
+		up + "policies: [5/s, 25/s]":                   `f:3:21: upstreams.u.policies[1]: pacer: Policies[1] is "per-second"`,
+		up + "policies: [9/s, per t]":                  `f:3:21: upstreams.u.policies[1]: policies: Text is "per t": not understood`,
+		up + "policies: [9/s, per t, 7/s]":             `; in brackets, a policy that has commas needs quotes`,
+		up + "policies:\n    - x: 25 ps":               `f:4:10: upstreams.u.policies[0]: policies: policy "x": Text is "25 ps": not understood`,
+		up + "policies:\n    - x: {a: 1}":              `f:4:7: upstreams.u.policies[0]: needs the field limits`,
+		up + "policies: [{x: 25/s, burst 2}]":          `f:3:16: upstreams.u.policies[0]: needs the field limits`,
+		up + "policies: [[5/s]]":                       `f:3:16: upstreams.u.policies[0]: is a list: write policies of a vendor, such as {limits: github, kind: User}`,
+		up + "policies: [!x 5/s]":                      `f:3:16: upstreams.u.policies[0]: has the tag "!x": leave that out`,
+		up + "policies: [{plan: x, kind: y}]":          `f:3:16: upstreams.u.policies[0]: needs the field limits, which names a vendor: there are airtable, anthropic`,
+		up + "policies: [{limits: acme}]":              `f:3:16: upstreams.u.policies[0]: "acme.Limits" has no policies here: there are airtable, anthropic`,
+		up + "policies: [{limits: openai.X}]":          `"openai.X" has no policies here: there are openai.Limits, openai.RequestsPerDay, openai.TokensPerDay`,
+		up + "policies: [{limits: github}]":            `github.Limits needs kind, one of Actions, Anonymous, Enterprise, User`,
+		up + "policies: [{limits: github, kind: Bot}]": `f:3:39: upstreams.u.policies[0].kind: "Bot" is not a kind: there are Actions, Anonymous, Enterprise, User`,
+		up + "policies: [{limits: github, kind: User, plan: x}]":                        `f:3:45: upstreams.u.policies[0].plan: "plan" is no field here: there are kind, limits`,
+		up + "policies: [{limits: okta, perMinute: many}]":                              `upstreams.u.policies[0].perMinute: "many" is no whole number from 0 to 1000000000000`,
+		up + "policies: [{limits: okta, perMinute: 0}]":                                 `f:3:16: upstreams.u.policies[0]: policies: policy "endpoint": Limit is 0`,
+		up + "policies: [{limits: okta}]":                                               `okta.Limits needs perMinute, a number`,
+		up + "policies: [{limits: hubspot, tier: Starter, zone: Local}]":                `zone: "Local" is another time zone on another machine`,
+		up + "policies: [{limits: hubspot, tier: Starter, zone: X/Y}]":                  `zone: "X/Y" is no time zone that this machine knows`,
+		up + "policies: [{limits: hubspot, tier: Starter}]":                             `hubspot.Limits needs zone, a time zone such as Europe/Berlin`,
+		up + "policies: [{limits: msgraph.Tenant, calls: 5, period: 1d}]":               `period: "1d" is no duration`,
+		up + "policies: [{limits: salesforce.Share, calls: 5, percent: 1, scope: a b}]": `scope: "a b" is no name of a scope`,
+		up + "policies: [{limits: slack}, {limits: notion}]":                            `f:2:3: upstreams.u: has policies of notion and slack: say by profile whose replies it reads`,
+		up + "profile: acme":                                `f:3:14: upstreams.u.profile: "acme" is no profile: there are airtable, anthropic`,
+		up + "profile: {}":                                  `f:3:14: upstreams.u.profile: is a mapping: write a profile`,
+		up + "hosts: [a.example, 'https://b.example']":      `f:3:24: upstreams.u.hosts[1]: transport: Host is "https://b.example": must be a host`,
+		up + "hosts: {a: b}":                                `f:3:12: upstreams.u.hosts: is a mapping: write a list of hosts`,
+		up + "hosts: a.example\n  v: {hosts: A.example.}":   `f:4:14: upstreams.v.hosts: "A.example." has a route already, on line 3 (upstreams.u.hosts): leave one of them out`,
+		up + "maxWait: soon":                                `f:3:14: upstreams.u.maxWait: "soon" is no duration: write one such as 250ms, 30s or 1m30s, or forever`,
+		up + "maxWait: -1s":                                 `upstreams.u.maxWait: is -1s: it must be more than 0, or forever; leave it out for the default`,
+		up + "maxPause: forever":                            `upstreams.u.maxPause: "forever" is no duration`,
+		up + "jitter: 0s":                                   `is 0s: it must be more than 0, or none`,
+		up + "maxLate: 5":                                   `"5" is no duration`,
+		up + "storeTimeout:":                                `upstreams.u.storeTimeout: is empty: write a duration`,
+		up + "outage: panic":                                `f:3:13: upstreams.u.outage: "panic" is not what becomes of calls in an outage: there are let through, pace locally, refuse calls`,
+		up + "processes: 0":                                 `upstreams.u.processes: "0" is no whole number from 1 to 10000`,
+		up + "ignoreCounts: yes":                            `upstreams.u.ignoreCounts: "yes" must be true or false`,
+		up + "max_wait: 5s":                                 `f:3:5: upstreams.u.max_wait: "max_wait" is no field here: write maxWait`,
+		up + "<<: {}":                                       `"<<" is`,
+		up + "overrides: [{}]":                              `f:3:17: upstreams.u.overrides[0]: an override needs policy, the name of a policy; for`,
+		up + "overrides: [{for: 7}]":                        `an override needs policy`,
+		up + "overrides: [{policy: x, for: 7, limit: 5/s}]": `"x" is no policy of this upstream: there are `,
+		up + "policies: ['5/s, per t']\n    overrides: [{policy: per-second.t, for: 7, limit: 5 daily (UTC)}]":                                   `f:4:17: upstreams.u.overrides[0]: policies: policy "per-second.t": Override for "7" is daily: 5 daily (UTC): must be of the policy's kind: a rate`,
+		up + "policies: ['5/s, per t']\n    overrides: [{policy: per-second.t, for: [7, 8], limit: 5/s}]":                                        `must have a value for each scope, in this order: t`,
+		up + "policies: ['5/s, per t']\n    overrides: [{policy: per-second.t, for: {}, limit: 5/s}]":                                            `overrides[0].for: is a mapping: write a list of values`,
+		up + "policies: ['5/s, per t']\n    overrides: [{policy: per-second.t, for: 7, limit: 6}]":                                               `overrides[0].limit: policies: Text is "6": not understood`,
+		up + "policies: ['5/s, per t']\n    overrides: [{policy: per-second.t, for: 7, limit: 6/s}, {policy: per-second.t, for: 7, limit: 5/s}]": `overrides[1]: the key has an override already`,
+		st + "{}":                          `f:3:3: stores.s: needs one of redis and redisEnv`,
+		st + "redis: a:1\n    redisEnv: X": `f:3:3: stores.s: needs one of redis and redisEnv`,
+		st + "redis: a:1\n    cluster: true\n    master: m": `f:3:3: stores.s: has cluster and master, which do not go together`,
+		st + "redis: cache": `f:4:12: stores.s.redis: is not where a Redis can be: write host:port`,
+		st + "redis: []":    `f:4:12: stores.s.redis: has no address`,
+		st + "redis:":       `stores.s.redis: is empty: write where Redis is`,
+		st + "redis: [redis://a:1/0, redis://b:1/1]":     `stores.s.redis: has addresses that differ in more than host and port`,
+		"stores: {memory: {redis: 'a:1'}}\n" + up + "{}": `f:1:10: stores.memory: is the name of the memory of each process`,
+		"stores: {a b: {redis: 'a:1'}}\n" + up + "{}":    `stores."a b": is no name of a store`,
+		"stores: {a: {redis: 'a:1'}}\n" + up + "{}":      `f:1:10: stores.a: is used by no upstream`,
+	} {
+		f, err := config.Parse("f", []byte(text))
+		require.ErrorContains(t, err, want, text)
+		require.Nil(t, f)
+		for _, one := range config.Mistakes(err) {
+			require.Less(t, len(one.Error()), 1200, text)
+		}
+	}
+}
+
+// All mistakes are reported, in the order of the file.
+func TestAllMistakesAreReported(t *testing.T) {
+	t.Parallel()
+	_, err := config.Parse("headway.yaml", []byte(`upstreams:
+  zendesk:
+    polices: [5/s]
+    maxWait: long
+  crm:
+    policies:
+      - 5/s
+      - nonsense
+store: elsewhere
+`))
+	var at []string
+	for _, e := range config.Mistakes(err) {
+		at = append(at, fmt.Sprintf("%s:%d:%d %s", e.File, e.Line, e.Column, e.Path))
+		require.ErrorIs(t, err, e)
+	}
+	require.Equal(t, []string{
+		"headway.yaml:3:5 upstreams.zendesk.polices", "headway.yaml:4:14 upstreams.zendesk.maxWait",
+		"headway.yaml:8:9 upstreams.crm.policies[1]", "headway.yaml:9:8 store",
+	}, at)
+	var e *policies.Error
+	require.ErrorAs(t, err, &e)
+	require.Nil(t, config.Mistakes(nil))
+	require.Nil(t, config.Mistakes(errors.New("something else")))
+}
+
+// No secret that is written where it should not be is repeated.
+func TestSecretsAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"redis: redis://u:hunter2@h:1":           "has a password, which a file does not hold: name an environment variable in passwordEnv",
+		"redis: redis://:hunter2@h:1":            "has a password",
+		"redis: redis://h:1?password=hunter2":    "is not where a Redis can be",
+		"redis: u:hunter2@h:1":                   "is not where a Redis can be",
+		"redis: h:hunter2":                       "is not where a Redis can be",
+		"redis: [h:1, 'redis://h:1/hunter2']":    "is not where a Redis can be",
+		"redis: unix:///hunter2":                 "is not where a Redis can be",
+		"redis: h:1\n    passwordEnv: hunter2!":  "is no name of an environment variable",
+		"redisEnv: redis://u:hunter2@h:1":        "is no name of an environment variable",
+		"redis: h:1\n    password: hunter2":      "a file holds no secrets: name an environment variable in passwordEnv",
+		"redis: h:1\n    redisPassword: hunter2": "a file holds no secrets",
+	} {
+		_, err := config.Parse("f", []byte("upstreams: {u: {store: s}}\nstores:\n  s:\n    "+text))
+		require.ErrorContains(t, err, want, text)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+}
+
+// What would take long or much memory is refused.
+func TestHostileFiles(t *testing.T) {
+	t.Parallel()
+	bomb := "a: &a [5/s,5/s,5/s,5/s,5/s,5/s,5/s,5/s,5/s,5/s]\n"
+	aliases := "upstreams:\n  u: &u\n    policies: &p [" + strings.TrimSuffix(strings.Repeat("5/s,", 500), ",") + "]\n"
+	for i := range 500 {
+		aliases += fmt.Sprintf("  u%d: *u\n", i)
+	}
+	for i := 'b'; i < 'j'; i++ {
+		bomb += fmt.Sprintf("%c: &%c [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", i-1), 10), ","))
+	}
+	for text, want := range map[string]string{
+		strings.Repeat("#", config.MaxSize+1):        "is longer than 1048576 bytes",
+		"upstreams: " + strings.Repeat("[", 100_000): "more than 32 values in one another",
+		bomb:                                    `"a" is no field here`,
+		bomb + "upstreams: {u: {policies: *i}}": "is a list: write policies of a vendor",
+		"upstreams: &u {u: *u}":                 "",
+		"upstreams: {u: &u {overrides: [*u]}}":  "",
+		aliases:                                 "aliases make more than 10000 values of the file",
+		"upstreams: {u: {policies: [" + strings.Repeat("x,", 50_000) + "]}}":      "49900 more mistakes",
+		"upstreams: {u: {policies: [" + strings.Repeat("5/s,", 50_000) + "]}}":    "is one too many: an upstream has at most 1000 policies",
+		"upstreams: {" + many(20_000, "u%d: {},") + "}":                           "is one too many: a file has at most 1000 upstreams",
+		"upstreams: {u: {}}\nstores: {" + many(200, "s%d: {redis: 'h:1'},") + "}": "is one too many: a file has at most 100 stores",
+		"upstreams: {u: {policies: ['5/s, per t'], overrides: [" +
+			many(10_001, "{policy: per-second.t, for: %d, limit: 5/s},") + "]}}": "Overrides is 10001: must be at most 10000",
+		"upstreams: {" + strings.Repeat("u", 100_000) + ": {}}": "is no name of an upstream",
+	} {
+		begin := time.Now()
+		_, err := config.Parse("f", []byte(text))
+		require.ErrorContains(t, err, want)
+		require.Less(t, len(err.Error()), 100_000)
+		require.Less(t, time.Since(begin), 30*time.Second)
+	}
+}
+
+func many(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "headway.yaml")
+	_, err := config.Load(path)
+	require.EqualError(t, err, path+": cannot be read: no such file or directory")
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = config.Load(dir)
+	require.EqualError(t, err, dir+": is a folder: name the file in it")
+	require.NoError(t, os.WriteFile(path, []byte("upstreams: {u: {policies: [x]}}"), 0o600))
+	_, err = config.Load(path)
+	require.ErrorContains(t, err, path+":1:28: upstreams.u.policies[0]: policies: Text is")
+	require.NoError(t, os.WriteFile(path, []byte(whole), 0o600))
+	f, err := config.Load(path)
+	require.NoError(t, err)
+	require.Len(t, f.Upstreams(), 3)
+	require.NoError(t, os.WriteFile(path, make([]byte, 3<<20), 0o600))
+	_, err = config.Load(path)
+	require.EqualError(t, err, path+": is longer than 1048576 bytes")
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{
+		whole, "", "upstreams: {u: {policies: [5/s]}}", `{"upstreams": {"u": {"policies": [{"limits": "slack"}]}}}`, "a: &a [*a]", "upstreams: {u: &u {overrides: [*u]}}",
+		"%YAML 1.2\n--- !x\n", "? [a]\n: b", "upstreams:\n  u:\n    policies: [{limits: hubspot, tier: Starter, zone: UTC}]\n",
+		"stores: {s: {redisEnv: X, master: m}}\nupstreams: {u: {store: s, overrides: [{policy: a, for: [b], limit: 1/s}]}}",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := config.Parse("f", data)
+		if err != nil {
+			require.NotEmpty(t, config.Mistakes(err))
+			for _, one := range config.Mistakes(err) {
+				require.Equal(t, "f", one.File)
+				require.NotEmpty(t, one.Err.Error())
+			}
+			return
+		}
+		require.NotEmpty(t, file.Upstreams())
+		for _, name := range file.Upstreams() {
+			for _, p := range file.Policies(name) {
+				require.NoError(t, p.Validate())
+			}
+		}
+	})
+}

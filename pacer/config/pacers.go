@@ -1,0 +1,306 @@
+package config
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/transport"
+)
+
+// A declarer is a pacer whose policies can change while it runs.
+type declarer interface {
+	Declare(list ...policies.Policy) error
+}
+
+// Pacers are the pacers of a file's upstreams, with their stores. Make them with [Open] or [File.Open], and close them in the end. They are
+// safe for concurrent use.
+type Pacers struct {
+	mu      sync.Mutex
+	file    *File            // whose policies hold
+	started *File            // whose everything else holds
+	live    map[string]*live // by upstream
+	opts    []PacerOption
+	clients []redis.UniversalClient
+	stop    func() // ends the watching; nil if there is none
+	closed  sync.Once
+	err     error // of closing
+}
+
+// live is a pacer that runs.
+type live struct {
+	pacer   *pacer.Pacer
+	declare declarer // nil: its policies cannot change
+	holds   string   // the policiesKey of what it has
+}
+
+// A PacerOption changes the configuration of an upstream's pacer: its Hooks, say, its Logger, or its Name. What the file says is set already. It
+// is called again when the file changes, for the policies that it may have added to those of the file.
+type PacerOption func(upstream string, c *pacer.Config)
+
+// Open makes a store for each that upstreams name, and a pacer for each upstream. It connects to nothing: pacer.Pacer.Ready finds out
+// whether a store can be reached. It reads the environment variables that the file names, and returns an [*Error] if one is not set.
+func (f *File) Open(opts ...PacerOption) (*Pacers, error) {
+	p := &Pacers{file: f, started: f, live: make(map[string]*live), opts: opts}
+	stores := make(map[*storeDef]store.Store)
+	var mistakes []error
+	for _, u := range f.upstreams {
+		s, opened := stores[u.store]
+		if !opened && u.store != memory {
+			var err error
+			if s, err = p.open(u.store); err != nil {
+				mistakes = append(mistakes, err)
+			}
+			stores[u.store] = s // a mistake is reported once
+		}
+		one, err := pacer.New(p.configOf(u, s))
+		if err != nil {
+			mistakes = append(mistakes, u.at.wrap(err))
+			continue
+		}
+		l := &live{pacer: one, holds: u.policiesKey()}
+		l.declare, _ = any(one).(declarer)
+		p.live[u.name] = l
+	}
+	if len(mistakes) > 0 {
+		return nil, errors.Join(append(mistakes, p.Close())...)
+	}
+	return p, nil
+}
+
+// configOf returns the configuration of an upstream's pacer.
+func (p *Pacers) configOf(u *upstream, s store.Store) pacer.Config {
+	c := u.config
+	c.Upstream, c.Policies, c.Store = u.name, slices.Clone(u.policies), s
+	for _, opt := range p.opts {
+		opt(u.name, &c)
+	}
+	return c
+}
+
+// open makes a store.
+func (p *Pacers) open(s *storeDef) (store.Store, error) {
+	o, err := s.options()
+	if err != nil {
+		return nil, err
+	}
+	client := redis.NewUniversalClient(o)
+	p.clients = append(p.clients, client)
+	opened, err := redisstore.New(client)
+	if err != nil {
+		return nil, s.at.place().wrap(err)
+	}
+	return opened, nil
+}
+
+// Open loads a file, makes its pacers, and follows the file until ctx ends or the Pacers are closed: policies that change hold at once. What
+// becomes of each change goes to report: nil if all of it holds, otherwise what [Load] or [Pacers.Apply] returned; a file with mistakes changes
+// nothing. Without report, slog's default logger gets that. report is called by one goroutine; it should return
+// soon, and must not close the Pacers.
+func Open(ctx context.Context, path string, report func(error), opts ...PacerOption) (*Pacers, error) {
+	f, err := Load(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := f.Open(opts...)
+	if err != nil {
+		return nil, err
+	}
+	if report == nil {
+		report = func(err error) { logChange(ctx, path, err) }
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	p.stop = func() {
+		cancel()
+		<-done
+	}
+	go func() {
+		defer close(done)
+		last := f.hash
+		err := Watch(ctx, path, func(f *File, err error) {
+			if err == nil && f.hash == last {
+				return // as it was loaded
+			}
+			last = [sha256.Size]byte{}
+			if err == nil {
+				last, err = f.hash, p.Apply(f)
+			}
+			report(err)
+		})
+		if err != nil {
+			report(err)
+		}
+	}()
+	return p, nil
+}
+
+// logChange logs what became of a change.
+func logChange(ctx context.Context, path string, err error) {
+	if err == nil {
+		slog.InfoContext(ctx, "headway: the file has changed, and holds", "file", path)
+		return
+	}
+	for _, one := range Mistakes(err) {
+		slog.ErrorContext(ctx, "headway: a change of the file does not hold", "file", path, "error", one.Error())
+	}
+}
+
+// File returns the file whose policies hold.
+func (p *Pacers) File() *File {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.file
+}
+
+// Pacer returns the pacer of an upstream, which [Pacers.Close] closes, or a [*pacer.ConfigError] if the file did not have the upstream when
+// the program started.
+func (p *Pacers) Pacer(upstream string) (*pacer.Pacer, error) {
+	if l := p.live[upstream]; l != nil {
+		return l.pacer, nil
+	}
+	return nil, &pacer.ConfigError{
+		In: "config", Field: "Upstream", Value: strconv.Quote(upstream), Reason: fmt.Sprintf("is not in %s: it has %s", p.started.name, p.started.names()),
+	}
+}
+
+// Transport returns a transport that paces requests to an upstream and repeats them where that is safe, as that of [transport.NewClient], with the
+// profile that the file says.
+func (p *Pacers) Transport(upstream string, opts ...transport.Option) (http.RoundTripper, error) {
+	one, err := p.Pacer(upstream)
+	if err != nil {
+		return nil, err
+	}
+	profile, _ := p.started.Profile(upstream)
+	client, err := transport.NewClient(one, append([]transport.Option{transport.WithProfile(profile)}, opts...)...)
+	if err != nil {
+		return nil, err
+	}
+	return client.Transport, nil
+}
+
+// Router returns a transport that sends each request through that of its host's upstream. Options are for the transports of all upstreams;
+// for one that needs some of its own, give its [Pacers.Transport] by more. Requests to other hosts are refused, or sent by
+// [http.DefaultTransport] if the file says so.
+func (p *Pacers) Router(opts ...transport.Option) (*transport.Router, error) {
+	var routes []transport.RouterOption
+	for _, u := range p.started.upstreams {
+		if len(u.hosts) == 0 {
+			continue
+		}
+		rt, err := p.Transport(u.name, opts...)
+		if err != nil {
+			return nil, err
+		}
+		for _, host := range u.hosts {
+			routes = append(routes, transport.WithHost(host, rt))
+		}
+	}
+	if p.started.unpaced {
+		routes = append(routes, transport.WithFallback(http.DefaultTransport))
+	}
+	return transport.NewRouter(routes...)
+}
+
+// Apply makes another version of the file hold, as far as that is possible while the program runs: policies of upstreams that were there from
+// the start, with their overrides. It returns an [*Error] for everything else that has changed since then, each of which matches [ErrRestart],
+// and for policies that a pacer did not take, joined; the rest holds nevertheless.
+func (p *Pacers) Apply(f *File) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	errs := p.restarts(f)
+	for _, u := range f.upstreams {
+		l := p.live[u.name]
+		if l == nil {
+			continue
+		}
+		key := u.policiesKey()
+		switch {
+		case key == l.holds:
+		case l.declare == nil:
+			errs = append(errs, restart(u.policiesAt, "the list of its policies", "what it had holds"))
+		default:
+			if err := l.declare.Declare(p.configOf(u, nil).Policies...); err != nil {
+				errs = append(errs, u.policiesAt.wrap(err))
+				continue
+			}
+			l.holds = key
+		}
+	}
+	p.file = f
+	return errors.Join(errs...)
+}
+
+// restart returns an error about what holds only from the next start.
+func restart(at place, what, now string) error {
+	return at.wrap(fmt.Errorf("%s %w: until then, %s", what, ErrRestart, now))
+}
+
+// settingsText says which fields settingsKey compares.
+const settingsText = "one of its settings (maxWait, maxPause, jitter, maxLate, storeTimeout, ignoreCounts, processes, outage)"
+
+// restarts returns an error for everything but policies that is not as it was when the program started.
+func (p *Pacers) restarts(f *File) []error {
+	var errs []error
+	for _, was := range p.started.upstreams {
+		if f.byName[was.name] == nil {
+			at := place{file: f.name, path: was.at.path}
+			errs = append(errs, restart(at, "the upstream is not in the file any more, which", "it is paced as before"))
+		}
+	}
+	if f.unpaced != p.started.unpaced {
+		errs = append(errs, restart(place{file: f.name, path: "otherHosts"}, "it", "what it had holds"))
+	}
+	for _, u := range f.upstreams {
+		was := p.started.byName[u.name]
+		if was == nil {
+			errs = append(errs, restart(u.at, "the upstream is new in the file, which", "it has no pacer"))
+			continue
+		}
+		for _, one := range []struct {
+			what     string
+			at       place
+			now, was string
+		}{
+			{"its store", u.at, u.store.key(), was.store.key()},
+			{"its profile", u.at, u.profileName, was.profileName},
+			{"the list of its hosts", u.hostsAt, fmt.Sprint(u.hosts), fmt.Sprint(was.hosts)},
+			{settingsText, u.at, u.settingsKey(), was.settingsKey()},
+		} {
+			if one.now != one.was {
+				errs = append(errs, restart(one.at, one.what, "what it had holds"))
+			}
+		}
+	}
+	return errs
+}
+
+// Close ends the following of the file, closes all pacers, and then the connections of their stores. Closing twice is harmless.
+func (p *Pacers) Close() error {
+	p.closed.Do(func() {
+		if p.stop != nil {
+			p.stop()
+		}
+		errs := make([]error, 0, len(p.live)+len(p.clients))
+		for _, l := range p.live {
+			errs = append(errs, l.pacer.Close())
+		}
+		for _, c := range p.clients {
+			errs = append(errs, c.Close())
+		}
+		p.err = errors.Join(errs...)
+	})
+	return p.err
+}

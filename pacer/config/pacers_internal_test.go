@@ -1,0 +1,234 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// declared takes what a pacer would be told to have.
+type declared struct {
+	lists []string
+	err   error
+}
+
+// Declare implements declarer.
+func (d *declared) Declare(list ...policies.Policy) error {
+	if d.err != nil {
+		return d.err
+	}
+	acme, err := list[0].For("acme")
+	d.lists = append(d.lists, fmt.Sprint(list, acme, err))
+	return nil
+}
+
+func parsed(t *testing.T, text string) *File {
+	t.Helper()
+	f, err := Parse("f", []byte(text))
+	require.NoError(t, err)
+	return f
+}
+
+// opened returns pacers whose policies can change.
+func opened(t *testing.T, text string) (*Pacers, *declared) {
+	t.Helper()
+	p, err := parsed(t, text).Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	d := &declared{}
+	for _, l := range p.live {
+		l.declare = d
+	}
+	return p, d
+}
+
+const before = `
+upstreams:
+  a:
+    policies: ["x: 5/s, per t"]
+    hosts: a.example
+  b: {policies: [9/s]}
+`
+
+// Changed policies and overrides are declared, once, and unchanged ones are not.
+func TestApplyDeclaresPolicies(t *testing.T) {
+	t.Parallel()
+	p, d := opened(t, before)
+	require.NoError(t, p.Apply(parsed(t, "# a comment"+before)))
+	require.Empty(t, d.lists)
+
+	f := parsed(t, strings.Replace(before, "5/s", "6/s", 1))
+	require.NoError(t, p.Apply(f))
+	require.Equal(t, []string{"[x: 6 per 1s, per t] x: 6 per 1s, per t <nil>"}, d.lists)
+	require.Same(t, f, p.File())
+	require.NoError(t, p.Apply(f))
+	require.Len(t, d.lists, 1)
+
+	with := strings.Replace(before, "    hosts", `    overrides: [{policy: x, for: acme, limit: 50/s}]`+"\n    hosts", 1)
+	require.NoError(t, p.Apply(parsed(t, with)))
+	require.NoError(t, p.Apply(parsed(t, strings.Replace(with, "50/s", "60/s", 1))))
+	require.Equal(t, []string{"[x: 5 per 1s, per t] x: 50 per 1s, per t <nil>", "[x: 5 per 1s, per t] x: 60 per 1s, per t <nil>"}, d.lists[1:])
+}
+
+// Policies that the program adds stay when those of the file change.
+func TestApplyKeepsWhatTheProgramAdds(t *testing.T) {
+	t.Parallel()
+	p, err := parsed(t, before).Open(func(upstream string, c *pacer.Config) {
+		if upstream == "a" {
+			c.Policies = append(c.Policies, policies.InFlight(7))
+		}
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	d := &declared{}
+	p.live["a"].declare = d
+	require.NoError(t, p.Apply(parsed(t, strings.Replace(before, "5/s", "6/s", 1))))
+	require.Equal(t, []string{"[x: 6 per 1s, per t in-flight: 7 in flight] x: 6 per 1s, per t <nil>"}, d.lists)
+}
+
+// A pacer that refuses its policies gets them again with the next version, and the others get theirs.
+func TestApplyReportsWhatIsNotTaken(t *testing.T) {
+	t.Parallel()
+	p, d := opened(t, before)
+	fails := &declared{err: errors.New("not today")}
+	p.live["a"].declare = fails
+	f := parsed(t, strings.NewReplacer("5/s", "6/s", "9/s", "8/s").Replace(before))
+	err := p.Apply(f)
+	require.EqualError(t, err, "f:4:15: upstreams.a.policies: not today")
+	require.NotErrorIs(t, err, ErrRestart)
+	require.Len(t, d.lists, 1)
+	fails.err = nil
+	require.NoError(t, p.Apply(f))
+	require.Len(t, fails.lists, 1)
+	require.Len(t, d.lists, 1)
+}
+
+// A pacer without Declare keeps its policies until the next start.
+func TestApplyWithoutDeclare(t *testing.T) {
+	t.Parallel()
+	p, _ := opened(t, before)
+	p.live["a"].declare = nil
+	err := p.Apply(parsed(t, strings.Replace(before, "5/s", "6/s", 1)))
+	require.ErrorIs(t, err, ErrRestart)
+	require.EqualError(t, err, "f:4:15: upstreams.a.policies: the list of its policies has changed, and holds when the program is started again: until then, what it had holds")
+	require.NoError(t, p.Apply(parsed(t, before)))
+}
+
+// Whatever cannot change while the program runs is reported, and the rest holds.
+func TestApplyReportsWhatNeedsARestart(t *testing.T) {
+	t.Parallel()
+	for change, want := range map[[2]string]string{
+		{"  b: {", "  c: {"}:                                                "f: upstreams.b: the upstream is not in the file any more, which|f:6:3: upstreams.c: the upstream is new in the file, which",
+		{"upstreams:", "otherHosts: unpaced\nupstreams:"}:                   "f: otherHosts: it has changed",
+		{"a.example", "[a.example, b.example]"}:                             "f:5:12: upstreams.a.hosts: the list of its hosts has changed",
+		{"  b: {", "  b: {profile: github, "}:                               "f:6:3: upstreams.b: its profile has changed",
+		{"  b: {", "  b: {maxWait: 5s, "}:                                   "f:6:3: upstreams.b: one of its settings (maxWait",
+		{"  b: {", "  b: {maxPause: 5s, "}:                                  "one of its settings",
+		{"  b: {", "  b: {jitter: none, "}:                                  "one of its settings",
+		{"  b: {", "  b: {maxLate: 5s, "}:                                   "one of its settings",
+		{"  b: {", "  b: {storeTimeout: 5s, "}:                              "one of its settings",
+		{"  b: {", "  b: {ignoreCounts: true, "}:                            "one of its settings",
+		{"  b: {", "  b: {processes: 5, "}:                                  "one of its settings",
+		{"  b: {", "  b: {outage: let through, "}:                           "one of its settings",
+		{"upstreams:", "stores: {s: {redis: 'h:1'}}\nstore: s\nupstreams:"}: "f:5:3: upstreams.a: its store has changed|f:8:3: upstreams.b: its store",
+	} {
+		p, d := opened(t, before)
+		changed := strings.Replace(strings.Replace(before, change[0], change[1], 1), "5/s", "6/s", 1)
+		for range 2 { // as long as it is so
+			err := p.Apply(parsed(t, changed))
+			require.ErrorIs(t, err, ErrRestart)
+			for i, one := range strings.Split(want, "|") {
+				require.ErrorContains(t, Mistakes(err)[i], one)
+			}
+			require.Len(t, Mistakes(err), 1+strings.Count(want, "|"))
+		}
+		require.Len(t, d.lists, 1, "policies hold at once")
+		require.NoError(t, p.Apply(parsed(t, strings.Replace(before, "5/s", "6/s", 1))))
+	}
+}
+
+// A store is what the file and the environment say.
+func TestStoreOptions(t *testing.T) {
+	t.Setenv("HEADWAY_TEST_PASSWORD", "hunter2")
+	t.Setenv("HEADWAY_TEST_REDIS", "rediss://u:hunter2@h:1/3")
+	t.Setenv("HEADWAY_TEST_LIST", "a:1,b:2")
+	for text, want := range map[string]string{
+		"redis: h:1":                          "[h:1] 0 u= p= tls=false cluster=false master=",
+		"redis: redis://u@h:1/2":              "[h:1] 2 u=u p= tls=false cluster=false master=",
+		"redis: 'rediss://h:1'":               "[h:1] 0 u= p= tls=true cluster=false master=",
+		"redis: [rediss://a:1, rediss://b:2]": "[a:1 b:2] 0 u= p= tls=true cluster=false master=",
+		"redis: 'a:1, b:2', master: m":        "[a:1 b:2] 0 u= p= tls=false cluster=false master=m",
+		"redis: '[::1]:6379', cluster: true, username: v, passwordEnv: HEADWAY_TEST_PASSWORD": "[[::1]:6379] 0 u=v p=hunter2 tls=false cluster=true master=",
+		"redisEnv: HEADWAY_TEST_REDIS": "[h:1] 3 u=u p=hunter2 tls=true cluster=false master=",
+		"redisEnv: HEADWAY_TEST_LIST":  "[a:1 b:2] 0 u= p= tls=false cluster=false master=",
+	} {
+		o, err := parsed(t, "store: s\nstores: {s: {"+text+"}}\nupstreams: {u: {}}").byName["u"].store.options()
+		require.NoError(t, err)
+		got := fmt.Sprintf("%v %d u=%s p=%s tls=%v cluster=%v master=%s", o.Addrs, o.DB, o.Username, o.Password, o.TLSConfig != nil, o.IsClusterMode, o.MasterName)
+		require.Equal(t, want, got, text)
+		require.True(t, o.ContextTimeoutEnabled)
+	}
+}
+
+// What the environment lacks is said when the stores are made, once for each, without what it has.
+func TestStoresThatCannotBeOpened(t *testing.T) {
+	t.Setenv("HEADWAY_TEST_REDIS", "hunter2")
+	f := parsed(t, `
+stores:
+  s: {redis: "h:1", passwordEnv: HEADWAY_TEST_NOT_SET}
+  r: {redisEnv: HEADWAY_TEST_REDIS}
+upstreams: {a: {store: s}, b: {store: s}, c: {store: r}, d: {}}
+`)
+	p, err := f.Open()
+	require.Nil(t, p)
+	require.EqualError(t, err, "f:3:34: stores.s.passwordEnv: the environment variable HEADWAY_TEST_NOT_SET is not set: set it where the program runs\n"+
+		"f:4:17: stores.r.redisEnv: the environment variable HEADWAY_TEST_REDIS "+errEndpoint.Error())
+	require.Len(t, Mistakes(err), 2)
+}
+
+// What the program adds to a pacer's configuration counts, and a mistake in it is reported.
+func TestPacerOptions(t *testing.T) {
+	t.Parallel()
+	var seen []string
+	p, err := parsed(t, before).Open(func(upstream string, c *pacer.Config) {
+		seen = append(seen, upstream, c.Upstream)
+		c.Upstream = "test-" + upstream
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "a", "b", "b"}, seen)
+	one, err := p.Pacer("a")
+	require.NoError(t, err)
+	require.Equal(t, "test-a", one.Upstream())
+	_, err = p.Pacer("c")
+	require.EqualError(t, err, `config: Upstream is "c": is not in f: it has a, b`)
+	require.NoError(t, p.Close())
+	require.NoError(t, p.Close())
+	require.ErrorIs(t, one.Wait(t.Context()), pacer.ErrClosed)
+
+	_, err = parsed(t, before).Open(func(_ string, c *pacer.Config) { c.MaxWait = -1 })
+	require.ErrorContains(t, err, "f:3:3: upstreams.a: pacer: MaxWait is -1ns: must not be negative")
+	require.Len(t, Mistakes(err), 2)
+}
+
+// All texts of this package's documentation and of its settings that name settings agree.
+func TestSettingsAreNamed(t *testing.T) {
+	t.Parallel()
+	u := &upstreamReader{upstream: &upstream{given: make(map[string]value)}}
+	p, _ := opened(t, before)
+	err := p.Apply(parsed(t, strings.Replace(before, "  b: {", "  b: {maxWait: 5s, ", 1)))
+	_, list, _ := strings.Cut(err.Error(), "(")
+	list, _, _ = strings.Cut(list, ")")
+	var names []string
+	for name := range u.settings() {
+		names = append(names, name)
+	}
+	require.ElementsMatch(t, names, strings.Split(list, ", "))
+	require.False(t, slices.Contains(names, "store"))
+}

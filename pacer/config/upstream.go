@@ -1,0 +1,333 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/ietf"
+	"github.com/headway-go/headway/transport"
+)
+
+// Bounds of an upstream, and names of fields that several places need.
+const (
+	maxPolicies  = 1000
+	maxProcesses = 10_000
+	fieldLimits  = "limits"
+)
+
+// An upstream is what a file says of one.
+type upstream struct {
+	name        string
+	at          place
+	store       *storeDef
+	policies    []policies.Policy
+	policyAt    []value  // where each one stands
+	policiesAt  place    // where all of them stand
+	overrides   []string // each as a text, for comparing
+	profile     policies.Profile
+	profileName string
+	hosts       []string
+	hostsAt     place
+
+	config pacer.Config     // the rest: durations and such
+	given  map[string]value // where the fields of config stand
+}
+
+// An upstreamReader reads one upstream.
+type upstreamReader struct {
+	*upstream
+
+	vendors *vendors
+	vendor  map[string]bool  // whose policies it has
+	taken   map[string]place // hosts of all upstreams
+	waiting []value          // overrides, which need the policies
+	plain   []policies.Policy
+	keys    map[string]bool // that have overrides
+}
+
+// readUpstream reads an upstream. Its mistakes are those of the reader.
+func readUpstream(name string, at, v value, stores known, taken map[string]place) *upstream {
+	u := &upstreamReader{
+		upstream: &upstream{
+			name: name, at: at.place(), policiesAt: at.place(), hostsAt: at.place(), store: stores.otherwise, given: make(map[string]value),
+		},
+		vendors: stores.vendors, vendor: make(map[string]bool), taken: taken, keys: make(map[string]bool),
+	}
+	before := v.count()
+	if !pacer.ValidUpstream(name) {
+		at.failf("is no name of an upstream: start with a letter or digit, and write at most 100 letters, digits, '.', '_' or '-'")
+	}
+	known := map[string]func(value){
+		"store":     func(v value) { u.store = storeOf(v, stores.stores) },
+		"policies":  u.readPolicies,
+		"overrides": func(v value) { v.items("overrides", func(v value) { u.waiting = append(u.waiting, v) }) },
+		"profile":   u.readProfile,
+		"hosts":     u.readHosts,
+	}
+	maps.Copy(known, u.settings())
+	v.fields(known)
+	if u.store != memory {
+		u.store.used = true
+	}
+	u.plain = slices.Clone(u.policies)
+	for _, one := range u.waiting {
+		u.readOverride(one)
+	}
+	if u.profileName == "" {
+		u.chooseProfile(at)
+	}
+	if v.count() == before {
+		u.check(at)
+	}
+	return u.upstream
+}
+
+// settings are the fields that pacer.Config has, too.
+func (u *upstreamReader) settings() map[string]func(value) {
+	c := &u.config
+	forever := map[string]time.Duration{"forever": pacer.Forever}
+	span := func(d *time.Duration, words map[string]time.Duration) func(value) {
+		return func(v value) { *d = v.duration(words) }
+	}
+	all := map[string]func(value){
+		"maxWait":      span(&c.MaxWait, forever),
+		"maxPause":     span(&c.MaxPause, nil),
+		"jitter":       span(&c.Jitter, map[string]time.Duration{"none": pacer.NoJitter}),
+		"maxLate":      span(&c.MaxLate, forever),
+		"storeTimeout": span(&c.StoreTimeout, nil),
+		"ignoreCounts": func(v value) { c.IgnoreCounts = v.truth() },
+		"processes": func(v value) {
+			n := v.number(1, maxProcesses)
+			c.Processes = int(n)
+		},
+		"outage": func(v value) {
+			c.Outage, _ = word(v, "what becomes of calls in an outage", map[string]pacer.Outage{
+				pacer.PaceLocally.String(): pacer.PaceLocally, pacer.RefuseCalls.String(): pacer.RefuseCalls, pacer.LetThrough.String(): pacer.LetThrough,
+			})
+		},
+	}
+	for name, read := range all {
+		all[name] = func(v value) {
+			u.given[name] = v
+			read(v)
+		}
+	}
+	return all
+}
+
+// readPolicies reads the list: texts, and policies of vendors.
+func (u *upstreamReader) readPolicies(v value) {
+	u.policiesAt = v.place()
+	hint := ""
+	if v, ok := v.real(); ok && v.node.Style&yaml.FlowStyle != 0 && len(v.node.Content) > 1 {
+		hint = "; in brackets, a policy that has commas needs quotes"
+	}
+	v.items(`policies, such as "25/s, burst 10"`, func(v value) {
+		list := u.readItem(v, hint)
+		if len(u.policies)+len(list) > maxPolicies {
+			if len(u.policies) <= maxPolicies {
+				v.failf("is one too many: an upstream has at most %d policies", maxPolicies)
+			}
+			return
+		}
+		for _, p := range list {
+			u.policies, u.policyAt = append(u.policies, p), append(u.policyAt, v)
+		}
+	})
+}
+
+// readItem reads a text, or the policies of a vendor.
+func (u *upstreamReader) readItem(v value, hint string) []policies.Policy {
+	if v.isScalar() {
+		return readPolicy(v, "", hint)
+	}
+	if v, ok := v.real(); ok && v.node.Kind == yaml.MappingNode && len(v.node.Content) == 2 {
+		// For YAML, a policy with a name is a mapping of the name to the rest.
+		name, rest := v.under(v.node.Content[0], v.path), v.under(v.node.Content[1], v.path)
+		if name, ok := name.real(); ok && name.isScalar() && rest.isScalar() && name.node.Value != fieldLimits {
+			return readPolicy(rest, name.node.Value+": ", hint)
+		}
+	}
+	list, vendor := u.vendors.readLimits(v)
+	if vendor != "" {
+		u.vendor[vendor] = true
+	}
+	return list
+}
+
+// readPolicy reads a text, which begins with the name if there is one. It returns no policy or one.
+func readPolicy(v value, name, hint string) []policies.Policy {
+	s, ok := v.text("a policy")
+	if !ok {
+		return nil
+	}
+	p, err := policies.Parse(name + s)
+	if err != nil {
+		v.wrong(fmt.Errorf("%w%s", err, hint))
+		return nil
+	}
+	return []policies.Policy{p}
+}
+
+// readOverride reads what holds for one key of a policy.
+func (u *upstreamReader) readOverride(v value) {
+	name, limit := "", policies.Policy{}
+	var values []string
+	given := 0
+	before := v.count()
+	v.fields(map[string]func(value){
+		"policy": func(v value) {
+			given++
+			name, _ = v.text("the name of a policy")
+		},
+		"for": func(v value) {
+			given++
+			if v.isScalar() {
+				if s, ok := v.text("the key's value"); ok {
+					values = []string{s}
+				}
+				return
+			}
+			v.items("values, one for each scope of the policy", func(v value) {
+				s, _ := v.text("a value")
+				values = append(values, s)
+			})
+		},
+		"limit": func(v value) {
+			given++
+			if list := readPolicy(v, "", ""); list != nil {
+				limit = list[0]
+			}
+		},
+	})
+	switch {
+	case v.count() > before:
+		return
+	case given < 3:
+		v.failf("an override needs policy, the name of a policy; for, the values of its key; and limit, what holds for that key")
+		return
+	}
+	i := slices.IndexFunc(u.plain, func(p policies.Policy) bool { return p.Name() == name })
+	if i < 0 {
+		v.failf("%s is no policy of this upstream: there are %s", quoted(name), u.names())
+		return
+	}
+	if err := u.plain[i].Override(limit, values...).Validate(); err != nil {
+		v.wrong(err)
+		return
+	}
+	key := fmt.Sprintf("%q %q", name, values)
+	if u.keys[key] {
+		v.failf("the key has an override already: leave one of them out")
+		return
+	}
+	u.keys[key] = true
+	u.policies[i] = u.policies[i].Override(limit, values...)
+	u.overrides = append(u.overrides, key+": "+limit.String())
+}
+
+// names writes the names of the policies.
+func (u *upstream) names() string {
+	names := make([]string, 0, len(u.policies))
+	for _, p := range u.policies {
+		names = append(names, p.Name())
+	}
+	return strings.Join(names, ", ")
+}
+
+// chooseProfile takes the profile of the vendor whose policies the upstream has.
+func (u *upstreamReader) chooseProfile(at value) {
+	u.profile, u.profileName = ietf.Profile, "ietf"
+	switch vendors := slices.Sorted(maps.Keys(u.vendor)); len(vendors) {
+	case 0:
+	case 1:
+		u.profile, u.profileName = u.vendors.profiles[vendors[0]], vendors[0]
+	default:
+		at.failf("has policies of %s: say by profile whose replies it reads", strings.Join(vendors, " and "))
+	}
+}
+
+func (u *upstreamReader) readProfile(v value) {
+	name, ok := v.text("a profile, such as github")
+	if !ok {
+		return
+	}
+	if u.profile, ok = u.vendors.profiles[name]; !ok {
+		v.failf("%s is no profile: there are %s", quoted(name), strings.Join(slices.Sorted(maps.Keys(u.vendors.profiles)), ", "))
+	}
+	u.profileName = name
+}
+
+// readHosts reads a host or a list of them.
+func (u *upstreamReader) readHosts(v value) {
+	u.hostsAt = v.place()
+	read := func(v value) {
+		host, ok := v.text("a host such as api.github.com")
+		if !ok {
+			return
+		}
+		if _, err := transport.NewRouter(transport.WithHost(host, http.DefaultTransport)); err != nil {
+			v.wrong(err)
+			return
+		}
+		key := strings.ToLower(strings.TrimSuffix(host, "."))
+		if other, twice := u.taken[key]; twice {
+			v.failf("%s has a route already, on line %d (%s): leave one of them out", quoted(host), other.line, other.path)
+			return
+		}
+		u.taken[key] = v.place()
+		u.hosts = append(u.hosts, host)
+	}
+	if v.isScalar() {
+		read(v)
+		return
+	}
+	v.items("hosts", read)
+}
+
+// check sees to it that a pacer can be made of all of it.
+func (u *upstreamReader) check(at value) {
+	c := u.config
+	c.Upstream, c.Policies = u.name, u.policies
+	p, err := pacer.New(c)
+	if err == nil {
+		_ = p.Close() // it has no calls
+		return
+	}
+	if e, ok := errors.AsType[*pacer.ConfigError](err); ok {
+		i := 0
+		if n, _ := fmt.Sscanf(e.Field, "Policies[%d]", &i); n == 1 && i < len(u.policyAt) {
+			at = u.policyAt[i]
+		}
+		for name, v := range u.given {
+			if strings.EqualFold(name, e.Field) {
+				at = v
+			}
+		}
+	}
+	at.wrong(err)
+}
+
+// settingsKey returns a text that is the same for upstreams whose settings are the same, policies and store apart.
+func (u *upstream) settingsKey() string {
+	c := &u.config
+	return fmt.Sprint(c.MaxWait, c.MaxPause, c.Jitter, c.MaxLate, c.StoreTimeout, c.IgnoreCounts, c.Processes, c.Outage)
+}
+
+// policiesKey returns a text that is the same for upstreams whose policies are the same.
+func (u *upstream) policiesKey() string {
+	texts := make([]string, 0, len(u.policies)+len(u.overrides))
+	for _, p := range u.policies {
+		texts = append(texts, p.String())
+	}
+	return strings.Join(append(texts, u.overrides...), "\n")
+}

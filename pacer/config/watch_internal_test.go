@@ -1,0 +1,208 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// patience is how long a test waits for what has to come.
+const patience = 30 * time.Second
+
+// watching runs a watcher in a goroutine, and returns what it says of the file: policies, or a mistake.
+func watching(t *testing.T, w *watcher) <-chan string {
+	t.Helper()
+	said := make(chan string, 100)
+	w.abs = w.path
+	w.use = func(f *File, err error) {
+		if err != nil {
+			said <- err.Error()
+			return
+		}
+		said <- fmt.Sprint(f.Policies("u"))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { w.run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	return said
+}
+
+// content returns a file in which an upstream may make n calls a second.
+func content(n int) string { return fmt.Sprintf("upstreams: {u: {policies: [%d/s]}}", n) }
+
+// is waits until the file is said to be so; before, it may be said to have been cut short.
+func is(t *testing.T, said <-chan string, n int) {
+	t.Helper()
+	want := fmt.Sprintf("[per-second: %d per 1s]", n)
+	timeout := time.After(patience)
+	for {
+		select {
+		case got := <-said:
+			if got == want {
+				return
+			}
+			require.Contains(t, got, ": ", "a mistake")
+			require.NotContains(t, got, "[per-second", "another file than the one that was written")
+		case <-timeout:
+			t.Fatal("not seen: " + want)
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// Every way in which files are changed is seen, by what the operating system reports and by polling.
+func TestWatchSeesChanges(t *testing.T) {
+	t.Parallel()
+	for name, w := range map[string]watcher{
+		"events":  {poll: time.Hour, quiet: 20 * time.Millisecond, latest: time.Second},
+		"polling": {poll: 20 * time.Millisecond, quiet: time.Hour, latest: time.Hour, deaf: true},
+	} {
+		t.Run(name+" in place", func(t *testing.T) {
+			t.Parallel()
+			w := w
+			w.path = filepath.Join(t.TempDir(), "headway.yaml")
+			write(t, w.path, content(1))
+			said := watching(t, &w)
+			for n := 1; n < 5; n++ {
+				is(t, said, n)
+				write(t, w.path, content(n+1))
+			}
+			is(t, said, 5)
+		})
+		t.Run(name+" renamed over", func(t *testing.T) {
+			t.Parallel()
+			w := w
+			w.path = filepath.Join(t.TempDir(), "headway.yaml")
+			write(t, w.path, content(1))
+			said := watching(t, &w)
+			for n := 1; n < 5; n++ {
+				is(t, said, n)
+				write(t, w.path+"~", content(n+1))
+				require.NoError(t, os.Rename(w.path+"~", w.path))
+			}
+			is(t, said, 5)
+		})
+		t.Run(name+" removed and written", func(t *testing.T) {
+			t.Parallel()
+			w := w
+			w.path = filepath.Join(t.TempDir(), "headway.yaml")
+			said := watching(t, &w)
+			require.Equal(t, w.path+": cannot be read: no such file or directory", <-said)
+			write(t, w.path, content(1))
+			is(t, said, 1)
+			require.NoError(t, os.Remove(w.path))
+			require.Equal(t, w.path+": cannot be read: no such file or directory", <-said)
+			write(t, w.path, content(1))
+			is(t, said, 1)
+		})
+		t.Run(name+" of a ConfigMap", func(t *testing.T) {
+			t.Parallel()
+			w := w
+			dir := t.TempDir()
+			w.path = filepath.Join(dir, "headway.yaml")
+			version := func(n int) { // as the kubelet does it
+				data := fmt.Sprintf("..2026_11_23_%d", n)
+				require.NoError(t, os.Mkdir(filepath.Join(dir, data), 0o700))
+				write(t, filepath.Join(dir, data, "headway.yaml"), content(n))
+				require.NoError(t, os.Symlink(data, filepath.Join(dir, "..data_tmp")))
+				require.NoError(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+				if n > 1 {
+					require.NoError(t, os.RemoveAll(filepath.Join(dir, fmt.Sprintf("..2026_11_23_%d", n-1))))
+				}
+			}
+			version(1)
+			require.NoError(t, os.Symlink(filepath.Join("..data", "headway.yaml"), w.path))
+			said := watching(t, &w)
+			for n := 1; n < 5; n++ {
+				is(t, said, n)
+				version(n + 1)
+			}
+			is(t, said, 5)
+		})
+		t.Run(name+" behind a link", func(t *testing.T) {
+			t.Parallel()
+			w := w
+			target := filepath.Join(t.TempDir(), "other.yaml")
+			w.path = filepath.Join(t.TempDir(), "headway.yaml")
+			write(t, target, content(1))
+			require.NoError(t, os.Symlink(target, w.path))
+			said := watching(t, &w)
+			is(t, said, 1)
+			write(t, target, content(2))
+			is(t, said, 2)
+		})
+	}
+}
+
+// A mistake is said once, with its place, and what is written again as it was is no change.
+func TestWatchReportsMistakesOnce(t *testing.T) {
+	t.Parallel()
+	w := watcher{poll: 5 * time.Millisecond, deaf: true, path: filepath.Join(t.TempDir(), "headway.yaml")}
+	write(t, w.path, content(1))
+	said := watching(t, &w)
+	is(t, said, 1)
+	write(t, w.path+"~", "upstreams: {u: {policies: [nonsense]}}")
+	require.NoError(t, os.Rename(w.path+"~", w.path))
+	require.Contains(t, <-said, w.path+`:1:28: upstreams.u.policies[0]: policies: Text is "nonsense"`)
+	write(t, w.path+"~", content(2))
+	require.NoError(t, os.Rename(w.path+"~", w.path))
+	is(t, said, 2)
+	write(t, w.path+"~", content(2))
+	require.NoError(t, os.Rename(w.path+"~", w.path))
+	write(t, w.path+"~", content(3))
+	require.NoError(t, os.Rename(w.path+"~", w.path))
+	is(t, said, 3)
+	require.Empty(t, said)
+}
+
+// Several steps of writing are one change, however often something is written one is not put off for ever.
+func TestWatchWaitsUntilItIsQuiet(t *testing.T) {
+	t.Parallel()
+	w := watcher{poll: time.Hour, quiet: time.Hour, latest: 200 * time.Millisecond, path: filepath.Join(t.TempDir(), "headway.yaml")}
+	write(t, w.path, content(1))
+	said := watching(t, &w)
+	is(t, said, 1)
+	begin := time.Now()
+	for n := 2; n < 50; n++ {
+		write(t, w.path, content(n))
+	}
+	most := 1 + int(time.Since(begin)/w.latest) // and the last one
+	last, timeout := "", time.After(patience)
+	for seen := 0; last != "[per-second: 49 per 1s]"; seen++ {
+		require.LessOrEqual(t, seen, most)
+		select {
+		case last = <-said:
+		case <-timeout:
+			t.Fatal("the last change was not seen")
+		}
+	}
+}
+
+// Other files of the folder do not concern it.
+func TestWhatConcernsAWatcher(t *testing.T) {
+	t.Parallel()
+	require.ErrorContains(t, Watch(t.Context(), "f", nil), "needs a function")
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	require.NoError(t, Watch(ctx, filepath.Join(t.TempDir(), "none.yaml"), func(f *File, err error) {
+		calls++
+		require.Nil(t, f)
+		require.ErrorIs(t, err, os.ErrNotExist)
+		cancel()
+	}))
+	require.Equal(t, 1, calls)
+}
