@@ -80,6 +80,9 @@ var enlist string
 //go:embed upstreams.lua
 var upstreams string
 
+//go:embed settings.lua
+var settings string
+
 //go:embed ready.lua
 var ready string
 
@@ -90,6 +93,9 @@ type Scripts struct {
 
 	// Of the registry: who paces what.
 	Describe, Index, Enlist, Upstreams string
+
+	// Settings reads and writes what operators have set.
+	Settings string
 
 	// Ready tries what the others do.
 	Ready string
@@ -126,6 +132,7 @@ func WithClock(fragment string) Scripts {
 
 		Describe:  join("", nil, describe),
 		Index:     join("", nil, index),
+		Settings:  join("", nil, settings),
 		Enlist:    program(fragment + "\n" + enlist),
 		Upstreams: program(fragment + "\n" + upstreams),
 

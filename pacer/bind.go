@@ -83,7 +83,7 @@ func (p *Pacer) bind(a *ask, room []store.Limit) ([]store.Limit, error) {
 		scope, missing := l.scope(a)
 		if missing == "" {
 			bound := l.Limit
-			bound.Scope = scope
+			bound.Scope, bound.Spec = scope, a.set.specOf(l, a, scope)
 			limits = append(limits, bound)
 		} else if !l.optional {
 			return nil, &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: missing}
@@ -103,7 +103,7 @@ func (p *Pacer) bindable(a *ask, lanes bool) []store.Limit {
 		}
 		if scope, missing := l.scope(a); missing == "" {
 			bound := l.Limit
-			bound.Scope = scope
+			bound.Scope, bound.Spec = scope, a.set.specOf(l, a, scope)
 			limits = append(limits, bound)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/parts"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -134,7 +133,8 @@ func New(c Config) (*Pacer, error) {
 	if !isShared { // one that is built on a store in memory is shared all the same
 		p.direct, _ = p.store.(store.Direct)
 	}
-	set := p.newSet(c.Policies, nil)
+	p.declared = slices.Clone(c.Policies)
+	set := p.newSet(p.declared, nil, nil)
 	p.policies.Store(set)
 	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: p.direct != nil, PassOn: p.passOn})
 	if isShared {
@@ -144,6 +144,10 @@ func New(c Config) (*Pacer, error) {
 	p.spares.off = p.direct == nil && p.member == nil
 	p.describeProcess(cmp.Or(c.Name, processName()))
 	p.waiters = p.newWaiters(&c, given)
+	if p.member == nil && c.Store != nil { // others may use it, too
+		p.waiters.Listen()
+		p.reread()
+	}
 	if p.telemetry.Any(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
 		defer p.waiters.Listen()
 	}
@@ -156,6 +160,8 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
 		Policies: bound, Permits: p.leases.Held, Describe: p.about,
 	}
+	config.Policy = func(l *store.Limit) policies.Policy { return p.set().policyOf(l) }
+	config.Settings = p.settingsRead
 	config.Changed = p.failedOver
 	if p.telemetry != nil {
 		config.Requested = p.requested
@@ -163,7 +169,9 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 	if c.Logger != nil || !slices.ContainsFunc(c.Hooks, func(h *Hooks) bool { return h.logsFailover }) {
 		p.storeLog = &storeLog{logger: c.Logger, upstream: c.Upstream, outage: c.Outage}
 	}
-	return failover.New(shared, &config)
+	member := failover.New(shared, &config)
+	p.repolicied = member.SetPolicies
+	return member
 }
 
 // newWaiters returns the waiters of a Pacer that has its store. given is the store of the Config.
@@ -176,6 +184,9 @@ func (p *Pacer) newWaiters(c *Config, given store.Store) *waiters.Waiters {
 	}
 	if p.telemetry != nil {
 		config.Events = waitEvents{p}
+	}
+	if p.member == nil {
+		config.Reread = p.reread
 	}
 	return waiters.New(&config)
 }
@@ -200,13 +211,8 @@ func (c *Config) validate() error {
 			Reason: "must start with a letter or digit and have at most 100 letters, digits, '.', '_' or '-'",
 		}
 	}
-	for i, p := range c.Policies {
-		if err := p.Validate(); err != nil {
-			return &ConfigError{Field: fmt.Sprintf("Policies[%d]", i), Err: err}
-		}
-	}
-	if bad := parts.Check(c.Policies); bad != nil {
-		return &ConfigError{Field: fmt.Sprintf("Policies[%d]", bad.Index), Value: bad.Value, Reason: bad.Reason}
+	if err := checkPolicies("Policies", c.Policies); err != nil {
+		return err
 	}
 	if v := reflect.ValueOf(c.Store); v.Kind() == reflect.Pointer && v.IsNil() {
 		return &ConfigError{

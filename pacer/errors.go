@@ -239,6 +239,12 @@ type StoreError struct {
 // opReady is the operation of [Pacer.Ready].
 const opReady = "ready"
 
+// opSet is the operation of [Pacer.SetPolicies] and [Pacer.SetLimit].
+const opSet = "set"
+
+// errNotSettable is why nothing can be set.
+var errNotSettable = errors.New("it keeps no settings: see store.Settable; change what each process declares instead")
+
 // Error implements error.
 func (e *StoreError) Error() string {
 	if e.Op == opReady {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,12 @@ type Pacer struct {
 
 	policies   atomic.Pointer[policySet]
 	reconciles bool
+
+	changing   sync.Mutex              // of policies
+	declared   []policies.Policy       // by this process
+	settings   store.Settings          // by operators, as far as this process knows
+	ends       *time.Timer             // when the first of them ends
+	repolicied func([]policies.Policy) // tells the member
 	usage      feedback.Usage
 	process    *usage.Process // what operators see of this process
 
@@ -308,7 +315,12 @@ func (p *Pacer) isClosed() bool { return p.waiters.IsClosed() }
 // refuses all further calls. It does not close the store. Calls in flight that are not over keep their permits until
 // they are released, or their leases run out. Closing twice is harmless.
 func (p *Pacer) Close() error {
+	p.changing.Lock()
+	if p.ends != nil {
+		p.ends.Stop()
+	}
 	p.waiters.Close()
+	p.changing.Unlock()
 	p.leases.Close()
 	p.waiters.Drain()
 	if p.member != nil {

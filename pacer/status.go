@@ -57,7 +57,7 @@ type PolicyStatus struct {
 // Status returns the state of the policies that bind a call with these scopes. It charges and changes nothing. It
 // returns the same errors as Reserve, and does not wait for a store that has never answered.
 func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
-	_, limits, err := p.begin(ctx, opts)
+	a, limits, err := p.begin(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	}
 	s := newStatus(p.upstream, &seen)
 	for i := range limits {
-		s.Policies = append(s.Policies, policyStatus(p.set().byName[limits[i].Policy].policy, p.describe(&limits[i]), &seen.Limits[i], seen.Now))
+		s.Policies = append(s.Policies, policyStatus(a.set.policyOf(&limits[i]), p.describe(&limits[i]), &seen.Limits[i], seen.Now))
 	}
 	return s, nil
 }
@@ -172,9 +172,19 @@ func (p *Pacer) describeProcess(name string) {
 		Upstream: p.upstream, Name: name, Meter: usage.NewMeter(limits, p.direct == nil),
 		Waiting: func() map[store.Key]int64 { return p.waiters.Waiting() },
 	}
-	for _, policy := range p.Policies() {
-		p.process.Policies = append(p.process.Policies, policy.String())
+	p.describePolicies(set)
+}
+
+// describePolicies makes what operators see of the policies of this process.
+func (p *Pacer) describePolicies(set *policySet) {
+	var names, texts []string
+	for i := range set.limits {
+		names = append(names, set.limits[i].Policy)
 	}
+	for _, policy := range set.list {
+		texts = append(texts, policy.String())
+	}
+	p.process.SetPolicies(names, texts, set.source)
 }
 
 // about returns what this process reports of itself, and a function to call when the store has received it.

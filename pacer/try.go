@@ -22,13 +22,13 @@ import (
 // [*ConfigError], a [*StoreError], [ErrClosed], or the context's error. [MaxWait] makes no difference to it, and with a [NotBefore]
 // above 0 no call may go now.
 func (p *Pacer) TryAcquire(ctx context.Context, opts ...Option) (*Reservation, error) {
-	a, err := p.newCall(ctx, opts)
+	r := newReservation()
+	a, err := r.read(ctx, p, opts)
 	if err != nil {
 		return nil, err
 	}
 	a.maxWait, a.permits = 0, true
-	r := &Reservation{pacer: p}
-	if err := p.reserve(ctx, &a, &r.call, nil, &r.settling); err != nil {
+	if err := p.reserve(ctx, &a, &r.call, nil, &r.first, &r.asked); err != nil {
 		return nil, err
 	}
 	r.call.Go(ctx)
@@ -81,7 +81,7 @@ func (p *Pacer) take(ctx context.Context, a *ask, n int64) (int64, error) {
 		return 0, err
 	}
 	r := waiters.Request{Limits: limits, Call: store.Call{Cost: a.cost, Costs: costs, NotBefore: a.notBefore}}
-	if p.hasQueues {
+	if a.set.hasQueues {
 		if err := p.queueUp(a, &r); err != nil {
 			return 0, err
 		}

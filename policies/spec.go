@@ -80,6 +80,18 @@ type Adapt struct {
 	Recovery int64 // µs in which it grows from nothing to whole
 }
 
+// Equal reports whether two specs are the same.
+func (s *Spec) Equal(other *Spec) bool {
+	a, b := *s, *other
+	if a.Adapt != nil && b.Adapt != nil && *a.Adapt == *b.Adapt {
+		a.Adapt, b.Adapt = nil, nil
+	}
+	if a.Calendar != nil && b.Calendar != nil && a.Calendar.unit == b.Calendar.unit && a.Calendar.Zone() == b.Calendar.Zone() {
+		a.Calendar, b.Calendar = nil, nil
+	}
+	return a == b
+}
+
 // HasQueue reports whether calls may have to queue for the limit: it is granted only shortly before their slot.
 func (s Spec) HasQueue() bool { return s.Algorithm == Concurrency || s.Queue != NoQueue }
 

@@ -33,6 +33,7 @@ type Store struct {
 
 	mu        sync.Mutex       // taken after those of shards
 	pauses    map[string]int64 // by upstream
+	settings  map[string]*store.Settings
 	listeners []*listener
 }
 

@@ -35,9 +35,9 @@ type Client interface {
 // While a Pacer with waiting calls listens for pauses, it has one subscription, with a connection and goroutines of its own;
 // they end when the last such Pacer is closed. It is safe for concurrent use.
 type Store struct {
-	rdb                                                Client
-	reserve, queued, cancel, report, status, heartbeat script
-	describe, index, enlist, upstreams, tries          script
+	rdb                                                 Client
+	reserve, queued, cancel, report, status, heartbeat  script
+	describe, index, enlist, upstreams, settings, tries script
 
 	mu     sync.Mutex
 	seen   int64                // the server's clock, when last seen
@@ -86,6 +86,7 @@ func withScripts(rdb Client, s luascripts.Scripts) *Store {
 		index:     newScript(s.Index),
 		enlist:    newScript(s.Enlist),
 		upstreams: newScript(s.Upstreams),
+		settings:  newScript(s.Settings),
 		tries:     newScript(s.Ready),
 	}
 }

@@ -34,6 +34,7 @@ type About struct {
 	Keep     time.Duration // as in Heartbeat: for how long its policies are remembered
 	Name     string        // Config.Name
 	Policies []string      // its policies, as policies.Policy.String writes them
+	Source   string        // who set them; "" for the process itself
 	Waiting  []KeyUse      // its waiting calls, by the policy that they wait for, all keys together: see KeyUse.Waiting
 	Keys     []KeyUse      // the top keys: those with scopes that spend or wait most
 	Went     []Went        // what was spent since the last report

@@ -26,6 +26,13 @@ func (s *Stack) Same(other *Stack) bool {
 	return slices.EqualFunc(s.Limits, other.Limits, func(a, b Limit) bool { return a.Policy == b.Policy && a.Scope == b.Scope })
 }
 
+// Alike reports whether two stacks of an upstream have the same limits, with the same numbers.
+func (s *Stack) Alike(other *Stack) bool {
+	return slices.EqualFunc(s.Limits, other.Limits, func(a, b Limit) bool {
+		return a.Policy == b.Policy && a.Scope == b.Scope && a.Spec.Equal(&b.Spec)
+	})
+}
+
 // A Key names one limit's account within an upstream. The empty key stands for the whole upstream.
 type Key struct{ Policy, Scope string }
 

@@ -135,7 +135,7 @@ func enough(all []*Refund) (n int) {
 	for ; n < len(all); n++ {
 		r := all[n]
 		more := len(r.Grants) * len(r.Stack.Limits)
-		if n == 0 || !r.Stack.Same(&all[n-1].Stack) {
+		if n == 0 || !r.Stack.Alike(&all[n-1].Stack) {
 			more += len(r.Stack.Limits)
 		}
 		if n > 0 && (calls+len(r.Grants) > MaxCalls || charges+more > maxRefunds) {
@@ -152,7 +152,7 @@ func (c *Cancels) Batches(all []*Refund) (batches []store.Batch, places []int) {
 	for _, r := range all {
 		hash := r.Stack.Hash(c.seed)
 		i, found := seen[hash]
-		if !found || !batches[i].Stack.Same(&r.Stack) {
+		if !found || !batches[i].Stack.Alike(&r.Stack) {
 			i = len(batches)
 			seen[hash], batches = i, append(batches, store.Batch{Stack: r.Stack})
 		}

@@ -26,7 +26,7 @@ func (g *generation) begin(p *pending, timeout time.Duration) *flush {
 func (f *flush) add(g *generation, p *pending, timeout time.Duration) bool {
 	i, found := f.places[p.hash]
 	switch {
-	case found && !f.Batches[i].Stack.Same(&p.stack), !found && g.wire[p.hash]:
+	case found && !f.Batches[i].Stack.Alike(&p.stack), !found && g.wire[p.hash]:
 		return false
 	case !found:
 		i = len(f.Batches)

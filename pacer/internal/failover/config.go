@@ -20,6 +20,10 @@ type Config struct {
 	Permits func() []notes.Report
 	// Describe returns what the process reports to a registry, and what is to be called when that has arrived.
 	Describe func(now store.Instant, left bool) (about store.About, sent func())
+	// Policy returns the policy of a limit, as it holds for its key. Defaults to the one of the Policies that has its name.
+	Policy func(l *store.Limit) policies.Policy
+	// Settings receives what operators have set: when the process joins, and whenever that may have changed. nil for nobody.
+	Settings func(*store.Settings)
 	// Requested receives every request to the shared store: what it was, for how many reservations, and its error. nil for none.
 	Requested func(op string, calls int, took time.Duration, err error)
 	// Changed receives each loss of the shared store and each return to it. nil for none.

@@ -74,6 +74,7 @@ type Store struct {
 	lostAt   atomic.Int64          // the store time at which the first request that failed began
 	foundAt  atomic.Int64          // the store time at which it failed
 	failure  atomic.Pointer[error] // why the state is local
+	doubted  atomic.Bool           // what operators have set may have changed
 	pending  atomic.Int32          // operations without an answer
 	kick     chan struct{}
 	checks   chan struct{} // requests to check whether the store is what it was
@@ -125,16 +126,15 @@ func New(backing store.Shared, c *Config) *Store {
 	w.batch, w.cancels = batch.New(w, w.config.Timeout, punctual), batch.NewCancels(w.sendCancels)
 	w.once.by = w.id
 	w.local.epoch = w.knownEpoch
-	w.local.policies = make(map[string]policies.Policy)
-	for _, p := range c.Policies {
-		w.local.policies[p.Name()] = p
-		s := p.Spec()
-		if len(p.Scopes()) == 0 && len(w.unscoped) < notes.MaxLimits-maxCurious {
-			w.unscoped = append(w.unscoped, store.Limit{Policy: p.Name(), Spec: s})
+	w.local.policy = c.Policy
+	if c.Policy == nil {
+		byName := make(map[string]policies.Policy)
+		for _, p := range c.Policies {
+			byName[p.Name()] = p
 		}
-		w.keep = max(w.keep, time.Duration((s.Buckets+2)*s.Interval+max(0, s.Tolerance())+s.Within)*time.Microsecond)
+		w.local.policy = func(l *store.Limit) policies.Policy { return byName[l.Policy] }
 	}
-	w.keep = min(w.keep, policies.MaxPeriod) + 2*time.Hour
+	w.SetPolicies(c.Policies)
 	w.local.permits = c.Permits
 	w.absences.Store(1)
 	w.local.store = memstore.New(memstore.WithClock(w.Now))
@@ -144,6 +144,30 @@ func New(backing store.Shared, c *Config) *Store {
 		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures > 0 },
 	})
 	return w
+}
+
+// SetPolicies sets the policies of all limits, those of lanes included, from now on.
+func (w *Store) SetPolicies(all []policies.Policy) {
+	var unscoped []store.Limit
+	keep := time.Duration(0)
+	for _, p := range all {
+		s := p.Spec()
+		if len(p.Scopes()) == 0 && len(unscoped) < notes.MaxLimits-maxCurious {
+			unscoped = append(unscoped, store.Limit{Policy: p.Name(), Spec: s})
+		}
+		keep = max(keep, time.Duration((s.Buckets+2)*s.Interval+max(0, s.Tolerance())+s.Within)*time.Microsecond)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unscoped = unscoped
+	w.keep = max(w.keep, min(keep, policies.MaxPeriod)+2*time.Hour) // accounts of those before matter as long
+}
+
+// remembered returns for how long an account of the upstream can matter.
+func (w *Store) remembered() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.keep
 }
 
 // Now implements [store.Member]: the last store time that was returned, and what has passed since.
@@ -318,6 +342,7 @@ func (w *Store) wasReset(epoch store.Epoch) bool {
 	if epoch != before {
 		w.ledger.clear()
 		w.epoch.Store(&epoch)
+		w.doubtSettings()
 	}
 	return true
 }

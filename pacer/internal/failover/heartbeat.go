@@ -45,6 +45,9 @@ func (w *Store) run() {
 			began := w.Now()
 			w.fellBack(w.renew(ctx), began)
 		}
+		if w.state.Load() == shared {
+			w.readSettings(ctx)
+		}
 		if w.state.Load() == shared && !time.Now().Before(describe) {
 			describe = time.Now().Add(sooner(w.schedule().Describe))
 			w.describe(ctx, false)
@@ -57,6 +60,7 @@ func (w *Store) run() {
 			case wait > 0:
 				next = wait
 			default:
+				w.doubtSettings()
 				pause = w.firstPause(firstHeartbeat)
 				nextHeartbeat = time.Now().Add(roughly(pause))
 			}
@@ -106,7 +110,7 @@ func (w *Store) describe(ctx context.Context, left bool) {
 		return
 	}
 	about, sent := w.config.Describe(w.Now(), left)
-	about.ID, about.Keep = w.id, w.keep
+	about.ID, about.Keep = w.id, w.remembered()
 	err := w.within(ctx, "describe", func(ctx context.Context) error { return registry.Describe(ctx, w.config.Upstream, about) })
 	if err == nil {
 		sent()
@@ -120,7 +124,7 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duratio
 	if !leaves {
 		lives = w.schedule().TTL
 	}
-	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.lastSeen.Load()), Keep: w.keep, Barrier: barrier}
+	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.lastSeen.Load()), Keep: w.remembered(), Barrier: barrier}
 	if !leaves {
 		b.Limits = w.curious()
 	}
@@ -151,5 +155,8 @@ func (w *Store) curious() []store.Limit {
 	if w.config.Mode != Local {
 		return nil
 	}
-	return append(w.ledger.used(int64(w.Now().Add(-time.Minute)), maxCurious), w.unscoped...)
+	w.mu.Lock()
+	unscoped := w.unscoped
+	w.mu.Unlock()
+	return append(w.ledger.used(int64(w.Now().Add(-time.Minute)), maxCurious), unscoped...)
 }

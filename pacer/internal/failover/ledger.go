@@ -29,8 +29,17 @@ func (r *ledger) of(l *store.Limit, now int64) *record {
 		t = &record{}
 		r.keys[k] = t
 	}
+	if t.limit.Spec.Algorithm != 0 && !t.isOf(l) {
+		*t = record{paused: t.paused} // what was charged under other numbers means nothing to an account of these
+	}
 	t.limit = *l
 	return t
+}
+
+// isOf reports whether charges of a limit mean the same to the record as those that it has: they do not after its numbers have changed.
+func (t *record) isOf(l *store.Limit) bool {
+	a, b := &t.limit.Spec, &l.Spec
+	return a.Algorithm == b.Algorithm && a.Interval == b.Interval && a.Buckets == b.Buckets
 }
 
 // evict makes room: what means nothing any more goes, or else a part of the rest.
@@ -92,7 +101,7 @@ func (r *ledger) contradicts(stack *store.Stack, grants []store.Grant) bool {
 		for j, c := range grants[i].Charges {
 			t := r.keys[stack.Limits[j].Key()]
 			switch {
-			case t == nil, c.To == 0:
+			case t == nil, c.To == 0, !t.isOf(&stack.Limits[j]):
 			case stack.Limits[j].Spec.Algorithm == policies.Window:
 				// Answers overtake each other: what was granted later may be known already.
 				if h := t.find(c.From); h != nil && int64(grants[i].Now) > t.asOf && c.Seen < h.own+max(c.To, -c.To) {
@@ -168,7 +177,7 @@ func (r *ledger) released(l *store.Limit, c store.Charge, n int64) {
 	defer r.mu.Unlock()
 	t := r.keys[l.Key()]
 	switch {
-	case t == nil, !recorded(c, l):
+	case t == nil, !t.isOf(l), !recorded(c, l):
 	case l.Spec.Algorithm != policies.Window:
 		t.own = t.own.without(c.From, c.To)
 	case t.find(c.From) != nil:
@@ -188,7 +197,7 @@ func (r *ledger) settled(stack *store.Stack, notes []store.Note) {
 		l, less := &stack.Limits[n.Limit], n.Cost-n.Actual
 		r.released(l, n.Charge, less)
 		r.mu.Lock()
-		if t := r.keys[l.Key()]; t != nil && recorded(n.Charge, l) {
+		if t := r.keys[l.Key()]; t != nil && t.isOf(l) && recorded(n.Charge, l) {
 			if l.Spec.Algorithm != policies.Window {
 				t.spans = t.spans.without(max(n.Charge.From, n.Charge.To-less*l.Spec.Interval), n.Charge.To)
 			} else if h := t.find(n.Charge.From); h != nil {
@@ -216,7 +225,7 @@ func (r *ledger) cancelled(stack *store.Stack, grants []store.Grant) {
 		for j, c := range grants[i].Charges {
 			t := r.keys[stack.Limits[j].Key()]
 			switch {
-			case t == nil, !recorded(c, &stack.Limits[j]):
+			case t == nil, !t.isOf(&stack.Limits[j]), !recorded(c, &stack.Limits[j]):
 			case stack.Limits[j].Spec.Algorithm != policies.Window:
 				t.spans = t.spans.without(c.From, c.To)
 			case t.find(c.From) != nil:

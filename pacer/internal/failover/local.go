@@ -18,8 +18,8 @@ import (
 // accounts of its own, which begin behind what the store is known to have granted, and remembers what it granted until the
 // store has received it.
 type localStore struct {
-	policies map[string]policies.Policy // by name
-	epoch    func() store.Epoch         // that is known of the shared store
+	policy func(*store.Limit) policies.Policy
+	epoch  func() store.Epoch // that is known of the shared store
 
 	mu        sync.Mutex
 	store     *memstore.Store
@@ -96,7 +96,7 @@ func (a *localStore) share(stack *store.Stack, n, rank int) store.Stack {
 	for i := range stack.Limits {
 		l := &own.Limits[i]
 		*l = stack.Limits[i]
-		l.Spec = a.policies[l.Policy].Share(n)
+		l.Spec = a.policy(l).Share(n)
 		if l.Spec.Algorithm == policies.Concurrency && int64(rank) < stack.Limits[i].Spec.Limit%int64(max(1, n)) {
 			l.Spec.Limit++ // permits that cannot be divided go to the processes that came first
 		}
@@ -150,7 +150,7 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 	for i := range stack.Limits {
 		if t := known.of(&stack.Limits[i], int64(now)); t.seeded != away.number {
 			t.seeded = away.number
-			limit, _ := a.policies[stack.Limits[i].Policy].Limit()
+			limit, _ := a.policy(&stack.Limits[i]).Limit()
 			said = append(said, t.startLocal(i, own.Limits[i].Spec, away, limit, int64(now))...)
 			if share := own.Limits[i].Spec; share.Algorithm == policies.Concurrency {
 				for range min(t.others(share.Limit, permitsOf(flying, &stack.Limits[i]), int64(now)), maxForeign) {

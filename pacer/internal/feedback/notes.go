@@ -103,7 +103,7 @@ func (r *Rules) compare(notes []store.Note, marks []Mark, u *Usage, a *Answer, f
 	}
 	for _, i := range r.fitting(a, f, t) {
 		l := &a.Limits[i]
-		q := question{policy: r.policies[l.Policy].Policy, limit: l, index: i, now: now, longest: r.maxPause}
+		q := question{policy: r.policyOf(l), limit: l, index: i, now: now, longest: r.maxPause}
 		key := l.Key()
 		u.update(key, func(known record) record {
 			if limited && f.Window > 0 {

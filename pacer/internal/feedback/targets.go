@@ -15,6 +15,9 @@ type Rules struct {
 	policies map[string]policy
 	maxPause time.Duration
 	counts   bool
+
+	// Own returns the policy of a limit, if some keys have numbers of their own; nil if none has.
+	Own func(*store.Limit) policies.Policy
 }
 
 // A policy, with its scopes at hand.
@@ -32,6 +35,14 @@ func NewRules(all []policies.Policy, maxPause time.Duration, counts bool) *Rules
 		r.policies[one.Name()] = policy{one, one.Scopes()}
 	}
 	return r
+}
+
+// policyOf returns the policy of a limit, as it holds for its key.
+func (r *Rules) policyOf(l *store.Limit) policies.Policy {
+	if r.Own != nil {
+		return r.Own(l)
+	}
+	return r.policies[l.Policy].Policy
 }
 
 // An Answer is what is known of the call that was answered.

@@ -45,6 +45,18 @@ func NewMeter(policies []string, on bool) *Meter {
 	return m
 }
 
+// Know has the meter count for policies besides those that it knows.
+func (m *Meter) Know(policies []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range policies {
+		if _, known := m.index[name]; !known {
+			m.index[name] = len(m.policies)
+			m.policies = append(m.policies, metered{name: name})
+		}
+	}
+}
+
 // TurnOn has the meter count from now on.
 func (m *Meter) TurnOn() { m.on.Store(true) }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -25,9 +26,28 @@ const (
 type Process struct {
 	Upstream string
 	Name     string
-	Policies []string                   // as policies.Policy.String writes them
 	Meter    *Meter                     // of what it spends
 	Waiting  func() map[store.Key]int64 // how many calls wait for each limit; the empty key: for the end of a pause of all
+
+	mu       sync.Mutex
+	policies []string // as policies.Policy.String writes them
+	source   string   // who set them; "" for the process itself
+}
+
+// SetPolicies sets which policies the process has from now on, with the names of all limits, those of lanes included, and who set them: ""
+// for the process itself.
+func (p *Process) SetPolicies(limits, policies []string, source string) {
+	p.Meter.Know(limits)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.policies, p.source = policies, source
+}
+
+// Policies returns the policies of the process, and who set them.
+func (p *Process) Policies() (policies []string, source string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.policies), p.source
 }
 
 // About returns what the process reports now, and a function to call when the store has received it. Left says that nothing follows.
@@ -38,7 +58,8 @@ func (p *Process) About(now store.Instant, left bool) (a store.About, received f
 	}
 	went, spent := p.Meter.report(now, until)
 	byPolicy, byKey := split(p.Waiting())
-	a = store.About{Name: p.Name, Left: left, Policies: slices.Clone(p.Policies), Waiting: byPolicy, Went: went}
+	a = store.About{Name: p.Name, Left: left, Waiting: byPolicy, Went: went}
+	a.Policies, a.Source = p.Policies()
 	a.Keys = Top(spent, byKey, maxAboutKeys)
 	return a, func() { p.Meter.deliver(until) }
 }
@@ -99,8 +120,9 @@ func (r *Registry) Index(_ context.Context, upstream string) (*store.Index, erro
 	for i := range went {
 		index.Went = went[i].appendTo(index.Went, 0, SecondOf(int64(now))+1)
 	}
-	index.Policies = slices.Clone(p.Policies)
-	about := store.About{Name: p.Name, Waiting: byPolicy, Keys: Top(spent, byKey, maxIndexKeys)}
+	source := ""
+	index.Policies, source = p.Policies()
+	about := store.About{Name: p.Name, Source: source, Waiting: byPolicy, Keys: Top(spent, byKey, maxIndexKeys)}
 	index.Alive, index.Processes = 1, []store.IndexedProcess{{About: about, Came: now}}
 	return index, nil
 }
@@ -111,7 +133,9 @@ func (r *Registry) addDirect(went []metered, spent map[store.Key]int64) {
 		return
 	}
 	for k, n := range r.Direct.Spent(r.Prepared, func(limit int, second, cost int64) {
-		went[limit].spent.Add(second, store.Second{Cost: cost})
+		if limit < len(went) {
+			went[limit].spent.Add(second, store.Second{Cost: cost})
+		}
 	}) {
 		spent[k] += n
 	}

@@ -17,11 +17,12 @@ func TestWhatIsSpentIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	m := usage.NewMeter([]string{"a", "b"}, true)
 	p := usage.Process{
-		Upstream: "api", Name: "worker", Policies: []string{"policy a"}, Meter: m,
+		Upstream: "api", Name: "worker", Meter: m,
 		Waiting: func() map[store.Key]int64 {
 			return map[store.Key]int64{{}: 1, {Policy: "b"}: 2, {Policy: "b", Scope: "acme"}: 3}
 		},
 	}
+	p.SetPolicies([]string{"a", "b"}, []string{"policy a"}, "")
 	limits := []store.Limit{{Policy: "a"}, {Policy: "b", Scope: "acme"}, {Policy: "unknown"}}
 	spend := func(at store.Instant) {
 		m.Add(limits, &store.Call{Cost: 1, Costs: []int64{2, 5}}, at, 1, time.Second)

@@ -23,8 +23,10 @@ type Call struct {
 	latest     time.Time     // no later slot will do; zero for Forever
 	notBefore  time.Time     // the call wants to go no earlier
 	byDeadline bool          // latest comes from the context's deadline
-	binder     Binder        // binds it anew; nil if nobody does
-	generation int64         // of the policies by which it is bound
+	arrived    time.Time
+	came       int64  // how many came to the queues of this process before it
+	binder     Binder // binds it anew; nil if nobody does
+	generation int64  // of the policies by which it is bound
 
 	// The fields below are under the lock of Waiters from when the call is handed out. Small fields are adjacent, so that a Call is no
 	// larger than it needs to be: most calls make one.
@@ -33,6 +35,7 @@ type Call struct {
 	woken     bool // it was woken while it is moving
 	answered  bool // the answer was reported
 	paid      bool // the cost was settled
+	thaws     bool // when it is in a queue, others may ask: see thaw
 	grant     [1]store.Grant
 	requested time.Time     // when the store was asked for the slot, which is no earlier than this plus the grant's wait
 	due       time.Time     // when to go: the slot and jitter

@@ -28,6 +28,8 @@ func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
 		s.mu.Unlock()
 		return store.ErrClosed
 	}
+	s.entered++
+	c.came = s.entered
 	s.rebind(c)
 	q := s.queueOf(c)
 	if q == nil {
@@ -47,12 +49,14 @@ func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
 		s.mu.Lock()
 		s.rebind(c)
 		if q = s.queueOf(c); q == nil { // the queue may have been dropped, and serve another stack
+			s.thawFor(c)
 			s.mu.Unlock()
 			return s.chargeUnqueued(ctx, c)
 		}
 		now = time.Now()
 	}
 	if err := s.tooFar(q, c, now, q.length); err != nil {
+		s.thawFor(c)
 		s.mu.Unlock()
 		return err
 	}
@@ -75,12 +79,12 @@ var errTimeout = errors.New("the longest wait is over")
 
 // waitInQueue waits until the call has a slot, or cannot have one. The caller holds mu, which waitInQueue unlocks.
 func (s *Waiters) waitInQueue(ctx context.Context, q *queue, c *Call, now time.Time) error {
-	s.entered++
-	e := &entry{call: c, queue: q, came: s.entered, turn: make(chan struct{}, 1)}
+	e := &entry{call: c, queue: q, turn: make(chan struct{}, 1)}
 	c.grant[0] = store.Grant{Queued: true, Ahead: int64(q.length), Binds: q.last.Binds, Paused: q.last.Paused, Charges: c.grant[0].Charges}
 	s.waits(ctx, c, now, s.estimate(q, now, q.length))
-	q.push(e)
+	q.insert(e)
 	s.admit(q)
+	s.thawFor(c)
 	s.queued.Add(1)
 	s.mu.Unlock()
 	s.Listen()

@@ -116,6 +116,14 @@ func (s *Waiters) answerAll(q *queue, c *Call, leader *entry, began time.Time, e
 	clear(q.grants)
 	clear(q.served)
 	q.calls, q.grants, q.served, q.asking = q.calls[:0], q.grants[:0], q.served[:0], false
+	switch {
+	case !q.thaws:
+	case served || leader != nil:
+		q.thaws = false
+		s.thaw()
+	default: // when the call that led is back in the queue
+		q.thaws, c.thaws = false, true
+	}
 	s.admit(q)
 	return served
 }
@@ -128,6 +136,9 @@ func (s *Waiters) grant(q *queue, a *Answer, i int, call *Call, began time.Time)
 	if g.Wait() > 0 || !g.OK {
 		a.Waits, a.Paused = true, a.Paused || g.Paused || g.Binds == store.BindsUpstream
 		q.last = store.Grant{Binds: g.Binds, Paused: g.Paused}
+	}
+	if s.unwanted(q, call, g) {
+		return false
 	}
 	if !g.OK {
 		if a.Next == 0 || at < a.Next {

@@ -49,6 +49,9 @@ func (s *Waiters) received(n store.News) {
 		s.later(func() { s.resync(ctx) })
 		return
 	}
+	if s.Reread != nil && slices.ContainsFunc(n.Changes, func(c store.Change) bool { return c.Kind == store.EpochBegan }) {
+		s.Reread()
+	}
 	if s.Member != nil && (n.Missed || slices.ContainsFunc(n.Changes, func(c store.Change) bool { return c.Kind == store.EpochBegan })) {
 		s.Member.Check()
 	}

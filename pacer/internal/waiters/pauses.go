@@ -116,9 +116,20 @@ func (s *Waiters) moveAgain(c *Call) {
 	s.again[c] = struct{}{}
 }
 
-// inOrder sorts calls by their slots.
+// inOrder sorts calls by their slots. Those that are queued come after them, in the order in which they came.
 func inOrder(all []*Call) []*Call {
-	slices.SortFunc(all, func(a, b *Call) int { return cmp.Compare(a.grant[0].At, b.grant[0].At) })
+	slices.SortFunc(all, func(a, b *Call) int {
+		switch x, y := &a.grant[0], &b.grant[0]; {
+		case x.Queued && y.Queued:
+			return cmp.Compare(a.came, b.came)
+		case x.Queued:
+			return 1
+		case y.Queued:
+			return -1
+		default:
+			return cmp.Compare(x.At, y.At)
+		}
+	})
 	return all
 }
 

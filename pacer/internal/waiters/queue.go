@@ -39,6 +39,7 @@ type queue struct {
 	head, tail *entry
 	length     int
 	asking     bool        // a call asks the store, or is about to
+	thaws      bool        // when that is answered, others may ask: see thaw
 	held       []*Call     // calls with a slot that is still to come
 	timer      *time.Timer // has the first call ask when the furthest slot comes within reach
 	last       store.Grant // what binds the calls that have to wait, by the last answer
@@ -53,7 +54,6 @@ type queue struct {
 type entry struct {
 	call       *Call
 	queue      *queue // in which it is
-	came       int64  // how many came before it
 	prev, next *entry
 	state      entryState
 	leaving    error         // why its owner wants to leave, which it cannot while a request carries it

@@ -3,8 +3,8 @@ package waiters
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -40,16 +40,31 @@ func (s *Waiters) rebind(c *Call) {
 	delete(s.byID, call.ID)
 	call.ID, call.Reach, call.Slot, call.Held = 0, 0, 0, nil
 	if r.HasQueue {
-		call.ID, call.Reach = newID(), s.way.Reach()
+		call.ID, call.Reach, call.Since = newID(), s.way.Reach(), s.sinceArrival(c)
 		if _, waits := s.waiting[c]; waits {
-			s.byID[call.ID] = c
+			s.nameByID(c)
 		}
 	}
 	c.grant[0].Binds, c.binding = store.BindsNothing, binding{binds: store.BindsNothing}
 }
 
-// newID returns an ID of a call. They have one length, so that their order as numbers is that of their digits, and are exact in Lua.
-func newID() int64 { return 1e14 + rand.Int64N(9e14) }
+// sinceArrival returns when a call came, by the store's clock, which is its position in the store's queue: calls that are bound anew one
+// after the other have different ones. The caller holds mu.
+func (s *Waiters) sinceArrival(c *Call) store.Instant {
+	if c.request[0].Since != 0 {
+		return c.request[0].Since
+	}
+	now := time.Now()
+	at := s.clock.estimate(now)
+	if d, ok := s.Store.(store.Direct); ok {
+		at = d.Now()
+	}
+	if at == 0 {
+		return 0 // nothing is known of its clock
+	}
+	s.arrival = max(s.arrival+1, at.Add(-now.Sub(c.arrived)))
+	return s.arrival
+}
 
 // Replan binds all calls that wait anew, because other policies hold from a generation on. It returns at once, if the store is shared.
 func (s *Waiters) Replan(ctx context.Context, generation int64) {
@@ -60,6 +75,12 @@ func (s *Waiters) Replan(ctx context.Context, generation int64) {
 	}
 	s.generation = generation
 	s.frozen++
+	for _, q := range s.queues.byStack {
+		if q.asking && !q.deferred && !q.thaws && (q.head == nil || q.head.state != leads) { // a request is under way
+			q.thaws = true
+			s.frozen++
+		}
+	}
 	var caught []*Call
 	for c := range s.waiting {
 		switch {
@@ -75,7 +96,9 @@ func (s *Waiters) Replan(ctx context.Context, generation int64) {
 	ctx = context.WithoutCancel(ctx)
 	s.later(func() {
 		s.move(ctx, inOrder(caught))
-		s.requeue()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.thaw()
 	})
 }
 
@@ -99,11 +122,10 @@ func (s *Waiters) release(caught []*Call) (slots []*Call) {
 	return slots
 }
 
-// requeue has all calls that wait in the queues of this process wait in those of the stacks by which they are bound now, in the order in
-// which they came, and lets them ask again.
-func (s *Waiters) requeue() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// thaw records that something is over that calls in the queues of this process have waited for, so as not to overtake others: that those
+// have moved that hold slots, or that a request was answered that was under way. After the last, they wait in the queues of the stacks by
+// which they are bound now, in the order in which they came, and ask again. The caller holds mu.
+func (s *Waiters) thaw() {
 	if s.frozen--; s.frozen > 0 {
 		return
 	}
@@ -116,13 +138,37 @@ func (s *Waiters) requeue() {
 		all = append(all, q.takeAll()...)
 		s.retire(q)
 	}
-	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.came, b.came) })
+	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.call.came, b.call.came) })
 	for _, e := range all {
 		s.enqueue(e)
 	}
 	for _, q := range s.queues.byStack {
 		s.admit(q)
 	}
+}
+
+// thawFor is thaw for a call that has led a request, in vain. The caller holds mu.
+func (s *Waiters) thawFor(c *Call) {
+	if c.thaws {
+		c.thaws = false
+		s.thaw()
+	}
+}
+
+// unwanted reports whether a grant is a slot to come of policies that do not hold any more: it is given back, and the call waits on. The
+// caller holds mu.
+func (s *Waiters) unwanted(q *queue, c *Call, g *store.Grant) bool {
+	if q.generation == s.generation || c.binder == nil || !g.OK || g.Wait() <= 0 {
+		return false
+	}
+	old := store.Batch{Stack: store.Stack{Upstream: s.Upstream, Limits: slices.Clone(q.limits)}, Grants: []store.Grant{*g}}
+	old.Grants[0].Charges = slices.Clone(g.Charges)
+	s.busy.Add(1)
+	go func() {
+		defer s.busy.Done()
+		s.cancelAll(context.Background(), []store.Batch{old})
+	}()
+	return true
 }
 
 // takeAll takes those entries out of a queue that no request carries.
@@ -169,12 +215,12 @@ func (s *Waiters) enqueue(e *entry) {
 
 // insert adds an entry at its place, which is at one of the ends as a rule.
 func (q *queue) insert(e *entry) {
-	if q.tail == nil || q.tail.came < e.came {
+	if q.tail == nil || q.tail.call.came < e.call.came {
 		q.push(e)
 		return
 	}
 	next := q.head
-	for next.came < e.came {
+	for next.call.came < e.call.came {
 		next = next.next
 	}
 	if next.prev == nil {

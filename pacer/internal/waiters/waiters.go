@@ -37,6 +37,9 @@ type Config struct {
 	NotYet     func(Refusal) error
 	StoreError func(op string, err error) error
 	Events     Events // nil if there are no hooks
+
+	// Reread is called when what operators have set may have changed; nil if a Member looks after that.
+	Reread func()
 }
 
 // Waiters are the calls of a process on their way to their slots. Everything about them is under one lock, which only methods of this
@@ -56,8 +59,9 @@ type Waiters struct {
 	queues  queues
 	entered int64 // counts the calls that entered a queue
 
-	generation int64 // of the policies that hold
-	frozen     int   // while calls that hold slots are bound anew, nobody else asks
+	arrival    store.Instant // of the last call that was bound anew
+	generation int64         // of the policies that hold
+	frozen     int           // while calls that hold slots are bound anew, nobody else asks
 	waiting    map[*Call]struct{}
 	byID       map[int64]*Call // of them, those that may be in the store's queue
 	// The last calls that were woken and are none of those: calls of other processes, or calls that are about to be queued.
@@ -162,10 +166,7 @@ func (s *Waiters) enter(ctx context.Context, c *Call) {
 	}
 	s.waiting[c] = struct{}{}
 	if id := c.request[0].ID; id != 0 {
-		if s.byID == nil {
-			s.byID = make(map[int64]*Call)
-		}
-		s.byID[id] = c
+		s.nameByID(c)
 		if s.wasWoken(c) {
 			c.due = time.Now()
 		}
@@ -181,6 +182,14 @@ func (s *Waiters) enter(ctx context.Context, c *Call) {
 	if caught {
 		s.moveAlone(ctx, c)
 	}
+}
+
+// nameByID has a call be found by its ID. The caller holds mu.
+func (s *Waiters) nameByID(c *Call) {
+	if s.byID == nil {
+		s.byID = make(map[int64]*Call)
+	}
+	s.byID[c.request[0].ID] = c
 }
 
 // leave is the end of enter.

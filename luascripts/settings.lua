@@ -1,0 +1,56 @@
+-- settings.lua: what operators have set for an upstream, in place of what its processes declare.
+--
+-- KEYS   upstream: its key (see account.lua)
+--        settings: a hash, field = what is set, value = "until value", until when (µs since the epoch); and 'version', when something
+--        was set or removed last
+-- ARGV   for each change
+--          field
+--          lasts: for how long (µs)
+--          value: '' to remove it
+-- Reply  now (µs since the epoch), and the fields and values in turn; now and nothing else if there are too many, and nothing was done
+-- TTL    until the last one is over
+--
+-- A change begins a new epoch, as a reset does: so every process learns of it with its next request, or by the news that an epoch has
+-- begun.
+
+local upstream, settings = KEYS[1], KEYS[2]
+local most = 1024
+local up, now = readupstream(upstream, redis.call('GET', upstream))
+if #ARGV >= 3 then
+  local all, ends, size = redis.call('HGETALL', settings), now, 0
+  local known = {}
+  for i = 1, #all, 2 do
+    local till = tonumber(string.match(all[i + 1], '^(%d+) ') or '')
+    if all[i] ~= 'version' then
+      if till and till > now then
+        known[all[i]], size = till, size + 1
+      else
+        redis.call('HDEL', settings, all[i])
+      end
+    end
+  end
+  for at = 1, #ARGV - 2, 3 do
+    if ARGV[at + 2] ~= '' and not known[ARGV[at]] then size = size + 1 end
+  end
+  if size > most then return { now } end
+  for at = 1, #ARGV - 2, 3 do
+    local field, till = ARGV[at], now + tonumber(ARGV[at + 1])
+    if ARGV[at + 2] == '' then
+      redis.call('HDEL', settings, field)
+      known[field] = nil
+    else
+      redis.call('HSET', settings, field, string.format('%.0f ', till) .. ARGV[at + 2])
+      known[field] = till
+    end
+  end
+  redis.call('HSET', settings, 'version', string.format('%.0f', now))
+  for _, till in pairs(known) do ends = math.max(ends, till) end
+  redis.call('PEXPIRE', settings, lasting(math.max(C.OnceTTL, ends - now)))
+  if up.epoch ~= '0' then
+    local began, resets = epochof(up)
+    up.epoch = string.format('%.0f.%.0f', began, resets + 1)
+    writeupstream(up, 0)
+    redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f\n%d 0 %s', now, C.ChangeBegun, up.key))
+  end
+end
+return { now, redis.call('HGETALL', settings) }

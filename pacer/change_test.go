@@ -1,0 +1,346 @@
+package pacer_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// Settings implements [store.Settable].
+func (r *remote) Settings(ctx context.Context, upstream string) (*store.Settings, error) {
+	s, _, err := r.enter()
+	if err != nil {
+		return nil, err
+	}
+	return s.Settings(ctx, upstream)
+}
+
+// Set implements [store.Settable].
+func (r *remote) Set(ctx context.Context, upstream string, changes []store.Setting) (*store.Settings, error) {
+	s, _, err := r.enter()
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	r.epoch.Resets++
+	r.mu.Unlock()
+	return s.Set(ctx, upstream, changes)
+}
+
+// A went is a call that went: its number, by when it came, and when it went.
+type wentAt struct {
+	number int
+	at     time.Duration
+}
+
+// line has calls wait one after the other, and returns a function that waits until all have gone.
+func line(t *testing.T, p *pacer.Pacer, n int, ask func(ctx context.Context, i int) error) func() []wentAt {
+	t.Helper()
+	var mu sync.Mutex
+	var all []wentAt
+	var wg sync.WaitGroup
+	_, _ = p.Status(t.Context(), pacer.Scope("tenant", "x")) // from its first contact on, calls have an order
+	begin := time.Now()
+	for i := range n {
+		wg.Go(func() {
+			assert.NoError(t, ask(t.Context(), i))
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, wentAt{i, time.Since(begin)})
+		})
+		time.Sleep(time.Millisecond) // they come in this order
+	}
+	return func() []wentAt {
+		wg.Wait()
+		return all
+	}
+}
+
+func waitsFor(p *pacer.Pacer) func(context.Context, int) error {
+	return func(ctx context.Context, _ int) error { return p.Wait(ctx, pacer.MaxWait(pacer.Forever)) }
+}
+
+func acquires(p *pacer.Pacer) func(context.Context, int) error {
+	return func(ctx context.Context, _ int) error {
+		r, err := p.Acquire(ctx, pacer.MaxWait(pacer.Forever))
+		if err == nil {
+			r.Release()
+		}
+		return err
+	}
+}
+
+// inOrderFrom checks that calls went in the order in which they came.
+func inOrderFrom(t *testing.T, all []wentAt) { t.Helper(); nearlyInOrder(t, all, 0) }
+
+// nearlyInOrder checks that no call went before more than so many that came before it.
+func nearlyInOrder(t *testing.T, all []wentAt, most int) {
+	t.Helper()
+	for i := range all {
+		overtaken := 0
+		for _, later := range all[i+1:] {
+			if later.number < all[i].number && later.at > all[i].at { // those of one instant may go in any order
+				overtaken++
+			}
+		}
+		require.LessOrEqual(t, overtaken, most, "%v", all)
+	}
+}
+
+// opened is a new Pacer that is closed in the end.
+func opened(t *testing.T, c pacer.Config) *pacer.Pacer {
+	t.Helper()
+	p := newPacer(t, c)
+	t.Cleanup(func() { assert.NoError(t, p.Close()) })
+	return p
+}
+
+// eachStore runs a test in virtual time with a direct store, and with one that is shared, a few milliseconds away.
+func eachStore(t *testing.T, do func(t *testing.T, config func(...policies.Policy) pacer.Config)) {
+	t.Helper()
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			store := memstore.New()
+			do(t, func(all ...policies.Policy) pacer.Config {
+				return pacer.Config{Upstream: "api", Policies: all, Store: store, Jitter: pacer.NoJitter}
+			})
+		})
+	})
+	t.Run("shared", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			store := newRemote(3)
+			store.set(nil, 5*time.Millisecond)
+			do(t, func(all ...policies.Policy) pacer.Config {
+				return pacer.Config{Upstream: "api", Policies: all, Store: store, Jitter: pacer.NoJitter}
+			})
+		})
+	})
+}
+
+// A new number holds at once for those that wait already, in their order, and none of them fails.
+func TestADeclaredPolicyHoldsAtOnce(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		for name, ask := range map[string]func(*pacer.Pacer) func(context.Context, int) error{"Wait": waitsFor, "Acquire": acquires} {
+			p := opened(t, config(policies.PerSecond(2).Named(name)))
+			all := line(t, p, 40, ask(p))
+			time.Sleep(time.Second)
+			require.NoError(t, p.Declare(policies.PerSecond(200).Named(name)))
+			went := all()
+			inOrderFrom(t, went)
+			require.Less(t, went[39].at, 1500*time.Millisecond, "%s: 37 calls of 200 a second", name)
+			require.Equal(t, policies.PerSecond(200).Named(name).String(), p.Policies()[0].String())
+		}
+	})
+}
+
+// A lower number holds at once, too: no more than one burst goes besides.
+func TestALowerPolicyHoldsAtOnce(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		p := opened(t, config(policies.PerSecond(200).Named("x")))
+		begin := time.Now()
+		all := line(t, p, 600, waitsFor(p))
+		time.Sleep(time.Second)
+		require.NoError(t, p.Declare(policies.PerSecond(2).Named("x")))
+		changed := time.Now()
+		synctest.Wait()
+		time.Sleep(4 * time.Second)
+		require.NoError(t, p.Declare(policies.PerSecond(200).Named("x")))
+		slow := 0
+		went := all()
+		nearlyInOrder(t, went, 2)
+		for _, w := range went {
+			if at := begin.Add(w.at); at.After(changed) && at.Before(changed.Add(4*time.Second)) {
+				slow++
+			}
+		}
+		require.InDelta(t, 8, slow, 2)
+	})
+}
+
+// queues reports whether calls queue for some policies in the store.
+func queues(list []policies.Policy) bool {
+	return slices.ContainsFunc(list, func(p policies.Policy) bool { return p.Spec().HasQueue() || len(p.Lanes()) > 0 })
+}
+
+// Another shape, more policies, other scopes, lanes, permits: those that wait are bound by them.
+func TestWaitingCallsAreBoundAnew(t *testing.T) {
+	t.Parallel()
+	slow := policies.PerSecond(1).Named("rate")
+	for name, c := range map[string]struct {
+		before, after []policies.Policy
+		most          time.Duration // until the last of ten has gone, from the change on
+	}{
+		"a window":          {[]policies.Policy{slow}, []policies.Policy{policies.Fixed(20, time.Second).Named("rate")}, time.Second},
+		"another name":      {[]policies.Policy{slow}, []policies.Policy{policies.PerSecond(10).Named("other")}, 1100 * time.Millisecond},
+		"none":              {[]policies.Policy{slow}, nil, 50 * time.Millisecond},
+		"one more":          {[]policies.Policy{slow}, []policies.Policy{policies.PerSecond(10).Named("rate"), policies.PerSecond(5).Named("more")}, 2200 * time.Millisecond},
+		"per tenant":        {[]policies.Policy{slow}, []policies.Policy{policies.PerSecond(20).Named("rate"), policies.PerSecond(10).Per("tenant")}, 1100 * time.Millisecond},
+		"permits":           {[]policies.Policy{slow}, []policies.Policy{policies.InFlight(1)}, 12 * time.Second},
+		"no permits":        {[]policies.Policy{policies.InFlight(1), slow}, []policies.Policy{policies.PerSecond(10).Named("rate")}, 1100 * time.Millisecond},
+		"a lane":            {[]policies.Policy{slow}, []policies.Policy{policies.PerSecond(10).Named("rate").Lane("batch", 50)}, 2 * time.Second},
+		"no lane":           {[]policies.Policy{slow.Lane("batch", 50)}, []policies.Policy{policies.PerSecond(10).Named("rate")}, 1100 * time.Millisecond},
+		"fair shares":       {[]policies.Policy{slow}, []policies.Policy{policies.PerSecond(10).Named("rate").Fair("tenant")}, 1200 * time.Millisecond},
+		"from fair shares":  {[]policies.Policy{slow.Fair("tenant")}, []policies.Policy{policies.PerSecond(10).Named("rate")}, 1100 * time.Millisecond},
+		"a scope that lack": {[]policies.Policy{policies.PerSecond(10).Named("rate")}, []policies.Policy{policies.PerSecond(10).Named("rate").Per("nobody")}, 1100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+				p := opened(t, config(c.before...))
+				all := line(t, p, 12, func(ctx context.Context, _ int) error {
+					r, err := p.Acquire(ctx, pacer.MaxWait(pacer.Forever), pacer.Scope("tenant", "acme"), pacer.Lane("batch"))
+					if err == nil {
+						r.Release()
+					}
+					return err
+				})
+				began := time.Now()
+				require.NoError(t, p.Declare(c.after...))
+				went := all()
+				require.LessOrEqual(t, time.Since(began), c.most+200*time.Millisecond, "%v", went)
+				if !queues(c.before) && !queues(c.after) { // those ask the store one by one, all at the same time
+					nearlyInOrder(t, went, 2) // those of which a request is under way may come a little late
+				}
+			})
+		})
+	}
+}
+
+// Bad policies are refused as a whole, and the old ones hold.
+func TestBadPoliciesChangeNothing(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, limits(policies.PerSecond(10)))
+	for _, bad := range [][]policies.Policy{
+		{policies.PerSecond(0)},
+		{policies.PerSecond(1), policies.PerSecond(2)},
+		{policies.PerSecond(1), {}},
+	} {
+		var wrong *pacer.ConfigError
+		require.ErrorAs(t, p.Declare(bad...), &wrong)
+		require.ErrorAs(t, p.SetPolicies(t.Context(), bad...), &wrong)
+		require.Equal(t, "per-second: 10 per 1s", p.Policies()[0].String())
+	}
+	var wrong *pacer.ConfigError
+	require.ErrorAs(t, p.SetPolicies(t.Context(), policies.PerSecond(1).Per("tenant").Override(policies.PerSecond(2), "a")), &wrong)
+	require.NoError(t, p.Close())
+	require.ErrorIs(t, p.Declare(policies.PerSecond(1)), pacer.ErrClosed)
+	require.ErrorIs(t, p.SetPolicies(t.Context(), policies.PerSecond(1)), pacer.ErrClosed)
+}
+
+// What is set holds for every process of the fleet, also for those that come later, until it is unset.
+func TestSetPoliciesHoldForTheFleet(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		one, two := opened(t, config(policies.PerSecond(1).Named("x"))), opened(t, config(policies.PerSecond(1).Named("x")))
+		both := []func() []wentAt{line(t, one, 20, waitsFor(one)), line(t, two, 20, waitsFor(two))}
+		began := time.Now()
+		require.NoError(t, one.SetPolicies(t.Context(), policies.PerSecond(100).Named("x"), policies.Daily(1000, time.UTC)))
+		for _, all := range both {
+			nearlyInOrder(t, all(), 2)
+		}
+		require.Less(t, time.Since(began), time.Second)
+		late := opened(t, config(policies.PerSecond(1).Named("x")))
+		require.NoError(t, late.Wait(t.Context()))
+		for _, p := range []*pacer.Pacer{one, two, late} {
+			require.Len(t, p.Policies(), 2)
+		}
+		require.NoError(t, late.Declare(policies.PerSecond(5).Named("x")), "it holds when that ends")
+		require.Len(t, late.Policies(), 2)
+		require.NoError(t, two.UnsetPolicies(t.Context()))
+		require.NoError(t, one.Wait(t.Context()))
+		require.NoError(t, late.Wait(t.Context()))
+		time.Sleep(time.Second)
+		require.Equal(t, "x: 1 per 1s", one.Policies()[0].String())
+		require.Equal(t, "x: 5 per 1s", late.Policies()[0].String())
+		require.NoError(t, one.SetPolicies(t.Context()), "no policies limit nothing")
+		require.Empty(t, one.Policies())
+	})
+}
+
+// A key has numbers of its own: from code, or set at run time, for a time or for good.
+func TestLimitsOfKeys(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		rate := policies.PerSecond(2).Per("tenant").Override(policies.PerSecond(20).Burst(5), "large")
+		p := opened(t, config(rate))
+		allowed := func(tenant string) (n int) {
+			for p.Allow(t.Context(), pacer.Scope("tenant", tenant)) == nil {
+				n++
+			}
+			return n
+		}
+		require.Equal(t, 1, allowed("small"))
+		require.Equal(t, 5, allowed("large"))
+		all := line(t, p, 10, func(ctx context.Context, _ int) error { return p.Wait(ctx, pacer.Scope("tenant", "acme")) })
+		require.NoError(t, p.SetLimit(t.Context(), rate.Name(), policies.PerSecond(100).Burst(3), time.Minute, pacer.Scope("tenant", "acme")))
+		began := time.Now()
+		nearlyInOrder(t, all(), 2)
+		require.Less(t, time.Since(began), 200*time.Millisecond)
+		time.Sleep(time.Second)
+		require.InDelta(t, 4, allowed("acme"), 1, "some come back meanwhile, where the store is far away")
+		s, err := p.Status(t.Context(), pacer.Scope("tenant", "acme"))
+		require.NoError(t, err)
+		require.Equal(t, "per-second.tenant: 100 per 1s, burst 3, per tenant", s.Policies[0].Policy.String())
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, allowed("acme"), "it is over")
+		require.NoError(t, p.SetLimit(t.Context(), rate.Name(), policies.PerSecond(1).Burst(2), 0, pacer.Scope("tenant", "large")))
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 2, allowed("large"), "what is set goes before what is declared")
+		require.NoError(t, p.UnsetLimit(t.Context(), rate.Name(), pacer.Scope("tenant", "large")))
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 5, allowed("large"))
+
+		var wrong *pacer.ConfigError
+		require.ErrorAs(t, p.SetLimit(t.Context(), "nothing", policies.PerSecond(1), 0), &wrong)
+		require.ErrorAs(t, p.SetLimit(t.Context(), rate.Name(), policies.Daily(1, time.UTC), 0, pacer.Scope("tenant", "x")), &wrong)
+		require.ErrorAs(t, p.SetLimit(t.Context(), rate.Name(), policies.PerSecond(1), -1, pacer.Scope("tenant", "x")), &wrong)
+		var lacks *pacer.ScopeError
+		require.ErrorAs(t, p.SetLimit(t.Context(), rate.Name(), policies.PerSecond(1), 0), &lacks)
+	})
+}
+
+// Changes at random while calls wait: none fails, all go, and nothing is left behind.
+func TestPoliciesChangeAtRandom(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		p := opened(t, config(policies.PerSecond(50).Named("x")))
+		shapes := [][]policies.Policy{
+			{policies.PerSecond(50).Named("x")},
+			{policies.AtMost(40, time.Second).Named("x")},
+			{policies.Sliding(60, time.Second).Named("x"), policies.PerSecond(30).Per("tenant")},
+			{policies.PerSecond(50).Named("x").Fair("tenant")},
+			{policies.PerSecond(50).Named("x"), policies.InFlight(5)},
+			{policies.PerSecond(50).Named("x").Lane("batch", 50)},
+			nil,
+		}
+		all := line(t, p, 400, func(ctx context.Context, i int) error {
+			r, err := p.Acquire(ctx, pacer.MaxWait(pacer.Forever), pacer.Scope("tenant", fmt.Sprint(i%3)), pacer.Scope("x", "y"))
+			if err == nil {
+				r.Release()
+			}
+			return err
+		})
+		for i := range 40 {
+			require.NoError(t, p.Declare(shapes[(i*5+i/7)%6]...))
+			time.Sleep(time.Duration(17+i*13%90) * time.Millisecond)
+		}
+		require.NoError(t, p.Declare(policies.PerSecond(1000).Named("x")))
+		require.Len(t, all(), 400)
+	})
+}

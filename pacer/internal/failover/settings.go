@@ -1,0 +1,64 @@
+package failover
+
+import (
+	"context"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// What operators have set is read when a process joins the fleet, when the store has begun a new epoch, which it does whenever something
+// is set, and when the process has the store back. A process that could not read it tries again with its next heartbeat.
+
+// Settings implements [store.Settable].
+func (w *Store) Settings(ctx context.Context, upstream string) (*store.Settings, error) {
+	return w.set(ctx, "settings", func(ctx context.Context, s store.Settable) (*store.Settings, error) { return s.Settings(ctx, upstream) })
+}
+
+// Set implements [store.Settable].
+func (w *Store) Set(ctx context.Context, upstream string, changes []store.Setting) (*store.Settings, error) {
+	return w.set(ctx, "set", func(ctx context.Context, s store.Settable) (*store.Settings, error) {
+		return s.Set(ctx, upstream, changes)
+	})
+}
+
+func (w *Store) set(ctx context.Context, name string, do func(context.Context, store.Settable) (*store.Settings, error)) (*store.Settings, error) {
+	s, ok := w.store.(store.Settable)
+	if !ok {
+		return &store.Settings{}, nil
+	}
+	answer := make(chan *store.Settings, 1)
+	err := w.reach(ctx, name, func(ctx context.Context) error {
+		all, err := do(ctx, s)
+		answer <- all
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-answer, nil
+}
+
+// doubtSettings has what is set be read soon.
+func (w *Store) doubtSettings() {
+	if _, ok := w.store.(store.Settable); !ok || w.config.Settings == nil {
+		return
+	}
+	w.doubted.Store(true)
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
+
+// readSettings reads what is set, if that is in doubt.
+func (w *Store) readSettings(ctx context.Context) {
+	if !w.doubted.Swap(false) {
+		return
+	}
+	all, err := w.Settings(ctx, w.config.Upstream)
+	if err != nil {
+		w.doubted.Store(true)
+		return
+	}
+	w.config.Settings(all)
+}

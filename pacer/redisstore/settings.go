@@ -1,0 +1,100 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+var _ store.Settable = (*Store)(nil)
+
+// settingsMark ends the name of the hash of what operators have set.
+const settingsMark = "/settings"
+
+// Fields of that hash.
+const (
+	versionField  = "version"
+	policiesField = "policies"
+	limitField    = "limit/" // and then a policy, "/" and a scope
+)
+
+var errNoSettings = errors.New("the reply is not what the script returns: does something stand between this program and Redis?")
+
+// Settings implements [store.Settable].
+func (s *Store) Settings(ctx context.Context, upstream string) (*store.Settings, error) {
+	return s.set(ctx, upstream, nil)
+}
+
+// Set implements [store.Settable].
+func (s *Store) Set(ctx context.Context, upstream string, changes []store.Setting) (*store.Settings, error) {
+	return s.set(ctx, upstream, changes)
+}
+
+func (s *Store) set(ctx context.Context, upstream string, changes []store.Setting) (*store.Settings, error) {
+	q, up := newRequest(), upstreamKey(upstream)
+	q.key(up)
+	q.key(up + settingsMark)
+	for i := range changes {
+		c := &changes[i]
+		lasts := engine.MicrosUp(c.For)
+		if lasts <= 0 {
+			lasts = policies.MaxPeriod.Microseconds()
+		}
+		field := policiesField
+		if c.Policy != "" {
+			field = limitField + c.Policy + "/" + c.Scope
+		}
+		q.args = append(q.args, field, strconv.FormatInt(lasts, 10), c.Text)
+	}
+	v, err := s.query(ctx, &s.settings, q)
+	if err != nil {
+		return nil, err
+	}
+	return parseSettings(v)
+}
+
+// parseSettings reads the reply of settings.lua. What is not of the form that it should have is left out.
+func parseSettings(v []any) (*store.Settings, error) {
+	if len(v) == 1 {
+		return nil, &store.SettingsError{}
+	}
+	if len(v) != 2 {
+		return nil, errNoSettings
+	}
+	now, ok := v[0].(int64)
+	list, ok2 := v[1].([]any)
+	if !ok || !ok2 {
+		return nil, errNoSettings
+	}
+	fields, err := texts(list)
+	if err != nil {
+		return nil, err
+	}
+	all := &store.Settings{Now: store.Instant(now)}
+	for field, value := range inTurn(fields) {
+		if field == versionField {
+			all.Version = store.Instant(parseScore(value))
+			continue
+		}
+		till, text, ok := strings.Cut(value, " ")
+		one := store.Setting{Text: text, Until: store.Instant(parseScore(till))}
+		if !ok || one.Until <= all.Now {
+			continue
+		}
+		if field != policiesField {
+			name, isLimit := strings.CutPrefix(field, limitField)
+			one.Policy, one.Scope, ok = strings.Cut(name, "/")
+			if !isLimit || !ok || !policies.ValidName(one.Policy) {
+				continue
+			}
+		}
+		all.All = append(all.All, one)
+	}
+	store.SortSettings(all.All)
+	return all, nil
+}

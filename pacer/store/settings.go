@@ -1,0 +1,59 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Setting is what an operator has set for an upstream, in place of what its processes declare.
+type Setting struct {
+	// Policy and Scope name the limit that it is about, as in [Limit]. Both are "" for the policies of the whole upstream.
+	Policy, Scope string
+	// Text is a policy as policies.Policy.String writes it, or of the whole upstream one on each line; "" for what holds without it.
+	Text string
+	// Until is when it ends. In a change it is 0, and For says for how long it is to hold, at most policies.MaxPeriod; 0 for that.
+	Until Instant
+	For   time.Duration
+
+	_ struct{}
+}
+
+// Settings are all that is set for an upstream.
+type Settings struct {
+	Now     Instant
+	Version Instant // when something was set or removed last; 0 for never
+	All     []Setting
+
+	_ struct{}
+}
+
+// MaxSettings is how many settings an upstream has at most.
+const MaxSettings = 1024
+
+// Settable is a [Store] that keeps settings. Processes that share it learn of a change at once: it begins a new [Epoch], as a reset does,
+// and a [Notifier] reports that one has begun.
+type Settable interface {
+	// Set changes settings, all or none, and returns those that then hold.
+	Set(ctx context.Context, upstream string, changes []Setting) (*Settings, error)
+
+	// Settings returns what is set.
+	Settings(ctx context.Context, upstream string) (*Settings, error)
+}
+
+// A SettingsError is returned by [Settable].Set for an upstream that would have more than [MaxSettings].
+type SettingsError struct{}
+
+// Error implements error.
+func (*SettingsError) Error() string {
+	return "pacer: an upstream has at most 1024 settings: remove those that are not needed any more"
+}
+
+// SortSettings sorts settings by what they are about.
+func SortSettings(all []Setting) {
+	slices.SortFunc(all, func(a, b Setting) int {
+		return cmp.Or(strings.Compare(a.Policy, b.Policy), strings.Compare(a.Scope, b.Scope))
+	})
+}
