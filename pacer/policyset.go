@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -24,6 +25,8 @@ type limit struct {
 	whole    string // of a lane's part: the policy that it belongs to
 
 	prepared store.Prepared // if the store is direct
+
+	own func(scope string, values []string) policies.Spec // what holds for a key
 }
 
 // A policySet is the policies by which a Pacer paces, unpacked once. It never changes: a Pacer whose policies change has another one, and
@@ -51,7 +54,7 @@ type policySet struct {
 	// Some keys have numbers of their own: those that operators have set, and those that the policies know.
 	special map[store.Key]policies.Policy
 	varies  bool
-	own     sync.Map     // of keys that have been met: from store.Key to policies.Policy
+	met     sync.Map     // the values of keys that have been met, by store.Key
 	owned   atomic.Int64 // how many those are
 }
 
@@ -95,6 +98,7 @@ func (p *Pacer) addLimit(s *policySet, i int, one *parts.Part) {
 	l.Limit = store.Limit{Policy: one.Name(), Spec: one.Spec()}
 	s.byName[l.Policy] = l
 	l.policy, l.scopes, l.optional, l.lane, l.whole = one.Policy, one.Scopes(), one.IsOptional(), one.Lane, one.Whole
+	l.own = func(scope string, values []string) policies.Spec { return s.specFor(l, scope, values) }
 	if p.direct != nil {
 		l.prepared = p.direct.Prepare(p.upstream, &l.Limit)
 	}
@@ -115,51 +119,74 @@ func (s *policySet) specOf(l *limit, a *ask, scope string) policies.Spec {
 	if !s.varies || scope == "" {
 		return l.Spec
 	}
-	whole := l
-	if l.whole != "" {
-		whole = s.byName[l.whole]
+	var few [4]string
+	values := few[:0]
+	for _, name := range l.scopes {
+		values = append(values, strings.Clone(a.scope(name))) // a function of the user's may keep it: calls that have no overrides are not to pay for that
 	}
-	policy, found := s.special[store.Key{Policy: whole.Policy, Scope: scope}]
+	return l.own(strings.Clone(scope), values)
+}
+
+// specFor returns what holds for a key of a limit, by its escaped scope and its values.
+func (s *policySet) specFor(l *limit, scope string, values []string) policies.Spec {
+	policy, found := s.specialOf(l, scope)
 	if !found {
+		whole := s.whole(l)
 		if !whole.policy.HasOverrides() {
 			return l.Spec
 		}
-		var few [4]string
-		values := few[:0]
-		for _, name := range whole.scopes {
-			values = append(values, a.scope(name))
-		}
 		policy, _ = whole.policy.For(values...) // with an error, it is the policy itself
-	}
-	if l.lane != "" {
-		if part, ok := policy.InLane(l.lane); ok {
-			policy = part
-		}
+		policy = l.partOf(policy)
 	}
 	spec := policy.Spec()
-	if !spec.Equal(&l.Spec) {
-		s.remember(store.Key{Policy: l.Policy, Scope: scope}, policy)
+	if !found && !spec.Equal(&l.Spec) {
+		k := store.Key{Policy: l.Policy, Scope: scope}
+		if _, known := s.met.Swap(k, slices.Clone(values)); !known && s.owned.Add(1) > maxOwned {
+			s.met.Delete(k)
+			s.owned.Add(-1)
+		}
 	}
 	return spec
 }
 
-// remember remembers the numbers of a key.
-func (s *policySet) remember(k store.Key, policy policies.Policy) {
-	if _, known := s.own.Swap(k, policy); !known && s.owned.Add(1) > maxOwned {
-		s.own.Delete(k)
-		s.owned.Add(-1)
+// specialOf returns what operators have set for a key of a limit.
+func (s *policySet) specialOf(l *limit, scope string) (policies.Policy, bool) {
+	policy, found := s.special[store.Key{Policy: s.whole(l).Policy, Scope: scope}]
+	return l.partOf(policy), found
+}
+
+// whole returns the limit that a limit is, or is a part of.
+func (s *policySet) whole(l *limit) *limit {
+	if l.whole == "" {
+		return l
 	}
+	return s.byName[l.whole]
+}
+
+// partOf returns the part of a policy that a limit is.
+func (l *limit) partOf(policy policies.Policy) policies.Policy {
+	if l.lane != "" {
+		if part, ok := policy.InLane(l.lane); ok {
+			return part
+		}
+	}
+	return policy
 }
 
 // policyOf returns the policy of a limit, as it holds for its key, or of a set before.
 func (s *policySet) policyOf(l *store.Limit) policies.Policy {
-	if own, ok := s.own.Load(l.Key()); ok {
-		return own.(policies.Policy) //nolint:forcetypeassert // remember stores no other
+	of := s.byName[l.Policy]
+	if of == nil {
+		return policies.Policy{}
 	}
-	if of := s.byName[l.Policy]; of != nil {
-		return of.policy
+	if policy, found := s.specialOf(of, l.Scope); found {
+		return policy
 	}
-	return policies.Policy{}
+	if values, ok := s.met.Load(l.Key()); ok {
+		policy, _ := s.whole(of).policy.For(values.([]string)...) //nolint:forcetypeassert // specFor stores no other
+		return of.partOf(policy)
+	}
+	return of.policy
 }
 
 // wholeOf returns the name of the policy that a limit is, or is a part of.
