@@ -493,6 +493,7 @@ function window.rest()
     local spent = ending(o, k)
     o.back, o.sum = wide, nil
     if bucket ~= 0 then answered(o, bucket, done) end
+    left = math.min(left, o.most)
     local busy = o.open[k] or 0
     if till > now then
       local allowed = math.max(1, spent - busy + left)
@@ -502,7 +503,7 @@ function window.rest()
     end
     if o.m == 0 and bucket ~= 0 and bucket ~= k then return false end
     local known = o.others > 0 and reach(o, o.bucket) > now and o.others or 0
-    if known > 0 and o.bucket >= k - back and (o.bucket - k) % o.width == 0 then spent = spent - known end
+    if known > 0 and o.bucket <= k and o.bucket >= k - back and (o.bucket - k) % o.width == 0 then spent = spent - known end
     local n, margin = math.max(0, o.most - left + busy - spent), math.min(busy, math.floor(o.most * C.OthersMargin / C.OthersWhole))
     if n > 0 then n = n + margin end -- and what they spend until we hear of it
     local period = now - till

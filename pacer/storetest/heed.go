@@ -134,6 +134,16 @@ func heedCases() []Case {
 				s.Go(st, 1, begin+2*time.Minute)
 			}
 		}},
+		{"remaining/clock-back", "what others spent in a bucket that is ahead of a clock that stepped back is not taken off what is before it", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Hourly(5, time.UTC).Skew(time.Second)})
+			s.At(13 * ms)
+			expect(t, "nothing is left", s.Report(st, remaining(0)), 1)
+			s.At(-70 * ms)
+			expect(t, "more than there can be", s.Report(st, remaining(6)), 0)
+			if g := s.Ask(st, store.Call{Cost: 1, MaxWait: time.Minute}); g.OK || Since(g.At) != 15*time.Minute+13*ms {
+				t.Fatalf("a call goes to ask at %v, want 15 minutes after the answer", Since(g.At))
+			}
+		}},
 		{"remaining/on-the-way", "a call on its way is not taken for somebody else's", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Fixed(10, time.Minute)})
 			calls := []store.Call{{Cost: 1, Tracked: true}, {Cost: 1, Tracked: true}, {Cost: 1, Tracked: true}, {Cost: 1, Tracked: true}}

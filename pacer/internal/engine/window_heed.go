@@ -96,7 +96,7 @@ func (w *Window) believe(l *Limit, now, all, margin, period int64) bool {
 		before = others{}
 	}
 	own := w.ending(l, k).n
-	if before.n > 0 && before.bucket >= k-l.Spec.Buckets*l.Spec.Interval && on(before.bucket, k, l.Spec.Interval) {
+	if before.n > 0 && before.bucket <= k && before.bucket >= k-l.Spec.Buckets*l.Spec.Interval && on(before.bucket, k, l.Spec.Interval) {
 		own -= before.n
 	}
 	n := max(0, all-own)
