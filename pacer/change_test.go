@@ -344,3 +344,29 @@ func TestPoliciesChangeAtRandom(t *testing.T) {
 		require.Len(t, all(), 400)
 	})
 }
+
+// What goes is counted for the policy that it went under, whatever the order of the policies is by then.
+func TestWhatGoesIsCountedByName(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Named("a"), policies.PerSecond(1000).Burst(1000).Named("b")))
+		registry, _ := p.Registry()
+		_, err := registry.Index(t.Context(), p.Upstream())
+		require.NoError(t, err)
+		require.NoError(t, p.Declare(policies.PerSecond(1000).Burst(1000).Named("c"), policies.PerSecond(1000).Burst(1000).Named("b")))
+		registry, _ = p.Registry()
+		_, err = registry.Index(t.Context(), p.Upstream())
+		require.NoError(t, err)
+		for range 7 {
+			require.NoError(t, p.Allow(t.Context()))
+		}
+		index, err := registry.Index(t.Context(), p.Upstream())
+		require.NoError(t, err)
+		counted := make(map[string]int64)
+		for _, w := range index.Went {
+			counted[w.Policy] += w.What.Cost
+		}
+		require.Equal(t, map[string]int64{"b": 7, "c": 7}, counted)
+		require.NoError(t, p.Close())
+	})
+}

@@ -206,8 +206,9 @@ func (p *Pacer) Registry() (registry store.Registry, shared bool) {
 	}
 	local := &usage.Registry{Process: p.process, Store: p.store, Direct: p.direct, IsClosed: p.isClosed}
 	if p.direct != nil {
-		for i := range p.set().limits {
-			local.Prepared = append(local.Prepared, p.set().limits[i].prepared)
+		set := p.set()
+		for i := range set.limits {
+			local.Prepared, local.Names = append(local.Prepared, set.limits[i].prepared), append(local.Names, set.limits[i].Policy)
 		}
 	}
 	return local, false

@@ -88,7 +88,8 @@ type Registry struct {
 	Process  *Process
 	Store    store.Store      // whose time counts, if it has one
 	Direct   store.Direct     // the store, if it is one
-	Prepared []store.Prepared // by a direct store, of each policy of the Meter
+	Prepared []store.Prepared // by a direct store
+	Names    []string         // of the policies that they are of
 	IsClosed func() bool
 }
 
@@ -133,8 +134,8 @@ func (r *Registry) addDirect(went []metered, spent map[store.Key]int64) {
 		return
 	}
 	for k, n := range r.Direct.Spent(r.Prepared, func(limit int, second, cost int64) {
-		if limit < len(went) {
-			went[limit].spent.Add(second, store.Second{Cost: cost})
+		if i := slices.IndexFunc(went, func(m metered) bool { return m.name == r.Names[limit] }); i >= 0 {
+			went[i].spent.Add(second, store.Second{Cost: cost})
 		}
 	}) {
 		spent[k] += n
