@@ -27,8 +27,8 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// The functions below hold the README's snippets, letter for letter: TestTheREADME checks that, and runs them. Its first program is run by
-// package bench.
+// The functions below hold the snippets of the README and of the tutorial, letter for letter: TestTheREADME checks that, and runs them. The
+// first program is run by package bench.
 
 // readmeRedis is compiled, and not run: there need not be a server at that address.
 func readmeRedis(limits []policies.Policy) (*pacer.Pacer, error) {
@@ -134,22 +134,27 @@ func readmeLines(ctx context.Context, loc *time.Location) error {
 var upstreamURL string
 
 func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
+	pages := make(map[string]string)
+	for _, page := range []string{"README.md", "docs/tutorial.md", "docs/redis.md"} {
+		text, err := os.ReadFile("../../" + page)
+		require.NoError(t, err)
+		pages[page] = string(text)
+	}
 	here, err := os.ReadFile("readme_test.go")
 	require.NoError(t, err)
 	code := flat(string(here))
-	blocks := strings.Split(string(readme), "```go\n")[1:]
-	require.Len(t, blocks, 9)
-	for _, b := range blocks[1:] {
+	blocks := strings.Split(pages["README.md"], "```go\n")[2:]
+	blocks = append(blocks, strings.Split(pages["docs/tutorial.md"], "```go\n")[1:]...)
+	require.Len(t, blocks, 8)
+	for _, b := range blocks {
 		block, _, found := strings.Cut(b, "```")
 		require.True(t, found)
-		require.Contains(t, code, flat(block), "a snippet of the README is not what is tested")
+		require.Contains(t, code, flat(block), "a snippet is not what is tested")
 	}
 	for command := range strings.FieldsSeq(aclCommands) {
-		require.Contains(t, string(readme), " +"+command)
+		require.Contains(t, pages["docs/redis.md"], " +"+command)
 	}
-	require.Equal(t, len(strings.Fields(aclCommands)), strings.Count(string(readme), " +")-strings.Count(string(readme), " + "), "the README's ACL lists what is tested")
+	require.Equal(t, len(strings.Fields(aclCommands)), strings.Count(pages["docs/redis.md"], " +")-strings.Count(pages["docs/redis.md"], " + "), "the page's ACL lists what is tested")
 
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
@@ -175,7 +180,7 @@ func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
 	require.Contains(t, out.String(), "peak binds tenant=acme: again in 1s")
 }
 
-// The README's list of commands is what the scripts run, and what the client needs besides: no more and no less.
+// The list of commands in docs/redis.md is what the scripts run, and what the client needs besides: no more and no less.
 func TestTheACLIsWhatTheScriptsRun(t *testing.T) {
 	t.Parallel()
 	s, all := luascripts.New(), strings.Fields("evalsha eval subscribe unsubscribe ping hello")

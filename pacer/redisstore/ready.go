@@ -63,7 +63,7 @@ func (e *NotReadyError) Error() string {
 	case Certificate:
 		return fmt.Sprintf("redisstore: the server's certificate is not trusted: %v: check the client's TLSConfig", e.Err)
 	case Commands:
-		return fmt.Sprintf("redisstore: the user may not run %s: %v: grant it the commands that the README lists", what, e.Err)
+		return fmt.Sprintf("redisstore: the user may not run %s: %v: grant it the commands that docs/redis.md lists", what, e.Err)
 	case Keys:
 		return fmt.Sprintf("redisstore: the user may not use the keys %s: %v: grant it ~pacer:*", what, e.Err)
 	case Channels:

@@ -39,7 +39,7 @@ func requireProblem(t *testing.T, err error, problem redisstore.Problem, what ..
 	require.Equal(t, what, why.What, "%v", err)
 }
 
-// A server that has all that the README asks for is ready, whatever it is, and nothing is left there.
+// A server that has all that docs/redis.md asks for is ready, whatever it is, and nothing is left there.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -357,8 +357,8 @@ func TestAClientWhoseClockIsOff(t *testing.T) {
 	}
 }
 
-// The README names the commands and the key pattern: a user who may do just that can do everything.
-func TestTheACLThatTheREADMENames(t *testing.T) {
+// docs/redis.md names the commands and the key pattern: a user who may do just that can do everything.
+func TestTheACLThatTheDocsName(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	rule := []any{"ACL", "SETUSER", "headway", "on", ">secret", "resetkeys", "~pacer:*", "resetchannels", "&pacer:*", "nocommands"}
@@ -461,7 +461,7 @@ func everythingExpires(t *testing.T, rdb *redis.Client) {
 	}
 }
 
-// aclCommands is what the README lists.
+// aclCommands is what docs/redis.md lists.
 const aclCommands = "evalsha eval time get mget type set del exists pttl zcard zcount zscore zadd zrem zrange zrangebyscore zrevrangebyscore zremrangebyscore zremrangebyrank zrank hget hset hdel hgetall hexists hlen pexpire publish subscribe unsubscribe ping hello"
 
 // storeExercise makes a store run every command that it has.
