@@ -1,0 +1,205 @@
+package grpcpacer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// An Option sets something of the interceptors.
+type Option func(*options)
+
+type options struct {
+	describe func(ctx context.Context, method string, req any) []pacer.Option
+}
+
+// WithCallOptions sets a function that says what a call costs, and which values it carries for scopes: by its full method, such as
+// "/helloworld.Greeter/SayHello", its request (nil for a stream), or its outgoing metadata, which the context has:
+// metadata.FromOutgoingContext. What the context carries by pacer.WithScope counts, too. Defaults to a function that says nothing.
+func WithCallOptions(describe func(ctx context.Context, method string, req any) []pacer.Option) Option {
+	return func(o *options) { o.describe = describe }
+}
+
+// An Error is why a call was not sent: the pacer's error, which errors.As finds. As a gRPC status it is RESOURCE_EXHAUSTED if a policy does
+// not admit the call in time, DEADLINE_EXCEEDED or CANCELLED if the context has ended, FAILED_PRECONDITION if the call lacks a scope or its
+// options are wrong, and UNAVAILABLE otherwise.
+type Error struct{ Err error }
+
+// Error implements error.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the pacer's error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// GRPCStatus returns the error as a status: see package status.
+func (e *Error) GRPCStatus() *status.Status {
+	code := codes.Unavailable
+	var scope *pacer.ScopeError
+	var config *pacer.ConfigError
+	var limit *pacer.LimitError
+	switch {
+	case errors.As(e.Err, &limit):
+		code = codes.ResourceExhausted
+	case errors.As(e.Err, &scope), errors.As(e.Err, &config):
+		code = codes.FailedPrecondition
+	case errors.Is(e.Err, context.DeadlineExceeded):
+		code = codes.DeadlineExceeded
+	case errors.Is(e.Err, context.Canceled):
+		code = codes.Canceled
+	}
+	return status.New(code, e.Err.Error())
+}
+
+// Unary returns an interceptor that paces calls of one request and one reply.
+func Unary(p *pacer.Pacer, opts ...Option) grpc.UnaryClientInterceptor {
+	o := newOptions(p, opts)
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, callOpts ...grpc.CallOption) error {
+		call, err := o.acquire(ctx, p, method, req)
+		if err != nil {
+			return err
+		}
+		defer call.Release()
+		var trailer metadata.MD
+		err = invoke(ctx, method, req, reply, cc, append(callOpts[:len(callOpts):len(callOpts)], grpc.Trailer(&trailer))...)
+		report(ctx, call, err, trailer)
+		return err
+	}
+}
+
+// Stream returns an interceptor that paces streams: a stream is one call, whatever is sent on it.
+func Stream(p *pacer.Pacer, opts ...Option) grpc.StreamClientInterceptor {
+	o := newOptions(p, opts)
+	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer, callOpts ...grpc.CallOption) (grpc.ClientStream, error) {
+		call, err := o.acquire(ctx, p, method, nil)
+		if err != nil {
+			return nil, err
+		}
+		s, err := stream(ctx, desc, cc, method, callOpts...)
+		if err != nil {
+			report(ctx, call, err, nil)
+			call.Release()
+			return nil, err
+		}
+		paced := &pacedStream{ClientStream: s, call: call, single: !desc.ServerStreams}
+		paced.ctx = ctx
+		paced.stop = context.AfterFunc(ctx, func() { paced.over(status.FromContextError(ctx.Err()).Err(), nil) })
+		return paced, nil
+	}
+}
+
+func newOptions(p *pacer.Pacer, opts []Option) *options {
+	if p == nil {
+		panic("grpcpacer: nil Pacer: make one with pacer.New")
+	}
+	o := &options{}
+	for _, set := range opts {
+		set(o)
+	}
+	return o
+}
+
+// acquire waits until a call may go.
+func (o *options) acquire(ctx context.Context, p *pacer.Pacer, method string, req any) (*pacer.Reservation, error) {
+	opts := []pacer.Option{pacer.Tracked()}
+	if o.describe != nil {
+		opts = append(opts, o.describe(ctx, method, req)...)
+	}
+	call, err := p.Acquire(ctx, opts...)
+	if err != nil {
+		return nil, &Error{err}
+	}
+	return call, nil
+}
+
+// reportTimeout bounds for how long a call whose context has ended waits until the store knows what the server said.
+const reportTimeout = 5 * time.Second
+
+// report tells the pacer how a call ended. What the store does not hear is no error of the call: hooks receive it.
+func report(ctx context.Context, call *pacer.Reservation, err error, trailer metadata.MD) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+	defer cancel()
+	if status.Code(err) != codes.ResourceExhausted {
+		_ = call.Report(ctx)
+		return
+	}
+	_ = call.Report(ctx, policies.Feedback{Source: "grpc", Refused: true, Wait: wait(err, trailer)})
+}
+
+// maxPushback is the longest wait that is read of a server: pacers cap it further, see Config.MaxPause.
+const maxPushback = 365 * 24 * time.Hour
+
+// wait returns for how long the server asks to wait; 0 if it does not say.
+func wait(err error, trailer metadata.MD) time.Duration {
+	if s, ok := status.FromError(err); ok {
+		for _, detail := range s.Details() {
+			if info, ok := detail.(*errdetails.RetryInfo); ok && info.GetRetryDelay().IsValid() {
+				return min(max(0, info.GetRetryDelay().AsDuration()), maxPushback)
+			}
+		}
+	}
+	for _, text := range trailer.Get("grpc-retry-pushback-ms") {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 { // a negative one says not to repeat the call
+			return min(time.Duration(min(n, maxPushback.Milliseconds()))*time.Millisecond, maxPushback)
+		}
+	}
+	return 0
+}
+
+// pacedStream is a stream that gives its permits back when it is over.
+type pacedStream struct {
+	grpc.ClientStream
+
+	ctx    context.Context //nolint:containedctx // the stream's
+	call   *pacer.Reservation
+	single bool // the server sends one message
+	once   sync.Once
+	stop   func() bool
+}
+
+// over records how the stream has ended: with io.EOF or nil, well.
+func (s *pacedStream) over(err error, trailer metadata.MD) {
+	s.once.Do(func() {
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		report(s.ctx, s.call, err, trailer)
+		s.call.Release()
+	})
+}
+
+// RecvMsg implements [grpc.ClientStream].
+func (s *pacedStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err == nil && !s.single {
+		return nil
+	}
+	var trailer metadata.MD
+	if err != nil {
+		trailer = s.Trailer()
+	}
+	s.stop()
+	s.over(err, trailer)
+	return err
+}
+
+// Header implements [grpc.ClientStream]. An error ends the stream.
+func (s *pacedStream) Header() (metadata.MD, error) {
+	header, err := s.ClientStream.Header()
+	if err != nil {
+		s.stop()
+		s.over(err, nil)
+	}
+	return header, err
+}
