@@ -44,8 +44,8 @@ function window.blank(o)
   o.back, o.step = o.m * o.width, o.width -- of the list, distances are counted in steps
 end
 
-function window.parse()
-  local o = { key = key(), limit = arg(), width = arg(), m = arg(), tail = arg() }
+function window.parse(_, account)
+  local o = { key = account, limit = arg(), width = arg(), m = arg(), tail = arg() }
   local unit = ARGV[nextarg - 3] .. '.' .. ARGV[nextarg - 2] .. ' '
   window.blank(o)
   for i = 1, arg() do o.bounds[i] = arg() end
@@ -286,8 +286,6 @@ function window.text(o)
     unit, o.at[o.low] or 0, last, o.ends, o.held[o.size] or 0, o.open[last] or 0, o.total, more, list)
   return v, math.max(o.ends, o.pause, o.till, o.remembers, o.fades)
 end
-
-window.empty = '1 0 0 0 0 0 0|'
 
 function window.write(o, now)
   if not o.dirty then return end
@@ -537,34 +535,37 @@ function window.rest()
     window.clear(o, now)
   end
 
-  -- ends returns from when an account means the same as a new one, but for a reset that it remembers.
-  function window.ends(o) return math.max(o.ends, o.pause, o.till, o.fades) end
+  -- turning defines what only accounts need of which there are several versions: see versions.lua.
+  function window.turning()
+    -- ends returns from when an account means the same as a new one, but for a reset that it remembers.
+    function window.ends(o) return math.max(o.ends, o.pause, o.till, o.fades) end
 
-  -- history returns when it was that calls went, at the latest, or will, at the earliest, and how many.
-  function window.history(o, now)
-    local at, n = {}, {}
-    for i = o.low, o.size do
-      local b = o.at[i]
-      if o.held[i] > 0 and b + (o.m + 1) * o.width > now then
-        at[#at + 1], n[#n + 1] = b <= now and math.min(now, b + o.width - 1) or b, o.held[i]
+    -- history returns when it was that calls went, at the latest, or will, at the earliest, and how many.
+    function window.history(o, now)
+      local at, n = {}, {}
+      for i = o.low, o.size do
+        local b = o.at[i]
+        if o.held[i] > 0 and b + (o.m + 1) * o.width > now then
+          at[#at + 1], n[#n + 1] = b <= now and math.min(now, b + o.width - 1) or b, o.held[i]
+        end
       end
+      return at, n
     end
-    return at, n
-  end
 
-  -- tell counts n calls that went at an instant, or will.
-  function window.tell(o, now, at, n)
-    local b = floor(o, at)
-    if reach(o, b) <= now then return end
-    tidy(o, now)
-    add(o, b, n, 0)
-  end
+    -- tell counts n calls that went at an instant, or will.
+    function window.tell(o, now, at, n)
+      local b = floor(o, at)
+      if reach(o, b) <= now then return end
+      tidy(o, now)
+      add(o, b, n, 0)
+    end
 
-  -- inherit takes over from the account of another shape what does not depend on that.
-  function window.inherit(o, from, now)
-    if from.margin then o.margin, o.raised, o.fades = from.margin, from.raised, from.fades end
-    reset(o, now, o.ends)
-    window.widen(o, now)
+    -- inherit takes over from the account of another shape what does not depend on that.
+    function window.inherit(o, from, now)
+      if from.margin then o.margin, o.raised, o.fades = from.margin, from.raised, from.fades end
+      reset(o, now, o.ends)
+      window.widen(o, now)
+    end
   end
 
   function window.holds(o, now)
