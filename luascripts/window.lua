@@ -88,7 +88,7 @@ function window.loadstring(o, v, now)
   if n > 0 and (now < o.bounds[1] or now >= o.bounds[n]) then stale = true end
   if not v then return end
   local name = o.key
-  local unit, first, last, ends, count, open, total, more, list = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)([ %d]*)|([%d:+ ]*)$')
+  local unit, first, last, ends, count, open, total, more, list = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)%f[^%d]([ %d]*)|([%d:+ ]*)$')
   unit, first, last, ends = number(unit, name), number(first, name), number(last, name), number(ends, name)
   count, open, total = number(count, name), number(open, name), number(total, name)
   if more ~= '' then
@@ -103,6 +103,7 @@ function window.loadstring(o, v, now)
     o.margin, o.raised, o.fades = number(margin, name), number(raised, name), number(fades, name)
     window.widen(o, now)
   end
+  if list ~= '' and string.byte(list, -1) ~= 32 then foreign(name) end
   o.step, o.list, o.ends, o.total = unit, list, ends, total
   local at, held, place, size, b, sum = o.at, o.held, o.place, 0, first, count
   for from, n, rest in string.gmatch(list, '()(%d+)(%S*) ') do
@@ -116,7 +117,7 @@ function window.loadstring(o, v, now)
       b = b + (distance == '' and 1 or number(distance, name)) * unit
     end
   end
-  if b ~= last or sum ~= total or list ~= '' and string.byte(list, -1) ~= 32 then foreign(name) end
+  if b ~= last or sum ~= total then foreign(name) end
   if ends > 0 then
     size = size + 1
     at[size], held[size], place[size] = last, count, #list + 1
