@@ -107,9 +107,10 @@ func WithClock(fragment string) Scripts {
 		"define.starts = function()", starts, "end",
 		"define[C.Window] = function()", window, "end",
 		"define.versions = function()", versions, "end",
+		"define.concurrency = function()", concurrency, "end", // of which an account may have been
 	}
 	lines := append(slices.Clip(plain),
-		"define[C.Concurrency] = function()", concurrency, "end\ndefine[C.Queued] = define[C.GCRA]",
+		"define[C.Concurrency] = define.concurrency\ndefine[C.Queued] = define[C.GCRA]",
 		"define.queue = function()", queue, "end",
 	)
 	join := func(first string, definitions []string, command string) string {

@@ -21,9 +21,9 @@ local function complete(a)
   return a
 end
 
--- run returns an algorithm with all that it can do.
-local function run(algorithm)
-  if not algorithms[algorithm] then algorithms[algorithm] = define[algorithm]() end
+-- run returns an algorithm with all that it can do: by its number, and of concurrency, which not every script is asked for, its definition.
+local function run(algorithm, definition)
+  if not algorithms[algorithm] then algorithms[algorithm] = (definition or define[algorithm])() end
   return complete(algorithms[algorithm])
 end
 
@@ -35,7 +35,7 @@ local function read(of, text, now)
   local kind, unit, more = string.match(shape, '^([rwc])(%d+)%.(%d+) $')
   local o = { key = of.key, unit = shape, reach = 0 }
   if shape == 'p ' then
-    o.run = run(C.Concurrency)
+    o.run = run(C.Concurrency, define.concurrency)
     o.run.blank(o)
     o.limit = 0
   elseif kind == 'r' then
