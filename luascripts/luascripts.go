@@ -101,17 +101,18 @@ func New() Scripts { return WithClock(clock) }
 // WithClock returns the scripts with a clock of one's own in place of clock.lua: a fragment that defines the
 // local functions clock() and ttl(us). It is for tests that need time to stand still.
 func WithClock(fragment string) Scripts {
+	define := func(name, fragment string) string { return "define" + name + " = function()\n" + fragment + "\nend" }
 	plain := []string{
-		"define[C.GCRA] = function()", gcra, "end",
+		define("[C.GCRA]", gcra),
 		"define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]",
-		"define.starts = function()", starts, "end",
-		"define[C.Window] = function()", window, "end",
-		"define.versions = function()", versions, "end",
-		"define.concurrency = function()", concurrency, "end", // of which an account may have been
+		define(".starts", starts),
+		define("[C.Window]", window),
+		define(".versions", versions),
+		define(".concurrency", concurrency), // there may be an account of it from before
 	}
 	lines := append(slices.Clip(plain),
 		"define[C.Concurrency] = define.concurrency\ndefine[C.Queued] = define[C.GCRA]",
-		"define.queue = function()", queue, "end",
+		define(".queue", queue),
 	)
 	join := func(first string, definitions []string, command string) string {
 		parts := slices.Concat([]string{fragment, charge, first, account}, definitions, []string{command})
@@ -119,7 +120,7 @@ func WithClock(fragment string) Scripts {
 	}
 	return Scripts{
 		Reserve:   join(quick, plain, reserve),
-		Queued:    join("", append(slices.Clip(lines), "define.queued = function()", queued, "end"), reserve),
+		Queued:    join("", append(slices.Clip(lines), define(".queued", queued)), reserve),
 		Cancel:    join("", lines, cancel),
 		Report:    join("", lines, report),
 		Status:    join("", lines, status),

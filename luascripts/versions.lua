@@ -8,6 +8,7 @@
 --   until  when nobody is expected to ask for it any more
 -- The gaps and the starts of a rate are in keys whose names end with its emission interval. Those of other shapes are not among KEYS, but
 -- in the same hash slot.
+-- TTL    of the value: until none of them matters any more; of the gaps of each rate: until its last one is past
 
 local versions = {}
 
@@ -62,7 +63,7 @@ end
 
 -- same reports whether an account that is written means the same as one of a shape: those of rates do, whatever the burst.
 local function same(a, b)
-  if string.byte(b) == 114 then return string.match(a, '^[^.]*%.') == string.match(b, '^[^.]*%.') end
+  if string.sub(b, 1, 1) == 'r' then return string.match(a, '^[^.]*%.') == string.match(b, '^[^.]*%.') end
   return string.sub(a, 1, #b) == b
 end
 

@@ -183,7 +183,7 @@ func (v *Versions) converted(l *Limit, now int64) Account {
 	for _, one := range from.history(now) {
 		tell(a, l, now, one.at, one.n)
 	}
-	if p := v.Account.Paused(); p > now {
+	if p := v.Paused(); p > now {
 		a.Pause(p)
 	}
 	switch to := a.(type) {
