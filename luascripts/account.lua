@@ -2,7 +2,8 @@
 --
 -- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write; and rest, which defines what most runs can do without: unfold (if accounts need it), paused,
 -- earliest, horizon, commit, cancel, settle, setpause, resume, slow, learn, remaining, claim, reset, holds and inspect. See
--- gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply.
+-- gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply. The grammar of an account's value, and
+-- what happens when a policy changes, is in versions.lua.
 --
 -- The upstream's own key holds a string, "pause epoch" or "pause epoch barrier shift since", where
 --   pause  nothing of the upstream goes before; 0 for none

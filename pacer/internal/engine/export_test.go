@@ -59,4 +59,4 @@ func (w *Window) Sums(l *Limit, k int64) (total, counted, moved, anew, peak, ful
 func (l *Limit) Horizon() int64 { return l.horizon() }
 
 // Known returns how many accounts there are.
-func (v *Versions) Known() int { return 1 + len(v.aside) }
+func (v *Versions) Known() int { return 1 + len(v.aside()) }
