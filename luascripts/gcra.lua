@@ -34,8 +34,12 @@
 local gcra = {}
 
 function gcra.parse(algorithm, account)
-  local o = { key = account, gaps = key(), limit = arg(), t = arg(), tat = 0, plain = true, dirty = false, run = gcra }
-  o.unit = 'r' .. ARGV[nextarg - 1] .. '.' .. ARGV[nextarg - 2] .. ' '
+  local burst, t = ARGV[nextarg], ARGV[nextarg + 1]
+  nextarg = nextarg + 2
+  local o = {
+    key = account, gaps = key(), limit = tonumber(burst), t = tonumber(t), unit = 'r' .. t .. '.' .. burst .. ' ',
+    tat = 0, plain = true, dirty = false, run = gcra,
+  }
   if algorithm == C.Exact or algorithm == C.ExactQueued then
     o.log, o.starts, o.most, o.within = logs(), key(), arg(), arg()
     o.wide = o.within
