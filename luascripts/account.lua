@@ -1,9 +1,9 @@
 -- account.lua: what the algorithms share.
 --
--- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring or
--- load, room, take, write; and rest, which defines what most runs can do without: unfold (if accounts need it), paused,
+-- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write; and rest, which defines what most runs can do without: unfold (if accounts need it), paused,
 -- earliest, horizon, commit, cancel, settle, setpause, resume, slow, learn, remaining, claim, reset, holds and inspect. See
--- gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply.
+-- gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply. The grammar of an account's value, and
+-- what happens when a policy changes, is in versions.lua.
 --
 -- The upstream's own key holds a string, "pause epoch" or "pause epoch barrier shift since", where
 --   pause  nothing of the upstream goes before; 0 for none
@@ -33,6 +33,9 @@ local function versions()
   if not define.kept then define.kept = define.versions() end
   return define.kept
 end
+
+-- turning is set when a run has met an account in whose shape nobody asked last: versions.turn is to come when nothing is left that can fail.
+local turning = false
 
 -- looking is set by a script that is not to write anything.
 local looking = false
@@ -155,22 +158,6 @@ local function save(o, text, ends, now)
   end
 end
 
--- load reads the state of an account: v is the value of its key.
-local function load(o, v, now)
-  if not v then
-    o.run.loadstring(o, nil, now)
-  elseif string.sub(v, 1, #o.unit) == o.unit and not string.find(v, '\n', 1, true) then
-    o.run.loadstring(o, string.sub(v, #o.unit + 1), now)
-  else
-    versions().open(o, v, now)
-  end
-end
-
--- charged counts a call of cost n whose slot is at, for those who ask for other shapes.
-local function charged(o, now, at, n)
-  if o.aside then versions().told(o, now, at, n) end
-end
-
 -- epochof returns when the epoch of the upstream began, and how many resets there were since: 0, 0 for none.
 local function epochof(u)
   if u.epoch == '0' then return 0, 0 end
@@ -210,12 +197,13 @@ local function writeupstream(u, keep)
   redis.call('SET', u.key, v, 'PX', math.max(lasting(keep), redis.call('PTTL', u.key)))
 end
 
--- stack reads accounts from KEYS and ARGV: the upstream's key, then for each account its keys; the number of accounts,
--- then for each the algorithm and its parameters. It loads their state and returns the accounts, what the upstream's key
+-- stack reads accounts from KEYS and ARGV: the upstream's key, those of the accounts, and then of each account its other keys; the number
+-- of accounts, then for each the algorithm and its parameters. It loads their state and returns the accounts, what the upstream's key
 -- says, and the store time.
 local function stack(usual)
-  local entries, strings, owners = {}, { key() }, {}
-  for i = 1, arg() do
+  local entries, n = {}, arg()
+  nextkey = n + 2
+  for i = 1, n do
     local algorithm = arg()
     local a = algorithms[algorithm]
     if not a then
@@ -223,29 +211,29 @@ local function stack(usual)
       a = define[algorithm]()
       algorithms[algorithm] = a
     end
-    local o = a.parse(algorithm)
-    entries[i] = o
-    if a.loadstring then
-      strings[#strings + 1] = o.key
-      owners[#strings] = o
-    end
+    entries[i] = a.parse(algorithm, KEYS[i + 1])
   end
   local values = {}
-  if #strings <= C.MaxUnpack then
-    values = redis.call('MGET', unpack(strings))
+  if n < C.MaxUnpack then
+    values = redis.call('MGET', unpack(KEYS, 1, n + 1))
   else
-    for i = 1, #strings, C.MaxUnpack do
-      local some = redis.call('MGET', unpack(strings, i, math.min(i + C.MaxUnpack - 1, #strings)))
+    for i = 1, n + 1, C.MaxUnpack do
+      local some = redis.call('MGET', unpack(KEYS, i, math.min(i + C.MaxUnpack - 1, n + 1)))
       for j = 1, #some do values[#values + 1] = some[j] end
     end
   end
-  local up, now = readupstream(strings[1], values[1] or missing(strings[1]), usual)
-  for i = 2, #strings do
-    local o = owners[i]
-    load(o, values[i] or missing(strings[i]), now)
-  end
-  for i = 1, #entries do
-    if entries[i].run.load then entries[i].run.load(entries[i], now) end
+  local up, now = readupstream(KEYS[1], values[1] or missing(KEYS[1]), usual)
+  for i = 1, n do
+    local o, v = entries[i], values[i + 1] or missing(KEYS[i + 1])
+    local unit = o.unit
+    if not v then
+      o.run.loadstring(o, nil, now)
+    elseif string.sub(v, 1, #unit) == unit then
+      o.run.loadstring(o, string.sub(v, #unit + 1), now)
+    else
+      versions().open(o, v, now)
+      turning = true
+    end
   end
   return entries, up, now
 end

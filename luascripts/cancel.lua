@@ -21,6 +21,7 @@ local repeated = once()
 local all, up, now = stack()
 everything(all)
 if repeated() then return { now } end
+if turning then versions().turn(all) end
 
 while nextarg <= #ARGV do
   local entries, refs = all, arg() - 1

@@ -12,5 +12,6 @@ end
 -- ttl turns a duration in microseconds into the milliseconds of PX. It rounds up, and adds two because the server
 -- counts a TTL from a millisecond that began before now: a key must outlive its last effect.
 local function ttl(us)
-  return math.ceil(us / 1000) + 2
+  us = us + 999
+  return (us - us % 1000) / 1000 + 2
 end

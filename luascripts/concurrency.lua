@@ -21,9 +21,9 @@ function concurrency.blank(o)
   o.run, o.pause, o.learned, o.till, o.dirty = concurrency, 0, 0, 0, false
 end
 
-function concurrency.parse()
+function concurrency.parse(_, account)
   local o = {
-    key = key(), leases = key(), queue = key(), waits = key(), begun = key(), limit = arg(), length = arg(), after = arg(), kind = 'leases',
+    key = account, leases = key(), queue = key(), waits = key(), begun = key(), limit = arg(), length = arg(), after = arg(), kind = 'leases',
     unit = 'p ',
   }
   concurrency.blank(o)
@@ -148,8 +148,6 @@ function concurrency.ends(o) return math.max(o.pause, o.till) end
 function concurrency.text(o)
   return string.format('%.0f %.0f %.0f', o.pause, o.learned, o.till), concurrency.ends(o)
 end
-
-concurrency.empty = '0 0 0'
 
 function concurrency.write(o, now)
   if not o.dirty then return end

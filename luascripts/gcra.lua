@@ -33,9 +33,13 @@
 
 local gcra = {}
 
-function gcra.parse(algorithm)
-  local o = { key = key(), gaps = key(), limit = arg(), t = arg(), tat = 0, plain = true, dirty = false, run = gcra }
-  o.unit = 'r' .. ARGV[nextarg - 1] .. '.' .. ARGV[nextarg - 2] .. ' '
+function gcra.parse(algorithm, account)
+  local burst, t = ARGV[nextarg], ARGV[nextarg + 1]
+  nextarg = nextarg + 2
+  local o = {
+    key = account, gaps = key(), limit = tonumber(burst), t = tonumber(t), unit = 'r' .. t .. '.' .. burst .. ' ',
+    tat = 0, plain = true, dirty = false, run = gcra,
+  }
   if algorithm == C.Exact or algorithm == C.ExactQueued then
     o.log, o.starts, o.most, o.within = logs(), key(), arg(), arg()
     o.wide = o.within
@@ -112,24 +116,22 @@ function gcra.take(o, now, n, many, _, alone)
 end
 
 -- text returns the state as it is written, and until when it matters.
-function gcra.text(o, now)
-  if not o.plain then return gcra.textmore(o, now) end
+function gcra.text(o)
+  if not o.plain then return gcra.textmore(o) end
   if o.log then return string.format('%.0f /%.0f %.0f %.0f', o.tat, o.unlogged, o.kept, o.logtau), o.tat + o.kept end
   return string.format('%.0f', o.tat), o.tat
 end
 
-gcra.empty = '0'
-
 function gcra.write(o, now)
   if not o.dirty then return end
-  local text, ends = gcra.text(o, now)
+  local text, ends = gcra.text(o)
   save(o, text, ends, now)
   if ends <= now then
     redis.call('DEL', o.gaps)
     if o.log then redis.call('DEL', o.starts) end
     return
   end
-  if o.log and o.kept then o.log.write(o, now) end
+  if o.kept and o.log then o.log.write(o, now) end
   if o.grown then redis.call('PEXPIRE', o.gaps, lasting(o.last - now)) end
 end
 
@@ -527,7 +529,7 @@ function gcra.rest()
     o.dirty, o.plain, o.grown, o.kept, o.whole = true, false, false, nil, false
   end
 
-  function gcra.textmore(o, now)
+  function gcra.textmore(o)
     local v
     if o.till > 0 or o.share > 0 or o.mark > 0 or o.fades > 0 then
       v = string.format(
@@ -547,82 +549,85 @@ function gcra.rest()
   -- ends returns from when an account means the same as a new one, but for its pace and for a reset that it remembers.
   function gcra.ends(o) return math.max(lasts(o), o.pause, o.till, o.fades) end
 
-  -- history returns when it was that calls went, or will, and how many: from the log, if that knows all that matters; otherwise
-  -- what is taken of the time to come, a call for each interval.
-  function gcra.history(o, now)
-    local at, n = {}, {}
-    if o.kept and o.unlogged + o.kept <= now then
-      local found = redis.call('ZRANGEBYSCORE', o.starts, now - o.kept + 1, '+inf', 'WITHSCORES')
-      for i = 2, #found, 2 do
-        local s = number(found[i], o.starts)
-        if at[#at] == s then
-          n[#n] = n[#n] + 1
-        else
-          at[#at + 1], n[#n + 1] = s, 1
+  -- turning defines what only accounts need of which there are several versions: see versions.lua.
+  function gcra.turning()
+    -- history returns when it was that calls went, or will, and how many: from the log, if that knows all that matters; otherwise
+    -- what is taken of the time to come, a call for each interval.
+    function gcra.history(o, now)
+      local at, n = {}, {}
+      if o.kept and o.unlogged + o.kept <= now then
+        local found = redis.call('ZRANGEBYSCORE', o.starts, now - o.kept + 1, '+inf', 'WITHSCORES')
+        for i = 2, #found, 2 do
+          local s = number(found[i], o.starts)
+          if at[#at] == s then
+            n[#n] = n[#n] + 1
+          else
+            at[#at + 1], n[#n + 1] = s, 1
+          end
+        end
+        return at, n
+      end
+      local t, tau, ahead = o.t, (o.limit - 1) * o.t, o.tat - now
+      local cells = ahead > 0 and (ahead - ahead % t) / t or 0
+      local each = cells + C.MaxHistory
+      each = math.max(1, (each - each % C.MaxHistory) / C.MaxHistory)
+      local function take(from, to)
+        while from < to do
+          local rest = to - from + t - 1
+          local many, s = math.min(each, (rest - rest % t) / t), math.max(now, from - tau)
+          if at[#at] == s then
+            n[#n] = n[#n] + many
+          else
+            at[#at + 1], n[#n + 1] = s, many
+          end
+          from = from + each * t
         end
       end
+      local from = now
+      if o.last > now then
+        local gaps = redis.call('ZRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, C.MaxHistory)
+        for i = 1, #gaps, 2 do
+          take(from, number(gaps[i], o.gaps))
+          from = number(gaps[i + 1], o.gaps)
+        end
+      end
+      take(from, o.tat)
       return at, n
     end
-    local t, tau, ahead = o.t, (o.limit - 1) * o.t, o.tat - now
-    local cells = ahead > 0 and (ahead - ahead % t) / t or 0
-    local each = cells + C.MaxHistory
-    each = math.max(1, (each - each % C.MaxHistory) / C.MaxHistory)
-    local function take(from, to)
-      while from < to do
-        local rest = to - from + t - 1
-        local many, s = math.min(each, (rest - rest % t) / t), math.max(now, from - tau)
-        if at[#at] == s then
-          n[#n] = n[#n] + many
-        else
-          at[#at + 1], n[#n + 1] = s, many
-        end
-        from = from + each * t
-      end
-    end
-    local from = now
-    if o.last > now then
-      local gaps = redis.call('ZRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, C.MaxHistory)
-      for i = 1, #gaps, 2 do
-        take(from, number(gaps[i], o.gaps))
-        from = number(gaps[i + 1], o.gaps)
-      end
-    end
-    take(from, o.tat)
-    return at, n
-  end
 
-  -- tell counts n calls that went at an instant, or will, at most what the burst holds. What is past is only told to new accounts.
-  function gcra.tell(o, now, at, n)
-    o.dirty = true
-    if at < now then
-      o.tat = math.min(math.max(o.tat, at) + math.min(n * o.t, C.MaxDebt), math.max(o.tat, at + o.limit * o.t))
-      return
-    end
-    local many = o.limit
-    while n > 0 do
-      many = math.min(many, n)
-      local place = gcra.earliest(o, now, at, many, 0)
-      if place.at - at < o.t then
-        gcra.commit(o, now, place, many)
-        n = n - many
-      elseif many == 1 then
+    -- tell counts n calls that went at an instant, or will, at most what the burst holds. What is past is only told to new accounts.
+    function gcra.tell(o, now, at, n)
+      o.dirty = true
+      if at < now then
+        o.tat = math.min(math.max(o.tat, at) + math.min(n * o.t, C.MaxDebt), math.max(o.tat, at + o.limit * o.t))
         return
-      else
-        many = (many - many % 2) / 2
+      end
+      local many = o.limit
+      while n > 0 do
+        many = math.min(many, n)
+        local place = gcra.earliest(o, now, at, many, 0)
+        if place.at - at < o.t then
+          gcra.commit(o, now, place, many)
+          n = n - many
+        elseif many == 1 then
+          return
+        else
+          many = (many - many % 2) / 2
+        end
       end
     end
-  end
 
-  -- inherit takes over from the account of another shape what does not depend on that.
-  function gcra.inherit(o, from, now)
-    if from.margin then o.margin, o.raised, o.fades = from.margin, from.raised, from.fades end
-    if from.learned and from.t then o.learned, o.till = from.learned, from.till end
-    if o.recovery and from.share then o.share, o.since, o.slowed = from.share, from.since, from.slowed end
-    logged(o)
-    if o.log then o.unlogged = math.max(o.unlogged, now) end -- it lacks those that were told
-    reset(o, now, o.tat)
-    forget(o, now)
-    pace(o, now)
+    -- inherit takes over from the account of another shape what does not depend on that.
+    function gcra.inherit(o, from, now)
+      if from.margin then o.margin, o.raised, o.fades = from.margin, from.raised, from.fades end
+      if from.learned and from.t then o.learned, o.till = from.learned, from.till end
+      if o.recovery and from.share then o.share, o.since, o.slowed = from.share, from.since, from.slowed end
+      logged(o)
+      if o.log then o.unlogged = math.max(o.unlogged, now) end -- it lacks those that were told
+      reset(o, now, o.tat)
+      forget(o, now)
+      pace(o, now)
+    end
   end
 
   function gcra.holds(o, now)

@@ -3,7 +3,8 @@
 //
 // Each command (reserve, cancel, report, status, heartbeat, describe, index, enlist, upstreams, ready) is a file whose head is its
 // contract: KEYS, ARGV with units, reply, TTL. The fragments before it are shared: the clock, what the algorithms have in common, and
-// one file for each algorithm. The scripts need Redis 6.2 or Valkey, and no library beyond string and math.
+// one file for each algorithm. The value of an account's key begins with the shape of the limit that it was asked for; versions.lua has the
+// grammar, and what happens when policies change. The scripts need Redis 6.2 or Valkey, and no library beyond string and math.
 //
 // A server runs a whole script for each EVALSHA, definitions included, and those of all functions would take longer than
 // most decisions. So the common case comes first (quick.lua), an algorithm is defined when a run meets it, and most of its
@@ -107,16 +108,18 @@ func New() Scripts { return WithClock(clock) }
 // WithClock returns the scripts with a clock of one's own in place of clock.lua: a fragment that defines the
 // local functions clock() and ttl(us). It is for tests that need time to stand still.
 func WithClock(fragment string) Scripts {
+	define := func(name, fragment string) string { return "define" + name + " = function()\n" + fragment + "\nend" }
 	plain := []string{
-		"define[C.GCRA] = function()", gcra, "end",
+		define("[C.GCRA]", gcra),
 		"define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]",
-		"define.starts = function()", starts, "end",
-		"define[C.Window] = function()", window, "end",
-		"define.versions = function()", versions, "end",
+		define(".starts", starts),
+		define("[C.Window]", window),
+		define(".versions", versions),
+		define(".concurrency", concurrency), // there may be an account of it from before
 	}
 	lines := append(slices.Clip(plain),
-		"define[C.Concurrency] = function()", concurrency, "end\ndefine[C.Queued] = define[C.GCRA]",
-		"define.queue = function()", queue, "end",
+		"define[C.Concurrency] = define.concurrency\ndefine[C.Queued] = define[C.GCRA]",
+		define(".queue", queue),
 	)
 	join := func(first string, definitions []string, command string) string {
 		parts := slices.Concat([]string{fragment, charge, first, account}, definitions, []string{command})
@@ -124,7 +127,7 @@ func WithClock(fragment string) Scripts {
 	}
 	return Scripts{
 		Reserve:   join(quick, plain, reserve),
-		Queued:    join("", append(slices.Clip(lines), "define.queued = function()", queued, "end"), reserve),
+		Queued:    join("", append(slices.Clip(lines), define(".queued", queued)), reserve),
 		Cancel:    join("", lines, cancel),
 		Report:    join("", lines, report),
 		Status:    join("", lines, status),

@@ -25,10 +25,11 @@ local function count(at, v, now, many, cost, tracked)
   local slack = ends - ARGV[at + 4] - 1 - now
   if slack < 0 then return nil end
   local head, first, held, open, total, list, from, lasts = nil, begins, 0, 0, 0, '', 1, ends + back
-  local shape = (bounds > at + 5 and 'c' or 'w') .. ARGV[at + 2] .. '.' .. ARGV[at + 3]
+  local shape = (bounds > at + 5 and 'c' or 'w') .. ARGV[at + 2] .. '.' .. ARGV[at + 3] .. ' ' .. ARGV[at + 2] .. ' '
   if v then
-    local same, is, unit, a, last, till, c, o, all, rest = string.match(v, '^((%S+) (%d+) (%d+) (%d+) (%d+)) (%d+) (%d+) (%d+)|()')
-    if is ~= shape or unit ~= ARGV[at + 2] or string.find(v, '\n', rest, true) then return nil end
+    if string.sub(v, 1, #shape) ~= shape then return nil end
+    local same, a, last, till, c, o, all, rest = string.match(v, '^((%d+) (%d+) (%d+)) (%d+) (%d+) (%d+)|()', #shape + 1)
+    if not a then return nil end
     last, till = last + 0, till + 0
     if last > begins or till > lasts or back > 0 and (begins - last) % width ~= 0 then return nil end
     if last < begins and bounds > at + 5 then return nil end -- it may be in another grid
@@ -57,8 +58,8 @@ local function count(at, v, now, many, cost, tracked)
   held, total = held + n, total + n
   if total > ARGV[at + 1] + 0 then return nil end
   if tracked then open = open + n end
-  head = head or string.format('%s %s %.0f %.0f %.0f', shape, ARGV[at + 2], first, begins, lasts)
-  return head .. string.format(' %.0f %.0f %.0f|', held, open, total) .. list, lasts, begins, slack, seen
+  head = head or string.format('%.0f %.0f %.0f', first, begins, lasts)
+  return shape .. head .. string.format(' %.0f %.0f %.0f|', held, open, total) .. list, lasts, begins, slack, seen
 end
 
 local function quickly()
@@ -82,40 +83,40 @@ local function quickly()
     if not tracked and ARGV[at + 5] ~= '0' then return nil end
     many, cost = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   end
-  local values = redis.call('MGET', unpack(KEYS)) -- the gaps and the starts have no value
+  local call, format, sub = redis.call, string.format, string.sub
+  local values = call('MGET', unpack(KEYS, 1, n + 1))
   if values[1] then
     if values[1] ~= '0 ' .. ARGV[1] then return nil end
-  elseif ARGV[1] ~= '0' or redis.call('TYPE', KEYS[1])['ok'] ~= 'none' then
+  elseif ARGV[1] ~= '0' or call('TYPE', KEYS[1])['ok'] ~= 'none' then
     return nil
   end
   local now = clock()
   if now < ARGV[2] - C.MaxBackstep then return nil end
-  local reply, size, key, lasts, logs = { now, many, n > 0 and -1 or C.UnboundSlack }, 3, 2, {}, nil
+  local reply, size, more, lasts, logs = { now, many, n > 0 and -1 or C.UnboundSlack }, 3, n + 2, {}, nil
   at = 4
-  for _ = 1, n do
-    local v, algorithm = values[key], ARGV[at]
-    if not v and redis.call('TYPE', KEYS[key])['ok'] ~= 'none' then return nil end
+  for i = 2, n + 1 do
+    local v, algorithm = values[i], ARGV[at]
+    if not v and call('TYPE', KEYS[i])['ok'] ~= 'none' then return nil end
     if algorithm == 'C.Window' then
       local begins, slack, seen
-      values[key], lasts[key], begins, slack, seen = count(at, v, now, many, cost, tracked)
+      values[i], lasts[i], begins, slack, seen = count(at, v, now, many, cost, tracked)
       if not begins then return nil end
       size = addcharge(reply, size, begins, counted(cost, tracked), seen)
       if reply[3] < 0 or slack < reply[3] then reply[3] = slack end
-      at, key = at + 6 + ARGV[at + 5], key + 1
+      at = at + 6 + ARGV[at + 5]
     else
-      local burst, t, from, tat, within = ARGV[at + 1], ARGV[at + 2], now, v, nil
-      local log, unlogged, kept, tau
-      local shape = 'r' .. t .. '.' .. burst .. ' '
-      if tat then
-        if string.sub(tat, 1, #shape) ~= shape then return nil end
-        tat = string.sub(tat, #shape + 1)
+      local burst, t, from, tat, log = ARGV[at + 1], ARGV[at + 2] + 0, now, nil, nil
+      local shape = 'r' .. ARGV[at + 2] .. '.' .. burst .. ' '
+      if v then
+        if sub(v, 1, #shape) ~= shape then return nil end
+        tat = sub(v, #shape + 1)
       end
       if algorithm == 'C.Exact' then
-        within = tonumber(ARGV[at + 4])
-        if tat then
-          log, unlogged, kept, tau = string.match(tat, '^(%d+) /(%d+) (%d+) (%d+)$')
-          if not log or kept ~= ARGV[at + 4] or now < unlogged + within or tonumber(tau) ~= (burst - 1) * t then return nil end
-          tat = log
+        log = { within = tonumber(ARGV[at + 4]), starts = KEYS[more + 1], unlogged = 0, fresh = not v, lead = (burst - 1) * t }
+        if v then
+          local kept, tau
+          tat, log.unlogged, kept, tau = string.match(tat, '^(%d+) /(%d+) (%d+) (%d+)$')
+          if kept ~= ARGV[at + 4] or now < log.unlogged + log.within or tonumber(tau) ~= log.lead then return nil end
         end
       end
       if tat then
@@ -125,38 +126,38 @@ local function quickly()
       end
       local need = cost * t
       if from + (many - 1) * need > now + (burst - cost) * t then return nil end
-      size = addcharge(reply, size, from, from + need)
+      reply[size + 1], reply[size + 2], size = from, from + need, size + 2 -- addcharge takes longer
       local ends = from + many * need
-      if within then
-        local inside = log and redis.call('ZCOUNT', KEYS[key + 2], now - within + 1, '+inf') or 0
-        if inside + many * cost > tonumber(ARGV[at + 3]) then return nil end
+      if log then
+        log.inside = v and call('ZCOUNT', log.starts, now - log.within + 1, '+inf') or 0
+        if log.inside + many * cost > tonumber(ARGV[at + 3]) then return nil end
+        log.from, log.t, log.was, log.ends = from, t, tat or 0, ends
+        values[i], lasts[i] = shape .. format('%.0f /%s %s %.0f', ends, log.unlogged, ARGV[at + 4], log.lead), ends + log.within
         logs = logs or {}
-        logs[key] = { shape = shape, ends = ends, within = within, from = from, t = t, tat = tat or 0, unlogged = unlogged or 0, inside = inside, fresh = not log, lead = (burst - 1) * t }
+        logs[i] = log
         reply[3] = 0
-        at, key = at + 5, key + 3
+        at, more = at + 5, more + 2
       else
-        values[key], lasts[key] = shape .. string.format('%.0f', ends), ends
-        at, key = at + 3, key + 2
+        values[i], lasts[i] = shape .. format('%.0f', ends), ends
+        at, more = at + 3, more + 1
       end
     end
   end
-  for i = 2, #KEYS do
-    local last, log = lasts[i], logs and logs[i]
-    if last then
-      redis.call('SET', KEYS[i], values[i], 'PX', ttl(last - now))
-    elseif log then
-      local tat, within, starts, cells = log.ends, log.within, KEYS[i + 2], {}
+  for i = 2, n + 1 do
+    local log = logs and logs[i]
+    if log then
+      local tat, within, starts, cells = log.ends, log.within, log.starts, {}
       for j = 1, 2 * many * cost, 2 do
         cells[j], cells[j + 1] = now, log.from
         log.from = log.from + log.t
       end
-      if log.fresh then redis.call('DEL', starts) end
-      redis.call('ZADD', starts, unpack(cells))
-      local over = log.tat - log.tat % within ~= tat - tat % within
-      if over then redis.call('ZREMRANGEBYSCORE', starts, '-inf', now - within) end
-      if over or log.inside == 0 then redis.call('PEXPIRE', starts, ttl(tat - tat % within + 3 * within - now)) end
-      redis.call('SET', KEYS[i], log.shape .. string.format('%.0f /%s %.0f %.0f', tat, log.unlogged, within, log.lead), 'PX', ttl(tat + within - now))
+      if log.fresh then call('DEL', starts) end
+      call('ZADD', starts, unpack(cells))
+      local over = tat - tat % within ~= log.was - log.was % within
+      if over then call('ZREMRANGEBYSCORE', starts, '-inf', now - within) end
+      if over or log.inside == 0 then call('PEXPIRE', starts, ttl(tat - tat % within + 3 * within - now)) end
     end
+    call('SET', KEYS[i], values[i], 'PX', ttl(lasts[i] - now))
   end
   return reply
 end

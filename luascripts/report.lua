@@ -49,6 +49,7 @@ for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   if entry == 0 and kind ~= C.NotePause and kind ~= C.NoteResume and kind ~= C.NoteReset then unknown('note of the upstream', kind) end
 end
 if repeated() then return { now, 0 } end
+if turning then versions().turn(entries) end
 
 local keep, deliberate
 for _ = 1, notes do
@@ -87,7 +88,7 @@ for _ = 1, notes do
     did = o.run.remaining(o, now, a, b, c, now + d)
   elseif kind == C.NoteSettle then
     o.run.settle(o, now, a, b, c, d, e)
-    if d > c then charged(o, now, now, d - c) end
+    if o.aside and d > c then versions().told(o, now, now, d - c) end
   elseif kind == C.NoteRenew then
     o.run.renew(o, now, a, b)
   elseif kind == C.NoteRelease then

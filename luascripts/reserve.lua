@@ -1,7 +1,7 @@
 -- reserve.lua: find and charge a slot for each of some calls of one upstream, in order.
 --
 -- KEYS   upstream: its key (see account.lua)
---        then the keys of each account (see gcra.lua, window.lua, concurrency.lua); all in one hash slot
+--        then the key of each account, and then the other keys of each (see gcra.lua, window.lua, concurrency.lua); all in one hash slot
 -- ARGV   epoch: that the client knows (see account.lua; 0: none)
 --        known: the latest store time that it received
 --        accounts: how many follow; for each
@@ -53,6 +53,7 @@ local all, up, now = stack(epoch)
 if epoch ~= '0' and (up.epoch ~= epoch or now < known - C.MaxBackstep) then return { now, C.Forgot, epochof(up) } end
 local reply, size = { now }, 1
 if stale then return reply end
+if turning then versions().turn(all) end
 
 -- search finds and charges a slot for one call; it returns false if that is too far away.
 local function search(entries, cost, costs, notbefore, maxwait, tracked)
@@ -92,7 +93,7 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   for i = 1, p do
     local o = entries[i]
     local from, to, spare, holds = o.run.commit(o, now, places[i], costs and costs[i] or cost, tracked)
-    charged(o, now, s, costs and costs[i] or cost)
+    if o.aside then versions().told(o, now, s, costs and costs[i] or cost) end
     size = addcharge(reply, size, from, to, holds)
     if spare < slack then slack = spare end
   end
@@ -149,7 +150,7 @@ while nextarg <= #ARGV and spent < enough do
     for i = 1, #entries do
       local o = entries[i]
       local from, to, spare, holds = o.run.take(o, now, costs and costs[i] or cost, many, tracked, alones[i])
-      for _ = 1, many do charged(o, now, now, costs and costs[i] or cost) end
+      for _ = 1, o.aside and many or 0 do versions().told(o, now, now, costs and costs[i] or cost) end
       size = addcharge(reply, size, from, to, holds)
       if spare and (slack < 0 or spare < slack) then slack = spare end
     end

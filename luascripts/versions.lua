@@ -1,31 +1,42 @@
 -- versions.lua: accounts of one key, one for each shape in which a limit is asked for. The reasoning is in package engine, versions.go.
 --
--- The value of an account's key is "shape state", and for each other shape, beginning with the one that was asked for last, a line
--- "until shape state" more, where
+-- The value of an account's key is "shape state"; or, while there are others, "*shape state", and for each of them, beginning with the one
+-- that was asked for last, a line "until shape state", at most C.MaxVersions lines in all, where
 --   shape  "r", the emission interval, "." and the burst of a rate; "w", or "c" if it has a calendar, the width of a bucket, "." and how many
 --          before its own a window counts; "p" of concurrency
 --   state  what the algorithm says: see gcra.lua, window.lua and concurrency.lua
 --   until  when nobody is expected to ask for it any more
 -- The gaps and the starts of a rate are in keys whose names end with its emission interval. Those of other shapes are not among KEYS, but
 -- in the same hash slot.
+-- TTL    of the value: until none of them matters any more; of the gaps of each rate: until its last one is past
 
 local versions = {}
 
--- run returns an algorithm with all that it can do.
-local function run(algorithm)
-  if not algorithms[algorithm] then algorithms[algorithm] = define[algorithm]() end
-  local a = algorithms[algorithm]
+-- longest is how long a shape may be that these scripts have written, with the space after it.
+local longest = 40
+
+-- complete defines all that an algorithm can do.
+local function complete(a)
   if not a.earliest then a.rest() end
+  if a.turning and not a.tell then a.turning() end
   return a
+end
+
+-- run returns an algorithm with all that it can do: by its number, and of concurrency, which not every script is asked for, its definition.
+local function run(algorithm, definition)
+  if not algorithms[algorithm] then algorithms[algorithm] = (definition or define[algorithm])() end
+  return complete(algorithms[algorithm])
 end
 
 -- read returns the account of a shape and its state, as far as it can be told without a limit: what it admits is not known.
 local function read(of, text, now)
-  local kind, unit, more, state = string.match(text, '^([rwcp])(%d*)%.?(%d*) (.*)$')
-  if not kind then foreign(of.key) end
-  local o = { key = of.key, unit = string.sub(text, 1, #text - #state), reach = 0 }
-  if kind == 'p' then
-    o.run = run(C.Concurrency)
+  local space = string.find(text, ' ', 1, true)
+  if not space or space > longest then foreign(of.key) end
+  local shape, state = string.sub(text, 1, space), string.sub(text, space + 1)
+  local kind, unit, more = string.match(shape, '^([rwc])(%d+)%.(%d+) $')
+  local o = { key = of.key, unit = shape, reach = 0 }
+  if shape == 'p ' then
+    o.run = run(C.Concurrency, define.concurrency)
     o.run.blank(o)
     o.limit = 0
   elseif kind == 'r' then
@@ -34,13 +45,15 @@ local function read(of, text, now)
     local name, scope = string.match(of.key, '^([^}]*}:[^:]*)(.*)$')
     o.gaps, o.starts = name .. '/gaps.' .. unit .. scope, name .. '/starts.' .. unit .. scope
     o.tat, o.plain, o.dirty, o.run, o.reach = 0, true, false, run(C.GCRA), o.limit * o.t
-  else
+  elseif kind then
     o.width, o.m = number(unit, of.key), number(more, of.key)
     if o.width == 0 then foreign(of.key) end
     o.run = run(C.Window)
     o.run.blank(o)
     o.limit, o.most, o.guard, o.tail = C.MaxInteger, C.MaxInteger, 0, 0
     o.reach = math.min((o.m + 2) * o.width, C.MaxDebt)
+  else
+    foreign(of.key)
   end
   o.run.loadstring(o, state, now)
   if o.run.unfold then o.run.unfold(o) end
@@ -50,13 +63,13 @@ end
 
 -- same reports whether an account that is written means the same as one of a shape: those of rates do, whatever the burst.
 local function same(a, b)
-  if string.byte(b) == 114 then return string.match(a, '^[^.]*%.') == string.match(b, '^[^.]*%.') end
+  if string.sub(b, 1, 1) == 'r' then return string.match(a, '^[^.]*%.') == string.match(b, '^[^.]*%.') end
   return string.sub(a, 1, #b) == b
 end
 
 -- convert has a new account begin with what another one knows. Nothing that was charged before is given back to it.
 local function convert(o, from, now)
-  if not o.run.earliest then o.run.rest() end
+  complete(o.run)
   if o.run.unfold then o.run.unfold(o) end
   local at, n = {}, {}
   if from.run.history then at, n = from.run.history(from, now) end
@@ -77,56 +90,77 @@ function versions.regrid(o, now)
   convert(o, from, now)
 end
 
--- open loads an account whose value is not that of its shape alone.
+-- open loads an account whose value is not that of its shape alone. It writes nothing: a key of another account may hold what is foreign.
+-- What is to be written is left to turn.
 function versions.open(o, v, now)
-  local all, untils, own = {}, {}, nil
-  for text in string.gmatch(v, '[^\n]+') do
-    local till = 0
+  local all, own = {}, nil
+  local several = string.sub(v, 1, 1) == '*'
+  for text in string.gmatch((several and string.sub(v, 2) or v) .. '\n', '([^\n]*)\n') do
+    local till = math.huge
     if #all > 0 then
       local t, rest = string.match(text, '^(%d+) (.*)$')
-      if not t then foreign(o.key) end
       till, text = number(t, o.key), rest
     end
-    local kept = #all == 0 or till > now
-    if same(text, o.unit) then own = #all + 1 end
-    all[#all + 1], untils[#untils + 1] = text, kept and till or -1
+    if #all == C.MaxVersions or #all == 1 and not several then foreign(o.key) end
+    local one = read(o, text, now)
+    one.expected, one.state = till, string.sub(text, #one.unit + 1)
+    all[#all + 1] = one
+    if same(text, o.unit) then own = #all end
   end
-  if #all == 0 then foreign(o.key) end
-  local first, others = read(o, all[1], now), {}
-  for i = 2, #all do
-    if untils[i] >= 0 then others[i] = read(o, all[i], now) end
-  end
-  -- From when it means the same as a new account, it is one.
-  local ends = first.run.ends(first)
-  for _, other in pairs(others) do ends = math.max(ends, other.run.ends(other)) end
-  if ends <= now then others = {} end
-
-  o.aside = {}
-  local function put(other, till)
-    if #o.aside < C.MaxVersions - 1 then o.aside[#o.aside + 1], other.expected = other, till end
-  end
-  if own ~= 1 and ends > now then put(first, now + first.reach + C.VersionLives) end
-  for i = 2, #all do
-    if others[i] and i ~= own then put(others[i], untils[i]) end
-  end
-  if #o.aside == 0 then o.aside = nil end
-  if own and (own == 1 or others[own]) then
-    o.run.loadstring(o, string.match(all[own], '^%S+ (.*)$'), now)
-  else
-    o.run.loadstring(o, nil, now)
-    if not o.run.earliest then o.run.rest() end
-    if ends <= now then
-      if not looking then redis.call('DEL', o.key) end
-    elseif looking then
-      if o.run.unfold then o.run.unfold(o) end
-      if first.pause > now then o.run.setpause(o, now, first.pause) end
-    else
-      convert(o, first, now)
+  local first, kept = all[1], {}
+  -- From when all of them mean the same as a new account, there is one.
+  local ends = 0
+  for i = 1, #all do
+    if all[i].expected > now then
+      kept[#kept + 1], ends = i, math.max(ends, all[i].run.ends(all[i]))
+    elseif own == i then
+      own = nil
     end
   end
+
+  if ends <= now then
+    kept = {}
+    if own ~= 1 then own = nil end
+  end
+
+  o.aside = {}
+  for _, i in ipairs(kept) do
+    local other = all[i]
+    if i == 1 then other.expected = now + other.reach + C.VersionLives end
+    if i ~= own and #o.aside < C.MaxVersions - 1 then o.aside[#o.aside + 1] = other end
+  end
+  if #o.aside == 0 then o.aside = nil end
+  o.run.loadstring(o, own and all[own].state, now)
   if own == 1 then return end
-  o.dirty = not looking and ends > now
-  if first.share then first.share, first.since, first.slowed = 0, 0, 0 end
+  if not o.run.earliest then o.run.rest() end
+  if looking then
+    if not own and ends > now then
+      if o.run.unfold then o.run.unfold(o) end
+      if first.pause > now then o.run.setpause(o, now, first.pause) end
+    end
+    o.dirty = false
+    return
+  end
+  function o.turn()
+    if ends <= now then
+      redis.call('DEL', o.key)
+      return
+    end
+    if not own then convert(o, first, now) end
+    if first.share then first.share, first.since, first.slowed = 0, 0, 0 end
+    o.dirty = true
+  end
+end
+
+-- turn has accounts whose shapes have changed begin with what others know. It comes before anything is asked of them.
+function versions.turn(entries)
+  for i = 1, #entries do
+    local o = entries[i]
+    if o.turn then
+      o.turn()
+      o.turn = nil
+    end
+  end
 end
 
 -- told counts a call of cost n whose slot is at, for those who ask for other shapes.
@@ -140,12 +174,13 @@ end
 
 -- save writes all accounts.
 function versions.save(o, text, ends, now)
-  local lines = { o.unit .. (text or o.run.empty) }
+  local lines = { '*' .. o.unit .. text }
   for i = 1, #o.aside do
     local other = o.aside[i]
     local state, till = other.run.text(other, now)
-    lines[i + 1] = string.format('%.0f ', other.expected) .. other.unit .. (state or other.run.empty)
-    if till and till > ends then ends = till end
+    if other.grown then redis.call('PEXPIRE', other.gaps, lasting(other.last - now)) end
+    lines[i + 1] = string.format('%.0f ', other.expected) .. other.unit .. state
+    if till > ends then ends = till end
   end
   if ends <= now then
     redis.call('DEL', o.key)

@@ -44,8 +44,8 @@ function window.blank(o)
   o.back, o.step = o.m * o.width, o.width -- of the list, distances are counted in steps
 end
 
-function window.parse()
-  local o = { key = key(), limit = arg(), width = arg(), m = arg(), tail = arg() }
+function window.parse(_, account)
+  local o = { key = account, limit = arg(), width = arg(), m = arg(), tail = arg() }
   local unit = ARGV[nextarg - 3] .. '.' .. ARGV[nextarg - 2] .. ' '
   window.blank(o)
   for i = 1, arg() do o.bounds[i] = arg() end
@@ -88,7 +88,7 @@ function window.loadstring(o, v, now)
   if n > 0 and (now < o.bounds[1] or now >= o.bounds[n]) then stale = true end
   if not v then return end
   local name = o.key
-  local unit, first, last, ends, count, open, total, more, list = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)([ %d]*)|([%d:+ ]*)$')
+  local unit, first, last, ends, count, open, total, more, list = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)%f[^%d]([ %d]*)|([%d:+ ]*)$')
   unit, first, last, ends = number(unit, name), number(first, name), number(last, name), number(ends, name)
   count, open, total = number(count, name), number(open, name), number(total, name)
   if more ~= '' then
@@ -103,6 +103,7 @@ function window.loadstring(o, v, now)
     o.margin, o.raised, o.fades = number(margin, name), number(raised, name), number(fades, name)
     window.widen(o, now)
   end
+  if list ~= '' and string.byte(list, -1) ~= 32 then foreign(name) end
   o.step, o.list, o.ends, o.total = unit, list, ends, total
   local at, held, place, size, b, sum = o.at, o.held, o.place, 0, first, count
   for from, n, rest in string.gmatch(list, '()(%d+)(%S*) ') do
@@ -116,7 +117,7 @@ function window.loadstring(o, v, now)
       b = b + (distance == '' and 1 or number(distance, name)) * unit
     end
   end
-  if b ~= last or sum ~= total or list ~= '' and string.byte(list, -1) ~= 32 then foreign(name) end
+  if b ~= last or sum ~= total then foreign(name) end
   if ends > 0 then
     size = size + 1
     at[size], held[size], place[size] = last, count, #list + 1
@@ -286,8 +287,6 @@ function window.text(o)
     unit, o.at[o.low] or 0, last, o.ends, o.held[o.size] or 0, o.open[last] or 0, o.total, more, list)
   return v, math.max(o.ends, o.pause, o.till, o.remembers, o.fades)
 end
-
-window.empty = '1 0 0 0 0 0 0|'
 
 function window.write(o, now)
   if not o.dirty then return end
@@ -538,34 +537,37 @@ function window.rest()
     window.clear(o, now)
   end
 
-  -- ends returns from when an account means the same as a new one, but for a reset that it remembers.
-  function window.ends(o) return math.max(o.ends, o.pause, o.till, o.fades) end
+  -- turning defines what only accounts need of which there are several versions: see versions.lua.
+  function window.turning()
+    -- ends returns from when an account means the same as a new one, but for a reset that it remembers.
+    function window.ends(o) return math.max(o.ends, o.pause, o.till, o.fades) end
 
-  -- history returns when it was that calls went, at the latest, or will, at the earliest, and how many.
-  function window.history(o, now)
-    local at, n = {}, {}
-    for i = o.low, o.size do
-      local b = o.at[i]
-      if o.held[i] > 0 and b + (o.m + 1) * o.width > now then
-        at[#at + 1], n[#n + 1] = b <= now and math.min(now, b + o.width - 1) or b, o.held[i]
+    -- history returns when it was that calls went, at the latest, or will, at the earliest, and how many.
+    function window.history(o, now)
+      local at, n = {}, {}
+      for i = o.low, o.size do
+        local b = o.at[i]
+        if o.held[i] > 0 and b + (o.m + 1) * o.width > now then
+          at[#at + 1], n[#n + 1] = b <= now and math.min(now, b + o.width - 1) or b, o.held[i]
+        end
       end
+      return at, n
     end
-    return at, n
-  end
 
-  -- tell counts n calls that went at an instant, or will.
-  function window.tell(o, now, at, n)
-    local b = floor(o, at)
-    if reach(o, b) <= now then return end
-    tidy(o, now)
-    add(o, b, n, 0)
-  end
+    -- tell counts n calls that went at an instant, or will.
+    function window.tell(o, now, at, n)
+      local b = floor(o, at)
+      if reach(o, b) <= now then return end
+      tidy(o, now)
+      add(o, b, n, 0)
+    end
 
-  -- inherit takes over from the account of another shape what does not depend on that.
-  function window.inherit(o, from, now)
-    if from.margin then o.margin, o.raised, o.fades = from.margin, from.raised, from.fades end
-    reset(o, now, o.ends)
-    window.widen(o, now)
+    -- inherit takes over from the account of another shape what does not depend on that.
+    function window.inherit(o, from, now)
+      if from.margin then o.margin, o.raised, o.fades = from.margin, from.raised, from.fades end
+      reset(o, now, o.ends)
+      window.widen(o, now)
+    end
   end
 
   function window.holds(o, now)

@@ -167,7 +167,7 @@ func (l *lossy) asked() int {
 const (
 	lossyUpstream, lossyPolicy = "lossy", "count"
 
-	lossyKey = "pacer:{" + lossyUpstream + "}:" + lossyPolicy
+	lossyKey = "pacer:1:{" + lossyUpstream + "}:" + lossyPolicy
 )
 
 func counting() policies.Policy { return policies.Fixed(1_000_000, 24*time.Hour).Named(lossyPolicy) }

@@ -21,7 +21,7 @@
 //
 // # News
 //
-// The script that writes a pause also publishes it, on the channel pacer:{upstream}/pauses, so that calls which sleep in
+// The script that writes a pause also publishes it, on the channel pacer:1:{upstream}/pauses, so that calls which sleep in
 // other processes move behind it. A Store subscribes when a call of one of its Pacers goes to sleep, with one connection
 // for all upstreams, and ends that when the last such Pacer is closed. In a Cluster the nodes pass messages on by
 // themselves. The script that begins an epoch of the data publishes that, too. A user who may not publish can still pause: only

@@ -2,13 +2,18 @@ package redisstore
 
 import "strings"
 
-// prefix begins every key of this package.
-const prefix = "pacer:"
+// prefix begins every key and channel of this package. It has the number of the schema: of the names of keys and of what their values mean.
+// The number changes whenever an older release could not read what a newer one writes. Then neither meets the keys of the other: both count
+// apart, and the release notes say so. What a newer release reads and an older one does not write changes nothing. Permissions name
+// pacer:* and hold for all numbers.
+//
+// TestTwoReleasesSideBySide runs the release before beside this one as long as both have the same number.
+const prefix = "pacer:1:"
 
-// gapsMark sets the second key of a rate apart. It cannot stand in a policy's name.
+// gapsMark sets the key of a rate's gaps apart. It cannot stand in a policy's name.
 const gapsMark = "/gaps"
 
-// startsMark sets the third key of a rate apart whose windows are exact.
+// startsMark sets the key of the log of a rate apart whose windows are exact.
 const startsMark = "/starts"
 
 // Marks of the keys of a limit that calls queue for.
@@ -37,19 +42,19 @@ const upstreamsKey = prefix + "upstreams"
 
 // upstreamKey returns the key of an upstream. It begins all others:
 //
-//	pacer:{upstream}                        the upstream's own pause, and the epoch of its data
-//	pacer:{upstream}/alive                  the processes that pace it, by when they are taken for gone
-//	pacer:{upstream}/came                   the same, by when they came
-//	pacer:{upstream}/index                  what they say of themselves, of their policies, and of what went
-//	pacer:{upstream}:policy                 an account of the whole upstream
-//	pacer:{upstream}:policy:value           an account of one scope value, escaped
-//	pacer:{upstream}:policy/gaps.T[:value]  the gaps of a rate whose emission interval is T µs
-//	pacer:{upstream}:policy/starts.T[:value] when calls of such a rate start, if its windows are exact
-//	pacer:{upstream}:policy/leases[:value]  the calls in flight, by when their leases run out
-//	pacer:{upstream}:policy/begun[:value]   the same, by when they began, if only long ones count
-//	pacer:{upstream}:policy/line[:value]    who is queued, in order
-//	pacer:{upstream}:policy/waits[:value]   the same, by when they are taken for dead
-//	pacer:{upstream}:policy/flows[:value]   who shares it fairly, by where their last calls end
+//	pacer:1:{upstream}                          the upstream's own pause, and the epoch of its data
+//	pacer:1:{upstream}/alive                    the processes that pace it, by when they are taken for gone
+//	pacer:1:{upstream}/came                     the same, by when they came
+//	pacer:1:{upstream}/index                    what they say of themselves, of their policies, and of what went
+//	pacer:1:{upstream}:policy                   an account of the whole upstream
+//	pacer:1:{upstream}:policy:value             an account of one scope value, escaped
+//	pacer:1:{upstream}:policy/gaps.T[:value]    the gaps of a rate whose emission interval is T µs
+//	pacer:1:{upstream}:policy/starts.T[:value]  when calls of such a rate start, if its windows are exact
+//	pacer:1:{upstream}:policy/leases[:value]    the calls in flight, by when their leases run out
+//	pacer:1:{upstream}:policy/begun[:value]     the same, by when they began, if only long ones count
+//	pacer:1:{upstream}:policy/line[:value]      who is queued, in order
+//	pacer:1:{upstream}:policy/waits[:value]     the same, by when they are taken for dead
+//	pacer:1:{upstream}:policy/flows[:value]     who shares it fairly, by where their last calls end
 //
 // The upstream is the hash tag, so that all keys of a stack are in one slot. Names of upstreams and policies
 // have no brace, colon or slash, and scope values are escaped, so no value can reach another key.

@@ -18,7 +18,7 @@ func acquainted(t *testing.T, rdb redis.UniversalClient, upstream string, proces
 	t.Helper()
 	all := time.Time{}
 	require.Eventually(t, func() bool {
-		alive, err := rdb.ZRangeWithScores(t.Context(), "pacer:{"+upstream+"}/alive", 0, -1).Result()
+		alive, err := rdb.ZRangeWithScores(t.Context(), "pacer:1:{"+upstream+"}/alive", 0, -1).Result()
 		if err != nil || len(alive) < processes {
 			return false
 		}
@@ -40,7 +40,7 @@ func (s *scene) acquainted() (since int64) {
 }
 
 // key is one of the upstream's own keys.
-func (s *scene) key(name string) string { return "pacer:{" + s.job.upstream() + "}/" + name }
+func (s *scene) key(name string) string { return "pacer:1:{" + s.job.upstream() + "}/" + name }
 
 // resynced waits until every process has sent a heartbeat once more, and holds slots in the store.
 func (s *scene) resynced() {

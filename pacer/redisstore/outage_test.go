@@ -53,7 +53,7 @@ func TestAQuotaOutlivesTheServersMemory(t *testing.T) {
 		"restart":  func(s *redistest.Server) { s.Restart() },
 		"flushall": func(s *redistest.Server) { require.NoError(t, s.Client().FlushAll(t.Context()).Err()) },
 		"eviction": func(s *redistest.Server) {
-			require.NoError(t, s.Client().Del(t.Context(), "pacer:{test}", "pacer:{test}:daily").Err())
+			require.NoError(t, s.Client().Del(t.Context(), "pacer:1:{test}", "pacer:1:{test}:daily").Err())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestAProcessIsKilledWithAThousandWaiters(t *testing.T) {
 	for _, key := range keys {
 		require.NotEqual(t, -1*time.Nanosecond, rdb.PTTL(t.Context(), key).Val(), "key %s has no TTL", key) // it may be over by now
 	}
-	alive := func() int64 { return rdb.ZCard(t.Context(), "pacer:{"+j.upstream()+"}/alive").Val() }
+	alive := func() int64 { return rdb.ZCard(t.Context(), "pacer:1:{"+j.upstream()+"}/alive").Val() }
 	require.Eventually(t, func() bool { return alive() == 1 }, patience, 100*time.Millisecond)
 	require.NoError(t, p.Close())
 	require.Zero(t, alive(), "who closes leaves at once")
@@ -310,7 +310,7 @@ func TestAHeartbeatDoesNotShortenAPause(t *testing.T) {
 	require.NoError(t, err)
 	_, err = backing.Heartbeat(t.Context(), "heartbeat", heartbeat)
 	require.NoError(t, err)
-	require.Greater(t, rdb.PTTL(t.Context(), "pacer:{heartbeat}").Val(), 59*time.Minute)
+	require.Greater(t, rdb.PTTL(t.Context(), "pacer:1:{heartbeat}").Val(), 59*time.Minute)
 	status, err := backing.Status(t.Context(), stack)
 	require.NoError(t, err)
 	require.InDelta(t, time.Hour, status.Paused.Sub(status.Now), float64(time.Minute))

@@ -56,7 +56,8 @@ func (r *request) key(k string) {
 	r.args = append(r.args, &r.keys[len(r.keys)-1])
 }
 
-// addKeys adds the keys of some limits, in the order in which the scripts read them: see keys.go.
+// addKeys adds the keys of some limits, in the order in which the scripts read them: see keys.go. Those of the accounts come first, so that
+// the scripts can read them all at once.
 func (r *request) addKeys(upstream string, limits []store.Limit) {
 	base := len(prefix) + len(upstream) + 2
 	size := base
@@ -75,8 +76,10 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 	name := r.text.String()
 	r.key(name)
 	for i := range limits {
+		r.addKey(name, &limits[i], "", 0)
+	}
+	for i := range limits {
 		l := &limits[i]
-		r.addKey(name, l, "", 0)
 		if l.Spec.Algorithm == policies.GCRA {
 			r.addKey(name, l, gapsMark, l.Spec.Interval)
 		}

@@ -21,9 +21,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// ErrForeign is the cause of a [*pacer.StoreError] when a key of the store holds what Headway did not write,
-// or what it wrote for a policy of the same name and another algorithm. Nothing was changed. Delete the key,
-// or rename the policy.
+// ErrForeign is the cause of a [*pacer.StoreError] when a key of the store holds what Headway did not write. Nothing was changed. Delete
+// the key, or give the policy another name.
 var ErrForeign = errors.New("redisstore: a key holds a foreign value: delete the key, or give the policy another name")
 
 // A Client is what a [Store] needs of a client: *redis.Client, *redis.ClusterClient and every redis.UniversalClient have it.

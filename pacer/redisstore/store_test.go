@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -56,7 +57,7 @@ func accounts(t *testing.T, rdb *redis.Client) []string {
 
 // ofTheUpstream reports whether a key is about the upstream and not one of its policies.
 func ofTheUpstream(key string) bool {
-	return strings.HasSuffix(key, "}") || strings.Contains(key, "}/") || key == "pacer:upstreams"
+	return strings.HasSuffix(key, "}") || strings.Contains(key, "}/") || key == "pacer:1:upstreams"
 }
 
 // three is a stack of both algorithms.
@@ -76,7 +77,7 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	ctx := pacer.WithScope(t.Context(), "tenant", "acme")
 	require.NoError(t, p.Wait(ctx))
 	require.Eventually(t, func() bool { // the server knows every script
-		return rdb.Exists(t.Context(), "pacer:{test}/alive", "pacer:{test}/index", "pacer:upstreams").Val() == 3
+		return rdb.Exists(t.Context(), "pacer:1:{test}/alive", "pacer:1:{test}/index", "pacer:1:upstreams").Val() == 3
 	}, patience, 5*time.Millisecond)
 	source := luascripts.New().Reserve
 	hash := redis.NewScript(source).Hash()
@@ -147,7 +148,7 @@ func TestNoKeyWithoutTTL(t *testing.T) {
 		ttl, err := rdb.PTTL(t.Context(), key).Result()
 		require.NoError(t, err)
 		require.NotEqual(t, time.Duration(-1), ttl, "key %s has no TTL", key)
-		require.True(t, strings.HasPrefix(key, "pacer:{test}") || key == "pacer:upstreams", key)
+		require.True(t, strings.HasPrefix(key, "pacer:1:{test}") || key == "pacer:1:upstreams", key)
 	}
 	for _, r := range held {
 		require.NoError(t, r.NotUsed(t.Context()))
@@ -178,7 +179,7 @@ func TestHostileScopeValues(t *testing.T) {
 	p := newPacer(t, rdb, policies.Every(time.Hour).Per("tenant"))
 	values := []string{
 		"}", "{", "{}", "}{other}", "{other}", "\x00", "\r\nFLUSHALL\r\n", "a:b", "a%3Ab", "/gaps", "gaps:", "*", "?", "[a]",
-		strings.Repeat("{", 10_000), strings.Repeat("x", 1<<20), "\xff\xfe", "日本", " ", "#", "pacer:{test}:all",
+		strings.Repeat("{", 10_000), strings.Repeat("x", 1<<20), "\xff\xfe", "日本", " ", "#", "pacer:1:{test}:all",
 	}
 	for _, v := range values {
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", v)), "%.20q is a key of its own", v)
@@ -189,7 +190,7 @@ func TestHostileScopeValues(t *testing.T) {
 		keys, err := c.Keys(ctx, "*").Result()
 		keys = slices.DeleteFunc(keys, ofTheUpstream)
 		for _, key := range keys {
-			if !strings.HasPrefix(key, "pacer:{test}:") || len(key) > 200 {
+			if !strings.HasPrefix(key, "pacer:1:{test}:") || len(key) > 200 {
 				return fmt.Errorf("key %.100q", key)
 			}
 		}
@@ -203,46 +204,84 @@ func TestHostileScopeValues(t *testing.T) {
 func TestForeignValues(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
-	for i, plant := range []func(key string) error{
-		func(k string) error { return rdb.Set(t.Context(), k, "hello", 0).Err() },
-		func(k string) error { return rdb.Set(t.Context(), k, "-5", 0).Err() },
-		func(k string) error { return rdb.Set(t.Context(), k, "inf", 0).Err() },
-		func(k string) error { return rdb.Set(t.Context(), k, "1 2", 0).Err() },
-		func(k string) error { return rdb.Set(t.Context(), k, "99999999999999999999", 0).Err() },
-		func(k string) error { return rdb.Set(t.Context(), k, "1 2 3 4 5 6 7|", 0).Err() },                     // the last bucket is not where it is said to be
-		func(k string) error { return rdb.Set(t.Context(), k, "1000000 2 2 9e15 5 0 6|", 0).Err() },            // ends
-		func(k string) error { return rdb.Set(t.Context(), k, "5 2 12 9007199254740991 5 0 6|1 ", 0).Err() },   // the distance
-		func(k string) error { return rdb.Set(t.Context(), k, "5 2 12 9007199254740991 5 0 6|1: ", 0).Err() },  // the same
-		func(k string) error { return rdb.Set(t.Context(), k, "5 2 12 9007199254740991 5 0 7|1:2 ", 0).Err() }, // the total
-		func(k string) error { return rdb.Set(t.Context(), k, "5 2 12 9007199254740991 5 0 6|1:2 1", 0).Err() },
-		func(k string) error { return rdb.Set(t.Context(), k, "5 2 12 9007199254740991 5 0 6 1|1:2 ", 0).Err() },
-		func(k string) error { return rdb.Set(t.Context(), k, "5 2 12 9007199254740991 5 0 6|1:x2 ", 0).Err() },
-		func(k string) error { return rdb.LPush(t.Context(), k, "x").Err() },
-		func(k string) error { return rdb.HSet(t.Context(), k, "l", "x").Err() },
-	} {
+	plants := map[string]func(key string) error{
+		"a list": func(k string) error { return rdb.LPush(t.Context(), k, "x").Err() },
+		"a hash": func(k string) error { return rdb.HSet(t.Context(), k, "l", "x").Err() },
+	}
+	for name, value := range foreignValues() {
+		plants[name] = func(k string) error { return rdb.Set(t.Context(), k, value, 0).Err() }
+	}
+	for name, plant := range plants {
 		for _, victim := range []policies.Policy{policies.PerSecond(1).Named("victim"), policies.Fixed(1, time.Second).Named("victim")} {
 			require.NoError(t, rdb.FlushAll(t.Context()).Err())
 			p := newPacer(t, rdb, policies.Every(time.Hour).Named("first"), victim)
-			require.NoError(t, plant("pacer:{test}:victim"))
-			before, err := rdb.Dump(t.Context(), "pacer:{test}:victim").Result()
+			require.NoError(t, plant("pacer:1:{test}:victim"))
+			before, err := rdb.Dump(t.Context(), "pacer:1:{test}:victim").Result()
 			require.NoError(t, err)
+			start := time.Now()
 			err = p.Wait(t.Context())
-			require.ErrorIs(t, err, redisstore.ErrForeign, "plant %d, %v", i, victim)
+			require.ErrorIs(t, err, redisstore.ErrForeign, "%s, %v", name, victim)
 			var se *pacer.StoreError
 			require.ErrorAs(t, err, &se)
-			require.ErrorIs(t, p.Report(t.Context(), policies.Feedback{Wait: 1, Policies: []string{"victim"}}), redisstore.ErrForeign)
+			require.ErrorIs(t, p.Report(t.Context(), policies.Feedback{Wait: 1, Policies: []string{"victim"}}), redisstore.ErrForeign, name)
 			_, err = p.Status(t.Context())
-			require.ErrorIs(t, err, redisstore.ErrForeign)
-			after, err := rdb.Dump(t.Context(), "pacer:{test}:victim").Result()
+			require.ErrorIs(t, err, redisstore.ErrForeign, name)
+			require.Less(t, time.Since(start), patience/4, "%s: it holds up nobody else", name)
+			after, err := rdb.Dump(t.Context(), "pacer:1:{test}:victim").Result()
 			require.NoError(t, err)
-			require.Equal(t, before, after)
-			require.Len(t, accounts(t, rdb), 1, "no other policy was charged")
+			require.Equal(t, before, after, name)
+			require.Len(t, accounts(t, rdb), 1, "%s: no other policy was charged", name)
 			require.NoError(t, p.Close()) // it would remember what the next one is to find forgotten
 		}
 	}
 	require.NoError(t, rdb.FlushAll(t.Context()).Err())
-	require.NoError(t, rdb.SAdd(t.Context(), "pacer:{test}", "x").Err())
+	require.NoError(t, rdb.SAdd(t.Context(), "pacer:1:{test}", "x").Err())
 	require.ErrorIs(t, newPacer(t, rdb, policies.PerSecond(1)).Wait(t.Context()), redisstore.ErrForeign)
+}
+
+// foreignValues are values that no script writes, whatever it is asked for: at first sight, in the state of a rate or of a window, in
+// the section of another version, or in how many there are.
+func foreignValues() map[string]string {
+	const mebibyte = 1 << 20
+	values := map[string]string{
+		"a word": "hello", "nothing": "", "a negative number": "-5", "infinite": "inf", "two numbers": "1 2", "a huge number": "99999999999999999999",
+		"a mark alone": "*", "no state": "r1000000.1", "no shape": " 5", "an unknown kind": "x1000000.1 5", "no burst": "r1000000 5",
+		"no interval": "r.1 5", "an interval of 0": "r0.1 5", "a burst of 0": "r1000000.0 5", "a width of 0": "w0.0 1 2 12 9007199254740991 5 0 6|1:2 ",
+		"a huge interval": "r9007199254740992.1 5", "a huge burst": "r1.9007199254740992 5", "a huge width": "w99999999999999999999.0 1 2 2 2 5 0 5|",
+		"concurrency with a number": "p1 0 0 0", "a long shape": "r" + strings.Repeat("1", mebibyte) + ".1 5", "1 MB": strings.Repeat("5", mebibyte),
+		"1 MB of lines": strings.Repeat("\n", mebibyte), "1 MB of sections": "*r7.1 5" + strings.Repeat("\n9 r7.1 5", mebibyte/9),
+		"sections without a mark": "r7.1 5\n9007199254740991 w7.0 7 7 7 14 1 0 1|",
+		"no end of a section":     "*r7.1 5\nr8.1 5", "a word for an end": "*r7.1 5\nx r8.1 5", "a huge end": "*r7.1 5\n9007199254740992 r8.1 5",
+		"too many sections": "*r3.1 5\n9 r4.1 5\n9 r5.1 5\n9 r6.1 5\n9 r7.1 5", "an empty section": "*r7.1 5\n", "a mark too many": "*r7.1 5\n9 *r8.1 5",
+	}
+	for name, state := range map[string]string{
+		"a word": "hello", "nothing": "", "a negative number": "-5", "infinite": "inf", "a huge number": "99999999999999999999", "1 MB": strings.Repeat("5", mebibyte),
+		"1 MB of numbers": strings.Repeat("5 ", mebibyte/2), "nothing but spaces": strings.Repeat(" ", mebibyte), "too few numbers": "5 6 7",
+	} {
+		values["a rate: "+name] = "r1000000.1 " + state
+		values["an old rate: "+name] = "*r7.1 5\n9007199254740991 r1000000.1 " + state
+	}
+	for name, state := range map[string]string{
+		"two numbers":                        "1 2",
+		"nothing":                            "",
+		"the last bucket is not where it is": "1 2 3 4 5 6 7|",
+		"its end":                            "1000000 2 2 9e15 5 0 6|",
+		"a distance":                         "5 2 12 9007199254740991 5 0 6|1 ",
+		"no distance":                        "5 2 12 9007199254740991 5 0 6|1: ",
+		"the total":                          "5 2 12 9007199254740991 5 0 7|1:2 ",
+		"after the list":                     "5 2 12 9007199254740991 5 0 6|1:2 1",
+		"before the list":                    "5 2 12 9007199254740991 5 0 6 1|1:2 ",
+		"a word for a distance":              "5 2 12 9007199254740991 5 0 6|1:x2 ",
+		"a huge number":                      "1 2 2 9007199254740992 5 0 5|",
+		"1 MB":                               "1 2 2 5 5 0 " + strings.Repeat("5", mebibyte),
+		"a list of 1 MB":                     "1 2 2 5 5 0 5|" + strings.Repeat("5", mebibyte),
+		"a list of 1 MB of marks":            "1 2 2 5 5 0 5|" + strings.Repeat("+", mebibyte),
+	} {
+		values["a window: "+name] = "w1000000.0 " + state
+		values["an old window: "+name] = "*r7.1 5\n9007199254740991 w1000000.0 " + state
+		values["a calendar: "+name] = "c1000000.0 " + state
+	}
+	return values
 }
 
 func TestNilClient(t *testing.T) {
@@ -451,6 +490,60 @@ func TestLinesExpire(t *testing.T) {
 	everythingExpires(t, rdb)
 }
 
+// While policies change back and forth, with reservations far ahead and logs of starts, no key is without a TTL at any time, and soon after
+// the last effect none is left of the policy.
+func TestChangedPoliciesLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	shapes := []policies.Policy{
+		policies.PerSecond(20), policies.PerSecond(50).Burst(3), policies.PerSecond(100).Burst(10), policies.AtMost(10, time.Second).Burst(4),
+		policies.AtMost(20, time.Second).Burst(4), policies.Sliding(20, time.Second), policies.Fixed(20, 200*time.Millisecond),
+		policies.PerSecond(40).Adaptive(policies.Adaptation{}), policies.InFlight(1000),
+	}
+	for _, far := range []time.Duration{0, time.Second, time.Hour} {
+		t.Run(far.String(), func(t *testing.T) {
+			t.Parallel()
+			rdb := redistest.Start(t).Client()
+			backing, rng := must(redisstore.New(rdb)), rand.New(rand.NewPCG(uint64(far), 5))
+			var given []func() error
+			for range 400 {
+				policy := shapes[rng.IntN(len(shapes))]
+				stack := store.Stack{Upstream: "test", Limits: []store.Limit{{Policy: "p", Scope: "tenant", Spec: policy.Spec()}}}
+				switch kind := rng.IntN(10); {
+				case kind == 0:
+					_, _, err := backing.Report(t.Context(), stack, []store.Note{{Kind: store.NotePause, Limit: 0, For: 5 * time.Millisecond}})
+					require.NoError(t, err)
+				case kind == 1 && rng.IntN(3) == 0:
+					_, _, err := backing.Report(t.Context(), stack, []store.Note{{Kind: store.NoteReset, Limit: 0}})
+					require.NoError(t, err)
+				case kind == 2:
+					_, err := backing.Status(t.Context(), stack)
+					require.NoError(t, err)
+				case kind == 3 && len(given) > 0:
+					require.NoError(t, given[rng.IntN(len(given))]())
+				default:
+					call := store.Call{Cost: 1, MaxWait: time.Hour, NotBefore: time.Duration(rng.Int64N(int64(far) + 1))}
+					if policy.Spec().HasQueue() {
+						call.ID = 1e14 + rng.Int64N(1e6)
+					}
+					grants := make([]store.Grant, 1)
+					require.NoError(t, backing.Reserve(t.Context(), stack, []store.Call{call}, grants))
+					if grants[0].OK {
+						given = append(given, func() error { return backing.Cancel(t.Context(), stack, grants) })
+					}
+				}
+				for _, key := range rdb.Keys(t.Context(), "*").Val() {
+					require.NotEqual(t, -1*time.Nanosecond, rdb.PTTL(t.Context(), key).Val(), "%s has no TTL", key)
+				}
+			}
+			require.NotEmpty(t, accounts(t, rdb))
+			if far < time.Hour {
+				rdb.Del(t.Context(), rdb.Keys(t.Context(), "*/leases*").Val()...)
+				require.Eventually(t, func() bool { return len(accounts(t, rdb)) == 0 }, patience, 50*time.Millisecond)
+			}
+		})
+	}
+}
+
 // everythingExpires checks that no key is kept for ever.
 func everythingExpires(t *testing.T, rdb *redis.Client) {
 	t.Helper()
@@ -504,7 +597,7 @@ func TestGapsWithoutTheirRateMeanNothing(t *testing.T) {
 		return grants[0].Wait().Round(time.Minute)
 	}
 	require.Equal(t, 100*time.Minute, reserve(100*time.Minute)) // a gap of 100 minutes before it
-	require.Equal(t, int64(1), rdb.Del(t.Context(), "pacer:{gaps}:slow").Val())
+	require.Equal(t, int64(1), rdb.Del(t.Context(), "pacer:1:{gaps}:slow").Val())
 	for i := range 100 {
 		require.Equal(t, time.Duration(i)*time.Minute, reserve(0))
 	}

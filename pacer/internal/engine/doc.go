@@ -15,6 +15,9 @@
 //   - [Window], counters of fixed, calendar and sliding windows.
 //   - [Concurrency], permits for the calls that run at once, each with a lease.
 //
+// When a policy changes, its key has [Versions]: an account for each shape in which it is asked for. A new one begins with what the last one
+// knows, and each call counts in all of them. See versions.go.
+//
 // # From a request to a charge
 //
 // Reserve asks the accounts of a stack in turn until none of them moves the slot any more, and then charges each:

@@ -57,3 +57,6 @@ func (w *Window) Sums(l *Limit, k int64) (total, counted, moved, anew, peak, ful
 
 // Horizon returns the instant from which nothing can be reserved yet.
 func (l *Limit) Horizon() int64 { return l.horizon() }
+
+// Known returns how many accounts there are.
+func (v *Versions) Known() int { return 1 + len(v.aside()) }

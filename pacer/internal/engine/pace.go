@@ -109,13 +109,14 @@ func (p *pace) learn(l *Limit, now, value, until int64) bool {
 }
 
 // inherited returns the pace for an account of another shape: a share, if that adapts, too.
-func (p pace) inherited(l *Limit) pace {
+func (p *pace) inherited(l *Limit) pace {
 	a := l.Spec.Adapt
 	if a == nil || p.share == 0 {
 		return pace{learned: p.learned, until: p.until}
 	}
-	p.whole = p.since + (numbers.WholeShare-p.share)*a.Recovery/numbers.WholeShare + 1
-	return p
+	own := *p
+	own.whole = p.since + (numbers.WholeShare-p.share)*a.Recovery/numbers.WholeShare + 1
+	return own
 }
 
 // ends returns when the pace is that of the limit again.

@@ -22,9 +22,14 @@ import (
 type Versions struct {
 	Account // of the shape that was asked for last
 
-	shape shape
+	shape  shape
+	others *besides // nil: there are none, and there is no calendar
+}
+
+// besides are what few keys have besides their account.
+type besides struct {
 	grid  string    // of a calendar: its name
-	aside []version // the others, beginning with the last one
+	aside []version // the accounts of other shapes, beginning with the last one
 }
 
 // A version is the account of a shape that was asked for before.
@@ -85,7 +90,29 @@ func (v *version) limit() *Limit {
 
 // NewVersions returns the versions of a key of which there is one account, which has the shape of a limit.
 func NewVersions(l *Limit, a Account) Versions {
-	return Versions{Account: a, shape: shapeOf(l.Spec), grid: gridOf(l.Spec)}
+	v := Versions{Account: a, shape: shapeOf(l.Spec)}
+	v.keep(gridOf(l.Spec), nil)
+	return v
+}
+
+// keep keeps the grid of a calendar and the accounts of other shapes.
+func (v *Versions) keep(grid string, aside []version) {
+	switch {
+	case grid == "" && len(aside) == 0:
+		v.others = nil
+	case v.others == nil:
+		v.others = &besides{grid, aside}
+	default:
+		*v.others = besides{grid, aside}
+	}
+}
+
+// aside returns the accounts of other shapes.
+func (v *Versions) aside() []version {
+	if v.others == nil {
+		return nil
+	}
+	return v.others.aside
 }
 
 // gridOf returns the name of a calendar; "" if the limit has none.
@@ -98,17 +125,25 @@ func gridOf(s *policies.Spec) string {
 
 // Serves reports whether there is one account only, and it has the shape of a limit: then there is nothing to turn.
 func (v *Versions) Serves(s *policies.Spec) bool {
-	return v.aside == nil && v.shape.same(shapeOf(s)) && (s.Calendar == nil || s.Calendar.Zone() == v.grid)
+	grid := ""
+	if v.others != nil {
+		if len(v.others.aside) > 0 {
+			return false
+		}
+		grid = v.others.grid
+	}
+	return v.shape.same(shapeOf(s)) && grid == gridOf(s)
 }
 
 // Turn sees to it that the account has the shape of a limit that is asked for now.
 func (v *Versions) Turn(l *Limit, now int64) {
 	want := shapeOf(l.Spec)
-	v.grid = gridOf(l.Spec)
-	v.aside = slices.DeleteFunc(v.aside, func(one version) bool { return one.until <= now })
+	aside := slices.DeleteFunc(v.aside(), func(one version) bool { return one.until <= now })
+	v.keep(gridOf(l.Spec), aside)
 	over := v.counts() <= now // from when all of them mean the same as a new account, there is one
-	if len(v.aside) == 0 || over {
-		v.aside = nil
+	if over {
+		aside = nil
+		v.keep(gridOf(l.Spec), nil)
 	}
 	if v.shape.same(want) {
 		v.shape = want
@@ -120,9 +155,9 @@ func (v *Versions) Turn(l *Limit, now int64) {
 	var next Account
 	if over {
 		next = NewAccount(want.algorithm)
-	} else if i := slices.IndexFunc(v.aside, func(one version) bool { return one.shape.same(want) }); i >= 0 {
-		next = v.aside[i].Account
-		v.aside = slices.Delete(v.aside, i, i+1)
+	} else if i := slices.IndexFunc(aside, func(one version) bool { return one.shape.same(want) }); i >= 0 {
+		next = aside[i].Account
+		aside = slices.Delete(aside, i, i+1)
 		if w, ok := next.(*Window); ok && w.offGrid(l) {
 			next = (&Versions{Account: next, shape: want}).converted(l, now)
 		}
@@ -135,9 +170,10 @@ func (v *Versions) Turn(l *Limit, now int64) {
 			g.pace = pace{learned: g.pace.learned, until: g.pace.until}
 		}
 		until := now + v.shape.reach() + numbers.VersionLives
-		v.aside = slices.Insert(v.aside, 0, version{v.Account, v.shape, until})
-		v.aside = v.aside[:min(len(v.aside), numbers.MaxVersions-1)]
+		aside = slices.Insert(aside, 0, version{v.Account, v.shape, until})
+		aside = aside[:min(len(aside), numbers.MaxVersions-1)]
 	}
+	v.keep(gridOf(l.Spec), aside)
 	v.Account, v.shape = next, want
 }
 
@@ -150,8 +186,9 @@ func (v *Versions) Seen(l *Limit, now int64) Account {
 		}
 		return v.Account
 	}
-	for i := range v.aside {
-		one := &v.aside[i]
+	aside := v.aside()
+	for i := range aside {
+		one := &aside[i]
 		if one.until <= now || !one.shape.same(want) || v.counts() <= now {
 			continue
 		}
@@ -183,7 +220,7 @@ func (v *Versions) converted(l *Limit, now int64) Account {
 	for _, one := range from.history(now) {
 		tell(a, l, now, one.at, one.n)
 	}
-	if p := v.Account.Paused(); p > now {
+	if p := v.Paused(); p > now {
 		a.Pause(p)
 	}
 	switch to := a.(type) {
@@ -212,8 +249,9 @@ func (v *Versions) converted(l *Limit, now int64) Account {
 
 // told counts a call of cost n whose slot is at, for those who ask for other shapes.
 func (v *Versions) told(now, at, n int64) {
-	for i := range v.aside {
-		if one := &v.aside[i]; one.until > now {
+	aside := v.aside()
+	for i := range aside {
+		if one := &aside[i]; one.until > now {
 			tell(one.Account, one.limit(), now, at, n)
 		}
 	}
@@ -223,7 +261,7 @@ func (v *Versions) told(now, at, n int64) {
 func (e *Entry) Pause(until int64) {
 	e.Account.Pause(until)
 	if e.Versions != nil {
-		for _, one := range e.Versions.aside {
+		for _, one := range e.Versions.aside() {
 			one.Pause(until)
 		}
 	}
@@ -233,7 +271,7 @@ func (e *Entry) Pause(until int64) {
 func (e *Entry) Resume(now int64) {
 	e.Account.Resume(now)
 	if e.Versions != nil {
-		for _, one := range e.Versions.aside {
+		for _, one := range e.Versions.aside() {
 			one.Resume(now)
 		}
 	}
@@ -243,7 +281,7 @@ func (e *Entry) Resume(now int64) {
 func (e *Entry) Reset(now int64) {
 	e.Account.Reset(now)
 	if e.Versions != nil {
-		e.Versions.aside = nil
+		e.Versions.keep(gridOf(e.Limit.Spec), nil)
 	}
 }
 
@@ -258,8 +296,8 @@ func (e *Entry) Settle(now int64, c Charge, cost, actual int64) {
 // counts is Expires, but for the queues and for the pace of an adaptive rate.
 func (v *Versions) counts() int64 {
 	ends := counts(v.Account)
-	for i := range v.aside {
-		ends = max(ends, counts(v.aside[i].Account))
+	for _, one := range v.aside() {
+		ends = max(ends, counts(one.Account))
 	}
 	return ends
 }
@@ -277,8 +315,8 @@ func counts(a Account) int64 {
 // Expires is the instant from which all versions mean the same as a new account.
 func (v *Versions) Expires() int64 {
 	ends := v.Account.Expires()
-	for i := range v.aside {
-		ends = max(ends, v.aside[i].Expires())
+	for _, one := range v.aside() {
+		ends = max(ends, one.Expires())
 	}
 	return ends
 }

@@ -1,0 +1,160 @@
+package redisstore_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/headway-go/headway/pacer/internal/redistest"
+)
+
+// previousFile names the release before this one: a tag, or as long as there is none with the schema of this one, the commit that
+// introduced it. If history was rewritten, git log -S with the prefix of keys.go finds that commit.
+const previousFile = "testdata/previous"
+
+// workerDir is the program that both releases are built with.
+const workerDir = "testdata/worker"
+
+// While a fleet is deployed, processes of the release before and of this one share their limits: neither sees an error, no policy is
+// exceeded in store time, and both make progress.
+func TestTwoReleasesSideBySide(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	before, now := buildPrevious(t), filepath.Join(t.TempDir(), "now")
+	build(t, ".", "./"+workerDir, now)
+	length := 4 * time.Second
+	if os.Getenv("HEADWAY_LONG") != "" {
+		length = time.Minute
+	}
+	until := time.Now().Add(length)
+	workers := []string{before, now, before, now}
+	parts := make([]map[string][]outing, len(workers))
+	var g errgroup.Group
+	for i, worker := range workers {
+		g.Go(func() error {
+			cmd := exec.CommandContext(t.Context(), worker, server.Addr, until.Format(time.RFC3339Nano))
+			var says bytes.Buffer
+			cmd.Stderr = &says
+			out, err := cmd.Output()
+			if err != nil {
+				return fmt.Errorf("%s: %w: %s", filepath.Base(worker), err, says.Bytes())
+			}
+			return json.Unmarshal(out, &parts[i])
+		})
+	}
+	require.NoError(t, g.Wait())
+	for upstream, rules := range map[string][]rule{
+		"stacked": {fiftyASecond, {name: "120 in any 3 s", kind: anyWindow, n: 120, period: 3 * time.Second}},
+		"exact":   {{name: "40 in any second", kind: anyWindow, n: 40, period: time.Second}},
+		"permits": {{name: "200 a second", kind: evenly, n: 200, period: time.Second, burst: 2}},
+		"shares":  {{name: "80 a second", kind: evenly, n: 80, period: time.Second, burst: 4}},
+		"lanes":   {{name: "60 a second", kind: evenly, n: 60, period: time.Second, burst: 4}},
+	} {
+		var all []outing
+		went := make(map[string]int)
+		for i, part := range parts {
+			for _, o := range part[upstream] {
+				o.Granted, o.process = 1, i // they wait for the store for as long as it takes
+				all = append(all, o)
+			}
+			went[filepath.Base(workers[i])] += len(part[upstream])
+		}
+		require.Empty(t, referee(all, rules...), upstream)
+		t.Logf("%s: %v", upstream, went)
+		require.Greater(t, min(went["before"], went["now"])*10, len(all), "%s: %v", upstream, went)
+	}
+}
+
+// buildPrevious builds the worker with the release before this one, and returns its path. Without the history of the repository it skips
+// the test.
+func buildPrevious(t *testing.T) string {
+	t.Helper()
+	name, err := os.ReadFile(previousFile)
+	require.NoError(t, err)
+	commit := strings.TrimSpace(string(name))
+	if _, err := git("cat-file", "-e", commit+"^{commit}"); err != nil {
+		shallow, gone := git("rev-parse", "--is-shallow-repository")
+		if gone == nil && strings.TrimSpace(string(shallow)) == "false" && os.Getenv("CI") == "true" {
+			t.Fatalf("%s names %s, which is not in the history: %v", previousFile, commit, err)
+		}
+		t.Skipf("the release before, %s, is not in this clone: fetch the history of the repository", commit)
+	}
+	dir := t.TempDir()
+	files, err := git("-C", "../..", "archive", "--format=tar", commit)
+	require.NoError(t, err)
+	require.NoError(t, unpack(files, dir))
+	home := filepath.Join(dir, "pacer", "redisstore", workerDir)
+	require.NoError(t, os.MkdirAll(home, 0o755))
+	source, err := os.ReadFile(filepath.Join(workerDir, "main.go"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(home, "main.go"), source, 0o600))
+	binary := filepath.Join(t.TempDir(), "before")
+	build(t, dir, "./pacer/redisstore/"+workerDir, binary)
+	return binary
+}
+
+// build builds a program of a tree. Under the race detector so is the program, as most of it is built already.
+func build(t *testing.T, dir, pkg, binary string) {
+	t.Helper()
+	args := []string{"build", "-o", binary}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "-race" && s.Value == "true" {
+				args = append(args, "-race")
+			}
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", append(args, pkg)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// git runs git, and returns what it prints.
+func git(args ...string) ([]byte, error) {
+	out, err := exec.Command("git", args...).Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, exit.Stderr)
+	}
+	return out, err
+}
+
+// unpack unpacks the files of an archive.
+func unpack(archive []byte, dir string) error {
+	for r := tar.NewReader(bytes.NewReader(archive)); ; {
+		h, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name):
+			continue
+		}
+		path := filepath.Join(dir, filepath.FromSlash(h.Name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return err
+		}
+	}
+}
