@@ -14,7 +14,6 @@
 -- begun.
 
 local upstream, settings = KEYS[1], KEYS[2]
-local most = 1024
 local up, now = readupstream(upstream, redis.call('GET', upstream))
 if #ARGV >= 3 then
   local all, ends, size = redis.call('HGETALL', settings), now, 0
@@ -22,7 +21,7 @@ if #ARGV >= 3 then
   for i = 1, #all, 2 do
     local till = tonumber(string.match(all[i + 1], '^(%d+) ') or '')
     if all[i] ~= 'version' then
-      if till and till > now then
+      if till and till > now and till <= now + C.MaxDebt then
         known[all[i]], size = till, size + 1
       else
         redis.call('HDEL', settings, all[i])
@@ -32,7 +31,7 @@ if #ARGV >= 3 then
   for at = 1, #ARGV - 2, 3 do
     if ARGV[at + 2] ~= '' and not known[ARGV[at]] then size = size + 1 end
   end
-  if size > most then return { now } end
+  if size > C.MaxSettings then return { now } end
   for at = 1, #ARGV - 2, 3 do
     local field, till = ARGV[at], now + tonumber(ARGV[at + 1])
     if ARGV[at + 2] == '' then

@@ -353,7 +353,7 @@ func TestPacersOnOneStoreHearOfPauses(t *testing.T) {
 		c := pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(1)}}
 		one, other := newPacer(t, c), newPacer(t, c)
 		require.NoError(t, one.Wait(t.Context()))
-		require.Zero(t, store.Listeners(), "who need not wait need not listen")
+		require.Equal(t, 2, store.Listeners(), "each hears of what operators set, too")
 		start := time.Now()
 		done := make(chan time.Duration)
 		go func() {
@@ -361,10 +361,11 @@ func TestPacersOnOneStoreHearOfPauses(t *testing.T) {
 			done <- time.Since(start)
 		}()
 		synctest.Wait()
-		require.Equal(t, 1, store.Listeners())
 		require.NoError(t, one.Report(t.Context(), policies.Feedback{Wait: 7 * time.Second}))
 		require.Equal(t, 7*time.Second, <-done)
 		require.NoError(t, other.Close())
+		require.Equal(t, 1, store.Listeners())
+		require.NoError(t, one.Close())
 		require.Zero(t, store.Listeners())
 	})
 }

@@ -62,6 +62,7 @@ const (
 	MaxInteger   = 1 << 53       // a Lua number holds every integer below
 	MaxBackstep  = 1_000_000     // store time never goes back by more
 	MaxUpstreams = 10_000        // that are enlisted
+	MaxSettings  = 1024          // of an upstream: store.MaxSettings
 	OnceTTL      = 3_600_000_000 // for how long operations are remembered that must not be done twice
 )
 
@@ -167,7 +168,7 @@ func Named() map[string]int64 {
 		"NoteStray":    NoteStray,
 		"ChangePaused": ChangePaused, "ChangeResumed": ChangeResumed, "ChangeSlowed": ChangeSlowed,
 		"ChangeCalled": ChangeCalled, "ChangeBegun": ChangeBegun,
-		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "OnceTTL": OnceTTL,
+		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "MaxSettings": MaxSettings, "OnceTTL": OnceTTL,
 		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
 		"UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,

@@ -83,7 +83,7 @@ func parseSettings(v []any) (*store.Settings, error) {
 		}
 		till, text, ok := strings.Cut(value, " ")
 		one := store.Setting{Text: text, Until: store.Instant(parseScore(till))}
-		if !ok || one.Until <= all.Now {
+		if !ok || one.Until <= all.Now || one.Until > all.Now.Add(policies.MaxPeriod) {
 			continue
 		}
 		if field != policiesField {
