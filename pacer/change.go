@@ -142,7 +142,7 @@ func (p *Pacer) setInStore(ctx context.Context, one store.Setting) error {
 	if err != nil {
 		return p.storeError(opSet, err)
 	}
-	p.settingsRead(all)
+	p.settingsRead(all) //nolint:contextcheck // calls that wait have contexts of their own
 	return nil
 }
 
@@ -209,7 +209,7 @@ func (p *Pacer) settle() {
 		p.repolicied(set.bound)
 	}
 	p.describePolicies(set)
-	p.waiters.Replan(context.Background(), set.generation)
+	p.waiters.Replan(set.generation)
 }
 
 // setAt describes the version of policies that are set.
@@ -236,7 +236,7 @@ func (p *Pacer) endSettings() {
 
 // samePolicy reports whether two policies are the same, as far as text can tell; those with overrides of their own are not.
 func samePolicy(a, b policies.Policy) bool {
-	return a.String() == b.String() && new(a.Spec()).Equal(new(b.Spec())) && !a.HasOverrides() && !b.HasOverrides()
+	return a.String() == b.String() && a.Spec().Equal(b.Spec()) && !a.HasOverrides() && !b.HasOverrides()
 }
 
 // parsePolicies reads the policies of an upstream, one on each line, and checks them.

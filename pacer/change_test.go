@@ -55,7 +55,10 @@ func line(t *testing.T, p *pacer.Pacer, n int, ask func(ctx context.Context, i i
 	begin := time.Now()
 	for i := range n {
 		wg.Go(func() {
-			assert.NoError(t, ask(t.Context(), i))
+			if err := ask(t.Context(), i); err != nil {
+				t.Errorf("call %d: %v", i, err)
+				return
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, wentAt{i, time.Since(begin)})
@@ -135,6 +138,7 @@ func eachStore(t *testing.T, do func(t *testing.T, config func(...policies.Polic
 func TestADeclaredPolicyHoldsAtOnce(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		t.Helper()
 		for name, ask := range map[string]func(*pacer.Pacer) func(context.Context, int) error{"Wait": waitsFor, "Acquire": acquires} {
 			p := opened(t, config(policies.PerSecond(2).Named(name)))
 			all := line(t, p, 40, ask(p))
@@ -152,6 +156,7 @@ func TestADeclaredPolicyHoldsAtOnce(t *testing.T) {
 func TestALowerPolicyHoldsAtOnce(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		t.Helper()
 		p := opened(t, config(policies.PerSecond(200).Named("x")))
 		begin := time.Now()
 		all := line(t, p, 600, waitsFor(p))
@@ -202,6 +207,7 @@ func TestWaitingCallsAreBoundAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+				t.Helper()
 				p := opened(t, config(c.before...))
 				all := line(t, p, 12, func(ctx context.Context, _ int) error {
 					r, err := p.Acquire(ctx, pacer.MaxWait(pacer.Forever), pacer.Scope("tenant", "acme"), pacer.Lane("batch"))
@@ -247,6 +253,7 @@ func TestBadPoliciesChangeNothing(t *testing.T) {
 func TestSetPoliciesHoldForTheFleet(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		t.Helper()
 		one, two := opened(t, config(policies.PerSecond(1).Named("x"))), opened(t, config(policies.PerSecond(1).Named("x")))
 		both := []func() []wentAt{line(t, one, 20, waitsFor(one)), line(t, two, 20, waitsFor(two))}
 		began := time.Now()
@@ -277,6 +284,7 @@ func TestSetPoliciesHoldForTheFleet(t *testing.T) {
 func TestLimitsOfKeys(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		t.Helper()
 		rate := policies.PerSecond(2).Per("tenant").Override(policies.PerSecond(20).Burst(5), "large")
 		p := opened(t, config(rate))
 		allowed := func(tenant string) (n int) {
@@ -319,6 +327,7 @@ func TestLimitsOfKeys(t *testing.T) {
 func TestPoliciesChangeAtRandom(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		t.Helper()
 		p := opened(t, config(policies.PerSecond(50).Named("x")))
 		shapes := [][]policies.Policy{
 			{policies.PerSecond(50).Named("x")},

@@ -145,8 +145,7 @@ func New(c Config) (*Pacer, error) {
 	p.describeProcess(cmp.Or(c.Name, processName()))
 	p.waiters = p.newWaiters(&c, given)
 	if p.member == nil && c.Store != nil { // others may use it, too
-		p.waiters.Listen()
-		p.reread()
+		p.waiters.Begin()
 	}
 	if p.telemetry.Any(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
 		defer p.waiters.Listen()

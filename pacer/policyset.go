@@ -139,7 +139,7 @@ func (s *policySet) specFor(l *limit, scope string, values []string) policies.Sp
 		policy = l.partOf(policy)
 	}
 	spec := policy.Spec()
-	if !found && !spec.Equal(&l.Spec) {
+	if !found && !spec.Equal(l.Spec) {
 		k := store.Key{Policy: l.Policy, Scope: scope}
 		if _, known := s.met.Swap(k, slices.Clone(values)); !known && s.owned.Add(1) > maxOwned {
 			s.met.Delete(k)

@@ -177,7 +177,7 @@ func (p *Pacer) describeProcess(name string) {
 
 // describePolicies makes what operators see of the policies of this process.
 func (p *Pacer) describePolicies(set *policySet) {
-	var names, texts []string
+	names, texts := make([]string, 0, len(set.limits)), make([]string, 0, len(set.list))
 	for i := range set.limits {
 		names = append(names, set.limits[i].Policy)
 	}

@@ -81,8 +81,8 @@ type Adapt struct {
 }
 
 // Equal reports whether two specs are the same.
-func (s *Spec) Equal(other *Spec) bool {
-	a, b := *s, *other
+func (s Spec) Equal(other Spec) bool {
+	a, b := s, other
 	if a.Adapt != nil && b.Adapt != nil && *a.Adapt == *b.Adapt {
 		a.Adapt, b.Adapt = nil, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -72,7 +73,7 @@ func Unary(p *pacer.Pacer, opts ...Option) grpc.UnaryClientInterceptor {
 		}
 		defer call.Release()
 		var trailer metadata.MD
-		err = invoke(ctx, method, req, reply, cc, append(callOpts[:len(callOpts):len(callOpts)], grpc.Trailer(&trailer))...)
+		err = invoke(ctx, method, req, reply, cc, append(slices.Clip(callOpts), grpc.Trailer(&trailer))...)
 		report(ctx, call, err, trailer)
 		return err
 	}

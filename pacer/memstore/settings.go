@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
 )
 
 var _ store.Settable = (*Store)(nil)
@@ -48,7 +47,7 @@ func (m *Store) set(upstream string, changes []store.Setting) (*store.Settings, 
 		}
 		lasts := c.For
 		if lasts <= 0 {
-			lasts = policies.MaxPeriod
+			lasts = store.ForGood
 		}
 		s.All = append(s.All, store.Setting{Policy: c.Policy, Scope: c.Scope, Text: c.Text, Until: s.Now.Add(lasts.Round(time.Microsecond))})
 	}

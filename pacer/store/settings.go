@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/headway-go/headway/policies"
 )
 
 // A Setting is what an operator has set for an upstream, in place of what its processes declare.
@@ -14,7 +16,7 @@ type Setting struct {
 	Policy, Scope string
 	// Text is a policy as policies.Policy.String writes it, or of the whole upstream one on each line; "" for what holds without it.
 	Text string
-	// Until is when it ends. In a change it is 0, and For says for how long it is to hold, at most policies.MaxPeriod; 0 for that.
+	// Until is when it ends. In a change it is 0, and For says for how long it is to hold, at most [ForGood]; 0 for that.
 	Until Instant
 	For   time.Duration
 
@@ -29,6 +31,9 @@ type Settings struct {
 
 	_ struct{}
 }
+
+// ForGood is for how long a setting holds that is set for good.
+const ForGood = policies.MaxPeriod
 
 // MaxSettings is how many settings an upstream has at most.
 const MaxSettings = 1024

@@ -29,7 +29,7 @@ func (s *Stack) Same(other *Stack) bool {
 // Alike reports whether two stacks of an upstream have the same limits, with the same numbers.
 func (s *Stack) Alike(other *Stack) bool {
 	return slices.EqualFunc(s.Limits, other.Limits, func(a, b Limit) bool {
-		return a.Policy == b.Policy && a.Scope == b.Scope && a.Spec.Equal(&b.Spec)
+		return a.Policy == b.Policy && a.Scope == b.Scope && a.Spec.Equal(b.Spec)
 	})
 }
 

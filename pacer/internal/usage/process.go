@@ -121,7 +121,7 @@ func (r *Registry) Index(_ context.Context, upstream string) (*store.Index, erro
 	for i := range went {
 		index.Went = went[i].appendTo(index.Went, 0, SecondOf(int64(now))+1)
 	}
-	source := ""
+	var source string
 	index.Policies, source = p.Policies()
 	about := store.About{Name: p.Name, Source: source, Waiting: byPolicy, Keys: Top(spent, byKey, maxIndexKeys)}
 	index.Alive, index.Processes = 1, []store.IndexedProcess{{About: about, Came: now}}

@@ -27,7 +27,7 @@ func (s *Waiters) lead(ctx context.Context, q *queue, c *Call, e *entry) (served
 	defer func() {
 		if !returned { // the store panics, or a hook of its client: the caller handles that, but no other call must wait for it
 			s.mu.Lock()
-			s.answerAll(q, c, e, began, s.StoreError("reserve", store.ErrUnreachable))
+			s.answerAll(ctx, q, c, e, began, s.StoreError("reserve", store.ErrUnreachable))
 			s.mu.Unlock()
 		}
 	}()
@@ -38,7 +38,7 @@ func (s *Waiters) lead(ctx context.Context, q *queue, c *Call, e *entry) (served
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.answerAll(q, c, e, began, err)
+	return s.answerAll(ctx, q, c, e, began, err)
 }
 
 // fill makes a request for a call and n−1 of those in the queue. The first may get any slot. The others get one within reach, and if n
@@ -68,7 +68,7 @@ func (q *queue) fill(c *Call, now time.Time, n int) {
 
 // answerAll applies the store's answer to the request under way, and lets the next call ask. It reports whether the call that led is
 // served. The caller holds mu.
-func (s *Waiters) answerAll(q *queue, c *Call, leader *entry, began time.Time, err error) (served bool) {
+func (s *Waiters) answerAll(ctx context.Context, q *queue, c *Call, leader *entry, began time.Time, err error) (served bool) {
 	served = true
 	now := time.Now()
 	a := Answer{Asked: began.Sub(s.made), Answered: now.Sub(s.made), Calls: len(q.calls)}
@@ -82,7 +82,7 @@ func (s *Waiters) answerAll(q *queue, c *Call, leader *entry, began time.Time, e
 		switch {
 		case err != nil:
 			call.err = err
-		case !s.grant(q, &a, i, call, began):
+		case !s.grant(ctx, q, &a, i, call, began):
 			if served = served && i > 0; e != nil {
 				left = append(left, e)
 			}
@@ -130,14 +130,14 @@ func (s *Waiters) answerAll(q *queue, c *Call, leader *entry, began time.Time, e
 
 // grant gives a call the store's answer, unless the call has to wait on because its slot is still too far ahead. It adds to a what the
 // answer shows of the window. The caller holds mu.
-func (s *Waiters) grant(q *queue, a *Answer, i int, call *Call, began time.Time) bool {
+func (s *Waiters) grant(ctx context.Context, q *queue, a *Answer, i int, call *Call, began time.Time) bool {
 	g := &q.grants[i]
 	at := began.Add(g.Wait()).Sub(s.made)
 	if g.Wait() > 0 || !g.OK {
 		a.Waits, a.Paused = true, a.Paused || g.Paused || g.Binds == store.BindsUpstream
 		q.last = store.Grant{Binds: g.Binds, Paused: g.Paused}
 	}
-	if s.unwanted(q, call, g) {
+	if s.unwanted(ctx, q, call, g) {
 		return false
 	}
 	if !g.OK {

@@ -66,8 +66,14 @@ func (s *Waiters) sinceArrival(c *Call) store.Instant {
 	return s.arrival
 }
 
+// Begin has the Waiters listen to their store, and heed what operators have set.
+func (s *Waiters) Begin() {
+	s.Listen()
+	s.Reread()
+}
+
 // Replan binds all calls that wait anew, because other policies hold from a generation on. It returns at once, if the store is shared.
-func (s *Waiters) Replan(ctx context.Context, generation int64) {
+func (s *Waiters) Replan(generation int64) {
 	s.mu.Lock()
 	if s.IsClosed() || generation <= s.generation {
 		s.mu.Unlock()
@@ -93,9 +99,8 @@ func (s *Waiters) Replan(ctx context.Context, generation int64) {
 		}
 	}
 	s.mu.Unlock()
-	ctx = context.WithoutCancel(ctx)
 	s.later(func() {
-		s.move(ctx, inOrder(caught))
+		s.move(context.Background(), inOrder(caught))
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.thaw()
@@ -157,17 +162,13 @@ func (s *Waiters) thawFor(c *Call) {
 
 // unwanted reports whether a grant is a slot to come of policies that do not hold any more: it is given back, and the call waits on. The
 // caller holds mu.
-func (s *Waiters) unwanted(q *queue, c *Call, g *store.Grant) bool {
+func (s *Waiters) unwanted(ctx context.Context, q *queue, c *Call, g *store.Grant) bool {
 	if q.generation == s.generation || c.binder == nil || !g.OK || g.Wait() <= 0 {
 		return false
 	}
 	old := store.Batch{Stack: store.Stack{Upstream: s.Upstream, Limits: slices.Clone(q.limits)}, Grants: []store.Grant{*g}}
 	old.Grants[0].Charges = slices.Clone(g.Charges)
-	s.busy.Add(1)
-	go func() {
-		defer s.busy.Done()
-		s.cancelAll(context.Background(), []store.Batch{old})
-	}()
+	s.busy.Go(func() { s.cancelAll(context.WithoutCancel(ctx), []store.Batch{old}) })
 	return true
 }
 
