@@ -86,6 +86,12 @@
 // what, the processes, and the keys that spend most. [Hooks] receive events as they happen, in goroutines of their own, so that no
 // call waits for them; [LogHooks] logs them, and package otelpacer exports them to OpenTelemetry.
 //
+// # Changing limits
+//
+// Policies can change while calls wait: [Pacer.Declare] replaces those of this process, [Pacer.SetPolicies] those of every process that
+// shares the store, and [Pacer.SetLimit] the numbers of one key. What was spent still counts, waiting calls keep their order, and none of
+// them fails.
+//
 // # Documentation
 //
 // The folder docs/ of the module has more: docs/concepts.md explains the terms in pictures, docs/policies.md how to choose policies,

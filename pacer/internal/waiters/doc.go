@@ -48,6 +48,13 @@
 // While a request is under way, calls that come wait for it: the next request carries all that fit. So the calls of a stack that come
 // together share requests, whether they have to wait or not.
 //
+// # When the policies change
+//
+// Each call knows the generation of the policies by which it is bound. [Waiters.Replan] begins another one: calls that hold slots give
+// them back, are bound anew and reserve again, in the order of their slots, while no other call asks ("frozen"). Then those in the queues are
+// bound anew, and queued in the order in which they came. What a request under way grants by the old policies is given back, unless the call
+// may go now. The queues of the old stacks serve whom they have, and no others.
+//
 // # The reach
 //
 // H = max(40 ms, 3 × the way to the store and back), at most 2 s. The next slots are asked for when the furthest one that is held lies
@@ -69,6 +76,7 @@
 //	passing.go     permits that go from one call of the process to the next
 //	pauses.go      which calls a pause, a resumption or a slower rate concerns
 //	move.go        giving slots up for later ones
+//	replan.go      binding the calls that wait anew, when the policies change
 //	resync.go      giving slots up that this process granted locally
 //	listen.go      news from the store
 //	events.go      what a call waits for, for hooks and errors
@@ -78,7 +86,8 @@
 //
 // # Invariants
 //
-//   - Calls of one queue are asked for in the order in which they came.
+//   - Calls of one queue are asked for in the order in which they came, also when they are bound anew.
+//   - No call fails because it is bound anew: one that cannot be keeps the limits that it has.
 //   - At most one request of a window is under way, with at most [MaxBatch] calls, and at most [MaxAhead] of them if they have to wait.
 //   - Nothing that is queued is charged. A call that leaves a queue leaves nothing behind.
 //   - A call goes once, or is given back once. Only the goroutine that marked a call as moving changes its grant.
