@@ -88,7 +88,11 @@ function window.loadstring(o, v, now)
   if n > 0 and (now < o.bounds[1] or now >= o.bounds[n]) then stale = true end
   if not v then return end
   local name = o.key
-  local unit, first, last, ends, count, open, total, more, list = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)%f[^%d]([ %d]*)|([%d:+ ]*)$')
+  local bar = string.find(v, '|', 1, true)
+  if not bar or bar > 512 then foreign(name) end -- so that no pattern takes long
+  local unit, first, last, ends, count, open, total, more = string.match(string.sub(v, 1, bar - 1), '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)([ %d]*)$')
+  local list = string.sub(v, bar + 1)
+  if string.find(list, '[^%d:+ ]') then foreign(name) end
   unit, first, last, ends = number(unit, name), number(first, name), number(last, name), number(ends, name)
   count, open, total = number(count, name), number(open, name), number(total, name)
   if more ~= '' then
