@@ -1,8 +1,10 @@
 package pacer_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -391,6 +393,68 @@ func TestObservingDoesNotWaitForTheStore(t *testing.T) {
 		o.mu.Unlock()
 		far.set(errBroken, 0)
 		goesNow(t, func() error { return p.Wait(t.Context()) })
+	})
+}
+
+// Fair shares and lanes are observed in the order in which calls come, and enforced on the same accounts.
+func TestSharesAndLanesInObserve(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		t.Helper()
+		p, o := observing(t, config(
+			policies.PerSecond(10).Burst(2).Fair("tenant").Named("fair"), policies.PerSecond(20).Burst(4).Lane("batch", 50).Named("lanes"),
+		), pacer.Observe)
+		load := func() {
+			var wg sync.WaitGroup
+			for i := range 20 {
+				wg.Go(func() {
+					if err := p.Wait(t.Context(), pacer.Scope("tenant", string(rune('a'+i%3))), pacer.Lane("batch")); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+		}
+		began := time.Now()
+		load()
+		require.Zero(t, time.Since(began))
+		all := o.take()
+		require.Len(t, all, 20)
+		require.InDelta(t, 1800*time.Millisecond, all[19].Wait, float64(20*time.Millisecond))
+		goesNow(t, func() error { return p.Wait(t.Context()) })
+		require.ErrorIs(t, o.take()[0].Refused, pacer.ErrRefused, "it carries no tenant")
+
+		require.NoError(t, p.SetMode(pacer.Enforce))
+		time.Sleep(10 * time.Second)
+		began = time.Now()
+		load()
+		require.InDelta(t, 1800*time.Millisecond, time.Since(began), float64(200*time.Millisecond))
+		require.NoError(t, p.SetMode(pacer.Observe))
+		began = time.Now()
+		load()
+		require.Zero(t, time.Since(began))
+		require.Len(t, o.take(), 20)
+	})
+}
+
+// What is predicted is logged, and what is long, or a refusal, at level Info.
+func TestObservedCallsAreLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		p := newPacer(t, pacer.Config{
+			Policies: []policies.Policy{policies.PerMinute(1).Named("m"), policies.InFlight(1).Named("flight").Optional().Per("x")},
+			Hooks:    []*pacer.Hooks{pacer.LogHooks(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))},
+			Mode:     pacer.Observe,
+		})
+		for range 4 {
+			_, err := p.Acquire(t.Context(), pacer.Scope("x", "1"), pacer.MaxWait(time.Minute))
+			require.NoError(t, err)
+		}
+		require.NoError(t, p.Close())
+		require.Contains(t, log.String(), `level=INFO msg="headway: an observed call would have waited" upstream=test policy=m wait=1m0s`)
+		require.Contains(t, log.String(), `level=INFO msg="headway: an observed call would have been refused" upstream=test policy=m wait=2m0s`)
+		require.Contains(t, log.String(), `level=DEBUG msg="headway: an observed call would have been queued" upstream=test policy=flight scope="x=1"`)
 	})
 }
 
