@@ -36,8 +36,9 @@ const (
 	maxVirtual = 32_768
 	// maxVirtualWait is how far ahead slots are charged. A call that would wait for longer is reported as refused.
 	maxVirtualWait = time.Hour
-	// maxAsking is how many stacks the store is asked for at the same time. Their requests are batched.
-	maxAsking = 64
+	// maxAsking is how many stacks the store is asked for at the same time. Their requests are batched, also with those of calls that wait for
+	// policies that are enforced: these are not to wait behind thousands.
+	maxAsking = 16
 	// maxSettling is how many settlements are on their way. Further ones are lost: calls then keep what they were charged first.
 	maxSettling = 1024
 )
@@ -269,9 +270,7 @@ func (o *observer) askAll(ctx context.Context) {
 		o.pending, o.lost = nil, 0
 		o.asking = len(all) > 0
 		o.mu.Unlock()
-		if lost > 0 {
-			telemetry.Emit(o.pacer.telemetry, lost, func(h *Hooks) func(int64) { return h.NotObserved })
-		}
+		o.tellLost(lost)
 		if len(all) == 0 {
 			return
 		}
@@ -293,6 +292,13 @@ func (o *observer) askAll(ctx context.Context) {
 			})
 		}
 		asking.Wait()
+	}
+}
+
+// tellLost emits how many calls the store was not asked about.
+func (o *observer) tellLost(n int64) {
+	if n > 0 {
+		telemetry.Emit(o.pacer.telemetry, n, func(h *Hooks) func(int64) { return h.NotObserved })
 	}
 }
 
@@ -343,7 +349,7 @@ func (o *observer) ask(ctx context.Context, all []*observation) {
 			lost := o.lost
 			o.lost = 0
 			o.mu.Unlock()
-			telemetry.Emit(o.pacer.telemetry, lost, func(h *Hooks) func(int64) { return h.NotObserved })
+			o.tellLost(lost)
 		}
 		return
 	}
@@ -550,9 +556,11 @@ func (o *observer) retire() {
 // close gives all slots to come back, and waits for what is under way. What is pending is not asked for any more.
 func (o *observer) close() {
 	o.mu.Lock()
-	o.closed, o.pending = true, nil
+	lost := o.lost + int64(len(o.pending))
+	o.closed, o.pending, o.lost = true, nil, 0
 	all := o.takeAll()
 	o.mu.Unlock()
+	o.tellLost(lost)
 	o.giveBack(o.life, all)
 	o.busy.Wait()
 }

@@ -317,7 +317,7 @@ func (p *Pacer) MaxWait() time.Duration { return p.maxWait }
 // MaxPause returns the longest pause that this Pacer applies.
 func (p *Pacer) MaxPause() time.Duration { return p.maxPause }
 
-// Policies returns the policies that hold now, in the order in which they were given.
+// Policies returns the policies that hold now, in the order in which they were given. In the mode [Observe], all of them are observed.
 func (p *Pacer) Policies() []policies.Policy {
 	return slices.Clone(p.set().list)
 }

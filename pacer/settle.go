@@ -85,6 +85,9 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 		return err
 	}
 	o := r.observed.Load()
+	if o != nil { // which looks at the costs later
+		a.opts = slices.Clone(a.opts)
+	}
 	for _, l := range slices.Concat(known.lessons, o.lessons()) {
 		p.learner.Learn(l.key, a.costOf(l.key.Policy, all), l.how)
 	}
