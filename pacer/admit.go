@@ -11,7 +11,7 @@ import (
 // goesAtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common
 // request to a store in memory: see [store.Direct]. A pause that this process received is in the store already.
 func (p *Pacer) goesAtOnce(ctx context.Context, a *ask) bool {
-	if p.direct == nil || a.set.hasQueues || a.set.varies || a.tracked || a.byPolicy || a.notBefore > 0 || p.waiters.Queued() > 0 {
+	if p.direct == nil || a.set.observes || a.set.free || a.set.hasQueues || a.set.varies || a.tracked || a.byPolicy || a.notBefore > 0 || p.waiters.Queued() > 0 {
 		return false
 	}
 	call := store.Admission{Cost: a.cost}

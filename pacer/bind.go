@@ -77,7 +77,7 @@ func (p *Pacer) bind(a *ask, room []store.Limit) ([]store.Limit, error) {
 	}
 	for i := range a.set.limits {
 		l := &a.set.limits[i]
-		if l.lane != "" && l.lane != a.lane {
+		if l.lane != "" && l.lane != a.lane || a.part == enforcedPart && l.observed || a.part == observedPart && !l.isPredicted() {
 			continue
 		}
 		scope, missing := l.scope(a)
@@ -245,10 +245,7 @@ func (p *Pacer) queueUp(a *ask, r *waiters.Request) error {
 		l := &r.Limits[i]
 		r.HasQueue = r.HasQueue || l.Spec.HasQueue()
 		if l.Spec.Algorithm == policies.Concurrency && !a.permits {
-			return &ConfigError{
-				Field: "Wait", Value: "not enough",
-				Reason: fmt.Sprintf("policy %q counts calls in flight, so it must be known when this one is over: use Acquire, or TryAcquire, and Release what it returns", l.Policy),
-			}
+			return notEnough(l.Policy)
 		}
 		if l.Spec.Queue == policies.FairQueue {
 			fair = l.Policy
@@ -266,6 +263,14 @@ func (p *Pacer) queueUp(a *ask, r *waiters.Request) error {
 		r.Call.Flow = flowOf(who)
 	}
 	return nil
+}
+
+// notEnough makes the error of a call that a policy counts while it is in flight, and that nobody could release.
+func notEnough(policy string) error {
+	return &ConfigError{
+		Field: "Wait", Value: "not enough",
+		Reason: fmt.Sprintf("policy %q counts calls in flight, so it must be known when this one is over: use Acquire, or TryAcquire, and Release what it returns", policy),
+	}
 }
 
 // flowOf returns the number that identifies a scope value's fair share: the same in every process, from 1 to 2^53.

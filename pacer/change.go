@@ -24,6 +24,7 @@ func (p *Pacer) Declare(list ...policies.Policy) error {
 	if err := checkPolicies("Policies", list); err != nil {
 		return err
 	}
+	p.beforeEnforcing(list, p.Mode())
 	p.changing.Lock()
 	defer p.changing.Unlock()
 	if p.isClosed() {
@@ -199,7 +200,8 @@ func (p *Pacer) settle() {
 		p.ends = time.AfterFunc(min(soonest.Sub(p.settings.Now), store.Forever), p.endSettings)
 	}
 	before := p.set()
-	if source == before.source && slices.EqualFunc(list, before.given, samePolicy) && maps.EqualFunc(special, before.special, samePolicy) {
+	if source == before.source && slices.EqualFunc(list, before.given, samePolicy) && maps.EqualFunc(special, before.special, samePolicy) &&
+		before.mode == p.mode {
 		return
 	}
 	set := p.newSet(list, before, special)
@@ -210,6 +212,9 @@ func (p *Pacer) settle() {
 	}
 	p.describePolicies(set)
 	p.waiters.Replan(set.generation)
+	if before.willEnforce(list, p.mode) {
+		p.observer.retire()
+	}
 }
 
 // setAt describes the version of policies that are set.

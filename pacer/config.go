@@ -2,6 +2,7 @@ package pacer
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -105,6 +106,10 @@ type Config struct {
 	// and MaxWait(0) wait for the first attempt only. At most 10,000. Defaults to 0, unknown.
 	Processes int
 
+	// Mode is whether the policies are enforced. With [Observe], no call waits and none is refused: hooks and metrics say what would have
+	// been. [Pacer.SetMode] changes it. To observe single policies, see policies.Policy.Observed. Defaults to [Enforce].
+	Mode Mode
+
 	_ struct{}
 }
 
@@ -124,7 +129,9 @@ func New(c Config) (*Pacer, error) {
 		outage:     c.Outage,
 		telemetry:  newTelemetry(c.Hooks),
 		reconciles: !c.IgnoreCounts,
+		mode:       c.Mode,
 	}
+	p.observer.pacer, p.observer.life = p, context.Background()
 	if p.store == nil {
 		p.store = memstore.New()
 	}
@@ -243,6 +250,9 @@ func (c *Config) validate() error {
 	}
 	if c.Outage > LetThrough {
 		return badNumber("Outage", int64(c.Outage), "must be PaceLocally, RefuseCalls or LetThrough")
+	}
+	if c.Mode > Observe {
+		return badNumber("Mode", int64(c.Mode), "must be Enforce or Observe")
 	}
 	if c.Processes < 0 || c.Processes > failover.MaxProcesses {
 		return badNumber("Processes", int64(c.Processes), fmt.Sprintf("must be from 1 to %d; 0 for the default", failover.MaxProcesses))

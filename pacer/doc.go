@@ -96,6 +96,6 @@
 //
 // The folder docs/ of the module has more: docs/concepts.md explains the terms in pictures, docs/policies.md how to choose policies,
 // docs/config.md how to keep them in a file, docs/queues.md permits, lanes and fair shares, docs/inbound.md how to limit a server of your
-// own, docs/reliability.md every fault and its effect, docs/operating.md how to run it, and docs/architecture.md how the code is
+// own, docs/observe.md how to watch a limit before you enforce it, docs/reliability.md every fault and its effect, docs/operating.md how to run it, and docs/architecture.md how the code is
 // organised.
 package pacer

@@ -33,6 +33,13 @@ type Hooks struct {
 	Settled func(context.Context, Settled)
 	// Refused is called for each call that may not go. Nothing was charged.
 	Refused func(context.Context, Refusal)
+	// Observed is called for each call that observed policies bind, when the store has said how long they would have made it wait: see
+	// [Observe]. For a call of which permits would have been taken it is called once more for each policy of calls in flight. It is
+	// called some time after the call went.
+	Observed func(context.Context, Observed)
+	// NotObserved is called when n calls went of which that is not known, and which were not charged: too many were pending, or the
+	// store failed.
+	NotObserved func(n int64)
 	// Paused is called when this process receives a pause, whichever process reported it, and Resumed when a pause is
 	// lifted by hand. A pause that ends by itself is no event. With either of them set, a Pacer listens to its store
 	// from the start, and must be closed.
@@ -126,6 +133,23 @@ type Refusal struct {
 	Scope    string
 	Wait     time.Duration // as [LimitError].Wait
 	Err      error         // the *LimitError or *ScopeError that its caller received
+
+	_ struct{}
+}
+
+// An Observed is a call that went although policies bind it that are observed, and what they would have done to it.
+type Observed struct {
+	Upstream string
+	Policy   string        // the policy that would have made it wait, or would have refused it; "" if none, or the whole upstream is paused
+	Scope    string        // its scopes and values, such as `tenant=acme`; "" for the whole upstream
+	Cost     int64         // what the call costs that policy
+	Paused   bool          // because the upstream answered "slow down"
+	Wait     time.Duration // how long it would have waited; 0: not at all, or see InFlight
+	InFlight bool          // all permits of the policy were taken: it would have been queued. For how long is not known: Wait is 0
+	Running  int64         // if InFlight: how many calls of this process run, this one included
+	// Refused is what the call would have been refused with; nil if it would have gone: a *LimitError, a *ScopeError, or a *ConfigError
+	// of a call that is not asked for as its policies need it.
+	Refused error
 
 	_ struct{}
 }

@@ -23,7 +23,8 @@ func LogHooks(logger *slog.Logger) *Hooks {
 	}
 	l := hookLog{logger}
 	return &Hooks{
-		Waiting: l.waiting, WaitDone: l.waitDone, Admitted: l.admitted, Refused: l.refused, Paused: l.paused, Resumed: l.resumed,
+		Waiting: l.waiting, WaitDone: l.waitDone, Admitted: l.admitted, Refused: l.refused, Observed: l.observed, NotObserved: l.notObserved,
+		Paused: l.paused, Resumed: l.resumed,
 		FeedbackApplied: l.feedbackApplied, Failover: l.failover, StoreRequest: l.storeRequest, Dropped: l.dropped,
 		logsFailover: true,
 	}
@@ -78,6 +79,22 @@ func (l hookLog) admitted(ctx context.Context, g Admitted) {
 func (l hookLog) refused(ctx context.Context, r Refusal) {
 	l.LogAttrs(ctx, slog.LevelWarn, "headway: a call is refused",
 		of(r.Upstream, r.Policy, r.Scope, slog.Duration("wait", r.Wait), slog.Any("error", r.Err))...)
+}
+
+func (l hookLog) observed(ctx context.Context, o Observed) {
+	attrs := of(o.Upstream, o.Policy, o.Scope, slog.Duration("wait", o.Wait), slog.Bool("paused", o.Paused))
+	switch {
+	case o.Refused != nil:
+		l.LogAttrs(ctx, slog.LevelInfo, "headway: an observed call would have been refused", append(attrs, slog.Any("error", o.Refused))...)
+	case o.InFlight:
+		l.LogAttrs(ctx, slog.LevelDebug, "headway: an observed call would have been queued", append(attrs, slog.Int64("running", o.Running))...)
+	case o.Wait > 0:
+		l.LogAttrs(ctx, levelOf(o.Wait), "headway: an observed call would have waited", attrs...)
+	}
+}
+
+func (l hookLog) notObserved(n int64) {
+	l.LogAttrs(context.Background(), slog.LevelWarn, "headway: calls went that were not observed", slog.Int64("calls", n))
 }
 
 func (l hookLog) paused(p Pause) {

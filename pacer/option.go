@@ -97,7 +97,18 @@ type ask struct {
 	opts      []Option
 	scopes    *scopeContext
 	set       *policySet // by which the call is bound
+	wrong     error      // what a call is refused with whose policies are enforced
+	part      part       // which of its limits are meant
 }
+
+// A part is some of the limits of a stack.
+type part uint8
+
+const (
+	wholeStack part = iota
+	enforcedPart
+	observedPart
+)
 
 // newAsk reads what a call requests.
 func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
@@ -135,7 +146,11 @@ func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
 		case optScope:
 		}
 	}
-	return a, p.placeAsk(&a)
+	err := p.placeAsk(&a)
+	if err != nil && a.set.free { // no lane is enforced
+		a.wrong, a.lane, a.weight, err = err, "", 1, nil
+	}
+	return a, err
 }
 
 // placeAsk reads a call's lane and weight.

@@ -45,6 +45,8 @@ type Pacer struct {
 	repolicied func([]policies.Policy) // tells the member
 	usage      feedback.Usage
 	process    *usage.Process // what operators see of this process
+	mode       Mode           // under changing
+	observer   observer
 
 	waiters *waiters.Waiters
 	leases  *leases.Leases // of the permits of calls in flight
@@ -78,6 +80,10 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	}
 	if err := w.call.Wait(ctx); err != nil {
 		return err
+	}
+	if w.observes() {
+		a = w.now()
+		p.observe(ctx, &a, 0, 1)
 	}
 	p.spares.put(w)
 	return nil
@@ -148,6 +154,9 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 		return err
 	}
 	c.Go(ctx) // the slot is now: there is nothing to wait for and nothing to keep
+	if a.set.observes {
+		p.observe(ctx, &a, 0, 1)
+	}
 	return nil
 }
 
@@ -168,6 +177,9 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 	a.permits = true
 	if err := p.reserve(ctx, &a, &r.call, nil, &r.first, &r.asked); err != nil {
 		return nil, err
+	}
+	if a.set.observes && !r.At().IsZero() { // a queued call is waited for
+		r.observed.Store(p.observe(ctx, &a, r.Delay(), 1))
 	}
 	return r, nil
 }
@@ -200,6 +212,10 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room [
 		}
 		k.keep(a, s)
 	}
+	if a.set.free {
+		return p.waiters.Free(ctx, c, &store.Call{Cost: a.cost, NotBefore: a.notBefore, MaxWait: a.maxWait})
+	}
+	a.part = enforcedPart
 	limits, err := p.bind(a, room)
 	if err != nil {
 		return err
@@ -301,7 +317,7 @@ func (p *Pacer) MaxWait() time.Duration { return p.maxWait }
 // MaxPause returns the longest pause that this Pacer applies.
 func (p *Pacer) MaxPause() time.Duration { return p.maxPause }
 
-// Policies returns the policies that hold now, in the order in which they were given.
+// Policies returns the policies that hold now, in the order in which they were given. In the mode [Observe], all of them are observed.
 func (p *Pacer) Policies() []policies.Policy {
 	return slices.Clone(p.set().list)
 }
@@ -321,6 +337,7 @@ func (p *Pacer) Close() error {
 	}
 	p.waiters.Close()
 	p.changing.Unlock()
+	p.observer.close()
 	p.leases.Close()
 	p.waiters.Drain()
 	if p.member != nil {

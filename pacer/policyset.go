@@ -21,6 +21,7 @@ type limit struct {
 	policy   policies.Policy
 	scopes   []string
 	optional bool
+	observed bool   // it is not enforced
 	lane     string // it binds only calls of this lane; "" for all
 	whole    string // of a lane's part: the policy that it belongs to
 
@@ -36,6 +37,7 @@ type policySet struct {
 
 	given  []policies.Policy // as they were given
 	source string            // who set them; "" for this process
+	mode   Mode
 	list   []policies.Policy // as they bind calls together
 	bound  []policies.Policy // with the parts of lanes
 	limits []limit
@@ -48,6 +50,8 @@ type policySet struct {
 	hasQueues  bool     // some limits are granted only shortly before the slot, or bind only one lane
 	fairBy     string   // the scope by which shares are fair; "" if no shares are
 	hasPermits bool     // some limits are of calls in flight
+	observes   bool     // some limits are observed
+	free       bool     // none is enforced, and calls do not heed the upstream's pauses either: all are observed
 
 	rules *feedback.Rules
 
@@ -67,9 +71,9 @@ const maxRemembered = 1000
 
 // newSet unpacks policies, which are valid and go together. before is the set that holds until now; nil if there is none.
 func (p *Pacer) newSet(given []policies.Policy, before *policySet, special map[store.Key]policies.Policy) *policySet {
-	list := policies.Stacked(given)
+	list := policies.Stacked(inMode(given, p.mode))
 	all := parts.Of(list)
-	s := &policySet{given: given, list: list, special: special, limits: make([]limit, len(all)), byName: make(map[string]*limit, len(all))}
+	s := &policySet{given: given, list: list, special: special, mode: p.mode, limits: make([]limit, len(all)), byName: make(map[string]*limit, len(all))}
 	s.generation = 1
 	if before != nil {
 		s.generation = before.generation + 1
@@ -83,7 +87,8 @@ func (p *Pacer) newSet(given []policies.Policy, before *policySet, special map[s
 	}
 	s.rules = feedback.NewRules(s.bound, p.maxPause, p.reconciles)
 	s.rules.Own = s.policyOf
-	if !s.scoped {
+	s.free = p.mode == Observe || s.observes && !slices.ContainsFunc(s.limits, func(l limit) bool { return !l.observed })
+	if !s.scoped && !s.observes {
 		s.fixed = make([]store.Limit, 0, len(s.limits))
 		for i := range s.limits {
 			s.fixed = append(s.fixed, s.limits[i].Limit)
@@ -98,6 +103,7 @@ func (p *Pacer) addLimit(s *policySet, i int, one *parts.Part) {
 	l.Limit = store.Limit{Policy: one.Name(), Spec: one.Spec()}
 	s.byName[l.Policy] = l
 	l.policy, l.scopes, l.optional, l.lane, l.whole = one.Policy, one.Scopes(), one.IsOptional(), one.Lane, one.Whole
+	l.observed = one.IsObserved()
 	l.own = func(scope string, values []string) policies.Spec { return s.specFor(l, scope, values) }
 	if p.direct != nil {
 		l.prepared = p.direct.Prepare(p.upstream, &l.Limit)
@@ -109,8 +115,9 @@ func (p *Pacer) addLimit(s *policySet, i int, one *parts.Part) {
 	}
 	s.fairBy = cmp.Or(s.fairBy, one.FairBy())
 	s.varies = s.varies || one.HasOverrides() || len(s.special) > 0
-	s.hasPermits = s.hasPermits || l.Spec.Algorithm == policies.Concurrency
-	s.hasQueues = s.hasQueues || l.Spec.HasQueue() || l.lane != ""
+	s.observes = s.observes || l.observed
+	s.hasPermits = s.hasPermits || l.Spec.Algorithm == policies.Concurrency && !l.observed
+	s.hasQueues = s.hasQueues || !l.observed && (l.Spec.HasQueue() || l.lane != "")
 	s.scoped = s.scoped || len(l.scopes) > 0 || len(s.lanes) > 0 || s.fairBy != ""
 }
 
@@ -152,6 +159,9 @@ func (s *policySet) specFor(l *limit, scope string, values []string) policies.Sp
 // specialOf returns what operators have set for a key of a limit.
 func (s *policySet) specialOf(l *limit, scope string) (policies.Policy, bool) {
 	policy, found := s.special[store.Key{Policy: s.whole(l).Policy, Scope: scope}]
+	if found && policy.IsObserved() != l.observed { // its numbers were set before the policy was observed, or while it was
+		policy = observedIf(policy, l.observed)
+	}
 	return l.partOf(policy), found
 }
 

@@ -39,6 +39,20 @@ func (k *asked) forget() {
 	k.pacer, k.ask, k.settling = nil, ask{}, nil
 }
 
+// observes reports whether policies that are observed may bind the call.
+func (k *asked) observes() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ask.set.observes
+}
+
+// now returns what the call requests, as it is bound now.
+func (k *asked) now() ask {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ask
+}
+
 // bound returns the policies by which the call is bound, and what its settlement has to know.
 func (k *asked) bound() (*policySet, settling) {
 	k.mu.Lock()
@@ -51,7 +65,7 @@ func (k *asked) Bind() (r waiters.Request, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p, a := k.pacer, k.ask
-	a.set = p.set()
+	a.set, a.part = p.set(), enforcedPart
 	if p.placeAsk(&a) != nil {
 		return r, false
 	}

@@ -55,7 +55,29 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 		return ErrClosed
 	}
 	set, _ := r.bound()
+	if set.observes {
+		r.pacer.withObserved(&a, r.now())
+	}
 	return r.pacer.apply(ctx, set, &a, now, fs...)
+}
+
+// withObserved adds the limits that are observed to those that an answer is about.
+func (p *Pacer) withObserved(a *feedback.Answer, k ask) {
+	k.part = wholeStack
+	_, lacking := p.bind(&k, nil)
+	a.Partial = lacking != nil
+	limits := slices.Clone(a.Limits)
+	for _, l := range p.bindable(&k, false) {
+		if k.set.byName[l.Policy].observed {
+			limits = append(limits, l)
+		}
+	}
+	a.Limits = limits
+	if a.Grant != nil {
+		g := *a.Grant
+		g.Charges = append(slices.Clone(g.Charges), make([]store.Charge, max(0, len(limits)-len(g.Charges)))...)
+		a.Grant = &g
+	}
 }
 
 // apply turns feedback into notes, and gives them to the store.

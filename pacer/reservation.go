@@ -2,6 +2,7 @@ package pacer
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -19,6 +20,8 @@ type Reservation struct {
 	call  waiters.Call
 	first settling // by the policies that held when it was made
 	few   [2]Option
+
+	observed atomic.Pointer[observation] // by the policies that are observed; nil if none is
 }
 
 // newReservation returns one that is to be reserved for, with room for the options that most calls have.
@@ -50,11 +53,19 @@ func (r *Reservation) Slot() (at store.Instant, slack time.Duration) { return r.
 // has any, and you can defer it. If you did not go, call [Reservation.NotUsed]. Cancel does nothing if the reservation
 // was used or cancelled before. It uses the context's values, but neither its deadline nor its end: what was charged is
 // given back even if the context is done. It returns a [*StoreError] if the store fails, in which case the slot is lost.
-func (r *Reservation) Cancel(ctx context.Context) error { return r.call.Cancel(ctx) }
+func (r *Reservation) Cancel(ctx context.Context) error {
+	err := r.call.Cancel(ctx)
+	r.notGoing(ctx)
+	return err
+}
 
 // NotUsed is Cancel for a reservation whose slot may have come though the call did not go, and will not. What is past of
 // the slot stays charged. It does nothing after [Reservation.Wait] has returned nil: a call that may go counts as gone.
-func (r *Reservation) NotUsed(ctx context.Context) error { return r.call.NotUsed(ctx) }
+func (r *Reservation) NotUsed(ctx context.Context) error {
+	err := r.call.NotUsed(ctx)
+	r.notGoing(ctx)
+	return err
+}
 
 // Wait sleeps until the call may go, and returns nil: go now. If the context ends or the Pacer is closed first, Wait
 // gives the slot back and returns the context's error or [ErrClosed]; if the reservation is moving just then, its slot
@@ -62,12 +73,29 @@ func (r *Reservation) NotUsed(ctx context.Context) error { return r.call.NotUsed
 // after the slot, the reservation moves behind it; and if the process was suspended and wakes long after the slot
 // (see Config.MaxLate), it moves to the next slot that there is. If that is further away than the deadline or MaxWait
 // allow, Wait returns a [*LimitError]. For a reservation that was used or cancelled before it returns [ErrSpent].
-func (r *Reservation) Wait(ctx context.Context) error { return r.call.Wait(ctx) }
+func (r *Reservation) Wait(ctx context.Context) error {
+	err := r.call.Wait(ctx)
+	switch o := r.observed.Load(); {
+	case err == ErrSpent: //nolint:errorlint // as it is
+	case err != nil:
+		o.cancel(ctx, false)
+	case o == nil && r.observes():
+		a := r.now()
+		r.observed.Store(r.pacer.observe(ctx, &a, 0, 1))
+	}
+	return err
+}
+
+// notGoing gives back what observed policies were charged for a call that was given back, and their permits.
+func (r *Reservation) notGoing(ctx context.Context) { r.observed.Load().cancel(ctx, r.call.HasGone()) }
 
 // Release records that the call is over, so that other calls may have its permits. It does nothing if the reservation
 // has none, or if it was released before: call it on every path. It does not block on a shared store. Without
 // Release, permits are renewed until the Pacer is closed: see [Reservation.WhileAlive].
-func (r *Reservation) Release() { r.pacer.leases.Release(r.call.Lease()) }
+func (r *Reservation) Release() {
+	r.pacer.leases.Release(r.call.Lease())
+	r.observed.Load().release()
+}
 
 // WhileAlive sets a function that reports whether the call is still alive while [Reservation.Release] has not been
 // called. A permit whose call is not alive when its lease is to be renewed is not renewed, and comes back when the

@@ -2,6 +2,7 @@ package pacer
 
 import (
 	"context"
+	"slices"
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -83,9 +84,14 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	if err != nil {
 		return err
 	}
-	for _, l := range known.lessons {
+	o := r.observed.Load()
+	if o != nil { // which looks at the costs later
+		a.opts = slices.Clone(a.opts)
+	}
+	for _, l := range slices.Concat(known.lessons, o.lessons()) {
 		p.learner.Learn(l.key, a.costOf(l.key.Policy, all), l.how)
 	}
+	o.settle(ctx, func(policy string) int64 { return a.costOf(policy, all) }, func(policy string) bool { return a.costOption(policy) != nil })
 	if len(notes) == 0 {
 		return nil
 	}

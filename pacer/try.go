@@ -32,6 +32,9 @@ func (p *Pacer) TryAcquire(ctx context.Context, opts ...Option) (*Reservation, e
 		return nil, err
 	}
 	r.call.Go(ctx)
+	if a.set.observes {
+		r.observed.Store(p.observe(ctx, &a, 0, 1))
+	}
 	return r, nil
 }
 
@@ -64,11 +67,19 @@ func (p *Pacer) AllowAtMost(ctx context.Context, n int64, opts ...Option) (grant
 	if granted, err = p.take(ctx, &a, n); err != nil {
 		p.refused(ctx, err)
 	}
+	if err == nil && a.set.observes {
+		p.observe(ctx, &a, 0, granted)
+	}
 	return granted, err
 }
 
 // take charges as many calls as may go now, at most n.
 func (p *Pacer) take(ctx context.Context, a *ask, n int64) (int64, error) {
+	if a.set.free && a.notBefore == 0 {
+		p.waiters.Freed(ctx, a.cost, n)
+		return n, nil
+	}
+	a.part = enforcedPart
 	limits, err := p.bind(a, nil)
 	if err != nil {
 		return 0, err

@@ -81,6 +81,7 @@ func settingForms() []form {
 			return p.Per(w.scopes()...)
 		}},
 		{words: "optional", example: "optional", read: func(p Policy, _ *words) Policy { return p.Optional() }},
+		{words: "observed", example: "observed", read: func(p Policy, _ *words) Policy { return p.Observed() }},
 	}
 }
 

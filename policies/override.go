@@ -36,8 +36,8 @@ type override struct {
 //	policies.PerSecond(5).Per("tenant").Override(policies.PerSecond(50).Burst(10), "acme")
 //
 // Everything that with says of its numbers holds for the key, and nothing of p's own: limit, period, burst, skew, buckets, adaptation
-// and lease. Name, scopes, lanes and fairness are p's. So with must have none of those, and be of the same kind: a rate for a rate, a
-// window for a window, calls in flight for calls in flight. What does not fit is returned by [Policy.Validate].
+// and lease. Name, scopes, lanes, fairness, and whether it is observed, are p's. So with must have none of those, and be of the same kind: a
+// rate for a rate, a window for a window, calls in flight for calls in flight. What does not fit is returned by [Policy.Validate].
 //
 // Call it once for each key, at most 10,000 times; for more, or where a table of yours knows, use [Policy.OverrideBy]. [Policy.String] and
 // [Policy.Spec] are those of p, and no text holds overrides.
@@ -148,6 +148,8 @@ func (p Policy) with(with Policy, values []string) (Policy, *Error) {
 		return bad("", with.String(), "must have no scopes: they are the policy's")
 	case len(with.lanes) > 0 || with.percent > 0 || with.fair != "":
 		return bad("", with.String(), "must have no lanes and not be fair by a scope: that is the policy's to say")
+	case with.observed:
+		return bad("", with.String(), "must not be observed: that is the policy's to say")
 	case with.overrides != nil:
 		return bad("", with.String(), "must have no overrides itself")
 	case with.shape == shapeNone:
@@ -156,7 +158,7 @@ func (p Policy) with(with Policy, values []string) (Policy, *Error) {
 		return bad("", with.String(), "must be of the policy's kind: "+p.kind())
 	}
 	q := with
-	q.name, q.scopes, q.optional = p.Name(), p.scopes, p.optional
+	q.name, q.scopes, q.optional, q.observed = p.Name(), p.scopes, p.optional, p.observed
 	q.lanes, q.percent, q.fair = p.lanes, p.percent, p.fair
 	if q.err == nil {
 		q.err = p.err

@@ -26,8 +26,8 @@ func TestOverride(t *testing.T) {
 			policies.PerMinute(60).Per("tenant").Optional().Named("plan").Lane("batch", 50),
 		},
 		{
-			policies.PerSecond(5).Per("tenant").Fair("user"), policies.PerSecond(9).Adaptive(policies.Adaptation{Floor: 5}),
-			policies.PerSecond(9).Adaptive(policies.Adaptation{Floor: 5}).Per("tenant").Fair("user"),
+			policies.PerSecond(5).Per("tenant").Fair("user").Observed(), policies.PerSecond(9).Adaptive(policies.Adaptation{Floor: 5}),
+			policies.PerSecond(9).Adaptive(policies.Adaptation{Floor: 5}).Per("tenant").Fair("user").Observed(),
 		},
 		{
 			policies.Daily(100, time.UTC).Per("tenant").Skew(time.Second), policies.Monthly(9, berlin),
@@ -173,6 +173,7 @@ func TestOverridesThatDoNotFit(t *testing.T) {
 		`Override is for "": has an empty value`:                                                   p.Override(policies.PerSecond(1), ""),
 		`Override is for "acme": is given twice: leave one of them out`:                            p.Override(policies.PerSecond(1), "acme").Override(policies.PerSecond(2), "b").Override(policies.PerSecond(2), "acme"),
 		`Override for "acme" is "gold": must have no name: it is the policy's`:                     p.Override(policies.PerSecond(1).Named("gold"), "acme"),
+		`must not be observed: that is the policy's to say`:                                        p.Override(policies.PerSecond(1).Observed(), "acme"),
 		`must have no scopes: they are the policy's`:                                               p.Override(policies.PerSecond(1).Per("tenant"), "acme"),
 		`is per-second: 1 per 1s, burst 2, 50 % for lane a: must have no lanes`:                    p.Override(policies.PerSecond(1).Burst(2).Lane("a", 50), "acme"),
 		`is in-flight: 1 in flight, fair by user: must have no lanes and not be fair by a scope`:   f.Override(policies.InFlight(1).Fair("user"), "acme"),

@@ -46,6 +46,7 @@ const fieldText = "Text"
 //	                                   Adaptive, with an Adaptation that says so
 //	per user+ticket                    Per("user", "ticket")
 //	optional                           Optional()
+//	observed                           Observed()
 //
 // What is left out has its default. Keywords may be in capitals, spaces are free, and 100_000 is 100000. The commas may be left
 // out as well: "10/s burst 5 per tenant". A duration is written as in Go, or in words: "25 per second", "25/s", "100/min", "at most

@@ -22,6 +22,7 @@ func same(p, q policies.Policy) error {
 		func(p policies.Policy) any { return p.Name() },
 		func(p policies.Policy) any { return p.Scopes() },
 		func(p policies.Policy) any { return p.IsOptional() },
+		func(p policies.Policy) any { return p.IsObserved() },
 		func(p policies.Policy) any { return p.Lanes() },
 		func(p policies.Policy) any { return p.FairBy() },
 		func(p policies.Policy) any { n, period := p.Limit(); return []any{n, period} },
@@ -165,7 +166,7 @@ func anySetting(r *rand.Rand, p policies.Policy) policies.Policy {
 		}
 		return q
 	}
-	switch r.IntN(11) {
+	switch r.IntN(12) {
 	case 0:
 		return fits(p.Burst(anyNumber(r)))
 	case 1:
@@ -189,6 +190,8 @@ func anySetting(r *rand.Rand, p policies.Policy) policies.Policy {
 		return fits(p.Per(word(), "z"))
 	case 9:
 		return fits(p.Per(word()).Optional())
+	case 10:
+		return fits(p.Observed())
 	default:
 		return fits(p.Named(word() + ".9"))
 	}
@@ -210,7 +213,7 @@ func FuzzParse(f *testing.F) {
 		"5000 hourly (UTC), skew 1s", "9 monthly (Etc/GMT+5), 50 % for lane batch, 10% for lane low", "1 daily (localtime)",
 		"25 in flight for longer than 20s, lease 1m, fair by user", "a.b: 9 per 1s, burst 2, 80 % of it, per a+b, optional",
 		"60 per minute, adaptive (floor 10 %, decrease 7 %, hold 5s, recovery 1h)", "9/s, adaptive ()",
-		"10/s burst 5 per a + b optional", "9 req/s 50% for lane fair per lane", "9/day in 3 buckets", "9/month (UTC)", "9 rpm fair by burst", "", ":", ",", "(((", "1 daily )(", "\xff",
+		"10/s burst 5 per a + b optional observed", "25/s, observed", "9 req/s 50% for lane fair per lane", "9/day in 3 buckets", "9/month (UTC)", "9 rpm fair by burst", "", ":", ",", "(((", "1 daily )(", "\xff",
 	} {
 		f.Add(text)
 	}

@@ -22,6 +22,8 @@ func TestTexts(t *testing.T) {
 		"per-second: 25 per 1s":                                                 policies.PerSecond(25),
 		"peak: 25 per 1s, burst 10, per tenant":                                 policies.PerSecond(25).Burst(10).Per("tenant").Named("peak"),
 		"every-1.5s: 1 per 1.5s":                                                policies.Every(1500 * time.Millisecond),
+		"per-second: 25 per 1s, observed":                                       policies.PerSecond(25).Observed(),
+		"in-flight.a: 5 in flight, per a, optional, observed":                   policies.InFlight(5).Observed().Optional().Per("a"),
 		"rate-1h.a.b: 5 per 1h, per a+b, optional":                              policies.Rate(5, time.Hour).Per("a", "b").Optional(),
 		"at-most-1s: at most 50 in any 1s, skew 10ms":                           policies.AtMost(50, time.Second),
 		"at-most-1h30m: at most 50 in any 1h30m, burst 5, skew 0s":              policies.AtMost(50, 90*time.Minute).Burst(5).Skew(0),
@@ -72,6 +74,8 @@ func TestParse(t *testing.T) {
 		"10/s burst 5": policies.PerSecond(10).Burst(5),
 		"10/s burst 5 per user + ticket optional":          policies.PerSecond(10).Burst(5).Per("user", "ticket").Optional(),
 		"9/s 50% for lane per, per burst, burst 2":         policies.PerSecond(9).Burst(2).Lane("per", 50).Per("burst"),
+		"10/s OBSERVED burst 5":                            policies.PerSecond(10).Burst(5).Observed(),
+		"9/s per observed":                                 policies.PerSecond(9).Per("observed"),
 		"9/s 50% for lane fair per optional burst 2":       policies.PerSecond(9).Burst(2).Lane("fair", 50).Per("optional"),
 		"9/s, 50% for lane a 60 % for lane b, burst 2":     policies.PerSecond(9).Burst(2).Lane("a", 50).Lane("b", 60),
 		"9/s burst 2 fair by optional per x":               policies.PerSecond(9).Burst(2).Fair("optional").Per("x"),
@@ -106,7 +110,7 @@ func TestExamplesParse(t *testing.T) {
 	t.Parallel()
 	limits, settings := examples(t, "nonsense"), examples(t, "9/s, nonsense")
 	require.Len(t, limits, 12)
-	require.Len(t, settings, 10)
+	require.Len(t, settings, 11)
 	for _, limit := range limits {
 		_, err := policies.Parse(limit)
 		require.NoError(t, err)

@@ -57,6 +57,7 @@ type Policy struct {
 	name     string
 	scopes   []string
 	optional bool
+	observed bool
 
 	shape   shape
 	limit   int64         // calls per period
@@ -111,6 +112,20 @@ func (p Policy) Per(scopes ...string) Policy {
 // pass it by. Without it such a call is refused with an error.
 func (p Policy) Optional() Policy {
 	p.optional = true
+	return p
+}
+
+// Observed returns a copy that a Pacer observes and does not enforce: it holds no call and refuses none. Its account is kept as if it
+// were enforced, and hooks and metrics say how long each call would have waited for it: see docs/observe.md. The other policies of the
+// stack are enforced as always. It keeps its name, so that its account goes on when it is [Policy.Enforced].
+func (p Policy) Observed() Policy {
+	p.observed = true
+	return p
+}
+
+// Enforced returns a copy that is not [Policy.Observed]. All policies are enforced unless they say otherwise.
+func (p Policy) Enforced() Policy {
+	p.observed = false
 	return p
 }
 
@@ -260,6 +275,9 @@ func (p Policy) Scopes() []string { return slices.Clone(p.scopes) }
 
 // IsOptional reports whether the policy lets calls pass that do not carry its scopes.
 func (p Policy) IsOptional() bool { return p.optional }
+
+// IsObserved reports whether the policy is observed and not enforced: see [Policy.Observed].
+func (p Policy) IsObserved() bool { return p.observed }
 
 func (p Policy) skewOr(d time.Duration) time.Duration {
 	if p.skew == notSet {

@@ -33,6 +33,9 @@ func (p Policy) String() string {
 	if p.optional {
 		b.WriteString(", optional")
 	}
+	if p.observed {
+		b.WriteString(", observed")
+	}
 	return b.String()
 }
 

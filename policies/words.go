@@ -88,7 +88,7 @@ func nextIs(words []string, i int, s string) bool {
 // begins reports whether a setting begins with these words.
 func begins(words []string) bool {
 	switch strings.ToLower(words[0]) {
-	case "burst", "skew", "lease", "fair", "adaptive", "per", "optional":
+	case "burst", "skew", "lease", "fair", "adaptive", "per", "optional", "observed":
 		return true
 	case "in":
 		return len(words) > 2 && strings.EqualFold(words[2], "buckets")

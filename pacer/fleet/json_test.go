@@ -55,6 +55,10 @@ func TestFleetAsJSON(t *testing.T) {
 		"busiest":[{"policy":"per-second.tenant","scope":"tenant=a%20b","values":{"tenant":"a b"},"cost":9,"waiting":1,
 			"queued":0,"remaining":0,"limit":1,"nextSeconds":0,"backlog":0,"pausedSeconds":60,"marginSeconds":0.008,"fullSeconds":0.5}],
 		"unknown":["later: 5 per moon"]}`, string(got))
+	got, err = json.Marshal(&fleet.Snapshot{Policies: []fleet.Policy{{PolicyStatus: pacer.PolicyStatus{Policy: tenant.Observed()}}}})
+	require.NoError(t, err)
+	require.Contains(t, string(got), `5 per 1s, per tenant, observed"`)
+	require.Contains(t, string(got), `"observed":true`)
 	got, err = json.Marshal(&fleet.Snapshot{Upstream: "acme"})
 	require.NoError(t, err)
 	require.Contains(t, string(got), `"policies":[],"processes":[],"busiest":[],"unknown":[]`, "lists are never null")

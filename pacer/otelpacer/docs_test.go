@@ -82,6 +82,11 @@ func everything(t *testing.T) ([]metricdata.Metrics, *prometheus.Registry) {
 	h.Failover(pacer.Failover{Upstream: "crm", On: true})
 	h.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "reserve", Err: refused})
 	h.Dropped(1)
+	for _, o := range []pacer.Observed{{Wait: time.Second}, {InFlight: true}, {Refused: refused}} {
+		o.Upstream, o.Policy, o.Scope = "crm", "by-tenant", "tenant=acme"
+		h.Observed(ctx, o)
+	}
+	h.NotObserved(1)
 	p := newPacer(t, nil, policies.PerSecond(2), policies.PerSecond(2).Burst(9).Per("tenant").Named("by-tenant"))
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	closed := newPacer(t, nil)

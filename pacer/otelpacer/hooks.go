@@ -17,6 +17,8 @@ func (t *Telemetry) Hooks() *pacer.Hooks {
 		Answered:        t.answered,
 		Settled:         t.settled,
 		Refused:         t.refused,
+		Observed:        t.observed,
+		NotObserved:     t.notObserved,
 		Paused:          t.paused,
 		Resumed:         t.resumed,
 		FeedbackApplied: t.feedbackApplied,
@@ -65,6 +67,21 @@ func (t *Telemetry) settled(ctx context.Context, s pacer.Settled) {
 func (t *Telemetry) refused(ctx context.Context, r pacer.Refusal) {
 	t.events.refusals.Add(ctx, 1, t.measured(r.Upstream, r.Policy, r.Scope, keyReason.String(reason(r.Err))))
 }
+
+// observed measures what a policy would have done that is not enforced. Calls that it would not have held are not measured, as those are not
+// that an enforced one does not hold.
+func (t *Telemetry) observed(ctx context.Context, o pacer.Observed) {
+	switch {
+	case o.Refused != nil:
+		t.events.wouldRefuse.Add(ctx, 1, t.measured(o.Upstream, o.Policy, o.Scope, keyReason.String(reason(o.Refused))))
+	case o.InFlight:
+		t.events.wouldQueue.Add(ctx, 1, t.measured(o.Upstream, o.Policy, o.Scope))
+	case o.Wait > 0:
+		t.events.wouldWait.Record(ctx, o.Wait.Seconds(), t.measured(o.Upstream, o.Policy, o.Scope))
+	}
+}
+
+func (t *Telemetry) notObserved(n int64) { t.events.notObserved.Add(context.Background(), n) }
 
 func (t *Telemetry) paused(p pacer.Pause) {
 	t.events.pauses.Add(context.Background(), 1, t.measured(p.Upstream, p.Policy, p.Scope))

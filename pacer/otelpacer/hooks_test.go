@@ -50,6 +50,12 @@ func TestEventsAreMeasured(t *testing.T) {
 	h.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "reserve", Calls: 4, Took: 2 * time.Millisecond})
 	h.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "heartbeat", Took: 250 * time.Millisecond, Err: context.DeadlineExceeded})
 	h.Dropped(17)
+	h.Observed(ctx, pacer.Observed{Upstream: "crm"})
+	h.Observed(ctx, pacer.Observed{Upstream: "crm", Policy: "daily", Wait: 2 * time.Second})
+	h.Observed(ctx, pacer.Observed{Upstream: "crm", Policy: "flight", InFlight: true, Running: 9})
+	h.Observed(ctx, pacer.Observed{Upstream: "crm", Policy: "daily", Wait: time.Hour, Refused: &pacer.LimitError{}})
+	h.Observed(ctx, pacer.Observed{Upstream: "crm", Policy: "tenant", Refused: &pacer.ScopeError{}})
+	h.NotObserved(3)
 	require.Equal(t, []string{
 		`headway.admission.lateness{headway.upstream=crm} count=1 sum=0.002`,
 		`headway.answer.duration{headway.upstream=crm} count=2 sum=0.1`,
@@ -63,6 +69,11 @@ func TestEventsAreMeasured(t *testing.T) {
 		`headway.feedback{headway.feedback.kind=pause,headway.upstream=crm} 1`,
 		`headway.feedback{headway.feedback.kind=remaining,headway.policy=daily,headway.upstream=crm} 1`,
 		`headway.feedback{headway.feedback.kind=slow,headway.upstream=crm} 1`,
+		`headway.observed.lost{} 3`,
+		`headway.observed.queued{headway.policy=flight,headway.upstream=crm} 1`,
+		`headway.observed.refusals{headway.policy=daily,headway.reason=not_yet,headway.upstream=crm} 1`,
+		`headway.observed.refusals{headway.policy=tenant,headway.reason=scope,headway.upstream=crm} 1`,
+		`headway.observed.wait.duration{headway.policy=daily,headway.upstream=crm} count=1 sum=2`,
 		`headway.pauses{headway.upstream=crm} 1`,
 		`headway.refusals{headway.policy=daily,headway.reason=not_yet,headway.upstream=crm} 1`,
 		`headway.resumptions{headway.policy=daily,headway.upstream=crm} 1`,

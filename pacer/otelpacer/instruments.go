@@ -15,6 +15,10 @@ type events struct {
 	cost        metric.Int64Counter
 	returned    metric.Int64Counter
 	refusals    metric.Int64Counter
+	wouldWait   metric.Float64Histogram
+	wouldQueue  metric.Int64Counter
+	wouldRefuse metric.Int64Counter
+	notObserved metric.Int64Counter
 	pauses      metric.Int64Counter
 	resumptions metric.Int64Counter
 	feedback    metric.Int64Counter
@@ -73,6 +77,10 @@ func (t *Telemetry) makeInstruments() error {
 		cost:        m.counter("headway.cost", "{unit}", "What policies charged the calls that went."),
 		returned:    m.counter("headway.cost.returned", "{unit}", "What was charged and returned, because calls cost less."),
 		refusals:    m.counter("headway.refusals", "{call}", "Calls that were refused, and charged nothing."),
+		wouldWait:   m.histogram("headway.observed.wait.duration", waitBuckets(), "How long calls would have slept, if observed policies were enforced."),
+		wouldQueue:  m.counter("headway.observed.queued", "{call}", "Calls that would have been queued for a permit, if observed policies were enforced."),
+		wouldRefuse: m.counter("headway.observed.refusals", "{call}", "Calls that would have been refused, if observed policies were enforced."),
+		notObserved: m.counter("headway.observed.lost", "{call}", "Calls of which it is not known what observed policies would have done."),
 		pauses:      m.counter("headway.pauses", "{pause}", "Pauses that this process received."),
 		resumptions: m.counter("headway.resumptions", "{pause}", "Pauses that were lifted by hand."),
 		feedback:    m.counter("headway.feedback", "{note}", "Feedback of the upstream that this process reported to the store."),

@@ -49,7 +49,7 @@ type Tracked struct {
 // reachedBy returns the cost of the calls, this one included, that had reached the upstream when it answered, as far as a limit
 // is concerned; false if that is not known.
 func (t *Tracked) reachedBy(call *store.Call, limit int) (int64, bool) {
-	if t == nil || t.reached == nil {
+	if t == nil || limit >= len(t.reached) {
 		return 0, false
 	}
 	return t.reached[limit] + cost(call, limit), true

@@ -35,6 +35,7 @@ type Call struct {
 	woken     bool // it was woken while it is moving
 	answered  bool // the answer was reported
 	paid      bool // the cost was settled
+	free      bool // no limit binds it, and the store was not asked: see Free
 	thaws     bool // when it is in a queue, others may ask: see thaw
 	grant     [1]store.Grant
 	requested time.Time     // when the store was asked for the slot, which is no earlier than this plus the grant's wait
@@ -118,6 +119,13 @@ func (c *Call) Go(ctx context.Context) {
 	c.set.use(c)
 	c.set.mu.Unlock()
 	c.set.admitted(ctx, c)
+}
+
+// HasGone reports whether the call has gone.
+func (c *Call) HasGone() bool {
+	c.set.mu.Lock()
+	defer c.set.mu.Unlock()
+	return c.state == used
 }
 
 // Lease returns the lease of the call's permits; nil if it has none.

@@ -32,7 +32,7 @@ func (c *Call) moved() {
 
 // paused reports whether a pause that this process received covers the slot of a call. The caller holds mu.
 func (s *Waiters) paused(c *Call) bool {
-	if len(s.pauses) == 0 || c.grant[0].Queued { // a queued call has no slot, and learns of pauses when it asks again
+	if len(s.pauses) == 0 || c.free || c.grant[0].Queued { // a queued call has no slot, and learns of pauses when it asks again
 		return false
 	}
 	if s.pauses[store.Key{}] > c.grant[0].At {

@@ -55,10 +55,7 @@ func (s *Waiters) sinceArrival(c *Call) store.Instant {
 		return c.request[0].Since
 	}
 	now := time.Now()
-	at := s.clock.estimate(now)
-	if d, ok := s.Store.(store.Direct); ok {
-		at = d.Now()
-	}
+	at := s.storeTime(now)
 	if at == 0 {
 		return 0 // nothing is known of its clock
 	}

@@ -40,6 +40,25 @@ func (s *Waiters) Reserve(ctx context.Context, c *Call, r *Request) error {
 	return nil
 }
 
+// Free gives c the slot that it asked for, now or later, without asking the store: no limit binds the call, and neither does a pause.
+// However late the call goes, it keeps the slot.
+func (s *Waiters) Free(ctx context.Context, c *Call, r *store.Call) error {
+	s.prepare(ctx, c, &Request{Call: *r})
+	c.free, c.due = true, c.notBefore
+	now := s.storeTime(c.requested)
+	if s.Member != nil {
+		now = s.Member.Now()
+	}
+	c.grant[0] = store.Grant{
+		Now: now, At: now.Add(r.NotBefore), Slack: store.Forever, Binds: store.BindsNothing, Local: true,
+		OK: r.NotBefore <= c.request[0].MaxWait,
+	}
+	if !c.grant[0].OK {
+		return s.notYet(c)
+	}
+	return nil
+}
+
 // chargeSlot charges a slot, or has the call queued, and applies the grant.
 func (s *Waiters) chargeSlot(ctx context.Context, c *Call, r *Request) error {
 	if r.WillWait && r.Call.NotBefore == 0 { // a call that asked for a later slot keeps its position by holding the slot

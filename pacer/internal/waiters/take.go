@@ -117,6 +117,12 @@ func (s *Waiters) giveBack(ctx context.Context, stack store.Stack, grants []stor
 	_ = s.Store.Cancel(ctx, stack, grants) // what is not given back is lost, as of any call
 }
 
+// Freed counts and emits that n calls go that no limit binds.
+func (s *Waiters) Freed(ctx context.Context, cost, n int64) {
+	r := Request{Call: store.Call{Cost: cost}}
+	s.took(ctx, r.times(n), &store.Stack{}, 0)
+}
+
 // took counts and emits what goes.
 func (s *Waiters) took(ctx context.Context, all store.Call, stack *store.Stack, at store.Instant) {
 	if s.Meter.IsOn() {

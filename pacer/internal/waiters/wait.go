@@ -54,6 +54,9 @@ func (s *Waiters) wait(ctx context.Context, c *Call) error {
 
 // mayGoNow reports whether a call has nothing to wait for. The caller holds mu.
 func (s *Waiters) mayGoNow(ctx context.Context, c *Call) bool {
+	if c.free {
+		return c.state == reserved && ctx.Err() == nil && !time.Now().Before(c.due)
+	}
 	now := time.Now()
 	_, asks := c.asksAgain()
 	return !asks && c.state == reserved && c.moving == nil && ctx.Err() == nil && !now.Before(c.due) && !s.overdue(c, now) && !s.paused(c)
@@ -217,6 +220,9 @@ func (s *Waiters) cancel(ctx context.Context, c *Call) error {
 	s.Usage.Leave(&c.tracked, &c.request[0])
 	queued, lease := c.grant[0].Queued, c.lease
 	s.mu.Unlock()
+	if c.free {
+		return nil
+	}
 	s.Leases.Forget(lease)
 	if queued {
 		s.leaveStoreQueue(c)

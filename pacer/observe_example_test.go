@@ -1,0 +1,47 @@
+package pacer_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// A limit is observed first: calls go at once, and the hook says what the limit would have done. Then it is enforced.
+func ExamplePacer_SetMode() {
+	told := make(chan pacer.Observed)
+	p, err := pacer.New(pacer.Config{
+		Upstream: "crm",
+		Policies: []policies.Policy{policies.Every(time.Minute).Per("tenant").Named("exports")},
+		Mode:     pacer.Observe,
+		Hooks:    []*pacer.Hooks{{Observed: func(_ context.Context, o pacer.Observed) { told <- o }}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	ctx := pacer.WithScope(context.Background(), "tenant", "acme")
+	for range 2 {
+		if err := p.Wait(ctx, pacer.MaxWait(pacer.Forever)); err != nil {
+			panic(err)
+		}
+		switch o := <-told; {
+		case o.Refused != nil:
+			fmt.Println("would be refused:", o.Refused)
+		case o.Wait > 0:
+			fmt.Println("would wait for", o.Policy, o.Scope, o.Wait.Round(time.Second))
+		default:
+			fmt.Println("would go at once")
+		}
+	}
+	if err := p.SetMode(pacer.Enforce); err != nil {
+		panic(err)
+	}
+	fmt.Println("may go now:", p.Allow(ctx) == nil)
+	// Output:
+	// would go at once
+	// would wait for exports tenant=acme 1m0s
+	// may go now: false
+}
