@@ -415,7 +415,7 @@ func registryExercise(t *testing.T, rdb *redis.Client) {
 		Went: []store.Went{{Policy: "per-second", Second: time.Now().Unix(), What: store.Second{Cost: 1}}},
 	}
 	for range 2 {
-		require.NoError(t, backing.Describe(t.Context(), "registry", about))
+		require.NoError(t, errorOf(backing.Describe(t.Context(), "registry", about)))
 	}
 	index, err := backing.Index(t.Context(), "registry")
 	require.NoError(t, err)
@@ -425,7 +425,7 @@ func registryExercise(t *testing.T, rdb *redis.Client) {
 	require.NoError(t, err)
 	require.Contains(t, names, "registry")
 	about.Left = true
-	require.NoError(t, backing.Describe(t.Context(), "registry", about))
+	require.NoError(t, errorOf(backing.Describe(t.Context(), "registry", about)))
 }
 
 // What a queue leaves behind expires, even of calls that come and go in one request.
