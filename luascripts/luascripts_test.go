@@ -49,7 +49,7 @@ var literals = map[string][]string{
 	"queue.lua":     {"6000000"},
 	"settings.lua":  {"1024"},
 	"versions.lua":  {"114"}, // a letter
-	"window.lua":    {"32"}, // a space
+	"window.lua":    {"32"},  // a space
 }
 
 // A number that Go and Lua have in common is written once, in package numbers, and so is one that two scripts have in common.

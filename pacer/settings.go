@@ -54,7 +54,7 @@ func (p *Pacer) Settings(ctx context.Context) (*Settings, error) {
 	if err != nil {
 		return nil, p.storeError(opSettings, err)
 	}
-	p.settingsRead(all)
+	p.settingsRead(all) //nolint:contextcheck // that others heed it does not end with this look
 	return newSettings(p.upstream, all), nil
 }
 

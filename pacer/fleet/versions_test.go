@@ -124,7 +124,7 @@ func TestProcessesThatDisagree(t *testing.T) {
 func sortedNames(all []fleet.Disagreement) []fleet.Disagreement {
 	names := all[0].Sides[0].Names
 	if len(names) == 3 && names[0] == "worker-9/4" {
-		all[0].Sides[0].Names = append(names[1:3:3], names[0])
+		all[0].Sides[0].Names = []string{names[1], names[2], names[0]}
 	}
 	return all
 }
