@@ -22,7 +22,7 @@ if #ARGV >= 3 then
   for i = 1, #all, 2 do
     local till = tonumber(string.match(all[i + 1], '^(%d+) ') or '')
     if all[i] ~= 'version' then
-      if till and till > now then
+      if till and till > now and till < C.MaxInteger then
         known[all[i]], size = till, size + 1
       else
         redis.call('HDEL', settings, all[i])

@@ -67,7 +67,7 @@ func lookAt(t *testing.T, op *fleet.Operator) *fleet.Snapshot {
 	return s
 }
 
-// Processes that agree are of one version, whatever the order and whoever set it.
+// Processes that agree are of one version, whatever the order, and no matter who set it.
 func TestProcessesThatAgree(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

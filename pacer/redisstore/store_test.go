@@ -424,6 +424,10 @@ func registryExercise(t *testing.T, rdb *redis.Client) {
 	names, err := backing.Upstreams(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, names, "registry")
+	for _, text := range []string{"per-second: 2 per 1s", ""} {
+		_, err = backing.Set(t.Context(), "registry", []store.Setting{{Text: text, For: time.Second}})
+		require.NoError(t, err)
+	}
 	about.Left = true
 	require.NoError(t, errorOf(backing.Describe(t.Context(), "registry", about)))
 }
