@@ -24,6 +24,7 @@ type snapshotJSON struct {
 	Unknown   []string      `json:"unknown"`
 
 	Settings      *pacer.Settings    `json:"settings"`
+	SetLimits     int                `json:"setLimits"`
 	VersionCount  int                `json:"versionCount"`
 	Versions      []versionJSON      `json:"versions"`
 	Disagreements []disagreementJSON `json:"disagreements"`
@@ -108,7 +109,7 @@ func (s *Snapshot) MarshalJSON() ([]byte, error) {
 		Waiting: s.Waiters(), Alive: s.Alive,
 		Policies: make([]policyJSON, len(s.Policies)), Processes: make([]processJSON, len(s.Processes)),
 		TopKeys: make([]topKeyJSON, len(s.TopKeys)), Unknown: append([]string{}, s.Unknown...),
-		Settings: s.Settings, VersionCount: s.VersionCount,
+		Settings: s.Settings, SetLimits: s.SetLimits, VersionCount: s.VersionCount,
 		Versions: make([]versionJSON, len(s.Versions)), Disagreements: make([]disagreementJSON, len(s.Disagreements)),
 	}
 	for i, one := range s.Versions {

@@ -46,6 +46,10 @@ func (o *Operator) Snapshot(ctx context.Context, opts ...pacer.Option) (*Snapsho
 	if v.Settings, err = o.settings(ctx, shared); err != nil {
 		return nil, err
 	}
+	if v.Settings != nil {
+		v.SetLimits = len(v.Settings.Limits)
+		v.Settings.Limits = v.Settings.Limits[:min(v.SetLimits, MaxShownLimits)]
+	}
 	if err := v.look(ctx, o.pacer, opts); err != nil {
 		return nil, err
 	}

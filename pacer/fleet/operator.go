@@ -25,7 +25,7 @@ type Operator struct {
 
 // Open returns an Operator that has nothing but the store, which must be a [store.Registry]: its policies are those that the
 // processes of the upstream have reported by now. It does not count as a process, does not listen, and has nothing to fall back to; it
-// may pause for as long as it likes. It returns a [*pacer.ConfigError] if no process paces the upstream, and a
+// may pause for as long as it likes. It returns a [*pacer.ConfigError] if no process paces the upstream and nothing is set for it, and a
 // [*pacer.StoreError] if the store fails.
 func Open(ctx context.Context, backing store.Store, upstream string) (*Operator, error) {
 	registry, ok := backing.(store.Registry)
@@ -42,12 +42,12 @@ func Open(ctx context.Context, backing store.Store, upstream string) (*Operator,
 	}
 	known, _ := parse(index.Policies)
 	described := slices.ContainsFunc(index.Processes, func(p store.IndexedProcess) bool { return p.Name != "" })
-	if len(known) == 0 && !described {
-		return nil, &pacer.ConfigError{Field: "Upstream", Value: strconv.Quote(upstream), Err: ErrUnknownUpstream}
-	}
-	look, err := lookOn(ctx, backing, registry, upstream)
+	look, isSet, err := lookOn(ctx, backing, registry, upstream)
 	if err != nil {
 		return nil, err
+	}
+	if len(known) == 0 && !described && !isSet {
+		return nil, &pacer.ConfigError{Field: "Upstream", Value: strconv.Quote(upstream), Err: ErrUnknownUpstream}
 	}
 	p, err := pacer.New(pacer.Config{Upstream: upstream, Store: look, Policies: known, MaxWait: pacer.Forever, MaxPause: pacer.Forever})
 	if err != nil {
@@ -92,20 +92,20 @@ func (s *setter) Set(ctx context.Context, upstream string, changes []store.Setti
 	return s.backing.Set(ctx, upstream, changes)
 }
 
-// lookOn returns what an Operator has of a store.
-func lookOn(ctx context.Context, backing store.Store, registry store.Registry, upstream string) (store.Store, error) {
+// lookOn returns what an Operator has of a store, and whether something is set for the upstream.
+func lookOn(ctx context.Context, backing store.Store, registry store.Registry, upstream string) (_ store.Store, isSet bool, err error) {
 	looks := onlooker{backing, registry}
 	settable, ok := backing.(store.Settable)
 	if !ok {
-		return looks, nil
+		return looks, false, nil
 	}
 	first, err := settable.Settings(ctx, upstream)
 	if err != nil {
-		return nil, &pacer.StoreError{Upstream: upstream, Op: "settings", Err: err}
+		return nil, false, &pacer.StoreError{Upstream: upstream, Op: "settings", Err: err}
 	}
 	s := &setter{onlooker: looks, backing: settable}
 	s.first.Store(first)
-	return s, nil
+	return s, len(first.All) > 0, nil
 }
 
 // Upstream returns the upstream's name.

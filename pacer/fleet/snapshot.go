@@ -21,7 +21,8 @@ type Snapshot struct {
 	Processes []Process       // in the order in which they came, at most [MaxShownProcesses]
 	Alive     int             // how many processes there are
 	Unknown   []string        // what processes report of policies that this version cannot read
-	Settings  *pacer.Settings // what operators have set for all processes; nil if the store keeps no settings, or is out of reach
+	Settings  *pacer.Settings // what operators have set for all processes, with at most [MaxShownLimits] of its Limits; nil if the store keeps no settings, or is out of reach
+	SetLimits int             // how many Limits are set
 	TopKeys   []TopKey        // of policies with scopes, the keys that spend or wait most, first; at most [MaxTopKeys]
 
 	// Versions are the policies that processes have, the most frequent first, at most [MaxShownVersions]; one if all agree. Processes of
@@ -42,6 +43,8 @@ const (
 	MaxShownProcesses = 256
 	// MaxTopKeys is how many keys are shown at most.
 	MaxTopKeys = 20
+	// MaxShownLimits is how many limits of keys that are set are shown at most: [Operator.Settings] has all.
+	MaxShownLimits = 50
 	// MaxShownVersions is how many versions of the policies are shown at most.
 	MaxShownVersions = 8
 	// MaxShownDisagreements is about how many policies it is shown at most that processes disagree.

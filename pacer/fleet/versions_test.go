@@ -230,6 +230,23 @@ func lookAtScope(t *testing.T, op *fleet.Operator, opts ...pacer.Option) *fleet.
 	return s
 }
 
+// What is set for an upstream that nobody paces any more can be seen, and unset.
+func TestAnOperatorOfWhatIsSetAlone(t *testing.T) {
+	t.Parallel()
+	k := newKnown()
+	k.policies = nil
+	_, err := fleet.Open(t.Context(), k, "test")
+	require.ErrorIs(t, err, fleet.ErrUnknownUpstream)
+	_, err = k.Set(t.Context(), "test", []store.Setting{{Text: "peak: 3 per 1s"}})
+	require.NoError(t, err)
+	op := openOn(t, k)
+	require.Equal(t, "peak: 3 per 1s", lookAt(t, op).Settings.Policies.Text)
+	require.NoError(t, op.UnsetPolicies(t.Context()))
+	require.NoError(t, op.Close())
+	_, err = fleet.Open(t.Context(), k, "test")
+	require.ErrorIs(t, err, fleet.ErrUnknownUpstream)
+}
+
 // A store that keeps no settings shows none; one that fails to read them fails the look.
 func TestOperatorsWithoutSettings(t *testing.T) {
 	t.Parallel()
