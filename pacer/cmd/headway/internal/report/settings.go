@@ -101,7 +101,7 @@ func writeDisagreements(b *strings.Builder, f *fleet.Snapshot) {
 	for i := range f.Disagreements {
 		d := &f.Disagreements[i]
 		for _, side := range d.Sides {
-			fmt.Fprintf(b, "  %s\n", says(d.Policy, &side))
+			fmt.Fprintf(b, "  %s\n", sentence(d.Policy, &side))
 		}
 		if lacks(d) {
 			fmt.Fprintf(b, "  calls of processes without %s are not charged to it: more may go than it admits\n", Clean(d.Policy))
@@ -124,8 +124,8 @@ func lacks(d *fleet.Disagreement) bool {
 	return false
 }
 
-// says says what some processes have.
-func says(policy string, side *fleet.Side) string {
+// sentence says what some processes have.
+func sentence(policy string, side *fleet.Side) string {
 	names := make([]string, 0, len(side.Names))
 	for _, name := range side.Names {
 		names = append(names, Clean(name))
