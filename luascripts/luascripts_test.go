@@ -27,7 +27,8 @@ func TestContracts(t *testing.T) {
 		require.NotContains(t, strings.ReplaceAll(text, "tostring, which", ""), "tostring", "%s: it keeps 14 digits", name)
 		var want []string
 		switch name {
-		case "reserve.lua", "cancel.lua", "report.lua", "status.lua", "heartbeat.lua", "describe.lua", "index.lua", "enlist.lua", "upstreams.lua", "ready.lua", "settings.lua":
+		case "reserve.lua", "cancel.lua", "report.lua", "status.lua", "heartbeat.lua", "describe.lua", "index.lua",
+			"enlist.lua", "upstreams.lua", "ready.lua", "settings.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- Reply ", "-- TTL "}
 		case "gcra.lua", "window.lua", "concurrency.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- TTL "}

@@ -59,7 +59,8 @@ func TestProcessesThatDisagreeAreLogged(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		require.Equal(t, 1, lines())
 		require.Contains(t, log.text(), `upstream=disagree versions=3 for=3m`)
-		require.Contains(t, log.text(), `policies="its code or file" check="a rolling deployment ends this by itself; headway status shows who has which policies"`)
+		require.Contains(t, log.text(), `policies="its code or file" `+
+			`check="a rolling deployment ends this by itself; headway status shows who has which policies"`)
 		time.Sleep(55 * time.Minute)
 		require.Equal(t, 1, lines())
 		time.Sleep(6 * time.Minute)

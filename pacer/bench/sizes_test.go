@@ -144,7 +144,8 @@ func TestRedisSizesOfTheRegistry(t *testing.T) {
 	} {
 		require.NoError(t, b.rdb.FlushAll(t.Context()).Err())
 		require.NoError(t, errorOf(backing.Describe(t.Context(), "sizes", store.About{ID: "first", Keep: time.Hour}))) // which loads the scripts
-		for i := range processes {                                                                                     // they are there: once a minute, descriptions of others are taken out
+		// they are there: once a minute, descriptions of others are taken out
+		for i := range processes {
 			_, err := backing.Heartbeat(t.Context(), "sizes", store.Heartbeat{ID: strconv.Itoa(1e12 + i), TTL: time.Hour, Keep: time.Hour})
 			require.NoError(t, err)
 		}

@@ -17,14 +17,17 @@ type Snapshot struct {
 	PausedFor time.Duration // the whole upstream is paused for so long; 0 if it is not
 	Waiting   int64         // calls that wait because the whole upstream is paused; see Policy.Waiting for others
 
-	Policies  []Policy        // by name
-	Processes []Process       // in the order in which they came, at most [MaxShownProcesses]
-	Alive     int             // how many processes there are
-	Unknown   []string        // what processes report of policies that this version cannot read
-	Settings  *pacer.Settings // what operators have set for all processes, with at most [MaxShownLimits] of its Limits; nil if the store keeps no settings, or is out of reach
-	SetLimits int             // how many Limits are set
-	TopKeys   []TopKey        // of policies with scopes, the keys that spend or wait most, first; at most [MaxTopKeys]
+	Policies  []Policy  // by name
+	Processes []Process // in the order in which they came, at most [MaxShownProcesses]
+	Alive     int       // how many processes there are
+	Unknown   []string  // what processes report of policies that this version cannot read
+	TopKeys   []TopKey  // of policies with scopes, the keys that spend or wait most, first; at most [MaxTopKeys]
 
+	// Settings are what operators have set for all processes, with at most [MaxShownLimits] of its Limits; nil if the store keeps no
+	// settings, or is out of reach.
+	Settings *pacer.Settings
+	// SetLimits is how many Limits are set.
+	SetLimits int
 	// Versions are the policies that processes have, the most frequent first, at most [MaxShownVersions]; one if all agree. Processes of
 	// earlier versions of this library do not say theirs.
 	Versions []Version

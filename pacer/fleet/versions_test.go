@@ -193,7 +193,8 @@ func TestAnOperatorSets(t *testing.T) {
 		s = lookAt(t, op)
 		require.Equal(t, "peak: 3 per 1s\ntenant: 5 per 1s, per tenant", s.Settings.Policies.Text)
 		require.Equal(t, "tenant=acme", s.Settings.Limits[0].Scope)
-		require.Contains(t, jsonOf(t, s), `"settings":{"upstream":"test","changed":"2000-01-01T00:00:00Z","policies":{"texts":["peak: 3 per 1s","tenant: 5 per 1s, per tenant"],`+
+		require.Contains(t, jsonOf(t, s), `"settings":{"upstream":"test","changed":"2000-01-01T00:00:00Z",`+
+			`"policies":{"texts":["peak: 3 per 1s","tenant: 5 per 1s, per tenant"],`+
 			`"since":"2000-01-01T00:00:00Z","until":null},"limits":[{"policy":"tenant","scope":"tenant=acme","texts":["tenant: 50 per 1s, per tenant"],`+
 			`"since":"2000-01-01T00:00:00Z","until":"2000-01-01T01:00:00Z"}]}`)
 		st, err := op.Status(t.Context(), acme)

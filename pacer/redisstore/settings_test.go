@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
@@ -43,7 +42,9 @@ func (c *setFleet) waits(t *testing.T, each int) {
 	for _, p := range c.pacers {
 		for range each {
 			c.calls.Go(func() {
-				assert.NoError(t, p.Wait(t.Context()))
+				if err := p.Wait(t.Context()); err != nil {
+					t.Error(err)
+				}
 				c.went.Add(1)
 			})
 		}
@@ -184,7 +185,8 @@ func TestProcessesThatDisagreeAreSeen(t *testing.T) {
 	require.Eventually(t, func() bool { return look().VersionCount == 2 }, patience, 50*time.Millisecond)
 	require.Len(t, s.Disagreements, 1)
 	require.ElementsMatch(t, []fleet.Side{
-		{Text: a.Policies()[0].String(), Processes: 1, Names: []string{"worker-1/17"}}, {Text: b.Policies()[0].String(), Processes: 1, Names: []string{"worker-9/4"}},
+		{Text: a.Policies()[0].String(), Processes: 1, Names: []string{"worker-1/17"}},
+		{Text: b.Policies()[0].String(), Processes: 1, Names: []string{"worker-9/4"}},
 	}, s.Disagreements[0].Sides)
 
 	require.NoError(t, a.SetPolicies(t.Context(), policies.PerSecond(5).Named("peak")))

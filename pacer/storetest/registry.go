@@ -130,7 +130,7 @@ func registryCases() []Case {
 				t.Fatalf("%d policies", n)
 			}
 		}),
-		registry("versions", "what each process has is known with whom it is from, and how many different policies there are", func(t testing.TB, s *Session, r store.Registry) {
+		registry("versions", "what each process has is known, from whom it is, and how many versions there are", func(t testing.TB, s *Session, r store.Registry) {
 			fast := policies.PerSecond(50).Named(peakName).String()
 			about := func(id, source string, texts ...string) store.About {
 				s.heartbeat(store.Heartbeat{ID: id, TTL: time.Hour})
@@ -158,7 +158,7 @@ func registryCases() []Case {
 					t.Fatalf("%s has %q of version %q from %q, want %q from %q", p.ID, p.Policies, p.Version, p.Source, one.texts, one.source)
 				}
 			}
-			want(3, s.versions(r, store.About{ID: "d", Left: true, Every: 3 * time.Second}), "right after one left: it counts until it would have reported again")
+			want(3, s.versions(r, store.About{ID: "d", Left: true, Every: 3 * time.Second}), "right after one left")
 			s.At(5 * time.Second)
 			want(3, s.versions(r, about("c", "", fast, daily)), "while all may yet report")
 			s.At(8 * time.Second)

@@ -23,11 +23,11 @@ func settingsCases() []Case {
 	all := store.Setting{Text: "peak: 5 per 1s\ndaily: 100 daily (UTC)"}
 	acme := store.Setting{Policy: peakName, Scope: "acme:7%2F", Text: "peak: 9 per 1s, per tenant+user"}
 	return []Case{
-		settable("nothing", "of an upstream for which nothing was set nothing is known, and looking changes nothing", func(t testing.TB, s *Session, b store.Settable) {
+		settable("nothing", "nothing is set at first, and looking sets nothing", func(t testing.TB, s *Session, b store.Settable) {
 			s.expectSettings(b, 0)
 			s.expectSettings(b, 0)
 		}),
-		settable("set", "what is set is kept as it is, with since when and until when, beside what was set before", func(t testing.TB, s *Session, b store.Settable) {
+		settable("set", "what is set is kept, with since when and until when", func(t testing.TB, s *Session, b store.Settable) {
 			s.set(b, all)
 			s.expectSettings(b, 0, kept(all, 0, policies.MaxPeriod))
 			s.At(time.Second)
@@ -71,7 +71,7 @@ func settingsCases() []Case {
 				t.Fatalf("%+v %v of another upstream, want nothing", got, err)
 			}
 		}),
-		settable("bounded", "an upstream has at most 1024 settings; one more changes nothing, and neither does what comes with it", func(t testing.TB, s *Session, b store.Settable) {
+		settable("bounded", "there are at most 1024; one more changes nothing at all", func(t testing.TB, s *Session, b store.Settable) {
 			many := make([]store.Setting, store.MaxSettings)
 			for i := range many {
 				many[i] = store.Setting{Policy: peakName, Scope: fmt.Sprintf("t%04d", i), Text: "peak: 1 per 1s", For: time.Hour}
@@ -98,7 +98,7 @@ func settingsCases() []Case {
 			s.set(b, acme)
 			s.expectSettings(b, 2*time.Hour, kept(all, time.Minute, policies.MaxPeriod), kept(acme, 2*time.Hour, policies.MaxPeriod))
 		}),
-		settable("epoch", "each change begins a new epoch, so that a process that knows the old one is told so", func(t testing.TB, s *Session, b store.Settable) {
+		settable("epoch", "each change begins a new epoch: a process that knows the old one is told so", func(t testing.TB, s *Session, b store.Settable) {
 			backing, ok := s.Store.(store.Shared)
 			if !ok {
 				return

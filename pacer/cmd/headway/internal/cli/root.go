@@ -83,7 +83,8 @@ numbers of seconds. docs/command.md lists the fields.`,
 	flags.StringVar(&a.where.Master, "master", "", "the name of the master, if --redis has the addresses of sentinels")
 	flags.DurationVar(&a.where.Timeout, "timeout", 5*time.Second, "how long Redis may take for an answer")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
-	root.AddCommand(a.ls(), a.status(), a.top(), a.pause(), a.resume(), a.reset(), a.set(), a.unset(), a.limit(), a.unlimit(), simulate.Command(), a.check())
+	root.AddCommand(a.ls(), a.status(), a.top(), a.pause(), a.resume(), a.reset(), a.set(), a.unset(),
+		a.limit(), a.unlimit(), simulate.Command(), a.check())
 	return root
 }
 

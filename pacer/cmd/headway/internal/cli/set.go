@@ -66,7 +66,8 @@ A policy is written as headway status shows it, with its name: "peak: 25 per 1s,
 // parsePolicies reads the policies of the command line.
 func parsePolicies(texts []string) ([]policies.Policy, error) {
 	if len(texts) == 0 {
-		return nil, usagef("set needs --policy: say what is to hold, such as --policy \"peak: 25 per 1s, burst 10\"; unset returns to what processes declare")
+		return nil, usagef("set needs --policy: say what is to hold, such as --policy \"peak: 25 per 1s, burst 10\"; " +
+			"unset returns to what processes declare")
 	}
 	list := make([]policies.Policy, 0, len(texts))
 	for _, text := range texts {

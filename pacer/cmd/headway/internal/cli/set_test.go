@@ -83,7 +83,8 @@ func TestSettingAgainstAFleet(t *testing.T) {
 	require.Equal(t, []string{"tenant: 90 per 1s, burst 9, per tenant"}, h.Limits[0].Texts)
 	require.Equal(t, 2*time.Hour, h.Limits[0].Until.Sub(*h.Limits[0].Since))
 	require.NotNil(t, h.Policies)
-	require.Regexp(t, `(?m)^tenant +tenant=acme +90 per 1s, burst 9, per tenant +\d\d:\d\d:\d\d +in (2h|1h59m), at .*$`, headway("status", "zendesk").out)
+	require.Regexp(t,
+		`(?m)^tenant +tenant=acme +90 per 1s, burst 9, per tenant +\d\d:\d\d:\d\d +in (2h|1h59m), at .*$`, headway("status", "zendesk").out)
 	require.Contains(t, headway("status", "zendesk", "--scope", "tenant=acme").out, "90 per 1s, burst 9, per tenant\n")
 	require.Equal(t, "zendesk: tenant has 5 per 1s for tenant=globex\n",
 		headway("limit", "zendesk", "tenant", "5 per 1s", "--scope", "tenant=globex").out)
@@ -119,13 +120,19 @@ func setsNothing(t *testing.T, headway func(...string) outcome) {
 		want string
 	}{
 		{[]string{"set", "zendesk"}, cli.ExitUsage, `set needs --policy: say what is to hold, such as --policy "peak: 25 per 1s, burst 10"`},
-		{[]string{"set", "zendesk", "--policy", "peak: 5 per 1s"}, cli.ExitUsage, "set asks first, and there is no terminal to ask on: say --yes if the policies of zendesk are to be replaced"},
+		{
+			[]string{"set", "zendesk", "--policy", "peak: 5 per 1s"}, cli.ExitUsage,
+			"set asks first, and there is no terminal to ask on: say --yes if the policies of zendesk are to be replaced",
+		},
 		{[]string{"set", "zendesk", "--yes", "--policy", "peak: 5 per 1s", "--policy", "peak: 5 per moon"}, cli.ExitUsage, `--policy "peak: 5 per moon": `},
 		{[]string{"set", "zendesk", "--yes", "--policy", "peak: 5 per 1s", "--policy", "peak: 6 per 1s"}, cli.ExitUsage, "SetPolicies[1]"},
 		{[]string{"set", "zendes", "--yes", "--policy", "peak: 5 per 1s"}, cli.ExitUnknown, `no process paces "zendes"`},
 		{[]string{"unset", "zendes"}, cli.ExitUnknown, `no process paces "zendes"`},
 		{[]string{"limit", "zendesk", "tenant", "5 per 1s"}, cli.ExitUsage, "policy tenant is per tenant: say whose by --scope tenant=VALUE"},
-		{[]string{"limit", "zendesk", "account", "5 per 1s"}, cli.ExitUsage, "policy account has no scopes, and so one limit for the whole upstream: use headway set"},
+		{
+			[]string{"limit", "zendesk", "account", "5 per 1s"}, cli.ExitUsage,
+			"policy account has no scopes, and so one limit for the whole upstream: use headway set",
+		},
 		{[]string{"limit", "zendesk", "tennant", "5 per 1s"}, cli.ExitUsage, `zendesk has no policy "tennant": it has account, day, tenant`},
 		{[]string{"limit", "zendesk", "tenant", "5 per moon", "--scope", "tenant=a"}, cli.ExitUsage, `the limit "5 per moon": `},
 		{[]string{"limit", "zendesk", "tenant", "5 daily (UTC)", "--scope", "tenant=a"}, cli.ExitUsage, "must be of the policy's kind"},
@@ -152,7 +159,8 @@ func TestSetAsksInATerminal(t *testing.T) {
 	headway := on(t, server.Addr)
 	workers(t, server.Addr, "zendesk")
 	known(t, headway)
-	args := []string{"set", "zendesk", "--policy", "account: 5 per 1s", "--policy", "hour: 100 per 1h", "--redis", server.Addr, "--timeout", patience.String()}
+	args := []string{"set", "zendesk", "--policy", "account: 5 per 1s", "--policy", "hour: 100 per 1h",
+		"--redis", server.Addr, "--timeout", patience.String()}
 	term := inTerminal(t, 100, 30, nil, args...)
 	term.shows("Type yes to go on:")
 	require.Contains(t, term.Text(), "This sets the policies of zendesk, for all 2 processes:")

@@ -117,19 +117,27 @@ func TestTextOfSettingsAndDisagreements(t *testing.T) {
 		Upstream: "acme", At: at, Alive: 9,
 		Settings: &pacer.Settings{
 			At: at, Policies: &pacer.Setting{
-				Text: "peak: 5 per 1s\nday: 9 daily (UTC)", Policies: []policies.Policy{policies.PerSecond(5).Named("peak"), policies.Daily(9, time.UTC).Named("day")},
-				Since: at.Add(-time.Minute),
+				Text:     "peak: 5 per 1s\nday: 9 daily (UTC)",
+				Policies: []policies.Policy{policies.PerSecond(5).Named("peak"), policies.Daily(9, time.UTC).Named("day")},
+				Since:    at.Add(-time.Minute),
 			},
 			Limits: []pacer.Setting{
-				{Policy: "tenant", Scope: "tenant=a%20b\x1b", Text: "tenant: 50 per 1s, per tenant", Since: at.Add(-48 * time.Hour), Until: at.Add(90 * time.Second)},
+				{
+					Policy: "tenant", Scope: "tenant=a%20b\x1b", Text: "tenant: 50 per 1s, per tenant",
+					Since: at.Add(-48 * time.Hour), Until: at.Add(90 * time.Second),
+				},
 				{Policy: "tenant", Scope: "tenant=c", Text: "5 per moon", Err: errors.New("no")},
 			},
 		},
 		VersionCount: 3,
 		Disagreements: []fleet.Disagreement{
-			{Policy: "day", Sides: []fleet.Side{{Text: "day: 9 daily (UTC)", Processes: 3, Names: []string{"a/1", "b/1"}}, {Processes: 1, Names: []string{"c\x1b/1"}}}},
+			{Policy: "day", Sides: []fleet.Side{
+				{Text: "day: 9 daily (UTC)", Processes: 3, Names: []string{"a/1", "b/1"}}, {Processes: 1, Names: []string{"c\x1b/1"}},
+			}},
 			{Policy: "peak", Apart: true, Sides: []fleet.Side{
-				{Text: "peak: 10 per 1s", Processes: 2, Names: []string{"a/1", "b/1"}}, {Text: "peak: 20 per 1s, per user", Processes: 1, Names: []string{"c/1"}}, {Processes: 2, Names: []string{"d/1", "e/1"}},
+				{Text: "peak: 10 per 1s", Processes: 2, Names: []string{"a/1", "b/1"}},
+				{Text: "peak: 20 per 1s, per user", Processes: 1, Names: []string{"c/1"}},
+				{Processes: 2, Names: []string{"d/1", "e/1"}},
 			}},
 		},
 		Processes: []fleet.Process{{Name: "a/1", Source: "set at 2026-03-04 13:04:12.000", Version: "1f"}, {Name: "old/1"}},
