@@ -267,3 +267,22 @@ func TestOperatorsWithoutSettings(t *testing.T) {
 	var failed *pacer.StoreError
 	require.ErrorAs(t, err, &failed)
 }
+
+// Of many limits of keys a few are shown, and all are counted.
+func TestFewOfManyLimitsAreShown(t *testing.T) {
+	t.Parallel()
+	k := newKnown()
+	var many []store.Setting
+	for i := range 60 {
+		many = append(many, store.Setting{Policy: "tenant", Scope: fmt.Sprint(i), Text: "tenant: 5 per 1s, per tenant"})
+	}
+	_, err := k.Set(t.Context(), "test", many)
+	require.NoError(t, err)
+	op := openOn(t, k)
+	s := lookAt(t, op)
+	require.Len(t, s.Settings.Limits, fleet.MaxShownLimits)
+	require.Equal(t, 60, s.SetLimits)
+	all, err := op.Settings(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all.Limits, 60)
+}
