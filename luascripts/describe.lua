@@ -4,12 +4,16 @@
 --        index: a hash. Its fields:
 --          process/ID        what a process says of itself
 --          policy/NAME       "said until text": a policy, when that was last said, and until when it is remembered
+--          policies/VERSION  "said until texts": all policies of some processes, one on each line
+--          versions          "version until version until …": which lists of policies processes have, and until when one counts that nobody says
 --          went/SLOT/NAME    "second cost waits waited": what went of a policy in a second; SLOT is the second modulo 128
 --          swept             the minute in which what is over was last taken out
 --        alive: who is there (see heartbeat.lua)
 -- ARGV   id: of the process
 --        about: what it says of itself ('': it leaves)
 --        keep: for how long its policies are remembered (µs)
+--        version: a name of all of its policies ('': it leaves)
+--        counts: how long its version counts, unless a process says it again (µs)
 --        policies: how many follow; for each
 --          name
 --          text
@@ -18,17 +22,21 @@
 --          second: since the epoch
 --          cost, waits: in that second, besides what was said; a negative cost takes back
 --          waited: µs
--- Reply  now (µs since the epoch), how many are there
+-- Reply  now (µs since the epoch), how many are there, how many versions of the policies count
 -- TTL    the index: for as long as its policies are remembered
 --
 -- The index is bounded: when it has that many fields, no new ones are made until others are over. A process is over when it
 -- is not among those that are there any more (see heartbeat.lua); readers leave those out.
 
 local most, minute, slots = 32768, 60000000, 128
+local mostversions, longest = 16, 16384 -- versions that are counted, and bytes of the texts of one
 local upstream, index, alive = KEYS[1], KEYS[2], KEYS[3]
 local id, about = ARGV[1], ARGV[2]
 nextarg = 3
-local keep, policies = arg(), arg()
+local keep = arg()
+local version = ARGV[nextarg]
+nextarg = nextarg + 1
+local counts, policies = arg(), arg()
 
 local up, now = readupstream(upstream, redis.call('GET', upstream))
 
@@ -44,11 +52,30 @@ if about == '' then
 else
   put('process/' .. id, about)
 end
-for _ = 1, policies do
+local said, texts = whole(now) .. ' ' .. whole(now + keep) .. ' ', {}
+for i = 1, policies do
   local name, text = ARGV[nextarg], ARGV[nextarg + 1]
   nextarg = nextarg + 2
-  put('policy/' .. name, whole(now) .. ' ' .. whole(now + keep) .. ' ' .. text)
+  texts[i] = text
+  put('policy/' .. name, said .. text)
 end
+local lines = table.concat(texts, '\n')
+if version ~= '' and #lines <= longest then put('policies/' .. version, said .. lines) end
+
+-- Which versions there are: each counts for a while after it was said last.
+local all = { { version, now + counts } }
+for name, till in string.gmatch(redis.call('HGET', index, 'versions') or '', '(%x+) (%d+)') do
+  till = tonumber(till)
+  if name == version then
+    all[1][2] = math.max(all[1][2], math.min(till, now + 2 * counts))
+  elseif till > now and till < now + 3 * minute then
+    all[#all + 1] = { name, till }
+  end
+end
+if version == '' then table.remove(all, 1) end
+local known = {}
+for i = 1, math.min(#all, mostversions) do known[i] = all[i][1] .. ' ' .. whole(all[i][2]) end
+put('versions', table.concat(known, ' '))
 while nextarg <= #ARGV do
   local name = ARGV[nextarg]
   nextarg = nextarg + 1
@@ -64,11 +91,11 @@ end
 -- What is over goes, once a minute.
 local this = whole((now - now % minute) / minute)
 if redis.call('HGET', index, 'swept') ~= this then
-  local all = redis.call('HGETALL', index)
-  for i = 1, #all, 2 do
-    local field, value, over = all[i], all[i + 1], false
+  local fields = redis.call('HGETALL', index)
+  for i = 1, #fields, 2 do
+    local field, value, over = fields[i], fields[i + 1], false
     local kind, name = string.match(field, '^(%a+)/(.*)$')
-    if kind == 'policy' then
+    if kind == 'policy' or kind == 'policies' then
       local till = string.match(value, '^%d+ (%d+) ')
       over = not till or tonumber(till) <= now
     elseif kind == 'went' then
@@ -82,4 +109,4 @@ if redis.call('HGET', index, 'swept') ~= this then
   redis.call('HSET', index, 'swept', this)
 end
 redis.call('PEXPIRE', index, math.max(lasting(keep), redis.call('PTTL', index)))
-return { now, redis.call('ZCARD', alive) }
+return { now, redis.call('ZCARD', alive), #known }

@@ -27,7 +27,8 @@ func TestContracts(t *testing.T) {
 		require.NotContains(t, strings.ReplaceAll(text, "tostring, which", ""), "tostring", "%s: it keeps 14 digits", name)
 		var want []string
 		switch name {
-		case "reserve.lua", "cancel.lua", "report.lua", "status.lua", "heartbeat.lua", "describe.lua", "index.lua", "enlist.lua", "upstreams.lua", "ready.lua":
+		case "reserve.lua", "cancel.lua", "report.lua", "status.lua", "heartbeat.lua", "describe.lua", "index.lua",
+			"enlist.lua", "upstreams.lua", "ready.lua", "settings.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- Reply ", "-- TTL "}
 		case "gcra.lua", "window.lua", "concurrency.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- TTL "}
@@ -43,7 +44,7 @@ var literals = map[string][]string{
 	"account.lua":   {"256", "32", "64", "64"},          // what a run may work; the shift of store time
 	"heartbeat.lua": {"1000"},                           // how many who have gone are dropped at once
 	"clock.lua":     {"1000000", "999", "1000", "1000"}, // µs in a second, and in a millisecond
-	"describe.lua":  {"32768", "60000000", "128", "1000000"},
+	"describe.lua":  {"32768", "60000000", "128", "16", "16384", "1000000"},
 	"gcra.lua":      {"16", "32", "16"}, // parts of a question; gaps that are read at once
 	"index.lua":     {"1024"},
 	"queue.lua":     {"6000000"},

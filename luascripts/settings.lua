@@ -1,8 +1,8 @@
 -- settings.lua: what operators have set for an upstream, in place of what its processes declare.
 --
 -- KEYS   upstream: its key (see account.lua)
---        settings: a hash, field = what is set, value = "until value", until when (µs since the epoch); and 'version', when something
---        was set or removed last
+--        settings: a hash, field = what is set, value = "until since value": until when, and since when (µs since the epoch); and
+--        'version', when something was set or removed last
 -- ARGV   for each change
 --          field
 --          lasts: for how long (µs)
@@ -28,8 +28,13 @@ if #ARGV >= 3 then
       end
     end
   end
+  local after = {}
+  for field in pairs(known) do after[field] = true end
   for at = 1, #ARGV - 2, 3 do
-    if ARGV[at + 2] ~= '' and not known[ARGV[at]] then size = size + 1 end
+    local field, holds = ARGV[at], ARGV[at + 2] ~= ''
+    if holds and not after[field] then size = size + 1 end
+    if not holds and after[field] then size = size - 1 end
+    after[field] = holds or nil
   end
   if size > C.MaxSettings then return { now } end
   for at = 1, #ARGV - 2, 3 do
@@ -38,7 +43,7 @@ if #ARGV >= 3 then
       redis.call('HDEL', settings, field)
       known[field] = nil
     else
-      redis.call('HSET', settings, field, string.format('%.0f ', till) .. ARGV[at + 2])
+      redis.call('HSET', settings, field, string.format('%.0f %.0f ', till, now) .. ARGV[at + 2])
       known[field] = till
     end
   end

@@ -137,7 +137,7 @@ func (p *Pacer) setInStore(ctx context.Context, one store.Setting) error {
 	}
 	s, ok := p.store.(store.Settable)
 	if !ok {
-		return p.storeError(opSet, errNotSettable)
+		return p.storeError(opSet, store.ErrNoSettings)
 	}
 	all, err := s.Set(ctx, p.upstream, []store.Setting{one})
 	if err != nil {
@@ -180,7 +180,7 @@ func (p *Pacer) settle() {
 			continue
 		case one.Policy == "":
 			if set, err := parsePolicies(one.Text); err == nil {
-				list, source = set, setAt(p.settings.Version)
+				list, source = set, setAt(one.Since)
 			} else {
 				source = "not understood: " + err.Error()
 			}
@@ -217,9 +217,9 @@ func (p *Pacer) settle() {
 	}
 }
 
-// setAt describes the version of policies that are set.
-func setAt(version store.Instant) string {
-	return "set at " + time.UnixMicro(int64(version)).UTC().Format("2006-01-02 15:04:05.000")
+// setAt says who set policies that are set, and when.
+func setAt(since store.Instant) string {
+	return "set at " + time.UnixMicro(int64(since)).UTC().Format("2006-01-02 15:04:05.000")
 }
 
 // endSettings is called when a setting ends.

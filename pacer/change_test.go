@@ -379,3 +379,88 @@ func TestWhatGoesIsCountedByName(t *testing.T) {
 		require.NoError(t, p.Close())
 	})
 }
+
+// What is set can be read: the policies of the fleet, and the limits of keys, since when and until when; and a store that keeps nothing
+// says so.
+func TestSettingsAreRead(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		rate := policies.PerSecond(2).Per("tenant", "user").Named("rate")
+		p, other := opened(t, config(rate)), opened(t, config(rate))
+		read := func() *pacer.Settings {
+			s, err := other.Settings(t.Context())
+			require.NoError(t, err)
+			return s
+		}
+		require.NoError(t, p.UnsetPolicies(t.Context()))
+		require.True(t, read().None())
+		require.True(t, (*pacer.Settings)(nil).None())
+		began := time.Now().Round(0)
+		require.NoError(t, p.SetPolicies(t.Context(), rate, policies.Daily(10, time.UTC)))
+		time.Sleep(time.Minute)
+		acme := []pacer.Option{pacer.Scope("tenant", "acme"), pacer.Scope("user", "a b")}
+		require.NoError(t, p.SetLimit(t.Context(), "rate", policies.PerSecond(9), time.Hour, acme...))
+		s := read()
+		require.False(t, s.None())
+		require.Equal(t, "api", s.Upstream)
+		require.Equal(t, "rate: 2 per 1s, per tenant+user\ndaily: 10 daily (UTC)", s.Policies.Text)
+		require.Len(t, s.Policies.Policies, 2)
+		require.NoError(t, s.Policies.Err)
+		require.WithinDuration(t, began, s.Policies.Since, 20*ms)
+		require.Zero(t, s.Policies.Until, "for good")
+		require.Len(t, s.Limits, 1)
+		one := s.Limits[0]
+		require.Equal(t, []string{"rate", "tenant=acme user=a%20b"}, []string{one.Policy, one.Scope})
+		require.Equal(t, "rate: 9 per 1s, per tenant+user", one.Text)
+		require.Equal(t, one.Text, one.Policies[0].String())
+		require.Equal(t, time.Hour, one.Until.Sub(one.Since))
+		require.WithinDuration(t, s.Changed, one.Since, ms)
+		require.WithinDuration(t, began.Add(time.Minute), s.Changed, 20*ms)
+		require.Equal(t, policies.Daily(10, time.UTC).String(), other.Policies()[1].String(), "and heeded")
+
+		status, err := other.StatusOf(t.Context(), []policies.Policy{rate}, []store.Key{
+			{Policy: "rate", Scope: store.EscapeScope("acme") + ":" + store.EscapeScope("a b")}, {Policy: "rate", Scope: "x:y"},
+		}, acme...)
+		require.NoError(t, err)
+		for i, want := range []string{"rate: 9 per 1s, per tenant+user", "rate: 9 per 1s, per tenant+user", "rate: 2 per 1s, per tenant+user"} {
+			require.Equal(t, want, status.Policies[i].Policy.String(), "status of key %d", i)
+		}
+		require.NoError(t, p.UnsetPolicies(t.Context()))
+		require.NoError(t, p.UnsetLimit(t.Context(), "rate", acme...))
+		require.True(t, read().None())
+		require.NoError(t, p.Close())
+		_, err = p.Settings(t.Context())
+		require.ErrorIs(t, err, pacer.ErrClosed)
+	})
+}
+
+// A store that keeps no settings refuses them, and what nobody understands does not hold.
+func TestStoresWithoutSettings(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for name, backing := range map[string]store.Store{
+			"direct": struct{ store.Store }{memstore.New()}, "shared": struct{ store.Shared }{newRemote(1)},
+		} {
+			p := opened(t, pacer.Config{Upstream: "api", Store: backing, Policies: []policies.Policy{policies.PerSecond(1).Per("tenant")}})
+			_, err := p.Settings(t.Context())
+			for what, err := range map[string]error{
+				"Settings": err, "SetPolicies": p.SetPolicies(t.Context(), policies.PerSecond(2)), "UnsetPolicies": p.UnsetPolicies(t.Context()),
+				"SetLimit": p.SetLimit(t.Context(), "per-second.tenant", policies.PerSecond(2), 0, pacer.Scope("tenant", "x")),
+			} {
+				var failed *pacer.StoreError
+				require.ErrorAs(t, err, &failed, "%s %s", name, what)
+				require.ErrorIs(t, err, store.ErrNoSettings, "%s %s", name, what)
+			}
+		}
+		backing := memstore.New()
+		p := opened(t, pacer.Config{Upstream: "api", Store: backing, Policies: []policies.Policy{policies.PerSecond(1)}})
+		_, err := backing.Set(t.Context(), "api", []store.Setting{{Text: "x: 5 per moon"}, {Policy: "per-second", Scope: "y", Text: "?"}})
+		require.NoError(t, err)
+		s, err := p.Settings(t.Context())
+		require.NoError(t, err)
+		require.Error(t, s.Policies.Err)
+		require.Error(t, s.Limits[0].Err)
+		require.Equal(t, "y", s.Limits[0].Scope)
+		require.Equal(t, "per-second: 1 per 1s", p.Policies()[0].String())
+	})
+}

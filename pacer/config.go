@@ -66,7 +66,8 @@ type Config struct {
 	// Logger receives a warning when this process loses a [store.Shared], or does not reach it when it starts: at most one a
 	// minute for each upstream, the more rarely the longer that lasts, and a line when the store is back.
 	// slog.New(slog.DiscardHandler) turns that off. Defaults to slog.Default() at that time, or to nothing if [LogHooks] are
-	// among the Hooks, which log the same.
+	// among the Hooks, which log the same. It also receives a warning, at most one an hour for each upstream, when processes
+	// have had different policies for minutes.
 	Logger *slog.Logger
 
 	// Name is what operators see of this process (see package fleet), at most 100 bytes long. Defaults to the host's
@@ -172,6 +173,8 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 	if p.telemetry != nil {
 		config.Requested = p.requested
 	}
+	p.versionLog = &versionLog{logger: c.Logger, upstream: c.Upstream, source: func() string { return p.set().source }}
+	config.Versions = p.versionLog.seen
 	if c.Logger != nil || !slices.ContainsFunc(c.Hooks, func(h *Hooks) bool { return h.logsFailover }) {
 		p.storeLog = &storeLog{logger: c.Logger, upstream: c.Upstream, outage: c.Outage}
 	}

@@ -242,8 +242,8 @@ const opReady = "ready"
 // opSet is the operation of [Pacer.SetPolicies] and [Pacer.SetLimit].
 const opSet = "set"
 
-// errNotSettable is why nothing can be set.
-var errNotSettable = errors.New("it keeps no settings: see store.Settable; change what each process declares instead")
+// opSettings is the operation of [Pacer.Settings].
+const opSettings = "settings"
 
 // Error implements error.
 func (e *StoreError) Error() string {

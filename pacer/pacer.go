@@ -35,6 +35,8 @@ type Pacer struct {
 	telemetry *telemetry.Dispatcher[Hooks] // nil if there are no hooks
 	storeLog  *storeLog                    // nil if losses of the store are not to be logged
 
+	versionLog *versionLog // of a store that is shared
+
 	policies   atomic.Pointer[policySet]
 	reconciles bool
 
@@ -344,6 +346,7 @@ func (p *Pacer) Close() error {
 		p.member.Close()
 	}
 	p.storeLog.close()
+	p.versionLog.close()
 	p.telemetry.Close()
 	return nil
 }

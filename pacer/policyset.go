@@ -165,6 +165,16 @@ func (s *policySet) specialOf(l *limit, scope string) (policies.Policy, bool) {
 	return l.partOf(policy), found
 }
 
+// keyed returns what holds for a key of a policy that need not be of this set, as far as operators have set it.
+func (s *policySet) keyed(policy policies.Policy, scope string) policies.Policy {
+	if l := s.byName[policy.Name()]; l != nil && scope != "" {
+		if special, found := s.specialOf(l, scope); found {
+			return special
+		}
+	}
+	return policy
+}
+
 // whole returns the limit that a limit is, or is a part of.
 func (s *policySet) whole(l *limit) *limit {
 	if l.whole == "" {

@@ -60,7 +60,7 @@ func TestRegistryOfThisProcess(t *testing.T) {
 		other, err := registry.Index(t.Context(), "other")
 		require.NoError(t, err)
 		require.Equal(t, &store.Index{Now: other.Now}, other)
-		require.NoError(t, registry.Describe(t.Context(), "test", store.About{}))
+		require.NoError(t, errorOf(registry.Describe(t.Context(), "test", store.About{})))
 		require.NoError(t, p.Close())
 		_, err = registry.Index(t.Context(), "test")
 		require.ErrorIs(t, err, pacer.ErrClosed)
@@ -97,3 +97,6 @@ func TestStatusOf(t *testing.T) {
 		require.ErrorIs(t, err, pacer.ErrClosed)
 	})
 }
+
+// errorOf returns the error of Describe.
+func errorOf(_ int, err error) error { return err }

@@ -23,17 +23,17 @@ type registrar struct {
 	went  int64
 }
 
-func (r *registrar) Describe(_ context.Context, _ string, about store.About) error {
+func (r *registrar) Describe(_ context.Context, _ string, about store.About) (int, error) {
 	time.Sleep(200 * ms)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.heard++; r.heard%3 == 0 {
-		return errBroken
+		return 0, errBroken
 	}
 	for i := range about.Went {
 		r.went += about.Went[i].What.Cost
 	}
-	return nil
+	return 1, nil
 }
 
 func (*registrar) Index(context.Context, string) (*store.Index, error) { return nil, errBroken }

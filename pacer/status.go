@@ -92,7 +92,8 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 		asked[i] = -1
 		if scope, missing := scopeOf(all[i].Scopes(), &a); missing == "" {
 			asked[i] = len(stack.Limits)
-			stack.Limits = append(stack.Limits, store.Limit{Policy: all[i].Name(), Scope: scope, Spec: all[i].Spec()})
+			of[i] = p.set().keyed(all[i], scope)
+			stack.Limits = append(stack.Limits, store.Limit{Policy: all[i].Name(), Scope: scope, Spec: of[i].Spec()})
 		}
 	}
 	for _, k := range keys {
@@ -100,8 +101,9 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 		if i < 0 {
 			return nil, &ConfigError{Field: "Key.Policy", Value: strconv.Quote(k.Policy), Reason: "is not one of the policies asked for"}
 		}
-		of, asked = append(of, all[i]), append(asked, len(stack.Limits))
-		stack.Limits = append(stack.Limits, store.Limit{Policy: k.Policy, Scope: k.Scope, Spec: all[i].Spec()})
+		one := p.set().keyed(all[i], k.Scope)
+		of, asked = append(of, one), append(asked, len(stack.Limits))
+		stack.Limits = append(stack.Limits, store.Limit{Policy: k.Policy, Scope: k.Scope, Spec: one.Spec()})
 	}
 	seen, err := p.store.Status(ctx, stack)
 	if err != nil {

@@ -126,7 +126,7 @@ func TestRedisSizesOfTheRegistry(t *testing.T) {
 			keys := []store.KeyUse{{Policy: "tenant", Scope: "acme", Cost: 120}, {Policy: "tenant", Scope: "globex", Cost: 80, Waiting: 3}}
 			for i := range processes {
 				about := store.About{ID: strconv.Itoa(1e12 + i), Name: fmt.Sprint("worker-7f9c/", i), Keep: time.Hour, Keys: keys}
-				require.NoError(t, backing.Describe(t.Context(), "sizes", about))
+				require.NoError(t, errorOf(backing.Describe(t.Context(), "sizes", about)))
 			}
 		}},
 		{"what is said of a policy, and what went of it", described, func() {
@@ -138,13 +138,14 @@ func TestRedisSizesOfTheRegistry(t *testing.T) {
 						Policy: p.Name(), Second: time.Now().Unix() - int64(second), What: store.Second{Cost: 50, Waits: 40, Waited: 40 * time.Second},
 					})
 				}
-				require.NoError(t, backing.Describe(t.Context(), "sizes", about))
+				require.NoError(t, errorOf(backing.Describe(t.Context(), "sizes", about)))
 			}
 		}},
 	} {
 		require.NoError(t, b.rdb.FlushAll(t.Context()).Err())
-		require.NoError(t, backing.Describe(t.Context(), "sizes", store.About{ID: "first", Keep: time.Hour})) // which loads the scripts
-		for i := range processes {                                                                            // they are there: once a minute, descriptions of others are taken out
+		require.NoError(t, errorOf(backing.Describe(t.Context(), "sizes", store.About{ID: "first", Keep: time.Hour}))) // which loads the scripts
+		// they are there: once a minute, descriptions of others are taken out
+		for i := range processes {
 			_, err := backing.Heartbeat(t.Context(), "sizes", store.Heartbeat{ID: strconv.Itoa(1e12 + i), TTL: time.Hour, Keep: time.Hour})
 			require.NoError(t, err)
 		}
@@ -202,3 +203,6 @@ func usedMemory(t *testing.T, rdb *redis.Client) int64 {
 	require.NoError(t, err)
 	return n
 }
+
+// errorOf returns the error of Describe.
+func errorOf(_ int, err error) error { return err }

@@ -22,6 +22,31 @@ type snapshotJSON struct {
 	Processes []processJSON `json:"processes"`
 	TopKeys   []topKeyJSON  `json:"busiest"`
 	Unknown   []string      `json:"unknown"`
+
+	Settings      *pacer.Settings    `json:"settings"`
+	SetLimits     int                `json:"setLimits"`
+	VersionCount  int                `json:"versionCount"`
+	Versions      []versionJSON      `json:"versions"`
+	Disagreements []disagreementJSON `json:"disagreements"`
+}
+
+type versionJSON struct {
+	ID        string   `json:"id"`
+	Policies  []string `json:"policies"`
+	Processes int      `json:"processes"`
+	Names     []string `json:"names"`
+}
+
+type disagreementJSON struct {
+	Policy string     `json:"policy"`
+	Apart  bool       `json:"apart"`
+	Sides  []sideJSON `json:"sides"`
+}
+
+type sideJSON struct {
+	Text      string   `json:"text"`
+	Processes int      `json:"processes"`
+	Names     []string `json:"names"`
 }
 
 // standingJSON is how a policy stands for one key.
@@ -63,6 +88,8 @@ type processJSON struct {
 	Name    string  `json:"name"`
 	For     float64 `json:"forSeconds"`
 	Waiting int64   `json:"waiting"`
+	Source  string  `json:"source"`
+	Version string  `json:"version"`
 }
 
 type topKeyJSON struct {
@@ -83,6 +110,17 @@ func (s *Snapshot) MarshalJSON() ([]byte, error) {
 		Waiting: s.Waiters(), Alive: s.Alive,
 		Policies: make([]policyJSON, len(s.Policies)), Processes: make([]processJSON, len(s.Processes)),
 		TopKeys: make([]topKeyJSON, len(s.TopKeys)), Unknown: append([]string{}, s.Unknown...),
+		Settings: s.Settings, SetLimits: s.SetLimits, VersionCount: s.VersionCount,
+		Versions: make([]versionJSON, len(s.Versions)), Disagreements: make([]disagreementJSON, len(s.Disagreements)),
+	}
+	for i, one := range s.Versions {
+		v.Versions[i] = versionJSON{one.ID, append([]string{}, one.Policies...), one.Processes, append([]string{}, one.Names...)}
+	}
+	for i, one := range s.Disagreements {
+		v.Disagreements[i] = disagreementJSON{Policy: one.Policy, Apart: one.Apart, Sides: make([]sideJSON, len(one.Sides))}
+		for j, side := range one.Sides {
+			v.Disagreements[i].Sides[j] = sideJSON{side.Text, side.Processes, append([]string{}, side.Names...)}
+		}
 	}
 	if b := s.Binding(); b != nil {
 		v.Binding = b.Policy.Name()
@@ -91,7 +129,7 @@ func (s *Snapshot) MarshalJSON() ([]byte, error) {
 		v.Policies[i] = policyJSONOf(&s.Policies[i])
 	}
 	for i, p := range s.Processes {
-		v.Processes[i] = processJSON{p.ID, p.Name, p.For.Seconds(), p.Waiting}
+		v.Processes[i] = processJSON{p.ID, p.Name, p.For.Seconds(), p.Waiting, p.Source, p.Version}
 	}
 	for i := range s.TopKeys {
 		b := &s.TopKeys[i]

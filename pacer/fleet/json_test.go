@@ -30,8 +30,13 @@ func TestFleetAsJSON(t *testing.T) {
 			{PolicyStatus: pacer.PolicyStatus{Policy: policies.Daily(1000, time.UTC), Remaining: 12, Pace: 900}, Shown: true},
 		},
 		TopKeys:   []fleet.TopKey{{PolicyStatus: pacer.PolicyStatus{Policy: tenant, Scope: "tenant=a%20b", PausedFor: time.Minute, Margin: 8 * time.Millisecond, Full: 500 * time.Millisecond}, Cost: 9, Waiting: 1}},
-		Processes: []fleet.Process{{ID: "x", Name: "worker", For: time.Minute, Waiting: 2}},
+		Processes: []fleet.Process{{ID: "x", Name: "worker", For: time.Minute, Waiting: 2, Source: "set at noon", Version: "5f"}},
 		Unknown:   []string{"later: 5 per moon"},
+		Settings:  &pacer.Settings{Upstream: "zendesk", Changed: at, Policies: &pacer.Setting{Text: "none", Since: at}},
+		Versions:  []fleet.Version{{ID: "5f", Processes: 1}}, VersionCount: 2,
+		Disagreements: []fleet.Disagreement{
+			{Policy: "peak", Apart: true, Sides: []fleet.Side{{Text: "peak: 4 per 1s", Processes: 1, Names: []string{"worker"}}, {}}},
+		},
 	}
 	got, err := json.Marshal(f)
 	require.NoError(t, err)
@@ -51,9 +56,14 @@ func TestFleetAsJSON(t *testing.T) {
 			{"name":"daily","text":"daily: 1000 daily (UTC)","kind":"window","periodSeconds":86400,"scopes":[],"scope":"","shown":true,
 				"waiting":0,"queued":0,"remaining":12,"limit":900,"nextSeconds":0,"backlog":0,"pausedSeconds":0,"marginSeconds":0,"fullSeconds":0,
 				"rate":0,"capacity":0.010416666666666666,"utilization":0.9866666666666667,"cost":[],"waits":[],"waitedSeconds":[]}],
-		"processes":[{"id":"x","name":"worker","forSeconds":60,"waiting":2}],
+		"processes":[{"id":"x","name":"worker","forSeconds":60,"waiting":2,"source":"set at noon","version":"5f"}],
 		"busiest":[{"policy":"per-second.tenant","scope":"tenant=a%20b","values":{"tenant":"a b"},"cost":9,"waiting":1,
 			"queued":0,"remaining":0,"limit":1,"nextSeconds":0,"backlog":0,"pausedSeconds":60,"marginSeconds":0.008,"fullSeconds":0.5}],
+		"settings":{"upstream":"zendesk","changed":"2026-03-04T14:05:12Z","policies":{"texts":[],"since":"2026-03-04T14:05:12Z","until":null},
+			"limits":[]},"setLimits":0,
+		"versionCount":2,"versions":[{"id":"5f","policies":[],"processes":1,"names":[]}],
+		"disagreements":[{"policy":"peak","apart":true,
+			"sides":[{"text":"peak: 4 per 1s","processes":1,"names":["worker"]},{"text":"","processes":0,"names":[]}]}],
 		"unknown":["later: 5 per moon"]}`, string(got))
 	got, err = json.Marshal(&fleet.Snapshot{Policies: []fleet.Policy{{PolicyStatus: pacer.PolicyStatus{Policy: tenant.Observed()}}}})
 	require.NoError(t, err)
@@ -61,5 +71,6 @@ func TestFleetAsJSON(t *testing.T) {
 	require.Contains(t, string(got), `"observed":true`)
 	got, err = json.Marshal(&fleet.Snapshot{Upstream: "acme"})
 	require.NoError(t, err)
-	require.Contains(t, string(got), `"policies":[],"processes":[],"busiest":[],"unknown":[]`, "lists are never null")
+	require.Contains(t, string(got), `"policies":[],"processes":[],"busiest":[],"unknown":[],`+
+		`"settings":null,"setLimits":0,"versionCount":0,"versions":[],"disagreements":[]`, "lists are never null")
 }

@@ -42,10 +42,30 @@ func (o *Operator) Snapshot(ctx context.Context, opts ...pacer.Option) (*Snapsho
 	v.add(o.Policies())
 	slices.SortStableFunc(v.limits, func(a, b limit) int { return strings.Compare(a.Name(), b.Name()) })
 	v.read(index)
+	v.compare(index)
+	if v.Settings, err = o.settings(ctx, shared); err != nil {
+		return nil, err
+	}
+	if v.Settings != nil {
+		v.SetLimits = len(v.Settings.Limits)
+		v.Settings.Limits = v.Settings.Limits[:min(v.SetLimits, MaxShownLimits)]
+	}
 	if err := v.look(ctx, o.pacer, opts); err != nil {
 		return nil, err
 	}
 	return &v.Snapshot, nil
+}
+
+// settings returns what is set; nil if the store keeps nothing, or a Pacer is without its store.
+func (o *Operator) settings(ctx context.Context, shared bool) (*pacer.Settings, error) {
+	s, err := o.Settings(ctx)
+	switch {
+	case err == nil:
+		return s, nil
+	case errors.Is(err, store.ErrNoSettings), !shared && ctx.Err() == nil:
+		return nil, nil //nolint:nilnil // there is nothing to show, and nothing is wrong
+	}
+	return nil, err
 }
 
 // parse reads policies from what processes report, and returns what cannot be read, too: other versions may report more.
@@ -111,6 +131,7 @@ func (v *view) read(index *store.Index) {
 		if len(v.Processes) < MaxShownProcesses {
 			v.Processes = append(v.Processes, Process{
 				ID: printable(one.ID), Name: printable(one.Name), For: max(0, index.Now.Sub(one.Came)), Waiting: n,
+				Source: printable(one.Source), Version: printable(one.Version),
 			})
 		}
 		for _, k := range one.Keys {
@@ -141,13 +162,18 @@ const maxName = 100
 
 // printable returns a name as it can be shown anywhere: anybody who can write to the store can write anything.
 func printable(name string) string {
-	name = strings.Map(func(r rune) rune {
+	name = printed(name)
+	return strings.ToValidUTF8(name[:min(len(name), maxName)], "?")
+}
+
+// printed returns a text without what a terminal could take for a command.
+func printed(text string) string {
+	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return '?'
 		}
 		return r
-	}, name)
-	return strings.ToValidUTF8(name[:min(len(name), maxName)], "?")
+	}, text)
 }
 
 // look asks how the limits and the keys stand, and completes the Snapshot.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/pacer"
@@ -24,7 +25,7 @@ type Operator struct {
 
 // Open returns an Operator that has nothing but the store, which must be a [store.Registry]: its policies are those that the
 // processes of the upstream have reported by now. It does not count as a process, does not listen, and has nothing to fall back to; it
-// may pause for as long as it likes. It returns a [*pacer.ConfigError] if no process paces the upstream, and a
+// may pause for as long as it likes. It returns a [*pacer.ConfigError] if no process paces the upstream and nothing is set for it, and a
 // [*pacer.StoreError] if the store fails.
 func Open(ctx context.Context, backing store.Store, upstream string) (*Operator, error) {
 	registry, ok := backing.(store.Registry)
@@ -41,12 +42,14 @@ func Open(ctx context.Context, backing store.Store, upstream string) (*Operator,
 	}
 	known, _ := parse(index.Policies)
 	described := slices.ContainsFunc(index.Processes, func(p store.IndexedProcess) bool { return p.Name != "" })
-	if len(known) == 0 && !described {
+	look, isSet, err := lookOn(ctx, backing, registry, upstream)
+	if err != nil {
+		return nil, err
+	}
+	if len(known) == 0 && !described && !isSet {
 		return nil, &pacer.ConfigError{Field: "Upstream", Value: strconv.Quote(upstream), Err: ErrUnknownUpstream}
 	}
-	p, err := pacer.New(pacer.Config{
-		Upstream: upstream, Store: onlooker{backing, registry}, Policies: known, MaxWait: pacer.Forever, MaxPause: pacer.Forever,
-	})
+	p, err := pacer.New(pacer.Config{Upstream: upstream, Store: look, Policies: known, MaxWait: pacer.Forever, MaxPause: pacer.Forever})
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +71,48 @@ type onlooker struct {
 	store.Registry
 }
 
+// A setter is an onlooker who can set what holds for the fleet.
+type setter struct {
+	onlooker
+
+	backing store.Settable
+	first   atomic.Pointer[store.Settings] // what was read before there was a Pacer
+}
+
+// Settings implements [store.Settable].
+func (s *setter) Settings(ctx context.Context, upstream string) (*store.Settings, error) {
+	if first := s.first.Swap(nil); first != nil {
+		return first, nil
+	}
+	return s.backing.Settings(ctx, upstream)
+}
+
+// Set implements [store.Settable].
+func (s *setter) Set(ctx context.Context, upstream string, changes []store.Setting) (*store.Settings, error) {
+	return s.backing.Set(ctx, upstream, changes)
+}
+
+// lookOn returns what an Operator has of a store, and whether something is set for the upstream.
+func lookOn(ctx context.Context, backing store.Store, registry store.Registry, upstream string) (_ store.Store, isSet bool, err error) {
+	looks := onlooker{backing, registry}
+	settable, ok := backing.(store.Settable)
+	if !ok {
+		return looks, false, nil
+	}
+	first, err := settable.Settings(ctx, upstream)
+	if err != nil {
+		return nil, false, &pacer.StoreError{Upstream: upstream, Op: "settings", Err: err}
+	}
+	s := &setter{onlooker: looks, backing: settable}
+	s.first.Store(first)
+	return s, len(first.All) > 0, nil
+}
+
 // Upstream returns the upstream's name.
 func (o *Operator) Upstream() string { return o.pacer.Upstream() }
 
-// Policies returns the policies by which the Operator intervenes: those that were known when it was opened, or those of its Pacer.
+// Policies returns the policies by which the Operator intervenes: those that were known when it was opened, those that are set since then,
+// or those of its Pacer.
 func (o *Operator) Policies() []policies.Policy { return o.pacer.Policies() }
 
 // MaxPause returns the longest pause that the Operator can make.
@@ -100,6 +141,30 @@ func (o *Operator) Resume(ctx context.Context, opts ...pacer.Option) error {
 // options.
 func (o *Operator) Reset(ctx context.Context, opts ...pacer.Option) error {
 	return o.pacer.Reset(ctx, opts...)
+}
+
+// SetPolicies is [pacer.Pacer.SetPolicies]: these policies hold for every process of the upstream, in place of what each of them declares,
+// until [Operator.UnsetPolicies]. If one of them is not valid, or they do not go together, nothing changes.
+func (o *Operator) SetPolicies(ctx context.Context, list ...policies.Policy) error {
+	return o.pacer.SetPolicies(ctx, list...)
+}
+
+// UnsetPolicies is [pacer.Pacer.UnsetPolicies]: each process has the policies again that it declares.
+func (o *Operator) UnsetPolicies(ctx context.Context) error { return o.pacer.UnsetPolicies(ctx) }
+
+// SetLimit is [pacer.Pacer.SetLimit]: the numbers of with hold for one key of a policy, such as one tenant, for so long; 0 for good.
+func (o *Operator) SetLimit(ctx context.Context, policy string, with policies.Policy, lasts time.Duration, opts ...pacer.Option) error {
+	return o.pacer.SetLimit(ctx, policy, with, lasts, opts...)
+}
+
+// UnsetLimit is [pacer.Pacer.UnsetLimit]: it ends what [Operator.SetLimit] set for one key.
+func (o *Operator) UnsetLimit(ctx context.Context, policy string, opts ...pacer.Option) error {
+	return o.pacer.UnsetLimit(ctx, policy, opts...)
+}
+
+// Settings is [pacer.Pacer.Settings]: what is set now, since when and until when.
+func (o *Operator) Settings(ctx context.Context) (*pacer.Settings, error) {
+	return o.pacer.Settings(ctx)
 }
 
 // Close ends what [Open] began. It closes neither the store nor the Pacer that [Of] was given. Closing twice is harmless.

@@ -23,6 +23,20 @@ type Snapshot struct {
 	Unknown   []string  // what processes report of policies that this version cannot read
 	TopKeys   []TopKey  // of policies with scopes, the keys that spend or wait most, first; at most [MaxTopKeys]
 
+	// Settings are what operators have set for all processes, with at most [MaxShownLimits] of its Limits; nil if the store keeps no
+	// settings, or is out of reach.
+	Settings *pacer.Settings
+	// SetLimits is how many Limits are set.
+	SetLimits int
+	// Versions are the policies that processes have, the most frequent first, at most [MaxShownVersions]; one if all agree. Processes of
+	// earlier versions of this library do not say theirs.
+	Versions []Version
+	// VersionCount is how many there are.
+	VersionCount int
+	// Disagreements are the policies that not all Versions have, or have with other numbers or scopes, by name, at most
+	// [MaxShownDisagreements]. During a rolling deployment, and for a minute after a change, that is so and ends by itself.
+	Disagreements []Disagreement
+
 	_ struct{}
 }
 
@@ -32,6 +46,14 @@ const (
 	MaxShownProcesses = 256
 	// MaxTopKeys is how many keys are shown at most.
 	MaxTopKeys = 20
+	// MaxShownLimits is how many limits of keys that are set are shown at most: [Operator.Settings] has all.
+	MaxShownLimits = 50
+	// MaxShownVersions is how many versions of the policies are shown at most.
+	MaxShownVersions = 8
+	// MaxShownDisagreements is about how many policies it is shown at most that processes disagree.
+	MaxShownDisagreements = 16
+	// MaxShownNames is how many processes of a version, or of one side of a disagreement, are named at most.
+	MaxShownNames = 5
 	// HistorySeconds is how long a [Policy].History is.
 	HistorySeconds = 60
 )
@@ -58,6 +80,38 @@ type Process struct {
 	Name    string        // pacer.Config.Name
 	For     time.Duration // how long it has been there
 	Waiting int64         // how many of its calls wait
+	Source  string        // who set its policies: "set at" and when, if they are set for the fleet; "" if they are its own
+	Version string        // the ID of its policies: see Version; "" if it is not known
+
+	_ struct{}
+}
+
+// A Version is a list of policies that some processes have.
+type Version struct {
+	ID        string   // the same for the same policies
+	Policies  []string // as policies.Policy.String writes them; nil if they are not known
+	Processes int      // how many have it, of the first 1,024
+	Names     []string // of some of those, at most [MaxShownNames]
+
+	_ struct{}
+}
+
+// A Disagreement is a policy about which processes disagree.
+type Disagreement struct {
+	Policy string // its name
+	Sides  []Side // the one of most processes first, at most [MaxShownVersions]
+	// Apart reports whether it has different scopes. Then each side is charged by itself, and calls of all sides together may be more than any
+	// of them admits. The same is true if some processes do not have the policy.
+	Apart bool
+
+	_ struct{}
+}
+
+// A Side is what some processes have.
+type Side struct {
+	Text      string   // the policy as policies.Policy.String writes it; "" if they do not have it
+	Processes int      // how many they are
+	Names     []string // of some of those, at most [MaxShownNames]
 
 	_ struct{}
 }

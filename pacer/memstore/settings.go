@@ -49,7 +49,7 @@ func (m *Store) set(upstream string, changes []store.Setting) (*store.Settings, 
 		if lasts <= 0 {
 			lasts = store.ForGood
 		}
-		s.All = append(s.All, store.Setting{Policy: c.Policy, Scope: c.Scope, Text: c.Text, Until: s.Now.Add(lasts.Round(time.Microsecond))})
+		s.All = append(s.All, store.Setting{Policy: c.Policy, Scope: c.Scope, Text: c.Text, Since: s.Now, Until: s.Now.Add(lasts.Round(time.Microsecond))})
 	}
 	if len(s.All) > store.MaxSettings {
 		return nil, &store.SettingsError{}

@@ -252,7 +252,7 @@ func TestTheAlertsAreAboutWhatThereIs(t *testing.T) {
 		require.Positive(t, checkQuery(t, rows, expr), rule)
 		alerts++
 	}
-	require.Equal(t, 6, alerts)
+	require.Equal(t, 7, alerts)
 }
 
 // The code of the documentation is the example's, which runs.

@@ -40,6 +40,7 @@ type gauges struct {
 	paused      metric.Float64ObservableGauge
 	busiest     metric.Int64ObservableGauge
 	processes   metric.Int64ObservableGauge
+	versions    metric.Int64ObservableGauge
 }
 
 // waitBuckets reach from what a timer can tell apart to an hour, and have one at pacer.DefaultMaxWait.
@@ -100,6 +101,7 @@ func (t *Telemetry) makeInstruments() error {
 		paused:      m.floats("headway.pause.remaining", "s", "How long a pause goes on; 0 if there is none."),
 		busiest:     m.ints("headway.busiest.cost", "{unit}", "What the calls of a scope's value cost that went in about the last minute."),
 		processes:   m.ints("headway.processes", "{process}", "Processes that pace the upstream."),
+		versions:    m.ints("headway.policies.versions", "{version}", "Different lists of policies that processes have; 1 if all agree."),
 	}
 	return errors.Join(m.errs...)
 }

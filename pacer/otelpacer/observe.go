@@ -28,7 +28,7 @@ func (t *Telemetry) Observe(p *pacer.Pacer) (stop func(), err error) {
 		return nil
 	}
 	registration, err := t.meter.RegisterCallback(read,
-		g.utilization, g.remaining, g.capacity, g.margin, g.queued, g.waiting, g.paused, g.busiest, g.processes)
+		g.utilization, g.remaining, g.capacity, g.margin, g.queued, g.waiting, g.paused, g.busiest, g.processes, g.versions)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +51,9 @@ func (t *Telemetry) read(ctx context.Context, o metric.Observer, p *pacer.Pacer)
 	}
 	whole := t.measured(f.Upstream, "", "")
 	o.ObserveInt64(t.gauges.processes, int64(f.Alive), whole)
+	if f.VersionCount > 0 { // otherwise no process has reported what it has
+		o.ObserveInt64(t.gauges.versions, int64(f.VersionCount), whole)
+	}
 	o.ObserveFloat64(t.gauges.paused, f.PausedFor.Seconds(), whole)
 	o.ObserveInt64(t.gauges.waiting, f.Waiting, whole)
 	for i := range f.Policies {

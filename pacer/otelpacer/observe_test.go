@@ -47,6 +47,7 @@ func TestObserve(t *testing.T) {
 			`headway.pause.remaining{headway.policy=permits,headway.upstream=crm} 0`,
 			`headway.pause.remaining{headway.policy=quota,headway.upstream=crm} 0`,
 			`headway.pause.remaining{headway.upstream=crm} 0`,
+			`headway.policies.versions{headway.upstream=crm} 1`,
 			`headway.policy.capacity{headway.policy=peak,headway.upstream=crm} 2`,
 			`headway.policy.capacity{headway.policy=quota,headway.upstream=crm} 0.0011574074074074073`,
 			`headway.policy.margin{headway.policy=peak,headway.upstream=crm} 0`,

@@ -52,6 +52,14 @@ func TestPrometheusSeesTheStore(t *testing.T) {
 		`headway_processes{headway_upstream="crm"} 1`,
 		`headway_fallback_active{headway_upstream="crm"} 0`,
 	)
+	other, err := pacer.New(pacer.Config{
+		Upstream: "crm", Store: store, StoreTimeout: time.Minute, Policies: []policies.Policy{policies.PerSecond(2000).Burst(1000)},
+	})
+	require.NoError(t, err)
+	require.NoError(t, other.Wait(t.Context()))
+	eventually(`headway_policies_versions{headway_upstream="crm"} 2`)
+	require.NoError(t, other.Close())
+	eventually(`headway_policies_versions{headway_upstream="crm"} 1`)
 	call, err := p.Acquire(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, call.Report(t.Context(), policies.Feedback{Refused: true, Wait: time.Second}))

@@ -9,6 +9,8 @@ import (
 // A description is what a process says of itself, as it is kept. Names are short, for there may be many.
 type description struct {
 	Name    string `json:"n"`
+	Version string `json:"v,omitempty"` // of its policies
+	Source  string `json:"f,omitempty"` // whom they are from
 	Waiting []use  `json:"w,omitempty"`
 	Keys    []use  `json:"k,omitempty"`
 }
@@ -24,20 +26,23 @@ type use struct {
 const (
 	maxDescription = 16 << 10
 	maxUses        = 256
+	maxVersion     = 32
+	maxSource      = 512
 )
 
-func describe(a *store.About) (string, error) {
-	b, err := json.Marshal(description{Name: a.Name, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys)})
+func describe(a *store.About, version string) (string, error) {
+	source := a.Source[:min(len(a.Source), maxSource)]
+	b, err := json.Marshal(description{Name: a.Name, Version: version, Source: source, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys)})
 	return string(b), err
 }
 
-// parseAbout reads a description. Of one that cannot be read, nothing is known.
-func parseAbout(s string) store.About {
+// parseAbout reads a description, and which version of the policies its process has. Of one that cannot be read, nothing is known.
+func parseAbout(s string) (about store.About, version string) {
 	var d description
-	if len(s) > maxDescription || json.Unmarshal([]byte(s), &d) != nil {
-		return store.About{}
+	if len(s) > maxDescription || json.Unmarshal([]byte(s), &d) != nil || len(d.Version) > maxVersion || len(d.Source) > 4*maxSource {
+		return store.About{}, ""
 	}
-	return store.About{Name: d.Name, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys)}
+	return store.About{Name: d.Name, Source: d.Source, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys)}, d.Version
 }
 
 func toUses(all []store.KeyUse) []use {

@@ -28,12 +28,12 @@ const (
 )
 
 // Describe implements [store.Registry].
-func (s *Store) Describe(ctx context.Context, upstream string, about store.About) error {
-	said := ""
+func (s *Store) Describe(ctx context.Context, upstream string, about store.About) (versions int, err error) {
+	said, version := "", ""
 	if !about.Left {
-		var err error
-		if said, err = describe(&about); err != nil {
-			return err
+		version = store.VersionOf(about.Policies)
+		if said, err = describe(&about, version); err != nil {
+			return 0, err
 		}
 	}
 	q, up := newRequest(), upstreamKey(upstream)
@@ -42,6 +42,8 @@ func (s *Store) Describe(ctx context.Context, upstream string, about store.About
 	q.key(up + aliveMark)
 	q.args = append(q.args, about.ID, said)
 	q.numbers(engine.MicrosUp(about.Keep))
+	q.args = append(q.args, version)
+	q.numbers(engine.MicrosUp(countsFor(about.Every)))
 	q.numbers(int64(len(about.Policies)))
 	for _, text := range about.Policies {
 		name, _, _ := strings.Cut(text, ":")
@@ -54,12 +56,13 @@ func (s *Store) Describe(ctx context.Context, upstream string, about store.About
 	}
 	r, err := s.run(ctx, &s.describe, q)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	r.int()
 	alive := r.int()
+	versions = int(r.int())
 	if err := r.done(); err != nil || !s.mayEnlist(upstream, alive) {
-		return err
+		return versions, err
 	}
 	q = newRequest()
 	q.key(upstreamsKey)
@@ -70,7 +73,19 @@ func (s *Store) Describe(ctx context.Context, upstream string, about store.About
 		delete(s.listed, upstream) // it is said again with the next description
 		s.mu.Unlock()
 	}
-	return err
+	return versions, err
+}
+
+// longestEvery is how often a process reports at least, if it does not say.
+const longestEvery = time.Minute
+
+// countsFor returns for how long the policies of a process count that reports so often: one report may be missing, but processes that have
+// other policies by now should soon not seem to disagree with themselves.
+func countsFor(every time.Duration) time.Duration {
+	if every <= 0 || every > longestEvery {
+		every = longestEvery
+	}
+	return 2*every + time.Second
 }
 
 // mayEnlist reports whether it is time to enlist an upstream again that so many processes pace.
@@ -171,12 +186,20 @@ func parseIndex(v []any) (*store.Index, error) {
 	}
 	x := &store.Index{Now: store.Instant(now), Alive: int(alive)}
 	there, fields := lists[0], pairs(lists[2])
+	texts := make(map[string][]string)
 	for id, score := range inTurn(lists[1]) {
 		if !slices.Contains(there, id) {
 			continue
 		}
-		one := store.IndexedProcess{About: parseAbout(fields["process/"+id]), Came: store.Instant(parseScore(score))}
+		one := store.IndexedProcess{Came: store.Instant(parseScore(score))}
+		one.About, one.Version = parseAbout(fields["process/"+id])
 		one.ID = id
+		if one.Version != "" {
+			if _, ok := texts[one.Version]; !ok {
+				texts[one.Version] = textsOf(fields, one.Version)
+			}
+			one.Policies = texts[one.Version]
+		}
 		x.Processes = append(x.Processes, one)
 	}
 	x.Policies = currentPolicies(fields)
@@ -210,6 +233,25 @@ func inTurn(list []string) iter.Seq2[string, string] {
 
 func pairs(list []string) map[string]string {
 	return maps.Collect(inTurn(list))
+}
+
+// maxTexts bounds the texts of a version that are believed, in bytes: describe.lua writes no more.
+const maxTexts = 16 << 10
+
+// textsOf returns the policies of a version; nil if they are not known, or are not those of that version.
+func textsOf(fields map[string]string, version string) []string {
+	parts := strings.SplitN(fields["policies/"+version], " ", 3)
+	if len(parts) != 3 || len(parts[2]) > maxTexts {
+		return nil
+	}
+	all := []string{}
+	if parts[2] != "" {
+		all = strings.Split(parts[2], "\n")
+	}
+	if store.VersionOf(all) != version {
+		return nil
+	}
+	return all
 }
 
 // parseScore reads a score, which servers write as a decimal fraction, or with an exponent.

@@ -81,14 +81,18 @@ func parseSettings(v []any) (*store.Settings, error) {
 			all.Version = store.Instant(parseScore(value))
 			continue
 		}
-		till, text, ok := strings.Cut(value, " ")
-		one := store.Setting{Text: text, Until: store.Instant(parseScore(till))}
-		if !ok || one.Until <= all.Now || one.Until > all.Now.Add(policies.MaxPeriod) {
+		parts := strings.SplitN(value, " ", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		one := store.Setting{Text: parts[2], Until: store.Instant(parseScore(parts[0])), Since: store.Instant(parseScore(parts[1]))}
+		if one.Until <= all.Now || one.Until > all.Now.Add(policies.MaxPeriod) {
 			continue
 		}
 		if field != policiesField {
 			name, isLimit := strings.CutPrefix(field, limitField)
-			one.Policy, one.Scope, ok = strings.Cut(name, "/")
+			policy, scope, ok := strings.Cut(name, "/")
+			one.Policy, one.Scope = policy, scope
 			if !isLimit || !ok || !policies.ValidName(one.Policy) {
 				continue
 			}

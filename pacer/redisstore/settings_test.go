@@ -2,63 +2,215 @@ package redisstore_test
 
 import (
 	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
-// Settings are bounded, all or none of a change is made, and their key expires with the last of them.
-func TestSettingsAreBounded(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, store.MaxSettings, numbers.MaxSettings)
-	rdb := redistest.Start(t).Client()
-	s := must(redisstore.New(rdb))
-	var many []store.Setting
-	for i := range store.MaxSettings {
-		many = append(many, store.Setting{Policy: "p", Scope: fmt.Sprint(i), Text: "p: 1 per 1s, per tenant", For: time.Hour})
+// A setFleet is some processes with clients of their own, and calls that wait in each.
+type setFleet struct {
+	pacers []*pacer.Pacer
+	calls  sync.WaitGroup
+	went   atomic.Int64
+}
+
+func newSetFleet(t *testing.T, server *redistest.Server, processes int, policy policies.Policy) *setFleet {
+	t.Helper()
+	c := &setFleet{}
+	for i := range processes {
+		c.pacers = append(c.pacers, named(t, server.Client(), fmt.Sprint("worker-", i), policy))
 	}
-	all, err := s.Set(t.Context(), "api", many)
-	require.NoError(t, err)
-	require.Len(t, all.All, store.MaxSettings)
-	require.NotZero(t, all.Version)
-	_, err = s.Set(t.Context(), "api", []store.Setting{{Policy: "q", Scope: "a", Text: "q: 1 per 1s, per tenant"}, {Text: "q: 1 per 1s"}})
-	var full *store.SettingsError
-	require.ErrorAs(t, err, &full)
-	again, err := s.Settings(t.Context(), "api")
-	require.NoError(t, err)
-	require.Equal(t, all.All, again.All)
-	for _, key := range rdb.Keys(t.Context(), "*").Val() {
-		require.Positive(t, rdb.PTTL(t.Context(), key).Val(), key)
+	return c
+}
+
+// waits has calls wait in each process.
+func (c *setFleet) waits(t *testing.T, each int) {
+	t.Helper()
+	for _, p := range c.pacers {
+		for range each {
+			c.calls.Go(func() {
+				if err := p.Wait(t.Context()); err != nil {
+					t.Error(err)
+				}
+				c.went.Add(1)
+			})
+		}
 	}
 }
 
-// What is in the hash and is not of the form that it should have is left out.
-func TestForeignSettings(t *testing.T) {
+// have waits until each process has a policy, and returns how long that took.
+func (c *setFleet) have(t *testing.T, text string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for _, p := range c.pacers {
+		require.Eventually(t, func() bool { return p.Policies()[0].String() == text }, patience, time.Millisecond, "%v, want %s", p.Policies(), text)
+	}
+	return time.Since(began)
+}
+
+// What is set reaches processes whose calls wait within a second, faster or slower, and those that start later; when it is unset, each has
+// its own again. None of the calls fails, and every key expires.
+func TestAFleetLearnsOfWhatIsSet(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	slow := policies.PerSecond(2).Burst(1).Named("peak")
+	c := newSetFleet(t, server, 4, slow)
+	c.waits(t, 200)
+	require.Eventually(t, func() bool { return c.went.Load() > 0 }, patience, time.Millisecond)
+	var op *fleet.Operator
+	require.Eventually(t, func() (ok bool) {
+		var err error
+		op, err = fleet.Open(t.Context(), must(redisstore.New(server.Client())), "test")
+		return err == nil
+	}, patience, 50*time.Millisecond)
+
+	timers, began := measure.Watch(), time.Now()
+	fast := policies.PerSecond(2000).Burst(100).Named("peak")
+	require.NoError(t, op.SetPolicies(t.Context(), fast))
+	learned := c.have(t, fast.String())
+	c.calls.Wait()
+	took := time.Since(began)
+	measure.Judge(t, timers.Stop(), 50*time.Millisecond, fmt.Sprintf("four processes learned after %v, and 800 calls had gone after %v", learned, took),
+		learned < time.Second && took < 2*time.Second)
+
+	// A lower limit holds for calls that wait, too.
+	c.waits(t, 1500) // three seconds at the old pace
+	before := c.went.Load()
+	require.Eventually(t, func() bool { return c.went.Load() > before+500 }, patience, time.Millisecond)
+	const rate, burst = 20, 10
+	low := policies.PerSecond(rate).Burst(burst).Named("peak")
+	require.NoError(t, op.SetPolicies(t.Context(), low))
+	changed, at := time.Now(), c.went.Load()
+	c.have(t, low.String())
+	time.Sleep(2 * time.Second) // real time: the server's clock decides
+	since, lasted := c.went.Load()-at, time.Since(changed)
+	require.LessOrEqual(t, since, int64(lasted.Seconds()*rate)+burst+100, "one burst of the limit before, in %v", lasted)
+	require.Positive(t, since)
+
+	late := named(t, server.Client(), "late", slow)
+	require.NoError(t, op.SetPolicies(t.Context(), fast))
+	require.NoError(t, late.Wait(t.Context()))
+	c.pacers = append(c.pacers, late)
+	c.have(t, fast.String())
+	c.calls.Wait()
+	newest := named(t, server.Client(), "newest", slow)
+	require.NoError(t, newest.Wait(t.Context()))
+	require.Equal(t, fast.String(), newest.Policies()[0].String(), "known with the first call")
+
+	require.NoError(t, op.UnsetPolicies(t.Context()))
+	c.have(t, slow.String())
+	require.Equal(t, int64(4*200+4*1500), c.went.Load())
+	expires(t, server.Client())
+	require.NoError(t, op.Close())
+}
+
+// expires checks that every key has a TTL.
+func expires(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	keys, err := rdb.Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	require.Contains(t, keys, "pacer:1:{test}/settings")
+	for _, key := range keys {
+		require.NotEqual(t, time.Duration(-1), rdb.PTTL(t.Context(), key).Val(), key)
+	}
+}
+
+// Anybody who can write there can set anything: what is not of the form that it should have is left out, and what nobody understands does
+// not hold.
+func TestSettingsOfNonsense(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
-	s := must(redisstore.New(rdb))
-	_, err := s.Set(t.Context(), "api", []store.Setting{{Text: "p: 1 per 1s"}})
-	require.NoError(t, err)
-	key := "pacer:1:{api}/settings"
+	p := named(t, rdb, "a", policies.PerSecond(50).Named("peak"), policies.PerSecond(1).Per("tenant").Named("tenant").Optional())
+	require.NoError(t, p.SetLimit(t.Context(), "tenant", policies.PerSecond(9), time.Hour, pacer.Scope("tenant", "good")))
+	key, now, later := "pacer:1:{test}/settings", time.Now().UnixMicro(), time.Now().Add(time.Hour).UnixMicro()
 	for field, value := range map[string]string{
-		"": "x", "limit": "9 x", "limit/": "99999999999999999 x", "limit/a b/c": "99999999999999999 x", "limit/a": "99999999999999999 x", "other": "99999999999999999 x",
-		"limit/p/x": "soon x", "limit/p/y": "-1 x", "limit/p/z": "1 x", "limit/p/n": "nan x", "limit/p/i": "99999999999999999999999 x", "limit/p/e": "",
+		"policies": fmt.Sprintf("%d %d x: 5 per moon\x1b[2J", later, now), "limit/a": fmt.Sprintf("%d %d a: 1 per 1s", later, now),
+		"limit/tenant/b": "b", "limit/tenant/c": fmt.Sprintf("-%d 1 c", later), "limit/tenant/d": fmt.Sprintf("%d", later), "": "", "other": "1 2 3",
+		"limit/ten ant/e": fmt.Sprintf("%d %d e: 1 per 1s", later, now), "limit/tenant/f": "99999999999999999999 1 f",
+		"limit/tenant/g": strings.Repeat("9", 400) + " 1 g", "limit/tenant/over": fmt.Sprintf("%d %d tenant: 1 per 1s", now-1, now-2),
 	} {
 		require.NoError(t, rdb.HSet(t.Context(), key, field, value).Err())
 	}
-	all, err := s.Settings(t.Context(), "api")
+	s, err := p.Settings(t.Context())
 	require.NoError(t, err)
-	require.Len(t, all.All, 1)
-	require.Equal(t, "p: 1 per 1s", all.All[0].Text)
-	_, err = s.Set(t.Context(), "api", []store.Setting{{Policy: "p", Scope: "a", Text: "p: 2 per 1s, per tenant"}})
-	require.NoError(t, err, "a change does not mind them")
-	require.NoError(t, rdb.Set(t.Context(), "pacer:1:{other}/settings", "a string", 0).Err())
-	_, err = s.Settings(t.Context(), "other")
+	require.Error(t, s.Policies.Err)
+	require.Len(t, s.Limits, 1)
+	require.Equal(t, "tenant=good", s.Limits[0].Scope)
+	require.Equal(t, "peak: 50 per 1s, burst 2", p.Policies()[0].String())
+	require.NoError(t, p.SetPolicies(t.Context(), policies.PerSecond(40).Named("peak")), "what is set next holds")
+	s, err = p.Settings(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.Policies.Err)
+	fields, err := rdb.HKeys(t.Context(), key).Result()
+	require.NoError(t, err)
+	require.NotContains(t, fields, "limit/tenant/over", "what is over is taken out")
+
+	require.NoError(t, rdb.HSet(t.Context(), key, "version", "tomorrow").Err())
+	_, err = p.Settings(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, rdb.Set(t.Context(), key, "mine", 0).Err())
+	_, err = p.Settings(t.Context())
 	require.ErrorIs(t, err, redisstore.ErrForeign)
+	require.NoError(t, p.Wait(t.Context()), "it harms nobody's calls")
+}
+
+// Processes that disagree learn of it, and it is seen by those who look: who says what, in Redis as in a description that anybody could write.
+func TestProcessesThatDisagreeAreSeen(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	a, b := named(t, rdb, "worker-1/17", policies.PerSecond(10).Named("peak")), named(t, rdb, "worker-9/4", policies.PerSecond(20).Named("peak"))
+	for _, p := range []*pacer.Pacer{a, b} {
+		require.NoError(t, p.Wait(t.Context()))
+	}
+	var s *fleet.Snapshot
+	look := func() *fleet.Snapshot {
+		var err error
+		s, err = fleet.Of(a).Snapshot(t.Context())
+		require.NoError(t, err)
+		return s
+	}
+	require.Eventually(t, func() bool { return look().VersionCount == 2 }, patience, 50*time.Millisecond)
+	require.Len(t, s.Disagreements, 1)
+	require.ElementsMatch(t, []fleet.Side{
+		{Text: a.Policies()[0].String(), Processes: 1, Names: []string{"worker-1/17"}},
+		{Text: b.Policies()[0].String(), Processes: 1, Names: []string{"worker-9/4"}},
+	}, s.Disagreements[0].Sides)
+
+	require.NoError(t, a.SetPolicies(t.Context(), policies.PerSecond(5).Named("peak")))
+	require.Eventually(t, func() bool {
+		look()
+		return s.VersionCount == 1 && len(s.Processes) == 2 && s.Processes[0].Source != "" && s.Processes[0].Source == s.Processes[1].Source
+	}, patience, 50*time.Millisecond)
+	require.Regexp(t, `^set at \d{4}-`, s.Processes[0].Source)
+	require.Empty(t, s.Disagreements)
+
+	key := "pacer:1:{test}/index"
+	for field, value := range map[string]string{
+		"versions": "zz 5 " + strings.Repeat("ab 99999999999999999 ", 100) + "cd", "policies/" + s.Versions[0].ID: "1 9999999999999999 evil: 5 per 1s",
+		"policies/x": "", "policies/": "\x00",
+	} {
+		require.NoError(t, rdb.HSet(t.Context(), key, field, value).Err())
+	}
+	backing := must(redisstore.New(rdb))
+	n, err := backing.Describe(t.Context(), "test", store.About{ID: "z", Keep: time.Hour, Every: time.Second})
+	require.NoError(t, err)
+	require.Equal(t, 1, n, "what is far in the future is nobody's")
+	index, err := backing.Index(t.Context(), "test")
+	require.NoError(t, err)
+	for _, p := range index.Processes {
+		require.NotContains(t, p.Policies, "evil: 5 per 1s", "texts that are not those of the version")
+	}
 }

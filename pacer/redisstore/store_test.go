@@ -454,7 +454,7 @@ func registryExercise(t *testing.T, rdb *redis.Client) {
 		Went: []store.Went{{Policy: "per-second", Second: time.Now().Unix(), What: store.Second{Cost: 1}}},
 	}
 	for range 2 {
-		require.NoError(t, backing.Describe(t.Context(), "registry", about))
+		require.NoError(t, errorOf(backing.Describe(t.Context(), "registry", about)))
 	}
 	index, err := backing.Index(t.Context(), "registry")
 	require.NoError(t, err)
@@ -463,8 +463,12 @@ func registryExercise(t *testing.T, rdb *redis.Client) {
 	names, err := backing.Upstreams(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, names, "registry")
+	for _, text := range []string{"per-second: 2 per 1s", ""} {
+		_, err = backing.Set(t.Context(), "registry", []store.Setting{{Text: text, For: time.Second}})
+		require.NoError(t, err)
+	}
 	about.Left = true
-	require.NoError(t, backing.Describe(t.Context(), "registry", about))
+	require.NoError(t, errorOf(backing.Describe(t.Context(), "registry", about)))
 }
 
 // What a queue leaves behind expires, even of calls that come and go in one request.

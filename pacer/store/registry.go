@@ -2,6 +2,10 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -17,8 +21,9 @@ type Second struct {
 // A Registry is a [Shared] that knows which processes use it, and how: what each reports of itself from time to time. What it
 // receives is bounded and expires. Looking writes nothing.
 type Registry interface {
-	// Describe notes what a process reports of itself. No call depends on it: if it fails, it is repeated later.
-	Describe(ctx context.Context, upstream string, about About) error
+	// Describe notes what a process reports of itself, and returns how many different lists of policies processes have reported lately: 1 if
+	// all agree, 0 if that is not known. No call depends on it: if it fails, it is repeated later.
+	Describe(ctx context.Context, upstream string, about About) (versions int, err error)
 
 	// Index returns what processes have reported of an upstream. An upstream of which nothing is known has no policies.
 	Index(ctx context.Context, upstream string) (*Index, error)
@@ -32,6 +37,7 @@ type About struct {
 	ID       string        // as in [Heartbeat]
 	Left     bool          // it is not there any more
 	Keep     time.Duration // as in Heartbeat: for how long its policies are remembered
+	Every    time.Duration // after how long it reports again, at the latest; 0 if it does not say
 	Name     string        // Config.Name
 	Policies []string      // its policies, as policies.Policy.String writes them
 	Source   string        // who set them; "" for the process itself
@@ -68,7 +74,7 @@ type Went struct {
 // An Index is what processes have reported of an upstream.
 type Index struct {
 	Now       Instant
-	Policies  []string // those that are in use: of processes that are there, or else of the last ones; in order
+	Policies  []string // those that are in use: of processes that are there, or else of the last ones; one of each name, in order
 	Alive     int      // how many processes are there
 	Processes []IndexedProcess
 	Went      []Went // of the last minute, summed up
@@ -78,9 +84,20 @@ type Index struct {
 
 // An IndexedProcess is a process that is there.
 type IndexedProcess struct {
-	About // but for its policies, and for what was spent
+	About // but for what was spent; its policies, as far as they are known
 
-	Came Instant
+	Version string // as [VersionOf] names its policies; "" if it has not said which it has
+	Came    Instant
 
 	_ struct{}
 }
+
+// VersionOf returns a short name of the policies that a process reports: the same for the same policies, in whatever order.
+func VersionOf(policies []string) string {
+	sorted := slices.Sorted(slices.Values(policies))
+	sum := sha256.Sum256([]byte(strings.Join(sorted, "\n")))
+	return hex.EncodeToString(sum[:versionBytes])
+}
+
+// versionBytes is of how many bytes such a name is made.
+const versionBytes = 6

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -16,9 +17,10 @@ type Setting struct {
 	Policy, Scope string
 	// Text is a policy as policies.Policy.String writes it, or of the whole upstream one on each line; "" for what holds without it.
 	Text string
-	// Until is when it ends. In a change it is 0, and For says for how long it is to hold, at most [ForGood]; 0 for that.
-	Until Instant
-	For   time.Duration
+	// Since is when it was set, and Until when it ends. In a change both are 0, and For says for how long it is to hold, at most
+	// [ForGood]; 0 for that.
+	Since, Until Instant
+	For          time.Duration
 
 	_ struct{}
 }
@@ -55,6 +57,9 @@ type SettingsError struct{}
 func (*SettingsError) Error() string {
 	return "pacer: an upstream has at most 1024 settings: remove those that are not needed any more"
 }
+
+// ErrNoSettings is the error of what stands in front of a store that is not [Settable].
+var ErrNoSettings = errors.New("pacer: the store keeps no settings: see store.Settable; change what each process declares instead")
 
 // SortSettings sorts settings by what they are about.
 func SortSettings(all []Setting) {

@@ -130,6 +130,51 @@ func registryCases() []Case {
 				t.Fatalf("%d policies", n)
 			}
 		}),
+		registry("versions", "what each process has is known, from whom it is, and how many versions there are", func(t testing.TB, s *Session, r store.Registry) {
+			fast := policies.PerSecond(50).Named(peakName).String()
+			about := func(id, source string, texts ...string) store.About {
+				s.heartbeat(store.Heartbeat{ID: id, TTL: time.Hour})
+				return store.About{ID: id, Every: 3 * time.Second, Source: source, Policies: texts}
+			}
+			want := func(n, got int, when string) {
+				t.Helper()
+				if got != n {
+					t.Fatalf("%d versions %s, want %d", got, when, n)
+				}
+			}
+			want(1, s.versions(r, about("a", "", peak, daily)), "of one process")
+			want(1, s.versions(r, about("b", "", daily, peak)), "in another order")
+			want(2, s.versions(r, about("c", "set at noon", fast, daily)), "when another number is set")
+			want(3, s.versions(r, about("d", "")), "when one has none")
+			x := s.index(r)
+			for i, one := range []struct {
+				source string
+				texts  []string
+			}{{"", []string{peak, daily}}, {"", []string{peak, daily}}, {"set at noon", []string{fast, daily}}, {"", []string{}}} {
+				p := x.Processes[i]
+				slices.Sort(p.Policies)
+				slices.Sort(one.texts)
+				if p.Source != one.source || p.Policies == nil || !slices.Equal(p.Policies, one.texts) || p.Version != store.VersionOf(one.texts) {
+					t.Fatalf("%s has %q of version %q from %q, want %q from %q", p.ID, p.Policies, p.Version, p.Source, one.texts, one.source)
+				}
+			}
+			want(3, s.versions(r, store.About{ID: "d", Left: true, Every: 3 * time.Second}), "right after one left")
+			s.At(5 * time.Second)
+			want(3, s.versions(r, about("c", "", fast, daily)), "while all may yet report")
+			s.At(8 * time.Second)
+			want(1, s.versions(r, about("c", "", fast, daily)), "when others have not reported for two rounds")
+			want(2, s.versions(r, about("a", "", peak, daily)), "when one still has what it had")
+		}),
+		registry("versions-bounded", "of many versions a bounded number counts", func(t testing.TB, s *Session, r store.Registry) {
+			most := 0
+			for i := range 100 {
+				text := policies.PerSecond(int64(i + 1)).Named(peakName).String()
+				most = max(most, s.versions(r, store.About{ID: fmt.Sprint(i), Every: 3 * time.Second, Policies: []string{text}}))
+			}
+			if most < 8 || most > 64 {
+				t.Fatalf("%d versions are counted of 100", most)
+			}
+		}),
 		registry("upstreams", "upstreams are known by name for as long as their policies", func(t testing.TB, s *Session, r store.Registry) {
 			s.describe(r, store.About{ID: "a", Policies: []string{peak}})
 			names, err := r.Upstreams(t.Context())
@@ -152,10 +197,18 @@ const keepFor = 2 * time.Hour
 
 func (s *Session) describe(r store.Registry, a store.About) {
 	s.t.Helper()
+	s.versions(r, a)
+}
+
+// versions describes a process, and returns how many versions of the policies there are.
+func (s *Session) versions(r store.Registry, a store.About) int {
+	s.t.Helper()
 	a.Keep = keepFor
-	if err := r.Describe(s.t.Context(), s.upstream, a); err != nil {
+	n, err := r.Describe(s.t.Context(), s.upstream, a)
+	if err != nil {
 		s.t.Fatalf("Describe: %v", err)
 	}
+	return n
 }
 
 func (s *Session) index(r store.Registry) *store.Index {

@@ -20,6 +20,8 @@ type Config struct {
 	Permits func() []notes.Report
 	// Describe returns what the process reports to a registry, and what is to be called when that has arrived.
 	Describe func(now store.Instant, left bool) (about store.About, sent func())
+	// Versions receives how many different lists of policies processes have, each time that is reported. nil for nobody.
+	Versions func(n int)
 	// Policy returns the policy of a limit, as it holds for its key. Defaults to the one of the Policies that has its name.
 	Policy func(l *store.Limit) policies.Policy
 	// Settings receives what operators have set: when the process joins, and whenever that may have changed. nil for nobody.

@@ -110,10 +110,19 @@ func (w *Store) describe(ctx context.Context, left bool) {
 		return
 	}
 	about, sent := w.config.Describe(w.Now(), left)
-	about.ID, about.Keep = w.id, w.remembered()
-	err := w.within(ctx, "describe", func(ctx context.Context) error { return registry.Describe(ctx, w.config.Upstream, about) })
-	if err == nil {
-		sent()
+	about.ID, about.Keep, about.Every = w.id, w.remembered(), w.schedule().Describe
+	answer := make(chan int, 1)
+	err := w.within(ctx, "describe", func(ctx context.Context) error {
+		versions, err := registry.Describe(ctx, w.config.Upstream, about)
+		answer <- versions
+		return err
+	})
+	if err != nil {
+		return
+	}
+	sent()
+	if w.config.Versions != nil && !left {
+		w.config.Versions(<-answer)
 	}
 }
 

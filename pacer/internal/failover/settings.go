@@ -24,7 +24,7 @@ func (w *Store) Set(ctx context.Context, upstream string, changes []store.Settin
 func (w *Store) set(ctx context.Context, name string, do func(context.Context, store.Settable) (*store.Settings, error)) (*store.Settings, error) {
 	s, ok := w.store.(store.Settable)
 	if !ok {
-		return &store.Settings{}, nil
+		return nil, store.ErrNoSettings
 	}
 	answer := make(chan *store.Settings, 1)
 	err := w.reach(ctx, name, func(ctx context.Context) error {

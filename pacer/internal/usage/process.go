@@ -94,7 +94,9 @@ type Registry struct {
 }
 
 // Describe implements [store.Registry]. It has nothing to store: Index asks the process.
-func (r *Registry) Describe(context.Context, string, store.About) error { return nil }
+func (r *Registry) Describe(context.Context, string, store.About) (versions int, err error) {
+	return 1, nil
+}
 
 // Upstreams implements [store.Registry].
 func (r *Registry) Upstreams(context.Context) ([]string, error) {
@@ -123,8 +125,10 @@ func (r *Registry) Index(_ context.Context, upstream string) (*store.Index, erro
 	}
 	var source string
 	index.Policies, source = p.Policies()
-	about := store.About{Name: p.Name, Source: source, Waiting: byPolicy, Keys: Top(spent, byKey, maxIndexKeys)}
-	index.Alive, index.Processes = 1, []store.IndexedProcess{{About: about, Came: now}}
+	about := store.About{
+		Name: p.Name, Policies: index.Policies, Source: source, Waiting: byPolicy, Keys: Top(spent, byKey, maxIndexKeys),
+	}
+	index.Alive, index.Processes = 1, []store.IndexedProcess{{About: about, Came: now, Version: store.VersionOf(index.Policies)}}
 	return index, nil
 }
 

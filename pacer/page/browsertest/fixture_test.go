@@ -22,6 +22,8 @@ type fixture struct {
 	asked   atomic.Int64
 	failure atomic.Pointer[error]
 	hostile bool // the names are
+
+	more atomic.Pointer[func(*fleet.Snapshot)] // adds to what is seen; nil for nothing
 }
 
 // fixtureSteps is after how many questions the clock stops.
@@ -39,6 +41,9 @@ func (f *fixture) Snapshot(context.Context, ...pacer.Option) (*fleet.Snapshot, e
 		}
 		snapshot.Processes[0].Name = hostile
 		snapshot.Processes[1].Name = strings.Repeat("w", 100)
+	}
+	if more := f.more.Load(); more != nil {
+		(*more)(snapshot)
 	}
 	return snapshot, nil
 }

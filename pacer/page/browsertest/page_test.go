@@ -203,3 +203,45 @@ func TestHostileTenantIsHarmless(t *testing.T) {
 	require.Zero(t, value[int](b, `document.querySelectorAll("main script, main img").length`))
 	require.Equal(t, "undefined", value[string](b, `typeof window.hacked`))
 }
+
+// What is set by hand and who disagrees is shown as text, while it is so.
+func TestSettingsAndDisagreementsShow(t *testing.T) {
+	t.Parallel()
+	source := &fixture{}
+	b := newTab(t, 1240, 900)
+	b.open(serveSource(t, source))
+	b.until(`document.querySelectorAll("#processes tbody tr").length === 4`)
+	require.True(t, value[bool](b, `document.getElementById("disagree").hidden && document.getElementById("set").hidden`))
+	require.Equal(t, "worker-1/311", value[string](b, `document.querySelector("#processes tbody th").textContent`))
+	more := func(s *fleet.Snapshot) {
+		s.VersionCount = 2
+		s.Disagreements = []fleet.Disagreement{
+			{Policy: "peak", Apart: true, Sides: []fleet.Side{
+				{Text: "peak: 10 per 1s", Processes: 3, Names: []string{"worker-1/311", hostile}},
+				{Text: "peak: 20 per 1s", Processes: 1, Names: []string{"worker-3/314"}},
+			}},
+			{Policy: "daily", Sides: []fleet.Side{{Text: "daily: 5 daily (UTC)", Processes: 1, Names: []string{"a"}}, {Processes: 1, Names: []string{"b"}}}},
+		}
+		s.Settings = &pacer.Settings{
+			At: s.At, Policies: &pacer.Setting{Text: "peak: 10 per 1s\ndaily: 5 daily (UTC)"},
+			Limits: []pacer.Setting{{Policy: "tenant", Scope: "tenant=" + hostile, Text: "tenant: 5 per 1s, per tenant", Until: s.At.Add(2 * time.Hour)}},
+		}
+		s.SetLimits = 3
+		s.Processes[0].Version, s.Processes[0].Source = "5f0c", "set at noon"
+	}
+	source.more.Store(&more)
+	b.until(`!document.getElementById("disagree").hidden && !document.getElementById("set").hidden`)
+	list := func(id string) string {
+		return value[string](b, `[document.querySelector("#`+id+` p"), ...document.querySelectorAll("#`+id+` li")].map((n) => n.textContent).join("|")`)
+	}
+	require.Equal(t, "Processes disagree: 2 versions of the policies are in use. A rolling deployment, or a change just made, ends this by itself."+
+		"|worker-1/311, "+hostile+" and 1 more say peak: 10 per 1s; "+
+		"worker-3/314 says peak: 20 per 1s: these are separate accounts, because their scopes differ"+
+		"|a says daily: 5 daily (UTC); b has no policy daily", list("disagree"))
+	require.Equal(t, "Set by hand, for every process:|Policies: peak: 10 per 1s; daily: 5 daily (UTC)|"+
+		"tenant="+hostile+": tenant: 5 per 1s, per tenant, for 2 h|2 more limits", list("set"))
+	require.Equal(t, "worker-1/311 · 5f0c · policies set at noon", value[string](b, `document.querySelector("#processes tbody th").textContent`))
+	require.Equal(t, "undefined", value[string](b, `typeof window.hacked`))
+	source.more.Store(nil)
+	b.until(`document.getElementById("disagree").hidden && document.getElementById("set").hidden`)
+}

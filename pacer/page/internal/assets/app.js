@@ -4,6 +4,7 @@ import { button } from "./act.js";
 import { duration, make, put, show } from "./format.js";
 import { Pauses } from "./memory.js";
 import { Card } from "./policies.js";
+import { Disagreement, Settings } from "./settings.js";
 import { Busiest, Processes } from "./tables.js";
 import { Why } from "./why.js";
 
@@ -16,7 +17,7 @@ let greeted = null; // the hello of the present stream's upstream
 let lastAt = 0; // when figures came last, by this machine's clock
 let cards = new Map();
 let pauses = new Map();
-let why, busiest, processes;
+let why, busiest, processes, disagreement, settings;
 
 // state shows how the stream is.
 function state(name, text) {
@@ -69,6 +70,8 @@ function greet(hello) {
   why = new Why();
   busiest = new Busiest(hello.intervene ? keyButtons : null);
   processes = new Processes();
+  disagreement = new Disagreement();
+  settings = new Settings();
   const { upstream, maxPause } = hello;
   show(element("actions"), hello.intervene);
   element("actions").replaceChildren(...(hello.intervene ? [
@@ -122,6 +125,8 @@ function update(view) {
   why.update(view);
   busiest.update(view);
   processes.update(view);
+  disagreement.update(view);
+  settings.update(view, at);
   const late = Math.max(0, at - Date.parse(view.counted) / 1000);
   const counted = late < 1 ? "up to now" : late < 60 ? `up to ${duration(Math.round(late))} ago` : "of nothing in the last minute";
   put(element("foot"), `${view.shared ? "All processes that share the store" : "This process alone"}. ` +

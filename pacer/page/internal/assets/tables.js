@@ -86,13 +86,19 @@ export class Processes {
   constructor() {
     this.title = document.getElementById("processes-title");
     this.table = new Table(document.getElementById("processes"), "Processes", [
-      text("Name", (p) => p.name || p.id, { wide: true }),
+      text("Name", (p) => [p.name || p.id, ...this.from(p)].join(" · "), { wide: true }),
       number("There for", (p) => duration(p.forSeconds)),
       number("Waiting", (p) => count(p.waiting)),
     ], "No process is known.");
   }
 
+  // from says which policies a process has, if not all have the same, and who set them.
+  from(p) {
+    return [this.differ && p.version, p.source && `policies ${p.source}`].filter((one) => one);
+  }
+
   update(view) {
+    this.differ = view.versionCount > 1;
     const hidden = view.alive - view.processes.length;
     put(this.title, hidden > 0 ? `Processes (${plural(hidden, "more is", "more are")} not shown)` : "Processes");
     this.table.update(view.processes, (p) => p.id);

@@ -67,7 +67,8 @@ numbers of seconds. docs/command.md lists the fields.`,
   headway status zendesk --scope tenant=acme
   headway top zendesk
   headway pause zendesk 10m --policy tickets
-  headway resume zendesk`,
+  headway resume zendesk
+  headway limit zendesk tenant "50 per 1s" --scope tenant=acme --for 2h`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRun: func(*cobra.Command, []string) {
@@ -82,7 +83,8 @@ numbers of seconds. docs/command.md lists the fields.`,
 	flags.StringVar(&a.where.Master, "master", "", "the name of the master, if --redis has the addresses of sentinels")
 	flags.DurationVar(&a.where.Timeout, "timeout", 5*time.Second, "how long Redis may take for an answer")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
-	root.AddCommand(a.ls(), a.status(), a.top(), a.pause(), a.resume(), a.reset(), simulate.Command(), a.check())
+	root.AddCommand(a.ls(), a.status(), a.top(), a.pause(), a.resume(), a.reset(), a.set(), a.unset(),
+		a.limit(), a.unlimit(), simulate.Command(), a.check())
 	return root
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/policies"
 )
 
 // An Operator looks on one upstream and intervenes. A *fleet.Operator is one.
@@ -22,6 +23,11 @@ type Operator interface {
 	Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.Option) error
 	Resume(ctx context.Context, opts ...pacer.Option) error
 	Reset(ctx context.Context, opts ...pacer.Option) error
+	SetPolicies(ctx context.Context, list ...policies.Policy) error
+	UnsetPolicies(ctx context.Context) error
+	SetLimit(ctx context.Context, policy string, with policies.Policy, lasts time.Duration, opts ...pacer.Option) error
+	UnsetLimit(ctx context.Context, policy string, opts ...pacer.Option) error
+	Settings(ctx context.Context) (*pacer.Settings, error)
 }
 
 // A Store is where processes that pace upstreams meet.

@@ -103,12 +103,14 @@ func (a *app) ask(ctx context.Context, upstream string, scopes []string) error {
 	if err != nil {
 		return err
 	}
-	return a.answer(ctx)
+	return a.answer(ctx, "nothing was forgotten")
 }
 
-var errNotConfirmed = errors.New("nothing was forgotten: the answer was not yes")
+// errNotConfirmed is the error of a command whose question was not answered with yes.
+var errNotConfirmed = errors.New("the answer was not yes")
 
-func (a *app) answer(ctx context.Context) error {
+// answer returns an error that says what did not happen, unless somebody types yes.
+func (a *app) answer(ctx context.Context, otherwise string) error {
 	line := make(chan string, 1)
 	go func() { // a read from a terminal cannot be interrupted: the goroutine ends with the process
 		s, _ := bufio.NewReader(a.env.In).ReadString('\n')
@@ -121,7 +123,7 @@ func (a *app) answer(ctx context.Context) error {
 		}
 	case <-ctx.Done():
 	}
-	return errNotConfirmed
+	return fmt.Errorf("%s: %w", otherwise, errNotConfirmed)
 }
 
 func (a *app) forget(ctx context.Context, on *on) error {

@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ func scene() *fleet.Snapshot {
 			PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(2).Per("tenant"), Scope: "tenant=\x1b]0;x", Next: time.Second},
 			Cost:         118, Waiting: 4,
 		}},
-		Processes: []fleet.Process{{ID: "1", Name: "worker/1", For: 90 * time.Minute, Waiting: 12}},
+		Processes: []fleet.Process{{ID: "1", Name: "worker/1", For: 90 * time.Minute, Waiting: 12, Version: "5f0c"}},
 	}
 }
 
@@ -101,10 +102,81 @@ Policies with scopes stand differently for each key: see one with --scope, such 
 BUSIEST KEY   POLICY             LAST MINUTE  LEFT  NEXT  QUEUED  WAITING  PAUSED
 tenant=?]0;x  per-second.tenant  118          0     1s    0       4        -
 
-PROCESS   FOR    WAITING
-worker/1  1h30m  12
+PROCESS   FOR    WAITING  POLICIES FROM  VERSION
+worker/1  1h30m  12       its code       5f0c
 and 1 more
 `, b.String())
+}
+
+// What operators have set is shown with its end, and processes that disagree with who says what.
+func TestTextOfSettingsAndDisagreements(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 4, 14, 5, 12, 0, time.Local)
+	at := now.Add(-time.Hour) // the store's clock is another one
+	f := &fleet.Snapshot{
+		Upstream: "acme", At: at, Alive: 9,
+		Settings: &pacer.Settings{
+			At: at, Policies: &pacer.Setting{
+				Text:     "peak: 5 per 1s\nday: 9 daily (UTC)",
+				Policies: []policies.Policy{policies.PerSecond(5).Named("peak"), policies.Daily(9, time.UTC).Named("day")},
+				Since:    at.Add(-time.Minute),
+			},
+			Limits: []pacer.Setting{
+				{
+					Policy: "tenant", Scope: "tenant=a%20b\x1b", Text: "tenant: 50 per 1s, per tenant",
+					Since: at.Add(-48 * time.Hour), Until: at.Add(90 * time.Second),
+				},
+				{Policy: "tenant", Scope: "tenant=c", Text: "5 per moon", Err: errors.New("no")},
+			},
+		},
+		VersionCount: 3,
+		Disagreements: []fleet.Disagreement{
+			{Policy: "day", Sides: []fleet.Side{
+				{Text: "day: 9 daily (UTC)", Processes: 3, Names: []string{"a/1", "b/1"}}, {Processes: 1, Names: []string{"c\x1b/1"}},
+			}},
+			{Policy: "peak", Apart: true, Sides: []fleet.Side{
+				{Text: "peak: 10 per 1s", Processes: 2, Names: []string{"a/1", "b/1"}},
+				{Text: "peak: 20 per 1s, per user", Processes: 1, Names: []string{"c/1"}},
+				{Processes: 2, Names: []string{"d/1", "e/1"}},
+			}},
+		},
+		Processes: []fleet.Process{{Name: "a/1", Source: "set at 2026-03-04 13:04:12.000", Version: "1f"}, {Name: "old/1"}},
+	}
+	var b strings.Builder
+	require.NoError(t, report.Text(&b, f, now))
+	_, text, _ := strings.Cut(b.String(), "heed pauses alone.\n")
+	require.Equal(t, `
+SET BY HAND  SCOPE        WHAT IT IS                                                              SINCE                ENDS
+peak         -            5 per 1s                                                                14:04:12             when it is unset
+day          -            9 daily (UTC)                                                           14:04:12             when it is unset
+tenant       tenant=a b?  50 per 1s, per tenant                                                   2026-03-02 14:05:12  in 1m30s, at 14:06:42
+tenant       tenant=c     5 per moon (cannot be read here, and does not hold: another version's)  -                    when it is unset
+
+Processes disagree: 3 versions of the policies are in use. A rolling deployment, or a change just made, ends this by itself.
+  a/1, b/1 and 1 more say `+"`day: 9 daily (UTC)`"+`
+  c?/1 has no policy day
+  calls of processes without day are not charged to it: more may go than it admits
+  a/1, b/1 say `+"`peak: 10 per 1s`"+`
+  c/1 says `+"`peak: 20 per 1s, per user`"+`
+  d/1, e/1 have no policy peak
+  calls of processes without peak are not charged to it: more may go than it admits
+  with other scopes peak has separate accounts: more may go than either admits
+
+PROCESS  FOR  WAITING  POLICIES FROM                   VERSION
+a/1      0s   0        set at 2026-03-04 13:04:12.000  1f
+old/1    0s   0        -                               -
+and 7 more
+`, text)
+
+	f.Settings, f.Disagreements = &pacer.Settings{Policies: &pacer.Setting{Text: "none"}}, nil
+	b.Reset()
+	require.NoError(t, report.Text(&b, f, now))
+	require.Regexp(t, `(?m)^all policies +- +none: nothing is limited +- +when it is unset$`, b.String())
+	require.Contains(t, b.String(), "which policies they are is not known")
+	f.VersionCount = 1
+	b.Reset()
+	require.NoError(t, report.Text(&b, f, now))
+	require.NotContains(t, b.String(), "isagree")
 }
 
 func TestTextOfWhatCannotBeRead(t *testing.T) {

@@ -22,6 +22,8 @@ func Text(w io.Writer, f *fleet.Snapshot, now time.Time) error {
 	fmt.Fprintf(&b, "binding: %s\n", Binding(f))
 	b.WriteByte('\n')
 	writePolicies(&b, f)
+	writeSettings(&b, f, now)
+	writeDisagreements(&b, f)
 	for _, text := range f.Unknown {
 		fmt.Fprintf(&b, "Not shown, because it cannot be read here (another version's, or in a zone that has no name): %s\n", Clean(text))
 	}
@@ -118,9 +120,9 @@ func writeProcesses(b *strings.Builder, f *fleet.Snapshot) {
 	}
 	b.WriteByte('\n')
 	w := table(b)
-	row(w, "PROCESS", "FOR", "WAITING")
+	row(w, "PROCESS", "FOR", "WAITING", "POLICIES FROM", "VERSION")
 	for _, p := range f.Processes {
-		row(w, orNone(Clean(p.Name)), Duration(p.For), Count(p.Waiting))
+		row(w, orNone(Clean(p.Name)), Duration(p.For), Count(p.Waiting), Source(&p), orNone(Clean(p.Version)))
 	}
 	_ = w.Flush()
 	if more := f.Alive - len(f.Processes); more > 0 {

@@ -44,6 +44,9 @@ func (m *model) head() []string {
 	default:
 		lines = append(lines, lit("binding: "+report.Binding(f), f.Binding() != nil, s.waits, s.dim))
 	}
+	if text := report.Disagrees(f); text != "" {
+		return append(lines, s.failed.Render(text+": see headway status"))
+	}
 	return append(lines, "")
 }
 

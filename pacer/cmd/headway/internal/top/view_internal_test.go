@@ -109,6 +109,9 @@ func TestViewOfAnUpstreamWithoutPolicies(t *testing.T) {
 	m := drawn(t, 80, 24, termenv.Ascii)
 	m.snapshot = &fleet.Snapshot{Upstream: "zendesk", PausedFor: 90 * time.Second, Alive: 1, At: m.snapshot.At, Counted: m.snapshot.At}
 	require.Contains(t, m.View(), "paused: all of it, for 1m30s, until 14:06:42")
+	require.NotContains(t, m.View(), "disagree")
+	m.snapshot.VersionCount = 2
+	require.Contains(t, m.View(), "\nprocesses disagree: 2 versions of the policies are in use: see headway status\n")
 }
 
 func TestCharts(t *testing.T) {

@@ -1,0 +1,278 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
+	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+func (a *app) set() *cobra.Command {
+	var texts []string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "set UPSTREAM --policy TEXT",
+		Short: "Set the policies of an upstream, for every process",
+		Long: `Set the policies of an upstream for every process that paces it, in place of all that the processes declare, until headway
+unset. Give every policy that is to hold: one that you leave out limits nothing any more. Processes learn of it within a
+second, waiting calls included, and those that start later have it, too. It shows what changes, and asks.
+
+A policy is written as headway status shows it, with its name: "peak: 25 per 1s, burst 10, per tenant".`,
+		Example: `  headway set zendesk --policy "peak: 20 per 1s" --policy "daily: 100000 daily (UTC)"` + "\n" +
+			`  headway set zendesk --policy "peak: 5 per 1s" --yes`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeUpstream,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, err := parsePolicies(texts)
+			if err != nil {
+				return err
+			}
+			if !yes && !isTerminal(a.env.In) {
+				return usagef("set asks first, and there is no terminal to ask on: say --yes if the policies of %s are to be replaced",
+					report.Clean(args[0]))
+			}
+			if !yes {
+				if err := a.askToSet(cmd.Context(), args[0], list); err != nil {
+					return err
+				}
+			}
+			return a.onUpstream(cmd.Context(), args[0], nil, func(ctx context.Context, on *on) error {
+				return a.changed(ctx, on, on.SetPolicies(ctx, list...), report.Clean(on.snapshot.Upstream)+" has the policies that you gave, in every process")
+			})
+		},
+	}
+	cmd.Flags().StringArrayVar(&texts, "policy", nil, "a policy as text, with its name; may be repeated")
+	a.complete(cmd, "policy", cobra.ShellCompDirectiveNoFileComp, func(f *fleet.Snapshot) (all []string) {
+		for _, p := range wholePolicies(f) {
+			all = append(all, p.String())
+		}
+		return all
+	})
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// parsePolicies reads the policies of the command line.
+func parsePolicies(texts []string) ([]policies.Policy, error) {
+	if len(texts) == 0 {
+		return nil, usagef("set needs --policy: say what is to hold, such as --policy \"peak: 25 per 1s, burst 10\"; " +
+			"unset returns to what processes declare")
+	}
+	list := make([]policies.Policy, 0, len(texts))
+	for _, text := range texts {
+		one, err := policies.Parse(text)
+		if err != nil {
+			return nil, usagef("--policy %q: %w", report.Clean(text), err)
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// wholePolicies returns the policies of an upstream, without the parts of lanes.
+func wholePolicies(f *fleet.Snapshot) (all []policies.Policy) {
+	parts := make(map[string]bool)
+	for i := range f.Policies {
+		p := f.Policies[i].Policy
+		for _, lane := range p.Lanes() {
+			if part, ok := p.InLane(lane); ok {
+				parts[part.Name()] = true
+			}
+		}
+	}
+	for i := range f.Policies {
+		if p := f.Policies[i].Policy; !parts[p.Name()] {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// askToSet shows what setting policies would change, and returns an error unless somebody types yes.
+func (a *app) askToSet(ctx context.Context, upstream string, list []policies.Policy) error {
+	err := a.onUpstream(ctx, upstream, nil, func(_ context.Context, on *on) error {
+		var b strings.Builder
+		fmt.Fprintf(&b, "This sets the policies of %s, for all %s:\n", upstream, report.Plural(int64(on.snapshot.Alive), "process", "processes"))
+		before := wholePolicies(on.snapshot)
+		for _, p := range list {
+			i := slices.IndexFunc(before, func(old policies.Policy) bool { return old.Name() == p.Name() })
+			was := "new"
+			if i >= 0 {
+				was = "was " + report.What(before[i])
+			}
+			fmt.Fprintf(&b, "  %s: %s (%s)\n", p.Name(), report.What(p), was)
+		}
+		for _, old := range before {
+			if !slices.ContainsFunc(list, func(p policies.Policy) bool { return old.Name() == p.Name() }) {
+				fmt.Fprintf(&b, "  %s limits nothing any more (was %s)\n", old.Name(), report.What(old))
+			}
+		}
+		b.WriteString("Type yes to go on: ")
+		_, err := io.WriteString(a.env.Err, b.String())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.answer(ctx, "nothing was set")
+}
+
+func (a *app) unset() *cobra.Command {
+	return &cobra.Command{
+		Use:   "unset UPSTREAM",
+		Short: "End what set has set",
+		Long: `End what headway set has set: each process has the policies again that it declares, in its code or file. Limits of single
+keys stay: headway unlimit ends those.`,
+		Example:           "  headway unset zendesk",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeUpstream,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onUpstream(cmd.Context(), args[0], nil, func(ctx context.Context, on *on) error {
+				done := "each process of " + on.snapshot.Upstream + " has the policies again that it declares"
+				if on.snapshot.Settings == nil || on.snapshot.Settings.Policies == nil {
+					done = "no policies were set for " + on.snapshot.Upstream
+				}
+				return a.changed(ctx, on, on.UnsetPolicies(ctx), done)
+			})
+		},
+	}
+}
+
+func (a *app) limit() *cobra.Command {
+	var scopes []string
+	var lasts time.Duration
+	cmd := &cobra.Command{
+		Use:   "limit UPSTREAM POLICY TEXT --scope NAME=VALUE",
+		Short: "Set the numbers of a policy for one key, such as one tenant",
+		Long: `Set the numbers of a policy for one key, for every process: the value, or values, that --scope gives. With --for they hold for
+so long, and otherwise until headway unlimit. The policy itself stays as it is for all other keys.`,
+		Example: `  headway limit zendesk tenant "50 per 1s, burst 10" --scope tenant=acme` + "\n" +
+			`  headway limit zendesk tenant "1 per 1s" --scope tenant=acme --for 2h`,
+		Args:              cobra.ExactArgs(3),
+		ValidArgsFunction: a.completeKeyed,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("for") && lasts <= 0 {
+				return usagef("--for is %s: say how long, such as 30m or 2h, or leave it out", lasts)
+			}
+			with, err := parseNumbers(args[1], args[2])
+			if err != nil {
+				return err
+			}
+			return a.onKey(cmd.Context(), args[0], args[1], scopes, func(ctx context.Context, on *on) error {
+				err := on.SetLimit(ctx, args[1], with, lasts, on.opts...)
+				done := fmt.Sprintf("%s: %s has %s%s", on.snapshot.Upstream, args[1], report.What(with), on.describe())
+				if lasts > 0 {
+					done += " " + report.Until(time.Now(), lasts)
+				}
+				return a.changed(ctx, on, err, done)
+			})
+		},
+	}
+	a.scopeFlag(cmd, &scopes)
+	cmd.Flags().DurationVar(&lasts, "for", 0, "for how long, such as 2h (default: until unlimit)")
+	return cmd
+}
+
+// parseNumbers reads what is to hold for a key: a policy without its name, or with it.
+func parseNumbers(policy, text string) (policies.Policy, error) {
+	name, rest, named := strings.Cut(text, ":")
+	if named && strings.TrimSpace(name) == policy {
+		text = rest
+	}
+	with, err := policies.Parse(strings.TrimSpace(text))
+	if err != nil {
+		return with, usagef("the limit %q: %w", report.Clean(text), err)
+	}
+	return with, nil
+}
+
+func (a *app) unlimit() *cobra.Command {
+	var scopes []string
+	cmd := &cobra.Command{
+		Use:               "unlimit UPSTREAM POLICY --scope NAME=VALUE",
+		Short:             "End what limit has set for one key",
+		Long:              `End what headway limit has set for one key: it has the numbers again that its policy gives it.`,
+		Example:           "  headway unlimit zendesk tenant --scope tenant=acme",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeKeyed,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onKey(cmd.Context(), args[0], args[1], scopes, func(ctx context.Context, on *on) error {
+				done := fmt.Sprintf("%s: %s has the policy's numbers again%s", on.snapshot.Upstream, args[1], on.describe())
+				return a.changed(ctx, on, on.UnsetLimit(ctx, args[1], on.opts...), done)
+			})
+		},
+	}
+	a.scopeFlag(cmd, &scopes)
+	return cmd
+}
+
+// onKey looks at an upstream, and calls f if the scopes are just those of a policy.
+func (a *app) onKey(ctx context.Context, upstream, policy string, scopes []string, f func(context.Context, *on) error) error {
+	return a.onUpstream(ctx, upstream, scopes, func(ctx context.Context, on *on) error {
+		if _, err := on.choose([]string{policy}); err != nil {
+			return err
+		}
+		for i := range on.snapshot.Policies {
+			if p := on.snapshot.Policies[i].Policy; p.Name() == policy && len(p.Scopes()) == 0 {
+				return usagef("policy %s has no scopes, and so one limit for the whole upstream: use headway set", policy)
+			}
+		}
+		return f(ctx, on)
+	})
+}
+
+// completeKeyed completes an upstream, and then a policy that has scopes.
+func (a *app) completeKeyed(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return a.completeUpstream(cmd, args, text)
+	}
+	return a.withStore(cmd.Context(), func(ctx context.Context, store Store) (names []string) {
+		op, err := store.Operator(ctx, args[0])
+		if err != nil {
+			return nil
+		}
+		f, err := op.Snapshot(ctx)
+		if err != nil {
+			return nil
+		}
+		for _, p := range wholePolicies(f) {
+			if len(p.Scopes()) > 0 {
+				names = append(names, p.Name())
+			}
+		}
+		return names
+	}), cobra.ShellCompDirectiveNoFileComp
+}
+
+// changed says what was done, or prints what is set now as JSON.
+func (a *app) changed(ctx context.Context, on *on, err error, done string) error {
+	if bad, ok := errors.AsType[*pacer.ConfigError](err); ok {
+		return &coded{ExitUsage, bad}
+	}
+	if full, ok := errors.AsType[*store.SettingsError](err); ok {
+		return fmt.Errorf("%w: see headway status, and headway unlimit", full)
+	}
+	if err != nil {
+		return a.explain(err)
+	}
+	if a.json {
+		settings, err := on.Settings(ctx)
+		if err != nil {
+			return a.explain(err)
+		}
+		return a.printJSON(settings)
+	}
+	_, err = fmt.Fprintln(a.env.Out, done)
+	return err
+}

@@ -1,0 +1,193 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/cmd/headway/internal/cli"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// held is what set, unset, limit and unlimit print as JSON, and status as its settings.
+type held struct {
+	Upstream string
+	Changed  *time.Time
+	Policies *struct {
+		Texts        []string
+		Since, Until *time.Time
+	}
+	Limits []struct {
+		Policy, Scope string
+		Texts         []string
+		Since, Until  *time.Time
+	}
+}
+
+func heldIn(t *testing.T, got outcome) held {
+	t.Helper()
+	require.Equal(t, cli.ExitDone, got.code, got.err)
+	var h held
+	require.NoError(t, json.Unmarshal([]byte(got.out), &h))
+	return h
+}
+
+// The policies of a fleet and the limits of keys are set and unset, every process has them, and status shows them.
+func TestSettingAgainstAFleet(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	headway := on(t, server.Addr)
+	workers(t, server.Addr, "zendesk")
+	known(t, headway)
+	status := func() (s struct {
+		Policies     []struct{ Name, Text string }
+		Settings     held
+		VersionCount int
+		Processes    []struct{ Source, Version string }
+	}) {
+		got := headway("status", "zendesk", "--json")
+		require.Equal(t, cli.ExitDone, got.code, got.err)
+		require.NoError(t, json.Unmarshal([]byte(got.out), &s))
+		return s
+	}
+	require.Nil(t, status().Settings.Policies)
+
+	require.Equal(t, outcome{0, "zendesk has the policies that you gave, in every process\n", ""},
+		headway("set", "zendesk", "--yes", "--policy", "account: 40 per 1s", "--policy", "tenant: 60/s, per tenant"))
+	require.Eventually(t, func() bool {
+		s := status()
+		sources := 0
+		for _, p := range s.Processes {
+			if strings.HasPrefix(p.Source, "set at ") && p.Version != "" {
+				sources++
+			}
+		}
+		return sources == 2 && s.VersionCount == 1
+	}, patience, 200*time.Millisecond, "each process reports what it has")
+	s := status()
+	require.Equal(t, []string{"account: 40 per 1s", "tenant: 60 per 1s, per tenant"}, s.Settings.Policies.Texts)
+	require.Nil(t, s.Settings.Policies.Until)
+	out := headway("status", "zendesk").out
+	require.Regexp(t, `(?m)^SET BY HAND +SCOPE +WHAT IT IS +SINCE +ENDS$`, out)
+	require.Regexp(t, `(?m)^account +- +40 per 1s +\d\d:\d\d:\d\d +when it is unset$`, out)
+	require.Regexp(t, `(?m)^worker-1 +\S+ +\d+ +set at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} +[0-9a-f]{12}$`, out)
+	require.Contains(t, out, "account  -", "the policies that hold")
+
+	h := heldIn(t, headway("limit", "zendesk", "tenant", "tenant: 90/s burst 9", "--scope", "tenant=acme", "--for", "2h", "--json"))
+	require.Equal(t, "tenant=acme", h.Limits[0].Scope)
+	require.Equal(t, []string{"tenant: 90 per 1s, burst 9, per tenant"}, h.Limits[0].Texts)
+	require.Equal(t, 2*time.Hour, h.Limits[0].Until.Sub(*h.Limits[0].Since))
+	require.NotNil(t, h.Policies)
+	require.Regexp(t,
+		`(?m)^tenant +tenant=acme +90 per 1s, burst 9, per tenant +\d\d:\d\d:\d\d +in (2h|1h59m), at .*$`, headway("status", "zendesk").out)
+	require.Contains(t, headway("status", "zendesk", "--scope", "tenant=acme").out, "90 per 1s, burst 9, per tenant\n")
+	require.Equal(t, "zendesk: tenant has 5 per 1s for tenant=globex\n",
+		headway("limit", "zendesk", "tenant", "5 per 1s", "--scope", "tenant=globex").out)
+	require.Equal(t, "zendesk: tenant has the policy's numbers again for tenant=acme\n",
+		headway("unlimit", "zendesk", "tenant", "--scope", "tenant=acme").out)
+	require.Len(t, heldIn(t, headway("unlimit", "zendesk", "tenant", "--scope", "tenant=acme", "--json")).Limits, 1)
+
+	require.Equal(t, "each process of zendesk has the policies again that it declares\n", headway("unset", "zendesk").out)
+	require.Equal(t, "no policies were set for zendesk\n", headway("unset", "zendesk").out)
+	require.Nil(t, status().Settings.Policies)
+	require.Eventually(t, func() bool {
+		s := status()
+		return len(s.Policies) == 3 && s.Processes[0].Source == "" && s.Processes[1].Source == "" && s.VersionCount == 1
+	}, patience, 200*time.Millisecond, "each has its own again")
+
+	setsNothing(t, headway)
+	complete := func(args ...string) string {
+		return run(t, append([]string{"__complete", "--redis", server.Addr}, args...)...).out
+	}
+	require.Equal(t, "tenant\n:4\n", complete("limit", "zendesk", ""))
+	require.Equal(t, "tenant\n:4\n", complete("unlimit", "zendesk", ""))
+	require.Contains(t, complete("limit", ""), "zendesk\n")
+	require.Contains(t, complete("set", "zendesk", "--policy", ""), "account: 20 per 1s, burst 2\n")
+}
+
+// setsNothing gives command lines that are wrong.
+func setsNothing(t *testing.T, headway func(...string) outcome) {
+	t.Helper()
+	before := headway("status", "zendesk", "--json")
+	for _, one := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"set", "zendesk"}, cli.ExitUsage, `set needs --policy: say what is to hold, such as --policy "peak: 25 per 1s, burst 10"`},
+		{
+			[]string{"set", "zendesk", "--policy", "peak: 5 per 1s"}, cli.ExitUsage,
+			"set asks first, and there is no terminal to ask on: say --yes if the policies of zendesk are to be replaced",
+		},
+		{[]string{"set", "zendesk", "--yes", "--policy", "peak: 5 per 1s", "--policy", "peak: 5 per moon"}, cli.ExitUsage, `--policy "peak: 5 per moon": `},
+		{[]string{"set", "zendesk", "--yes", "--policy", "peak: 5 per 1s", "--policy", "peak: 6 per 1s"}, cli.ExitUsage, "SetPolicies[1]"},
+		{[]string{"set", "zendes", "--yes", "--policy", "peak: 5 per 1s"}, cli.ExitUnknown, `no process paces "zendes"`},
+		{[]string{"unset", "zendes"}, cli.ExitUnknown, `no process paces "zendes"`},
+		{[]string{"limit", "zendesk", "tenant", "5 per 1s"}, cli.ExitUsage, "policy tenant is per tenant: say whose by --scope tenant=VALUE"},
+		{
+			[]string{"limit", "zendesk", "account", "5 per 1s"}, cli.ExitUsage,
+			"policy account has no scopes, and so one limit for the whole upstream: use headway set",
+		},
+		{[]string{"limit", "zendesk", "tennant", "5 per 1s"}, cli.ExitUsage, `zendesk has no policy "tennant": it has account, day, tenant`},
+		{[]string{"limit", "zendesk", "tenant", "5 per moon", "--scope", "tenant=a"}, cli.ExitUsage, `the limit "5 per moon": `},
+		{[]string{"limit", "zendesk", "tenant", "5 daily (UTC)", "--scope", "tenant=a"}, cli.ExitUsage, "must be of the policy's kind"},
+		{[]string{"limit", "zendesk", "tenant", "other: 5 per 1s", "--scope", "tenant=a"}, cli.ExitUsage, "must have no name"},
+		{[]string{"limit", "zendesk", "tenant", "5 per 1s", "--scope", "tenant=a", "--for", "-1h"}, cli.ExitUsage, "--for is -1h0m0s: say how long"},
+		{[]string{"unlimit", "zendesk", "account"}, cli.ExitUsage, "policy account has no scopes"},
+	} {
+		got := headway(one.args...)
+		require.Equal(t, one.code, got.code, "%v: %s", one.args, got.err)
+		require.Contains(t, got.err, one.want, one.args)
+		require.Empty(t, got.out)
+		require.Equal(t, 1, strings.Count(got.err, "\n"), got.err)
+	}
+	var then, now struct{ Settings held }
+	require.NoError(t, json.Unmarshal([]byte(before.out), &then))
+	require.NoError(t, json.Unmarshal([]byte(headway("status", "zendesk", "--json").out), &now))
+	require.Equal(t, then, now)
+}
+
+// In a terminal set says what it changes, and changes nothing unless somebody types yes. One setting too many says what to do.
+func TestSetAsksInATerminal(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	headway := on(t, server.Addr)
+	workers(t, server.Addr, "zendesk")
+	known(t, headway)
+	args := []string{"set", "zendesk", "--policy", "account: 5 per 1s", "--policy", "hour: 100 per 1h",
+		"--redis", server.Addr, "--timeout", patience.String()}
+	term := inTerminal(t, 100, 30, nil, args...)
+	term.shows("Type yes to go on:")
+	require.Contains(t, term.Text(), "This sets the policies of zendesk, for all 2 processes:")
+	require.Contains(t, term.Text(), "account: 5 per 1s (was 20 per 1s, burst 2)")
+	require.Contains(t, term.Text(), "(new)")
+	require.Contains(t, term.Text(), "day limits nothing any more (was 100000 daily (UTC))")
+	term.types("n\r")
+	term.ends(cli.ExitFailed)
+	require.Contains(t, term.Text(), "headway: nothing was set: the answer was not yes")
+	require.NotContains(t, headway("status", "zendesk").out, "SET BY HAND")
+	term = inTerminal(t, 100, 30, nil, args...)
+	term.shows("Type yes to go on:")
+	term.types("yes\r")
+	term.ends(cli.ExitDone)
+	require.Contains(t, headway("status", "zendesk").out, "SET BY HAND")
+
+	backing, err := redisstore.New(server.Client())
+	require.NoError(t, err)
+	require.Equal(t, "each process of zendesk has the policies again that it declares\n", headway("unset", "zendesk").out)
+	var many []store.Setting
+	for i := range store.MaxSettings {
+		many = append(many, store.Setting{Policy: "tenant", Scope: fmt.Sprint(i), Text: "tenant: 5 per 1s, per tenant"})
+	}
+	_, err = backing.Set(t.Context(), "zendesk", many)
+	require.NoError(t, err)
+	require.Contains(t, headway("status", "zendesk").out, "\nand 974 more limits of single keys\n")
+	got := headway("limit", "zendesk", "tenant", "5 per 1s", "--scope", "tenant=acme")
+	require.Equal(t, cli.ExitFailed, got.code)
+	require.Contains(t, got.err, "at most 1024 settings: remove those that are not needed any more: see headway status, and headway unlimit")
+}

@@ -1,0 +1,149 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
+)
+
+// Source says where the policies of a process come from.
+func Source(p *fleet.Process) string {
+	switch {
+	case p.Source != "":
+		return Clean(p.Source)
+	case p.Version == "":
+		return None
+	}
+	return "its code"
+}
+
+// writeSettings says what operators have set, and until when.
+func writeSettings(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
+	if f.Settings.None() {
+		return
+	}
+	b.WriteByte('\n')
+	w := table(b)
+	row(w, "SET BY HAND", "SCOPE", "WHAT IT IS", "SINCE", "ENDS")
+	if s := f.Settings.Policies; s != nil {
+		texts := []string{"none: nothing is limited"}
+		if len(s.Policies) > 0 || s.Err != nil {
+			texts = strings.Split(s.Text, "\n")
+		}
+		since, ends := instants(f, s, now)
+		for _, text := range texts {
+			name, what, ok := strings.Cut(text, ": ")
+			if !ok || len(s.Policies) == 0 {
+				name, what = "all policies", text
+			}
+			row(w, Clean(name), None, Clean(what)+unread(s), since, ends)
+		}
+	}
+	for i := range f.Settings.Limits {
+		s := &f.Settings.Limits[i]
+		since, ends := instants(f, s, now)
+		row(w, Clean(s.Policy), orNone(Scope(s.Scope)), Clean(strings.TrimPrefix(s.Text, s.Policy+": "))+unread(s), since, ends)
+	}
+	_ = w.Flush()
+	if more := f.SetLimits - len(f.Settings.Limits); more > 0 {
+		fmt.Fprintf(b, "and %s of single keys\n", Plural(int64(more), "more limit", "more limits"))
+	}
+}
+
+// unread says that a setting cannot be read here.
+func unread(s *pacer.Setting) string {
+	if s.Err == nil {
+		return ""
+	}
+	return " (cannot be read here, and does not hold: another version's)"
+}
+
+// instants returns since when a setting holds, and when it ends, by the clock of now: that of the store may differ.
+func instants(f *fleet.Snapshot, s *pacer.Setting, now time.Time) (since, ends string) {
+	since, ends = None, "when it is unset"
+	if !s.Since.IsZero() {
+		since = clock(now, now.Add(s.Since.Sub(f.Settings.At)))
+	}
+	if !s.Until.IsZero() {
+		left := s.Until.Sub(f.Settings.At)
+		ends = "in " + Duration(left) + ", at " + clock(now, now.Add(left))
+	}
+	return since, ends
+}
+
+// clock returns an instant as people read it: without the day, if that is near.
+func clock(now, at time.Time) string {
+	layout := time.TimeOnly
+	if d := at.Sub(now); d >= 12*time.Hour || d <= -12*time.Hour {
+		layout = time.DateTime
+	}
+	return at.Format(layout)
+}
+
+// Disagrees says that processes disagree; "" if they do not.
+func Disagrees(f *fleet.Snapshot) string {
+	if f.VersionCount < 2 {
+		return ""
+	}
+	return fmt.Sprintf("processes disagree: %d versions of the policies are in use", f.VersionCount)
+}
+
+// writeDisagreements says who has which policies.
+func writeDisagreements(b *strings.Builder, f *fleet.Snapshot) {
+	text := Disagrees(f)
+	if text == "" {
+		return
+	}
+	fmt.Fprintf(b, "\n%s. A rolling deployment, or a change just made, ends this by itself.\n", strings.ToUpper(text[:1])+text[1:])
+	for i := range f.Disagreements {
+		d := &f.Disagreements[i]
+		for _, side := range d.Sides {
+			fmt.Fprintf(b, "  %s\n", sentence(d.Policy, &side))
+		}
+		if lacks(d) {
+			fmt.Fprintf(b, "  calls of processes without %s are not charged to it: more may go than it admits\n", Clean(d.Policy))
+		}
+		if d.Apart {
+			fmt.Fprintf(b, "  with other scopes %s has separate accounts: more may go than either admits\n", Clean(d.Policy))
+		}
+	}
+	if len(f.Disagreements) == 0 {
+		b.WriteString("  which policies they are is not known: they are too many to be kept\n")
+	}
+}
+
+func lacks(d *fleet.Disagreement) bool {
+	for i := range d.Sides {
+		if d.Sides[i].Text == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// sentence says what some processes have.
+func sentence(policy string, side *fleet.Side) string {
+	names := make([]string, 0, len(side.Names))
+	for _, name := range side.Names {
+		names = append(names, Clean(name))
+	}
+	who := strings.Join(names, ", ")
+	if more := side.Processes - len(names); more > 0 {
+		who += fmt.Sprintf(" and %d more", more)
+	}
+	verb := "say"
+	if side.Processes == 1 {
+		verb = "says"
+	}
+	if side.Text != "" {
+		return fmt.Sprintf("%s %s `%s`", who, verb, Clean(side.Text))
+	}
+	verb = "have"
+	if side.Processes == 1 {
+		verb = "has"
+	}
+	return fmt.Sprintf("%s %s no policy %s", who, verb, Clean(policy))
+}

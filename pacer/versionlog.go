@@ -1,0 +1,71 @@
+package pacer
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/telemetry"
+)
+
+// Intervals of the warning that processes have different policies.
+const (
+	disagreeFor    = 3 * time.Minute // what is over by then was a change on its way: all processes have reported again
+	disagreesEvery = time.Hour
+)
+
+// disagreements are of all Pacers of the process together.
+var disagreements = telemetry.Throttle{Every: disagreesEvery, Most: maxWarnings} //nolint:gochecknoglobals // a log is the process's
+
+// A versionLog logs that the processes of an upstream have different policies. A line is written in a goroutine of its own, so that no
+// heartbeat waits for a log.
+type versionLog struct {
+	logger   *slog.Logger // nil for slog's default one at that time
+	upstream string
+	source   func() string // who set the policies of this process; "" for itself
+
+	mu     sync.Mutex
+	closed bool
+	since  time.Time // when it was first seen that they differ; zero while they do not
+}
+
+// seen takes note of how many different lists of policies processes have reported lately.
+func (l *versionLog) seen(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n <= 1 {
+		l.since = time.Time{}
+		return
+	}
+	if l.since.IsZero() {
+		l.since = time.Now()
+	}
+	if lasts := time.Since(l.since); !l.closed && lasts >= disagreeFor && disagreements.May(l.upstream) == 0 {
+		go l.warn(n, lasts)
+	}
+}
+
+func (l *versionLog) warn(n int, lasts time.Duration) {
+	logger := l.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	from := l.source()
+	if from == "" {
+		from = "its code or file"
+	}
+	logger.LogAttrs(context.Background(), slog.LevelWarn, "headway: processes have different policies for this upstream", of(l.upstream, "", "",
+		slog.Int("versions", n), slog.Duration("for", lasts.Round(time.Second)), slog.String("policies", from),
+		slog.String("check", "a rolling deployment ends this by itself; headway status shows who has which policies"))...)
+}
+
+// close ends the log.
+func (l *versionLog) close() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+}
