@@ -147,11 +147,12 @@ func (p *Pacer) setInStore(ctx context.Context, one store.Setting) error {
 	return nil
 }
 
-// settingsRead heeds what operators have set.
+// settingsRead heeds what operators have set. A store that knows of nothing that was ever set has lost it, or forgotten it long after it was
+// unset: then what is declared holds.
 func (p *Pacer) settingsRead(all *store.Settings) {
 	p.changing.Lock()
 	defer p.changing.Unlock()
-	if p.isClosed() || all.Version < p.settings.Version || all.Version == 0 && p.settings.Version == 0 {
+	if p.isClosed() || all.Version != 0 && all.Version < p.settings.Version || all.Version == 0 && p.settings.Version == 0 {
 		return
 	}
 	p.settings = *all

@@ -385,6 +385,7 @@ func TestWhatGoesIsCountedByName(t *testing.T) {
 func TestSettingsAreRead(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		t.Helper()
 		rate := policies.PerSecond(2).Per("tenant", "user").Named("rate")
 		p, other := opened(t, config(rate)), opened(t, config(rate))
 		read := func() *pacer.Settings {
@@ -462,5 +463,22 @@ func TestStoresWithoutSettings(t *testing.T) {
 		require.Error(t, s.Limits[0].Err)
 		require.Equal(t, "y", s.Limits[0].Scope)
 		require.Equal(t, "per-second: 1 per 1s", p.Policies()[0].String())
+	})
+}
+
+// A store that has lost its data has lost what was set: what processes declare holds again.
+func TestWhatIsSetIsLostWithTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(2)
+		p := opened(t, pacer.Config{Upstream: "api", Store: r, Policies: []policies.Policy{policies.PerSecond(1).Named("x")}, Jitter: pacer.NoJitter})
+		require.NoError(t, p.SetPolicies(t.Context(), policies.PerSecond(100).Named("x")))
+		require.Equal(t, "x: 100 per 1s", p.Policies()[0].String())
+		r.forget()
+		require.NoError(t, p.Wait(t.Context()))
+		back()
+		require.NoError(t, p.Wait(t.Context()))
+		time.Sleep(10 * time.Second)
+		require.Equal(t, "x: 1 per 1s", p.Policies()[0].String())
 	})
 }
