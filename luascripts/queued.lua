@@ -133,7 +133,7 @@ return function(entries, c, up, now, reply, size, changed)
         size = addcharge(reply, size, permit(c.id, permits))
       elseif kinds[kind[i]] then
         local from, to, spare, holds = o.run.commit(o, now, places[i], cost(i), c.tracked)
-        if o.aside then versions().told(o, now, places[i].at, cost(i)) end
+        if o.aside then versions().count(o, now, places[i].at, cost(i)) end
         size = addcharge(reply, size, from, to, holds)
         if spare < slack then slack = spare end
         if o.kind then served(i) end

@@ -88,7 +88,7 @@ for _ = 1, notes do
     did = o.run.remaining(o, now, a, b, c, now + d)
   elseif kind == C.NoteSettle then
     o.run.settle(o, now, a, b, c, d, e)
-    if o.aside and d > c then versions().told(o, now, now, d - c) end
+    if o.aside and d > c then versions().count(o, now, now, d - c) end
   elseif kind == C.NoteRenew then
     o.run.renew(o, now, a, b)
   elseif kind == C.NoteRelease then

@@ -93,7 +93,7 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   for i = 1, p do
     local o = entries[i]
     local from, to, spare, holds = o.run.commit(o, now, places[i], costs and costs[i] or cost, tracked)
-    if o.aside then versions().told(o, now, s, costs and costs[i] or cost) end
+    if o.aside then versions().count(o, now, s, costs and costs[i] or cost) end
     size = addcharge(reply, size, from, to, holds)
     if spare < slack then slack = spare end
   end
@@ -150,7 +150,7 @@ while nextarg <= #ARGV and spent < enough do
     for i = 1, #entries do
       local o = entries[i]
       local from, to, spare, holds = o.run.take(o, now, costs and costs[i] or cost, many, tracked, alones[i])
-      for _ = 1, o.aside and many or 0 do versions().told(o, now, now, costs and costs[i] or cost) end
+      for _ = 1, o.aside and many or 0 do versions().count(o, now, now, costs and costs[i] or cost) end
       size = addcharge(reply, size, from, to, holds)
       if spare and (slack < 0 or spare < slack) then slack = spare end
     end

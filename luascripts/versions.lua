@@ -108,20 +108,15 @@ function versions.open(o, v, now)
     if same(text, o.unit) then own = #all end
   end
   local first, kept = all[1], {}
-  -- From when all of them mean the same as a new account, there is one.
-  local ends = 0
   for i = 1, #all do
     if all[i].expected > now then
-      kept[#kept + 1], ends = i, math.max(ends, all[i].run.ends(all[i]))
+      kept[#kept + 1] = i
     elseif own == i then
       own = nil
     end
   end
-
-  if ends <= now then
-    kept = {}
-    if own ~= 1 then own = nil end
-  end
+  local over = #kept == 1 and first.run.ends(first) <= now -- it means the same as a new account: nobody is to know of it
+  if over then kept = {} end
 
   o.aside = {}
   for _, i in ipairs(kept) do
@@ -130,11 +125,13 @@ function versions.open(o, v, now)
     if i ~= own and #o.aside < C.MaxVersions - 1 then o.aside[#o.aside + 1] = other end
   end
   if #o.aside == 0 then o.aside = nil end
+  -- Of a rate, the account counts calls of other shapes up to the largest burst that was asked for since all had come back.
+  if own and not over and o.t and all[own].limit > o.limit then o.unit = all[own].unit end
   o.run.loadstring(o, own and all[own].state, now)
   if own == 1 then return end
   if not o.run.earliest then o.run.rest() end
   if looking then
-    if not own and ends > now then
+    if not own and not over then
       if o.run.unfold then o.run.unfold(o) end
       if first.pause > now then o.run.setpause(o, now, first.pause) end
     end
@@ -142,7 +139,7 @@ function versions.open(o, v, now)
     return
   end
   function o.turn()
-    if ends <= now then
+    if over then
       redis.call('DEL', o.key)
       return
     end
@@ -163,8 +160,8 @@ function versions.turn(entries)
   end
 end
 
--- told counts a call of cost n whose slot is at, for those who ask for other shapes.
-function versions.told(o, now, at, n)
+-- count counts a call of cost n whose slot is at, for those who ask for other shapes.
+function versions.count(o, now, at, n)
   for i = 1, #o.aside do
     local other = o.aside[i]
     if other.run.tell then other.run.tell(other, now, at, n) end
@@ -177,10 +174,10 @@ function versions.save(o, text, ends, now)
   local lines = { '*' .. o.unit .. text }
   for i = 1, #o.aside do
     local other = o.aside[i]
-    local state, till = other.run.text(other, now)
+    local state = other.run.text(other, now)
     if other.grown then redis.call('PEXPIRE', other.gaps, lasting(other.last - now)) end
     lines[i + 1] = string.format('%.0f ', other.expected) .. other.unit .. state
-    if till > ends then ends = till end
+    if other.expected > ends then ends = other.expected end
   end
   if ends <= now then
     redis.call('DEL', o.key)

@@ -153,7 +153,7 @@ func (e *Entry) earliest(now, at, n int64, round int) Placement {
 
 func (e *Entry) commit(now int64, p Placement, n int64, tracked bool) (Charge, int64) {
 	if e.Versions != nil {
-		e.Versions.told(now, p.At, n)
+		e.Versions.count(now, p.At, n)
 	}
 	switch a := e.Account.(type) {
 	case *GCRA:

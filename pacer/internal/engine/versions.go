@@ -45,7 +45,7 @@ type shape struct {
 	algorithm policies.Algorithm
 	calendar  bool
 	unit      int64 // the emission interval of a rate, the width of a bucket
-	more      int64 // the burst of a rate, on which nothing depends; how many buckets before its own a window counts
+	more      int64 // the burst of a rate: the largest since all had come back; how many buckets before its own a window counts
 }
 
 func shapeOf(s *policies.Spec) shape {
@@ -59,7 +59,7 @@ func shapeOf(s *policies.Spec) shape {
 	return shape{algorithm: s.Algorithm}
 }
 
-// same reports whether accounts of two shapes mean the same.
+// same reports whether accounts of two shapes mean the same: those of rates do, whatever the burst.
 func (s shape) same(other shape) bool {
 	if s.algorithm == policies.GCRA {
 		s.more = other.more
@@ -132,7 +132,7 @@ func (v *Versions) Serves(s *policies.Spec) bool {
 		}
 		grid = v.others.grid
 	}
-	return v.shape.same(shapeOf(s)) && grid == gridOf(s)
+	return v.shape == shapeOf(s) && grid == gridOf(s)
 }
 
 // Turn sees to it that the account has the shape of a limit that is asked for now.
@@ -140,12 +140,11 @@ func (v *Versions) Turn(l *Limit, now int64) {
 	want := shapeOf(l.Spec)
 	aside := slices.DeleteFunc(v.aside(), func(one version) bool { return one.until <= now })
 	v.keep(gridOf(l.Spec), aside)
-	over := v.counts() <= now // from when all of them mean the same as a new account, there is one
-	if over {
-		aside = nil
-		v.keep(gridOf(l.Spec), nil)
-	}
+	over := len(aside) == 0 && counts(v.Account) <= now // it means the same as a new account: nobody is to know of it
 	if v.shape.same(want) {
+		if !over {
+			want.more = max(want.more, v.shape.more)
+		}
 		v.shape = want
 		if w, ok := v.Account.(*Window); ok && w.offGrid(l) {
 			v.Account = v.converted(l, now)
@@ -156,7 +155,7 @@ func (v *Versions) Turn(l *Limit, now int64) {
 	if over {
 		next = NewAccount(want.algorithm)
 	} else if i := slices.IndexFunc(aside, func(one version) bool { return one.shape.same(want) }); i >= 0 {
-		next = aside[i].Account
+		next, want.more = aside[i].Account, max(want.more, aside[i].shape.more)
 		aside = slices.Delete(aside, i, i+1)
 		if w, ok := next.(*Window); ok && w.offGrid(l) {
 			next = (&Versions{Account: next, shape: want}).converted(l, now)
@@ -189,7 +188,7 @@ func (v *Versions) Seen(l *Limit, now int64) Account {
 	aside := v.aside()
 	for i := range aside {
 		one := &aside[i]
-		if one.until <= now || !one.shape.same(want) || v.counts() <= now {
+		if one.until <= now || !one.shape.same(want) {
 			continue
 		}
 		if w, ok := one.Account.(*Window); ok && w.offGrid(l) {
@@ -247,8 +246,8 @@ func (v *Versions) converted(l *Limit, now int64) Account {
 	return a
 }
 
-// told counts a call of cost n whose slot is at, for those who ask for other shapes.
-func (v *Versions) told(now, at, n int64) {
+// count counts a call of cost n whose slot is at, for those who ask for other shapes.
+func (v *Versions) count(now, at, n int64) {
 	aside := v.aside()
 	for i := range aside {
 		if one := &aside[i]; one.until > now {
@@ -289,19 +288,11 @@ func (e *Entry) Reset(now int64) {
 func (e *Entry) Settle(now int64, c Charge, cost, actual int64) {
 	e.Account.Settle(&e.Limit, now, c, cost, actual)
 	if e.Versions != nil && actual > cost {
-		e.Versions.told(now, now, actual-cost)
+		e.Versions.count(now, now, actual-cost)
 	}
 }
 
 // counts is Expires, but for the queues and for the pace of an adaptive rate.
-func (v *Versions) counts() int64 {
-	ends := counts(v.Account)
-	for _, one := range v.aside() {
-		ends = max(ends, counts(one.Account))
-	}
-	return ends
-}
-
 func counts(a Account) int64 {
 	switch a := a.(type) {
 	case *GCRA:
@@ -312,11 +303,11 @@ func counts(a Account) int64 {
 	return a.Expires()
 }
 
-// Expires is the instant from which all versions mean the same as a new account.
+// Expires is the instant from which all versions mean the same as a new account: nobody is expected to ask for another one any more.
 func (v *Versions) Expires() int64 {
 	ends := v.Account.Expires()
 	for _, one := range v.aside() {
-		ends = max(ends, one.Expires())
+		ends = max(ends, one.until)
 	}
 	return ends
 }

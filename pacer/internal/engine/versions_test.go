@@ -121,16 +121,36 @@ func TestAVersionGoesThatNobodyAsksFor(t *testing.T) {
 	require.True(t, l.v.Serves(&now))
 }
 
-// When all versions mean the same as a new account, there is one again at once.
-func TestNothingIsKeptOfVersionsThatHaveRecovered(t *testing.T) {
+// A version that has recovered goes on counting what the others let go, for as long as somebody is likely to ask for it. When nobody is,
+// and all have recovered, nothing is kept.
+func TestAVersionThatHasRecoveredGoesOnCounting(t *testing.T) {
 	t.Parallel()
-	before, now := rate(10, 100*ms), fixed(10, second, 0)
+	slow, window := rate(1, 100*ms), fixed(10, second, 0)
 	l := &changing{t: t}
-	l.spend(0, before, plenty)
-	l.spend(0, now, plenty)
-	require.Equal(t, 2, l.v.Known())
-	l.entry(second, now)
+	l.spend(0, slow, 1)
+	l.spend(0, window, 1)
+	const idle = 5 * second // both have recovered
+	require.Equal(t, 10, l.spend(idle, window, plenty))
+	require.Equal(t, 0, l.spend(idle+99*ms, slow, plenty), "it counts what the other one let go")
+	require.Equal(t, 1, l.spend(idle+100*ms, slow, plenty))
+
+	const until = idle + 100*ms + second + second + numbers.VersionLives
+	require.LessOrEqual(t, l.v.Expires(), epoch+until)
+	l.entry(until, slow)
 	require.Equal(t, 1, l.v.Known())
+	require.Equal(t, 1, l.spend(until, slow, plenty), "a bucket of one, and not what it lacks of another one")
+}
+
+// Rates that differ in their burst alone share an account. It counts calls of other shapes up to the largest burst that is in use.
+func TestTheLargestBurstCountsCallsOfOthers(t *testing.T) {
+	t.Parallel()
+	large, small, window := rate(10, 100*ms), rate(1, 100*ms), fixed(60, 60*second, 0)
+	l := &changing{t: t}
+	l.spend(0, large, 1)
+	l.spend(99*ms, small, 1) // not yet all has come back
+	require.Equal(t, 59, l.spend(99*ms, window, plenty))
+	require.Equal(t, 0, l.spend(99*ms, large, plenty))
+	require.Equal(t, 5, l.spend(600*ms, large, plenty))
 }
 
 // However often a policy changes, there are no more versions than a few.

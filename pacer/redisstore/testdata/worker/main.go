@@ -98,8 +98,7 @@ func pace(ctx context.Context, p *pacer.Pacer, tenant string, batch, reserves bo
 	}
 	for n := 0; ; n++ {
 		r, err := p.Acquire(ctx, opts...)
-		var limit *pacer.LimitError
-		if ctx.Err() != nil || errors.As(err, &limit) && limit.Deadline {
+		if over(ctx, err) {
 			return went, nil
 		} else if err != nil {
 			return went, err
@@ -123,8 +122,14 @@ func pace(ctx context.Context, p *pacer.Pacer, tenant string, batch, reserves bo
 		if r, err = p.Reserve(ctx, opts...); err == nil {
 			err = r.Cancel(ctx)
 		}
-		if ctx.Err() == nil && err != nil {
+		if err != nil && !over(ctx, err) {
 			return went, err
 		}
 	}
+}
+
+// over reports whether the time is over, or would be before a call could go.
+func over(ctx context.Context, err error) bool {
+	var limit *pacer.LimitError
+	return ctx.Err() != nil || errors.As(err, &limit) && limit.Deadline
 }
