@@ -15,8 +15,14 @@
 --          cost: 0 if it differs from account to account
 --          notbefore: µs from now
 --          maxwait: µs
---          flags: 1 if they are tracked, and 2 more for one call bound by a limit that calls queue for
+--          flags: 1 if they are tracked, and 2 more for one call bound by a limit that calls queue for, or 4 more for calls bound by one of
+--          some choices of these accounts
 --          costs: if cost is 0, one for each account
+--          and with flag 4
+--          choices: how many; 0 for those of the run before; for each
+--            size: of how many accounts
+--            indexes: of these, among the accounts that bind the run, from 1
+--          first: which choice is preferred to others with a slot as near, from 1
 --          and with flag 2
 --          id: of the call
 --          since: when it was first requested (µs since the epoch; 0: now)
@@ -34,6 +40,8 @@
 --                                           nothing, and asks again then; it never is one of n that go now
 --        Charges are as in charge.lua. Of n calls, the slack of a call reaches to the first of its charges, and to that of the
 --        windows.
+--        The answer to a call with choices begins with the choice that binds it, from 1; it is one of the last two forms, and the accounts
+--        in it are those of the choice.
 --        What binds: 0 nothing, i the limit of account i of the run, −i its pause, −(accounts + 1) the pause of the upstream.
 --        A run that has worked enough leaves the rest of the calls without an answer: they are to be requested again. It decides one
 --        at least.
@@ -101,10 +109,40 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   return true
 end
 
-local entries, decide, queued, changed, alones = all, nil, false, false, {}
+-- readchoices reads the choices of a run whose accounts are entries, each with what its accounts cost.
+local function readchoices(entries, costs, before)
+  local n = arg()
+  if n == 0 then return before end
+  local choices = {}
+  for k = 1, n do
+    local choice = { costs = costs and {} }
+    for i = 1, arg() do
+      local at = arg()
+      choice[i] = entries[at]
+      if costs then choice.costs[i] = costs[at] end
+    end
+    choices[k] = choice
+  end
+  return choices
+end
+
+-- soonest returns which choice has the nearest slot for a call, the first one from first on. It charges nothing.
+local function soonest(choices, first, cost, notbefore)
+  local best, at
+  for k = 0, #choices - 1 do
+    local i = (first - 1 + k) % #choices + 1
+    search(choices[i], cost, choices[i].costs, notbefore, -1)
+    local slot = reply[size + 3]
+    if not at or slot < at then best, at = i, slot end
+    if at <= now + notbefore then break end -- there is none that is nearer
+  end
+  return best
+end
+
+local entries, decide, queued, changed, alones, choices = all, nil, false, false, {}, nil
 local alone = nextarg == #ARGV
 while nextarg <= #ARGV and spent < enough do
-  local left, cost, notbefore, maxwait, tracked, costs, mayqueue = 1, 1, 0, 0, false, nil, nil
+  local left, cost, notbefore, maxwait, tracked, costs, mayqueue, first = 1, 1, 0, 0, false, nil, nil, nil
   if alone then
     maxwait = arg()
   else
@@ -114,12 +152,16 @@ while nextarg <= #ARGV and spent < enough do
       for i = 1, refs do entries[i] = all[arg()] end
     end
     left, cost, notbefore, maxwait, flags = arg(), arg(), arg(), arg(), arg()
-    if flags < 0 or flags > C.Tracked + C.MayQueue then unknown('flags', flags) end
-    tracked, mayqueue = flags % C.MayQueue == C.Tracked, flags >= C.MayQueue
+    if flags < 0 or flags > C.Tracked + C.AnyOf then unknown('flags', flags) end
+    tracked, mayqueue, first = flags % C.MayQueue == C.Tracked, flags >= C.MayQueue and flags < C.AnyOf, flags >= C.AnyOf
   end
   if cost == 0 then
     costs = {}
     for i = 1, #entries do costs[i] = arg() end
+  end
+  if first then
+    choices = readchoices(entries, costs, choices)
+    first = arg()
   end
   if mayqueue then
     everything(entries)
@@ -137,7 +179,7 @@ while nextarg <= #ARGV and spent < enough do
   end
   -- Calls that may all go now are charged at once.
   local many = left
-  if notbefore > 0 or up.pause > now then many = 0 end
+  if notbefore > 0 or up.pause > now or first then many = 0 end
   for i = 1, #entries do
     local o = entries[i]
     local room = 0
@@ -158,7 +200,13 @@ while nextarg <= #ARGV and spent < enough do
     left = left - many
   end
   while left > 0 and spent < enough do
-    if not search(entries, cost, costs, notbefore, maxwait, tracked) then
+    local of, at = entries, costs
+    if first then
+      local i = soonest(choices, first, cost, notbefore)
+      of, at, size = choices[i], choices[i].costs, size + 1
+      reply[size] = i
+    end
+    if not search(of, cost, at, notbefore, maxwait, tracked) then
       reply[size + 1], size, left = -left, size + 3, 1 -- so it is for all that are alike
     end
     left = left - 1

@@ -28,6 +28,7 @@ const (
 const (
 	Tracked  = 1
 	MayQueue = 2 // it is bound by a limit that calls queue for
+	AnyOf    = 4 // it is bound by one of some choices of limits
 )
 
 // Forgot is the first answer of a reply that says that the server has forgotten: no number of calls.
@@ -162,7 +163,7 @@ func Named() map[string]int64 {
 		"GCRA": GCRA, "Window": Window, "Adaptive": Adaptive, "Concurrency": Concurrency,
 		"Queued": Queued, "Exact": Exact, "ExactQueued": ExactQueued,
 		"NoQueue": NoQueue, "LaneQueue": LaneQueue, "FairQueue": FairQueue,
-		"Tracked": Tracked, "MayQueue": MayQueue, "Forgot": Forgot,
+		"Tracked": Tracked, "MayQueue": MayQueue, "AnyOf": AnyOf, "Forgot": Forgot,
 		"NotePause": NotePause, "NoteResume": NoteResume, "NoteSlow": NoteSlow, "NoteLearn": NoteLearn, "NoteRemaining": NoteRemaining,
 		"NoteSettle": NoteSettle, "NoteClaim": NoteClaim, "NoteReset": NoteReset, "NoteRenew": NoteRenew, "NoteRelease": NoteRelease,
 		"NoteStray":    NoteStray,

@@ -105,6 +105,7 @@ func TestStoresAnswerAlike(t *testing.T) {
 		"Exact":     {Ops: 40, Cancels: true, StepsBack: true, Changes: true, Exact: true},
 		"ExactAll":  {Ops: 40, Cancels: true, Pauses: true, StepsBack: true, Feedback: true, Memory: true, Exact: true},
 		"ExactDeep": {Ops: 200, Cancels: true, Feedback: true, Exact: true},
+		"Choices":   {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Choices: true},
 		"Queues":    {Ops: 24, Cancels: true, Queues: true},
 		"QueuesAll": {Ops: 24, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Queues: true},
 	} {

@@ -126,11 +126,17 @@ func (r *request) calls(refs []int64, calls []store.Call) {
 		if c.Tracked {
 			tracked = numbers.Tracked
 		}
+		if c.AnyOf != nil {
+			tracked += numbers.AnyOf
+		}
 		if c.ID != 0 {
 			tracked += numbers.MayQueue
 		}
 		r.numbers(int64(n), cost, engine.MicrosUp(c.NotBefore), engine.Micros(c.MaxWait), tracked)
 		r.numbers(c.Costs...)
+		if c.AnyOf != nil {
+			r.choices(c, i > 0 && sameChoices(c, &calls[i-1]))
+		}
 		if c.ID != 0 {
 			r.numbers(c.ID, int64(c.Since), c.Flow, c.Weight, int64(c.Slot), engine.Micros(c.Reach), int64(len(c.Held)))
 			for _, held := range c.Held {
@@ -151,14 +157,36 @@ func (r *request) binding(refs []int64) {
 	r.numbers(refs...)
 }
 
+// choices adds the choices of a call, unless they are those of the run before, and which it prefers.
+func (r *request) choices(c *store.Call, asBefore bool) {
+	if asBefore {
+		r.numbers(0)
+	} else {
+		r.numbers(int64(len(c.AnyOf)))
+		for _, choice := range c.AnyOf {
+			r.numbers(int64(len(choice)))
+			for _, i := range choice {
+				r.numbers(int64(i) + 1)
+			}
+		}
+	}
+	r.numbers(int64(c.First) + 1)
+}
+
+// sameChoices reports whether two calls of a stack have the same choices, at the same costs.
+func sameChoices(a, b *store.Call) bool {
+	return a.Costs == nil && b.Costs == nil && slices.EqualFunc(a.AnyOf, b.AnyOf, slices.Equal)
+}
+
 // plain reports whether all that is to be said of a call is its MaxWait.
 func plain(c *store.Call) bool {
-	return c.Cost == 1 && c.Costs == nil && c.NotBefore == 0 && !c.Tracked && c.ID == 0
+	return c.Cost == 1 && c.Costs == nil && c.NotBefore == 0 && !c.Tracked && c.ID == 0 && c.AnyOf == nil
 }
 
 // alike reports whether two calls ask for the same.
 func alike(a, b *store.Call) bool {
-	return a.ID == 0 && b.ID == 0 && a.Costs == nil && b.Costs == nil && a.Cost == b.Cost && a.NotBefore == b.NotBefore && a.MaxWait == b.MaxWait && a.Tracked == b.Tracked
+	return a.ID == 0 && b.ID == 0 && a.Costs == nil && b.Costs == nil && a.Cost == b.Cost && a.NotBefore == b.NotBefore && a.MaxWait == b.MaxWait &&
+		a.Tracked == b.Tracked && a.First == b.First && slices.EqualFunc(a.AnyOf, b.AnyOf, slices.Equal)
 }
 
 // grants reads the answers to the calls of a batch: see reserve.lua. Where the reply ends, calls are deferred, but for the first
@@ -169,13 +197,21 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 			deferAll(b.Grants[i:])
 			return true
 		}
+		choice, limits := 0, len(b.Stack.Limits)
+		if choices := b.Calls[i].AnyOf; choices != nil {
+			choice = int(r.upTo(1, int64(len(choices)))) - 1
+			if r.err != nil {
+				return false
+			}
+			limits = len(choices[choice])
+		}
 		rest := int64(len(b.Grants) - i)
 		n := r.upTo(-rest, rest)
 		if r.err != nil {
 			return false
 		}
 		g := &b.Grants[i]
-		*g = store.Grant{OK: n >= 0, Now: store.Instant(now), At: store.Instant(now), Binds: store.BindsNothing, Charges: g.Charges[:0]}
+		*g = store.Grant{OK: n >= 0, Now: store.Instant(now), At: store.Instant(now), Binds: store.BindsNothing, Charges: g.Charges[:0], Choice: choice}
 		if n == 1 && b.Calls[i].ID != 0 {
 			g.OK, g.Queued = false, true
 			g.Binds, _ = r.binds(len(b.Stack.Limits))
@@ -184,7 +220,8 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 			continue
 		}
 		if n <= 0 {
-			g.Binds, g.Paused = r.binds(len(b.Stack.Limits))
+			g.Binds, g.Paused = r.binds(limits)
+			g.Binds = b.Calls[i].LimitOf(choice, g.Binds)
 			g.At = store.Instant(r.upTo(0, maxRefused))
 		}
 		if n < 0 {
@@ -197,7 +234,11 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 			continue
 		}
 		g.Slack = time.Duration(r.upTo(-1, maxInstant)) * time.Microsecond
-		for j := range b.Stack.Limits {
+		if b.Calls[i].AnyOf != nil {
+			g.Charges = append(g.Charges, make([]store.Charge, len(b.Stack.Limits))...)
+		}
+		for k := range limits {
+			j := b.Calls[i].LimitOf(choice, k)
 			c := store.Charge{From: r.upTo(-maxInstant, maxInstant), To: r.upTo(-maxInstant, maxInstant)}
 			if c.To != 0 {
 				c.Made = now
@@ -205,7 +246,11 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 			if b.Stack.Limits[j].Spec.Algorithm == policies.Window {
 				c.Seen = r.count()
 			}
-			g.Charges = append(g.Charges, c)
+			if b.Calls[i].AnyOf != nil {
+				g.Charges[j] = c
+			} else {
+				g.Charges = append(g.Charges, c)
+			}
 		}
 		if n == 0 {
 			i++

@@ -15,6 +15,12 @@ type Call struct {
 	NotBefore time.Duration // the slot is no earlier than this from now
 	MaxWait   time.Duration // grant no slot that is further away
 
+	// AnyOf says that the call is bound by one of some choices, and not by the whole stack: by the limits with these indexes, in rising
+	// order. It gets the choice with the nearest slot; of those that are equally near, the first from First on, going round. Nil: the
+	// whole stack. A call with choices has no ID.
+	AnyOf [][]int
+	First int
+
 	// Of a call bound by a limit that calls queue for: permits, lanes and fair shares. See [Grant].Queued.
 	ID     int64   // of this call, at random; 0 for all others
 	Since  Instant // when it first asked, which is its position in the queue; 0: now
@@ -27,6 +33,15 @@ type Call struct {
 	Slot  Instant  // that slot: it gets no earlier one
 
 	_ struct{}
+}
+
+// LimitOf returns which limit of the stack is the one with an index in one of the call's choices. An index that is none, such as
+// [BindsNothing], it returns as it is; and so it does if the call has no choices.
+func (c *Call) LimitOf(choice, index int) int {
+	if c.AnyOf == nil || index < 0 {
+		return index
+	}
+	return c.AnyOf[choice][index]
 }
 
 // A Grant is a store's answer to a [Call].
@@ -43,6 +58,8 @@ type Grant struct {
 
 	// Charges is what each limit of the stack was charged. It means something to the store alone.
 	Charges []Charge
+	// Choice is the index of the choice that binds a call with choices. Limits outside it are charged the zero Charge.
+	Choice int
 
 	// Queued says that the call is not granted, and is queued for limit Binds, behind Ahead others: it is charged
 	// nothing. It is to ask again at At, with the same ID and Since, or earlier, if a [Change] wakes it.

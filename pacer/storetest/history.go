@@ -20,6 +20,7 @@ type Plan struct {
 	Memory    bool // with Feedback: charges are claimed, limits reset, and calls cost more than a burst
 	Exact     bool // all policies are rates whose windows are exact
 	Queues    bool // calls queue for some limits: permits, lanes and fair shares
+	Choices   bool // calls are bound by one of several choices of the limits of a stack
 }
 
 // history makes up random operations on random stacks of one upstream. The same seed makes the same history.
@@ -225,6 +226,10 @@ func (h *history) ask(s *Session, set int) asked {
 				}
 			}
 		}
+		if h.plan.Choices && !queues && len(st.Limits) > 1 && h.rng.IntN(4) > 0 {
+			c.AnyOf = h.choices(len(st.Limits))
+			c.First = h.rng.IntN(len(c.AnyOf))
+		}
 		if queues {
 			h.newQueued(&c, s.now)
 		}
@@ -237,6 +242,19 @@ func (h *history) ask(s *Session, set int) asked {
 		}
 	}
 	return a
+}
+
+// choices makes up choices of some limits: some that all have in common, and each of the others.
+func (h *history) choices(limits int) (all [][]int) {
+	common := h.rng.IntN(limits - 1)
+	for i := common; i < limits; i++ {
+		var choice []int
+		for j := range common {
+			choice = append(choice, j)
+		}
+		all = append(all, append(choice, i))
+	}
+	return all
 }
 
 // note makes up something that the upstream said. A Settle gets its call later.

@@ -68,7 +68,7 @@ func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
 		gcraCases(), exactCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), marginCases(), versionCases(), costCases(), claimCases(),
-		sharedCases(), registryCases(), settingsCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), propertyCases(),
+		choiceCases(), sharedCases(), registryCases(), settingsCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), propertyCases(),
 	} {
 		all = append(all, part...)
 	}
@@ -203,6 +203,7 @@ func (s *Session) check(st store.Stack, calls []store.Call, grants []store.Grant
 		if g.OK && len(g.Charges) != len(st.Limits) {
 			s.t.Fatalf("%d charges for %d limits", len(g.Charges), len(st.Limits))
 		}
+		s.checkChoice(&calls[i], g)
 		if want := g.Wait() <= calls[i].MaxWait; g.OK != want && !g.OK {
 			// A calendar's horizon may refuse what MaxWait allows, and permits a call that cannot wait. Nothing else.
 			excused := calls[i].MaxWait == 0 && g.Binds >= 0 && st.Limits[g.Binds].Spec.Algorithm == policies.Concurrency

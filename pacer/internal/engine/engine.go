@@ -288,6 +288,33 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 	return g, charges
 }
 
+// A Choice is one of several stacks, any one of which may bind a call, and what the call costs each of its accounts; nil: the same for
+// all.
+type Choice struct {
+	Stack []Entry
+	Costs []int64
+}
+
+// ReserveAny is [Reserve] for a call that one of some choices binds. It takes the one with the nearest slot; of those that are equally
+// near, the first from first on, going round. It returns which one that is.
+func ReserveAny(now, pause int64, choices []Choice, first int, c Call) (choice int, g Grant, charges []Charge) {
+	choice = -1
+	for k := range choices {
+		i := (first + k) % len(choices)
+		look := c
+		look.Costs, look.MaxWait = choices[i].Costs, -1 // which changes nothing
+		if one, _ := Reserve(now, pause, choices[i].Stack, look, nil); choice < 0 || one.At < g.At {
+			choice, g = i, one
+		}
+		if g.At <= now+c.NotBefore {
+			break // there is none that is nearer
+		}
+	}
+	c.Costs = choices[choice].Costs
+	g, charges = Reserve(now, pause, choices[choice].Stack, c, nil)
+	return choice, g, charges
+}
+
 // Keeps reports whether an account is one of algorithm a.
 func Keeps(account Account, a policies.Algorithm) bool {
 	switch account.(type) {

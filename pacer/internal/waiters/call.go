@@ -50,6 +50,7 @@ type Call struct {
 	counted   int64         // the second in which Meter has it; 0 if it has not
 	binding   binding       // what it waits for
 	emitted   *emitted      // what hooks received of the wait; nil if there are no hooks, or it does not wait
+	choices   *choices      // that it has besides the one that binds it; nil if it has none, or no slot
 
 	tracked feedback.Tracked // what Usage knows of it, if it is tracked
 

@@ -67,6 +67,7 @@
 //	waiters.go     all calls of a Pacer, and their lock
 //	call.go        one call, and what its owner can do
 //	reserve.go     the request of a call, and what a grant means
+//	choice.go      calls that one of several choices of limits binds
 //	take.go        many calls that go now or not at all
 //	wait.go        from the grant until the call goes, or gives its slot back
 //	queue.go       the queue of a stack: data without a lock

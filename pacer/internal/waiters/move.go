@@ -41,6 +41,7 @@ func (s *Waiters) move(ctx context.Context, caught []*Call) {
 		s.cancelAll(ctx, old)
 		s.mu.Lock()
 		for _, c := range caught {
+			c.widen()
 			s.rebind(c)
 		}
 		s.mu.Unlock()

@@ -35,7 +35,8 @@ func (s *Waiters) rebind(c *Call) {
 		return
 	}
 	call := &c.request[0]
-	c.stack.Limits = r.Limits
+	c.stack.Limits, c.choices = r.Limits, nil
+	call.AnyOf, call.First = r.Call.AnyOf, r.Call.First
 	call.Cost, call.Costs, call.Flow, call.Weight, call.Tracked = r.Call.Cost, r.Call.Costs, r.Call.Flow, r.Call.Weight, r.Call.Tracked
 	delete(s.byID, call.ID)
 	call.ID, call.Reach, call.Slot, call.Held = 0, 0, 0, nil

@@ -144,6 +144,7 @@ func (s *Waiters) reserveIn(ctx context.Context, stack *store.Stack, calls []sto
 
 // granted applies a grant: a slot, or a position in the store's queue. The caller holds mu, if another goroutine knows the call.
 func (s *Waiters) granted(c *Call) {
+	c.narrow()
 	g := &c.grant[0]
 	s.dropLease(c)
 	c.due = s.dueTime(c)
