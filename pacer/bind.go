@@ -92,6 +92,24 @@ func (p *Pacer) bind(a *ask, room []store.Limit) ([]store.Limit, error) {
 	return limits, nil
 }
 
+// request returns the limits that bind a call, in room if there is enough, and what it costs them. What its settlement has to know goes to
+// s; nil if there will be none.
+func (p *Pacer) request(a *ask, room []store.Limit, s *settling) (r waiters.Request, err error) {
+	if a.pooled != nil {
+		r, err = p.requestAny(a)
+	} else if r.Limits, err = p.bind(a, room); err == nil {
+		r.Limits, r.Call.Costs, err = p.costs(a, r.Limits, s)
+	}
+	if err != nil {
+		return r, err
+	}
+	r.Call.Cost, r.Call.Tracked = a.cost, a.tracked && p.reconciles
+	if a.set.hasQueues {
+		err = p.queueUp(a, &r)
+	}
+	return r, err
+}
+
 // bindable returns the limits whose scopes a call carries, whether they are optional or not. Limits of a lane are
 // included only for calls of that lane; those of all lanes, if lanes is set and the call is in none.
 func (p *Pacer) bindable(a *ask, lanes bool) []store.Limit {

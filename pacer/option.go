@@ -98,6 +98,7 @@ type ask struct {
 	scopes    *scopeContext
 	set       *policySet // by which the call is bound
 	wrong     error      // what a call is refused with whose policies are enforced
+	pooled    *pooled    // of a call that any one of some credentials may make; nil for others
 	part      part       // which of its limits are meant
 }
 

@@ -123,7 +123,13 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 // Do repeats nothing. To repeat a call that the upstream refused, call Do again with [NotBefore] and the wait that the upstream asked
 // for. Everyone heeds that wait already, unless the refusal is a stray one: then only the call that was refused has to.
 func (p *Pacer) Do(ctx context.Context, call func(context.Context) (policies.Reading, error), opts ...Option) (err error) {
-	r, err := p.Acquire(ctx, append(slices.Clip(opts), Tracked())...)
+	return do(ctx, func() (*Reservation, error) { return p.Acquire(ctx, append(slices.Clip(opts), Tracked())...) },
+		func(ctx context.Context, _ *Reservation) (policies.Reading, error) { return call(ctx) })
+}
+
+// do is [Pacer.Do] for a call whose reservation a function acquires.
+func do(ctx context.Context, acquire func() (*Reservation, error), call func(context.Context, *Reservation) (policies.Reading, error)) (err error) {
+	r, err := acquire()
 	if err != nil {
 		return err
 	}
@@ -137,7 +143,7 @@ func (p *Pacer) Do(ctx context.Context, call func(context.Context) (policies.Rea
 			err = wrong
 		}
 	}()
-	reading, err = call(ctx)
+	reading, err = call(ctx, r)
 	return err
 }
 
@@ -208,38 +214,33 @@ func (p *Pacer) reserve(ctx context.Context, a *ask, c *waiters.Call, room []sto
 }
 
 func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *settling, k *asked) error {
-	if k != nil {
-		if a.scopes == nil { // other policies may have scopes
-			a.scopes = scopesOf(ctx)
-		}
-		k.keep(a, s)
+	if k != nil && a.scopes == nil { // other policies may have scopes
+		a.scopes = scopesOf(ctx)
 	}
 	if a.set.free {
+		if a.pooled != nil {
+			a.pooled = a.pooled.any()
+		}
+		if k != nil {
+			k.keep(a, s)
+		}
 		return p.waiters.Free(ctx, c, &store.Call{Cost: a.cost, NotBefore: a.notBefore, MaxWait: a.maxWait})
 	}
 	a.part = enforcedPart
-	limits, err := p.bind(a, room)
+	r, err := p.request(a, room, s)
 	if err != nil {
 		return err
 	}
-	limits, costs, err := p.costs(a, limits, s)
-	if err != nil {
-		return err
+	if k != nil {
+		k.keep(a, s)
+		r.Binder = k
 	}
 	waited, err := p.awaitStore(ctx, a)
 	if err != nil {
 		return err
 	}
-	r := waiters.Request{Limits: limits, WillWait: a.waits, Untried: a.untried, Generation: a.set.generation}
-	if k != nil {
-		r.Binder = k
-	}
-	r.Call = store.Call{Cost: a.cost, Costs: costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
-	if a.set.hasQueues {
-		if err := p.queueUp(a, &r); err != nil {
-			return err
-		}
-	}
+	r.WillWait, r.Untried, r.Generation = a.waits, a.untried, a.set.generation
+	r.Call.NotBefore, r.Call.MaxWait = a.notBefore, a.maxWait
 	err = p.waiters.Reserve(ctx, c, &r)
 	if e, ok := errors.AsType[*LimitError](err); ok && waited > 0 {
 		e.MaxWait, e.Waited = min(e.MaxWait+waited, Forever), e.Waited+waited

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/headway-go/headway/pacer/internal/waiters"
-	"github.com/headway-go/headway/pacer/store"
 )
 
 // asked is what a call that waits has requested, so that it can be bound anew when the policies change.
@@ -69,21 +68,12 @@ func (k *asked) Bind() (r waiters.Request, ok bool) {
 	if p.placeAsk(&a) != nil {
 		return r, false
 	}
-	limits, err := p.bind(&a, nil)
-	if err != nil {
-		return r, false
-	}
 	var s *settling
 	if k.settling != nil {
 		s = new(settling)
 	}
-	limits, costs, err := p.costs(&a, limits, s)
+	r, err := p.request(&a, nil, s)
 	if err != nil {
-		return r, false
-	}
-	r.Limits = limits
-	r.Call = store.Call{Cost: a.cost, Costs: costs, Tracked: a.tracked && p.reconciles}
-	if a.set.hasQueues && p.queueUp(&a, &r) != nil {
 		return r, false
 	}
 	k.ask, k.settling = a, s

@@ -56,7 +56,7 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 	}
 	set, _ := r.bound()
 	if set.observes {
-		r.pacer.withObserved(&a, r.now())
+		r.pacer.withObserved(&a, r.chosen())
 	}
 	return r.pacer.apply(ctx, set, &a, now, fs...)
 }

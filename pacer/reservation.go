@@ -21,6 +21,8 @@ type Reservation struct {
 	first settling // by the policies that held when it was made
 	few   [2]Option
 
+	credential string // of a pool; "" for other calls
+
 	observed atomic.Pointer[observation] // by the policies that are observed; nil if none is
 }
 
@@ -80,7 +82,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	case err != nil:
 		o.cancel(ctx, false)
 	case o == nil && r.observes():
-		a := r.now()
+		a := r.chosen()
 		r.observed.Store(r.pacer.observe(ctx, &a, 0, 1))
 	}
 	return err

@@ -34,6 +34,14 @@ func (s *settling) learns(a *ask, l *store.Limit) {
 	}
 }
 
+// settlingOf returns what the settlement of a call has to know that is bound by one of several credentials.
+func (p *Pacer) settlingOf(a *ask) (s settling) {
+	if limits, err := p.bind(a, nil); err == nil {
+		_, _, _ = p.costs(a, limits, &s)
+	}
+	return s
+}
+
 // estimate returns what a call is charged by a policy, of which a part of a lane is no policy of its own.
 func (p *Pacer) estimate(a *ask, policy, scope string) int64 {
 	o := a.costOption(policy)
@@ -55,6 +63,9 @@ func (p *Pacer) estimate(a *ask, policy, scope string) int64 {
 func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	p := r.pacer
 	set, known := r.bound()
+	if c := r.chosen(); r.credential != "" {
+		known = p.settlingOf(&c)
+	}
 	a := ask{opts: costs, set: set}
 	all := int64(-1)
 	for i := range costs {

@@ -3,6 +3,7 @@ package waiters
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -44,6 +45,13 @@ func (s *Waiters) paused(c *Call) bool {
 		}
 	}
 	return false
+}
+
+// Paused reports whether one of some limits, or the whole upstream, is paused, as far as this process received.
+func (s *Waiters) Paused(limits []store.Limit) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pausedNow(limits, time.Now())
 }
 
 // apply records pauses and returns the waiters whose slots are no longer good, in the order of their slots, marked as moving: those

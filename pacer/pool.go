@@ -1,0 +1,388 @@
+package pacer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// MaxCredentials is how many credentials a [Pool] has at most. The store looks at the limits of each of them before every call that has to
+// wait.
+const MaxCredentials = 256
+
+// A Credential is one of several keys, tokens or accounts by which calls to an upstream may be made. See [Pacer.Pool].
+type Credential struct {
+	// ID names the credential in the store, in errors and to operators. It must not be the secret itself.
+	ID string
+	// Account is whose limits the credential's calls count against, where the upstream does not count by credential. Credentials with the
+	// same Account share its limits: two of them do not let twice as much through. Defaults to ID.
+	Account string
+	// Weight says how often the credential is used, compared with others that may be used as soon, from 1 to [MaxWeight]. All of them
+	// are used for whatever they admit before a call waits. Defaults to 1.
+	Weight int
+}
+
+// Credentials returns credentials with these IDs, each with an account of its own.
+func Credentials(ids ...string) []Credential {
+	all := make([]Credential, len(ids))
+	for i, id := range ids {
+		all[i].ID = id
+	}
+	return all
+}
+
+// A Pool is several credentials by which calls may be made, each with limits of its own. Each call goes by the one that may be used
+// soonest. Make one with [Pacer.Pool]. It is safe for concurrent use.
+type Pool struct {
+	pacer    *Pacer
+	scope    string
+	accounts []account
+	weight   int // of all
+
+	mu   sync.Mutex
+	left map[string]time.Time // until when credentials are not used, by their IDs
+}
+
+// An account is credentials that share limits.
+type account struct {
+	name   string
+	all    []Credential
+	weight int
+}
+
+// Pool returns a pool of credentials. The policies that are Per the given scope hold for each account of them, with the account as the
+// scope's value; the others hold for all of them together.
+//
+// A [*ConfigError] reports a scope that no policy is Per alone, an ID that is empty or occurs twice, a weight that is out of range, no
+// credentials or more than [MaxCredentials]; and, here or from the pool's calls, a policy whose calls queue in the store: policies.InFlight,
+// Lane and Fair do not go with pools.
+func (p *Pacer) Pool(scope string, credentials ...Credential) (*Pool, error) {
+	l := &Pool{pacer: p, scope: scope, left: make(map[string]time.Time)}
+	set := p.set()
+	if !policies.ValidName(scope) || len(set.ownOf(scope)) == 0 {
+		return nil, &ConfigError{Field: "Pool", Value: strconv.Quote(scope), Reason: fmt.Sprintf("no policy of upstream %q is Per(%[2]q) and nothing else: each credential needs a limit of its own", p.upstream, scope)}
+	}
+	if err := p.unfit(set); err != nil {
+		return nil, err
+	}
+	if n := len(credentials); n == 0 || n > MaxCredentials {
+		return nil, badNumber("Pool", int64(n), fmt.Sprintf("must have from 1 to %d credentials", MaxCredentials))
+	}
+	seen := make(map[string]bool)
+	for _, c := range credentials {
+		if c.ID == "" || seen[c.ID] {
+			return nil, &ConfigError{Field: "Credential.ID", Value: strconv.Quote(c.ID), Reason: "must not be empty, and no other credential of the pool may have it"}
+		}
+		if c.Weight < 0 || c.Weight > MaxWeight {
+			return nil, badNumber("Credential.Weight", int64(c.Weight), fmt.Sprintf("must be from 1 to %d, or 0 for 1", MaxWeight))
+		}
+		seen[c.ID] = true
+		l.add(c)
+	}
+	return l, nil
+}
+
+// add adds a credential to its account.
+func (l *Pool) add(c Credential) {
+	c.Weight = max(1, c.Weight)
+	if c.Account == "" {
+		c.Account = c.ID
+	}
+	i := slices.IndexFunc(l.accounts, func(a account) bool { return a.name == c.Account })
+	if i < 0 {
+		i = len(l.accounts)
+		l.accounts = append(l.accounts, account{name: c.Account})
+	}
+	a := &l.accounts[i]
+	a.all, a.weight, l.weight = append(a.all, c), a.weight+c.Weight, l.weight+c.Weight
+}
+
+// unfit returns an error if a pool cannot have the limits of a set.
+func (p *Pacer) unfit(set *policySet) error {
+	for i := range set.limits {
+		if l := &set.limits[i]; l.Spec.HasQueue() {
+			return &ConfigError{
+				Field: "Pool", Value: "impossible",
+				Reason: fmt.Sprintf("calls queue in the store for policy %q of upstream %q, which is InFlight or has lanes or fair shares: such a call is bound to one credential from the start, so use Scope and a credential of your choice", l.Policy, p.upstream),
+			}
+		}
+	}
+	return nil
+}
+
+// ownOf returns the policies that are per a scope and nothing else.
+func (s *policySet) ownOf(scope string) (names []string) {
+	for i := range s.limits {
+		if l := &s.limits[i]; len(l.scopes) == 1 && l.scopes[0] == scope {
+			names = append(names, l.Policy)
+		}
+	}
+	return names
+}
+
+// Acquire is [Pacer.Acquire] for a call by any one of the credentials: it blocks until the call may go, and returns its reservation, of which
+// [Reservation.Credential] says by which. It gets the one that may be used soonest; the store finds that out in the same request that
+// charges it. While the call waits, it may be given another one, because the first is paused.
+//
+// Acquire returns the same errors as Pacer.Acquire. A [*LimitError] is about the credential that could be used soonest.
+func (l *Pool) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
+	r := newReservation()
+	a, err := r.read(ctx, l.pacer, opts)
+	if err != nil {
+		return nil, err
+	}
+	stays, _ := ctx.Value(stickKey{l}).(*stick)
+	a.permits, a.waits, a.untried = true, true, true
+	a.pooled = &pooled{pool: l, only: l.keeps(stays, &a)}
+	if err := l.pacer.reserve(ctx, &a, &r.call, nil, &r.first, &r.asked); err != nil {
+		return nil, err
+	}
+	if err := r.Wait(ctx); err != nil {
+		return nil, err
+	}
+	r.credential = l.pick(r.now().pooled.accounts[r.call.Choice()], stays)
+	return r, nil
+}
+
+// Do is [Pacer.Do] for a call by any one of the credentials: it calls the function with the ID of the one that may be used soonest.
+func (l *Pool) Do(ctx context.Context, call func(ctx context.Context, credential string) (policies.Reading, error), opts ...Option) error {
+	return do(ctx, func() (*Reservation, error) { return l.Acquire(ctx, append(slices.Clip(opts), Tracked())...) },
+		func(ctx context.Context, r *Reservation) (policies.Reading, error) { return call(ctx, r.credential) })
+}
+
+// Credential returns the ID of the credential by which the call is to be made; "" for a call that was not made by a [Pool].
+func (r *Reservation) Credential() string { return r.credential }
+
+// Leave has a credential not be used for a while: it was revoked, or is refused for a reason that no policy knows. Calls that wait for it, in
+// any process, go by others. Where a credential has limits of its own, they are paused, so that every process of the fleet leaves it after
+// one reply, for as long as Config.MaxPause allows. Where it shares an account, each process leaves it by itself, since the account's other
+// credentials go on. When the time is over, the credential is used again; then leave it again if it still fails.
+//
+// It returns a [*ConfigError] for an ID that the pool does not have and for a time that is not positive, and the errors of
+// [Pacer.Report].
+func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) error {
+	if d <= 0 {
+		return &ConfigError{Field: "Leave", Value: d.String(), Reason: "must be positive"}
+	}
+	i := slices.IndexFunc(l.accounts, func(a account) bool {
+		return slices.ContainsFunc(a.all, func(c Credential) bool { return c.ID == credential })
+	})
+	if i < 0 {
+		return &ConfigError{Field: "Leave", Value: strconv.Quote(credential), Reason: "is no credential of the pool"}
+	}
+	now := time.Now()
+	l.mu.Lock()
+	l.left[credential] = now.Add(d)
+	wait := d
+	for _, c := range l.accounts[i].all {
+		wait = min(wait, max(0, l.left[c.ID].Sub(now)))
+	}
+	l.mu.Unlock()
+	if wait == 0 { // another credential of the account can be used
+		return nil
+	}
+	p := l.pacer
+	return p.Report(ctx, policies.Feedback{Source: "Pool.Leave", Policies: p.set().ownOf(l.scope), Wait: wait}, Scope(l.scope, l.accounts[i].name))
+}
+
+// A stick is the credential that calls of a context use.
+type stick struct {
+	mu sync.Mutex
+	id string
+}
+
+type stickKey struct{ pool *Pool }
+
+// Stick returns a context whose calls use the same credential of this pool, the one that its first call gets: for pages of one listing, or a
+// session. If it is paused, as far as this process knows, or left, the next call gets another one, and later calls stick to that.
+func (l *Pool) Stick(ctx context.Context) context.Context {
+	return context.WithValue(ctx, stickKey{l}, &stick{})
+}
+
+// keeps returns the name of the account to which a call has to stick; "" if it may have any.
+func (l *Pool) keeps(s *stick, a *ask) string {
+	if s == nil {
+		return ""
+	}
+	s.mu.Lock()
+	id := s.id
+	s.mu.Unlock()
+	of := l.accountOf(id)
+	if of == "" || l.isLeft(id) {
+		return ""
+	}
+	one := a.by(l.scope, of)
+	limits, err := l.pacer.bind(&one, nil)
+	if err != nil || l.pacer.waiters.Paused(limits) {
+		return ""
+	}
+	return of
+}
+
+// accountOf returns the account of a credential; "" if there is no such credential.
+func (l *Pool) accountOf(id string) string {
+	for _, a := range l.accounts {
+		for _, c := range a.all {
+			if c.ID == id {
+				return a.name
+			}
+		}
+	}
+	return ""
+}
+
+func (l *Pool) isLeft(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.left[id])
+}
+
+// pick returns which credential of an account a call goes by: the one that it sticks to, or else one at random, by their weights. Of those
+// that are left, it picks the one that comes back first, if there are no others.
+func (l *Pool) pick(name string, s *stick) string {
+	a := l.accounts[slices.IndexFunc(l.accounts, func(a account) bool { return a.name == name })]
+	now := time.Now()
+	l.mu.Lock()
+	var fit []Credential
+	weight, first := 0, a.all[0]
+	for _, c := range a.all {
+		if !now.Before(l.left[c.ID]) {
+			delete(l.left, c.ID)
+			fit, weight = append(fit, c), weight+c.Weight
+		}
+		if l.left[c.ID].Before(l.left[first.ID]) {
+			first = c
+		}
+	}
+	l.mu.Unlock()
+	if s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if slices.ContainsFunc(fit, func(c Credential) bool { return c.ID == s.id }) {
+			return s.id
+		}
+	}
+	id := first.ID
+	if len(fit) > 0 {
+		id = fit[weighted(len(fit), weight, func(i int) int { return fit[i].Weight })].ID
+	}
+	if s != nil {
+		s.id = id
+	}
+	return id
+}
+
+// weighted returns an index below n at random, by weights that sum up to all.
+func weighted(n, all int, weight func(int) int) int {
+	at := rand.IntN(all)
+	for i := range n {
+		if at -= weight(i); at < 0 {
+			return i
+		}
+	}
+	return n - 1
+}
+
+// pooled is what is known of a call that any one of some credentials may make. It never changes.
+type pooled struct {
+	pool     *Pool
+	only     string   // the account to which it sticks; "" if it may have any
+	accounts []string // of its choices
+}
+
+// any returns one whose account is chosen already, since no limit is enforced.
+func (c *pooled) any() *pooled {
+	all, name := c.pool.accounts, c.only
+	if name == "" {
+		name = all[weighted(len(all), c.pool.weight, func(i int) int { return all[i].weight })].name
+	}
+	return &pooled{pool: c.pool, only: c.only, accounts: []string{name}}
+}
+
+// requestAny is [Pacer.request] for a call that any one of some credentials may make. Those that never admit it are left out.
+func (p *Pacer) requestAny(a *ask) (r waiters.Request, err error) {
+	if err := p.unfit(a.set); err != nil {
+		return r, err
+	}
+	was := a.pooled
+	l, now := was.pool, pooled{pool: was.pool, only: was.only}
+	places := make(map[store.Key]int)
+	var never error
+	weights := 0
+	first := rand.IntN(l.weight)
+	for i := range l.accounts {
+		of := &l.accounts[i]
+		if was.only != "" && was.only != of.name {
+			continue
+		}
+		one := a.by(l.scope, of.name)
+		limits, err := p.bind(&one, nil)
+		if err != nil {
+			return r, err
+		}
+		limits, costs, err := p.costs(&one, limits, nil)
+		if e, ok := errors.AsType[*LimitError](err); ok {
+			never = e
+			continue
+		} else if err != nil {
+			return r, err
+		}
+		if weights <= first {
+			r.Call.First = len(now.accounts)
+		}
+		weights += of.weight
+		now.accounts = append(now.accounts, of.name)
+		r.Call.AnyOf = append(r.Call.AnyOf, place(&r, places, limits, costs))
+	}
+	if len(now.accounts) == 0 {
+		return r, never
+	}
+	if len(now.accounts) == 1 {
+		r.Call.AnyOf, r.Call.First = nil, 0
+	}
+	a.pooled = &now
+	return r, nil
+}
+
+// place adds the limits of a choice to those of a request, as far as it lacks them, and returns their indexes there.
+func place(r *waiters.Request, places map[store.Key]int, limits []store.Limit, costs []int64) []int {
+	choice := make([]int, 0, len(limits))
+	for j := range limits {
+		i, found := places[limits[j].Key()]
+		if !found {
+			i = len(r.Limits)
+			places[limits[j].Key()], r.Limits = i, append(r.Limits, limits[j])
+			if costs != nil {
+				r.Call.Costs = append(r.Call.Costs, costs[j])
+			}
+		}
+		choice = append(choice, i)
+	}
+	slices.Sort(choice)
+	return choice
+}
+
+// by returns what a call requests that is made with a value for a scope.
+func (a *ask) by(scope, value string) ask {
+	one := *a
+	one.opts, one.pooled = append(slices.Clip(a.opts), Scope(scope, value)), nil
+	return one
+}
+
+// chosen returns what a reservation's call requests, by the credential that it got.
+func (r *Reservation) chosen() ask {
+	a := r.now()
+	if a.pooled == nil || len(a.pooled.accounts) == 0 {
+		return a
+	}
+	return a.by(a.pooled.pool.scope, a.pooled.accounts[r.call.Choice()])
+}

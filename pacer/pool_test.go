@@ -1,0 +1,409 @@
+package pacer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
+	"github.com/headway-go/headway/policies"
+)
+
+// uneven is a policy by which four keys have limits of their own: 77 a second in all.
+func uneven() policies.Policy {
+	return policies.PerSecond(40).Per("key").
+		Override(policies.PerSecond(20), "b").Override(policies.PerSecond(10), "c").Override(policies.PerSecond(7), "d")
+}
+
+func newPool(t *testing.T, p *pacer.Pacer, all ...pacer.Credential) *pacer.Pool {
+	t.Helper()
+	pool, err := p.Pool("key", all...)
+	require.NoError(t, err)
+	return pool
+}
+
+// A goer counts calls by key.
+type goer struct {
+	mu   sync.Mutex
+	went map[string][]time.Duration
+}
+
+func (g *goer) goes(key string, at time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.went == nil {
+		g.went = make(map[string][]time.Duration)
+	}
+	g.went[key] = append(g.went[key], at)
+}
+
+// count returns how many calls went by a key from one time until another.
+func (g *goer) count(key string, from, to time.Duration) (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, at := range g.went[key] {
+		if at >= from && at < to {
+			n++
+		}
+	}
+	return n
+}
+
+// While calls wait, every key of a pool is used for all that it admits, by four processes together, and for no more.
+func TestAPoolUsesAllThatItsKeysAdmit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared, began := memstore.New(), time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		var all goer
+		var calls sync.WaitGroup
+		for range 4 {
+			p := newPacer(t, pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{uneven()}})
+			pool := newPool(t, p, pacer.Credentials("a", "b", "c", "d")...)
+			for range 20 {
+				calls.Go(func() {
+					for {
+						r, err := pool.Acquire(ctx)
+						if err != nil {
+							return
+						}
+						all.goes(r.Credential(), time.Since(began))
+					}
+				})
+			}
+		}
+		calls.Wait()
+		for key, rate := range map[string]int{"a": 40, "b": 20, "c": 10, "d": 7} {
+			for at := 0 * time.Second; at < 29*time.Second; at += 500 * ms {
+				n := all.count(key, at, at+time.Second)
+				require.InDelta(t, rate, n, 1, "%s at %v", key, at)
+			}
+			require.GreaterOrEqual(t, all.count(key, 0, 30*time.Second)*1000, 30*rate*985, key)
+		}
+	})
+}
+
+// A key that is left is used by nobody, in any process, until its time is over, even by calls that had a slot by it.
+func TestAKeyIsLeftByAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared, began := memstore.New(), time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+		defer cancel()
+		var all goer
+		var calls sync.WaitGroup
+		var pools []*pacer.Pool
+		for range 3 {
+			p := newPacer(t, pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{uneven()}})
+			pool := newPool(t, p, pacer.Credentials("a", "b", "c", "d")...)
+			pools = append(pools, pool)
+			for range 30 {
+				calls.Go(func() {
+					for {
+						r, err := pool.Acquire(ctx)
+						if err != nil {
+							return
+						}
+						all.goes(r.Credential(), time.Since(began))
+					}
+				})
+			}
+		}
+		time.Sleep(10*time.Second + 3*ms)
+		require.NoError(t, pools[1].Leave(ctx, "a", 20*time.Second))
+		calls.Wait()
+		const left, back = 10*time.Second + 3*ms, 30*time.Second + 3*ms
+		require.Zero(t, all.count("a", left, back))
+		for _, key := range []string{"b", "c", "d"} {
+			require.InDelta(t, all.count(key, 0, 10*time.Second), all.count(key, 15*time.Second, 25*time.Second), 1, key)
+		}
+		require.InDelta(t, 40, all.count("a", back, back+time.Second), 1)
+	})
+}
+
+// Keys of one account share its limits. When one of them is left, the others go on; when all are, the account is paused.
+func TestKeysOfAnAccountShareItsLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(10).Per("key")}})
+		pool := newPool(t, p, pacer.Credential{ID: "one", Account: "us", Weight: 3}, pacer.Credential{ID: "two", Account: "us"}, pacer.Credential{ID: "three"})
+		went := make(map[string]int)
+		spend := func() {
+			clear(went)
+			for began := time.Now(); time.Since(began) < 100*time.Second; {
+				r, err := pool.Acquire(t.Context())
+				require.NoError(t, err)
+				went[r.Credential()]++
+			}
+		}
+		spend()
+		require.InDelta(t, 1000, went["one"]+went["two"], 2)
+		require.InDelta(t, 750, went["one"], 60)
+		require.InDelta(t, 1000, went["three"], 2)
+
+		require.NoError(t, pool.Leave(t.Context(), "one", 101*time.Second))
+		spend()
+		require.Zero(t, went["one"])
+		require.InDelta(t, 1000, went["two"], 2)
+
+		require.NoError(t, pool.Leave(t.Context(), "one", time.Hour))
+		require.NoError(t, pool.Leave(t.Context(), "two", 200*time.Second))
+		spend()
+		require.Zero(t, went["one"]+went["two"])
+		require.InDelta(t, 1000, went["three"], 2)
+		time.Sleep(100 * time.Second)
+		spend()
+		require.Zero(t, went["one"])
+		require.InDelta(t, 1000, went["two"], 2)
+	})
+}
+
+// Keys that may go as soon are used by their weights.
+func TestKeysAreUsedByTheirWeights(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(1000).Burst(100).Per("key")}})
+		pool := newPool(t, p, pacer.Credential{ID: "a", Weight: 8}, pacer.Credential{ID: "b"}, pacer.Credential{ID: "c"})
+		went := make(map[string]int)
+		for range 2000 {
+			r, err := pool.Acquire(t.Context())
+			require.NoError(t, err)
+			went[r.Credential()]++
+			time.Sleep(10 * ms)
+		}
+		require.InDelta(t, 1600, went["a"], 120, "%v", went)
+		require.InDelta(t, 200, went["b"], 90, "%v", went)
+	})
+}
+
+// Calls of a context stick to a key, although others could go sooner, until it is left.
+func TestCallsStickToAKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(10).Per("key")}})
+		pool := newPool(t, p, pacer.Credentials("a", "b", "c")...)
+		ctx := pool.Stick(t.Context())
+		key := ""
+		began := time.Now()
+		for i := range 20 {
+			r, err := pool.Acquire(ctx)
+			require.NoError(t, err)
+			if key == "" {
+				key = r.Credential()
+			}
+			require.Equal(t, key, r.Credential())
+			require.Equal(t, time.Duration(i)*100*ms, time.Since(began))
+		}
+		require.NoError(t, pool.Leave(ctx, key, time.Minute))
+		r, err := pool.Acquire(ctx)
+		require.NoError(t, err)
+		other := r.Credential()
+		require.NotEqual(t, key, other)
+		require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Hour}, pacer.Scope("key", other)))
+		r, err = pool.Acquire(ctx)
+		require.NoError(t, err)
+		require.NotContains(t, []string{key, other}, r.Credential(), "that is paused, and the first is still left")
+		other = r.Credential()
+		time.Sleep(2 * time.Minute)
+		for range 10 {
+			r, err := pool.Acquire(ctx)
+			require.NoError(t, err)
+			require.Equal(t, other, r.Credential(), "it sticks to the one that it got then")
+		}
+	})
+}
+
+// What a call by a key costs is settled, reported and given back by the limits of that key.
+func TestWhatAKeySpendsIsItsOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tokens := policies.Fixed(1000, time.Hour).Per("key").Named("tokens")
+		shared := policies.Fixed(100, time.Hour).Named("all")
+		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{tokens, shared, policies.Fixed(50, time.Hour).Per("key").Named("images")}})
+		pool := newPool(t, p, pacer.Credentials("a", "b")...)
+		left := func(key, policy string) int64 {
+			st, err := p.Status(t.Context(), pacer.Scope("key", key))
+			require.NoError(t, err)
+			for _, one := range st.Policies {
+				if one.Policy.Name() == policy {
+					return one.Remaining
+				}
+			}
+			t.Fatalf("no policy %s", policy)
+			return 0
+		}
+		r, err := pool.Acquire(t.Context(), pacer.EstimateOf("tokens", 300), pacer.CostOf("images", 0))
+		require.NoError(t, err)
+		key, other := r.Credential(), "a"
+		if key == other {
+			other = "b"
+		}
+		require.EqualValues(t, 700, left(key, "tokens"))
+		require.NoError(t, r.Settle(t.Context(), pacer.CostOf("tokens", 450), pacer.CostOf("images", 2)))
+		require.EqualValues(t, 550, left(key, "tokens"))
+		require.EqualValues(t, 48, left(key, "images"))
+		require.EqualValues(t, 1000, left(other, "tokens"))
+		require.EqualValues(t, 50, left(other, "images"))
+		require.EqualValues(t, 99, left(key, "all"))
+
+		require.NoError(t, r.Report(t.Context(), policies.Feedback{Policies: []string{"tokens"}, Wait: time.Minute, Refused: true, Certain: true}))
+		for range 5 {
+			r, err := pool.Acquire(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, other, r.Credential(), "the other one is paused")
+		}
+	})
+}
+
+// Calls that wait go by another key when theirs is paused, and by others when the policies change. None of them fails.
+func TestWaitingCallsGoByOtherKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(1).Per("key")}})
+		pool := newPool(t, p, pacer.Credentials("a", "b")...)
+		began := time.Now()
+		var all goer
+		var calls sync.WaitGroup
+		for range 40 {
+			calls.Go(func() {
+				r, err := pool.Acquire(t.Context())
+				require.NoError(t, err)
+				all.goes(r.Credential(), time.Since(began))
+			})
+		}
+		time.Sleep(2500 * ms)
+		require.NoError(t, pool.Leave(t.Context(), "b", 3*time.Second))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 8, all.count("a", 0, time.Minute)+all.count("b", 0, time.Minute)) // 3 and 3, and then two of a
+		require.NoError(t, p.Declare(policies.PerSecond(100).Per("key")))
+		calls.Wait()
+		require.Less(t, time.Since(began), 5*time.Second)
+		require.Zero(t, all.count("b", 2500*ms, 5500*ms))
+	})
+}
+
+// A call that has a slot by a key gives it up for one by another key when the first is paused.
+func TestACallWithASlotGoesByAnotherKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.Every(time.Second).Per("key").Override(policies.Every(10*time.Second), "slow")}})
+		pool := newPool(t, p, pacer.Credentials("slow", "fast")...)
+		for range 2 {
+			_, err := pool.Acquire(t.Context())
+			require.NoError(t, err)
+		}
+		began := time.Now()
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			r, err := pool.Acquire(t.Context(), pacer.MaxWait(time.Minute))
+			require.NoError(t, err)
+			require.Equal(t, "slow", r.Credential())
+		})
+		time.Sleep(500 * ms)
+		require.NoError(t, pool.Leave(t.Context(), "fast", time.Hour)) // by which it would go in half a second
+		calls.Wait()
+		require.Equal(t, 10*time.Second, time.Since(began))
+	})
+}
+
+// A call that one key never admits goes by those that do; one that none admits is refused for good.
+func TestACallIsNotForKeysThatNeverAdmitIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{
+			policies.PerSecond(10).Burst(5).Per("key").Override(policies.PerSecond(10).Burst(20), "big"),
+		}})
+		pool := newPool(t, p, pacer.Credentials("a", "big", "c")...)
+		for range 5 {
+			r, err := pool.Acquire(t.Context(), pacer.Cost(10))
+			require.NoError(t, err)
+			require.Equal(t, "big", r.Credential())
+		}
+		_, err := pool.Acquire(t.Context(), pacer.Cost(21))
+		require.ErrorIs(t, err, pacer.ErrNever)
+		require.Error(t, err)
+	})
+}
+
+// A pool refuses a call that no key admits in time, and says by which key it could go soonest.
+func TestAPoolRefusesWhatIsTooFar(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.Every(time.Hour).Per("key").Override(policies.Every(time.Minute), "b")}})
+		pool := newPool(t, p, pacer.Credentials("a", "b", "c")...)
+		for range 3 {
+			_, err := pool.Acquire(t.Context())
+			require.NoError(t, err)
+		}
+		_, err := pool.Acquire(t.Context(), pacer.MaxWait(30*time.Second))
+		limit, ok := errors.AsType[*pacer.LimitError](err)
+		require.True(t, ok, "%v", err)
+		require.Equal(t, "key=b", limit.Scope)
+		require.Equal(t, time.Minute, limit.RetryAfter())
+	})
+}
+
+// In the mode Observe, calls go by all keys, and each key's limits are predicted.
+func TestAPoolIsObserved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Upstream: "api", Mode: pacer.Observe, Policies: []policies.Policy{policies.Every(time.Hour).Per("key")}})
+		pool := newPool(t, p, pacer.Credentials("a", "b")...)
+		went := make(map[string]int)
+		for range 100 {
+			require.NoError(t, pool.Do(t.Context(), func(_ context.Context, key string) (policies.Reading, error) {
+				went[key]++
+				return policies.Reading{}, nil
+			}))
+		}
+		require.Len(t, went, 2)
+	})
+}
+
+// What is wrong with a pool is reported when it is made.
+func TestAPoolThatIsWrong(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{
+		policies.PerSecond(10).Per("key").Named("own"), policies.PerSecond(10).Per("tenant", "user").Named("other"),
+	}})
+	queued := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(10).Per("key"), policies.InFlight(3)}})
+	many := make([]string, pacer.MaxCredentials+1)
+	for i := range many {
+		many[i] = fmt.Sprint("key", i)
+	}
+	for name, c := range map[string]struct {
+		pacer *pacer.Pacer
+		scope string
+		all   []pacer.Credential
+		says  string
+	}{
+		"a scope without policies": {p, "tenant", pacer.Credentials("a"), `is Per("tenant") and nothing else`},
+		"no scope":                 {p, "", pacer.Credentials("a"), "Pool"},
+		"no credentials":           {p, "key", nil, "from 1 to 256"},
+		"too many":                 {p, "key", pacer.Credentials(many...), "from 1 to 256"},
+		"an empty ID":              {p, "key", pacer.Credentials("a", ""), "Credential.ID"},
+		"an ID twice":              {p, "key", pacer.Credentials("a", "b", "a"), `Credential.ID is "a"`},
+		"a weight":                 {p, "key", []pacer.Credential{{ID: "a", Weight: 101}}, "Credential.Weight"},
+		"a negative weight":        {p, "key", []pacer.Credential{{ID: "a", Weight: -1}}, "Credential.Weight"},
+		"permits":                  {queued, "key", pacer.Credentials("a"), "calls queue in the store"},
+	} {
+		_, err := c.pacer.Pool(c.scope, c.all...)
+		_, ok := errors.AsType[*pacer.ConfigError](err)
+		require.True(t, ok, name)
+		require.ErrorContains(t, err, c.says, name)
+	}
+	pool := newPool(t, p, pacer.Credentials("a")...)
+	require.ErrorContains(t, pool.Leave(t.Context(), "b", time.Second), "no credential of the pool")
+	require.ErrorContains(t, pool.Leave(t.Context(), "a", 0), "must be positive")
+	require.NoError(t, p.Declare(policies.PerSecond(10).Per("key"), policies.InFlight(3)))
+	_, err := pool.Acquire(t.Context())
+	require.ErrorContains(t, err, "calls queue in the store")
+}
