@@ -135,32 +135,63 @@ func (s *policySet) ownOf(scope string) (names []string) {
 //
 // Acquire returns the same errors as Pacer.Acquire. A [*LimitError] is about the credential that could be used soonest.
 func (l *Pool) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
-	r := newReservation()
-	a, err := r.read(ctx, l.pacer, opts)
+	r, err := l.reserve(ctx, opts, true)
 	if err != nil {
-		return nil, err
-	}
-	stays, _ := ctx.Value(stickKey{l}).(*stick)
-	a.permits, a.waits, a.untried = true, true, true
-	a.pooled = &pooled{pool: l, only: l.keeps(stays, &a)}
-	if err := l.pacer.reserve(ctx, &a, &r.call, nil, &r.first, &r.asked); err != nil {
 		return nil, err
 	}
 	if err := r.Wait(ctx); err != nil {
 		return nil, err
 	}
-	r.credential = l.pick(r.now().pooled.accounts[r.call.Choice()], stays)
 	return r, nil
 }
+
+// Reserve is [Pacer.Reserve] for a call by any one of the credentials. By which the call goes is known when [Reservation.Wait] has returned,
+// which such a reservation needs.
+func (l *Pool) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
+	return l.reserve(ctx, opts, false)
+}
+
+func (l *Pool) reserve(ctx context.Context, opts []Option, waits bool) (*Reservation, error) {
+	r := newReservation()
+	a, err := r.read(ctx, l.pacer, opts)
+	if err != nil {
+		return nil, err
+	}
+	a.permits, a.waits, a.untried = true, waits, waits
+	a.pooled = &pooled{pool: l}
+	a.pooled.stick, _ = ctx.Value(stickKey{l}).(*stick)
+	a.pooled.only = l.keeps(a.pooled.stick, &a)
+	if err := l.pacer.reserve(ctx, &a, &r.call, nil, &r.first, &r.asked); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Pacer returns the Pacer whose calls the pool's are.
+func (l *Pool) Pacer() *Pacer { return l.pacer }
 
 // Do is [Pacer.Do] for a call by any one of the credentials: it calls the function with the ID of the one that may be used soonest.
 func (l *Pool) Do(ctx context.Context, call func(ctx context.Context, credential string) (policies.Reading, error), opts ...Option) error {
 	return do(ctx, func() (*Reservation, error) { return l.Acquire(ctx, append(slices.Clip(opts), Tracked())...) },
-		func(ctx context.Context, r *Reservation) (policies.Reading, error) { return call(ctx, r.credential) })
+		func(ctx context.Context, r *Reservation) (policies.Reading, error) { return call(ctx, r.Credential()) })
 }
 
-// Credential returns the ID of the credential by which the call is to be made; "" for a call that was not made by a [Pool].
-func (r *Reservation) Credential() string { return r.credential }
+// Credential returns the ID of the credential by which the call is to be made, once [Reservation.Wait] has returned nil; "" before, and for a
+// call that is not made by a [Pool].
+func (r *Reservation) Credential() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.credential
+}
+
+// goes picks the credential of a call that may go, if it is one of a pool.
+func (r *Reservation) goes() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.ask.pooled; c != nil {
+		r.credential = c.pool.pick(c.accounts[r.call.Choice()], c.stick)
+	}
+}
 
 // Leave has a credential not be used for a while: it was revoked, or is refused for a reason that no policy knows. Calls that wait for it, in
 // any process, go by others. Where a credential has limits of its own, they are paused, so that every process of the fleet leaves it after
@@ -295,6 +326,7 @@ func weighted(n, all int, weight func(int) int) int {
 // pooled is what is known of a call that any one of some credentials may make. It never changes.
 type pooled struct {
 	pool     *Pool
+	stick    *stick   // nil if it does not stick to any
 	only     string   // the account to which it sticks; "" if it may have any
 	accounts []string // of its choices
 }
@@ -305,7 +337,7 @@ func (c *pooled) any() *pooled {
 	if name == "" {
 		name = all[weighted(len(all), c.pool.weight, func(i int) int { return all[i].weight })].name
 	}
-	return &pooled{pool: c.pool, only: c.only, accounts: []string{name}}
+	return &pooled{pool: c.pool, stick: c.stick, only: c.only, accounts: []string{name}}
 }
 
 // requestAny is [Pacer.request] for a call that any one of some credentials may make. Those that never admit it are left out.
@@ -314,7 +346,7 @@ func (p *Pacer) requestAny(a *ask) (r waiters.Request, err error) {
 		return r, err
 	}
 	was := a.pooled
-	l, now := was.pool, pooled{pool: was.pool, only: was.only}
+	l, now := was.pool, pooled{pool: was.pool, stick: was.stick, only: was.only}
 	places := make(map[store.Key]int)
 	var never error
 	weights := 0

@@ -12,9 +12,10 @@ type asked struct {
 	pacer *Pacer
 	opts  []Option // what those of ask are kept in
 
-	mu       sync.Mutex
-	ask      ask
-	settling *settling // of a reservation: what its settlement has to know; nil if the call is not settled
+	mu         sync.Mutex
+	ask        ask
+	credential string    // of a pool, by which the call goes
+	settling   *settling // of a reservation: what its settlement has to know; nil if the call is not settled
 }
 
 // read reads what a call requests, and remembers it: the caller's options are not kept, and need not be on the heap.

@@ -21,8 +21,6 @@ type Reservation struct {
 	first settling // by the policies that held when it was made
 	few   [2]Option
 
-	credential string // of a pool; "" for other calls
-
 	observed atomic.Pointer[observation] // by the policies that are observed; nil if none is
 }
 
@@ -77,6 +75,9 @@ func (r *Reservation) NotUsed(ctx context.Context) error {
 // allow, Wait returns a [*LimitError]. For a reservation that was used or cancelled before it returns [ErrSpent].
 func (r *Reservation) Wait(ctx context.Context) error {
 	err := r.call.Wait(ctx)
+	if err == nil {
+		r.goes()
+	}
 	switch o := r.observed.Load(); {
 	case err == ErrSpent: //nolint:errorlint // as it is
 	case err != nil:

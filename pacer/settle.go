@@ -63,7 +63,7 @@ func (p *Pacer) estimate(a *ask, policy, scope string) int64 {
 func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	p := r.pacer
 	set, known := r.bound()
-	if c := r.chosen(); r.credential != "" {
+	if c := r.chosen(); r.Credential() != "" {
 		known = p.settlingOf(&c)
 	}
 	a := ask{opts: costs, set: set}

@@ -25,6 +25,8 @@ type attempt struct {
 	verdict policies.Verdict // on the response
 	wait    time.Duration    // the longest in its feedback; 0 for none
 
+	pooled bool // each attempt goes by a credential of its own
+
 	drained *time.Timer // ends the draining of the response; nil if there is none
 
 	room [fewOptions]pacer.Option // for opts
@@ -109,6 +111,8 @@ func (a *attempt) repeatable(ctx context.Context) bool {
 		return a.verdict == policies.Limited
 	case a.resp.StatusCode == http.StatusTooManyRequests:
 		return true // not processed
+	case a.resp.StatusCode == http.StatusUnauthorized && a.pooled:
+		return true // not processed, and there are other credentials
 	case a.resp.StatusCode == http.StatusNotImplemented, a.resp.StatusCode < http.StatusInternalServerError:
 		return false
 	}

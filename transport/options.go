@@ -29,6 +29,8 @@ type Option func(*options) error
 
 type options struct {
 	base       http.RoundTripper
+	pool       *pacer.Pool
+	credential func(*http.Request, string) error
 	profile    policies.Profile
 	scopes     []policies.Scope
 	endpoint   func(*http.Request) string

@@ -51,7 +51,7 @@ func (t *Transport) checkCredential(req *http.Request) {
 	if t.unknown.Load() < 0 {
 		return
 	}
-	none := len(t.profile.Credentials) > 0 && len(t.scopes) == 0
+	none := len(t.profile.Credentials) > 0 && len(t.scopes) == 0 && t.pool == nil
 	for _, name := range t.profile.Credentials {
 		none = none && req.Header.Get(name) == ""
 	}

@@ -39,7 +39,7 @@ func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	if once || r.paced.retries == 0 {
 		return r.paced.RoundTrip(req)
 	}
-	a := &attempt{req: req}
+	a := &attempt{req: req, pooled: r.paced.pool != nil}
 	a.send(r.paced, req)
 	if ctx := req.Context(); r.repeats(ctx, a) { // most requests are not, and need no loop
 		return r.loop(ctx, a)
@@ -81,11 +81,10 @@ func (r *retrier) reserve(ctx context.Context, a *attempt) bool {
 		return false
 	}
 	wait := min(a.wait, r.paced.pacer.MaxPause())
-	if wait == 0 {
+	if wait == 0 || r.paced.pool != nil { // another credential need not wait for as long as the one that was refused
 		wait = r.backoff(a.number)
 	}
-	opts := append(slices.Clip(a.opts), pacer.NotBefore(wait))
-	next, err := r.paced.pacer.Reserve(ctx, opts...)
+	next, err := r.paced.reserve(ctx, append(slices.Clip(a.opts), pacer.NotBefore(wait)))
 	a.next = next
 	if err == nil {
 		a.drainInTime()

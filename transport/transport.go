@@ -45,6 +45,9 @@ func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 		}
 		endpoints = endpoints || slices.Contains(policy.Scopes(), ScopeEndpoint)
 	}
+	if o.pool != nil && o.pool.Pacer() != p {
+		return nil, bad("Pool", "another pacer's", "make it with the Pool method of the pacer that is given here")
+	}
 	if o.endpoint != nil && !endpoints {
 		return nil, bad("Endpoint", "set", fmt.Sprintf("but no policy of upstream %q is per endpoint, so that none can be paused alone: "+
 			"give one Per(transport.ScopeEndpoint), such as a rate that no endpoint reaches", p.Upstream()))
@@ -70,6 +73,9 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 			_ = slot.Report(ctx) // without feedback; the charge stays, because the upstream may have seen the call
 		}
 	}()
+	if req, err = t.withCredential(req, slot.Credential()); err != nil {
+		return nil, err
+	}
 	resp, err := t.base.RoundTrip(req)
 	if err != nil {
 		return resp, err
@@ -80,6 +86,7 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 	reading := t.read(req, resp)
 	answered = true
 	report(ctx, slot, reading)
+	t.leaveRefused(ctx, resp, slot)
 	if a != nil {
 		a.observe(reading)
 	}
@@ -104,10 +111,10 @@ func (t *Transport) wait(req *http.Request, a *attempt) (slot *pacer.Reservation
 		return nil, bad("Request.URL", "nil", "make requests with http.NewRequestWithContext")
 	case a == nil:
 		var room [fewOptions]pacer.Option // the pacer keeps no options
-		return t.pacer.Acquire(ctx, t.describe(room[:0], req)...)
+		return t.acquire(ctx, t.describe(room[:0], req))
 	case a.next == nil:
 		a.opts = t.describe(a.room[:0], req)
-		return t.pacer.Acquire(ctx, a.opts...)
+		return t.acquire(ctx, a.opts)
 	}
 	next := a.next
 	a.next = nil

@@ -197,14 +197,7 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 			deferAll(b.Grants[i:])
 			return true
 		}
-		choice, limits := 0, len(b.Stack.Limits)
-		if choices := b.Calls[i].AnyOf; choices != nil {
-			choice = int(r.upTo(1, int64(len(choices)))) - 1
-			if r.err != nil {
-				return false
-			}
-			limits = len(choices[choice])
-		}
+		choice, limits := r.choice(b, i)
 		rest := int64(len(b.Grants) - i)
 		n := r.upTo(-rest, rest)
 		if r.err != nil {
@@ -234,23 +227,10 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 			continue
 		}
 		g.Slack = time.Duration(r.upTo(-1, maxInstant)) * time.Microsecond
-		if b.Calls[i].AnyOf != nil {
-			g.Charges = append(g.Charges, make([]store.Charge, len(b.Stack.Limits))...)
-		}
+		g.Charges = append(g.Charges, make([]store.Charge, len(b.Stack.Limits))...)
 		for k := range limits {
 			j := b.Calls[i].LimitOf(choice, k)
-			c := store.Charge{From: r.upTo(-maxInstant, maxInstant), To: r.upTo(-maxInstant, maxInstant)}
-			if c.To != 0 {
-				c.Made = now
-			}
-			if b.Stack.Limits[j].Spec.Algorithm == policies.Window {
-				c.Seen = r.count()
-			}
-			if b.Calls[i].AnyOf != nil {
-				g.Charges[j] = c
-			} else {
-				g.Charges = append(g.Charges, c)
-			}
+			g.Charges[j] = r.charge(&b.Stack.Limits[j], now)
 		}
 		if n == 0 {
 			i++
@@ -263,6 +243,31 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 		i += int(n)
 	}
 	return false
+}
+
+// choice reads which choice binds a call, and of how many limits; it is all of them if the call has no choices.
+func (r *reply) choice(b *store.Batch, i int) (choice, limits int) {
+	choices := b.Calls[i].AnyOf
+	if choices == nil {
+		return 0, len(b.Stack.Limits)
+	}
+	choice = int(r.upTo(1, int64(len(choices))))
+	if r.err != nil {
+		return 0, 0
+	}
+	return choice - 1, len(choices[choice-1])
+}
+
+// charge reads what a limit charged.
+func (r *reply) charge(l *store.Limit, now int64) store.Charge {
+	c := store.Charge{From: r.upTo(-maxInstant, maxInstant), To: r.upTo(-maxInstant, maxInstant)}
+	if c.To != 0 {
+		c.Made = now
+	}
+	if l.Spec.Algorithm == policies.Window {
+		c.Seen = r.count()
+	}
+	return c
 }
 
 // deferAll makes grants of calls of which nothing was decided.

@@ -35,7 +35,7 @@ func (c *Call) narrow() {
 			binds = k
 		}
 		if int(c.binding.binds) == i {
-			waitsFor = int32(k) //nolint:gosec // an index into a stack
+			waitsFor = int32(k)
 		}
 	}
 	c.stack.Limits, call.Costs, call.AnyOf = limits, costs, nil

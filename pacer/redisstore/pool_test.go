@@ -1,0 +1,149 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/measure"
+	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// pooledRates are the limits of four keys, 154 a second in all, and those of the policy that has them.
+var pooledRates = map[string]int64{"a": 80, "b": 40, "c": 20, "d": 14}
+
+func pooledPolicy() policies.Policy {
+	exact := func(n int64) policies.Policy { return policies.AtMost(n, time.Second).Skew(0) }
+	return exact(80).Per("key").Named("key").Override(exact(40), "b").Override(exact(20), "c").Override(exact(14), "d")
+}
+
+// However many keys there are, a call by the one that may be used soonest is one request, which runs one script.
+func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	var ids []string
+	for i := range pacer.MaxCredentials {
+		ids = append(ids, fmt.Sprint("key", i))
+	}
+	p := newPacer(t, rdb, policies.Every(time.Hour).Per("key"), policies.PerSecond(1000).Burst(1000))
+	pool, err := p.Pool("key", pacer.Credentials(ids...)...)
+	require.NoError(t, err)
+	_, err = pool.Acquire(t.Context()) // which loads the script
+	require.NoError(t, err)
+	stop := watch(t, rdb)
+	seen := make(map[string]bool)
+	for range 9 {
+		r, err := pool.Acquire(t.Context())
+		require.NoError(t, err)
+		seen[r.Credential()] = true
+	}
+	scripts := 0
+	for _, c := range stop() {
+		if c.name == "evalsha" || c.name == "eval" {
+			scripts++
+		}
+	}
+	require.Equal(t, 9, scripts)
+	require.Len(t, seen, 9)
+}
+
+// Four processes use four uneven keys, beside a limit of all of them, for no more than any window admits. A key that one of them leaves is
+// used by none of them from then on, but for calls that had their slots before. What they use of what the keys admit is a measurement.
+func TestFourProcessesAndFourKeys(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	length := measure.Length(3*time.Second, 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	timers := measure.Watch()
+	var mu sync.Mutex
+	byKey := make(map[string][]outing)
+	var pools []*pacer.Pool
+	var calls sync.WaitGroup
+	for process := range 4 {
+		p := newPacer(t, server.Client(), pooledPolicy())
+		pool, err := p.Pool("key", pacer.Credentials("a", "b", "c", "d")...)
+		require.NoError(t, err)
+		pools = append(pools, pool)
+		for range 20 {
+			calls.Go(func() {
+				for {
+					r, err := pool.Acquire(ctx)
+					if err != nil {
+						return
+					}
+					slot, slack := r.Slot()
+					mu.Lock()
+					byKey[r.Credential()] = append(byKey[r.Credential()], outing{
+						Granted: 1, Slot: int64(slot), Slack: slack.Microseconds(), At: time.Now().UnixMicro(), process: process,
+					})
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	calls.Wait()
+	late := timers.Stop()
+	went, admitted := 0, 0
+	for key, limit := range pooledRates {
+		require.Empty(t, referee(byKey[key], rule{name: key, kind: anyWindow, n: limit, period: time.Second}), key)
+		went, admitted = went+len(byKey[key]), admitted+int(float64(limit)*length.Seconds())
+	}
+	used := 100 * float64(went) / float64(admitted)
+	measure.Judge(t, late, 10*time.Millisecond, fmt.Sprintf("%d calls, %.1f%% of what the keys admit", went, used), used >= 98.5)
+
+	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	require.NoError(t, pools[2].Leave(ctx, "a", time.Minute))
+	paused := store.Instant(time.Now().UnixMicro()) // the server has the same clock
+	for _, pool := range pools {
+		for range 5 {
+			calls.Go(func() {
+				for {
+					r, err := pool.Acquire(ctx)
+					if err != nil {
+						return
+					}
+					if slot, _ := r.Slot(); r.Credential() == "a" && slot > paused {
+						t.Errorf("a call goes by a key that was left, at %d, %v later", slot, slot.Sub(paused))
+					}
+				}
+			})
+		}
+	}
+	calls.Wait()
+}
+
+// A process that has no store uses its share of each key, and gives back what it does not use.
+func TestAPoolWithoutItsStore(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DisableIdentity: true, ContextTimeoutEnabled: true, MaxRetries: -1})
+	t.Cleanup(func() { require.NoError(t, rdb.Close()) })
+	backing, err := redisstore.New(rdb)
+	require.NoError(t, err)
+	p, err := pacer.New(pacer.Config{
+		Upstream: "test", Store: backing, Policies: []policies.Policy{policies.Fixed(8, 100*time.Hour).Per("key")}, Processes: 4, StoreTimeout: patience,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	pool, err := p.Pool("key", pacer.Credentials("a", "b", "c")...)
+	require.NoError(t, err)
+	went := make(map[string]int)
+	for range 6 {
+		r, err := pool.Acquire(t.Context())
+		require.NoError(t, err)
+		went[r.Credential()]++
+	}
+	require.Equal(t, map[string]int{"a": 2, "b": 2, "c": 2}, went)
+	_, err = pool.Acquire(t.Context(), pacer.MaxWait(time.Hour))
+	require.ErrorIs(t, err, pacer.ErrNotYet)
+}
