@@ -44,7 +44,7 @@ func Credentials(ids ...string) []Credential {
 // soonest. Make one with [Pacer.Pool]. It is safe for concurrent use.
 type Pool struct {
 	pacer    *Pacer
-	scope    string
+	scopes   []string
 	accounts []account
 	weight   int // of all
 
@@ -59,17 +59,26 @@ type account struct {
 	weight int
 }
 
-// Pool returns a pool of credentials. The policies that are Per the given scope hold for each account of them, with the account as the
-// scope's value; the others hold for all of them together.
+// Pool returns a pool of credentials. Policies that are Per one of the scopes hold for each account of them, with the account as the scope's
+// value; the others hold for all of them together. Of several scopes, a call has only those that it carries anyway, if it carries some:
+// so a vendor's profile decides which limits bind a call, and the pool for which credential.
 //
 // A [*ConfigError] reports a scope that no policy is Per alone, an ID that is empty or occurs twice, a weight that is out of range, no
 // credentials or more than [MaxCredentials]; and, here or from the pool's calls, a policy whose calls queue in the store: policies.InFlight,
 // Lane and Fair do not go with pools.
-func (p *Pacer) Pool(scope string, credentials ...Credential) (*Pool, error) {
-	l := &Pool{pacer: p, scope: scope, left: make(map[string]time.Time)}
+func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) {
+	l := &Pool{pacer: p, scopes: slices.Clone(scopes), left: make(map[string]time.Time)}
 	set := p.set()
-	if !policies.ValidName(scope) || len(set.ownOf(scope)) == 0 {
-		return nil, &ConfigError{Field: "Pool", Value: strconv.Quote(scope), Reason: fmt.Sprintf("no policy of upstream %q is Per(%[2]q) and nothing else: each credential needs a limit of its own", p.upstream, scope)}
+	if len(scopes) == 0 {
+		return nil, &ConfigError{Field: "Pool", Value: "without a scope", Reason: "name the one that the policies of each credential are Per"}
+	}
+	for _, scope := range scopes {
+		if len(set.ownOf(scope)) == 0 {
+			return nil, &ConfigError{
+				Field: "Pool", Value: strconv.Quote(scope),
+				Reason: fmt.Sprintf("no policy of upstream %q is Per(%[2]q) and nothing else: each credential needs a limit of its own", p.upstream, scope),
+			}
+		}
 	}
 	if err := p.unfit(set); err != nil {
 		return nil, err
@@ -119,10 +128,10 @@ func (p *Pacer) unfit(set *policySet) error {
 	return nil
 }
 
-// ownOf returns the policies that are per a scope and nothing else.
-func (s *policySet) ownOf(scope string) (names []string) {
+// ownOf returns the policies that are per one of some scopes and nothing else.
+func (s *policySet) ownOf(scopes ...string) (names []string) {
 	for i := range s.limits {
-		if l := &s.limits[i]; len(l.scopes) == 1 && l.scopes[0] == scope {
+		if l := &s.limits[i]; len(l.scopes) == 1 && slices.Contains(scopes, l.scopes[0]) {
 			names = append(names, l.Policy)
 		}
 	}
@@ -222,7 +231,7 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 		return nil
 	}
 	p := l.pacer
-	return p.Report(ctx, policies.Feedback{Source: "Pool.Leave", Policies: p.set().ownOf(l.scope), Wait: wait}, Scope(l.scope, l.accounts[i].name))
+	return p.Report(ctx, policies.Feedback{Source: "Pool.Leave", Policies: p.set().ownOf(l.scopes...), Wait: wait}, l.scoped(nil, l.accounts[i].name)...)
 }
 
 // A stick is the credential that calls of a context use.
@@ -251,7 +260,7 @@ func (l *Pool) keeps(s *stick, a *ask) string {
 	if of == "" || l.isLeft(id) {
 		return ""
 	}
-	one := a.by(l.scope, of)
+	one := a.by(l, of)
 	limits, err := l.pacer.bind(&one, nil)
 	if err != nil || l.pacer.waiters.Paused(limits) {
 		return ""
@@ -356,7 +365,7 @@ func (p *Pacer) requestAny(a *ask) (r waiters.Request, err error) {
 		if was.only != "" && was.only != of.name {
 			continue
 		}
-		one := a.by(l.scope, of.name)
+		one := a.by(l, of.name)
 		limits, err := p.bind(&one, nil)
 		if err != nil {
 			return r, err
@@ -403,11 +412,27 @@ func place(r *waiters.Request, places map[store.Key]int, limits []store.Limit, c
 	return choice
 }
 
-// by returns what a call requests that is made with a value for a scope.
-func (a *ask) by(scope, value string) ask {
+// by returns what a call requests by an account of a pool.
+func (a *ask) by(l *Pool, account string) ask {
 	one := *a
-	one.opts, one.pooled = append(slices.Clip(a.opts), Scope(scope, value)), nil
+	one.opts, one.pooled = append(slices.Clip(a.opts), l.scoped(a, account)...), nil
 	return one
+}
+
+// scoped returns an account as the value of the pool's scopes: of those that a call carries, or else of all.
+func (l *Pool) scoped(a *ask, account string) []Option {
+	all, carried := make([]Option, 0, len(l.scopes)), make([]Option, 0, len(l.scopes))
+	for _, name := range l.scopes {
+		o := Scope(name, account)
+		all = append(all, o)
+		if a != nil && a.scope(name) != "" {
+			carried = append(carried, o)
+		}
+	}
+	if len(carried) > 0 {
+		return carried
+	}
+	return all
 }
 
 // chosen returns what a reservation's call requests, by the credential that it got.
@@ -416,5 +441,5 @@ func (r *Reservation) chosen() ask {
 	if a.pooled == nil || len(a.pooled.accounts) == 0 {
 		return a
 	}
-	return a.by(a.pooled.pool.scope, a.pooled.accounts[r.call.Choice()])
+	return a.by(a.pooled.pool, a.pooled.accounts[r.call.Choice()])
 }

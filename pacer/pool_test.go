@@ -24,7 +24,7 @@ func uneven() policies.Policy {
 
 func newPool(t *testing.T, p *pacer.Pacer, all ...pacer.Credential) *pacer.Pool {
 	t.Helper()
-	pool, err := p.Pool("key", all...)
+	pool, err := p.Pool(all, "key")
 	require.NoError(t, err)
 	return pool
 }
@@ -368,6 +368,31 @@ func TestAPoolIsObserved(t *testing.T) {
 	})
 }
 
+// Of several scopes, a call has those that it carries, with the credential as their value; if it carries none, all of them.
+func TestAPoolOfSeveralScopes(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{
+		policies.Every(time.Hour).Burst(1).Per("core").Optional().Named("core"), policies.Every(time.Hour).Burst(2).Per("search").Optional().Named("search"),
+	}})
+	pool, err := p.Pool(pacer.Credentials("a", "b"), "core", "search")
+	require.NoError(t, err)
+	goes := func(opts ...pacer.Option) (n int) {
+		for {
+			if _, err := pool.Acquire(t.Context(), append(opts, pacer.MaxWait(0))...); err != nil {
+				require.ErrorIs(t, err, pacer.ErrNotYet)
+				return n
+			}
+			n++
+		}
+	}
+	require.Equal(t, 4, goes(pacer.Scope("search", "of the request")))
+	require.Equal(t, 2, goes(pacer.Scope("core", "of the request")))
+	require.Zero(t, goes())
+	st, err := p.Status(t.Context(), pacer.Scope("core", "of the request"))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, st.Policies[0].Remaining, "nothing is charged to what the request carries")
+}
+
 // What is wrong with a pool is reported when it is made.
 func TestAPoolThatIsWrong(t *testing.T) {
 	t.Parallel()
@@ -395,7 +420,7 @@ func TestAPoolThatIsWrong(t *testing.T) {
 		"a negative weight":        {p, "key", []pacer.Credential{{ID: "a", Weight: -1}}, "Credential.Weight"},
 		"permits":                  {queued, "key", pacer.Credentials("a"), "calls queue in the store"},
 	} {
-		_, err := c.pacer.Pool(c.scope, c.all...)
+		_, err := c.pacer.Pool(c.all, c.scope)
 		_, ok := errors.AsType[*pacer.ConfigError](err)
 		require.True(t, ok, name)
 		require.ErrorContains(t, err, c.says, name)

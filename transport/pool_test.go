@@ -74,7 +74,7 @@ func TestAPoolThroughTheTransport(t *testing.T) {
 		for range 4 {
 			p, err := pacer.New(pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{limits}, Jitter: pacer.NoJitter})
 			require.NoError(t, err)
-			pool, err := p.Pool("key", pacer.Credentials("a", "b", "c", "d")...)
+			pool, err := p.Pool(pacer.Credentials("a", "b", "c", "d"), "key")
 			require.NoError(t, err)
 			client := newClient(t, p, u, transport.WithPool(pool, bearer))
 			for range 20 {
@@ -117,7 +117,7 @@ func TestAPoolThroughTheTransport(t *testing.T) {
 		time.Sleep(transport.CredentialRest)
 		p, err := pacer.New(pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{limits}, Jitter: pacer.NoJitter})
 		require.NoError(t, err)
-		pool, err := p.Pool("key", pacer.Credentials("a")...)
+		pool, err := p.Pool(pacer.Credentials("a"), "key")
 		require.NoError(t, err)
 		resp, err := newClient(t, p, u, transport.WithPool(pool, bearer)).Do(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
@@ -132,7 +132,7 @@ func TestARefusedCallGoesByAnotherKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &strictKeys{limits: map[string]int{"a": 0, "b": 50}}
 		p := newPacer(t, policies.PerSecond(10).Per("key"))
-		pool, err := p.Pool("key", pacer.Credentials("a", "b")...)
+		pool, err := p.Pool(pacer.Credentials("a", "b"), "key")
 		require.NoError(t, err)
 		client := newClient(t, p, u, transport.WithPool(pool, bearer))
 		for range 10 {
@@ -155,7 +155,7 @@ func TestACredentialThatCannotBeSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &strictKeys{limits: map[string]int{"a": 5}}
 		p := newPacer(t, policies.PerSecond(10).Per("key"))
-		pool, err := p.Pool("key", pacer.Credentials("a")...)
+		pool, err := p.Pool(pacer.Credentials("a"), "key")
 		require.NoError(t, err)
 		vault := errors.New("the vault is sealed")
 		client := newClient(t, p, u, transport.WithPool(pool, func(*http.Request, string) error { return vault }), transport.WithRetries(0))
@@ -182,7 +182,7 @@ func (c *closing) Close() error {
 func TestAPoolOfAnotherPacer(t *testing.T) {
 	t.Parallel()
 	p, other := newPacer(t, policies.PerSecond(10).Per("key")), newPacer(t, policies.PerSecond(10).Per("key"))
-	pool, err := other.Pool("key", pacer.Credentials("a")...)
+	pool, err := other.Pool(pacer.Credentials("a"), "key")
 	require.NoError(t, err)
 	for says, opt := range map[string]transport.Option{
 		"another pacer's":    transport.WithPool(pool, bearer),

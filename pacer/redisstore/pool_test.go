@@ -35,7 +35,7 @@ func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
 		ids = append(ids, fmt.Sprint("key", i))
 	}
 	p := newPacer(t, rdb, policies.Every(time.Hour).Per("key"), policies.PerSecond(1000).Burst(1000))
-	pool, err := p.Pool("key", pacer.Credentials(ids...)...)
+	pool, err := p.Pool(pacer.Credentials(ids...), "key")
 	require.NoError(t, err)
 	_, err = pool.Acquire(t.Context()) // which loads the script
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestFourProcessesAndFourKeys(t *testing.T) {
 	var calls sync.WaitGroup
 	for process := range 4 {
 		p := newPacer(t, server.Client(), pooledPolicy())
-		pool, err := p.Pool("key", pacer.Credentials("a", "b", "c", "d")...)
+		pool, err := p.Pool(pacer.Credentials("a", "b", "c", "d"), "key")
 		require.NoError(t, err)
 		pools = append(pools, pool)
 		for range 20 {
@@ -131,11 +131,11 @@ func TestAPoolWithoutItsStore(t *testing.T) {
 	backing, err := redisstore.New(rdb)
 	require.NoError(t, err)
 	p, err := pacer.New(pacer.Config{
-		Upstream: "test", Store: backing, Policies: []policies.Policy{policies.Fixed(8, 100*time.Hour).Per("key")}, Processes: 4, StoreTimeout: patience,
+		Upstream: "test", Store: backing, Policies: []policies.Policy{policies.Fixed(8, 100*time.Hour).Per("key")}, Processes: 4,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	pool, err := p.Pool("key", pacer.Credentials("a", "b", "c")...)
+	pool, err := p.Pool(pacer.Credentials("a", "b", "c"), "key")
 	require.NoError(t, err)
 	went := make(map[string]int)
 	for range 6 {
