@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -173,10 +174,10 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 	if p.telemetry != nil {
 		config.Requested = p.requested
 	}
-	p.versionLog = &versionLog{logger: c.Logger, upstream: c.Upstream, source: func() string { return p.set().source }}
-	config.Versions = p.versionLog.seen
+	p.versionLog = warnings.NewVersions(c.Logger, c.Upstream, func() string { return p.set().source })
+	config.Versions = p.versionLog.Seen
 	if c.Logger != nil || !slices.ContainsFunc(c.Hooks, func(h *Hooks) bool { return h.logsFailover }) {
-		p.storeLog = &storeLog{logger: c.Logger, upstream: c.Upstream, outage: c.Outage}
+		p.storeLog = warnings.NewStore(c.Logger, c.Upstream, c.Outage.String())
 	}
 	member := failover.New(shared, &config)
 	p.repolicied = member.SetPolicies

@@ -154,8 +154,10 @@ func (p *Pacer) requested(op string, calls int, took time.Duration, err error) {
 
 // failedOver emits and logs that the store is lost, or back.
 func (p *Pacer) failedOver(c failover.Change) {
-	p.storeLog.changed(c)
+	p.storeLog.Changed(c)
 	if p.telemetry != nil {
-		telemetry.Emit(p.telemetry, failoverEvent(p.upstream, p.outage, c), func(h *Hooks) func(Failover) { return h.Failover })
+		telemetry.Emit(p.telemetry, Failover{
+			Upstream: p.upstream, On: c.Lost, Never: c.Never, Outage: p.outage, Processes: c.Processes, For: c.For, Err: c.Err, Dropped: c.Dropped,
+		}, func(h *Hooks) func(Failover) { return h.Failover })
 	}
 }

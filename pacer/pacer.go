@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -33,9 +34,9 @@ type Pacer struct {
 	outage   Outage
 
 	telemetry *telemetry.Dispatcher[Hooks] // nil if there are no hooks
-	storeLog  *storeLog                    // nil if losses of the store are not to be logged
+	storeLog  *warnings.Store              // nil if losses of the store are not to be logged
 
-	versionLog *versionLog // of a store that is shared
+	versionLog *warnings.Versions // of a store that is shared
 
 	policies   atomic.Pointer[policySet]
 	reconciles bool
@@ -345,8 +346,8 @@ func (p *Pacer) Close() error {
 	if p.member != nil {
 		p.member.Close()
 	}
-	p.storeLog.close()
-	p.versionLog.close()
+	p.storeLog.Close()
+	p.versionLog.Close()
 	p.telemetry.Close()
 	return nil
 }
