@@ -214,7 +214,7 @@ func (p *Pacer) settle() {
 	p.describePolicies(set)
 	p.waiters.Replan(set.generation)
 	if before.willEnforce(list, p.mode) {
-		p.observer.retire()
+		p.observer.Retire()
 	}
 }
 

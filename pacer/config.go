@@ -2,7 +2,6 @@ package pacer
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -133,7 +132,6 @@ func New(c Config) (*Pacer, error) {
 		reconciles: !c.IgnoreCounts,
 		mode:       c.Mode,
 	}
-	p.observer.pacer, p.observer.life = p, context.Background()
 	if p.store == nil {
 		p.store = memstore.New()
 	}
@@ -153,6 +151,7 @@ func New(c Config) (*Pacer, error) {
 	p.spares.off = p.direct == nil && p.member == nil
 	p.describeProcess(cmp.Or(c.Name, processName()))
 	p.waiters = p.newWaiters(&c, given)
+	p.observer = p.newObserver()
 	if p.member == nil && c.Store != nil { // others may use it, too
 		p.waiters.Begin()
 	}

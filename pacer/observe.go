@@ -1,8 +1,14 @@
 package pacer
 
 import (
+	"context"
 	"slices"
+	"time"
 
+	"github.com/headway-go/headway/pacer/internal/observe"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
+	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -62,7 +68,7 @@ func (p *Pacer) SetMode(m Mode) error {
 // behind calls that have gone. What is charged meanwhile is given back when they are enforced.
 func (p *Pacer) beforeEnforcing(list []policies.Policy, m Mode) {
 	if p.set().willEnforce(list, m) && !p.isClosed() {
-		p.observer.giveBackAll()
+		p.observer.GiveBackAll()
 	}
 }
 
@@ -101,4 +107,153 @@ func observedIf(p policies.Policy, observed bool) policies.Policy {
 // if they were in no lane. Calls in flight are counted in this process.
 func (l *limit) isPredicted() bool {
 	return l.observed && l.whole == "" && l.Spec.Algorithm != policies.Concurrency
+}
+
+// newObserver returns the observer of a Pacer that has its waiters.
+func (p *Pacer) newObserver() *observe.Observer {
+	config := observe.Config{
+		Upstream: p.upstream, Store: p.store, Member: p.member, Direct: p.direct != nil, Timeout: waiters.Timeout,
+		Closed: p.waiters.Closed(), Meter: p.process.Meter,
+	}
+	if p.telemetry != nil {
+		config.Answered = func(ctx context.Context, one *observe.Observation, g *store.Grant) {
+			p.observed(ctx, p.outcome(one, g))
+		}
+	}
+	config.Lost = func(n int64) {
+		telemetry.Emit(p.telemetry, n, func(h *Hooks) func(int64) { return h.NotObserved })
+	}
+	config.GaveBack = func(ctx context.Context) {
+		p.waiters.Changed(ctx, []store.Change{{Kind: store.Slowed}}) // of everyone: slots are to be had anew
+	}
+	return observe.New(&config)
+}
+
+// observe has the observed policies say what they would have done to a call that goes after a delay, n times.
+func (p *Pacer) observe(ctx context.Context, a *ask, delay time.Duration, n int64) *observe.Observation {
+	b := *a
+	b.part = observedPart
+	o := p.observer.New(ctx, delay)
+	err := b.wrong
+	if err == nil {
+		err = p.countPermits(ctx, o, &b)
+	}
+	if err == nil {
+		err = p.bindObserved(ctx, o, &b, n)
+	}
+	if err != nil {
+		o.Refuse()
+		p.observed(ctx, p.refusal(err))
+		return o
+	}
+	o.Ask(ctx)
+	return o
+}
+
+// bindObserved binds a call to the policies that are observed.
+func (p *Pacer) bindObserved(ctx context.Context, o *observe.Observation, a *ask, n int64) error {
+	limits, err := p.bind(a, nil)
+	if err != nil {
+		return err
+	}
+	var s settling
+	limits, costs, err := p.costs(a, limits, &s)
+	if err != nil {
+		return err
+	}
+	for i := range limits {
+		l := &limits[i]
+		if l.Spec.Queue == policies.FairQueue && a.scope(a.set.fairBy) == "" {
+			return &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: a.set.fairBy}
+		}
+		l.Spec.Queue = policies.NoQueue
+	}
+	o.Limits, o.Free, o.Learns = limits, s.free, s.lessons
+	o.Call = store.Call{Cost: a.cost, Costs: costs, NotBefore: o.Delay, MaxWait: min(a.maxWait, observe.MaxWait)}
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := max(0, time.Until(deadline)); left < o.Call.MaxWait {
+			o.Call.MaxWait, o.Ends = left, true
+		}
+	}
+	if n > 1 {
+		o.Call.Costs = make([]int64, len(limits))
+		for i := range limits {
+			cost := a.cost
+			if costs != nil {
+				cost = costs[i]
+			}
+			most := limits[i].Spec.Limit
+			o.Call.Costs[i] = min(most, cost*min(n, most))
+		}
+	}
+	return nil
+}
+
+// countPermits counts a call as one in flight, for each observed policy that counts those, and reports which permits would have been taken.
+func (p *Pacer) countPermits(ctx context.Context, o *observe.Observation, a *ask) error {
+	for i := range a.set.limits {
+		l := &a.set.limits[i]
+		if !l.observed || l.Spec.Algorithm != policies.Concurrency || l.Spec.After > 0 {
+			continue
+		}
+		if option := a.costOption(l.Policy); option != nil && option.n == 0 {
+			continue
+		}
+		scope, missing := l.scope(a)
+		switch {
+		case missing != "" && l.optional:
+			continue
+		case missing != "":
+			return &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: missing}
+		case !a.permits:
+			return notEnough(l.Policy)
+		}
+		key, most := store.Key{Policy: l.Policy, Scope: scope}, a.set.specOf(l, a, scope).Limit
+		if n := o.Enter(key); n > most {
+			p.observed(ctx, Observed{
+				Policy: l.Policy, Scope: describeScope(l.scopes, scope), Cost: 1, InFlight: true, Running: n,
+			})
+		}
+	}
+	return nil
+}
+
+// observed emits what would have become of a call.
+func (p *Pacer) observed(ctx context.Context, one Observed) {
+	one.Upstream = p.upstream
+	telemetry.EmitCall(ctx, p.telemetry, one, func(h *Hooks) func(context.Context, Observed) { return h.Observed })
+}
+
+// refusal returns the event of a call that would have been refused with an error.
+func (p *Pacer) refusal(err error) Observed {
+	one := Observed{Refused: err}
+	switch e := err.(type) { //nolint:errorlint // they are as they were made
+	case *ScopeError:
+		one.Policy = e.Policy
+	case *LimitError:
+		one.Policy, one.Scope, one.Cost, one.Wait, one.Paused = e.Policy, e.Scope, e.Cost, e.Wait, e.Paused
+	}
+	return one
+}
+
+// outcome returns what the store's answer means for a call.
+func (p *Pacer) outcome(one *observe.Observation, g *store.Grant) Observed {
+	if !g.OK {
+		r := waiters.Refusal{
+			Wait:    waiters.Wait{Cost: one.Call.Cost, Paused: g.Paused || g.Binds == store.BindsUpstream, For: g.Wait()},
+			MaxWait: one.Call.MaxWait, ByDeadline: one.Ends,
+		}
+		if g.Binds >= 0 {
+			r.Limit, r.Cost = &one.Limits[g.Binds], one.Cost(g.Binds)
+		}
+		return p.refusal(p.notYet(r))
+	}
+	e := Observed{Cost: one.Call.Cost, Wait: max(0, g.Wait()-one.Delay)}
+	if e.Wait > 0 {
+		e.Paused = g.Paused || g.Binds == store.BindsUpstream
+		if g.Binds >= 0 {
+			e.Policy, e.Scope, e.Cost = one.Limits[g.Binds].Policy, p.describe(&one.Limits[g.Binds]), one.Cost(g.Binds)
+		}
+	}
+	return e
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -49,7 +50,7 @@ type Pacer struct {
 	usage      feedback.Usage
 	process    *usage.Process // what operators see of this process
 	mode       Mode           // under changing
-	observer   observer
+	observer   *observe.Observer
 
 	waiters *waiters.Waiters
 	leases  *leases.Leases // of the permits of calls in flight
@@ -340,7 +341,7 @@ func (p *Pacer) Close() error {
 	}
 	p.waiters.Close()
 	p.changing.Unlock()
-	p.observer.close()
+	p.observer.Close()
 	p.leases.Close()
 	p.waiters.Drain()
 	if p.member != nil {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -21,7 +22,7 @@ type Reservation struct {
 	first settling // by the policies that held when it was made
 	few   [2]Option
 
-	observed atomic.Pointer[observation] // by the policies that are observed; nil if none is
+	observed atomic.Pointer[observe.Observation] // by the policies that are observed; nil if none is
 }
 
 // newReservation returns one that is to be reserved for, with room for the options that most calls have.
@@ -78,7 +79,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	switch o := r.observed.Load(); {
 	case err == ErrSpent: //nolint:errorlint // as it is
 	case err != nil:
-		o.cancel(ctx, false)
+		o.Cancel(ctx, false)
 	case o == nil && r.observes():
 		a := r.now()
 		r.observed.Store(r.pacer.observe(ctx, &a, 0, 1))
@@ -87,14 +88,14 @@ func (r *Reservation) Wait(ctx context.Context) error {
 }
 
 // notGoing gives back what observed policies were charged for a call that was given back, and their permits.
-func (r *Reservation) notGoing(ctx context.Context) { r.observed.Load().cancel(ctx, r.call.HasGone()) }
+func (r *Reservation) notGoing(ctx context.Context) { r.observed.Load().Cancel(ctx, r.call.HasGone()) }
 
 // Release records that the call is over, so that other calls may have its permits. It does nothing if the reservation
 // has none, or if it was released before: call it on every path. It does not block on a shared store. Without
 // Release, permits are renewed until the Pacer is closed: see [Reservation.WhileAlive].
 func (r *Reservation) Release() {
 	r.pacer.leases.Release(r.call.Lease())
-	r.observed.Load().release()
+	r.observed.Load().Release()
 }
 
 // WhileAlive sets a function that reports whether the call is still alive while [Reservation.Release] has not been

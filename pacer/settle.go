@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/headway-go/headway/pacer/internal/costs"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -11,13 +12,7 @@ import (
 // settling is what the settlement of a call has to know, besides its charges. A nil one is of a call that is not settled.
 type settling struct {
 	free    []store.Limit // that the call cost nothing at first
-	lessons []lesson
-}
-
-// A lesson is a cost that is learned from.
-type lesson struct {
-	key store.Key
-	how policies.Learned
+	lessons []costs.Lesson
 }
 
 // isFree notes a limit that the call costs nothing at first.
@@ -30,7 +25,7 @@ func (s *settling) isFree(l *store.Limit) {
 // learns notes what is to be learned from what the call costs a policy.
 func (s *settling) learns(a *ask, l *store.Limit) {
 	if o := a.costOption(l.Policy); s != nil && o != nil && o.learned.Times > 0 {
-		s.lessons = append(s.lessons, lesson{l.Key(), o.learned})
+		s.lessons = append(s.lessons, costs.Lesson{Key: l.Key(), How: o.learned})
 	}
 }
 
@@ -88,10 +83,10 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	if o != nil { // which looks at the costs later
 		a.opts = slices.Clone(a.opts)
 	}
-	for _, l := range slices.Concat(known.lessons, o.lessons()) {
-		p.learner.Learn(l.key, a.costOf(l.key.Policy, all), l.how)
+	for _, l := range slices.Concat(known.lessons, o.Lessons()) {
+		p.learner.Learn(l.Key, a.costOf(l.Key.Policy, all), l.How)
 	}
-	o.settle(ctx, func(policy string) int64 { return a.costOf(policy, all) }, func(policy string) bool { return a.costOption(policy) != nil })
+	o.Settle(ctx, func(policy string) int64 { return a.costOf(policy, all) }, func(policy string) bool { return a.costOption(policy) != nil })
 	if len(notes) == 0 {
 		return nil
 	}
