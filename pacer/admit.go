@@ -11,27 +11,27 @@ import (
 // goesAtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common
 // request to a store in memory: see [store.Direct]. A pause that this process received is in the store already.
 func (p *Pacer) goesAtOnce(ctx context.Context, a *ask) bool {
-	if p.direct == nil || a.set.observes || a.set.free || a.set.hasQueues || a.set.varies || a.tracked || a.byPolicy || a.notBefore > 0 || p.waiters.Queued() > 0 {
+	if p.direct == nil || a.set.Observes || a.set.Free || a.set.HasQueues || a.set.Varies || a.tracked || a.byPolicy || a.notBefore > 0 || p.waiters.Queued() > 0 {
 		return false
 	}
 	call := store.Admission{Cost: a.cost}
-	for i := range a.set.limits {
-		l := &a.set.limits[i]
-		scope, missing := l.scope(a)
-		if missing != "" && l.optional {
+	for i := range a.set.Limits {
+		l := &a.set.Limits[i]
+		scope, missing := l.ScopeOf(a.scope)
+		if missing != "" && l.Optional {
 			continue
 		}
 		if missing != "" || a.cost > l.Spec.Limit || call.Len == store.MaxAdmission {
 			return false
 		}
-		call.Limits[call.Len] = store.Bound{Limit: l.prepared, Scope: scope}
+		call.Limits[call.Len] = store.Bound{Limit: l.Prepared, Scope: scope}
 		call.Len++
 	}
 	if call.Len == 0 || !p.direct.Admit(call) {
 		return false
 	}
 	if p.telemetry != nil {
-		waitEvents{p}.Admitted(ctx, &store.Call{Cost: a.cost}, p.bindable(a, false), nil, 0, 0)
+		waitEvents{p}.Admitted(ctx, &store.Call{Cost: a.cost}, a.set.Bindable(a.lane, false, a.scope), nil, 0, 0)
 	}
 	return true
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/parts"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -80,7 +81,7 @@ func (p *Pacer) SetLimit(ctx context.Context, policy string, with policies.Polic
 	if lasts < 0 {
 		return badDuration("SetLimit", lasts)
 	}
-	base, _ := l.policy.For(values...) // without its overrides
+	base, _ := l.Of.For(values...) // without its overrides
 	one, err := base.Override(with, values...).For(values...)
 	if err != nil {
 		return &ConfigError{Field: "SetLimit", Value: strconv.Quote(policy), Err: err}
@@ -102,29 +103,29 @@ func (p *Pacer) UnsetLimit(ctx context.Context, policy string, opts ...Option) e
 }
 
 // keyOf returns a policy with scopes, and the key that a context and options name.
-func (p *Pacer) keyOf(ctx context.Context, policy string, opts []Option) (l *limit, key store.Key, values []string, err error) {
+func (p *Pacer) keyOf(ctx context.Context, policy string, opts []Option) (l *binding.Limit, key store.Key, values []string, err error) {
 	a, err := p.newAsk(ctx, opts)
 	if err != nil {
 		return nil, key, nil, err
 	}
 	a.scopes = scopesOf(ctx)
-	i := slices.IndexFunc(a.set.limits, func(l limit) bool { return l.Policy == policy && l.whole == "" })
+	i := slices.IndexFunc(a.set.Limits, func(l binding.Limit) bool { return l.Policy == policy && l.Whole == "" })
 	if i < 0 {
 		return nil, key, nil, &ConfigError{
 			Field: "Policy", Value: strconv.Quote(policy), Reason: fmt.Sprintf("no policy of upstream %q has that name", p.upstream),
 		}
 	}
-	l = &a.set.limits[i]
-	if len(l.scopes) == 0 {
+	l = &a.set.Limits[i]
+	if len(l.Scopes) == 0 {
 		return nil, key, nil, &ConfigError{
 			Field: "Policy", Value: strconv.Quote(policy), Reason: "has no scopes, and so one limit for the whole upstream: use SetPolicies",
 		}
 	}
-	scope, missing := l.scope(&a)
+	scope, missing := l.ScopeOf(a.scope)
 	if missing != "" {
 		return nil, key, nil, &ScopeError{Upstream: p.upstream, Policy: policy, Scope: missing}
 	}
-	for _, name := range l.scopes {
+	for _, name := range l.Scopes {
 		values = append(values, a.scope(name))
 	}
 	return l, store.Key{Policy: policy, Scope: scope}, values, nil
@@ -201,19 +202,18 @@ func (p *Pacer) settle() {
 		p.ends = time.AfterFunc(min(soonest.Sub(p.settings.Now), store.Forever), p.endSettings)
 	}
 	before := p.set()
-	if source == before.source && slices.EqualFunc(list, before.given, samePolicy) && maps.EqualFunc(special, before.special, samePolicy) &&
-		before.mode == p.mode {
+	if source == before.Source && slices.EqualFunc(list, before.Given, samePolicy) && maps.EqualFunc(special, before.Special, samePolicy) &&
+		before.AllObserved == (p.mode == Observe) {
 		return
 	}
-	set := p.newSet(list, before, special)
-	set.source = source
+	set := binding.New(&p.bindings, &binding.InForce{Given: list, Source: source, AllObserved: p.mode == Observe, Special: special}, before)
 	p.policies.Store(set)
 	if p.repolicied != nil {
-		p.repolicied(set.bound)
+		p.repolicied(set.Bound)
 	}
 	p.describePolicies(set)
-	p.waiters.Replan(set.generation)
-	if before.willEnforce(list, p.mode) {
+	p.waiters.Replan(set.Generation)
+	if before.WillEnforce(list, p.mode == Observe) {
 		p.observer.Retire()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -141,11 +142,12 @@ func New(c Config) (*Pacer, error) {
 		p.direct, _ = p.store.(store.Direct)
 	}
 	p.declared = slices.Clone(c.Policies)
-	set := p.newSet(p.declared, nil, nil)
+	p.bindings = binding.Config{Upstream: p.upstream, Direct: p.direct, MaxPause: p.maxPause, Counts: p.reconciles}
+	set := binding.New(&p.bindings, &binding.InForce{Given: p.declared, AllObserved: p.mode == Observe}, nil)
 	p.policies.Store(set)
 	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: p.direct != nil, PassOn: p.passOn})
 	if isShared {
-		p.member = p.join(shared, &c, set.bound)
+		p.member = p.join(shared, &c, set.Bound)
 		p.store = p.member
 	}
 	p.spares.off = p.direct == nil && p.member == nil
@@ -167,13 +169,13 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
 		Policies: bound, Permits: p.leases.Held, Describe: p.about,
 	}
-	config.Policy = func(l *store.Limit) policies.Policy { return p.set().policyOf(l) }
+	config.Policy = func(l *store.Limit) policies.Policy { return p.set().PolicyOf(l) }
 	config.Settings = p.settingsRead
 	config.Changed = p.failedOver
 	if p.telemetry != nil {
 		config.Requested = p.requested
 	}
-	p.versionLog = warnings.NewVersions(c.Logger, c.Upstream, func() string { return p.set().source })
+	p.versionLog = warnings.NewVersions(c.Logger, c.Upstream, func() string { return p.set().Source })
 	config.Versions = p.versionLog.Seen
 	if c.Logger != nil || !slices.ContainsFunc(c.Hooks, func(h *Hooks) bool { return h.logsFailover }) {
 		p.storeLog = warnings.NewStore(c.Logger, c.Upstream, c.Outage.String())

@@ -2,9 +2,9 @@ package pacer
 
 import (
 	"context"
-	"slices"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -41,7 +41,12 @@ func (m Mode) String() string {
 }
 
 // Mode returns whether the policies are enforced.
-func (p *Pacer) Mode() Mode { return p.set().mode }
+func (p *Pacer) Mode() Mode {
+	if p.set().AllObserved {
+		return Observe
+	}
+	return Enforce
+}
 
 // SetMode sets whether this process enforces its policies, in place of [Config].Mode. It holds at once. What was charged while the policies
 // were observed counts, except slots that were still to come: the calls that they were for have gone, so they are given back, which SetMode
@@ -53,7 +58,7 @@ func (p *Pacer) SetMode(m Mode) error {
 	if m > Observe {
 		return badNumber("Mode", int64(m), "must be Enforce or Observe")
 	}
-	p.beforeEnforcing(p.set().given, m)
+	p.beforeEnforcing(p.set().Given, m)
 	p.changing.Lock()
 	defer p.changing.Unlock()
 	if p.isClosed() {
@@ -67,46 +72,9 @@ func (p *Pacer) SetMode(m Mode) error {
 // beforeEnforcing gives back what is charged for slots to come of policies that are about to be enforced, so that no call has to wait
 // behind calls that have gone. What is charged meanwhile is given back when they are enforced.
 func (p *Pacer) beforeEnforcing(list []policies.Policy, m Mode) {
-	if p.set().willEnforce(list, m) && !p.isClosed() {
+	if p.set().WillEnforce(list, m == Observe) && !p.isClosed() {
 		p.observer.GiveBackAll()
 	}
-}
-
-// willEnforce reports whether some policies of the set are observed that are not when other policies hold, in a mode.
-func (s *policySet) willEnforce(list []policies.Policy, m Mode) bool {
-	if !s.observes || m == Observe {
-		return false
-	}
-	return slices.ContainsFunc(s.limits, func(l limit) bool {
-		return l.observed && l.whole == "" &&
-			!slices.ContainsFunc(list, func(one policies.Policy) bool { return one.Name() == l.Policy && one.IsObserved() })
-	})
-}
-
-// inMode returns policies as they are in a mode.
-func inMode(list []policies.Policy, m Mode) []policies.Policy {
-	if m != Observe {
-		return list
-	}
-	observed := slices.Clone(list)
-	for i := range observed {
-		observed[i] = observed[i].Observed()
-	}
-	return observed
-}
-
-// observedIf returns a policy that is observed, or is not.
-func observedIf(p policies.Policy, observed bool) policies.Policy {
-	if observed {
-		return p.Observed()
-	}
-	return p.Enforced()
-}
-
-// isPredicted reports whether the store is asked for what an observed limit would have done. A lane's part of a policy is not: calls go as
-// if they were in no lane. Calls in flight are counted in this process.
-func (l *limit) isPredicted() bool {
-	return l.observed && l.whole == "" && l.Spec.Algorithm != policies.Concurrency
 }
 
 // newObserver returns the observer of a Pacer that has its waiters.
@@ -132,7 +100,7 @@ func (p *Pacer) newObserver() *observe.Observer {
 // observe has the observed policies say what they would have done to a call that goes after a delay, n times.
 func (p *Pacer) observe(ctx context.Context, a *ask, delay time.Duration, n int64) *observe.Observation {
 	b := *a
-	b.part = observedPart
+	b.which = binding.Predicted
 	o := p.observer.New(ctx, delay)
 	err := b.wrong
 	if err == nil {
@@ -156,19 +124,19 @@ func (p *Pacer) bindObserved(ctx context.Context, o *observe.Observation, a *ask
 	if err != nil {
 		return err
 	}
-	var s settling
+	var s binding.Settling
 	limits, costs, err := p.costs(a, limits, &s)
 	if err != nil {
 		return err
 	}
 	for i := range limits {
 		l := &limits[i]
-		if l.Spec.Queue == policies.FairQueue && a.scope(a.set.fairBy) == "" {
-			return &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: a.set.fairBy}
+		if l.Spec.Queue == policies.FairQueue && a.scope(a.set.FairBy) == "" {
+			return &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: a.set.FairBy}
 		}
 		l.Spec.Queue = policies.NoQueue
 	}
-	o.Limits, o.Free, o.Learns = limits, s.free, s.lessons
+	o.Limits, o.Free, o.Learns = limits, s.Free, s.Lessons
 	o.Call = store.Call{Cost: a.cost, Costs: costs, NotBefore: o.Delay, MaxWait: min(a.maxWait, observe.MaxWait)}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(0, time.Until(deadline)); left < o.Call.MaxWait {
@@ -191,27 +159,27 @@ func (p *Pacer) bindObserved(ctx context.Context, o *observe.Observation, a *ask
 
 // countPermits counts a call as one in flight, for each observed policy that counts those, and reports which permits would have been taken.
 func (p *Pacer) countPermits(ctx context.Context, o *observe.Observation, a *ask) error {
-	for i := range a.set.limits {
-		l := &a.set.limits[i]
-		if !l.observed || l.Spec.Algorithm != policies.Concurrency || l.Spec.After > 0 {
+	for i := range a.set.Limits {
+		l := &a.set.Limits[i]
+		if !l.Observed || l.Spec.Algorithm != policies.Concurrency || l.Spec.After > 0 {
 			continue
 		}
 		if option := a.costOption(l.Policy); option != nil && option.n == 0 {
 			continue
 		}
-		scope, missing := l.scope(a)
+		scope, missing := l.ScopeOf(a.scope)
 		switch {
-		case missing != "" && l.optional:
+		case missing != "" && l.Optional:
 			continue
 		case missing != "":
 			return &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: missing}
 		case !a.permits:
 			return notEnough(l.Policy)
 		}
-		key, most := store.Key{Policy: l.Policy, Scope: scope}, a.set.specOf(l, a, scope).Limit
+		key, most := store.Key{Policy: l.Policy, Scope: scope}, a.set.SpecOf(l, a.scope, scope).Limit
 		if n := o.Enter(key); n > most {
 			p.observed(ctx, Observed{
-				Policy: l.Policy, Scope: describeScope(l.scopes, scope), Cost: 1, InFlight: true, Running: n,
+				Policy: l.Policy, Scope: binding.Describe(l.Scopes, scope), Cost: 1, InFlight: true, Running: n,
 			})
 		}
 	}
@@ -252,7 +220,7 @@ func (p *Pacer) outcome(one *observe.Observation, g *store.Grant) Observed {
 	if e.Wait > 0 {
 		e.Paused = g.Paused || g.Binds == store.BindsUpstream
 		if g.Binds >= 0 {
-			e.Policy, e.Scope, e.Cost = one.Limits[g.Binds].Policy, p.describe(&one.Limits[g.Binds]), one.Cost(g.Binds)
+			e.Policy, e.Scope, e.Cost = one.Limits[g.Binds].Policy, p.set().Describe(&one.Limits[g.Binds]), one.Cost(g.Binds)
 		}
 	}
 	return e

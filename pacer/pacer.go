@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/costs"
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/leases"
@@ -39,7 +40,8 @@ type Pacer struct {
 
 	versionLog *warnings.Versions // of a store that is shared
 
-	policies   atomic.Pointer[policySet]
+	bindings   binding.Config
+	policies   atomic.Pointer[binding.Set]
 	reconciles bool
 
 	changing   sync.Mutex              // of policies
@@ -158,7 +160,7 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 		return err
 	}
 	c.Go(ctx) // the slot is now: there is nothing to wait for and nothing to keep
-	if a.set.observes {
+	if a.set.Observes {
 		p.observe(ctx, &a, 0, 1)
 	}
 	return nil
@@ -182,7 +184,7 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 	if err := p.reserve(ctx, &a, &r.call, nil, &r.first, &r.asked); err != nil {
 		return nil, err
 	}
-	if a.set.observes && !r.At().IsZero() { // a queued call is waited for
+	if a.set.Observes && !r.At().IsZero() { // a queued call is waited for
 		r.observed.Store(p.observe(ctx, &a, r.Delay(), 1))
 	}
 	return r, nil
@@ -201,7 +203,7 @@ func (p *Pacer) newCall(ctx context.Context, opts []Option) (ask, error) {
 
 // reserve charges the earliest slot at which a call may go, for c. room is for its limits, s for what its settlement has to know, nil if it
 // is not settled, and k for what it requests, nil if it does not wait.
-func (p *Pacer) reserve(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *settling, k *asked) error {
+func (p *Pacer) reserve(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *asked) error {
 	err := p.reserveSlot(ctx, a, c, room, s, k)
 	if err != nil {
 		p.refused(ctx, err)
@@ -209,17 +211,17 @@ func (p *Pacer) reserve(ctx context.Context, a *ask, c *waiters.Call, room []sto
 	return err
 }
 
-func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *settling, k *asked) error {
+func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *asked) error {
 	if k != nil {
 		if a.scopes == nil { // other policies may have scopes
 			a.scopes = scopesOf(ctx)
 		}
 		k.keep(a, s)
 	}
-	if a.set.free {
+	if a.set.Free {
 		return p.waiters.Free(ctx, c, &store.Call{Cost: a.cost, NotBefore: a.notBefore, MaxWait: a.maxWait})
 	}
-	a.part = enforcedPart
+	a.which = binding.Enforced
 	limits, err := p.bind(a, room)
 	if err != nil {
 		return err
@@ -232,12 +234,12 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room [
 	if err != nil {
 		return err
 	}
-	r := waiters.Request{Limits: limits, WillWait: a.waits, Untried: a.untried, Generation: a.set.generation}
+	r := waiters.Request{Limits: limits, WillWait: a.waits, Untried: a.untried, Generation: a.set.Generation}
 	if k != nil {
 		r.Binder = k
 	}
 	r.Call = store.Call{Cost: a.cost, Costs: costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
-	if a.set.hasQueues {
+	if a.set.HasQueues {
 		if err := p.queueUp(a, &r); err != nil {
 			return err
 		}
@@ -294,7 +296,7 @@ func (p *Pacer) notYet(r waiters.Refusal) error {
 		Deadline: r.ByDeadline, Queued: r.Queued, Ahead: r.Ahead,
 	}
 	if l := r.Limit; l != nil {
-		e.Policy, e.Scope = l.Policy, p.describe(l)
+		e.Policy, e.Scope = l.Policy, p.set().Describe(l)
 		if l.Spec.Algorithm == policies.Concurrency && !r.Paused {
 			e.InFlight, e.Limit, e.Wait = true, l.Spec.Limit, 0
 		}
@@ -323,7 +325,7 @@ func (p *Pacer) MaxPause() time.Duration { return p.maxPause }
 
 // Policies returns the policies that hold now, in the order in which they were given. In the mode [Observe], all of them are observed.
 func (p *Pacer) Policies() []policies.Policy {
-	return slices.Clone(p.set().list)
+	return slices.Clone(p.set().List)
 }
 
 // Upstream returns the upstream's name.
@@ -352,3 +354,6 @@ func (p *Pacer) Close() error {
 	p.telemetry.Close()
 	return nil
 }
+
+// set returns the policies that hold now.
+func (p *Pacer) set() *binding.Set { return p.policies.Load() }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -38,7 +39,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	}
 	bound, lacking := p.bind(&a, nil)
 	if lacking != nil {
-		bound = p.bindable(&a, false) // an answer to a call that lacks a scope is not about that scope
+		bound = a.set.Bindable(a.lane, false, a.scope) // an answer to a call that lacks a scope is not about that scope
 	}
 	return p.apply(ctx, a.set, &feedback.Answer{Limits: bound, Partial: lacking != nil}, time.Now(), f)
 }
@@ -55,7 +56,7 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 		return ErrClosed
 	}
 	set, _ := r.bound()
-	if set.observes {
+	if set.Observes {
 		r.pacer.withObserved(&a, r.now())
 	}
 	return r.pacer.apply(ctx, set, &a, now, fs...)
@@ -63,12 +64,12 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 
 // withObserved adds the limits that are observed to those that an answer is about.
 func (p *Pacer) withObserved(a *feedback.Answer, k ask) {
-	k.part = wholeStack
+	k.which = binding.All
 	_, lacking := p.bind(&k, nil)
 	a.Partial = lacking != nil
 	limits := slices.Clone(a.Limits)
-	for _, l := range p.bindable(&k, false) {
-		if k.set.byName[l.Policy].observed {
+	for _, l := range k.set.Bindable(k.lane, false, k.scope) {
+		if k.set.Named(l.Policy).Observed {
 			limits = append(limits, l)
 		}
 	}
@@ -81,13 +82,13 @@ func (p *Pacer) withObserved(a *feedback.Answer, k ask) {
 }
 
 // apply turns feedback into notes, and gives them to the store.
-func (p *Pacer) apply(ctx context.Context, set *policySet, a *feedback.Answer, now time.Time, fs ...policies.Feedback) error {
+func (p *Pacer) apply(ctx context.Context, set *binding.Set, a *feedback.Answer, now time.Time, fs ...policies.Feedback) error {
 	for i := range fs {
 		if err := checkFeedback(&fs[i]); err != nil {
 			return err
 		}
 	}
-	n, err := set.rules.Notes(&p.usage, a, fs, now)
+	n, err := set.Rules.Notes(&p.usage, a, fs, now)
 	if err != nil {
 		return p.notBound(err)
 	}
@@ -187,7 +188,7 @@ func (p *Pacer) undo(ctx context.Context, kind store.NoteKind, opts []Option) er
 	if err != nil {
 		return err
 	}
-	stack := store.Stack{Upstream: p.upstream, Limits: p.bindable(&a, true)}
+	stack := store.Stack{Upstream: p.upstream, Limits: a.set.Bindable(a.lane, true, a.scope)}
 	notes := make([]store.Note, 0, len(stack.Limits)+1)
 	for i := range len(stack.Limits) + 1 {
 		notes = append(notes, store.Note{Kind: kind, Limit: i - 1})

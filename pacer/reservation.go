@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
@@ -19,7 +20,7 @@ type Reservation struct {
 	asked
 
 	call  waiters.Call
-	first settling // by the policies that held when it was made
+	first binding.Settling // by the policies that held when it was made
 	few   [2]Option
 
 	observed atomic.Pointer[observe.Observation] // by the policies that are observed; nil if none is

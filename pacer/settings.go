@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -138,7 +139,7 @@ func newSetting(from *store.Setting) Setting {
 	}
 	s.Policies = []policies.Policy{one}
 	if scopes := one.Scopes(); len(scopes) > 0 {
-		s.Scope = describeScope(scopes, from.Scope)
+		s.Scope = binding.Describe(scopes, from.Scope)
 	}
 	return s
 }

@@ -4,42 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/headway-go/headway/pacer/internal/costs"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
-
-// settling is what the settlement of a call has to know, besides its charges. A nil one is of a call that is not settled.
-type settling struct {
-	free    []store.Limit // that the call cost nothing at first
-	lessons []costs.Lesson
-}
-
-// isFree notes a limit that the call costs nothing at first.
-func (s *settling) isFree(l *store.Limit) {
-	if s != nil && l.Spec.Algorithm != policies.Concurrency { // a permit costs nothing
-		s.free = append(s.free, *l)
-	}
-}
-
-// learns notes what is to be learned from what the call costs a policy.
-func (s *settling) learns(a *ask, l *store.Limit) {
-	if o := a.costOption(l.Policy); s != nil && o != nil && o.learned.Times > 0 {
-		s.lessons = append(s.lessons, costs.Lesson{Key: l.Key(), How: o.learned})
-	}
-}
-
-// estimate returns what a call is charged by a policy, of which a part of a lane is no policy of its own.
-func (p *Pacer) estimate(a *ask, policy, scope string) int64 {
-	o := a.costOption(policy)
-	switch {
-	case o == nil:
-		return a.cost
-	case o.learned.Times <= 0:
-		return o.n
-	}
-	return p.learner.Estimate(store.Key{Policy: policy, Scope: scope}, o.n, o.learned)
-}
 
 // Settle sets what the call really cost, by [Cost] and [CostOf], when that is known only afterwards: tokens, points.
 // If the call was charged too much, Settle gives the difference back. If it was charged too little, Settle charges
@@ -68,13 +35,13 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 		return err
 	}
 	var free []store.Limit
-	for _, l := range known.free {
-		if a.costOption(set.wholeOf(l.Policy)) != nil {
+	for _, l := range known.Free {
+		if a.costOption(set.WholeOf(l.Policy)) != nil {
 			free = append(free, l)
 		}
 	}
 	stack, notes, err := r.call.Settle(ctx, free, func(policy string) int64 {
-		return a.costOf(set.wholeOf(policy), all) // a part of a lane costs what the whole does
+		return a.costOf(set.WholeOf(policy), all) // a part of a lane costs what the whole does
 	})
 	if err != nil {
 		return err
@@ -83,7 +50,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	if o != nil { // which looks at the costs later
 		a.opts = slices.Clone(a.opts)
 	}
-	for _, l := range slices.Concat(known.lessons, o.Lessons()) {
+	for _, l := range slices.Concat(known.Lessons, o.Lessons()) {
 		p.learner.Learn(l.Key, a.costOf(l.Key.Policy, all), l.How)
 	}
 	o.Settle(ctx, func(policy string) int64 { return a.costOf(policy, all) }, func(policy string) bool { return a.costOption(policy) != nil })

@@ -3,6 +3,7 @@ package pacer
 import (
 	"context"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -32,7 +33,7 @@ func (p *Pacer) TryAcquire(ctx context.Context, opts ...Option) (*Reservation, e
 		return nil, err
 	}
 	r.call.Go(ctx)
-	if a.set.observes {
+	if a.set.Observes {
 		r.observed.Store(p.observe(ctx, &a, 0, 1))
 	}
 	return r, nil
@@ -67,7 +68,7 @@ func (p *Pacer) AllowAtMost(ctx context.Context, n int64, opts ...Option) (grant
 	if granted, err = p.take(ctx, &a, n); err != nil {
 		p.refused(ctx, err)
 	}
-	if err == nil && a.set.observes {
+	if err == nil && a.set.Observes {
 		p.observe(ctx, &a, 0, granted)
 	}
 	return granted, err
@@ -75,11 +76,11 @@ func (p *Pacer) AllowAtMost(ctx context.Context, n int64, opts ...Option) (grant
 
 // take charges as many calls as may go now, at most n.
 func (p *Pacer) take(ctx context.Context, a *ask, n int64) (int64, error) {
-	if a.set.free && a.notBefore == 0 {
+	if a.set.Free && a.notBefore == 0 {
 		p.waiters.Freed(ctx, a.cost, n)
 		return n, nil
 	}
-	a.part = enforcedPart
+	a.which = binding.Enforced
 	limits, err := p.bind(a, nil)
 	if err != nil {
 		return 0, err
@@ -92,7 +93,7 @@ func (p *Pacer) take(ctx context.Context, a *ask, n int64) (int64, error) {
 		return 0, err
 	}
 	r := waiters.Request{Limits: limits, Call: store.Call{Cost: a.cost, Costs: costs, NotBefore: a.notBefore}}
-	if a.set.hasQueues {
+	if a.set.HasQueues {
 		if err := p.queueUp(a, &r); err != nil {
 			return 0, err
 		}
