@@ -12,6 +12,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/internal/warnings"
@@ -131,7 +132,6 @@ func New(c Config) (*Pacer, error) {
 		outage:     c.Outage,
 		telemetry:  newTelemetry(c.Hooks),
 		reconciles: !c.IgnoreCounts,
-		mode:       c.Mode,
 	}
 	if p.store == nil {
 		p.store = memstore.New()
@@ -141,13 +141,14 @@ func New(c Config) (*Pacer, error) {
 	if !isShared { // one that is built on a store in memory is shared all the same
 		p.direct, _ = p.store.(store.Direct)
 	}
-	p.declared = slices.Clone(c.Policies)
-	p.bindings = binding.Config{Upstream: p.upstream, Direct: p.direct, MaxPause: p.maxPause, Counts: p.reconciles}
-	set := binding.New(&p.bindings, &binding.InForce{Given: p.declared, AllObserved: p.mode == Observe}, nil)
-	p.policies.Store(set)
+	p.policies = inforce.New(&inforce.Config{
+		Bindings: binding.Config{Upstream: p.upstream, Direct: p.direct, MaxPause: p.maxPause, Counts: p.reconciles},
+		Declared: slices.Clone(c.Policies), Observed: c.Mode == Observe,
+		Parse: parsePolicies, Changed: p.policiesChanged,
+	})
 	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: p.direct != nil, PassOn: p.passOn})
 	if isShared {
-		p.member = p.join(shared, &c, set.Bound)
+		p.member = p.join(shared, &c, p.set().Bound)
 		p.store = p.member
 	}
 	p.spares.off = p.direct == nil && p.member == nil
@@ -170,7 +171,7 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 		Policies: bound, Permits: p.leases.Held, Describe: p.about,
 	}
 	config.Policy = func(l *store.Limit) policies.Policy { return p.set().PolicyOf(l) }
-	config.Settings = p.settingsRead
+	config.Settings = p.policies.Read
 	config.Changed = p.failedOver
 	if p.telemetry != nil {
 		config.Requested = p.requested

@@ -59,13 +59,9 @@ func (p *Pacer) SetMode(m Mode) error {
 		return badNumber("Mode", int64(m), "must be Enforce or Observe")
 	}
 	p.beforeEnforcing(p.set().Given, m)
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	if p.isClosed() {
+	if !p.policies.SetObserved(m == Observe) {
 		return ErrClosed
 	}
-	p.mode = m
-	p.settle()
 	return nil
 }
 

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/costs"
 	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/internal/observe"
@@ -40,18 +39,12 @@ type Pacer struct {
 
 	versionLog *warnings.Versions // of a store that is shared
 
-	bindings   binding.Config
-	policies   atomic.Pointer[binding.Set]
+	policies   *inforce.Policies
 	reconciles bool
 
-	changing   sync.Mutex              // of policies
-	declared   []policies.Policy       // by this process
-	settings   store.Settings          // by operators, as far as this process knows
-	ends       *time.Timer             // when the first of them ends
 	repolicied func([]policies.Policy) // tells the member
 	usage      feedback.Usage
 	process    *usage.Process // what operators see of this process
-	mode       Mode           // under changing
 	observer   *observe.Observer
 
 	waiters *waiters.Waiters
@@ -337,12 +330,8 @@ func (p *Pacer) isClosed() bool { return p.waiters.IsClosed() }
 // refuses all further calls. It does not close the store. Calls in flight that are not over keep their permits until
 // they are released, or their leases run out. Closing twice is harmless.
 func (p *Pacer) Close() error {
-	p.changing.Lock()
-	if p.ends != nil {
-		p.ends.Stop()
-	}
+	p.policies.Close()
 	p.waiters.Close()
-	p.changing.Unlock()
 	p.observer.Close()
 	p.leases.Close()
 	p.waiters.Drain()
@@ -356,4 +345,4 @@ func (p *Pacer) Close() error {
 }
 
 // set returns the policies that hold now.
-func (p *Pacer) set() *binding.Set { return p.policies.Load() }
+func (p *Pacer) set() *binding.Set { return p.policies.Now() }
