@@ -140,7 +140,7 @@ func (p *Pacer) setInStore(ctx context.Context, one store.Setting) error {
 	if err != nil {
 		return p.storeError(opSet, err)
 	}
-	p.policies.Read(all) //nolint:contextcheck // calls that wait have contexts of their own
+	p.policies.Read(all)
 	return nil
 }
 
@@ -238,7 +238,7 @@ func (p *Pacer) Settings(ctx context.Context) (*Settings, error) {
 	if err != nil {
 		return nil, p.storeError(opSettings, err)
 	}
-	p.policies.Read(all) //nolint:contextcheck // that others heed it does not end with this look
+	p.policies.Read(all)
 	return newSettings(p.upstream, all), nil
 }
 
