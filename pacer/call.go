@@ -310,3 +310,36 @@ func (k *asked) Bind() (r waiters.Request, ok bool) {
 	k.ask, k.settling = a, s
 	return r, true
 }
+
+// spares are calls of plain Waits that are over. Their callers never saw them, so they can serve again, for the same
+// Pacer.
+type spares struct {
+	off  bool      // the store is one that could keep what it is given
+	pool sync.Pool // of *spare
+}
+
+// A spare is a call and room for its limits.
+type spare struct {
+	asked
+	call   waiters.Call
+	limits [store.MaxAdmission]store.Limit
+}
+
+// get returns a call whose caller will not see it.
+func (s *spares) get() *spare {
+	if one, ok := s.pool.Get().(*spare); ok {
+		return one
+	}
+	return new(spare)
+}
+
+// put takes back a call that went at its first slot, if no other goroutine can have it any more. No Report or Settle
+// can come, because the caller has no handle.
+func (s *spares) put(one *spare) {
+	if s.off || !one.call.IsReusable() {
+		return
+	}
+	one.forget()
+	one.call, one.limits = waiters.Call{}, [store.MaxAdmission]store.Limit{}
+	s.pool.Put(one)
+}

@@ -138,27 +138,6 @@ func (p *Pacer) Do(ctx context.Context, call func(context.Context) (policies.Rea
 	return err
 }
 
-// Allow charges the call if it may go now, and returns nil. Otherwise it returns at once, without a charge, a
-// [*LimitError] that matches [ErrNotYet] and whose RetryAfter is how long to sleep before asking again. It returns the same errors as
-// Wait. So it refuses a call that a policy counts while it is in flight with a [*ConfigError]: use [Pacer.TryAcquire], which returns
-// something to release.
-func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
-	a, err := p.newCall(ctx, opts)
-	if err != nil || p.goesAtOnce(ctx, &a) {
-		return err
-	}
-	a.maxWait = 0
-	c := &waiters.Call{}
-	if err := p.reserve(ctx, &a, c, nil, nil, nil); err != nil {
-		return err
-	}
-	c.Go(ctx) // the slot is now: there is nothing to wait for and nothing to keep
-	if a.set.Observes {
-		p.observe(ctx, &a, 0, 1)
-	}
-	return nil
-}
-
 // Reserve charges the earliest slot at which the call may go, and returns it without waiting. Then either call
 // [Reservation.Wait], or sleep [Reservation.Delay] and go, or give the slot back with [Reservation.Cancel] before it
 // comes, with [Reservation.NotUsed] afterwards. Reserve returns the same errors as Wait, except those about calls in
