@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/reports"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/memstore"
@@ -155,6 +156,10 @@ func New(c Config) (*Pacer, error) {
 	p.describeProcess(cmp.Or(c.Name, processName()))
 	p.waiters = p.newWaiters(&c, given)
 	p.observer = p.newObserver()
+	p.reports = &reports.Reporter{
+		Upstream: p.upstream, Store: p.store, Usage: &p.usage,
+		Applied: p.feedbackApplied, Changed: p.waiters.Changed, Echoes: p.waiters.Echoes,
+	}
 	if p.member == nil && c.Store != nil { // others may use it, too
 		p.waiters.Begin()
 	}

@@ -128,7 +128,7 @@ func (p *Pacer) refused(ctx context.Context, err error) {
 }
 
 // feedbackApplied emits what the store received of an upstream's feedback.
-func (p *Pacer) feedbackApplied(ctx context.Context, stack *store.Stack, notes []store.Note) {
+func (p *Pacer) feedbackApplied(ctx context.Context, stack store.Stack, notes []store.Note) {
 	if p.telemetry == nil {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/internal/observe"
+	"github.com/headway-go/headway/pacer/internal/reports"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -48,6 +49,7 @@ type Pacer struct {
 	observer   *observe.Observer
 
 	waiters *waiters.Waiters
+	reports *reports.Reporter
 	leases  *leases.Leases // of the permits of calls in flight
 	learner costs.Learner  // of what calls cost
 	spares  spares

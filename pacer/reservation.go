@@ -160,7 +160,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	}
 	p.settled(ctx, &stack, notes)
 	if _, _, err := p.store.Report(ctx, stack, notes); err != nil {
-		return p.storeError("report", err)
+		return p.storeError(opReport, err)
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func (p *Pacer) policiesChanged(before, now *binding.Set) {
 	if p.repolicied != nil {
 		p.repolicied(now.Bound)
 	}
-	p.describePolicies(now)
+	p.process.SetPolicies(now.Names(), now.Texts(), now.Source)
 	p.waiters.Replan(now.Generation)
 	if before.WillEnforce(now.Given, now.AllObserved) {
 		p.observer.Retire()

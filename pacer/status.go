@@ -167,27 +167,11 @@ func (s *Status) Binding() *PolicyStatus {
 // describeProcess makes what operators see of this process.
 func (p *Pacer) describeProcess(name string) {
 	set := p.set()
-	limits := make([]string, 0, len(set.Limits))
-	for i := range set.Limits {
-		limits = append(limits, set.Limits[i].Policy)
-	}
 	p.process = &usage.Process{
-		Upstream: p.upstream, Name: name, Meter: usage.NewMeter(limits, p.direct == nil),
+		Upstream: p.upstream, Name: name, Meter: usage.NewMeter(set.Names(), p.direct == nil),
 		Waiting: func() map[store.Key]int64 { return p.waiters.Waiting() },
 	}
-	p.describePolicies(set)
-}
-
-// describePolicies makes what operators see of the policies of this process.
-func (p *Pacer) describePolicies(set *binding.Set) {
-	names, texts := make([]string, 0, len(set.Limits)), make([]string, 0, len(set.List))
-	for i := range set.Limits {
-		names = append(names, set.Limits[i].Policy)
-	}
-	for _, policy := range set.List {
-		texts = append(texts, policy.String())
-	}
-	p.process.SetPolicies(names, texts, set.Source)
+	p.process.SetPolicies(set.Names(), set.Texts(), set.Source)
 }
 
 // about returns what this process reports of itself, and a function to call when the store has received it.
@@ -210,8 +194,9 @@ func (p *Pacer) Registry() (registry store.Registry, shared bool) {
 	local := &usage.Registry{Process: p.process, Store: p.store, Direct: p.direct, IsClosed: p.isClosed}
 	if p.direct != nil {
 		set := p.set()
+		local.Names = set.Names()
 		for i := range set.Limits {
-			local.Prepared, local.Names = append(local.Prepared, set.Limits[i].Prepared), append(local.Names, set.Limits[i].Policy)
+			local.Prepared = append(local.Prepared, set.Limits[i].Prepared)
 		}
 	}
 	return local, false

@@ -134,3 +134,21 @@ func (s *Set) addLimit(c *Config, i int, one *parts.Part) {
 	s.HasQueues = s.HasQueues || !l.Observed && (l.Spec.HasQueue() || l.Lane != "")
 	s.Scoped = s.Scoped || len(l.Scopes) > 0 || len(s.Lanes) > 0 || s.FairBy != ""
 }
+
+// Names returns the names of all limits, those of lanes included.
+func (s *Set) Names() []string {
+	names := make([]string, 0, len(s.Limits))
+	for i := range s.Limits {
+		names = append(names, s.Limits[i].Policy)
+	}
+	return names
+}
+
+// Texts returns the policies as text.
+func (s *Set) Texts() []string {
+	texts := make([]string, 0, len(s.List))
+	for _, policy := range s.List {
+		texts = append(texts, policy.String())
+	}
+	return texts
+}
