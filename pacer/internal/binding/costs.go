@@ -72,13 +72,13 @@ func (s *Set) ownCosts(limits []store.Limit, cost int64, own func(policy string)
 	for i := range limits {
 		l := s.byName[limits[i].Policy]
 		policy := cmp.Or(l.Whole, l.Policy)
-		n := cost
 		one, isOwn := own(policy)
-		if isOwn {
-			n = one.N
+		if !isOwn {
+			one = Cost{N: cost}
 		}
-		if isOwn && one.Learned.Times > 0 {
-			n = learner.Estimate(store.Key{Policy: policy, Scope: limits[i].Scope}, one.N, one.Learned)
+		n := one.N
+		if one.Learned.Times > 0 {
+			n = learner.Estimate(store.Key{Policy: policy, Scope: limits[i].Scope}, n, one.Learned)
 		}
 		if n == 0 {
 			settling.isFree(&limits[i])

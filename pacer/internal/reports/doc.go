@@ -13,7 +13,7 @@
 //
 //   - Calls of this process that wait do not need the store's news of what this process reports itself, which may be late or lost. For a
 //     resumption, which cannot harm, the news suffices, if there is some.
-//   - What is left of a limit counts as reported only when the store has received it.
+//   - The store is asked only if there is something to report.
 //
 // # Failures
 //
