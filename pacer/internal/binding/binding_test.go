@@ -132,7 +132,7 @@ func TestBindingAllocatesNothing(t *testing.T) { //nolint:paralleltest // it cou
 // A fair share's number is the same in every process, and fits a float.
 func TestFlowOf(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, binding.FlowOf("acme"), binding.FlowOf("acme"))
+	require.Equal(t, int64(125675981721454), binding.FlowOf("acme"))
 	require.NotEqual(t, binding.FlowOf("acme"), binding.FlowOf("other"))
 	for _, one := range []string{"", "acme", "other", "tenant-77"} {
 		require.Positive(t, binding.FlowOf(one))
