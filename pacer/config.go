@@ -2,7 +2,6 @@ package pacer
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,9 +10,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/reports"
 	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -130,9 +133,7 @@ func New(c Config) (*Pacer, error) {
 		outage:     c.Outage,
 		telemetry:  newTelemetry(c.Hooks),
 		reconciles: !c.IgnoreCounts,
-		mode:       c.Mode,
 	}
-	p.observer.pacer, p.observer.life = p, context.Background()
 	if p.store == nil {
 		p.store = memstore.New()
 	}
@@ -141,17 +142,24 @@ func New(c Config) (*Pacer, error) {
 	if !isShared { // one that is built on a store in memory is shared all the same
 		p.direct, _ = p.store.(store.Direct)
 	}
-	p.declared = slices.Clone(c.Policies)
-	set := p.newSet(p.declared, nil, nil)
-	p.policies.Store(set)
+	p.policies = inforce.New(&inforce.Config{
+		Bindings: binding.Config{Upstream: p.upstream, Direct: p.direct, MaxPause: p.maxPause, Counts: p.reconciles},
+		Declared: slices.Clone(c.Policies), Observed: c.Mode == Observe,
+		Parse: parsePolicies, Changed: p.policiesChanged,
+	})
 	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: p.direct != nil, PassOn: p.passOn})
 	if isShared {
-		p.member = p.join(shared, &c, set.bound)
+		p.member = p.join(shared, &c, p.set().Bound)
 		p.store = p.member
 	}
 	p.spares.off = p.direct == nil && p.member == nil
 	p.describeProcess(cmp.Or(c.Name, processName()))
 	p.waiters = p.newWaiters(&c, given)
+	p.observer = p.newObserver()
+	p.reports = &reports.Reporter{
+		Upstream: p.upstream, Store: p.store, Usage: &p.usage,
+		Applied: p.feedbackApplied, Changed: p.waiters.Changed, Echoes: p.waiters.Echoes,
+	}
 	if p.member == nil && c.Store != nil { // others may use it, too
 		p.waiters.Begin()
 	}
@@ -167,16 +175,16 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
 		Policies: bound, Permits: p.leases.Held, Describe: p.about,
 	}
-	config.Policy = func(l *store.Limit) policies.Policy { return p.set().policyOf(l) }
-	config.Settings = p.settingsRead
+	config.Policy = func(l *store.Limit) policies.Policy { return p.set().PolicyOf(l) }
+	config.Settings = p.policies.Read
 	config.Changed = p.failedOver
 	if p.telemetry != nil {
 		config.Requested = p.requested
 	}
-	p.versionLog = &versionLog{logger: c.Logger, upstream: c.Upstream, source: func() string { return p.set().source }}
-	config.Versions = p.versionLog.seen
+	p.versionLog = warnings.NewVersions(c.Logger, c.Upstream, func() string { return p.set().Source })
+	config.Versions = p.versionLog.Seen
 	if c.Logger != nil || !slices.ContainsFunc(c.Hooks, func(h *Hooks) bool { return h.logsFailover }) {
-		p.storeLog = &storeLog{logger: c.Logger, upstream: c.Upstream, outage: c.Outage}
+		p.storeLog = warnings.NewStore(c.Logger, c.Upstream, c.Outage.String())
 	}
 	member := failover.New(shared, &config)
 	p.repolicied = member.SetPolicies

@@ -236,6 +236,9 @@ type StoreError struct {
 	_ struct{}
 }
 
+// opReport is the operation of Report, Settle, [Pacer.Resume] and [Pacer.Reset].
+const opReport = "report"
+
 // opReady is the operation of [Pacer.Ready].
 const opReady = "ready"
 

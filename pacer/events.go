@@ -28,7 +28,7 @@ var _ waiters.Events = waitEvents{}
 func (e waitEvents) waitOf(w *waiters.Wait) Waiting {
 	one := Waiting{Upstream: e.upstream, Cost: w.Cost, Paused: w.Paused, Queued: w.Queued, Ahead: w.Ahead, At: w.At, Wait: w.For}
 	if w.Limit != nil {
-		one.Policy, one.Scope = w.Limit.Policy, e.describe(w.Limit)
+		one.Policy, one.Scope = w.Limit.Policy, e.set().Describe(w.Limit)
 	}
 	return one
 }
@@ -48,7 +48,7 @@ func (e waitEvents) WaitDone(ctx context.Context, last *waiters.Wait, since time
 func (e waitEvents) Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited, late time.Duration) {
 	one := Admitted{Upstream: e.upstream, Cost: call.Cost, Costs: e.costsOf(call, limits), Waited: waited, Late: late}
 	if limit != nil {
-		one.Policy, one.Scope = limit.Policy, e.describe(limit)
+		one.Policy, one.Scope = limit.Policy, e.set().Describe(limit)
 	}
 	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
 }
@@ -64,9 +64,9 @@ func (p *Pacer) costsOf(call *store.Call, limits []store.Limit) []PolicyCost {
 	all := make([]PolicyCost, 0, len(limits))
 	for i := range limits {
 		l := &limits[i]
-		one := PolicyCost{Policy: l.Policy, Scope: p.describe(l), Cost: call.Cost}
+		one := PolicyCost{Policy: l.Policy, Scope: p.set().Describe(l), Cost: call.Cost}
 		switch {
-		case p.set().isPart(l.Policy):
+		case p.set().IsPart(l.Policy):
 			continue
 		case l.Spec.Algorithm == policies.Concurrency:
 			one.Cost = 1
@@ -86,11 +86,11 @@ func (p *Pacer) settled(ctx context.Context, stack *store.Stack, notes []store.N
 	for i := range notes {
 		n := &notes[i]
 		l := &stack.Limits[n.Limit]
-		if p.set().isPart(l.Policy) || l.Spec.Algorithm == policies.Concurrency {
+		if p.set().IsPart(l.Policy) || l.Spec.Algorithm == policies.Concurrency {
 			continue
 		}
 		e := Settled{
-			Upstream: p.upstream, PolicyCost: PolicyCost{Policy: l.Policy, Scope: p.describe(l), Cost: n.Actual}, Charged: n.Cost,
+			Upstream: p.upstream, PolicyCost: PolicyCost{Policy: l.Policy, Scope: p.set().Describe(l), Cost: n.Actual}, Charged: n.Cost,
 		}
 		telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, Settled) { return h.Settled })
 	}
@@ -103,7 +103,7 @@ func (e waitEvents) Refused(ctx context.Context, err error) { e.refused(ctx, err
 func (e waitEvents) PausesChanged(news []store.Change) {
 	for i := range news {
 		c := &news[i]
-		one := Pause{Upstream: e.upstream, Policy: c.Policy, Scope: e.describe(&store.Limit{Policy: c.Policy, Scope: c.Scope})}
+		one := Pause{Upstream: e.upstream, Policy: c.Policy, Scope: e.set().Describe(&store.Limit{Policy: c.Policy, Scope: c.Scope})}
 		if c.Kind == store.Paused {
 			one.For = max(0, c.Until.Sub(c.Now))
 			telemetry.Emit(e.telemetry, one, func(h *Hooks) func(Pause) { return h.Paused })
@@ -128,7 +128,7 @@ func (p *Pacer) refused(ctx context.Context, err error) {
 }
 
 // feedbackApplied emits what the store received of an upstream's feedback.
-func (p *Pacer) feedbackApplied(ctx context.Context, stack *store.Stack, notes []store.Note) {
+func (p *Pacer) feedbackApplied(ctx context.Context, stack store.Stack, notes []store.Note) {
 	if p.telemetry == nil {
 		return
 	}
@@ -140,7 +140,7 @@ func (p *Pacer) feedbackApplied(ctx context.Context, stack *store.Stack, notes [
 		}
 		if n.Limit >= 0 {
 			l := &stack.Limits[n.Limit]
-			e.Policy, e.Scope = l.Policy, p.describe(l)
+			e.Policy, e.Scope = l.Policy, p.set().Describe(l)
 		}
 		telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, FeedbackApplied) { return h.FeedbackApplied })
 	}
@@ -154,8 +154,10 @@ func (p *Pacer) requested(op string, calls int, took time.Duration, err error) {
 
 // failedOver emits and logs that the store is lost, or back.
 func (p *Pacer) failedOver(c failover.Change) {
-	p.storeLog.changed(c)
+	p.storeLog.Changed(c)
 	if p.telemetry != nil {
-		telemetry.Emit(p.telemetry, failoverEvent(p.upstream, p.outage, c), func(h *Hooks) func(Failover) { return h.Failover })
+		telemetry.Emit(p.telemetry, Failover{
+			Upstream: p.upstream, On: c.Lost, Never: c.Never, Outage: p.outage, Processes: c.Processes, For: c.For, Err: c.Err, Dropped: c.Dropped,
+		}, func(h *Hooks) func(Failover) { return h.Failover })
 	}
 }

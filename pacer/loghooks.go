@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -113,6 +115,11 @@ func (l hookLog) feedbackApplied(ctx context.Context, h FeedbackApplied) {
 	}
 	l.LogAttrs(ctx, slog.LevelDebug, "headway: the upstream said something", of(h.Upstream, h.Policy, h.Scope,
 		slog.String("kind", h.Kind.String()), slog.Duration("for", h.For), slog.Int64("value", h.Value))...)
+}
+
+func (l hookLog) failover(f Failover) {
+	warnings.LogChange(l.Logger, f.Upstream, f.Outage.String(),
+		failover.Change{Lost: f.On, Never: f.Never, Processes: f.Processes, For: f.For, Err: f.Err, Dropped: f.Dropped})
 }
 
 func (l hookLog) storeRequest(c StoreRequest) {

@@ -1,8 +1,14 @@
 package pacer
 
 import (
-	"slices"
+	"context"
+	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/observe"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
+	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -35,7 +41,12 @@ func (m Mode) String() string {
 }
 
 // Mode returns whether the policies are enforced.
-func (p *Pacer) Mode() Mode { return p.set().mode }
+func (p *Pacer) Mode() Mode {
+	if p.set().AllObserved {
+		return Observe
+	}
+	return Enforce
+}
 
 // SetMode sets whether this process enforces its policies, in place of [Config].Mode. It holds at once. What was charged while the policies
 // were observed counts, except slots that were still to come: the calls that they were for have gone, so they are given back, which SetMode
@@ -47,58 +58,166 @@ func (p *Pacer) SetMode(m Mode) error {
 	if m > Observe {
 		return badNumber("Mode", int64(m), "must be Enforce or Observe")
 	}
-	p.beforeEnforcing(p.set().given, m)
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	if p.isClosed() {
+	p.beforeEnforcing(p.set().Given, m)
+	if !p.policies.SetObserved(m == Observe) {
 		return ErrClosed
 	}
-	p.mode = m
-	p.settle()
 	return nil
 }
 
 // beforeEnforcing gives back what is charged for slots to come of policies that are about to be enforced, so that no call has to wait
 // behind calls that have gone. What is charged meanwhile is given back when they are enforced.
 func (p *Pacer) beforeEnforcing(list []policies.Policy, m Mode) {
-	if p.set().willEnforce(list, m) && !p.isClosed() {
-		p.observer.giveBackAll()
+	if p.set().WillEnforce(list, m == Observe) && !p.isClosed() {
+		p.observer.GiveBackAll()
 	}
 }
 
-// willEnforce reports whether some policies of the set are observed that are not when other policies hold, in a mode.
-func (s *policySet) willEnforce(list []policies.Policy, m Mode) bool {
-	if !s.observes || m == Observe {
-		return false
+// newObserver returns the observer of a Pacer that has its waiters.
+func (p *Pacer) newObserver() *observe.Observer {
+	config := observe.Config{
+		Upstream: p.upstream, Store: p.store, Member: p.member, Direct: p.direct != nil, Timeout: waiters.Timeout,
+		Closed: p.waiters.Closed(), Meter: p.process.Meter,
 	}
-	return slices.ContainsFunc(s.limits, func(l limit) bool {
-		return l.observed && l.whole == "" &&
-			!slices.ContainsFunc(list, func(one policies.Policy) bool { return one.Name() == l.Policy && one.IsObserved() })
-	})
+	if p.telemetry != nil {
+		config.Answered = func(ctx context.Context, one *observe.Observation, g *store.Grant) {
+			p.observed(ctx, p.outcome(one, g))
+		}
+	}
+	config.Lost = func(n int64) {
+		telemetry.Emit(p.telemetry, n, func(h *Hooks) func(int64) { return h.NotObserved })
+	}
+	config.GaveBack = func(ctx context.Context) {
+		p.waiters.Changed(ctx, []store.Change{{Kind: store.Slowed}}) // of everyone: slots are to be had anew
+	}
+	return observe.New(&config)
 }
 
-// inMode returns policies as they are in a mode.
-func inMode(list []policies.Policy, m Mode) []policies.Policy {
-	if m != Observe {
-		return list
+// observe has the observed policies say what they would have done to a call that goes after a delay, n times.
+func (p *Pacer) observe(ctx context.Context, a *ask, delay time.Duration, n int64) *observe.Observation {
+	b := *a
+	b.which = binding.Predicted
+	o := p.observer.New(ctx, delay)
+	err := b.wrong
+	if err == nil {
+		err = p.countPermits(ctx, o, &b)
 	}
-	observed := slices.Clone(list)
-	for i := range observed {
-		observed[i] = observed[i].Observed()
+	if err == nil {
+		err = p.bindObserved(ctx, o, &b, n)
 	}
-	return observed
+	if err != nil {
+		o.Refuse()
+		p.observed(ctx, p.refusal(err))
+		return o
+	}
+	o.Ask(ctx)
+	return o
 }
 
-// observedIf returns a policy that is observed, or is not.
-func observedIf(p policies.Policy, observed bool) policies.Policy {
-	if observed {
-		return p.Observed()
+// bindObserved binds a call to the policies that are observed.
+func (p *Pacer) bindObserved(ctx context.Context, o *observe.Observation, a *ask, n int64) error {
+	limits, err := p.bind(a, nil)
+	if err != nil {
+		return err
 	}
-	return p.Enforced()
+	var s binding.Settling
+	limits, costs, err := p.costs(a, limits, &s)
+	if err != nil {
+		return err
+	}
+	for i := range limits {
+		l := &limits[i]
+		if l.Spec.Queue == policies.FairQueue && a.scope(a.set.FairBy) == "" {
+			return &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: a.set.FairBy}
+		}
+		l.Spec.Queue = policies.NoQueue
+	}
+	o.Limits, o.Free, o.Learns = limits, s.Free, s.Lessons
+	o.Call = store.Call{Cost: a.cost, Costs: costs, NotBefore: o.Delay, MaxWait: min(a.maxWait, observe.MaxWait)}
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := max(0, time.Until(deadline)); left < o.Call.MaxWait {
+			o.Call.MaxWait, o.Ends = left, true
+		}
+	}
+	if n > 1 {
+		o.Call.Costs = make([]int64, len(limits))
+		for i := range limits {
+			cost := a.cost
+			if costs != nil {
+				cost = costs[i]
+			}
+			most := limits[i].Spec.Limit
+			o.Call.Costs[i] = min(most, cost*min(n, most))
+		}
+	}
+	return nil
 }
 
-// isPredicted reports whether the store is asked for what an observed limit would have done. A lane's part of a policy is not: calls go as
-// if they were in no lane. Calls in flight are counted in this process.
-func (l *limit) isPredicted() bool {
-	return l.observed && l.whole == "" && l.Spec.Algorithm != policies.Concurrency
+// countPermits counts a call as one in flight, for each observed policy that counts those, and reports which permits would have been taken.
+func (p *Pacer) countPermits(ctx context.Context, o *observe.Observation, a *ask) error {
+	for i := range a.set.Limits {
+		l := &a.set.Limits[i]
+		if !l.Observed || l.Spec.Algorithm != policies.Concurrency || l.Spec.After > 0 {
+			continue
+		}
+		if option := a.costOption(l.Policy); option != nil && option.n == 0 {
+			continue
+		}
+		scope, missing := l.ScopeOf(a.scope)
+		switch {
+		case missing != "" && l.Optional:
+			continue
+		case missing != "":
+			return &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: missing}
+		case !a.permits:
+			return notEnough(l.Policy)
+		}
+		key, most := store.Key{Policy: l.Policy, Scope: scope}, a.set.SpecOf(l, a.scope, scope).Limit
+		if n := o.Enter(key); n > most {
+			p.observed(ctx, Observed{
+				Policy: l.Policy, Scope: binding.Describe(l.Scopes, scope), Cost: 1, InFlight: true, Running: n,
+			})
+		}
+	}
+	return nil
+}
+
+// observed emits what would have become of a call.
+func (p *Pacer) observed(ctx context.Context, one Observed) {
+	one.Upstream = p.upstream
+	telemetry.EmitCall(ctx, p.telemetry, one, func(h *Hooks) func(context.Context, Observed) { return h.Observed })
+}
+
+// refusal returns the event of a call that would have been refused with an error.
+func (p *Pacer) refusal(err error) Observed {
+	one := Observed{Refused: err}
+	switch e := err.(type) { //nolint:errorlint // they are as they were made
+	case *ScopeError:
+		one.Policy = e.Policy
+	case *LimitError:
+		one.Policy, one.Scope, one.Cost, one.Wait, one.Paused = e.Policy, e.Scope, e.Cost, e.Wait, e.Paused
+	}
+	return one
+}
+
+// outcome returns what the store's answer means for a call.
+func (p *Pacer) outcome(one *observe.Observation, g *store.Grant) Observed {
+	if !g.OK {
+		r := waiters.Refusal{
+			Wait:    waiters.Wait{Cost: one.Call.Cost, Paused: g.Paused || g.Binds == store.BindsUpstream, For: g.Wait()},
+			MaxWait: one.Call.MaxWait, ByDeadline: one.Ends,
+		}
+		if g.Binds >= 0 {
+			r.Limit, r.Cost = &one.Limits[g.Binds], one.Cost(g.Binds)
+		}
+		return p.refusal(p.notYet(r))
+	}
+	e := Observed{Cost: one.Call.Cost, Wait: max(0, g.Wait()-one.Delay)}
+	if e.Wait > 0 {
+		e.Paused = g.Paused || g.Binds == store.BindsUpstream
+		if g.Binds >= 0 {
+			e.Policy, e.Scope, e.Cost = one.Limits[g.Binds].Policy, p.set().Describe(&one.Limits[g.Binds]), one.Cost(g.Binds)
+		}
+	}
+	return e
 }

@@ -2,10 +2,7 @@ package pacer
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/headway-go/headway/policies"
@@ -82,129 +79,55 @@ func MaxWait(d time.Duration) Option { return Option{kind: optMaxWait, n: int64(
 // Defaults to 0.
 func NotBefore(d time.Duration) Option { return Option{kind: optNotBefore, n: int64(d)} }
 
-// An ask is one call as its context and options describe it.
-type ask struct {
-	cost      int64
-	maxWait   time.Duration
-	notBefore time.Duration
-	tracked   bool
-	byPolicy  bool // an option is a CostOf
-	permits   bool // the caller gives permits back
-	waits     bool // the caller waits until the call may go
-	untried   bool // the store was not asked yet whether it may go at once
-	weight    int64
-	lane      string
-	opts      []Option
-	scopes    *scopeContext
-	set       *policySet // by which the call is bound
-	wrong     error      // what a call is refused with whose policies are enforced
-	pooled    *pooled    // of a call that any one of some credentials may make; nil for others
-	part      part       // which of its limits are meant
+// A scopeContext is a context that carries a value for a scope.
+type scopeContext struct {
+	context.Context //nolint:containedctx // it is a context
+
+	name, value string
+	outer       *scopeContext // the next scopeContext that the context descends from; nil if there is none
 }
 
-// A part is some of the limits of a stack.
-type part uint8
+type scopeKey struct{}
 
-const (
-	wholeStack part = iota
-	enforcedPart
-	observedPart
-)
-
-// newAsk reads what a call requests.
-func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
-	a := ask{cost: 1, maxWait: p.maxWait, weight: 1, opts: opts, set: p.set()}
-	if a.set.scoped {
-		a.scopes = scopesOf(ctx)
+// Value implements [context.Context].
+func (c *scopeContext) Value(key any) any {
+	if key == (scopeKey{}) {
+		return c
 	}
-	for i := range opts {
-		switch o := &opts[i]; o.kind {
-		case optCost:
-			if o.n < 1 {
-				return a, badNumber("Cost", o.n, "must be at least 1")
-			}
-			a.cost = o.n
-		case optMaxWait:
-			if o.n < 0 {
-				return a, badDuration("MaxWait", time.Duration(o.n))
-			}
-			a.maxWait = time.Duration(o.n)
-		case optNotBefore:
-			if o.n < 0 {
-				return a, badDuration("NotBefore", time.Duration(o.n))
-			}
-			if o.n > int64(Forever) {
-				return a, &ConfigError{Field: "NotBefore", Value: time.Duration(o.n).String(), Reason: "must be at most Forever"}
-			}
-			a.notBefore = time.Duration(o.n)
-		case optCostOf:
-			if o.n < 0 {
-				return a, badNumber("CostOf("+o.name+")", o.n, "must not be negative; 0 means that the policy does not bind the call")
-			}
-			a.byPolicy = true
-		case optTracked:
-			a.tracked = true
-		case optScope:
-		}
-	}
-	err := p.placeAsk(&a)
-	if err != nil && a.set.free { // no lane is enforced
-		a.wrong, a.lane, a.weight, err = err, "", 1, nil
-	}
-	return a, err
+	return c.Context.Value(key)
 }
 
-// placeAsk reads a call's lane and weight.
-func (p *Pacer) placeAsk(a *ask) error {
-	if len(a.set.lanes) > 0 {
-		if a.lane = a.scope(laneScope); a.lane != "" && !slices.Contains(a.set.lanes, a.lane) {
-			return &ConfigError{
-				Field: "Lane", Value: strconv.Quote(a.lane),
-				Reason: fmt.Sprintf("no policy of upstream %q has that lane, but %s: give a policy one with Lane; 100 per cent will do", p.upstream, strings.Join(a.set.lanes, ", ")),
-			}
-		}
+// scopesOf returns the innermost scope that a context carries; nil if there is none.
+func scopesOf(ctx context.Context) *scopeContext {
+	if c, ok := ctx.(*scopeContext); ok {
+		return c
 	}
-	if a.set.fairBy != "" {
-		if v := a.scope(weightScope); v != "" {
-			n, err := strconv.ParseInt(v, 10, 64)
-			if err != nil || n < 1 || n > MaxWeight {
-				return &ConfigError{Field: "Weight", Value: v, Reason: fmt.Sprintf("must be from 1 to %d", MaxWeight)}
-			}
-			a.weight = n
-		}
-	}
-	return nil
+	c, _ := ctx.Value(scopeKey{}).(*scopeContext)
+	return c
 }
 
-// costOf returns what the call costs a policy: the last CostOf for it, or else other.
-func (a *ask) costOf(policy string, other int64) int64 {
-	if o := a.costOption(policy); o != nil {
-		return o.n
-	}
-	return other
+// WithScope returns a context whose calls carry a value for a scope: the tenant, the user, the endpoint. It holds for
+// every policy that is Per that scope. The innermost value of a name counts, and [Scope] overrides it. An empty value
+// means that the call does not carry the scope.
+func WithScope(ctx context.Context, name, value string) context.Context {
+	return &scopeContext{ctx, name, value, scopesOf(ctx)}
 }
 
-// costOption returns the option that sets what the call costs a policy; nil if none does.
-func (a *ask) costOption(policy string) *Option {
-	for i := len(a.opts) - 1; i >= 0; i-- {
-		if o := &a.opts[i]; o.kind == optCostOf && o.name == policy {
-			return o
-		}
-	}
-	return nil
+// laneScope is the scope by which a call carries its lane. No policy can have it.
+const laneScope = "/lane"
+
+// WithLane returns a context whose calls are in a lane: they have the part of each policy that policies.Policy.Lane
+// gives to it. A policy that does not name the lane is not divided for it. If other lanes exist, a lane that no
+// policy of a Pacer names is refused with a [*ConfigError]. The innermost lane counts, and [Lane] overrides it. Calls
+// without a lane may use everything.
+func WithLane(ctx context.Context, name string) context.Context {
+	return WithScope(ctx, laneScope, name)
 }
 
-// scope returns the value that the call carries for a scope; "" if none.
-func (a *ask) scope(name string) string {
-	for i := len(a.opts) - 1; i >= 0; i-- {
-		if o := &a.opts[i]; o.kind == optScope && o.name == name {
-			return o.value
-		}
-	}
-	for s := a.scopes; s != nil; s = s.outer {
-		if s.name == name {
-			return s.value
-		}
-	}
-	return ""
+// weightScope is the scope by which a call carries its weight. No policy can have it.
+const weightScope = "/weight"
+
+// WithWeight returns a context whose calls have a weight, as [Weight] gives one call. The innermost weight counts.
+func WithWeight(ctx context.Context, n int64) context.Context {
+	return WithScope(ctx, weightScope, strconv.FormatInt(n, 10))
 }

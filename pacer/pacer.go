@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/costs"
 	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/observe"
+	"github.com/headway-go/headway/pacer/internal/reports"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -33,24 +36,20 @@ type Pacer struct {
 	outage   Outage
 
 	telemetry *telemetry.Dispatcher[Hooks] // nil if there are no hooks
-	storeLog  *storeLog                    // nil if losses of the store are not to be logged
+	storeLog  *warnings.Store              // nil if losses of the store are not to be logged
 
-	versionLog *versionLog // of a store that is shared
+	versionLog *warnings.Versions // of a store that is shared
 
-	policies   atomic.Pointer[policySet]
+	policies   *inforce.Policies
 	reconciles bool
 
-	changing   sync.Mutex              // of policies
-	declared   []policies.Policy       // by this process
-	settings   store.Settings          // by operators, as far as this process knows
-	ends       *time.Timer             // when the first of them ends
 	repolicied func([]policies.Policy) // tells the member
 	usage      feedback.Usage
 	process    *usage.Process // what operators see of this process
-	mode       Mode           // under changing
-	observer   observer
+	observer   *observe.Observer
 
 	waiters *waiters.Waiters
+	reports *reports.Reporter
 	leases  *leases.Leases // of the permits of calls in flight
 	learner costs.Learner  // of what calls cost
 	spares  spares
@@ -147,27 +146,6 @@ func do(ctx context.Context, acquire func() (*Reservation, error), call func(con
 	return err
 }
 
-// Allow charges the call if it may go now, and returns nil. Otherwise it returns at once, without a charge, a
-// [*LimitError] that matches [ErrNotYet] and whose RetryAfter is how long to sleep before asking again. It returns the same errors as
-// Wait. So it refuses a call that a policy counts while it is in flight with a [*ConfigError]: use [Pacer.TryAcquire], which returns
-// something to release.
-func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
-	a, err := p.newCall(ctx, opts)
-	if err != nil || p.goesAtOnce(ctx, &a) {
-		return err
-	}
-	a.maxWait = 0
-	c := &waiters.Call{}
-	if err := p.reserve(ctx, &a, c, nil, nil, nil); err != nil {
-		return err
-	}
-	c.Go(ctx) // the slot is now: there is nothing to wait for and nothing to keep
-	if a.set.observes {
-		p.observe(ctx, &a, 0, 1)
-	}
-	return nil
-}
-
 // Reserve charges the earliest slot at which the call may go, and returns it without waiting. Then either call
 // [Reservation.Wait], or sleep [Reservation.Delay] and go, or give the slot back with [Reservation.Cancel] before it
 // comes, with [Reservation.NotUsed] afterwards. Reserve returns the same errors as Wait, except those about calls in
@@ -186,7 +164,7 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 	if err := p.reserve(ctx, &a, &r.call, nil, &r.first, &r.asked); err != nil {
 		return nil, err
 	}
-	if a.set.observes && !r.At().IsZero() { // a queued call is waited for
+	if a.set.Observes && !r.At().IsZero() { // a queued call is waited for
 		r.observed.Store(p.observe(ctx, &a, r.Delay(), 1))
 	}
 	return r, nil
@@ -205,7 +183,7 @@ func (p *Pacer) newCall(ctx context.Context, opts []Option) (ask, error) {
 
 // reserve charges the earliest slot at which a call may go, for c. room is for its limits, s for what its settlement has to know, nil if it
 // is not settled, and k for what it requests, nil if it does not wait.
-func (p *Pacer) reserve(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *settling, k *asked) error {
+func (p *Pacer) reserve(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *asked) error {
 	err := p.reserveSlot(ctx, a, c, room, s, k)
 	if err != nil {
 		p.refused(ctx, err)
@@ -213,11 +191,11 @@ func (p *Pacer) reserve(ctx context.Context, a *ask, c *waiters.Call, room []sto
 	return err
 }
 
-func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *settling, k *asked) error {
+func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *asked) error {
 	if k != nil && a.scopes == nil { // other policies may have scopes
 		a.scopes = scopesOf(ctx)
 	}
-	if a.set.free {
+	if a.set.Free {
 		if a.pooled != nil {
 			a.pooled = a.pooled.any()
 		}
@@ -226,7 +204,7 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room [
 		}
 		return p.waiters.Free(ctx, c, &store.Call{Cost: a.cost, NotBefore: a.notBefore, MaxWait: a.maxWait})
 	}
-	a.part = enforcedPart
+	a.which = binding.Enforced
 	r, err := p.request(a, room, s)
 	if err != nil {
 		return err
@@ -239,7 +217,7 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room [
 	if err != nil {
 		return err
 	}
-	r.WillWait, r.Untried, r.Generation = a.waits, a.untried, a.set.generation
+	r.WillWait, r.Untried, r.Generation = a.waits, a.untried, a.set.Generation
 	r.Call.NotBefore, r.Call.MaxWait = a.notBefore, a.maxWait
 	err = p.waiters.Reserve(ctx, c, &r)
 	if e, ok := errors.AsType[*LimitError](err); ok && waited > 0 {
@@ -293,7 +271,7 @@ func (p *Pacer) notYet(r waiters.Refusal) error {
 		Deadline: r.ByDeadline, Queued: r.Queued, Ahead: r.Ahead,
 	}
 	if l := r.Limit; l != nil {
-		e.Policy, e.Scope = l.Policy, p.describe(l)
+		e.Policy, e.Scope = l.Policy, p.set().Describe(l)
 		if l.Spec.Algorithm == policies.Concurrency && !r.Paused {
 			e.InFlight, e.Limit, e.Wait = true, l.Spec.Limit, 0
 		}
@@ -322,7 +300,7 @@ func (p *Pacer) MaxPause() time.Duration { return p.maxPause }
 
 // Policies returns the policies that hold now, in the order in which they were given. In the mode [Observe], all of them are observed.
 func (p *Pacer) Policies() []policies.Policy {
-	return slices.Clone(p.set().list)
+	return slices.Clone(p.set().List)
 }
 
 // Upstream returns the upstream's name.
@@ -334,20 +312,19 @@ func (p *Pacer) isClosed() bool { return p.waiters.IsClosed() }
 // refuses all further calls. It does not close the store. Calls in flight that are not over keep their permits until
 // they are released, or their leases run out. Closing twice is harmless.
 func (p *Pacer) Close() error {
-	p.changing.Lock()
-	if p.ends != nil {
-		p.ends.Stop()
-	}
+	p.policies.Close()
 	p.waiters.Close()
-	p.changing.Unlock()
-	p.observer.close()
+	p.observer.Close()
 	p.leases.Close()
 	p.waiters.Drain()
 	if p.member != nil {
 		p.member.Close()
 	}
-	p.storeLog.close()
-	p.versionLog.close()
+	p.storeLog.Close()
+	p.versionLog.Close()
 	p.telemetry.Close()
 	return nil
 }
+
+// set returns the policies that hold now.
+func (p *Pacer) set() *binding.Set { return p.policies.Now() }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -73,7 +74,7 @@ func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) 
 		return nil, &ConfigError{Field: "Pool", Value: "without a scope", Reason: "name the one that the policies of each credential are Per"}
 	}
 	for _, scope := range scopes {
-		if len(set.ownOf(scope)) == 0 {
+		if len(ownOf(set, scope)) == 0 {
 			return nil, &ConfigError{
 				Field: "Pool", Value: strconv.Quote(scope),
 				Reason: fmt.Sprintf("no policy of upstream %q is Per(%[2]q) and nothing else: each credential needs a limit of its own", p.upstream, scope),
@@ -116,9 +117,9 @@ func (l *Pool) add(c Credential) {
 }
 
 // unfit returns an error if a pool cannot have the limits of a set.
-func (p *Pacer) unfit(set *policySet) error {
-	for i := range set.limits {
-		if l := &set.limits[i]; l.Spec.HasQueue() {
+func (p *Pacer) unfit(set *binding.Set) error {
+	for i := range set.Limits {
+		if l := &set.Limits[i]; l.Spec.HasQueue() {
 			return &ConfigError{
 				Field: "Pool", Value: "impossible",
 				Reason: fmt.Sprintf("calls queue in the store for policy %q of upstream %q, which is InFlight or has lanes or fair shares: such a call is bound to one credential from the start, so use Scope and a credential of your choice", l.Policy, p.upstream),
@@ -129,9 +130,9 @@ func (p *Pacer) unfit(set *policySet) error {
 }
 
 // ownOf returns the policies that are per one of some scopes and nothing else.
-func (s *policySet) ownOf(scopes ...string) (names []string) {
-	for i := range s.limits {
-		if l := &s.limits[i]; len(l.scopes) == 1 && slices.Contains(scopes, l.scopes[0]) {
+func ownOf(set *binding.Set, scopes ...string) (names []string) {
+	for i := range set.Limits {
+		if l := &set.Limits[i]; len(l.Scopes) == 1 && slices.Contains(scopes, l.Scopes[0]) {
 			names = append(names, l.Policy)
 		}
 	}
@@ -231,7 +232,7 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 		return nil
 	}
 	p := l.pacer
-	return p.Report(ctx, policies.Feedback{Source: "Pool.Leave", Policies: p.set().ownOf(l.scopes...), Wait: wait}, l.scoped(nil, l.accounts[i].name)...)
+	return p.Report(ctx, policies.Feedback{Source: "Pool.Leave", Policies: ownOf(p.set(), l.scopes...), Wait: wait}, l.scoped(nil, l.accounts[i].name)...)
 }
 
 // A stick is the credential that calls of a context use.
@@ -392,6 +393,14 @@ func (p *Pacer) requestAny(a *ask) (r waiters.Request, err error) {
 	}
 	a.pooled = &now
 	return r, nil
+}
+
+// settlingOf returns what the settlement of a call has to know that is bound by one of several credentials.
+func (p *Pacer) settlingOf(a *ask) (s binding.Settling) {
+	if limits, err := p.bind(a, nil); err == nil {
+		_, _, _ = p.costs(a, limits, &s)
+	}
+	return s
 }
 
 // place adds the limits of a choice to those of a request, as far as it lacks them, and returns their indexes there.

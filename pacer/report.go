@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -38,7 +39,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	}
 	bound, lacking := p.bind(&a, nil)
 	if lacking != nil {
-		bound = p.bindable(&a, false) // an answer to a call that lacks a scope is not about that scope
+		bound = a.set.Bindable(a.lane, false, a.scope) // an answer to a call that lacks a scope is not about that scope
 	}
 	return p.apply(ctx, a.set, &feedback.Answer{Limits: bound, Partial: lacking != nil}, time.Now(), f)
 }
@@ -55,7 +56,7 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 		return ErrClosed
 	}
 	set, _ := r.bound()
-	if set.observes {
+	if set.Observes {
 		r.pacer.withObserved(&a, r.chosen())
 	}
 	return r.pacer.apply(ctx, set, &a, now, fs...)
@@ -63,12 +64,12 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 
 // withObserved adds the limits that are observed to those that an answer is about.
 func (p *Pacer) withObserved(a *feedback.Answer, k ask) {
-	k.part = wholeStack
+	k.which = binding.All
 	_, lacking := p.bind(&k, nil)
 	a.Partial = lacking != nil
 	limits := slices.Clone(a.Limits)
-	for _, l := range p.bindable(&k, false) {
-		if k.set.byName[l.Policy].observed {
+	for _, l := range k.set.Bindable(k.lane, false, k.scope) {
+		if k.set.Named(l.Policy).Observed {
 			limits = append(limits, l)
 		}
 	}
@@ -80,59 +81,14 @@ func (p *Pacer) withObserved(a *feedback.Answer, k ask) {
 	}
 }
 
-// apply turns feedback into notes, and gives them to the store.
-func (p *Pacer) apply(ctx context.Context, set *policySet, a *feedback.Answer, now time.Time, fs ...policies.Feedback) error {
+// apply gives the store what was reported of a call.
+func (p *Pacer) apply(ctx context.Context, set *binding.Set, a *feedback.Answer, now time.Time, fs ...policies.Feedback) error {
 	for i := range fs {
 		if err := checkFeedback(&fs[i]); err != nil {
 			return err
 		}
 	}
-	n, err := set.rules.Notes(&p.usage, a, fs, now)
-	if err != nil {
-		return p.notBound(err)
-	}
-	stack := store.Stack{Upstream: p.upstream, Limits: a.Limits}
-	notes := slices.Concat(n.Refusals, n.Counts)
-	if len(n.Strays) > 0 {
-		others, err := p.send(ctx, &stack, n.Strays)
-		if err != nil {
-			return err
-		}
-		if others == 0 {
-			notes = n.Counts
-		}
-	}
-	changed, err := p.send(ctx, &stack, notes)
-	if err == nil && len(notes) > 0 {
-		p.usage.Delivered(n.Marks, changed)
-	}
-	return err
-}
-
-// send gives notes to the store, tells hooks and waiters of them, and returns how many made a difference.
-func (p *Pacer) send(ctx context.Context, stack *store.Stack, notes []store.Note) (changed int, err error) {
-	if len(notes) == 0 {
-		return 0, nil
-	}
-	at, changed, err := p.store.Report(ctx, *stack, notes)
-	if err != nil {
-		return 0, p.storeError("report", err)
-	}
-	p.feedbackApplied(ctx, stack, notes)
-	p.waiters.Changed(ctx, changes(notes, *stack, at, changed > 0, true))
-	return changed, nil
-}
-
-// changes returns what notes mean for the waiters of this process, so that they need not wait for news, which may be
-// late or lost. For a resumption, which cannot harm, the news suffices.
-func changes(notes []store.Note, stack store.Stack, now store.Instant, did, echoed bool) []store.Change {
-	var all []store.Change
-	for i := range notes {
-		if c, ok := notes[i].Change(stack, now, did); ok && (!echoed || c.Kind != store.Resumed) {
-			all = append(all, c)
-		}
-	}
-	return all
+	return p.notApplied(p.reports.Apply(ctx, set.Rules, a, now, fs...))
 }
 
 func checkFeedback(f *policies.Feedback) error {
@@ -147,13 +103,16 @@ func checkFeedback(f *policies.Feedback) error {
 	return nil
 }
 
-// notBound makes the error for feedback on a policy that does not bind the call.
-func (p *Pacer) notBound(err error) error {
-	unbound, ok := errors.AsType[*feedback.UnboundError](err)
-	if !ok {
-		return err
+// notApplied makes the error of feedback that names a policy that does not bind the call, or that the store did not receive; nil for none.
+func (p *Pacer) notApplied(err error) error {
+	if err == nil {
+		return nil
 	}
-	if unbound.Scope != "" {
+	unbound, ok := errors.AsType[*feedback.UnboundError](err)
+	switch {
+	case !ok:
+		return p.storeError(opReport, err)
+	case unbound.Scope != "":
 		return &ScopeError{Upstream: p.upstream, Policy: unbound.Policy, Scope: unbound.Scope}
 	}
 	return &ConfigError{
@@ -187,15 +146,5 @@ func (p *Pacer) undo(ctx context.Context, kind store.NoteKind, opts []Option) er
 	if err != nil {
 		return err
 	}
-	stack := store.Stack{Upstream: p.upstream, Limits: p.bindable(&a, true)}
-	notes := make([]store.Note, 0, len(stack.Limits)+1)
-	for i := range len(stack.Limits) + 1 {
-		notes = append(notes, store.Note{Kind: kind, Limit: i - 1})
-	}
-	now, _, err := p.store.Report(ctx, stack, notes)
-	if err != nil {
-		return p.storeError("report", err)
-	}
-	p.waiters.Changed(ctx, changes(notes, stack, now, false, p.waiters.Echoes()))
-	return nil
+	return p.notApplied(p.reports.Undo(ctx, kind, a.set.Bindable(a.lane, true, a.scope)))
 }

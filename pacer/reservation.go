@@ -2,11 +2,15 @@ package pacer
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 // A Reservation is a slot that was granted and charged. Use it once: either [Reservation.Wait], or sleep
@@ -18,10 +22,10 @@ type Reservation struct {
 	asked
 
 	call  waiters.Call
-	first settling // by the policies that held when it was made
+	first binding.Settling // by the policies that held when it was made
 	few   [2]Option
 
-	observed atomic.Pointer[observation] // by the policies that are observed; nil if none is
+	observed atomic.Pointer[observe.Observation] // by the policies that are observed; nil if none is
 }
 
 // newReservation returns one that is to be reserved for, with room for the options that most calls have.
@@ -81,7 +85,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	switch o := r.observed.Load(); {
 	case err == ErrSpent: //nolint:errorlint // as it is
 	case err != nil:
-		o.cancel(ctx, false)
+		o.Cancel(ctx, false)
 	case o == nil && r.observes():
 		a := r.chosen()
 		r.observed.Store(r.pacer.observe(ctx, &a, 0, 1))
@@ -90,14 +94,14 @@ func (r *Reservation) Wait(ctx context.Context) error {
 }
 
 // notGoing gives back what observed policies were charged for a call that was given back, and their permits.
-func (r *Reservation) notGoing(ctx context.Context) { r.observed.Load().cancel(ctx, r.call.HasGone()) }
+func (r *Reservation) notGoing(ctx context.Context) { r.observed.Load().Cancel(ctx, r.call.HasGone()) }
 
 // Release records that the call is over, so that other calls may have its permits. It does nothing if the reservation
 // has none, or if it was released before: call it on every path. It does not block on a shared store. Without
 // Release, permits are renewed until the Pacer is closed: see [Reservation.WhileAlive].
 func (r *Reservation) Release() {
 	r.pacer.leases.Release(r.call.Lease())
-	r.observed.Load().release()
+	r.observed.Load().Release()
 }
 
 // WhileAlive sets a function that reports whether the call is still alive while [Reservation.Release] has not been
@@ -106,4 +110,63 @@ func (r *Reservation) Release() {
 // returns true.
 func (r *Reservation) WhileAlive(alive func() bool) {
 	r.pacer.leases.WhileAlive(r.call.Lease(), alive)
+}
+
+// Settle sets what the call really cost, by [Cost] and [CostOf], when that is known only afterwards: tokens, points.
+// If the call was charged too much, Settle gives the difference back. If it was charged too little, Settle charges
+// the difference, even beyond the limits, and later calls wait for it. A policy that is not mentioned keeps its
+// charge. One that the call cost nothing at first is charged now, if a CostOf names it. Settle a reservation once, after Wait: it
+// returns [ErrSettled] if it was settled before, and [ErrSpent] if it was cancelled. It returns a [*ConfigError] for a cost that is
+// negative or above policies.MaxLimit and for an unknown policy, and a [*StoreError] if the store fails.
+func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
+	p := r.pacer
+	set, known := r.bound()
+	if c := r.chosen(); r.Credential() != "" {
+		known = p.settlingOf(&c)
+	}
+	a := ask{opts: costs, set: set}
+	all := int64(-1)
+	for i := range costs {
+		o := &costs[i]
+		if o.kind != optCost && o.kind != optCostOf {
+			return &ConfigError{Field: "Settle", Value: "an option", Reason: "is neither a Cost nor a CostOf"}
+		}
+		if o.n < 0 || o.n > policies.MaxLimit {
+			return badNumber("Settle", o.n, "must be from 0 to policies.MaxLimit")
+		}
+		if o.kind == optCost {
+			all = o.n
+		}
+	}
+	if err := p.checkCosts(&a); err != nil {
+		return err
+	}
+	var free []store.Limit
+	for _, l := range known.Free {
+		if a.costOption(set.WholeOf(l.Policy)) != nil {
+			free = append(free, l)
+		}
+	}
+	stack, notes, err := r.call.Settle(ctx, free, func(policy string) int64 {
+		return a.costOf(set.WholeOf(policy), all) // a part of a lane costs what the whole does
+	})
+	if err != nil {
+		return err
+	}
+	o := r.observed.Load()
+	if o != nil { // which looks at the costs later
+		a.opts = slices.Clone(a.opts)
+	}
+	for _, l := range slices.Concat(known.Lessons, o.Lessons()) {
+		p.learner.Learn(l.Key, a.costOf(l.Key.Policy, all), l.How)
+	}
+	o.Settle(ctx, func(policy string) int64 { return a.costOf(policy, all) }, func(policy string) bool { return a.costOption(policy) != nil })
+	if len(notes) == 0 {
+		return nil
+	}
+	p.settled(ctx, &stack, notes)
+	if _, _, err := p.store.Report(ctx, stack, notes); err != nil {
+		return p.storeError(opReport, err)
+	}
+	return nil
 }

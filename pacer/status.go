@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -67,7 +68,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	}
 	s := newStatus(p.upstream, &seen)
 	for i := range limits {
-		s.Policies = append(s.Policies, policyStatus(a.set.policyOf(&limits[i]), p.describe(&limits[i]), &seen.Limits[i], seen.Now))
+		s.Policies = append(s.Policies, policyStatus(a.set.PolicyOf(&limits[i]), p.set().Describe(&limits[i]), &seen.Limits[i], seen.Now))
 	}
 	return s, nil
 }
@@ -90,9 +91,9 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 	of := slices.Clone(all)
 	for i := range all {
 		asked[i] = -1
-		if scope, missing := scopeOf(all[i].Scopes(), &a); missing == "" {
+		if scope, missing := binding.ScopeOf(all[i].Scopes(), a.scope); missing == "" {
 			asked[i] = len(stack.Limits)
-			of[i] = p.set().keyed(all[i], scope)
+			of[i] = p.set().Keyed(all[i], scope)
 			stack.Limits = append(stack.Limits, store.Limit{Policy: all[i].Name(), Scope: scope, Spec: of[i].Spec()})
 		}
 	}
@@ -101,7 +102,7 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 		if i < 0 {
 			return nil, &ConfigError{Field: "Key.Policy", Value: strconv.Quote(k.Policy), Reason: "is not one of the policies asked for"}
 		}
-		one := p.set().keyed(all[i], k.Scope)
+		one := p.set().Keyed(all[i], k.Scope)
 		of, asked = append(of, one), append(asked, len(stack.Limits))
 		stack.Limits = append(stack.Limits, store.Limit{Policy: k.Policy, Scope: k.Scope, Spec: one.Spec()})
 	}
@@ -113,7 +114,7 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 	for i, at := range asked {
 		one := PolicyStatus{Policy: of[i]}
 		if at >= 0 {
-			one = policyStatus(of[i], describeScope(of[i].Scopes(), stack.Limits[at].Scope), &seen.Limits[at], seen.Now)
+			one = policyStatus(of[i], binding.Describe(of[i].Scopes(), stack.Limits[at].Scope), &seen.Limits[at], seen.Now)
 		}
 		s.Policies = append(s.Policies, one)
 	}
@@ -166,27 +167,11 @@ func (s *Status) Binding() *PolicyStatus {
 // describeProcess makes what operators see of this process.
 func (p *Pacer) describeProcess(name string) {
 	set := p.set()
-	limits := make([]string, 0, len(set.limits))
-	for i := range set.limits {
-		limits = append(limits, set.limits[i].Policy)
-	}
 	p.process = &usage.Process{
-		Upstream: p.upstream, Name: name, Meter: usage.NewMeter(limits, p.direct == nil),
+		Upstream: p.upstream, Name: name, Meter: usage.NewMeter(set.Names(), p.direct == nil),
 		Waiting: func() map[store.Key]int64 { return p.waiters.Waiting() },
 	}
-	p.describePolicies(set)
-}
-
-// describePolicies makes what operators see of the policies of this process.
-func (p *Pacer) describePolicies(set *policySet) {
-	names, texts := make([]string, 0, len(set.limits)), make([]string, 0, len(set.list))
-	for i := range set.limits {
-		names = append(names, set.limits[i].Policy)
-	}
-	for _, policy := range set.list {
-		texts = append(texts, policy.String())
-	}
-	p.process.SetPolicies(names, texts, set.source)
+	p.process.SetPolicies(set.Names(), set.Texts(), set.Source)
 }
 
 // about returns what this process reports of itself, and a function to call when the store has received it.
@@ -209,8 +194,9 @@ func (p *Pacer) Registry() (registry store.Registry, shared bool) {
 	local := &usage.Registry{Process: p.process, Store: p.store, Direct: p.direct, IsClosed: p.isClosed}
 	if p.direct != nil {
 		set := p.set()
-		for i := range set.limits {
-			local.Prepared, local.Names = append(local.Prepared, set.limits[i].prepared), append(local.Names, set.limits[i].Policy)
+		local.Names = set.Names()
+		for i := range set.Limits {
+			local.Prepared = append(local.Prepared, set.Limits[i].Prepared)
 		}
 	}
 	return local, false

@@ -3,9 +3,31 @@ package pacer
 import (
 	"context"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
+
+// Allow charges the call if it may go now, and returns nil. Otherwise it returns at once, without a charge, a
+// [*LimitError] that matches [ErrNotYet] and whose RetryAfter is how long to sleep before asking again. It returns the same errors as
+// Wait. So it refuses a call that a policy counts while it is in flight with a [*ConfigError]: use [Pacer.TryAcquire], which returns
+// something to release.
+func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
+	a, err := p.newCall(ctx, opts)
+	if err != nil || p.goesAtOnce(ctx, &a) {
+		return err
+	}
+	a.maxWait = 0
+	c := &waiters.Call{}
+	if err := p.reserve(ctx, &a, c, nil, nil, nil); err != nil {
+		return err
+	}
+	c.Go(ctx) // the slot is now: there is nothing to wait for and nothing to keep
+	if a.set.Observes {
+		p.observe(ctx, &a, 0, 1)
+	}
+	return nil
+}
 
 // TryAcquire is [Pacer.Acquire] for callers that would rather drop a call than wait. If the call may go now, as far as all of its
 // policies are concerned, permits included, it is charged, and TryAcquire returns its reservation: go now, and call
@@ -32,7 +54,7 @@ func (p *Pacer) TryAcquire(ctx context.Context, opts ...Option) (*Reservation, e
 		return nil, err
 	}
 	r.call.Go(ctx)
-	if a.set.observes {
+	if a.set.Observes {
 		r.observed.Store(p.observe(ctx, &a, 0, 1))
 	}
 	return r, nil
@@ -67,7 +89,7 @@ func (p *Pacer) AllowAtMost(ctx context.Context, n int64, opts ...Option) (grant
 	if granted, err = p.take(ctx, &a, n); err != nil {
 		p.refused(ctx, err)
 	}
-	if err == nil && a.set.observes {
+	if err == nil && a.set.Observes {
 		p.observe(ctx, &a, 0, granted)
 	}
 	return granted, err
@@ -75,11 +97,11 @@ func (p *Pacer) AllowAtMost(ctx context.Context, n int64, opts ...Option) (grant
 
 // take charges as many calls as may go now, at most n.
 func (p *Pacer) take(ctx context.Context, a *ask, n int64) (int64, error) {
-	if a.set.free && a.notBefore == 0 {
+	if a.set.Free && a.notBefore == 0 {
 		p.waiters.Freed(ctx, a.cost, n)
 		return n, nil
 	}
-	a.part = enforcedPart
+	a.which = binding.Enforced
 	limits, err := p.bind(a, nil)
 	if err != nil {
 		return 0, err
@@ -92,10 +114,38 @@ func (p *Pacer) take(ctx context.Context, a *ask, n int64) (int64, error) {
 		return 0, err
 	}
 	r := waiters.Request{Limits: limits, Call: store.Call{Cost: a.cost, Costs: costs, NotBefore: a.notBefore}}
-	if a.set.hasQueues {
+	if a.set.HasQueues {
 		if err := p.queueUp(a, &r); err != nil {
 			return 0, err
 		}
 	}
 	return p.waiters.Take(ctx, &r, n)
+}
+
+// goesAtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common
+// request to a store in memory: see [store.Direct]. A pause that this process received is in the store already.
+func (p *Pacer) goesAtOnce(ctx context.Context, a *ask) bool {
+	if p.direct == nil || a.set.Observes || a.set.Free || a.set.HasQueues || a.set.Varies || a.tracked || a.byPolicy || a.notBefore > 0 || p.waiters.Queued() > 0 {
+		return false
+	}
+	call := store.Admission{Cost: a.cost}
+	for i := range a.set.Limits {
+		l := &a.set.Limits[i]
+		scope, missing := l.ScopeOf(a.scope)
+		if missing != "" && l.Optional {
+			continue
+		}
+		if missing != "" || a.cost > l.Spec.Limit || call.Len == store.MaxAdmission {
+			return false
+		}
+		call.Limits[call.Len] = store.Bound{Limit: l.Prepared, Scope: scope}
+		call.Len++
+	}
+	if call.Len == 0 || !p.direct.Admit(call) {
+		return false
+	}
+	if p.telemetry != nil {
+		waitEvents{p}.Admitted(ctx, &store.Call{Cost: a.cost}, a.set.Bindable(a.lane, false, a.scope), nil, 0, 0)
+	}
+	return true
 }

@@ -26,6 +26,12 @@ type Learner struct {
 	keys map[store.Key]*history
 }
 
+// A Lesson is a cost that is learned from when it is known.
+type Lesson struct {
+	Key store.Key
+	How policies.Learned
+}
+
 // Estimate returns what a call is to be charged that costs about n, as far as its request tells.
 func (l *Learner) Estimate(key store.Key, n int64, how policies.Learned) int64 {
 	l.mu.Lock()

@@ -1,4 +1,4 @@
-package pacer
+package warnings
 
 import (
 	"context"
@@ -18,9 +18,9 @@ const (
 // disagreements are of all Pacers of the process together.
 var disagreements = telemetry.Throttle{Every: disagreesEvery, Most: maxWarnings} //nolint:gochecknoglobals // a log is the process's
 
-// A versionLog logs that the processes of an upstream have different policies. A line is written in a goroutine of its own, so that no
-// heartbeat waits for a log.
-type versionLog struct {
+// A Versions logs that the processes of an upstream have different policies. A line is written in a goroutine of its own, so that no
+// heartbeat waits for a log. A nil one may be closed.
+type Versions struct {
 	logger   *slog.Logger // nil for slog's default one at that time
 	upstream string
 	source   func() string // who set the policies of this process; "" for itself
@@ -30,8 +30,14 @@ type versionLog struct {
 	since  time.Time // when it was first seen that they differ; zero while they do not
 }
 
-// seen takes note of how many different lists of policies processes have reported lately.
-func (l *versionLog) seen(n int) {
+// NewVersions returns the log of an upstream's processes. source returns who set the policies of this process; "" for itself. A nil logger
+// is slog's default one at the time of a line.
+func NewVersions(logger *slog.Logger, upstream string, source func() string) *Versions {
+	return &Versions{logger: logger, upstream: upstream, source: source}
+}
+
+// Seen takes note of how many different lists of policies processes have reported lately.
+func (l *Versions) Seen(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n <= 1 {
@@ -46,7 +52,7 @@ func (l *versionLog) seen(n int) {
 	}
 }
 
-func (l *versionLog) warn(n int, lasts time.Duration) {
+func (l *Versions) warn(n int, lasts time.Duration) {
 	logger := l.logger
 	if logger == nil {
 		logger = slog.Default()
@@ -55,13 +61,13 @@ func (l *versionLog) warn(n int, lasts time.Duration) {
 	if from == "" {
 		from = "its code or file"
 	}
-	logger.LogAttrs(context.Background(), slog.LevelWarn, "headway: processes have different policies for this upstream", of(l.upstream, "", "",
+	logger.LogAttrs(context.Background(), slog.LevelWarn, "headway: processes have different policies for this upstream", slog.String("upstream", l.upstream),
 		slog.Int("versions", n), slog.Duration("for", lasts.Round(time.Second)), slog.String("policies", from),
-		slog.String("check", "a rolling deployment ends this by itself; headway status shows who has which policies"))...)
+		slog.String("check", "a rolling deployment ends this by itself; headway status shows who has which policies"))
 }
 
-// close ends the log.
-func (l *versionLog) close() {
+// Close ends the log.
+func (l *Versions) Close() {
 	if l == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package pacer
+package warnings
 
 import (
 	"context"
@@ -17,14 +17,15 @@ const (
 	maxWarnings = 1024 // upstreams of which it is remembered when there was one
 )
 
-// warnings are of all Pacers of the process together.
-var warnings = telemetry.Throttle{Every: warnEvery, Most: maxWarnings} //nolint:gochecknoglobals // a log is the process's
+// losses are of all Pacers of the process together.
+var losses = telemetry.Throttle{Every: warnEvery, Most: maxWarnings} //nolint:gochecknoglobals // a log is the process's
 
-// A storeLog logs that the shared store is lost, or back. A line is written in a goroutine of its own, so that no call waits for a log.
-type storeLog struct {
+// A Store logs that the shared store is lost, or back. A line is written in a goroutine of its own, so that no call waits for a log. A nil
+// one logs nothing.
+type Store struct {
 	logger   *slog.Logger // nil for slog's default one at that time
 	upstream string
-	outage   Outage
+	outage   string
 
 	mu       sync.Mutex
 	closed   bool
@@ -37,8 +38,14 @@ type storeLog struct {
 	timer    *time.Timer
 }
 
-// changed takes note of a loss or a return.
-func (l *storeLog) changed(c failover.Change) {
+// NewStore returns the log of an upstream's store. outage names what becomes of calls meanwhile. A nil logger is slog's default one at the
+// time of a line.
+func NewStore(logger *slog.Logger, upstream, outage string) *Store {
+	return &Store{logger: logger, upstream: upstream, outage: outage}
+}
+
+// Changed takes note of a loss or a return.
+func (l *Store) Changed(c failover.Change) {
 	if l == nil {
 		return
 	}
@@ -62,7 +69,7 @@ func (l *storeLog) changed(c failover.Change) {
 }
 
 // speakIn has speak called. The caller holds mu.
-func (l *storeLog) speakIn(d time.Duration) {
+func (l *Store) speakIn(d time.Duration) {
 	if l.timer == nil {
 		l.timer = time.AfterFunc(d, l.speak)
 	} else {
@@ -71,7 +78,7 @@ func (l *storeLog) speakIn(d time.Duration) {
 }
 
 // speak logs what is to be logged now.
-func (l *storeLog) speak() {
+func (l *Store) speak() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -81,30 +88,26 @@ func (l *storeLog) speak() {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	h := hookLog{logger}
 	if l.returned > 0 {
 		l.returned = 0
-		h.failover(l.event(l.back))
+		LogChange(logger, l.upstream, l.outage, l.back)
 	}
 	if !l.lost {
 		return
 	}
-	if again := warnings.May(l.upstream); again > 0 {
+	if again := losses.May(l.upstream); again > 0 {
 		l.speakIn(again)
 		return
 	}
 	loss := l.loss
 	loss.For = time.Since(l.since)
-	h.failover(l.event(loss))
+	LogChange(logger, l.upstream, l.outage, loss)
 	l.speakIn(min(warnEvery<<min(l.warned, 10), warnSeldom))
 	l.warned++
 }
 
-// event returns a change as hooks receive it.
-func (l *storeLog) event(c failover.Change) Failover { return failoverEvent(l.upstream, l.outage, c) }
-
-// close ends the log.
-func (l *storeLog) close() {
+// Close ends the log.
+func (l *Store) Close() {
 	if l == nil {
 		return
 	}
@@ -116,33 +119,28 @@ func (l *storeLog) close() {
 	}
 }
 
-// failoverEvent returns a change as hooks receive it.
-func failoverEvent(upstream string, outage Outage, c failover.Change) Failover {
-	return Failover{Upstream: upstream, On: c.Lost, Never: c.Never, Outage: outage, Processes: c.Processes, For: c.For, Err: c.Err, Dropped: c.Dropped}
-}
-
-// failover logs a loss or a return of the store.
-func (l hookLog) failover(f Failover) {
-	ctx, attrs := context.Background(), of(f.Upstream, "", "")
+// LogChange logs a loss or a return of an upstream's store. outage says what becomes of calls meanwhile.
+func LogChange(logger *slog.Logger, upstream, outage string, c failover.Change) {
+	ctx, attrs := context.Background(), []slog.Attr{slog.String("upstream", upstream)}
 	switch {
-	case !f.On:
-		level, attrs := slog.LevelInfo, append(attrs, slog.Duration("after", f.For))
-		if f.Dropped > 0 {
-			level, attrs = slog.LevelWarn, append(attrs, slog.Int("dropped", f.Dropped))
+	case !c.Lost:
+		level, attrs := slog.LevelInfo, append(attrs, slog.Duration("after", c.For))
+		if c.Dropped > 0 {
+			level, attrs = slog.LevelWarn, append(attrs, slog.Int("dropped", c.Dropped))
 		}
-		l.LogAttrs(ctx, level, "headway: the store is back", attrs...)
+		logger.LogAttrs(ctx, level, "headway: the store is back", attrs...)
 		return
-	case f.Never:
+	case c.Never:
 		attrs = append(attrs, slog.String("calls", "wait for it, unless Config.Processes or Config.Outage lets them go"), slog.String("check", "address, network, ACL"))
 	default:
-		attrs = append(attrs, slog.String("outage", f.Outage.String()), slog.Int("processes", f.Processes))
+		attrs = append(attrs, slog.String("outage", outage), slog.Int("processes", c.Processes))
 	}
-	if f.For > 0 {
-		attrs = append(attrs, slog.Duration("for", f.For))
+	if c.For > 0 {
+		attrs = append(attrs, slog.Duration("for", c.For))
 	}
 	text := "headway: the store is lost"
-	if f.Never {
+	if c.Never {
 		text = "headway: the store has not answered since this process started"
 	}
-	l.LogAttrs(ctx, slog.LevelWarn, text, append(attrs, slog.Any("error", f.Err))...)
+	logger.LogAttrs(ctx, slog.LevelWarn, text, append(attrs, slog.Any("error", c.Err))...)
 }

@@ -1,0 +1,115 @@
+package binding
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// Named returns the limit with this name, of this set or one before; nil if there is none.
+func (s *Set) Named(name string) *Limit { return s.byName[name] }
+
+// SpecOf returns what holds for a key of a limit, of a call that carries its scopes.
+func (s *Set) SpecOf(l *Limit, carried Carried, scope string) policies.Spec {
+	if !s.Varies || scope == "" {
+		return l.Spec
+	}
+	var few [4]string
+	values := few[:0]
+	for _, name := range l.Scopes {
+		values = append(values, strings.Clone(carried(name))) // a function of the user's may keep it: calls that have no overrides are not to pay for that
+	}
+	return l.own(strings.Clone(scope), values)
+}
+
+// specFor returns what holds for a key of a limit, by its escaped scope and its values.
+func (s *Set) specFor(l *Limit, scope string, values []string) policies.Spec {
+	policy, found := s.specialOf(l, scope)
+	if !found {
+		whole := s.wholeLimit(l)
+		if !whole.Of.HasOverrides() {
+			return l.Spec
+		}
+		policy, _ = whole.Of.For(values...) // with an error, it is the policy itself
+		policy = l.partOf(policy)
+	}
+	spec := policy.Spec()
+	if !found && !spec.Equal(l.Spec) {
+		k := store.Key{Policy: l.Policy, Scope: scope}
+		if _, known := s.met.Swap(k, slices.Clone(values)); !known && s.owned.Add(1) > maxOwned {
+			s.met.Delete(k)
+			s.owned.Add(-1)
+		}
+	}
+	return spec
+}
+
+// specialOf returns what operators have set for a key of a limit.
+func (s *Set) specialOf(l *Limit, scope string) (policies.Policy, bool) {
+	policy, found := s.Special[store.Key{Policy: s.wholeLimit(l).Policy, Scope: scope}]
+	if found && policy.IsObserved() != l.Observed { // its numbers were set before the policy was observed, or while it was
+		policy = observedIf(policy, l.Observed)
+	}
+	return l.partOf(policy), found
+}
+
+// Keyed returns what holds for a key of a policy that need not be of this set, as far as operators have set it.
+func (s *Set) Keyed(policy policies.Policy, scope string) policies.Policy {
+	if l := s.byName[policy.Name()]; l != nil && scope != "" {
+		if special, found := s.specialOf(l, scope); found {
+			return special
+		}
+	}
+	return policy
+}
+
+// wholeLimit returns the limit that a limit is, or is a part of.
+func (s *Set) wholeLimit(l *Limit) *Limit {
+	if l.Whole == "" {
+		return l
+	}
+	return s.byName[l.Whole]
+}
+
+// partOf returns the part of a policy that a limit is.
+func (l *Limit) partOf(policy policies.Policy) policies.Policy {
+	if l.Lane != "" {
+		if part, ok := policy.InLane(l.Lane); ok {
+			return part
+		}
+	}
+	return policy
+}
+
+// PolicyOf returns the policy of a limit, as it holds for its key, or of a set before.
+func (s *Set) PolicyOf(l *store.Limit) policies.Policy {
+	of := s.byName[l.Policy]
+	if of == nil {
+		return policies.Policy{}
+	}
+	if policy, found := s.specialOf(of, l.Scope); found {
+		return policy
+	}
+	if values, ok := s.met.Load(l.Key()); ok {
+		policy, _ := s.wholeLimit(of).Of.For(values.([]string)...) //nolint:forcetypeassert // specFor stores no other
+		return of.partOf(policy)
+	}
+	return of.Of
+}
+
+// WholeOf returns the name of the policy that a limit is, or is a part of.
+func (s *Set) WholeOf(name string) string {
+	if l := s.byName[name]; l != nil {
+		return cmp.Or(l.Whole, l.Policy)
+	}
+	return name
+}
+
+// IsPart reports whether a limit is a lane's part of a policy.
+func (s *Set) IsPart(name string) bool {
+	l := s.byName[name]
+	return l != nil && l.Whole != ""
+}

@@ -1,0 +1,154 @@
+package binding
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/parts"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// Config is what the sets of a Pacer have in common.
+type Config struct {
+	Upstream string
+	Direct   store.Direct  // the store, if it is one; nil otherwise
+	MaxPause time.Duration // the longest pause that feedback makes
+	Counts   bool          // what an upstream reports of its limits and of what is left of them is applied, and not only pauses and refusals
+}
+
+// InForce is which policies hold.
+type InForce struct {
+	Given       []policies.Policy             // as they were given; they are valid and go together
+	Source      string                        // who set them; "" for this process
+	AllObserved bool                          // all are observed, whatever they are by themselves
+	Special     map[store.Key]policies.Policy // what operators have set for keys
+}
+
+// A Limit is a policy, or a lane's part of one, unpacked once.
+type Limit struct {
+	store.Limit
+
+	Of       policies.Policy
+	Scopes   []string
+	Optional bool
+	Observed bool   // it is not enforced
+	Lane     string // it binds only calls of this lane; "" for all
+	Whole    string // of a lane's part: the policy that it belongs to
+
+	Prepared store.Prepared // if the store is direct
+
+	own func(scope string, values []string) policies.Spec // what holds for a key
+}
+
+// A Set is the policies by which a Pacer paces, unpacked once. It never changes, so its fields are for reading: a Pacer whose policies change
+// has another one, and each call keeps that by which it was bound.
+type Set struct {
+	InForce
+
+	Generation int64 // of the sets of a Pacer, from 1
+
+	List   []policies.Policy // as they bind calls together
+	Bound  []policies.Policy // with the parts of lanes
+	Limits []Limit
+	Scoped bool // some limits have scopes
+
+	Lanes     []string // of all policies
+	HasQueues bool     // some limits are granted only shortly before the slot, or bind only one lane
+	FairBy    string   // the scope by which shares are fair; "" if no shares are
+	Observes  bool     // some limits are observed
+	Free      bool     // none is enforced, and calls do not heed the upstream's pauses either: all are observed
+	Varies    bool     // some keys have numbers of their own: those that operators have set, and those that the policies know
+
+	Rules *feedback.Rules
+
+	byName map[string]*Limit // with those of the sets before, of which calls may still be on their way
+	fixed  []store.Limit     // the stack of every call, if no limit has a scope
+	met    sync.Map          // the values of keys that have numbers of their own and have been met, by store.Key
+	owned  atomic.Int64      // how many those are
+}
+
+// maxOwned bounds how many keys with numbers of their own are remembered. For others, what only their numbers tell is told from those of
+// their policy: the share of a process that is without its store, and what an upstream reports.
+const maxOwned = 1 << 16
+
+// maxRemembered bounds how many policies that do not hold any more are remembered by their names.
+const maxRemembered = 1000
+
+// New unpacks policies. before is the set that holds until now; nil if there is none.
+func New(c *Config, in *InForce, before *Set) *Set {
+	given := in.Given
+	if in.AllObserved {
+		given = observed(given)
+	}
+	list := policies.Stacked(given)
+	all := parts.Of(list)
+	s := &Set{InForce: *in, List: list, Limits: make([]Limit, len(all)), byName: make(map[string]*Limit, len(all))}
+	s.Generation = 1
+	if before != nil {
+		s.Generation = before.Generation + 1
+	}
+	if before != nil && len(before.byName) < maxRemembered {
+		s.byName = maps.Clone(before.byName)
+	}
+	for i := range all {
+		s.Bound = append(s.Bound, all[i].Policy)
+		s.addLimit(c, i, &all[i])
+	}
+	s.Rules = feedback.NewRules(s.Bound, c.MaxPause, c.Counts)
+	s.Rules.Own = s.PolicyOf
+	s.Free = in.AllObserved || s.Observes && !slices.ContainsFunc(s.Limits, func(l Limit) bool { return !l.Observed })
+	if !s.Scoped && !s.Observes {
+		s.fixed = make([]store.Limit, 0, len(s.Limits))
+		for i := range s.Limits {
+			s.fixed = append(s.fixed, s.Limits[i].Limit)
+		}
+	}
+	return s
+}
+
+// addLimit unpacks one policy.
+func (s *Set) addLimit(c *Config, i int, one *parts.Part) {
+	l := &s.Limits[i]
+	l.Limit = store.Limit{Policy: one.Name(), Spec: one.Spec()}
+	s.byName[l.Policy] = l
+	l.Of, l.Scopes, l.Optional, l.Lane, l.Whole = one.Policy, one.Scopes(), one.IsOptional(), one.Lane, one.Whole
+	l.Observed = one.IsObserved()
+	l.own = func(scope string, values []string) policies.Spec { return s.specFor(l, scope, values) }
+	if c.Direct != nil {
+		l.Prepared = c.Direct.Prepare(c.Upstream, &l.Limit)
+	}
+	for _, lane := range one.Lanes() {
+		if !slices.Contains(s.Lanes, lane) {
+			s.Lanes = append(s.Lanes, lane)
+		}
+	}
+	s.FairBy = cmp.Or(s.FairBy, one.FairBy())
+	s.Varies = s.Varies || one.HasOverrides() || len(s.Special) > 0
+	s.Observes = s.Observes || l.Observed
+	s.HasQueues = s.HasQueues || !l.Observed && (l.Spec.HasQueue() || l.Lane != "")
+	s.Scoped = s.Scoped || len(l.Scopes) > 0 || len(s.Lanes) > 0 || s.FairBy != ""
+}
+
+// Names returns the names of all limits, those of lanes included.
+func (s *Set) Names() []string {
+	names := make([]string, 0, len(s.Limits))
+	for i := range s.Limits {
+		names = append(names, s.Limits[i].Policy)
+	}
+	return names
+}
+
+// Texts returns the policies as text.
+func (s *Set) Texts() []string {
+	texts := make([]string, 0, len(s.List))
+	for _, policy := range s.List {
+		texts = append(texts, policy.String())
+	}
+	return texts
+}

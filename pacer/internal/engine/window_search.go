@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"github.com/headway-go/headway/luascripts/numbers"
+)
+
+// ending returns the sum of the window that ends with bucket k. It is the last one moved on, if that is so far.
+func (w *Window) ending(l *Limit, k int64) *sum {
+	s, width, back := &w.sum, l.Spec.Interval, l.Spec.Buckets*l.Spec.Interval
+	if s.width != width || s.back != back || k < s.at || !on(k, s.at, width) {
+		from := w.find(k - back)
+		*s = sum{width: width, back: back, from: from, to: from}
+	}
+	s.at = k
+	for ; s.to < len(w.buckets) && w.buckets[s.to].begin <= k; s.to++ {
+		if on(w.buckets[s.to].begin, k, width) {
+			s.n += w.buckets[s.to].n
+		}
+	}
+	for ; s.from < s.to && w.buckets[s.from].begin < k-back; s.from++ {
+		if on(w.buckets[s.from].begin, k, width) {
+			s.n -= w.buckets[s.from].n
+		}
+	}
+	return s
+}
+
+// Earliest implements [Account].
+func (w *Window) Earliest(l *Limit, now, e, n int64, round int) Placement {
+	l = w.widened(l, now)
+	p := w.search(l, now, e, n, round)
+	asks, i := max(e, w.others.asks), w.find(w.others.bucket)
+	if w.others.n == 0 || p.At <= asks || i == len(w.buckets) || w.buckets[i].begin != w.others.bucket {
+		return p
+	}
+	over := w.most(l, l.floor(asks)) + n - w.limit(l, now) // what was charged since may be too much already
+	lent, before := min(max(n, over), w.others.n, w.buckets[i].n), w.full
+	w.full = full{}
+	w.change(i, -lent)
+	q := w.search(l, now, asks, n, round)
+	w.change(i, lent)
+	w.full = before
+	if q.At >= p.At {
+		return p
+	}
+	q.full, q.lent = 0, lent
+	return q
+}
+
+// search looks for the first bucket that has room.
+func (w *Window) search(l *Limit, now, e, n int64, round int) Placement {
+	width, limit := l.Spec.Interval, w.limit(l, now)
+	k := l.floor(e)
+	present := k
+	if e != now {
+		present = l.floor(now)
+	}
+	if next := l.next(k); e >= next-l.Spec.Guard {
+		k = next
+	}
+	frontier := present // no bucket before has room for even one call
+	if w.full.limit == limit && w.full.width == width {
+		frontier = max(frontier, l.floor(w.full.until))
+	}
+	k = max(k, frontier)
+	for looks := 1; ; looks++ {
+		if size := len(w.buckets); (round >= numbers.LastRound || looks > numbers.MaxLooks) && w.ends > now && size > 0 {
+			if after := l.reach(w.buckets[size-1].begin); after > k {
+				k = l.floor(after + width - 1) // on this grid, and not before
+			}
+		}
+		over, overOne := w.over(l, k, limit, n)
+		if overOne != none && k == frontier {
+			frontier = l.next(overOne)
+		}
+		if over == none {
+			break
+		}
+		k = l.next(over)
+	}
+	if frontier == present {
+		frontier = 0
+	}
+	return Placement{At: max(e, k), begin: k, full: frontier}
+}
+
+// none is no bucket.
+const none = int64(-1)
+
+// over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with one
+// more. A call that costs more than the upstream says it allows at present has a window to itself.
+func (w *Window) over(l *Limit, k, limit, n int64) (forN, forOne int64) {
+	forN, forOne = none, none
+	if w.total+n <= limit { // whatever the window
+		return forN, forOne
+	}
+	if last := len(w.buckets) - 1; last >= 0 && w.buckets[last].begin > k && w.roomy(l, k, limit, n) {
+		return forN, forOne
+	}
+	s := *w.ending(l, k)
+	for end := k + s.back; ; {
+		// The sum stays until a bucket enters or leaves.
+		enters, leaves := w.enters(&s, end), w.leaves(&s)
+		if s.n+max(n, 1) <= limit && enters == forever {
+			return forN, forOne // from here on, it only shrinks
+		}
+		change := min(enters, leaves, end+s.width)
+		if s.n+n > max(limit, n) {
+			forN = change - s.width
+		}
+		if s.n+1 > limit {
+			forOne = change - s.width
+		}
+		if change > end {
+			return forN, forOne
+		}
+		if change == leaves {
+			s.n -= w.buckets[s.from].n
+			s.from++
+		}
+		if change == enters {
+			s.n += w.buckets[s.to].n
+			s.to++
+		}
+	}
+}
+
+// roomy reports whether n calls fit in each of the windows that have bucket k in them. What the fullest holds is not looked for
+// anew as long as even what was added since leaves them room.
+func (w *Window) roomy(l *Limit, k, limit, n int64) bool {
+	p, width, back := &w.peak, l.Spec.Interval, l.Spec.Buckets*l.Spec.Interval
+	if p.at != k || p.width != width || p.back != back || p.n+n > limit {
+		*p = peak{k, width, back, w.most(l, k)}
+	}
+	return p.n+n <= limit
+}
+
+// enters returns the next bucket that enters a sum, up to the last one; forever if there is none.
+func (w *Window) enters(s *sum, last int64) int64 {
+	for ; s.to < len(w.buckets) && w.buckets[s.to].begin <= last; s.to++ {
+		if on(w.buckets[s.to].begin, s.at, s.width) {
+			return w.buckets[s.to].begin
+		}
+	}
+	return forever
+}
+
+// leaves returns the first bucket whose sum has lost one that is in this sum; forever if there is none.
+func (w *Window) leaves(s *sum) int64 {
+	for ; s.from < s.to; s.from++ {
+		if on(w.buckets[s.from].begin, s.at, s.width) {
+			return w.buckets[s.from].begin + s.back + s.width
+		}
+	}
+	return forever
+}
+
+// most returns what the fullest of the windows holds that have bucket k in them.
+func (w *Window) most(l *Limit, k int64) int64 {
+	s := *w.ending(l, k)
+	most := s.n
+	for {
+		enters := w.enters(&s, k+s.back)
+		if enters == forever {
+			return most
+		}
+		for w.leaves(&s) <= enters {
+			s.n -= w.buckets[s.from].n
+			s.from++
+		}
+		s.n += w.buckets[s.to].n
+		s.to++
+		most = max(most, s.n)
+	}
+}

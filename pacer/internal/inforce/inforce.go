@@ -1,0 +1,161 @@
+package inforce
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// Config is what Policies need of their Pacer.
+type Config struct {
+	Bindings binding.Config
+	Declared []policies.Policy // which are valid and go together; they are not copied
+	Observed bool              // all policies are observed
+	// Parse reads the policies of an upstream from the text that a store keeps, and checks them.
+	Parse func(text string) ([]policies.Policy, error)
+	// Changed is called when other policies are in force, under the lock of the Policies.
+	Changed func(before, now *binding.Set)
+}
+
+// Policies are those by which a Pacer paces, as they change. Make them with [New]. They are safe for concurrent use.
+type Policies struct {
+	config Config
+	now    atomic.Pointer[binding.Set]
+
+	mu       sync.Mutex
+	declared []policies.Policy // by this process
+	settings store.Settings    // by operators, as far as this process knows
+	ends     *time.Timer       // when the first of them ends
+	observed bool              // all are
+	closed   bool
+}
+
+// New returns the policies that are declared at first.
+func New(c *Config) *Policies {
+	p := &Policies{config: *c, declared: c.Declared, observed: c.Observed}
+	p.now.Store(binding.New(&p.config.Bindings, &binding.InForce{Given: p.declared, AllObserved: p.observed}, nil))
+	return p
+}
+
+// Now returns the policies that are in force.
+func (p *Policies) Now() *binding.Set { return p.now.Load() }
+
+// Declare replaces what the process declares by policies that are valid and go together, and which are not copied. It reports whether that is
+// possible: not after Close.
+func (p *Policies) Declare(list []policies.Policy) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.declared = list
+		p.settle()
+	}
+	return !p.closed
+}
+
+// SetObserved sets whether all policies are observed, whatever they are by themselves. It reports whether that is possible: not after Close.
+func (p *Policies) SetObserved(observed bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.observed = observed
+		p.settle()
+	}
+	return !p.closed
+}
+
+// Read heeds what operators have set. A store that knows of nothing that was ever set has lost it, or forgotten it long after it was unset:
+// then what is declared holds.
+func (p *Policies) Read(all *store.Settings) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || all.Version != 0 && all.Version < p.settings.Version || all.Version == 0 && p.settings.Version == 0 {
+		return
+	}
+	p.settings = *all
+	p.settle()
+}
+
+// Close ends all changes. Closing twice is harmless.
+func (p *Policies) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	if p.ends != nil {
+		p.ends.Stop()
+	}
+}
+
+// settle has those policies hold that are to hold now: what is set for the fleet, or else what is declared, and what is set for keys. The
+// caller holds mu.
+func (p *Policies) settle() {
+	list, source := p.declared, ""
+	special := make(map[store.Key]policies.Policy)
+	var soonest store.Instant
+	for i := range p.settings.All {
+		one := &p.settings.All[i]
+		switch {
+		case one.Until <= p.settings.Now:
+			continue
+		case one.Policy == "":
+			if set, err := p.config.Parse(one.Text); err == nil {
+				list, source = set, setAt(one.Since)
+			} else {
+				source = "not understood: " + err.Error()
+			}
+		default:
+			if policy, err := policies.Parse(one.Text); err == nil {
+				special[store.Key{Policy: one.Policy, Scope: one.Scope}] = policy
+			}
+		}
+		if soonest == 0 || one.Until < soonest {
+			soonest = one.Until
+		}
+	}
+	if p.ends != nil {
+		p.ends.Stop()
+	}
+	if soonest > 0 {
+		p.ends = time.AfterFunc(min(soonest.Sub(p.settings.Now), store.Forever), p.endSettings)
+	}
+	before := p.Now()
+	if source == before.Source && slices.EqualFunc(list, before.Given, samePolicy) && maps.EqualFunc(special, before.Special, samePolicy) &&
+		before.AllObserved == p.observed {
+		return
+	}
+	set := binding.New(&p.config.Bindings, &binding.InForce{Given: list, Source: source, AllObserved: p.observed, Special: special}, before)
+	p.now.Store(set)
+	p.config.Changed(before, set)
+}
+
+// setAt says who set policies that are set, and when.
+func setAt(since store.Instant) string {
+	return "set at " + time.UnixMicro(int64(since)).UTC().Format("2006-01-02 15:04:05.000")
+}
+
+// endSettings is called when a setting ends.
+func (p *Policies) endSettings() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	now := p.settings.Now
+	for _, one := range p.settings.All {
+		if one.Until > p.settings.Now && (now == p.settings.Now || one.Until < now) {
+			now = one.Until
+		}
+	}
+	p.settings.Now = now // that of the one that ends first
+	p.settle()
+}
+
+// samePolicy reports whether two policies are the same, as far as text can tell; those with overrides of their own are not.
+func samePolicy(a, b policies.Policy) bool {
+	return a.String() == b.String() && a.Spec().Equal(b.Spec()) && !a.HasOverrides() && !b.HasOverrides()
+}

@@ -1,0 +1,161 @@
+package inforce_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/inforce"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+var errUnknown = errors.New("unknown word")
+
+// parse reads one policy.
+func parse(text string) ([]policies.Policy, error) {
+	if text == "?" {
+		return nil, errUnknown
+	}
+	one, err := policies.Parse(text)
+	return []policies.Policy{one}, err
+}
+
+// A rig is policies of which 10 a second are declared, and how often they changed.
+type rig struct {
+	*inforce.Policies
+
+	changes int
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{}
+	r.Policies = inforce.New(&inforce.Config{
+		Bindings: binding.Config{Upstream: "test", MaxPause: time.Hour},
+		Declared: []policies.Policy{policies.PerSecond(10).Per("tenant").Named("p")},
+		Parse:    parse,
+		Changed: func(before, now *binding.Set) {
+			require.Equal(t, before.Generation+1, now.Generation)
+			require.Same(t, now, r.Now(), "it is in force when others learn of it")
+			r.changes++
+		},
+	})
+	t.Cleanup(r.Close)
+	return r
+}
+
+// limit returns how many calls a second a tenant has.
+func (r *rig) limit(tenant string) int64 {
+	limits, _ := r.Now().Bind(binding.All, "", func(string) string { return tenant }, nil)
+	n, _ := r.Now().PolicyOf(&limits[0]).Limit()
+	return n
+}
+
+const second = store.Instant(1_000_000)
+
+// set returns what operators have set, by a version and its texts, which hold for ten seconds each, and two more each.
+func set(version store.Instant, all ...store.Setting) *store.Settings {
+	s := &store.Settings{Now: 100 * second, Version: version, All: all}
+	for i := range s.All {
+		s.All[i].Since, s.All[i].Until = 90*second, (110+2*store.Instant(i))*second
+	}
+	return s
+}
+
+const twenty, thirty = "p: 20/s per tenant", "p: 30/s per tenant"
+
+// What is set holds in place of what is declared until it ends.
+func TestWhatIsSetEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		require.Equal(t, int64(10), r.limit("a"))
+		require.Empty(t, r.Now().Source)
+		r.Read(set(1, store.Setting{Text: twenty}, store.Setting{Policy: "p", Scope: "a", Text: thirty}))
+		require.Equal(t, 1, r.changes)
+		require.Equal(t, int64(30), r.limit("a"))
+		require.Equal(t, int64(20), r.limit("b"))
+		require.Equal(t, "set at 1970-01-01 00:01:30.000", r.Now().Source)
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 1, r.changes)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, int64(10), r.limit("b"), "that of all tenants has ended")
+		require.Equal(t, int64(30), r.limit("a"))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, int64(10), r.limit("a"), "that of one tenant as well")
+		require.Equal(t, 3, r.changes)
+	})
+}
+
+// The latest version counts, and one that is lost is not in force any more.
+func TestWhichVersionCounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.Read(set(0))
+		require.Zero(t, r.changes, "nothing was ever set")
+		r.Read(set(2, store.Setting{Text: twenty}))
+		r.Read(set(1, store.Setting{Text: thirty}))
+		require.Equal(t, int64(20), r.limit("a"), "an answer that was overtaken")
+		r.Read(set(3, store.Setting{Text: thirty}))
+		require.Equal(t, int64(30), r.limit("a"))
+		require.Equal(t, 2, r.changes)
+		r.Read(set(4, store.Setting{Text: thirty}))
+		require.Equal(t, 2, r.changes, "the same policies, since the same time")
+		require.True(t, r.Declare([]policies.Policy{policies.PerSecond(5).Per("tenant").Named("p")}))
+		require.Equal(t, int64(30), r.limit("a"), "what is set goes first")
+		r.Read(set(0))
+		require.Equal(t, int64(5), r.limit("a"), "the store has forgotten it")
+	})
+}
+
+// A text that is not understood does not hold, and the source says so.
+func TestTextsThatAreNotUnderstood(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.Read(set(1, store.Setting{Text: "?"}, store.Setting{Policy: "p", Scope: "a", Text: "?"}))
+		require.Equal(t, int64(10), r.limit("a"))
+		require.Equal(t, "not understood: unknown word", r.Now().Source)
+	})
+}
+
+// All policies can be observed, whatever they are by themselves.
+func TestObservingAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		require.True(t, r.SetObserved(true))
+		require.True(t, r.Now().AllObserved && r.Now().Free && r.Now().Limits[0].Observed)
+		require.True(t, r.SetObserved(true))
+		require.Equal(t, 1, r.changes)
+		require.True(t, r.SetObserved(false))
+		require.False(t, r.Now().AllObserved || r.Now().Free || r.Now().Limits[0].Observed)
+	})
+}
+
+// After Close nothing changes, and no timer is left.
+func TestNothingChangesAfterClose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.Read(set(1, store.Setting{Text: twenty}))
+		r.Close()
+		r.Close()
+		require.False(t, r.Declare(nil))
+		require.False(t, r.SetObserved(true))
+		r.Read(set(2, store.Setting{Text: thirty}))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, r.changes)
+		require.Equal(t, int64(20), r.limit("a"))
+	})
+}

@@ -1,0 +1,112 @@
+package observe
+
+import (
+	"container/heap"
+	"context"
+	"strings"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// byStack groups calls by their stacks, in order.
+func byStack(all []*Observation) (groups [][]*Observation) {
+	index := make(map[string]int)
+	for _, one := range all {
+		var b strings.Builder
+		for i := range one.Limits {
+			b.WriteString(one.Limits[i].Policy + "\n" + one.Limits[i].Scope + "\n")
+		}
+		i, known := index[b.String()]
+		if known {
+			first := store.Stack{Limits: groups[i][0].Limits}
+			known = first.Alike(&store.Stack{Limits: one.Limits}) // not if the policies have changed
+		}
+		if !known {
+			i = len(groups)
+			index[b.String()], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], one)
+	}
+	return groups
+}
+
+// ask asks the store about calls of one stack.
+func (o *Observer) ask(ctx context.Context, all []*Observation) {
+	calls, grants := make([]store.Call, len(all)), make([]store.Grant, len(all))
+	for i, one := range all {
+		calls[i] = one.Call
+	}
+	ctx, cancel := o.bounded(ctx)
+	defer cancel()
+	if err := o.Store.Reserve(ctx, all[0].stack(), calls, grants); err != nil {
+		o.lose(all)
+		if o.Direct { // no goroutine will emit it
+			o.mu.Lock()
+			lost := o.lost
+			o.lost = 0
+			o.mu.Unlock()
+			o.tellLost(lost)
+		}
+		return
+	}
+	var back []*Observation
+	for i, one := range all {
+		if o.answered(ctx, one, &grants[i]) {
+			back = append(back, one)
+		}
+	}
+	o.giveBack(ctx, back)
+}
+
+// bounded returns a context for a request to the store, with the values of a call's: the call has gone. A member bounds its requests itself.
+func (o *Observer) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx = context.WithoutCancel(ctx)
+	if o.Member != nil || o.Direct {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, o.Timeout)
+}
+
+// stack returns the limits that are observed.
+func (one *Observation) stack() store.Stack {
+	return store.Stack{Upstream: one.of.Upstream, Limits: one.Limits}
+}
+
+// answered applies what the store said about a call, and reports whether the slot is to be given back.
+func (o *Observer) answered(ctx context.Context, one *Observation, g *store.Grant) (back bool) {
+	if o.Answered != nil {
+		o.Answered(one.ctx, one, g) //nolint:contextcheck // the others of the request have their own
+	}
+	counted := int64(0)
+	if o.Meter.IsOn() {
+		counted = o.Meter.Add(one.Limits, &one.Call, g.Now.Add(one.Delay), store.BindsNothing, 0)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.advance(ctx, g.Now)
+	switch {
+	case !g.OK:
+		one.state = isRefused
+	case one.state == isOver:
+		one.grant = *g
+		return true
+	case g.At > g.Now && (one.epoch != o.epoch || o.closed):
+		one.grant, one.state = *g, isOver
+		return true
+	case g.At > g.Now:
+		one.grant, one.state, one.counted = *g, isVirtual, counted
+		heap.Push(&o.virtual, one)
+	default:
+		one.grant, one.state, one.counted = *g, isPast, counted
+		o.settleIfKnown(ctx, one)
+	}
+	return false
+}
+
+// Cost returns what the call costs the limit with this index.
+func (one *Observation) Cost(i int) int64 {
+	if i < len(one.Call.Costs) {
+		return one.Call.Costs[i]
+	}
+	return one.Call.Cost
+}

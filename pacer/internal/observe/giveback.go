@@ -1,0 +1,111 @@
+package observe
+
+import (
+	"context"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// Cancel gives back what a call holds that does not go. One that has gone keeps it, but for its permits.
+func (one *Observation) Cancel(ctx context.Context, gone bool) {
+	if one == nil {
+		return
+	}
+	o := one.of
+	o.mu.Lock()
+	one.leave()
+	before := one.state
+	if !gone && before != isRefused {
+		one.state = isOver
+	}
+	o.mu.Unlock()
+	if !gone && (before == isVirtual || before == isPast) {
+		o.inBackground(func() { o.giveBack(ctx, []*Observation{one}) })
+	}
+}
+
+// inBackground runs a function that asks the store: at once, if that takes no time.
+func (o *Observer) inBackground(do func()) {
+	if o.Direct {
+		do()
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	o.busy.Go(do)
+}
+
+// giveBack gives slots back. What cannot be given back is lost.
+func (o *Observer) giveBack(ctx context.Context, all []*Observation) {
+	if len(all) == 0 {
+		return
+	}
+	var batches []store.Batch
+	for _, group := range byStack(all) {
+		b := store.Batch{Stack: group[0].stack()}
+		for _, one := range group {
+			b.Grants = append(b.Grants, one.grant)
+		}
+		batches = append(batches, b)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Timeout)
+	defer cancel()
+	if m := o.Member; m != nil {
+		_ = m.CancelAll(ctx, batches)
+		return
+	}
+	for i := range batches {
+		_ = o.Store.Cancel(ctx, batches[i].Stack, batches[i].Grants)
+	}
+}
+
+// takeAll empties the virtual queue. What is pending has no part in it from now on. The caller holds mu.
+func (o *Observer) takeAll() (all []*Observation) {
+	o.epoch++
+	for _, one := range o.virtual {
+		if one.state == isVirtual {
+			one.state = isOver
+			all = append(all, one)
+		}
+	}
+	o.virtual = nil
+	return all
+}
+
+// GiveBackAll gives all slots to come back, and waits until that is done.
+func (o *Observer) GiveBackAll() {
+	o.mu.Lock()
+	all := o.takeAll()
+	o.mu.Unlock()
+	o.giveBack(o.life, all)
+}
+
+// Retire gives all slots to come back, because the policies are enforced from now on, and then has calls that wait already look for
+// earlier slots. With a store that is not in memory, it does not wait for that.
+func (o *Observer) Retire() {
+	o.mu.Lock()
+	all := o.takeAll()
+	o.mu.Unlock()
+	if len(all) == 0 {
+		return
+	}
+	o.inBackground(func() {
+		o.giveBack(o.life, all)
+		o.GaveBack(o.life)
+	})
+}
+
+// Close gives all slots to come back, and waits for what is under way. What is pending is not asked for any more.
+func (o *Observer) Close() {
+	o.mu.Lock()
+	lost := o.lost + int64(len(o.pending))
+	o.closed, o.pending, o.lost = true, nil, 0
+	all := o.takeAll()
+	o.mu.Unlock()
+	o.tellLost(lost)
+	o.giveBack(o.life, all)
+	o.busy.Wait()
+}

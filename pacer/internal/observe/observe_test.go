@@ -1,0 +1,113 @@
+package observe_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/observe"
+	"github.com/headway-go/headway/pacer/internal/usage"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// A fake is a store in memory that grants each call a slot after a delay.
+type fake struct {
+	store.Store
+
+	delay    time.Duration
+	reported int
+	back     int
+}
+
+func (f *fake) Reserve(_ context.Context, _ store.Stack, _ []store.Call, grants []store.Grant) error {
+	now := store.Instant(time.Now().UnixMicro())
+	for i := range grants {
+		grants[i] = store.Grant{OK: true, Now: now, At: now.Add(f.delay), Charges: make([]store.Charge, 1)}
+	}
+	return nil
+}
+
+func (f *fake) Cancel(_ context.Context, _ store.Stack, grants []store.Grant) error {
+	f.back += len(grants)
+	return nil
+}
+
+func (f *fake) Report(context.Context, store.Stack, []store.Note) (store.Instant, int, error) {
+	f.reported++
+	return 0, 0, nil
+}
+
+func newObserver(f *fake) *observe.Observer {
+	return observe.New(&observe.Config{
+		Upstream: "test", Store: f, Direct: true, Timeout: time.Second, Meter: usage.NewMeter(nil, false),
+		Lost: func(int64) {}, GaveBack: func(context.Context) {},
+	})
+}
+
+func observed(t *testing.T, o *observe.Observer) *observe.Observation {
+	t.Helper()
+	one := o.New(t.Context(), 0)
+	one.Limits = []store.Limit{{Policy: "p", Spec: policies.PerSecond(1).Spec()}}
+	one.Call = store.Call{Cost: 1}
+	one.Ask(t.Context())
+	return one
+}
+
+func settle(t *testing.T, one *observe.Observation) {
+	t.Helper()
+	one.Settle(t.Context(), func(string) int64 { return 3 }, func(string) bool { return true })
+}
+
+// A call is settled when its slot has come, once, and not at all if it was given back.
+func TestWhatIsSettled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{delay: time.Second}
+		o := newObserver(f)
+		goes, given := observed(t, o), observed(t, o)
+		settle(t, goes)
+		settle(t, goes)
+		given.Cancel(t.Context(), false)
+		given.Cancel(t.Context(), false)
+		synctest.Wait()
+		require.Zero(t, f.reported, "its slot is to come")
+		require.Equal(t, 1, f.back)
+		time.Sleep(2 * time.Second)
+		observed(t, o)
+		settle(t, given)
+		observed(t, o).Cancel(t.Context(), false)
+		require.Equal(t, 2, f.back)
+		o.Close()
+		require.Equal(t, 1, f.reported)
+		require.Equal(t, 3, f.back, "Close gives back the one whose slot is to come, and no other")
+	})
+}
+
+// A permit is released once.
+func TestPermits(t *testing.T) {
+	t.Parallel()
+	o := newObserver(&fake{})
+	key := store.Key{Policy: "p"}
+	first, second := o.New(t.Context(), 0), o.New(t.Context(), 0)
+	require.Equal(t, int64(1), first.Enter(key))
+	require.Equal(t, int64(2), second.Enter(key))
+	first.Release()
+	first.Release()
+	first.Cancel(t.Context(), true)
+	require.Equal(t, int64(2), o.New(t.Context(), 0).Enter(key))
+	require.Equal(t, int64(1), o.New(t.Context(), 0).Enter(store.Key{Policy: "other"}))
+}
+
+// A nil observation is of a call that no policy observes.
+func TestNothingIsObserved(t *testing.T) {
+	t.Parallel()
+	var one *observe.Observation
+	one.Release()
+	one.Cancel(t.Context(), false)
+	settle(t, one)
+	require.Empty(t, one.Lessons())
+}

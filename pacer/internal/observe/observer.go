@@ -1,0 +1,108 @@
+package observe
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/costs"
+	"github.com/headway-go/headway/pacer/internal/usage"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// Bounds of what is observed, in each process.
+const (
+	// maxPending is how many calls wait for the store to be asked. Further ones are lost.
+	maxPending = 8192
+	// maxVirtual is how many slots may be to come. Further calls are lost until some have come.
+	maxVirtual = 32_768
+	// MaxWait is how far ahead slots are charged. A call that would wait for longer is reported as refused.
+	MaxWait = time.Hour
+	// maxAsking is how many stacks the store is asked for at the same time. Their requests are batched, also with those of calls that wait for
+	// policies that are enforced: these are not to wait behind thousands.
+	maxAsking = 16
+	// maxSettling is how many settlements are on their way. Further ones are lost: calls then keep what they were charged first.
+	maxSettling = 1024
+)
+
+// Config is what an Observer needs of its Pacer.
+type Config struct {
+	Upstream string
+	Store    store.Store
+	Member   store.Member    // the store, if it is one; nil otherwise
+	Direct   bool            // the store is in memory: asking it takes no time
+	Timeout  time.Duration   // of a request to a store that does not bound its requests itself
+	Closed   <-chan struct{} // closed when the Pacer is
+	Meter    *usage.Meter    // of what goes
+
+	// Answered receives what the store said about a call, with the context of the call; nil if nobody wants to know.
+	Answered func(ctx context.Context, one *Observation, g *store.Grant)
+	// Lost receives how many calls the store was not asked about.
+	Lost func(n int64)
+	// GaveBack is called when slots to come were given back for good: earlier ones are to be had.
+	GaveBack func(ctx context.Context)
+}
+
+// An Observer has the calls of a Pacer that observed policies bind. Make one with [New]. It is safe for concurrent use.
+type Observer struct {
+	Config
+
+	life context.Context //nolint:containedctx // of what no call asks for
+	busy sync.WaitGroup  // goroutines
+
+	mu       sync.Mutex
+	closed   bool
+	epoch    int64 // how often the policies were enforced: slots of before are given back
+	pending  []*Observation
+	asking   bool // a goroutine asks the store
+	settling int
+	lost     int64
+	virtual  virtualQueue
+	now      store.Instant // as the store said last
+	nowAt    time.Time     // when it did
+	running  map[store.Key]int64
+}
+
+// New returns an Observer.
+func New(c *Config) *Observer { return &Observer{Config: *c, life: context.Background()} }
+
+// An Observation is what observed policies would have done to one call. A nil one is of a call that none binds. The exported fields are set
+// before [Observation.Ask], and not afterwards.
+type Observation struct {
+	Limits []store.Limit
+	Call   store.Call
+	Delay  time.Duration  // when it goes, if not at once
+	Ends   bool           // the context's deadline says how long it may wait
+	Free   []store.Limit  // that the call cost nothing at first
+	Learns []costs.Lesson // what is to be learned from its costs
+
+	of    *Observer
+	ctx   context.Context //nolint:containedctx // for its values
+	epoch int64
+
+	// The fields below are under the lock of the Observer.
+	permits  []store.Key
+	state    state
+	grant    store.Grant
+	counted  int64                            // the second in which the meter has it
+	actual   func(policy string) int64        // what the call really cost; nil if that is not known
+	mentions func(policy string) (named bool) // whether the settlement names a policy
+}
+
+// New returns the observation of a call that goes after a delay. Then call [Observation.Ask], or [Observation.Refuse].
+func (o *Observer) New(ctx context.Context, delay time.Duration) *Observation {
+	return &Observation{of: o, ctx: ctx, Delay: delay}
+}
+
+// Refuse makes it that of a call that would have been refused: it holds nothing but its permits.
+func (one *Observation) Refuse() { one.state = isRefused }
+
+type state uint8
+
+const (
+	isPending state = iota
+	isRefused       // or lost: it holds nothing
+	isVirtual       // its slot is to come
+	isPast
+	isOver // given back, or settled
+)

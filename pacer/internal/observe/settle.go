@@ -1,0 +1,70 @@
+package observe
+
+import (
+	"context"
+	"slices"
+
+	"github.com/headway-go/headway/pacer/internal/costs"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// Lessons returns what is to be learned from what the call costs.
+func (one *Observation) Lessons() []costs.Lesson {
+	if one == nil {
+		return nil
+	}
+	return one.Learns
+}
+
+// Settle corrects what observed policies were charged: the call cost as much as actual returns, or as charged if that is negative. A limit
+// that it cost nothing at first is charged if the settlement names its policy.
+func (one *Observation) Settle(ctx context.Context, actual func(policy string) int64, mentions func(policy string) bool) {
+	if one == nil {
+		return
+	}
+	one.of.mu.Lock()
+	defer one.of.mu.Unlock()
+	if one.actual == nil {
+		one.actual, one.mentions = actual, mentions
+		if one.state == isPast {
+			one.of.settleIfKnown(ctx, one)
+		}
+	}
+}
+
+// settleIfKnown reports to the store what a call really cost whose slot has come. The caller holds mu.
+func (o *Observer) settleIfKnown(ctx context.Context, one *Observation) {
+	if one.actual == nil || o.closed {
+		return
+	}
+	one.state = isOver
+	stack := one.stack()
+	var notes []store.Note
+	for i := range one.Limits {
+		cost := one.Cost(i)
+		if n := one.actual(one.Limits[i].Policy); n >= 0 && n != cost {
+			o.Meter.Settle(&one.Limits[i], one.grant.At, one.counted, n-cost)
+			notes = append(notes, store.Note{
+				Kind: store.NoteSettle, Limit: i, Charge: one.grant.Charges[i], Cost: cost, Actual: n, Local: one.grant.Local,
+			})
+		}
+	}
+	for i := range one.Free {
+		if n := one.actual(one.Free[i].Policy); n > 0 && one.mentions(one.Free[i].Policy) {
+			stack.Limits = append(slices.Clip(stack.Limits), one.Free[i])
+			notes = append(notes, store.Note{Kind: store.NoteSettle, Limit: len(stack.Limits) - 1, Actual: n, Local: one.grant.Local})
+		}
+	}
+	if len(notes) == 0 || o.settling >= maxSettling {
+		return
+	}
+	o.settling++
+	o.busy.Go(func() {
+		ctx, cancel := o.bounded(ctx)
+		defer cancel()
+		_, _, _ = o.Store.Report(ctx, stack, notes)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.settling--
+	})
+}

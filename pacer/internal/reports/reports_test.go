@@ -1,0 +1,138 @@
+package reports_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/reports"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+var errBroken = errors.New("broken")
+
+// A fake is a store that only takes reports.
+type fake struct {
+	store.Store
+
+	changed int // by each report
+	err     error
+	got     [][]store.NoteKind
+}
+
+func (f *fake) Report(_ context.Context, _ store.Stack, notes []store.Note) (store.Instant, int, error) {
+	f.got = append(f.got, kinds(notes))
+	return 1, f.changed, f.err
+}
+
+func kinds(notes []store.Note) (all []store.NoteKind) {
+	for i := range notes {
+		all = append(all, notes[i].Kind)
+	}
+	return all
+}
+
+// A rig is a Reporter on a fake store, a call that a policy with a margin binds, and what others learn of reports.
+type rig struct {
+	reports.Reporter
+
+	store   fake
+	rules   *feedback.Rules
+	call    feedback.Answer
+	applied [][]store.NoteKind
+	changes []store.Change
+	echoes  bool
+}
+
+func newRig() *rig {
+	p := policies.AtMost(100, time.Second).Named("p")
+	r := &rig{rules: feedback.NewRules([]policies.Policy{p}, time.Hour, true)}
+	r.call = feedback.Answer{Limits: []store.Limit{{Policy: "p", Spec: p.Spec()}}, Grant: &store.Grant{OK: true}}
+	r.Reporter = reports.Reporter{
+		Upstream: "test", Store: &r.store, Usage: new(feedback.Usage),
+		Applied: func(_ context.Context, stack store.Stack, notes []store.Note) {
+			r.applied = append(r.applied, kinds(notes))
+		},
+		Changed: func(_ context.Context, changes []store.Change) { r.changes = append(r.changes, changes...) },
+		Echoes:  func() bool { return r.echoes },
+	}
+	return r
+}
+
+func (r *rig) apply(t *testing.T, fs ...policies.Feedback) error {
+	t.Helper()
+	return r.Apply(t.Context(), r.rules, &r.call, time.Unix(1_800_000_000, 0), fs...)
+}
+
+// A refusal that is a stray one pauses nobody, and one that the store takes for more than that does.
+func TestAStrayRefusalIsAskedFirst(t *testing.T) {
+	t.Parallel()
+	refusal := policies.Feedback{Refused: true, Wait: time.Second}
+	stray := newRig()
+	require.NoError(t, stray.apply(t, refusal))
+	require.Equal(t, [][]store.NoteKind{{store.NoteStray}}, stray.store.got)
+	require.Equal(t, stray.store.got, stray.applied)
+	require.Empty(t, stray.changes)
+
+	genuine := newRig()
+	genuine.store.changed = 1
+	require.NoError(t, genuine.apply(t, refusal))
+	require.Equal(t, [][]store.NoteKind{{store.NoteStray}, {store.NotePause}}, genuine.store.got)
+	require.Equal(t, genuine.store.got, genuine.applied)
+	require.Len(t, genuine.changes, 1)
+	require.Equal(t, store.Paused, genuine.changes[0].Kind)
+}
+
+// What the store did not receive is not applied, and the error is the store's.
+func TestWhatTheStoreDoesNotReceive(t *testing.T) {
+	t.Parallel()
+	r := newRig()
+	for _, f := range []policies.Feedback{{Limit: policies.Said(50), Window: time.Second}, {Refused: true, Wait: time.Second}, {Wait: time.Second, Certain: true}} {
+		r.store.err = errBroken
+		require.Equal(t, errBroken, r.apply(t, f))
+	}
+	require.Equal(t, [][]store.NoteKind{{store.NoteLearn}, {store.NoteStray}, {store.NotePause}}, r.store.got, "the refusal does not follow")
+	require.Empty(t, r.applied)
+	require.Empty(t, r.changes)
+}
+
+// Feedback on a policy that does not bind the call goes nowhere, and feedback that says nothing costs no request.
+func TestNothingToReport(t *testing.T) {
+	t.Parallel()
+	r := newRig()
+	var unbound *feedback.UnboundError
+	require.ErrorAs(t, r.apply(t, policies.Feedback{Wait: time.Second, Policies: []string{"other"}}), &unbound)
+	require.NoError(t, r.apply(t))
+	require.NoError(t, r.apply(t, policies.Feedback{}))
+	require.Empty(t, r.store.got)
+}
+
+// Undoing concerns each limit and the whole upstream, and calls follow by the store's news, if there is some.
+func TestUndo(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []store.NoteKind{store.NoteResume, store.NoteReset} {
+		for _, echoes := range []bool{false, true} {
+			r := newRig()
+			r.echoes = echoes
+			require.NoError(t, r.Undo(t.Context(), kind, r.call.Limits))
+			require.Equal(t, [][]store.NoteKind{{kind, kind}}, r.store.got)
+			require.Empty(t, r.applied, "it is no feedback")
+			if echoes {
+				require.Empty(t, r.changes)
+				continue
+			}
+			require.Len(t, r.changes, 2)
+			require.Empty(t, r.changes[0].Policy)
+			require.Equal(t, "p", r.changes[1].Policy)
+		}
+	}
+	r := newRig()
+	r.store.err = errBroken
+	require.Equal(t, errBroken, r.Undo(t.Context(), store.NoteReset, r.call.Limits))
+	require.Empty(t, r.changes)
+}

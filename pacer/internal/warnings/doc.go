@@ -1,0 +1,18 @@
+// Package warnings logs, for people, what a process with a shared store should not keep to itself: that the store is lost or back, and
+// that the processes of an upstream have different policies.
+//
+// # States
+//
+//	a Store:      reachable --lost--> warned, again after 1 min, 2 min, 4 min ... 10 min --back--> logged once, if the loss was
+//	a Versions:   one version --others are seen--> waiting for 3 min --still--> warned, at most once an hour --one version--> ...
+//
+// # Invariants
+//
+//   - A line is written in a goroutine of its own, so that neither a call nor a heartbeat writes to a log.
+//   - The intervals are of all Pacers of the process together, by upstream: ten Pacers of one upstream warn as often as one.
+//   - A return is logged only if its loss was.
+//
+// # Failures
+//
+// A logger that hangs blocks [Store.Changed] and [Store.Close] of its own Store until it returns. After Close nothing is logged.
+package warnings
