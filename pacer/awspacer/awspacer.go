@@ -3,9 +3,9 @@ package awspacer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -74,6 +74,9 @@ func (e *Error) RetryableError() bool { return false }
 // One middleware comes directly after "Retry" in the Finalize step, so that each attempt waits before its credentials are fetched
 // ("GetIdentity"), its endpoint is resolved and it is signed ("Signing"). One is at the end of the Initialize step, and sees the input;
 // one at the end of the Deserialize step, and sees the response as it comes. Presigned URLs are made without waiting, and charge nothing.
+//
+// Calls can have several pacers, of different upstreams. The one that was appended last is the first that they wait for. Calls that have
+// one twice fail with a [*pacer.ConfigError].
 func AppendMiddlewares(apiOptions *[]func(*middleware.Stack) error, p *pacer.Pacer, opts ...Option) {
 	if p == nil {
 		panic("awspacer: nil Pacer: make one with pacer.New")
@@ -100,20 +103,23 @@ func (m *pacing) addTo(stack *middleware.Stack) error {
 		return nil // it makes a presigned URL: nothing is sent
 	}
 	id := "Headway " + m.pacer.Upstream()
-	wait := middleware.FinalizeMiddlewareFunc(id, m.finalize)
-	add := func() error { return stack.Finalize.Add(wait, middleware.Before) }
-	if _, ok := stack.Finalize.Get((*retry.Attempt)(nil).ID()); ok {
-		add = func() error { return stack.Finalize.Insert(wait, (*retry.Attempt)(nil).ID(), middleware.After) }
+	if _, ok := stack.Finalize.Get(id); ok {
+		return &pacer.ConfigError{In: "awspacer", Field: "Pacer", Value: strconv.Quote(m.pacer.Upstream()), Reason: "the calls have a pacer of this upstream already: append it once"}
 	}
-	err := errors.Join(
+	return errors.Join(
 		stack.Initialize.Add(middleware.InitializeMiddlewareFunc(id, keepInput), middleware.After),
-		add(),
+		addToAttempt(stack, middleware.FinalizeMiddlewareFunc(id, m.finalize)),
 		stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc(id, m.deserialize), middleware.After),
 	)
-	if err != nil {
-		return fmt.Errorf("awspacer: upstream %q: %w", m.pacer.Upstream(), err)
+}
+
+// addToAttempt adds a middleware as the first of each attempt, or before all others if nothing is repeated.
+func addToAttempt(stack *middleware.Stack, first middleware.FinalizeMiddleware) error {
+	loop := (*retry.Attempt)(nil).ID()
+	if _, ok := stack.Finalize.Get(loop); !ok {
+		return stack.Finalize.Add(first, middleware.Before)
 	}
-	return nil
+	return stack.Finalize.Insert(first, loop, middleware.After)
 }
 
 // inputKey is of the input of a call, as a value of its stack.
