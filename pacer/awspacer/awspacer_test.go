@@ -181,6 +181,23 @@ func TestWithoutTheRetryMiddleware(t *testing.T) {
 	})
 }
 
+// A call can be taken out, by its own options.
+func TestACallWithoutThePacer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, policies.Fixed(100, time.Hour))
+		cfg := once(serve(t, &upstream{}))
+		awspacer.AppendMiddlewares(&cfg.APIOptions, p)
+		cfg.APIOptions = append(cfg.APIOptions, func(s *middleware.Stack) error {
+			_, err := s.Finalize.Remove("Headway aws")
+			return err
+		})
+		_, err := sqs.NewFromConfig(cfg).ListQueues(t.Context(), &sqs.ListQueuesInput{})
+		require.NoError(t, err)
+		require.Equal(t, int64(100), remaining(t, p))
+	})
+}
+
 // A call can have several pacers, but each only once.
 func TestSeveralPacers(t *testing.T) {
 	t.Parallel()
