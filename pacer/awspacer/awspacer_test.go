@@ -2,6 +2,7 @@ package awspacer_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,9 +74,14 @@ func TestPacedBelowTheSDKTheSignatureExpires(t *testing.T) {
 // remaining returns how much is left of the first policy for a call.
 func remaining(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) int64 {
 	t.Helper()
+	return status(t, p, opts...).Policies[0].Remaining
+}
+
+func status(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) *pacer.Status {
+	t.Helper()
 	s, err := p.Status(t.Context(), opts...)
 	require.NoError(t, err)
-	return s.Policies[0].Remaining
+	return s
 }
 
 // Calls carry their service, region and operation, and what is read from their input.
@@ -110,11 +116,33 @@ func TestScopesAndCosts(t *testing.T) {
 	})
 }
 
+// A call in flight is not taken for one of another consumer, if you report what the service says is left of a quota.
+func TestCallsInFlightAreOurs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, policies.Fixed(100, time.Hour).Named("quota"))
+		var reported error
+		cfg := once(serve(t, &upstream{answer: func(_ int, w http.ResponseWriter, r *http.Request) {
+			// It has not counted the call that it answers.
+			reported = p.Report(r.Context(), policies.Feedback{Policies: []string{"quota"}, Limit: policies.Said(100), Remaining: policies.Said(90)})
+			_, _ = w.Write([]byte("{}"))
+		}}))
+		awspacer.AppendMiddlewares(&cfg.APIOptions, p)
+		_, err := sqs.NewFromConfig(cfg).ListQueues(t.Context(), &sqs.ListQueuesInput{})
+		require.NoError(t, err)
+		require.NoError(t, reported)
+		require.Equal(t, int64(89), remaining(t, p))
+	})
+}
+
 // A presigned URL is made at once, and charges nothing.
 func TestPresignedURLs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, policies.Fixed(100, time.Hour))
+		p := newPacer(t, everySixMinutes())
+		_, err := p.Acquire(t.Context())
+		require.NoError(t, err)
+		start := time.Now()
 		cfg := once(serve(t, &upstream{}))
 		awspacer.AppendMiddlewares(&cfg.APIOptions, p)
 		presign := s3.NewPresignClient(s3.NewFromConfig(cfg))
@@ -124,7 +152,8 @@ func TestPresignedURLs(t *testing.T) {
 		post, err := presign.PresignPostObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String("b"), Key: aws.String("k")})
 		require.NoError(t, err)
 		require.NotEmpty(t, post.Values)
-		require.Equal(t, int64(100), remaining(t, p))
+		require.Zero(t, time.Since(start))
+		require.InDelta(t, 6*time.Minute, status(t, p).Policies[0].Next, float64(time.Minute), "of the first call alone")
 	})
 }
 

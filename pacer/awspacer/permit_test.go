@@ -22,11 +22,12 @@ import (
 )
 
 // get returns what GetObject does with one permit, and whether that is taken.
-func get(t *testing.T, u *upstream) (object func(context.Context) (*s3.GetObjectOutput, error), taken func() bool) {
+func get(t *testing.T, u *upstream, more ...func(*middleware.Stack) error) (object func(context.Context) (*s3.GetObjectOutput, error), taken func() bool) {
 	t.Helper()
 	p := newPacer(t, policies.InFlight(1).Lease(3*time.Second))
 	cfg := once(serve(t, u))
 	awspacer.AppendMiddlewares(&cfg.APIOptions, p)
+	cfg.APIOptions = append(cfg.APIOptions, more...)
 	client := s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = true })
 	object = func(ctx context.Context) (*s3.GetObjectOutput, error) {
 		return client.GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String("b"), Key: aws.String("k")})
@@ -77,6 +78,56 @@ func TestABodyHoldsThePermit(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A body that came a moment ago keeps its permit for as long as a lease is, at least.
+func TestAFreshBodyKeepsThePermit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		get, taken := get(t, &upstream{answer: func(n int, w http.ResponseWriter, r *http.Request) {
+			time.Sleep(10500 * time.Millisecond) // half a second after the lease was renewed
+			object(n, w, r)
+		}})
+		out, err := get(t.Context())
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second)
+		require.True(t, taken())
+		require.NoError(t, out.Body.Close())
+	})
+}
+
+// A body that the caller does not get holds no permit.
+func TestABodyThatIsLostHoldsNoPermit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		get, taken := get(t, &upstream{answer: object}, afterwards(func() error { return errors.New("not this one") }))
+		_, err := get(t.Context())
+		require.Error(t, err)
+		require.False(t, taken())
+	})
+}
+
+// endless is a context that others can only wait for with a goroutine.
+type endless struct {
+	context.Context //nolint:containedctx // it is one
+
+	done chan struct{}
+}
+
+func (e endless) Done() <-chan struct{} { return e.done }
+
+// Nothing waits for the end of the context of a call that is over: the test would not end.
+func TestNothingIsLeftOfACall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, policies.PerSecond(1000))
+		cfg := once(roundTripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+		}))
+		awspacer.AppendMiddlewares(&cfg.APIOptions, p)
+		_, err := sqs.NewFromConfig(cfg).ListQueues(endless{t.Context(), make(chan struct{})}, &sqs.ListQueuesInput{})
+		require.NoError(t, err)
+	})
 }
 
 // A read that waits for a slow service keeps the permit.

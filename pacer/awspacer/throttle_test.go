@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,11 +16,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/awspacer"
 	"github.com/headway-go/headway/pacer/memstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -180,6 +183,19 @@ func TestWhomAThrottlingErrorConcerns(t *testing.T) {
 	}
 }
 
+// slow is a store for which a pause takes a second to apply. Like one that is shared, it does nothing for a context that has ended.
+type slow struct{ store.Store }
+
+func (s slow) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
+	if slices.ContainsFunc(notes, func(n store.Note) bool { return n.Kind == store.NotePause }) {
+		time.Sleep(time.Second)
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, 0, err
+	}
+	return s.Store.Report(ctx, stack, notes)
+}
+
 // The pause is known before another call gets the permit of the call that was refused.
 func TestThePauseComesBeforeThePermit(t *testing.T) {
 	t.Parallel()
@@ -193,7 +209,10 @@ func TestThePauseComesBeforeThePermit(t *testing.T) {
 			_, _ = w.Write([]byte("{}"))
 		}}
 		cfg := once(serve(t, u))
-		awspacer.AppendMiddlewares(&cfg.APIOptions, newPacer(t, policies.InFlight(1)))
+		p, err := pacer.New(pacer.Config{Upstream: "aws", Store: slow{memstore.New()}, Policies: []policies.Policy{policies.InFlight(1)}, MaxWait: pacer.Forever})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, p.Close()) }()
+		awspacer.AppendMiddlewares(&cfg.APIOptions, p)
 		client := sqs.NewFromConfig(cfg)
 		start := time.Now()
 		done := make(chan error, 2)
@@ -208,4 +227,33 @@ func TestThePauseComesBeforeThePermit(t *testing.T) {
 		require.NoError(t, <-done)
 		require.GreaterOrEqual(t, time.Since(start), 61*time.Second)
 	})
+}
+
+// What the service says is heeded, though the caller has left.
+func TestTheCallerLeaves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, err := pacer.New(pacer.Config{Upstream: "aws", Store: slow{memstore.New()}, Policies: []policies.Policy{policies.PerSecond(1000)}})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, p.Close()) }()
+		cfg := once(serve(t, &upstream{answer: answers(400, "ThrottlingException", "X-Amz-Retry-After", "60000")}))
+		awspacer.AppendMiddlewares(&cfg.APIOptions, p)
+		ctx, cancel := context.WithCancel(t.Context())
+		cfg.APIOptions = append(cfg.APIOptions, afterwards(func() error { cancel(); return nil }))
+		_, err = sqs.NewFromConfig(cfg).ListQueues(ctx, &sqs.ListQueuesInput{})
+		require.Error(t, err)
+		s, err := p.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, s.PausedFor)
+	})
+}
+
+// afterwards is an option that does something when the output has been read, and may fail the attempt.
+func afterwards(do func() error) func(*middleware.Stack) error {
+	return func(s *middleware.Stack) error {
+		return s.Deserialize.Add(middleware.DeserializeMiddlewareFunc("afterwards", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+			out, metadata, err := next.HandleDeserialize(ctx, in)
+			return out, metadata, errors.Join(err, do())
+		}), middleware.Before)
+	}
 }
