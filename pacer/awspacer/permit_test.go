@@ -48,14 +48,20 @@ func object(_ int, w http.ResponseWriter, _ *http.Request) {
 // An output's body holds the permit until it is over, however that is.
 func TestABodyHoldsThePermit(t *testing.T) {
 	t.Parallel()
-	for name, over := range map[string]func(t *testing.T, out *s3.GetObjectOutput, cancel func()){
-		"read": func(t *testing.T, out *s3.GetObjectOutput, _ func()) {
+	for name, over := range map[string]func(out *s3.GetObjectOutput, cancel func()) error{
+		"read": func(out *s3.GetObjectOutput, _ func()) error {
 			_, err := io.Copy(io.Discard, out.Body)
-			require.NoError(t, err)
+			return err
 		},
-		"closed": func(t *testing.T, out *s3.GetObjectOutput, _ func()) { require.NoError(t, out.Body.Close()) },
-		"ended":  func(_ *testing.T, _ *s3.GetObjectOutput, cancel func()) { cancel() },
-		"left":   func(*testing.T, *s3.GetObjectOutput, func()) { time.Sleep(10 * time.Second) },
+		"closed": func(out *s3.GetObjectOutput, _ func()) error { return out.Body.Close() },
+		"ended": func(_ *s3.GetObjectOutput, cancel func()) error {
+			cancel()
+			return nil
+		},
+		"left": func(*s3.GetObjectOutput, func()) error {
+			time.Sleep(10 * time.Second)
+			return nil
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,7 +79,7 @@ func TestABodyHoldsThePermit(t *testing.T) {
 					require.NoError(t, err)
 				}
 				require.True(t, taken())
-				over(t, out, cancel)
+				require.NoError(t, over(out, cancel))
 				require.False(t, taken())
 			})
 		})
@@ -109,7 +115,7 @@ func TestABodyThatIsLostHoldsNoPermit(t *testing.T) {
 
 // endless is a context that others can only wait for with a goroutine.
 type endless struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context
 
 	done chan struct{}
 }
@@ -158,10 +164,13 @@ func TestASlowReadKeepsThePermit(t *testing.T) {
 func TestWhatHasNoBodyHoldsNoPermit(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(int, http.ResponseWriter, *http.Request){
-		"empty":         func(int, http.ResponseWriter, *http.Request) {},
-		"an error":      answers(404, "NoSuchKey"),
-		"a broken body": func(_ int, w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "100"); _, _ = w.Write([]byte("x")) },
-		"no response":   func(int, http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"empty":    func(int, http.ResponseWriter, *http.Request) {},
+		"an error": answers(404, "NoSuchKey"),
+		"a broken body": func(_ int, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("x"))
+		},
+		"no response": func(int, http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -33,7 +33,7 @@ func once(rt http.RoundTripper) aws.Config {
 	return cfg
 }
 
-// answers answers every request with an error; headers come in pairs.
+// answers handles every request with an error; headers come in pairs.
 func answers(status int, code string, headers ...string) func(int, http.ResponseWriter, *http.Request) {
 	return func(_ int, w http.ResponseWriter, r *http.Request) {
 		for i := 0; i+1 < len(headers); i += 2 {
@@ -239,7 +239,10 @@ func TestTheCallerLeaves(t *testing.T) {
 		cfg := once(serve(t, &upstream{answer: answers(400, "ThrottlingException", "X-Amz-Retry-After", "60000")}))
 		awspacer.AppendMiddlewares(&cfg.APIOptions, p)
 		ctx, cancel := context.WithCancel(t.Context())
-		cfg.APIOptions = append(cfg.APIOptions, afterwards(func() error { cancel(); return nil }))
+		cfg.APIOptions = append(cfg.APIOptions, afterwards(func() error {
+			cancel()
+			return nil
+		}))
 		_, err = sqs.NewFromConfig(cfg).ListQueues(ctx, &sqs.ListQueuesInput{})
 		require.Error(t, err)
 		s, err := p.Status(t.Context())

@@ -30,8 +30,8 @@ const (
 // upstream is a strict stand-in for AWS: it accepts a request whose signature is right and at most five minutes old, by its own clock,
 // with credentials that are no older, and if there were not too many requests within a second.
 type upstream struct {
-	ahead  time.Duration                                      // of its clock
-	most   int                                                // requests in any second that it accepts; 0 for any number
+	ahead  time.Duration                                       // of its clock
+	most   int                                                 // requests in any second that it accepts; 0 for any number
 	answer func(n int, w http.ResponseWriter, r *http.Request) // of request n, from 0; nil for an empty object
 
 	mu    sync.Mutex
