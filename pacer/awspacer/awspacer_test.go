@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -68,6 +69,32 @@ func TestPacedBelowTheSDKTheSignatureExpires(t *testing.T) {
 		var api smithy.APIError
 		require.ErrorAs(t, err, &api)
 		require.Equal(t, "RequestTimeTooSkewed", api.ErrorCode())
+	})
+}
+
+// Those whose signature is made above the transport can sign anew below it.
+func TestTheTransportSignsAfterTheWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := &upstream{}
+		sign := func(req *http.Request) error {
+			creds, err := credentials(req.Context())
+			if err != nil {
+				return err
+			}
+			return v4.NewSigner().SignHTTP(req.Context(), creds, req, req.Header.Get("X-Amz-Content-Sha256"), "s3", "eu-central-1", time.Now(),
+				func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
+		}
+		paced, err := transport.New(newPacer(t, everySixMinutes()), transport.WithBase(serve(t, u)), transport.WithSigner(sign))
+		require.NoError(t, err)
+		client := s3.NewFromConfig(once(paced))
+		for range 3 {
+			_, err = client.DeleteBucket(t.Context(), &s3.DeleteBucketInput{Bucket: aws.String("b")})
+			require.NoError(t, err)
+		}
+		codes, accepted := u.seen()
+		require.Empty(t, codes)
+		require.Equal(t, 3, accepted)
 	})
 }
 

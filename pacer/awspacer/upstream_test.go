@@ -22,8 +22,7 @@ import (
 const (
 	accessKey = "AKIDEXAMPLE"
 	secret    = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
-	// fresh is for how long AWS accepts a signature at most: 5 minutes, and 15 for S3.
-	// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-troubleshooting.html
+	// fresh is for how long AWS accepts a signature in most cases: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
 	fresh = 5 * time.Minute
 )
 
