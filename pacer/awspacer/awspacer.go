@@ -30,8 +30,8 @@ const (
 type Option func(*pacing)
 
 // WithCallOptions sets a function that says what a call costs, and which values it carries for scopes: by its service, such as "DynamoDB",
-// its operation, such as "GetItem", and its input, such as a *dynamodb.GetItemInput. Its region has the context: see
-// [awsmiddleware.GetRegion]. The function is called for each attempt, and must not change the input. Its scopes override those that each
+// its operation, such as "GetItem", and its input, such as a *dynamodb.GetItemInput. The context has its region: see GetRegion in package
+// aws/middleware of the SDK. The function is called for each attempt, and must not change the input. Its scopes override those that each
 // call carries, and what the context carries by pacer.WithScope. Defaults to a function that says nothing.
 func WithCallOptions(describe func(ctx context.Context, service, operation string, input any) []pacer.Option) Option {
 	return func(m *pacing) { m.describe = describe }
@@ -43,8 +43,8 @@ func WithThrottles(checks ...retry.IsErrorThrottle) Option {
 	return func(m *pacing) { m.throttles = checks }
 }
 
-// WithThrottleScope bounds whom a throttling error concerns: calls that have the same value of this scope. It is ignored for calls that no
-// policy is per that scope for: then the widest scope that binds the call is concerned. "" sets no bound. Defaults to [ScopeService].
+// WithThrottleScope bounds whom a throttling error concerns: calls that have the same value of this scope. If no policy that binds the call
+// is per that scope, the error concerns the widest scope that binds the call. "" sets no bound. Defaults to [ScopeService].
 func WithThrottleScope(name string) Option {
 	return func(m *pacing) { m.within = name }
 }

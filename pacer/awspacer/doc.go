@@ -22,9 +22,9 @@
 //
 // # Throttling
 //
-// What is a throttling error, the SDK's own classification decides: retry.DefaultThrottles, or [WithThrottles]. It is what a 429 is for
-// HTTP: the call was refused, and the whole fleet heeds for how long the service asks to wait, by X-Amz-Retry-After or Retry-After. Most
-// throttling errors of AWS name no wait: adaptive policies slow down then, and for others see policies.Policy.Margin and
+// The SDK's own classification decides which errors are throttling errors: retry.DefaultThrottles, or [WithThrottles]. Such an error is
+// what a 429 is for HTTP: the call was refused, and the whole fleet waits for as long as the service asks, by X-Amz-Retry-After or
+// Retry-After. Most throttling errors of AWS name no wait: adaptive policies slow down then, and for others see policies.Policy.Margin and
 // [WithThrottlePause]. A throttling error concerns its own service alone, if a policy is per service: see [WithThrottleScope].
 //
 // # Retries

@@ -260,12 +260,12 @@ func TestCallsWithinCalls(t *testing.T) {
 		cfg := once(serve(t, u))
 		awspacer.AppendMiddlewares(&cfg.APIOptions, p)
 		sts := sqs.NewFromConfig(cfg) // in its place
-		cfg.Credentials = aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+		cfg.Credentials = aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
 			if _, err := sts.ListQueues(ctx, &sqs.ListQueuesInput{}); err != nil {
 				return aws.Credentials{}, err
 			}
 			return credentials(ctx)
-		})
+		}))
 		start := time.Now()
 		_, err := sqs.NewFromConfig(cfg).ListQueues(t.Context(), &sqs.ListQueuesInput{})
 		require.NoError(t, err)
