@@ -42,7 +42,10 @@ type upstream struct {
 func (u *upstream) now() time.Time { return time.Now().Add(u.ahead) }
 
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	payload, _ := io.ReadAll(r.Body)
+	payload, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client has left before it had sent all
+	}
 	now := u.now()
 	w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
 	u.mu.Lock()
