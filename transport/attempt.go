@@ -119,14 +119,15 @@ func (a *attempt) repeatable(ctx context.Context) bool {
 	return idempotent(a.req)
 }
 
-// refused reports whether an error is the pacer's own: the upstream was not called.
+// refused reports whether an error is the pacer's own, or the signer's: the upstream was not called.
 func refused(err error) bool {
 	if errors.Is(err, pacer.ErrRefused) || errors.Is(err, pacer.ErrClosed) {
 		return true
 	}
 	_, config := errors.AsType[*pacer.ConfigError](err)
 	_, store := errors.AsType[*pacer.StoreError](err)
-	return config || store
+	_, sign := errors.AsType[*SignError](err)
+	return config || store || sign
 }
 
 // idempotent reports whether a request may be repeated without knowing what became of it: by its method (RFC

@@ -27,6 +27,12 @@
 // [New] returns only the paced [http.RoundTripper]. Use it for an SDK that retries by itself or that takes a transport. Put
 // it below authentication and above tracing. [NewRouter] sends each request of one client to the transport of its host.
 //
+// # Signatures
+//
+// What is signed above the transport is signed before the wait. A signature with a date, such as those of AWS, may have expired when the
+// request is sent. [WithSigner] signs each attempt when its wait is over. For the AWS SDK there is pacer/awspacer, which paces calls before
+// the SDK signs them.
+//
 // # Profiles
 //
 // A profile ([policies.Profile]) describes a vendor's API: to which scopes a request belongs, what it costs, which replies

@@ -2,8 +2,12 @@ package transport_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -28,6 +32,45 @@ func ExampleNewClient() {
 	}
 	defer p.Close()
 	client, err := transport.NewClient(p, transport.WithScope("tenant", func(r *http.Request) string { return r.URL.Hostname() }))
+	if err != nil {
+		panic(err)
+	}
+	resp, err := client.Get(upstream.URL)
+	if err != nil {
+		panic(err)
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.Status)
+	// Output: 200 OK
+}
+
+// A signature with a date is made when the wait of its attempt is over.
+func ExampleWithSigner() {
+	key := []byte("secret")
+	signature := func(date string) string {
+		mac := hmac.New(sha256.New, key)
+		_, _ = io.WriteString(mac, date)
+		return hex.EncodeToString(mac.Sum(nil))
+	}
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		date, err := http.ParseTime(r.Header.Get("Date"))
+		if err != nil || time.Since(date) > time.Minute || r.Header.Get("Signature") != signature(r.Header.Get("Date")) {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer upstream.Close()
+
+	p, err := pacer.New(pacer.Config{Upstream: "orders", Policies: []policies.Policy{policies.PerSecond(10)}})
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	client, err := transport.NewClient(p, transport.WithSigner(func(r *http.Request) error {
+		date := time.Now().UTC().Format(http.TimeFormat)
+		r.Header.Set("Date", date)
+		r.Header.Set("Signature", signature(date))
+		return nil
+	}))
 	if err != nil {
 		panic(err)
 	}

@@ -36,6 +36,7 @@ type options struct {
 	endpoint   func(*http.Request) string
 	cost       func(*http.Request) int64
 	lane       func(*http.Request) string
+	sign       func(*http.Request) error
 	logger     *slog.Logger
 	retries    int
 	minBackoff time.Duration
@@ -88,7 +89,8 @@ func WithProfile(p policies.Profile) Option {
 }
 
 // WithBase sets the transport that sends the requests. An authentication such as oauth2.Transport belongs above the paced transport and
-// not here: a profile that tells accounts apart by their credentials would see none. Defaults to [http.DefaultTransport].
+// not here: a profile that tells accounts apart by their credentials would see none. For a signature that expires, see [WithSigner].
+// Defaults to [http.DefaultTransport].
 func WithBase(rt http.RoundTripper) Option {
 	return func(o *options) error {
 		if rt == nil {
@@ -168,6 +170,39 @@ func WithLane(lane func(*http.Request) string) Option {
 		return nil
 	}
 }
+
+// WithSigner sets a function that signs each attempt when its wait is over, directly before it is sent: it adds what expires, such as a
+// signature with a date, a nonce or a token of a minute. What is signed above the transport is as old as the wait. The function gets a copy
+// of the request, with headers of its own, which it may change. It replaces what a signer above has left there. To hash the payload, read
+// a body from GetBody, and leave Body as it is.
+//
+// It comes after scopes and costs were read, so a profile does not see credentials that it adds: name the account with [WithScope]. If it
+// returns an error, the attempt is not sent and charges nothing, and the caller gets a [*SignError]. Defaults to none.
+func WithSigner(sign func(*http.Request) error) Option {
+	return func(o *options) error {
+		if sign == nil {
+			return bad("Signer", "nil", "give a function that signs a request, or leave the option out")
+		}
+		o.sign = sign
+		return nil
+	}
+}
+
+// A SignError reports that the function of [WithSigner] or [WithPool] failed. The request was not sent, and nothing was charged. It is not repeated.
+type SignError struct {
+	Upstream string
+	Err      error // the function's
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *SignError) Error() string {
+	return fmt.Sprintf("transport: upstream %q: the request could not be signed, and was not sent: %v", e.Upstream, e.Err)
+}
+
+// Unwrap returns the function's error.
+func (e *SignError) Unwrap() error { return e.Err }
 
 // WithLogger sets where a warning goes if the profile tells callers apart by their credentials, and the first requests have none. Defaults
 // to [slog.Default], as it is when the transport is made.

@@ -14,8 +14,8 @@ const CredentialRest = time.Minute
 
 // WithPool has each request go by one of several credentials: the one that may be used soonest. The pacer's limits are charged first; then
 // the function sets the credential, by its ID, on a copy of the request that shares nothing with the caller's but the body. So do not
-// authenticate above the transport, and do not give the pool's scope by [WithScope]. If the function returns an error, the request fails with
-// it; its charge stays.
+// authenticate above the transport, and do not give the pool's scope by [WithScope]. If the function returns an error, the request is not
+// sent and charges nothing, and the caller gets a [*SignError]. A signature comes after it: see [WithSigner].
 //
 // A credential that the upstream answers with 401 Unauthorized is left for [CredentialRest], in every process; see [pacer.Pool.Leave], also for
 // other replies that mean so. [NewClient] repeats such a request by another credential, and one that is refused because of its
@@ -49,25 +49,6 @@ func (t *Transport) reserve(ctx context.Context, opts []pacer.Option) (*pacer.Re
 		return t.pool.Reserve(ctx, opts...)
 	}
 	return t.pacer.Reserve(ctx, opts...)
-}
-
-// withCredential returns the request with the credential by which it goes. If there is none to be had, it closes the body.
-func (t *Transport) withCredential(req *http.Request, credential string) (*http.Request, error) {
-	if t.pool == nil {
-		return req, nil
-	}
-	own := req.Clone(req.Context())
-	set := false
-	defer func() {
-		if !set && req.Body != nil { // an error, or the function panics
-			_ = req.Body.Close()
-		}
-	}()
-	if err := t.credential(own, credential); err != nil {
-		return nil, err
-	}
-	set = true
-	return own, nil
 }
 
 // leaveRefused leaves a credential that the upstream does not accept. The next call by it would be refused, too, but this one has its answer,

@@ -162,6 +162,11 @@ func TestACredentialThatCannotBeSet(t *testing.T) {
 		body := &closing{Reader: strings.NewReader("body")}
 		_, err = client.Do(request(t.Context(), t, http.MethodPost, body))
 		require.ErrorIs(t, err, vault)
+		var unsigned *transport.SignError
+		require.ErrorAs(t, err, &unsigned)
+		st, err := p.Status(t.Context(), pacer.Scope("key", "a"))
+		require.NoError(t, err)
+		require.EqualValues(t, 1, st.Policies[0].Remaining, "what is not sent is not charged")
 		require.True(t, body.closed)
 		require.Empty(t, u.hits)
 	})

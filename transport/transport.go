@@ -66,17 +66,23 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 	}
 	ctx := req.Context()
 	permit := t.hold(ctx, slot)
-	answered := false
+	sent, answered := false, false
 	defer func() {
-		if !answered {
-			permit.release()
-			_ = slot.Report(ctx) // without feedback; the charge stays, because the upstream may have seen the call
+		if answered {
+			return
 		}
+		if !sent {
+			t.giveUp(req, slot)
+		}
+		permit.release()
+		_ = slot.Report(ctx) // without feedback; what was sent stays charged, because the upstream may have seen the call
 	}()
-	if req, err = t.withCredential(req, slot.Credential()); err != nil {
+	ready, err := t.prepare(req, slot)
+	if err != nil {
 		return nil, err
 	}
-	resp, err := t.base.RoundTrip(req)
+	sent = true
+	resp, err := t.base.RoundTrip(ready)
 	if err != nil {
 		return resp, err
 	}
