@@ -96,9 +96,10 @@ type ask struct {
 	lane      string
 	opts      []Option
 	scopes    *scopeContext
-	set       *policySet // by which the call is bound
-	wrong     error      // what a call is refused with whose policies are enforced
-	part      part       // which of its limits are meant
+	held      []heldPermit // by the calls that this one is made in
+	set       *policySet   // by which the call is bound
+	wrong     error        // what a call is refused with whose policies are enforced
+	part      part         // which of its limits are meant
 }
 
 // A part is some of the limits of a stack.
@@ -115,6 +116,9 @@ func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
 	a := ask{cost: 1, maxWait: p.maxWait, weight: 1, opts: opts, set: p.set()}
 	if a.set.scoped {
 		a.scopes = scopesOf(ctx)
+	}
+	if outer := a.set.outer(ctx); outer != nil {
+		a.held, a.scopes = p.heldBy(outer), scopesOf(ctx)
 	}
 	for i := range opts {
 		switch o := &opts[i]; o.kind {

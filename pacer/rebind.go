@@ -77,7 +77,7 @@ func (k *asked) Bind() (r waiters.Request, ok bool) {
 	if k.settling != nil {
 		s = new(settling)
 	}
-	limits, costs, err := p.costs(&a, limits, s)
+	limits, costs, err := p.costs(&a, a.share(limits), s)
 	if err != nil {
 		return r, false
 	}

@@ -70,7 +70,11 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 			_ = slot.Report(ctx) // without feedback; the charge stays, because the upstream may have seen the call
 		}
 	}()
-	resp, err := t.base.RoundTrip(req)
+	sent := req
+	if inner := slot.Context(ctx); inner != ctx {
+		sent = req.WithContext(inner) // what is sent below the base transport is nested in this call
+	}
+	resp, err := t.base.RoundTrip(sent)
 	if err != nil {
 		return resp, err
 	}

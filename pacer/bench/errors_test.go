@@ -30,6 +30,7 @@ func TestTheTableOfErrors(t *testing.T) {
 		{"paused", pausedUpstream},
 		{"never", never},
 		{"no permit", noPermit},
+		{"nested", nested},
 		{"not its turn", notItsTurn},
 		{"no scope", noScope},
 		{"bad policy", badPolicy},
@@ -101,6 +102,20 @@ func noPermit(t *testing.T) error {
 		defer call.Release()
 	}
 	_, err := p.Acquire(t.Context(), pacer.MaxWait(5*time.Second))
+	return err
+}
+
+func nested(t *testing.T) error {
+	t.Helper()
+	p := newPacer(t, "github", nil, []policies.Policy{policies.InFlight(2).Named("concurrent")})
+	ctx := t.Context()
+	for range 2 {
+		call, err := p.Acquire(ctx)
+		require.NoError(t, err)
+		defer call.Release()
+		ctx = call.Context(ctx)
+	}
+	_, err := p.Acquire(ctx)
 	return err
 }
 
