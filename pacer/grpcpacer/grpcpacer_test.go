@@ -245,7 +245,7 @@ func TestAStreamHoldsItsPermit(t *testing.T) {
 // A call that an interceptor below makes for another one, such as for a token, is nested in it.
 func TestACallInsideAnotherOne(t *testing.T) {
 	t.Parallel()
-	p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.InFlight(1)}})
+	p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.InFlight(1)}, MaxWait: 5 * time.Second})
 	require.NoError(t, err)
 	paced := grpcpacer.Unary(p)
 	var invoke grpc.UnaryInvoker
