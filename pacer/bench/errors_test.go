@@ -108,14 +108,14 @@ func noPermit(t *testing.T) error {
 func nested(t *testing.T) error {
 	t.Helper()
 	p := newPacer(t, "github", nil, []policies.Policy{policies.InFlight(2).Named("concurrent")})
-	ctx := t.Context()
-	for range 2 {
-		call, err := p.Acquire(ctx)
-		require.NoError(t, err)
-		defer call.Release()
-		ctx = call.Context(ctx)
-	}
-	_, err := p.Acquire(ctx)
+	one, err := p.Acquire(t.Context())
+	require.NoError(t, err)
+	defer one.Release()
+	inOne := one.Context(t.Context())
+	two, err := p.Acquire(inOne)
+	require.NoError(t, err)
+	defer two.Release()
+	_, err = p.Acquire(two.Context(inOne))
 	return err
 }
 

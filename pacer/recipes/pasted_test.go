@@ -85,17 +85,20 @@ func build(t *testing.T, all ...*pasted) (bin string) {
 			tests = append(tests, folder)
 		}
 	}
-	for _, args := range [][]string{
-		append([]string{"vet"}, folders...),
-		append([]string{"build", "-o", bin + "/"}, programs...),
-		append([]string{"test", "-c", "-vet=off", "-o", bin + "/"}, tests...),
-	} {
-		if len(args) > 1 && strings.HasPrefix(args[len(args)-1], "./") {
-			out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
-			require.NoError(t, err, "go %s: %s", args[0], out)
-		}
-	}
+	compile(t, folders, "vet")
+	compile(t, programs, "build", "-o", bin+"/")
+	compile(t, tests, "test", "-c", "-vet=off", "-o", bin+"/")
 	return bin
+}
+
+// compile has the go command do something with the packages of some folders, if there are any.
+func compile(t *testing.T, folders []string, args ...string) {
+	t.Helper()
+	if len(folders) == 0 {
+		return
+	}
+	out, err := exec.CommandContext(t.Context(), "go", append(args, folders...)...).CombinedOutput()
+	require.NoError(t, err, "go %s: %s", args[0], out)
 }
 
 // run runs a command until it ends, with some variables in its environment, and returns what it printed.

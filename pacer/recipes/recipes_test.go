@@ -46,6 +46,7 @@ func TestTheRecipes(t *testing.T) {
 	vendors := serve(t)
 	for _, p := range all {
 		t.Run(p.title, func(t *testing.T) {
+			t.Parallel()
 			switch {
 			case strings.Contains(p.code, "signal.NotifyContext"):
 				rollout(t, filepath.Join(bin, p.name))
