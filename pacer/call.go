@@ -31,6 +31,7 @@ type ask struct {
 	scopes    *scopeContext
 	set       *binding.Set  // by which the call is bound
 	wrong     error         // what a call is refused with whose policies are enforced
+	held      []heldPermit  // by the calls that this one is made in
 	which     binding.Which // which of its limits are meant
 	pooled    *pooled       // of a call that any one of some credentials may make; nil for others
 }
@@ -40,6 +41,9 @@ func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
 	a := ask{cost: 1, maxWait: p.maxWait, weight: 1, opts: opts, set: p.set()}
 	if a.set.Scoped {
 		a.scopes = scopesOf(ctx)
+	}
+	if outer := outerOf(ctx, a.set); outer != nil {
+		a.held, a.scopes = p.heldBy(outer), scopesOf(ctx)
 	}
 	for i := range opts {
 		switch o := &opts[i]; o.kind {
@@ -157,7 +161,10 @@ func (p *Pacer) request(a *ask, room []store.Limit, s *binding.Settling) (r wait
 	if a.pooled != nil {
 		r, err = p.requestAny(a)
 	} else if r.Limits, err = p.bind(a, room); err == nil {
-		r.Limits, r.Call.Costs, err = p.costs(a, r.Limits, s)
+		r.Limits, r.Call.Costs, err = p.costs(a, a.share(r.Limits), s)
+	}
+	if err == nil {
+		err = p.checkNested(a, r.Limits)
 	}
 	if err != nil {
 		return r, err

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	// ErrRefused matches every error that means "this call may not go": [*LimitError] and [*ScopeError]. Nothing was
+	// ErrRefused matches every error that means "this call may not go": [*LimitError], [*ScopeError] and [*NestedError]. Nothing was
 	// charged. A retry loop must not treat it as a failure of the upstream.
 	ErrRefused = errors.New("pacer: refused")
 	// ErrNotYet matches a [*LimitError] of a call that may go later.

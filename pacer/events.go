@@ -123,6 +123,8 @@ func (p *Pacer) refused(ctx context.Context, err error) {
 		e.Policy, e.Scope, e.Wait = limit.Policy, limit.Scope, limit.Wait
 	} else if scope, ok := errors.AsType[*ScopeError](err); ok {
 		e.Policy = scope.Policy
+	} else if nested, ok := errors.AsType[*NestedError](err); ok {
+		e.Policy, e.Scope = nested.Policy, nested.Scope
 	}
 	telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, Refusal) { return h.Refused })
 }

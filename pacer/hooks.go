@@ -132,7 +132,7 @@ type Refusal struct {
 	Policy   string // "" if the whole upstream is paused
 	Scope    string
 	Wait     time.Duration // as [LimitError].Wait
-	Err      error         // the *LimitError or *ScopeError that its caller received
+	Err      error         // the *LimitError, *ScopeError or *NestedError that its caller received
 
 	_ struct{}
 }

@@ -93,7 +93,8 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 // Acquire is [Pacer.Wait] for calls that a policy counts while they are in flight. It blocks until the call may go,
 // and returns its reservation: go now, and call [Reservation.Release] when the call is over. Without such a policy
 // Release does nothing, and does no harm. The context bounds the wait, not the call. Acquire returns the same errors
-// as Wait.
+// as Wait, and a [*NestedError] if the call is made inside calls that hold all permits: give what the call does the context that
+// [Reservation.Context] returns.
 func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
 	r := newReservation()
 	a, err := r.read(ctx, p, opts)
@@ -114,6 +115,8 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 // limits, as [Reservation.Report] does. The call is over when the function returns, or panics. The reading comes from a profile, or is
 // made by hand: see [policies.Reading]; the zero one says nothing of limits. It is heeded even if the function also returns an error, or
 // the context has ended.
+//
+// The function's context carries the call while it holds a permit: see [Reservation.Context].
 //
 // Do returns the errors of Acquire, of calls that were not made; then the function's own error, as it is; and if that is nil, what is
 // wrong with the reading, such as a policy that the stack does not have. That the store did not receive the reading is no error of the
@@ -142,7 +145,7 @@ func do(ctx context.Context, acquire func() (*Reservation, error), call func(con
 			err = wrong
 		}
 	}()
-	reading, err = call(ctx, r)
+	reading, err = call(r.Context(ctx), r)
 	return err
 }
 

@@ -106,7 +106,7 @@ func (p *Pacer) take(ctx context.Context, a *ask, n int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	limits, costs, err := p.costs(a, limits, nil)
+	limits, costs, err := p.costs(a, a.share(limits), nil)
 	if err != nil {
 		return 0, err
 	}

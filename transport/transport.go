@@ -81,6 +81,9 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 	if err != nil {
 		return nil, err
 	}
+	if inner := slot.Context(ctx); inner != ctx {
+		ready = ready.WithContext(inner) // what is sent below the base transport is nested in this call
+	}
 	sent = true
 	resp, err := t.base.RoundTrip(ready)
 	if err != nil {

@@ -98,10 +98,11 @@ func TestTheTableOfVendors(t *testing.T) {
 // TestThePagesLinkToWhatExists requires that relative links lead to files, and anchors to headings.
 func TestThePagesLinkToWhatExists(t *testing.T) {
 	t.Parallel()
-	for _, page := range checkedPages {
+	for _, page := range append(slices.Clip(checkedPages), "queues.md", "recipes.md", "testing.md") {
 		text, err := os.ReadFile(filepath.Join("../../docs", page))
 		require.NoError(t, err)
-		links := regexp.MustCompile(`\]\(([^):]*?)(?:#([^)]+))?\)`).FindAllStringSubmatch(string(text), -1)
+		prose := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(string(text), "")
+		links := regexp.MustCompile(`\]\(([^):]*?)(?:#([^)]+))?\)`).FindAllStringSubmatch(prose, -1)
 		require.NotEmpty(t, links, page)
 		for _, link := range links {
 			file, anchor := link[1], link[2]

@@ -30,6 +30,7 @@ func TestTheTableOfErrors(t *testing.T) {
 		{"paused", pausedUpstream},
 		{"never", never},
 		{"no permit", noPermit},
+		{"nested", nested},
 		{"not its turn", notItsTurn},
 		{"no scope", noScope},
 		{"bad policy", badPolicy},
@@ -101,6 +102,20 @@ func noPermit(t *testing.T) error {
 		defer call.Release()
 	}
 	_, err := p.Acquire(t.Context(), pacer.MaxWait(5*time.Second))
+	return err
+}
+
+func nested(t *testing.T) error {
+	t.Helper()
+	p := newPacer(t, "github", nil, []policies.Policy{policies.InFlight(2).Named("concurrent")})
+	one, err := p.Acquire(t.Context())
+	require.NoError(t, err)
+	defer one.Release()
+	inOne := one.Context(t.Context())
+	two, err := p.Acquire(inOne)
+	require.NoError(t, err)
+	defer two.Release()
+	_, err = p.Acquire(two.Context(inOne))
 	return err
 }
 

@@ -34,8 +34,8 @@ func WithCallOptions(describe func(ctx context.Context, method string, req any) 
 }
 
 // An Error is why a call was not sent: the pacer's error, which errors.As finds. As a gRPC status it is RESOURCE_EXHAUSTED if a policy does
-// not admit the call in time, DEADLINE_EXCEEDED or CANCELLED if the context has ended, FAILED_PRECONDITION if the call lacks a scope or its
-// options are wrong, and UNAVAILABLE otherwise.
+// not admit the call in time, DEADLINE_EXCEEDED or CANCELLED if the context has ended, FAILED_PRECONDITION if the call lacks a scope, is
+// nested in a call whose permit it needs, or its options are wrong, and UNAVAILABLE otherwise.
 type Error struct{ Err error }
 
 // Error implements error.
@@ -48,12 +48,13 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) GRPCStatus() *status.Status {
 	code := codes.Unavailable
 	var scope *pacer.ScopeError
+	var nested *pacer.NestedError
 	var config *pacer.ConfigError
 	var limit *pacer.LimitError
 	switch {
 	case errors.As(e.Err, &limit):
 		code = codes.ResourceExhausted
-	case errors.As(e.Err, &scope), errors.As(e.Err, &config):
+	case errors.As(e.Err, &scope), errors.As(e.Err, &nested), errors.As(e.Err, &config):
 		code = codes.FailedPrecondition
 	case errors.Is(e.Err, context.DeadlineExceeded):
 		code = codes.DeadlineExceeded
@@ -73,7 +74,7 @@ func Unary(p *pacer.Pacer, opts ...Option) grpc.UnaryClientInterceptor {
 		}
 		defer call.Release()
 		var trailer metadata.MD
-		err = invoke(ctx, method, req, reply, cc, append(slices.Clip(callOpts), grpc.Trailer(&trailer))...)
+		err = invoke(call.Context(ctx), method, req, reply, cc, append(slices.Clip(callOpts), grpc.Trailer(&trailer))...)
 		report(ctx, call, err, trailer)
 		return err
 	}
@@ -87,7 +88,7 @@ func Stream(p *pacer.Pacer, opts ...Option) grpc.StreamClientInterceptor {
 		if err != nil {
 			return nil, err
 		}
-		s, err := stream(ctx, desc, cc, method, callOpts...)
+		s, err := stream(call.Context(ctx), desc, cc, method, callOpts...)
 		if err != nil {
 			report(ctx, call, err, nil)
 			call.Release()

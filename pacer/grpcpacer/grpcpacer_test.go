@@ -242,6 +242,35 @@ func TestAStreamHoldsItsPermit(t *testing.T) {
 	free()
 }
 
+// A call that an interceptor below makes for another one, such as for a token, is nested in it.
+func TestACallInsideAnotherOne(t *testing.T) {
+	t.Parallel()
+	p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.InFlight(1)}, MaxWait: 5 * time.Second})
+	require.NoError(t, err)
+	paced := grpcpacer.Unary(p)
+	var invoke grpc.UnaryInvoker
+	inside := func(ctx context.Context) error { return paced(ctx, "/token", nil, nil, nil, invoke) }
+	var inner error
+	invoke = func(ctx context.Context, method string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+		if method == "/call" {
+			inner = inside(ctx)
+			return inside(pacer.WithNested(ctx))
+		}
+		return nil
+	}
+	require.NoError(t, paced(t.Context(), "/call", nil, nil, nil, invoke))
+	var nested *pacer.NestedError
+	require.ErrorAs(t, inner, &nested)
+	require.Equal(t, codes.FailedPrecondition, status.Code(inner))
+
+	stream := grpcpacer.Stream(p)
+	_, err = stream(t.Context(), &grpc.StreamDesc{}, nil, "/call", func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+		return nil, inside(ctx)
+	})
+	require.ErrorAs(t, err, &nested)
+	require.NoError(t, p.Close())
+}
+
 // What a call costs and which scopes it carries come from its method, its request and its metadata.
 func TestCallOptions(t *testing.T) {
 	t.Parallel()

@@ -61,9 +61,12 @@ func (t *Telemetry) measured(upstream, policy, scope string, more ...attribute.K
 func reason(err error) string {
 	var limit *pacer.LimitError
 	var scope *pacer.ScopeError
+	var nested *pacer.NestedError
 	switch {
 	case errors.As(err, &scope):
 		return "scope"
+	case errors.As(err, &nested):
+		return "nested"
 	case !errors.As(err, &limit):
 		return errorType(err)
 	case limit.Never:

@@ -160,6 +160,7 @@ func TestReasons(t *testing.T) {
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})
 	for _, err := range []error{
 		&pacer.ScopeError{},
+		&pacer.NestedError{},
 		&pacer.LimitError{Never: true, Deadline: true},
 		&pacer.LimitError{Paused: true, Deadline: true},
 		&pacer.LimitError{InFlight: true, Queued: true},
@@ -175,6 +176,7 @@ func TestReasons(t *testing.T) {
 		`headway.refusals{headway.reason=<nil>,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=deadline,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=in_flight,headway.upstream=crm} 1`,
+		`headway.refusals{headway.reason=nested,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=never,headway.upstream=crm} 2`,
 		`headway.refusals{headway.reason=not_yet,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=paused,headway.upstream=crm} 1`,

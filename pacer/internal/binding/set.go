@@ -60,10 +60,12 @@ type Set struct {
 
 	Lanes     []string // of all policies
 	HasQueues bool     // some limits are granted only shortly before the slot, or bind only one lane
-	FairBy    string   // the scope by which shares are fair; "" if no shares are
-	Observes  bool     // some limits are observed
-	Free      bool     // none is enforced, and calls do not heed the upstream's pauses either: all are observed
-	Varies    bool     // some keys have numbers of their own: those that operators have set, and those that the policies know
+
+	HasPermits bool   // some limits count calls in flight
+	FairBy     string // the scope by which shares are fair; "" if no shares are
+	Observes   bool   // some limits are observed
+	Free       bool   // none is enforced, and calls do not heed the upstream's pauses either: all are observed
+	Varies     bool   // some keys have numbers of their own: those that operators have set, and those that the policies know
 
 	Rules *feedback.Rules
 
@@ -131,6 +133,7 @@ func (s *Set) addLimit(c *Config, i int, one *parts.Part) {
 	s.FairBy = cmp.Or(s.FairBy, one.FairBy())
 	s.Varies = s.Varies || one.HasOverrides() || len(s.Special) > 0
 	s.Observes = s.Observes || l.Observed
+	s.HasPermits = s.HasPermits || l.Spec.Algorithm == policies.Concurrency
 	s.HasQueues = s.HasQueues || !l.Observed && (l.Spec.HasQueue() || l.Lane != "")
 	s.Scoped = s.Scoped || len(l.Scopes) > 0 || len(s.Lanes) > 0 || s.FairBy != ""
 }

@@ -131,6 +131,16 @@ func (s *Leases) WhileAlive(f *Lease, alive func() bool) {
 	f.alive = alive
 }
 
+// Holds reports whether a call still has its permits. It has none once it is done, or its lease has run out.
+func (s *Leases) Holds(f *Lease) bool {
+	if f == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !f.done
+}
+
 // Forget forgets a call whose permits were given back otherwise.
 func (s *Leases) Forget(f *Lease) {
 	if f == nil {
