@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"time"
 
-	sdk "github.com/k-capehart/go-salesforce/v3"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/pacer"
 	headway "github.com/headway-go/headway/pacer/config"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/transport"
 )
 
@@ -30,15 +30,12 @@ type quiet struct{}
 // Printf implements go-redis's logger.
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// newPacer returns a pacer with the limits of the org, and what must be called in the end.
+// newPacer returns the pacer of this run, and what must be called in the end.
 func newPacer(ctx context.Context, c *config, u *upstream) (*pacer.Pacer, func(), error) {
 	if c.file != "" {
 		return pacerOf(ctx, c.file, upstreamOf(u))
 	}
-	settings := pacer.Config{
-		Upstream: upstreamOf(u),
-		Policies: limitsOf(u.allocation, c.reserve),
-	}
+	var shared store.Store // nil: this process's memory
 	closeStore := func() {}
 	if c.redis != "" {
 		redis.SetLogger(quiet{})
@@ -50,14 +47,14 @@ func newPacer(ctx context.Context, c *config, u *upstream) (*pacer.Pacer, func()
 			closeStore()
 			return nil, nil, fmt.Errorf("no Redis answers at %s: start one there, or leave -redis out (%w)", c.redis, err)
 		}
-		store, err := redisstore.New(rdb)
+		backing, err := redisstore.New(rdb)
 		if err != nil {
 			closeStore()
 			return nil, nil, err
 		}
-		settings.Store = store
+		shared = backing
 	}
-	p, err := pacer.New(settings)
+	p, err := pacer.New(pacer.Config{Upstream: upstreamOf(u), Store: shared, Policies: limitsOf(u.allocation, c.reserve)})
 	if err != nil {
 		closeStore()
 		return nil, nil, err
@@ -95,17 +92,6 @@ func newTransport(p *pacer.Pacer, m *meter, c *config) (http.RoundTripper, error
 		return nil, err
 	}
 	return client.Transport, nil
-}
-
-// newSDK returns Salesforce's SDK for one kind of calls. Give it an access token: its OAuth flows use http.DefaultClient, which nobody paces. And leave the
-// API version alone, because it follows nextRecordsUrl only with its own.
-func newSDK(u *upstream, rt http.RoundTripper, timeout time.Duration) (*sdk.Salesforce, error) {
-	return sdk.Init(
-		sdk.Creds{Domain: u.url, AccessToken: u.token},
-		sdk.WithRoundTripper(rt),
-		sdk.WithHTTPTimeout(timeout),
-		sdk.WithValidateAuthentication(false), // which would be a call to /limits for each client
-	)
 }
 
 // A caller gives the calls of one SDK client what the SDK cannot: a context, with the scopes that say which policies bind them.

@@ -31,18 +31,6 @@ const (
 // skew is by how much calls may bunch up between here and Salesforce.
 const skew = 50 * time.Millisecond
 
-// limitsOf returns what binds the calls to an org that allows this many in 24 hours, with so many per cent kept for interactive calls.
-func limitsOf(allocation, reserve int) []policies.Policy {
-	return []policies.Policy{
-		salesforce.Daily(int64(allocation)),
-		policies.AtMost(peakRate, time.Second).Burst(2).Skew(skew).Named(policyPeak),
-		// The readers have a share of both; what they leave is for calls that do not carry their scope.
-		salesforce.Share(int64(allocation), int64(100-reserve), scopeBatch),
-		policies.AtMost(share(peakRate, reserve), time.Second).Burst(2).Skew(skew).Per(scopeBatch).Optional().Named(policyPeakShare),
-		policies.PerSecond(tenantRate).Per(scopeTenant).Optional().Named(policyTenant),
-	}
-}
-
 // share returns the readers' part of a limit.
 func share(limit int64, reserve int) int64 { return limit * int64(100-reserve) / 100 }
 

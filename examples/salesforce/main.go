@@ -9,20 +9,65 @@
 //	go run ./examples/salesforce -other 0                  # nobody else spends the org's calls
 //	go run ./examples/salesforce -config examples/salesforce/headway.yaml    # limits from a file, which you can change meanwhile
 //	go run ./examples/salesforce -redis 127.0.0.1:6379     # in several terminals: copies that share the org's calls
+//
+// This file has what a program of your own needs besides pacer.New and transport.NewClient. The others have the stand-in, the flags, the meter
+// and the report.
 package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
+	"net/http"
 	"os"
 	"os/signal"
-	"sync"
+	"time"
 
-	"github.com/headway-go/headway/pacer"
+	sdk "github.com/k-capehart/go-salesforce/v3"
+
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/salesforce"
 )
+
+// limitsOf returns what binds the calls to an org that allows this many in 24 hours, with so many per cent kept for interactive calls.
+func limitsOf(allocation, reserve int) []policies.Policy {
+	return []policies.Policy{
+		salesforce.Daily(int64(allocation)),
+		policies.AtMost(peakRate, time.Second).Burst(2).Skew(skew).Named(policyPeak),
+		// The readers have a share of both; what they leave is for calls that do not carry their scope.
+		salesforce.Share(int64(allocation), int64(100-reserve), scopeBatch),
+		policies.AtMost(share(peakRate, reserve), time.Second).Burst(2).Skew(skew).Per(scopeBatch).Optional().Named(policyPeakShare),
+		policies.PerSecond(tenantRate).Per(scopeTenant).Optional().Named(policyTenant),
+	}
+}
+
+// newSDK returns Salesforce's SDK for one kind of calls. Give it an access token: its OAuth flows use http.DefaultClient, which nobody paces. And leave the
+// API version alone, because it follows nextRecordsUrl only with its own.
+func newSDK(u *upstream, rt http.RoundTripper, timeout time.Duration) (*sdk.Salesforce, error) {
+	return sdk.Init(
+		sdk.Creds{Domain: u.url, AccessToken: u.token},
+		sdk.WithRoundTripper(rt),
+		sdk.WithHTTPTimeout(timeout),
+		sdk.WithValidateAuthentication(false), // which would be a call to /limits for each client
+	)
+}
+
+// read reads the next records.
+func (s *stream) read(m *meter) error {
+	soql := "SELECT Id, LastModifiedDate FROM " + s.object + " WHERE AccountId = '" + s.tenant.id + "'"
+	if s.after != "" {
+		soql += " AND Id > '" + s.after + "'"
+	}
+	var rows []struct{ Id string } //nolint:revive // Salesforce's name
+	if err := s.tenant.sf.Query(fmt.Sprintf("%s ORDER BY Id LIMIT %d", soql, chunk), &rows); err != nil {
+		return err
+	}
+	m.read(s.tenant.label, len(rows))
+	s.after = "" // once more from the beginning
+	if len(rows) == chunk {
+		s.after = rows[chunk-1].Id
+	}
+	return nil
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -30,118 +75,4 @@ func main() {
 	code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
-}
-
-// run is the program. It returns the exit code: 2 for a mistake on the command line, 1 for what went wrong later. That the day is spent is not wrong.
-func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
-	c, err := parse(args, env, stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "salesforce: %v\n", err)
-		return 2
-	}
-	r, err := execute(ctx, c, stdout, stderr)
-	if err != nil {
-		_, _ = fmt.Fprintf(stderr, "salesforce: %v\n", err)
-		return 1
-	}
-	if r.meter.failures > 0 {
-		return 1
-	}
-	return 0
-}
-
-// execute works until the day is spent or the duration over, and prints the report.
-func execute(ctx context.Context, c *config, stdout, stderr io.Writer) (*result, error) {
-	u, err := open(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	// An interrupt ends the work. The stand-in stays until the other copies have ended, too.
-	defer func() { _ = u.close(context.WithoutCancel(ctx), c.shared()) }()
-	p, done, err := newPacer(ctx, c, u)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	announce(c, u, stderr)
-	r, err := work(ctx, c, u, p, stderr)
-	if err != nil {
-		return nil, err
-	}
-	r.print(stdout)
-	return r, nil
-}
-
-// announce says what is about to happen.
-func announce(c *config, u *upstream, out io.Writer) {
-	where := "the stand-in at " + u.url
-	switch {
-	case c.isReal():
-		where = "the real org " + u.org + ", reading only"
-	case u.own == nil:
-		where += " (another copy's)"
-	}
-	how := "in this process's memory"
-	switch {
-	case c.file != "":
-		how = "as " + c.file + " says"
-	case c.redis != "":
-		how = "in Redis at " + c.redis
-	}
-	_, _ = fmt.Fprintf(out, "%d readers, %d calls in 24 hours of which %d are used, %d %% kept for interactive calls, paced by Headway %s, %s\n",
-		c.workers, u.allocation, u.used, c.reserve, how, where)
-}
-
-// work reads until the day is spent or the duration over.
-func work(ctx context.Context, c *config, u *upstream, p *pacer.Pacer, stderr io.Writer) (*result, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.duration)
-	defer cancel()
-	r := &result{config: c, upstream: u, meter: newMeter()}
-	rt, err := newTransport(p, r.meter, c)
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range usageBefore(u, c.reserve) {
-		if err := p.Report(ctx, f, readersScopes(u)...); err != nil {
-			return nil, err
-		}
-	}
-	people, err := newSDK(u, caller{run: ctx, next: rt}, interactiveTimeout)
-	if err != nil {
-		return nil, err
-	}
-	all, err := findTenants(people)
-	if r.spent = spent(err); r.spent != nil {
-		return r.end(ctx, p)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range all {
-		if t.sf, err = newSDK(u, caller{run: ctx, tenant: t.label, next: rt}, readerTimeout); err != nil {
-			return nil, err
-		}
-		r.tenants = append(r.tenants, t.label)
-	}
-
-	var wg, watcher sync.WaitGroup
-	watching, unwatch := context.WithCancel(ctx)
-	watcher.Go(func() { progress(watching, stderr, u.allocation, func() (line, error) { return r.now(watching, p) }) })
-	wg.Go(func() { spendForOthers(ctx, u.own, c.other, c.otherCalls) })
-	wg.Go(func() {
-		r.stopped = readAll(ctx, all, r.meter, c.workers)
-		r.atStop = r.meter.tally()
-	})
-	wg.Go(func() {
-		if r.spent = lookNowAndThen(ctx, all, people, r.meter); r.spent != nil {
-			cancel() // nothing goes any more
-		}
-	})
-	wg.Wait()
-	unwatch()
-	watcher.Wait()
-	return r.end(context.WithoutCancel(ctx), p)
 }

@@ -68,24 +68,6 @@ type stream struct {
 	failed int    // how often in a row
 }
 
-// read reads the next records.
-func (s *stream) read(m *meter) error {
-	soql := "SELECT Id, LastModifiedDate FROM " + s.object + " WHERE AccountId = '" + s.tenant.id + "'"
-	if s.after != "" {
-		soql += " AND Id > '" + s.after + "'"
-	}
-	var rows []struct{ Id string } //nolint:revive // Salesforce's name
-	if err := s.tenant.sf.Query(fmt.Sprintf("%s ORDER BY Id LIMIT %d", soql, chunk), &rows); err != nil {
-		return err
-	}
-	m.read(s.tenant.label, len(rows))
-	s.after = "" // once more from the beginning
-	if len(rows) == chunk {
-		s.after = rows[chunk-1].Id
-	}
-	return nil
-}
-
 // readAll lets readers read all objects of all tenants, over and over, until the context ends or the day's share is spent: then it says why.
 func readAll(ctx context.Context, all []*tenant, m *meter, workers int) (stopped *pacer.LimitError) {
 	streams := make(chan *stream, len(all)*len(objects()))

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	headway "github.com/headway-go/headway/pacer/config"
 	"github.com/headway-go/headway/pacer/redisstore"
-	"github.com/headway-go/headway/transport"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // quiet keeps go-redis from logging: what matters comes back as an error.
@@ -22,16 +22,12 @@ type quiet struct{}
 // Printf implements go-redis's logger.
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// newPacer returns a pacer with Zendesk's limits, and what must be called in the end.
+// newPacer returns the pacer of this run, and what must be called in the end.
 func newPacer(ctx context.Context, c *config) (*pacer.Pacer, func(), error) {
 	if c.file != "" {
 		return pacerOf(ctx, c.file)
 	}
-	settings := pacer.Config{
-		Upstream: "zendesk-example",
-		Policies: limitsOf(c.limit),
-		MaxWait:  pacer.Forever, // the context's deadline is the bound
-	}
+	var shared store.Store // nil: this process's memory
 	closeStore := func() {}
 	if c.redis != "" {
 		redis.SetLogger(quiet{})
@@ -43,14 +39,14 @@ func newPacer(ctx context.Context, c *config) (*pacer.Pacer, func(), error) {
 			closeStore()
 			return nil, nil, fmt.Errorf("no Redis answers at %s: start one there, or leave -redis out (%w)", c.redis, err)
 		}
-		store, err := redisstore.New(rdb)
+		backing, err := redisstore.New(rdb)
 		if err != nil {
 			closeStore()
 			return nil, nil, err
 		}
-		settings.Store = store
+		shared = backing
 	}
-	p, err := pacer.New(settings)
+	p, err := pace(shared, limitsOf(c.limit))
 	if err != nil {
 		closeStore()
 		return nil, nil, err
@@ -83,7 +79,7 @@ func newHTTPClient(p *pacer.Pacer, m *meter, workers int) (*http.Client, error) 
 	if p == nil {
 		return &http.Client{Transport: around{measured}}, nil
 	}
-	client, err := transport.NewClient(p, transport.WithProfile(profile()), transport.WithBase(measured))
+	client, err := pacedClient(p, measured)
 	if err != nil {
 		return nil, err
 	}

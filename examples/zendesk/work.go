@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -86,32 +85,6 @@ func (s *syncer) list(ctx context.Context) {
 		if after = meta.AfterCursor; !meta.HasMore {
 			after = "" // once more from the beginning
 		}
-	}
-}
-
-// work syncs one ticket after the other.
-func (s *syncer) work(ctx context.Context) {
-	for id := range s.tickets {
-		var t zendesk.Ticket
-		err := s.call(ctx, func() (err error) {
-			t, err = s.sdk.GetTicket(ctx, id)
-			return err
-		})
-		if ended(err) {
-			return
-		}
-		if err != nil || s.every == 0 || id%s.every != 0 {
-			continue
-		}
-		tags := t.Tags
-		if !slices.Contains(tags, tag) {
-			tags = append(tags, tag)
-		}
-		// If there is no slot for an update before the end, there may still be one for reading.
-		_ = s.call(ctx, func() error {
-			_, err := s.sdk.UpdateTicket(ctx, id, zendesk.Ticket{Tags: tags})
-			return err
-		})
 	}
 }
 
