@@ -70,6 +70,10 @@ pictures: browser ## Draw the pictures of the documentation anew, into docs/pict
 	@cd pacer/cmd/headway && HEADWAY_PICTURES=$(CURDIR)/docs/pictures go test -count=1 -run Picture ./...
 	@cd pacer/page/browsertest && HEADWAY_PICTURES=$(CURDIR)/docs/pictures go test -count=1 -run Picture ./...
 
+.PHONY: docs
+docs: ## Make a site of the documentation, into .cache/site, and check its links
+	@./.ci/docs/build
+
 .PHONY: tidy
 tidy: ## Tidy every go.mod
 	@$(EACH) go mod tidy
