@@ -82,6 +82,10 @@ api: ## Compare what the modules export with their last release
 vuln: ## Look for known vulnerabilities in what each module calls
 	@./.ci/vuln
 
+.PHONY: actions
+actions: ## Check the workflows of GitHub Actions
+	@"$$(./.ci/tools/build actionlint)/actionlint"
+
 .PHONY: release-check
 release-check: ## Rehearse a release of what is committed, and install it as users do
 	@./.ci/release-check
