@@ -8,7 +8,7 @@ EACH := ./.ci/each-module
 
 .PHONY: help
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: redis
 redis: ## Install redis-server, if the machine has none
@@ -70,10 +70,30 @@ pictures: browser ## Draw the pictures of the documentation anew, into docs/pict
 	@cd pacer/cmd/headway && HEADWAY_PICTURES=$(CURDIR)/docs/pictures go test -count=1 -run Picture ./...
 	@cd pacer/page/browsertest && HEADWAY_PICTURES=$(CURDIR)/docs/pictures go test -count=1 -run Picture ./...
 
+.PHONY: docs
+docs: ## Make a site of the documentation, into .cache/site, and check its links
+	@./.ci/docs/build
+
+.PHONY: api
+api: ## Compare what the modules export with their last release
+	@./.ci/api
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what each module calls
+	@./.ci/vuln
+
+.PHONY: actions
+actions: ## Check the workflows of GitHub Actions
+	@"$$(./.ci/tools/build actionlint)/actionlint"
+
+.PHONY: release-check
+release-check: ## Rehearse a release of what is committed, and install it as users do
+	@./.ci/release-check
+
 .PHONY: tidy
 tidy: ## Tidy every go.mod
 	@$(EACH) go mod tidy
-	@GOWORK=off go -C .ci/lint mod tidy
+	@for dir in .ci/gotestsum .ci/lint .ci/tools; do GOWORK=off go -C $$dir mod tidy; done
 
 .PHONY: cover
 cover: redis ## Measure the library's coverage, into .cache/cover.html
