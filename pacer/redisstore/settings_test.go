@@ -233,7 +233,7 @@ func TestProcessesThatDisagreeAreSeen(t *testing.T) {
 	backing := must(redisstore.New(rdb))
 	n, err := backing.Describe(t.Context(), "test", store.About{ID: "z", Keep: time.Hour, Every: time.Second})
 	require.NoError(t, err)
-	require.Equal(t, 1, n, "what is far in the future is nobody's")
+	require.LessOrEqual(t, n, 2, "its own, and that of the others if they came in between: what is far in the future is nobody's")
 	index, err := backing.Index(t.Context(), "test")
 	require.NoError(t, err)
 	for _, p := range index.Processes {
