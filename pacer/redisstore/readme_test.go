@@ -34,7 +34,7 @@ import (
 func readmeRedis(limits []policies.Policy) (*pacer.Pacer, error) {
 	store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true}))
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	p, err := pacer.New(pacer.Config{Upstream: "example", Policies: limits, Store: store})
 	return p, err
