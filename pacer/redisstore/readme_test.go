@@ -34,7 +34,7 @@ import (
 func readmeRedis(limits []policies.Policy) (*pacer.Pacer, error) {
 	store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true}))
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	p, err := pacer.New(pacer.Config{Upstream: "example", Policies: limits, Store: store})
 	return p, err
@@ -43,7 +43,7 @@ func readmeRedis(limits []policies.Policy) (*pacer.Pacer, error) {
 func readmeVendor(store *redisstore.Store) error {
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: store, Policies: append(
 		zendesk.Limits(zendesk.SuiteEnterprise), // what Zendesk documents: the account, its endpoints, its tickets
-		policies.PerSecond(2).Per("tenant"),     // and a limit of your own, which each call needs a tenant for
+		policies.PerSecond(2).Per("tenant"),     // your own limit: two calls a second for each of your tenants
 	)})
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func readmeDo(ctx context.Context, p *pacer.Pacer, client mailer, message string
 	ctx = pacer.WithScope(ctx, "tenant", "acme")
 	err = p.Do(ctx, func(ctx context.Context) (policies.Reading, error) {
 		err := client.Send(ctx, message)
-		if busy, ok := errors.AsType[*BusyError](err); ok { // as your client reports a refusal
+		if busy, ok := errors.AsType[*BusyError](err); ok { // however your client reports a refusal
 			return policies.Reading{Feedback: []policies.Feedback{{Refused: true, Wait: busy.RetryAfter}}}, err
 		}
 		return policies.Reading{}, err
@@ -99,7 +99,7 @@ func readmeDo(ctx context.Context, p *pacer.Pacer, client mailer, message string
 func readmeError(err error) {
 	var limit *pacer.LimitError
 	if errors.As(err, &limit) && !limit.Never {
-		log.Printf("%s binds %s: again in %v", limit.Policy, limit.Scope, limit.RetryAfter())
+		log.Printf("%s limits %s: retry in %v", limit.Policy, limit.Scope, limit.RetryAfter())
 	}
 }
 
@@ -114,10 +114,10 @@ func readmeAcquire(ctx context.Context, p *pacer.Pacer) error {
 
 func readmeLines(ctx context.Context, loc *time.Location) error {
 	batch := []policies.Policy{
-		policies.PerSecond(100).Burst(10).Lane("batch", 80), // batch work gets 80 of 100 a second, the rest is kept free for others
-		policies.Daily(100_000, loc).Lane("batch", 80),      // and 80,000 a day
+		policies.PerSecond(100).Burst(10).Lane("batch", 80), // batch work may use 80 % of the rate: 80 calls a second
+		policies.Daily(100_000, loc).Lane("batch", 80),      // and 80 % of the quota: 80,000 calls a day
 	}
-	fair := policies.PerSecond(100).Burst(10).Fair("tenant").Named("fair") // tenants that compete get equal parts
+	fair := policies.PerSecond(100).Burst(10).Fair("tenant").Named("fair") // equal shares for tenants that compete
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: append(batch, fair)})
 	if err != nil {
 		return err
@@ -125,8 +125,8 @@ func readmeLines(ctx context.Context, loc *time.Location) error {
 	defer p.Close()
 	ctx = pacer.WithScope(ctx, "tenant", "acme")
 
-	ctx = pacer.WithLane(ctx, "batch") // a call's lane: by context, by option, or by transport.WithLane
-	err = p.Wait(ctx, pacer.Weight(3)) // three times as much as one of weight 1
+	ctx = pacer.WithLane(ctx, "batch") // or the option pacer.Lane("batch"), or transport.WithLane
+	err = p.Wait(ctx, pacer.Weight(3)) // the tenant's share is three times that of a tenant with weight 1
 	return err
 }
 
@@ -177,7 +177,7 @@ func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
 	log.SetOutput(&out)
 	defer log.SetOutput(os.Stderr)
 	readmeError(&pacer.LimitError{Policy: "peak", Scope: "tenant=acme", Wait: time.Second})
-	require.Contains(t, out.String(), "peak binds tenant=acme: again in 1s")
+	require.Contains(t, out.String(), "peak limits tenant=acme: retry in 1s")
 }
 
 // The list of commands in docs/redis.md is what the scripts run, and what the client needs besides: no more and no less.
