@@ -2,7 +2,8 @@ package bench_test
 
 import (
 	"context"
-	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The first program of the README runs as it is pasted: it prints one line for each of its calls.
+// The first program of the README runs as it is pasted. What it calls is a stand-in, which it reaches as a proxy.
 func TestTheFirstProgramRunsAsPasted(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../README.md")
@@ -27,15 +28,22 @@ func TestTheFirstProgramRunsAsPasted(t *testing.T) {
 	defer func() { _ = os.RemoveAll(dir) }()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600))
 
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Host != "example.com" {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	}))
+	defer site.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	run := exec.CommandContext(ctx, "go", "run", "./"+filepath.Base(dir))
 	run.Dir = root
+	run.Env = append(os.Environ(), "HTTP_PROXY="+site.URL, "NO_PROXY=")
 	out, err := run.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	require.Len(t, lines, 20, "%s", out)
-	for i, line := range lines {
-		require.Regexp(t, fmt.Sprintf(`^%d \d\d\.\d{3}$`, i), line)
+	for _, line := range lines {
+		require.True(t, strings.HasSuffix(line, " 200 OK"), line)
 	}
 }
