@@ -30,6 +30,8 @@ const (
 	optNotBefore
 	optCostOf
 	optTracked
+	optKeep
+	optAttempt
 )
 
 // Scope gives the call a value for a scope, as [WithScope] does by context.
@@ -143,7 +145,7 @@ func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
 			a.byPolicy = true
 		case optTracked:
 			a.tracked = true
-		case optScope:
+		case optScope, optKeep, optAttempt:
 		}
 	}
 	err := p.placeAsk(&a)
