@@ -149,7 +149,8 @@ type redemption struct {
 	known string // the record, as far as it is known
 	now   *token // the slot that the booking has; nil if it has none
 	moved bool
-	spent string // the record that says that this redemption has spent it
+	spent string        // the record that says that this redemption has spent it
+	took  time.Duration // the longest answer of the store
 
 	r     *Reservation
 	a     ask
@@ -305,10 +306,16 @@ func (x *redemption) permits(ctx context.Context) (*waiters.Call, error) {
 	return c, err
 }
 
+// bookAhead is how far ahead a booking gets another slot, at least: without a slack, one that is now is over when it is used. A store whose
+// answers take long gets more.
+const bookAhead = 20 * time.Millisecond
+
 // book gets the booking another slot.
 func (x *redemption) book(ctx context.Context) error {
-	t := *x.first
-	g, err := x.p.bookSlot(ctx, &x.a, &x.bound, &t)
+	t, a := *x.first, x.a
+	a.notBefore = max(bookAhead, 3*x.took)
+	a.maxWait = max(a.maxWait, a.notBefore)
+	g, err := x.p.bookSlot(ctx, &a, &x.bound, &t)
 	if err != nil {
 		return err
 	}
@@ -370,7 +377,9 @@ func (x *redemption) ask(ctx context.Context, next string, w *store.Window, refu
 		stack.Limits, b.Refund = x.refund()
 	}
 	ctx = context.WithoutCancel(ctx) // it is not cut short: it may have been done
+	began := time.Now()
 	reply, err := x.booker.Redeem(ctx, stack, b)
+	x.took = max(x.took, time.Since(began))
 	if err != nil {
 		return reply, x.p.storeError("redeem", err)
 	}
