@@ -79,7 +79,11 @@ func work(know string) {
 	addr, url, _ := strings.Cut(know, " ")
 	ctx := context.Background()
 	pool := connect(ctx, url)
-	m := riverpacer.New(newPacer(addr, policies.Rate(perSecond, time.Second).Burst(burst)), riverpacer.OnTurn(
+	p := newPacer(addr, policies.Rate(perSecond, time.Second).Burst(burst))
+	if err := p.Ready(ctx); err != nil {
+		panic(err)
+	}
+	m := riverpacer.New(p, riverpacer.OnTurn(
 		func(job *rivertype.JobRow, began time.Time, r *pacer.Reservation, err error) {
 			if _, snoozed := errors.AsType[*river.JobSnoozeError](err); snoozed {
 				err = nil
