@@ -15,7 +15,7 @@ import (
 const (
 	// RedeemEarly is how long before its slot a booking may be redeemed: [Pacer.Redeem] waits for the rest. Have a queue wake the job a
 	// little later than that before the slot.
-	RedeemEarly = 40 * time.Millisecond
+	RedeemEarly = 30 * time.Millisecond
 	// DefaultKeep is for how long after its slot a booking may be redeemed, unless [Keep] sets another time.
 	DefaultKeep = time.Hour
 
@@ -154,13 +154,13 @@ func (p *Pacer) bindBooking(r *Reservation, a *ask) (b bookable, err error) {
 
 // bookSlot charges a slot for a token, and writes it there.
 func (p *Pacer) bookSlot(ctx context.Context, a *ask, b *bookable, t *token) (g store.Grant, err error) {
-	booker, err := p.booker("book")
+	booker, err := p.booker(opBook)
 	if err != nil {
 		return g, err
 	}
 	epoch, err := booker.Epoch() // if another one begins meanwhile, the token is of none, and refused
 	if err != nil {
-		return g, p.storeError("book", err)
+		return g, p.storeError(opBook, err)
 	}
 	call := store.Call{Cost: a.cost, Costs: b.costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
 	c := &waiters.Call{}
@@ -176,7 +176,10 @@ func (p *Pacer) bookSlot(ctx context.Context, a *ask, b *bookable, t *token) (g 
 	g = c.TakeAway()
 	if g.Local && !a.set.free {
 		p.giveBack(ctx, b.limits, &g)
-		return g, p.storeError("book", store.ErrUnreachable)
+		return g, p.storeError(opBook, store.ErrUnreachable)
+	}
+	if !a.set.free {
+		booker.Booked(store.Stack{Upstream: p.upstream, Limits: b.limits}, g)
 	}
 	t.granted(&g, b, epoch)
 	return g, nil

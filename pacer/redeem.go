@@ -123,7 +123,7 @@ func (p *Pacer) CancelBooking(ctx context.Context, tok string, opts ...Option) e
 			return err
 		}
 	}
-	return x.p.storeError("redeem", errRestless)
+	return x.p.storeError(opRedeem, errRestless)
 }
 
 // maxTurns bounds how often one Redeem looks at a booking whose record others change meanwhile.
@@ -189,7 +189,7 @@ func (p *Pacer) newRedemption(ctx context.Context, tok string, opts []Option) (*
 	if _, err := p.awaitStore(ctx, &soon); err != nil {
 		return nil, err
 	}
-	x.booker, err = p.booker("redeem")
+	x.booker, err = p.booker(opRedeem)
 	return x, err
 }
 
@@ -229,7 +229,7 @@ func (x *redemption) redeem(ctx context.Context) (*Reservation, error) {
 			return nil, err
 		}
 	}
-	return nil, x.p.storeError("redeem", errRestless)
+	return nil, x.p.storeError(opRedeem, errRestless)
 }
 
 // goFreely has a call go that no policy binds.
@@ -381,7 +381,7 @@ func (x *redemption) ask(ctx context.Context, next string, w *store.Window, refu
 	reply, err := x.booker.Redeem(ctx, stack, b)
 	x.took = max(x.took, time.Since(began))
 	if err != nil {
-		return reply, x.p.storeError("redeem", err)
+		return reply, x.p.storeError(opRedeem, err)
 	}
 	return reply, nil
 }
@@ -411,7 +411,7 @@ func (x *redemption) settle(reply *store.Redemption) error {
 	}
 	t, err := parseToken(reply.Record)
 	if err != nil {
-		return x.p.storeError("redeem", fmt.Errorf("the record of a booking %w", err))
+		return x.p.storeError(opRedeem, fmt.Errorf("the record of a booking %w", err))
 	}
 	x.now = t
 	return nil

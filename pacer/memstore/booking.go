@@ -76,6 +76,9 @@ func (b *bookings) evict(now int64, n int) {
 // Epoch implements [store.Booker]: the data of this store came into being with it.
 func (m *Store) Epoch() (store.Epoch, error) { return m.epoch, nil }
 
+// Booked implements [store.Booker].
+func (m *Store) Booked(store.Stack, store.Grant) {}
+
 // Redeem implements [store.Redeemer].
 func (m *Store) Redeem(_ context.Context, stack store.Stack, b store.Booking) (store.Redemption, error) {
 	r, called, err := m.redeem(&stack, &b)

@@ -21,8 +21,8 @@
 // # Timing
 //
 // A slot that is past is not given back, so a job has to be fetched in time. River fetches every FetchPollInterval, a second by default.
-// The middleware has a job available [Lead] before its slot, and waits for the rest, 40 ms at most. So FetchPollInterval should be about
-// 25 ms less what a fetch takes, unless the policy has a slack (a burst, or windows): then it may be longer by that. A job that is too
+// The middleware has a job available [Lead] before its slot, and waits for the rest, 30 ms at most. So FetchPollInterval should be about
+// 20 ms, unless the policy has a slack (a burst, or windows): then it may be longer by that. A job that is too
 // late nevertheless is snoozed once more, and no policy is exceeded.
 //
 // # Attempts

@@ -15,7 +15,7 @@ import (
 
 const (
 	// Lead is how long before its slot a job is to be available.
-	Lead = 35 * time.Millisecond
+	Lead = 25 * time.Millisecond
 	// scheduledEvery is how often River looks for jobs that are scheduled. One whose time comes sooner is made available at once, and
 	// snoozed: https://pkg.go.dev/github.com/riverqueue/river#JobSnooze.
 	scheduledEvery = 5 * time.Second

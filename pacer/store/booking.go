@@ -25,6 +25,9 @@ type Booker interface {
 	// Epoch returns the epoch in which slots are granted from now on, or why nothing can be booked: [ErrNoBookings], or an error that
 	// matches [ErrUnreachable].
 	Epoch() (Epoch, error)
+
+	// Booked is called when a slot that this process was granted has been booked: from then on any process may give it back.
+	Booked(stack Stack, g Grant)
 }
 
 // ErrNoBookings is the error of what stands in front of a store that is no [Redeemer].

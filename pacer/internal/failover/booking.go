@@ -22,6 +22,12 @@ func (w *Store) Epoch() (store.Epoch, error) {
 	return w.knownEpoch(), nil
 }
 
+// Booked implements [store.Booker]. A store that grants the slot again has not forgotten it. What is left to remind a store of is that it
+// was taken.
+func (w *Store) Booked(stack store.Stack, g store.Grant) {
+	w.ledger.releasedAll(&store.Batch{Stack: stack, Grants: []store.Grant{g}})
+}
+
 // Redeem implements [store.Redeemer].
 func (w *Store) Redeem(ctx context.Context, stack store.Stack, b store.Booking) (store.Redemption, error) {
 	s, ok := w.store.(store.Redeemer)
