@@ -3,6 +3,7 @@ package pacer
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 	"strconv"
 	"time"
 
@@ -84,8 +85,8 @@ func (t *token) carry(ctx context.Context, opts []Option) error {
 		}
 	}
 	costs := make(map[string]bool)
-	for i := len(opts) - 1; i >= 0; i-- { // the last one counts
-		switch o := opts[i]; o.kind {
+	for _, o := range slices.Backward(opts) { // the last one counts
+		switch o.kind {
 		case optScope:
 			scope(o.name, o.value)
 		case optCostOf:

@@ -190,7 +190,7 @@ func TestRedeemGivesUp(t *testing.T) {
 		_, err := ps[0].Redeem(ctx, tok)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		redeemed(t, ps[0], tok)
-		require.Equal(t, 100*time.Millisecond, time.Duration(mustSlot(t, ps[0])).Round(time.Millisecond), "one slot was used")
+		require.Equal(t, 100*time.Millisecond, mustSlot(t, ps[0]).Round(time.Millisecond), "one slot was used")
 	})
 }
 
@@ -228,7 +228,7 @@ func TestCancelAMovedBooking(t *testing.T) {
 		tok, _ := book(t, ps[0])
 		book(t, ps[0])
 		time.Sleep(time.Millisecond)
-		later(t, ps[1], tok)
+		require.True(t, later(t, ps[1], tok).Moved)
 		require.NoError(t, ps[0].CancelBooking(t.Context(), tok))
 		_, wait := book(t, ps[0])
 		require.Equal(t, 199*time.Millisecond, wait)
@@ -396,7 +396,7 @@ func TestBookingWithoutLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{perSecond}, Mode: pacer.Observe})
 		require.NoError(t, err)
-		defer p.Close()
+		defer func() { require.NoError(t, p.Close()) }()
 		for range 3 {
 			tok, wait := book(t, p)
 			require.Zero(t, wait)

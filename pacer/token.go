@@ -55,7 +55,8 @@ const (
 	maxTokenTime = 1 << 53 // µs
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// checksum returns the CRC-32C of a token, RFC 3720.
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 // key returns the name of the booking's record in the store, for an attempt from 1.
 func (t *token) key(attempt int64) string {
@@ -120,7 +121,7 @@ func (t *token) String() string {
 			number(l.charge.To)
 		}
 	}
-	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	b = binary.BigEndian.AppendUint32(b, checksum(b))
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
@@ -145,7 +146,7 @@ func parseToken(text string) (*token, error) {
 		return nil, errTokenLength
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) < 5 || binary.BigEndian.Uint32(b[len(b)-4:]) != crc32.Checksum(b[:len(b)-4], castagnoli) {
+	if err != nil || len(b) < 5 || binary.BigEndian.Uint32(b[len(b)-4:]) != checksum(b[:len(b)-4]) {
 		return nil, errTokenText
 	}
 	if b[0] != tokenVersion {

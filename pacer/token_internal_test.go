@@ -3,7 +3,7 @@ package pacer
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"hash/crc32"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +43,7 @@ func TestTokensAreReadAsTheyAreWritten(t *testing.T) {
 
 // resealed returns a token of some bytes with a good checksum.
 func resealed(b []byte) string {
-	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)))
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(b, checksum(b)))
 }
 
 func TestTokensAreHostile(t *testing.T) {
@@ -52,7 +52,7 @@ func TestTokensAreHostile(t *testing.T) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	require.NoError(t, err)
 	raw = raw[:len(raw)-4]
-	require.Equal(t, text, resealed(raw[:len(raw):len(raw)]))
+	require.Equal(t, text, resealed(slices.Clip(raw)))
 	for i := range len(text) { // cut, and changed in one place
 		_, err := parseToken(text[:i])
 		require.Error(t, err, i)
@@ -63,7 +63,7 @@ func TestTokensAreHostile(t *testing.T) {
 		_, err = parseToken(text[:i] + string(other) + text[i+1:])
 		require.Error(t, err, i)
 	}
-	for i := range len(raw) { // cut, with a good checksum
+	for i := range raw { // cut, with a good checksum
 		_, err := parseToken(resealed(raw[:i:i]))
 		require.Error(t, err, i)
 	}
@@ -73,7 +73,7 @@ func TestTokensAreHostile(t *testing.T) {
 	}
 	_, err = parseToken(resealed(append([]byte{2}, raw[1:]...)))
 	require.ErrorIs(t, err, errTokenVersion)
-	_, err = parseToken(resealed(append(raw[:len(raw):len(raw)], 0)))
+	_, err = parseToken(resealed(append(slices.Clip(raw), 0)))
 	require.ErrorIs(t, err, errTokenText, "more than a token")
 
 	for name, change := range map[string]func(*token){
@@ -104,7 +104,7 @@ func FuzzToken(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(b[:len(b)-4])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		text := resealed(b[:len(b):len(b)])
+		text := resealed(slices.Clip(b))
 		got, err := parseToken(text)
 		if err != nil {
 			return

@@ -50,7 +50,7 @@ func binary(t *testing.T, name string) string {
 
 // command returns a command that does not run as root.
 func command(path string, args ...string) *exec.Cmd {
-	cmd := exec.Command(path, args...) //nolint:gosec,noctx // it is found by binary, and stopped by the test
+	cmd := exec.Command(path, args...)
 	cmd.Dir = "/"
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
@@ -75,7 +75,7 @@ func startPostgres(t *testing.T) string {
 	// The data need not outlive the test.
 	server := command(postgres, "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "synchronous_commit=off",
 		"-c", "full_page_writes=off", "-c", "max_connections="+strconv.Itoa(200))
-	log, err := os.Create(filepath.Join(dir, "log")) //nolint:gosec // a directory of the test
+	log, err := os.Create(filepath.Join(dir, "log"))
 	require.NoError(t, err)
 	server.Stdout, server.Stderr = log, log
 	require.NoError(t, server.Start())

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/riverqueue/river"
@@ -69,8 +70,12 @@ func InsertOpts(tok string, wait time.Duration, opts *river.InsertOpts) *river.I
 			panic(fmt.Sprintf("riverpacer: Metadata is no JSON object: %v", err))
 		}
 	}
-	metadata[metadataKey], _ = json.Marshal(tok) // a string
-	with.Metadata, _ = json.Marshal(metadata)    // JSON already
+	metadata[metadataKey] = json.RawMessage(strconv.Quote(tok)) // it is of base64url
+	encoded, err := json.Marshal(metadata)
+	if err != nil {
+		panic(fmt.Sprintf("riverpacer: Metadata is no JSON object: %v", err))
+	}
+	with.Metadata = encoded
 	if wait -= Lead; wait > scheduledEvery {
 		with.ScheduledAt = time.Now().Add(wait)
 	}

@@ -11,6 +11,12 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
+// Records that mean nothing.
+const (
+	oneRecord = "one"
+	twoRecord = "two"
+)
+
 // bookingCases are about the records of bookings. A store that is no Redeemer passes them by.
 func bookingCases() []Case {
 	redeemer := func(name, rule string, test func(t testing.TB, s *Session)) Case {
@@ -25,44 +31,44 @@ func bookingCases() []Case {
 	return []Case{
 		redeemer("record", "a record is replaced if it is what the caller knows, and returned if it is not", func(t testing.TB, s *Session) {
 			st := s.Stack(rate)
-			s.redeem(st, store.Booking{ID: "a", Next: "one"}, store.BookingDone)
+			s.redeem(st, store.Booking{ID: "a", Next: oneRecord}, store.BookingDone)
 			s.redeem(st, store.Booking{ID: "b", Next: "other"}, store.BookingDone)
-			if r := s.redeem(st, store.Booking{ID: "a", Next: "two"}, store.BookingChanged); r.Record != "one" || r.Now != s.now {
+			if r := s.redeem(st, store.Booking{ID: "a", Next: twoRecord}, store.BookingChanged); r.Record != oneRecord || r.Now != s.now {
 				t.Fatalf("the record is %q at %v, want one now", r.Record, Since(r.Now))
 			}
-			s.redeem(st, store.Booking{ID: "a", Known: "one", Next: "two"}, store.BookingDone)
-			s.redeem(st, store.Booking{ID: "a", Known: "one", Next: "two"}, store.BookingDone) // it was done before
-			s.redeem(st, store.Booking{ID: "a", Known: "one", Next: "three"}, store.BookingChanged)
-			if r := s.redeem(st, store.Booking{ID: "c", Known: "one", Next: "two"}, store.BookingChanged); r.Record != "" {
+			s.redeem(st, store.Booking{ID: "a", Known: oneRecord, Next: twoRecord}, store.BookingDone)
+			s.redeem(st, store.Booking{ID: "a", Known: oneRecord, Next: twoRecord}, store.BookingDone) // it was done before
+			s.redeem(st, store.Booking{ID: "a", Known: oneRecord, Next: "three"}, store.BookingChanged)
+			if r := s.redeem(st, store.Booking{ID: "c", Known: oneRecord, Next: twoRecord}, store.BookingChanged); r.Record != "" {
 				t.Fatalf("a record is %q that nobody wrote", r.Record)
 			}
 			long := strings.Repeat("x", store.MaxRecord)
 			s.redeem(st, store.Booking{ID: strings.Repeat("Z_-.", 16), Next: long}, store.BookingDone)
-			if r := s.redeem(st, store.Booking{ID: strings.Repeat("Z_-.", 16), Next: "two"}, store.BookingChanged); r.Record != long {
+			if r := s.redeem(st, store.Booking{ID: strings.Repeat("Z_-.", 16), Next: twoRecord}, store.BookingChanged); r.Record != long {
 				t.Fatalf("a record of %d bytes came back with %d", len(long), len(r.Record))
 			}
 		}),
 		redeemer("upstreams", "a booking is of one upstream", func(t testing.TB, s *Session) {
 			other := s.Stack(rate)
 			other.Upstream += "-other"
-			s.redeem(s.Stack(rate), store.Booking{ID: "a", Next: "one"}, store.BookingDone)
-			s.redeem(other, store.Booking{ID: "a", Next: "two"}, store.BookingDone)
+			s.redeem(s.Stack(rate), store.Booking{ID: "a", Next: oneRecord}, store.BookingDone)
+			s.redeem(other, store.Booking{ID: "a", Next: twoRecord}, store.BookingDone)
 		}),
 		redeemer("nolimits", "a booking may be bound by no limit", func(t testing.TB, s *Session) {
 			window := &store.Window{From: s.now, At: s.now, Until: s.now}
-			s.redeem(s.Stack(), store.Booking{ID: "a", Next: "one", Window: window}, store.BookingDone)
-			s.redeem(s.Stack(), store.Booking{ID: "a", Next: "two", Window: window}, store.BookingChanged)
+			s.redeem(s.Stack(), store.Booking{ID: "a", Next: oneRecord, Window: window}, store.BookingDone)
+			s.redeem(s.Stack(), store.Booking{ID: "a", Next: twoRecord, Window: window}, store.BookingChanged)
 		}),
 		redeemer("keep", "a record is kept as long as it is to be, and an absent one that may have been forgotten is as good as none", func(t testing.TB, s *Session) {
 			st := s.Stack(rate)
 			expires := s.now.Add(time.Minute)
-			s.redeem(st, store.Booking{ID: "a", Next: "one", Expires: expires, Keep: 2 * time.Minute}, store.BookingDone)
+			s.redeem(st, store.Booking{ID: "a", Next: oneRecord, Expires: expires, Keep: 2 * time.Minute}, store.BookingDone)
 			s.At(time.Minute)
-			s.redeem(st, store.Booking{ID: "a", Next: "two", Expires: expires}, store.BookingChanged)
-			s.redeem(st, store.Booking{ID: "b", Next: "two", Expires: expires}, store.BookingDone)
+			s.redeem(st, store.Booking{ID: "a", Next: twoRecord, Expires: expires}, store.BookingChanged)
+			s.redeem(st, store.Booking{ID: "b", Next: twoRecord, Expires: expires}, store.BookingDone)
 			s.At(time.Minute + time.Microsecond)
-			s.redeem(st, store.Booking{ID: "c", Next: "two", Expires: expires}, store.BookingExpired)
-			s.redeem(st, store.Booking{ID: "b", Known: "two", Next: "three", Expires: expires}, store.BookingDone)
+			s.redeem(st, store.Booking{ID: "c", Next: twoRecord, Expires: expires}, store.BookingExpired)
+			s.redeem(st, store.Booking{ID: "b", Known: twoRecord, Next: "three", Expires: expires}, store.BookingDone)
 		}),
 		redeemer("window", "a slot is used from its window's beginning to its end, both included", func(t testing.TB, s *Session) {
 			st := s.Stack(rate)
@@ -78,31 +84,31 @@ func bookingCases() []Case {
 			} {
 				s.At(step.at)
 				id := fmt.Sprint("a", i)
-				s.redeem(st, store.Booking{ID: id, Next: "one", Window: w}, step.result)
+				s.redeem(st, store.Booking{ID: id, Next: oneRecord, Window: w}, step.result)
 				if step.result != store.BookingDone {
-					s.redeem(st, store.Booking{ID: id, Next: "one"}, store.BookingDone) // nothing was written
+					s.redeem(st, store.Booking{ID: id, Next: oneRecord}, store.BookingDone) // nothing was written
 				}
 			}
-			s.redeem(st, store.Booking{ID: "a1", Next: "two", Window: w}, store.BookingChanged) // that it was used comes first
+			s.redeem(st, store.Booking{ID: "a1", Next: twoRecord, Window: w}, store.BookingChanged) // that it was used comes first
 		}),
 		redeemer("pause", "a slot that a pause covers is not used, whether it is of the upstream or of a limit", func(t testing.TB, s *Session) {
 			st := s.Stack(rate, quota)
 			began := s.now
 			w := &store.Window{From: began, At: began.Add(100 * ms), Until: began.Add(time.Minute)}
 			s.Report(st, store.Note{Kind: store.NotePause, Limit: 1, For: 100 * ms})
-			s.redeem(st, store.Booking{ID: "a", Next: "one", Window: w}, store.BookingDone) // the slot is after it
+			s.redeem(st, store.Booking{ID: "a", Next: oneRecord, Window: w}, store.BookingDone) // the slot is after it
 			s.Report(st, store.Note{Kind: store.NotePause, Limit: 1, For: 101 * ms})
-			if r := s.redeem(st, store.Booking{ID: "b", Next: "one", Window: w}, store.BookingPaused); r.Until != began.Add(101*ms) {
+			if r := s.redeem(st, store.Booking{ID: "b", Next: oneRecord, Window: w}, store.BookingPaused); r.Until != began.Add(101*ms) {
 				t.Fatalf("the pause ends at %v, want 101ms", Since(r.Until))
 			}
 			s.Report(st, store.Note{Kind: store.NotePause, Limit: store.WholeUpstream, For: time.Second})
 			s.At(500 * ms)
-			if r := s.redeem(st, store.Booking{ID: "b", Next: "one", Window: w}, store.BookingPaused); r.Until != began.Add(time.Second) {
+			if r := s.redeem(st, store.Booking{ID: "b", Next: oneRecord, Window: w}, store.BookingPaused); r.Until != began.Add(time.Second) {
 				t.Fatalf("the pause ends at %v, want 1s", Since(r.Until))
 			}
 			s.redeem(s.Stack(rate), store.Booking{ID: "b", Next: "none"}, store.BookingDone) // without a window it does not matter
 			s.At(time.Second)
-			s.redeem(st, store.Booking{ID: "c", Next: "one", Window: w}, store.BookingDone) // it is over
+			s.redeem(st, store.Booking{ID: "c", Next: oneRecord, Window: w}, store.BookingDone) // it is over
 		}),
 		redeemer("refund", "what is given back is free for others, once, and only if the record was replaced", func(t testing.TB, s *Session) {
 			st := s.Stack(rate, quota)
@@ -133,10 +139,10 @@ func bookingCases() []Case {
 			}
 			before := e
 			before.Began--
-			s.redeem(st, store.Booking{ID: "a", Epoch: before, Next: "one"}, store.BookingLost)
-			s.redeem(st, store.Booking{ID: "a", Epoch: e, Next: "one"}, store.BookingDone)
+			s.redeem(st, store.Booking{ID: "a", Epoch: before, Next: oneRecord}, store.BookingLost)
+			s.redeem(st, store.Booking{ID: "a", Epoch: e, Next: oneRecord}, store.BookingDone)
 			e.Resets++
-			s.redeem(st, store.Booking{ID: "b", Epoch: e, Next: "one"}, store.BookingDone)
+			s.redeem(st, store.Booking{ID: "b", Epoch: e, Next: oneRecord}, store.BookingDone)
 		}),
 		redeemer("once", "of many who redeem a booking at once, one does", func(t testing.TB, s *Session) {
 			st := s.Stack(rate, quota)

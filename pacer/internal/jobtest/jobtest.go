@@ -21,12 +21,12 @@ const Env = "HEADWAY_JOB_WORKER"
 
 // A Turn is one time that a worker had a job.
 type Turn struct {
-	Job     string
-	Blocked time.Duration // until it was known whether the job may go
-	At      int64         // when that was, in µs since the epoch
-	Slot    int64         // from when on the job might go; 0 if it may not go now
-	Slack   time.Duration // and for how long
-	Error   string        // why it may not go; "" for later
+	Job     string        `json:"job"`
+	Blocked time.Duration `json:"blocked"` // until it was known whether the job may go
+	At      int64         `json:"at"`      // when that was, in µs since the epoch
+	Slot    int64         `json:"slot"`    // from when on the job might go; 0 if it may not go now
+	Slack   time.Duration `json:"slack"`   // and for how long
+	Error   string        `json:"error"`   // why it may not go; "" for later
 }
 
 // Went reports whether the job went.

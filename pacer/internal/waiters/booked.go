@@ -2,6 +2,7 @@ package waiters
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -34,12 +35,10 @@ func (s *Waiters) Adopt(ctx context.Context, c *Call, r *Request, g *store.Grant
 	c.grant[0] = *g
 	if permits != nil {
 		c.request[0].ID = permits.request[0].ID
-		for i := range permits.stack.Limits {
-			c.stack.Limits = append(c.stack.Limits[:len(c.stack.Limits):len(c.stack.Limits)], permits.stack.Limits[i])
-			c.grant[0].Charges = append(c.grant[0].Charges[:len(c.grant[0].Charges):len(c.grant[0].Charges)], permits.grant[0].Charges[i])
-			if c.request[0].Costs != nil {
-				c.request[0].Costs = append(c.request[0].Costs[:len(c.request[0].Costs):len(c.request[0].Costs)], permits.cost(i))
-			}
+		c.stack.Limits = slices.Concat(c.stack.Limits, permits.stack.Limits)
+		c.grant[0].Charges = slices.Concat(c.grant[0].Charges, permits.grant[0].Charges)
+		if c.request[0].Costs != nil {
+			c.request[0].Costs = append(slices.Clip(c.request[0].Costs), slices.Repeat([]int64{permits.request[0].Cost}, len(permits.stack.Limits))...)
 		}
 		permits.state = givenBack
 		s.dropLease(permits)
