@@ -274,6 +274,20 @@ func TestExpiredBookings(t *testing.T) {
 	})
 }
 
+// What was redeemed is remembered for as long as the token would be good.
+func TestSpentForAsLongAsItIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 1, perSecond)
+		tok, _ := book(t, ps[0], pacer.Keep(10*time.Minute))
+		redeemed(t, ps[0], tok)
+		for range 10 {
+			spent(t, ps[0], tok, pacer.ErrSpent)
+			time.Sleep(time.Minute)
+		}
+		spent(t, ps[0], tok, pacer.ErrSpent)
+	})
+}
+
 func TestBookingsNeedTheDataOfTheirStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tok, _ := book(t, booking(t, 1, perSecond)[0])

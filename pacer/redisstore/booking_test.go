@@ -79,6 +79,26 @@ func TestALateTokenMovesOnce(t *testing.T) {
 	require.InDelta(t, 11*time.Minute, wait, float64(30*time.Second), "one slot was taken behind the pause, by all of them")
 }
 
+// A late token goes at last, though its policy has no slack and answers take their time.
+func TestALateTokenGoes(t *testing.T) {
+	t.Parallel()
+	p := member(t, redistest.Start(t).Addr, policies.Rate(20, time.Second).Burst(1))
+	tok, _, err := p.Book(t.Context())
+	require.NoError(t, err)
+	for {
+		r, err := p.Redeem(t.Context(), tok)
+		if later, ok := errors.AsType[*pacer.LaterError](err); ok {
+			<-time.After(later.Wait - pacer.RedeemEarly/2)
+			continue
+		}
+		require.NoError(t, err)
+		r.Release()
+		break
+	}
+	_, err = p.Redeem(t.Context(), tok)
+	require.ErrorIs(t, err, pacer.ErrSpent)
+}
+
 // What another member cancels or moves is no sign that the store has forgotten it.
 func TestOthersGiveBookingsBack(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,6 @@ func (s *Waiters) Adopt(ctx context.Context, c *Call, r *Request, g *store.Grant
 	s.prepare(ctx, c, r)
 	c.requested, c.notBefore = requested, requested
 	c.latest = requested.Add(max(0, g.Wait()))
-	c.request[0].MaxWait = max(0, g.Wait())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.grant[0] = *g
