@@ -26,9 +26,9 @@ func (c *Call) TakeAway() store.Grant {
 // is still good, and answered at g.Now. c waits for it like for any other slot, without jitter, but is refused if it has to move: behind a
 // pause, say. permits is a call that has the permits which c needs: c has them from now on. It is nil if c needs none.
 func (s *Waiters) Adopt(ctx context.Context, c *Call, r *Request, g *store.Grant, requested time.Time, permits *Call) {
+	r.Call.MaxWait = 0 // it has its slot, gets no jitter, and no other slot will do
 	s.prepare(ctx, c, r)
 	c.requested, c.notBefore = requested, requested
-	c.latest = requested.Add(max(0, g.Wait()))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.grant[0] = *g
