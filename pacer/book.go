@@ -29,7 +29,8 @@ const (
 func Keep(d time.Duration) Option { return Option{kind: optKeep, n: int64(d)} }
 
 // Attempt says which attempt of the job this is, from 1: [Pacer.Redeem] and [Pacer.CancelBooking] alone heed it. Each attempt goes once.
-// The first one has the slot that was booked, each other one gets a slot when it is redeemed. Defaults to 1.
+// The first one has the slot that was booked, each other one gets a slot when it is redeemed, whenever that is: that it was redeemed is
+// remembered for as long as [Keep] says from then on. Defaults to 1.
 func Attempt(n int64) Option { return Option{kind: optAttempt, n: n} }
 
 // Book charges the earliest slot at which the call may go, and returns it as a token: a short text to keep with a job, for whichever

@@ -274,6 +274,22 @@ func TestExpiredBookings(t *testing.T) {
 	})
 }
 
+// A store that keeps no bookings cannot say what was redeemed, so nothing is charged.
+func TestStoresThatKeepNoBookings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tok, _ := book(t, booking(t, 1, perSecond)[0])
+		p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{perSecond}, Store: struct{ store.Store }{memstore.New()}})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, p.Close()) }()
+		_, _, err = p.Book(t.Context())
+		require.ErrorIs(t, err, store.ErrNoBookings)
+		_, err = p.Redeem(t.Context(), tok)
+		require.ErrorIs(t, err, store.ErrNoBookings)
+		require.ErrorIs(t, p.CancelBooking(t.Context(), tok), store.ErrNoBookings)
+		require.NoError(t, p.Allow(t.Context()))
+	})
+}
+
 // What was redeemed is remembered for as long as the token would be good.
 func TestSpentForAsLongAsItIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
