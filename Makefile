@@ -20,8 +20,12 @@ redis: ## Install redis-server, if the machine has none
 browser: ## Install Chromium, if the machine has none
 	@./.ci/install-chromium
 
+.PHONY: postgres
+postgres: ## Install PostgreSQL, if the machine has none
+	@./.ci/install-postgres
+
 .PHONY: test
-test: redis browser ## Run every test of every module, with the race detector
+test: redis postgres browser ## Run every test of every module, with the race detector
 	@./.ci/test
 
 .PHONY: unraced
@@ -32,7 +36,7 @@ unraced: redis browser ## Run what the race detector is too slow for: long judge
 	@cd pacer/page/browsertest && go test -count=1 -vet=off -run Pictures .
 
 .PHONY: stress
-stress: redis browser ## Run the tests five times while every core is busy (STRESS=5)
+stress: redis postgres browser ## Run the tests five times while every core is busy (STRESS=5)
 	@./.ci/stress $(STRESS)
 
 .PHONY: compat

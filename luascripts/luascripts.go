@@ -1,7 +1,8 @@
 // Package luascripts is the store's program: Lua for Redis and Valkey, joined from fragments when the package
 // is loaded.
 //
-// Each command (reserve, cancel, report, status, heartbeat, describe, index, enlist, upstreams, ready) is a file whose head is its
+// Each command (reserve, cancel, report, status, heartbeat, describe, index, enlist, upstreams, settings,
+// redeem, ready) is a file whose head is its
 // contract: KEYS, ARGV with units, reply, TTL. The fragments before it are shared: the clock, what the algorithms have in common, and
 // one file for each algorithm. The value of an account's key begins with the shape of the limit that it was asked for; versions.lua has the
 // grammar, and what happens when policies change. The scripts need Redis 6.2 or Valkey, and no library beyond string and math.
@@ -84,6 +85,9 @@ var upstreams string
 //go:embed settings.lua
 var settings string
 
+//go:embed redeem.lua
+var redeem string
+
 //go:embed ready.lua
 var ready string
 
@@ -97,6 +101,9 @@ type Scripts struct {
 
 	// Settings reads and writes what operators have set.
 	Settings string
+
+	// Redeem replaces the record of a booking.
+	Redeem string
 
 	// Ready tries what the others do.
 	Ready string
@@ -136,6 +143,7 @@ func WithClock(fragment string) Scripts {
 		Describe:  join("", nil, describe),
 		Index:     join("", nil, index),
 		Settings:  join("", nil, settings),
+		Redeem:    join("", lines, redeem),
 		Enlist:    program(fragment + "\n" + enlist),
 		Upstreams: program(fragment + "\n" + upstreams),
 

@@ -18,7 +18,7 @@ func TestContracts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.lua")
 	require.NoError(t, err)
-	require.Len(t, files, 22)
+	require.Len(t, files, 23)
 	for _, name := range files {
 		source, err := os.ReadFile(name)
 		require.NoError(t, err)
@@ -28,7 +28,7 @@ func TestContracts(t *testing.T) {
 		var want []string
 		switch name {
 		case "reserve.lua", "cancel.lua", "report.lua", "status.lua", "heartbeat.lua", "describe.lua", "index.lua",
-			"enlist.lua", "upstreams.lua", "ready.lua", "settings.lua":
+			"enlist.lua", "upstreams.lua", "ready.lua", "settings.lua", "redeem.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- Reply ", "-- TTL "}
 		case "gcra.lua", "window.lua", "concurrency.lua":
 			want = []string{"-- KEYS ", "-- ARGV ", "-- TTL "}
@@ -76,7 +76,7 @@ func TestNumbersAreNamed(t *testing.T) {
 		require.True(t, used[n], "no script uses %s", n)
 	}
 	s := luascripts.New()
-	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams, s.Ready} {
+	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams, s.Redeem, s.Ready} {
 		require.NotRegexp(t, name, source)
 	}
 	require.Equal(t, s, luascripts.New(), "every process has the same scripts")
@@ -116,7 +116,7 @@ func TestReadyTriesEveryCommand(t *testing.T) {
 		tries[m[1]] = true
 	}
 	s, ran := luascripts.New(), make(map[string]bool)
-	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams} {
+	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams, s.Redeem} {
 		for _, m := range runs.FindAllStringSubmatch(source, -1) {
 			ran[m[1]] = true
 		}

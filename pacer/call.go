@@ -72,7 +72,7 @@ func (p *Pacer) newAsk(ctx context.Context, opts []Option) (ask, error) {
 			a.byPolicy = true
 		case optTracked:
 			a.tracked = true
-		case optScope:
+		case optScope, optKeep, optAttempt:
 		}
 	}
 	err := p.placeAsk(&a)

@@ -230,7 +230,7 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 // store has never answered this process. It matches [context.DeadlineExceeded] if the context's deadline ended the wait for it.
 type StoreError struct {
 	Upstream string
-	Op       string // "reserve", "cancel", "report", "status", "index" or "ready"
+	Op       string // "reserve", "cancel", "report", "status", "index", "book", "redeem" or "ready"
 	Err      error
 
 	_ struct{}
@@ -248,6 +248,12 @@ const opSet = "set"
 // opSettings is the operation of [Pacer.Settings].
 const opSettings = "settings"
 
+// opBook and opRedeem are the operations of bookings.
+const (
+	opBook   = "book"
+	opRedeem = "redeem"
+)
+
 // Error implements error.
 func (e *StoreError) Error() string {
 	if e.Op == opReady {
@@ -255,6 +261,8 @@ func (e *StoreError) Error() string {
 	}
 	advice := ""
 	switch {
+	case (e.Op == opBook || e.Op == opRedeem) && errors.Is(e.Err, store.ErrUnreachable):
+		advice = ": see that it can be reached: no process can book or redeem by itself"
 	case errors.Is(e.Err, store.ErrNoContact):
 		advice = ": check its address, the network and what its ACL allows, or set Config.Processes, or Config.Outage to LetThrough, to start without it"
 	case errors.Is(e.Err, store.ErrUnreachable):

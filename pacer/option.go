@@ -27,6 +27,8 @@ const (
 	optNotBefore
 	optCostOf
 	optTracked
+	optKeep
+	optAttempt
 )
 
 // Scope gives the call a value for a scope, as [WithScope] does by context.

@@ -24,8 +24,8 @@ import (
 
 // A Pacer paces the calls to one upstream. Make one with [New]. It is safe for concurrent use.
 //
-// Most callers should use [Pacer.Wait]. [Pacer.Reserve] is for callers that do something else while they wait, such
-// as a job queue, and [Pacer.Allow], [Pacer.AllowAtMost] and [Pacer.TryAcquire] for callers that would rather drop a call than wait.
+// Most callers should use [Pacer.Wait]. [Pacer.Reserve] is for callers that do something else while they wait,
+// [Pacer.Book] for jobs that a queue keeps until their slot and any process may run, and [Pacer.Allow], [Pacer.AllowAtMost] and [Pacer.TryAcquire] for callers that would rather drop a call than wait.
 type Pacer struct {
 	upstream string
 	store    store.Store

@@ -34,6 +34,17 @@ const (
 // Forgot is the first answer of a reply that says that the server has forgotten: no number of calls.
 const Forgot = -(1 << 30)
 
+// Results of a change of a booking's record on the wire: those of store.BookingResult.
+const (
+	BookingDone    = 1
+	BookingLost    = 2
+	BookingChanged = 3
+	BookingExpired = 4
+	BookingPaused  = 5
+	BookingEarly   = 6
+	BookingLate    = 7
+)
+
 // Kinds of notes on the wire: those of pacer.NoteKind.
 const (
 	NotePause     = 1
@@ -164,6 +175,8 @@ func Named() map[string]int64 {
 		"Queued": Queued, "Exact": Exact, "ExactQueued": ExactQueued,
 		"NoQueue": NoQueue, "LaneQueue": LaneQueue, "FairQueue": FairQueue,
 		"Tracked": Tracked, "MayQueue": MayQueue, "AnyOf": AnyOf, "Forgot": Forgot,
+		"BookingDone": BookingDone, "BookingLost": BookingLost, "BookingChanged": BookingChanged, "BookingExpired": BookingExpired,
+		"BookingPaused": BookingPaused, "BookingEarly": BookingEarly, "BookingLate": BookingLate,
 		"NotePause": NotePause, "NoteResume": NoteResume, "NoteSlow": NoteSlow, "NoteLearn": NoteLearn, "NoteRemaining": NoteRemaining,
 		"NoteSettle": NoteSettle, "NoteClaim": NoteClaim, "NoteReset": NoteReset, "NoteRenew": NoteRenew, "NoteRelease": NoteRelease,
 		"NoteStray":    NoteStray,

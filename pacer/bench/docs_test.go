@@ -12,7 +12,7 @@ import (
 )
 
 // checkedPages are the pages whose names of Go are checked.
-var checkedPages = []string{"concepts.md", "config.md", "policies.md", "operating.md", "observe.md", "migrating.md"}
+var checkedPages = []string{"concepts.md", "config.md", "policies.md", "operating.md", "observe.md", "migrating.md", "jobs.md"}
 
 // foreign are packages of others that the pages speak of.
 var foreign = strings.Fields("context errors fmt http log redis rate redis_rate retryablehttp time ratelimit logging slog url")

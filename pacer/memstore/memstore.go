@@ -28,12 +28,14 @@ var ErrFull = errors.New("memstore: full of keys in use: raise WithMaxKeys, or s
 type Store struct {
 	clock func() int64 // store time in µs
 	keys  keys
+	epoch store.Epoch // of the data
 
 	paused atomic.Int64 // the latest end of a pause of an upstream; only ever later
 
 	mu        sync.Mutex       // taken after those of shards
 	pauses    map[string]int64 // by upstream
 	settings  map[string]*store.Settings
+	bookings  bookings
 	listeners []*listener
 }
 
@@ -74,6 +76,7 @@ func New(opts ...Option) *Store {
 	for _, o := range opts {
 		o(m)
 	}
+	m.epoch.Began = max(1, store.Instant(epoch)) // not by WithClock's clock, which may begin at 0
 	return m
 }
 

@@ -34,6 +34,9 @@ const doneMark = "/done/"
 // cameMark ends the name of the set of the same processes in the order in which they came.
 const cameMark = "/came"
 
+// bookingMark comes before the ID of a booking in the name of its record.
+const bookingMark = "/booking/"
+
 // indexMark ends the name of the hash of what processes say of themselves.
 const indexMark = "/index"
 
@@ -46,6 +49,7 @@ const upstreamsKey = prefix + "upstreams"
 //	pacer:1:{upstream}/alive                    the processes that pace it, by when they are taken for gone
 //	pacer:1:{upstream}/came                     the same, by when they came
 //	pacer:1:{upstream}/index                    what they say of themselves, of their policies, and of what went
+//	pacer:1:{upstream}/booking/ID               what became of a booking
 //	pacer:1:{upstream}:policy                   an account of the whole upstream
 //	pacer:1:{upstream}:policy:value             an account of one scope value, escaped
 //	pacer:1:{upstream}:policy/gaps.T[:value]    the gaps of a rate whose emission interval is T µs

@@ -23,6 +23,13 @@ func TestNumbersAreThoseOfTheStore(t *testing.T) {
 	} {
 		require.Equal(t, number, int(kind), kind)
 	}
+	for number, result := range map[int]store.BookingResult{
+		numbers.BookingDone: store.BookingDone, numbers.BookingLost: store.BookingLost, numbers.BookingChanged: store.BookingChanged,
+		numbers.BookingExpired: store.BookingExpired, numbers.BookingPaused: store.BookingPaused, numbers.BookingEarly: store.BookingEarly,
+		numbers.BookingLate: store.BookingLate,
+	} {
+		require.Equal(t, number, int(result), result)
+	}
 	require.Equal(t, store.OnceTTL.Microseconds(), int64(numbers.OnceTTL))
 }
 

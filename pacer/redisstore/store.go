@@ -37,6 +37,7 @@ type Store struct {
 	rdb                                                 Client
 	reserve, queued, cancel, report, status, heartbeat  script
 	describe, index, enlist, upstreams, settings, tries script
+	redeem                                              script
 
 	mu     sync.Mutex
 	seen   int64                // the server's clock, when last seen
@@ -86,6 +87,7 @@ func withScripts(rdb Client, s luascripts.Scripts) *Store {
 		enlist:    newScript(s.Enlist),
 		upstreams: newScript(s.Upstreams),
 		settings:  newScript(s.Settings),
+		redeem:    newScript(s.Redeem),
 		tries:     newScript(s.Ready),
 	}
 }

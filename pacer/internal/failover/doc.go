@@ -68,6 +68,7 @@
 //	ledger.go      the records of all keys, and what enters them: to remind a store that has forgotten
 //	handover.go    what goes from a record to a local account when the store is lost, and back
 //	local.go       accounts of this process while it is local, and what it owes the store
+//	booking.go     bookings, of which only the shared store knows what became of them
 //	once.go        the numbers of operations that must not be done twice
 //	heartbeat.go   the goroutine, and the heartbeats that it sends
 //	resync.go      the barrier, and the reports when the store is back

@@ -76,6 +76,7 @@
 //	deferred.go    stacks that are granted only shortly before the slot: the store's queue
 //	passing.go     permits that go from one call of the process to the next
 //	pauses.go      which calls a pause, a resumption or a slower rate concerns
+//	booked.go      slots that leave this process, and that come to it
 //	move.go        giving slots up for later ones
 //	replan.go      binding the calls that wait anew, when the policies change
 //	resync.go      giving slots up that this process granted locally

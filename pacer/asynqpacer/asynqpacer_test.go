@@ -1,0 +1,177 @@
+package asynqpacer_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/asynqpacer"
+	"github.com/headway-go/headway/pacer/internal/jobtest"
+	"github.com/headway-go/headway/pacer/internal/measure"
+	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/policies"
+)
+
+const (
+	perSecond = 100
+	burst     = 140 // a slack of 1.39 seconds
+)
+
+// newPacer returns a pacer of a fleet.
+func newPacer(addr string, all ...policies.Policy) *pacer.Pacer {
+	s, err := redisstore.New(redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true}))
+	if err != nil {
+		panic(err)
+	}
+	p, err := pacer.New(pacer.Config{Upstream: "api", Store: s, Policies: all, MaxWait: pacer.Forever, StoreTimeout: 30 * time.Second})
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// newServer returns a server. Those of a test are quicker than asynq's defaults.
+func newServer(addr string) *asynq.Server {
+	return asynq.NewServer(asynq.RedisClientOpt{Addr: addr}, asynq.Config{
+		Concurrency:              50,
+		RetryDelayFunc:           asynqpacer.RetryDelay(func(int, error, *asynq.Task) time.Duration { return 0 }),
+		IsFailure:                asynqpacer.IsFailure(nil),
+		DelayedTaskCheckInterval: 25 * time.Millisecond,
+		TaskCheckInterval:        10 * time.Millisecond,
+		LogLevel:                 asynq.FatalLevel,
+	})
+}
+
+// work is what a process of a fleet does.
+func work(addr string) {
+	p := newPacer(addr, policies.Rate(perSecond, time.Second).Burst(burst))
+	if err := p.Ready(context.Background()); err != nil {
+		panic(err)
+	}
+	server := newServer(addr)
+	mux := asynq.NewServeMux()
+	mux.Use(asynqpacer.MiddlewareWith(p, func(ctx context.Context, began time.Time, r *pacer.Reservation, err error) {
+		if _, later := errors.AsType[*pacer.LaterError](err); later {
+			err = nil
+		}
+		id, _ := asynq.GetTaskID(ctx)
+		jobtest.Report(jobtest.Describe(id, began, r, err))
+	}))
+	mux.HandleFunc("call", func(context.Context, *asynq.Task) error { return nil })
+	if err := server.Start(mux); err != nil {
+		panic(err)
+	}
+	jobtest.AwaitStop()
+	server.Shutdown()
+}
+
+// Tasks of a fleet: each goes once, none too early, and no policy is exceeded.
+//
+// Measured, with HEADWAY_MEASURE=1: 10,000 tasks at 100/s over four processes.
+func TestAFleetOfWorkers(t *testing.T) {
+	tasks := measure.Length(400, 10_000)
+	addr := redistest.Start(t).Addr
+	p := newPacer(addr, policies.Rate(perSecond, time.Second).Burst(burst))
+	defer p.Close()
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: addr})
+	defer client.Close()
+	workers := jobtest.Start(t, 4, addr)
+	timers := measure.Watch()
+	for i := range tasks {
+		tok, wait, err := p.Book(t.Context())
+		require.NoError(t, err)
+		_, err = client.Enqueue(asynqpacer.NewTask("call", nil, tok, wait, asynq.TaskID(strconv.Itoa(i))))
+		require.NoError(t, err)
+	}
+	workers.Await(tasks, time.Duration(tasks/perSecond)*time.Second)
+	turns := workers.Stop()
+	late := timers.Stop()
+	f := jobtest.Judge(t, turns, tasks, perSecond, burst)
+	t.Log(f)
+	measure.Judge(t, late, 10*time.Millisecond, f.String(),
+		f.Blocked <= 50*time.Millisecond && float64(f.Turns) <= 1.05*float64(tasks) && f.Rate >= 0.98*perSecond)
+}
+
+// An attempt after a failure goes, too, and has a slot of its own; permits come back in any case; to be put back is no attempt.
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Start(t).Addr
+	p := newPacer(addr, policies.Rate(20, time.Second).Burst(60), policies.InFlight(3).Named("flying"))
+	defer p.Close()
+	done := make(chan int, 10)
+	var tries, turns atomic.Int64
+	mux := asynq.NewServeMux()
+	mux.Use(asynqpacer.MiddlewareWith(p, func(context.Context, time.Time, *pacer.Reservation, error) { turns.Add(1) }))
+	mux.HandleFunc("call", func(ctx context.Context, _ *asynq.Task) error {
+		if asynqpacer.Reservation(ctx) == nil {
+			return errors.New("no reservation")
+		}
+		if tries.Add(1) < 3 {
+			return errors.New("busy")
+		}
+		failures, _ := asynq.GetRetryCount(ctx)
+		done <- failures
+		return nil
+	})
+	server := newServer(addr)
+	require.NoError(t, server.Start(mux))
+	defer server.Shutdown()
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: addr})
+	defer client.Close()
+	tok, wait, err := p.Book(t.Context(), pacer.NotBefore(time.Second))
+	require.NoError(t, err)
+	_, err = client.Enqueue(asynqpacer.NewTask("call", nil, tok, wait, asynq.ProcessIn(0))) // too early
+	require.NoError(t, err)
+	require.Equal(t, 2, <-done)
+	require.GreaterOrEqual(t, turns.Load(), int64(4))
+	for n := range int64(3) {
+		_, err = p.Redeem(t.Context(), tok, pacer.Attempt(n+1))
+		require.ErrorIs(t, err, pacer.ErrSpent)
+	}
+	require.Eventually(t, func() bool {
+		status, err := p.Status(t.Context())
+		return err == nil && status.Policies[1].Remaining == 3
+	}, 10*time.Second, 10*time.Millisecond)
+	require.Nil(t, asynqpacer.Reservation(t.Context()))
+}
+
+func TestTasksWithoutAToken(t *testing.T) {
+	t.Parallel()
+	p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(1)}})
+	require.NoError(t, err)
+	defer p.Close()
+	h := asynqpacer.Middleware(p)(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { panic("it must not go") }))
+	err = h.ProcessTask(t.Context(), asynq.NewTask("call", nil))
+	require.ErrorIs(t, err, asynqpacer.ErrNoToken)
+	require.ErrorIs(t, err, asynq.SkipRetry)
+	require.Panics(t, func() { asynqpacer.Middleware(nil) })
+	require.Equal(t, "x", asynqpacer.Token(asynqpacer.NewTask("call", nil, "x", 0)))
+}
+
+func TestDelays(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_795_000_000, 300_000_000)
+	for wait, want := range map[time.Duration]time.Duration{
+		0: 0, pacer.RedeemEarly: 0, pacer.RedeemEarly + 1: 700 * time.Millisecond, 700*time.Millisecond + pacer.RedeemEarly: 700 * time.Millisecond,
+		700*time.Millisecond + pacer.RedeemEarly + 1: 1700 * time.Millisecond,
+	} {
+		require.Equal(t, want, asynqpacer.WholeSeconds(now, wait), wait)
+	}
+	later, other := &pacer.LaterError{Wait: time.Hour}, errors.New("other")
+	delay := asynqpacer.RetryDelay(func(n int, _ error, _ *asynq.Task) time.Duration { return time.Duration(n) })
+	require.Equal(t, time.Duration(7), delay(7, other, nil))
+	require.InDelta(t, time.Hour, delay(7, later, nil), float64(2*time.Second))
+	require.Positive(t, asynqpacer.RetryDelay(nil)(1, other, nil))
+	require.False(t, asynqpacer.IsFailure(nil)(later))
+	require.True(t, asynqpacer.IsFailure(nil)(other))
+	require.False(t, asynqpacer.IsFailure(func(error) bool { return false })(other))
+}

@@ -1,0 +1,7 @@
+package asynqpacer
+
+// Of tests.
+var (
+	MiddlewareWith = middleware
+	WholeSeconds   = wholeSeconds
+)

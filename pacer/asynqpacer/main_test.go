@@ -1,0 +1,18 @@
+package asynqpacer_test
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/headway-go/headway/pacer/internal/jobtest"
+)
+
+func TestMain(m *testing.M) {
+	if addr := os.Getenv(jobtest.Env); addr != "" {
+		work(addr)
+		return
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/redis/go-redis/v9/maintnotifications.(*CircuitBreakerManager).cleanupLoop"))
+}

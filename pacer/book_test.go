@@ -1,0 +1,495 @@
+package pacer_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// booking returns pacers of some processes that share a store, with a bubble's clock.
+func booking(t *testing.T, n int, all ...policies.Policy) []*pacer.Pacer {
+	t.Helper()
+	shared := memstore.New()
+	var ps []*pacer.Pacer
+	for range n {
+		p, err := pacer.New(pacer.Config{Upstream: "api", Policies: all, Store: shared, MaxWait: pacer.Forever})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, p.Close()) })
+		ps = append(ps, p)
+	}
+	return ps
+}
+
+// book books a call, which must have a slot.
+func book(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) (tok string, wait time.Duration) {
+	t.Helper()
+	tok, wait, err := p.Book(t.Context(), opts...)
+	require.NoError(t, err)
+	return tok, wait
+}
+
+// later redeems a token that may not go now, and returns why.
+func later(t *testing.T, p *pacer.Pacer, tok string, opts ...pacer.Option) *pacer.LaterError {
+	t.Helper()
+	r, err := p.Redeem(t.Context(), tok, opts...)
+	require.Nil(t, r)
+	var e *pacer.LaterError
+	require.ErrorAs(t, err, &e)
+	require.ErrorIs(t, err, pacer.ErrNotYet)
+	require.ErrorIs(t, err, pacer.ErrRefused)
+	require.Positive(t, e.RetryAfter())
+	return e
+}
+
+// redeemed redeems a token whose time has come.
+func redeemed(t *testing.T, p *pacer.Pacer, tok string, opts ...pacer.Option) *pacer.Reservation {
+	t.Helper()
+	r, err := p.Redeem(t.Context(), tok, opts...)
+	require.NoError(t, err)
+	require.ErrorIs(t, r.Wait(t.Context()), pacer.ErrSpent)
+	return r
+}
+
+// spent requires that a token is not good any more.
+func spent(t *testing.T, p *pacer.Pacer, tok string, why error, opts ...pacer.Option) {
+	t.Helper()
+	_, err := p.Redeem(t.Context(), tok, opts...)
+	var e *pacer.TokenError
+	require.ErrorAs(t, err, &e)
+	require.ErrorIs(t, err, why)
+	require.ErrorIs(t, err, pacer.ErrRefused)
+}
+
+var perSecond = policies.Rate(10, time.Second).Burst(1)
+
+func TestBookingsGoInAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 2, perSecond)
+		began := time.Now()
+		var toks []string
+		for i := range 5 {
+			tok, wait := book(t, ps[0])
+			require.Equal(t, time.Duration(i)*100*time.Millisecond, wait)
+			require.LessOrEqual(t, len(tok), 110)
+			toks = append(toks, tok)
+		}
+		for i, tok := range toks {
+			if i > 0 {
+				require.Equal(t, 100*time.Millisecond, later(t, ps[1], tok).Wait)
+				time.Sleep(100*time.Millisecond - pacer.RedeemEarly)
+			}
+			r := redeemed(t, ps[1], tok)
+			require.Equal(t, time.Duration(i)*100*time.Millisecond, time.Since(began), "it waits for the rest")
+			require.Equal(t, store.Instant(began.UnixMicro())+store.Instant(i)*100_000, first(r.Slot()))
+			spent(t, ps[0], tok, pacer.ErrSpent)
+			spent(t, ps[1], tok, pacer.ErrSpent)
+		}
+		require.Error(t, ps[0].Allow(t.Context()), "the last one has taken the slot")
+	})
+}
+
+func first[A, B any](a A, _ B) A { return a }
+
+func TestLateBookingsMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 2, perSecond)
+		one, _ := book(t, ps[0])
+		two, _ := book(t, ps[0])
+		book(t, ps[0]) // at 200 ms
+		time.Sleep(time.Microsecond)
+		e := later(t, ps[1], one)
+		require.True(t, e.Moved)
+		require.Equal(t, 300*time.Millisecond-time.Microsecond, e.Wait, "behind those that were booked")
+		e = later(t, ps[0], one)
+		require.False(t, e.Moved, "it moved before")
+		time.Sleep(300*time.Millisecond - time.Microsecond)
+		redeemed(t, ps[0], one)
+		spent(t, ps[1], one, pacer.ErrSpent)
+
+		time.Sleep(time.Minute)
+		redeemed(t, ps[1], two) // there is a slot at once
+		require.Error(t, ps[0].Allow(t.Context()), "it is charged")
+		spent(t, ps[1], two, pacer.ErrSpent)
+	})
+}
+
+func TestSlackOfABooking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 1, policies.Rate(10, time.Second).Burst(4))
+		var toks []string
+		for range 8 {
+			tok, _ := book(t, ps[0])
+			toks = append(toks, tok)
+		}
+		time.Sleep(400 * time.Millisecond) // the fifth one's slot is at 100 ms, and it may go until 400 ms
+		redeemed(t, ps[0], toks[4])
+		require.True(t, later(t, ps[0], toks[0]).Moved)
+	})
+}
+
+func TestPausedBookingsMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 2, perSecond, policies.Fixed(3, time.Hour))
+		book(t, ps[0])
+		tok, _ := book(t, ps[0])
+		other, _ := book(t, ps[0])
+		require.NoError(t, ps[0].Report(t.Context(), policies.Feedback{Wait: time.Second}))
+		time.Sleep(100 * time.Millisecond)
+		e := later(t, ps[1], tok)
+		require.True(t, e.Moved)
+		require.Equal(t, 900*time.Millisecond, e.Wait, "the quota's share was given back")
+		time.Sleep(e.Wait)
+		redeemed(t, ps[1], tok)
+		require.True(t, later(t, ps[1], other).Moved)
+		time.Sleep(100 * time.Millisecond)
+		redeemed(t, ps[1], other)
+		require.Error(t, ps[1].Allow(t.Context()))
+	})
+}
+
+// A pause that comes while Redeem waits for the rest moves the booking, too: Redeem does not wait behind it.
+func TestPausedWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 1, perSecond)
+		book(t, ps[0])
+		tok, wait := book(t, ps[0])
+		time.Sleep(wait - 30*time.Millisecond)
+		go func() {
+			time.Sleep(10 * time.Millisecond)
+			_ = ps[0].Report(context.Background(), policies.Feedback{Wait: time.Second})
+		}()
+		began := time.Now()
+		e := later(t, ps[0], tok)
+		require.Equal(t, 10*time.Millisecond, time.Since(began))
+		require.True(t, e.Moved)
+		require.Equal(t, time.Second, e.Wait)
+		time.Sleep(e.Wait)
+		redeemed(t, ps[0], tok)
+		spent(t, ps[0], tok, pacer.ErrSpent)
+	})
+}
+
+// A Redeem whose context ends while it waits has not used the booking.
+func TestRedeemGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 1, perSecond)
+		book(t, ps[0])
+		tok, wait := book(t, ps[0])
+		time.Sleep(wait - 30*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		_, err := ps[0].Redeem(ctx, tok)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		redeemed(t, ps[0], tok)
+		require.Equal(t, 100*time.Millisecond, mustSlot(t, ps[0]).Round(time.Millisecond), "one slot was used")
+	})
+}
+
+// mustSlot returns how far away the next slot is.
+func mustSlot(t *testing.T, p *pacer.Pacer) time.Duration {
+	t.Helper()
+	err := p.Allow(t.Context())
+	var e *pacer.LimitError
+	require.ErrorAs(t, err, &e)
+	return e.Wait
+}
+
+func TestCancelledBookings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 2, perSecond, policies.Fixed(2, time.Hour))
+		book(t, ps[0])
+		tok, _ := book(t, ps[0])
+		require.NoError(t, ps[1].CancelBooking(t.Context(), tok))
+		spent(t, ps[0], tok, pacer.ErrSpent)
+		require.ErrorIs(t, ps[0].CancelBooking(t.Context(), tok), pacer.ErrSpent)
+		_, wait := book(t, ps[0])
+		require.Equal(t, 100*time.Millisecond, wait, "another one has the slot, and its share of the quota")
+		again, wait := book(t, ps[0])
+		require.Greater(t, wait, time.Minute, "cancelling twice gave it back once")
+
+		time.Sleep(wait)
+		redeemed(t, ps[1], again)
+		require.ErrorIs(t, ps[1].CancelBooking(t.Context(), again), pacer.ErrSpent)
+	})
+}
+
+func TestCancelAMovedBooking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 2, perSecond)
+		tok, _ := book(t, ps[0])
+		book(t, ps[0])
+		time.Sleep(time.Millisecond)
+		require.True(t, later(t, ps[1], tok).Moved)
+		require.NoError(t, ps[0].CancelBooking(t.Context(), tok))
+		_, wait := book(t, ps[0])
+		require.Equal(t, 199*time.Millisecond, wait)
+		spent(t, ps[1], tok, pacer.ErrSpent)
+	})
+}
+
+func TestAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 2, perSecond)
+		tok, _ := book(t, ps[0], pacer.Cost(1))
+		redeemed(t, ps[0], tok)
+		spent(t, ps[1], tok, pacer.ErrSpent, pacer.Attempt(1))
+		e := later(t, ps[1], tok, pacer.Attempt(2))
+		require.Equal(t, 100*time.Millisecond, e.Wait)
+		require.False(t, e.Moved)
+		require.Equal(t, 100*time.Millisecond, later(t, ps[0], tok, pacer.Attempt(2)).Wait, "it has a slot by now")
+		time.Sleep(100 * time.Millisecond)
+		redeemed(t, ps[0], tok, pacer.Attempt(2))
+		spent(t, ps[1], tok, pacer.ErrSpent, pacer.Attempt(2))
+		time.Sleep(24 * time.Hour)
+		redeemed(t, ps[0], tok, pacer.Attempt(3)) // whenever that is
+		spent(t, ps[1], tok, pacer.ErrSpent, pacer.Attempt(3))
+	})
+}
+
+func TestExpiredBookings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 1, perSecond)
+		tok, _ := book(t, ps[0], pacer.Keep(time.Minute))
+		same, _ := book(t, ps[0], pacer.Keep(time.Minute))
+		unused, _ := book(t, ps[0], pacer.Keep(time.Minute))
+		time.Sleep(time.Minute - time.Second)
+		redeemed(t, ps[0], tok)
+		time.Sleep(time.Second)
+		time.Sleep(time.Microsecond)
+		spent(t, ps[0], tok, pacer.ErrSpent)
+		redeemed(t, ps[0], same)
+		time.Sleep(10 * time.Minute)
+		spent(t, ps[0], tok, pacer.ErrTokenExpired) // and not "go"
+		spent(t, ps[0], same, pacer.ErrTokenExpired)
+		spent(t, ps[0], unused, pacer.ErrTokenExpired)
+	})
+}
+
+// A store that keeps no bookings cannot say what was redeemed, so nothing is charged.
+func TestStoresThatKeepNoBookings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tok, _ := book(t, booking(t, 1, perSecond)[0])
+		p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{perSecond}, Store: struct{ store.Store }{memstore.New()}})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, p.Close()) }()
+		_, _, err = p.Book(t.Context())
+		require.ErrorIs(t, err, store.ErrNoBookings)
+		_, err = p.Redeem(t.Context(), tok)
+		require.ErrorIs(t, err, store.ErrNoBookings)
+		require.ErrorIs(t, p.CancelBooking(t.Context(), tok), store.ErrNoBookings)
+		require.NoError(t, p.Allow(t.Context()))
+	})
+}
+
+// What was redeemed is remembered for as long as the token would be good.
+func TestSpentForAsLongAsItIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 1, perSecond)
+		tok, _ := book(t, ps[0], pacer.Keep(10*time.Minute))
+		redeemed(t, ps[0], tok)
+		for range 10 {
+			spent(t, ps[0], tok, pacer.ErrSpent)
+			time.Sleep(time.Minute)
+		}
+		spent(t, ps[0], tok, pacer.ErrSpent)
+	})
+}
+
+func TestBookingsNeedTheDataOfTheirStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tok, _ := book(t, booking(t, 1, perSecond)[0])
+		time.Sleep(time.Second)
+		spent(t, booking(t, 1, perSecond)[0], tok, pacer.ErrTokenLost)
+	})
+}
+
+func TestWhatABookingCarries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 2,
+			policies.Rate(10, time.Second).Burst(10).Named("api"),
+			policies.Fixed(100, time.Minute).Named("tokens").Per("tenant"),
+			policies.InFlight(1),
+		)
+		ctx := pacer.WithScope(t.Context(), "tenant", "a b/c")
+		tok, wait, err := ps[0].Book(ctx, pacer.Cost(2), pacer.CostOf("tokens", 60))
+		require.NoError(t, err)
+		require.Zero(t, wait)
+		other, wait, err := ps[0].Book(ctx, pacer.Cost(2), pacer.EstimateOf("tokens", 60))
+		require.NoError(t, err)
+		require.Greater(t, wait, 59*time.Second, "both cost the tenant 60 of 100")
+		_, wait, err = ps[0].Book(pacer.WithScope(ctx, "tenant", "d"), pacer.CostOf("tokens", 60))
+		require.NoError(t, err)
+		require.Zero(t, wait)
+
+		r := redeemed(t, ps[1], tok)
+		require.NoError(t, r.Settle(t.Context(), pacer.CostOf("tokens", 10)), "the rest is given back")
+		_, wait, err = ps[0].Book(ctx, pacer.CostOf("tokens", 10))
+		require.NoError(t, err)
+		require.Zero(t, wait)
+		time.Sleep(time.Minute + 20*time.Second)
+		e := later(t, ps[0], other)
+		require.Equal(t, "in-flight", e.InFlight)
+		require.Equal(t, 100*time.Millisecond, e.Wait)
+		r.Release()
+		r = redeemed(t, ps[0], other)
+		_, err = ps[1].TryAcquire(ctx)
+		require.ErrorIs(t, err, pacer.ErrNotYet, "it has the permit")
+		r.Release()
+		r, err = ps[1].TryAcquire(ctx)
+		require.NoError(t, err)
+		r.Release()
+	})
+}
+
+// A booking that is not redeemed after all has no permit.
+func TestNoPermitIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 1, policies.Rate(10, time.Second).Burst(1), policies.InFlight(1))
+		book(t, ps[0])
+		tok, _ := book(t, ps[0])
+		require.Empty(t, later(t, ps[0], tok).InFlight)
+		require.NoError(t, ps[0].CancelBooking(t.Context(), tok))
+		spent(t, ps[0], tok, pacer.ErrSpent)
+		time.Sleep(time.Second)
+		r, err := ps[0].TryAcquire(t.Context())
+		require.NoError(t, err)
+		r.Release()
+	})
+}
+
+func TestBookingsOfALane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 2, policies.Rate(10, time.Second).Burst(2).Lane("bulk", 50))
+		var last string
+		for i := range 4 {
+			tok, wait := book(t, ps[0], pacer.Lane("bulk"))
+			require.Equal(t, time.Duration(i)*200*time.Millisecond, wait, "half of the rate")
+			last = tok
+		}
+		for range 4 {
+			_, wait := book(t, ps[0])
+			require.LessOrEqual(t, wait, 800*time.Millisecond, "the other half")
+		}
+		time.Sleep(600 * time.Millisecond)
+		redeemed(t, ps[1], last)
+	})
+}
+
+func TestFairSharesAreNotBooked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 1, policies.Rate(10, time.Second).Fair("tenant"))
+		_, _, err := ps[0].Book(t.Context(), pacer.Scope("tenant", "a"))
+		var e *pacer.ConfigError
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, "Book", e.Field)
+	})
+}
+
+func TestBookingsFollowThePolicies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quota := policies.Fixed(10, time.Hour).Named("quota")
+		ps := booking(t, 1, policies.Rate(10, time.Second).Burst(1).Named("api"), quota)
+		var toks []string
+		for range 3 {
+			tok, _ := book(t, ps[0])
+			toks = append(toks, tok)
+		}
+		require.NoError(t, ps[0].SetPolicies(t.Context(), policies.Rate(1, time.Second).Burst(1).Named("api"), quota))
+		redeemedOrLater := func(tok string) time.Duration {
+			r, err := ps[0].Redeem(t.Context(), tok)
+			if r != nil {
+				return 0
+			}
+			var e *pacer.LaterError
+			require.ErrorAs(t, err, &e)
+			require.True(t, e.Moved)
+			return e.Wait
+		}
+		waits := []time.Duration{redeemedOrLater(toks[0]), redeemedOrLater(toks[1])}
+		require.GreaterOrEqual(t, waits[1]-waits[0], time.Second, "the new rate holds")
+		s, err := ps[0].Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, int64(7), s.Policies[1].Remaining, "each of the three counts once")
+	})
+}
+
+func TestBookingWithoutLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{perSecond}, Mode: pacer.Observe})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, p.Close()) }()
+		for range 3 {
+			tok, wait := book(t, p)
+			require.Zero(t, wait)
+			redeemed(t, p, tok)
+			spent(t, p, tok, pacer.ErrSpent)
+		}
+	})
+}
+
+func TestBadBookings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 1, perSecond.Per("tenant"))
+		var config *pacer.ConfigError
+		_, _, err := ps[0].Book(t.Context(), pacer.Scope("tenant", strings.Repeat("x", pacer.MaxToken)))
+		require.ErrorAs(t, err, &config)
+		for _, d := range []time.Duration{0, -1, 31 * 24 * time.Hour} {
+			_, _, err = ps[0].Book(t.Context(), pacer.Scope("tenant", "a"), pacer.Keep(d))
+			require.ErrorAs(t, err, &config)
+			require.Equal(t, "Keep", config.Field)
+		}
+		var scope *pacer.ScopeError
+		_, _, err = ps[0].Book(t.Context())
+		require.ErrorAs(t, err, &scope)
+		_, _, err = ps[0].Book(t.Context(), pacer.Scope("tenant", "a"), pacer.Cost(2))
+		require.ErrorIs(t, err, pacer.ErrNever)
+		tok, wait := book(t, ps[0], pacer.Scope("tenant", strings.Repeat("x", 1000)))
+		require.Zero(t, wait)
+		tok2, wait := book(t, ps[0], pacer.Scope("tenant", strings.Repeat("x", 1000)))
+		require.Equal(t, 100*time.Millisecond, wait)
+		_, err = ps[0].Redeem(t.Context(), tok, pacer.Cost(1))
+		require.ErrorAs(t, err, &config)
+		_, err = ps[0].Redeem(t.Context(), tok, pacer.Attempt(0))
+		require.ErrorAs(t, err, &config)
+		redeemed(t, ps[0], tok)
+		_, wait, err = ps[0].Book(t.Context(), pacer.Scope("tenant", "b"), pacer.MaxWait(0))
+		require.NoError(t, err)
+		require.Zero(t, wait)
+		_, _, err = ps[0].Book(t.Context(), pacer.Scope("tenant", "b"), pacer.MaxWait(time.Millisecond))
+		require.ErrorIs(t, err, pacer.ErrNotYet)
+
+		other, err := pacer.New(pacer.Config{Upstream: "other", Policies: []policies.Policy{perSecond}})
+		require.NoError(t, err)
+		defer other.Close()
+		spent(t, other, tok2, pacer.ErrBadToken)
+		require.NoError(t, other.Close())
+		_, _, err = other.Book(t.Context())
+		require.ErrorIs(t, err, pacer.ErrClosed)
+	})
+}
+
+// A booking that may not wait as long as it would have to has no slot, and may be redeemed later.
+func TestBookingBeyondItsMaxWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 1, perSecond)
+		tok, _ := book(t, ps[0], pacer.MaxWait(50*time.Millisecond))
+		book(t, ps[0])
+		time.Sleep(time.Millisecond)
+		_, err := ps[0].Redeem(t.Context(), tok)
+		var e *pacer.LimitError
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, 199*time.Millisecond, e.Wait)
+		time.Sleep(e.Wait)
+		redeemed(t, ps[0], tok)
+		spent(t, ps[0], tok, pacer.ErrSpent)
+	})
+}

@@ -1,0 +1,46 @@
+package waiters
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// A booking is a slot that leaves the process that was granted it, and comes to the one that uses it: see pacer.Pacer.Book.
+
+// TakeAway returns the grant of a call that has a slot. From then on the slot is the caller's: the call is used and nothing of it is
+// left here, nor counted as gone.
+func (c *Call) TakeAway() store.Grant {
+	s := c.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.state = givenBack
+	s.leaveQueue(c)
+	s.Usage.Leave(&c.tracked, &c.request[0])
+	return c.grant[0]
+}
+
+// Adopt gives c a slot that was taken away from another call, of this process or another one. The store was asked at requested whether it
+// is still good, and answered at g.Now. c waits for it like for any other slot, without jitter, but is refused if it has to move: behind a
+// pause, say. permits is a call that has the permits which c needs: c has them from now on. It is nil if c needs none.
+func (s *Waiters) Adopt(ctx context.Context, c *Call, r *Request, g *store.Grant, requested time.Time, permits *Call) {
+	r.Call.MaxWait = 0 // it has its slot, gets no jitter, and no other slot will do
+	s.prepare(ctx, c, r)
+	c.requested, c.notBefore = requested, requested
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.grant[0] = *g
+	if permits != nil {
+		c.request[0].ID = permits.request[0].ID
+		c.stack.Limits = slices.Concat(c.stack.Limits, permits.stack.Limits)
+		c.grant[0].Charges = slices.Concat(c.grant[0].Charges, permits.grant[0].Charges)
+		if c.request[0].Costs != nil {
+			c.request[0].Costs = append(slices.Clip(c.request[0].Costs), slices.Repeat([]int64{permits.request[0].Cost}, len(permits.stack.Limits))...)
+		}
+		permits.state = givenBack
+		s.dropLease(permits)
+	}
+	s.granted(c)
+}

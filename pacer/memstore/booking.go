@@ -1,0 +1,140 @@
+package memstore
+
+import (
+	"context"
+
+	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+var _ store.Booker = (*Store)(nil)
+
+// bookings are the records of what became of bookings. The lock of the Store guards them.
+type bookings struct {
+	byID map[bookingKey]*record
+	ring []*record // all of them, as eviction walks
+	hand int
+}
+
+type bookingKey struct{ upstream, id string }
+
+type record struct {
+	key   bookingKey
+	text  string
+	until int64
+}
+
+// text returns a record; "" if there is none.
+func (b *bookings) text(key bookingKey, now int64) string {
+	if r := b.byID[key]; r != nil && now <= r.until {
+		return r.text
+	}
+	return ""
+}
+
+// set keeps a record, and looks at some others whether they are to be forgotten. It reports whether there is room for it.
+func (b *bookings) set(key bookingKey, text string, until, now, most int64) bool {
+	n := evictBeside
+	if int64(len(b.ring)) >= most {
+		n = roomKeys
+	}
+	b.evict(now, n)
+	if r := b.byID[key]; r != nil {
+		r.text, r.until = text, until
+		return true
+	}
+	if int64(len(b.ring)) >= most {
+		return false
+	}
+	if b.byID == nil {
+		b.byID = make(map[bookingKey]*record)
+	}
+	r := &record{key, text, until}
+	b.byID[key] = r
+	b.ring = append(b.ring, r)
+	return true
+}
+
+// evict looks at the next n records and forgets those that are over.
+func (b *bookings) evict(now int64, n int) {
+	for range min(n, len(b.ring)) {
+		if b.hand >= len(b.ring) {
+			b.hand = 0
+		}
+		r := b.ring[b.hand]
+		if r.until+evictGrace > now {
+			b.hand++
+			continue
+		}
+		delete(b.byID, r.key)
+		last := len(b.ring) - 1
+		b.ring[b.hand], b.ring[last] = b.ring[last], nil
+		b.ring = b.ring[:last]
+	}
+}
+
+// Epoch implements [store.Booker]: the data of this store came into being with it.
+func (m *Store) Epoch() (store.Epoch, error) { return m.epoch, nil }
+
+// Booked implements [store.Booker].
+func (m *Store) Booked(store.Stack, store.Grant) {}
+
+// Redeem implements [store.Redeemer].
+func (m *Store) Redeem(_ context.Context, stack store.Stack, b store.Booking) (store.Redemption, error) {
+	r, called, err := m.redeem(&stack, &b)
+	m.wake(&stack, called)
+	return r, err
+}
+
+// redeem returns, besides, which queued calls are to wake.
+func (m *Store) redeem(stack *store.Stack, b *store.Booking) (r store.Redemption, called []int64, err error) {
+	var o opened
+	entries, err := m.open(nil, &o, stack, 0, false)
+	if err != nil {
+		return r, nil, err
+	}
+	defer m.close(&o)
+	r.Now = store.Instant(o.now)
+	paused := m.pause(stack.Upstream, o.now)
+	for i := range entries {
+		paused = max(paused, entries[i].Account.Paused())
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := bookingKey{stack.Upstream, b.ID}
+	text := m.bookings.text(key, o.now)
+	if check(&r, b, text, m.epoch, store.Instant(paused)); r.Result != store.BookingDone || text == b.Next {
+		return r, nil, nil
+	}
+	if !m.bookings.set(key, b.Next, o.now+engine.MicrosUp(b.Keep), o.now, m.keys.most) {
+		return store.Redemption{}, nil, ErrFull
+	}
+	if b.Refund == nil {
+		return r, nil, nil
+	}
+	for i, c := range b.Refund {
+		entries[i].Account.Cancel(&entries[i].Limit, o.now, engine.Charge(c))
+		called = append(called, entries[i].Next(o.now, 0)...)
+	}
+	return r, called, nil
+}
+
+// check checks the conditions of a change of a record, which is text, and says in r which of them does not hold.
+func check(r *store.Redemption, b *store.Booking, text string, epoch store.Epoch, paused store.Instant) {
+	switch {
+	case !b.Epoch.IsZero() && b.Epoch.Began != epoch.Began:
+		r.Result = store.BookingLost
+	case text == b.Next:
+		r.Result = store.BookingDone
+	case text != b.Known:
+		r.Result, r.Record = store.BookingChanged, text
+	case text == "" && b.Expires > 0 && r.Now > b.Expires:
+		r.Result = store.BookingExpired
+	case b.Window == nil:
+		r.Result = store.BookingDone
+	default:
+		if r.Result = b.Window.IsOpen(r.Now, paused); r.Result == store.BookingPaused {
+			r.Until = paused
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package redisstore_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/policies"
+)
+
+// eager is a policy under which many bookings are due at once, for long.
+func eager() policies.Policy { return policies.Fixed(10_000, 24*time.Hour) }
+
+// Of the members of a fleet that redeem a token at the same time, one goes.
+func TestATokenIsRedeemedOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var fleet []*pacer.Pacer
+	for range 4 {
+		fleet = append(fleet, member(t, server.Addr, eager(), policies.InFlight(100).Named("flying")))
+	}
+	for range 30 {
+		tok, _, err := fleet[0].Book(t.Context())
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		went := 0
+		for i := range 8 {
+			wg.Go(func() {
+				r, err := fleet[i%len(fleet)].Redeem(t.Context(), tok)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					r.Release()
+					went++
+				} else if !errors.Is(err, pacer.ErrSpent) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, 1, went)
+	}
+	require.Eventually(t, func() bool {
+		s, err := fleet[0].Status(t.Context())
+		return err == nil && s.Policies[1].Remaining == 100
+	}, patience, time.Millisecond, "those that did not go have no permits")
+}
+
+// Of the members of a fleet that redeem a late token at the same time, all get the same slot, and nothing is charged besides.
+func TestALateTokenMovesOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var fleet []*pacer.Pacer
+	for range 4 {
+		fleet = append(fleet, member(t, server.Addr, policies.Rate(1, time.Minute).Burst(1)))
+	}
+	late, wait, err := fleet[0].Book(t.Context(), pacer.MaxWait(time.Hour))
+	require.NoError(t, err)
+	require.Zero(t, wait)
+	require.NoError(t, fleet[0].Report(t.Context(), policies.Feedback{Wait: 10 * time.Minute})) // it covers the slot
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			var e *pacer.LaterError
+			if _, err := fleet[i%len(fleet)].Redeem(t.Context(), late); !errors.As(err, &e) || e.Wait < 9*time.Minute || e.Wait > 10*time.Minute {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	_, wait, err = fleet[2].Book(t.Context(), pacer.MaxWait(time.Hour))
+	require.NoError(t, err)
+	require.InDelta(t, 11*time.Minute, wait, float64(30*time.Second), "one slot was taken behind the pause, by all of them")
+}
+
+// A late token goes at last, though its policy has no slack and answers take their time.
+func TestALateTokenGoes(t *testing.T) {
+	t.Parallel()
+	p := member(t, redistest.Start(t).Addr, policies.Rate(20, time.Second).Burst(1))
+	tok, _, err := p.Book(t.Context())
+	require.NoError(t, err)
+	for {
+		r, err := p.Redeem(t.Context(), tok)
+		if later, ok := errors.AsType[*pacer.LaterError](err); ok {
+			<-time.After(later.Wait - pacer.RedeemEarly/2)
+			continue
+		}
+		require.NoError(t, err)
+		r.Release()
+		break
+	}
+	_, err = p.Redeem(t.Context(), tok)
+	require.ErrorIs(t, err, pacer.ErrSpent)
+}
+
+// What another member cancels or moves is no sign that the store has forgotten it.
+func TestOthersGiveBookingsBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	list := []policies.Policy{policies.Rate(1, time.Minute).Burst(1), policies.Fixed(3, 24*time.Hour)}
+	one, two := member(t, server.Addr, list...), member(t, server.Addr, list...)
+	require.NoError(t, one.Allow(t.Context()))
+	for range 5 {
+		tok, wait, err := one.Book(t.Context(), pacer.MaxWait(time.Hour))
+		require.NoError(t, err)
+		require.InDelta(t, time.Minute, wait, float64(30*time.Second))
+		require.NoError(t, two.CancelBooking(t.Context(), tok))
+	}
+}
+
+// Data that is lost has lost what was redeemed, so no token from before is good.
+func TestTokensOfLostData(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := member(t, server.Addr, eager())
+	tok, _, err := p.Book(t.Context())
+	require.NoError(t, err)
+	used, _, err := p.Book(t.Context())
+	require.NoError(t, err)
+	_, err = p.Redeem(t.Context(), used)
+	require.NoError(t, err)
+	require.NoError(t, server.Client().FlushAll(t.Context()).Err())
+	require.Eventually(t, func() bool { // the process reminds the store, and is back
+		_, _, err := p.Book(t.Context())
+		return err == nil
+	}, patience, 10*time.Millisecond)
+	for _, one := range []string{tok, used} {
+		_, err = p.Redeem(t.Context(), one)
+		require.ErrorIs(t, err, pacer.ErrTokenLost)
+		require.ErrorIs(t, p.CancelBooking(t.Context(), one), pacer.ErrTokenLost)
+	}
+	r, err := p.Redeem(t.Context(), tok, pacer.Attempt(2))
+	require.NoError(t, err, "a later attempt has nothing in the lost data")
+	r.Release()
+}
+
+// A process that is without the store paces by itself, but neither books nor redeems: nobody would know.
+func TestBookingsNeedTheStore(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := member(t, server.Addr, eager())
+	tok, _, err := p.Book(t.Context())
+	require.NoError(t, err)
+	server.Stop()
+	require.Eventually(t, func() bool { return p.Wait(t.Context()) == nil }, patience, time.Millisecond, "it paces by itself")
+	var failed *pacer.StoreError
+	_, _, err = p.Book(t.Context())
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, "book", failed.Op)
+	require.ErrorIs(t, err, pacer.ErrUnreachable)
+	_, err = p.Redeem(t.Context(), tok)
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, "redeem", failed.Op)
+	require.ErrorIs(t, err, pacer.ErrUnreachable)
+	require.ErrorIs(t, p.CancelBooking(t.Context(), tok), pacer.ErrUnreachable)
+}
+
+// A redeemed booking takes one key, which goes by itself.
+func TestWhatABookingTakesInRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := member(t, server.Addr, eager())
+	keys := func() []string { return server.Client().Keys(t.Context(), "pacer:1:{test}/booking/*").Val() }
+	tok, _, err := p.Book(t.Context(), pacer.Keep(time.Hour))
+	require.NoError(t, err)
+	require.Empty(t, keys())
+	r, err := p.Redeem(t.Context(), tok)
+	require.NoError(t, err)
+	require.Len(t, keys(), 1)
+	require.Less(t, server.Client().MemoryUsage(t.Context(), keys()[0]).Val(), int64(150))
+	require.InDelta(t, time.Hour, server.Client().PTTL(t.Context(), keys()[0]).Val(), float64(2*time.Minute))
+	at, _ := r.Slot()
+	require.Positive(t, at)
+}
+
+// What stands where a record should be is reported, and no job goes because of it.
+func TestForeignRecords(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := member(t, server.Addr, eager())
+	for _, foreign := range []string{"nonsense", "....", string(make([]byte, 5000))} {
+		tok, _, err := p.Book(t.Context())
+		require.NoError(t, err)
+		id := first(p.Redeem(t.Context(), tok))
+		require.NotNil(t, id)
+		keys := server.Client().Keys(t.Context(), "pacer:1:{test}/booking/*").Val()
+		require.Len(t, keys, 1)
+		require.NoError(t, server.Client().Set(t.Context(), keys[0], foreign, time.Hour).Err())
+		_, err = p.Redeem(t.Context(), tok)
+		require.Error(t, err)
+		require.NoError(t, server.Client().Del(t.Context(), keys[0]).Err())
+	}
+}
+
+func first[A, B any](a A, _ B) A { return a }

@@ -1,0 +1,138 @@
+package riverpacer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/headway-go/headway/pacer"
+)
+
+const (
+	// Lead is how long before its slot a job is to be available.
+	Lead = 25 * time.Millisecond
+	// scheduledEvery is how often River looks for jobs that are scheduled. One whose time comes sooner is made available at once, and
+	// snoozed: https://pkg.go.dev/github.com/riverqueue/river#JobSnooze.
+	scheduledEvery = 5 * time.Second
+	// metadataKey is where a job's metadata has its token.
+	metadataKey = "headway_token"
+)
+
+// A Middleware has each job redeem its booking before it is worked. Make one with [New]. It is for a whole client, in
+// river.Config.Middleware, or for one kind of job, by the worker's Middleware method.
+type Middleware struct {
+	river.MiddlewareDefaults
+
+	p       *pacer.Pacer
+	options func(*rivertype.JobRow) []pacer.Option
+	turn    func(*rivertype.JobRow, time.Time, *pacer.Reservation, error) // for tests; nil for none
+}
+
+var _ rivertype.WorkerMiddleware = (*Middleware)(nil)
+
+// An Option sets something of a [Middleware].
+type Option func(*Middleware)
+
+// WithOptions sets what jobs carry that were inserted without a token: scopes, costs, lanes. Their slots may be as far away as [pacer.MaxWait]
+// allows, of which the default is that of the Pacer. Defaults to none.
+func WithOptions(options func(*rivertype.JobRow) []pacer.Option) Option {
+	return func(m *Middleware) { m.options = options }
+}
+
+// New returns a middleware for the calls of a Pacer. It panics if the Pacer is nil.
+func New(p *pacer.Pacer, opts ...Option) *Middleware {
+	if p == nil {
+		panic("riverpacer: New needs a Pacer")
+	}
+	m := &Middleware{p: p, options: func(*rivertype.JobRow) []pacer.Option { return nil }}
+	for _, o := range opts {
+		o(m)
+	}
+	return m
+}
+
+// InsertOpts returns insert options that have a job carry the token of a booking and be available shortly before its slot: what
+// [pacer.Pacer.Book] returned. The rest is as in opts, which may be nil and are not changed. It panics if their metadata is no JSON object.
+func InsertOpts(tok string, wait time.Duration, opts *river.InsertOpts) *river.InsertOpts {
+	var with river.InsertOpts
+	if opts != nil {
+		with = *opts
+	}
+	metadata := make(map[string]json.RawMessage)
+	if len(with.Metadata) > 0 {
+		if err := json.Unmarshal(with.Metadata, &metadata); err != nil {
+			panic(fmt.Sprintf("riverpacer: Metadata is no JSON object: %v", err))
+		}
+	}
+	metadata[metadataKey] = json.RawMessage(strconv.Quote(tok)) // it is of base64url
+	encoded, err := json.Marshal(metadata)
+	if err != nil {
+		panic(fmt.Sprintf("riverpacer: Metadata is no JSON object: %v", err))
+	}
+	with.Metadata = encoded
+	if wait -= Lead; wait > scheduledEvery {
+		with.ScheduledAt = time.Now().Add(wait)
+	}
+	return &with
+}
+
+// Token returns the token that a job carries; "" if none.
+func Token(job *rivertype.JobRow) string {
+	var metadata struct {
+		Token string `json:"headway_token"` //nolint:tagliatelle // as River writes its own
+	}
+	_ = json.Unmarshal(job.Metadata, &metadata) // what is no object has no token
+	return metadata.Token
+}
+
+type reservationKey struct{}
+
+// Reservation returns the reservation of the job that is being worked, to report what the upstream said, or to settle what the call cost. It
+// is nil outside of one. It is released when the job has been worked.
+func Reservation(ctx context.Context) *pacer.Reservation {
+	r, _ := ctx.Value(reservationKey{}).(*pacer.Reservation)
+	return r
+}
+
+// Work implements [rivertype.WorkerMiddleware].
+func (m *Middleware) Work(ctx context.Context, job *rivertype.JobRow, doInner func(context.Context) error) error {
+	began := time.Now()
+	r, err := m.redeem(ctx, job)
+	if m.turn != nil {
+		m.turn(job, began, r, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	return doInner(context.WithValue(ctx, reservationKey{}, r))
+}
+
+// redeem redeems a job's booking, and books it first if it has none. A job that may go later is snoozed.
+func (m *Middleware) redeem(ctx context.Context, job *rivertype.JobRow) (*pacer.Reservation, error) {
+	tok := Token(job)
+	if tok == "" {
+		var wait time.Duration
+		var err error
+		if tok, wait, err = m.p.Book(ctx, m.options(job)...); err != nil {
+			return nil, err
+		}
+		if err = river.MetadataSet(ctx, metadataKey, tok); err != nil {
+			return nil, errors.Join(err, m.p.CancelBooking(ctx, tok))
+		}
+		if wait > pacer.RedeemEarly {
+			return nil, river.JobSnooze(wait - Lead)
+		}
+	}
+	r, err := m.p.Redeem(ctx, tok, pacer.Attempt(int64(max(1, job.Attempt))))
+	if later, ok := errors.AsType[*pacer.LaterError](err); ok {
+		return nil, river.JobSnooze(max(0, later.Wait-Lead))
+	}
+	return r, err
+}
