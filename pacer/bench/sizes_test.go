@@ -122,18 +122,18 @@ func TestRedisSizesOfTheRegistry(t *testing.T) {
 		n    int
 		tell func()
 	}{
-		{"what a process says of itself", processes, func() {
+		{"what a process reports about itself", processes, func() {
 			keys := []store.KeyUse{{Policy: "tenant", Scope: "acme", Cost: 120}, {Policy: "tenant", Scope: "globex", Cost: 80, Waiting: 3}}
 			for i := range processes {
 				about := store.About{ID: strconv.Itoa(1e12 + i), Name: fmt.Sprint("worker-7f9c/", i), Keep: time.Hour, Keys: keys}
 				require.NoError(t, errorOf(backing.Describe(t.Context(), "sizes", about)))
 			}
 		}},
-		{"what is said of a policy, and what went of it", described, func() {
+		{"a policy's text and its last two minutes by second", described, func() {
 			for i := range described {
 				p := policies.PerSecond(50).Burst(10).Per("tenant").Named(fmt.Sprint("policy-", i))
 				about := store.About{ID: "a", Keep: time.Hour, Policies: []string{p.String()}}
-				for second := range 64 {
+				for second := range 128 { // as many as the store keeps
 					about.Went = append(about.Went, store.Went{
 						Policy: p.Name(), Second: time.Now().Unix() - int64(second), What: store.Second{Cost: 50, Waits: 40, Waited: 40 * time.Second},
 					})

@@ -234,10 +234,10 @@ func TestSettingsAndDisagreementsShow(t *testing.T) {
 	list := func(id string) string {
 		return value[string](b, `[document.querySelector("#`+id+` p"), ...document.querySelectorAll("#`+id+` li")].map((n) => n.textContent).join("|")`)
 	}
-	require.Equal(t, "Processes disagree: 2 versions of the policies are in use. A rolling deployment, or a change just made, ends this by itself."+
-		"|worker-1/311, "+hostile+" and 1 more say peak: 10 per 1s; "+
-		"worker-3/314 says peak: 20 per 1s: these are separate accounts, because their scopes differ"+
-		"|a says daily: 5 daily (UTC); b has no policy daily", list("disagree"))
+	require.Equal(t, "Processes disagree: 2 versions of the policies are in use. This is normal during a rolling deployment, and for a minute after a change."+
+		"|worker-1/311, "+hostile+" and 1 more have peak: 10 per 1s; "+
+		"worker-3/314 has peak: 20 per 1s: these are separate accounts, because their scopes differ"+
+		"|a has daily: 5 daily (UTC); b has no policy daily", list("disagree"))
 	require.Equal(t, "Set by hand, for every process:|Policies: peak: 10 per 1s; daily: 5 daily (UTC)|"+
 		"tenant="+hostile+": tenant: 5 per 1s, per tenant, for 2 h|2 more limits", list("set"))
 	require.Equal(t, "worker-1/311 · 5f0c · policies set at noon", value[string](b, `document.querySelector("#processes tbody th").textContent`))

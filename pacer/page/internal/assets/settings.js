@@ -27,10 +27,10 @@ function side(policy, s) {
   const more = s.processes - s.names.length;
   const who = s.names.join(", ") + (more > 0 ? ` and ${more} more` : "");
   if (s.text === "") return `${who} ${s.processes === 1 ? "has" : "have"} no policy ${policy}`;
-  return `${who} ${s.processes === 1 ? "says" : "say"} ${s.text}`;
+  return `${who} ${s.processes === 1 ? "has" : "have"} ${s.text}`;
 }
 
-// A Disagreement shows who says what, while processes have different policies.
+// A Disagreement shows which processes have which policies, while they differ.
 export class Disagreement {
   constructor() {
     this.notice = new Notice("disagree");
@@ -39,7 +39,7 @@ export class Disagreement {
   update(view) {
     const differ = view.versionCount > 1;
     this.notice.put(differ ? `Processes disagree: ${view.versionCount} versions of the policies are in use. ` +
-      "A rolling deployment, or a change just made, ends this by itself." : "",
+      "This is normal during a rolling deployment, and for a minute after a change." : "",
     differ ? view.disagreements.map((d) => d.sides.map((s) => side(d.policy, s)).join("; ") +
       (d.apart ? ": these are separate accounts, because their scopes differ" : "")) : []);
   }

@@ -37,9 +37,9 @@ type checkedPolicy struct {
 func (a *app) check() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
-		Short: "Look for mistakes in a headway.yaml",
-		Long: `Look for mistakes in a file that package config reads, headway.yaml: it prints each of them with file, line and column, and
-otherwise what the file says. It needs no Redis and no environment variables. docs/config.md describes the file.`,
+		Short: "Check a headway.yaml for mistakes",
+		Long: `Check a file that package config reads, headway.yaml. It prints the upstreams and policies of the file, or each mistake with file,
+line and column. It needs no Redis and reads no environment variables. docs/config.md describes the file.`,
 		Example: "  headway check headway.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

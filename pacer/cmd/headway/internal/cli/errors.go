@@ -14,7 +14,7 @@ import (
 // Exit codes of the command.
 const (
 	ExitDone    = 0 // it was done
-	ExitFailed  = 1 // it failed: the store is out of reach, nobody said yes, or a file has mistakes
+	ExitFailed  = 1 // it failed: the store is out of reach, the answer was not yes, or a file has mistakes
 	ExitUsage   = 2 // the command line is wrong
 	ExitUnknown = 3 // no process paces the upstream
 )
@@ -97,7 +97,7 @@ func (a *app) explain(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("interrupted: %w", err)
 	}
-	return fmt.Errorf("the Redis at %s does not answer as it should: %w: check --redis or HEADWAY_REDIS, and whether it runs", a.place(), err)
+	return fmt.Errorf("the Redis at %s is out of reach or refuses: %w: check --redis or HEADWAY_REDIS, and whether the server runs", a.place(), err)
 }
 
 // unknown says that no process paces an upstream, and which ones are paced.
@@ -107,9 +107,9 @@ func (a *app) unknown(ctx context.Context, store Store, upstream string) error {
 		return a.explain(err)
 	}
 	if len(names) == 0 {
-		return &coded{ExitUnknown, fmt.Errorf("no process paces %q, nor anything else, by the Redis at %s: "+
-			"start one, or say by --redis which Redis they share", upstream, a.place())}
+		return &coded{ExitUnknown, fmt.Errorf("no process paces %q, or any other upstream, through the Redis at %s: "+
+			"start one, or set --redis to the Redis that your processes use", upstream, a.place())}
 	}
-	return &coded{ExitUnknown, fmt.Errorf("no process paces %q: the Redis at %s knows %s",
+	return &coded{ExitUnknown, fmt.Errorf("no process paces %q: the upstreams in the Redis at %s are %s",
 		upstream, a.place(), strings.Join(names, ", "))}
 }

@@ -88,7 +88,7 @@ func listOne(f *fleet.Snapshot) listed {
 
 func (a *app) printListing(l listing) error {
 	if len(l.Upstreams) == 0 {
-		_, err := fmt.Fprintf(a.env.Out, "No process paces an upstream by the Redis at %s.\n", a.place())
+		_, err := fmt.Fprintf(a.env.Out, "No process paces an upstream through the Redis at %s.\n", a.place())
 		return err
 	}
 	w := tabwriter.NewWriter(a.env.Out, 0, 0, 2, ' ', 0)

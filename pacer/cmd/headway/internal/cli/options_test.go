@@ -29,8 +29,8 @@ func TestRedisOutOfReach(t *testing.T) {
 		got := on(t, "127.0.0.1:1")(args...)
 		require.Equal(t, cli.ExitFailed, got.code, args)
 		require.Empty(t, got.out)
-		require.Contains(t, got.err, "headway: the Redis at 127.0.0.1:1 does not answer as it should: ")
-		require.Contains(t, got.err, "check --redis or HEADWAY_REDIS, and whether it runs")
+		require.Contains(t, got.err, "headway: the Redis at 127.0.0.1:1 is out of reach or refuses: ")
+		require.Contains(t, got.err, "check --redis or HEADWAY_REDIS, and whether the server runs")
 		require.Equal(t, 1, strings.Count(got.err, "\n"), "one sentence: %s", got.err)
 	}
 	got := on(t, "127.0.0.1:1")("ls", "--json")
@@ -63,7 +63,7 @@ func TestRedisThatHangs(t *testing.T) {
 // What is wrong with where Redis is said to be is said; a password is not, however it is written.
 func TestWhereRedisIs(t *testing.T) {
 	t.Parallel()
-	const noAddress, noURL = "--redis is not an address: say host:port", "--redis is not a URL that Redis has"
+	const noAddress, noURL = "--redis is not an address: write host:port", "--redis is not a valid Redis URL"
 	for addr, want := range map[string]string{
 		"nowhere":                         noAddress,
 		"a:1,b":                           noAddress,
@@ -76,7 +76,7 @@ func TestWhereRedisIs(t *testing.T) {
 		"redis://u:hunter2%@h:1":          noURL,
 		"redis://h:1?password=hunter2":    noURL,
 		"redis://h:1?max_retries=hunter2": noURL,
-		"redis://u:hunter2@127.0.0.1:1/0": "the Redis at 127.0.0.1:1 does not answer",
+		"redis://u:hunter2@127.0.0.1:1/0": "the Redis at 127.0.0.1:1 is out of reach",
 		"redis://:hunter2?x@127.0.0.1:1":  noURL,
 		"redis://password=hunter2,h:1":    noURL,
 		"redis://h:1,password=hunter2":    noURL,
@@ -96,7 +96,7 @@ func TestWhereRedisIs(t *testing.T) {
 		}
 	}
 	require.Contains(t, run(t, "ls", "--timeout", "0s").err, "--timeout is 0s: it must be more than 0")
-	require.Contains(t, run(t, "ls", "--cluster", "--master", "m").err, "--cluster and --master do not go together")
+	require.Contains(t, run(t, "ls", "--cluster", "--master", "m").err, "--cluster and --master exclude each other")
 }
 
 // A command that is almost one is answered in a line.

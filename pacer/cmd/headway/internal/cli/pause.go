@@ -18,10 +18,10 @@ func (a *app) pause() *cobra.Command {
 	var scopes, names []string
 	cmd := &cobra.Command{
 		Use:   "pause UPSTREAM DURATION",
-		Short: "Let no call go for a time, from any process",
-		Long: `Let no call go for a time, from any process that paces the upstream: of the whole upstream, or of the policies that
---policy names, or, with --scope alone, of the policies that have just these scopes. Calls that sleep already reserve again
-behind the pause. A pause never shortens one: to do that, resume first.`,
+		Short: "Let no call start for a time, in any process",
+		Long: `Let no call start for a time, in any process that paces the upstream. The pause holds for the whole upstream; with --policy, for the
+calls that these policies bind; with --scope alone, for the policies that have exactly these scopes. Calls that already wait reserve again
+behind the pause. A pause never shortens an earlier one: to do that, resume first.`,
 		Example: "  headway pause zendesk 10m\n  headway pause zendesk 1h --policy tickets\n" +
 			"  headway pause zendesk 30s --scope tenant=acme",
 		Args:              cobra.ExactArgs(2),
@@ -37,7 +37,7 @@ behind the pause. A pause never shortens one: to do that, resume first.`,
 		},
 	}
 	a.scopeFlag(cmd, &scopes)
-	cmd.Flags().StringArrayVar(&names, "policy", nil, "the policy that is paused; may be repeated (default: the whole upstream)")
+	cmd.Flags().StringArrayVar(&names, "policy", nil, "a policy to pause; may be repeated (default: the whole upstream)")
 	a.complete(cmd, "policy", cobra.ShellCompDirectiveNoFileComp, func(f *fleet.Snapshot) []string {
 		return (&on{snapshot: f}).names()
 	})
@@ -77,9 +77,9 @@ func differs(is, asked time.Duration) string {
 	const tolerance = 2 * time.Second // what asking has taken
 	switch {
 	case is > asked+tolerance:
-		return fmt.Sprintf(": it was already, for longer than %s; to shorten it, resume first", report.Duration(asked))
+		return fmt.Sprintf(": it was already paused for longer than %s; to shorten the pause, resume first", report.Duration(asked))
 	case is < asked-tolerance:
-		return fmt.Sprintf(", not for %s: that is more than a pause may last", report.Duration(asked))
+		return fmt.Sprintf(", not for %s: that is longer than a pause may last", report.Duration(asked))
 	}
 	return ""
 }
@@ -97,12 +97,12 @@ func (o *on) choose(names []string) ([]string, error) {
 		own := o.snapshot.Policies[i].Policy.Scopes()
 		for _, s := range own {
 			if o.scopes[s] == "" {
-				return nil, usagef("policy %s is per %s: say whose by --scope %s=VALUE", name, s, s)
+				return nil, usagef("policy %s is per %s: choose one with --scope %s=VALUE", name, s, s)
 			}
 		}
 		for _, s := range slices.Sorted(maps.Keys(o.scopes)) {
 			if !slices.Contains(own, s) {
-				return nil, usagef("policy %s is not per %s: to pause it for everyone, leave --scope out", name, s)
+				return nil, usagef("policy %s is not per %s: leave that --scope out", name, s)
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func (o *on) scoped() ([]string, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, usagef("%s has no policy per %s: say by --policy which one is meant, of %s", o.snapshot.Upstream,
+		return nil, usagef("%s has no policy per %s: choose one of %s with --policy", o.snapshot.Upstream,
 			strings.Join(given, " and "), strings.Join(o.names(), ", "))
 	}
 	return names, nil

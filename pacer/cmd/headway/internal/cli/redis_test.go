@@ -64,10 +64,10 @@ func TestCommandsAgainstAFleet(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	headway := on(t, server.Addr)
-	require.Equal(t, outcome{0, "No process paces an upstream by the Redis at " + server.Addr + ".\n", ""}, headway("ls"))
+	require.Equal(t, outcome{0, "No process paces an upstream through the Redis at " + server.Addr + ".\n", ""}, headway("ls"))
 	got := headway("status", "zendesk")
 	require.Equal(t, cli.ExitUnknown, got.code)
-	require.Contains(t, got.err, `headway: no process paces "zendesk", nor anything else`)
+	require.Contains(t, got.err, `headway: no process paces "zendesk", or any other upstream`)
 
 	timers := measure.Watch()
 	workers(t, server.Addr, "zendesk")
@@ -102,7 +102,7 @@ func TestCommandsAgainstAFleet(t *testing.T) {
 
 	got = headway("status", "zendes")
 	require.Equal(t, outcome{
-		cli.ExitUnknown, "", `headway: no process paces "zendes": the Redis at ` + server.Addr + " knows zendesk\n",
+		cli.ExitUnknown, "", `headway: no process paces "zendes": the upstreams in the Redis at ` + server.Addr + " are zendesk\n",
 	}, got)
 	got = headway("status", "zendesk", "--scope", "org=1")
 	require.Equal(t, outcome{cli.ExitUsage, "", "headway: no policy of zendesk is per org: its scopes are tenant\n"}, got)
@@ -121,12 +121,12 @@ func pauseAndResume(t *testing.T, headway func(...string) outcome) {
 	require.LessOrEqual(t, before.PausedSeconds, 600.0)
 	require.Greater(t, before.PausedSeconds, 600-patience.Seconds())
 	require.Regexp(t, `(?m)^zendesk +2 +3 +\d+ +(10m|9m[0-5]?\ds)$`, headway("ls").out)
-	require.Contains(t, headway("status", "zendesk").out, "paused: all of it, for")
+	require.Contains(t, headway("status", "zendesk").out, "paused: the whole upstream, for")
 	left := statusOf(t, headway, "zendesk").Policies[1].Remaining
 	require.Equal(t, before.Policies[1].Remaining, left, "nothing goes")
 
-	require.Contains(t, headway("pause", "zendesk", "1m").out, "it was already, for longer than 1m; to shorten it, resume first")
-	require.Contains(t, headway("resume", "zendesk").out, "zendesk goes on: its pause had ")
+	require.Contains(t, headway("pause", "zendesk", "1m").out, "it was already paused for longer than 1m; to shorten the pause, resume first")
+	require.Contains(t, headway("resume", "zendesk").out, "zendesk is resumed; left of its pause: ")
 	require.Zero(t, statusOf(t, headway, "zendesk").PausedSeconds)
 	require.Eventually(t, func() bool { return statusOf(t, headway, "zendesk").Policies[1].Remaining < left }, patience, 100*time.Millisecond)
 	require.Equal(t, "zendesk was not paused\n", headway("resume", "zendesk").out)
@@ -146,13 +146,13 @@ func pauseAndResume(t *testing.T, headway func(...string) outcome) {
 	require.Empty(t, pausesOf(t, headway("resume", "zendesk", "--scope", "tenant=acme", "--json")).Pauses)
 
 	for line, want := range map[string]string{
-		"pause zendesk 10":                                                  "\"10\" is not a duration: say 30s, 10m or 2h",
-		"pause zendesk -- -5s":                                              "a pause of -5s is none",
+		"pause zendesk 10":                                                  "\"10\" is not a duration: write one such as 30s, 10m or 2h",
+		"pause zendesk -- -5s":                                              "a pause of -5s is too short",
 		"pause zendesk 5s --policy accnt":                                   `zendesk has no policy "accnt": it has account, day, tenant`,
-		"pause zendesk 5s --policy tenant":                                  "policy tenant is per tenant: say whose by --scope tenant=VALUE",
-		"pause zendesk 5s --policy day --scope tenant=acme":                 "policy day is not per tenant: to pause it for everyone, leave --scope out",
+		"pause zendesk 5s --policy tenant":                                  "policy tenant is per tenant: choose one with --scope tenant=VALUE",
+		"pause zendesk 5s --policy day --scope tenant=acme":                 "policy day is not per tenant: leave that --scope out",
 		"pause zendesk 5s --policy tenant --policy day --scope tenant=acme": "policy day is not per tenant",
-		"pause zendesk 5s --scope tenant":                                   `--scope is "tenant": say a name and a value, such as tenant=acme`,
+		"pause zendesk 5s --scope tenant":                                   `--scope is "tenant": write a name and a value, such as tenant=acme`,
 		"pause zendesk 5s --scope tenant=a --scope tenant=b":                "--scope gives tenant twice: a call has one tenant",
 		"pause zendesk":                                                     "accepts 2 arg(s), received 1",
 		"paws zendesk":                                                      `unknown command "paws" for "headway"`,
@@ -174,10 +174,10 @@ func resetAll(t *testing.T, headway func(...string) outcome) {
 	used := statusOf(t, headway, "zendesk").Policies[1].Remaining
 	got := headway("reset", "zendesk")
 	require.Equal(t, cli.ExitUsage, got.code)
-	require.Contains(t, got.err, "reset asks first, and there is no terminal to ask on: say --yes if zendesk is to be forgotten")
+	require.Contains(t, got.err, "reset asks for confirmation, and there is no terminal: add --yes to reset zendesk")
 	headway("pause", "zendesk", "1h") // so that nothing goes between the reset and the look
 	got = headway("reset", "zendesk", "--yes")
-	require.Equal(t, outcome{0, "zendesk starts afresh\n", ""}, got)
+	require.Equal(t, outcome{0, "zendesk is reset\n", ""}, got)
 	after := statusOf(t, headway, "zendesk")
 	require.Zero(t, after.PausedSeconds)
 	require.Greater(t, after.Policies[1].Remaining, used)

@@ -49,17 +49,18 @@ type app struct {
 	begun bool // the command line is understood
 }
 
-// DefaultRedis is where the store is if nothing is said.
+// DefaultRedis is the address of the store if none is given.
 const DefaultRedis = "127.0.0.1:6379"
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "headway",
-		Short: "See what paces your calls to an upstream, and intervene",
-		Long: `See an upstream as all processes see it that pace it by one Redis, and intervene.
+		Short: "Show what limits your calls to an upstream, and intervene",
+		Long: `Show the state of an upstream across all processes that pace it through one Redis, and intervene: pause, resume, reset, change
+limits.
 
-Exit codes: 0 it was done; 1 it failed, because Redis is out of reach, say, or a file has mistakes; 2 the command line is wrong;
-3 no process paces the upstream.
+Exit codes: 0 success; 1 failure, for example Redis is out of reach or a file has mistakes; 2 the command line is wrong; 3 no process
+paces the upstream.
 
 With --json, results go to stdout as JSON, and errors to stderr as {"error": "...", "code": 1}. Durations are
 numbers of seconds. docs/command.md lists the fields.`,
@@ -77,11 +78,11 @@ numbers of seconds. docs/command.md lists the fields.`,
 		},
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.where.Redis, "redis", "", "Redis, as host:port or redis://user:password@host:port/db "+
+	flags.StringVar(&a.where.Redis, "redis", "", "address of Redis: host:port or redis://user:password@host:port/db "+
 		"(default: HEADWAY_REDIS, or "+DefaultRedis+")")
-	flags.BoolVar(&a.where.Cluster, "cluster", false, "it is a Redis Cluster")
-	flags.StringVar(&a.where.Master, "master", "", "the name of the master, if --redis has the addresses of sentinels")
-	flags.DurationVar(&a.where.Timeout, "timeout", 5*time.Second, "how long Redis may take for an answer")
+	flags.BoolVar(&a.where.Cluster, "cluster", false, "Redis is a Cluster")
+	flags.StringVar(&a.where.Master, "master", "", "name of the master, if --redis has the addresses of sentinels")
+	flags.DurationVar(&a.where.Timeout, "timeout", 5*time.Second, "how long Redis may take to answer")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	root.AddCommand(a.ls(), a.status(), a.top(), a.pause(), a.resume(), a.reset(), a.set(), a.unset(),
 		a.limit(), a.unlimit(), simulate.Command(), a.check())

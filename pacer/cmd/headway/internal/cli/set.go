@@ -24,11 +24,11 @@ func (a *app) set() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set UPSTREAM --policy TEXT",
 		Short: "Set the policies of an upstream, for every process",
-		Long: `Set the policies of an upstream for every process that paces it, in place of all that the processes declare, until headway
-unset. Give every policy that is to hold: one that you leave out limits nothing any more. Processes learn of it within a
-second, waiting calls included, and those that start later have it, too. It shows what changes, and asks.
+		Long: `Set the policies of an upstream for every process that paces it, including those that start later. They replace all policies that
+the processes declare, until headway unset. Give the complete list: a policy that you leave out no longer limits anything. Waiting
+calls follow within a second. The command shows what changes, and asks for confirmation.
 
-A policy is written as headway status shows it, with its name: "peak: 25 per 1s, burst 10, per tenant".`,
+Write a policy as headway status shows it, with its name: "peak: 25 per 1s, burst 10, per tenant".`,
 		Example: `  headway set zendesk --policy "peak: 20 per 1s" --policy "daily: 100000 daily (UTC)"` + "\n" +
 			`  headway set zendesk --policy "peak: 5 per 1s" --yes`,
 		Args:              cobra.ExactArgs(1),
@@ -39,7 +39,7 @@ A policy is written as headway status shows it, with its name: "peak: 25 per 1s,
 				return err
 			}
 			if !yes && !isTerminal(a.env.In) {
-				return usagef("set asks first, and there is no terminal to ask on: say --yes if the policies of %s are to be replaced",
+				return usagef("set asks for confirmation, and there is no terminal: add --yes to replace the policies of %s",
 					report.Clean(args[0]))
 			}
 			if !yes {
@@ -48,26 +48,26 @@ A policy is written as headway status shows it, with its name: "peak: 25 per 1s,
 				}
 			}
 			return a.onUpstream(cmd.Context(), args[0], nil, func(ctx context.Context, on *on) error {
-				return a.changed(ctx, on, on.SetPolicies(ctx, list...), report.Clean(on.snapshot.Upstream)+" has the policies that you gave, in every process")
+				return a.changed(ctx, on, on.SetPolicies(ctx, list...), report.Clean(on.snapshot.Upstream)+": the policies are set for every process")
 			})
 		},
 	}
-	cmd.Flags().StringArrayVar(&texts, "policy", nil, "a policy as text, with its name; may be repeated")
+	cmd.Flags().StringArrayVar(&texts, "policy", nil, "a policy with its name, such as \"peak: 25 per 1s\"; may be repeated")
 	a.complete(cmd, "policy", cobra.ShellCompDirectiveNoFileComp, func(f *fleet.Snapshot) (all []string) {
 		for _, p := range wholePolicies(f) {
 			all = append(all, p.String())
 		}
 		return all
 	})
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }
 
 // parsePolicies reads the policies of the command line.
 func parsePolicies(texts []string) ([]policies.Policy, error) {
 	if len(texts) == 0 {
-		return nil, usagef("set needs --policy: say what is to hold, such as --policy \"peak: 25 per 1s, burst 10\"; " +
-			"unset returns to what processes declare")
+		return nil, usagef("set needs --policy, such as --policy \"peak: 25 per 1s, burst 10\"; " +
+			"to return to the policies that processes declare, use unset")
 	}
 	list := make([]policies.Policy, 0, len(texts))
 	for _, text := range texts {
@@ -103,7 +103,7 @@ func wholePolicies(f *fleet.Snapshot) (all []policies.Policy) {
 func (a *app) askToSet(ctx context.Context, upstream string, list []policies.Policy) error {
 	err := a.onUpstream(ctx, upstream, nil, func(_ context.Context, on *on) error {
 		var b strings.Builder
-		fmt.Fprintf(&b, "This sets the policies of %s, for all %s:\n", upstream, report.Plural(int64(on.snapshot.Alive), "process", "processes"))
+		fmt.Fprintf(&b, "This sets the policies of %s, in %s:\n", upstream, report.Plural(int64(on.snapshot.Alive), "process", "processes"))
 		before := wholePolicies(on.snapshot)
 		for _, p := range list {
 			i := slices.IndexFunc(before, func(old policies.Policy) bool { return old.Name() == p.Name() })
@@ -115,10 +115,10 @@ func (a *app) askToSet(ctx context.Context, upstream string, list []policies.Pol
 		}
 		for _, old := range before {
 			if !slices.ContainsFunc(list, func(p policies.Policy) bool { return old.Name() == p.Name() }) {
-				fmt.Fprintf(&b, "  %s limits nothing any more (was %s)\n", old.Name(), report.What(old))
+				fmt.Fprintf(&b, "  %s is removed (was %s)\n", old.Name(), report.What(old))
 			}
 		}
-		b.WriteString("Type yes to go on: ")
+		b.WriteString("Type yes to continue: ")
 		_, err := io.WriteString(a.env.Err, b.String())
 		return err
 	})
@@ -131,15 +131,15 @@ func (a *app) askToSet(ctx context.Context, upstream string, list []policies.Pol
 func (a *app) unset() *cobra.Command {
 	return &cobra.Command{
 		Use:   "unset UPSTREAM",
-		Short: "End what set has set",
-		Long: `End what headway set has set: each process has the policies again that it declares, in its code or file. Limits of single
-keys stay: headway unlimit ends those.`,
+		Short: "Return to the policies that processes declare",
+		Long: `Undo headway set: each process uses the policies that its code or file declares. Limits that headway limit has set for single keys
+stay: undo those with headway unlimit.`,
 		Example:           "  headway unset zendesk",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeUpstream,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onUpstream(cmd.Context(), args[0], nil, func(ctx context.Context, on *on) error {
-				done := "each process of " + on.snapshot.Upstream + " has the policies again that it declares"
+				done := on.snapshot.Upstream + ": each process uses its own policies again"
 				if on.snapshot.Settings == nil || on.snapshot.Settings.Policies == nil {
 					done = "no policies were set for " + on.snapshot.Upstream
 				}
@@ -155,15 +155,15 @@ func (a *app) limit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limit UPSTREAM POLICY TEXT --scope NAME=VALUE",
 		Short: "Set the numbers of a policy for one key, such as one tenant",
-		Long: `Set the numbers of a policy for one key, for every process: the value, or values, that --scope gives. With --for they hold for
-so long, and otherwise until headway unlimit. The policy itself stays as it is for all other keys.`,
+		Long: `Set the numbers of a policy for one key, in every process. --scope gives the key, with a value for each scope of the policy. The
+numbers hold for the time of --for, or else until headway unlimit. The policy stays as it is for all other keys.`,
 		Example: `  headway limit zendesk tenant "50 per 1s, burst 10" --scope tenant=acme` + "\n" +
 			`  headway limit zendesk tenant "1 per 1s" --scope tenant=acme --for 2h`,
 		Args:              cobra.ExactArgs(3),
 		ValidArgsFunction: a.completeKeyed,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("for") && lasts <= 0 {
-				return usagef("--for is %s: say how long, such as 30m or 2h, or leave it out", lasts)
+				return usagef("--for is %s: write a positive duration, such as 30m or 2h, or leave it out", lasts)
 			}
 			with, err := parseNumbers(args[1], args[2])
 			if err != nil {
@@ -180,7 +180,7 @@ so long, and otherwise until headway unlimit. The policy itself stays as it is f
 		},
 	}
 	a.scopeFlag(cmd, &scopes)
-	cmd.Flags().DurationVar(&lasts, "for", 0, "for how long, such as 2h (default: until unlimit)")
+	cmd.Flags().DurationVar(&lasts, "for", 0, "how long the numbers hold, such as 2h (default: until unlimit)")
 	return cmd
 }
 
@@ -201,14 +201,14 @@ func (a *app) unlimit() *cobra.Command {
 	var scopes []string
 	cmd := &cobra.Command{
 		Use:               "unlimit UPSTREAM POLICY --scope NAME=VALUE",
-		Short:             "End what limit has set for one key",
-		Long:              `End what headway limit has set for one key: it has the numbers again that its policy gives it.`,
+		Short:             "Remove the numbers that limit has set for one key",
+		Long:              `Undo headway limit for one key: the numbers of its policy hold for it again.`,
 		Example:           "  headway unlimit zendesk tenant --scope tenant=acme",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeKeyed,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onKey(cmd.Context(), args[0], args[1], scopes, func(ctx context.Context, on *on) error {
-				done := fmt.Sprintf("%s: %s has the policy's numbers again%s", on.snapshot.Upstream, args[1], on.describe())
+				done := fmt.Sprintf("%s: %s has its own numbers again%s", on.snapshot.Upstream, args[1], on.describe())
 				return a.changed(ctx, on, on.UnsetLimit(ctx, args[1], on.opts...), done)
 			})
 		},
@@ -225,7 +225,7 @@ func (a *app) onKey(ctx context.Context, upstream, policy string, scopes []strin
 		}
 		for i := range on.snapshot.Policies {
 			if p := on.snapshot.Policies[i].Policy; p.Name() == policy && len(p.Scopes()) == 0 {
-				return usagef("policy %s has no scopes, and so one limit for the whole upstream: use headway set", policy)
+				return usagef("policy %s has no scopes: to change it for the whole upstream, use headway set", policy)
 			}
 		}
 		return f(ctx, on)

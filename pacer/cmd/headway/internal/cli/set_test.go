@@ -57,7 +57,7 @@ func TestSettingAgainstAFleet(t *testing.T) {
 	}
 	require.Nil(t, status().Settings.Policies)
 
-	require.Equal(t, outcome{0, "zendesk has the policies that you gave, in every process\n", ""},
+	require.Equal(t, outcome{0, "zendesk: the policies are set for every process\n", ""},
 		headway("set", "zendesk", "--yes", "--policy", "account: 40 per 1s", "--policy", "tenant: 60/s, per tenant"))
 	require.Eventually(t, func() bool {
 		s := status()
@@ -74,7 +74,7 @@ func TestSettingAgainstAFleet(t *testing.T) {
 	require.Nil(t, s.Settings.Policies.Until)
 	out := headway("status", "zendesk").out
 	require.Regexp(t, `(?m)^SET BY HAND +SCOPE +WHAT IT IS +SINCE +ENDS$`, out)
-	require.Regexp(t, `(?m)^account +- +40 per 1s +\d\d:\d\d:\d\d +when it is unset$`, out)
+	require.Regexp(t, `(?m)^account +- +40 per 1s +\d\d:\d\d:\d\d +when unset$`, out)
 	require.Regexp(t, `(?m)^worker-1 +\S+ +\d+ +set at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} +[0-9a-f]{12}$`, out)
 	require.Contains(t, out, "account  -", "the policies that hold")
 
@@ -88,11 +88,11 @@ func TestSettingAgainstAFleet(t *testing.T) {
 	require.Contains(t, headway("status", "zendesk", "--scope", "tenant=acme").out, "90 per 1s, burst 9, per tenant\n")
 	require.Equal(t, "zendesk: tenant has 5 per 1s for tenant=globex\n",
 		headway("limit", "zendesk", "tenant", "5 per 1s", "--scope", "tenant=globex").out)
-	require.Equal(t, "zendesk: tenant has the policy's numbers again for tenant=acme\n",
+	require.Equal(t, "zendesk: tenant has its own numbers again for tenant=acme\n",
 		headway("unlimit", "zendesk", "tenant", "--scope", "tenant=acme").out)
 	require.Len(t, heldIn(t, headway("unlimit", "zendesk", "tenant", "--scope", "tenant=acme", "--json")).Limits, 1)
 
-	require.Equal(t, "each process of zendesk has the policies again that it declares\n", headway("unset", "zendesk").out)
+	require.Equal(t, "zendesk: each process uses its own policies again\n", headway("unset", "zendesk").out)
 	require.Equal(t, "no policies were set for zendesk\n", headway("unset", "zendesk").out)
 	require.Nil(t, status().Settings.Policies)
 	require.Eventually(t, func() bool {
@@ -119,25 +119,25 @@ func setsNothing(t *testing.T, headway func(...string) outcome) {
 		code int
 		want string
 	}{
-		{[]string{"set", "zendesk"}, cli.ExitUsage, `set needs --policy: say what is to hold, such as --policy "peak: 25 per 1s, burst 10"`},
+		{[]string{"set", "zendesk"}, cli.ExitUsage, `set needs --policy, such as --policy "peak: 25 per 1s, burst 10"`},
 		{
 			[]string{"set", "zendesk", "--policy", "peak: 5 per 1s"}, cli.ExitUsage,
-			"set asks first, and there is no terminal to ask on: say --yes if the policies of zendesk are to be replaced",
+			"set asks for confirmation, and there is no terminal: add --yes to replace the policies of zendesk",
 		},
 		{[]string{"set", "zendesk", "--yes", "--policy", "peak: 5 per 1s", "--policy", "peak: 5 per moon"}, cli.ExitUsage, `--policy "peak: 5 per moon": `},
 		{[]string{"set", "zendesk", "--yes", "--policy", "peak: 5 per 1s", "--policy", "peak: 6 per 1s"}, cli.ExitUsage, "SetPolicies[1]"},
 		{[]string{"set", "zendes", "--yes", "--policy", "peak: 5 per 1s"}, cli.ExitUnknown, `no process paces "zendes"`},
 		{[]string{"unset", "zendes"}, cli.ExitUnknown, `no process paces "zendes"`},
-		{[]string{"limit", "zendesk", "tenant", "5 per 1s"}, cli.ExitUsage, "policy tenant is per tenant: say whose by --scope tenant=VALUE"},
+		{[]string{"limit", "zendesk", "tenant", "5 per 1s"}, cli.ExitUsage, "policy tenant is per tenant: choose one with --scope tenant=VALUE"},
 		{
 			[]string{"limit", "zendesk", "account", "5 per 1s"}, cli.ExitUsage,
-			"policy account has no scopes, and so one limit for the whole upstream: use headway set",
+			"policy account has no scopes: to change it for the whole upstream, use headway set",
 		},
 		{[]string{"limit", "zendesk", "tennant", "5 per 1s"}, cli.ExitUsage, `zendesk has no policy "tennant": it has account, day, tenant`},
 		{[]string{"limit", "zendesk", "tenant", "5 per moon", "--scope", "tenant=a"}, cli.ExitUsage, `the limit "5 per moon": `},
 		{[]string{"limit", "zendesk", "tenant", "5 daily (UTC)", "--scope", "tenant=a"}, cli.ExitUsage, "must be of the policy's kind"},
 		{[]string{"limit", "zendesk", "tenant", "other: 5 per 1s", "--scope", "tenant=a"}, cli.ExitUsage, "must have no name"},
-		{[]string{"limit", "zendesk", "tenant", "5 per 1s", "--scope", "tenant=a", "--for", "-1h"}, cli.ExitUsage, "--for is -1h0m0s: say how long"},
+		{[]string{"limit", "zendesk", "tenant", "5 per 1s", "--scope", "tenant=a", "--for", "-1h"}, cli.ExitUsage, "--for is -1h0m0s: write a positive duration"},
 		{[]string{"unlimit", "zendesk", "account"}, cli.ExitUsage, "policy account has no scopes"},
 	} {
 		got := headway(one.args...)
@@ -162,24 +162,24 @@ func TestSetAsksInATerminal(t *testing.T) {
 	args := []string{"set", "zendesk", "--policy", "account: 5 per 1s", "--policy", "hour: 100 per 1h",
 		"--redis", server.Addr, "--timeout", patience.String()}
 	term := inTerminal(t, 100, 30, nil, args...)
-	term.shows("Type yes to go on:")
-	require.Contains(t, term.Text(), "This sets the policies of zendesk, for all 2 processes:")
+	term.shows("Type yes to continue:")
+	require.Contains(t, term.Text(), "This sets the policies of zendesk, in 2 processes:")
 	require.Contains(t, term.Text(), "account: 5 per 1s (was 20 per 1s, burst 2)")
 	require.Contains(t, term.Text(), "(new)")
-	require.Contains(t, term.Text(), "day limits nothing any more (was 100000 daily (UTC))")
+	require.Contains(t, term.Text(), "day is removed (was 100000 daily (UTC))")
 	term.types("n\r")
 	term.ends(cli.ExitFailed)
 	require.Contains(t, term.Text(), "headway: nothing was set: the answer was not yes")
 	require.NotContains(t, headway("status", "zendesk").out, "SET BY HAND")
 	term = inTerminal(t, 100, 30, nil, args...)
-	term.shows("Type yes to go on:")
+	term.shows("Type yes to continue:")
 	term.types("yes\r")
 	term.ends(cli.ExitDone)
 	require.Contains(t, headway("status", "zendesk").out, "SET BY HAND")
 
 	backing, err := redisstore.New(server.Client())
 	require.NoError(t, err)
-	require.Equal(t, "each process of zendesk has the policies again that it declares\n", headway("unset", "zendesk").out)
+	require.Equal(t, "zendesk: each process uses its own policies again\n", headway("unset", "zendesk").out)
 	var many []store.Setting
 	for i := range store.MaxSettings {
 		many = append(many, store.Setting{Policy: "tenant", Scope: fmt.Sprint(i), Text: "tenant: 5 per 1s, per tenant"})

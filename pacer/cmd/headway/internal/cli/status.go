@@ -21,13 +21,13 @@ func (a *app) status() *cobra.Command {
 	var scopes []string
 	cmd := &cobra.Command{
 		Use:   "status UPSTREAM",
-		Short: "Show how an upstream stands: its policies, who waits and for what, its processes",
-		Long: `Show how an upstream stands for all processes together.
+		Short: "Show the state of an upstream: its policies, which calls wait and for what, its processes",
+		Long: `Show the state of an upstream across all its processes.
 
-PACE is what went in the last ten seconds, all keys of a policy together. LIMIT is what it admits as it stands now, for each
-key. USED is the part of the limit in use: of a rate in the last ten seconds, of a window what is spent, of permits
-those that are taken. LEFT is what may go at once, now. QUEUED is how many calls queue for a permit, a lane or a
-fair share; WAITING how many sleep because of the policy, all keys together.`,
+PACE is the cost per second of the calls that started in the last ten seconds, all keys of a policy together. LIMIT is what the
+policy admits now, for each key. USED is the part of the limit in use: the pace for a rate, the cost spent for a window, the
+permits taken for calls in flight. LEFT is how many calls of cost 1 may start now, and NEXT when the next one may. QUEUED is how many
+calls are queued for a permit, a lane or a fair share, WAITING how many wait because of the policy, all keys together.`,
 		Example:           "  headway status zendesk\n  headway status zendesk --scope tenant=acme --json",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeUpstream,
@@ -58,7 +58,7 @@ func (a *app) scopeFlag(cmd *cobra.Command, scopes *[]string) {
 	})
 }
 
-// on is an upstream that a command is about, as it stands.
+// on is an upstream that a command is about, and its present state.
 type on struct {
 	Operator
 
@@ -109,7 +109,7 @@ func parseScopes(scopes []string) (map[string]string, []pacer.Option, error) {
 	for _, s := range scopes {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok || value == "" || !policies.ValidName(name) {
-			return nil, nil, usagef("--scope is %q: say a name and a value, such as tenant=acme", s)
+			return nil, nil, usagef("--scope is %q: write a name and a value, such as tenant=acme", s)
 		}
 		if _, twice := all[name]; twice {
 			return nil, nil, usagef("--scope gives %s twice: a call has one %s", name, name)
@@ -136,7 +136,7 @@ func (o *on) checkScopes() error {
 			continue
 		}
 		if len(known) == 0 {
-			return usagef("no policy of %s is per %s: they are all of the whole upstream, so leave --scope out", o.snapshot.Upstream, name)
+			return usagef("no policy of %s is per %s: none has scopes, so leave --scope out", o.snapshot.Upstream, name)
 		}
 		return usagef("no policy of %s is per %s: its scopes are %s", o.snapshot.Upstream, name,
 			strings.Join(slices.Sorted(maps.Keys(known)), ", "))

@@ -79,7 +79,7 @@ func (w Where) options() (*redis.UniversalOptions, error) {
 		return nil, usagef("--timeout is %s: it must be more than 0", w.Timeout)
 	}
 	if w.Cluster && w.Master != "" {
-		return nil, usagef("--cluster and --master do not go together: a cluster has no sentinels")
+		return nil, usagef("--cluster and --master exclude each other: a Cluster has no sentinels")
 	}
 	o.IsClusterMode, o.MasterName = w.Cluster, w.Master
 	o.ContextTimeoutEnabled = true
@@ -93,8 +93,8 @@ func (w Where) addresses() (*redis.UniversalOptions, error) {
 	if strings.Contains(w.Redis, "://") {
 		u, err := redis.ParseURL(w.Redis)
 		if err != nil || !isAddress(u.Addr) {
-			return nil, usagef("--redis is not a URL that Redis has: say redis://user:password@host:6379/0, or rediss:// for TLS; " +
-				"in a password, write %%2F for / and %%40 for @, and so on")
+			return nil, usagef("--redis is not a valid Redis URL: write redis://user:password@host:6379/0, or rediss:// for TLS, " +
+				"and escape the password as in any URL (%%2F for /, %%40 for @)")
 		}
 		return &redis.UniversalOptions{
 			Addrs: []string{u.Addr}, DB: u.DB, Username: u.Username, Password: u.Password, TLSConfig: u.TLSConfig, Protocol: u.Protocol,
@@ -103,7 +103,7 @@ func (w Where) addresses() (*redis.UniversalOptions, error) {
 	o := &redis.UniversalOptions{}
 	for addr := range strings.SplitSeq(w.Redis, ",") {
 		if !isAddress(addr) {
-			return nil, usagef("--redis is not an address: say host:port, or several of them with commas; with a password it is a URL, " +
+			return nil, usagef("--redis is not an address: write host:port, or several separated by commas; with a password, write a URL: " +
 				"redis://user:password@host:6379, or rediss:// for TLS")
 		}
 		o.Addrs = append(o.Addrs, addr)

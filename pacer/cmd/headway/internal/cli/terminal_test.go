@@ -107,11 +107,11 @@ func TestTopInATerminal(t *testing.T) {
 
 	timers := measure.Watch()
 	headway("pause", "zendesk", "10m")
-	took := term.shows("paused: all of it, for")
+	took := term.shows("paused: the whole upstream, for")
 	measure.Judge(t, timers.Stop(), 50*time.Millisecond, fmt.Sprintf("a pause by another process showed after %v", took.Round(time.Millisecond)), took < 3*time.Second)
 
 	term.types("r")
-	term.shows("Resume zendesk, all of its pauses?")
+	term.shows("Lift all pauses of zendesk?")
 	term.types("y")
 	term.shows("resumed zendesk")
 	require.Zero(t, statusOf(t, headway, "zendesk").PausedSeconds)
@@ -142,16 +142,16 @@ func TestResetAsksInATerminal(t *testing.T) {
 	headway("pause", "zendesk", "10m")
 
 	term := inTerminal(t, 100, 30, nil, "reset", "zendesk", "--redis", server.Addr, "--timeout", patience.String())
-	term.shows("Type yes to go on:")
-	require.Contains(t, term.Text(), "the pause of zendesk,")
+	term.shows("Type yes to continue:")
+	require.Contains(t, term.Text(), "the pause of zendesk (left: ")
 	require.Contains(t, term.Text(), "what was charged to day (100000 daily (UTC)):")
 	term.types("n\r")
 	term.ends(cli.ExitFailed)
-	require.Contains(t, term.Text(), "headway: nothing was forgotten: the answer was not yes")
+	require.Contains(t, term.Text(), "headway: nothing was reset: the answer was not yes")
 	require.NotZero(t, statusOf(t, headway, "zendesk").PausedSeconds)
 
 	term = inTerminal(t, 100, 30, nil, "reset", "zendesk", "--redis", server.Addr, "--timeout", patience.String())
-	term.shows("Type yes to go on:")
+	term.shows("Type yes to continue:")
 	term.types("yes\r")
 	term.ends(cli.ExitDone)
 	require.Zero(t, statusOf(t, headway, "zendesk").PausedSeconds)
@@ -165,7 +165,7 @@ func TestTopWithoutColours(t *testing.T) {
 	known(t, on(t, server.Addr))
 	for noColour, want := range map[string]bool{"NO_COLOR=1": false, "NO_COLOR=": true} {
 		term := inTerminal(t, 40, 12, []string{noColour}, "top", "zendesk", "--redis", server.Addr, "--timeout", patience.String())
-		term.shows("▸ all of it")
+		term.shows("▸ upstream")
 		term.shows("account")
 		term.types("q")
 		term.ends(cli.ExitDone)

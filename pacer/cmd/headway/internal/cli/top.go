@@ -15,10 +15,10 @@ func (a *app) top() *cobra.Command {
 	var scopes []string
 	cmd := &cobra.Command{
 		Use:   "top UPSTREAM",
-		Short: "Watch an upstream live",
-		Long: `Watch an upstream live, each second: per policy the pace against the limit, who is queued and who waits, pauses, and
-the last minute; the busiest keys and the processes. Keys: arrows or tab to choose a policy, p to pause, r to resume, ? for help, q
-to quit. With --json it prints what status --json prints, once.`,
+		Short: "Show the state of an upstream, live",
+		Long: `Show the state of an upstream, refreshed every second: for each policy the pace against the limit, queued and waiting calls,
+pauses and the last minute; then the busiest keys and the processes. Keys: arrows or tab to choose a policy, p to pause, r to resume,
+? for help, q to quit. With --json it prints what status --json prints, once.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeUpstream,
 		RunE: func(cmd *cobra.Command, args []string) error {

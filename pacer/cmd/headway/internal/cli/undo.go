@@ -18,8 +18,8 @@ func (a *app) resume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume UPSTREAM",
 		Short: "Lift the pauses of an upstream",
-		Long: `Lift the pause of the whole upstream, and those of its policies: of those with scopes, for the values that --scope gives.
-Calls that sleep behind them reserve again.`,
+		Long: `Lift the pause of the whole upstream and the pauses of its policies. Of a policy with scopes, only the pause of the key that --scope
+gives is lifted. Calls that wait behind these pauses reserve again.`,
 		Example:           "  headway resume zendesk\n  headway resume zendesk --scope tenant=acme",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeUpstream,
@@ -47,7 +47,7 @@ func (a *app) lift(ctx context.Context, on *on) error {
 		return err
 	}
 	for _, p := range before {
-		if _, err := fmt.Fprintf(a.env.Out, "%s goes on: its pause had %s left\n", p.of(on.snapshot.Upstream), report.Paused(p.wait)); err != nil {
+		if _, err := fmt.Fprintf(a.env.Out, "%s is resumed; left of its pause: %s\n", p.of(on.snapshot.Upstream), report.Paused(p.wait)); err != nil {
 			return err
 		}
 	}
@@ -60,15 +60,15 @@ func (a *app) reset() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset UPSTREAM",
 		Short: "Forget what was charged, learned and paused",
-		Long: `Forget what was charged to the policies of an upstream, what was learned of them, and pauses: of those with scopes, for the
-values that --scope gives. The upstream does not forget what it has counted: until its own windows are over, calls may be
-refused. It asks first.`,
+		Long: `Forget what was charged to the policies of an upstream, what was learned about them, and their pauses. Of a policy with scopes,
+only the key that --scope gives is reset; policies without scopes are always reset. The upstream itself does not forget what it has
+counted: it may refuse calls until its own windows end. The command asks for confirmation.`,
 		Example:           "  headway reset zendesk\n  headway reset zendesk --scope tenant=acme --yes",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeUpstream,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !yes && !isTerminal(a.env.In) {
-				return usagef("reset asks first, and there is no terminal to ask on: say --yes if %s is to be forgotten", report.Clean(args[0]))
+				return usagef("reset asks for confirmation, and there is no terminal: add --yes to reset %s", report.Clean(args[0]))
 			}
 			if !yes {
 				if err := a.ask(cmd.Context(), args[0], scopes); err != nil {
@@ -79,7 +79,7 @@ refused. It asks first.`,
 		},
 	}
 	a.scopeFlag(cmd, &scopes)
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }
 
@@ -87,23 +87,23 @@ refused. It asks first.`,
 func (a *app) ask(ctx context.Context, upstream string, scopes []string) error {
 	err := a.onUpstream(ctx, upstream, scopes, func(_ context.Context, on *on) error {
 		var b strings.Builder
-		fmt.Fprintf(&b, "This forgets of %s%s, for all %s:\n", upstream, on.describe(), report.Plural(int64(on.snapshot.Alive), "process", "processes"))
+		fmt.Fprintf(&b, "This resets %s%s, in %s. It forgets:\n", upstream, on.describe(), report.Plural(int64(on.snapshot.Alive), "process", "processes"))
 		for _, p := range on.pauses() {
-			fmt.Fprintf(&b, "  the pause of %s, %s left\n", p.of(upstream), report.Paused(p.wait))
+			fmt.Fprintf(&b, "  the pause of %s (left: %s)\n", p.of(upstream), report.Paused(p.wait))
 		}
 		for i := range on.snapshot.Policies {
 			if p := &on.snapshot.Policies[i]; !report.PerKey(p) {
 				fmt.Fprintf(&b, "  what was charged to %s (%s): %s left\n", p.Policy.Name(), report.What(p.Policy), report.Count(p.Remaining))
 			}
 		}
-		b.WriteString("The upstream itself forgets nothing. Type yes to go on: ")
+		b.WriteString("The upstream itself forgets nothing. Type yes to continue: ")
 		_, err := io.WriteString(a.env.Err, b.String())
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return a.answer(ctx, "nothing was forgotten")
+	return a.answer(ctx, "nothing was reset")
 }
 
 // errNotConfirmed is the error of a command whose question was not answered with yes.
@@ -136,6 +136,6 @@ func (a *app) forget(ctx context.Context, on *on) error {
 	if a.json {
 		return a.printJSON(paused{on.snapshot.Upstream, on.pauses()})
 	}
-	_, err := fmt.Fprintf(a.env.Out, "%s starts afresh%s\n", on.snapshot.Upstream, on.describe())
+	_, err := fmt.Fprintf(a.env.Out, "%s is reset%s\n", on.snapshot.Upstream, on.describe())
 	return err
 }

@@ -40,7 +40,7 @@ func TestWords(t *testing.T) {
 	require.Equal(t, "for 41s, until 14:05:53", report.Until(now, 41*time.Second))
 	require.Equal(t, "for 2d, until 2026-03-06 14:05:12", report.Until(now, 48*time.Hour))
 	require.Equal(t, "until it is resumed", report.Until(now, pacer.Forever-time.Second))
-	require.Equal(t, "for good", report.Paused(pacer.Forever-time.Second))
+	require.Equal(t, "forever", report.Paused(pacer.Forever-time.Second))
 }
 
 func TestDurationsThatPeopleType(t *testing.T) {
@@ -89,7 +89,7 @@ func TestText(t *testing.T) {
 	now := time.Date(2026, 3, 4, 14, 5, 12, 0, time.Local)
 	require.NoError(t, report.Text(&b, f, now))
 	require.Equal(t, `acme: 2 processes pace it, 12 calls wait
-paused: all of it, for 1m30s, until 14:06:42
+paused: the whole upstream, for 1m30s, until 14:06:42
 binding: account, 7 calls wait for it
 
 POLICY             SCOPE       PACE  LIMIT       USED   LEFT  NEXT   QUEUED  WAITING  PAUSED  WHAT IT IS
@@ -97,7 +97,7 @@ account            -           5/s   4.91/s      100 %  0     130ms  0       7  
 day                -           5/s   80/1d       75 %   20    now    0       0        41s     100 daily (UTC); lowered to 80/1d from 100
 in-flight          -           5/s   25 at once  60 %   10    now    2       1        -       25 in flight
 per-second.tenant  per tenant  5/s   2/s each    -      -     -      -       4        -       2 per 1s, per tenant
-Policies with scopes stand differently for each key: see one with --scope, such as tenant=?]0;x.
+Each key of a policy with scopes has its own state: choose one with --scope, such as tenant=?]0;x.
 
 BUSIEST KEY   POLICY             LAST MINUTE  LEFT  NEXT  QUEUED  WAITING  PAUSED
 tenant=?]0;x  per-second.tenant  118          0     1s    0       4        -
@@ -144,23 +144,23 @@ func TestTextOfSettingsAndDisagreements(t *testing.T) {
 	}
 	var b strings.Builder
 	require.NoError(t, report.Text(&b, f, now))
-	_, text, _ := strings.Cut(b.String(), "heed pauses alone.\n")
+	_, text, _ := strings.Cut(b.String(), "only pauses hold calls.\n")
 	require.Equal(t, `
-SET BY HAND  SCOPE        WHAT IT IS                                                              SINCE                ENDS
-peak         -            5 per 1s                                                                14:04:12             when it is unset
-day          -            9 daily (UTC)                                                           14:04:12             when it is unset
-tenant       tenant=a b?  50 per 1s, per tenant                                                   2026-03-02 14:05:12  in 1m30s, at 14:06:42
-tenant       tenant=c     5 per moon (cannot be read here, and does not hold: another version's)  -                    when it is unset
+SET BY HAND  SCOPE        WHAT IT IS                                              SINCE                ENDS
+peak         -            5 per 1s                                                14:04:12             when unset
+day          -            9 daily (UTC)                                           14:04:12             when unset
+tenant       tenant=a b?  50 per 1s, per tenant                                   2026-03-02 14:05:12  in 1m30s, at 14:06:42
+tenant       tenant=c     5 per moon (not in force: this version cannot read it)  -                    when unset
 
-Processes disagree: 3 versions of the policies are in use. A rolling deployment, or a change just made, ends this by itself.
-  a/1, b/1 and 1 more say `+"`day: 9 daily (UTC)`"+`
+Processes disagree: 3 versions of the policies are in use. This is normal during a rolling deployment, and for a minute after a change.
+  a/1, b/1 and 1 more have `+"`day: 9 daily (UTC)`"+`
   c?/1 has no policy day
-  calls of processes without day are not charged to it: more may go than it admits
-  a/1, b/1 say `+"`peak: 10 per 1s`"+`
-  c/1 says `+"`peak: 20 per 1s, per user`"+`
+  processes without day do not charge their calls to it: more calls may start than it admits
+  a/1, b/1 have `+"`peak: 10 per 1s`"+`
+  c/1 has `+"`peak: 20 per 1s, per user`"+`
   d/1, e/1 have no policy peak
-  calls of processes without peak are not charged to it: more may go than it admits
-  with other scopes peak has separate accounts: more may go than either admits
+  processes without peak do not charge their calls to it: more calls may start than it admits
+  peak has different scopes, and so separate accounts: more calls may start than either admits
 
 PROCESS  FOR  WAITING  POLICIES FROM                   VERSION
 a/1      0s   0        set at 2026-03-04 13:04:12.000  1f
@@ -171,8 +171,8 @@ and 7 more
 	f.Settings, f.Disagreements = &pacer.Settings{Policies: &pacer.Setting{Text: "none"}}, nil
 	b.Reset()
 	require.NoError(t, report.Text(&b, f, now))
-	require.Regexp(t, `(?m)^all policies +- +none: nothing is limited +- +when it is unset$`, b.String())
-	require.Contains(t, b.String(), "which policies they are is not known")
+	require.Regexp(t, `(?m)^all policies +- +none: nothing is limited +- +when unset$`, b.String())
+	require.Contains(t, b.String(), "which policies differ is not known")
 	f.VersionCount = 1
 	b.Reset()
 	require.NoError(t, report.Text(&b, f, now))
@@ -183,7 +183,7 @@ func TestTextOfWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	require.NoError(t, report.Text(&b, &fleet.Snapshot{Upstream: "acme", Alive: 1, Unknown: []string{"day: 5 daily (Local)"}}, time.Now()))
-	require.Contains(t, b.String(), "Not shown, because it cannot be read here (another version's, or in a zone that has no name): day: 5 daily (Local)\n")
+	require.Contains(t, b.String(), "Not shown, because this version cannot read it (another version wrote it, or its time zone has no name): day: 5 daily (Local)\n")
 }
 
 func TestTextOfNothing(t *testing.T) {
@@ -191,5 +191,5 @@ func TestTextOfNothing(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, report.Text(&b, &fleet.Snapshot{Upstream: "acme", Alive: 1}, time.Now()))
 	require.Equal(t, "acme: 1 process paces it, 0 calls wait\nbinding: no policy makes a call wait\n\n"+
-		"It has no policies: calls heed pauses alone.\n", b.String())
+		"It has no policies: only pauses hold calls.\n", b.String())
 }

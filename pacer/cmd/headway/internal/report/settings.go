@@ -58,12 +58,12 @@ func unread(s *pacer.Setting) string {
 	if s.Err == nil {
 		return ""
 	}
-	return " (cannot be read here, and does not hold: another version's)"
+	return " (not in force: this version cannot read it)"
 }
 
 // instants returns since when a setting holds, and when it ends, by the clock of now: that of the store may differ.
 func instants(f *fleet.Snapshot, s *pacer.Setting, now time.Time) (since, ends string) {
-	since, ends = None, "when it is unset"
+	since, ends = None, "when unset"
 	if !s.Since.IsZero() {
 		since = clock(now, now.Add(s.Since.Sub(f.Settings.At)))
 	}
@@ -97,21 +97,21 @@ func writeDisagreements(b *strings.Builder, f *fleet.Snapshot) {
 	if text == "" {
 		return
 	}
-	fmt.Fprintf(b, "\n%s. A rolling deployment, or a change just made, ends this by itself.\n", strings.ToUpper(text[:1])+text[1:])
+	fmt.Fprintf(b, "\n%s. This is normal during a rolling deployment, and for a minute after a change.\n", strings.ToUpper(text[:1])+text[1:])
 	for i := range f.Disagreements {
 		d := &f.Disagreements[i]
 		for _, side := range d.Sides {
 			fmt.Fprintf(b, "  %s\n", sentence(d.Policy, &side))
 		}
 		if lacks(d) {
-			fmt.Fprintf(b, "  calls of processes without %s are not charged to it: more may go than it admits\n", Clean(d.Policy))
+			fmt.Fprintf(b, "  processes without %s do not charge their calls to it: more calls may start than it admits\n", Clean(d.Policy))
 		}
 		if d.Apart {
-			fmt.Fprintf(b, "  with other scopes %s has separate accounts: more may go than either admits\n", Clean(d.Policy))
+			fmt.Fprintf(b, "  %s has different scopes, and so separate accounts: more calls may start than either admits\n", Clean(d.Policy))
 		}
 	}
 	if len(f.Disagreements) == 0 {
-		b.WriteString("  which policies they are is not known: they are too many to be kept\n")
+		b.WriteString("  which policies differ is not known: they are too many to record\n")
 	}
 }
 
@@ -134,16 +134,12 @@ func sentence(policy string, side *fleet.Side) string {
 	if more := side.Processes - len(names); more > 0 {
 		who += fmt.Sprintf(" and %d more", more)
 	}
-	verb := "say"
+	verb := "have"
 	if side.Processes == 1 {
-		verb = "says"
+		verb = "has"
 	}
 	if side.Text != "" {
 		return fmt.Sprintf("%s %s `%s`", who, verb, Clean(side.Text))
-	}
-	verb = "have"
-	if side.Processes == 1 {
-		verb = "has"
 	}
 	return fmt.Sprintf("%s %s no policy %s", who, verb, Clean(policy))
 }

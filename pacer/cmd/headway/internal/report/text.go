@@ -17,7 +17,7 @@ func Text(w io.Writer, f *fleet.Snapshot, now time.Time) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", f.Upstream, Summary(f))
 	if f.PausedFor > 0 {
-		fmt.Fprintf(&b, "paused: all of it, %s\n", Until(now, f.PausedFor))
+		fmt.Fprintf(&b, "paused: the whole upstream, %s\n", Until(now, f.PausedFor))
 	}
 	fmt.Fprintf(&b, "binding: %s\n", Binding(f))
 	b.WriteByte('\n')
@@ -25,7 +25,7 @@ func Text(w io.Writer, f *fleet.Snapshot, now time.Time) error {
 	writeSettings(&b, f, now)
 	writeDisagreements(&b, f)
 	for _, text := range f.Unknown {
-		fmt.Fprintf(&b, "Not shown, because it cannot be read here (another version's, or in a zone that has no name): %s\n", Clean(text))
+		fmt.Fprintf(&b, "Not shown, because this version cannot read it (another version wrote it, or its time zone has no name): %s\n", Clean(text))
 	}
 	writeTopKeys(&b, f)
 	writeProcesses(&b, f)
@@ -45,7 +45,7 @@ func Binding(f *fleet.Snapshot) string {
 	case p == nil:
 		return "no policy makes a call wait"
 	case p.Waiting == 0:
-		return p.Policy.Name() + " has made calls wait in the last seconds, and none waits now"
+		return p.Policy.Name() + " made calls wait in the last seconds, and none waits now"
 	}
 	return p.Policy.Name() + ", " + Plural(p.Waiting, "call waits", "calls wait") + " for it"
 }
@@ -59,7 +59,7 @@ func row(w io.Writer, cells ...string) {
 
 func writePolicies(b *strings.Builder, f *fleet.Snapshot) {
 	if len(f.Policies) == 0 {
-		b.WriteString("It has no policies: calls heed pauses alone.\n")
+		b.WriteString("It has no policies: only pauses hold calls.\n")
 		return
 	}
 	w := table(b)
@@ -82,7 +82,7 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot) {
 	}
 	_ = w.Flush()
 	if hidden {
-		b.WriteString("Policies with scopes stand differently for each key: see one with --scope, such as " + example(f) + ".\n")
+		b.WriteString("Each key of a policy with scopes has its own state: choose one with --scope, such as " + example(f) + ".\n")
 	}
 }
 
@@ -144,7 +144,7 @@ func Paused(d time.Duration) string {
 	case d <= 0:
 		return None
 	case d >= pacer.Forever/2:
-		return "for good"
+		return "forever"
 	}
 	return Duration(d)
 }

@@ -124,7 +124,7 @@ func Limit(p *fleet.Policy) string {
 	return Number(p.Capacity()) + "/s"
 }
 
-// Lowered says that the policy admits less than it was told to, because of what the upstream said or refused; "" if it does not.
+// Lowered says that the policy admits less than configured, because of what the upstream reported or refused; "" if it does not.
 func Lowered(p *fleet.Policy) string {
 	spec := p.Policy.Spec()
 	switch {
@@ -199,11 +199,11 @@ func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%q is not a duration: say 30s, 10m or 2h", s)
+		return 0, fmt.Errorf("%q is not a duration: write one such as 30s, 10m or 2h", s)
 	case d <= 0:
-		return 0, fmt.Errorf("a pause of %s is none: say 30s, 10m or 2h; resume lifts one", d)
+		return 0, fmt.Errorf("a pause of %s is too short: write one such as 30s, 10m or 2h; to lift a pause, use resume", d)
 	case d > pacer.Forever:
-		return 0, fmt.Errorf("a pause of %s is too long: %s is the most", s, Duration(pacer.Forever))
+		return 0, fmt.Errorf("a pause of %s is too long: the longest is %s", s, Duration(pacer.Forever))
 	}
 	return d, nil
 }

@@ -73,7 +73,7 @@ func (p *Plan) check() (time.Time, error) {
 		}
 	}
 	if len(p.Loads) == 0 {
-		return start, bad("loads", "empty", "leave it out for one load of defaults, or say who calls")
+		return start, bad("loads", "empty", "leave it out for one default load, or describe at least one")
 	}
 	for i := range p.Loads {
 		if err := p.checkLoad(&p.Loads[i]); err != nil {
@@ -103,7 +103,7 @@ func parseStart(s string) (time.Time, error) {
 	if t, err := time.Parse("2006-01-02 15:04", DefaultStart+" "+s); err == nil {
 		return t, nil
 	}
-	return time.Time{}, bad("start", strconv.Quote(s), `is no time: write it like "09:30", "2026-03-29", "2026-03-29T00:00" or "2026-03-29T00:00:00+01:00"`)
+	return time.Time{}, bad("start", strconv.Quote(s), `must be a time such as "09:30", "2026-03-29", "2026-03-29T00:00" or "2026-03-29T00:00:00+01:00"`)
 }
 
 func (p *Plan) checkLoad(l *Load) error {
@@ -127,7 +127,7 @@ func (p *Plan) checkCallers(l *Load) error {
 	case math.IsNaN(l.Rate) || l.Rate < 0 || l.Rate > maxRate:
 		return bad("rate", l.Rate, fmt.Sprintf("must be from 0, for workers, to %d calls per second", maxRate))
 	case l.Steady && l.Rate == 0:
-		return bad("steady", true, "workers call when they can: give a rate, or leave it out")
+		return bad("steady", true, "it needs a rate, because workers call when they can: give a rate, or leave it out")
 	}
 	return nil
 }
@@ -140,10 +140,10 @@ func (p *Plan) checkTimes(l *Load) error {
 		return err
 	}
 	if l.Rate > 0 && l.Think > 0 {
-		return bad("think", l.Think, "goes with workers, and the rate of calls is given: leave one of them out")
+		return bad("think", l.Think, "only workers think, and the load has a rate: leave one of them out")
 	}
 	if l.Rate == 0 && l.CallTime+l.Think+p.StoreLatency < Duration(10*time.Microsecond) {
-		return bad("call-time", l.CallTime, "a worker that needs no time makes any number of calls: give the calls a time, or think")
+		return bad("call-time", l.CallTime, "a worker that needs no time makes calls without end: give it a call time or a think time")
 	}
 	return nil
 }
@@ -156,9 +156,9 @@ func (p *Plan) checkTenants(l *Load) error {
 	case l.Rate == 0 && workers < l.Tenants:
 		return bad("tenants", l.Tenants, fmt.Sprintf("are more than the %d workers, so some would never call: raise workers, or give a rate", workers))
 	case math.IsNaN(l.Greedy) || l.Greedy < 0 || l.Greedy >= 1:
-		return bad("greedy", l.Greedy, "must be from 0 to less than 1: it is the first tenant's part of the calls")
+		return bad("greedy", l.Greedy, "must be at least 0 and less than 1: it is the first tenant's share of the calls")
 	case l.Greedy > 0 && l.Tenants == 1:
-		return bad("greedy", l.Greedy, "there is one tenant, who has everything: raise tenants")
+		return bad("greedy", l.Greedy, "there is only one tenant: raise tenants")
 	case l.Rate == 0 && l.Greedy > 0 && l.greedyWorkers() > workers-l.Tenants+1:
 		return bad("greedy", l.Greedy, fmt.Sprintf("leaves fewer workers than the %d other tenants: raise workers, or give a rate", l.Tenants-1))
 	}
@@ -173,7 +173,7 @@ func (l *Load) lane() (name string, part float64, err error) {
 	}
 	part, err = strconv.ParseFloat(text, 64)
 	if err != nil || !(part > 0 && part <= 1) || name == "" {
-		return "", 0, bad("lane", strconv.Quote(l.Lane), `must be a name, or a name and a part of the calls from 0 to 1, such as "batch=0.5"`)
+		return "", 0, bad("lane", strconv.Quote(l.Lane), `must be a name, or a name and a share of the calls from 0 to 1, such as "batch=0.5"`)
 	}
 	return name, part, nil
 }
@@ -194,7 +194,7 @@ func (p *Plan) checkLane(l *Load) error {
 func (p *Plan) checkScopes(l *Load) error {
 	for name := range l.Scopes {
 		if !slices.ContainsFunc(p.Policies, func(one policies.Policy) bool { return slices.Contains(one.Scopes(), name) || one.FairBy() == name }) {
-			return bad("scope", strconv.Quote(name), "no policy is by that scope: is it spelt right?")
+			return bad("scope", strconv.Quote(name), "no policy has that scope: check its spelling")
 		}
 	}
 	for i := range p.Policies {
@@ -221,7 +221,7 @@ func (p *Plan) checkCost(l *Load) error {
 	for _, one := range parts(p.Policies) {
 		spec := one.Spec()
 		if (one.lane == "" || one.lane == lane) && spec.Algorithm != policies.Concurrency && l.Cost > spec.Limit {
-			return bad("cost", l.Cost, fmt.Sprintf("such a call can never go, because policy %q admits at most %d at once: lower it, or raise the policy's burst or limit",
+			return bad("cost", l.Cost, fmt.Sprintf("such a call can never start, because policy %q admits at most %d at once: lower it, or raise the policy's burst or limit",
 				one.Name(), spec.Limit))
 		}
 	}

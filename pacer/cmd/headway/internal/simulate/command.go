@@ -16,18 +16,18 @@ import (
 )
 
 // Command returns the command "simulate". With a persistent flag --json of its parent it prints JSON. Its errors have a method
-// ExitCode() int, which says 2: whatever is wrong is what was asked for.
+// ExitCode() int, which returns 2: only the command line or the plan can be wrong.
 func Command() *cobra.Command {
 	f := &flags{plan: DefaultPlan(), load: DefaultLoad()}
 	cmd := &cobra.Command{
 		Use:   "simulate",
-		Short: "Say what would become of calls that are offered to policies",
-		Long: `Say what would become of calls that are offered to a stack of policies: how many go, how long they wait and for what,
-how much of each policy is used, when a quota is spent. It needs no Redis and calls nobody: it runs the engine that paces
-real calls in virtual time, so that an hour takes about a second.
+		Short: "Predict how policies pace a load of calls",
+		Long: `Predict how a stack of policies paces a load: how many calls start, how long they wait and for what, how much of each policy is used,
+and when a quota is spent. It needs no Redis and makes no calls: it runs the engine that paces real calls, in virtual time, so
+that an hour takes about a second.
 
-By default workers make calls, one after the other; with --rate calls come whatever became of those before. --file reads
-policies, several loads and all that flags say from JSON; flags go before what it says. docs/simulate.md describes it.`,
+By default, workers make calls, one after the other. With --rate, calls arrive no matter what happens to earlier ones. --file reads
+policies, several loads and everything that flags can set from JSON; flags override the file. docs/simulate.md describes it.`,
 		Example: `  headway simulate --policy "at most 50 in any 1s" --processes 4 --workers 16
   headway simulate --policy "100 per 1s, burst 10" --policy "10 per 1s, per tenant" --rate 120 --tenants 10 --greedy 0.5
   headway simulate --policy "100000 daily (UTC)" --rate 2 --for 24h --start 09:00 --json`,
@@ -39,7 +39,7 @@ policies, several loads and all that flags say from JSON; flags go before what i
 	return cmd
 }
 
-// flags is what the command line says.
+// flags are the flags of the command line.
 type flags struct {
 	file     string
 	policies []string
@@ -57,29 +57,29 @@ var ofLoad = []string{ //nolint:gochecknoglobals // a constant; Go has no consta
 func (f *flags) add(set *pflag.FlagSet) {
 	p, l := &f.plan, &f.load
 	set.StringArrayVar(&f.policies, "policy", nil, `a policy, such as "50 per 1s, burst 10, per tenant"; may be repeated`)
-	set.StringVar(&f.file, "file", "", "a file in JSON that says all of this, and several loads if need be; - for stdin")
+	set.StringVar(&f.file, "file", "", "a JSON file with all of this, and several loads if needed; - for stdin")
 	set.Var((*durationFlag)(&p.For), "for", "how much time to simulate")
-	set.StringVar(&p.Start, "start", p.Start, `when that begins, for windows and calendars: "09:30", "2026-03-29", or an instant by RFC 3339; UTC if there is no zone`)
+	set.StringVar(&p.Start, "start", p.Start, `when the simulated time begins, for windows and calendars: "09:30", "2026-03-29", or an RFC 3339 time; UTC without a zone`)
 	set.Var((*durationFlag)(&p.MaxWait), "max-wait", "the longest that a call waits")
-	set.Var((*durationFlag)(&p.Retry), "retry", "after how long a worker whose call was refused makes the next one; 0 for when it could go")
-	set.Uint64Var(&p.Seed, "seed", p.Seed, "of the random numbers")
-	set.Var((*durationFlag)(&p.StoreLatency), "store-latency", "how long the store takes to answer; 0 for one in memory")
-	set.Var((*durationFlag)(&p.TimerLate), "timer-late", "how late timers are at most")
-	set.Var((*durationFlag)(&p.Jitter), "jitter", "by how much a call that waits goes later at most, as far as its limits allow")
+	set.Var((*durationFlag)(&p.Retry), "retry", "how long a worker pauses after a refused call; 0 for until the call could start")
+	set.Uint64Var(&p.Seed, "seed", p.Seed, "seed of the random numbers")
+	set.Var((*durationFlag)(&p.StoreLatency), "store-latency", "how long the store takes to answer; 0 for the memory store")
+	set.Var((*durationFlag)(&p.TimerLate), "timer-late", "how late timers fire at most")
+	set.Var((*durationFlag)(&p.Jitter), "jitter", "the longest random delay of a waiting call, within what its limits allow")
 	set.BoolVar(&f.noChart, "no-chart", false, "print no charts")
 
-	set.IntVar(&l.Processes, "processes", l.Processes, "how many processes call")
-	set.IntVar(&l.Workers, "workers", l.Workers, "how many workers each process has, of which each makes one call after the other")
+	set.IntVar(&l.Processes, "processes", l.Processes, "how many processes make calls")
+	set.IntVar(&l.Workers, "workers", l.Workers, "how many workers each process has; each makes one call after the other")
 	set.Var((*durationFlag)(&l.Think), "think", "how long a worker rests after a call")
-	set.Float64Var(&l.Rate, "rate", l.Rate, "how many calls come per second, at random, in place of workers")
-	set.BoolVar(&l.Steady, "steady", l.Steady, "let the calls of --rate come at equal distances")
+	set.Float64Var(&l.Rate, "rate", l.Rate, "how many calls arrive per second, at random, instead of workers")
+	set.BoolVar(&l.Steady, "steady", l.Steady, "let the calls of --rate arrive at equal intervals")
 	set.Var((*durationFlag)(&l.CallTime), "call-time", "how long a call takes")
 	set.BoolVar(&l.Exponential, "exponential", l.Exponential, "let calls take --call-time on average, some of them much longer")
-	set.IntVar(&l.Tenants, "tenants", l.Tenants, "for how many tenants they call, whose names are in all scopes")
-	set.Float64Var(&l.Greedy, "greedy", l.Greedy, "the first tenant's part of the workers or of the rate, such as 0.9; 0 for equal parts")
+	set.IntVar(&l.Tenants, "tenants", l.Tenants, "how many tenants the calls are for; all scopes carry their names")
+	set.Float64Var(&l.Greedy, "greedy", l.Greedy, "the first tenant's share of the workers or of the rate, such as 0.9; 0 for equal shares")
 	set.StringArrayVar(&f.scopes, "scope", nil, `a scope that all calls carry, such as "account=acme", or "ticket=" for none; may be repeated`)
-	set.StringVar(&l.Lane, "lane", l.Lane, `the lane of the calls, such as "batch", or of half of them, "batch=0.5"`)
-	set.Int64Var(&l.Cost, "cost", l.Cost, "what each call costs")
+	set.StringVar(&l.Lane, "lane", l.Lane, `the lane of the calls, such as "batch", or "batch=0.5" for half of them`)
+	set.Int64Var(&l.Cost, "cost", l.Cost, "the cost of each call")
 }
 
 // A durationFlag is a duration on the command line.
@@ -132,7 +132,7 @@ func (f *flags) read(cmd *cobra.Command) error {
 		}
 		for name, value := range given {
 			if len(f.plan.Loads) > 0 && slices.Contains(ofLoad, name) {
-				return bad(name, "given", "the file has loads, so it is not clear which one is meant: say it there, or leave its loads out")
+				return bad(name, "given", "the file has loads, so it is not clear which one this is for: set it in the file, or remove the loads from the file")
 			}
 			if name != "policy" && name != "scope" {
 				if err := cmd.Flags().Set(name, value); err != nil {

@@ -121,7 +121,7 @@ func (s *sim) run(ctx context.Context, most int64) error {
 				return err
 			}
 			if s.asked > most {
-				return bad("for", s.plan.For, fmt.Sprintf("after %v the store has been asked more than %.3g times: make it shorter, or lower the load, or let refused calls come back later (retry)",
+				return bad("for", s.plan.For, fmt.Sprintf("after %v the store has had more than %.3g requests: make it shorter, lower the load, or let refused calls come back later (retry)",
 					s.now.Sub(s.begun), float64(most)))
 			}
 		}

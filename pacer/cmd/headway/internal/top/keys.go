@@ -59,7 +59,7 @@ func (m *model) target() string {
 
 func (m *model) askPause() {
 	if p := m.policy(); p != nil && report.PerKey(p) {
-		m.said = fmt.Sprintf("%s is per %s: to pause it for one, start top with --scope %s=VALUE", p.Policy.Name(), p.Policy.Scopes()[0], p.Policy.Scopes()[0])
+		m.said = fmt.Sprintf("%s is per %s: to pause one, start top with --scope %s=VALUE", p.Policy.Name(), p.Policy.Scopes()[0], p.Policy.Scopes()[0])
 		return
 	}
 	m.mode, m.input, m.wrong = pausing, "", ""

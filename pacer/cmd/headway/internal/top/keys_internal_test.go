@@ -98,7 +98,7 @@ func TestPauseOfAPolicy(t *testing.T) {
 
 	m.chosen = "tenant"
 	press(t, m, "p")
-	require.Contains(t, m.View(), "to pause it for one, start top with --scope tenant=VALUE")
+	require.Contains(t, m.View(), "to pause one, start top with --scope tenant=VALUE")
 	require.Equal(t, watching, m.mode)
 }
 
@@ -109,7 +109,7 @@ func TestResumeAsks(t *testing.T) {
 	require.Zero(t, op.resumed)
 	require.Contains(t, m.View(), "nothing was resumed")
 	press(t, m, "r")
-	require.Contains(t, m.View(), "Resume zendesk, all of its pauses?")
+	require.Contains(t, m.View(), "Lift all pauses of zendesk?")
 	press(t, m, "y")
 	require.Equal(t, 1, op.resumed)
 	require.Contains(t, m.View(), "resumed zendesk")
@@ -119,9 +119,9 @@ func TestHelpAndQuit(t *testing.T) {
 	t.Parallel()
 	m, _ := started(t)
 	press(t, m, "?")
-	require.Contains(t, m.View(), "WAITING  calls that sleep")
+	require.Contains(t, m.View(), "WAITING  calls that wait")
 	press(t, m, "x")
-	require.NotContains(t, m.View(), "calls that sleep because")
+	require.NotContains(t, m.View(), "calls that wait because")
 	for _, k := range []tea.KeyMsg{{Type: tea.KeyRunes, Runes: []rune("q")}, {Type: tea.KeyCtrlC}} {
 		_, cmd := m.Update(k)
 		require.Equal(t, tea.Quit(), cmd())
@@ -139,10 +139,10 @@ func TestStoreErrors(t *testing.T) {
 	require.Contains(t, m.View(), "still trying: out of reach")
 	require.Contains(t, m.View(), "account", "what was known stays")
 	press(t, m, "r", "y")
-	require.Contains(t, m.View(), "not done: out of reach")
+	require.Contains(t, m.View(), "failed: out of reach")
 	op.err = nil
 	m.Update(m.look()())
-	require.Contains(t, m.View(), "not done: out of reach", "until the next key")
+	require.Contains(t, m.View(), "failed: out of reach", "until the next key")
 	require.NotContains(t, m.View(), "still trying")
 }
 
@@ -156,5 +156,5 @@ func TestChosenPolicyStays(t *testing.T) {
 	require.Contains(t, m.View(), "▸ exports")
 	op.snapshot.Policies = op.snapshot.Policies[1:]
 	m.Update(m.look()())
-	require.Contains(t, m.View(), "▸ all of it")
+	require.Contains(t, m.View(), "▸ upstream")
 }

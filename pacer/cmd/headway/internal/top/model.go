@@ -102,7 +102,7 @@ func (m *model) look() tea.Cmd {
 func (m *model) act(said string, f func(context.Context, Operator) error) tea.Cmd {
 	return func() tea.Msg {
 		if err := m.with(f); err != nil {
-			return doneMsg("not done: " + report.Clean(err.Error()))
+			return doneMsg("failed: " + report.Clean(err.Error()))
 		}
 		return doneMsg(said)
 	}

@@ -116,7 +116,7 @@ func (c columns) upstream(s styles, f *fleet.Snapshot, chosen bool) string {
 		mark, name = s.chosen.Render("▸ "), s.chosen
 	}
 	waiting := f.Waiters()
-	return mark + c.line(name.Render(left("all of it", c.name)), right("", paceWidth), right("", limitWidth), left("", c.bar),
+	return mark + c.line(name.Render(left("upstream", c.name)), right("", paceWidth), right("", limitWidth), left("", c.bar),
 		right("", leftWidth), right("", queuedWidth), lit(right(report.Count(waiting), waitingWidth), waiting > 0, s.waits, s.dim),
 		lit(right(report.Paused(f.PausedFor), pausedWidth), f.PausedFor > 0, s.paused, s.dim), "")
 }

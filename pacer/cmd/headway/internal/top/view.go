@@ -38,9 +38,9 @@ func (m *model) head() []string {
 	switch {
 	case m.err != nil:
 		age := report.Duration(m.now().Sub(m.seen))
-		lines = append(lines, s.failed.Render("as it stood "+age+" ago, still trying: "+report.Clean(m.err.Error())))
+		lines = append(lines, s.failed.Render("state of "+age+" ago, still trying: "+report.Clean(m.err.Error())))
 	case f.PausedFor > 0:
-		lines = append(lines, s.paused.Render("paused: all of it, "+report.Until(f.At, f.PausedFor)))
+		lines = append(lines, s.paused.Render("paused: the whole upstream, "+report.Until(f.At, f.PausedFor)))
 	default:
 		lines = append(lines, lit("binding: "+report.Binding(f), f.Binding() != nil, s.waits, s.dim))
 	}
@@ -59,9 +59,9 @@ func (m *model) foot() string {
 		if m.wrong != "" {
 			return line + " " + s.failed.Render(m.wrong)
 		}
-		return line + s.dim.Render("  such as 10m; enter pauses, esc leaves")
+		return line + s.dim.Render("  such as 10m; enter to pause, esc to cancel")
 	case resuming:
-		return s.title.Render("Resume "+m.Upstream+", all of its pauses? ") + s.dim.Render("y, or any other key for no")
+		return s.title.Render("Lift all pauses of "+m.Upstream+"? ") + s.dim.Render("y for yes, any other key for no")
 	case watching, helping:
 	}
 	if m.said != "" {
@@ -72,17 +72,17 @@ func (m *model) foot() string {
 
 var helpLines = strings.Split(strings.TrimRight(helpText, "\n"), "\n") //nolint:gochecknoglobals // a constant of many lines
 
-const helpText = `PACE     cost per second of what went in the last ten seconds, all keys together
-LIMIT    what the policy admits as it stands now, for each key
-USED     of a rate the pace against it, of a window what is spent, of permits those taken
-LEFT     what may go at once, now
-QUEUED   queued calls for a permit, a lane or a fair share
-WAITING  calls that sleep because of the policy, all keys together
+const helpText = `PACE     cost per second of the calls of the last ten seconds, all keys together
+LIMIT    what the policy admits now, for each key
+USED     for a rate the pace, for a window the cost spent, for permits those taken
+LEFT     how many calls of cost 1 may start now
+QUEUED   calls that are queued for a permit, a lane or a fair share
+WAITING  calls that wait because of the policy, all keys together
 
-p  pause the chosen policy, or all of the upstream
+p  pause the chosen policy, or the whole upstream
 r  resume: lift the pauses of the upstream
 ↑ ↓ tab  choose
 q  quit
 
-any key goes back
+any key returns
 `

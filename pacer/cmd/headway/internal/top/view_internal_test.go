@@ -82,7 +82,7 @@ func TestViewOfAnError(t *testing.T) {
 	m.snapshot.TopKeys[0].Scope = "tenant=\x1b]0;x\a"
 	view := m.View()
 	require.NotContains(t, view, "\x1b")
-	require.Contains(t, view, "as it stood 12s ago, still trying: dial tcp: refused?[2J")
+	require.Contains(t, view, "state of 12s ago, still trying: dial tcp: refused?[2J")
 	require.Contains(t, view, "evil?[2J")
 }
 
@@ -95,11 +95,11 @@ func TestViewScrolls(t *testing.T) {
 		p := policies.PerSecond(5).Named(fmt.Sprintf("p%02d", i))
 		m.snapshot.Policies = append(m.snapshot.Policies, fleet.Policy{PolicyStatus: pacer.PolicyStatus{Policy: p}, Shown: true})
 	}
-	require.Contains(t, m.View(), "all of it")
+	require.Contains(t, m.View(), " upstream ")
 	require.NotContains(t, m.View(), "p20")
 	m.chosen = "p20"
 	require.Contains(t, m.View(), "▸ p20")
-	require.NotContains(t, m.View(), "all of it")
+	require.NotContains(t, m.View(), " upstream ")
 	m.move(-22)
 	require.Contains(t, m.View(), "▸ p39")
 }
@@ -108,7 +108,7 @@ func TestViewOfAnUpstreamWithoutPolicies(t *testing.T) {
 	t.Parallel()
 	m := drawn(t, 80, 24, termenv.Ascii)
 	m.snapshot = &fleet.Snapshot{Upstream: "zendesk", PausedFor: 90 * time.Second, Alive: 1, At: m.snapshot.At, Counted: m.snapshot.At}
-	require.Contains(t, m.View(), "paused: all of it, for 1m30s, until 14:06:42")
+	require.Contains(t, m.View(), "paused: the whole upstream, for 1m30s, until 14:06:42")
 	require.NotContains(t, m.View(), "disagree")
 	m.snapshot.VersionCount = 2
 	require.Contains(t, m.View(), "\nprocesses disagree: 2 versions of the policies are in use: see headway status\n")
