@@ -58,7 +58,7 @@ func tenantsBefore(
 	limiter, ok := byTenant[tenant]
 	if !ok {
 		limiter = rate.NewLimiter(rate.Limit(2), 1)
-		byTenant[tenant] = limiter // and nobody ever deletes it
+		byTenant[tenant] = limiter // never deleted
 	}
 	mu.Unlock()
 	if err := limiter.Wait(ctx); err != nil {
@@ -89,13 +89,13 @@ func redisRateBefore(ctx context.Context, call func(context.Context) error, rdb 
 	for {
 		res, err := limiter.Allow(ctx, "crm", redis_rate.PerSecond(10))
 		if err != nil {
-			return err // Redis is away: nothing goes
+			return err // Redis is unreachable: no call is made
 		}
 		if res.Allowed > 0 {
 			break
 		}
 		select {
-		case <-time.After(res.RetryAfter): // and then everybody asks at once
+		case <-time.After(res.RetryAfter): // then all waiting callers retry at once
 		case <-ctx.Done():
 			return ctx.Err()
 		}
