@@ -48,10 +48,18 @@ func Attempt(n int64) Option { return Option{kind: optAttempt, n: n} }
 // which the token would be longer than [MaxToken]; and a [*StoreError] if the store is out of reach, whatever Config.Outage is, or keeps
 // no bookings: a slot that only this process knows of cannot be redeemed by another one.
 func (p *Pacer) Book(ctx context.Context, opts ...Option) (tok string, wait time.Duration, err error) {
+	return p.book(ctx, opts, nil)
+}
+
+// book is Book for a call by any one of the credentials of a pool; nil: for any other call.
+func (p *Pacer) book(ctx context.Context, opts []Option, l *Pool) (tok string, wait time.Duration, err error) {
 	r := newReservation()
 	a, err := r.read(ctx, p, opts)
 	if err != nil {
 		return "", 0, err
+	}
+	if l != nil {
+		a.pooled = &pooled{pool: l}
 	}
 	t := &token{upstream: p.upstream, keep: DefaultKeep, maxWait: min(a.maxWait, Forever), tracked: a.tracked, cost: a.cost}
 	_, _ = rand.Read(t.id[:]) // it never fails
@@ -118,15 +126,23 @@ type bookable struct {
 	limits  []store.Limit // that slots are charged to
 	costs   []int64       // of the call, for each of them
 	permits []store.Limit // that it needs when it goes
+	any     store.Call    // its choices, if it is by any one of some credentials
 }
 
 // bindBooking returns what binds a call that is booked, for the reservation that it is or will be.
 func (p *Pacer) bindBooking(r *Reservation, a *ask) (b bookable, err error) {
 	r.keep(a, &r.first)
 	if a.set.Free {
+		if a.pooled != nil {
+			a.pooled = a.pooled.any()
+		}
 		return b, nil
 	}
 	a.which = binding.Enforced
+	if a.pooled != nil {
+		any, err := p.requestAny(a)
+		return bookable{limits: any.Limits, costs: any.Call.Costs, any: any.Call}, err
+	}
 	limits, err := p.bind(a, nil)
 	if err != nil {
 		return b, err
@@ -165,7 +181,7 @@ func (p *Pacer) bookSlot(ctx context.Context, a *ask, b *bookable, t *token) (g 
 	if err != nil {
 		return g, p.storeError(opBook, err)
 	}
-	call := store.Call{Cost: a.cost, Costs: b.costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
+	call := store.Call{AnyOf: b.any.AnyOf, First: b.any.First, Cost: a.cost, Costs: b.costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
 	c := &waiters.Call{}
 	ctx = context.WithoutCancel(ctx) // its deadline is not the slot's
 	if a.set.Free {
@@ -176,7 +192,10 @@ func (p *Pacer) bookSlot(ctx context.Context, a *ask, b *bookable, t *token) (g 
 	if err != nil {
 		return g, err
 	}
-	g = c.TakeAway()
+	if a.pooled != nil { // the call is by this credential from now on
+		t.scopes = append(t.scopes, a.pooled.pool.scoped(a, a.pooled.accounts[c.Choice()])...)
+	}
+	g, b.limits, b.costs = c.TakeAway()
 	if g.Local && !a.set.Free {
 		p.giveBack(ctx, b.limits, &g)
 		return g, p.storeError(opBook, store.ErrUnreachable)
@@ -195,7 +214,11 @@ func (t *token) granted(g *store.Grant, b *bookable, epoch store.Epoch) {
 	t.limits = t.limits[:0:0]
 	for i := range b.limits {
 		l := &b.limits[i]
-		t.limits = append(t.limits, tokenLimit{l.Policy, l.Scope, shapeOf(&l.Spec), b.costs[i], g.Charges[i]})
+		cost := t.cost
+		if b.costs != nil {
+			cost = b.costs[i]
+		}
+		t.limits = append(t.limits, tokenLimit{l.Policy, l.Scope, shapeOf(&l.Spec), cost, g.Charges[i]})
 	}
 }
 

@@ -177,6 +177,41 @@ func (l *Pool) reserve(ctx context.Context, opts []Option, waits bool) (*Reserva
 	return r, nil
 }
 
+// Book is [Pacer.Book] for a call by any one of the credentials: the booking is by the one that may be used soonest, and stays by it when it
+// moves. Redeem its token with [Pool.Redeem]; to cancel it, use [Pacer.CancelBooking].
+func (l *Pool) Book(ctx context.Context, opts ...Option) (tok string, wait time.Duration, err error) {
+	return l.pacer.book(ctx, opts, l)
+}
+
+// Redeem is [Pacer.Redeem] for a token that [Pool.Book] returned, in any process that has a pool of these credentials. It returns a
+// [*TokenError] that matches [ErrBadToken] for a token of another kind.
+func (l *Pool) Redeem(ctx context.Context, tok string, opts ...Option) (*Reservation, error) {
+	name := ""
+	if t, err := parseToken(tok); err == nil {
+		if name = l.accountIn(t); name == "" {
+			return nil, &TokenError{Upstream: l.pacer.upstream, Err: errTokenPool}
+		}
+	}
+	r, err := l.pacer.Redeem(ctx, tok, opts...)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.credential = l.pick(name, nil)
+	return r, nil
+}
+
+// accountIn returns the account by which a booking is; "" if it is by none of the pool's.
+func (l *Pool) accountIn(t *token) string {
+	for _, o := range slices.Backward(t.scopes) {
+		if slices.Contains(l.scopes, o.name) && slices.ContainsFunc(l.accounts, func(a account) bool { return a.name == o.value }) {
+			return o.value
+		}
+	}
+	return ""
+}
+
 // Pacer returns the Pacer whose calls the pool's are.
 func (l *Pool) Pacer() *Pacer { return l.pacer }
 

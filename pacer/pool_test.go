@@ -368,6 +368,55 @@ func TestAPoolIsObserved(t *testing.T) {
 	})
 }
 
+// A booking is by the key that may be used soonest, and is redeemed by that key in any process, once, at no other key's cost.
+func TestAPoolBooks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared := memstore.New()
+		limits := []policies.Policy{policies.AtMost(1, time.Second).Skew(100 * ms).Per("key"), policies.PerSecond(100).Named("all")}
+		books := newPool(t, newPacer(t, pacer.Config{Upstream: "api", Store: shared, Policies: limits}), pacer.Credentials("a", "b", "c")...)
+		redeems := newPool(t, newPacer(t, pacer.Config{Upstream: "api", Store: shared, Policies: limits}), pacer.Credentials("a", "b", "c")...)
+		began := time.Now()
+		var all goer
+		var jobs sync.WaitGroup
+		for range 12 {
+			tok, wait, err := books.Book(t.Context())
+			require.NoError(t, err)
+			jobs.Go(func() {
+				time.Sleep(wait)
+				r, err := redeems.Redeem(t.Context(), tok)
+				for later := (*pacer.LaterError)(nil); errors.As(err, &later); r, err = redeems.Redeem(t.Context(), tok) {
+					time.Sleep(later.Wait)
+				}
+				require.NoError(t, err)
+				all.goes(r.Credential(), time.Since(began))
+				_, err = redeems.Redeem(t.Context(), tok)
+				require.ErrorIs(t, err, pacer.ErrSpent)
+			})
+		}
+		jobs.Wait()
+		require.Less(t, time.Since(began), 10*time.Second) // those that were due at once moved behind the others
+		for _, key := range []string{"a", "b", "c"} {
+			require.Equal(t, 4, all.count(key, 0, time.Hour), key)
+		}
+
+		tok, _, err := books.Pacer().Book(t.Context(), pacer.Scope("key", "of nobody"))
+		require.NoError(t, err)
+		_, err = redeems.Redeem(t.Context(), tok)
+		require.ErrorIs(t, err, pacer.ErrBadToken)
+		require.ErrorContains(t, err, "by none of the pool's credentials")
+		_, err = redeems.Redeem(t.Context(), "no token")
+		require.ErrorIs(t, err, pacer.ErrBadToken)
+		require.NoError(t, books.Pacer().CancelBooking(t.Context(), tok))
+
+		tok, _, err = books.Book(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, books.Pacer().CancelBooking(t.Context(), tok))
+		_, err = redeems.Redeem(t.Context(), tok)
+		require.ErrorIs(t, err, pacer.ErrSpent)
+	})
+}
+
 // Of several scopes, a call has those that it carries, with the credential as their value; if it carries none, all of them.
 func TestAPoolOfSeveralScopes(t *testing.T) {
 	t.Parallel()

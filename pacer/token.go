@@ -138,6 +138,7 @@ var (
 	errTokenText     = errors.New("is not what Book returned: was it cut, or changed?")
 	errTokenVersion  = errors.New("is of another release of Headway, which writes tokens in another way")
 	errTokenUpstream = errors.New("is of another upstream")
+	errTokenPool     = errors.New("is by none of the pool's credentials: redeem it with the Pacer, or with the pool that booked it")
 )
 
 // parseToken reads a token. It trusts nothing that it has not checked, and accepts only what String writes.

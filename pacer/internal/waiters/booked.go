@@ -10,16 +10,16 @@ import (
 
 // A booking is a slot that leaves the process that was granted it, and comes to the one that uses it: see pacer.Pacer.Book.
 
-// TakeAway returns the grant of a call that has a slot. From then on the slot is the caller's: the call is used and nothing of it is
-// left here, nor counted as gone.
-func (c *Call) TakeAway() store.Grant {
+// TakeAway returns the grant of a call that has a slot, the limits that bind the call, and what it costs each of them; nil if that is the same
+// for all. From then on the slot is the caller's: the call is used and nothing of it is left here, nor counted as gone.
+func (c *Call) TakeAway() (g store.Grant, limits []store.Limit, costs []int64) {
 	s := c.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.state = givenBack
 	s.leaveQueue(c)
 	s.Usage.Leave(&c.tracked, &c.request[0])
-	return c.grant[0]
+	return c.grant[0], c.stack.Limits, c.request[0].Costs
 }
 
 // Adopt gives c a slot that was taken away from another call, of this process or another one. The store was asked at requested whether it
