@@ -308,7 +308,7 @@ func (k *asked) bound() (*binding.Set, binding.Settling) {
 	return k.ask.set, *k.settling
 }
 
-// Bind implements [waiters.Binder].
+// Bind is for package pacer itself: do not call it.
 func (k *asked) Bind() (r waiters.Request, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -14,11 +14,10 @@ import (
 // limit binds, all calls wait for a while, and a line for each would be noise.
 const longWait = 10 * time.Second
 
-// LogHooks returns hooks that log what happens, with structured fields: upstream, policy, scope, and times as
-// durations. Pauses, refusals, failures of the store and failovers are logged at level Warn; their end, and waits of
-// ten seconds or more, at level Info; all else at level Debug, including positions in queues. If logger is nil,
-// LogHooks uses slog's default logger at the time of the call. Losses of a shared store are logged without these hooks,
-// too: see [Config].Logger.
+// LogHooks returns hooks that log what happens, with structured fields: upstream, policy, scope, and times as durations. Pauses,
+// refusals, failures of the store and failovers are logged at level Warn; the end of a pause or a failover, and waits of ten seconds or
+// more, at level Info; everything else at level Debug, including positions in queues. If logger is nil, LogHooks uses slog's default
+// logger at the time of the call. Losses of a shared store are logged without these hooks, too: see [Config].Logger.
 func LogHooks(logger *slog.Logger) *Hooks {
 	if logger == nil {
 		logger = slog.Default()

@@ -21,7 +21,7 @@ type Router struct {
 
 var _ http.RoundTripper = (*Router)(nil)
 
-// A RouterOption sets which transport serves a host.
+// A RouterOption sets the transport of a host.
 type RouterOption func(*Router) error
 
 // NewRouter returns a Router with these routes. It returns a [*pacer.ConfigError] for a bad or repeated host and for a nil
@@ -63,8 +63,8 @@ func WithHost(pattern string, rt http.RoundTripper) RouterOption {
 	}
 }
 
-// WithFallback sends the requests to all hosts without a route through a transport: unpaced if that is
-// [http.DefaultTransport]. Defaults to a refusal.
+// WithFallback sends the requests to all hosts without a route through rt. With [http.DefaultTransport], they are not paced. Defaults to
+// a refusal.
 func WithFallback(rt http.RoundTripper) RouterOption {
 	return func(r *Router) error {
 		if rt == nil {
@@ -113,7 +113,7 @@ func (r *Router) route(req *http.Request) http.RoundTripper {
 	}
 }
 
-// CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the transports of all routes.
+// CloseIdleConnections closes the idle connections of the transports of all routes: [http.Client.CloseIdleConnections] calls it.
 func (r *Router) CloseIdleConnections() {
 	for _, routes := range []map[string]http.RoundTripper{r.exact, r.wildcard, {"": r.fallback}} {
 		for _, rt := range routes {
