@@ -230,7 +230,7 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 // answered this process. It matches [context.DeadlineExceeded] if the context's deadline ended the wait for it.
 type StoreError struct {
 	Upstream string
-	Op       string // "reserve", "cancel", "report", "status", "index" or "ready"
+	Op       string // "reserve", "cancel", "report", "status", "index", "set", "settings" or "ready"
 	Err      error
 
 	_ struct{}

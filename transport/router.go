@@ -39,9 +39,9 @@ func NewRouter(opts ...RouterOption) (*Router, error) {
 	return r, nil
 }
 
-// WithHost sends the requests to a host through a transport, such as [New] returns or [NewClient]'s Transport. The pattern is
-// a host, "api.github.com"; one port of it, "127.0.0.1:8080"; or all names below it, "*.zendesk.com". A host goes before a
-// wildcard, and a longer wildcard before a shorter one. Case does not matter.
+// WithHost sends the requests to a host through rt, such as a transport that [New] returns, or the Transport of a client that [NewClient]
+// returns. The pattern is a host ("api.github.com"), a host with a port ("127.0.0.1:8080"), or all names below a domain
+// ("*.zendesk.com"). A host takes precedence over a wildcard, and a longer wildcard over a shorter one. Case does not matter.
 func WithHost(pattern string, rt http.RoundTripper) RouterOption {
 	return func(r *Router) error {
 		name, below := strings.CutPrefix(strings.ToLower(strings.TrimSuffix(pattern, ".")), "*.")

@@ -59,8 +59,8 @@ func (l *listener) tell(n store.News) {
 
 var _ store.Notifier = (*Store)(nil)
 
-// Listen implements [store.Notifier] by publish and subscribe. If the client cannot subscribe, nothing is ever heard. Nor is
-// with a redis.Ring, which subscribes at one of its servers only.
+// Listen implements [store.Notifier] by publish and subscribe. If the client cannot subscribe, or is a redis.Ring, which subscribes to
+// only one of its servers, heard is never called.
 func (s *Store) Listen(upstream string, heard func(store.News)) (stop func()) {
 	client, ok := s.rdb.(subscriber)
 	if _, ring := s.rdb.(*redis.Ring); !ok || ring {
