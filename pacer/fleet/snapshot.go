@@ -68,8 +68,8 @@ type Policy struct {
 	Shown   bool  // all of PolicyStatus is set
 	Waiting int64 // calls that wait because of it, all keys together
 
-	// History counts the calls that went in each of the last seconds, over all keys, oldest first. The last second ends at
-	// Snapshot.Counted. Its length is HistorySeconds.
+	// History is what calls spent in each of the last seconds, over all keys, oldest first. The last second ends at Snapshot.Counted. Its
+	// length is HistorySeconds.
 	History []store.Second
 
 	_ struct{}
@@ -79,7 +79,7 @@ type Policy struct {
 type Process struct {
 	ID      string        // at random
 	Name    string        // pacer.Config.Name
-	For     time.Duration // how long it has been running
+	For     time.Duration // how long it has paced the upstream
 	Waiting int64         // how many of its calls wait
 	Source  string        // where its policies come from: "set at" and the time if they are set for the fleet, "" if they are its own
 	Version string        // the ID of its policies: see Version; "" if it is not known

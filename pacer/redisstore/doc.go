@@ -15,8 +15,9 @@
 //
 // # State
 //
-// An account is one key (two for a rate that tracks gaps). All keys of an upstream share a hash slot. Each key has a TTL that ends
-// when the key no longer has any effect: an expired key means the same as one that was never written. docs/redis.md lists the keys.
+// An account is one key, or two for a rate with free slots between reservations. All keys of an upstream share a hash slot. Each key has
+// a TTL that ends when the key no longer has any effect: an expired key means the same as one that was never written. docs/redis.md lists
+// the keys.
 //
 // # Pauses
 //
