@@ -65,7 +65,7 @@ func (l hookLog) waiting(ctx context.Context, s Waiting) {
 func (l hookLog) waitDone(ctx context.Context, s WaitDone) {
 	attrs := of(s.Upstream, s.Policy, s.Scope, slog.Duration("waited", s.Took))
 	if s.Err != nil {
-		l.LogAttrs(ctx, levelOf(s.Took), "headway: a call that waited does not go", append(attrs, slog.Any("error", s.Err))...)
+		l.LogAttrs(ctx, levelOf(s.Took), "headway: a call that waited is not admitted", append(attrs, slog.Any("error", s.Err))...)
 		return
 	}
 	l.LogAttrs(ctx, levelOf(s.Took), "headway: a call that waited goes", attrs...)
@@ -112,7 +112,7 @@ func (l hookLog) feedbackApplied(ctx context.Context, h FeedbackApplied) {
 		l.LogAttrs(ctx, slog.LevelDebug, "headway: a refusal widens the margin", of(h.Upstream, h.Policy, h.Scope, slog.Duration("by", by))...)
 		return
 	}
-	l.LogAttrs(ctx, slog.LevelDebug, "headway: the upstream said something", of(h.Upstream, h.Policy, h.Scope,
+	l.LogAttrs(ctx, slog.LevelDebug, "headway: the upstream reported something", of(h.Upstream, h.Policy, h.Scope,
 		slog.String("kind", h.Kind.String()), slog.Duration("for", h.For), slog.Int64("value", h.Value))...)
 }
 

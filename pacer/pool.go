@@ -218,7 +218,7 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 		return slices.ContainsFunc(a.all, func(c Credential) bool { return c.ID == credential })
 	})
 	if i < 0 {
-		return &ConfigError{Field: "Leave", Value: strconv.Quote(credential), Reason: "is no credential of the pool"}
+		return &ConfigError{Field: "Leave", Value: strconv.Quote(credential), Reason: "is not a credential of the pool"}
 	}
 	now := time.Now()
 	l.mu.Lock()

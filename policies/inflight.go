@@ -129,7 +129,7 @@ func (p Policy) part(percent int64) Policy {
 	case p.shape == shapeInFlight:
 		return p.mistake("Lane", strconv.FormatInt(percent, 10)+" % of it", "an in-flight policy has no lanes")
 	case percent < 1 || percent > 99:
-		return p.mistake("Lane", strconv.FormatInt(percent, 10)+" % of it", "must be from 1 to 99 per cent: for all of it, leave that out")
+		return p.mistake("Lane", strconv.FormatInt(percent, 10)+" % of it", "must be from 1 to 99 per cent: leave it out for all of it")
 	}
 	return p
 }

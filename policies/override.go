@@ -148,9 +148,9 @@ func (p Policy) with(with Policy, values []string) (Policy, *Error) {
 	case len(with.scopes) > 0 || with.optional:
 		return bad("", with.String(), "must have no scopes: they are the policy's")
 	case len(with.lanes) > 0 || with.percent > 0 || with.fair != "":
-		return bad("", with.String(), "must have no lanes and not be fair by a scope: that is the policy's to say")
+		return bad("", with.String(), "must have no lanes and not be fair by a scope: set that on the policy itself")
 	case with.observed:
-		return bad("", with.String(), "must not be observed: that is the policy's to say")
+		return bad("", with.String(), "must not be observed: set that on the policy itself")
 	case with.overrides != nil:
 		return bad("", with.String(), "must have no overrides itself")
 	case with.shape == shapeNone:

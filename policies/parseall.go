@@ -37,7 +37,7 @@ func ParseAll(text string) ([]Policy, error) {
 				continue
 			}
 			if number++; number > maxPolicies {
-				return nil, &Error{Field: fieldText, Value: fmt.Sprintf("more than %d policies", maxPolicies), Reason: "must have fewer: is it the right text?"}
+				return nil, &Error{Field: fieldText, Value: fmt.Sprintf("more than %d policies", maxPolicies), Reason: "must have fewer: is this the right text?"}
 			}
 			p, err := Parse(one)
 			if e, ok := errors.AsType[*Error](err); ok {

@@ -105,7 +105,7 @@ func (p Policy) MarshalText() ([]byte, error) {
 		return nil, err
 	}
 	if p.overrides != nil {
-		return nil, &Error{Policy: p.Name(), Field: "Overrides", Value: "given", Reason: "a text holds none of them: write them beside it"}
+		return nil, &Error{Policy: p.Name(), Field: "Overrides", Value: "given", Reason: "a text cannot hold them: keep them separately"}
 	}
 	text := p.String()
 	q, err := Parse(text)

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrUnknownUpstream is the cause of the [*pacer.ConfigError] of [Open] for an upstream that no process paces.
-var ErrUnknownUpstream = errors.New("no process paces this upstream, or has done so lately: see Registry.Upstreams for those that are known")
+var ErrUnknownUpstream = errors.New("no process paces this upstream or has paced it lately: Registry.Upstreams lists the known upstreams")
 
 // An Operator observes an upstream and intervenes. Make one with [Open] or [Of]. It is safe for concurrent use.
 type Operator struct {
@@ -30,7 +30,7 @@ type Operator struct {
 func Open(ctx context.Context, backing store.Store, upstream string) (*Operator, error) {
 	registry, ok := backing.(store.Registry)
 	if !ok {
-		return nil, &pacer.ConfigError{Field: "Store", Value: fmt.Sprintf("%T", backing), Reason: "does not know who uses it: see Registry"}
+		return nil, &pacer.ConfigError{Field: "Store", Value: fmt.Sprintf("%T", backing), Reason: "does not record which processes use it: use a store that is a store.Registry"}
 	}
 	if !pacer.ValidUpstream(upstream) {
 		_, err := pacer.New(pacer.Config{Upstream: upstream}) // which says what is wrong

@@ -174,7 +174,7 @@ const (
 )
 
 // errNonsense is what a server answered that go-redis cannot read.
-var errNonsense = errors.New("redisstore: the server's answer is no message")
+var errNonsense = errors.New("redisstore: the server's reply is not a message")
 
 // hear tells what is heard of a subscription until it is closed, or the server answers nonsense. If the connection breaks,
 // go-redis connects anew, and subscribes again, by itself.
