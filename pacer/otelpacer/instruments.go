@@ -71,17 +71,17 @@ func storeBuckets() []float64 {
 func (t *Telemetry) makeInstruments() error {
 	m := maker{meter: t.meter}
 	t.events = events{
-		waits:       m.histogram("headway.wait.duration", waitBuckets(), "How long calls slept, of those that had to wait."),
-		answers:     m.histogram("headway.answer.duration", answerBuckets(), "How long answers took after their calls were admitted."),
+		waits:       m.histogram("headway.wait.duration", waitBuckets(), "How long calls slept that had to wait."),
+		answers:     m.histogram("headway.answer.duration", answerBuckets(), "How long answers took, since their calls were admitted."),
 		lateness:    m.histogram("headway.admission.lateness", latenessBuckets(), "How late calls went after their slots."),
-		calls:       m.counter("headway.calls", "{call}", "Calls that were admitted."),
-		cost:        m.counter("headway.cost", "{unit}", "What policies charged for admitted calls."),
-		returned:    m.counter("headway.cost.returned", "{unit}", "What was charged and given back, because calls cost less."),
+		calls:       m.counter("headway.calls", "{call}", "Calls that went."),
+		cost:        m.counter("headway.cost", "{unit}", "What policies charged the calls that went."),
+		returned:    m.counter("headway.cost.returned", "{unit}", "What was charged and returned, because calls cost less."),
 		refusals:    m.counter("headway.refusals", "{call}", "Calls that were refused, and charged nothing."),
 		wouldWait:   m.histogram("headway.observed.wait.duration", waitBuckets(), "How long calls would have slept, if observed policies were enforced."),
 		wouldQueue:  m.counter("headway.observed.queued", "{call}", "Calls that would have been queued for a permit, if observed policies were enforced."),
 		wouldRefuse: m.counter("headway.observed.refusals", "{call}", "Calls that would have been refused, if observed policies were enforced."),
-		notObserved: m.counter("headway.observed.lost", "{call}", "Calls without an observation: what observed policies would have done is not known."),
+		notObserved: m.counter("headway.observed.lost", "{call}", "Calls of which it is not known what observed policies would have done."),
 		pauses:      m.counter("headway.pauses", "{pause}", "Pauses that this process received."),
 		resumptions: m.counter("headway.resumptions", "{pause}", "Pauses that were lifted by hand."),
 		feedback:    m.counter("headway.feedback", "{note}", "Feedback of the upstream that this process reported to the store."),
@@ -89,19 +89,19 @@ func (t *Telemetry) makeInstruments() error {
 		fallbacks:   m.counter("headway.fallbacks", "{fallback}", "Times that this process lost the store."),
 		fallback:    m.gauge("headway.fallback.active", "{process}", "1 while this process has lost the store, otherwise 0."),
 		dropped:     m.counter("headway.dropped", "{event}", "Events that are missing here, because telemetry was too slow."),
-		failures:    m.counter("headway.observation.failures", "{failure}", "Collections that could not read the state of the fleet."),
+		failures:    m.counter("headway.observation.failures", "{failure}", "Collections that could not read how the fleet stands."),
 	}
 	t.gauges = gauges{
 		utilization: m.floats("headway.policy.utilization", "1", "How much of the policy is in use, from 0 to about 1."),
 		remaining:   m.ints("headway.policy.remaining", "{call}", "How many calls of cost 1 may go at once, now."),
 		capacity:    m.floats("headway.policy.capacity", "{unit}/s", "How much the policy admits per second in the long run, now."),
-		margin:      m.floats("headway.policy.margin", "s", "The time that is added to the policy's period as a margin, now."),
+		margin:      m.floats("headway.policy.margin", "s", "By how much longer than it is the policy's period is taken to be, now."),
 		queued:      m.ints("headway.policy.queued", "{call}", "Queued calls."),
 		waiting:     m.ints("headway.policy.waiting", "{call}", "Calls that sleep because of the policy."),
-		paused:      m.floats("headway.pause.remaining", "s", "How much longer the pause lasts; 0 if there is none."),
-		busiest:     m.ints("headway.busiest.cost", "{unit}", "The cost of the calls of a scope's value in about the last minute."),
+		paused:      m.floats("headway.pause.remaining", "s", "How long a pause goes on; 0 if there is none."),
+		busiest:     m.ints("headway.busiest.cost", "{unit}", "What the calls of a scope's value cost that went in about the last minute."),
 		processes:   m.ints("headway.processes", "{process}", "Processes that pace the upstream."),
-		versions:    m.ints("headway.policies.versions", "{version}", "How many different lists of policies processes have; 1 if all agree."),
+		versions:    m.ints("headway.policies.versions", "{version}", "Different lists of policies that processes have; 1 if all agree."),
 	}
 	return errors.Join(m.errs...)
 }
