@@ -80,9 +80,9 @@
 // is sent. And a process that starts while the store is out of reach does not know how large the fleet is.
 //
 // Such a process does not guess. Its calls wait for the first contact with the store, for as long as MaxWait and their contexts
-// allow, and then fail with a *StoreError that matches ErrNoContact and says what to check. [Pacer.Ready] detects this before a
+// allow, and then fail with a [*StoreError] that matches [ErrNoContact] and says what to check. [Pacer.Ready] detects this before a
 // call depends on it. With Config.Processes, which says how many processes there are, the process paces locally at once. With
-// Config.Outage, it lets calls through (LetThrough) or refuses them (RefuseCalls) at once.
+// Config.Outage, it lets calls through ([LetThrough]) or refuses them ([RefuseCalls]) at once.
 //
 // # Feedback from the upstream
 //
@@ -98,7 +98,7 @@
 //
 // # Observing
 //
-// Each refusal names the policy that refused the call, its scope, how long to wait and what to do: see LimitError. [Pacer.Status]
+// Each refusal names the policy that refused the call, its scope, how long to wait and what to do: see [LimitError]. [Pacer.Status]
 // shows the state of every policy for a call. Package fleet shows an upstream: every policy, the calls of the last minute, which
 // calls wait and for what, the processes, and the keys that spend most. [Hooks] receive events as they happen, in goroutines of
 // their own, so that no call waits for them. [LogHooks] logs them, and package otelpacer exports them to OpenTelemetry.

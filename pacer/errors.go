@@ -41,17 +41,17 @@ var (
 // [context.DeadlineExceeded]. This also works through *url.Error.
 type LimitError struct {
 	Upstream string
-	Policy   string        // the policy that refused the call; "" if the whole upstream is paused, or NotBefore alone lies beyond the longest wait
+	Policy   string        // the policy that refused the call; "" if the whole upstream is paused, or only NotBefore is too late
 	Scope    string        // its scopes and values, such as `tenant=acme`; "" for the whole upstream
 	Cost     int64         // of the call
-	Limit    int64         // the highest cost that the policy admits at once, or how many calls may be in flight; 0 if neither Never nor InFlight
+	Limit    int64         // if Never, the highest cost that the policy admits at once; if InFlight, the number of permits; otherwise 0
 	Never    bool          // waiting does not help
 	Paused   bool          // because the upstream answered "slow down"
-	Wait     time.Duration // how long until it could go, as far as is known now; 0 if Never, Queued or InFlight, when that is unknown: see RetryAfter
+	Wait     time.Duration // how long until it could go, as far as is known; 0 (unknown) if Never, Queued or InFlight: see RetryAfter
 	About    bool          // Wait is an estimate from the calls of this process that already wait and the pace at which they go
 	AtLeast  bool          // the slot may be later: all windows of a calendar policy within MaxWait are full, or all of the next 61
 	MaxWait  time.Duration // the longest wait that was allowed
-	Waited   time.Duration // how much of MaxWait had passed when a pause or other queued calls made it clear that the call could not go
+	Waited   time.Duration // how much of MaxWait had passed when a pause or queued calls ruled the call out
 	Deadline bool          // MaxWait is what the context's deadline left
 	InFlight bool          // all permits of a policy that counts calls in flight were taken
 	Queued   bool          // the call was queued, and its turn did not come in time

@@ -168,8 +168,13 @@ type FeedbackApplied struct {
 	Policy   string // "" for the whole upstream
 	Scope    string
 	Kind     store.NoteKind // NotePause, NoteSlow, NoteLearn, NoteRemaining, NoteStray
-	For      time.Duration  // NotePause: how long; NoteLearn: how long the limit is kept; NoteRemaining: the time until there is more; NoteStray: the policy's period
-	Value    int64          // NoteLearn: the emission interval of a rate in µs, or the limit of a window; NoteRemaining: how much is left; NoteStray: by how much the margin grows, in millionths of the period
+
+	// For is a duration: with NotePause the pause, with NoteLearn how long the limit is kept, with NoteRemaining the time until there is
+	// more, with NoteStray the policy's period.
+	For time.Duration
+	// Value is a number: with NoteLearn the emission interval of a rate in µs or the limit of a window, with NoteRemaining how much is
+	// left, with NoteStray by how much the margin grows, in millionths of the period.
+	Value int64
 
 	_ struct{}
 }

@@ -57,14 +57,15 @@ type Pacer struct {
 
 // Wait blocks until the call may go, and returns nil: make the call now. The call costs 1, unless [Cost] sets another cost.
 //
-// Otherwise the call may not go. It was not charged, or its slot was given back, and Wait returns
+// Otherwise the call may not go, and its slot, if it had one, was given back. Wait then returns
 //
 //   - a [*LimitError], at once, if the call's slot lies beyond MaxWait or the context's deadline;
 //   - the context's error if the context ends first, or [ErrClosed] if the Pacer is closed first;
 //   - a [*ScopeError] if the call lacks a scope;
 //   - a [*ConfigError] if a policy counts calls in flight, because the Pacer must then know when the call is over: use [Pacer.Acquire];
-//   - a [*StoreError] if the store fails. A [store.Shared] causes one only if Config.Outage is RefuseCalls, if the store is not set up
-//     correctly, or if it has never answered this process for as long as the call may wait: see Config.Processes.
+//   - a [*StoreError] if the store fails, in which case it is not known whether the call was charged. A [store.Shared] causes one only if
+//     Config.Outage is RefuseCalls, if the store is not set up correctly, or if it has never answered this process for as long as the
+//     call may wait: see Config.Processes.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	if p.direct != nil {
 		a, err := p.newCall(ctx, opts)

@@ -7,7 +7,7 @@
 // It needs only the OpenTelemetry API; your program chooses the SDK and the exporter. docs/telemetry.md lists all metrics with their
 // names in Prometheus, alerts, and a dashboard for Grafana.
 //
-// # What is told when
+// # What the hooks and the gauges report
 //
 // Counters and histograms come from the hooks of the Pacer ([Telemetry.Hooks]): they describe the calls of this process, and you can sum
 // them over processes. Calls do not wait for them.
