@@ -126,7 +126,7 @@ type bookable struct {
 	limits  []store.Limit // that slots are charged to
 	costs   []int64       // of the call, for each of them
 	permits []store.Limit // that it needs when it goes
-	any     store.Call    // its choices, if it is by any one of some credentials
+	choices store.Call    // its choices, if it is by any one of some credentials
 }
 
 // bindBooking returns what binds a call that is booked, for the reservation that it is or will be.
@@ -140,8 +140,8 @@ func (p *Pacer) bindBooking(r *Reservation, a *ask) (b bookable, err error) {
 	}
 	a.which = binding.Enforced
 	if a.pooled != nil {
-		any, err := p.requestAny(a)
-		return bookable{limits: any.Limits, costs: any.Call.Costs, any: any.Call}, err
+		r, err := p.requestAny(a)
+		return bookable{limits: r.Limits, costs: r.Call.Costs, choices: r.Call}, err
 	}
 	limits, err := p.bind(a, nil)
 	if err != nil {
@@ -181,7 +181,7 @@ func (p *Pacer) bookSlot(ctx context.Context, a *ask, b *bookable, t *token) (g 
 	if err != nil {
 		return g, p.storeError(opBook, err)
 	}
-	call := store.Call{AnyOf: b.any.AnyOf, First: b.any.First, Cost: a.cost, Costs: b.costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
+	call := store.Call{AnyOf: b.choices.AnyOf, First: b.choices.First, Cost: a.cost, Costs: b.costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
 	c := &waiters.Call{}
 	ctx = context.WithoutCancel(ctx) // its deadline is not the slot's
 	if a.set.Free {

@@ -214,7 +214,7 @@ func (p *Pacer) checkCosts(a *ask) error {
 				Field: "CostOf", Value: strconv.Quote(o.name), Reason: fmt.Sprintf("is a part of policy %q: a call costs both the same", l.Whole),
 			}
 		case l.Spec.Algorithm == policies.Concurrency && o.n > 1:
-			return badNumber("CostOf("+o.name+")", o.n, "a call has one permit; 0 means that the policy does not bind it")
+			return badNumber("CostOf("+o.name+")", o.n, "a call has one permit: leave it out, or use 0 if the policy does not bind the call")
 		}
 	}
 	return nil
@@ -308,7 +308,7 @@ func (k *asked) bound() (*binding.Set, binding.Settling) {
 	return k.ask.set, *k.settling
 }
 
-// Bind implements [waiters.Binder].
+// Bind is for package pacer itself: do not call it.
 func (k *asked) Bind() (r waiters.Request, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

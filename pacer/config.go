@@ -24,10 +24,10 @@ import (
 
 // Defaults and special values of [Config].
 const (
-	// DefaultMaxWait is the longest wait of a call unless Config.MaxWait or MaxWait sets another. It is finite, so
-	// that a spent daily quota gives an error now and not an answer tomorrow.
+	// DefaultMaxWait is the longest wait of a call unless Config.MaxWait or MaxWait sets another. It is finite, so that a call that meets
+	// a spent daily quota fails now instead of waiting until tomorrow.
 	DefaultMaxWait = time.Minute
-	// Forever as a MaxWait sets no bound but the context's.
+	// Forever as a MaxWait leaves the context's deadline as the only bound.
 	Forever = store.Forever
 	// DefaultMaxPause caps the pause that an upstream can request with "slow down".
 	DefaultMaxPause = time.Hour
@@ -37,7 +37,7 @@ const (
 	DefaultMaxLate = 500 * time.Millisecond
 	// DefaultStoreTimeout is how long an operation of a shared store may take.
 	DefaultStoreTimeout = 250 * time.Millisecond
-	// NoJitter as Config.Jitter lets every call go exactly at its slot.
+	// NoJitter as Config.Jitter adds no delay to a slot.
 	NoJitter time.Duration = -1
 )
 
@@ -47,71 +47,69 @@ type Config struct {
 	// It starts with a letter or digit and has at most 100 letters, digits, '.', '_' or '-'. Required.
 	Upstream string
 
-	// Policies are the upstream's limits. All of them must admit a call. Their names must differ. An empty list
-	// limits nothing, but what [Pacer.Report] reports still holds calls. Defaults to none.
+	// Policies are the upstream's limits. All of them must admit a call. Their names must differ. An empty list limits nothing, but calls
+	// still wait for what [Pacer.Report] reports. Defaults to none.
 	Policies []policies.Policy
 
 	// Store keeps the accounts. Defaults to a [memstore.Store] of its own, which paces only this process.
 	Store store.Store
 
-	// MaxWait is the longest that a call waits: a call whose slot lies further away is refused at once, without a
-	// charge. [Forever] sets no bound. To go now or not at all, use [Pacer.Allow]. Defaults to [DefaultMaxWait], one
-	// minute.
+	// MaxWait is the longest time that a call waits: a call whose slot lies further away is refused at once, without a charge. [Forever]
+	// sets no bound. For a call that must not wait at all, use [Pacer.Allow]. Defaults to [DefaultMaxWait], one minute.
 	MaxWait time.Duration
 
 	// MaxPause caps a pause that is reported: an upstream that answers "Retry-After: 999999999" must not stop a fleet
 	// for years. Defaults to [DefaultMaxPause], one hour.
 	MaxPause time.Duration
 
-	// Hooks receive events, each set separately. Defaults to none.
+	// Hooks receive events. Each set of hooks receives all of them. Defaults to none.
 	Hooks []*Hooks
 
-	// Logger receives a warning when this process loses a [store.Shared], or does not reach it when it starts: at most one a
-	// minute for each upstream, the more rarely the longer that lasts, and a line when the store is back.
-	// slog.New(slog.DiscardHandler) turns that off. Defaults to slog.Default() at that time, or to nothing if [LogHooks] are
-	// among the Hooks, which log the same. It also receives a warning, at most one an hour for each upstream, when processes
-	// have had different policies for minutes.
+	// Logger receives a warning when this process loses a [store.Shared], or cannot reach it at the start: at most one a minute for each
+	// upstream, less often the longer the outage lasts, and one line when the store is back. Set slog.New(slog.DiscardHandler) to turn
+	// this off. Defaults to slog.Default() at the time of the warning, or to nothing if [LogHooks] are among the Hooks, because they log
+	// the same. Logger also receives a warning, at most one an hour for each upstream, when processes have had different policies for
+	// minutes.
 	Logger *slog.Logger
 
-	// Name is what operators see of this process (see package fleet), at most 100 bytes long. Defaults to the host's
-	// name and the process's number, such as "worker-7/4711".
+	// Name identifies this process to operators (see package fleet). At most 100 bytes. Defaults to the host name and the process ID,
+	// such as "worker-7/4711".
 	Name string
 
-	// IgnoreCounts turns off what an upstream reports of its limits and of what is left of them: only pauses and
-	// refusals are applied. Defaults to applying everything.
+	// IgnoreCounts ignores what an upstream reports about its limits and about how much is left of them: only pauses and refusals are
+	// applied. Defaults to applying everything.
 	IgnoreCounts bool
 
-	// Jitter is the most by which a call that waits goes later than its slot, uniformly at random. It never
-	// exceeds the call's slack, so it spreads calls and breaks no limit. [NoJitter] turns it off. Defaults to
-	// [DefaultJitter], 10 ms.
+	// Jitter is the most by which a call that waits goes later than its slot, uniformly at random. It never exceeds the call's slack, so
+	// it spreads calls without breaking a limit. [NoJitter] turns it off. Defaults to [DefaultJitter], 10 ms.
 	Jitter time.Duration
 
-	// MaxLate is how late after its slot and its slack a call may go. A call that wakes up later, because the machine
-	// or the process was suspended, gives its slot back and reserves again, so that stale slots do not go in a burst.
-	// [Forever] allows stale slots. Defaults to [DefaultMaxLate], half a second.
+	// MaxLate is how late after its slot and its slack a call may go. A call that wakes up later, because the machine or the process was
+	// suspended, gives its slot back and reserves again, so that calls with stale slots do not go in a burst. [Forever] lets calls use
+	// stale slots. Defaults to [DefaultMaxLate], half a second.
 	MaxLate time.Duration
 
-	// Outage decides what becomes of calls while a [store.Shared] is out of reach. With [PaceLocally], a process that has
-	// never heard from its store needs to know Processes. Defaults to PaceLocally.
+	// Outage decides what becomes of calls while a [store.Shared] is out of reach. With [PaceLocally], a process that has never reached
+	// its store needs Processes. Defaults to PaceLocally.
 	Outage Outage
 
-	// StoreTimeout is how long an operation of a Shared may take, whatever its client's own timeouts and retries are;
-	// it does not depend on the call's context. A call that comes while a request for one of the same stack is under
-	// way first waits for that answer, too, and for those before it as long as the store answers them. Up to 256 calls
-	// share a request: where no more come at once, a call whose context ends returns within four StoreTimeouts, two to
-	// reserve and two to give the slot back. The first operation, which has to connect, may take four times as long, and
-	// each further attempt at it twice as long as the one before, up to 8 s. Defaults to [DefaultStoreTimeout], 250 ms.
+	// StoreTimeout is how long an operation of a [store.Shared] may take. It applies whatever timeouts and retries the store's client
+	// has, and does not depend on the call's context. A call that arrives while a request of the same stack is under way first waits for
+	// that reply, and for the replies to calls queued before it for as long as the store answers. Up to 256 calls share a request. If no
+	// more than that arrive at once, a call whose context ends returns within four StoreTimeouts: two to reserve, and two to give the
+	// slot back. The first operation, which has to connect, may take four times as long, and each further attempt at it twice as long as
+	// the one before, up to 8 s. Defaults to [DefaultStoreTimeout], 250 ms.
 	StoreTimeout time.Duration
 
-	// Processes is how many processes share the store, for a process that starts while the store is out of reach: it
-	// paces locally at once, at its share. From its first contact on it knows the number from the store. Without
-	// Processes, a process that has never heard from its store does not guess: its calls wait for the first contact, for
-	// as long as MaxWait and their contexts allow, and then get a [*StoreError] that matches [ErrNoContact]. [Pacer.Allow]
-	// and MaxWait(0) wait for the first attempt only. At most 10,000. Defaults to 0, unknown.
+	// Processes is how many processes share the store. It matters only to a process that starts while the store is out of reach: with it,
+	// the process paces locally at once, at its share. From the first contact on, the store supplies the number. Without Processes, a
+	// process that has never reached its store does not guess: its calls wait for the first contact, for as long as MaxWait and their
+	// contexts allow, and then get a [*StoreError] that matches [ErrNoContact]. [Pacer.Allow] and MaxWait(0) wait for the first attempt
+	// only. At most 10,000. Defaults to 0, unknown.
 	Processes int
 
-	// Mode is whether the policies are enforced. With [Observe], no call waits and none is refused: hooks and metrics say what would have
-	// been. [Pacer.SetMode] changes it. To observe single policies, see policies.Policy.Observed. Defaults to [Enforce].
+	// Mode is whether the policies are enforced. With [Observe], no call waits and none is refused: hooks and metrics report what would
+	// have happened. [Pacer.SetMode] changes it. To observe single policies, see policies.Policy.Observed. Defaults to [Enforce].
 	Mode Mode
 
 	_ struct{}

@@ -1,5 +1,6 @@
-// Package pacer paces a program's outbound calls to third-party APIs, so that they keep the limits of those APIs. It paces one
-// process from memory, or a fleet of processes through a shared store such as Redis (package redisstore).
+// Package pacer paces a program's outbound calls to third-party APIs, so that the program stays within the rate limits, quotas and
+// concurrency limits of those APIs. It paces a single process from memory, or a fleet of processes through a shared store such as
+// Redis (package redisstore).
 //
 //	p, err := pacer.New(pacer.Config{
 //		Upstream: "salesforce",
@@ -10,92 +11,108 @@
 //		},
 //	})
 //	ctx = pacer.WithScope(ctx, "tenant", "acme")
-//	r, err := p.Acquire(ctx, pacer.Cost(3)) // a policy counts calls in flight
+//	r, err := p.Acquire(ctx, pacer.Cost(3)) // Acquire, because a policy counts calls in flight
 //	if err != nil {
 //		return err // refused or cancelled: nothing was charged
 //	}
 //	defer r.Release() // the call is over
 //
-// Without a policy that counts calls in flight, [Pacer.Wait] is enough: err := p.Wait(ctx); nil means go now. For HTTP, package
-// transport does all of this below an [net/http.Client], and reports what replies say. For anything else, [Pacer.Do] does. [CostOf]
-// and [Reservation.Settle] are for costs that differ by policy or are known only afterwards; [WithLane] and [Weight] are for calls of
-// different importance. [Pacer.TryAcquire], [Pacer.Allow] and [Pacer.AllowAtMost] never wait: what may not go now is refused.
+// Which function you need depends on the call:
+//
+//   - [Pacer.Acquire], as above, if a policy counts calls in flight.
+//   - [Pacer.Wait] otherwise: if p.Wait(ctx) returns nil, make the call now.
+//   - Package transport for HTTP: it does all of this below an [net/http.Client], and reports to the pacer what replies say about
+//     limits.
+//   - [Pacer.Do] for other protocols: it does the same for a call that is a function.
+//   - [Pacer.TryAcquire], [Pacer.Allow] and [Pacer.AllowAtMost] if the call must not wait: they refuse a call that may not go now.
+//
+// Use [CostOf] if a call costs each policy a different amount, and [Reservation.Settle] if you learn the cost only afterwards. Use
+// [WithLane] and [Weight] if some calls matter more than others.
 //
 // # Terms
 //
-// A call is one outbound request, with a cost. An upstream is the API being called. A policy is one limit of an upstream, with a
-// scope. The stack is the policies that bind one call. A slot is the instant, in store time, from which a call may go. A reservation
-// is a slot granted and charged; you can cancel it. Slack is how much later than its slot a call may go and still conform. A pause
-// lets nothing in its scope go before a given time. A permit is a lease on one of the calls that may be in flight at once.
+// A call is one outbound request, with a cost. It goes when the pacer lets it through and you send it. An upstream is the API being
+// called. A policy is one limit of an upstream, with a scope. The stack is the list of policies that apply to a call, which bind
+// it. A slot is the earliest instant, by the store's clock, at which a call may go. A reservation is a slot that was granted and
+// charged; you can cancel it. Slack is how much later than its slot a call may go and still conform. A pause stops every call in
+// its scope until a given time. A permit is a lease on one of the calls that may be in flight at once.
 //
-// Before each call, the store is asked in one operation for the first slot that every policy of the stack admits, and charges all of
-// them. The caller sleeps until its slot, and goes: it does not poll or compete. A process requests a slot only up to
-// H = max(40 ms, 3 × the round trip to the store) ahead, and always holds at least one. Its other calls wait in order in a queue of
-// the process, and hold nothing. A call that waits for a permit, in a lane or for its fair share is queued in the store.
+// Before each call, the pacer asks the store for a slot. In one operation, the store finds the first slot that every policy of the
+// stack admits, and charges all of these policies. The caller sleeps until the slot, then goes: it does not poll or compete with
+// others. A process requests slots at most H = max(40 ms, 3 × the round trip to the store) ahead, and never more than 2 s, but
+// always holds at least one slot while calls wait. Its other calls wait in order, in a queue in the process, and hold nothing. A
+// call that waits for a permit, in a lane ([policies.Policy.Lane]) or for its fair share ([policies.Policy.Fair]) is queued in the
+// store instead.
 //
 // # Guarantees
 //
 //   - Conformance: the times at which calls go conform to every policy, for any interleaving of calls, cancellations, pauses and
-//     jitter, from any number of processes.
+//     jitter, and for any number of processes.
 //   - All or nothing: a call that is refused or fails has charged no policy.
-//   - No head-of-line blocking: a key that is full delays only the calls that carry it.
-//   - Work-conserving: when the store is asked, a call gets the first slot at which all of its limits have room, whether that is
-//     before later reservations or where one was cancelled. H bounds how far ahead the store is asked.
-//   - Never early: no call goes before its slot. Jitter is added, within the slack.
+//   - No head-of-line blocking: a key whose limit is full delays only the calls that carry that key.
+//   - Work-conserving: the store gives a call the first slot at which all of its limits have room. That slot may lie before slots
+//     that others have reserved, and may be one that was cancelled. H bounds how far ahead the store is asked.
+//   - Never early: no call goes before its slot. Jitter only delays a call, within the slack.
 //   - Deadline-aware: a call that cannot go before its context's deadline, or within MaxWait, is refused at once. For a call behind
-//     others in the queue of its process that is an estimate, by the pace at which they go, and the error reports it as one
-//     (LimitError.About). If the estimate is too optimistic, the call is refused when its time is over.
-//   - No call moves another's slot. Without cancellations and pauses, calls of one process that carry the same keys and cost about
-//     the same go in the order in which they came.
-//   - Bounded state: what no longer means anything expires.
+//     others in the queue of its process this is an estimate, based on the pace of that queue, and the error marks it as one
+//     (LimitError.About). If the estimate was too optimistic, the call is refused when its time runs out.
+//   - Stable slots: no call moves another call's slot.
+//   - Order: without cancellations and pauses, calls of one process that carry the same keys and cost about the same go in the
+//     order in which they arrived.
+//   - Bounded state: data that no longer affects any decision expires.
 //
-// Package storetest holds every store to this.
+// The conformance suite in package storetest checks every store against these guarantees.
 //
-// The guarantees are about when Wait returns. They do not cover what happens afterwards: a goroutine that is not scheduled, a
-// connection that is slow to open, a network that brings two calls closer together. The fleet finds out by how much, and keeps a
-// margin: see [policies.Policy.Margin]. Headway sees other consumers of the same quota only in what the upstream reports: see [Pacer.Report].
+// The guarantees are about the moment at which Wait returns. They do not cover what happens afterwards: a goroutine that is not
+// scheduled, a connection that is slow to open, a network that brings two calls closer together. The fleet learns from refusals how
+// large this effect is, and keeps a margin: see [policies.Policy.Margin]. Headway sees other consumers of the same quota only in
+// what the upstream reports: see [Pacer.Report].
 //
 // # Without the store
 //
-// A shared store can hang, fail, forget or lie about the time. Every operation has a time budget of its own, Config.StoreTimeout.
-// When the store is out of reach, the process paces from memory, or as Config.Outage tells it to: at its share of each limit, the
-// limit divided by the number of processes that the fleet had, and behind every slot that the fleet is known to have been granted.
-// When the store is back, each process reports what it spent, and calls that still wait exchange their slots for slots of the fleet
-// that are not earlier. Two things cannot be known. If only one process has lost the store, the others still share the whole limit:
-// up to 1/n too much goes out. And a process that starts while the store is out of reach does not know how large the fleet is.
+// A shared store can hang, fail, lose its data or report a wrong time. Every store operation has a time budget,
+// Config.StoreTimeout. When the store is out of reach, the process paces from memory, unless Config.Outage says otherwise. It then
+// uses its share of each limit, which is the limit divided by the number of processes that the fleet had, and stays behind every
+// slot that it knows the fleet was granted. When the store is back, each process reports what it spent, and calls that still wait
+// exchange their local slots for slots from the store, which are never earlier.
 //
-// Such a process does not guess. Its calls wait for the first contact, for as long as MaxWait and their contexts allow, and then get a
-// [*StoreError] that matches [ErrNoContact] and says what to check; [Pacer.Ready] finds out before a call depends on it. If Config.Processes says how many processes there are, it paces
-// locally at once; with Config.Outage, it lets calls through ([LetThrough]) or refuses them ([RefuseCalls]) at once.
+// Two limits of this remain. If only one process has lost the store, the others still share the whole limit, so up to 1/n too much
+// is sent. And a process that starts while the store is out of reach does not know how large the fleet is.
+//
+// Such a process does not guess. Its calls wait for the first contact with the store, for as long as MaxWait and their contexts
+// allow, and then fail with a [*StoreError] that matches [ErrNoContact] and says what to check. [Pacer.Ready] detects this before a
+// call depends on it. With Config.Processes, which says how many processes there are, the process paces locally at once. With
+// Config.Outage, it lets calls through ([LetThrough]) or refuses them ([RefuseCalls]) at once.
 //
 // # Feedback from the upstream
 //
-// [Pacer.Report] and [Reservation.Report] apply what an upstream reports: "slow down", its limits and what is left of them. Package
-// transport and [Pacer.Do] do so for every response. It all goes to the store, for every process that shares it, and none of it admits
-// more than the policies do. A pause also moves the calls that wait already behind it, in their order. [Pacer.Resume] lifts a pause by
-// hand.
+// [Pacer.Report] and [Reservation.Report] apply what an upstream reports: a request to slow down, its limits, and how much of them
+// is left. Package transport and [Pacer.Do] do this for every response. All of it goes to the store, for every process that shares
+// it, and none of it admits more than the policies do. A pause also moves the calls that are already waiting behind it, in their
+// order. [Pacer.Resume] lifts a pause by hand.
 //
-// A call may be refused although it had its slot, because the network brought it too close to those before it. Such a stray refusal
-// pauses nobody. It makes the margin of the limit wider, which fades: see [policies.Policy.Margin]. To tell one, the store must know
-// which call was refused: [Pacer.Do] and [Reservation.Report] say so, [Pacer.Report] does not.
+// The upstream may refuse a call that had its slot, because the network brought it too close to the calls before it. Such a stray
+// refusal pauses nothing. It widens the margin of the limit, and the margin then shrinks again over time: see
+// [policies.Policy.Margin]. To recognise a stray refusal, the store must know which call was refused: Pacer.Do and
+// Reservation.Report pass that on, Pacer.Report does not.
 //
 // # Observing
 //
-// Each refusal names the policy that binds, its scope, how long to wait and what to do: see [LimitError]. [Pacer.Status] shows the
-// state of every policy for a call; package fleet shows an upstream: every policy, what went in the last minute, which calls wait for
-// what, the processes, and the keys that spend most. [Hooks] receive events as they happen, in goroutines of their own, so that no
-// call waits for them; [LogHooks] logs them, and package otelpacer exports them to OpenTelemetry.
+// Each refusal names the policy that refused the call, its scope, how long to wait and what to do: see [LimitError]. [Pacer.Status]
+// shows the state of every policy for a call. Package fleet shows an upstream: every policy, the calls of the last minute, which
+// calls wait and for what, the processes, and the keys that spend most. [Hooks] receive events as they happen, in goroutines of
+// their own, so that no call waits for them. [LogHooks] logs them, and package otelpacer exports them to OpenTelemetry.
 //
 // # Changing limits
 //
-// Policies can change while calls wait: [Pacer.Declare] replaces those of this process, [Pacer.SetPolicies] those of every process that
-// shares the store, and [Pacer.SetLimit] the numbers of one key. What was spent still counts, waiting calls keep their order, and none of
-// them fails.
+// Policies can change while calls wait: [Pacer.Declare] replaces those of this process, [Pacer.SetPolicies] those of every process
+// that shares the store, and [Pacer.SetLimit] the numbers of one key. What was spent still counts, waiting calls keep their order,
+// and none of them fails.
 //
 // # Documentation
 //
-// The folder docs/ of the module has more: docs/concepts.md explains the terms in pictures, docs/policies.md how to choose policies,
-// docs/config.md how to keep them in a file, docs/queues.md permits, lanes and fair shares, docs/inbound.md how to limit a server of your
-// own, docs/observe.md how to watch a limit before you enforce it, docs/reliability.md every fault and its effect, docs/operating.md how to run it, and docs/architecture.md how the code is
-// organised.
+// The folder docs/ of the module has more: docs/concepts.md explains the terms in pictures, docs/policies.md how to choose
+// policies, docs/config.md how to keep them in a file, docs/queues.md permits, lanes and fair shares, docs/inbound.md how to limit
+// requests to your own server, docs/observe.md how to try a limit before you enforce it, docs/reliability.md every fault and its
+// effect, docs/operating.md how to run it, and docs/architecture.md how the code is organised.
 package pacer

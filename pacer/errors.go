@@ -24,37 +24,37 @@ var (
 	ErrSpent = waiters.ErrSpent
 	// ErrSettled is returned by Settle on a [Reservation] that was settled before: the first settlement counts.
 	ErrSettled = waiters.ErrSettled
-	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that
-	// was not asked because it did not answer before.
+	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that the Pacer did not ask
+	// because it failed to answer shortly before.
 	ErrUnreachable = store.ErrUnreachable
-	// ErrNoContact matches the [*StoreError] of a store that has never answered this process, which does not know
-	// how many others there are: see [Config].Processes. It matches ErrUnreachable, too.
+	// ErrNoContact matches the [*StoreError] of a store that has never answered this process, so that the process does not know how many
+	// others there are: see [Config].Processes. Such an error matches ErrUnreachable, too.
 	ErrNoContact = store.ErrNoContact
 	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. The slots of those
 	// waits were given back.
 	ErrClosed = store.ErrClosed
 )
 
-// A LimitError reports that a call may not go, which policy does not admit it, and what to do. Nothing was charged.
+// A LimitError reports that a call may not go, which policy refused it, and what to do. Nothing was charged.
 //
-// errors.Is matches it with [ErrRefused]; with [ErrNotYet] or [ErrNever]; and, if the context's deadline was the
-// reason, with [context.DeadlineExceeded]. All of that works through *url.Error, too.
+// errors.Is matches it with [ErrRefused]; with [ErrNotYet] or [ErrNever]; and, if the context's deadline was the reason, with
+// [context.DeadlineExceeded]. This also works through *url.Error.
 type LimitError struct {
 	Upstream string
-	Policy   string        // the policy that binds; "" if the whole upstream is paused, or only NotBefore was too late
+	Policy   string        // the policy that refused the call; "" if the whole upstream is paused, or only NotBefore is too late
 	Scope    string        // its scopes and values, such as `tenant=acme`; "" for the whole upstream
 	Cost     int64         // of the call
-	Limit    int64         // the highest cost that the policy admits at once, or how many calls may be in flight; 0 if neither Never nor InFlight
+	Limit    int64         // if Never, the highest cost that the policy admits at once; if InFlight, the number of permits; otherwise 0
 	Never    bool          // waiting does not help
 	Paused   bool          // because the upstream answered "slow down"
-	Wait     time.Duration // how long until it could go, as things are; 0 if Never, Queued or InFlight, since then it is unknown: see RetryAfter
-	About    bool          // Wait is an estimate, by the calls of this process that wait already and the pace at which they go
-	AtLeast  bool          // the slot may be later: all windows of a calendar policy are full as far as MaxWait reaches, or as 61 windows do
+	Wait     time.Duration // how long until it could go, as far as is known; 0 (unknown) if Never, Queued or InFlight: see RetryAfter
+	About    bool          // Wait is an estimate from the calls of this process that already wait and the pace at which they go
+	AtLeast  bool          // the slot may be later: all windows of a calendar policy within MaxWait are full, or all of the next 61
 	MaxWait  time.Duration // the longest wait that was allowed
-	Waited   time.Duration // how much of MaxWait was over when it turned out that the call could not go, because of a pause or other queued calls
+	Waited   time.Duration // how much of MaxWait had passed when a pause or queued calls ruled the call out
 	Deadline bool          // MaxWait is what the context's deadline left
 	InFlight bool          // all permits of a policy that counts calls in flight were taken
-	Queued   bool          // the call was queued, and its turn did not come
+	Queued   bool          // the call was queued, and its turn did not come in time
 	Ahead    int64         // how many queued calls were before it, as last reported
 
 	_ struct{}
@@ -163,9 +163,9 @@ const (
 	unknownRetry = 100 * time.Millisecond // if it is not
 )
 
-// RetryAfter returns how long to sleep before asking again: Wait, if that is known; otherwise, for a call whose turn had not come or for
-// which there was no permit, a tenth of a second. It is never 0 for a call that may go later, so that a loop that sleeps that long cannot
-// spin. For one that can never go it is 0: do not ask again.
+// RetryAfter returns how long to sleep before you try again: Wait, if that is known, and otherwise a tenth of a second, for a call that
+// had no permit or whose turn had not come. It is never 0 for a call that may go later, so a loop that sleeps for RetryAfter cannot spin.
+// It is 0 for a call that can never go: do not try again.
 func (e *LimitError) RetryAfter() time.Duration {
 	switch {
 	case e.Never:
@@ -225,12 +225,12 @@ func (e *ConfigError) Error() string {
 // Unwrap returns the cause.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// A StoreError reports that the store could not answer. Whether a charge was made is not known; the call must not go.
-// It matches [ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls], and [ErrNoContact] as well if the
-// store has never answered this process. It matches [context.DeadlineExceeded] if the context's deadline ended the wait for it.
+// A StoreError reports that a store operation failed. Whether the call was charged is not known: do not make it. It matches
+// [ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls], and [ErrNoContact] as well if the store has never
+// answered this process. It matches [context.DeadlineExceeded] if the context's deadline ended the wait for it.
 type StoreError struct {
 	Upstream string
-	Op       string // "reserve", "cancel", "report", "status", "index", "book", "redeem" or "ready"
+	Op       string // "reserve", "cancel", "report", "status", "index", "book", "redeem", "set", "settings" or "ready"
 	Err      error
 
 	_ struct{}

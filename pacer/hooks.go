@@ -7,22 +7,21 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Hooks are functions that a [Pacer] calls when something happens, as in net/http/httptrace. It calls those that are
-// set. Each has the name of its event. Set them in [Config].Hooks. [LogHooks] makes a set that logs; package
-// otelpacer makes one for OpenTelemetry.
+// Hooks are functions that a Pacer calls when something happens, as in [net/http/httptrace]. Each is named after its event, and may be
+// nil. Set them in [Config].Hooks. [LogHooks] makes a set that logs; package otelpacer makes one for OpenTelemetry.
 //
-// A hook runs in a goroutine of its own, never under a lock, and never in the goroutine of a call: a slow hook delays
-// no call, no other set of hooks, and not even Close by more than a second. The hooks of one set are called one at a
-// time, in order, so they need no locks of their own. A hook may run some time after its event: the event has the
-// times. If a set is so slow that thousands of events wait for it, further events are dropped, and Dropped receives
-// how many. A hook that panics is logged by slog's default logger, and called again the next time.
+// A hook runs in a goroutine of its own, never under a lock, and never in the goroutine of a call: a slow hook delays no call, no other
+// set of hooks, and not even Close by more than a second. The hooks of one set are called one at a time, in order, so they need no locks
+// of their own. A hook may run some time after its event: use the times in the event. If a set is so slow that thousands of events wait
+// for it, further events are dropped, and Dropped receives how many. If a hook panics, slog's default logger logs that, and the hook is
+// called again for the next event.
 //
-// Contexts are those of the calls, for their values: they may have ended. Without hooks, calls pay nothing for them.
+// The contexts are those of the calls. Use them for their values only: they may have ended. A Pacer without hooks spends no time on
+// events.
 type Hooks struct {
-	// Waiting is called when a call begins to wait, and again when what it waits for has changed: it was moved behind
-	// a pause, or its position in a queue has changed.
+	// Waiting is called when a call begins to wait, and again when it is moved behind a pause or its position in a queue changes.
 	Waiting func(context.Context, Waiting)
-	// WaitDone is called when a call that waited is admitted, or has given up.
+	// WaitDone is called when a call that waited is admitted or gives up.
 	WaitDone func(context.Context, WaitDone)
 	// Admitted is called for each call that is admitted: at once, or after a wait. It is not called for a
 	// [Reservation] that is neither waited for nor reported or settled.
@@ -33,23 +32,22 @@ type Hooks struct {
 	Settled func(context.Context, Settled)
 	// Refused is called for each call that may not go. Nothing was charged.
 	Refused func(context.Context, Refusal)
-	// Observed is called for each call that observed policies bind, when the store has said how long they would have made it wait: see
-	// [Observe]. For a call of which permits would have been taken it is called once more for each policy of calls in flight. It is
-	// called some time after the call went.
+	// Observed is called for each call that observed policies bind, when the store has replied how long they would have made it wait: see
+	// [Observe]. If the call would have had to wait for permits, Observed is called once more for each policy that counts calls in
+	// flight. It is called some time after the call went.
 	Observed func(context.Context, Observed)
-	// NotObserved is called when n calls went of which that is not known, and which were not charged: too many were pending, or the
-	// store failed.
+	// NotObserved is called when n calls went without an observation and without a charge, because too many were pending or the store
+	// failed.
 	NotObserved func(n int64)
 	// Paused is called when this process receives a pause, whichever process reported it, and Resumed when a pause is
 	// lifted by hand. A pause that ends by itself is no event. With either of them set, a Pacer listens to its store
 	// from the start, and must be closed.
 	Paused  func(Pause)
 	Resumed func(Pause)
-	// FeedbackApplied is called for each note that the store received because of what an upstream reported to this
-	// process.
+	// FeedbackApplied is called for each note that the store received because of what the upstream reported to this process.
 	FeedbackApplied func(context.Context, FeedbackApplied)
-	// Failover is called when this process loses a [store.Shared] and paces as Config.Outage defines, and when it has
-	// it back.
+	// Failover is called when this process loses a [store.Shared], from when on it paces as Config.Outage defines, and when the store is
+	// back.
 	Failover func(Failover)
 	// StoreRequest is called after each operation of a [store.Shared], with its duration and error.
 	StoreRequest func(StoreRequest)
@@ -64,21 +62,21 @@ type Hooks struct {
 // A Waiting is a call that waits, and what it waits for.
 type Waiting struct {
 	Upstream string
-	Policy   string        // the policy that binds; "" if the whole upstream is paused, or only NotBefore holds the call
+	Policy   string        // the policy that the call waits for; "" if the whole upstream is paused, or only NotBefore delays the call
 	Scope    string        // its scopes and values, such as `tenant=acme`; "" for the whole upstream
 	Cost     int64         // what the call costs that policy
 	Paused   bool          // because the upstream answered "slow down"
 	Queued   bool          // it is queued, and has no slot yet
 	Ahead    int64         // its position, if Queued: how many calls are before it
 	At       time.Time     // when this was known
-	Wait     time.Duration // from At until it is admitted, as things are; if Queued, until it asks again
+	Wait     time.Duration // from At until it is admitted, as far as is known; if Queued, until it asks the store again
 
 	_ struct{}
 }
 
-// A WaitDone is a wait that is over.
+// A WaitDone is the end of a wait.
 type WaitDone struct {
-	Waiting // the wait as last emitted
+	Waiting // the wait, as the last Waiting event reported it
 
 	Since time.Time     // when the call began to wait
 	Took  time.Duration // how long it waited
@@ -87,20 +85,20 @@ type WaitDone struct {
 	_ struct{}
 }
 
-// An Admitted is a call that goes: it has its slot, and the slot has come.
+// An Admitted is a call that may go now: its slot has come.
 type Admitted struct {
 	Upstream string
 	Policy   string // the policy that made it wait; "" if none did
 	Scope    string
 	Cost     int64         // the call's own cost: see [Cost]
-	Costs    []PolicyCost  // what it is charged by each policy that binds it
+	Costs    []PolicyCost  // what each policy that binds it charged
 	Waited   time.Duration // for how long; 0 if it was admitted at once
-	Late     time.Duration // how much later than its slot it goes, jitter not included; 0 if it did not have to wait for one
+	Late     time.Duration // how much later than its slot it goes, without jitter; 0 if it did not wait for a slot
 
 	_ struct{}
 }
 
-// An Answered is a call that is over, as far as its answer is concerned.
+// An Answered is a call that the upstream has answered, or that has failed.
 type Answered struct {
 	Upstream string
 	Took     time.Duration // since it was admitted
@@ -108,7 +106,7 @@ type Answered struct {
 	_ struct{}
 }
 
-// A PolicyCost is what a call costs one policy; of calls in flight, one permit.
+// A PolicyCost is what a call costs one policy. For a policy of calls in flight that is always one permit.
 type PolicyCost struct {
 	Policy string
 	Scope  string // its scopes and values, such as `tenant=acme`; "" for the whole upstream
@@ -117,7 +115,7 @@ type PolicyCost struct {
 	_ struct{}
 }
 
-// A Settled is what a call really cost one policy.
+// A Settled is what a call actually cost one policy.
 type Settled struct {
 	Upstream string
 	PolicyCost
@@ -137,24 +135,24 @@ type Refusal struct {
 	_ struct{}
 }
 
-// An Observed is a call that went although policies bind it that are observed, and what they would have done to it.
+// An Observed is a call that went, and what the observed policies that bind it would have done to it.
 type Observed struct {
 	Upstream string
-	Policy   string        // the policy that would have made it wait, or would have refused it; "" if none, or the whole upstream is paused
+	Policy   string        // the policy that would have delayed or refused it; "" if none would have, or the whole upstream is paused
 	Scope    string        // its scopes and values, such as `tenant=acme`; "" for the whole upstream
 	Cost     int64         // what the call costs that policy
 	Paused   bool          // because the upstream answered "slow down"
 	Wait     time.Duration // how long it would have waited; 0: not at all, or see InFlight
-	InFlight bool          // all permits of the policy were taken: it would have been queued. For how long is not known: Wait is 0
+	InFlight bool          // all permits of the policy were taken: the call would have been queued for an unknown time, and Wait is 0
 	Running  int64         // if InFlight: how many calls of this process run, this one included
-	// Refused is what the call would have been refused with; nil if it would have gone: a *LimitError, a *ScopeError, or a *ConfigError
-	// of a call that is not asked for as its policies need it.
+	// Refused is the error that the call would have got; nil if it would have gone. It is a *LimitError, a *ScopeError, or a *ConfigError
+	// if the function or the options of the call do not suit its policies.
 	Refused error
 
 	_ struct{}
 }
 
-// A Pause is a limit whose calls may not go for a time.
+// A Pause says that the calls of a limit may not go for a time.
 type Pause struct {
 	Upstream string
 	Policy   string // "" for the whole upstream
@@ -164,42 +162,47 @@ type Pause struct {
 	_ struct{}
 }
 
-// A FeedbackApplied is one note of what an upstream reported, as the store received it.
+// A FeedbackApplied is one note (a [store.Note]) that the store received because of what an upstream reported.
 type FeedbackApplied struct {
 	Upstream string
 	Policy   string // "" for the whole upstream
 	Scope    string
 	Kind     store.NoteKind // NotePause, NoteSlow, NoteLearn, NoteRemaining, NoteStray
-	For      time.Duration  // of a pause: how long; of a learned limit: how long it is kept; of what remains: until there is more; of a stray refusal: the period
-	Value    int64          // of a learned limit: the emission interval in µs of a rate, or the limit of a window; of what remains: how much; of a stray refusal: by how much the margin grows, in millionths of the period
+
+	// For is a duration: with NotePause the pause, with NoteLearn how long the limit is kept, with NoteRemaining the time until there is
+	// more, with NoteStray the policy's period.
+	For time.Duration
+	// Value is a number: with NoteLearn the emission interval of a rate in µs or the limit of a window, with NoteRemaining how much is
+	// left, with NoteStray by how much the margin grows, in millionths of the period.
+	Value int64
 
 	_ struct{}
 }
 
-// A Failover is the start or the end of a time without the store, in which a process paces locally, or waits for its first contact.
+// A Failover is the start or the end of an outage of the store, during which the process paces locally or waits for its first contact.
 type Failover struct {
 	Upstream  string
 	On        bool          // the store is lost
-	Never     bool          // it has never answered this process, and calls wait for that: see Config.Processes
-	Outage    Outage        // what becomes of calls meanwhile, if not Never
-	Processes int           // the number of processes that share the limits: this one takes its share; 0 if Never
+	Never     bool          // it has never answered this process, and calls wait until it does: see Config.Processes
+	Outage    Outage        // how calls are treated meanwhile, if not Never
+	Processes int           // how many processes share the limits; this one uses its share. 0 if Never
 	Err       error         // the cause, if On
 	For       time.Duration // how long it lasted, if not On
 
-	// Dropped is how many slots that were to be given back to the store, and notes, were too many to keep until it was back, if not On:
-	// the slots stay charged until they are past, and permits until their leases run out. A process keeps up to 32,768.
+	// Dropped is how many slots to give back and how many notes the process could not keep until the store was back, if not On. A process
+	// keeps up to 32,768. Dropped slots stay charged until they have passed, and dropped permits until their leases run out.
 	Dropped int
 
 	_ struct{}
 }
 
-// A StoreRequest is an operation of a store that is over.
+// A StoreRequest is a completed operation of a store.
 type StoreRequest struct {
 	Upstream string
 	Op       string // "reserve", "cancel", "report", "status", "heartbeat", "describe" or "index"
 	Calls    int    // how many calls the request reserved
 	Took     time.Duration
-	Err      error // nil if the store answered. That it has forgotten its data is an answer, too: see Failover
+	Err      error // nil if the store answered, even if it has lost its data: see Failover
 
 	_ struct{}
 }

@@ -14,11 +14,10 @@ import (
 // limit binds, all calls wait for a while, and a line for each would be noise.
 const longWait = 10 * time.Second
 
-// LogHooks returns hooks that log what happens, with structured fields: upstream, policy, scope, and times as
-// durations. Pauses, refusals, failures of the store and failovers are logged at level Warn; their end, and waits of
-// ten seconds or more, at level Info; all else at level Debug, including positions in queues. If logger is nil,
-// LogHooks uses slog's default logger at the time of the call. Losses of a shared store are logged without these hooks,
-// too: see [Config].Logger.
+// LogHooks returns hooks that log what happens, with structured fields: upstream, policy, scope, and times as durations. Pauses,
+// refusals, failures of the store and failovers are logged at level Warn; the end of a pause or a failover, and waits of ten seconds or
+// more, at level Info; everything else at level Debug, including positions in queues. If logger is nil, LogHooks uses slog's default
+// logger at the time of the call. Losses of a shared store are logged without these hooks, too: see [Config].Logger.
 func LogHooks(logger *slog.Logger) *Hooks {
 	if logger == nil {
 		logger = slog.Default()
@@ -66,7 +65,7 @@ func (l hookLog) waiting(ctx context.Context, s Waiting) {
 func (l hookLog) waitDone(ctx context.Context, s WaitDone) {
 	attrs := of(s.Upstream, s.Policy, s.Scope, slog.Duration("waited", s.Took))
 	if s.Err != nil {
-		l.LogAttrs(ctx, levelOf(s.Took), "headway: a call that waited does not go", append(attrs, slog.Any("error", s.Err))...)
+		l.LogAttrs(ctx, levelOf(s.Took), "headway: a call that waited is not admitted", append(attrs, slog.Any("error", s.Err))...)
 		return
 	}
 	l.LogAttrs(ctx, levelOf(s.Took), "headway: a call that waited goes", attrs...)
@@ -113,7 +112,7 @@ func (l hookLog) feedbackApplied(ctx context.Context, h FeedbackApplied) {
 		l.LogAttrs(ctx, slog.LevelDebug, "headway: a refusal widens the margin", of(h.Upstream, h.Policy, h.Scope, slog.Duration("by", by))...)
 		return
 	}
-	l.LogAttrs(ctx, slog.LevelDebug, "headway: the upstream said something", of(h.Upstream, h.Policy, h.Scope,
+	l.LogAttrs(ctx, slog.LevelDebug, "headway: the upstream reported something", of(h.Upstream, h.Policy, h.Scope,
 		slog.String("kind", h.Kind.String()), slog.Duration("for", h.For), slog.Int64("value", h.Value))...)
 }
 

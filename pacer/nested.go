@@ -47,12 +47,12 @@ func outerCalls(ctx context.Context) *callContext {
 	return c
 }
 
-// Context returns a context for the work of this call. It carries the call until [Reservation.Release]: a call that is made under it is
-// nested, and is refused with a [*NestedError] if it could never get a permit, or takes none with [Nested]. Call Context when the call may
-// go, which after [Pacer.Acquire] and [Pacer.TryAcquire] it may. [Pacer.Do] and package transport give calls such a context by themselves.
+// Context returns a context for the work of this call. It carries the call until [Reservation.Release]. A call made under it is nested:
+// it is refused with a [*NestedError] if it could never get a permit, and with [Nested] it takes none. Call Context when the call may go,
+// that is, after Wait has returned nil, or after [Pacer.Acquire] or [Pacer.TryAcquire]. [Pacer.Do] and package transport do this for you.
 //
-// Work that goes on in the background when the call is over is not nested: give it the context that you had before. A call that holds no
-// permit gets ctx as it is.
+// Work that continues in the background after the call is not nested: give it the original context. If the call holds no permit, Context
+// returns ctx itself.
 func (r *Reservation) Context(ctx context.Context) context.Context {
 	if r.call.Lease() == nil {
 		return ctx
@@ -69,15 +69,15 @@ func (r *Reservation) Context(ctx context.Context) context.Context {
 // nestedScope is the scope by which a call carries that it is to share permits. No policy can have it.
 const nestedScope = "/nested"
 
-// Nested has a call that is made inside another one share the permits of the outer call: of each policy of which the outer call holds one
-// for the same scopes, it takes none. All other limits bind it as ever: rates and quotas are charged. So an upstream that counts both calls
-// sees one more in flight than the policy says. The nested call should end before the outer one: nothing counts it afterwards.
+// Nested makes a call inside another one share the outer call's permits: it takes no permit of a policy for which the outer call holds
+// one with the same scopes. All other limits bind it as usual: rates and quotas are charged. An upstream that counts both calls therefore
+// sees one more in flight than the policy allows. End the nested call before the outer one: nothing counts it afterwards.
 //
 // The outer call is one that the context carries: see [Reservation.Context]. Without an outer call, Nested makes no difference.
 func Nested() Option { return Option{kind: optScope, name: nestedScope, value: "yes"} }
 
-// WithNested returns a context whose calls share permits as [Nested] has one call do. It is for calls whose options you do not choose, such
-// as those of an SDK over package transport.
+// WithNested returns a context whose calls share the permits of the outer call: [Nested] does the same for one call. Use it where you
+// cannot set a call's options, such as for an SDK over package transport.
 func WithNested(ctx context.Context) context.Context { return WithScope(ctx, nestedScope, "yes") }
 
 // A heldPermit is what the outer calls of a call hold of one limit.
@@ -132,11 +132,12 @@ func (p *Pacer) checkNested(a *ask, limits []store.Limit) error {
 	return nil
 }
 
-// A NestedError reports that a call was made inside other calls that hold all permits which a policy has for it: it would wait for a permit
-// that comes back only when these calls are over. It matches [ErrRefused], and neither [ErrNotYet] nor [ErrNever]. Nothing was charged.
+// A NestedError reports that a call was made inside other calls that hold every permit of a policy that the call needs. It would wait for
+// a permit that is returned only when these outer calls are over. It matches [ErrRefused], and neither [ErrNotYet] nor [ErrNever].
+// Nothing was charged.
 //
-// It is a mistake in the program, and does not depend on what other calls do. If outer calls hold some of the permits, and others hold the
-// rest, the call waits, at most for MaxWait.
+// This is a mistake in the program, and does not depend on other calls. If the outer calls hold some of the permits and other calls hold
+// the rest, the call waits, for at most MaxWait.
 type NestedError struct {
 	Upstream string
 	Policy   string

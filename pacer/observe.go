@@ -12,20 +12,20 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Mode is whether a [Pacer] enforces its policies.
+// A Mode says whether a Pacer enforces its policies.
 type Mode uint8
 
 const (
-	// Enforce holds and refuses calls as the policies say, but for those that are policies.Policy.Observed.
+	// Enforce delays and refuses calls as the policies require. Policies that are policies.Policy.Observed are not enforced.
 	Enforce Mode = iota
-	// Observe lets every call go at once, and refuses none: neither for a limit, nor for want of a scope, nor because of a pause. Only
-	// [NotBefore], which is the caller's own wish, still holds a call. Every policy is as if it were policies.Policy.Observed: what calls
-	// cost is charged as if they had waited, in the background if the store is not in memory, and [Hooks].Observed receives how long each
-	// of them would have waited, and for what. A Pacer of which all policies are observed behaves so, too.
+	// Observe lets every call go at once, whatever limits, missing scopes or pauses there are. Only [NotBefore], which the caller asks
+	// for, still delays a call. Every policy is treated as policies.Policy.Observed: calls are charged as if they had waited, in the
+	// background if the store is not in memory, and [Hooks].Observed receives how long each of them would have waited, and for what. A
+	// Pacer whose policies are all observed behaves in the same way.
 	//
-	// What is predicted are rates and windows, in the order in which calls come: lanes and fair shares, which let some calls overtake
-	// others, are not. Of calls in flight, this process counts its own: a call is reported that would have been queued, and not for how
-	// long. Docs/observe.md has more.
+	// Predictions cover rates and windows, in the order in which calls arrive. They do not cover lanes and fair shares, which let some
+	// calls overtake others. For calls in flight, each process counts its own: a call that would have been queued is reported, but not
+	// for how long. See docs/observe.md.
 	Observe
 )
 
@@ -40,7 +40,7 @@ func (m Mode) String() string {
 	return "unknown"
 }
 
-// Mode returns whether the policies are enforced.
+// Mode returns the mode, which says whether the policies are enforced.
 func (p *Pacer) Mode() Mode {
 	if p.set().AllObserved {
 		return Observe
@@ -48,10 +48,10 @@ func (p *Pacer) Mode() Mode {
 	return Enforce
 }
 
-// SetMode sets whether this process enforces its policies, in place of [Config].Mode. It holds at once. What was charged while the policies
-// were observed counts, except slots that were still to come: the calls that they were for have gone, so they are given back, which SetMode
-// waits for, for at most five seconds. Calls that wait when the mode becomes [Observe] go, except behind a pause of the whole upstream, which
-// they wait for.
+// SetMode sets whether this process enforces its policies, in place of [Config].Mode. It takes effect at once. What was charged while the
+// policies were observed still counts, except slots in the future: their calls have already gone, so SetMode gives these slots back, and
+// waits for that for at most five seconds. When the mode becomes [Observe], waiting calls go at once, except those behind a pause of the
+// whole upstream, which still wait for its end.
 //
 // It returns a [*ConfigError] for a mode that does not exist, and [ErrClosed].
 func (p *Pacer) SetMode(m Mode) error {

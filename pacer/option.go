@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// An Option sets something for one call. Options override the context and the Config.
+// An Option configures one call. Options override the context and the Config.
 type Option struct {
 	kind     optionKind
 	name     string
@@ -37,20 +37,20 @@ func Scope(name, value string) Option { return Option{kind: optScope, name: name
 // Cost sets what the call costs, in units of the policies: at least 1. Defaults to 1.
 func Cost(n int64) Option { return Option{kind: optCost, n: n} }
 
-// CostOf sets what the call costs one policy, in place of [Cost]: tokens, points, bytes. A policy that a call costs 0
-// does not bind it. It may still be charged by [Reservation.Settle].
+// CostOf sets what the call costs one policy, in place of [Cost]: in tokens, points or bytes, say. A policy that a call costs 0 does not
+// bind it, but [Reservation.Settle] can still charge it.
 func CostOf(policy string, n int64) Option { return Option{kind: optCostOf, name: policy, n: n} }
 
-// EstimateOf is [CostOf] for a cost that is only known afterwards, by [Reservation.Settle]: a limit that never admits so much at once,
-// such as the part of a lane, is charged what it admits, in place of refusing the call for ever.
+// EstimateOf is [CostOf] for an estimate that [Reservation.Settle] corrects afterwards. If a limit can never admit that much at once, as
+// the part of a lane may not, the call is charged the most that the limit admits, and is not refused.
 func EstimateOf(policy string, n int64) Option {
 	return Option{kind: optCostOf, name: policy, n: n, estimate: true}
 }
 
-// LearnedOf is [EstimateOf] for a cost that resembles those of calls before, such as the tokens of an answer. Once 20 calls of the same
-// policy and scope were settled, in this process, a call is charged what it is known to cost, and for the rest as much as the
-// cheapest quarter of them cost at most, but never more than it can cost; until then n. Settle each of them: what is not settled
-// is not learned, and neither is a cost of 0, which is that of a call that failed.
+// LearnedOf is [EstimateOf] for a cost that resembles those of earlier calls, such as the tokens of an answer. Until 20 calls of the same
+// policy and scope were settled in this process, a call is charged n. From then on it is charged the part that is known beforehand, plus
+// the first quartile of what the rest cost in earlier calls, but never more than how.Most. Settle each call: a call that is not settled
+// teaches nothing, and neither does a cost of 0, which is that of a failed call.
 func LearnedOf(policy string, n int64, how policies.Learned) Option {
 	return Option{kind: optCostOf, name: policy, n: n, estimate: true, learned: how}
 }
@@ -68,17 +68,16 @@ func Weight(n int64) Option {
 // MaxWeight is the highest [Weight].
 const MaxWeight = 100
 
-// Tracked promises that you will call [Reservation.Report] when the upstream has answered the call, or when the call
-// has failed. Until then the call counts as in flight, so that it is not taken for a call of another consumer when
-// the upstream reports how much is left.
+// Tracked promises that you will call [Reservation.Report] when the upstream has answered the call, or when the call has failed. Until
+// then the call counts as in flight. So when the upstream reports how much is left, the store does not mistake the call for one of
+// another consumer.
 func Tracked() Option { return Option{kind: optTracked} }
 
-// MaxWait sets the longest wait for this call: it is refused at once, without a charge, if its slot lies further
-// away. 0 means that it goes now or not at all; [Forever] sets no bound. Defaults to Config.MaxWait.
+// MaxWait sets the longest wait for this call: it is refused at once, without a charge, if its slot lies further away. With 0 it goes now
+// or is refused; [Forever] sets no bound. Defaults to Config.MaxWait.
 func MaxWait(d time.Duration) Option { return Option{kind: optMaxWait, n: int64(d)} }
 
-// NotBefore asks for a slot no earlier than d from now: a back-off that keeps its position. d is at most [Forever].
-// Defaults to 0.
+// NotBefore asks for a slot no earlier than d from now. Use it to back off with a reserved slot. d is at most [Forever]. Defaults to 0.
 func NotBefore(d time.Duration) Option { return Option{kind: optNotBefore, n: int64(d)} }
 
 // A scopeContext is a context that carries a value for a scope.
@@ -108,9 +107,9 @@ func scopesOf(ctx context.Context) *scopeContext {
 	return c
 }
 
-// WithScope returns a context whose calls carry a value for a scope: the tenant, the user, the endpoint. It holds for
-// every policy that is Per that scope. The innermost value of a name counts, and [Scope] overrides it. An empty value
-// means that the call does not carry the scope.
+// WithScope returns a context whose calls carry a value for a scope, such as the tenant, the user or the endpoint. Every policy that is
+// Per that scope uses it. The innermost value of a name counts, and [Scope] overrides it. An empty value means that the call does not
+// carry the scope.
 func WithScope(ctx context.Context, name, value string) context.Context {
 	return &scopeContext{ctx, name, value, scopesOf(ctx)}
 }
@@ -118,10 +117,10 @@ func WithScope(ctx context.Context, name, value string) context.Context {
 // laneScope is the scope by which a call carries its lane. No policy can have it.
 const laneScope = "/lane"
 
-// WithLane returns a context whose calls are in a lane: they have the part of each policy that policies.Policy.Lane
-// gives to it. A policy that does not name the lane is not divided for it. If other lanes exist, a lane that no
-// policy of a Pacer names is refused with a [*ConfigError]. The innermost lane counts, and [Lane] overrides it. Calls
-// without a lane may use everything.
+// WithLane returns a context whose calls are in a lane: of each policy, they may use the part that [policies.Policy.Lane] sets for that
+// lane. A policy that does not name the lane puts no extra bound on it. If a Pacer's policies have lanes, a call in a lane that none of
+// them names is refused with a [*ConfigError]. The innermost lane counts, and [Lane] overrides it. Calls without a lane may use
+// everything.
 func WithLane(ctx context.Context, name string) context.Context {
 	return WithScope(ctx, laneScope, name)
 }

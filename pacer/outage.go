@@ -8,15 +8,14 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// An Outage decides what becomes of calls while a [store.Shared] is out of reach.
+// An Outage defines how calls are treated while a [store.Shared] is out of reach.
 type Outage uint8
 
-// What becomes of calls.
+// The ways to treat calls.
 const (
-	// PaceLocally paces each process from memory, at its share of every limit: the limit divided by the number of
-	// processes that were alive when the store last answered. When the store is back, the process reports to it what
-	// was spent meanwhile. A process that has never heard from its store takes the number from Config.Processes; if that
-	// is not set, its calls wait for the first contact.
+	// PaceLocally paces each process from memory, at its share of every limit: the limit divided by the number of processes that were
+	// alive when the store last answered. When the store is back, the process reports to it what it spent meanwhile. A process that has
+	// never reached its store takes the number from Config.Processes; if that is not set, its calls wait for the first contact.
 	PaceLocally Outage = iota
 	// RefuseCalls refuses calls with a [*StoreError] that matches [store.ErrUnreachable].
 	RefuseCalls
@@ -52,13 +51,14 @@ func (o Outage) mode() failover.Mode {
 // readyTimeout bounds Ready if its context does not.
 const readyTimeout = 10 * time.Second
 
-// Ready reports whether the store would work now: it is for a program's start, and for readiness probes. For a store in memory it returns
-// nil. Of a Redis store it finds out whether the server can be reached, accepts the credentials, runs the scripts, takes writes, and lets
-// this user run every command on the keys and the channel of the upstream; it leaves nothing behind there. Otherwise it returns a
-// [*StoreError] that says what is wrong and what to do about it, around a *redisstore.NotReadyError, or [ErrClosed].
+// Ready reports whether the store works now. Use it when a program starts, and in readiness probes. For a store in memory it returns nil.
+// For a Redis store it checks that the server can be reached, accepts the credentials, runs the scripts, takes writes, and lets this user
+// run every command on the keys and the channel of the upstream. It leaves nothing behind on the server. If a check fails, Ready returns
+// a [*StoreError] that says what is wrong and what to do about it, and wraps a *redisstore.NotReadyError. If the Pacer is closed, it
+// returns [ErrClosed].
 //
-// Ready ends with its context, or after ten seconds. It does not depend on Config.Outage, and changes nothing: a store that was ready may be
-// lost at once. A few of these a minute cost Redis nothing; do not call it before each call.
+// Ready returns when its context ends, or after ten seconds. It does not depend on Config.Outage, and its result does not affect pacing:
+// the store may be lost right after a successful check. A few checks a minute cost Redis little; do not check before each call.
 func (p *Pacer) Ready(ctx context.Context) error {
 	if p.isClosed() {
 		return ErrClosed

@@ -24,8 +24,9 @@ import (
 
 // A Pacer paces the calls to one upstream. Make one with [New]. It is safe for concurrent use.
 //
-// Most callers should use [Pacer.Wait]. [Pacer.Reserve] is for callers that do something else while they wait,
-// [Pacer.Book] for jobs that a queue keeps until their slot and any process may run, and [Pacer.Allow], [Pacer.AllowAtMost] and [Pacer.TryAcquire] for callers that would rather drop a call than wait.
+// Most callers should use [Pacer.Wait]. Use [Pacer.Reserve] to do something else while the call waits, and [Pacer.Book] for a job that a
+// queue keeps until its slot, and that any process may run. Use [Pacer.Allow], [Pacer.AllowAtMost] and [Pacer.TryAcquire] if you would
+// rather drop a call than wait.
 type Pacer struct {
 	upstream string
 	store    store.Store
@@ -55,14 +56,17 @@ type Pacer struct {
 	spares  spares
 }
 
-// Wait blocks until the call may go, and returns nil: go now. The call costs 1, unless [Cost] sets another cost.
+// Wait blocks until the call may go, and returns nil: make the call now. The call costs 1, unless [Cost] sets another cost.
 //
-// Wait returns at once, without a charge, a [*LimitError] if the call's slot lies beyond MaxWait or the context's
-// deadline; the context's error if it ends first; [ErrClosed] if the Pacer is closed first; a [*ScopeError] if the
-// call lacks a scope; a [*ConfigError] if a policy counts calls in flight, because the Pacer must then know when the
-// call is over: use [Pacer.Acquire]; a [*StoreError] if the store fails, which for a [store.Shared] happens only if
-// Config.Outage is [RefuseCalls], if the store is not set up right, or if it has never answered this process for as long
-// as the call may wait: see Config.Processes. A slot that is not used is given back.
+// Otherwise the call may not go, and its slot, if it had one, was given back. Wait then returns
+//
+//   - a [*LimitError], at once, if the call's slot lies beyond MaxWait or the context's deadline;
+//   - the context's error if the context ends first, or [ErrClosed] if the Pacer is closed first;
+//   - a [*ScopeError] if the call lacks a scope;
+//   - a [*ConfigError] if a policy counts calls in flight, because the Pacer must then know when the call is over: use [Pacer.Acquire];
+//   - a [*StoreError] if the store fails, in which case it is not known whether the call was charged. A [store.Shared] causes one only if
+//     Config.Outage is RefuseCalls, if the store is not set up correctly, or if it has never answered this process for as long as the
+//     call may wait: see Config.Processes.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	if p.direct != nil {
 		a, err := p.newCall(ctx, opts)
@@ -90,11 +94,10 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	return nil
 }
 
-// Acquire is [Pacer.Wait] for calls that a policy counts while they are in flight. It blocks until the call may go,
-// and returns its reservation: go now, and call [Reservation.Release] when the call is over. Without such a policy
-// Release does nothing, and does no harm. The context bounds the wait, not the call. Acquire returns the same errors
-// as Wait, and a [*NestedError] if the call is made inside calls that hold all permits: give what the call does the context that
-// [Reservation.Context] returns.
+// Acquire is [Pacer.Wait] for calls that a policy counts while they are in flight. It blocks until the call may go, and returns its
+// reservation: make the call now, and call [Reservation.Release] when it is over. If no policy counts calls in flight, Release does
+// nothing. The context bounds the wait, not the call. Acquire returns the same errors as Wait, and a [*NestedError] if the call is made
+// inside calls that hold all permits. To detect that, make the work of the call use the context that [Reservation.Context] returns.
 func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
 	r := newReservation()
 	a, err := r.read(ctx, p, opts)
@@ -111,19 +114,19 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 	return r, nil
 }
 
-// Do is [Pacer.Acquire] for a call that is a function: it waits until the call may go, calls it, and reports what the upstream said of
-// limits, as [Reservation.Report] does. The call is over when the function returns, or panics. The reading comes from a profile, or is
-// made by hand: see [policies.Reading]; the zero one says nothing of limits. It is heeded even if the function also returns an error, or
-// the context has ended.
+// Do is [Pacer.Acquire] for a call that is a function: it waits until the call may go, calls the function, and reports what the upstream
+// said about limits, as [Reservation.Report] does. The call is over when the function returns or panics. The reading comes from a
+// profile, or you make it by hand: see [policies.Reading]. The zero Reading says nothing about limits. Do applies the reading even if the
+// function also returns an error, or the context has ended.
 //
 // The function's context carries the call while it holds a permit: see [Reservation.Context].
 //
-// Do returns the errors of Acquire, of calls that were not made; then the function's own error, as it is; and if that is nil, what is
-// wrong with the reading, such as a policy that the stack does not have. That the store did not receive the reading is no error of the
-// call: hooks receive it.
+// If the call is not made, Do returns an error of Acquire. Otherwise it returns the function's error unchanged. If that is nil, it
+// returns what is wrong with the reading, such as a policy that the stack does not have. If the store does not receive the reading, that
+// is not an error of the call: hooks receive it.
 //
-// Do repeats nothing. To repeat a call that the upstream refused, call Do again with [NotBefore] and the wait that the upstream asked
-// for. Everyone heeds that wait already, unless the refusal is a stray one: then only the call that was refused has to.
+// Do does not retry. To retry a call that the upstream refused, call Do again, with [NotBefore] and the wait that the upstream asked for.
+// All other calls of that limit already observe this wait, unless the refusal is stray: then only the refused call has to.
 func (p *Pacer) Do(ctx context.Context, call func(context.Context) (policies.Reading, error), opts ...Option) (err error) {
 	return do(ctx, func() (*Reservation, error) { return p.Acquire(ctx, append(slices.Clip(opts), Tracked())...) },
 		func(ctx context.Context, _ *Reservation) (policies.Reading, error) { return call(ctx) })
@@ -149,14 +152,13 @@ func do(ctx context.Context, acquire func() (*Reservation, error), call func(con
 	return err
 }
 
-// Reserve charges the earliest slot at which the call may go, and returns it without waiting. Then either call
-// [Reservation.Wait], or sleep [Reservation.Delay] and go, or give the slot back with [Reservation.Cancel] before it
-// comes, with [Reservation.NotUsed] afterwards. Reserve returns the same errors as Wait, except those about calls in
-// flight.
+// Reserve charges the earliest slot at which the call may go, and returns it without waiting. Then call [Reservation.Wait], or sleep for
+// [Reservation.Delay] and make the call. If you do not make the call, give the slot back: with [Reservation.Cancel] before the slot, with
+// [Reservation.NotUsed] at any time. Reserve returns the same errors as Wait, except those about calls in flight.
 //
-// A call that is queued, for a permit, in a lane or for its fair share, has no slot yet. Call [Reservation.Wait] for
-// it, soon: a call that does not ask again for some seconds loses its position. If a policy counts calls in flight,
-// always call Wait, which gets the permit if the slot is not now, and [Reservation.Release] when the call is over.
+// A call that is queued, for a permit, in a lane or for its fair share, has no slot yet. Call [Reservation.Wait] for it soon: a call that
+// is not waited for loses its position after some seconds. If a policy counts calls in flight, always call Wait, which gets the permit if
+// the slot is in the future, and [Reservation.Release] when the call is over.
 func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
 	r := newReservation()
 	a, err := r.read(ctx, p, opts)
@@ -301,7 +303,7 @@ func (p *Pacer) MaxWait() time.Duration { return p.maxWait }
 // MaxPause returns the longest pause that this Pacer applies.
 func (p *Pacer) MaxPause() time.Duration { return p.maxPause }
 
-// Policies returns the policies that hold now, in the order in which they were given. In the mode [Observe], all of them are observed.
+// Policies returns the policies that apply now, in the order in which they were given. In mode [Observe], all of them are observed.
 func (p *Pacer) Policies() []policies.Policy {
 	return slices.Clone(p.set().List)
 }
@@ -311,9 +313,9 @@ func (p *Pacer) Upstream() string { return p.upstream }
 
 func (p *Pacer) isClosed() bool { return p.waiters.IsClosed() }
 
-// Close wakes every call that waits, with [ErrClosed], waits until these calls have given their slots back, and
-// refuses all further calls. It does not close the store. Calls in flight that are not over keep their permits until
-// they are released, or their leases run out. Closing twice is harmless.
+// Close wakes every call that waits, with [ErrClosed], waits until these calls have given their slots back, and refuses all further
+// calls. It does not close the store. Calls in flight keep their permits until they release them or the leases run out. Closing twice is
+// harmless.
 func (p *Pacer) Close() error {
 	p.policies.Close()
 	p.waiters.Close()

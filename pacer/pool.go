@@ -16,19 +16,19 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// MaxCredentials is how many credentials a [Pool] has at most. The store looks at the limits of each of them before every call that has to
-// wait.
+// MaxCredentials is the largest number of credentials in a [Pool]. The store looks at the limits of each of them before every call that
+// has to wait.
 const MaxCredentials = 256
 
-// A Credential is one of several keys, tokens or accounts by which calls to an upstream may be made. See [Pacer.Pool].
+// A Credential is one of several keys, tokens or accounts with which you can call an upstream. See [Pacer.Pool].
 type Credential struct {
-	// ID names the credential in the store, in errors and to operators. It must not be the secret itself.
+	// ID is the credential's name in the store, in errors and for operators. It must not be the secret itself.
 	ID string
-	// Account is whose limits the credential's calls count against, where the upstream does not count by credential. Credentials with the
-	// same Account share its limits: two of them do not let twice as much through. Defaults to ID.
+	// Account is the account whose limits the credential's calls count against. Set it if the upstream limits accounts and not single
+	// credentials. Credentials with the same Account share its limits: two of them do not admit twice as many calls. Defaults to ID.
 	Account string
-	// Weight says how often the credential is used, compared with others that may be used as soon, from 1 to [MaxWeight]. All of them
-	// are used for whatever they admit before a call waits. Defaults to 1.
+	// Weight is how often the credential is used compared with others that can be used equally soon, from 1 to [MaxWeight]. Whatever the
+	// weights, a call waits only when no credential admits it at once. Defaults to 1.
 	Weight int
 }
 
@@ -41,8 +41,8 @@ func Credentials(ids ...string) []Credential {
 	return all
 }
 
-// A Pool is several credentials by which calls may be made, each with limits of its own. Each call goes by the one that may be used
-// soonest. Make one with [Pacer.Pool]. It is safe for concurrent use.
+// A Pool spreads calls over several credentials, each with limits of its own. Each call uses the credential that is available soonest.
+// Make one with [Pacer.Pool]. It is safe for concurrent use.
 type Pool struct {
 	pacer    *Pacer
 	scopes   []string
@@ -60,13 +60,13 @@ type account struct {
 	weight int
 }
 
-// Pool returns a pool of credentials. Policies that are Per one of the scopes hold for each account of them, with the account as the scope's
-// value; the others hold for all of them together. Of several scopes, a call has only those that it carries anyway, if it carries some:
-// so a vendor's profile decides which limits bind a call, and the pool for which credential.
+// Pool returns a pool of credentials. A policy that is Per one of the given scopes applies to each account, and the account is the
+// scope's value. All other policies apply to the whole pool. If you give several scopes and a call already carries some of them, the pool
+// fills in only those: the vendor's profile decides which limits bind a call, and the pool decides for which credential.
 //
-// A [*ConfigError] reports a scope that no policy is Per alone, an ID that is empty or occurs twice, a weight that is out of range, no
-// credentials or more than [MaxCredentials]; and, here or from the pool's calls, a policy whose calls queue in the store: policies.InFlight,
-// Lane and Fair do not go with pools.
+// Pool returns a [*ConfigError] for a scope that is not the only scope of some policy, an ID that is empty or occurs twice, a weight out
+// of range, no credentials, or more than [MaxCredentials]. Pool, or a call of the pool, also returns one for a policy whose calls queue
+// in the store: pools do not support [policies.InFlight], Lane and Fair.
 func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) {
 	l := &Pool{pacer: p, scopes: slices.Clone(scopes), left: make(map[string]time.Time)}
 	set := p.set()
@@ -139,11 +139,11 @@ func ownOf(set *binding.Set, scopes ...string) (names []string) {
 	return names
 }
 
-// Acquire is [Pacer.Acquire] for a call by any one of the credentials: it blocks until the call may go, and returns its reservation, of which
-// [Reservation.Credential] says by which. It gets the one that may be used soonest; the store finds that out in the same request that
-// charges it. While the call waits, it may be given another one, because the first is paused.
+// Acquire is [Pacer.Acquire] for a call with any one of the credentials: it blocks until the call may go, and returns its reservation.
+// [Reservation.Credential] returns which credential to use: the one that is available soonest. The store finds it in the same request
+// that charges it. While the call waits, it may get another credential, because the first is paused.
 //
-// Acquire returns the same errors as Pacer.Acquire. A [*LimitError] is about the credential that could be used soonest.
+// Acquire returns the same errors as Pacer.Acquire. A [*LimitError] is about the credential that would be available soonest.
 func (l *Pool) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
 	r, err := l.reserve(ctx, opts, true)
 	if err != nil {
@@ -155,8 +155,8 @@ func (l *Pool) Acquire(ctx context.Context, opts ...Option) (*Reservation, error
 	return r, nil
 }
 
-// Reserve is [Pacer.Reserve] for a call by any one of the credentials. By which the call goes is known when [Reservation.Wait] has returned,
-// which such a reservation needs.
+// Reserve is [Pacer.Reserve] for a call with any one of the credentials. Always call [Reservation.Wait]: the credential is known only
+// when it has returned.
 func (l *Pool) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
 	return l.reserve(ctx, opts, false)
 }
@@ -212,17 +212,17 @@ func (l *Pool) accountIn(t *token) string {
 	return ""
 }
 
-// Pacer returns the Pacer whose calls the pool's are.
+// Pacer returns the Pacer that made the pool.
 func (l *Pool) Pacer() *Pacer { return l.pacer }
 
-// Do is [Pacer.Do] for a call by any one of the credentials: it calls the function with the ID of the one that may be used soonest.
+// Do is [Pacer.Do] for a call with any one of the credentials: it passes the function the ID of the one that is available soonest.
 func (l *Pool) Do(ctx context.Context, call func(ctx context.Context, credential string) (policies.Reading, error), opts ...Option) error {
 	return do(ctx, func() (*Reservation, error) { return l.Acquire(ctx, append(slices.Clip(opts), Tracked())...) },
 		func(ctx context.Context, r *Reservation) (policies.Reading, error) { return call(ctx, r.Credential()) })
 }
 
-// Credential returns the ID of the credential by which the call is to be made, once [Reservation.Wait] has returned nil; "" before, and for a
-// call that is not made by a [Pool].
+// Credential returns the ID of the credential to make the call with, once [Reservation.Wait] has returned nil. It returns "" before that,
+// and for a call that no [Pool] made.
 func (r *Reservation) Credential() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -238,13 +238,13 @@ func (r *Reservation) goes() {
 	}
 }
 
-// Leave has a credential not be used for a while: it was revoked, or is refused for a reason that no policy knows. Calls that wait for it, in
-// any process, go by others. Where a credential has limits of its own, they are paused, so that every process of the fleet leaves it after
-// one reply, for as long as Config.MaxPause allows. Where it shares an account, each process leaves it by itself, since the account's other
-// credentials go on. When the time is over, the credential is used again; then leave it again if it still fails.
+// Leave takes a credential out of use for the time d. Call it if the credential was revoked, or is refused for a reason that no policy
+// describes. Calls of any process that wait for it use other credentials instead. If the credential has limits of its own, Leave pauses
+// them, so that one reply is enough for every process of the fleet; the pause lasts at most Config.MaxPause. If the credential shares an
+// account, each process must leave it by itself, because the other credentials of the account stay in use. After d the credential is used
+// again: if it still fails, call Leave again.
 //
-// It returns a [*ConfigError] for an ID that the pool does not have and for a time that is not positive, and the errors of
-// [Pacer.Report].
+// It returns a [*ConfigError] if the pool has no such ID or d is not positive, and the errors of [Pacer.Report].
 func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) error {
 	if d <= 0 {
 		return &ConfigError{Field: "Leave", Value: d.String(), Reason: "must be positive"}
@@ -253,7 +253,7 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 		return slices.ContainsFunc(a.all, func(c Credential) bool { return c.ID == credential })
 	})
 	if i < 0 {
-		return &ConfigError{Field: "Leave", Value: strconv.Quote(credential), Reason: "is no credential of the pool"}
+		return &ConfigError{Field: "Leave", Value: strconv.Quote(credential), Reason: "is not a credential of the pool"}
 	}
 	now := time.Now()
 	l.mu.Lock()
@@ -278,8 +278,9 @@ type stick struct {
 
 type stickKey struct{ pool *Pool }
 
-// Stick returns a context whose calls use the same credential of this pool, the one that its first call gets: for pages of one listing, or a
-// session. If it is paused, as far as this process knows, or left, the next call gets another one, and later calls stick to that.
+// Stick returns a context whose calls all use the credential that the first of them gets: for the pages of one listing, or a session. If
+// this process knows that the credential is paused or out of use (see [Pool.Leave]), the next call gets another one, and later calls keep
+// that.
 func (l *Pool) Stick(ctx context.Context) context.Context {
 	return context.WithValue(ctx, stickKey{l}, &stick{})
 }

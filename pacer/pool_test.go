@@ -475,7 +475,7 @@ func TestAPoolThatIsWrong(t *testing.T) {
 		require.ErrorContains(t, err, c.says, name)
 	}
 	pool := newPool(t, p, pacer.Credentials("a")...)
-	require.ErrorContains(t, pool.Leave(t.Context(), "b", time.Second), "no credential of the pool")
+	require.ErrorContains(t, pool.Leave(t.Context(), "b", time.Second), "is not a credential of the pool")
 	require.ErrorContains(t, pool.Leave(t.Context(), "a", 0), "must be positive")
 	require.NoError(t, p.Declare(policies.PerSecond(10).Per("key"), policies.InFlight(3)))
 	_, err := pool.Acquire(t.Context())

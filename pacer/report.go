@@ -14,17 +14,17 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Report gives the store what the upstream reported, for every process that shares it. The context and options give
-// the scopes of the call that was answered. It is for callers of Wait; if you keep a [Reservation], use
-// [Reservation.Report] instead, which distinguishes the calls that are in flight.
+// Report passes what the upstream reported to the store, for every process that shares it. The context and options give the scopes of the
+// call that was answered. Use it with Wait. If you have a Reservation, use [Reservation.Report] instead, which can tell apart the calls
+// that are in flight.
 //
-// A Wait pauses the policies that f names, or the widest scope that binds the call, within f.Within. Calls that wait, in
-// this process or another, and whose slot falls inside the pause, give it back and reserve again behind it, in their order.
-// Report does not wait for that, if the store is shared: it returns when the store has applied the feedback. What f
-// reports of a limit and of what is left of it tightens the policies until it is over; nothing that an upstream reports
-// admits more than they do.
+// If f.Wait is set, Report pauses the policies that f names. If it names none, it pauses the policies with the widest scope that bind the
+// call, within f.Within. Waiting calls of any process whose slot falls inside the pause give their slot back and reserve again behind the
+// pause, in their order. With a shared store, Report does not wait for that: it returns when the store has applied the feedback. What f
+// reports about a limit and about how much is left of it tightens the policies until that time has passed; nothing that an upstream
+// reports admits more than the policies do.
 //
-// Of what is reported before a shared store has answered this process for the first time, pauses reach it with the first
+// Of what you report before a shared store has answered this process for the first time, only pauses reach the store, at the first
 // contact.
 //
 // It returns a [*ConfigError] for a negative time or an unknown policy, a [*ScopeError] if a named policy needs a
@@ -44,11 +44,11 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	return p.apply(ctx, a.set, &feedback.Answer{Limits: bound, Partial: lacking != nil}, time.Now(), f)
 }
 
-// Report records that the upstream answered the call, and what it reported of limits. A refusal that is likely stray pauses
-// nobody: it makes the margin of a limit wider, see [policies.Policy.Margin], and its own call has to wait for as long as
-// the upstream said. Without feedback, it records that the upstream reported nothing, or that the call failed. It does
-// what [Pacer.Report] does, and distinguishes calls that are in flight from those of other consumers, if the reservation
-// was made with [Tracked]. Report once for each call, at any time after Wait.
+// Report records that the upstream answered the call, and what it reported of limits. Report does what [Pacer.Report] does. In addition,
+// if the reservation was made with [Tracked], it can tell calls in flight from those of other consumers. A refusal that is probably stray
+// pauses nothing: it widens the margin of a limit (see [policies.Policy.Margin]), and only the refused call has to wait for as long as
+// the upstream asked. Without feedback, Report records that the upstream reported nothing, or that the call failed. Report once for each
+// call, at any time after Wait.
 func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error {
 	now := time.Now()
 	a := r.call.Answered(ctx, now)
@@ -121,18 +121,17 @@ func (p *Pacer) notApplied(err error) error {
 	}
 }
 
-// Resume lifts the pauses that hold a call with the scopes of the context and options: that of the whole upstream,
-// and those of the policies that bind the call. It also forgets what the upstream said is left of their windows. Calls
-// that wait behind them, in this process or another, reserve again. It returns the same errors as Report.
+// Resume lifts the pauses that hold a call with the scopes of the context and options: that of the whole upstream, and those of the
+// policies that bind the call. It also forgets what the upstream reported as left of their windows. Waiting calls of any process that the
+// pauses held reserve again. It returns the same errors as Report.
 func (p *Pacer) Resume(ctx context.Context, opts ...Option) error {
 	return p.undo(ctx, store.NoteResume, opts)
 }
 
-// Reset forgets all that is known of the policies that bind a call with the scopes of the context and options: what
-// was charged, what was learned of them, and pauses, including that of the whole upstream. If the call is in no lane,
-// it includes the policies of all lanes. It is for operators who know better than the accounts. Calls that wait keep
-// their slots, or get earlier ones. No process brings back what was reset, even if the store forgets by itself later.
-// It returns the same errors as Report.
+// Reset forgets the state of the policies that bind a call with the scopes of the context and options: what was charged, what was learned
+// about them, and pauses, including the pause of the whole upstream. If the call is in no lane, Reset includes the policies of all lanes.
+// It is for operators who know that the recorded state is wrong. Waiting calls keep their slots, or get earlier ones. No process restores
+// what was reset, even if the store loses its data later. It returns the same errors as Report.
 func (p *Pacer) Reset(ctx context.Context, opts ...Option) error {
 	return p.undo(ctx, store.NoteReset, opts)
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Reservation is a slot that was granted and charged. Use it once: either [Reservation.Wait], or sleep
-// [Reservation.Delay] and go, or [Reservation.Cancel]. It is safe for concurrent use.
+// A Reservation is a slot that was granted and charged. Use it once: call [Reservation.Wait], or sleep for [Reservation.Delay] and make
+// the call, or call [Reservation.Cancel]. It is safe for concurrent use.
 //
-// Only Wait moves a reservation: behind a pause that is reported while it waits, to a new slot if it wakes far too
-// late, and forward in a queue.
+// Only Wait moves a reservation: behind a pause that is reported while it waits, to a new slot if it wakes far too late, or forward in a
+// queue.
 type Reservation struct {
 	asked
 
@@ -35,48 +35,48 @@ func newReservation() *Reservation {
 	return r
 }
 
-// Delay returns how long from now until the call may go, at least 0. For a queued call that is not known: Delay is
-// then how long until [Reservation.Wait], which such a call needs, asks again.
+// Delay returns how long from now until the call may go, at least 0. For a queued call that is not known: Delay then returns how long
+// until [Reservation.Wait], which such a call needs, asks the store again.
 func (r *Reservation) Delay() time.Duration { return r.call.Delay() }
 
-// At returns the instant by this machine's clock from which the call may go: what [Reservation.Delay] counts down to. It has a monotonic
-// reading, so a timer set by time.Until(r.At()) does not mind when the time of day is set. Jitter is in it, so it may be later than
-// [Reservation.Slot], which is by the store's clock. It is past for a call that need not wait, and changes if the reservation moves. For a
-// queued call, which has no slot yet, it is the zero Time: check At().IsZero().
+// At returns the instant, by this machine's clock, from which the call may go. [Reservation.Delay] counts down to it. It has a monotonic
+// reading, so changes of the wall clock do not affect a timer of time.Until(r.At()). It includes jitter, so it may be later than
+// [Reservation.Slot], which is by the store's clock. It is in the past if the call need not wait, and changes if the reservation moves.
+// For a queued call, which has no slot yet, it is the zero Time: check At().IsZero().
 func (r *Reservation) At() time.Time { return r.call.Due() }
 
-// Policy returns the name of the policy that decided the slot; "" if none did.
+// Policy returns the name of the policy that determined the slot; "" if none did.
 func (r *Reservation) Policy() string { return r.call.Policy() }
 
-// Slot returns the instant, by the store's clock, from which the call may go, and how much later it may go and still
-// conform to every policy. Both change if the reservation moves. For a queued call they mean nothing.
+// Slot returns the instant, by the store's clock, from which the call may go, and how much later it may go and still conform to every
+// policy. Both change if the reservation moves. For a queued call, ignore both.
 func (r *Reservation) Slot() (at store.Instant, slack time.Duration) { return r.call.Slot() }
 
-// Cancel gives the slot back, so that another call can have it. From its slot on, a reservation that nobody waits for
-// counts as used, because you may have slept [Reservation.Delay] and gone: then Cancel only releases its permits, if it
-// has any, and you can defer it. If you did not go, call [Reservation.NotUsed]. Cancel does nothing if the reservation
-// was used or cancelled before. It uses the context's values, but neither its deadline nor its end: what was charged is
-// given back even if the context is done. It returns a [*StoreError] if the store fails, in which case the slot is lost.
+// Cancel gives the slot back, so that another call can have it. Once the slot has come, a reservation without a running Wait counts as
+// used, because you may have slept for [Reservation.Delay] and made the call. Cancel then only releases its permits, if it has any, so
+// you can defer Cancel. If you did not make the call, use [Reservation.NotUsed]. Cancel does nothing if the reservation was used or
+// cancelled before. It uses the context's values, but not its deadline or cancellation: what was charged is given back even if the
+// context is done. It returns a [*StoreError] if the store fails, in which case the slot is lost.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	err := r.call.Cancel(ctx)
 	r.notGoing(ctx)
 	return err
 }
 
-// NotUsed is Cancel for a reservation whose slot may have come though the call did not go, and will not. What is past of
-// the slot stays charged. It does nothing after [Reservation.Wait] has returned nil: a call that may go counts as gone.
+// NotUsed is [Reservation.Cancel] for a call that you did not make and will not make, although its slot may have come. The part of the
+// charge whose time has passed stays charged. NotUsed does nothing after [Reservation.Wait] has returned nil: that call counts as made.
 func (r *Reservation) NotUsed(ctx context.Context) error {
 	err := r.call.NotUsed(ctx)
 	r.notGoing(ctx)
 	return err
 }
 
-// Wait sleeps until the call may go, and returns nil: go now. If the context ends or the Pacer is closed first, Wait
-// gives the slot back and returns the context's error or [ErrClosed]; if the reservation is moving just then, its slot
-// is given back when it has moved, after Wait has returned. If a pause is reported meanwhile that ends
-// after the slot, the reservation moves behind it; and if the process was suspended and wakes long after the slot
-// (see Config.MaxLate), it moves to the next slot that there is. If that is further away than the deadline or MaxWait
-// allow, Wait returns a [*LimitError]. For a reservation that was used or cancelled before it returns [ErrSpent].
+// Wait sleeps until the call may go, and returns nil: make the call now. If the context ends or the Pacer is closed first, Wait gives the
+// slot back and returns the context's error or [ErrClosed]. If the reservation is being moved at that moment, its slot is given back
+// after Wait has returned. If a pause is reported meanwhile that ends after the slot, the reservation moves behind the pause. If the
+// process was suspended and wakes long after the slot (see Config.MaxLate), it moves to the next free slot. If that slot is further away
+// than the deadline or MaxWait allows, Wait returns a [*LimitError]. If the reservation was used or cancelled before, Wait returns
+// [ErrSpent].
 func (r *Reservation) Wait(ctx context.Context) error {
 	err := r.call.Wait(ctx)
 	if err == nil {
@@ -96,28 +96,27 @@ func (r *Reservation) Wait(ctx context.Context) error {
 // notGoing gives back what observed policies were charged for a call that was given back, and their permits.
 func (r *Reservation) notGoing(ctx context.Context) { r.observed.Load().Cancel(ctx, r.call.HasGone()) }
 
-// Release records that the call is over, so that other calls may have its permits. It does nothing if the reservation
-// has none, or if it was released before: call it on every path. It does not block on a shared store. Without
-// Release, permits are renewed until the Pacer is closed: see [Reservation.WhileAlive].
+// Release records that the call is over, so that other calls can have its permits. Call it on every path: it does nothing if the
+// reservation has no permits or was released before. It does not block on a shared store. Without Release, permits are renewed until the
+// Pacer is closed: see [Reservation.WhileAlive].
 func (r *Reservation) Release() {
 	r.pacer.leases.Release(r.call.Lease())
 	r.observed.Load().Release()
 }
 
-// WhileAlive sets a function that reports whether the call is still alive while [Reservation.Release] has not been
-// called. A permit whose call is not alive when its lease is to be renewed is not renewed, and comes back when the
-// lease runs out. The function is called from another goroutine and must not block. Defaults to one that always
-// returns true.
+// WhileAlive sets a function that reports whether the call is still running, for as long as [Reservation.Release] has not been called. If
+// it returns false when a lease is due for renewal, the lease is not renewed, and the permit becomes free when the lease runs out. The
+// function is called from another goroutine and must not block. Defaults to one that always returns true.
 func (r *Reservation) WhileAlive(alive func() bool) {
 	r.pacer.leases.WhileAlive(r.call.Lease(), alive)
 }
 
-// Settle sets what the call really cost, by [Cost] and [CostOf], when that is known only afterwards: tokens, points.
-// If the call was charged too much, Settle gives the difference back. If it was charged too little, Settle charges
-// the difference, even beyond the limits, and later calls wait for it. A policy that is not mentioned keeps its
-// charge. One that the call cost nothing at first is charged now, if a CostOf names it. Settle a reservation once, after Wait: it
-// returns [ErrSettled] if it was settled before, and [ErrSpent] if it was cancelled. It returns a [*ConfigError] for a cost that is
-// negative or above policies.MaxLimit and for an unknown policy, and a [*StoreError] if the store fails.
+// Settle sets what the call actually cost, by [Cost] and [CostOf], if you learn that only afterwards, as with tokens or points. If the
+// call was charged too much, Settle gives the difference back. If it was charged too little, Settle charges the difference, even beyond
+// the limits, and later calls wait for it. A policy that is not mentioned keeps its charge. A policy that the call cost nothing at first
+// is charged now if a CostOf names it. Settle a reservation once, after Wait: it returns [ErrSettled] if it was settled before, and
+// [ErrSpent] if it was cancelled. It returns a [*ConfigError] for a cost that is negative or above policies.MaxLimit and for an unknown
+// policy, and a [*StoreError] if the store fails.
 func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	p := r.pacer
 	set, known := r.bound()

@@ -15,12 +15,12 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Declare replaces the policies of the Config: those that this process has from its code, or from a file. They hold at once, for this
-// process. Calls that wait are bound by the new policies, in the order in which they came, and none of them fails; one that lacks a scope
-// of a new policy keeps the limits that it has. What was spent still counts: see docs/policies.md. While policies are set for the whole
-// fleet, by [Pacer.SetPolicies], those hold, and what is declared holds when they end.
+// Declare replaces the policies of the Config, which this process has from its code or from a file. The new ones apply at once, to this
+// process. They bind waiting calls too, in the order in which these arrived, and none of them fails; a call that lacks a scope of a new
+// policy keeps the limits that it has. What was spent still counts: see docs/policies.md. While [Pacer.SetPolicies] has set policies for
+// the whole fleet, those apply; the declared ones apply again when that ends.
 //
-// Declare returns a [*ConfigError] for policies that are not valid or do not go together, and changes nothing then.
+// Declare returns a [*ConfigError] and changes nothing if a policy is not valid or the policies cannot be combined.
 func (p *Pacer) Declare(list ...policies.Policy) error {
 	if err := checkPolicies("Policies", list); err != nil {
 		return err
@@ -33,11 +33,13 @@ func (p *Pacer) Declare(list ...policies.Policy) error {
 }
 
 // SetPolicies sets the policies of the upstream for every process that shares the store, in place of what each of them declares, until
-// [Pacer.UnsetPolicies]. The store keeps them: processes that start later have them, too. Each process learns of them with its next
-// request, and heeds them as [Pacer.Declare] describes; together they exceed the lower limit by no more than one burst meanwhile.
+// [Pacer.UnsetPolicies]. The store keeps them, so processes that start later use them, too. Each process receives them with its next
+// request, and applies them as [Pacer.Declare] describes. Meanwhile the processes together exceed the lower limit by no more than one
+// burst.
 //
-// It returns a [*ConfigError] for policies that are not valid, do not go together, or cannot be written as text (see
-// policies.Policy.MarshalText), and then changes nothing; and a [*StoreError] if the store fails, or keeps no settings.
+// It returns a [*ConfigError] and changes nothing if a policy is not valid or cannot be written as text (see
+// [policies.Policy.MarshalText]), or if the policies cannot be combined. It returns a [*StoreError] if the store fails or keeps no
+// settings.
 func (p *Pacer) SetPolicies(ctx context.Context, list ...policies.Policy) error {
 	if err := checkPolicies("SetPolicies", list); err != nil {
 		return err
@@ -59,16 +61,16 @@ func (p *Pacer) SetPolicies(ctx context.Context, list ...policies.Policy) error 
 // noPolicies is the text of an empty list.
 const noPolicies = "none"
 
-// UnsetPolicies ends what [Pacer.SetPolicies] set: each process has the policies again that it declares.
+// UnsetPolicies removes what [Pacer.SetPolicies] set: each process uses the policies that it declares again.
 func (p *Pacer) UnsetPolicies(ctx context.Context) error { return p.setInStore(ctx, store.Setting{}) }
 
-// SetLimit sets the numbers of a policy for one key, such as one tenant: those of with hold in place of the policy's own, for every process
-// that shares the store, for so long; 0 for good. The context and options give the values of the policy's scopes. It is for plans and
-// exceptions that change while programs run; those that are known beforehand are better declared: see policies.Policy.Override. An upstream
-// has at most [store.MaxSettings] of them.
+// SetLimit sets the numbers of a policy for one key, such as one tenant. For the duration lasts, or permanently if lasts is 0, the
+// numbers of with replace the policy's own, in every process that shares the store. The context and options give the values of the
+// policy's scopes. Use SetLimit for plans and exceptions that change while programs run, and [policies.Policy.Override] for those that
+// you know beforehand. An upstream has at most [store.MaxSettings] such limits.
 //
-// It returns a [*ConfigError] if the Pacer has no such policy, or with does not fit it, a [*ScopeError] if the policy needs a scope that is
-// not given, and a [*StoreError] if the store fails.
+// It returns a [*ConfigError] if the Pacer has no such policy or the policy in with is of another kind, a [*ScopeError] if the policy
+// needs a scope that is not given, and a [*StoreError] if the store fails.
 func (p *Pacer) SetLimit(ctx context.Context, policy string, with policies.Policy, lasts time.Duration, opts ...Option) error {
 	l, key, values, err := p.keyOf(ctx, policy, opts)
 	if err != nil {
@@ -89,7 +91,7 @@ func (p *Pacer) SetLimit(ctx context.Context, policy string, with policies.Polic
 	return p.setInStore(ctx, store.Setting{Policy: key.Policy, Scope: key.Scope, Text: string(text), For: lasts})
 }
 
-// UnsetLimit ends what [Pacer.SetLimit] set for one key.
+// UnsetLimit removes what [Pacer.SetLimit] set for one key.
 func (p *Pacer) UnsetLimit(ctx context.Context, policy string, opts ...Option) error {
 	_, key, _, err := p.keyOf(ctx, policy, opts)
 	if err != nil {
@@ -199,7 +201,7 @@ func checkPolicies(field string, list []policies.Policy) error {
 type Settings struct {
 	Upstream string
 	At       time.Time // by the store's clock
-	Changed  time.Time // when something was set or unset last; zero if never, or if the store has forgotten
+	Changed  time.Time // when something was last set or unset; zero if never, or if the store has lost its data
 
 	Policies *Setting  // those of the whole upstream; nil if none are set
 	Limits   []Setting // those of single keys, by policy and scope
@@ -207,16 +209,16 @@ type Settings struct {
 	_ struct{}
 }
 
-// A Setting is one of them.
+// A Setting is one entry of the [Settings].
 type Setting struct {
 	Policy string // whose limit is set for one key; "" for the policies of the whole upstream
 	Scope  string // its scopes and values, such as `tenant=acme`
 
-	Policies []policies.Policy // what is set; of a key, one
-	Text     string            // the same, as the store has it, one on each line
-	Err      error             // why this version cannot read it: then it does not hold here
+	Policies []policies.Policy // what is set; for a single key, one policy
+	Text     string            // the same as text, as the store holds it, one policy a line
+	Err      error             // why this version of the library cannot read it; the setting then has no effect in this process
 	Since    time.Time
-	Until    time.Time // zero if it holds for good
+	Until    time.Time // zero if it is permanent
 
 	_ struct{}
 }
@@ -224,8 +226,8 @@ type Setting struct {
 // None reports whether nothing is set.
 func (s *Settings) None() bool { return s == nil || s.Policies == nil && len(s.Limits) == 0 }
 
-// Settings reads what is set for the upstream, and heeds it, should it have changed. It returns a [*StoreError] if the store fails, or keeps
-// no settings: the cause is [store.ErrNoSettings] then.
+// Settings reads what operators have set for the upstream, and applies it if it has changed. It returns a [*StoreError] if the store
+// fails. If the store keeps no settings, the error wraps [store.ErrNoSettings].
 func (p *Pacer) Settings(ctx context.Context) (*Settings, error) {
 	if p.isClosed() {
 		return nil, ErrClosed

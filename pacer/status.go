@@ -16,7 +16,7 @@ import (
 type Status struct {
 	Upstream  string
 	At        time.Time     // by the store's clock
-	PausedFor time.Duration // the whole upstream is paused for so long; 0 if it is not
+	PausedFor time.Duration // how much longer the whole upstream is paused; 0 if it is not
 	Policies  []PolicyStatus
 
 	_ struct{}
@@ -27,36 +27,35 @@ type PolicyStatus struct {
 	Policy policies.Policy
 	Scope  string // its scopes and values, such as `tenant=acme`; "" for the whole upstream
 
-	// Remaining is how many calls of cost 1 may go at once, now, as far as this policy is concerned. With
-	// PerSecond(25).Burst(10) and no call for a second it is 10; right after those ten it is 0.
+	// Remaining is how many calls of cost 1 this policy admits at once, now. With PerSecond(25).Burst(10) and no call for a second it is
+	// 10; right after those ten it is 0.
 	Remaining int64
 	// Next is how long until the next call of cost 1 may go; 0 for now.
 	Next time.Duration
-	// Backlog is the cost that is charged to slots that are still to come. With PerSecond(10) and 35 calls requested
-	// at once it is 34, and shrinks by one each 100 ms.
+	// Backlog is the cost that is charged to future slots. With PerSecond(10) and 35 calls requested at once it is 34, and shrinks by one
+	// each 100 ms.
 	Backlog int64
 	// PausedFor is how much longer this policy is paused; 0 if it is not paused.
 	PausedFor time.Duration
-	// Pace is what holds now: the microseconds between two calls of a rate, or the limit of a window. It differs from
-	// the policy's own while the upstream reports that it allows less, or an adaptive rate has slowed down. For a
-	// policy in flight it is how many calls may run, and Next is when the first lease runs out at the latest, if none
-	// is free.
+	// Pace is the current limit: the microseconds between two calls of a rate, or the limit of a window. It differs from the policy's own
+	// number while the upstream reports that it allows less, or after an adaptive rate has slowed down. For a policy of calls in flight
+	// it is how many calls may run; if no permit is free, Next is how long until the first lease runs out at the latest.
 	Pace int64
 	// Queued is how many calls are queued: for a permit, in a lane, or for their fair share.
 	Queued int64
-	// Margin is by how much longer than it is the policy's period is taken to be at present: see [policies.Policy.Margin].
+	// Margin is the time that the fleet adds to the policy's period at present: see [policies.Policy.Margin].
 	Margin time.Duration
-	// Full is how long until Remaining is what it is after the policy was idle: the burst of a rate, the limit of a window. It holds if
-	// nothing else is charged, given back or reported until then; 0 if it is so now. A pause and a limit that the upstream lowered or an
-	// adaptive rate that has slowed down count, and so do slots that are still to come. A margin does not: it fades slowly, and takes
-	// little. For a policy in flight it is when the last lease runs out at the latest.
+	// Full is how long until Remaining is back at its maximum, which is the burst of a rate or the limit of a window, if nothing else is
+	// charged, given back or reported until then; 0 if that is so now. It takes into account pauses, a limit that the upstream lowered,
+	// an adaptive rate that has slowed down, and future slots. It ignores the margin, which is small and shrinks slowly. For a policy of
+	// calls in flight it is how long until the last lease runs out at the latest.
 	Full time.Duration
 
 	_ struct{}
 }
 
-// Status returns the state of the policies that bind a call with these scopes. It charges and changes nothing. It
-// returns the same errors as Reserve, and does not wait for a store that has never answered.
+// Status returns the state of the policies that bind a call with these scopes. It charges nothing and changes nothing. It returns the
+// same errors as Reserve, and does not wait for a store that has never answered.
 func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	a, limits, err := p.begin(ctx, opts)
 	if err != nil {
@@ -73,10 +72,10 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	return s, nil
 }
 
-// StatusOf is [Pacer.Status] for policies and keys that need not be this Pacer's. It returns the state of each policy
-// of all, in order, and then of each of keys, which belongs to one of those policies. If a policy has scopes that the
-// context and options do not give, only its Policy is set. StatusOf asks the store once. It is for observers: see
-// package fleet.
+// StatusOf is [Pacer.Status] for any policies and keys, including those that this Pacer does not have. It returns the state of each
+// policy in all, in order, and then of each key in keys, which must belong to one of these policies. If a policy has scopes that the
+// context and options do not give, only its Policy is set. StatusOf asks the store once. Most programs need package fleet instead, which
+// uses it.
 func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []store.Key, opts ...Option) (*Status, error) {
 	if p.isClosed() {
 		return nil, ErrClosed
@@ -151,8 +150,8 @@ func marginOf(p policies.Policy, share int64) time.Duration {
 	return time.Duration(share) * period / 1_000_000
 }
 
-// Binding returns the policy for which the next call of cost 1 has to wait longest; nil if the call can go now, or
-// only the pause of the whole upstream holds it.
+// Binding returns the policy for which the next call of cost 1 has to wait longest; nil if the call may go now, or waits only for the
+// pause of the whole upstream.
 func (s *Status) Binding() *PolicyStatus {
 	var binding *PolicyStatus
 	longest := s.PausedFor
@@ -179,9 +178,9 @@ func (p *Pacer) about(now store.Instant, left bool) (a store.About, received fun
 	return p.process.About(now, left)
 }
 
-// Registry returns the registry of the processes that pace the upstream, and whether it belongs to a store that they
-// share. If the store has none, or is out of reach, it is one that knows only this process, and counts what goes from
-// the first Index on: before that, no call pays for counting. It is for observers: see package fleet.
+// Registry returns the registry of the processes that pace the upstream, and whether it belongs to a store that they share. If the store
+// has none, or is out of reach, the registry knows only this process, and counts calls from the first Index on: until then, calls spend
+// no time on counting. Most programs need package fleet instead, which uses it.
 func (p *Pacer) Registry() (registry store.Registry, shared bool) {
 	if p.member != nil {
 		registry = p.member.Registry()

@@ -8,10 +8,9 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Allow charges the call if it may go now, and returns nil. Otherwise it returns at once, without a charge, a
-// [*LimitError] that matches [ErrNotYet] and whose RetryAfter is how long to sleep before asking again. It returns the same errors as
-// Wait. So it refuses a call that a policy counts while it is in flight with a [*ConfigError]: use [Pacer.TryAcquire], which returns
-// something to release.
+// Allow charges the call if it may go now, and returns nil. Otherwise it charges nothing and returns at once a [*LimitError] that matches
+// [ErrNotYet]. Its RetryAfter is how long to sleep before you try again. Allow returns the same errors as Wait, including the
+// [*ConfigError] if a policy counts calls in flight: use [Pacer.TryAcquire] then, which returns a reservation to release.
 func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 	a, err := p.newCall(ctx, opts)
 	if err != nil || p.goesAtOnce(ctx, &a) {
@@ -29,20 +28,20 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 	return nil
 }
 
-// TryAcquire is [Pacer.Acquire] for callers that would rather drop a call than wait. If the call may go now, as far as all of its
-// policies are concerned, permits included, it is charged, and TryAcquire returns its reservation: go now, and call
-// [Reservation.Release] when the call is over. The reservation was used: its Wait returns [ErrSpent], and its Cancel does nothing.
+// TryAcquire is [Pacer.Acquire] for callers that would rather drop a call than wait. If all policies admit the call now, permits
+// included, TryAcquire charges it and returns its reservation: make the call now, and call [Reservation.Release] when it is over. The
+// reservation counts as used: its Wait returns [ErrSpent], and its Cancel does nothing.
 //
-// Otherwise TryAcquire returns at once a [*LimitError] that matches [ErrNotYet]. Its RetryAfter says how long to sleep before asking
-// again: until there is a slot, if that is known, and else, for want of a permit, a tenth of a second. Nothing is charged, and the call
-// is not queued: it has no better position when it asks again. A permit or a slot that a queued call is about to get is not free: like any
-// call that comes later, this one has its turn behind those that are queued already, under fair shares behind those of its tenant. In a
-// lane, RetryAfter is when a call that waits would get its slot, which then is 40 ms away or so: expect a second refusal.
+// Otherwise TryAcquire returns at once a [*LimitError] that matches [ErrNotYet]. Its RetryAfter is how long to sleep before you try
+// again: the time until the next slot if that is known, or a tenth of a second if there is no permit. Nothing is charged, and the call is
+// not queued: trying again does not improve its position. TryAcquire does not overtake queued calls: a permit or a slot that a queued
+// call is about to get is not free. Under fair shares, it comes behind the queued calls of its tenant. In a lane, RetryAfter is the time
+// until a waiting call would get its slot, and that slot is then still about 40 ms away: expect a second refusal.
 //
-// TryAcquire waits for nothing but the store's answer, for as long as Config.StoreTimeout allows. It returns the same errors as Acquire:
-// a [*LimitError] that matches [ErrNever] for a call that costs more than a policy ever admits at once, a [*ScopeError], a
-// [*ConfigError], a [*StoreError], [ErrClosed], or the context's error. [MaxWait] makes no difference to it, and with a [NotBefore]
-// above 0 no call may go now.
+// TryAcquire waits only for the store's reply, for as long as Config.StoreTimeout allows. It returns the same errors as Acquire: a
+// [*LimitError] that matches [ErrNever] for a call that costs more than a policy ever admits at once, a [*ScopeError], a [*ConfigError],
+// a [*StoreError], [ErrClosed], or the context's error. [MaxWait] makes no difference, and with a [NotBefore] above 0 the call is always
+// refused.
 func (p *Pacer) TryAcquire(ctx context.Context, opts ...Option) (*Reservation, error) {
 	r := newReservation()
 	a, err := r.read(ctx, p, opts)
@@ -60,23 +59,22 @@ func (p *Pacer) TryAcquire(ctx context.Context, opts ...Option) (*Reservation, e
 	return r, nil
 }
 
-// AllowAtMost is [Pacer.Allow] for many calls: it charges as many as may go now, at most n, and returns how many. It is for workers that
-// take what there is, such as one that fills a batch:
+// AllowAtMost is [Pacer.Allow] for many calls: it charges as many as may go now, at most n, and returns how many. Use it in a worker that
+// takes as much as is available, such as one that fills a batch:
 //
 //	granted, err := p.AllowAtMost(ctx, int64(len(rows)))
 //
-// Each of these calls costs what the options say: 1, or [Cost] and [CostOf]. So n may as well be units of one call of that cost. Exactly
-// what is granted is charged, by each policy, also when other processes ask at the same time. If none may go, AllowAtMost returns 0 and a
-// [*LimitError] that matches [ErrNotYet], about the first of them, and nothing is charged. If some may go, the error is nil.
+// Each of these calls costs what the options say: 1, or [Cost] and [CostOf]. So n can also be the units of a single call. Each policy
+// charges exactly what is granted, even if other processes ask at the same time. If none may go, AllowAtMost charges nothing and returns
+// 0 and a [*LimitError] that matches [ErrNotYet], about the first of the calls. If some may go, the error is nil.
 //
-// It asks the store once as a rule. For n above 256 it asks up to four times if what is free lies in pieces between reservations: a few
-// may then be left. It never grants more than a burst or a window at once, and in a lane no more than the burst of the lane's part.
-// There is no [Reservation] of these calls, so [Tracked] makes no difference, and neither does [MaxWait]. [Hooks] receive one Admitted, with
-// what all of them cost.
+// It usually asks the store once. For n above 256, if free capacity is split up between reservations, it asks up to four times, and may
+// then leave some of it unused. It never grants more than a burst or a window at once, and in a lane no more than the burst of the lane's
+// part. These calls have no Reservation, so [Tracked] makes no difference, and neither does [MaxWait]. Hooks receive one Admitted, with
+// the cost of all of them.
 //
-// AllowAtMost returns the same errors as Allow: a [*ConfigError] for n below 1, and if a policy counts calls in flight, because nothing
-// could be released: use [Pacer.TryAcquire]. [ErrNever] is for calls of which not even one can ever go. If the context ends meanwhile,
-// what was charged is given back.
+// AllowAtMost returns the same errors as Allow, and a [*ConfigError] for n below 1. Its error matches [ErrNever] if not even one of the
+// calls can ever go. If the context ends meanwhile, what was charged is given back.
 func (p *Pacer) AllowAtMost(ctx context.Context, n int64, opts ...Option) (granted int64, err error) {
 	if n < 1 {
 		return 0, badNumber("AllowAtMost", n, "must be at least 1")

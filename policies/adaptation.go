@@ -13,24 +13,24 @@ const (
 	DefaultDecrease = 50
 	// DefaultHold is for how long an adaptive policy keeps to a rate that proved too fast before it tries a faster one.
 	DefaultHold = 5 * time.Second
-	// DefaultRecovery is how long a whole rate takes to grow from nothing: a third of it a second.
+	// DefaultRecovery is how long a rate takes to grow from nothing to the whole limit: a third of the limit a second.
 	DefaultRecovery = 3 * time.Second
 )
 
 // Bounds of an [Adaptation]. They keep what a store computes below 2^53.
 const maxAdaptation = time.Hour
 
-// An Adaptation says how a policy gets along with an upstream whose limit changes without notice: additive
-// increase, multiplicative decrease, shared by the whole fleet.
+// An Adaptation defines how a policy adapts to an upstream whose limit changes without notice: by additive increase and multiplicative
+// decrease, shared by the whole fleet.
 //
-// A refusal that comes alone may be stray, and changes nothing: see [Policy.Margin]. A second one within the period multiplies the
-// rate by Decrease; refusals of calls that had their slot before that count as the same one. After Hold the rate grows again, evenly
-// over time. A refusal on the way up says how much the upstream admits: the rate goes back to what went in the last period, but not
-// below the rate that held before, at once and without a pause for others. It never exceeds the policy's limit and never falls below
-// Floor. Zero fields mean their defaults.
+// A single refusal may be stray, and does not change the rate: see [Policy.Margin]. A second refusal within the period multiplies the
+// rate by Decrease. Refusals of calls that had their slot before the decrease count as part of it. After Hold the rate grows again,
+// evenly over time. A refusal while it grows shows how much the upstream admits: the rate returns at once to what was sent in the last
+// period, but not below the rate before it grew, and other calls are not paused. The rate never exceeds the policy's limit and never
+// falls below Floor. Zero fields mean their defaults.
 //
-// It is the additive increase and multiplicative decrease of TCP, with two things that TCP CUBIC and the adaptive mode of the AWS SDKs do:
-// it remembers what went through, and it tries again after a time that does not depend on how much was lost.
+// This is the additive increase and multiplicative decrease of TCP, with two properties of TCP CUBIC and of the adaptive mode of the AWS
+// SDKs: it remembers the rate that was admitted, and the time until it tries a faster rate does not depend on how far the rate fell.
 type Adaptation struct {
 	// Floor is the smallest part of the rate, in per cent, from 1 to 99. Defaults to [DefaultFloor].
 	Floor int
@@ -45,9 +45,8 @@ type Adaptation struct {
 	_ struct{}
 }
 
-// Adaptive returns a copy of a rate that slows down when the upstream refuses calls because of it, and
-// recovers over time: see [Adaptation]. Only rates adapt ([Rate], [AtMost] and their kin), with an emission
-// interval of at most an hour.
+// Adaptive returns a copy of a rate that slows down when the upstream refuses calls because of it, and recovers over time: see
+// [Adaptation]. Only rates can be adaptive ([Rate], [AtMost] and similar constructors), with an emission interval of at most an hour.
 func (p Policy) Adaptive(a Adaptation) Policy {
 	p.adaptation = &a
 	if p.shape != shapeRate && p.shape != shapeAtMost {

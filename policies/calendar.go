@@ -42,8 +42,8 @@ func (u calendarUnit) nominal() time.Duration {
 // maxBounds is how many bounds one table holds at most: it goes over the wire with each call.
 const maxBounds = 64
 
-// A Calendar knows where the hours, days or months of a time zone begin. A store cannot compute that, so the client
-// does and passes the bounds in. It is safe for concurrent use.
+// A Calendar computes when the hours, days or months of a time zone begin. A store cannot compute that, so the client passes the bounds
+// to it. It is safe for concurrent use.
 type Calendar struct {
 	unit calendarUnit
 	loc  *time.Location
@@ -56,10 +56,9 @@ type table struct {
 	until  int64
 }
 
-// Bounds returns the beginnings, in microseconds since the Unix epoch, of the window before the one that
-// holds from, of every window up to the one that holds until, and of two more: strictly ascending, at most
-// 64. If until lies further away, the table ends early, and with it the reach of a reservation. The caller
-// must not change the slice.
+// Bounds returns the start times, in microseconds since the Unix epoch, of the window before the one that contains from, of all windows
+// up to the one that contains until, and of two more windows. They are strictly ascending, and at most 64. If until lies further away,
+// the list ends early, and slots cannot be reserved beyond its end. The caller must not change the slice.
 func (c *Calendar) Bounds(from, until int64) []int64 {
 	if m := c.memo.Load(); m != nil && m.serves(from, until) {
 		return m.bounds

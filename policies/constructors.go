@@ -2,9 +2,9 @@ package policies
 
 import "time"
 
-// Rate allows n calls per period, evenly spaced: one each period/n, rounded up to a microsecond. With
-// [Policy.Burst] b, up to b may go at once after idling. In any window of length W at most b + W·n/period
-// calls go. In a stack that makes calls of different keys share it, the burst is 2 unless one is given: see [Stacked].
+// Rate allows n calls per period, evenly spaced: one each period/n, rounded up to a microsecond. With [Policy.Burst] b, up to b may go at
+// once after idling. In any window of length W at most b + W·n/period calls go. If other policies of the stack have scopes that the rate
+// lacks, so that calls of different keys share it, its burst defaults to 2: see [Stacked].
 //
 // Rate(90, time.Minute) sends one call each 667 ms (666,667 µs).
 func Rate(n int64, period time.Duration) Policy {
@@ -19,8 +19,8 @@ func PerSecond(n int64) Policy { return Rate(n, time.Second) }
 
 // PerMinute allows n calls per minute, evenly spaced. It is [Rate] with a period of one minute.
 //
-// PerMinute(120) is the pace of PerSecond(2): one call each 500 ms. It is not "120 at once, then none until
-// the minute is over"; that is [Fixed] or [Sliding].
+// PerMinute(120) is the pace of PerSecond(2): one call each 500 ms. It does not mean "120 at once, then none until the minute is over":
+// for that, use [Fixed] or [Sliding].
 func PerMinute(n int64) Policy { return Rate(n, time.Minute) }
 
 // Every allows one call each d. It is [Rate] with n = 1.
@@ -32,10 +32,9 @@ func Every(d time.Duration) Policy { return Rate(1, d) }
 // even if the network brings calls up to [Policy.Skew] closer together than they were sent. It is a rate:
 // calls are spaced T = (period + skew) / n.
 //
-// With a [Policy.Burst] above 1 and n up to [MaxExact], the store remembers when the last n calls went: a burst goes at
-// once, and costs nothing in the long run, because the n calls after any call still take period + skew. With a burst and
-// a larger n, it keeps no such log, and the spacing is T = (period + skew) / (n − burst + 1): the burst costs
-// (burst − 1)/n of the rate.
+// With a [Policy.Burst] above 1 and n up to [MaxExact], the store remembers when the last n calls went. A burst then goes at once and
+// does not lower the long-run rate, because the n calls after any call still take period + skew. With a burst and a larger n, the store
+// keeps no such log, and the spacing is T = (period + skew) / (n − burst + 1): the burst costs (burst − 1)/n of the rate.
 //
 // AtMost(50, time.Second) sends one call each 20.2 ms (skew 10 ms): 49.5 calls a second, never a 51st within
 // one second. AtMost(50, time.Second).Burst(10) sends up to ten at once, and as many in the long run.
@@ -47,9 +46,8 @@ func AtMost(n int64, period time.Duration) Policy {
 // clock, so a window of 10 s begins at :00, :10, :20 … The whole limit may go at once, and around the turn of
 // a window up to 2n may go in one period.
 //
-// Fixed(300, 10*time.Second).Skew(50*time.Millisecond) sends at most 300 calls in each ten seconds of the
-// clock, none of them in the last 50 ms, so that a call which is underway at the turn is still counted where
-// it was charged.
+// Fixed(300, 10*time.Second).Skew(50*time.Millisecond) sends at most 300 calls in each ten seconds of the clock, and none in the last 50
+// ms, so that the upstream counts each call in the window in which it was charged.
 func Fixed(n int64, period time.Duration) Policy {
 	return Policy{shape: shapeFixed, limit: n, period: period, skew: notSet}
 }
@@ -73,9 +71,9 @@ func calendar(n int64, u calendarUnit, loc *time.Location) Policy {
 	return Policy{shape: shapeCalendar, limit: n, period: u.nominal(), unit: u, loc: loc, skew: notSet}
 }
 
-// Sliding never lets more than n calls into any window of the period's length, and lets all n of them go at
-// once. It counts in m buckets and is conservative: a call counts until its bucket is a whole period old, so
-// that a full window comes back after up to period·(m+1)/m.
+// Sliding never lets more than n calls into any window of the period's length, and lets all n of them go at once. It counts in m buckets
+// and is conservative: a call counts until its whole bucket is older than the period, so a full window becomes available again after up
+// to period·(m+1)/m.
 //
 // Sliding(120, time.Minute) admits 120 calls at once, and the next ones 60 to 60.6 seconds later. AtMost(120,
 // time.Minute) admits the same number over time, evenly spread.

@@ -2,66 +2,66 @@ package policies
 
 import "time"
 
-// A Feedback is one thing that an upstream said about one of its limits. What it did not say stays zero.
+// A Feedback is one thing that an upstream reported about one of its limits. Fields that it did not report stay zero.
 type Feedback struct {
-	// Source is where it was heard, such as "Retry-After", for people.
+	// Source is where the report was found, such as "Retry-After". It is for people to read.
 	Source string
 
-	// Policies names the policies that are meant, as the constructors of the vendor's package name them, for the scopes
-	// of the call that was answered. Calls that those policies do not bind are not concerned. Defaults to the
-	// widest scope that binds the call.
+	// Policies names the policies that the feedback is about, as the constructors of the vendor's package name them, for the scopes of
+	// the call that was answered. Calls that these policies do not bind are not affected. Defaults to the policies with the widest scope
+	// that bind the call.
 	Policies []string
-	// Otherwise says who is concerned if the stack has none of those policies.
+	// Otherwise says which calls are affected if the stack has none of these policies.
 	Otherwise Otherwise
-	// Within names a scope that bounds a feedback of which nobody knows whose limit it is: it concerns policies that are per that
-	// scope, of which it then is the widest that binds the call. It is ignored if no such policy binds the call. Package transport
-	// sets it, to endpoints; profiles leave it. Defaults to no bound.
+	// Within names a scope that bounds a feedback about an unknown limit: the feedback then affects only policies that are Per this
+	// scope, and of those that bind the call, the widest. It is ignored if no such policy binds the call. Package transport sets it to
+	// the endpoint scope; profiles do not set it. Defaults to no bound.
 	Within string
 
 	// Refused says that the upstream refused the call because of this limit. An adaptive policy slows down.
 	Refused bool
-	// Certain says that a refusal is no accident, as where an upstream bans those who go on: everyone heeds it at once. Otherwise one that
-	// comes alone, and asks for no longer than the limit's period, may be stray: see [Policy.Margin].
+	// Certain says that a refusal cannot be stray, for example because the upstream bans clients that continue: it affects all calls at
+	// once. Otherwise a single refusal that asks for a wait of no more than the limit's period may be stray: see [Policy.Margin].
 	Certain bool
-	// Wait asks that nothing goes for this long; 0 asks for nothing.
+	// Wait is how long no call may go; 0 if the upstream did not ask for a wait.
 	Wait time.Duration
 
-	// Limit is how much the upstream allows: in each Window, or at once if it said no Window.
+	// Limit is how much the upstream allows: in each Window, or at once if it reported no Window.
 	Limit Count
-	// Window is the period for which Limit holds; 0 if it did not say.
+	// Window is the period of Limit; 0 if not reported.
 	Window time.Duration
-	// Remaining is how much of Limit was left when the upstream answered. It may also be told as Used of Limit.
+	// Remaining is how much of Limit was left when the upstream answered. Some upstreams report Used instead.
 	Remaining Count
 	// Used is how much of Limit was spent when the upstream answered.
 	Used Count
-	// Reset is how long after the answer there is more than Remaining; 0 if it did not say.
+	// Reset is how long after the answer more than Remaining becomes available; 0 if not reported.
 	Reset time.Duration
 
 	_ struct{}
 }
 
-// Otherwise says whom a [Feedback] concerns whose policies are not in the stack.
+// Otherwise says which calls a [Feedback] affects if the stack has none of its policies.
 type Otherwise uint8
 
 // Values of [Otherwise].
 const (
-	// Nobody: a policy that is not there is a mistake, which the one who reports is told.
+	// Nobody: a missing policy is a mistake, and reporting the feedback returns an error.
 	Nobody Otherwise = iota
-	// Everyone: the limit is that of the whole account, so the widest scope that binds the call is meant.
+	// Everyone: the limit is that of the whole account, so the feedback affects the widest scope that binds the call.
 	Everyone
-	// TheCall alone: the limit is narrower than the account. Nobody else waits, and counts are not used.
+	// TheCall: the limit is narrower than the account. Only the answered call waits, and counts are ignored.
 	TheCall
-	// Unknown: nobody knows whose limit it is, so it is as if the feedback named none.
+	// Unknown: it is not known whose limit it is, so the feedback is treated as if it named no policy.
 	Unknown
 )
 
-// A Count is a number that an upstream said. The zero Count means that it did not.
+// A Count is a number that an upstream reported. The zero Count means that it reported none.
 type Count struct {
 	n    int64
 	said bool
 }
 
-// Said returns the Count n. A negative n is as if nothing was said.
+// Said returns the Count n, or the zero Count if n is negative.
 func Said(n int64) Count {
 	if n < 0 {
 		return Count{}
@@ -72,7 +72,7 @@ func Said(n int64) Count {
 // Value returns the number, at least 0, and whether there is one.
 func (c Count) Value() (n int64, said bool) { return c.n, c.said }
 
-// Left returns how much the upstream said is left, whether as Remaining or as Used of Limit.
+// Left returns how much the upstream reported as left: Remaining, or Limit less Used.
 func (f *Feedback) Left() Count {
 	if f.Remaining.said || !f.Used.said || !f.Limit.said {
 		return f.Remaining

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// DefaultLease is for how long a permit of [InFlight] is taken if nothing more is heard of its call, unless [Policy.Lease]
-// says otherwise. A process that lives says so for its calls every third of it, so it does not bound how long a call may
-// take: it is how long the permits of a process that was killed stay empty.
+// DefaultLease is how long a permit of [InFlight] stays taken after the last renewal, unless [Policy.Lease] sets another duration. A
+// running process renews the leases of its calls after each third of this time, so the lease does not bound how long a call may take. It
+// bounds how long the permits of a killed process stay unused.
 const DefaultLease = 15 * time.Second
 
 // Bounds of a lease.
@@ -18,19 +18,19 @@ const (
 	maxLease = time.Hour
 )
 
-// InFlight lets at most n calls run at once. A call takes a permit when it goes, together with the slots of all other
-// policies, and holds it until it is over. Who finds all permits taken is queued, in order, holds no slot of any rate
-// meanwhile, and is told when it is its turn.
+// InFlight lets at most n calls run at once. A call takes a permit when it goes, together with the slots of all other policies, and holds
+// it until it is over. A call that finds all permits taken is queued, in order. It holds no slot of any rate meanwhile, and is woken when
+// its turn comes.
 //
-// A permit is a lease, so that a crash loses none: see [Policy.Lease]. A call takes one permit, whatever it costs.
+// A permit is a lease, so a crash loses no permit for good: see [Policy.Lease]. A call takes one permit, whatever it costs.
 //
 // InFlight(25) and PerSecond(50) in one stack send up to 50 calls a second as long as no more than 25 of them run.
 func InFlight(n int64) Policy {
 	return Policy{shape: shapeInFlight, limit: n, lease: DefaultLease, skew: notSet}
 }
 
-// Lease returns a copy of an in-flight policy whose permits are free again so long after the last word of their calls, from
-// one second to an hour. Defaults to [DefaultLease].
+// Lease returns a copy of an in-flight policy whose permits become free again this long after their last renewal, from one second to an
+// hour. Defaults to [DefaultLease].
 func (p Policy) Lease(d time.Duration) Policy {
 	p.lease = d
 	switch {
@@ -42,10 +42,9 @@ func (p Policy) Lease(d time.Duration) Policy {
 	return p
 }
 
-// LongerThan returns a copy of an in-flight policy that counts a call only once it has run for d: for upstreams that
-// let any number of short calls in, and refuse new ones while too many long ones run. A call that is short when it goes may
-// turn out long, so more than n may be long at once: what holds is that no call goes while n are. Defaults to 0: every call
-// counts from the start.
+// LongerThan returns a copy of an in-flight policy that counts a call only once it has run for d. It is for upstreams that admit any
+// number of short calls, and refuse new ones while too many long ones run. Because nobody knows beforehand how long a call will run, more
+// than n long calls may run at once; but no call goes while n long calls run. Defaults to 0: every call counts from the start.
 //
 // InFlight(25).LongerThan(20 * time.Second) is the limit of a Salesforce org.
 func (p Policy) LongerThan(d time.Duration) Policy {
@@ -68,16 +67,16 @@ type lane struct {
 	percent int64
 }
 
-// Lane returns a copy of which the calls of a lane may use only so many per cent, from 1 to 100: the rest is kept free for
-// calls of other lanes, and for those of none, which may use all of it. Call it once for each lane. The lane of a call is
-// set by pacer.WithLane or pacer.Lane. What a lane has is a policy of its own, named after both ("peak.batch"), which binds
-// calls of that lane besides this one.
+// Lane returns a copy of which the calls of a lane may use only the given percentage, from 1 to 100. The rest is kept free for calls of
+// other lanes and for calls without a lane, which may use all of it. Call Lane once for each lane. Set the lane of a call with
+// pacer.WithLane or pacer.Lane. A lane's part is a policy of its own, named after both ("peak.batch"), which binds calls of that lane in
+// addition to this one.
 //
-// Calls of a lane of a rate queue and get their slots shortly before they go, so that others, whose slots are
-// given at once, need not wait behind them. They may also have what the others leave: at the last moment, when
-// it would be lost. Of a window nothing is ever lent, because what is spent of a quota is gone.
+// Calls in a lane of a rate queue, and get their slots shortly before they go, so that other calls, which get their slots at once, need
+// not wait behind them. They may also use slots that other calls leave unused, at the last moment before these would be lost. A lane of a
+// window never uses more than its part, because a quota that is spent does not return.
 //
-// The slots that a lane leaves free can only be used where the rate has a burst of at least 2, which is its default then.
+// The slots that a lane leaves free can be used only if the rate has a burst of at least 2, which is the default for a rate with lanes.
 //
 // PerSecond(100).Burst(10).Lane("batch", 80) keeps 20 a second for what is not batch work. Daily(100_000,
 // time.UTC).Lane("batch", 80) keeps 20,000 a day.
@@ -110,8 +109,8 @@ func (p Policy) Lanes() []string {
 	return names
 }
 
-// InLane returns the policy that binds the calls of a lane besides this one; false if there is none, because the policy
-// names no such lane, or lets it use everything.
+// InLane returns the policy that binds the calls of a lane in addition to p, or false if there is none, because p does not name the lane
+// or lets it use everything.
 func (p Policy) InLane(name string) (Policy, bool) {
 	for _, l := range p.lanes {
 		if l.name == name && l.percent < 100 {
@@ -130,7 +129,7 @@ func (p Policy) part(percent int64) Policy {
 	case p.shape == shapeInFlight:
 		return p.mistake("Lane", strconv.FormatInt(percent, 10)+" % of it", "an in-flight policy has no lanes")
 	case percent < 1 || percent > 99:
-		return p.mistake("Lane", strconv.FormatInt(percent, 10)+" % of it", "must be from 1 to 99 per cent: for all of it, leave that out")
+		return p.mistake("Lane", strconv.FormatInt(percent, 10)+" % of it", "must be from 1 to 99 per cent: leave it out for all of it")
 	}
 	return p
 }
@@ -177,14 +176,13 @@ func (p Policy) cut(s Spec) Spec {
 	return s
 }
 
-// Fair returns a copy of a rate or an in-flight policy that those who compete for it get in equal parts, no matter who asks
-// first and however much: one for each value of the scope, such as "tenant". With pacer.Weight some get more. Who needs
-// less than its part leaves the rest to the others, and who is alone has everything: max-min fairness by weight.
+// Fair returns a copy of a rate or an in-flight policy that is shared equally among the values of a scope, such as the tenants, no matter
+// which of them asks first or for how much. With pacer.Weight some get more. A tenant that needs less than its share leaves the rest to
+// the others, and a single tenant may use everything: this is weighted max-min fairness.
 //
-// While calls queue, the next slot goes to the call that comes first by start-time fair queueing (Goyal, Vin and
-// Cheng, SIGCOMM 1996): over any time in which two of them always have queued calls, what each gets per weight differs by
-// no more than one call of each and those that have just been given a slot. A call that finds no queue goes at once.
-// Calls must carry the scope.
+// While calls queue, the next slot goes to the call that comes first by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996):
+// while two tenants both have queued calls, what each gets in proportion to its weight differs by no more than one call of each, plus the
+// calls that have just been given a slot. A call that finds no queue goes at once. Calls must carry the scope.
 func (p Policy) Fair(scope string) Policy {
 	p.fair = scope
 	switch {
@@ -196,5 +194,5 @@ func (p Policy) Fair(scope string) Policy {
 	return p
 }
 
-// FairBy returns the scope whose values share the policy; "" if it is first come, first served.
+// FairBy returns the scope whose values share the policy; "" if the policy serves calls in the order of arrival.
 func (p Policy) FairBy() string { return p.fair }

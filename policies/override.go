@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// MaxOverrides is how many keys of one policy may have an [Policy.Override].
+// MaxOverrides is how many keys of one policy may have a [Policy.Override].
 const MaxOverrides = 10_000
 
 // overrides are the keys of a policy that have numbers of their own. They never change: a method that adds one makes new ones.
@@ -35,12 +35,13 @@ type override struct {
 //
 //	policies.PerSecond(5).Per("tenant").Override(policies.PerSecond(50).Burst(10), "acme")
 //
-// Everything that with says of its numbers holds for the key, and nothing of p's own: limit, period, burst, skew, buckets, adaptation
-// and lease. Name, scopes, lanes, fairness, and whether it is observed, are p's. So with must have none of those, and be of the same kind: a
-// rate for a rate, a window for a window, calls in flight for calls in flight. What does not fit is returned by [Policy.Validate].
+// The key uses all numbers of the policy in with, and none of p's: limit, period, burst, skew, buckets, adaptation and lease. It keeps
+// p's name, scopes, lanes and fairness, and whether p is observed. So the policy in with must set none of these, and must be of the same
+// kind as p: a rate for a rate, a window for a window, calls in flight for calls in flight. [Policy.Validate] returns an error if it is
+// not.
 //
-// Call it once for each key, at most 10,000 times; for more, or where a table of yours knows, use [Policy.OverrideBy]. [Policy.String] and
-// [Policy.Spec] are those of p, and no text holds overrides.
+// Call it once for each key, at most 10,000 times. For more keys, or if the numbers are in a table of yours, use [Policy.OverrideBy].
+// [Policy.String] and [Policy.Spec] return those of p: the text form has no overrides.
 func (p Policy) Override(with Policy, values ...string) Policy {
 	o := &overrides{n: 1}
 	one := &override{values: slices.Clone(values), with: with}
@@ -54,10 +55,10 @@ func (p Policy) Override(with Policy, values ...string) Policy {
 	return p
 }
 
-// OverrideBy returns a copy that asks f for the numbers of each key that has no [Policy.Override]: with false, the key has those of p. f gets
-// the scope values in the order of [Policy.Per], which it must not keep or change. It is called often and concurrently, so it must be fast
-// and must not wait: let it look into a table that something else keeps current. Its policies have to fit as those of Override do; since that
-// can be seen only when it returns one, [Policy.For] says so. The last OverrideBy counts.
+// OverrideBy returns a copy that calls f for the numbers of each key that has no [Policy.Override]. If f returns false, the key has the
+// numbers of p. f gets the scope values in the order of [Policy.Per], in a slice that it must not keep or change. It is called often and
+// concurrently, so it must be fast and must not block: let it read a table that something else keeps current. The policies that f returns
+// must fit as those of Override must; [Policy.For] reports one that does not. The last OverrideBy counts.
 func (p Policy) OverrideBy(f func(values []string) (Policy, bool)) Policy {
 	o := &overrides{by: f}
 	if p.overrides != nil {
@@ -74,12 +75,12 @@ func (p Policy) OverrideBy(f func(values []string) (Policy, bool)) Policy {
 func (p Policy) HasOverrides() bool { return p.overrides != nil }
 
 // For returns the policy that holds for the key with these scope values, in the order of [Policy.Per]: with the numbers of its
-// [Policy.Override], or else those that [Policy.OverrideBy] knows, or else those of p. Its name, scopes, lanes and fairness are p's, and it
-// has no overrides.
+// [Policy.Override], or else those that the function of [Policy.OverrideBy] returns, or else those of p. Its name, scopes, lanes and
+// fairness are p's, and it has no overrides.
 //
-// It returns an [*Error] if there are not as many values as scopes, or if the function's policy does not fit, and with it the policy with
-// the numbers of p. It is meaningful only for a valid policy. A policy with numbers of its own is checked each time, which takes some
-// microseconds: keep what For returns, if it is needed often.
+// If there are not as many values as scopes, or the function's policy does not fit, For returns an [*Error] and the policy with the
+// numbers of p. The result is meaningful only if p is valid. A key's own numbers are checked each time, which takes some microseconds:
+// keep the result if you need it often.
 func (p Policy) For(values ...string) (Policy, error) {
 	own := p
 	own.overrides = nil
@@ -147,9 +148,9 @@ func (p Policy) with(with Policy, values []string) (Policy, *Error) {
 	case len(with.scopes) > 0 || with.optional:
 		return bad("", with.String(), "must have no scopes: they are the policy's")
 	case len(with.lanes) > 0 || with.percent > 0 || with.fair != "":
-		return bad("", with.String(), "must have no lanes and not be fair by a scope: that is the policy's to say")
+		return bad("", with.String(), "must have no lanes and not be fair by a scope: set that on the policy itself")
 	case with.observed:
-		return bad("", with.String(), "must not be observed: that is the policy's to say")
+		return bad("", with.String(), "must not be observed: set that on the policy itself")
 	case with.overrides != nil:
 		return bad("", with.String(), "must have no overrides itself")
 	case with.shape == shapeNone:

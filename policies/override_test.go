@@ -173,7 +173,7 @@ func TestOverridesThatDoNotFit(t *testing.T) {
 		`Override is for "": has an empty value`:                                                   p.Override(policies.PerSecond(1), ""),
 		`Override is for "acme": is given twice: leave one of them out`:                            p.Override(policies.PerSecond(1), "acme").Override(policies.PerSecond(2), "b").Override(policies.PerSecond(2), "acme"),
 		`Override for "acme" is "gold": must have no name: it is the policy's`:                     p.Override(policies.PerSecond(1).Named("gold"), "acme"),
-		`must not be observed: that is the policy's to say`:                                        p.Override(policies.PerSecond(1).Observed(), "acme"),
+		`must not be observed: set that on the policy itself`:                                      p.Override(policies.PerSecond(1).Observed(), "acme"),
 		`must have no scopes: they are the policy's`:                                               p.Override(policies.PerSecond(1).Per("tenant"), "acme"),
 		`is per-second: 1 per 1s, burst 2, 50 % for lane a: must have no lanes`:                    p.Override(policies.PerSecond(1).Burst(2).Lane("a", 50), "acme"),
 		`is in-flight: 1 in flight, fair by user: must have no lanes and not be fair by a scope`:   f.Override(policies.InFlight(1).Fair("user"), "acme"),
@@ -263,7 +263,7 @@ func TestOverridesAreNotWritten(t *testing.T) {
 		require.NoError(t, roundTrip(q))
 		require.NotContains(t, q.String(), "override")
 		_, err := q.MarshalText()
-		require.EqualError(t, err, `policies: policy "per-second.tenant": Overrides is given: a text holds none of them: write them beside it`)
+		require.EqualError(t, err, `policies: policy "per-second.tenant": Overrides is given: a text cannot hold them: keep them separately`)
 		key, err := q.For("acme")
 		require.NoError(t, err)
 		_, err = key.MarshalText()

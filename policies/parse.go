@@ -52,19 +52,19 @@ const fieldText = "Text"
 // out as well: "10/s burst 5 per tenant". A duration is written as in Go, or in words: "25 per second", "25/s", "100/min", "at most
 // 300 in any 5 minutes". "10 rps", "10 qps" and "600 rpm" are rates, and "100 requests/min" is 100 per minute.
 //
-// A day, week or month has no one meaning. That of a calendar needs a time zone, which is named as in the IANA database and loaded
-// by time.LoadLocation: "10000 daily (UTC)", or "10000/day (UTC)", which is the same. Without one, a text does not say when a
-// quota comes back. "10000/day" then is read as what is safe in either case: at most 10,000 in any 24 hours, which also keeps
-// the quota of a calendar day, wherever that begins, unless clocks are put back on it. It is not spread over the day. A week is 7
-// days so, and a month 31. Say what is meant where that is known:
+// Quotas of a day, week or month are ambiguous. For a calendar day, give the time zone by its IANA name, which [time.LoadLocation] loads:
+// "10000 daily (UTC)", or "10000/day (UTC)", which is the same. Without a time zone, it is unknown when the quota resets. "10000/day" is
+// then read as the meaning that is safe in both cases: at most 10,000 in any 24 hours. That also keeps the quota of a calendar day,
+// whenever it begins, except on a day when clocks are put back. The calls are not spread over the day. In the same way, a week is any 7
+// days, and a month any 31 days. If you know what the upstream means, write that:
 //
 //	10000 daily (UTC)                  a quota that comes back at midnight
 //	at most 10000 in any 24h, in 100 buckets
 //	                                   one of any 24 hours, which is what 10000/day is read as
 //	10000 per 24h                      a pace: one call every 8.64 seconds
 //
-// It returns an [*Error] if the text is longer than 4096 bytes or is not understood, and then says which part of it; and the
-// one of [Policy.Validate] if it is understood, but is no valid policy.
+// Parse returns an [*Error] if the text is longer than 4096 bytes or cannot be read; the error then names the part at fault. If the text
+// can be read but the policy is not valid, it returns the error of [Policy.Validate].
 func Parse(text string) (Policy, error) {
 	if len(text) > maxText {
 		return Policy{}, &Error{Field: fieldText, Value: fmt.Sprintf("%d bytes long", len(text)), Reason: fmt.Sprintf("must have at most %d", maxText)}

@@ -17,12 +17,12 @@ const (
 //
 //	peak: 25/s, burst 10; 100000 daily (UTC)
 //
-// Each is written as [Parse] reads it. Semicolons and ends of lines separate them, blank ones are skipped, and what comes after a
-// '#' on a line is a comment. A text without policies is an empty list. ParseAll does not compare the policies: pacer.New sees to it
-// that their names differ.
+// Each is written as [Parse] reads it. Semicolons and ends of lines separate them, blank ones are skipped, and what comes after a '#' on
+// a line is a comment. A text without policies is an empty list. ParseAll does not compare the policies: pacer.New checks that their
+// names differ.
 //
-// It returns an [*Error] for a text of more than 256 KiB or 1,000 policies, and otherwise those of the first ten policies that Parse
-// does not read, joined: Number says which one is meant.
+// It returns an [*Error] for a text of more than 256 KiB or 1,000 policies, and otherwise the errors of the first ten policies that
+// [Parse] cannot read, joined: Number says which policy each is about.
 func ParseAll(text string) ([]Policy, error) {
 	if len(text) > maxTexts {
 		return nil, &Error{Field: fieldText, Value: fmt.Sprintf("%d bytes long", len(text)), Reason: fmt.Sprintf("must have at most %d", maxTexts)}
@@ -37,7 +37,7 @@ func ParseAll(text string) ([]Policy, error) {
 				continue
 			}
 			if number++; number > maxPolicies {
-				return nil, &Error{Field: fieldText, Value: fmt.Sprintf("more than %d policies", maxPolicies), Reason: "must have fewer: is it the right text?"}
+				return nil, &Error{Field: fieldText, Value: fmt.Sprintf("more than %d policies", maxPolicies), Reason: "must have fewer: is this the right text?"}
 			}
 			p, err := Parse(one)
 			if e, ok := errors.AsType[*Error](err); ok {

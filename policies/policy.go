@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// DefaultSkew is how much closer together the strict constructor [AtMost] lets calls arrive than they were sent,
-// unless [Policy.Skew] says otherwise: 10 ms. Calls go up to 2 ms after their slots (docs/benchmarks, Precision: the 99th
-// percentile of the runtime's timers, with up to 1,000 waiters); the rest is for the network and for short stalls.
+// DefaultSkew is the skew of [AtMost] unless [Policy.Skew] sets another one: calls may arrive up to 10 ms closer together than they were
+// sent. Calls go up to 2 ms after their slots (docs/benchmarks, Precision: the 99th percentile of the runtime's timers, with up to 1,000
+// waiters); the rest is for the network and for short stalls.
 const DefaultSkew = 10 * time.Millisecond
 
-// DefaultBuckets is into how many buckets [Sliding] cuts its period, unless [Policy.Buckets] says otherwise. A full window comes
-// back a bucket late: 1 % of the limit is lost.
+// DefaultBuckets is how many buckets [Sliding] divides its period into, unless [Policy.Buckets] sets another number. A full window
+// becomes available one bucket late, so 1 % of the limit is lost.
 const DefaultBuckets = 100
 
-// Bounds of what a policy may say. They keep every sum that a store computes (an instant in microseconds plus a
-// policy's longest reach) below 2^53, the largest integer that a Lua number holds exactly.
+// Bounds of a policy's numbers. They keep every sum that a store computes (an instant in microseconds plus a policy's longest reach)
+// below 2^53, the largest integer that a Lua number holds exactly.
 const (
-	// MaxPeriod is the longest period, and the longest time that a whole burst may take to come back: ten years.
+	// MaxPeriod is the longest period, and the longest time in which a full burst may become available again: ten years.
 	MaxPeriod = 10 * 365 * 24 * time.Hour
 	// MaxLimit is the largest number of calls that a policy may name: 10^12.
 	MaxLimit = int64(1_000_000_000_000)
-	// MaxExact is the largest n of an [AtMost] with a burst whose windows are exact: the store remembers so many calls.
+	// MaxExact is the largest n for which an [AtMost] with a burst has exact windows: the store remembers at most this many calls.
 	MaxExact = 256
-	// MaxBuckets is into how many buckets a sliding window may be cut.
+	// MaxBuckets is the largest number of buckets of a sliding window.
 	MaxBuckets = 100
 	// maxScopes is how many scopes one policy may name.
 	maxScopes = 8
@@ -84,9 +84,9 @@ type Policy struct {
 // notSet marks a skew that nobody gave.
 const notSet = time.Duration(-1)
 
-// Named returns a copy with this name: how errors, Status and the store's keys call the policy. A name starts with a
-// letter or digit and has at most 64 letters, digits, '.', '_' or '-'. Renaming a policy makes it start afresh.
-// Defaults to a name made of the constructor and the scopes, such as "per-second" or "per-second.tenant".
+// Named returns a copy with this name, which errors, Status and the store's keys use. A name starts with a letter or digit and has at
+// most 64 letters, digits, '.', '_' or '-'. A renamed policy starts with an empty account. Defaults to a name made of the constructor and
+// the scopes, such as "per-second" or "per-second.tenant".
 func (p Policy) Named(name string) Policy {
 	p.name = name
 	if name == "" {
@@ -95,9 +95,9 @@ func (p Policy) Named(name string) Policy {
 	return p
 }
 
-// Per returns a copy that holds for each value of the scopes separately: Per("tenant") gives every tenant a
-// limit of its own, Per("user", "ticket") every pair of a user and a ticket. A call must carry a value for
-// each of them, unless the policy is [Policy.Optional]. Defaults to one limit for the whole upstream.
+// Per returns a copy that applies to each value of the scopes separately: Per("tenant") gives every tenant a limit of its own,
+// Per("user", "ticket") every pair of a user and a ticket. A call must carry a value for each of them, unless the policy is
+// [Policy.Optional]. Defaults to one limit for the whole upstream.
 func (p Policy) Per(scopes ...string) Policy {
 	p.scopes = slices.Clone(scopes)
 	if len(scopes) == 0 {
@@ -106,33 +106,32 @@ func (p Policy) Per(scopes ...string) Policy {
 	return p
 }
 
-// Optional returns a copy that binds only the calls which carry a value for all of its scopes; other calls
-// pass it by. Without it such a call is refused with an error.
+// Optional returns a copy that binds only the calls which carry a value for all of its scopes; other calls are not limited by it. Without
+// Optional, a call that lacks a scope is refused with an error.
 func (p Policy) Optional() Policy {
 	p.optional = true
 	return p
 }
 
-// Observed returns a copy that a Pacer observes and does not enforce: it holds no call and refuses none. Its account is kept as if it
-// were enforced, and hooks and metrics say how long each call would have waited for it: see docs/observe.md. The other policies of the
-// stack are enforced as always. It keeps its name, so that its account goes on when it is [Policy.Enforced].
+// Observed returns a copy that a Pacer observes and does not enforce: it delays and refuses no call. Calls are charged as if it were
+// enforced, and hooks and metrics report how long each call would have waited for it: see docs/observe.md. The other policies of the
+// stack are enforced as always. The copy keeps the name, so that its account continues if you enforce it later ([Policy.Enforced]).
 func (p Policy) Observed() Policy {
 	p.observed = true
 	return p
 }
 
-// Enforced returns a copy that is not [Policy.Observed]. All policies are enforced unless they say otherwise.
+// Enforced returns a copy that is not [Policy.Observed]. Policies are enforced by default.
 func (p Policy) Enforced() Policy {
 	p.observed = false
 	return p
 }
 
-// Burst returns a copy of a rate that lets b calls go at once after idling. The long-run rate stays. The
-// burst is also the highest cost that one call can have. [AtMost] keeps its promise with any burst.
+// Burst returns a copy of a rate that lets b calls go at once after idling. The long-run rate stays. The burst is also the highest cost
+// that one call can have. [AtMost] keeps its limit with any burst.
 //
-// Defaults to 1; to 2 for a rate that calls of different keys share, in a stack ([Stacked]) or by lanes: the slots that
-// their own limits leave between them are shorter than the rate's interval as a rule, and with a burst of 1 nobody could
-// use them. Say Burst(1) for a strict spacing.
+// Defaults to 1, or to 2 for a rate that calls of different keys share, in a stack ([Stacked]) or by lanes. The gaps between such calls
+// are usually shorter than the rate's interval, and with a burst of 1 they could not be used. Set Burst(1) for a strict spacing.
 func (p Policy) Burst(b int64) Policy {
 	p.burst = b
 	switch {
@@ -144,14 +143,14 @@ func (p Policy) Burst(b int64) Policy {
 	return p
 }
 
-// Skew returns a copy of a strict policy that still holds at the upstream when the network brings calls up to
-// d closer together, or later, than they were sent: [AtMost] and [Sliding] keep their limit over period + d,
-// and a fixed or calendar window sends nothing in the last d of a window. Plan for the spread of your
-// latency, and a little for late timers. An in-flight policy gives a permit to the next call only d after the last one was
-// over, for upstreams that count a call for a little longer than its caller sees it.
+// Skew returns a copy of a strict policy that still holds at the upstream if the network brings calls up to d closer together, or
+// delivers them up to d later, than they were sent: [AtMost] and [Sliding] keep their limit over period + d, and a fixed or calendar
+// window sends nothing in the last d of a window. Allow for the spread of your latency, and a little for late timers. An in-flight policy
+// gives a permit to the next call only d after the last one was over, for upstreams that count a call for a little longer than its caller
+// sees it.
 //
-// Defaults to [DefaultSkew] for AtMost and to 0 for the others, and to as much more as the fleet finds out that it needs: see
-// [Policy.Margin]. A policy whose Skew you set finds out nothing.
+// Defaults to [DefaultSkew] for AtMost and to 0 for the others, plus the margin that the fleet learns: see [Policy.Margin]. A policy
+// whose Skew you set learns no margin.
 func (p Policy) Skew(d time.Duration) Policy {
 	p.skew = d
 	if p.shape == shapeRate {
@@ -163,10 +162,9 @@ func (p Policy) Skew(d time.Duration) Policy {
 	return p
 }
 
-// Buckets returns a copy of a sliding window that is cut into m buckets, from 1 to [MaxBuckets]. More buckets
-// waste less of the limit: a full window comes back after period·(m+1)/m, so 1/(m+1) of it is lost. They cost the store memory,
-// some bytes for each bucket that has calls (a hundred of them take less than 1 KB in Redis), and hardly any time.
-// Defaults to [DefaultBuckets].
+// Buckets returns a copy of a sliding window that is divided into m buckets, from 1 to [MaxBuckets]. More buckets waste less of the
+// limit: a full window becomes available after period·(m+1)/m, so 1/(m+1) of the limit is lost. Buckets cost the store memory, some bytes
+// for each bucket with calls (a hundred of them take less than 1 KB in Redis), and hardly any time. Defaults to [DefaultBuckets].
 func (p Policy) Buckets(m int64) Policy {
 	p.buckets = m
 	if p.shape != shapeSliding {
@@ -229,8 +227,8 @@ func compact(d time.Duration) string {
 	return strings.ReplaceAll(s, "µ", "u")
 }
 
-// Limit returns how many calls the policy allows per period, as the constructor was told. The period of a calendar
-// window is a nominal one: a day has 24 hours, a month 30 days. An in-flight policy has none: 0.
+// Limit returns how many calls the policy allows per period, as passed to the constructor. The period of a calendar window is nominal: a
+// day has 24 hours, a month 30 days. The period of an in-flight policy is 0.
 func (p Policy) Limit() (n int64, period time.Duration) { return p.limit, p.period }
 
 // The largest margin of a policy: see [Policy.Margin].
@@ -240,11 +238,11 @@ const (
 	longestMargins = time.Hour   // of longer periods, a second is nothing
 )
 
-// Margin returns by how much longer than it is a fleet may take the policy's period to be: a tenth of the period, at most a second.
-// The network brings some calls closer together than they went, and a fleet does not know by how much until a call is refused although
-// there was room for it. Each such refusal raises the margin that all processes keep by a step, and a step fades in about a minute and a
-// half. Margin is 0 for policies that keep none: those whose [Policy.Skew] was set, calendars, calls in flight, and periods of more than an
-// hour.
+// Margin returns the largest margin that a fleet may add to the policy's period: a tenth of the period, at most a second. The network
+// brings some calls closer together than they were sent, and a fleet does not know by how much until a call is refused although there was
+// room for it (a stray refusal). Each such refusal raises the margin that all processes keep by a step, and a step fades in about a
+// minute and a half. Margin is 0 for policies that keep no margin: those whose [Policy.Skew] was set, calendars, calls in flight, and
+// periods of more than an hour.
 func (p Policy) Margin() time.Duration {
 	if p.skew != notSet || p.period > longestMargins {
 		return 0
@@ -257,8 +255,8 @@ func (p Policy) Margin() time.Duration {
 	return 0
 }
 
-// Lowered returns a copy that allows at most n calls per period, at least 1; one that allows no more already stays.
-// Its Spec is what holds while the upstream says that its limit is n.
+// Lowered returns a copy that allows at most n calls per period, at least 1; a policy that already allows no more is unchanged. The
+// copy's Spec applies while the upstream reports that its limit is n.
 func (p Policy) Lowered(n int64) Policy {
 	if n < p.limit {
 		p.loose = p.loose || p.limit > MaxExact // the store keeps the same account
@@ -271,7 +269,7 @@ func (p Policy) Lowered(n int64) Policy {
 // Scopes returns the names of the scopes, in the order given; none means the whole upstream.
 func (p Policy) Scopes() []string { return slices.Clone(p.scopes) }
 
-// IsOptional reports whether the policy lets calls pass that do not carry its scopes.
+// IsOptional reports whether the policy admits calls that do not carry its scopes.
 func (p Policy) IsOptional() bool { return p.optional }
 
 // IsObserved reports whether the policy is observed and not enforced: see [Policy.Observed].

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// A Profile is what is known of one vendor's API: to which scopes a request belongs, what it costs, and what
-// a reply says about limits. It is plain data and pure functions; package transport puts it to use. Each
-// vendor is a folder beside this package, with a Profile and constructors for its limits.
+// A Profile describes one vendor's API: which scopes a request has, what it costs, and what a reply says about limits. It consists of
+// plain data and pure functions; package transport uses it. Each vendor has a package below this one, with a Profile and constructors for
+// its limits.
 //
-// All functions are called concurrently. They must not change what they are given, nor read a body but through GetBody.
-// What is left nil says nothing.
+// All functions are called concurrently. They must not change their arguments, and may read a request's body only through GetBody. A nil
+// function reports nothing.
 type Profile struct {
 	// Name is the vendor's, such as "zendesk".
 	Name string
@@ -18,32 +18,33 @@ type Profile struct {
 	// Scopes are read from each request.
 	Scopes []Scope
 
-	// Credentials names the header fields of which a request has one, if Scopes tell callers apart by them: Authorization, say. Where
-	// no request has one, an authentication below the transport adds it too late, and all callers are one.
+	// Credentials names the header fields that hold a request's credential, such as Authorization, if Scopes tell callers apart by it. If
+	// no request has any of them, authentication happens below the transport, too late, and all callers share one limit.
 	Credentials []string
 
-	// Costs returns what a request costs; policies that are not named pay 1. It is an estimate if Settle is set, and then
-	// counts for no more than a policy admits at once. [Cost].Learned says if calls before improve it.
+	// Costs returns what a request costs; policies that are not named charge 1. If Settle is set, the costs are estimates, and a policy
+	// charges no more than it admits at once. [Cost].Learned says whether earlier calls improve the estimate.
 	Costs func(*http.Request) []Cost
 
-	// Peek returns how many bytes of a reply's body Read wants to see, at most [MaxPeek]: of what is in it, if the body has a
-	// content coding. They are put back for the caller. A reply whose body is slow to come is held back until they are
-	// there, for a second at most; Read then sees none of it.
+	// Peek returns how many bytes of a reply's body Read needs, at most [MaxPeek], counted after decoding if the body has a content
+	// coding. The caller still gets the whole body. If the body is slow to arrive, the reply is held back until these bytes have arrived,
+	// for at most a second; after that, Read gets no body.
 	Peek func(*http.Response) int
 
-	// Read returns what a reply says.
+	// Read returns what a reply means for the limits.
 	Read func(*Reply) Reading
 
-	// Settle returns what the call really cost, whatever became of it. It is called when the response has come, with no Body:
-	// what status and header tell is settled at once. If it then returns nil, and there is a body, it is called once more when the
-	// caller has read that to its end, or closes it: Body holds the last bytes that were read, at most [MaxPeek], and Complete says
-	// if they are the whole body. What it does not name keeps its charge. Costs that are empty but not nil say that all do.
+	// Settle returns what the call actually cost, whether it succeeded or failed. It is first called when the response has arrived,
+	// without Body: costs that status and header show are settled at once. If it then returns nil and there is a body, it is called again
+	// when the caller has read the body to its end or closes it: Body then holds the last bytes that were read, at most [MaxPeek], and
+	// Complete says whether they are the whole body. Policies that it does not name keep their charge. If it returns costs that are empty
+	// but not nil, all policies do.
 	Settle func(*Reply) []Cost
 
 	_ struct{}
 }
 
-// MaxPeek is the most of a body that a profile is shown: 64 KiB.
+// MaxPeek is the largest part of a body that a profile receives: 64 KiB.
 const MaxPeek = 64 << 10
 
 // A Scope reads one scope value from a request: a tenant from the host, an endpoint from the path.
@@ -58,44 +59,45 @@ type Scope struct {
 type Cost struct {
 	// Policy is the policy's name. "" means every policy that has no Cost of its own.
 	Policy string
-	// N is the cost, at least 0. A policy that a call costs nothing does not bind it.
+	// N is the cost, at least 0. A policy that the call costs nothing does not bind the call.
 	N int64
-	// Learned says how N, an estimate, is improved by what calls before really cost. Zero: not at all.
+	// Learned says how the actual cost of earlier calls improves N, an estimate. The zero value means not at all.
 	Learned Learned
 }
 
-// A Learned says how an estimate of a cost is improved by what calls before really cost, once some 20 of them were settled that
-// counted against the same limit: see pacer.LearnedOf.
+// A Learned says how the actual cost of earlier calls improves the estimate of a cost, once about 20 calls that count against the same
+// limit were settled: see pacer.LearnedOf.
 //
-// Nothing is learned where the upstream meters what a request reserves rather than what is used: the estimate is the cost there.
+// Do not use it if the upstream charges what a request reserves and not what it uses: then the estimate is the cost.
 type Learned struct {
-	// Known is the part of the cost that the request tells, such as the tokens of its prompt: at least 0.
+	// Known is the part of the cost that the request determines, such as the tokens of its prompt: at least 0.
 	Known int64
-	// Times is how many like parts the rest has, such as answers: what is learned is the cost of one of them. 0: nothing is learned.
+	// Times is how many equal parts the rest of the cost has, such as the number of answers: the cost of one part is learned. With 0,
+	// nothing is learned.
 	Times int64
-	// Most is the most that the call can cost; 0 if that is not known.
+	// Most is the highest possible cost of the call; 0 if that is not known.
 	Most int64
 }
 
 // A Reply is a response as a profile sees it.
 type Reply struct {
-	Request  *http.Request // that was answered; its body is spent
+	Request  *http.Request // the request that was answered; its body has been consumed
 	Status   int
 	Header   http.Header
-	Body     []byte    // what Peek asked for, or less; what Settle is shown
+	Body     []byte    // for Read: what Peek asked for, or less; for Settle: see there
 	Complete bool      // Body is the whole body
 	Now      time.Time // when the response came
 }
 
-// A Reading is what a [Profile] reads from a [Reply]. Anyone who calls without net/http makes one, for pacer.Pacer.Do: from status,
-// header and body by the Profile's Read, or by hand of what a client's error says. That a call was refused, and may be repeated after wait,
-// is
+// A Reading is what a [Profile] reads from a [Reply]. If you call an upstream without net/http, make one for pacer.Pacer.Do: with the
+// Profile's Read, from status, header and body, or by hand, from the client's error. This Reading says that a call was refused and may be
+// repeated after wait:
 //
 //	policies.Reading{Feedback: []policies.Feedback{{Refused: true, Wait: wait}}, Verdict: policies.Limited}
 type Reading struct {
-	// Feedback is what was said about limits, in any order.
+	// Feedback is what the reply reports about limits, in any order.
 	Feedback []Feedback
-	// Verdict says what became of the call.
+	// Verdict says whether the call was refused because of a limit, and may be repeated.
 	Verdict Verdict
 }
 
@@ -104,7 +106,7 @@ type Verdict uint8
 
 // Values of [Verdict].
 const (
-	// Unjudged: limits have no part in it. Whether to repeat the call depends on status and method.
+	// Unjudged: the reply is not about a limit. Whether to repeat the call depends on status and method.
 	Unjudged Verdict = iota
 	// Limited: the call was refused because of a limit, and not processed. It may be repeated, whatever its method.
 	Limited

@@ -5,10 +5,10 @@ import "time"
 // maxShares is into how many shares a policy is cut at most: it keeps sums below 2^63.
 const maxShares = 10_000
 
-// Share returns what one of n processes may do by itself so that all of them together keep the policy, in the store's
-// units: for a fleet that cannot ask its store. A policy with fewer calls per period than n, or a burst below n, cannot be
-// cut so finely: each process then has one call, and a rate makes it wait n/limit periods for the next. Of an in-flight
-// policy with fewer permits than processes there is nothing: 0. It is meaningful only for a valid policy.
+// Share returns the part of the policy that one of n processes may use so that all of them together keep it, in the store's units. It is
+// for processes that cannot reach their store. If the limit per period or the burst is below n, it cannot be divided so finely: each
+// process then gets one call, and with a rate waits n/limit periods for the next. If an in-flight policy has fewer permits than there are
+// processes, each process gets 0. The result is meaningful only if the policy is valid.
 func (p Policy) Share(n int) Spec {
 	if n <= 1 {
 		return p.Spec()

@@ -1,32 +1,32 @@
 package policies
 
-// An Algorithm is how a store keeps account of a policy.
+// An Algorithm is the method by which a store accounts for a policy.
 type Algorithm uint8
 
-// The algorithms. Their numbers go over the wire: they never change their meaning.
+// The algorithms. Their numbers are part of the wire format: their meaning never changes.
 const (
 	// GCRA is the generic cell rate algorithm of ITU-T I.371: one call each Interval, with a tolerance for bursts.
 	GCRA Algorithm = 1
 	// Window counts calls per bucket of time.
 	Window Algorithm = 2
-	// Concurrency counts calls that run at once. 3 is what a rate that adapts has on the wire.
+	// Concurrency counts calls that run at the same time. The number 3 is used on the wire for adaptive rates.
 	Concurrency Algorithm = 4
 )
 
-// Known reports whether it is one of these.
+// Known reports whether a is one of the algorithms above.
 func (a Algorithm) Known() bool { return a == GCRA || a == Window || a == Concurrency }
 
-// A Queue is how calls wait their turn for a limit. What has none gives slots at once, however far away they are.
+// A Queue is how calls wait their turn for a limit. A limit without a queue gives slots at once, however far away they are.
 type Queue uint8
 
-// The queues. Their numbers go over the wire.
+// The queues. Their numbers are part of the wire format.
 const (
-	// NoQueue: slots are given in the order in which they are asked for.
+	// NoQueue: slots are given in the order of the requests.
 	NoQueue Queue = iota
-	// QueueOfLane: of the calls of a lane. The limit comes right after the one that it is a part of, and what that has left
-	// is lent at the last moment.
+	// QueueOfLane: the calls of a lane queue. In the stack, the limit comes right after the one that it is a part of, and calls may use
+	// what that one has left at the last moment.
 	QueueOfLane
-	// FairQueue: those who compete get equal parts, by weight.
+	// FairQueue: competing keys get equal parts, by weight.
 	FairQueue
 )
 
@@ -43,30 +43,29 @@ func (a Algorithm) String() string {
 	return "unknown"
 }
 
-// A Spec is a policy as a store sees it: an algorithm and integers. All times are in microseconds, the unit of store
-// time, rounded against the caller. It is what travels with each call, so that a changed limit holds at once.
+// A Spec is a policy as a store sees it: an algorithm and integers. All times are in microseconds, the unit of store time, rounded so
+// that the limit is never exceeded. It is sent with each call, so that a changed limit takes effect at once.
 type Spec struct {
 	Algorithm Algorithm
 
-	// Limit is the highest cost that can ever go at once: the burst B of a rate, the limit L of a window. Of leases it is how
-	// many calls may run.
+	// Limit is the highest cost that can ever go at once: the burst B of a rate, the limit L of a window. For calls in flight it is how
+	// many may run.
 	Limit int64
-	// Interval is the emission interval T of a rate, the width of one bucket of a window, the length of a lease.
+	// Interval is the emission interval T of a rate, the width of one bucket of a window, or the length of a lease.
 	Interval int64
-	// Most and Within bound the windows of a rate, besides: no more than Most calls start in any time that is shorter than
-	// Within, so that of any Most + 1 calls the last starts Within after the first. Within is at most Most intervals. 0: no
-	// such bound.
+	// Most and Within also bound the windows of a rate: no more than Most calls start in any time that is shorter than Within, so that of
+	// any Most + 1 calls the last starts at least Within after the first. Within is at most Most intervals. 0 means no such bound.
 	Most, Within int64
 	// Buckets is how many buckets before its own a sliding window counts; 0 for a fixed or calendar window.
 	Buckets int64
-	// Guard is the tail of each fixed or calendar window in which nothing is sent; of leases, for how long a permit stays
-	// empty after its call.
+	// Guard is the tail of each fixed or calendar window in which nothing is sent. For calls in flight it is how long a permit stays
+	// unused after its call.
 	Guard int64
-	// After is for how long a call has run when it begins to count: of leases.
+	// After is how long a call must have run before it counts. It is for calls in flight only.
 	After int64
-	// Queue is how calls wait their turn: of rates and leases.
+	// Queue is how calls wait their turn. It is for rates and calls in flight only.
 	Queue Queue
-	// Calendar holds the bounds of the windows where arithmetic does not do; nil for all others.
+	// Calendar computes the bounds of calendar windows; nil for all other policies.
 	Calendar *Calendar
 	// Adapt says how a rate slows down and recovers; nil if it does not.
 	Adapt *Adapt
@@ -75,9 +74,9 @@ type Spec struct {
 // An Adapt is an [Adaptation] in the store's units. Shares are in millionths of the rate.
 type Adapt struct {
 	Floor    int64 // the smallest share
-	Decrease int64 // what a refusal multiplies the share by
+	Decrease int64 // the factor by which a refusal multiplies the share
 	Hold     int64 // µs from a refusal until the share grows again
-	Recovery int64 // µs in which it grows from nothing to whole
+	Recovery int64 // µs in which it grows from nothing to the whole rate
 }
 
 // Equal reports whether two specs are the same.
@@ -92,7 +91,7 @@ func (s Spec) Equal(other Spec) bool {
 	return a == b
 }
 
-// HasQueue reports whether calls may have to queue for the limit: it is granted only shortly before their slot.
+// HasQueue reports whether calls may have to queue for the limit, which is then granted only shortly before their slot.
 func (s Spec) HasQueue() bool { return s.Algorithm == Concurrency || s.Queue != NoQueue }
 
 // Tolerance returns the delay variation tolerance τ = (B−1)·T of a rate.

@@ -5,13 +5,13 @@ import "slices"
 // sharedBurst is the burst of a rate that calls of different keys share, unless one is given.
 const sharedBurst = 2
 
-// Stacked returns copies of policies as they bind calls together. A rate ([Rate], [AtMost] and their kin) whose
-// [Policy.Burst] was not given has a burst of 2 if calls of different keys share it: another policy of the list is Per a
-// scope that this one lacks, or this one is [Policy.Fair] or has lanes. Its calls then come from several lines at uneven times,
-// and with a burst of 1 the time between them that is shorter than one interval would be lost to everybody. All others stay
-// as they are: a rate that stands alone keeps its burst of 1, and so does AtMost(1, …).
+// Stacked returns copies of the policies with the defaults that apply when they bind calls together. A rate (of [Rate], [AtMost] or a
+// similar constructor) whose [Policy.Burst] was not set gets a burst of 2 if calls of different keys share it. That is so if another
+// policy of the list is Per a scope that this one lacks, or if this one is [Policy.Fair] or has lanes. The slots of such calls come at
+// uneven times, and with a burst of 1, gaps shorter than one interval could not be used. All other policies stay as they are: a rate that
+// is not shared keeps its burst of 1, and so does AtMost(1, …).
 //
-// What a key has by an override ([Policy.For]) follows the same rule.
+// The same rule applies to the numbers that a key gets by an override ([Policy.For]).
 //
 // A burst of 2 also admits calls of a cost of 2. pacer.New stacks the policies that it is given.
 func Stacked(list []Policy) []Policy {

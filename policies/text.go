@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// String describes the policy in one line, for people and for [Parse]: its name, its limit, and what else was set. Settings
-// that have their default values are left out, but for the skew of [AtMost] and the buckets of [Sliding]. The burst of a rate
-// is written if it was given. Overrides are left out.
+// String describes the policy in one line, for people and for [Parse]: its name, its limit, and what else was set. Settings that have
+// their default values are left out, except the skew of AtMost and the buckets of Sliding. The burst of a rate is written if it was set.
+// Overrides are left out.
 //
 //	peak: 25 per 1s, burst 10, adaptive (floor 10 %), per tenant, optional
 func (p Policy) String() string {
@@ -97,15 +97,15 @@ func (a *Adaptation) text() string {
 	return "adaptive (" + strings.Join(how, ", ") + ")"
 }
 
-// MarshalText returns the policy as [Policy.String] writes it, so that JSON and other files can hold it. It returns an
-// [*Error] if the policy is not valid, or if [Parse] would not read the same: a calendar window must be in a time zone that has
-// a name, and not in time.Local or one of time.FixedZone, and the policy must have no overrides.
+// MarshalText returns the policy as [Policy.String] writes it, so that JSON and other files can hold it. It returns an [*Error] if the
+// policy is not valid, or if [Parse] would not read the same policy from the text. So a calendar window must have a named time zone, not
+// [time.Local] or one of [time.FixedZone], and the policy must have no overrides.
 func (p Policy) MarshalText() ([]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
 	if p.overrides != nil {
-		return nil, &Error{Policy: p.Name(), Field: "Overrides", Value: "given", Reason: "a text holds none of them: write them beside it"}
+		return nil, &Error{Policy: p.Name(), Field: "Overrides", Value: "given", Reason: "a text cannot hold them: keep them separately"}
 	}
 	text := p.String()
 	q, err := Parse(text)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// An Error says what is wrong with a policy and what to do about it.
+// An Error reports what is wrong with a policy and what to do about it.
 type Error struct {
 	Number int    // which policy of a text of several it is, from 1; 0 if there is only one: see [ParseAll]
 	Policy string // the policy's name; "" if it comes from a text that gives none

@@ -235,7 +235,7 @@ func (w *words) inParentheses(s string) string {
 	inner, opens := strings.CutPrefix(s, "(")
 	inner, closes := strings.CutSuffix(inner, ")")
 	if s != "" && (!opens || !closes) {
-		w.fail(quote(s) + " must stand in parentheses")
+		w.fail(quote(s) + " must be in parentheses")
 	}
 	return strings.TrimSpace(inner)
 }

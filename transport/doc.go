@@ -7,9 +7,9 @@
 //	defer p.Close()
 //	client, err := transport.NewClient(p, transport.WithProfile(zendesk.Profile)) // an *http.Client: give it to any SDK
 //
-// A request waits for the pacer and goes as it is. The response comes back as it is: a final 429 is a response and not
-// an error. What it reports about limits goes to the pacer first, so that all calls of all processes heed it. If the pacer
-// refuses a request, you get its error, which works with errors.Is and errors.As through *url.Error:
+// A request waits until the pacer admits it, and is sent unchanged. The response is returned unchanged: a final 429 is a response and not
+// an error. The pacer first receives what the response reports about limits, so that it applies to all calls of all processes. If the
+// pacer refuses a request, you get the pacer's error, and errors.Is and errors.As find it through *url.Error:
 //
 //	resp, err := client.Do(req)
 //	if errors.Is(err, pacer.ErrNotYet) {
@@ -20,50 +20,46 @@
 //
 //	SDK → http.Client (redirects) → retry (go-retryablehttp) → pacer → base transport
 //
-// The pacer is inside the retry, so every attempt is paced and charged. A refusal by the upstream holds back all calls at
-// once, instead of the one that received it. Per-attempt timeouts belong into the base transport, which [WithBase] sets:
-// http.Client.Timeout includes the wait.
+// The pacer is inside the retry, so every attempt is paced and charged. When the upstream refuses a call, all calls are held back at
+// once, and not only the refused one. Set per-attempt timeouts in the base transport (WithBase): http.Client.Timeout includes the wait.
 //
-// [New] returns only the paced [http.RoundTripper]. Use it for an SDK that retries by itself or that takes a transport. Put
-// it below authentication and above tracing. [NewRouter] sends each request of one client to the transport of its host.
+// [New] returns only the paced [http.RoundTripper]. Use it for an SDK that retries by itself or that accepts a transport. Put it below
+// authentication and above tracing. [NewRouter] sends each request of one client to the transport of its host.
 //
 // # Signatures
 //
-// What is signed above the transport is signed before the wait. A signature with a date, such as those of AWS, may have expired when the
-// request is sent. [WithSigner] signs each attempt when its wait is over. For the AWS SDK there is pacer/awspacer, which paces calls before
+// A request that is signed above the transport is signed before the wait. A signature with a date, such as that of AWS, may have expired
+// when the request is sent. [WithSigner] signs each attempt after its wait. For the AWS SDK, use pacer/awspacer, which paces calls before
 // the SDK signs them.
 //
 // # Profiles
 //
-// A profile ([policies.Profile]) describes a vendor's API: to which scopes a request belongs, what it costs, which replies
-// are refusals, and which limits their fields mean. Each vendor has one below policies/; [WithProfile] sets it. The default
-// is the generic profile of package ietf: 429, Retry-After and the RateLimit fields. [WithScope], [WithCost] and [WithLane]
-// read the same from a request with functions of your own.
+// A profile ([policies.Profile]) describes a vendor's API: which scopes a request has, what it costs, which replies are refusals, and
+// which limits their fields are about. Each vendor has a profile in a package below policies/, and [WithProfile] sets it. The default is
+// the generic profile of package ietf: 429, Retry-After and the RateLimit fields. With [WithScope], [WithCost] and [WithLane], functions
+// of your own read scopes, costs and lanes from a request.
 //
-// Without a vendor's profile nothing says whose limit a reply is about: a 429, or a count of 0, stops every call of the widest
-// scope. If the API limits each endpoint, [WithEndpoint] confines what a reply says to its endpoint.
+// Without a vendor's profile, it is unknown which limit a reply is about: a 429, or a count of 0, stops every call of the widest scope.
+// If the API limits each endpoint separately, [WithEndpoint] confines the effect of a reply to its endpoint.
 //
-// Some profiles read the start of a body where the status is not enough. The transport puts it back. If you set
-// Accept-Encoding yourself, net/http leaves the body as it was encoded: the transport decodes what a profile reads (gzip,
-// deflate, br and zstd), and you get the bytes as they came. A body that has not started to come after a second holds up
-// nobody: the profile goes by status and header.
+// Some profiles also read the start of the body, if the status is ambiguous. You still get the whole body. If you set Accept-Encoding
+// yourself, net/http does not decode the body: the transport then decodes what the profile reads (gzip, deflate, br and zstd), and you
+// get the encoded bytes. If the body has not started to arrive after a second, the profile uses status and header only.
 //
-// Some profiles charge an estimate, and correct it: at once where status and header tell what the call cost, as of calls that failed,
-// and otherwise when you have read the body to its end or close it, as far as it was read. Those of models learn their estimates from
-// what calls before really cost: see [pacer.LearnedOf].
+// Some profiles charge an estimate and correct it later. If status and header show what the call cost, as they do for failed calls, they
+// correct it at once; otherwise when you have read the body to its end or close it, by what was read. The profiles of LLM vendors learn
+// their estimates from the cost of earlier calls: see [pacer.LearnedOf].
 //
 // # Retries
 //
-// [NewClient] always repeats a 429, because the upstream has not processed the request. The profile can judge otherwise:
-// it knows the refusals that have another status, and those that are not worth repeating, such as a spent quota. Errors of
-// the connection and the statuses from 500 on, except 501, are repeated only if that is safe: for GET, HEAD, OPTIONS,
-// TRACE, PUT and DELETE, and for any method with an Idempotency-Key or X-Idempotency-Key header. A body without GetBody
-// cannot be sent twice, so such a request gets one attempt.
+// [NewClient] always repeats a 429, because the upstream has not processed the request. A profile can decide otherwise: it recognises
+// refusals with another status, and refusals that are not worth repeating, such as a spent quota. Connection errors and statuses of 500
+// and above, except 501, are repeated only if that is safe: for GET, HEAD, OPTIONS, TRACE, PUT and DELETE, and for any method with an
+// Idempotency-Key or X-Idempotency-Key header. A body without GetBody cannot be sent twice, so such a request gets one attempt.
 //
-// The wait is Retry-After, or else a back-off ([WithBackoff]). Before the transport gives an attempt up, it reserves the
-// slot of the next one. If there is no slot within MaxWait or the deadline, you get the last response as it came. A pause
-// that is reported while the retry waits can still be too long for it. By then the response is gone, and you get the
-// pacer's refusal.
+// The wait is Retry-After, or a back-off if there is none ([WithBackoff]). The transport reserves the slot of the next attempt before it
+// discards the response. If there is no slot within MaxWait or the deadline, you get that response unchanged. A pause that is reported
+// while the retry waits can still be too long for it. The response has been discarded by then, and you get the pacer's refusal.
 //
 // # Calls in flight
 //
@@ -73,12 +69,12 @@
 //
 // # Inbound requests
 //
-// [Limit] is for the other side: it admits the requests that a server gets by the same policies, and answers those that may not go now
-// with a 429, a Retry-After and the RateLimit fields. No request waits.
+// [Limit] is for servers: it admits inbound requests by the same policies, and answers a request that may not go now with a 429, a
+// Retry-After and the RateLimit fields. No request waits.
 //
 // # Bounds
 //
-// MaxWait bounds the wait of each attempt, and the context's deadline bounds all of them. A response that reports a limit is
-// held back until the store has noted it, for 5 s at most. If the base transport fails, the charge stays, because the
-// upstream may have seen the call. The request is never changed, and its body is closed on every path.
+// MaxWait bounds the wait of each attempt, and the context's deadline bounds all attempts together. A response that reports a limit is
+// held back until the store has recorded it, for at most 5 s. If the base transport fails, the charge stays, because the upstream may
+// have seen the call. The request is never changed, and its body is closed on every path.
 package transport

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/policies/ietf"
 )
 
-// A LimitOption sets something of [Limit].
+// A LimitOption configures [Limit].
 type LimitOption func(*limiter)
 
 // limiter is the handler that Limit returns.
@@ -24,12 +24,12 @@ type limiter struct {
 	fields   bool
 }
 
-// WithRequestOptions sets the options of the call that an inbound request is: its scopes, such as the client's account, its cost, its lane.
-// The function is called once for each request, and must not read its body. [pacer.MaxWait] makes no difference: no request waits.
-// Defaults to none: scopes come from the request's context, see [pacer.WithScope].
+// WithRequestOptions sets the function that returns the options of an inbound request: its scopes, such as the client's account, its cost
+// and its lane. The function is called once for each request, and must not read its body. [pacer.MaxWait] makes no difference: no request
+// waits. Defaults to no options: scopes then come only from the request's context, see [pacer.WithScope].
 //
-// Anyone who chooses a scope's value chooses whose limit is spent. Take it from what you have authenticated, not from a header that a client
-// may set at will.
+// Anyone who chooses a scope's value chooses whose limit is spent. Take the value from what you have authenticated, not from a header
+// that clients can set freely.
 func WithRequestOptions(options func(*http.Request) []pacer.Option) LimitOption {
 	if options == nil {
 		panic(bad("RequestOptions", "nil", "give a function, or leave the option out"))
@@ -37,18 +37,18 @@ func WithRequestOptions(options func(*http.Request) []pacer.Option) LimitOption 
 	return func(l *limiter) { l.options = options }
 }
 
-// WithFailOpen lets a request through if the store fails: it is handled, and nothing counts it. Defaults to a 503, because the pacer has
-// better means: unless Config.Outage says otherwise, it paces locally when a shared store is out of reach, and no request sees an error.
+// WithFailOpen lets a request through, uncounted, if the store fails. Defaults to a 503. You rarely need this option: unless
+// Config.Outage says otherwise, the pacer paces locally when a shared store is out of reach, and no request gets an error.
 func WithFailOpen() LimitOption { return func(l *limiter) { l.failOpen = true } }
 
-// WithRateLimitFields puts the fields RateLimit-Policy and RateLimit on all replies, those of requests that were admitted, too, about all
-// policies that bind the request. That costs a [pacer.Pacer.Status] for each request, which is one more request to a shared store. If it
-// fails, the reply has no such fields. Defaults to fields on refusals alone, about the policy that refused.
+// WithRateLimitFields sets the fields RateLimit-Policy and RateLimit on all replies, including those of admitted requests, for all
+// policies that bind the request. It calls [pacer.Pacer.Status] for each request, which is one more request to a shared store. If Status
+// fails, the reply has no such fields. Defaults to fields on refusals only, for the policy that refused.
 func WithRateLimitFields() LimitOption { return func(l *limiter) { l.fields = true } }
 
-// WithRefusal sets what answers a request that is not admitted. The header has its fields already; the function writes the status, which
-// it should keep, and a body. The error says why, and is not for clients: it has the scope's value in it. Defaults to the status and its
-// text in plain text.
+// WithRefusal sets the function that answers a request that is not admitted. The header fields are already set. The function must write
+// the status, which it should not change, and may write a body. The error says why the request was refused. Do not show it to clients: it
+// contains the scope's value. Defaults to the status and its text, as plain text.
 func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, status int, err error)) LimitOption {
 	if refuse == nil {
 		panic(bad("Refusal", "nil", "give a function, or leave the option out"))
@@ -56,8 +56,8 @@ func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, status int,
 	return func(l *limiter) { l.refuse = refuse }
 }
 
-// Limit returns a handler that admits inbound requests as a [pacer.Pacer] admits calls, and passes them on to another handler. No request
-// waits: what may not go now is refused.
+// Limit returns a handler that limits inbound requests by the policies of a [pacer.Pacer], and passes admitted requests on to next. No
+// request waits: a request that may not go now is refused.
 //
 //	p, err := pacer.New(pacer.Config{
 //		Upstream: "api", // here the name of what is protected
@@ -67,25 +67,25 @@ func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, status int,
 //		return []pacer.Option{pacer.Scope("account", accountOf(r))}
 //	})))
 //
-// Each request is one call, by [pacer.Pacer.TryAcquire]. If a policy counts calls in flight, the request has its permit until the handler
-// returns, or panics. The handler gets the http.ResponseWriter as it is, so that Flush, Hijack and http.ResponseController work. A
-// connection that was hijacked keeps its permit until then, too: a handler of websockets should return when the connection is over.
+// Each request is one call, by [pacer.Pacer.TryAcquire]. If a policy counts calls in flight, the request holds its permit until the
+// handler returns or panics. This is also so for a hijacked connection: a websocket handler should return only when the connection is
+// over. The handler gets the original [http.ResponseWriter], so Flush, Hijack and [http.ResponseController] work.
 //
-// A request that is not admitted is answered so:
+// A request that is not admitted gets one of these replies:
 //
-//   - 429 if a policy refuses it. Retry-After is when to come back, in whole seconds, rounded up, and at least 1. It is left out for a
-//     request that costs more than a policy ever admits at once. RateLimit-Policy and RateLimit are about the policy that refused, of
-//     which nothing is left for this request: see [ietf.Write]. They show clients its name and its limit, and never its scopes.
+//   - 429 if a policy refuses it. Retry-After is the time until the client should try again, in whole seconds, rounded up, at least 1. It
+//     is left out for a request that costs more than a policy ever admits at once. RateLimit-Policy and RateLimit describe the policy
+//     that refused the request: see ietf.Write. They show clients its name and its limit, and never its scopes.
 //   - 503 if the store fails, unless [WithFailOpen] is given, if the Pacer is closed, or if the client has gone.
 //   - 500 if the program is at fault: the request lacks a scope that a policy needs, or an option is wrong.
 //
-// [WithRefusal] answers in another way. Limit panics with a [*pacer.ConfigError] if the pacer, the handler or an option is nil.
+// Use [WithRefusal] to answer in another way. Limit panics with a [*pacer.ConfigError] if the pacer, the handler or an option is nil.
 func Limit(p *pacer.Pacer, next http.Handler, opts ...LimitOption) http.Handler {
 	switch {
 	case p == nil:
 		panic(bad("Pacer", "nil", "make one with pacer.New"))
 	case next == nil:
-		panic(bad("Handler", "nil", "give the handler that answers what is admitted"))
+		panic(bad("Handler", "nil", "give the handler for admitted requests"))
 	}
 	l := &limiter{pacer: p, next: next, refuse: refuseInText}
 	for i, opt := range opts {

@@ -239,7 +239,7 @@ func TestLimitPanicsOnMistakes(t *testing.T) {
 	h := http.HandlerFunc(noContent)
 	for name, f := range map[string]func(){
 		"transport: Pacer is nil: make one with pacer.New":                           func() { transport.Limit(nil, h) },
-		"transport: Handler is nil: give the handler that answers what is admitted":  func() { transport.Limit(p, nil) },
+		"transport: Handler is nil: give the handler for admitted requests":          func() { transport.Limit(p, nil) },
 		"transport: Option 1 is nil: leave it out":                                   func() { transport.Limit(p, h, transport.WithFailOpen(), nil) },
 		"transport: RequestOptions is nil: give a function, or leave the option out": func() { transport.WithRequestOptions(nil) },
 		"transport: Refusal is nil: give a function, or leave the option out":        func() { transport.WithRefusal(nil) },

@@ -14,17 +14,17 @@ import (
 
 // Defaults of [NewClient].
 const (
-	// DefaultRetries is how often a request is repeated at most.
+	// DefaultRetries is the largest number of times that a request is repeated.
 	DefaultRetries = 4
-	// DefaultMinBackoff and DefaultMaxBackoff bound the pause before a repetition for which no Retry-After requests
-	// one. It doubles each time; jitter takes up to half of it away.
+	// DefaultMinBackoff and DefaultMaxBackoff bound the back-off before a retry if there is no Retry-After. It doubles each time; jitter
+	// shortens it by up to half.
 	DefaultMinBackoff = 500 * time.Millisecond
 	DefaultMaxBackoff = 30 * time.Second
 	// maxRetries is the most that WithRetries takes.
 	maxRetries = 100
 )
 
-// An Option sets something of a transport.
+// An Option configures a transport.
 type Option func(*options) error
 
 type options struct {
@@ -70,9 +70,9 @@ func bad(field, value, reason string) error {
 	return &pacer.ConfigError{In: "transport", Field: field, Value: value, Reason: reason}
 }
 
-// WithProfile sets the profile of a vendor's API: to which scopes a request belongs, what it costs, and what replies
-// mean for the limits. Costs that the stack has no policy for are left out, and a profile without Read reads as the generic
-// one does. [WithScope] and [WithCost] override the profile. Defaults to the generic profile, [ietf.Profile].
+// WithProfile sets the profile of a vendor's API: which scopes a request has, what it costs, and what replies mean for the limits. Costs
+// of policies that the stack does not have are ignored. A profile without Read reads replies as the generic profile does. [WithScope] and
+// [WithCost] override the profile. Defaults to the generic profile, [ietf.Profile].
 func WithProfile(p policies.Profile) Option {
 	return func(o *options) error {
 		for i, s := range p.Scopes {
@@ -88,8 +88,8 @@ func WithProfile(p policies.Profile) Option {
 	}
 }
 
-// WithBase sets the transport that sends the requests. An authentication such as oauth2.Transport belongs above the paced transport and
-// not here: a profile that tells accounts apart by their credentials would see none. For a signature that expires, see [WithSigner].
+// WithBase sets the transport that sends the requests. Put authentication such as oauth2.Transport above the paced transport, not here:
+// otherwise a profile that tells accounts apart by their credentials does not see them. For a signature that expires, see [WithSigner].
 // Defaults to [http.DefaultTransport].
 func WithBase(rt http.RoundTripper) Option {
 	return func(o *options) error {
@@ -101,10 +101,9 @@ func WithBase(rt http.RoundTripper) Option {
 	}
 }
 
-// WithScope gives each call the scope value that the function reads from its request: a tenant from the host,
-// an endpoint from the path, an account that several credentials share. An empty value means that the call does not have the scope,
-// even if the profile gives it one. The function is
-// called once for each request, however often that is repeated, and must not change the request or read its
+// WithScope sets a scope of each call to the value that the function reads from its request: a tenant from the host, an endpoint from the
+// path, an account that several credentials share. An empty value means that the call does not carry the scope, even if the profile sets
+// it. The function is called once for each request, however often the request is repeated, and must not change the request or read its
 // body. It overrides the profile. Defaults to the value in the request's context: see [pacer.WithScope].
 func WithScope(name string, value func(*http.Request) string) Option {
 	return func(o *options) error {
@@ -119,22 +118,22 @@ func WithScope(name string, value func(*http.Request) string) Option {
 	}
 }
 
-// ScopeEndpoint is the scope that [WithEndpoint] gives values to.
+// ScopeEndpoint is the scope whose values [WithEndpoint] sets.
 const ScopeEndpoint = "endpoint"
 
-// WithEndpoint gives each call the endpoint that the function reads from its request, as [WithScope] gives a scope: a value of
-// [ScopeEndpoint]. It also bounds what replies say: a pause, or a count of what is left, concerns only calls of the endpoint whose
-// call was answered. Two things concern more: feedback that names a policy of the stack, and a limit that the profile knows to be of
-// the whole account. The function is called once for each request, and must not change the request or read its body. It should return
-// one value for all objects of a kind, such as "tickets" for /tickets/7. An empty value means that the call has no endpoint: it needs
-// no slot of the endpoints' policies, which must be optional then, and what its reply says concerns everyone.
+// WithEndpoint sets each call's endpoint, which the function reads from the request. Like [WithScope], it sets a scope: ScopeEndpoint. It
+// also bounds the effect of replies: a pause, or a count of what is left, applies only to calls of the endpoint whose call was answered.
+// There are two exceptions: feedback that names a policy of the stack, and a limit that the profile knows to be that of the whole
+// account. The function is called once for each request, and must not change the request or read its body. It should return one value for
+// all objects of a kind, such as "tickets" for /tickets/7. An empty value means that the call has no endpoint. The endpoint policies do
+// not bind such a call, and must be Optional to admit it; what its reply reports applies to all calls.
 //
-// At least one policy of the pacer must be per endpoint, to have something that can be paused alone; [New] returns a
-// [*pacer.ConfigError] otherwise. Where the endpoints' own limits are not known, a rate that no endpoint reaches will do:
+// At least one policy of the pacer must be Per endpoint, so that an endpoint can be paused on its own; otherwise New returns a
+// [*pacer.ConfigError]. If you do not know the endpoints' own limits, use a rate that no endpoint reaches:
 //
 //	policies.PerSecond(1000).Burst(1000).Per(transport.ScopeEndpoint).Optional().Named("endpoint")
 //
-// Defaults to none: feedback that names no policy concerns the widest scope that binds the call.
+// Defaults to none: feedback that names no policy applies to the widest scope that binds the call.
 func WithEndpoint(endpoint func(*http.Request) string) Option {
 	return func(o *options) error {
 		if endpoint == nil {
@@ -145,9 +144,9 @@ func WithEndpoint(endpoint func(*http.Request) string) Option {
 	}
 }
 
-// WithCost sets what a call costs, read from its request: at least 1. The function is called once for each
-// request, and every attempt pays that. It must not change the request or read its body. A policy for which the profile
-// has a cost of its own pays that one. Defaults to 1.
+// WithCost sets what a call costs, read from its request: at least 1. The function is called once for each request, and every attempt is
+// charged the result. It must not change the request or read its body. If the profile has a cost of its own for a policy, that policy
+// charges the profile's cost. Defaults to 1.
 func WithCost(cost func(*http.Request) int64) Option {
 	return func(o *options) error {
 		if cost == nil {
@@ -158,8 +157,8 @@ func WithCost(cost func(*http.Request) int64) Option {
 	}
 }
 
-// WithLane puts each call in the lane that the function reads from its request, such as "batch" for those with a header of
-// yours; "" leaves it to the request's context: see [pacer.WithLane] and policies.Policy.Lane. The function is called once
+// WithLane puts each call in the lane that the function reads from its request, such as "batch" for requests with a header of your
+// choice. With "", the lane in the request's context counts: see [pacer.WithLane] and [policies.Policy.Lane]. The function is called once
 // for each request and must not change it or read its body.
 func WithLane(lane func(*http.Request) string) Option {
 	return func(o *options) error {
@@ -171,13 +170,13 @@ func WithLane(lane func(*http.Request) string) Option {
 	}
 }
 
-// WithSigner sets a function that signs each attempt when its wait is over, directly before it is sent: it adds what expires, such as a
-// signature with a date, a nonce or a token of a minute. What is signed above the transport is as old as the wait. The function gets a copy
-// of the request, with headers of its own, which it may change. It replaces what a signer above has left there. To hash the payload, read
-// a body from GetBody, and leave Body as it is.
+// WithSigner sets a function that signs each attempt after its wait, directly before it is sent. Use it to add what expires: a signature
+// with a date, a nonce or a short-lived token. A signature made above the transport is older by the length of the wait. The function gets
+// a copy of the request, with headers of its own, which it may change; it should replace what a signer above has set. To hash the
+// payload, read a body from GetBody, and do not touch Body.
 //
-// It comes after scopes and costs were read, so a profile does not see credentials that it adds: name the account with [WithScope]. If it
-// returns an error, the attempt is not sent and charges nothing, and the caller gets a [*SignError]. Defaults to none.
+// Scopes and costs are read before, so a profile does not see the credentials that the function adds: name the account with [WithScope].
+// If the function returns an error, the attempt is not sent and not charged, and the caller gets a [*SignError]. Defaults to none.
 func WithSigner(sign func(*http.Request) error) Option {
 	return func(o *options) error {
 		if sign == nil {
@@ -188,10 +187,10 @@ func WithSigner(sign func(*http.Request) error) Option {
 	}
 }
 
-// A SignError reports that the function of [WithSigner] or [WithPool] failed. The request was not sent, and nothing was charged. It is not repeated.
+// A SignError reports that the function of [WithSigner] or [WithPool] failed. The request was not sent, not charged, and is not repeated.
 type SignError struct {
 	Upstream string
-	Err      error // the function's
+	Err      error // the function's error
 
 	_ struct{}
 }
@@ -204,8 +203,8 @@ func (e *SignError) Error() string {
 // Unwrap returns the function's error.
 func (e *SignError) Unwrap() error { return e.Err }
 
-// WithLogger sets where a warning goes if the profile tells callers apart by their credentials, and the first requests have none. Defaults
-// to [slog.Default], as it is when the transport is made.
+// WithLogger sets the logger for a warning: the profile tells callers apart by their credentials, but the first requests have none.
+// Defaults to the value of [slog.Default] when the transport is made.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) error {
 		if l == nil {
@@ -216,8 +215,8 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
-// WithRetries sets how often [NewClient] repeats a request at most, from 0 to 100; 0 turns retrying off.
-// [New] does not use it. Defaults to [DefaultRetries].
+// WithRetries sets how many times [NewClient] repeats a request at most, from 0 to 100; 0 turns retries off. Only NewClient uses this
+// option. Defaults to [DefaultRetries].
 func WithRetries(n int) Option {
 	return func(o *options) error {
 		if n < 0 || n > maxRetries {
@@ -228,9 +227,8 @@ func WithRetries(n int) Option {
 	}
 }
 
-// WithBackoff sets the pause before a repetition for which no Retry-After requests one: it is the shortest before the
-// first, and doubles up to the longest. Jitter takes up to half of it away. [New] does not use it. Defaults
-// to [DefaultMinBackoff] and [DefaultMaxBackoff].
+// WithBackoff sets the wait before a retry if there is no Retry-After: shortest before the first retry, then doubling up to longest.
+// Jitter shortens it by up to half. Only [NewClient] uses this option. Defaults to [DefaultMinBackoff] and [DefaultMaxBackoff].
 func WithBackoff(shortest, longest time.Duration) Option {
 	return func(o *options) error {
 		if shortest < 0 || longest < shortest {

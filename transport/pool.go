@@ -8,20 +8,20 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// CredentialRest is for how long a credential of a pool is not used after the upstream has answered a call by it with 401 Unauthorized. Then it
-// is tried again.
+// CredentialRest is how long a credential of a pool is not used after the upstream has answered one of its calls with 401 Unauthorized.
+// After that, it is tried again.
 const CredentialRest = time.Minute
 
-// WithPool has each request go by one of several credentials: the one that may be used soonest. The pacer's limits are charged first; then
-// the function sets the credential, by its ID, on a copy of the request that shares nothing with the caller's but the body. So do not
-// authenticate above the transport, and do not give the pool's scope by [WithScope]. If the function returns an error, the request is not
-// sent and charges nothing, and the caller gets a [*SignError]. A signature comes after it: see [WithSigner].
+// WithPool makes each request use one of several credentials: the one that is available soonest. The limits are charged first. Then set
+// receives the credential's ID, and sets the credential on a copy of the request that shares only the body with the caller's request. So
+// do not authenticate above the transport, and do not set the pool's scope with [WithScope]. If set returns an error, the request is not
+// sent and not charged, and the caller gets a [*SignError]. The function of [WithSigner] runs after set.
 //
-// A credential that the upstream answers with 401 Unauthorized is left for [CredentialRest], in every process; see [pacer.Pool.Leave], also for
-// other replies that mean so. [NewClient] repeats such a request by another credential, and one that is refused because of its
-// credential's limits after a back-off, even if that limit is paused for longer.
+// If the upstream answers 401 Unauthorized, every process stops using the credential for [CredentialRest]. For other replies that mean
+// the same, call [pacer.Pool.Leave]. [NewClient] repeats such a request with another credential. It also repeats a request that was
+// refused because of its credential's limits, after a back-off, even if those limits are paused for longer.
 //
-// The pool must be of the pacer that the transport is made with. Defaults to none: requests carry their credentials already.
+// The pool must belong to the transport's pacer. Defaults to none: requests already carry their credentials.
 func WithPool(pool *pacer.Pool, set func(req *http.Request, credential string) error) Option {
 	return func(o *options) error {
 		if pool == nil {

@@ -21,7 +21,7 @@ type Router struct {
 
 var _ http.RoundTripper = (*Router)(nil)
 
-// A RouterOption sets which transport serves a host.
+// A RouterOption sets the transport of a host.
 type RouterOption func(*Router) error
 
 // NewRouter returns a Router with these routes. It returns a [*pacer.ConfigError] for a bad or repeated host and for a nil
@@ -39,9 +39,9 @@ func NewRouter(opts ...RouterOption) (*Router, error) {
 	return r, nil
 }
 
-// WithHost sends the requests to a host through a transport, such as [New] returns or [NewClient]'s Transport. The pattern is
-// a host, "api.github.com"; one port of it, "127.0.0.1:8080"; or all names below it, "*.zendesk.com". A host goes before a
-// wildcard, and a longer wildcard before a shorter one. Case does not matter.
+// WithHost sends the requests to a host through rt, such as a transport that [New] returns, or the Transport of a client that [NewClient]
+// returns. The pattern is a host ("api.github.com"), a host with a port ("127.0.0.1:8080"), or all names below a domain
+// ("*.zendesk.com"). A host takes precedence over a wildcard, and a longer wildcard over a shorter one. Case does not matter.
 func WithHost(pattern string, rt http.RoundTripper) RouterOption {
 	return func(r *Router) error {
 		name, below := strings.CutPrefix(strings.ToLower(strings.TrimSuffix(pattern, ".")), "*.")
@@ -63,8 +63,8 @@ func WithHost(pattern string, rt http.RoundTripper) RouterOption {
 	}
 }
 
-// WithFallback sends the requests to all hosts without a route through a transport: unpaced if that is
-// [http.DefaultTransport]. Defaults to a refusal.
+// WithFallback sends the requests to all hosts without a route through rt. With [http.DefaultTransport], they are not paced. Defaults to
+// a refusal.
 func WithFallback(rt http.RoundTripper) RouterOption {
 	return func(r *Router) error {
 		if rt == nil {
@@ -113,7 +113,7 @@ func (r *Router) route(req *http.Request) http.RoundTripper {
 	}
 }
 
-// CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the transports of all routes.
+// CloseIdleConnections closes the idle connections of the transports of all routes: [http.Client.CloseIdleConnections] calls it.
 func (r *Router) CloseIdleConnections() {
 	for _, routes := range []map[string]http.RoundTripper{r.exact, r.wildcard, {"": r.fallback}} {
 		for _, rt := range routes {

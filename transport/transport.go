@@ -13,8 +13,8 @@ import (
 // A Transport paces requests: an [http.RoundTripper] that waits until the pacer lets a call go. Make one with
 // [New]. It is safe for concurrent use.
 //
-// It has no CloseIdleConnections on purpose: one tenant's http.Client would drop the connections of all tenants. Close
-// those of the base transport yourself if you must.
+// It has no CloseIdleConnections on purpose: one tenant's http.Client would close the connections of all tenants. If you must, close
+// those of the base transport yourself.
 type Transport struct {
 	pacer   *pacer.Pacer
 	known   map[string]bool // the policies of the stack, by name
@@ -27,8 +27,8 @@ type Transport struct {
 
 var _ http.RoundTripper = (*Transport)(nil)
 
-// New returns a Transport over [http.DefaultTransport], or over [WithBase]. It returns a [*pacer.ConfigError]
-// for a nil pacer or a bad option.
+// New returns a Transport that sends requests by [http.DefaultTransport], or by the transport of [WithBase]. It returns a
+// [*pacer.ConfigError] for a nil pacer or a bad option.
 func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 	o, err := newOptions(p, opts)
 	if err != nil {
@@ -90,7 +90,7 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 		return resp, err
 	}
 	if resp == nil {
-		return nil, fmt.Errorf("transport: the base transport (%T) returned neither a response nor an error: mend it", t.base)
+		return nil, fmt.Errorf("transport: the base transport (%T) returned neither a response nor an error: fix that transport", t.base)
 	}
 	reading := t.read(req, resp)
 	answered = true

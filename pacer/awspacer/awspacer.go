@@ -26,36 +26,38 @@ const (
 	ScopeOperation = "operation" // such as "GetObject"
 )
 
-// An Option sets something of the middlewares.
+// An Option configures the middlewares.
 type Option func(*pacing)
 
-// WithCallOptions sets a function that says what a call costs, and which values it carries for scopes: by its service, such as "DynamoDB",
-// its operation, such as "GetItem", and its input, such as a *dynamodb.GetItemInput. The context has its region: see GetRegion in package
-// aws/middleware of the SDK. The function is called for each attempt, and must not change the input. Its scopes override those that each
-// call carries, and what the context carries by pacer.WithScope. Defaults to a function that says nothing.
+// WithCallOptions sets a function that returns a call's options, such as its cost and its values for scopes. It receives the service,
+// such as "DynamoDB", the operation, such as "GetItem", and the input, such as a *dynamodb.GetItemInput. GetRegion in the SDK's package
+// aws/middleware returns the region from ctx. The function is called for each attempt, and must not change the input. The scopes that it
+// returns override those that each call carries, and those that the context carries by [pacer.WithScope]. Defaults to no options.
 func WithCallOptions(describe func(ctx context.Context, service, operation string, input any) []pacer.Option) Option {
 	return func(m *pacing) { m.describe = describe }
 }
 
 // WithThrottles sets which errors are throttling errors, as StandardOptions.Throttles does for the SDK's retryer: the first check that
-// knows the error decides. Defaults to [retry.DefaultThrottles].
+// recognises the error decides. Defaults to [retry.DefaultThrottles].
 func WithThrottles(checks ...retry.IsErrorThrottle) Option {
 	return func(m *pacing) { m.throttles = checks }
 }
 
-// WithThrottleScope bounds whom a throttling error concerns: calls that have the same value of this scope. If no policy that binds the call
-// is per that scope, the error concerns the widest scope that binds the call. "" sets no bound. Defaults to [ScopeService].
+// WithThrottleScope bounds which calls a throttling error affects: those with the same value of this scope. If no policy that binds the
+// call is Per that scope, the error affects the widest scope that binds the call. "" sets no bound. Defaults to [ScopeService].
 func WithThrottleScope(name string) Option {
 	return func(m *pacing) { m.within = name }
 }
 
-// WithThrottlePause sets for how long calls pause after a throttling error that names no wait. A pause of no more than a limit's period
-// begins with the second such error within it: see policies.Policy.Margin. Values below 0 are 0. Defaults to 0: nobody pauses.
+// WithThrottlePause sets how long calls pause after a throttling error that names no wait. If the pause is no longer than a limit's
+// period, it begins only with the second such error within that period, because a single one may be stray: see [policies.Policy.Margin].
+// Values below 0 are 0. Defaults to 0, no pause.
 func WithThrottlePause(d time.Duration) Option {
 	return func(m *pacing) { m.pause = max(0, d) }
 }
 
-// An Error is why a call was not sent: the pacer's error, which errors.As finds. The SDK's retryer does not repeat such a call.
+// An Error reports why a call was not sent. It wraps the pacer's error, which errors.As finds. The SDK's retryer does not repeat such a
+// call.
 type Error struct{ Err error }
 
 // Error implements error.
@@ -64,19 +66,19 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the pacer's error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// RetryableError returns false: see [retry.RetryableError]. Without it, the SDK would take a deadline, or a store that cannot be reached,
-// for a failed connection to the service.
+// RetryableError returns false: see retry.RetryableError. Without it, the SDK would mistake a deadline or an unreachable store for a
+// failed connection to the service.
 func (e *Error) RetryableError() bool { return false }
 
-// AppendMiddlewares makes all calls wait for the pacer that clients with these options make: those of an aws.Config, or of the Options of
-// one client. It panics if the pacer is nil. Clients that were made before are not concerned.
+// AppendMiddlewares makes the calls of all clients with these API options wait for the pacer. Pass the APIOptions of an aws.Config, or of
+// the Options of one client. It does not affect clients that were made before. It panics if the pacer is nil.
 //
 // One middleware comes directly after "Retry" in the Finalize step, so that each attempt waits before its credentials are fetched
 // ("GetIdentity"), its endpoint is resolved and it is signed ("Signing"). One is at the end of the Initialize step, and sees the input;
 // one at the end of the Deserialize step, and sees the response as it comes. Presigned URLs are made without waiting, and charge nothing.
 //
-// Calls can have several pacers, of different upstreams. The one that was appended last is the first that they wait for. Calls that have
-// one twice fail with a [*pacer.ConfigError].
+// Calls can have several pacers, of different upstreams. They wait first for the one that was appended last. If two pacers of a call have
+// the same upstream, the call fails with a [*pacer.ConfigError].
 func AppendMiddlewares(apiOptions *[]func(*middleware.Stack) error, p *pacer.Pacer, opts ...Option) {
 	if p == nil {
 		panic("awspacer: nil Pacer: make one with pacer.New")

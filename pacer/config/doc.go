@@ -1,5 +1,5 @@
-// Package config reads what a program paces from a file, headway.yaml, and follows the file while the program runs: upstreams with
-// their policies, stores, hosts and durations. docs/config.md describes the file; the command "headway check" checks one.
+// Package config makes pacers from a file, headway.yaml, and follows the file while the program runs. The file holds upstreams with their
+// policies, stores, hosts and durations. docs/config.md describes it; the command "headway check" checks it.
 //
 //	p, err := config.Open(ctx, "headway.yaml", report)
 //	if err != nil {
@@ -9,9 +9,9 @@
 //	rt, err := p.Router()
 //	client := &http.Client{Transport: rt}
 //
-// A changed file holds at once as far as its policies are concerned. What else has changed holds from the next start, and a file with
-// mistakes changes nothing: report is told of both.
+// When the file changes, changed policies take effect at once. Other changes take effect when the program is started again, and a file
+// with mistakes changes nothing: report receives both.
 //
-// [Load] and [Parse] only read a file, [File.Open] makes its stores and pacers without following it, and [Watch] is for programs that
-// do something else with a file that changes.
+// [Load] and [Parse] only read a file. [File.Open] makes its stores and pacers without following it. [Watch] is for programs that do
+// something else with a file that changes.
 package config

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// An Error is one mistake of a file. [Load], [Parse] and others return all mistakes, joined: [Mistakes] lists them.
+// An Error is one mistake in a file. [Load], [Parse] and others return all mistakes, joined: [Mistakes] lists them.
 type Error struct {
 	File   string // the file's name
-	Line   int    // from 1; 0 if the mistake has no place in the file
+	Line   int    // from 1; 0 if the mistake has no position in the file
 	Column int    // from 1, in characters; 0 if only the line is known
-	Path   string // what it is about, such as "upstreams.zendesk.policies[1]"; "" for the file
+	Path   string // the part of the file at fault, such as "upstreams.zendesk.policies[1]"; "" for the file
 	Err    error  // what is wrong with it, and what to do
 
 	_ struct{}
@@ -37,8 +37,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrRestart is what errors match that are about something that changed in the file and holds only when the program starts anew.
-var ErrRestart = errors.New("has changed, and holds when the program is started again")
+// ErrRestart matches errors about a change in the file that takes effect only when the program is started again.
+var ErrRestart = errors.New("has changed, and takes effect when the program is started again")
 
 // Mistakes returns the mistakes that an error of this package joins, in the order of the file.
 func Mistakes(err error) []*Error {

@@ -18,14 +18,14 @@ import (
 
 // Bounds of a file.
 const (
-	// MaxSize is how long a file may be, in bytes: 1 MiB.
+	// MaxSize is the maximum size of a file, in bytes: 1 MiB.
 	MaxSize      = 1 << 20
 	maxUpstreams = 1000
 	maxStores    = 100
 	maxDepth     = 32 // of values in values
 )
 
-// A File is what a file says, without mistakes. It does not change. Make one with [Load] or [Parse].
+// A File is the content of a file without mistakes. It does not change. Make one with [Load] or [Parse].
 type File struct {
 	name      string
 	hash      [sha256.Size]byte
@@ -67,7 +67,7 @@ func unreadable(name string, err error) error {
 	return &Error{File: name, Err: fmt.Errorf("cannot be read: %w", err)}
 }
 
-// Parse reads the content of a file, which errors call by the name. It connects to nothing and reads no environment variables.
+// Parse reads the content of a file; errors use name as the file's name. It connects to nothing and reads no environment variables.
 func Parse(name string, data []byte) (*File, error) {
 	r := &reader{file: name}
 	f := &File{name: name, hash: sha256.Sum256(data), byName: make(map[string]*upstream)}
@@ -211,7 +211,7 @@ func (f *File) Policies(upstream string) []policies.Policy {
 	return nil
 }
 
-// Profile returns the profile of an upstream, by which replies are read; false if the file does not have the upstream.
+// Profile returns the profile with which an upstream's replies are read; false if the file does not have the upstream.
 func (f *File) Profile(upstream string) (policies.Profile, bool) {
 	if u := f.byName[upstream]; u != nil {
 		return u.profile, true
@@ -227,8 +227,8 @@ func (f *File) Hosts(upstream string) []string {
 	return nil
 }
 
-// Store returns the name of the store that an upstream has: "memory" for the memory of each process, and "" for an upstream that the file
-// does not have.
+// Store returns the name of an upstream's store: "memory" for the memory of each process, and "" for an upstream that the file does not
+// have.
 func (f *File) Store(upstream string) string {
 	if u := f.byName[upstream]; u != nil {
 		return u.store.name

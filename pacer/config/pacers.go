@@ -25,8 +25,8 @@ type declarer interface {
 	Declare(list ...policies.Policy) error
 }
 
-// Pacers are the pacers of a file's upstreams, with their stores. Make them with [Open] or [File.Open], and close them in the end. They are
-// safe for concurrent use.
+// Pacers are the pacers of a file's upstreams, with their stores. Make them with [Open] or [File.Open], and close them when you are done.
+// They are safe for concurrent use.
 type Pacers struct {
 	mu      sync.Mutex
 	file    *File            // whose policies hold
@@ -46,11 +46,11 @@ type live struct {
 	holds   string   // the policiesKey of what it has
 }
 
-// A PacerOption changes the configuration of an upstream's pacer: its Hooks, say, its Logger, or its Name. What the file says is set already. It
-// is called again when the file changes, for the policies that it may have added to those of the file.
+// A PacerOption changes the configuration of an upstream's pacer, such as its Hooks, its Logger or its Name. The settings of the file are
+// already in c. It is called again when the file changes, so that it can add the same policies to those of the file again.
 type PacerOption func(upstream string, c *pacer.Config)
 
-// Open makes a store for each that upstreams name, and a pacer for each upstream. It connects to nothing: pacer.Pacer.Ready finds out
+// Open makes the stores that upstreams name, and a pacer for each upstream. It connects to nothing: use [pacer.Pacer.Ready] to check
 // whether a store can be reached. It reads the environment variables that the file names, and returns an [*Error] if one is not set.
 func (f *File) Open(opts ...PacerOption) (*Pacers, error) {
 	p := &Pacers{file: f, started: f, live: make(map[string]*live), opts: opts}
@@ -105,10 +105,10 @@ func (p *Pacers) open(s *storeDef) (store.Store, error) {
 	return opened, nil
 }
 
-// Open loads a file, makes its pacers, and follows the file until ctx ends or the Pacers are closed: policies that change hold at once. What
-// becomes of each change goes to report: nil if all of it holds, otherwise what [Load] or [Pacers.Apply] returned; a file with mistakes changes
-// nothing. Without report, slog's default logger gets that. report is called by one goroutine; it should return
-// soon, and must not close the Pacers.
+// Open loads a file, makes its pacers, and follows the file until ctx ends or the Pacers are closed. Changed policies take effect at
+// once. For each change, Open calls report: with nil if all of it took effect, otherwise with the error of [Load] or [Pacers.Apply]. A
+// file with mistakes changes nothing. If report is nil, slog's default logger receives the outcome. report is called by one goroutine; it
+// should return soon, and must not close the Pacers.
 func Open(ctx context.Context, path string, report func(error), opts ...PacerOption) (*Pacers, error) {
 	f, err := Load(path)
 	if err != nil {
@@ -150,15 +150,15 @@ func Open(ctx context.Context, path string, report func(error), opts ...PacerOpt
 // logChange logs what became of a change.
 func logChange(ctx context.Context, path string, err error) {
 	if err == nil {
-		slog.InfoContext(ctx, "headway: the file has changed, and holds", "file", path)
+		slog.InfoContext(ctx, "headway: the file has changed, and the changes are in effect", "file", path)
 		return
 	}
 	for _, one := range Mistakes(err) {
-		slog.ErrorContext(ctx, "headway: a change of the file does not hold", "file", path, "error", one.Error())
+		slog.ErrorContext(ctx, "headway: a change of the file has no effect", "file", path, "error", one.Error())
 	}
 }
 
-// File returns the file whose policies hold.
+// File returns the file whose policies are in effect.
 func (p *Pacers) File() *File {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,8 +176,8 @@ func (p *Pacers) Pacer(upstream string) (*pacer.Pacer, error) {
 	}
 }
 
-// Transport returns a transport that paces requests to an upstream and repeats them where that is safe, as that of [transport.NewClient], with the
-// profile that the file says.
+// Transport returns a transport that paces requests to an upstream and repeats them where that is safe, as that of [transport.NewClient]
+// does, with the profile that the file names.
 func (p *Pacers) Transport(upstream string, opts ...transport.Option) (http.RoundTripper, error) {
 	one, err := p.Pacer(upstream)
 	if err != nil {
@@ -191,8 +191,8 @@ func (p *Pacers) Transport(upstream string, opts ...transport.Option) (http.Roun
 	return client.Transport, nil
 }
 
-// Router returns a transport that sends each request through that of its host's upstream. Options are for the transports of all upstreams;
-// for one that needs some of its own, give its [Pacers.Transport] by more. Requests to other hosts are refused, or sent by
+// Router returns a transport that sends each request through the transport of its host's upstream. The options apply to the transports of
+// all upstreams. If one upstream needs options of its own, use [Pacers.Transport] for it. Requests to other hosts are refused, or sent by
 // [http.DefaultTransport] if the file says so.
 func (p *Pacers) Router(opts ...transport.Option) (*transport.Router, error) {
 	var routes []transport.RouterOption
@@ -214,9 +214,9 @@ func (p *Pacers) Router(opts ...transport.Option) (*transport.Router, error) {
 	return transport.NewRouter(routes...)
 }
 
-// Apply makes another version of the file hold, as far as that is possible while the program runs: policies of upstreams that were there from
-// the start, with their overrides. It returns an [*Error] for everything else that has changed since then, each of which matches [ErrRestart],
-// and for policies that a pacer did not take, joined; the rest holds nevertheless.
+// Apply applies another version of the file, as far as that is possible while the program runs: the policies, with their overrides, of
+// upstreams that the file had when the program started. It returns an [*Error] that matches [ErrRestart] for each other change since
+// then, and an [*Error] for policies that a pacer rejected, all joined. Everything else takes effect nevertheless.
 func (p *Pacers) Apply(f *File) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,7 +230,7 @@ func (p *Pacers) Apply(f *File) error {
 		switch {
 		case key == l.holds:
 		case l.declare == nil:
-			errs = append(errs, restart(u.policiesAt, "the list of its policies", "what it had holds"))
+			errs = append(errs, restart(u.policiesAt, "the list of its policies", "the previous setting stays in effect"))
 		default:
 			if err := l.declare.Declare(p.configOf(u, nil).Policies...); err != nil {
 				errs = append(errs, u.policiesAt.wrap(err))
@@ -261,7 +261,7 @@ func (p *Pacers) restarts(f *File) []error {
 		}
 	}
 	if f.unpaced != p.started.unpaced {
-		errs = append(errs, restart(place{file: f.name, path: "otherHosts"}, "it", "what it had holds"))
+		errs = append(errs, restart(place{file: f.name, path: "otherHosts"}, "it", "the previous setting stays in effect"))
 	}
 	for _, u := range f.upstreams {
 		was := p.started.byName[u.name]
@@ -280,14 +280,14 @@ func (p *Pacers) restarts(f *File) []error {
 			{settingsText, u.at, u.settingsKey(), was.settingsKey()},
 		} {
 			if one.now != one.was {
-				errs = append(errs, restart(one.at, one.what, "what it had holds"))
+				errs = append(errs, restart(one.at, one.what, "the previous setting stays in effect"))
 			}
 		}
 	}
 	return errs
 }
 
-// Close ends the following of the file, closes all pacers, and then the connections of their stores. Closing twice is harmless.
+// Close stops following the file, closes all pacers, and then the connections of their stores. Closing twice is harmless.
 func (p *Pacers) Close() error {
 	p.closed.Do(func() {
 		if p.stop != nil {

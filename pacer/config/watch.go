@@ -18,15 +18,16 @@ const (
 	latestBy   = time.Second            // however often something is written
 )
 
-// Watch calls use with a file as it is, and again each time that its content has changed, until ctx ends: with the file, or with the
-// mistakes that [Load] returns. It sees a file that is written in place, one that another one is renamed over, and the symbolic links that
-// Kubernetes swaps below a ConfigMap's folder. Where the operating system reports no changes, as on some network file systems, it sees them
-// within half a minute. A file that cannot be read for a while is reported once.
+// Watch calls use with the current file, and again each time that its content changes, until ctx ends. use receives the file, or the
+// mistakes that [Load] returns. Watch detects a file that is written in place, one that is replaced by a rename, and the symbolic links
+// that Kubernetes swaps below a ConfigMap's folder. If the operating system does not report changes, as on some network file systems,
+// Watch detects them within half a minute. A file that cannot be read for a while is reported once.
 //
-// It returns nil when ctx has ended, and leaves nothing behind then. use is called by the goroutine that calls Watch.
+// Watch returns nil when ctx has ended, and leaves nothing running. It calls use in its own goroutine, that is, the one that called
+// Watch.
 func Watch(ctx context.Context, path string, use func(*File, error)) error {
 	if use == nil {
-		return errors.New("config: Watch needs a function that is told of changes")
+		return errors.New("config: Watch needs a function that receives changes")
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {

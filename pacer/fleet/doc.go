@@ -1,7 +1,7 @@
-// Package fleet is what operators see of an upstream and do to it: all processes that pace it with one store, together. The command
-// headway and package page are made of it.
+// Package fleet lets operators observe an upstream and intervene, for all processes that pace it with one store. The command headway and
+// package page are built on it.
 //
-// [Open] needs nothing but the store, so that it serves a program that makes no calls itself:
+// Use [Open] in a program that makes no calls itself. It needs only the store:
 //
 //	op, err := fleet.Open(ctx, store, "zendesk")
 //	if err != nil {
@@ -17,8 +17,8 @@
 //	}
 //	err = op.Pause(ctx, 10*time.Minute, nil) // of the whole upstream, for every process
 //
-// [Of] serves a process that has a [pacer.Pacer] already, such as one in which a page is mounted.
+// Use [Of] in a process that already has a [pacer.Pacer], such as one that serves a page.
 //
-// An [Operator] is none of the processes of a fleet and cannot make calls: it has no Wait. A [Snapshot] is read from the store:
-// processes report to it every few seconds, and those of a large fleet once a minute (see [store.Registry]). Looking changes nothing.
+// An Operator does not count as a process of the fleet and cannot make calls: it has no Wait. A Snapshot is read from the store, to which
+// processes report every few seconds, and those of a large fleet once a minute (see [store.Registry]). Reading it changes nothing.
 package fleet

@@ -334,7 +334,7 @@ func TestFleetErrors(t *testing.T) {
 	require.NoError(t, fleet.Of(p).Close())
 	require.Nil(t, fleet.Of(nil))
 	_, err = fleet.Open(t.Context(), memstore.New(), "x")
-	require.EqualError(t, err, "pacer: Store is *memstore.Store: does not know who uses it: see Registry")
+	require.EqualError(t, err, "pacer: Store is *memstore.Store: does not record which processes use it: use a store that is a store.Registry")
 }
 
 // An operator intervenes in what a process does, and leaves its Pacer open.

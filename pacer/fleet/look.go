@@ -16,11 +16,11 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Snapshot returns how the upstream stands for all processes that share the store; for this process alone if [Of] was given a Pacer
-// whose store has no registry, or is out of reach. Options that give scopes ([pacer.Scope]) show how the policies stand that have
-// those. Looking changes nothing. It returns a [*pacer.StoreError] if the store fails.
+// Snapshot returns the state of the upstream for all processes that share the store. If [Of] received a Pacer whose store has no registry
+// or is out of reach, it covers this process only. To see the state of policies with scopes, give the scopes' values by [pacer.Scope].
+// Snapshot changes nothing. It returns a [*pacer.StoreError] if the store fails.
 //
-// From memory, what goes is counted from the first Snapshot on: before, nobody pays for it.
+// With a store in memory, calls are counted from the first Snapshot on: until then, they spend no time on counting.
 func (o *Operator) Snapshot(ctx context.Context, opts ...pacer.Option) (*Snapshot, error) {
 	registry, shared := o.pacer.Registry()
 	index, err := registry.Index(ctx, o.Upstream())

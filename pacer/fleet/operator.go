@@ -15,22 +15,22 @@ import (
 )
 
 // ErrUnknownUpstream is the cause of the [*pacer.ConfigError] of [Open] for an upstream that no process paces.
-var ErrUnknownUpstream = errors.New("no process paces this upstream, or has done so lately: see Registry.Upstreams for those that are known")
+var ErrUnknownUpstream = errors.New("no process paces this upstream or has paced it lately: Registry.Upstreams lists the known upstreams")
 
-// An Operator looks on an upstream and intervenes. Make one with [Open] or [Of]. It is safe for concurrent use.
+// An Operator observes an upstream and intervenes. Make one with [Open] or [Of]. It is safe for concurrent use.
 type Operator struct {
 	pacer *pacer.Pacer
 	own   bool // the Pacer was made for it
 }
 
-// Open returns an Operator that has nothing but the store, which must be a [store.Registry]: its policies are those that the
-// processes of the upstream have reported by now. It does not count as a process, does not listen, and has nothing to fall back to; it
-// may pause for as long as it likes. It returns a [*pacer.ConfigError] if no process paces the upstream and nothing is set for it, and a
-// [*pacer.StoreError] if the store fails.
+// Open returns an Operator that needs only the store, which must be a [store.Registry]. Its policies are those that the processes of the
+// upstream have reported so far. It does not count as a process and does not listen for pauses. While the store is out of reach its
+// methods fail. Its pauses have no maximum length. It returns a [*pacer.ConfigError] if no process paces the upstream and nothing is set
+// for it, and a [*pacer.StoreError] if the store fails.
 func Open(ctx context.Context, backing store.Store, upstream string) (*Operator, error) {
 	registry, ok := backing.(store.Registry)
 	if !ok {
-		return nil, &pacer.ConfigError{Field: "Store", Value: fmt.Sprintf("%T", backing), Reason: "does not know who uses it: see Registry"}
+		return nil, &pacer.ConfigError{Field: "Store", Value: fmt.Sprintf("%T", backing), Reason: "does not record which processes use it: use a store that is a store.Registry"}
 	}
 	if !pacer.ValidUpstream(upstream) {
 		_, err := pacer.New(pacer.Config{Upstream: upstream}) // which says what is wrong
@@ -56,8 +56,8 @@ func Open(ctx context.Context, backing store.Store, upstream string) (*Operator,
 	return &Operator{p, true}, nil
 }
 
-// Of returns an Operator of the upstream that p paces, with its policies and its MaxPause: of all processes that share its store, as
-// far as that is a [store.Registry], and of this process alone otherwise, or while it is without its store. It is nil if p is.
+// Of returns an Operator for the upstream that p paces, with p's policies and MaxPause. It covers all processes that share p's store if
+// the store is a [store.Registry]. Otherwise, and while the store is out of reach, it covers this process only. It is nil if p is nil.
 func Of(p *pacer.Pacer) *Operator {
 	if p == nil {
 		return nil
@@ -111,23 +111,24 @@ func lookOn(ctx context.Context, backing store.Store, registry store.Registry, u
 // Upstream returns the upstream's name.
 func (o *Operator) Upstream() string { return o.pacer.Upstream() }
 
-// Policies returns the policies by which the Operator intervenes: those that were known when it was opened, those that are set since then,
+// Policies returns the policies that the Operator works with: those that were known when it was opened, those that were set since then,
 // or those of its Pacer.
 func (o *Operator) Policies() []policies.Policy { return o.pacer.Policies() }
 
 // MaxPause returns the longest pause that the Operator can make.
 func (o *Operator) MaxPause() time.Duration { return o.pacer.MaxPause() }
 
-// Status is [pacer.Pacer.Status]: how things stand for a call with the scopes of the context and options.
+// Status is [pacer.Pacer.Status]: the state of the policies for a call with the scopes of the context and options.
 func (o *Operator) Status(ctx context.Context, opts ...pacer.Option) (*pacer.Status, error) {
 	return o.pacer.Status(ctx, opts...)
 }
 
-// Pause lets no call go for so long, from any process: of the policies that are named, for the scopes of the context and options;
-// without names, of the policies with the fewest scopes among those that bind a call with these scopes, which is the whole
-// upstream if one of them has none. Calls that wait already and whose slot falls inside the pause reserve again behind it. It never
-// shortens a pause, and lasts for [Operator.MaxPause] at most. It returns a [*pacer.ConfigError] for a negative time or an unknown
-// policy, a [*pacer.ScopeError] if a named policy needs a scope that is not given, and a [*pacer.StoreError] if the store fails.
+// Pause stops the calls of some policies, in every process, for the time d. It pauses the policies in names, for the scopes of the
+// context and options. Without names, it takes the policies that bind a call with these scopes, and pauses those of them with the fewest
+// scopes: if one of them has no scope, that is the whole upstream. Waiting calls whose slot falls inside the pause reserve again behind
+// it. Pause never shortens an existing pause, and lasts for at most [Operator.MaxPause]. It returns a [*pacer.ConfigError] for a negative
+// time or an unknown policy, a [*pacer.ScopeError] if a named policy needs a scope that is not given, and a [*pacer.StoreError] if the
+// store fails.
 func (o *Operator) Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.Option) error {
 	return o.pacer.Report(ctx, policies.Feedback{Source: "operator", Wait: d, Policies: names}, opts...)
 }
@@ -137,37 +138,37 @@ func (o *Operator) Resume(ctx context.Context, opts ...pacer.Option) error {
 	return o.pacer.Resume(ctx, opts...)
 }
 
-// Reset is [pacer.Pacer.Reset]: it forgets all that is known of the policies that bind a call with the scopes of the context and
-// options.
+// Reset is [pacer.Pacer.Reset]: it forgets the state of the policies that bind a call with the scopes of the context and options.
 func (o *Operator) Reset(ctx context.Context, opts ...pacer.Option) error {
 	return o.pacer.Reset(ctx, opts...)
 }
 
-// SetPolicies is [pacer.Pacer.SetPolicies]: these policies hold for every process of the upstream, in place of what each of them declares,
-// until [Operator.UnsetPolicies]. If one of them is not valid, or they do not go together, nothing changes.
+// SetPolicies is [pacer.Pacer.SetPolicies]: these policies apply to every process of the upstream, in place of what each of them
+// declares, until [Operator.UnsetPolicies]. If one of them is not valid, or they cannot be combined, nothing changes.
 func (o *Operator) SetPolicies(ctx context.Context, list ...policies.Policy) error {
 	return o.pacer.SetPolicies(ctx, list...)
 }
 
-// UnsetPolicies is [pacer.Pacer.UnsetPolicies]: each process has the policies again that it declares.
+// UnsetPolicies is [pacer.Pacer.UnsetPolicies]: each process uses the policies that it declares again.
 func (o *Operator) UnsetPolicies(ctx context.Context) error { return o.pacer.UnsetPolicies(ctx) }
 
-// SetLimit is [pacer.Pacer.SetLimit]: the numbers of with hold for one key of a policy, such as one tenant, for so long; 0 for good.
+// SetLimit is [pacer.Pacer.SetLimit]: the numbers of with apply to one key of a policy, such as one tenant, for the duration lasts, or
+// permanently if lasts is 0.
 func (o *Operator) SetLimit(ctx context.Context, policy string, with policies.Policy, lasts time.Duration, opts ...pacer.Option) error {
 	return o.pacer.SetLimit(ctx, policy, with, lasts, opts...)
 }
 
-// UnsetLimit is [pacer.Pacer.UnsetLimit]: it ends what [Operator.SetLimit] set for one key.
+// UnsetLimit is [pacer.Pacer.UnsetLimit]: it removes what [Operator.SetLimit] set for one key.
 func (o *Operator) UnsetLimit(ctx context.Context, policy string, opts ...pacer.Option) error {
 	return o.pacer.UnsetLimit(ctx, policy, opts...)
 }
 
-// Settings is [pacer.Pacer.Settings]: what is set now, since when and until when.
+// Settings is [pacer.Pacer.Settings]: what operators have set, since when and until when.
 func (o *Operator) Settings(ctx context.Context) (*pacer.Settings, error) {
 	return o.pacer.Settings(ctx)
 }
 
-// Close ends what [Open] began. It closes neither the store nor the Pacer that [Of] was given. Closing twice is harmless.
+// Close ends what [Open] started. It closes neither the store nor the Pacer that [Of] received. Closing twice is harmless.
 func (o *Operator) Close() error {
 	if !o.own {
 		return nil

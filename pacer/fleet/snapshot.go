@@ -8,19 +8,19 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Snapshot is an upstream as all processes see it that pace it with one store, at one instant: see [Operator.Snapshot].
+// A Snapshot is the state of an upstream at one instant, over all processes that pace it with one store: see [Operator.Snapshot].
 type Snapshot struct {
 	Upstream  string
 	At        time.Time     // by the store's clock
-	Counted   time.Time     // until when the calls that went are known: processes report every few seconds, those of a large fleet once a minute
+	Counted   time.Time     // until when calls are counted: processes report every few seconds, those of a large fleet once a minute
 	Shared    bool          // the store is shared; otherwise all of this is about one process
 	PausedFor time.Duration // the whole upstream is paused for so long; 0 if it is not
 	Waiting   int64         // calls that wait because the whole upstream is paused; see Policy.Waiting for others
 
 	Policies  []Policy  // by name
-	Processes []Process // in the order in which they came, at most [MaxShownProcesses]
+	Processes []Process // in the order in which they started, at most [MaxShownProcesses]
 	Alive     int       // how many processes there are
-	Unknown   []string  // what processes report of policies that this version cannot read
+	Unknown   []string  // policies that processes report and this version of the library cannot read
 	TopKeys   []TopKey  // of policies with scopes, the keys that spend or wait most, first; at most [MaxTopKeys]
 
 	// Settings are what operators have set for all processes, with at most [MaxShownLimits] of its Limits; nil if the store keeps no
@@ -28,13 +28,14 @@ type Snapshot struct {
 	Settings *pacer.Settings
 	// SetLimits is how many Limits are set.
 	SetLimits int
-	// Versions are the policies that processes have, the most frequent first, at most [MaxShownVersions]; one if all agree. Processes of
-	// earlier versions of this library do not say theirs.
+	// Versions are the lists of policies that processes have, most frequent first, at most [MaxShownVersions]; one if all processes
+	// agree. Processes with earlier versions of this library do not report theirs.
 	Versions []Version
 	// VersionCount is how many there are.
 	VersionCount int
-	// Disagreements are the policies that not all Versions have, or have with other numbers or scopes, by name, at most
-	// [MaxShownDisagreements]. During a rolling deployment, and for a minute after a change, that is so and ends by itself.
+	// Disagreements are the policies that some Versions lack, or have with other numbers or scopes, by name, at most
+	// [MaxShownDisagreements]. Disagreements during a rolling deployment, and for a minute after a change, are normal and end by
+	// themselves.
 	Disagreements []Disagreement
 
 	_ struct{}
@@ -46,41 +47,41 @@ const (
 	MaxShownProcesses = 256
 	// MaxTopKeys is how many keys are shown at most.
 	MaxTopKeys = 20
-	// MaxShownLimits is how many limits of keys that are set are shown at most: [Operator.Settings] has all.
+	// MaxShownLimits is how many of the limits set for single keys are shown at most: [Operator.Settings] has all.
 	MaxShownLimits = 50
 	// MaxShownVersions is how many versions of the policies are shown at most.
 	MaxShownVersions = 8
-	// MaxShownDisagreements is about how many policies it is shown at most that processes disagree.
+	// MaxShownDisagreements is how many disagreements are shown at most.
 	MaxShownDisagreements = 16
 	// MaxShownNames is how many processes of a version, or of one side of a disagreement, are named at most.
 	MaxShownNames = 5
-	// HistorySeconds is how long a [Policy].History is.
+	// HistorySeconds is the length of a [Policy].History.
 	HistorySeconds = 60
 )
 
 // A Policy is a policy of a [Snapshot].
 type Policy struct {
-	// PolicyStatus is how it stands. If the policy has scopes and the options of Snapshot give no values for them, only Policy
-	// is set: see [Snapshot].TopKeys.
+	// PolicyStatus is the policy's state. If the policy has scopes and the options of Snapshot give no values for them, only
+	// PolicyStatus.Policy is set: see [Snapshot].TopKeys.
 	pacer.PolicyStatus
 
 	Shown   bool  // all of PolicyStatus is set
 	Waiting int64 // calls that wait because of it, all keys together
 
-	// History is what went in each of the last seconds, all keys together, the oldest first: the last one ends at
-	// Snapshot.Counted. Its length is HistorySeconds.
+	// History is what calls spent in each of the last seconds, over all keys, oldest first. The last second ends at Snapshot.Counted. Its
+	// length is HistorySeconds.
 	History []store.Second
 
 	_ struct{}
 }
 
-// A Process is one that paces the upstream.
+// A Process is a process that paces the upstream.
 type Process struct {
 	ID      string        // at random
 	Name    string        // pacer.Config.Name
-	For     time.Duration // how long it has been there
+	For     time.Duration // how long it has paced the upstream
 	Waiting int64         // how many of its calls wait
-	Source  string        // who set its policies: "set at" and when, if they are set for the fleet; "" if they are its own
+	Source  string        // where its policies come from: "set at" and the time if they are set for the fleet, "" if they are its own
 	Version string        // the ID of its policies: see Version; "" if it is not known
 
 	_ struct{}
@@ -96,18 +97,18 @@ type Version struct {
 	_ struct{}
 }
 
-// A Disagreement is a policy about which processes disagree.
+// A Disagreement is a policy that processes declare differently.
 type Disagreement struct {
 	Policy string // its name
 	Sides  []Side // the one of most processes first, at most [MaxShownVersions]
-	// Apart reports whether it has different scopes. Then each side is charged by itself, and calls of all sides together may be more than any
-	// of them admits. The same is true if some processes do not have the policy.
+	// Apart reports whether the sides have different scopes. Each side then charges an account of its own, so that all of them together
+	// may send more than any of them admits. The same happens if some processes do not have the policy.
 	Apart bool
 
 	_ struct{}
 }
 
-// A Side is what some processes have.
+// A Side is one version of a policy that processes disagree about.
 type Side struct {
 	Text      string   // the policy as policies.Policy.String writes it; "" if they do not have it
 	Processes int      // how many they are
@@ -120,14 +121,14 @@ type Side struct {
 type TopKey struct {
 	pacer.PolicyStatus
 
-	Cost    int64 // of its calls that went in about the last minute
+	Cost    int64 // of the calls of about the last minute
 	Waiting int64 // its calls that wait because of this policy
 
 	_ struct{}
 }
 
-// Binding returns the policy that most calls wait for; nil if none wait. Among equals it is the one that has made calls wait
-// for longest in the last ten seconds.
+// Binding returns the policy that most calls wait for; nil if none wait. If several are equal, it returns the one whose calls waited
+// longest in the last ten seconds.
 func (s *Snapshot) Binding() *Policy {
 	var best *Policy
 	var most int64
@@ -145,7 +146,7 @@ func (s *Snapshot) Binding() *Policy {
 	return best
 }
 
-// Waiters returns how many calls wait, for whatever reason.
+// Waiters returns how many calls wait, for any reason.
 func (s *Snapshot) Waiters() int64 {
 	n := s.Waiting
 	for i := range s.Policies {
@@ -192,10 +193,10 @@ func (p *Policy) Capacity() float64 {
 	return 0
 }
 
-// Utilization returns how much of the policy is in use, from 0 to 1: of a rate, what went in the last ten seconds, or in the last
-// minute if it admits less than one a second, compared with what it admits in the long run, or 0 if it has scopes, since each
-// of their values has a limit of its own; of a window, what is spent of its limit, and of permits in flight, those that are
-// taken, or 0 if they are not Shown. Of a window that is paused nothing may go: it is 1.
+// Utilization returns how much of the policy is in use, from 0 to 1. For a rate, it compares the calls of the last ten seconds with what
+// the rate admits in the long run; if the rate admits less than one call a second, it uses the last minute. For a rate with scopes it is
+// 0, because each scope value has a limit of its own. For a window it is the part of the limit that is spent, and for calls in flight the
+// part of the permits that is taken, or 0 if the policy is not Shown. For a paused window, which admits nothing, it is 1.
 func (p *Policy) Utilization() float64 {
 	spec := p.Policy.Spec()
 	if spec.Algorithm == policies.GCRA {

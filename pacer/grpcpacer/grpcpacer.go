@@ -19,23 +19,23 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// An Option sets something of the interceptors.
+// An Option configures the interceptors.
 type Option func(*options)
 
 type options struct {
 	describe func(ctx context.Context, method string, req any) []pacer.Option
 }
 
-// WithCallOptions sets a function that says what a call costs, and which values it carries for scopes: by its full method, such as
-// "/helloworld.Greeter/SayHello", its request (nil for a stream), or its outgoing metadata, which the context has:
-// metadata.FromOutgoingContext. What the context carries by pacer.WithScope counts, too. Defaults to a function that says nothing.
+// WithCallOptions sets a function that returns a call's options, such as its cost and its values for scopes. It receives the full method,
+// such as "/helloworld.Greeter/SayHello", and the request (nil for a stream); metadata.FromOutgoingContext returns the outgoing metadata
+// from ctx. Scopes that the context carries by [pacer.WithScope] apply, too. Defaults to no options.
 func WithCallOptions(describe func(ctx context.Context, method string, req any) []pacer.Option) Option {
 	return func(o *options) { o.describe = describe }
 }
 
-// An Error is why a call was not sent: the pacer's error, which errors.As finds. As a gRPC status it is RESOURCE_EXHAUSTED if a policy does
-// not admit the call in time, DEADLINE_EXCEEDED or CANCELLED if the context has ended, FAILED_PRECONDITION if the call lacks a scope, is
-// nested in a call whose permit it needs, or its options are wrong, and UNAVAILABLE otherwise.
+// An Error reports why a call was not sent. It wraps the pacer's error, which errors.As finds. As a gRPC status it is RESOURCE_EXHAUSTED
+// if a policy does not admit the call in time, DEADLINE_EXCEEDED or CANCELLED if the context has ended, FAILED_PRECONDITION if the call
+// lacks a scope, is nested in a call whose permit it needs, or its options are wrong, and UNAVAILABLE otherwise.
 type Error struct{ Err error }
 
 // Error implements error.
@@ -80,7 +80,7 @@ func Unary(p *pacer.Pacer, opts ...Option) grpc.UnaryClientInterceptor {
 	}
 }
 
-// Stream returns an interceptor that paces streams: a stream is one call, whatever is sent on it.
+// Stream returns an interceptor that paces streams: a stream is one call, however many messages it has.
 func Stream(p *pacer.Pacer, opts ...Option) grpc.StreamClientInterceptor {
 	o := newOptions(p, opts)
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer, callOpts ...grpc.CallOption) (grpc.ClientStream, error) {

@@ -48,11 +48,11 @@ func (m *Store) Prepare(upstream string, l *store.Limit) store.Prepared {
 	return &prepared{Limit: *l, upstream: upstream, place: m.keys.of(upstream, l.Policy)}
 }
 
-// Admit implements [store.Direct]. It asks the same question to the same engine as Reserve, for the same accounts, but nothing is
-// allocated to remember the answer, since there is nothing to wait for and nothing to give back.
+// Admit implements [store.Direct]. It makes the same decision as Reserve, with the same engine and accounts, but allocates nothing to
+// keep the result, because there is nothing to wait for and nothing to give back.
 //
-// The clock is read once, when all accounts are locked, and the call goes at that instant: it cannot be early, and a deadline plays no
-// part.
+// It reads the clock once, when all accounts are locked, and the call goes at that instant. So the call cannot be early, and deadlines do
+// not matter.
 func (m *Store) Admit(a store.Admission) bool {
 	var (
 		on  [store.MaxAdmission]admitted

@@ -1,22 +1,23 @@
-// Package memstore keeps the accounts of one process: it is the store of a Pacer that is given none.
+// Package memstore is the store of a single process, in memory. It is the default of a Pacer without a store. It keeps, for each
+// limit, the account of what was spent.
 //
 // # Keys
 //
-// Keys are spread over 64 shards, each with a mutex of its own. The shard follows from the upstream and the scope value, so that the
-// policies of one tenant are found under one lock:
+// Keys are spread over 64 shards, each with a mutex of its own. The upstream and the scope value determine the shard, so the
+// policies of one tenant are under one lock:
 //
 //	Reserve(stack) -> shards of its keys -> lock them, in order -> read the clock -> decide (internal/engine) -> unlock
 //	                                                                        |
 //	                                         ErrFull <- all keys in use <- make missing keys
 //	                                                                        |
-//	                         evict: some keys for each that is made, and now and then some of a shard that nobody uses
+//	                         evict: some keys for each new one, and now and then some of a shard that is idle
 //
-// Invariants: a stack is decided as a whole, under all of its locks; nobody waits in a circle, because locks are taken in order; the
-// clock is read under the locks, so that time never steps back for an account; a key goes only when its last effect is past.
+// Invariants: a stack is decided as a whole, under all of its locks; locks are taken in order, so there is no deadlock; the clock
+// is read under the locks, so that time never steps back for an account; a key is evicted only when it no longer has any effect.
 //
 // # Admission
 //
-// A call that need not wait takes a way without allocations: see [Store.Admit]. It asks the engine the same question as Reserve.
+// A call that need not wait takes a path without allocations: see [Store.Admit]. It makes the same decision as Reserve.
 //
-// There is no goroutine and nothing to close.
+// The package starts no goroutine, and there is nothing to close.
 package memstore

@@ -13,18 +13,18 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// DefaultMaxKeys is how many keys a [Store] keeps, unless [WithMaxKeys] says otherwise: about a
-// million, which takes a few hundred megabytes.
+// DefaultMaxKeys is how many keys a Store keeps unless [WithMaxKeys] sets another number: about a million, which takes a few hundred
+// megabytes.
 const DefaultMaxKeys = 1 << 20
 
-// ErrFull is the cause of a *pacer.StoreError of a [Store] that holds its maximum of keys and finds none that it may
-// forget: to forget one that is in use would break its limit. A call that needs a new key then looks at 512 keys at
-// most, and the next call at the next ones.
+// ErrFull is the cause of a *pacer.StoreError if a call needs a new key, and the Store holds its maximum of keys and finds none that it
+// may forget. To forget a key in use would break its limit. Each such call looks for a key to forget among at most 512 keys, and the next
+// call continues from there.
 var ErrFull = errors.New("memstore: full of keys in use: raise WithMaxKeys, or scope policies by something with fewer values")
 
-// A Store keeps the accounts of this process. Its clock is the monotonic clock, so it never steps. Keys
-// that mean nothing any more are evicted as others are used: there is no goroutine and nothing to close. It
-// is safe for concurrent use: calls with different scope values hardly ever wait for each other.
+// A Store keeps the accounts of this process. Its clock is the monotonic clock, so it never steps. Keys that no longer have any effect
+// are evicted as others are used: there is no goroutine and nothing to close. It is safe for concurrent use: calls with different scope
+// values hardly ever wait for each other.
 type Store struct {
 	clock func() int64 // store time in µs
 	keys  keys
@@ -44,7 +44,7 @@ var (
 	_ store.Notifier = (*Store)(nil)
 )
 
-// An Option sets something of a [Store].
+// An Option configures a [Store].
 type Option func(*Store)
 
 // WithMaxKeys sets how many keys the store holds at most; below 1 means [DefaultMaxKeys]. A call that needs
@@ -57,14 +57,13 @@ func WithMaxKeys(n int) Option {
 	}
 }
 
-// WithClock sets the store's clock, for simulations and tests. It must not step back by more than a second.
-// Defaults to the monotonic clock, begun at the time of day.
+// WithClock sets the store's clock, for simulations and tests. It must not step back by more than a second. Defaults to the monotonic
+// clock, which starts at the current time of day.
 func WithClock(now func() store.Instant) Option {
 	return func(m *Store) { m.clock = func() int64 { return int64(now()) } }
 }
 
-// New returns a store for this process. Pacers that share one share their limits, as far as
-// upstreams and policies have the same names.
+// New returns a store for this process. Pacers that use the same store share the limits whose upstream and policy have the same names.
 func New(opts ...Option) *Store {
 	start := time.Now()
 	epoch := start.UnixMicro()
@@ -405,7 +404,7 @@ func (m *Store) Status(_ context.Context, stack store.Stack) (store.StackStatus,
 // Len returns how many keys the store holds.
 func (m *Store) Len() int { return int(m.keys.count.Load()) }
 
-// Listeners returns how many listen to the store.
+// Listeners returns how many listeners the store has.
 func (m *Store) Listeners() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,19 +1,19 @@
-// Package otelpacer tells OpenTelemetry what a pacer does: metrics, and a span for each wait inside the caller's trace.
+// Package otelpacer exports what a pacer does to OpenTelemetry: metrics, and a span for each wait inside the caller's trace.
 //
 //	t, err := otelpacer.New(otelpacer.Config{}) // the global providers
 //	p, err := pacer.New(pacer.Config{Upstream: "salesforce", Policies: limits, Hooks: []*pacer.Hooks{t.Hooks()}})
 //	stop, err := t.Observe(p)
 //
-// It needs the API of OpenTelemetry only; which SDK and which exporter there are is up to the program. docs/telemetry.md
-// lists all metrics with their names in Prometheus, alerts, and a dashboard for Grafana.
+// It needs only the OpenTelemetry API; your program chooses the SDK and the exporter. docs/telemetry.md lists all metrics with their
+// names in Prometheus, alerts, and a dashboard for Grafana.
 //
-// # What is told when
+// # What the hooks and the gauges report
 //
-// Counters and histograms come from the hooks of the Pacer ([Telemetry.Hooks]): they are about the calls of this process, and
-// can be summed over processes. Calls do not wait for them.
+// Counters and histograms come from the hooks of the Pacer ([Telemetry.Hooks]): they describe the calls of this process, and you can sum
+// them over processes. Calls do not wait for them.
 //
-// Gauges are read when metrics are collected ([Telemetry.Observe]): they are about the whole fleet, so every process that
-// observes tells the same, and they must not be summed. An upstream needs only one process that observes it.
+// Gauges are read when metrics are collected ([Telemetry.Observe]): they describe the whole fleet, so every process that observes reports
+// the same values. Do not sum them. An upstream needs only one process that observes it.
 //
 // # Cardinality
 //

@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// Hooks returns hooks that tell what happens, for [pacer.Config].Hooks of any number of Pacers. They receive pauses: a Pacer
-// that has them listens to its store, and must be closed.
+// Hooks returns hooks that record events, for [pacer.Config].Hooks of any number of Pacers. They include the hook for pauses: a Pacer
+// with these hooks listens to its store from the start, and must be closed.
 func (t *Telemetry) Hooks() *pacer.Hooks {
 	return &pacer.Hooks{
 		WaitDone:        t.waitDone,

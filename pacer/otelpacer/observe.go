@@ -11,13 +11,13 @@ import (
 	"github.com/headway-go/headway/pacer/fleet"
 )
 
-// Observe tells how the fleet of p stands whenever metrics are collected, until stop is called, which has to be before p is
-// closed. Each collection looks at the fleet once, for at most Config.ReadTimeout. One that fails leaves the gauges of p out,
-// and is counted in headway.observation.failures. Policies with scopes are shown by their busiest values, and only if
-// Config.MetricScopes has all scopes of the policy; how many calls wait for one is shown in any case.
+// Observe exports the state of p's fleet whenever metrics are collected, until you call stop, which you must do before you close p. Each
+// collection reads the state once, for at most Config.ReadTimeout. If that fails, the gauges of p are left out, and
+// headway.observation.failures counts it. For a policy with scopes, only the busiest values are exported, and only if Config.MetricScopes
+// has all of the policy's scopes; how many calls wait for the policy is always exported.
 //
-// Every process that observes an upstream tells the same. What goes wrong in stop is told to otel.Handle. Observe returns a
-// [*pacer.ConfigError] if p is nil, or what the MeterProvider says if it does not read.
+// Every process that observes an upstream exports the same values. Errors in stop are passed to [otel.Handle]. Observe returns a
+// [*pacer.ConfigError] if p is nil, or the MeterProvider's error if it does not accept the callback.
 func (t *Telemetry) Observe(p *pacer.Pacer) (stop func(), err error) {
 	if p == nil {
 		return nil, bad("Observe", "nil", "give it the Pacer that pacer.New returned")

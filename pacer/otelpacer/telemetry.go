@@ -19,15 +19,15 @@ const scopeName = "github.com/headway-go/headway/pacer/otelpacer"
 
 // Defaults and special values of [Config].
 const (
-	// DefaultMinSpan is the shortest wait that makes a span. The runtime's timers are about as exact.
+	// DefaultMinSpan is the shortest wait that gets a span. It is about the precision of the runtime's timers.
 	DefaultMinSpan = time.Millisecond
-	// EverySpan as Config.MinSpan makes a span of every wait.
+	// EverySpan as Config.MinSpan gives every wait a span.
 	EverySpan time.Duration = -1
 	// DefaultReadTimeout is how long a collection waits for one Pacer.
 	DefaultReadTimeout = 2 * time.Second
 )
 
-// Config says where telemetry goes, and how much of it.
+// Config defines where telemetry is sent, and how much of it.
 type Config struct {
 	// MeterProvider takes the metrics. Defaults to the global one.
 	MeterProvider metric.MeterProvider
@@ -35,25 +35,25 @@ type Config struct {
 	// TracerProvider takes the spans. Defaults to the global one.
 	TracerProvider trace.TracerProvider
 
-	// MetricScopes are the names of scopes whose values become attributes of metrics, such as "tenant". Each value is a time
-	// series of its own, of several metrics: name only those that have few. Defaults to none.
+	// MetricScopes are the names of scopes whose values become attributes of metrics, such as "tenant". Each value adds a time series to
+	// several metrics: name only scopes with few values. Defaults to none.
 	MetricScopes []string
 
 	// SpanScopes are the names of scopes whose values become attributes of spans. Defaults to none.
 	SpanScopes []string
 
-	// MinSpan is the shortest wait that makes a span. [EverySpan] sets no bound; [pacer.Forever] makes none. Defaults to
+	// MinSpan is the shortest wait that gets a span. With [EverySpan] every wait gets one; with [pacer.Forever] none does. Defaults to
 	// [DefaultMinSpan], 1 ms.
 	MinSpan time.Duration
 
-	// ReadTimeout is how long a collection of metrics waits for what one observed Pacer tells of its fleet. Defaults to
+	// ReadTimeout is how long a collection of metrics waits for the state of one observed Pacer's fleet. Defaults to
 	// [DefaultReadTimeout], 2 s.
 	ReadTimeout time.Duration
 
 	_ struct{}
 }
 
-// A Telemetry tells OpenTelemetry what pacers do. One serves any number of them. It is safe for concurrent use.
+// A Telemetry exports what pacers do to OpenTelemetry. One Telemetry serves any number of pacers. It is safe for concurrent use.
 type Telemetry struct {
 	config Config
 	meter  metric.Meter
@@ -65,8 +65,8 @@ type Telemetry struct {
 	lost map[string]bool // upstreams of which it is known whether this process has lost their store
 }
 
-// New returns a Telemetry as c says. It returns a [*pacer.ConfigError] that names the first field at fault, or what the
-// MeterProvider says if it makes no instruments.
+// New returns a Telemetry with the settings in c. It returns a [*pacer.ConfigError] that names the first field at fault, or the
+// MeterProvider's error if that cannot make the instruments.
 func New(c Config) (*Telemetry, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (c *Config) validate() error {
 		return err
 	}
 	if c.MinSpan < 0 && c.MinSpan != EverySpan {
-		return bad("MinSpan", c.MinSpan.String(), "must not be negative, but for EverySpan")
+		return bad("MinSpan", c.MinSpan.String(), "must not be negative, except EverySpan")
 	}
 	if c.ReadTimeout < 0 {
 		return bad("ReadTimeout", c.ReadTimeout.String(), "must not be negative")
@@ -110,7 +110,7 @@ func (c *Config) validate() error {
 func checkScopes(field string, names []string) error {
 	for _, name := range names {
 		if !policies.ValidName(name) {
-			return bad(field, strconv.Quote(name), "no scope has such a name: use those of the policies' Per, such as \"tenant\"")
+			return bad(field, strconv.Quote(name), "no scope can have this name: use those of the policies' Per, such as \"tenant\"")
 		}
 	}
 	return nil

@@ -17,10 +17,10 @@ import (
 func TestBadConfigs(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]otelpacer.Config{
-		`otelpacer: MetricScopes is "": no scope has such a name: use those of the policies' Per, such as "tenant"`:          {MetricScopes: []string{""}},
-		`otelpacer: SpanScopes is "tenant=acme": no scope has such a name: use those of the policies' Per, such as "tenant"`: {SpanScopes: []string{"tenant", "tenant=acme"}},
-		`otelpacer: MinSpan is -1s: must not be negative, but for EverySpan`:                                                 {MinSpan: -time.Second},
-		`otelpacer: ReadTimeout is -1s: must not be negative`:                                                                {ReadTimeout: -time.Second},
+		`otelpacer: MetricScopes is "": no scope can have this name: use those of the policies' Per, such as "tenant"`:          {MetricScopes: []string{""}},
+		`otelpacer: SpanScopes is "tenant=acme": no scope can have this name: use those of the policies' Per, such as "tenant"`: {SpanScopes: []string{"tenant", "tenant=acme"}},
+		`otelpacer: MinSpan is -1s: must not be negative, except EverySpan`:                                                     {MinSpan: -time.Second},
+		`otelpacer: ReadTimeout is -1s: must not be negative`:                                                                   {ReadTimeout: -time.Second},
 	} {
 		telemetry, err := otelpacer.New(c)
 		require.Nil(t, telemetry)

@@ -1,18 +1,18 @@
-// Package page shows in a browser how upstreams stand: live charts of what goes and what waits, which policy binds, what is
-// left of the quota, pauses, the processes, and the busiest tenants. It is an [http.Handler], in the manner of
-// net/http/pprof, to be mounted in a server of your own, behind your own authentication:
+// Package page shows the state of upstreams in a browser: live charts of calls sent and waiting, which policy they wait for, what is left
+// of the quota, pauses, the processes, and the busiest tenants. It is an http.Handler, like net/http/pprof. Mount it in a server of your
+// own, behind your own authentication:
 //
 //	h, err := page.New(page.Config{Operators: []*fleet.Operator{fleet.Of(p)}, Hosts: []string{"ops.example"}})
 //	mux.Handle("/debug/headway/", requireAdmin(h))
 //
-// Any mount point works, with http.StripPrefix or without, as long as its subtree is mounted, too. Everything that a browser
-// loads comes from the handler: it needs no network.
+// Any mount point works, with http.StripPrefix or without, as long as the subtree is mounted. The handler serves everything that the
+// browser loads: the page uses no other server.
 //
-// The page shows the names of tenants to anyone who can open it, and with Config.Intervene lets them stop a fleet. It knows no
-// users: who may see it is up to what is in front of it. It answers only to loopback and to Config.Hosts.
+// The page shows the names of tenants to anyone who can open it, and with Config.Intervene lets them stop a fleet. It has no users or
+// permissions: put authentication in front of it. It answers only requests for loopback and for the hosts in Config.Hosts.
 //
-// An operator is asked twice a second, by one poller for all who look at its upstream; when nobody looks, nothing runs. A tab
-// in the background does not look.
+// One poller for each upstream reads its state twice a second, however many people view it. When nobody views it, nothing runs. A tab in
+// the background does not count as a viewer.
 //
 // # Addresses
 //

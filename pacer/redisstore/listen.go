@@ -59,8 +59,8 @@ func (l *listener) tell(n store.News) {
 
 var _ store.Notifier = (*Store)(nil)
 
-// Listen implements [store.Notifier] by publish and subscribe. If the client cannot subscribe, nothing is ever heard. Nor is
-// with a redis.Ring, which subscribes at one of its servers only.
+// Listen implements [store.Notifier] by publish and subscribe. If the client cannot subscribe, or is a redis.Ring, which subscribes to
+// only one of its servers, heard is never called.
 func (s *Store) Listen(upstream string, heard func(store.News)) (stop func()) {
 	client, ok := s.rdb.(subscriber)
 	if _, ring := s.rdb.(*redis.Ring); !ok || ring {
@@ -174,7 +174,7 @@ const (
 )
 
 // errNonsense is what a server answered that go-redis cannot read.
-var errNonsense = errors.New("redisstore: the server's answer is no message")
+var errNonsense = errors.New("redisstore: the server's reply is not a message")
 
 // hear tells what is heard of a subscription until it is closed, or the server answers nonsense. If the connection breaks,
 // go-redis connects anew, and subscribes again, by itself.

@@ -18,9 +18,9 @@ var _ store.Readier = (*Store)(nil)
 // A Problem is what keeps a [Store] from working.
 type Problem uint8
 
-// Problems.
+// The problems.
 const (
-	// Unreachable: nobody answers at the address, or not in time.
+	// Unreachable: no server answers at the address, or not in time.
 	Unreachable Problem = iota
 	// Credentials: the server does not accept the user or the password.
 	Credentials
@@ -38,15 +38,15 @@ const (
 	Loading
 	// Full: the server's memory is full, and it must not evict anything.
 	Full
-	// Refused: the server answers with another error.
+	// Refused: the server replies with some other error.
 	Refused
 )
 
-// A NotReadyError says what keeps a [Store] from working, and what to do about it. It matches [store.ErrUnreachable] if the problem is
+// A NotReadyError reports what keeps a Store from working, and what to do about it. It matches [store.ErrUnreachable] if the problem is
 // Unreachable or Loading.
 type NotReadyError struct {
 	Problem Problem
-	What    []string // the commands, the keys or the channels
+	What    []string // the commands, keys or channels at fault
 	Err     error    // the client's error, or the server's
 
 	_ struct{}
@@ -57,7 +57,7 @@ func (e *NotReadyError) Error() string {
 	what := strings.Join(e.What, ", ")
 	switch e.Problem {
 	case Unreachable:
-		return fmt.Sprintf("redisstore: nobody answers: %v: check the address, the network, and whether the server expects TLS", e.Err)
+		return fmt.Sprintf("redisstore: no server answers: %v: check the address, the network, and whether the server expects TLS", e.Err)
 	case Credentials:
 		return fmt.Sprintf("redisstore: the server does not let this user in: %v: check the client's Username and Password", e.Err)
 	case Certificate:
@@ -90,8 +90,8 @@ func (e *NotReadyError) Unwrap() []error {
 // readyMark ends the name of a key that is never there, except while ready.lua runs.
 const readyMark = "/ready"
 
-// Ready implements [store.Readier]: it connects, has the server load the scripts, and tries every command that they run, on the
-// upstream's keys, and its channel. It leaves no key behind. Its error is a [*NotReadyError].
+// Ready implements [store.Readier]: it connects, loads the scripts into the server, and tries every command that they run on the
+// upstream's keys and channel. It leaves no key behind. Its error is a [*NotReadyError].
 func (s *Store) Ready(ctx context.Context, upstream string) error {
 	// The client may take longer than the context allows, if its ContextTimeoutEnabled is not set.
 	done := make(chan error, 1)

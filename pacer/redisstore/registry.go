@@ -160,7 +160,7 @@ func (s *Store) query(ctx context.Context, p *script, r *request) ([]any, error)
 	return v, err
 }
 
-var errNoIndex = errors.New("the reply is not what the script returns: does something stand between this program and Redis?")
+var errNoIndex = errors.New("the reply is not what the script returns: is there a proxy between this program and Redis?")
 
 // parseIndex reads the reply of index.lua. What a process says that is not of the form that it should have is left out: anybody
 // who can write there can say anything.

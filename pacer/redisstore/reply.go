@@ -22,7 +22,7 @@ func (r *reply) int() int64 {
 		return 0
 	}
 	if len(r.values) == 0 {
-		r.err = errors.New("the reply is too short: does something stand between this program and Redis?")
+		r.err = errors.New("the reply is too short: is there a proxy between this program and Redis?")
 		return 0
 	}
 	n := r.values[0]
@@ -41,7 +41,7 @@ func (r *reply) upTo(least, most int64) int64 {
 	n := r.int()
 	if n < least || n > most {
 		if r.err == nil {
-			r.err = fmt.Errorf("the reply has %d where a number from %d to %d is to be", n, least, most)
+			r.err = fmt.Errorf("the reply has %d where a number from %d to %d should be", n, least, most)
 		}
 		return max(least, min(most, 0))
 	}
@@ -84,7 +84,7 @@ func (r *reply) epoch() store.Epoch { return store.Epoch{Began: r.instant(), Res
 func (r *reply) holding(l *store.Limit) (h store.Holding) {
 	n := r.int()
 	if n < 0 || n > int64(len(r.values)) {
-		r.err = cmp.Or(r.err, fmt.Errorf("the reply speaks of %d numbers where there are %d", n, len(r.values)))
+		r.err = cmp.Or(r.err, fmt.Errorf("the reply announces %d numbers and has %d", n, len(r.values)))
 		return h
 	}
 	rest := reply{values: r.values[:n]}

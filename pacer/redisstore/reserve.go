@@ -30,8 +30,8 @@ func (s *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 	}
 }
 
-// ReserveAll implements [store.Shared]: one script, which reads and writes every account once, and ends when it has worked
-// enough.
+// ReserveAll implements [store.Shared]: one script, which reads and writes every account once, and stops early if the work takes too
+// long.
 func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	if len(batches) == 0 {
 		return nil

@@ -23,7 +23,7 @@ const (
 	limitField    = "limit/" // and then a policy, "/" and a scope
 )
 
-var errNoSettings = errors.New("the reply is not what the script returns: does something stand between this program and Redis?")
+var errNoSettings = errors.New("the reply is not what the script returns: is there a proxy between this program and Redis?")
 
 // Settings implements [store.Settable].
 func (s *Store) Settings(ctx context.Context, upstream string) (*store.Settings, error) {

@@ -30,9 +30,9 @@ type Client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// A Store keeps accounts in Redis. It holds no state but what it learned of the server's clock, and needs no closing.
-// While a Pacer with waiting calls listens for pauses, it has one subscription, with a connection and goroutines of its own;
-// they end when the last such Pacer is closed. It is safe for concurrent use.
+// A Store keeps accounts in Redis. It holds no state except what it learned about the server's clock, and there is nothing to close.
+// While a Pacer with waiting calls listens for pauses, it has one subscription, with a connection and goroutines of its own; they end
+// when the last such Pacer is closed. It is safe for concurrent use.
 type Store struct {
 	rdb                                                 Client
 	reserve, queued, cancel, report, status, heartbeat  script
@@ -52,12 +52,11 @@ type Store struct {
 
 var _ store.Shared = (*Store)(nil)
 
-// New returns a Store that uses a client: *redis.Client, *redis.ClusterClient or any other
-// redis.UniversalClient. The client stays the caller's to configure and to close. A nil client is a
-// [*pacer.ConfigError].
+// New returns a Store that uses a client: *redis.Client, *redis.ClusterClient or any other redis.UniversalClient. You configure and close
+// the client. A nil client is a [*pacer.ConfigError].
 //
-// No command is sent twice: go-redis's retries are off for them, whatever the client's MaxRetries, because a script whose
-// reply was lost may have run.
+// No command is sent twice: go-redis does not retry these commands, whatever the client's MaxRetries, because a script whose reply was
+// lost may have run.
 func New(rdb Client) (*Store, error) {
 	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
 		return nil, &pacer.ConfigError{In: "redisstore", Field: "Client", Value: "nil", Reason: "give redisstore.New a client, such as redis.NewClient returns"}
@@ -134,8 +133,8 @@ func (s *Store) run(ctx context.Context, p *script, r *request) (reply, error) {
 	return reply{values: values}, err
 }
 
-// Punctual says that operations end when their contexts do: those of a client of one server, with ContextTimeoutEnabled. One
-// of a Cluster or behind Sentinel may first have to find its server. See [store.Shared].
+// Punctual reports whether operations end when their contexts do. That is so for a client of one server with ContextTimeoutEnabled. A
+// client of a Cluster or of Sentinel may first have to find its server. See [store.Shared].
 func (s *Store) Punctual() bool {
 	rdb, ok := s.rdb.(*redis.Client)
 	return ok && rdb.Options().ContextTimeoutEnabled && rdb.Options().Addr != sentinelAddr
