@@ -114,8 +114,8 @@ func readmeAcquire(ctx context.Context, p *pacer.Pacer) error {
 
 func readmeLines(ctx context.Context, loc *time.Location) error {
 	batch := []policies.Policy{
-		policies.PerSecond(100).Burst(10).Lane("batch", 80), // batch work may use 80 % of the rate: 80 calls a second
-		policies.Daily(100_000, loc).Lane("batch", 80),      // and 80 % of the quota: 80,000 calls a day
+		policies.PerSecond(100).Burst(10).Lane("batch", 80), // batch work gets 80 calls a second, and what the others leave
+		policies.Daily(100_000, loc).Lane("batch", 80),      // and never more than 80,000 calls a day
 	}
 	fair := policies.PerSecond(100).Burst(10).Fair("tenant").Named("fair") // equal shares for tenants that compete
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: append(batch, fair)})
@@ -126,7 +126,7 @@ func readmeLines(ctx context.Context, loc *time.Location) error {
 	ctx = pacer.WithScope(ctx, "tenant", "acme")
 
 	ctx = pacer.WithLane(ctx, "batch") // or the option pacer.Lane("batch"), or transport.WithLane
-	err = p.Wait(ctx, pacer.Weight(3)) // the tenant's share is three times that of a tenant with weight 1
+	err = p.Wait(ctx, pacer.Weight(3)) // use one weight for all calls of a tenant; this one's share is three times that of weight 1
 	return err
 }
 
