@@ -51,7 +51,8 @@ func (o Outage) mode() failover.Mode {
 // readyTimeout bounds Ready if its context does not.
 const readyTimeout = 10 * time.Second
 
-// Ready reports whether the store works now. Use it when a program starts, and in readiness probes. For a store in memory it returns nil.
+// Ready reports whether the store works now. Use it when a program starts. Do not use it as a readiness probe, except with RefuseCalls: it
+// fails in all processes while the store is away, although they could go on pacing locally. For a store in memory it returns nil.
 // For a Redis store it checks that the server can be reached, accepts the credentials, runs the scripts, takes writes, and lets this user
 // run every command on the keys and the channel of the upstream. It leaves nothing behind on the server. If a check fails, Ready returns
 // a [*StoreError] that says what is wrong and what to do about it, and wraps a *redisstore.NotReadyError. If the Pacer is closed, it
