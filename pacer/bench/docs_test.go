@@ -15,7 +15,7 @@ import (
 var checkedPages = []string{"concepts.md", "config.md", "policies.md", "operating.md", "observe.md", "migrating.md", "jobs.md"}
 
 // foreign are packages of others that the pages speak of.
-var foreign = strings.Fields("context errors fmt http log redis rate redis_rate retryablehttp time ratelimit logging slog url")
+var foreign = strings.Fields("asynq context errors fmt http log redis rate redis_rate retryablehttp river rivertype time ratelimit logging slog url")
 
 // TestThePagesNameWhatExists requires that each pkg.Name of the pages, and each Type.Member in backticks, is in the source.
 func TestThePagesNameWhatExists(t *testing.T) {
@@ -58,7 +58,7 @@ func TestThePagesNameWhatExists(t *testing.T) {
 
 // isVariable reports whether it is a variable of the pages' code rather than a package.
 func isVariable(name string) bool {
-	return slices.Contains(strings.Fields("c p limiter shared mu res ctx"), name)
+	return slices.Contains(strings.Fields("c client j later limit limiter mu mux p q r res shared ctx"), name)
 }
 
 // TestTheTableOfVendors requires a row for each package with a profile, with its Limits and with all that it exports of calls
