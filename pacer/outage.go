@@ -51,14 +51,15 @@ func (o Outage) mode() failover.Mode {
 // readyTimeout bounds Ready if its context does not.
 const readyTimeout = 10 * time.Second
 
-// Ready reports whether the store works now. Use it when a program starts, and in readiness probes. For a store in memory it returns nil.
+// Ready reports whether the store works now. Use it when a program starts. Do not use it in a readiness probe: while the store is out of
+// reach, the Pacer paces locally by default, but the probe would take all processes out of service. For a store in memory it returns nil.
 // For a Redis store it checks that the server can be reached, accepts the credentials, runs the scripts, takes writes, and lets this user
 // run every command on the keys and the channel of the upstream. It leaves nothing behind on the server. If a check fails, Ready returns
 // a [*StoreError] that says what is wrong and what to do about it, and wraps a *redisstore.NotReadyError. If the Pacer is closed, it
 // returns [ErrClosed].
 //
 // Ready returns when its context ends, or after ten seconds. It does not depend on Config.Outage, and its result does not affect pacing:
-// the store may be lost right after a successful check. A few checks a minute cost Redis little; do not check before each call.
+// the store may be lost right after a successful check. Do not check before each call.
 func (p *Pacer) Ready(ctx context.Context) error {
 	if p.isClosed() {
 		return ErrClosed
