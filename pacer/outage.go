@@ -59,7 +59,7 @@ const readyTimeout = 10 * time.Second
 // returns [ErrClosed].
 //
 // Ready returns when its context ends, or after ten seconds. It does not depend on Config.Outage, and its result does not affect pacing:
-// the store may be lost right after a successful check. A few checks a minute cost Redis little; do not check before each call.
+// the store may be lost right after a successful check. Do not check before each call.
 func (p *Pacer) Ready(ctx context.Context) error {
 	if p.isClosed() {
 		return ErrClosed

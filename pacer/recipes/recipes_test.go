@@ -121,3 +121,12 @@ func TestThePageAboutTesting(t *testing.T) {
 	out := run(t, nil, filepath.Join(build(t, p), "page.test"), "-test.v", "-test.count=1")
 	require.Equal(t, strings.Count(p.code, "\nfunc Test"), strings.Count(out, "--- PASS: "), out)
 }
+
+// The program of docs/jobs.md prints what the page says.
+func TestThePageAboutJobs(t *testing.T) {
+	t.Parallel()
+	page, _ := readPage(t, "jobs.md")
+	p := newPasted(t, "jobs", "docs/jobs.md", goBlock.FindStringSubmatch(page)[1])
+	p.prints = textBlock.FindStringSubmatch(page)[1]
+	require.Equal(t, p.prints, run(t, nil, filepath.Join(build(t, p), p.name)))
+}
