@@ -142,34 +142,6 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 	return called, nil
 }
 
-// chosen grants a call with choices the one with the nearest slot. Its charges are appended to room.
-func chosen(c *store.Call, now, pause int64, entries []engine.Entry, ask engine.Call, room []store.Charge) store.Grant {
-	choices := make([]engine.Choice, len(c.AnyOf))
-	for k, indexes := range c.AnyOf {
-		for _, i := range indexes {
-			choices[k].Stack = append(choices[k].Stack, entries[i])
-			if c.Costs != nil {
-				choices[k].Costs = append(choices[k].Costs, c.Costs[i])
-			}
-		}
-	}
-	k, g, taken := engine.ReserveAny(now, pause, choices, c.First, ask)
-	of := store.Grant{
-		OK: g.OK, Now: store.Instant(now), At: store.Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,
-		Binds: c.LimitOf(k, g.Binds), Paused: g.Paused, Charges: room, Choice: k,
-	}
-	if g.OK {
-		of.Charges = append(of.Charges, make([]store.Charge, len(entries))...)
-	}
-	for j, charge := range taken {
-		if charge.To != 0 {
-			charge.Made = now
-		}
-		of.Charges[c.AnyOf[k][j]] = store.Charge(charge)
-	}
-	return of
-}
-
 // wake notifies listeners of queued calls that are to ask again. The caller holds no lock.
 func (m *Store) wake(stack *store.Stack, ids []int64) {
 	if len(ids) == 0 {
