@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -109,8 +110,12 @@ func gappy(t *testing.T, gaps int, upstream string, store store.Store) *pacer.Pa
 	}
 	require.NoError(t, line[end].NotUsed(t.Context()))
 	require.NoError(t, line[end+1].NotUsed(t.Context()))
-	// That of a burst of 3 goes two intervals before its own, if it costs 1.
-	for cost, place := range map[int64]int{1: lead - 2, 2: end - 1, 3: len(line)} {
+	// That of a burst of 3 goes two intervals before its own, if it costs 1. The search for a gap ends behind many that are too short.
+	last := end - 1
+	if gaps >= numbers.MaxLooks {
+		last = len(line) - 1
+	}
+	for cost, place := range map[int64]int{1: lead - 2, 2: last, 3: len(line)} {
 		if gaps == 0 && cost == 1 {
 			continue
 		}
