@@ -228,10 +228,15 @@ func (r *Reservation) Credential() string {
 // goes picks the credential of a call that may go, if it is one of a pool.
 func (r *Reservation) goes() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if c := r.ask.pooled; c != nil {
-		r.credential = c.pool.pick(c.accounts[r.call.Choice()], c.stick)
+	c := r.ask.pooled
+	r.mu.Unlock()
+	if c == nil {
+		return
 	}
+	id := c.pool.pick(c.accounts[r.call.Choice()], c.stick) // not under mu: Bind takes it under the lock of the waiters
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.credential = id
 }
 
 // Leave takes a credential out of use for the time d. Call it if the credential was revoked, or is refused for a reason that no policy
@@ -245,17 +250,15 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 	if d <= 0 {
 		return &ConfigError{Field: "Leave", Value: d.String(), Reason: "must be positive"}
 	}
-	i := slices.IndexFunc(l.accounts, func(a account) bool {
-		return slices.ContainsFunc(a.all, func(c Credential) bool { return c.ID == credential })
-	})
-	if i < 0 {
+	of := l.accountOf(credential)
+	if of == nil {
 		return &ConfigError{Field: "Leave", Value: strconv.Quote(credential), Reason: "is not a credential of the pool"}
 	}
 	now := time.Now()
 	l.mu.Lock()
 	l.left[credential] = now.Add(d)
 	wait := d
-	for _, c := range l.accounts[i].all {
+	for _, c := range of.all {
 		wait = min(wait, max(0, l.left[c.ID].Sub(now)))
 	}
 	l.mu.Unlock()
@@ -263,7 +266,7 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 		return nil
 	}
 	p := l.pacer
-	return p.Report(ctx, policies.Feedback{Source: "Pool.Leave", Policies: ownOf(p.set(), l.scopes...), Wait: wait}, l.scoped(nil, l.accounts[i].name)...)
+	return p.Report(ctx, policies.Feedback{Source: "Pool.Leave", Policies: ownOf(p.set(), l.scopes...), Wait: wait}, l.scoped(nil, of.name)...)
 }
 
 // A stick is the credential that calls of a context use.
@@ -290,27 +293,25 @@ func (l *Pool) keeps(s *stick, a *ask) string {
 	id := s.id
 	s.mu.Unlock()
 	of := l.accountOf(id)
-	if of == "" || l.isLeft(id) {
+	if of == nil || l.isLeft(id) {
 		return ""
 	}
-	one := a.by(l, of)
+	one := a.by(l, of.name)
 	limits, err := l.pacer.bind(&one, nil)
 	if err != nil || l.pacer.waiters.Paused(limits) {
 		return ""
 	}
-	return of
+	return of.name
 }
 
-// accountOf returns the account of a credential; "" if there is no such credential.
-func (l *Pool) accountOf(id string) string {
-	for _, a := range l.accounts {
-		for _, c := range a.all {
-			if c.ID == id {
-				return a.name
-			}
+// accountOf returns the account of a credential; nil if there is no such credential.
+func (l *Pool) accountOf(id string) *account {
+	for i := range l.accounts {
+		if slices.ContainsFunc(l.accounts[i].all, func(c Credential) bool { return c.ID == id }) {
+			return &l.accounts[i]
 		}
 	}
-	return ""
+	return nil
 }
 
 func (l *Pool) isLeft(id string) bool {
