@@ -44,6 +44,21 @@ func (g *goer) goes(key string, at time.Duration) {
 	g.went[key] = append(g.went[key], at)
 }
 
+// spend has callers go by the keys of a pool, one call after the other, until the context ends.
+func (g *goer) spend(ctx context.Context, calls *sync.WaitGroup, pool *pacer.Pool, callers int, began time.Time) {
+	for range callers {
+		calls.Go(func() {
+			for {
+				r, err := pool.Acquire(ctx)
+				if err != nil {
+					return
+				}
+				g.goes(r.Credential(), time.Since(began))
+			}
+		})
+	}
+}
+
 // count returns how many calls went by a key from one time until another.
 func (g *goer) count(key string, from, to time.Duration) (n int) {
 	g.mu.Lock()
@@ -67,18 +82,7 @@ func TestAPoolUsesAllThatItsKeysAdmit(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 4 {
 			p := newPacer(t, pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{uneven()}})
-			pool := newPool(t, p, pacer.Credentials("a", "b", "c", "d")...)
-			for range 20 {
-				calls.Go(func() {
-					for {
-						r, err := pool.Acquire(ctx)
-						if err != nil {
-							return
-						}
-						all.goes(r.Credential(), time.Since(began))
-					}
-				})
-			}
+			all.spend(ctx, &calls, newPool(t, p, pacer.Credentials("a", "b", "c", "d")...), 20, began)
 		}
 		calls.Wait()
 		for key, rate := range map[string]int{"a": 40, "b": 20, "c": 10, "d": 7} {
@@ -105,17 +109,7 @@ func TestAKeyIsLeftByAll(t *testing.T) {
 			p := newPacer(t, pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{uneven()}})
 			pool := newPool(t, p, pacer.Credentials("a", "b", "c", "d")...)
 			pools = append(pools, pool)
-			for range 30 {
-				calls.Go(func() {
-					for {
-						r, err := pool.Acquire(ctx)
-						if err != nil {
-							return
-						}
-						all.goes(r.Credential(), time.Since(began))
-					}
-				})
-			}
+			all.spend(ctx, &calls, pool, 30, began)
 		}
 		time.Sleep(10*time.Second + 3*ms)
 		require.NoError(t, pools[1].Leave(ctx, "a", 20*time.Second))
