@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
@@ -44,6 +45,8 @@ type Pool struct {
 	scopes   []string
 	accounts []account
 	weight   int // of all
+
+	usual atomic.Pointer[usual]
 
 	mu   sync.Mutex
 	left map[string]time.Time // until when credentials are not used, by their IDs

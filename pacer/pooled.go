@@ -44,6 +44,10 @@ func (p *Pacer) requestAny(a *ask) (r waiters.Request, err error) {
 		return r, err
 	}
 	was := a.pooled
+	isUsual := was.only == "" && a.isUsual()
+	if u := was.pool.usual.Load(); isUsual && u != nil && u.set == a.set {
+		return u.request(a), nil
+	}
 	l, now := was.pool, pooled{pool: was.pool, stick: was.stick, only: was.only}
 	places := make(map[store.Key]int)
 	var never error
@@ -80,7 +84,34 @@ func (p *Pacer) requestAny(a *ask) (r waiters.Request, err error) {
 		r.Call.AnyOf, r.Call.First = nil, 0
 	}
 	a.pooled = &now
+	if isUsual && r.Call.AnyOf != nil {
+		l.usual.Store(&usual{a.set, r.Limits, r.Call.AnyOf, now.accounts})
+	}
 	return r, nil
+}
+
+// usual is what binds the calls of a pool that carry nothing of their own and cost 1, by one set of policies. It never changes: so a call by
+// any one of many credentials, or ten thousand that are bound anew, need not find it out again.
+type usual struct {
+	set      *binding.Set
+	limits   []store.Limit
+	anyOf    [][]int
+	accounts []string // all of the pool's
+}
+
+// isUsual reports whether nothing that a call carries says which limits bind it, or what it costs them.
+func (a *ask) isUsual() bool {
+	return a.cost == 1 && !a.byPolicy && a.scopes == nil && !slices.ContainsFunc(a.opts, func(o Option) bool { return o.kind == optScope })
+}
+
+// request returns what binds a usual call.
+func (u *usual) request(a *ask) (r waiters.Request) {
+	was := a.pooled
+	all := was.pool.accounts
+	r.Limits, r.Call.AnyOf = u.limits, u.anyOf
+	r.Call.First = weighted(len(all), was.pool.weight, func(i int) int { return all[i].weight })
+	a.pooled = &pooled{pool: was.pool, stick: was.stick, accounts: u.accounts}
+	return r
 }
 
 // settlingOf returns what the settlement of a call has to know that is bound by one of several credentials.
