@@ -10,12 +10,16 @@
 //			policies.InFlight(20),
 //		},
 //	})
+//	if err != nil {
+//		return err
+//	}
+//	defer p.Close()
 //	ctx = pacer.WithScope(ctx, "tenant", "acme")
 //	r, err := p.Acquire(ctx, pacer.Cost(3)) // Acquire, because a policy counts calls in flight
 //	if err != nil {
 //		return err // refused or cancelled: nothing was charged
 //	}
-//	defer r.Release() // the call is over
+//	defer r.Release() // when the call has ended
 //
 // Which function you need depends on the call:
 //
@@ -23,41 +27,41 @@
 //   - [Pacer.Wait] otherwise: if p.Wait(ctx) returns nil, make the call now.
 //   - Package transport for HTTP: it does all of this below an [net/http.Client], and reports to the pacer what replies say about
 //     limits.
-//   - [Pacer.Do] for other protocols: it does the same for a call that is a function.
-//   - [Pacer.TryAcquire], [Pacer.Allow] and [Pacer.AllowAtMost] if the call must not wait: they refuse a call that may not go now.
+//   - [Pacer.Do] for other protocols: it does the same for a call that you pass as a function.
+//   - [Pacer.TryAcquire], [Pacer.Allow] and [Pacer.AllowAtMost] if the call must not wait: they refuse a call that may not start now.
 //
 // Use [CostOf] if a call costs each policy a different amount, and [Reservation.Settle] if you learn the cost only afterwards. Use
 // [WithLane] and [Weight] if some calls matter more than others.
 //
 // # Terms
 //
-// A call is one outbound request, with a cost. It goes when the pacer lets it through and you send it. An upstream is the API being
-// called. A policy is one limit of an upstream, with a scope. The stack is the list of policies that apply to a call, which bind
-// it. A slot is the earliest instant, by the store's clock, at which a call may go. A reservation is a slot that was granted and
-// charged; you can cancel it. Slack is how much later than its slot a call may go and still conform. A pause stops every call in
-// its scope until a given time. A permit is a lease on one of the calls that may be in flight at once.
+// A call is one outbound request, with a cost. It starts when the pacer admits it and you send it. An upstream is the API that you
+// call. A policy is one limit of an upstream, with a scope. The stack of a call is the list of policies that apply to it: they bind
+// the call. A slot is the earliest instant, by the store's clock, at which a call may start. A reservation is a slot that was granted
+// and charged; you can cancel it. Slack is how much later than its slot a call may start and still conform. A pause stops every call
+// in its scope until a given time. A permit is a lease on one of the calls that may be in flight at once.
 //
 // Before each call, the pacer asks the store for a slot. In one operation, the store finds the first slot that every policy of the
-// stack admits, and charges all of these policies. The caller sleeps until the slot, then goes: it does not poll or compete with
-// others. A process requests slots at most H = max(40 ms, 3 × the round trip to the store) ahead, and never more than 2 s, but
+// stack admits, and charges all of these policies. The caller sleeps until the slot, and the call starts: callers do not poll or
+// compete. A process requests slots at most H = max(40 ms, 3 × the round trip to the store) ahead, and never more than 2 s, but
 // always holds at least one slot while calls wait. Its other calls wait in order, in a queue in the process, and hold nothing. A
 // call that waits for a permit, in a lane ([policies.Policy.Lane]) or for its fair share ([policies.Policy.Fair]) is queued in the
 // store instead.
 //
 // # Guarantees
 //
-//   - Conformance: the times at which calls go conform to every policy, for any interleaving of calls, cancellations, pauses and
+//   - Conformance: the times at which calls start conform to every policy, for any interleaving of calls, cancellations, pauses and
 //     jitter, and for any number of processes.
 //   - All or nothing: a call that is refused or fails has charged no policy.
 //   - No head-of-line blocking: a key whose limit is full delays only the calls that carry that key.
 //   - Work-conserving: the store gives a call the first slot at which all of its limits have room. That slot may lie before slots
 //     that others have reserved, and may be one that was cancelled. H bounds how far ahead the store is asked.
-//   - Never early: no call goes before its slot. Jitter only delays a call, within the slack.
-//   - Deadline-aware: a call that cannot go before its context's deadline, or within MaxWait, is refused at once. For a call behind
+//   - Never early: no call starts before its slot. Jitter only delays a call, within the slack.
+//   - Deadline-aware: a call that cannot start before its context's deadline, or within MaxWait, is refused at once. For a call behind
 //     others in the queue of its process this is an estimate, based on the pace of that queue, and the error marks it as one
 //     (LimitError.About). If the estimate was too optimistic, the call is refused when its time runs out.
 //   - Stable slots: no call moves another call's slot.
-//   - Order: without cancellations and pauses, calls of one process that carry the same keys and cost about the same go in the
+//   - Order: without cancellations and pauses, calls of one process that carry the same keys and cost about the same start in the
 //     order in which they arrived.
 //   - Bounded state: data that no longer affects any decision expires.
 //
@@ -65,8 +69,8 @@
 //
 // The guarantees are about the moment at which Wait returns. They do not cover what happens afterwards: a goroutine that is not
 // scheduled, a connection that is slow to open, a network that brings two calls closer together. The fleet learns from refusals how
-// large this effect is, and keeps a margin: see [policies.Policy.Margin]. Headway sees other consumers of the same quota only in
-// what the upstream reports: see [Pacer.Report].
+// large this effect is, and keeps a margin: see [policies.Policy.Margin]. Headway learns of other consumers of the same quota only
+// from what the upstream reports: see [Pacer.Report]. What else can break conformance is in docs/guarantees.md.
 //
 // # Without the store
 //
@@ -76,20 +80,21 @@
 // slot that it knows the fleet was granted. When the store is back, each process reports what it spent, and calls that still wait
 // exchange their local slots for slots from the store, which are never earlier.
 //
-// Two limits of this remain. If only one process has lost the store, the others still share the whole limit, so up to 1/n too much
-// is sent. And a process that starts while the store is out of reach does not know how large the fleet is.
+// If only one of n processes has lost the store, the others still share the whole limit, so the upstream can get up to 1/n more than
+// the limit.
 //
-// Such a process does not guess. Its calls wait for the first contact with the store, for as long as MaxWait and their contexts
-// allow, and then fail with a [*StoreError] that matches [ErrNoContact] and says what to check. [Pacer.Ready] detects this before a
-// call depends on it. With Config.Processes, which says how many processes there are, the process paces locally at once. With
-// Config.Outage, it lets calls through ([LetThrough]) or refuses them ([RefuseCalls]) at once.
+// A process that starts while the store is out of reach does not know how large the fleet is, and does not guess. Its calls wait for
+// the first contact with the store, for as long as MaxWait and their contexts allow, and then fail with a [*StoreError] that matches
+// [ErrNoContact] and says what to check. [Pacer.Ready] detects this before a call depends on it. With Config.Processes, which says how
+// many processes there are, the process paces locally at once. With Config.Outage, it lets calls through ([LetThrough]) or refuses
+// them ([RefuseCalls]) at once.
 //
 // # Feedback from the upstream
 //
 // [Pacer.Report] and [Reservation.Report] apply what an upstream reports: a request to slow down, its limits, and how much of them
-// is left. Package transport and [Pacer.Do] do this for every response. All of it goes to the store, for every process that shares
-// it, and none of it admits more than the policies do. A pause also moves the calls that are already waiting behind it, in their
-// order. [Pacer.Resume] lifts a pause by hand.
+// is left. Package transport and [Pacer.Do] do this for every response. The store has these reports, for every process that shares
+// it, and no report makes it admit more than the policies do. A pause also moves the calls that are already waiting behind it, in
+// their order. [Pacer.Resume] lifts a pause by hand.
 //
 // The upstream may refuse a call that had its slot, because the network brought it too close to the calls before it. Such a stray
 // refusal pauses nothing. It widens the margin of the limit, and the margin then shrinks again over time: see

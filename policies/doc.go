@@ -1,44 +1,46 @@
 // Package policies describes the limits of an upstream as plain data.
 //
 // A [Policy] is one limit of an upstream. It has a name, a scope (the whole upstream, or one key such as a tenant, a user or an
-// endpoint) and an algorithm with its numbers. Several policies make a stack: a call goes when all of them admit it.
+// endpoint) and an algorithm with its numbers. Several policies form a stack: a call starts when all of them admit it.
 //
 // # Which one do I need?
 //
 // Different upstreams mean different things by "120 per minute", so there are different constructors:
 //
-//	PerSecond(2)                 one call every 500 ms; never two at once, however idle it was
-//	PerSecond(2).Burst(10)       2/s in the long run, and up to 10 at once after idling
-//	PerMinute(120)               the same pace as PerSecond(2): it is NOT "120 at once, then none for a minute"
-//	Fixed(120, time.Minute)      120 in each minute of the clock: up to 240 around the turn of the minute
+//	PerSecond(2)                 one call every 500 ms; never two at once, even after an idle time
+//	PerSecond(2).Burst(10)       2/s in the long run, and up to 10 at once after an idle time
+//	PerMinute(120)               the same pace as PerSecond(2), and not "120 at once, then none for a minute"
+//	Fixed(120, time.Minute)      120 in each minute of the clock, so up to 240 in a minute that spans two of them
 //	Sliding(120, time.Minute)    120 at once, and never more than 120 in any 60 seconds
-//	AtMost(120, time.Minute)     never more than 120 in any 60 seconds, evenly spread
-//	Daily(100_000, time.UTC)     100,000 in each calendar day, in any time zone, DST included
-//	InFlight(25)                 25 calls at the same time, however many that makes in a second
+//	AtMost(120, time.Minute)     evenly spread, and never more than 120 in any 60 seconds
+//	Daily(100_000, time.UTC)     100,000 in each calendar day of a time zone, DST included
+//	InFlight(25)                 25 calls at the same time, however long each takes
 //
+// The default burst of a rate is 1. It is 2 if calls of different keys share the rate, and then two may start at once: see [Stacked].
 // A rate with burst B lets up to B + P/T calls into a window of length P (T is the time between calls). If B equals the limit, that
 // is twice the limit. If the upstream counts windows strictly, use AtMost, Sliding or Fixed.
 //
-// # Windows that start elsewhere
+// # When windows start
 //
-// Fixed windows are aligned to the Unix epoch, by the store's clock. If the upstream's windows start elsewhere (at your first call,
-// say), no aligned window is safe: use AtMost or Sliding, which hold in every window.
+// Fixed windows are aligned to the Unix epoch, by the store's clock. If the upstream's windows start at other times (at your first
+// call, say), no aligned window is safe: use AtMost or Sliding, which hold in every window.
 //
 // # What upstreams report
 //
-// A [Feedback] is one thing that an upstream reported about one of its limits: a request to slow down, what is left, or what it
-// allows at present. A [Profile] describes one vendor's API: which scopes a request has, what it costs, and what a reply means.
+// A [Feedback] is one report of an upstream about one of its limits: a request to slow down, what is left, or what it allows at
+// present. A [Profile] describes one vendor's API: which scopes a request has, what it costs, and what a reply means.
 // Each vendor has a package below this one, with its limits by plan. Package ietf reads the standard header fields, package fields
 // has the parsers, and package profiletest tests a profile against recorded replies.
 //
 // # Sharing a limit
 //
-// [Policy.Lane] keeps a part of a policy free from certain calls, such as batch work. [Policy.Fair] shares a policy among competing
-// callers, such as tenants. Both divide the limit among your own calls: the upstream sees one limit.
+// [Policy.Lane] limits certain calls, such as batch work, to a part of a policy, while other calls want the rest. [Policy.Fair] shares a
+// policy among competing callers, such as tenants. Both divide the limit among your own calls: the upstream sees one limit.
 //
 // # Limits that change without notice
 //
-// An upstream may change its limits and not report it. A rate that is [Policy.Adaptive] adapts to that.
+// An upstream may change its limits and not report it. A rate that is [Policy.Adaptive] adapts to such changes: it slows down after
+// refusals, and recovers.
 //
 // # Plans and tiers
 //

@@ -20,8 +20,9 @@
 //
 //	SDK → http.Client (redirects) → retry (go-retryablehttp) → pacer → base transport
 //
-// The pacer is inside the retry, so every attempt is paced and charged. When the upstream refuses a call, all calls are held back at
-// once, and not only the refused one. Set per-attempt timeouts in the base transport (WithBase): http.Client.Timeout includes the wait.
+// The pacer is inside the retry, so every attempt is paced and charged. When the upstream refuses a call, all calls that the refusal is
+// about are held back at once, unless it is a stray one (see package pacer): then only the refused call waits. Set per-attempt timeouts in
+// the base transport (WithBase): http.Client.Timeout includes the wait.
 //
 // [New] returns only the paced [http.RoundTripper]. Use it for an SDK that retries by itself or that accepts a transport. Put it below
 // authentication and above tracing. [NewRouter] sends each request of one client to the transport of its host.
@@ -39,16 +40,17 @@
 // the generic profile of package ietf: 429, Retry-After and the RateLimit fields. With [WithScope], [WithCost] and [WithLane], functions
 // of your own read scopes, costs and lanes from a request.
 //
-// Without a vendor's profile, it is unknown which limit a reply is about: a 429, or a count of 0, stops every call of the widest scope.
+// Without a vendor's profile, it is unknown which limit a reply is about: a 429 that is not stray, or a count of 0, stops every call of the
+// widest scope that applies to the request.
 // If the API limits each endpoint separately, [WithEndpoint] confines the effect of a reply to its endpoint.
 //
 // Some profiles also read the start of the body, if the status is ambiguous. You still get the whole body. If you set Accept-Encoding
 // yourself, net/http does not decode the body: the transport then decodes what the profile reads (gzip, deflate, br and zstd), and you
 // get the encoded bytes. If the body has not started to arrive after a second, the profile uses status and header only.
 //
-// Some profiles charge an estimate and correct it later. If status and header show what the call cost, as they do for failed calls, they
-// correct it at once; otherwise when you have read the body to its end or close it, by what was read. The profiles of LLM vendors learn
-// their estimates from the cost of earlier calls: see [pacer.LearnedOf].
+// Some profiles charge an estimate and correct it later. If status and header show what the call cost, as they do for failed calls, the
+// estimate is corrected at once. Otherwise it is corrected when you have read the body to its end or close it, by what was read. The
+// profiles of LLM vendors learn their estimates from the cost of earlier calls: see [pacer.LearnedOf].
 //
 // # Retries
 //
@@ -69,7 +71,7 @@
 //
 // # Inbound requests
 //
-// [Limit] is for servers: it admits inbound requests by the same policies, and answers a request that may not go now with a 429, a
+// [Limit] is for servers: it admits inbound requests by the same policies, and answers a request that they do not admit now with a 429, a
 // Retry-After and the RateLimit fields. No request waits.
 //
 // # Bounds
