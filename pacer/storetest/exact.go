@@ -243,7 +243,7 @@ func exactCases() []Case {
 			}
 		}},
 		{"exact/property", "whatever is reserved, backfilled and given back, no window holds more calls than may start in it", func(t testing.TB, s *Session) {
-			for seed := range uint64(150) {
+			for seed := range s.seeds(150) {
 				conform(t, s.Fixture, 4_000_000+seed, Plan{Ops: 80, Cancels: true, Feedback: seed%2 == 0, Exact: true})
 			}
 		}},
