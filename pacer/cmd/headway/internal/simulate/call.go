@@ -135,7 +135,7 @@ func (s *sim) goes(c *call, g *store.Grant) {
 		at = g.At + s.half + s.upTo(jitter) + s.timerLate()
 	}
 	over, wait := at+c.runs, at-c.asked
-	s.at(at, func() { s.went(c, s.now, wait) })
+	s.at(at, func() { s.admitted(c, s.now, wait) })
 	if guard, lease, ok := c.leases(); ok {
 		id, began := c.call.ID, g.At
 		s.at(over+store.Instant(guard)+s.half, func() { s.report(c, store.NoteRelease, 0) })

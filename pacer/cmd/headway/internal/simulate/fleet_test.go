@@ -289,7 +289,7 @@ func predict(t *testing.T, fleet string, loads ...simulate.Load) *simulate.Resul
 // afterWarmUp returns the calls per second that are predicted for the time that is measured.
 func afterWarmUp(r *simulate.Result) float64 {
 	sum := 0.0
-	for _, n := range r.Chart.Went[int(warmUp.Seconds()):] {
+	for _, n := range r.Chart.Admitted[int(warmUp.Seconds()):] {
 		sum += n
 	}
 	return sum / length().Seconds()

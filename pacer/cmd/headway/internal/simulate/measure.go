@@ -31,15 +31,15 @@ type measure struct {
 
 // A group is calls that are counted together.
 type group struct {
-	name                   string
-	offered, went, refused int64
-	waits                  waits
+	name                       string
+	offered, admitted, refused int64
+	waits                      waits
 }
 
 // A point is what happened between two points of a chart.
 type point struct {
-	offered, went int64
-	area          float64 // of the queue
+	offered, admitted int64
+	area              float64 // of the queue
 }
 
 // A partCount is what is counted of a policy, or of a lane's part of one.
@@ -125,12 +125,12 @@ func (m *measure) bound(c *call, now, at store.Instant) {
 	}
 }
 
-// went counts a call that goes, after some wait.
-func (m *measure) went(c *call, now, wait store.Instant) {
+// admitted counts a call that goes, after some wait.
+func (m *measure) admitted(c *call, now, wait store.Instant) {
 	m.waiting(-1, now)
-	m.total.went++
-	c.group.went++
-	m.point(now).went++
+	m.total.admitted++
+	c.group.admitted++
+	m.point(now).admitted++
 	m.total.waits.add(wait)
 	c.group.waits.add(wait)
 	if c.binds >= 0 {
