@@ -11,8 +11,8 @@ import (
 // calls of both versions come at the same time. An interval of virtual time means nothing at another rate, nor does a bucket in another
 // grid. So each shape in which a limit is asked for has an account of its own:
 //
-//   - A shape that is new begins with what the account knows that was asked for last, as far as it can be told in other terms: see history
-//     and tell.
+//   - A shape that is new begins with what the account knows that was asked for last, as far as it can be expressed in other terms: see
+//     history and tell.
 //   - While others are likely to ask for another shape, each call is counted in all of them. So each version of a policy holds for all
 //     calls, whatever the others say.
 //   - What is given back is given back in its own shape alone: the others count it until they would have forgotten it anyway.
