@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// declared takes what a pacer would be told to have.
+// declared records what a pacer would declare.
 type declared struct {
 	lists []string
 	err   error

@@ -229,7 +229,7 @@ func (v *Versions) converted(l *Limit, now int64) Account {
 			to.margin = w.margin
 		}
 		to.keepLog(l)
-		if to.log != nil { // it lacks those that were told
+		if to.log != nil { // it lacks the starts that were counted
 			to.log.unlogged = max(to.log.unlogged, now)
 		}
 		to.reset = mark{}.reset(now, to.tat)

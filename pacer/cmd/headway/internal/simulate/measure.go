@@ -89,7 +89,7 @@ func (m *measure) waiting(more int64, now store.Instant) {
 	m.longest = max(m.longest, m.line)
 }
 
-// offered counts a call that is made.
+// offered counts a call that arrives.
 func (m *measure) offered(c *call, now store.Instant) {
 	m.waiting(1, now)
 	m.total.offered++
@@ -97,7 +97,7 @@ func (m *measure) offered(c *call, now store.Instant) {
 	m.point(now).offered++
 }
 
-// refused counts a call that may not go.
+// refused counts a call that is refused.
 func (m *measure) refused(c *call, now store.Instant) {
 	m.waiting(-1, now)
 	m.total.refused++
@@ -125,7 +125,7 @@ func (m *measure) bound(c *call, now, at store.Instant) {
 	}
 }
 
-// admitted counts a call that goes, after some wait.
+// admitted counts a call that starts, after some wait.
 func (m *measure) admitted(c *call, now, wait store.Instant) {
 	m.waiting(-1, now)
 	m.total.admitted++
