@@ -32,7 +32,7 @@ function explain(p) {
     return p.remaining > 0 ? `${count(p.remaining)} of its ${count(p.limit)} are left.${queued}` :
       `Its ${count(p.limit)} are spent: the next call starts in ${duration(p.nextSeconds)}.${queued}`;
   }
-  return `${rate(p.rate)} a second start, of the ${rate(p.capacity)} that it allows.${queued}`;
+  return `It admits ${rate(p.rate)} a second, of the ${rate(p.capacity)} that it allows.${queued}`;
 }
 
 // A Why shows it.
