@@ -243,15 +243,15 @@ func TestPoliciesInFiles(t *testing.T) {
 func TestPoliciesThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]policies.Policy{
-		`Policy is the zero value`: {},
-		`Limit is 0`:               policies.PerSecond(0),
-		`"Local" differs from machine to machine`:                                           policies.Daily(1, time.Local),
-		`"Ourtime" is not a time zone that this machine kno`:                                           policies.Daily(1, time.FixedZone("Ourtime", 3600)),
-		`name the time zone in parentheses`:                                                         policies.Daily(1, time.FixedZone("", 3600)),
+		`Policy is the zero value`:                           {},
+		`Limit is 0`:                                         policies.PerSecond(0),
+		`"Local" differs from machine to machine`:            policies.Daily(1, time.Local),
+		`"Ourtime" is not a time zone that this machine kno`: policies.Daily(1, time.FixedZone("Ourtime", 3600)),
+		`name the time zone in parentheses`:                  policies.Daily(1, time.FixedZone("", 3600)),
 		`policy "hourly": Location is "Europe/Berlin": another time zone than the one of this name`: policies.Hourly(1, time.FixedZone("Europe/Berlin", 3600)),
 		`policy "daily": Location is "UTC": another time zone`:                                      policies.Daily(1, time.FixedZone("UTC", 1)),
 		`policy "monthly": Location is " UTC": another time zone`:                                   policies.Monthly(1, time.FixedZone(" UTC", 0)),
-		`policy "daily": Text is "per (x)": "(x)" is not a valid scope name`:                            policies.Daily(1, time.FixedZone("UTC), per (x", 0)),
+		`policy "daily": Text is "per (x)": "(x)" is not a valid scope name`:                        policies.Daily(1, time.FixedZone("UTC), per (x", 0)),
 	} {
 		_, err := p.MarshalText()
 		require.ErrorContains(t, err, want)
