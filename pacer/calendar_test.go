@@ -11,8 +11,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A call whose slot lies beyond the windows that a calendar looks ahead is told that its wait is the least that it can be, and a call that
-// may wait for longer than that is not told to raise MaxWait.
+// If the slot of a call lies beyond the known windows of a calendar, its error has the least possible wait. If the call may wait for longer
+// than that, the error does not advise to raise MaxWait.
 func TestBeyondACalendar(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // it begins on January 1, 2000

@@ -18,7 +18,7 @@ var (
 	ErrRefused = errors.New("pacer: refused")
 	// ErrNotYet matches a [*LimitError] of a call that may go later.
 	ErrNotYet = errors.New("pacer: not yet")
-	// ErrNever matches a [*LimitError] of a call that can never go: it costs more than a policy ever admits at once.
+	// ErrNever matches a [*LimitError] of a call that can never start: it costs more than a policy ever admits at once.
 	ErrNever = errors.New("pacer: never")
 	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before: one charge is one call.
 	ErrSpent = waiters.ErrSpent
@@ -74,11 +74,11 @@ func (e *LimitError) Error() string {
 	return b.String()
 }
 
-// reason writes why the call may not go, and what to do.
+// reason writes why the call is refused, and what to do.
 func (e *LimitError) reason(b *strings.Builder) {
 	switch {
 	case e.Never:
-		fmt.Fprintf(b, ": a call of cost %d can never go, because it admits at most %d at once: split the call, or raise the policy's burst or limit",
+		fmt.Fprintf(b, ": a call of cost %d can never start, because it admits at most %d at once: split the call, or raise the policy's burst or limit",
 			e.Cost, e.Limit)
 	case e.InFlight || e.Queued:
 		switch {
@@ -112,7 +112,7 @@ func (e *LimitError) reason(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, ": the next slot is %s%s away, further than ", about, round(e.Wait))
 		if e.AtLeast && e.Wait <= e.MaxWait-e.Waited {
-			b.WriteString("can be reserved ahead (61 windows): try again when some of these calls have gone")
+			b.WriteString("can be reserved ahead (61 windows): try again when some of these calls have started")
 			break
 		}
 		e.advise(b)
@@ -165,7 +165,7 @@ const (
 
 // RetryAfter returns how long to sleep before you try again: Wait, if that is known, and otherwise a tenth of a second, for a call that
 // had no permit or whose turn had not come. It is never 0 for a call that may go later, so a loop that sleeps for RetryAfter cannot spin.
-// It is 0 for a call that can never go: do not try again.
+// It is 0 for a call that can never start: do not try again.
 func (e *LimitError) RetryAfter() time.Duration {
 	switch {
 	case e.Never:
@@ -236,22 +236,18 @@ type StoreError struct {
 	_ struct{}
 }
 
-// opReport is the operation of Report, Settle, [Pacer.Resume] and [Pacer.Reset].
-const opReport = "report"
-
-// opReady is the operation of [Pacer.Ready].
-const opReady = "ready"
-
-// opSet is the operation of [Pacer.SetPolicies] and [Pacer.SetLimit].
-const opSet = "set"
-
-// opSettings is the operation of [Pacer.Settings].
-const opSettings = "settings"
-
-// opBook and opRedeem are the operations of bookings.
+// The operations of a [StoreError].
 const (
-	opBook   = "book"
-	opRedeem = "redeem"
+	opReserve  = "reserve"
+	opCancel   = "cancel"
+	opReport   = "report" // of Report, Settle, [Pacer.Resume] and [Pacer.Reset]
+	opStatus   = "status"
+	opIndex    = "index" // of package fleet
+	opReady    = "ready"
+	opSet      = "set" // of [Pacer.SetPolicies] and [Pacer.SetLimit]
+	opSettings = "settings"
+	opBook     = "book"
+	opRedeem   = "redeem"
 )
 
 // Error implements error.
@@ -268,7 +264,30 @@ func (e *StoreError) Error() string {
 	case errors.Is(e.Err, store.ErrUnreachable):
 		advice = ": see that it can be reached, or set Config.Outage to PaceLocally to go on without it"
 	}
-	return fmt.Sprintf("pacer: upstream %q: the store failed to %s: %v%s", e.Upstream, e.Op, e.Err, advice)
+	return fmt.Sprintf("pacer: upstream %q: the store failed to %s: %v%s", e.Upstream, e.task(), e.Err, advice)
+}
+
+// task returns what the operation does, to follow "failed to".
+func (e *StoreError) task() string {
+	switch e.Op {
+	case opReserve, opBook:
+		return e.Op + " a slot"
+	case opCancel:
+		return "cancel a reservation"
+	case opReport:
+		return "record what was reported"
+	case opStatus:
+		return "read the status"
+	case opIndex:
+		return "list the processes"
+	case opRedeem:
+		return "redeem the token"
+	case opSet:
+		return "change the settings"
+	case opSettings:
+		return "read the settings"
+	}
+	return e.Op
 }
 
 // Unwrap returns the store's error.

@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// counting counts what it is told.
+// counting counts the reports that it receives.
 type counting struct {
 	store.Store
 
@@ -54,7 +54,7 @@ func TestWhatOthersSpendIsSeen(t *testing.T) {
 		require.NoError(t, p.Report(t.Context(), left(3, "daily")))
 		require.Equal(t, int64(3), status(t, p, "daily").Remaining)
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Used: policies.Said(9), Limit: policies.Said(10)}))
-		require.Equal(t, int64(3), status(t, p, "daily").Remaining, "so soon after the last word it is not told")
+		require.Equal(t, int64(3), status(t, p, "daily").Remaining, "it is not reported so soon after the last one")
 		time.Sleep(time.Second)
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Used: policies.Said(9), Limit: policies.Said(10)}))
 		require.Equal(t, int64(1), status(t, p, "daily").Remaining)
@@ -80,8 +80,7 @@ func TestCountsCanBeIgnored(t *testing.T) {
 	})
 }
 
-// Answers that say what is expected cost nothing: of a thousand, a handful is told to the store, and none to the end of
-// the step.
+// Answers that say what is expected cost nothing: of a thousand, a handful is reported to the store, and none to the end of the step.
 func TestOnlyWhatIsMaterialIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -182,7 +181,7 @@ func TestALowerLimitIsKeptWhileItIsSaid(t *testing.T) {
 					require.Equal(t, c.pace, status(t, p, "p").Pace)
 					time.Sleep(time.Second)
 				}
-				require.LessOrEqual(t, store.reports.Load(), int64(15), "it is not told each time")
+				require.LessOrEqual(t, store.reports.Load(), int64(15), "it is not reported each time")
 				time.Sleep(20 * time.Second)
 				require.Equal(t, whole, status(t, p, "p").Pace, "it is not said any more")
 				say(5)
@@ -193,7 +192,7 @@ func TestALowerLimitIsKeptWhileItIsSaid(t *testing.T) {
 	}
 }
 
-// A limit per minute, told to a policy per second, is the same pace.
+// A limit per minute, reported for a policy per second, is the same pace.
 func TestALowerLimitOverAnotherTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -487,8 +486,8 @@ func TestAShorterPauseDoesNotHideALongerOne(t *testing.T) {
 	})
 }
 
-// What is left of a limit that nobody named, and whose window is not told, may be of another limit than ours: it holds
-// until the upstream has more, and is not charged to a day.
+// What is left of a limit that nobody named, and whose window is unknown, may be of another limit than ours: it holds until the upstream
+// has more, and is not charged to a day.
 func TestCountsOfAnUnknownLimitHoldUntilTheirReset(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

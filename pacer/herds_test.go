@@ -165,7 +165,7 @@ func TestNewsOfThoseWhoAreMoving(t *testing.T) {
 	})
 }
 
-// Close does not wait until a process that comes back has told all that it knows.
+// Close does not wait until a process that resyncs has reported all that it knows.
 func TestCloseDoesNotWaitForComingBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// diary is hooks that write down what they are told.
+// diary is a set of hooks that record their events.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -334,7 +334,7 @@ func TestHooksOfTheStore(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		for _, line := range d.read() {
-			require.NotContains(t, line, "reserve answered", "it was told already that there was no answer")
+			require.NotContains(t, line, "reserve answered", "that there was no answer was logged already")
 		}
 		backing.forget()
 		require.NoError(t, p.Wait(t.Context()))
@@ -363,7 +363,7 @@ func TestASlowHookHarmsNobody(t *testing.T) {
 		}
 		require.Equal(t, (calls-1)*ms, time.Since(start))
 		synctest.Wait()
-		require.Len(t, d.read(), 3*calls-2, "the others are told everything")
+		require.Len(t, d.read(), 3*calls-2, "the other hooks get everything")
 		start = time.Now()
 		require.NoError(t, p.Close())
 		require.Equal(t, time.Second, time.Since(start))

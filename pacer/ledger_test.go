@@ -27,7 +27,7 @@ func (r *remote) others(t *testing.T, p policies.Policy, n int) {
 	}
 }
 
-// told makes the store forget, and returns when it has been told what a process knew. It takes no time.
+// told makes the store lose its data, and returns when it has received what a process knew. It takes no time.
 func (r *remote) told(t *testing.T, p *pacer.Pacer) {
 	t.Helper()
 	r.forget()
@@ -206,7 +206,7 @@ func TestWaitersDoNotJumpTheFleetsQueue(t *testing.T) {
 	})
 }
 
-// What cannot be told at once is told later.
+// What cannot be reported at once is reported later.
 func TestWhatCannotBeReportedIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestWhatCannotBeReportedIsKept(t *testing.T) {
 			require.NoError(t, p.Wait(t.Context()))
 		}
 		r.mu.Lock()
-		r.goodReports, r.noReports = 1, 1 // it is told what it knew, and then not what was spent
+		r.goodReports, r.noReports = 1, 1 // it receives what it knew, but then not what was spent
 		r.mu.Unlock()
 		r.set(nil, 0)
 		back()

@@ -73,7 +73,7 @@ func (l hookLog) waitDone(ctx context.Context, s WaitDone) {
 
 func (l hookLog) admitted(ctx context.Context, g Admitted) {
 	if g.Waited == 0 {
-		l.LogAttrs(ctx, slog.LevelDebug, "headway: a call goes at once", of(g.Upstream, "", "", slog.Int64("cost", g.Cost))...)
+		l.LogAttrs(ctx, slog.LevelDebug, "headway: a call starts at once", of(g.Upstream, "", "", slog.Int64("cost", g.Cost))...)
 	}
 }
 

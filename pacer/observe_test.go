@@ -103,7 +103,7 @@ func TestNoCallWaitsInObserve(t *testing.T) {
 	})
 }
 
-// What would have been refused goes, is told, and is charged nothing.
+// A call that would have been refused starts, is reported, and is charged nothing.
 func TestNothingIsRefusedInObserve(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
@@ -169,7 +169,7 @@ func TestNotBeforeHoldsInObserve(t *testing.T) {
 	})
 }
 
-// A pause, too, is only told.
+// A pause, too, is only reported.
 func TestPausesInObserve(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
@@ -325,7 +325,7 @@ func TestObservingBegins(t *testing.T) {
 	})
 }
 
-// Calls in flight are counted in the process, and those that would have been queued are told.
+// Calls in flight are counted in the process, and those that would have been queued are reported.
 func TestPermitsInObserve(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {

@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// remote is a store of a fleet that fails when told to. It has the memory store's accounts.
+// remote is a store of a fleet that fails on demand. It has the memory store's accounts.
 type remote struct {
 	alive    int
 	barriers bool // as the real one does; otherwise who comes back does not wait
@@ -295,7 +295,7 @@ func TestCallsAreRefusedIfConfigured(t *testing.T) {
 		back()
 		require.NoError(t, p.Wait(t.Context()))
 		r.forget()
-		require.NoError(t, p.Wait(t.Context()), "a store that has forgotten is there, and told at once")
+		require.NoError(t, p.Wait(t.Context()), "a store that has lost its data is there, and receives it at once")
 		require.Equal(t, int64(998), remaining(t, p), "both calls of this moment are known")
 	})
 }
@@ -377,7 +377,7 @@ func TestLocalFromTheStart(t *testing.T) {
 		require.Equal(t, 25, n)
 		r.set(nil, 0)
 		back()
-		require.Equal(t, int64(75), remaining(t, p), "the store has been told")
+		require.Equal(t, int64(75), remaining(t, p), "the store has received it")
 	})
 }
 
@@ -506,7 +506,7 @@ func TestWaitersComeBackWithTheirSlots(t *testing.T) {
 	})
 }
 
-// A store that has forgotten everything is told what its processes know: counts, lines and pauses.
+// A store that has lost its data receives what its processes know: counts, queues and pauses.
 func TestAStoreThatForgotReceivesReports(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -604,7 +604,7 @@ func TestWhatIsOwedIsPaid(t *testing.T) {
 	})
 }
 
-// A pause that is heard while the store is away is heeded here, and told to the fleet.
+// A pause that arrives during an outage applies in this process, and is reported to the fleet.
 func TestAPauseReceivedLocally(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -246,7 +246,7 @@ func (p *Pacer) awaitStore(ctx context.Context, a *ask) (waited time.Duration, e
 		if err == ErrClosed || err == ctx.Err() { //nolint:errorlint // as they are: anything else is the store's
 			return 0, err
 		}
-		return 0, p.storeError("reserve", err)
+		return 0, p.storeError(opReserve, err)
 	}
 	waited = time.Since(began)
 	if a.maxWait < Forever {

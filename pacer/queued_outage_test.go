@@ -29,8 +29,8 @@ func TestALostCallCostsASecond(t *testing.T) {
 	})
 }
 
-// Pacing locally, a process has its share of the permits, and those that its calls have already count. What it gives back
-// meanwhile is told to the store.
+// Pacing locally, a process has its share of the permits, and those that its calls have already count. What it gives back meanwhile is
+// reported to the store.
 func TestPermitsWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestPermitsWithoutTheStore(t *testing.T) {
 	})
 }
 
-// A store that has forgotten is told which calls are in flight.
+// A store that has lost its data receives which calls are in flight.
 func TestAStoreThatForgotReceivesReportsWhoIsInFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -493,7 +493,7 @@ func TestAnEarlierCallStandsBeforeLaterOnes(t *testing.T) {
 	})
 }
 
-// A pause moves who sleeps, which may be whose turn it is in the queue: one news while another is told.
+// A pause moves sleeping calls, possibly one whose turn it is in the queue: a notification arrives while another is handled.
 func TestAPauseThatWakesTheNextInTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -522,7 +522,7 @@ func TestAPauseThatWakesTheNextInTheQueue(t *testing.T) {
 	})
 }
 
-// interposed is a store that does something when it has told a call to queue, before the call hears of it.
+// interposed is a store that does something after it has queued a call, before the call receives that.
 type interposed struct {
 	*memstore.Store
 

@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// registrar is a store that takes a while to note what it is told of the processes, and fails now and then.
+// registrar is a store that is slow to record reports of processes, and sometimes fails.
 type registrar struct {
 	*remote
 
@@ -40,7 +40,7 @@ func (*registrar) Index(context.Context, string) (*store.Index, error) { return 
 
 func (*registrar) Upstreams(context.Context) ([]string, error) { return nil, errBroken }
 
-// What goes is told once, though it goes long after its slot, while the second of that slot is being told.
+// Each start is reported once, even if it is long after its slot, while the second of that slot is being reported.
 func TestWhatGoesLateIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

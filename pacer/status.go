@@ -63,7 +63,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	}
 	seen, err := p.store.Status(ctx, store.Stack{Upstream: p.upstream, Limits: limits})
 	if err != nil {
-		return nil, p.storeError("status", err)
+		return nil, p.storeError(opStatus, err)
 	}
 	s := newStatus(p.upstream, &seen)
 	for i := range limits {
@@ -107,7 +107,7 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 	}
 	seen, err := p.store.Status(ctx, stack)
 	if err != nil {
-		return nil, p.storeError("status", err)
+		return nil, p.storeError(opStatus, err)
 	}
 	s := newStatus(p.upstream, &seen)
 	for i, at := range asked {

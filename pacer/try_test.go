@@ -97,7 +97,7 @@ func TestTryAcquireNeverWaits(t *testing.T) {
 				}
 				require.Equal(t, before, fmt.Sprint(p.Status(t.Context(), c.opts...)), "a refusal charges and queues nothing")
 				require.Zero(t, time.Since(start))
-				if c.binds != "" { // by then it would be told its slot if it waited, and the second time it goes
+				if c.binds != "" { // by then it would have its slot if it waited, and the second attempt starts
 					time.Sleep(retry)
 					_, err := p.TryAcquire(t.Context(), c.opts...)
 					retry = refusedBy(t, binds, err)

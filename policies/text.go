@@ -39,7 +39,7 @@ func (p Policy) String() string {
 	return b.String()
 }
 
-// writeLimit writes what the constructor was told, and the settings that only some constructors have.
+// writeLimit writes the arguments of the constructor, and the settings that only some constructors have.
 func (p Policy) writeLimit(b *strings.Builder) {
 	switch p.shape {
 	case shapeRate:

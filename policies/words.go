@@ -141,7 +141,7 @@ func (w *words) number() int64 {
 	s := w.rest()
 	n, err := strconv.ParseInt(digits(s), 10, 64)
 	if err != nil {
-		w.fail(quote(s) + " is no whole number, or one that is far too large: write digits, such as 25 or 100_000")
+		w.fail(quote(s) + " is not a whole number, or it is far too large: write digits, such as 25 or 100_000")
 	}
 	return n
 }
@@ -150,7 +150,7 @@ func (w *words) percent() int {
 	s := w.rest()
 	n, err := strconv.Atoi(digits(s))
 	if err != nil {
-		w.fail(quote(s) + " is no whole number of per cent")
+		w.fail(quote(s) + " is not a whole percentage")
 	}
 	return n
 }
@@ -167,7 +167,7 @@ func (w *words) duration() time.Duration {
 	s := w.rest()
 	d, err := time.ParseDuration(goDuration(s))
 	if err != nil {
-		w.fail(quote(s) + " is no duration: write one such as 250ms, 10s, 1m30s or 24h, or a second, minute or hour; " +
+		w.fail(quote(s) + " is not a duration: write one such as 250ms, 10s, 1m30s or 24h, or a second, minute or hour; " +
 			`for days and months of a calendar, "100000 daily (UTC)" or "1000000 monthly (UTC)"`)
 	}
 	return d
@@ -207,13 +207,13 @@ func (w *words) zone() *time.Location {
 	case strings.EqualFold(name, "UTC"):
 		return time.UTC
 	case strings.EqualFold(name, "Local"):
-		w.fail(`"Local" is another time zone on another machine: name the one that is meant, such as (Europe/Berlin)`)
+		w.fail(`"Local" differs from machine to machine: name a time zone, such as (Europe/Berlin)`)
 		return nil
 	}
 	loc, err := time.LoadLocation(name)
 	if err != nil {
-		w.fail(quote(name) + " is no time zone that this machine knows: name one of the IANA database, such as (UTC) or (Europe/Berlin). " +
-			"What time.FixedZone made has no name there; (Etc/GMT-1) is one hour east of UTC. Machines without the database need time/tzdata")
+		w.fail(quote(name) + " is not a time zone that this machine knows: name one of the IANA database, such as (UTC) or (Europe/Berlin). " +
+			"A zone made by time.FixedZone has no name there; (Etc/GMT-1) is one hour east of UTC. Machines without the database need time/tzdata")
 	}
 	return loc
 }
@@ -223,8 +223,8 @@ func (w *words) scopes() []string {
 	scopes := strings.Split(w.rest(), "+")
 	for i := range scopes {
 		if scopes[i] = strings.TrimSpace(scopes[i]); !ValidName(scopes[i]) {
-			w.fail(quote(scopes[i]) + " is no name of a scope: write a letter or digit, then at most 63 letters, digits, '.', '_' or '-'; " +
-				"several go with plus signs between them, such as user+ticket")
+			w.fail(quote(scopes[i]) + " is not a valid scope name: write a letter or digit, then at most 63 letters, digits, '.', '_' or '-'; " +
+				"join several with plus signs, such as user+ticket")
 		}
 	}
 	return scopes

@@ -40,7 +40,7 @@ func byAccount(r *http.Request) []pacer.Option {
 	return []pacer.Option{pacer.Scope("account", r.Header.Get("Account"))}
 }
 
-// A request that may not go now is refused, with a Retry-After after which it may; what a client is told is about the policy alone.
+// A request that may not start now is refused, with a Retry-After after which it may. The reply is about that policy only.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -187,7 +187,7 @@ func (f *flaky) Status(context.Context, store.Stack) (store.StackStatus, error) 
 	return store.StackStatus{}, errStore
 }
 
-// What is no refusal by a policy is not told as one.
+// An error that is not a refusal by a policy is not reported as one.
 func TestLimitWhenThingsFail(t *testing.T) {
 	t.Parallel()
 	list := []policies.Policy{policies.PerSecond(10).Burst(2).Per("account")}
@@ -289,8 +289,8 @@ func TestLimitLeavesTheWriterAlone(t *testing.T) {
 	require.Contains(t, string(all), "\r\n\r\nhello\n")
 }
 
-// What a server says of its limits, the generic profile reads, and a client that has the same policies heeds it: it waits as long as it
-// is told to, and is not refused again.
+// The generic profile reads what a server reports about its limits. A client with the same policies obeys it: it waits for as long as the
+// server asks, and is not refused again.
 func TestAPacingClientHeedsALimitingServer(t *testing.T) {
 	t.Parallel()
 	for name, policy := range map[string]policies.Policy{

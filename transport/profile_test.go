@@ -195,7 +195,7 @@ func TestACallIsSettledWhenItsCostIsKnown(t *testing.T) {
 	}
 }
 
-// A call whose cost was told by its header is settled before its body is read, and one whose body breaks, by what there is of it.
+// A call whose cost was in its header is settled before its body is read, and one whose body breaks, by what there is of it.
 func TestACallIsSettledAtOnceOrAsFarAsItsBodyGoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -45,8 +45,8 @@ func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Opt
 // firstCalls is how many calls without a credential tell that there will be none.
 const firstCalls = 3
 
-// checkCredential warns once if the profile tells callers apart by credentials, and the first calls have none. Scopes of the user's
-// show that callers are told apart in another way.
+// checkCredential warns once if the profile tells callers apart by credentials, and the first calls have none. Scopes of the user's show
+// that callers are distinguished in another way.
 func (t *Transport) checkCredential(req *http.Request) {
 	if t.unknown.Load() < 0 {
 		return

@@ -151,7 +151,7 @@ func TestTooManyLongCallsAreNotTheDay(t *testing.T) {
 	require.Eventually(t, func() bool { return d.standin.Stats().Used == 1 }, time.Minute, time.Millisecond)
 	time.Sleep(20 * time.Millisecond) // which makes it a long one
 	err := d.look(t.Context(), interactiveTimeout)
-	require.ErrorContains(t, err, "ConcurrentPerOrgLongTxn Limit exceeded.", "somebody who waits is told at once")
+	require.ErrorContains(t, err, "ConcurrentPerOrgLongTxn Limit exceeded.", "a waiting call gets the error at once")
 	wg.Go(func() { // the long one ends when the reader has been refused, too
 		defer cancel()
 		for t.Context().Err() == nil && d.standin.Stats().Consumers[ownConsumer].Refused < 2 {

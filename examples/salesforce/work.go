@@ -142,7 +142,7 @@ func (m *meter) judge(ctx context.Context, err error) bool {
 		return true
 	}
 	_ = pause(ctx, failurePause)
-	// The transport has told everyone of a limit that the org named, and the next call will hear it. The SDK keeps the words alone.
+	// The transport has reported the limit that the org named, and it applies to the next call. The SDK keeps only the message.
 	if strings.Contains(err.Error(), "REQUEST_LIMIT_EXCEEDED") {
 		return true
 	}

@@ -25,7 +25,7 @@ type meter struct {
 	slept     []time.Duration // after 429s, without Headway
 	failures  int
 	failure   error // the last
-	announced int   // the limit per minute that the API told; 0 if it did not
+	announced int   // the limit per minute that the API reported; 0 if it did not
 }
 
 func newMeter() *meter { return &meter{began: time.Now()} }

@@ -100,7 +100,7 @@ func (s *syncer) call(ctx context.Context, f func() error) error {
 			}
 			return err
 		}
-		// With Headway, the transport has told everyone, and the next call waits for its slot.
+		// With Headway, the transport has reported it to all processes, and the next call waits for its slot.
 		if !s.paced {
 			began := time.Now()
 			_ = pause(ctx, retryAfter(failure.Headers()))

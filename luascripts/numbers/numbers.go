@@ -129,7 +129,7 @@ const (
 const (
 	MaxVersions  = 4          // of one key
 	VersionLives = 60_000_000 // for how long a version is kept that nobody asks for, besides for as long as it counts
-	MaxHistory   = 256        // at most so many instants, and so many gaps, are told of a rate to another one
+	MaxHistory   = 256        // how many instants, and how many gaps, a rate passes on to an account of another shape at most
 )
 
 // OthersMargin bounds how much others are expected to spend before calls that are on their way are answered: as a part of the

@@ -113,7 +113,7 @@ func bucketSection(outcomes []*outcome) section {
 	return section{
 		title: "Fleet: a token bucket",
 		text: "The upstream has a bucket of 10 tokens, and gets 50 a second. Headway is `policies.PerSecond(50).Burst(9)`: one token " +
-			"is left as room for the network, which costs no rate. The script leaves it, too; redis_rate is told what the upstream has.",
+			"is left as room for the network, which costs no rate. The script leaves it, too; redis_rate is configured with the limit of the upstream.",
 		head: steadyHead,
 		rows: steadyRows(outcomes, 50),
 	}
@@ -209,7 +209,7 @@ func batchSection(outcomes []*outcome) section {
 		text: "Four processes of 16 goroutines drain 60 calls each. The upstream admits 300 in each window of ten seconds of the clock, and " +
 			"60 in any second. *Drained* is when it admitted the last one, since the start.\n\n" +
 			"Headway is `Fixed(300, 10*time.Second).Skew(50*time.Millisecond)` and `AtMost(60, time.Second)`, which sends one call each " +
-			"16.8 ms; \"Sliding\" has `Sliding(60, time.Second).Skew(50*time.Millisecond)` in its place, which lets 60 go at once. redis_rate is told " +
+			"16.8 ms; \"Sliding\" has `Sliding(60, time.Second).Skew(50*time.Millisecond)` in its place, which lets 60 start at once. redis_rate is configured with " +
 			"300 per 10 s and 60 per second as they are; the script has 300 per 10 s with a burst of 300, and 60 per second spaced as AtMost.",
 		head: []string{"", "drained", "429s", "wait p50", "p99", "failed", "latest timer"},
 	}

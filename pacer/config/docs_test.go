@@ -50,9 +50,9 @@ func TestTheDocumentationHasEveryField(t *testing.T) {
 	documented := strings.Join(tables, ", ")
 	for _, text := range []string{"x: 1", "upstreams: {u: {x: 1}}", "upstreams: {}\nstores: {s: {x: 1}}"} {
 		_, err := config.Parse("f", []byte(text))
-		_, list, found := strings.Cut(config.Mistakes(err)[0].Error(), "there are ")
+		_, list, found := strings.Cut(config.Mistakes(err)[0].Error(), "the fields are ")
 		if !found {
-			_, list, found = strings.Cut(config.Mistakes(err)[1].Error(), "there are ")
+			_, list, found = strings.Cut(config.Mistakes(err)[1].Error(), "the fields are ")
 		}
 		require.True(t, found, err)
 		for name := range strings.SplitSeq(list, ", ") {

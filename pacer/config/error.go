@@ -38,7 +38,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // ErrRestart matches errors about a change in the file that takes effect only when the program is started again.
-var ErrRestart = errors.New("has changed, and takes effect when the program is started again")
+var ErrRestart = errors.New("has changed, and takes effect when the program restarts")
 
 // Mistakes returns the mistakes that an error of this package joins, in the order of the file.
 func Mistakes(err error) []*Error {

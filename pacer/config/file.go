@@ -51,7 +51,7 @@ func read(path, name string) ([]byte, error) {
 	}
 	defer func() { _ = f.Close() }()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, &Error{File: name, Err: errors.New("is a folder: name the file in it")}
+		return nil, &Error{File: name, Err: errors.New("is a directory: name a file in it")}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
 	if err != nil {
@@ -136,7 +136,7 @@ type depth struct{}
 // CheckDepth implements the plugin.
 func (depth) CheckDepth(depth int, _ *yaml.DepthContext) error {
 	if depth > maxDepth {
-		return fmt.Errorf("more than %d values in one another", maxDepth)
+		return fmt.Errorf("more than %d levels of nesting", maxDepth)
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func (f *File) read(v value) {
 		"store":     later(&otherwise),
 		"upstreams": later(&list),
 		"otherHosts": func(v value) {
-			f.unpaced, _ = word(v, "what becomes of other hosts", map[string]bool{"refused": false, "unpaced": true})
+			f.unpaced, _ = word(v, "a way to handle other hosts", map[string]bool{"refused": false, "unpaced": true})
 		},
 	})
 	if !ok {
@@ -168,7 +168,7 @@ func (f *File) read(v value) {
 		shared = storeOf(*otherwise, stores)
 	}
 	if list == nil {
-		v.failf("has no upstreams: say what it paces, such as upstreams: {github: {policies: [10/s]}}")
+		v.failf("has no upstreams: add one, such as upstreams: {github: {policies: [10/s]}}")
 		return
 	}
 	names := known{stores, shared, &vendors{profiles(), constructors()}}
@@ -178,18 +178,18 @@ func (f *File) read(v value) {
 		case len(f.upstreams) > maxUpstreams:
 			return
 		case len(f.upstreams) == maxUpstreams:
-			at.failf("is one too many: a file has at most %d upstreams", maxUpstreams)
+			at.failf("is too many: a file has at most %d upstreams", maxUpstreams)
 		}
 		u := readUpstream(name, at, v, names, hosts)
 		f.upstreams = append(f.upstreams, u)
 		f.byName[name] = u
 	})
 	if len(f.upstreams) == 0 && v.count() == 0 {
-		list.failf("names no upstream: say what it paces, such as {github: {policies: [10/s]}}")
+		list.failf("names no upstream: add one, such as {github: {policies: [10/s]}}")
 	}
 	for _, s := range stores {
 		if !s.used && v.count() == 0 {
-			s.at.failf("is used by no upstream: name it in the field store, of an upstream or of the file")
+			s.at.failf("is not used by any upstream: name it in the field store of an upstream or of the file, or remove it")
 		}
 	}
 }

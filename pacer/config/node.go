@@ -148,7 +148,7 @@ func (v value) entries(what string, f func(key string, keyAt, v value)) bool {
 		}
 		at.path = join(v.path, key)
 		if line, twice := seen[key]; twice {
-			at.failf("is given twice, here and on line %d: leave one of them out", line)
+			at.failf("is set twice, here and on line %d: remove one", line)
 			continue
 		}
 		seen[key] = at.node.Line
@@ -184,7 +184,7 @@ func (v value) fields(known map[string]func(value)) bool {
 			read(v)
 			return
 		}
-		at.failf("%s is no field here: %s", quoted(key), suggestion(key, names))
+		at.failf("unknown field %s: %s", quoted(key), suggestion(key, names))
 	})
 }
 
@@ -198,7 +198,7 @@ func suggestion(key string, names []string) string {
 	if strings.Contains(strings.ToLower(key), "password") && slices.Contains(names, fieldPasswordEnv) {
 		return "a file holds no secrets: name an environment variable in " + fieldPasswordEnv
 	}
-	return "there are " + strings.Join(names, ", ")
+	return "the fields are " + strings.Join(names, ", ")
 }
 
 // items calls f for each item of a list.
@@ -235,7 +235,7 @@ func (v value) text(what string) (string, bool) {
 	switch v.node.ShortTag() {
 	case "!!str", "!!int", "!!float", "!!bool", "!!timestamp":
 	default:
-		v.failf("has the tag %s: leave that out", quoted(v.node.Tag))
+		v.failf("has the tag %s: remove it", quoted(v.node.Tag))
 		return "", false
 	}
 	return v.node.Value, true
@@ -249,7 +249,7 @@ func (v value) number(lowest, highest int64) int64 {
 	}
 	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
 	if err != nil || n < lowest || n > highest {
-		v.failf("%s is no whole number from %d to %d", quoted(s), lowest, highest)
+		v.failf("%s is not a whole number from %d to %d", quoted(s), lowest, highest)
 		return 0
 	}
 	return n
@@ -284,7 +284,7 @@ func (v value) duration(words map[string]time.Duration) time.Duration {
 	}
 	switch {
 	case err != nil:
-		v.failf("%s is no duration: write one such as 250ms, 30s or 1m30s%s", quoted(s), or)
+		v.failf("%s is not a duration: write one such as 250ms, 30s or 1m30s%s", quoted(s), or)
 		return 0
 	case d <= 0:
 		v.failf("is %s: it must be more than 0%s; leave it out for the default", d, or)
@@ -307,7 +307,7 @@ func word[T any](v value, what string, words map[string]T) (meaning T, ok bool) 
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	v.failf("%s is not %s: there are %s", quoted(s), what, strings.Join(names, ", "))
+	v.failf("%s is not %s: choose one of %s", quoted(s), what, strings.Join(names, ", "))
 	return meaning, false
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// declared takes what a pacer would be told to have.
+// declared records what a pacer would declare.
 type declared struct {
 	lists []string
 	err   error
@@ -117,7 +117,7 @@ func TestApplyWithoutDeclare(t *testing.T) {
 	p.live["a"].declare = nil
 	err := p.Apply(parsed(t, strings.Replace(before, "5/s", "6/s", 1)))
 	require.ErrorIs(t, err, ErrRestart)
-	require.EqualError(t, err, "f:4:15: upstreams.a.policies: the list of its policies has changed, and takes effect when the program is started again: until then, the previous setting stays in effect")
+	require.EqualError(t, err, "f:4:15: upstreams.a.policies: the list of its policies has changed, and takes effect when the program restarts: until then, the previous setting stays in effect")
 	require.NoError(t, p.Apply(parsed(t, before)))
 }
 

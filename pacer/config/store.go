@@ -58,12 +58,12 @@ func readStores(v value, stores map[string]*storeDef) {
 	v.entries("a mapping of names to stores", func(name string, at, v value) {
 		switch {
 		case len(stores) == maxStores:
-			at.failf("is one too many: a file has at most %d stores", maxStores)
+			at.failf("is too many: a file has at most %d stores", maxStores)
 			return
 		case !policies.ValidName(name):
-			at.failf("is no name of a store: start with a letter or digit, and write at most 64 letters, digits, '.', '_' or '-'")
+			at.failf("is not a valid store name: start with a letter or digit, and write at most 64 letters, digits, '.', '_' or '-'")
 		case name == memory.name:
-			at.failf("is the name of the memory of each process: choose another one")
+			at.failf("is reserved for the store in the memory of each process: choose another name")
 		}
 		stores[name] = readStore(name, at, v)
 	})
@@ -94,9 +94,9 @@ func readStore(name string, at, v value) *storeDef {
 	}
 	switch {
 	case given != 1:
-		at.failf("needs one of redis and redisEnv: where the Redis is, such as redis: cache.internal:6379, or the environment variable that says so")
+		at.failf("needs either redis or redisEnv: the address of Redis, such as redis: cache.internal:6379, or the environment variable that holds it")
 	case s.cluster && s.master != "":
-		at.failf("has cluster and master, which do not go together: a cluster has no sentinels")
+		at.failf("has both cluster and master: remove one, because a cluster has no sentinels")
 	}
 	return s
 }
@@ -107,7 +107,7 @@ var variableGrammar = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 func variable(v value) string {
 	s, ok := v.text("the name of an environment variable")
 	if ok && !variableGrammar.MatchString(s) {
-		v.failf("is no name of an environment variable: write letters, digits and '_', such as REDIS_PASSWORD, and what is secret into the variable")
+		v.failf("is not a valid name of an environment variable: write letters, digits and '_', such as REDIS_PASSWORD, and put the secret into that variable")
 		return ""
 	}
 	return s
@@ -138,13 +138,13 @@ func readEndpoint(v value) endpoint {
 	case err != nil:
 		v.wrong(err)
 	case e.password != "":
-		v.failf("has a password, which a file does not hold: name an environment variable in %s, or put the whole URL into one and name that in redisEnv",
+		v.failf("contains a password, which does not belong in a file: name an environment variable in %s, or put the whole URL into one and name that in redisEnv",
 			fieldPasswordEnv)
 	}
 	return e
 }
 
-var errEndpoint = errors.New("is not where a Redis can be: write host:port, redis://user@host:6379/0, or rediss:// for TLS; several are a list")
+var errEndpoint = errors.New("is not an address of Redis: write host:port, redis://user@host:6379/0, or rediss:// for TLS; for several, write a list")
 
 // endpointOf reads addresses and URLs. Its errors repeat nothing of them: any part may be a password that is written in the wrong place.
 func endpointOf(all []string) (endpoint, error) {
@@ -198,7 +198,7 @@ func storeOf(v value, stores map[string]*storeDef) *storeDef {
 		names = append(names, one)
 	}
 	slices.Sort(names)
-	v.failf("%s is no store of this file: there are %s", quoted(name), strings.Join(names, ", "))
+	v.failf("unknown store %s: choose one of %s", quoted(name), strings.Join(names, ", "))
 	return memory
 }
 

@@ -64,7 +64,7 @@ func readUpstream(name string, at, v value, stores known, taken map[string]place
 	}
 	before := v.count()
 	if !pacer.ValidUpstream(name) {
-		at.failf("is no name of an upstream: start with a letter or digit, and write at most 100 letters, digits, '.', '_' or '-'")
+		at.failf("is not a valid upstream name: start with a letter or digit, and write at most 100 letters, digits, '.', '_' or '-'")
 	}
 	known := map[string]func(value){
 		"store":     func(v value) { u.store = storeOf(v, stores.stores) },
@@ -110,7 +110,7 @@ func (u *upstreamReader) settings() map[string]func(value) {
 			c.Processes = int(n)
 		},
 		"outage": func(v value) {
-			c.Outage, _ = word(v, "what becomes of calls in an outage", map[string]pacer.Outage{
+			c.Outage, _ = word(v, "a way to handle outages", map[string]pacer.Outage{
 				pacer.PaceLocally.String(): pacer.PaceLocally, pacer.RefuseCalls.String(): pacer.RefuseCalls, pacer.LetThrough.String(): pacer.LetThrough,
 			})
 		},
@@ -135,7 +135,7 @@ func (u *upstreamReader) readPolicies(v value) {
 		list := u.readItem(v, hint)
 		if len(u.policies)+len(list) > maxPolicies {
 			if len(u.policies) <= maxPolicies {
-				v.failf("is one too many: an upstream has at most %d policies", maxPolicies)
+				v.failf("is too many: an upstream has at most %d policies", maxPolicies)
 			}
 			return
 		}
@@ -213,12 +213,12 @@ func (u *upstreamReader) readOverride(v value) {
 	case v.count() > before:
 		return
 	case given < 3:
-		v.failf("an override needs policy, the name of a policy; for, the values of its key; and limit, what holds for that key")
+		v.failf("an override needs policy, the name of a policy; for, the values of its key; and limit, the limit for that key")
 		return
 	}
 	i := slices.IndexFunc(u.plain, func(p policies.Policy) bool { return p.Name() == name })
 	if i < 0 {
-		v.failf("%s is no policy of this upstream: there are %s", quoted(name), u.names())
+		v.failf("unknown policy %s: this upstream has %s", quoted(name), u.names())
 		return
 	}
 	if err := u.plain[i].Override(limit, values...).Validate(); err != nil {
@@ -227,7 +227,7 @@ func (u *upstreamReader) readOverride(v value) {
 	}
 	key := fmt.Sprintf("%q %q", name, values)
 	if u.keys[key] {
-		v.failf("the key has an override already: leave one of them out")
+		v.failf("the key already has an override: remove one")
 		return
 	}
 	u.keys[key] = true
@@ -252,7 +252,7 @@ func (u *upstreamReader) chooseProfile(at value) {
 	case 1:
 		u.profile, u.profileName = u.vendors.profiles[vendors[0]], vendors[0]
 	default:
-		at.failf("has policies of %s: say by profile whose replies it reads", strings.Join(vendors, " and "))
+		at.failf("has policies of %s: set profile to the vendor whose replies it reads", strings.Join(vendors, " and "))
 	}
 }
 
@@ -262,7 +262,7 @@ func (u *upstreamReader) readProfile(v value) {
 		return
 	}
 	if u.profile, ok = u.vendors.profiles[name]; !ok {
-		v.failf("%s is no profile: there are %s", quoted(name), strings.Join(slices.Sorted(maps.Keys(u.vendors.profiles)), ", "))
+		v.failf("unknown profile %s: choose one of %s", quoted(name), strings.Join(slices.Sorted(maps.Keys(u.vendors.profiles)), ", "))
 	}
 	u.profileName = name
 }
@@ -281,7 +281,7 @@ func (u *upstreamReader) readHosts(v value) {
 		}
 		key := strings.ToLower(strings.TrimSuffix(host, "."))
 		if other, twice := u.taken[key]; twice {
-			v.failf("%s has a route already, on line %d (%s): leave one of them out", quoted(host), other.line, other.path)
+			v.failf("%s is already listed, on line %d (%s): remove one", quoted(host), other.line, other.path)
 			return
 		}
 		u.taken[key] = v.place()

@@ -225,7 +225,7 @@ func (t *vendors) readLimits(v value) (list []policies.Policy, vendor string) {
 	case v.count() > before:
 		return nil, ""
 	case name == "":
-		v.failf("needs the field %s, which names a vendor: there are %s", fieldLimits, t.names(""))
+		v.failf("needs the field %s, which names a vendor: choose one of %s", fieldLimits, t.names(""))
 		return nil, ""
 	}
 	vendor, _, whole := strings.Cut(name, ".")
@@ -234,7 +234,7 @@ func (t *vendors) readLimits(v value) (list []policies.Policy, vendor string) {
 	}
 	c, ok := t.constructors[name]
 	if !ok {
-		v.failf("%s has no policies here: there are %s", quoted(name), t.names(vendor))
+		v.failf("unknown limits %s: choose one of %s", quoted(name), t.names(vendor))
 		return nil, ""
 	}
 	a := args{numbers: make(map[string]int64), names: make(map[string]string), durations: make(map[string]time.Duration)}
@@ -309,7 +309,7 @@ func (a *args) read(p param, v value) {
 	case aName:
 		name, ok := v.text("the name of a scope")
 		if ok && !policies.ValidName(name) {
-			v.failf("%s is no name of a scope: start with a letter or digit, and write at most 64 letters, digits, '.', '_' or '-'", quoted(name))
+			v.failf("%s is not a valid scope name: start with a letter or digit, and write at most 64 letters, digits, '.', '_' or '-'", quoted(name))
 		}
 		a.names[p.name] = name
 	case aDuration:
@@ -327,11 +327,11 @@ func (a *args) read(p param, v value) {
 // zone returns a time zone of the IANA database.
 func zone(name string) (*time.Location, error) {
 	if name == "" || strings.EqualFold(name, "Local") {
-		return nil, errors.New("is another time zone on another machine: name the one that is meant, such as Europe/Berlin")
+		return nil, errors.New("differs from machine to machine: name a time zone, such as Europe/Berlin")
 	}
 	loc, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, errors.New("is no time zone that this machine knows: name one of the IANA database, such as UTC or Europe/Berlin")
+		return nil, errors.New("is not a time zone that this machine knows: name one of the IANA database, such as UTC or Europe/Berlin")
 	}
 	return loc, nil
 }

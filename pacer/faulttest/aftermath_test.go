@@ -183,7 +183,7 @@ func (r *run) inPause() (checked int, broken []string) {
 		checked++
 		for _, c := range r.went {
 			if c.began.After(p.told) && c.at.Before(p.until.Add(-time.Millisecond)) {
-				broken = append(broken, fmt.Sprintf("a call went at %s, in a pause until %s that was told at %s",
+				broken = append(broken, fmt.Sprintf("a call went at %s, in a pause until %s that was reported at %s",
 					c.at.Format("05.000"), p.until.Format("05.000"), p.told.Format("05.000")))
 			}
 		}
@@ -204,7 +204,7 @@ func (r *run) early() (broken []string) {
 	return broken
 }
 
-// drift returns by how much the wall clock, by which slots are told, and the clock of timers have parted since the run began.
+// drift returns by how much the wall clock, by which slots are given, and the clock of timers have parted since the run began.
 func (r *run) drift() time.Duration {
 	now := time.Now()
 	return (now.Round(0).Sub(r.begin.Round(0)) - now.Sub(r.begin)).Abs()

@@ -116,7 +116,7 @@ type run struct {
 	latest   time.Duration
 }
 
-// paused is a pause of the whole upstream that was reported: no call that is begun after told goes before until.
+// paused is a pause of the whole upstream that was reported: no call that is made after told starts before until.
 type paused struct{ told, until time.Time }
 
 // A span is a call that was under way and did not go, and its cost.

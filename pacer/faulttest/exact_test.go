@@ -68,8 +68,8 @@ func (r *run) overBudget() (broken []string) {
 	return broken
 }
 
-// newcomers are processes that start while the store is out of their reach, and were not told how many there are. No call of theirs
-// goes before the store has answered.
+// newcomers are processes that start while the store is out of their reach, and do not know how many there are. None of their calls starts
+// before the store has answered.
 func newcomers(r *run, rng *rand.Rand) error {
 	const most = 3
 	while := between(rng, 600*ms, 1500*ms)

@@ -25,8 +25,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A loser of replies stands between clients and a server. It passes everything on, but for a reply that it is told
-// to lose: what the server sends then is dropped, and the connection closed. The server has done what it was asked.
+// A loser of replies stands between clients and a server. It passes everything on, except for a reply that a test makes it lose: what the
+// server sends then is dropped, and the connection closed. The server has executed the request.
 type replyLoser struct {
 	server   string
 	listener net.Listener

@@ -100,13 +100,13 @@ const calm = 3 * time.Second
 //
 // Take any window of the period. Each call in it was granted by the store or by a process that paced locally.
 //
-//   - The store, as long as it is one and remembers, grants no more than the limit L into any window. One that forgot is
-//     told by each process, before that one asks it again, what this process knows. So the store's calls are at most L.
+//   - The store, as long as it is one and remembers, grants no more than the limit L into any window. To a store that has lost its data,
+//     each process reports what it knows before its next request. So the store's calls are at most L.
 //   - A process that paces locally has a share of L/n in any window: k of them have k·L/n.
 //
-// So the referee asks for no more than L + k·L/n, where k is how many of the n processes paced locally at some time shortly before the
-// end of the window, which the hooks tell; and for L if none was. A process is taken to pace locally for a second more than it reports, since its
-// calls go at their slots, and hooks are told late.
+// So the referee asks for no more than L + k·L/n, where k is how many of the n processes paced locally at some time shortly before the end
+// of the window, which the hooks tell; and for L if none was. A process is taken to pace locally for a second more than it reports, since
+// its calls start at their slots, and hooks are called late.
 //
 // Where two servers may hold themselves to be the master at the same time, each of them grants L: one L more.
 type referee struct {
@@ -123,7 +123,7 @@ type absence struct {
 	from, to time.Time
 }
 
-// after is for how long what a process granted locally goes after it has the store back, and how late a hook is told.
+// after is how long after the return of the store locally granted calls may start, and how late a hook is called.
 const after = time.Second
 
 // most returns the most that may go in a window of a limit in trouble.

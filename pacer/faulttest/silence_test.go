@@ -63,7 +63,7 @@ func (r *run) asked(began time.Time, err error) error {
 	return err
 }
 
-// fellBack returns the hook of a process, for when it loses the store, and has it back: it may be told late.
+// fellBack returns the hook of a process, for when it loses the store, and has it back: it may be called late.
 func (r *run) fellBack(process int) func(pacer.Failover) {
 	return func(f pacer.Failover) {
 		now := time.Now()

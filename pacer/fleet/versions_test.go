@@ -19,7 +19,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A known store is one in memory that says of processes what it was told to.
+// A known store is one in memory that reports the processes that a test sets.
 type known struct {
 	*memstore.Store
 

@@ -31,7 +31,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// service is a server that answers as it is told, and counts.
+// service is a server that answers as a test sets, and counts.
 type service struct {
 	grpc_testing.UnimplementedTestServiceServer
 

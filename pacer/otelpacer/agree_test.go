@@ -19,7 +19,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// told is a wait as one of those who tell of it has it.
+// told is a wait as one of the sources reports it.
 type told struct {
 	policy, scope string
 	wait          time.Duration

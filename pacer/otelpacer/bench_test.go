@@ -32,8 +32,8 @@ func dropSpans() *sdktrace.TracerProvider {
 	return sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(sdktrace.NewSimpleSpanProcessor(nil)))
 }
 
-// BenchmarkWait is a call that goes at once, one after the other, and all that is told of it: if hooks are behind, the next
-// call waits for them, so that none are dropped.
+// BenchmarkWait makes calls that start at once, one after the other, with all their hooks: if hooks are behind, the next call waits for
+// them, so that none are dropped.
 func BenchmarkWait(b *testing.B) {
 	traced, span := dropSpans().Tracer("bench").Start(b.Context(), "caller")
 	defer span.End()

@@ -56,8 +56,8 @@ func documented(t *testing.T) []row {
 	return rows
 }
 
-// everything has every metric told with every attribute that it can have, and returns what the SDK reads of it, and a
-// registry of Prometheus that has the same.
+// everything records every metric with every attribute that it can have, and returns what the SDK reads of it, and a registry of Prometheus
+// that has the same.
 func everything(t *testing.T) ([]metricdata.Metrics, *prometheus.Registry) {
 	t.Helper()
 	registry, reader := prometheus.NewRegistry(), sdkmetric.NewManualReader()

@@ -26,7 +26,7 @@ func newPacer(t *testing.T, store store.Store, limits ...policies.Policy) *pacer
 	return p
 }
 
-// A collection tells how an observed Pacer stands, until it is told to stop.
+// A collection reports the state of an observed Pacer, until stop is called.
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

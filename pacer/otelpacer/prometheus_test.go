@@ -23,7 +23,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// newExporter returns a Telemetry of which Prometheus is told, by the exporter of the SDK as it comes.
+// newExporter returns a Telemetry that exports to Prometheus, by the exporter of the SDK with its defaults.
 func newExporter(t *testing.T, c otelpacer.Config) (*otelpacer.Telemetry, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()

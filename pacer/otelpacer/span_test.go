@@ -41,7 +41,7 @@ func calling(t *testing.T, tracer trace.Tracer) context.Context {
 	return ctx
 }
 
-// A wait is a span below the caller's with the times that it had, although the caller's span has ended when it is told.
+// A wait is a span below the caller's with the times that it had, although the caller's span has ended when it is reported.
 func TestWaitIsASpanOfTheCaller(t *testing.T) {
 	t.Parallel()
 	since := time.Now().Add(-time.Hour)

@@ -308,7 +308,7 @@ func TestFleetSharesAQuotaWithOthers(t *testing.T) {
 // requireStop judges whether the fleet stopped when it had heard that the quota is used up.
 func requireStop(t *testing.T, p *played, u *shared) {
 	t.Helper()
-	heard := int64(0) // when the first had been told that nothing is left
+	heard := int64(0) // when the first had received that nothing is left
 	for _, o := range p.calls() {
 		if o.Status == http.StatusTooManyRequests && (heard == 0 || o.Heard < heard) {
 			heard = o.Heard

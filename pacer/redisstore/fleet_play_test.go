@@ -23,7 +23,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// job is what the processes of a fleet are told.
+// job is the task of the processes of a fleet.
 type job struct {
 	Fleet     string
 	Variant   string // tells fleets of the same policies apart

@@ -185,7 +185,7 @@ func (j *job) muster(rdb *redis.Client) error {
 // musterKey is where the processes of a fleet count themselves.
 const musterKey = "test:muster"
 
-// pace has crews call as fast as they may, or as often as they are told.
+// pace has crews call as fast as they may, or at a given rate.
 func pace(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, error) {
 	call, err := waited, error(nil)
 	switch {

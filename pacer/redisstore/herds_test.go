@@ -565,7 +565,7 @@ func TestCatchingUpTakesAFewRequests(t *testing.T) {
 	quick(t, server)
 }
 
-// An epoch that begins is told to those who listen: they know one that has ended.
+// A new epoch is announced to the subscribers: the one that they know has ended.
 func TestAnEpochThatBeginsIsNews(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

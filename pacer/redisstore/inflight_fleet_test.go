@@ -356,7 +356,7 @@ func pass(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, error
 	return nil, nil //nolint:nilnil // the upstream knows everything
 }
 
-// baton is an upstream that is told who had the only permit, and when.
+// baton is an upstream that records which process had the only permit, and when.
 type baton struct {
 	mu    sync.Mutex
 	turns []turn

@@ -127,12 +127,12 @@ func (r *request) addKey(name string, l *store.Limit, mark string, interval int6
 	r.key(r.text.String()[begin:])
 }
 
-// A prelude is what a script is told before the accounts, besides the keys.
+// A prelude is what a script receives before the accounts, in addition to the keys.
 type prelude interface {
 	add(r *request, upstream string)
 }
 
-// nothing is the prelude of a script that is told nothing.
+// nothing is the prelude of a script that receives none.
 type nothing struct{}
 
 func (nothing) add(*request, string) {}

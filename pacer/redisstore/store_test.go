@@ -624,7 +624,7 @@ func TestPunctual(t *testing.T) {
 		rdb  redis.UniversalClient
 		want bool
 	}{
-		"as told":           {redis.NewClient(&redis.Options{ContextTimeoutEnabled: true}), true},
+		"configured":        {redis.NewClient(&redis.Options{ContextTimeoutEnabled: true}), true},
 		"by default":        {redis.NewClient(&redis.Options{}), false},
 		"behind a Sentinel": {redis.NewFailoverClient(&redis.FailoverOptions{ContextTimeoutEnabled: true}), false},
 		"of a Cluster":      {redis.NewClusterClient(&redis.ClusterOptions{ContextTimeoutEnabled: true}), false},
@@ -634,7 +634,7 @@ func TestPunctual(t *testing.T) {
 	}
 }
 
-// A server that does not know a script is told its source, however it says so: Kvrocks says "ERR NOSCRIPT".
+// A server that does not know a script receives its source, however it reports that: Kvrocks says "ERR NOSCRIPT".
 func TestAScriptThatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	for _, says := range []string{"-NOSCRIPT No matching script. Please use EVAL.\r\n", "-ERR NOSCRIPT No matching script. Please use EVAL\r\n"} {

@@ -420,7 +420,7 @@ func (l *refuserLoad) refused(t *testing.T, says string) {
 	}
 	for i := range l.errs {
 		before := count(i)
-		require.Eventually(t, func() bool { return count(i) > before }, patience, 10*time.Millisecond, "goroutine %d is told of %s", i, says)
+		require.Eventually(t, func() bool { return count(i) > before }, patience, 10*time.Millisecond, "goroutine %d receives %s", i, says)
 	}
 }
 

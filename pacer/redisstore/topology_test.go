@@ -124,9 +124,9 @@ func failOver(t *testing.T, meanwhile func(*redistest.Sentinel)) *load {
 
 // The master that a sentinel watches dies, or hands over to its replica.
 //
-// A sentinel that is told to fail over promotes the replica first and tells clients up to a second later. Until then they go on with
-// the old master, and what it granted is lost. No client sees an error, and the new master knows the epoch: that is found out when it
-// grants to somebody what that process has already, a call or two for each process later.
+// A sentinel that is ordered to fail over promotes the replica first and tells clients up to a second later. Until then they go on with the
+// old master, and what it granted is lost. No client sees an error, and the new master knows the epoch: that is found out when it grants to
+// somebody what that process has already, a call or two for each process later.
 func TestSentinelFailsOverUnderLoad(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
 	const lost = 4
 	t.Run("the master dies", func(t *testing.T) {
@@ -314,8 +314,8 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// A server that is told to forget all scripts, again and again, costs a round trip more each time and nothing else: no call is
-// charged twice, and none is made locally but for a late answer.
+// A server that is made to forget all scripts, again and again, costs a round trip more each time and nothing else: no call is charged
+// twice, and none is made locally but for a late answer.
 func TestScriptFlushUnderLoad(t *testing.T) {
 	together(t)
 	server := redistest.Start(t)

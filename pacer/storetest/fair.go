@@ -193,7 +193,7 @@ func fairCases() []Case {
 			c := s.newCall()
 			c.MaxWait = time.Second
 			if g := s.stands(st, c, 0); g.At > last.At {
-				t.Fatalf("told to come again at %v, and the next slot is behind that at %v", Since(g.At), Since(last.At))
+				t.Fatalf("it is to retry at %v, and the next slot is after that, at %v", Since(g.At), Since(last.At))
 			}
 			to := 5 * time.Second
 			if n := len(driven(s, to, group(20, caller{keys: rate, to: to})...).went); n < 480 {

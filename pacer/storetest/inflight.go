@@ -128,7 +128,7 @@ func permitCases() []Case {
 			s.Set(until)
 			s.goes(st, c)
 		}),
-		oneAtOnce("late", "one that asks again when it is told to keeps its position in the queue", func(_ testing.TB, s *Session, st store.Stack) {
+		oneAtOnce("late", "a call that retries in time keeps its position in the queue", func(_ testing.TB, s *Session, st store.Stack) {
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)
 			s.stands(st, b, 0)

@@ -92,7 +92,7 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 		case o.notes != nil:
 			h.settle(o.notes, holds, &st)
 			for _, n := range o.notes {
-				if n.Kind != store.NoteSettle && n.Kind != store.NoteResume { // those do what they are told, limit or not
+				if n.Kind != store.NoteSettle && n.Kind != store.NoteResume { // these take effect, limit or not
 					s.Report(st, n)
 				}
 			}

@@ -211,7 +211,7 @@ func anyLeases(st *store.Stack) bool {
 	return slices.ContainsFunc(st.Limits, func(l store.Limit) bool { return l.Spec.Algorithm == policies.Concurrency })
 }
 
-// told returns the notes that an operation tells about a call.
+// told returns the notes of an operation about a call.
 func (o *op) told(st *store.Stack) []store.Note {
 	kind := store.NoteRelease
 	if o.renews {

@@ -98,7 +98,7 @@ func settingsCases() []Case {
 			s.set(b, acme)
 			s.expectSettings(b, 2*time.Hour, kept(all, time.Minute, policies.MaxPeriod), kept(acme, 2*time.Hour, policies.MaxPeriod))
 		}),
-		settable("epoch", "each change begins a new epoch: a process that knows the old one is told so", func(t testing.TB, s *Session, b store.Settable) {
+		settable("epoch", "each change begins a new epoch: a process that knows the old one gets an error", func(t testing.TB, s *Session, b store.Settable) {
 			backing, ok := s.Store.(store.Shared)
 			if !ok {
 				return

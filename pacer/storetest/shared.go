@@ -43,7 +43,7 @@ func sharedCases() []Case {
 				t.Fatalf("c is number %d of %d, want 0 of 1", p.Rank, p.Alive)
 			}
 		}),
-		shared("epoch", "a process that knows another epoch is told so, and charges nothing", func(t testing.TB, s *Session, backing store.Shared) {
+		shared("epoch", "a process that knows another epoch gets an error, and charges nothing", func(t testing.TB, s *Session, backing store.Shared) {
 			st := s.Stack(Key{Policy: policies.Every(time.Second)})
 			epoch := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
 			if again := s.heartbeat(store.Heartbeat{ID: "b", TTL: time.Minute}).Epoch; epoch.IsZero() || again != epoch {

@@ -14,7 +14,7 @@ const (
 
 // Limits returns the stack of a model with these limits per minute, from the console of the organization. A burst is a whole
 // minute's worth, the capacity of Anthropic's own bucket; it is also the highest cost that one call may have: one whose
-// estimated input is higher is refused as a call that can never go, though most of it be cached. Anthropic may enforce a limit over shorter times, such as
+// estimated input is higher is refused as a call that can never start, though most of it be cached. Anthropic may enforce a limit over shorter times, such as
 // one request a second for 60 a minute; if it refuses bursts, give the policies a smaller one with [policies.Policy.Burst].
 // Source of how they are counted: https://docs.anthropic.com/en/api/rate-limits
 func Limits(requests, inputTokens, outputTokens int64) []policies.Policy {

@@ -173,9 +173,9 @@ func (d *dimension) spent() bool {
 	return said && n == 0
 }
 
-// concerned returns the limits that a refusal is about: the one that its message names, otherwise those that have nothing
-// left, otherwise all. The message is asked first because what is left of tokens is told in thousands. Its wording is as
-// Anthropic sends it; documented is only that it describes which limit was exceeded.
+// concerned returns the limits that a refusal is about: the one that its message names, otherwise those that have nothing left, otherwise
+// all. The message has precedence because what is left of tokens is reported in thousands. Its wording is as Anthropic sends it; documented
+// is only that it describes which limit was exceeded.
 func concerned(all []dimension, message string) []*dimension {
 	var named, spent []*dimension
 	every := make([]*dimension, 0, len(all))

@@ -8,9 +8,9 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// settle finds the tokens that an answer used. An answer has one object called "usage"; a stream has one at its begin, with
-// the input, and one at its end, with the output. What is told last counts, so it is sought from the end on; what is not
-// told keeps its estimate. A call that failed or was refused has used none.
+// settle finds the tokens that an answer used. An answer has one object called "usage"; a stream has one at its start, with the input, and
+// one at its end, with the output. The last report counts, so it is searched from the end; what is not reported keeps its estimate. A call
+// that failed or was refused has used none.
 func settle(r *policies.Reply) []policies.Cost {
 	if r.Status >= http.StatusBadRequest {
 		return []policies.Cost{{Policy: PolicyInputTokens}, {Policy: PolicyOutputTokens}}

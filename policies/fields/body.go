@@ -17,7 +17,7 @@ func RequestJSON(r *http.Request, v any) (length int64, ok bool) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return 0, false
 	}
-	if length == 0 { // a body whose length nobody told
+	if length == 0 { // a body of unknown length
 		length = -1
 	}
 	if r.GetBody == nil || length > maxBody {

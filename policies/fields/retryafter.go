@@ -44,8 +44,8 @@ func retryAfter(s string, now time.Time) (time.Duration, bool) {
 	return ISO8601(strings.TrimSpace(s), now)
 }
 
-// Now returns the upstream's own time, from the Date of its response, so that a clock that differs from the
-// server's does no harm to waits that are told as instants. Without a valid Date it returns now.
+// Now returns the upstream's own time, from the Date of its response, so that a clock that differs from the server's does no harm to waits
+// that are given as instants. Without a valid Date it returns now.
 func Now(h http.Header, now time.Time) time.Time {
 	if date, ok := httpDate(h.Get("Date")); ok {
 		return date

@@ -19,9 +19,9 @@
 // [Limits] holds a permit for each call that runs. The transport gives it back; without a transport, use Acquire of
 // the pacer in place of Wait.
 //
-// Credentials are told apart by a hash of the Authorization field; calls without one share the limit of their address. So
-// two tokens of one user, or an installation's token and the one that replaces it after an hour, are not seen to share a
-// limit until replies tell what is left of it.
+// Credentials are distinguished by a hash of the Authorization field; calls without one share the limit of their address. So two tokens of
+// one user, or an installation's token and the one that replaces it after an hour, are not seen to share a limit until replies tell what is
+// left of it.
 //
 // # How it refuses
 //

@@ -30,8 +30,8 @@ func (q *quota) limit(source string) limit {
 	return l
 }
 
-// parseQuotas reads RateLimit-Policy: strings with a q, as of draft -08, or else integers. It returns nothing if anything
-// in it is malformed, or if two quotas that differ cannot be told apart.
+// parseQuotas reads RateLimit-Policy: strings with a q, as of draft -08, or else integers. It returns nothing if anything in it is
+// malformed, or if two different quotas cannot be distinguished.
 func parseQuotas(values []string) []quota {
 	list, err := httpsfv.UnmarshalList(values)
 	if err != nil || len(list) > maxItems {

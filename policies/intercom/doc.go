@@ -5,13 +5,13 @@
 //
 // # What Intercom limits
 //
-// A private app may make 10,000 calls a minute and a workspace 25,000, counted in windows of ten seconds with a sixth of the
-// number each. An app is told by its credential, which stands for one workspace; if several apps of yours share a
-// workspace, give them its scope with transport.WithScope(intercom.ScopeWorkspace, …).
+// A private app may make 10,000 calls a minute and a workspace 25,000, counted in windows of ten seconds with a sixth of the number each.
+// An app is identified by its credential, which belongs to one workspace; if several apps of yours share a workspace, give them its scope
+// with transport.WithScope(intercom.ScopeWorkspace, …).
 //
 // # How it refuses
 //
-// With 429, until the window ends. Such a pause is the app's: whether the app or the workspace is meant is not told.
+// With 429, until the window ends. Such a pause is the app's: the reply does not name the app or the workspace.
 //
 // # What counts tell
 //

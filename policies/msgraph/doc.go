@@ -14,10 +14,9 @@
 // [Limits] holds a permit for each call to Outlook that runs. The transport gives it back; without a transport, use
 // Acquire of the pacer in place of Wait.
 //
-// No URL names the tenant, so it is told by a hash of the Authorization field. That is right for the token of an
-// app, which is for one tenant. But tokens live for an hour or so and their successors look like other tenants,
-// which start afresh; and with delegated permissions every user looks like one. The numbers are then a start, and
-// the replies the rest.
+// No URL names the tenant, so it is identified by a hash of the Authorization field. That is right for the token of an app, which is for
+// one tenant. But tokens live for an hour or so and their successors look like other tenants, which start afresh; and with delegated
+// permissions every user looks like one. The numbers are then a start, and the replies the rest.
 //
 // # How it refuses
 //

@@ -72,7 +72,7 @@ func TestWhichLimitsBindACall(t *testing.T) {
 	}
 }
 
-// A mailbox is told by its name, which is not given away.
+// A mailbox is identified by its name, which is not disclosed.
 func TestTheMailboxOfACall(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{

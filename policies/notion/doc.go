@@ -5,13 +5,13 @@
 //
 // # What Notion limits
 //
-// Three calls a second on average for each integration, and "some bursts beyond". An integration is told by its credential.
-// Source: https://developers.notion.com/reference/request-limits
+// Three calls a second on average for each integration, and "some bursts beyond". An integration is identified by its credential. Source:
+// https://developers.notion.com/reference/request-limits
 //
 // # How it refuses
 //
-// With 429, the code rate_limited and a Retry-After in whole seconds, which is a pause of the integration. Any other status
-// says nothing about limits, and no counts are told.
+// With 429, the code rate_limited and a Retry-After in whole seconds, which is a pause of the integration. Any other status says nothing
+// about limits, and replies report no counts.
 //
 // # What is not known
 //

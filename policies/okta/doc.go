@@ -6,10 +6,9 @@
 //
 // # What Okta limits
 //
-// Calls per minute for each org and class of endpoints. The classes and their numbers differ by plan and are shown on the
-// org's own rate limit dashboard, so give the number yourself; an endpoint of this package is a method and a path without
-// ids. Every reply tells the limit of its class and what is left of it, and a limit that is lower than yours is kept while
-// it is told.
+// Calls per minute for each org and class of endpoints. The classes and their numbers differ by plan and are shown on the org's own rate
+// limit dashboard, so give the number yourself; an endpoint of this package is a method and a path without ids. Every reply reports the
+// limit of its class and what is left of it, and a limit that is lower than yours is kept while replies report it.
 //
 // And calls that run at once, for each org: 35 or 75 by plan, and more for those who bought it. See [Concurrent].
 //

@@ -19,7 +19,7 @@ const (
 
 // Limits returns the stack of a model with these limits per minute, from the limits page of the account. They are refilled
 // all the time, and a burst is a whole minute's worth, which is also the highest cost that one call may have: a call whose
-// estimate is higher is refused as one that can never go. OpenAI may enforce a limit over shorter times, such as 1,000 a
+// estimate is higher is refused as one that can never start. OpenAI may enforce a limit over shorter times, such as 1,000 a
 // second for 60,000 a minute; if it refuses bursts, give the policies a smaller one with [policies.Policy.Burst].
 // Sources: https://platform.openai.com/docs/guides/rate-limits,
 // https://help.openai.com/en/articles/6891753-what-are-the-best-practices-for-managing-my-rate-limits-in-the-api

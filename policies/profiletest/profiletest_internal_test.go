@@ -258,7 +258,7 @@ func TestSettleSeesTheHeaderAndThenTheEndOfTheBody(t *testing.T) {
 
 	costs = []policies.Cost{}
 	play(p, x, variant{})
-	require.Len(t, seen, 5, "the header told")
+	require.Len(t, seen, 5, "the header reported it")
 	x.body, costs = "", nil
 	play(p, x, variant{})
 	require.Len(t, seen, 6, "there is no body")

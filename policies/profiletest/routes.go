@@ -35,7 +35,7 @@ func Routes(t *testing.T, scope policies.Scope, host string, routes []string) {
 			}
 		}
 		if other, ok := seen[value]; ok && other != route {
-			t.Errorf("%s and %s are both %q (rule: routes are told apart)", route, other, value)
+			t.Errorf("%s and %s are both %q (rule: routes are distinguished)", route, other, value)
 		}
 		seen[value] = route
 	}

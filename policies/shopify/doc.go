@@ -5,9 +5,9 @@
 //
 // # What Shopify limits
 //
-// Both APIs are leaky buckets for each app and store: REST counts calls, GraphQL points. A store is the host of the request,
-// an app is told by a hash of X-Shopify-Access-Token. Every REST reply tells how full its bucket is ("32/40"), every
-// GraphQL reply how many points are there.
+// Both APIs are leaky buckets for each app and store: REST counts calls, GraphQL points. A store is the host of the request, an app is
+// identified by a hash of X-Shopify-Access-Token. Every REST reply reports how full its bucket is ("32/40"), every GraphQL reply how many
+// points are available.
 //
 // What a query costs is known afterwards. It is reserved at [QueryCost] points and settled at its actualQueryCost when the
 // body has been read, so read bodies to their end. For queries that are far from that, give the transport

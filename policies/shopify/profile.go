@@ -145,7 +145,7 @@ func readQuery(r *policies.Reply) policies.Reading {
 	return reading
 }
 
-// wait returns how long the points take to come back that a query lacked; a second if that is not told.
+// wait returns how long it takes until the points that a query lacked are available; a second if the reply does not report it.
 func (c *cost) wait() time.Duration {
 	if c.Requested == nil || c.Throttle == nil || c.Throttle.Restore <= 0 {
 		return time.Second

@@ -10,8 +10,8 @@
 // ours, but heeds what Slack says. Posting has 1 message a second for each channel: give the channel by
 // pacer.WithScope(ctx, slack.ScopeChannel, id), for it is in the body.
 //
-// Workspace and app are told by a hash of the Authorization field. Some libraries send the token in the body: then give the
-// scope yourself with transport.WithScope(slack.ScopeToken, …), or all calls count as those of one token.
+// Workspace and app are identified by a hash of the Authorization field. Some libraries send the token in the body: then give the scope
+// yourself with transport.WithScope(slack.ScopeToken, …), or all calls count as those of one token.
 //
 // # How it refuses
 //

@@ -5,9 +5,9 @@
 //
 // # What Stripe limits
 //
-// Calls per second and account, calls per second on each endpoint, and on search and files. An account is told by the
-// Stripe-Account field of a platform that acts for others, and otherwise by a hash of the key. An endpoint is a method and
-// a path without its ids. Stripe counts in token buckets whose depth it does not tell, so bursts are small.
+// Calls per second and account, calls per second on each endpoint, and on search and files. An account is identified by the Stripe-Account
+// field of a platform that acts for others, and otherwise by a hash of the key. An endpoint is a method and a path without its ids. Stripe
+// counts in token buckets whose depth it does not document, so bursts are small.
 //
 // And calls that run at once, of an account and on each endpoint. How many it does not tell: [Concurrent] and
 // [EndpointConcurrent] are for numbers of yours.

@@ -26,7 +26,7 @@ type sender struct {
 	panics  bool
 
 	slots   atomic.Int64
-	dropped atomic.Int64 // callers who were told that there was no answer, because the generation ended
+	dropped atomic.Int64 // callers that received no answer, because the generation ended
 
 	mu     sync.Mutex
 	sent   []int // calls of each request

@@ -31,8 +31,8 @@ type Sender interface {
 	// GiveBack has grants given back whose callers have gone. It does not wait.
 	GiveBack(stack *store.Stack, grants []store.Grant)
 
-	// Overdue returns the error for a caller that does not wait any longer. It is told for how many calls there was no answer in time;
-	// 0 if they wait no longer because the generation has ended.
+	// Overdue returns the error for a caller that stops waiting. calls is how many calls got no answer in time; 0 if they stop waiting
+	// because the generation has ended.
 	Overdue(calls int) error
 }
 
@@ -147,7 +147,7 @@ type entry struct {
 	*pending
 
 	batch, at int
-	told      bool // its caller is to be told
+	told      bool // its caller is to be notified
 }
 
 func newGeneration() *generation {

@@ -75,8 +75,8 @@ type Set struct {
 	owned  atomic.Int64      // how many those are
 }
 
-// maxOwned bounds how many keys with numbers of their own are remembered. For others, what only their numbers tell is told from those of
-// their policy: the share of a process that is without its store, and what an upstream reports.
+// maxOwned bounds how many keys with numbers of their own are remembered. For other keys, the numbers of their policy are used where
+// numbers are needed: for the share of a process without its store, and for what an upstream reports.
 const maxOwned = 1 << 16
 
 // maxRemembered bounds how many policies that do not hold any more are remembered by their names.

@@ -1,14 +1,16 @@
 package engine
 
-// A Charge is what a reservation took from one account, in integers whose meaning is that of the account's algorithm. Only this
-// file knows it, and charge.lua:
+// A Charge is what a reservation took from one account. What its integers mean depends on the account's algorithm. Only this file and
+// charge.lua know that:
 //
-//	GCRA      [From, To) is an interval of virtual time; [0, 0) if its slot was lent to it, and nothing was charged
+// GCRA      [From, To) is an interval of virtual time; [0, 0) if its slot was borrowed, and nothing was charged
+//
 //	Window    To is a number of calls in the bucket that begins at From, negative if they are tracked; the bucket then held Seen
-//	Concurrency  From is the ID of the call, and To 1 if it has its permit, 0 if it asks for that when its slot comes
 //
-// Who claims a charge (see [Account]) says of a window how many calls the bucket held at least: To. Made is when it was charged; 0 if
-// that is not known. The store that keeps the account sets it.
+// # Concurrency  From is the ID of the call, and To is 1 if it has its permit, 0 if it takes the permit at its slot
+//
+// In a claim (see [Account.Claim]) on a window, To is the least number of calls that the bucket held. Made is when the charge was made; 0
+// if that is not known. The store that keeps the account sets it.
 type Charge struct{ From, To, Seen, Made int64 }
 
 // chargeOf returns the charge of an interval of virtual time.
@@ -36,7 +38,7 @@ func (c Charge) bucket() (begin, n int64, tracked bool) {
 // claimed returns the start of a bucket, and how many calls it is claimed to have held at least.
 func (c Charge) claimed() (begin, n int64) { return c.From, c.To }
 
-// permitOf returns the charge of a call that takes a permit, or will.
+// permitOf returns the charge of a call that has a permit, or takes one at its slot.
 func permitOf(id int64, has bool) Charge {
 	c := Charge{From: id}
 	if has {
@@ -45,8 +47,8 @@ func permitOf(id int64, has bool) Charge {
 	return c
 }
 
-// A mark says until when an account was reset: what was charged by then is not given back, and does not count, because others may have it
-// by now. It is kept as long as such a charge could still matter.
+// A mark is the instant of an account's reset. What was charged before it is not given back, and does not count, because others may have
+// used it since. The mark is kept for as long as such a charge could matter.
 type mark struct{ at, until int64 }
 
 // reset returns the mark of an account that is reset, whose charges mattered until an instant.
@@ -57,7 +59,7 @@ func (m mark) reset(now, until int64) mark {
 	return mark{now, until}
 }
 
-// covers reports whether a charge is one from before the reset, as long as that matters.
+// covers reports whether a charge was made before the reset, for as long as that matters.
 func (m mark) covers(c Charge, now int64) bool { return c.Made > 0 && c.Made <= m.at && now < m.until }
 
 // permit returns the call, and whether it has its permit.

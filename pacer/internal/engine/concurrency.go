@@ -12,11 +12,11 @@ type Concurrency struct {
 	soonest int64           // no lease runs out before
 	queue   Queue
 	pause   int64
-	learned int64 // the upstream lets fewer run, before till; 0 for none
+	learned int64 // a lower limit that the upstream reported, until till; 0 for none
 	till    int64
 }
 
-// A lease is a call that runs.
+// A lease is the permit of a running call.
 type lease struct{ until, began int64 } // began is 0 if it counted from the start
 
 // most returns how many calls may run.
@@ -41,7 +41,7 @@ func (f *Concurrency) running(l *Limit, now int64) int64 {
 	return n
 }
 
-// free returns how many more calls may begin now. Where only long ones count, and there are not too many, it is any number.
+// free returns how many more calls may start now. If only long calls count, and not too many of them run, there is no bound.
 func (f *Concurrency) free(l *Limit, now int64) int64 {
 	free := f.most(l, now) - f.running(l, now)
 	if l.Spec.After > 0 && free > 0 {
@@ -50,7 +50,7 @@ func (f *Concurrency) free(l *Limit, now int64) int64 {
 	return free
 }
 
-// purge drops the leases that have run out and those queued who are dead, and reports whether there were any.
+// purge drops expired leases and queued calls that are considered dead, and reports whether there were any.
 func (f *Concurrency) purge(now int64) bool {
 	dead := f.queue.purge(now)
 	if len(f.leases) == 0 || now < f.soonest {
@@ -77,7 +77,7 @@ func (f *Concurrency) lease(id, began, until int64) {
 	f.soonest = min(f.soonest, until)
 }
 
-// expiry returns when the lease runs out that is the nth to do so, from 0; forever if there are fewer.
+// expiry returns when the nth lease expires, counting from 0; forever if there are fewer.
 func (f *Concurrency) expiry(n int64) int64 {
 	ends := make([]int64, 0, len(f.leases))
 	for _, one := range f.leases {
@@ -90,7 +90,7 @@ func (f *Concurrency) expiry(n int64) int64 {
 	return ends[n]
 }
 
-// Earliest implements [Account]: permits are not for a time, so that they say nothing about a slot.
+// Earliest implements [Account]: a permit is not bound to a time, so it does not restrict the slot.
 func (f *Concurrency) Earliest(_ *Limit, _, e, _ int64, _ int) Placement { return Placement{At: e} }
 
 // Commit implements [Account]: see Renew.
@@ -168,7 +168,7 @@ func (f *Concurrency) Release(id int64) bool {
 // Reset implements [Account].
 func (f *Concurrency) Reset(int64) { *f = Concurrency{} }
 
-// Remembers implements [Account]: permits are released by the ID of their call, and nobody else has that.
+// Remembers implements [Account]: permits are released by the ID of their call, which no other call has.
 func (f *Concurrency) Remembers() int64 { return 0 }
 
 // Expires implements [Account].

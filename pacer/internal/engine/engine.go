@@ -8,13 +8,13 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Limit is one policy as it stands at the time of a call: its spec and, for a calendar, the bounds of its windows.
+// Limit is the state of one policy at the time of a call: its spec and, for a calendar, the bounds of its windows.
 type Limit struct {
 	Spec   *policies.Spec // not changed meanwhile
 	Bounds []int64
 }
 
-// horizon returns the instant from which nothing can be reserved yet, because the calendar does not reach so far.
+// horizon returns the instant from which nothing can be reserved yet, because the bounds of the calendar end there.
 func (l *Limit) horizon() int64 {
 	if n := len(l.Bounds); n > 0 {
 		return l.Bounds[n-1]
@@ -22,78 +22,78 @@ func (l *Limit) horizon() int64 {
 	return forever
 }
 
-// An Account is what is known of one key under one algorithm.
+// An Account is the state of one key under one algorithm.
 type Account interface { //nolint:interfacebloat // one method for each thing that can happen to an account
-	// Earliest returns where a call of cost n would be placed: at the first instant ≥ e at which it may go. It changes
-	// nothing. The round says how often the stack was asked before: see Reserve.
+	// Earliest returns where a call of cost n would be placed: at the first instant ≥ e at which it may start. It changes nothing. The
+	// round is how many times the search has gone through the stack: see Reserve.
 	Earliest(l *Limit, now, e, n int64, round int) Placement
-	// Commit charges a call of cost n to its placement, and returns the charge and the slack: how much later than the
-	// slot the call may go and still conform. The placement is Earliest's, for the same limit, now and cost, and nothing
-	// has changed the account since. A call that is tracked is on its way until Remaining says that it was answered.
+	// Commit charges a call of cost n to its placement, and returns the charge and the slack: how much later than the slot the call may
+	// start and still conform. The placement must come from Earliest, for the same limit, now and cost, and the account must not have
+	// changed since. A tracked call is on its way until Remaining reports that it was answered.
 	Commit(l *Limit, now int64, p Placement, n int64, tracked bool) (Charge, int64)
 	// Cancel gives a charge back. Giving the same charge back twice is harmless for a GCRA and bounded for a Window.
 	Cancel(l *Limit, now int64, c Charge)
 	// Settle corrects the charge of a call that was made at a cost and turned out to cost something else: it gives the
 	// difference back, or charges it, even beyond the limit.
 	Settle(l *Limit, now int64, c Charge, cost, actual int64)
-	// Paused is the instant before which nothing goes; 0 if none.
+	// Paused is the instant before which no call starts; 0 if there is none.
 	Paused() int64
 	// Pause sets Paused to until, if that is later.
 	Pause(until int64)
 	// Resume ends a pause.
 	Resume(now int64)
-	// Slow heeds that a call whose slot was at was refused, if the limit is adaptive.
+	// Slow slows an adaptive limit down because the call with slot at was refused.
 	Slow(l *Limit, now, at int64) (changed bool)
-	// Stray heeds that a call whose slot was at was refused, though its account had room: for a while, the account takes its
-	// periods to be a little longer. If the limit adapts and grows, it grew too far, and falls back. It reports whether nobody
-	// else has to heed the refusal: it was the only one for some time, or the limit fell back.
+	// Stray handles the refusal of the call with slot at, although its account had room: for a while, the account assumes a slightly longer
+	// period. If the limit is adaptive and its share was growing, it grew too far, and falls back. Stray reports whether the refusal has no
+	// other effect: it was the only one for some time, or the limit fell back.
 	Stray(l *Limit, now, at int64, s Stray) (alone bool)
-	// Learn heeds until when the upstream allows less than the limit: a larger emission interval of a rate, fewer
-	// calls per window. 0 ends that.
+	// Learn applies a lower limit that the upstream reported, until an instant: a larger emission interval of a rate, or fewer calls per
+	// window. A value of 0 ends it.
 	Learn(l *Limit, now, value, until int64) (changed bool)
-	// Remaining heeds that the upstream admits only left more. For a Window, bucket is the one that the answered call
-	// was charged to (0: the present one), and done the cost of tracked calls now known to have reached it before.
-	// There is more at until; now if that is not known.
+	// Remaining applies a report that the upstream admits only left more. For a Window, bucket is the one that the answered call was
+	// charged to (0: the present one), and done is the cost of tracked calls that are now known to have reached the upstream before. At
+	// until, the upstream admits more again; it is now if that is not known.
 	Remaining(l *Limit, now, bucket, left, done, until int64) (changed bool)
-	// Claim heeds that somebody remembers this much as charged: an interval of a rate, at least so many calls in a bucket of
-	// a window. Claiming what is charged already changes nothing.
+	// Claim restores a charge that a process remembers: an interval of a rate, or a least number of calls in a bucket of a window. Claiming
+	// what is already charged changes nothing.
 	Claim(l *Limit, now int64, c Charge)
-	// Renew says that a call runs, which began then, so that it counts for the length of a lease. It counts even if it has
-	// no permit any more.
+	// Renew renews the lease of a running call that began at an instant. The call then counts for the length of a lease, even if it no
+	// longer had a permit.
 	Renew(l *Limit, now, id, began int64)
 	// Release gives back a call's permit, or its position, and reports whether it had one.
 	Release(id int64) bool
-	// Reset forgets everything, but for when that was: what was charged before is not to be given back.
+	// Reset forgets everything except the time of the reset: what was charged before is not given back.
 	Reset(now int64)
-	// Expires is the instant from which the account means the same as a new one, but for a reset that it remembers.
+	// Expires is the instant from which the account is equivalent to a new one, except for a reset that it remembers.
 	Expires() int64
-	// Remembers is the instant from which nothing matters that was charged before a reset; 0 if there was none.
+	// Remembers is the instant from which charges made before a reset no longer matter; 0 if there was no reset.
 	Remembers() int64
 	// Inspect reports on the account at now.
 	Inspect(l *Limit, now int64) Inspection
 }
 
-// A Placement is where an account would have a call: the answer of Earliest, and what Commit charges. It is all that goes
-// from the one to the other. It has no more than four fields, so that it is passed in registers.
+// A Placement is where an account would place a call: Earliest returns it, and Commit charges it. Nothing else passes from the one to the
+// other. It is small, so that it is passed in registers.
 type Placement struct {
-	At int64 // the slot: when the call goes
+	At int64 // the slot: when the call starts
 
 	begin int64 // of a rate, of the call's interval of virtual time; of a window, of its bucket
 	gap   int   // of a rate: the index of the gap that holds the interval, or tail
 	full  int64 // of a window: no bucket before has room for even one call; 0 if that is nothing new
-	lent  int64 // of a window: how much of what others are believed to have spent the call goes in place of
+	lent  int64 // of a window: how much of the cost assumed to be spent by others the call uses instead
 }
 
 // An Inspection is an account seen at one instant.
 type Inspection struct {
-	Remaining int64 // calls of cost 1 that may go now
-	Next      int64 // the first instant at which a call of cost 1 may go
+	Remaining int64 // calls of cost 1 that may start now
+	Next      int64 // the first instant at which a call of cost 1 may start
 	Backlog   int64 // cost that is charged to instants after now
-	Paused    int64 // nothing goes before; 0 if not paused
-	Pace      int64 // as it is now, learned and adapted: the emission interval of a rate, the limit of a window or of leases
+	Paused    int64 // no call starts before; 0 if not paused
+	Pace      int64 // the present one, learned and adapted: the emission interval of a rate, the limit of a window or of leases
 	Queued    int64 // queued calls
-	Margin    int64 // by how much longer than it is the account takes its period to be, in millionths
-	Full      int64 // from then on all of the limit may go, if nothing is charged or reported until then; a margin is not waited for
+	Margin    int64 // how much longer a period the account assumes, in millionths of the period
+	Full      int64 // when the whole limit is available, if nothing is charged or reported until then; this does not wait for a margin to fade
 }
 
 // NewAccount returns an empty account for an algorithm, nil for an unknown one.
@@ -116,9 +116,9 @@ type Entry struct {
 	Versions *Versions // of which the Account is one; nil if it is the only one
 }
 
-// The methods of an entry ask its account. They name the algorithms, as [NewAccount] does: asked through the interface, an
-// account could keep the limit, for all that the compiler knows, and so every stack would have to be on the heap. An account
-// that is of none of them is a programming error: whatever they answered for it would let calls go that nobody counts.
+// The methods of an entry call those of its account. They switch on the algorithm, as [NewAccount] does: in a call through the interface,
+// the account could keep the limit, as far as the compiler knows, so every stack would be on the heap. An account of another type is a
+// programming error, and panics: any result for it would admit calls that no account counts.
 
 // unknown panics because an account or its limit is of an algorithm that the engine does not know.
 func (e *Entry) unknown() {
@@ -180,7 +180,7 @@ func (e *Entry) cancel(now int64, c Charge) {
 	}
 }
 
-// A Call is what Reserve is asked.
+// A Call is the request that Reserve decides.
 type Call struct {
 	Cost      int64
 	Costs     []int64 // for each entry; nil: Cost
@@ -190,11 +190,11 @@ type Call struct {
 
 	// Of ReserveQueued.
 	ID     int64    // of the call; 0 for others
-	Since  int64    // when it first asked; 0: now
+	Since  int64    // when it was first requested; 0: now
 	Flow   int64    // to whom it belongs, for fair shares
 	Weight int64    // of its flow
 	Reach  int64    // how long before its slot it may get it; no less than 40 ms
-	Held   []Charge // of a slot that it has and gives back first
+	Held   []Charge // of a slot that it holds and gives back first
 	Slot   int64    // that slot
 }
 
@@ -219,8 +219,8 @@ type Grant struct {
 	Binds  int  // the index of the entry that decided At, or BindsNothing or BindsUpstream
 	Paused bool // Binds names an entry because of its pause
 
-	Queued bool  // it is queued for entry Binds, and asks again at At
-	Ahead  int64 // how many are before it
+	Queued bool  // it is queued for entry Binds, and requests again at At
+	Ahead  int64 // how many calls are before it in the queue
 }
 
 // fewLimits is how many limits a stack has as a rule, at most: for so many, Reserve allocates nothing.
@@ -237,8 +237,8 @@ func placements(room *[fewLimits]Placement, n int) []Placement {
 // Reserve finds the first slot at which every entry of the stack admits the call and charges it, appending
 // one charge per entry to charges. A refusal changes nothing.
 //
-// Each account's Earliest is monotone and never goes back, so asking them in turn until a whole round has
-// moved nothing ends at the least common slot, whatever the order: then each has placed the call at that slot.
+// Each account's Earliest is monotone and never moves a slot back. So the search calls them in turn until a whole round leaves the slot
+// where it is. It ends at the first common slot, whatever the order, and each account has then placed the call there.
 func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, []Charge) {
 	g := Grant{At: now + c.NotBefore, Binds: BindsNothing}
 	if pause > g.At {
@@ -251,7 +251,7 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 	}
 	var one [1]Placement
 	places := one[:]
-	if len(stack) > 1 { // else it is dear to clear the room that a few need
+	if len(stack) > 1 { // otherwise, clearing room for several costs time
 		var few [fewLimits]Placement
 		places = placements(&few, len(stack))
 	}

@@ -238,7 +238,7 @@ func TestEarliestNeverGoesBack(t *testing.T) {
 	}
 }
 
-// Permits say nothing about slots, and are taken only by calls that are told of.
+// Permits do not restrict slots, and only reported calls take them.
 func TestReserveWithPermits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, inFlight(1, 100))

@@ -8,35 +8,31 @@ import (
 	"github.com/headway-go/headway/luascripts/numbers"
 )
 
-// GCRA is the generic cell rate algorithm that remembers its gaps.
+// GCRA is the generic cell rate algorithm, extended to remember gaps.
 //
-// Plain GCRA keeps one number, the theoretical arrival time (TAT), and a reservation in the future pushes it
-// there: whatever capacity lies before is lost to everyone. This account keeps its free virtual time instead:
-// the tail [tat, ∞), and the gaps that future reservations left behind.
+// Plain GCRA keeps one number, the theoretical arrival time (TAT). A reservation in the future moves TAT there, and the capacity before it
+// is lost. This account keeps its free virtual time instead: the tail [tat, ∞), and the gaps that future reservations left behind.
 //
-// Every granted cell owns an interval of length T whose start lies in [s, s+τ], s being the time at which it
-// goes. The intervals are disjoint, so N cells that go within Δ need (N−1)·T ≤ Δ + τ, which is GCRA
-// conformance, in whatever order they were reserved, cancelled and backfilled. It also says how late a call
-// may go: until the start of its interval.
+// Every granted cell owns an interval of length T whose start lies in [s, s+τ], where s is the time at which it starts. The intervals are
+// disjoint, so N cells that start within Δ need (N−1)·T ≤ Δ + τ, which is GCRA conformance, in whatever order they were reserved, cancelled
+// and backfilled. The interval also bounds how late a call may start: until the start of its interval.
 //
-// While the upstream allows less than the limit, intervals are longer than T (see pace) and a burst accordingly smaller:
-// the tolerance stays (B−1)·T, so that calls conform to the limit throughout, whatever the pace was when each of them
-// was charged.
+// While the upstream allows less than the limit, intervals are longer than T (see pace) and bursts are smaller: the tolerance stays
+// (B−1)·T, so that calls conform to the limit throughout, whatever the pace was when each of them was charged.
 //
-// Where a limit also bounds its windows, the account keeps a log of starts besides: see startLog.
+// If a limit also bounds its windows, the account also keeps a log of starts: see startLog.
 //
-// A piece that is too short to hold a call is not kept as a gap: the reservation that leaves it takes it
-// along, and gives it back when it is cancelled. So a cancelled reservation leaves the account exactly as it
-// was.
+// A piece that is too short for a call is not kept as a gap: the reservation that leaves it takes it, and gives it back when it is
+// cancelled. So a cancelled reservation leaves the account exactly as it was.
 type GCRA struct {
 	tat    int64 // the tail begins here; 0 for a new account
 	gaps   []gap // disjoint, in order of time, all before tat
 	pause  int64
 	pace   pace
 	margin margin
-	queue  *Queue    // nil if nobody has ever been in it
-	log    *startLog // when calls start; nil if nobody keeps it
-	// No gap is longer than widest, so that a call that fits nowhere need not look at all of them.
+	queue  *Queue    // nil if no call was ever in it
+	log    *startLog // when calls start; nil if the limit needs no log
+	// No gap is longer than widest, so a call that fits nowhere need not examine all of them.
 	widest int64
 	reset  mark
 }
@@ -47,7 +43,7 @@ type gap struct{ from, to int64 }
 // forever is the end of the tail.
 const forever = int64(math.MaxInt64)
 
-// tail is the index of the tail, where others are those of gaps.
+// tail stands for the tail where other indexes are those of gaps.
 const tail = -1
 
 // piece returns a piece of free virtual time: a gap, or the tail.
@@ -67,7 +63,7 @@ func (g *GCRA) Earliest(l *Limit, now, e, n int64, round int) Placement {
 	return g.search(now, e, &w, round)
 }
 
-// wants is what a call is to have of an account.
+// wants is what a call needs from an account.
 type wants struct {
 	step int64 // the emission interval at present
 	lead int64 // how much is left free before it
@@ -83,7 +79,7 @@ func (g *GCRA) step(l *Limit, now int64) int64 {
 	return widened(g.pace.interval(l, now), g.margin.at(now))
 }
 
-// wants returns what a call of cost n is to have; strictly: with no tolerance, nor for those behind it, see startLog.
+// wants returns what a call of cost n needs. With strictly, neither this call nor the next ones have a tolerance: see startLog.
 func (g *GCRA) wants(l *Limit, now, n int64, strictly bool) wants {
 	t, tau := l.Spec.Interval, l.Spec.Tolerance()
 	step := g.step(l, now)
@@ -93,11 +89,11 @@ func (g *GCRA) wants(l *Limit, now, n int64, strictly bool) wants {
 	return wants{step: step, room: n * step, late: (n-1)*t - tau}
 }
 
-// before returns how long before its slot the interval of a call begins that costs more than the burst: no such call is
-// asked for, unless a share of a limit is all that there is. It pays before it goes, since it cannot conform.
+// before returns how long before its slot the interval of a call begins if the call costs more than the burst. Such a call occurs only if
+// just a share of a limit is available. It cannot conform, so it is charged time before its slot.
 func (w *wants) before() int64 { return max(0, w.late) }
 
-// search places a call that goes at e or later, as early as it can.
+// search places a call at the earliest possible instant from e on.
 func (g *GCRA) search(now, e int64, w *wants, round int) Placement {
 	length := w.room // of the gaps that are tried
 	for i := numbers.ManyRounds; i <= round && length <= g.widest; i++ {
@@ -124,7 +120,7 @@ func (g *GCRA) search(now, e int64, w *wants, round int) Placement {
 	return p
 }
 
-// fit places the call in a free piece, as early as it can; false if the piece does not hold it.
+// fit places the call in a free piece, as early as possible; false if it does not fit.
 func (g *GCRA) fit(now, e int64, w *wants, index int) (Placement, bool) {
 	free := g.piece(index)
 	from := max(free.from, now)
@@ -177,7 +173,7 @@ func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64, _ bool) (Charge
 	return chargeOf(c), slack
 }
 
-// widen notes that there is to be a gap [from, to). Those that are split off another are shorter than that was.
+// widen notes that a gap [from, to) will exist. Gaps that are split off another are shorter than that one.
 func (g *GCRA) widen(from, to int64) {
 	if len(g.gaps) == 0 {
 		g.widest = 0
@@ -192,7 +188,7 @@ func (g *GCRA) Cancel(l *Limit, now int64, c Charge) {
 	}
 }
 
-// giveBack gives back what a charged interval has from an instant on.
+// giveBack gives back the part of a charged interval that lies after an instant.
 func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
 	to := min(c.to, g.tat)
 	if to <= now || from >= to {
@@ -226,9 +222,9 @@ func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
 	g.forget(now)
 }
 
-// Settle implements [Account]. What turned out to be cheaper gives the end of its interval back, so far as it is still
-// to come: one interval for each call that it did not need, since a charge may be longer, and begin before its slot. What turned
-// out to cost more is charged behind everything that is reserved.
+// Settle implements [Account]. A call that cost less gives the end of its interval back, as far as it lies in the future: one emission
+// interval for each unit that it did not need, since a charge may be longer, and begin before its slot. A call that cost more is charged
+// after everything that is reserved.
 func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
 	if g.reset.covers(charge, now) {
 		return
@@ -281,7 +277,7 @@ func (g *GCRA) forget(now int64) {
 	}
 }
 
-// lasts returns until when the account knows of calls that matter.
+// lasts returns until when charges of the account matter.
 func (g *GCRA) lasts() int64 {
 	if g.log == nil {
 		return g.tat
@@ -351,7 +347,7 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 	return in
 }
 
-// full returns when the whole burst may go again.
+// full returns when the whole burst is available again.
 func (g *GCRA) full(l *Limit, now int64) int64 {
 	at := max(now, g.tat, g.pause, g.pace.usualFrom(l, now))
 	if l.Spec.Most == 0 {

@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// What a rate heeds of what an upstream, an operator or another process reports.
+// How a rate applies reports of an upstream, an operator or another process.
 
 // Paused implements [Account].
 func (g *GCRA) Paused() int64 { return g.pause }
@@ -39,8 +39,8 @@ func (g *GCRA) Learn(l *Limit, now, value, until int64) bool {
 	return changed
 }
 
-// Remaining implements [Account]: the upstream's bucket holds left of the burst, so that much less than the burst of
-// virtual time is free from now on.
+// Remaining implements [Account]: the upstream's bucket has left of its burst, so from now on the free virtual time is shorter by what is
+// missing from the burst.
 func (g *GCRA) Remaining(l *Limit, now, _, left, _, _ int64) bool {
 	g.forget(now)
 	until := now + max(0, l.Spec.Limit-left)*l.Spec.Interval
@@ -66,7 +66,7 @@ func (g *GCRA) Remaining(l *Limit, now, _, left, _, _ int64) bool {
 	return changed
 }
 
-// Claim implements [Account]. Pieces beside the interval that are too short for a call go with it.
+// Claim implements [Account]. It also takes adjacent pieces that are too short for a call.
 func (g *GCRA) Claim(l *Limit, now int64, charge Charge) {
 	g.forget(now)
 	g.keepLog(l)

@@ -29,7 +29,7 @@ func (l *Limit) next(b int64) int64 {
 	return b + l.Spec.Interval
 }
 
-// after returns the index of the first bound after t. It is one of the first as a rule.
+// after returns the index of the first bound after t. It is usually one of the first.
 func (l *Limit) after(t int64) int {
 	i := 0
 	for i < len(l.Bounds) && l.Bounds[i] <= t {
@@ -38,10 +38,10 @@ func (l *Limit) after(t int64) int {
 	return i
 }
 
-// reach returns when a call in the bucket that begins at b stops to count.
+// reach returns when a call in the bucket that begins at b stops counting.
 func (l *Limit) reach(b int64) int64 { return l.next(b) + l.Spec.Buckets*l.Spec.Interval }
 
-// mod returns the remainder of a by b that is not negative; b is positive.
+// mod returns the non-negative remainder of a by b, which is positive.
 func mod(a, b int64) int64 {
 	r := a % b
 	if r < 0 {

@@ -6,10 +6,10 @@ import (
 	"github.com/headway-go/headway/luascripts/numbers"
 )
 
-// spent is a cost that was spent at an instant, or is to be.
+// spent is a cost that was spent at an instant, or will be.
 type spent struct{ at, n int64 }
 
-// history returns what an account knows that was spent, in order of time, as far as it still counts.
+// history returns the cost that an account knows to be spent and that still counts, in order of time.
 func (v *version) history(now int64) []spent {
 	switch a := v.Account.(type) {
 	case *GCRA:
@@ -17,11 +17,11 @@ func (v *version) history(now int64) []spent {
 	case *Window:
 		return a.history(v.shape, now)
 	}
-	return nil // how many calls run says nothing of how many went
+	return nil // the number of running calls does not tell how many started
 }
 
-// history of a rate is its log, if that knows all that matters. Otherwise it is what is taken of the time to come, a call for each
-// interval: the rate has forgotten the others, as they have come back. A call whose interval begins at x may have gone since x − τ.
+// history of a rate is its log, if that is complete. Otherwise it is the charged time in the future, one call for each interval: the rate
+// has forgotten earlier calls, because their capacity is back. A call whose interval begins at x may have started from x − τ on.
 func (g *GCRA) history(s shape, now int64) (all []spent) {
 	if o := g.log; o != nil && o.unlogged+o.within <= now {
 		for _, one := range o.all[find(o.all, now-o.within+1):] {
@@ -34,7 +34,7 @@ func (g *GCRA) history(s shape, now int64) (all []spent) {
 		return all
 	}
 	tau := (s.more - 1) * s.unit
-	each := max(1, ((g.tat-now)/s.unit+numbers.MaxHistory)/numbers.MaxHistory) // calls that are told together
+	each := max(1, ((g.tat-now)/s.unit+numbers.MaxHistory)/numbers.MaxHistory) // calls in one item
 	take := func(from, to int64) {
 		for ; from < to; from += each * s.unit {
 			n := min(each, (to-from+s.unit-1)/s.unit)
@@ -56,8 +56,8 @@ func (g *GCRA) history(s shape, now int64) (all []spent) {
 	return all
 }
 
-// history of a window is what its buckets hold that still count: at the latest instant at which that can have been spent, so that it
-// counts for as long as it may have to. Of what is still to come, it is the earliest.
+// history of a window is what its counting buckets hold, at the latest instant at which it can have been spent, so that it counts for long
+// enough. For future buckets, it is the earliest instant.
 func (w *Window) history(s shape, now int64) (all []spent) {
 	for _, one := range w.buckets {
 		if one.n == 0 || one.begin+(s.more+1)*s.unit <= now {
@@ -72,7 +72,7 @@ func (w *Window) history(s shape, now int64) (all []spent) {
 	return all
 }
 
-// tell counts what was spent at an instant, or will be, with no regard to whether that was allowed.
+// tell counts a cost that was spent at an instant, or will be, whether the limit allows it or not.
 func tell(a Account, l *Limit, now, at, n int64) {
 	switch a := a.(type) {
 	case *GCRA:
@@ -82,7 +82,7 @@ func tell(a Account, l *Limit, now, at, n int64) {
 	}
 }
 
-// tell counts at most what the burst holds: a bucket cannot be more than empty. What was spent in the past is only told to new accounts.
+// tell counts at most the burst: a bucket cannot be more than empty. Past cost is passed to new accounts only.
 func (g *GCRA) tell(l *Limit, now, at, n int64) {
 	t := l.Spec.Interval
 	if at < now {
@@ -112,8 +112,8 @@ func (w *Window) tell(l *Limit, now, at, n int64) {
 	}
 }
 
-// offGrid reports whether what was counted last is in another grid than that of a calendar: the calendar has another time zone by now,
-// or went on evenly as long as nobody knew it.
+// offGrid reports whether the last counts are on another grid than that of a calendar: its time zone has changed, or the grid was continued
+// evenly while the calendar was unknown.
 func (w *Window) offGrid(l *Limit) bool {
 	n := len(w.buckets)
 	return len(l.Bounds) > 0 && n > 0 && w.buckets[n-1].begin >= l.Bounds[0] && l.floor(w.buckets[n-1].begin) != w.buckets[n-1].begin

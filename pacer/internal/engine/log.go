@@ -9,22 +9,21 @@ import (
 
 // A startLog makes the windows of a rate exact: no more than Most calls start in any time shorter than Within, W for short.
 //
-// A rate of T = W/Most with a tolerance admits a few more than that, as many as its burst is above 1. So the account also
-// remembers when calls start, as far as that can matter, one start for each unit of cost; and a call goes at s only if no
-// group of Most + 1 consecutive starts that it would be in is shorter than W. Such a group has some number b of the starts
-// after s and Most + 1 − n − b of those before, so it is enough to look at as many groups as there are starts in
-// [s, s + W), most often none or a few. If a group is too short, then so are all that the call could be in until the first
-// start of that group is W ago, and the next slot to be tried is that instant.
+// A rate of T = W/Most with a tolerance admits a few more than that, as many as its burst is above 1. So the account also remembers when
+// calls start, for as long as that can matter, one start for each unit of cost. A call starts at s only if no group of Most + 1 consecutive
+// starts that includes it is shorter than W. Such a group has some number b of the starts after s and Most + 1 − n − b of those before, so
+// it is enough to check as many groups as there are starts in [s, s + W), usually none or a few. If a group is too short, then so are all
+// groups with the call until W after the first start of that group. So the next slot to try is that instant.
 //
-// The intervals of virtual time spread the starts, and the log cuts what the tolerance would add. Nothing is lost by that:
-// a call that the log holds back goes exactly when the window has room, and the tolerance lets it. A call must go at its
-// slot, since another may depend on when it does: the slack is 0.
+// The intervals of virtual time spread the starts, and the log removes what the tolerance would add. No capacity is lost: a call that the
+// log delays starts exactly when the window has room, and the tolerance permits it. A call must start at its slot, since later calls may
+// depend on that instant: the slack is 0.
 //
-// A log may lack starts: of calls that were charged when the limit had no such bound, or that somebody remembers for a
-// store that has forgotten. All of these begin before unlogged. Within W of that, a call is placed so that no log is needed:
-// strictly. Cells are at least T long, and each start lies in [x − τ, x], x being the start of its cell. So the k-th start
-// before a free piece [a, b) is no later than a − kT, the k-th behind it no earlier than b − τ + (k−1)T, and n more in
-// between, at s, are in no group shorter than Most·T ≥ W if a + (n−1)T ≤ s ≤ b − τ − nT. They get the interval from s on.
+// A log may lack starts: of calls that were charged when the limit had no such bound, or that a process claims after the store has lost its
+// data. All of these begin before unlogged. Within W of that, a call is placed so that no log is needed: strictly. Cells are at least T
+// long, and each start lies in [x − τ, x], x being the start of its cell. So the k-th start before a free piece [a, b) is no later than a −
+// kT, the k-th behind it no earlier than b − τ + (k−1)T, and n more in between, at s, are in no group shorter than Most·T ≥ W if a + (n−1)T
+// ≤ s ≤ b − τ − nT. They get the interval from s on.
 //
 // Each start has a cell of virtual time. It is known by its begin, so that no two have the same: a start is taken out when
 // its cell is given back. Where a limit has changed, another log begins.
@@ -35,15 +34,15 @@ type startLog struct {
 	tau      int64   // its tolerance
 }
 
-// A start is when one unit of cost goes, and the start of its cell; negative if that is not given back.
+// A start is when one unit of cost starts, and the start of its cell; negative if it cannot be given back.
 type start struct{ at, cell int64 }
 
-// logs reports whether the account keeps a log under a limit.
+// logs reports whether an account keeps a log for a limit.
 func (g *GCRA) logs(l *Limit) bool {
 	return g.log != nil && g.log.within == l.Spec.Within && g.log.tau == l.Spec.Tolerance()
 }
 
-// starts returns what is known of the starts of calls under a limit.
+// starts returns the known starts of calls under a limit.
 func (g *GCRA) starts(l *Limit) (all []start, unlogged int64) {
 	if !g.logs(l) {
 		return nil, g.tat
@@ -51,7 +50,7 @@ func (g *GCRA) starts(l *Limit) (all []start, unlogged int64) {
 	return g.log.all, g.log.unlogged
 }
 
-// within returns how long the windows are that the log looks at: those of the limit, with the margin.
+// within returns the length of the windows that the log bounds: the limit's, with the margin.
 func (g *GCRA) within(l *Limit, now int64) int64 { return widened(l.Spec.Within, g.margin.at(now)) }
 
 // most returns how many calls may start in a window. While the pace is slower than the limit's, they are fewer.
@@ -66,7 +65,7 @@ func (g *GCRA) most(l *Limit, now int64) int64 {
 	return max(1, min(l.Spec.Most, (l.Spec.Within+step-1)/step))
 }
 
-// exact is Earliest of a rate whose windows are exact. A call that costs more than a window holds has one to itself.
+// exact is Earliest of a rate whose windows are exact. A call that costs more than a window holds gets a window to itself.
 func (g *GCRA) exact(l *Limit, now, e, n int64, round int) Placement {
 	all, unlogged := g.starts(l)
 	most := g.most(l, now)
@@ -90,8 +89,8 @@ func (g *GCRA) exact(l *Limit, now, e, n int64, round int) Placement {
 	}
 }
 
-// crowded returns s if n more starts at s are in no group of most + 1 that is shorter than within, or else a later
-// instant before which they are; and how much work that was.
+// crowded returns s if n more starts at s are in no group of most + 1 that is shorter than within, otherwise a later instant before which
+// there is no such slot. It also returns how much work that took.
 func crowded(all []start, s, n, most, within int64) (next int64, work int) {
 	others := int(most + 1 - n) // in a group
 	if find(all, s+within)-find(all, s-within+1) < others {
@@ -125,8 +124,8 @@ func find(all []start, at int64) int {
 	return i
 }
 
-// keepLog sees to it that there is a log before something is charged or given back under a limit that wants one. One that
-// does not leaves none behind, because it does not go on with it.
+// keepLog creates a log, if the limit needs one, before something is charged or given back. If the limit needs none, it removes the log,
+// which would not be continued.
 func (g *GCRA) keepLog(l *Limit) {
 	switch {
 	case l.Spec.Most == 0:
@@ -136,22 +135,22 @@ func (g *GCRA) keepLog(l *Limit) {
 	}
 }
 
-// add logs n starts of a call whose interval begins at x. More than fill a window need not be told apart. Their cells are no
-// earlier than the slot and no more than the tolerance later, so that they are found where that is.
+// add logs n starts of a call whose interval begins at x. It logs at most as many as fill a window. Their cells are no earlier than the
+// slot and at most the tolerance later, so that they can be found by the slot.
 func (o *startLog) add(l *Limit, at, n, x int64) {
 	n = min(n, l.Spec.Most)
 	apart := max(1, min(l.Spec.Interval, o.tau/max(1, n-1)))
 	o.insert(at, n, max(x, at), apart)
 }
 
-// debt logs n starts that nobody knew of when they went. They are charged from an instant on, and not given back.
+// debt logs n starts that were unknown when they happened. They are charged from an instant on, and cannot be given back.
 func (o *startLog) debt(l *Limit, at, n, from int64) {
 	n = min(n, l.Spec.Most)
 	o.all = slices.DeleteFunc(o.all, func(s start) bool { return s.cell <= -from && s.cell > -from-n })
 	o.insert(at, n, -from, -1)
 }
 
-// insert logs n starts with cells so far apart.
+// insert logs n starts whose cells are a step apart.
 func (o *startLog) insert(at, n, cell, apart int64) {
 	i := find(o.all, at+1)
 	for k := range n {
@@ -159,12 +158,12 @@ func (o *startLog) insert(at, n, cell, apart int64) {
 	}
 }
 
-// of returns the range of the log that holds the starts of a charge, and others.
+// of returns the range of the log that contains the starts of a charge, possibly with others.
 func (o *startLog) of(c gap) (first, end int) {
 	return find(o.all, c.from-o.tau), find(o.all, c.to)
 }
 
-// remove takes the starts of a charge out whose cells begin in [from, to).
+// remove removes the starts of a charge whose cells begin in [from, to).
 func (o *startLog) remove(c gap, from, to int64) {
 	first, end := o.of(c)
 	for i := end - 1; i >= first; i-- {
@@ -174,8 +173,8 @@ func (o *startLog) remove(c gap, from, to int64) {
 	}
 }
 
-// last returns where the last n cells of a charge begin; false if it has not so many. A charge that is given back twice
-// may meet the cells of others, in any order.
+// last returns where the last n cells of a charge begin; false if it has fewer. If a charge is given back twice, these may be cells of
+// other charges, in any order.
 func (o *startLog) last(c gap, n int64) (int64, bool) {
 	var cells []int64
 	first, end := o.of(c)
@@ -191,7 +190,7 @@ func (o *startLog) last(c gap, n int64) (int64, bool) {
 	return cells[int64(len(cells))-n], true
 }
 
-// claim notes that there may have been starts before now, and until the end of a charge that nobody knew of.
+// claim notes that there may have been unknown starts, before now and until the end of a charge.
 func (o *startLog) claim(now int64, c gap, unknown bool) {
 	until := min(c.to, now)
 	if unknown {
@@ -202,7 +201,7 @@ func (o *startLog) claim(now int64, c gap, unknown bool) {
 	}
 }
 
-// tidy forgets starts that do not matter any more, when the tail has come from one window into another.
+// tidy forgets starts that no longer matter, when the tail has moved to another window.
 func (o *startLog) tidy(was, tat, now, within int64) {
 	if was/o.within != tat/o.within {
 		o.all = slices.Delete(o.all, 0, find(o.all, now-within+1))

@@ -2,14 +2,14 @@ package engine
 
 import "github.com/headway-go/headway/luascripts/numbers"
 
-// margin is by how much longer a limit takes its period to be than it is, because calls arrive closer together than they went: the network
-// delays some of them more than others, and machines send some late. Nobody can know by how much before a call is refused for it, which
-// is a stray refusal: its account had room. Each raises the margin by a step, and it fades with time.
+// margin is how much longer a period a limit assumes, because calls arrive closer together than they started: the network delays some more
+// than others, and machines send some late. How much is unknown until a call is refused although its account had room, which is a stray
+// refusal. Each one raises the margin by a step. The margin fades with time.
 //
-// A second refusal soon after the first is no stray: then something else is wrong. See Stray of [Account].
+// A second refusal soon after the first is not stray: something else is wrong. See Stray of [Account].
 type margin struct {
 	share  int64 // of the period, in millionths, when it was raised; 0 for none
-	raised int64 // when a refusal was heeded last
+	raised int64 // when a refusal last raised it
 	until  int64 // when nothing is left of it
 }
 
@@ -21,8 +21,8 @@ func (m *margin) at(now int64) int64 {
 	return m.share * (m.until - max(now, m.raised)) / (m.until - m.raised)
 }
 
-// stray heeds a refusal of a call whose slot was at, and reports whether there was none in so much time before it. One that had its slot
-// before the last refusal was heeded does not raise the margin: its slot was granted without it.
+// stray handles the refusal of a call with slot at, and reports whether there was no other refusal within a time before it. If the slot was
+// granted before the margin was last raised, the refusal does not raise it again.
 func (m *margin) stray(now, at int64, s Stray) bool {
 	alone := m.until == 0 || now-m.raised >= s.Within
 	if at > m.raised {
@@ -46,9 +46,9 @@ func widened(length, share int64) int64 {
 	return length + (length*share+numbers.WholeShare-1)/numbers.WholeShare
 }
 
-// A Stray is how a refusal is to be heeded that may be a stray one.
+// A Stray describes how to handle a refusal that may be stray.
 type Stray struct {
-	Within int64 // it is one if no other was heeded so much earlier
+	Within int64 // a refusal is stray if there was no other within this time before it
 	Step   int64 // by how much it raises the margin, in millionths of the period
 	Most   int64 // the largest margin
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// pace is how much slower than its limit a rate goes at present: because the upstream said that it allows less, or
-// because it refused calls and the limit is adaptive.
+// pace is how much slower than its limit a rate is at present: because the upstream reported a lower limit, or because it refused calls and
+// the limit is adaptive.
 type pace struct {
 	learned int64 // an emission interval; 0 for none
 	until   int64 // when that ends
@@ -14,11 +14,11 @@ type pace struct {
 	// The share of the rate, in millionths, that held when since came; it grows from then on. 0: the whole rate.
 	share  int64
 	since  int64
-	slowed int64 // when the last refusal was heeded
+	slowed int64 // when a refusal last slowed it down
 	whole  int64 // when the share is whole again
 }
 
-// isUsual reports whether nothing is known that makes the rate slower, as a rule: then its interval is that of the limit.
+// isUsual reports whether nothing slows the rate down, which is the usual case: then its interval is that of the limit.
 func (p *pace) isUsual() bool { return p.learned == 0 && p.share == 0 }
 
 // interval returns the emission interval that holds at now.
@@ -45,7 +45,7 @@ func (p *pace) shareAt(l *Limit, now int64) int64 {
 	return min(numbers.WholeShare, p.share+(now-p.since)*numbers.WholeShare/a.Recovery)
 }
 
-// usualFrom returns from when on the interval is that of the limit, if nothing else is heeded until then.
+// usualFrom returns from when on the interval is that of the limit, if nothing else slows the rate down until then.
 func (p *pace) usualFrom(l *Limit, now int64) int64 {
 	at := now
 	if now < p.until && p.learned > l.Spec.Interval {
@@ -58,8 +58,7 @@ func (p *pace) usualFrom(l *Limit, now int64) int64 {
 	return at
 }
 
-// slow heeds a refusal of a call whose slot was at. One that had its slot before the last refusal was heeded tells
-// nothing new.
+// slow handles the refusal of a call with slot at. If the slot was granted before the rate last slowed down, the refusal has no effect.
 func (p *pace) slow(l *Limit, now, at int64) bool {
 	a := l.Spec.Adapt
 	if a == nil || p.slowed > 0 && (at <= p.slowed || now < p.slowed+numbers.SameEpisode) {
@@ -73,9 +72,9 @@ func (p *pace) slow(l *Limit, now, at int64) bool {
 	return true
 }
 
-// fallBack heeds a refusal while the share grows: it has grown too far, and goes back to what went through in the last period, on
-// average. Another one within the period says that this was a little too much still. It reports whether the refusal is heeded by that.
-// One of a call that had its slot before the last refusal was heeded is.
+// fallBack handles a refusal while the share grows: it grew too far, and returns to the average of the last period. Another refusal within
+// the period shows that this was still slightly too much. fallBack reports whether it handled the refusal. A refusal whose slot was granted
+// before the rate last slowed down counts as handled.
 func (p *pace) fallBack(l *Limit, now, at, within int64) bool {
 	a := l.Spec.Adapt
 	switch {
@@ -108,7 +107,7 @@ func (p *pace) learn(l *Limit, now, value, until int64) bool {
 	return p.interval(l, now) != before
 }
 
-// inherited returns the pace for an account of another shape: a share, if that adapts, too.
+// inherited returns the pace for an account of another shape: with the share, if that is adaptive, too.
 func (p *pace) inherited(l *Limit) pace {
 	a := l.Spec.Adapt
 	if a == nil || p.share == 0 {

@@ -8,26 +8,24 @@ import (
 	"github.com/headway-go/headway/luascripts/numbers"
 )
 
-// A Queue is who waits for an account, in order. Who is in it is charged nothing, and asks again from time to time: when
-// its turn may have come, or when it is called. Who does not ask in time is taken for dead, so that nobody waits
-// behind it.
+// A Queue holds the calls that wait for an account, in order. A queued call is charged nothing, and retries from time to time: when its
+// turn may have come, or when it is notified. A call that does not retry in time is considered dead, so that no call waits behind it.
 //
-// The order is that of a score: when a call first asked, or, in a fair queue, its start tag. Tags are those of start-time fair
-// queueing: a call of a flow (those who share the account by the same value) begins, in virtual time, where the one before
-// it of the same flow ends, but not before the call that was served last; it ends a step later, which is shorter the greater
-// its weight. Serving in the order of begin gives each flow its part by weight, and what a flow does not use to the others.
-// Without a queue there is nobody to be fair to, so all tags are forgotten when it is empty.
+// Calls are ordered by a score: when a call was first requested or, in a fair queue, its start tag. Tags are those of start-time fair
+// queueing: a call of a flow (calls with the same value of the scope) begins, in virtual time, where the previous call of its flow ends,
+// but not before the call that was served last. It ends a step later; the greater its weight, the shorter the step. Serving calls in the
+// order of these starts gives each flow its share by weight, and what a flow does not use to the others. An empty queue forgets all tags.
 type Queue struct {
 	waiting  []waiter        // in order
 	scores   map[int64]int64 // by id
-	soonest  int64           // nobody is given up before
-	furthest int64           // nobody is waited for longer
+	soonest  int64           // no call is considered dead before
+	furthest int64           // no call is waited for longer
 
 	virtual int64           // the start tag of the call that was served last
 	finish  map[int64]int64 // by flow, where its last call ends
 }
 
-// A waiter is a queued call, for as long as it is believed to be alive.
+// A waiter is a queued call that is considered alive.
 type waiter struct{ id, score, until int64 }
 
 // compare orders waiters by score and then by the digits of their ids, as a sorted set of Redis does.
@@ -42,7 +40,7 @@ func (q *Queue) find(w waiter) (int, bool) {
 	return slices.BinarySearchFunc(q.waiting, w, func(a, b waiter) int { return a.compare(b) })
 }
 
-// purge drops those who are taken for dead, and reports whether there were any.
+// purge drops the calls that are considered dead, and reports whether there were any.
 func (q *Queue) purge(now int64) bool {
 	if len(q.waiting) == 0 || now < q.soonest {
 		return false
@@ -61,14 +59,14 @@ func (q *Queue) purge(now int64) bool {
 	return len(q.waiting) < before
 }
 
-// tidy forgets everything when nobody waits.
+// tidy forgets everything when no call waits.
 func (q *Queue) tidy() {
 	if len(q.waiting) == 0 {
 		*q = Queue{}
 	}
 }
 
-// position returns how many are before a call, and its score: of its position, or of the one that it would have.
+// position returns how many calls are before a call, and its score. If it is not queued, these are what it would have.
 func (q *Queue) position(c *Call, now int64, fair bool) (rank, score int64) {
 	score, in := q.scores[c.ID]
 	if in {
@@ -83,14 +81,14 @@ func (q *Queue) position(c *Call, now int64, fair bool) (rank, score int64) {
 		score = c.Since
 	default:
 		score = now
-		if n := len(q.waiting); n > 0 { // those who come at the same time stand in the order in which they ask
+		if n := len(q.waiting); n > 0 { // calls of the same instant are in the order of their requests
 			score = max(score, q.waiting[n-1].score+1)
 		}
 	}
 	return q.before(score + 1), score
 }
 
-// before returns how many have a lower score.
+// before returns how many calls have a lower score.
 func (q *Queue) before(score int64) int64 {
 	i, _ := q.find(waiter{score: score})
 	return int64(i)
@@ -147,7 +145,7 @@ func (q *Queue) leave(id int64) bool {
 	return true
 }
 
-// served notes in a fair queue that a call gets what it is for; inTurn says that the queue has come so far.
+// served notes in a fair queue that a call got its slot; inTurn tells whether it was the call's turn, so that the queue advances.
 func (q *Queue) served(c *Call, score int64, inTurn bool) {
 	if len(q.waiting) == 0 {
 		return
@@ -167,7 +165,7 @@ func (q *Queue) served(c *Call, score int64, inTurn bool) {
 	}
 }
 
-// call returns the first n in the queue but for one, who are expected to ask soon.
+// call returns the first n calls in the queue except one, and gives them a short time to retry.
 func (q *Queue) call(now, n, but int64) []int64 {
 	var ids []int64
 	for i := range q.waiting {
@@ -185,7 +183,7 @@ func (q *Queue) call(now, n, but int64) []int64 {
 	return ids
 }
 
-// length returns how many are queued at now.
+// length returns how many calls are queued at now.
 func (q *Queue) length(now int64) int64 {
 	if now < q.soonest {
 		return int64(len(q.waiting))

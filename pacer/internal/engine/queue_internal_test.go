@@ -39,7 +39,7 @@ func TestLineOrder(t *testing.T) {
 		{Call{ID: 7}, 90, 2},              // by a clock that stepped back
 		{Call{ID: 6, Since: 50}, 200, 0},  // it asked first, and was forgotten
 		{Call{ID: 9}, 300, 1},             // it stands there already
-		{Call{ID: 5, Since: 101}, 300, 3}, // as early as 8, which it is told to be behind
+		{Call{ID: 5, Since: 101}, 300, 3}, // as early as 8, which it is queued behind
 		{Call{ID: 4}, 300, 5},
 	} {
 		require.Equal(t, c.rank, q.enqueue(c.call, c.now, 1000, false), "step %d", i)

@@ -8,21 +8,21 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Calls queue for some limits. A permit is taken when the call goes, for nobody knows how long those run
-// that have one. And slots of a lane, or of a fair share, are given shortly before they come: what is given cannot be
-// taken back, so a call that comes later could only have what those leave that are queued already.
+// Calls queue for some limits. A permit is taken when the call starts, because it is unknown how long the running calls take. Slots of a
+// lane or of a fair share are granted shortly before they are due: a grant cannot be taken back, so otherwise a later call could only get
+// what the queued calls leave.
 //
-// A call that such a limit binds gets its slots and its permits together or nothing. If it has to wait for limits of
-// the other kind (its tenant's own rate, say), it gets its slots at once, as always, so that it stands in nobody's way, and
-// takes its permits when its slot comes: until then they are not its own. If they are taken by then, it gives the slots back
-// in the same step and is queued. So a queued call holds no slot, and a call that waits for a slot holds no permit.
+// A call that such a limit binds gets its slots and its permits together or nothing. If it has to wait for limits of the other kind (its
+// tenant's own rate, for example), it gets its slots at once, so that it delays no other call, and takes its permits when its slot comes.
+// If they are taken by then, it gives the slots back in the same step and is queued. So a queued call holds no slot, and a call that waits
+// for a slot holds no permit.
 
-// A kind says how a limit takes part in the search for a slot.
+// A kind is how a limit takes part in the search for a slot.
 type kind uint8
 
 const (
-	atOnce      kind = 1 << iota // gives slots as far ahead as need be
-	wholeOfLane                  // gives slots far ahead, but not to calls of a lane that is a part of it
+	atOnce      kind = 1 << iota // gives slots as far ahead as necessary
+	wholeOfLane                  // gives slots far ahead, but not to calls of its lanes
 	ofLane
 	fair
 	leases
@@ -34,7 +34,7 @@ const (
 	waitedFor = ofLane | fair | leases // those that calls are queued for
 )
 
-// manyLimits is how many limits a stack has at most, but for what nobody configures.
+// manyLimits is how many limits a stack has at most in practice.
 const manyLimits = 64
 
 func (e *Entry) kind() kind {
@@ -124,7 +124,7 @@ type queuedCall struct {
 	near  int64 // as the constant, or farther
 }
 
-// ReserveQueued is Reserve for such a call. Besides, it returns which queued calls are to ask again.
+// ReserveQueued is Reserve for such a call. It also returns which queued calls are to retry.
 func ReserveQueued(now, pause int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
 	var freed [manyLimits]bool
 	var room [manyLimits]role
@@ -142,7 +142,7 @@ func ReserveQueued(now, pause int64, stack []Entry, c Call, charges []Charge) (g
 		if q.roles[i].kind&waitedFor == 0 {
 			continue
 		}
-		// Who has been served has left the queue. Who leaves it otherwise makes room for the next one.
+		// A served call has left the queue. A call that leaves it otherwise makes room for the next one.
 		stays := q.at.Queued && q.at.Binds == i
 		if !stays && stack[i].queue().leave(c.ID) || freed[i%manyLimits] {
 			called = append(called, stack[i].Next(now, c.ID)...)
@@ -151,11 +151,11 @@ func ReserveQueued(now, pause int64, stack []Entry, c Call, charges []Charge) (g
 	return q.at, charges, called
 }
 
-// lastMoment returns how long before it is lost a slot is lent that a lane may not have: half of the shortest near, and what the way
-// to the store takes besides.
+// lastMoment returns how long before it expires a slot is lent beyond the lane's share: half of the shortest near, plus the time to reach
+// the store.
 func (q *queuedCall) lastMoment() int64 { return q.near - numbers.Near/2 }
 
-// Next calls those queued whose turn it is, but for one.
+// Next returns the queued calls whose turn it is, except one.
 func (e *Entry) Next(now, but int64) []int64 {
 	q := e.queue()
 	if q == nil {
@@ -213,7 +213,7 @@ func (q *queuedCall) decide(pause int64, charges []Charge) []Charge {
 	q.joint(base, atOnce, &others, nil)
 	q.at = begin
 	q.joint(begin.At, rates, &q.at, nil)
-	queues := all&(ofLane|fair) != 0 && q.call.Held == nil // who has a slot need not queue for one
+	queues := all&(ofLane|fair) != 0 && q.call.Held == nil // a call that has a slot need not queue for one
 	if others.At-q.now > q.near || !queues && q.at.At-q.now > q.near {
 		q.early = true
 		return q.commit(charges, rates)
@@ -267,8 +267,8 @@ func (q *queuedCall) inTurn(begin Grant) (kind, bool) {
 			q.at = lent
 			return shared, true
 		}
-		// The first in the queue may go by the lane's own slot or by one that is lent, and those behind it not sooner than the
-		// whole rate lets them; they ask sooner by what the way to the store takes.
+		// The first call in the queue may start at the lane's own slot or at one that is lent, and the next ones no sooner than the whole
+		// rate permits. They retry earlier by the time to reach the store.
 		first := max(q.now, min(q.at.At-q.near, max(lent.At-q.near, lost-q.lastMoment()))) + ahead
 		if blocks < 0 || fairTurn {
 			blocks = lane
@@ -289,7 +289,7 @@ func (e *Entry) step(now int64) int64 {
 	return e.Account.(*GCRA).step(&e.Limit, now) //nolint:forcetypeassert // a rate
 }
 
-// borrow looks for a slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.
+// borrow looks for a slot without the lanes' own limits, and for when that capacity of their rates expires if no call uses it.
 func (q *queuedCall) borrow(begin Grant) (g Grant, lost int64) {
 	g = begin
 	var room [fewLimits]Placement
@@ -330,15 +330,15 @@ func (q *queuedCall) hasPermit(i int) bool {
 // enqueue puts the call in a queue.
 func (q *queuedCall) enqueue(i int, again int64) {
 	e := &q.stack[i]
-	// They do not all ask again at the same time.
+	// The calls do not all retry at the same time.
 	again = max(q.now+numbers.SoonAgain, min(again, q.now+numbers.FarAgain+q.call.ID%numbers.FarAgain))
 	rank, score := e.queue().position(&q.call, q.now, e.fairly())
 	e.queue().join(&q.call, score, again+numbers.WaitGrace, e.fairly())
 	q.at = Grant{Queued: true, At: again, Binds: i, Ahead: rank}
 }
 
-// served takes the call out of a queue because it has what the queue is for. Who gets a slot before its turn does not move the
-// queue on; who had one has paid for its turn.
+// served takes the call out of a queue because it has what the queue is for. A call that gets a slot before its turn does not advance the
+// queue; one that had a slot has paid for its turn.
 func (q *queuedCall) served(i int) {
 	e := &q.stack[i]
 	if e.fairly() && (q.roles[i].kind == leases || q.call.Held == nil) {
@@ -383,7 +383,7 @@ func (q *queuedCall) commit(charges []Charge, kinds kind) []Charge {
 				q.served(i)
 			}
 		case k == ofLane:
-			e.queue().leave(q.call.ID) // lent: it goes, and the lane is not charged
+			e.queue().leave(q.call.ID) // lent: the call starts, and the lane is not charged
 		default:
 			panic(fmt.Sprintf("engine: a limit of kind %b would not be charged", k))
 		}

@@ -11,8 +11,8 @@ import (
 // calls of both versions come at the same time. An interval of virtual time means nothing at another rate, nor does a bucket in another
 // grid. So each shape in which a limit is asked for has an account of its own:
 //
-//   - A shape that is new begins with what the account knows that was asked for last, as far as it can be told in other terms: see history
-//     and tell.
+//   - A shape that is new begins with what the account knows that was asked for last, as far as it can be expressed in other terms: see
+//     history and tell.
 //   - While others are likely to ask for another shape, each call is counted in all of them. So each version of a policy holds for all
 //     calls, whatever the others say.
 //   - What is given back is given back in its own shape alone: the others count it until they would have forgotten it anyway.
@@ -229,7 +229,7 @@ func (v *Versions) converted(l *Limit, now int64) Account {
 			to.margin = w.margin
 		}
 		to.keepLog(l)
-		if to.log != nil { // it lacks those that were told
+		if to.log != nil { // it lacks the starts that were counted
 			to.log.unlogged = max(to.log.unlogged, now)
 		}
 		to.reset = mark{}.reset(now, to.tat)

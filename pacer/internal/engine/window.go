@@ -9,10 +9,9 @@ import (
 
 // Window counts calls per bucket of time.
 //
-// A fixed or calendar window is one bucket. A sliding window of m buckets is conservative: a call in bucket k
-// counts for every bucket from k to k+m, so that any window of the period's length holds at most the limit. A
-// call may go into bucket k if that keeps the sum within the limit for each of k..k+m: looking forward as
-// well as back is what lets a call go in front of reservations that exist.
+// A fixed or calendar window is one bucket. A sliding window of m buckets is conservative: a call in bucket k counts for every bucket from
+// k to k+m, so that any window of the period's length holds at most the limit. A call may go into bucket k if that keeps the sum within the
+// limit for each of k..k+m: looking forward as well as back lets a call start before existing reservations.
 //
 // Buckets are known by the instant at which they begin, not by a number, so that a changed period or time
 // zone meets counts that still mean what they say.
@@ -20,8 +19,8 @@ import (
 // No look at a window goes through all of its buckets, if they are a hundred: what all buckets hold tells as a rule that there
 // is room, and what the window held that was looked at last goes on to the next one, bucket by bucket.
 //
-// A call that is tracked also counts as on its way until it is known to have been answered. So when the upstream
-// says how many calls it will still admit, those that it has not seen yet can be told from those of others.
+// A call that is tracked also counts as on its way until it is known to have been answered. So when the upstream reports how many calls it
+// will still admit, the calls that it has not seen yet can be distinguished from those of others.
 type Window struct {
 	buckets []bucket // in order of time; the last one is the last that ever held a call
 	total   int64    // what they hold
@@ -270,7 +269,7 @@ func (w *Window) Inspect(l *Limit, now int64) Inspection {
 	return in
 }
 
-// untilFull returns when the whole limit may go again. The limit has the margin that holds now.
+// untilFull returns when the whole limit is available again. The limit has the present margin.
 func (w *Window) untilFull(l *Limit, now int64) int64 {
 	at := max(now, w.pause)
 	if w.limit(l, now) < l.Spec.Limit {

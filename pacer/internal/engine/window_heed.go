@@ -4,7 +4,7 @@ import (
 	"github.com/headway-go/headway/luascripts/numbers"
 )
 
-// What a window heeds of what an upstream, an operator or another process reports.
+// How a window applies reports of an upstream, an operator or another process.
 
 // Paused implements [Account].
 func (w *Window) Paused() int64 { return w.pause }
@@ -12,7 +12,7 @@ func (w *Window) Paused() int64 { return w.pause }
 // Pause implements [Account].
 func (w *Window) Pause(until int64) { w.pause = max(w.pause, until) }
 
-// Resume implements [Account]. What readings imposed ends, too.
+// Resume implements [Account]. It also ends what readings imposed.
 func (w *Window) Resume(now int64) {
 	w.doubt()
 	w.pause, w.learned, w.until = 0, 0, 0

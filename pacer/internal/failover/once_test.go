@@ -271,7 +271,7 @@ func TestNothingIsGivenBackToAStoreThatForgot(t *testing.T) {
 	}
 }
 
-// What is owed is bounded. What charges something is kept all the same, and what is dropped is told.
+// What is owed is bounded. What charges something is kept all the same, and what is dropped is reported.
 func TestTooMuchIsOwed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

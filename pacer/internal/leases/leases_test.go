@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// received is what a store was told of calls.
+// received is what a store received about calls.
 type received struct {
 	mu       sync.Mutex
 	released map[int64]int

@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/measure"
 )
 
-// recorder is a testing.TB that remembers what it was told.
+// recorder is a testing.TB that records its calls.
 type recorder struct {
 	testing.TB
 

@@ -14,8 +14,8 @@ const linkTimeout = 20 * time.Second
 
 var errNotLinked = errors.New("the link to its master is not up")
 
-// Replicate makes the server a replica of master, whose data replace its own, and returns when it has them.
-// It can be told to follow another master later. Servers of a cluster, and of [StartTLS], cannot be replicated so.
+// Replicate makes the server a replica of master, whose data replace its own, and returns when it has them. It can be made to follow
+// another master later. Servers of a cluster, and of [StartTLS], cannot be replicated so.
 func (s *Server) Replicate(ctx context.Context, master *Server) error {
 	host, port, err := net.SplitHostPort(master.Addr)
 	if err != nil {
@@ -33,8 +33,8 @@ func (s *Server) Replicate(ctx context.Context, master *Server) error {
 	return nil
 }
 
-// Promote makes a replica a master of its own, which keeps the data it has. Its old master is not told, and
-// goes on as a master too.
+// Promote makes a replica a master of its own, which keeps the data it has. Its old master does not learn of it, and goes on as a master
+// too.
 func (s *Server) Promote(ctx context.Context) error {
 	if err := s.Client().ReplicaOf(ctx, "NO", "ONE").Err(); err != nil {
 		return fmt.Errorf("redistest: %s: replicaof no one: %w", s.Addr, err)

@@ -148,8 +148,8 @@ func (s *Sentinel) Failover(ctx context.Context) error {
 	return nil
 }
 
-// masterAddr returns the address of what the sentinel takes for the master. During a failover that is the old
-// one until clients are told of the new.
+// masterAddr returns the address of the master, as the sentinel sees it. During a failover, this is the old one until clients are notified
+// of the new one.
 func (s *Sentinel) masterAddr(ctx context.Context) (string, error) {
 	master, err := s.control.Master(ctx, MasterName).Result()
 	if err != nil {

@@ -77,7 +77,7 @@ func TestSentinelFailsOverOnDemand(t *testing.T) {
 	}, eventually, poll)
 	t.Logf("the client has followed after %v", time.Since(start))
 
-	// Nobody has told the old master yet.
+	// The old master does not know yet.
 	requireRole(t, sentinel.Master, "master")
 	require.NoError(t, sentinel.Master.Replicate(t.Context(), sentinel.Replica))
 

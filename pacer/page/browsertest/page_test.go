@@ -127,7 +127,7 @@ func TestReadOnlyPageHasNoButtons(t *testing.T) {
 	b := newTab(t, 1240, 900)
 	b.open(mount(t, underLoad(t), false))
 	require.Zero(t, value[int](b, `document.querySelectorAll("button, input, form").length`))
-	require.Contains(t, value[string](b, `document.getElementById("foot").textContent`), "This page only shows.")
+	require.Contains(t, value[string](b, `document.getElementById("foot").textContent`), "This page is read-only.")
 }
 
 func TestInterveningPausesForReal(t *testing.T) {

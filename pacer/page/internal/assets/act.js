@@ -22,12 +22,12 @@ function whom(upstream, values) {
 
 const texts = {
   pause: (target, who) => [`Pause ${target.policy ? `${target.policy} ` : ""}${target.values ? `for ${who}` : target.policy ? "" : who}`.trim(),
-    "Nothing goes meanwhile. Calls that sleep reserve again behind the pause.", "Pause"],
+    "No call starts meanwhile. Waiting calls get new slots after the pause.", "Pause"],
   resume: (target, who) => [`Resume ${who}`,
     "Lifts the pause of the whole upstream, and those of every policy that binds these calls.", "Resume"],
   reset: (target, who) => [`Reset ${who}`,
-    "Forgets what was charged to every policy that binds these calls, what was learned of them, and pauses. " +
-    "The upstream does not forget: it may refuse what goes next.", "Reset"],
+    "Forgets what was charged to every policy that binds these calls, what was learned about them, and pauses. " +
+    "The upstream does not forget: it may refuse the next calls.", "Reset"],
 };
 
 // ask opens the dialog for an action on a target: {upstream, policy, scopes, values}. Scopes whose values are not known it

@@ -128,9 +128,9 @@ function update(view) {
   disagreement.update(view);
   settings.update(view, at);
   const late = Math.max(0, at - Date.parse(view.counted) / 1000);
-  const counted = late < 1 ? "up to now" : late < 60 ? `up to ${duration(Math.round(late))} ago` : "of nothing in the last minute";
-  put(element("foot"), `${view.shared ? "All processes that share the store" : "This process alone"}. ` +
-    `Times are the store's; what went is known ${counted}. ${greeted.intervene ? "" : "This page only shows."}`);
+  const counted = late < 1 ? "up to now" : late < 60 ? `up to ${duration(Math.round(late))} ago` : "for no part of the last minute";
+  put(element("foot"), `${view.shared ? "All processes that share the store" : "This process only"}. ` +
+    `Times are the store's; started calls are counted ${counted}. ${greeted.intervene ? "" : "This page is read-only."}`);
 }
 
 document.addEventListener("visibilitychange", () => {

@@ -34,8 +34,8 @@ func All() map[string][]byte {
 	return all
 }
 
-// TypeOf returns the media type of a file. It does not ask the machine, which may know none or a wrong one: a browser that is
-// told not to guess refuses a script of the wrong type.
+// TypeOf returns the media type of a file. It does not use the machine's table, which may have none or a wrong one: with nosniff, a browser
+// refuses a script of the wrong type.
 func TypeOf(name string) string {
 	switch {
 	case strings.HasSuffix(name, ".html"):

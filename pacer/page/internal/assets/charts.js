@@ -1,4 +1,4 @@
-// The charts: what goes, as one bar for each second, against the limit; and small lines beside it. All of them show the
+// The charts: what started, as one bar for each second, against the limit; and small lines beside it. All of them show the
 // minute before the present, and mark pauses as bands.
 
 /* global uPlot */
@@ -10,7 +10,7 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-// paint fills the bands of pauses, hatched, so that they can be told without colour.
+// paint fills the bands of pauses, hatched, so that they are recognizable without colour.
 function paint(u, bands) {
   const { ctx, bbox } = u;
   ctx.save();
@@ -42,7 +42,7 @@ function paint(u, bands) {
   ctx.restore();
 }
 
-// top returns where an axis ends, so that the limit is in sight unless it is far beyond what goes.
+// top returns where an axis ends, so that the limit is in sight unless it is far above what started.
 function top(most, limit) {
   const near = limit > 0 && limit <= Math.max(most, 1) * 5;
   return Math.max(near ? limit * 1.18 : 0, most * 1.12, 1);
@@ -89,7 +89,7 @@ function chart(box, options, hooks) {
 
 const still = { cursor: { show: false }, legend: { show: false }, select: { show: false } };
 
-// bars makes the chart of what goes. state is read at each drawing: {at, limit, bands}.
+// bars makes the chart of what started. state is read at each drawing: {at, limit, bands}.
 export function bars(box, state) {
   const options = () => ({
     ...still,

@@ -28,7 +28,7 @@ export class Track {
   }
 }
 
-// Pauses remembers when nothing went.
+// Pauses remembers when no call started.
 export class Pauses {
   bands = [];
 

@@ -1,4 +1,4 @@
-// One card for each policy: what goes against the limit, and what waits, how long, and what is left.
+// One card for each policy: what started against the limit, what waits and for how long, and what is left.
 
 import { bars, spark } from "./charts.js";
 import { count, duration, make, put, rate, show } from "./format.js";
@@ -98,7 +98,7 @@ export class Card {
     this.speak(p, at, mean);
   }
 
-  // compared says what goes compared with what may.
+  // compared compares what started with the limit.
   compared(p) {
     if (p.scopes.length > 0) return `, all together; ${rate(p.capacity)}/s for each ${p.scopes.join(" and ")}`;
     if (this.state.limit > 0) return ` of ${rate(p.capacity)}/s`;
@@ -113,7 +113,7 @@ export class Card {
     const most = Math.max(0, ...p.cost);
     const limit = this.state.limit > 0 ? ` The limit is ${rate(this.state.limit)} a second in the long run.` : "";
     const bands = this.pauses.bands.length > 0 ? " There was a pause." : "";
-    this.main.setAttribute("aria-label", `${p.name}: cost of the calls that went in each of the last 60 seconds. ` +
+    this.main.setAttribute("aria-label", `${p.name}: cost of the calls that started in each of the last 60 seconds. ` +
       `${rate(p.rate)} a second now, ${count(most)} at most.${limit}${bands}`);
     this.tiles.waited.box.setAttribute("aria-label", `Mean wait over the last minute, ${duration(mean)} now`);
     this.tiles.waiting.box.setAttribute("aria-label", `Calls that waited over the last minute, ${count(p.waiting)} now`);

@@ -87,7 +87,7 @@ export class Processes {
     this.title = document.getElementById("processes-title");
     this.table = new Table(document.getElementById("processes"), "Processes", [
       text("Name", (p) => [p.name || p.id, ...this.from(p)].join(" · "), { wide: true }),
-      number("There for", (p) => duration(p.forSeconds)),
+      number("Running for", (p) => duration(p.forSeconds)),
       number("Waiting", (p) => count(p.waiting)),
     ], "No process is known.");
   }

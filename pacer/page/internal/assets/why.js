@@ -5,24 +5,24 @@ import { count, duration, make, plural, put, rate } from "./format.js";
 // reason returns the state, the answer, and what explains it.
 function reason(view) {
   if (view.pausedSeconds > 0) {
-    return ["paused", "The whole upstream is paused.", `Nothing goes for ${duration(view.pausedSeconds)}.`];
+    return ["paused", "The whole upstream is paused.", `No call starts for ${duration(view.pausedSeconds)}.`];
   }
   const p = view.policies.find((one) => one.name === view.binding);
   if (!p) {
     const paused = view.policies.find((one) => one.pausedSeconds > 0);
-    if (paused) return ["paused", `${paused.name} is paused.`, `Nothing that it binds goes for ${duration(paused.pausedSeconds)}.`];
-    return ["idle", "No call waits.", "Every call goes at once."];
+    if (paused) return ["paused", `${paused.name} is paused.`, `No call that it binds starts for ${duration(paused.pausedSeconds)}.`];
+    return ["idle", "No call waits.", "Every call starts at once."];
   }
   if (p.pausedSeconds > 0) {
-    return ["paused", `Calls wait for ${p.name}, which is paused.`, `Nothing that it binds goes for ${duration(p.pausedSeconds)}.`];
+    return ["paused", `Calls wait for ${p.name}, which is paused.`, `No call that it binds starts for ${duration(p.pausedSeconds)}.`];
   }
   return ["waits", `Calls wait for ${p.name}.`, explain(p)];
 }
 
-// explain says why a policy lets no more go.
+// explain says why a policy makes calls wait.
 function explain(p) {
   if (p.scopes.length > 0 && !p.shown) {
-    return `It holds for each ${p.scopes.join(" and ")} by itself: the busiest are below.`;
+    return `Each ${p.scopes.join(" and ")} has its own state: the busiest are below.`;
   }
   if (p.kind === "in flight") {
     return p.remaining > 0 ? `${count(p.remaining)} of its ${count(p.limit)} permits are free.` : `All of its ${count(p.limit)} permits are taken.`;
@@ -30,9 +30,9 @@ function explain(p) {
   const queued = p.queued > 0 ? ` ${plural(p.queued, "call")} ${p.queued === 1 ? "is" : "are"} queued.` : "";
   if (p.kind === "window") {
     return p.remaining > 0 ? `${count(p.remaining)} of its ${count(p.limit)} are left.${queued}` :
-      `Its ${count(p.limit)} are spent: the next call goes in ${duration(p.nextSeconds)}.${queued}`;
+      `Its ${count(p.limit)} are spent: the next call starts in ${duration(p.nextSeconds)}.${queued}`;
   }
-  return `${rate(p.rate)} a second go, of the ${rate(p.capacity)} that it allows.${queued}`;
+  return `It admits ${rate(p.rate)} a second, of the ${rate(p.capacity)} that it allows.${queued}`;
 }
 
 // A Why shows it.

@@ -22,7 +22,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A fake is a source that says what it was told to.
+// A fake is a source that returns what a test sets.
 type fake struct {
 	name  string
 	all   []policies.Policy

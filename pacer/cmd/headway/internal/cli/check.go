@@ -68,7 +68,7 @@ func (a *app) printChecked(path string, f *config.File) error {
 		return a.printJSON(c)
 	}
 	w := tabwriter.NewWriter(a.env.Out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "UPSTREAM\tSTORE\tPROFILE\tPOLICIES") // errors are told by Flush
+	_, _ = fmt.Fprintln(w, "UPSTREAM\tSTORE\tPROFILE\tPOLICIES") // Flush returns errors
 	for _, u := range c.Upstreams {
 		if len(u.Policies) == 0 {
 			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t-\n", u.Upstream, u.Store, u.Profile)

@@ -50,8 +50,8 @@ func TestCheckOfAFileWithMistakes(t *testing.T) {
 	got := run(t, "check", path)
 	require.Equal(t, outcome{
 		cli.ExitFailed, "",
-		path + `:3:14: upstreams.crm.maxWait: "\x1b[31msoon" is no duration: write one such as 250ms, 30s or 1m30s, or forever` + "\n" +
-			path + `:4:5: upstreams.crm.polices: "polices" is no field here: there are hosts, ignoreCounts, jitter, maxLate, maxPause, maxWait, ` +
+		path + `:3:14: upstreams.crm.maxWait: "\x1b[31msoon" is not a duration: write one such as 250ms, 30s or 1m30s, or forever` + "\n" +
+			path + `:4:5: upstreams.crm.polices: unknown field "polices": the fields are hosts, ignoreCounts, jitter, maxLate, maxPause, maxWait, ` +
 			"outage, overrides, policies, processes, profile, store, storeTimeout\n",
 	}, got)
 

@@ -86,7 +86,7 @@ func on(t *testing.T, addr string) func(args ...string) outcome {
 // patience is how long to wait for what must come, however slow the machine is.
 const patience = time.Minute
 
-// known waits until both processes have told of their policies.
+// known waits until both processes have reported their policies.
 func known(t *testing.T, headway func(...string) outcome) {
 	t.Helper()
 	require.Eventually(t, func() bool {

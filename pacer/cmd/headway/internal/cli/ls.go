@@ -92,7 +92,7 @@ func (a *app) printListing(l listing) error {
 		return err
 	}
 	w := tabwriter.NewWriter(a.env.Out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "UPSTREAM\tPROCESSES\tPOLICIES\tWAITING\tPAUSED") // errors are told by Flush
+	_, _ = fmt.Fprintln(w, "UPSTREAM\tPROCESSES\tPOLICIES\tWAITING\tPAUSED") // Flush returns errors
 	for _, one := range l.Upstreams {
 		_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", one.Upstream, one.Alive, one.Policies, report.Count(one.Waiting), one.paused)
 	}

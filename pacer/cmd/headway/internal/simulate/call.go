@@ -22,7 +22,7 @@ const unknownRetry = time.Second
 // renewals is how often a lease is renewed before it could run out: as a Pacer does.
 const renewals = 3
 
-// A call is one that was offered, until it goes or is refused.
+// A call was offered, and is not yet admitted or refused.
 type call struct {
 	*stack
 
@@ -30,14 +30,14 @@ type call struct {
 	asked  store.Instant // by its caller
 	latest store.Instant // later it does not go
 	binds  int           // the limit that made it wait; below 0 if none did
-	turn   int           // counts how often it was told when to ask
+	turn   int           // counts how often its next request was scheduled
 	runs   store.Instant // how long it takes
 	next   func(store.Instant)
 
 	hurried bool // the store has called it
 }
 
-// offer has a process make a call now. What comes after it is told when it is over, or may come again; nil if nothing comes after it.
+// offer has a process make a call now. next, if not nil, is called when the call is over or may be repeated.
 func (s *sim) offer(process int, st *stack, l *Load, next func(at store.Instant)) {
 	c := &call{stack: st, asked: s.now, latest: math.MaxInt64, binds: store.BindsNothing, runs: s.callTime(l), next: next}
 	c.call = store.Call{Cost: l.Cost, MaxWait: time.Duration(s.plan.MaxWait)}
@@ -135,7 +135,7 @@ func (s *sim) goes(c *call, g *store.Grant) {
 		at = g.At + s.half + s.upTo(jitter) + s.timerLate()
 	}
 	over, wait := at+c.runs, at-c.asked
-	s.at(at, func() { s.went(c, s.now, wait) })
+	s.at(at, func() { s.admitted(c, s.now, wait) })
 	if guard, lease, ok := c.leases(); ok {
 		id, began := c.call.ID, g.At
 		s.at(over+store.Instant(guard)+s.half, func() { s.report(c, store.NoteRelease, 0) })

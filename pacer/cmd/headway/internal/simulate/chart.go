@@ -21,9 +21,9 @@ const (
 // writeCharts draws the course of things.
 func (r *Result) writeCharts(b *strings.Builder) {
 	c := &r.Chart
-	r.chart(b, "calls that went, per second", c.Went)
-	if r.Went < r.Offered-r.Offered/50 {
-		r.chart(b, "calls that were offered, per second", c.Offered)
+	r.chart(b, "calls admitted, per second", c.Admitted)
+	if r.Admitted < r.Offered-r.Offered/50 {
+		r.chart(b, "calls offered, per second", c.Offered)
 	}
 	if r.Queue.Mean >= 0.5 {
 		r.chart(b, "calls that wait", c.Waiting)

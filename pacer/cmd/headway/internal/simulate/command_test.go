@@ -48,17 +48,17 @@ func TestCommand(t *testing.T) {
 	require.NoError(t, err)
 	for _, line := range []string{
 		"1h from 2026-01-01 00:00:00 UTC, in virtual time",
-		"offered  3600 calls, 1.00/s",
-		"went     300 calls, 0.08/s",
-		"refused  3240 calls, 90.0 % of those that were offered",
+		"offered   3600 calls, 1.00/s",
+		"admitted  300 calls, 0.08/s",
+		"refused   3240 calls, 90.0 % of the calls offered",
 		"60 at the end",
-		"waits    p50 200µs",
+		"waits     p50 200µs",
 		"quota: 300 per window of 1h ",
 		"tenant, the greedy one ",
 		"tenant, each of the others ",
-		"quota is spent after 5m, at 2026-01-01 00:05:00; the next call that finds it so can go at 2026-01-01 01:00:00.",
-		"calls that went, per second\n",
-		"calls that were offered, per second\n",
+		"quota is spent after 5m, at 2026-01-01 00:05:00; calls can start again at 2026-01-01 01:00:00.",
+		"calls admitted, per second\n",
+		"calls offered, per second\n",
 		"remaining of quota\n",
 	} {
 		require.Contains(t, out, line)
@@ -78,7 +78,7 @@ func TestJSON(t *testing.T) {
 	require.InDelta(t, 49.5, r.Goodput, 0.1)
 	require.EqualValues(t, 3, r.Seed)
 	require.InDelta(t, 60, r.For, 0)
-	require.Len(t, r.Chart.Went, 60)
+	require.Len(t, r.Chart.Admitted, 60)
 	require.Equal(t, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), r.Start)
 }
 
@@ -113,7 +113,7 @@ func TestFile(t *testing.T) {
 
 	// Without loads, flags say who calls.
 	r = numbers(t, `{"policies": ["10 per 1s"]}`, "--file", "-", "--rate", "5", "--steady", "--for", "10s")
-	require.EqualValues(t, 50, r.Went)
+	require.EqualValues(t, 50, r.Admitted)
 }
 
 // What is wrong with a command line or a file is said, and ends it with exit code 2.

@@ -75,7 +75,7 @@ type job struct {
 	Crews             []crew
 }
 
-// A told is what one process tells when it is over.
+// A told is the report of one process at its end.
 type told struct {
 	Late  measure.Lateness
 	Drift int64 // by how many µs the wall clock and the clock of timers have parted
@@ -83,7 +83,7 @@ type told struct {
 	Went  []went
 }
 
-// A went is a call of a tenant that went at an instant, and might from its slot on, as late as its slack. All are in µs.
+// A went is a call of a tenant that started at an instant, and was allowed to between its slot and the end of its slack. All are in µs.
 type went struct {
 	Tenant          string
 	Slot, Slack, At int64
@@ -289,7 +289,7 @@ func predict(t *testing.T, fleet string, loads ...simulate.Load) *simulate.Resul
 // afterWarmUp returns the calls per second that are predicted for the time that is measured.
 func afterWarmUp(r *simulate.Result) float64 {
 	sum := 0.0
-	for _, n := range r.Chart.Went[int(warmUp.Seconds()):] {
+	for _, n := range r.Chart.Admitted[int(warmUp.Seconds()):] {
 		sum += n
 	}
 	return sum / length().Seconds()

@@ -31,15 +31,15 @@ type measure struct {
 
 // A group is calls that are counted together.
 type group struct {
-	name                   string
-	offered, went, refused int64
-	waits                  waits
+	name                       string
+	offered, admitted, refused int64
+	waits                      waits
 }
 
 // A point is what happened between two points of a chart.
 type point struct {
-	offered, went int64
-	area          float64 // of the queue
+	offered, admitted int64
+	area              float64 // of the queue
 }
 
 // A partCount is what is counted of a policy, or of a lane's part of one.
@@ -89,7 +89,7 @@ func (m *measure) waiting(more int64, now store.Instant) {
 	m.longest = max(m.longest, m.line)
 }
 
-// offered counts a call that is made.
+// offered counts a call that arrives.
 func (m *measure) offered(c *call, now store.Instant) {
 	m.waiting(1, now)
 	m.total.offered++
@@ -97,7 +97,7 @@ func (m *measure) offered(c *call, now store.Instant) {
 	m.point(now).offered++
 }
 
-// refused counts a call that may not go.
+// refused counts a call that is refused.
 func (m *measure) refused(c *call, now store.Instant) {
 	m.waiting(-1, now)
 	m.total.refused++
@@ -125,12 +125,12 @@ func (m *measure) bound(c *call, now, at store.Instant) {
 	}
 }
 
-// went counts a call that goes, after some wait.
-func (m *measure) went(c *call, now, wait store.Instant) {
+// admitted counts a call that starts, after some wait.
+func (m *measure) admitted(c *call, now, wait store.Instant) {
 	m.waiting(-1, now)
-	m.total.went++
-	c.group.went++
-	m.point(now).went++
+	m.total.admitted++
+	c.group.admitted++
+	m.point(now).admitted++
 	m.total.waits.add(wait)
 	c.group.waits.add(wait)
 	if c.binds >= 0 {

@@ -25,7 +25,7 @@ type queue struct {
 	waiting []*call
 	held    []store.Instant // slots that are still to come
 	asking  bool
-	turn    int // counts how often it was told when to ask
+	turn    int // counts how often its next request was scheduled
 	binds   int // the limit that made the last one wait
 
 	calls  []store.Call

@@ -13,13 +13,13 @@ type Result struct {
 	For   float64   `json:"forSeconds"`
 	Seed  uint64    `json:"seed"`
 
-	Offered int64 `json:"offered"` // calls that were made
-	Went    int64 `json:"went"`
-	Refused int64 `json:"refused"` // because they would have waited longer than MaxWait
-	Waiting int64 `json:"waiting"` // at the end
+	Offered  int64 `json:"offered"` // calls that were made
+	Admitted int64 `json:"admitted"`
+	Refused  int64 `json:"refused"` // because they would have waited longer than MaxWait
+	Waiting  int64 `json:"waiting"` // at the end
 
-	Goodput  float64        `json:"goodput"` // calls that went per second
-	Waits    Waits          `json:"waits"`   // of the calls that went
+	Goodput  float64        `json:"goodput"` // admitted calls per second
+	Waits    Waits          `json:"waits"`   // of the admitted calls
 	Queue    Queue          `json:"queue"`
 	Policies []PolicyResult `json:"policies"`
 	Loads    []LoadResult   `json:"loads"`
@@ -37,12 +37,12 @@ type PolicyResult struct {
 	Policy string `json:"policy"`
 	Text   string `json:"text"`
 	Limits int    `json:"limits"` // how many values of its scopes there are; 1 without scopes
-	// Utilization is what was used of what the policy admits in this time, all limits together: the cost of the calls that went,
+	// Utilization is what was used of what the policy admits in this time, all limits together: the cost of the admitted calls,
 	// or the time in which permits were taken. Windows of the clock and of calendars admit all of their limit in each of them,
 	// however much of the first and the last is simulated.
 	Utilization float64 `json:"utilization"`
 	Busiest     float64 `json:"busiest"` // of the limit that was used most
-	Waits       Waits   `json:"waits"`   // of the calls that went and for which it was this policy that decided when
+	Waits       Waits   `json:"waits"`   // of the calls that this policy delayed
 	Refused     int64   `json:"refused"` // because of it
 	Spent       *Spent  `json:"spent,omitempty"`
 }
@@ -57,20 +57,20 @@ type Spent struct {
 
 // A LoadResult is what became of a load; of a part of it, where a tenant is greedy or some calls are in a lane.
 type LoadResult struct {
-	Name    string  `json:"name"`
-	Offered int64   `json:"offered"`
-	Went    int64   `json:"went"`
-	Refused int64   `json:"refused"`
-	Goodput float64 `json:"goodput"`
-	Waits   Waits   `json:"waits"`
+	Name     string  `json:"name"`
+	Offered  int64   `json:"offered"`
+	Admitted int64   `json:"admitted"`
+	Refused  int64   `json:"refused"`
+	Goodput  float64 `json:"goodput"`
+	Waits    Waits   `json:"waits"`
 }
 
 // A Chart is the course of things: a value for each Every seconds, of which the last may be less.
 type Chart struct {
-	Every   float64   `json:"everySeconds"`
-	Offered []float64 `json:"offered"` // calls per second
-	Went    []float64 `json:"went"`    // calls per second
-	Waiting []float64 `json:"waiting"` // calls, on average
+	Every    float64   `json:"everySeconds"`
+	Offered  []float64 `json:"offered"`  // calls per second
+	Admitted []float64 `json:"admitted"` // calls per second
+	Waiting  []float64 `json:"waiting"`  // calls, on average
 	// Remaining is what is left of each window at the end of each interval, by the policy's name, for the first tenant. Windows
 	// that are shorter than Every are left out. Slots that were given are not left.
 	Remaining map[string][]int64 `json:"remaining,omitempty"`
@@ -103,14 +103,14 @@ func (s *sim) result(start time.Time) *Result {
 	length := seconds(s.end - s.begun)
 	t := &s.total
 	r := &Result{
-		Start: start, For: length, Seed: s.plan.Seed, Offered: t.offered, Went: t.went, Refused: t.refused, Waiting: s.line,
-		Goodput: float64(t.went) / length, Waits: t.waits.result(),
+		Start: start, For: length, Seed: s.plan.Seed, Offered: t.offered, Admitted: t.admitted, Refused: t.refused, Waiting: s.line,
+		Goodput: float64(t.admitted) / length, Waits: t.waits.result(),
 		Queue: Queue{Mean: s.area / float64(s.end-s.begun), Max: s.longest},
 		Chart: Chart{Every: seconds(s.every), Remaining: make(map[string][]int64)},
 	}
 	for _, g := range s.groups {
 		r.Loads = append(r.Loads, LoadResult{
-			Name: g.name, Offered: g.offered, Went: g.went, Refused: g.refused, Goodput: float64(g.went) / length, Waits: g.waits.result(),
+			Name: g.name, Offered: g.offered, Admitted: g.admitted, Refused: g.refused, Goodput: float64(g.admitted) / length, Waits: g.waits.result(),
 		})
 	}
 	for i, p := range s.parts {
@@ -122,7 +122,7 @@ func (s *sim) result(start time.Time) *Result {
 	for i, p := range s.points {
 		width := min(s.every, s.end-s.begun-store.Instant(i)*s.every)
 		r.Chart.Offered = append(r.Chart.Offered, float64(p.offered)/seconds(width))
-		r.Chart.Went = append(r.Chart.Went, float64(p.went)/seconds(width))
+		r.Chart.Admitted = append(r.Chart.Admitted, float64(p.admitted)/seconds(width))
 		r.Chart.Waiting = append(r.Chart.Waiting, p.area/float64(width))
 	}
 	return r

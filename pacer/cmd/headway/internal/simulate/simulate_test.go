@@ -41,13 +41,13 @@ func run(t *testing.T, p simulate.Plan) *simulate.Result {
 	t.Helper()
 	r, err := simulate.Run(t.Context(), p)
 	require.NoError(t, err)
-	require.Equal(t, r.Offered, r.Went+r.Refused+r.Waiting, "every call is one of them")
-	require.Equal(t, r.Went, r.Waits.Calls)
+	require.Equal(t, r.Offered, r.Admitted+r.Refused+r.Waiting, "every call is one of them")
+	require.Equal(t, r.Admitted, r.Waits.Calls)
 	waited := int64(0)
 	for i := range r.Policies {
 		waited += r.Policies[i].Waits.Calls
 	}
-	require.LessOrEqual(t, waited, r.Went)
+	require.LessOrEqual(t, waited, r.Admitted)
 	return r
 }
 
@@ -64,13 +64,13 @@ func TestQuotaIsSpent(t *testing.T) {
 	require.Equal(t, 2, spent.Times)
 	// Those of the last minute of the day wait for the next one, and so the next one is spent a minute earlier.
 	require.InDelta(t, 82800+3660, spent.For, 0.01)
-	require.EqualValues(t, 7200, r.Went)
+	require.EqualValues(t, 7200, r.Admitted)
 	require.EqualValues(t, 26*3600-7200, r.Refused)
 	require.EqualValues(t, 60, r.Policies[0].Waits.Calls)
 	require.InDelta(t, 60, r.Waits.Max, 0.1)
 	require.InDelta(t, 1, r.Policies[0].Utilization, 0)
 	left := r.Chart.Remaining["quota"]
-	require.Len(t, left, len(r.Chart.Went))
+	require.Len(t, left, len(r.Chart.Admitted))
 	require.EqualValues(t, 3600-1300, left[0]) // the first of 72 intervals
 	require.Zero(t, left[10])
 }
@@ -101,7 +101,7 @@ func TestMaxWait(t *testing.T) {
 	p.MaxWait = simulate.Duration(5 * time.Second)
 	r := run(t, p)
 	require.EqualValues(t, 1200, r.Offered)
-	require.InDelta(t, 600, r.Went, 1)
+	require.InDelta(t, 600, r.Admitted, 1)
 	require.InDelta(t, 50, r.Waiting, 2)
 	require.InDelta(t, 550, r.Refused, 3)
 	require.Equal(t, r.Refused, r.Policies[0].Refused)
@@ -123,12 +123,12 @@ func TestRefusedWorkersComeBack(t *testing.T) {
 	one := func(p *simulate.Plan, l *simulate.Load) { l.Workers, p.MaxWait = 1, simulate.Duration(time.Second) }
 	p := plan(time.Hour, one, policies.Daily(10, time.UTC))
 	r := run(t, p)
-	require.EqualValues(t, 10, r.Went)
+	require.EqualValues(t, 10, r.Admitted)
 	require.EqualValues(t, 1, r.Refused)
 
 	p.Retry = simulate.Duration(time.Minute)
 	r = run(t, p)
-	require.EqualValues(t, 10, r.Went)
+	require.EqualValues(t, 10, r.Admitted)
 	require.EqualValues(t, 60, r.Refused)
 }
 
@@ -180,7 +180,7 @@ func TestPermits(t *testing.T) {
 		allowed = 4
 	}
 	require.InEpsilon(t, load/permits, r.Policies[0].Utilization, 0.01*allowed)
-	require.InEpsilon(t, waits, float64(r.Policies[0].Waits.Calls)/float64(r.Went), 0.03*allowed)
+	require.InEpsilon(t, waits, float64(r.Policies[0].Waits.Calls)/float64(r.Admitted), 0.03*allowed)
 	require.InEpsilon(t, mean, r.Waits.Mean, 0.05*allowed)
 	require.InEpsilon(t, r.Goodput*r.Waits.Mean, r.Queue.Mean, 0.001) // of any queue
 }
@@ -193,7 +193,7 @@ func TestLongCallsKeepTheirPermits(t *testing.T) {
 		l.CallTime, l.Workers, p.MaxWait = simulate.Duration(20*time.Second), 3, simulate.Duration(pacer.Forever)
 	}, policies.InFlight(1).Lease(time.Second))
 	r := run(t, p)
-	require.InDelta(t, 180, r.Went, 1)
+	require.InDelta(t, 180, r.Admitted, 1)
 	require.InDelta(t, 1, r.Policies[0].Utilization, 0.001)
 }
 
@@ -226,7 +226,7 @@ func TestMaxWaitInTheQueue(t *testing.T) {
 		l.CallTime, l.Workers, p.MaxWait = simulate.Duration(10*time.Second), 2, simulate.Duration(2*time.Second)
 	}, policies.InFlight(1))
 	r := run(t, p)
-	require.EqualValues(t, 6, r.Went)
+	require.EqualValues(t, 6, r.Admitted)
 	require.Positive(t, r.Refused)
 	require.Equal(t, r.Refused, r.Policies[0].Refused)
 	require.LessOrEqual(t, r.Waits.Max, 2.01)
@@ -333,11 +333,11 @@ func TestChart(t *testing.T) {
 
 	r := run(t, plan(100*time.Second+500*time.Millisecond, steady(10), policies.PerSecond(1000)))
 	sum := 0.0
-	for i, n := range r.Chart.Went {
+	for i, n := range r.Chart.Admitted {
 		width := math.Min(r.Chart.Every, 100.5-float64(i)*r.Chart.Every)
 		require.InDelta(t, 10, n, 1.01/width)
 		sum += n * width
 	}
 	require.InDelta(t, 1005, sum, 1e-6)
-	require.Len(t, r.Chart.Waiting, len(r.Chart.Went))
+	require.Len(t, r.Chart.Waiting, len(r.Chart.Admitted))
 }

@@ -31,7 +31,7 @@ func (r *Result) writeCalls(b *strings.Builder) {
 	t := table(b)
 	row := func(name, format string, args ...any) { _, _ = fmt.Fprintf(t, name+"\t"+format+"\n", args...) } // to memory
 	row("offered", "%d calls, %s/s", r.Offered, rate(float64(r.Offered)/r.For))
-	row("went", "%d calls, %s/s", r.Went, rate(r.Goodput))
+	row("admitted", "%d calls, %s/s", r.Admitted, rate(r.Goodput))
 	row("refused", "%d calls%s", r.Refused, of(r.Refused, r.Offered))
 	row("waiting", "%s calls on average, %d at most, %d at the end", report.Number(r.Queue.Mean), r.Queue.Max, r.Waiting)
 	row("waits", "p50 %s, p95 %s, p99 %s, max %s", wait(r.Waits.P50), wait(r.Waits.P95), wait(r.Waits.P99), wait(r.Waits.Max))
@@ -44,12 +44,12 @@ func of(n, all int64) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %s of those that were offered", percent(float64(n)/float64(all)))
+	return fmt.Sprintf(", %s of the calls offered", percent(float64(n)/float64(all)))
 }
 
 func (r *Result) writePolicies(b *strings.Builder) {
 	t := table(b)
-	_, _ = fmt.Fprintln(t, "POLICY\tUSED\tMADE WAIT\tP50\tP95\tP99\tMAX\tREFUSED")
+	_, _ = fmt.Fprintln(t, "POLICY\tUSED\tDELAYED\tP50\tP95\tP99\tMAX\tREFUSED")
 	for i := range r.Policies {
 		p := &r.Policies[i]
 		used := percent(p.Utilization)
@@ -67,10 +67,10 @@ func (r *Result) writeLoads(b *strings.Builder) {
 		return
 	}
 	t := table(b)
-	_, _ = fmt.Fprintln(t, "LOAD\tOFFERED\tWENT\tPER SECOND\tP50\tP95\tP99\tMAX\tREFUSED")
+	_, _ = fmt.Fprintln(t, "LOAD\tOFFERED\tADMITTED\tPER SECOND\tP50\tP95\tP99\tMAX\tREFUSED")
 	for i := range r.Loads {
 		l := &r.Loads[i]
-		_, _ = fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%d\n", report.Clean(l.Name), l.Offered, l.Went, rate(l.Goodput), percentiles(&l.Waits), l.Refused)
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%d\n", report.Clean(l.Name), l.Offered, l.Admitted, rate(l.Goodput), percentiles(&l.Waits), l.Refused)
 	}
 	_ = t.Flush()
 	b.WriteByte('\n')
@@ -83,10 +83,10 @@ func (r *Result) writeSpent(b *strings.Builder) {
 			continue
 		}
 		when := func(seconds float64) string { return r.Start.Add(span(seconds)).Format("2006-01-02 15:04:05") }
-		fmt.Fprintf(b, "%s is spent after %s, at %s; the next call that finds it so can go at %s.\n",
+		fmt.Fprintf(b, "%s is spent after %s, at %s; calls can start again at %s.\n",
 			r.Policies[i].Policy, long(s.At), when(s.At), when(s.Until))
 		if s.Times > 1 {
-			fmt.Fprintf(b, "That happens %d times, for %s in all.\n", s.Times, long(s.For))
+			fmt.Fprintf(b, "This happens %d times, for %s in all.\n", s.Times, long(s.For))
 		}
 		b.WriteByte('\n')
 	}
@@ -113,7 +113,7 @@ func wait(seconds float64) string {
 	return long(seconds)
 }
 
-// long prints a longer time: what the way to the store took is not told.
+// long prints a longer time: without the time that a request to the store took.
 func long(seconds float64) string {
 	d := span(seconds)
 	if d > time.Second {

@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Waits says how long some calls waited, each from when its caller asked until it went, the way to the store included. Times
-// are in seconds. Percentiles are exact to three digits, the mean and the longest as they are.
+// Waits summarizes how long some calls waited, each from its arrival until its start, including the request to the store. Times are in
+// seconds. Percentiles are exact to three digits, the mean and the longest as they are.
 type Waits struct {
 	Calls int64   `json:"calls"`
 	Mean  float64 `json:"meanSeconds"`
@@ -27,7 +27,7 @@ type waits struct {
 	hist *hdrhistogram.Histogram // nil before the first
 }
 
-// longestWait is the longest wait that is told from longer ones, in µs: ten years.
+// longestWait is the longest wait that is distinguished from longer ones, in µs: ten years.
 const longestWait = int64(maxFor / time.Microsecond)
 
 func (w *waits) add(d store.Instant) {

@@ -41,7 +41,7 @@ func Run(ctx context.Context, c Config) error {
 	m := newModel(ctx, c, newStyles(lipgloss.NewRenderer(c.Out)))
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(c.In), tea.WithOutput(c.Out), tea.WithAltScreen()).Run()
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // it was told to end, and did
+		return nil //nolint:nilerr // it was asked to end, and did
 	}
 	return err
 }

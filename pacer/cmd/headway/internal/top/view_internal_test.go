@@ -53,7 +53,7 @@ func TestViewAt80And40Columns(t *testing.T) {
 	require.NotContains(t, narrow, "LIMIT")
 }
 
-// The margin of a policy is told with how it stands.
+// The margin of a policy is shown with its state.
 func TestViewOfAMargin(t *testing.T) {
 	t.Parallel()
 	m := drawn(t, 120, 24, termenv.Ascii)
