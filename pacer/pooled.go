@@ -6,34 +6,25 @@ import (
 	"slices"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/pools"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// weighted returns an index below n at random, by weights that sum up to all.
-func weighted(n, all int, weight func(int) int) int {
-	at := rand.IntN(all)
-	for i := range n {
-		if at -= weight(i); at < 0 {
-			return i
-		}
-	}
-	return n - 1
-}
-
 // pooled is what is known of a call that any one of some credentials may make. It never changes.
 type pooled struct {
 	pool     *Pool
-	stick    *stick   // nil if it does not stick to any
-	only     string   // the account to which it sticks; "" if it may have any
-	accounts []string // of its choices
+	stick    *pools.Stick // nil if it does not stick to any
+	only     string       // the account to which it sticks; "" if it may have any
+	accounts []string     // of its choices
 }
 
 // any returns one whose account is chosen already, since no limit is enforced.
 func (c *pooled) any() *pooled {
-	all, name := c.pool.accounts, c.only
+	name := c.only
 	if name == "" {
-		name = all[weighted(len(all), c.pool.weight, func(i int) int { return all[i].weight })].name
+		l := c.pool.of
+		name = l.Accounts[l.Any()].Name
 	}
 	return &pooled{pool: c.pool, stick: c.stick, only: c.only, accounts: []string{name}}
 }
@@ -52,13 +43,13 @@ func (p *Pacer) requestAny(a *ask) (r waiters.Request, err error) {
 	places := make(map[store.Key]int)
 	var never error
 	weights := 0
-	first := rand.IntN(l.weight)
-	for i := range l.accounts {
-		of := &l.accounts[i]
-		if was.only != "" && was.only != of.name {
+	first := rand.IntN(l.of.Weight)
+	for i := range l.of.Accounts {
+		of := &l.of.Accounts[i]
+		if was.only != "" && was.only != of.Name {
 			continue
 		}
-		one := a.by(l, of.name)
+		one := a.by(l, of.Name)
 		limits, err := p.bind(&one, nil)
 		if err != nil {
 			return r, err
@@ -73,8 +64,8 @@ func (p *Pacer) requestAny(a *ask) (r waiters.Request, err error) {
 		if weights <= first {
 			r.Call.First = len(now.accounts)
 		}
-		weights += of.weight
-		now.accounts = append(now.accounts, of.name)
+		weights += of.Weight
+		now.accounts = append(now.accounts, of.Name)
 		r.Call.AnyOf = append(r.Call.AnyOf, place(&r, places, limits, costs))
 	}
 	if len(now.accounts) == 0 {
@@ -107,9 +98,8 @@ func (a *ask) isUsual() bool {
 // request returns what binds a usual call.
 func (u *usual) request(a *ask) (r waiters.Request) {
 	was := a.pooled
-	all := was.pool.accounts
 	r.Limits, r.Call.AnyOf = u.limits, u.anyOf
-	r.Call.First = weighted(len(all), was.pool.weight, func(i int) int { return all[i].weight })
+	r.Call.First = was.pool.of.Any()
 	a.pooled = &pooled{pool: was.pool, stick: was.stick, accounts: u.accounts}
 	return r
 }
@@ -149,8 +139,8 @@ func (a *ask) by(l *Pool, account string) ask {
 
 // scoped returns an account as the value of the pool's scopes: of those that a call carries, or else of all.
 func (l *Pool) scoped(a *ask, account string) []Option {
-	all, carried := make([]Option, 0, len(l.scopes)), make([]Option, 0, len(l.scopes))
-	for _, name := range l.scopes {
+	all, carried := make([]Option, 0, len(l.of.Scopes)), make([]Option, 0, len(l.of.Scopes))
+	for _, name := range l.of.Scopes {
 		o := Scope(name, account)
 		all = append(all, o)
 		if a != nil && a.scope(name) != "" {
