@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -27,12 +28,12 @@ const (
 // Keep sets for how long after its slot a booking may be redeemed: [Pacer.Book] alone heeds it. It is rounded up to a second, and from a
 // second to 30 days. The store remembers for as long what became of a booking that was redeemed, in about 150 bytes. Defaults to
 // [DefaultKeep], an hour.
-func Keep(d time.Duration) Option { return Option{kind: optKeep, n: int64(d)} }
+func Keep(d time.Duration) Option { return Option{calls.Option{Kind: calls.Keep, N: int64(d)}} }
 
 // Attempt says which attempt of the job this is, from 1: [Pacer.Redeem] and [Pacer.CancelBooking] alone heed it. Each attempt goes once.
 // The first one has the slot that was booked, each other one gets a slot when it is redeemed, whenever that is: that it was redeemed is
 // remembered for as long as [Keep] says from then on. Defaults to 1.
-func Attempt(n int64) Option { return Option{kind: optAttempt, n: n} }
+func Attempt(n int64) Option { return Option{calls.Option{Kind: calls.Attempt, N: n}} }
 
 // Book charges the earliest slot at which the call may go, and returns it as a token: a short text to keep with a job, for whichever
 // process is to run it. Nothing of the call stays in this process. wait is how long from now until the slot: have the queue wake the job
@@ -53,17 +54,17 @@ func (p *Pacer) Book(ctx context.Context, opts ...Option) (tok string, wait time
 
 // book is Book for a call by any one of the credentials of a pool; nil: for any other call.
 func (p *Pacer) book(ctx context.Context, opts []Option, l *Pool) (tok string, wait time.Duration, err error) {
-	r := newReservation()
-	a, err := r.read(ctx, p, opts)
+	r := p.newReservation()
+	a, err := p.read(ctx, &r.call.Asked, opts)
 	if err != nil {
 		return "", 0, err
 	}
 	if l != nil {
-		a.pooled = &pooled{pool: l}
+		a.ByAny(l.of)
 	}
-	t := &token{upstream: p.upstream, keep: DefaultKeep, maxWait: min(a.maxWait, Forever), tracked: a.tracked, cost: a.cost}
+	t := &token{upstream: p.upstream, keep: DefaultKeep, maxWait: min(a.MaxWait, Forever), tracked: a.Tracked, cost: a.Cost}
 	_, _ = rand.Read(t.id[:]) // it never fails
-	if err := t.carry(ctx, opts); err != nil {
+	if err := t.carry(ctx, r.call.Options); err != nil {
 		return "", 0, err
 	}
 	b, err := p.bindBooking(r, &a)
@@ -86,35 +87,33 @@ func (p *Pacer) book(ctx context.Context, opts []Option, l *Pool) (tok string, w
 }
 
 // carry has a token carry what the options and the context say.
-func (t *token) carry(ctx context.Context, opts []Option) error {
+func (t *token) carry(ctx context.Context, opts []calls.Option) error {
 	has := make(map[string]bool)
 	scope := func(name, value string) {
 		if !has[name] {
 			has[name] = true
-			t.scopes = append(t.scopes, Scope(name, value))
+			t.scopes = append(t.scopes, Scope(name, value).is)
 		}
 	}
 	costs := make(map[string]bool)
 	for _, o := range slices.Backward(opts) { // the last one counts
-		switch o.kind {
-		case optScope:
-			scope(o.name, o.value)
-		case optCostOf:
-			if !costs[o.name] {
-				costs[o.name] = true
-				t.costs = append(t.costs, Option{kind: optCostOf, name: o.name, n: o.n, estimate: o.estimate})
+		switch o.Kind {
+		case calls.Scope:
+			scope(o.Name, o.Value)
+		case calls.CostOf:
+			if !costs[o.Name] {
+				costs[o.Name] = true
+				t.costs = append(t.costs, calls.Option{Kind: calls.CostOf, Name: o.Name, N: o.N, Estimate: o.Estimate})
 			}
-		case optKeep:
-			if d := time.Duration(o.n); d < time.Second || d > maxKeep {
+		case calls.Keep:
+			if d := time.Duration(o.N); d < time.Second || d > maxKeep {
 				return &ConfigError{Field: "Keep", Value: d.String(), Reason: "must be from a second to 30 days"}
 			}
-			t.keep = (time.Duration(o.n) + time.Second - 1).Truncate(time.Second)
-		case optCost, optMaxWait, optNotBefore, optTracked, optAttempt:
+			t.keep = (time.Duration(o.N) + time.Second - 1).Truncate(time.Second)
+		case calls.Cost, calls.MaxWait, calls.NotBefore, calls.Tracked, calls.Attempt:
 		}
 	}
-	for s := scopesOf(ctx); s != nil; s = s.outer {
-		scope(s.name, s.value)
-	}
+	calls.Scopes(ctx, scope)
 	if len(t.scopes) > maxItems || len(t.costs) > maxItems {
 		return badNumber("Book", int64(max(len(t.scopes), len(t.costs))), "scopes or costs are too many for a token")
 	}
@@ -130,29 +129,27 @@ type bookable struct {
 }
 
 // bindBooking returns what binds a call that is booked, for the reservation that it is or will be.
-func (p *Pacer) bindBooking(r *Reservation, a *ask) (b bookable, err error) {
-	r.keep(a, &r.first)
-	if a.set.Free {
-		if a.pooled != nil {
-			a.pooled = a.pooled.any()
-		}
+func (p *Pacer) bindBooking(r *Reservation, a *calls.Ask) (b bookable, err error) {
+	r.call.Keep(a, &r.call.First)
+	if a.Set.Free {
+		a.ChooseAny()
 		return b, nil
 	}
-	a.which = binding.Enforced
-	if a.pooled != nil {
-		r, err := p.requestAny(a)
+	a.Which = binding.Enforced
+	if a.IsPooled() {
+		r, err := p.calls.RequestAny(a)
 		return bookable{limits: r.Limits, costs: r.Call.Costs, choices: r.Call}, err
 	}
-	limits, err := p.bind(a, nil)
+	limits, err := p.calls.Bind(a, nil)
 	if err != nil {
 		return b, err
 	}
-	limits, costs, err := p.costs(a, limits, &r.first)
+	limits, costs, err := p.calls.Costs(a, limits, &r.call.First)
 	if err != nil {
 		return b, err
 	}
 	for i := range limits {
-		cost := a.cost
+		cost := a.Cost
 		if costs != nil {
 			cost = costs[i]
 		}
@@ -172,7 +169,7 @@ func (p *Pacer) bindBooking(r *Reservation, a *ask) (b bookable, err error) {
 }
 
 // bookSlot charges a slot for a token, and writes it there.
-func (p *Pacer) bookSlot(ctx context.Context, a *ask, b *bookable, t *token) (g store.Grant, err error) {
+func (p *Pacer) bookSlot(ctx context.Context, a *calls.Ask, b *bookable, t *token) (g store.Grant, err error) {
 	booker, err := p.booker(opBook)
 	if err != nil {
 		return g, err
@@ -181,10 +178,10 @@ func (p *Pacer) bookSlot(ctx context.Context, a *ask, b *bookable, t *token) (g 
 	if err != nil {
 		return g, p.storeError(opBook, err)
 	}
-	call := store.Call{AnyOf: b.choices.AnyOf, First: b.choices.First, Cost: a.cost, Costs: b.costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
+	call := store.Call{AnyOf: b.choices.AnyOf, First: b.choices.First, Cost: a.Cost, Costs: b.costs, Tracked: a.Tracked && p.calls.Counts, NotBefore: a.NotBefore, MaxWait: a.MaxWait}
 	c := &waiters.Call{}
 	ctx = context.WithoutCancel(ctx) // its deadline is not the slot's
-	if a.set.Free {
+	if a.Set.Free {
 		err = p.waiters.Free(ctx, c, &call)
 	} else {
 		err = p.waiters.Reserve(ctx, c, &waiters.Request{Limits: b.limits, Call: call})
@@ -192,15 +189,13 @@ func (p *Pacer) bookSlot(ctx context.Context, a *ask, b *bookable, t *token) (g 
 	if err != nil {
 		return g, err
 	}
-	if a.pooled != nil { // the call is by this credential from now on
-		t.scopes = append(t.scopes, a.pooled.pool.scoped(a, a.pooled.accounts[c.Choice()])...)
-	}
+	t.scopes = append(t.scopes, a.ScopesBy(c.Choice())...) // the call is by this credential from now on, if it is one of a pool
 	g, b.limits, b.costs = c.TakeAway()
-	if g.Local && !a.set.Free {
+	if g.Local && !a.Set.Free {
 		p.giveBack(ctx, b.limits, &g)
 		return g, p.storeError(opBook, store.ErrUnreachable)
 	}
-	if !a.set.Free {
+	if !a.Set.Free {
 		booker.Booked(store.Stack{Upstream: p.upstream, Limits: b.limits}, g)
 	}
 	t.granted(&g, b, epoch)

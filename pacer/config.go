@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
@@ -124,13 +125,12 @@ func New(c Config) (*Pacer, error) {
 		return nil, err
 	}
 	p := &Pacer{
-		upstream:   c.Upstream,
-		store:      c.Store,
-		maxWait:    cmp.Or(c.MaxWait, DefaultMaxWait),
-		maxPause:   cmp.Or(c.MaxPause, DefaultMaxPause),
-		outage:     c.Outage,
-		telemetry:  newTelemetry(c.Hooks),
-		reconciles: !c.IgnoreCounts,
+		upstream:  c.Upstream,
+		store:     c.Store,
+		maxWait:   cmp.Or(c.MaxWait, DefaultMaxWait),
+		maxPause:  cmp.Or(c.MaxPause, DefaultMaxPause),
+		outage:    c.Outage,
+		telemetry: newTelemetry(c.Hooks),
 	}
 	if p.store == nil {
 		p.store = memstore.New()
@@ -141,11 +141,16 @@ func New(c Config) (*Pacer, error) {
 		p.direct, _ = p.store.(store.Direct)
 	}
 	p.policies = inforce.New(&inforce.Config{
-		Bindings: binding.Config{Upstream: p.upstream, Direct: p.direct, MaxPause: p.maxPause, Counts: p.reconciles},
+		Bindings: binding.Config{Upstream: p.upstream, Direct: p.direct, MaxPause: p.maxPause, Counts: !c.IgnoreCounts},
 		Declared: slices.Clone(c.Policies), Observed: c.Mode == Observe,
 		Parse: parsePolicies, Changed: p.policiesChanged,
 	})
 	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: p.direct != nil, PassOn: p.passOn})
+	p.calls = &calls.Reader{
+		Upstream: p.upstream, MaxWait: p.maxWait, MaxWeight: MaxWeight, Counts: !c.IgnoreCounts,
+		Policies: p.policies, Direct: p.direct, Leases: p.leases,
+		Errors: calls.Errors{Invalid: invalid, Missing: p.missing, Excess: p.excess, Nested: p.nested},
+	}
 	if isShared {
 		p.member = p.join(shared, &c, p.set().Bound)
 		p.store = p.member
@@ -267,6 +272,10 @@ func (c *Config) validate() error {
 		return badNumber("Processes", int64(c.Processes), fmt.Sprintf("must be from 1 to %d; 0 for the default", failover.MaxProcesses))
 	}
 	return nil
+}
+
+func invalid(field, value, reason string) error {
+	return &ConfigError{Field: field, Value: value, Reason: reason}
 }
 
 func badDuration(field string, d time.Duration) *ConfigError {

@@ -199,6 +199,38 @@ func (e *ScopeError) Error() string {
 // Is matches [ErrRefused].
 func (e *ScopeError) Is(target error) bool { return target == ErrRefused }
 
+// A NestedError reports that a call was made inside other calls that hold every permit of a policy that the call needs. It would wait for
+// a permit that is returned only when these outer calls are over. It matches [ErrRefused], and neither [ErrNotYet] nor [ErrNever].
+// Nothing was charged.
+//
+// This is a mistake in the program, and does not depend on other calls. If the outer calls hold some of the permits and other calls hold
+// the rest, the call waits, for at most MaxWait.
+type NestedError struct {
+	Upstream string
+	Policy   string
+	Scope    string // its scopes and values, such as `tenant=acme`; "" for the whole upstream
+	Limit    int64  // how many permits the policy has, all of which outer calls hold
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *NestedError) Error() string {
+	scope, permits := "", "its only permit"
+	if e.Scope != "" {
+		scope = " for " + e.Scope
+	}
+	if e.Limit > 1 {
+		permits = fmt.Sprintf("all of its %d permits", e.Limit)
+	}
+	return fmt.Sprintf("pacer: upstream %q: policy %q%s: the call was made inside calls that hold %s, so it would wait for itself: "+
+		"make it when they are over, let it share a permit with pacer.Nested() or pacer.WithNested(ctx), or raise the limit",
+		e.Upstream, e.Policy, scope, permits)
+}
+
+// Is matches [ErrRefused].
+func (e *NestedError) Is(target error) bool { return target == ErrRefused }
+
 // A ConfigError reports which setting or argument is wrong and what to do about it.
 type ConfigError struct {
 	In     string // the package whose setting it is, such as "transport"; "" for this one

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -94,11 +95,11 @@ func (p *Pacer) newObserver() *observe.Observer {
 }
 
 // observe has the observed policies say what they would have done to a call that goes after a delay, n times.
-func (p *Pacer) observe(ctx context.Context, a *ask, delay time.Duration, n int64) *observe.Observation {
+func (p *Pacer) observe(ctx context.Context, a *calls.Ask, delay time.Duration, n int64) *observe.Observation {
 	b := *a
-	b.which = binding.Predicted
+	b.Which = binding.Predicted
 	o := p.observer.New(ctx, delay)
-	err := b.wrong
+	err := b.Wrong
 	if err == nil {
 		err = p.countPermits(ctx, o, &b)
 	}
@@ -115,25 +116,25 @@ func (p *Pacer) observe(ctx context.Context, a *ask, delay time.Duration, n int6
 }
 
 // bindObserved binds a call to the policies that are observed.
-func (p *Pacer) bindObserved(ctx context.Context, o *observe.Observation, a *ask, n int64) error {
-	limits, err := p.bind(a, nil)
+func (p *Pacer) bindObserved(ctx context.Context, o *observe.Observation, a *calls.Ask, n int64) error {
+	limits, err := p.calls.Bind(a, nil)
 	if err != nil {
 		return err
 	}
 	var s binding.Settling
-	limits, costs, err := p.costs(a, limits, &s)
+	limits, costs, err := p.calls.Costs(a, limits, &s)
 	if err != nil {
 		return err
 	}
 	for i := range limits {
 		l := &limits[i]
-		if l.Spec.Queue == policies.FairQueue && a.scope(a.set.FairBy) == "" {
-			return &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: a.set.FairBy}
+		if l.Spec.Queue == policies.FairQueue && a.Scope(a.Set.FairBy) == "" {
+			return &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: a.Set.FairBy}
 		}
 		l.Spec.Queue = policies.NoQueue
 	}
 	o.Limits, o.Free, o.Learns = limits, s.Free, s.Lessons
-	o.Call = store.Call{Cost: a.cost, Costs: costs, NotBefore: o.Delay, MaxWait: min(a.maxWait, observe.MaxWait)}
+	o.Call = store.Call{Cost: a.Cost, Costs: costs, NotBefore: o.Delay, MaxWait: min(a.MaxWait, observe.MaxWait)}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(0, time.Until(deadline)); left < o.Call.MaxWait {
 			o.Call.MaxWait, o.Ends = left, true
@@ -142,7 +143,7 @@ func (p *Pacer) bindObserved(ctx context.Context, o *observe.Observation, a *ask
 	if n > 1 {
 		o.Call.Costs = make([]int64, len(limits))
 		for i := range limits {
-			cost := a.cost
+			cost := a.Cost
 			if costs != nil {
 				cost = costs[i]
 			}
@@ -154,25 +155,25 @@ func (p *Pacer) bindObserved(ctx context.Context, o *observe.Observation, a *ask
 }
 
 // countPermits counts a call as one in flight, for each observed policy that counts those, and reports which permits would have been taken.
-func (p *Pacer) countPermits(ctx context.Context, o *observe.Observation, a *ask) error {
-	for i := range a.set.Limits {
-		l := &a.set.Limits[i]
+func (p *Pacer) countPermits(ctx context.Context, o *observe.Observation, a *calls.Ask) error {
+	for i := range a.Set.Limits {
+		l := &a.Set.Limits[i]
 		if !l.Observed || l.Spec.Algorithm != policies.Concurrency || l.Spec.After > 0 {
 			continue
 		}
-		if option := a.costOption(l.Policy); option != nil && option.n == 0 {
+		if option := a.CostOption(l.Policy); option != nil && option.N == 0 {
 			continue
 		}
-		scope, missing := l.ScopeOf(a.scope)
+		scope, missing := l.ScopeOf(a.Scope)
 		switch {
 		case missing != "" && l.Optional:
 			continue
 		case missing != "":
 			return &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: missing}
-		case !a.permits:
-			return notEnough(l.Policy)
+		case !a.Permits:
+			return p.calls.NotEnough(l.Policy)
 		}
-		key, most := store.Key{Policy: l.Policy, Scope: scope}, a.set.SpecOf(l, a.scope, scope).Limit
+		key, most := store.Key{Policy: l.Policy, Scope: scope}, a.Set.SpecOf(l, a.Scope, scope).Limit
 		if n := o.Enter(key); n > most {
 			p.observed(ctx, Observed{
 				Policy: l.Policy, Scope: binding.Describe(l.Scopes, scope), Cost: 1, InFlight: true, Running: n,

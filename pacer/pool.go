@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/pools"
 	"github.com/headway-go/headway/policies"
 )
@@ -42,9 +42,7 @@ func Credentials(ids ...string) []Credential {
 // Make one with [Pacer.Pool]. It is safe for concurrent use.
 type Pool struct {
 	pacer *Pacer
-	of    *pools.Pool
-
-	usual atomic.Pointer[usual]
+	of    *calls.Pool
 }
 
 // Pool returns a pool of credentials. A policy that is Per one of the given scopes applies to each account, and the account is the
@@ -67,7 +65,7 @@ func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) 
 			}
 		}
 	}
-	if err := p.unfit(set); err != nil {
+	if err := p.calls.FitsPool(set); err != nil {
 		return nil, err
 	}
 	if n := len(credentials); n == 0 || n > MaxCredentials {
@@ -84,20 +82,7 @@ func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) 
 		seen[c.ID] = true
 		all = append(all, pools.Credential(c))
 	}
-	return &Pool{pacer: p, of: pools.New(all, scopes)}, nil
-}
-
-// unfit returns an error if a pool cannot have the limits of a set.
-func (p *Pacer) unfit(set *binding.Set) error {
-	for i := range set.Limits {
-		if l := &set.Limits[i]; l.Spec.HasQueue() {
-			return &ConfigError{
-				Field: "Pool", Value: "impossible",
-				Reason: fmt.Sprintf("calls queue in the store for policy %q of upstream %q, which is InFlight or has lanes or fair shares: such a call is bound to one credential from the start, so use Scope and a credential of your choice", l.Policy, p.upstream),
-			}
-		}
-	}
-	return nil
+	return &Pool{pacer: p, of: &calls.Pool{Pool: pools.New(all, scopes)}}, nil
 }
 
 // ownOf returns the policies that are per one of some scopes and nothing else.
@@ -133,16 +118,15 @@ func (l *Pool) Reserve(ctx context.Context, opts ...Option) (*Reservation, error
 }
 
 func (l *Pool) reserve(ctx context.Context, opts []Option, waits bool) (*Reservation, error) {
-	r := newReservation()
-	a, err := r.read(ctx, l.pacer, opts)
+	p := l.pacer
+	r := p.newReservation()
+	a, err := p.read(ctx, &r.call.Asked, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.permits, a.waits, a.untried = true, waits, waits
-	a.pooled = &pooled{pool: l}
-	a.pooled.stick = l.of.StickOf(ctx)
-	a.pooled.only = l.keeps(a.pooled.stick, &a)
-	if err := l.pacer.reserve(ctx, &a, &r.call, nil, &r.first, &r.asked); err != nil {
+	a.Permits, a.Waits, a.Untried = true, waits, waits
+	p.calls.ByAnyOrStick(ctx, &a, l.of, p.waiters.Paused)
+	if err := p.reserve(ctx, &a, &r.call.Call, nil, &r.call.First, &r.call.Asked); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -167,17 +151,15 @@ func (l *Pool) Redeem(ctx context.Context, tok string, opts ...Option) (*Reserva
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.credential = l.of.Pick(name, nil)
+	r.call.PickOf(l.of, name)
 	return r, nil
 }
 
 // accountIn returns the account by which a booking is; "" if it is by none of the pool's.
 func (l *Pool) accountIn(t *token) string {
 	for _, o := range slices.Backward(t.scopes) {
-		if slices.Contains(l.of.Scopes, o.name) && l.of.Account(o.value) != nil {
-			return o.value
+		if slices.Contains(l.of.Scopes, o.Name) && l.of.Account(o.Value) != nil {
+			return o.Value
 		}
 	}
 	return ""
@@ -194,25 +176,7 @@ func (l *Pool) Do(ctx context.Context, call func(ctx context.Context, credential
 
 // Credential returns the ID of the credential to make the call with, once [Reservation.Wait] has returned nil. It returns "" before that,
 // and for a call that no [Pool] made.
-func (r *Reservation) Credential() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.credential
-}
-
-// goes picks the credential of a call that may go, if it is one of a pool.
-func (r *Reservation) goes() {
-	r.mu.Lock()
-	c := r.ask.pooled
-	r.mu.Unlock()
-	if c == nil {
-		return
-	}
-	id := c.pool.of.Pick(c.accounts[r.call.Choice()], c.stick) // not under mu: Bind takes it under the lock of the waiters
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.credential = id
-}
+func (r *Reservation) Credential() string { return r.call.Credential() }
 
 // Leave takes a credential out of use for the time d. Call it if the credential was revoked, or is refused for a reason that no policy
 // describes. Calls of any process that wait for it use other credentials instead. If the credential has limits of its own, Leave pauses
@@ -233,7 +197,7 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 		return nil
 	}
 	p := l.pacer
-	return p.Report(ctx, policies.Feedback{Source: "Pool.Leave", Policies: ownOf(p.set(), l.of.Scopes...), Wait: wait}, l.scoped(nil, of.Name)...)
+	return p.Report(ctx, policies.Feedback{Source: "Pool.Leave", Policies: ownOf(p.set(), l.of.Scopes...), Wait: wait}, scopesOf(l.of.Scopes, of.Name)...)
 }
 
 // Stick returns a context whose calls all use the credential that the first of them gets: for the pages of one listing, or a session. If
@@ -243,16 +207,11 @@ func (l *Pool) Stick(ctx context.Context) context.Context {
 	return l.of.Stick(ctx)
 }
 
-// keeps returns the name of the account to which a call has to stick; "" if it may have any.
-func (l *Pool) keeps(s *pools.Stick, a *ask) string {
-	name := l.of.Kept(s)
-	if name == "" {
-		return ""
+// scopesOf returns a value for each of some scopes.
+func scopesOf(names []string, value string) []Option {
+	all := make([]Option, 0, len(names))
+	for _, name := range names {
+		all = append(all, Scope(name, value))
 	}
-	one := a.by(l, name)
-	limits, err := l.pacer.bind(&one, nil)
-	if err != nil || l.pacer.waiters.Paused(limits) {
-		return ""
-	}
-	return name
+	return all
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -85,17 +86,17 @@ type redemption struct {
 	took  time.Duration // the longest answer of the store
 
 	r     *Reservation
-	a     ask
+	a     calls.Ask
 	bound bookable
 }
 
 func (p *Pacer) newRedemption(ctx context.Context, tok string, opts []Option) (*redemption, error) {
 	attempt := int64(1)
 	for _, o := range opts {
-		if o.kind != optAttempt {
+		if o.is.Kind != calls.Attempt {
 			return nil, &ConfigError{Field: "Redeem", Value: "an option", Reason: "is not Attempt: all others are those of Book, and in the token"}
 		}
-		if attempt = o.n; attempt < 1 {
+		if attempt = o.is.N; attempt < 1 {
 			return nil, badNumber("Attempt", attempt, "must be at least 1")
 		}
 	}
@@ -117,7 +118,7 @@ func (p *Pacer) newRedemption(ctx context.Context, tok string, opts []Option) (*
 		return nil, err
 	}
 	soon := x.a
-	soon.maxWait = RedeemEarly
+	soon.MaxWait = RedeemEarly
 	if _, err := p.awaitStore(ctx, &soon); err != nil {
 		return nil, err
 	}
@@ -127,12 +128,16 @@ func (p *Pacer) newRedemption(ctx context.Context, tok string, opts []Option) (*
 
 // bind finds out what binds the call by the policies that hold now.
 func (x *redemption) bind(ctx context.Context) (err error) {
-	x.r = newReservation()
-	ctx = context.WithValue(ctx, scopeKey{}, (*scopeContext)(nil)) // what the call carries is in the token
-	if x.a, err = x.r.read(ctx, x.p, x.first.options()); err != nil {
+	x.r = x.p.newReservation()
+	ctx = calls.WithoutScopes(ctx) // what the call carries is in the token
+	if err = x.p.mayCall(ctx); err != nil {
 		return err
 	}
-	x.a.permits = true
+	x.r.call.Options = x.first.options()
+	if x.a, err = x.r.call.Read(ctx, x.p.calls); err != nil {
+		return err
+	}
+	x.a.Permits = true
 	x.bound, err = x.p.bindBooking(x.r, &x.a)
 	return err
 }
@@ -142,7 +147,7 @@ func (x *redemption) redeem(ctx context.Context) (*Reservation, error) {
 	for range maxTurns {
 		var err error
 		switch {
-		case x.a.set.Free:
+		case x.a.Set.Free:
 			var result store.BookingResult
 			if result, err = x.change(ctx, x.spent, true); result == store.BookingDone {
 				return x.goFreely(ctx)
@@ -166,7 +171,7 @@ func (x *redemption) redeem(ctx context.Context) (*Reservation, error) {
 
 // goFreely has a call go that no policy binds.
 func (x *redemption) goFreely(ctx context.Context) (*Reservation, error) {
-	if err := x.p.waiters.Free(ctx, &x.r.call, &store.Call{Cost: x.a.cost, MaxWait: Forever}); err != nil {
+	if err := x.p.waiters.Free(ctx, &x.r.call.Call, &store.Call{Cost: x.a.Cost, MaxWait: Forever}); err != nil {
 		return nil, err
 	}
 	return x.r, x.r.Wait(ctx)
@@ -202,12 +207,12 @@ func (x *redemption) use(ctx context.Context) (went bool, err error) {
 	x.known = x.spent
 	g := store.Grant{OK: true, Now: reply.Now, At: t.slot, Slack: t.slack, Binds: store.BindsNothing}
 	request := waiters.Request{Limits: x.bound.limits}
-	request.Call = store.Call{Cost: x.a.cost, Tracked: t.tracked && x.p.reconciles}
+	request.Call = store.Call{Cost: x.a.Cost, Tracked: t.tracked && x.p.calls.Counts}
 	for i := range t.limits {
 		request.Call.Costs = append(request.Call.Costs, t.limits[i].cost)
 		g.Charges = append(g.Charges, t.charge(i))
 	}
-	x.p.waiters.Adopt(ctx, &x.r.call, &request, &g, requested, permits)
+	x.p.waiters.Adopt(ctx, &x.r.call.Call, &request, &g, requested, permits)
 	err = x.r.Wait(ctx)
 	if err == nil {
 		return true, nil
@@ -245,8 +250,8 @@ const bookAhead = 20 * time.Millisecond
 // book gets the booking another slot.
 func (x *redemption) book(ctx context.Context) error {
 	t, a := *x.first, x.a
-	a.notBefore = max(bookAhead, 3*x.took)
-	a.maxWait = max(a.maxWait, a.notBefore)
+	a.NotBefore = max(bookAhead, 3*x.took)
+	a.MaxWait = max(a.MaxWait, a.NotBefore)
 	g, err := x.p.bookSlot(ctx, &a, &x.bound, &t)
 	if err != nil {
 		return err

@@ -6,11 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/observe"
-	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
 )
 
 // A Reservation is a slot that was granted and charged. Use it once: call [Reservation.Wait], or sleep for [Reservation.Delay] and make
@@ -19,19 +17,15 @@ import (
 // Only Wait moves a reservation: behind a pause that is reported while it waits, to a new slot if it wakes far too late, or forward in a
 // queue.
 type Reservation struct {
-	asked
-
-	call  waiters.Call
-	first binding.Settling // by the policies that held when it was made
-	few   [2]Option
-
+	pacer    *Pacer
+	call     calls.Reservation
 	observed atomic.Pointer[observe.Observation] // by the policies that are observed; nil if none is
 }
 
 // newReservation returns one that is to be reserved for, with room for the options that most calls have.
-func newReservation() *Reservation {
-	r := &Reservation{}
-	r.opts = r.few[:0]
+func (p *Pacer) newReservation() *Reservation {
+	r := &Reservation{pacer: p}
+	r.call.Init()
 	return r
 }
 
@@ -80,14 +74,14 @@ func (r *Reservation) NotUsed(ctx context.Context) error {
 func (r *Reservation) Wait(ctx context.Context) error {
 	err := r.call.Wait(ctx)
 	if err == nil {
-		r.goes()
+		r.call.Pick()
 	}
 	switch o := r.observed.Load(); {
 	case err == ErrSpent: //nolint:errorlint // as it is
 	case err != nil:
 		o.Cancel(ctx, false)
-	case o == nil && r.observes():
-		a := r.chosen()
+	case o == nil && r.call.Observes():
+		a := r.call.Chosen()
 		r.observed.Store(r.pacer.observe(ctx, &a, 0, 1))
 	}
 	return err
@@ -102,6 +96,16 @@ func (r *Reservation) notGoing(ctx context.Context) { r.observed.Load().Cancel(c
 func (r *Reservation) Release() {
 	r.pacer.leases.Release(r.call.Lease())
 	r.observed.Load().Release()
+}
+
+// Context returns a context for the work of this call. It carries the call until [Reservation.Release]. A call made under it is nested:
+// it is refused with a [*NestedError] if it could never get a permit, and with [Nested] it takes none. Call Context when the call may go,
+// that is, after Wait has returned nil, or after [Pacer.Acquire] or [Pacer.TryAcquire]. [Pacer.Do] and package transport do this for you.
+//
+// Work that continues in the background after the call is not nested: give it the original context. If the call holds no permit, Context
+// returns ctx itself.
+func (r *Reservation) Context(ctx context.Context) context.Context {
+	return r.pacer.calls.WithCall(ctx, &r.call.Call)
 }
 
 // WhileAlive sets a function that reports whether the call is still running, for as long as [Reservation.Release] has not been called. If
@@ -119,47 +123,28 @@ func (r *Reservation) WhileAlive(alive func() bool) {
 // policy, and a [*StoreError] if the store fails.
 func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	p := r.pacer
-	set, known := r.bound()
-	if c := r.chosen(); r.Credential() != "" {
-		known = p.settlingOf(&c)
-	}
-	a := ask{opts: costs, set: set}
-	all := int64(-1)
-	for i := range costs {
-		o := &costs[i]
-		if o.kind != optCost && o.kind != optCostOf {
-			return &ConfigError{Field: "Settle", Value: "an option", Reason: "is neither a Cost nor a CostOf"}
-		}
-		if o.n < 0 || o.n > policies.MaxLimit {
-			return badNumber("Settle", o.n, "must be from 0 to policies.MaxLimit")
-		}
-		if o.kind == optCost {
-			all = o.n
-		}
-	}
-	if err := p.checkCosts(&a); err != nil {
+	set, known := r.call.Settling()
+	actual, err := p.calls.Settlement(set, optionsOf(nil, costs))
+	if err != nil {
 		return err
 	}
 	var free []store.Limit
 	for _, l := range known.Free {
-		if a.costOption(set.WholeOf(l.Policy)) != nil {
+		if actual.Names(set.WholeOf(l.Policy)) {
 			free = append(free, l)
 		}
 	}
 	stack, notes, err := r.call.Settle(ctx, free, func(policy string) int64 {
-		return a.costOf(set.WholeOf(policy), all) // a part of a lane costs what the whole does
+		return actual.CostOf(set.WholeOf(policy)) // a part of a lane costs what the whole does
 	})
 	if err != nil {
 		return err
 	}
 	o := r.observed.Load()
-	if o != nil { // which looks at the costs later
-		a.opts = slices.Clone(a.opts)
-	}
 	for _, l := range slices.Concat(known.Lessons, o.Lessons()) {
-		p.learner.Learn(l.Key, a.costOf(l.Key.Policy, all), l.How)
+		p.calls.Learner.Learn(l.Key, actual.CostOf(l.Key.Policy), l.How)
 	}
-	o.Settle(ctx, func(policy string) int64 { return a.costOf(policy, all) }, func(policy string) bool { return a.costOption(policy) != nil })
+	o.Settle(ctx, actual.CostOf, actual.Names)
 	if len(notes) == 0 {
 		return nil
 	}

@@ -67,7 +67,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	}
 	s := newStatus(p.upstream, &seen)
 	for i := range limits {
-		s.Policies = append(s.Policies, policyStatus(a.set.PolicyOf(&limits[i]), p.set().Describe(&limits[i]), &seen.Limits[i], seen.Now))
+		s.Policies = append(s.Policies, policyStatus(a.Set.PolicyOf(&limits[i]), p.set().Describe(&limits[i]), &seen.Limits[i], seen.Now))
 	}
 	return s, nil
 }
@@ -77,20 +77,17 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 // context and options do not give, only its Policy is set. StatusOf asks the store once. Most programs need package fleet instead, which
 // uses it.
 func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []store.Key, opts ...Option) (*Status, error) {
-	if p.isClosed() {
-		return nil, ErrClosed
-	}
 	a, err := p.newAsk(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.scopes = scopesOf(ctx)
+	a.CarryAll(ctx)
 	stack := store.Stack{Upstream: p.upstream}
 	asked := make([]int, len(all), len(all)+len(keys)) // index in the stack; −1 if not in it
 	of := slices.Clone(all)
 	for i := range all {
 		asked[i] = -1
-		if scope, missing := binding.ScopeOf(all[i].Scopes(), a.scope); missing == "" {
+		if scope, missing := binding.ScopeOf(all[i].Scopes(), a.Scope); missing == "" {
 			asked[i] = len(stack.Limits)
 			of[i] = p.set().Keyed(all[i], scope)
 			stack.Limits = append(stack.Limits, store.Limit{Policy: all[i].Name(), Scope: scope, Spec: of[i].Spec()})

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -35,8 +36,8 @@ type token struct {
 	maxWait  time.Duration // for another slot
 	tracked  bool
 	cost     int64
-	scopes   []Option // values of scopes, of the lane too
-	costs    []Option // of policies
+	scopes   []calls.Option // values of scopes, of the lane too
+	costs    []calls.Option // of policies
 	limits   []tokenLimit
 }
 
@@ -71,10 +72,10 @@ func (t *token) key(attempt int64) string {
 func (t *token) expires() store.Instant { return t.slot.Add(t.keep) }
 
 // options returns what the call requests.
-func (t *token) options() []Option {
-	opts := append(slices.Concat(t.scopes, t.costs), Cost(t.cost), MaxWait(t.maxWait))
+func (t *token) options() []calls.Option {
+	opts := append(slices.Concat(t.scopes, t.costs), Cost(t.cost).is, MaxWait(t.maxWait).is)
 	if t.tracked {
-		opts = append(opts, Tracked())
+		opts = append(opts, Tracked().is)
 	}
 	return opts
 }
@@ -96,14 +97,14 @@ func (t *token) String() string {
 	number(t.cost)
 	number(int64(len(t.scopes)))
 	for i := range t.scopes {
-		text(t.scopes[i].name)
-		text(t.scopes[i].value)
+		text(t.scopes[i].Name)
+		text(t.scopes[i].Value)
 	}
 	number(int64(len(t.costs)))
 	for i := range t.costs {
-		text(t.costs[i].name)
-		number(t.costs[i].n)
-		number(bit(t.costs[i].estimate))
+		text(t.costs[i].Name)
+		number(t.costs[i].N)
+		number(bit(t.costs[i].Estimate))
 	}
 	number(int64(len(t.limits)))
 	for i := range t.limits {
@@ -179,11 +180,11 @@ func (r *tokenReader) token() *token {
 	t.tracked = r.number(0, 1) == 1
 	t.cost = r.number(1, policies.MaxLimit)
 	for range r.number(0, maxItems) {
-		t.scopes = append(t.scopes, Scope(r.text(MaxToken), r.text(MaxToken)))
+		t.scopes = append(t.scopes, Scope(r.text(MaxToken), r.text(MaxToken)).is)
 	}
 	for range r.number(0, maxItems) {
-		o := CostOf(r.policy(), r.number(0, policies.MaxLimit))
-		o.estimate = r.number(0, 1) == 1
+		o := CostOf(r.policy(), r.number(0, policies.MaxLimit)).is
+		o.Estimate = r.number(0, 1) == 1
 		t.costs = append(t.costs, o)
 	}
 	for range r.number(0, maxItems) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -18,8 +19,8 @@ func sampleToken() *token {
 	return &token{
 		upstream: "api", id: [12]byte{1, 2, 3}, epoch: 1_795_000_000_000_000, slot: 1_795_000_100_000_000, slack: 90 * time.Millisecond,
 		made: 1_795_000_000_500_000, keep: time.Hour, maxWait: time.Minute, tracked: true, cost: 3,
-		scopes: []Option{Scope("tenant", "a b"), Lane("bulk")},
-		costs:  []Option{{kind: optCostOf, name: "tokens", n: 7, estimate: true}},
+		scopes: []calls.Option{Scope("tenant", "a b").is, Lane("bulk").is},
+		costs:  []calls.Option{{Kind: calls.CostOf, Name: "tokens", N: 7, Estimate: true}},
 		limits: []tokenLimit{
 			{"rate", "", 5, 3, store.Charge{From: 1_795_000_100_000_000, To: 1_795_000_100_030_000}},
 			{"tokens", "a%20b", 1 << 31, 7, store.Charge{From: 1_795_000_080_000_000, To: -7}},
@@ -86,7 +87,7 @@ func TestTokensAreHostile(t *testing.T) {
 		"long keep": func(t *token) { t.keep = maxKeep + time.Second },
 		"max wait":  func(t *token) { t.maxWait = -time.Millisecond },
 		"cost":      func(t *token) { t.cost = 0 },
-		"cost of":   func(t *token) { t.costs[0].n = -1 },
+		"cost of":   func(t *token) { t.costs[0].N = -1 },
 		"policy":    func(t *token) { t.limits[0].policy = "a b" },
 		"scope":     func(t *token) { t.limits[0].scope = "a b" },
 		"of cost 0": func(t *token) { t.limits[0].cost = 0 },
