@@ -158,7 +158,9 @@ func New(c Config) (*Pacer, error) {
 	p.spares.off = p.direct == nil && p.member == nil
 	p.describeProcess(cmp.Or(c.Name, processName()))
 	p.waiters = p.newWaiters(&c, given)
+	p.calls.Waiters = p.waiters
 	p.observer = p.newObserver()
+	p.bookings = p.newBookings()
 	p.reports = &reports.Reporter{
 		Upstream: p.upstream, Store: p.store, Usage: &p.usage,
 		Applied: p.feedbackApplied, Changed: p.waiters.Changed, Echoes: p.waiters.Echoes,

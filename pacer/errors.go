@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -280,12 +281,6 @@ const opSet = "set"
 // opSettings is the operation of [Pacer.Settings].
 const opSettings = "settings"
 
-// opBook and opRedeem are the operations of bookings.
-const (
-	opBook   = "book"
-	opRedeem = "redeem"
-)
-
 // Error implements error.
 func (e *StoreError) Error() string {
 	if e.Op == opReady {
@@ -293,7 +288,7 @@ func (e *StoreError) Error() string {
 	}
 	advice := ""
 	switch {
-	case (e.Op == opBook || e.Op == opRedeem) && errors.Is(e.Err, store.ErrUnreachable):
+	case (e.Op == bookings.OpBook || e.Op == bookings.OpRedeem) && errors.Is(e.Err, store.ErrUnreachable):
 		advice = ": see that it can be reached: no process can book or redeem by itself"
 	case errors.Is(e.Err, store.ErrNoContact):
 		advice = ": check its address, the network and what its ACL allows, or set Config.Processes, or Config.Outage to LetThrough, to start without it"
@@ -314,62 +309,3 @@ var (
 	// ErrTokenLost matches a [*TokenError] of a booking that the store has lost with all its data: nobody knows whether it was redeemed.
 	ErrTokenLost = errors.New("pacer: the store has lost its data since the booking")
 )
-
-// A TokenError reports that a token is not good. It matches [ErrRefused], and one of [ErrSpent], [ErrBadToken], [ErrTokenExpired] and
-// [ErrTokenLost]. Nothing was charged. No later Redeem of the same attempt will do better: see [Attempt].
-type TokenError struct {
-	Upstream string
-	Err      error
-
-	_ struct{}
-}
-
-// Error implements error.
-func (e *TokenError) Error() string {
-	text := fmt.Sprintf("pacer: upstream %q: the token ", e.Upstream)
-	switch {
-	case errors.Is(e.Err, ErrSpent):
-		return text + "was redeemed or cancelled before: one booking is one call; a later attempt of the job needs Attempt, another job a Book of its own"
-	case errors.Is(e.Err, ErrTokenExpired):
-		return text + "has expired: book again, or Keep bookings for longer"
-	case errors.Is(e.Err, ErrTokenLost):
-		return text + "is of data that the store has lost, so nobody knows whether it was redeemed: book again if the job has not run"
-	}
-	return text + e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *TokenError) Unwrap() error { return e.Err }
-
-// Is matches [ErrRefused].
-func (e *TokenError) Is(target error) bool {
-	return target == ErrRefused || target == ErrBadToken && !errors.Is(e.Err, ErrSpent) && !errors.Is(e.Err, ErrTokenExpired) && !errors.Is(e.Err, ErrTokenLost)
-}
-
-// A LaterError is what [Pacer.Redeem] returns for a booking that may not go now: have the queue wake the job again after Wait, or up to
-// [RedeemEarly] sooner, and redeem the same token then. It matches [ErrRefused] and [ErrNotYet].
-type LaterError struct {
-	Upstream string
-	Wait     time.Duration // until the slot, above 0
-	Moved    bool          // the booking has another slot than before: it was redeemed too late, a pause covers its slot, or policies have changed
-	InFlight string        // the policy that has no permit left; "" if it is not that. Then Wait is a tenth of a second
-
-	_ struct{}
-}
-
-// Error implements error.
-func (e *LaterError) Error() string {
-	switch {
-	case e.InFlight != "":
-		return fmt.Sprintf("pacer: upstream %q: policy %q: all of its permits are taken: redeem the token again in %s", e.Upstream, e.InFlight, round(e.Wait))
-	case e.Moved:
-		return fmt.Sprintf("pacer: upstream %q: the booking was moved to another slot: redeem the token again in %s", e.Upstream, round(e.Wait))
-	}
-	return fmt.Sprintf("pacer: upstream %q: too early: redeem the token again in %s", e.Upstream, round(e.Wait))
-}
-
-// Is implements the matching described at [LaterError].
-func (e *LaterError) Is(target error) bool { return target == ErrRefused || target == ErrNotYet }
-
-// RetryAfter returns Wait, at least a millisecond.
-func (e *LaterError) RetryAfter() time.Duration { return max(e.Wait, leastRetry) }

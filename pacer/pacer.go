@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/inforce"
@@ -50,10 +51,11 @@ type Pacer struct {
 	process    *usage.Process // what operators see of this process
 	observer   *observe.Observer
 
-	waiters *waiters.Waiters
-	reports *reports.Reporter
-	leases  *leases.Leases // of the permits of calls in flight
-	spares  spares
+	waiters  *waiters.Waiters
+	reports  *reports.Reporter
+	bookings *bookings.Bookings
+	leases   *leases.Leases // of the permits of calls in flight
+	spares   spares
 }
 
 // Wait blocks until the call may go, and returns nil: make the call now. The call costs 1, unless [Cost] sets another cost.
@@ -74,7 +76,7 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 			var few [fewOptions]calls.Option
 			asked = optionsOf(few[:0], opts)
 		}
-		a, err := p.newCall(ctx, asked)
+		a, err := p.calls.Call(ctx, asked)
 		if err != nil || p.goesAtOnce(ctx, &a) {
 			return err
 		}
@@ -180,31 +182,9 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 	return r, nil
 }
 
-// mayCall returns the error of a call whose context has ended, or whose Pacer is closed.
-func (p *Pacer) mayCall(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if p.isClosed() {
-		return ErrClosed
-	}
-	return nil
-}
-
-// newCall reads what a call requests, unless its context has ended or the Pacer is closed.
-func (p *Pacer) newCall(ctx context.Context, opts []calls.Option) (calls.Ask, error) {
-	if err := p.mayCall(ctx); err != nil {
-		return calls.Ask{}, err
-	}
-	return p.calls.New(ctx, opts)
-}
-
-// read is newCall for a call that may wait, and has k remember what it requests: the caller's options are not kept, and need not be on the
+// read reads what a call requests that may wait, and has k remember it: the caller's options are not kept, and need not be on the
 // heap.
 func (p *Pacer) read(ctx context.Context, k *calls.Asked, opts []Option) (calls.Ask, error) {
-	if err := p.mayCall(ctx); err != nil {
-		return calls.Ask{}, err
-	}
 	k.Options = optionsOf(k.Options[:0], opts)
 	return k.Read(ctx, p.calls)
 }

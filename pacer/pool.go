@@ -125,7 +125,7 @@ func (l *Pool) reserve(ctx context.Context, opts []Option, waits bool) (*Reserva
 		return nil, err
 	}
 	a.Permits, a.Waits, a.Untried = true, waits, waits
-	p.calls.ByAnyOrStick(ctx, &a, l.of, p.waiters.Paused)
+	p.calls.ByAnyOrStick(ctx, &a, l.of)
 	if err := p.reserve(ctx, &a, &r.call.Call, nil, &r.call.First, &r.call.Asked); err != nil {
 		return nil, err
 	}
@@ -135,17 +135,15 @@ func (l *Pool) reserve(ctx context.Context, opts []Option, waits bool) (*Reserva
 // Book is [Pacer.Book] for a call by any one of the credentials: the booking is by the one that may be used soonest, and stays by it when it
 // moves. Redeem its token with [Pool.Redeem]; to cancel it, use [Pacer.CancelBooking].
 func (l *Pool) Book(ctx context.Context, opts ...Option) (tok string, wait time.Duration, err error) {
-	return l.pacer.book(ctx, opts, l)
+	return l.pacer.book(ctx, opts, l.of)
 }
 
 // Redeem is [Pacer.Redeem] for a token that [Pool.Book] returned, in any process that has a pool of these credentials. It returns a
 // [*TokenError] that matches [ErrBadToken] for a token of another kind.
 func (l *Pool) Redeem(ctx context.Context, tok string, opts ...Option) (*Reservation, error) {
-	name := ""
-	if t, err := parseToken(tok); err == nil {
-		if name = l.accountIn(t); name == "" {
-			return nil, &TokenError{Upstream: l.pacer.upstream, Err: errTokenPool}
-		}
+	name, err := l.pacer.bookings.AccountOf(tok, l.of)
+	if err != nil {
+		return nil, err
 	}
 	r, err := l.pacer.Redeem(ctx, tok, opts...)
 	if err != nil {
@@ -153,16 +151,6 @@ func (l *Pool) Redeem(ctx context.Context, tok string, opts ...Option) (*Reserva
 	}
 	r.call.PickOf(l.of, name)
 	return r, nil
-}
-
-// accountIn returns the account by which a booking is; "" if it is by none of the pool's.
-func (l *Pool) accountIn(t *token) string {
-	for _, o := range slices.Backward(t.scopes) {
-		if slices.Contains(l.of.Scopes, o.Name) && l.of.Account(o.Value) != nil {
-			return o.Value
-		}
-	}
-	return ""
 }
 
 // Pacer returns the Pacer that made the pool.

@@ -73,18 +73,23 @@ func (r *Reservation) NotUsed(ctx context.Context) error {
 // [ErrSpent].
 func (r *Reservation) Wait(ctx context.Context) error {
 	err := r.call.Wait(ctx)
-	if err == nil {
-		r.call.Pick()
+	switch {
+	case err == nil:
+		r.goes(ctx)
+	case err != ErrSpent: //nolint:errorlint // as it is
+		r.observed.Load().Cancel(ctx, false)
 	}
-	switch o := r.observed.Load(); {
-	case err == ErrSpent: //nolint:errorlint // as it is
-	case err != nil:
-		o.Cancel(ctx, false)
-	case o == nil && r.call.Observes():
+	return err
+}
+
+// goes picks the credential of a call that goes now, and has the observed policies say what they would have done to it, unless they were
+// asked before.
+func (r *Reservation) goes(ctx context.Context) {
+	r.call.Pick()
+	if r.observed.Load() == nil && r.call.Observes() {
 		a := r.call.Chosen()
 		r.observed.Store(r.pacer.observe(ctx, &a, 0, 1))
 	}
-	return err
 }
 
 // notGoing gives back what observed policies were charged for a call that was given back, and their permits.

@@ -13,7 +13,7 @@ import (
 // [ErrNotYet]. Its RetryAfter is how long to sleep before you try again. Allow returns the same errors as Wait, including the
 // [*ConfigError] if a policy counts calls in flight: use [Pacer.TryAcquire] then, which returns a reservation to release.
 func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
-	a, err := p.newCall(ctx, optionsOf(nil, opts))
+	a, err := p.calls.Call(ctx, optionsOf(nil, opts))
 	if err != nil || p.goesAtOnce(ctx, &a) {
 		return err
 	}
@@ -80,7 +80,7 @@ func (p *Pacer) AllowAtMost(ctx context.Context, n int64, opts ...Option) (grant
 	if n < 1 {
 		return 0, badNumber("AllowAtMost", n, "must be at least 1")
 	}
-	a, err := p.newCall(ctx, optionsOf(nil, opts))
+	a, err := p.calls.Call(ctx, optionsOf(nil, opts))
 	if err != nil {
 		return 0, err
 	}

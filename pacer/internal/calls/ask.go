@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/costs"
 	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -25,7 +26,8 @@ type Reader struct {
 	Policies  *inforce.Policies
 	Direct    store.Direct   // the store, if it is one; nil otherwise
 	Leases    *leases.Leases // of the calls in flight
-	Learner   costs.Learner  // of what calls cost
+	Waiters   *waiters.Waiters
+	Learner   costs.Learner // of what calls cost
 	Errors    Errors
 }
 
@@ -57,6 +59,17 @@ type Ask struct {
 	scopes *scopeContext
 	held   []heldPermit // by the calls that this one is made in
 	pooled *pooled      // of a call that any one of some credentials may make; nil for others
+}
+
+// Call is [Reader.New] for a call that is to be made: not if its context has ended or the Pacer is closed.
+func (r *Reader) Call(ctx context.Context, opts []Option) (Ask, error) {
+	if err := ctx.Err(); err != nil {
+		return Ask{}, err
+	}
+	if r.Waiters.IsClosed() {
+		return Ask{}, store.ErrClosed
+	}
+	return r.New(ctx, opts)
 }
 
 // New reads what a call requests.

@@ -20,10 +20,10 @@ type Asked struct {
 	settling   *binding.Settling // of a reservation: what its settlement has to know; nil if the call is not settled
 }
 
-// Read reads what a call requests by its Options.
+// Read reads what a call requests by its Options, as [Reader.Call] does.
 func (k *Asked) Read(ctx context.Context, r *Reader) (Ask, error) {
 	k.reader = r
-	return r.New(ctx, k.Options)
+	return r.Call(ctx, k.Options)
 }
 
 // Keep remembers how a call is bound.

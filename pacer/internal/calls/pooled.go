@@ -36,11 +36,11 @@ func (a *Ask) ByAny(l *Pool) { a.pooled = &pooled{pool: l} }
 
 // ByAnyOrStick is [Ask.ByAny] for a call that is by the account of the credential which calls of its context stick to, if they do, unless
 // that is paused.
-func (r *Reader) ByAnyOrStick(ctx context.Context, a *Ask, l *Pool, isPaused func([]store.Limit) bool) {
+func (r *Reader) ByAnyOrStick(ctx context.Context, a *Ask, l *Pool) {
 	c := &pooled{pool: l, stick: l.StickOf(ctx)}
 	if c.only = l.Kept(c.stick); c.only != "" {
 		one := a.by(l, c.only)
-		if limits, err := r.Bind(&one, nil); err != nil || isPaused(limits) {
+		if limits, err := r.Bind(&one, nil); err != nil || r.Waiters.Paused(limits) {
 			c.only = ""
 		}
 	}

@@ -1,4 +1,4 @@
-package pacer
+package bookings
 
 import (
 	"encoding/base64"
@@ -15,11 +15,14 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
+// longest is the length of the longest token.
+const longest = 2048
+
 func sampleToken() *token {
 	return &token{
 		upstream: "api", id: [12]byte{1, 2, 3}, epoch: 1_795_000_000_000_000, slot: 1_795_000_100_000_000, slack: 90 * time.Millisecond,
 		made: 1_795_000_000_500_000, keep: time.Hour, maxWait: time.Minute, tracked: true, cost: 3,
-		scopes: []calls.Option{Scope("tenant", "a b").is, Lane("bulk").is},
+		scopes: []calls.Option{{Kind: calls.Scope, Name: "tenant", Value: "a b"}, {Kind: calls.Scope, Name: calls.LaneScope, Value: "bulk"}},
 		costs:  []calls.Option{{Kind: calls.CostOf, Name: "tokens", N: 7, Estimate: true}},
 		limits: []tokenLimit{
 			{"rate", "", 5, 3, store.Charge{From: 1_795_000_100_000_000, To: 1_795_000_100_030_000}},
@@ -34,7 +37,7 @@ func TestTokensAreReadAsTheyAreWritten(t *testing.T) {
 	want := sampleToken()
 	text := want.String()
 	require.Regexp(t, `^[A-Za-z0-9_-]+$`, text)
-	got, err := parseToken(text)
+	got, err := parse(text, longest)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	require.Equal(t, "AQIDAAAAAAAAAAAA", got.key(1))
@@ -55,26 +58,26 @@ func TestTokensAreHostile(t *testing.T) {
 	raw = raw[:len(raw)-4]
 	require.Equal(t, text, resealed(slices.Clip(raw)))
 	for i := range len(text) { // cut, and changed in one place
-		_, err := parseToken(text[:i])
+		_, err := parse(text[:i], longest)
 		require.Error(t, err, i)
 		other := byte('A')
 		if text[i] == other {
 			other = 'B'
 		}
-		_, err = parseToken(text[:i] + string(other) + text[i+1:])
+		_, err = parse(text[:i]+string(other)+text[i+1:], longest)
 		require.Error(t, err, i)
 	}
 	for i := range raw { // cut, with a good checksum
-		_, err := parseToken(resealed(raw[:i:i]))
+		_, err := parse(resealed(raw[:i:i]), longest)
 		require.Error(t, err, i)
 	}
-	for _, bad := range []string{"", " " + text, text + "\n", text + "=", text + text, strings.Repeat("A", MaxToken+1)} {
-		_, err := parseToken(bad)
+	for _, bad := range []string{"", " " + text, text + "\n", text + "=", text + text, strings.Repeat("A", longest+1)} {
+		_, err := parse(bad, longest)
 		require.Error(t, err, bad)
 	}
-	_, err = parseToken(resealed(append([]byte{2}, raw[1:]...)))
+	_, err = parse(resealed(append([]byte{2}, raw[1:]...)), longest)
 	require.ErrorIs(t, err, errTokenVersion)
-	_, err = parseToken(resealed(append(slices.Clip(raw), 0)))
+	_, err = parse(resealed(append(slices.Clip(raw), 0)), longest)
 	require.ErrorIs(t, err, errTokenText, "more than a token")
 
 	for name, change := range map[string]func(*token){
@@ -95,7 +98,7 @@ func TestTokensAreHostile(t *testing.T) {
 	} {
 		tok := sampleToken()
 		change(tok)
-		_, err := parseToken(tok.String())
+		_, err := parse(tok.String(), longest)
 		require.ErrorIs(t, err, errTokenText, name)
 	}
 }
@@ -106,7 +109,7 @@ func FuzzToken(f *testing.F) {
 	f.Add(b[:len(b)-4])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		text := resealed(slices.Clip(b))
-		got, err := parseToken(text)
+		got, err := parse(text, longest)
 		if err != nil {
 			return
 		}
