@@ -95,7 +95,7 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	}
 	if w.Observes() {
 		a = w.Now()
-		p.observe(ctx, &a, 0, 1)
+		p.observer.Observe(ctx, &a, 0, 1)
 	}
 	p.spares.put(w)
 	return nil
@@ -177,7 +177,7 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 		return nil, err
 	}
 	if a.Set.Observes && !r.At().IsZero() { // a queued call is waited for
-		r.observed.Store(p.observe(ctx, &a, r.Delay(), 1))
+		r.observed.Store(p.observer.Observe(ctx, &a, r.Delay(), 1))
 	}
 	return r, nil
 }

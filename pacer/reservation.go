@@ -88,7 +88,7 @@ func (r *Reservation) goes(ctx context.Context) {
 	r.call.Pick()
 	if r.observed.Load() == nil && r.call.Observes() {
 		a := r.call.Chosen()
-		r.observed.Store(r.pacer.observe(ctx, &a, 0, 1))
+		r.observed.Store(r.pacer.observer.Observe(ctx, &a, 0, 1))
 	}
 }
 

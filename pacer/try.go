@@ -24,7 +24,7 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 	}
 	c.Go(ctx) // the slot is now: there is nothing to wait for and nothing to keep
 	if a.Set.Observes {
-		p.observe(ctx, &a, 0, 1)
+		p.observer.Observe(ctx, &a, 0, 1)
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (p *Pacer) TryAcquire(ctx context.Context, opts ...Option) (*Reservation, e
 	}
 	r.call.Go(ctx)
 	if a.Set.Observes {
-		r.observed.Store(p.observe(ctx, &a, 0, 1))
+		r.observed.Store(p.observer.Observe(ctx, &a, 0, 1))
 	}
 	return r, nil
 }
@@ -89,7 +89,7 @@ func (p *Pacer) AllowAtMost(ctx context.Context, n int64, opts ...Option) (grant
 		p.refused(ctx, err)
 	}
 	if err == nil && a.Set.Observes {
-		p.observe(ctx, &a, 0, granted)
+		p.observer.Observe(ctx, &a, 0, granted)
 	}
 	return granted, err
 }
