@@ -78,7 +78,7 @@ func (p *Pacer) book(ctx context.Context, opts []Option, l *calls.Pool) (tok str
 func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...Option) (*Reservation, error) {
 	var r *Reservation
 	x, err := p.redemption(ctx, tok, opts, func() *calls.Reservation {
-		r = p.newReservation()
+		r = &Reservation{pacer: p}
 		return &r.call
 	})
 	if err != nil {

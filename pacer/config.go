@@ -116,6 +116,46 @@ type Config struct {
 	_ struct{}
 }
 
+// An Outage defines how calls are treated while a [store.Shared] is out of reach.
+type Outage uint8
+
+// The ways to treat calls.
+const (
+	// PaceLocally paces each process from memory, at its share of every limit: the limit divided by the number of processes that were
+	// alive when the store last answered. When the store is back, the process reports to it what it spent meanwhile. A process that has
+	// never reached its store takes the number from Config.Processes; if that is not set, its calls wait for the first contact.
+	PaceLocally Outage = iota
+	// RefuseCalls refuses calls with a [*StoreError] that matches [store.ErrUnreachable].
+	RefuseCalls
+	// LetThrough lets every call go at once. None of these calls is counted afterwards.
+	LetThrough
+)
+
+// String returns a short name of the outage mode.
+func (o Outage) String() string {
+	switch o {
+	case PaceLocally:
+		return "pace locally"
+	case RefuseCalls:
+		return "refuse calls"
+	case LetThrough:
+		return "let through"
+	}
+	return "unknown"
+}
+
+// mode returns how a member behaves.
+func (o Outage) mode() failover.Mode {
+	switch o {
+	case RefuseCalls:
+		return failover.Refuse
+	case LetThrough:
+		return failover.LetThrough
+	case PaceLocally:
+	}
+	return failover.Local
+}
+
 // ValidUpstream reports whether s can name an upstream: see [Config].Upstream.
 func ValidUpstream(s string) bool { return store.ValidUpstream(s) }
 

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 var (
@@ -269,17 +271,13 @@ type StoreError struct {
 	_ struct{}
 }
 
-// opReport is the operation of Report, Settle, [Pacer.Resume] and [Pacer.Reset].
-const opReport = "report"
-
-// opReady is the operation of [Pacer.Ready].
-const opReady = "ready"
-
-// opSet is the operation of [Pacer.SetPolicies] and [Pacer.SetLimit].
-const opSet = "set"
-
-// opSettings is the operation of [Pacer.Settings].
-const opSettings = "settings"
+// Operations of the store, as a [StoreError] names them.
+const (
+	opReport   = "report"   // of Report, Settle, [Pacer.Resume] and [Pacer.Reset]
+	opReady    = "ready"    // of [Pacer.Ready]
+	opSet      = "set"      // of [Pacer.SetPolicies] and [Pacer.SetLimit]
+	opSettings = "settings" // of [Pacer.Settings]
+)
 
 // Error implements error.
 func (e *StoreError) Error() string {
@@ -309,3 +307,42 @@ var (
 	// ErrTokenLost matches a [*TokenError] of a booking that the store has lost with all its data: nobody knows whether it was redeemed.
 	ErrTokenLost = errors.New("pacer: the store has lost its data since the booking")
 )
+
+// notYet makes the error of a call that may not go yet.
+func (p *Pacer) notYet(r waiters.Refusal) error {
+	e := &LimitError{
+		Upstream: p.upstream, Cost: r.Cost, Paused: r.Paused, Wait: r.For, About: r.About, AtLeast: r.AtLeast, MaxWait: r.MaxWait, Waited: r.Waited,
+		Deadline: r.ByDeadline, Queued: r.Queued, Ahead: r.Ahead,
+	}
+	if l := r.Limit; l != nil {
+		e.Policy, e.Scope = l.Policy, p.set().Describe(l)
+		if l.Spec.Algorithm == policies.Concurrency && !r.Paused {
+			e.InFlight, e.Limit, e.Wait = true, l.Spec.Limit, 0
+		}
+	}
+	if r.Queued {
+		e.Wait = 0
+	}
+	return e
+}
+
+// missing makes the error of a call that lacks a scope.
+func (p *Pacer) missing(m binding.Missing) error {
+	return &ScopeError{Upstream: p.upstream, Policy: m.Policy, Scope: m.Scope}
+}
+
+// excess makes the error of a call that costs more than a limit ever admits.
+func (p *Pacer) excess(e binding.Excess, maxWait time.Duration) error {
+	return &LimitError{
+		Upstream: p.upstream, Policy: e.Limit.Policy, Scope: p.set().Describe(e.Limit), Cost: e.Cost, Limit: e.Limit.Spec.Limit, Never: true, MaxWait: maxWait,
+	}
+}
+
+// nested makes the error of a call inside calls that hold all permits of a limit.
+func (p *Pacer) nested(l *store.Limit) error {
+	return &NestedError{Upstream: p.upstream, Policy: l.Policy, Scope: p.set().Describe(l), Limit: l.Spec.Limit}
+}
+
+func (p *Pacer) storeError(op string, err error) error {
+	return &StoreError{Upstream: p.upstream, Op: op, Err: err}
+}

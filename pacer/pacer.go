@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
@@ -106,13 +105,12 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 // nothing. The context bounds the wait, not the call. Acquire returns the same errors as Wait, and a [*NestedError] if the call is made
 // inside calls that hold all permits. To detect that, make the work of the call use the context that [Reservation.Context] returns.
 func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
-	r := p.newReservation()
-	a, err := p.read(ctx, &r.call.Asked, opts)
+	r, a, err := p.newReservation(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.Permits, a.Waits, a.Untried = true, true, true
-	if err := p.reserve(ctx, &a, &r.call.Call, nil, &r.call.First, &r.call.Asked); err != nil {
+	a.Waits, a.Untried = true, true
+	if err := r.reserve(ctx, &a); err != nil {
 		return nil, err
 	}
 	if err := r.Wait(ctx); err != nil {
@@ -167,13 +165,11 @@ func do(ctx context.Context, acquire func() (*Reservation, error), call func(con
 // is not waited for loses its position after some seconds. If a policy counts calls in flight, always call Wait, which gets the permit if
 // the slot is in the future, and [Reservation.Release] when the call is over.
 func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
-	r := p.newReservation()
-	a, err := p.read(ctx, &r.call.Asked, opts)
+	r, a, err := p.newReservation(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.Permits = true
-	if err := p.reserve(ctx, &a, &r.call.Call, nil, &r.call.First, &r.call.Asked); err != nil {
+	if err := r.reserve(ctx, &a); err != nil {
 		return nil, err
 	}
 	if a.Set.Observes && !r.At().IsZero() { // a queued call is waited for
@@ -257,16 +253,6 @@ func (p *Pacer) awaitStore(ctx context.Context, a *calls.Ask) (waited time.Durat
 	return waited, nil
 }
 
-// begin reads what a call requests, and which limits bind it.
-func (p *Pacer) begin(ctx context.Context, opts []Option) (calls.Ask, []store.Limit, error) {
-	a, err := p.newAsk(ctx, opts)
-	if err != nil {
-		return a, nil, err
-	}
-	limits, err := p.calls.Bind(&a, nil)
-	return a, limits, err
-}
-
 // newAsk reads what is requested for a call that is not to be made, unless the Pacer is closed.
 func (p *Pacer) newAsk(ctx context.Context, opts []Option) (calls.Ask, error) {
 	if p.isClosed() {
@@ -275,50 +261,11 @@ func (p *Pacer) newAsk(ctx context.Context, opts []Option) (calls.Ask, error) {
 	return p.calls.New(ctx, optionsOf(nil, opts))
 }
 
-// notYet makes the error of a call that may not go yet.
-func (p *Pacer) notYet(r waiters.Refusal) error {
-	e := &LimitError{
-		Upstream: p.upstream, Cost: r.Cost, Paused: r.Paused, Wait: r.For, About: r.About, AtLeast: r.AtLeast, MaxWait: r.MaxWait, Waited: r.Waited,
-		Deadline: r.ByDeadline, Queued: r.Queued, Ahead: r.Ahead,
-	}
-	if l := r.Limit; l != nil {
-		e.Policy, e.Scope = l.Policy, p.set().Describe(l)
-		if l.Spec.Algorithm == policies.Concurrency && !r.Paused {
-			e.InFlight, e.Limit, e.Wait = true, l.Spec.Limit, 0
-		}
-	}
-	if r.Queued {
-		e.Wait = 0
-	}
-	return e
-}
-
 // reportLeases reports to the store which calls are done, or go on.
 func (p *Pacer) reportLeases(all []notes.Report, closed bool) { p.waiters.ReportPermits(all, closed) }
 
 // passOn gives the permits of a call that is over to the next one, if there is one.
 func (p *Pacer) passOn(l *leases.Lease) bool { return p.waiters.PassOn(l) }
-
-// missing makes the error of a call that lacks a scope.
-func (p *Pacer) missing(m binding.Missing) error {
-	return &ScopeError{Upstream: p.upstream, Policy: m.Policy, Scope: m.Scope}
-}
-
-// excess makes the error of a call that costs more than a limit ever admits.
-func (p *Pacer) excess(e binding.Excess, maxWait time.Duration) error {
-	return &LimitError{
-		Upstream: p.upstream, Policy: e.Limit.Policy, Scope: p.set().Describe(e.Limit), Cost: e.Cost, Limit: e.Limit.Spec.Limit, Never: true, MaxWait: maxWait,
-	}
-}
-
-// nested makes the error of a call inside calls that hold all permits of a limit.
-func (p *Pacer) nested(l *store.Limit) error {
-	return &NestedError{Upstream: p.upstream, Policy: l.Policy, Scope: p.set().Describe(l), Limit: l.Spec.Limit}
-}
-
-func (p *Pacer) storeError(op string, err error) error {
-	return &StoreError{Upstream: p.upstream, Op: op, Err: err}
-}
 
 // MaxWait returns the longest wait of calls that have no MaxWait option of their own.
 func (p *Pacer) MaxWait() time.Duration { return p.maxWait }
@@ -356,37 +303,3 @@ func (p *Pacer) Close() error {
 
 // set returns the policies that hold now.
 func (p *Pacer) set() *binding.Set { return p.policies.Now() }
-
-// spares are calls of plain Waits that are over. Their callers never saw them, so they can serve again, for the same
-// Pacer.
-type spares struct {
-	off  bool      // the store is one that could keep what it is given
-	pool sync.Pool // of *spare
-}
-
-// A spare is a call and room for its limits.
-type spare struct {
-	calls.Asked
-
-	call   waiters.Call
-	limits [store.MaxAdmission]store.Limit
-}
-
-// get returns a call whose caller will not see it.
-func (s *spares) get() *spare {
-	if one, ok := s.pool.Get().(*spare); ok {
-		return one
-	}
-	return new(spare)
-}
-
-// put takes back a call that went at its first slot, if no other goroutine can have it any more. No Report or Settle
-// can come, because the caller has no handle.
-func (s *spares) put(one *spare) {
-	if s.off || !one.call.IsReusable() {
-		return
-	}
-	one.Forget()
-	one.call, one.limits = waiters.Call{}, [store.MaxAdmission]store.Limit{}
-	s.pool.Put(one)
-}

@@ -118,15 +118,13 @@ func (l *Pool) Reserve(ctx context.Context, opts ...Option) (*Reservation, error
 }
 
 func (l *Pool) reserve(ctx context.Context, opts []Option, waits bool) (*Reservation, error) {
-	p := l.pacer
-	r := p.newReservation()
-	a, err := p.read(ctx, &r.call.Asked, opts)
+	r, a, err := l.pacer.newReservation(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.Permits, a.Waits, a.Untried = true, waits, waits
-	p.calls.ByAnyOrStick(ctx, &a, l.of)
-	if err := p.reserve(ctx, &a, &r.call.Call, nil, &r.call.First, &r.call.Asked); err != nil {
+	a.Waits, a.Untried = waits, waits
+	l.pacer.calls.ByAnyOrStick(ctx, &a, l.of)
+	if err := r.reserve(ctx, &a); err != nil {
 		return nil, err
 	}
 	return r, nil

@@ -3,11 +3,13 @@ package pacer
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/observe"
+	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -22,11 +24,18 @@ type Reservation struct {
 	observed atomic.Pointer[observe.Observation] // by the policies that are observed; nil if none is
 }
 
-// newReservation returns one that is to be reserved for, with room for the options that most calls have.
-func (p *Pacer) newReservation() *Reservation {
+// newReservation reads what a call requests that its caller is to see.
+func (p *Pacer) newReservation(ctx context.Context, opts []Option) (*Reservation, calls.Ask, error) {
 	r := &Reservation{pacer: p}
 	r.call.Init()
-	return r
+	a, err := p.read(ctx, &r.call.Asked, opts)
+	a.Permits = true // its caller can give them back
+	return r, a, err
+}
+
+// reserve charges the earliest slot at which the call may go.
+func (r *Reservation) reserve(ctx context.Context, a *calls.Ask) error {
+	return r.pacer.reserve(ctx, a, &r.call.Call, nil, &r.call.First, &r.call.Asked)
 }
 
 // Delay returns how long from now until the call may go, at least 0. For a queued call that is not known: Delay then returns how long
@@ -158,4 +167,38 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 		return p.storeError(opReport, err)
 	}
 	return nil
+}
+
+// spares are calls of plain Waits that are over. Their callers never saw them, so they can serve again, for the same
+// Pacer.
+type spares struct {
+	off  bool      // the store is one that could keep what it is given
+	pool sync.Pool // of *spare
+}
+
+// A spare is a call and room for its limits.
+type spare struct {
+	calls.Asked
+
+	call   waiters.Call
+	limits [store.MaxAdmission]store.Limit
+}
+
+// get returns a call whose caller will not see it.
+func (s *spares) get() *spare {
+	if one, ok := s.pool.Get().(*spare); ok {
+		return one
+	}
+	return new(spare)
+}
+
+// put takes back a call that went at its first slot, if no other goroutine can have it any more. No Report or Settle
+// can come, because the caller has no handle.
+func (s *spares) put(one *spare) {
+	if s.off || !one.call.IsReusable() {
+		return
+	}
+	one.Forget()
+	one.call, one.limits = waiters.Call{}, [store.MaxAdmission]store.Limit{}
+	s.pool.Put(one)
 }

@@ -44,13 +44,12 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 // a [*StoreError], [ErrClosed], or the context's error. [MaxWait] makes no difference, and with a [NotBefore] above 0 the call is always
 // refused.
 func (p *Pacer) TryAcquire(ctx context.Context, opts ...Option) (*Reservation, error) {
-	r := p.newReservation()
-	a, err := p.read(ctx, &r.call.Asked, opts)
+	r, a, err := p.newReservation(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.MaxWait, a.Permits = 0, true
-	if err := p.reserve(ctx, &a, &r.call.Call, nil, &r.call.First, &r.call.Asked); err != nil {
+	a.MaxWait = 0
+	if err := r.reserve(ctx, &a); err != nil {
 		return nil, err
 	}
 	r.call.Go(ctx)
