@@ -43,8 +43,10 @@ func newReader(t *testing.T, all ...policies.Policy) *calls.Reader {
 	r.Errors = calls.Errors{
 		Invalid: func(field, value, _ string) error { return fmt.Errorf("%s is %s", field, value) },
 		Missing: func(m binding.Missing) error { return fmt.Errorf("%s lacks %s", m.Policy, m.Scope) },
-		Excess:  func(e binding.Excess, most time.Duration) error { return fmt.Errorf("%s: %d, %s", e.Limit.Policy, e.Cost, most) },
-		Nested:  func(l *store.Limit) error { return fmt.Errorf("nested in %s", l.Policy) },
+		Excess: func(e binding.Excess, most time.Duration) error {
+			return fmt.Errorf("%s: %d, %s", e.Limit.Policy, e.Cost, most)
+		},
+		Nested: func(l *store.Limit) error { return fmt.Errorf("nested in %s", l.Policy) },
 	}
 	t.Cleanup(func() {
 		r.Policies.Close()
@@ -112,15 +114,15 @@ func TestWhatACallCannotRequest(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, rate("all").Lane("bulk", 50), policies.InFlight(3).Named("permits"))
 	for want, o := range map[string]calls.Option{
-		"Cost is 0":              {Kind: calls.Cost},
-		"MaxWait is -1ns":        {Kind: calls.MaxWait, N: -1},
-		"NotBefore is -1ns":      {Kind: calls.NotBefore, N: -1},
-		"CostOf(all) is -1":      costOf("all", -1),
-		`CostOf is "none"`:       costOf("none", 1),
-		`Lane is "other"`:        scope(calls.LaneScope, "other"),
-		"all: 6, 1m0s":           costOf("all", 6),
-		"CostOf(permits) is 2":   costOf("permits", 2),
-		"Wait is not enough":     {Kind: calls.Tracked},
+		"Cost is 0":                {Kind: calls.Cost},
+		"MaxWait is -1ns":          {Kind: calls.MaxWait, N: -1},
+		"NotBefore is -1ns":        {Kind: calls.NotBefore, N: -1},
+		"CostOf(all) is -1":        costOf("all", -1),
+		`CostOf is "none"`:         costOf("none", 1),
+		`Lane is "other"`:          scope(calls.LaneScope, "other"),
+		"all: 6, 1m0s":             costOf("all", 6),
+		"CostOf(permits) is 2":     costOf("permits", 2),
+		"Wait is not enough":       {Kind: calls.Tracked},
 		"NotBefore is 175200h0m1s": {Kind: calls.NotBefore, N: int64(store.Forever + time.Second)},
 	} {
 		a, err := r.Call(t.Context(), []calls.Option{o})

@@ -70,7 +70,7 @@ func TestLeave(t *testing.T) {
 		time.Sleep(10*time.Second - 1)
 		_, allFor = l.Leave("b", 20*time.Second)
 		require.Equal(t, time.Duration(1), allFor)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		require.Equal(t, map[string]int{"a": 3000}, picked(l, "x"))
 		time.Sleep(20 * time.Second)
 		require.Len(t, picked(l, "x"), 2, "both are back")
