@@ -2,15 +2,13 @@ package pacer
 
 import (
 	"context"
-	"crypto/rand"
-	"slices"
-	"strconv"
+	"errors"
+	"fmt"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/bookings"
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
 )
 
 // Of bookings.
@@ -20,19 +18,20 @@ const (
 	RedeemEarly = 30 * time.Millisecond
 	// DefaultKeep is for how long after its slot a booking may be redeemed, unless [Keep] sets another time.
 	DefaultKeep = time.Hour
-
-	maxKeep = 30 * 24 * time.Hour
 )
+
+// MaxToken is the length of the longest token that [Pacer.Book] returns, in bytes. Most have about 100 to 200.
+const MaxToken = 2048
 
 // Keep sets for how long after its slot a booking may be redeemed: [Pacer.Book] alone heeds it. It is rounded up to a second, and from a
 // second to 30 days. The store remembers for as long what became of a booking that was redeemed, in about 150 bytes. Defaults to
 // [DefaultKeep], an hour.
-func Keep(d time.Duration) Option { return Option{kind: optKeep, n: int64(d)} }
+func Keep(d time.Duration) Option { return Option{calls.Option{Kind: calls.Keep, N: int64(d)}} }
 
 // Attempt says which attempt of the job this is, from 1: [Pacer.Redeem] and [Pacer.CancelBooking] alone heed it. Each attempt goes once.
 // The first one has the slot that was booked, each other one gets a slot when it is redeemed, whenever that is: that it was redeemed is
 // remembered for as long as [Keep] says from then on. Defaults to 1.
-func Attempt(n int64) Option { return Option{kind: optAttempt, n: n} }
+func Attempt(n int64) Option { return Option{calls.Option{Kind: calls.Attempt, N: n}} }
 
 // Book charges the earliest slot at which the call may go, and returns it as a token: a short text to keep with a job, for whichever
 // process is to run it. Nothing of the call stays in this process. wait is how long from now until the slot: have the queue wake the job
@@ -52,190 +51,167 @@ func (p *Pacer) Book(ctx context.Context, opts ...Option) (tok string, wait time
 }
 
 // book is Book for a call by any one of the credentials of a pool; nil: for any other call.
-func (p *Pacer) book(ctx context.Context, opts []Option, l *Pool) (tok string, wait time.Duration, err error) {
-	r := newReservation()
-	a, err := r.read(ctx, p, opts)
-	if err != nil {
-		return "", 0, err
-	}
-	if l != nil {
-		a.pooled = &pooled{pool: l}
-	}
-	t := &token{upstream: p.upstream, keep: DefaultKeep, maxWait: min(a.maxWait, Forever), tracked: a.tracked, cost: a.cost}
-	_, _ = rand.Read(t.id[:]) // it never fails
-	if err := t.carry(ctx, opts); err != nil {
-		return "", 0, err
-	}
-	b, err := p.bindBooking(r, &a)
-	if err == nil {
-		_, err = p.awaitStore(ctx, &a)
-	}
-	var g store.Grant
-	if err == nil {
-		g, err = p.bookSlot(ctx, &a, &b, t)
-	}
-	if err != nil {
+func (p *Pacer) book(ctx context.Context, opts []Option, l *calls.Pool) (tok string, wait time.Duration, err error) {
+	if tok, wait, err = p.bookings.Book(ctx, optionsOf(nil, opts), l); err != nil {
 		p.refused(ctx, err)
-		return "", 0, err
 	}
-	if tok = t.String(); len(tok) > MaxToken {
-		p.giveBack(ctx, b.limits, &g)
-		return "", 0, badNumber("Book", int64(len(tok)), "bytes are too many for a token, which has at most "+strconv.Itoa(MaxToken)+": use shorter scope values")
-	}
-	return tok, max(0, g.Wait()), nil
+	return tok, wait, err
 }
 
-// carry has a token carry what the options and the context say.
-func (t *token) carry(ctx context.Context, opts []Option) error {
-	has := make(map[string]bool)
-	scope := func(name, value string) {
-		if !has[name] {
-			has[name] = true
-			t.scopes = append(t.scopes, Scope(name, value))
-		}
-	}
-	costs := make(map[string]bool)
-	for _, o := range slices.Backward(opts) { // the last one counts
-		switch o.kind {
-		case optScope:
-			scope(o.name, o.value)
-		case optCostOf:
-			if !costs[o.name] {
-				costs[o.name] = true
-				t.costs = append(t.costs, Option{kind: optCostOf, name: o.name, n: o.n, estimate: o.estimate})
-			}
-		case optKeep:
-			if d := time.Duration(o.n); d < time.Second || d > maxKeep {
-				return &ConfigError{Field: "Keep", Value: d.String(), Reason: "must be from a second to 30 days"}
-			}
-			t.keep = (time.Duration(o.n) + time.Second - 1).Truncate(time.Second)
-		case optCost, optMaxWait, optNotBefore, optTracked, optAttempt:
-		}
-	}
-	for s := scopesOf(ctx); s != nil; s = s.outer {
-		scope(s.name, s.value)
-	}
-	if len(t.scopes) > maxItems || len(t.costs) > maxItems {
-		return badNumber("Book", int64(max(len(t.scopes), len(t.costs))), "scopes or costs are too many for a token")
-	}
-	return nil
-}
-
-// A bookable is what binds a call that is booked.
-type bookable struct {
-	limits  []store.Limit // that slots are charged to
-	costs   []int64       // of the call, for each of them
-	permits []store.Limit // that it needs when it goes
-	choices store.Call    // its choices, if it is by any one of some credentials
-}
-
-// bindBooking returns what binds a call that is booked, for the reservation that it is or will be.
-func (p *Pacer) bindBooking(r *Reservation, a *ask) (b bookable, err error) {
-	r.keep(a, &r.first)
-	if a.set.Free {
-		if a.pooled != nil {
-			a.pooled = a.pooled.any()
-		}
-		return b, nil
-	}
-	a.which = binding.Enforced
-	if a.pooled != nil {
-		r, err := p.requestAny(a)
-		return bookable{limits: r.Limits, costs: r.Call.Costs, choices: r.Call}, err
-	}
-	limits, err := p.bind(a, nil)
+// Redeem uses a booking, in whichever process has its token. If it is time for its slot, Redeem returns its reservation, as [Pacer.Acquire]
+// does: go now, and call [Reservation.Release] when the call is over. It waits for [RedeemEarly] at most, and never for a slot that is
+// further away. Otherwise it returns
+//
+//   - a [*LaterError]: redeem the same token later. If the slot is past, if a pause covers it, or if the policies have changed since, the
+//     booking has got another slot, which the store knows: the token stays the same;
+//   - a [*LimitError] if the booking needs another slot, and it is further away than its MaxWait allows. It has none then, and you may
+//     redeem the token later;
+//   - a [*TokenError] if the token was redeemed or cancelled before, has expired, is of data that the store has lost, or is no token;
+//   - a [*StoreError] if the store does not answer, whatever Config.Outage is: only the store knows whether the token was redeemed. It may
+//     have been by this call, if its answer was lost. Then a later attempt of the job needs [Attempt];
+//   - a [*ConfigError] or a [*ScopeError] if the call cannot be bound by the policies of this process, ErrClosed, or the context's error.
+//
+// A token is redeemed once, by whichever process is first: the store sees to that. A call may go from its slot on until the slack is
+// over, both by the store's clock, so that no policy is exceeded, however late a queue wakes its jobs.
+//
+// Redeem heeds one option, [Attempt]. Anything else the token says: options and context give a *ConfigError, and nothing.
+func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...Option) (*Reservation, error) {
+	var r *Reservation
+	x, err := p.redemption(ctx, tok, opts, func() *calls.Reservation {
+		r = &Reservation{pacer: p}
+		return &r.call
+	})
 	if err != nil {
-		return b, err
+		return nil, err
 	}
-	limits, costs, err := p.costs(a, limits, &r.first)
+	if err := x.Redeem(ctx); err != nil {
+		p.refused(ctx, err)
+		return nil, err
+	}
+	r.goes(ctx)
+	return r, nil
+}
+
+// CancelBooking gives the slot of a booking back, so that another call can have it, and spends the token. What is past of the slot stays
+// charged. It returns a [*TokenError] that matches [ErrSpent] if the booking was redeemed or cancelled before, and otherwise the errors
+// of [Pacer.Redeem] about the token and the store.
+func (p *Pacer) CancelBooking(ctx context.Context, tok string, opts ...Option) error {
+	x, err := p.redemption(ctx, tok, opts, func() *calls.Reservation { return new(calls.Reservation) })
 	if err != nil {
-		return b, err
+		return err
 	}
-	for i := range limits {
-		cost := a.cost
-		if costs != nil {
-			cost = costs[i]
+	return x.Cancel(ctx)
+}
+
+// redemption reads a token, which it uses with some options.
+func (p *Pacer) redemption(ctx context.Context, tok string, opts []Option, reserve func() *calls.Reservation) (*bookings.Redemption, error) {
+	attempt := int64(1)
+	for _, o := range opts {
+		if o.is.Kind != calls.Attempt {
+			return nil, &ConfigError{Field: "Redeem", Value: "an option", Reason: "is not Attempt: all others are those of Book, and in the token"}
 		}
-		switch l := limits[i]; {
-		case l.Spec.Queue == policies.FairQueue:
-			return b, &ConfigError{
-				Field: "Book", Value: "not possible",
-				Reason: "policy " + strconv.Quote(l.Policy) + " has fair shares, which go to those who wait, and a booking would take one ahead of them: use Acquire when the job runs",
-			}
-		case l.Spec.Algorithm == policies.Concurrency:
-			b.permits = append(b.permits, l)
-		default:
-			b.limits, b.costs = append(b.limits, l), append(b.costs, cost)
-		}
+		attempt = o.is.N
 	}
-	return b, nil
+	return p.bookings.Open(ctx, tok, attempt, reserve)
 }
 
-// bookSlot charges a slot for a token, and writes it there.
-func (p *Pacer) bookSlot(ctx context.Context, a *ask, b *bookable, t *token) (g store.Grant, err error) {
-	booker, err := p.booker(opBook)
-	if err != nil {
-		return g, err
-	}
-	epoch, err := booker.Epoch() // if another one begins meanwhile, the token is of none, and refused
-	if err != nil {
-		return g, p.storeError(opBook, err)
-	}
-	call := store.Call{AnyOf: b.choices.AnyOf, First: b.choices.First, Cost: a.cost, Costs: b.costs, Tracked: a.tracked && p.reconciles, NotBefore: a.notBefore, MaxWait: a.maxWait}
-	c := &waiters.Call{}
-	ctx = context.WithoutCancel(ctx) // its deadline is not the slot's
-	if a.set.Free {
-		err = p.waiters.Free(ctx, c, &call)
-	} else {
-		err = p.waiters.Reserve(ctx, c, &waiters.Request{Limits: b.limits, Call: call})
-	}
-	if err != nil {
-		return g, err
-	}
-	if a.pooled != nil { // the call is by this credential from now on
-		t.scopes = append(t.scopes, a.pooled.pool.scoped(a, a.pooled.accounts[c.Choice()])...)
-	}
-	g, b.limits, b.costs = c.TakeAway()
-	if g.Local && !a.set.Free {
-		p.giveBack(ctx, b.limits, &g)
-		return g, p.storeError(opBook, store.ErrUnreachable)
-	}
-	if !a.set.Free {
-		booker.Booked(store.Stack{Upstream: p.upstream, Limits: b.limits}, g)
-	}
-	t.granted(&g, b, epoch)
-	return g, nil
-}
-
-// granted writes a grant into a token.
-func (t *token) granted(g *store.Grant, b *bookable, epoch store.Epoch) {
-	t.epoch, t.slot, t.made = epoch.Began, g.At, g.Now
-	t.slack = max(0, min(g.Slack, maxSlack*time.Microsecond))
-	t.limits = t.limits[:0:0]
-	for i := range b.limits {
-		l := &b.limits[i]
-		cost := t.cost
-		if b.costs != nil {
-			cost = b.costs[i]
-		}
-		t.limits = append(t.limits, tokenLimit{l.Policy, l.Scope, shapeOf(&l.Spec), cost, g.Charges[i]})
+// newBookings returns the bookings of a Pacer that has its store and its waiters.
+func (p *Pacer) newBookings() *bookings.Bookings {
+	return &bookings.Bookings{
+		Upstream: p.upstream, Store: p.store, Calls: p.calls, Early: RedeemEarly, Keep: DefaultKeep, MaxToken: MaxToken,
+		Await: p.awaitStore, Now: p.storeNow,
+		Errors: bookings.Errors{
+			Store: p.storeError, Token: p.tokenError, Later: p.later, Refused: refusedBy, Lost: ErrTokenLost, Expired: ErrTokenExpired, Spent: ErrSpent,
+		},
 	}
 }
 
-// giveBack gives a grant back that nobody has.
-func (p *Pacer) giveBack(ctx context.Context, limits []store.Limit, g *store.Grant) {
-	if len(limits) == 0 {
-		return
+func (p *Pacer) tokenError(err error) error { return &TokenError{Upstream: p.upstream, Err: err} }
+
+// later makes the error of a booking that may not go yet.
+func (p *Pacer) later(l bookings.Later) error {
+	wait := max(l.Wait, leastRetry)
+	if l.InFlight != "" && l.Wait == 0 {
+		wait = unknownRetry
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waiters.Timeout)
-	defer cancel()
-	_ = p.store.Cancel(ctx, store.Stack{Upstream: p.upstream, Limits: limits}, []store.Grant{*g}) // one that cannot be given back is lost, as any
+	return &LaterError{Upstream: p.upstream, Wait: wait, Moved: l.Moved, InFlight: l.InFlight}
 }
 
-// booker returns the store, if it keeps bookings.
-func (p *Pacer) booker(op string) (store.Booker, error) {
-	if b, ok := p.store.(store.Booker); ok {
-		return b, nil
+// refusedBy returns what the error of a call says that was refused by a limit; false for any other error.
+func refusedBy(err error) (r bookings.Refused, ok bool) {
+	e, ok := errors.AsType[*LimitError](err)
+	if ok {
+		r.Policy, r.RetryAfter = e.Policy, e.RetryAfter()
 	}
-	return nil, p.storeError(op, store.ErrNoBookings)
+	return r, ok
 }
+
+// storeNow estimates the store's time.
+func (p *Pacer) storeNow() store.Instant {
+	if p.direct != nil {
+		return p.direct.Now()
+	}
+	if p.member != nil {
+		return p.member.Now()
+	}
+	return store.Instant(time.Now().UnixMicro())
+}
+
+// A TokenError reports that a token is not good. It matches [ErrRefused], and one of [ErrSpent], [ErrBadToken], [ErrTokenExpired] and
+// [ErrTokenLost]. Nothing was charged. No later Redeem of the same attempt will do better: see [Attempt].
+type TokenError struct {
+	Upstream string
+	Err      error
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *TokenError) Error() string {
+	text := fmt.Sprintf("pacer: upstream %q: the token ", e.Upstream)
+	switch {
+	case errors.Is(e.Err, ErrSpent):
+		return text + "was redeemed or cancelled before: one booking is one call; a later attempt of the job needs Attempt, another job a Book of its own"
+	case errors.Is(e.Err, ErrTokenExpired):
+		return text + "has expired: book again, or Keep bookings for longer"
+	case errors.Is(e.Err, ErrTokenLost):
+		return text + "is of data that the store has lost, so nobody knows whether it was redeemed: book again if the job has not run"
+	}
+	return text + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *TokenError) Unwrap() error { return e.Err }
+
+// Is matches [ErrRefused].
+func (e *TokenError) Is(target error) bool {
+	return target == ErrRefused || target == ErrBadToken && !errors.Is(e.Err, ErrSpent) && !errors.Is(e.Err, ErrTokenExpired) && !errors.Is(e.Err, ErrTokenLost)
+}
+
+// A LaterError is what [Pacer.Redeem] returns for a booking that may not go now: have the queue wake the job again after Wait, or up to
+// [RedeemEarly] sooner, and redeem the same token then. It matches [ErrRefused] and [ErrNotYet].
+type LaterError struct {
+	Upstream string
+	Wait     time.Duration // until the slot, above 0
+	Moved    bool          // the booking has another slot than before: it was redeemed too late, a pause covers its slot, or policies have changed
+	InFlight string        // the policy that has no permit left; "" if it is not that. Then Wait is a tenth of a second
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *LaterError) Error() string {
+	switch {
+	case e.InFlight != "":
+		return fmt.Sprintf("pacer: upstream %q: policy %q: all of its permits are taken: redeem the token again in %s", e.Upstream, e.InFlight, round(e.Wait))
+	case e.Moved:
+		return fmt.Sprintf("pacer: upstream %q: the booking was moved to another slot: redeem the token again in %s", e.Upstream, round(e.Wait))
+	}
+	return fmt.Sprintf("pacer: upstream %q: too early: redeem the token again in %s", e.Upstream, round(e.Wait))
+}
+
+// Is implements the matching described at [LaterError].
+func (e *LaterError) Is(target error) bool { return target == ErrRefused || target == ErrNotYet }
+
+// RetryAfter returns Wait, at least a millisecond.
+func (e *LaterError) RetryAfter() time.Duration { return max(e.Wait, leastRetry) }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
@@ -115,6 +116,46 @@ type Config struct {
 	_ struct{}
 }
 
+// An Outage defines how calls are treated while a [store.Shared] is out of reach.
+type Outage uint8
+
+// The ways to treat calls.
+const (
+	// PaceLocally paces each process from memory, at its share of every limit: the limit divided by the number of processes that were
+	// alive when the store last answered. When the store is back, the process reports to it what it spent meanwhile. A process that has
+	// never reached its store takes the number from Config.Processes; if that is not set, its calls wait for the first contact.
+	PaceLocally Outage = iota
+	// RefuseCalls refuses calls with a [*StoreError] that matches [store.ErrUnreachable].
+	RefuseCalls
+	// LetThrough lets every call go at once. None of these calls is counted afterwards.
+	LetThrough
+)
+
+// String returns a short name of the outage mode.
+func (o Outage) String() string {
+	switch o {
+	case PaceLocally:
+		return "pace locally"
+	case RefuseCalls:
+		return "refuse calls"
+	case LetThrough:
+		return "let through"
+	}
+	return "unknown"
+}
+
+// mode returns how a member behaves.
+func (o Outage) mode() failover.Mode {
+	switch o {
+	case RefuseCalls:
+		return failover.Refuse
+	case LetThrough:
+		return failover.LetThrough
+	case PaceLocally:
+	}
+	return failover.Local
+}
+
 // ValidUpstream reports whether s can name an upstream: see [Config].Upstream.
 func ValidUpstream(s string) bool { return store.ValidUpstream(s) }
 
@@ -124,13 +165,12 @@ func New(c Config) (*Pacer, error) {
 		return nil, err
 	}
 	p := &Pacer{
-		upstream:   c.Upstream,
-		store:      c.Store,
-		maxWait:    cmp.Or(c.MaxWait, DefaultMaxWait),
-		maxPause:   cmp.Or(c.MaxPause, DefaultMaxPause),
-		outage:     c.Outage,
-		telemetry:  newTelemetry(c.Hooks),
-		reconciles: !c.IgnoreCounts,
+		upstream:  c.Upstream,
+		store:     c.Store,
+		maxWait:   cmp.Or(c.MaxWait, DefaultMaxWait),
+		maxPause:  cmp.Or(c.MaxPause, DefaultMaxPause),
+		outage:    c.Outage,
+		telemetry: newTelemetry(c.Hooks),
 	}
 	if p.store == nil {
 		p.store = memstore.New()
@@ -141,11 +181,16 @@ func New(c Config) (*Pacer, error) {
 		p.direct, _ = p.store.(store.Direct)
 	}
 	p.policies = inforce.New(&inforce.Config{
-		Bindings: binding.Config{Upstream: p.upstream, Direct: p.direct, MaxPause: p.maxPause, Counts: p.reconciles},
+		Bindings: binding.Config{Upstream: p.upstream, Direct: p.direct, MaxPause: p.maxPause, Counts: !c.IgnoreCounts},
 		Declared: slices.Clone(c.Policies), Observed: c.Mode == Observe,
 		Parse: parsePolicies, Changed: p.policiesChanged,
 	})
 	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: p.direct != nil, PassOn: p.passOn})
+	p.calls = &calls.Reader{
+		Upstream: p.upstream, MaxWait: p.maxWait, MaxWeight: MaxWeight, Counts: !c.IgnoreCounts,
+		Policies: p.policies, Direct: p.direct, Leases: p.leases,
+		Errors: calls.Errors{Invalid: invalid, Missing: p.missing, Excess: p.excess, Nested: p.nested},
+	}
 	if isShared {
 		p.member = p.join(shared, &c, p.set().Bound)
 		p.store = p.member
@@ -153,7 +198,9 @@ func New(c Config) (*Pacer, error) {
 	p.spares.off = p.direct == nil && p.member == nil
 	p.describeProcess(cmp.Or(c.Name, processName()))
 	p.waiters = p.newWaiters(&c, given)
+	p.calls.Waiters = p.waiters
 	p.observer = p.newObserver()
+	p.bookings = p.newBookings()
 	p.reports = &reports.Reporter{
 		Upstream: p.upstream, Store: p.store, Usage: &p.usage,
 		Applied: p.feedbackApplied, Changed: p.waiters.Changed, Echoes: p.waiters.Echoes,
@@ -267,6 +314,10 @@ func (c *Config) validate() error {
 		return badNumber("Processes", int64(c.Processes), fmt.Sprintf("must be from 1 to %d; 0 for the default", failover.MaxProcesses))
 	}
 	return nil
+}
+
+func invalid(field, value, reason string) error {
+	return &ConfigError{Field: field, Value: value, Reason: reason}
 }
 
 func badDuration(field string, d time.Duration) *ConfigError {

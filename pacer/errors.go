@@ -8,8 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 var (
@@ -199,6 +202,38 @@ func (e *ScopeError) Error() string {
 // Is matches [ErrRefused].
 func (e *ScopeError) Is(target error) bool { return target == ErrRefused }
 
+// A NestedError reports that a call was made inside other calls that hold every permit of a policy that the call needs. It would wait for
+// a permit that is returned only when these outer calls are over. It matches [ErrRefused], and neither [ErrNotYet] nor [ErrNever].
+// Nothing was charged.
+//
+// This is a mistake in the program, and does not depend on other calls. If the outer calls hold some of the permits and other calls hold
+// the rest, the call waits, for at most MaxWait.
+type NestedError struct {
+	Upstream string
+	Policy   string
+	Scope    string // its scopes and values, such as `tenant=acme`; "" for the whole upstream
+	Limit    int64  // how many permits the policy has, all of which outer calls hold
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *NestedError) Error() string {
+	scope, permits := "", "its only permit"
+	if e.Scope != "" {
+		scope = " for " + e.Scope
+	}
+	if e.Limit > 1 {
+		permits = fmt.Sprintf("all of its %d permits", e.Limit)
+	}
+	return fmt.Sprintf("pacer: upstream %q: policy %q%s: the call was made inside calls that hold %s, so it would wait for itself: "+
+		"make it when they are over, let it share a permit with pacer.Nested() or pacer.WithNested(ctx), or raise the limit",
+		e.Upstream, e.Policy, scope, permits)
+}
+
+// Is matches [ErrRefused].
+func (e *NestedError) Is(target error) bool { return target == ErrRefused }
+
 // A ConfigError reports which setting or argument is wrong and what to do about it.
 type ConfigError struct {
 	In     string // the package whose setting it is, such as "transport"; "" for this one
@@ -257,7 +292,7 @@ func (e *StoreError) Error() string {
 	}
 	advice := ""
 	switch {
-	case (e.Op == opBook || e.Op == opRedeem) && errors.Is(e.Err, store.ErrUnreachable):
+	case (e.Op == bookings.OpBook || e.Op == bookings.OpRedeem) && errors.Is(e.Err, store.ErrUnreachable):
 		advice = ": see that it can be reached: no process can book or redeem by itself"
 	case errors.Is(e.Err, store.ErrNoContact):
 		advice = ": check its address, the network and what its ACL allows, or set Config.Processes, or Config.Outage to LetThrough, to start without it"
@@ -302,61 +337,41 @@ var (
 	ErrTokenLost = errors.New("pacer: the store has lost its data since the booking")
 )
 
-// A TokenError reports that a token is not good. It matches [ErrRefused], and one of [ErrSpent], [ErrBadToken], [ErrTokenExpired] and
-// [ErrTokenLost]. Nothing was charged. No later Redeem of the same attempt will do better: see [Attempt].
-type TokenError struct {
-	Upstream string
-	Err      error
-
-	_ struct{}
-}
-
-// Error implements error.
-func (e *TokenError) Error() string {
-	text := fmt.Sprintf("pacer: upstream %q: the token ", e.Upstream)
-	switch {
-	case errors.Is(e.Err, ErrSpent):
-		return text + "was redeemed or cancelled before: one booking is one call; a later attempt of the job needs Attempt, another job a Book of its own"
-	case errors.Is(e.Err, ErrTokenExpired):
-		return text + "has expired: book again, or Keep bookings for longer"
-	case errors.Is(e.Err, ErrTokenLost):
-		return text + "is of data that the store has lost, so nobody knows whether it was redeemed: book again if the job has not run"
+// notYet makes the error of a call that may not go yet.
+func (p *Pacer) notYet(r waiters.Refusal) error {
+	e := &LimitError{
+		Upstream: p.upstream, Cost: r.Cost, Paused: r.Paused, Wait: r.For, About: r.About, AtLeast: r.AtLeast, MaxWait: r.MaxWait, Waited: r.Waited,
+		Deadline: r.ByDeadline, Queued: r.Queued, Ahead: r.Ahead,
 	}
-	return text + e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *TokenError) Unwrap() error { return e.Err }
-
-// Is matches [ErrRefused].
-func (e *TokenError) Is(target error) bool {
-	return target == ErrRefused || target == ErrBadToken && !errors.Is(e.Err, ErrSpent) && !errors.Is(e.Err, ErrTokenExpired) && !errors.Is(e.Err, ErrTokenLost)
-}
-
-// A LaterError is what [Pacer.Redeem] returns for a booking that may not go now: have the queue wake the job again after Wait, or up to
-// [RedeemEarly] sooner, and redeem the same token then. It matches [ErrRefused] and [ErrNotYet].
-type LaterError struct {
-	Upstream string
-	Wait     time.Duration // until the slot, above 0
-	Moved    bool          // the booking has another slot than before: it was redeemed too late, a pause covers its slot, or policies have changed
-	InFlight string        // the policy that has no permit left; "" if it is not that. Then Wait is a tenth of a second
-
-	_ struct{}
-}
-
-// Error implements error.
-func (e *LaterError) Error() string {
-	switch {
-	case e.InFlight != "":
-		return fmt.Sprintf("pacer: upstream %q: policy %q: all of its permits are taken: redeem the token again in %s", e.Upstream, e.InFlight, round(e.Wait))
-	case e.Moved:
-		return fmt.Sprintf("pacer: upstream %q: the booking was moved to another slot: redeem the token again in %s", e.Upstream, round(e.Wait))
+	if l := r.Limit; l != nil {
+		e.Policy, e.Scope = l.Policy, p.set().Describe(l)
+		if l.Spec.Algorithm == policies.Concurrency && !r.Paused {
+			e.InFlight, e.Limit, e.Wait = true, l.Spec.Limit, 0
+		}
 	}
-	return fmt.Sprintf("pacer: upstream %q: too early: redeem the token again in %s", e.Upstream, round(e.Wait))
+	if r.Queued {
+		e.Wait = 0
+	}
+	return e
 }
 
-// Is implements the matching described at [LaterError].
-func (e *LaterError) Is(target error) bool { return target == ErrRefused || target == ErrNotYet }
+// missing makes the error of a call that lacks a scope.
+func (p *Pacer) missing(m binding.Missing) error {
+	return &ScopeError{Upstream: p.upstream, Policy: m.Policy, Scope: m.Scope}
+}
 
-// RetryAfter returns Wait, at least a millisecond.
-func (e *LaterError) RetryAfter() time.Duration { return max(e.Wait, leastRetry) }
+// excess makes the error of a call that costs more than a limit ever admits.
+func (p *Pacer) excess(e binding.Excess, maxWait time.Duration) error {
+	return &LimitError{
+		Upstream: p.upstream, Policy: e.Limit.Policy, Scope: p.set().Describe(e.Limit), Cost: e.Cost, Limit: e.Limit.Spec.Limit, Never: true, MaxWait: maxWait,
+	}
+}
+
+// nested makes the error of a call inside calls that hold all permits of a limit.
+func (p *Pacer) nested(l *store.Limit) error {
+	return &NestedError{Upstream: p.upstream, Policy: l.Policy, Scope: p.set().Describe(l), Limit: l.Spec.Limit}
+}
+
+func (p *Pacer) storeError(op string, err error) error {
+	return &StoreError{Upstream: p.upstream, Op: op, Err: err}
+}

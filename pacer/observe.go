@@ -2,9 +2,7 @@ package pacer
 
 import (
 	"context"
-	"time"
 
-	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -77,7 +75,11 @@ func (p *Pacer) beforeEnforcing(list []policies.Policy, m Mode) {
 func (p *Pacer) newObserver() *observe.Observer {
 	config := observe.Config{
 		Upstream: p.upstream, Store: p.store, Member: p.member, Direct: p.direct != nil, Timeout: waiters.Timeout,
-		Closed: p.waiters.Closed(), Meter: p.process.Meter,
+		Closed: p.waiters.Closed(), Meter: p.process.Meter, Calls: p.calls,
+	}
+	config.Refused = func(ctx context.Context, err error) { p.observed(ctx, p.refusal(err)) }
+	config.Queued = func(ctx context.Context, policy, scope string, running int64) {
+		p.observed(ctx, Observed{Policy: policy, Scope: scope, Cost: 1, InFlight: true, Running: running})
 	}
 	if p.telemetry != nil {
 		config.Answered = func(ctx context.Context, one *observe.Observation, g *store.Grant) {
@@ -91,95 +93,6 @@ func (p *Pacer) newObserver() *observe.Observer {
 		p.waiters.Changed(ctx, []store.Change{{Kind: store.Slowed}}) // of everyone: slots are to be had anew
 	}
 	return observe.New(&config)
-}
-
-// observe has the observed policies say what they would have done to a call that goes after a delay, n times.
-func (p *Pacer) observe(ctx context.Context, a *ask, delay time.Duration, n int64) *observe.Observation {
-	b := *a
-	b.which = binding.Predicted
-	o := p.observer.New(ctx, delay)
-	err := b.wrong
-	if err == nil {
-		err = p.countPermits(ctx, o, &b)
-	}
-	if err == nil {
-		err = p.bindObserved(ctx, o, &b, n)
-	}
-	if err != nil {
-		o.Refuse()
-		p.observed(ctx, p.refusal(err))
-		return o
-	}
-	o.Ask(ctx)
-	return o
-}
-
-// bindObserved binds a call to the policies that are observed.
-func (p *Pacer) bindObserved(ctx context.Context, o *observe.Observation, a *ask, n int64) error {
-	limits, err := p.bind(a, nil)
-	if err != nil {
-		return err
-	}
-	var s binding.Settling
-	limits, costs, err := p.costs(a, limits, &s)
-	if err != nil {
-		return err
-	}
-	for i := range limits {
-		l := &limits[i]
-		if l.Spec.Queue == policies.FairQueue && a.scope(a.set.FairBy) == "" {
-			return &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: a.set.FairBy}
-		}
-		l.Spec.Queue = policies.NoQueue
-	}
-	o.Limits, o.Free, o.Learns = limits, s.Free, s.Lessons
-	o.Call = store.Call{Cost: a.cost, Costs: costs, NotBefore: o.Delay, MaxWait: min(a.maxWait, observe.MaxWait)}
-	if deadline, ok := ctx.Deadline(); ok {
-		if left := max(0, time.Until(deadline)); left < o.Call.MaxWait {
-			o.Call.MaxWait, o.Ends = left, true
-		}
-	}
-	if n > 1 {
-		o.Call.Costs = make([]int64, len(limits))
-		for i := range limits {
-			cost := a.cost
-			if costs != nil {
-				cost = costs[i]
-			}
-			most := limits[i].Spec.Limit
-			o.Call.Costs[i] = min(most, cost*min(n, most))
-		}
-	}
-	return nil
-}
-
-// countPermits counts a call as one in flight, for each observed policy that counts those, and reports which permits would have been taken.
-func (p *Pacer) countPermits(ctx context.Context, o *observe.Observation, a *ask) error {
-	for i := range a.set.Limits {
-		l := &a.set.Limits[i]
-		if !l.Observed || l.Spec.Algorithm != policies.Concurrency || l.Spec.After > 0 {
-			continue
-		}
-		if option := a.costOption(l.Policy); option != nil && option.n == 0 {
-			continue
-		}
-		scope, missing := l.ScopeOf(a.scope)
-		switch {
-		case missing != "" && l.Optional:
-			continue
-		case missing != "":
-			return &ScopeError{Upstream: p.upstream, Policy: l.Policy, Scope: missing}
-		case !a.permits:
-			return notEnough(l.Policy)
-		}
-		key, most := store.Key{Policy: l.Policy, Scope: scope}, a.set.SpecOf(l, a.scope, scope).Limit
-		if n := o.Enter(key); n > most {
-			p.observed(ctx, Observed{
-				Policy: l.Policy, Scope: binding.Describe(l.Scopes, scope), Cost: 1, InFlight: true, Running: n,
-			})
-		}
-	}
-	return nil
 }
 
 // observed emits what would have become of a call.

@@ -5,46 +5,42 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/policies"
 )
 
 // An Option configures one call. Options override the context and the Config.
-type Option struct {
-	kind     optionKind
-	name     string
-	value    string
-	n        int64
-	estimate bool             // of optCostOf: the cost is settled later
-	learned  policies.Learned // of an estimate: how it is improved
+type Option struct{ is calls.Option }
+
+// fewOptions is the most options that calls usually have: for up to this many, no allocation is needed.
+const fewOptions = 4
+
+// optionsOf returns what options are, in room if there is enough.
+func optionsOf(room []calls.Option, opts []Option) []calls.Option {
+	for i := range opts {
+		room = append(room, opts[i].is)
+	}
+	return room
 }
 
-type optionKind uint8
-
-const (
-	optScope optionKind = iota + 1
-	optCost
-	optMaxWait
-	optNotBefore
-	optCostOf
-	optTracked
-	optKeep
-	optAttempt
-)
-
 // Scope gives the call a value for a scope, as [WithScope] does by context.
-func Scope(name, value string) Option { return Option{kind: optScope, name: name, value: value} }
+func Scope(name, value string) Option {
+	return Option{calls.Option{Kind: calls.Scope, Name: name, Value: value}}
+}
 
 // Cost sets what the call costs, in units of the policies: at least 1. Defaults to 1.
-func Cost(n int64) Option { return Option{kind: optCost, n: n} }
+func Cost(n int64) Option { return Option{calls.Option{Kind: calls.Cost, N: n}} }
 
 // CostOf sets what the call costs one policy, in place of [Cost]: in tokens, points or bytes, say. A policy that a call costs 0 does not
 // bind it, but [Reservation.Settle] can still charge it.
-func CostOf(policy string, n int64) Option { return Option{kind: optCostOf, name: policy, n: n} }
+func CostOf(policy string, n int64) Option {
+	return Option{calls.Option{Kind: calls.CostOf, Name: policy, N: n}}
+}
 
 // EstimateOf is [CostOf] for an estimate that [Reservation.Settle] corrects afterwards. If a limit can never admit that much at once, as
 // the part of a lane may not, the call is charged the most that the limit admits, and is not refused.
 func EstimateOf(policy string, n int64) Option {
-	return Option{kind: optCostOf, name: policy, n: n, estimate: true}
+	return Option{calls.Option{Kind: calls.CostOf, Name: policy, N: n, Estimate: true}}
 }
 
 // LearnedOf is [EstimateOf] for a cost that resembles those of earlier calls, such as the tokens of an answer. Until 20 calls of the same
@@ -52,18 +48,16 @@ func EstimateOf(policy string, n int64) Option {
 // the first quartile of what the rest cost in earlier calls, but never more than how.Most. Settle each call: a call that is not settled
 // teaches nothing, and neither does a cost of 0, which is that of a failed call.
 func LearnedOf(policy string, n int64, how policies.Learned) Option {
-	return Option{kind: optCostOf, name: policy, n: n, estimate: true, learned: how}
+	return Option{calls.Option{Kind: calls.CostOf, Name: policy, N: n, Estimate: true, Learned: how}}
 }
 
 // Lane puts the call in a lane, as [WithLane] does by context.
-func Lane(name string) Option { return Option{kind: optScope, name: laneScope, value: name} }
+func Lane(name string) Option { return Scope(calls.LaneScope, name) }
 
 // Weight sets how much of a fair share the call's tenant gets, compared with others, from 1 to [MaxWeight]: a tenant
 // of weight 3 gets three times as much as one of weight 1 while they compete. All calls of a tenant should have the
 // same weight. Defaults to 1. See policies.Policy.Fair.
-func Weight(n int64) Option {
-	return Option{kind: optScope, name: weightScope, value: strconv.FormatInt(n, 10)}
-}
+func Weight(n int64) Option { return Scope(calls.WeightScope, strconv.FormatInt(n, 10)) }
 
 // MaxWeight is the highest [Weight].
 const MaxWeight = 100
@@ -71,64 +65,46 @@ const MaxWeight = 100
 // Tracked promises that you will call [Reservation.Report] when the upstream has answered the call, or when the call has failed. Until
 // then the call counts as in flight. So when the upstream reports how much is left, the store does not mistake the call for one of
 // another consumer.
-func Tracked() Option { return Option{kind: optTracked} }
+func Tracked() Option { return Option{calls.Option{Kind: calls.Tracked}} }
 
 // MaxWait sets the longest wait for this call: it is refused at once, without a charge, if its slot lies further away. With 0 it goes now
 // or is refused; [Forever] sets no bound. Defaults to Config.MaxWait.
-func MaxWait(d time.Duration) Option { return Option{kind: optMaxWait, n: int64(d)} }
+func MaxWait(d time.Duration) Option {
+	return Option{calls.Option{Kind: calls.MaxWait, N: int64(d)}}
+}
 
 // NotBefore asks for a slot no earlier than d from now. Use it to back off with a reserved slot. d is at most [Forever]. Defaults to 0.
-func NotBefore(d time.Duration) Option { return Option{kind: optNotBefore, n: int64(d)} }
-
-// A scopeContext is a context that carries a value for a scope.
-type scopeContext struct {
-	context.Context //nolint:containedctx // it is a context
-
-	name, value string
-	outer       *scopeContext // the next scopeContext that the context descends from; nil if there is none
-}
-
-type scopeKey struct{}
-
-// Value implements [context.Context].
-func (c *scopeContext) Value(key any) any {
-	if key == (scopeKey{}) {
-		return c
-	}
-	return c.Context.Value(key)
-}
-
-// scopesOf returns the innermost scope that a context carries; nil if there is none.
-func scopesOf(ctx context.Context) *scopeContext {
-	if c, ok := ctx.(*scopeContext); ok {
-		return c
-	}
-	c, _ := ctx.Value(scopeKey{}).(*scopeContext)
-	return c
+func NotBefore(d time.Duration) Option {
+	return Option{calls.Option{Kind: calls.NotBefore, N: int64(d)}}
 }
 
 // WithScope returns a context whose calls carry a value for a scope, such as the tenant, the user or the endpoint. Every policy that is
 // Per that scope uses it. The innermost value of a name counts, and [Scope] overrides it. An empty value means that the call does not
 // carry the scope.
 func WithScope(ctx context.Context, name, value string) context.Context {
-	return &scopeContext{ctx, name, value, scopesOf(ctx)}
+	return calls.WithScope(ctx, name, value)
 }
-
-// laneScope is the scope by which a call carries its lane. No policy can have it.
-const laneScope = "/lane"
 
 // WithLane returns a context whose calls are in a lane: of each policy, they may use the part that [policies.Policy.Lane] sets for that
 // lane. A policy that does not name the lane puts no extra bound on it. If a Pacer's policies have lanes, a call in a lane that none of
 // them names is refused with a [*ConfigError]. The innermost lane counts, and [Lane] overrides it. Calls without a lane may use
 // everything.
 func WithLane(ctx context.Context, name string) context.Context {
-	return WithScope(ctx, laneScope, name)
+	return WithScope(ctx, calls.LaneScope, name)
 }
-
-// weightScope is the scope by which a call carries its weight. No policy can have it.
-const weightScope = "/weight"
 
 // WithWeight returns a context whose calls have a weight, as [Weight] gives one call. The innermost weight counts.
 func WithWeight(ctx context.Context, n int64) context.Context {
-	return WithScope(ctx, weightScope, strconv.FormatInt(n, 10))
+	return WithScope(ctx, calls.WeightScope, strconv.FormatInt(n, 10))
 }
+
+// Nested makes a call inside another one share the outer call's permits: it takes no permit of a policy for which the outer call holds
+// one with the same scopes. All other limits bind it as usual: rates and quotas are charged. An upstream that counts both calls therefore
+// sees one more in flight than the policy allows. End the nested call before the outer one: nothing counts it afterwards.
+//
+// The outer call is one that the context carries: see [Reservation.Context]. Without an outer call, Nested makes no difference.
+func Nested() Option { return Scope(calls.NestedScope, "yes") }
+
+// WithNested returns a context whose calls share the permits of the outer call: [Nested] does the same for one call. Use it where you
+// cannot set a call's options, such as for an SDK over package transport.
+func WithNested(ctx context.Context) context.Context { return WithScope(ctx, calls.NestedScope, "yes") }

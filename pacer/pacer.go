@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/costs"
+	"github.com/headway-go/headway/pacer/internal/bookings"
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
@@ -41,19 +42,19 @@ type Pacer struct {
 
 	versionLog *warnings.Versions // of a store that is shared
 
-	policies   *inforce.Policies
-	reconciles bool
+	policies *inforce.Policies
+	calls    *calls.Reader // reads what calls request
 
 	repolicied func([]policies.Policy) // tells the member
 	usage      feedback.Usage
 	process    *usage.Process // what operators see of this process
 	observer   *observe.Observer
 
-	waiters *waiters.Waiters
-	reports *reports.Reporter
-	leases  *leases.Leases // of the permits of calls in flight
-	learner costs.Learner  // of what calls cost
-	spares  spares
+	waiters  *waiters.Waiters
+	reports  *reports.Reporter
+	bookings *bookings.Bookings
+	leases   *leases.Leases // of the permits of calls in flight
+	spares   spares
 }
 
 // Wait blocks until the call may go, and returns nil: make the call now. The call costs 1, unless [Cost] sets another cost.
@@ -69,26 +70,31 @@ type Pacer struct {
 //     call may wait: see Config.Processes.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	if p.direct != nil {
-		a, err := p.newCall(ctx, opts)
+		var asked []calls.Option
+		if len(opts) > 0 { // most calls have none
+			var few [fewOptions]calls.Option
+			asked = optionsOf(few[:0], opts)
+		}
+		a, err := p.calls.Call(ctx, asked)
 		if err != nil || p.goesAtOnce(ctx, &a) {
 			return err
 		}
 	}
 	w := p.spares.get()
-	a, err := w.read(ctx, p, opts)
+	a, err := p.read(ctx, &w.Asked, opts)
 	if err != nil {
 		return err
 	}
-	a.waits = true
-	if err := p.reserve(ctx, &a, &w.call, w.limits[:0], nil, &w.asked); err != nil {
+	a.Waits = true
+	if err := p.reserve(ctx, &a, &w.call, w.limits[:0], nil, &w.Asked); err != nil {
 		return err
 	}
 	if err := w.call.Wait(ctx); err != nil {
 		return err
 	}
-	if w.observes() {
-		a = w.now()
-		p.observe(ctx, &a, 0, 1)
+	if w.Observes() {
+		a = w.Now()
+		p.observer.Observe(ctx, &a, 0, 1)
 	}
 	p.spares.put(w)
 	return nil
@@ -99,13 +105,12 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 // nothing. The context bounds the wait, not the call. Acquire returns the same errors as Wait, and a [*NestedError] if the call is made
 // inside calls that hold all permits. To detect that, make the work of the call use the context that [Reservation.Context] returns.
 func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
-	r := newReservation()
-	a, err := r.read(ctx, p, opts)
+	r, a, err := p.newReservation(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.permits, a.waits, a.untried = true, true, true
-	if err := p.reserve(ctx, &a, &r.call, nil, &r.first, &r.asked); err != nil {
+	a.Waits, a.Untried = true, true
+	if err := r.reserve(ctx, &a); err != nil {
 		return nil, err
 	}
 	if err := r.Wait(ctx); err != nil {
@@ -160,35 +165,29 @@ func do(ctx context.Context, acquire func() (*Reservation, error), call func(con
 // is not waited for loses its position after some seconds. If a policy counts calls in flight, always call Wait, which gets the permit if
 // the slot is in the future, and [Reservation.Release] when the call is over.
 func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
-	r := newReservation()
-	a, err := r.read(ctx, p, opts)
+	r, a, err := p.newReservation(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.permits = true
-	if err := p.reserve(ctx, &a, &r.call, nil, &r.first, &r.asked); err != nil {
+	if err := r.reserve(ctx, &a); err != nil {
 		return nil, err
 	}
-	if a.set.Observes && !r.At().IsZero() { // a queued call is waited for
-		r.observed.Store(p.observe(ctx, &a, r.Delay(), 1))
+	if a.Set.Observes && !r.At().IsZero() { // a queued call is waited for
+		r.observed.Store(p.observer.Observe(ctx, &a, r.Delay(), 1))
 	}
 	return r, nil
 }
 
-// newCall reads what a call requests, unless its context has ended or the Pacer is closed.
-func (p *Pacer) newCall(ctx context.Context, opts []Option) (ask, error) {
-	if err := ctx.Err(); err != nil {
-		return ask{}, err
-	}
-	if p.isClosed() {
-		return ask{}, ErrClosed
-	}
-	return p.newAsk(ctx, opts)
+// read reads what a call requests that may wait, and has k remember it: the caller's options are not kept, and need not be on the
+// heap.
+func (p *Pacer) read(ctx context.Context, k *calls.Asked, opts []Option) (calls.Ask, error) {
+	k.Options = optionsOf(k.Options[:0], opts)
+	return k.Read(ctx, p.calls)
 }
 
 // reserve charges the earliest slot at which a call may go, for c. room is for its limits, s for what its settlement has to know, nil if it
 // is not settled, and k for what it requests, nil if it does not wait.
-func (p *Pacer) reserve(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *asked) error {
+func (p *Pacer) reserve(ctx context.Context, a *calls.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *calls.Asked) error {
 	err := p.reserveSlot(ctx, a, c, room, s, k)
 	if err != nil {
 		p.refused(ctx, err)
@@ -196,34 +195,32 @@ func (p *Pacer) reserve(ctx context.Context, a *ask, c *waiters.Call, room []sto
 	return err
 }
 
-func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *asked) error {
-	if k != nil && a.scopes == nil { // other policies may have scopes
-		a.scopes = scopesOf(ctx)
+func (p *Pacer) reserveSlot(ctx context.Context, a *calls.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *calls.Asked) error {
+	if k != nil { // other policies may have scopes
+		a.CarryAll(ctx)
 	}
-	if a.set.Free {
-		if a.pooled != nil {
-			a.pooled = a.pooled.any()
-		}
+	if a.Set.Free {
+		a.ChooseAny()
 		if k != nil {
-			k.keep(a, s)
+			k.Keep(a, s)
 		}
-		return p.waiters.Free(ctx, c, &store.Call{Cost: a.cost, NotBefore: a.notBefore, MaxWait: a.maxWait})
+		return p.waiters.Free(ctx, c, &store.Call{Cost: a.Cost, NotBefore: a.NotBefore, MaxWait: a.MaxWait})
 	}
-	a.which = binding.Enforced
-	r, err := p.request(a, room, s)
+	a.Which = binding.Enforced
+	r, err := p.calls.Request(a, room, s)
 	if err != nil {
 		return err
 	}
 	if k != nil {
-		k.keep(a, s)
+		k.Keep(a, s)
 		r.Binder = k
 	}
 	waited, err := p.awaitStore(ctx, a)
 	if err != nil {
 		return err
 	}
-	r.WillWait, r.Untried, r.Generation = a.waits, a.untried, a.set.Generation
-	r.Call.NotBefore, r.Call.MaxWait = a.notBefore, a.maxWait
+	r.WillWait, r.Untried, r.Generation = a.Waits, a.Untried, a.Set.Generation
+	r.Call.NotBefore, r.Call.MaxWait = a.NotBefore, a.MaxWait
 	err = p.waiters.Reserve(ctx, c, &r)
 	if e, ok := errors.AsType[*LimitError](err); ok && waited > 0 {
 		e.MaxWait, e.Waited = min(e.MaxWait+waited, Forever), e.Waited+waited
@@ -233,14 +230,14 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *ask, c *waiters.Call, room [
 
 // awaitStore waits until the store has answered this process for the first time, if it must: see Config.Processes. It takes the time
 // that this took off what the call may wait, and returns it.
-func (p *Pacer) awaitStore(ctx context.Context, a *ask) (waited time.Duration, err error) {
+func (p *Pacer) awaitStore(ctx context.Context, a *calls.Ask) (waited time.Duration, err error) {
 	if p.member == nil {
 		return 0, nil
 	}
 	began := time.Now()
 	var latest time.Time
-	if a.maxWait < Forever {
-		latest = began.Add(a.maxWait)
+	if a.MaxWait < Forever {
+		latest = began.Add(a.MaxWait)
 	}
 	if err := p.member.Await(ctx, latest, p.waiters.Closed()); err != nil {
 		if err == ErrClosed || err == ctx.Err() { //nolint:errorlint // as they are: anything else is the store's
@@ -249,42 +246,19 @@ func (p *Pacer) awaitStore(ctx context.Context, a *ask) (waited time.Duration, e
 		return 0, p.storeError(opReserve, err)
 	}
 	waited = time.Since(began)
-	if a.maxWait < Forever {
-		a.maxWait = max(0, a.maxWait-waited)
+	if a.MaxWait < Forever {
+		a.MaxWait = max(0, a.MaxWait-waited)
 	}
-	a.notBefore = max(0, a.notBefore-waited)
+	a.NotBefore = max(0, a.NotBefore-waited)
 	return waited, nil
 }
 
-// begin reads what a call requests, and which limits bind it.
-func (p *Pacer) begin(ctx context.Context, opts []Option) (ask, []store.Limit, error) {
+// newAsk reads what is requested for a call that is not to be made, unless the Pacer is closed.
+func (p *Pacer) newAsk(ctx context.Context, opts []Option) (calls.Ask, error) {
 	if p.isClosed() {
-		return ask{}, nil, ErrClosed
+		return calls.Ask{}, ErrClosed
 	}
-	a, err := p.newAsk(ctx, opts)
-	if err != nil {
-		return a, nil, err
-	}
-	limits, err := p.bind(&a, nil)
-	return a, limits, err
-}
-
-// notYet makes the error of a call that may not go yet.
-func (p *Pacer) notYet(r waiters.Refusal) error {
-	e := &LimitError{
-		Upstream: p.upstream, Cost: r.Cost, Paused: r.Paused, Wait: r.For, About: r.About, AtLeast: r.AtLeast, MaxWait: r.MaxWait, Waited: r.Waited,
-		Deadline: r.ByDeadline, Queued: r.Queued, Ahead: r.Ahead,
-	}
-	if l := r.Limit; l != nil {
-		e.Policy, e.Scope = l.Policy, p.set().Describe(l)
-		if l.Spec.Algorithm == policies.Concurrency && !r.Paused {
-			e.InFlight, e.Limit, e.Wait = true, l.Spec.Limit, 0
-		}
-	}
-	if r.Queued {
-		e.Wait = 0
-	}
-	return e
+	return p.calls.New(ctx, optionsOf(nil, opts))
 }
 
 // reportLeases reports to the store which calls are done, or go on.
@@ -292,10 +266,6 @@ func (p *Pacer) reportLeases(all []notes.Report, closed bool) { p.waiters.Report
 
 // passOn gives the permits of a call that is over to the next one, if there is one.
 func (p *Pacer) passOn(l *leases.Lease) bool { return p.waiters.PassOn(l) }
-
-func (p *Pacer) storeError(op string, err error) error {
-	return &StoreError{Upstream: p.upstream, Op: op, Err: err}
-}
 
 // MaxWait returns the longest wait of calls that have no MaxWait option of their own.
 func (p *Pacer) MaxWait() time.Duration { return p.maxWait }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/pools"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -41,22 +41,8 @@ func Credentials(ids ...string) []Credential {
 // A Pool spreads calls over several credentials, each with limits of its own. Each call uses the credential that is available soonest.
 // Make one with [Pacer.Pool]. It is safe for concurrent use.
 type Pool struct {
-	pacer    *Pacer
-	scopes   []string
-	accounts []account
-	weight   int // of all
-
-	usual atomic.Pointer[usual]
-
-	mu   sync.Mutex
-	left map[string]time.Time // until when credentials are not used, by their IDs
-}
-
-// An account is credentials that share limits.
-type account struct {
-	name   string
-	all    []Credential
-	weight int
+	pacer *Pacer
+	of    *calls.Pool
 }
 
 // Pool returns a pool of credentials. A policy that is Per one of the given scopes applies to each account, and the account is the
@@ -67,7 +53,6 @@ type account struct {
 // of range, no credentials, or more than [MaxCredentials]. Pool, or a call of the pool, also returns one for a policy whose calls queue
 // in the store: pools do not support [policies.InFlight], Lane and Fair.
 func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) {
-	l := &Pool{pacer: p, scopes: slices.Clone(scopes), left: make(map[string]time.Time)}
 	set := p.set()
 	if len(scopes) == 0 {
 		return nil, &ConfigError{Field: "Pool", Value: "without a scope", Reason: "name the one that the policies of each credential are Per"}
@@ -80,13 +65,13 @@ func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) 
 			}
 		}
 	}
-	if err := p.unfit(set); err != nil {
+	if err := p.calls.FitsPool(set); err != nil {
 		return nil, err
 	}
 	if n := len(credentials); n == 0 || n > MaxCredentials {
 		return nil, badNumber("Pool", int64(n), fmt.Sprintf("must have from 1 to %d credentials", MaxCredentials))
 	}
-	seen := make(map[string]bool)
+	all, seen := make([]pools.Credential, 0, len(credentials)), make(map[string]bool)
 	for _, c := range credentials {
 		if c.ID == "" || seen[c.ID] {
 			return nil, &ConfigError{Field: "Credential.ID", Value: strconv.Quote(c.ID), Reason: "must not be empty, and no other credential of the pool may have it"}
@@ -95,37 +80,9 @@ func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) 
 			return nil, badNumber("Credential.Weight", int64(c.Weight), fmt.Sprintf("must be from 1 to %d, or 0 for 1", MaxWeight))
 		}
 		seen[c.ID] = true
-		l.add(c)
+		all = append(all, pools.Credential(c))
 	}
-	return l, nil
-}
-
-// add adds a credential to its account.
-func (l *Pool) add(c Credential) {
-	c.Weight = max(1, c.Weight)
-	if c.Account == "" {
-		c.Account = c.ID
-	}
-	i := slices.IndexFunc(l.accounts, func(a account) bool { return a.name == c.Account })
-	if i < 0 {
-		i = len(l.accounts)
-		l.accounts = append(l.accounts, account{name: c.Account})
-	}
-	a := &l.accounts[i]
-	a.all, a.weight, l.weight = append(a.all, c), a.weight+c.Weight, l.weight+c.Weight
-}
-
-// unfit returns an error if a pool cannot have the limits of a set.
-func (p *Pacer) unfit(set *binding.Set) error {
-	for i := range set.Limits {
-		if l := &set.Limits[i]; l.Spec.HasQueue() {
-			return &ConfigError{
-				Field: "Pool", Value: "impossible",
-				Reason: fmt.Sprintf("calls queue in the store for policy %q of upstream %q, which is InFlight or has lanes or fair shares: such a call is bound to one credential from the start, so use Scope and a credential of your choice", l.Policy, p.upstream),
-			}
-		}
-	}
-	return nil
+	return &Pool{pacer: p, of: &calls.Pool{Pool: pools.New(all, scopes)}}, nil
 }
 
 // ownOf returns the policies that are per one of some scopes and nothing else.
@@ -161,16 +118,13 @@ func (l *Pool) Reserve(ctx context.Context, opts ...Option) (*Reservation, error
 }
 
 func (l *Pool) reserve(ctx context.Context, opts []Option, waits bool) (*Reservation, error) {
-	r := newReservation()
-	a, err := r.read(ctx, l.pacer, opts)
+	r, a, err := l.pacer.newReservation(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.permits, a.waits, a.untried = true, waits, waits
-	a.pooled = &pooled{pool: l}
-	a.pooled.stick, _ = ctx.Value(stickKey{l}).(*stick)
-	a.pooled.only = l.keeps(a.pooled.stick, &a)
-	if err := l.pacer.reserve(ctx, &a, &r.call, nil, &r.first, &r.asked); err != nil {
+	a.Waits, a.Untried = waits, waits
+	l.pacer.calls.ByAnyOrStick(ctx, &a, l.of)
+	if err := r.reserve(ctx, &a); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -179,36 +133,22 @@ func (l *Pool) reserve(ctx context.Context, opts []Option, waits bool) (*Reserva
 // Book is [Pacer.Book] for a call by any one of the credentials: the booking is by the one that may be used soonest, and stays by it when it
 // moves. Redeem its token with [Pool.Redeem]; to cancel it, use [Pacer.CancelBooking].
 func (l *Pool) Book(ctx context.Context, opts ...Option) (tok string, wait time.Duration, err error) {
-	return l.pacer.book(ctx, opts, l)
+	return l.pacer.book(ctx, opts, l.of)
 }
 
 // Redeem is [Pacer.Redeem] for a token that [Pool.Book] returned, in any process that has a pool of these credentials. It returns a
 // [*TokenError] that matches [ErrBadToken] for a token of another kind.
 func (l *Pool) Redeem(ctx context.Context, tok string, opts ...Option) (*Reservation, error) {
-	name := ""
-	if t, err := parseToken(tok); err == nil {
-		if name = l.accountIn(t); name == "" {
-			return nil, &TokenError{Upstream: l.pacer.upstream, Err: errTokenPool}
-		}
+	name, err := l.pacer.bookings.AccountOf(tok, l.of)
+	if err != nil {
+		return nil, err
 	}
 	r, err := l.pacer.Redeem(ctx, tok, opts...)
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.credential = l.pick(name, nil)
+	r.call.PickOf(l.of, name)
 	return r, nil
-}
-
-// accountIn returns the account by which a booking is; "" if it is by none of the pool's.
-func (l *Pool) accountIn(t *token) string {
-	for _, o := range slices.Backward(t.scopes) {
-		if slices.Contains(l.scopes, o.name) && slices.ContainsFunc(l.accounts, func(a account) bool { return a.name == o.value }) {
-			return o.value
-		}
-	}
-	return ""
 }
 
 // Pacer returns the Pacer that made the pool.
@@ -222,25 +162,7 @@ func (l *Pool) Do(ctx context.Context, call func(ctx context.Context, credential
 
 // Credential returns the ID of the credential to make the call with, once [Reservation.Wait] has returned nil. It returns "" before that,
 // and for a call that no [Pool] made.
-func (r *Reservation) Credential() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.credential
-}
-
-// goes picks the credential of a call that may go, if it is one of a pool.
-func (r *Reservation) goes() {
-	r.mu.Lock()
-	c := r.ask.pooled
-	r.mu.Unlock()
-	if c == nil {
-		return
-	}
-	id := c.pool.pick(c.accounts[r.call.Choice()], c.stick) // not under mu: Bind takes it under the lock of the waiters
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.credential = id
-}
+func (r *Reservation) Credential() string { return r.call.Credential() }
 
 // Leave takes a credential out of use for the time d. Call it if the credential was revoked, or is refused for a reason that no policy
 // describes. Calls of any process that wait for it use other credentials instead. If the credential has limits of its own, Leave pauses
@@ -253,107 +175,29 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 	if d <= 0 {
 		return &ConfigError{Field: "Leave", Value: d.String(), Reason: "must be positive"}
 	}
-	of := l.accountOf(credential)
+	of, wait := l.of.Leave(credential, d)
 	if of == nil {
 		return &ConfigError{Field: "Leave", Value: strconv.Quote(credential), Reason: "is not a credential of the pool"}
 	}
-	now := time.Now()
-	l.mu.Lock()
-	l.left[credential] = now.Add(d)
-	wait := d
-	for _, c := range of.all {
-		wait = min(wait, max(0, l.left[c.ID].Sub(now)))
-	}
-	l.mu.Unlock()
 	if wait == 0 { // another credential of the account can be used
 		return nil
 	}
 	p := l.pacer
-	return p.Report(ctx, policies.Feedback{Source: "Pool.Leave", Policies: ownOf(p.set(), l.scopes...), Wait: wait}, l.scoped(nil, of.name)...)
+	return p.Report(ctx, policies.Feedback{Source: "Pool.Leave", Policies: ownOf(p.set(), l.of.Scopes...), Wait: wait}, scopesOf(l.of.Scopes, of.Name)...)
 }
-
-// A stick is the credential that calls of a context use.
-type stick struct {
-	mu sync.Mutex
-	id string
-}
-
-type stickKey struct{ pool *Pool }
 
 // Stick returns a context whose calls all use the credential that the first of them gets: for the pages of one listing, or a session. If
 // this process knows that the credential is paused or out of use (see [Pool.Leave]), the next call gets another one, and later calls keep
 // that.
 func (l *Pool) Stick(ctx context.Context) context.Context {
-	return context.WithValue(ctx, stickKey{l}, &stick{})
+	return l.of.Stick(ctx)
 }
 
-// keeps returns the name of the account to which a call has to stick; "" if it may have any.
-func (l *Pool) keeps(s *stick, a *ask) string {
-	if s == nil {
-		return ""
+// scopesOf returns a value for each of some scopes.
+func scopesOf(names []string, value string) []Option {
+	all := make([]Option, 0, len(names))
+	for _, name := range names {
+		all = append(all, Scope(name, value))
 	}
-	s.mu.Lock()
-	id := s.id
-	s.mu.Unlock()
-	of := l.accountOf(id)
-	if of == nil || l.isLeft(id) {
-		return ""
-	}
-	one := a.by(l, of.name)
-	limits, err := l.pacer.bind(&one, nil)
-	if err != nil || l.pacer.waiters.Paused(limits) {
-		return ""
-	}
-	return of.name
-}
-
-// accountOf returns the account of a credential; nil if there is no such credential.
-func (l *Pool) accountOf(id string) *account {
-	for i := range l.accounts {
-		if slices.ContainsFunc(l.accounts[i].all, func(c Credential) bool { return c.ID == id }) {
-			return &l.accounts[i]
-		}
-	}
-	return nil
-}
-
-func (l *Pool) isLeft(id string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Now().Before(l.left[id])
-}
-
-// pick returns which credential of an account a call goes by: the one that it sticks to, or else one at random, by their weights. Of those
-// that are left, it picks the one that comes back first, if there are no others.
-func (l *Pool) pick(name string, s *stick) string {
-	a := l.accounts[slices.IndexFunc(l.accounts, func(a account) bool { return a.name == name })]
-	now := time.Now()
-	l.mu.Lock()
-	var fit []Credential
-	weight, first := 0, a.all[0]
-	for _, c := range a.all {
-		if !now.Before(l.left[c.ID]) {
-			delete(l.left, c.ID)
-			fit, weight = append(fit, c), weight+c.Weight
-		}
-		if l.left[c.ID].Before(l.left[first.ID]) {
-			first = c
-		}
-	}
-	l.mu.Unlock()
-	if s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if slices.ContainsFunc(fit, func(c Credential) bool { return c.ID == s.id }) {
-			return s.id
-		}
-	}
-	id := first.ID
-	if len(fit) > 0 {
-		id = fit[weighted(len(fit), weight, func(i int) int { return fit[i].Weight })].ID
-	}
-	if s != nil {
-		s.id = id
-	}
-	return id
+	return all
 }

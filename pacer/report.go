@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -30,18 +31,15 @@ import (
 // It returns a [*ConfigError] for a negative time or an unknown policy, a [*ScopeError] if a named policy needs a
 // scope that is not given, and a [*StoreError] if the store fails.
 func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option) error {
-	if p.isClosed() {
-		return ErrClosed
-	}
 	a, err := p.newAsk(ctx, opts)
 	if err != nil {
 		return err
 	}
-	bound, lacking := p.bind(&a, nil)
+	bound, lacking := p.calls.Bind(&a, nil)
 	if lacking != nil {
-		bound = a.set.Bindable(a.lane, false, a.scope) // an answer to a call that lacks a scope is not about that scope
+		bound = a.Set.Bindable(a.Lane, false, a.Scope) // an answer to a call that lacks a scope is not about that scope
 	}
-	return p.apply(ctx, a.set, &feedback.Answer{Limits: bound, Partial: lacking != nil}, time.Now(), f)
+	return p.apply(ctx, a.Set, &feedback.Answer{Limits: bound, Partial: lacking != nil}, time.Now(), f)
 }
 
 // Report records that the upstream answered the call, and what it reported of limits. Report does what [Pacer.Report] does. In addition,
@@ -55,21 +53,21 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 	if r.pacer.isClosed() {
 		return ErrClosed
 	}
-	set, _ := r.bound()
+	set, _ := r.call.Bound()
 	if set.Observes {
-		r.pacer.withObserved(&a, r.chosen())
+		r.pacer.withObserved(&a, r.call.Chosen())
 	}
 	return r.pacer.apply(ctx, set, &a, now, fs...)
 }
 
 // withObserved adds the limits that are observed to those that an answer is about.
-func (p *Pacer) withObserved(a *feedback.Answer, k ask) {
-	k.which = binding.All
-	_, lacking := p.bind(&k, nil)
+func (p *Pacer) withObserved(a *feedback.Answer, k calls.Ask) {
+	k.Which = binding.All
+	_, lacking := p.calls.Bind(&k, nil)
 	a.Partial = lacking != nil
 	limits := slices.Clone(a.Limits)
-	for _, l := range k.set.Bindable(k.lane, false, k.scope) {
-		if k.set.Named(l.Policy).Observed {
+	for _, l := range k.Set.Bindable(k.Lane, false, k.Scope) {
+		if k.Set.Named(l.Policy).Observed {
 			limits = append(limits, l)
 		}
 	}
@@ -138,12 +136,9 @@ func (p *Pacer) Reset(ctx context.Context, opts ...Option) error {
 
 // undo sends a note about each limit that could bind a call with these scopes, and about the whole upstream.
 func (p *Pacer) undo(ctx context.Context, kind store.NoteKind, opts []Option) error {
-	if p.isClosed() {
-		return ErrClosed
-	}
 	a, err := p.newAsk(ctx, opts)
 	if err != nil {
 		return err
 	}
-	return p.notApplied(p.reports.Undo(ctx, kind, a.set.Bindable(a.lane, true, a.scope)))
+	return p.notApplied(p.reports.Undo(ctx, kind, a.Set.Bindable(a.Lane, true, a.Scope)))
 }

@@ -164,6 +164,7 @@ func TestCancelWhileMoving(t *testing.T) {
 		close(store.hold)
 		require.NoError(t, <-reported)
 		require.ErrorIs(t, <-got, context.Canceled)
+		synctest.Wait() // the slot is given back after Wait has returned
 		start := time.Now()
 		require.NoError(t, p.Wait(t.Context()))
 		require.Equal(t, time.Second, time.Since(start), "the new slot was given back, too")

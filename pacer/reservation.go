@@ -3,14 +3,14 @@ package pacer
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
 )
 
 // A Reservation is a slot that was granted and charged. Use it once: call [Reservation.Wait], or sleep for [Reservation.Delay] and make
@@ -19,20 +19,23 @@ import (
 // Only Wait moves a reservation: behind a pause that is reported while it waits, to a new slot if it wakes far too late, or forward in a
 // queue.
 type Reservation struct {
-	asked
-
-	call  waiters.Call
-	first binding.Settling // by the policies that held when it was made
-	few   [2]Option
-
+	pacer    *Pacer
+	call     calls.Reservation
 	observed atomic.Pointer[observe.Observation] // by the policies that are observed; nil if none is
 }
 
-// newReservation returns one that is to be reserved for, with room for the options that most calls have.
-func newReservation() *Reservation {
-	r := &Reservation{}
-	r.opts = r.few[:0]
-	return r
+// newReservation reads what a call requests that its caller is to see.
+func (p *Pacer) newReservation(ctx context.Context, opts []Option) (*Reservation, calls.Ask, error) {
+	r := &Reservation{pacer: p}
+	r.call.Init()
+	a, err := p.read(ctx, &r.call.Asked, opts)
+	a.Permits = true // its caller can give them back
+	return r, a, err
+}
+
+// reserve charges the earliest slot at which the call may go.
+func (r *Reservation) reserve(ctx context.Context, a *calls.Ask) error {
+	return r.pacer.reserve(ctx, a, &r.call.Call, nil, &r.call.First, &r.call.Asked)
 }
 
 // Delay returns how long from now until the call may go, at least 0. For a queued call that is not known: Delay then returns how long
@@ -79,18 +82,23 @@ func (r *Reservation) NotUsed(ctx context.Context) error {
 // [ErrSpent].
 func (r *Reservation) Wait(ctx context.Context) error {
 	err := r.call.Wait(ctx)
-	if err == nil {
-		r.goes()
-	}
-	switch o := r.observed.Load(); {
-	case err == ErrSpent: //nolint:errorlint // as it is
-	case err != nil:
-		o.Cancel(ctx, false)
-	case o == nil && r.observes():
-		a := r.chosen()
-		r.observed.Store(r.pacer.observe(ctx, &a, 0, 1))
+	switch {
+	case err == nil:
+		r.goes(ctx)
+	case err != ErrSpent: //nolint:errorlint // as it is
+		r.observed.Load().Cancel(ctx, false)
 	}
 	return err
+}
+
+// goes picks the credential of a call that goes now, and has the observed policies say what they would have done to it, unless they were
+// asked before.
+func (r *Reservation) goes(ctx context.Context) {
+	r.call.Pick()
+	if r.observed.Load() == nil && r.call.Observes() {
+		a := r.call.Chosen()
+		r.observed.Store(r.pacer.observer.Observe(ctx, &a, 0, 1))
+	}
 }
 
 // notGoing gives back what observed policies were charged for a call that was given back, and their permits.
@@ -102,6 +110,16 @@ func (r *Reservation) notGoing(ctx context.Context) { r.observed.Load().Cancel(c
 func (r *Reservation) Release() {
 	r.pacer.leases.Release(r.call.Lease())
 	r.observed.Load().Release()
+}
+
+// Context returns a context for the work of this call. It carries the call until [Reservation.Release]. A call made under it is nested:
+// it is refused with a [*NestedError] if it could never get a permit, and with [Nested] it takes none. Call Context when the call may go,
+// that is, after Wait has returned nil, or after [Pacer.Acquire] or [Pacer.TryAcquire]. [Pacer.Do] and package transport do this for you.
+//
+// Work that continues in the background after the call is not nested: give it the original context. If the call holds no permit, Context
+// returns ctx itself.
+func (r *Reservation) Context(ctx context.Context) context.Context {
+	return r.pacer.calls.WithCall(ctx, &r.call.Call)
 }
 
 // WhileAlive sets a function that reports whether the call is still running, for as long as [Reservation.Release] has not been called. If
@@ -119,47 +137,28 @@ func (r *Reservation) WhileAlive(alive func() bool) {
 // policy, and a [*StoreError] if the store fails.
 func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	p := r.pacer
-	set, known := r.bound()
-	if c := r.chosen(); r.Credential() != "" {
-		known = p.settlingOf(&c)
-	}
-	a := ask{opts: costs, set: set}
-	all := int64(-1)
-	for i := range costs {
-		o := &costs[i]
-		if o.kind != optCost && o.kind != optCostOf {
-			return &ConfigError{Field: "Settle", Value: "an option", Reason: "is neither a Cost nor a CostOf"}
-		}
-		if o.n < 0 || o.n > policies.MaxLimit {
-			return badNumber("Settle", o.n, "must be from 0 to policies.MaxLimit")
-		}
-		if o.kind == optCost {
-			all = o.n
-		}
-	}
-	if err := p.checkCosts(&a); err != nil {
+	set, known := r.call.Settling()
+	actual, err := p.calls.Settlement(set, optionsOf(nil, costs))
+	if err != nil {
 		return err
 	}
 	var free []store.Limit
 	for _, l := range known.Free {
-		if a.costOption(set.WholeOf(l.Policy)) != nil {
+		if actual.Names(set.WholeOf(l.Policy)) {
 			free = append(free, l)
 		}
 	}
 	stack, notes, err := r.call.Settle(ctx, free, func(policy string) int64 {
-		return a.costOf(set.WholeOf(policy), all) // a part of a lane costs what the whole does
+		return actual.CostOf(set.WholeOf(policy)) // a part of a lane costs what the whole does
 	})
 	if err != nil {
 		return err
 	}
 	o := r.observed.Load()
-	if o != nil { // which looks at the costs later
-		a.opts = slices.Clone(a.opts)
-	}
 	for _, l := range slices.Concat(known.Lessons, o.Lessons()) {
-		p.learner.Learn(l.Key, a.costOf(l.Key.Policy, all), l.How)
+		p.calls.Learner.Learn(l.Key, actual.CostOf(l.Key.Policy), l.How)
 	}
-	o.Settle(ctx, func(policy string) int64 { return a.costOf(policy, all) }, func(policy string) bool { return a.costOption(policy) != nil })
+	o.Settle(ctx, actual.CostOf, actual.Names)
 	if len(notes) == 0 {
 		return nil
 	}
@@ -168,4 +167,38 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 		return p.storeError(opReport, err)
 	}
 	return nil
+}
+
+// spares are calls of plain Waits that are over. Their callers never saw them, so they can serve again, for the same
+// Pacer.
+type spares struct {
+	off  bool      // the store is one that could keep what it is given
+	pool sync.Pool // of *spare
+}
+
+// A spare is a call and room for its limits.
+type spare struct {
+	calls.Asked
+
+	call   waiters.Call
+	limits [store.MaxAdmission]store.Limit
+}
+
+// get returns a call whose caller will not see it.
+func (s *spares) get() *spare {
+	if one, ok := s.pool.Get().(*spare); ok {
+		return one
+	}
+	return new(spare)
+}
+
+// put takes back a call that went at its first slot, if no other goroutine can have it any more. No Report or Settle
+// can come, because the caller has no handle.
+func (s *spares) put(one *spare) {
+	if s.off || !one.call.IsReusable() {
+		return
+	}
+	one.Forget()
+	one.call, one.limits = waiters.Call{}, [store.MaxAdmission]store.Limit{}
+	s.pool.Put(one)
 }

@@ -102,29 +102,29 @@ func (p *Pacer) UnsetLimit(ctx context.Context, policy string, opts ...Option) e
 
 // keyOf returns a policy with scopes, and the key that a context and options name.
 func (p *Pacer) keyOf(ctx context.Context, policy string, opts []Option) (l *binding.Limit, key store.Key, values []string, err error) {
-	a, err := p.newAsk(ctx, opts)
+	a, err := p.calls.New(ctx, optionsOf(nil, opts))
 	if err != nil {
 		return nil, key, nil, err
 	}
-	a.scopes = scopesOf(ctx)
-	i := slices.IndexFunc(a.set.Limits, func(l binding.Limit) bool { return l.Policy == policy && l.Whole == "" })
+	a.CarryAll(ctx)
+	i := slices.IndexFunc(a.Set.Limits, func(l binding.Limit) bool { return l.Policy == policy && l.Whole == "" })
 	if i < 0 {
 		return nil, key, nil, &ConfigError{
 			Field: "Policy", Value: strconv.Quote(policy), Reason: fmt.Sprintf("no policy of upstream %q has that name", p.upstream),
 		}
 	}
-	l = &a.set.Limits[i]
+	l = &a.Set.Limits[i]
 	if len(l.Scopes) == 0 {
 		return nil, key, nil, &ConfigError{
 			Field: "Policy", Value: strconv.Quote(policy), Reason: "has no scopes, and so one limit for the whole upstream: use SetPolicies",
 		}
 	}
-	scope, missing := l.ScopeOf(a.scope)
+	scope, missing := l.ScopeOf(a.Scope)
 	if missing != "" {
 		return nil, key, nil, &ScopeError{Upstream: p.upstream, Policy: policy, Scope: missing}
 	}
 	for _, name := range l.Scopes {
-		values = append(values, a.scope(name))
+		values = append(values, a.Scope(name))
 	}
 	return l, store.Key{Policy: policy, Scope: scope}, values, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -75,16 +76,16 @@ func TestASpareIsEmpty(t *testing.T) {
 		p := newSparing(t, nil)
 		ctx := WithScope(t.Context(), "tenant", "secret")
 		one := p.spares.get()
-		a, err := one.read(ctx, p, []Option{Tracked()})
+		a, err := p.read(ctx, &one.Asked, []Option{Tracked()})
 		require.NoError(t, err)
-		require.NoError(t, p.reserve(ctx, &a, &one.call, one.limits[:0], nil, &one.asked))
+		require.NoError(t, p.reserve(ctx, &a, &one.call, one.limits[:0], nil, &one.Asked))
 		require.NoError(t, one.call.Wait(ctx))
 		one.call.Answered(ctx, time.Now())
 		require.Equal(t, "secret", one.limits[0].Scope)
 		require.NotEqual(t, waiters.Call{}, one.call)
 		p.spares.put(one)
-		require.Equal(t, []Option{{}}, one.opts[:1], "what it was made of is forgotten, and its room kept")
-		one.opts = nil
+		require.Equal(t, []calls.Option{{}}, one.Options[:1], "what it was made of is forgotten, and its room kept")
+		one.Options = nil
 		require.Equal(t, &spare{}, one)
 	})
 }

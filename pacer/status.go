@@ -57,7 +57,11 @@ type PolicyStatus struct {
 // Status returns the state of the policies that bind a call with these scopes. It charges nothing and changes nothing. It returns the
 // same errors as Reserve, and does not wait for a store that has never answered.
 func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
-	a, limits, err := p.begin(ctx, opts)
+	a, err := p.newAsk(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	limits, err := p.calls.Bind(&a, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +71,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	}
 	s := newStatus(p.upstream, &seen)
 	for i := range limits {
-		s.Policies = append(s.Policies, policyStatus(a.set.PolicyOf(&limits[i]), p.set().Describe(&limits[i]), &seen.Limits[i], seen.Now))
+		s.Policies = append(s.Policies, policyStatus(a.Set.PolicyOf(&limits[i]), p.set().Describe(&limits[i]), &seen.Limits[i], seen.Now))
 	}
 	return s, nil
 }
@@ -77,20 +81,17 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 // context and options do not give, only its Policy is set. StatusOf asks the store once. Most programs need package fleet instead, which
 // uses it.
 func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []store.Key, opts ...Option) (*Status, error) {
-	if p.isClosed() {
-		return nil, ErrClosed
-	}
 	a, err := p.newAsk(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.scopes = scopesOf(ctx)
+	a.CarryAll(ctx)
 	stack := store.Stack{Upstream: p.upstream}
 	asked := make([]int, len(all), len(all)+len(keys)) // index in the stack; −1 if not in it
 	of := slices.Clone(all)
 	for i := range all {
 		asked[i] = -1
-		if scope, missing := binding.ScopeOf(all[i].Scopes(), a.scope); missing == "" {
+		if scope, missing := binding.ScopeOf(all[i].Scopes(), a.Scope); missing == "" {
 			asked[i] = len(stack.Limits)
 			of[i] = p.set().Keyed(all[i], scope)
 			stack.Limits = append(stack.Limits, store.Limit{Policy: all[i].Name(), Scope: scope, Spec: of[i].Spec()})
@@ -199,4 +200,32 @@ func (p *Pacer) Registry() (registry store.Registry, shared bool) {
 		}
 	}
 	return local, false
+}
+
+// readyTimeout bounds Ready if its context does not.
+const readyTimeout = 10 * time.Second
+
+// Ready reports whether the store works now. Use it when a program starts. Do not use it as a readiness probe, except with RefuseCalls: it
+// fails in all processes while the store is away, although they could go on pacing locally. For a store in memory it returns nil.
+// For a Redis store it checks that the server can be reached, accepts the credentials, runs the scripts, takes writes, and lets this user
+// run every command on the keys and the channel of the upstream. It leaves nothing behind on the server. If a check fails, Ready returns
+// a [*StoreError] that says what is wrong and what to do about it, and wraps a *redisstore.NotReadyError. If the Pacer is closed, it
+// returns [ErrClosed].
+//
+// Ready returns when its context ends, or after ten seconds. It does not depend on Config.Outage, and its result does not affect pacing:
+// the store may be lost right after a successful check. Do not check before each call.
+func (p *Pacer) Ready(ctx context.Context) error {
+	if p.isClosed() {
+		return ErrClosed
+	}
+	r, ok := p.store.(store.Readier)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := r.Ready(ctx, p.upstream); err != nil {
+		return p.storeError(opReady, err)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -12,18 +13,18 @@ import (
 // [ErrNotYet]. Its RetryAfter is how long to sleep before you try again. Allow returns the same errors as Wait, including the
 // [*ConfigError] if a policy counts calls in flight: use [Pacer.TryAcquire] then, which returns a reservation to release.
 func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
-	a, err := p.newCall(ctx, opts)
+	a, err := p.calls.Call(ctx, optionsOf(nil, opts))
 	if err != nil || p.goesAtOnce(ctx, &a) {
 		return err
 	}
-	a.maxWait = 0
+	a.MaxWait = 0
 	c := &waiters.Call{}
 	if err := p.reserve(ctx, &a, c, nil, nil, nil); err != nil {
 		return err
 	}
 	c.Go(ctx) // the slot is now: there is nothing to wait for and nothing to keep
-	if a.set.Observes {
-		p.observe(ctx, &a, 0, 1)
+	if a.Set.Observes {
+		p.observer.Observe(ctx, &a, 0, 1)
 	}
 	return nil
 }
@@ -43,18 +44,17 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 // a [*StoreError], [ErrClosed], or the context's error. [MaxWait] makes no difference, and with a [NotBefore] above 0 the call is always
 // refused.
 func (p *Pacer) TryAcquire(ctx context.Context, opts ...Option) (*Reservation, error) {
-	r := newReservation()
-	a, err := r.read(ctx, p, opts)
+	r, a, err := p.newReservation(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.maxWait, a.permits = 0, true
-	if err := p.reserve(ctx, &a, &r.call, nil, &r.first, &r.asked); err != nil {
+	a.MaxWait = 0
+	if err := r.reserve(ctx, &a); err != nil {
 		return nil, err
 	}
 	r.call.Go(ctx)
-	if a.set.Observes {
-		r.observed.Store(p.observe(ctx, &a, 0, 1))
+	if a.Set.Observes {
+		r.observed.Store(p.observer.Observe(ctx, &a, 0, 1))
 	}
 	return r, nil
 }
@@ -79,71 +79,45 @@ func (p *Pacer) AllowAtMost(ctx context.Context, n int64, opts ...Option) (grant
 	if n < 1 {
 		return 0, badNumber("AllowAtMost", n, "must be at least 1")
 	}
-	a, err := p.newCall(ctx, opts)
+	a, err := p.calls.Call(ctx, optionsOf(nil, opts))
 	if err != nil {
 		return 0, err
 	}
-	a.maxWait = 0
+	a.MaxWait = 0
 	if granted, err = p.take(ctx, &a, n); err != nil {
 		p.refused(ctx, err)
 	}
-	if err == nil && a.set.Observes {
-		p.observe(ctx, &a, 0, granted)
+	if err == nil && a.Set.Observes {
+		p.observer.Observe(ctx, &a, 0, granted)
 	}
 	return granted, err
 }
 
 // take charges as many calls as may go now, at most n.
-func (p *Pacer) take(ctx context.Context, a *ask, n int64) (int64, error) {
-	if a.set.Free && a.notBefore == 0 {
-		p.waiters.Freed(ctx, a.cost, n)
+func (p *Pacer) take(ctx context.Context, a *calls.Ask, n int64) (int64, error) {
+	if a.Set.Free && a.NotBefore == 0 {
+		p.waiters.Freed(ctx, a.Cost, n)
 		return n, nil
 	}
-	a.which = binding.Enforced
-	limits, err := p.bind(a, nil)
-	if err != nil {
-		return 0, err
-	}
-	limits, costs, err := p.costs(a, a.share(limits), nil)
+	a.Which = binding.Enforced
+	r, err := p.calls.RequestMany(a)
 	if err != nil {
 		return 0, err
 	}
 	if _, err := p.awaitStore(ctx, a); err != nil {
 		return 0, err
 	}
-	r := waiters.Request{Limits: limits, Call: store.Call{Cost: a.cost, Costs: costs, NotBefore: a.notBefore}}
-	if a.set.HasQueues {
-		if err := p.queueUp(a, &r); err != nil {
-			return 0, err
-		}
-	}
+	r.Call.NotBefore = a.NotBefore
 	return p.waiters.Take(ctx, &r, n)
 }
 
-// goesAtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common
-// request to a store in memory: see [store.Direct]. A pause that this process received is in the store already.
-func (p *Pacer) goesAtOnce(ctx context.Context, a *ask) bool {
-	if p.direct == nil || a.set.Observes || a.set.Free || a.set.HasQueues || a.set.Varies || a.tracked || a.byPolicy || a.notBefore > 0 || p.waiters.Queued() > 0 {
-		return false
-	}
-	call := store.Admission{Cost: a.cost}
-	for i := range a.set.Limits {
-		l := &a.set.Limits[i]
-		scope, missing := l.ScopeOf(a.scope)
-		if missing != "" && l.Optional {
-			continue
-		}
-		if missing != "" || a.cost > l.Spec.Limit || call.Len == store.MaxAdmission {
-			return false
-		}
-		call.Limits[call.Len] = store.Bound{Limit: l.Prepared, Scope: scope}
-		call.Len++
-	}
-	if call.Len == 0 || !p.direct.Admit(call) {
+// goesAtOnce charges a call that need not wait, and reports whether it did: see [calls.Reader.AtOnce].
+func (p *Pacer) goesAtOnce(ctx context.Context, a *calls.Ask) bool {
+	if p.waiters.Queued() > 0 || !p.calls.AtOnce(a) {
 		return false
 	}
 	if p.telemetry != nil {
-		waitEvents{p}.Admitted(ctx, &store.Call{Cost: a.cost}, a.set.Bindable(a.lane, false, a.scope), nil, 0, 0)
+		waitEvents{p}.Admitted(ctx, &store.Call{Cost: a.Cost}, a.Set.Bindable(a.Lane, false, a.Scope), nil, 0, 0)
 	}
 	return true
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -23,9 +24,9 @@ func TestTheShortWayOfAnotherDay(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, p.Wait(t.Context()), "keys are made on the long way")
 	for range 100 {
-		require.True(t, p.goesAtOnce(t.Context(), &ask{set: p.set(), cost: 1}), now)
+		require.True(t, p.goesAtOnce(t.Context(), &calls.Ask{Set: p.set(), Cost: 1}), now)
 		now = now.Add(-500 * time.Millisecond)
-		require.True(t, p.goesAtOnce(t.Context(), &ask{set: p.set(), cost: 1}), now)
+		require.True(t, p.goesAtOnce(t.Context(), &calls.Ask{Set: p.set(), Cost: 1}), now)
 		now = now.Add(500*time.Millisecond + 8*time.Hour)
 	}
 }

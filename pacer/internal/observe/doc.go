@@ -15,8 +15,8 @@
 // A store in memory is asked in the goroutine of the call, since that takes no time. Any other is asked by a goroutine that is there only
 // while something is pending, so that no call waits for it.
 //
-// The caller binds a call to its observed policies, and makes events of the answers. Calls in flight are not asked for: they are counted in
-// this process, as [Observation.Enter] and [Observation.Release] say.
+// [Observer.Observe] binds a call to its observed policies; the caller makes events of the answers. Calls in flight are not asked for: they
+// are counted in this process, as [Observation.Enter] and [Observation.Release] say.
 //
 // # Invariants
 //

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/costs"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
@@ -34,9 +35,14 @@ type Config struct {
 	Timeout  time.Duration   // of a request to a store that does not bound its requests itself
 	Closed   <-chan struct{} // closed when the Pacer is
 	Meter    *usage.Meter    // of what goes
+	Calls    *calls.Reader   // binds calls: see Observe
 
 	// Answered receives what the store said about a call, with the context of the call; nil if nobody wants to know.
 	Answered func(ctx context.Context, one *Observation, g *store.Grant)
+	// Refused receives why a call would have been refused before the store is asked, and Queued that it would have been queued for a permit:
+	// so many calls of this process run. Both are called by Observe.
+	Refused func(ctx context.Context, err error)
+	Queued  func(ctx context.Context, policy, scope string, running int64)
 	// Lost receives how many calls the store was not asked about.
 	Lost func(n int64)
 	// GaveBack is called when slots to come were given back for good: earlier ones are to be had.

@@ -1,4 +1,4 @@
-package pacer
+package bookings
 
 import (
 	"encoding/base64"
@@ -10,16 +10,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
+
+// longest is the length of the longest token.
+const longest = 2048
 
 func sampleToken() *token {
 	return &token{
 		upstream: "api", id: [12]byte{1, 2, 3}, epoch: 1_795_000_000_000_000, slot: 1_795_000_100_000_000, slack: 90 * time.Millisecond,
 		made: 1_795_000_000_500_000, keep: time.Hour, maxWait: time.Minute, tracked: true, cost: 3,
-		scopes: []Option{Scope("tenant", "a b"), Lane("bulk")},
-		costs:  []Option{{kind: optCostOf, name: "tokens", n: 7, estimate: true}},
+		scopes: []calls.Option{{Kind: calls.Scope, Name: "tenant", Value: "a b"}, {Kind: calls.Scope, Name: calls.LaneScope, Value: "bulk"}},
+		costs:  []calls.Option{{Kind: calls.CostOf, Name: "tokens", N: 7, Estimate: true}},
 		limits: []tokenLimit{
 			{"rate", "", 5, 3, store.Charge{From: 1_795_000_100_000_000, To: 1_795_000_100_030_000}},
 			{"tokens", "a%20b", 1 << 31, 7, store.Charge{From: 1_795_000_080_000_000, To: -7}},
@@ -33,7 +37,7 @@ func TestTokensAreReadAsTheyAreWritten(t *testing.T) {
 	want := sampleToken()
 	text := want.String()
 	require.Regexp(t, `^[A-Za-z0-9_-]+$`, text)
-	got, err := parseToken(text)
+	got, err := parse(text, longest)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	require.Equal(t, "AQIDAAAAAAAAAAAA", got.key(1))
@@ -54,26 +58,26 @@ func TestTokensAreHostile(t *testing.T) {
 	raw = raw[:len(raw)-4]
 	require.Equal(t, text, resealed(slices.Clip(raw)))
 	for i := range len(text) { // cut, and changed in one place
-		_, err := parseToken(text[:i])
+		_, err := parse(text[:i], longest)
 		require.Error(t, err, i)
 		other := byte('A')
 		if text[i] == other {
 			other = 'B'
 		}
-		_, err = parseToken(text[:i] + string(other) + text[i+1:])
+		_, err = parse(text[:i]+string(other)+text[i+1:], longest)
 		require.Error(t, err, i)
 	}
 	for i := range raw { // cut, with a good checksum
-		_, err := parseToken(resealed(raw[:i:i]))
+		_, err := parse(resealed(raw[:i:i]), longest)
 		require.Error(t, err, i)
 	}
-	for _, bad := range []string{"", " " + text, text + "\n", text + "=", text + text, strings.Repeat("A", MaxToken+1)} {
-		_, err := parseToken(bad)
+	for _, bad := range []string{"", " " + text, text + "\n", text + "=", text + text, strings.Repeat("A", longest+1)} {
+		_, err := parse(bad, longest)
 		require.Error(t, err, bad)
 	}
-	_, err = parseToken(resealed(append([]byte{2}, raw[1:]...)))
+	_, err = parse(resealed(append([]byte{2}, raw[1:]...)), longest)
 	require.ErrorIs(t, err, errTokenVersion)
-	_, err = parseToken(resealed(append(slices.Clip(raw), 0)))
+	_, err = parse(resealed(append(slices.Clip(raw), 0)), longest)
 	require.ErrorIs(t, err, errTokenText, "more than a token")
 
 	for name, change := range map[string]func(*token){
@@ -86,7 +90,7 @@ func TestTokensAreHostile(t *testing.T) {
 		"long keep": func(t *token) { t.keep = maxKeep + time.Second },
 		"max wait":  func(t *token) { t.maxWait = -time.Millisecond },
 		"cost":      func(t *token) { t.cost = 0 },
-		"cost of":   func(t *token) { t.costs[0].n = -1 },
+		"cost of":   func(t *token) { t.costs[0].N = -1 },
 		"policy":    func(t *token) { t.limits[0].policy = "a b" },
 		"scope":     func(t *token) { t.limits[0].scope = "a b" },
 		"of cost 0": func(t *token) { t.limits[0].cost = 0 },
@@ -94,7 +98,7 @@ func TestTokensAreHostile(t *testing.T) {
 	} {
 		tok := sampleToken()
 		change(tok)
-		_, err := parseToken(tok.String())
+		_, err := parse(tok.String(), longest)
 		require.ErrorIs(t, err, errTokenText, name)
 	}
 }
@@ -105,7 +109,7 @@ func FuzzToken(f *testing.F) {
 	f.Add(b[:len(b)-4])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		text := resealed(slices.Clip(b))
-		got, err := parseToken(text)
+		got, err := parse(text, longest)
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package pacer
+package bookings
 
 import (
 	"encoding/base64"
@@ -12,12 +12,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
-
-// MaxToken is the length of the longest token that [Pacer.Book] returns, in bytes. Most have about 100 to 200.
-const MaxToken = 2048
 
 // A token is a booking as text: a version, fields as varints and strings with their lengths, and a CRC-32C, in base64url. It has no secrets
 // but those that are in scope values, and no signature: anyone who can write it can write another one.
@@ -35,8 +33,8 @@ type token struct {
 	maxWait  time.Duration // for another slot
 	tracked  bool
 	cost     int64
-	scopes   []Option // values of scopes, of the lane too
-	costs    []Option // of policies
+	scopes   []calls.Option // values of scopes, of the lane too
+	costs    []calls.Option // of policies
 	limits   []tokenLimit
 }
 
@@ -50,9 +48,11 @@ type tokenLimit struct {
 
 const (
 	tokenVersion = 1
+	maxText      = 1 << 16 // bytes: more than a token has
 	maxItems     = 256     // of a list in a token
 	maxSlack     = 1 << 40 // µs: twelve days, which is as good as any longer one
 	maxTokenTime = 1 << 53 // µs
+	maxKeep      = 30 * 24 * time.Hour
 )
 
 // checksum returns the CRC-32C of a token, RFC 3720.
@@ -71,10 +71,12 @@ func (t *token) key(attempt int64) string {
 func (t *token) expires() store.Instant { return t.slot.Add(t.keep) }
 
 // options returns what the call requests.
-func (t *token) options() []Option {
-	opts := append(slices.Concat(t.scopes, t.costs), Cost(t.cost), MaxWait(t.maxWait))
+func (t *token) options() []calls.Option {
+	opts := append(slices.Concat(t.scopes, t.costs),
+		calls.Option{Kind: calls.Cost, N: t.cost},
+		calls.Option{Kind: calls.MaxWait, N: int64(t.maxWait)})
 	if t.tracked {
-		opts = append(opts, Tracked())
+		opts = append(opts, calls.Option{Kind: calls.Tracked})
 	}
 	return opts
 }
@@ -96,14 +98,14 @@ func (t *token) String() string {
 	number(t.cost)
 	number(int64(len(t.scopes)))
 	for i := range t.scopes {
-		text(t.scopes[i].name)
-		text(t.scopes[i].value)
+		text(t.scopes[i].Name)
+		text(t.scopes[i].Value)
 	}
 	number(int64(len(t.costs)))
 	for i := range t.costs {
-		text(t.costs[i].name)
-		number(t.costs[i].n)
-		number(bit(t.costs[i].estimate))
+		text(t.costs[i].Name)
+		number(t.costs[i].N)
+		number(bit(t.costs[i].Estimate))
 	}
 	number(int64(len(t.limits)))
 	for i := range t.limits {
@@ -134,17 +136,16 @@ func bit(b bool) int64 {
 
 // What is wrong with a token.
 var (
-	errTokenLength   = fmt.Errorf("is empty, or longer than %d bytes", MaxToken)
 	errTokenText     = errors.New("is not what Book returned: was it cut, or changed?")
 	errTokenVersion  = errors.New("is of another release of Headway, which writes tokens in another way")
 	errTokenUpstream = errors.New("is of another upstream")
 	errTokenPool     = errors.New("is by none of the pool's credentials: redeem it with the Pacer, or with the pool that booked it")
 )
 
-// parseToken reads a token. It trusts nothing that it has not checked, and accepts only what String writes.
-func parseToken(text string) (*token, error) {
-	if text == "" || len(text) > MaxToken {
-		return nil, errTokenLength
+// parse reads a token of at most so many bytes. It trusts nothing that it has not checked, and accepts only what String writes.
+func parse(text string, most int) (*token, error) {
+	if text == "" || len(text) > most {
+		return nil, fmt.Errorf("is empty, or longer than %d bytes", most)
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) < 5 || binary.BigEndian.Uint32(b[len(b)-4:]) != checksum(b[:len(b)-4]) {
@@ -175,16 +176,16 @@ func (r *tokenReader) token() *token {
 	t.made = t.slot - store.Instant(r.number(-maxTokenTime, int64(t.slot)))
 	t.slack = time.Duration(r.number(0, maxSlack)) * time.Microsecond
 	t.keep = time.Duration(r.number(1, int64(maxKeep/time.Second))) * time.Second
-	t.maxWait = time.Duration(r.number(0, Forever.Milliseconds())) * time.Millisecond
+	t.maxWait = time.Duration(r.number(0, store.Forever.Milliseconds())) * time.Millisecond
 	t.tracked = r.number(0, 1) == 1
 	t.cost = r.number(1, policies.MaxLimit)
 	for range r.number(0, maxItems) {
-		t.scopes = append(t.scopes, Scope(r.text(MaxToken), r.text(MaxToken)))
+		t.scopes = append(t.scopes, calls.Option{Kind: calls.Scope, Name: r.text(maxText), Value: r.text(maxText)})
 	}
 	for range r.number(0, maxItems) {
-		o := CostOf(r.policy(), r.number(0, policies.MaxLimit))
-		o.estimate = r.number(0, 1) == 1
-		t.costs = append(t.costs, o)
+		t.costs = append(t.costs, calls.Option{
+			Kind: calls.CostOf, Name: r.policy(), N: r.number(0, policies.MaxLimit), Estimate: r.number(0, 1) == 1,
+		})
 	}
 	for range r.number(0, maxItems) {
 		t.limits = append(t.limits, r.limit(t.slot))

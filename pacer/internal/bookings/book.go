@@ -1,0 +1,190 @@
+package bookings
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// Book charges the earliest slot at which a call may go, and returns it as a token, with how long from now it is until the slot. The call is
+// by any one of the credentials of a pool; nil: it is any other call.
+func (s *Bookings) Book(ctx context.Context, opts []calls.Option, l *calls.Pool) (tok string, wait time.Duration, err error) {
+	a, err := s.Calls.Call(ctx, opts)
+	if err != nil {
+		return "", 0, err
+	}
+	if l != nil {
+		a.ByAny(l)
+	}
+	t := &token{upstream: s.Upstream, keep: s.Keep, maxWait: min(a.MaxWait, store.Forever), tracked: a.Tracked, cost: a.Cost}
+	_, _ = rand.Read(t.id[:]) // it never fails
+	if err := s.carry(ctx, t, opts); err != nil {
+		return "", 0, err
+	}
+	b, err := s.bind(&a, nil)
+	if err == nil {
+		_, err = s.Await(ctx, &a)
+	}
+	var g store.Grant
+	if err == nil {
+		g, err = s.bookSlot(ctx, &a, &b, t)
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	if tok = t.String(); len(tok) > s.MaxToken {
+		s.giveBack(ctx, b.limits, &g)
+		return "", 0, s.badBook(len(tok), "bytes are too many for a token, which has at most "+strconv.Itoa(s.MaxToken)+": use shorter scope values")
+	}
+	return tok, max(0, g.Wait()), nil
+}
+
+// carry has a token carry what the options and the context say.
+func (s *Bookings) carry(ctx context.Context, t *token, opts []calls.Option) error {
+	has := make(map[string]bool)
+	scope := func(name, value string) {
+		if !has[name] {
+			has[name] = true
+			t.scopes = append(t.scopes, calls.Option{Kind: calls.Scope, Name: name, Value: value})
+		}
+	}
+	costs := make(map[string]bool)
+	for _, o := range slices.Backward(opts) { // the last one counts
+		switch o.Kind {
+		case calls.Scope:
+			scope(o.Name, o.Value)
+		case calls.CostOf:
+			if !costs[o.Name] {
+				costs[o.Name] = true
+				t.costs = append(t.costs, calls.Option{Kind: calls.CostOf, Name: o.Name, N: o.N, Estimate: o.Estimate})
+			}
+		case calls.Keep:
+			if d := time.Duration(o.N); d < time.Second || d > maxKeep {
+				return s.Calls.Errors.Invalid("Keep", d.String(), "must be from a second to 30 days")
+			}
+			t.keep = (time.Duration(o.N) + time.Second - 1).Truncate(time.Second)
+		case calls.Cost, calls.MaxWait, calls.NotBefore, calls.Tracked, calls.Attempt:
+		}
+	}
+	calls.Scopes(ctx, scope)
+	if len(t.scopes) > maxItems || len(t.costs) > maxItems {
+		return s.badBook(max(len(t.scopes), len(t.costs)), "scopes or costs are too many for a token")
+	}
+	return nil
+}
+
+func (s *Bookings) badBook(n int, reason string) error {
+	return s.Calls.Errors.Invalid("Book", strconv.Itoa(n), reason)
+}
+
+// A bookable is what binds a call that is booked.
+type bookable struct {
+	limits  []store.Limit // that slots are charged to
+	costs   []int64       // of the call, for each of them
+	permits []store.Limit // that it needs when it goes
+	choices store.Call    // its choices, if it is by any one of some credentials
+}
+
+// bind returns what binds a call that is booked. What its settlement has to know goes to settling.
+func (s *Bookings) bind(a *calls.Ask, settling *binding.Settling) (b bookable, err error) {
+	if a.Set.Free {
+		a.ChooseAny()
+		return b, nil
+	}
+	a.Which = binding.Enforced
+	if a.IsPooled() {
+		q, err := s.Calls.RequestAny(a)
+		return bookable{limits: q.Limits, costs: q.Call.Costs, choices: q.Call}, err
+	}
+	limits, err := s.Calls.Bind(a, nil)
+	if err != nil {
+		return b, err
+	}
+	limits, costs, err := s.Calls.Costs(a, limits, settling)
+	if err != nil {
+		return b, err
+	}
+	for i := range limits {
+		cost := a.Cost
+		if costs != nil {
+			cost = costs[i]
+		}
+		switch l := limits[i]; {
+		case l.Spec.Queue == policies.FairQueue:
+			return b, s.Calls.Errors.Invalid("Book", "not possible", "policy "+strconv.Quote(l.Policy)+
+				" has fair shares, which go to those who wait, and a booking would take one ahead of them: use Acquire when the job runs")
+		case l.Spec.Algorithm == policies.Concurrency:
+			b.permits = append(b.permits, l)
+		default:
+			b.limits, b.costs = append(b.limits, l), append(b.costs, cost)
+		}
+	}
+	return b, nil
+}
+
+// bookSlot charges a slot for a token, and writes it there.
+func (s *Bookings) bookSlot(ctx context.Context, a *calls.Ask, b *bookable, t *token) (g store.Grant, err error) {
+	booker, err := s.booker(OpBook)
+	if err != nil {
+		return g, err
+	}
+	epoch, err := booker.Epoch() // if another one begins meanwhile, the token is of none, and refused
+	if err != nil {
+		return g, s.Errors.Store(OpBook, err)
+	}
+	call := store.Call{AnyOf: b.choices.AnyOf, First: b.choices.First, Cost: a.Cost, Costs: b.costs, Tracked: a.Tracked && s.Calls.Counts, NotBefore: a.NotBefore, MaxWait: a.MaxWait}
+	c := &waiters.Call{}
+	ctx = context.WithoutCancel(ctx) // its deadline is not the slot's
+	if a.Set.Free {
+		err = s.Calls.Waiters.Free(ctx, c, &call)
+	} else {
+		err = s.Calls.Waiters.Reserve(ctx, c, &waiters.Request{Limits: b.limits, Call: call})
+	}
+	if err != nil {
+		return g, err
+	}
+	t.scopes = append(t.scopes, a.ScopesBy(c.Choice())...) // the call is by this credential from now on, if it is one of a pool
+	g, b.limits, b.costs = c.TakeAway()
+	if g.Local && !a.Set.Free {
+		s.giveBack(ctx, b.limits, &g)
+		return g, s.Errors.Store(OpBook, store.ErrUnreachable)
+	}
+	if !a.Set.Free {
+		booker.Booked(store.Stack{Upstream: s.Upstream, Limits: b.limits}, g)
+	}
+	t.granted(&g, b, epoch)
+	return g, nil
+}
+
+// granted writes a grant into a token.
+func (t *token) granted(g *store.Grant, b *bookable, epoch store.Epoch) {
+	t.epoch, t.slot, t.made = epoch.Began, g.At, g.Now
+	t.slack = max(0, min(g.Slack, maxSlack*time.Microsecond))
+	t.limits = t.limits[:0:0]
+	for i := range b.limits {
+		l := &b.limits[i]
+		cost := t.cost
+		if b.costs != nil {
+			cost = b.costs[i]
+		}
+		t.limits = append(t.limits, tokenLimit{l.Policy, l.Scope, shapeOf(&l.Spec), cost, g.Charges[i]})
+	}
+}
+
+// giveBack gives a grant back that nobody has.
+func (s *Bookings) giveBack(ctx context.Context, limits []store.Limit, g *store.Grant) {
+	if len(limits) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waiters.Timeout)
+	defer cancel()
+	_ = s.Store.Cancel(ctx, store.Stack{Upstream: s.Upstream, Limits: limits}, []store.Grant{*g}) // one that cannot be given back is lost, as any
+}

@@ -1,0 +1,337 @@
+package bookings_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/bookings"
+	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/inforce"
+	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/usage"
+	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/memstore"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+var (
+	errLost    = errors.New("lost")
+	errExpired = errors.New("expired")
+	errSpent   = errors.New("spent")
+	errStore   = errors.New("the store failed")
+)
+
+// laterError and limitError are errors as the face would make them.
+type (
+	laterError struct{ bookings.Later }
+	limitError struct{ waiters.Refusal }
+)
+
+func (laterError) Error() string { return "later" }
+func (limitError) Error() string { return "refused" }
+
+// A fake is a store in memory that fails or is overtaken when it is asked to.
+type fake struct {
+	*memstore.Store
+
+	fails     error         // of Redeem
+	overtaken func() string // the record that another process has written just before; nil if none has
+	redeems   int
+	epoch     error
+}
+
+func (f *fake) Redeem(ctx context.Context, stack store.Stack, b store.Booking) (store.Redemption, error) {
+	f.redeems++
+	if f.fails != nil {
+		return store.Redemption{}, f.fails
+	}
+	if f.overtaken != nil {
+		return store.Redemption{Result: store.BookingChanged, Record: f.overtaken()}, nil
+	}
+	return f.Store.Redeem(ctx, stack, b)
+}
+
+func (f *fake) Epoch() (store.Epoch, error) {
+	if f.epoch != nil {
+		return store.Epoch{}, f.epoch
+	}
+	return f.Store.Epoch()
+}
+
+// A process books and redeems in a store that it shares.
+type process struct {
+	*bookings.Bookings
+
+	t *testing.T
+}
+
+func newProcess(t *testing.T, s store.Store, all ...policies.Policy) *process {
+	t.Helper()
+	r := &calls.Reader{Upstream: "api", MaxWait: time.Hour, MaxWeight: 100, Counts: true}
+	r.Policies = inforce.New(&inforce.Config{
+		Bindings: binding.Config{Upstream: "api", MaxPause: time.Hour}, Declared: all, Changed: func(_, _ *binding.Set) {},
+	})
+	r.Leases = leases.New(leases.Config{
+		Report: func(all []notes.Report, closed bool) { r.Waiters.ReportPermits(all, closed) }, Direct: true,
+		PassOn: func(*leases.Lease) bool { return false },
+	})
+	r.Waiters = waiters.New(&waiters.Config{
+		Upstream: "api", Store: s, Given: s, Direct: true, Leases: r.Leases, Usage: &feedback.Usage{}, Meter: usage.NewMeter(nil, false),
+		NotYet:     func(one waiters.Refusal) error { return limitError{one} },
+		StoreError: func(_ string, err error) error { return err },
+		MaxLate:    time.Second,
+	})
+	r.Errors = calls.Errors{
+		Invalid: func(field, value, _ string) error { return fmt.Errorf("%s is %s", field, value) },
+		Missing: func(m binding.Missing) error { return fmt.Errorf("%s lacks %s", m.Policy, m.Scope) },
+		Excess:  func(e binding.Excess, _ time.Duration) error { return fmt.Errorf("%s: %d", e.Limit.Policy, e.Cost) },
+	}
+	t.Cleanup(func() {
+		r.Policies.Close()
+		r.Waiters.Close()
+		r.Leases.Close()
+		r.Waiters.Drain()
+	})
+	return &process{t: t, Bookings: &bookings.Bookings{
+		Upstream: "api", Store: s, Calls: r, Early: 30 * time.Millisecond, Keep: time.Hour, MaxToken: 500,
+		Await: func(context.Context, *calls.Ask) (time.Duration, error) { return 0, nil },
+		Now:   func() store.Instant { return store.Instant(time.Now().UnixMicro()) },
+		Errors: bookings.Errors{
+			Store: func(op string, err error) error { return fmt.Errorf("%s: %w", op, err) },
+			Token: func(err error) error { return fmt.Errorf("token: %w", err) },
+			Later: func(l bookings.Later) error { return laterError{l} },
+			Refused: func(err error) (b bookings.Refused, ok bool) {
+				e, ok := errors.AsType[limitError](err)
+				if ok && e.Limit != nil {
+					b.Policy = e.Limit.Policy
+				}
+				return b, ok
+			},
+			Lost: errLost, Expired: errExpired, Spent: errSpent,
+		},
+	}}
+}
+
+// book books a call, which has its slot after a time.
+func (p *process) book(after time.Duration, opts ...calls.Option) string {
+	p.t.Helper()
+	tok, wait, err := p.Book(p.t.Context(), opts, nil)
+	require.NoError(p.t, err)
+	require.Equal(p.t, after, wait)
+	return tok
+}
+
+// redeem redeems a token, and returns the call that it is last made for.
+func (p *process) redeem(tok string, attempt int64) (c *calls.Reservation, err error) {
+	x, err := p.Open(p.t.Context(), tok, attempt, func() *calls.Reservation {
+		c = &calls.Reservation{}
+		return c
+	})
+	if err == nil {
+		err = x.Redeem(p.t.Context())
+	}
+	return c, err
+}
+
+func (p *process) cancel(tok string) error {
+	x, err := p.Open(p.t.Context(), tok, 1, func() *calls.Reservation { return &calls.Reservation{} })
+	if err == nil {
+		err = x.Cancel(p.t.Context())
+	}
+	return err
+}
+
+// later requires that a token may be redeemed after a time.
+func (p *process) later(tok string, attempt int64, after time.Duration, moved bool) {
+	p.t.Helper()
+	_, err := p.redeem(tok, attempt)
+	require.Equal(p.t, laterError{bookings.Later{Wait: after, Moved: moved}}, err)
+}
+
+// went requires that a token is redeemed, after a wait.
+func (p *process) went(tok string, attempt int64, after time.Duration) {
+	p.t.Helper()
+	began := time.Now()
+	c, err := p.redeem(tok, attempt)
+	require.NoError(p.t, err)
+	require.Equal(p.t, after, time.Since(began))
+	require.True(p.t, c.HasGone())
+}
+
+var ten = policies.PerSecond(10).Burst(1).Named("ten")
+
+// perSecond returns two processes that share a store, with ten calls a second.
+func perSecond(t *testing.T) (f *fake, one, other *process) {
+	t.Helper()
+	f = &fake{Store: memstore.New()}
+	return f, newProcess(t, f, ten), newProcess(t, f, ten)
+}
+
+// A booking goes once, in its slot, wherever it is redeemed.
+func TestABookingGoesOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, one, other := perSecond(t)
+		now := one.book(0)
+		soon := one.book(100 * time.Millisecond)
+		other.went(now, 1, 0)
+		other.later(soon, 1, 100*time.Millisecond, false)
+		time.Sleep(70 * time.Millisecond)
+		other.went(soon, 1, 30*time.Millisecond)
+		for _, p := range []*process{one, other} {
+			_, err := p.redeem(soon, 1)
+			require.ErrorIs(t, err, errSpent)
+			require.ErrorIs(t, p.cancel(soon), errSpent)
+		}
+		other.later(soon, 2, 100*time.Millisecond, false) // another attempt gets a slot of its own
+		time.Sleep(100 * time.Millisecond)
+		other.went(soon, 2, 0)
+		_, err := one.redeem(soon, 2)
+		require.ErrorIs(t, err, errSpent)
+	})
+}
+
+// A booking that comes too late has another slot, of which every process knows by the store.
+func TestALateBookingMoves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, one, other := perSecond(t)
+		first := one.book(0)
+		one.book(100 * time.Millisecond)
+		time.Sleep(time.Microsecond)
+		other.later(first, 1, 200*time.Millisecond-time.Microsecond, true)
+		one.later(first, 1, 200*time.Millisecond-time.Microsecond, false)
+		require.NoError(t, one.cancel(first))
+		one.book(200*time.Millisecond - time.Microsecond) // its slot was given back
+	})
+}
+
+// Limits that account in another way than those that were charged get nothing back, and the booking another slot.
+func TestABookingFollowsThePolicies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, one, other := perSecond(t)
+		one.book(0)
+		tok := one.book(100 * time.Millisecond)
+		other.Calls.Policies.Declare([]policies.Policy{ten, policies.PerSecond(5).Burst(1).Named("five")})
+		time.Sleep(50 * time.Millisecond)
+		other.later(tok, 1, 50*time.Millisecond, true) // ten has given its slot back, and has it again
+		time.Sleep(50 * time.Millisecond)
+		other.went(tok, 1, 0)
+		other.book(200 * time.Millisecond) // five is charged, too
+	})
+}
+
+// A redemption that is overtaken all the time gives up, and what it has charged meanwhile is given back.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, one, other := perSecond(t)
+		tok := one.book(0)
+		f.overtaken = func() string { return ".." }
+		_, err := other.redeem(tok, 1)
+		require.ErrorContains(t, err, "redeem: others change the booking all the time")
+		require.Equal(t, 16, f.redeems)
+		require.ErrorContains(t, other.cancel(tok), "all the time")
+		for record, want := range map[string]error{".x": errSpent, "": errExpired} {
+			f.overtaken = func() string { return record }
+			_, err = other.redeem(tok, 1)
+			require.ErrorIs(t, err, want)
+		}
+		f.overtaken = func() string { return "nonsense" }
+		_, err = other.redeem(tok, 1)
+		require.ErrorContains(t, err, "redeem: the record of a booking is not what Book returned")
+		f.overtaken = nil
+		one.book(100 * time.Millisecond)
+	})
+}
+
+// Only the store knows what became of a booking: without it nothing is booked or redeemed.
+func TestAStoreThatFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, one, other := perSecond(t)
+		tok := one.book(0)
+		f.fails = errStore
+		_, err := other.redeem(tok, 1)
+		require.ErrorIs(t, err, errStore)
+		require.ErrorIs(t, other.cancel(tok), errStore)
+		f.fails, f.epoch = nil, errStore
+		_, _, err = one.Book(t.Context(), nil, nil)
+		require.ErrorIs(t, err, errStore)
+		f.epoch = nil
+		one.book(100 * time.Millisecond) // nothing was charged meanwhile
+		other.went(tok, 1, 0)
+
+		plain := newProcess(t, struct{ store.Store }{f}, ten)
+		_, _, err = plain.Book(t.Context(), nil, nil)
+		require.ErrorIs(t, err, store.ErrNoBookings)
+		_, err = plain.redeem(tok, 1)
+		require.ErrorIs(t, err, store.ErrNoBookings)
+	})
+}
+
+// A booking holds no permit, and a redemption that may not go holds none either.
+func TestPermitsOfABooking(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{Store: memstore.New()}
+		all := []policies.Policy{ten, policies.InFlight(1).Named("permits")}
+		one, other := newProcess(t, f, all...), newProcess(t, f, all...)
+		first, second := one.book(0), one.book(100*time.Millisecond)
+		c, err := one.redeem(first, 1)
+		require.NoError(t, err)
+		_, err = other.redeem(second, 1)
+		e, ok := errors.AsType[laterError](err)
+		require.True(t, ok)
+		require.Equal(t, "permits", e.InFlight)
+		one.Calls.Leases.Release(c.Lease())
+		other.later(second, 1, 100*time.Millisecond, false)
+		time.Sleep(100 * time.Millisecond)
+		other.went(second, 1, 0)
+	})
+}
+
+// A token carries what the call does, and the redeeming process adds nothing.
+func TestWhatATokenCarries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{Store: memstore.New()}
+		each := ten.Per("tenant").Burst(9)
+		one, other := newProcess(t, f, each), newProcess(t, f, each)
+		tok, _, err := one.Book(calls.WithScope(t.Context(), "tenant", "acme"), []calls.Option{{Kind: calls.CostOf, Name: "ten", N: 4}}, nil)
+		require.NoError(t, err)
+		c, err := other.redeem(tok, 1)
+		require.NoError(t, err)
+		a := c.Now()
+		require.Equal(t, "acme", a.Scope("tenant"))
+		require.EqualValues(t, 4, a.CostOption("ten").N)
+
+		_, _, err = one.Book(t.Context(), []calls.Option{{Kind: calls.Scope, Name: "tenant", Value: fmt.Sprint(make([]int, 300))}}, nil)
+		require.ErrorContains(t, err, "Book is ", "the token would be too long")
+		for range 5 { // and nothing was charged for it
+			_, wait, err := one.Book(t.Context(), []calls.Option{{Kind: calls.Scope, Name: "tenant", Value: "acme"}}, nil)
+			require.NoError(t, err)
+			require.Zero(t, wait)
+		}
+		_, _, err = one.Book(t.Context(), []calls.Option{{Kind: calls.Scope, Name: "tenant", Value: "x"}, {Kind: calls.Keep, N: 1}}, nil)
+		require.EqualError(t, err, "Keep is 1ns")
+		_, err = one.redeem(tok, 0)
+		require.EqualError(t, err, "Attempt is 0")
+		other.Upstream = "other"
+		_, err = other.redeem(tok, 1)
+		require.ErrorContains(t, err, "token: is of another upstream")
+		_, err = other.redeem("?", 1)
+		require.ErrorContains(t, err, "token: is not what Book returned")
+	})
+}

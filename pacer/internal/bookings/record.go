@@ -1,0 +1,120 @@
+package bookings
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// Records of bookings, in the store. One that is none of these is a token: that of the slot that the booking has now. The mark begins no
+// token: it is not of base64url.
+const (
+	spentMark = "."  // and then who has spent it
+	noSlot    = ".." // the booking needs another slot
+)
+
+// keepLonger is for how much longer a record is kept than a token is good, because clocks may step.
+const keepLonger = time.Minute
+
+// change replaces the record. If it was another one, it is known afterwards.
+func (x *Redemption) change(ctx context.Context, next string, refund bool) (store.BookingResult, error) {
+	reply, err := x.ask(ctx, next, nil, refund)
+	if err != nil {
+		return 0, err
+	}
+	return reply.Result, x.settle(&reply)
+}
+
+// ask asks the store to replace the record.
+func (x *Redemption) ask(ctx context.Context, next string, w *store.Window, refund bool) (store.Redemption, error) {
+	t := x.first
+	if x.now != nil {
+		t = x.now
+	}
+	b := store.Booking{ID: x.key, Known: x.known, Window: w, Next: next}
+	b.Keep = max(0, t.slot.Sub(x.Now())) + t.keep + keepLonger
+	if !x.later {
+		b.Epoch.Began, b.Expires = x.first.epoch, x.first.expires()
+	}
+	stack := store.Stack{Upstream: x.Upstream, Limits: x.bound.limits}
+	if refund && x.now != nil {
+		stack.Limits, b.Refund = x.refund()
+	}
+	ctx = context.WithoutCancel(ctx) // it is not cut short: it may have been done
+	began := time.Now()
+	reply, err := x.booker.Redeem(ctx, stack, b)
+	x.took = max(x.took, time.Since(began))
+	if err != nil {
+		return reply, x.Errors.Store(OpRedeem, err)
+	}
+	return reply, nil
+}
+
+// settle takes notice of the answer of the store.
+func (x *Redemption) settle(reply *store.Redemption) error {
+	switch reply.Result {
+	case store.BookingLost:
+		return x.Errors.Token(x.Errors.Lost)
+	case store.BookingExpired:
+		return x.Errors.Token(x.Errors.Expired)
+	case store.BookingChanged:
+	case store.BookingDone, store.BookingPaused, store.BookingEarly, store.BookingLate:
+		return nil
+	}
+	x.known, x.now = reply.Record, nil
+	switch {
+	case reply.Record == noSlot:
+		return nil
+	case reply.Record == "": // it was forgotten just now
+		return x.Errors.Token(x.Errors.Expired)
+	case reply.Record[:1] == spentMark:
+		return x.Errors.Token(x.Errors.Spent)
+	}
+	t, err := parse(reply.Record, x.MaxToken)
+	if err != nil {
+		return x.Errors.Store(OpRedeem, fmt.Errorf("the record of a booking %w", err))
+	}
+	x.now = t
+	return nil
+}
+
+// isBound reports whether the limits that were charged are those that bind the call now.
+func (x *Redemption) isBound() bool {
+	if len(x.now.limits) != len(x.bound.limits) {
+		return false
+	}
+	for i := range x.now.limits {
+		if !x.now.limits[i].is(&x.bound.limits[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// is reports whether what a limit of a token was charged means something to another one.
+func (l *tokenLimit) is(other *store.Limit) bool {
+	return l.policy == other.Policy && l.scope == other.Scope && l.shape == shapeOf(&other.Spec)
+}
+
+// refund returns what is given back of the slot: what limits were charged that still hold.
+func (x *Redemption) refund() (limits []store.Limit, charges []store.Charge) {
+	for i := range x.now.limits {
+		for j := range x.bound.limits {
+			if x.now.limits[i].is(&x.bound.limits[j]) {
+				limits, charges = append(limits, x.bound.limits[j]), append(charges, x.now.charge(i))
+			}
+		}
+	}
+	return limits, charges
+}
+
+// charge returns what the limit at i was charged.
+func (t *token) charge(i int) store.Charge {
+	c := t.limits[i].charge
+	if c.To != 0 {
+		c.Made = int64(t.made)
+	}
+	return c
+}

@@ -1,0 +1,234 @@
+package bookings
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// maxTurns bounds how often one Redeem looks at a booking whose record others change meanwhile.
+const maxTurns = 16
+
+var errRestless = errors.New("others change the booking all the time")
+
+// A Redemption is a token that is about to be used. Make one with [Bookings.Open], and use it once.
+type Redemption struct {
+	*Bookings
+
+	booker  store.Booker
+	reserve func() *calls.Reservation
+	first   *token // as it was given
+	key     string // of its record
+	later   bool   // an attempt after the first
+
+	known string // the record, as far as it is known
+	now   *token // the slot that the booking has; nil if it has none
+	moved bool
+	spent string        // the record that says that this redemption has spent it
+	took  time.Duration // the longest answer of the store
+
+	r     *calls.Reservation
+	a     calls.Ask
+	bound bookable
+}
+
+// Open reads a token that is about to be used, for an attempt from 1. reserve returns what the call is to be; it is called again if the
+// policies or the slot change, and then what it returned before is not used.
+func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, reserve func() *calls.Reservation) (*Redemption, error) {
+	if attempt < 1 {
+		return nil, s.Calls.Errors.Invalid("Attempt", strconv.FormatInt(attempt, 10), "must be at least 1")
+	}
+	t, err := parse(tok, s.MaxToken)
+	if err == nil && t.upstream != s.Upstream {
+		err = errTokenUpstream
+	}
+	if err != nil {
+		return nil, s.Errors.Token(err)
+	}
+	x := &Redemption{Bookings: s, reserve: reserve, first: t, now: t, key: t.key(attempt), later: attempt > 1}
+	if x.later {
+		x.now = nil
+	}
+	var nonce [9]byte
+	_, _ = rand.Read(nonce[:]) // it never fails
+	x.spent = spentMark + base64.RawURLEncoding.EncodeToString(nonce[:])
+	if err := x.bindAnew(ctx); err != nil {
+		return nil, err
+	}
+	soon := x.a
+	soon.MaxWait = s.Early
+	if _, err := s.Await(ctx, &soon); err != nil {
+		return nil, err
+	}
+	x.booker, err = s.booker(OpRedeem)
+	return x, err
+}
+
+// bindAnew finds out what binds the call by the policies that hold now.
+func (x *Redemption) bindAnew(ctx context.Context) (err error) {
+	x.r = x.reserve()
+	x.r.Options = x.first.options()
+	if x.a, err = x.r.Read(calls.WithoutScopes(ctx), x.Calls); err != nil { // what the call carries is in the token
+		return err
+	}
+	x.a.Permits = true
+	x.r.Keep(&x.a, &x.r.First)
+	x.bound, err = x.bind(&x.a, &x.r.First)
+	return err
+}
+
+// Redeem takes turns until the call may go, and returns nil, or until it may not.
+func (x *Redemption) Redeem(ctx context.Context) error {
+	for range maxTurns {
+		went, err := x.turn(ctx)
+		if err != nil || went {
+			return err
+		}
+	}
+	return x.Errors.Store(OpRedeem, errRestless)
+}
+
+// Cancel gives the slot of the booking back, and spends the token.
+func (x *Redemption) Cancel(ctx context.Context) error {
+	for range maxTurns {
+		result, err := x.change(ctx, x.spent, true)
+		if err != nil || result == store.BookingDone {
+			return err
+		}
+	}
+	return x.Errors.Store(OpRedeem, errRestless)
+}
+
+// turn does what is to be done next, and reports whether the call may go.
+func (x *Redemption) turn(ctx context.Context) (went bool, err error) {
+	switch {
+	case x.a.Set.Free:
+		result, err := x.change(ctx, x.spent, true)
+		if err != nil || result != store.BookingDone {
+			return false, err
+		}
+		if err = x.Calls.Waiters.Free(ctx, &x.r.Call, &store.Call{Cost: x.a.Cost, MaxWait: store.Forever}); err == nil {
+			err = x.r.Wait(ctx)
+		}
+		return err == nil, err
+	case x.now == nil:
+		return false, x.book(ctx)
+	case !x.isBound():
+		return false, x.leaveSlot(ctx)
+	}
+	return x.use(ctx)
+}
+
+// use has the call go if it is time for its slot. If it is too late, or may not, the booking has no slot any more.
+func (x *Redemption) use(ctx context.Context) (went bool, err error) {
+	var permits *waiters.Call
+	if len(x.bound.permits) > 0 {
+		if permits, err = x.permits(ctx); err != nil {
+			return false, err
+		}
+	}
+	t := x.now
+	w := &store.Window{From: t.slot.Add(-x.Early), At: t.slot, Until: t.slot.Add(t.slack)}
+	requested := time.Now()
+	reply, err := x.ask(ctx, x.spent, w, false)
+	if err != nil || reply.Result != store.BookingDone {
+		if permits != nil {
+			_ = permits.NotUsed(ctx)
+		}
+	}
+	switch {
+	case err != nil:
+		return false, err
+	case reply.Result == store.BookingEarly:
+		return false, x.Errors.Later(Later{Wait: t.slot.Sub(reply.Now), Moved: x.moved})
+	case reply.Result == store.BookingLate, reply.Result == store.BookingPaused:
+		return false, x.leaveSlot(ctx)
+	case reply.Result != store.BookingDone:
+		return false, x.settle(&reply)
+	}
+	x.known = x.spent
+	g := store.Grant{OK: true, Now: reply.Now, At: t.slot, Slack: t.slack, Binds: store.BindsNothing}
+	request := waiters.Request{Limits: x.bound.limits}
+	request.Call = store.Call{Cost: x.a.Cost, Tracked: t.tracked && x.Calls.Counts}
+	for i := range t.limits {
+		request.Call.Costs = append(request.Call.Costs, t.limits[i].cost)
+		g.Charges = append(g.Charges, t.charge(i))
+	}
+	x.Calls.Waiters.Adopt(ctx, &x.r.Call, &request, &g, requested, permits)
+	err = x.r.Wait(ctx)
+	if err == nil {
+		return true, nil
+	}
+	// The slot was given back. A pause may have come just now: then there is another one.
+	x.now = nil
+	if cause := x.unspend(context.WithoutCancel(ctx)); cause != nil {
+		return false, errors.Join(err, cause)
+	}
+	if _, refused := x.Errors.Refused(err); !refused {
+		return false, err
+	}
+	return false, x.bindAnew(ctx)
+}
+
+// permits takes the permits that the call needs.
+func (x *Redemption) permits(ctx context.Context) (*waiters.Call, error) {
+	c := &waiters.Call{}
+	request := waiters.Request{Limits: x.bound.permits, HasQueue: true, Call: store.Call{Cost: 1, Weight: 1}}
+	err := x.Calls.Waiters.Reserve(ctx, c, &request)
+	if refused, ok := x.Errors.Refused(err); ok {
+		return nil, x.Errors.Later(Later{Wait: refused.RetryAfter, Moved: x.moved, InFlight: refused.Policy})
+	}
+	if err == nil && c.Due().IsZero() { // queued
+		_ = c.NotUsed(ctx)
+		return nil, x.Errors.Later(Later{Moved: x.moved, InFlight: x.bound.permits[0].Policy})
+	}
+	return c, err
+}
+
+// bookAhead is how far ahead a booking gets another slot, at least: without a slack, one that is now is over when it is used. A store whose
+// answers take long gets more.
+const bookAhead = 20 * time.Millisecond
+
+// book gets the booking another slot.
+func (x *Redemption) book(ctx context.Context) error {
+	t, a := *x.first, x.a
+	a.NotBefore = max(bookAhead, 3*x.took)
+	a.MaxWait = max(a.MaxWait, a.NotBefore)
+	g, err := x.bookSlot(ctx, &a, &x.bound, &t)
+	if err != nil {
+		return err
+	}
+	before := x.known
+	result, err := x.change(ctx, t.String(), false)
+	if err != nil || result != store.BookingDone {
+		x.giveBack(ctx, x.bound.limits, &g) // somebody else has got it one
+		return err
+	}
+	x.known, x.now, x.moved = t.String(), &t, !x.later || before != ""
+	return nil
+}
+
+// leaveSlot gives the slot of the booking back.
+func (x *Redemption) leaveSlot(ctx context.Context) error {
+	result, err := x.change(ctx, noSlot, true)
+	if err == nil && result == store.BookingDone {
+		x.known, x.now = noSlot, nil
+	}
+	return err
+}
+
+// unspend undoes that the booking was spent: its call did not go, and its slot was given back.
+func (x *Redemption) unspend(ctx context.Context) error {
+	result, err := x.change(ctx, noSlot, false)
+	if err == nil && result == store.BookingDone {
+		x.known = noSlot
+	}
+	return err
+}

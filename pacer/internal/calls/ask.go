@@ -1,0 +1,206 @@
+package calls
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/costs"
+	"github.com/headway-go/headway/pacer/internal/inforce"
+	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// A Reader reads the calls of a Pacer, and finds what binds them. Its fields are set before it is used. It is safe for concurrent use.
+type Reader struct {
+	Upstream  string
+	MaxWait   time.Duration // how long calls may wait that do not say it
+	MaxWeight int64         // the highest weight of a call
+	Counts    bool          // what the upstream reports of what is left is applied: so it matters which calls are tracked
+	Policies  *inforce.Policies
+	Direct    store.Direct   // the store, if it is one; nil otherwise
+	Leases    *leases.Leases // of the calls in flight
+	Waiters   *waiters.Waiters
+	Learner   costs.Learner // of what calls cost
+	Errors    Errors
+}
+
+// Errors make the errors of users.
+type Errors struct {
+	Invalid func(field, value, reason string) error             // of a setting or an option
+	Missing func(m binding.Missing) error                       // of a call that lacks a scope
+	Excess  func(e binding.Excess, maxWait time.Duration) error // of a call that can never go
+	Nested  func(l *store.Limit) error                          // of a call inside calls that hold all permits of a limit
+}
+
+// An Ask is one call as its context and options describe it.
+type Ask struct {
+	Cost      int64
+	MaxWait   time.Duration
+	NotBefore time.Duration
+	Tracked   bool
+	ByPolicy  bool // an option is a CostOf
+	Permits   bool // the caller gives permits back
+	Waits     bool // the caller waits until the call may go
+	Untried   bool // the store was not asked yet whether it may go at once
+	Lane      string
+	Set       *binding.Set  // by which the call is bound
+	Wrong     error         // what a call is refused with whose policies are enforced
+	Which     binding.Which // which of its limits are meant
+
+	weight int64
+	opts   []Option
+	scopes *scopeContext
+	held   []heldPermit // by the calls that this one is made in
+	pooled *pooled      // of a call that any one of some credentials may make; nil for others
+}
+
+// Call is [Reader.New] for a call that is to be made: not if its context has ended or the Pacer is closed.
+func (r *Reader) Call(ctx context.Context, opts []Option) (Ask, error) {
+	if err := ctx.Err(); err != nil {
+		return Ask{}, err
+	}
+	if r.Waiters.IsClosed() {
+		return Ask{}, store.ErrClosed
+	}
+	return r.New(ctx, opts)
+}
+
+// New reads what a call requests.
+func (r *Reader) New(ctx context.Context, opts []Option) (Ask, error) {
+	a := Ask{Cost: 1, MaxWait: r.MaxWait, weight: 1, opts: opts, Set: r.Policies.Now()}
+	if a.Set.Scoped {
+		a.scopes = scopesOf(ctx)
+	}
+	if outer := outerOf(ctx, a.Set); outer != nil {
+		a.held, a.scopes = r.heldBy(outer), scopesOf(ctx)
+	}
+	for i := range opts {
+		switch o := &opts[i]; o.Kind {
+		case Cost:
+			if o.N < 1 {
+				return a, r.badNumber("Cost", o.N, "must be at least 1")
+			}
+			a.Cost = o.N
+		case MaxWait:
+			if o.N < 0 {
+				return a, r.badDuration("MaxWait", o.N, "must not be negative")
+			}
+			a.MaxWait = time.Duration(o.N)
+		case NotBefore:
+			if o.N < 0 {
+				return a, r.badDuration("NotBefore", o.N, "must not be negative")
+			}
+			if o.N > int64(store.Forever) {
+				return a, r.badDuration("NotBefore", o.N, "must be at most Forever")
+			}
+			a.NotBefore = time.Duration(o.N)
+		case CostOf:
+			if o.N < 0 {
+				return a, r.badNumber("CostOf("+o.Name+")", o.N, "must not be negative; 0 means that the policy does not bind the call")
+			}
+			a.ByPolicy = true
+		case Tracked:
+			a.Tracked = true
+		case Scope, Keep, Attempt:
+		}
+	}
+	err := r.place(&a)
+	if err != nil && a.Set.Free { // no lane is enforced
+		a.Wrong, a.Lane, a.weight, err = err, "", 1, nil
+	}
+	return a, err
+}
+
+// place reads a call's lane and weight.
+func (r *Reader) place(a *Ask) error {
+	if len(a.Set.Lanes) > 0 {
+		if a.Lane = a.Scope(LaneScope); a.Lane != "" && !slices.Contains(a.Set.Lanes, a.Lane) {
+			return r.Errors.Invalid("Lane", strconv.Quote(a.Lane), fmt.Sprintf(
+				"no policy of upstream %q has that lane, but %s: give a policy one with Lane; 100 per cent will do", r.Upstream, strings.Join(a.Set.Lanes, ", ")))
+		}
+	}
+	if a.Set.FairBy != "" {
+		if v := a.Scope(WeightScope); v != "" {
+			n, err := strconv.ParseInt(v, 10, 64)
+			if err != nil || n < 1 || n > r.MaxWeight {
+				return r.Errors.Invalid("Weight", v, fmt.Sprintf("must be from 1 to %d", r.MaxWeight))
+			}
+			a.weight = n
+		}
+	}
+	return nil
+}
+
+// CarryAll has a call carry all scopes of its context, whether policies of its set have them or not.
+func (a *Ask) CarryAll(ctx context.Context) { a.scopes = scopesOf(ctx) }
+
+// Scope returns the value that the call carries for a scope; "" if none.
+func (a *Ask) Scope(name string) string {
+	for i := len(a.opts) - 1; i >= 0; i-- {
+		if o := &a.opts[i]; o.Kind == Scope && o.Name == name {
+			return o.Value
+		}
+	}
+	for s := a.scopes; s != nil; s = s.outer {
+		if s.name == name {
+			return s.value
+		}
+	}
+	return ""
+}
+
+// CostOption returns the option that sets what the call costs a policy: the last one; nil if none does.
+func (a *Ask) CostOption(policy string) *Option { return costOption(a.opts, policy) }
+
+func costOption(opts []Option, policy string) *Option {
+	for i := len(opts) - 1; i >= 0; i-- {
+		if o := &opts[i]; o.Kind == CostOf && o.Name == policy {
+			return o
+		}
+	}
+	return nil
+}
+
+// ownCost returns what an option says that the call costs a policy.
+func (a *Ask) ownCost(policy string) (own binding.Cost, ok bool) {
+	o := a.CostOption(policy)
+	if o == nil {
+		return own, false
+	}
+	return binding.Cost{N: o.N, Estimate: o.Estimate, Learned: o.Learned}, true
+}
+
+// checkCosts returns an error if a CostOf names a policy that a set does not have, or one whose cost cannot be set.
+func (r *Reader) checkCosts(set *binding.Set, opts []Option) error {
+	for i := range opts {
+		o := &opts[i]
+		if o.Kind != CostOf {
+			continue
+		}
+		l := set.Named(o.Name)
+		switch {
+		case l == nil:
+			return r.Errors.Invalid("CostOf", strconv.Quote(o.Name), fmt.Sprintf("no policy of upstream %q has that name", r.Upstream))
+		case l.Whole != "":
+			return r.Errors.Invalid("CostOf", strconv.Quote(o.Name), fmt.Sprintf("is a part of policy %q: a call costs both the same", l.Whole))
+		case l.Spec.Algorithm == policies.Concurrency && o.N > 1:
+			return r.badNumber("CostOf("+o.Name+")", o.N, "a call has one permit: leave it out, or use 0 if the policy does not bind the call")
+		}
+	}
+	return nil
+}
+
+func (r *Reader) badNumber(field string, n int64, reason string) error {
+	return r.Errors.Invalid(field, strconv.FormatInt(n, 10), reason)
+}
+
+func (r *Reader) badDuration(field string, d int64, reason string) error {
+	return r.Errors.Invalid(field, time.Duration(d).String(), reason)
+}

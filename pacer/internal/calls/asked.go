@@ -1,0 +1,105 @@
+package calls
+
+import (
+	"context"
+	"sync"
+
+	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/waiters"
+)
+
+// Asked is what a call that waits has requested, so that it can be bound anew when the policies change.
+type Asked struct {
+	Options []Option // what those of the Ask are kept in: set before Read
+
+	reader *Reader
+
+	mu         sync.Mutex
+	ask        Ask
+	credential string            // of a pool, by which the call goes
+	settling   *binding.Settling // of a reservation: what its settlement has to know; nil if the call is not settled
+}
+
+// Read reads what a call requests by its Options, as [Reader.Call] does.
+func (k *Asked) Read(ctx context.Context, r *Reader) (Ask, error) {
+	k.reader = r
+	return r.Call(ctx, k.Options)
+}
+
+// Keep remembers how a call is bound.
+func (k *Asked) Keep(a *Ask, s *binding.Settling) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ask, k.settling = *a, s
+}
+
+// Forget makes it one that nothing is kept in, but room for options.
+func (k *Asked) Forget() {
+	clear(k.Options)
+	k.Options = k.Options[:0]
+	k.reader, k.ask, k.settling = nil, Ask{}, nil
+}
+
+// Observes reports whether policies that are observed may bind the call.
+func (k *Asked) Observes() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ask.Set.Observes
+}
+
+// Now returns what the call requests, as it is bound now.
+func (k *Asked) Now() Ask {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ask
+}
+
+// Bound returns the policies by which the call is bound, and what its settlement has to know.
+func (k *Asked) Bound() (*binding.Set, binding.Settling) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ask.Set, *k.settling
+}
+
+// Bind implements [waiters.Binder].
+func (k *Asked) Bind() (q waiters.Request, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r, a := k.reader, k.ask
+	a.Set, a.Which = r.Policies.Now(), binding.Enforced
+	if r.place(&a) != nil {
+		return q, false
+	}
+	var s *binding.Settling
+	if k.settling != nil {
+		s = new(binding.Settling)
+	}
+	q, err := r.Request(&a, nil, s)
+	if err != nil {
+		return q, false
+	}
+	k.ask, k.settling = a, s
+	return q, true
+}
+
+// A Reservation is a call that its caller sees: with its slot, and room for the options that most calls have.
+type Reservation struct {
+	Asked
+	waiters.Call
+
+	First binding.Settling // by the policies that held when it was made
+	few   [2]Option
+}
+
+// Init gives it room for the options that most calls have.
+func (c *Reservation) Init() { c.Options = c.few[:0] }
+
+// Settling returns what the settlement of the call has to know, and by which policies it is bound.
+func (c *Reservation) Settling() (*binding.Set, binding.Settling) {
+	set, known := c.Bound()
+	if c.Credential() != "" { // bound by one of several credentials
+		a := c.Chosen()
+		known = c.reader.settlingOf(&a)
+	}
+	return set, known
+}

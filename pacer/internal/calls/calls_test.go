@@ -1,0 +1,361 @@
+package calls_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/inforce"
+	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/pools"
+	"github.com/headway-go/headway/pacer/internal/usage"
+	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/memstore"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// newReader returns a reader of calls that some policies bind, over a store in memory. Its errors are short.
+func newReader(t *testing.T, all ...policies.Policy) *calls.Reader {
+	t.Helper()
+	s := memstore.New()
+	r := &calls.Reader{Upstream: "api", MaxWait: time.Minute, MaxWeight: 100, Counts: true, Direct: s}
+	r.Policies = inforce.New(&inforce.Config{
+		Bindings: binding.Config{Upstream: "api", Direct: s, MaxPause: time.Hour}, Declared: all, Changed: func(_, _ *binding.Set) {},
+	})
+	r.Leases = leases.New(leases.Config{
+		Report: func([]notes.Report, bool) {}, Direct: true, PassOn: func(*leases.Lease) bool { return false },
+	})
+	r.Waiters = waiters.New(&waiters.Config{
+		Upstream: "api", Store: s, Given: s, Direct: true, Leases: r.Leases, Usage: &feedback.Usage{}, Meter: usage.NewMeter(nil, false),
+		NotYet:     func(waiters.Refusal) error { return errors.New("not yet") },
+		StoreError: func(_ string, err error) error { return err },
+	})
+	r.Errors = calls.Errors{
+		Invalid: func(field, value, _ string) error { return fmt.Errorf("%s is %s", field, value) },
+		Missing: func(m binding.Missing) error { return fmt.Errorf("%s lacks %s", m.Policy, m.Scope) },
+		Excess: func(e binding.Excess, most time.Duration) error {
+			return fmt.Errorf("%s: %d, %s", e.Limit.Policy, e.Cost, most)
+		},
+		Nested: func(l *store.Limit) error { return fmt.Errorf("nested in %s", l.Policy) },
+	}
+	t.Cleanup(func() {
+		r.Policies.Close()
+		r.Waiters.Close()
+		r.Leases.Close()
+		r.Waiters.Drain()
+	})
+	return r
+}
+
+func scope(name, value string) calls.Option {
+	return calls.Option{Kind: calls.Scope, Name: name, Value: value}
+}
+
+func costOf(policy string, n int64) calls.Option {
+	return calls.Option{Kind: calls.CostOf, Name: policy, N: n}
+}
+
+// keys returns the keys of limits.
+func keys(limits []store.Limit) (all []string) {
+	for i := range limits {
+		all = append(all, limits[i].Policy+"/"+limits[i].Scope)
+	}
+	return all
+}
+
+func rate(name string) policies.Policy { return policies.PerSecond(10).Burst(5).Named(name) }
+
+// A call is what its options say, and else what its context says.
+func TestWhatACallRequests(t *testing.T) {
+	t.Parallel()
+	r := newReader(t, rate("all"), rate("each").Per("tenant"))
+	a, err := r.Call(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, []any{int64(1), time.Minute, time.Duration(0), false, false}, []any{a.Cost, a.MaxWait, a.NotBefore, a.Tracked, a.ByPolicy})
+	_, err = r.Request(&a, nil, nil)
+	require.EqualError(t, err, "each lacks tenant")
+
+	ctx := calls.WithScope(calls.WithScope(t.Context(), "tenant", "outer"), "tenant", "inner")
+	a, err = r.Call(ctx, []calls.Option{{Kind: calls.Cost, N: 3}, {Kind: calls.MaxWait, N: 7}, {Kind: calls.NotBefore, N: 8}, {Kind: calls.Tracked}})
+	require.NoError(t, err)
+	q, err := r.Request(&a, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"all/", "each/inner"}, keys(q.Limits))
+	require.Equal(t, store.Call{Cost: 3, Tracked: true}, q.Call, "how long it waits is for the caller to add")
+	require.Equal(t, []time.Duration{7, 8}, []time.Duration{a.MaxWait, a.NotBefore})
+
+	a, err = r.Call(ctx, []calls.Option{scope("tenant", "first"), scope("tenant", "last"), costOf("each", 4), costOf("each", 2), {Kind: calls.Tracked}})
+	require.NoError(t, err)
+	r.Counts = false
+	q, err = r.Request(&a, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"all/", "each/last"}, keys(q.Limits))
+	require.Equal(t, store.Call{Cost: 1, Costs: []int64{1, 2}}, q.Call, "tracked in vain: counts are not applied")
+
+	a, err = r.Call(calls.WithoutScopes(ctx), nil)
+	require.NoError(t, err)
+	require.Empty(t, a.Scope("tenant"))
+	var all []string
+	calls.Scopes(ctx, func(_, value string) { all = append(all, value) })
+	require.Equal(t, []string{"inner", "outer"}, all)
+}
+
+func TestWhatACallCannotRequest(t *testing.T) {
+	t.Parallel()
+	r := newReader(t, rate("all").Lane("bulk", 50), policies.InFlight(3).Named("permits"))
+	for want, o := range map[string]calls.Option{
+		"Cost is 0":                {Kind: calls.Cost},
+		"MaxWait is -1ns":          {Kind: calls.MaxWait, N: -1},
+		"NotBefore is -1ns":        {Kind: calls.NotBefore, N: -1},
+		"CostOf(all) is -1":        costOf("all", -1),
+		`CostOf is "none"`:         costOf("none", 1),
+		`Lane is "other"`:          scope(calls.LaneScope, "other"),
+		"all: 6, 1m0s":             costOf("all", 6),
+		"CostOf(permits) is 2":     costOf("permits", 2),
+		"Wait is not enough":       {Kind: calls.Tracked},
+		"NotBefore is 175200h0m1s": {Kind: calls.NotBefore, N: int64(store.Forever + time.Second)},
+	} {
+		a, err := r.Call(t.Context(), []calls.Option{o})
+		if err == nil {
+			_, err = r.Request(&a, nil, nil)
+		}
+		require.EqualError(t, err, want)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := r.Call(ended, nil)
+	require.ErrorIs(t, err, context.Canceled)
+	r.Waiters.Close()
+	_, err = r.Call(t.Context(), nil)
+	require.ErrorIs(t, err, store.ErrClosed)
+	_, err = r.New(ended, nil)
+	require.NoError(t, err, "one that is not to be made")
+}
+
+// What a lane or a weight is wrong for does not matter while nothing is enforced.
+func TestNothingIsEnforced(t *testing.T) {
+	t.Parallel()
+	r := newReader(t, rate("all").Lane("bulk", 50).Observed())
+	a, err := r.Call(t.Context(), []calls.Option{scope(calls.LaneScope, "other")})
+	require.NoError(t, err)
+	require.EqualError(t, a.Wrong, `Lane is "other"`)
+	require.Empty(t, a.Lane)
+}
+
+// A call that waits is bound anew as a whole, or not at all.
+func TestBoundAnew(t *testing.T) {
+	t.Parallel()
+	r := newReader(t, rate("before"))
+	ctx := calls.WithScope(t.Context(), "tenant", "acme")
+	var c calls.Reservation
+	c.Options = []calls.Option{{Kind: calls.Cost, N: 2}, costOf("after", 0)}
+	_, err := c.Read(ctx, r)
+	require.NoError(t, err)
+	r.Policies.Declare([]policies.Policy{rate("after").Per("tenant"), rate("other").Per("tenant")})
+	a, err := c.Read(ctx, r)
+	require.NoError(t, err)
+	a.CarryAll(ctx)
+	c.Keep(&a, &c.First)
+
+	r.Policies.Declare([]policies.Policy{rate("after"), rate("new").Per("tenant")})
+	q, ok := c.Bind()
+	require.True(t, ok)
+	require.Equal(t, []string{"new/acme"}, keys(q.Limits))
+	set, known := c.Settling()
+	require.Same(t, r.Policies.Now(), set)
+	require.Equal(t, []string{"after/"}, keys(known.Free), "a settlement may charge it")
+
+	r.Policies.Declare([]policies.Policy{rate("after"), rate("new").Per("user")})
+	_, ok = c.Bind()
+	require.False(t, ok, "it lacks a scope")
+	require.Same(t, set, c.Now().Set)
+
+	options := c.Options
+	c.Forget()
+	require.Equal(t, []calls.Option{{}, {}}, options, "nothing of it is kept")
+}
+
+func TestSettlements(t *testing.T) {
+	t.Parallel()
+	r := newReader(t, rate("a"), rate("b"))
+	set := r.Policies.Now()
+	s, err := r.Settlement(set, []calls.Option{costOf("a", 0), {Kind: calls.Cost, N: 7}, costOf("a", 5)})
+	require.NoError(t, err)
+	require.Equal(t, []int64{5, 7}, []int64{s.CostOf("a"), s.CostOf("b")})
+	require.True(t, s.Names("a"))
+	require.False(t, s.Names("b"))
+	s, err = r.Settlement(set, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, -1, s.CostOf("a"), "as it was charged")
+	for want, o := range map[string]calls.Option{
+		"Settle is an option": {Kind: calls.Tracked},
+		"Settle is -1":        {Kind: calls.Cost, N: -1},
+		`CostOf is "c"`:       costOf("c", 1),
+	} {
+		_, err := r.Settlement(set, []calls.Option{o})
+		require.EqualError(t, err, want)
+	}
+	_, err = r.Settlement(set, []calls.Option{{Kind: calls.Cost, N: policies.MaxLimit + 1}})
+	require.Error(t, err)
+}
+
+// A call finds out what the calls hold that it is made in.
+func TestNestedCalls(t *testing.T) {
+	t.Parallel()
+	r := newReader(t, policies.InFlight(2).Named("permits").Per("tenant"), rate("all"))
+	ctx := calls.WithScope(t.Context(), "tenant", "acme")
+	ask := func(ctx context.Context, r *calls.Reader, opts ...calls.Option) (waiters.Request, error) {
+		a, err := r.Call(ctx, opts)
+		require.NoError(t, err)
+		a.Permits = true
+		return r.Request(&a, nil, nil)
+	}
+	begin := func(ctx context.Context) (*waiters.Call, context.Context) {
+		q, err := ask(ctx, r)
+		require.NoError(t, err)
+		q.Call.MaxWait = time.Second
+		c := &waiters.Call{}
+		require.NoError(t, r.Waiters.Reserve(ctx, c, &q))
+		return c, r.WithCall(ctx, c)
+	}
+	one, inOne := begin(ctx)
+	require.NotEqual(t, ctx, inOne)
+	require.Equal(t, inOne, r.WithCall(inOne, one), "it is carried already")
+	two, inTwo := begin(inOne)
+	_, err := ask(inTwo, r)
+	require.EqualError(t, err, "nested in permits")
+	_, err = ask(inTwo, r, scope("tenant", "other"))
+	require.NoError(t, err, "a limit of its own")
+	_, err = ask(inTwo, newReader(t, policies.InFlight(2).Named("permits").Per("tenant")))
+	require.NoError(t, err, "the permits of another Pacer")
+	q, err := ask(inTwo, r, scope(calls.NestedScope, "yes"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"all/"}, keys(q.Limits), "it shares a permit")
+
+	r.Leases.Release(two.Lease())
+	_, err = ask(inTwo, r)
+	require.NoError(t, err, "one that is over holds nothing")
+	free := &waiters.Call{}
+	require.NoError(t, r.Waiters.Free(ctx, free, &store.Call{Cost: 1}))
+	require.Equal(t, ctx, r.WithCall(ctx, free), "nor does one without permits")
+}
+
+func newPool(scopes ...string) *calls.Pool {
+	return &calls.Pool{Pool: pools.New([]pools.Credential{{ID: "a"}, {ID: "b"}, {ID: "c", Weight: 2}}, scopes)}
+}
+
+// The request of a pooled call has the limits of all accounts, each of them once.
+func TestPooledCalls(t *testing.T) {
+	t.Parallel()
+	small := rate("each").Per("key").Override(policies.PerSecond(10).Burst(1), "b")
+	r := newReader(t, rate("all"), small)
+	l := newPool("key")
+	ask := func(opts ...calls.Option) (calls.Ask, waiters.Request, error) {
+		a, err := r.Call(t.Context(), opts)
+		require.NoError(t, err)
+		a.ByAny(l)
+		require.True(t, a.IsPooled())
+		a.Which = binding.Enforced
+		q, err := r.Request(&a, nil, nil)
+		return a, q, err
+	}
+	a, q, err := ask()
+	require.NoError(t, err)
+	require.Equal(t, []string{"all/", "each/a", "each/b", "each/c"}, keys(q.Limits))
+	require.Equal(t, [][]int{{0, 1}, {0, 2}, {0, 3}}, q.Call.AnyOf)
+	require.Equal(t, []calls.Option{scope("key", "c")}, a.ScopesBy(2))
+
+	again, q2, err := ask()
+	require.NoError(t, err)
+	require.Same(t, &q.Limits[0], &q2.Limits[0], "usual calls are bound once")
+	require.Equal(t, []calls.Option{scope("key", "b")}, again.ScopesBy(1))
+
+	a, q, err = ask(calls.Option{Kind: calls.Cost, N: 2})
+	require.NoError(t, err)
+	require.Equal(t, []string{"all/", "each/a", "each/c"}, keys(q.Limits), "b never admits it")
+	require.Equal(t, [][]int{{0, 1}, {0, 2}}, q.Call.AnyOf)
+	require.Equal(t, []calls.Option{scope("key", "c")}, a.ScopesBy(1))
+	_, _, err = ask(calls.Option{Kind: calls.Cost, N: 6})
+	require.EqualError(t, err, "all: 6, 1m0s", "nobody admits it")
+
+	r.Policies.Declare([]policies.Policy{rate("each").Per("key")})
+	_, q, err = ask()
+	require.NoError(t, err)
+	require.Equal(t, []string{"each/a", "each/b", "each/c"}, keys(q.Limits), "other policies hold")
+	r.Policies.Declare([]policies.Policy{policies.InFlight(2).Per("key")})
+	_, _, err = ask()
+	require.EqualError(t, err, "Pool is impossible")
+}
+
+// A call that sticks to a credential has the limits of that one alone, as long as it is neither left nor paused.
+func TestPooledCallsThatStick(t *testing.T) {
+	t.Parallel()
+	r := newReader(t, rate("each").Per("key"))
+	l := newPool("key")
+	ctx := l.Stick(t.Context())
+	ask := func() waiters.Request {
+		a, err := r.Call(ctx, nil)
+		require.NoError(t, err)
+		r.ByAnyOrStick(ctx, &a, l)
+		q, err := r.Request(&a, nil, nil)
+		require.NoError(t, err)
+		return q
+	}
+	require.Len(t, ask().Limits, 3)
+	l.Pick("b", l.StickOf(ctx))
+	q := ask()
+	require.Equal(t, []string{"each/b"}, keys(q.Limits))
+	require.Nil(t, q.Call.AnyOf)
+	l.Leave("b", time.Hour)
+	require.Len(t, ask().Limits, 3)
+}
+
+// Scopes that a call carries already are the only ones that the pool fills in.
+func TestAPoolOfSeveralScopes(t *testing.T) {
+	t.Parallel()
+	r := newReader(t, rate("k").Per("key").Optional(), rate("u").Per("user").Optional())
+	l := newPool("key", "user")
+	for want, carried := range map[string][]calls.Option{"k/a u/a": nil, "u/a": {scope("user", "?")}} {
+		a, err := r.Call(t.Context(), carried)
+		require.NoError(t, err)
+		a.ByAny(l)
+		q, err := r.Request(&a, nil, nil)
+		require.NoError(t, err)
+		var first []string
+		for _, i := range q.Call.AnyOf[0] {
+			first = append(first, keys(q.Limits[i:i+1])...)
+		}
+		require.Equal(t, want, strings.Join(first, " "))
+	}
+}
+
+// The choice is random by weight: the store begins with it. The bounds are ten standard deviations away.
+func TestTheFirstChoice(t *testing.T) {
+	t.Parallel()
+	r := newReader(t, rate("each").Per("key"))
+	l := newPool("key")
+	for name, opts := range map[string][]calls.Option{"usual": nil, "unusual": {{Kind: calls.Cost, N: 2}}} {
+		n := make([]int, 3)
+		for range 2000 {
+			a, err := r.Call(t.Context(), opts)
+			require.NoError(t, err)
+			a.ByAny(l)
+			q, err := r.Request(&a, nil, nil)
+			require.NoError(t, err)
+			n[q.Call.First]++
+		}
+		require.InDelta(t, 500, n[0], 195, name)
+		require.InDelta(t, 500, n[1], 195, name)
+		require.InDelta(t, 1000, n[2], 225, name)
+	}
+}

@@ -1,0 +1,115 @@
+package calls
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// A call that is made inside another one, and needs a permit of the same policy, may wait for a permit that only the end of the outer call
+// returns. So the context of a call in flight carries the call, and a call that is made under this context finds out what its outer calls
+// hold. If that is every permit that there is, it is refused. A context does not leave its process, and neither does this check.
+
+// A callContext is the context of a call that holds permits.
+type callContext struct {
+	context.Context //nolint:containedctx // it is a context
+
+	of    *Reader // of its Pacer
+	call  *waiters.Call
+	outer *callContext // the next callContext that the context descends from; nil if there is none
+}
+
+type callKey struct{}
+
+// Value implements [context.Context].
+func (c *callContext) Value(key any) any {
+	if key == (callKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// outerOf returns the innermost call in flight that a context carries, if some policies of a set count calls in flight; nil otherwise.
+func outerOf(ctx context.Context, set *binding.Set) *callContext {
+	if !set.HasPermits {
+		return nil
+	}
+	return outerCalls(ctx)
+}
+
+// outerCalls returns the innermost call in flight that a context carries; nil if there is none.
+func outerCalls(ctx context.Context) *callContext {
+	c, _ := ctx.Value(callKey{}).(*callContext)
+	return c
+}
+
+// WithCall returns a context that carries a call; ctx itself if the call holds no permit, or ctx carries it already.
+func (r *Reader) WithCall(ctx context.Context, call *waiters.Call) context.Context {
+	if call.Lease() == nil {
+		return ctx
+	}
+	outer := outerCalls(ctx)
+	for c := outer; c != nil; c = c.outer {
+		if c.call == call {
+			return ctx
+		}
+	}
+	return &callContext{ctx, r, call, outer}
+}
+
+// A heldPermit is what the outer calls of a call hold of one limit.
+type heldPermit struct {
+	key   store.Key
+	count int64 // of permits that count now: see policies.Policy.LongerThan
+}
+
+// heldBy returns what outer calls hold of the Pacer's permits.
+func (r *Reader) heldBy(outer *callContext) []heldPermit {
+	var all []heldPermit
+	for c := outer; c != nil; c = c.outer {
+		lease := c.call.Lease()
+		if c.of != r || !r.Leases.Holds(lease) {
+			continue
+		}
+		age := time.Since(c.call.Due())
+		for i := range lease.Limits {
+			l := &lease.Limits[i]
+			at := slices.IndexFunc(all, func(h heldPermit) bool { return h.key == l.Key() })
+			if at < 0 {
+				at, all = len(all), append(all, heldPermit{key: l.Key()})
+			}
+			if age >= time.Duration(l.Spec.After)*time.Microsecond {
+				all[at].count++
+			}
+		}
+	}
+	return all
+}
+
+// share returns the limits that bind a call, without those of which it shares the permits of outer calls.
+func (a *Ask) share(limits []store.Limit) []store.Limit {
+	if len(a.held) == 0 || a.Scope(NestedScope) == "" {
+		return limits
+	}
+	return slices.DeleteFunc(slices.Clone(limits), func(l store.Limit) bool {
+		return l.Spec.Algorithm == policies.Concurrency && slices.ContainsFunc(a.held, func(h heldPermit) bool { return h.key == l.Key() })
+	})
+}
+
+// checkNested returns an error if the outer calls of a call hold all permits of one of its limits.
+func (r *Reader) checkNested(a *Ask, limits []store.Limit) error {
+	for _, h := range a.held {
+		for i := range limits {
+			l := &limits[i]
+			if l.Key() == h.key && l.Spec.Algorithm == policies.Concurrency && h.count >= l.Spec.Limit {
+				return r.Errors.Nested(l)
+			}
+		}
+	}
+	return nil
+}

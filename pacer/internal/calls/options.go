@@ -1,0 +1,83 @@
+package calls
+
+import (
+	"context"
+
+	"github.com/headway-go/headway/policies"
+)
+
+// An Option is one thing that a caller says of a call.
+type Option struct {
+	Kind     Kind
+	Name     string // of a scope or a policy
+	Value    string
+	N        int64
+	Estimate bool             // of CostOf: the cost is settled later
+	Learned  policies.Learned // of an estimate: how it is improved
+}
+
+// A Kind is what an Option is about.
+type Kind uint8
+
+// The kinds of options.
+const (
+	Scope     Kind = iota + 1 // the value of a scope
+	Cost                      // of the call
+	MaxWait                   // how long it may wait
+	NotBefore                 // how long it has to
+	CostOf                    // its cost by one policy
+	Tracked                   // the answer will be reported
+	Keep                      // for how long a booking may be redeemed: of package bookings
+	Attempt                   // which attempt of a job redeems a booking: of package bookings
+)
+
+// Scopes by which calls carry what is no scope of a policy: no policy can have them.
+const (
+	LaneScope   = "/lane"
+	WeightScope = "/weight"
+	NestedScope = "/nested" // it shares the permits of outer calls
+)
+
+// A scopeContext is a context that carries a value for a scope.
+type scopeContext struct {
+	context.Context //nolint:containedctx // it is a context
+
+	name, value string
+	outer       *scopeContext // the next scopeContext that the context descends from; nil if there is none
+}
+
+type scopeKey struct{}
+
+// Value implements [context.Context].
+func (c *scopeContext) Value(key any) any {
+	if key == (scopeKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// scopesOf returns the innermost scope that a context carries; nil if there is none.
+func scopesOf(ctx context.Context) *scopeContext {
+	if c, ok := ctx.(*scopeContext); ok {
+		return c
+	}
+	c, _ := ctx.Value(scopeKey{}).(*scopeContext)
+	return c
+}
+
+// WithScope returns a context whose calls carry a value for a scope. The innermost value of a name counts.
+func WithScope(ctx context.Context, name, value string) context.Context {
+	return &scopeContext{ctx, name, value, scopesOf(ctx)}
+}
+
+// WithoutScopes returns a context whose calls carry no scopes but those of their options.
+func WithoutScopes(ctx context.Context) context.Context {
+	return context.WithValue(ctx, scopeKey{}, (*scopeContext)(nil))
+}
+
+// Scopes calls a function with each scope and value that a context carries, the innermost first.
+func Scopes(ctx context.Context, visit func(name, value string)) {
+	for s := scopesOf(ctx); s != nil; s = s.outer {
+		visit(s.name, s.value)
+	}
+}

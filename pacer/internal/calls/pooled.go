@@ -1,0 +1,242 @@
+package calls
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+
+	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/pools"
+	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// A Pool is credentials, any one of which may make a call, and what binds the usual calls by them.
+type Pool struct {
+	*pools.Pool
+
+	usual atomic.Pointer[usual]
+}
+
+// pooled is what is known of a call that any one of some credentials may make. It never changes.
+type pooled struct {
+	pool     *Pool
+	stick    *pools.Stick // nil if it does not stick to any
+	only     string       // the account to which it sticks; "" if it may have any
+	accounts []string     // of its choices
+}
+
+// IsPooled reports whether any one of several credentials may make the call.
+func (a *Ask) IsPooled() bool { return a.pooled != nil }
+
+// ByAny has any one of the credentials of a pool make a call.
+func (a *Ask) ByAny(l *Pool) { a.pooled = &pooled{pool: l} }
+
+// ByAnyOrStick is [Ask.ByAny] for a call that is by the account of the credential which calls of its context stick to, if they do, unless
+// that is paused.
+func (r *Reader) ByAnyOrStick(ctx context.Context, a *Ask, l *Pool) {
+	c := &pooled{pool: l, stick: l.StickOf(ctx)}
+	if c.only = l.Kept(c.stick); c.only != "" {
+		one := a.by(l, c.only)
+		if limits, err := r.Bind(&one, nil); err != nil || r.Waiters.Paused(limits) {
+			c.only = ""
+		}
+	}
+	a.pooled = c
+}
+
+// ChooseAny chooses the account of a pooled call, since no limit is enforced. For any other call it does nothing.
+func (a *Ask) ChooseAny() {
+	if a.pooled == nil {
+		return
+	}
+	c := *a.pooled
+	name := c.only
+	if name == "" {
+		name = c.pool.Accounts[c.pool.Any()].Name
+	}
+	c.accounts = []string{name}
+	a.pooled = &c
+}
+
+// FitsPool returns an error if a pool cannot have the limits of a set.
+func (r *Reader) FitsPool(set *binding.Set) error {
+	for i := range set.Limits {
+		if l := &set.Limits[i]; l.Spec.HasQueue() {
+			return r.Errors.Invalid("Pool", "impossible", fmt.Sprintf(
+				"calls queue in the store for policy %q of upstream %q, which is InFlight or has lanes or fair shares: such a call is bound to one credential from the start, so use Scope and a credential of your choice", l.Policy, r.Upstream))
+		}
+	}
+	return nil
+}
+
+// RequestAny is [Reader.Request] for a call that any one of some credentials may make, without what does not depend on the credential. Those
+// that never admit it are left out.
+func (r *Reader) RequestAny(a *Ask) (q waiters.Request, err error) {
+	if err := r.FitsPool(a.Set); err != nil {
+		return q, err
+	}
+	was := a.pooled
+	isUsual := was.only == "" && a.isUsual()
+	if u := was.pool.usual.Load(); isUsual && u != nil && u.set == a.Set {
+		return u.request(a), nil
+	}
+	l, now := was.pool, pooled{pool: was.pool, stick: was.stick, only: was.only}
+	places := make(map[store.Key]int)
+	var never *binding.Excess
+	weights := 0
+	first := rand.IntN(l.Weight)
+	for i := range l.Accounts {
+		of := &l.Accounts[i]
+		if was.only != "" && was.only != of.Name {
+			continue
+		}
+		one := a.by(l, of.Name)
+		limits, err := r.Bind(&one, nil)
+		if err != nil {
+			return q, err
+		}
+		limits, costs, excess, err := r.costs(&one, limits, nil)
+		if err != nil {
+			return q, err
+		} else if excess != nil {
+			never = excess
+			continue
+		}
+		if weights <= first {
+			q.Call.First = len(now.accounts)
+		}
+		weights += of.Weight
+		now.accounts = append(now.accounts, of.Name)
+		q.Call.AnyOf = append(q.Call.AnyOf, place(&q, places, limits, costs))
+	}
+	if len(now.accounts) == 0 {
+		return q, r.Errors.Excess(*never, a.MaxWait)
+	}
+	if len(now.accounts) == 1 {
+		q.Call.AnyOf, q.Call.First = nil, 0
+	}
+	a.pooled = &now
+	if isUsual && q.Call.AnyOf != nil {
+		l.usual.Store(&usual{a.Set, q.Limits, q.Call.AnyOf, now.accounts})
+	}
+	return q, nil
+}
+
+// usual is what binds the calls of a pool that carry nothing of their own and cost 1, by one set of policies. It never changes: so a call by
+// any one of many credentials, or ten thousand that are bound anew, need not find it out again.
+type usual struct {
+	set      *binding.Set
+	limits   []store.Limit
+	anyOf    [][]int
+	accounts []string // all of the pool's
+}
+
+// isUsual reports whether nothing that a call carries says which limits bind it, or what it costs them.
+func (a *Ask) isUsual() bool {
+	return a.Cost == 1 && !a.ByPolicy && a.scopes == nil && !slices.ContainsFunc(a.opts, func(o Option) bool { return o.Kind == Scope })
+}
+
+// request returns what binds a usual call.
+func (u *usual) request(a *Ask) (q waiters.Request) {
+	was := a.pooled
+	q.Limits, q.Call.AnyOf = u.limits, u.anyOf
+	q.Call.First = was.pool.Any()
+	a.pooled = &pooled{pool: was.pool, stick: was.stick, accounts: u.accounts}
+	return q
+}
+
+// settlingOf returns what the settlement of a call has to know that is bound by one of several credentials.
+func (r *Reader) settlingOf(a *Ask) (s binding.Settling) {
+	if limits, err := r.Bind(a, nil); err == nil {
+		_, _, _, _ = r.costs(a, limits, &s)
+	}
+	return s
+}
+
+// place adds the limits of a choice to those of a request, as far as it lacks them, and returns their indexes there.
+func place(q *waiters.Request, places map[store.Key]int, limits []store.Limit, costs []int64) []int {
+	choice := make([]int, 0, len(limits))
+	for j := range limits {
+		i, found := places[limits[j].Key()]
+		if !found {
+			i = len(q.Limits)
+			places[limits[j].Key()], q.Limits = i, append(q.Limits, limits[j])
+			if costs != nil {
+				q.Call.Costs = append(q.Call.Costs, costs[j])
+			}
+		}
+		choice = append(choice, i)
+	}
+	slices.Sort(choice)
+	return choice
+}
+
+// by returns what a call requests by an account of a pool.
+func (a *Ask) by(l *Pool, account string) Ask {
+	one := *a
+	one.opts, one.pooled = append(slices.Clip(a.opts), l.scoped(a, account)...), nil
+	return one
+}
+
+// scoped returns an account as the value of the pool's scopes: of those that a call carries, or else of all.
+func (l *Pool) scoped(a *Ask, account string) []Option {
+	all, carried := make([]Option, 0, len(l.Scopes)), make([]Option, 0, len(l.Scopes))
+	for _, name := range l.Scopes {
+		o := Option{Kind: Scope, Name: name, Value: account}
+		all = append(all, o)
+		if a != nil && a.Scope(name) != "" {
+			carried = append(carried, o)
+		}
+	}
+	if len(carried) > 0 {
+		return carried
+	}
+	return all
+}
+
+// ScopesBy returns the scopes of the account of the choice with an index, if a call is pooled; none for any other call.
+func (a *Ask) ScopesBy(choice int) []Option {
+	if a.pooled == nil || len(a.pooled.accounts) == 0 {
+		return nil
+	}
+	return a.pooled.pool.scoped(a, a.pooled.accounts[choice])
+}
+
+// Chosen returns what the call requests, by the credential that it got.
+func (c *Reservation) Chosen() Ask {
+	a := c.Now()
+	if scopes := a.ScopesBy(c.Choice()); scopes != nil {
+		a.opts, a.pooled = append(slices.Clip(a.opts), scopes...), nil
+	}
+	return a
+}
+
+// Pick picks the credential of a call that may go, if it is pooled.
+func (c *Reservation) Pick() {
+	c.mu.Lock()
+	p := c.ask.pooled
+	c.mu.Unlock()
+	if p != nil {
+		c.pick(p.pool, p.accounts[c.Choice()], p.stick)
+	}
+}
+
+// PickOf picks the credential of a call that is by an account of a pool from the start.
+func (c *Reservation) PickOf(l *Pool, account string) { c.pick(l, account, nil) }
+
+func (k *Asked) pick(l *Pool, account string, s *pools.Stick) {
+	id := l.Pick(account, s) // not under mu: Bind takes it under the lock of the waiters
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.credential = id
+}
+
+// Credential returns the ID of the credential that was picked; "" if none was.
+func (k *Asked) Credential() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.credential
+}

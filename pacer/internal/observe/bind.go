@@ -1,0 +1,105 @@
+package observe
+
+import (
+	"context"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// Observe has the observed policies say what they would have done to a call that goes after a delay, n times.
+func (o *Observer) Observe(ctx context.Context, a *calls.Ask, delay time.Duration, n int64) *Observation {
+	b := *a
+	b.Which = binding.Predicted
+	one := o.New(ctx, delay)
+	err := b.Wrong
+	if err == nil {
+		err = one.countPermits(ctx, &b)
+	}
+	if err == nil {
+		err = one.bind(ctx, &b, n)
+	}
+	if err != nil {
+		one.Refuse()
+		o.Refused(ctx, err)
+		return one
+	}
+	one.Ask(ctx)
+	return one
+}
+
+// bind finds the observed policies that bind a call, and what it costs each of them.
+func (one *Observation) bind(ctx context.Context, a *calls.Ask, n int64) error {
+	r := one.of.Calls
+	limits, err := r.Bind(a, nil)
+	if err != nil {
+		return err
+	}
+	var s binding.Settling
+	limits, costs, err := r.Costs(a, limits, &s)
+	if err != nil {
+		return err
+	}
+	for i := range limits {
+		l := &limits[i]
+		if l.Spec.Queue == policies.FairQueue && a.Scope(a.Set.FairBy) == "" {
+			return r.Errors.Missing(binding.Missing{Policy: l.Policy, Scope: a.Set.FairBy})
+		}
+		l.Spec.Queue = policies.NoQueue
+	}
+	one.Limits, one.Free, one.Learns = limits, s.Free, s.Lessons
+	one.Call = store.Call{Cost: a.Cost, Costs: costs, NotBefore: one.Delay, MaxWait: min(a.MaxWait, MaxWait)}
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := max(0, time.Until(deadline)); left < one.Call.MaxWait {
+			one.Call.MaxWait, one.Ends = left, true
+		}
+	}
+	if n > 1 {
+		one.Call.Costs = times(n, limits, a.Cost, costs)
+	}
+	return nil
+}
+
+// times returns what n calls cost each of their limits together, but no more than the limit ever admits.
+func times(n int64, limits []store.Limit, cost int64, costs []int64) []int64 {
+	all := make([]int64, len(limits))
+	for i := range limits {
+		if costs != nil {
+			cost = costs[i]
+		}
+		most := limits[i].Spec.Limit
+		all[i] = min(most, cost*min(n, most))
+	}
+	return all
+}
+
+// countPermits counts a call as one in flight, for each observed policy that counts those, and reports which permits would have been taken.
+func (one *Observation) countPermits(ctx context.Context, a *calls.Ask) error {
+	r := one.of.Calls
+	for i := range a.Set.Limits {
+		l := &a.Set.Limits[i]
+		if !l.Observed || l.Spec.Algorithm != policies.Concurrency || l.Spec.After > 0 {
+			continue
+		}
+		if option := a.CostOption(l.Policy); option != nil && option.N == 0 {
+			continue
+		}
+		scope, missing := l.ScopeOf(a.Scope)
+		switch {
+		case missing != "" && l.Optional:
+			continue
+		case missing != "":
+			return r.Errors.Missing(binding.Missing{Policy: l.Policy, Scope: missing})
+		case !a.Permits:
+			return r.NotEnough(l.Policy)
+		}
+		key, most := store.Key{Policy: l.Policy, Scope: scope}, a.Set.SpecOf(l, a.Scope, scope).Limit
+		if n := one.Enter(key); n > most {
+			one.of.Queued(ctx, l.Policy, binding.Describe(l.Scopes, scope), n)
+		}
+	}
+	return nil
+}

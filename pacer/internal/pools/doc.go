@@ -1,0 +1,28 @@
+// Package pools holds what a process knows of several credentials: which of them share limits, which are out of use, and which one a call
+// goes by.
+//
+// # Purpose
+//
+// The store decides by which account a call goes: that whose limits admit it first. The package decides what is left to decide: by which
+// credential of the account, and where several accounts are equally good, at which one the store begins. It knows neither policies nor
+// stores.
+//
+//	credentials ──New──▶ accounts, each with credentials that share its limits
+//
+//	a credential:   in use ──Leave──▶ left, until a time ──the time has come──▶ in use
+//
+//	a call:         any account ──the store──▶ an account ──Pick──▶ a credential
+//	                                                                    │
+//	a Stick:        free ◀──its credential is left── sticks to it ◀─────┘
+//
+// # Invariants
+//
+//   - Credentials are picked at random, by their weights, from those of the account that are in use.
+//   - A Stick keeps its credential for as long as that is in use.
+//   - A call whose account has been chosen always gets a credential: if all are left, that which comes back first.
+//   - An account is to be paused only if all of its credentials are left, and for no longer than until the first of them comes back.
+//
+// # Failures
+//
+// There are none. What is left is known to this process only, and forgotten with it; the pause of an account is in the store.
+package pools

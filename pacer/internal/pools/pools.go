@@ -1,0 +1,153 @@
+package pools
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Credential is one of those of a [Pool].
+type Credential struct {
+	ID      string
+	Account string // whose limits it shares; "" for its own
+	Weight  int    // compared with others; 0 for 1
+}
+
+// An Account is credentials that share limits.
+type Account struct {
+	Name        string
+	Credentials []Credential
+	Weight      int // of all of them
+}
+
+// A Pool is some credentials, by account. It is safe for concurrent use: the exported fields are for reading.
+type Pool struct {
+	Scopes   []string // whose value is the name of an account
+	Accounts []Account
+	Weight   int // of all of them
+
+	mu   sync.Mutex
+	left map[string]time.Time // until when credentials are not used, by their IDs
+}
+
+// New returns a pool of credentials whose IDs differ, by whose accounts some scopes are.
+func New(credentials []Credential, scopes []string) *Pool {
+	l := &Pool{Scopes: slices.Clone(scopes), left: make(map[string]time.Time)}
+	for _, c := range credentials {
+		l.add(c)
+	}
+	return l
+}
+
+// add adds a credential to its account.
+func (l *Pool) add(c Credential) {
+	c.Weight = max(1, c.Weight)
+	if c.Account == "" {
+		c.Account = c.ID
+	}
+	a := l.Account(c.Account)
+	if a == nil {
+		l.Accounts = append(l.Accounts, Account{Name: c.Account})
+		a = &l.Accounts[len(l.Accounts)-1]
+	}
+	a.Credentials, a.Weight, l.Weight = append(a.Credentials, c), a.Weight+c.Weight, l.Weight+c.Weight
+}
+
+// Account returns the account with a name; nil if there is none.
+func (l *Pool) Account(name string) *Account {
+	i := slices.IndexFunc(l.Accounts, func(a Account) bool { return a.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &l.Accounts[i]
+}
+
+// AccountOf returns the account of a credential; nil if there is no such credential.
+func (l *Pool) AccountOf(id string) *Account {
+	for i := range l.Accounts {
+		if slices.ContainsFunc(l.Accounts[i].Credentials, func(c Credential) bool { return c.ID == id }) {
+			return &l.Accounts[i]
+		}
+	}
+	return nil
+}
+
+// Any returns the index of an account at random, by their weights.
+func (l *Pool) Any() int {
+	return weighted(len(l.Accounts), l.Weight, func(i int) int { return l.Accounts[i].Weight })
+}
+
+// weighted returns an index below n at random, by weights that sum up to all.
+func weighted(n, all int, weight func(int) int) int {
+	at := rand.IntN(all)
+	for i := range n {
+		if at -= weight(i); at < 0 {
+			return i
+		}
+	}
+	return n - 1
+}
+
+// Leave takes a credential out of use for a time. It returns its account, and for how long none of that is in use: 0 if another credential
+// of it is. The account is nil if there is no such credential.
+func (l *Pool) Leave(id string, d time.Duration) (of *Account, allFor time.Duration) {
+	if of = l.AccountOf(id); of == nil {
+		return nil, 0
+	}
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left[id], allFor = now.Add(d), d
+	for _, c := range of.Credentials {
+		allFor = min(allFor, max(0, l.left[c.ID].Sub(now)))
+	}
+	return of, allFor
+}
+
+// isLeft reports whether a credential is out of use.
+func (l *Pool) isLeft(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.left[id])
+}
+
+// Pick returns by which credential of an account of the pool a call goes: the one that it sticks to, or else one at random, by their
+// weights. A nil s sticks to none.
+func (l *Pool) Pick(account string, s *Stick) string {
+	a := l.Account(account)
+	fit, weight, first := l.inUse(a)
+	if s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if slices.ContainsFunc(fit, func(c Credential) bool { return c.ID == s.id }) {
+			return s.id
+		}
+	}
+	id := first
+	if len(fit) > 0 {
+		id = fit[weighted(len(fit), weight, func(i int) int { return fit[i].Weight })].ID
+	}
+	if s != nil {
+		s.id = id
+	}
+	return id
+}
+
+// inUse returns those credentials of an account that are in use, their weight, and which one comes back first if none is.
+func (l *Pool) inUse(a *Account) (fit []Credential, weight int, first string) {
+	now := time.Now()
+	first = a.Credentials[0].ID
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range a.Credentials {
+		if !now.Before(l.left[c.ID]) {
+			delete(l.left, c.ID)
+			fit, weight = append(fit, c), weight+c.Weight
+		}
+		if l.left[c.ID].Before(l.left[first]) {
+			first = c.ID
+		}
+	}
+	return fit, weight, first
+}
