@@ -281,8 +281,6 @@ const (
 	opReady    = "ready"
 	opSet      = "set" // of [Pacer.SetPolicies] and [Pacer.SetLimit]
 	opSettings = "settings"
-	opBook     = "book"
-	opRedeem   = "redeem"
 )
 
 // Error implements error.
@@ -305,7 +303,7 @@ func (e *StoreError) Error() string {
 // task returns what the operation does, to follow "failed to".
 func (e *StoreError) task() string {
 	switch e.Op {
-	case opReserve, opBook:
+	case opReserve, bookings.OpBook:
 		return e.Op + " a slot"
 	case opCancel:
 		return "cancel a reservation"
@@ -315,7 +313,7 @@ func (e *StoreError) task() string {
 		return "read the status"
 	case opIndex:
 		return "list the processes"
-	case opRedeem:
+	case bookings.OpRedeem:
 		return "redeem the token"
 	case opSet:
 		return "change the settings"
