@@ -141,7 +141,7 @@ func (p *Pacer) bindBooking(r *Reservation, a *ask) (b bookable, err error) {
 	a.which = binding.Enforced
 	if a.pooled != nil {
 		r, err := p.requestAny(a)
-		return bookable{limits: r.Limits, costs: r.Call.Costs, choices: r.Call}, err
+		return withoutPermits(&r), err
 	}
 	limits, err := p.bind(a, nil)
 	if err != nil {

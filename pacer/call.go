@@ -163,7 +163,7 @@ func (p *Pacer) request(a *ask, room []store.Limit, s *binding.Settling) (r wait
 	} else if r.Limits, err = p.bind(a, room); err == nil {
 		r.Limits, r.Call.Costs, err = p.costs(a, a.share(r.Limits), s)
 	}
-	if err == nil {
+	if err == nil && a.pooled == nil {
 		err = p.checkNested(a, r.Limits)
 	}
 	if err != nil {

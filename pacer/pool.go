@@ -64,8 +64,9 @@ type account struct {
 // fills in only those: the vendor's profile decides which limits bind a call, and the pool decides for which credential.
 //
 // Pool returns a [*ConfigError] for a scope that is not the only scope of some policy, an ID that is empty or occurs twice, a weight out
-// of range, no credentials, or more than [MaxCredentials]. Pool, or a call of the pool, also returns one for a policy whose calls queue
-// in the store: pools do not support [policies.InFlight], Lane and Fair.
+// of range, no credentials, or more than [MaxCredentials]. Pool, or a call of the pool, also returns one for a policy with lanes or fair
+// shares: pools do not support [policies.Policy.Lane] and [policies.Policy.Fair]. Under [policies.InFlight], a call holds a permit of its
+// credential until [Reservation.Release].
 func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) {
 	l := &Pool{pacer: p, scopes: slices.Clone(scopes), left: make(map[string]time.Time)}
 	set := p.set()
@@ -118,10 +119,10 @@ func (l *Pool) add(c Credential) {
 // unfit returns an error if a pool cannot have the limits of a set.
 func (p *Pacer) unfit(set *binding.Set) error {
 	for i := range set.Limits {
-		if l := &set.Limits[i]; l.Spec.HasQueue() {
+		if l := &set.Limits[i]; l.Spec.Queue != policies.NoQueue {
 			return &ConfigError{
 				Field: "Pool", Value: "impossible",
-				Reason: fmt.Sprintf("calls queue in the store for policy %q of upstream %q, which is InFlight or has lanes or fair shares: such a call is bound to one credential from the start, so use Scope and a credential of your choice", l.Policy, p.upstream),
+				Reason: fmt.Sprintf("policy %q of upstream %q has lanes or fair shares, whose order is that of one queue, and the calls of a pool wait in a queue for each credential: use Scope and a credential of your choice, or a policy without them", l.Policy, p.upstream),
 			}
 		}
 	}

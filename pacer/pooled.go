@@ -8,6 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 // weighted returns an index below n at random, by weights that sum up to all.
@@ -63,12 +64,16 @@ func (p *Pacer) requestAny(a *ask) (r waiters.Request, err error) {
 		if err != nil {
 			return r, err
 		}
-		limits, costs, err := p.costs(&one, limits, nil)
+		limits, costs, err := p.costs(&one, one.share(limits), nil)
 		if e, ok := errors.AsType[*LimitError](err); ok {
 			never = e
 			continue
 		} else if err != nil {
 			return r, err
+		}
+		if err := p.checkNested(&one, limits); err != nil {
+			never = err
+			continue
 		}
 		if weights <= first {
 			r.Call.First = len(now.accounts)
@@ -101,7 +106,7 @@ type usual struct {
 
 // isUsual reports whether nothing that a call carries says which limits bind it, or what it costs them.
 func (a *ask) isUsual() bool {
-	return a.cost == 1 && !a.byPolicy && a.scopes == nil && !slices.ContainsFunc(a.opts, func(o Option) bool { return o.kind == optScope })
+	return a.cost == 1 && !a.byPolicy && a.scopes == nil && a.held == nil && !slices.ContainsFunc(a.opts, func(o Option) bool { return o.kind == optScope })
 }
 
 // request returns what binds a usual call.
@@ -112,6 +117,33 @@ func (u *usual) request(a *ask) (r waiters.Request) {
 	r.Call.First = weighted(len(all), was.pool.weight, func(i int) int { return all[i].weight })
 	a.pooled = &pooled{pool: was.pool, stick: was.stick, accounts: u.accounts}
 	return r
+}
+
+// withoutPermits returns what binds a call that is booked, which takes its permit when it is redeemed.
+func withoutPermits(r *waiters.Request) (b bookable) {
+	b.choices = r.Call
+	places := make([]int, len(r.Limits))
+	for i := range r.Limits {
+		places[i] = len(b.limits)
+		if r.Limits[i].Spec.Algorithm == policies.Concurrency {
+			places[i] = -1
+			continue
+		}
+		if b.limits = append(b.limits, r.Limits[i]); r.Call.Costs != nil {
+			b.costs = append(b.costs, r.Call.Costs[i])
+		}
+	}
+	b.choices.AnyOf = nil
+	for _, choice := range r.Call.AnyOf {
+		rest := make([]int, 0, len(choice))
+		for _, i := range choice {
+			if places[i] >= 0 {
+				rest = append(rest, places[i])
+			}
+		}
+		b.choices.AnyOf = append(b.choices.AnyOf, rest)
+	}
+	return b
 }
 
 // settlingOf returns what the settlement of a call has to know that is bound by one of several credentials.

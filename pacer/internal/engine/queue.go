@@ -147,6 +147,9 @@ func (q *Queue) leave(id int64) bool {
 	return true
 }
 
+// isFirst reports whether a call is the first in the queue.
+func (q *Queue) isFirst(id int64) bool { return len(q.waiting) > 0 && q.waiting[0].id == id }
+
 // served notes in a fair queue that a call gets what it is for; inTurn says that the queue has come so far.
 func (q *Queue) served(c *Call, score int64, inTurn bool) {
 	if len(q.waiting) == 0 {
