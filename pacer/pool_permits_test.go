@@ -2,6 +2,7 @@ package pacer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -215,4 +217,361 @@ func TestAPoolWithRatesAndPermits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// oneEach is a pool of two keys, each of which allows one call at once.
+func oneEach(t *testing.T, more ...policies.Policy) (*pacer.Pacer, *pacer.Pool) {
+	t.Helper()
+	p := newPacer(t, pacer.Config{Upstream: "api", Policies: append(more, policies.InFlight(1).Per("key").Named("permits")), MaxWait: pacer.Forever})
+	return p, newPool(t, p, pacer.Credentials("a", "b")...)
+}
+
+// acquired returns two reservations by the two keys of a pool, by their keys.
+func acquired(t *testing.T, pool *pacer.Pool) map[string]*pacer.Reservation {
+	t.Helper()
+	all := make(map[string]*pacer.Reservation)
+	for range 2 {
+		r, err := pool.Acquire(t.Context())
+		require.NoError(t, err)
+		all[r.Credential()] = r
+	}
+	require.Len(t, all, 2)
+	return all
+}
+
+// keyWaitedFor returns for which key of a pool a call waits.
+func keyWaitedFor(t *testing.T, p *pacer.Pacer) (key, other string) {
+	t.Helper()
+	if statusOf(t, p, "permits", pacer.Scope("key", "a")).Queued > 0 {
+		return "a", "b"
+	}
+	require.EqualValues(t, 1, statusOf(t, p, "permits", pacer.Scope("key", "b")).Queued)
+	return "b", "a"
+}
+
+// A call waits for the permits of one key. If this process gives one of another key back, it goes by that at once, and if another process
+// does, within a second.
+func TestACallGoesByTheKeyWhosePermitIsFree(t *testing.T) {
+	t.Parallel()
+	for _, beside := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			shared := memstore.New()
+			of := func() (*pacer.Pacer, *pacer.Pool) {
+				p := newPacer(t, pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{policies.InFlight(1).Per("key").Named("permits")}, MaxWait: pacer.Forever})
+				return p, newPool(t, p, pacer.Credentials("a", "b")...)
+			}
+			p, pool := of()
+			holder := pool
+			if beside {
+				_, holder = of()
+			}
+			held := acquired(t, holder)
+			var call sync.WaitGroup
+			var began time.Time
+			call.Go(func() {
+				r, err := pool.Acquire(t.Context())
+				require.NoError(t, err)
+				_, known := held[r.Credential()]
+				require.False(t, known, "of the other key")
+				if !beside {
+					require.Zero(t, time.Since(began))
+				}
+				require.Less(t, time.Since(began), time.Second)
+				r.Release()
+			})
+			synctest.Wait()
+			time.Sleep(100 * ms)
+			_, other := keyWaitedFor(t, p)
+			began = time.Now()
+			held[other].Release()
+			delete(held, other)
+			call.Wait()
+			for key := range held {
+				held[key].Release()
+			}
+			for _, key := range []string{"a", "b"} {
+				st := statusOf(t, p, "permits", pacer.Scope("key", key))
+				require.EqualValues(t, 1, st.Remaining)
+				require.Zero(t, st.Queued)
+			}
+		})
+	}
+}
+
+// A call that waits for a key which is left waits for another one, where it comes before those that came later.
+func TestACallWaitsForAnotherKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, pool := oneEach(t)
+		held := acquired(t, pool)
+		var calls sync.WaitGroup
+		var order []int
+		var keys []string
+		var mu sync.Mutex
+		wait := func(i int) {
+			calls.Go(func() {
+				r, err := pool.Acquire(t.Context())
+				require.NoError(t, err)
+				mu.Lock()
+				order, keys = append(order, i), append(keys, r.Credential())
+				mu.Unlock()
+				time.Sleep(time.Second)
+				r.Release()
+			})
+			synctest.Wait()
+			time.Sleep(ms)
+		}
+		wait(0)
+		key, other := keyWaitedFor(t, p)
+		wait(1) // for the other one
+		require.NoError(t, pool.Leave(t.Context(), key, time.Hour))
+		synctest.Wait()
+		require.Zero(t, statusOf(t, p, "permits", pacer.Scope("key", key)).Queued)
+		require.EqualValues(t, 2, statusOf(t, p, "permits", pacer.Scope("key", other)).Queued)
+		held[key].Release() // it is left
+		synctest.Wait()
+		require.EqualValues(t, 2, statusOf(t, p, "permits", pacer.Scope("key", other)).Queued)
+		began := time.Now()
+		held[other].Release()
+		calls.Wait()
+		require.Equal(t, []int{0, 1}, order)
+		require.Equal(t, []string{other, other}, keys)
+		require.Equal(t, 2*time.Second, time.Since(began))
+	})
+}
+
+// A call that sticks to a key waits for a permit of that, whatever others have.
+func TestACallThatSticksWaitsForItsKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, pool := oneEach(t)
+		ctx := pool.Stick(t.Context())
+		first, err := pool.Acquire(ctx)
+		require.NoError(t, err)
+		began := time.Now()
+		time.AfterFunc(5*time.Second, first.Release)
+		r, err := pool.Acquire(ctx)
+		require.NoError(t, err)
+		require.Equal(t, first.Credential(), r.Credential())
+		require.Equal(t, 5*time.Second, time.Since(began))
+	})
+}
+
+// While keys have permits, they are used by their weights, and all of them before a call waits.
+func TestPermitsAreUsedByTheWeightsOfTheirKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.InFlight(100).Per("key")}})
+		pool := newPool(t, p, pacer.Credential{ID: "a", Weight: 8}, pacer.Credential{ID: "b"}, pacer.Credential{ID: "c"})
+		went := make(map[string]int)
+		for range 2000 {
+			r, err := pool.Acquire(t.Context())
+			require.NoError(t, err)
+			went[r.Credential()]++
+			r.Release()
+		}
+		require.InDelta(t, 1600, went["a"], 120, "%v", went)
+		require.InDelta(t, 200, went["b"], 90, "%v", went)
+		clear(went)
+		for range 300 {
+			r, err := pool.Acquire(t.Context(), pacer.MaxWait(0))
+			require.NoError(t, err)
+			went[r.Credential()]++
+		}
+		require.Equal(t, map[string]int{"a": 100, "b": 100, "c": 100}, went)
+		_, err := pool.Acquire(t.Context(), pacer.MaxWait(time.Second))
+		require.ErrorIs(t, err, pacer.ErrNotYet)
+		require.ErrorContains(t, err, "key=")
+	})
+}
+
+// A call that gives up is in no queue any more, and its permit is nobody's.
+func TestACallOfAPoolGivesUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, pool := oneEach(t)
+		held := acquired(t, pool)
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		for range 50 {
+			calls.Go(func() {
+				_, err := pool.Acquire(ctx)
+				require.ErrorIs(t, err, context.Canceled)
+			})
+		}
+		synctest.Wait()
+		require.EqualValues(t, 8, statusOf(t, p, "permits", pacer.Scope("key", "a")).Queued)
+		require.EqualValues(t, 8, statusOf(t, p, "permits", pacer.Scope("key", "b")).Queued)
+		cancel()
+		calls.Wait()
+		for key, r := range held {
+			require.Zero(t, statusOf(t, p, "permits", pacer.Scope("key", key)).Queued)
+			r.Release()
+			require.EqualValues(t, 1, statusOf(t, p, "permits", pacer.Scope("key", key)).Remaining)
+		}
+	})
+}
+
+// The permit of a call is that of its key for as long as the call runs, and comes back after its lease if the process does not renew it.
+func TestThePermitOfAKeyIsRenewed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFarAway()
+		each := policies.InFlight(1).Lease(3 * time.Second).Per("key").Named("permits")
+		p := f.pacer(t, each)
+		held := acquired(t, newPool(t, p, pacer.Credentials("a", "b")...))
+		other := f.pacer(t, each)
+		pool := newPool(t, other, pacer.Credentials("a", "b")...)
+		time.Sleep(20 * time.Second)
+		_, err := pool.Acquire(t.Context(), pacer.MaxWait(10*time.Second))
+		require.ErrorIs(t, err, pacer.ErrNotYet)
+		held["b"].Release()
+		r, err := pool.Acquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "b", r.Credential())
+		closing(t, p) // with a call by the other one, whose permit nobody renews
+		began := time.Now()
+		r, err = pool.Acquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "a", r.Credential())
+		require.InDelta(t, 3*time.Second, time.Since(began), float64(time.Second))
+		closing(t, other)
+	})
+}
+
+// A booking is by the key that has the nearest slot, and takes a permit of that key when it is redeemed, or says to come later.
+func TestABookingTakesThePermitOfItsKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, more := range [][]policies.Policy{nil, {policies.PerSecond(10).Per("key")}} {
+			p, pool := oneEach(t, more...)
+			tok, wait, err := pool.Book(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, wait)
+			r, err := pool.Redeem(t.Context(), tok)
+			require.NoError(t, err)
+			key, other := r.Credential(), "a"
+			if key == other {
+				other = "b"
+			}
+			require.Zero(t, statusOf(t, p, "permits", pacer.Scope("key", key)).Remaining)
+			require.EqualValues(t, 1, statusOf(t, p, "permits", pacer.Scope("key", other)).Remaining)
+
+			for range 100 { // until one is by the same key: a booking does not look at permits
+				tok, _, err = pool.Book(t.Context(), pacer.NotBefore(time.Second))
+				require.NoError(t, err)
+				time.Sleep(1100 * ms)
+				again, err := pool.Redeem(t.Context(), tok)
+				if err == nil {
+					require.Equal(t, other, again.Credential())
+					again.Release()
+					continue
+				}
+				later, ok := errors.AsType[*pacer.LaterError](err)
+				require.True(t, ok, "%v", err)
+				require.Equal(t, "permits", later.InFlight)
+				r.Release()
+				again, err = pool.Redeem(t.Context(), tok)
+				require.NoError(t, err)
+				require.Equal(t, key, again.Credential())
+				again.Release()
+				r = nil
+				break
+			}
+			require.Nil(t, r)
+			require.NoError(t, p.Close())
+		}
+	})
+}
+
+// A call inside another one goes by a key whose permit that does not hold. If there is none, it says so, and it may share one.
+func TestCallsInsideCallsOfAPool(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, pool := oneEach(t)
+		outer, err := pool.Acquire(t.Context())
+		require.NoError(t, err)
+		ctx := outer.Context(t.Context())
+		for range 20 {
+			inner, err := pool.Acquire(ctx)
+			require.NoError(t, err)
+			require.NotEqual(t, outer.Credential(), inner.Credential())
+			inner.Release()
+		}
+		inner, err := pool.Acquire(ctx)
+		require.NoError(t, err)
+		_, err = pool.Acquire(inner.Context(ctx))
+		_, nested := errors.AsType[*pacer.NestedError](err)
+		require.True(t, nested, "%v", err)
+		shares, err := pool.Acquire(inner.Context(ctx), pacer.Nested())
+		require.NoError(t, err)
+		shares.Release()
+		inner.Release()
+		outer.Release()
+		for _, key := range []string{"a", "b"} {
+			require.EqualValues(t, 1, statusOf(t, p, "permits", pacer.Scope("key", key)).Remaining)
+		}
+	})
+}
+
+// Without its store, a process has its share of the permits of each key.
+func TestThePermitsOfAPoolWithoutItsStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFarAway()
+		var pools []*pacer.Pool
+		var ps []*pacer.Pacer
+		f.alive = 2
+		for range 2 {
+			p := f.pacer(t, policies.InFlight(4).Per("key").Named("permits"))
+			ps, pools = append(ps, p), append(pools, newPool(t, p, pacer.Credentials("a", "b")...))
+			r, err := pools[len(pools)-1].Acquire(t.Context())
+			require.NoError(t, err)
+			r.Release()
+		}
+		synctest.Wait()
+		f.set(errors.New("away"), 0)
+		went := make(map[string]int)
+		for _, pool := range pools {
+			for range 4 {
+				r, err := pool.Acquire(t.Context())
+				require.NoError(t, err)
+				went[r.Credential()]++
+			}
+			_, err := pool.Acquire(t.Context(), pacer.MaxWait(time.Second))
+			require.ErrorIs(t, err, pacer.ErrNotYet)
+		}
+		require.Equal(t, map[string]int{"a": 4, "b": 4}, went)
+		f.set(nil, 0)
+		back()
+		for _, p := range ps {
+			closing(t, p)
+		}
+	})
+}
+
+// Calls that wait when the policies change go by those that hold then. None of them fails.
+func TestThePermitsOfAPoolChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, pool := oneEach(t)
+		acquired(t, pool)
+		went := make(map[string]int)
+		var mu sync.Mutex
+		var calls sync.WaitGroup
+		for range 40 {
+			calls.Go(func() {
+				r, err := pool.Acquire(t.Context())
+				require.NoError(t, err)
+				mu.Lock()
+				went[r.Credential()]++
+				mu.Unlock()
+			})
+		}
+		synctest.Wait()
+		require.Empty(t, went)
+		require.NoError(t, p.Declare(policies.InFlight(21).Per("key").Named("permits")))
+		calls.Wait()
+		require.Equal(t, map[string]int{"a": 20, "b": 20}, went)
+	})
 }
