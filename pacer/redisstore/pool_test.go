@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -146,6 +147,54 @@ func TestFourProcessesAndFourKeys(t *testing.T) {
 		}
 	}
 	calls.Wait()
+}
+
+// Four processes make calls of random length by four uneven keys, each of which allows so many at once: no key ever has more in flight.
+// What is in use of the permits is a measurement.
+func TestFourProcessesAndThePermitsOfFourKeys(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	limits := map[string]int{"a": 5, "b": 10, "c": 20, "d": 40}
+	each := policies.InFlight(5).Per("key").Override(policies.InFlight(10), "b").Override(policies.InFlight(20), "c").Override(policies.InFlight(40), "d")
+	length := measure.Length(3*time.Second, 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	timers := measure.Watch()
+	var mu sync.Mutex
+	running := make(map[string]int)
+	var busy time.Duration
+	var calls sync.WaitGroup
+	for range 4 {
+		p := newPacer(t, server.Client(), each)
+		pool, err := p.Pool(pacer.Credentials("a", "b", "c", "d"), "key")
+		require.NoError(t, err)
+		for range 40 {
+			calls.Go(func() {
+				for {
+					r, err := pool.Acquire(ctx)
+					if err != nil {
+						return
+					}
+					key, began := r.Credential(), time.Now()
+					mu.Lock()
+					running[key]++
+					if running[key] > limits[key] {
+						t.Errorf("%d calls by key %s, want at most %d", running[key], key, limits[key])
+					}
+					mu.Unlock()
+					time.Sleep(time.Duration(rand.Int64N(int64(200 * time.Millisecond))))
+					mu.Lock()
+					running[key]--
+					busy += time.Since(began)
+					mu.Unlock()
+					r.Release()
+				}
+			})
+		}
+	}
+	calls.Wait()
+	used := 100 * float64(busy) / float64(75*length)
+	measure.Judge(t, timers.Stop(), 10*time.Millisecond, fmt.Sprintf("%.1f%% of the permits in use", used), used >= 90)
 }
 
 // A process that has no store uses its share of each key, and gives back what it does not use.

@@ -38,14 +38,13 @@ func (s *Session) goesBy(st store.Stack, c *store.Call, key int) store.Grant {
 	return g
 }
 
-// standsFor asks for a call that is queued for a key, behind so many others.
-func (s *Session) standsFor(st store.Stack, c *store.Call, key int, ahead int64) store.Grant {
+// standsFor asks for a call that is queued for a key, behind nobody.
+func (s *Session) standsFor(st store.Stack, c *store.Call, key int) {
 	s.t.Helper()
-	g := s.stands(st, c, ahead)
+	g := s.stands(st, c, 0)
 	if g.Choice != key || g.Binds != key+1 {
 		s.t.Fatalf("at %v: call %d got %+v, want to queue for %d", Since(s.now), c.ID-firstID, g, key)
 	}
-	return g
 }
 
 // choicePermitCases are about calls that may queue for the permits of one of some choices.
@@ -84,9 +83,9 @@ func choicePermitCases() []Case {
 			s.goesBy(st, a, 0)
 			s.goesBy(st, b, 1)
 			s.At(1 * ms)
-			s.standsFor(st, c, 0, 0)
+			s.standsFor(st, c, 0)
 			s.At(2 * ms)
-			s.standsFor(st, d, 1, 0)
+			s.standsFor(st, d, 1)
 			s.release(st, d)
 			s.calls(t, nil, func() { s.release(st, b) })
 			s.goesBy(st, c, 1)
@@ -101,9 +100,9 @@ func choicePermitCases() []Case {
 			s.goesBy(st, a, 0)
 			s.goesBy(st, b, 1)
 			s.At(1 * ms)
-			s.standsFor(st, c, 0, 0)
+			s.standsFor(st, c, 0)
 			s.At(2 * ms)
-			s.standsFor(st, d, 1, 0)
+			s.standsFor(st, d, 1)
 			s.calls(t, []int64{d.ID}, func() { s.release(st, b) })
 			d.First = 1
 			s.goesBy(st, d, 1)
@@ -169,14 +168,14 @@ func choicePermitCases() []Case {
 			a, b, c := s.anyKey(st), s.anyKey(st), s.anyKey(st)
 			s.goesBy(st, a, 0)
 			s.goesBy(st, b, 1)
-			s.standsFor(st, c, 0, 0)
+			s.standsFor(st, c, 0)
 			s.Report(st, store.Note{Kind: store.NotePause, Limit: 1, For: time.Minute})
 			s.release(st, a)
-			s.standsFor(st, c, 1, 0)
+			s.standsFor(st, c, 1)
 			s.expect(st, 1, 0, 0)
 			s.release(st, b)
 			s.goesBy(st, c, 1)
-			s.standsFor(st, s.anyKey(st), 1, 0)
+			s.standsFor(st, s.anyKey(st), 1)
 		}},
 		{"choices/permits/refused", "a call that does not wait is charged nothing, and leaves its queue", func(t testing.TB, s *Session) {
 			st := s.permits(1, 1)
@@ -184,7 +183,7 @@ func choicePermitCases() []Case {
 			s.goesBy(st, a, 0)
 			s.goesBy(st, b, 1)
 			s.At(time.Second)
-			s.standsFor(st, c, 0, 0)
+			s.standsFor(st, c, 0)
 			before := s.Status(st).Limits[0]
 			c.MaxWait = 0
 			if g := s.Ask(st, *c); g.OK || g.Queued || g.Binds != g.Choice+1 {

@@ -52,7 +52,7 @@ func (c *Call) narrow() {
 			binds = k
 		}
 		if waitedFor != nil && waitedFor.Policy == limits[k].Policy { // for another choice, perhaps
-			waitsFor = int32(k) //nolint:gosec // an index into a stack
+			waitsFor = int32(k)
 		}
 	}
 	c.stack.Limits, call.Costs, call.AnyOf = limits, costs, nil
