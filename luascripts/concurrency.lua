@@ -54,10 +54,12 @@ function concurrency.earliest(_, _, e) return { at = e } end
 
 function concurrency.commit() return 0, 0, C.UnboundSlack end
 
+-- most returns how many calls may run.
 local function most(o, now)
   if now < o.till and o.learned < o.limit then return o.learned end
   return o.limit
 end
+concurrency.most = most
 
 -- free returns how many more calls may begin now. Where only long ones count, and there are not too many, it is any number.
 function concurrency.free(o, now)

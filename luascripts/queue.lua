@@ -108,9 +108,12 @@ function queue.served(o, c, at, inturn)
   o.written = true
 end
 
--- call notifies the queued calls whose turn it is, but for one: they ask again.
-function queue.call(o, now, but)
-  local n = math.min(o.run.free and o.run.free(o, now) or 1, C.MostCalled)
+-- isfirst reports whether a call is the first in the queue.
+function queue.isfirst(o, id) return redis.call('ZRANGE', o.queue, 0, 0)[1] == id end
+
+-- call notifies the queued calls whose turn it is, but for one, and at least so many: they ask again.
+function queue.call(o, now, but, least)
+  local n = math.min(math.max(o.run.free and o.run.free(o, now) or 1, least or 0), C.MostCalled)
   if n <= 0 then return end
   local first = redis.call('ZRANGE', o.queue, 0, n - 1)
   for i = 1, #first do

@@ -38,15 +38,26 @@ end
 -- What rolesof returned, by stack: those of a run are few.
 local roles = {}
 
+-- What becomes of a call by a choice; each is better than those after it.
+local goes, waits, sleeps, refused = 1, 2, 3, 4
+
+-- better reports whether a call had better have one verdict than another.
+local function better(a, b)
+  if a.class ~= b.class or a.class ~= waits then
+    return a.class < b.class or a.class == b.class and a.at < b.at
+  end
+  return a.need * b.of < b.need * a.of
+end
+
 return function(entries, c, up, now, reply, size, changed)
   if changed then known = {} end
-  local p, near = #entries, math.max(C.Near, c.reach)
+  local near = math.max(C.Near, c.reach)
   local lastmoment = near - C.Near / 2
 
-  if not roles[entries] then roles[entries] = rolesof(entries) end
-  local kind, whole = roles[entries].kind, roles[entries].whole
+  -- The choice that is looked at: its accounts, what the call costs them, how many they are, and their roles.
+  local of, costs, p, kind, whole
 
-  local function cost(i) return c.costs and c.costs[i] or c.cost end
+  local function cost(i) return costs and costs[i] or c.cost end
 
   -- joint finds the first slot from an instant on at which all limits of some kinds admit the call, what binds it, and where each
   -- of them places it.
@@ -57,7 +68,7 @@ return function(entries, c, up, now, reply, size, changed)
     end
     local quiet, asked, i = 0, 0, 1
     while quiet < n do
-      local o = entries[i]
+      local o = of[i]
       if kinds[kind[i]] then
         local place = o.run.earliest(o, now, s, cost(i), (asked - asked % n) / n)
         places[i] = place
@@ -73,11 +84,11 @@ return function(entries, c, up, now, reply, size, changed)
 
   -- position returns how many are before the call in the queue of an account, and its score.
   local positions = {}
-  local function position(i)
-    local seen = positions[i]
+  local function position(o)
+    local seen = positions[o]
     if not seen then
-      seen = { queue.position(entries[i], c, now) }
-      positions[i] = seen
+      seen = { queue.position(o, c, now) }
+      positions[o] = seen
     end
     return seen[1], seen[2]
   end
@@ -90,53 +101,57 @@ return function(entries, c, up, now, reply, size, changed)
 
   -- served takes the call out of a queue because it has what the queue is for. Who gets a slot before its turn does not move
   -- the queue on; who had one has paid for its turn.
-  local early = false
-  local function served(i)
-    local o = entries[i]
+  local function served(o, early)
     if o.flows and (o.kind == 'leases' or not c.held) then
-      local _, score = position(i)
+      local _, score = position(o)
       queue.served(o, c, score, not early)
     end
     queue.leave(o, c.id)
   end
 
-  local function refuse(binds, s) answer(-1, binds, s) end
-
-  -- enqueue puts the call in a queue.
-  local function enqueue(i, again)
-    local o = entries[i]
-    -- They do not all ask again at the same time.
-    again = math.max(now + C.SoonAgain, math.min(again, now + C.FarAgain + c.id % C.FarAgain))
-    local rank, at = position(i)
-    queue.join(o, c, at, again + C.WaitGrace)
-    answer(1, i, again, rank)
-    return i
+  -- granted returns the verdict that the call gets a slot of limits of some kinds, unless it is too far away.
+  local function granted(s, binds, kinds, permits)
+    if s - now > c.maxwait then return { class = refused, at = s, binds = binds } end
+    for i = 1, p do
+      if s >= of[i].run.horizon(of[i]) then return { class = refused, at = s, binds = i } end
+    end
+    return { class = permits and goes or sleeps, at = s, binds = binds, kinds = kinds }
   end
 
-  -- commit charges the call to limits of some kinds, unless its slot is too far away.
-  local function commit(s, binds, kinds, permits)
-    if s - now > c.maxwait then return refuse(binds, s) end
-    for i = 1, p do
-      if s >= entries[i].run.horizon(entries[i]) then return refuse(i, s) end
-    end
-    local _, _, places = joint(s, 0, kinds)
+  -- queued returns the verdict that the call is to be queued for an account.
+  local function queued(i, again)
+    local rank, score = position(of[i])
+    return { class = waits, binds = i, again = again, rank = rank, score = score }
+  end
+
+  -- enqueue puts the call in the queue of its verdict.
+  local function enqueue(v)
+    -- They do not all ask again at the same time.
+    local again = math.max(now + C.SoonAgain, math.min(v.again, now + C.FarAgain + c.id % C.FarAgain))
+    queue.join(of[v.binds], c, v.score, again + C.WaitGrace)
+    answer(1, v.binds, again, v.rank)
+  end
+
+  -- charge charges the call to the limits of its verdict.
+  local function charge(v)
+    local _, _, places = joint(v.at, 0, v.kinds)
     known = {}
-    answer(0, binds, s, 0)
+    answer(0, v.binds, v.at, 0)
     local slack, at = math.huge, size
     for i = 1, p do
-      local o = entries[i]
+      local o = of[i]
       if o.kind == 'leases' then
-        if permits then
-          served(i)
-          o.run.renew(o, now, c.id, s)
+        if v.class == goes then
+          served(o, false)
+          o.run.renew(o, now, c.id, v.at)
         end
-        size = addcharge(reply, size, permit(c.id, permits))
-      elseif kinds[kind[i]] then
+        size = addcharge(reply, size, permit(c.id, v.class == goes))
+      elseif v.kinds[kind[i]] then
         local from, to, spare, holds = o.run.commit(o, now, places[i], cost(i), c.tracked)
         if o.aside then versions().count(o, now, places[i].at, cost(i)) end
         size = addcharge(reply, size, from, to, holds)
         if spare < slack then slack = spare end
-        if o.kind then served(i) end
+        if o.kind then served(o, v.class == sleeps) end
       elseif o.kind == 'lane' then
         queue.leave(o, c.id) -- lent: it goes, and the lane is not charged
         size = addcharge(reply, size, 0, 0)
@@ -147,21 +162,21 @@ return function(entries, c, up, now, reply, size, changed)
     reply[at] = slack < math.huge and slack or C.UnboundSlack
   end
 
-  -- inturn returns the slot, what binds it and the kinds of limits, if it is the call's turn. If it is not, the call is
-  -- queued, or is refused because that takes too long.
+  -- inturn returns the slot, what binds it and the kinds of limits, if it is the call's turn. If it is not, it returns a verdict besides:
+  -- the call is queued, or is refused because that takes too long.
   local function inturn(begin, beginbinds, s, binds)
     local turn, fairturn, blocks, lane, again, ahead = s - now <= near, true, 0, 0, -math.huge, 0
     for i = 1, p do
-      local o = entries[i]
+      local o = of[i]
       if o.kind == 'lane' or o.kind == 'fair' then
-        local rank = position(i)
+        local rank = position(o)
         local behind = s + debt(rank * cost(i), o.step)
-        local waits = rank > 0 and behind - now > near
-        turn = turn and not waits
+        local behindothers = rank > 0 and behind - now > near
+        turn = turn and not behindothers
         if o.kind == 'lane' then
-          lane, ahead = i, math.max(ahead, debt(rank * cost(i), entries[whole[i]].step))
+          lane, ahead = i, math.max(ahead, debt(rank * cost(i), of[whole[i]].step))
         else
-          fairturn = fairturn and not waits
+          fairturn = fairturn and not behindothers
           if behind - near > again then blocks, again = i, behind - near end
         end
       end
@@ -176,7 +191,7 @@ return function(entries, c, up, now, reply, size, changed)
         at, by, places = joint(begin, beginbinds, shared)
         lost = 0
         for i = 1, p do
-          if entries[i].kind == 'lane' then lost = math.max(lost, places[whole[i]].begin) end
+          if of[i].kind == 'lane' then lost = math.max(lost, places[whole[i]].begin) end
         end
         known.at, known.by, known.lost = at, by, lost
       end
@@ -186,22 +201,39 @@ return function(entries, c, up, now, reply, size, changed)
       soonest = math.max(again, first)
       again = math.max(again, first - (near - C.Near))
     end
-    if soonest - now > c.maxwait then return refuse(blocks, soonest) end
-    return nil, enqueue(blocks, again)
+    if soonest - now > c.maxwait then return nil, nil, nil, { class = refused, at = soonest, binds = blocks } end
+    return nil, nil, nil, queued(blocks, again)
   end
 
+  -- lacking returns what becomes of the call if there is no permit for it; nil if there is one.
+  local function lacking(i)
+    local o = of[i]
+    if o.run.has(o, c.id) then return nil end
+    local rank, free = position(o), o.run.free(o, now)
+    if rank < free then return nil end
+    if c.maxwait == 0 then return { class = refused, at = now, binds = i } end
+    local before = rank - math.max(0, free)
+    local again = math.huge
+    if before < C.Front then again = now + C.FrontAgain end
+    if o.after == 0 then again = math.min(again, o.run.expiry(o, before)) end
+    local v = queued(i, again)
+    v.need, v.of, v.first = rank + 1 - free, o.run.most(o, now), before == 0
+    return v
+  end
+
+  -- decide returns whether the call is granted, queued or refused by the choice.
   local function decide()
     local base = math.max(now + c.notbefore, c.slot)
-    if c.costs or known.entries ~= entries or known.base ~= base or known.cost ~= c.cost then
-      known = { entries = entries, base = base, cost = c.cost }
+    if costs or known.entries ~= of or known.base ~= base or known.cost ~= c.cost then
+      known = { entries = of, base = base, cost = c.cost }
     end
-    local begin, beginbinds, queued = base, 0, false
+    local begin, beginbinds, turns = base, 0, false
     if up.pause > begin then begin, beginbinds = up.pause, -(p + 1) end
     for i = 1, p do
-      local o = entries[i]
+      local o = of[i]
       local till = o.run.paused(o)
       if till > begin then begin, beginbinds = till, -i end
-      if o.kind == 'lane' or o.kind == 'fair' then queued = true end
+      if o.kind == 'lane' or o.kind == 'fair' then turns = true end
     end
     local free, s, binds = known.free, known.s, known.binds
     if not free then
@@ -209,52 +241,76 @@ return function(entries, c, up, now, reply, size, changed)
       s, binds = joint(begin, beginbinds, rates)
       known.free, known.s, known.binds = free, s, binds
     end
-    queued = queued and not c.held -- who has a slot need not queue for one
-    if free - now > near or not queued and s - now > near then
-      early = true
-      return commit(s, binds, rates, false)
-    end
+    turns = turns and not c.held -- who has a slot need not queue for one
+    if free - now > near or not turns and s - now > near then return granted(s, binds, rates, false) end
     local kinds = rates
-    if queued then
-      local at, by, of = inturn(begin, beginbinds, s, binds)
-      if not at then return by end
-      s, binds, kinds = at, by, of
+    if turns then
+      local v
+      s, binds, kinds, v = inturn(begin, beginbinds, s, binds)
+      if v then return v end
     end
     for i = 1, p do
-      local o = entries[i]
-      if o.kind == 'leases' and not o.run.has(o, c.id) then
-        local rank, free = position(i), o.run.free(o, now)
-        if rank >= free then
-          if c.maxwait == 0 then return refuse(i, now) end
-          local before = rank - math.max(0, free)
-          local again = math.huge
-          if before < C.Front then again = now + C.FrontAgain end
-          if o.after == 0 then again = math.min(again, o.run.expiry(o, before)) end
-          return enqueue(i, again)
-        end
-      end
+      local v = of[i].kind == 'leases' and lacking(i)
+      if v then return v end
     end
-    return commit(s, binds, kinds, true)
+    return granted(s, binds, kinds, true)
   end
 
-  local freed = {}
-  for i = 1, p do
-    local o = entries[i]
-    if c.held then
-      o.run.cancel(o, now, c.held[3 * i - 2], c.held[3 * i - 1], c.held[3 * i])
-      known = {}
-    end
-    if o.kind and not o.purged then
-      freed[i] = (o.run.purge or queue.purge)(o, now)
-      o.purged = true
-    end
+  -- lookat has the functions above look at a choice.
+  local function lookat(choice, theirs)
+    of, costs, p = choice, theirs, #choice
+    if not roles[of] then roles[of] = rolesof(of) end
+    kind, whole = roles[of].kind, roles[of].whole
   end
-  spent = spent + 2 * p
-  local stays = decide()
-  for i = 1, p do
+
+  for i = 1, c.held and #entries or 0 do
     local o = entries[i]
-    -- Who has been served has left the queue. Who leaves it otherwise makes room for the next one.
-    if o.kind and (i ~= stays and queue.leave(o, c.id) or freed[i]) then queue.call(o, now, c.id) end
+    o.run.cancel(o, now, c.held[3 * i - 2], c.held[3 * i - 1], c.held[3 * i])
+    known = {}
+  end
+
+  -- Of choices that are equally good, it is the first one from first on, going round.
+  local choices, first = c.choices or { entries }, c.first or 1
+  local freed, best, chosen, far = {}, nil, nil, math.huge
+  for k = 0, #choices - 1 do
+    local at = (first - 1 + k) % #choices + 1
+    local choice = choices[at]
+    lookat(choice, c.choices and choice.costs or c.costs)
+    for i = 1, p do
+      local o = of[i]
+      if o.kind and not o.purged then
+        freed[o] = (o.run.purge or queue.purge)(o, now)
+        o.purged = true
+      end
+    end
+    spent = spent + 2 * p
+    local v = decide()
+    if v.class == sleeps then far = math.min(far, v.at) end
+    if not best or better(v, best) then best, chosen = v, at end
+    if v.class <= sleeps and v.class ~= waits and v.at <= math.max(now + c.notbefore, c.slot) then break end -- there is none that is nearer
+  end
+  lookat(choices[chosen], c.choices and choices[chosen].costs or c.costs)
+  if c.choices then answer(chosen) end
+  local joined, ok
+  if best.class == refused then
+    answer(-1, best.binds, best.at)
+  elseif best.class == waits then
+    -- While slots by other choices come nearer, the first in a queue asks again in time for them.
+    if best.first then best.again = math.min(best.again, far - near) end
+    joined = of[best.binds]
+    enqueue(best)
+  else
+    charge(best)
+    ok = true
+  end
+  for i = 1, #entries do
+    local o = entries[i]
+    -- Who has been served has left the queue. Who leaves it otherwise makes room for the next one: if it goes by another choice, the next
+    -- one is now the first, and asks in time for the slots of other choices.
+    if o.kind then
+      local least = #choices > 1 and ok and queue.isfirst(o, c.id) and 1 or 0
+      if o ~= joined and queue.leave(o, c.id) or freed[o] then queue.call(o, now, c.id, least) end
+    end
   end
   return size
 end

@@ -15,7 +15,7 @@
 --          cost: 0 if it differs from account to account
 --          notbefore: µs from now
 --          maxwait: µs
---          flags: 1 if they are tracked, and 2 more for one call bound by a limit that calls queue for, or 4 more for calls bound by one of
+--          flags: 1 if they are tracked, and 2 more for one call bound by a limit that calls queue for, and 4 more for calls bound by one of
 --          some choices of these accounts
 --          costs: if cost is 0, one for each account
 --          and with flag 4
@@ -40,8 +40,8 @@
 --                                           nothing, and asks again then; it never is one of n that go now
 --        Charges are as in charge.lua. Of n calls, the slack of a call reaches to the first of its charges, and to that of the
 --        windows.
---        The answer to a call with choices begins with the choice that binds it, from 1; it is one of the last two forms, and the accounts
---        in it are those of the choice.
+--        The answer to a call with choices begins with the choice that binds it, or for which it is queued, from 1; it is none of the
+--        first form, and the accounts in it are those of the choice.
 --        What binds: 0 nothing, i the limit of account i of the run, −i its pause, −(accounts + 1) the pause of the upstream.
 --        A run that has worked enough leaves the rest of the calls without an answer: they are to be requested again. It decides one
 --        at least.
@@ -152,8 +152,8 @@ while nextarg <= #ARGV and spent < enough do
       for i = 1, refs do entries[i] = all[arg()] end
     end
     left, cost, notbefore, maxwait, flags = arg(), arg(), arg(), arg(), arg()
-    if flags < 0 or flags > C.Tracked + C.AnyOf then unknown('flags', flags) end
-    tracked, mayqueue, first = flags % C.MayQueue == C.Tracked, flags >= C.MayQueue and flags < C.AnyOf, flags >= C.AnyOf
+    if flags < 0 or flags > C.Tracked + C.MayQueue + C.AnyOf then unknown('flags', flags) end
+    tracked, mayqueue, first = flags % C.MayQueue == C.Tracked, flags % C.AnyOf >= C.MayQueue, flags >= C.AnyOf
   end
   if cost == 0 then
     costs = {}
@@ -171,6 +171,7 @@ while nextarg <= #ARGV and spent < enough do
     local held = arg()
     if held > 0 then c.held = {} end
     for i = 1, 3 * held do c.held[i] = arg() end
+    if first then c.choices, c.first = choices, first end
     decide = decide or define.queued()
     size, left = decide(entries, c, up, now, reply, size, changed), 0
     queued, changed = true, false

@@ -31,9 +31,10 @@ func TestMemoryStoreConforms(t *testing.T) {
 func TestMemoryStoreRepeatsItself(t *testing.T) {
 	t.Parallel()
 	for name, plan := range map[string]storetest.Plan{
-		"All":     {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true},
-		"Choices": {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Choices: true},
-		"Queues":  {Ops: 60, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Queues: true},
+		"All":           {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true},
+		"Choices":       {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Choices: true},
+		"ChoicesQueues": {Ops: 60, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Choices: true, Queues: true},
+		"Queues":        {Ops: 60, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Queues: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -50,8 +50,9 @@ type Pool struct {
 // fills in only those: the vendor's profile decides which limits bind a call, and the pool decides for which credential.
 //
 // Pool returns a [*ConfigError] for a scope that is not the only scope of some policy, an ID that is empty or occurs twice, a weight out
-// of range, no credentials, or more than [MaxCredentials]. Pool, or a call of the pool, also returns one for a policy whose calls queue
-// in the store: pools do not support [policies.InFlight], Lane and Fair.
+// of range, no credentials, or more than [MaxCredentials]. Pool, or a call of the pool, also returns one for a policy with lanes or fair
+// shares: pools do not support [policies.Policy.Lane] and [policies.Policy.Fair]. Under [policies.InFlight], a call holds a permit of its
+// credential until [Reservation.Release].
 func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) {
 	set := p.set()
 	if len(scopes) == 0 {

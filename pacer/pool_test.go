@@ -444,7 +444,11 @@ func TestAPoolThatIsWrong(t *testing.T) {
 	p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{
 		policies.PerSecond(10).Per("key").Named("own"), policies.PerSecond(10).Per("tenant", "user").Named("other"),
 	}})
-	queued := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(10).Per("key"), policies.InFlight(3)}})
+	with := func(other policies.Policy) *pacer.Pacer {
+		return newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(10).Per("key"), other}})
+	}
+	laned := with(policies.PerSecond(10).Lane("batch", 50))
+	fair, fairPermits := with(policies.PerSecond(10).Fair("tenant")), with(policies.InFlight(3).Fair("tenant"))
 	many := make([]string, pacer.MaxCredentials+1)
 	for i := range many {
 		many[i] = fmt.Sprint("key", i)
@@ -463,7 +467,9 @@ func TestAPoolThatIsWrong(t *testing.T) {
 		"an ID twice":              {p, "key", pacer.Credentials("a", "b", "a"), `Credential.ID is "a"`},
 		"a weight":                 {p, "key", []pacer.Credential{{ID: "a", Weight: 101}}, "Credential.Weight"},
 		"a negative weight":        {p, "key", []pacer.Credential{{ID: "a", Weight: -1}}, "Credential.Weight"},
-		"permits":                  {queued, "key", pacer.Credentials("a"), "calls queue in the store"},
+		"lanes":                    {laned, "key", pacer.Credentials("a"), "has lanes or fair shares"},
+		"fair shares":              {fair, "key", pacer.Credentials("a"), "has lanes or fair shares"},
+		"fair permits":             {fairPermits, "key", pacer.Credentials("a"), "has lanes or fair shares"},
 	} {
 		_, err := c.pacer.Pool(c.all, c.scope)
 		_, ok := errors.AsType[*pacer.ConfigError](err)
@@ -473,7 +479,7 @@ func TestAPoolThatIsWrong(t *testing.T) {
 	pool := newPool(t, p, pacer.Credentials("a")...)
 	require.ErrorContains(t, pool.Leave(t.Context(), "b", time.Second), "is not a credential of the pool")
 	require.ErrorContains(t, pool.Leave(t.Context(), "a", 0), "must be positive")
-	require.NoError(t, p.Declare(policies.PerSecond(10).Per("key"), policies.InFlight(3)))
+	require.NoError(t, p.Declare(policies.PerSecond(10).Per("key"), policies.InFlight(3).Fair("tenant")))
 	_, err := pool.Acquire(t.Context())
-	require.ErrorContains(t, err, "calls queue in the store")
+	require.ErrorContains(t, err, "has lanes or fair shares")
 }

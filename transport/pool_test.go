@@ -3,6 +3,9 @@ package transport_test
 import (
 	"context"
 	"errors"
+	"io"
+	"maps"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,6 +18,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/github"
 	"github.com/headway-go/headway/transport"
 )
 
@@ -199,4 +203,148 @@ func TestAPoolOfAnotherPacer(t *testing.T) {
 		require.True(t, ok, says)
 		require.ErrorContains(t, err, says)
 	}
+}
+
+// keysAtOnce is an upstream that lets each key have so many requests at once, each until its body is closed.
+type keysAtOnce struct {
+	limits map[string]int
+	takes  time.Duration // each request; 0: up to 50 ms, at random
+
+	mu      sync.Mutex
+	revoked string
+	running map[string]int
+	served  map[string]int
+	tooMany int
+}
+
+func (u *keysAtOnce) RoundTrip(req *http.Request) (*http.Response, error) {
+	key := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer secret-of-")
+	u.mu.Lock()
+	u.running[key]++
+	if u.running[key] > u.limits[key] {
+		u.tooMany++
+	}
+	status := http.StatusOK
+	if u.served[key]++; key == u.revoked {
+		status = http.StatusUnauthorized
+	}
+	u.mu.Unlock()
+	if u.takes == 0 {
+		time.Sleep(time.Duration(rand.Int64N(int64(50 * time.Millisecond))))
+	}
+	time.Sleep(u.takes)
+	resp := reply(req, status, "hello")
+	resp.Body = &countedBody{ReadCloser: resp.Body, over: func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.running[key]--
+	}}
+	return resp, nil
+}
+
+// A countedBody says once that it is over.
+type countedBody struct {
+	io.ReadCloser
+
+	once sync.Once
+	over func()
+}
+
+func (b *countedBody) Close() error {
+	b.once.Do(b.over)
+	return b.ReadCloser.Close()
+}
+
+// A request has a permit of its own key until its body is closed: no key ever has more in flight than it allows, also while one is revoked.
+// When all are over, all permits are back.
+func TestPermitsOfAPoolThroughTheTransport(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := &keysAtOnce{limits: map[string]int{"a": 2, "b": 4, "c": 8}, running: make(map[string]int), served: make(map[string]int)}
+		shared := memstore.New()
+		limits := policies.InFlight(2).Per("key").Override(policies.InFlight(4), "b").Override(policies.InFlight(8), "c")
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		var calls sync.WaitGroup
+		var p *pacer.Pacer
+		for range 3 {
+			var err error
+			p, err = pacer.New(pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{limits}, Jitter: pacer.NoJitter})
+			require.NoError(t, err)
+			pool, err := p.Pool(pacer.Credentials("a", "b", "c"), "key")
+			require.NoError(t, err)
+			client := newClient(t, p, u, transport.WithPool(pool, bearer))
+			for range 10 {
+				calls.Go(func() {
+					for ctx.Err() == nil {
+						resp, err := client.Do(request(ctx, t, http.MethodGet, nil))
+						if err != nil {
+							continue // the time is over
+						}
+						require.Equal(t, http.StatusOK, resp.StatusCode)
+						time.Sleep(time.Duration(rand.Int64N(int64(50 * time.Millisecond))))
+						_ = resp.Body.Close()
+					}
+				})
+			}
+		}
+		look := func(change func()) map[string]int {
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			require.Zero(t, u.tooMany)
+			change()
+			return maps.Clone(u.served)
+		}
+		time.Sleep(5 * time.Second)
+		first := look(func() { u.revoked = "b" })
+		for key, n := range u.limits {
+			require.InDelta(t, 5*20*n, first[key], float64(10*n), key)
+		}
+		time.Sleep(5 * time.Second)
+		second := look(func() {})
+		require.LessOrEqual(t, second["b"]-first["b"], 4, "those that were on their way when the first was refused")
+		require.InDelta(t, 5*20*8, second["c"]-first["c"], 80)
+		calls.Wait()
+		look(func() {})
+		for key, n := range u.limits {
+			require.Zero(t, u.running[key])
+			st, err := p.Status(t.Context(), pacer.Scope("key", key))
+			require.NoError(t, err)
+			require.Zero(t, st.Policies[0].Queued)
+			if key != "b" { // which is paused
+				require.EqualValues(t, n, st.Policies[0].Remaining)
+			}
+		}
+	})
+}
+
+// The pool of docs/pools.md: each token of GitHub has its 100 requests at once, and its points.
+func TestAPoolOfGitHubsTokens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := &keysAtOnce{limits: map[string]int{"ci": 100, "bot": 100}, running: make(map[string]int), served: make(map[string]int), takes: 20 * time.Second}
+		p, err := pacer.New(pacer.Config{Upstream: "github", Policies: github.Limits(github.User), MaxWait: time.Hour})
+		require.NoError(t, err)
+		pool, err := p.Pool(pacer.Credentials("ci", "bot"), github.ScopeCredential,
+			github.ScopeCore, github.ScopeSearch, github.ScopeCodeSearch, github.ScopeGraphQL, github.ScopeREST, github.ScopeContent)
+		require.NoError(t, err)
+		client := newClient(t, p, u, transport.WithProfile(github.Profile), transport.WithPool(pool, bearer))
+		var calls sync.WaitGroup
+		for range 300 {
+			calls.Go(func() {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.github.com/user", http.NoBody)
+				require.NoError(t, err)
+				resp, err := client.Do(req)
+				require.NoError(t, err)
+				_ = resp.Body.Close()
+			})
+		}
+		time.Sleep(15 * time.Second)
+		u.mu.Lock()
+		require.Equal(t, map[string]int{"ci": 100, "bot": 100}, u.running)
+		u.mu.Unlock()
+		calls.Wait()
+		require.Zero(t, u.tooMany)
+		require.Equal(t, map[string]int{"ci": 150, "bot": 150}, u.served)
+	})
 }

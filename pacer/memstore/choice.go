@@ -7,8 +7,9 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// chosen grants a call with choices the one with the nearest slot. Its charges are appended to room.
-func chosen(c *store.Call, now, pause int64, entries []engine.Entry, ask engine.Call, room []store.Charge) store.Grant {
+// chosen grants a call with choices one of them, or has it queued for one. Its charges are appended to room. It returns, besides, which
+// queued calls are to wake.
+func chosen(c *store.Call, now, pause int64, entries []engine.Entry, ask engine.Call, room []store.Charge) (of store.Grant, called []int64) {
 	choices := make([]engine.Choice, len(c.AnyOf))
 	for k, indexes := range c.AnyOf {
 		for _, i := range indexes {
@@ -18,10 +19,19 @@ func chosen(c *store.Call, now, pause int64, entries []engine.Entry, ask engine.
 			}
 		}
 	}
-	k, g, taken := engine.ReserveAny(now, pause, choices, c.First, ask)
-	of := store.Grant{
+	var (
+		k     int
+		g     engine.Grant
+		taken []engine.Charge
+	)
+	if c.ID == 0 {
+		k, g, taken = engine.ReserveAny(now, pause, choices, c.First, ask)
+	} else {
+		k, g, taken, called = engine.ReserveAnyQueued(now, pause, entries, choices, c.First, ask, nil)
+	}
+	of = store.Grant{
 		OK: g.OK, Now: store.Instant(now), At: store.Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,
-		Binds: c.LimitOf(k, g.Binds), Paused: g.Paused, Charges: room, Choice: k,
+		Binds: c.LimitOf(k, g.Binds), Paused: g.Paused, Charges: room, Choice: k, Queued: g.Queued, Ahead: g.Ahead,
 	}
 	if g.OK {
 		of.Charges = append(of.Charges, make([]store.Charge, len(entries))...)
@@ -32,5 +42,5 @@ func chosen(c *store.Call, now, pause int64, entries []engine.Entry, ask engine.
 		}
 		of.Charges[c.AnyOf[k][j]] = store.Charge(charge)
 	}
-	return of
+	return of, called
 }

@@ -108,23 +108,26 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 		ask := engine.Call{
 			Cost: c.Cost, Costs: c.Costs, Tracked: c.Tracked, NotBefore: engine.MicrosUp(c.NotBefore), MaxWait: engine.Micros(c.MaxWait),
 		}
-		var (
-			g     engine.Grant
-			taken []engine.Charge
-		)
-		if c.AnyOf != nil {
-			grants[i] = chosen(c, o.now, pause, entries, ask, grants[i].Charges[:0])
-			continue
-		}
-		if c.ID == 0 {
-			g, taken = engine.Reserve(o.now, pause, entries, ask, charges[:0])
-		} else {
+		if c.ID != 0 {
 			ask.ID, ask.Since, ask.Flow, ask.Weight = c.ID, int64(c.Since), c.Flow, c.Weight
 			ask.Slot, ask.Reach = int64(c.Slot), engine.Micros(c.Reach)
 			for _, held := range c.Held {
 				ask.Held = append(ask.Held, engine.Charge(held))
 			}
-			var calls []int64
+		}
+		var (
+			g     engine.Grant
+			taken []engine.Charge
+			calls []int64
+		)
+		switch {
+		case c.AnyOf != nil:
+			grants[i], calls = chosen(c, o.now, pause, entries, ask, grants[i].Charges[:0])
+			called = append(called, calls...)
+			continue
+		case c.ID == 0:
+			g, taken = engine.Reserve(o.now, pause, entries, ask, charges[:0])
+		default:
 			g, taken, calls = engine.ReserveQueued(o.now, pause, entries, ask, charges[:0])
 			called = append(called, calls...)
 		}

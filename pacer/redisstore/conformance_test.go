@@ -95,19 +95,20 @@ func TestStoresAnswerAlike(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Shared(t).Client()
 	for name, plan := range map[string]storetest.Plan{
-		"Plain":     {Ops: 12},
-		"Cancels":   {Ops: 14, Cancels: true},
-		"Pauses":    {Ops: 14, Cancels: true, Pauses: true},
-		"StepsBack": {Ops: 14, Cancels: true, Pauses: true, StepsBack: true},
-		"Changes":   {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true},
-		"Feedback":  {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Feedback: true},
-		"Memory":    {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Feedback: true, Memory: true},
-		"Exact":     {Ops: 40, Cancels: true, StepsBack: true, Changes: true, Exact: true},
-		"ExactAll":  {Ops: 40, Cancels: true, Pauses: true, StepsBack: true, Feedback: true, Memory: true, Exact: true},
-		"ExactDeep": {Ops: 200, Cancels: true, Feedback: true, Exact: true},
-		"Choices":   {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Choices: true},
-		"Queues":    {Ops: 24, Cancels: true, Queues: true},
-		"QueuesAll": {Ops: 24, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Queues: true},
+		"Plain":         {Ops: 12},
+		"Cancels":       {Ops: 14, Cancels: true},
+		"Pauses":        {Ops: 14, Cancels: true, Pauses: true},
+		"StepsBack":     {Ops: 14, Cancels: true, Pauses: true, StepsBack: true},
+		"Changes":       {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true},
+		"Feedback":      {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Feedback: true},
+		"Memory":        {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Feedback: true, Memory: true},
+		"Exact":         {Ops: 40, Cancels: true, StepsBack: true, Changes: true, Exact: true},
+		"ExactAll":      {Ops: 40, Cancels: true, Pauses: true, StepsBack: true, Feedback: true, Memory: true, Exact: true},
+		"ExactDeep":     {Ops: 200, Cancels: true, Feedback: true, Exact: true},
+		"Choices":       {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Choices: true},
+		"ChoicesQueues": {Ops: 40, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Choices: true, Queues: true},
+		"Queues":        {Ops: 24, Cancels: true, Queues: true},
+		"QueuesAll":     {Ops: 24, Cancels: true, Pauses: true, StepsBack: true, Changes: true, Feedback: true, Memory: true, Queues: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

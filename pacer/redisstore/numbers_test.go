@@ -52,7 +52,7 @@ func TestTheUnknownIsRefused(t *testing.T) {
 		"a queue of concurrency":  {s.Queued, []any{0, 0, 1, numbers.Concurrency, 1, 10, 0, 2, 0}, "unknown queue 2"},
 		"a lane without its rate": {s.Queued, append([]any{0, 0, 1, numbers.Queued, 1, 10, 0, 0, 0, 0, numbers.LaneQueue}, queued...), "unknown rate of the lane at 1"},
 		"a lane of a window":      {s.Queued, append([]any{0, 0, 2, numbers.Window, 5, 1000, 1, 0, 0, numbers.Queued, 1, 10, 0, 0, 0, 0, numbers.LaneQueue}, queued...), "unknown rate of the lane at 2"},
-		"flags":                   {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, 6}, "unknown flags 6"},
+		"flags":                   {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, 8}, "unknown flags 8"},
 		"flags, no flags":         {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, -1}, "unknown flags -1"},
 		"a note":                  {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 1, 12, 1, 1, 2, 3, 4, 5}, "unknown note 12"},
 		"a note behind another":   {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 2, numbers.NotePause, 1, 5, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0}, "unknown note 0"},

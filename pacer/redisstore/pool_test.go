@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -27,34 +28,58 @@ func pooledPolicy() policies.Policy {
 	return exact(80).Per("key").Named("key").Override(exact(40), "b").Override(exact(20), "c").Override(exact(14), "d")
 }
 
-// However many keys there are, a call by the one that may be used soonest is one request, which runs one script.
+// However many keys there are, a call by the one that may be used soonest is one request, which runs one script: also if each key counts
+// calls in flight, and if the call is queued because all permits are taken.
 func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Start(t).Client()
-	var ids []string
-	for i := range pacer.MaxCredentials {
-		ids = append(ids, fmt.Sprint("key", i))
+	scripts := luascripts.New()
+	for name, c := range map[string]struct {
+		each   policies.Policy
+		script string
+	}{
+		"rates":   {policies.Every(time.Hour).Per("key"), scripts.Reserve},
+		"permits": {policies.InFlight(1).Per("key").Named("permits"), scripts.Queued},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := redistest.Start(t).Client()
+			var ids []string
+			for i := range pacer.MaxCredentials {
+				ids = append(ids, fmt.Sprint("key", i))
+			}
+			p := newPacer(t, rdb, c.each, policies.PerSecond(1000).Burst(1000))
+			pool, err := p.Pool(pacer.Credentials(ids...), "key")
+			require.NoError(t, err)
+			_, err = pool.Acquire(t.Context()) // which loads the script
+			require.NoError(t, err)
+			hash := redis.NewScript(c.script).Hash() // the process's heartbeat is another one
+			count := func(all []command) (n int) {
+				for _, c := range all {
+					if c.name == "evalsha" && c.args[0] == hash {
+						n++
+					}
+				}
+				return n
+			}
+			stop := watch(t, rdb)
+			seen := make(map[string]bool)
+			for range 9 {
+				r, err := pool.Acquire(t.Context())
+				require.NoError(t, err)
+				seen[r.Credential()] = true
+			}
+			require.Equal(t, 9, count(stop()))
+			require.Len(t, seen, 9)
+			for range pacer.MaxCredentials - 10 {
+				_, err := pool.Acquire(t.Context())
+				require.NoError(t, err)
+			}
+			stop = watch(t, rdb)
+			_, err = pool.Reserve(t.Context(), pacer.MaxWait(pacer.Forever)) // its slot is far, or it is queued
+			require.NoError(t, err)
+			require.Equal(t, 1, count(stop()))
+		})
 	}
-	p := newPacer(t, rdb, policies.Every(time.Hour).Per("key"), policies.PerSecond(1000).Burst(1000))
-	pool, err := p.Pool(pacer.Credentials(ids...), "key")
-	require.NoError(t, err)
-	_, err = pool.Acquire(t.Context()) // which loads the script
-	require.NoError(t, err)
-	stop := watch(t, rdb)
-	seen := make(map[string]bool)
-	for range 9 {
-		r, err := pool.Acquire(t.Context())
-		require.NoError(t, err)
-		seen[r.Credential()] = true
-	}
-	scripts, reserve := 0, redis.NewScript(luascripts.New().Reserve).Hash() // the process's heartbeat is another one
-	for _, c := range stop() {
-		if c.name == "evalsha" && c.args[0] == reserve {
-			scripts++
-		}
-	}
-	require.Equal(t, 9, scripts)
-	require.Len(t, seen, 9)
 }
 
 // Four processes use four uneven keys, beside a limit of all of them, for no more than any window admits. A key that one of them leaves is
@@ -122,6 +147,54 @@ func TestFourProcessesAndFourKeys(t *testing.T) {
 		}
 	}
 	calls.Wait()
+}
+
+// Four processes make calls of random length by four uneven keys, each of which allows so many at once: no key ever has more in flight.
+// What is in use of the permits is a measurement.
+func TestFourProcessesAndThePermitsOfFourKeys(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	limits := map[string]int{"a": 5, "b": 10, "c": 20, "d": 40}
+	each := policies.InFlight(5).Per("key").Override(policies.InFlight(10), "b").Override(policies.InFlight(20), "c").Override(policies.InFlight(40), "d")
+	length := measure.Length(3*time.Second, 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	timers := measure.Watch()
+	var mu sync.Mutex
+	running := make(map[string]int)
+	var busy time.Duration
+	var calls sync.WaitGroup
+	for range 4 {
+		p := newPacer(t, server.Client(), each)
+		pool, err := p.Pool(pacer.Credentials("a", "b", "c", "d"), "key")
+		require.NoError(t, err)
+		for range 40 {
+			calls.Go(func() {
+				for {
+					r, err := pool.Acquire(ctx)
+					if err != nil {
+						return
+					}
+					key, began := r.Credential(), time.Now()
+					mu.Lock()
+					running[key]++
+					if running[key] > limits[key] {
+						t.Errorf("%d calls by key %s, want at most %d", running[key], key, limits[key])
+					}
+					mu.Unlock()
+					time.Sleep(time.Duration(rand.Int64N(int64(200 * time.Millisecond))))
+					mu.Lock()
+					running[key]--
+					busy += time.Since(began)
+					mu.Unlock()
+					r.Release()
+				}
+			})
+		}
+	}
+	calls.Wait()
+	used := 100 * float64(busy) / float64(75*length)
+	measure.Judge(t, timers.Stop(), 10*time.Millisecond, fmt.Sprintf("%.1f%% of the permits in use", used), used >= 90)
 }
 
 // A process that has no store uses its share of each key, and gives back what it does not use.

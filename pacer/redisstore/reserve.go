@@ -207,7 +207,8 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 		*g = store.Grant{OK: n >= 0, Now: store.Instant(now), At: store.Instant(now), Binds: store.BindsNothing, Charges: g.Charges[:0], Choice: choice}
 		if n == 1 && b.Calls[i].ID != 0 {
 			g.OK, g.Queued = false, true
-			g.Binds, _ = r.binds(len(b.Stack.Limits))
+			g.Binds, _ = r.binds(limits)
+			g.Binds = b.Calls[i].LimitOf(choice, g.Binds)
 			g.At, g.Ahead = r.instant(), r.count()
 			i++
 			continue

@@ -16,8 +16,10 @@ type Call struct {
 	MaxWait   time.Duration // grant no slot that is further away
 
 	// AnyOf says that the call is bound by one of some choices, and not by the whole stack: by the limits with these indexes, in rising
-	// order. It gets the choice with the nearest slot; of those that are equally near, the first from First on, going round. Nil: the
-	// whole stack. A call with choices has no ID.
+	// order. It gets the choice with the nearest slot; of those that are equally near, the first from First on, going round. If permits
+	// are all that it lacks by some choices, and no other has a slot that is near, it is queued for one of them: where the fewest permits
+	// have to be given back until it has one, in proportion to how many there are. It may change when it asks again, and keeps its
+	// position. No choice has lanes or fair shares. Nil: the whole stack.
 	AnyOf [][]int
 	First int
 
@@ -58,7 +60,8 @@ type Grant struct {
 
 	// Charges is what each limit of the stack was charged. It means something to the store alone.
 	Charges []Charge
-	// Choice is the index of the choice that binds a call with choices. Limits outside it are charged the zero Charge.
+	// Choice is the index of the choice that binds a call with choices, or for which it is queued. Limits outside it are charged the zero
+	// Charge.
 	Choice int
 
 	// Queued says that the call is not granted, and is queued for limit Binds, behind Ahead others: it is charged

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -226,7 +227,7 @@ func (h *history) ask(s *Session, set int) asked {
 				}
 			}
 		}
-		if h.plan.Choices && !queues && len(st.Limits) > 1 && h.rng.IntN(4) > 0 {
+		if h.plan.Choices && (!queues || onlyPermits(&st)) && len(st.Limits) > 1 && h.rng.IntN(4) > 0 {
 			c.AnyOf = h.choices(len(st.Limits))
 			c.First = h.rng.IntN(len(c.AnyOf))
 		}
@@ -242,6 +243,13 @@ func (h *history) ask(s *Session, set int) asked {
 		}
 	}
 	return a
+}
+
+// onlyPermits reports whether permits are all that calls queue for by a stack, and they go in the order in which calls first asked.
+func onlyPermits(st *store.Stack) bool {
+	return !slices.ContainsFunc(st.Limits, func(l store.Limit) bool {
+		return l.Spec.HasQueue() && (l.Spec.Algorithm != policies.Concurrency || l.Spec.Queue != policies.NoQueue)
+	})
 }
 
 // choices makes up choices of some limits: some that all have in common, and each of the others.

@@ -38,7 +38,7 @@ func anyQueue(st *store.Stack) bool {
 // hasPermits reports whether a grant has all the permits that its stack asks for.
 func hasPermits(st *store.Stack, g *store.Grant) bool {
 	for i := range st.Limits {
-		if st.Limits[i].Spec.Algorithm == policies.Concurrency && g.Charges[i].To == 0 {
+		if c := g.Charges[i]; st.Limits[i].Spec.Algorithm == policies.Concurrency && c.From != 0 && c.To == 0 {
 			return false
 		}
 	}

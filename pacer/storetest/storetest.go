@@ -68,7 +68,7 @@ func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
 		gcraCases(), exactCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), marginCases(), versionCases(), costCases(), claimCases(),
-		choiceCases(), sharedCases(), registryCases(), settingsCases(), bookingCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), propertyCases(),
+		choiceCases(), choicePermitCases(), sharedCases(), registryCases(), settingsCases(), bookingCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), propertyCases(),
 	} {
 		all = append(all, part...)
 	}

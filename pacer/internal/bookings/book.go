@@ -102,7 +102,7 @@ func (s *Bookings) bind(a *calls.Ask, settling *binding.Settling) (b bookable, e
 	a.Which = binding.Enforced
 	if a.IsPooled() {
 		q, err := s.Calls.RequestAny(a)
-		return bookable{limits: q.Limits, costs: q.Call.Costs, choices: q.Call}, err
+		return withoutPermits(&q), err
 	}
 	limits, err := s.Calls.Bind(a, nil)
 	if err != nil {
@@ -128,6 +128,33 @@ func (s *Bookings) bind(a *calls.Ask, settling *binding.Settling) (b bookable, e
 		}
 	}
 	return b, nil
+}
+
+// withoutPermits returns what binds a call that is booked, which takes its permit when it is redeemed.
+func withoutPermits(r *waiters.Request) (b bookable) {
+	b.choices = r.Call
+	places := make([]int, len(r.Limits))
+	for i := range r.Limits {
+		places[i] = len(b.limits)
+		if r.Limits[i].Spec.Algorithm == policies.Concurrency {
+			places[i] = -1
+			continue
+		}
+		if b.limits = append(b.limits, r.Limits[i]); r.Call.Costs != nil {
+			b.costs = append(b.costs, r.Call.Costs[i])
+		}
+	}
+	b.choices.AnyOf = nil
+	for _, choice := range r.Call.AnyOf {
+		rest := make([]int, 0, len(choice))
+		for _, i := range choice {
+			if places[i] >= 0 {
+				rest = append(rest, places[i])
+			}
+		}
+		b.choices.AnyOf = append(b.choices.AnyOf, rest)
+	}
+	return b
 }
 
 // bookSlot charges a slot for a token, and writes it there.

@@ -49,7 +49,7 @@ func (r *Reader) Request(a *Ask, room []store.Limit, s *binding.Settling) (q wai
 	} else if q.Limits, err = r.Bind(a, room); err == nil {
 		q.Limits, q.Call.Costs, err = r.Costs(a, a.share(q.Limits), s)
 	}
-	if err == nil {
+	if err == nil && a.pooled == nil {
 		err = r.checkNested(a, q.Limits)
 	}
 	if err != nil {

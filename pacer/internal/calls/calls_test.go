@@ -292,7 +292,7 @@ func TestPooledCalls(t *testing.T) {
 	_, q, err = ask()
 	require.NoError(t, err)
 	require.Equal(t, []string{"each/a", "each/b", "each/c"}, keys(q.Limits), "other policies hold")
-	r.Policies.Declare([]policies.Policy{policies.InFlight(2).Per("key")})
+	r.Policies.Declare([]policies.Policy{rate("each").Per("key").Lane("batch", 50)})
 	_, _, err = ask()
 	require.EqualError(t, err, "Pool is impossible")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/pools"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 // A Pool is credentials, any one of which may make a call, and what binds the usual calls by them.
@@ -64,9 +65,9 @@ func (a *Ask) ChooseAny() {
 // FitsPool returns an error if a pool cannot have the limits of a set.
 func (r *Reader) FitsPool(set *binding.Set) error {
 	for i := range set.Limits {
-		if l := &set.Limits[i]; l.Spec.HasQueue() {
+		if l := &set.Limits[i]; l.Spec.Queue != policies.NoQueue {
 			return r.Errors.Invalid("Pool", "impossible", fmt.Sprintf(
-				"calls queue in the store for policy %q of upstream %q, which is InFlight or has lanes or fair shares: such a call is bound to one credential from the start, so use Scope and a credential of your choice", l.Policy, r.Upstream))
+				"policy %q of upstream %q has lanes or fair shares, whose order is that of one queue, and the calls of a pool wait in a queue for each credential: use Scope and a credential of your choice, or a policy without them", l.Policy, r.Upstream))
 		}
 	}
 	return nil
@@ -85,7 +86,7 @@ func (r *Reader) RequestAny(a *Ask) (q waiters.Request, err error) {
 	}
 	l, now := was.pool, pooled{pool: was.pool, stick: was.stick, only: was.only}
 	places := make(map[store.Key]int)
-	var never *binding.Excess
+	var never error // why the last one that was left out is
 	weights := 0
 	first := rand.IntN(l.Weight)
 	for i := range l.Accounts {
@@ -98,11 +99,15 @@ func (r *Reader) RequestAny(a *Ask) (q waiters.Request, err error) {
 		if err != nil {
 			return q, err
 		}
-		limits, costs, excess, err := r.costs(&one, limits, nil)
+		limits, costs, excess, err := r.costs(&one, one.share(limits), nil)
 		if err != nil {
 			return q, err
 		} else if excess != nil {
-			never = excess
+			never = r.Errors.Excess(*excess, a.MaxWait)
+			continue
+		}
+		if err := r.checkNested(&one, limits); err != nil {
+			never = err
 			continue
 		}
 		if weights <= first {
@@ -113,7 +118,7 @@ func (r *Reader) RequestAny(a *Ask) (q waiters.Request, err error) {
 		q.Call.AnyOf = append(q.Call.AnyOf, place(&q, places, limits, costs))
 	}
 	if len(now.accounts) == 0 {
-		return q, r.Errors.Excess(*never, a.MaxWait)
+		return q, never
 	}
 	if len(now.accounts) == 1 {
 		q.Call.AnyOf, q.Call.First = nil, 0
@@ -136,7 +141,7 @@ type usual struct {
 
 // isUsual reports whether nothing that a call carries says which limits bind it, or what it costs them.
 func (a *Ask) isUsual() bool {
-	return a.Cost == 1 && !a.ByPolicy && a.scopes == nil && !slices.ContainsFunc(a.opts, func(o Option) bool { return o.Kind == Scope })
+	return a.Cost == 1 && !a.ByPolicy && a.scopes == nil && a.held == nil && !slices.ContainsFunc(a.opts, func(o Option) bool { return o.Kind == Scope })
 }
 
 // request returns what binds a usual call.

@@ -145,6 +145,9 @@ func (q *Queue) leave(id int64) bool {
 	return true
 }
 
+// isFirst reports whether a call is the first in the queue.
+func (q *Queue) isFirst(id int64) bool { return len(q.waiting) > 0 && q.waiting[0].id == id }
+
 // served notes in a fair queue that a call got its slot; inTurn tells whether it was the call's turn, so that the queue advances.
 func (q *Queue) served(c *Call, score int64, inTurn bool) {
 	if len(q.waiting) == 0 {

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/policies"
@@ -119,36 +120,132 @@ type queuedCall struct {
 	stack []Entry
 	roles []role // of the entries
 	call  Call
-	at    Grant
-	early bool  // it gets its slot before its turn
 	near  int64 // as the constant, or farther
+}
+
+// A verdict is what becomes of a call by a stack. It changes nothing until it is carried out: see queuedCall.charge and queuedCall.enqueue.
+type verdict struct {
+	at    Grant // neither OK nor Queued: it is refused
+	kinds kind  // of a grant: of which limits
+	early bool  // of a grant: it gets its slot before its turn, and without its permits
+
+	// Of a call that is to be queued for the limit at.Binds, behind at.Ahead others.
+	again int64 // when it is to ask again, if nothing else is said
+	score int64
+	need  int64 // how many permits have to be given back until it has one: of so many
+	of    int64
+	first bool // it is the next one to get what is given back
+}
+
+// Classes of verdicts: each is better than those after it.
+const (
+	goes    = iota // it has its slot and its permits
+	waits          // it is queued: its slot is near, and permits are given back all the time
+	sleeps         // its slot is far
+	refused        // it is too far, or the call does not wait
+)
+
+func (v *verdict) class() int {
+	switch {
+	case v.at.Queued:
+		return waits
+	case !v.at.OK:
+		return refused
+	case v.early:
+		return sleeps
+	}
+	return goes
+}
+
+// isBetter reports whether a call had better have this verdict than another one. Of queues, it is the one whose turn comes soonest if calls
+// take the same time by all choices: that in which the fewest permits have to come back, for each that there is.
+func (v *verdict) isBetter(than *verdict) bool {
+	if a, b := v.class(), than.class(); a != b || a != waits {
+		return a < b || a == b && v.at.At < than.at.At
+	}
+	return v.need*than.of < than.need*v.of
 }
 
 // ReserveQueued is Reserve for such a call. It also returns which queued calls are to retry.
 func ReserveQueued(now, pause int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
-	var freed [manyLimits]bool
-	var room [manyLimits]role
-	q := &queuedCall{now: now, stack: stack, roles: rolesOf(stack, room[:0]), call: c, near: max(numbers.Near, c.Reach)}
-	for i := range stack {
-		if i < len(c.Held) {
-			stack[i].cancel(now, c.Held[i])
+	choice := [1]Choice{{stack, c.Costs}}
+	_, g, charged, called = ReserveAnyQueued(now, pause, stack, choice[:], 0, c, charges)
+	return g, charged, called
+}
+
+// ReserveAnyQueued is [ReserveQueued] for a call that one of some choices binds, whose entries are of the stack. It returns which one that
+// is: of those by which the call may go, the one with the nearest slot. If there is none, and permits are all that it lacks by some, the
+// call is queued for one of them: see verdict.isBetter. It may ask again by all choices, and is in one queue at a time; in each, its
+// position is by when it first asked, so that it loses nothing by changing. While slots by other choices come nearer, the first in a queue
+// asks again in time for them. If all slots are far, it gets the nearest. Of choices that are equally good, it is the first one from first
+// on, going round.
+//
+// What the call holds is that of the whole stack, and so is its Slot: it gets no earlier one by any choice.
+func ReserveAnyQueued(
+	now, pause int64, stack []Entry, choices []Choice, first int, c Call, charges []Charge,
+) (choice int, g Grant, charged []Charge, called []int64) {
+	for i := range min(len(stack), len(c.Held)) {
+		stack[i].cancel(now, c.Held[i])
+	}
+	var freed []Account // in whose queues others may go now
+	var roles [manyLimits]role
+	var best verdict
+	var q queuedCall
+	far := forever // the nearest slot that is far
+	for k := range choices {
+		i := (first + k) % len(choices)
+		look := queuedCall{now: now, stack: choices[i].Stack, call: c, near: max(numbers.Near, c.Reach)}
+		look.call.Costs, look.roles = choices[i].Costs, rolesOf(look.stack, roles[:0])
+		freed = look.purge(freed)
+		v := look.decide(pause)
+		if v.class() == sleeps {
+			far = min(far, v.at.At)
 		}
-		if q.roles[i].kind&waitedFor != 0 {
-			freed[i%manyLimits] = stack[i].purge(now)
+		if k == 0 || v.isBetter(&best) {
+			choice, best, q = i, v, look
+		}
+		if v.at.OK && v.at.At <= max(now+c.NotBefore, c.Slot) {
+			break // there is none that is nearer
 		}
 	}
-	charges = q.decide(pause, charges)
+	q.roles = rolesOf(q.stack, roles[:0])
+	var joined Account
+	switch best.class() {
+	case goes, sleeps:
+		charges = q.charge(&best, charges)
+	case waits:
+		if best.first {
+			best.again = min(best.again, far-q.near)
+		}
+		q.enqueue(&best)
+		joined = q.stack[best.at.Binds].Account
+	}
 	for i := range stack {
-		if q.roles[i].kind&waitedFor == 0 {
+		e := &stack[i]
+		if e.kind()&waitedFor == 0 {
 			continue
 		}
-		// A served call has left the queue. A call that leaves it otherwise makes room for the next one.
-		stays := q.at.Queued && q.at.Binds == i
-		if !stays && stack[i].queue().leave(c.ID) || freed[i%manyLimits] {
-			called = append(called, stack[i].Next(now, c.ID)...)
+		// A served call has left the queue. A call that leaves it otherwise makes room for the next one: if it starts by another
+		// choice, the next one is now the first, and retries in time for the slots of other choices.
+		least := int64(0)
+		if len(choices) > 1 && best.at.OK && e.queue().isFirst(c.ID) {
+			least = 1
+		}
+		if e.Account != joined && e.queue().leave(c.ID) || slices.Contains(freed, e.Account) {
+			called = append(called, e.next(now, c.ID, least)...)
 		}
 	}
-	return q.at, charges, called
+	return choice, best.at, charges, called
+}
+
+// purge drops what has run out of the limits that calls queue for, and appends the accounts where there was any.
+func (q *queuedCall) purge(freed []Account) []Account {
+	for i := range q.stack {
+		if q.roles[i].kind&waitedFor != 0 && q.stack[i].purge(q.now) {
+			freed = append(freed, q.stack[i].Account)
+		}
+	}
+	return freed
 }
 
 // lastMoment returns how long before it expires a slot is lent beyond the lane's share: half of the shortest near, plus the time to reach
@@ -156,7 +253,10 @@ func ReserveQueued(now, pause int64, stack []Entry, c Call, charges []Charge) (g
 func (q *queuedCall) lastMoment() int64 { return q.near - numbers.Near/2 }
 
 // Next returns the queued calls whose turn it is, except one.
-func (e *Entry) Next(now, but int64) []int64 {
+func (e *Entry) Next(now, but int64) []int64 { return e.next(now, but, 0) }
+
+// next is Next, and returns at least so many.
+func (e *Entry) next(now, but, least int64) []int64 {
 	q := e.queue()
 	if q == nil {
 		return nil
@@ -165,7 +265,7 @@ func (e *Entry) Next(now, but int64) []int64 {
 	if f, ok := e.Account.(*Concurrency); ok {
 		free = f.free(&e.Limit, now)
 	}
-	return q.call(now, free, but)
+	return q.call(now, max(free, least), but)
 }
 
 // joint finds the first slot from an instant on at which all limits of some kinds admit the call, and notes where each of
@@ -195,8 +295,8 @@ func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement)
 	}
 }
 
-// decide grants the call, queues it or refuses it.
-func (q *queuedCall) decide(pause int64, charges []Charge) []Charge {
+// decide returns whether the call is granted, queued or refused.
+func (q *queuedCall) decide(pause int64) verdict {
 	base := max(q.now+q.call.NotBefore, q.call.Slot)
 	begin := Grant{At: base, Binds: BindsNothing}
 	if pause > begin.At {
@@ -211,32 +311,34 @@ func (q *queuedCall) decide(pause int64, charges []Charge) []Charge {
 	}
 	var others Grant
 	q.joint(base, atOnce, &others, nil)
-	q.at = begin
-	q.joint(begin.At, rates, &q.at, nil)
+	slot := begin
+	q.joint(begin.At, rates, &slot, nil)
 	queues := all&(ofLane|fair) != 0 && q.call.Held == nil // a call that has a slot need not queue for one
-	if others.At-q.now > q.near || !queues && q.at.At-q.now > q.near {
-		q.early = true
-		return q.commit(charges, rates)
+	if others.At-q.now > q.near || !queues && slot.At-q.now > q.near {
+		v := q.granted(slot, rates)
+		v.early = true
+		return v
 	}
-	kinds := rates
+	v := verdict{at: slot, kinds: rates}
 	if queues {
-		var admitted bool
-		if kinds, admitted = q.inTurn(begin); !admitted {
-			return charges
+		if v = q.inTurn(begin, slot); !v.at.OK {
+			return v
 		}
 	}
 	for i := range q.stack {
-		if q.roles[i].kind == leases && !q.hasPermit(i) {
-			return charges
+		if q.roles[i].kind == leases {
+			if lacks, has := q.permit(i); !has {
+				return lacks
+			}
 		}
 	}
-	return q.commit(charges, kinds|leases)
+	return q.granted(v.at, v.kinds|leases)
 }
 
-// inTurn reports whether it is the call's turn for a slot, and of which kinds of limits. If it is not, the call is
-// queued, or is refused because that takes too long.
-func (q *queuedCall) inTurn(begin Grant) (kind, bool) {
-	turn, fairTurn := q.at.At-q.now <= q.near, true
+// inTurn returns the call's slot, if it is its turn for one, and of which kinds of limits. If it is not, the call is queued, or is refused
+// because that takes too long.
+func (q *queuedCall) inTurn(begin, slot Grant) verdict {
+	turn, fairTurn := slot.At-q.now <= q.near, true
 	blocks, lane := -1, -1
 	again, ahead := int64(math.MinInt64), int64(0)
 	for i := range q.stack {
@@ -245,7 +347,7 @@ func (q *queuedCall) inTurn(begin Grant) (kind, bool) {
 			continue
 		}
 		rank, _ := e.queue().position(&q.call, q.now, e.fairly())
-		behind := q.at.At + debt(rank*q.call.cost(i), e.step(q.now))
+		behind := slot.At + debt(rank*q.call.cost(i), e.step(q.now))
 		waits := rank > 0 && behind-q.now > q.near
 		turn = turn && !waits
 		if q.roles[i].kind == ofLane {
@@ -258,18 +360,19 @@ func (q *queuedCall) inTurn(begin Grant) (kind, bool) {
 		}
 	}
 	if turn {
-		return rates, true
+		slot.OK = true
+		return verdict{at: slot, kinds: rates}
 	}
 	soonest := again + q.near
 	if lane >= 0 {
 		lent, lost := q.borrow(begin)
 		if fairTurn && lent.At-q.now <= q.near && lost+ahead-q.now <= q.lastMoment() {
-			q.at = lent
-			return shared, true
+			lent.OK = true
+			return verdict{at: lent, kinds: shared}
 		}
 		// The first call in the queue may start at the lane's own slot or at one that is lent, and the next ones no sooner than the whole
 		// rate permits. They retry earlier by the time to reach the store.
-		first := max(q.now, min(q.at.At-q.near, max(lent.At-q.near, lost-q.lastMoment()))) + ahead
+		first := max(q.now, min(slot.At-q.near, max(lent.At-q.near, lost-q.lastMoment()))) + ahead
 		if blocks < 0 || fairTurn {
 			blocks = lane
 		}
@@ -277,11 +380,9 @@ func (q *queuedCall) inTurn(begin Grant) (kind, bool) {
 		again = max(again, first-(q.near-numbers.Near))
 	}
 	if soonest-q.now > q.call.MaxWait {
-		q.at = Grant{At: soonest, Binds: blocks}
-		return 0, false
+		return verdict{at: Grant{At: soonest, Binds: blocks}}
 	}
-	q.enqueue(blocks, again)
-	return 0, false
+	return q.queued(blocks, again)
 }
 
 // step returns the emission interval of a rate.
@@ -303,67 +404,75 @@ func (q *queuedCall) borrow(begin Grant) (g Grant, lost int64) {
 	return g, lost
 }
 
-// hasPermit reports whether there is a permit for the call. If there is none, the call is queued.
-func (q *queuedCall) hasPermit(i int) bool {
+// permit reports whether there is a permit for the call. If there is none, it returns what becomes of the call.
+func (q *queuedCall) permit(i int) (v verdict, has bool) {
 	e := &q.stack[i]
 	f := e.Account.(*Concurrency) //nolint:forcetypeassert // of leases
 	rank, _ := f.queue.position(&q.call, q.now, e.fairly())
 	free := f.free(&e.Limit, q.now)
 	if _, has := f.leases[q.call.ID]; has || rank < free {
-		return true
+		return v, true
 	}
 	if q.call.MaxWait == 0 {
-		q.at = Grant{At: q.now, Binds: i}
-		return false
+		return verdict{at: Grant{At: q.now, Binds: i}}, false
 	}
-	again := forever
-	if rank-max(0, free) < numbers.Front {
+	again, before := forever, rank-max(0, free)
+	if before < numbers.Front {
 		again = q.now + numbers.FrontAgain
 	}
 	if e.Limit.Spec.After == 0 {
-		again = min(again, f.expiry(rank-max(0, free)))
+		again = min(again, f.expiry(before))
 	}
-	q.enqueue(i, again)
-	return false
+	v = q.queued(i, again)
+	v.need, v.of, v.first = rank+1-free, f.most(&e.Limit, q.now), before == 0
+	return v, false
 }
 
-// enqueue puts the call in a queue.
-func (q *queuedCall) enqueue(i int, again int64) {
+// queued returns that the call is to be queued for a limit.
+func (q *queuedCall) queued(i int, again int64) verdict {
 	e := &q.stack[i]
-	// The calls do not all retry at the same time.
-	again = max(q.now+numbers.SoonAgain, min(again, q.now+numbers.FarAgain+q.call.ID%numbers.FarAgain))
 	rank, score := e.queue().position(&q.call, q.now, e.fairly())
-	e.queue().join(&q.call, score, again+numbers.WaitGrace, e.fairly())
-	q.at = Grant{Queued: true, At: again, Binds: i, Ahead: rank}
+	return verdict{at: Grant{Queued: true, Binds: i, Ahead: rank}, again: again, score: score}
+}
+
+// enqueue puts the call in the queue of its verdict.
+func (q *queuedCall) enqueue(v *verdict) {
+	e := &q.stack[v.at.Binds]
+	// The calls do not all retry at the same time.
+	v.at.At = max(q.now+numbers.SoonAgain, min(v.again, q.now+numbers.FarAgain+q.call.ID%numbers.FarAgain))
+	e.queue().join(&q.call, v.score, v.at.At+numbers.WaitGrace, e.fairly())
 }
 
 // served takes the call out of a queue because it has what the queue is for. A call that gets a slot before its turn does not advance the
 // queue; one that had a slot has paid for its turn.
-func (q *queuedCall) served(i int) {
+func (q *queuedCall) served(i int, early bool) {
 	e := &q.stack[i]
 	if e.fairly() && (q.roles[i].kind == leases || q.call.Held == nil) {
 		_, score := e.queue().position(&q.call, q.now, true)
-		e.queue().served(&q.call, score, !q.early)
+		e.queue().served(&q.call, score, !early)
 	}
 	e.queue().leave(q.call.ID)
 }
 
-// commit charges the call to limits of some kinds, unless its slot is too far away.
-func (q *queuedCall) commit(charges []Charge, kinds kind) []Charge {
-	g := &q.at
-	if g.At-q.now > q.call.MaxWait {
-		return charges
-	}
-	for i := range q.stack {
-		if g.At >= q.stack[i].Limit.horizon() {
-			g.Binds, g.Paused = i, false
-			return charges
+// granted returns that the call gets a slot of limits of some kinds, unless it is too far away.
+func (q *queuedCall) granted(slot Grant, kinds kind) verdict {
+	v := verdict{at: slot, kinds: kinds}
+	v.at.OK = slot.At-q.now <= q.call.MaxWait
+	for i := 0; v.at.OK && i < len(q.stack); i++ {
+		if slot.At >= q.stack[i].Limit.horizon() {
+			v.at.OK, v.at.Binds, v.at.Paused = false, i, false
 		}
 	}
+	return v
+}
+
+// charge charges the call to the limits of its verdict.
+func (q *queuedCall) charge(v *verdict, charges []Charge) []Charge {
+	g, kinds := &v.at, v.kinds
 	var room [fewLimits]Placement
 	places := placements(&room, len(q.stack))
 	q.joint(g.At, kinds&rates, &Grant{}, places)
-	g.OK, g.Slack = true, math.MaxInt64
+	g.Slack = math.MaxInt64
 	timed := false
 	for i := range q.stack {
 		e := &q.stack[i]
@@ -372,7 +481,7 @@ func (q *queuedCall) commit(charges []Charge, kinds kind) []Charge {
 		case k == leases:
 			c = permitOf(q.call.ID, kinds&leases != 0)
 			if kinds&leases != 0 {
-				q.served(i)
+				q.served(i, v.early)
 				f := e.Account.(*Concurrency) //nolint:forcetypeassert // of leases
 				f.Renew(&e.Limit, q.now, q.call.ID, g.At)
 			}
@@ -380,7 +489,7 @@ func (q *queuedCall) commit(charges []Charge, kinds kind) []Charge {
 			timed = true
 			c, slack = e.commit(q.now, places[i], q.call.cost(i), q.call.Tracked)
 			if k == ofLane || k == fair {
-				q.served(i)
+				q.served(i, v.early)
 			}
 		case k == ofLane:
 			e.queue().leave(q.call.ID) // lent: the call starts, and the lane is not charged

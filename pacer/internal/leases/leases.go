@@ -57,9 +57,10 @@ type Lease struct {
 
 // Passing is what a lease needs to be passed on.
 type Passing struct {
-	Queue uint64    // the number of the queue whose calls may have it; 0 for none
-	Since time.Time // when the store granted the permits
-	Part  float64   // of a slice, one half to one and a half, so that those that were granted at the same time do not end so
+	Queue  uint64        // the number of the queue whose calls may have it; 0 for none
+	Limits []store.Limit // of that queue; nil if they are the lease's
+	Since  time.Time     // when the store granted the permits
+	Part   float64       // of a slice, one half to one and a half, so that those that were granted at the same time do not end so
 }
 
 // New returns leases of which there are none yet.

@@ -125,16 +125,18 @@ func (s *Waiters) letOut(q *queue, now time.Time) (again time.Time) {
 // askAgain asks the store once more, for a call that is marked as moving.
 func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 	s.mu.Lock()
-	stale := s.isStale(c)
-	s.mu.Unlock()
-	if stale {
+	if s.isStale(c) {
+		s.mu.Unlock()
 		s.move(ctx, []*Call{c})
 		return
 	}
+	old, held, first := c.stack, c.widened(), c.preferred()
+	c.widen()
+	s.mu.Unlock()
 	began := time.Now()
 	calls, grants := [1]store.Call{c.request[0]}, [1]store.Grant{}
 	call := &calls[0]
-	call.NotBefore, call.Reach = max(0, time.Until(c.notBefore)), s.way.Reach()
+	call.NotBefore, call.Reach, call.First = max(0, time.Until(c.notBefore)), s.way.Reach(), first
 	c.request[0].Reach = call.Reach
 	if !c.latest.IsZero() {
 		call.MaxWait = max(0, time.Until(c.latest))
@@ -144,9 +146,9 @@ func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 	case g.Queued:
 	case g.Local: // the store did not grant it and cannot take it back
 		call.Slot = g.At
-		_ = s.Store.Cancel(ctx, c.stack, c.grant[:])
+		_ = s.Store.Cancel(ctx, old, c.grant[:])
 	default:
-		call.Slot, call.Held = g.At, slices.Clone(g.Charges)
+		call.Slot, call.Held = g.At, held
 	}
 	err := s.Store.Reserve(ctx, c.stack, calls[:], grants[:])
 	s.way.Took(time.Since(began))

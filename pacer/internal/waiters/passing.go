@@ -54,7 +54,11 @@ func (s *Waiters) PassOn(f *leases.Lease) bool {
 	if s.queues.byStack[f.Passed.Queue] == nil && keep < leastKept || s.IsClosed() || s.pausedNow(f.Limits, now) {
 		return false // without a queue, no call waits
 	}
-	q := s.queueFor(f.Passed.Queue, f.Limits, true)
+	limits := f.Limits
+	if f.Passed.Limits != nil {
+		limits = f.Passed.Limits
+	}
+	q := s.queueFor(f.Passed.Queue, limits, true)
 	if q == nil {
 		return false
 	}
@@ -95,11 +99,15 @@ func (s *Waiters) passIdle(q *queue) {
 // takeIdle gives a call that arrives with no call before it a permit that is kept. The caller holds mu.
 func (s *Waiters) takeIdle(q *queue, c *Call) bool {
 	now := time.Now()
-	if len(q.idle) == 0 || q.length > 0 || q.queuedInStore() > 0 || s.IsClosed() || s.pausedNow(q.limits, now) {
+	if len(q.idle) == 0 || q.length > 0 || q.queuedInStore() > 0 || s.IsClosed() {
 		return false
 	}
-	f := q.idle[0]
-	q.idle = slices.Delete(q.idle, 0, 1)
+	i := slices.IndexFunc(q.idle, func(f *leases.Lease) bool { return c.choiceOf(f.Limits) >= 0 && !s.pausedNow(f.Limits, now) })
+	if i < 0 {
+		return false
+	}
+	f := q.idle[i]
+	q.idle = slices.Delete(q.idle, i, i+1)
 	if !s.passTo(f, c, now) {
 		return false
 	}
@@ -110,13 +118,15 @@ func (s *Waiters) takeIdle(q *queue, c *Call) bool {
 
 // pass gives permits to the first queued call, and reports whether there is one. The caller holds mu.
 func (s *Waiters) pass(q *queue, f *leases.Lease, now time.Time) bool {
-	i := slices.IndexFunc(q.out, func(c *Call) bool { return s.isQueued(c) && (c.latest.IsZero() || now.Before(c.latest)) })
+	i := slices.IndexFunc(q.out, func(c *Call) bool {
+		return s.isQueued(c) && (c.latest.IsZero() || now.Before(c.latest)) && c.choiceOf(f.Limits) >= 0
+	})
 	if i < 0 || !s.passTo(f, q.out[i], now) {
 		return false
 	}
 	heir := q.out[i]
 	if left := s.leavePosition(heir); left != 0 {
-		s.Leases.Leave(left, f.Limits)
+		s.Leases.Leave(left, heir.standing())
 	}
 	s.inherit(heir, f, now)
 	heir.signal()
@@ -137,10 +147,13 @@ func (s *Waiters) passTo(f *leases.Lease, c *Call, now time.Time) bool {
 func (s *Waiters) inherit(c *Call, f *leases.Lease, now time.Time) {
 	c.request[0].ID = f.ID
 	g := &c.grant[0]
-	*g = store.Grant{OK: true, Now: c.lease.Began, At: c.lease.Began, Slack: maxSlack, Binds: g.Binds, Charges: g.Charges[:0]}
-	for range c.stack.Limits {
+	*g = store.Grant{
+		OK: true, Now: c.lease.Began, At: c.lease.Began, Slack: maxSlack, Binds: g.Binds, Charges: g.Charges[:0], Choice: c.choiceOf(f.Limits),
+	}
+	for range c.stack.Limits { // those of other choices are dropped
 		g.Charges = append(g.Charges, store.Charge{From: f.ID, To: 1})
 	}
+	c.narrow()
 	c.requested, c.due = now, now
 	s.Usage.Enter(&c.tracked, c.stack.Limits, &c.request[0])
 }
@@ -199,6 +212,8 @@ func (s *Waiters) swap(a, b *Call) {
 	a.request[0].ID, b.request[0].ID = b.request[0].ID, a.request[0].ID
 	a.request[0].Since, b.request[0].Since = b.request[0].Since, a.request[0].Since
 	a.due, b.due = b.due, a.due
+	a.grant[0], b.grant[0] = b.grant[0], a.grant[0]
+	a.grant[0].Charges, b.grant[0].Charges = b.grant[0].Charges, a.grant[0].Charges
 	for _, c := range []*Call{a, b} {
 		s.byID[c.request[0].ID] = c
 		c.signal() // it asks again at another time

@@ -65,7 +65,7 @@ func (s *Waiters) apply(changes []store.Change) (caught []*Call, news []store.Ch
 		concerned := c.boundByAny(again)
 		switch {
 		case c.grant[0].Queued:
-			if concerned {
+			if concerned || c.standsFor(fresh) {
 				s.retry(c)
 			}
 		case c.state != reserved:

@@ -14,8 +14,9 @@ import (
 type queues struct {
 	seed    maphash.Seed
 	byStack map[uint64]*queue
-	swept   int      // how many queues there were after idle ones were last removed
-	spare   []*queue // not in use, kept for what they have allocated
+	swept   int                 // how many queues there were after idle ones were last removed
+	spare   []*queue            // not in use, kept for what they have allocated
+	pools   map[*queue]struct{} // those whose calls have choices and are queued in the store
 }
 
 // maxSpareQueues bounds how many unused queues are kept.
@@ -97,7 +98,14 @@ func (qs *queues) hashOf(c *Call) uint64 {
 // queueOf returns the queue of a call's stack, and makes one if there is none. It returns nil if another stack has the same hash by
 // chance. The caller holds mu.
 func (s *Waiters) queueOf(c *Call) *queue {
-	return s.queueFor(s.queues.hashOf(c), c.stack.Limits, c.request[0].ID != 0)
+	q := s.queueFor(s.queues.hashOf(c), c.stack.Limits, c.request[0].ID != 0)
+	if q != nil && q.deferred && c.request[0].AnyOf != nil {
+		if s.queues.pools == nil {
+			s.queues.pools = make(map[*queue]struct{})
+		}
+		s.queues.pools[q] = struct{}{}
+	}
+	return q
 }
 
 // queueFor is queueOf for a hash and the limits of a stack, which the caller may reuse. The caller holds mu.
@@ -146,6 +154,7 @@ func (s *Waiters) dropIfIdle(q *queue) {
 		return
 	}
 	delete(s.queues.byStack, q.hash)
+	delete(s.queues.pools, q)
 	if q.timer != nil {
 		q.timer.Stop()
 	}

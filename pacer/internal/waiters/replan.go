@@ -191,6 +191,7 @@ func (s *Waiters) retire(q *queue) {
 		return
 	}
 	delete(s.queues.byStack, q.hash)
+	delete(s.queues.pools, q)
 	if q.timer != nil {
 		q.timer.Stop()
 	}

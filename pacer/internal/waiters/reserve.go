@@ -201,5 +201,9 @@ func (s *Waiters) passing(c *Call) leases.Passing {
 	if c.queue == nil || !c.queue.passes || c.grant[0].Local || !s.Echoes() {
 		return leases.Passing{}
 	}
-	return leases.Passing{Queue: c.queue.hash, Since: c.requested, Part: 0.5 + rand.Float64()}
+	p := leases.Passing{Queue: c.queue.hash, Since: c.requested, Part: 0.5 + rand.Float64()}
+	if c.choices != nil {
+		p.Limits = c.choices.limits
+	}
+	return p
 }

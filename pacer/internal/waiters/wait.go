@@ -242,9 +242,9 @@ func (s *Waiters) cancel(ctx context.Context, c *Call) error {
 // leaveStoreQueue gives up a position in the store's queue.
 func (s *Waiters) leaveStoreQueue(c *Call) {
 	var limits []store.Limit
-	for i := range c.stack.Limits {
-		if c.stack.Limits[i].Spec.HasQueue() {
-			limits = append(limits, c.stack.Limits[i])
+	for _, l := range c.standing() {
+		if l.Spec.HasQueue() {
+			limits = append(limits, l)
 		}
 	}
 	s.Leases.Leave(c.request[0].ID, limits)

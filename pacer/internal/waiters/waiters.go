@@ -129,6 +129,9 @@ func (s *Waiters) ReportPermits(all []notes.Report, closed bool) {
 	for _, m := range all {
 		_, _, _ = to.Report(ctx, store.Stack{Upstream: s.Upstream, Limits: m.Limits}, m.Notes)
 	}
+	if !closed { // else the caller may hold mu
+		s.returned(all)
+	}
 }
 
 // Waiting returns how many calls wait for each limit; for the empty key, how many wait for the end of a pause of the whole upstream.
