@@ -345,6 +345,30 @@ func TestACallWaitsForAnotherKey(t *testing.T) {
 	})
 }
 
+// A call stays in the queue of its key as long as its turn does not come sooner in another one.
+func TestACallStaysInItsQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, pool := oneEach(t)
+		acquired(t, pool)
+		for range 10 { // which prefer keys at random
+			ctx, cancel := context.WithCancel(t.Context())
+			var call sync.WaitGroup
+			call.Go(func() {
+				_, err := pool.Acquire(ctx)
+				require.ErrorIs(t, err, context.Canceled)
+			})
+			synctest.Wait()
+			key, _ := keyWaitedFor(t, p)
+			time.Sleep(5 * time.Second) // it asks again meanwhile
+			stays, _ := keyWaitedFor(t, p)
+			require.Equal(t, key, stays)
+			cancel()
+			call.Wait()
+		}
+	})
+}
+
 // A call that sticks to a key waits for a permit of that, whatever others have.
 func TestACallThatSticksWaitsForItsKey(t *testing.T) {
 	t.Parallel()
@@ -453,8 +477,10 @@ func TestABookingTakesThePermitOfItsKey(t *testing.T) {
 			tok, wait, err := pool.Book(t.Context())
 			require.NoError(t, err)
 			require.Zero(t, wait)
+			began := time.Now()
 			r, err := pool.Redeem(t.Context(), tok)
 			require.NoError(t, err)
+			require.Zero(t, time.Since(began), "it has the slot that was booked")
 			key, other := r.Credential(), "a"
 			if key == other {
 				other = "b"

@@ -73,8 +73,8 @@ func choicePermitCases() []Case {
 			s.expect(st, 0, 100, 0)
 			s.release(st, running[0])
 			s.expect(st, 1, 1, 3)
-			if g := s.Ask(st, *s.anyKey(st)); !g.Queued {
-				t.Fatalf("got %+v: the permit is for one of those that are queued", g)
+			if g := s.Ask(st, *s.anyKey(st)); !g.Queued || g.Choice != 0 {
+				t.Fatalf("got %+v: the permit is for one of those that are queued, and its queue is the shortest now", g)
 			}
 		}},
 		{"choices/permits/again", "a queued call that asks again goes by any choice that has a permit for it, and has left the queue", func(t testing.TB, s *Session) {
