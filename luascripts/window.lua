@@ -424,13 +424,13 @@ function window.rest()
     if free < o.full then o.full = free end
   end
 
-  -- settle: what cost nothing at first has no bucket, and is charged to the present one.
+  -- settle: what cost nothing at first has no bucket, and is charged to the present one; what is from another grid, to where it lies here.
   function window.settle(o, now, from, _, cost, actual, made)
     if from == 0 then from = floor(o, now) end
     if actual <= cost then
       window.cancel(o, now, from, cost - actual, made)
-    elseif reach(o, from) > now and not before(o, made, now) then
-      add(o, from, actual - cost, 0)
+    elseif reach(o, floor(o, from)) > now and not before(o, made, now) then
+      add(o, floor(o, from), actual - cost, 0)
     end
   end
 

@@ -99,12 +99,21 @@ func (j *judge) call(ctx context.Context, t *testing.T, calls *sync.WaitGroup, p
 	}
 }
 
+// saturatedFor returns for how long the pools of these tests are saturated: the race detector makes a second of it cost ten.
+func saturatedFor() time.Duration {
+	if underRace {
+		return 6 * time.Second
+	}
+	return 30 * time.Second
+}
+
 func randomly() time.Duration { return time.Duration(rand.Int64N(int64(200 * ms))) }
 
 // While calls wait, the permits of all keys are in use by four processes, and never more: with a store beside them, and with one that is
 // far away. When they end, nothing is left.
 func TestThePermitsOfAPoolAreInUse(t *testing.T) {
 	t.Parallel()
+	length := saturatedFor()
 	for _, way := range []time.Duration{0, 5 * ms, 40 * ms} {
 		for _, callers := range []int{20, 100} { // 80 callers, of 75 permits, or many more
 			if callers == 100 && underRace {
@@ -133,10 +142,10 @@ func TestThePermitsOfAPoolAreInUse(t *testing.T) {
 				for _, p := range ps {
 					j.call(ctx, t, &calls, newPool(t, p, pacer.Credentials("a", "b", "c", "d")...), callers, randomly)
 				}
-				time.Sleep(10 * time.Second)
+				time.Sleep(length / 3)
 				j.used(time.Second)
-				time.Sleep(30 * time.Second)
-				used := j.used(30 * time.Second)
+				time.Sleep(length)
+				used := j.used(length)
 				t.Logf("%v away, %d callers: %.1f %% of the permits were in use", way, 4*callers, 100*used)
 				require.Empty(t, j.tooMany)
 				least := 0.97
@@ -172,6 +181,7 @@ func admits(key string, mean time.Duration) float64 {
 // A key may have a rate besides: whatever binds it, it is used for what it admits, and never for more.
 func TestAPoolWithRatesAndPermits(t *testing.T) {
 	t.Parallel()
+	length := saturatedFor()
 	for _, way := range []time.Duration{0, 40 * ms} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFarAway()
@@ -201,7 +211,7 @@ func TestAPoolWithRatesAndPermits(t *testing.T) {
 			for _, p := range ps {
 				j.call(ctx, t, &calls, newPool(t, p, pacer.Credentials("a", "b", "c", "d")...), 60, randomly)
 			}
-			time.Sleep(40 * time.Second)
+			time.Sleep(length)
 			cancel()
 			calls.Wait()
 			require.Empty(t, j.tooMany)
@@ -211,8 +221,8 @@ func TestAPoolWithRatesAndPermits(t *testing.T) {
 				for i := n; i < len(began); i++ {
 					require.GreaterOrEqual(t, began[i].Sub(began[i-n]), time.Second, "%s: %d calls", key, n+1)
 				}
-				t.Logf("%v away: %s: %.1f calls a second, of %v", way, key, float64(len(began))/40, admits(key, 100*ms))
-				went, most = went+float64(len(began))/40, most+admits(key, 100*ms)
+				t.Logf("%v away: %s: %.1f calls a second, of %v", way, key, float64(len(began))/length.Seconds(), admits(key, 100*ms))
+				went, most = went+float64(len(began))/length.Seconds(), most+admits(key, 100*ms)
 			}
 			t.Logf("%v away: %.1f %% of what the keys admit", way, 100*went/most)
 			least := 0.97

@@ -224,7 +224,7 @@ func TestAClientThatCannotSubscribe(t *testing.T) {
 	for name, rdb := range map[string]redisstore.Client{"scripts alone": onlyScripts{server.Client()}, "a ring": ring} {
 		store, err := redisstore.New(rdb)
 		require.NoError(t, err)
-		p, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: []policies.Policy{policies.Every(30 * time.Millisecond)}})
+		p, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: []policies.Policy{policies.Every(30 * time.Millisecond)}, StoreTimeout: patience})
 		require.NoError(t, err)
 		require.NoError(t, p.Wait(t.Context()), name)
 		require.NoError(t, p.Wait(t.Context()), name)

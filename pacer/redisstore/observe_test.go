@@ -35,6 +35,7 @@ func TestObserveOnRedis(t *testing.T) {
 			var went, waits, lost atomic.Int64
 			p, err := pacer.New(pacer.Config{
 				Upstream: "api", Store: store, Policies: []policies.Policy{policy.Named("p"), policies.Daily(1000, time.UTC)}, Mode: pacer.Observe,
+				StoreTimeout: patience,
 				Hooks: []*pacer.Hooks{{
 					Observed: func(_ context.Context, o pacer.Observed) {
 						if o.Wait > 0 && o.Refused == nil {

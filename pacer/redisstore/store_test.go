@@ -385,7 +385,7 @@ func TestAClientWhoseClockIsOff(t *testing.T) {
 		store, err := redisstore.New(rdb)
 		require.NoError(t, err)
 		redisstore.ShiftClock(store, off)
-		p, err := pacer.New(pacer.Config{Upstream: "clock" + fmt.Sprint(int(off.Hours())), Store: store, Policies: []policies.Policy{policies.Daily(2, time.UTC)}})
+		p, err := pacer.New(pacer.Config{Upstream: "clock" + fmt.Sprint(int(off.Hours())), Store: store, Policies: []policies.Policy{policies.Daily(2, time.UTC)}, StoreTimeout: patience})
 		require.NoError(t, err)
 		defer p.Close()
 		require.NoError(t, p.Allow(t.Context()))
@@ -420,7 +420,7 @@ func TestTheACLThatTheDocsName(t *testing.T) {
 // queueExercise makes a store run every command that queues need.
 func queueExercise(t *testing.T, rdb *redis.Client) {
 	t.Helper()
-	p, err := pacer.New(pacer.Config{Upstream: "lines", Store: must(redisstore.New(rdb)), Policies: []policies.Policy{
+	p, err := pacer.New(pacer.Config{Upstream: "lines", Store: must(redisstore.New(rdb)), StoreTimeout: patience, Policies: []policies.Policy{
 		policies.InFlight(1).Fair("tenant"), policies.InFlight(5).LongerThan(time.Minute).Named("long"),
 		policies.PerSecond(50).Burst(2).Lane("batch", 50), policies.PerSecond(50).Burst(2).Fair("tenant").Named("fair"),
 	}})

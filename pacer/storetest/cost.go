@@ -77,6 +77,20 @@ func costCases() []Case {
 				}
 			}
 		}},
+		{"settle/another-grid", "what a call cost that was charged on another grid counts where its slot lies on the present one", func(t testing.TB, s *Session) {
+			for _, p := range []policies.Policy{policies.Fixed(1000, time.Minute), policies.Hourly(1000, time.UTC), policies.Daily(1000, time.UTC)} {
+				st := s.Stack(Key{Policy: p})
+				charge := store.Charge{From: int64(s.now) + 200_000, To: 1}
+				s.Report(st, store.Note{Kind: store.NoteSettle, Charge: charge, Cost: 1, Actual: 901})
+				if left := s.Status(st).Limits[0].Remaining; left != 100 {
+					t.Fatalf("%v: %d left, want 100", p, left)
+				}
+				s.Go(st, 100, 0)
+				if g := s.Ask(st, store.Call{Cost: 1, MaxWait: time.Millisecond}); g.OK {
+					t.Fatalf("%v: a call went where none is left", p)
+				}
+			}
+		}},
 		{"settle/nothing", "a call that cost nothing after all gives everything back", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10).Burst(5)}, Key{Policy: policies.Fixed(5, time.Second)})
 			g := s.Go(st, 5, 0)

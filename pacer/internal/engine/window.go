@@ -217,7 +217,8 @@ func (b *bucket) answered(n int64) {
 	}
 }
 
-// Settle implements [Account]. What cost nothing at first has no bucket: it is charged to the present one.
+// Settle implements [Account]. What cost nothing at first has no bucket: it is charged to the present one. A charge from another grid is
+// charged where it lies in this one.
 func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 	l = w.widened(l, now)
 	begin, _, _ := c.bucket()
@@ -228,8 +229,10 @@ func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 	case w.reset.covers(c, now):
 	case actual <= cost:
 		w.giveBack(l, now, begin, cost-actual, false)
-	case l.reach(begin) > now:
-		w.add(l, begin, actual-cost)
+	default:
+		if begin = l.floor(begin); l.reach(begin) > now {
+			w.add(l, begin, actual-cost)
+		}
 	}
 }
 

@@ -144,7 +144,7 @@ func TestCluster(t *testing.T) {
 	defer func() { _ = rdb.Close() }()
 	store, err := redisstore.New(rdb)
 	require.NoError(t, err)
-	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: store, Policies: []policies.Policy{policies.PerSecond(5)}})
+	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: store, Policies: []policies.Policy{policies.PerSecond(5)}, StoreTimeout: patience})
 	require.NoError(t, err)
 	defer p.Close()
 	require.NoError(t, p.Wait(t.Context()))
