@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/headway-go/headway/luascripts/numbers"
 )
@@ -110,7 +111,9 @@ type Scripts struct {
 }
 
 // New returns the scripts with the server's clock.
-func New() Scripts { return WithClock(clock) }
+func New() Scripts { return withServersClock() }
+
+var withServersClock = sync.OnceValue(func() Scripts { return WithClock(clock) })
 
 // WithClock returns the scripts with a clock of one's own in place of clock.lua: a fragment that defines the
 // local functions clock() and ttl(us). It is for tests that need time to stand still.

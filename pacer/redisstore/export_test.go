@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"sync"
 	"time"
 
 	"github.com/headway-go/headway/luascripts"
@@ -14,9 +15,11 @@ local function clock() return still end
 local function ttl(us) return math.ceil(us / 1000) * 1000 + 100000 end
 `
 
+var withTestClock = sync.OnceValue(func() luascripts.Scripts { return luascripts.WithClock(testClock) })
+
 // NewAt returns a Store whose clock is now.
 func NewAt(rdb Client, now func() store.Instant) *Store {
-	s := withScripts(rdb, luascripts.WithClock(testClock))
+	s := withScripts(rdb, withTestClock())
 	s.testClock = func() int64 { return int64(now()) }
 	return s
 }
