@@ -113,7 +113,7 @@ type Scripts struct {
 // New returns the scripts with the server's clock.
 func New() Scripts { return withServersClock() }
 
-var withServersClock = sync.OnceValue(func() Scripts { return WithClock(clock) })
+var withServersClock = sync.OnceValue(func() Scripts { return WithClock(clock) }) //nolint:gochecknoglobals // a cache of a pure function
 
 // WithClock returns the scripts with a clock of one's own in place of clock.lua: a fragment that defines the
 // local functions clock() and ttl(us). It is for tests that need time to stand still.

@@ -112,7 +112,7 @@ func TestStoresAnswerAlike(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storetest.Differential(t, memory(), fixture(rdb), extent(min(250, 10_000/plan.Ops), 2100), plan, 1)
+			storetest.Differential(t, memory(), fixture(rdb), extent(min(120, 5_000/plan.Ops), 2100), plan, 1)
 		})
 	}
 }
