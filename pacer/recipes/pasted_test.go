@@ -86,8 +86,9 @@ func build(t *testing.T, all ...*pasted) (bin string) {
 		}
 	}
 	compile(t, folders, "vet")
-	compile(t, programs, "build", "-o", bin+"/")
-	compile(t, tests, "test", "-c", "-vet=off", "-o", bin+"/")
+	const small = "-ldflags=-s -w" // nobody debugs them
+	compile(t, programs, "build", small, "-o", bin+"/")
+	compile(t, tests, "test", "-c", small, "-vet=off", "-o", bin+"/")
 	return bin
 }
 

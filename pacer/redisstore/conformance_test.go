@@ -76,7 +76,7 @@ func conformsElsewhere(t *testing.T, rdb redisstore.Client) {
 
 func TestStoreConforms(t *testing.T) {
 	t.Parallel()
-	conforms(t, redistest.Shared(t).Client(), extent(50, 0), nil)
+	conforms(t, redistest.Shared(t).Client(), extent(30, 0), nil)
 }
 
 func TestStoreConformsOnACluster(t *testing.T) {
@@ -112,7 +112,7 @@ func TestStoresAnswerAlike(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storetest.Differential(t, memory(), fixture(rdb), extent(min(120, 5_000/plan.Ops), 2100), plan, 1)
+			storetest.Differential(t, memory(), fixture(rdb), extent(min(100, 4_000/plan.Ops), 2100), plan, 1)
 		})
 	}
 }

@@ -109,7 +109,7 @@ func buildPrevious(t *testing.T) string {
 // build builds a program of a tree. Under the race detector so is the program, as most of it is built already.
 func build(t *testing.T, dir, pkg, binary string) {
 	t.Helper()
-	args := []string{"build", "-o", binary}
+	args := []string{"build", "-ldflags=-s -w", "-o", binary}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "-race" && s.Value == "true" {
