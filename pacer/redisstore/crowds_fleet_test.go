@@ -56,11 +56,11 @@ type waitingCrowd struct {
 }
 
 // newWaitingCrowd returns one in which so many calls wait.
-func newWaitingCrowd(t *testing.T, n int, fault bool) *waitingCrowd {
+func newWaitingCrowd(t *testing.T, n int, fault, away bool) *waitingCrowd {
 	t.Helper()
 	c := &waitingCrowd{t: t, fault: fault, server: redistest.Start(t, "--slowlog-log-slower-than", "2000", "--slowlog-max-len", "4096", "--latency-monitor-threshold", "2")}
 	timeout := measure.Length(patience, 0)
-	if fault {
+	if away {
 		timeout = 0
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -191,7 +191,8 @@ func scriptNames() map[string]string {
 // What happens to crowds.
 var crowdEvents = []struct {
 	name  string
-	fault bool
+	fault bool // a process may lose its store
+	away  bool // the store does not answer for a while, which processes are to find out as soon as they do by default
 	does  func(c *waitingCrowd)
 }{
 	{name: "cancel", does: func(c *waitingCrowd) { c.leave(c.cancel) }},
@@ -254,7 +255,7 @@ var crowdEvents = []struct {
 		c.goesOn("meanwhile", n, first, longest, time.Since(begun))
 		c.leave(c.cancel)
 	}},
-	{name: "the store is away", fault: true, does: func(c *waitingCrowd) {
+	{name: "the store is away", fault: true, away: true, does: func(c *waitingCrowd) {
 		c.server.Pause()
 		time.Sleep(time.Second)
 		c.server.Continue()
@@ -295,7 +296,7 @@ func TestFleetCrowds(t *testing.T) { //nolint:paralleltest,tparallel // when it 
 	for _, event := range crowdEvents {
 		t.Run(event.name, func(t *testing.T) {
 			together(t)
-			c := newWaitingCrowd(t, n, event.fault) // which skips the test where there is no server
+			c := newWaitingCrowd(t, n, event.fault, event.away) // which skips the test where there is no server
 			timers := measure.Watch()
 			event.does(c)
 			slow := c.slow()

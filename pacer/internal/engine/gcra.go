@@ -136,13 +136,13 @@ func (g *GCRA) fit(now, e int64, w *wants, index int) (Placement, bool) {
 	if x+w.room > free.to {
 		return Placement{}, false
 	}
-	return Placement{At: max(e, x+w.late), begin: x, gap: index}, true
+	return Placement{At: max(e, x+w.late), begin: x, takes: int64(index)}, true
 }
 
 // Commit implements [Account].
 func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64, _ bool) (Charge, int64) {
 	g.keepLog(l)
-	t, free, was := l.Spec.Interval, g.piece(p.gap), g.tat
+	t, free, was := l.Spec.Interval, g.piece(int(p.takes)), g.tat
 	from := max(free.from, now)
 	c := gap{p.begin, p.begin + n*g.step(l, now)}
 	keep := make([]gap, 0, 2)
@@ -152,7 +152,7 @@ func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64, _ bool) (Charge
 	} else {
 		c.from = from
 	}
-	if p.gap == tail {
+	if p.takes == tail {
 		g.tat = c.to
 		g.gaps = append(g.gaps, keep...)
 	} else {
@@ -161,7 +161,7 @@ func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64, _ bool) (Charge
 		} else {
 			c.to = free.to
 		}
-		g.gaps = slices.Replace(g.gaps, p.gap, p.gap+1, keep...)
+		g.gaps = slices.Replace(g.gaps, int(p.takes), int(p.takes)+1, keep...)
 	}
 	slack := max(0, p.begin-p.At)
 	if g.log != nil {

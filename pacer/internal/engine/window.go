@@ -116,10 +116,10 @@ func (w *Window) count(b int64) int64 {
 func (w *Window) Commit(l *Limit, now int64, p Placement, n int64, tracked bool) (Charge, int64) {
 	l = w.widened(l, now)
 	w.tidy(l, now)
-	if p.lent > 0 {
-		w.others.n -= p.lent
+	if p.takes > 0 {
+		w.others.n -= p.takes
 		w.others.asks = p.At + max(1, w.others.period/numbers.AsksAgain)
-		w.change(w.find(w.others.bucket), -p.lent)
+		w.change(w.find(w.others.bucket), -p.takes)
 	}
 	one := w.add(l, p.begin, n)
 	if p.full > 0 {

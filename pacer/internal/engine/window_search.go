@@ -43,7 +43,7 @@ func (w *Window) Earliest(l *Limit, now, e, n int64, round int) Placement {
 	if q.At >= p.At {
 		return p
 	}
-	q.full, q.lent = 0, lent
+	q.full, q.takes = 0, lent
 	return q
 }
 
