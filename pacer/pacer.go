@@ -75,8 +75,8 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 			var few [fewOptions]calls.Option
 			asked = optionsOf(few[:0], opts)
 		}
-		a, err := p.calls.Call(ctx, asked)
-		if err != nil || p.goesAtOnce(ctx, &a) {
+		var a calls.Ask
+		if err := p.calls.CallInto(ctx, asked, &a); err != nil || p.goesAtOnce(ctx, &a) {
 			return err
 		}
 	}

@@ -63,8 +63,9 @@ func (m *Store) Admit(a store.Admission) bool {
 		if !ok {
 			return false
 		}
-		on[i] = admitted{l, a.Limits[i].Scope, m.keys.scoped(l.place, a.Limits[i].Scope)}
-		set |= on[i].at.set()
+		one := &on[i]
+		one.prepared, one.scope, one.at = l, a.Limits[i].Scope, m.keys.scoped(l.place, a.Limits[i].Scope)
+		set |= one.at.set()
 	}
 	now, ok := m.admit(set, on[:a.Len], a.Cost)
 	m.keys.sweep(now)
@@ -81,14 +82,14 @@ func (m *Store) admit(set shardSet, on []admitted, cost int64) (now int64, ok bo
 		room    [store.MaxAdmission]engine.Entry
 		charges [store.MaxAdmission]engine.Charge
 	)
-	entries := room[:0]
+	entries := room[:len(on)]
 	for i := range on {
 		one := m.account(&on[i])
 		if one == nil {
 			return now, false
 		}
-		l := on[i].prepared
-		entries = append(entries, engine.Entry{Account: one.Account, Limit: engine.Limit{Spec: &l.Spec, Bounds: l.bounds(now)}})
+		e, l := &entries[i], on[i].prepared
+		e.Account, e.Limit.Spec, e.Limit.Bounds = one.Account, &l.Spec, l.bounds(now)
 	}
 	g, _ := engine.Reserve(now, m.pause(on[0].upstream, now), entries, engine.Call{Cost: cost}, charges[:0])
 	if g.OK {

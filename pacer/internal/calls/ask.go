@@ -62,19 +62,32 @@ type Ask struct {
 }
 
 // Call is [Reader.New] for a call that is to be made: not if its context has ended or the Pacer is closed.
-func (r *Reader) Call(ctx context.Context, opts []Option) (Ask, error) {
+func (r *Reader) Call(ctx context.Context, opts []Option) (a Ask, err error) {
+	err = r.CallInto(ctx, opts, &a)
+	return a, err
+}
+
+// CallInto is [Reader.Call] into an Ask that is empty: an Ask is large, and copying it takes a tenth of the time of a call that goes at
+// once, in memory.
+func (r *Reader) CallInto(ctx context.Context, opts []Option, a *Ask) error {
 	if err := ctx.Err(); err != nil {
-		return Ask{}, err
+		return err
 	}
 	if r.Waiters.IsClosed() {
-		return Ask{}, store.ErrClosed
+		return store.ErrClosed
 	}
-	return r.New(ctx, opts)
+	return r.read(ctx, opts, a)
 }
 
 // New reads what a call requests.
-func (r *Reader) New(ctx context.Context, opts []Option) (Ask, error) {
-	a := Ask{Cost: 1, MaxWait: r.MaxWait, weight: 1, opts: opts, Set: r.Policies.Now()}
+func (r *Reader) New(ctx context.Context, opts []Option) (a Ask, err error) {
+	err = r.read(ctx, opts, &a)
+	return a, err
+}
+
+// read reads what a call requests into an Ask that is empty.
+func (r *Reader) read(ctx context.Context, opts []Option, a *Ask) error {
+	a.Cost, a.MaxWait, a.weight, a.opts, a.Set = 1, r.MaxWait, 1, opts, r.Policies.Now()
 	if a.Set.Scoped {
 		a.scopes = scopesOf(ctx)
 	}
@@ -85,25 +98,25 @@ func (r *Reader) New(ctx context.Context, opts []Option) (Ask, error) {
 		switch o := &opts[i]; o.Kind {
 		case Cost:
 			if o.N < 1 {
-				return a, r.badNumber("Cost", o.N, "must be at least 1")
+				return r.badNumber("Cost", o.N, "must be at least 1")
 			}
 			a.Cost = o.N
 		case MaxWait:
 			if o.N < 0 {
-				return a, r.badDuration("MaxWait", o.N, "must not be negative")
+				return r.badDuration("MaxWait", o.N, "must not be negative")
 			}
 			a.MaxWait = time.Duration(o.N)
 		case NotBefore:
 			if o.N < 0 {
-				return a, r.badDuration("NotBefore", o.N, "must not be negative")
+				return r.badDuration("NotBefore", o.N, "must not be negative")
 			}
 			if o.N > int64(store.Forever) {
-				return a, r.badDuration("NotBefore", o.N, "must be at most Forever")
+				return r.badDuration("NotBefore", o.N, "must be at most Forever")
 			}
 			a.NotBefore = time.Duration(o.N)
 		case CostOf:
 			if o.N < 0 {
-				return a, r.badNumber("CostOf("+o.Name+")", o.N, "must not be negative; 0 means that the policy does not bind the call")
+				return r.badNumber("CostOf("+o.Name+")", o.N, "must not be negative; 0 means that the policy does not bind the call")
 			}
 			a.ByPolicy = true
 		case Tracked:
@@ -111,11 +124,11 @@ func (r *Reader) New(ctx context.Context, opts []Option) (Ask, error) {
 		case Scope, Keep, Attempt:
 		}
 	}
-	err := r.place(&a)
+	err := r.place(a)
 	if err != nil && a.Set.Free { // no lane is enforced
 		a.Wrong, a.Lane, a.weight, err = err, "", 1, nil
 	}
-	return a, err
+	return err
 }
 
 // place reads a call's lane and weight.
