@@ -86,6 +86,9 @@ func (m *Store) Reserve(_ context.Context, stack store.Stack, calls []store.Call
 	return err
 }
 
+// fewLimits is how many limits a stack has as a rule, at most: for so many, a reservation allocates nothing here.
+const fewLimits = 4
+
 // reserve returns, besides, which queued calls are to wake.
 func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Grant) (called []int64, err error) {
 	var furthest int64
@@ -94,8 +97,8 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 	}
 	var (
 		o       opened
-		room    [store.MaxAdmission]engine.Entry
-		charges [store.MaxAdmission]engine.Charge
+		room    [fewLimits]engine.Entry
+		charges [fewLimits]engine.Charge
 	)
 	entries, err := m.open(room[:0], &o, &stack, furthest, true)
 	if err != nil {

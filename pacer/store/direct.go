@@ -24,7 +24,7 @@ type Direct interface {
 type Prepared any
 
 // MaxAdmission is how many limits an [Admission] has at most.
-const MaxAdmission = 4
+const MaxAdmission = 8
 
 // An Admission is a call that is to go now or not at all. It is passed by value, so that nothing needs to be allocated.
 type Admission struct {

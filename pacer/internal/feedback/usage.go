@@ -32,7 +32,7 @@ type record struct {
 }
 
 // fewLimits is how many limits a stack has as a rule, at most: for so many, nothing needs to be allocated.
-const fewLimits = store.MaxAdmission
+const fewLimits = 4
 
 // Tracked is one tracked call, as its [Usage] knows it. Its zero value is one that is not in flight. The owner of the call sees to it that
 // its methods are not called concurrently.

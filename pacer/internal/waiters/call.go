@@ -12,7 +12,7 @@ import (
 )
 
 // fewLimits is the most limits that a stack usually has: up to this many, no allocation is needed.
-const fewLimits = store.MaxAdmission
+const fewLimits = 4
 
 // A Call is one call on its way to its slot: see the package's drawing. Its zero value is to be reserved for: see [Waiters.Reserve].
 // Then it is safe for concurrent use.
