@@ -395,7 +395,7 @@ function gcra.rest()
     end
     logged(o)
     local tail = math.max(o.tat, now)
-    o.tat = tail + math.min((actual - cost) * o.step, C.MaxDebt)
+    o.tat, o.expire = tail + math.min((actual - cost) * o.step, C.MaxDebt), true
     if o.log then o.log.debt(o, now, actual - cost, tail) end
     forget(o, now)
   end
@@ -469,7 +469,7 @@ function gcra.rest()
         if ends - till >= o.t then keep(o, till, ends) end
       end
     end
-    if o.tat < till then o.tat, changed = till, true end
+    if o.tat < till then o.tat, o.expire, changed = till, true, true end
     return changed
   end
 
@@ -514,7 +514,7 @@ function gcra.rest()
     if to > o.tat then
       local left = math.max(o.tat, now)
       if from - left >= o.t then keep(o, left, from) end
-      o.tat = to
+      o.tat, o.expire = to, true
     end
   end
 
@@ -597,7 +597,7 @@ function gcra.rest()
 
     -- tell counts n calls that went at an instant, or will, at most what the burst holds. What is past is only told to new accounts.
     function gcra.tell(o, now, at, n)
-      o.dirty = true
+      o.dirty, o.expire = true, true
       if at < now then
         o.tat = math.min(math.max(o.tat, at) + math.min(n * o.t, C.MaxDebt), math.max(o.tat, at + o.limit * o.t))
         return

@@ -97,7 +97,7 @@ func (h history) String() string {
 			if name := limitName(l); !listed[name] {
 				listed[name] = true
 				s := &l.Spec
-				fmt.Fprintf(&b, "%s: %v, limit %d, interval %d µs, %d buckets, guard %d µs, adapts %+v\n", name, s.Algorithm, s.Limit, s.Interval, s.Buckets, s.Guard, s.Adapt)
+				fmt.Fprintf(&b, "%s: %+v, adapts %+v\n", name, *s, s.Adapt)
 			}
 		}
 	}

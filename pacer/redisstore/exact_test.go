@@ -40,9 +40,14 @@ func TestALogLastsAsLongAsItsWindow(t *testing.T) {
 	_, err = newPacer(t, rdb, plain).Reserve(t.Context())
 	require.NoError(t, err)
 	require.NotContains(t, rdb.Get(t.Context(), account).Val(), "/", "nobody keeps the log any more")
-	_, err = p.Reserve(t.Context(), pacer.MaxWait(pacer.Forever))
+	r, err = p.Reserve(t.Context(), pacer.MaxWait(pacer.Forever))
 	require.NoError(t, err)
 	require.Equal(t, int64(1), rdb.ZCard(t.Context(), starts).Val(), "another one has begun")
+
+	require.NoError(t, rdb.PExpire(t.Context(), starts, 20*time.Second).Err()) // as if some minutes had passed
+	require.NoError(t, r.Settle(t.Context(), pacer.Cost(2)))
+	require.Greater(t, lasts(starts), 60*time.Second, "what a call cost besides counts as long as a call that goes now")
+	require.Equal(t, int64(2), rdb.ZCard(t.Context(), starts).Val())
 }
 
 // What Headway did not write is an error that says so, and nothing is changed.

@@ -121,15 +121,18 @@ func TestAFleetLearnsOfWhatIsSet(t *testing.T) {
 	until := time.Now()
 	since, lasted := c.between(heard, until), until.Sub(heard)
 	all := c.between(changed, until)
-	measure.Judge(t, timers.Stop(), 50*time.Millisecond, fmt.Sprintf("%d calls in %v after the limit was lowered", all, until.Sub(changed)),
+	lateness := timers.Stop()
+	measure.Judge(t, lateness, 50*time.Millisecond, fmt.Sprintf("%d calls in %v after the limit was lowered", all, until.Sub(changed)),
 		all <= int(until.Sub(changed).Seconds()*rate)+burst+100)
-	require.LessOrEqual(t, since, int(lasted.Seconds()*rate)+burst+100, "one burst of the limit before, in %v since all have the lower one", lasted)
+	late := int(lateness.Max.Seconds() * 2000) // calls of the limit before that a busy machine makes after their slots
+	require.LessOrEqual(t, since, int(lasted.Seconds()*rate)+burst+100+late,
+		"one burst of the limit before, in %v since all have the lower one, and what timers that were %v late delayed", lasted, lateness.Max)
 	require.Positive(t, since)
 
-	late := named(t, server.Client(), "late", slow)
+	joins := named(t, server.Client(), "late", slow)
 	require.NoError(t, op.SetPolicies(t.Context(), fast))
-	require.NoError(t, late.Wait(t.Context()))
-	c.pacers = append(c.pacers, late)
+	require.NoError(t, joins.Wait(t.Context()))
+	c.pacers = append(c.pacers, joins)
 	c.have(t, fast.String())
 	c.calls.Wait()
 	newest := named(t, server.Client(), "newest", slow)
