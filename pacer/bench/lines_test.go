@@ -83,7 +83,7 @@ func growthOfLines(t *testing.T, full bool) section {
 	t.Helper()
 	b := newBackend(t)
 	g := growth{
-		title: "Growth: queued calls", file: "growth-lines.svg", x: "queued calls", points: points(full, 1, 10, 100, 1_000, 10_000),
+		title: "Growth: queued calls", file: "growth-queued.svg", x: "queued calls", points: points(full, 1, 10, 100, 1_000, 10_000),
 		text: `A call is queued for a permit, behind others of the same process, and leaves. Over Redis that is two requests.
 The others ask again once in four seconds at least, which is in the figures.`,
 	}
