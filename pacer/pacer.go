@@ -75,8 +75,8 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 			var few [fewOptions]calls.Option
 			asked = optionsOf(few[:0], opts)
 		}
-		var a calls.Ask
-		if err := p.calls.CallInto(ctx, asked, &a); err != nil || p.goesAtOnce(ctx, &a) {
+		a := calls.Ask{Options: asked}
+		if err := p.calls.CallInto(ctx, &a); err != nil || p.goesAtOnce(ctx, &a) {
 			return err
 		}
 	}

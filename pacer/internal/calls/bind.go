@@ -32,7 +32,7 @@ func (r *Reader) Costs(a *Ask, limits []store.Limit, s *binding.Settling) ([]sto
 func (r *Reader) costs(a *Ask, limits []store.Limit, s *binding.Settling) ([]store.Limit, []int64, *binding.Excess, error) {
 	var own func(policy string) (binding.Cost, bool)
 	if a.ByPolicy {
-		if err := r.checkCosts(a.Set, a.opts); err != nil {
+		if err := r.checkCosts(a.Set, a.Options); err != nil {
 			return nil, nil, nil, err
 		}
 		own = a.ownCost

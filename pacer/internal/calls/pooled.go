@@ -141,7 +141,7 @@ type usual struct {
 
 // isUsual reports whether nothing that a call carries says which limits bind it, or what it costs them.
 func (a *Ask) isUsual() bool {
-	return a.Cost == 1 && !a.ByPolicy && a.scopes == nil && a.held == nil && !slices.ContainsFunc(a.opts, func(o Option) bool { return o.Kind == Scope })
+	return a.Cost == 1 && !a.ByPolicy && a.scopes == nil && a.held == nil && !slices.ContainsFunc(a.Options, func(o Option) bool { return o.Kind == Scope })
 }
 
 // request returns what binds a usual call.
@@ -182,7 +182,7 @@ func place(q *waiters.Request, places map[store.Key]int, limits []store.Limit, c
 // by returns what a call requests by an account of a pool.
 func (a *Ask) by(l *Pool, account string) Ask {
 	one := *a
-	one.opts, one.pooled = append(slices.Clip(a.opts), l.scoped(a, account)...), nil
+	one.Options, one.pooled = append(slices.Clip(a.Options), l.scoped(a, account)...), nil
 	return one
 }
 
@@ -214,7 +214,7 @@ func (a *Ask) ScopesBy(choice int) []Option {
 func (c *Reservation) Chosen() Ask {
 	a := c.Now()
 	if scopes := a.ScopesBy(c.Choice()); scopes != nil {
-		a.opts, a.pooled = append(slices.Clip(a.opts), scopes...), nil
+		a.Options, a.pooled = append(slices.Clip(a.Options), scopes...), nil
 	}
 	return a
 }
