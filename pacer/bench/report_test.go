@@ -55,7 +55,7 @@ func whole(x float64) string { return number(floor(x)) }
 const outputEnv = "HEADWAY_BENCH"
 
 // TestReport measures everything and writes the report. Without HEADWAY_BENCH it makes next to no decisions, and only what
-// does not depend on time is checked. The race detector draws no charts.
+// does not depend on time is checked. The race detector draws no charts. The whole report also goes into the tables of docs/figures.md.
 func TestReport(t *testing.T) {
 	dir := os.Getenv(outputEnv)
 	full := dir != ""
@@ -97,6 +97,9 @@ func TestReport(t *testing.T) {
 				require.NoError(t, c.write(dir), c.file)
 			}
 		}
+	}
+	if whole && full {
+		writeFigures(t, dir)
 	}
 	t.Log("\n" + report)
 	checkReport(t, dir, sections)
