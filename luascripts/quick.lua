@@ -1,7 +1,7 @@
 -- quick.lua: the common case of reserve.lua, before anything else is defined, which would take longer than this does.
 --
--- KEYS, ARGV, Reply and TTL are those of reserve.lua. It is: one run of calls that cost the same for every account, want to
--- go now, and can; rates that do not adapt, of which only the tail is known, and the log if their windows are exact; windows
+-- KEYS, ARGV, Reply and TTL are those of reserve.lua. It is: runs of calls that cost the same for every account, want to
+-- go now, can, and differ only in how long they would wait; rates that do not adapt, of which only the tail is known, and the log if their windows are exact; windows
 -- of which only counts are known, none of them ahead; and an upstream of which there is nothing to say. In any other case
 -- nothing was done, and the rest of the script decides. gcra.lua, starts.lua and window.lua have the reasons.
 
@@ -78,10 +78,14 @@ local function quickly()
   end
   local tracked = false
   if #ARGV ~= at then
-    if #ARGV ~= at + 5 or ARGV[at] ~= '0' or ARGV[at + 2] == '0' or ARGV[at + 3] ~= '0' then return nil end
-    tracked = ARGV[at + 5] == 'C.Tracked'
-    if not tracked and ARGV[at + 5] ~= '0' then return nil end
-    many, cost = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+    local each, flags = ARGV[at + 2], ARGV[at + 5]
+    tracked = flags == 'C.Tracked'
+    if each == '0' or not tracked and flags ~= '0' then return nil end
+    many, cost = 0, tonumber(each)
+    for i = at, #ARGV, 6 do
+      if ARGV[i] ~= '0' or ARGV[i + 2] ~= each or ARGV[i + 3] ~= '0' or ARGV[i + 5] ~= flags then return nil end
+      many = many + ARGV[i + 1]
+    end
   end
   local call, format, sub = redis.call, string.format, string.sub
   local values = call('MGET', unpack(KEYS, 1, n + 1))
