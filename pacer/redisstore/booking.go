@@ -30,7 +30,7 @@ func (s *Store) Redeem(ctx context.Context, stack store.Stack, b store.Booking) 
 	now := s.now()
 	for try := 0; ; try++ {
 		q := newRequest()
-		if err := q.limits(stack.Upstream, stack.Limits, booked{&b}, now, now); err != nil {
+		if err := q.limits(stack.Upstream, stack.Limits, booked{&b}.add, now, now); err != nil {
 			return store.Redemption{}, err
 		}
 		q.numbers(int64(len(b.Refund)))

@@ -26,8 +26,11 @@ type request struct {
 	}
 }
 
-// maxInterval is how long the digits of an emission interval are, at most.
-const maxInterval = 16
+// maxInterval is how long the digits of an emission interval are, at most, and maxEpoch an epoch.
+const (
+	maxInterval = 16
+	maxEpoch    = 40
+)
 
 // head is how many arguments come before the keys: the command, the script and the number of keys.
 const head = 3
@@ -60,7 +63,7 @@ func (r *request) key(k string) {
 // the scripts can read them all at once.
 func (r *request) addKeys(upstream string, limits []store.Limit) {
 	base := len(prefix) + len(upstream) + 2
-	size := base
+	size := base + maxEpoch
 	for i := range limits {
 		keys := 2
 		if limits[i].Spec.Most > 0 {
@@ -127,15 +130,12 @@ func (r *request) addKey(name string, l *store.Limit, mark string, interval int6
 	r.key(r.text.String()[begin:])
 }
 
-// A prelude is what a script receives before the accounts, in addition to the keys.
-type prelude interface {
-	add(r *request, upstream string)
-}
+// A prelude adds what a script receives before the accounts, in addition to the keys. It is a function, since an interface would have to be
+// allocated.
+type prelude func(r *request, upstream string)
 
 // nothing is the prelude of a script that receives none.
-type nothing struct{}
-
-func (nothing) add(*request, string) {}
+func nothing(*request, string) {}
 
 // knowledge is what the client knows of the store, which Reserve says first.
 type knowledge struct {
@@ -144,7 +144,10 @@ type knowledge struct {
 }
 
 func (k knowledge) add(r *request, _ string) {
-	r.known = k.epoch.String()
+	var room [maxEpoch]byte
+	begin := r.text.Len()
+	r.text.Write(k.epoch.Append(room[:0]))
+	r.known = r.text.String()[begin:]
 	r.args = append(r.args, &r.known)
 	r.numbers(int64(k.lastSeen))
 }
@@ -174,7 +177,7 @@ func (o operation) add(r *request, upstream string) {
 // given time.
 func (r *request) limits(upstream string, limits []store.Limit, first prelude, now, until int64) error {
 	r.addKeys(upstream, limits)
-	first.add(r, upstream)
+	first(r, upstream)
 	r.numbers(int64(len(limits)))
 	for i := range limits {
 		l := &limits[i]

@@ -49,7 +49,7 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	if slices.ContainsFunc(limits, hasQueue) {
 		program = &s.queued
 	}
-	r, now, err := s.ask(ctx, program, upstream, limits, knowledge{first.Epoch, first.LastSeen}, reach, func(r *request) {
+	r, now, err := s.ask(ctx, program, upstream, limits, knowledge{first.Epoch, first.LastSeen}.add, reach, func(r *request) {
 		if c := batches[0].Calls; len(batches) == 1 && len(c) == 1 && plain(&c[0]) {
 			r.numbers(engine.Micros(c[0].MaxWait))
 			return

@@ -242,7 +242,7 @@ func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 	limits, refs := union(batches)
 	now := s.now()
 	q := newRequest()
-	if err := q.limits(batches[0].Stack.Upstream, limits, operation{batches[0].Stack.Once}, now, now); err != nil {
+	if err := q.limits(batches[0].Stack.Upstream, limits, operation{batches[0].Stack.Once}.add, now, now); err != nil {
 		return err
 	}
 	for i := range batches {
@@ -265,7 +265,7 @@ func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 
 // Report implements [store.Store].
 func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
-	r, now, err := s.ask(ctx, &s.report, stack.Upstream, stack.Limits, operation{stack.Once}, 0, func(q *request) { q.notes(notes) })
+	r, now, err := s.ask(ctx, &s.report, stack.Upstream, stack.Limits, operation{stack.Once}.add, 0, func(q *request) { q.notes(notes) })
 	if err != nil {
 		return 0, 0, err
 	}
@@ -304,7 +304,7 @@ func (r *request) notes(notes []store.Note) {
 
 // Status implements [store.Store].
 func (s *Store) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
-	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nothing{}, 0, nil)
+	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nothing, 0, nil)
 	if err != nil {
 		return store.StackStatus{}, err
 	}
@@ -314,7 +314,7 @@ func (s *Store) Status(ctx context.Context, stack store.Stack) (store.StackStatu
 
 // Pauses implements [store.Shared].
 func (s *Store) Pauses(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
-	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nothing{}, 0, func(q *request) { q.numbers(1) })
+	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nothing, 0, func(q *request) { q.numbers(1) })
 	if err != nil {
 		return store.StackStatus{}, err
 	}
@@ -328,7 +328,7 @@ func (s *Store) Pauses(ctx context.Context, stack store.Stack) (store.StackStatu
 // Heartbeat implements [store.Shared].
 func (s *Store) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
 	q, up, now := newRequest(), upstreamKey(upstream), s.now()
-	if err := q.limits(upstream, b.Limits, members{up}, now, now); err != nil {
+	if err := q.limits(upstream, b.Limits, members{up}.add, now, now); err != nil {
 		return store.Membership{}, err
 	}
 	q.args = append(q.args, b.ID)

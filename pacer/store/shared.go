@@ -108,13 +108,15 @@ type Epoch struct {
 func (e Epoch) IsZero() bool { return e.Began == 0 }
 
 // String returns the epoch as it goes over the wire.
-func (e Epoch) String() string {
+func (e Epoch) String() string { return string(e.Append(nil)) }
+
+// Append appends the epoch as it goes over the wire, 40 bytes at most, and returns the extended text.
+func (e Epoch) Append(text []byte) []byte {
 	if e.IsZero() {
-		return "0"
+		return append(text, '0')
 	}
-	var room [48]byte
-	text := strconv.AppendInt(room[:0], int64(e.Began), 10)
-	return string(strconv.AppendInt(append(text, '.'), e.Resets, 10))
+	text = strconv.AppendInt(text, int64(e.Began), 10)
+	return strconv.AppendInt(append(text, '.'), e.Resets, 10)
 }
 
 // A Fault is what an error of a [Shared] means.
