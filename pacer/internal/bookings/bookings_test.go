@@ -317,7 +317,8 @@ func TestWhatATokenCarries(t *testing.T) {
 		require.Equal(t, "acme", a.Scope("tenant"))
 		require.EqualValues(t, 4, a.CostOption("ten").N)
 
-		_, _, err = one.Book(t.Context(), []calls.Option{{Kind: calls.Scope, Name: "tenant", Value: fmt.Sprint(make([]int, 300))}}, nil)
+		long := calls.Option{Kind: calls.Scope, Name: "note", Value: fmt.Sprint(make([]int, 300))}
+		_, _, err = one.Book(t.Context(), []calls.Option{{Kind: calls.Scope, Name: "tenant", Value: "acme"}, long}, nil)
 		require.ErrorContains(t, err, "Book is ", "the token would be too long")
 		for range 5 { // and nothing was charged for it
 			_, wait, err := one.Book(t.Context(), []calls.Option{{Kind: calls.Scope, Name: "tenant", Value: "acme"}}, nil)

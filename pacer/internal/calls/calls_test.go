@@ -158,7 +158,7 @@ func TestBoundAnew(t *testing.T) {
 	r := newReader(t, rate("before"))
 	ctx := calls.WithScope(t.Context(), "tenant", "acme")
 	var c calls.Reservation
-	c.Options = []calls.Option{{Kind: calls.Cost, N: 2}, costOf("after", 0)}
+	c.Options = []calls.Option{{Kind: calls.Cost, N: 2}, costOf("after", 0), scope(calls.LaneScope, "bulk")}
 	_, err := c.Read(ctx, r)
 	require.NoError(t, err)
 	r.Policies.Declare([]policies.Policy{rate("after").Per("tenant"), rate("other").Per("tenant")})
@@ -180,9 +180,13 @@ func TestBoundAnew(t *testing.T) {
 	require.False(t, ok, "it lacks a scope")
 	require.Same(t, set, c.Now().Set)
 
+	r.Policies.Declare([]policies.Policy{rate("after").Lane("other", 50)})
+	_, ok = c.Bind()
+	require.False(t, ok, "its lane is gone")
+
 	options := c.Options
 	c.Forget()
-	require.Equal(t, []calls.Option{{}, {}}, options, "nothing of it is kept")
+	require.Equal(t, make([]calls.Option, 3), options, "nothing of it is kept")
 }
 
 func TestSettlements(t *testing.T) {
