@@ -38,9 +38,9 @@ type versionJSON struct {
 }
 
 type disagreementJSON struct {
-	Policy string     `json:"policy"`
-	Apart  bool       `json:"apart"`
-	Sides  []sideJSON `json:"sides"`
+	Policy       string     `json:"policy"`
+	ScopesDiffer bool       `json:"scopesDiffer"`
+	Sides        []sideJSON `json:"sides"`
 }
 
 type sideJSON struct {
@@ -117,7 +117,7 @@ func (s *Snapshot) MarshalJSON() ([]byte, error) {
 		v.Versions[i] = versionJSON{one.ID, append([]string{}, one.Policies...), one.Processes, append([]string{}, one.Names...)}
 	}
 	for i, one := range s.Disagreements {
-		v.Disagreements[i] = disagreementJSON{Policy: one.Policy, Apart: one.Apart, Sides: make([]sideJSON, len(one.Sides))}
+		v.Disagreements[i] = disagreementJSON{Policy: one.Policy, ScopesDiffer: one.ScopesDiffer, Sides: make([]sideJSON, len(one.Sides))}
 		for j, side := range one.Sides {
 			v.Disagreements[i].Sides[j] = sideJSON{side.Text, side.Processes, append([]string{}, side.Names...)}
 		}

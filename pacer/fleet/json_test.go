@@ -35,7 +35,7 @@ func TestFleetAsJSON(t *testing.T) {
 		Settings:  &pacer.Settings{Upstream: "zendesk", Changed: at, Policies: &pacer.Setting{Text: "none", Since: at}},
 		Versions:  []fleet.Version{{ID: "5f", Processes: 1}}, VersionCount: 2,
 		Disagreements: []fleet.Disagreement{
-			{Policy: "peak", Apart: true, Sides: []fleet.Side{{Text: "peak: 4 per 1s", Processes: 1, Names: []string{"worker"}}, {}}},
+			{Policy: "peak", ScopesDiffer: true, Sides: []fleet.Side{{Text: "peak: 4 per 1s", Processes: 1, Names: []string{"worker"}}, {}}},
 		},
 	}
 	got, err := json.Marshal(f)
@@ -62,7 +62,7 @@ func TestFleetAsJSON(t *testing.T) {
 		"settings":{"upstream":"zendesk","changed":"2026-03-04T14:05:12Z","policies":{"texts":[],"since":"2026-03-04T14:05:12Z","until":null},
 			"limits":[]},"setLimits":0,
 		"versionCount":2,"versions":[{"id":"5f","policies":[],"processes":1,"names":[]}],
-		"disagreements":[{"policy":"peak","apart":true,
+		"disagreements":[{"policy":"peak","scopesDiffer":true,
 			"sides":[{"text":"peak: 4 per 1s","processes":1,"names":["worker"]},{"text":"","processes":0,"names":[]}]}],
 		"unknown":["later: 5 per moon"]}`, string(got))
 	got, err = json.Marshal(&fleet.Snapshot{Policies: []fleet.Policy{{PolicyStatus: pacer.PolicyStatus{Policy: tenant.Observed()}}}})

@@ -112,7 +112,7 @@ func disagreement(name string, sides map[string]*side) Disagreement {
 			continue
 		}
 		of := strings.Join(policy.Scopes(), " ")
-		d.Apart = d.Apart || !first && of != scopes
+		d.ScopesDiffer = d.ScopesDiffer || !first && of != scopes
 		scopes, first = of, false
 	}
 	slices.SortStableFunc(d.Sides, func(a, b Side) int { return b.Processes - a.Processes })

@@ -109,13 +109,13 @@ func TestProcessesThatDisagree(t *testing.T) {
 				{Text: "peak: 10 per 1s", Processes: 3, Names: s.Disagreements[1].Sides[0].Names},
 				{Text: "peak: 20 per 1s", Processes: 1, Names: []string{"worker-9/4"}},
 			}},
-			{Policy: "tenant", Apart: true, Sides: []fleet.Side{
+			{Policy: "tenant", ScopesDiffer: true, Sides: []fleet.Side{
 				{Text: tenant, Processes: 3, Names: s.Disagreements[2].Sides[0].Names},
 				{Text: "tenant: 5 per 1s, per tenant+user", Processes: 1, Names: []string{"worker-9/4"}},
 			}},
 		}, sortedNames(s.Disagreements))
 		require.ElementsMatch(t, []string{"worker-1/17", "worker-2/3", "importer/1"}, s.Disagreements[1].Sides[0].Names)
-		require.Contains(t, jsonOf(t, s), `{"policy":"daily","apart":false,"sides":[{"text":"daily: 5 daily (UTC)","processes":3,"names":[`)
+		require.Contains(t, jsonOf(t, s), `{"policy":"daily","scopesDiffer":false,"sides":[{"text":"daily: 5 daily (UTC)","processes":3,"names":[`)
 		require.Contains(t, jsonOf(t, s), `"versionCount":3,"versions":[{"id":"`+s.Versions[0].ID+`","policies":["peak: 10 per 1s",`)
 	})
 }

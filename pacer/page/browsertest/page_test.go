@@ -216,7 +216,7 @@ func TestSettingsAndDisagreementsShow(t *testing.T) {
 	more := func(s *fleet.Snapshot) {
 		s.VersionCount = 2
 		s.Disagreements = []fleet.Disagreement{
-			{Policy: "peak", Apart: true, Sides: []fleet.Side{
+			{Policy: "peak", ScopesDiffer: true, Sides: []fleet.Side{
 				{Text: "peak: 10 per 1s", Processes: 3, Names: []string{"worker-1/311", hostile}},
 				{Text: "peak: 20 per 1s", Processes: 1, Names: []string{"worker-3/314"}},
 			}},

@@ -41,7 +41,7 @@ export class Disagreement {
     this.notice.put(differ ? `Processes disagree: ${view.versionCount} versions of the policies are in use. ` +
       "This is normal during a rolling deployment, and for a minute after a change." : "",
     differ ? view.disagreements.map((d) => d.sides.map((s) => side(d.policy, s)).join("; ") +
-      (d.apart ? ": these are separate accounts, because their scopes differ" : "")) : []);
+      (d.scopesDiffer ? ": these are separate accounts, because their scopes differ" : "")) : []);
   }
 }
 

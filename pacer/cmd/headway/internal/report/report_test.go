@@ -134,7 +134,7 @@ func TestTextOfSettingsAndDisagreements(t *testing.T) {
 			{Policy: "day", Sides: []fleet.Side{
 				{Text: "day: 9 daily (UTC)", Processes: 3, Names: []string{"a/1", "b/1"}}, {Processes: 1, Names: []string{"c\x1b/1"}},
 			}},
-			{Policy: "peak", Apart: true, Sides: []fleet.Side{
+			{Policy: "peak", ScopesDiffer: true, Sides: []fleet.Side{
 				{Text: "peak: 10 per 1s", Processes: 2, Names: []string{"a/1", "b/1"}},
 				{Text: "peak: 20 per 1s, per user", Processes: 1, Names: []string{"c/1"}},
 				{Processes: 2, Names: []string{"d/1", "e/1"}},

@@ -106,7 +106,7 @@ func writeDisagreements(b *strings.Builder, f *fleet.Snapshot) {
 		if lacks(d) {
 			fmt.Fprintf(b, "  processes without %s do not charge their calls to it: more calls may start than it admits\n", Clean(d.Policy))
 		}
-		if d.Apart {
+		if d.ScopesDiffer {
 			fmt.Fprintf(b, "  %s has different scopes, and so separate accounts: more calls may start than either admits\n", Clean(d.Policy))
 		}
 	}
