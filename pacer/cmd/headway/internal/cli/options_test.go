@@ -103,6 +103,7 @@ func TestWhereRedisIs(t *testing.T) {
 func TestACommandThatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, outcome{cli.ExitUsage, "", `headway: unknown command "paus" for "headway"; Did you mean this? pause: see headway --help` + "\n"}, run(t, "paus"))
+	require.Equal(t, outcome{cli.ExitUsage, "", `headway: unknown command "foo" for "headway": see headway --help` + "\n"}, run(t, "foo"))
 	require.Equal(t, outcome{cli.ExitUsage, "", `headway: unknown command "nonsense" for "headway": see headway --help` + "\n"}, run(t, "nonsense"))
 }
 

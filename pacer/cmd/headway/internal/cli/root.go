@@ -72,6 +72,8 @@ numbers of seconds. docs/command.md lists the fields.`,
   headway limit zendesk tenant "50 per 1s" --scope tenant=acme --for 2h`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+
+		SuggestionsMinimumDistance: 1, // of its default, 2, most words of three letters are near
 		PersistentPreRun: func(*cobra.Command, []string) {
 			a.begun = true
 			a.where.Redis = cmp.Or(a.where.Redis, a.env.Get("HEADWAY_REDIS"), DefaultRedis)
