@@ -242,8 +242,18 @@ func TestBadPoliciesChangeNothing(t *testing.T) {
 		require.ErrorAs(t, p.SetPolicies(t.Context(), bad...), &wrong)
 		require.Equal(t, "per-second: 10 per 1s", p.Policies()[0].String())
 	}
-	var wrong *pacer.ConfigError
-	require.ErrorAs(t, p.SetPolicies(t.Context(), policies.PerSecond(1).Per("tenant").Override(policies.PerSecond(2), "a")), &wrong)
+	tenant, wrong := policies.PerSecond(1).Per("tenant"), (*pacer.ConfigError)(nil)
+	err := p.SetPolicies(t.Context(), tenant.OverrideBy(func([]string) (policies.Policy, bool) { return policies.Policy{}, false }))
+	require.ErrorAs(t, err, &wrong)
+	require.ErrorContains(t, err, "leave the policy to the code of each process")
+	for i := range store.MaxSettings {
+		tenant = tenant.Override(policies.PerSecond(2), fmt.Sprint(i))
+	}
+	require.NoError(t, p.SetPolicies(t.Context(), tenant))
+	err = p.SetPolicies(t.Context(), tenant, policies.PerMinute(1).Per("tenant").Override(policies.PerMinute(2), "one too many"))
+	require.ErrorAs(t, err, &wrong)
+	require.ErrorContains(t, err, "1025 overrides")
+	require.Equal(t, "per-second.tenant: 1 per 1s, per tenant", p.Policies()[0].String())
 	require.NoError(t, p.Close())
 	require.ErrorIs(t, p.Declare(policies.PerSecond(1)), pacer.ErrClosed)
 	require.ErrorIs(t, p.SetPolicies(t.Context(), policies.PerSecond(1)), pacer.ErrClosed)
@@ -277,6 +287,45 @@ func TestSetPoliciesHoldForTheFleet(t *testing.T) {
 		require.Equal(t, "x: 5 per 1s", late.Policies()[0].String())
 		require.NoError(t, one.SetPolicies(t.Context()), "no policies limit nothing")
 		require.Empty(t, one.Policies())
+	})
+}
+
+// Policies that are set have their overrides with them, in every process, also in those that come later. What is set for a key comes first.
+func TestSetPoliciesHaveOverrides(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		t.Helper()
+		declared := policies.PerSecond(1).Per("tenant").Named("x").Override(policies.PerSecond(9).Burst(9), "acme")
+		one, two := opened(t, config(declared)), opened(t, config(declared))
+		set := policies.PerSecond(1).Per("tenant").Named("x").Override(policies.PerSecond(1).Burst(4), "acme").Override(policies.PerSecond(1).Burst(3), "a: b")
+		require.NoError(t, one.SetPolicies(t.Context(), set))
+		allowed := func(p *pacer.Pacer, tenant string) (n int) {
+			for p.Allow(t.Context(), pacer.Scope("tenant", tenant)) == nil {
+				n++
+			}
+			return n
+		}
+		time.Sleep(time.Second)
+		_, err := two.Settings(t.Context())
+		require.NoError(t, err)
+		for tenant, want := range map[string]int{"acme": 4, "a: b": 3, "globex": 1} {
+			require.Equal(t, want, allowed(two, tenant), tenant)
+			require.Equal(t, 0, allowed(one, tenant), tenant)
+		}
+		time.Sleep(time.Minute)
+		late := opened(t, config(declared))
+		require.NoError(t, late.SetLimit(t.Context(), "x", policies.PerSecond(1).Burst(6), 0, pacer.Scope("tenant", "a: b")))
+		require.Equal(t, 4, allowed(late, "acme"))
+		require.Equal(t, 6, allowed(late, "a: b"))
+		s, err := late.Settings(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "x: 1 per 1s, per tenant\nfor \"a: b\": 1 per 1s, burst 3\nfor \"acme\": 1 per 1s, burst 4", s.Policies.Text)
+		require.NoError(t, s.Policies.Err)
+		require.NoError(t, one.UnsetPolicies(t.Context()))
+		time.Sleep(time.Minute)
+		_, err = two.Settings(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 9, allowed(two, "acme"))
 	})
 }
 

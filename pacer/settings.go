@@ -37,20 +37,28 @@ func (p *Pacer) Declare(list ...policies.Policy) error {
 // request, and applies them as [Pacer.Declare] describes. Meanwhile the processes together exceed the lower limit by no more than one
 // burst.
 //
-// It returns a [*ConfigError] and changes nothing if a policy is not valid or cannot be written as text (see
-// [policies.Policy.MarshalText]), or if the policies cannot be combined. It returns a [*StoreError] if the store fails or keeps no
-// settings.
+// The store keeps the [policies.Policy.Override]s of the policies with them, at most [store.MaxSettings] in all. It cannot keep the function
+// of a [policies.Policy.OverrideBy]: leave such a policy to the code of each process.
+//
+// It returns a [*ConfigError] and changes nothing if a policy is not valid or cannot be written as text (see [policies.Policy.Lines]), if
+// there are too many overrides, or if the policies cannot be combined. It returns a [*StoreError] if the store fails or keeps no settings.
 func (p *Pacer) SetPolicies(ctx context.Context, list ...policies.Policy) error {
 	if err := checkPolicies("SetPolicies", list); err != nil {
 		return err
 	}
 	lines := make([]string, 0, len(list))
 	for i := range list {
-		text, err := list[i].MarshalText()
+		some, err := list[i].Lines()
 		if err != nil {
 			return &ConfigError{Field: fmt.Sprintf("SetPolicies[%d]", i), Err: err}
 		}
-		lines = append(lines, string(text))
+		lines = append(lines, some...)
+	}
+	if n := len(lines) - len(list); n > store.MaxSettings {
+		return &ConfigError{
+			Field: "SetPolicies", Value: fmt.Sprintf("%d overrides", n),
+			Reason: fmt.Sprintf("must have at most %d in all: leave more to the code of each process", store.MaxSettings),
+		}
 	}
 	if len(lines) == 0 {
 		lines = append(lines, noPolicies)
@@ -167,18 +175,14 @@ func (p *Pacer) policiesChanged(before, now *binding.Set) {
 	}
 }
 
-// parsePolicies reads the policies of an upstream, one on each line, and checks them.
+// parsePolicies reads the policies of an upstream, one on each line, with lines for their overrides, and checks them.
 func parsePolicies(text string) ([]policies.Policy, error) {
-	list := []policies.Policy{}
 	if text == noPolicies {
-		return list, nil
+		return []policies.Policy{}, nil
 	}
-	for line := range strings.SplitSeq(text, "\n") {
-		one, err := policies.Parse(line)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, one)
+	list, err := policies.ParseLines(strings.Split(text, "\n")...)
+	if err != nil {
+		return nil, err
 	}
 	return list, checkPolicies("Policies", list)
 }
@@ -215,7 +219,7 @@ type Setting struct {
 	Scope  string // its scopes and values, such as `tenant=acme`
 
 	Policies []policies.Policy // what is set; for a single key, one policy
-	Text     string            // the same as text, as the store holds it, one policy a line
+	Text     string            // the same as text, as the store holds it: see [policies.Policy.Lines]
 	Err      error             // why this version of the library cannot read it; the setting then has no effect in this process
 	Since    time.Time
 	Until    time.Time // zero if it is permanent

@@ -3,6 +3,8 @@ package policies
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +43,7 @@ type override struct {
 // not.
 //
 // Call it once for each key, at most 10,000 times. For more keys, or if the numbers are in a table of yours, use [Policy.OverrideBy].
-// [Policy.String] and [Policy.Spec] return those of p: the text form has no overrides.
+// [Policy.String] and [Policy.Spec] return those of p; [Policy.Lines] writes them together.
 func (p Policy) Override(with Policy, values ...string) Policy {
 	o := &overrides{n: 1}
 	one := &override{values: slices.Clone(values), with: with}
@@ -73,6 +75,22 @@ func (p Policy) OverrideBy(f func(values []string) (Policy, bool)) Policy {
 
 // HasOverrides reports whether some keys may have numbers of their own: see [Policy.For].
 func (p Policy) HasOverrides() bool { return p.overrides != nil }
+
+// Overrides returns the scope values of each [Policy.Override], in the order of [Policy.Per], and the policy whose numbers these have. They
+// come in order of their keys; change none of the values.
+func (p Policy) Overrides() iter.Seq2[[]string, Policy] {
+	return func(yield func([]string, Policy) bool) {
+		if p.overrides == nil {
+			return
+		}
+		_ = p.overrides.find(nil) // which makes the index
+		for _, key := range slices.Sorted(maps.Keys(p.overrides.index)) {
+			if one := p.overrides.index[key]; !yield(one.values, one.with) {
+				return
+			}
+		}
+	}
+}
 
 // For returns the policy that holds for the key with these scope values, in the order of [Policy.Per]: with the numbers of its
 // [Policy.Override], or else those that the function of [Policy.OverrideBy] returns, or else those of p. Its name, scopes, lanes and

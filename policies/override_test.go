@@ -263,7 +263,7 @@ func TestOverridesAreNotWritten(t *testing.T) {
 		require.NoError(t, roundTrip(q))
 		require.NotContains(t, q.String(), "override")
 		_, err := q.MarshalText()
-		require.EqualError(t, err, `policies: policy "per-second.tenant": Overrides is given: a text cannot hold them: keep them separately`)
+		require.EqualError(t, err, `policies: policy "per-second.tenant": Overrides is given: one line cannot hold them: use Lines`)
 		key, err := q.For("acme")
 		require.NoError(t, err)
 		_, err = key.MarshalText()

@@ -105,7 +105,7 @@ func (p Policy) MarshalText() ([]byte, error) {
 		return nil, err
 	}
 	if p.overrides != nil {
-		return nil, &Error{Policy: p.Name(), Field: "Overrides", Value: "given", Reason: "a text cannot hold them: keep them separately"}
+		return nil, &Error{Policy: p.Name(), Field: "Overrides", Value: "given", Reason: "one line cannot hold them: use Lines"}
 	}
 	text := p.String()
 	q, err := Parse(text)

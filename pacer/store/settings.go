@@ -15,7 +15,8 @@ import (
 type Setting struct {
 	// Policy and Scope name the limit that it is about, as in [Limit]. Both are "" for the policies of the whole upstream.
 	Policy, Scope string
-	// Text is a policy as policies.Policy.String writes it, or of the whole upstream one on each line; "" for what holds without it.
+	// Text is a policy as policies.Policy.String writes it, or those of the whole upstream as policies.Policy.Lines does; "" for what holds
+	// without it.
 	Text string
 	// Since is when it was set, and Until when it ends. In a change both are 0, and For says for how long it is to hold, at most
 	// [ForGood]; 0 for that.

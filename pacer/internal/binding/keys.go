@@ -56,11 +56,22 @@ func (s *Set) specialOf(l *Limit, scope string) (policies.Policy, bool) {
 	return l.partOf(policy), found
 }
 
-// Keyed returns what holds for a key of a policy that need not be of this set, as far as operators have set it.
+// Keyed returns what holds for a key of a policy that need not be of this set: what operators have set for it, or its override, if the
+// policy is of this set.
 func (s *Set) Keyed(policy policies.Policy, scope string) policies.Policy {
-	if l := s.byName[policy.Name()]; l != nil && scope != "" {
-		if special, found := s.specialOf(l, scope); found {
-			return special
+	l := s.byName[policy.Name()]
+	if l == nil || scope == "" {
+		return policy
+	}
+	if special, found := s.specialOf(l, scope); found {
+		return special
+	}
+	if whole := s.wholeLimit(l).Of; policy.String() == l.Of.String() {
+		for values := range whole.Overrides() {
+			if store.EscapeScope(values...) == scope {
+				own, _ := whole.For(values...) // with an error, it is the policy itself
+				return l.partOf(own)
+			}
 		}
 	}
 	return policy

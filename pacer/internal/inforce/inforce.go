@@ -155,7 +155,18 @@ func (p *Policies) endSettings() {
 	p.settle()
 }
 
-// samePolicy reports whether two policies are the same, as far as text can tell; those with overrides of their own are not.
+// samePolicy reports whether two policies are the same, as far as text can tell; those with functions of their own are not.
 func samePolicy(a, b policies.Policy) bool {
-	return a.String() == b.String() && a.Spec().Equal(b.Spec()) && !a.HasOverrides() && !b.HasOverrides()
+	if a.String() != b.String() || !a.Spec().Equal(b.Spec()) || a.HasOverrides() != b.HasOverrides() {
+		return false
+	}
+	if !a.HasOverrides() {
+		return true
+	}
+	first, err := a.Lines()
+	if err != nil {
+		return false
+	}
+	second, err := b.Lines()
+	return err == nil && slices.Equal(first, second)
 }

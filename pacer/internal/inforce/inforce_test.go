@@ -2,6 +2,7 @@ package inforce_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,13 +17,12 @@ import (
 
 var errUnknown = errors.New("unknown word")
 
-// parse reads one policy.
+// parse reads policies.
 func parse(text string) ([]policies.Policy, error) {
 	if text == "?" {
 		return nil, errUnknown
 	}
-	one, err := policies.Parse(text)
-	return []policies.Policy{one}, err
+	return policies.ParseLines(strings.Split(text, "\n")...)
 }
 
 // A rig is policies of which 10 a second are declared, and how often they changed.
@@ -126,6 +126,30 @@ func TestTextsThatAreNotUnderstood(t *testing.T) {
 		require.Equal(t, int64(10), r.limit("a"))
 		require.Equal(t, "not understood: unknown word", r.Now().Source)
 	})
+}
+
+// Policies that are set with overrides are the same when they are read again, and others if an override is another one.
+func TestOverridesThatAreSet(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i, c := range []struct {
+		override string
+		changes  int
+		acme     int64
+	}{
+		{"", 1, 20},
+		{"\nfor \"acme\": 50/s", 2, 50},
+		{"\nfor \"acme\": 50/s", 2, 50},
+		{"\nfor \"acme\": 60/s", 3, 60},
+		{"\nfor \"acme\": 60/s\nfor \"globex\": 5/s", 4, 60},
+		{"\nfor \"globex\": 5/s\nfor \"acme\": 60/s", 4, 60},
+		{"", 5, 20},
+	} {
+		r.Read(set(store.Instant(i+1), store.Setting{Text: twenty + c.override}))
+		require.Equal(t, c.changes, r.changes, c.override)
+		require.Equal(t, c.acme, r.limit("acme"), c.override)
+		require.Equal(t, int64(20), r.limit("initech"), c.override)
+	}
 }
 
 // All policies can be observed, whatever they are by themselves.

@@ -3,6 +3,7 @@ package browsertest_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -223,7 +224,7 @@ func TestSettingsAndDisagreementsShow(t *testing.T) {
 			{Policy: "daily", Sides: []fleet.Side{{Text: "daily: 5 daily (UTC)", Processes: 1, Names: []string{"a"}}, {Processes: 1, Names: []string{"b"}}}},
 		}
 		s.Settings = &pacer.Settings{
-			At: s.At, Policies: &pacer.Setting{Text: "peak: 10 per 1s\ndaily: 5 daily (UTC)"},
+			At: s.At, Policies: &pacer.Setting{Text: "peak: 10 per 1s, per tenant" + strings.Repeat("\nfor \"acme\": 5 per 1s", 26)},
 			Limits: []pacer.Setting{{Policy: "tenant", Scope: "tenant=" + hostile, Text: "tenant: 5 per 1s, per tenant", Until: s.At.Add(2 * time.Hour)}},
 		}
 		s.SetLimits = 3
@@ -238,7 +239,7 @@ func TestSettingsAndDisagreementsShow(t *testing.T) {
 		"|worker-1/311, "+hostile+" and 1 more have peak: 10 per 1s; "+
 		"worker-3/314 has peak: 20 per 1s: these are separate accounts, because their scopes differ"+
 		"|a has daily: 5 daily (UTC); b has no policy daily", list("disagree"))
-	require.Equal(t, "Set by hand, for every process:|Policies: peak: 10 per 1s; daily: 5 daily (UTC)|"+
+	require.Equal(t, "Set by hand, for every process:|Policies: peak: 10 per 1s, per tenant"+strings.Repeat("; for \"acme\": 5 per 1s", 23)+"; 3 more lines|"+
 		"tenant="+hostile+": tenant: 5 per 1s, per tenant, for 2 h|2 more limits", list("set"))
 	require.Equal(t, "worker-1/311 · 5f0c · policies set at noon", value[string](b, `document.querySelector("#processes tbody th").textContent`))
 	require.Equal(t, "undefined", value[string](b, `typeof window.hacked`))

@@ -45,6 +45,15 @@ export class Disagreement {
   }
 }
 
+// maxTexts is how many lines of the policies are shown: those that are set may have a thousand overrides.
+const maxTexts = 24;
+
+// shorten returns some texts as one, without those that are too many.
+function shorten(texts) {
+  const rest = texts.length - maxTexts;
+  return [...texts.slice(0, maxTexts), ...(rest > 0 ? [plural(rest, "more line")] : [])].join("; ");
+}
+
 // A Settings shows what is set, and for how much longer.
 export class Settings {
   constructor() {
@@ -59,7 +68,7 @@ export class Settings {
     });
     const more = view.setLimits - limits.length;
     if (more > 0) items.push(plural(more, "more limit"));
-    if (policies) items.unshift(`Policies: ${policies.texts.join("; ") || "none"}${policies.error ? " (cannot be read here)" : ""}`);
+    if (policies) items.unshift(`Policies: ${shorten(policies.texts) || "none"}${policies.error ? " (cannot be read here)" : ""}`);
     this.notice.put(items.length > 0 ? "Set by hand, for every process:" : "", items);
   }
 }

@@ -28,8 +28,10 @@ func (a *app) set() *cobra.Command {
 the processes declare, until headway unset. Give the complete list: a policy that you leave out no longer limits anything. Waiting
 calls follow within a second. The command shows what changes, and asks for confirmation.
 
-Write a policy as headway status shows it, with its name: "peak: 25 per 1s, burst 10, per tenant".`,
+Write a policy as headway status shows it, with its name: "peak: 25 per 1s, burst 10, per tenant". Other numbers for single keys come
+behind it, with a quoted value for each of its scopes: 'for "acme": 50 per 1s'. Overrides in the code of the processes do not apply.`,
 		Example: `  headway set zendesk --policy "peak: 20 per 1s" --policy "daily: 100000 daily (UTC)"` + "\n" +
+			`  headway set crm --policy "tenant: 5 per 1s, per tenant" --policy 'for "acme": 50 per 1s'` + "\n" +
 			`  headway set zendesk --policy "peak: 5 per 1s" --yes`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeUpstream,
@@ -52,7 +54,7 @@ Write a policy as headway status shows it, with its name: "peak: 25 per 1s, burs
 			})
 		},
 	}
-	cmd.Flags().StringArrayVar(&texts, "policy", nil, "a policy with its name, such as \"peak: 25 per 1s\"; may be repeated")
+	cmd.Flags().StringArrayVar(&texts, "policy", nil, "a policy with its name, such as \"peak: 25 per 1s\", or the numbers of a key of the one before; may be repeated")
 	a.complete(cmd, "policy", cobra.ShellCompDirectiveNoFileComp, func(f *fleet.Snapshot) (all []string) {
 		for _, p := range wholePolicies(f) {
 			all = append(all, p.String())
@@ -69,13 +71,9 @@ func parsePolicies(texts []string) ([]policies.Policy, error) {
 		return nil, usagef("set needs --policy, such as --policy \"peak: 25 per 1s, burst 10\"; " +
 			"to return to the policies that processes declare, use unset")
 	}
-	list := make([]policies.Policy, 0, len(texts))
-	for _, text := range texts {
-		one, err := policies.Parse(text)
-		if err != nil {
-			return nil, usagef("--policy %q: %w", report.Clean(text), err)
-		}
-		list = append(list, one)
+	list, err := policies.ParseLines(texts...)
+	if err != nil {
+		return nil, usagef("--policy %w", err)
 	}
 	return list, nil
 }
@@ -112,6 +110,11 @@ func (a *app) askToSet(ctx context.Context, upstream string, list []policies.Pol
 				was = "was " + report.What(before[i])
 			}
 			fmt.Fprintf(&b, "  %s: %s (%s)\n", p.Name(), report.What(p), was)
+			if lines, err := p.Lines(); err == nil {
+				for _, line := range lines[1:] {
+					fmt.Fprintf(&b, "    %s\n", report.Clean(line))
+				}
+			}
 		}
 		for _, old := range before {
 			if !slices.ContainsFunc(list, func(p policies.Policy) bool { return old.Name() == p.Name() }) {

@@ -92,6 +92,16 @@ func TestSettingAgainstAFleet(t *testing.T) {
 		headway("unlimit", "zendesk", "tenant", "--scope", "tenant=acme").out)
 	require.Len(t, heldIn(t, headway("unlimit", "zendesk", "tenant", "--scope", "tenant=acme", "--json")).Limits, 1)
 
+	require.Equal(t, cli.ExitDone, headway("set", "zendesk", "--yes", "--policy", "account: 40 per 1s", "--policy", "tenant: 60/s, per tenant",
+		"--policy", `for "initech": 70/s`, "--policy", `for "a: b": 80/s burst 8`).code)
+	require.Equal(t, []string{
+		"account: 40 per 1s", "tenant: 60 per 1s, per tenant", `for "a: b": 80 per 1s, burst 8`, `for "initech": 70 per 1s`,
+	}, status().Settings.Policies.Texts)
+	out = headway("status", "zendesk").out
+	require.Regexp(t, `(?m)^tenant +- +60 per 1s, per tenant +\d\d:\d\d:\d\d +when unset$`, out)
+	require.Regexp(t, `(?m)^tenant +"a: b" +80 per 1s, burst 8 +\d\d:\d\d:\d\d +when unset$`, out)
+	require.Contains(t, headway("status", "zendesk", "--scope", "tenant=initech").out, "70 per 1s, per tenant\n")
+
 	require.Equal(t, "zendesk: each process uses its own policies again\n", headway("unset", "zendesk").out)
 	require.Equal(t, "no policies were set for zendesk\n", headway("unset", "zendesk").out)
 	require.Nil(t, status().Settings.Policies)
@@ -126,6 +136,8 @@ func setsNothing(t *testing.T, headway func(...string) outcome) {
 		},
 		{[]string{"set", "zendesk", "--yes", "--policy", "peak: 5 per 1s", "--policy", "peak: 5 per moon"}, cli.ExitUsage, `--policy "peak: 5 per moon": `},
 		{[]string{"set", "zendesk", "--yes", "--policy", "peak: 5 per 1s", "--policy", "peak: 6 per 1s"}, cli.ExitUsage, "SetPolicies[1]"},
+		{[]string{"set", "zendesk", "--yes", "--policy", `for "acme": 5 per 1s`}, cli.ExitUsage, "has no policy: write it behind that"},
+		{[]string{"set", "zendesk", "--yes", "--policy", "peak: 5 per 1s", "--policy", `for "acme": 5 per 1s`}, cli.ExitUsage, "has no keys: add Per"},
 		{[]string{"set", "zendes", "--yes", "--policy", "peak: 5 per 1s"}, cli.ExitUnknown, `no process paces "zendes"`},
 		{[]string{"unset", "zendes"}, cli.ExitUnknown, `no process paces "zendes"`},
 		{[]string{"limit", "zendesk", "tenant", "5 per 1s"}, cli.ExitUsage, "policy tenant is per tenant: choose one with --scope tenant=VALUE"},
@@ -159,13 +171,14 @@ func TestSetAsksInATerminal(t *testing.T) {
 	headway := on(t, server.Addr)
 	workers(t, server.Addr, "zendesk")
 	known(t, headway)
-	args := []string{"set", "zendesk", "--policy", "account: 5 per 1s", "--policy", "hour: 100 per 1h",
+	args := []string{"set", "zendesk", "--policy", "account: 5 per 1s", "--policy", "hour: 100 per 1h, per tenant", "--policy", `for "acme": 200 per 1h`,
 		"--redis", server.Addr, "--timeout", patience.String()}
 	term := inTerminal(t, 100, 30, nil, args...)
 	term.shows("Type yes to continue:")
 	require.Contains(t, term.Text(), "This sets the policies of zendesk, in 2 processes:")
 	require.Contains(t, term.Text(), "account: 5 per 1s (was 20 per 1s, burst 2)")
 	require.Contains(t, term.Text(), "(new)")
+	require.Contains(t, term.Text(), `    for "acme": 200 per 1h`)
 	require.Contains(t, term.Text(), "day is removed (was 100000 daily (UTC))")
 	term.types("n\r")
 	term.ends(cli.ExitFailed)

@@ -34,12 +34,17 @@ func writeSettings(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 			texts = strings.Split(s.Text, "\n")
 		}
 		since, ends := instants(f, s, now)
+		name := ""
 		for _, text := range texts {
-			name, what, ok := strings.Cut(text, ": ")
-			if !ok || len(s.Policies) == 0 {
-				name, what = "all policies", text
+			what, scope := text, None
+			if n := strings.LastIndex(text, ": "); len(s.Policies) == 0 || n < 0 {
+				name = "all policies"
+			} else if values, ok := strings.CutPrefix(text[:n], "for "); ok {
+				scope, what = values, text[n+2:] // an override of the policy before
+			} else {
+				name, what, _ = strings.Cut(text, ": ")
 			}
-			row(w, Clean(name), None, Clean(what)+unread(s), since, ends)
+			row(w, Clean(name), Clean(scope), Clean(what)+unread(s), since, ends)
 		}
 	}
 	for i := range f.Settings.Limits {
