@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -31,3 +32,15 @@ func ShiftClock(s *Store, d time.Duration) {
 
 // ParseChanges is parseChanges.
 var ParseChanges = parseChanges
+
+// NewShort returns a Store that reserves by the short way of its script only: where that does not decide, Reserve fails.
+func NewShort(rdb Client) *Store {
+	scripts := luascripts.New()
+	const end = "\nlocal reply = quickly()\nif reply then return reply end\nend\n"
+	short, _, ok := strings.Cut(scripts.Reserve, end)
+	if !ok {
+		panic("the script has no short way")
+	}
+	scripts.Reserve = short + end + "return redis.error_reply('ERR the long way')"
+	return withScripts(rdb, scripts)
+}
