@@ -88,6 +88,7 @@ func startLoad(t *testing.T, client func() redis.UniversalClient) *load {
 	})
 	looks := client()
 	defer looks.Close()
+	acquainted(t, looks, loadUpstream, fleetSize) // and once more: they have read the replies by then
 	l.known = acquainted(t, looks, loadUpstream, fleetSize)
 	l.play(2500 * time.Millisecond)
 	return l
