@@ -36,11 +36,11 @@ var ParseChanges = parseChanges
 // NewShort returns a Store that reserves by the short way of its script only: where that does not decide, Reserve fails.
 func NewShort(rdb Client) *Store {
 	scripts := luascripts.New()
-	const end = "\nlocal reply = quickly()\nif reply then return reply end\nend\n"
-	short, _, ok := strings.Cut(scripts.Reserve, end)
+	const ask = "\nlocal reply = quickly()\n"
+	short, _, ok := strings.Cut(scripts.Reserve, ask)
 	if !ok {
 		panic("the script has no short way")
 	}
-	scripts.Reserve = short + end + "return redis.error_reply('ERR the long way')"
+	scripts.Reserve = short + ask + "return reply or redis.error_reply('ERR the long way')\nend\n"
 	return withScripts(rdb, scripts)
 }
