@@ -31,7 +31,7 @@ func newPacer(t *testing.T, rdb redisstore.Client, p ...policies.Policy) *pacer.
 	t.Helper()
 	store, err := redisstore.New(rdb)
 	require.NoError(t, err)
-	pc, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: p, StoreTimeout: patience})
+	pc, err := pacer.New(pacer.Config{Upstream: "test", Store: store, Policies: p, StoreTimeout: patience, MaxLate: patience})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, pc.Close()) })
 	return pc
