@@ -176,15 +176,12 @@ type spares struct {
 	pool sync.Pool // of *spare
 }
 
-// fewLimits is how many limits a call has as a rule, at most: for so many, a Wait needs no allocation.
-const fewLimits = 4
-
 // A spare is a call and room for its limits.
 type spare struct {
 	calls.Asked
 
 	call   waiters.Call
-	limits [fewLimits]store.Limit
+	limits [store.FewLimits]store.Limit
 }
 
 // get returns a call whose caller will not see it.
@@ -202,6 +199,6 @@ func (s *spares) put(one *spare) {
 		return
 	}
 	one.Forget()
-	one.call, one.limits = waiters.Call{}, [fewLimits]store.Limit{}
+	one.call, one.limits = waiters.Call{}, [store.FewLimits]store.Limit{}
 	s.pool.Put(one)
 }

@@ -101,8 +101,8 @@ type Version struct {
 type Disagreement struct {
 	Policy string // its name
 	Sides  []Side // the one of most processes first, at most [MaxShownVersions]
-	// ScopesDiffer reports whether the sides have different scopes. Each side then charges an account of its own, so that all of them together
-	// may send more than any of them admits. The same happens if some processes do not have the policy.
+	// ScopesDiffer reports whether the sides have different scopes. Each side then charges an account of its own, so that all of them
+	// together may send more than any of them admits. The same happens if some processes do not have the policy.
 	ScopesDiffer bool
 
 	_ struct{}

@@ -86,9 +86,6 @@ func (m *Store) Reserve(_ context.Context, stack store.Stack, calls []store.Call
 	return err
 }
 
-// fewLimits is how many limits a stack has as a rule, at most: for so many, a reservation allocates nothing here.
-const fewLimits = 4
-
 // reserve returns, besides, which queued calls are to wake.
 func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Grant) (called []int64, err error) {
 	var furthest int64
@@ -97,8 +94,8 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 	}
 	var (
 		o       opened
-		room    [fewLimits]engine.Entry
-		charges [fewLimits]engine.Charge
+		room    [store.FewLimits]engine.Entry
+		charges [store.FewLimits]engine.Charge
 	)
 	entries, err := m.open(room[:0], &o, &stack, furthest, true)
 	if err != nil {

@@ -23,8 +23,13 @@ type Direct interface {
 // Prepared is a handle on a limit's accounts. What it holds is the store's.
 type Prepared any
 
-// MaxAdmission is how many limits an [Admission] has at most.
-const MaxAdmission = 8
+const (
+	// MaxAdmission is how many limits an [Admission] has at most.
+	MaxAdmission = 8
+	// FewLimits is how many limits a stack has as a rule, at most: what is kept of a call that may wait has room for so many of each, and
+	// needs no allocation for them.
+	FewLimits = 4
+)
 
 // An Admission is a call that is to go now or not at all. It is passed by value, so that nothing needs to be allocated.
 type Admission struct {

@@ -66,15 +66,22 @@ func (s *Set) Keyed(policy policies.Policy, scope string) policies.Policy {
 	if special, found := s.specialOf(l, scope); found {
 		return special
 	}
-	if whole := s.wholeLimit(l).Of; policy.String() == l.Of.String() {
-		for values := range whole.Overrides() {
-			if store.EscapeScope(values...) == scope {
-				own, _ := whole.For(values...) // with an error, it is the policy itself
-				return l.partOf(own)
-			}
-		}
+	whole := s.wholeLimit(l)
+	if values, found := whole.overrides()[scope]; found && policy.String() == l.Of.String() {
+		own, _ := whole.Of.For(values...) // with an error, it is the policy itself
+		return l.partOf(own)
 	}
 	return policy
+}
+
+// overridesOf returns the values of the keys that a policy has overrides for, by scope: a scope that is a hash has no other way back to
+// its values.
+func overridesOf(p policies.Policy) map[string][]string {
+	all := make(map[string][]string)
+	for values := range p.Overrides() {
+		all[store.EscapeScope(values...)] = values
+	}
+	return all
 }
 
 // wholeLimit returns the limit that a limit is, or is a part of.

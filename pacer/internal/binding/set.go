@@ -43,7 +43,8 @@ type Limit struct {
 
 	Prepared store.Prepared // if the store is direct
 
-	own func(scope string, values []string) policies.Spec // what holds for a key
+	own       func(scope string, values []string) policies.Spec // what holds for a key
+	overrides func() map[string][]string                        // the values of the keys that the policy has overrides for, by scope
 }
 
 // A Set is the policies by which a Pacer paces, unpacked once. It never changes, so its fields are for reading: a Pacer whose policies change
@@ -122,6 +123,7 @@ func (s *Set) addLimit(c *Config, i int, one *parts.Part) {
 	l.Of, l.Scopes, l.Optional, l.Lane, l.Whole = one.Policy, one.Scopes(), one.IsOptional(), one.Lane, one.Whole
 	l.Observed = one.IsObserved()
 	l.own = func(scope string, values []string) policies.Spec { return s.specFor(l, scope, values) }
+	l.overrides = sync.OnceValue(func() map[string][]string { return overridesOf(one.Policy) }) // only status needs them
 	if c.Direct != nil {
 		l.Prepared = c.Direct.Prepare(c.Upstream, &l.Limit)
 	}

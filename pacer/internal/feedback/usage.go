@@ -31,9 +31,6 @@ type record struct {
 	valued time.Time
 }
 
-// fewLimits is how many limits a stack has as a rule, at most: for so many, nothing needs to be allocated.
-const fewLimits = 4
-
 // Tracked is one tracked call, as its [Usage] knows it. Its zero value is one that is not in flight. The owner of the call sees to it that
 // its methods are not called concurrently.
 type Tracked struct {
@@ -41,8 +38,8 @@ type Tracked struct {
 	reached []int64   // for each limit: what had been answered when the call was admitted; nil if it was not
 
 	room struct { // for what most calls need, to save allocations
-		records [fewLimits]*record
-		reached [fewLimits]int64
+		records [store.FewLimits]*record
+		reached [store.FewLimits]int64
 	}
 }
 

@@ -11,9 +11,6 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// fewLimits is the most limits that a stack usually has: up to this many, no allocation is needed.
-const fewLimits = 4
-
 // A Call is one call on its way to its slot: see the package's drawing. Its zero value is to be reserved for: see [Waiters.Reserve].
 // Then it is safe for concurrent use.
 type Call struct {
@@ -54,7 +51,7 @@ type Call struct {
 
 	tracked feedback.Tracked // what Usage knows of it, if it is tracked
 
-	room [fewLimits]store.Charge // for the grant's charges, to save an allocation
+	room [store.FewLimits]store.Charge // for the grant's charges, to save an allocation
 }
 
 type callState uint8
