@@ -1,6 +1,7 @@
 package binding_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -81,6 +82,27 @@ func TestSetsThatFollow(t *testing.T) {
 	require.Equal(t, policies.PerSecond(30).Spec(), limits[0].Spec)
 	limits, _ = s.Bind(binding.Enforced, "", carrying(map[string]string{"tenant": "other"}), nil)
 	require.Equal(t, policies.PerSecond(20).Spec(), limits[0].Spec)
+}
+
+// What holds for a key is what operators have set for it, or else its override, found by the key's scope, even if that is a hash; of a
+// policy that is not the set's, there are no overrides.
+func TestKeyed(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 2*store.MaxScope)
+	policy := policies.PerSecond(5).Per("tenant", "user").Named("p").Override(policies.PerSecond(9), "a b", "bob").
+		Override(policies.PerSecond(8), long, "bob").Override(policies.PerSecond(7), "set", "bob")
+	in := given(policy)
+	set := store.Key{Policy: "p", Scope: store.EscapeScope("set", "bob")}
+	in.Special = map[store.Key]policies.Policy{set: policies.PerSecond(6).Per("tenant", "user").Named("p")}
+	s := newSet(nil, in)
+	for want, values := range map[string][]string{
+		"9 per 1s": {"a b", "bob"}, "8 per 1s": {long, "bob"}, "6 per 1s": {"set", "bob"}, "5 per 1s": {"other", "bob"},
+	} {
+		require.Contains(t, s.Keyed(policy, store.EscapeScope(values...)).String(), want)
+	}
+	require.Equal(t, policy.String(), s.Keyed(policy, "").String())
+	other := policies.PerSecond(4).Per("tenant", "user").Named("p")
+	require.Equal(t, other.String(), s.Keyed(other, store.EscapeScope("a b", "bob")).String())
 }
 
 // What a call costs: the same for all, or as an option says for one; what costs nothing does not bind it, and what is never admitted is an
