@@ -165,6 +165,21 @@ local function epochof(u)
   return number(began, u.key), number(resets, u.key)
 end
 
+-- anew begins an epoch in which something is forgotten on purpose, and notes what, so that nobody remembers it:
+--   u        the upstream, which is to be written
+--   resets   the key: a hash, field = one of the last C.KeptResets numbers of resets, value = "epoch now", and then for each account a
+--            line: "=" and the key of what was forgotten, "-" and the key of what is not paused any more, or "*" for all there are
+--   lines    of the accounts
+local function anew(u, resets, lines, now)
+  local began, before = epochof(u)
+  u.epoch = string.format('%.0f.%.0f', began, before + 1)
+  local all = table.concat(lines, '\n')
+  if #all > C.MaxReset then all = '*' end
+  local field = string.format('%d', (before + 1) % C.KeptResets)
+  redis.call('HSET', resets, field, string.format('%s %.0f\n', u.epoch, now) .. all)
+  redis.call('PEXPIRE', resets, ttl(C.OnceTTL))
+end
+
 -- readupstream reads the value of the upstream's key, and the store time. Most often the value is that of an epoch and
 -- nothing else, which the client knows: usual.
 local function readupstream(name, v, usual)

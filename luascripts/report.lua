@@ -2,6 +2,7 @@
 --
 -- KEYS   as in reserve.lua
 --        done: if the operation has a number: see once
+--        resets: if a note is of kind 2 or 8: see anew
 -- ARGV   number, known: see once
 --        accounts: how many follow; for each
 --          algorithm
@@ -51,7 +52,8 @@ end
 if repeated() then return { now, 0 } end
 if turning then versions().turn(entries) end
 
-local keep, deliberate
+local keep
+local deliberate -- lines of what is forgotten on purpose: see anew
 for _ = 1, notes do
   local kind, i, a, b, c, d, e = arg(), arg(), arg(), arg(), arg(), arg(), arg()
   local o, did = entries[i], false
@@ -74,7 +76,10 @@ for _ = 1, notes do
       o.run.reset(o, now)
       o.aside = nil
     end
-    if up.epoch ~= '0' then deliberate = true end
+    if up.epoch ~= '0' then
+      deliberate = deliberate or {}
+      deliberate[#deliberate + 1] = (kind == C.NoteReset and '=' or '-') .. (o and o.key or up.key)
+    end
     if not o or deliberate then keep = keep or 0 end
     say(C.ChangeResumed, 0, o and o.key or up.key)
   elseif kind == C.NoteSlow then
@@ -102,10 +107,7 @@ for _ = 1, notes do
   if did then changed = changed + 1 end
 end
 
-if deliberate then
-  local began, resets = epochof(up)
-  up.epoch = string.format('%.0f.%.0f', began, resets + 1)
-end
+if deliberate then anew(up, key(), deliberate, now) end
 if keep then
   if up.epoch ~= '0' or up.pause > 0 then
     writeupstream(up, keep)

@@ -3,17 +3,19 @@
 -- KEYS   upstream: its key (see account.lua)
 --        settings: a hash, field = what is set, value = "until since value": until when, and since when (µs since the epoch); and
 --        'version', when something was set or removed last
+--        resets: see anew
 -- ARGV   for each change
 --          field
 --          lasts: for how long (µs)
 --          value: '' to remove it
--- Reply  now (µs since the epoch), and the fields and values in turn; now and nothing else if there are too many, and nothing was done
+-- Reply  now (µs since the epoch), the fields and values in turn, and those of resets; now and nothing else if there are too many, and
+--        nothing was done
 -- TTL    until the last one is over
 --
 -- A change begins a new epoch, as a reset does: so every process learns of it with its next request, or by the news that an epoch has
 -- begun.
 
-local upstream, settings = KEYS[1], KEYS[2]
+local upstream, settings, resets = KEYS[1], KEYS[2], KEYS[3]
 local up, now = readupstream(upstream, redis.call('GET', upstream))
 if #ARGV >= 3 then
   local all, ends, size = redis.call('HGETALL', settings), now, 0
@@ -51,10 +53,9 @@ if #ARGV >= 3 then
   for _, till in pairs(known) do ends = math.max(ends, till) end
   redis.call('PEXPIRE', settings, lasting(math.max(C.OnceTTL, ends - now)))
   if up.epoch ~= '0' then
-    local began, resets = epochof(up)
-    up.epoch = string.format('%.0f.%.0f', began, resets + 1)
+    anew(up, resets, {}, now)
     writeupstream(up, 0)
     redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f\n%d 0 %s', now, C.ChangeBegun, up.key))
   end
 end
-return { now, redis.call('HGETALL', settings) }
+return { now, redis.call('HGETALL', settings), redis.call('HGETALL', resets) }

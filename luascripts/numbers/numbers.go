@@ -76,6 +76,8 @@ const (
 	MaxUpstreams = 10_000        // that are enlisted
 	MaxSettings  = 1024          // of an upstream: store.MaxSettings
 	OnceTTL      = 3_600_000_000 // for how long operations are remembered that must not be done twice
+	KeptResets   = 32            // of an upstream, of which it is known what they forgot
+	MaxReset     = 1024          // bytes of what one of them forgot
 )
 
 // Parameters of the search for a slot. Pieces of free time that one limit has may be useless to another, and there may be many.
@@ -183,6 +185,7 @@ func Named() map[string]int64 {
 		"ChangePaused": ChangePaused, "ChangeResumed": ChangeResumed, "ChangeSlowed": ChangeSlowed,
 		"ChangeCalled": ChangeCalled, "ChangeBegun": ChangeBegun,
 		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "MaxSettings": MaxSettings, "OnceTTL": OnceTTL,
+		"KeptResets": KeptResets, "MaxReset": MaxReset,
 		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
 		"UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,

@@ -291,13 +291,23 @@ func parseChanges(channel, payload string) []store.Change {
 		default:
 			continue
 		}
-		if name != "" {
-			if name, ok = strings.CutPrefix(name, ":"); !ok {
-				continue
-			}
-			p.Policy, p.Scope, _ = strings.Cut(name, ":")
+		k, ok := keyOf(name)
+		if !ok {
+			continue
 		}
+		p.Policy, p.Scope = k.Policy, k.Scope
 		said = append(said, p)
 	}
 	return said
+}
+
+// keyOf reads what comes after an upstream's key in the key of an account; nothing stands for the whole upstream.
+func keyOf(name string) (k store.Key, ok bool) {
+	if name == "" {
+		return k, true
+	}
+	if name, ok = strings.CutPrefix(name, ":"); ok {
+		k.Policy, k.Scope, _ = strings.Cut(name, ":")
+	}
+	return k, ok
 }

@@ -101,6 +101,47 @@ func TestAResetStaysReset(t *testing.T) {
 	require.Equal(t, int64(88), left(t, one), "nobody brings back what was reset")
 }
 
+// What an operator resets, resumes or sets is all that processes forget: of the rest they still remind a server that loses everything.
+func TestAResetForgetsNothingElse(t *testing.T) {
+	t.Parallel()
+	tenants := policies.Daily(50, time.UTC).Named("tenants").Per("tenant").Optional()
+	acme := pacer.Scope("tenant", "acme")
+	for name, intervene := range map[string]func(context.Context, *pacer.Pacer, *redis.Client) error{
+		"resume": func(ctx context.Context, p *pacer.Pacer, _ *redis.Client) error { return p.Resume(ctx) },
+		"a limit that is set": func(ctx context.Context, p *pacer.Pacer, _ *redis.Client) error {
+			return p.SetLimit(ctx, "tenants", policies.Daily(70, time.UTC), 0, acme)
+		},
+		"the reset of another": func(ctx context.Context, _ *pacer.Pacer, rdb *redis.Client) error {
+			l := store.Limit{Policy: "tenants", Scope: store.EscapeScope("acme"), Spec: tenants.Spec()}
+			_, _, err := must(redisstore.New(rdb)).Report(ctx, store.Stack{Upstream: "test", Limits: []store.Limit{l}}, []store.Note{{Kind: store.NoteReset}})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			fleet := []*pacer.Pacer{member(t, server.Addr, policies.Daily(90, time.UTC), tenants), member(t, server.Addr, policies.Daily(90, time.UTC), tenants)}
+			for i := range 40 {
+				require.NoError(t, fleet[i%2].Wait(t.Context(), acme))
+			}
+			acquainted(t, server.Client(), "test", 2)
+			require.NoError(t, intervene(t.Context(), fleet[0], server.Client()))
+			for _, p := range fleet { // each learns of it
+				require.NoError(t, p.Wait(t.Context()))
+			}
+			time.Sleep(5 * time.Second) // and what it was, by the next heartbeat at the latest
+			server.Restart()
+			for _, p := range fleet {
+				require.Eventually(t, func() bool { return left(t, p) == 48 }, patience, 50*time.Millisecond)
+			}
+			s, err := fleet[1].Status(t.Context(), acme)
+			require.NoError(t, err)
+			want := map[string]int64{"resume": 10, "a limit that is set": 10, "the reset of another": 50}
+			require.Equal(t, want[name], s.Policies[1].Remaining)
+		})
+	}
+}
+
 // shiftable is a Store whose server's clock is off by what shift holds, in µs.
 func shiftable(t *testing.T, rdb *redis.Client, shift *atomic.Int64) *redisstore.Store {
 	t.Helper()

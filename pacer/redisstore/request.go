@@ -161,14 +161,23 @@ func (m members) add(r *request, _ string) {
 }
 
 // operation names an operation that is not to be done twice: the key comes last, and its numbers first.
-type operation struct{ *store.Once }
+type operation struct {
+	*store.Once
+
+	resets bool // something is forgotten on purpose, or resumed
+}
 
 func (o operation) add(r *request, upstream string) {
+	if o.Once != nil {
+		r.key(upstreamKey(upstream) + doneMark + o.By)
+	}
+	if o.resets {
+		r.key(upstreamKey(upstream) + resetsMark)
+	}
 	if o.Once == nil {
 		r.numbers(0, 0)
 		return
 	}
-	r.key(upstreamKey(upstream) + doneMark + o.By)
 	r.numbers(o.Number, o.Known)
 }
 

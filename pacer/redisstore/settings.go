@@ -1,8 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,8 +15,11 @@ import (
 
 var _ store.Settable = (*Store)(nil)
 
-// settingsMark ends the name of the hash of what operators have set.
-const settingsMark = "/settings"
+// settingsMark ends the name of the hash of what operators have set, and resetsMark that of the hash of what was reset.
+const (
+	settingsMark = "/settings"
+	resetsMark   = "/resets"
+)
 
 // Fields of that hash.
 const (
@@ -39,6 +44,7 @@ func (s *Store) set(ctx context.Context, upstream string, changes []store.Settin
 	q, up := newRequest(), upstreamKey(upstream)
 	q.key(up)
 	q.key(up + settingsMark)
+	q.key(up + resetsMark)
 	for i := range changes {
 		c := &changes[i]
 		lasts := engine.MicrosUp(c.For)
@@ -55,20 +61,21 @@ func (s *Store) set(ctx context.Context, upstream string, changes []store.Settin
 	if err != nil {
 		return nil, err
 	}
-	return parseSettings(v)
+	return parseSettings(up, v)
 }
 
 // parseSettings reads the reply of settings.lua. What is not of the form that it should have is left out.
-func parseSettings(v []any) (*store.Settings, error) {
+func parseSettings(up string, v []any) (*store.Settings, error) {
 	if len(v) == 1 {
 		return nil, &store.SettingsError{}
 	}
-	if len(v) != 2 {
+	if len(v) != 3 {
 		return nil, errNoSettings
 	}
 	now, ok := v[0].(int64)
 	list, ok2 := v[1].([]any)
-	if !ok || !ok2 {
+	resets, ok3 := v[2].([]any)
+	if !ok || !ok2 || !ok3 {
 		return nil, errNoSettings
 	}
 	fields, err := texts(list)
@@ -100,5 +107,42 @@ func parseSettings(v []any) (*store.Settings, error) {
 		all.All = append(all.All, one)
 	}
 	store.SortSettings(all.All)
+	told, err := texts(resets)
+	if err != nil {
+		return nil, err
+	}
+	for _, value := range inTurn(told) {
+		if r, ok := parseReset(up, value); ok {
+			all.Resets = append(all.Resets, r)
+		}
+	}
+	slices.SortFunc(all.Resets, func(a, b store.Reset) int { return cmp.Compare(a.Epoch.Resets, b.Epoch.Resets) })
 	return all, nil
+}
+
+// parseReset reads what account.lua notes of an epoch that began on purpose: "epoch now", and then a line for each account. A line that is
+// of no form stands for all accounts.
+func parseReset(up, text string) (r store.Reset, ok bool) {
+	head, lines, _ := strings.Cut(text, "\n")
+	epoch, now, ok := strings.Cut(head, " ")
+	began, resets, ok2 := strings.Cut(epoch, ".")
+	r.Now, r.Epoch.Began, r.Epoch.Resets = store.Instant(parseScore(now)), store.Instant(parseScore(began)), parseScore(resets)
+	if !ok || !ok2 || r.Now <= 0 || r.Epoch.Began <= 0 || r.Epoch.Resets <= 0 {
+		return r, false
+	}
+	if lines == "" {
+		return r, true
+	}
+	for line := range strings.SplitSeq(lines, "\n") {
+		forgotten, isForgotten := strings.CutPrefix(line, "="+up)
+		resumed, isResumed := strings.CutPrefix(line, "-"+up)
+		if k, ok := keyOf(forgotten); ok && isForgotten {
+			r.Keys = append(r.Keys, k)
+		} else if k, ok := keyOf(resumed); ok && isResumed {
+			r.Resumed = append(r.Resumed, k)
+		} else {
+			r.All = true
+		}
+	}
+	return r, true
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -242,7 +243,7 @@ func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 	limits, refs := union(batches)
 	now := s.now()
 	q := newRequest()
-	if err := q.limits(batches[0].Stack.Upstream, limits, operation{batches[0].Stack.Once}.add, now, now); err != nil {
+	if err := q.limits(batches[0].Stack.Upstream, limits, operation{Once: batches[0].Stack.Once}.add, now, now); err != nil {
 		return err
 	}
 	for i := range batches {
@@ -265,7 +266,8 @@ func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 
 // Report implements [store.Store].
 func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
-	r, now, err := s.ask(ctx, &s.report, stack.Upstream, stack.Limits, operation{stack.Once}.add, 0, func(q *request) { q.notes(notes) })
+	o := operation{stack.Once, slices.ContainsFunc(notes, func(n store.Note) bool { return n.Kind == store.NoteResume || n.Kind == store.NoteReset })}
+	r, now, err := s.ask(ctx, &s.report, stack.Upstream, stack.Limits, o.add, 0, func(q *request) { q.notes(notes) })
 	if err != nil {
 		return 0, 0, err
 	}

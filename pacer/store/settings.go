@@ -31,6 +31,18 @@ type Settings struct {
 	Now     Instant
 	Version Instant // when something was set or removed last; 0 for never
 	All     []Setting
+	Resets  []Reset // the latest of this epoch and those before, in order; nil: not known
+
+	_ struct{}
+}
+
+// A Reset says what was forgotten on purpose when an [Epoch] began. A process that remembers what accounts held must forget as much.
+type Reset struct {
+	Epoch   Epoch
+	Now     Instant
+	Keys    []Key // of the accounts that were forgotten
+	Resumed []Key // of those that are no longer paused; the zero Key is the whole upstream
+	All     bool  // too many to be named
 
 	_ struct{}
 }
@@ -42,7 +54,7 @@ const ForGood = policies.MaxPeriod
 const MaxSettings = 1024
 
 // Settable is a [Store] that keeps settings. Processes that share it learn of a change at once: it begins a new [Epoch], as a reset does,
-// and a [Notifier] reports that one has begun.
+// and a [Notifier] reports that one has begun. It also keeps what was reset of late, which a process needs to know before it goes on: see [Reset].
 type Settable interface {
 	// Set changes settings, all or none, and returns those that then hold.
 	Set(ctx context.Context, upstream string, changes []Setting) (*Settings, error)

@@ -82,7 +82,9 @@
 //   - What was spent locally is reported to the store, once it answers, before this process is granted anything by it. A process that
 //     leaves before that tries for as long as one request may take.
 //   - Nothing is given back twice, nor to a store that has lost its data since.
-//   - Deliberate resets begin a new epoch: nothing of an earlier one is brought back.
+//   - A deliberate reset begins a new epoch. A process that meets it asks the store what was reset (store.Settings.Resets) before it is
+//     granted anything more, and forgets that and nothing else; everything, if the store does not know any more. Nobody brings back what
+//     was reset.
 //   - Memory is bounded: maxRecords keys, maxSpans intervals or maxBuckets buckets of each, maxOwed notes and grants.
 //
 // # Failures

@@ -71,11 +71,13 @@ type Store struct {
 	lastSeen atomic.Int64 // the latest store time that it returned
 	furthest atomic.Int64 // the latest slot that the store granted
 	absences atomic.Int64
-	lostAt   atomic.Int64          // the store time at which the first request that failed began
-	foundAt  atomic.Int64          // the store time at which it failed
-	failure  atomic.Pointer[error] // why the state is local
-	doubted  atomic.Bool           // what operators have set may have changed
-	pending  atomic.Int32          // operations without an answer
+	lostAt   atomic.Int64                   // the store time at which the first request that failed began
+	foundAt  atomic.Int64                   // the store time at which it failed
+	failure  atomic.Pointer[error]          // why the state is local
+	doubted  atomic.Bool                    // what operators have set may have changed
+	fresh    atomic.Pointer[store.Settings] // what they are, if that was read when it came into doubt
+	pending  atomic.Int32                   // operations without an answer
+	turning  sync.Mutex                     // a process heeds one reset after the other
 	kick     chan struct{}
 	checks   chan struct{} // requests to check whether the store is what it was
 	closing  chan struct{}

@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"context"
 	"errors"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -38,19 +39,30 @@ func forgot(err error) *store.ForgotError {
 	return f
 }
 
-// wasReset reports whether an operation met an epoch that began by a deliberate reset, and is to be done again. What is
-// remembered must not bring back what was reset.
-func (w *Store) wasReset(epoch store.Epoch) bool {
+// wasReset reports whether an operation met an epoch that began on purpose, because something was reset, and is to be done again. What is
+// remembered must not bring that back, so the store is first asked what it was. Without an answer, this process stays in the epoch before.
+func (w *Store) wasReset(ctx context.Context, epoch store.Epoch) (bool, error) {
+	if before := w.knownEpoch(); epoch.Began != before.Began || epoch == before {
+		return epoch == before, nil
+	}
+	w.turning.Lock()
+	defer w.turning.Unlock()
 	before := w.knownEpoch()
-	if epoch.Began != before.Began {
-		return false
+	if epoch.Began != before.Began || epoch == before { // another operation has met it, too
+		return epoch == before, nil
 	}
-	if epoch != before {
-		w.ledger.clear()
-		w.epoch.Store(&epoch)
-		w.doubtSettings()
+	all, err := w.Settings(ctx, w.config.Upstream)
+	if err != nil && (errors.Is(err, store.ErrUnreachable) || ctx.Err() != nil) {
+		return false, err
 	}
-	return true
+	var resets []store.Reset
+	if all != nil {
+		resets = all.Resets
+	}
+	epoch = w.ledger.heed(resets, before, epoch)
+	w.epoch.Store(&epoch)
+	w.doubtSettings(all)
+	return true, nil
 }
 
 // knownEpoch returns the epoch of the store's data, as far as this process knows; zero for none.

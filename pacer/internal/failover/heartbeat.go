@@ -60,7 +60,7 @@ func (w *Store) run() {
 			case wait > 0:
 				next = wait
 			default:
-				w.doubtSettings()
+				w.doubtSettings(nil)
 				pause = w.firstPause(firstHeartbeat)
 				nextHeartbeat = time.Now().Add(roughly(pause))
 			}
@@ -97,7 +97,10 @@ func (w *Store) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !w.wasReset(p.Epoch) {
+	switch same, err := w.wasReset(ctx, p.Epoch); {
+	case err != nil:
+		return err
+	case !same:
 		return &store.ForgotError{Epoch: p.Epoch}
 	}
 	return w.settle(ctx)

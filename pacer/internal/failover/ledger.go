@@ -15,6 +15,41 @@ type ledger struct {
 	keys map[store.Key]*record // the whole upstream, for its pause, has the empty key
 }
 
+// heed forgets what was reset since an epoch, as the store lists it; everything, if the list does not have each reset up to another epoch.
+// It returns the epoch of which the rest is.
+func (r *ledger) heed(resets []store.Reset, from, to store.Epoch) store.Epoch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range resets {
+		if e := resets[i].Epoch; e.Began == from.Began && e.Resets == from.Resets+1 {
+			from = e
+			r.undo(&resets[i])
+		}
+	}
+	if from.Began != to.Began || from.Resets < to.Resets {
+		r.keys = nil
+		return to
+	}
+	return from
+}
+
+// undo forgets what a reset names. The caller holds mu.
+func (r *ledger) undo(reset *store.Reset) {
+	if reset.All {
+		r.keys = nil
+	}
+	for _, k := range reset.Keys {
+		if t := r.keys[k]; t != nil {
+			*t = record{limit: t.limit, reset: int64(reset.Now)}
+		}
+	}
+	for _, k := range reset.Resumed {
+		if t := r.keys[k]; t != nil {
+			t.paused = 0
+		}
+	}
+}
+
 // of returns the record of a limit, made if there is none. The caller holds mu.
 func (r *ledger) of(l *store.Limit, now int64) *record {
 	k := l.Key()
@@ -30,7 +65,7 @@ func (r *ledger) of(l *store.Limit, now int64) *record {
 		r.keys[k] = t
 	}
 	if t.limit.Spec.Algorithm != 0 && !t.isOf(l) {
-		*t = record{paused: t.paused} // what was charged under other numbers means nothing to an account of these
+		*t = record{paused: t.paused, reset: t.reset} // what was charged under other numbers means nothing to an account of these
 	}
 	t.limit = *l
 	return t
@@ -41,6 +76,9 @@ func (t *record) isOf(l *store.Limit) bool {
 	a, b := &t.limit.Spec, &l.Spec
 	return a.Algorithm == b.Algorithm && a.Interval == b.Interval && a.Buckets == b.Buckets
 }
+
+// forgot reports whether a charge was made before the account was reset.
+func (t *record) forgot(c store.Charge) bool { return c.Made > 0 && c.Made <= t.reset }
 
 // evict makes room: what means nothing any more goes, or else a part of the rest.
 func (r *ledger) evict(now int64) {
@@ -68,6 +106,9 @@ func (r *ledger) learned(limits []store.Limit, all []store.Holding, at store.Ins
 			continue
 		}
 		t := r.of(&limits[i], now)
+		if now <= t.reset {
+			continue
+		}
 		t.held = held{at: now, front: now + max(0, h.Taken.Microseconds()), permits: h.Permits, until: int64(h.Until), counts: t.held.counts[:0]}
 		for _, b := range h.Buckets[max(0, len(h.Buckets)-maxBuckets):] {
 			t.held.counts = append(t.held.counts, bucketUse{bucket: b.From, n: b.To})
@@ -134,6 +175,9 @@ func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 				continue
 			}
 			t, c := r.of(&stack.Limits[j], now), g.Charges[j]
+			if now <= t.reset { // the answer was overtaken
+				continue
+			}
 			t.asOf = max(t.asOf, now)
 			t.ahead = max(int64(g.At)-now, t.ahead-t.ahead/8)
 			if stack.Limits[j].Spec.Algorithm == policies.Window {
@@ -177,7 +221,7 @@ func (r *ledger) released(l *store.Limit, c store.Charge, n int64) {
 	defer r.mu.Unlock()
 	t := r.keys[l.Key()]
 	switch {
-	case t == nil, !t.isOf(l), !recorded(c, l):
+	case t == nil, !t.isOf(l), !recorded(c, l), t.forgot(c):
 	case l.Spec.Algorithm != policies.Window:
 		t.own = t.own.without(c.From, c.To)
 	case t.find(c.From) != nil:
@@ -197,7 +241,7 @@ func (r *ledger) settled(stack *store.Stack, notes []store.Note) {
 		l, less := &stack.Limits[n.Limit], n.Cost-n.Actual
 		r.released(l, n.Charge, less)
 		r.mu.Lock()
-		if t := r.keys[l.Key()]; t != nil && t.isOf(l) && recorded(n.Charge, l) {
+		if t := r.keys[l.Key()]; t != nil && t.isOf(l) && recorded(n.Charge, l) && !t.forgot(n.Charge) {
 			if l.Spec.Algorithm != policies.Window {
 				t.spans = t.spans.without(max(n.Charge.From, n.Charge.To-less*l.Spec.Interval), n.Charge.To)
 			} else if h := t.find(n.Charge.From); h != nil {
@@ -225,7 +269,7 @@ func (r *ledger) cancelled(stack *store.Stack, grants []store.Grant) {
 		for j, c := range grants[i].Charges {
 			t := r.keys[stack.Limits[j].Key()]
 			switch {
-			case t == nil, !t.isOf(&stack.Limits[j]), !recorded(c, &stack.Limits[j]):
+			case t == nil, !t.isOf(&stack.Limits[j]), !recorded(c, &stack.Limits[j]), t.forgot(c):
 			case stack.Limits[j].Spec.Algorithm != policies.Window:
 				t.spans = t.spans.without(c.From, c.To)
 			case t.find(c.From) != nil:
@@ -234,13 +278,6 @@ func (r *ledger) cancelled(stack *store.Stack, grants []store.Grant) {
 			}
 		}
 	}
-}
-
-// clear forgets everything.
-func (r *ledger) clear() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.keys = nil
 }
 
 // messages returns all that is remembered, in pieces that a store can take at once.

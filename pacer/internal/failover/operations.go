@@ -21,8 +21,13 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 	if began := w.Now(); ask {
 		w.returned(&stack, calls)
 		err = w.batch.Reserve(ctx, &stack, calls, grants)
-		if f := forgot(err); f != nil && w.wasReset(f.Epoch) {
-			err = w.batch.Reserve(ctx, &stack, calls, grants)
+		if f := forgot(err); f != nil {
+			switch same, failed := w.wasReset(ctx, f.Epoch); {
+			case failed != nil:
+				err = failed
+			case same:
+				err = w.batch.Reserve(ctx, &stack, calls, grants)
+			}
 		}
 		if !w.fellBack(err, began) {
 			return err

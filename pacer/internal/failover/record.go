@@ -28,6 +28,7 @@ type record struct {
 	paused store.Instant
 	tail   int64 // of a rate: where the last interval that was ever taken ended
 	asOf   int64 // when the store last answered about it
+	reset  int64 // when it was forgotten on purpose: what was granted before means nothing
 	seeded int   // the absence for which the local account knows it
 	ahead  int64 // how far ahead of the store's time the last slots were that this process was granted
 	each   int64 // of a rate that was spent locally: the length of one call

@@ -51,7 +51,9 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 		if err != nil {
 			return 0, err
 		}
-		w.wasReset(p.Epoch)
+		if _, err := w.wasReset(ctx, p.Epoch); err != nil {
+			return 0, err
+		}
 		if err := w.sendReports(ctx, w.ledger.messages(p.Now), nil); err != nil {
 			return 0, err
 		}

@@ -1,0 +1,95 @@
+package failover
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// remembering returns a ledger in which one call of each of some policies was granted at 1,000.
+func remembering(policy ...string) *ledger {
+	r := &ledger{}
+	for _, p := range policy {
+		r.granted(stackOf(p), []store.Grant{grantAt(1_000)})
+	}
+	return r
+}
+
+func stackOf(policy string) *store.Stack {
+	spec := policies.Fixed(10, policies.MaxPeriod/2).Spec()
+	return &store.Stack{Limits: []store.Limit{{Policy: policy, Spec: spec}}}
+}
+
+// grantAt is a grant of one call of a window that is empty.
+func grantAt(now store.Instant) store.Grant {
+	return store.Grant{OK: true, Now: now, At: now, Binds: store.BindsNothing, Charges: []store.Charge{{To: 1, Seen: 1, Made: int64(now)}}}
+}
+
+// known returns the policies of which the ledger would remind a store.
+func (r *ledger) known() []string {
+	var all []string
+	for _, m := range r.messages(2_000) {
+		for _, l := range m.Limits {
+			all = append(all, l.Policy)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// A reset is forgotten, and nothing else is.
+func TestAResetForgetsWhatItNames(t *testing.T) {
+	t.Parallel()
+	of := func(n int64, keys ...string) store.Reset {
+		r := store.Reset{Epoch: store.Epoch{Began: 7, Resets: n}, Now: 1_500}
+		for _, k := range keys {
+			r.Keys = append(r.Keys, store.Key{Policy: k})
+		}
+		return r
+	}
+	everything, other := of(1), of(1, "a")
+	everything.All, other.Epoch.Began = true, 6
+	for name, c := range map[string]struct {
+		resets []store.Reset
+		met    int64
+		now    int64
+		knows  []string
+	}{
+		"one":                                {[]store.Reset{of(1, "a")}, 1, 1, []string{"b", "c"}},
+		"one that named nothing":             {[]store.Reset{of(1)}, 1, 1, []string{"a", "b", "c"}},
+		"one that named everything":          {[]store.Reset{everything}, 1, 1, nil},
+		"two":                                {[]store.Reset{of(1, "a"), of(2, "c", "x")}, 2, 2, []string{"b"}},
+		"one that was not met yet":           {[]store.Reset{of(1, "a"), of(2, "b")}, 1, 2, []string{"c"}},
+		"nothing is listed":                  {nil, 1, 1, nil},
+		"the first is not listed any more":   {[]store.Reset{of(2, "a")}, 2, 2, nil},
+		"the last is not listed":             {[]store.Reset{of(1, "a")}, 2, 2, nil},
+		"what is listed is of other data":    {[]store.Reset{other}, 1, 1, nil},
+		"no reset, and none is listed":       {nil, 0, 0, []string{"a", "b", "c"}},
+		"no reset that it does not know yet": {[]store.Reset{of(0, "a")}, 0, 0, []string{"a", "b", "c"}},
+	} {
+		r := remembering("a", "b", "c")
+		e := r.heed(c.resets, store.Epoch{Began: 7}, store.Epoch{Began: 7, Resets: c.met})
+		require.Equal(t, store.Epoch{Began: 7, Resets: c.now}, e, name)
+		require.Equal(t, c.knows, r.known(), name)
+	}
+}
+
+// What was granted, or held, before a reset does not come back by an answer that the reset overtook, nor goes what came after it.
+func TestAnAnswerThatAResetOvertook(t *testing.T) {
+	t.Parallel()
+	r := remembering("a")
+	from, to := store.Epoch{Began: 7}, store.Epoch{Began: 7, Resets: 1}
+	r.heed([]store.Reset{{Epoch: to, Now: 1_500, Keys: []store.Key{{Policy: "a"}}}}, from, to)
+	r.granted(stackOf("a"), []store.Grant{grantAt(1_400)})
+	r.learned(stackOf("a").Limits, []store.Holding{{Buckets: []store.Charge{{To: 9}}}}, 1_450)
+	require.Empty(t, r.keys[store.Key{Policy: "a"}].counts)
+	require.Empty(t, r.keys[store.Key{Policy: "a"}].held.counts)
+	r.granted(stackOf("a"), []store.Grant{grantAt(1_600)})
+	r.cancelled(stackOf("a"), []store.Grant{grantAt(1_400)})
+	r.released(&stackOf("a").Limits[0], grantAt(1_400).Charges[0], 1)
+	require.Equal(t, []bucketUse{{n: 1, own: 1}}, r.keys[store.Key{Policy: "a"}].counts)
+}
