@@ -66,7 +66,7 @@ func (r *run) balance(n int64) (charged, least float64, broken string) {
 	for _, c := range r.went {
 		went += c.cost
 		if r.unanswered(c.began, c.at) {
-			near += c.cost
+			near += c.reserved
 		}
 	}
 	for _, s := range r.unsure {
@@ -177,12 +177,13 @@ func (r *run) leaks(before goleak.Option) {
 func (r *run) inPause() (checked int, broken []string) {
 	ref := referee{troubles: r.troubles}
 	for _, p := range r.pauses {
-		if ref.troubled(p.told.Add(-time.Second), p.until) != nil {
+		lifted := slices.ContainsFunc(r.resumed, func(x span) bool { return x.from.Before(p.until) && p.began.Before(x.to) })
+		if lifted || ref.troubled(p.told.Add(-time.Second), p.until) != nil {
 			continue
 		}
 		checked++
 		for _, c := range r.went {
-			if c.began.After(p.told) && c.at.Before(p.until.Add(-time.Millisecond)) {
+			if !c.blind && c.began.After(p.told) && c.at.Before(p.until.Add(-time.Millisecond)) {
 				broken = append(broken, fmt.Sprintf("a call went at %s, in a pause until %s that was reported at %s",
 					c.at.Format("05.000"), p.until.Format("05.000"), p.told.Format("05.000")))
 			}
@@ -191,13 +192,16 @@ func (r *run) inPause() (checked int, broken []string) {
 	return checked, broken
 }
 
-// early finds calls that went before their slots, by the clock that the store and this process have in common. A process that
-// paces locally has a clock of its own.
+// early finds calls that went before the instant that their callers asked for, and calls that went before their slots, by the clock that
+// the store and this process have in common. A process that paces locally has a clock of its own.
 func (r *run) early() (broken []string) {
-	ref := referee{troubles: r.troubles}
+	ref, drift := referee{troubles: r.troubles}, r.drift()
 	for _, c := range r.went {
+		if c.at.Before(c.before.Add(-time.Microsecond - drift)) { // whatever the fault
+			broken = append(broken, fmt.Sprintf("a call went at %s, %v earlier than it was to", c.at.Format("05.000"), c.before.Sub(c.at)))
+		}
 		// Slots are in whole microseconds.
-		if c.at.Before(c.slot.Add(-time.Microsecond-r.drift())) && ref.troubled(c.began, c.at) == nil {
+		if c.at.Before(c.slot.Add(-time.Microsecond-drift)) && ref.troubled(c.began, c.at) == nil {
 			broken = append(broken, fmt.Sprintf("a call went at %s, %v before its slot", c.at.Format("05.000"), c.slot.Sub(c.at)))
 		}
 	}

@@ -34,8 +34,16 @@ func (r *run) work(m *member, rng *rand.Rand) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond+time.Duration(rng.Int64N(int64(longest))))
 	defer cancel()
 	deadline, _ := ctx.Deadline()
-	a := attempt{r, m, rng, opts, gone{began: time.Now(), cost: cost, tenant: tenant}, deadline}
-	switch n := rng.IntN(1000); {
+	a := attempt{r, m, rng, opts, gone{by: m, began: time.Now(), cost: cost, tenant: tenant}, deadline}
+	n := rng.IntN(1000)
+	if n >= 220 && rng.IntN(8) == 0 {
+		later := time.Duration(rng.Int64N(int64(longest / 2)))
+		opts = append(opts, pacer.NotBefore(later))
+		a.opts, a.before = opts, a.began.Add(later)
+	}
+	switch {
+	case n < 3:
+		a.resume(ctx)
 	case n < 6:
 		a.report(ctx)
 	case n < 12:
@@ -71,11 +79,26 @@ func (a *attempt) report(ctx context.Context) {
 		r.complainf("Report: %v", err)
 	}
 	r.mu.Lock()
-	r.pauses = append(r.pauses, paused{told, a.began.Add(d)})
+	r.pauses = append(r.pauses, paused{a.began, told, a.began.Add(d)})
 	r.mu.Unlock()
 }
 
-// reserve makes a reservation, which it cancels, or waits for: now and then not to the end.
+// resume lifts the pause of the upstream, if there is one: who waits for its end reserves again. No process does so later.
+func (a *attempt) resume(ctx context.Context) {
+	r := a.run
+	r.ops.report.Add(1)
+	err := a.member.pacer.Resume(ctx)
+	r.took("Resume", a.deadline)
+	if err != nil && !errors.Is(err, pacer.ErrUnreachable) && !errors.Is(err, context.DeadlineExceeded) {
+		r.complainf("Resume: %v", err)
+	}
+	r.mu.Lock()
+	r.resumed = append(r.resumed, span{from: a.began, to: time.Now()})
+	r.mu.Unlock()
+}
+
+// reserve makes a reservation, which it cancels, or waits for: now and then not to the end. Some callers sleep by themselves, make the
+// call, and cancel what they have used. Some say afterwards what the call really cost.
 func (a *attempt) reserve(ctx context.Context, cancel context.CancelFunc, n int) {
 	r := a.run
 	r.ops.reserve.Add(1)
@@ -96,17 +119,44 @@ func (a *attempt) reserve(ctx context.Context, cancel context.CancelFunc, n int)
 		r.over("Cancel", context.Canceled, a.gone, a.deadline)
 		return
 	}
-	if n < 330 { // its caller loses patience
+	if n < 360 {
+		a.blind = true
+		time.Sleep(v.Delay())
+		c := a.by(v)
+		if err := v.Cancel(ctx); err != nil {
+			r.complainf("Cancel: %v", err)
+		}
+		r.over("Cancel of what was used", nil, c, a.deadline)
+		return
+	}
+	if n < 390 { // its caller loses patience
 		time.AfterFunc(time.Duration(a.rng.Int64N(1+int64(v.Delay()))), cancel)
 	}
 	r.ops.wait.Add(1)
 	err = v.Wait(ctx)
-	r.over("Reservation.Wait", err, a.by(v), a.deadline)
+	c, over := a.by(v), a.deadline
+	r.took("Reservation.Wait", over)
+	if err == nil && c.cost > 1 && n%2 == 0 {
+		over = time.Now()
+		c.cost = a.settle(context.WithoutCancel(ctx), v)
+	}
+	r.over("what comes after it", err, c, over)
+}
+
+// settle says that a call that went cost less than it was charged, and returns what it cost.
+func (a *attempt) settle(ctx context.Context, v *pacer.Reservation) int64 {
+	cost := 1 + a.rng.Int64N(a.cost)
+	a.run.ops.settle.Add(1)
+	if err := v.Settle(ctx, pacer.Cost(cost)); err != nil {
+		a.run.complainf("Settle: %v", err)
+	}
+	return cost
 }
 
 // sometime returns the call as one that went after it was begun, and no later than now.
 func (a *attempt) sometime() gone {
 	c := a.gone
+	c.reserved = c.cost
 	c.at = time.Now().Round(0) // by the wall clock, which is the store's
 	c.from, c.to = c.began.Round(0), c.at
 	return c

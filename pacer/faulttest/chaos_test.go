@@ -79,9 +79,10 @@ func TestPolicyHoldsUnderFaults(t *testing.T) { //nolint:paralleltest // it look
 
 // A member is a process of the fleet.
 type member struct {
-	route *route
-	rdb   redis.UniversalClient
-	pacer *pacer.Pacer
+	route   *route
+	rdb     redis.UniversalClient
+	pacer   *pacer.Pacer
+	granted grants
 }
 
 // A run is one fleet on one upstream that nobody used before, and what happens to it.
@@ -105,6 +106,8 @@ type run struct {
 	troubles []trouble
 	went     []gone
 	pauses   []paused
+	resumed  []span
+	resets   []span    // of the tightest policy
 	silences []trouble // the store did not answer, or late, or a process paced locally
 	absences []absence
 	budgeted int64  // calls of the budget that went
@@ -117,9 +120,9 @@ type run struct {
 }
 
 // paused is a pause of the whole upstream that was reported: no call that is made after told starts before until.
-type paused struct{ told, until time.Time }
+type paused struct{ began, told, until time.Time }
 
-// A span is a call that was under way and did not go, and its cost.
+// A span is a time in which something happened: a call that was under way and did not go, say, and its cost.
 type span struct {
 	from, to time.Time
 	cost     int64
@@ -192,7 +195,10 @@ func play(t testing.TB, s *site, seed uint64, scale int64) *outcome {
 		err := st.fault.do(r, rand.New(rand.NewPCG(st.seed, 0)))
 		r.troubles = append(r.troubles, trouble{st.fault.name, from, time.Now()})
 		require.NoError(t, err, "%s: the test could not do what it wanted", st.fault.name)
-		time.Sleep(st.rest)
+		before := min(calm, st.rest*3/5)
+		time.Sleep(before)
+		r.reset()
+		time.Sleep(st.rest - before)
 	}
 	r.end(crew)
 	time.Sleep(time.Until(r.troubles[len(r.troubles)-1].to.Add(calm)))
@@ -219,7 +225,9 @@ func play(t testing.TB, s *site, seed uint64, scale int64) *outcome {
 	o.broken = slices.Concat(r.broken, r.hung(), unheeded, r.early(), r.overBudget())
 	ref := referee{troubles: r.troubles, masters: int64(max(1, s.masters)), absences: r.absences, processes: int64(processes)}
 	for i := range r.rules {
-		o.findings.add(ref.judge(&r.rules[i], r.went))
+		for _, calls := range r.epochs(&r.rules[i], r.went) {
+			o.findings.add(ref.judge(&r.rules[i], calls))
+		}
 	}
 	o.about = r.describe()
 	return o
@@ -234,7 +242,7 @@ func (r *run) recruit(processes int) {
 		m.rdb = r.site.connect(m.route)
 		store, err := redisstore.New(m.rdb)
 		require.NoError(r.t, err)
-		config.Store = observedStore{store, r}
+		config.Store = observedStore{store, r, m}
 		m.pacer, err = pacer.New(config)
 		require.NoError(r.t, err)
 		r.fleet = append(r.fleet, m)

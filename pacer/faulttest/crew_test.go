@@ -131,7 +131,7 @@ func (r *run) last() float64 {
 		defer cancel()
 		deadline, _ := ctx.Deadline()
 		tenant := 1 + rng.IntN(tenants)
-		a := attempt{r, m, rng, nil, gone{began: time.Now(), cost: 1, tenant: tenant}, deadline}
+		a := attempt{r, m, rng, nil, gone{by: m, began: time.Now(), cost: 1, tenant: tenant}, deadline}
 		r.ops.wait.Add(1)
 		v, err := m.pacer.Acquire(ctx, pacer.Scope("tenant", fmt.Sprintf("t%d", tenant)))
 		r.over("Acquire", err, a.by(v), deadline)

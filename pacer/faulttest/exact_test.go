@@ -44,7 +44,7 @@ func (r *run) askBudget(m *member) {
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
-	a := attempt{r, m, nil, nil, gone{began: time.Now(), cost: 1}, deadline}
+	a := attempt{r, m, nil, nil, gone{by: m, began: time.Now(), cost: 1}, deadline}
 	r.ops.wait.Add(1)
 	v, err := m.pacer.Acquire(ctx, pacer.Scope(budget, "one"))
 	r.over("Acquire", err, a.by(v), deadline)
@@ -86,7 +86,7 @@ func newcomers(r *run, rng *rand.Rand) error {
 		if err != nil {
 			return err
 		}
-		if m.pacer, err = pacer.New(pacer.Config{Upstream: r.upstream, Store: observedStore{store, r}, Policies: r.policies()}); err != nil {
+		if m.pacer, err = pacer.New(pacer.Config{Upstream: r.upstream, Store: observedStore{store, r, m}, Policies: r.policies()}); err != nil {
 			return err
 		}
 		all.Go(func() {
@@ -123,7 +123,7 @@ func (r *run) newcomer(m *member, while time.Duration) {
 	for range callers {
 		ctx, cancel := context.WithTimeout(context.Background(), longest)
 		deadline, _ := ctx.Deadline()
-		a := attempt{r, m, nil, nil, gone{began: time.Now(), cost: 1}, deadline}
+		a := attempt{r, m, nil, nil, gone{by: m, began: time.Now(), cost: 1}, deadline}
 		if v, err := m.pacer.Acquire(ctx); err == nil {
 			r.over("Acquire", nil, a.by(v), deadline)
 		}

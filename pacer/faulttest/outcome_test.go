@@ -9,10 +9,10 @@ import (
 )
 
 // operations counts what the processes did.
-type operationCounts struct{ wait, reserve, allow, cancel, report, status atomic.Int64 }
+type operationCounts struct{ wait, reserve, allow, cancel, settle, report, status atomic.Int64 }
 
 func (c *operationCounts) all() int64 {
-	return c.wait.Load() + c.reserve.Load() + c.allow.Load() + c.cancel.Load() + c.report.Load() + c.status.Load()
+	return c.wait.Load() + c.reserve.Load() + c.allow.Load() + c.cancel.Load() + c.settle.Load() + c.report.Load() + c.status.Load()
 }
 
 func (c *operationCounts) add(other *operationCounts) {
@@ -20,6 +20,7 @@ func (c *operationCounts) add(other *operationCounts) {
 	c.reserve.Add(other.reserve.Load())
 	c.allow.Add(other.allow.Load())
 	c.cancel.Add(other.cancel.Load())
+	c.settle.Add(other.settle.Load())
 	c.report.Add(other.report.Load())
 	c.status.Add(other.status.Load())
 }
@@ -79,10 +80,10 @@ func (o *outcome) String() string {
 	if o.least > 0 {
 		charged += fmt.Sprintf(", at least %.3f where no data were lost", o.least)
 	}
-	return fmt.Sprintf("%d runs, %d operations (%d Wait, %d Reserve, %d Allow, %d Cancel, %d Report, %d Status), %d calls went; faults, with the largest overshoot near each: %s; %d violations; "+
+	return fmt.Sprintf("%d runs, %d operations (%d Wait, %d Reserve, %d Allow, %d Cancel, %d Settle, %d Report, %d Status), %d calls went; faults, with the largest overshoot near each: %s; %d violations; "+
 		"%d windows, %d of them far from faults; largest overshoot %.1f %% (%s); "+
 		"slowest operation %v beyond its deadline (%s); latest call %v beyond its slot; goodput after the faults at least %.1f %%, %.1f %% on average; %s; %d pauses checked; %d stalls of this machine",
-		o.runs, o.ops.all(), o.ops.wait.Load(), o.ops.reserve.Load(), o.ops.allow.Load(), o.ops.cancel.Load(), o.ops.report.Load(), o.ops.status.Load(), o.went,
+		o.runs, o.ops.all(), o.ops.wait.Load(), o.ops.reserve.Load(), o.ops.allow.Load(), o.ops.cancel.Load(), o.ops.settle.Load(), o.ops.report.Load(), o.ops.status.Load(), o.went,
 		strings.Join(faults, ", "), len(o.broken), o.judged, o.exactly, 100*o.worst, o.worstAt,
 		o.slowest.Round(time.Millisecond), o.slowWhat, o.latest.Round(time.Millisecond), 100*o.goodput, 100*o.sum/float64(max(1, o.runs)), charged, o.pauses, o.stalls)
 }

@@ -71,13 +71,17 @@ func rules(rng *rand.Rand, scale int64) (all []rule, rate float64) {
 // later because of this machine, and counts as if it had gone at the latest instant that was promised. Of a call without a
 // reservation only the time is known in which it went.
 type gone struct {
+	by       *member
 	began    time.Time     // when it was asked for
 	at       time.Time     // when it went, or just after that
 	slot     time.Time     // from when on it might; zero if that is not known
 	from, to time.Time     // it went no earlier and no later, but for this machine
 	late     time.Duration // by how much this machine was late
 	cost     int64
-	tenant   int // 0 for none
+	reserved int64     // what it was charged before it was settled
+	before   time.Time // it was not to go before this instant
+	blind    bool      // its caller slept until the slot, and heard of nothing meanwhile
+	tenant   int       // 0 for none
 }
 
 // A trouble is a time with faults. The policies are to hold exactly again some time after it.

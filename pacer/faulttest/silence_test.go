@@ -9,23 +9,34 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// An observedStore notes when its store did not answer, or so late that the process may pace locally.
+// An observedStore notes when its store did not answer, or so late that the process may pace locally, and what it granted.
 type observedStore struct {
 	*redisstore.Store
 
-	run *run
+	run    *run
+	member *member
 }
 
 // Reserve implements [store.Store].
 func (s observedStore) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	began := time.Now()
-	return s.run.asked(began, s.Store.Reserve(ctx, stack, calls, grants))
+	err := s.Store.Reserve(ctx, stack, calls, grants)
+	if err == nil {
+		s.member.granted.add(grants)
+	}
+	return s.run.asked(began, err)
 }
 
 // ReserveAll implements [store.Shared].
 func (s observedStore) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	began := time.Now()
-	return s.run.asked(began, s.Store.ReserveAll(ctx, batches))
+	err := s.Store.ReserveAll(ctx, batches)
+	if err == nil {
+		for i := range batches {
+			s.member.granted.add(batches[i].Grants)
+		}
+	}
+	return s.run.asked(began, err)
 }
 
 // Cancel implements [store.Store].
