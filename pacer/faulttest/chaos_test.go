@@ -205,6 +205,7 @@ func play(t testing.TB, s *site, seed uint64, scale int64) *outcome {
 	goodput := r.last()
 	charged, least := r.account()
 	r.refund()
+	r.renew()
 	r.leave()
 	close(stop)
 	watching.Wait()

@@ -27,10 +27,10 @@
 // # Chaos
 //
 // Several Pacers, each with a store, a client and a proxy of its own as processes of a fleet have them, make calls as fast
-// as they may, cancel some, and report pauses, while connections and servers fail: answers come late, in pieces, cut off or
-// not at all, connections are reset, the server stops and comes back empty, hangs, or forgets everything. A referee that
-// knows the policies by their definitions, and shares no code with the engine, looks at the slots of the calls that went. The
-// test asks that
+// as they may, cancel some, settle some for less, report pauses and lift them, and reset a policy, while connections and
+// servers fail: answers come late, in pieces, cut off or not at all, connections are reset, the server stops and comes back
+// empty, hangs, or forgets everything. A referee that knows the policies by their definitions, and shares no code with the
+// engine, looks at the slots of the calls that went. The test asks that
 //
 //   - far from faults, no window of any policy has a slot too many, no call goes before its slot, and none in a pause;
 //   - near a fault, no window has more than the limit and the shares of the processes that paced locally (see referee);
@@ -39,7 +39,7 @@
 //   - every call that went was charged, and none more than twice;
 //   - a budget that was spent before the first fault stays spent, however many processes pace locally;
 //   - no call of a process that starts in a fault goes before its store has answered;
-//   - what is given back while answers are lost comes back once;
+//   - what is given back while answers are lost comes back once, and what was reset meanwhile not at all;
 //   - in the end no goroutine is left, and every key in Redis expires.
 //
 // This holds on a machine of any speed: a call that goes later than its slack counts as if it had gone at the latest instant

@@ -2,8 +2,10 @@ package faulttest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Three promises are judged apart, each exactly, because among all calls of a run they could not be seen: the bound of a window near a
+// Four promises are judged apart, each exactly, because among all calls of a run they could not be seen: the bound of a window near a
 // fault is wider than what breaking one of them adds to it.
 
 // A budget is a policy that is spent before the first fault, most of it by one process. Heartbeats then tell all others.
@@ -158,9 +160,7 @@ func (r *run) refund() {
 			all.Go(func() {
 				<-begin
 				time.Sleep(after)
-				if err := v.NotUsed(context.Background()); err != nil {
-					r.complainf("NotUsed: %v", err)
-				}
+				r.giveBack(v)
 			})
 		}
 		close(begin)
@@ -182,6 +182,73 @@ func (r *run) spentAgain(before int64) (n int64, err error) {
 		}
 	}
 	return n, err
+}
+
+// renew has one process after the other hold a part of a budget that is then reset and spent anew by another process. What the first gives
+// back while it gets no answers is of the time before the reset: it makes no room for a third, unless that one paces locally.
+func (r *run) renew() {
+	const held = 4
+	rng := rand.New(rand.NewPCG(r.seed, 98))
+	for i, m := range r.fleet {
+		scope, began := pacer.Scope(budget, fmt.Sprintf("of %d", i)), time.Now()
+		hold := r.take(m, scope, held)
+		second, third := (i+1)%len(r.fleet), (i+2)%len(r.fleet)
+		other := r.fleet[second]
+		r.resetOf(other, scope)
+		anew := r.take(other, scope, budgetLimit)
+		var all sync.WaitGroup
+		for _, v := range hold {
+			all.Go(func() { r.giveBack(v) })
+		}
+		if err := r.loseAnswers(m, rng); err != nil {
+			r.complainf("a route: %v", err)
+		}
+		all.Wait()
+		for end := time.Now().Add(time.Second); time.Now().Before(end) && int64(len(anew)) <= budgetLimit; time.Sleep(100 * ms) {
+			anew = append(anew, r.take(r.fleet[third], scope, 1)...)
+		}
+		if n := len(anew); n == 0 || int64(n) > budgetLimit && !r.alone(second, began) && !r.alone(third, began) {
+			r.complainf("%d reservations of a budget of %d that was reset, with those of process %d given back", n, budgetLimit, i)
+		}
+		for _, v := range anew {
+			r.giveBack(v)
+		}
+	}
+}
+
+// alone reports whether a process has paced locally since.
+func (r *run) alone(process int, since time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.absences, func(a absence) bool { return a.process == process && (a.to.IsZero() || a.to.After(since)) })
+}
+
+// resetOf has a process reset what binds a call, as soon as it reaches the store.
+func (r *run) resetOf(m *member, scope pacer.Option) {
+	err := m.pacer.Reset(context.Background(), scope)
+	for end := time.Now().Add(patience); errors.Is(err, pacer.ErrUnreachable) && time.Now().Before(end); time.Sleep(20 * ms) {
+		err = m.pacer.Reset(context.Background(), scope)
+	}
+	if err != nil {
+		r.complainf("Reset: %v", err)
+	}
+}
+
+// take makes up to n reservations of a budget, all of them for a minute from now.
+func (r *run) take(m *member, of pacer.Option, n int64) (taken []*pacer.Reservation) {
+	for range n {
+		v, err := m.pacer.Reserve(context.Background(), of, pacer.NotBefore(time.Minute), pacer.MaxWait(2*time.Minute))
+		if r.check("Reserve in a minute", err); err == nil {
+			taken = append(taken, v)
+		}
+	}
+	return taken
+}
+
+func (r *run) giveBack(v *pacer.Reservation) {
+	if err := v.NotUsed(context.Background()); err != nil {
+		r.complainf("NotUsed: %v", err)
+	}
 }
 
 // loseAnswers loses some answers that a process gets for a while: the servers do what it asks.
