@@ -595,8 +595,8 @@ function gcra.rest()
       return at, n
     end
 
-    -- tell counts n calls that went at an instant, or will, at most what the burst holds. What is past is only told to new accounts.
-    function gcra.tell(o, now, at, n)
+    -- recount counts n calls that went at an instant, or will, at most what the burst holds. What is past counts in new accounts alone.
+    function gcra.recount(o, now, at, n)
       o.dirty, o.expire = true, true
       if at < now then
         o.tat = math.min(math.max(o.tat, at) + math.min(n * o.t, C.MaxDebt), math.max(o.tat, at + o.limit * o.t))
@@ -623,7 +623,7 @@ function gcra.rest()
       if from.learned and from.t then o.learned, o.till = from.learned, from.till end
       if o.recovery and from.share then o.share, o.since, o.slowed = from.share, from.since, from.slowed end
       logged(o)
-      if o.log then o.unlogged = math.max(o.unlogged, now) end -- it lacks those that were told
+      if o.log then o.unlogged = math.max(o.unlogged, now) end -- it lacks those that were recounted
       reset(o, now, o.tat)
       forget(o, now)
       pace(o, now)

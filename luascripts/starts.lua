@@ -61,7 +61,7 @@ local function insert(o, at, n, cell, apart)
   redis.call('ZADD', o.starts, unpack(more))
 end
 
--- add logs n starts of a call whose interval begins at x. More than fill a window need not be told apart. Their cells are no
+-- add logs n starts of a call whose interval begins at x. More than fill a window need not be distinguished. Their cells are no
 -- earlier than the slot and no more than the tolerance later, so that they are found where that is.
 function starts.add(o, at, n, x)
   n = math.min(n, o.most)

@@ -18,7 +18,7 @@ local longest = 40
 -- complete defines all that an algorithm can do.
 local function complete(a)
   if not a.earliest then a.rest() end
-  if a.turning and not a.tell then a.turning() end
+  if a.turning and not a.recount then a.turning() end
   return a
 end
 
@@ -28,7 +28,7 @@ local function run(algorithm, definition)
   return complete(algorithms[algorithm])
 end
 
--- read returns the account of a shape and its state, as far as it can be told without a limit: what it admits is not known.
+-- read returns the account of a shape and its state, as far as it is known without a limit: what it admits is not known.
 local function read(of, text, now)
   local space = string.find(text, ' ', 1, true)
   if not space or space > longest then foreign(of.key) end
@@ -73,8 +73,8 @@ local function convert(o, from, now)
   if o.run.unfold then o.run.unfold(o) end
   local at, n = {}, {}
   if from.run.history then at, n = from.run.history(from, now) end
-  if o.run.tell then
-    for i = 1, #at do o.run.tell(o, now, at[i], n[i]) end
+  if o.run.recount then
+    for i = 1, #at do o.run.recount(o, now, at[i], n[i]) end
   end
   if from.pause > now then o.run.setpause(o, now, from.pause) end
   if o.run.inherit then o.run.inherit(o, from, now) end
@@ -164,7 +164,7 @@ end
 function versions.count(o, now, at, n)
   for i = 1, #o.aside do
     local other = o.aside[i]
-    if other.run.tell then other.run.tell(other, now, at, n) end
+    if other.run.recount then other.run.recount(other, now, at, n) end
   end
   o.dirty = true
 end

@@ -558,8 +558,8 @@ function window.rest()
       return at, n
     end
 
-    -- tell counts n calls that went at an instant, or will.
-    function window.tell(o, now, at, n)
+    -- recount counts n calls that went at an instant, or will.
+    function window.recount(o, now, at, n)
       local b = floor(o, at)
       if reach(o, b) <= now then return end
       tidy(o, now)

@@ -160,13 +160,13 @@ func TestCallsSpareTheHeartbeat(t *testing.T) {
 		defer closing(t, p)
 		r.set(nil, 0)
 		time.Sleep(10 * time.Second)
-		before := len(r.heard())
+		before := len(r.received())
 		var wg sync.WaitGroup
 		for range 40 {
 			waits(t, &wg, p, "a")
 			time.Sleep(50 * time.Millisecond)
 		}
-		require.LessOrEqual(t, len(r.heard())-before, 1, "in two seconds with a line")
+		require.LessOrEqual(t, len(r.received())-before, 1, "in two seconds with a line")
 		wg.Wait()
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// fresh is a Pacer of a fleet that has not heard from its store yet.
+// fresh is a Pacer of a fleet that has had no answer from its store yet.
 func fresh(t *testing.T, r *remote, c pacer.Config, list ...policies.Policy) *pacer.Pacer {
 	t.Helper()
 	c.Upstream, c.Store, c.Policies, c.Jitter = "api", r, list, pacer.NoJitter
@@ -253,7 +253,7 @@ func TestWhoNeedNotWaitForTheFirstContact(t *testing.T) {
 	})
 }
 
-// A process that has heard from its store, and then loses it, does not wait, even if nothing else went well.
+// A process that has had an answer from its store, and then loses it, does not wait, even if nothing else went well.
 func TestAProcessInContactWithItsStoreKnowsItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -296,9 +296,9 @@ func TestDeniedBeforeTheFirstContact(t *testing.T) {
 		for range 100 {
 			require.ErrorIs(t, <-errs, errDenied)
 		}
-		asked := r.count()
+		requested := r.count()
 		time.Sleep(time.Hour)
-		require.Equal(t, asked, r.count(), "nobody waits")
+		require.Equal(t, requested, r.count(), "nobody waits")
 		require.ErrorIs(t, p.Allow(t.Context()), errDenied)
 		r.set(nil, 0)
 		require.NoError(t, p.Allow(t.Context()))

@@ -18,9 +18,9 @@ import (
 type brief struct {
 	*remote
 
-	decides int
-	fails   int // which request fails; 0 for none
-	asked   []int
+	decides   int
+	fails     int // which request fails; 0 for none
+	requested []int
 }
 
 func (b *brief) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
@@ -33,8 +33,8 @@ func (b *brief) ReserveAll(ctx context.Context, batches []store.Batch) error {
 		all += len(batches[i].Calls)
 	}
 	b.mu.Lock()
-	b.asked = append(b.asked, all)
-	fails := len(b.asked) == b.fails
+	b.requested = append(b.requested, all)
+	fails := len(b.requested) == b.fails
 	b.mu.Unlock()
 	if fails {
 		time.Sleep(20 * time.Millisecond)
@@ -67,7 +67,7 @@ func TestWhatIsDeferredIsRequestedAgain(t *testing.T) {
 		defer closing(t, p)
 		require.NoError(t, p.Wait(t.Context()))
 		b.set(nil, 40*time.Millisecond)
-		b.decides, b.asked = 20, nil
+		b.decides, b.requested = 20, nil
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		slots := make(map[time.Duration]bool)
@@ -86,7 +86,7 @@ func TestWhatIsDeferredIsRequestedAgain(t *testing.T) {
 		for at := range slots {
 			require.LessOrEqual(t, at, 10_100*time.Millisecond, "and none of them is lost")
 		}
-		require.Equal(t, []int{1, 99, 20, 25, 20, 19}, b.asked)
+		require.Equal(t, []int{1, 99, 20, 25, 20, 19}, b.requested)
 	})
 }
 
@@ -103,7 +103,7 @@ func TestWhatIsDeferredFails(t *testing.T) {
 		require.NoError(t, p.Wait(t.Context()))
 		time.Sleep(time.Second)
 		b.set(nil, 10*time.Millisecond)
-		b.decides, b.asked, b.fails = 3, nil, 3
+		b.decides, b.requested, b.fails = 3, nil, 3
 		var wg sync.WaitGroup
 		for range 6 { // one, and then those that wait for it in one request
 			wg.Go(func() {
@@ -113,7 +113,7 @@ func TestWhatIsDeferredFails(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		require.Equal(t, []int{1, 5, 2}, b.asked[:3])
+		require.Equal(t, []int{1, 5, 2}, b.requested[:3])
 		time.Sleep(time.Second)
 		s, err := p.Status(t.Context())
 		require.NoError(t, err)

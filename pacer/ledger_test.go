@@ -27,8 +27,8 @@ func (r *remote) others(t *testing.T, p policies.Policy, n int) {
 	}
 }
 
-// told makes the store lose its data, and returns when it has received what a process knew. It takes no time.
-func (r *remote) told(t *testing.T, p *pacer.Pacer) {
+// reported makes the store lose its data, and returns when it has received what a process knew. It takes no time.
+func (r *remote) reported(t *testing.T, p *pacer.Pacer) {
 	t.Helper()
 	r.forget()
 	require.NoError(t, p.Wait(t.Context()))
@@ -63,7 +63,7 @@ func TestWhatAGrantTellsOfABurst(t *testing.T) {
 		defer closing(t, p)
 		r.others(t, policy, 5)
 		require.NoError(t, p.Wait(t.Context()))
-		r.told(t, p)
+		r.reported(t, p)
 		require.Equal(t, int64(3), remaining(t, p), "five of others, two of ours")
 	})
 }
@@ -84,7 +84,7 @@ func TestWhatWasGivenBackIsNotRemembered(t *testing.T) {
 			for _, one := range held[1:] {
 				require.NoError(t, one.NotUsed(t.Context()))
 			}
-			r.told(t, p)
+			r.reported(t, p)
 			require.Equal(t, int64(8), remaining(t, p), "%v", policy)
 			closing(t, p)
 		}
@@ -261,14 +261,14 @@ func TestAStoreThatFailedRests(t *testing.T) {
 		require.NoError(t, p.Wait(t.Context()))
 		r.set(errBroken, 0)
 		require.Error(t, p.Wait(t.Context()))
-		asked := r.count()
+		requested := r.count()
 		time.Sleep(90 * time.Millisecond)
-		require.Equal(t, asked, r.count())
+		require.Equal(t, requested, r.count())
 		for range 100 {
 			time.Sleep(9 * time.Millisecond)
 			require.ErrorContains(t, p.Wait(t.Context()), "connection refused")
 		}
-		require.LessOrEqual(t, r.count()-asked, 10)
+		require.LessOrEqual(t, r.count()-requested, 10)
 	})
 }
 
@@ -301,13 +301,13 @@ func TestAProcessWithWaitersIsUneasy(t *testing.T) {
 			require.NoError(t, err)
 		}
 		time.Sleep(10 * time.Second) // it sends heartbeats seldom now, and its calls have gone
-		n := len(r.heard())
+		n := len(r.received())
 		for range 20 {
 			_, err := p.Reserve(t.Context())
 			require.NoError(t, err)
 		}
 		time.Sleep(1500 * time.Millisecond)
-		require.GreaterOrEqual(t, len(r.heard())-n, 9)
+		require.GreaterOrEqual(t, len(r.received())-n, 9)
 	})
 }
 
@@ -326,9 +326,9 @@ func TestNobodyWaitsLongForTheOthers(t *testing.T) {
 		r.mu.Unlock()
 		r.set(nil, 0)
 		time.Sleep(12 * time.Second)
-		asked := r.count()
+		requested := r.count()
 		require.NoError(t, p.Wait(t.Context()))
-		require.Greater(t, r.count(), asked)
+		require.Greater(t, r.count(), requested)
 	})
 }
 

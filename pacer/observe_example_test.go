@@ -11,12 +11,12 @@ import (
 
 // A limit is observed first: calls go at once, and the hook says what the limit would have done. Then it is enforced.
 func ExamplePacer_SetMode() {
-	told := make(chan pacer.Observed)
+	reported := make(chan pacer.Observed)
 	p, err := pacer.New(pacer.Config{
 		Upstream: "crm",
 		Policies: []policies.Policy{policies.Every(time.Minute).Per("tenant").Named("exports")},
 		Mode:     pacer.Observe,
-		Hooks:    []*pacer.Hooks{{Observed: func(_ context.Context, o pacer.Observed) { told <- o }}},
+		Hooks:    []*pacer.Hooks{{Observed: func(_ context.Context, o pacer.Observed) { reported <- o }}},
 	})
 	if err != nil {
 		panic(err)
@@ -27,7 +27,7 @@ func ExamplePacer_SetMode() {
 		if err := p.Wait(ctx, pacer.MaxWait(pacer.Forever)); err != nil {
 			panic(err)
 		}
-		switch o := <-told; {
+		switch o := <-reported; {
 		case o.Refused != nil:
 			fmt.Println("would be refused:", o.Refused)
 		case o.Wait > 0:

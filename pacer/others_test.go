@@ -116,7 +116,7 @@ func TestWhatOthersLeaveIsUsedThoughReadingsAreLate(t *testing.T) {
 }
 
 // judgeOthers also allows for so many refusals of calls that ask.
-func judgeOthers(t *testing.T, aligned bool, limit, every int, seed uint64, says reading, asks int) {
+func judgeOthers(t *testing.T, aligned bool, limit, every int, seed uint64, reports reading, asks int) {
 	t.Helper()
 	const period, pace = 24 * time.Hour, 100 * ms
 	rng := rand.New(rand.NewPCG(seed, 19))
@@ -177,7 +177,7 @@ func judgeOthers(t *testing.T, aligned bool, limit, every int, seed uint64, says
 		case f.Refused: // which is never late
 			f.Remaining = policies.Said(0)
 		case replies%every == 0:
-			f.Remaining = policies.Said(int64(says(&api, rng, time.Now())))
+			f.Remaining = policies.Said(int64(reports(&api, rng, time.Now())))
 		}
 		require.NoError(t, r.Report(t.Context(), f))
 	}
@@ -191,7 +191,7 @@ func judgeOthers(t *testing.T, aligned bool, limit, every int, seed uint64, says
 func TestNoReadingAdmitsMoreThanThePolicy(t *testing.T) {
 	t.Parallel()
 	const limit, period = 300, 24 * time.Hour
-	for name, says := range map[string]reading{
+	for name, reports := range map[string]reading{
 		"all of it": func(api *quotaOf, _ *rand.Rand, _ time.Time) int { return api.limit },
 		"more":      func(api *quotaOf, _ *rand.Rand, now time.Time) int { return api.left(now) + 100 },
 		"far more":  func(*quotaOf, *rand.Rand, time.Time) int { return math.MaxInt },
@@ -220,7 +220,7 @@ func TestNoReadingAdmitsMoreThanThePolicy(t *testing.T) {
 						require.True(t, api.spend(time.Now()), "a call more than the limit")
 						time.Sleep(100 * ms)
 						require.NoError(t, r.Report(t.Context(), policies.Feedback{
-							Policies: []string{"daily"}, Remaining: policies.Said(int64(says(&api, rng, time.Now()))),
+							Policies: []string{"daily"}, Remaining: policies.Said(int64(reports(&api, rng, time.Now()))),
 						}))
 					}
 					require.GreaterOrEqual(t, len(api.spent), 3*limit*95/100)

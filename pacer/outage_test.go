@@ -33,7 +33,7 @@ type remote struct {
 	heartbeats  []store.Heartbeat
 	noReports   int // so many reports fail, after so many others
 	goodReports int
-	asked       int     // operations begun
+	requested   int     // operations begun
 	asking      int     // operations under way
 	most        int     // of them at once
 	sent        [][]int // for each request: how many calls of each stack
@@ -52,7 +52,7 @@ func newRemote(alive int) *remote {
 // enter begins an operation, and returns what it works on.
 func (r *remote) enter() (*memstore.Store, store.Epoch, error) {
 	r.mu.Lock()
-	r.asked++
+	r.requested++
 	r.asking++
 	r.most = max(r.most, r.asking)
 	hangs, doomed := r.hangs, r.doomed
@@ -182,7 +182,7 @@ func (r *remote) forget() {
 	r.store, r.epoch = memstore.New(), store.Epoch{Began: r.epoch.Began + 1000}
 }
 
-func (r *remote) heard() []store.Heartbeat {
+func (r *remote) received() []store.Heartbeat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.heartbeats)
@@ -191,7 +191,7 @@ func (r *remote) heard() []store.Heartbeat {
 func (r *remote) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.asked
+	return r.requested
 }
 
 // away is a Pacer of a fleet.
@@ -236,12 +236,12 @@ func TestAHangingStoreCostsItsTimeout(t *testing.T) {
 		r.mu.Lock()
 		r.most = r.asking
 		r.mu.Unlock()
-		start, asked := time.Now(), r.count()
+		start, requested := time.Now(), r.count()
 		for range 50 {
 			require.NoError(t, p.Wait(t.Context()))
 		}
 		require.LessOrEqual(t, time.Since(start), 60*time.Millisecond)
-		require.LessOrEqual(t, r.count()-asked, 1)
+		require.LessOrEqual(t, r.count()-requested, 1)
 		time.Sleep(7 * time.Second) // those that hung have ended, and were given back
 		r.mu.Lock()
 		require.LessOrEqual(t, r.asking, 10, "one in 350 ms, and each hangs for 3 s")
@@ -249,9 +249,9 @@ func TestAHangingStoreCostsItsTimeout(t *testing.T) {
 		r.set(nil, 0)
 		time.Sleep(3 * time.Second)
 		back()
-		asked = r.count()
+		requested = r.count()
 		require.NoError(t, p.Wait(t.Context()))
-		require.Greater(t, r.count(), asked, "the store is asked again")
+		require.Greater(t, r.count(), requested, "the store is asked again")
 		closing(t, p)
 	})
 }
@@ -641,9 +641,9 @@ func TestTheFleetComesBackTogether(t *testing.T) {
 		r.mu.Lock()
 		require.NotZero(t, r.barrier)
 		r.mu.Unlock()
-		asked := r.count()
+		requested := r.count()
 		require.NoError(t, p.Wait(t.Context()))
-		require.Equal(t, asked, r.count(), "still local")
+		require.Equal(t, requested, r.count(), "still local")
 		fresh := away(t, r, pacer.PaceLocally, policies.Daily(1000, time.UTC))
 		defer closing(t, fresh)
 		require.NoError(t, fresh.Wait(t.Context()), "one that comes just then waits with them")
@@ -677,21 +677,21 @@ func TestAProcessSendsHeartbeats(t *testing.T) {
 		r := newRemote(1)
 		p := away(t, r, pacer.PaceLocally, policies.PerSecond(10))
 		time.Sleep(time.Minute)
-		require.Empty(t, r.heard(), "not before it is used")
+		require.Empty(t, r.received(), "not before it is used")
 		require.NoError(t, p.Wait(t.Context()))
 		time.Sleep(time.Minute)
-		require.GreaterOrEqual(t, len(r.heard()), 20)
-		require.LessOrEqual(t, len(r.heard()), 26, "not more often than it takes")
-		for _, b := range r.heard() {
+		require.GreaterOrEqual(t, len(r.received()), 20)
+		require.LessOrEqual(t, len(r.received()), 26, "not more often than it takes")
+		for _, b := range r.received() {
 			require.Equal(t, 10*time.Second, b.TTL)
-			require.Equal(t, r.heard()[0].ID, b.ID)
+			require.Equal(t, r.received()[0].ID, b.ID)
 			require.Greater(t, b.Keep, time.Second)
 		}
 		closing(t, p)
-		require.Zero(t, r.heard()[len(r.heard())-1].TTL)
-		n := len(r.heard())
+		require.Zero(t, r.received()[len(r.received())-1].TTL)
+		n := len(r.received())
 		time.Sleep(time.Minute)
-		require.Len(t, r.heard(), n)
+		require.Len(t, r.received(), n)
 		closing(t, p)
 		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrClosed)
 	})

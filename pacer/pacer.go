@@ -70,23 +70,23 @@ type Pacer struct {
 //     call may wait: see Config.Processes.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	if p.direct != nil {
-		var asked []calls.Option
+		var requested []calls.Option
 		if len(opts) > 0 { // most calls have none
 			var few [fewOptions]calls.Option
-			asked = optionsOf(few[:0], opts)
+			requested = optionsOf(few[:0], opts)
 		}
-		a := calls.Ask{Options: asked}
+		a := calls.Ask{Options: requested}
 		if err := p.calls.CallInto(ctx, &a); err != nil || p.goesAtOnce(ctx, &a) {
 			return err
 		}
 	}
 	w := p.spares.get()
-	a, err := p.read(ctx, &w.Asked, opts)
+	a, err := p.read(ctx, &w.Requested, opts)
 	if err != nil {
 		return err
 	}
 	a.Waits = true
-	if err := p.reserve(ctx, &a, &w.call, w.limits[:0], nil, &w.Asked); err != nil {
+	if err := p.reserve(ctx, &a, &w.call, w.limits[:0], nil, &w.Requested); err != nil {
 		return err
 	}
 	if err := w.call.Wait(ctx); err != nil {
@@ -180,14 +180,14 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 
 // read reads what a call requests that may wait, and has k remember it: the caller's options are not kept, and need not be on the
 // heap.
-func (p *Pacer) read(ctx context.Context, k *calls.Asked, opts []Option) (calls.Ask, error) {
+func (p *Pacer) read(ctx context.Context, k *calls.Requested, opts []Option) (calls.Ask, error) {
 	k.Options = optionsOf(k.Options[:0], opts)
 	return k.Read(ctx, p.calls)
 }
 
 // reserve charges the earliest slot at which a call may go, for c. room is for its limits, s for what its settlement has to know, nil if it
 // is not settled, and k for what it requests, nil if it does not wait.
-func (p *Pacer) reserve(ctx context.Context, a *calls.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *calls.Asked) error {
+func (p *Pacer) reserve(ctx context.Context, a *calls.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *calls.Requested) error {
 	err := p.reserveSlot(ctx, a, c, room, s, k)
 	if err != nil {
 		p.refused(ctx, err)
@@ -195,7 +195,7 @@ func (p *Pacer) reserve(ctx context.Context, a *calls.Ask, c *waiters.Call, room
 	return err
 }
 
-func (p *Pacer) reserveSlot(ctx context.Context, a *calls.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *calls.Asked) error {
+func (p *Pacer) reserveSlot(ctx context.Context, a *calls.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *calls.Requested) error {
 	if k != nil { // other policies may have scopes
 		a.CarryAll(ctx)
 	}

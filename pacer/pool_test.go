@@ -454,10 +454,10 @@ func TestAPoolThatIsWrong(t *testing.T) {
 		many[i] = fmt.Sprint("key", i)
 	}
 	for name, c := range map[string]struct {
-		pacer *pacer.Pacer
-		scope string
-		all   []pacer.Credential
-		says  string
+		pacer   *pacer.Pacer
+		scope   string
+		all     []pacer.Credential
+		reports string
 	}{
 		"a scope without policies": {p, "tenant", pacer.Credentials("a"), `is Per("tenant") and nothing else`},
 		"no scope":                 {p, "", pacer.Credentials("a"), "Pool"},
@@ -474,7 +474,7 @@ func TestAPoolThatIsWrong(t *testing.T) {
 		_, err := c.pacer.Pool(c.all, c.scope)
 		_, ok := errors.AsType[*pacer.ConfigError](err)
 		require.True(t, ok, name)
-		require.ErrorContains(t, err, c.says, name)
+		require.ErrorContains(t, err, c.reports, name)
 	}
 	pool := newPool(t, p, pacer.Credentials("a")...)
 	require.ErrorContains(t, pool.Leave(t.Context(), "b", time.Second), "is not a credential of the pool")

@@ -24,9 +24,9 @@ type farAway struct {
 
 func newFarAway() *farAway { return &farAway{remote: newRemote(1)} }
 
-func (f *farAway) Listen(upstream string, heard func(store.News)) (stop func()) {
+func (f *farAway) Listen(upstream string, received func(store.News)) (stop func()) {
 	return f.store.Listen(upstream, func(n store.News) {
-		time.AfterFunc(f.way/2, func() { heard(n) })
+		time.AfterFunc(f.way/2, func() { received(n) })
 	})
 }
 

@@ -232,7 +232,7 @@ func TestCloseAndPermits(t *testing.T) {
 		defer func() { _ = other.Close() }()
 		require.Equal(t, int64(0), statusOf(t, other, "in-flight").Remaining)
 		require.Equal(t, int64(0), statusOf(t, other, "in-flight").Queued)
-		held.Release() // it is still heard
+		held.Release() // it still reaches the store
 		require.Equal(t, int64(1), statusOf(t, other, "in-flight").Remaining)
 	})
 }

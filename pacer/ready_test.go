@@ -18,12 +18,12 @@ import (
 type readier struct {
 	*remote
 
-	asked []string
-	err   error
+	requested []string
+	err       error
 }
 
 func (r *readier) Ready(ctx context.Context, upstream string) error {
-	r.asked = append(r.asked, upstream)
+	r.requested = append(r.requested, upstream)
 	if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 10*time.Second {
 		return errors.New("no bound")
 	}
@@ -50,7 +50,7 @@ func TestReady(t *testing.T) {
 		err = p.Ready(t.Context())
 		require.ErrorIs(t, err, errBroken)
 		require.EqualError(t, err, `pacer: upstream "api": the store is not ready: connection refused`)
-		require.Equal(t, []string{"api", "api"}, r.asked)
+		require.Equal(t, []string{"api", "api"}, r.requested)
 		require.Zero(t, r.count(), "nobody joins the fleet by asking")
 		closing(t, p)
 		require.ErrorIs(t, p.Ready(t.Context()), pacer.ErrClosed)

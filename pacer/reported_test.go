@@ -18,16 +18,16 @@ import (
 type registrar struct {
 	*remote
 
-	mu    sync.Mutex
-	heard int
-	went  int64
+	mu       sync.Mutex
+	received int
+	went     int64
 }
 
 func (r *registrar) Describe(_ context.Context, _ string, about store.About) (int, error) {
 	time.Sleep(200 * ms)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.heard++; r.heard%3 == 0 {
+	if r.received++; r.received%3 == 0 {
 		return 0, errBroken
 	}
 	for i := range about.Went {
@@ -63,7 +63,7 @@ func TestWhatGoesLateIsReportedOnce(t *testing.T) {
 		wg.Wait()
 		time.Sleep(20 * time.Second)
 		store.mu.Lock()
-		require.Greater(t, store.heard, 6)
+		require.Greater(t, store.received, 6)
 		require.Equal(t, int64(calls), store.went)
 		store.mu.Unlock()
 		require.NoError(t, p.Close())

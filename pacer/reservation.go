@@ -28,14 +28,14 @@ type Reservation struct {
 func (p *Pacer) newReservation(ctx context.Context, opts []Option) (*Reservation, calls.Ask, error) {
 	r := &Reservation{pacer: p}
 	r.call.Init()
-	a, err := p.read(ctx, &r.call.Asked, opts)
+	a, err := p.read(ctx, &r.call.Requested, opts)
 	a.Permits = true // its caller can give them back
 	return r, a, err
 }
 
 // reserve charges the earliest slot at which the call may go.
 func (r *Reservation) reserve(ctx context.Context, a *calls.Ask) error {
-	return r.pacer.reserve(ctx, a, &r.call.Call, nil, &r.call.First, &r.call.Asked)
+	return r.pacer.reserve(ctx, a, &r.call.Call, nil, &r.call.First, &r.call.Requested)
 }
 
 // Delay returns how long from now until the call may go, at least 0. For a queued call that is not known: Delay then returns how long
@@ -178,7 +178,7 @@ type spares struct {
 
 // A spare is a call and room for its limits.
 type spare struct {
-	calls.Asked
+	calls.Requested
 
 	call   waiters.Call
 	limits [store.FewLimits]store.Limit

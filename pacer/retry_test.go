@@ -29,9 +29,9 @@ func TestALoopThatSleepsForRetryAfter(t *testing.T) {
 				first, err := p.Acquire(ctx)
 				require.NoError(t, err)
 				time.AfterFunc(5*time.Second, first.Release)
-				begin, asked, went := time.Now(), 0, 0
+				begin, requested, went := time.Now(), 0, 0
 				for time.Since(begin) < 10*time.Second {
-					asked++
+					requested++
 					r, err := p.Reserve(ctx, pacer.MaxWait(0))
 					if err == nil {
 						went++
@@ -46,11 +46,11 @@ func TestALoopThatSleepsForRetryAfter(t *testing.T) {
 					require.ErrorAs(t, err, &limit)
 					require.Positive(t, limit.RetryAfter())
 					time.Sleep(limit.RetryAfter())
-					if asked > 1000 {
+					if requested > 1000 {
 						break
 					}
 				}
-				require.LessOrEqual(t, asked-went, 200, "it asks more often than every 50 ms")
+				require.LessOrEqual(t, requested-went, 200, "it asks more often than every 50 ms")
 				require.Positive(t, went)
 			})
 		})

@@ -87,12 +87,12 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 	}
 	a.CarryAll(ctx)
 	stack := store.Stack{Upstream: p.upstream}
-	asked := make([]int, len(all), len(all)+len(keys)) // index in the stack; −1 if not in it
+	requested := make([]int, len(all), len(all)+len(keys)) // index in the stack; −1 if not in it
 	of := slices.Clone(all)
 	for i := range all {
-		asked[i] = -1
+		requested[i] = -1
 		if scope, missing := binding.ScopeOf(all[i].Scopes(), a.Scope); missing == "" {
-			asked[i] = len(stack.Limits)
+			requested[i] = len(stack.Limits)
 			of[i] = p.set().Keyed(all[i], scope)
 			stack.Limits = append(stack.Limits, store.Limit{Policy: all[i].Name(), Scope: scope, Spec: of[i].Spec()})
 		}
@@ -103,7 +103,7 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 			return nil, &ConfigError{Field: "Key.Policy", Value: strconv.Quote(k.Policy), Reason: "is not one of the policies asked for"}
 		}
 		one := p.set().Keyed(all[i], k.Scope)
-		of, asked = append(of, one), append(asked, len(stack.Limits))
+		of, requested = append(of, one), append(requested, len(stack.Limits))
 		stack.Limits = append(stack.Limits, store.Limit{Policy: k.Policy, Scope: k.Scope, Spec: one.Spec()})
 	}
 	seen, err := p.store.Status(ctx, stack)
@@ -111,7 +111,7 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 		return nil, p.storeError(opStatus, err)
 	}
 	s := newStatus(p.upstream, &seen)
-	for i, at := range asked {
+	for i, at := range requested {
 		one := PolicyStatus{Policy: of[i]}
 		if at >= 0 {
 			one = policyStatus(of[i], binding.Describe(of[i].Scopes(), stack.Limits[at].Scope), &seen.Limits[at], seen.Now)

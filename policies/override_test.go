@@ -90,11 +90,11 @@ func TestOverridesAreCopies(t *testing.T) {
 // The function is asked for the keys that have no override, also after others were added.
 func TestOverrideByIsForTheOthers(t *testing.T) {
 	t.Parallel()
-	var asked []string
+	var requested []string
 	p := policies.PerSecond(1).Per("tenant").Override(policies.PerSecond(2), "acme").
 		OverrideBy(func([]string) (policies.Policy, bool) { panic("the last one counts") }).
 		OverrideBy(func(values []string) (policies.Policy, bool) {
-			asked = append(asked, values...)
+			requested = append(requested, values...)
 			return policies.PerSecond(3), true
 		}).Override(policies.PerSecond(4), "globex")
 	require.NoError(t, p.Validate())
@@ -104,7 +104,7 @@ func TestOverrideByIsForTheOthers(t *testing.T) {
 		n, _ := q.Limit()
 		require.Equal(t, want, n, tenant)
 	}
-	require.Equal(t, []string{"other"}, asked)
+	require.Equal(t, []string{"other"}, requested)
 }
 
 // A burst that is not given depends on the stack, for a key as for the policy.

@@ -119,7 +119,7 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer slot.Release()
 	if l.fields {
-		l.tell(w.Header(), r, opts)
+		l.report(w.Header(), r, opts)
 	}
 	l.next.ServeHTTP(w, r)
 }
@@ -137,7 +137,7 @@ func (l *limiter) describe(h http.Header, r *http.Request, opts []pacer.Option, 
 	if !limit.Never {
 		h.Set("Retry-After", strconv.FormatInt(wholeSeconds(limit.RetryAfter()), 10))
 	}
-	if l.fields && l.tell(h, r, opts) {
+	if l.fields && l.report(h, r, opts) {
 		return http.StatusTooManyRequests
 	}
 	if p, ok := l.policy(limit.Policy); ok {
@@ -167,8 +167,8 @@ func (l *limiter) policy(name string) (policies.Policy, bool) {
 	return policies.Policy{}, false
 }
 
-// tell sets the fields of a reply about all policies that bind a request, and reports whether they are known.
-func (l *limiter) tell(h http.Header, r *http.Request, opts []pacer.Option) bool {
+// report sets the fields of a reply about all policies that bind a request, and reports whether they are known.
+func (l *limiter) report(h http.Header, r *http.Request, opts []pacer.Option) bool {
 	s, err := l.pacer.Status(r.Context(), opts...)
 	if err != nil {
 		return false

@@ -197,8 +197,8 @@ func TestLimitWhenThingsFail(t *testing.T) {
 	options := transport.WithRequestOptions(byAccount)
 	closed := transport.Limit(p, http.HandlerFunc(noContent), options)
 	open := transport.Limit(p, http.HandlerFunc(noContent), options, transport.WithFailOpen())
-	telling := transport.Limit(p, http.HandlerFunc(noContent), options, transport.WithRateLimitFields())
-	resp := serve(t.Context(), telling, "a")
+	reporting := transport.Limit(p, http.HandlerFunc(noContent), options, transport.WithRateLimitFields())
+	resp := serve(t.Context(), reporting, "a")
 	require.Equal(t, http.StatusNoContent, resp.StatusCode)
 	require.Empty(t, resp.Header, "that it cannot tell is no reason to refuse")
 	s.fails = true
@@ -336,8 +336,8 @@ func heed(t *testing.T, policy policies.Policy, fields bool) {
 			if fields {
 				require.Len(t, last.Feedback, 1)
 				require.Equal(t, []string{"requests"}, last.Feedback[0].Policies)
-				_, told := last.Feedback[0].Remaining.Value()
-				require.True(t, told)
+				_, reported := last.Feedback[0].Remaining.Value()
+				require.True(t, reported)
 			} else {
 				require.Empty(t, last.Feedback)
 			}

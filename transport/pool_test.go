@@ -193,15 +193,15 @@ func TestAPoolOfAnotherPacer(t *testing.T) {
 	p, other := newPacer(t, policies.PerSecond(10).Per("key")), newPacer(t, policies.PerSecond(10).Per("key"))
 	pool, err := other.Pool(pacer.Credentials("a"), "key")
 	require.NoError(t, err)
-	for says, opt := range map[string]transport.Option{
+	for reports, opt := range map[string]transport.Option{
 		"another pacer's":    transport.WithPool(pool, bearer),
 		"Pool is nil":        transport.WithPool(nil, bearer),
 		"without a function": transport.WithPool(pool, nil),
 	} {
 		_, err := transport.New(p, opt)
 		_, ok := errors.AsType[*pacer.ConfigError](err)
-		require.True(t, ok, says)
-		require.ErrorContains(t, err, says)
+		require.True(t, ok, reports)
+		require.ErrorContains(t, err, reports)
 	}
 }
 

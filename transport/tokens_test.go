@@ -55,10 +55,10 @@ func (m *model) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	var asked struct {
+	var requested struct {
 		Most float64 `json:"max_tokens"` //nolint:tagliatelle // the vendor names it
 	}
-	if err := json.Unmarshal(body, &asked); err != nil {
+	if err := json.Unmarshal(body, &requested); err != nil {
 		return nil, err
 	}
 	prompt := math.Floor(float64(len(body)) / 4)
@@ -66,13 +66,13 @@ func (m *model) RoundTrip(req *http.Request) (*http.Response, error) {
 	wire := time.Duration(5+m.rng.IntN(15)) * ms
 	answer := math.Ceil(math.Exp(m.rng.NormFloat64()-0.5) * m.mean)
 	m.mu.Unlock()
-	if asked.Most > 0 {
-		answer = min(answer, asked.Most)
+	if requested.Most > 0 {
+		answer = min(answer, requested.Most)
 	}
 	time.Sleep(wire)
 	need := 1.0
 	if m.reserves {
-		need = max(asked.Most, prompt)
+		need = max(requested.Most, prompt)
 	}
 	m.mu.Lock()
 	m.charge(0)

@@ -81,7 +81,7 @@ func TestInteractiveCallsGoOnWhenTheReadersHaveStopped(t *testing.T) {
 
 func TestAnotherConsumerThatNeverEnds(t *testing.T) {
 	t.Parallel()
-	// Its last calls come between two answers, where nobody can see them. A call that meets them is refused by the org; then all have heard.
+	// Its last calls come between two answers, where nobody can see them. A call that meets them is refused by the org; then all know.
 	r, out := workThrough(t, "-allocation", "200", "-other", "60", "-other-calls", "1000")
 	require.Greater(t, r.stats.Used, 180)
 	require.Greater(t, r.stats.Consumers[otherConsumer].Admitted, 100, "more than half")

@@ -199,7 +199,7 @@ func (m *pacing) feedback(err error) policies.Feedback {
 		f.Source = e.ErrorCode()
 	}
 	if e, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && e.Response != nil && e.Response.Response != nil {
-		if wait, asked := retryAfter(e.Response.Header); asked {
+		if wait, requested := retryAfter(e.Response.Header); requested {
 			f.Wait = wait
 		}
 	}

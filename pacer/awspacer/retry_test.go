@@ -138,9 +138,9 @@ func TestWhatThePacerRefusesIsNotRepeated(t *testing.T) {
 				u := &upstream{}
 				cfg := config(serve(t, u))
 				bucket := withTokens(&cfg)
-				asked := 0
+				requested := 0
 				awspacer.AppendMiddlewares(&cfg.APIOptions, p, awspacer.WithCallOptions(func(context.Context, string, string, any) []pacer.Option {
-					asked++
+					requested++
 					return []pacer.Option{pacer.Cost(max(1, c.cost))}
 				}))
 				ctx := t.Context()
@@ -153,7 +153,7 @@ func TestWhatThePacerRefusesIsNotRepeated(t *testing.T) {
 				var notSent *awspacer.Error
 				require.ErrorAs(t, err, &notSent)
 				require.True(t, c.is(err), "%v", err)
-				require.Equal(t, 1, asked, "attempts")
+				require.Equal(t, 1, requested, "attempts")
 				require.Empty(t, bucket.moves)
 				require.Empty(t, u.ops)
 			})

@@ -96,8 +96,8 @@ func (o *outcome) waits(from, to time.Duration, of func(call) bool) []waiting {
 	var all []waiting
 	for _, r := range o.tallies {
 		for _, c := range r.Calls {
-			if c.Asked >= from && c.Asked < to && of(c) {
-				all = append(all, waiting{c.Done - c.Asked, !c.OK})
+			if c.Requested >= from && c.Requested < to && of(c) {
+				all = append(all, waiting{c.Done - c.Requested, !c.OK})
 			}
 		}
 	}
@@ -156,15 +156,15 @@ func (o *outcome) ownLine(interval, from, to time.Duration, of func(call) bool) 
 	for _, r := range o.tallies {
 		for _, c := range r.Calls {
 			if of(c) {
-				lines[c.Tenant] = append(lines[c.Tenant], c.Asked)
+				lines[c.Tenant] = append(lines[c.Tenant], c.Requested)
 			}
 		}
 	}
 	var all []time.Duration
-	for _, asked := range lines {
-		slices.Sort(asked)
+	for _, requested := range lines {
+		slices.Sort(requested)
 		var next time.Duration
-		for _, at := range asked {
+		for _, at := range requested {
 			slot := max(at, next)
 			next = slot + interval
 			if at >= from && at < to {

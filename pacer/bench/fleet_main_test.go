@@ -59,18 +59,18 @@ func startProcess(t *testing.T, role string, job any) *process {
 	require.NoError(t, err)
 	require.NoError(t, p.cmd.Start())
 	p.stdin, p.in, p.out = stdin, json.NewEncoder(stdin), json.NewDecoder(stdout)
-	p.tell(t, job)
+	p.report(t, job)
 	return p
 }
 
-// hear reads what the process says next.
-func (p *process) hear(t *testing.T, v any) {
+// receive reads what the process sends next.
+func (p *process) receive(t *testing.T, v any) {
 	t.Helper()
 	require.NoError(t, p.out.Decode(v))
 }
 
-// tell sends the process the next thing that it has to know.
-func (p *process) tell(t *testing.T, v any) {
+// report sends the process the next thing that it has to know.
+func (p *process) report(t *testing.T, v any) {
 	t.Helper()
 	require.NoError(t, p.in.Encode(v))
 }

@@ -54,7 +54,7 @@ func play(t *testing.T, server *redistest.Server, s *scenario, k *keeper) *outco
 	o := &outcome{scenario: s, keeper: k.name}
 	var url, ready string
 	upstream := startProcess(t, "upstream", s.rules)
-	upstream.hear(t, &url)
+	upstream.receive(t, &url)
 	var fleet []*process
 	for i := range fleetSize {
 		fleet = append(fleet, startProcess(t, "worker", job{
@@ -62,7 +62,7 @@ func play(t *testing.T, server *redistest.Server, s *scenario, k *keeper) *outco
 		}))
 	}
 	for _, p := range fleet {
-		p.hear(t, &ready)
+		p.receive(t, &ready)
 	}
 
 	clock := newClock()
@@ -71,7 +71,7 @@ func play(t *testing.T, server *redistest.Server, s *scenario, k *keeper) *outco
 		begin = (begin + s.lead).Truncate(s.turn) + s.turn - s.lead
 	}
 	for _, p := range append([]*process{upstream}, fleet...) {
-		p.tell(t, begin)
+		p.report(t, begin)
 	}
 	if s.kill > 0 {
 		time.Sleep(clock.until(begin + s.kill))
@@ -121,9 +121,9 @@ func TestRequestsOfAFleet(t *testing.T) {
 		keeper   keeper
 		requests []int // after each call
 	}{
-		{keeper{open: byWaitTime(asTold)}, []int{2, 3, 4}}, // the server does not know the script at first
-		{keeper{open: byRedisRate(asTold)}, []int{2, 3, 4}},
-		{keeper{open: byThrottled(asTold), sends: throttledSends}, []int{3, 5, 7}}, // it sets the key; and then swaps it
+		{keeper{open: byWaitTime(asReported)}, []int{2, 3, 4}}, // the server does not know the script at first
+		{keeper{open: byRedisRate(asReported)}, []int{2, 3, 4}},
+		{keeper{open: byThrottled(asReported), sends: throttledSends}, []int{3, 5, 7}}, // it sets the key; and then swaps it
 	} {
 		require.NoError(t, rdb.FlushAll(t.Context()).Err())
 		require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())

@@ -19,13 +19,13 @@ var (
 // What peers keep them by. A strict upstream leaves no room for chance, so they get the room that AtMost has by default,
 // but for those that are named "as it comes".
 var (
-	asTold    = pace{n: 50, period: time.Second, burst: 50}
-	evenly    = pace{n: 50, period: time.Second, burst: 1}
-	spaced    = pace{n: 50, period: 1010 * time.Millisecond, burst: 1}
-	lowered   = pace{n: 49, period: 1010 * time.Millisecond, burst: 2} // what serves polling best and is not refused
-	perTen    = pace{n: 300, period: 10 * time.Second, burst: 300}
-	perTenant = pace{n: 10, period: 1010 * time.Millisecond, burst: 1, perTenant: true}
-	ofAll     = pace{n: 100, period: 1010 * time.Millisecond, burst: 1}
+	asReported = pace{n: 50, period: time.Second, burst: 50}
+	evenly     = pace{n: 50, period: time.Second, burst: 1}
+	spaced     = pace{n: 50, period: 1010 * time.Millisecond, burst: 1}
+	lowered    = pace{n: 49, period: 1010 * time.Millisecond, burst: 2} // what serves polling best and is not refused
+	perTen     = pace{n: 300, period: 10 * time.Second, burst: 300}
+	perTenant  = pace{n: 10, period: 1010 * time.Millisecond, burst: 1, perTenant: true}
+	ofAll      = pace{n: 100, period: 1010 * time.Millisecond, burst: 1}
 
 	loweredPerTenant = pace{n: 9, period: 1010 * time.Millisecond, burst: 2, perTenant: true}
 	loweredOfAll     = pace{n: 99, period: 1010 * time.Millisecond, burst: 2}
@@ -47,7 +47,7 @@ var (
 			length: 7 * time.Second, from: 1200 * time.Millisecond, to: 6800 * time.Millisecond,
 			keepers: []keeper{
 				{name: "Headway", open: byHeadway(policies.AtMost(50, time.Second))},
-				{name: "redis_rate, as it comes", open: byRedisRate(asTold)},
+				{name: "redis_rate, as it comes", open: byRedisRate(asReported)},
 				{name: "redis_rate, lowered", open: byRedisRate(lowered)},
 				{name: "throttled, lowered", open: byThrottled(lowered), sends: throttledSends},
 				{name: "wait-time GCRA, as it comes", open: byWaitTime(evenly)},
@@ -96,7 +96,7 @@ var (
 			length: 7 * time.Second, from: 1200 * time.Millisecond, to: 6800 * time.Millisecond,
 			keepers: []keeper{
 				{name: "Headway", open: byHeadway(policies.AtMost(50, time.Second))},
-				{name: "redis_rate, as it comes", open: byRedisRate(asTold)},
+				{name: "redis_rate, as it comes", open: byRedisRate(asReported)},
 				{name: "wait-time GCRA, as it comes", open: byWaitTime(evenly)},
 				{name: "retries only", open: byRetries},
 			},

@@ -41,10 +41,10 @@ type crew struct {
 
 // A call is what became of one call. Times are since the start.
 type call struct {
-	Tenant string
-	Asked  time.Duration
-	Done   time.Duration // when the upstream had said yes; or when the call was given up, or the run over
-	OK     bool
+	Tenant    string
+	Requested time.Duration
+	Done      time.Duration // when the upstream had said yes; or when the call was given up, or the run over
+	OK        bool
 }
 
 // A tally is what a process saw.
@@ -185,7 +185,7 @@ func (w *worker) atRandom(ctx context.Context, i int) {
 
 // call makes one call, and makes it again as long as it is refused.
 func (w *worker) call(ctx context.Context, tenant string) {
-	c := call{Tenant: tenant, Asked: w.clock.now() - w.begin}
+	c := call{Tenant: tenant, Requested: w.clock.now() - w.begin}
 	errs := 0
 	for !c.OK && ctx.Err() == nil {
 		if w.gate.wait != nil {

@@ -22,7 +22,7 @@ import (
 // thousands. The table of docs/operating.md says the same, give or take what servers differ by.
 func TestRedisSizes(t *testing.T) {
 	t.Parallel()
-	told := toldSizes(t)
+	reported := statedSizes(t)
 	b := sparing(t)
 	const tenants, calls, inBuckets = 4000, 2000, 50
 	names := make([]string, tenants)
@@ -74,7 +74,7 @@ func TestRedisSizes(t *testing.T) {
 		}},
 		{"a queued call", policies.InFlight(1).Lease(time.Hour), calls, func(p *pacer.Pacer) {
 			var wg sync.WaitGroup
-			for range 50 { // side by side: who is not heard of for some seconds loses its place
+			for range 50 { // side by side: a process that is silent for some seconds loses its position
 				wg.Go(func() {
 					for range calls / 50 {
 						if _, err := p.Reserve(t.Context()); err != nil {
@@ -103,8 +103,8 @@ func TestRedisSizes(t *testing.T) {
 		}
 		bytes := grew / float64(one.n)
 		t.Logf("%s: %.0f bytes of %d", one.what, bytes, one.n)
-		require.Contains(t, told, one.what, "docs/operating.md does not say it")
-		require.InDelta(t, told[one.what], bytes, 25+told[one.what]*0.35, "%s: docs/operating.md is off", one.what)
+		require.Contains(t, reported, one.what, "docs/operating.md does not say it")
+		require.InDelta(t, reported[one.what], bytes, 25+reported[one.what]*0.35, "%s: docs/operating.md is off", one.what)
 		require.NoError(t, p.Close())
 	}
 }
@@ -113,14 +113,14 @@ func TestRedisSizes(t *testing.T) {
 // its buffers, too.
 func TestRedisSizesOfTheRegistry(t *testing.T) {
 	t.Parallel()
-	told := toldSizes(t)
+	reported := statedSizes(t)
 	b := sparing(t)
 	backing := newRedisStore(t, b)
 	const processes, described = 300, 100
 	for _, one := range []struct {
-		what string
-		n    int
-		tell func()
+		what   string
+		n      int
+		report func()
 	}{
 		{"what a process reports about itself", processes, func() {
 			keys := []store.KeyUse{{Policy: "tenant", Scope: "acme", Cost: 120}, {Policy: "tenant", Scope: "globex", Cost: 80, Waiting: 3}}
@@ -150,11 +150,11 @@ func TestRedisSizesOfTheRegistry(t *testing.T) {
 			require.NoError(t, err)
 		}
 		before := sizeOfKeys(t, b.rdb, "*")
-		one.tell()
+		one.report()
 		bytes := (sizeOfKeys(t, b.rdb, "*") - before) / float64(one.n)
 		t.Logf("%s: %.0f bytes", one.what, bytes)
-		require.Contains(t, told, one.what, "docs/operating.md does not say it")
-		require.InDelta(t, told[one.what], bytes, 25+told[one.what]*0.35, "%s: docs/operating.md is off", one.what)
+		require.Contains(t, reported, one.what, "docs/operating.md does not say it")
+		require.InDelta(t, reported[one.what], bytes, 25+reported[one.what]*0.35, "%s: docs/operating.md is off", one.what)
 	}
 }
 
@@ -167,17 +167,17 @@ func sparing(t *testing.T) *backend {
 	return b
 }
 
-// toldSizes reads the table of docs/operating.md: "| what | 123 bytes | …".
-func toldSizes(t *testing.T) map[string]float64 {
+// statedSizes reads the table of docs/operating.md: "| what | 123 bytes | …".
+func statedSizes(t *testing.T) map[string]float64 {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/operating.md")
 	require.NoError(t, err)
-	told := make(map[string]float64)
+	reported := make(map[string]float64)
 	for _, m := range regexp.MustCompile(`(?m)^\| (.+?) \| (?:about )?(\d+) bytes`).FindAllStringSubmatch(string(page), -1) {
-		told[m[1]], err = strconv.ParseFloat(m[2], 64)
+		reported[m[1]], err = strconv.ParseFloat(m[2], 64)
 		require.NoError(t, err)
 	}
-	return told
+	return reported
 }
 
 // sizeOfKeys returns how much memory some keys take.

@@ -178,14 +178,14 @@ func (r *run) inPause() (checked int, broken []string) {
 	ref := referee{troubles: r.troubles}
 	for _, p := range r.pauses {
 		lifted := slices.ContainsFunc(r.resumed, func(x span) bool { return x.from.Before(p.until) && p.began.Before(x.to) })
-		if lifted || ref.troubled(p.told.Add(-time.Second), p.until) != nil {
+		if lifted || ref.troubled(p.reported.Add(-time.Second), p.until) != nil {
 			continue
 		}
 		checked++
 		for _, c := range r.went {
-			if !c.blind && c.began.After(p.told) && c.at.Before(p.until.Add(-time.Millisecond)) {
+			if !c.blind && c.began.After(p.reported) && c.at.Before(p.until.Add(-time.Millisecond)) {
 				broken = append(broken, fmt.Sprintf("a call went at %s, in a pause until %s that was reported at %s",
-					c.at.Format("05.000"), p.until.Format("05.000"), p.told.Format("05.000")))
+					c.at.Format("05.000"), p.until.Format("05.000"), p.reported.Format("05.000")))
 			}
 		}
 	}

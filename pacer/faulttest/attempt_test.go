@@ -70,7 +70,7 @@ func (a *attempt) report(ctx context.Context) {
 	r, d := a.run, time.Duration(1+a.rng.IntN(30))*time.Millisecond
 	r.ops.report.Add(1)
 	err := a.member.pacer.Report(ctx, policies.Feedback{Wait: d})
-	told := time.Now()
+	reported := time.Now()
 	r.took("Report", a.deadline)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the store had not answered by then: whether there is a pause, nobody knows
 		return
@@ -79,7 +79,7 @@ func (a *attempt) report(ctx context.Context) {
 		r.complainf("Report: %v", err)
 	}
 	r.mu.Lock()
-	r.pauses = append(r.pauses, paused{a.began, told, a.began.Add(d)})
+	r.pauses = append(r.pauses, paused{a.began, reported, a.began.Add(d)})
 	r.mu.Unlock()
 }
 

@@ -119,8 +119,8 @@ type run struct {
 	latest   time.Duration
 }
 
-// paused is a pause of the whole upstream that was reported: no call that is made after told starts before until.
-type paused struct{ began, told, until time.Time }
+// paused is a pause of the whole upstream that was reported: no call that is made after reported starts before until.
+type paused struct{ began, reported, until time.Time }
 
 // A span is a time in which something happened: a call that was under way and did not go, say, and its cost.
 type span struct {

@@ -136,7 +136,7 @@ func (c *client) run(ctx context.Context, operations int, began time.Time) error
 		a, err := op.ask(ctx, c.store)
 		op.done = time.Since(began)
 		if err != nil { // nothing is in the way here: a store that fails is at fault
-			return fmt.Errorf("%s: %w", op.asked(), err)
+			return fmt.Errorf("%s: %w", op.requested(), err)
 		}
 		op.answer = a
 		switch {
@@ -150,7 +150,7 @@ func (c *client) run(ctx context.Context, operations int, began time.Time) error
 			op.at = a.status.Now
 		}
 		if op.at == 0 {
-			return fmt.Errorf("%s: the store did not say when that was", op.asked())
+			return fmt.Errorf("%s: the store did not say when that was", op.requested())
 		}
 		c.did = append(c.did, op)
 		for i := range a.grants {

@@ -111,7 +111,7 @@ func (r *run) newcomer(m *member, while time.Duration) {
 			for time.Now().Before(end) {
 				ctx, cancel := context.WithDeadline(context.Background(), end)
 				if err := m.pacer.Wait(ctx); err == nil {
-					r.complainf("a call of a process that has never heard from its store went")
+					r.complainf("a call of a process that has never had an answer from its store went")
 				}
 				cancel()
 				time.Sleep(ms)

@@ -103,7 +103,7 @@ func (h history) String() string {
 	}
 	for _, op := range h {
 		fmt.Fprintf(&b, "%9.3f ms  client %d, %.3f to %.3f ms: %s → %s\n", millis(op.at.Sub(h[0].at)), op.client,
-			millis(op.called), millis(op.done), op.asked(), op.said(op.at))
+			millis(op.called), millis(op.done), op.requested(), op.said(op.at))
 	}
 	return b.String()
 }
@@ -112,8 +112,8 @@ func limitName(l *store.Limit) string { return strings.TrimSuffix(l.Policy+":"+l
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// asked describes a request. Instants are as they are: they stand in other lines, too.
-func (r *request) asked() string {
+// requested describes a request. Instants are as they are: they stand in other lines, too.
+func (r *request) requested() string {
 	var limits []string
 	for i := range r.stack.Limits {
 		limits = append(limits, limitName(&r.stack.Limits[i]))

@@ -150,8 +150,8 @@ func newLossy(t *testing.T) *lossy {
 
 var evalshaCalls = regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`)
 
-// asked returns how often the server was asked to run a script that it knows.
-func (l *lossy) asked() int {
+// requested returns how often the server was asked to run a script that it knows.
+func (l *lossy) requested() int {
 	l.t.Helper()
 	info, err := l.redis.Client().Info(l.t.Context(), "commandstats").Result()
 	require.NoError(l.t, err)
@@ -197,7 +197,7 @@ func TestLostReplyIsChargedOnceAndNotRequestedAgain(t *testing.T) {
 	l.next()
 	require.NoError(t, l.rdb.EvalSha(t.Context(), hash, nil).Err())
 	require.Equal(t, 1, l.count())
-	require.Equal(t, 2, l.asked(), "a client that does not retry proves nothing")
+	require.Equal(t, 2, l.requested(), "a client that does not retry proves nothing")
 
 	backing, err := redisstore.New(l.rdb)
 	require.NoError(t, err)
@@ -207,11 +207,11 @@ func TestLostReplyIsChargedOnceAndNotRequestedAgain(t *testing.T) {
 	require.Equal(t, 1, l.charged())
 	for i := range 5 {
 		require.NoError(t, l.rdb.Ping(t.Context()).Err()) // so that it has a connection, and the reply is not that to a greeting
-		lost, asked := l.count(), l.asked()
+		lost, requested := l.count(), l.requested()
 		l.next()
 		require.Error(t, backing.Reserve(t.Context(), stack, calls, grants))
 		require.Equal(t, lost+1, l.count())
-		require.Equal(t, asked+1, l.asked())
+		require.Equal(t, requested+1, l.requested())
 		require.Equal(t, 2+i, l.charged())
 	}
 	// The same of other operations.
@@ -228,10 +228,10 @@ func TestLostReplyIsChargedOnceAndNotRequestedAgain(t *testing.T) {
 		},
 	} {
 		require.NoError(t, do()) // so that the server knows the script
-		asked := l.asked()
+		requested := l.requested()
 		l.next()
 		require.Error(t, do())
-		require.Equal(t, asked+1, l.asked())
+		require.Equal(t, requested+1, l.requested())
 	}
 }
 

@@ -196,7 +196,7 @@ func talk(conn net.Conn) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-func TestRouteDoesWhatItIsTold(t *testing.T) { //nolint:paralleltest // it measures
+func TestRouteDoesAsItIsPoisoned(t *testing.T) { //nolint:paralleltest // it measures
 	server := redistest.Start(t).Addr
 	r := newRoute()
 	defer r.close()

@@ -80,7 +80,7 @@ type gone struct {
 	cost     int64
 	reserved int64     // what it was charged before it was settled
 	before   time.Time // it was not to go before this instant
-	blind    bool      // its caller slept until the slot, and heard of nothing meanwhile
+	blind    bool      // its caller slept until the slot, and learned nothing meanwhile
 	tenant   int       // 0 for none
 }
 

@@ -24,7 +24,7 @@ func (s observedStore) Reserve(ctx context.Context, stack store.Stack, calls []s
 	if err == nil {
 		s.member.granted.add(grants)
 	}
-	return s.run.asked(began, err)
+	return s.run.requested(began, err)
 }
 
 // ReserveAll implements [store.Shared].
@@ -36,38 +36,38 @@ func (s observedStore) ReserveAll(ctx context.Context, batches []store.Batch) er
 			s.member.granted.add(batches[i].Grants)
 		}
 	}
-	return s.run.asked(began, err)
+	return s.run.requested(began, err)
 }
 
 // Cancel implements [store.Store].
 func (s observedStore) Cancel(ctx context.Context, stack store.Stack, grants []store.Grant) error {
 	began := time.Now()
-	return s.run.asked(began, s.Store.Cancel(ctx, stack, grants))
+	return s.run.requested(began, s.Store.Cancel(ctx, stack, grants))
 }
 
 // Report implements [store.Store].
 func (s observedStore) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	began := time.Now()
 	now, changed, err := s.Store.Report(ctx, stack, notes)
-	return now, changed, s.run.asked(began, err)
+	return now, changed, s.run.requested(began, err)
 }
 
 // Status implements [store.Store].
 func (s observedStore) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	began := time.Now()
 	status, err := s.Store.Status(ctx, stack)
-	return status, s.run.asked(began, err)
+	return status, s.run.requested(began, err)
 }
 
 // Heartbeat implements [store.Shared].
 func (s observedStore) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
 	began := time.Now()
 	membership, err := s.Store.Heartbeat(ctx, upstream, b)
-	return membership, s.run.asked(began, err)
+	return membership, s.run.requested(began, err)
 }
 
-// asked notes how the store answered what it was asked at an instant. It returns the error.
-func (r *run) asked(began time.Time, err error) error {
+// requested notes how the store answered what it was asked at an instant. It returns the error.
+func (r *run) requested(began time.Time, err error) error {
 	if over := time.Now(); err != nil || over.Sub(began) >= answerLate {
 		r.silent(trouble{"a store that does not answer in time", began, over})
 	}

@@ -142,7 +142,7 @@ func replicatedSentinel(t *testing.T) *site {
 	t.Helper()
 	sentinel := redistest.StartReplicatedSentinel(t)
 	master, replica := sentinel.Master, sentinel.Replica
-	// After a failover the old master goes on, and grants what the new one grants too, until its clients have heard.
+	// After a failover the old master goes on, and grants what the new one grants too, until its clients know.
 	s := &site{name: "sentinel", servers: []*redistest.Server{master, replica}, troubles: 3, masters: 2}
 	s.connect = func(r *route) redis.UniversalClient {
 		return sentinel.NewClient(func(o *redis.FailoverOptions) { o.Dialer = r.dial })

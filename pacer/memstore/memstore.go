@@ -336,8 +336,8 @@ func applyOne(e *engine.Entry, now int64, n *store.Note) (changed bool) {
 }
 
 // Listen implements [store.Notifier].
-func (m *Store) Listen(upstream string, heard func(store.News)) (stop func()) {
-	l := &listener{upstream: upstream, receive: heard}
+func (m *Store) Listen(upstream string, receive func(store.News)) (stop func()) {
+	l := &listener{upstream: upstream, receive: receive}
 	l.idle.L = &l.mu
 	m.mu.Lock()
 	m.listeners = append(m.listeners, l)

@@ -19,8 +19,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// told is a wait as one of the sources reports it.
-type told struct {
+// reported is a wait as one of the sources reports it.
+type reported struct {
 	policy, scope string
 	wait          time.Duration
 }
@@ -47,23 +47,23 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func TestEverybodyAgrees(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		want := told{"tenant", "tenant=acme", 7500 * time.Millisecond}
+		want := reported{"tenant", "tenant=acme", 7500 * time.Millisecond}
 		var mu sync.Mutex
-		heard := make(map[string]told)
-		hear := func(hook, policy, scope string, wait time.Duration) {
+		received := make(map[string]reported)
+		receive := func(hook, policy, scope string, wait time.Duration) {
 			mu.Lock()
 			defer mu.Unlock()
-			heard[hook] = told{policy, scope, wait}
+			received[hook] = reported{policy, scope, wait}
 		}
 		telemetry, registry := newExporter(t, otelpacer.Config{MetricScopes: []string{"tenant"}})
 		p, err := pacer.New(pacer.Config{
 			Upstream: "crm", Jitter: pacer.NoJitter,
 			Policies: []policies.Policy{policies.PerSecond(50).Burst(10).Named("peak"), policies.PerMinute(8).Per("tenant").Named("tenant")},
 			Hooks: []*pacer.Hooks{telemetry.Hooks(), {
-				Refused:  func(_ context.Context, r pacer.Refusal) { hear("refused", r.Policy, r.Scope, r.Wait) },
-				Waiting:  func(_ context.Context, s pacer.Waiting) { hear("sleeps", s.Policy, s.Scope, s.Wait) },
-				WaitDone: func(_ context.Context, s pacer.WaitDone) { hear("slept", s.Policy, s.Scope, s.Took) },
-				Admitted: func(_ context.Context, g pacer.Admitted) { hear("goes", g.Policy, g.Scope, g.Waited) },
+				Refused:  func(_ context.Context, r pacer.Refusal) { receive("refused", r.Policy, r.Scope, r.Wait) },
+				Waiting:  func(_ context.Context, s pacer.Waiting) { receive("sleeps", s.Policy, s.Scope, s.Wait) },
+				WaitDone: func(_ context.Context, s pacer.WaitDone) { receive("slept", s.Policy, s.Scope, s.Took) },
+				Admitted: func(_ context.Context, g pacer.Admitted) { receive("goes", g.Policy, g.Scope, g.Waited) },
 			}},
 		})
 		require.NoError(t, err)
@@ -88,17 +88,17 @@ func TestEverybodyAgrees(t *testing.T) {
 		// A call that would have to wait, and does not want to.
 		var limit *pacer.LimitError
 		require.ErrorAs(t, p.Allow(acme), &limit)
-		require.Equal(t, want, told{limit.Policy, limit.Scope, limit.Wait}, "the error")
+		require.Equal(t, want, reported{limit.Policy, limit.Scope, limit.Wait}, "the error")
 		require.ErrorContains(t, limit, `policy "tenant" for tenant=acme: the next slot is 7.5s away`)
 		status, err := p.Status(acme)
 		require.NoError(t, err)
 		binding := status.Binding()
-		require.Equal(t, want, told{binding.Policy.Name(), binding.Scope, binding.Next}, "the status")
+		require.Equal(t, want, reported{binding.Policy.Name(), binding.Scope, binding.Next}, "the status")
 		seen := look()
-		require.Equal(t, want, told{seen.Policies[1].Name, seen.Busiest[0].Scope, seconds(seen.Policies[1].NextSeconds)}, "the page")
-		require.Equal(t, want, told{seen.Busiest[0].Policy, seen.Busiest[0].Scope, seconds(seen.Busiest[0].NextSeconds)}, "the page's tenants")
+		require.Equal(t, want, reported{seen.Policies[1].Name, seen.Busiest[0].Scope, seconds(seen.Policies[1].NextSeconds)}, "the page")
+		require.Equal(t, want, reported{seen.Busiest[0].Policy, seen.Busiest[0].Scope, seconds(seen.Busiest[0].NextSeconds)}, "the page's tenants")
 		synctest.Wait()
-		require.Equal(t, want, heard["refused"], "the hook")
+		require.Equal(t, want, received["refused"], "the hook")
 		require.Contains(t, scrape(registry),
 			`headway_refusals_total{headway_policy="tenant",headway_reason="not_yet",headway_scope_tenant="acme",headway_upstream="crm"} 1`)
 
@@ -110,7 +110,7 @@ func TestEverybodyAgrees(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		require.Equal(t, want, heard["sleeps"], "the hook")
+		require.Equal(t, want, received["sleeps"], "the hook")
 		seen = look()
 		require.Equal(t, want.policy, seen.Binding)
 		require.Equal(t, want.scope, seen.Busiest[0].Scope)
@@ -120,8 +120,8 @@ func TestEverybodyAgrees(t *testing.T) {
 		// And when it has gone.
 		calls.Wait()
 		synctest.Wait()
-		require.Equal(t, want, heard["slept"])
-		require.Equal(t, want, heard["goes"])
+		require.Equal(t, want, received["slept"])
+		require.Equal(t, want, received["goes"])
 		require.Subset(t, scrape(registry), []string{
 			`headway_wait_duration_seconds_sum{headway_policy="tenant",headway_scope_tenant="acme",headway_upstream="crm"} 7.5`,
 			`headway_wait_duration_seconds_count{headway_policy="tenant",headway_scope_tenant="acme",headway_upstream="crm"} 1`,
@@ -133,6 +133,6 @@ func TestEverybodyAgrees(t *testing.T) {
 		snapshot, err = fleet.Of(p).Snapshot(t.Context())
 		require.NoError(t, err)
 		last := snapshot.Binding().History[fleet.HistorySeconds-1]
-		require.Equal(t, want, told{snapshot.Binding().Policy.Name(), want.scope, last.Waited}, "the last minute")
+		require.Equal(t, want, reported{snapshot.Binding().Policy.Name(), want.scope, last.Waited}, "the last minute")
 	})
 }

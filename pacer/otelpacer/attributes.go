@@ -40,12 +40,12 @@ func about(upstream, policy, scope string, scopes []string, more ...attribute.Ke
 }
 
 // appendScopes appends the values of those scopes that were asked for; scope is such as `tenant=acme user=7`.
-func appendScopes(attrs []attribute.KeyValue, scope string, asked []string) []attribute.KeyValue {
-	if scope == "" || len(asked) == 0 {
+func appendScopes(attrs []attribute.KeyValue, scope string, requested []string) []attribute.KeyValue {
+	if scope == "" || len(requested) == 0 {
 		return attrs
 	}
 	for one := range strings.SplitSeq(scope, " ") {
-		if name, value, ok := strings.Cut(one, "="); ok && slices.Contains(asked, name) {
+		if name, value, ok := strings.Cut(one, "="); ok && slices.Contains(requested, name) {
 			attrs = append(attrs, attribute.String(keyScope+name, value))
 		}
 	}

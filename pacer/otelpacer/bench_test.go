@@ -49,17 +49,17 @@ func BenchmarkWait(b *testing.B) {
 		{"metrics and traces", traced, []*pacer.Hooks{benchTelemetry(b, dropSpans())}},
 	} {
 		b.Run(one.name, func(b *testing.B) {
-			var called, told atomic.Int64
-			tells := false
+			var called, reported atomic.Int64
+			reports := false
 			hooks := make([]*pacer.Hooks, len(one.hooks))
 			for i, h := range one.hooks {
 				hooks[i] = &pacer.Hooks{}
 				if h.Admitted != nil {
-					tells = true
+					reports = true
 					hooks[i].Dropped = func(int64) { b.Error("events were dropped") }
 					hooks[i].Admitted = func(ctx context.Context, g pacer.Admitted) {
 						h.Admitted(ctx, g)
-						told.Add(1)
+						reported.Add(1)
 					}
 				}
 			}
@@ -74,7 +74,7 @@ func BenchmarkWait(b *testing.B) {
 				if err := p.Wait(one.ctx); err != nil {
 					b.Fatal(err)
 				}
-				for n := called.Add(1); tells && n-told.Load() > 4000; {
+				for n := called.Add(1); reports && n-reported.Load() > 4000; {
 					runtime.Gosched()
 				}
 			}

@@ -110,15 +110,15 @@ func TestEventsOfEndedContextsAreMeasured(t *testing.T) {
 func TestScopesAreAttributesWhenRequested(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
-		asked []string
-		want  string
+		requested []string
+		want      string
 	}{
 		{nil, `headway.wait.duration{headway.policy=per-tenant,headway.upstream=crm} count=1 sum=1`},
 		{[]string{"region"}, `headway.wait.duration{headway.policy=per-tenant,headway.upstream=crm} count=1 sum=1`},
 		{[]string{"tenant"}, `headway.wait.duration{headway.policy=per-tenant,headway.scope.tenant=acme,headway.upstream=crm} count=1 sum=1`},
 		{[]string{"user", "tenant"}, `headway.wait.duration{headway.policy=per-tenant,headway.scope.tenant=acme,headway.scope.user=7,headway.upstream=crm} count=1 sum=1`},
 	} {
-		telemetry, reader := newTelemetry(t, otelpacer.Config{MetricScopes: one.asked, SpanScopes: []string{"tenant"}})
+		telemetry, reader := newTelemetry(t, otelpacer.Config{MetricScopes: one.requested, SpanScopes: []string{"tenant"}})
 		telemetry.Hooks().WaitDone(t.Context(), pacer.WaitDone{Waiting: tenantAcme, Took: time.Second})
 		require.Equal(t, []string{one.want}, readings(t, reader))
 	}

@@ -213,19 +213,19 @@ var crowdEvents = []struct {
 		for _, one := range c.all {
 			one.since()
 		}
-		heard := time.Now()
+		received := time.Now()
 		time.Sleep(time.Second)
 		ends, sent := time.Now(), 0
 		for _, one := range c.all {
 			sent += one.since()["reserve"]
 		}
-		n, _, _ := c.since(heard)
+		n, _, _ := c.since(received)
 		c.t.Logf("two seconds later, in one: %d calls go, %d requests for slots", n, sent)
 		begun = time.Now()
 		require.NoError(c.t, c.all[1].Resume(c.t.Context()))
 		time.Sleep(overWithin)
 		c.mu.Lock()
-		inside := slices.ContainsFunc(c.slots, func(at time.Time) bool { return at.After(heard) && at.Before(ends) })
+		inside := slices.ContainsFunc(c.slots, func(at time.Time) bool { return at.After(received) && at.Before(ends) })
 		c.mu.Unlock()
 		require.False(c.t, inside, "nothing goes before its end")
 		n, first, longest := c.since(begun)

@@ -87,7 +87,7 @@ func TestFleetHeedsAPause(t *testing.T) {
 	// The queue is over 3 s long, so the refusal comes 2 to 6 s after the start, and calls that would go after the end leave.
 	j := job{Fleet: "pauses", Duration: measure.Length(patience, 16*time.Second), HTTP: true, Tenants: []string{"a", "b"}, Patient: !measure.On()}
 	if !measure.On() {
-		j.Told, j.meanwhile = true, func(*scene) { u.resumed(t) }
+		j.Reported, j.meanwhile = true, func(*scene) { u.resumed(t) }
 	}
 	p := play(t, u, j, func(process int) []crew {
 		if process == 0 {
@@ -127,15 +127,15 @@ func requirePause(t *testing.T, p *played, wait time.Duration) {
 	calls := p.calls()
 	i := slices.IndexFunc(calls, func(o outing) bool { return o.Status == http.StatusTooManyRequests })
 	require.GreaterOrEqual(t, i, 0)
-	end, heard := calls[i].Told+wait.Microseconds(), calls[i].Heard
+	end, received := calls[i].Reported+wait.Microseconds(), calls[i].Received
 	// Those who sleep hear of it by a message, which a busy machine delivers late: ten times as late as its latest timer.
-	reached := heard + time.Second.Microseconds() + 10*p.late.Max.Microseconds()
+	reached := received + time.Second.Microseconds() + 10*p.late.Max.Microseconds()
 	other := 0
 	for _, o := range calls {
 		switch {
-		case o.Tenant == "b" && o.Slot > heard && o.Slot < end:
+		case o.Tenant == "b" && o.Slot > received && o.Slot < end:
 			other++
-		case o.Tenant == "a" && o.Asked >= heard:
+		case o.Tenant == "a" && o.Requested >= received:
 			require.GreaterOrEqual(t, o.Slot, end, "who asks in a pause waits for its end")
 		case o.Tenant == "a" && o.At >= reached:
 			require.GreaterOrEqual(t, o.At, end, "who slept waits for the end of the pause")
@@ -196,7 +196,7 @@ func TestFleetAdaptsToAHalvedLimit(t *testing.T) {
 	j := job{Fleet: "halved", Duration: measure.Length(2*patience, 26*time.Second), HTTP: true, Patient: !measure.On()}
 	if !measure.On() {
 		u.from, u.to, u.generous = 0, time.Hour, true
-		j.Told, j.meanwhile = true, u.slowsAndRecovers
+		j.Reported, j.meanwhile = true, u.slowsAndRecovers
 	}
 	p := play(t, u, j, crewed(crew{Tenant: "x", Goroutines: 16}))
 	if !measure.On() {
@@ -255,8 +255,8 @@ func requireSilence(t *testing.T, calls []outing) {
 		}
 		refusals++
 		for _, o := range calls {
-			if o.Asked >= r.Heard {
-				require.GreaterOrEqual(t, o.Slot, r.Told+time.Second.Microseconds(), "who asks in a pause waits for its end")
+			if o.Requested >= r.Received {
+				require.GreaterOrEqual(t, o.Slot, r.Reported+time.Second.Microseconds(), "who asks in a pause waits for its end")
 			}
 		}
 	}
@@ -305,17 +305,17 @@ func TestFleetSharesAQuotaWithOthers(t *testing.T) {
 		u.no == 0 && used >= u.limit*99/100)
 }
 
-// requireStop judges whether the fleet stopped when it had heard that the quota is used up.
+// requireStop judges whether the fleet stopped when it had received that the quota is used up.
 func requireStop(t *testing.T, p *played, u *shared) {
 	t.Helper()
-	heard := int64(0) // when the first had received that nothing is left
+	received := int64(0) // when the first had received that nothing is left
 	for _, o := range p.calls() {
-		if o.Status == http.StatusTooManyRequests && (heard == 0 || o.Heard < heard) {
-			heard = o.Heard
+		if o.Status == http.StatusTooManyRequests && (received == 0 || o.Received < received) {
+			received = o.Received
 		}
 	}
 	for _, o := range p.calls() {
-		require.True(t, heard == 0 || o.Asked < heard, "who asks when nothing is left does not go")
+		require.True(t, received == 0 || o.Requested < received, "who asks when nothing is left does not go")
 	}
 	require.Equal(t, u.ours, p.sum["x"].Went)
 	require.Zero(t, p.look(fleets["quota"][0]).Remaining, "what is left when the fleet stops")

@@ -39,7 +39,7 @@ type job struct {
 	Until     time.Time     // when it ends, in place of Duration
 	Timeout   time.Duration // of the store, if it is not the default
 	Doomed    int           // how many processes are killed on the way
-	Told      bool          // the run ends when meanwhile has returned, at the latest after Duration
+	Reported  bool          // the run ends when meanwhile has returned, at the latest after Duration
 	Tenants   []string      // if every policy is one for each tenant: all of them
 	Patient   bool          // processes wait for the store for as long as it takes, so that none paces locally on a busy machine
 
@@ -120,7 +120,7 @@ func play(t *testing.T, upstream http.Handler, j job, crews func(process int) []
 	if j.meanwhile != nil {
 		j.meanwhile(p.scene)
 	}
-	if j.Told {
+	if j.Reported {
 		for _, end := range ends {
 			_ = end.Close()
 		}

@@ -13,13 +13,13 @@ import (
 // server and all processes of a machine share.
 type outing struct {
 	Tenant      string
-	Asked       int64 // when the process began to ask for it
+	Requested   int64 // when the process began to ask for it
 	Granted     int64 // when the store granted it; 0 if its process granted it locally
 	Slot, Slack int64 // from when on it may go, and for how long
 	At          int64 // when it went
 	Status      int   // what the upstream answered
-	Told        int64 // when that was to be reported
-	Heard       int64 // when that had been reported
+	Reported    int64 // when that was to be reported
+	Received    int64 // when that had been reported
 
 	process int
 }

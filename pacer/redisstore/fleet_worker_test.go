@@ -71,7 +71,7 @@ func (s *noted) ReserveAll(ctx context.Context, batches []store.Batch) error {
 
 // acquire makes a call that may go now, and what is to be said of it.
 func (s *noted) acquire(ctx context.Context, p *pacer.Pacer, opts ...pacer.Option) (*pacer.Reservation, outing, error) {
-	asked := micros()
+	requested := micros()
 	r, err := p.Acquire(ctx, opts...)
 	if err != nil {
 		return nil, outing{}, err
@@ -80,7 +80,7 @@ func (s *noted) acquire(ctx context.Context, p *pacer.Pacer, opts ...pacer.Optio
 	slot, slack := r.Slot()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return r, outing{Asked: asked, Granted: int64(s.granted[slot]), Slot: int64(slot), Slack: slack.Microseconds(), At: at}, nil
+	return r, outing{Requested: requested, Granted: int64(s.granted[slot]), Slot: int64(slot), Slack: slack.Microseconds(), At: at}, nil
 }
 
 // ledger is a tally that many goroutines write to.
@@ -144,7 +144,7 @@ func work(spec string) error {
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), j.Until)
 	defer cancel()
-	if j.Told {
+	if j.Reported {
 		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			cancel()
@@ -272,11 +272,11 @@ func reported(ctx context.Context, p *pacer.Pacer, j *job, tenant string, upstre
 	_, _ = io.Copy(io.Discard, resp.Body)
 	resp.Body.Close()
 	reading := quotas.Read(&policies.Reply{Status: resp.StatusCode, Header: resp.Header, Now: time.Now()})
-	o.Tenant, o.Status, o.Told = tenant, resp.StatusCode, micros()
+	o.Tenant, o.Status, o.Reported = tenant, resp.StatusCode, micros()
 	if err := r.Report(context.WithoutCancel(ctx), reading.Feedback...); err != nil {
 		return err
 	}
-	o.Heard = micros()
+	o.Received = micros()
 	sum.note(took, resp.StatusCode, &o)
 	return nil
 }

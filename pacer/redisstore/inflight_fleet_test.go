@@ -232,7 +232,7 @@ func TestFleetWhoseProcessesAreKilledInFlight(t *testing.T) {
 	const margin = time.Second
 	upstream := &crowd{most: permits, shortest: 10 * time.Millisecond, longest: measure.Length(500*time.Millisecond, 2*time.Second), deaf: "1"}
 	var killed time.Time
-	j := job{Fleet: "leases", Task: "hold", Duration: 2 * patience, Doomed: 2, Told: true, Patient: !measure.On(), meanwhile: func(s *scene) {
+	j := job{Fleet: "leases", Task: "hold", Duration: 2 * patience, Doomed: 2, Reported: true, Patient: !measure.On(), meanwhile: func(s *scene) {
 		if measure.On() {
 			time.Sleep(5 * time.Second)
 		} else {

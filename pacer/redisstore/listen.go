@@ -35,7 +35,7 @@ type listeners struct {
 	dial     func(context.Context) error // connects once: see Store.dialOnce
 	closing  chan struct{}               // closed when nobody listens any more
 	finished chan struct{}               // closed when the goroutine has ended
-	heard    time.Time                   // when a message came, or it was pinged
+	latest   time.Time                   // when a message came, or it was pinged
 	pinging  bool
 }
 
@@ -43,31 +43,31 @@ type listeners struct {
 const pingEvery = 5 * time.Second
 
 type listener struct {
-	heard func(store.News)
+	receive func(store.News)
 
 	mu      sync.Mutex
 	stopped bool
 }
 
-func (l *listener) tell(n store.News) {
+func (l *listener) notify(n store.News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.stopped {
-		l.heard(n)
+		l.receive(n)
 	}
 }
 
 var _ store.Notifier = (*Store)(nil)
 
 // Listen implements [store.Notifier] by publish and subscribe. If the client cannot subscribe, or is a redis.Ring, which subscribes to
-// only one of its servers, heard is never called.
-func (s *Store) Listen(upstream string, heard func(store.News)) (stop func()) {
+// only one of its servers, receive is never called.
+func (s *Store) Listen(upstream string, receive func(store.News)) (stop func()) {
 	client, ok := s.rdb.(subscriber)
 	if _, ring := s.rdb.(*redis.Ring); !ok || ring {
 		return func() {}
 	}
 	channel := upstreamKey(upstream) + pausesMark
-	l := &listener{heard: heard}
+	l := &listener{receive: receive}
 	s.listeners.add(client, s.dialOnce, channel, l)
 	return sync.OnceFunc(func() { s.listeners.remove(channel, l) })
 }
@@ -89,7 +89,7 @@ func (s *listeners) add(client subscriber, dial func(context.Context) error, cha
 		pubsub := s.pubsub
 		go func() { _ = pubsub.Subscribe(context.Background(), channel) }()
 	} else {
-		go l.tell(store.News{Missed: true})
+		go l.notify(store.News{Missed: true})
 	}
 }
 
@@ -98,10 +98,10 @@ func (s *listeners) add(client subscriber, dial func(context.Context) error, cha
 func (s *listeners) ping() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pubsub == nil || s.pinging || time.Since(s.heard) < pingEvery {
+	if s.pubsub == nil || s.pinging || time.Since(s.latest) < pingEvery {
 		return
 	}
-	s.pinging, s.heard = true, time.Now()
+	s.pinging, s.latest = true, time.Now()
 	pubsub := s.pubsub
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), pingEvery)
@@ -143,11 +143,11 @@ func (s *listeners) remove(channel string, l *listener) {
 	}
 }
 
-// run tells what is heard until nobody listens any more.
+// run passes on what the server sends until nobody listens any more.
 func (s *listeners) run(client subscriber, pubsub *redis.PubSub, closing <-chan struct{}, finished chan<- struct{}) {
 	defer close(finished)
 	for pubsub != nil {
-		s.hear(pubsub, closing)
+		s.passOn(pubsub, closing)
 		pubsub = s.replace(client, pubsub)
 	}
 }
@@ -167,18 +167,18 @@ func (s *listeners) replace(client subscriber, broken *redis.PubSub) *redis.PubS
 	return pubsub
 }
 
-// hearAgain is how long to wait after an error; while the server is gone, longer and longer, up to hearSeldom.
+// listenAgain is how long to wait after an error; while the server is gone, longer and longer, up to listenSeldom.
 const (
-	hearAgain  = 100 * time.Millisecond
-	hearSeldom = 2 * time.Second
+	listenAgain  = 100 * time.Millisecond
+	listenSeldom = 2 * time.Second
 )
 
 // errNonsense is what a server answered that go-redis cannot read.
 var errNonsense = errors.New("redisstore: the server's reply is not a message")
 
-// hear tells what is heard of a subscription until it is closed, or the server answers nonsense. If the connection breaks,
+// passOn passes on what comes by a subscription until it is closed, or the server answers nonsense. If the connection breaks,
 // go-redis connects anew, and subscribes again, by itself.
-func (s *listeners) hear(pubsub *redis.PubSub, closing <-chan struct{}) {
+func (s *listeners) passOn(pubsub *redis.PubSub, closing <-chan struct{}) {
 	for {
 		switch m, err := receive(pubsub); {
 		case errors.Is(err, redis.ErrClosed):
@@ -188,7 +188,7 @@ func (s *listeners) hear(pubsub *redis.PubSub, closing <-chan struct{}) {
 				return
 			}
 		default:
-			s.tell(m)
+			s.notify(m)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (s *listeners) hear(pubsub *redis.PubSub, closing <-chan struct{}) {
 func (s *listeners) awaitServer(closing <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	for pause := hearAgain; ; pause = min(2*pause, hearSeldom) {
+	for pause := listenAgain; ; pause = min(2*pause, listenSeldom) {
 		select {
 		case <-closing:
 			return
@@ -217,7 +217,7 @@ func (s *listeners) awaitServer(closing <-chan struct{}) {
 	}
 }
 
-// receive returns what the server says next. go-redis panics at an array that is shorter than a message, or has another type in
+// receive returns what the server sends next. go-redis panics at an array that is shorter than a message, or has another type in
 // it: that is errNonsense.
 func receive(pubsub *redis.PubSub) (m any, err error) {
 	defer func() {
@@ -228,8 +228,8 @@ func receive(pubsub *redis.PubSub) (m any, err error) {
 	return pubsub.Receive(context.Background())
 }
 
-// tell tells those who listen what the server said.
-func (s *listeners) tell(m any) {
+// notify passes a message on to its listeners.
+func (s *listeners) notify(m any) {
 	channel, news := "", store.News{}
 	switch m := m.(type) {
 	case *redis.Subscription:
@@ -241,11 +241,11 @@ func (s *listeners) tell(m any) {
 		channel, news.Changes = m.Channel, parseChanges(m.Channel, m.Payload)
 	}
 	s.mu.Lock()
-	s.heard = time.Now()
+	s.latest = time.Now()
 	to := append([]*listener(nil), s.all[channel]...)
 	s.mu.Unlock()
 	for _, l := range to {
-		l.tell(news)
+		l.notify(news)
 	}
 }
 

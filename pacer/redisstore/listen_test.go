@@ -187,27 +187,27 @@ func TestANonsensicalSubscriptionIsMadeAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var asked atomic.Int64
+			var requested atomic.Int64
 			addr := answering(t, func(command string) string {
 				switch {
 				case strings.Contains(command, "ping"):
 					return "+PONG\r\n"
 				case !strings.Contains(command, "subscribe"):
 					return "-ERR unknown command\r\n"
-				case asked.Add(1) <= 3:
+				case requested.Add(1) <= 3:
 					return nonsense
 				}
 				return fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(channel), channel)
 			})
 			rdb := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
 			defer rdb.Close()
-			heard := make(chan store.News, 1)
-			defer must(redisstore.New(rdb)).Listen("test", func(n store.News) { heard <- n })()
+			received := make(chan store.News, 1)
+			defer must(redisstore.New(rdb)).Listen("test", func(n store.News) { received <- n })()
 			select {
-			case n := <-heard:
+			case n := <-received:
 				require.Equal(t, store.News{Missed: true}, n)
 			case <-time.After(patience):
-				require.FailNow(t, "it is not subscribed", "it asked %d times", asked.Load())
+				require.FailNow(t, "it is not subscribed", "it asked %d times", requested.Load())
 			}
 		})
 	}

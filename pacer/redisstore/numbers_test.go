@@ -41,9 +41,9 @@ func TestTheUnknownIsRefused(t *testing.T) {
 	keys := []string{"pacer:1:{test}", "a", "b", "c", "d", "e", "f"}
 	queued := []any{0, 1, 1, 0, 0, numbers.MayQueue, 7, 0, 0, 1, 0, 0, 0}
 	for name, c := range map[string]struct {
-		script string
-		args   []any
-		says   string
+		script  string
+		args    []any
+		reports string
 	}{
 		"an algorithm":            {s.Reserve, []any{0, 0, 1, 9, 1, 10, 0}, "unknown algorithm 9"},
 		"no algorithm":            {s.Reserve, []any{0, 0, 1}, "unknown algorithm (none)"},
@@ -61,7 +61,7 @@ func TestTheUnknownIsRefused(t *testing.T) {
 		"an algorithm to look at": {s.Status, []any{1, 8, 1, 10}, "unknown algorithm 8"},
 	} {
 		err := rdb.Eval(t.Context(), c.script, keys, c.args...).Err()
-		require.ErrorContains(t, err, c.says, name)
+		require.ErrorContains(t, err, c.reports, name)
 		require.Empty(t, rdb.Keys(t.Context(), "*").Val(), name)
 	}
 }

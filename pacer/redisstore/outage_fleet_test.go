@@ -71,7 +71,7 @@ func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses [
 	var losses []int64
 	upstream := &strict{limits: []strictLimit{{n: 50, period: time.Second}}}
 	start := time.Now()
-	j := job{Fleet: "sliding", Duration: 2 * patience, Told: true, Timeout: measure.Length(2*time.Second, 0), meanwhile: func(s *scene) {
+	j := job{Fleet: "sliding", Duration: 2 * patience, Reported: true, Timeout: measure.Length(2*time.Second, 0), meanwhile: func(s *scene) {
 		s.acquainted()
 		known = s.acquainted() // a process sends a heartbeat when it has read the reply to the one before, which may take it long
 		if measure.On() {
@@ -85,7 +85,7 @@ func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses [
 	}}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 16}))
 	// What was asked for before the processes knew each other may have been granted at a larger share, for later.
-	calls := slices.DeleteFunc(p.calls(), func(o outing) bool { return o.local() && o.Asked < known })
+	calls := slices.DeleteFunc(p.calls(), func(o outing) bool { return o.local() && o.Requested < known })
 	require.Empty(t, refereeOfEpochs(calls, losses, fiftyASecond))
 	local := 0
 	for i := range calls {

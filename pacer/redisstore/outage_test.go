@@ -240,12 +240,12 @@ func callWhile(t *testing.T, fleet []*pacer.Pacer, meanwhile func(goneOnce func(
 	meanwhile(func() {
 		t.Helper()
 		// The second call from now on is one that asked after now: its process has seen what happened before.
-		asked := make([]int64, len(counts))
+		requested := make([]int64, len(counts))
 		for i := range counts {
-			asked[i] = counts[i].Load() + 2
+			requested[i] = counts[i].Load() + 2
 		}
 		for i := range counts {
-			require.Eventually(t, func() bool { return counts[i].Load() >= asked[i] }, patience, 5*time.Millisecond, "every goroutine goes on")
+			require.Eventually(t, func() bool { return counts[i].Load() >= requested[i] }, patience, 5*time.Millisecond, "every goroutine goes on")
 		}
 	})
 	cancel()

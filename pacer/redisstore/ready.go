@@ -181,13 +181,13 @@ func notReady(err error, keys ...string) error {
 }
 
 // isReadOnly reports whether a server says that it takes no writes now.
-func isReadOnly(says string) bool {
-	return slices.ContainsFunc([]string{"READONLY", "MISCONF", "NOREPLICAS"}, func(p string) bool { return strings.HasPrefix(says, p) })
+func isReadOnly(reply string) bool {
+	return slices.ContainsFunc([]string{"READONLY", "MISCONF", "NOREPLICAS"}, func(p string) bool { return strings.HasPrefix(reply, p) })
 }
 
 // deniedCommand returns the command that a server says that a user may not run. Servers differ in how they say so.
-func deniedCommand(says string) string {
-	if _, after, ok := strings.Cut(says, "run the '"); ok {
+func deniedCommand(reply string) string {
+	if _, after, ok := strings.Cut(reply, "run the '"); ok {
 		if name, _, ok := strings.Cut(after, "'"); ok {
 			return name
 		}
@@ -203,16 +203,16 @@ func mayNot(reply []any, channel string) error {
 	}
 	var commands []string
 	var denied error
-	for command, says := range inTurn(failed) {
+	for command, reply := range inTurn(failed) {
 		switch lower := strings.ToLower(command); {
-		case isReadOnly(says):
-			return &NotReadyError{Problem: ReadOnly, What: []string{lower}, Err: errors.New(says)}
-		case strings.HasPrefix(says, "OOM"):
-			return &NotReadyError{Problem: Full, What: []string{lower}, Err: errors.New(says)}
-		case lower == "publish" && strings.Contains(says, "channel"):
-			return &NotReadyError{Problem: Channels, What: []string{channel}, Err: errors.New(says)}
+		case isReadOnly(reply):
+			return &NotReadyError{Problem: ReadOnly, What: []string{lower}, Err: errors.New(reply)}
+		case strings.HasPrefix(reply, "OOM"):
+			return &NotReadyError{Problem: Full, What: []string{lower}, Err: errors.New(reply)}
+		case lower == "publish" && strings.Contains(reply, "channel"):
+			return &NotReadyError{Problem: Channels, What: []string{channel}, Err: errors.New(reply)}
 		default:
-			commands, denied = append(commands, lower), errors.New(says)
+			commands, denied = append(commands, lower), errors.New(reply)
 		}
 	}
 	if commands == nil {
@@ -225,7 +225,7 @@ func mayNot(reply []any, channel string) error {
 func (s *Store) subscribes(ctx context.Context, channel string) error {
 	client, ok := s.rdb.(subscriber)
 	if _, ring := s.rdb.(*redis.Ring); !ok || ring {
-		return nil // nothing is ever heard: see Listen
+		return nil // nothing is ever received: see Listen
 	}
 	pubsub := client.Subscribe(ctx)
 	defer func() { _ = pubsub.Close() }()

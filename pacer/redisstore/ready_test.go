@@ -151,19 +151,19 @@ func TestNotReadyBecauseOfTheServer(t *testing.T) {
 	})
 	t.Run("loading", func(t *testing.T) {
 		t.Parallel()
-		addr := says(t, "-LOADING Redis is loading the dataset in memory\r\n")
+		addr := reports(t, "-LOADING Redis is loading the dataset in memory\r\n")
 		err := isReady(t, redis.NewClient(&redis.Options{Addr: addr}))
 		requireProblem(t, err, redisstore.Loading, "pacer:1:{test}/ready")
 		require.ErrorIs(t, err, pacer.ErrUnreachable)
 	})
 	t.Run("nonsense", func(t *testing.T) {
 		t.Parallel()
-		require.Error(t, isReady(t, redis.NewClient(&redis.Options{Addr: says(t, "*3\r\n:1\r\n:2\r\n:3\r\n")})))
+		require.Error(t, isReady(t, redis.NewClient(&redis.Options{Addr: reports(t, "*3\r\n:1\r\n:2\r\n:3\r\n")})))
 	})
 }
 
-// says runs a server that gives one answer to everything but what a client says first, and returns its address.
-func says(t *testing.T, answer string) string {
+// reports runs a server that gives one answer to everything but what a client says first, and returns its address.
+func reports(t *testing.T, answer string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -175,9 +175,9 @@ func TestLookingWritesNothing(t *testing.T) {
 	require.NoError(t, p.Wait(pacer.WithScope(t.Context(), "tenant", "x")))
 	require.NoError(t, p.Close()) // tells the rest
 	op := operator(t, rdb)
-	told, err := must(redisstore.New(rdb)).Index(t.Context(), "test")
+	reported, err := must(redisstore.New(rdb)).Index(t.Context(), "test")
 	require.NoError(t, err)
-	require.Len(t, told.Went, 3, "what went in the second in which it left: one of each policy")
+	require.Len(t, reported.Went, 3, "what went in the second in which it left: one of each policy")
 	dump := func() map[string]string {
 		all := make(map[string]string)
 		keys, err := rdb.Keys(t.Context(), "*").Result()
@@ -391,7 +391,7 @@ func TestTheRegistryForgets(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
 	backing := must(redisstore.New(rdb))
-	tell := func(id string, lives time.Duration) {
+	report := func(id string, lives time.Duration) {
 		_, err := backing.Heartbeat(t.Context(), "test", store.Heartbeat{ID: id, TTL: lives, Keep: time.Hour})
 		require.NoError(t, err)
 		require.NoError(t, errorOf(backing.Describe(t.Context(), "test", store.About{ID: id, Name: "x", Keep: time.Hour, Left: lives == 0})))
@@ -407,7 +407,7 @@ func TestTheRegistryForgets(t *testing.T) {
 		return all
 	}
 	require.NoError(t, rdb.ZAdd(t.Context(), "pacer:1:upstreams", redis.Z{Score: 1, Member: "old"}).Err())
-	tell("killed", time.Minute)
+	report("killed", time.Minute)
 	require.Equal(t, []string{"test"}, rdb.ZRange(t.Context(), "pacer:1:upstreams", 0, -1).Val())
 	until := rdb.ZScore(t.Context(), "pacer:1:upstreams", "test").Val()
 	brief := store.About{ID: "brief", Keep: time.Second}
@@ -419,16 +419,16 @@ func TestTheRegistryForgets(t *testing.T) {
 	heartbeats("brief", time.Minute)
 	require.NoError(t, errorOf(must(redisstore.New(rdb)).Describe(t.Context(), "test", brief)))
 	require.InDelta(t, until, rdb.ZScore(t.Context(), "pacer:1:upstreams", "test").Val(), 0, "nobody makes it be forgotten sooner")
-	tell("leaves", time.Minute)
-	tell("stays", time.Minute)
+	report("leaves", time.Minute)
+	report("stays", time.Minute)
 	require.ElementsMatch(t, []string{"process/brief", "process/killed", "process/leaves", "process/stays"}, said())
-	tell("leaves", 0)
+	report("leaves", 0)
 	require.ElementsMatch(t, []string{"process/brief", "process/killed", "process/stays"}, said())
 	heartbeats("killed", 20*time.Millisecond)
 	heartbeats("brief", 20*time.Millisecond)
 	time.Sleep(30 * time.Millisecond) // real time: the server's clock decides
 	require.NoError(t, rdb.HDel(t.Context(), "pacer:1:{test}/index", "swept").Err(), "as if a minute had passed")
-	tell("stays", time.Minute)
+	report("stays", time.Minute)
 	require.Equal(t, []string{"process/stays"}, said())
 }
 

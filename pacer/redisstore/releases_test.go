@@ -46,11 +46,11 @@ func TestTwoReleasesSideBySide(t *testing.T) {
 	for i, worker := range workers {
 		g.Go(func() error {
 			cmd := exec.CommandContext(t.Context(), worker, server.Addr, until.Format(time.RFC3339Nano))
-			var says bytes.Buffer
-			cmd.Stderr = &says
+			var reports bytes.Buffer
+			cmd.Stderr = &reports
 			out, err := cmd.Output()
 			if err != nil {
-				return fmt.Errorf("%s: %w: %s", filepath.Base(worker), err, says.Bytes())
+				return fmt.Errorf("%s: %w: %s", filepath.Base(worker), err, reports.Bytes())
 			}
 			return json.Unmarshal(out, &parts[i])
 		})

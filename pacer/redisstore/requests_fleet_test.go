@@ -105,7 +105,7 @@ func (b *band) call(ctx context.Context, process int, takes time.Duration, opts 
 		}
 		b.running.Add(-1)
 		r.Release()
-		o.Told = micros()
+		o.Reported = micros()
 	}
 	o.process = process
 	b.mu.Lock()

@@ -107,11 +107,11 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 		all.All = append(all.All, one)
 	}
 	store.SortSettings(all.All)
-	told, err := texts(resets)
+	reported, err := texts(resets)
 	if err != nil {
 		return nil, err
 	}
-	for _, value := range inTurn(told) {
+	for _, value := range inTurn(reported) {
 		if r, ok := parseReset(up, value); ok {
 			all.Resets = append(all.Resets, r)
 		}

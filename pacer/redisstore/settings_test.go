@@ -116,10 +116,10 @@ func TestAFleetLearnsOfWhatIsSet(t *testing.T) {
 	require.NoError(t, op.SetPolicies(t.Context(), low))
 	changed := time.Now()
 	c.have(t, low.String())
-	heard := time.Now()         // a busy machine may take a while to get there
+	received := time.Now()      // a busy machine may take a while to get there
 	time.Sleep(2 * time.Second) // real time: the server's clock decides
 	until := time.Now()
-	since, lasted := c.between(heard, until), until.Sub(heard)
+	since, lasted := c.between(received, until), until.Sub(received)
 	all := c.between(changed, until)
 	lateness := timers.Stop()
 	measure.Judge(t, lateness, 50*time.Millisecond, fmt.Sprintf("%d calls in %v after the limit was lowered", all, until.Sub(changed)),

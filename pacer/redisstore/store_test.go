@@ -89,12 +89,12 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	}
 	// A rate whose key has expired is looked at once more: it could be a key of another type.
 	inside := map[string]int{"time": 1, "mget": 1, "type": 3, "set": 3}
-	asked := 0
+	requested := 0
 	for _, c := range stop() {
 		if c.name != "evalsha" || c.args[0] != hash {
 			continue // what the process says of itself, in the background
 		}
-		asked++
+		requested++
 		ran := make(map[string]int)
 		for _, did := range c.inside {
 			ran[did.name]++
@@ -102,7 +102,7 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 		}
 		require.Equal(t, 1, ran["mget"], "it reads all accounts at once")
 	}
-	require.Equal(t, waits, asked)
+	require.Equal(t, waits, requested)
 	require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
 	stop = watch(t, rdb)
 	require.NoError(t, p.Wait(ctx))
@@ -637,18 +637,18 @@ func TestPunctual(t *testing.T) {
 // A server that does not know a script receives its source, however it reports that: Kvrocks says "ERR NOSCRIPT".
 func TestAScriptThatIsNotKnown(t *testing.T) {
 	t.Parallel()
-	for _, says := range []string{"-NOSCRIPT No matching script. Please use EVAL.\r\n", "-ERR NOSCRIPT No matching script. Please use EVAL\r\n"} {
+	for _, reports := range []string{"-NOSCRIPT No matching script. Please use EVAL.\r\n", "-ERR NOSCRIPT No matching script. Please use EVAL\r\n"} {
 		var mu sync.Mutex
-		var asked []string
+		var requested []string
 		addr := answering(t, func(command string) string {
 			word, _, _ := strings.Cut(strings.SplitN(command, "\r\n", 4)[2], "\r\n")
 			mu.Lock()
 			defer mu.Unlock()
-			switch asked = append(asked, word); word {
+			switch requested = append(requested, word); word {
 			case "hello":
 				return "-ERR unknown command\r\n"
 			case "evalsha":
-				return says
+				return reports
 			case "eval":
 				return "*1\r\n:5\r\n"
 			}
@@ -658,7 +658,7 @@ func TestAScriptThatIsNotKnown(t *testing.T) {
 		_, _ = must(redisstore.New(rdb)).Status(t.Context(), store.Stack{Upstream: "test"})
 		require.NoError(t, rdb.Close())
 		mu.Lock()
-		require.Contains(t, asked, "eval", says)
+		require.Contains(t, requested, "eval", reports)
 		mu.Unlock()
 	}
 }

@@ -22,7 +22,7 @@ func TestFleetWhileAProcessIsSuspended(t *testing.T) {
 	upstream := &strict{limits: []strictLimit{{n: 50, period: time.Second}}}
 	var from, to int64
 	j := job{
-		Fleet: "sliding", Variant: "-suspended", Duration: measure.Length(patience, 12*time.Second), Told: !measure.On(), Patient: !measure.On(),
+		Fleet: "sliding", Variant: "-suspended", Duration: measure.Length(patience, 12*time.Second), Reported: !measure.On(), Patient: !measure.On(),
 		meanwhile: func(s *scene) {
 			if measure.On() {
 				time.Sleep(4 * time.Second)

@@ -129,7 +129,7 @@ func (l *load) stop(losses ...int64) seen {
 	var calls []outing
 	for _, went := range l.went {
 		for _, o := range went {
-			if !o.local() || o.Asked >= l.known {
+			if !o.local() || o.Requested >= l.known {
 				calls = append(calls, o)
 			}
 		}
@@ -407,13 +407,13 @@ func (l *refuserLoad) goes(t *testing.T, before int64) {
 }
 
 // refused waits until each goroutine has been refused for a reason once more.
-func (l *refuserLoad) refused(t *testing.T, says string) {
+func (l *refuserLoad) refused(t *testing.T, reports string) {
 	t.Helper()
 	count := func(i int) (n int) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, err := range l.errs[i] {
-			if strings.Contains(err.Error(), says) {
+			if strings.Contains(err.Error(), reports) {
 				n++
 			}
 		}
@@ -421,28 +421,28 @@ func (l *refuserLoad) refused(t *testing.T, says string) {
 	}
 	for i := range l.errs {
 		before := count(i)
-		require.Eventually(t, func() bool { return count(i) > before }, patience, 10*time.Millisecond, "goroutine %d receives %s", i, says)
+		require.Eventually(t, func() bool { return count(i) > before }, patience, 10*time.Millisecond, "goroutine %d receives %s", i, reports)
 	}
 }
 
 // end ends the load and checks what its refusals say: that the store is out of reach, and why: because of what it says, or
 // because it says nothing in time or a connection ended, as at times on a busy machine.
-func (l *refuserLoad) end(t *testing.T, says string) {
+func (l *refuserLoad) end(t *testing.T, reports string) {
 	t.Helper()
 	l.stop()
 	l.done.Wait()
-	told, all := 0, 0
+	reported, all := 0, 0
 	for _, errs := range l.errs {
 		for _, err := range errs {
 			all++
 			var failed *pacer.StoreError
 			require.ErrorAs(t, err, &failed)
 			require.ErrorIs(t, err, store.ErrUnreachable)
-			if strings.Contains(err.Error(), says) {
-				told++
+			if strings.Contains(err.Error(), reports) {
+				reported++
 			}
 		}
 	}
-	t.Logf("%d of %d refusals say %s", told, all, says)
-	require.Positive(t, told)
+	t.Logf("%d of %d refusals say %s", reported, all, reports)
+	require.Positive(t, reported)
 }

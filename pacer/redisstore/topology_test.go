@@ -180,7 +180,7 @@ func TestTLS(t *testing.T) {
 
 // unusable spoils a server and repairs it, under the load of a fleet that paces locally meanwhile, and of a process
 // that refuses calls and says why. repair returns the instants at which the server lost its memory.
-func unusable(t *testing.T, server *redistest.Server, client func() redis.UniversalClient, says string, spoil func(), repair func() []int64) {
+func unusable(t *testing.T, server *redistest.Server, client func() redis.UniversalClient, reports string, spoil func(), repair func() []int64) {
 	t.Helper()
 	l := startLoad(t, client)
 	rdb := client()
@@ -189,7 +189,7 @@ func unusable(t *testing.T, server *redistest.Server, client func() redis.Univer
 	defer other.stop()
 	other.goes(t, 0)
 	spoil()
-	other.refused(t, says)
+	other.refused(t, reports)
 	require.Eventually(t, func() bool { // what was on its way has come to its end
 		forgetCounts(t, server)
 		time.Sleep(500 * time.Millisecond)
@@ -198,7 +198,7 @@ func unusable(t *testing.T, server *redistest.Server, client func() redis.Univer
 	before := other.went.Load()
 	time.Sleep(measure.Length(time.Second, 3*time.Second)) // nothing is to happen
 	went, n := other.went.Load(), served(t, server)
-	if says != "OOM" { // a full server has room for a script whenever the buffer of some client is freed
+	if reports != "OOM" { // a full server has room for a script whenever the buffer of some client is freed
 		require.Zero(t, n)
 	}
 	if n == 0 {
@@ -209,9 +209,9 @@ func unusable(t *testing.T, server *redistest.Server, client func() redis.Univer
 	require.Positive(t, served(t, server))
 	other.goes(t, before)
 	l.play(2500 * time.Millisecond)
-	other.end(t, says)
+	other.end(t, reports)
 	s := l.stop(losses...)
-	require.Positive(t, l.failed.of(says))
+	require.Positive(t, l.failed.of(reports))
 	s.judge(t, 0.9, 0)
 }
 
@@ -286,7 +286,7 @@ func asUser(server *redistest.Server, password string) *redis.Options {
 // A mistake in the configuration is not hidden by pacing locally: every call says so, until it is mended.
 func TestDenied(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, password, right, says string }{
+	for _, c := range []struct{ name, password, right, reports string }{
 		{"no right to run scripts", "secret", "-evalsha", "NOPERM"},
 		{"a wrong password", "guessed", "+@all", "WRONGPASS"},
 	} {
@@ -301,11 +301,11 @@ func TestDenied(t *testing.T) {
 				err := p.Wait(t.Context())
 				var failed *pacer.StoreError
 				require.ErrorAs(t, err, &failed)
-				require.ErrorContains(t, err, c.says)
+				require.ErrorContains(t, err, c.reports)
 				require.NotErrorIs(t, err, store.ErrUnreachable, "it can be reached")
 			}
 			_, err := p.Status(t.Context())
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.reports)
 			allow(t, server, "+@all", ">"+c.password)
 			require.NoError(t, p.Wait(t.Context()), "with EVAL: the server does not know the script")
 			require.NoError(t, p.Wait(t.Context()))

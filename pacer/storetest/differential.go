@@ -58,8 +58,8 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 			one.Pause(st, o.pause)
 			two.Pause(st, o.pause)
 		case o.about != 0:
-			told := o.told(&st)
-			a, b = fmt.Sprint(one.Report(st, told...)), fmt.Sprint(two.Report(st, told...))
+			reported := o.reported(&st)
+			a, b = fmt.Sprint(one.Report(st, reported...)), fmt.Sprint(two.Report(st, reported...))
 		case o.notes != nil:
 			h.settle(o.notes, holds, &st)
 			a, b = fmt.Sprint(one.Report(st, o.notes...)), fmt.Sprint(two.Report(st, o.notes...))
@@ -108,7 +108,7 @@ func contradict(a, b *store.Stack) bool {
 }
 
 // batches makes what stacks ask together ready for a store.
-func (h *history) batches(s *Session, asks []asked) []store.Batch {
+func (h *history) batches(s *Session, asks []requested) []store.Batch {
 	batches := make([]store.Batch, len(asks))
 	for i, a := range asks {
 		batches[i].Stack, batches[i].Calls = s.Stack(h.stackKeys(a.set)...), a.calls

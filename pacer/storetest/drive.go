@@ -26,13 +26,13 @@ type caller struct {
 
 // went is a call that went.
 type went struct {
-	by              *caller
-	asked, at, over store.Instant
-	lent            bool // some of its limits were charged nothing
+	by                  *caller
+	requested, at, over store.Instant
+	lent                bool // some of its limits were charged nothing
 }
 
 // wait returns for how long the call waited.
-func (w *went) wait() time.Duration { return w.at.Sub(w.asked) }
+func (w *went) wait() time.Duration { return w.at.Sub(w.requested) }
 
 // A drive is callers of one store in virtual time: what happens next happens at once.
 type drive struct {
@@ -47,12 +47,12 @@ type drive struct {
 
 // asking is a call that has not gone yet.
 type asking struct {
-	by    *caller
-	stack store.Stack
-	call  store.Call
-	asked store.Instant
-	left  int // calls of the caller after this one
-	turn  int // counts how often it asked
+	by        *caller
+	stack     store.Stack
+	call      store.Call
+	requested store.Instant
+	left      int // calls of the caller after this one
+	turn      int // counts how often it asked
 }
 
 // An event is something that happens at a time.
@@ -108,7 +108,7 @@ func (d *drive) begin(c *caller, left int) {
 	if left == 0 || Since(d.s.now) >= c.to {
 		return
 	}
-	a := &asking{by: c, stack: d.s.Stack(c.keys...), asked: d.s.now, left: left - 1}
+	a := &asking{by: c, stack: d.s.Stack(c.keys...), requested: d.s.now, left: left - 1}
 	a.call = store.Call{Cost: max(1, c.cost), MaxWait: store.Forever}
 	if c.maxWait > 0 {
 		a.call.MaxWait = c.maxWait
@@ -179,7 +179,7 @@ func (d *drive) answer(a *asking, g store.Grant) {
 
 // goes lets a call go, somewhere within its slack, and begins the next one when it is over.
 func (d *drive) goes(a *asking, g store.Grant) {
-	w := went{by: a.by, asked: a.asked, at: g.At, lent: slices.Contains(g.Charges, store.Charge{})}
+	w := went{by: a.by, requested: a.requested, at: g.At, lent: slices.Contains(g.Charges, store.Charge{})}
 	if g.Slack > 0 {
 		w.at += store.Instant(d.rng.Int64N(min(g.Slack.Microseconds(), 1_000) + 1))
 	}

@@ -139,10 +139,10 @@ func fairCases() []Case {
 		last := time.Duration(0)
 		for i := range d.went {
 			w := &d.went[i]
-			if Since(w.asked) < last-6*ms { // those whose slots are near may be granted them in any order
-				t.Fatalf("a call that asked at %v went after one that asked at %v", Since(w.asked), last)
+			if Since(w.requested) < last-6*ms { // those whose slots are near may be granted them in any order
+				t.Fatalf("a call that asked at %v went after one that asked at %v", Since(w.requested), last)
 			}
-			last = max(last, Since(w.asked))
+			last = max(last, Since(w.requested))
 		}
 	})...)
 	return append(all, []Case{

@@ -110,7 +110,7 @@ type held struct {
 type op struct {
 	step   store.Instant // the clock moves by this first
 	set    int
-	asks   []asked
+	asks   []requested
 	cancel []int // indexes into what is held
 	pause  time.Duration
 	whole  bool // the pause is the upstream's
@@ -122,8 +122,8 @@ type op struct {
 	renews bool // it runs
 }
 
-// asked is calls of one stack; some stacks may ask together.
-type asked struct {
+// requested is calls of one stack; some stacks may ask together.
+type requested struct {
 	set     int
 	calls   []store.Call
 	instead int // the number, from 1, of the grant that the call has and gives back; 0: none
@@ -195,8 +195,8 @@ func (h *history) change(i int) {
 }
 
 // ask makes up calls of one stack.
-func (h *history) ask(s *Session, set int) asked {
-	a := asked{set: set}
+func (h *history) ask(s *Session, set int) requested {
+	a := requested{set: set}
 	st := s.Stack(h.stackKeys(set)...)
 	highest := int64(5)
 	for i := range st.Limits {

@@ -64,7 +64,7 @@ func laneCases() []Case {
 			near(t, "batch calls", d.count(2*time.Second, to, func(c *caller) bool { return !first(c) }), 8*80, 0.03)
 			for i := range d.went {
 				if w := &d.went[i]; first(w.by) && w.wait() > 40*ms {
-					t.Fatalf("an interactive call that asked at %v waited for %v", Since(w.asked), w.wait())
+					t.Fatalf("an interactive call that asked at %v waited for %v", Since(w.requested), w.wait())
 				}
 			}
 		}},
@@ -117,10 +117,10 @@ func laneCases() []Case {
 			last := time.Duration(0)
 			for i := range d.went {
 				// Those whose slots are near may be granted them in any order.
-				if w := &d.went[i]; Since(w.asked) < last-45*ms {
-					t.Fatalf("a call that asked at %v went after one that asked at %v", Since(w.asked), last)
+				if w := &d.went[i]; Since(w.requested) < last-45*ms {
+					t.Fatalf("a call that asked at %v went after one that asked at %v", Since(w.requested), last)
 				} else {
-					last = max(last, Since(w.asked))
+					last = max(last, Since(w.requested))
 				}
 			}
 		}},

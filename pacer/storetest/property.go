@@ -144,7 +144,7 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 			} else if !runs.renew(&st, o.about, s.now) {
 				continue // it would run without a permit: it is too late for that
 			}
-			s.Report(st, o.told(&st)...)
+			s.Report(st, o.reported(&st)...)
 		case o.pause > 0:
 			p := pause{len(holds), s.now + store.Instant(o.pause.Microseconds()), keys}
 			if o.whole || len(keys) == 0 {

@@ -165,7 +165,7 @@ func (s *Session) calls(t testing.TB, want []int64, happens func()) {
 		happens()
 		return
 	}
-	heard := make(chan int64, 1024)
+	received := make(chan int64, 1024)
 	ready := make(chan struct{}, 1024)
 	stop := n.Listen(s.upstream, func(news store.News) {
 		if news.Missed {
@@ -173,7 +173,7 @@ func (s *Session) calls(t testing.TB, want []int64, happens func()) {
 		}
 		for _, c := range news.Changes {
 			if c.Kind == store.Wake {
-				heard <- c.ID
+				received <- c.ID
 			}
 		}
 	})
@@ -188,7 +188,7 @@ func (s *Session) calls(t testing.TB, want []int64, happens func()) {
 	happens()
 	for i, id := range want {
 		select {
-		case got := <-heard:
+		case got := <-received:
 			if got != id {
 				t.Fatalf("number %d that was called is %d, want %d", i, got-firstID, id-firstID)
 			}
@@ -199,7 +199,7 @@ func (s *Session) calls(t testing.TB, want []int64, happens func()) {
 	quiet := time.NewTimer(50 * ms) // for a store that calls too many
 	defer quiet.Stop()
 	select {
-	case got := <-heard:
+	case got := <-received:
 		t.Fatalf("call %d was called, too", got-firstID)
 	case <-quiet.C:
 	}

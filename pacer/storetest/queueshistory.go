@@ -139,7 +139,7 @@ func (h *history) askQueued(o *op, now store.Instant, holds []held) (ok bool) {
 		if h.rng.IntN(8) == 0 {
 			w.call.MaxWait = time.Duration(h.rng.Int64N(int64(100*ms))) * time.Duration(h.rng.IntN(2))
 		}
-		o.asks = []asked{{set: w.set, calls: []store.Call{w.call}}}
+		o.asks = []requested{{set: w.set, calls: []store.Call{w.call}}}
 		return h.affords(w.set, &w.call)
 	}
 	var without []int
@@ -161,7 +161,7 @@ func (h *history) askQueued(o *op, now store.Instant, holds []held) (ok bool) {
 	}
 	c := x.call
 	c.Held, c.NotBefore = x.grant.Charges, max(0, x.grant.At.Sub(now+o.step))
-	o.asks = []asked{{set: x.set, calls: []store.Call{c}, instead: i + 1}}
+	o.asks = []requested{{set: x.set, calls: []store.Call{c}, instead: i + 1}}
 	return h.affords(x.set, &c)
 }
 
@@ -179,8 +179,8 @@ func (h *history) affords(set int, c *store.Call) bool {
 	return true
 }
 
-// tellQueued makes up notes about a call: that it runs, that it is over, or that it has left the queue.
-func (h *history) tellQueued(o *op, holds []held) (ok bool) {
+// reportQueued makes up notes about a call: that it runs, that it is over, or that it has left the queue.
+func (h *history) reportQueued(o *op, holds []held) (ok bool) {
 	if n := len(h.queue); n > 0 && h.rng.IntN(8) == 0 {
 		i := h.rng.IntN(n)
 		w := h.queue[i]
@@ -211,8 +211,8 @@ func anyLeases(st *store.Stack) bool {
 	return slices.ContainsFunc(st.Limits, func(l store.Limit) bool { return l.Spec.Algorithm == policies.Concurrency })
 }
 
-// told returns the notes of an operation about a call.
-func (o *op) told(st *store.Stack) []store.Note {
+// reported returns the notes of an operation about a call.
+func (o *op) reported(st *store.Stack) []store.Note {
 	kind := store.NoteRelease
 	if o.renews {
 		kind = store.NoteRenew
@@ -221,7 +221,7 @@ func (o *op) told(st *store.Stack) []store.Note {
 }
 
 // heed remembers what became of what was asked.
-func (h *history) heed(a *asked, st store.Stack, calls []store.Call, grants []store.Grant, holds []held) []held {
+func (h *history) heed(a *requested, st store.Stack, calls []store.Call, grants []store.Grant, holds []held) []held {
 	if a.instead > 0 {
 		holds[a.instead-1].over, holds[a.instead-1].exchanged = true, true
 	}
@@ -252,7 +252,7 @@ func (h *history) queued(o *op, now store.Instant, holds []held) (done bool) {
 	case 0, 1, 2, 3:
 		done = h.askQueued(&made, now, holds)
 	case 4, 5:
-		done = h.tellQueued(&made, holds)
+		done = h.reportQueued(&made, holds)
 	}
 	if done {
 		*o = made

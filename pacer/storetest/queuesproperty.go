@@ -11,7 +11,7 @@ import (
 // flights is an upstream that counts the calls which run at once, by policy and scope.
 type flights map[[2]string]map[int64]flight
 
-// A flight is a call that runs: until then, if nothing more is heard of it.
+// A flight is a call that runs: until then, if nothing more is reported of it.
 type flight struct{ began, until store.Instant }
 
 // each visits the limits of a stack that count calls.

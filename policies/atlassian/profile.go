@@ -18,8 +18,8 @@ var Profile = policies.Profile{Name: "atlassian", Scopes: scopes(), Read: read}
 
 func read(r *policies.Reply) policies.Reading {
 	var reading policies.Reading
-	wait, asked := fields.RetryAfter(r.Header, r.Now)
-	if !asked {
+	wait, requested := fields.RetryAfter(r.Header, r.Now)
+	if !requested {
 		wait, _ = fields.ISO8601(r.Header.Get("X-Ratelimit-Reset"), fields.Now(r.Header, r.Now))
 	}
 	switch {
@@ -27,7 +27,7 @@ func read(r *policies.Reply) policies.Reading {
 		f := meant(r)
 		f.Refused, f.Wait = true, wait
 		reading.Verdict, reading.Feedback = policies.Limited, append(reading.Feedback, f)
-	case r.Status == http.StatusServiceUnavailable && asked:
+	case r.Status == http.StatusServiceUnavailable && requested:
 		reading.Feedback = append(reading.Feedback, policies.Feedback{
 			Source: "Retry-After", Policies: []string{LimitUnavailable}, Otherwise: policies.TheCall, Wait: wait,
 		})

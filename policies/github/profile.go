@@ -179,9 +179,9 @@ func refusal(r *policies.Reply, counts *policies.Feedback, counted bool) (polici
 	if spent != "" {
 		f.Policies, f.Otherwise = []string{spent}, otherwise(spent)
 	}
-	wait, asked := fields.RetryAfter(r.Header, r.Now)
+	wait, requested := fields.RetryAfter(r.Header, r.Now)
 	switch {
-	case asked:
+	case requested:
 		f.Source, f.Wait = "Retry-After", wait
 	case spent != "" && counted:
 		f.Source, f.Wait = "X-RateLimit-Reset", counts.Reset

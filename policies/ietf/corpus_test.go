@@ -133,7 +133,7 @@ func TestResetsInTheWild(t *testing.T) {
 }
 
 // The bounds between the forms of X-RateLimit-Reset are where the documentation says.
-func TestResetsAreToldApartBySize(t *testing.T) {
+func TestResetsAreDistinguishedBySize(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		reset string

@@ -86,7 +86,7 @@ func triple(h http.Header, prefix string, quotas []quota, now time.Time) []limit
 	default:
 		return nil
 	}
-	l.untold = l.remaining == policies.Count{}
+	l.unreported = l.remaining == policies.Count{}
 	l.readPeriod(h, prefix)
 	l.joinSize(quotas)
 	l.joinSize(own)

@@ -26,15 +26,15 @@ const year = 365 * 24 * time.Hour
 
 // A limit is what a reply says about one limit.
 type limit struct {
-	name      string // "" if it has none
-	calls     bool   // it counts calls, not bytes or so
-	quota     policies.Count
-	window    time.Duration
-	remaining policies.Count
-	untold    bool // it has a form that tells what remains, but does not: a refusal means that nothing does
-	reset     time.Duration
-	source    string // of the counts
-	resetIn   string // source of the reset
+	name       string // "" if it has none
+	calls      bool   // it counts calls, not bytes or so
+	quota      policies.Count
+	window     time.Duration
+	remaining  policies.Count
+	unreported bool // it has a form that tells what remains, but does not: a refusal means that nothing does
+	reset      time.Duration
+	source     string // of the counts
+	resetIn    string // source of the reset
 }
 
 func peek(r *http.Response) int {
@@ -49,13 +49,13 @@ func peek(r *http.Response) int {
 }
 
 func read(r *policies.Reply) policies.Reading {
-	wait, asked := fields.RetryAfter(r.Header, r.Now)
+	wait, requested := fields.RetryAfter(r.Header, r.Now)
 	said := limits(r)
 	reading := policies.Reading{}
 	switch r.Status {
 	case http.StatusTooManyRequests:
 		f := refusal(said, violated(r.Body))
-		if asked {
+		if requested {
 			f = policies.Feedback{Policies: violated(r.Body), Wait: wait, Source: "Retry-After"}
 		}
 		f.Refused = true
@@ -69,7 +69,7 @@ func read(r *policies.Reply) policies.Reading {
 	}
 	for i := range said {
 		l := &said[i]
-		if asked && l.spent() { // the draft: Retry-After MUST take precedence over the reset
+		if requested && l.spent() { // the draft: Retry-After MUST take precedence over the reset
 			l.reset = min(l.reset, wait)
 		}
 		if f, ok := l.counts(); ok {
@@ -93,7 +93,7 @@ func refusal(said []limit, violated []string) policies.Feedback {
 	f := policies.Feedback{Policies: violated, Source: "429"}
 	for i := range said {
 		l := &said[i]
-		if !l.spent() && !l.untold || l.reset <= f.Wait {
+		if !l.spent() && !l.unreported || l.reset <= f.Wait {
 			continue
 		}
 		if len(violated) > 0 && l.name != "" && !slices.Contains(violated, l.name) {

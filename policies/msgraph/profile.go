@@ -29,22 +29,22 @@ var Profile = policies.Profile{
 // https://devblogs.microsoft.com/microsoft365dev/prevent-throttling-in-your-application-by-using-ratelimit-headers-in-sharepoint-online/
 func read(r *policies.Reply) policies.Reading {
 	var reading policies.Reading
-	wait, asked := fields.RetryAfter(r.Header, r.Now)
+	wait, requested := fields.RetryAfter(r.Header, r.Now)
 	counts, counted := countsOf(r)
 	switch {
 	case r.Status == http.StatusTooManyRequests,
-		r.Status == http.StatusServiceUnavailable && asked && service(r.Request) == ScopeSharePoint:
+		r.Status == http.StatusServiceUnavailable && requested && service(r.Request) == ScopeSharePoint:
 		f := bucketOf(r)
 		f.Refused = true
 		switch left, _ := counts.Remaining.Value(); {
-		case asked:
+		case requested:
 			f.Source, f.Wait = "Retry-After", wait
 		case counted && left == 0:
 			f.Source, f.Wait = "RateLimit-Reset", counts.Reset
 		}
 		reading.Verdict = policies.Limited
 		reading.Feedback = append(reading.Feedback, f)
-	case r.Status == http.StatusServiceUnavailable && asked:
+	case r.Status == http.StatusServiceUnavailable && requested:
 		f := bucketOf(r)
 		f.Source, f.Wait = "Retry-After", wait
 		reading.Feedback = append(reading.Feedback, f)

@@ -39,15 +39,15 @@ func read(r *policies.Reply) policies.Reading {
 	limit, first := fields.Number(r.Header.Get("X-Rate-Limit-Limit"))
 	remaining, second := fields.Number(r.Header.Get("X-Rate-Limit-Remaining"))
 	reset, third := fields.EpochSeconds(r.Header.Get("X-Rate-Limit-Reset"), fields.Now(r.Header, r.Now))
-	told := first && second
-	counted := told && limit > 0
+	reported := first && second
+	counted := reported && limit > 0
 	var reading policies.Reading
 	if r.Status == http.StatusTooManyRequests {
 		reading.Verdict = policies.Limited
 		f := policies.Feedback{Source: "X-Rate-Limit-Reset", Policies: []string{PolicyEndpoint}, Otherwise: policies.TheCall, Refused: true}
 		// A limit of 0 is what Okta documents; something left is of calls at once, too, or it would not have refused.
 		// Source: https://developer.okta.com/docs/reference/rl-best-practices/#example-rate-limit-header-with-concurrent-rate-limit
-		if told && (limit == 0 || remaining > 0) {
+		if reported && (limit == 0 || remaining > 0) {
 			f.Policies, counted = []string{PolicyConcurrent}, false
 		}
 		if third {

@@ -18,10 +18,10 @@ import (
 
 // An exchange is a request and its response.
 type exchange struct {
-	method string
-	target string
-	sent   http.Header
-	asked  string // body of the request
+	method    string
+	target    string
+	sent      http.Header
+	requested string // body of the request
 
 	status int
 	header http.Header
@@ -122,7 +122,7 @@ func (f *file) parseRequest(b block) error {
 		return b.fail(0, want)
 	}
 	f.method, f.target = method, target
-	f.sent, f.asked, err = b.message()
+	f.sent, f.requested, err = b.message()
 	return err
 }
 

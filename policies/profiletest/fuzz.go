@@ -42,7 +42,7 @@ func Fuzz(f *testing.F, p policies.Profile, dir string) {
 	f.Fuzz(func(t *testing.T, i uint, target string, status int, header, age, date, body string) {
 		one := files[i%uint(len(files))]
 		x := &exchange{
-			method: one.method, target: one.target, sent: one.sent, asked: one.asked,
+			method: one.method, target: one.target, sent: one.sent, requested: one.requested,
 			status: int(uint(status) % 1000), header: parseHeader(header), body: body,
 		}
 		if u, err := url.Parse(target); err == nil && u.Scheme != "" && u.Host != "" {

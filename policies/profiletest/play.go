@@ -77,15 +77,15 @@ func (o *outcome) faultf(format string, args ...any) {
 // request returns the request; nil if there can be no such request.
 func (o *outcome) request(x *exchange, v variant) *http.Request {
 	var body io.Reader
-	if x.asked != "" {
-		body = strings.NewReader(x.asked)
+	if x.requested != "" {
+		body = strings.NewReader(x.requested)
 	}
 	req, err := http.NewRequestWithContext(context.Background(), x.method, x.target, body)
 	if err != nil {
 		return nil
 	}
 	req.Header = x.sent.Clone()
-	if x.asked != "" {
+	if x.requested != "" {
 		req.Body = o.untouchable("the request's body (rule: a profile reads it through GetBody alone)")
 	}
 	if v.stream {

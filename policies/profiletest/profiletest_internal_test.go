@@ -32,7 +32,7 @@ func TestParseTakesAFileApart(t *testing.T) {
 	require.Equal(t, "POST", f.method)
 	require.Equal(t, "http://a.example/?q=1", f.target)
 	require.Equal(t, http.Header{"X-A": {"1", "2"}}, f.sent)
-	require.Equal(t, "one\n", f.asked)
+	require.Equal(t, "one\n", f.requested)
 	require.Equal(t, 503, f.status)
 	require.Equal(t, "two", f.body)
 	require.Equal(t, []string{"verdict unjudged"}, f.reading)
@@ -94,7 +94,7 @@ func TestAReadingThatDiffersFails(t *testing.T) {
 func TestAProfileThatBreaksARuleFails(t *testing.T) {
 	t.Parallel()
 	read := func(f func(*policies.Reply) policies.Reading) policies.Profile { return policies.Profile{Read: f} }
-	says := func(f policies.Feedback) policies.Profile {
+	reports := func(f policies.Feedback) policies.Profile {
 		return read(func(*policies.Reply) policies.Reading {
 			return policies.Reading{Feedback: []policies.Feedback{f}}
 		})
@@ -111,12 +111,12 @@ func TestAProfileThatBreaksARuleFails(t *testing.T) {
 		profile policies.Profile
 		want    string
 	}{
-		"negative wait":    {says(policies.Feedback{Wait: -1}), "Wait is negative"},
-		"negative window":  {says(policies.Feedback{Window: -1}), "Window is negative"},
-		"negative reset":   {says(policies.Feedback{Reset: -1}), "Reset is negative"},
-		"policy name":      {says(policies.Feedback{Policies: []string{"a", "b c"}}), `policy "b c"`},
-		"otherwise":        {says(policies.Feedback{Otherwise: 9}), "Otherwise is invalid(9)"},
-		"within":           {says(policies.Feedback{Within: "endpoint"}), `Within is "endpoint"`},
+		"negative wait":    {reports(policies.Feedback{Wait: -1}), "Wait is negative"},
+		"negative window":  {reports(policies.Feedback{Window: -1}), "Window is negative"},
+		"negative reset":   {reports(policies.Feedback{Reset: -1}), "Reset is negative"},
+		"policy name":      {reports(policies.Feedback{Policies: []string{"a", "b c"}}), `policy "b c"`},
+		"otherwise":        {reports(policies.Feedback{Otherwise: 9}), "Otherwise is invalid(9)"},
+		"within":           {reports(policies.Feedback{Within: "endpoint"}), `Within is "endpoint"`},
 		"negative cost":    {costs(policies.Cost{N: -1}), "costs are never negative"},
 		"negative times":   {costs(policies.Cost{N: 1, Learned: policies.Learned{Times: -1}}), "nothing is negative"},
 		"more than most":   {costs(policies.Cost{N: 2, Learned: policies.Learned{Times: 1, Most: 1}}), "the most is no less than the cost"},
@@ -183,7 +183,7 @@ func TestFuzzTriesWhatFilesDoNotShow(t *testing.T) {
 	t.Parallel()
 	f, err := parse(strings.Replace(good, "-- reading --", "\nbody\n-- reading --", 1))
 	require.NoError(t, err)
-	f.asked = "body"
+	f.requested = "body"
 	wrong := policies.Reading{Feedback: []policies.Feedback{{Wait: -1}}}
 	for name, p := range map[string]policies.Profile{
 		"cut": {

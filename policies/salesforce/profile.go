@@ -45,10 +45,10 @@ func peek(r *http.Response) int {
 const usage = "Sforce-Limit-Info"
 
 func read(r *policies.Reply) policies.Reading {
-	used, limit, told := usageOf(r.Header)
+	used, limit, reported := usageOf(r.Header)
 	var reading policies.Reading
 	if message, ok := refusal(r); ok {
-		if daily(message, told && used >= limit) {
+		if daily(message, reported && used >= limit) {
 			reading.Verdict = policies.Spent
 			reading.Feedback = append(reading.Feedback, policies.Feedback{
 				Source: "REQUEST_LIMIT_EXCEEDED", Policies: []string{PolicyDaily}, Otherwise: policies.Everyone, Refused: true, Wait: DailyProbe,
@@ -60,7 +60,7 @@ func read(r *policies.Reply) policies.Reading {
 			})
 		}
 	}
-	if told && !fields.Cached(r.Header) {
+	if reported && !fields.Cached(r.Header) {
 		reading.Feedback = append(reading.Feedback, policies.Feedback{
 			Source: usage, Policies: []string{PolicyDaily}, Otherwise: policies.Everyone,
 			Limit: policies.Said(limit), Window: 24 * time.Hour, Used: policies.Said(used),

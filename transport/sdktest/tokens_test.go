@@ -58,7 +58,7 @@ func talkers() map[string]talker {
 	params := openaisdk.ChatCompletionNewParams{
 		Model: "m", MaxTokens: openaisdk.Int(5000), Messages: []openaisdk.ChatCompletionMessageParamUnion{openaisdk.UserMessage("hi")},
 	}
-	asked := goopenai.ChatCompletionRequest{
+	requested := goopenai.ChatCompletionRequest{
 		Model: "m", MaxTokens: 5000, Messages: []goopenai.ChatCompletionMessage{{Role: "user", Content: "hi"}}, //nolint:staticcheck // most programs still set MaxTokens
 	}
 	body := anthropic.MessageNewParams{
@@ -78,11 +78,11 @@ func talkers() map[string]talker {
 			return errors.Join(s.Err(), s.Close())
 		}, completionStream, tokens},
 		"go-openai": {openaiprofile.Profile, false, func(ctx context.Context, hc *http.Client, url string) error {
-			_, err := newGoOpenAI(hc, url).CreateChatCompletion(ctx, asked)
+			_, err := newGoOpenAI(hc, url).CreateChatCompletion(ctx, requested)
 			return err
 		}, completion, tokens},
 		"go-openai, a stream": {openaiprofile.Profile, true, func(ctx context.Context, hc *http.Client, url string) error {
-			q := asked
+			q := requested
 			q.StreamOptions = &goopenai.StreamOptions{IncludeUsage: true}
 			s, err := newGoOpenAI(hc, url).CreateChatCompletionStream(ctx, q)
 			if err != nil {

@@ -148,7 +148,7 @@ func (b *Reservations) answer(g *generation, f *flush) {
 		case e.state == abandoned:
 			gone = append(gone, *e)
 		case f.grant(e):
-			e.state, e.told = answered, true
+			e.state, e.reported = answered, true
 		default:
 			e.state = waiting
 			again = append(again, e.pending)
@@ -157,7 +157,7 @@ func (b *Reservations) answer(g *generation, f *flush) {
 	g.waiting = append(again, g.waiting...)
 	g.mu.Unlock()
 	for i := range f.entries {
-		if e := &f.entries[i]; e.told { // the others may be abandoned meanwhile
+		if e := &f.entries[i]; e.reported { // the others may be abandoned meanwhile
 			e.done <- struct{}{}
 		}
 	}

@@ -147,7 +147,7 @@ type entry struct {
 	*pending
 
 	batch, at int
-	told      bool // its caller is to be notified
+	reported  bool // its caller is to be notified
 }
 
 func newGeneration() *generation {

@@ -232,7 +232,7 @@ func (c *Reservation) Pick() {
 // PickOf picks the credential of a call that is by an account of a pool from the start.
 func (c *Reservation) PickOf(l *Pool, account string) { c.pick(l, account, nil) }
 
-func (k *Asked) pick(l *Pool, account string, s *pools.Stick) {
+func (k *Requested) pick(l *Pool, account string, s *pools.Stick) {
 	id := l.Pick(account, s) // not under mu: Bind takes it under the lock of the waiters
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -240,7 +240,7 @@ func (k *Asked) pick(l *Pool, account string, s *pools.Stick) {
 }
 
 // Credential returns the ID of the credential that was picked; "" if none was.
-func (k *Asked) Credential() string {
+func (k *Requested) Credential() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.credential

@@ -278,9 +278,9 @@ func TestTheUnknownPanics(t *testing.T) {
 	}
 	foreign := func(e *engine.Entry) { e.Account = newcomer{e.Account} }
 	for name, c := range map[string]struct {
-		change func(e *engine.Entry)
-		does   func(stack []engine.Entry)
-		says   string
+		change  func(e *engine.Entry)
+		does    func(stack []engine.Entry)
+		reports string
 	}{
 		"an account, for a slot": {foreign, func(stack []engine.Entry) { engine.Reserve(epoch, 0, stack, engine.Call{Cost: 1}, nil) }, "algorithm 1"},
 		"an account, late":       {foreign, func(stack []engine.Entry) { engine.ReserveQueued(epoch, 0, stack, engine.Call{Cost: 1, ID: 1}, nil) }, "algorithm 1"},
@@ -297,7 +297,7 @@ func TestTheUnknownPanics(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			defer func() { require.Contains(t, recover(), c.says) }()
+			defer func() { require.Contains(t, recover(), c.reports) }()
 			c.does(stack(c.change))
 		})
 	}

@@ -72,18 +72,18 @@ func (w *Window) history(s shape, now int64) (all []spent) {
 	return all
 }
 
-// tell counts a cost that was spent at an instant, or will be, whether the limit allows it or not.
-func tell(a Account, l *Limit, now, at, n int64) {
+// recount counts a cost that was spent at an instant, or will be, whether the limit allows it or not.
+func recount(a Account, l *Limit, now, at, n int64) {
 	switch a := a.(type) {
 	case *GCRA:
-		a.tell(l, now, at, n)
+		a.recount(l, now, at, n)
 	case *Window:
-		a.tell(l, now, at, n)
+		a.recount(l, now, at, n)
 	}
 }
 
-// tell counts at most the burst: a bucket cannot be more than empty. Past cost is passed to new accounts only.
-func (g *GCRA) tell(l *Limit, now, at, n int64) {
+// recount counts at most the burst: a bucket cannot be more than empty. Past cost is passed to new accounts only.
+func (g *GCRA) recount(l *Limit, now, at, n int64) {
 	t := l.Spec.Interval
 	if at < now {
 		g.tat = min(max(g.tat, at)+debt(n, t), max(g.tat, at+l.Spec.Limit*t))
@@ -104,7 +104,7 @@ func (g *GCRA) tell(l *Limit, now, at, n int64) {
 	}
 }
 
-func (w *Window) tell(l *Limit, now, at, n int64) {
+func (w *Window) recount(l *Limit, now, at, n int64) {
 	l = w.widened(l, now)
 	if b := l.floor(at); l.reach(b) > now {
 		w.tidy(l, now)

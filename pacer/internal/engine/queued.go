@@ -278,11 +278,11 @@ func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement)
 			n++
 		}
 	}
-	for quiet, asked, i := 0, 0, 0; quiet < n; i = (i + 1) % len(q.stack) {
+	for quiet, tries, i := 0, 0, 0; quiet < n; i = (i + 1) % len(q.stack) {
 		if q.roles[i].kind&kinds == 0 {
 			continue
 		}
-		p := q.stack[i].earliest(q.now, g.At, q.call.cost(i), asked/n)
+		p := q.stack[i].earliest(q.now, g.At, q.call.cost(i), tries/n)
 		if places != nil {
 			places[i] = p
 		}
@@ -291,7 +291,7 @@ func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement)
 			quiet = 0
 		}
 		quiet++
-		asked++
+		tries++
 	}
 }
 

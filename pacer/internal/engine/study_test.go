@@ -39,8 +39,8 @@ type world struct {
 
 // gone is a call that went, or is to go.
 type gone struct {
-	tenant    string
-	asked, at int64
+	tenant        string
+	requested, at int64
 }
 
 type turn struct {
@@ -144,7 +144,7 @@ func (w *world) wait(tenant string, part float64) time.Duration {
 	var waits []int64
 	for _, g := range w.went {
 		if g.tenant == tenant {
-			waits = append(waits, g.at-g.asked)
+			waits = append(waits, g.at-g.requested)
 		}
 	}
 	slices.Sort(waits)

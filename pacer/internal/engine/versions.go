@@ -12,7 +12,7 @@ import (
 // grid. So each shape in which a limit is asked for has an account of its own:
 //
 //   - A shape that is new begins with what the account knows that was asked for last, as far as it can be expressed in other terms: see
-//     history and tell.
+//     history and recount.
 //   - While others are likely to ask for another shape, each call is counted in all of them. So each version of a policy holds for all
 //     calls, whatever the others say.
 //   - What is given back is given back in its own shape alone: the others count it until they would have forgotten it anyway.
@@ -216,7 +216,7 @@ func (v *Versions) converted(l *Limit, now int64) Account {
 	a := NewAccount(l.Spec.Algorithm)
 	from := version{Account: v.Account, shape: v.shape}
 	for _, one := range from.history(now) {
-		tell(a, l, now, one.at, one.n)
+		recount(a, l, now, one.at, one.n)
 	}
 	if p := v.Paused(); p > now {
 		a.Pause(p)
@@ -250,7 +250,7 @@ func (v *Versions) count(now, at, n int64) {
 	aside := v.aside()
 	for i := range aside {
 		if one := &aside[i]; one.until > now {
-			tell(one.Account, one.limit(), now, at, n)
+			recount(one.Account, one.limit(), now, at, n)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// The first contact. A process that has never heard from its store does not know how many others there are, so it cannot know its share
-// of any limit: the only safe guess would be none. Unless its Config says how many there are, or that calls are to be let through or
+// The first contact. A process that has never had an answer from its store does not know how many others there are, so it cannot know its
+// share of any limit: the only safe guess would be none. Unless its Config says how many there are, or that calls are to be let through or
 // refused, its calls wait until the store answers. One goroutine makes the attempts, however many calls wait; each of them sleeps on one
 // channel, which is closed when contact is made or denied, so that a call costs nothing while it waits and nothing when it leaves.
 
@@ -72,14 +72,14 @@ func (e *noContactError) Unwrap() []error {
 	return all
 }
 
-// canStartLocal reports whether this process may decide about calls without ever having heard from the store.
+// canStartLocal reports whether this process may decide about calls without ever having had an answer from the store.
 func (w *Store) canStartLocal() bool {
 	if w.config.Mode != Local || w.config.Processes > 0 {
 		return true
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.counted.IsZero() // it has heard from it, though not everything went well
+	return !w.counted.IsZero() // it has had an answer, though not everything went well
 }
 
 // Await implements [store.Member].

@@ -16,11 +16,11 @@
 //
 // # The first contact
 //
-// A process that has never heard from the store does not know how many others there are, and so not its share. If its Config says how
-// many, or that calls are to be refused or let through, it becomes local when the first attempt fails. Otherwise its state stays
-// unknown: calls sleep in Await until the store answers, or denies them, or until they may wait no longer. One goroutine makes the
-// attempts, one at a time. A store that denies this process from the start ends that goroutine: the error is every call's, and the next
-// call begins anew. What is reported meanwhile is kept for the store, as in an outage.
+// A process that has never had an answer from the store does not know how many others there are, and so not its share. If its
+// Config says how many, or that calls are to be refused or let through, it becomes local when the first attempt fails.
+// Otherwise its state stays unknown: calls sleep in Await until the store answers, or denies them, or until they may wait no
+// longer. One goroutine makes the attempts, one at a time. A store that denies this process from the start ends that goroutine:
+// the error is every call's, and the next call begins anew. What is reported meanwhile is kept for the store, as in an outage.
 //
 // # Local and back
 //

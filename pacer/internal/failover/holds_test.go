@@ -59,7 +59,7 @@ func TestAProcessKnowsWhatOthersSpent(t *testing.T) {
 	})
 }
 
-// A process that loses the store begins behind what others were granted of a rate, and what they have been granted since it heard of it.
+// A process that loses the store begins behind what others were granted of a rate, and what they have been granted since it learned of it.
 func TestAProcessKnowsTheLineOfOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

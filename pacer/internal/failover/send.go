@@ -14,9 +14,9 @@ import (
 func (w *Store) Send(ctx context.Context, r *batch.Request) {
 	w.pending.Add(1)
 	defer w.pending.Add(-1)
-	epoch, told := w.knownEpoch(), store.Instant(w.lastSeen.Load())
+	epoch, reported := w.knownEpoch(), store.Instant(w.lastSeen.Load())
 	for i := range r.Batches {
-		r.Batches[i].Stack.Epoch, r.Batches[i].Stack.LastSeen = epoch, told
+		r.Batches[i].Stack.Epoch, r.Batches[i].Stack.LastSeen = epoch, reported
 	}
 	began := time.Now()
 	r.Errs = append(r.Errs, w.judge(r, w.store.ReserveAll(ctx, r.Batches)))

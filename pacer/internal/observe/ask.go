@@ -45,7 +45,7 @@ func (o *Observer) ask(ctx context.Context, all []*Observation) {
 			lost := o.lost
 			o.lost = 0
 			o.mu.Unlock()
-			o.tellLost(lost)
+			o.reportLost(lost)
 		}
 		return
 	}

@@ -105,7 +105,7 @@ func (o *Observer) Close() {
 	o.closed, o.pending, o.lost = true, nil, 0
 	all := o.takeAll()
 	o.mu.Unlock()
-	o.tellLost(lost)
+	o.reportLost(lost)
 	o.giveBack(o.life, all)
 	o.busy.Wait()
 }

@@ -53,7 +53,7 @@ func (o *Observer) askAll(ctx context.Context) {
 		o.pending, o.lost = nil, 0
 		o.asking = len(all) > 0
 		o.mu.Unlock()
-		o.tellLost(lost)
+		o.reportLost(lost)
 		if len(all) == 0 {
 			return
 		}
@@ -78,8 +78,8 @@ func (o *Observer) askAll(ctx context.Context) {
 	}
 }
 
-// tellLost reports how many calls the store was not asked about.
-func (o *Observer) tellLost(n int64) {
+// reportLost reports how many calls the store was not asked about.
+func (o *Observer) reportLost(n int64) {
 	if n > 0 {
 		o.Lost(n)
 	}

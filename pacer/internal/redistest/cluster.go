@@ -180,7 +180,7 @@ func (c *Cluster) slot(ctx context.Context, key string) (int, error) {
 }
 
 // owner returns the living server that holds itself to be the master of the slot. An old master that has not
-// heard of its successor may do so too.
+// learned of its successor may do so too.
 func (c *Cluster) owner(ctx context.Context, slot int) (*Server, error) {
 	views, err := c.topologies(ctx)
 	if err != nil {

@@ -62,7 +62,7 @@ func TestSentinelFailsOverOnDemand(t *testing.T) {
 	t.Logf("a new master after %v", time.Since(start))
 	requireRole(t, sentinel.Replica, "master")
 
-	// The client may write to the old master until it has heard.
+	// The client may write to the old master until it knows the new one.
 	replica := databaseThree(t, sentinel.Replica)
 
 	require.Eventually(t, func() bool {

@@ -8,9 +8,9 @@ import (
 
 // A sent is a call that went.
 type sent struct {
-	tenant          string
-	asked, slot, at int64
-	until           int64 // when it was over, if it had a permit
+	tenant              string
+	requested, slot, at int64
+	until               int64 // when it was over, if it had a permit
 }
 
 // breach returns how calls break a bound; "" if they do not.

@@ -78,8 +78,8 @@ func (s *Stack) whole() (d time.Duration) {
 func (w *Show) ends() {
 	comes := make(map[string][]int64)
 	for _, c := range w.went {
-		if !strings.HasPrefix(c.tenant, "deep") && c.asked < w.to {
-			comes[c.tenant] = append(comes[c.tenant], c.asked)
+		if !strings.HasPrefix(c.tenant, "deep") && c.requested < w.to {
+			comes[c.tenant] = append(comes[c.tenant], c.requested)
 		}
 	}
 	for _, at := range comes {
@@ -111,7 +111,7 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // call makes one call. It returns false when the play is over.
 func (w *Show) call(ctx context.Context, p *pacer.Pacer, tenant string) bool {
-	c := sent{tenant: tenant, asked: time.Now().UnixMicro()}
+	c := sent{tenant: tenant, requested: time.Now().UnixMicro()}
 	r, err := p.Acquire(ctx, pacer.Scope("tenant", tenant))
 	if err == nil {
 		slot, _ := r.Slot()
@@ -186,7 +186,7 @@ func (w *Show) Newcomers(reach time.Duration) (calls []Newcomer) {
 	own := barriersOf(w.bounds, true)
 	for _, c := range w.went {
 		if c.tenant == newcomer {
-			due := own.open(c.asked)
+			due := own.open(c.requested)
 			for _, one := range own {
 				one.pass(c.at)
 			}

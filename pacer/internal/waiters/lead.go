@@ -71,7 +71,7 @@ func (q *queue) fill(c *Call, now time.Time, n int) {
 func (s *Waiters) answerAll(ctx context.Context, q *queue, c *Call, leader *entry, began time.Time, err error) (served bool) {
 	served = true
 	now := time.Now()
-	a := Answer{Asked: began.Sub(s.made), Answered: now.Sub(s.made), Calls: len(q.calls)}
+	a := Answer{Requested: began.Sub(s.made), Answered: now.Sub(s.made), Calls: len(q.calls)}
 	var left []*entry // granted nothing, because that is too far ahead
 	for i := range q.calls {
 		call, e := c, leader

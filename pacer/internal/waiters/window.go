@@ -84,18 +84,18 @@ func (w *Window) Ask(now, furthest time.Duration, waiting int) (n int, again tim
 
 // An Answer is what the store said to a request for calls of a window.
 type Answer struct {
-	Asked, Answered time.Duration // when
-	Calls           int           // how many were asked for
-	Granted         int           // how many got slots
-	Waits           bool          // some of them have to wait, or some got none
-	First, Last     time.Duration // the nearest and the furthest of their slots
-	Next            time.Duration // the first slot that was not granted, because it is too far ahead; 0 if there is none
-	Paused          bool          // calls wait for the end of a pause, which says nothing of the pace
+	Requested, Answered time.Duration // when
+	Calls               int           // how many were asked for
+	Granted             int           // how many got slots
+	Waits               bool          // some of them have to wait, or some got none
+	First, Last         time.Duration // the nearest and the furthest of their slots
+	Next                time.Duration // the first slot that was not granted, because it is too far ahead; 0 if there is none
+	Paused              bool          // calls wait for the end of a pause, which says nothing of the pace
 }
 
 // Answered takes an answer.
 func (w *Window) Answered(a *Answer) {
-	w.way.Took(max(0, a.Answered-a.Asked))
+	w.way.Took(max(0, a.Answered-a.Requested))
 	if !a.Waits {
 		w.gap, w.front = 0, max(w.front, a.Last)
 		w.batch = min(MaxBatch, max(firstBatch, 2*a.Calls))
@@ -104,7 +104,7 @@ func (w *Window) Answered(a *Answer) {
 	w.batch = firstBatch
 	// Slots follow the furthest that was granted before, if that is still to come. Otherwise the first one may be anywhere.
 	from, to, n := w.front, a.Last, a.Granted
-	if from <= a.Asked {
+	if from <= a.Requested {
 		from, n = a.First, n-1
 	}
 	if a.Next > 0 {

@@ -20,13 +20,13 @@ func TestAWindowByExample(t *testing.T) {
 	require.Equal(t, 64, n, "nothing is known: many at first, in case that none has to wait")
 
 	// The first one goes now, the next ones 20 and 40 ms later, which is the reach; then there is one too far ahead.
-	w.Answered(&waiters.Answer{Asked: 0, Answered: 1 * ms, Calls: 64, Granted: 3, Waits: true, Last: 40 * ms, Next: 60 * ms})
+	w.Answered(&waiters.Answer{Requested: 0, Answered: 1 * ms, Calls: 64, Granted: 3, Waits: true, Last: 40 * ms, Next: 60 * ms})
 	require.Equal(t, 20*ms, w.Gap())
 	n, again := w.Ask(1*ms, 40*ms, 9997)
 	require.Equal(t, 1, n, "the furthest is within the reach: no more are asked for than fit")
 	require.Zero(t, again)
 
-	w.Answered(&waiters.Answer{Asked: 1 * ms, Answered: 2 * ms, Calls: 1, Granted: 1, Waits: true, Last: 60 * ms})
+	w.Answered(&waiters.Answer{Requested: 1 * ms, Answered: 2 * ms, Calls: 1, Granted: 1, Waits: true, Last: 60 * ms})
 	n, again = w.Ask(2*ms, 60*ms, 9996)
 	require.Zero(t, n, "the furthest is beyond the reach")
 	require.Equal(t, 20*ms, again, "until it comes within it")
@@ -41,7 +41,7 @@ func TestAWindowByExample(t *testing.T) {
 func TestARequestIsForSeveral(t *testing.T) {
 	t.Parallel()
 	var w waiters.Window
-	w.Answered(&waiters.Answer{Asked: 0, Answered: 1 * ms, Calls: 64, Granted: 41, Waits: true, Last: 40 * ms, Next: 41 * ms})
+	w.Answered(&waiters.Answer{Requested: 0, Answered: 1 * ms, Calls: 64, Granted: 41, Waits: true, Last: 40 * ms, Next: 41 * ms})
 	n, again := w.Ask(2*ms, 40*ms, 1000)
 	require.Zero(t, n)
 	require.Equal(t, 20*ms, again)
@@ -69,19 +69,19 @@ func TestTheReachFollowsTheWay(t *testing.T) {
 	t.Parallel()
 	var w waiters.Window
 	require.Equal(t, waiters.MinReach, w.Reach())
-	w.Answered(&waiters.Answer{Asked: 0, Answered: 80 * ms, Calls: 64, Granted: 40, Waits: true, Last: 120 * ms, Next: 121 * ms})
+	w.Answered(&waiters.Answer{Requested: 0, Answered: 80 * ms, Calls: 64, Granted: 40, Waits: true, Last: 120 * ms, Next: 121 * ms})
 	require.Equal(t, 240*ms, w.Reach())
 	n, _ := w.Ask(80*ms, 120*ms, 1000)
 	require.InDelta(t, 67, n, 1, "as many as fit")
 	fast := waiters.Window{}
-	fast.Answered(&waiters.Answer{Asked: 0, Answered: 80 * ms, Calls: 64, Granted: 40, Waits: true, First: 80 * ms, Last: 84 * ms, Next: 84*ms + ms/10})
+	fast.Answered(&waiters.Answer{Requested: 0, Answered: 80 * ms, Calls: 64, Granted: 40, Waits: true, First: 80 * ms, Last: 84 * ms, Next: 84*ms + ms/10})
 	n, _ = fast.Ask(80*ms, 84*ms, 1000)
 	require.Equal(t, waiters.MaxAhead, n, "never more than that")
 	for range 40 { // fast answers: it is forgotten by and by
 		w.Answered(&waiters.Answer{Calls: 1, Granted: 1, Waits: true, Last: 120 * ms})
 	}
 	require.Equal(t, waiters.MinReach, w.Reach())
-	w.Answered(&waiters.Answer{Asked: 0, Answered: time.Minute, Calls: 1, Granted: 1, Waits: true, Last: 120 * ms})
+	w.Answered(&waiters.Answer{Requested: 0, Answered: time.Minute, Calls: 1, Granted: 1, Waits: true, Last: 120 * ms})
 	require.Equal(t, waiters.MaxReach, w.Reach(), "a stall does not make it reserve far ahead")
 }
 
@@ -89,7 +89,7 @@ func TestTheReachFollowsTheWay(t *testing.T) {
 func TestOneSlotMayBeFarAhead(t *testing.T) {
 	t.Parallel()
 	var w waiters.Window
-	w.Answered(&waiters.Answer{Asked: 0, Answered: ms, Calls: 2, Granted: 1, Waits: true, First: time.Hour, Last: time.Hour, Next: 2 * time.Hour})
+	w.Answered(&waiters.Answer{Requested: 0, Answered: ms, Calls: 2, Granted: 1, Waits: true, First: time.Hour, Last: time.Hour, Next: 2 * time.Hour})
 	n, again := w.Ask(ms, time.Hour, 1)
 	require.Zero(t, n)
 	require.Equal(t, time.Hour-waiters.MinReach, again)
@@ -100,7 +100,7 @@ func TestOneSlotMayBeFarAhead(t *testing.T) {
 func TestACancelledSlotLetsTheNextOneAsk(t *testing.T) {
 	t.Parallel()
 	var w waiters.Window
-	w.Answered(&waiters.Answer{Asked: 0, Answered: ms, Calls: 1, Granted: 1, Waits: true, Last: time.Hour})
+	w.Answered(&waiters.Answer{Requested: 0, Answered: ms, Calls: 1, Granted: 1, Waits: true, Last: time.Hour})
 	n, _ := w.Ask(2*ms, 0, 3)
 	require.Positive(t, n)
 }
@@ -109,7 +109,7 @@ func TestACancelledSlotLetsTheNextOneAsk(t *testing.T) {
 func TestAPauseIsNoPace(t *testing.T) {
 	t.Parallel()
 	var w waiters.Window
-	w.Answered(&waiters.Answer{Asked: 0, Answered: ms, Calls: 64, Granted: 1, Waits: true, First: time.Second, Last: time.Second, Next: time.Second, Paused: true})
+	w.Answered(&waiters.Answer{Requested: 0, Answered: ms, Calls: 64, Granted: 1, Waits: true, First: time.Second, Last: time.Second, Next: time.Second, Paused: true})
 	require.Zero(t, w.Gap())
 	n, again := w.Ask(ms, time.Second, 99)
 	require.Zero(t, n)

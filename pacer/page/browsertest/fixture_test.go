@@ -19,9 +19,9 @@ import (
 type fixture struct {
 	*fleet.Operator // for what the pictures do not need
 
-	asked   atomic.Int64
-	failure atomic.Pointer[error]
-	hostile bool // the names are
+	requested atomic.Int64
+	failure   atomic.Pointer[error]
+	hostile   bool // the names are
 
 	more atomic.Pointer[func(*fleet.Snapshot)] // adds to what is seen; nil for nothing
 }
@@ -34,7 +34,7 @@ func (f *fixture) Snapshot(context.Context, ...pacer.Option) (*fleet.Snapshot, e
 	if err := f.failure.Load(); err != nil && *err != nil {
 		return nil, *err
 	}
-	snapshot := fixtureAt(min(fixtureSteps, f.asked.Add(1)))
+	snapshot := fixtureAt(min(fixtureSteps, f.requested.Add(1)))
 	if f.hostile {
 		for i := range snapshot.TopKeys {
 			snapshot.TopKeys[i].Scope = fmt.Sprintf("tenant=%s%d", strings.Repeat(hostile, i+1), i)
@@ -52,7 +52,7 @@ func (f *fixture) Snapshot(context.Context, ...pacer.Option) (*fleet.Snapshot, e
 func (f *fixture) fail(err error) { f.failure.Store(&err) }
 
 // stopped reports whether the clock has stopped.
-func (f *fixture) stopped() bool { return f.asked.Load() > fixtureSteps+2 }
+func (f *fixture) stopped() bool { return f.requested.Load() > fixtureSteps+2 }
 
 // wave returns a smooth number from 0 to 1 that depends on nothing but the time in seconds.
 func wave(second, period, shift float64) float64 {

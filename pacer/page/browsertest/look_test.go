@@ -46,7 +46,7 @@ func TestNarrow(t *testing.T) {
 func TestDark(t *testing.T) {
 	t.Parallel()
 	source := &fixture{}
-	source.asked.Store(fixtureSteps) // its clock has stopped: nothing but the colours changes
+	source.requested.Store(fixtureSteps) // its clock has stopped: nothing but the colours changes
 	b := newTab(t, 1240, 900)
 	b.open(serveSource(t, source))
 	b.until(`document.querySelectorAll("canvas").length >= 11`)

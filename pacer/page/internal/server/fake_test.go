@@ -24,10 +24,10 @@ import (
 
 // A fake is a source that returns what a test sets.
 type fake struct {
-	name  string
-	all   []policies.Policy
-	asked atomic.Int64
-	hangs bool
+	name      string
+	all       []policies.Policy
+	requested atomic.Int64
+	hangs     bool
 
 	mu       sync.Mutex
 	snapshot *fleet.Snapshot
@@ -51,7 +51,7 @@ func (f *fake) MaxPause() time.Duration     { return time.Hour }
 func (f *fake) Policies() []policies.Policy { return f.all }
 
 func (f *fake) Snapshot(ctx context.Context, _ ...pacer.Option) (*fleet.Snapshot, error) {
-	f.asked.Add(1)
+	f.requested.Add(1)
 	if f.hangs {
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -134,12 +134,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // toSlash redirects from a mount point to the same with a slash, which relative addresses need. It does not know its mount
 // point, which may have been stripped, so it goes by the last element of what the browser asked for.
 func toSlash(w http.ResponseWriter, r *http.Request) {
-	asked, query, _ := strings.Cut(r.RequestURI, "?")
-	if asked == "" || strings.HasSuffix(asked, "/") { // a proxy cut off the prefix and its slash: nothing better is known
+	requested, query, _ := strings.Cut(r.RequestURI, "?")
+	if requested == "" || strings.HasSuffix(requested, "/") { // a proxy cut off the prefix and its slash: nothing better is known
 		http.NotFound(w, r)
 		return
 	}
-	to := "./" + asked[strings.LastIndexByte(asked, '/')+1:] + "/"
+	to := "./" + requested[strings.LastIndexByte(requested, '/')+1:] + "/"
 	if query != "" {
 		to += "?" + query
 	}

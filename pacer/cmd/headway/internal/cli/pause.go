@@ -73,13 +73,13 @@ func (a *app) pauseFor(ctx context.Context, on *on, d time.Duration, names []str
 }
 
 // differs says why a pause is not as long as it should be; "" if it is.
-func differs(is, asked time.Duration) string {
+func differs(is, requested time.Duration) string {
 	const tolerance = 2 * time.Second // what asking has taken
 	switch {
-	case is > asked+tolerance:
-		return fmt.Sprintf(": it was already paused for longer than %s; to shorten the pause, resume first", report.Duration(asked))
-	case is < asked-tolerance:
-		return fmt.Sprintf(", not for %s: that is longer than a pause may last", report.Duration(asked))
+	case is > requested+tolerance:
+		return fmt.Sprintf(": it was already paused for longer than %s; to shorten the pause, resume first", report.Duration(requested))
+	case is < requested-tolerance:
+		return fmt.Sprintf(", not for %s: that is longer than a pause may last", report.Duration(requested))
 	}
 	return ""
 }

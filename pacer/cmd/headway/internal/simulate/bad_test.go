@@ -18,8 +18,8 @@ func TestBadPlans(t *testing.T) {
 
 	second := policies.PerSecond(50)
 	for name, one := range map[string]struct {
-		change func(*simulate.Plan, *simulate.Load)
-		says   string
+		change  func(*simulate.Plan, *simulate.Load)
+		reports string
 	}{
 		"no policies":   {func(p *simulate.Plan, _ *simulate.Load) { p.Policies = nil }, "policy is missing: give at least one"},
 		"two of a name": {func(p *simulate.Plan, _ *simulate.Load) { p.Policies = append(p.Policies, second) }, "give one of them another with Named"},
@@ -67,7 +67,7 @@ func TestBadPlans(t *testing.T) {
 			p := plan(time.Hour, func(*simulate.Plan, *simulate.Load) {}, second, policies.PerSecond(10).Per("tenant").Named("mine"))
 			one.change(&p, &p.Loads[0])
 			_, err := simulate.Run(t.Context(), p)
-			require.ErrorContains(t, err, one.says)
+			require.ErrorContains(t, err, one.reports)
 		})
 	}
 }

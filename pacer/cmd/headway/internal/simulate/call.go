@@ -26,20 +26,20 @@ const renewals = 3
 type call struct {
 	*stack
 
-	call   store.Call
-	asked  store.Instant // by its caller
-	latest store.Instant // later it does not go
-	binds  int           // the limit that made it wait; below 0 if none did
-	turn   int           // counts how often its next request was scheduled
-	runs   store.Instant // how long it takes
-	next   func(store.Instant)
+	call      store.Call
+	requested store.Instant // by its caller
+	latest    store.Instant // later it does not go
+	binds     int           // the limit that made it wait; below 0 if none did
+	turn      int           // counts how often its next request was scheduled
+	runs      store.Instant // how long it takes
+	next      func(store.Instant)
 
 	hurried bool // the store has called it
 }
 
 // offer has a process make a call now. next, if not nil, is called when the call is over or may be repeated.
 func (s *sim) offer(process int, st *stack, l *Load, next func(at store.Instant)) {
-	c := &call{stack: st, asked: s.now, latest: math.MaxInt64, binds: store.BindsNothing, runs: s.callTime(l), next: next}
+	c := &call{stack: st, requested: s.now, latest: math.MaxInt64, binds: store.BindsNothing, runs: s.callTime(l), next: next}
 	c.call = store.Call{Cost: l.Cost, MaxWait: time.Duration(s.plan.MaxWait)}
 	if c.call.MaxWait < pacer.Forever {
 		c.latest = s.now + s.plan.MaxWait.micros()
@@ -85,7 +85,7 @@ func (s *sim) ask(c *call) {
 		}
 		c.call.MaxWait = max(0, left.Sub(0))
 	}
-	s.asked++
+	s.requested++
 	calls := [1]store.Call{c.call}
 	if s.err = s.store.Reserve(s.ctx, c.Stack, calls[:], s.grant[:]); s.err != nil {
 		return
@@ -134,7 +134,7 @@ func (s *sim) goes(c *call, g *store.Grant) {
 		}
 		at = g.At + s.half + s.upTo(jitter) + s.timerLate()
 	}
-	over, wait := at+c.runs, at-c.asked
+	over, wait := at+c.runs, at-c.requested
 	s.at(at, func() { s.admitted(c, s.now, wait) })
 	if guard, lease, ok := c.leases(); ok {
 		id, began := c.call.ID, g.At

@@ -114,7 +114,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	case err != nil:
 		return usageError{err}
 	}
-	if asked := cmd.Flag("json"); asked != nil && asked.Value.String() == "true" {
+	if requested := cmd.Flag("json"); requested != nil && requested.Value.String() == "true" {
 		e := json.NewEncoder(cmd.OutOrStdout())
 		e.SetIndent("", "  ")
 		return e.Encode(r)

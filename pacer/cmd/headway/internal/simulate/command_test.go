@@ -122,9 +122,9 @@ func TestBadCommands(t *testing.T) {
 
 	second := `{"policies": ["10 per 1s"]`
 	for name, one := range map[string]struct {
-		in   string
-		args []string
-		says string
+		in      string
+		args    []string
+		reports string
 	}{
 		"nothing":       {"", nil, `policy is missing: give at least one, such as --policy "50 per 1s"`},
 		"policy":        {"", []string{"--policy", "many"}, "many"},
@@ -146,7 +146,7 @@ func TestBadCommands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := command(t, one.in, one.args...)
-			require.ErrorContains(t, err, one.says)
+			require.ErrorContains(t, err, one.reports)
 			var coded interface{ ExitCode() int }
 			require.ErrorAs(t, err, &coded)
 			require.Equal(t, 2, coded.ExitCode())

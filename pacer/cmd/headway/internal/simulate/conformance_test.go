@@ -12,10 +12,10 @@ import (
 
 // requireConformance judges what is true of a fleet on any machine: calls went, none before its slot, and each policy holds
 // for the slots.
-func requireConformance(t *testing.T, all []policies.Policy, told []told) {
+func requireConformance(t *testing.T, all []policies.Policy, reported []reported) {
 	t.Helper()
 	var calls []went
-	for _, one := range told {
+	for _, one := range reported {
 		require.Zero(t, one.Alone, "a process lost the store")
 		for _, c := range one.Went {
 			require.GreaterOrEqual(t, c.At+one.Drift, c.Slot, "a call went before its slot")

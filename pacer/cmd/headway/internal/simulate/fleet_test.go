@@ -75,8 +75,8 @@ type job struct {
 	Crews             []crew
 }
 
-// A told is the report of one process at its end.
-type told struct {
+// A reported is the report of one process at its end.
+type reported struct {
 	Late  measure.Lateness
 	Drift int64 // by how many µs the wall clock and the clock of timers have parted
 	Alone int64 // how often it lost the store, and had it back
@@ -126,7 +126,7 @@ func work(spec string) error {
 		return err
 	}
 	drift := time.Since(began.Round(0)) - time.Since(began) // of the wall clock
-	return json.NewEncoder(os.Stdout).Encode(told{timers.Stop(), drift.Abs().Microseconds(), alone.Load(), c.went})
+	return json.NewEncoder(os.Stdout).Encode(reported{timers.Stop(), drift.Abs().Microseconds(), alone.Load(), c.went})
 }
 
 // A caller makes the calls of one process.
@@ -160,7 +160,7 @@ func (c *caller) run(ctx context.Context, j *job) error {
 
 // call makes one call when it may go, unless the run is over.
 func (c *caller) call(ctx context.Context, tenant string) error {
-	asked := time.Now()
+	requested := time.Now()
 	r, err := c.pacer.Acquire(ctx, pacer.Scope("tenant", tenant))
 	at := time.Now()
 	if le, ok := errors.AsType[*pacer.LimitError](err); err != nil && (ctx.Err() != nil || ok && le.Deadline) {
@@ -174,7 +174,7 @@ func (c *caller) call(ctx context.Context, tenant string) error {
 	c.mu.Lock()
 	c.went = append(c.went, went{tenant, int64(slot), slack.Microseconds(), at.UnixMicro()})
 	c.mu.Unlock()
-	resp, err := c.client.Get(c.url + "?tenant=" + tenant + "&waited=" + strconv.FormatInt(int64(at.Sub(asked)), 10))
+	resp, err := c.client.Get(c.url + "?tenant=" + tenant + "&waited=" + strconv.FormatInt(int64(at.Sub(requested)), 10))
 	if err != nil {
 		return err
 	}
@@ -190,11 +190,11 @@ type judge struct {
 	went map[string][]time.Time
 	from time.Time // what came before does not count
 	// Of what counts.
-	no    int
-	late  measure.Lateness // of the timers of the latest process
-	told  []told           // by the processes
-	calls map[string]int
-	waits map[string][]time.Duration
+	no       int
+	late     measure.Lateness // of the timers of the latest process
+	reported []reported       // by the processes
+	calls    map[string]int
+	waits    map[string][]time.Duration
 }
 
 type strictly struct {
@@ -261,18 +261,18 @@ func play(t *testing.T, u *judge, fleet string, crews func(process int) []crew) 
 			if err := cmd.Run(); err != nil {
 				return fmt.Errorf("%w: %s", err, said.Bytes())
 			}
-			var one told
+			var one reported
 			err := json.Unmarshal(out.Bytes(), &one)
 			u.mu.Lock()
 			defer u.mu.Unlock()
-			u.told, u.late = append(u.told, one), measure.Max(u.late, one.Late)
+			u.reported, u.late = append(u.reported, one), measure.Max(u.late, one.Late)
 			return err
 		})
 	}
 	err := g.Wait()
 	u.late = measure.Max(u.late, timers.Stop())
 	require.NoError(t, err)
-	requireConformance(t, fleets[fleet], u.told)
+	requireConformance(t, fleets[fleet], u.reported)
 }
 
 // predict simulates a fleet in the time that is measured.

@@ -48,7 +48,7 @@ func (s *sim) enqueue(c *call, process int) {
 	}
 	if wait := q.estimate(len(q.waiting)); q.window.Gap() > 0 && c.latest != math.MaxInt64 && s.now+wait > c.latest {
 		c.binds = q.binds
-		s.asked++ // it takes time, too, and may come back at once
+		s.requested++ // it takes time, too, and may come back at once
 		s.refuse(c, wait.Sub(0))
 		return
 	}
@@ -105,12 +105,12 @@ func (q *queue) admit() {
 func (q *queue) ask(n int) {
 	q.asking = true
 	began := q.now
-	asked := slices.Clone(q.waiting[:max(1, n)])
-	q.waiting = slices.Delete(q.waiting, 0, len(asked))
+	requested := slices.Clone(q.waiting[:max(1, n)])
+	q.waiting = slices.Delete(q.waiting, 0, len(requested))
 	reach := q.window.Reach()
 	q.at(q.now+q.half, func() {
-		q.calls, q.grants = q.calls[:0], append(q.grants[:0], make([]store.Grant, len(asked))...)
-		for i, c := range asked {
+		q.calls, q.grants = q.calls[:0], append(q.grants[:0], make([]store.Grant, len(requested))...)
+		for i, c := range requested {
 			one := c.call
 			if c.latest != math.MaxInt64 {
 				one.MaxWait = max(0, c.latest.Sub(began))
@@ -120,19 +120,19 @@ func (q *queue) ask(n int) {
 			}
 			q.calls = append(q.calls, one)
 		}
-		q.asked++
+		q.requested++
 		if q.err = q.store.Reserve(q.ctx, q.stack.Stack, q.calls, q.grants); q.err == nil {
-			q.answered(asked, began)
+			q.answered(requested, began)
 		}
 	})
 }
 
 // answered sees to what the store said, when it says it; its process knows it later.
-func (q *queue) answered(asked []*call, began store.Instant) {
-	a := waiters.Answer{Asked: q.passed(began), Answered: q.passed(q.now + q.half), Calls: len(asked)}
+func (q *queue) answered(requested []*call, began store.Instant) {
+	a := waiters.Answer{Requested: q.passed(began), Answered: q.passed(q.now + q.half), Calls: len(requested)}
 	var left []*call
 	var held []store.Instant
-	for i, c := range asked {
+	for i, c := range requested {
 		g := &q.grants[i]
 		// The process knows how far away the slot is, and not when the store decided: it counts from its answer.
 		at := q.passed(g.At + q.half)

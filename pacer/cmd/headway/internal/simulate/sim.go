@@ -26,7 +26,7 @@ func runPlan(ctx context.Context, p Plan, most int64) (*Result, error) {
 	}
 	p.Policies = policies.Stacked(p.Policies) // as a Pacer does
 	s := newSim(&p, store.Instant(start.UnixMicro()))
-	defer s.store.Listen(upstream, s.heard)()
+	defer s.store.Listen(upstream, s.received)()
 	for i := range p.Loads {
 		s.load(&p.Loads[i])
 	}
@@ -50,14 +50,14 @@ type sim struct {
 	binder *binder
 	rng    *rand.Rand
 
-	begun  store.Instant
-	now    store.Instant
-	end    store.Instant
-	half   store.Instant // the way to the store, or back
-	way    waiters.Way   // there and back
-	events events
-	seq    int64
-	asked  int64 // how often the store was asked
+	begun     store.Instant
+	now       store.Instant
+	end       store.Instant
+	half      store.Instant // the way to the store, or back
+	way       waiters.Way   // there and back
+	events    events
+	seq       int64
+	requested int64 // how often the store was asked
 
 	grant  [1]store.Grant
 	queues map[queueKey]*queue
@@ -120,7 +120,7 @@ func (s *sim) run(ctx context.Context, most int64) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if s.asked > most {
+			if s.requested > most {
 				return bad("for", s.plan.For, fmt.Sprintf("after %v the store has had more than %.3g requests: make it shorter, lower the load, or let refused calls come back later (retry)",
 					s.now.Sub(s.begun), float64(most)))
 			}
@@ -136,8 +136,8 @@ func (s *sim) run(ctx context.Context, most int64) error {
 	return nil
 }
 
-// heard takes what the store says: which calls are to ask again.
-func (s *sim) heard(news store.News) {
+// received takes news of the store: which calls are to ask again.
+func (s *sim) received(news store.News) {
 	for i := range news.Changes {
 		if news.Changes[i].Kind == store.Wake {
 			s.called = append(s.called, news.Changes[i].ID)

@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/pacer/internal/waiters"
 )
 
-// Asked is what a call that waits has requested, so that it can be bound anew when the policies change.
-type Asked struct {
+// Requested is what a call that waits has requested, so that it can be bound anew when the policies change.
+type Requested struct {
 	Options []Option // what those of the Ask are kept in: set before Read
 
 	reader *Reader
@@ -21,48 +21,48 @@ type Asked struct {
 }
 
 // Read reads what a call requests by its Options, as [Reader.Call] does.
-func (k *Asked) Read(ctx context.Context, r *Reader) (Ask, error) {
+func (k *Requested) Read(ctx context.Context, r *Reader) (Ask, error) {
 	k.reader = r
 	return r.Call(ctx, k.Options)
 }
 
 // Keep remembers how a call is bound.
-func (k *Asked) Keep(a *Ask, s *binding.Settling) {
+func (k *Requested) Keep(a *Ask, s *binding.Settling) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ask, k.settling = *a, s
 }
 
 // Forget makes it one that nothing is kept in, but room for options.
-func (k *Asked) Forget() {
+func (k *Requested) Forget() {
 	clear(k.Options)
 	k.Options = k.Options[:0]
 	k.reader, k.ask, k.settling = nil, Ask{}, nil
 }
 
 // Observes reports whether policies that are observed may bind the call.
-func (k *Asked) Observes() bool {
+func (k *Requested) Observes() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.ask.Set.Observes
 }
 
 // Now returns what the call requests, as it is bound now.
-func (k *Asked) Now() Ask {
+func (k *Requested) Now() Ask {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.ask
 }
 
 // Bound returns the policies by which the call is bound, and what its settlement has to know.
-func (k *Asked) Bound() (*binding.Set, binding.Settling) {
+func (k *Requested) Bound() (*binding.Set, binding.Settling) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.ask.Set, *k.settling
 }
 
 // Bind implements [waiters.Binder].
-func (k *Asked) Bind() (q waiters.Request, ok bool) {
+func (k *Requested) Bind() (q waiters.Request, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r, a := k.reader, k.ask
@@ -84,7 +84,7 @@ func (k *Asked) Bind() (q waiters.Request, ok bool) {
 
 // A Reservation is a call that its caller sees: with its slot, and room for the options that most calls have.
 type Reservation struct {
-	Asked
+	Requested
 	waiters.Call
 
 	First binding.Settling // by the policies that held when it was made
