@@ -71,12 +71,12 @@ func conformsElsewhere(t *testing.T, rdb redisstore.Client) {
 	if extent(0, 1) > 0 {
 		without = nil
 	}
-	conforms(t, rdb, extent(10, 0), without)
+	conforms(t, rdb, extent(4, 0), without)
 }
 
 func TestStoreConforms(t *testing.T) {
 	t.Parallel()
-	conforms(t, redistest.Shared(t).Client(), extent(30, 0), nil)
+	conforms(t, redistest.Shared(t).Client(), extent(15, 0), nil)
 }
 
 func TestStoreConformsOnACluster(t *testing.T) {
@@ -112,7 +112,7 @@ func TestStoresAnswerAlike(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storetest.Differential(t, memory(), fixture(rdb), extent(min(100, 4_000/plan.Ops), 2100), plan, 1)
+			storetest.Differential(t, memory(), fixture(rdb), extent(min(60, 2_500/plan.Ops), 2100), plan, 1)
 		})
 	}
 }
