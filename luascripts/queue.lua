@@ -7,21 +7,21 @@
 --        tag of the call that was served last
 -- TTL    of all: longer than anybody queued is believed to be alive without asking
 
-local queue, said = {}, {}
+local queue, changes = {}, {}
 
 -- kept is for how long a queue's keys live after they were written, in µs.
 local kept = 6000000
 
 -- say notes what is to be published.
 function queue.say(kind, n, name)
-  said[#said + 1] = string.format('%d %.0f %s', kind, n, name)
+  changes[#changes + 1] = string.format('%d %.0f %s', kind, n, name)
 end
 
 -- publish notifies those who listen of what was noted. That nobody may publish there is no reason to fail: then those who sleep
 -- already hear nothing.
 function queue.publish(up, now)
-  if #said == 0 then return end
-  redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f', now) .. '\n' .. table.concat(said, '\n'))
+  if #changes == 0 then return end
+  redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f', now) .. '\n' .. table.concat(changes, '\n'))
 end
 
 -- keep sets the TTLs of a queue that was written. A run does so once, at its end: what is written may be gone by then.

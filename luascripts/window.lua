@@ -2,7 +2,7 @@
 --
 -- KEYS   key: of the account: a string, "unit first last ends count open total|buckets", or, if there is more to know,
 --        "unit first last ends count open total pause full limit width learned until reset remembers
---        bucket others read asks period margin raised fades|buckets", in one line, where
+--        bucket others read probe period margin raised fades|buckets", in one line, where
 --          unit     what distances are counted in, in µs: the width of a bucket, or 1 if that does not do
 --          first    begin of the first bucket that is kept
 --          last     begin of the last bucket that ever held a call
@@ -17,7 +17,7 @@
 --          bucket   that others are believed to have spent in: see others in window.go
 --          others   how much of what it holds
 --          read     when the upstream last said that there was less
---          asks     when one call may go in their place
+--          probe    when one call may go in their place
 --          period   for how long what the upstream said is believed
 --          margin   by how much longer it took its period to be, in millionths, when raised came; less from then on, none after fades
 --          buckets  of each bucket but the last, in order: what it holds, ":" and the distance to the next one if that is not
@@ -40,7 +40,7 @@ function window.blank(o)
   o.at, o.held, o.open, o.low, o.size, o.total = {}, {}, {}, 1, 0, 0 -- the buckets low..size: begin, count; by begin: on their way
   o.list, o.place, o.same = '', { 1 }, 1 -- as it was read; where the buckets begin in it; it is as it was before this one
   o.mark, o.remembers, o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0, 0, 0
-  o.bucket, o.others, o.read, o.asks, o.period, o.margin, o.raised, o.fades = 0, 0, 0, 0, 0, 0, 0, 0
+  o.bucket, o.others, o.read, o.probe, o.period, o.margin, o.raised, o.fades = 0, 0, 0, 0, 0, 0, 0, 0
   o.back, o.step = o.m * o.width, o.width -- of the list, distances are counted in steps
 end
 
@@ -96,11 +96,11 @@ function window.loadstring(o, v, now)
   unit, first, last, ends = number(unit, name), number(first, name), number(last, name), number(ends, name)
   count, open, total = number(count, name), number(open, name), number(total, name)
   if more ~= '' then
-    local pause, full, limit, width, learned, till, mark, remembers, bucket, others, read, asks, period, margin, raised, fades =
+    local pause, full, limit, width, learned, till, mark, remembers, bucket, others, read, probe, period, margin, raised, fades =
       string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     o.mark, o.remembers = number(mark, name), number(remembers, name)
     o.bucket, o.others, o.read = number(bucket, name), number(others, name), number(read, name)
-    o.asks, o.period = number(asks, name), number(period, name)
+    o.probe, o.period = number(probe, name), number(period, name)
     o.pause, o.learned, o.till = number(pause, name), number(learned, name), number(till, name)
     o.full, o.fulllimit, o.fullwidth = number(full, name), number(limit, name), number(width, name)
     if now < o.till and o.learned < o.limit then o.most = o.learned end
@@ -203,7 +203,7 @@ function window.room(o, now, n)
 end
 
 -- ignoreothers forgets what others are believed to have spent, but for what their bucket holds.
-local function ignoreothers(o) o.bucket, o.others, o.read, o.asks, o.period = 0, 0, 0, 0, 0 end
+local function ignoreothers(o) o.bucket, o.others, o.read, o.probe, o.period = 0, 0, 0, 0, 0 end
 
 -- tidy forgets what is past.
 local function tidy(o, now)
@@ -283,7 +283,7 @@ function window.text(o)
     more = string.format(
       ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
       o.pause, o.full, o.fulllimit, o.fullwidth, o.learned,
-      o.till, o.mark, o.remembers, o.bucket, o.others, o.read, o.asks, o.period,
+      o.till, o.mark, o.remembers, o.bucket, o.others, o.read, o.probe, o.period,
       o.margin, o.raised, o.fades)
   end
   local v = string.format(
@@ -375,16 +375,16 @@ function window.rest()
   -- that is news, and lent, how much of what others are believed to have spent it goes in place of. It changes nothing.
   function window.earliest(o, now, e, n, round)
     local place = search(o, now, e, n, round)
-    local asks = math.max(e, o.asks)
-    if o.others == 0 or place.at <= asks then return place end
+    local probe = math.max(e, o.probe)
+    if o.others == 0 or place.at <= probe then return place end
     local holds, i = count(o, o.bucket)
     if holds == 0 then return place end
-    local over = fullest(o, floor(o, asks), math.huge) + n - o.most -- what was charged since may be too much already
+    local over = fullest(o, floor(o, probe), math.huge) + n - o.most -- what was charged since may be too much already
     local lent, full, fulllimit, fullwidth = math.min(math.max(n, over), o.others, holds), o.full, o.fulllimit, o.fullwidth
     local dirty, same = o.dirty, o.same
     o.full, o.fulllimit, o.fullwidth = 0, 0, 0
     change(o, i, -lent)
-    local other = search(o, now, asks, n, round)
+    local other = search(o, now, probe, n, round)
     change(o, i, lent)
     o.full, o.fulllimit, o.fullwidth, o.dirty, o.same = full, fulllimit, fullwidth, dirty, same
     if other.at >= place.at then return place end
@@ -404,7 +404,7 @@ function window.rest()
   function window.commit(o, now, place, n, tracked)
     tidy(o, now)
     if place.lent then
-      o.others, o.asks = o.others - place.lent, place.at + math.max(1, math.floor(o.period / C.AsksAgain))
+      o.others, o.probe = o.others - place.lent, place.at + math.max(1, math.floor(o.period / C.ProbesAgain))
       change(o, find(o, o.bucket), -place.lent)
     end
     local k = place.begin
@@ -513,7 +513,7 @@ function window.rest()
     if period == 0 then period = C.BelievedFor end
     if n < known and now < o.read + C.LoosenAfter then return false end
     if n >= known and n - known <= margin then
-      if n > 0 and known > 0 then o.asks, o.period, o.dirty = now + period, period, true end
+      if n > 0 and known > 0 then o.probe, o.period, o.dirty = now + period, period, true end
       return false
     end
     local read = o.read
@@ -521,7 +521,7 @@ function window.rest()
     if n > 0 then
       tidy(o, now)
       add(o, k, n, 0)
-      o.bucket, o.others, o.read, o.asks, o.period = k, n, n < known and read or now, now + period, period
+      o.bucket, o.others, o.read, o.probe, o.period = k, n, n < known and read or now, now + period, period
     end
     o.dirty = true
     return true

@@ -80,7 +80,7 @@ func compareWays(t *testing.T, r *rand.Rand, loc *time.Location) {
 		if r.IntN(20) == 0 {
 			f := policies.Feedback{Wait: time.Duration(r.IntN(3000)) * ms}
 			if r.IntN(2) == 0 {
-				f = policies.Feedback{Remaining: policies.Said(r.Int64N(20)), Policies: []string{some[0].Name()}}
+				f = policies.Feedback{Remaining: policies.Reported(r.Int64N(20)), Policies: []string{some[0].Name()}}
 			}
 			require.Equal(t, long.Report(ctx, f, opts...), short.Report(ctx, f, opts...))
 		}

@@ -43,7 +43,7 @@ func status(t *testing.T, p *pacer.Pacer, policy string, opts ...pacer.Option) p
 }
 
 func left(n int64, policy ...string) policies.Feedback {
-	return policies.Feedback{Policies: policy, Remaining: policies.Said(n)}
+	return policies.Feedback{Policies: policy, Remaining: policies.Reported(n)}
 }
 
 func TestWhatOthersSpendIsSeen(t *testing.T) {
@@ -53,10 +53,10 @@ func TestWhatOthersSpendIsSeen(t *testing.T) {
 		require.NoError(t, p.Allow(t.Context()))
 		require.NoError(t, p.Report(t.Context(), left(3, "daily")))
 		require.Equal(t, int64(3), status(t, p, "daily").Remaining)
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Used: policies.Said(9), Limit: policies.Said(10)}))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Used: policies.Reported(9), Limit: policies.Reported(10)}))
 		require.Equal(t, int64(3), status(t, p, "daily").Remaining, "it is not reported so soon after the last one")
 		time.Sleep(time.Second)
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Used: policies.Said(9), Limit: policies.Said(10)}))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Used: policies.Reported(9), Limit: policies.Reported(10)}))
 		require.Equal(t, int64(1), status(t, p, "daily").Remaining)
 		time.Sleep(time.Second)
 		require.NoError(t, p.Report(t.Context(), left(8, "daily")))
@@ -75,7 +75,7 @@ func TestCountsCanBeIgnored(t *testing.T) {
 		p := newPacer(t, pacer.Config{Store: store, IgnoreCounts: true, Policies: []policies.Policy{policies.Daily(10, time.UTC).Named("daily")}})
 		require.NoError(t, p.Report(t.Context(), left(0, "daily")))
 		require.Zero(t, store.reports.Load())
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Said(0), Wait: time.Second}))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Reported(0), Wait: time.Second}))
 		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet, "a pause is heeded")
 	})
 }
@@ -93,7 +93,7 @@ func TestOnlyWhatIsMaterialIsReported(t *testing.T) {
 			require.NoError(t, r.Wait(t.Context()))
 			time.Sleep(5 * ms)
 			require.NoError(t, r.Report(t.Context(), policies.Feedback{
-				Policies: []string{"daily"}, Limit: policies.Said(100_000), Used: policies.Said(i + 1), Window: 24 * time.Hour,
+				Policies: []string{"daily"}, Limit: policies.Reported(100_000), Used: policies.Reported(i + 1), Window: 24 * time.Hour,
 			}))
 		}
 		require.LessOrEqual(t, store.reports.Load(), int64(10))
@@ -124,7 +124,7 @@ func TestOurOwnCallsAreNotTakenForOthers(t *testing.T) {
 				for len(late) > 0 {
 					a := late[len(late)-1]
 					late = late[:len(late)-1]
-					require.NoError(t, a.r.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Said(1000 - a.used)}))
+					require.NoError(t, a.r.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Reported(1000 - a.used)}))
 				}
 			}
 		}
@@ -141,20 +141,20 @@ func TestUnnamedCountsAreOfThePolicyWithTheirWindow(t *testing.T) {
 		daily, tenant := policies.Daily(1000, time.UTC).Named("daily"), policies.Fixed(100, time.Minute).Per("tenant").Named("tenant")
 		p := newPacer(t, limits(policies.PerSecond(100).Burst(50), daily, tenant))
 		acme := pacer.Scope("tenant", "acme")
-		said := func(n int64, window time.Duration) policies.Feedback {
-			return policies.Feedback{Remaining: policies.Said(n), Window: window}
+		reported := func(n int64, window time.Duration) policies.Feedback {
+			return policies.Feedback{Remaining: policies.Reported(n), Window: window}
 		}
-		require.NoError(t, p.Report(t.Context(), said(7, 24*time.Hour), acme))
-		require.NoError(t, p.Report(t.Context(), said(5, time.Minute), acme))
-		require.NoError(t, p.Report(t.Context(), said(1, time.Hour), acme), "no policy has that window")
-		require.NoError(t, p.Report(t.Context(), said(1, 0), acme), "it could be about any")
+		require.NoError(t, p.Report(t.Context(), reported(7, 24*time.Hour), acme))
+		require.NoError(t, p.Report(t.Context(), reported(5, time.Minute), acme))
+		require.NoError(t, p.Report(t.Context(), reported(1, time.Hour), acme), "no policy has that window")
+		require.NoError(t, p.Report(t.Context(), reported(1, 0), acme), "it could be about any")
 		require.Equal(t, int64(7), status(t, p, "daily", acme).Remaining)
 		require.Equal(t, int64(5), status(t, p, "tenant", acme).Remaining)
 		require.Equal(t, int64(100), status(t, p, "tenant", pacer.Scope("tenant", "other")).Remaining)
 	})
 }
 
-func TestALowerLimitIsKeptWhileItIsSaid(t *testing.T) {
+func TestALowerLimitIsKeptWhileItIsReported(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		policy policies.Policy
@@ -170,7 +170,7 @@ func TestALowerLimitIsKeptWhileItIsSaid(t *testing.T) {
 				store := &counting{Store: memstore.New()}
 				p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{c.policy}})
 				say := func(n int64) {
-					require.NoError(t, p.Report(t.Context(), policies.Feedback{Limit: policies.Said(n), Window: time.Second}))
+					require.NoError(t, p.Report(t.Context(), policies.Feedback{Limit: policies.Reported(n), Window: time.Second}))
 				}
 				whole := status(t, p, "p").Pace
 				say(20)
@@ -197,9 +197,9 @@ func TestALowerLimitOverAnotherTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(10).Named("p")))
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"p"}, Limit: policies.Said(300), Window: time.Minute}))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"p"}, Limit: policies.Reported(300), Window: time.Minute}))
 		require.Equal(t, int64(200_000), status(t, p, "p").Pace)
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"p"}, Limit: policies.Said(0), Window: time.Minute}))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"p"}, Limit: policies.Reported(0), Window: time.Minute}))
 		require.Equal(t, int64(60_000_000), status(t, p, "p").Pace, "at least one goes")
 	})
 }
@@ -215,7 +215,7 @@ func TestALimitOverALongerTimeIsKept(t *testing.T) {
 			p := newPacer(t, limits(policies.PerSecond(10).Named("p")))
 			start, calls := time.Now(), int64(0)
 			for time.Since(start) < c.window {
-				require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"p"}, Limit: policies.Said(c.limit), Window: c.window}))
+				require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"p"}, Limit: policies.Reported(c.limit), Window: c.window}))
 				require.NoError(t, p.Wait(t.Context()))
 				calls++
 			}
@@ -230,13 +230,13 @@ func TestWhatIsLeftIsSpread(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerMinute(600).Named("p")))
-		said := func(n int64) policies.Feedback {
-			return policies.Feedback{Remaining: policies.Said(n), Window: time.Minute, Reset: 20 * time.Second}
+		reported := func(n int64) policies.Feedback {
+			return policies.Feedback{Remaining: policies.Reported(n), Window: time.Minute, Reset: 20 * time.Second}
 		}
-		require.NoError(t, p.Report(t.Context(), said(190)))
+		require.NoError(t, p.Report(t.Context(), reported(190)))
 		require.Equal(t, int64(100_000), status(t, p, "p").Pace, "that is nearly our pace")
 		time.Sleep(time.Second)
-		require.NoError(t, p.Report(t.Context(), said(50)))
+		require.NoError(t, p.Report(t.Context(), reported(50)))
 		require.Equal(t, int64(400_000), status(t, p, "p").Pace)
 		time.Sleep(20 * time.Second)
 		require.Equal(t, int64(100_000), status(t, p, "p").Pace)
@@ -264,7 +264,7 @@ func TestNothingLeftIsAPause(t *testing.T) {
 					done <- time.Since(start)
 				}()
 				synctest.Wait()
-				require.NoError(t, p.Report(t.Context(), policies.Feedback{Remaining: policies.Said(0), Window: time.Second, Reset: c.reset}))
+				require.NoError(t, p.Report(t.Context(), policies.Feedback{Remaining: policies.Reported(0), Window: time.Second, Reset: c.reset}))
 				require.Equal(t, c.want, <-done)
 			})
 		})
@@ -275,14 +275,14 @@ func TestWhomFeedbackConcernsOtherwise(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(1000).Burst(100).Named("all")))
-		said := policies.Feedback{Wait: time.Second, Policies: []string{"search"}}
+		reported := policies.Feedback{Wait: time.Second, Policies: []string{"search"}}
 		var ce *pacer.ConfigError
-		require.ErrorAs(t, p.Report(t.Context(), said), &ce, "a name that nobody has is a mistake")
-		said.Otherwise = policies.TheCall
-		require.NoError(t, p.Report(t.Context(), said))
+		require.ErrorAs(t, p.Report(t.Context(), reported), &ce, "a name that nobody has is a mistake")
+		reported.Otherwise = policies.TheCall
+		require.NoError(t, p.Report(t.Context(), reported))
 		require.NoError(t, p.Allow(t.Context()), "a narrow limit that we do not know holds nobody else back")
-		said.Otherwise = policies.Everyone
-		require.NoError(t, p.Report(t.Context(), said))
+		reported.Otherwise = policies.Everyone
+		require.NoError(t, p.Report(t.Context(), reported))
 		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
 	})
 }
@@ -418,7 +418,7 @@ func TestCallsOnTheirWayHaveTheirPartOfWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerMinute(6000).Burst(100).Named("p")))
-		said := policies.Feedback{Policies: []string{"p"}, Remaining: policies.Said(100), Window: time.Minute, Reset: 20 * time.Second}
+		reported := policies.Feedback{Policies: []string{"p"}, Remaining: policies.Reported(100), Window: time.Minute, Reset: 20 * time.Second}
 		var calls []*pacer.Reservation
 		for range 51 {
 			r, err := p.Reserve(t.Context(), pacer.Tracked())
@@ -426,14 +426,14 @@ func TestCallsOnTheirWayHaveTheirPartOfWhatIsLeft(t *testing.T) {
 			require.NoError(t, r.Wait(t.Context()))
 			calls = append(calls, r)
 		}
-		require.NoError(t, calls[0].Report(t.Context(), said))
+		require.NoError(t, calls[0].Report(t.Context(), reported))
 		require.Equal(t, int64(400_000), status(t, p, "p").Pace, "20 s for the 50 that are not spoken for")
 		for _, r := range calls[1:50] {
 			require.NoError(t, r.Report(t.Context()))
 		}
 		time.Sleep(time.Second)
-		said.Remaining = policies.Said(40)
-		require.NoError(t, calls[50].Report(t.Context(), said))
+		reported.Remaining = policies.Reported(40)
+		require.NoError(t, calls[50].Report(t.Context(), reported))
 		require.Equal(t, int64(500_000), status(t, p, "p").Pace, "20 s for 40")
 	})
 }
@@ -494,7 +494,7 @@ func TestCountsOfAnUnknownLimitHoldUntilTheirReset(t *testing.T) {
 		p := newPacer(t, limits(policies.Daily(1000, time.UTC).Named("daily")))
 		require.NoError(t, p.Report(t.Context(), left(5)))
 		require.Equal(t, int64(1000), status(t, p, "daily").Remaining)
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Remaining: policies.Said(5), Reset: 30 * time.Second}))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Remaining: policies.Reported(5), Reset: 30 * time.Second}))
 		require.Equal(t, int64(5), status(t, p, "daily").Remaining)
 		time.Sleep(30 * time.Second)
 		require.Equal(t, int64(1000), status(t, p, "daily").Remaining)

@@ -239,10 +239,10 @@ func TestCountsReceivedLocally(t *testing.T) {
 		require.NoError(t, p.Wait(t.Context()))
 		time.Sleep(time.Second)
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{
-			Policies: []string{"rate"}, Limit: policies.Said(5), Window: time.Second,
+			Policies: []string{"rate"}, Limit: policies.Reported(5), Window: time.Second,
 		}))
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{
-			Policies: []string{"daily"}, Remaining: policies.Said(10), Window: 24 * time.Hour,
+			Policies: []string{"daily"}, Remaining: policies.Reported(10), Window: 24 * time.Hour,
 		}))
 		s, err := p.Status(t.Context())
 		require.NoError(t, err)

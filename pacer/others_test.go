@@ -175,9 +175,9 @@ func judgeOthers(t *testing.T, aligned bool, limit, every int, seed uint64, repo
 		}
 		switch replies++; {
 		case f.Refused: // which is never late
-			f.Remaining = policies.Said(0)
+			f.Remaining = policies.Reported(0)
 		case replies%every == 0:
-			f.Remaining = policies.Said(int64(reports(&api, rng, time.Now())))
+			f.Remaining = policies.Reported(int64(reports(&api, rng, time.Now())))
 		}
 		require.NoError(t, r.Report(t.Context(), f))
 	}
@@ -220,7 +220,7 @@ func TestNoReadingAdmitsMoreThanThePolicy(t *testing.T) {
 						require.True(t, api.spend(time.Now()), "a call more than the limit")
 						time.Sleep(100 * ms)
 						require.NoError(t, r.Report(t.Context(), policies.Feedback{
-							Policies: []string{"daily"}, Remaining: policies.Said(int64(reports(&api, rng, time.Now()))),
+							Policies: []string{"daily"}, Remaining: policies.Reported(int64(reports(&api, rng, time.Now()))),
 						}))
 					}
 					require.GreaterOrEqual(t, len(api.spent), 3*limit*95/100)

@@ -588,7 +588,7 @@ func TestAShortLeaseBesideALongOne(t *testing.T) {
 }
 
 // An error of a call that had waited says how much it could still have waited, and how much in all.
-func TestARefusalAfterAWaitSaysWhatWasLeft(t *testing.T) {
+func TestARefusalAfterAWaitReportsWhatWasLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(1)))

@@ -338,7 +338,7 @@ func TestAllowAtMostIsAllowManyTimes(t *testing.T) {
 					}
 				case 2:
 					both(func(p *pacer.Pacer) {
-						require.NoError(t, p.Report(t.Context(), policies.Feedback{Remaining: policies.Said(n), Reset: from, Policies: []string{some[0].Name()}}))
+						require.NoError(t, p.Report(t.Context(), policies.Feedback{Remaining: policies.Reported(n), Reset: from, Policies: []string{some[0].Name()}}))
 					})
 				case 3:
 					both(func(p *pacer.Pacer) { require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: from / 4})) })
@@ -415,7 +415,7 @@ func TestAllowAtMostHeedsALowerLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, policy := range []policies.Policy{policies.Fixed(10_000, time.Hour).Named("p"), policies.Sliding(10_000, time.Hour).Named("p")} {
 			p := newPacer(t, limits(policy))
-			require.NoError(t, p.Report(t.Context(), policies.Feedback{Remaining: policies.Said(3), Reset: 30 * time.Minute, Policies: []string{"p"}}))
+			require.NoError(t, p.Report(t.Context(), policies.Feedback{Remaining: policies.Reported(3), Reset: 30 * time.Minute, Policies: []string{"p"}}))
 			granted, err := p.AllowAtMost(t.Context(), 10_000)
 			require.NoError(t, err)
 			require.Equal(t, int64(3), granted)

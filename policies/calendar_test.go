@@ -28,7 +28,7 @@ func zone(t *testing.T, name string) *time.Location {
 	return loc
 }
 
-func TestDaysAreAsLongAsTheCalendarSays(t *testing.T) {
+func TestDaysAreAsLongAsInTheCalendar(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		zone  string

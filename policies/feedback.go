@@ -57,12 +57,12 @@ const (
 
 // A Count is a number that an upstream reported. The zero Count means that it reported none.
 type Count struct {
-	n    int64
-	said bool
+	n        int64
+	reported bool
 }
 
-// Said returns the Count n, or the zero Count if n is negative.
-func Said(n int64) Count {
+// Reported returns the Count n, or the zero Count if n is negative.
+func Reported(n int64) Count {
 	if n < 0 {
 		return Count{}
 	}
@@ -70,12 +70,12 @@ func Said(n int64) Count {
 }
 
 // Value returns the number, at least 0, and whether there is one.
-func (c Count) Value() (n int64, said bool) { return c.n, c.said }
+func (c Count) Value() (n int64, reported bool) { return c.n, c.reported }
 
 // Left returns how much the upstream reported as left: Remaining, or Limit less Used.
 func (f *Feedback) Left() Count {
-	if f.Remaining.said || !f.Used.said || !f.Limit.said {
+	if f.Remaining.reported || !f.Used.reported || !f.Limit.reported {
 		return f.Remaining
 	}
-	return Said(max(0, f.Limit.n-f.Used.n))
+	return Reported(max(0, f.Limit.n-f.Used.n))
 }

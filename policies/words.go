@@ -55,8 +55,8 @@ func apart(one item, first bool) []item {
 	depth, begin, isName := 0, 0, false
 	cut := func(i int) {
 		if i > begin {
-			said := one.words[begin:i]
-			items = append(items, item{strings.Join(said, " "), said})
+			part := one.words[begin:i]
+			items = append(items, item{strings.Join(part, " "), part})
 			begin = i
 		}
 	}
@@ -106,21 +106,21 @@ type words struct {
 
 // match returns what the item says, and whether it has the form.
 func (f form) match(one item) (*words, bool) {
-	said, open := one.words, []string(nil)
+	rest, open := one.words, []string(nil)
 	for want := range strings.FieldsSeq(f.words) {
 		switch {
 		case want == "*":
-			return &words{item: one.text, open: append(open, strings.Join(said, " "))}, true
-		case len(said) == 0:
+			return &words{item: one.text, open: append(open, strings.Join(rest, " "))}, true
+		case len(rest) == 0:
 			return nil, false
 		case want == "N":
-			open = append(open, said[0])
-		case !strings.EqualFold(want, said[0]):
+			open = append(open, rest[0])
+		case !strings.EqualFold(want, rest[0]):
 			return nil, false
 		}
-		said = said[1:]
+		rest = rest[1:]
 	}
-	return &words{item: one.text, open: open}, len(said) == 0
+	return &words{item: one.text, open: open}, len(rest) == 0
 }
 
 // fail keeps the first error. The item is the text at fault.

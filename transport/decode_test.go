@@ -118,7 +118,7 @@ func TestAProfileSeesIntoEncodedBodies(t *testing.T) {
 }
 
 // However much an encoded body makes, no more is decoded than the profile asks for, and little is read of it.
-func TestAnEncodedBodyIsDecodedNoFurtherThanAsked(t *testing.T) {
+func TestAnEncodedBodyIsDecodedNoFurtherThanRequested(t *testing.T) {
 	t.Parallel()
 	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -349,9 +349,9 @@ func heed(t *testing.T, policy policies.Policy, fields bool) {
 		require.True(t, refusal.Refused)
 		require.Equal(t, "Retry-After", refusal.Source)
 		require.Equal(t, []string{"requests"}, count.Policies)
-		require.Equal(t, policies.Said(0), count.Remaining)
+		require.Equal(t, policies.Reported(0), count.Remaining)
 		quota := ietf.QuotaOf(policy, 0, 0)
-		require.Equal(t, policies.Said(quota.Limit), count.Limit)
+		require.Equal(t, policies.Reported(quota.Limit), count.Limit)
 		require.Equal(t, quota.Window, count.Window)
 		require.LessOrEqual(t, count.Reset, refusal.Wait)
 		// Alone, a refusal may be a stray one, and then only its own call waits: this caller does.

@@ -78,7 +78,7 @@ func TestTokensAreReservedAndSettled(t *testing.T) {
 }
 
 // Where a service meters reservations, an answer corrects no charge. What failed costs nothing in either case.
-func TestReservationsAreMeteredWhereTheProfileSaysSo(t *testing.T) {
+func TestReservationsAreMeteredWhereTheProfileReportsThem(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		profile policies.Profile

@@ -40,9 +40,9 @@ func profileOf(reserve int) policies.Profile {
 	p.Read = func(r *policies.Reply) policies.Reading {
 		reading := salesforce.Profile.Read(r)
 		for _, f := range reading.Feedback {
-			used, said := f.Used.Value()
+			used, reported := f.Used.Value()
 			limit, limited := f.Limit.Value()
-			if said && limited && slices.Contains(f.Policies, salesforce.PolicyDaily) {
+			if reported && limited && slices.Contains(f.Policies, salesforce.PolicyDaily) {
 				reading.Feedback = append(reading.Feedback, readersUsage(used, limit, reserve))
 			}
 		}
@@ -58,9 +58,9 @@ func readersUsage(used, limit int64, reserve int) policies.Feedback {
 		Source:    "share of Sforce-Limit-Info",
 		Policies:  []string{salesforce.PolicyShare},
 		Otherwise: policies.TheCall,
-		Limit:     policies.Said(share(limit, reserve)),
+		Limit:     policies.Reported(share(limit, reserve)),
 		Window:    24 * time.Hour,
-		Used:      policies.Said(used),
+		Used:      policies.Reported(used),
 	}
 }
 
@@ -68,7 +68,7 @@ func readersUsage(used, limit int64, reserve int) policies.Feedback {
 func usageBefore(u *upstream, reserve int) []policies.Feedback {
 	used, limit := int64(u.used), int64(u.allocation)
 	return []policies.Feedback{
-		{Source: "limits", Policies: []string{salesforce.PolicyDaily}, Limit: policies.Said(limit), Window: 24 * time.Hour, Used: policies.Said(used)},
+		{Source: "limits", Policies: []string{salesforce.PolicyDaily}, Limit: policies.Reported(limit), Window: 24 * time.Hour, Used: policies.Reported(used)},
 		readersUsage(used, limit, reserve),
 	}
 }

@@ -165,8 +165,8 @@ func (u *upstream) get(ctx context.Context, path string, v any) error {
 	const most = 64 << 20
 	body := io.LimitReader(resp.Body, most)
 	if resp.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(io.LimitReader(body, 300))
-		return fmt.Errorf("%w: %s: %s: %s", errForeign, r.URL, resp.Status, strings.TrimSpace(string(said)))
+		message, _ := io.ReadAll(io.LimitReader(body, 300))
+		return fmt.Errorf("%w: %s: %s: %s", errForeign, r.URL, resp.Status, strings.TrimSpace(string(message)))
 	}
 	if err := json.NewDecoder(body).Decode(v); err != nil {
 		return fmt.Errorf("%w: %s: %w", errForeign, r.URL, err)

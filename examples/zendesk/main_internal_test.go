@@ -102,13 +102,13 @@ func TestPageShowsTheWork(t *testing.T) {
 	t.Parallel()
 	c, err := parse([]string{"-duration", "1m", "-page", "127.0.0.1:0"}, noEnv, io.Discard)
 	require.NoError(t, err)
-	said, messages := io.Pipe()
+	output, messages := io.Pipe()
 	defer messages.Close()
 	ctx, shown := context.WithCancel(t.Context())
 	defer shown()
 	seen := make(chan string, 1)
 	go func() {
-		lines := bufio.NewScanner(said)
+		lines := bufio.NewScanner(output)
 		for lines.Scan() {
 			if address, ok := strings.CutPrefix(lines.Text(), "The limits, live: "); ok {
 				go func() {

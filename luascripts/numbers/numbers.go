@@ -124,7 +124,7 @@ const (
 const (
 	BelievedFor = 900_000_000
 	LoosenAfter = 5_000_000
-	AsksAgain   = 5 // if the answer to that says nothing: after this part of the time
+	ProbesAgain = 5 // if the answer to that says nothing: after this part of the time
 )
 
 // Parameters of the versions of an account: see package engine, versions.go.
@@ -191,7 +191,7 @@ func Named() map[string]int64 {
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"MaxVersions": MaxVersions, "VersionLives": VersionLives, "MaxHistory": MaxHistory,
 		"OthersMargin": OthersMargin, "OthersWhole": OthersWhole,
-		"BelievedFor": BelievedFor, "LoosenAfter": LoosenAfter, "AsksAgain": AsksAgain,
+		"BelievedFor": BelievedFor, "LoosenAfter": LoosenAfter, "ProbesAgain": ProbesAgain,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
 		"Near": Near, "SoonAgain": SoonAgain, "FrontAgain": FrontAgain, "FarAgain": FarAgain, "Front": Front, "WaitGrace": WaitGrace,
 	}

@@ -151,7 +151,7 @@ func TestCallsInFlightAreOurs(t *testing.T) {
 		var reported error
 		cfg := once(serve(t, &upstream{answer: func(_ int, w http.ResponseWriter, r *http.Request) {
 			// It has not counted the call that it answers.
-			reported = p.Report(r.Context(), policies.Feedback{Policies: []string{"quota"}, Limit: policies.Said(100), Remaining: policies.Said(90)})
+			reported = p.Report(r.Context(), policies.Feedback{Policies: []string{"quota"}, Limit: policies.Reported(100), Remaining: policies.Reported(90)})
 			_, _ = w.Write([]byte("{}"))
 		}}))
 		awspacer.AppendMiddlewares(&cfg.APIOptions, p)

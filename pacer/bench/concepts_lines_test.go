@@ -37,19 +37,19 @@ func oneRing(r row) row {
 // pausePicture shows what becomes of calls that sleep when the upstream says "slow down" to one of them.
 func pausePicture(t *testing.T) *timeline {
 	t.Helper()
-	const said, lasts = 450 * ms, 800 * ms
+	const reported, lasts = 450 * ms, 800 * ms
 	stack := []policies.Policy{policies.PerSecond(10).Per("tenant").Named("tenant")}
 	calls := perform(t, stack, func(s *scene) {
 		s.ask(12, "acme", 0)
 		s.ask(18, "beta", 0)
-		s.at(said)
+		s.at(reported)
 		f := policies.Feedback{Source: "Retry-After", Policies: []string{"tenant"}, Refused: true, Wait: lasts}
 		require.NoError(t, s.p.Report(t.Context(), f, pacer.Scope("tenant", "acme")))
 	})
 	l := &timeline{
 		title: "A reply to acme says “Retry-After” at 0.45 s", to: 2 * time.Second, step: 200 * ms, names: 110,
 		keys:  []key{{sign{0, acme, going}, "goes"}, {sign{0, red, lost}, "had its slot here, and gave it back"}, {sign{0, pale, nil}, "pause"}},
-		lines: []instant{{said, ""}},
+		lines: []instant{{reported, ""}},
 	}
 	for _, who := range []struct {
 		name, about string
@@ -64,7 +64,7 @@ func pausePicture(t *testing.T) *timeline {
 		r.signs = append(r.signs, gone(went(of(calls, who.name)), who.colour)...)
 		if who.name == "acme" {
 			r.room = 12
-			r.spans = []span{{from: said, to: said + lasts, form: shade, colour: pale, label: "nothing goes"}}
+			r.spans = []span{{from: reported, to: reported + lasts, form: shade, colour: pale, label: "nothing goes"}}
 		}
 		l.rows = append(l.rows, r)
 	}

@@ -18,14 +18,14 @@ const patience = 30 * time.Second
 // watching runs a watcher in a goroutine, and returns what it says of the file: policies, or a mistake.
 func watching(t *testing.T, w *watcher) <-chan string {
 	t.Helper()
-	said := make(chan string, 100)
+	reported := make(chan string, 100)
 	w.abs = w.path
 	w.use = func(f *File, err error) {
 		if err != nil {
-			said <- err.Error()
+			reported <- err.Error()
 			return
 		}
-		said <- fmt.Sprint(f.Policies("u"))
+		reported <- fmt.Sprint(f.Policies("u"))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -34,20 +34,20 @@ func watching(t *testing.T, w *watcher) <-chan string {
 		cancel()
 		wg.Wait()
 	})
-	return said
+	return reported
 }
 
 // content returns a file in which an upstream may make n calls a second.
 func content(n int) string { return fmt.Sprintf("upstreams: {u: {policies: [%d/s]}}", n) }
 
 // is waits until the file is said to be so; before, it may be said to have been cut short.
-func is(t *testing.T, said <-chan string, n int) {
+func is(t *testing.T, reported <-chan string, n int) {
 	t.Helper()
 	want := fmt.Sprintf("[per-second: %d per 1s]", n)
 	timeout := time.After(patience)
 	for {
 		select {
-		case got := <-said:
+		case got := <-reported:
 			if got == want {
 				return
 			}
@@ -76,38 +76,38 @@ func TestWatchSeesChanges(t *testing.T) {
 			w := w
 			w.path = filepath.Join(t.TempDir(), "headway.yaml")
 			write(t, w.path, content(1))
-			said := watching(t, &w)
+			reported := watching(t, &w)
 			for n := 1; n < 5; n++ {
-				is(t, said, n)
+				is(t, reported, n)
 				write(t, w.path, content(n+1))
 			}
-			is(t, said, 5)
+			is(t, reported, 5)
 		})
 		t.Run(name+" renamed over", func(t *testing.T) {
 			t.Parallel()
 			w := w
 			w.path = filepath.Join(t.TempDir(), "headway.yaml")
 			write(t, w.path, content(1))
-			said := watching(t, &w)
+			reported := watching(t, &w)
 			for n := 1; n < 5; n++ {
-				is(t, said, n)
+				is(t, reported, n)
 				write(t, w.path+"~", content(n+1))
 				require.NoError(t, os.Rename(w.path+"~", w.path))
 			}
-			is(t, said, 5)
+			is(t, reported, 5)
 		})
 		t.Run(name+" removed and written", func(t *testing.T) {
 			t.Parallel()
 			w := w
 			w.path = filepath.Join(t.TempDir(), "headway.yaml")
-			said := watching(t, &w)
-			require.Equal(t, w.path+": cannot be read: no such file or directory", <-said)
+			reported := watching(t, &w)
+			require.Equal(t, w.path+": cannot be read: no such file or directory", <-reported)
 			write(t, w.path, content(1))
-			is(t, said, 1)
+			is(t, reported, 1)
 			require.NoError(t, os.Remove(w.path))
-			require.Equal(t, w.path+": cannot be read: no such file or directory", <-said)
+			require.Equal(t, w.path+": cannot be read: no such file or directory", <-reported)
 			write(t, w.path, content(1))
-			is(t, said, 1)
+			is(t, reported, 1)
 		})
 		t.Run(name+" of a ConfigMap", func(t *testing.T) {
 			t.Parallel()
@@ -126,12 +126,12 @@ func TestWatchSeesChanges(t *testing.T) {
 			}
 			version(1)
 			require.NoError(t, os.Symlink(filepath.Join("..data", "headway.yaml"), w.path))
-			said := watching(t, &w)
+			reported := watching(t, &w)
 			for n := 1; n < 5; n++ {
-				is(t, said, n)
+				is(t, reported, n)
 				version(n + 1)
 			}
-			is(t, said, 5)
+			is(t, reported, 5)
 		})
 		t.Run(name+" behind a link", func(t *testing.T) {
 			t.Parallel()
@@ -140,10 +140,10 @@ func TestWatchSeesChanges(t *testing.T) {
 			w.path = filepath.Join(t.TempDir(), "headway.yaml")
 			write(t, target, content(1))
 			require.NoError(t, os.Symlink(target, w.path))
-			said := watching(t, &w)
-			is(t, said, 1)
+			reported := watching(t, &w)
+			is(t, reported, 1)
 			write(t, target, content(2))
-			is(t, said, 2)
+			is(t, reported, 2)
 		})
 	}
 }
@@ -153,20 +153,20 @@ func TestWatchReportsMistakesOnce(t *testing.T) {
 	t.Parallel()
 	w := watcher{poll: 5 * time.Millisecond, deaf: true, path: filepath.Join(t.TempDir(), "headway.yaml")}
 	write(t, w.path, content(1))
-	said := watching(t, &w)
-	is(t, said, 1)
+	reported := watching(t, &w)
+	is(t, reported, 1)
 	write(t, w.path+"~", "upstreams: {u: {policies: [nonsense]}}")
 	require.NoError(t, os.Rename(w.path+"~", w.path))
-	require.Contains(t, <-said, w.path+`:1:28: upstreams.u.policies[0]: policies: Text is "nonsense"`)
+	require.Contains(t, <-reported, w.path+`:1:28: upstreams.u.policies[0]: policies: Text is "nonsense"`)
 	write(t, w.path+"~", content(2))
 	require.NoError(t, os.Rename(w.path+"~", w.path))
-	is(t, said, 2)
+	is(t, reported, 2)
 	write(t, w.path+"~", content(2))
 	require.NoError(t, os.Rename(w.path+"~", w.path))
 	write(t, w.path+"~", content(3))
 	require.NoError(t, os.Rename(w.path+"~", w.path))
-	is(t, said, 3)
-	require.Empty(t, said)
+	is(t, reported, 3)
+	require.Empty(t, reported)
 }
 
 // Several steps of writing are one change, however often something is written one is not put off for ever.
@@ -174,8 +174,8 @@ func TestWatchWaitsUntilItIsQuiet(t *testing.T) {
 	t.Parallel()
 	w := watcher{poll: time.Hour, quiet: time.Hour, latest: 200 * time.Millisecond, path: filepath.Join(t.TempDir(), "headway.yaml")}
 	write(t, w.path, content(1))
-	said := watching(t, &w)
-	is(t, said, 1)
+	reported := watching(t, &w)
+	is(t, reported, 1)
 	begin := time.Now()
 	for n := 2; n < 50; n++ {
 		write(t, w.path, content(n))
@@ -185,7 +185,7 @@ func TestWatchWaitsUntilItIsQuiet(t *testing.T) {
 	for seen := 0; last != "[per-second: 49 per 1s]"; seen++ {
 		require.LessOrEqual(t, seen, most)
 		select {
-		case last = <-said:
+		case last = <-reported:
 		case <-timeout:
 			t.Fatal("the last change was not seen")
 		}

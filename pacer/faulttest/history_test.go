@@ -103,7 +103,7 @@ func (h history) String() string {
 	}
 	for _, op := range h {
 		fmt.Fprintf(&b, "%9.3f ms  client %d, %.3f to %.3f ms: %s → %s\n", millis(op.at.Sub(h[0].at)), op.client,
-			millis(op.called), millis(op.done), op.requested(), op.said(op.at))
+			millis(op.called), millis(op.done), op.requested(), op.describe(op.at))
 	}
 	return b.String()
 }
@@ -138,8 +138,8 @@ func (r *request) requested() string {
 	return "status" + on
 }
 
-// said describes an answer that was given at some store time.
-func (a *answer) said(now store.Instant) string {
+// describe renders an answer that was given at some store time.
+func (a *answer) describe(now store.Instant) string {
 	switch {
 	case a.grants != nil:
 		var grants []string

@@ -104,7 +104,7 @@ func model() porcupine.Model {
 		Equal: func(a, b any) bool { return a.(*state).equal(b.(*state)) },
 		DescribeOperation: func(in, _ any) string {
 			op := in.(*operation)
-			return fmt.Sprintf("%d: %s → %s", op.at, op.requested(), op.said(op.at))
+			return fmt.Sprintf("%d: %s → %s", op.at, op.requested(), op.describe(op.at))
 		},
 		DescribeState: func(s any) string { return fmt.Sprintf("%d operations", s.(*state).applied) },
 	}
@@ -148,7 +148,7 @@ func (v *verdict) dispute() string {
 		}
 		if a, ok := r.agrees(op); !ok {
 			return fmt.Sprintf("operation %d, client %d's at %d: %s\n  the store:        %s\n  the specification: %s",
-				i, op.client, op.at, op.requested(), op.said(op.at), a.said(op.at))
+				i, op.client, op.at, op.requested(), op.describe(op.at), a.describe(op.at))
 		}
 	}
 	return "no single operation is to blame"

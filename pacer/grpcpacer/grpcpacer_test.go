@@ -136,7 +136,7 @@ func pausedFor(t *testing.T, p *pacer.Pacer) time.Duration {
 }
 
 // A refusal that asks for a wait pauses everyone; one that says nothing of limits pauses nobody.
-func TestWhatTheServerSays(t *testing.T) {
+func TestWhatTheServerReports(t *testing.T) {
 	t.Parallel()
 	info := func(d time.Duration) error {
 		s, err := status.New(codes.ResourceExhausted, "slow down").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})

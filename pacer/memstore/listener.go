@@ -20,7 +20,7 @@ type listener struct {
 }
 
 // notify is called without the store's locks: a listener that receives a pause asks the store for slots behind it.
-func (l *listener) notify(upstream string, said store.News) {
+func (l *listener) notify(upstream string, news store.News) {
 	if l.upstream != upstream {
 		return
 	}
@@ -29,7 +29,7 @@ func (l *listener) notify(upstream string, said store.News) {
 	if l.stopped {
 		return
 	}
-	l.news = append(l.news, said)
+	l.news = append(l.news, news)
 	if l.notifying {
 		return
 	}

@@ -150,20 +150,20 @@ func (m *Store) wake(stack *store.Stack, ids []int64) {
 	if len(ids) == 0 {
 		return
 	}
-	said := make([]store.Change, len(ids))
+	changes := make([]store.Change, len(ids))
 	for i, id := range ids {
-		said[i] = store.Change{Kind: store.Wake, ID: id}
+		changes[i] = store.Change{Kind: store.Wake, ID: id}
 	}
-	m.notify(stack.Upstream, said)
+	m.notify(stack.Upstream, changes)
 }
 
 // notify notifies the listeners. The caller holds no lock.
-func (m *Store) notify(upstream string, said []store.Change) {
+func (m *Store) notify(upstream string, changes []store.Change) {
 	m.mu.Lock()
 	listeners := slices.Clone(m.listeners)
 	m.mu.Unlock()
 	for _, l := range listeners {
-		l.notify(upstream, store.News{Changes: said})
+		l.notify(upstream, store.News{Changes: changes})
 	}
 }
 
@@ -240,14 +240,14 @@ func (m *Store) cancel(stack store.Stack, grants []store.Grant) (called []int64,
 
 // Report implements [store.Store].
 func (m *Store) Report(_ context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
-	now, changed, said, err := m.apply(stack, notes)
-	if len(said) > 0 {
-		m.notify(stack.Upstream, said)
+	now, changed, changes, err := m.apply(stack, notes)
+	if len(changes) > 0 {
+		m.notify(stack.Upstream, changes)
 	}
 	return now, changed, err
 }
 
-func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, changed int, said []store.Change, err error) {
+func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, changed int, changes []store.Change, err error) {
 	var o opened
 	entries, err := m.open(nil, &o, &stack, 0, true)
 	if err != nil {
@@ -266,7 +266,7 @@ func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, 
 			changed++
 		}
 		if c, ok := n.Change(stack, store.Instant(o.now), did); ok {
-			said = append(said, c)
+			changes = append(changes, c)
 		}
 	}
 	for i := range entries {
@@ -274,10 +274,10 @@ func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, 
 			continue
 		}
 		for _, id := range entries[i].Next(o.now, 0) {
-			said = append(said, store.Change{Kind: store.Wake, ID: id})
+			changes = append(changes, store.Change{Kind: store.Wake, ID: id})
 		}
 	}
-	return store.Instant(o.now), changed, said, nil
+	return store.Instant(o.now), changed, changes, nil
 }
 
 // applyWhole applies a note about the whole upstream.

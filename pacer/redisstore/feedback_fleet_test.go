@@ -32,7 +32,7 @@ var quotas = policies.Profile{
 		if used, limit, ok := fields.Fraction(r.Header.Get("Quota")); ok {
 			reading.Feedback = append(reading.Feedback, policies.Feedback{
 				Source: "Quota", Policies: []string{"daily"}, Otherwise: policies.TheCall,
-				Used: policies.Said(used), Limit: policies.Said(limit), Window: 24 * time.Hour,
+				Used: policies.Reported(used), Limit: policies.Reported(limit), Window: 24 * time.Hour,
 			})
 		}
 		return reading
@@ -44,10 +44,10 @@ type pausing struct {
 	after time.Duration // from the start on
 	wait  time.Duration // for how long
 
-	mu    sync.Mutex
-	start time.Time
-	said  time.Time // when it did
-	went  map[string][]time.Time
+	mu         sync.Mutex
+	start      time.Time
+	reportedAt time.Time // when it did
+	went       map[string][]time.Time
 }
 
 func (u *pausing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -58,8 +58,8 @@ func (u *pausing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.start, u.went = now, make(map[string][]time.Time)
 	}
 	u.went[tenant] = append(u.went[tenant], now)
-	if u.said.IsZero() && now.Sub(u.start) > u.after && tenant == "a" && r.FormValue("process") == "0" {
-		u.said = now
+	if u.reportedAt.IsZero() && now.Sub(u.start) > u.after && tenant == "a" && r.FormValue("process") == "0" {
+		u.reportedAt = now
 		w.Header().Set("Retry-After", strconv.Itoa(int(u.wait/time.Second)))
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
@@ -72,7 +72,7 @@ func (u *pausing) resumed(t *testing.T) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		went := u.went["a"]
-		return !u.said.IsZero() && went[len(went)-1].Sub(u.said) > u.wait
+		return !u.reportedAt.IsZero() && went[len(went)-1].Sub(u.reportedAt) > u.wait
 	}, patience, 50*time.Millisecond, "tenant a goes again")
 }
 
@@ -102,7 +102,7 @@ func TestFleetHeedsAPause(t *testing.T) {
 	}
 	in := func(tenant string, from, to time.Duration) (n int) {
 		for _, at := range u.went[tenant] {
-			if d := at.Sub(u.said); d >= from && d < to {
+			if d := at.Sub(u.reportedAt); d >= from && d < to {
 				n++
 			}
 		}
@@ -113,7 +113,7 @@ func TestFleetHeedsAPause(t *testing.T) {
 	other := in("b", 0, 2*time.Second)
 	most := 0 // in any 100 ms afterwards, where the pace is one in 50 ms
 	for _, at := range u.went["a"] {
-		if d := at.Sub(u.said); d >= 2*time.Second {
+		if d := at.Sub(u.reportedAt); d >= 2*time.Second {
 			most = max(most, in("a", d, d+100*time.Millisecond))
 		}
 	}

@@ -261,9 +261,9 @@ func parseChanges(channel, payload string) []store.Change {
 	if err != nil || now < 0 {
 		return nil
 	}
-	var said []store.Change
+	var changes []store.Change
 	for line := range strings.SplitSeq(rest, "\n") {
-		if len(said) == maxChanges {
+		if len(changes) == maxChanges {
 			break
 		}
 		kind, line, _ := strings.Cut(line, " ")
@@ -296,9 +296,9 @@ func parseChanges(channel, payload string) []store.Change {
 			continue
 		}
 		p.Policy, p.Scope = k.Policy, k.Scope
-		said = append(said, p)
+		changes = append(changes, p)
 	}
-	return said
+	return changes
 }
 
 // keyOf reads what comes after an upstream's key in the key of an account; nothing stands for the whole upstream.

@@ -29,10 +29,10 @@ const (
 
 // Describe implements [store.Registry].
 func (s *Store) Describe(ctx context.Context, upstream string, about store.About) (versions int, err error) {
-	said, version := "", ""
+	description, version := "", ""
 	if !about.Left {
 		version = store.VersionOf(about.Policies)
-		if said, err = describe(&about, version); err != nil {
+		if description, err = describe(&about, version); err != nil {
 			return 0, err
 		}
 	}
@@ -40,7 +40,7 @@ func (s *Store) Describe(ctx context.Context, upstream string, about store.About
 	q.key(up)
 	q.key(up + indexMark)
 	q.key(up + aliveMark)
-	q.args = append(q.args, about.ID, said)
+	q.args = append(q.args, about.ID, description)
 	q.numbers(engine.MicrosUp(about.Keep))
 	q.args = append(q.args, version)
 	q.numbers(engine.MicrosUp(countsFor(about.Every)))
@@ -269,7 +269,7 @@ const sayAgain = 60_000_000
 
 // currentPolicies returns the policies that are in use.
 func currentPolicies(fields map[string]string) []string {
-	said, last := make(map[string]int64), int64(0)
+	reported, last := make(map[string]int64), int64(0)
 	for field, value := range fields {
 		if name, ok := strings.CutPrefix(field, "policy/"); ok {
 			at, _, _ := strings.Cut(value, " ")
@@ -277,11 +277,11 @@ func currentPolicies(fields map[string]string) []string {
 			if err != nil || n < 0 {
 				continue
 			}
-			said[name], last = n, max(last, n)
+			reported[name], last = n, max(last, n)
 		}
 	}
 	var all []string
-	for name, at := range said {
+	for name, at := range reported {
 		if parts := strings.SplitN(fields["policy/"+name], " ", 3); len(parts) == 3 && at > last-sayAgain {
 			all = append(all, parts[2])
 		}

@@ -396,7 +396,7 @@ func TestTheRegistryForgets(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, errorOf(backing.Describe(t.Context(), "test", store.About{ID: id, Name: "x", Keep: time.Hour, Left: lives == 0})))
 	}
-	said := func() (all []string) {
+	listed := func() (all []string) {
 		fields, err := rdb.HKeys(t.Context(), "pacer:1:{test}/index").Result()
 		require.NoError(t, err)
 		for _, f := range fields {
@@ -421,15 +421,15 @@ func TestTheRegistryForgets(t *testing.T) {
 	require.InDelta(t, until, rdb.ZScore(t.Context(), "pacer:1:upstreams", "test").Val(), 0, "nobody makes it be forgotten sooner")
 	report("leaves", time.Minute)
 	report("stays", time.Minute)
-	require.ElementsMatch(t, []string{"process/brief", "process/killed", "process/leaves", "process/stays"}, said())
+	require.ElementsMatch(t, []string{"process/brief", "process/killed", "process/leaves", "process/stays"}, listed())
 	report("leaves", 0)
-	require.ElementsMatch(t, []string{"process/brief", "process/killed", "process/stays"}, said())
+	require.ElementsMatch(t, []string{"process/brief", "process/killed", "process/stays"}, listed())
 	heartbeats("killed", 20*time.Millisecond)
 	heartbeats("brief", 20*time.Millisecond)
 	time.Sleep(30 * time.Millisecond) // real time: the server's clock decides
 	require.NoError(t, rdb.HDel(t.Context(), "pacer:1:{test}/index", "swept").Err(), "as if a minute had passed")
 	report("stays", time.Minute)
-	require.Equal(t, []string{"process/stays"}, said())
+	require.Equal(t, []string{"process/stays"}, listed())
 }
 
 // errorOf returns the error of Describe.

@@ -107,13 +107,13 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	stop = watch(t, rdb)
 	require.NoError(t, p.Wait(ctx))
 	require.NoError(t, p.Wait(ctx))
-	var asks []string // how the script was asked for: by its hash, and with its source
+	var commands []string // how the script was asked for: by its hash, and with its source
 	for _, c := range stop() {
 		if c.name == "evalsha" && c.args[0] == hash || c.name == "eval" && c.args[0] == source {
-			asks = append(asks, c.name)
+			commands = append(commands, c.name)
 		}
 	}
-	require.Equal(t, []string{"evalsha", "eval", "evalsha"}, asks, "after NOSCRIPT, once")
+	require.Equal(t, []string{"evalsha", "eval", "evalsha"}, commands, "after NOSCRIPT, once")
 }
 
 // Every key has a TTL, set with its value, that ends after its last effect.
@@ -366,8 +366,8 @@ func answering(t *testing.T, answer func(command string) string) string {
 					if err != nil {
 						return
 					}
-					said := answer(string(buf[:n]))
-					if _, err := c.Write([]byte(said)); err != nil || said == "" {
+					reply := answer(string(buf[:n]))
+					if _, err := c.Write([]byte(reply)); err != nil || reply == "" {
 						return
 					}
 				}
@@ -586,7 +586,7 @@ func storeExercise(t *testing.T, p *pacer.Pacer) {
 	require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Millisecond, Policies: []string{"tenant", "daily"}}))
 	r, err := p.Reserve(ctx, pacer.Tracked(), pacer.MaxWait(pacer.Forever))
 	require.NoError(t, err)
-	require.NoError(t, r.Report(ctx, policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Said(3)}))
+	require.NoError(t, r.Report(ctx, policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Reported(3)}))
 	require.NoError(t, r.Settle(ctx, pacer.Cost(2)))
 	require.NoError(t, p.Resume(ctx))
 	_, err = p.Status(ctx)

@@ -92,10 +92,10 @@ func dimensions(r *policies.Reply) []dimension {
 	for i := range all {
 		d := &all[i]
 		if n, ok := fields.Number(r.Header.Get(d.field + "-Limit")); ok && n > 0 {
-			d.limit = policies.Said(n)
+			d.limit = policies.Reported(n)
 		}
 		if n, ok := fields.Number(r.Header.Get(d.field + "-Remaining")); ok {
-			d.remaining = policies.Said(n)
+			d.remaining = policies.Reported(n)
 		}
 	}
 	return all
@@ -139,13 +139,13 @@ const spendLimit = "spend limit"
 
 // errorMessage returns the message of an error; "" if it cannot be read.
 func errorMessage(body []byte) string {
-	var said struct {
+	var reported struct {
 		Error struct {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	_ = json.Unmarshal(body, &said) // what cannot be read says nothing
-	return said.Error.Message
+	_ = json.Unmarshal(body, &reported) // what cannot be read says nothing
+	return reported.Error.Message
 }
 
 // refusal says which of the limits refused, and how long it takes.
@@ -169,8 +169,8 @@ func refusal(r *policies.Reply, all []dimension, message string) policies.Feedba
 
 // spent reports whether nothing was left.
 func (d *dimension) spent() bool {
-	n, said := d.remaining.Value()
-	return said && n == 0
+	n, reported := d.remaining.Value()
+	return reported && n == 0
 }
 
 // concerned returns the limits that a refusal is about: the one that its message names, otherwise those that have nothing left, otherwise

@@ -48,12 +48,12 @@ func usage(b []byte) (input, output int64) {
 	if len(b) == 0 || b[0] != ':' {
 		return -1, -1
 	}
-	var said struct {
+	var reported struct {
 		Input   *int64 `json:"input_tokens"`
 		Created int64  `json:"cache_creation_input_tokens"`
 		Output  *int64 `json:"output_tokens"`
 	}
-	if json.NewDecoder(bytes.NewReader(b[1:])).Decode(&said) != nil {
+	if json.NewDecoder(bytes.NewReader(b[1:])).Decode(&reported) != nil {
 		return -1, -1
 	}
 	sane := func(n *int64, more int64) int64 {
@@ -62,5 +62,5 @@ func usage(b []byte) (input, output int64) {
 		}
 		return *n + more
 	}
-	return sane(said.Input, said.Created), sane(said.Output, 0)
+	return sane(reported.Input, reported.Created), sane(reported.Output, 0)
 }

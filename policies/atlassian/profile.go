@@ -37,7 +37,7 @@ func read(r *policies.Reply) policies.Reading {
 	}
 	if n, ok := pool(r.Header); ok {
 		reading.Feedback = append(reading.Feedback, policies.Feedback{
-			Source: "Beta-RateLimit", Policies: []string{PolicyApp}, Otherwise: policies.TheCall, Remaining: policies.Said(n),
+			Source: "Beta-RateLimit", Policies: []string{PolicyApp}, Otherwise: policies.TheCall, Remaining: policies.Reported(n),
 		})
 	}
 	limit, first := fields.Number(r.Header.Get("X-Ratelimit-Limit"))
@@ -46,7 +46,7 @@ func read(r *policies.Reply) policies.Reading {
 	if first && second && limit > 0 && (reason == "" || reason == "jira-burst-based") {
 		reading.Feedback = append(reading.Feedback, policies.Feedback{
 			Source: "X-RateLimit-Limit", Policies: []string{bucket(r.Request)}, Otherwise: policies.TheCall,
-			Limit: policies.Said(limit), Remaining: policies.Said(remaining),
+			Limit: policies.Reported(limit), Remaining: policies.Reported(remaining),
 		})
 	}
 	return reading

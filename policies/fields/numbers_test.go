@@ -95,7 +95,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-func TestPairsStopsWhenAskedAndAfterSome(t *testing.T) {
+func TestPairsStopsWhenRequestedAndAfterSome(t *testing.T) {
 	t.Parallel()
 	for range fields.Pairs("a=1;b=2", ";") {
 		break // must not panic

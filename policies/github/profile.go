@@ -296,9 +296,9 @@ func countsOf(r *policies.Reply) (policies.Feedback, bool) {
 	if !counted || !resets || limited && limit == 0 || !limited && r.Header.Get("X-Ratelimit-Limit") != "" {
 		return f, false
 	}
-	f.Remaining, f.Reset = policies.Said(remaining), reset
+	f.Remaining, f.Reset = policies.Reported(remaining), reset
 	if limited { // a proxy may have dropped it
-		f.Limit = policies.Said(limit)
+		f.Limit = policies.Reported(limit)
 	} else {
 		f.Window = 0
 	}

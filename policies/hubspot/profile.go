@@ -63,7 +63,7 @@ func read(r *policies.Reply) policies.Reading {
 		if first && second && limit > 0 {
 			reading.Feedback = append(reading.Feedback, policies.Feedback{
 				Source: c.limit, Policies: []string{c.policy}, Otherwise: policies.TheCall,
-				Limit: policies.Said(limit), Window: c.window, Remaining: policies.Said(remaining),
+				Limit: policies.Reported(limit), Window: c.window, Remaining: policies.Reported(remaining),
 			})
 		}
 	}

@@ -24,7 +24,7 @@ func requireNothingInvented(t *testing.T, reading policies.Reading, text string)
 	for i := range reading.Feedback {
 		f := &reading.Feedback[i]
 		for _, c := range []policies.Count{f.Limit, f.Remaining, f.Used} {
-			if n, said := c.Value(); said {
+			if n, reported := c.Value(); reported {
 				require.Contains(t, text, strconv.FormatInt(n, 10))
 			}
 		}
@@ -106,7 +106,7 @@ func FuzzDictionary(f *testing.F) {
 		var want policies.Feedback
 		const most = 999_999_999_999_999 // RFC 9651 section 3.3.1
 		if min(limit, remaining, reset) >= 0 && max(limit, remaining, reset) <= most {
-			want = policies.Feedback{Source: "RateLimit", Limit: policies.Said(limit), Remaining: policies.Said(remaining)}
+			want = policies.Feedback{Source: "RateLimit", Limit: policies.Reported(limit), Remaining: policies.Reported(remaining)}
 			if reset <= 31_536_000 {
 				want.Reset = time.Duration(reset) * time.Second
 			}
@@ -150,7 +150,7 @@ func FuzzTriple(f *testing.F) {
 				continue
 			}
 			require.NotEmpty(t, got.Feedback)
-			require.Equal(t, policies.Said(n.Int64()), got.Feedback[0].Remaining)
+			require.Equal(t, policies.Reported(n.Int64()), got.Feedback[0].Remaining)
 			if at, err := time.Parse(time.RFC3339, reset); err == nil && at.Sub(newYear) > 0 && at.Sub(newYear) <= 365*24*time.Hour {
 				require.Equal(t, at.Sub(newYear), got.Feedback[0].Reset)
 			}

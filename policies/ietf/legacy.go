@@ -36,9 +36,9 @@ func dictionary(h http.Header, quotas []quota) []limit {
 	if !limited || !resets || !validLimit || !validRemaining || !validReset {
 		return nil
 	}
-	l := limit{calls: true, source: "RateLimit", resetIn: "RateLimit", reset: seconds(reset), quota: policies.Said(most)}
+	l := limit{calls: true, source: "RateLimit", resetIn: "RateLimit", reset: seconds(reset), quota: policies.Reported(most)}
 	if counted {
-		l.remaining = policies.Said(left)
+		l.remaining = policies.Reported(left)
 	}
 	l.joinSize(quotas)
 	return []limit{l}
@@ -59,10 +59,10 @@ func (l *limit) joinSize(quotas []quota) {
 // a limit, what remains of it, or when there is more.
 func triples(h http.Header, quotas []quota, now time.Time) []limit {
 	for _, prefix := range []string{"RateLimit-", "X-RateLimit-", "X-Rate-Limit-"} {
-		said := triple(h, prefix, quotas, now)
+		reported := triple(h, prefix, quotas, now)
 		// No source says what a limit of 0 means. No call can be admitted under it, so it is taken for "unknown".
-		if len(said) > 0 && (prefix == "RateLimit-" || said[0].quota != policies.Said(0)) {
-			return said
+		if len(reported) > 0 && (prefix == "RateLimit-" || reported[0].quota != policies.Reported(0)) {
+			return reported
 		}
 	}
 	return nil
@@ -90,13 +90,13 @@ func triple(h http.Header, prefix string, quotas []quota, now time.Time) []limit
 	l.readPeriod(h, prefix)
 	l.joinSize(quotas)
 	l.joinSize(own)
-	said := []limit{l}
+	reported := []limit{l}
 	for i := range own {
 		if q := &own[i]; !q.joined {
-			said = append(said, q.limit(prefix+"Limit"))
+			reported = append(reported, q.limit(prefix+"Limit"))
 		}
 	}
-	return said
+	return reported
 }
 
 // readReset reads when there is more: from -Reset-After (Discord) or -Retry-After (MailerLite), which are in seconds from now, or
@@ -157,7 +157,7 @@ func (l *limit) readLimit(values []string) []quota {
 	if !isInteger || most < 0 {
 		return nil
 	}
-	l.quota = policies.Said(most)
+	l.quota = policies.Reported(most)
 	for _, member := range list {
 		if item, ok := member.(httpsfv.Item); ok {
 			if w, has := item.Params.Get("window"); has {
@@ -182,10 +182,10 @@ func (l *limit) readLimit(values []string) []quota {
 func count(item httpsfv.Item) policies.Count {
 	switch n := item.Value.(type) {
 	case int64:
-		return policies.Said(n)
+		return policies.Reported(n)
 	case float64: // at most 12 digits before the point (RFC 9651 section 3.3.2)
 		if n >= 0 {
-			return policies.Said(int64(n))
+			return policies.Reported(int64(n))
 		}
 	}
 	return policies.Count{}

@@ -50,11 +50,11 @@ func peek(r *http.Response) int {
 
 func read(r *policies.Reply) policies.Reading {
 	wait, requested := fields.RetryAfter(r.Header, r.Now)
-	said := limits(r)
+	reported := limits(r)
 	reading := policies.Reading{}
 	switch r.Status {
 	case http.StatusTooManyRequests:
-		f := refusal(said, violated(r.Body))
+		f := refusal(reported, violated(r.Body))
 		if requested {
 			f = policies.Feedback{Policies: violated(r.Body), Wait: wait, Source: "Retry-After"}
 		}
@@ -67,8 +67,8 @@ func read(r *policies.Reply) policies.Reading {
 			reading.Feedback = append(reading.Feedback, meant(f))
 		}
 	}
-	for i := range said {
-		l := &said[i]
+	for i := range reported {
+		l := &reported[i]
 		if requested && l.spent() { // the draft: Retry-After MUST take precedence over the reset
 			l.reset = min(l.reset, wait)
 		}
@@ -89,10 +89,10 @@ func meant(f policies.Feedback) policies.Feedback {
 
 // refusal returns how long to wait after a 429 without Retry-After: until the latest of the limits with nothing left, of
 // those that were violated, has more. A limit that does not say what is left has nothing left.
-func refusal(said []limit, violated []string) policies.Feedback {
+func refusal(reported []limit, violated []string) policies.Feedback {
 	f := policies.Feedback{Policies: violated, Source: "429"}
-	for i := range said {
-		l := &said[i]
+	for i := range reported {
+		l := &reported[i]
 		if !l.spent() && !l.unreported || l.reset <= f.Wait {
 			continue
 		}
@@ -109,8 +109,8 @@ func refusal(said []limit, violated []string) policies.Feedback {
 
 // spent reports whether the reply says that nothing is left.
 func (l *limit) spent() bool {
-	n, said := l.remaining.Value()
-	return said && n == 0
+	n, reported := l.remaining.Value()
+	return reported && n == 0
 }
 
 // policies returns the name as that of a policy, if it can be one.
@@ -156,17 +156,17 @@ func limits(r *policies.Reply) []limit {
 		return nil
 	}
 	quotas := parseQuotas(r.Header.Values("Ratelimit-Policy"))
-	said := structured(r.Header, quotas)
-	if len(said) == 0 {
-		said = dictionary(r.Header, quotas)
+	reported := structured(r.Header, quotas)
+	if len(reported) == 0 {
+		reported = dictionary(r.Header, quotas)
 	}
-	if len(said) == 0 {
-		said = triples(r.Header, quotas, fields.Now(r.Header, r.Now))
+	if len(reported) == 0 {
+		reported = triples(r.Header, quotas, fields.Now(r.Header, r.Now))
 	}
 	for i := range quotas {
 		if q := &quotas[i]; !q.joined {
-			said = append(said, q.limit("RateLimit-Policy"))
+			reported = append(reported, q.limit("RateLimit-Policy"))
 		}
 	}
-	return said
+	return reported
 }

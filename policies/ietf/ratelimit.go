@@ -25,7 +25,7 @@ type quota struct {
 func (q *quota) limit(source string) limit {
 	l := limit{name: q.name, calls: q.calls, window: q.w, source: source}
 	if q.w > 0 { // how many at once, or in which time, is not known
-		l.quota = policies.Said(q.q)
+		l.quota = policies.Reported(q.q)
 	}
 	return l
 }
@@ -129,7 +129,7 @@ func structured(h http.Header, quotas []quota) []limit {
 	if err != nil || len(list) > maxItems {
 		return nil
 	}
-	said := make([]limit, 0, len(list))
+	reported := make([]limit, 0, len(list))
 	for _, member := range list {
 		item, isItem := member.(httpsfv.Item)
 		if !isItem {
@@ -143,14 +143,14 @@ func structured(h http.Header, quotas []quota) []limit {
 		}
 		l := limit{name: name, calls: true, source: "RateLimit", resetIn: "RateLimit", reset: seconds(t)}
 		if left { // the draft requires r; Atlassian leaves it out while there is plenty
-			l.remaining = policies.Said(r)
+			l.remaining = policies.Reported(r)
 		}
-		said = append(said, l)
+		reported = append(reported, l)
 	}
-	for i := range said { // only now that nothing is malformed
-		said[i].joinNamed(quotas)
+	for i := range reported { // only now that nothing is malformed
+		reported[i].joinNamed(quotas)
 	}
-	return said
+	return reported
 }
 
 // joinNamed adds what the quota of the same name says.
@@ -158,7 +158,7 @@ func (l *limit) joinNamed(quotas []quota) {
 	for i := range quotas {
 		if q := &quotas[i]; q.name == l.name && l.name != "" {
 			q.joined = true
-			l.calls, l.window, l.quota = q.calls, q.w, policies.Said(q.q)
+			l.calls, l.window, l.quota = q.calls, q.w, policies.Reported(q.q)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 			if q.Unit == "" { // others are not about calls
 				want = append(want, policies.Feedback{
 					Policies: []string{q.Name}, Otherwise: policies.Unknown, Source: "RateLimit",
-					Limit: policies.Said(q.Limit), Window: q.Window, Remaining: policies.Said(q.Remaining), Reset: q.Reset,
+					Limit: policies.Reported(q.Limit), Window: q.Window, Remaining: policies.Reported(q.Remaining), Reset: q.Reset,
 				})
 			}
 		}

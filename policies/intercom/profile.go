@@ -40,7 +40,7 @@ func read(r *policies.Reply) policies.Reading {
 	if first && second && third && limit > 0 && !fields.Cached(r.Header) {
 		reading.Feedback = append(reading.Feedback, policies.Feedback{
 			Source: "X-RateLimit-Limit", Policies: []string{PolicyApp}, Otherwise: policies.Everyone,
-			Limit: policies.Said(limit), Window: window, Remaining: policies.Said(remaining), Reset: reset,
+			Limit: policies.Reported(limit), Window: window, Remaining: policies.Reported(remaining), Reset: reset,
 		})
 	}
 	return reading

@@ -90,6 +90,6 @@ func countsOf(r *policies.Reply) (policies.Feedback, bool) {
 	if !ok1 || !ok2 || !ok3 || limit == 0 || service(r.Request) != ScopeSharePoint {
 		return f, false
 	}
-	f.Limit, f.Remaining, f.Reset = policies.Said(limit), policies.Said(remaining), reset
+	f.Limit, f.Remaining, f.Reset = policies.Reported(limit), policies.Reported(remaining), reset
 	return f, true
 }

@@ -61,7 +61,7 @@ func read(r *policies.Reply) policies.Reading {
 	if counted && third && !fields.Cached(r.Header) {
 		reading.Feedback = append(reading.Feedback, policies.Feedback{
 			Source: "X-Rate-Limit-Limit", Policies: []string{PolicyEndpoint}, Otherwise: policies.TheCall,
-			Limit: policies.Said(limit), Window: time.Minute, Remaining: policies.Said(remaining), Reset: reset,
+			Limit: policies.Reported(limit), Window: time.Minute, Remaining: policies.Reported(remaining), Reset: reset,
 		})
 	}
 	return reading

@@ -22,8 +22,10 @@ var Profile = policies.Profile{
 	Settle:      settle,
 }
 
-// Reserved is the profile for services with OpenAI's API that meter what a request reserves, max_tokens, rather than what its
-// answer uses: nothing is learned from answers and none corrects a charge. Only what failed or was refused costs no tokens.
+// Reserved is the profile for services with OpenAI's API that meter what a request reserves rather than what its answer uses: nothing
+// is learned from answers and none corrects a charge. Only what failed or was refused costs no tokens. A call is charged for its prompt
+// and for max_tokens of each answer: Azure adds the two, OpenAI writes of the larger one, which is never more than the sum.
+// Sources: https://learn.microsoft.com/en-us/azure/ai-foundry/openai/how-to/quota, https://platform.openai.com/docs/guides/rate-limits
 var Reserved = reserved()
 
 func reserved() policies.Profile {
@@ -76,9 +78,8 @@ const bytesPerToken = 4
 // maxEstimate is the most that an estimate is believed: more than any model's context.
 const maxEstimate = 10_000_000
 
-// costs are one request, and an estimate of tokens: the prompt's, and the most that each answer may have. OpenAI reserves
-// the larger of the two; their sum is what a call can use at most. What answers really use is learned. Without max_tokens, nothing
-// is charged for an answer until that is known.
+// costs are one request, and an estimate of tokens: the prompt's, and the most that each answer may have. Their sum is what a call can
+// use at most. What answers really use is learned. Without max_tokens, nothing is charged for an answer until that is known.
 // Source: https://platform.openai.com/docs/guides/rate-limits
 func costs(r *http.Request) []policies.Cost {
 	var q request
@@ -123,10 +124,10 @@ func dimensions(h http.Header) []dimension {
 	for i := range all {
 		d := &all[i]
 		if n, ok := fields.Number(h.Get("X-Ratelimit-Limit-" + d.name)); ok && n > 0 {
-			d.limit = policies.Said(n)
+			d.limit = policies.Reported(n)
 		}
 		if n, ok := fields.Number(h.Get("X-Ratelimit-Remaining-" + d.name)); ok {
-			d.remaining = policies.Said(n)
+			d.remaining = policies.Reported(n)
 		}
 		d.reset, _ = fields.Duration(h.Get("X-Ratelimit-Reset-" + d.name))
 	}
@@ -148,18 +149,18 @@ func read(r *policies.Reply) policies.Reading {
 	all := dimensions(r.Header)
 	var reading policies.Reading
 	if r.Status == http.StatusTooManyRequests {
-		var said struct {
+		var reported struct {
 			Error apiError `json:"error"`
 		}
-		_ = json.Unmarshal(r.Body, &said) // what cannot be read says nothing
-		if said.Error.Code == insufficientQuota || said.Error.Type == insufficientQuota {
+		_ = json.Unmarshal(r.Body, &reported) // what cannot be read says nothing
+		if reported.Error.Code == insufficientQuota || reported.Error.Type == insufficientQuota {
 			return policies.Reading{Verdict: policies.Spent}
 		}
 		reading.Verdict = policies.Limited
 		if strings.EqualFold(strings.TrimSpace(r.Header.Get("X-Should-Retry")), "false") { // as the vendor's SDKs read it
 			reading.Verdict = policies.Spent
 		}
-		reading.Feedback = append(reading.Feedback, refusal(r, all, &said.Error))
+		reading.Feedback = append(reading.Feedback, refusal(r, all, &reported.Error))
 	}
 	if fields.Cached(r.Header) {
 		return reading
@@ -202,8 +203,8 @@ func refusal(r *policies.Reply, all []dimension, e *apiError) policies.Feedback 
 
 // spent reports whether nothing was left.
 func (d *dimension) spent() bool {
-	n, said := d.remaining.Value()
-	return said && n == 0
+	n, reported := d.remaining.Value()
+	return reported && n == 0
 }
 
 // concerned returns the policies that a refusal is about: those of the day if its message names the day, otherwise what has

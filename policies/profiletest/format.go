@@ -226,7 +226,7 @@ func otherwise(o policies.Otherwise) string {
 func printFeedback(f *policies.Feedback) string {
 	words := []string{"feedback"}
 	count := func(name string, c policies.Count) {
-		if n, said := c.Value(); said {
+		if n, reported := c.Value(); reported {
 			words = append(words, name+"="+strconv.FormatInt(n, 10))
 		}
 	}

@@ -74,7 +74,7 @@ func TestAReadingThatDiffersFails(t *testing.T) {
 	t.Parallel()
 	p := policies.Profile{Read: func(*policies.Reply) policies.Reading {
 		return policies.Reading{
-			Feedback: []policies.Feedback{{Wait: time.Second, Source: "X"}, {Limit: policies.Said(0)}},
+			Feedback: []policies.Feedback{{Wait: time.Second, Source: "X"}, {Limit: policies.Reported(0)}},
 			Verdict:  policies.Limited,
 		}
 	}}
@@ -166,7 +166,7 @@ func TestAProfileThatBreaksARuleFails(t *testing.T) {
 			},
 		}, "reply was changed"},
 		"chance": {read(func(*policies.Reply) policies.Reading {
-			return policies.Reading{Feedback: []policies.Feedback{{Limit: policies.Said(rand.Int64())}}}
+			return policies.Reading{Feedback: []policies.Feedback{{Limit: policies.Reported(rand.Int64())}}}
 		}), "same input, same output"},
 	} {
 		text := strings.Replace(good, "acme.example/\n", "acme.example/\n\nbody\n", 1)

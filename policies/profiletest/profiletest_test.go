@@ -45,8 +45,8 @@ var acme = policies.Profile{
 		return policies.Reading{Verdict: policies.Limited, Feedback: []policies.Feedback{
 			{Policies: tenant, Otherwise: policies.Everyone, Refused: true, Wait: 12 * time.Second, Source: "Retry-After"},
 			{
-				Policies: tenant, Otherwise: policies.Everyone, Limit: policies.Said(40), Window: time.Minute,
-				Remaining: policies.Said(0), Used: policies.Said(40), Reset: 1500 * time.Millisecond, Source: "X-Left",
+				Policies: tenant, Otherwise: policies.Everyone, Limit: policies.Reported(40), Window: time.Minute,
+				Remaining: policies.Reported(0), Used: policies.Reported(40), Reset: 1500 * time.Millisecond, Source: "X-Left",
 			},
 		}}
 	},
@@ -54,11 +54,11 @@ var acme = policies.Profile{
 }
 
 func cost(body []byte) []policies.Cost {
-	var said struct{ Cost int64 }
-	if json.Unmarshal(body, &said) != nil || said.Cost <= 0 {
+	var reported struct{ Cost int64 }
+	if json.Unmarshal(body, &reported) != nil || reported.Cost <= 0 {
 		return nil
 	}
-	return []policies.Cost{{Policy: "points", N: said.Cost}}
+	return []policies.Cost{{Policy: "points", N: reported.Cost}}
 }
 
 func TestReplayOfAProfileThatKeepsTheRules(t *testing.T) {

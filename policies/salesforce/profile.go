@@ -63,7 +63,7 @@ func read(r *policies.Reply) policies.Reading {
 	if reported && !fields.Cached(r.Header) {
 		reading.Feedback = append(reading.Feedback, policies.Feedback{
 			Source: usage, Policies: []string{PolicyDaily}, Otherwise: policies.Everyone,
-			Limit: policies.Said(limit), Window: 24 * time.Hour, Used: policies.Said(used),
+			Limit: policies.Reported(limit), Window: 24 * time.Hour, Used: policies.Reported(used),
 		})
 	}
 	return reading

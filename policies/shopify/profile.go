@@ -72,7 +72,7 @@ func read(r *policies.Reply) policies.Reading {
 	if ok && size > 0 && !fields.Cached(r.Header) {
 		reading.Feedback = append(reading.Feedback, policies.Feedback{
 			Source: "X-Shopify-Shop-Api-Call-Limit", Policies: []string{PolicyREST}, Otherwise: policies.Everyone,
-			Used: policies.Said(used), Limit: policies.Said(size),
+			Used: policies.Reported(used), Limit: policies.Reported(size),
 		})
 	}
 	return reading
@@ -139,7 +139,7 @@ func readQuery(r *policies.Reply) policies.Reading {
 	if ok && sized && size > 0 {
 		reading.Feedback = append(reading.Feedback, policies.Feedback{
 			Source: "throttleStatus", Policies: []string{PolicyGraphQL}, Otherwise: policies.Everyone,
-			Limit: policies.Said(size), Remaining: policies.Said(available),
+			Limit: policies.Reported(size), Remaining: policies.Reported(available),
 		})
 	}
 	return reading

@@ -50,7 +50,7 @@ func read(r *policies.Reply) policies.Reading {
 func (c *counter) feedback(otherwise policies.Otherwise) policies.Feedback {
 	f := policies.Feedback{
 		Source: c.source, Policies: []string{c.policy}, Otherwise: otherwise,
-		Limit: policies.Said(c.total), Remaining: policies.Said(c.remaining), Reset: c.resets,
+		Limit: policies.Reported(c.total), Remaining: policies.Reported(c.remaining), Reset: c.resets,
 	}
 	switch c.policy {
 	case PolicyAccount, PolicyHelpCenter, PolicyTicketsIndex, PolicyTicketsIndexDeep, PolicyTicketsUpdate, PolicyIncrementalExports, PolicyUser:

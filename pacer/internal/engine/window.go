@@ -38,12 +38,12 @@ type Window struct {
 }
 
 // others is what others are believed to have spent: the upstream said how much is left, and not when there is more. It is a part of what a
-// bucket holds. A later reading takes its place. If none comes, one call after another may go in their place, to ask: the first at asks,
+// bucket holds. A later reading takes its place. If none comes, one call after another may go in their place, to ask: the first at probe,
 // the next ones a fifth of the period later each.
 type others struct {
-	bucket, n    int64
-	read         int64 // when a reading last said that there was less
-	asks, period int64
+	bucket, n     int64
+	read          int64 // when a reading last said that there was less
+	probe, period int64
 }
 
 // A bucket is what was counted from one instant on.
@@ -118,7 +118,7 @@ func (w *Window) Commit(l *Limit, now int64, p Placement, n int64, tracked bool)
 	w.tidy(l, now)
 	if p.takes > 0 {
 		w.others.n -= p.takes
-		w.others.asks = p.At + max(1, w.others.period/numbers.AsksAgain)
+		w.others.probe = p.At + max(1, w.others.period/numbers.ProbesAgain)
 		w.change(w.find(w.others.bucket), -p.takes)
 	}
 	one := w.add(l, p.begin, n)

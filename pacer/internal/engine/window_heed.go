@@ -108,7 +108,7 @@ func (w *Window) believe(l *Limit, now, all, margin, period int64) bool {
 		return false
 	case n >= before.n && n-before.n <= margin: // known: that is what the margin is for
 		if n > 0 && before.n > 0 {
-			w.others.asks, w.others.period = now+period, period
+			w.others.probe, w.others.period = now+period, period
 		}
 		return false
 	}

@@ -29,15 +29,15 @@ func (w *Window) ending(l *Limit, k int64) *sum {
 func (w *Window) Earliest(l *Limit, now, e, n int64, round int) Placement {
 	l = w.widened(l, now)
 	p := w.search(l, now, e, n, round)
-	asks, i := max(e, w.others.asks), w.find(w.others.bucket)
-	if w.others.n == 0 || p.At <= asks || i == len(w.buckets) || w.buckets[i].begin != w.others.bucket {
+	probe, i := max(e, w.others.probe), w.find(w.others.bucket)
+	if w.others.n == 0 || p.At <= probe || i == len(w.buckets) || w.buckets[i].begin != w.others.bucket {
 		return p
 	}
-	over := w.most(l, l.floor(asks)) + n - w.limit(l, now) // what was charged since may be too much already
+	over := w.most(l, l.floor(probe)) + n - w.limit(l, now) // what was charged since may be too much already
 	lent, before := min(max(n, over), w.others.n, w.buckets[i].n), w.full
 	w.full = full{}
 	w.change(i, -lent)
-	q := w.search(l, now, asks, n, round)
+	q := w.search(l, now, probe, n, round)
 	w.change(i, lent)
 	w.full = before
 	if q.At >= p.At {

@@ -137,7 +137,7 @@ func (a *localStore) reserve(ctx context.Context, known *ledger, stack *store.St
 // begin charges the local accounts of a stack, once in an absence, with what the store was known to hold.
 func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store.Stack, away absence) error {
 	now := a.store.Now()
-	var said []store.Note
+	var initial []store.Note
 	var flying []notes.Report
 	if a.permits != nil {
 		flying = a.permits()
@@ -145,23 +145,23 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 	known.mu.Lock()
 	if t := known.keys[store.Key{}]; t != nil && t.seeded != away.number {
 		t.seeded = away.number
-		said = append(said, t.notes(store.WholeUpstream, now)...)
+		initial = append(initial, t.notes(store.WholeUpstream, now)...)
 	}
 	for i := range stack.Limits {
 		if t := known.of(&stack.Limits[i], int64(now)); t.seeded != away.number {
 			t.seeded = away.number
 			limit, _ := a.policy(&stack.Limits[i]).Limit()
-			said = append(said, t.startLocal(i, own.Limits[i].Spec, away, limit, int64(now))...)
+			initial = append(initial, t.startLocal(i, own.Limits[i].Spec, away, limit, int64(now))...)
 			if share := own.Limits[i].Spec; share.Algorithm == policies.Concurrency {
 				for range min(t.others(share.Limit, permitsOf(flying, &stack.Limits[i]), int64(now)), maxForeign) {
-					said = append(said, store.Note{Kind: store.NoteRenew, Limit: i, Value: 1e14 + rand.Int64N(9e14), At: now})
+					initial = append(initial, store.Note{Kind: store.NoteRenew, Limit: i, Value: 1e14 + rand.Int64N(9e14), At: now})
 				}
 			}
 		}
 	}
 	known.mu.Unlock()
-	if len(said) > 0 {
-		if _, _, err := a.store.Report(ctx, *own, said); err != nil {
+	if len(initial) > 0 {
+		if _, _, err := a.store.Report(ctx, *own, initial); err != nil {
 			return err
 		}
 	}

@@ -157,13 +157,13 @@ func (w *Store) lapse(d *debt) {
 // fit in one request.
 func (w *Store) owedNotes(b *bill) (all []notes.Report, n int) {
 	var m notes.Reports
-	limits, said := 0, 0
+	limits, noted := 0, 0
 	for ; n < len(b.owed); n++ {
 		d := &b.owed[n]
 		if w.lapse(d); d.number > 0 {
 			break
 		}
-		if limits, said = limits+len(d.limits), said+len(d.notes); n > 0 && (limits > notes.MaxLimits || said > notes.MaxNotes) {
+		if limits, noted = limits+len(d.limits), noted+len(d.notes); n > 0 && (limits > notes.MaxLimits || noted > notes.MaxNotes) {
 			break
 		}
 		for i := range d.notes {

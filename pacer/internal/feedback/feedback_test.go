@@ -60,7 +60,7 @@ func (b *bench) notes(changed int, fs ...policies.Feedback) []store.Note {
 
 // left is feedback that so much is left of a policy.
 func left(n int64, policy ...string) policies.Feedback {
-	return policies.Feedback{Policies: policy, Remaining: policies.Said(n)}
+	return policies.Feedback{Policies: policy, Remaining: policies.Reported(n)}
 }
 
 func pause(limit int, d time.Duration) store.Note {
@@ -119,7 +119,7 @@ func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {
 
 	other := policies.Feedback{Wait: time.Second, Policies: []string{"user"}, Otherwise: policies.Everyone}
 	require.Equal(t, []store.Note{pause(store.WholeUpstream, time.Second)}, b.notes(0, other))
-	other.Otherwise, other.Remaining = policies.TheCall, policies.Said(1)
+	other.Otherwise, other.Remaining = policies.TheCall, policies.Reported(1)
 	require.Empty(t, b.notes(0, other), "nobody else is concerned")
 	other.Policies = append(other.Policies, "daily")
 	b.now = b.now.Add(time.Second)
@@ -129,7 +129,7 @@ func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {
 // What nobody can place is about a scope, if it is bounded to one; what is known to be everyone's is not bounded.
 func TestFeedbackWithinAScope(t *testing.T) {
 	t.Parallel()
-	nothing := policies.Feedback{Remaining: policies.Said(0), Reset: time.Second}
+	nothing := policies.Feedback{Remaining: policies.Reported(0), Reset: time.Second}
 	wait := policies.Feedback{Wait: time.Second}
 	over := func(f policies.Feedback, window time.Duration) policies.Feedback {
 		f.Window = window
@@ -212,7 +212,7 @@ func TestARefusalThatMayBeStray(t *testing.T) {
 		"a punishment":         {[]policies.Policy{second}, 0, policies.Feedback{Wait: 30 * time.Second}, false, []store.Note{pause(store.WholeUpstream, 30*time.Second)}},
 		"the profile knows":    {[]policies.Policy{second}, 0, policies.Feedback{Wait: time.Second, Certain: true}, false, []store.Note{all}},
 		"granted locally":      {[]policies.Policy{second}, 0, policies.Feedback{Wait: time.Second}, true, []store.Note{all}},
-		"it says what is left": {[]policies.Policy{second}, 0, policies.Feedback{Wait: time.Second, Remaining: policies.Said(3)}, false, []store.Note{all}},
+		"it says what is left": {[]policies.Policy{second}, 0, policies.Feedback{Wait: time.Second, Remaining: policies.Reported(3)}, false, []store.Note{all}},
 	} {
 		b := newBench(t, c.bound...)
 		b.Call, b.Grant = &store.Call{Cost: 1}, &store.Grant{At: 7, Binds: c.binds, Local: c.local, Charges: make([]store.Charge, len(c.bound))}
@@ -237,13 +237,13 @@ func TestCountsOfAWindow(t *testing.T) {
 	b.now = b.now.Add(time.Minute)
 	require.Len(t, b.notes(1, left(700, "daily")), 1, "it is confirmed before it is asked for")
 	used := policies.Feedback{
-		Policies: []string{"tenant"}, Used: policies.Said(30), Limit: policies.Said(100), Window: time.Minute, Reset: 20 * time.Second,
+		Policies: []string{"tenant"}, Used: policies.Reported(30), Limit: policies.Reported(100), Window: time.Minute, Reset: 20 * time.Second,
 	}
 	require.Equal(t, []store.Note{{Kind: store.NoteRemaining, Limit: 1, Remaining: 70, For: 20 * time.Second}}, b.notes(1, used))
 	b.now = b.now.Add(time.Second)
-	used.Used = policies.Said(100)
+	used.Used = policies.Reported(100)
 	require.Equal(t, []store.Note{pause(1, 20*time.Second)}, b.notes(1, used), "nothing is left: until there is more")
-	used.Reset, used.Used = 99*time.Hour, policies.Said(99)
+	used.Reset, used.Used = 99*time.Hour, policies.Reported(99)
 	b.now = b.now.Add(time.Second)
 	require.Equal(t, time.Hour, b.notes(1, used)[0].For, "it is capped")
 	b.now, b.Took = b.now.Add(time.Second), 11*time.Second
@@ -254,7 +254,7 @@ func TestCountsOfARate(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, peak)
 	count := func(n int64, reset time.Duration) policies.Feedback {
-		return policies.Feedback{Remaining: policies.Said(n), Window: time.Second, Reset: reset}
+		return policies.Feedback{Remaining: policies.Reported(n), Window: time.Second, Reset: reset}
 	}
 	require.Empty(t, b.notes(0, count(10, time.Second)), "as fast as the policy")
 	require.Empty(t, b.notes(0, count(9, 980*time.Millisecond)), "hardly slower")
@@ -283,7 +283,7 @@ func TestWhichLimitCountsAreAbout(t *testing.T) {
 		return limits
 	}
 	count := func(n int64, window, reset time.Duration) policies.Feedback {
-		return policies.Feedback{Remaining: policies.Said(n), Window: window, Reset: reset}
+		return policies.Feedback{Remaining: policies.Reported(n), Window: window, Reset: reset}
 	}
 	require.Equal(t, []int{1}, about(count(9, 24*time.Hour, 0)))
 	require.Equal(t, []int{2}, about(count(8, time.Minute, 0)), "of two with that window, the one of more calls")
@@ -297,7 +297,7 @@ func TestWhichLimitCountsAreAbout(t *testing.T) {
 	require.Empty(t, about(count(4, 0, 0)), "but when there is more must be known")
 
 	b.rules = feedback.NewRules([]policies.Policy{daily}, time.Hour, false)
-	require.Empty(t, about(policies.Feedback{Policies: []string{"daily"}, Limit: policies.Said(5), Remaining: policies.Said(1), Window: 24 * time.Hour}))
+	require.Empty(t, about(policies.Feedback{Policies: []string{"daily"}, Limit: policies.Reported(5), Remaining: policies.Reported(1), Window: 24 * time.Hour}))
 	require.Equal(t, []int{0}, about(policies.Feedback{Policies: []string{"daily"}, Wait: time.Second}), "counts alone are ignored")
 }
 
@@ -376,13 +376,13 @@ func TestALimitOverAnotherPeriod(t *testing.T) {
 		"at least one must be admitted":       {tenant, 1, 24 * time.Hour, 1, 10 * time.Minute},
 	} {
 		b := newBench(t, c.policy)
-		f := policies.Feedback{Policies: []string{c.policy.Name()}, Limit: policies.Said(c.limit), Window: c.window}
+		f := policies.Feedback{Policies: []string{c.policy.Name()}, Limit: policies.Reported(c.limit), Window: c.window}
 		require.Equal(t, []store.Note{{Kind: store.NoteLearn, Limit: 0, Value: c.value, For: c.hold}}, b.notes(1, f), name)
 		b.now = b.now.Add(c.hold/2 - 1)
 		require.Empty(t, b.notes(1, f), name)
 		b.now = b.now.Add(1)
 		require.Len(t, b.notes(1, f), 1, "%s: before it is forgotten, it is repeated", name)
-		f.Limit = policies.Said(math.MaxInt64)
+		f.Limit = policies.Reported(math.MaxInt64)
 		require.Equal(t, []store.Note{{Kind: store.NoteLearn, Limit: 0, For: c.hold}}, b.notes(1, f), "%s: the policy's own holds again", name)
 		b.now = b.now.Add(time.Hour)
 		require.Empty(t, b.notes(1, f), "%s: which needs no repetition", name)

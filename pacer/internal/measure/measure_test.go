@@ -16,13 +16,13 @@ import (
 type recorder struct {
 	testing.TB
 
-	said   strings.Builder
+	log    strings.Builder
 	failed bool
 }
 
 func (r *recorder) Helper() {}
 
-func (r *recorder) Logf(format string, args ...any) { fmt.Fprintf(&r.said, format+"\n", args...) }
+func (r *recorder) Logf(format string, args ...any) { fmt.Fprintf(&r.log, format+"\n", args...) }
 
 func (r *recorder) Errorf(format string, args ...any) {
 	r.failed = true
@@ -48,8 +48,8 @@ func TestOnlyAMeasurementOnGoodTimersFails(t *testing.T) {
 		r := &recorder{}
 		measure.Judge(r, measure.Lateness{Max: c.late}, time.Millisecond, "9 of 10", c.good)
 		require.Equal(t, c.failed, r.failed, "%+v", c)
-		require.Contains(t, r.said.String(), "9 of 10")
-		require.Equal(t, c.judged, !strings.Contains(r.said.String(), "not judged"), "%+v", c)
+		require.Contains(t, r.log.String(), "9 of 10")
+		require.Equal(t, c.judged, !strings.Contains(r.log.String(), "not judged"), "%+v", c)
 	}
 }
 

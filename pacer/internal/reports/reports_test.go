@@ -70,7 +70,7 @@ func (r *rig) apply(t *testing.T, fs ...policies.Feedback) error {
 }
 
 // A refusal that is a stray one pauses nobody, and one that the store takes for more than that does.
-func TestAStrayRefusalIsAskedFirst(t *testing.T) {
+func TestAStrayRefusalIsReportedFirst(t *testing.T) {
 	t.Parallel()
 	refusal := policies.Feedback{Refused: true, Wait: time.Second}
 	stray := newRig()
@@ -92,7 +92,7 @@ func TestAStrayRefusalIsAskedFirst(t *testing.T) {
 func TestWhatTheStoreDoesNotReceive(t *testing.T) {
 	t.Parallel()
 	r := newRig()
-	for _, f := range []policies.Feedback{{Limit: policies.Said(50), Window: time.Second}, {Refused: true, Wait: time.Second}, {Wait: time.Second, Certain: true}} {
+	for _, f := range []policies.Feedback{{Limit: policies.Reported(50), Window: time.Second}, {Refused: true, Wait: time.Second}, {Wait: time.Second, Certain: true}} {
 		r.store.err = errBroken
 		require.Equal(t, errBroken, r.apply(t, f))
 	}

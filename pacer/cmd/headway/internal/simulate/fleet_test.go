@@ -255,11 +255,11 @@ func play(t *testing.T, u *judge, fleet string, crews func(process int) []crew) 
 		require.NoError(t, err)
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), workerEnv+"="+string(spec))
-		var out, said bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &said
+		var out, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &stderr
 		g.Go(func() error {
 			if err := cmd.Run(); err != nil {
-				return fmt.Errorf("%w: %s", err, said.Bytes())
+				return fmt.Errorf("%w: %s", err, stderr.Bytes())
 			}
 			var one reported
 			err := json.Unmarshal(out.Bytes(), &one)

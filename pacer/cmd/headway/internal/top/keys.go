@@ -26,7 +26,7 @@ func (m *model) key(k tea.KeyMsg) tea.Cmd {
 		}
 		return nil
 	case watching:
-		m.said = ""
+		m.message = ""
 	}
 	switch k.String() {
 	case "q", "esc":
@@ -59,7 +59,7 @@ func (m *model) target() string {
 
 func (m *model) askPause() {
 	if p := m.policy(); p != nil && report.PerKey(p) {
-		m.said = fmt.Sprintf("%s is per %s: to pause one, start top with --scope %s=VALUE", p.Policy.Name(), p.Policy.Scopes()[0], p.Policy.Scopes()[0])
+		m.message = fmt.Sprintf("%s is per %s: to pause one, start top with --scope %s=VALUE", p.Policy.Name(), p.Policy.Scopes()[0], p.Policy.Scopes()[0])
 		return
 	}
 	m.mode, m.input, m.wrong = pausing, "", ""
@@ -113,7 +113,7 @@ func (m *model) pause() tea.Cmd {
 func (m *model) answered(k tea.KeyMsg) tea.Cmd {
 	m.mode = watching
 	if k.String() != "y" && k.String() != "Y" {
-		m.said = "nothing was resumed"
+		m.message = "nothing was resumed"
 		return nil
 	}
 	return m.act("resumed "+m.Upstream, func(ctx context.Context, op Operator) error {

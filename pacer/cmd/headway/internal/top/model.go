@@ -36,7 +36,7 @@ type model struct {
 	mode          mode
 	input         string // what was typed
 	wrong         string // what is wrong with it
-	said          string // what an intervention has done
+	message       string // what an intervention has done
 	now           func() time.Time
 }
 
@@ -74,7 +74,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.snapshot, m.seen = msg.snapshot, m.now()
 		}
 	case doneMsg:
-		m.said = string(msg)
+		m.message = string(msg)
 		return m, m.look()
 	case tea.KeyMsg:
 		return m, m.key(msg)
@@ -99,12 +99,12 @@ func (m *model) look() tea.Cmd {
 }
 
 // act returns a command that intervenes, and says so.
-func (m *model) act(said string, f func(context.Context, Operator) error) tea.Cmd {
+func (m *model) act(message string, f func(context.Context, Operator) error) tea.Cmd {
 	return func() tea.Msg {
 		if err := m.with(f); err != nil {
 			return doneMsg("failed: " + report.Clean(err.Error()))
 		}
-		return doneMsg(said)
+		return doneMsg(message)
 	}
 }
 

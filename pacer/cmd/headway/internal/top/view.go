@@ -64,8 +64,8 @@ func (m *model) foot() string {
 		return s.title.Render("Lift all pauses of "+m.Upstream+"? ") + s.dim.Render("y for yes, any other key for no")
 	case watching, helping:
 	}
-	if m.said != "" {
-		return s.title.Render(m.said)
+	if m.message != "" {
+		return s.title.Render(m.message)
 	}
 	return s.dim.Render("q quit   p pause   r resume   ↑↓ choose   ? help")
 }
