@@ -24,7 +24,7 @@ const (
 const MaxToken = 2048
 
 // Keep sets for how long after its slot a booking may be redeemed: [Pacer.Book] alone heeds it. It is rounded up to a second, and from a
-// second to 30 days. The store remembers for as long what became of a booking that was redeemed, in about 150 bytes. Defaults to
+// second to 30 days. The store remembers for as long what became of a booking that was redeemed, in about 130 bytes. Defaults to
 // [DefaultKeep], an hour.
 func Keep(d time.Duration) Option { return Option{calls.Option{Kind: calls.Keep, N: int64(d)}} }
 

@@ -202,7 +202,7 @@ type Failover struct {
 // A StoreRequest is a completed operation of a store.
 type StoreRequest struct {
 	Upstream string
-	Op       string // "reserve", "cancel", "report", "status", "heartbeat", "describe" or "index"
+	Op       string // such as "reserve", "cancel", "report", "status", "heartbeat", "describe", "index", "redeem", "settings" or "ready"
 	Calls    int    // how many calls the request reserved
 	Took     time.Duration
 	Err      error // nil if the store answered, even if it has lost its data: see Failover
@@ -215,8 +215,9 @@ type StoreRequest struct {
 const longWait = 10 * time.Second
 
 // LogHooks returns hooks that log what happens, with structured fields: upstream, policy, scope, and times as durations. Pauses,
-// refusals, failures of the store and failovers are logged at level Warn; the end of a pause or a failover, and waits of ten seconds or
-// more, at level Info; everything else at level Debug, including positions in queues. If logger is nil, LogHooks uses slog's default
+// refusals, failures of the store, failovers, and losses of events or observations are logged at level Warn; the end of a pause or a
+// failover, waits of ten seconds or more, and refusals by observed policies, at level Info; everything else at level Debug, including
+// positions in queues. If logger is nil, LogHooks uses slog's default
 // logger at the time of the call. Losses of a shared store are logged without these hooks, too: see [Config].Logger.
 func LogHooks(logger *slog.Logger) *Hooks {
 	if logger == nil {

@@ -232,9 +232,7 @@ var crowdEvents = []struct {
 		c.goesOn("after it", n, first, longest, overWithin)
 		c.leave(c.cancel)
 	}},
-	// A process that gives back what it had before the reset frees what others have been granted since, and they then take the
-	// store for one that has lost something.
-	{name: "reset", fault: true, does: func(c *waitingCrowd) {
+	{name: "reset", does: func(c *waitingCrowd) {
 		begun := time.Now()
 		require.NoError(c.t, c.all[0].Reset(c.t.Context()))
 		time.Sleep(3 * time.Second)

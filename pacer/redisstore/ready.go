@@ -139,7 +139,9 @@ func (s *Store) ready(ctx context.Context, upstream string) error {
 // load has the server of a key load all scripts. It runs them on a key that is not there, without arguments: they fail, as far as they
 // do anything, for all that they write needs an argument. That is no error here.
 func (s *Store) load(ctx context.Context, scratch string) error {
-	for _, p := range []*script{&s.reserve, &s.queued, &s.cancel, &s.report, &s.status, &s.heartbeat, &s.describe, &s.index, &s.enlist} {
+	for _, p := range []*script{
+		&s.reserve, &s.queued, &s.cancel, &s.report, &s.status, &s.heartbeat, &s.describe, &s.index, &s.enlist, &s.redeem, &s.settings,
+	} {
 		q := newRequest()
 		q.key(scratch)
 		if _, err := s.query(ctx, p, q); err != nil && !strings.HasPrefix(err.Error(), "ERR ") {

@@ -130,7 +130,7 @@ func TestLineTags(t *testing.T) {
 	for _, w := range q.waiting {
 		scores[w.id] = w.score
 	}
-	require.Equal(t, map[int64]int64{1: 0, 4: 1, 8: 2, 5: 33300, 6: 66600, 7: 99900, 2: 100_000, 9: 100_001, 3: 200_000}, scores)
+	require.Equal(t, map[int64]int64{1: 0, 4: 1, 8: 2, 5: 333_300, 6: 666_600, 7: 999_900, 2: numbers.TagStep, 9: numbers.TagStep + 1, 3: 2 * numbers.TagStep}, scores)
 
 	serve := func(c Call, inTurn bool) {
 		_, score := q.position(&c, 0, true)
@@ -140,19 +140,19 @@ func TestLineTags(t *testing.T) {
 	serve(call(5, 2, 3), false)
 	require.Zero(t, q.virtual, "a call that is not in its turn does not move the queue on")
 	serve(call(6, 2, 3), true)
-	require.Equal(t, int64(66600), q.virtual)
+	require.Equal(t, int64(666_600), q.virtual)
 	serve(call(4, 2, 3), true)
-	require.Equal(t, int64(66600), q.virtual, "nor back")
+	require.Equal(t, int64(666_600), q.virtual, "nor back")
 	require.Equal(t, int64(2), q.enqueue(call(10, 4, 1), 0, 1000, true), "one that comes: behind 1 and 8")
-	require.Equal(t, int64(66600), q.scores[10])
+	require.Equal(t, int64(666_600), q.scores[10])
 	serve(call(9, 3, 1), true)
-	require.Equal(t, map[int64]int64{1: 300_000, 2: 133_200, 3: 200_000, 4: 166_600}, q.finish)
+	require.Equal(t, map[int64]int64{1: 3 * numbers.TagStep, 2: 1_333_200, 3: 2 * numbers.TagStep, 4: 1_666_600}, q.finish)
 	serve(call(3, 1, 1), true)
-	require.Equal(t, map[int64]int64{1: 300_000}, q.finish, "who has no lead is forgotten")
+	require.Equal(t, map[int64]int64{1: 3 * numbers.TagStep}, q.finish, "who has no lead is forgotten")
 
 	// A call that is served without having been queued is one of its flow all the same.
 	serve(call(20, 5, 1), true)
-	require.Equal(t, int64(300_000), q.finish[5])
+	require.Equal(t, int64(3*numbers.TagStep), q.finish[5])
 	for len(q.waiting) > 0 {
 		q.leave(q.waiting[0].id)
 	}
@@ -172,7 +172,7 @@ func TestLineOfOneTag(t *testing.T) {
 	require.Equal(t, int64(150), q.enqueue(Call{ID: 200, Flow: 1, Weight: 1000}, 0, 1000, true))
 	require.Equal(t, int64(numbers.TagStep), q.scores[200])
 	require.Equal(t, int64(151), q.enqueue(Call{ID: 201, Flow: 1, Weight: 1000}, 0, 1000, true))
-	require.Equal(t, int64(numbers.TagStep+100), q.scores[201])
+	require.Equal(t, int64(numbers.TagStep+numbers.TagStep/1000), q.scores[201])
 }
 
 // No more than so many flows are remembered. Those with the least lead go first.
@@ -227,5 +227,18 @@ func TestLineIsFair(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// However great their weights, flows get what their weights say but for a hundredth.
+func TestTagsOfGreatWeights(t *testing.T) {
+	t.Parallel()
+	for weight := int64(1); weight <= 100; weight++ {
+		var q Queue
+		const calls = 100
+		for id := range int64(calls) {
+			q.enqueue(Call{ID: id + 1, Flow: 1, Weight: weight}, 0, 1000, true)
+		}
+		require.InEpsilon(t, float64(calls*numbers.TagStep)/float64(weight), q.finish[1], 0.01, "weight %d", weight)
 	}
 }

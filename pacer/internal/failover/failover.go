@@ -255,10 +255,18 @@ func unreachable(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnreachable, err)
 }
 
-// overdue is the error of an operation that nobody waits for any longer.
-func (w *Store) overdue() error {
-	return fmt.Errorf("%w: no answer within %v, or another operation failed meanwhile", store.ErrUnreachable, w.config.Timeout)
+// overdue is the error of an operation that nobody waits for any longer. It is a [net.Error], so that metrics count a timeout.
+func (w *Store) overdue() error { return overdueError{w.config.Timeout} }
+
+type overdueError struct{ within time.Duration }
+
+func (e overdueError) Error() string {
+	return fmt.Sprintf("%v: no answer within %v, or another operation failed meanwhile", store.ErrUnreachable, e.within)
 }
+
+func (overdueError) Unwrap() error   { return store.ErrUnreachable }
+func (overdueError) Timeout() bool   { return true }
+func (overdueError) Temporary() bool { return true }
 
 // within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are.
 func (w *Store) within(ctx context.Context, name string, op func(context.Context) error) (err error) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -276,6 +277,24 @@ func TestASilentStore(t *testing.T) {
 		_, err = s.reserve(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, time.Second, time.Since(begin), "nobody asks again at once")
+		s.Close()
+	})
+}
+
+// A store that has not answered in time is out of reach because of a timeout, which is not the caller's.
+func TestASilentStoreTimesOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(failover.Refuse)
+		_, err := s.reserve(t.Context())
+		require.NoError(t, err)
+		s.shared.set(func() { s.shared.hangs = true })
+		var timeout net.Error
+		_, err = s.reserve(t.Context())
+		require.ErrorIs(t, err, store.ErrUnreachable)
+		require.ErrorAs(t, err, &timeout)
+		require.True(t, timeout.Timeout())
+		require.NotErrorIs(t, err, context.DeadlineExceeded, "the caller had time")
 		s.Close()
 	})
 }

@@ -24,7 +24,7 @@ func Command() *cobra.Command {
 		Short: "Predict how policies pace a load of calls",
 		Long: `Predict how a stack of policies paces a load: how many calls start, how long they wait and for what, how much of each policy is used,
 and when a quota is spent. It needs no Redis and makes no calls: it runs the engine that paces real calls, in virtual time, so
-that an hour takes about a second.
+that an hour takes less than a second.
 
 By default, workers make calls, one after the other. With --rate, calls arrive no matter what happens to earlier ones. --file reads
 policies, several loads and everything that flags can set from JSON; flags override the file. docs/simulate.md describes it.`,
