@@ -20,23 +20,48 @@ import (
 // after the store's return it makes at least 95 % of them again in every second, but for one call at its ends.
 func TestAnOutageCostsLittle(t *testing.T) {
 	t.Parallel()
-	for name, policy := range map[string]policies.Policy{
-		"a rate": policies.PerSecond(50), "an exact window": policies.AtMost(50, time.Second), "a fixed window": policies.Fixed(50, time.Second),
-		"a sliding window": policies.Sliding(50, time.Second),
+	for name, list := range map[string][]policies.Policy{
+		"a rate":           {policies.PerSecond(50)},
+		"an exact window":  {policies.AtMost(50, time.Second)},
+		"a fixed window":   {policies.Fixed(50, time.Second)},
+		"a sliding window": {policies.Sliding(50, time.Second)},
+		"a rate and an exact window": {
+			policies.PerSecond(50), policies.AtMost(200, 2*time.Second).Burst(20),
+		},
+		"a rate and a sliding window": {policies.PerSecond(50), policies.Sliding(50, time.Second).Named("window")},
 	} {
 		for _, distance := range []time.Duration{time.Millisecond, 80 * time.Millisecond} {
 			for lost := range 4 { // at different points of a window
 				t.Run(fmt.Sprint(name, " ", distance, " ", lost), func(t *testing.T) {
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
-						w := fleetWithAnOutage(t, policy, distance, 5*time.Second+time.Duration(lost)*270*time.Millisecond)
+						w := fleetWithAnOutage(t, list, 16, distance, 5*time.Second+time.Duration(lost)*270*time.Millisecond)
 						fixed := name == "a fixed window"
-						w.judgeMost(t, fixed)
+						w.judgeMost(t, 50, fixed)
 						if name == "a sliding window" { // its calls go all at once, somewhat more rarely than every second
 							w.judgeAll(t)
 						} else {
 							w.judgeLeast(t, fixed)
 						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// However far away the store is, and however fast the rate: at the loss, each process begins behind what the others were granted.
+func TestAFleetLosesAStoreFarAway(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{200, 1000} {
+		for _, distance := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 80 * time.Millisecond} {
+			for lost := range 4 {
+				t.Run(fmt.Sprint(limit, " ", distance, " ", lost), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						list := []policies.Policy{policies.PerSecond(int64(limit))}
+						w := fleetWithAnOutage(t, list, 100, distance, 5*time.Second+time.Duration(lost)*77*time.Millisecond)
+						w.judgeMost(t, limit, false)
 					})
 				})
 			}
@@ -50,10 +75,10 @@ type outing struct {
 	returned time.Duration
 }
 
-// fleetWithAnOutage has four processes with 16 callers each make all calls that they may. After some time their store is away for 3 s.
-func fleetWithAnOutage(t *testing.T, policy policies.Policy, distance, lost time.Duration) outing {
+// fleetWithAnOutage has four processes with some callers each make all calls that they may. After some time their store is away for 3 s.
+func fleetWithAnOutage(t *testing.T, list []policies.Policy, callers int, distance, lost time.Duration) outing {
 	t.Helper()
-	const processes, callers = 4, 16
+	const processes = 4
 	r := newRemote(processes)
 	r.barriers = true
 	r.set(nil, distance)
@@ -66,7 +91,7 @@ func fleetWithAnOutage(t *testing.T, policy policies.Policy, distance, lost time
 		began = time.Now()
 	)
 	for range processes {
-		p := away(t, r, pacer.PaceLocally, policy)
+		p := away(t, r, pacer.PaceLocally, list...)
 		defer closing(t, p)
 		for range callers {
 			all.Go(func() {
@@ -88,7 +113,7 @@ func fleetWithAnOutage(t *testing.T, policy policies.Policy, distance, lost time
 	r.set(errBroken, distance)
 	time.Sleep(3 * time.Second)
 	r.set(nil, distance)
-	w.returned = time.Since(began)
+	w.returned = time.Since(began) + distance // when a process can know of it
 	time.Sleep(10 * time.Second)
 	stop()
 	all.Wait()
@@ -104,13 +129,13 @@ func (w *outing) in(from time.Duration) int {
 }
 
 // judgeMost judges every second that begins with a call, or every second of the clock.
-func (w *outing) judgeMost(t *testing.T, aligned bool) {
+func (w *outing) judgeMost(t *testing.T, limit int, aligned bool) {
 	t.Helper()
 	for _, from := range w.went {
 		if aligned {
 			from = from.Truncate(time.Second)
 		}
-		require.LessOrEqual(t, w.in(from), 50, "in the second from %v, the store came back after %v", from, w.returned)
+		require.LessOrEqual(t, w.in(from), limit, "in the second from %v, the store came back after %v", from, w.returned)
 	}
 }
 

@@ -26,7 +26,11 @@ func (t *record) startLocal(index int, own policies.Spec, away absence, limit, n
 	n := int64(away.processes)
 	if own.Algorithm == policies.GCRA {
 		whole := t.limit.Spec.Interval
-		front := max(since(t.front(t.asOf), t.asOf, away), since(t.held.front, t.held.at, away))
+		known := t.front(t.asOf)
+		front := max(since(known, t.asOf, away), since(t.held.front, t.held.at, away))
+		if known > t.asOf { // others reach as far ahead as this process did, and may have done so later
+			front = max(front, int64(max(away.since, away.found))+min(t.ahead, maxAhead))
+		}
 		// A limit that was idle may begin with a burst, unless it is less than a call for each.
 		if n > 1 && (front > now-n*whole || limit < n) {
 			front = max(now, front+min(own.Interval, max(whole, unsureFor)))
@@ -63,6 +67,10 @@ func (t *record) startLocal(index int, own policies.Spec, away absence, limit, n
 // unsureFor is how far, in µs, others may be ahead of what this process knows: a few round trips. The local line of a rate begins as much
 // later, or one turn of all processes, if that is less.
 const unsureFor = 100_000
+
+// maxAhead bounds, in µs, how far others are taken to be ahead because this process was: no calls that wait reach further, see
+// waiters.MaxReach.
+const maxAhead = 2_000_000
 
 // shortWindow is the longest period, in µs, of a window that none is left of when the store is lost.
 const shortWindow = int64(heartbeatEvery / time.Microsecond)

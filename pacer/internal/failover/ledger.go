@@ -179,7 +179,7 @@ func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 				continue
 			}
 			t.asOf = max(t.asOf, now)
-			t.ahead = max(int64(g.At)-now, t.ahead-t.ahead/8)
+			t.reached(g, j)
 			if stack.Limits[j].Spec.Algorithm == policies.Window {
 				h := t.bucket(c.From)
 				h.n = max(h.n, c.Seen)

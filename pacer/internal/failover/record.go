@@ -3,6 +3,7 @@ package failover
 import (
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -30,7 +31,7 @@ type record struct {
 	asOf   int64 // when the store last answered about it
 	reset  int64 // when it was forgotten on purpose: what was granted before means nothing
 	seeded int   // the absence for which the local account knows it
-	ahead  int64 // how far ahead of the store's time the last slots were that this process was granted
+	ahead  int64 // how far ahead of the store's time the last slots were that this process was granted; of a rate, those that it made wait
 	each   int64 // of a rate that was spent locally: the length of one call
 	extra  int64 // of a rate: calls that cost more than they were charged
 	held   held  // what the last heartbeat brought
@@ -111,6 +112,13 @@ func (t *record) take(from, to, now int64) {
 	if t.spans = t.spans.with(from, to); len(t.spans) > maxSpans {
 		t.spans[1].from = t.spans[0].from
 		t.spans = slices.Delete(t.spans, 0, 1)
+	}
+}
+
+// reached notes how far ahead a slot is that the store granted: of a rate, if it made the call wait, which is limit j of its stack.
+func (t *record) reached(g *store.Grant, j int) {
+	if t.limit.Spec.Algorithm == policies.Window || g.Binds == j && !g.Paused {
+		t.ahead = max(int64(g.At.Sub(g.Now)/time.Microsecond), t.ahead-t.ahead/8)
 	}
 }
 

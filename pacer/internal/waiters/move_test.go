@@ -12,6 +12,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 // hold returns a request for a call that holds its slot from the start.
@@ -261,6 +262,44 @@ func TestResyncGivesNoEarlierSlots(t *testing.T) {
 		_, when := r.history()
 		require.Equal(t, []time.Duration{300 * ms, 400 * ms, 500 * ms}, []time.Duration{when[3].Round(ms), when[4].Round(ms), when[5].Round(ms)})
 	})
+}
+
+// A call of a queue that waits for a rate gets an earlier slot by an exchange, once the other processes have had time for theirs. One that
+// waits for a window does not.
+func TestResyncGivesQueuedCallsEarlierSlots(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		policy policies.Policy
+		want   time.Duration
+	}{
+		"rate": {policies.PerSecond(10), 150 * ms}, "window": {policies.Fixed(10, time.Second), 200 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &fake{gap: 100 * ms, local: true}
+				r := newRig(t, s, nil)
+				going := make(chan time.Duration, 3)
+				begun := time.Now()
+				for range 3 {
+					go func() {
+						_, _ = r.wait(t.Context(), "", request([]store.Limit{{Policy: "limit", Spec: c.policy.Spec()}}))
+						going <- time.Since(begun)
+					}()
+				}
+				time.Sleep(110 * ms)
+				s.mu.Lock()
+				s.local, s.gap = false, 10*ms
+				clear(s.taken)
+				receive := s.receive
+				s.mu.Unlock()
+				receive(store.News{Changes: []store.Change{{Kind: store.Resync}}})
+				<-going
+				<-going
+				require.Equal(t, c.want, (<-going).Round(ms), "its slot was at 200 ms")
+			})
+		})
+	}
 }
 
 // News that may have been missed make the process ask which limits are paused.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 // localCalls are the waiters of one stack whose slots this process granted locally, and the receipts of those slots, which identify
@@ -18,8 +19,8 @@ type localCalls struct {
 	receipts []any
 }
 
-// resync gives up the slots that this process granted locally, for slots of the fleet that are not earlier. A call that cannot have one
-// in time keeps its own. Calls whose exchange is still to come sleep on, and may go.
+// resync gives up the slots that this process granted locally, for slots of the fleet. A call that cannot have one in time keeps its own.
+// Calls whose exchange is still to come sleep on, and may go.
 func (s *Waiters) resync(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	var exchanging errgroup.Group
@@ -79,7 +80,7 @@ func (s *Waiters) exchange(ctx context.Context, stack *store.Stack, all []*Call,
 		}
 		c.catch()
 		call := c.request[0]
-		call.NotBefore = max(0, time.Until(c.requested.Add(c.grant[0].Wait())))
+		call.NotBefore = max(0, time.Until(s.exchangeFrom(c, began)))
 		if !c.latest.IsZero() {
 			call.MaxWait = max(0, time.Until(c.latest))
 		}
@@ -105,4 +106,20 @@ func (s *Waiters) exchange(ctx context.Context, stack *store.Stack, all []*Call,
 	if len(old) > 0 {
 		_ = s.Store.Cancel(ctx, *stack, old)
 	}
+}
+
+// exchangeFrom returns from when on a call that holds a local slot may have one of the fleet. As a rule that is no earlier: others count on
+// theirs, and may be about to go. A call in the window of a queue that a rate makes wait may have an earlier one, once the others have
+// exchanged theirs, too: if every process kept to its turns, there would be too little room between them for the calls of others.
+func (s *Waiters) exchangeFrom(c *Call, now time.Time) time.Time {
+	slot := c.requested.Add(c.grant[0].Wait())
+	soonest := now.Add(s.way.Reach())
+	if c.notBefore.After(soonest) {
+		soonest = c.notBefore
+	}
+	at := c.grant[0].Binds
+	if c.queue == nil || at < 0 || at >= len(c.stack.Limits) || c.stack.Limits[at].Spec.Algorithm != policies.GCRA || slot.Before(soonest) {
+		return slot
+	}
+	return soonest
 }
