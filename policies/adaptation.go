@@ -11,7 +11,7 @@ const (
 	DefaultFloor = 5
 	// DefaultDecrease is the part of its rate that a refusal leaves, in per cent.
 	DefaultDecrease = 50
-	// DefaultHold is for how long an adaptive policy keeps to a rate that proved too fast before it tries a faster one.
+	// DefaultHold is how long an adaptive policy keeps to a rate that proved too fast before it tries a faster one.
 	DefaultHold = 5 * time.Second
 	// DefaultRecovery is how long a rate takes to grow from nothing to the whole limit: a third of the limit a second.
 	DefaultRecovery = 3 * time.Second
@@ -81,7 +81,7 @@ func (a *Adaptation) check(interval int64) *Error {
 	return nil
 }
 
-// spec turns it into the store's units; nil stays nil.
+// spec converts it to the store's units; nil stays nil.
 func (a *Adaptation) spec() *Adapt {
 	if a == nil {
 		return nil

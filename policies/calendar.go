@@ -39,7 +39,7 @@ func (u calendarUnit) nominal() time.Duration {
 	return 0
 }
 
-// maxBounds is how many bounds one table holds at most: it goes over the wire with each call.
+// maxBounds is how many bounds one table has at most: it is sent with each call.
 const maxBounds = 64
 
 // A Calendar computes when the hours, days or months of a time zone begin. A store cannot compute that, so the client passes the bounds
@@ -94,14 +94,14 @@ func (m *table) serves(from, until int64) bool {
 // Zone returns the name of the calendar's time zone.
 func (c *Calendar) Zone() string { return c.loc.String() }
 
-// floor returns the beginning of the window that holds t.
+// floor returns the start of the window that contains t.
 func (c *Calendar) floor(t time.Time) time.Time {
 	t = t.In(c.loc)
 	if c.unit == unitHour {
 		_, offset := t.Zone()
 		local := t.Unix() + int64(offset)
 		begin := time.Unix(local-mod(local, 3600)-int64(offset), 0).In(c.loc)
-		// A zone that shifted by less than an hour within this hour: the hour begins where the shift took place.
+		// If the zone shifted by less than an hour within this hour, the hour begins at the shift.
 		if shift, _ := zoneBounds(t); !shift.IsZero() && shift.After(begin) {
 			return shift
 		}
@@ -114,7 +114,7 @@ func (c *Calendar) floor(t time.Time) time.Time {
 	return firstInstant(c.loc, y, m, d)
 }
 
-// next returns the beginning of the window after the one that begins at t.
+// next returns the start of the window after the one that begins at t.
 func (c *Calendar) next(t time.Time) time.Time {
 	t = t.In(c.loc)
 	if c.unit == unitHour {
@@ -130,9 +130,8 @@ func (c *Calendar) next(t time.Time) time.Time {
 	return firstInstant(c.loc, y, m, d+1)
 }
 
-// firstInstant returns the first instant of a civil day. Midnight need not exist (clocks that jump from 23:59
-// to 01:00) and may come twice (clocks that go back over it); time.Date leaves open which of the two it
-// returns.
+// firstInstant returns the first instant of a civil day. Midnight may not exist (clocks that jump from 23:59 to 01:00) and may occur twice
+// (clocks that go back over it); time.Date leaves open which of the two it returns.
 func firstInstant(loc *time.Location, y int, m time.Month, d int) time.Time {
 	civil := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 	t := civil.Add(-36 * time.Hour).In(loc) // no zone is further than 26 hours from UTC
@@ -150,9 +149,9 @@ func firstInstant(loc *time.Location, y int, m time.Month, d int) time.Time {
 	}
 }
 
-// zoneBounds returns between which times, at least, a zone has the offset that it has at t; a zero time stands for no bound.
-// Beyond the shifts that a zone's data lists, those of t.ZoneBounds are also at the turns of years in UTC, where nothing
-// shifts, and it gives all years 365 days: on the last day of a leap year, its end is not after t.
+// zoneBounds returns times between which, at least, a zone keeps the offset that it has at t; a zero time stands for no bound. Beyond the
+// shifts that a zone's data lists, t.ZoneBounds also has bounds at the turns of years in UTC, where nothing shifts, and it gives all years
+// 365 days: on the last day of a leap year, its end is not after t.
 func zoneBounds(t time.Time) (begin, end time.Time) {
 	begin, end = t.ZoneBounds()
 	if !end.IsZero() && !end.After(t) {

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// bounds returns the begins of windows around a wall clock time, in that zone.
+// bounds returns the starts of windows around a wall clock time in a zone.
 func bounds(t *testing.T, p policies.Policy, at time.Time, until time.Duration) []time.Time {
 	t.Helper()
 	var out []time.Time
@@ -32,7 +32,7 @@ func TestDaysAreAsLongAsInTheCalendar(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		zone  string
-		noon  string // within the window looked at
+		noon  string // within the tested window
 		hours float64
 		begin string // of that window, where it is not midnight
 	}{
@@ -72,8 +72,7 @@ func TestMonths(t *testing.T) {
 	require.Equal(t, []string{"2024-01-01 00:00", "2024-02-01 00:00", "2024-03-01 00:00", "2024-04-01 00:00", "2024-05-01 00:00"}, got)
 }
 
-// Whatever the zone and the time: bounds ascend, surround the time, reach far enough, and do not depend on
-// what was asked before.
+// Whatever the zone and the time: bounds ascend, surround the time, reach far enough, and do not depend on earlier calls.
 func TestBoundsEverywhere(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Havana", "Africa/Casablanca", "Pacific/Apia", "America/St_Johns"} {
@@ -100,7 +99,7 @@ func TestBoundsEverywhere(t *testing.T) {
 	}
 }
 
-// Shifts are listed up to 2037, or not at all; then a rule tells them, which takes care at the turns of years.
+// A zone's data lists shifts up to 2037, or none at all. Later ones follow a rule, which needs care at the turns of years.
 func TestTurnsOfYearsToWhichTheListOfShiftsDoesNotReach(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Europe/Berlin", "America/St_Johns", "America/New_York", "Australia/Lord_Howe"} {

@@ -21,9 +21,9 @@ type Feedback struct {
 	// Refused says that the upstream refused the call because of this limit. An adaptive policy slows down.
 	Refused bool
 	// Certain says that a refusal cannot be stray, for example because the upstream bans clients that continue: it affects all calls at
-	// once. Otherwise a single refusal that asks for a wait of no more than the limit's period may be stray: see [Policy.Margin].
+	// once. Otherwise a single refusal that requests a wait of no more than the limit's period may be stray: see [Policy.Margin].
 	Certain bool
-	// Wait is how long no call may go; 0 if the upstream did not ask for a wait.
+	// Wait is how long no call may start; 0 if the upstream did not request a wait.
 	Wait time.Duration
 
 	// Limit is how much the upstream allows: in each Window, or at once if it reported no Window.

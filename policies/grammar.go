@@ -2,12 +2,12 @@ package policies
 
 import "time"
 
-// A form is one way in which an item of a policy's text may look. N stands for a word, and * for all the words that are left.
+// A form is one way in which an item of a policy's text may be written. N stands for a word, and * for all the remaining words.
 type form struct {
 	words   string
 	example string
 	read    func(Policy, *words) Policy
-	many    bool // may be said several times
+	many    bool // may be written several times
 }
 
 // limitForms are those of the first item: the constructors.
@@ -30,10 +30,10 @@ func limitForms() []form {
 	}
 }
 
-// longestMonth is how many days no month has more than.
+// longestMonth is how many days the longest month has.
 const longestMonth = 31
 
-// quota reads a number for each day or month: of the calendar if there is a time zone, and otherwise for any time of so many days.
+// quota reads a number for each day or month: of the calendar if there is a time zone, and otherwise for any period of so many days.
 func quota(w *words, u calendarUnit, days int64) Policy {
 	n := w.number()
 	if w.open[0] != "" {
@@ -55,7 +55,7 @@ func settingForms() []form {
 		{words: "skew *", example: "skew 10ms", read: func(p Policy, w *words) Policy {
 			d := w.duration()
 			if p.shape == shapeAtMost && d == DefaultSkew {
-				return p // String writes it, too, if nobody gave it, and then no period is too short for it
+				return p // String writes the default, too, if no skew was set, and no period is too short for that
 			}
 			return p.Skew(d)
 		}},
@@ -85,7 +85,7 @@ func settingForms() []form {
 	}
 }
 
-// adaptationForms are those of the items in parentheses after "adaptive". A 0 would mean the default and not what it says.
+// adaptationForms are those of the items in parentheses after "adaptive". A 0 is refused, because it would mean the default.
 func adaptationForms() []form {
 	return []form{
 		{words: "floor N %", example: "floor 10 %", read: func(p Policy, w *words) Policy {

@@ -18,7 +18,7 @@ const (
 	maxLease = time.Hour
 )
 
-// InFlight lets at most n calls run at once. A call takes a permit when it goes, together with the slots of all other policies, and holds
+// InFlight lets at most n calls run at once. A call takes a permit when it starts, together with the slots of all other policies, and holds
 // it until it is over. A call that finds all permits taken is queued, in order. It holds no slot of any rate meanwhile, and is woken when
 // its turn comes.
 //
@@ -42,9 +42,9 @@ func (p Policy) Lease(d time.Duration) Policy {
 	return p
 }
 
-// LongerThan returns a copy of an in-flight policy that counts a call only once it has run for d. It is for upstreams that admit any
-// number of short calls, and refuse new ones while too many long ones run. Because nobody knows beforehand how long a call will run, more
-// than n long calls may run at once; but no call goes while n long calls run. Defaults to 0: every call counts from the start.
+// LongerThan returns a copy of an in-flight policy that counts a call only once it has run for d. It is for upstreams that admit any number
+// of short calls, and refuse new ones while too many long ones run. Because nobody knows beforehand how long a call will run, more than n
+// long calls may run at once; but no call starts while n long calls run. Defaults to 0: every call counts from the start.
 //
 // InFlight(25).LongerThan(20 * time.Second) is the limit of a Salesforce org.
 func (p Policy) LongerThan(d time.Duration) Policy {
@@ -61,7 +61,7 @@ func (p Policy) LongerThan(d time.Duration) Policy {
 // maxLanes is how many lanes a policy may name.
 const maxLanes = 16
 
-// lane is a part of a policy that some calls have to make do with.
+// lane is a part of a policy to which some calls are limited.
 type lane struct {
 	name    string
 	percent int64
@@ -72,14 +72,14 @@ type lane struct {
 // pacer.WithLane or pacer.Lane. A lane's part is a policy of its own, named after both ("peak.batch"), which binds calls of that lane in
 // addition to this one.
 //
-// Calls in a lane of a rate queue, and get their slots shortly before they go, so that other calls, which get their slots at once, need
+// Calls in a lane of a rate queue, and get their slots shortly before they start, so that other calls, which get their slots at once, need
 // not wait behind them. They may also use slots that other calls leave unused, at the last moment before these would be lost. A lane of a
 // window never uses more than its part, because a quota that is spent does not return.
 //
 // The slots that a lane leaves free can be used only if the rate has a burst of at least 2, which is the default for a rate with lanes.
 //
-// PerSecond(100).Burst(10).Lane("batch", 80) keeps 20 a second for what is not batch work. Daily(100_000,
-// time.UTC).Lane("batch", 80) keeps 20,000 a day.
+// PerSecond(100).Burst(10).Lane("batch", 80) keeps 20 a second for what is not batch work. Daily(100_000, time.UTC).Lane("batch", 80) keeps
+// 20,000 a day.
 func (p Policy) Lane(name string, percent int64) Policy {
 	for _, l := range p.lanes {
 		if l.name == name {
@@ -122,7 +122,7 @@ func (p Policy) InLane(name string) (Policy, bool) {
 	return Policy{}, false
 }
 
-// part returns a copy that is what a lane of so many per cent has of the policy, as InLane makes it.
+// part returns the part of the policy that a lane of so many per cent has, as InLane makes it.
 func (p Policy) part(percent int64) Policy {
 	p.percent = percent
 	switch {
@@ -134,7 +134,7 @@ func (p Policy) part(percent int64) Policy {
 	return p
 }
 
-// checkLanes sees to it that lanes can work as they are meant to.
+// checkLanes checks that lanes can work as intended.
 func (p Policy) checkLanes() *Error {
 	for _, l := range p.lanes {
 		part, ok := p.InLane(l.name)
@@ -160,7 +160,7 @@ func (p Policy) checkLanes() *Error {
 	return nil
 }
 
-// cut returns what is left of a spec for a lane.
+// cut returns a lane's part of a spec.
 func (p Policy) cut(s Spec) Spec {
 	if p.percent == 0 {
 		return s
@@ -177,12 +177,12 @@ func (p Policy) cut(s Spec) Spec {
 }
 
 // Fair returns a copy of a rate or an in-flight policy that is shared equally among the values of a scope, such as the tenants, no matter
-// which of them asks first or for how much. With pacer.Weight some get more. A tenant that needs less than its share leaves the rest to
-// the others, and a single tenant may use everything: this is weighted max-min fairness.
+// which of them calls first or how much. With pacer.Weight some get more. A tenant that needs less than its share leaves the rest to the
+// others, and a single tenant may use everything: this is weighted max-min fairness.
 //
 // While calls queue, the next slot goes to the call that comes first by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996):
 // while two tenants both have queued calls, what each gets in proportion to its weight differs by no more than one call of each, plus the
-// calls that have just been given a slot. A call that finds no queue goes at once. Calls must carry the scope.
+// calls that have just been given a slot. A call that finds no queue starts at once. Calls must carry the scope.
 func (p Policy) Fair(scope string) Policy {
 	p.fair = scope
 	switch {

@@ -90,7 +90,7 @@ func TestMistakesOfWhatIsNotGivenFarAhead(t *testing.T) {
 	}
 }
 
-// What each of n processes may do alone keeps the whole, for lanes and places as for the rest.
+// The shares of n processes together keep the whole policy, for lanes and permits as for the rest.
 func TestSharesOfWhatIsNotGivenFarAhead(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, int64(6), policies.InFlight(25).Share(4).Limit)

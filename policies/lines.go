@@ -48,7 +48,7 @@ func (p Policy) Lines() ([]string, error) {
 	return lines, nil
 }
 
-// ParseLines reads policies as [Policy.Lines] writes them: each as [Parse] does, and the lines of its overrides behind it. The error of a
+// ParseLines reads policies as [Policy.Lines] writes them: each as [Parse] does, and after it the lines of its overrides. The error of a
 // line begins with the line.
 func ParseLines(lines ...string) ([]Policy, error) {
 	list := []Policy{}
@@ -72,7 +72,7 @@ func ParseLines(lines ...string) ([]Policy, error) {
 	return list, nil
 }
 
-// cutOverride returns the scope values and the numbers of a line of an override; false and the line if it is none.
+// cutOverride returns the scope values and the numbers in the line of an override; false and the line if it is not an override.
 func cutOverride(line string) (values []string, numbers string, ok bool) {
 	rest, ok := strings.CutPrefix(line, overrideMark)
 	for ok {

@@ -76,7 +76,7 @@ func TestOverridesInOrder(t *testing.T) {
 	}
 }
 
-// What no text holds is an error that says what to do, and so is what is not a line.
+// A policy that no text can hold is an error with advice, and so is a text that is not a line.
 func TestLinesThatAreNone(t *testing.T) {
 	t.Parallel()
 	tenant := policies.PerSecond(5).Per("tenant")

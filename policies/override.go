@@ -22,10 +22,10 @@ type overrides struct {
 
 	once     sync.Once
 	index    map[string]*override
-	repeated *override // one whose key has another one, too; nil if there is none
+	repeated *override // one whose key has another override, too; nil if there is none
 }
 
-// An override says what holds for one key.
+// An override has the numbers of one key.
 type override struct {
 	values []string
 	with   Policy
@@ -83,7 +83,7 @@ func (p Policy) Overrides() iter.Seq2[[]string, Policy] {
 		if p.overrides == nil {
 			return
 		}
-		_ = p.overrides.find(nil) // which makes the index
+		_ = p.overrides.find(nil) // makes the index
 		for _, key := range slices.Sorted(maps.Keys(p.overrides.index)) {
 			if one := p.overrides.index[key]; !yield(one.values, one.with) {
 				return
@@ -96,9 +96,9 @@ func (p Policy) Overrides() iter.Seq2[[]string, Policy] {
 // [Policy.Override], or else those that the function of [Policy.OverrideBy] returns, or else those of p. Its name, scopes, lanes and
 // fairness are p's, and it has no overrides.
 //
-// If there are not as many values as scopes, or the function's policy does not fit, For returns an [*Error] and the policy with the
-// numbers of p. The result is meaningful only if p is valid. A key's own numbers are checked each time, which takes some microseconds:
-// keep the result if you need it often.
+// If there are not as many values as scopes, or the function's policy does not fit, For returns an [*Error] and the policy with the numbers
+// of p. The result is meaningful only if p is valid. A key's own numbers are checked each time, which takes some microseconds: keep the
+// result if you need it often.
 func (p Policy) For(values ...string) (Policy, error) {
 	own := p
 	own.overrides = nil
@@ -141,7 +141,7 @@ func (o *overrides) find(values []string) *override {
 	return o.index[keyOf(values)]
 }
 
-// keyOf returns a text that is different for different values.
+// keyOf returns a text that differs for different values.
 func keyOf(values []string) string {
 	if len(values) == 1 {
 		return values[0]
@@ -155,7 +155,7 @@ func keyOf(values []string) string {
 	return b.String()
 }
 
-// with returns the policy with the numbers of another one, which is that of a key with these values.
+// with returns the policy with the numbers of another one, for the key with these values.
 func (p Policy) with(with Policy, values []string) (Policy, *Error) {
 	bad := func(field, value, reason string) (Policy, *Error) {
 		return Policy{}, &Error{Field: strings.TrimSpace("Override for " + shown(values) + " " + field), Value: value, Reason: reason}
@@ -186,7 +186,7 @@ func (p Policy) with(with Policy, values []string) (Policy, *Error) {
 		q = q.stacked()
 	}
 	whole := q
-	if q.percent > 0 { // what is left for a lane has to be of use, as where the lane is named
+	if q.percent > 0 { // a lane's part must be usable, as in the policy that names the lane
 		whole.name, whole.percent, whole.lanes = "whole", 0, []lane{{"part", q.percent}}
 	}
 	if err := cmp.Or(q.checkOwn(), whole.checkOwn()); err != nil {
@@ -195,7 +195,7 @@ func (p Policy) with(with Policy, values []string) (Policy, *Error) {
 	return q, nil
 }
 
-// kind says how a store keeps account of the policy.
+// kind returns how a store accounts for the policy.
 func (p Policy) kind() string {
 	switch p.shape {
 	case shapeRate, shapeAtMost:
@@ -209,7 +209,7 @@ func (p Policy) kind() string {
 	return "none"
 }
 
-// checkValues sees to it that values can be those of a key.
+// checkValues checks that values can be those of a key.
 func (p Policy) checkValues(values []string) *Error {
 	bad := func(reason string) *Error {
 		return &Error{Field: "Override", Value: "for " + shown(values), Reason: reason}
@@ -225,7 +225,7 @@ func (p Policy) checkValues(values []string) *Error {
 	return nil
 }
 
-// checkOverrides sees to it that each key's policy can be used.
+// checkOverrides checks that each key's policy can be used.
 func (p Policy) checkOverrides() *Error {
 	if p.overrides == nil {
 		return nil

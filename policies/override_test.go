@@ -68,7 +68,7 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// What is changed is a copy: policies that were made of one another know nothing of each other's keys.
+// Each method changes a copy: policies made from one another do not have each other's keys.
 func TestOverridesAreCopies(t *testing.T) {
 	t.Parallel()
 	limit := func(p policies.Policy, values ...string) int64 {
@@ -87,7 +87,7 @@ func TestOverridesAreCopies(t *testing.T) {
 	}
 }
 
-// The function is asked for the keys that have no override, also after others were added.
+// The function is called for the keys that have no override, also after others were added.
 func TestOverrideByIsForTheOthers(t *testing.T) {
 	t.Parallel()
 	var requested []string
@@ -107,7 +107,7 @@ func TestOverrideByIsForTheOthers(t *testing.T) {
 	require.Equal(t, []string{"other"}, requested)
 }
 
-// A burst that is not given depends on the stack, for a key as for the policy.
+// A burst that is not set depends on the stack, for a key as for the policy.
 func TestOverridesInAStack(t *testing.T) {
 	t.Parallel()
 	p := policies.PerSecond(5).Burst(9).Per("tenant").Override(policies.PerSecond(50), "a").Override(policies.PerSecond(50).Burst(1), "b").
@@ -126,7 +126,7 @@ func TestOverridesInAStack(t *testing.T) {
 	}
 }
 
-// A lane has its part of what a key has.
+// A lane has its part of a key's numbers.
 func TestOverridesOfLanes(t *testing.T) {
 	t.Parallel()
 	p := policies.Daily(100, time.UTC).Per("tenant").Lane("batch", 80).Override(policies.Daily(1000, time.UTC), "acme")
@@ -150,7 +150,7 @@ func TestOverridesOfLanes(t *testing.T) {
 	require.Equal(t, int64(4), q.Spec().Limit, "the policy's own numbers")
 }
 
-// What Share and Lowered make of a key's policy is made of its numbers.
+// Share and Lowered of a key's policy are made from the key's numbers.
 func TestOverridesAreLoweredAndShared(t *testing.T) {
 	t.Parallel()
 	q, err := policies.AtMost(9, time.Second).Per("tenant").Override(policies.AtMost(100, time.Second).Burst(10), "acme").For("acme")
@@ -255,7 +255,7 @@ func TestManyOverrides(t *testing.T) {
 	require.ErrorContains(t, p.Override(policies.PerSecond(1), "more").Validate(), "Overrides is 10001: must be at most 10000: use OverrideBy")
 }
 
-// A text holds no overrides: String leaves them out, and MarshalText says that it cannot write them.
+// A text holds no overrides: String leaves them out, and MarshalText returns an error.
 func TestOverridesAreNotWritten(t *testing.T) {
 	t.Parallel()
 	p := policies.PerSecond(5).Per("tenant")

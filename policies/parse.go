@@ -43,12 +43,12 @@ const fieldText = "Text"
 //	fair by tenant                     Fair("tenant")
 //	adaptive                           Adaptive(Adaptation{})
 //	adaptive (floor 10 %, decrease 70 %, hold 5s, recovery 1m)
-//	                                   Adaptive, with an Adaptation that says so
+//	                                   Adaptive, with an Adaptation that has these values
 //	per user+ticket                    Per("user", "ticket")
 //	optional                           Optional()
 //	observed                           Observed()
 //
-// What is left out has its default. Keywords may be in capitals, spaces are free, and 100_000 is 100000. The commas may be left
+// A setting that is left out has its default. Keywords may be in capitals, spaces are free, and 100_000 is 100000. The commas may be left
 // out as well: "10/s burst 5 per tenant". A duration is written as in Go, or in words: "25 per second", "25/s", "100/min", "at most
 // 300 in any 5 minutes". "10 rps", "10 qps" and "600 rpm" are rates, and "100 requests/min" is 100 per minute.
 //
@@ -58,7 +58,7 @@ const fieldText = "Text"
 // whenever it begins, except on a day when clocks are put back. The calls are not spread over the day. In the same way, a week is any 7
 // days, and a month any 31 days. If you know what the upstream means, write that:
 //
-//	10000 daily (UTC)                  a quota that comes back at midnight
+//	10000 daily (UTC)                  a quota that resets at midnight
 //	at most 10000 in any 24h, in 100 buckets
 //	                                   one of any 24 hours, which is what 10000/day is read as
 //	10000 per 24h                      a pace: one call every 8.64 seconds

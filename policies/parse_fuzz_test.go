@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// same returns in what two policies differ, as far as that can be seen from outside.
+// same returns how two policies differ, as far as that can be seen from outside.
 func same(p, q policies.Policy) error {
 	views := []func(policies.Policy) any{
 		func(p policies.Policy) any { return p.String() },
@@ -93,7 +93,7 @@ func roundTrip(p policies.Policy) error {
 	return errors.Join(errs...)
 }
 
-// Whatever is valid comes back as it was.
+// Every valid policy is read back as it was written.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	want := 1000

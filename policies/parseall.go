@@ -10,7 +10,7 @@ import (
 const (
 	maxTexts    = 256 << 10 // bytes
 	maxPolicies = 1000
-	maxMistakes = 10 // that are reported of one text
+	maxMistakes = 10 // reported for one text
 )
 
 // ParseAll reads several policies from one text, such as an environment variable:

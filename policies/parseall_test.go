@@ -31,7 +31,7 @@ func TestParseAll(t *testing.T) {
 	}
 }
 
-// An error says which policy it is about, and none hides another.
+// An error names the policy that it is about, and none hides another.
 func TestParseAllReportsWhichPolicyIsWrong(t *testing.T) {
 	t.Parallel()
 	list, err := policies.ParseAll("5/s;; # six\nnonsense; peak: 5/s, bursts 2\n1/s")

@@ -9,7 +9,7 @@ import (
 )
 
 // DefaultSkew is the skew of [AtMost] unless [Policy.Skew] sets another one: calls may arrive up to 10 ms closer together than they were
-// sent. Calls go up to 2 ms after their slots (docs/benchmarks, Precision: the 99th percentile of the runtime's timers, with up to 1,000
+// sent. Calls start up to 2 ms after their slots (docs/benchmarks, Precision: the 99th percentile of the runtime's timers, with up to 1,000
 // waiters); the rest is for the network and for short stalls.
 const DefaultSkew = 10 * time.Millisecond
 
@@ -81,7 +81,7 @@ type Policy struct {
 	err *Error // the first setting that does not fit the shape
 }
 
-// notSet marks a skew that nobody gave.
+// notSet marks a skew that was not set.
 const notSet = time.Duration(-1)
 
 // Named returns a copy with this name, which errors, Status and the store's keys use. A name starts with a letter or digit and has at
@@ -127,11 +127,11 @@ func (p Policy) Enforced() Policy {
 	return p
 }
 
-// Burst returns a copy of a rate that lets b calls go at once after idling. The long-run rate stays. The burst is also the highest cost
+// Burst returns a copy of a rate that lets b calls start at once after idling. The long-run rate stays. The burst is also the highest cost
 // that one call can have. [AtMost] keeps its limit with any burst.
 //
-// Defaults to 1, or to 2 for a rate that calls of different keys share, in a stack ([Stacked]) or by lanes. The gaps between such calls
-// are usually shorter than the rate's interval, and with a burst of 1 they could not be used. Set Burst(1) for a strict spacing.
+// Defaults to 1, or to 2 for a rate that calls of different keys share, in a stack ([Stacked]) or by lanes. The gaps between such calls are
+// usually shorter than the rate's interval, and with a burst of 1 they could not be used. Set Burst(1) for a strict spacing.
 func (p Policy) Burst(b int64) Policy {
 	p.burst = b
 	switch {
@@ -291,7 +291,7 @@ func (p Policy) Spec() Spec {
 	return s
 }
 
-// whole returns the spec of a policy of which nothing is left to others.
+// whole returns the spec of the whole policy, also for a lane's part.
 func (p Policy) whole() Spec {
 	us := func(d time.Duration) int64 { return ceilDiv(int64(d), int64(time.Microsecond)) }
 	switch p.shape {

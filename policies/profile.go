@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Profile describes one vendor's API: which scopes a request has, what it costs, and what a reply says about limits. It consists of
+// A Profile describes one vendor's API: which scopes a request has, what it costs, and what a reply reports about limits. It consists of
 // plain data and pure functions; package transport uses it. Each vendor has a package below this one, with a Profile and constructors for
 // its limits.
 //
@@ -84,9 +84,9 @@ type Reply struct {
 	Request  *http.Request // the request that was answered; its body has been consumed
 	Status   int
 	Header   http.Header
-	Body     []byte    // for Read: what Peek asked for, or less; for Settle: see there
+	Body     []byte    // for Read: what Peek requested, or less; for Settle: see there
 	Complete bool      // Body is the whole body
-	Now      time.Time // when the response came
+	Now      time.Time // when the response arrived
 }
 
 // A Reading is what a [Profile] reads from a [Reply]. If you call an upstream without net/http, make one for pacer.Pacer.Do: with the

@@ -2,7 +2,7 @@ package policies
 
 import "time"
 
-// maxShares is into how many shares a policy is cut at most: it keeps sums below 2^63.
+// maxShares is how many shares a policy is divided into at most: it keeps sums below 2^63.
 const maxShares = 10_000
 
 // Share returns the part of the policy that one of n processes may use so that all of them together keep it, in the store's units. It is
@@ -29,7 +29,7 @@ func (p Policy) Share(n int) Spec {
 		s.Limit = max(1, s.Limit/parts)
 		s.Interval *= parts
 		if p.shape == shapeAtMost && p.percent == 0 {
-			s.Most, s.Within = 0, 0 // with a burst of 1 the interval does
+			s.Most, s.Within = 0, 0 // with a burst of 1, the interval is enough
 			s.Interval = ceilDiv(ceilDiv(int64(p.period+p.skewOr(DefaultSkew)), int64(time.Microsecond))*parts, p.limit)
 		}
 	}

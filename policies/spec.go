@@ -48,7 +48,7 @@ func (a Algorithm) String() string {
 type Spec struct {
 	Algorithm Algorithm
 
-	// Limit is the highest cost that can ever go at once: the burst B of a rate, the limit L of a window. For calls in flight it is how
+	// Limit is the highest cost that can ever start at once: the burst B of a rate, the limit L of a window. For calls in flight it is how
 	// many may run.
 	Limit int64
 	// Interval is the emission interval T of a rate, the width of one bucket of a window, or the length of a lease.

@@ -34,13 +34,13 @@ func (p Policy) stacked() Policy {
 	if shared.burst = sharedBurst; p.shape == shapeAtMost {
 		shared.burst = min(sharedBurst, p.limit)
 	}
-	if p.checkOwn() == nil && shared.checkOwn() != nil { // a burst of 2 could take too long to come back
+	if p.checkOwn() == nil && shared.checkOwn() != nil { // a burst of 2 could take too long to become available again
 		return p
 	}
 	return shared
 }
 
-// sharedIn reports whether calls of different keys share the policy, if it stands in a list.
+// sharedIn reports whether calls of different keys share the policy as part of a list.
 func (p Policy) sharedIn(list []Policy) bool {
 	if p.fair != "" || len(p.lanes) > 0 {
 		return true

@@ -48,7 +48,7 @@ func TestStacked(t *testing.T) {
 	require.Equal(t, int64(1), list[0].Spec().Limit, "the list itself stays as it is")
 }
 
-// What is wrong with a policy stays wrong.
+// An invalid policy stays invalid.
 func TestStackedKeepsMistakes(t *testing.T) {
 	t.Parallel()
 	for _, p := range []policies.Policy{{}, policies.PerSecond(0), policies.PerSecond(5).Burst(0), policies.AtMost(5, -1)} {
@@ -56,7 +56,7 @@ func TestStackedKeepsMistakes(t *testing.T) {
 	}
 }
 
-// A burst that was given is written and one that was not is not, so that both are read as they were.
+// A burst is written only if it was set, so that each policy is read back as it was.
 func TestTheBurstIsWrittenIfItWasGiven(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "per-second: 5 per 1s", policies.PerSecond(5).String())
@@ -64,7 +64,7 @@ func TestTheBurstIsWrittenIfItWasGiven(t *testing.T) {
 	require.Equal(t, "at-most-1s: at most 5 in any 1s, burst 2, skew 10ms", policies.AtMost(5, time.Second).Burst(2).String())
 }
 
-// What the upstream lowers is kept by the same account: exact if it was, and by arithmetic if it was too large for that.
+// A lowered limit keeps the same account: exact if the policy is exact, and by arithmetic if its limit was too large for that.
 func TestLoweredKeepsItsAccount(t *testing.T) {
 	t.Parallel()
 	exact := policies.AtMost(100, time.Second).Burst(10).Skew(0)

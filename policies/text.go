@@ -71,7 +71,7 @@ func (p Policy) writeLimit(b *strings.Builder) {
 	}
 }
 
-// burstText returns what is said of the burst of a rate, if it was given.
+// burstText returns the text of the burst of a rate, if it was set.
 func (p Policy) burstText() string {
 	if p.burst == 0 {
 		return ""
@@ -79,7 +79,7 @@ func (p Policy) burstText() string {
 	return fmt.Sprintf(", burst %d", p.burst)
 }
 
-// text says that a policy adapts, and how if that is not the default.
+// text returns "adaptive", and the settings that are not the default.
 func (a *Adaptation) text() string {
 	var how []string
 	say := func(isDefault bool, format string, value any) {

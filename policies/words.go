@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// An item is what stands between two commas of a policy's text.
+// An item is the text between two commas of a policy's text.
 type item struct {
 	text  string
 	words []string
@@ -48,8 +48,8 @@ func limitItem(text string) item {
 	return one
 }
 
-// apart returns the items that an item is where commas were left out before settings. A word is no setting where it is a name, as
-// the second one of "per burst", or what a limit goes on with, as in "25 per 1s". first says that the item is a limit.
+// apart splits an item in which the commas before settings were left out. A word begins no setting if it is a name, such as the second one
+// of "per burst", or if it belongs to a limit, as in "25 per 1s". first means that the item is a limit.
 func apart(one item, first bool) []item {
 	var items []item
 	depth, begin, isName := 0, 0, false
@@ -96,15 +96,14 @@ func begins(words []string) bool {
 	return nextIs(words, 0, "%")
 }
 
-// words are what an item says where its form leaves something open, read from first to last. The first one that is not what
-// it should be makes the error.
+// words are the words of an item that its form leaves open, read from first to last. The first one that is not as expected sets the error.
 type words struct {
 	item string
 	open []string
 	err  *Error
 }
 
-// match returns what the item says, and whether it has the form.
+// match returns the words of an item that the form leaves open, and whether the item has the form.
 func (f form) match(one item) (*words, bool) {
 	rest, open := one.words, []string(nil)
 	for want := range strings.FieldsSeq(f.words) {
@@ -230,7 +229,7 @@ func (w *words) scopes() []string {
 	return scopes
 }
 
-// inParentheses returns what stands between the parentheses around s; "" if there are none.
+// inParentheses returns the text between the parentheses around s; "" if there is none.
 func (w *words) inParentheses(s string) string {
 	inner, opens := strings.CutPrefix(s, "(")
 	inner, closes := strings.CutSuffix(inner, ")")
@@ -248,7 +247,7 @@ func notZero[T int | time.Duration](w *words, v T) T {
 	return v
 }
 
-// split cuts a text at the commas that are not in parentheses.
+// split splits a text at the commas that are not in parentheses.
 func split(text string) []item {
 	var items []item
 	depth, begin := 0, 0
@@ -268,7 +267,7 @@ func split(text string) []item {
 	return append(items, newItem(text[begin:]))
 }
 
-// notUnderstood says what would have been.
+// notUnderstood returns an error with examples of what would have been understood.
 func notUnderstood(one item, what string, forms []form) *Error {
 	examples := make([]string, 0, len(forms))
 	for _, f := range forms {
@@ -277,7 +276,7 @@ func notUnderstood(one item, what string, forms []form) *Error {
 	return &Error{Field: fieldText, Value: quote(one.text), Reason: "not understood: " + what + ", such as " + strings.Join(examples, ", ")}
 }
 
-// quote quotes what was given, and cuts it short.
+// quote quotes a text, and cuts a long one short.
 func quote(s string) string {
 	const most = 80
 	if len(s) > most {

@@ -1,24 +1,25 @@
-// Package airtable knows the limits of Airtable's Web API.
+// Package airtable describes the limits of Airtable's Web API.
 //
 //	p, err := pacer.New(pacer.Config{Upstream: "airtable", Policies: airtable.Limits()})
 //	client, err := transport.NewClient(p, transport.WithProfile(airtable.Profile))
 //
 // # What Airtable limits
 //
-// Five calls a second to each base, no matter who makes them, and fifty a second of each user or service account for all of its personal
-// tokens together. A base is read from the path. A user is identified by the credential, so several tokens of one user look like several
-// users: give them one value with transport.WithScope(airtable.ScopeUser, …).
+// Airtable allows five calls a second to each base, no matter who makes them, and fifty calls a second for each user or service account,
+// over all of its personal tokens together. The profile reads the base from the path. It identifies a user by the credential, so several
+// tokens of one user look like several users: give them one value with transport.WithScope(airtable.ScopeUser, …).
 //
 // # How it refuses
 //
-// With 429, and then every call for 30 seconds more, so the pause is [Penalty], which no field reports. Replies do not report which of the
-// two limits refused: a call to a base pauses that base, since its limit is the lower one. Refusals of calls without a base are the user's.
+// Airtable answers 429, and then refuses every call for 30 more seconds. So a refusal pauses calls for [Penalty], a time that no field
+// reports; a Retry-After that is longer takes precedence. Replies do not report which of the two limits refused the call. If the call was
+// to a base, that base pauses, because its limit is the lower one. Otherwise the user pauses.
 //
-// A 429 that says PUBLIC_API_BILLING_LIMIT_EXCEEDED means that a workspace has spent the calls of its month (plans Free and Team):
-// repeating it is pointless until the next month or plan, and nobody slows down. Replies report no counts.
+// A 429 that contains PUBLIC_API_BILLING_LIMIT_EXCEEDED means that a workspace has spent its calls for the month (plans Free and Team).
+// Repeating the call is pointless until the next month or a new plan, and no other call is paused. Replies report no counts.
 //
 // # What is not known
 //
-// Where a second begins, and whether the 30 seconds begin anew when one calls within them. The limit per month is not
-// modelled: no call tells its workspace.
+// Where a second begins, and whether a call during the 30 seconds makes them start again. The limit per month is not modelled: no call
+// names its workspace.
 package airtable

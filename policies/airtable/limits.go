@@ -15,8 +15,8 @@ const (
 	ScopeUser = "user" // hash of the credential
 )
 
-// Limits returns the stack: 5 calls a second to a base, 50 of a user. Where a second begins is not documented and a refusal
-// costs 30 seconds, so both hold in any second, evenly spread.
+// Limits returns the stack: 5 calls a second to each base, and 50 for each user. Airtable does not document where a second begins, and a
+// refusal costs 30 seconds, so both limits hold in any second, with the calls evenly spaced.
 // Source: https://airtable.com/developers/web/api/rate-limits
 func Limits() []policies.Policy {
 	return []policies.Policy{

@@ -10,11 +10,11 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// Penalty is how long Airtable refuses everything after a refusal.
+// Penalty is how long Airtable refuses all calls after a refusal.
 // Source: https://airtable.com/developers/web/api/rate-limits
 const Penalty = 30 * time.Second
 
-// Profile is Airtable's.
+// Profile is the profile of Airtable's Web API.
 var Profile = policies.Profile{
 	Name:        "airtable",
 	Credentials: []string{"Authorization"},
@@ -23,8 +23,8 @@ var Profile = policies.Profile{
 	Read:        fields.HeedUnavailable(read),
 }
 
-// base returns the base that a path is about: /v0/{base}/…, /v0/meta/bases/{base}/… or /v0/bases/{base}/… (webhooks). The
-// ids of bases begin with "app", which tells them from "meta" and "bases".
+// base returns the base that a path names: /v0/{base}/…, /v0/meta/bases/{base}/… or /v0/bases/{base}/… (webhooks). The ids of bases begin
+// with "app", which distinguishes them from "meta" and "bases".
 func base(r *http.Request) string {
 	_, path, _ := strings.Cut(r.URL.Path, "/v0/")
 	path = strings.TrimPrefix(path, "meta/")
@@ -40,7 +40,7 @@ func user(r *http.Request) string {
 	return fields.Caller(r)
 }
 
-// maxError is how much of an error is looked at.
+// maxError is how much of an error is read.
 const maxError = 4 << 10
 
 func peek(r *http.Response) int {
@@ -50,15 +50,15 @@ func peek(r *http.Response) int {
 	return maxError
 }
 
-// monthSpent is the code of a refusal because a workspace has spent its calls of the month, as Airtable sends it. Documented
-// is the limit alone: https://support.airtable.com/docs/managing-api-call-limits-in-airtable
+// monthSpent is the code that Airtable sends when a workspace has spent its calls for the month. Only the limit is documented, not the
+// code: https://support.airtable.com/docs/managing-api-call-limits-in-airtable
 const monthSpent = "PUBLIC_API_BILLING_LIMIT_EXCEEDED"
 
 func read(r *policies.Reply) policies.Reading {
 	if r.Status != http.StatusTooManyRequests {
 		return policies.Reading{}
 	}
-	if bytes.Contains(r.Body, []byte(monthSpent)) { // also in a body that was cut, and in either form of Airtable's errors
+	if bytes.Contains(r.Body, []byte(monthSpent)) { // also finds it in a truncated body, and in either form of Airtable's errors
 		return policies.Reading{Verdict: policies.Spent}
 	}
 	f := policies.Feedback{Source: "429", Policies: []string{PolicyUser}, Otherwise: policies.Everyone, Refused: true, Certain: true, Wait: Penalty}

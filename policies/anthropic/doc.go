@@ -1,42 +1,43 @@
-// Package anthropic knows the limits of Anthropic's API.
+// Package anthropic describes the limits of Anthropic's API.
 //
 //	p, err := pacer.New(pacer.Config{Upstream: "anthropic", Policies: anthropic.Limits(50, 30_000, 8_000)})
 //	client, err := transport.NewClient(p, transport.WithProfile(anthropic.Profile))
 //
 // # What Anthropic limits
 //
-// Requests, input tokens and output tokens per minute, for each organization and class of models, refilled all the time
-// (a token bucket). The numbers depend on the usage tier: take yours from the console. The key stands for the
-// organization, by a hash, and the model of the request for its class. All limits are one reservation.
+// Anthropic limits requests, input tokens and output tokens per minute, for each organization and class of models. The limits refill
+// continuously (a token bucket). The numbers depend on the usage tier: take yours from the console. A hash of the key stands for the
+// organization, and the model of the request for its class. One reservation covers all three limits.
 //
-// Several keys of one organization share its limits, and so do the models of some classes (all of Opus 4.x, say). If you use
-// such ones together, give them one value with transport.WithScope, for anthropic.ScopeKey and anthropic.ScopeModel.
+// Several keys of one organization share its limits, and so do the models of some classes (all of Opus 4.x, say). If you use several of
+// these, give them one value with transport.WithScope, for anthropic.ScopeKey and anthropic.ScopeModel.
 //
-// A request's input is reserved at an estimate: a quarter of its bytes. Its output is counted while it is produced, whatever
-// max_tokens says: one token is reserved for it, and once 20 answers are known, as much as the shortest quarter of those lately had at
-// most, but never more than max_tokens. What the answer says it used corrects both when it has been read to its end or is closed,
-// streams included; calls that come later wait for what was too little. What failed or was refused costs no tokens. Input that was
-// read from the prompt cache does not count, as with all but a few older models.
+// The input of a request is estimated at one token for each four bytes of its body. Output counts as it is produced, whatever max_tokens
+// is. So one token is reserved for it at first. Once 20 answers are known, the reservation is the first quartile of the output of recent
+// answers, but never more than max_tokens. The usage that the answer reports corrects both charges when the answer has been read to its end
+// or is closed, streams included. If too little was reserved, later calls wait for the difference. A call that failed or was refused costs
+// no tokens. Input that was read from the prompt cache does not count, as with all but a few older models.
 //
-// Calls without a model, such as those for batches and the list of models, and the counting of tokens have limits of their own
-// and are bound by no policy here. So are requests whose body is longer than 256 KiB or cannot be had twice (no GetBody):
-// their model is unknown. Tell it with transport.WithScope(anthropic.ScopeModel, …) if you send such ones.
+// Calls without a model, such as those for batches and the list of models, and calls that count tokens have limits of their own. No policy
+// here binds them. Nor does one bind requests whose body is longer than 256 KiB or can be read only once (no GetBody), because their model
+// is unknown. If you send such requests, name the model with transport.WithScope(anthropic.ScopeModel, …).
 //
 // # How it refuses
 //
-// With 429 and Retry-After in seconds. Concerned is the limit that the message names, otherwise those whose remaining field
-// is 0, otherwise all. Where Retry-After is missing, the reset of what has nothing left counts. A 429 whose message speaks of a
-// spend limit is about money: repeating it is pointless, and nobody slows down. 529 means that the service is
-// overloaded: no limit of ours, repeated if the request is safe to repeat.
+// Anthropic answers 429 with Retry-After in seconds. The refusal is about the limits that the message names; otherwise about those whose
+// remaining field is 0; otherwise about all. Without Retry-After, the wait is the latest reset of those that have nothing left. A 429 whose
+// message mentions a spend limit is about money: repeating the call is pointless, and no other call is paused. A 429 with x-should-retry:
+// false is not repeated either, as in Anthropic's SDKs. 529 means that the service is overloaded. It is not about a limit, and the call is
+// repeated if the request is safe to repeat.
 //
-// # What counts tell
+// # What the counts report
 //
-// anthropic-ratelimit-…-limit is per minute, -remaining what may go at once, rounded to thousands for tokens; -reset, an
-// instant of RFC 3339, is when all of it is back. anthropic-ratelimit-tokens-… repeats whichever limit of tokens is the
-// tightest, or their sum, and is not used.
+// anthropic-ratelimit-…-limit is per minute. …-remaining is how much may be spent at once; tokens are rounded to thousands. …-reset, an
+// instant of RFC 3339, is when the whole limit is available again. anthropic-ratelimit-tokens-… repeats the tightest limit of tokens, or
+// the sum of these limits, and is not used.
 //
 // # What is not known
 //
-// The wording of refusals, and how a workspace's limit differs from the organization's in them. Limits of batches, of
-// long contexts and of the priority tier, and those on sharp increases of traffic (which also come as 429), are not modelled.
+// The wording of refusals, and how a refusal by a workspace's limit differs from one by the organization's. Limits of batches, of long
+// contexts and of the priority tier, and the limits on sharp increases of traffic (which also answer 429), are not modelled.
 package anthropic

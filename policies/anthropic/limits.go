@@ -12,10 +12,11 @@ const (
 	ScopeModel = "model" // carried by calls that name one
 )
 
-// Limits returns the stack of a model with these limits per minute, from the console of the organization. A burst is a whole
-// minute's worth, the capacity of Anthropic's own bucket; it is also the highest cost that one call may have: one whose
-// estimated input is higher is refused as a call that can never start, though most of it be cached. Anthropic may enforce a limit over shorter times, such as
-// one request a second for 60 a minute; if it refuses bursts, give the policies a smaller one with [policies.Policy.Burst].
+// Limits returns the stack of a model with these limits per minute, which the organization's console shows. A burst is a whole minute's
+// worth, the capacity of Anthropic's own bucket. It is also the highest cost that one call may have. The transport charges a call whose
+// estimated input is higher the whole burst, and settles it afterwards: most of the input may be cached. Anthropic may enforce a limit over
+// shorter times, such as one request a second for 60 a minute. If it refuses bursts, give the policies a smaller one with
+// [policies.Policy.Burst].
 // Source of how they are counted: https://docs.anthropic.com/en/api/rate-limits
 func Limits(requests, inputTokens, outputTokens int64) []policies.Policy {
 	minute := func(name string, n int64) policies.Policy {

@@ -51,7 +51,7 @@ func TestTheUsageOfAnAnswer(t *testing.T) {
 	}
 }
 
-// A body that nobody would send takes no work that grows with its square. What is allocated is judged, which no busy machine changes.
+// The work for a hostile body does not grow with its square. The test judges allocations, which do not depend on how busy the machine is.
 func TestUsageInUsageIsReadQuickly(t *testing.T) { //nolint:paralleltest // it counts what is allocated
 	allocated := func(n int) float64 {
 		reply := policies.Reply{Status: http.StatusOK, Body: []byte(strings.Repeat(`{"usage":`, n))}

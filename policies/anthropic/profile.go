@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// Profile is Anthropic's.
+// Profile is the profile of Anthropic's API.
 var Profile = policies.Profile{
 	Name:        "anthropic",
 	Credentials: []string{"X-Api-Key", "Authorization"},
@@ -25,7 +25,7 @@ func key(r *http.Request) string {
 	return fields.Fingerprint(r.Header.Get("X-Api-Key") + "\n" + fields.Credential(r.Header))
 }
 
-// model returns the model that a request names. Counting tokens has limits of its own, which are none of a model's.
+// model returns the model that a request names; "" if the request counts tokens, which has limits of its own.
 // Source: https://docs.anthropic.com/en/docs/build-with-claude/token-counting
 func model(r *http.Request) string {
 	if countsTokens(r) {
@@ -41,14 +41,14 @@ func model(r *http.Request) string {
 func countsTokens(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/count_tokens") }
 
 const (
-	// bytesPerToken is a rule of thumb for text in English, of this package's own.
+	// bytesPerToken is this package's own rule of thumb for English text.
 	bytesPerToken = 4
-	// maxEstimate is the most that an estimate is believed: more than any model's context.
+	// maxEstimate is the highest estimate: more than any model's context.
 	maxEstimate = 10_000_000
 )
 
-// costs are one request, an estimate of its input, and of its output what answers before had: Anthropic counts output as it is produced,
-// and max_tokens only bounds it. Until answers are known, it is one token.
+// costs returns what a call costs besides one request: an estimate of its input, and for the output what earlier answers had. Anthropic
+// counts output as it is produced, and max_tokens only bounds it. Until enough answers are known, the output is estimated at one token.
 // Source: https://docs.anthropic.com/en/api/rate-limits
 func costs(r *http.Request) []policies.Cost {
 	if r.Body == nil || r.Body == http.NoBody {
@@ -66,7 +66,7 @@ func costs(r *http.Request) []policies.Cost {
 	}
 }
 
-// maxError is how much of an error is looked at.
+// maxError is how much of an error is read.
 const maxError = 4 << 10
 
 func peek(r *http.Response) int {
@@ -76,10 +76,10 @@ func peek(r *http.Response) int {
 	return maxError
 }
 
-// dimension is what the fields of a reply say of one limit.
+// dimension is what the fields of a reply report about one limit.
 type dimension struct {
 	policy, field    string
-	words            string // how a message calls it
+	words            string // how a message names it
 	limit, remaining policies.Count
 }
 
@@ -134,7 +134,7 @@ func read(r *policies.Reply) policies.Reading {
 	return reading
 }
 
-// spendLimit is in the message of a 429 that is about money, as Anthropic sends it; it documents no wording.
+// spendLimit is part of the message of a 429 that is about money, as Anthropic sends it. The wording is not documented.
 const spendLimit = "spend limit"
 
 // errorMessage returns the message of an error; "" if it cannot be read.
@@ -144,11 +144,11 @@ func errorMessage(body []byte) string {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	_ = json.Unmarshal(body, &reported) // what cannot be read says nothing
+	_ = json.Unmarshal(body, &reported) // an unreadable body has no message
 	return reported.Error.Message
 }
 
-// refusal says which of the limits refused, and how long it takes.
+// refusal returns which of the limits refused the call, and how long to wait.
 func refusal(r *policies.Reply, all []dimension, message string) policies.Feedback {
 	f := policies.Feedback{Source: "429", Refused: true, Otherwise: policies.TheCall}
 	meant := concerned(all, message)
@@ -173,9 +173,9 @@ func (d *dimension) spent() bool {
 	return reported && n == 0
 }
 
-// concerned returns the limits that a refusal is about: the one that its message names, otherwise those that have nothing left, otherwise
-// all. The message has precedence because what is left of tokens is reported in thousands. Its wording is as Anthropic sends it; documented
-// is only that it describes which limit was exceeded.
+// concerned returns the limits that a refusal is about: those that its message names, otherwise those that have nothing left, otherwise
+// all. The message takes precedence because the remaining tokens are reported in thousands. Its wording is as Anthropic sends it; the
+// documentation only states that it describes which limit was exceeded.
 func concerned(all []dimension, message string) []*dimension {
 	var named, spent []*dimension
 	every := make([]*dimension, 0, len(all))

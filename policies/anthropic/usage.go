@@ -8,9 +8,9 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// settle finds the tokens that an answer used. An answer has one object called "usage"; a stream has one at its start, with the input, and
-// one at its end, with the output. The last report counts, so it is searched from the end; what is not reported keeps its estimate. A call
-// that failed or was refused has used none.
+// settle finds the tokens that an answer used. An answer has one object named "usage"; a stream has one at its start, with the input, and
+// one at its end, with the output. The last report counts, so the search starts at the end. What is not reported keeps its estimate. A call
+// that failed or was refused has used no tokens.
 func settle(r *policies.Reply) []policies.Cost {
 	if r.Status >= http.StatusBadRequest {
 		return []policies.Cost{{Policy: PolicyInputTokens}, {Policy: PolicyOutputTokens}}
@@ -41,8 +41,8 @@ func settle(r *policies.Reply) []policies.Cost {
 	return costs
 }
 
-// usage reads ": {…}" and ignores what follows; −1 for what is not there or makes no sense. What was read from a cache does
-// not count as input.
+// usage reads ": {…}" and ignores what follows. It returns −1 for a number that is missing or makes no sense. Input that was read from a
+// cache does not count.
 func usage(b []byte) (input, output int64) {
 	b = bytes.TrimLeft(b, " \t\r\n")
 	if len(b) == 0 || b[0] != ':' {

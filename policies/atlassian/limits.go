@@ -17,9 +17,9 @@ const (
 
 	ScopeApp    = "app"    // hash of the credential
 	ScopeTenant = "tenant" // host or cloud id
-	ScopeReads  = "reads"  // endpoint, of GET and POST
-	ScopeWrites = "writes" // endpoint, of PUT, PATCH and DELETE
-	ScopeIssue  = "issue"  // tenant and issue, of calls that write to one
+	ScopeReads  = "reads"  // endpoint, for GET and POST
+	ScopeWrites = "writes" // endpoint, for PUT, PATCH and DELETE
+	ScopeIssue  = "issue"  // tenant and issue, for calls that write to one
 )
 
 // Limits returns the stack of an app or token.
@@ -33,13 +33,13 @@ func Limits() []policies.Policy {
 	}
 }
 
-// AppQuota returns the policy of the pool that Forge, Connect and OAuth apps have over all of their tenants: 65,000 points
-// an hour. Append it to [Limits].
+// AppQuota returns the policy of the pool that a Forge, Connect or OAuth app has for all of its tenants: 65,000 points an hour. Append it
+// to [Limits].
 func AppQuota() policies.Policy {
 	return policies.Sliding(65_000, time.Hour).Per(ScopeApp).Named(PolicyApp)
 }
 
-// TenantQuota returns the policy of an app that has n points an hour for each tenant. Append it to [Limits].
+// TenantQuota returns the policy of an app that has n points an hour in each tenant. Append it to [Limits].
 func TenantQuota(n int64) policies.Policy {
 	return policies.Sliding(n, time.Hour).Per(ScopeTenant).Named(PolicyTenant)
 }

@@ -2,7 +2,7 @@ package atlassian
 
 import "github.com/headway-go/headway/policies/fields"
 
-// names are those of resources in the paths of Jira Cloud's API, behind its version.
+// names are the names of resources in the paths of Jira Cloud's API, after its version.
 //
 // Sources: https://developer.atlassian.com/cloud/jira/platform/swagger-v3.v3.json and
 // https://developer.atlassian.com/cloud/jira/software/swagger.v3.json

@@ -10,10 +10,10 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// LimitUnavailable is why a 503 asks to wait. There is no policy for it: the call alone waits.
+// LimitUnavailable is the limit of a 503 with Retry-After. No policy has this name, so only that call waits.
 const LimitUnavailable = "unavailable"
 
-// Profile is Jira Cloud's.
+// Profile is the profile of Jira Cloud's REST API.
 var Profile = policies.Profile{Name: "atlassian", Scopes: scopes(), Read: read}
 
 func read(r *policies.Reply) policies.Reading {
@@ -59,7 +59,7 @@ func bucket(r *http.Request) string {
 	return PolicyReads
 }
 
-// meant says which limit a refusal names. One that names none is of the bucket, which every call has.
+// meant returns which limit a refusal names. A refusal that names none is about the bucket, which every call has.
 func meant(r *policies.Reply) policies.Feedback {
 	f := policies.Feedback{Source: "RateLimit-Reason", Otherwise: policies.TheCall}
 	switch strings.TrimSpace(r.Header.Get("Ratelimit-Reason")) {
@@ -77,10 +77,11 @@ func meant(r *policies.Reply) policies.Feedback {
 	return f
 }
 
-// longest is how much of a structured field is looked at.
+// longest is how much of a structured field is read.
 const longest = 4096
 
-// pool reads what is left of the app's pool from Beta-RateLimit: "global-app-quota";r=500;t=3200. Without r there is plenty.
+// pool returns what is left of the app's pool, from Beta-RateLimit: "global-app-quota";r=500;t=3200. Without r, plenty is left, and ok is
+// false.
 func pool(h http.Header) (left int64, ok bool) {
 	lines := h.Values("Beta-Ratelimit")
 	if len(lines) == 0 || len(strings.Join(lines, ",")) > longest {

@@ -26,7 +26,7 @@ func app(r *http.Request) string {
 	return tenant(r)
 }
 
-// cloud is the start of a path at api.atlassian.com, up to the cloud id.
+// cloud matches the start of a path at api.atlassian.com, up to the cloud id.
 var cloud = regexp.MustCompile(`^/ex/[^/]+/([^/]+)`)
 
 func tenant(r *http.Request) string {
@@ -58,7 +58,7 @@ func writes(r *http.Request) bool {
 	return r.Method == http.MethodPut || r.Method == http.MethodPatch || r.Method == http.MethodDelete
 }
 
-// isIssue reports whether an element of a path may be the key or the number of an issue: names have no digits.
+// isIssue reports whether an element of a path may be the key or the number of an issue: the names of resources have no digits.
 func isIssue(part string) bool { return strings.ContainsAny(part, "0123456789") }
 
 func endpoint(r *http.Request, carries bool) string {
@@ -68,7 +68,7 @@ func endpoint(r *http.Request, carries bool) string {
 	return tenant(r) + " " + method(r) + " " + names.Template(path(r), 1)
 }
 
-// issue returns the issue that a call writes to.
+// issue returns the issue that a call writes to; "" if it writes to none.
 func issue(r *http.Request) string {
 	parts := path(r)
 	if m := method(r); m == http.MethodGet || m == http.MethodHead || len(parts) < 2 || parts[0] != "issue" || !isIssue(parts[1]) {

@@ -6,12 +6,12 @@ import (
 	"net/http"
 )
 
-// maxBody is how much of a request's body is looked at: 256 KiB.
+// maxBody is the longest body of a request that is read: 256 KiB.
 const maxBody = 256 << 10
 
-// RequestJSON reads the JSON object that a request sends into v, as [json.Unmarshal] does, from a copy that the request's
-// GetBody makes. It reports false, and leaves v as it may be, if there is no copy to be had, or the body is no JSON object
-// of at most 256 KiB. It also returns how long the body is, as far as that is known; −1 if it is not.
+// RequestJSON reads the JSON object that a request sends into v, as [json.Unmarshal] does, from a copy that the request's GetBody makes. It
+// reports false if there is no copy, or if the body is not a JSON object of at most 256 KiB; v may then hold a part of it. It also returns
+// the length of the body, or −1 if that is not known.
 func RequestJSON(r *http.Request, v any) (length int64, ok bool) {
 	length = r.ContentLength
 	if r.Body == nil || r.Body == http.NoBody {

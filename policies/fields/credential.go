@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// Credential returns what tells the credentials of requests apart without giving them away: the [Fingerprint] of the
-// Authorization field; "" if there is none. Of Basic credentials, it is the fingerprint of a key that is derived from the password
-// with the user name as its salt: a password may be short enough to be found by trying many.
+// Credential returns a text that identifies the credential of a request without disclosing it: the [Fingerprint] of the Authorization
+// field, or "" if there is none. A password may be short enough to be found by trying many. So for Basic credentials, it is the fingerprint
+// of the user name and of a key that is derived from the password, with the user name in its salt.
 func Credential(h http.Header) string {
 	auth := h.Get("Authorization")
 	user, password, ok := (&http.Request{Header: h}).BasicAuth()
@@ -22,19 +22,19 @@ func Credential(h http.Header) string {
 }
 
 const (
-	// rounds is how often a password is hashed, about 2 ms, so that trying many takes long.
+	// rounds is how often a password is hashed. That takes about 2 ms, so trying many passwords takes long.
 	rounds = 10_000
-	// maxDerived bounds how many derived keys are kept.
+	// maxDerived is how many derived keys are kept.
 	maxDerived = 4096
 )
 
-// keys has the derived keys by the hash of their credentials: each is computed once.
+// keys holds the derived keys by the hash of their credentials, so that none is computed for each request.
 var keys = struct { //nolint:gochecknoglobals // a cache of a pure function
 	sync.Mutex
 	m map[[sha256.Size]byte]string
 }{m: make(map[[sha256.Size]byte]string)}
 
-// derived returns a key that is derived from Basic credentials.
+// derived returns the fingerprint of Basic credentials, from a key that is derived from them.
 func derived(auth, user, password string) string {
 	id := sha256.Sum256([]byte(auth))
 	keys.Lock()
@@ -44,7 +44,7 @@ func derived(auth, user, password string) string {
 		return known
 	}
 	key, err := pbkdf2.Key(sha256.New, password, []byte("headway\n"+user), rounds, sha256.Size)
-	if err != nil { // of parameters that are no standard's, which these are not
+	if err != nil { // in FIPS 140-only mode, if the salt is shorter than 16 bytes
 		return Fingerprint(user)
 	}
 	known = Fingerprint(user + "\n" + string(key))
@@ -57,7 +57,7 @@ func derived(auth, user, password string) string {
 	return known
 }
 
-// Fingerprint returns the first 16 hex digits of the SHA-256 of a secret; "" for none.
+// Fingerprint returns the first 16 hex digits of the SHA-256 of a secret; "" for an empty one.
 func Fingerprint(secret string) string {
 	if secret == "" {
 		return ""
@@ -66,7 +66,7 @@ func Fingerprint(secret string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Caller returns what tells apart who makes requests: the [Credential], or the host if there is none.
+// Caller returns a text that identifies who makes a request: its [Credential], or the host if it has none.
 func Caller(r *http.Request) string {
 	if c := Credential(r.Header); c != "" {
 		return c

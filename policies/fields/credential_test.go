@@ -25,7 +25,7 @@ func TestCredentialTellsCredentialsApartWithoutGivingThemAway(t *testing.T) {
 	require.Empty(t, fields.Fingerprint(""))
 }
 
-// A password is not to be found by hashing many and comparing.
+// A password must not be found by hashing many and comparing.
 func TestBasicCredentialsAreNoPlainHash(t *testing.T) {
 	t.Parallel()
 	basic := func(user, password string) string {

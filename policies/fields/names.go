@@ -5,7 +5,7 @@ import "strings"
 // Names are the names of resources in an API's paths. Every other element of a path is an id.
 type Names map[string]struct{}
 
-// NamesOf returns the names that blanks part.
+// NamesOf returns the names in a text, which are separated by white space.
 func NamesOf(text string) Names {
 	names := make(Names)
 	for name := range strings.FieldsSeq(text) {
@@ -14,8 +14,8 @@ func NamesOf(text string) Names {
 	return names
 }
 
-// Template returns the elements of a path, joined, with a * for each that is an id. The first so many elements are kept as they are:
-// version and resource, of which a service may add new ones. An empty element is kept, too.
+// Template returns the elements of a path, joined, with a * in place of each id. It keeps as many of the first elements as first says: the
+// version and the resource, to which a service may add new ones. It also keeps empty elements.
 func (n Names) Template(path []string, first int) string {
 	var b strings.Builder
 	for i, part := range path {

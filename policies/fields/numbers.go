@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// maxNumber is the largest count that is believed: 15 digits, as in structured fields (RFC 9651 section 3.3.1).
+// maxNumber is the largest count that is accepted: 15 digits, as in structured fields (RFC 9651 section 3.3.1).
 const maxNumber = 999_999_999_999_999
 
-// Number reads a count: digits alone, at most 15 of them.
+// Number reads a count: only digits, at most 15 of them.
 func Number(s string) (int64, bool) {
 	s = strings.TrimSpace(s)
 	if len(s) > 15 || !digits(s) {
@@ -32,11 +32,11 @@ func Fraction(s string) (used, limit int64, ok bool) {
 	return used, limit, true
 }
 
-// maxPairs bounds how many pairs of one field are looked at.
+// maxPairs is how many pairs of one field are read.
 const maxPairs = 32
 
-// Pairs walks through "key=value" pairs that a separator parts, such as Zendesk's "total=100; remaining=99; resets=41".
-// Space around keys and values is not theirs, and keys are made lower-case. What is not a pair is left out.
+// Pairs iterates over "key=value" pairs with a separator between them, such as Zendesk's "total=100; remaining=99; resets=41". It removes
+// space around keys and values, turns keys into lower case, and skips what is not a pair.
 func Pairs(s, separator string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		n := 0

@@ -171,7 +171,7 @@ func FuzzPairs(f *testing.F) {
 		}
 		require.LessOrEqual(t, n, min(32, strings.Count(s, "=")))
 
-		// Pairs that are put together are the same when they are taken apart.
+		// Pairs that are joined are the same when they are split.
 		if key, value, ok := strings.Cut(s, "="); ok && !strings.Contains(s, ";") {
 			joined := "first=1;" + s + "; last = 2"
 			got := maps.Collect(fields.Pairs(joined, ";"))

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// RetryAfter reads the Retry-After field of a response and returns how long to wait from now on. It accepts
-// delay-seconds and the three HTTP dates of RFC 9110 sections 10.2.3 and 5.6.7, seconds with decimals, as
-// Shopify sends them ("2.0"), and instants of RFC 3339, as seen at Zoom. A date is compared with the response's own
-// Date if there is one ([Now]). A time that is past is a wait of 0. Of several fields the longest wait counts, and so it
-// does of a field in which a proxy has joined several, such as "120, 120".
+// RetryAfter reads the Retry-After field of a response and returns how long to wait from now on. It accepts delay-seconds and the three
+// HTTP dates of RFC 9110 sections 10.2.3 and 5.6.7, seconds with decimals, as Shopify sends them ("2.0"), and instants of RFC 3339, as seen
+// at Zoom. It compares a date with the response's own Date if there is one ([Now]). A time in the past is a wait of 0. Of several fields,
+// the longest wait counts. The same is true for one field in which a proxy has joined several, such as "120, 120".
 //
-// A field that is none of these forms (negative, garbage) is ignored: if nothing valid is left, ok is false.
+// It ignores values in none of these forms (negative, garbage). If no valid value is left, ok is false.
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	values := h.Values("Retry-After")
 	if len(values) == 0 {
@@ -44,8 +43,8 @@ func retryAfter(s string, now time.Time) (time.Duration, bool) {
 	return ISO8601(strings.TrimSpace(s), now)
 }
 
-// Now returns the upstream's own time, from the Date of its response, so that a clock that differs from the server's does no harm to waits
-// that are given as instants. Without a valid Date it returns now.
+// Now returns the upstream's own time, from the Date of its response, so that waits until an instant are right even if the clocks of client
+// and server differ. Without a valid Date it returns now.
 func Now(h http.Header, now time.Time) time.Time {
 	if date, ok := httpDate(h.Get("Date")); ok {
 		return date
@@ -53,8 +52,8 @@ func Now(h http.Header, now time.Time) time.Time {
 	return now
 }
 
-// Cached reports whether a response comes from a cache (RFC 9111 section 5.1): what it says about limits is
-// old, and was said to somebody else. If several caches left an Age, one that is positive suffices.
+// Cached reports whether a response comes from a cache (RFC 9111 section 5.1): what it reports about limits is then old, and was meant for
+// another client. If several caches left an Age, one positive Age is enough.
 func Cached(h http.Header) bool {
 	for _, v := range h["Age"] {
 		for one := range strings.SplitSeq(v, ",") {

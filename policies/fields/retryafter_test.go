@@ -72,7 +72,7 @@ func TestRetryAfterTakesTheLongestOfSeveral(t *testing.T) {
 	require.False(t, ok)
 }
 
-// A date is compared with the server's own clock, where the response tells it.
+// A date is compared with the server's own clock, if the response reports it.
 func TestRetryAfterComparesDatesWithTheServersClock(t *testing.T) {
 	t.Parallel()
 	h := http.Header{"Retry-After": {"Fri, 31 Dec 1999 23:59:59 GMT"}, "Date": {"Fri, 31 Dec 1999 23:59:57 GMT"}}

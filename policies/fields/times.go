@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// maxField bounds what is looked at: no valid form is longer.
+// maxField is how many bytes of a field are read: no valid form is longer.
 const maxField = 64
 
-// longest is the wait that stands for all that are too long for a Duration.
+// longest is the wait that stands for all waits that are too long for a Duration.
 const longest = time.Duration(math.MaxInt64)
 
 // Seconds reads a number of seconds, with or without decimals: "12", "2.0".
@@ -32,11 +32,10 @@ func decimal(s string, unit time.Duration) (time.Duration, bool) {
 	return time.Duration(n)*unit + rest, true
 }
 
-// maxWhole stands for all numbers that are larger: as many seconds are 31 million years.
+// maxWhole stands for all larger numbers: that many seconds are 31 million years.
 const maxWhole = 1_000_000_000_000_000
 
-// parts takes digits with an optional decimal part apart: how many whole units they are, at most maxWhole, and the rest,
-// rounded up to the nanosecond.
+// parts splits digits with an optional decimal part into whole units, at most maxWhole, and the rest, rounded up to the nanosecond.
 func parts(s string, unit time.Duration) (n int64, rest time.Duration, ok bool) {
 	s = strings.TrimSpace(s)
 	whole, fraction, dotted := strings.Cut(s, ".")
@@ -62,17 +61,17 @@ func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// goDuration is what a duration looks like: no sign, and a unit behind each number.
+// goDuration matches a duration: no sign, and a unit after each number.
 var goDuration = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`)
 
-// Duration reads a duration as Go prints it: "6m0s", "20ms", "1.5s". What is less than a nanosecond is left out.
+// Duration reads a duration as Go prints it: "6m0s", "20ms", "1.5s". Fractions of a nanosecond are dropped.
 func Duration(s string) (time.Duration, bool) {
 	s = strings.TrimSpace(s)
 	if len(s) > maxField || !goDuration.MatchString(s) {
 		return 0, false
 	}
 	d, err := time.ParseDuration(s)
-	if err != nil { // of that form, only one that is too large
+	if err != nil { // in this form, it can only be too large
 		return longest, true
 	}
 	return d, true
@@ -96,14 +95,14 @@ func epoch(s string, now time.Time, unit time.Duration) (time.Duration, bool) {
 	}
 	perSecond := int64(time.Second / unit)
 	at := time.Unix(n/perSecond, n%perSecond*int64(unit)).Add(rest)
-	return max(0, at.Sub(now)), true // Sub saturates, whenever now is
+	return max(0, at.Sub(now)), true // Sub saturates, whatever now is
 }
 
 // iso8601 are the forms of ISO 8601 that vendors send: RFC 3339, and Atlassian's without seconds.
 var iso8601 = []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00"} //nolint:gochecknoglobals // a constant table
 
-// ISO8601 reads an instant such as 2025-10-08T15:00:00Z, with or without seconds, and with a time zone, and returns how
-// long that is from now; 0 if it is past.
+// ISO8601 reads an instant with a time zone, with or without seconds, such as 2025-10-08T15:00:00Z, and returns how long that is from now;
+// 0 if it is past.
 func ISO8601(s string, now time.Time) (time.Duration, bool) {
 	s = strings.TrimSpace(s)
 	if len(s) > maxField {
@@ -117,8 +116,8 @@ func ISO8601(s string, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// HTTPDate reads one of the three dates of RFC 9110 section 5.6.7 and returns how long that is from now; 0 if it is past. The
-// first two may name their time zone UTC or +0000 in place of GMT, as formatters of dates for mail do.
+// HTTPDate reads one of the three dates of RFC 9110 section 5.6.7 and returns how long that is from now; 0 if it is past. In the first two,
+// the time zone may also be UTC or +0000 in place of GMT, as formatters of dates for mail write it.
 func HTTPDate(s string, now time.Time) (time.Duration, bool) {
 	at, ok := httpDate(s)
 	if !ok {
@@ -137,7 +136,7 @@ func httpDate(s string) (time.Time, bool) {
 			s = date + " GMT"
 		}
 	}
-	// All three are in GMT. ParseTime takes the second with any zone, which may mean another time on each machine.
+	// All three are in GMT. ParseTime accepts any zone in the second, which may mean another time on each machine.
 	if strings.Contains(s, ",") && !strings.HasSuffix(s, " GMT") {
 		return time.Time{}, false
 	}

@@ -6,9 +6,9 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// HeedUnavailable returns a function that reads as the given one does, and also heeds a 503 with a Retry-After (RFC 9110 section
-// 15.6.4), if that function read no wait from it: the widest scope that binds the call waits. Nothing says that a limit refused
-// the call, or that it was not processed, so status and method decide whether to repeat it.
+// HeedUnavailable returns a function that reads a reply as the given one does, and also respects a 503 with a Retry-After (RFC 9110 section
+// 15.6.4), if that function returned no wait and no verdict for it: the widest scope that binds the call waits. Such a reply does not
+// report that a limit refused the call, or that the call was not processed. So status and method decide whether to repeat it.
 func HeedUnavailable(read func(*policies.Reply) policies.Reading) func(*policies.Reply) policies.Reading {
 	return func(r *policies.Reply) policies.Reading {
 		reading := read(r)

@@ -1,45 +1,49 @@
-// Package github knows the limits of GitHub's REST and GraphQL APIs.
+// Package github describes the limits of GitHub's REST and GraphQL APIs.
 //
 //	p, err := pacer.New(pacer.Config{Upstream: "github", Policies: github.Limits(github.User)})
 //	client, err := transport.NewClient(p, transport.WithProfile(github.Profile))
 //
 // # What GitHub limits
 //
-// The primary limit: calls per hour and credential, for each resource apart (core, search, code_search, graphql …),
-// in windows that begin with the first call; searching has minutes instead. Secondary limits: 900 points a minute on
-// REST, where reading costs 1 and writing 5, 2,000 points on GraphQL, 80 a minute and 500 an hour that create
-// content, and 100 calls that run at once, of both APIs together: see [Concurrent].
+// The primary limit counts calls per hour and credential, separately for each resource (core, search, code_search, graphql …), in windows
+// that begin with the first call. Searches are counted per minute instead. The secondary limits are:
 //
-// A query on GraphQL costs the primary limit points, which GitHub documents how to predict roughly: add up the requests that it
-// takes to fetch every connection, if every page is full as first and last ask for it, and divide by 100; at least 1. Each call is
-// charged so, from the text and the variables of its query. If the query asks for rateLimit { cost }, that corrects the charge when
-// the answer was read. A query costs 1 point a minute, a mutation 5. A query that cannot be read costs 1 of each: one whose body is
-// longer than 256 KiB or cannot be had twice (no GetBody), and one that GitHub has stored. A reply 304 costs the primary limit nothing.
+//   - 900 points a minute on REST, where a read costs 1 and a write 5;
+//   - 2,000 points a minute on GraphQL, where a query costs 1 and a mutation 5;
+//   - 80 calls a minute and 500 an hour that create content;
+//   - 100 calls that run at once, on both APIs together: see [Concurrent].
 //
-// [Limits] holds a permit for each call that runs. The transport gives it back; without a transport, use Acquire of
-// the pacer in place of Wait.
+// A GraphQL query also costs points of the primary limit, which GitHub documents how to predict roughly: add up the requests that it takes
+// to fetch every connection, if every page is as full as first and last request, and divide by 100; the cost is at least 1. The profile
+// charges each call this number, which it reads from the text and the variables of the query. If the query selects rateLimit { cost }, the
+// answer corrects the charge once it has been read. A query that the profile cannot read costs 1 point of each limit: one whose body is
+// longer than 256 KiB or can be read only once (no GetBody), and one that GitHub has stored. A reply with 304 to a call with a credential
+// costs the primary limit nothing.
 //
-// Credentials are distinguished by a hash of the Authorization field; calls without one share the limit of their address. So two tokens of
-// one user, or an installation's token and the one that replaces it after an hour, are not seen to share a limit until replies tell what is
-// left of it.
+// [Limits] holds a permit for each call that runs. The transport gives it back; without a transport, use Acquire of the pacer in place of
+// Wait.
+//
+// A hash of the Authorization field distinguishes credentials; calls without one share the limit of their address. So two tokens of one
+// user look like two credentials, and so do an installation's token and the one that replaces it after an hour, until replies report what
+// is left of the limit that they share.
 //
 // # How it refuses
 //
-// With 403 or 429. It is a limit if there is a Retry-After; if x-ratelimit-remaining is 0, until x-ratelimit-reset; or if the
-// message speaks of a secondary rate limit, for at least a minute. Any other 403 is about permissions. GraphQL also answers
-// 200 with an error of the type RATE_LIMITED, or one whose message speaks of a secondary rate limit.
+// GitHub answers 403 or 429. A 429 is always about a limit. A 403 is about a limit if it has a Retry-After, if x-ratelimit-remaining is 0,
+// or if its message mentions a secondary rate limit. Any other 403 is about permissions. The wait is Retry-After; otherwise it lasts until
+// x-ratelimit-reset if x-ratelimit-remaining is 0, and otherwise for a minute, the least that GitHub requests. GraphQL also answers 200
+// with an error of the type RATE_LIMITED, or without data and with an error whose message mentions a secondary rate limit.
 //
-// The field x-ratelimit-resource says which resource's limit it is, and the others go on. Who goes on while being
-// refused by a secondary limit may be banned, and which one it was GitHub does not tell. So that pauses all calls of
-// the credential; in a stack without [Concurrent], those to the same API, REST or GraphQL.
+// The field x-ratelimit-resource names the resource whose primary limit refused the call. Calls to the other resources continue. GitHub may
+// ban clients that continue while a secondary limit refuses their calls, and it does not report which of the secondary limits refused. So
+// such a refusal pauses all calls of the credential or, in a stack without [Concurrent], the calls to the same API, REST or GraphQL.
 //
 // # Not modelled
 //
-// 90 seconds of CPU time a minute. The points of REST are limited for each endpoint, and are counted for all together here.
+// 90 seconds of CPU time a minute. GitHub limits the points of REST for each endpoint; here, all endpoints share one count.
 //
 // # Not known
 //
-// Which endpoints create content: those that this package takes for such are its own list. Which limits a resource has that
-// is not named here, and those that GitHub does not disclose. Of GitHub Enterprise Server, which has none unless its
-// administrator sets them.
+// Which endpoints create content: this package has its own list. The limits of resources that are not named here, and limits that GitHub
+// does not disclose. The limits of GitHub Enterprise Server, which has none unless its administrator sets them.
 package github

@@ -6,7 +6,7 @@ import (
 	"github.com/headway-go/headway/policies/github"
 )
 
-// What binds the calls of an App's installation that has 30 repositories, in an organization of 40 people.
+// The limits of an App's installation that has 30 repositories, in an organization of 40 people.
 func ExampleLimits() {
 	for _, p := range github.Limits(github.Installation(30, 40)) {
 		fmt.Println(p)

@@ -20,7 +20,7 @@ func TestLimits(t *testing.T) {
 	require.Error(t, github.Limits(0)[0].Validate())
 }
 
-// The primary limits of GraphQL and of searching are not those of the rest.
+// The primary limits of GraphQL and of searches differ from the others.
 func TestPrimaryLimits(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[github.Kind]map[string]int64{
@@ -40,7 +40,7 @@ func TestPrimaryLimits(t *testing.T) {
 	}
 }
 
-// At once run 100 calls of a credential, whatever its kind, of REST and GraphQL together.
+// A credential may have 100 calls running at once, whatever its kind, on REST and GraphQL together.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	p := github.Concurrent()

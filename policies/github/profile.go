@@ -12,11 +12,11 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// SecondaryWait is how long nothing goes after a refusal by a secondary limit that does not say how long: GitHub asks for
-// at least a minute.
+// SecondaryWait is how long calls pause after a refusal by a secondary limit that does not report how long: GitHub requests at least a
+// minute.
 const SecondaryWait = time.Minute
 
-// Profile is GitHub's.
+// Profile is the profile of GitHub's REST and GraphQL APIs.
 var Profile = policies.Profile{
 	Name:        "github",
 	Credentials: []string{"Authorization"},
@@ -41,8 +41,8 @@ func path(r *http.Request) []string {
 	return strings.Split(p, "/")
 }
 
-// resource returns whose primary limit a request counts against. GitHub Enterprise Server has no limit of its own for
-// searching code.
+// resource returns the resource whose primary limit a request counts against. GitHub Enterprise Server has no separate limit for code
+// searches.
 func resource(r *http.Request) string {
 	switch p := path(r); {
 	case p[0] == "graphql", r.URL.Path == "/api/graphql":
@@ -55,7 +55,7 @@ func resource(r *http.Request) string {
 	return PolicyCore
 }
 
-// createsContent reports whether a request makes something that people see, and are notified of.
+// createsContent reports whether a request creates something that people see and are notified of.
 func createsContent(r *http.Request) bool {
 	if r.Method != http.MethodPost || resource(r) != PolicyCore {
 		return false
@@ -76,8 +76,8 @@ func carriedBy(is func(*http.Request) bool) func(*http.Request) string {
 	}
 }
 
-// costs are 1 point for reading and 5 for writing, on REST and on GraphQL, where mutations write; and of a query, about what it costs the
-// primary limit.
+// costs returns 1 point for a read and 5 for a write, on REST and on GraphQL, where mutations are writes. For a query, it also returns
+// about what that costs the primary limit.
 // Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#calculating-points-for-the-secondary-rate-limit
 func costs(r *http.Request) []policies.Cost {
 	if resource(r) == PolicyGraphQL {
@@ -96,8 +96,8 @@ func costs(r *http.Request) []policies.Cost {
 	return []policies.Cost{{Policy: PolicyPoints, N: n}}
 }
 
-// settle returns what a call cost its primary limit: nothing if it was answered 304 and carried a credential, and the points of a
-// query that asks for its rateLimit { cost }. Everything else costs what it was charged.
+// settle returns what a call cost its primary limit: nothing if the reply is 304 and the call carried a credential, and the reported points
+// if a query selects its rateLimit { cost }. Every other call costs what it was charged.
 // Sources: https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api#use-conditional-requests-if-appropriate
 // and https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api#returning-the-point-value-of-a-query
 func settle(r *policies.Reply) []policies.Cost {
@@ -118,13 +118,13 @@ func settle(r *policies.Reply) []policies.Cost {
 	return []policies.Cost{{Policy: PolicyGraphQL, N: n}}
 }
 
-// queryCost is where an answer has the points of its query.
+// queryCost matches the points of a query in its answer.
 var queryCost = regexp.MustCompile(`"rateLimit"\s*:\s*\{[^{}]*"cost"\s*:\s*([0-9]+)`)
 
 const (
-	// maxError is how much of an error is looked at.
+	// maxError is how much of an error is read.
 	maxError = 4 << 10
-	// maxQuery is how much of the answer to a query is looked at. It may have an error for each part of the query.
+	// maxQuery is how much of the answer to a query is read. It may have an error for each part of the query.
 	maxQuery = policies.MaxPeek
 )
 
@@ -152,7 +152,7 @@ func read(r *policies.Reply) policies.Reading {
 	return reading
 }
 
-// refusal says whether a call was refused because of a limit, and which.
+// refusal reports whether a limit refused a call, and which.
 func refusal(r *policies.Reply, counts *policies.Feedback, counted bool) (policies.Feedback, bool) {
 	spent := "" // the resource whose primary limit it is
 	if left, _ := counts.Remaining.Value(); counted && left == 0 {
@@ -173,9 +173,8 @@ func refusal(r *policies.Reply, counts *policies.Feedback, counted bool) (polici
 	default:
 		return policies.Feedback{}, false
 	}
-	// What is not the primary limit of a resource is a secondary one, maybe that of calls at once: of all that the
-	// credential does.
-	f := policies.Feedback{Certain: spent == ""} // those who go on may be banned
+	// If no primary limit refused the call, a secondary one did, perhaps that of calls at once. This affects all calls of the credential.
+	f := policies.Feedback{Certain: spent == ""} // clients that continue may be banned
 	if spent != "" {
 		f.Policies, f.Otherwise = []string{spent}, otherwise(spent)
 	}
@@ -185,7 +184,7 @@ func refusal(r *policies.Reply, counts *policies.Feedback, counted bool) (polici
 		f.Source, f.Wait = "Retry-After", wait
 	case spent != "" && counted:
 		f.Source, f.Wait = "X-RateLimit-Reset", counts.Reset
-	case spent != "": // GraphQL did not say until when
+	case spent != "": // GraphQL did not report until when
 		f.Source, f.Wait = "RATE_LIMITED", SecondaryWait
 	case secondary:
 		f.Source, f.Wait = "secondary rate limit", SecondaryWait
@@ -195,8 +194,8 @@ func refusal(r *policies.Reply, counts *policies.Feedback, counted bool) (polici
 	return f, true
 }
 
-// otherwise says whom a refusal concerns if the stack does not have the policy of its resource: all calls but a few count
-// against core, and the others go on when one of those few is spent.
+// otherwise returns which calls a refusal affects if the stack does not have the policy of its resource. All calls but a few count against
+// core; when one of the other resources is spent, all other calls continue.
 func otherwise(resource string) policies.Otherwise {
 	if resource == PolicyCore {
 		return policies.Everyone
@@ -204,15 +203,15 @@ func otherwise(resource string) policies.Otherwise {
 	return policies.TheCall
 }
 
-// speaksOfSecondary reports whether a message is that of a secondary limit. An older name is the abuse detection mechanism.
+// speaksOfSecondary reports whether a message is that of a secondary limit, whose older name is the abuse detection mechanism.
 // Source: https://github.com/ossf/scorecard/issues/206
 func speaksOfSecondary(message string) bool {
 	message = strings.ToLower(message)
 	return strings.Contains(message, "secondary rate limit") || strings.Contains(message, "abuse detection mechanism")
 }
 
-// graphQLRefused reports whether a good reply is a refusal. An error of a reply that has data may quote anything, so its
-// message does not count.
+// graphQLRefused reports whether a reply with 200 is a refusal. An error of a reply that has data may quote anything, so its message does
+// not count.
 // Source: https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api#exceeding-the-rate-limit
 func graphQLRefused(r *policies.Reply) (primary, secondary bool) {
 	if resource(r.Request) != PolicyGraphQL {
@@ -221,7 +220,7 @@ func graphQLRefused(r *policies.Reply) (primary, secondary bool) {
 	errors, hasData := graphQLErrors(r.Body)
 	for _, e := range errors {
 		switch {
-		case e.Type == "RATE_LIMITED", e.Type == "RATE_LIMIT": // the second is not documented by the vendor, but was seen
+		case e.Type == "RATE_LIMITED", e.Type == "RATE_LIMIT": // the second is not documented, but has been seen
 			primary = true
 		case !hasData && speaksOfSecondary(e.Message):
 			secondary = true
@@ -236,7 +235,7 @@ type graphQLError struct {
 	Message string `json:"message"`
 }
 
-// graphQLErrors returns the errors of an answer, as far as the body goes, and whether it has data, too.
+// graphQLErrors returns the errors of an answer, as far as the body goes, and whether the answer also has data.
 func graphQLErrors(body []byte) (errors []graphQLError, hasData bool) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
@@ -250,7 +249,7 @@ func graphQLErrors(body []byte) (errors []graphQLError, hasData bool) {
 		if key != "errors" {
 			var value any
 			if d.Decode(&value) != nil {
-				return errors, hasData || key == "data" // that is longer than what there is of the body
+				return errors, hasData || key == "data" // the body ends within it
 			}
 			hasData = hasData || key == "data" && value != nil
 			continue

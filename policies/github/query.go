@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// maxPage is the most that first and last may ask for.
+	// maxPage is the most nodes that first and last may request.
 	// Source: https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api#node-limit
 	maxPage = 100
-	// perPoint is how many requests of GitHub's own make a point.
+	// perPoint is how many of GitHub's own requests make a point.
 	// Source: https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api#predicting-the-point-value-of-a-query
 	perPoint = 100
-	// maxRequests is the most requests that a query is believed to take: no query may ask for more nodes. Source: as of maxPage.
+	// maxRequests is the largest number of requests that a query may take: no query may request more nodes. Source: see maxPage.
 	maxRequests = 500_000
-	// maxDepth is how deep a query may be nested, and one fragment be used in another. One that is deeper is not read.
+	// maxDepth is how deep a query may be nested: one that is deeper is not read. What fragments contain is counted to this depth.
 	maxDepth = 100
 )
 
-// A query is the body of a request to GraphQL.
+// A query is the body of a GraphQL request.
 type query struct {
 	Query     string         `json:"query"`
 	Operation string         `json:"operationName"`
 	Variables map[string]any `json:"variables"`
 }
 
-// queryCosts returns how many points a query costs the primary limit, roughly, and whether it is a mutation.
+// queryCosts returns roughly how many points a query costs the primary limit, and whether it is a mutation.
 func queryCosts(r *http.Request) (points int64, mutation bool) {
 	var q query
 	if _, ok := fields.RequestJSON(r, &q); !ok {
@@ -37,9 +37,9 @@ func queryCosts(r *http.Request) (points int64, mutation bool) {
 	return q.costs()
 }
 
-// costs adds up the requests that it takes to fetch each connection of a query, assumes that every page is full, and divides by 100.
-// What cannot be read costs 1, which is the least.
-// Source: as of perPoint.
+// costs adds up the requests that it takes to fetch each connection of a query, assuming that every page is full, and divides by 100. A
+// query that cannot be read costs 1, the least.
+// Source: see perPoint.
 func (q *query) costs() (points int64, mutation bool) {
 	d := document{rest: q.Query, variables: q.Variables, fragments: make(map[string]*selection), wanted: q.Operation}
 	if !d.read() || d.operation == nil {
@@ -48,20 +48,20 @@ func (q *query) costs() (points int64, mutation bool) {
 	return max(1, (d.requests(d.operation, 0)+perPoint/2)/perPoint), d.mutation
 }
 
-// A selection is a field with the fields that are selected of it, or a fragment.
+// A selection is a field with its selected fields, or a fragment.
 type selection struct {
-	spread   string // the name of a fragment in its place; "" for none
-	page     int64  // how many nodes of a connection are asked for; 0 if it is none
+	spread   string // the name of the fragment that it stands for; "" for none
+	page     int64  // how many nodes of a connection are requested; 0 if it is no connection
 	of       []*selection
-	requests int64 // that it takes, plus 1; 0 while that is not known
+	requests int64 // how many it takes, plus 1; 0 while that is not known
 }
 
-// A document is what is read of a query's text.
+// A document is what has been read of a query's text.
 type document struct {
 	rest      string // not read yet
 	variables map[string]any
 	fragments map[string]*selection
-	wanted    string // the name of the operation that is to be carried out; "" for the first
+	wanted    string // the name of the operation to run; "" for the first
 	operation *selection
 	mutation  bool
 }
@@ -74,7 +74,7 @@ func (d *document) requests(s *selection, depth int) int64 {
 	if depth > maxDepth {
 		return 0
 	}
-	s.requests = 1 // a fragment that contains itself is no valid query
+	s.requests = 1 // a query with a fragment that contains itself is not valid
 	var n int64
 	if s.spread != "" {
 		if f := d.fragments[s.spread]; f != nil {
@@ -91,7 +91,7 @@ func (d *document) requests(s *selection, depth int) int64 {
 	return n
 }
 
-// read reads the definitions of a document; false if it is none.
+// read reads the definitions of a document; false if the text is not a document.
 func (d *document) read() bool {
 	for {
 		word := d.next()
@@ -123,7 +123,7 @@ func (d *document) read() bool {
 	}
 }
 
-// defaults reads the definitions of variables, behind their parenthesis, and keeps the whole numbers that they default to.
+// defaults reads the definitions of variables, after their parenthesis, and keeps the defaults that are whole numbers.
 func (d *document) defaults() bool {
 	var name, last string
 	for depth := 1; depth > 0; {
@@ -152,13 +152,13 @@ func (d *document) defaults() bool {
 	return true
 }
 
-// selections reads what is selected behind a brace, up to the one that closes it.
+// selections reads the selected fields after a brace, up to the one that closes it.
 func (d *document) selections(depth int) (*selection, bool) {
 	if depth > maxDepth {
 		return nil, false
 	}
 	all := new(selection)
-	last := all // what arguments and braces are of
+	last := all // the field that arguments and braces belong to
 	for {
 		t := d.next()
 		switch {
@@ -166,7 +166,7 @@ func (d *document) selections(depth int) (*selection, bool) {
 			return nil, false
 		case t == "}":
 			return all, true
-		case t == "@": // of a directive, whose arguments are no pages
+		case t == "@": // a directive, whose arguments do not request nodes
 			d.next()
 		case t == "{":
 			s, ok := d.selections(depth + 1)
@@ -180,7 +180,7 @@ func (d *document) selections(depth int) (*selection, bool) {
 				return nil, false
 			}
 			last.page = max(last.page, page)
-		case t == "...", isName(t): // of an alias and its field, the field comes last
+		case t == "...", isName(t): // an alias comes before its field, so the field counts
 			last = new(selection)
 			all.of = append(all.of, last)
 			if t == "..." {
@@ -190,7 +190,7 @@ func (d *document) selections(depth int) (*selection, bool) {
 	}
 }
 
-// spread returns the name of the fragment behind three dots; "" if it has none.
+// spread returns the name of the fragment after three dots; "" if it has none.
 func (d *document) spread() string {
 	rest := d.rest
 	switch name := d.next(); {
@@ -204,7 +204,7 @@ func (d *document) spread() string {
 	return ""
 }
 
-// page reads arguments behind a parenthesis, and returns how many nodes they ask for: first or last, at most maxPage; 0 if neither.
+// page reads arguments after a parenthesis, and returns how many nodes they request: first or last, at most maxPage; 0 if neither.
 func (d *document) page() (int64, bool) {
 	var page int64
 	var before, last string // the last two tokens at this depth

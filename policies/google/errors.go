@@ -28,13 +28,13 @@ type failure struct {
 	} `json:"error"`
 }
 
-// cause is which limit refused a call, and where that was said; the zero cause is none.
+// cause is which limit refused a call, and where the reply reports it; the zero cause is none.
 type cause struct {
 	source, policy string
 	verdict        policies.Verdict
 }
 
-// parse reads an error's body. One that is not JSON, or cut, says nothing.
+// parse reads an error's body. A body that is not JSON, or is truncated, reports nothing.
 func parse(body []byte) failure {
 	var f failure
 	if json.Unmarshal(body, &f) != nil {
@@ -71,15 +71,15 @@ func (f *failure) cause() cause {
 	return cause{}
 }
 
-// Gmail has messages such as "User-rate limit exceeded.  Retry after 2024-11-12T11:16:42.247Z", with the reason
-// rateLimitExceeded. Google does not document them. Source: https://github.com/googleapis/google-api-ruby-client/issues/20544
+// Gmail sends messages such as "User-rate limit exceeded.  Retry after 2024-11-12T11:16:42.247Z", with the reason rateLimitExceeded. Google
+// does not document them. Source: https://github.com/googleapis/google-api-ruby-client/issues/20544
 const (
-	userRate   = "User-rate limit exceeded" // of one user, whatever the reason is
+	userRate   = "User-rate limit exceeded" // the limit of one user, whatever the reason is
 	retryAfter = "Retry after "             // what follows is an instant
 )
 
-// delay returns how long RetryInfo asks to wait: a duration of Protocol Buffers in JSON, which are decimal seconds with
-// an s, such as "3s" or "0.5s". Without it, the message may name an instant, which is compared with now.
+// delay returns how long RetryInfo requests to wait: a duration of Protocol Buffers in JSON, which is decimal seconds with an s, such as
+// "3s" or "0.5s". Without RetryInfo, the message may name an instant, which is compared with now.
 func (f *failure) delay(now time.Time) (wait time.Duration, source string, ok bool) {
 	for _, d := range f.Error.Details {
 		if !strings.HasSuffix(d.Type, "/google.rpc.RetryInfo") {

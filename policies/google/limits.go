@@ -10,16 +10,16 @@ import (
 const (
 	PolicyProject = "project"
 	PolicyUser    = "user"
-	// LimitDaily is a quota that is gone for longer than minutes. There is no policy for it.
+	// LimitDaily is a quota that is spent for longer than minutes. No policy has this name.
 	LimitDaily = "daily"
 
 	ScopeProject = "project" // the API, and the project of X-Goog-User-Project if there is one
-	ScopeUser    = "user"    // that, and a hash of quotaUser or of the Authorization field
+	ScopeUser    = "user"    // the same, and a hash of quotaUser or of the Authorization field
 )
 
-// Limits returns the stack of an API: the calls per minute of a project, and of each of its users. Both windows slide.
-// The numbers are those of the project's console; there are no defaults, because they differ by API and project. For
-// Calendar they were 10,000 and 600 in 2025, and others for projects made since May 2026.
+// Limits returns the stack of an API: the calls per minute of a project, and of each of its users. Both windows slide. Take the numbers
+// from the project's console. There are no defaults, because the numbers differ by API and project. For Calendar they were 10,000 and 600
+// in 2025, and others for projects created since May 2026.
 //
 // Source: https://developers.google.com/workspace/calendar/api/guides/quota
 func Limits(perProject, perUser int64) []policies.Policy {

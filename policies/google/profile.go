@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// Profile is Google's.
+// Profile is the profile of Google's APIs.
 var Profile = policies.Profile{
 	Name:   "google",
 	Scopes: []policies.Scope{{Name: ScopeProject, Value: project}, {Name: ScopeUser, Value: user}},
@@ -16,7 +16,7 @@ var Profile = policies.Profile{
 	Read:   fields.HeedUnavailable(read),
 }
 
-// project returns the API that a request is for, and the project that it asks to charge.
+// project returns the API that a request calls, and the project that it names to be charged, if any.
 func project(r *http.Request) string {
 	if charged := strings.TrimSpace(r.Header.Get("X-Goog-User-Project")); charged != "" {
 		return api(r) + " " + charged
@@ -24,8 +24,8 @@ func project(r *http.Request) string {
 	return api(r)
 }
 
-// api returns the host, which is the API's own, such as gmail.googleapis.com. Older APIs share www.googleapis.com: there
-// it is the first element of the path, behind that of a batch or an upload.
+// api returns the host, which is the API's own, such as gmail.googleapis.com. Older APIs share www.googleapis.com: for these it returns the
+// host and the first element of the path, after that of a batch or an upload.
 func api(r *http.Request) string {
 	host := strings.ToLower(r.URL.Hostname())
 	if host != "www.googleapis.com" {
@@ -39,7 +39,7 @@ func api(r *http.Request) string {
 	return host + "/" + name
 }
 
-// user returns whom a request is charged to within its project.
+// user returns the user that a request is charged to within its project; "" if the request has none.
 // Source: https://cloud.google.com/apis/docs/system-parameters
 func user(r *http.Request) string {
 	id := fields.Fingerprint(r.URL.Query().Get("quotaUser"))
@@ -55,10 +55,10 @@ func user(r *http.Request) string {
 	return project(r) + " " + id
 }
 
-// maxError is how much of an error is looked at.
+// maxError is how much of an error is read.
 const maxError = 16 << 10
 
-// refusing reports whether replies with a status may be refusals because of a limit.
+// refusing reports whether replies with a status may be refusals by a limit.
 func refusing(status int) bool {
 	return status == http.StatusForbidden || status == http.StatusTooManyRequests
 }

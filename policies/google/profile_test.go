@@ -36,7 +36,7 @@ func TestAPIsOfOneHostAreCountedApart(t *testing.T) {
 	}
 }
 
-// quotaUser comes before the field, and that before the credential; none of them is a scope value as it is.
+// quotaUser takes precedence over the field, and the field over the credential; none of them is disclosed in a scope value.
 func TestWhoIsTheUser(t *testing.T) {
 	t.Parallel()
 	const api = "gmail.googleapis.com "
@@ -53,7 +53,7 @@ func TestWhoIsTheUser(t *testing.T) {
 	require.NotContains(t, user(req), "bob")
 }
 
-// A refusal is looked into, and only that: other bodies are not held back.
+// Only the body of a refusal is read: other bodies are not held back.
 func TestOnlyRefusalsAreLookedInto(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{200: false, 400: false, 401: false, 403: true, 404: false, 429: true, 500: false, 503: false} {

@@ -1,21 +1,21 @@
-// Package hubspot knows the limits of HubSpot's APIs.
+// Package hubspot describes the limits of HubSpot's APIs.
 //
 //	p, err := pacer.New(pacer.Config{Upstream: "hubspot", Policies: hubspot.Limits(hubspot.Professional, berlin)})
 //	client, err := transport.NewClient(p, transport.WithProfile(hubspot.Profile))
 //
 // # What HubSpot limits
 //
-// Calls in any ten seconds for each app and account, and calls per day for the account, which begins at midnight in the
-// account's time zone. The credential stands for app and account. Replies tell both (the daily one not with OAuth, neither
-// on search).
+// HubSpot limits the calls in any ten seconds for each app and account, and the calls per day for the account. The day begins at midnight
+// in the account's time zone. The credential stands for app and account. Replies report both limits, but with OAuth not the daily one, and
+// on search neither.
 //
 // # How it refuses
 //
-// With 429 and a policyName in the body: TEN_SECONDLY_ROLLING and SECONDLY are over after that time, DAILY at midnight.
-// HubSpot documents no Retry-After; one that is there is heeded. How long until midnight it does not tell: nothing goes for
-// [DailyProbe], and the day's own policy knows the rest.
+// HubSpot answers 429 with a policyName in the body. TEN_SECONDLY_ROLLING is over after ten seconds, SECONDLY after one second, and DAILY
+// at midnight. HubSpot documents no Retry-After; if a reply has one, it applies. HubSpot does not report how long it is until midnight. So
+// a DAILY refusal pauses calls for [DailyProbe], and the policy of the day knows when the day ends.
 //
 // # Not modelled
 //
-// The limit of the search API and of public apps, which HubSpot's page does not number; 423 Locked.
+// The limits of the search API and of public apps, for which HubSpot's page has no numbers; 423 Locked.
 package hubspot

@@ -10,7 +10,7 @@ import (
 const (
 	PolicyTenSeconds = "ten-seconds"
 	PolicyDaily      = "daily"
-	// LimitSecond is per second. There is no policy for it: a refusal holds back the refused call.
+	// LimitSecond is the limit per second. No policy has this name: only the refused call waits.
 	LimitSecond = "second"
 
 	ScopeApp = "app" // hash of the credential
@@ -22,7 +22,7 @@ type Tier int
 // Tiers. Source of all numbers of this file:
 // https://developers.hubspot.com/docs/developer-tooling/platform/usage-guidelines
 const (
-	Starter      Tier = iota + 1 // free as well: 100 in ten seconds, 250,000 a day
+	Starter      Tier = iota + 1 // also free accounts: 100 in ten seconds, 250,000 a day
 	Professional                 // 190 in ten seconds, 625,000 a day
 	Enterprise                   // 190 in ten seconds, 1,000,000 a day
 	Increased                    // with one limit increase: 250 in ten seconds, 1,000,000 a day more than Enterprise

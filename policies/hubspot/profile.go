@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// DailyProbe is how long nothing goes when the day's calls are spent. It is this package's own: HubSpot tells no time.
+	// DailyProbe is how long calls pause when the day's calls are spent. It is this package's own choice: HubSpot reports no time.
 	DailyProbe = 15 * time.Minute
-	// interval is the window if the reply does not tell it.
+	// interval is the window if the reply does not report it.
 	interval = 10 * time.Second
 )
 
-// Profile is HubSpot's.
+// Profile is the profile of HubSpot's APIs.
 var Profile = policies.Profile{
 	Name:        "hubspot",
 	Credentials: []string{"Authorization"},
@@ -29,7 +29,7 @@ func app(r *http.Request) string {
 	return fields.Caller(r)
 }
 
-// maxError is how much of an error is looked at.
+// maxError is how much of an error is read.
 const maxError = 4 << 10
 
 func peek(r *http.Response) int {
@@ -74,7 +74,7 @@ func refusal(r *policies.Reply, window time.Duration) policies.Reading {
 	var body struct {
 		PolicyName string `json:"policyName"`
 	}
-	_ = json.Unmarshal(r.Body, &body) // what cannot be read names no policy
+	_ = json.Unmarshal(r.Body, &body) // an unreadable body names no policy
 	verdict := policies.Limited
 	f := policies.Feedback{Source: "policyName", Refused: true, Otherwise: policies.Everyone}
 	switch body.PolicyName {

@@ -132,7 +132,7 @@ func TestResetsInTheWild(t *testing.T) {
 	}
 }
 
-// The bounds between the forms of X-RateLimit-Reset are where the documentation says.
+// The bounds between the forms of X-RateLimit-Reset are as documented.
 func TestResetsAreDistinguishedBySize(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -141,7 +141,7 @@ func TestResetsAreDistinguishedBySize(t *testing.T) {
 		want  time.Duration
 	}{
 		{"1000000000", time.Unix(1_000_000_000-41, 0), 41 * time.Second},
-		{"999999999", time.Unix(999_999_999-41, 0), 0}, // from now, and not believed
+		{"999999999", time.Unix(999_999_999-41, 0), 0}, // from now, and ignored
 		{"100000000000", time.Unix(100_000_000_000-41, 0), 41 * time.Second},
 		{"100000000001", time.Unix(100_000_000_001-41, 0), 0}, // milliseconds, and past
 		{"100000000001", time.UnixMilli(100_000_000_001 - 41), 41 * time.Millisecond},
@@ -162,7 +162,7 @@ func TestAProblemNamesNoMorePoliciesThanAServiceHas(t *testing.T) {
 	require.Len(t, got.Feedback[0].Policies, 32)
 }
 
-// Only problems ask for a look at the body: of others, none is held back.
+// Only the body of a problem is read: other bodies are not held back.
 func TestOnlyProblemsAreLookedInto(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// requireNothingInvented checks that each number that was read stands in the text, and is one that is believed.
+// requireNothingInvented checks that each number that was read is in the text, and is in the accepted range.
 func requireNothingInvented(t *testing.T, reading policies.Reading, text string) {
 	t.Helper()
 	const year = 365 * 24 * time.Hour
@@ -42,7 +42,7 @@ func requireNothingInvented(t *testing.T, reading policies.Reading, text string)
 	}
 }
 
-// requireBelievable checks that times are such as are believed.
+// requireBelievable checks that times are in the accepted range.
 func requireBelievable(t *testing.T, reading policies.Reading) {
 	t.Helper()
 	const year = 365 * 24 * time.Hour
@@ -72,7 +72,7 @@ func FuzzStructuredFields(f *testing.F) {
 			got := read(status, newYear, h)
 			requireNothingInvented(t, got, v+policy)
 
-			// What is the same list is read the same, however it is written and split.
+			// The same list is read the same way, however it is written and split.
 			list, err := httpsfv.UnmarshalList([]string{v})
 			if err != nil || len(list) == 0 {
 				continue

@@ -44,7 +44,7 @@ func dictionary(h http.Header, quotas []quota) []limit {
 	return []limit{l}
 }
 
-// joinSize finds the window of a limit without name: that of the quota of the same size, as drafts up to -07 have it.
+// joinSize finds the window of a limit without a name: that of the quota of the same size, as in drafts up to -07.
 func (l *limit) joinSize(quotas []quota) {
 	most, limited := l.quota.Value()
 	for i := range quotas {
@@ -55,12 +55,12 @@ func (l *limit) joinSize(quotas []quota) {
 	}
 }
 
-// triples reads the fields of drafts up to -06, or of the forms that they were to replace: the first of them that says
-// a limit, what remains of it, or when there is more.
+// triples reads the fields of drafts up to -06, or of the older forms that they were to replace: the first of them that reports a limit,
+// what remains of it, or when there is more.
 func triples(h http.Header, quotas []quota, now time.Time) []limit {
 	for _, prefix := range []string{"RateLimit-", "X-RateLimit-", "X-Rate-Limit-"} {
 		reported := triple(h, prefix, quotas, now)
-		// No source says what a limit of 0 means. No call can be admitted under it, so it is taken for "unknown".
+		// No source documents a limit of 0. It would admit no call, so it is read as "unknown".
 		if len(reported) > 0 && (prefix == "RateLimit-" || reported[0].quota != policies.Reported(0)) {
 			return reported
 		}
@@ -99,8 +99,8 @@ func triple(h http.Header, prefix string, quotas []quota, now time.Time) []limit
 	return reported
 }
 
-// readReset reads when there is more: from -Reset-After (Discord) or -Retry-After (MailerLite), which are in seconds from now, or
-// from -Reset, which is of many forms.
+// readReset reads when there is more: from -Reset-After (Discord) or -Retry-After (MailerLite), in seconds from now, or from -Reset, which
+// has many forms.
 //
 // Sources: https://docs.discord.com/developers/topics/rate-limits and https://developers-classic.mailerlite.com/docs/api-rate-limits
 func (l *limit) readReset(h http.Header, prefix string, now time.Time) {
@@ -117,8 +117,8 @@ func (l *limit) readReset(h http.Header, prefix string, now time.Time) {
 	}
 }
 
-// readPeriod reads for which time the limit holds: from -Period (Datadog) or -Interval (Mapbox), which are in seconds, or
-// durations such as 1s (Crossref).
+// readPeriod reads the period of a limit: from -Period (Datadog) or -Interval (Mapbox), which are in seconds, or durations such as 1s
+// (Crossref).
 //
 // Sources: https://docs.datadoghq.com/api/latest/rate-limits, https://docs.mapbox.com/api/overview/#rate-limits and
 // https://api.crossref.org/swagger-docs
@@ -138,12 +138,11 @@ func (l *limit) readPeriod(h http.Header, prefix string) {
 	}
 }
 
-// readLimit reads 100, or 100, 100;w=10 of drafts up to -03, which Envoy sends in X-RateLimit-Limit, too. The first
-// integer is the limit; the others are quotas. Docker Hub gives the first a window: 100;w=21600. WHOOP writes window for w.
+// readLimit reads 100, or 100, 100;w=10 of drafts up to -03, which Envoy also sends in X-RateLimit-Limit. The first integer is the limit;
+// the others are quotas. Docker Hub gives the first a window: 100;w=21600. WHOOP writes window in place of w.
 //
-// Sources: https://www.envoyproxy.io/docs/envoy/latest/api-v3/extensions/filters/http/ratelimit/v3/rate_limit.proto
-// (DRAFT_VERSION_03), https://docs.docker.com/docker-hub/usage/pulls/ and
-// https://developer.whoop.com/docs/developing/rate-limiting
+// Sources: https://www.envoyproxy.io/docs/envoy/latest/api-v3/extensions/filters/http/ratelimit/v3/rate_limit.proto (DRAFT_VERSION_03),
+// https://docs.docker.com/docker-hub/usage/pulls/ and https://developer.whoop.com/docs/developing/rate-limiting
 func (l *limit) readLimit(values []string) []quota {
 	list, err := httpsfv.UnmarshalList(values)
 	if err != nil || len(list) == 0 || len(list) > maxItems {
@@ -170,15 +169,15 @@ func (l *limit) readLimit(values []string) []quota {
 	}
 	own := readQuotas(list[1:])
 	for i := range own {
-		if own[i].name != "" { // not of this draft
+		if own[i].name != "" { // not in this draft
 			return nil
 		}
 	}
 	return own
 }
 
-// count returns an Item that is a non-negative number, without its decimals, which Reddit sends. Drafts up to -06 say that its
-// parameters must be ignored.
+// count returns an Item that is a non-negative number, without its decimals, which Reddit sends. Drafts up to -06 require that its
+// parameters are ignored.
 func count(item httpsfv.Item) policies.Count {
 	switch n := item.Value.(type) {
 	case int64:
@@ -193,14 +192,14 @@ func count(item httpsfv.Item) policies.Count {
 
 // Magnitudes of the numbers in a -Reset.
 const (
-	// firstEpoch is the least number that is taken for an instant: 10^9 s is in 2001, and as seconds from now 31 years.
+	// firstEpoch is the least number that is read as an instant: 10^9 s is in 2001, and as seconds from now 31 years.
 	firstEpoch = 1_000_000_000
-	// lastEpochSeconds is the largest number that is taken for seconds: 10^11 s is in 5138, and as milliseconds in 1973.
+	// lastEpochSeconds is the largest number that is read as seconds: 10^11 s is in 5138, and as milliseconds in 1973.
 	lastEpochSeconds = 100_000_000_000
 )
 
-// resetByLooks reads a -Reset, for which services have many forms, and returns how long that is from now: 0 if it is past, more
-// than a year away, or of no form that it knows. The package's documentation lists the forms.
+// resetByLooks reads a -Reset, which has many forms, and returns how long that is from now: 0 if it is past, more than a year away, or of
+// an unknown form. The package's documentation lists the forms.
 func resetByLooks(s string, now time.Time) time.Duration {
 	d, ok := byLooks(strings.TrimSpace(s), now)
 	if !ok || d < 0 || d > year {

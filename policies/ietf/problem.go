@@ -7,13 +7,13 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// problemTypes is what the types of problems about limits begin with.
+// problemTypes is the prefix of the types of problems about limits.
 //
 // Source: draft-ietf-httpapi-ratelimit-headers, "Problem Types".
 const problemTypes = "https://iana.org/assignments/http-problem-types#"
 
-// violated returns the policies that a problem (RFC 9457) says were violated: those that can be the name of a policy.
-// A body that is not such a problem, or was cut, names none.
+// violated returns the policies that a problem (RFC 9457) reports as violated, if they are valid names of policies. A body that is not such
+// a problem, or is truncated, names none.
 func violated(body []byte) []string {
 	if len(body) == 0 {
 		return nil

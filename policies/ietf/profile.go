@@ -17,21 +17,21 @@ var Profile = policies.Profile{
 	Read: read,
 }
 
-// maxProblem is how much of a problem is looked at: 4 KiB, many times the examples of the draft.
+// maxProblem is how much of a problem is read: 4 KiB, many times the examples of the draft.
 const maxProblem = 4 << 10
 
-// year is the longest reset that is believed. No documented quota is longer than a month; a larger number is one of
-// another form, such as an instant where seconds from now should be.
+// year is the longest reset that is accepted. No documented quota is longer than a month; a larger number is one of another form, such as
+// an instant in place of seconds from now.
 const year = 365 * 24 * time.Hour
 
-// A limit is what a reply says about one limit.
+// A limit is what a reply reports about one limit.
 type limit struct {
 	name       string // "" if it has none
-	calls      bool   // it counts calls, not bytes or so
+	calls      bool   // it counts calls, and not bytes, say
 	quota      policies.Count
 	window     time.Duration
 	remaining  policies.Count
-	unreported bool // it has a form that tells what remains, but does not: a refusal means that nothing does
+	unreported bool // its form reports what remains, but this reply does not: a refusal then means that nothing does
 	reset      time.Duration
 	source     string // of the counts
 	resetIn    string // source of the reset
@@ -79,7 +79,7 @@ func read(r *policies.Reply) policies.Reading {
 	return reading
 }
 
-// meant says whom a feedback concerns if the stack has none of the policies that it names.
+// meant sets which calls a feedback affects if the stack has none of the policies that it names.
 func meant(f policies.Feedback) policies.Feedback {
 	if len(f.Policies) > 0 {
 		f.Otherwise = policies.Unknown
@@ -87,8 +87,8 @@ func meant(f policies.Feedback) policies.Feedback {
 	return f
 }
 
-// refusal returns how long to wait after a 429 without Retry-After: until the latest of the limits with nothing left, of
-// those that were violated, has more. A limit that does not say what is left has nothing left.
+// refusal returns how long to wait after a 429 without Retry-After: until the latest reset of the limits that have nothing left or do not
+// report what is left. If the reply names violated policies, other named limits do not count.
 func refusal(reported []limit, violated []string) policies.Feedback {
 	f := policies.Feedback{Policies: violated, Source: "429"}
 	for i := range reported {
@@ -107,7 +107,7 @@ func refusal(reported []limit, violated []string) policies.Feedback {
 	return f
 }
 
-// spent reports whether the reply says that nothing is left.
+// spent reports whether the reply reports that nothing is left.
 func (l *limit) spent() bool {
 	n, reported := l.remaining.Value()
 	return reported && n == 0
@@ -121,18 +121,18 @@ func (l *limit) policies() []string {
 	return []string{l.name}
 }
 
-// counts returns what is said about the limit, if it is about calls and anything was said.
+// counts returns what the reply reports about the limit; false if the limit is not about calls or the reply reports no number.
 func (l *limit) counts() (policies.Feedback, bool) {
 	f := policies.Feedback{Policies: l.policies(), Limit: l.quota, Window: l.window, Remaining: l.remaining, Source: l.source}
 	_, limited := l.quota.Value()
 	_, counted := l.remaining.Value()
-	if counted { // the reset is of what remains
+	if counted { // the reset belongs to what remains
 		f.Reset = l.reset
 	}
 	return meant(f), l.calls && (limited || counted)
 }
 
-// known are the fields of which one must be there for anything to be said about limits.
+// known are the fields of which a reply must have one to report anything about limits.
 var known = [...]string{
 	"Ratelimit", "Ratelimit-Policy",
 	"Ratelimit-Remaining", "Ratelimit-Limit", "Ratelimit-Reset",
@@ -140,7 +140,7 @@ var known = [...]string{
 	"X-Rate-Limit-Remaining", "X-Rate-Limit-Limit", "X-Rate-Limit-Reset",
 }
 
-// silent reports whether a reply says nothing about limits, as most do.
+// silent reports whether a reply has no field about limits, like most replies.
 func silent(h http.Header) bool {
 	for _, name := range known {
 		if len(h[name]) > 0 {
@@ -150,7 +150,7 @@ func silent(h http.Header) bool {
 	return true
 }
 
-// limits returns what the fields of a reply say, in their order. A reply from a cache says nothing.
+// limits returns what the fields of a reply report, in their order. A reply from a cache reports nothing.
 func limits(r *policies.Reply) []limit {
 	if silent(r.Header) || fields.Cached(r.Header) {
 		return nil

@@ -9,22 +9,22 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// maxItems bounds how many items a list may have: more than any service has limits. A longer one is ignored.
+// maxItems is how many items a list may have: more than any service has limits. A longer list is ignored.
 const maxItems = 32
 
 // A quota is an item of RateLimit-Policy.
 type quota struct {
 	name   string // "" before draft -08
 	q      int64
-	w      time.Duration // 0: not said
+	w      time.Duration // 0: not reported
 	calls  bool
-	joined bool // something else in the reply is about it
+	joined bool // something else in the reply refers to it
 }
 
-// limit returns what a quota says by itself.
+// limit returns what a quota reports by itself.
 func (q *quota) limit(source string) limit {
 	l := limit{name: q.name, calls: q.calls, window: q.w, source: source}
-	if q.w > 0 { // how many at once, or in which time, is not known
+	if q.w > 0 { // without a window, it is not known whether q is at once, or in which time
 		l.quota = policies.Reported(q.q)
 	}
 	return l
@@ -147,13 +147,13 @@ func structured(h http.Header, quotas []quota) []limit {
 		}
 		reported = append(reported, l)
 	}
-	for i := range reported { // only now that nothing is malformed
+	for i := range reported { // only after all items are known to be valid
 		reported[i].joinNamed(quotas)
 	}
 	return reported
 }
 
-// joinNamed adds what the quota of the same name says.
+// joinNamed adds what the quota of the same name reports.
 func (l *limit) joinNamed(quotas []quota) {
 	for i := range quotas {
 		if q := &quotas[i]; q.name == l.name && l.name != "" {
@@ -163,7 +163,7 @@ func (l *limit) joinNamed(quotas []quota) {
 	}
 }
 
-// seconds turns a reset in seconds from now into a Duration.
+// seconds converts a reset in seconds from now to a Duration; 0 if it is longer than a year.
 func seconds(n int64) time.Duration {
 	if n > int64(year/time.Second) {
 		return 0

@@ -16,16 +16,16 @@ const UnitInFlight = "concurrent-requests"
 const (
 	// maxInteger is the largest Integer of a structured field: RFC 9651 section 3.3.1.
 	maxInteger = 999_999_999_999_999
-	// maxPeriods bounds over how many periods of a policy a window is written: in a thousand, a period of whole milliseconds comes to
+	// maxPeriods is over how many periods of a policy a window is written at most: in a thousand, a period of whole milliseconds comes to
 	// whole seconds.
 	maxPeriods = 1000
 )
 
-// A Quota is what a server tells its clients of one of its limits.
+// A Quota is what a server reports to its clients about one of its limits.
 type Quota struct {
 	// Name is the name of the limit. Clients see it.
 	Name string
-	// Limit is how much the limit allows: in each Window, or at once if there is none.
+	// Limit is how much the limit allows: in each Window, or at once if there is no Window.
 	Limit int64
 	// Window is the period for which Limit holds, in whole seconds; 0 leaves it out.
 	Window time.Duration
@@ -39,12 +39,13 @@ type Quota struct {
 	_ struct{}
 }
 
-// QuotaOf returns the quota of a policy, of which so much remains and which has more after a time; 0 if that is not known.
+// QuotaOf returns the quota of a policy of which so much remains, and which has more after reset; a reset of 0 means that this is not
+// known.
 //
-// Fields know whole seconds, and no bursts. So the window of a policy is as many of its periods as come to whole seconds and hold its
-// burst: PerSecond(10) is 10 in 1 s, Every(1500 * time.Millisecond) is 2 in 3 s, and PerSecond(1).Burst(5) is 5 in 5 s. If a thousand
-// periods do not, Window is 0. The part of a lane is a quota of its own: see [policies.Policy.InLane]. A policy in flight has the unit
-// [UnitInFlight], no window and no reset: nobody knows when a request is over.
+// The fields have whole seconds, and no bursts. So the window of a policy is as many of its periods as come to whole seconds and hold its
+// burst: PerSecond(10) is 10 in 1 s, Every(1500 * time.Millisecond) is 2 in 3 s, and PerSecond(1).Burst(5) is 5 in 5 s. If no number of
+// periods up to a thousand does, Window is 0. The part of a lane is a quota of its own: see [policies.Policy.InLane]. An in-flight policy
+// has the unit [UnitInFlight], no window and no reset: nobody knows when a request will be over.
 func QuotaOf(p policies.Policy, remaining int64, reset time.Duration) Quota {
 	spec := p.Spec()
 	q := Quota{Name: p.Name(), Limit: spec.Limit, Remaining: remaining, Reset: reset}
@@ -53,7 +54,7 @@ func QuotaOf(p policies.Policy, remaining int64, reset time.Duration) Quota {
 		return q
 	}
 	limit, period := p.Limit()
-	if spec.Algorithm == policies.GCRA { // of the part of a lane, and of a burst that costs some of the rate, it is less
+	if spec.Algorithm == policies.GCRA { // it is less for the part of a lane, and for a burst that costs some of the rate
 		limit = min(limit, max(1, (period.Microseconds()+spec.Interval/2)/spec.Interval))
 	} else {
 		limit = spec.Limit
@@ -68,7 +69,7 @@ func QuotaOf(p policies.Policy, remaining int64, reset time.Duration) Quota {
 }
 
 // Write adds the fields RateLimit-Policy and RateLimit to a reply, as of draft-ietf-httpapi-ratelimit-headers-08, with one item for each
-// quota. It writes what the [Profile] reads. Of more than 32 quotas it writes the first 32, which is as much as the Profile reads.
+// quota. It writes what the [Profile] reads. Of more than 32 quotas it writes the first 32, because the Profile reads no more.
 //
 //	RateLimit-Policy: "peak";q=10;w=1, "running";q=20;qu="concurrent-requests"
 //	RateLimit: "peak";r=3;t=1, "running";r=17
@@ -109,7 +110,7 @@ func add(h http.Header, name string, list httpsfv.List) {
 	}
 }
 
-// clamp makes a number one that a structured field can have.
+// clamp returns the number closest to n that is not negative and that a structured field can have.
 func clamp(n int64) int64 { return max(0, min(n, maxInteger)) }
 
 // wholeSeconds returns a duration in seconds, rounded up.

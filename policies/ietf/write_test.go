@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/policies/ietf"
 )
 
-// What a policy is in the words of the fields: whole seconds, and no bursts.
+// How the fields describe a policy: in whole seconds, and without bursts.
 func TestQuotaOf(t *testing.T) {
 	t.Parallel()
 	lane := func(p policies.Policy) policies.Policy {

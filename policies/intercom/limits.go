@@ -12,17 +12,17 @@ const (
 	PolicyWorkspace = "workspace"
 
 	ScopeApp       = "app"       // hash of the credential
-	ScopeWorkspace = "workspace" // the caller's to give
+	ScopeWorkspace = "workspace" // not in a request: set it yourself
 )
 
 const (
 	window       = 10 * time.Second
 	perApp       = 10_000 / 6
 	perWorkspace = 25_000 / 6
-	burst        = 100 // at once: a small part of a window, so that little of it is lost
+	burst        = 100 // a small part of a window, so that little of the rate is lost
 )
 
-// Limits returns the stack of a private app. The windows' begin is not documented, so the policies hold in any ten seconds.
+// Limits returns the stack of a private app. Intercom does not document where its windows begin, so the policies hold in any ten seconds.
 // Source: https://developers.intercom.com/docs/references/rest-api/errors/rate-limiting
 func Limits() []policies.Policy {
 	return []policies.Policy{

@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// Profile is Intercom's.
+// Profile is the profile of Intercom's API.
 var Profile = policies.Profile{
 	Name:        "intercom",
 	Credentials: []string{"Authorization"},

@@ -11,11 +11,11 @@ import (
 // An operation costs more than one resource unit of identity.
 type operation struct {
 	method string
-	path   string // elements of it; * is an id
+	path   string // its elements; * is an id
 	units  int64
 }
 
-// operations are all that cost more than 1. What begins with me is the same for a user.
+// operations are all that cost more than 1. A path that begins with me stands for that of a user, too.
 // Source: https://learn.microsoft.com/graph/throttling-limits#identity-and-access-service-limits
 var operations = []operation{ //nolint:gochecknoglobals // a constant table
 	{http.MethodGet, "applications", 2},
@@ -96,7 +96,7 @@ func (o operation) at(p []string) bool {
 func settle(r *policies.Reply) []policies.Cost {
 	n, ok := fields.Number(r.Header.Get("X-Ms-Resource-Unit"))
 	if !ok || n == 0 || fields.Cached(r.Header) || service(r.Request) != ScopeIdentity {
-		return []policies.Cost{} // the body does not tell
+		return []policies.Cost{} // the body does not report it
 	}
 	return []policies.Cost{{Policy: PolicyIdentity, N: n}}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/headway-go/headway/policies/msgraph"
 )
 
-// The limits of an app whose tenants have 50 users or more, and SharePoint's of a tenant with up to 1,000 licences.
+// The limits of an app whose tenants have 50 users or more, and SharePoint's limit for a tenant with up to 1,000 licences.
 func ExampleLimits() {
 	for _, p := range append(msgraph.Limits(msgraph.Medium), msgraph.SharePoint(1_200)) {
 		fmt.Println(p)

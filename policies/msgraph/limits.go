@@ -6,8 +6,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Names of the policies and scopes. The value of a scope is a hash of the credential, and only calls to that service
-// carry it.
+// Names of the policies and scopes. The value of a scope is a hash of the credential (for ScopeMailbox, of the mailbox), and only calls to
+// that service carry it.
 const (
 	PolicyGlobal         = "global"
 	PolicyTenant         = "tenant"
@@ -25,7 +25,7 @@ const (
 	ScopeMailbox        = PolicyMailbox        // mail, calendars, contacts …: a hash of the mailbox
 )
 
-// A Size of a tenant, by its users: the resource units of identity that an app has there in ten seconds.
+// A Size is the size of a tenant, by its users. Its value is how many resource units of identity an app has there in ten seconds.
 //
 // Source of all numbers of this file: https://learn.microsoft.com/graph/throttling-limits
 type Size int64
@@ -40,9 +40,8 @@ const (
 	Large Size = 8_000
 )
 
-// Limits returns the stack of an app whose tenants are of this size, or larger. All of them but [Mailbox] are sliding
-// windows: what they let through, a token bucket with the same quota does too, and so does a window that begins
-// anywhere.
+// Limits returns the stack of an app whose tenants are of this size, or larger. All policies but [Mailbox] are sliding windows: a token
+// bucket with the same quota admits all that they admit, and so does a window that begins anywhere.
 func Limits(size Size) []policies.Policy {
 	return []policies.Policy{
 		Global(),
@@ -53,7 +52,7 @@ func Limits(size Size) []policies.Policy {
 	}
 }
 
-// Global returns the policy of all that an app calls, in all tenants and services: 130,000 calls in 10 seconds.
+// Global returns the policy of all calls of an app, in all tenants and services: 130,000 calls in 10 seconds.
 func Global() policies.Policy {
 	return policies.Sliding(130_000, 10*time.Second).Named(PolicyGlobal)
 }
@@ -63,23 +62,23 @@ func Identity(size Size) policies.Policy {
 	return policies.Sliding(int64(size), 10*time.Second).Per(ScopeIdentity).Optional().Named(PolicyIdentity)
 }
 
-// Mailbox returns the policy of the calls that an app has running in one mailbox of Outlook, a user's or a group's: 4
-// at once. It holds a permit for each of them.
+// Mailbox returns the policy of the calls that an app may have running in one mailbox of Outlook, a user's or a group's: 4 at once. It
+// holds a permit for each of them.
 // Source: https://learn.microsoft.com/graph/throttling-limits#outlook-service-limits
 func Mailbox() policies.Policy {
 	return policies.InFlight(4).Per(ScopeTenant, ScopeMailbox).Optional().Named(PolicyMailbox)
 }
 
-// SharePoint returns a policy of n calls a minute to sites, drives and SharePoint itself, for each tenant. It goes by what
-// SharePoint tells is left. The number depends on the tenant's licences and on what the calls cost in resource units:
+// SharePoint returns a policy of n calls a minute to sites, drives and SharePoint itself, for each tenant. It follows what SharePoint
+// reports as left. The number depends on the tenant's licences and on what the calls cost in resource units:
 // https://learn.microsoft.com/sharepoint/dev/general-development/how-to-avoid-getting-throttled-or-blocked-in-sharepoint-online
 func SharePoint(n int64) policies.Policy {
 	return policies.Sliding(n, time.Minute).Per(ScopeSharePoint).Optional().Named(PolicySharePoint)
 }
 
-// Tenant returns a policy of n calls per period in each tenant. Graph has no such limit in general: it is a budget of
-// yours. With it in the stack, a refusal by a service that is not known here pauses one tenant; without it, all. One
-// by Outlook pauses the tenant besides the mailbox.
+// Tenant returns a policy of n calls per period in each tenant. Graph has no such limit in general: it is a budget of yours. With it in the
+// stack, a refusal by a service that is not known here pauses one tenant; without it, all tenants. A refusal by Outlook pauses the tenant
+// in addition to the mailbox.
 func Tenant(n int64, period time.Duration) policies.Policy {
 	return policies.Sliding(n, period).Per(ScopeTenant).Optional().Named(PolicyTenant)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// Profile is that of Microsoft Graph and SharePoint.
+// Profile is the profile of Microsoft Graph and SharePoint.
 var Profile = policies.Profile{
 	Name:        "msgraph",
 	Credentials: []string{"Authorization"},
@@ -55,7 +55,7 @@ func read(r *policies.Reply) policies.Reading {
 	return reading
 }
 
-// bucketOf returns whose limit refused a call: what x-ms-throttle-scope says, which is <Scope>/<Limit>/<ids>, such as
+// bucketOf returns whose limit refused a call: the one that x-ms-throttle-scope reports, as <Scope>/<Limit>/<ids>, such as
 // Tenant_Application/ReadWrite/…; otherwise that of the service. All limits of Outlook are of one mailbox.
 // Source: https://learn.microsoft.com/graph/throttling-limits#throttled-responses-requests
 func bucketOf(r *policies.Reply) policies.Feedback {
@@ -79,8 +79,8 @@ func bucketOf(r *policies.Reply) policies.Feedback {
 	return f
 }
 
-// countsOf reads what SharePoint tells of its limit. RateLimit-Limit may be a list of which the first is the limit that is
-// nearest (draft-ietf-httpapi-ratelimit-headers-03).
+// countsOf reads what SharePoint reports about its limit. RateLimit-Limit may be a list, whose first item is the limit that is closest to
+// being reached (draft-ietf-httpapi-ratelimit-headers-03).
 func countsOf(r *policies.Reply) (policies.Feedback, bool) {
 	f := policies.Feedback{Source: "RateLimit", Policies: []string{PolicySharePoint}, Otherwise: policies.TheCall}
 	first, _, _ := strings.Cut(r.Header.Get("Ratelimit-Limit"), ",")

@@ -107,7 +107,7 @@ func TestWithoutCredentialThereIsNoTenant(t *testing.T) {
 	}
 }
 
-// The numbers are those of the table in Graph's documentation, and what $select, $expand and $top change.
+// The numbers are those of the table in Graph's documentation, as $select, $expand and $top change them.
 func TestResourceUnits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

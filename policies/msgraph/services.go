@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// service returns the scope of the service that a request goes to; "" for one that is not known here.
+// service returns the scope of the service that a request calls; "" for a service that is not known here.
 func service(r *http.Request) string {
 	if strings.HasSuffix(strings.ToLower(r.URL.Hostname()), ".sharepoint.com") {
 		return ScopeSharePoint
@@ -31,7 +31,7 @@ func service(r *http.Request) string {
 	return ""
 }
 
-// directory is where else identity's resources are.
+// directory lists where else identity's resources are.
 // Source: https://learn.microsoft.com/graph/throttling-limits#identity-and-access-service-limits
 var directory = []string{ //nolint:gochecknoglobals // a constant table
 	"applications", "contacts", "contracts", "devices", "directory", "directoryobjects", "directoryroles",
@@ -39,7 +39,7 @@ var directory = []string{ //nolint:gochecknoglobals // a constant table
 	"ismemberof", "oauth2permissiongrants", "organization", "serviceprincipals", "subscribedskus",
 }
 
-// own is what of a user or a group is identity's: the rest is mail, calendars, chats and so on.
+// own lists what of a user or a group belongs to identity. The rest is mail, calendars, chats and so on.
 var own = []string{ //nolint:gochecknoglobals // a constant table
 	"approleassignments", "checkmembergroups", "checkmemberobjects", "createdobjects", "directreports",
 	"getmembergroups", "getmemberobjects", "licensedetails", "manager", "memberof", "members",
@@ -47,15 +47,15 @@ var own = []string{ //nolint:gochecknoglobals // a constant table
 	"transitivememberof", "transitivemembers",
 }
 
-// outlook is what of a user or a group is in its mailbox, or beside it.
+// outlook lists what of a user or a group is in its mailbox, or beside it.
 // Source: https://learn.microsoft.com/graph/throttling-limits#outlook-service-resources
 var outlook = []string{ //nolint:gochecknoglobals // a constant table
 	"calendar", "calendargroups", "calendars", "calendarview", "contactfolders", "contacts", "events", "findmeetingtimes",
 	"mailfolders", "messages", "outlook", "people", "photo", "photos", "sendmail",
 }
 
-// mailbox returns a hash of whose mailbox a request goes to; "" if it goes to none. The same mailbox by another name,
-// such as an id and an address, looks like another one.
+// mailbox returns a hash of the mailbox that a request accesses; "" if it accesses none. The same mailbox under another name, such as an id
+// and an address, looks like another one.
 func mailbox(r *http.Request) string {
 	if service(r) != ScopeMailbox {
 		return ""
@@ -86,7 +86,7 @@ func below(p []string) string {
 	return ""
 }
 
-// path returns the elements of a request's path below the version, in lower case: Graph does not distinguish.
+// path returns the elements of a request's path below the version, in lower case: Graph ignores case.
 func path(r *http.Request) []string {
 	p := strings.Split(strings.Trim(strings.ToLower(r.URL.Path), "/"), "/")
 	if p[0] != "v1.0" && p[0] != "beta" {
@@ -100,20 +100,20 @@ func reads(r *http.Request) bool {
 	return slices.Contains([]string{"", http.MethodGet, http.MethodHead, http.MethodOptions}, r.Method)
 }
 
-// writes reports whether a request counts against identity's writes. What is sent by POST to ask, does not.
+// writes reports whether a request counts against identity's writes. A query by POST does not.
 func writes(r *http.Request) bool {
 	p := path(r)
 	return service(r) == ScopeIdentity && !reads(r) && !slices.Contains(questions, p[len(p)-1])
 }
 
-// questions are the last elements of paths that are asked by POST, at no cost in writes.
+// questions are the last elements of paths that are queried by POST, which costs no writes.
 // Source: https://learn.microsoft.com/graph/throttling-limits#identity-and-access-service-limits
 var questions = []string{ //nolint:gochecknoglobals // a constant table
 	"getbyids", "getobjectsbyid", "ismemberof", "checkmembergroups", "checkmemberobjects", "getmembergroups",
 	"getmemberobjects",
 }
 
-// carriedBy returns a scope's value for the requests of which is returns true.
+// carriedBy returns the value function of a scope for the requests for which is returns true.
 func carriedBy(is func(*http.Request) bool) func(*http.Request) string {
 	return func(r *http.Request) string {
 		if !is(r) {
@@ -123,7 +123,7 @@ func carriedBy(is func(*http.Request) bool) func(*http.Request) string {
 	}
 }
 
-// goesTo returns whether a request goes to a service.
+// goesTo returns a function that reports whether a request calls a service.
 func goesTo(scope string) func(*http.Request) bool {
 	return func(r *http.Request) bool { return service(r) == scope }
 }

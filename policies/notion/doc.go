@@ -1,20 +1,19 @@
-// Package notion knows the limit of Notion's API.
+// Package notion describes the limit of Notion's API.
 //
 //	p, err := pacer.New(pacer.Config{Upstream: "notion", Policies: notion.Limits()})
 //	client, err := transport.NewClient(p, transport.WithProfile(notion.Profile))
 //
 // # What Notion limits
 //
-// Three calls a second on average for each integration, and "some bursts beyond". An integration is identified by its credential. Source:
-// https://developers.notion.com/reference/request-limits
+// Notion allows each integration three calls a second on average, and "some bursts beyond". The credential identifies the integration.
+// Source: https://developers.notion.com/reference/request-limits
 //
 // # How it refuses
 //
-// With 429, the code rate_limited and a Retry-After in whole seconds, which is a pause of the integration. Any other status says nothing
-// about limits, and replies report no counts.
+// Notion answers 429 with the code rate_limited and a Retry-After in whole seconds, for which the integration pauses. Other statuses report
+// nothing about limits, and replies report no counts.
 //
 // # What is not known
 //
-// How large a burst may be, and over which time the average is taken. Notion plans limits that differ by the
-// workspace's pricing plan.
+// How large a burst may be, and over which time the average is taken. Notion plans limits that differ by the workspace's pricing plan.
 package notion

@@ -8,8 +8,8 @@ const (
 	ScopeIntegration  = "integration" // hash of the credential
 )
 
-// Limits returns the stack of an integration: 3 calls a second on average. Notion allows some bursts and does not tell how
-// large, so three may go at once: a second's worth. Source: https://developers.notion.com/reference/request-limits
+// Limits returns the stack of an integration: 3 calls a second on average. Notion allows some bursts and does not document how large, so
+// three calls may start at once: a second's worth. Source: https://developers.notion.com/reference/request-limits
 func Limits() []policies.Policy {
 	return []policies.Policy{policies.PerSecond(3).Burst(3).Per(ScopeIntegration).Named(PolicyIntegration)}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// Profile is Notion's.
+// Profile is the profile of Notion's API.
 var Profile = policies.Profile{
 	Name:        "notion",
 	Credentials: []string{"Authorization"},

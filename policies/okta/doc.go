@@ -1,4 +1,4 @@
-// Package okta knows how Okta's API tells its limits.
+// Package okta describes the limits of Okta's API.
 //
 //	stack := append(okta.Limits(600), okta.Concurrent(okta.WorkforceIdentity))
 //	p, err := pacer.New(pacer.Config{Upstream: "okta", Policies: stack})
@@ -6,20 +6,20 @@
 //
 // # What Okta limits
 //
-// Calls per minute for each org and class of endpoints. The classes and their numbers differ by plan and are shown on the org's own rate
-// limit dashboard, so give the number yourself; an endpoint of this package is a method and a path without ids. Every reply reports the
-// limit of its class and what is left of it, and a limit that is lower than yours is kept while replies report it.
+// Okta limits the calls per minute for each org and class of endpoints. The classes and their numbers differ by plan, and the org's own
+// rate limit dashboard shows them, so give the number yourself. An endpoint of this package is a method and a path without ids. Every reply
+// reports the limit of its class and what is left of it. A limit that is lower than yours applies while replies report it.
 //
-// And calls that run at once, for each org: 35 or 75 by plan, and more for those who bought it. See [Concurrent].
+// Okta also limits the calls of an org that run at once: 35 or 75 by plan, and more for orgs that bought it. See [Concurrent].
 //
 // # How it refuses
 //
-// With 429 and X-Rate-Limit-Reset, an instant in seconds of the epoch, which is compared with the Date of the reply:
-// clocks differ. When too many calls ran at once, limit and remaining are both 0, and the reset is an estimate of
-// when that is over. A 429 that says so, or that something is left of the minute, is taken for that: the calls of the
-// org pause, or the refused call alone if the stack does not have [Concurrent], and the counts are not used.
+// Okta answers 429 with X-Rate-Limit-Reset, an instant in seconds since the Unix epoch. It is compared with the Date of the reply, because
+// clocks differ. When too many calls ran at once, limit and remaining are both 0, and the reset is an estimate of when that is over. A 429
+// whose limit is 0, or that has something left of the minute, is read as such a refusal. Then the calls of the org pause, or only the
+// refused call if the stack does not have [Concurrent], and the counts are not used.
 //
 // # Not modelled
 //
-// Traffic of Microsoft Office 365 and of agents, whose calls at once are counted apart.
+// Traffic of Microsoft Office 365 and of agents, whose calls at once are counted separately.
 package okta

@@ -15,8 +15,8 @@ const (
 	ScopeOrg      = "org"      // the host
 )
 
-// Limits returns a stack that allows perMinute calls a minute to each endpoint. Okta counts minutes that begin at a reset
-// it tells, so the policy holds in any minute.
+// Limits returns a stack that allows perMinute calls a minute to each endpoint. Okta counts minutes that begin at a reset that it reports,
+// so the policy holds in any minute.
 // Source: https://developer.okta.com/docs/reference/rate-limits/
 func Limits(perMinute int64) []policies.Policy {
 	return []policies.Policy{
@@ -24,7 +24,7 @@ func Limits(perMinute int64) []policies.Policy {
 	}
 }
 
-// A Plan is an org's, by the calls that it may have running at once.
+// A Plan is the plan of an org. Its value is how many calls the org may have running at once.
 //
 // Source: https://developer.okta.com/docs/reference/rl2-concurrency/
 type Plan int64
@@ -36,14 +36,13 @@ const (
 	WorkforceIdentity Plan = 75
 )
 
-// Concurrent returns the policy of all calls that an org with this plan has running at once, no matter who made them;
-// traffic of Microsoft Office 365 and of agents is counted apart. A multiplier (DynamicScale or Workforce) raises the
-// number: Concurrent(150) is for an org that may have 150. Append it to [Limits], as in
+// Concurrent returns the policy of all calls that an org with this plan may have running at once, no matter who made them. Traffic of
+// Microsoft Office 365 and of agents is counted separately. A multiplier (DynamicScale or Workforce) raises the number: Concurrent(150) is
+// for an org that may have 150. Append it to [Limits], as in
 //
 //	append(okta.Limits(600), okta.Concurrent(okta.WorkforceIdentity))
 //
-// It holds a permit for each call that runs. The transport gives it back; without a transport, use Acquire of the
-// pacer in place of Wait.
+// It holds a permit for each call that runs. The transport gives it back; without a transport, use Acquire of the pacer in place of Wait.
 func Concurrent(plan Plan) policies.Policy {
 	return policies.InFlight(int64(plan)).Per(ScopeOrg).Named(PolicyConcurrent)
 }

@@ -2,7 +2,7 @@ package okta
 
 import "github.com/headway-go/headway/policies/fields"
 
-// names are those of resources in the paths of Okta's API.
+// names are the names of resources in the paths of Okta's API.
 //
 // Sources: https://github.com/okta/okta-sdk-golang (.generator, the OpenAPI file of the management API) and
 // https://developer.okta.com/docs/api/openapi/okta-oauth/guides/overview/

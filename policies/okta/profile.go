@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// Profile is Okta's.
+// Profile is the profile of Okta's API.
 var Profile = policies.Profile{
 	Name:   "okta",
 	Scopes: []policies.Scope{{Name: ScopeEndpoint, Value: endpoint}, {Name: ScopeOrg, Value: org}},
@@ -18,7 +18,7 @@ var Profile = policies.Profile{
 
 func org(r *http.Request) string { return strings.ToLower(r.URL.Hostname()) }
 
-// endpoint returns org, method and path, with a * for each id: what is no name of a resource.
+// endpoint returns org, method and path, with a * in place of each id: each element that is not the name of a resource.
 func endpoint(r *http.Request) string {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	first := 2
@@ -45,7 +45,7 @@ func read(r *policies.Reply) policies.Reading {
 	if r.Status == http.StatusTooManyRequests {
 		reading.Verdict = policies.Limited
 		f := policies.Feedback{Source: "X-Rate-Limit-Reset", Policies: []string{PolicyEndpoint}, Otherwise: policies.TheCall, Refused: true}
-		// A limit of 0 is what Okta documents; something left is of calls at once, too, or it would not have refused.
+		// Okta documents a limit of 0. If something is left of the minute, the limit on calls at once must have refused the call.
 		// Source: https://developer.okta.com/docs/reference/rl-best-practices/#example-rate-limit-header-with-concurrent-rate-limit
 		if reported && (limit == 0 || remaining > 0) {
 			f.Policies, counted = []string{PolicyConcurrent}, false

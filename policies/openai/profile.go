@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// Profile is OpenAI's.
+// Profile is the profile of OpenAI's API.
 var Profile = policies.Profile{
 	Name:        "openai",
 	Credentials: []string{"Authorization", "Api-Key"},
@@ -22,9 +22,9 @@ var Profile = policies.Profile{
 	Settle:      settle,
 }
 
-// Reserved is the profile for services with OpenAI's API that meter what a request reserves rather than what its answer uses: nothing
-// is learned from answers and none corrects a charge. Only what failed or was refused costs no tokens. A call is charged for its prompt
-// and for max_tokens of each answer: Azure adds the two, OpenAI writes of the larger one, which is never more than the sum.
+// Reserved is the profile for services with OpenAI's API that meter what a request reserves rather than what its answer uses. It learns
+// nothing from answers, and no answer corrects a charge. Only calls that failed or were refused cost no tokens. A call is charged for its
+// prompt and for max_tokens of each answer: Azure adds the two. OpenAI documents the larger one, which is never more than the sum.
 // Sources: https://learn.microsoft.com/en-us/azure/ai-foundry/openai/how-to/quota, https://platform.openai.com/docs/guides/rate-limits
 var Reserved = reserved()
 
@@ -52,7 +52,7 @@ func project(r *http.Request) string {
 	}, "\n"))
 }
 
-// request is what of a request counts.
+// request is the part of a request that determines its model and its cost.
 type request struct {
 	Model               string `json:"model"`
 	MaxTokens           int64  `json:"max_tokens"`
@@ -61,7 +61,7 @@ type request struct {
 	N                   int64  `json:"n"`
 }
 
-// maxAnswers is how many answers one request may ask for.
+// maxAnswers is how many answers one request may request.
 // Source: https://platform.openai.com/docs/api-reference/chat/create#chat-create-n
 const maxAnswers = 128
 
@@ -75,11 +75,12 @@ func model(r *http.Request) string {
 // Source: https://help.openai.com/en/articles/4936856-what-are-tokens-and-how-to-count-them
 const bytesPerToken = 4
 
-// maxEstimate is the most that an estimate is believed: more than any model's context.
+// maxEstimate is the highest estimate: more than any model's context.
 const maxEstimate = 10_000_000
 
-// costs are one request, and an estimate of tokens: the prompt's, and the most that each answer may have. Their sum is what a call can
-// use at most. What answers really use is learned. Without max_tokens, nothing is charged for an answer until that is known.
+// costs returns what a call costs besides one request: an estimate of its tokens, those of the prompt and the most that each answer may
+// have. Their sum is the most that a call can use. What answers really use is learned. Without max_tokens, nothing is charged for an answer
+// until that is known.
 // Source: https://platform.openai.com/docs/guides/rate-limits
 func costs(r *http.Request) []policies.Cost {
 	var q request
@@ -102,7 +103,7 @@ func costs(r *http.Request) []policies.Cost {
 	return []policies.Cost{{Policy: PolicyTokens, N: tokens, Learned: how}, {Policy: PolicyTokensDay, N: tokens, Learned: how}}
 }
 
-// maxError is how much of an error is looked at.
+// maxError is how much of an error is read.
 const maxError = 4 << 10
 
 func peek(r *http.Response) int {
@@ -112,7 +113,7 @@ func peek(r *http.Response) int {
 	return maxError
 }
 
-// dimension is requests or tokens, as the fields of a reply tell it.
+// dimension is requests or tokens, as the fields of a reply report them.
 type dimension struct {
 	policy, name     string
 	limit, remaining policies.Count
@@ -134,7 +135,7 @@ func dimensions(h http.Header) []dimension {
 	return all
 }
 
-// apiError is what the body of an error tells.
+// apiError is what the body of an error reports.
 type apiError struct {
 	Code    string `json:"code"`
 	Type    string `json:"type"`
@@ -152,7 +153,7 @@ func read(r *policies.Reply) policies.Reading {
 		var reported struct {
 			Error apiError `json:"error"`
 		}
-		_ = json.Unmarshal(r.Body, &reported) // what cannot be read says nothing
+		_ = json.Unmarshal(r.Body, &reported) // an unreadable body reports nothing
 		if reported.Error.Code == insufficientQuota || reported.Error.Type == insufficientQuota {
 			return policies.Reading{Verdict: policies.Spent}
 		}
@@ -181,7 +182,7 @@ func read(r *policies.Reply) policies.Reading {
 	return reading
 }
 
-// refusal says which of the policies refused, and how long it takes.
+// refusal returns which of the policies refused the call, and how long to wait.
 func refusal(r *policies.Reply, all []dimension, e *apiError) policies.Feedback {
 	f := policies.Feedback{Source: "429", Policies: concerned(all, e), Refused: true, Otherwise: policies.TheCall}
 	if wait, ok := fields.Milliseconds(r.Header.Get("Retry-After-Ms")); ok {
@@ -207,9 +208,9 @@ func (d *dimension) spent() bool {
 	return reported && n == 0
 }
 
-// concerned returns the policies that a refusal is about: those of the day if its message names the day, otherwise what has
-// nothing left, otherwise what its type or message names, otherwise requests and tokens. A limit of the day also concerns
-// the one of the minute: a stack need not have both. The wording is as OpenAI sends it; it documents none.
+// concerned returns the policies that a refusal is about: those of the day if its message names the day, otherwise those that have nothing
+// left, otherwise those that its type or message names, otherwise requests and tokens. A refusal by the limit of a day also names the limit
+// of a minute, because a stack need not have both. The wording is as OpenAI sends it, and is not documented.
 func concerned(all []dimension, e *apiError) []string {
 	switch {
 	case mentions(e.Message, "tokens per day", "(TPD)"):

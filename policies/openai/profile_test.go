@@ -19,7 +19,7 @@ func TestReplies(t *testing.T) {
 
 func FuzzRead(f *testing.F) { profiletest.Fuzz(f, openai.Profile, "testdata") }
 
-// A gateway may ask for a password, which is not to be found by hashing many and comparing.
+// A gateway may require a password, which must not be found by hashing many and comparing.
 func TestAPasswordIsNoPlainHash(t *testing.T) {
 	t.Parallel()
 	scope := func(password string) string {

@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// settle finds the tokens that an answer used: "total_tokens" in the last object called "usage". It stands at the end of an
-// answer, and of a stream that was asked for it; the Responses API has it inside of "response". A call that failed has used none.
+// settle finds the tokens that an answer used: "total_tokens" in the last object named "usage". It is at the end of an answer, and of a
+// stream that was requested with it; the Responses API has it inside "response". A call that failed has used no tokens.
 func settle(r *policies.Reply) []policies.Cost {
 	if c, failed := free(r); failed {
 		return c
@@ -27,7 +27,7 @@ func settle(r *policies.Reply) []policies.Cost {
 	}
 }
 
-// free returns the cost in tokens of a call that failed or was refused: none. It counts as a request all the same.
+// free returns what a call that failed or was refused costs in tokens: nothing. It still counts as a request.
 // Source: https://platform.openai.com/docs/guides/rate-limits
 func free(r *policies.Reply) (costs []policies.Cost, failed bool) {
 	if r.Status < http.StatusBadRequest {

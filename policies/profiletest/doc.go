@@ -1,7 +1,7 @@
 // Package profiletest tests a [policies.Profile] against replies that its vendor documents.
 //
-// A profile is pure functions over requests and replies, so its tests are data: one file for each reply, with what
-// the profile reads from it. A vendor's whole test is this:
+// A profile consists of pure functions of requests and replies, so its tests are data: one file for each reply, with what the profile reads
+// from it. This is the whole test of a vendor:
 //
 //	func TestReplies(t *testing.T) { profiletest.Replay(t, acme.Profile, "testdata") }
 //	func FuzzRead(f *testing.F)    { profiletest.Fuzz(f, acme.Profile, "testdata") }
@@ -32,29 +32,28 @@
 //	feedback policies=account otherwise=everyone refused wait=12s source=Retry-After
 //	feedback policies=account otherwise=everyone limit=700 window=1m0s remaining=0 source=X-Limit
 //
-// The request starts with method and absolute URL, the response with the status. Header fields follow, one in each line;
-// a field that stands there twice was sent in two lines. What follows the first blank line is the body, without the
-// line end before the next section. The response came at [Now], unless it has a Date of its own.
+// The request starts with its method and absolute URL, the response with its status. Header fields follow, one on each line; a field that
+// occurs twice was sent on two lines. What follows the first blank line is the body, without the line end before the next section. The
+// response arrived at [Now], unless it has a Date of its own.
 //
-// The reading is what the profile says, in its order, and nothing else:
+// The reading is what the profile reports, in its order, and nothing else:
 //
 //	scope     name=value, for each scope that the request carries
 //	cost      policy=n; the policy is * for all that have no cost of their own; known= times= most= follow, if the cost is learned
-//	verdict   unjudged, limited or spent; always there
+//	verdict   unjudged, limited or spent; always present
 //	feedback  policies= otherwise= refused certain wait= limit= window= remaining= used= reset= source=
-//	          what was not said is left out; otherwise= is nobody, everyone, thecall or unknown, and follows policies= alone
+//	          what is not reported is left out; otherwise= is nobody, everyone, thecall or unknown, and only follows policies=
 //	settle    policy=n, what the call really cost
 //
-// Times are printed as Go durations. A value with blanks at its ends or unprintable characters is quoted. A file with
-// anything else in it fails: a line that nobody understands tests nothing.
+// Times are printed as Go durations. A value with blanks at its ends or unprintable characters is quoted. A file with anything else in it
+// fails: a line that is not understood tests nothing.
 //
-// With HEADWAY_UPDATE=1 in the environment [Replay] writes the reading section instead of comparing it. Read the
-// difference before you keep it: it is what a pacer is going to do.
+// With HEADWAY_UPDATE=1 in the environment, [Replay] writes the reading section instead of comparing it. Review the difference before you
+// keep it: it decides what a pacer does.
 //
 // # Rules
 //
-// All functions here also hold the profile to what [policies.Profile] asks of it: no time and no cost is negative,
-// names are valid, the same input gives the same output, and nothing that it is given is changed or read up. Of
-// a reply's body it sees what it asked for with Peek, and no more than [policies.MaxPeek]. Profiles run in
-// parallel, so the race detector finds what they share.
+// All functions here also check the rules of [policies.Profile]: no time and no cost is negative, names are valid, the same input gives the
+// same output, and the profile changes nothing that it is given and consumes no body. Of a reply's body, it gets as much as Peek requested,
+// and no more than [policies.MaxPeek]. Profiles run in parallel, so the race detector finds what they share.
 package profiletest

@@ -49,10 +49,10 @@ var (
 	status = regexp.MustCompile(`^[1-9][0-9][0-9]$`)
 )
 
-// errNoReading says that a file has all but its reading.
+// errNoReading reports that a file has everything but its reading.
 var errNoReading = errors.New(`no "-- reading --" section: run the test with HEADWAY_UPDATE=1, and read what it wrote`)
 
-// parse reads a file. It returns an error for all that it does not understand; errNoReading comes with a usable file.
+// parse reads a file. It returns an error for anything that it does not understand; with errNoReading, the file is usable.
 func parse(text string) (*file, error) {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	names := []string{sectionRequest, sectionResponse, sectionReading}
@@ -256,7 +256,7 @@ func printFeedback(f *policies.Feedback) string {
 	return strings.Join(words, " ")
 }
 
-// quote returns a value as it is, if that cannot be taken for something else.
+// quote returns a value as it is, if it cannot be mistaken for something else.
 func quote(s string) string {
 	plain := utf8.ValidString(s) && s == strings.TrimSpace(s) && !strings.HasPrefix(s, `"`) &&
 		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
@@ -266,7 +266,7 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// compare sets what a file wants beside what was got, line by line; "" if it is the same.
+// compare shows what a file wants beside what the profile reads, line by line; "" if both are the same.
 func compare(want, got []string) string {
 	if slices.Equal(want, got) {
 		return ""

@@ -11,13 +11,13 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Fuzz fuzzes a profile around the files dir/*.txt: with URLs, statuses, header fields and bodies that no vendor
-// sends. Whatever comes, the profile must not panic, nor break a rule of [policies.Profile]. The corpus starts with the
-// files, so a file for each form that the profile reads makes it find more. Run it with
+// Fuzz fuzzes a profile around the files dir/*.txt: with URLs, statuses, header fields and bodies that no vendor sends. Whatever the input,
+// the profile must not panic, or break a rule of [policies.Profile]. The corpus starts with the files, so a file for each form that the
+// profile reads helps it to find more. Run it with
 //
 //	go test -fuzz FuzzRead ./acme
 //
-// In a plain go test the files themselves are run.
+// A plain go test runs the files only.
 func Fuzz(f *testing.F, p policies.Profile, dir string) {
 	f.Helper()
 	all := paths(f, dir)
@@ -89,7 +89,7 @@ func printHeader(h http.Header) string {
 	return b.String()
 }
 
-// parseHeader reads a block of header fields as net/http does: what it would not accept is left out.
+// parseHeader reads a block of header fields as net/http does: it leaves out what net/http would not accept.
 func parseHeader(block string) http.Header {
 	h := http.Header{}
 	for line := range strings.SplitSeq(block, "\n") {

@@ -17,7 +17,7 @@ func Limits(t *testing.T, p policies.Profile, limits []policies.Policy) {
 	}
 }
 
-// unfit returns how limits and profile do not fit.
+// unfit returns in which ways limits and profile do not fit.
 func unfit(p policies.Profile, limits []policies.Policy) []string {
 	var failures []string
 	fail := func(format string, args ...any) { failures = append(failures, fmt.Sprintf(format, args...)) }

@@ -13,20 +13,20 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// An outcome is what a profile said about an exchange.
+// An outcome is what a profile reported about an exchange.
 type outcome struct {
 	scopes  [][2]string // name and value
 	costs   []policies.Cost
 	reading policies.Reading
 	settled []policies.Cost
 
-	faults []string // rules broken on the way
+	faults []string // broken rules
 }
 
-// A variant is a way in which the same exchange can come about.
+// A variant is a way in which the same exchange can happen.
 type variant struct {
 	cut    bool // the connection broke in the middle of the body
-	stream bool // the request's body cannot be had again
+	stream bool // the request's body can be read only once
 }
 
 // play shows an exchange to a profile, as a transport does.
@@ -94,7 +94,7 @@ func (o *outcome) request(x *exchange, v variant) *http.Request {
 	return req
 }
 
-// reply returns the response as the profile wants to see it.
+// reply returns the response as the profile gets it.
 func (o *outcome) reply(p policies.Profile, x *exchange, req *http.Request, v variant) *policies.Reply {
 	reply := &policies.Reply{Request: req, Status: x.status, Header: x.header.Clone(), Now: Now()}
 	if p.Peek == nil {
@@ -125,7 +125,7 @@ func (o *outcome) reply(p policies.Profile, x *exchange, req *http.Request, v va
 	return reply
 }
 
-// watch runs a function that is given a reply, and looks whether that is still the same.
+// watch runs a function that gets a reply, and checks that the function does not change it.
 func (o *outcome) watch(r *policies.Reply, run func()) {
 	before, header, body := *r, r.Header.Clone(), bytes.Clone(r.Body)
 	run()
@@ -136,7 +136,7 @@ func (o *outcome) watch(r *policies.Reply, run func()) {
 	}
 }
 
-// untouchable returns a body that nobody may read or close.
+// untouchable returns a body that must not be read or closed.
 func (o *outcome) untouchable(what string) io.ReadCloser { return &untouchable{o, what} }
 
 type untouchable struct {
@@ -154,7 +154,7 @@ func (u *untouchable) Close() error {
 	return nil
 }
 
-// looks is what of a request a profile could change.
+// looks is the part of a request that a profile could change.
 type looks struct {
 	Method, Host string
 	URL          url.URL

@@ -178,7 +178,7 @@ func TestAProfileThatBreaksARuleFails(t *testing.T) {
 	}
 }
 
-// A body may end early, and a request's body may be one that cannot be had again: files show neither.
+// A body may end early, and a request may have a body that can be read only once: files show neither.
 func TestFuzzTriesWhatFilesDoNotShow(t *testing.T) {
 	t.Parallel()
 	f, err := parse(strings.Replace(good, "-- reading --", "\nbody\n-- reading --", 1))
@@ -207,7 +207,7 @@ func TestFuzzTriesWhatFilesDoNotShow(t *testing.T) {
 	}
 }
 
-// What Read sees of a body is what a transport would show it.
+// Read gets as much of a body as a transport would give it.
 func TestTheBodyIsCutAsPeekAsks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -11,11 +11,11 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Now is when every response comes in these tests: noon of 10 November 2026, UTC.
+// Now is when every response arrives in these tests: noon of 10 November 2026, UTC.
 func Now() time.Time { return time.Date(2026, time.November, 10, 12, 0, 0, 0, time.UTC) }
 
-// Replay runs each file dir/*.txt as a subtest: it shows the file's request and response to the profile, and fails if
-// that reads anything but what the file says, or breaks a rule of [policies.Profile]. It fails if there are no files.
+// Replay runs each file dir/*.txt as a subtest: it gives the file's request and response to the profile, and fails if the profile reads
+// anything but what the file says, or breaks a rule of [policies.Profile]. It fails if there are no files.
 func Replay(t *testing.T, p policies.Profile, dir string) {
 	t.Helper()
 	for _, path := range paths(t, dir) {
@@ -48,7 +48,7 @@ func paths(tb testing.TB, dir string) []string {
 	return found
 }
 
-// replay returns what is wrong with a file, or with what a profile makes of it.
+// replay returns what is wrong with a file, or with what a profile reads from it.
 func replay(p policies.Profile, text string) []string {
 	f, err := parse(text)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Routes checks that a scope by endpoint has one value for each route, whatever ids stand in it, and different ones for different
-// routes. A route is a method and a path with ids in braces, such as "GET /v1/coupons/{coupon}", as a vendor publishes them; host is
-// that of the requests. Ids are letters, digits, names in capitals, and what users choose.
+// Routes checks that a scope by endpoint has one value for each route, whatever its ids are, and different values for different routes. A
+// route is a method and a path with ids in braces, such as "GET /v1/coupons/{coupon}", as a vendor publishes it; host is the start of the
+// requests' URLs, such as "https://acme.example". The ids that it tries are letters, digits, names in capitals, and what users choose.
 func Routes(t *testing.T, scope policies.Scope, host string, routes []string) {
 	t.Helper()
 	ids := []string{

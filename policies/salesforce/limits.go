@@ -10,10 +10,9 @@ import (
 const (
 	// PolicyDaily is the org's allocation.
 	PolicyDaily = "daily"
-	// PolicyShare is the part of the allocation that [Share] leaves to some calls.
+	// PolicyShare is the part of the allocation that [Share] allows some calls.
 	PolicyShare = "daily-share"
-	// PolicyConcurrent is the number of long calls at once. In a stack without it, a refusal because of them holds
-	// back the refused call.
+	// PolicyConcurrent is the number of long calls at once. In a stack without it, a refusal by that limit delays only the refused call.
 	PolicyConcurrent = "concurrent"
 	// ScopeOrg is the org: the host of the request.
 	ScopeOrg = "org"
@@ -39,12 +38,12 @@ const (
 	Sandbox
 )
 
-// buckets is into how many the 24 hours are cut: a full day comes back within 25 hours.
+// buckets is how many buckets the 24 hours have: a full day becomes available again within 25 hours.
 const buckets = 24
 
-// Allocation returns how many calls an org of this edition has in 24 hours, with so many user licences; 0 for an unknown
-// edition or a negative number of licences, which no policy takes. Add-ons come on top: see
-// the org's own number under DailyApiRequests of /services/data/vXX.X/limits.
+// Allocation returns how many calls an org of this edition has in 24 hours, with so many user licences. It returns 0, which no policy
+// accepts, for an unknown edition, and for a number of licences that is negative or far too large. Add-ons come on top: see the org's own
+// number under DailyApiRequests of /services/data/vXX.X/limits.
 func Allocation(e Edition, licences int64) int64 {
 	if licences < 0 || licences > policies.MaxLimit/5000-100_000 {
 		return 0
@@ -67,9 +66,9 @@ func Daily(n int64) policies.Policy {
 	return policies.Sliding(n, 24*time.Hour).Buckets(buckets).Per(ScopeOrg).Named(PolicyDaily)
 }
 
-// Share returns a policy that leaves so many per cent of n calls in 24 hours to the calls that carry a scope, batch work for
-// example, for each org. Others keep the rest. What an upstream says is left is the whole org's: give it to the share, too,
-// if that is to stop when others have spent the rest.
+// Share returns a policy that allows the calls that carry a scope, batch work for example, so many per cent of an org's n calls in 24
+// hours. The rest is kept for other calls. What an upstream reports as left is that of the whole org: pass it to the share, too, if the
+// share is to stop when others have spent the rest.
 func Share(n, percent int64, scope string) policies.Policy {
 	if percent < 1 || percent > 100 {
 		n = 0
@@ -77,15 +76,14 @@ func Share(n, percent int64, scope string) policies.Policy {
 	return policies.Sliding(n/100*percent+n%100*percent/100, 24*time.Hour).Buckets(buckets).Per(ScopeOrg, scope).Optional().Named(PolicyShare)
 }
 
-// long is for how long a call has run when it counts for [Concurrent].
+// long is how long a call has run when [Concurrent] begins to count it.
 const long = 20 * time.Second
 
-// Concurrent returns the policy of an org that lets no call in while n that have lasted 20 seconds or longer are
-// running: 25 in production orgs and sandboxes, 5 in orgs of the Developer edition and on trial. Any number of
-// shorter calls may run.
+// Concurrent returns the policy of an org that admits no call while n calls are running that have lasted 20 seconds or longer: 25 in
+// production orgs and sandboxes, 5 in orgs of the Developer edition and on trial. Any number of shorter calls may run.
 // Source: https://developer.salesforce.com/docs/platform/salesforce-app-limits-cheatsheet/guide/salesforce-app-limits-platform-api.html
 //
-// Concurrent(5) is for an org on trial, whatever its edition, in place of what [Limits] has.
+// Concurrent(5) is for an org on trial, whatever its edition, in place of the policy in [Limits].
 func Concurrent(n int64) policies.Policy {
 	return policies.InFlight(n).LongerThan(long).Per(ScopeOrg).Named(PolicyConcurrent)
 }

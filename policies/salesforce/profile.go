@@ -10,17 +10,17 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// Salesforce does not say how long to wait. These are this package's own.
+// Salesforce does not report how long to wait. These waits are this package's own choice.
 const (
-	// DailyProbe is how long nothing goes when the allocation is spent: it comes back little by little, so that asking
-	// again now and then finds the first calls of it.
+	// DailyProbe is how long calls pause when the allocation is spent. It becomes available again little by little, so that a call now and
+	// then finds the first of it.
 	DailyProbe = 15 * time.Minute
-	// ConcurrentWait is how long nothing goes when a call was refused because too many long ones were running. In a
-	// stack without [Concurrent] the refused call alone waits.
+	// ConcurrentWait is how long calls pause when one was refused because too many long calls were running. In a stack without
+	// [Concurrent], only the refused call waits.
 	ConcurrentWait = 5 * time.Second
 )
 
-// Profile is Salesforce's.
+// Profile is the profile of Salesforce's REST API.
 var Profile = policies.Profile{
 	Name:   "salesforce",
 	Scopes: []policies.Scope{{Name: ScopeOrg, Value: org}},
@@ -30,7 +30,7 @@ var Profile = policies.Profile{
 
 func org(r *http.Request) string { return strings.ToLower(r.URL.Hostname()) }
 
-// maxError is how much of an error is looked at; they are short.
+// maxError is how much of an error is read; errors are short.
 const maxError = 4 << 10
 
 func peek(r *http.Response) int {
@@ -40,7 +40,7 @@ func peek(r *http.Response) int {
 	return maxError
 }
 
-// usage is the field that tells what is used of the allocation.
+// usage is the field that reports how much of the allocation is used.
 // Source: https://developer.salesforce.com/docs/atlas.en-us.api_rest.meta/api_rest/headers_api_usage.htm
 const usage = "Sforce-Limit-Info"
 
@@ -69,7 +69,7 @@ func read(r *policies.Reply) policies.Reading {
 	return reading
 }
 
-// usageOf reads "api-usage=10018/100000"; other pairs may stand beside it.
+// usageOf reads "api-usage=10018/100000"; the field may have other pairs, too.
 func usageOf(h http.Header) (used, limit int64, ok bool) {
 	for key, value := range fields.Pairs(h.Get(usage), ";") {
 		if key == "api-usage" {
@@ -80,7 +80,7 @@ func usageOf(h http.Header) (used, limit int64, ok bool) {
 	return 0, 0, false
 }
 
-// refusal returns the message of a refusal because of a limit.
+// refusal returns the message of a refusal by a limit; false if the reply is none.
 func refusal(r *policies.Reply) (message string, ok bool) {
 	if r.Status != http.StatusForbidden {
 		return "", false
@@ -105,7 +105,8 @@ func refusal(r *policies.Reply) (message string, ok bool) {
 	return "", false
 }
 
-// daily reports whether a refusal is because of the allocation; spent says that the usage has reached it.
+// daily reports whether a refusal is about the allocation. If its message names no limit, spent decides: whether the reported usage has
+// reached the allocation.
 func daily(message string, spent bool) bool {
 	switch {
 	case strings.Contains(message, "TotalRequests"):

@@ -11,7 +11,7 @@ const (
 	ScopeGraphQL = "graphql" // carried by queries
 )
 
-// A Plan is the store's.
+// A Plan is the plan of a store.
 type Plan int
 
 // Plans. Source of all numbers of this file: https://shopify.dev/docs/api/usage/limits and
@@ -24,7 +24,7 @@ const (
 )
 
 const (
-	// bucketSeconds is in how many seconds a whole bucket runs empty: 40 calls at 2 a second.
+	// bucketSeconds is how many seconds a full bucket takes to run empty: 40 calls at 2 a second.
 	bucketSeconds = 20
 	// largestQuery is the most that a single query may cost, whatever the plan.
 	largestQuery = 1_000

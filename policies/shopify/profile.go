@@ -13,10 +13,10 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// QueryCost is what a query is reserved at: this package's own estimate of an ordinary one.
+// QueryCost is how many points are reserved for a query: this package's own estimate of an ordinary one.
 const QueryCost = 50
 
-// Profile is Shopify's.
+// Profile is the profile of Shopify's Admin API.
 var Profile = policies.Profile{
 	Name:        "shopify",
 	Credentials: []string{"X-Shopify-Access-Token"},
@@ -46,7 +46,7 @@ func costs(r *http.Request) []policies.Cost {
 	return []policies.Cost{{Policy: PolicyGraphQL, N: QueryCost}}
 }
 
-// maxBody is how much of a query's reply is looked at. A refusal is short.
+// maxBody is how much of a query's reply is read. A refusal is short.
 const maxBody = 16 << 10
 
 func peek(r *http.Response) int {
@@ -78,7 +78,7 @@ func read(r *policies.Reply) policies.Reading {
 	return reading
 }
 
-// cost is what a reply says of a query's cost. Points may be printed with decimals.
+// cost is what a reply reports about a query's cost. Points may be printed with decimals.
 type cost struct {
 	Requested *float64 `json:"requestedQueryCost"`
 	Actual    *float64 `json:"actualQueryCost"`
@@ -100,7 +100,7 @@ type answer struct {
 	} `json:"extensions"`
 }
 
-// throttled reports whether a query was refused for want of points.
+// throttled reports whether a query was refused for lack of points.
 func (a *answer) throttled() bool {
 	for _, e := range a.Errors {
 		if e.Extensions.Code == "THROTTLED" {
@@ -160,7 +160,7 @@ func (c *cost) wait() time.Duration {
 	return time.Duration(math.Ceil(seconds*1000)) * time.Millisecond
 }
 
-// points returns a number of points, rounded down; those that make no sense are none.
+// points returns a number of points, rounded down; false if it makes no sense.
 func points(n float64) (int64, bool) {
 	if !(n >= 0 && n <= float64(policies.MaxLimit)) {
 		return 0, false
@@ -168,8 +168,8 @@ func points(n float64) (int64, bool) {
 	return int64(n), true
 }
 
-// settle finds the actual cost at the end of a reply. Of one that is not complete, the last number of that name counts. A query
-// that was refused has not run.
+// settle finds the actual cost of a query at the end of its reply. If the body is not complete, the last number of that name counts. A
+// query that was refused has not run.
 func settle(r *policies.Reply) []policies.Cost {
 	switch {
 	case !isQuery(r.Request):
@@ -177,7 +177,7 @@ func settle(r *policies.Reply) []policies.Cost {
 	case r.Status == http.StatusTooManyRequests:
 		return []policies.Cost{{Policy: PolicyGraphQL}}
 	case r.Status != http.StatusOK:
-		return []policies.Cost{} // nobody documents what it costs
+		return []policies.Cost{} // what it costs is not documented
 	}
 	actual, ok := lastCost(r.Body)
 	if r.Complete {

@@ -22,7 +22,7 @@ const (
 	ScopeTier3       = "tier-3"       // the method, if it is of that tier
 	ScopeTier4       = "tier-4"       // the method, if it is of that tier
 	ScopeOtherMethod = "other-method" // the method, if its tier is not known
-	ScopeChannel     = "channel"      // the channel of a message; the caller's to give
+	ScopeChannel     = "channel"      // the channel of a message; not in a request: set it yourself
 	ScopeHistory     = "history"      // the method, if it reads the history of a conversation
 )
 
@@ -39,14 +39,14 @@ func Limits() []policies.Policy {
 		tier(PolicyTier2, 20),
 		tier(PolicyTier3, 50),
 		tier(PolicyTier4, 100),
-		// No limit is known: it is there to be paused. 1,000 a second is faster than any tier.
+		// No limit is known. The policy is there to be paused; 1,000 a second is faster than any tier.
 		policies.PerSecond(1000).Burst(1000).Per(ScopeToken, ScopeOtherMethod).Optional().Named(PolicyOtherMethod),
 		policies.PerSecond(1).Per(ScopeToken, ScopeChannel).Optional().Named(PolicyPost),
 	}
 }
 
-// NonMarketplace returns the policy of commercially distributed apps outside the Marketplace, made since 29 May 2025: one
-// call a minute to conversations.history and conversations.replies. Append it to [Limits].
+// NonMarketplace returns the policy of commercially distributed apps outside the Marketplace that were created since 29 May 2025: one call
+// a minute to each of conversations.history and conversations.replies. Append it to [Limits].
 func NonMarketplace() policies.Policy {
 	return policies.AtMost(1, time.Minute).Per(ScopeToken, ScopeHistory).Optional().Named(PolicyHistory)
 }

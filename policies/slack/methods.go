@@ -1,6 +1,6 @@
 package slack
 
-// tiers are the methods by their tier: https://docs.slack.dev/reference/methods, compared with the table of Slack's own Java SDK,
+// tiers has the tiers of methods: https://docs.slack.dev/reference/methods, compared with the table of Slack's own Java SDK,
 // https://github.com/slackapi/java-slack-sdk (MethodsRateLimits.java).
 var tiers = map[string]int{ //nolint:gochecknoglobals // a constant table
 	"bots.info":              3,

@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// Profile is Slack's.
+// Profile is the profile of Slack's Web API.
 var Profile = policies.Profile{
 	Name:        "slack",
 	Credentials: []string{"Authorization"},
@@ -35,8 +35,8 @@ func token(r *http.Request) string {
 	return fields.Caller(r)
 }
 
-// method is the last element of the path: /api/chat.postMessage. Any other path may be that of a webhook, which is a
-// secret: it has a line of its own, by its fingerprint.
+// method returns the last element of the path: /api/chat.postMessage. Any other path may be that of a webhook, which is a secret: its
+// fingerprint stands for it, and it is counted separately.
 func method(r *http.Request) string {
 	if strings.Contains(r.URL.Path, "/api/") {
 		return path.Base(r.URL.Path)

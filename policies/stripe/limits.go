@@ -14,11 +14,11 @@ const (
 
 	ScopeAccount  = "account"  // the connected account, or the key
 	ScopeEndpoint = "endpoint" // account, method, and path without ids
-	ScopeSearch   = "search"   // the account, of calls that search
-	ScopeFiles    = "files"    // account and reading or writing, of calls for files
+	ScopeSearch   = "search"   // the account, for calls that search
+	ScopeFiles    = "files"    // account, and read or write, for calls to files
 )
 
-// A Mode is live or not, by its calls per second.
+// A Mode is live or sandbox. Its value is how many calls per second an account has.
 type Mode int64
 
 // Modes.
@@ -27,7 +27,7 @@ const (
 	Live    Mode = 100
 )
 
-// burst is how many calls may go at once. Stripe does not tell how deep its buckets are.
+// burst is how many calls may start at once. Stripe does not document how deep its buckets are.
 const burst = 5
 
 // Limits returns the stack of accounts in this mode.
@@ -40,18 +40,17 @@ func Limits(mode Mode) []policies.Policy {
 	}
 }
 
-// Concurrent returns the policy of n calls that an account has running at once. Stripe has such a limit, which calls
-// that take long meet first, and documents no number: it is yours. Append it to [Limits].
+// Concurrent returns the policy of n calls that an account may have running at once. Stripe has such a limit, which calls that take long
+// reach first, and documents no number: choose your own. Append it to [Limits].
 // Source: https://docs.stripe.com/rate-limits
 //
-// It holds a permit for each call that runs. The transport gives it back; without a transport, use Acquire of the
-// pacer in place of Wait.
+// It holds a permit for each call that runs. The transport gives it back; without a transport, use Acquire of the pacer in place of Wait.
 func Concurrent(n int64) policies.Policy {
 	return policies.InFlight(n).Per(ScopeAccount).Optional().Named(PolicyGlobalConcurrency)
 }
 
-// EndpointConcurrent returns the policy of n calls that an account has running at once on each endpoint. The number
-// is yours, as that of [Concurrent].
+// EndpointConcurrent returns the policy of n calls that an account may have running at once on each endpoint. Choose the number yourself,
+// as that of [Concurrent].
 func EndpointConcurrent(n int64) policies.Policy {
 	return policies.InFlight(n).Per(ScopeEndpoint).Optional().Named(PolicyEndpointConcurrency)
 }

@@ -19,7 +19,7 @@ func TestLimits(t *testing.T) {
 	require.Error(t, stripe.Limits(0)[0].Validate())
 }
 
-// The number is the caller's, the names are those that refusals tell.
+// The caller chooses the number; the names are those in refusals.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	all, each := stripe.Concurrent(20), stripe.EndpointConcurrent(5)

@@ -2,7 +2,7 @@ package stripe
 
 import "github.com/headway-go/headway/policies/fields"
 
-// names are those of resources in the paths of Stripe's API.
+// names are the names of resources in the paths of Stripe's API.
 //
 // Source, as of stripe-go v85.0.0: https://github.com/stripe/openapi
 var names = fields.NamesOf(listed) //nolint:gochecknoglobals // a constant table

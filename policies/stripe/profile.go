@@ -9,10 +9,10 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// LimitResource is that of one object. There is no policy for it: a refusal holds back the refused call alone.
+// LimitResource is the limit of one object. No policy has this name, so only the refused call waits.
 const LimitResource = "resource-specific"
 
-// Profile is Stripe's.
+// Profile is the profile of Stripe's API.
 var Profile = policies.Profile{
 	Name:        "stripe",
 	Credentials: []string{"Authorization"},
@@ -49,7 +49,7 @@ func method(r *http.Request) string {
 	return r.Method
 }
 
-// account tells accounts apart: a connected one by its id, which is no secret.
+// account returns a text that identifies the account: for a connected one its id, which is no secret.
 func account(r *http.Request) string {
 	if id := r.Header.Get("Stripe-Account"); id != "" {
 		return id
@@ -57,14 +57,14 @@ func account(r *http.Request) string {
 	return fields.Caller(r)
 }
 
-// endpoint returns the elements of a path, and the path with a * for each id: what is no name of a resource. The ids of coupons and of
-// some others are chosen by users.
+// endpoint returns the elements of a path, and the path with a * in place of each id: each element that is not the name of a resource.
+// Users choose the ids of coupons and of some other objects.
 func endpoint(r *http.Request) (parts []string, template string) {
 	parts = strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	return parts, names.Template(parts, 2)
 }
 
-// maxError is how much of an error is looked at.
+// maxError is how much of an error is read.
 const maxError = 4 << 10
 
 func peek(r *http.Response) int {
@@ -93,7 +93,7 @@ func read(r *policies.Reply) policies.Reading {
 		f.Policies = []string{reason}
 	default:
 		if locked(r.Body) {
-			return reading // repeat it, but nobody else need wait
+			return reading // the call is repeated, and no other call waits
 		}
 		f.Source, f.Policies, f.Otherwise = "429", []string{PolicyAccount}, policies.Everyone
 	}
@@ -104,7 +104,7 @@ func read(r *policies.Reply) policies.Reading {
 	return reading
 }
 
-// locked reports whether an object was held by another call.
+// locked reports whether another call held the object.
 // Source: https://docs.stripe.com/rate-limits#object-lock-timeouts
 func locked(body []byte) bool {
 	var reply struct {

@@ -53,7 +53,7 @@ func TestTheAccountAndEndpointOfARequest(t *testing.T) {
 	}
 }
 
-// Requests without an account in their path count with those that have it. A key's name does not tell the account.
+// Requests without an account in their path count with those that have it. A key's name does not identify the account.
 func TestTheUserNameTellsTheAccount(t *testing.T) {
 	t.Parallel()
 	const sid = "AC0123456789abcdef0123456789abcdef"

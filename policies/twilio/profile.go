@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// Profile is Twilio's.
+// Profile is the profile of Twilio's REST API.
 var Profile = policies.Profile{
 	Name:   "twilio",
 	Scopes: []policies.Scope{{Name: ScopeAccount, Value: account}, {Name: ScopeEndpoint, Value: endpoint}},
@@ -25,7 +25,7 @@ func split(r *http.Request) (sid, rest string) {
 	return strings.TrimSuffix(sid, ".json"), strings.TrimSuffix(rest, ".json")
 }
 
-// account returns the SID of the path, or that which is the user name, or a hash of the credential.
+// account returns the SID in the path, or the user name if that is one, or a hash of the credential.
 func account(r *http.Request) string {
 	if sid, _ := split(r); sid != "" {
 		return sid
@@ -36,7 +36,7 @@ func account(r *http.Request) string {
 	return fields.Caller(r)
 }
 
-// accountSID is what an account's SID looks like; it is no secret. Source: https://www.twilio.com/docs/glossary/what-is-a-sid
+// accountSID matches an account's SID, which is no secret. Source: https://www.twilio.com/docs/glossary/what-is-a-sid
 var accountSID = regexp.MustCompile(`^AC[0-9a-fA-F]{32}$`)
 
 func endpoint(r *http.Request) string {
@@ -49,10 +49,10 @@ func endpoint(r *http.Request) string {
 const (
 	// codeTooMany is the code of a refusal that is about the account. Source: https://www.twilio.com/docs/api/errors/20429
 	codeTooMany = 20429
-	// LimitProduct is that of a product, such as the attempts to verify one number. There is no policy for it: the refused
-	// call alone waits.
+	// LimitProduct is the limit of a product, such as the attempts to verify one number. No policy has this name, so only the refused call
+	// waits.
 	LimitProduct = "product"
-	// maxError is how much of an error is looked at.
+	// maxError is how much of an error is read.
 	maxError = 4 << 10
 )
 
@@ -63,7 +63,7 @@ func peek(r *http.Response) int {
 	return maxError
 }
 
-// read heeds every 429. One whose code is another than that of the account is a product's.
+// read reads every 429 as a refusal. One with another code than that of the account is by a product's limit.
 func read(r *policies.Reply) policies.Reading {
 	if r.Status != http.StatusTooManyRequests {
 		return policies.Reading{}

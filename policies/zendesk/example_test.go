@@ -6,7 +6,7 @@ import (
 	"github.com/headway-go/headway/policies/zendesk"
 )
 
-// What binds an account of the Suite Professional plan: its calls, those to the Help Center, and those to some endpoints.
+// The limits of an account with the Suite Professional plan: its calls, those to the Help Center, and those to some endpoints.
 func ExampleLimits() {
 	for _, p := range zendesk.Limits(zendesk.SuiteProfessional)[:6] {
 		fmt.Println(p)

@@ -6,7 +6,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Names of the policies. Those of endpoints are as in Zendesk-RateLimit-… fields.
+// Names of the policies. Those of endpoints are as in the Zendesk-RateLimit-… fields.
 const (
 	PolicyAccount            = "account"
 	PolicyHelpCenter         = "help-center"
@@ -15,8 +15,8 @@ const (
 	PolicyTicketsUpdate      = "tickets-update"
 	PolicyTicket             = "ticket"
 	PolicyIncrementalExports = "incremental-exports"
-	PolicyUsersUpdate        = "users-update" // a second of an account
-	PolicyUser               = "user"         // a minute of one user: the field calls it create-update-user
+	PolicyUsersUpdate        = "users-update" // per second, of an account
+	PolicyUser               = "user"         // per minute, of one user: the field has the name create-update-user
 	PolicySearchExport       = "search-export"
 	PolicyView               = "view"
 	PolicyOrganization       = "organization"
@@ -24,7 +24,7 @@ const (
 
 // Names of the scopes. Each policy has one, of the same name.
 const (
-	ScopeAccount            = PolicyAccount            // the host, of calls that are not the Help Center's
+	ScopeAccount            = PolicyAccount            // the host, for calls that are not to the Help Center
 	ScopeHelpCenter         = PolicyHelpCenter         // the host
 	ScopeTicketsIndex       = PolicyTicketsIndex       // the host
 	ScopeTicketsIndexDeep   = PolicyTicketsIndexDeep   // the host, beyond page 500
@@ -38,7 +38,7 @@ const (
 	ScopeOrganization       = PolicyOrganization       // host and organization
 )
 
-// A Plan is what an account has bought: its calls per minute.
+// A Plan is what an account has bought. Its value is how many calls per minute the account has.
 //
 // Source of all numbers of this file: https://developer.zendesk.com/api-reference/introduction/rate-limits/
 type Plan int64
@@ -54,15 +54,15 @@ const (
 	SupportTeam         Plan = 200
 	SupportProfessional Plan = 400
 	SupportEnterprise   Plan = 700
-	// HighVolume is the add-on. It replaces the plan's number, and raises some endpoints. SuiteEnterprisePlus has the same
-	// number built in and is taken to have those, too, which the vendor does not document; replies have the real numbers.
+	// HighVolume is the add-on. It replaces the plan's number, and raises the limits of some endpoints. SuiteEnterprisePlus has the same
+	// number built in, and is assumed to raise those limits, too, which Zendesk does not document. Replies have the real numbers.
 	HighVolume Plan = 2500
 )
 
 const (
-	// burst is how many calls may go at once. Zendesk documents none: it is small on purpose.
+	// burst is how many calls may start at once. Zendesk documents no burst, so it is small on purpose.
 	burst = 2
-	// skew is by how much calls may bunch up on the way.
+	// skew is how much closer together the network may bring calls.
 	skew = 50 * time.Millisecond
 )
 
@@ -71,12 +71,12 @@ func Account(plan Plan) policies.Policy {
 	return policies.AtMost(int64(plan), time.Minute).Burst(burst).Skew(skew).Per(ScopeAccount).Optional().Named(PolicyAccount)
 }
 
-// HelpCenter returns the policy of the same number of Help Center calls, which are counted separately.
+// HelpCenter returns the policy of Help Center calls, which have the same number and are counted separately.
 func HelpCenter(plan Plan) policies.Policy {
 	return policies.AtMost(int64(plan), time.Minute).Burst(burst).Skew(skew).Per(ScopeHelpCenter).Optional().Named(PolicyHelpCenter)
 }
 
-// Endpoints returns the policies of limited endpoints. They bind only the calls to those.
+// Endpoints returns the policies of the limited endpoints. They bind only the calls to those.
 func Endpoints(plan Plan) []policies.Policy {
 	high := func(usual, more int64) int64 {
 		if plan >= HighVolume {
@@ -91,7 +91,7 @@ func Endpoints(plan Plan) []policies.Policy {
 		per(PolicyTicketsIndex, high(100, 300), time.Minute),
 		per(PolicyTicketsIndexDeep, 50, time.Minute),
 		per(PolicyTicketsUpdate, high(100, 300), time.Minute),
-		// 30 updates in 10 minutes of a ticket by a user: a few at once are usual.
+		// A user may update a ticket 30 times in 10 minutes; a few updates at once are usual.
 		policies.Sliding(30, 10*time.Minute).Skew(skew).Per(ScopeTicket).Optional().Named(PolicyTicket),
 		per(PolicyIncrementalExports, high(10, 30), time.Minute),
 		policies.PerSecond(1).Per(ScopeUsersUpdate).Optional().Named(PolicyUsersUpdate),

@@ -11,14 +11,14 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// Profile is Zendesk's.
+// Profile is the profile of Zendesk's Support and Help Center APIs.
 var Profile = policies.Profile{Name: "zendesk", Scopes: scopes(), Read: fields.HeedUnavailable(read)}
 
-// prefix begins the fields of endpoints. Source:
+// prefix begins the names of the fields about endpoints. Source:
 // https://developer.zendesk.com/api-reference/introduction/rate-limits/#endpoint-rate-limits
 const prefix = "Zendesk-Ratelimit-"
 
-// counter is one limit as a field of a reply has it.
+// counter is one limit as a field of a reply reports it.
 type counter struct {
 	policy           string
 	total, remaining int64
@@ -59,7 +59,7 @@ func (c *counter) feedback(otherwise policies.Otherwise) policies.Feedback {
 	return f
 }
 
-// refusal returns which limit refused a call, and for how long. The account's counter may not be known.
+// refusal returns which limit refused a call, and how long to wait. The account's counter may not be known.
 func refusal(r *policies.Reply, c call, counters []counter, acct counter, known bool) policies.Feedback {
 	f := policies.Feedback{Source: "429", Refused: true, Policies: []string{acct.policy}, Otherwise: policies.Everyone}
 	reset := acct.resets
@@ -82,8 +82,8 @@ func refusal(r *policies.Reply, c call, counters []counter, acct counter, known 
 	return f
 }
 
-// accountOf reads the account's counter: X-Rate-Limit and X-Rate-Limit-Remaining, with the reset of the triple. It reports
-// false if there is none.
+// accountOf reads the account's counter: X-Rate-Limit and X-Rate-Limit-Remaining, or RateLimit-Limit and RateLimit-Remaining, with
+// RateLimit-Reset. It reports false if there is none.
 func accountOf(h http.Header, of call) (counter, bool) {
 	c := counter{policy: PolicyAccount, source: "X-Rate-Limit"}
 	if of.helpCenter() {
@@ -101,7 +101,7 @@ func accountOf(h http.Header, of call) (counter, bool) {
 	return c, false
 }
 
-// policyOf returns the policy that a field's name stands for.
+// policyOf returns the policy of the limit that a field's name has.
 func policyOf(bucket string) string {
 	if bucket == "create-update-user" {
 		return PolicyUser

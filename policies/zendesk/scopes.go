@@ -10,10 +10,11 @@ import (
 	"github.com/headway-go/headway/policies/fields"
 )
 
-// deepPage is the last page of a list that has no limit of its own.
+// deepPage is the last page of a list before the limit of deep pagination applies.
 const deepPage = 500
 
-// An endpoint is a scope of the calls for which is returns true. Its value is the account, and more where that is not enough.
+// An endpoint is a scope of the calls for which is returns true. Its value is the account; if the limit is that of an object or of a
+// credential in the account, its value also has these.
 type endpoint struct {
 	scope string
 	is    func(c call) bool
@@ -62,7 +63,7 @@ func (e endpoint) value(r *http.Request) string {
 	return account
 }
 
-// call is a request as endpoints look at it. Each scope looks for itself, so nothing is split or decoded before it is needed.
+// call is a request as endpoints see it. Each scope reads what it needs, so nothing is split or decoded before.
 type call struct {
 	method  string
 	path    string // below /api/v2, without .json
