@@ -1,4 +1,3 @@
-// Package jobtest runs workers of a job queue in processes of their own, and judges when their jobs went. Only tests import it.
 package jobtest
 
 import (

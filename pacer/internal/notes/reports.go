@@ -1,4 +1,3 @@
-// Package notes packs notes into reports that a store can take at once, so that no run of its program takes long.
 package notes
 
 import "github.com/headway-go/headway/pacer/store"

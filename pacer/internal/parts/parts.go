@@ -1,4 +1,3 @@
-// Package parts divides policies into what a store keeps accounts of: each policy, and the part of it that each of its lanes has.
 package parts
 
 import (

@@ -1,4 +1,3 @@
-// Package usage counts what was spent lately: by second, and by the keys that spend most. It has no clock and no lock: its callers have.
 package usage
 
 import (

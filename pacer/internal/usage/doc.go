@@ -1,0 +1,28 @@
+// Package usage counts what was spent lately: by policy and second, and by the keys that spend most. Operators and metrics read it; no
+// decision about a call needs it.
+//
+// # States
+//
+// A Meter counts nothing, and costs nothing, until it is on: from the start in a process with a shared store, from the first look on in a
+// process that has only its memory. What a call spends then takes this way:
+//
+//	a call is admitted -----> Tally of its second -----> report under way -----> with the store
+//	                               ^      ^                    |
+//	            settled before the |      | not received:      |
+//	            second is reported |      +--- reported again--+
+//	                               |
+//	a call costs more or less -----+-----> correction, in the next report
+//	                                 later
+//
+// # Invariants
+//
+//   - A second is reported once. A call that is admitted while its second is reported counts in the next one.
+//   - Memory is bounded: Seconds of each policy, and 512 keys of each of two minutes.
+//
+// # Failures
+//
+// What a store has not received stays in the Tally, and is in the next report. After Seconds it is dropped: charts then have a gap, and
+// nothing else notices.
+//
+// Count, Tally and TopKeys have no clock and no lock: their callers have. A Meter and a Process are safe for concurrent use.
+package usage
