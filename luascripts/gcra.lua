@@ -421,27 +421,29 @@ function gcra.rest()
     return true
   end
 
-  -- fallback heeds a refusal while the share grows: see fallBack in pace.go.
+  -- fallback heeds a refusal while the share grows, and reports whether it did, and whether the rate is slower now: see fallBack in pace.go.
   local function fallback(o, now, at, within)
     if not o.recovery or o.share == 0 then return false end
-    if at <= o.slowed then return true end
+    if at <= o.slowed then return true, false end
     local share
     if now > o.since then
-      share = math.max(o.share, shareat(o, now - (within - within % 2) / 2))
+      local one = math.floor(C.WholeShare * o.t / math.max(within, o.t))
+      share = math.max(o.share, shareat(o, now - (within - within % 2) / 2) - one)
     elseif now < o.slowed + within then
       share = math.max(o.floor, math.floor(o.share * C.LittleLess / C.WholeShare))
     else
       return false
     end
     o.share, o.since, o.slowed = share, now + o.hold, now
-    return true
+    return true, true
   end
 
   function gcra.stray(o, now, at, within, step, most)
     forget(o, now)
-    local alone = fallback(o, now, at, within) or stray(o, now, at, within, step, most)
+    local alone, slower = fallback(o, now, at, within)
+    if not alone then alone = stray(o, now, at, within, step, most) end
     pace(o, now)
-    return alone
+    return alone, slower
   end
 
   function gcra.learn(o, now, value, till)

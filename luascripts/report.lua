@@ -86,7 +86,9 @@ for _ = 1, notes do
     did = o.run.slow(o, now, a > 0 and a or now)
     if did then say(C.ChangeSlowed, 0, o.key) end
   elseif kind == C.NoteStray then
-    did = not o.run.stray(o, now, a > 0 and a or now, b, c, d)
+    local alone, slower = o.run.stray(o, now, a > 0 and a or now, b, c, d)
+    did = not alone
+    if slower then say(C.ChangeSlowed, 0, o.key) end
   elseif kind == C.NoteLearn then
     did = o.run.learn(o, now, a, now + b)
   elseif kind == C.NoteRemaining then

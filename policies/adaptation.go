@@ -25,7 +25,7 @@ const maxAdaptation = time.Hour
 //
 // A single refusal may be stray, and does not change the rate: see [Policy.Margin]. A second refusal within the period multiplies the
 // rate by Decrease. Refusals of calls that had their slot before the decrease count as part of it. After Hold the rate grows again,
-// evenly over time. A refusal while it grows shows how much the upstream admits: the rate returns at once to what was sent in the last
+// evenly over time. A refusal while it grows shows how much the upstream admits: the rate returns at once to what was admitted in the last
 // period, but not below the rate before it grew, and other calls are not paused. The rate never exceeds the policy's limit and never
 // falls below Floor. Zero fields mean their defaults.
 //

@@ -202,7 +202,7 @@ func TestASecondRefusalPausesEveryone(t *testing.T) {
 // now and then whether there is more, and is back soon after there is.
 func TestAnAdaptiveRateFollowsADip(t *testing.T) {
 	t.Parallel()
-	for dip, most := range map[int]int{5: 2, 10: 4} { // seconds; refusals
+	for dip, most := range map[int]int{5: 2, 10: 3} { // seconds; refusals
 		for _, unfair := range []int{0, 1} {
 			synctest.Test(t, func(t *testing.T) {
 				u := &strict{limit: 50, delay: func(*rand.Rand) time.Duration { return 5 * ms }, rng: rand.New(rand.NewPCG(1, 1))}

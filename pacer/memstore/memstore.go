@@ -256,16 +256,16 @@ func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, 
 	defer m.close(&o)
 	for i := range notes {
 		n := &notes[i]
-		did := false
+		did, slower := false, false
 		if n.Limit == store.WholeUpstream {
 			m.applyWhole(stack.Upstream, o.now, n)
 		} else {
-			did = applyOne(&entries[n.Limit], o.now, n)
+			did, slower = applyOne(&entries[n.Limit], o.now, n)
 		}
 		if did {
 			changed++
 		}
-		if c, ok := n.Change(stack, store.Instant(o.now), did); ok {
+		if c, ok := n.Change(stack, store.Instant(o.now), slower); ok {
 			changes = append(changes, c)
 		}
 	}
@@ -298,7 +298,8 @@ func (m *Store) applyWhole(upstream string, now int64, n *store.Note) {
 	m.paused.Store(max(m.paused.Load(), until))
 }
 
-func applyOne(e *engine.Entry, now int64, n *store.Note) (changed bool) {
+// applyOne applies a note about one limit. It returns whether it made a difference, and whether the limit is slower now.
+func applyOne(e *engine.Entry, now int64, n *store.Note) (changed, slower bool) {
 	a, l := e.Account, &e.Limit
 	switch n.Kind {
 	case store.NotePause:
@@ -310,17 +311,19 @@ func applyOne(e *engine.Entry, now int64, n *store.Note) (changed bool) {
 		if at == 0 {
 			at = now
 		}
-		return a.Slow(l, now, at)
+		changed = a.Slow(l, now, at)
+		return changed, changed
 	case store.NoteStray:
 		at := int64(n.At)
 		if at == 0 {
 			at = now
 		}
-		return !a.Stray(l, now, at, engine.Stray{Within: engine.MicrosUp(n.For), Step: n.Value, Most: n.Remaining})
+		alone, slower := a.Stray(l, now, at, engine.Stray{Within: engine.MicrosUp(n.For), Step: n.Value, Most: n.Remaining})
+		return !alone, slower
 	case store.NoteLearn:
-		return a.Learn(l, now, n.Value, now+engine.MicrosUp(n.For))
+		return a.Learn(l, now, n.Value, now+engine.MicrosUp(n.For)), false
 	case store.NoteRemaining:
-		return a.Remaining(l, now, n.Bucket, n.Remaining, n.Done, now+engine.MicrosUp(n.For))
+		return a.Remaining(l, now, n.Bucket, n.Remaining, n.Done, now+engine.MicrosUp(n.For)), false
 	case store.NoteSettle:
 		e.Settle(now, engine.Charge(n.Charge), n.Cost, n.Actual)
 	case store.NoteClaim:
@@ -332,7 +335,7 @@ func applyOne(e *engine.Entry, now int64, n *store.Note) (changed bool) {
 	case store.NoteRelease:
 		a.Release(n.Value)
 	}
-	return false
+	return false, false
 }
 
 // Listen implements [store.Notifier].

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Change returns what a note means for calls that wait, at now; did reports that it made a difference.
-func (n *Note) Change(stack Stack, now Instant, did bool) (Change, bool) {
+// Change returns what a note means for calls that wait, at now; slower reports that it made an adaptive rate slower.
+func (n *Note) Change(stack Stack, now Instant, slower bool) (Change, bool) {
 	c := Change{Now: now}
 	if n.Limit >= 0 {
 		c.Policy, c.Scope = stack.Limits[n.Limit].Policy, stack.Limits[n.Limit].Scope
@@ -16,10 +16,10 @@ func (n *Note) Change(stack Stack, now Instant, did bool) (Change, bool) {
 		c.Kind, c.Until = Paused, now.Add(n.For)
 	case NoteResume, NoteReset:
 		c.Kind = Resumed
-	case NoteSlow:
+	case NoteSlow, NoteStray:
 		c.Kind = Slowed
-		return c, did
-	case NoteLearn, NoteRemaining, NoteSettle, NoteClaim, NoteRenew, NoteRelease, NoteStray:
+		return c, slower
+	case NoteLearn, NoteRemaining, NoteSettle, NoteClaim, NoteRenew, NoteRelease:
 		return c, false
 	}
 	return c, true

@@ -110,11 +110,17 @@ func marginCases() []Case {
 			s.At(4500 * ms)
 			expect(t, "10 % a second", pace(), int64(169_492))
 			expect(t, "while it grows", s.Report(st, stray(4400*ms, step)), 0)
-			expect(t, "as half a second before", pace(), int64(185_186))
+			expect(t, "as before it grew", pace(), int64(204_082))
 			expect(t, "margin", margin(s, st) < step, true)
-			s.At(6 * time.Second)
-			expect(t, "while it holds", s.Report(st, stray(5900*ms, step)), 0)
-			expect(t, "again", s.Report(st, stray(5950*ms, step)), 1)
+			s.At(9500 * ms)
+			expect(t, "30 % more", pace(), int64(126_583))
+			s.notifies(t, store.Slowed, []int64{0}, func() { // so that calls with slots too close to each other move
+				expect(t, "while it grows", s.Report(st, stray(9400*ms, step), stray(2*time.Second, step)), 0)
+			})
+			expect(t, "as half a second before, less a call", pace(), int64(156_250))
+			s.At(11 * time.Second)
+			expect(t, "while it holds", s.Report(st, stray(10_900*ms, step)), 0)
+			expect(t, "again", s.Report(st, stray(10_950*ms, step)), 1)
 		}},
 		{"stray/remaining", "what an upstream says is left is compared with windows that have no margin", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Sliding(5, time.Second).Buckets(10)})

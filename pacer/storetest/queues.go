@@ -160,6 +160,12 @@ func (s *Session) expect(st store.Stack, i int, remaining, line int64) store.Lim
 // [store.Notifier] calls nobody, which it may.
 func (s *Session) calls(t testing.TB, want []int64, happens func()) {
 	t.Helper()
+	s.notifies(t, store.Wake, want, happens)
+}
+
+// notifies checks of which changes of a kind the store notifies those who listen: of these calls, or of 0 for a change that is about none.
+func (s *Session) notifies(t testing.TB, kind store.ChangeKind, want []int64, happens func()) {
+	t.Helper()
 	n, ok := s.Store.(store.Notifier)
 	if !ok {
 		happens()
@@ -172,7 +178,7 @@ func (s *Session) calls(t testing.TB, want []int64, happens func()) {
 			ready <- struct{}{}
 		}
 		for _, c := range news.Changes {
-			if c.Kind == store.Wake {
+			if c.Kind == kind {
 				received <- c.ID
 			}
 		}

@@ -131,7 +131,7 @@ func (f *Concurrency) forget(now int64) {
 func (f *Concurrency) Slow(*Limit, int64, int64) bool { return false }
 
 // Stray implements [Account]: calls in flight have no period.
-func (f *Concurrency) Stray(*Limit, int64, int64, Stray) bool { return false }
+func (f *Concurrency) Stray(*Limit, int64, int64, Stray) (alone, slower bool) { return false, false }
 
 // Learn implements [Account].
 func (f *Concurrency) Learn(l *Limit, now, value, until int64) bool {

@@ -26,9 +26,12 @@ func (g *GCRA) Slow(l *Limit, now, at int64) bool {
 }
 
 // Stray implements [Account].
-func (g *GCRA) Stray(l *Limit, now, at int64, s Stray) bool {
+func (g *GCRA) Stray(l *Limit, now, at int64, s Stray) (alone, slower bool) {
 	g.forget(now)
-	return g.pace.fallBack(l, now, at, s.Within) || g.margin.stray(now, at, s)
+	if handled, slower := g.pace.fallBack(l, now, at, s.Within); handled {
+		return true, slower
+	}
+	return g.margin.stray(now, at, s), false
 }
 
 // Learn implements [Account].

@@ -72,24 +72,25 @@ func (p *pace) slow(l *Limit, now, at int64) bool {
 	return true
 }
 
-// fallBack handles a refusal while the share grows: it grew too far, and returns to the average of the last period. Another refusal within
-// the period shows that this was still slightly too much. fallBack reports whether it handled the refusal. A refusal whose slot was granted
-// before the rate last slowed down counts as handled.
-func (p *pace) fallBack(l *Limit, now, at, within int64) bool {
+// fallBack handles a refusal while the share grows: it grew too far, and returns to the average of the last period, less the call that was
+// refused. Another refusal within the period shows that this was still slightly too much. fallBack reports whether it handled the refusal, and whether the rate is slower now.
+// A refusal whose slot was granted before the rate last slowed down counts as handled.
+func (p *pace) fallBack(l *Limit, now, at, within int64) (handled, slower bool) {
 	a := l.Spec.Adapt
 	switch {
 	case a == nil || p.share == 0:
-		return false
+		return false, false
 	case at <= p.slowed:
-		return true
+		return true, false
 	case now > p.since:
-		p.holdAt(max(p.share, p.shareAt(l, now-within/2)), now, a)
-		return true
+		one := numbers.WholeShare * l.Spec.Interval / max(within, l.Spec.Interval)
+		p.holdAt(max(p.share, p.shareAt(l, now-within/2)-one), now, a)
+		return true, true
 	case now < p.slowed+within:
 		p.holdAt(max(a.Floor, p.share*numbers.LittleLess/numbers.WholeShare), now, a)
-		return true
+		return true, true
 	}
-	return false
+	return false, false
 }
 
 // holdAt sets the share that holds from now on.

@@ -36,10 +36,10 @@ func (w *Window) forget(now int64) {
 }
 
 // Stray implements [Account].
-func (w *Window) Stray(_ *Limit, now, at int64, s Stray) bool {
+func (w *Window) Stray(_ *Limit, now, at int64, s Stray) (alone, slower bool) {
 	w.forget(now)
 	w.margin.forget(now)
-	return w.margin.stray(now, at, s)
+	return w.margin.stray(now, at, s), false
 }
 
 // Slow implements [Account]: windows do not adapt.

@@ -83,7 +83,8 @@ func (r *Reporter) Undo(ctx context.Context, kind store.NoteKind, limits []store
 func changes(notes []store.Note, stack store.Stack, now store.Instant, did, echoed bool) []store.Change {
 	var all []store.Change
 	for i := range notes {
-		if c, ok := notes[i].Change(stack, now, did); ok && (!echoed || c.Kind != store.Resumed) {
+		slower := did && notes[i].Kind == store.NoteSlow // for strays, the store's news suffices, too
+		if c, ok := notes[i].Change(stack, now, slower); ok && (!echoed || c.Kind != store.Resumed) {
 			all = append(all, c)
 		}
 	}
