@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,44 +12,70 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// figuresPage is the page that repeats what matters most of the report, beside the report's folder.
-const figuresPage = "figures.md"
+// A quoting page repeats some of the report. Its path begins in the report's folder.
+type quotingPage struct {
+	path    string
+	tables  func(report) map[string][][]string // by the line of their heads
+	phrases func(report) map[string]string     // what stands in place of what a pattern matches
+}
 
-// The tables of docs/figures.md that compare Headway with others are made of the report in docs/benchmarks.
+var quotingPages = []quotingPage{
+	{"../figures.md", func(r report) map[string][][]string {
+		return map[string][][]string{
+			"| a decision | Headway |": r.decisions(),
+			"| four processes against a strict upstream | Headway | best peer without a refusal | a peer with its usual settings |": r.fleets(),
+		}
+	}, nil},
+	{"../operating.md", func(r report) map[string][][]string {
+		return map[string][][]string{"| a decision about three limits | Redis CPU per decision | decisions per second |": r.sizes()}
+	}, nil},
+	{"../../README.md", nil, report.summary},
+}
+
+// What pages quote of the report in docs/benchmarks is made of it.
 func TestTheFiguresAreThoseOfTheReport(t *testing.T) {
 	t.Parallel()
-	docs := filepath.Join("..", "..", "docs")
-	page, made := figures(t, filepath.Join(docs, "benchmarks"))
-	have := strings.Split(page, "\n")
-	for i, line := range strings.Split(made, "\n") {
-		require.Equal(t, line, have[i], "make bench writes the report and this line of docs/figures.md")
+	for _, p := range quotingPages {
+		page, made := figures(t, filepath.Join("..", "..", "docs", "benchmarks"), p)
+		have := strings.Split(page, "\n")
+		for i, line := range strings.Split(made, "\n") {
+			require.Equal(t, line, have[i], "make bench writes the report and this line of %s", p.path)
+		}
 	}
 }
 
-// writeFigures writes the tables of the page beside the report's folder, if there is one.
+// writeFigures writes what pages quote of the report in a folder, if it is that of the documentation.
 func writeFigures(t *testing.T, dir string) {
 	t.Helper()
-	path := filepath.Join(dir, "..", figuresPage)
-	if _, err := os.Stat(path); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, quotingPages[0].path)); err != nil {
 		return
 	}
-	_, made := figures(t, dir)
-	require.NoError(t, os.WriteFile(path, []byte(made), 0o644))
+	for _, p := range quotingPages {
+		_, made := figures(t, dir, p)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, p.path), []byte(made), 0o644))
+	}
 }
 
-// figures returns the page of figures as it is, and with its tables made of the report in a folder.
-func figures(t *testing.T, dir string) (page, made string) {
+// figures returns a page as it is, and with what it quotes made of the report in a folder.
+func figures(t *testing.T, dir string, p quotingPage) (page, made string) {
 	t.Helper()
-	report, err := os.ReadFile(filepath.Join(dir, "benchmarks.md"))
+	text, err := os.ReadFile(filepath.Join(dir, "benchmarks.md"))
 	require.NoError(t, err)
-	b, err := os.ReadFile(filepath.Join(dir, "..", figuresPage))
+	b, err := os.ReadFile(filepath.Join(dir, p.path))
 	require.NoError(t, err)
-	r := read(t, string(report))
+	r := read(t, string(text))
 	made = string(b)
-	for head, rows := range map[string][][]string{
-		"| a decision | Headway |": r.decisions(),
-		"| four processes against a strict upstream | Headway | best peer without a refusal | a peer with its usual settings |": r.fleets(),
-	} {
+	if p.phrases != nil {
+		for pattern, phrase := range p.phrases(r) {
+			found := regexp.MustCompile(pattern)
+			require.Len(t, found.FindAllString(made, -1), 1, pattern)
+			made = found.ReplaceAllLiteralString(made, phrase)
+		}
+	}
+	if p.tables == nil {
+		return string(b), made
+	}
+	for head, rows := range p.tables(r) {
 		before, rest, ok := strings.Cut(made, head+"\n")
 		require.True(t, ok, head)
 		_, after, ok := strings.Cut(rest, "\n\n")
@@ -123,6 +150,35 @@ func (r report) micros(nanos string) string {
 	x, err := strconv.ParseFloat(strings.ReplaceAll(nanos, ",", ""), 64)
 	require.NoError(r.t, err)
 	return number(x/1e3) + " µs"
+}
+
+// sizes are what decisions take of Redis.
+func (r report) sizes() [][]string {
+	r.t.Helper()
+	row := func(what, who, goroutines string) []string {
+		get := func(column string) string { return r.get("Decisions over Redis", column, who, "3", goroutines) }
+		return []string{what, get("Redis CPU, µs") + " µs", get("decisions/s")}
+	}
+	const calendar = headway + ", one of them a calendar"
+	return [][]string{
+		row("one caller at a time", headway, "1"),
+		row("64 goroutines of one process", headway, "64"),
+		row("one caller, one limit is a `Daily` or `Monthly`", calendar, "1"),
+		row("64 goroutines, one limit is a `Daily` or `Monthly`", calendar, "64"),
+	}
+}
+
+// summary is what the README says.
+func (r report) summary() map[string]string {
+	r.t.Helper()
+	cpu, err := strconv.ParseFloat(r.get("Decisions over Redis", "÷ redis_rate", headway, "3", "64"), 64)
+	require.NoError(r.t, err)
+	const fleet = "Fleet: 50 calls per sliding second"
+	require.Equal(r.t, "0", r.get(fleet, "429s", headway))
+	return map[string]string{
+		`They used [\d.]+ % of what`:          "They used " + r.get(fleet, "goodput ÷ allowed", headway) + " of what",
+		`used [\d.]+ % of the Redis CPU time`: fmt.Sprintf("used %.1f %% of the Redis CPU time", 100*cpu),
+	}
 }
 
 // decisions are what one decision costs.
