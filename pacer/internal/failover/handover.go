@@ -28,12 +28,12 @@ func (t *record) startLocal(index int, own policies.Spec, away absence, limit, n
 		whole := t.limit.Spec.Interval
 		known := t.front(t.asOf)
 		front := max(since(known, t.asOf, away), since(t.held.front, t.held.at, away))
-		if known > t.asOf { // others reach as far ahead as this process did, and may have done so later
-			front = max(front, int64(max(away.since, away.found))+min(t.ahead, maxAhead))
-		}
 		// A limit that was idle may begin with a burst, unless it is less than a call for each.
 		if n > 1 && (front > now-n*whole || limit < n) {
 			front = max(now, front+min(own.Interval, max(whole, unsureFor)))
+			if known > t.asOf { // others reach as far ahead as this process did, and may have done so until it found the store lost
+				front = max(front, int64(max(away.since, away.found))+min(t.ahead, maxAhead))
+			}
 			turn := (front - int64(away.rank)*(own.Interval/n)) % own.Interval
 			claim(now, front+(own.Interval-turn)%own.Interval)
 		}
