@@ -54,8 +54,8 @@ func TestAnOutageCostsLittle(t *testing.T) {
 func TestAFleetLosesAStoreFarAway(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{200, 1000} {
-		for _, distance := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 80 * time.Millisecond} {
-			for lost := range 4 {
+		for _, distance := range []time.Duration{20 * time.Millisecond, 80 * time.Millisecond} {
+			for lost := range 2 {
 				t.Run(fmt.Sprint(limit, " ", distance, " ", lost), func(t *testing.T) {
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {

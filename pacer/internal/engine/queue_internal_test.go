@@ -122,15 +122,15 @@ func TestLineTags(t *testing.T) {
 	require.Equal(t, int64(1), q.enqueue(call(4, 2, 3), 0, 1000, true)) // at 0, behind 1, which came first
 	require.Equal(t, int64(2), q.enqueue(call(5, 2, 3), 0, 1000, true)) // at a third
 	require.Equal(t, int64(3), q.enqueue(call(6, 2, 3), 0, 1000, true)) // at two thirds
-	require.Equal(t, int64(5), q.enqueue(call(7, 2, 3), 0, 1000, true)) // at a step, behind 2
+	require.Equal(t, int64(4), q.enqueue(call(7, 2, 3), 0, 1000, true)) // just before one: tags are whole units, rounded down
 	require.Equal(t, int64(2), q.enqueue(call(8, 3, 0), 0, 1000, true)) // a weight of 0 is 1
-	require.Equal(t, int64(7), q.enqueue(call(9, 3, 1), 0, 1000, true)) // at a step, behind 2 and 7
-	require.Equal(t, []int64{1, 4, 8, 5, 6, 2, 7, 9, 3}, q.ids())
+	require.Equal(t, int64(7), q.enqueue(call(9, 3, 1), 0, 1000, true)) // at a step, behind 2
+	require.Equal(t, []int64{1, 4, 8, 5, 6, 7, 2, 9, 3}, q.ids())
 	scores := make(map[int64]int64)
 	for _, w := range q.waiting {
 		scores[w.id] = w.score
 	}
-	require.Equal(t, map[int64]int64{1: 0, 4: 1, 8: 2, 5: 352_800, 6: 705_600, 2: numbers.TagStep, 7: numbers.TagStep + 1, 9: numbers.TagStep + 2, 3: 2 * numbers.TagStep}, scores)
+	require.Equal(t, map[int64]int64{1: 0, 4: 1, 8: 2, 5: 337_400, 6: 674_800, 7: 1_012_200, 2: numbers.TagStep, 9: numbers.TagStep + 1, 3: 2 * numbers.TagStep}, scores)
 
 	serve := func(c Call, inTurn bool) {
 		_, score := q.position(&c, 0, true)
@@ -140,13 +140,13 @@ func TestLineTags(t *testing.T) {
 	serve(call(5, 2, 3), false)
 	require.Zero(t, q.virtual, "a call that is not in its turn does not move the queue on")
 	serve(call(6, 2, 3), true)
-	require.Equal(t, int64(705_600), q.virtual)
+	require.Equal(t, int64(674_800), q.virtual)
 	serve(call(4, 2, 3), true)
-	require.Equal(t, int64(705_600), q.virtual, "nor back")
+	require.Equal(t, int64(674_800), q.virtual, "nor back")
 	require.Equal(t, int64(2), q.enqueue(call(10, 4, 1), 0, 1000, true), "one that comes: behind 1 and 8")
-	require.Equal(t, int64(705_600), q.scores[10])
+	require.Equal(t, int64(674_800), q.scores[10])
 	serve(call(9, 3, 1), true)
-	require.Equal(t, map[int64]int64{1: 3 * numbers.TagStep, 2: 4 * 352_800, 3: 2 * numbers.TagStep, 4: 705_600 + numbers.TagStep}, q.finish)
+	require.Equal(t, map[int64]int64{1: 3 * numbers.TagStep, 2: 1_349_600, 3: 2 * numbers.TagStep, 4: 674_800 + numbers.TagStep}, q.finish)
 	serve(call(3, 1, 1), true)
 	require.Equal(t, map[int64]int64{1: 3 * numbers.TagStep}, q.finish, "who has no lead is forgotten")
 
