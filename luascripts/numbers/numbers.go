@@ -145,8 +145,8 @@ const (
 // Parameters of queues.
 const (
 	// TagStep is the length of a call of weight 1 in virtual time: 2^53 of it last for nine thousand million calls in one queue, and of
-	// weight 100 it is a hundred units. It is not round, because emulators of Redis cannot read scores that end
-	// in many zeros.
+	// weight 100 it is a hundred units. It is not round, because emulators of Redis cannot read scores that end in many
+	// zeros.
 	TagStep = 1_012_400
 	// TagUnit is what tags are multiples of. What is less tells calls of the same tag apart, in the order in which they came.
 	TagUnit = 100

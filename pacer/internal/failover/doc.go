@@ -46,7 +46,7 @@
 // After a failure the store gets no request for a moment, and then one request at a time. A process that comes back reports what it
 // knew, in case the store has forgotten: what was taken of rates and counted in windows, and pauses. That only ever tightens. Processes
 // that lost the store wait for each other, about half a second, and come back at the same time. Calls that still wait exchange their
-// slots for slots of the fleet that are not earlier.
+// slots for slots of the fleet: package waiters says which may be earlier.
 //
 // A store that answers but has forgotten everything reports that: data has an epoch, which clients know. Then the same happens at once,
 // in all processes that have waiting calls: a store that is a [store.Notifier] notifies them. A store that has lost only its last
