@@ -184,7 +184,7 @@ while nextarg <= #ARGV and spent < enough do
   for i = 1, #entries do
     local o = entries[i]
     local room = 0
-    if many > 0 then room, alones[i] = o.run.room(o, now, costs and costs[i] or cost) end
+    if many > 0 then room, alones[i] = o.run.room(o, now, costs and costs[i] or cost, many) end
     if room < many then many = room end
   end
   if many > 0 then

@@ -34,11 +34,30 @@
 
 local window = {}
 
+-- To read the list takes as long as all else. So an account is folded as long as its calls go in its last bucket or after, as those of
+-- a line do, and of the list, only what counts no more is read. What looks at its buckets in any other way unfolds it.
+local folded, unfold = {}, nil
+
+function folded.__index(o, name)
+  if not folded[name] then return nil end
+  unfold(o)
+  return o[name]
+end
+
+-- fold takes all buckets from an account that is not unfolded.
+local function fold(o)
+  o.folded, o.total, o.list, o.start = true, 0, '', 1 -- where the first bucket begins in the list
+  o.first, o.last, o.count, o.away = math.huge, 0, 0, 0 -- the first and the last one, what that holds and has on its way; none
+  setmetatable(o, folded)
+end
+
+-- These are what an account knows once it is unfolded.
+for _, name in ipairs({ 'at', 'held', 'open', 'low', 'size', 'place', 'same' }) do folded[name] = true end
+
 -- blank makes an account one of which nothing is known yet.
 function window.blank(o)
   o.bounds, o.run, o.dirty = {}, window, false
-  o.at, o.held, o.open, o.low, o.size, o.total = {}, {}, {}, 1, 0, 0 -- the buckets low..size: begin, count; by begin: on their way
-  o.list, o.place, o.same = '', { 1 }, 1 -- as it was read; where the buckets begin in it; it is as it was before this one
+  fold(o)
   o.mark, o.remembers, o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0, 0, 0
   o.bucket, o.others, o.read, o.probe, o.period, o.margin, o.raised, o.fades = 0, 0, 0, 0, 0, 0, 0, 0
   o.back, o.step = o.m * o.width, o.width -- of the list, distances are counted in steps
@@ -83,6 +102,46 @@ function window.widen(o, now)
   if share > 0 and o.m == 0 then o.guard = math.min(o.width - 1, o.tail + widened(o.width, share) - o.width) end
 end
 
+-- unfold reads the list of a folded account.
+function unfold(o)
+  local name, unit, list = o.key, o.step, string.sub(o.list, o.start)
+  if string.find(list, '[^%d:+ ]') then foreign(name) end
+  setmetatable(o, nil)
+  o.folded, o.list = false, list
+  local at, held, open, place, size, b, sum = {}, {}, {}, { 1 }, 0, o.first, o.count
+  for from, n, rest in string.gmatch(list, '()(%d+)(%S*) ') do
+    size, n = size + 1, n + 0
+    at[size], held[size], place[size], sum = b, n, from, sum + n
+    if rest == '' then
+      b = b + unit
+    else
+      local distance, away = string.match(rest, '^:?(%d*)%+?(%d*)$')
+      if away ~= '' then open[b] = number(away, name) end
+      b = b + (distance == '' and 1 or number(distance, name)) * unit
+    end
+  end
+  if sum ~= o.total then foreign(name) end
+  if o.first <= o.last then
+    if b ~= o.last then foreign(name) end
+    size = size + 1
+    at[size], held[size], place[size] = b, o.count, #list + 1
+    if o.away > 0 then open[b] = o.away end
+  end
+  o.at, o.held, o.open, o.low, o.size = at, held, open, 1, size -- the buckets low..size: begin, count; by begin: on their way
+  o.place, o.same = place, math.max(1, size) -- where the buckets begin in the list; it is as it was before this one
+end
+
+-- since returns what the buckets of a folded account hold that do not begin before b, the first of them, and where that is in the
+-- list. It goes on from a bucket that it returned before; the last one is passed by the first of what it returns only.
+local function since(o, b, sum, first, from)
+  while first < b and first < o.last do
+    local n, distance, rest = string.match(o.list, '^(%d+):?(%d*)%S* ()', from)
+    if not n then foreign(o.key) end
+    sum, first, from = sum - n, first + (distance == '' and 1 or distance) * o.width, rest
+  end
+  return first < b and 0 or sum, first, from
+end
+
 function window.loadstring(o, v, now)
   local n = #o.bounds
   if n > 0 and (now < o.bounds[1] or now >= o.bounds[n]) then stale = true end
@@ -92,7 +151,6 @@ function window.loadstring(o, v, now)
   if not bar or bar > 512 then foreign(name) end -- so that no pattern takes long
   local unit, first, last, ends, count, open, total, more = string.match(string.sub(v, 1, bar - 1), '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)([ %d]*)$')
   local list = string.sub(v, bar + 1)
-  if string.find(list, '[^%d:+ ]') then foreign(name) end
   unit, first, last, ends = number(unit, name), number(first, name), number(last, name), number(ends, name)
   count, open, total = number(count, name), number(open, name), number(total, name)
   if more ~= '' then
@@ -109,25 +167,8 @@ function window.loadstring(o, v, now)
   end
   if list ~= '' and string.byte(list, -1) ~= 32 then foreign(name) end
   o.step, o.list, o.ends, o.total = unit, list, ends, total
-  local at, held, place, size, b, sum = o.at, o.held, o.place, 0, first, count
-  for from, n, rest in string.gmatch(list, '()(%d+)(%S*) ') do
-    size, n = size + 1, n + 0
-    at[size], held[size], place[size], sum = b, n, from, sum + n
-    if rest == '' then
-      b = b + unit
-    else
-      local distance, away = string.match(rest, '^:?(%d*)%+?(%d*)$')
-      if away ~= '' then o.open[b] = number(away, name) end
-      b = b + (distance == '' and 1 or number(distance, name)) * unit
-    end
-  end
-  if b ~= last or sum ~= total then foreign(name) end
-  if ends > 0 then
-    size = size + 1
-    at[size], held[size], place[size] = last, count, #list + 1
-    if open > 0 then o.open[last] = open end
-  end
-  o.size, o.same = size, math.max(1, size)
+  if ends > 0 then o.first, o.last, o.count, o.away = first, last, count, open end
+  if n > 0 or unit ~= o.width or last % unit ~= 0 then unfold(o) end
   if n > 0 and ends > 0 and last >= o.bounds[1] and floor(o, last) ~= last then versions().regrid(o, now) end
 end
 
@@ -193,12 +234,14 @@ local function fullest(o, k, n)
   return most
 end
 
--- room returns how many calls of cost n may go now: as many as the fullest of the windows that hold them.
-function window.room(o, now, n)
+-- room returns how many calls of cost n may go now: as many as the fullest of the windows that hold them, or if all that is in any of
+-- these leaves room for as many as are wanted, as many as that.
+function window.room(o, now, n, many)
   local k = floor(o, now)
   if o.pause > now or now >= after(o, k) - o.guard then return 0 end
   if o.fulllimit == o.most and o.fullwidth == o.width and floor(o, o.full) > k then return 0 end
-  local left = o.most - fullest(o, k, math.huge)
+  local left = o.folded and o.most - since(o, k - o.back, o.total, o.first, o.start)
+  if not left or o.folded and k < o.last and left < n * many then left = o.most - fullest(o, k, math.huge) end
   return left < n and 0 or (left - left % n) / n
 end
 
@@ -207,12 +250,18 @@ local function ignoreothers(o) o.bucket, o.others, o.read, o.probe, o.period = 0
 
 -- tidy forgets what is past.
 local function tidy(o, now)
-  local k, low = floor(o, now), o.low
-  while low <= o.size and o.at[low] < k - o.back do
-    o.total = o.total - o.held[low]
-    low = low + 1
+  local k = floor(o, now)
+  if o.folded then
+    o.total, o.first, o.start = since(o, k - o.back, o.total, o.first, o.start)
+    if o.first < k - o.back then fold(o) end
+  else
+    local low = o.low
+    while low <= o.size and o.at[low] < k - o.back do
+      o.total = o.total - o.held[low]
+      low = low + 1
+    end
+    o.low = low
   end
-  o.low = low
   if o.pause <= now then o.pause = 0 end
   if o.till <= now then o.learned, o.till = 0, 0 end
   if o.remembers <= now then o.mark, o.remembers = 0, 0 end
@@ -229,9 +278,30 @@ local function change(o, i, n)
   if o.peak and n > 0 and math.abs(o.at[i] - o.peakat) <= o.back then o.peak = o.peak + n end
 end
 
+-- listed returns a bucket as it is listed: what it holds, how many steps the next one is away, and its calls on their way.
+local function listed(n, distance, open)
+  local more = ''
+  if distance ~= 1 then more = string.format(':%.0f', distance) end
+  if open > 0 then more = more .. string.format('+%.0f', open) end
+  return string.format('%.0f%s ', n, more)
+end
+
 -- add counts n calls in the bucket that begins at k, of them those on their way, and returns how many it then holds.
 local function add(o, k, n, open)
-  local i, r = find(o, k), reach(o, k)
+  local r = reach(o, k)
+  if o.folded and k >= o.last then
+    if o.first > o.last then
+      o.first = k
+    elseif k > o.last then
+      o.list = o.list .. listed(o.count, (k - o.last) / o.width, o.away)
+      o.count, o.away = 0, 0
+    end
+    o.last = k
+    o.count, o.away, o.total, o.dirty = o.count + n, o.away + open, o.total + n, true
+    if r > o.ends then o.ends = r end
+    return o.count
+  end
+  local i = find(o, k)
   if i > o.size or o.at[i] ~= k then
     table.insert(o.at, i, k)
     table.insert(o.held, i, 0)
@@ -267,18 +337,22 @@ local function written(o)
   if unit ~= o.step or same < low then same = low end
   if same > low then parts[1] = string.sub(o.list, o.place[low], o.place[same] - 1) end
   for i = same, o.size - 1 do
-    local distance, open, more = (at[i + 1] - at[i]) / unit, o.open[at[i]] or 0, ''
-    if distance ~= 1 then more = string.format(':%.0f', distance) end
-    if open > 0 then more = more .. string.format('+%.0f', open) end
-    parts[#parts + 1] = string.format('%.0f%s ', o.held[i], more)
+    parts[#parts + 1] = listed(o.held[i], (at[i + 1] - at[i]) / unit, o.open[at[i]] or 0)
   end
   return table.concat(parts), unit
 end
 
 -- text returns the state as it is written, and until when it matters.
 function window.text(o)
-  local list, unit = written(o)
-  local last, more = o.at[o.size] or 0, ''
+  local unit, list, first, last, count, open, more = o.width, nil, o.first, o.last, o.count, o.away, ''
+  if o.folded then
+    list = string.sub(o.list, o.start)
+    if first > last then first = 0 end
+  else
+    list, unit = written(o)
+    first, last, count = o.at[o.low] or 0, o.at[o.size] or 0, o.held[o.size] or 0
+    open = o.open[last] or 0
+  end
   if o.pause > 0 or o.full > 0 or o.till > 0 or o.mark > 0 or o.others > 0 or o.fades > 0 then
     more = string.format(
       ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
@@ -288,7 +362,7 @@ function window.text(o)
   end
   local v = string.format(
     '%.0f %.0f %.0f %.0f %.0f %.0f %.0f%s|%s',
-    unit, o.at[o.low] or 0, last, o.ends, o.held[o.size] or 0, o.open[last] or 0, o.total, more, list)
+    unit, first, last, o.ends, count, open, o.total, more, list)
   return v, math.max(o.ends, o.pause, o.till, o.remembers, o.fades)
 end
 
@@ -330,6 +404,19 @@ function window.rest()
   local function over(o, k, n)
     local limit, width = o.most, o.width
     if o.total + n <= limit then return nil, nil end -- whatever the window
+    if o.folded then
+      local left, first, from = since(o, k - o.back, o.total, o.first, o.start)
+      if left + n <= limit then return nil, nil end
+      if k >= o.last then
+        local forn, forone
+        while left + n > math.max(limit, n) do
+          forn = first + o.back
+          if left + 1 > limit then forone = forn end
+          left, first, from = since(o, first + width, left, first, from)
+        end
+        return forn, forone
+      end
+    end
     if o.size > 0 and o.at[o.size] > k and fullest(o, k, n) + n <= limit then return nil, nil end
     local sum, from, to = ending(o, k)
     local forn, forone, cap, last, into, out = nil, nil, math.max(limit, n), k + o.back, nil, nil
@@ -368,7 +455,7 @@ function window.rest()
       if not forn then break end
       k, looks = after(o, forn), looks + 1
     end
-    return { at = k > e and k or e, begin = k, full = frontier > present and frontier }
+    return { at = k > e and k or e, begin = k, full = not o.folded and frontier > present and frontier }
   end
 
   -- earliest returns where a call would be placed: at, begin of its bucket, full, before which no bucket has room for even one call, if
@@ -458,8 +545,8 @@ function window.rest()
 
   -- clear makes a window a new one.
   function window.clear(o, now)
-    o.at, o.held, o.open, o.low, o.size, o.total, o.sum, o.peak, o.peakat = {}, {}, {}, 1, 0, 0, nil, nil, nil
-    o.list, o.place, o.same = '', { 1 }, 1
+    o.at, o.held, o.open, o.low, o.size, o.place, o.same, o.sum, o.peak, o.peakat = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
+    fold(o)
     ignoreothers(o)
     o.margin, o.raised, o.fades = 0, 0, 0
     window.widen(o, now)

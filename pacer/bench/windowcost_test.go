@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,4 +92,67 @@ func evalsha(t *testing.T, rdb *redis.Client) (usec, calls float64) {
 	usec, err = strconv.ParseFloat(m[2], 64)
 	require.NoError(t, err)
 	return usec, calls
+}
+
+// TestAWindowAtItsLimitCostsLittleMoreThanARate compares what calls that wait take of a server: two stacks at their limits, at the same
+// time, each on a server of its own. A window alone has room for many calls at once, which then share a script; behind a rate that is as
+// slow, its calls wait one by one, and all its buckets are in use.
+func TestAWindowAtItsLimitCostsLittleMoreThanARate(t *testing.T) { //nolint:tparallel // what is compared is measured one after the other
+	t.Parallel()
+	const perSecond = 1000
+	rate := policies.PerSecond(perSecond)
+	sliding := func(seconds int64) policies.Policy {
+		return policies.Sliding(perSecond*seconds, time.Duration(seconds)*time.Second)
+	}
+	for _, tt := range []struct {
+		name           string
+		rates, windows []policies.Policy
+		most           float64
+	}{
+		{"one", []policies.Policy{rate}, []policies.Policy{sliding(1)}, 1.5},
+		{"three", []policies.Policy{rate, rate.Burst(100), rate.Burst(1000)}, []policies.Policy{sliding(1), sliding(2), sliding(3)}, 1.5},
+		{"beside a rate", []policies.Policy{rate, policies.PerSecond(990).Burst(100)}, []policies.Policy{rate, policies.Sliding(990, time.Second)}, 1.5},
+		{"wide beside a rate", []policies.Policy{rate, policies.PerSecond(1100).Burst(100)}, []policies.Policy{rate, policies.Sliding(1100, time.Second)}, 1.5},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			const callers = 4
+			var calls [2]atomic.Int64
+			backends := [2]*backend{newBackend(t), newBackend(t)}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var callersDone sync.WaitGroup
+			for i, stack := range [][]policies.Policy{tt.rates, tt.windows} {
+				for j := range stack {
+					stack[j] = stack[j].Named(fmt.Sprint("limit", j))
+				}
+				p := newPacer(t, "upstream", newRedisStore(t, backends[i]), stack)
+				for range callers {
+					callersDone.Go(func() {
+						for p.Wait(ctx) == nil {
+							calls[i].Add(1)
+						}
+					})
+				}
+			}
+			time.Sleep(measure.Length(500*time.Millisecond, 3*time.Second)) // until all buckets are in use
+			timers := measure.Watch()
+			var before, each [2]float64
+			for i, b := range backends {
+				before[i], _ = evalsha(t, b.rdb)
+				calls[i].Store(0)
+			}
+			time.Sleep(measure.Length(time.Second, 10*time.Second))
+			for i, b := range backends {
+				usec, _ := evalsha(t, b.rdb)
+				n := calls[i].Load()
+				require.NotZero(t, n)
+				each[i] = (usec - before[i]) / float64(n)
+			}
+			cancel()
+			callersDone.Wait()
+			ratio := each[1] / each[0]
+			figures := fmt.Sprintf("windows %.1f µs, rates %.1f µs: %.2f times", each[1], each[0], ratio)
+			measure.Judge(t, timers.Stop(), calm, figures, ratio <= tt.most)
+		})
+	}
 }
