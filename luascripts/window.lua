@@ -46,7 +46,7 @@ end
 
 -- fold takes all buckets from an account that is not unfolded.
 local function fold(o)
-  o.folded, o.total, o.list, o.start = true, 0, '', 1 -- where the first bucket begins in the list
+  o.folded, o.total, o.list, o.start, o.step = true, 0, '', 1, o.width -- where the first bucket begins in the list, and what it counts in
   o.first, o.last, o.count, o.away = math.huge, 0, 0, 0 -- the first and the last one, what that holds and has on its way; none
   setmetatable(o, folded)
 end
@@ -60,7 +60,7 @@ function window.blank(o)
   fold(o)
   o.mark, o.remembers, o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0, 0, 0
   o.bucket, o.others, o.read, o.probe, o.period, o.margin, o.raised, o.fades = 0, 0, 0, 0, 0, 0, 0, 0
-  o.back, o.step = o.m * o.width, o.width -- of the list, distances are counted in steps
+  o.back = o.m * o.width
 end
 
 function window.parse(_, account)
@@ -145,7 +145,10 @@ end
 function window.loadstring(o, v, now)
   local n = #o.bounds
   if n > 0 and (now < o.bounds[1] or now >= o.bounds[n]) then stale = true end
-  if not v then return end
+  if not v then
+    if n > 0 then unfold(o) end
+    return
+  end
   local name = o.key
   local bar = string.find(v, '|', 1, true)
   if not bar or bar > 512 then foreign(name) end -- so that no pattern takes long
@@ -455,7 +458,7 @@ function window.rest()
       if not forn then break end
       k, looks = after(o, forn), looks + 1
     end
-    return { at = k > e and k or e, begin = k, full = not o.folded and frontier > present and frontier }
+    return { at = k > e and k or e, begin = k, full = frontier > present and frontier }
   end
 
   -- earliest returns where a call would be placed: at, begin of its bucket, full, before which no bucket has room for even one call, if
@@ -547,6 +550,7 @@ function window.rest()
   function window.clear(o, now)
     o.at, o.held, o.open, o.low, o.size, o.place, o.same, o.sum, o.peak, o.peakat = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
     fold(o)
+    if #o.bounds > 0 then unfold(o) end
     ignoreothers(o)
     o.margin, o.raised, o.fades = 0, 0, 0
     window.widen(o, now)

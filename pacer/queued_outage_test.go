@@ -141,7 +141,7 @@ func TestASlotWithoutAPlaceChangesHands(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := newRemote(1)
-				p := away(t, r, pacer.PaceLocally, policies.InFlight(1), policies.Every(20*time.Second).Named("rate"))
+				p := away(t, r, pacer.PaceLocally, policies.InFlight(1), policies.Every(20*time.Second).Burst(1).Named("rate"))
 				defer closing(t, p)
 				first, err := p.Acquire(t.Context())
 				require.NoError(t, err)

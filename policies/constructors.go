@@ -4,7 +4,7 @@ import "time"
 
 // Rate allows n calls per period, evenly spaced: one every period/n, rounded up to a microsecond. With [Policy.Burst] b, up to b may start
 // at once after idling. In any window of length W at most b + W·n/period calls start. If other policies of the stack have scopes that the
-// rate lacks, so that calls of different keys share it, its burst defaults to 2: see [Stacked].
+// rate lacks, so that calls of different keys share it, or count calls in flight, its burst may default to 2: see [Stacked].
 //
 // Rate(90, time.Minute) sends one call every 667 ms (666,667 µs).
 func Rate(n int64, period time.Duration) Policy {

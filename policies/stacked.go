@@ -2,14 +2,18 @@ package policies
 
 import "slices"
 
-// sharedBurst is the burst of a rate that calls of different keys share, unless one is given.
+// sharedBurst is the burst of a rate whose calls come at uneven times, unless one is given.
 const sharedBurst = 2
 
-// Stacked returns copies of the policies with the defaults that apply when they bind calls together. A rate (of [Rate], [AtMost] or a
-// similar constructor) whose [Policy.Burst] was not set gets a burst of 2 if calls of different keys share it. That is so if another
-// policy of the list is Per a scope that this one lacks, or if this one is [Policy.Fair] or has lanes. The slots of such calls come at
-// uneven times, and with a burst of 1, gaps shorter than one interval could not be used. All other policies stay as they are: a rate that
-// is not shared keeps its burst of 1, and so does AtMost(1, …).
+// Stacked returns copies of the policies with the defaults that apply when they bind calls together. A rate whose [Policy.Burst] was not
+// set gets a burst of 2 if its slots come at uneven times, because with a burst of 1, gaps shorter than one interval could not be used:
+//
+//   - A rate (of [Rate], [AtMost] or a similar constructor) that calls of different keys share. That is so if another policy of the list
+//     is Per a scope that this one lacks, or if this one is [Policy.Fair] or has lanes. AtMost(1, …) keeps its burst of 1.
+//   - A rate of two or more calls per period, other than AtMost, if the list has an [InFlight] policy: a call that waits for a permit starts
+//     when one comes back, and that is rarely at its slot.
+//
+// All other policies stay as they are.
 //
 // The same rule applies to the numbers that a key gets by an override ([Policy.For]).
 //
@@ -17,7 +21,7 @@ const sharedBurst = 2
 func Stacked(list []Policy) []Policy {
 	stacked := slices.Clone(list)
 	for i := range stacked {
-		if p := &stacked[i]; p.sharedIn(list) {
+		if p := &stacked[i]; p.sharedIn(list) || p.besidePermits(list) {
 			*p = p.stacked()
 			p.shared = p.overrides != nil
 		}
@@ -38,6 +42,14 @@ func (p Policy) stacked() Policy {
 		return p
 	}
 	return shared
+}
+
+// besidePermits reports whether the policy is a rate whose calls may also have to wait until others are over. One call per period stays one:
+// a second one would be twice as many.
+func (p Policy) besidePermits(list []Policy) bool {
+	return p.shape == shapeRate && p.limit > 1 && slices.ContainsFunc(list, func(other Policy) bool {
+		return other.shape == shapeInFlight && !other.observed
+	})
 }
 
 // sharedIn reports whether calls of different keys share the policy as part of a list.

@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A rate that calls of different keys share has a burst of 2, unless one was given.
+// A rate whose calls come at uneven times has a burst of 2, unless one was given: calls of different keys share it, or wait for permits.
 func TestStacked(t *testing.T) {
 	t.Parallel()
 	tenant := policies.PerSecond(2).Per("tenant")
@@ -27,6 +27,12 @@ func TestStacked(t *testing.T) {
 		"each has another scope":     {[]policies.Policy{policies.PerSecond(5).Per("user"), policies.AtMost(9, time.Second).Per("base").Optional()}, []int64{2, 2}},
 		"scopes of scopes":           {[]policies.Policy{policies.PerSecond(5).Per("user"), policies.PerSecond(5).Per("endpoint", "user").Named("x")}, []int64{2, 1}},
 		"places of a tenant":         {[]policies.Policy{policies.PerSecond(5), policies.InFlight(7).Per("tenant")}, []int64{2, 7}},
+		"permits":                    {[]policies.Policy{policies.PerSecond(5), policies.InFlight(7)}, []int64{2, 7}},
+		"permits of all tenants":     {[]policies.Policy{tenant, policies.InFlight(7)}, []int64{2, 7}},
+		"permits, and a strict rate": {[]policies.Policy{policies.AtMost(5, time.Second), policies.InFlight(7)}, []int64{1, 7}},
+		"permits, and it was given":  {[]policies.Policy{policies.PerSecond(5).Burst(1), policies.InFlight(7)}, []int64{1, 7}},
+		"permits, one a minute":      {[]policies.Policy{policies.PerMinute(1), policies.InFlight(7)}, []int64{1, 7}},
+		"permits are only observed":  {[]policies.Policy{policies.PerSecond(5), policies.InFlight(7).Observed()}, []int64{1, 7}},
 		"windows have none":          {[]policies.Policy{policies.Fixed(5, time.Second), policies.Sliding(6, time.Second), tenant}, []int64{5, 6, 1}},
 		"fair shares":                {[]policies.Policy{policies.PerSecond(5).Fair("tenant")}, []int64{2}},
 		"lanes":                      {[]policies.Policy{policies.AtMost(5, time.Second).Lane("batch", 80)}, []int64{2}},

@@ -52,7 +52,7 @@ func TestFleetInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, pacer.Config{Name: "me", Policies: []policies.Policy{
 			policies.PerSecond(10).Burst(10).Named("peak").Lane("batch", 50),
-			policies.PerSecond(2).Per("tenant").Named("tenant"),
+			policies.PerSecond(2).Burst(1).Per("tenant").Named("tenant"),
 			policies.Daily(1000, time.UTC),
 			policies.InFlight(5).Named("permits"),
 		}})

@@ -1,0 +1,62 @@
+package pacer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// Permits that all share and a rate of each tenant bind at once: together, calls use what the narrower of the two admits, however
+// long they take. A permit comes back at any time, and a rate whose calls may not start a little after their slots would lose these.
+func TestPermitsAndRatesThatBindTogether(t *testing.T) {
+	t.Parallel()
+	const permits, tenants, perSecond, workers = 25, 20, 2, 4
+	const before, lasts = 5 * time.Second, 42 * time.Second
+	for _, takes := range []time.Duration{450, 500, 505, 600, 700} {
+		takes *= time.Millisecond
+		t.Run(fmt.Sprint(takes), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPacer(t, limits(policies.InFlight(permits), policies.PerSecond(perSecond).Per("tenant")))
+				ctx, cancel := context.WithTimeout(t.Context(), before+lasts)
+				defer cancel()
+				var calls atomic.Int64
+				var working sync.WaitGroup
+				start := time.Now()
+				for i := range tenants * workers {
+					working.Go(func() {
+						for {
+							r, err := p.Acquire(ctx, pacer.Scope("tenant", fmt.Sprint(i%tenants)), pacer.MaxWait(pacer.Forever))
+							if err != nil {
+								if !errors.Is(err, context.DeadlineExceeded) {
+									t.Error(err)
+								}
+								return
+							}
+							if time.Since(start) >= before {
+								calls.Add(1)
+							}
+							time.Sleep(takes)
+							r.Release()
+						}
+					})
+				}
+				working.Wait()
+				admits := min(tenants*perSecond, permits/takes.Seconds())
+				used := float64(calls.Load()) / lasts.Seconds() / admits
+				t.Logf("%d calls, %.1f %% of what both limits admit", calls.Load(), 100*used)
+				if used < 0.985 {
+					t.Errorf("only %.1f %% of what both limits admit", 100*used)
+				}
+			})
+		})
+	}
+}
