@@ -20,8 +20,8 @@ func TestPermitsAndRatesThatBindTogether(t *testing.T) {
 	t.Parallel()
 	const permits, tenants, perSecond, workers = 25, 20, 2, 4
 	const before, lasts = 5 * time.Second, 42 * time.Second
-	for _, takes := range []time.Duration{450, 500, 505, 600, 700} {
-		takes *= time.Millisecond
+	for _, ms := range []int64{450, 500, 505, 600, 700} {
+		takes := time.Duration(ms) * time.Millisecond
 		t.Run(fmt.Sprint(takes), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
