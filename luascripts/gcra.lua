@@ -483,7 +483,7 @@ function gcra.rest()
   end
 
   -- claim: somebody remembers from..to as charged. Of the gaps that it meets, only the first and the last are read: those in
-  -- between go as they are.
+  -- between go as they are. It returns whether anything of it that is to come was free.
   function gcra.claim(o, now, from, to)
     forget(o, now)
     logged(o)
@@ -494,7 +494,7 @@ function gcra.rest()
         o.log.claim(o, now, begin, to, false)
         forget(o, now)
       end
-      return
+      return false
     end
     if o.last > from then
       local a, b, member = meeting(o, from)
@@ -512,12 +512,14 @@ function gcra.rest()
         if from > now and from - a >= o.t then keep(o, a, from) end
       end
     end
-    if o.log then o.log.claim(o, now, begin, to, met or to > o.tat) end
+    local did = met or to > o.tat
+    if o.log then o.log.claim(o, now, begin, to, did) end
     if to > o.tat then
       local left = math.max(o.tat, now)
       if from - left >= o.t then keep(o, left, from) end
       o.tat, o.expire = to, true
     end
+    return did
   end
 
   function gcra.reset(o, now)

@@ -27,7 +27,7 @@
 --         11 stray      a call whose slot was a (µs since the epoch; 0: now) was refused, though there was room: the margin grows by c
 --                       millionths, to d at most; it changed something if one was refused within b µs before
 --        only 1, 2 and 8 can be about the whole upstream; after 2 and 8 nobody shall remember what was before: the epoch changes
--- Reply  now (µs since the epoch), how many of the notes of kinds 3 to 5 and 11 changed anything
+-- Reply  now (µs since the epoch), how many of the notes of kinds 3 to 5, 7 (of a rate) and 11 changed anything
 --        now alone: as in reserve.lua
 -- TTL    every key that is written gets one, as in reserve.lua
 --
@@ -102,7 +102,7 @@ for _ = 1, notes do
     o.run.release(o, a)
     o.released = true
   elseif kind == C.NoteClaim then
-    o.run.claim(o, now, a, b)
+    did = o.run.claim(o, now, a, b)
   else
     unknown('note', kind)
   end

@@ -422,3 +422,83 @@ func TestAStoreThatLostNothingIsNotSuspected(t *testing.T) {
 	wg.Wait()
 	require.Zero(t, pacer.Absences(p))
 }
+
+// lapse has a store be away for a moment, so that a process loses it, and comes back.
+func (r *remote) lapse(t *testing.T, p *pacer.Pacer) {
+	t.Helper()
+	r.set(errBroken, 0)
+	one, err := p.Reserve(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, one.Cancel(t.Context()))
+	r.set(nil, 0)
+	back()
+}
+
+// A process that comes back to a store that has forgotten nothing charges nothing: not what others have given back since this process
+// was granted a slot behind theirs, and not what lies between its own slots, however many it holds.
+func TestAStoreThatForgotNothingIsChargedNothing(t *testing.T) {
+	t.Parallel()
+	exact := policies.AtMost(100, time.Second).Burst(20).Skew(0).Named("exact")
+	rate := policies.PerSecond(50).Named("rate")
+	for name, list := range map[string][]policies.Policy{"a rate": {rate}, "exact": {exact}, "both": {rate, exact}} {
+		for _, n := range []int{20, 600} { // more than a process remembers one by one
+			t.Run(fmt.Sprintf("%s, %d", name, n), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					r := newRemote(2)
+					p, q := away(t, r, pacer.PaceLocally, list...), away(t, r, pacer.PaceLocally, list...)
+					defer closing(t, p)
+					defer closing(t, q)
+					reserve := func(p *pacer.Pacer) *pacer.Reservation {
+						one, err := p.Reserve(t.Context(), pacer.NotBefore(10*time.Second))
+						require.NoError(t, err)
+						return one
+					}
+					var mine, theirs []*pacer.Reservation
+					for range n {
+						theirs, mine = append(theirs, reserve(q)), append(mine, reserve(p))
+					}
+					for _, one := range theirs {
+						require.NoError(t, one.Cancel(t.Context()))
+					}
+					r.lapse(t, p)
+					s, err := q.Status(t.Context())
+					require.NoError(t, err)
+					for i := range s.Policies {
+						require.LessOrEqual(t, s.Policies[i].Backlog, int64(n), "%v", s.Policies[i].Policy)
+					}
+					for _, one := range mine {
+						require.NoError(t, one.Cancel(t.Context()))
+					}
+					s, err = q.Status(t.Context())
+					require.NoError(t, err)
+					for i := range s.Policies {
+						require.Zero(t, s.Policies[i].Backlog, "%v", s.Policies[i].Policy)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A store that lost one of a process's slots, in the same data as far as it knows, has lost more, perhaps: it is reminded of all.
+func TestAStoreThatLostASlotIsRemindedOfAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		policy := policies.PerSecond(10)
+		r := newRemote(2)
+		p := away(t, r, pacer.PaceLocally, policy)
+		defer closing(t, p)
+		r.others(t, policy, 50)
+		one, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 5*time.Second, one.Delay())
+		r.mu.Lock()
+		r.store = memstore.New() // a replica without the last writes took over
+		r.mu.Unlock()
+		r.lapse(t, p)
+		two, err := p.Reserve(t.Context())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, two.Delay(), one.Delay(), "behind the slots of others")
+	})
+}

@@ -327,7 +327,7 @@ func applyOne(e *engine.Entry, now int64, n *store.Note) (changed, slower bool) 
 	case store.NoteSettle:
 		e.Settle(now, engine.Charge(n.Charge), n.Cost, n.Actual)
 	case store.NoteClaim:
-		a.Claim(l, now, engine.Charge(n.Charge))
+		return a.Claim(l, now, engine.Charge(n.Charge)), false
 	case store.NoteReset:
 		e.Reset(now)
 	case store.NoteRenew:

@@ -67,7 +67,8 @@ const (
 	// NoteSettle gives back, or charges, the difference between what a call was charged and what it really cost. A call that was charged
 	// nothing has a zero Charge: it is charged now.
 	NoteSettle
-	// NoteClaim reports that something was charged, as far as the caller remembers. It charges what is missing of it.
+	// NoteClaim reports that something was charged, as far as the caller remembers. It charges what is missing of it. Of a rate, it made a
+	// difference if anything was missing that is still to come; of a window, it never counts as a difference.
 	NoteClaim
 	// NoteReset forgets all that is known of a limit, or the pause of the whole upstream. With it, and with NoteResume, a
 	// [Shared] begins a new epoch, so that nobody brings back what was forgotten on purpose.

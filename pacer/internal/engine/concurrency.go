@@ -148,7 +148,7 @@ func (f *Concurrency) Learn(l *Limit, now, value, until int64) bool {
 func (f *Concurrency) Remaining(*Limit, int64, int64, int64, int64, int64) bool { return false }
 
 // Claim implements [Account]: see Renew.
-func (f *Concurrency) Claim(*Limit, int64, Charge) {}
+func (f *Concurrency) Claim(*Limit, int64, Charge) bool { return false }
 
 // Renew implements [Account].
 func (f *Concurrency) Renew(l *Limit, now, id, began int64) {

@@ -57,8 +57,8 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	// until, the upstream admits more again; it is now if that is not known.
 	Remaining(l *Limit, now, bucket, left, done, until int64) (changed bool)
 	// Claim restores a charge that a process remembers: an interval of a rate, or a least number of calls in a bucket of a window. Claiming
-	// what is already charged changes nothing.
-	Claim(l *Limit, now int64, c Charge)
+	// what is already charged changes nothing. It reports whether a part of the interval that is still to come was free.
+	Claim(l *Limit, now int64, c Charge) (changed bool)
 	// Renew renews the lease of a running call that began at an instant. The call then counts for the length of a lease, even if it no
 	// longer had a permit.
 	Renew(l *Limit, now, id, began int64)

@@ -70,7 +70,7 @@ func (g *GCRA) Remaining(l *Limit, now, _, left, _, _ int64) bool {
 }
 
 // Claim implements [Account]. It also takes adjacent pieces that are too short for a call.
-func (g *GCRA) Claim(l *Limit, now int64, charge Charge) {
+func (g *GCRA) Claim(l *Limit, now int64, charge Charge) (changed bool) {
 	g.forget(now)
 	g.keepLog(l)
 	c := charge.interval()
@@ -80,7 +80,7 @@ func (g *GCRA) Claim(l *Limit, now int64, charge Charge) {
 			g.log.claim(now, c, false)
 			g.forget(now)
 		}
-		return
+		return false
 	}
 	first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > from })
 	last := first // the gaps [first, last) meet the interval
@@ -92,8 +92,9 @@ func (g *GCRA) Claim(l *Limit, now int64, charge Charge) {
 		keep = appendGap(keep, to, g.gaps[last].to, t)
 	}
 	g.gaps = slices.Replace(g.gaps, first, last, keep...)
+	changed = last > first || to > g.tat
 	if g.log != nil {
-		g.log.claim(now, c, last > first || to > g.tat)
+		g.log.claim(now, c, changed)
 	}
 	if to > g.tat {
 		if left := max(g.tat, now); from-left >= t {
@@ -102,6 +103,7 @@ func (g *GCRA) Claim(l *Limit, now int64, charge Charge) {
 		}
 		g.tat = to
 	}
+	return changed
 }
 
 // appendGap appends the gap [from, to) unless it is too short for a call.

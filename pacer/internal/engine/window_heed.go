@@ -125,12 +125,14 @@ func (w *Window) believe(l *Limit, now, all, margin, period int64) bool {
 	return true
 }
 
-// Claim implements [Account].
-func (w *Window) Claim(l *Limit, now int64, c Charge) {
+// Claim implements [Account]. That a bucket holds less than somebody remembers does not show that a charge is missing: others may have given
+// theirs back.
+func (w *Window) Claim(l *Limit, now int64, c Charge) bool {
 	l = w.widened(l, now)
 	begin, n := c.claimed()
 	if missing := n - w.count(begin); missing > 0 && l.reach(begin) > now {
 		w.tidy(l, now)
 		w.add(l, begin, missing)
 	}
+	return false
 }

@@ -44,7 +44,8 @@
 // after them.
 //
 // After a failure the store gets no request for a moment, and then one request at a time. A process that comes back reports what it
-// knew, in case the store has forgotten: what was taken of rates and counted in windows, and pauses. That only ever tightens. Processes
+// knew, in case the store has forgotten: what it was granted by rates, what was counted in windows, and pauses. If any of its own intervals
+// of a rate is missing, the store has lost more, and the process reports what it knows of others, too. That only ever tightens. Processes
 // that lost the store wait for each other, about half a second, and come back at the same time. Calls that still wait exchange their
 // slots for slots of the fleet: package waiters says which may be earlier.
 //

@@ -71,18 +71,20 @@ type Store struct {
 	lastSeen atomic.Int64 // the latest store time that it returned
 	furthest atomic.Int64 // the latest slot that the store granted
 	absences atomic.Int64
-	lostAt   atomic.Int64                   // the store time at which the first request that failed began
-	foundAt  atomic.Int64                   // the store time at which it failed
-	failure  atomic.Pointer[error]          // why the state is local
-	doubted  atomic.Bool                    // what operators have set may have changed
-	fresh    atomic.Pointer[store.Settings] // what they are, if that was read when it came into doubt
-	pending  atomic.Int32                   // operations without an answer
-	turning  sync.Mutex                     // a process heeds one reset after the other
-	kick     chan struct{}
-	checks   chan struct{} // requests to check whether the store is what it was
-	closing  chan struct{}
-	finished chan struct{}
-	last     atomic.Pointer[time.Time] // while leaving: until when what is owed may still be paid
+	lostAt   atomic.Int64          // the store time at which the first request that failed began
+	foundAt  atomic.Int64          // the store time at which it failed
+	failure  atomic.Pointer[error] // why the state is local
+	doubted  atomic.Bool           // what operators have set may have changed
+
+	contradicted atomic.Bool                    // the store has shown that it lost something, and was not reminded of it yet
+	fresh        atomic.Pointer[store.Settings] // what they are, if that was read when it came into doubt
+	pending      atomic.Int32                   // operations without an answer
+	turning      sync.Mutex                     // a process heeds one reset after the other
+	kick         chan struct{}
+	checks       chan struct{} // requests to check whether the store is what it was
+	closing      chan struct{}
+	finished     chan struct{}
+	last         atomic.Pointer[time.Time] // while leaving: until when what is owed may still be paid
 
 	mu         sync.Mutex
 	leaving    bool           // no more goroutine is begun

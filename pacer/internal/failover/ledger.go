@@ -186,7 +186,7 @@ func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 				h.own += max(c.To, -c.To)
 				continue
 			}
-			if t.own = t.own.after(now).with(c.From, c.To); len(t.own) > maxSpans {
+			if t.own = t.own.after(now-stack.Limits[j].Spec.Within).with(c.From, c.To); len(t.own) > maxSpans {
 				t.own = slices.Delete(t.own, 0, 1)
 			}
 			from := min(c.From, int64(g.At))
@@ -280,8 +280,9 @@ func (r *ledger) cancelled(stack *store.Stack, grants []store.Grant) {
 	}
 }
 
-// messages returns all that is remembered, in pieces that a store can take at once.
-func (r *ledger) messages(now store.Instant) []notes.Report {
+// messages returns all that is remembered, in pieces that a store can take at once. If the store is not known to have forgotten anything,
+// messages leaves out what rates were charged by others: they may have given it back since.
+func (r *ledger) messages(now store.Instant, forgotten bool) []notes.Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var m notes.Reports
@@ -290,9 +291,9 @@ func (r *ledger) messages(now store.Instant) []notes.Report {
 		case t.over() <= int64(now):
 			delete(r.keys, k)
 		case k == (store.Key{}):
-			m.Add(nil, t.notes(store.WholeUpstream, now)...)
+			m.Add(nil, t.notes(store.WholeUpstream, now, forgotten)...)
 		default:
-			m.Add(&t.limit, t.notes(0, now)...)
+			m.Add(&t.limit, t.notes(0, now, forgotten)...)
 		}
 	}
 	return m.All

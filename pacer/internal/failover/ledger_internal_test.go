@@ -32,7 +32,7 @@ func grantAt(now store.Instant) store.Grant {
 // known returns the policies of which the ledger would remind a store.
 func (r *ledger) known() []string {
 	var all []string
-	for _, m := range r.messages(2_000) {
+	for _, m := range r.messages(2_000, true) {
 		for _, l := range m.Limits {
 			all = append(all, l.Policy)
 		}

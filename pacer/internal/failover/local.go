@@ -145,7 +145,7 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 	known.mu.Lock()
 	if t := known.keys[store.Key{}]; t != nil && t.seeded != away.number {
 		t.seeded = away.number
-		initial = append(initial, t.notes(store.WholeUpstream, now)...)
+		initial = append(initial, t.notes(store.WholeUpstream, now, true)...)
 	}
 	for i := range stack.Limits {
 		if t := known.of(&stack.Limits[i], int64(now)); t.seeded != away.number {

@@ -121,7 +121,7 @@ func (w *Store) reportOrOwe(ctx context.Context, stack *store.Stack, notes []sto
 	d := debt{limits: stack.Limits, notes: notes}
 	if began := w.Now(); w.state.Load() == shared {
 		var err error
-		if d.number, err = w.report(ctx, stack.Limits, notes, 0); !w.fellBack(err, began) {
+		if _, d.number, err = w.report(ctx, stack.Limits, notes, 0); !w.fellBack(err, began) {
 			return
 		}
 		d.since = time.Now()

@@ -27,7 +27,7 @@ func (w *Store) pay(ctx context.Context, b *bill) error {
 		}
 		due.Add(&t.limit, notes...)
 	}
-	err := w.sendReports(ctx, due.All, func(m *notes.Report) {
+	_, err := w.sendReports(ctx, due.All, func(m *notes.Report) {
 		for i := range m.Notes {
 			l := &m.Limits[m.Notes[i].Limit]
 			b.spent[l.Key()].paid(&m.Notes[i])
@@ -51,7 +51,7 @@ func (w *Store) pay(ctx context.Context, b *bill) error {
 			pauses.Add(&p.limit, store.Note{Kind: store.NotePause, For: d})
 		}
 	}
-	if err := w.sendReports(ctx, pauses.All, nil); err != nil {
+	if _, err := w.sendReports(ctx, pauses.All, nil); err != nil {
 		return err
 	}
 	b.pauses = nil
@@ -183,7 +183,7 @@ func (w *Store) payReports(ctx context.Context, b *bill, all []notes.Report, n i
 		if w.isClosing() {
 			return store.ErrClosed
 		}
-		owed, err := w.sendReport(ctx, &all[i])
+		_, owed, err := w.sendReport(ctx, &all[i])
 		if err == nil {
 			continue
 		}
@@ -208,7 +208,7 @@ func (w *Store) payOnce(ctx context.Context, d *debt) error {
 	if w.isClosing() {
 		return store.ErrClosed
 	}
-	if _, err := w.report(ctx, d.limits, d.notes, d.number); err != nil && !w.unfit(err) {
+	if _, _, err := w.report(ctx, d.limits, d.notes, d.number); err != nil && !w.unfit(err) {
 		return err
 	}
 	return nil

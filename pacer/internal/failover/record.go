@@ -177,15 +177,20 @@ func (t *record) over() int64 {
 	return ends
 }
 
-// notes returns a record as notes for a store: Limit is index. Of a rate, what lies between two intervals and is too
-// short for a call goes with them: a store does not keep it. Of a rate with exact windows each start counts.
-func (t *record) notes(index int, now store.Instant) []store.Note {
+// notes returns a record as notes for a store: Limit is index. Of a rate, it is all that is known if the store has forgotten, or else what
+// this process was granted itself: if that is still there, so is the rest that others did not give back. What lies between two intervals
+// and is too short for a call goes with them: a store does not keep it. Of a rate with exact windows each start counts.
+func (t *record) notes(index int, now store.Instant, forgotten bool) []store.Note {
 	var notes []store.Note
-	for i := 0; i < len(t.spans); i++ {
-		one := t.spans[i]
-		for t.limit.Spec.Most == 0 && i+1 < len(t.spans) && t.spans[i+1].from-one.to < t.limit.Spec.Interval {
+	taken := t.own
+	if forgotten {
+		taken = t.spans
+	}
+	for i := 0; i < len(taken); i++ {
+		one := taken[i]
+		for t.limit.Spec.Most == 0 && i+1 < len(taken) && taken[i+1].from-one.to < t.limit.Spec.Interval {
 			i++
-			one.to = t.spans[i].to
+			one.to = taken[i].to
 		}
 		if one.to > int64(now)-t.limit.Spec.Within {
 			notes = append(notes, store.Note{Kind: store.NoteClaim, Limit: index, Charge: store.Charge{From: one.from, To: one.to}})

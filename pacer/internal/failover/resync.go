@@ -51,10 +51,11 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 		if err != nil {
 			return 0, err
 		}
+		forgotten := p.Epoch.Began != w.knownEpoch().Began || w.contradicted.Load()
 		if _, err := w.wasReset(ctx, p.Epoch); err != nil {
 			return 0, err
 		}
-		if err := w.sendReports(ctx, w.ledger.messages(p.Now), nil); err != nil {
+		if err := w.remind(ctx, p.Now, forgotten); err != nil {
 			return 0, err
 		}
 		w.epoch.Store(&p.Epoch)
@@ -69,7 +70,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 		return 0, err
 	}
 	if w.local.permits != nil {
-		if err := w.sendReports(ctx, w.local.permits(), nil); err != nil {
+		if _, err := w.sendReports(ctx, w.local.permits(), nil); err != nil {
 			return 0, err
 		}
 	}
@@ -83,6 +84,19 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 		(*listener)(store.News{Changes: []store.Change{{Kind: store.Resync, Now: w.Now()}}})
 	}
 	return 0, w.settle(ctx) // what was spent in the very last moment
+}
+
+// remind reports to the store what this process remembers, in case the store has forgotten. A store that still has all that this process was
+// granted by its rates is not reminded of what others were: they may have given it back since, and then it is free.
+func (w *Store) remind(ctx context.Context, now store.Instant, forgotten bool) error {
+	missing, err := w.sendReports(ctx, w.ledger.messages(now, forgotten), nil)
+	if err == nil && missing > 0 && !forgotten {
+		_, err = w.sendReports(ctx, w.ledger.messages(now, true), nil)
+	}
+	if err == nil {
+		w.contradicted.Store(false)
+	}
+	return err
 }
 
 // payLast reports what the store does not know yet when the process leaves, for as long as one request may take.
@@ -105,8 +119,9 @@ func (w *Store) settle(ctx context.Context) error {
 }
 
 // sendReports sends the store reports whose order does not matter, unless the process is about to leave the fleet: then it returns
-// store.ErrClosed. Sent is called for each that arrived, or is owed because it may have arrived; nil for nothing.
-func (w *Store) sendReports(ctx context.Context, all []notes.Report, sent func(*notes.Report)) error {
+// store.ErrClosed. Sent is called for each that arrived, or is owed because it may have arrived; nil for nothing. It returns how many notes
+// made a difference: see [store.Store].
+func (w *Store) sendReports(ctx context.Context, all []notes.Report, sent func(*notes.Report)) (changed int, err error) {
 	var (
 		sending errgroup.Group
 		mu      sync.Mutex
@@ -121,13 +136,13 @@ func (w *Store) sendReports(ctx context.Context, all []notes.Report, sent func(*
 			if err == nil && w.isClosing() {
 				err = store.ErrClosed
 			}
-			owed := false
+			owed, did := false, 0
 			if err == nil {
-				owed, err = w.sendReport(ctx, &all[i])
+				did, owed, err = w.sendReport(ctx, &all[i])
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			failed = cmp.Or(failed, err)
+			failed, changed = cmp.Or(failed, err), changed+did
 			if (err == nil || owed) && sent != nil {
 				sent(&all[i])
 			}
@@ -135,7 +150,7 @@ func (w *Store) sendReports(ctx context.Context, all []notes.Report, sent func(*
 		})
 	}
 	_ = sending.Wait()
-	return failed
+	return changed, failed
 }
 
 // isClosing reports whether nothing more is to be reported, because the process is about to leave the fleet.
@@ -151,18 +166,19 @@ func (w *Store) isClosing() bool {
 	}
 }
 
-// sendReport sends the store a report. A key that holds something else must not keep the others from arriving. If it is not known whether
-// all arrived, and that matters, what is not known to have arrived is owed.
-func (w *Store) sendReport(ctx context.Context, m *notes.Report) (owed bool, err error) {
+// sendReport sends the store a report, and returns how many of its notes made a difference. A key that holds something else must not keep
+// the others from arriving. If it is not known whether all arrived, and that matters, what is not known to have arrived is owed.
+func (w *Store) sendReport(ctx context.Context, m *notes.Report) (changed int, owed bool, err error) {
 	say := func(limits []store.Limit, notes []store.Note) error {
-		number, err := w.report(ctx, limits, notes, 0)
+		did, number, err := w.report(ctx, limits, notes, 0)
+		changed += did
 		if owed = number > 0; owed {
 			w.owe(debt{limits: limits, notes: notes, number: number, since: time.Now()})
 		}
 		return err
 	}
 	if err := say(m.Limits, m.Notes); err == nil || !w.unfit(err) {
-		return owed, err
+		return changed, owed, err
 	}
 	// From here on some of it may have arrived, and the rest is owed.
 	var failed error
@@ -189,7 +205,7 @@ func (w *Store) sendReport(ctx context.Context, m *notes.Report) (owed bool, err
 			w.owe(debt{limits: limits, notes: notes})
 		}
 	}
-	return failed != nil, failed
+	return changed, failed != nil, failed
 }
 
 // unfit reports whether an error is about one stack only, so that saying it again would not help.
@@ -197,11 +213,11 @@ func (w *Store) unfit(err error) bool {
 	return !errors.Is(err, store.ErrUnreachable) && w.store.Fault(err) == store.Unfit
 }
 
-// report reports notes about some limits to the store, as the operation of a number, if that matters; 0: a new one. If it is not known
-// whether they arrived, it returns the number.
-func (w *Store) report(ctx context.Context, limits []store.Limit, notes []store.Note, number int64) (int64, error) {
+// report reports notes about some limits to the store, as the operation of a number, if that matters; 0: a new one. It returns how many
+// made a difference, and if it is not known whether they arrived, the number.
+func (w *Store) report(ctx context.Context, limits []store.Limit, notes []store.Note, number int64) (changed int, again int64, err error) {
 	if len(notes) == 0 {
-		return 0, nil
+		return 0, 0, nil
 	}
 	stack := store.Stack{Upstream: w.config.Upstream, Limits: slices.Clone(limits)} // the operation may last longer than this
 	fresh := number == 0
@@ -211,15 +227,20 @@ func (w *Store) report(ctx context.Context, limits []store.Limit, notes []store.
 		}
 		stack.Once = w.once.again(number)
 	}
-	err := w.reach(ctx, "report", func(ctx context.Context) error {
-		_, _, err := w.store.Report(ctx, stack, notes)
+	answer := make(chan int, 1)
+	err = w.reach(ctx, "report", func(ctx context.Context) error {
+		_, did, err := w.store.Report(ctx, stack, notes)
+		answer <- did
 		return err
 	})
+	if err == nil {
+		changed = <-answer
+	}
 	if stack.Once == nil || unsure(err) {
-		return number, err
+		return changed, number, err
 	}
 	if fresh || !errors.Is(err, errResting) {
 		w.once.end(number)
 	}
-	return 0, err
+	return changed, 0, err
 }

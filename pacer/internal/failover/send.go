@@ -83,6 +83,7 @@ func (w *Store) received(b *store.Batch) error {
 		defer cancel()
 		b.Grants = slices.DeleteFunc(b.Grants, func(g store.Grant) bool { return !g.OK })
 		_ = w.store.Cancel(ctx, b.Stack, b.Grants)
+		w.contradicted.Store(true)
 		return &store.ForgotError{}
 	}
 	w.ledger.granted(&b.Stack, b.Grants)
