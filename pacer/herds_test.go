@@ -216,3 +216,53 @@ func TestAProcessOfALargeFleet(t *testing.T) {
 		require.GreaterOrEqual(t, received[len(received)-1].TTL, 75*time.Second)
 	})
 }
+
+// A long queue moves in pieces: after a resumption its first calls go on at once, however many there are behind them and whatever the
+// distance of the store. When a pause begins, a piece moves after the other, too, and all are behind it.
+func TestTheFirstOfALongQueueGoOnAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n, way, pause = 3000, 12 * time.Millisecond, time.Minute
+		policy := policies.PerSecond(50)
+		r := newRemote(1)
+		p := away(t, r, pacer.PaceLocally, policy)
+		ctx, cancel := context.WithCancel(t.Context())
+		var line []*pacer.Reservation
+		var waiting sync.WaitGroup
+		var went atomic.Int64
+		for range n {
+			one, err := p.Reserve(ctx, pacer.MaxWait(pacer.Forever))
+			require.NoError(t, err)
+			line = append(line, one)
+			waiting.Go(func() {
+				if one.Wait(ctx) == nil {
+					went.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		r.set(nil, way)
+		require.NoError(t, p.Report(ctx, policies.Feedback{Wait: pause}))
+		time.Sleep(3 * time.Second)
+		before := went.Load()
+		for i, one := range line[before:] {
+			require.GreaterOrEqual(t, one.Delay(), pause-4*time.Second, "%d", i)
+		}
+		require.NoError(t, p.Resume(ctx))
+		time.Sleep(100 * time.Millisecond) // a request each to give back, to learn of the resumption (two), and to reserve
+		require.Positive(t, went.Load()-before)
+		time.Sleep(3 * time.Second)
+		require.GreaterOrEqual(t, went.Load()-before, int64(150), "and the others at their pace")
+		last := time.Duration(0)
+		for _, one := range line[went.Load():] {
+			require.Greater(t, one.Delay(), last, "in their order")
+			last = one.Delay()
+		}
+		cancel()
+		waiting.Wait()
+		s, err := p.Status(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, s.Policies[0].Backlog)
+		closing(t, p)
+	})
+}

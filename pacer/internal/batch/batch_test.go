@@ -215,15 +215,24 @@ func TestAPanicFailsItsRequest(t *testing.T) {
 	})
 }
 
-// Thousands of grants that are given back at the same time take a few requests, each of which is bounded; Close waits for them.
+// Thousands of grants that are given back at the same time take a few requests, each of which is bounded, and some of which are on their way
+// at the same time; Close waits for them.
 func TestCancelsShareRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var sizes []int
-		given := 0
+		given, sending, most := 0, 0, 0
 		failing := errors.New("failing")
 		c := batch.NewCancels(func(all []*batch.Refund) []error {
+			mu.Lock()
+			sending++
+			most = max(most, sending)
+			mu.Unlock()
 			time.Sleep(10 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			sending--
 			n := 0
 			errs := make([]error, len(all))
 			for i, r := range all {
@@ -238,6 +247,7 @@ func TestCancelsShareRequests(t *testing.T) {
 		})
 		grant := []store.Grant{{OK: true, Charges: []store.Charge{{From: 1, To: 2}}}}
 		var wg sync.WaitGroup
+		begun := time.Now()
 		for i := range 2000 {
 			wg.Go(func() {
 				err := c.GiveBack(batch.Refunds(t.Context(), stackOf(i%10), grant))
@@ -252,6 +262,8 @@ func TestCancelsShareRequests(t *testing.T) {
 		require.Equal(t, 2000, given)
 		require.LessOrEqual(t, slices.Max(sizes), 128)
 		require.Less(t, len(sizes), 60)
+		require.Equal(t, 4, most)
+		require.LessOrEqual(t, time.Since(begun), 160*time.Millisecond, "a fourth of the requests, one after the other")
 		c.Add(batch.Refunds(t.Context(), stackOf(0), grant))
 		c.Close()
 		require.Equal(t, 2001, given)

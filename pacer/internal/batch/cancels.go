@@ -12,6 +12,10 @@ import (
 // maxRefunds is how many charges are enough for one request that gives them back: that takes a little more than to charge them.
 const maxRefunds = 128
 
+// maxSending is how many requests of refunds are on their way at the same time, if there are more refunds than are enough for one: a process
+// of thousands of calls must not take long to give them back to a store far away.
+const maxSending = 4
+
 // PerRequest returns how many calls of a stack that move, or are given back, are enough for one request.
 func PerRequest(s *store.Stack) int { return max(1, min(MaxCalls, maxRefunds/max(1, len(s.Limits)))) }
 
@@ -22,7 +26,7 @@ type Cancels struct {
 
 	mu      sync.Mutex
 	waiting []*Refund
-	sending bool           // a goroutine sends what waits
+	sending int            // goroutines that send what waits
 	closed  bool           // no more is taken
 	pending sync.WaitGroup // refunds without an answer
 }
@@ -54,7 +58,8 @@ func Refunds(ctx context.Context, stack *store.Stack, grants []store.Grant) []*R
 	return pieces
 }
 
-// Add has refunds sent, by one request at a time, and does not wait for that.
+// Add has refunds sent, and does not wait for that. Those that come while a request is under way share the next one, unless they are more
+// than are enough for it.
 func (c *Cancels) Add(all []*Refund) {
 	if len(all) == 0 {
 		return
@@ -69,8 +74,14 @@ func (c *Cancels) Add(all []*Refund) {
 	}
 	c.pending.Add(len(all))
 	c.waiting = append(c.waiting, all...)
-	if !c.sending {
-		c.sending = true
+	many := enough(all) < len(all)
+	for waiting := c.waiting; len(waiting) > 0 && c.sending < maxSending; {
+		n := enough(waiting)
+		if c.sending > 0 && !many && n == len(waiting) {
+			break // they share the next request with those that come until then
+		}
+		waiting = waiting[n:]
+		c.sending++
 		go c.run()
 	}
 }
@@ -115,7 +126,8 @@ func (c *Cancels) next() []*Refund {
 	n := enough(c.waiting)
 	all := c.waiting[:n:n]
 	if c.waiting = c.waiting[n:]; n == 0 {
-		c.waiting, c.sending = nil, false
+		c.waiting = nil
+		c.sending--
 		return nil
 	}
 	return all

@@ -79,7 +79,7 @@ type Store struct {
 	contradicted atomic.Bool                    // the store has shown that it lost something, and was not reminded of it yet
 	fresh        atomic.Pointer[store.Settings] // what they are, if that was read when it came into doubt
 	pending      atomic.Int32                   // operations without an answer
-	turning      sync.Mutex                     // a process heeds one reset after the other
+	turning      chan struct{}                  // filled while the process heeds a reset: one after the other
 	kick         chan struct{}
 	checks       chan struct{} // requests to check whether the store is what it was
 	closing      chan struct{}
@@ -119,6 +119,7 @@ func New(backing store.Shared, c *Config) *Store {
 		config:    *c,
 		id:        strconv.FormatUint(rand.Uint64(), 36),
 		processes: max(1, c.Processes),
+		turning:   make(chan struct{}, 1),
 		kick:      make(chan struct{}, 1),
 		checks:    make(chan struct{}, 1),
 		closing:   make(chan struct{}),

@@ -45,8 +45,8 @@ func (w *Store) wasReset(ctx context.Context, epoch store.Epoch) (bool, error) {
 	if before := w.knownEpoch(); epoch.Began != before.Began || epoch == before {
 		return epoch == before, nil
 	}
-	w.turning.Lock()
-	defer w.turning.Unlock()
+	w.turning <- struct{}{}
+	defer func() { <-w.turning }()
 	before := w.knownEpoch()
 	if epoch.Began != before.Began || epoch == before { // another operation has met it, too
 		return epoch == before, nil

@@ -127,7 +127,7 @@ func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 	s.mu.Lock()
 	if s.isStale(c) {
 		s.mu.Unlock()
-		s.move(ctx, []*Call{c})
+		s.move(ctx, []*Call{c}, false)
 		return
 	}
 	old, held, first := c.stack, c.widened(), c.preferred()

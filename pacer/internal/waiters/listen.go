@@ -78,7 +78,8 @@ func (s *Waiters) Changed(ctx context.Context, changes []store.Change) {
 		s.Events.PausesChanged(news)
 	}
 	if len(caught) > 0 {
-		s.later(func() { s.move(ctx, caught) })
+		slower := slices.ContainsFunc(changes, func(c store.Change) bool { return c.Kind == store.Slowed })
+		s.later(func() { s.move(ctx, caught, slower) })
 	}
 }
 

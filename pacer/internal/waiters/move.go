@@ -14,63 +14,82 @@ import (
 )
 
 const (
-	// maxMoving is how many stacks of waiters move at the same time. Their requests are batched, so that few are on the wire.
+	// maxMoving is how many waiters move at the same time. Their requests are batched, so that few are on the wire.
 	maxMoving = batch.MaxCalls
 	// maxMoved is how many waiters of one stack move with one request: each has to look for a slot far away.
 	maxMoved = 64
 )
 
-// move gives the slots of caught calls back and reserves again, which puts them behind the pause in the order in which they come. It
-// gives back all slots before it reserves the first again: no call takes what is left of another's slot.
+// move gives the slots of caught calls back and reserves again, which puts them behind the pause in the order in which they come. It does so
+// for maxMoving calls after the other: what they get is never where the later ones are, so the first calls of a long queue do not wait
+// until all others have moved. If calls are to be further apart than before, or are bound anew, what they get may be there: then all slots
+// are given back (allFirst) before the first call reserves again, and no call takes what is left of another's slot.
 //
 // Every reservation that is made after a pause lies behind it, and what comes after a pause goes at the policies' pace. A change that is
 // lost on the way to a process costs a refusal, never a wrong wait; after a broken connection the process asks the store: see catchUp.
-func (s *Waiters) move(ctx context.Context, caught []*Call) {
+func (s *Waiters) move(ctx context.Context, caught []*Call, allFirst bool) {
 	ctx = context.WithoutCancel(ctx)
 	for len(caught) > 0 {
-		all := groups(s.release(caught))
-		old := make([]store.Batch, 0, len(all))
-		for _, group := range all {
-			b := store.Batch{Stack: group[0].stack}
-			for _, c := range group {
-				b.Grants = append(b.Grants, c.grant[0])
-			}
-			old = append(old, b)
+		n := len(caught)
+		if allFirst = allFirst || s.anyStale(caught); !allFirst {
+			n = min(n, maxMoving)
 		}
-		// A slot that cannot be given back is lost, but the call must still move.
-		s.cancelAll(ctx, old)
-		s.mu.Lock()
-		for _, c := range caught {
-			c.widen()
-			s.rebind(c)
-		}
-		s.mu.Unlock()
 		var again []*Call
-		var moving errgroup.Group
-		moving.SetLimit(maxMoving)
-		for _, group := range groups(caught) {
-			moving.Go(func() error {
-				for piece := range slices.Chunk(group, min(maxMoved, batch.PerRequest(&group[0].stack))) {
-					more := s.reserveAgain(ctx, piece)
-					s.mu.Lock()
-					again = append(again, more...)
-					s.mu.Unlock()
-				}
-				return nil
-			})
+		for some := range slices.Chunk(caught, n) {
+			again = append(again, s.moveTogether(ctx, some)...)
 		}
-		_ = moving.Wait()
 		caught = inOrder(again)
+	}
+}
+
+// moveTogether moves some calls, and returns those that have to move once more, caught.
+func (s *Waiters) moveTogether(ctx context.Context, caught []*Call) (again []*Call) {
+	s.giveUpSlots(ctx, caught)
+	var moving errgroup.Group
+	moving.SetLimit(maxMoving)
+	for _, group := range groups(caught) {
+		moving.Go(func() error {
+			for piece := range slices.Chunk(group, min(maxMoved, batch.PerRequest(&group[0].stack))) {
+				more := s.reserveAgain(ctx, piece)
+				s.mu.Lock()
+				again = append(again, more...)
+				s.mu.Unlock()
+			}
+			return nil
+		})
+	}
+	_ = moving.Wait()
+	return again
+}
+
+// giveUpSlots gives back what caught calls have, and binds them anew. A slot that cannot be given back is lost, but the call must still
+// move.
+func (s *Waiters) giveUpSlots(ctx context.Context, caught []*Call) {
+	all := groups(s.release(caught))
+	old := make([]store.Batch, 0, len(all))
+	for _, group := range all {
+		b := store.Batch{Stack: group[0].stack}
+		for _, c := range group {
+			b.Grants = append(b.Grants, c.grant[0])
+		}
+		old = append(old, b)
+	}
+	s.cancelAll(ctx, old)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range caught {
+		c.widen()
+		s.rebind(c)
 	}
 }
 
 // moveAlone moves a caught call whose owner is in this goroutine, and may give up before it has moved: see settleInTime.
 func (s *Waiters) moveAlone(ctx context.Context, c *Call) {
 	if s.Direct { // it takes no time
-		s.move(ctx, []*Call{c})
+		s.move(ctx, []*Call{c}, false)
 		return
 	}
-	s.busy.Go(func() { s.move(ctx, []*Call{c}) })
+	s.busy.Go(func() { s.move(ctx, []*Call{c}, false) })
 }
 
 // cancelAll gives grants of several stacks back.

@@ -24,6 +24,13 @@ type Binder interface {
 // isStale reports whether a call was bound by policies that do not hold any more. The caller holds mu.
 func (s *Waiters) isStale(c *Call) bool { return c.generation < s.generation && c.binder != nil }
 
+// anyStale reports whether one of some calls was.
+func (s *Waiters) anyStale(all []*Call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(all, s.isStale)
+}
+
 // rebind binds a call that has neither a slot nor a position anew. The caller holds mu.
 func (s *Waiters) rebind(c *Call) {
 	if !s.isStale(c) {
@@ -98,7 +105,7 @@ func (s *Waiters) Replan(generation int64) {
 	}
 	s.mu.Unlock()
 	s.later(func() {
-		s.move(context.Background(), inOrder(caught))
+		s.move(context.Background(), inOrder(caught), true)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.thaw()
