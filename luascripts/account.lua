@@ -147,6 +147,13 @@ local function lasting(us)
   return ttl(us)
 end
 
+-- sweep takes those out of a sorted set that are past, the earliest first: if there are very many, in several runs. Nobody looks at those
+-- that are left.
+local function sweep(set, past)
+  local n = redis.call('ZCOUNT', set, '-inf', past)
+  if n > 0 then redis.call('ZREMRANGEBYRANK', set, 0, math.min(n, C.MaxSwept) - 1) end
+end
+
 -- save writes the state of an account, which matters until an instant: its key goes if that is past.
 local function save(o, text, ends, now)
   if o.aside then

@@ -139,8 +139,8 @@ function concurrency.learn(o, now, value, till)
 end
 
 function concurrency.reset(o)
-  redis.call('DEL', o.leases, o.queue, o.waits, o.begun)
-  if o.flows then redis.call('DEL', o.flows) end
+  redis.call('UNLINK', o.leases, o.queue, o.waits, o.begun)
+  if o.flows then redis.call('UNLINK', o.flows) end
   o.pause, o.learned, o.till, o.dirty = 0, 0, 0, true
 end
 

@@ -127,8 +127,8 @@ function gcra.write(o, now)
   local text, ends = gcra.text(o)
   save(o, text, ends, now)
   if ends <= now then
-    redis.call('DEL', o.gaps)
-    if o.log then redis.call('DEL', o.starts) end
+    redis.call('UNLINK', o.gaps)
+    if o.log then redis.call('UNLINK', o.starts) end
     return
   end
   if o.kept and o.log then o.log.write(o, now) end
@@ -295,7 +295,7 @@ function gcra.rest()
   -- keep adds a gap.
   local function keep(o, from, to)
     if o.last == 0 then
-      redis.call('DEL', o.gaps)
+      redis.call('UNLINK', o.gaps)
       o.widest = 0
     end
     redis.call('ZADD', o.gaps, to, from)
@@ -309,10 +309,10 @@ function gcra.rest()
     if o.last > 0 then
       if o.last > o.tat then o.last = o.tat end
       if o.last <= now then
-        redis.call('DEL', o.gaps)
+        redis.call('UNLINK', o.gaps)
         o.last, o.grown = 0, false
       elseif not o.swept then -- no gap that is past comes to be in this run
-        redis.call('ZREMRANGEBYSCORE', o.gaps, '-inf', now)
+        sweep(o.gaps, now)
         o.swept = true
       end
     end
@@ -524,10 +524,10 @@ function gcra.rest()
 
   function gcra.reset(o, now)
     reset(o, now, o.tat)
-    redis.call('DEL', o.gaps)
-    if o.log then redis.call('DEL', o.starts) end
-    if o.queue then redis.call('DEL', o.queue, o.waits) end
-    if o.flows then redis.call('DEL', o.flows) end
+    redis.call('UNLINK', o.gaps)
+    if o.log then redis.call('UNLINK', o.starts) end
+    if o.queue then redis.call('UNLINK', o.queue, o.waits) end
+    if o.flows then redis.call('UNLINK', o.flows) end
     o.tat, o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed = 0, 0, 0, 0, 0, 0, 0, 0, 0
     o.margin, o.raised, o.fades, o.pace, o.step, o.wide = 0, 0, 0, o.t, o.t, o.within
     o.dirty, o.plain, o.grown, o.kept, o.whole = true, false, false, nil, false
@@ -555,30 +555,36 @@ function gcra.rest()
 
   -- turning defines what only accounts need of which there are several versions: see versions.lua.
   function gcra.turning()
-    -- history returns when it was that calls went, or will, and how many: from the log, if that knows all that matters; otherwise
-    -- what is taken of the time to come, a call for each interval.
+    -- history returns when it was that calls went, or will, and how many: from the log, if that knows all that matters, of as many as it
+    -- can take; otherwise, and behind these, what is taken of the time to come, a call for each interval.
     function gcra.history(o, now)
-      local at, n = {}, {}
+      local at, n, from = {}, {}, now
       if o.kept and o.unlogged + o.kept <= now then
-        local found = redis.call('ZRANGEBYSCORE', o.starts, now - o.kept + 1, '+inf', 'WITHSCORES')
+        local found = redis.call('ZRANGEBYSCORE', o.starts, now - o.kept + 1, '+inf', 'WITHSCORES', 'LIMIT', 0, C.MaxLogged)
+        local ahead = 0
         for i = 2, #found, 2 do
           local s = number(found[i], o.starts)
+          if s > now then ahead = ahead + 1 end
+          if ahead > C.MaxHistory then
+            from = at[#at]
+            break
+          end
           if at[#at] == s then
             n[#n] = n[#n] + 1
           else
             at[#at + 1], n[#n + 1] = s, 1
           end
         end
-        return at, n
+        if ahead <= C.MaxHistory then return at, n end
       end
-      local t, tau, ahead = o.t, (o.limit - 1) * o.t, o.tat - now
-      local cells = ahead > 0 and (ahead - ahead % t) / t or 0
+      local t, tau, ahead = o.t, (o.limit - 1) * o.t, o.tat - from
+      local first, cells = from, ahead > 0 and (ahead - ahead % t) / t or 0
       local each = cells + C.MaxHistory
       each = math.max(1, (each - each % C.MaxHistory) / C.MaxHistory)
       local function take(from, to)
         while from < to do
           local rest = to - from + t - 1
-          local many, s = math.min(each, (rest - rest % t) / t), math.max(now, from - tau)
+          local many, s = math.min(each, (rest - rest % t) / t), math.max(first, from - tau)
           if at[#at] == s then
             n[#n] = n[#n] + many
           else
@@ -587,9 +593,8 @@ function gcra.rest()
           from = from + each * t
         end
       end
-      local from = now
-      if o.last > now then
-        local gaps = redis.call('ZRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, C.MaxHistory)
+      if o.last > from then
+        local gaps = redis.call('ZRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', from), '+inf', 'WITHSCORES', 'LIMIT', 0, C.MaxHistory)
         for i = 1, #gaps, 2 do
           take(from, number(gaps[i], o.gaps))
           from = number(gaps[i + 1], o.gaps)
@@ -679,8 +684,12 @@ function gcra.rest()
       if b < math.huge then free = free + math.max(0, b - math.max(from, reach)) end
     end
     if o.last > now then
-      local gaps = redis.call('ZRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', now), '+inf', 'WITHSCORES')
+      local after, size = '(' .. string.format('%.0f', now), C.MaxInspected
+      local gaps = redis.call('ZRANGEBYSCORE', o.gaps, after, '+inf', 'WITHSCORES', 'LIMIT', 0, size)
       for i = 1, #gaps, 2 do count(number(gaps[i], o.gaps), number(gaps[i + 1], o.gaps)) end
+      if #gaps == 2 * size then -- those behind are taken to be as long
+        free = free + math.floor(free / size) * (redis.call('ZCOUNT', o.gaps, after, '+inf') - size)
+      end
     end
     count(o.tat, math.huge)
     if o.tat > reach then backlog = math.floor(math.max(0, o.tat - reach - free - 1) / t) end

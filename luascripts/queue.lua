@@ -35,12 +35,12 @@ end
 
 -- tidy forgets the flows when nobody waits.
 local function tidy(o)
-  if o.flows and redis.call('EXISTS', o.queue) == 0 then redis.call('DEL', o.flows) end
+  if o.flows and redis.call('EXISTS', o.queue) == 0 then redis.call('UNLINK', o.flows) end
 end
 
--- purge drops those who are taken for dead, and reports whether there were any.
+-- purge drops those who are taken for dead, if there are very many in several runs, and reports whether there were any.
 function queue.purge(o, now)
-  local dead = redis.call('ZRANGEBYSCORE', o.waits, '-inf', now)
+  local dead = redis.call('ZRANGEBYSCORE', o.waits, '-inf', now, 'LIMIT', 0, C.MaxSwept)
   for i = 1, #dead do
     redis.call('ZREM', o.queue, dead[i])
     redis.call('ZREM', o.waits, dead[i])

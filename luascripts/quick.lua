@@ -156,7 +156,7 @@ local function quickly()
         cells[j], cells[j + 1] = now, log.from
         log.from = log.from + log.t
       end
-      if log.fresh then call('DEL', starts) end
+      if log.fresh then call('UNLINK', starts) end
       call('ZADD', starts, unpack(cells))
       local over = tat - tat % within ~= log.was - log.was % within
       if over then call('ZREMRANGEBYSCORE', starts, '-inf', now - within) end

@@ -21,6 +21,7 @@ end
 
 try('SET', scratch, 0, 'XX') -- first: a server whose memory is full refuses only the first write of a script
 local deletes = try('DEL', scratch)
+try('UNLINK', scratch)
 try('TIME')
 try('TYPE', scratch)
 try('EXISTS', scratch)

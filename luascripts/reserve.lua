@@ -61,7 +61,10 @@ local all, up, now = stack(epoch)
 if epoch ~= '0' and (up.epoch ~= epoch or now < known - C.MaxBackstep) then return { now, C.Forgot, epochof(up) } end
 local reply, size = { now }, 1
 if stale then return reply end
-if turning then versions().turn(all) end
+if turning then
+  versions().turn(all)
+  if spent >= enough then spent = enough - 1 end -- one call is decided at least
+end
 
 -- search finds and charges a slot for one call; it returns false if that is too far away.
 local function search(entries, cost, costs, notbefore, maxwait, tracked)

@@ -47,7 +47,7 @@ end
 -- does not leaves none behind, and neither does one that has changed.
 function starts.keep(o)
   if o.whole then return end
-  redis.call('DEL', o.starts)
+  redis.call('UNLINK', o.starts)
   o.unlogged, o.kept, o.logtau, o.whole, o.expire = o.tat, o.within, (o.limit - 1) * o.t, true, true
 end
 
@@ -113,7 +113,7 @@ end
 function starts.tidy(o, was, now)
   local within = o.within
   if was - was % within == o.tat - o.tat % within then return end
-  redis.call('ZREMRANGEBYSCORE', o.starts, '-inf', now - o.wide)
+  sweep(o.starts, now - o.wide)
   o.expire = true
 end
 

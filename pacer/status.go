@@ -33,7 +33,7 @@ type PolicyStatus struct {
 	// Next is how long until the next call of cost 1 may go; 0 for now.
 	Next time.Duration
 	// Backlog is the cost that is charged to future slots. With PerSecond(10) and 35 calls requested at once it is 34, and shrinks by one
-	// each 100 ms.
+	// each 100 ms. With more than 512 gaps between these slots it is an estimate: those further ahead are taken to be as long on average.
 	Backlog int64
 	// PausedFor is how much longer this policy is paused; 0 if it is not paused.
 	PausedFor time.Duration

@@ -96,6 +96,10 @@ const (
 	// the tail alone decides. Near its end there are no more starts ahead than the burst, so that this ends.
 	CrowdedLook = 16
 	MaxCrowded  = 512
+	// MaxInspected is at how many gaps a look at an account looks: those behind are taken to be as long on average.
+	MaxInspected = 512
+	// MaxSwept is how many members of a sorted set that are past a script removes at most.
+	MaxSwept = 1024
 	// UnboundSlack is the slack of a call that no policy binds: it could be anything, but those that wait for the end of a
 	// pause are to be spread.
 	UnboundSlack = 1_000_000
@@ -129,9 +133,10 @@ const (
 
 // Parameters of the versions of an account: see package engine, versions.go.
 const (
-	MaxVersions  = 4          // of one key
-	VersionLives = 60_000_000 // for how long a version is kept that nobody asks for, besides for as long as it counts
-	MaxHistory   = 256        // how many instants, and how many gaps, a rate passes on to an account of another shape at most
+	MaxVersions  = 4                              // of one key
+	VersionLives = 60_000_000                     // for how long a version is kept that nobody asks for, besides for as long as it counts
+	MaxHistory   = 96                             // how many instants to come, and how many gaps, a rate passes on to an account of another shape at most
+	MaxLogged    = policies.MaxExact + MaxHistory // how many starts of a log matter to that at most: those of a window that is past, and these
 )
 
 // OthersMargin bounds how much others are expected to spend before calls that are on their way are answered: as a part of the
@@ -189,9 +194,9 @@ func Named() map[string]int64 {
 		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "MaxSettings": MaxSettings, "OnceTTL": OnceTTL,
 		"KeptResets": KeptResets, "MaxReset": MaxReset,
 		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
-		"UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
+		"MaxInspected": MaxInspected, "MaxSwept": MaxSwept, "UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
-		"MaxVersions": MaxVersions, "VersionLives": VersionLives, "MaxHistory": MaxHistory,
+		"MaxVersions": MaxVersions, "VersionLives": VersionLives, "MaxHistory": MaxHistory, "MaxLogged": MaxLogged,
 		"OthersMargin": OthersMargin, "OthersWhole": OthersWhole,
 		"BelievedFor": BelievedFor, "LoosenAfter": LoosenAfter, "ProbesAgain": ProbesAgain,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,

@@ -67,7 +67,7 @@ func Run(t *testing.T, fixture func(t testing.TB) Fixture) {
 func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
-		gcraCases(), exactCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), marginCases(), versionCases(), costCases(), claimCases(),
+		gcraCases(), exactCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), marginCases(), versionCases(), costCases(), claimCases(), longQueueCases(),
 		choiceCases(), choicePermitCases(), sharedCases(), registryCases(), settingsCases(), bookingCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), propertyCases(),
 	} {
 		all = append(all, part...)

@@ -313,7 +313,7 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 	step := g.step(l, now)
 	e := max(now, g.pause)
 	free := int64(0) // virtual time after reach that is free and before the tail
-	for _, f := range append(slices.Clone(g.gaps), gap{g.tat, forever}) {
+	look := func(f gap) {
 		from := max(f.from, now)
 		if from <= reach && f.to-from >= step {
 			in.Remaining += min((f.to-from)/step, (reach-from)/step+1)
@@ -322,6 +322,14 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 			free += max(0, f.to-max(from, reach))
 		}
 	}
+	gaps := g.gaps[sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > now }):]
+	for _, f := range gaps[:min(len(gaps), numbers.MaxInspected)] {
+		look(f)
+	}
+	if more := len(gaps) - numbers.MaxInspected; more > 0 { // they are taken to be as long
+		free += free / numbers.MaxInspected * int64(more)
+	}
+	look(gap{g.tat, forever})
 	if g.tat > reach {
 		in.Backlog = max(0, g.tat-reach-free-1) / t
 	}

@@ -20,25 +20,37 @@ func (v *version) history(now int64) []spent {
 	return nil // the number of running calls does not tell how many started
 }
 
-// history of a rate is its log, if that is complete. Otherwise it is the charged time in the future, one call for each interval: the rate
-// has forgotten earlier calls, because their capacity is back. A call whose interval begins at x may have started from x − τ on.
+// history of a rate is its log, if that is complete, with up to MaxHistory starts to come. Otherwise, and behind these, it is the charged
+// time in the future, one call for each interval: the rate has forgotten earlier calls, because their capacity is back. A call whose
+// interval begins at x may have started from x − τ on.
 func (g *GCRA) history(s shape, now int64) (all []spent) {
+	start := now
 	if o := g.log; o != nil && o.unlogged+o.within <= now {
+		ahead := 0
 		for _, one := range o.all[find(o.all, now-o.within+1):] {
+			if one.at > now {
+				ahead++
+			}
+			if ahead > numbers.MaxHistory {
+				start = all[len(all)-1].at
+				break
+			}
 			if n := len(all); n > 0 && all[n-1].at == one.at {
 				all[n-1].n++
 			} else {
 				all = append(all, spent{one.at, 1})
 			}
 		}
-		return all
+		if ahead <= numbers.MaxHistory {
+			return all
+		}
 	}
 	tau := (s.more - 1) * s.unit
-	each := max(1, ((g.tat-now)/s.unit+numbers.MaxHistory)/numbers.MaxHistory) // calls in one item
+	each := max(1, (max(0, g.tat-start)/s.unit+numbers.MaxHistory)/numbers.MaxHistory) // calls in one item
 	take := func(from, to int64) {
 		for ; from < to; from += each * s.unit {
 			n := min(each, (to-from+s.unit-1)/s.unit)
-			at := max(now, from-tau)
+			at := max(start, from-tau)
 			if last := len(all) - 1; last >= 0 && all[last].at == at {
 				all[last].n += n
 			} else {
@@ -46,8 +58,8 @@ func (g *GCRA) history(s shape, now int64) (all []spent) {
 			}
 		}
 	}
-	from := now
-	first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > now })
+	from := start
+	first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > start })
 	for _, f := range g.gaps[first:min(len(g.gaps), first+numbers.MaxHistory)] {
 		take(from, f.from)
 		from = f.to
