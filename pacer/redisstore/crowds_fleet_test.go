@@ -24,12 +24,13 @@ import (
 
 // A crowd is very many calls that wait in some processes, and what happens to them. Truth: no request is large, nothing stays
 // charged, and no process loses a store that is there. Measured: no script takes longer than 2 ms, each event is over in two seconds,
-// and calls go on within 100 ms of when they may.
+// and calls go on within 100 ms of when they may; after a change of policies, for which each of them is bound anew, within half a second.
 const (
 	crowdRate      = 50 // calls a second
 	crowdProcesses = 8
 	slowScript     = 2 * time.Millisecond
 	goOnWithin     = 100 * time.Millisecond
+	boundWithin    = 500 * time.Millisecond
 	overWithin     = 2 * time.Second
 )
 
@@ -55,12 +56,12 @@ type waitingCrowd struct {
 	bad     []string // of what was measured
 }
 
-// newWaitingCrowd returns one in which so many calls wait.
-func newWaitingCrowd(t *testing.T, n int, fault, away bool) *waitingCrowd {
+// newWaitingCrowd returns one in which so many calls wait. Those that hold slots have them from the start, however far ahead: some minutes.
+func newWaitingCrowd(t *testing.T, n int, event *crowdEvent, holds bool) *waitingCrowd {
 	t.Helper()
-	c := &waitingCrowd{t: t, fault: fault, server: redistest.Start(t, "--slowlog-log-slower-than", "2000", "--slowlog-max-len", "4096", "--latency-monitor-threshold", "2")}
+	c := &waitingCrowd{t: t, fault: event.fault, server: redistest.Start(t, "--slowlog-log-slower-than", "2000", "--slowlog-max-len", "4096", "--latency-monitor-threshold", "2")}
 	timeout := measure.Length(patience, 0)
-	if away {
+	if event.away {
 		timeout = 0
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -73,7 +74,7 @@ func newWaitingCrowd(t *testing.T, n int, fault, away bool) *waitingCrowd {
 		for range n / crowdProcesses {
 			c.waiting.Go(func() {
 				begun.Add(1)
-				r, err := one.Acquire(ctx)
+				r, err := acquireOrReserve(ctx, one.Pacer, holds)
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				if err == nil {
@@ -89,6 +90,18 @@ func newWaitingCrowd(t *testing.T, n int, fault, away bool) *waitingCrowd {
 	listening(t, c.server.Client(), crowdProcesses)
 	time.Sleep(time.Second) // they have got to know each other
 	return c
+}
+
+// acquireOrReserve makes a call that waits, or one that holds its slot from the start.
+func acquireOrReserve(ctx context.Context, p *pacer.Pacer, holds bool) (*pacer.Reservation, error) {
+	if !holds {
+		return p.Acquire(ctx)
+	}
+	r, err := p.Reserve(ctx)
+	if err == nil {
+		err = r.Wait(ctx)
+	}
+	return r, err
 }
 
 // since returns how many calls went since an instant, when the first of them went, and the longest time in which none did.
@@ -188,13 +201,17 @@ func scriptNames() map[string]string {
 	return names
 }
 
-// What happens to crowds.
-var crowdEvents = []struct {
+// A crowdEvent is what happens to a crowd.
+type crowdEvent struct {
 	name  string
 	fault bool // a process may lose its store
 	away  bool // the store does not answer for a while, which processes are to find out as soon as they do by default
+	mixed bool // what holds slots may stay charged: what is given back under an old version of a policy counts in the new one
 	does  func(c *waitingCrowd)
-}{
+}
+
+// What happens to crowds.
+var crowdEvents = []crowdEvent{
 	{name: "cancel", does: func(c *waitingCrowd) { c.leave(c.cancel) }},
 	{name: "close", does: func(c *waitingCrowd) {
 		c.leave(func() {
@@ -229,7 +246,7 @@ var crowdEvents = []struct {
 		c.mu.Unlock()
 		require.False(c.t, inside, "nothing goes before its end")
 		n, first, longest := c.since(begun)
-		c.goesOn("after it", n, first, longest, overWithin)
+		c.goesOn("after it", n, first, longest, overWithin, goOnWithin)
 		c.leave(c.cancel)
 	}},
 	{name: "reset", does: func(c *waitingCrowd) {
@@ -237,7 +254,7 @@ var crowdEvents = []struct {
 		require.NoError(c.t, c.all[0].Reset(c.t.Context()))
 		time.Sleep(3 * time.Second)
 		n, first, longest := c.since(begun)
-		c.goesOn("after it", n, first, longest, 3*time.Second)
+		c.goesOn("after it", n, first, longest, 3*time.Second, goOnWithin)
 		if most := 3*crowdRate + crowdProcesses + 2; n > most {
 			c.bad = append(c.bad, fmt.Sprintf("%d calls after a reset, want at most %d", n, most))
 		}
@@ -250,7 +267,20 @@ var crowdEvents = []struct {
 		c.expect("all listen again", time.Since(begun), overWithin)
 		time.Sleep(time.Second)
 		n, first, longest := c.since(begun)
-		c.goesOn("meanwhile", n, first, longest, time.Since(begun))
+		c.goesOn("meanwhile", n, first, longest, time.Since(begun), goOnWithin)
+		c.leave(c.cancel)
+	}},
+	{name: "other policies", mixed: true, does: func(c *waitingCrowd) {
+		begun := time.Now()
+		require.NoError(c.t, c.all[0].SetPolicies(c.t.Context(),
+			policies.PerSecond(2*crowdRate).Named("second"), policies.AtMost(5*crowdRate, 2*time.Second).Burst(20).Named("two-seconds"), crowdPolicies[2]))
+		c.expect("they are set", time.Since(begun), overWithin)
+		time.Sleep(3 * time.Second)
+		n, first, longest := c.since(begun)
+		c.goesOn("then", n, first, longest, 3*time.Second, boundWithin)
+		if least := int(1.8 * crowdRate * (3*time.Second - boundWithin).Seconds()); n < least {
+			c.bad = append(c.bad, fmt.Sprintf("%d calls by the new policies, want %d", n, least))
+		}
 		c.leave(c.cancel)
 	}},
 	{name: "the store is away", fault: true, away: true, does: func(c *waitingCrowd) {
@@ -270,36 +300,42 @@ var crowdEvents = []struct {
 		}
 		c.expect("all are back", longest, overWithin)
 		n, first, longest := c.since(begun)
-		c.goesOn("then", n, first, longest, 2*overWithin)
+		c.goesOn("then", n, first, longest, 2*overWithin, goOnWithin)
 		c.leave(c.cancel)
 	}},
 }
 
-// goesOn notes whether calls went at their pace in a time.
-func (c *waitingCrowd) goesOn(when string, n int, first, longest, in time.Duration) {
+// goesOn notes whether calls went at their pace in a time, and the first within another.
+func (c *waitingCrowd) goesOn(when string, n int, first, longest, in, within time.Duration) {
 	const each = time.Second / crowdRate
 	c.t.Logf("%s: %d calls in %v", when, n, in.Round(time.Millisecond))
-	c.expect("the first goes", first, goOnWithin)
-	c.expect("without a call", longest, goOnWithin+each)
-	if least := int(0.9 * crowdRate * (in - goOnWithin).Seconds()); n < least {
+	c.expect("the first goes", first, within)
+	c.expect("without a call", longest, within+each)
+	if least := int(0.9 * crowdRate * (in - within).Seconds()); n < least {
 		c.bad = append(c.bad, fmt.Sprintf("%d calls, want %d", n, least))
 	}
 }
 
-// What concerns twenty thousand calls at once takes the store some small requests.
+// What concerns twenty thousand calls at once takes the store some small requests, whether they wait in their processes or hold slots.
 //
 //	HEADWAY_MEASURE=1 go test -count=1 -v -run FleetCrowds ./pacer/redisstore
 func TestFleetCrowds(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
 	n := measure.Length(4_000, 20_000)
-	for _, event := range crowdEvents {
-		t.Run(event.name, func(t *testing.T) {
+	play := func(event *crowdEvent, holds bool) func(*testing.T) {
+		return func(t *testing.T) {
 			together(t)
-			c := newWaitingCrowd(t, n, event.fault, event.away) // which skips the test where there is no server
+			c := newWaitingCrowd(t, n, event, holds) // which skips the test where there is no server
 			timers := measure.Watch()
 			event.does(c)
 			slow := c.slow()
 			t.Logf("latency: %v", c.server.Client().Do(t.Context(), "LATENCY", "LATEST").Val())
 			measure.Judge(t, timers.Stop(), slowScript, fmt.Sprintf("%s: %d scripts took longer than %v; %s", event.name, len(slow), slowScript, strings.Join(c.bad, "; ")), len(slow)+len(c.bad) == 0)
-		})
+		}
+	}
+	for i := range crowdEvents {
+		t.Run(crowdEvents[i].name, play(&crowdEvents[i], false))
+		if !crowdEvents[i].mixed {
+			t.Run(crowdEvents[i].name+", with slots", play(&crowdEvents[i], true))
+		}
 	}
 }
