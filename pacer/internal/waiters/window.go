@@ -65,8 +65,8 @@ func (w *Window) Gap() time.Duration { return w.gap }
 func (w *Window) Ask(now, furthest time.Duration, waiting int) (n int, again time.Duration) {
 	reach := w.Reach()
 	low := reach
-	if w.gap > 0 && w.gap < reach/4 {
-		low = reach / 2 // so that a request is for several
+	if w.gap > 0 && w.gap < reach/4 { // a request is for several, the more, the nearer the store is
+		low = min(reach/2, max(reach/4, 2*w.way.Longest()))
 	}
 	if furthest-now > low {
 		return 0, furthest - low

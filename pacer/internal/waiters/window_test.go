@@ -37,16 +37,19 @@ func TestAWindowByExample(t *testing.T) {
 	require.Less(t, w.Estimate(again, 60*ms, 1000), 25*time.Second)
 }
 
-// Where many slots fit into the reach, a request is for several: the store is asked when half of the reach is left.
+// Where many slots fit into the reach, a request is for several: the store is asked when a fourth of the reach is left, or twice the way to
+// the store, which is at most half of the reach.
 func TestARequestIsForSeveral(t *testing.T) {
 	t.Parallel()
-	var w waiters.Window
-	w.Answered(&waiters.Answer{Requested: 0, Answered: 1 * ms, Calls: 64, Granted: 41, Waits: true, Last: 40 * ms, Next: 41 * ms})
-	n, again := w.Ask(2*ms, 40*ms, 1000)
-	require.Zero(t, n)
-	require.Equal(t, 20*ms, again)
-	n, _ = w.Ask(again, 40*ms, 1000)
-	require.InDelta(t, 21, n, 1)
+	for _, c := range []struct{ way, left time.Duration }{{ms, 10 * ms}, {5 * ms, 10 * ms}, {8 * ms, 16 * ms}, {12 * ms, 20 * ms}} {
+		var w waiters.Window
+		w.Answered(&waiters.Answer{Requested: 0, Answered: c.way, Calls: 64, Granted: 41, Waits: true, Last: 40 * ms, Next: 41 * ms})
+		n, again := w.Ask(0, 40*ms, 1000)
+		require.Zero(t, n)
+		require.Equal(t, 40*ms-c.left, again)
+		n, _ = w.Ask(again, 40*ms, 1000)
+		require.InDelta(t, 41-c.left/ms, n, 1)
+	}
 }
 
 // Calls that need not wait go together, in requests that grow.
