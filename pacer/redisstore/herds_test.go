@@ -246,13 +246,8 @@ func quick(t *testing.T, server *redistest.Server) {
 			longest, n = max(longest, one.Duration), n+1
 		}
 	}
-	info := server.Client().Info(t.Context(), "everything").Val()
-	took, scripts := 0.0, 0
-	for _, m := range regexp.MustCompile(`used_cpu_(?:user|sys):([0-9.]+)`).FindAllStringSubmatch(info, -1) {
-		seconds, err := strconv.ParseFloat(m[1], 64)
-		require.NoError(t, err)
-		took += seconds
-	}
+	info := server.Client().Info(t.Context(), "commandstats").Val()
+	took, scripts := processor(t, server.Client()), 0
 	for _, m := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`).FindAllStringSubmatch(info, -1) {
 		calls, err := strconv.Atoi(m[1])
 		require.NoError(t, err)
@@ -261,6 +256,17 @@ func quick(t *testing.T, server *redistest.Server) {
 	each := time.Duration(took * float64(time.Second) / float64(max(1, scripts)))
 	t.Logf("%d of %d scripts took more than 2 ms here, at most %v; %v of a processor each", n, scripts, longest, each)
 	require.Less(t, each, 20*time.Millisecond)
+}
+
+// processor returns for how many seconds a server has used a processor.
+func processor(t *testing.T, rdb *redis.Client) (took float64) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`used_cpu_(?:user|sys):([0-9.]+)`).FindAllStringSubmatch(rdb.Info(t.Context(), "cpu").Val(), -1) {
+		seconds, err := strconv.ParseFloat(m[1], 64)
+		require.NoError(t, err)
+		took += seconds
+	}
+	return took
 }
 
 // line queues so many calls of one stack, asleep, and returns them in their order, and what waits for their ends.

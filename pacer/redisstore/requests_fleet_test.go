@@ -190,3 +190,71 @@ func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest,tparallel //
 		})
 	}
 }
+
+// What the processes of a large fleet send beside the requests of their calls does not grow with the fleet: 200 requests a second at most. A
+// thousand processes whose calls wait take little of the server's processor. To see the figures:
+//
+//	HEADWAY_MEASURE=1 go test -count=1 -v -run FleetOfWaitingProcesses ./pacer/redisstore
+func TestFleetOfWaitingProcesses(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
+	n := measure.Length(50, 1000)
+	for name, c := range map[string]struct {
+		policy policies.Policy
+		most   float64 // part of a processor
+	}{
+		"at 200 a second":   {policies.PerSecond(200), 0.05},
+		"for a spent quota": {policies.Every(time.Hour), 0.02},
+	} {
+		t.Run(name, func(t *testing.T) {
+			together(t)
+			server := redistest.Start(t, "--maxclients", "10000")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var waiting sync.WaitGroup
+			var all []*counted
+			var calls atomic.Int64
+			for range n {
+				one := newCountedIn(t, server.Addr, patience, c.policy)
+				all = append(all, one)
+				for range 4 {
+					waiting.Go(func() {
+						for one.Wait(ctx) == nil {
+							calls.Add(1)
+						}
+					})
+				}
+			}
+			listening(t, server.Client(), int64(n))
+			time.Sleep(measure.Length(3*time.Second, time.Duration(n)*time.Second/20)) // they have got to know each other
+			length := measure.Length(2*time.Second, 30*time.Second)
+			timers := measure.Watch()
+			requests := func() (of map[string]int) {
+				of = make(map[string]int)
+				for _, one := range all {
+					for op, k := range one.since() {
+						of[op] += k
+					}
+				}
+				return of
+			}
+			requests()
+			calls.Store(0)
+			cpu := processor(t, server.Client())
+			sent, err := commands(ctx, server.Client())
+			require.NoError(t, err)
+			time.Sleep(length)
+			went, of := calls.Load(), requests()
+			cpu = processor(t, server.Client()) - cpu
+			after, err := commands(ctx, server.Client())
+			require.NoError(t, err)
+			late := timers.Stop()
+			cancel()
+			waiting.Wait()
+			beside := float64(after-sent-of["reserve"]-of["cancel"]) / length.Seconds()
+			part := cpu / length.Seconds()
+			figures := fmt.Sprintf("%d processes × 4 calls: %.0f calls/s, %.0f requests/s for them, %.0f/s beside; %.1f %% of a core", n,
+				float64(went)/length.Seconds(), float64(of["reserve"]+of["cancel"])/length.Seconds(), beside, 100*part)
+			require.LessOrEqual(t, beside, 200.0, "%v", of)
+			measure.Judge(t, late, tolerated, figures, part <= c.most)
+		})
+	}
+}
