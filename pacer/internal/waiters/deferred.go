@@ -19,10 +19,10 @@ import (
 // once. A wake-up that is lost costs a second. A call that does not ask again is taken for dead and skipped; if it was only late, it
 // keeps its position.
 //
-// When its turn comes, a call gets its permits and its slots in one step. If it would have to wait much longer than 40 ms for another
-// of its limits, it gets its slots at once, as always, and its permits when the slot comes; if they are taken by then, it gives the
-// slots back in the same step and is queued, where it was. So no call that waits for a permit holds a slot, and no call that waits for a
-// slot holds a permit.
+// When its turn comes, a call gets its permits and its slots in one step. If it would have to wait for another of its limits, for longer
+// than 10 ms or three times the way to the store and back, it gets its slots at once, as always, and asks for its permits so long before
+// the slot; if they are taken by then, it gives the slots back in the same step and is queued, where it was. So no call that waits for a
+// permit holds a slot, and no call that waits for a slot holds a permit. (For lanes and fair shares, the 10 ms are 40 ms.)
 //
 // In what order calls of one stack get slots and permits does not matter to the store: they need the same. So if a call gets a permit
 // while one behind it holds a slot without, that slot goes back with the request, and the call behind asks again: see
@@ -36,10 +36,6 @@ import (
 // leaves of the whole rate is lent 20 ms before it would be lost (H less 20 ms). Nothing is lent of windows. Fair shares are start-time
 // fair queueing over the queued calls. The order within a queue is exact; the order between calls that ask at nearly the same time is
 // exact up to the slots of 40 ms.
-
-// permitMargin is how much later than its reach before its slot a call asks for its permits, if it got the slot without them: stores do
-// not grant them earlier.
-const permitMargin = 5 * time.Millisecond
 
 // chargeDeferred has a call of a deferred stack ask the store once it may leave the queue. The caller holds mu, which chargeDeferred
 // unlocks.
@@ -144,7 +140,7 @@ func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 	s.mu.Unlock()
 	calls, grants := [1]store.Call{c.request[0]}, [1]store.Grant{}
 	call := &calls[0]
-	call.NotBefore, call.Reach, call.First = max(0, time.Until(c.notBefore)), reach, first
+	call.NotBefore, call.Reach, call.First = max(0, time.Until(c.notBefore)), s.way.Lead(), first
 	c.request[0].Reach = call.Reach
 	if !c.latest.IsZero() {
 		call.MaxWait = max(0, time.Until(c.latest))
