@@ -31,6 +31,7 @@ test: redis postgres browser ## Run every test of every module, with the race de
 .PHONY: unraced
 unraced: redis browser ## Run what the race detector is too slow for: long judges, the pictures as they are now, and the store on miniredis
 	@go test -count=1 -vet=off -run 'NothingOutlasts|WhatOthersLeave' ./pacer
+	@HEADWAY_LONG=1 go test -count=1 -vet=off -run 'TestRandomStacks|TestATenantAlone' ./pacer
 	@cd pacer/bench && go test -count=1 -vet=off -run 'Pictures|Miniredis|TestReport' .
 	@cd pacer/cmd/headway && go test -count=1 -vet=off -run Picture ./internal/top
 	@cd pacer/page/browsertest && go test -count=1 -vet=off -run Pictures .

@@ -54,8 +54,9 @@ return function(entries, c, up, now, reply, size, changed)
   local near = math.max(C.Near, c.reach)
   local lastmoment = near - C.Near / 2
 
-  -- The choice that is looked at: its accounts, what the call costs them, how many they are, and their roles.
-  local of, costs, p, kind, whole
+  -- The choice that is looked at: its accounts, what the call costs them, how many they are, their roles, and how long before its slot
+  -- the call may go without asking again: near, or less if it would have permits for so long.
+  local of, costs, p, kind, whole, lead
 
   local function cost(i) return costs and costs[i] or c.cost end
 
@@ -227,13 +228,14 @@ return function(entries, c, up, now, reply, size, changed)
     if costs or known.entries ~= of or known.base ~= base or known.cost ~= c.cost then
       known = { entries = of, base = base, cost = c.cost }
     end
-    local begin, beginbinds, turns = base, 0, false
+    local begin, beginbinds, turns, permits = base, 0, false, false
     if up.pause > begin then begin, beginbinds = up.pause, -(p + 1) end
     for i = 1, p do
       local o = of[i]
       local till = o.run.paused(o)
       if till > begin then begin, beginbinds = till, -i end
       if o.kind == 'lane' or o.kind == 'fair' then turns = true end
+      if o.kind == 'leases' then permits = true end
     end
     local free, s, binds = known.free, known.s, known.binds
     if not free then
@@ -242,7 +244,8 @@ return function(entries, c, up, now, reply, size, changed)
       known.free, known.s, known.binds = free, s, binds
     end
     turns = turns and not c.held -- who has a slot need not queue for one
-    if free - now > near or not turns and s - now > near then return granted(s, binds, rates, false) end
+    lead = permits and not turns and c.slot == 0 and math.max(C.PermitNear, c.reach) or near
+    if free - now > lead or not turns and s - now > lead then return granted(s, binds, rates, false) end
     local kinds = rates
     if turns then
       local v
@@ -285,6 +288,7 @@ return function(entries, c, up, now, reply, size, changed)
     end
     spent = spent + 2 * p
     local v = decide()
+    v.lead = lead
     if v.class == sleeps then far = math.min(far, v.at) end
     if not best or better(v, best) then best, chosen = v, at end
     if v.class <= sleeps and v.class ~= waits and v.at <= math.max(now + c.notbefore, c.slot) then break end -- there is none that is nearer
@@ -296,7 +300,7 @@ return function(entries, c, up, now, reply, size, changed)
     answer(-1, best.binds, best.at)
   elseif best.class == waits then
     -- While slots by other choices come nearer, the first in a queue asks again in time for them.
-    if best.first then best.again = math.min(best.again, far - near) end
+    if best.first then best.again = math.min(best.again, far - best.lead) end
     joined = of[best.binds]
     enqueue(best)
   else

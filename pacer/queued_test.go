@@ -497,7 +497,7 @@ func TestAnEarlierCallStandsBeforeLaterOnes(t *testing.T) {
 func TestAPauseThatWakesTheNextInTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.InFlight(1), policies.Every(15*time.Millisecond).Burst(1).Named("rate")))
+		p := newPacer(t, limits(policies.InFlight(1), policies.Every(4*time.Millisecond).Burst(1).Named("rate")))
 		first, err := p.Acquire(t.Context())
 		require.NoError(t, err)
 		first.Release()

@@ -166,6 +166,9 @@ const (
 	// Near is how long before its slot a queued call gets it, and before that no permit, unless the call says that the way to the
 	// store is longer. It is long enough for a call that asks again a little late, and short enough for those who come later.
 	Near = 40_000
+	// PermitNear is how long before its slot a call may get its permits that is queued for nothing else. It is shorter, because a permit
+	// is idle until the slot, and long enough for a timer that is late.
+	PermitNear = 10_000
 	// SoonAgain and the next three say when a queued call asks again: when its turn may come, but no sooner than after SoonAgain,
 	// no later than after one to two times FarAgain, and for a permit, whose end nobody can foresee, after FrontAgain if it is
 	// one of the first, Front.
@@ -200,6 +203,7 @@ func Named() map[string]int64 {
 		"OthersMargin": OthersMargin, "OthersWhole": OthersWhole,
 		"BelievedFor": BelievedFor, "LoosenAfter": LoosenAfter, "ProbesAgain": ProbesAgain,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
-		"Near": Near, "SoonAgain": SoonAgain, "FrontAgain": FrontAgain, "FarAgain": FarAgain, "Front": Front, "WaitGrace": WaitGrace,
+		"Near": Near, "PermitNear": PermitNear,
+		"SoonAgain": SoonAgain, "FrontAgain": FrontAgain, "FarAgain": FarAgain, "Front": Front, "WaitGrace": WaitGrace,
 	}
 }

@@ -193,7 +193,7 @@ type Call struct {
 	Since  int64    // when it was first requested; 0: now
 	Flow   int64    // to whom it belongs, for fair shares
 	Weight int64    // of its flow
-	Reach  int64    // how long before its slot it may get it; no less than 40 ms
+	Reach  int64    // how long before its slot it may get it; no less than 40 ms, or 10 ms with its permits
 	Held   []Charge // of a slot that it holds and gives back first
 	Slot   int64    // that slot
 }

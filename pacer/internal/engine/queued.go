@@ -14,7 +14,8 @@ import (
 // what the queued calls leave.
 //
 // A call that such a limit binds gets its slots and its permits together or nothing. If it has to wait for limits of the other kind (its
-// tenant's own rate, for example), it gets its slots at once, so that it delays no other call, and takes its permits when its slot comes.
+// tenant's own rate, for example), it gets its slots at once, so that it delays no other call, and takes its permits when its slot comes:
+// a permit that waits for a slot is one that no other call has.
 // If they are taken by then, it gives the slots back in the same step and is queued. So a queued call holds no slot, and a call that waits
 // for a slot holds no permit.
 
@@ -121,6 +122,7 @@ type queuedCall struct {
 	roles []role // of the entries
 	call  Call
 	near  int64 // as the constant, or farther
+	lead  int64 // how long before its slot it may go without asking again: near, or less if it would have permits for so long
 }
 
 // A verdict is what becomes of a call by a stack. It changes nothing until it is carried out: see queuedCall.charge and queuedCall.enqueue.
@@ -215,7 +217,7 @@ func ReserveAnyQueued(
 		charges = q.charge(&best, charges)
 	case waits:
 		if best.first {
-			best.again = min(best.again, far-q.near)
+			best.again = min(best.again, far-q.lead)
 		}
 		q.enqueue(&best)
 		joined = q.stack[best.at.Binds].Account
@@ -314,7 +316,10 @@ func (q *queuedCall) decide(pause int64) verdict {
 	slot := begin
 	q.joint(begin.At, rates, &slot, nil)
 	queues := all&(ofLane|fair) != 0 && q.call.Held == nil // a call that has a slot need not queue for one
-	if others.At-q.now > q.near || !queues && slot.At-q.now > q.near {
+	if q.lead = q.near; all&leases != 0 && !queues && q.call.Slot == 0 {
+		q.lead = max(numbers.PermitNear, q.call.Reach)
+	}
+	if others.At-q.now > q.lead || !queues && slot.At-q.now > q.lead {
 		v := q.granted(slot, rates)
 		v.early = true
 		return v

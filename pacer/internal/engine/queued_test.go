@@ -31,6 +31,21 @@ func TestLateTakesItsPlaceWhenItsSlotComes(t *testing.T) {
 	require.Zero(t, r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch+60*ms).Remaining)
 }
 
+// A call takes its permits no sooner than it needs them: 10 ms before its slot, or as long as its answer takes.
+func TestAPermitIsNotTakenLongBeforeTheSlot(t *testing.T) {
+	t.Parallel()
+	for reach, has := range map[int64]bool{0: false, 10 * ms: false, 30*ms - 1: false, 30 * ms: true} {
+		r := newRig(t, rate(1, 30*ms), inFlight(2, 500*ms))
+		r.goes(0, id(1))
+		b := r.goes(0, engine.Call{ID: 2, Reach: reach})
+		require.Equal(t, 30*ms, b.At)
+		require.Equal(t, has, b.charges[1].To == 1, "%d µs", reach)
+	}
+	r := newRig(t, rate(1, 10*ms), inFlight(2, 500*ms))
+	r.goes(0, id(1))
+	require.Equal(t, engine.Charge{From: 2, To: 1}, r.goes(0, id(2)).charges[1])
+}
+
 // If its permit is taken when its slot comes, it gives the slot back and is queued: a queued call holds no slot.
 func TestLateGivesItsSlotBackForTheLine(t *testing.T) {
 	t.Parallel()
@@ -38,13 +53,13 @@ func TestLateGivesItsSlotBackForTheLine(t *testing.T) {
 	r.goes(0, id(1))
 	b := r.goes(0, id(2))
 	require.Equal(t, gaps(200*ms), r.free())
-	r.stands(70*ms, engine.Call{ID: 2, Held: b.charges, Slot: b.At}, 500*ms, 0)
+	r.stands(90*ms, engine.Call{ID: 2, Held: b.charges, Slot: b.At}, 500*ms, 0)
 	require.Equal(t, gaps(100*ms), r.free())
-	r.stands(70*ms, id(3), 1070*ms, 1)
+	r.stands(90*ms, id(3), 1090*ms, 1)
 	require.Equal(t, gaps(100*ms), r.free(), "who is queued is charged nothing")
 	require.True(t, r.stack[1].Account.Release(1))
-	require.Equal(t, []int64{2}, r.stack[1].Next(epoch+80*ms, 0))
-	require.Equal(t, 100*ms, r.goes(80*ms, id(2)).At)
+	require.Equal(t, []int64{2}, r.stack[1].Next(epoch+95*ms, 0))
+	require.Equal(t, 100*ms, r.goes(95*ms, id(2)).At)
 
 	// One that no longer waits is refused, and what it held is free.
 	r = newRig(t, rate(1, 100*ms), inFlight(1, 500*ms))

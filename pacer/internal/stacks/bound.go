@@ -20,6 +20,7 @@ type bound struct {
 	perTenant bool
 
 	shared bool // calls of different tenants share it, and another limit of the stack is one for each tenant
+	beside bool // another limit of the stack is one on calls in flight
 }
 
 type boundKind uint8
@@ -56,13 +57,16 @@ func (b *bound) policy(i int) policies.Policy {
 	return p.Named(fmt.Sprint("limit-", i))
 }
 
-// bursts returns how many calls of a rate may go at once.
+// bursts returns how many calls of a rate may go at once. If the program does not say, it is one, and two of a rate that calls of
+// different tenants share, and of a plain rate of two or more calls per period beside a limit on calls in flight.
 func (b *bound) bursts() int64 {
 	switch {
 	case b.burst > 0:
 		return b.burst
-	case b.shared:
+	case b.shared && b.kind == atMost:
 		return min(2, b.n)
+	case b.shared, b.beside && b.kind == evenly && b.n > 1:
+		return 2
 	}
 	return 1
 }

@@ -72,12 +72,13 @@ func Random(seed uint64) *Stack {
 	return s
 }
 
-// share says which limits tenants share, and makes some of them strict.
+// share says which limits tenants share, and which are beside permits, and makes some of those that are shared strict.
 func (s *Stack) share(r *rand.Rand) {
 	tenants := slices.ContainsFunc(s.bounds, func(b bound) bool { return b.perTenant })
+	inFlight := slices.ContainsFunc(s.bounds, func(b bound) bool { return b.kind == permits })
 	for i := range s.bounds {
 		b := &s.bounds[i]
-		b.shared = tenants && !b.perTenant
+		b.shared, b.beside = tenants && !b.perTenant, inFlight
 		if b.shared && b.kind == evenly && r.IntN(5) == 0 {
 			b.burst = 1
 			if s.Class == Plain {

@@ -19,10 +19,14 @@ import (
 // once. A wake-up that is lost costs a second. A call that does not ask again is taken for dead and skipped; if it was only late, it
 // keeps its position.
 //
-// When its turn comes, a call gets its permits and its slots in one step. If it would have to wait much longer than 40 ms for another
-// of its limits, it gets its slots at once, as always, and its permits when the slot comes; if they are taken by then, it gives the
-// slots back in the same step and is queued, where it was. So no call that waits for a permit holds a slot, and no call that waits for a
-// slot holds a permit.
+// When its turn comes, a call gets its permits and its slots in one step. If it would have to wait for another of its limits, for longer
+// than 10 ms or three times the way to the store and back, it gets its slots at once, as always, and asks for its permits so long before
+// the slot; if they are taken by then, it gives the slots back in the same step and is queued, where it was. So no call that waits for a
+// permit holds a slot, and no call that waits for a slot holds a permit. (For lanes and fair shares, the 10 ms are 40 ms.)
+//
+// In what order calls of one stack get slots and permits does not matter to the store: they need the same. So if a call gets a permit
+// while one behind it holds a slot without, that slot goes back with the request, and the call behind asks again: see
+// [Waiters.neighbours].
 //
 // A permit is a lease. The process renews the leases of its calls, and if it ends, they run out. A call is over when its reservation is
 // released. Calls that have outlived their lease, because their process was suspended, count again when it renews them. So there may be
@@ -32,10 +36,6 @@ import (
 // leaves of the whole rate is lent 20 ms before it would be lost (H less 20 ms). Nothing is lent of windows. Fair shares are start-time
 // fair queueing over the queued calls. The order within a queue is exact; the order between calls that ask at nearly the same time is
 // exact up to the slots of 40 ms.
-
-// permitMargin is how much later than its reach before its slot a call asks for its permits, if it got the slot without them: stores do
-// not grant them earlier.
-const permitMargin = 5 * time.Millisecond
 
 // chargeDeferred has a call of a deferred stack ask the store once it may leave the queue. The caller holds mu, which chargeDeferred
 // unlocks.
@@ -84,10 +84,7 @@ func (s *Waiters) askFirst(ctx context.Context, q *queue, c *Call) error {
 	case !g.OK && !g.Queued:
 		s.leaveQueue(c)
 		return s.notYetAt(c, began)
-	case g.OK && g.Wait() > 0:
-		q.held = append(q.held, c)
-		fallthrough
-	case g.Queued:
+	case g.Queued || g.Wait() > 0:
 		q.last = store.Grant{Binds: g.Binds, Paused: g.Paused}
 	}
 	if !s.Direct {
@@ -131,19 +128,30 @@ func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 		return
 	}
 	old, held, first := c.stack, c.widened(), c.preferred()
+	began, reach := time.Now(), s.way.Reach()
+	before, later := s.neighbours(c)
+	yields := before.Sub(began) > reach
+	var theirs []store.Charge
+	if later != nil {
+		theirs = later.widened()
+		later.catch()
+	}
 	c.widen()
 	s.mu.Unlock()
-	began := time.Now()
 	calls, grants := [1]store.Call{c.request[0]}, [1]store.Grant{}
 	call := &calls[0]
-	call.NotBefore, call.Reach, call.First = max(0, time.Until(c.notBefore)), s.way.Reach(), first
+	call.NotBefore, call.Reach, call.First = max(0, time.Until(c.notBefore)), s.way.Lead(), first
 	c.request[0].Reach = call.Reach
 	if !c.latest.IsZero() {
 		call.MaxWait = max(0, time.Until(c.latest))
 	}
+	if yields {
+		call.MaxWait = min(call.MaxWait, reach)
+	}
 	ctx = context.WithoutCancel(ctx)
 	switch g := &c.grant[0]; {
 	case g.Queued:
+		call.Held = theirs
 	case g.Local: // the store did not grant it and cannot take it back
 		call.Slot = g.At
 		_ = s.Store.Cancel(ctx, old, c.grant[:])
@@ -156,11 +164,61 @@ func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer func() { c.woken = false }()
-	s.answer(c, call, &grants[0], began, err)
+	g := &grants[0]
+	if later != nil {
+		d := time.Duration(0)
+		if !g.Queued {
+			d = g.Wait() - reach
+		}
+		s.sleep(later, later.grant[0].Binds, g.Now, began, d)
+		later.moved()
+	}
+	if err == nil && yields && !g.OK && !g.Queued && (c.latest.IsZero() || g.Wait() <= c.latest.Sub(began)) {
+		s.sleep(c, g.Binds, g.Now, began, before.Sub(began)-reach)
+		c.moved()
+		return
+	}
+	s.answer(c, call, g, began, err)
 	c.moved()
 	if q := c.queue; q != nil {
 		s.passIdle(q)
 	}
+}
+
+// neighbours returns the furthest slot of the calls before one that asks again because it is queued for a permit, and the first call after
+// it that sleeps until its slot and has no permits yet. The caller holds mu.
+//
+// Slots that a process holds without permits are in the way if permits are what is short: a call that gets one may go at once, but not a
+// limit's interval before such a slot. So it takes the place of the call after it: that one's slot is given back with the request, and
+// it asks again. And if a call before has a slot that is far, permits are not what is short. A slot that is even further is not worth
+// holding: the call sleeps in the process, until that of the one before is near.
+func (s *Waiters) neighbours(c *Call) (before time.Time, later *Call) {
+	q := c.queue
+	if q == nil || !q.inOrder || !c.grant[0].Queued || c.request[0].AnyOf != nil {
+		return before, nil
+	}
+	after := false
+	for _, o := range q.out {
+		switch {
+		case o == c:
+			after = true
+		case !after:
+			before = o.furthest(before)
+		case o.state == reserved && o.moving == nil && o.grant[0].OK && !o.grant[0].Local && !o.hasPermits():
+			if _, asleep := s.waiting[o]; asleep {
+				return before, o
+			}
+		}
+	}
+	return before, nil
+}
+
+// sleep has a call without a slot ask again some time after now, which is when the store answered a request that began then. The caller
+// holds mu.
+func (s *Waiters) sleep(c *Call, binds int, now store.Instant, began time.Time, d time.Duration) {
+	c.grant[0] = store.Grant{Queued: true, Binds: binds, Now: now, At: now.Add(max(0, d)), Charges: c.grant[0].Charges[:0]}
+	c.requested = began
+	s.granted(c)
 }
 
 // wake makes a queued call ask again now.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 // queues are the queues of a process, one for each stack.
@@ -33,6 +34,7 @@ type queue struct {
 	// Of a stack with a limit that is granted only shortly before the slot: its calls leave this queue for the store's queue.
 	deferred bool
 	passes   bool // the process passes permits on
+	inOrder  bool // permits are what its calls are queued for, in the order in which they came
 	inStore  StoreQueue
 	out      []*Call         // calls that have left the queue, and have not gone yet, in order
 	idle     []*leases.Lease // permits to be passed on, kept until a call of out has its answer
@@ -41,7 +43,7 @@ type queue struct {
 	length     int
 	asking     bool        // a call asks the store, or is about to
 	thaws      bool        // when that is answered, others may ask: see thaw
-	held       []*Call     // calls with a slot that is still to come
+	held       []*Call     // calls with a slot that is still to come; none of a deferred stack: see out
 	timer      *time.Timer // has the first call ask when the furthest slot comes within reach
 	last       store.Grant // what binds the calls that have to wait, by the last answer
 
@@ -132,6 +134,7 @@ func (s *Waiters) queueFor(h uint64, limits []store.Limit, deferred bool) *queue
 		q.generation = s.generation
 		q.hash, q.limits, q.deferred = h, append(q.limits[:0], limits...), deferred
 		q.passes = q.deferred && !s.Direct && passable(q.limits)
+		q.inOrder = q.deferred && !slices.ContainsFunc(q.limits, func(l store.Limit) bool { return l.Spec.Queue != policies.NoQueue })
 		qs.byStack[h] = q
 	case !(&store.Stack{Limits: q.limits}).Same(&store.Stack{Limits: limits}):
 		return nil
@@ -171,8 +174,19 @@ func (q *queue) isIdle() bool {
 // furthest returns the furthest slot that is held.
 func (q *queue) furthest() (at time.Time) {
 	for _, c := range q.held {
+		at = c.furthest(at)
+	}
+	for _, c := range q.out {
+		at = c.furthest(at)
+	}
+	return at
+}
+
+// furthest returns a time, or the slot of the call if it has one that is later. The caller holds mu.
+func (c *Call) furthest(at time.Time) time.Time {
+	if c.state == reserved && c.grant[0].OK {
 		if slot := c.requested.Add(c.grant[0].Wait()); slot.After(at) {
-			at = slot
+			return slot
 		}
 	}
 	return at

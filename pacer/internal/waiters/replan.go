@@ -48,7 +48,7 @@ func (s *Waiters) rebind(c *Call) {
 	delete(s.byID, call.ID)
 	call.ID, call.Reach, call.Slot, call.Held = 0, 0, 0, nil
 	if r.HasQueue {
-		call.ID, call.Reach, call.Since = newID(), s.way.Reach(), s.sinceArrival(c)
+		call.ID, call.Reach, call.Since = newID(), s.way.Lead(), s.sinceArrival(c)
 		if _, waits := s.waiting[c]; waits {
 			s.nameByID(c)
 		}

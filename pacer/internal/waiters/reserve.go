@@ -107,7 +107,7 @@ func (s *Waiters) prepare(ctx context.Context, c *Call, r *Request) {
 	call := &c.request[0]
 	*call = r.Call
 	if r.HasQueue {
-		call.ID, call.Reach = newID(), s.way.Reach()
+		call.ID, call.Reach = newID(), s.way.Lead()
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(0, deadline.Sub(c.requested)); left < call.MaxWait {

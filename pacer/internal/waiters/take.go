@@ -69,7 +69,7 @@ func (s *Waiters) takeOnce(ctx context.Context, r *Request, stack store.Stack, u
 	for i, n := range units {
 		calls[i] = r.times(n)
 		if r.HasQueue {
-			calls[i].ID, calls[i].Reach = newID(), s.way.Reach()
+			calls[i].ID, calls[i].Reach = newID(), s.way.Lead()
 		}
 	}
 	if err := s.reserveIn(ctx, &stack, calls, grants, time.Now()); err != nil {

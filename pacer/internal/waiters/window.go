@@ -20,6 +20,8 @@ const (
 const (
 	// MinReach is the shortest reach: it is long enough for a request within one site, and for a timer that is late.
 	MinReach = 40 * time.Millisecond
+	// MinLead is the shortest lead: see [Way.Lead].
+	MinLead = 10 * time.Millisecond
 	// MaxReach is the longest reach.
 	MaxReach = 2 * time.Second
 	// ways is how many times the way to the store and back the reach is.
@@ -54,6 +56,12 @@ func (w *Way) Longest() time.Duration { return time.Duration(w.longest.Load()) }
 // Reach returns how far ahead of now slots are to be reserved, so that the next ones are there in time.
 func (w *Way) Reach() time.Duration {
 	return min(MaxReach, max(MinReach, ways*time.Duration(w.longest.Load())))
+}
+
+// Lead returns how long before its slot a call that has it asks for its permits. They are idle until the slot, and the answer has to be
+// there in time.
+func (w *Way) Lead() time.Duration {
+	return min(MaxReach, max(MinLead, ways*time.Duration(w.longest.Load())))
 }
 
 // Gap returns the time between the slots of two calls that follow each other, as the last answers said: 0 if that is not known, or if

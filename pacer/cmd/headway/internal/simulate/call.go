@@ -9,10 +9,6 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// permitMargin is how much later than its reach before its slot a call asks for its permits, if it got the slot without: as a
-// Pacer does.
-const permitMargin = 5 * time.Millisecond
-
 // IDs of calls have one length, as those of a Pacer.
 const firstID = 1e14
 
@@ -46,7 +42,7 @@ func (s *sim) offer(process int, st *stack, l *Load, next func(at store.Instant)
 	}
 	if st.hasQueue {
 		c.call.ID, c.call.Flow, c.call.Weight = firstID+s.rng.Int64N(9*firstID), st.flow, 1
-		c.call.Reach = s.way.Reach()
+		c.call.Reach = s.way.Lead()
 	}
 	s.offered(c, s.now)
 	if st.hasQueue {
@@ -117,7 +113,7 @@ func (s *sim) answer(c *call, g *store.Grant) {
 		s.refuse(c, max(0, g.Wait()))
 	case !c.hasPermits(g):
 		c.call.Held, c.call.Slot = slices.Clone(g.Charges), g.At
-		ahead := store.Instant((c.call.Reach - permitMargin).Microseconds())
+		ahead := store.Instant(c.call.Reach.Microseconds())
 		s.askAt(c, max(s.now+s.half, g.At-ahead+s.timerLate())+s.half)
 	default:
 		s.goes(c, g)
