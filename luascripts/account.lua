@@ -1,9 +1,10 @@
 -- account.lua: what the algorithms share.
 --
--- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write; and rest, which defines what most runs can do without: unfold (if accounts need it), paused,
--- earliest, horizon, commit, cancel, settle, setpause, resume, slow, learn, remaining, claim, reset, holds and inspect. See
--- gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply. The grammar of an account's value, and
--- what happens when a policy changes, is in versions.lua.
+-- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write;
+-- rest, which defines what most runs can do without: unfold (if accounts need it), paused, earliest, horizon and commit; and heeding, which
+-- defines what calls that look for a slot can do without, unless rest does: cancel, settle, setpause, resume, slow, learn, remaining, claim,
+-- reset, holds and inspect. See gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply. The
+-- grammar of an account's value, and what happens when a policy changes, is in versions.lua.
 --
 -- The upstream's own key holds a string, "pause epoch" or "pause epoch barrier shift since", where
 --   pause  nothing of the upstream goes before; 0 for none
@@ -251,7 +252,7 @@ local function stack(usual)
     if not v then
       o.run.loadstring(o, nil, now)
     elseif string.sub(v, 1, #unit) == unit then
-      o.run.loadstring(o, string.sub(v, #unit + 1), now)
+      o.run.loadstring(o, string.sub(v, #unit + 1), now, #unit)
     else
       versions().open(o, v, now)
       turning = true
@@ -260,11 +261,12 @@ local function stack(usual)
   return entries, up, now
 end
 
--- everything defines what the algorithms of some accounts can do besides.
-local function everything(entries)
+-- everything defines what the algorithms of some accounts can do besides, or only what calls that look for a slot need.
+local function everything(entries, forslots)
   for i = 1, #entries do
     local o = entries[i]
     if not o.run.earliest then o.run.rest() end
+    if not forslots and not o.run.cancel then o.run.heeding() end
     if o.run.unfold then o.run.unfold(o) end
   end
 end

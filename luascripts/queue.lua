@@ -33,6 +33,13 @@ function queue.keep(o)
   if o.flows then redis.call('PEXPIRE', o.flows, px) end
 end
 
+-- isempty reports whether nobody is queued, as far as this run has asked. Of the credentials of a large pool, few have a queue: a call asks
+-- that of the others, and then no more of their queues.
+local function isempty(o)
+  if o.empty == nil then o.empty = redis.call('EXISTS', o.queue) == 0 end
+  return o.empty
+end
+
 -- tidy forgets the flows when nobody waits.
 local function tidy(o)
   if o.flows and redis.call('EXISTS', o.queue) == 0 then redis.call('UNLINK', o.flows) end
@@ -40,6 +47,7 @@ end
 
 -- purge drops those who are taken for dead, if there are very many in several runs, and reports whether there were any.
 function queue.purge(o, now)
+  if isempty(o) then return false end
   local dead = redis.call('ZRANGEBYSCORE', o.waits, '-inf', now, 'LIMIT', 0, C.MaxSwept)
   for i = 1, #dead do
     redis.call('ZREM', o.queue, dead[i])
@@ -56,6 +64,7 @@ end
 
 -- position returns how many are before a call in the queue, and its score.
 function queue.position(o, c, now)
+  if not o.flows and isempty(o) then return 0, c.since > 0 and c.since or now end
   local at = score(o.queue, c.id)
   if at then return redis.call('ZRANK', o.queue, c.id), at end
   if o.flows then
@@ -85,11 +94,12 @@ end
 function queue.join(o, c, at, till)
   if redis.call('ZADD', o.queue, 'NX', at, c.id) == 1 and o.flows then advance(o, c, at) end
   redis.call('ZADD', o.waits, till, c.id)
-  o.written = true
+  o.written, o.empty = true, false
 end
 
 -- leave takes a call out of the queue, and reports whether it was there.
 function queue.leave(o, id)
+  if isempty(o) then return false end
   if redis.call('ZREM', o.queue, id) == 0 then return false end
   redis.call('ZREM', o.waits, id)
   tidy(o)

@@ -214,10 +214,8 @@ return function(entries, c, up, now, reply, size, changed)
     if rank < free then return nil end
     if c.maxwait == 0 then return { class = refused, at = now, binds = i } end
     local before = rank - math.max(0, free)
-    local again = math.huge
-    if before < C.Front then again = now + C.FrontAgain end
-    if o.after == 0 then again = math.min(again, o.run.expiry(o, before)) end
-    local v = queued(i, again)
+    local v = queued(i, before < C.Front and now + C.FrontAgain or math.huge)
+    v.lease = o.after == 0 and before or nil -- when it runs out, the call asks again: looked up only for the queue that it joins
     v.need, v.of, v.first = rank + 1 - free, o.run.most(o, now), before == 0
     return v
   end
@@ -302,6 +300,7 @@ return function(entries, c, up, now, reply, size, changed)
     -- While slots by other choices come nearer, the first in a queue asks again in time for them.
     if best.first then best.again = math.min(best.again, far - best.lead) end
     joined = of[best.binds]
+    if best.lease then best.again = math.min(best.again, joined.run.expiry(joined, best.lease)) end
     enqueue(best)
   else
     charge(best)

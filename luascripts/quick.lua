@@ -8,7 +8,8 @@
 
 -- count counts so many calls of one cost in a window, whose arguments begin at one and whose key has the value v. It returns
 -- the new value, when that means nothing any more, when the present bucket begins, its slack, and what it holds with the first
--- of the calls; nil if that is not the common case.
+-- of the calls; nil if that is not the common case. If only the counts change, and take as much room as before, it returns these in
+-- place of the whole value, and after all else, behind how many characters they are: a list of a hundred buckets is not copied then.
 local function count(at, v, now, many, cost, tracked)
   local width, back, begins, ends = ARGV[at + 2] + 0, ARGV[at + 3] * ARGV[at + 2], nil, nil
   local n, bounds = many * cost, at + 5 + ARGV[at + 5]
@@ -25,11 +26,11 @@ local function count(at, v, now, many, cost, tracked)
   end
   local slack = ends - ARGV[at + 4] - 1 - now
   if slack < 0 then return nil end
-  local head, first, held, open, total, list, from, lasts = nil, begins, 0, 0, 0, '', 1, ends + back
+  local first, held, open, total, list, from, lasts, place = begins, 0, 0, 0, '', 1, ends + back, nil
   local shape = (bounds > at + 5 and 'c' or 'w') .. ARGV[at + 2] .. '.' .. ARGV[at + 3] .. ' ' .. ARGV[at + 2] .. ' '
   if v then
     if string.sub(v, 1, #shape) ~= shape then return nil end
-    local same, a, last, till, c, o, all, rest = string.match(v, '^((%d+) (%d+) (%d+)) (%d+) (%d+) (%d+)|()', #shape + 1)
+    local a, last, till, counts, c, o, all, rest = string.match(v, '^(%d+) (%d+) (%d+) ()(%d+) (%d+) (%d+)|()', #shape + 1)
     if not a then return nil end
     last, till = last + 0, till + 0
     if last > begins or till > lasts or back > 0 and (begins - last) % width ~= 0 then return nil end
@@ -38,7 +39,7 @@ local function count(at, v, now, many, cost, tracked)
       first, total, list, from = a + 0, all + 0, v, rest
       if last == begins then
         held, open = c + 0, o + 0
-        if first >= begins - back and till == lasts then head = same end
+        if first >= begins - back and till == lasts then place = counts end
       else
         -- The last bucket is the last one of the list from now on.
         local distance = (begins - last) / width
@@ -52,15 +53,15 @@ local function count(at, v, now, many, cost, tracked)
         first = first + width * (distance == '' and 1 or distance)
         total, from = total - gone, after
       end
-      list = string.sub(list, from)
     end
   end
   local seen = held + cost
   held, total = held + n, total + n
   if total > ARGV[at + 1] + 0 then return nil end
   if tracked then open = open + n end
-  head = head or string.format('%.0f %.0f %.0f', first, begins, lasts)
-  return shape .. head .. string.format(' %.0f %.0f %.0f|', held, open, total) .. list, lasts, begins, slack, seen
+  local counts = string.format('%.0f %.0f %.0f|', held, open, total)
+  if place and #counts == from - place then return counts, lasts, begins, slack, seen, place - 1 end
+  return shape .. string.format('%.0f %.0f %.0f ', first, begins, lasts) .. counts .. string.sub(list, from), lasts, begins, slack, seen
 end
 
 local function quickly()
@@ -97,14 +98,15 @@ local function quickly()
   end
   local now = clock()
   if now < ARGV[2] - C.MaxBackstep then return nil end
-  local reply, size, more, lasts, logs = { now, many, n > 0 and -1 or C.UnboundSlack }, 3, n + 2, {}, nil
+  local reply, size, more, lasts, places, logs =
+    { now, many, n > 0 and -1 or C.UnboundSlack }, 3, n + 2, {}, {}, nil
   at = 4
   for i = 2, n + 1 do
     local v, algorithm = values[i], ARGV[at]
     if not v and call('TYPE', KEYS[i])['ok'] ~= 'none' then return nil end
     if algorithm == 'C.Window' then
       local begins, slack, seen
-      values[i], lasts[i], begins, slack, seen = count(at, v, now, many, cost, tracked)
+      values[i], lasts[i], begins, slack, seen, places[i] = count(at, v, now, many, cost, tracked)
       if not begins then return nil end
       size = addcharge(reply, size, begins, counted(cost, tracked), seen)
       if reply[3] < 0 or slack < reply[3] then reply[3] = slack end
@@ -162,7 +164,11 @@ local function quickly()
       if over then call('ZREMRANGEBYSCORE', starts, '-inf', now - within) end
       if over or log.inside == 0 then call('PEXPIRE', starts, ttl(tat - tat % within + 3 * within - now)) end
     end
-    call('SET', KEYS[i], values[i], 'PX', ttl(lasts[i] - now))
+    if places[i] then
+      redis.call('SETRANGE', KEYS[i], places[i], values[i]) -- its TTL is right
+    else
+      call('SET', KEYS[i], values[i], 'PX', ttl(lasts[i] - now))
+    end
   end
   return reply
 end

@@ -68,7 +68,7 @@ end
 
 -- search finds and charges a slot for one call; it returns false if that is too far away.
 local function search(entries, cost, costs, notbefore, maxwait, tracked)
-  everything(entries)
+  everything(entries, true)
   local p, s, binds = #entries, now + notbefore, 0
   if up.pause > s then s, binds = up.pause, -(p + 1) end
   for i = 1, p do

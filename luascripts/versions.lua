@@ -18,6 +18,7 @@ local longest = 40
 -- complete defines all that an algorithm can do.
 local function complete(a)
   if not a.earliest then a.rest() end
+  if not a.cancel then a.heeding() end
   if a.turning and not a.recount then a.turning() end
   return a
 end
@@ -46,11 +47,9 @@ local function read(of, text, now)
     o.gaps, o.starts = name .. '/gaps.' .. unit .. scope, name .. '/starts.' .. unit .. scope
     o.tat, o.plain, o.dirty, o.run, o.reach = 0, true, false, run(C.GCRA), o.limit * o.t
   elseif kind then
-    o.width, o.m = number(unit, of.key), number(more, of.key)
-    if o.width == 0 then foreign(of.key) end
-    o.run = run(C.Window)
-    o.run.blank(o)
-    o.limit, o.most, o.guard, o.tail = C.MaxInteger, C.MaxInteger, 0, 0
+    local width, m = number(unit, of.key), number(more, of.key)
+    if width == 0 then foreign(of.key) end
+    o = run(C.Window).blank(of.key, shape, C.MaxInteger, width, m, 0)
     o.reach = math.min((o.m + 2) * o.width, C.MaxDebt)
   else
     foreign(of.key)
@@ -129,7 +128,7 @@ function versions.open(o, v, now)
   if own and not over and o.t and all[own].limit > o.limit then o.unit = all[own].unit end
   o.run.loadstring(o, own and all[own].state, now)
   if own == 1 then return end
-  if not o.run.earliest then o.run.rest() end
+  complete(o.run)
   if looking then
     if not own and not over then
       if o.run.unfold then o.run.unfold(o) end

@@ -36,7 +36,7 @@ local window = {}
 
 -- To read the list takes as long as all else. So an account is folded as long as its calls go in its last bucket or after, as those of
 -- a line do, and of the list, only what counts no more is read. What looks at its buckets in any other way unfolds it.
-local folded, unfold = {}, nil
+local folded, unfold = { at = true, held = true, open = true, low = true, size = true, place = true, same = true }, nil -- what it knows then
 
 function folded.__index(o, name)
   if not folded[name] then return nil end
@@ -51,24 +51,23 @@ local function fold(o)
   setmetatable(o, folded)
 end
 
--- These are what an account knows once it is unfolded.
-for _, name in ipairs({ 'at', 'held', 'open', 'low', 'size', 'place', 'same' }) do folded[name] = true end
-
--- blank makes an account one of which nothing is known yet.
-function window.blank(o)
-  o.bounds, o.run, o.dirty = {}, window, false
+-- blank returns an account of which nothing is known yet. Lua makes a table with all of its fields in much less time than one that grows.
+function window.blank(account, unit, limit, width, m, tail)
+  local o = {
+    key = account, unit = unit, limit = limit, most = limit, width = width, m = m, back = m * width, tail = tail, guard = tail,
+    bounds = {}, run = window, dirty = false, mark = 0, remembers = 0, ends = 0, pause = 0, full = 0, fulllimit = 0, fullwidth = 0,
+    learned = 0, till = 0, bucket = 0, others = 0, read = 0, probe = 0, period = 0, margin = 0, raised = 0, fades = 0,
+    folded = true, total = 0, list = '', start = 1, step = width, first = 0, last = 0, count = 0, away = 0,
+  }
   fold(o)
-  o.mark, o.remembers, o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0, 0, 0
-  o.bucket, o.others, o.read, o.probe, o.period, o.margin, o.raised, o.fades = 0, 0, 0, 0, 0, 0, 0, 0
-  o.back = o.m * o.width
+  return o
 end
 
 function window.parse(_, account)
-  local o = { key = account, limit = arg(), width = arg(), m = arg(), tail = arg() }
-  local unit = ARGV[nextarg - 3] .. '.' .. ARGV[nextarg - 2] .. ' '
-  window.blank(o)
-  for i = 1, arg() do o.bounds[i] = arg() end
-  o.unit, o.most, o.guard = (#o.bounds > 0 and 'c' or 'w') .. unit, o.limit, o.tail
+  local limit, width, m, tail, n = arg(), arg(), arg(), arg(), arg()
+  local unit = (n > 0 and 'c' or 'w') .. ARGV[nextarg - 4] .. '.' .. ARGV[nextarg - 3] .. ' '
+  local o = window.blank(account, unit, limit, width, m, tail)
+  for i = 1, n do o.bounds[i] = arg() end
   return o
 end
 
@@ -142,7 +141,8 @@ local function since(o, b, sum, first, from)
   return first < b and 0 or sum, first, from
 end
 
-function window.loadstring(o, v, now)
+-- loadstring reads the state. It is all that is stored in the key, behind so many characters; nil if it is not.
+function window.loadstring(o, v, now, behind)
   local n = #o.bounds
   if n > 0 and (now < o.bounds[1] or now >= o.bounds[n]) then stale = true end
   if not v then
@@ -152,11 +152,13 @@ function window.loadstring(o, v, now)
   local name = o.key
   local bar = string.find(v, '|', 1, true)
   if not bar or bar > 512 then foreign(name) end -- so that no pattern takes long
-  local unit, first, last, ends, count, open, total, more = string.match(string.sub(v, 1, bar - 1), '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)([ %d]*)$')
-  local list = string.sub(v, bar + 1)
+  local unit, first, last, ends, counts, count, open, total, more =
+    string.match(v, '^(%d+) (%d+) (%d+) (%d+) ()(%d+) (%d+) (%d+)([ %d]*)|')
   unit, first, last, ends = number(unit, name), number(first, name), number(last, name), number(ends, name)
   count, open, total = number(count, name), number(open, name), number(total, name)
-  if more ~= '' then
+  if more == '' then
+    if behind then o.counts, o.countslength, o.storedlast, o.storedends = behind + counts - 1, bar - counts, last, ends end
+  else
     local pause, full, limit, width, learned, till, mark, remembers, bucket, others, read, probe, period, margin, raised, fades =
       string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     o.mark, o.remembers = number(mark, name), number(remembers, name)
@@ -168,8 +170,9 @@ function window.loadstring(o, v, now)
     o.margin, o.raised, o.fades = number(margin, name), number(raised, name), number(fades, name)
     window.widen(o, now)
   end
-  if list ~= '' and string.byte(list, -1) ~= 32 then foreign(name) end
-  o.step, o.list, o.ends, o.total = unit, list, ends, total
+  if bar < #v and string.byte(v, -1) ~= 32 then foreign(name) end
+  o.step, o.list, o.start, o.ends, o.total = unit, v, bar + 1, ends, total
+  o.storedstart = o.start
   if ends > 0 then o.first, o.last, o.count, o.away = first, last, count, open end
   if n > 0 or unit ~= o.width or last % unit ~= 0 then unfold(o) end
   if n > 0 and ends > 0 and last >= o.bounds[1] and floor(o, last) ~= last then versions().regrid(o, now) end
@@ -345,6 +348,9 @@ local function written(o)
   return table.concat(parts), unit
 end
 
+-- extended reports whether there is more to know of an account than its buckets.
+local function extended(o) return o.pause > 0 or o.full > 0 or o.till > 0 or o.mark > 0 or o.others > 0 or o.fades > 0 end
+
 -- text returns the state as it is written, and until when it matters.
 function window.text(o)
   local unit, list, first, last, count, open, more = o.width, nil, o.first, o.last, o.count, o.away, ''
@@ -356,7 +362,7 @@ function window.text(o)
     first, last, count = o.at[o.low] or 0, o.at[o.size] or 0, o.held[o.size] or 0
     open = o.open[last] or 0
   end
-  if o.pause > 0 or o.full > 0 or o.till > 0 or o.mark > 0 or o.others > 0 or o.fades > 0 then
+  if extended(o) then
     more = string.format(
       ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
       o.pause, o.full, o.fulllimit, o.fullwidth, o.learned,
@@ -369,8 +375,23 @@ function window.text(o)
   return v, math.max(o.ends, o.pause, o.till, o.remembers, o.fades)
 end
 
+-- onlycounts reports whether the state is that which is stored, but for the counts of the last bucket and of all.
+local function onlycounts(o)
+  return o.counts and o.folded and o.start == o.storedstart and o.last == o.storedlast and o.ends == o.storedends and not o.aside
+    and not extended(o)
+end
+
+-- write writes the state: only the counts if no more has changed and they take as much room as before. Then the TTL is right, and no list
+-- of a hundred buckets is copied.
 function window.write(o, now)
   if not o.dirty then return end
+  if onlycounts(o) then
+    local counts = string.format('%.0f %.0f %.0f', o.count, o.away, o.total)
+    if #counts == o.countslength then
+      redis.call('SETRANGE', o.key, o.counts, counts)
+      return
+    end
+  end
   local text, ends = window.text(o)
   save(o, text, ends, now)
 end
@@ -482,14 +503,6 @@ function window.rest()
     return other
   end
 
-  -- answered counts tracked calls as no longer on their way.
-  local function answered(o, k, n)
-    local open, had, i = o.open[k] or 0, count(o, k)
-    if open == 0 or n <= 0 or had == 0 and o.at[i] ~= k then return end
-    o.open[k] = math.max(0, open - n)
-    change(o, i, 0)
-  end
-
   -- commit charges a call of cost n to its placement.
   function window.commit(o, now, place, n, tracked)
     tidy(o, now)
@@ -501,6 +514,17 @@ function window.rest()
     local holds = add(o, k, n, tracked and n or 0)
     if place.full then o.full, o.fulllimit, o.fullwidth = place.full, o.most, o.width end
     return k, counted(n, tracked), after(o, k) - o.guard - 1 - place.at, holds
+  end
+end
+
+-- heeding defines what calls that look for a slot can do without.
+function window.heeding()
+  -- answered counts tracked calls as no longer on their way.
+  local function answered(o, k, n)
+    local open, had, i = o.open[k] or 0, count(o, k)
+    if open == 0 or n <= 0 or had == 0 and o.at[i] ~= k then return end
+    o.open[k] = math.max(0, open - n)
+    change(o, i, 0)
   end
 
   function window.cancel(o, now, from, charged, made)
