@@ -565,7 +565,7 @@ func everythingExpires(t *testing.T, rdb *redis.Client) {
 }
 
 // aclCommands is what docs/redis.md lists.
-const aclCommands = "evalsha eval time get mget type set setrange del exists pttl zcard zcount zscore zadd zrem zrange zrangebyscore zrevrangebyscore zremrangebyscore zremrangebyrank zrank hget hset hdel hgetall hexists hlen pexpire publish subscribe unsubscribe ping hello"
+const aclCommands = "evalsha eval time get mget type set setrange del unlink exists pttl zcard zcount zscore zadd zrem zrange zrangebyscore zrevrangebyscore zremrangebyscore zremrangebyrank zrank hget hset hdel hgetall hexists hlen pexpire publish subscribe unsubscribe ping hello"
 
 // storeExercise makes a store run every command that it has.
 func storeExercise(t *testing.T, p *pacer.Pacer) {
