@@ -241,9 +241,10 @@ return function(entries, c, up, now, reply, size, changed)
       s, binds = joint(begin, beginbinds, rates)
       known.free, known.s, known.binds = free, s, binds
     end
+    lead = permits and not turns and math.max(C.PermitNear, c.reach) or near
     turns = turns and not c.held -- who has a slot need not queue for one
-    lead = permits and not turns and c.slot == 0 and math.max(C.PermitNear, c.reach) or near
-    if free - now > lead or not turns and s - now > lead then return granted(s, binds, rates, false) end
+    local within = c.held and near or lead -- who has a slot knows when to ask for its permits
+    if free - now > within or not turns and s - now > within then return granted(s, binds, rates, false) end
     local kinds = rates
     if turns then
       local v

@@ -29,8 +29,8 @@ type Call struct {
 	Flow   int64   // by whom fair shares are counted, from 1
 	Weight int64   // of the flow, from 1
 	// Reach is how long before its slot the call may get it: it asks again so long before, and the answer has to be there in
-	// time. Less than 40 ms counts as 40 ms. For permits of a call that has no slot yet, and that they are all it is queued for, less than
-	// 10 ms counts as 10 ms.
+	// time. Less than 40 ms counts as 40 ms; less than 10 ms as 10 ms, if the call is queued for permits alone and holds no slot, so
+	// that it does not have its permits long before it needs them.
 	Reach time.Duration
 	Held  []Charge // of a slot that it was granted without its permits: given back first
 	Slot  Instant  // that slot: it gets no earlier one

@@ -124,17 +124,17 @@ func choicePermitCases() []Case {
 			goesBy(a, 0, 0)
 			goesBy(b, 1, 0)
 			s.At(50 * ms)
-			if g := s.stands(st, c, 0); Since(g.At) != 60*ms || g.Choice != 1 {
-				t.Fatalf("got %+v, want to ask again at 60ms", g)
+			if g := s.stands(st, c, 0); Since(g.At) != 90*ms || g.Choice != 1 {
+				t.Fatalf("got %+v, want to ask again at 90ms", g)
 			}
 			s.At(51 * ms)
 			if g := s.stands(st, d, 1); Since(g.At) < time.Second {
 				t.Fatalf("got %+v: it is not the first", g)
 			}
-			s.At(60 * ms)
+			s.At(90 * ms)
 			s.calls(t, []int64{d.ID}, func() { goesBy(c, 0, 100*ms) })
-			if g := s.stands(st, d, 0); Since(g.At) != 160*ms {
-				t.Fatalf("got %+v, want to ask again at 160ms", g)
+			if g := s.stands(st, d, 0); Since(g.At) != 190*ms {
+				t.Fatalf("got %+v, want to ask again at 190ms", g)
 			}
 		}},
 		{"choices/permits/far", "if all slots are far, the call gets the nearest, and its permit when that comes, by any choice", func(t testing.TB, s *Session) {

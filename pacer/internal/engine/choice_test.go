@@ -179,7 +179,7 @@ func TestAQueueBesideSlots(t *testing.T) {
 	require.Equal(t, 1, choice, "its slot by the first key is far, and it waits for a permit of its own")
 	require.True(t, b.Queued)
 	require.Equal(t, gaps(100*ms), newPoolOf(p, 1).freeOf(1))
-	require.Equal(t, 160*ms, b.At)
+	require.Equal(t, 190*ms, b.At)
 	p.byKey(200*ms, engine.Call{ID: 3, Since: epoch}, 0)
 }
 

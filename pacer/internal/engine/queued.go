@@ -316,10 +316,14 @@ func (q *queuedCall) decide(pause int64) verdict {
 	slot := begin
 	q.joint(begin.At, rates, &slot, nil)
 	queues := all&(ofLane|fair) != 0 && q.call.Held == nil // a call that has a slot need not queue for one
-	if q.lead = q.near; all&leases != 0 && !queues && q.call.Slot == 0 {
+	if q.lead = q.near; all&leases != 0 && all&(ofLane|fair) == 0 {
 		q.lead = max(numbers.PermitNear, q.call.Reach)
 	}
-	if others.At-q.now > q.lead || !queues && slot.At-q.now > q.lead {
+	within := q.lead
+	if q.call.Held != nil {
+		within = q.near // who has a slot knows when to ask for its permits
+	}
+	if others.At-q.now > within || !queues && slot.At-q.now > within {
 		v := q.granted(slot, rates)
 		v.early = true
 		return v
