@@ -39,6 +39,7 @@ func TestPermitsAndRatesThatBindTogether(t *testing.T) {
 
 // testPermitsAndRates has twenty tenants of two calls a second share permits, through one process.
 func testPermitsAndRates(t *testing.T, rate policies.Policy, takes time.Duration, least float64) {
+	t.Helper()
 	const permits, tenants, perSecond, workers = 25, 20, 2, 4
 	const before, lasts = 5 * time.Second, 42 * time.Second
 	p := newPacer(t, limits(policies.InFlight(permits), rate))

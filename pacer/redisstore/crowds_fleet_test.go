@@ -322,23 +322,25 @@ func (c *waitingCrowd) goesOn(when string, n int, first, longest, in, within tim
 // What concerns twenty thousand calls at once takes the store some small requests, whether they wait in their processes or hold slots.
 //
 //	HEADWAY_MEASURE=1 go test -count=1 -v -run FleetCrowds ./pacer/redisstore
-func TestFleetCrowds(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
+func TestFleetCrowds(t *testing.T) { //nolint:paralleltest // when it measures, it is alone
 	n := measure.Length(4_000, 20_000)
-	play := func(event *crowdEvent, holds bool) func(*testing.T) {
-		return func(t *testing.T) {
-			together(t)
-			c := newWaitingCrowd(t, n, event, holds) // which skips the test where there is no server
-			timers := measure.Watch()
-			event.does(c)
-			slow := c.slow()
-			t.Logf("latency: %v", c.server.Client().Do(t.Context(), "LATENCY", "LATEST").Val())
-			measure.Judge(t, timers.Stop(), slowScript, fmt.Sprintf("%s: %d scripts took longer than %v; %s", event.name, len(slow), slowScript, strings.Join(c.bad, "; ")), len(slow)+len(c.bad) == 0)
-		}
-	}
 	for i := range crowdEvents {
-		t.Run(crowdEvents[i].name, play(&crowdEvents[i], false))
-		if !crowdEvents[i].mixed {
-			t.Run(crowdEvents[i].name+", with slots", play(&crowdEvents[i], true))
+		event := &crowdEvents[i]
+		t.Run(event.name, func(t *testing.T) { event.befall(t, n, false) })
+		if !event.mixed {
+			t.Run(event.name+", with slots", func(t *testing.T) { event.befall(t, n, true) })
 		}
 	}
+}
+
+// befall has the event happen to so many calls, and judges what came of it.
+func (e *crowdEvent) befall(t *testing.T, n int, holds bool) {
+	t.Helper()
+	together(t)
+	c := newWaitingCrowd(t, n, e, holds) // which skips the test where there is no server
+	timers := measure.Watch()
+	e.does(c)
+	slow := c.slow()
+	t.Logf("latency: %v", c.server.Client().Do(t.Context(), "LATENCY", "LATEST").Val())
+	measure.Judge(t, timers.Stop(), slowScript, fmt.Sprintf("%s: %d scripts took longer than %v; %s", e.name, len(slow), slowScript, strings.Join(c.bad, "; ")), len(slow)+len(c.bad) == 0)
 }
