@@ -284,8 +284,8 @@ func (p *Pacer) Upstream() string { return p.upstream }
 func (p *Pacer) isClosed() bool { return p.waiters.IsClosed() }
 
 // Close wakes every call that waits, with [ErrClosed], waits until these calls have given their slots back, and refuses all further
-// calls. It does not close the store. Calls in flight keep their permits until they release them or the leases run out. Closing twice is
-// harmless.
+// calls. It does not close the store. Calls in flight keep their permits until they release them or the leases run out. A [Reservation]
+// that was not waited for keeps its slot, and can still be cancelled. Closing twice is harmless.
 func (p *Pacer) Close() error {
 	p.policies.Close()
 	p.waiters.Close()

@@ -135,6 +135,7 @@ type counted struct {
 	most      int       // calls in a request
 	asleep    int
 	args      atomic.Int64 // the most that a request had
+	commands  atomic.Int64 // that its client was given
 }
 
 // maxArgs is more than a request has that is about 256 charges and as many accounts.
@@ -191,6 +192,7 @@ func (c *counted) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (c *counted) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.commands.Add(1)
 		n := int64(len(cmd.Args()))
 		for most := c.args.Load(); n > most && !c.args.CompareAndSwap(most, n); most = c.args.Load() {
 		}
@@ -324,6 +326,57 @@ func (c *counted) backlog(t *testing.T, opts ...pacer.Option) int64 {
 
 var slowPolicies = []policies.Policy{
 	policies.Every(30 * time.Second).Named("slow"), policies.PerSecond(7).Burst(3).Named("second"), policies.Sliding(1_000, time.Hour).Named("hour"),
+}
+
+// What is reserved when the Pacer is closed, or just then, can still be given back, in a few requests.
+func TestReservationsOutliveClose(t *testing.T) {
+	t.Parallel()
+	server := watchful(t)
+	c := newCounted(t, newFar(t, server.Addr, 20*time.Millisecond).listener.Addr().String(), slowPolicies...)
+	require.NoError(t, c.Wait(t.Context()))
+	var mu sync.Mutex
+	var kept []*pacer.Reservation
+	var all sync.WaitGroup
+	reserve := func(n int) {
+		for range n {
+			all.Go(func() {
+				r, err := c.Reserve(t.Context())
+				if errors.Is(err, pacer.ErrClosed) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				kept = append(kept, r)
+			})
+		}
+	}
+	reserve(500)
+	all.Wait()
+	reserve(500) // on their way
+	time.Sleep(30 * time.Millisecond)
+	require.NoError(t, c.Close())
+	all.Wait()
+	require.Greater(t, len(kept), 500)
+	before := c.commands.Load()
+	for i, r := range kept {
+		all.Go(func() {
+			if i%2 == 0 {
+				require.NoError(t, r.Cancel(t.Context()))
+			} else {
+				require.ErrorIs(t, r.Wait(t.Context()), pacer.ErrClosed)
+			}
+		})
+	}
+	all.Wait()
+	require.Zero(t, newCounted(t, server.Addr, slowPolicies...).backlog(t))
+	sent := c.commands.Load() - before
+	require.Positive(t, sent)
+	require.LessOrEqual(t, sent, int64(100), "for %d calls", len(kept))
+	c.small(t)
 }
 
 // Two thousand calls that give up at once give back their slots in a few requests, and so does Close.

@@ -26,9 +26,8 @@ type Cancels struct {
 
 	mu      sync.Mutex
 	waiting []*Refund
-	sending int            // goroutines that send what waits
-	closed  bool           // no more is taken
-	pending sync.WaitGroup // refunds without an answer
+	sending int       // goroutines that send what waits
+	idle    sync.Cond // nothing is to be given back
 }
 
 // A Refund is grants of one stack that are to be given back: no more than are enough for one request.
@@ -42,7 +41,9 @@ type Refund struct {
 
 // NewCancels returns one that has refunds given back by send, which returns the error of each.
 func NewCancels(send func([]*Refund) []error) *Cancels {
-	return &Cancels{send: send, seed: maphash.MakeSeed()}
+	c := &Cancels{send: send, seed: maphash.MakeSeed()}
+	c.idle.L = &c.mu
+	return c
 }
 
 // Refunds returns grants of a stack in pieces. They are copies, for they may be sent when their owner has gone.
@@ -66,13 +67,6 @@ func (c *Cancels) Add(all []*Refund) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		for _, r := range all {
-			r.answer <- store.ErrClosed
-		}
-		return
-	}
-	c.pending.Add(len(all))
 	c.waiting = append(c.waiting, all...)
 	many := enough(all) < len(all)
 	for waiting := c.waiting; len(waiting) > 0 && c.sending < maxSending; {
@@ -97,12 +91,13 @@ func (c *Cancels) GiveBack(all []*Refund) (err error) {
 	return err
 }
 
-// Close waits until what was to be given back is, and takes no more.
-func (c *Cancels) Close() {
+// Wait waits until what was to be given back is.
+func (c *Cancels) Wait() {
 	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.pending.Wait()
+	defer c.mu.Unlock()
+	for c.sending > 0 {
+		c.idle.Wait()
+	}
 }
 
 // run sends requests until nothing waits.
@@ -114,7 +109,6 @@ func (c *Cancels) run() {
 		}
 		for i, err := range c.send(all) {
 			all[i].answer <- err
-			c.pending.Done()
 		}
 	}
 }
@@ -127,7 +121,9 @@ func (c *Cancels) next() []*Refund {
 	all := c.waiting[:n:n]
 	if c.waiting = c.waiting[n:]; n == 0 {
 		c.waiting = nil
-		c.sending--
+		if c.sending--; c.sending == 0 {
+			c.idle.Broadcast()
+		}
 		return nil
 	}
 	return all

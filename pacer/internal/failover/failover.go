@@ -313,7 +313,7 @@ func (w *Store) within(ctx context.Context, name string, op func(context.Context
 	}
 }
 
-// Close implements [store.Member]: it leaves the fleet, and waits for what is under way.
+// Close implements [store.Member]: it leaves the fleet, and waits for what is under way. From then on, grants are all that it gives back.
 func (w *Store) Close() {
 	w.mu.Lock()
 	already, running := w.leaving, w.finished
@@ -326,7 +326,7 @@ func (w *Store) Close() {
 	if running != nil {
 		<-running
 	}
-	w.cancels.Close()
+	w.cancels.Wait()
 	if running != nil {
 		w.payLast(context.Background())
 	}
@@ -339,4 +339,5 @@ func (w *Store) Close() {
 	w.mu.Unlock()
 	w.running.Wait()
 	w.batch.Close()
+	w.cancels.Wait() // what was granted meanwhile to callers that have gone
 }

@@ -162,7 +162,13 @@ func (w *Store) forgets(batches []store.Batch) {
 func (w *Store) giveBackOnce(ctx context.Context, d *debt) error {
 	some := slices.Clone(d.batches) // an earlier try may still be under way
 	some[0].Stack.Once = w.once.again(d.number)
-	err := w.reach(ctx, "cancel", func(ctx context.Context) error { return w.store.CancelAll(ctx, some) })
+	send := func(ctx context.Context) error { return w.store.CancelAll(ctx, some) }
+	err := w.reach(ctx, "cancel", send)
+	if errors.Is(err, store.ErrClosed) { // the process has left the fleet, and not all calls have given their slots back
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.Timeout)
+		defer cancel()
+		err = send(ctx)
+	}
 	if !unsure(err) && !errors.Is(err, errResting) {
 		w.once.end(d.number)
 	}
