@@ -53,9 +53,13 @@
 //   - Conformance: the times at which calls start conform to every policy, for any interleaving of calls, cancellations, pauses and
 //     jitter, and for any number of processes.
 //   - All or nothing: a call that is refused or fails has charged no policy.
-//   - No head-of-line blocking: a key whose limit is full delays only the calls that carry that key.
+//   - No head-of-line blocking: a key whose limit is full delays only the calls that carry that key. In a limit that keys share, a call
+//     with no others before it in its process waits at most for H and for one call of each queue, two more and the burst, however long
+//     the queues are; for a window that is full, also for a turn of it. A queue is the calls that wait in one process for the same
+//     limits.
 //   - Work-conserving: the store gives a call the first slot at which all of its limits have room. That slot may lie before slots
-//     that others have reserved, and may be one that was cancelled. H bounds how far ahead the store is asked.
+//     that others have reserved, and may be one that was cancelled. H bounds how far ahead the store is asked. A rate with a burst of 1
+//     has no room in a gap between two slots that is shorter than its interval: a rate that keys share has a burst of 2 by default.
 //   - Never early: no call starts before its slot. Jitter only delays a call, within the slack.
 //   - Deadline-aware: a call that cannot start before its context's deadline, or within MaxWait, is refused at once. For a call behind
 //     others in the queue of its process this is an estimate, based on the pace of that queue, and the error marks it as one
