@@ -78,7 +78,7 @@ local function before(o, made, now) return made > 0 and made <= o.mark and now <
 
 -- spent counts the work of a run, in questions to an account, more or less. A run that has spent enough leaves the calls that
 -- are still to be decided to the next one, so that none takes long.
-local spent, enough = 0, 256
+local spent, enough = 0, 160
 
 -- stale is set when a calendar's table does not hold the store's now: the client's clock is off, and it must
 -- compute the table anew.
