@@ -202,7 +202,7 @@ func TestFleetOfWaitingProcesses(t *testing.T) { //nolint:paralleltest,tparallel
 		most   float64 // part of a processor
 	}{
 		"at 200 a second":   {policies.PerSecond(200), 0.05},
-		"for a spent quota": {policies.Every(time.Hour), 0.02},
+		"for a spent quota": {policies.Every(time.Hour), 0.03},
 	} {
 		t.Run(name, func(t *testing.T) {
 			together(t)
