@@ -32,6 +32,7 @@ type world struct {
 	list     []policies.Policy
 	accounts map[string]engine.Account
 	rng      *rand.Rand
+	ahead    time.Duration // how far ahead its processes hold slots
 	now      int64
 	turns    turns
 	went     []gone
@@ -68,7 +69,7 @@ const studied = 1_735_689_600_000_000
 func newWorld(seed uint64, list ...policies.Policy) *world {
 	return &world{
 		list: policies.Stacked(list), accounts: make(map[string]engine.Account),
-		rng: rand.New(rand.NewPCG(seed, 3)), now: studied,
+		rng: rand.New(rand.NewPCG(seed, 3)), ahead: ahead, now: studied,
 	}
 }
 
@@ -114,7 +115,9 @@ func (w *world) call(tenant string) int64 {
 // deep has a tenant call for as long as the world lasts, and as often as it may.
 func (w *world) deep(tenant string, from time.Duration) {
 	var next func()
-	next = func() { w.at(max(w.now, w.call(tenant)-ahead.Microseconds())+w.rng.Int64N(late.Microseconds()), next) }
+	next = func() {
+		w.at(max(w.now, w.call(tenant)-w.ahead.Microseconds())+w.rng.Int64N(late.Microseconds()), next)
+	}
 	w.at(studied+from.Microseconds(), next)
 }
 
@@ -238,6 +241,38 @@ func TestSharedLimitsAreUsed(t *testing.T) {
 					t.Errorf("%s, %d deep: a light tenant waits %v, want at most %v", c.name, deep, p50, longest)
 				}
 			}
+		}
+	}
+}
+
+// If processes held the slots of all calls that wait, a tenant who calls now and then would wait behind all of them: that is why they hold
+// only those of the next moments.
+func TestFarSlotsAreInTheWayOfOthers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		list []policies.Policy
+		deep int
+	}{
+		"5 + 2":             {[]policies.Policy{policies.PerSecond(5), policies.PerSecond(2).Per("tenant")}, 3},
+		"100 + 30":          {[]policies.Policy{policies.PerSecond(100), policies.PerSecond(30).Per("tenant")}, 6},
+		"AtMost 100 + 30":   {[]policies.Policy{policies.AtMost(100, time.Second), policies.AtMost(30, time.Second).Per("tenant")}, 6},
+		"AtMost 300 + 70":   {[]policies.Policy{policies.AtMost(300, time.Second), policies.AtMost(70, time.Second).Per("tenant")}, 6},
+		"100 + 30, burst 1": {[]policies.Policy{policies.PerSecond(100).Burst(1), policies.PerSecond(30).Per("tenant")}, 6},
+	} {
+		waits := make(map[time.Duration]time.Duration)
+		for _, far := range []time.Duration{ahead, 30 * time.Second} {
+			w := newWorld(1, c.list...)
+			w.ahead = far
+			for i := range c.deep * processes {
+				w.deep(fmt.Sprint("deep-", i%c.deep), time.Duration(i)*17*time.Millisecond)
+			}
+			w.light("light", time.Second)
+			w.run()
+			waits[far] = w.wait("light", 0.5)
+			t.Logf("%-17s %2d deep, slots held %4v ahead: %5.1f/s; light: p50 %v, p99 %v", name, c.deep, far, w.rate(""), waits[far], w.wait("light", 0.99))
+		}
+		if waits[30*time.Second] < 5*waits[ahead] {
+			t.Errorf("%s: a light tenant waits %v, and %v behind far slots", name, waits[ahead], waits[30*time.Second])
 		}
 	}
 }
