@@ -58,10 +58,10 @@
 // # The reach
 //
 // H = max(40 ms, 3 × the way to the store and back), at most 2 s. The next slots are asked for when the furthest one that is held lies
-// less than H ahead, so the answer is there before they are due even if it takes three times as long as usual. Where many slots fit into H,
-// they are asked for later, so that a request is for several: twice the way before the last one is due, but no later than a fourth of H, and
-// no earlier than a half. The first call of a request may get any slot that its own MaxWait allows; the others get one only within H. So a process always holds at least one
-// slot, and at most those within H of the one before.
+// less than H ahead, so the answer is there before they are due even if it takes three times as long as usual. Where many slots fit into
+// H, they are asked for later, so that a request is for several: twice the way before the last one is due, but no later than a fourth of
+// H, and no earlier than a half. The first call of a request may get any slot that its own MaxWait allows; the others get one only within
+// H. So a process always holds at least one slot, and at most those within H of the one before.
 //
 // # The parts
 //
