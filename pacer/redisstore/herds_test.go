@@ -465,7 +465,7 @@ func TestALongPauseMovesALineInPieces(t *testing.T) {
 	}
 	sent := c.since()
 	t.Logf("%v", sent)
-	require.LessOrEqual(t, sent["reserve"], n/64+10)
+	require.LessOrEqual(t, sent["reserve"], n/32+10)
 	require.LessOrEqual(t, sent["cancel"], 2*n/128+10)
 	c.steady(t)
 	// Close in the middle of a move.
