@@ -345,6 +345,7 @@ func TestAPoolOfGitHubsTokens(t *testing.T) {
 		u.mu.Unlock()
 		calls.Wait()
 		require.Zero(t, u.tooMany)
-		require.Equal(t, map[string]int{"ci": 150, "bot": 150}, u.served)
+		require.Equal(t, 300, u.served["ci"]+u.served["bot"])
+		require.InDelta(t, 150, u.served["ci"], 5, "all calls end at once, and a permit goes to whichever asks first")
 	})
 }
