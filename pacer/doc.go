@@ -56,7 +56,8 @@
 //   - No head-of-line blocking: a key whose limit is full delays only the calls that carry that key. In a limit that keys share, a call
 //     with no others before it in its process waits at most for H and for one call of each queue, two more and the burst, however long
 //     the queues are; for a window that is full, also for a turn of it. A queue is the calls that wait in one process for the same
-//     limits.
+//     limits. (This bound is for stacks of rates and windows, and calls of a cost of 1, and does not count slots that are reserved
+//     far ahead.)
 //   - Work-conserving: the store gives a call the first slot at which all of its limits have room. That slot may lie before slots
 //     that others have reserved, and may be one that was cancelled. H bounds how far ahead the store is asked. A rate with a burst of 1
 //     has no room in a gap between two slots that is shorter than its interval: a rate that keys share has a burst of 2 by default.

@@ -137,19 +137,19 @@ func (c *waitingCrowd) leave(end func()) {
 	c.waiting.Wait()
 	c.expect("all have left", time.Since(begun), overWithin)
 	looker := newCountedIn(c.t, c.server.Addr, patience, crowdPolicies...)
-	least := int64(0)
+	most := int64(0)
 	if c.mixed { // what was on its way by the old policies, and is given back, counts until its slot is past
-		least = crowdRate
+		most = crowdRate
 	}
 	charged := looker.backlog(c.t)
-	for charged > least && time.Since(begun) < patience { // a call that is being moved leaves, and its slot is given back when it has moved
+	for charged > most && time.Since(begun) < patience { // a call that is being moved leaves, and its slot is given back when it has moved
 		time.Sleep(10 * time.Millisecond)
 		charged = looker.backlog(c.t)
 	}
 	c.expect("nothing stays charged", time.Since(begun), overWithin)
 	switch {
 	case !c.fault:
-		require.LessOrEqual(c.t, charged, least, "nothing stays charged")
+		require.LessOrEqual(c.t, charged, most, "nothing stays charged")
 	case charged > 0: // what is given back and not answered in time may be lost
 		c.bad = append(c.bad, fmt.Sprintf("%d calls stay charged", charged))
 	}
