@@ -3,10 +3,13 @@ module github.com/headway-go/headway/ci/tools
 go 1.26.0
 
 tool (
+	github.com/headway-go/headway/ci/tools/realtime
 	github.com/rhysd/actionlint/cmd/actionlint
 	golang.org/x/exp/cmd/apidiff
 	golang.org/x/vuln/cmd/govulncheck
 )
+
+require golang.org/x/tools v0.52.0
 
 require (
 	github.com/bmatcuk/doublestar/v4 v4.10.0 // indirect
@@ -24,6 +27,5 @@ require (
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/telemetry v0.0.0-20261010193011-f71dc92da45e // indirect
-	golang.org/x/tools v0.52.0 // indirect
 	golang.org/x/vuln v1.9.0 // indirect
 )

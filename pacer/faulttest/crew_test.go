@@ -151,7 +151,7 @@ func (r *run) last() float64 {
 	}
 	late := r.lateness.during(begin, time.Now())
 	switch {
-	case best >= enough || !measure.On():
+	case best >= enough || !measure.On:
 	case late > skew:
 		r.t.Logf("not judged: the last phase reached %.1f %% of %.1f/s, and timers were late by up to %v", 100*best, r.rate, late)
 	default:

@@ -45,7 +45,7 @@
 // This holds on a machine of any speed: a call that goes later than its slack counts as if it had gone at the latest instant
 // that was promised, and a store that a slow machine kept from answering in time counts as a fault. Two things are judged only
 // where this machine's timers say that it was fast enough for them: no operation outlasts its deadline by four StoreTimeouts; and with
-// HEADWAY_MEASURE=1, and in a soak, after the faults the tightest policy is used to at least 95 %, so that no slot is lost for
+// -tags measure, and in a soak, after the faults the tightest policy is used to at least 95 %, so that no slot is lost for
 // good.
 //
 // A seed decides the policies and the faults:

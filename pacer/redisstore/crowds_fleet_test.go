@@ -164,7 +164,7 @@ func (c *waitingCrowd) leave(end func()) {
 		one.small(c.t)
 		switch {
 		case c.fault:
-		case measure.On() && one.fallbacks > 0: // with the default timeout, which a busy machine may exceed
+		case measure.On && one.fallbacks > 0: // with the default timeout, which a busy machine may exceed
 			c.bad = append(c.bad, fmt.Sprintf("a process lost its store: %v", one.why))
 		default:
 			require.Zero(c.t, one.fallbacks, "%v", one.why)
@@ -329,7 +329,7 @@ func (c *waitingCrowd) goesOn(when string, n int, first, longest, in, within tim
 
 // What concerns twenty thousand calls at once takes the store some small requests, whether they wait in their processes or hold slots.
 //
-//	HEADWAY_MEASURE=1 go test -count=1 -v -run FleetCrowds ./pacer/redisstore
+//	go test -tags measure -count=1 -v -run FleetCrowds ./pacer/redisstore
 func TestFleetCrowds(t *testing.T) { //nolint:paralleltest // when it measures, it is alone
 	n := measure.Length(4_000, 20_000)
 	for i := range crowdEvents {

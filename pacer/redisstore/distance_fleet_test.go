@@ -17,7 +17,7 @@ import (
 // A store far away costs no goodput: the next slots and permits are asked for so early that they are there in time. Measured: each
 // kind of limit, with commands that take 60 and 150 ms, is used to 98 %. To see the table:
 //
-//	HEADWAY_MEASURE=1 go test -count=1 -v -run FleetFarAway ./pacer/redisstore
+//	go test -tags measure -count=1 -v -run FleetFarAway ./pacer/redisstore
 func TestFleetFarAway(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
 	const n = 50 // calls a second that each limit admits
 	for _, c := range []struct {

@@ -85,8 +85,8 @@ func TestFleetHeedsAPause(t *testing.T) {
 	together(t)
 	u := &pausing{after: measure.Length(time.Second, 2*time.Second), wait: measure.Length(3*time.Second, 2*time.Second)}
 	// The queue is over 3 s long, so the refusal comes 2 to 6 s after the start, and calls that would go after the end leave.
-	j := job{Fleet: "pauses", Duration: measure.Length(patience, 16*time.Second), HTTP: true, Tenants: []string{"a", "b"}, Patient: !measure.On()}
-	if !measure.On() {
+	j := job{Fleet: "pauses", Duration: measure.Length(patience, 16*time.Second), HTTP: true, Tenants: []string{"a", "b"}, Patient: !measure.On}
+	if !measure.On {
 		j.Reported, j.meanwhile = true, func(*scene) { u.resumed(t) }
 	}
 	p := play(t, u, j, func(process int) []crew {
@@ -95,7 +95,7 @@ func TestFleetHeedsAPause(t *testing.T) {
 		}
 		return []crew{{Tenant: "a", Goroutines: measure.Length(8, 22-process/3*2)}} // 22, 22, 20
 	})
-	if !measure.On() {
+	if !measure.On {
 		requireTruth(t, p, rule{name: "20 a second of tenant ", kind: evenly, n: 20, period: time.Second, burst: 1, perTenant: true})
 		requirePause(t, p, u.wait)
 		return
@@ -193,13 +193,13 @@ func (w refusing) WriteHeader(status int) {
 func TestFleetAdaptsToAHalvedLimit(t *testing.T) {
 	together(t)
 	u := &halved{strict: strict{limits: []strictLimit{{period: time.Second}}}, from: 3 * time.Second, to: 13 * time.Second}
-	j := job{Fleet: "halved", Duration: measure.Length(2*patience, 26*time.Second), HTTP: true, Patient: !measure.On()}
-	if !measure.On() {
+	j := job{Fleet: "halved", Duration: measure.Length(2*patience, 26*time.Second), HTTP: true, Patient: !measure.On}
+	if !measure.On {
 		u.from, u.to, u.generous = 0, time.Hour, true
 		j.Reported, j.meanwhile = true, u.slowsAndRecovers
 	}
 	p := play(t, u, j, crewed(crew{Tenant: "x", Goroutines: 16}))
-	if !measure.On() {
+	if !measure.On {
 		requireTruth(t, p, fiftyASecond)
 		requireSilence(t, p.calls())
 		return
@@ -293,9 +293,9 @@ func (u *shared) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 func TestFleetSharesAQuotaWithOthers(t *testing.T) {
 	together(t)
 	u := &shared{limit: measure.Length(1000, 5000)}
-	j := job{Fleet: "quota", Duration: measure.Length(patience, 20*time.Second), HTTP: true, Patient: !measure.On()}
+	j := job{Fleet: "quota", Duration: measure.Length(patience, 20*time.Second), HTTP: true, Patient: !measure.On}
 	p := play(t, u, j, crewed(crew{Tenant: "x", Goroutines: 8}))
-	if !measure.On() {
+	if !measure.On {
 		requireTruth(t, p, rule{name: "300 in any second", kind: anyWindow, n: 300, period: time.Second})
 		requireStop(t, p, u)
 		return

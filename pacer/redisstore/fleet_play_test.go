@@ -74,7 +74,7 @@ func crewed(crews ...crew) func(int) []crew { return func(int) []crew { return c
 // together lets tests of truth play together; what measures has the machine to itself.
 func together(t *testing.T) {
 	t.Helper()
-	if !measure.On() {
+	if !measure.On {
 		t.Parallel()
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 // The fleet tests run this test binary again, as processes of a fleet, against an upstream that shares no
 // code with the engine. As tests of truth they are short: a referee judges the slots and when calls went. With
-// HEADWAY_MEASURE=1 they are long, one after the other, and also judge what the upstream refuses and how much of its limits is
+// -tags measure they are long, one after the other, and also judge what the upstream refuses and how much of its limits is
 // used.
 
 const workerEnv = "HEADWAY_TEST_WORKER"
@@ -99,7 +99,7 @@ const tolerated = skew / 2
 func TestFleetAgainstASlidingSecond(t *testing.T) {
 	together(t)
 	upstream := &strict{limits: []strictLimit{{n: 50, period: time.Second}}}
-	j := job{Fleet: "sliding", Duration: measure.Length(4*time.Second, 8*time.Second), Patient: !measure.On()}
+	j := job{Fleet: "sliding", Duration: measure.Length(4*time.Second, 8*time.Second), Patient: !measure.On}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 16}))
 	requireTruth(t, p, fiftyASecond)
 	rate := upstream.rate()
@@ -112,7 +112,7 @@ func TestFleetAgainstASlidingSecond(t *testing.T) {
 func TestFleetWithAGreedyTenant(t *testing.T) {
 	together(t)
 	upstream := &strict{limits: []strictLimit{{n: 100, period: time.Second}, {n: 10, period: time.Second, perTenant: true}}}
-	j := job{Fleet: "tenants", Duration: measure.Length(4*time.Second, 8*time.Second), Patient: !measure.On()}
+	j := job{Fleet: "tenants", Duration: measure.Length(4*time.Second, 8*time.Second), Patient: !measure.On}
 	p := play(t, upstream, j, func(process int) []crew {
 		crews := []crew{{Tenant: "greedy", Goroutines: 81}}
 		for i := range 9 {
@@ -147,7 +147,7 @@ func TestFleetAgainstAFixedWindow(t *testing.T) {
 	// From the middle of one window to the end of the next: the fleet runs across a turn with a full line.
 	now := time.Now()
 	end := now.Truncate(period).Add(measure.Length(6*time.Second, 20*time.Second))
-	j := job{Fleet: measure.Length("brief", "window"), Until: end, Patient: !measure.On()}
+	j := job{Fleet: measure.Length("brief", "window"), Until: end, Patient: !measure.On}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 16}))
 	requireTruth(t, p, sixtyASecond, rule{name: "a window of the clock", kind: clockWindow, n: int64(n), period: period})
 	whole := len(slices.DeleteFunc(slices.Clone(upstream.went), func(at time.Time) bool { return !at.Truncate(period).Equal(end.Add(-period)) }))

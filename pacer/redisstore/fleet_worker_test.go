@@ -189,7 +189,7 @@ const musterKey = "test:muster"
 func pace(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, error) {
 	call, err := waited, error(nil)
 	switch {
-	case j.HTTP && measure.On():
+	case j.HTTP && measure.On:
 		call, err = transported(p)
 	case j.HTTP:
 		call = reported

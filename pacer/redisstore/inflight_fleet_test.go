@@ -214,7 +214,7 @@ func (p *played) requireFree(t *testing.T) {
 func TestFleetKeepsItsPermitsBusy(t *testing.T) {
 	together(t)
 	upstream := &crowd{most: permits, shortest: 10 * time.Millisecond, longest: measure.Length(500*time.Millisecond, 2*time.Second)}
-	j := job{Fleet: "permits", Task: "hold", Duration: measure.Length(3*time.Second, 13*time.Second), Patient: !measure.On()}
+	j := job{Fleet: "permits", Task: "hold", Duration: measure.Length(3*time.Second, 13*time.Second), Patient: !measure.On}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 32}))
 	require.Zero(t, upstream.no, "refusals")
 	requireTruth(t, p)
@@ -232,8 +232,8 @@ func TestFleetWhoseProcessesAreKilledInFlight(t *testing.T) {
 	const margin = time.Second
 	upstream := &crowd{most: permits, shortest: 10 * time.Millisecond, longest: measure.Length(500*time.Millisecond, 2*time.Second), deaf: "1"}
 	var killed time.Time
-	j := job{Fleet: "leases", Task: "hold", Duration: 2 * patience, Doomed: 2, Reported: true, Patient: !measure.On(), meanwhile: func(s *scene) {
-		if measure.On() {
+	j := job{Fleet: "leases", Task: "hold", Duration: 2 * patience, Doomed: 2, Reported: true, Patient: !measure.On, meanwhile: func(s *scene) {
+		if measure.On {
 			time.Sleep(5 * time.Second)
 		} else {
 			upstream.requireFull(t, time.Now())
@@ -242,7 +242,7 @@ func TestFleetWhoseProcessesAreKilledInFlight(t *testing.T) {
 		for _, p := range s.processes[:2] {
 			_ = p.Process.Kill()
 		}
-		if measure.On() {
+		if measure.On {
 			time.Sleep(9 * time.Second)
 		} else {
 			upstream.requireFull(t, killed.Add(briefLease))
@@ -252,7 +252,7 @@ func TestFleetWhoseProcessesAreKilledInFlight(t *testing.T) {
 	require.Zero(t, upstream.no, "refusals")
 	require.Empty(t, early(p.calls()))
 	p.requireFree(t)
-	if !measure.On() {
+	if !measure.On {
 		return
 	}
 	end := upstream.came[0].Add(13 * time.Second)
@@ -290,7 +290,7 @@ func TestFleetStacksPermitsOnRates(t *testing.T) {
 	upstream := &crowd{most: permits, shortest: measure.Length(50*time.Millisecond, 500*time.Millisecond), longest: measure.Length(300*time.Millisecond, time.Second), rates: rates}
 	j := job{
 		Fleet: "stacked", Task: "hold", Duration: measure.Length(5*time.Second, 15*time.Second),
-		Patient: !measure.On(),
+		Patient: !measure.On,
 	}
 	j.before = func(s *scene) { spend(t, s, rates, spent) }
 	j.meanwhile = func(*scene) {
@@ -381,7 +381,7 @@ func (u *baton) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 func TestFleetPassesAPlaceOn(t *testing.T) {
 	together(t)
 	upstream := &baton{}
-	j := job{Fleet: "one", Task: "pass", Duration: measure.Length(2*time.Second, 4*time.Second), Patient: !measure.On()}
+	j := job{Fleet: "one", Task: "pass", Duration: measure.Length(2*time.Second, 4*time.Second), Patient: !measure.On}
 	p := play(t, upstream, j, func(process int) []crew { return make([]crew, map[bool]int{true: 1}[process < 2]) })
 	slices.SortFunc(upstream.turns, func(a, b turn) int { return int(a.from - b.from) })
 	var passes []time.Duration

@@ -161,7 +161,7 @@ func TestFleetWithADeepLane(t *testing.T) {
 	upstream := newGate(100, 10)
 	j := job{
 		Fleet: "lanes", Task: "lanes", Duration: measure.Length(4*time.Second, 22*time.Second), Begin: measure.Length(time.Time{}, time.Now().Add(time.Second)),
-		Patient: !measure.On(),
+		Patient: !measure.On,
 	}
 	batch := measure.Length(250, 2500)
 	p := play(t, upstream, j, func(process int) []crew {
@@ -172,7 +172,7 @@ func TestFleetWithADeepLane(t *testing.T) {
 	inter := p.sum["interactive"]
 	require.Equal(t, inter.Offered, inter.Went, "interactive calls that went")
 	require.Positive(t, inter.Went)
-	if !measure.On() {
+	if !measure.On {
 		return
 	}
 	at := func(d time.Duration) time.Time { return j.Begin.Add(d) }
@@ -217,7 +217,7 @@ func shares(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, err
 				if c.Tenant != "guest" {
 					return call(ctx)
 				}
-				if !measure.On() && i%2 == 0 { // a busy machine may let none of them go in the time of a visit
+				if !measure.On && i%2 == 0 { // a busy machine may let none of them go in the time of a visit
 					time.Sleep(time.Until(j.Begin.Add(visit)))
 					return call(ctx)
 				}
@@ -246,14 +246,14 @@ func TestFleetSharesFairly(t *testing.T) {
 	upstream := newGate(100, 5)
 	j := job{
 		Fleet: "shares", Task: "shares", Duration: measure.Length(5*time.Second, 14*time.Second), Begin: measure.Length(time.Time{}, time.Now().Add(time.Second)),
-		Patient: !measure.On(),
+		Patient: !measure.On,
 	}
 	p := play(t, upstream, j, crewed(crew{Tenant: "one", Goroutines: 16}, crew{Tenant: "three", Goroutines: 16}, crew{Tenant: "guest", Goroutines: 16}))
 	requireTruth(t, p, hundredASecond(5))
 	require.Greater(t, p.sum["three"].Went, p.sum["one"].Went)
 	require.Positive(t, p.sum["one"].Went)
 	require.Positive(t, p.sum["guest"].Went)
-	if !measure.On() {
+	if !measure.On {
 		return
 	}
 	used := upstream.rate(j.Begin.Add(time.Second), j.Begin.Add(j.Duration))

@@ -74,12 +74,12 @@ func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses [
 	j := job{Fleet: "sliding", Duration: 2 * patience, Reported: true, Timeout: measure.Length(2*time.Second, 0), meanwhile: func(s *scene) {
 		s.acquainted()
 		known = s.acquainted() // a process sends a heartbeat when it has read the reply to the one before, which may take it long
-		if measure.On() {
+		if measure.On {
 			time.Sleep(time.Until(start.Add(8 * time.Second)))
 		}
 		losses = meanwhile(s, 3*time.Second)
 		s.resynced()
-		if measure.On() {
+		if measure.On {
 			time.Sleep(time.Until(start.Add(20 * time.Second)))
 		}
 	}}

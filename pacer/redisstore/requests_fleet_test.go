@@ -194,7 +194,7 @@ func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest,tparallel //
 // What the processes of a large fleet send beside the requests of their calls does not grow with the fleet: 200 requests a second at most. A
 // thousand processes whose calls wait take little of the server's processor. To see the figures:
 //
-//	HEADWAY_MEASURE=1 go test -count=1 -v -run FleetOfWaitingProcesses ./pacer/redisstore
+//	go test -tags measure -count=1 -v -run FleetOfWaitingProcesses ./pacer/redisstore
 func TestFleetOfWaitingProcesses(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
 	n := measure.Length(50, 1000)
 	for name, c := range map[string]struct {

@@ -41,7 +41,7 @@ func TestFleetOfRandomStacks(t *testing.T) { //nolint:paralleltest,tparallel // 
 			w := s.Play(t, fleet, measure.Length(2*time.Second, 20*time.Second))
 			late := timers.Stop()
 			require.Empty(t, w.Broken())
-			if !measure.On() {
+			if !measure.On {
 				return
 			}
 			most, used := time.Duration(0), w.Used()

@@ -22,9 +22,9 @@ func TestFleetWhileAProcessIsSuspended(t *testing.T) {
 	upstream := &strict{limits: []strictLimit{{n: 50, period: time.Second}}}
 	var from, to int64
 	j := job{
-		Fleet: "sliding", Variant: "-suspended", Duration: measure.Length(patience, 12*time.Second), Reported: !measure.On(), Patient: !measure.On(),
+		Fleet: "sliding", Variant: "-suspended", Duration: measure.Length(patience, 12*time.Second), Reported: !measure.On, Patient: !measure.On,
 		meanwhile: func(s *scene) {
-			if measure.On() {
+			if measure.On {
 				time.Sleep(4 * time.Second)
 			} else {
 				s.acquainted()
@@ -34,7 +34,7 @@ func TestFleetWhileAProcessIsSuspended(t *testing.T) {
 			time.Sleep(away)
 			to = micros()
 			require.NoError(t, s.processes[0].Process.Signal(syscall.SIGCONT))
-			if !measure.On() {
+			if !measure.On {
 				time.Sleep(time.Second)
 				s.resynced()
 			}

@@ -2,22 +2,15 @@ package measure
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 )
 
-// Env names the environment variable that asks for measurements.
-const Env = "HEADWAY_MEASURE"
-
-// On reports whether this run measures.
-func On() bool { return os.Getenv(Env) != "" }
-
 // Length returns how long a scenario runs: short as a test of truth, long as a measurement.
 func Length[T any](truth, measured T) T {
-	if On() {
+	if On {
 		return measured
 	}
 	return truth
@@ -85,9 +78,14 @@ func (w *Timers) Stop() Lateness {
 // a later one it says that it was not judged. A test of truth only prints the figures.
 func Judge(tb testing.TB, late Lateness, tolerated time.Duration, figures string, good bool) {
 	tb.Helper()
+	judge(tb, On, late, tolerated, figures, good)
+}
+
+func judge(tb testing.TB, on bool, late Lateness, tolerated time.Duration, figures string, good bool) {
+	tb.Helper()
 	tb.Logf("%s; timers were %v late", figures, late)
 	switch {
-	case !On() || good:
+	case !on || good:
 	case late.Max > tolerated:
 		tb.Logf("not judged: timers were %v late, which is more than the %v that the figures allow for", late.Max, tolerated)
 	default:

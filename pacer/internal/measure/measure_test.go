@@ -1,4 +1,4 @@
-package measure_test
+package measure
 
 import (
 	"fmt"
@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/headway-go/headway/pacer/internal/measure"
 )
 
 // recorder is a testing.TB that records its calls.
@@ -31,39 +29,31 @@ func (r *recorder) Errorf(format string, args ...any) {
 
 func TestOnlyAMeasurementOnGoodTimersFails(t *testing.T) {
 	for _, c := range []struct {
-		env    string
+		on     bool
 		late   time.Duration
 		good   bool
 		failed bool
 		judged bool
 	}{
-		{"", 0, false, false, true},
-		{"1", 0, true, false, true},
-		{"1", 0, false, true, true},
-		{"1", time.Millisecond, false, true, true},
-		{"1", time.Millisecond + 1, false, false, false},
-		{"1", time.Second, true, false, true},
+		{false, 0, false, false, true},
+		{true, 0, true, false, true},
+		{true, 0, false, true, true},
+		{true, time.Millisecond, false, true, true},
+		{true, time.Millisecond + 1, false, false, false},
+		{true, time.Second, true, false, true},
 	} {
-		t.Setenv(measure.Env, c.env)
 		r := &recorder{}
-		measure.Judge(r, measure.Lateness{Max: c.late}, time.Millisecond, "9 of 10", c.good)
+		judge(r, c.on, Lateness{Max: c.late}, time.Millisecond, "9 of 10", c.good)
 		require.Equal(t, c.failed, r.failed, "%+v", c)
 		require.Contains(t, r.log.String(), "9 of 10")
 		require.Equal(t, c.judged, !strings.Contains(r.log.String(), "not judged"), "%+v", c)
 	}
 }
 
-func TestLengthFollowsTheEnvironment(t *testing.T) {
-	t.Setenv(measure.Env, "")
-	require.Equal(t, 1, measure.Length(1, 2))
-	t.Setenv(measure.Env, "1")
-	require.Equal(t, 2, measure.Length(1, 2))
-}
-
 func TestTimersOfABubbleAreNeverLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		timers := measure.Watch()
+		timers := Watch()
 		time.Sleep(time.Second)
 		require.Zero(t, timers.Stop())
 	})
@@ -71,5 +61,5 @@ func TestTimersOfABubbleAreNeverLate(t *testing.T) {
 
 func TestMaxIsThatOfTheLatest(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, measure.Lateness{P50: 2, P99: 3, Max: 9}, measure.Max(measure.Lateness{P50: 1, P99: 3, Max: 4}, measure.Lateness{P50: 2, P99: 2, Max: 9}))
+	require.Equal(t, Lateness{P50: 2, P99: 3, Max: 9}, Max(Lateness{P50: 1, P99: 3, Max: 4}, Lateness{P50: 2, P99: 2, Max: 9}))
 }

@@ -32,7 +32,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// What is predicted is measured here, with HEADWAY_MEASURE=1: this test binary runs again, as the processes of a fleet, against
+// What is predicted is measured here, with -tags measure: this test binary runs again, as the processes of a fleet, against
 // an upstream that enforces limits by itself. Without it, a short run of the same fleet is judged by its slots.
 
 const workerEnv = "HEADWAY_TEST_WORKER"
@@ -337,7 +337,7 @@ func TestPredictsAFleet(t *testing.T) {
 // together lets a test run beside others, unless it measures.
 func together(t *testing.T) {
 	t.Helper()
-	if !measure.On() {
+	if !measure.On {
 		t.Parallel()
 	}
 }
