@@ -1,5 +1,5 @@
 SOAK ?= 10m
-STRESS ?= 5
+STRESS ?= 4 3 3
 
 # Every module that go.work lists: the library, the examples, the benchmarks.
 EACH := ./.ci/each-module
@@ -28,25 +28,13 @@ postgres: ## Install PostgreSQL, if the machine has none
 test: redis postgres browser ## Run every test of every module, with the race detector
 	@./.ci/test
 
-.PHONY: unraced
-unraced: redis browser ## Run what the race detector is too slow for: long judges, the pictures as they are now, and the store on miniredis
-	@go test -count=1 -vet=off -run 'NothingOutlasts|WhatOthersLeave' ./pacer
-	@HEADWAY_LONG=1 go test -count=1 -vet=off -run 'TestRandomStacks|TestATenantAlone' ./pacer
-	@cd pacer/bench && go test -count=1 -vet=off -run 'Pictures|Miniredis|TestReport' .
-	@cd pacer/cmd/headway && go test -count=1 -vet=off -run Picture ./internal/top
-	@cd pacer/page/browsertest && go test -count=1 -vet=off -run Pictures .
-
 .PHONY: stress
-stress: redis postgres browser ## Run the tests five times while every core is busy (STRESS=5)
-	@./.ci/stress $(STRESS)
+stress: redis postgres browser ## Run the tests ten times, quiet and busy, then long histories and random faults (STRESS="4 3 3" SOAK=10m)
+	@HEADWAY_SOAK=$(SOAK) ./.ci/stress $(STRESS)
 
 .PHONY: compat
 compat: redis ## Judge the Redis store on Redis 6.2 and Valkey 8, installed or built where they can be had
 	@./.ci/compat
-
-.PHONY: soak
-soak: redis ## Break things at random (SOAK=10m)
-	@cd pacer/faulttest && HEADWAY_LONG=1 HEADWAY_SOAK=$(SOAK) go test -count=1 -run TestSoak -v -timeout 24h .
 
 .PHONY: lint
 lint: ## Check formatting and run the linters
@@ -57,17 +45,13 @@ fmt: ## Format every Go file
 	@$(EACH) gofmt -l -w .
 
 .PHONY: bench
-bench: redis ## Measure against the peers, into docs/benchmarks
+bench: redis browser ## Measure against the peers, into docs/benchmarks, and fleets against strict upstreams
 	@mkdir -p docs/benchmarks
-	@cd pacer/bench && HEADWAY_BENCH=../../docs/benchmarks go test -count=1 -run '^TestReport$$' -v -timeout 20m .
-
-.PHONY: fleet
-fleet: redis browser ## Measure fleets of processes against strict upstreams
-	@HEADWAY_MEASURE=1 go test -count=1 -v -timeout 30m -run Fleet ./pacer/redisstore
-	@cd pacer/cmd/headway && HEADWAY_MEASURE=1 go test -count=1 -v -run Predicts ./internal/simulate
-	@cd examples/zendesk && HEADWAY_MEASURE=1 go test -count=1 .
-	@cd examples/salesforce && HEADWAY_MEASURE=1 go test -count=1 .
-	@cd pacer/page/browsertest && HEADWAY_MEASURE=1 go test -count=1 .
+	@cd pacer/bench && HEADWAY_BENCH=../../docs/benchmarks go test -tags measure -count=1 -run '^TestReport$$' -v -timeout 20m .
+	@go test -tags measure -count=1 -v -timeout 60m -run Fleet ./pacer/redisstore
+	@cd pacer/cmd/headway && go test -tags measure -count=1 -v -run Predicts ./internal/simulate
+	@for dir in pacer/asynqpacer pacer/riverpacer; do go -C $$dir test -tags measure -count=1 -v -run Fleet . || exit 1; done
+	@for dir in examples/zendesk examples/salesforce pacer/page/browsertest; do go -C $$dir test -tags measure -count=1 . || exit 1; done
 
 .PHONY: pictures
 pictures: browser ## Draw the pictures of the documentation anew, into docs/pictures

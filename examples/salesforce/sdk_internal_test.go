@@ -149,13 +149,13 @@ func TestTooManyLongCallsAreNotTheDay(t *testing.T) {
 		_, _ = http.DefaultClient.Do(r)
 	})
 	require.Eventually(t, func() bool { return d.standin.Stats().Used == 1 }, time.Minute, time.Millisecond)
-	time.Sleep(20 * time.Millisecond) // which makes it a long one
+	time.Sleep(20 * time.Millisecond) //realtime: the stand-in's clock makes it a long call
 	err := d.look(t.Context(), interactiveTimeout)
 	require.ErrorContains(t, err, "ConcurrentPerOrgLongTxn Limit exceeded.", "a waiting call gets the error at once")
 	wg.Go(func() { // the long one ends when the reader has been refused, too
 		defer cancel()
 		for t.Context().Err() == nil && d.standin.Stats().Consumers[ownConsumer].Refused < 2 {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) //realtime: looks again, until it is so
 		}
 	})
 	require.NoError(t, d.read(t.Context()), "a reader waits until it is over, and repeats the call")

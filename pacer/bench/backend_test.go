@@ -3,7 +3,6 @@ package bench_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -159,43 +158,4 @@ func parseInfo(reply string) map[string]string {
 		}
 	}
 	return info
-}
-
-// The requests that the figures speak of are those that the server saw.
-func TestRequestsAreCounted(t *testing.T) {
-	b := newBackend(t)
-	calls := func() int64 {
-		info, err := b.rdb.Info(t.Context(), "commandstats").Result()
-		require.NoError(t, err)
-		b.sent.requests.Add(-1)
-		n := int64(0)
-		for _, name := range []string{"cmdstat_eval", "cmdstat_evalsha"} {
-			first, _, _ := strings.Cut(strings.TrimPrefix(parseInfo(info)[name], "calls="), ",")
-			one, _ := strconv.ParseInt(first, 10, 64)
-			n += one
-		}
-		return n
-	}
-	for _, c := range overRedis(t, b) {
-		if c.name == ping || c.name == throttledGCRA { // which send more than scripts
-			continue
-		}
-		t.Run(fmt.Sprint(c.name, " ", c.limits), func(t *testing.T) {
-			const n = 20
-			one := course{goroutines: 1}
-			one.play(t, &c, 1) // the server learns the script
-			sent, heartbeats, seen := b.sent.requests.Load(), b.sent.heartbeats.Load(), calls()
-			one.play(t, &c, n)
-			sent, seen = b.sent.requests.Load()-sent, calls()-seen
-			heartbeats = b.sent.heartbeats.Load() - heartbeats
-			each := int64(max(1, c.limits))
-			if strings.HasPrefix(c.name, headway) {
-				each = 1
-			}
-			require.Equal(t, n*each, sent)
-			// What is on its way in the background is not counted yet, or was not when this began: of each of three Pacers one
-			// of each script, at most.
-			require.InDelta(t, sent+heartbeats, seen, 9)
-		})
-	}
 }

@@ -54,60 +54,6 @@ func whole(x float64) string { return number(floor(x)) }
 // full length, which take minutes.
 const outputEnv = "HEADWAY_BENCH"
 
-// TestReport measures everything and writes the report. Without HEADWAY_BENCH it makes next to no decisions, and only what
-// does not depend on time is checked. The race detector draws no charts. The whole report also goes into the tables of docs/figures.md.
-func TestReport(t *testing.T) {
-	dir := os.Getenv(outputEnv)
-	full := dir != ""
-	if !full {
-		dir = t.TempDir()
-	}
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	var sections []section
-	whole := true // rather than some parts, by -run TestReport/precision
-	for _, part := range []struct {
-		name    string
-		measure func(*testing.T, bool) []section
-	}{
-		{"redis", single(redisSection)},
-		{"memory", single(memorySection)},
-		{"contention", single(contentionSection)},
-		{"transport", single(transportSection)},
-		{"lines", single(linesSection)},
-		{"sleeping", single(growthOfSleeping)},
-		{"waiters", single(growthOfLines)},
-		{"policies", single(growthOfPolicies)},
-		{"gaps", single(growthOfGaps)},
-		{"keys", single(growthOfKeys)},
-		{"precision", single(precisionSection)},
-		{"fleet", fleetSections},
-	} {
-		ran := false
-		require.True(t, t.Run(part.name, func(t *testing.T) {
-			ran = true
-			sections = append(sections, part.measure(t, full)...)
-		}))
-		whole = whole && ran
-	}
-	report := markdown(t, sections)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "benchmarks.md"), []byte(report), 0o644))
-	if !underRace {
-		for _, s := range sections {
-			for _, c := range s.charts {
-				require.NoError(t, c.write(dir), c.file)
-			}
-		}
-	}
-	if whole && full {
-		writeFigures(t, dir)
-	}
-	t.Log("\n" + report)
-	checkReport(t, dir, sections)
-	if whole && !full {
-		checkPromises(t, sections)
-	}
-}
-
 func single(part func(*testing.T, bool) section) func(*testing.T, bool) []section {
 	return func(t *testing.T, full bool) []section {
 		t.Helper()

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -283,11 +282,9 @@ func TestHostileFiles(t *testing.T) {
 			many(10_001, "{policy: per-second.t, for: %d, limit: 5/s},") + "]}}": "Overrides is 10001: must be at most 10000",
 		"upstreams: {" + strings.Repeat("u", 100_000) + ": {}}": "is not a valid upstream name",
 	} {
-		begin := time.Now()
 		_, err := config.Parse("f", []byte(text))
 		require.ErrorContains(t, err, want)
 		require.Less(t, len(err.Error()), 100_000)
-		require.Less(t, time.Since(begin), 30*time.Second)
 	}
 }
 

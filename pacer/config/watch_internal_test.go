@@ -180,7 +180,7 @@ func TestWatchWaitsUntilItIsQuiet(t *testing.T) {
 	for n := 2; n < 50; n++ {
 		write(t, w.path, content(n))
 	}
-	most := 1 + int(time.Since(begin)/w.latest) // and the last one
+	most := 1 + int(time.Since(begin)/w.latest) //realtime: and the last one
 	last, timeout := "", time.After(patience)
 	for seen := 0; last != "[per-second: 49 per 1s]"; seen++ {
 		require.LessOrEqual(t, seen, most)

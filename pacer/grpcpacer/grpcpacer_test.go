@@ -208,7 +208,7 @@ func TestAStreamHoldsItsPermit(t *testing.T) {
 		}
 		return err != nil
 	}
-	free := func() { require.Eventually(t, func() bool { return !taken() }, 10*time.Second, time.Millisecond) }
+	free := func() { require.Eventually(t, func() bool { return !taken() }, time.Minute, time.Millisecond) }
 
 	_, err := client.EmptyCall(t.Context(), &grpc_testing.Empty{})
 	require.NoError(t, err)

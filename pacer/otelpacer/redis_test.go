@@ -43,9 +43,7 @@ func TestPrometheusSeesTheStore(t *testing.T) {
 			})
 			return len(missing) == 0
 		}
-		for end := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
-			require.True(t, time.Now().Before(end), "no %v", missing)
-		}
+		require.Eventually(t, ok, time.Minute, 20*time.Millisecond, "no %v", &missing)
 	}
 	eventually(
 		`headway_store_operation_duration_seconds_count{headway_store_operation="reserve",headway_upstream="crm"} `,

@@ -16,6 +16,7 @@ package main
 import (
 	"go/ast"
 	"go/constant"
+	"go/token"
 	"go/types"
 	"strings"
 	"time"
@@ -78,7 +79,7 @@ func (c *checker) file(f *ast.File) {
 		case *ast.FuncDecl:
 			if obj := c.pass.TypesInfo.Defs[d.Name]; obj != nil && d.Body != nil {
 				c.node(obj, d.Body)
-				if recv := receiver(obj); recv != nil { // a value of the type may be called through an interface
+				if recv := receiver(obj); recv != nil {
 					c.of(recv).uses = append(c.of(recv).uses, obj)
 				}
 			}
@@ -116,11 +117,22 @@ func (c *checker) node(obj types.Object, body ast.Node) {
 						n.finds = append(n.finds, finding{x, what})
 					}
 				}
+				if id, ok := x.Fun.(*ast.Ident); ok && id.Name == "new" && !bubble {
+					n.uses = c.made(n.uses, x.Args[0])
+				}
 				walk(x.Fun, bubble)
 				for i, arg := range x.Args {
 					walk(arg, bubble || c.inBubble(x, i))
 				}
 				return false
+			case *ast.CompositeLit:
+				if !bubble {
+					n.uses = c.made(n.uses, x)
+				}
+			case *ast.UnaryExpr:
+				if x.Op == token.AND && !bubble {
+					n.uses = c.made(n.uses, x.X)
+				}
 			case *ast.AssignStmt:
 				for i, value := range x.Rhs {
 					if id, ok := x.Lhs[i].(*ast.Ident); ok && len(x.Lhs) == len(x.Rhs) && c.isNow(value) {
@@ -132,7 +144,7 @@ func (c *checker) node(obj types.Object, body ast.Node) {
 				if v, ok := used.(*types.Var); ok && bubble && isFunc(v) {
 					c.bubbles[v] = true
 				}
-				if used != nil && !bubble && used.Pkg() == c.pass.Pkg {
+				if _, typ := used.(*types.TypeName); used != nil && !typ && !bubble && used.Pkg() == c.pass.Pkg {
 					n.uses = append(n.uses, used)
 				}
 			}
@@ -140,6 +152,14 @@ func (c *checker) node(obj types.Object, body ast.Node) {
 		})
 	}
 	walk(body, false)
+}
+
+// made adds the named type of x, of which there is a value: its methods may be called through an interface.
+func (c *checker) made(uses []types.Object, x ast.Expr) []types.Object {
+	if named, ok := c.pass.TypesInfo.TypeOf(x).(*types.Named); ok {
+		return append(uses, named.Origin().Obj())
+	}
+	return uses
 }
 
 // inBubble reports whether argument i of call runs in a bubble of virtual time.
@@ -229,7 +249,7 @@ func (c *checker) reachable() map[types.Object]bool {
 		file := c.pass.Fset.Position(obj.Pos()).Filename
 		test := strings.HasSuffix(file, "_test.go")
 		for _, prefix := range []string{"Test", "Fuzz", "Example"} {
-			if test && strings.HasPrefix(obj.Name(), prefix) {
+			if test && strings.HasPrefix(obj.Name(), prefix) && obj.Name() != "TestMain" { // which judges nothing
 				visit(obj)
 			}
 		}

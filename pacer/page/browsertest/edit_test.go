@@ -34,13 +34,13 @@ func TestAnEditedFileShows(t *testing.T) {
 	if pictures != "" {
 		part = 29 * time.Second
 	}
-	time.Sleep(part)
+	time.Sleep(part) //realtime: a picture shows half a minute
 
 	after := strings.Replace(string(before), "peak: at most 14 in any 1s", "peak: at most 7 in any 1s", 1)
 	require.NoError(t, os.WriteFile(file, []byte(after), 0o600))
 	b.until(`document.body.textContent.includes("at most 7 in any 1s")`)
 	b.until(`!document.body.textContent.includes("at most 14 in any 1s")`)
-	time.Sleep(part)
+	time.Sleep(part) //realtime: a picture shows half a minute
 	if pictures == "" {
 		return
 	}

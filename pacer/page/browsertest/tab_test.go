@@ -144,7 +144,7 @@ func (b *tab) showsPause() {
 	b.t.Helper()
 	timers, begin := measure.Watch(), time.Now()
 	b.until(`!document.querySelector('[data-policy="peak"] .badge.paused').hidden`)
-	took := time.Since(begin)
+	took := time.Since(begin) //realtime: measured
 	measure.Judge(b.t, timers.Stop(), 20*time.Millisecond, fmt.Sprintf("shown after %v", took.Round(time.Millisecond)), took < time.Second)
 }
 

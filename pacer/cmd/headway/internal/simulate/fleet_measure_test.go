@@ -1,3 +1,5 @@
+//go:build measure
+
 package simulate_test
 
 import (
@@ -32,8 +34,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// What is predicted is measured here, with -tags measure: this test binary runs again, as the processes of a fleet, against
-// an upstream that enforces limits by itself. Without it, a short run of the same fleet is judged by its slots.
+// What is predicted is measured here: this test binary runs again, as the processes of a fleet, against an upstream that enforces
+// limits by itself.
 
 const workerEnv = "HEADWAY_TEST_WORKER"
 
@@ -48,10 +50,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// length is how long a fleet is measured, after it has warmed up.
-func length() time.Duration { return measure.Length(2*time.Second, 8*time.Second) }
-
 const (
+	// length is how long a fleet is measured, after it has warmed up.
+	length    = 8 * time.Second
 	processes = 4
 	warmUp    = 2 * time.Second
 	// storeTimeout is longer than any machine should keep Redis from answering.
@@ -219,7 +220,7 @@ func (u *judge) admits(now time.Time, tenant string, waited time.Duration) bool 
 		}
 		return ""
 	}
-	counts := !now.Before(u.from) && now.Before(u.from.Add(length()))
+	counts := !now.Before(u.from) && now.Before(u.from.Add(length))
 	for _, l := range u.limits {
 		k := key(l)
 		u.went[k] = slices.DeleteFunc(u.went[k], func(t time.Time) bool { return now.Sub(t) >= time.Second })
@@ -251,7 +252,7 @@ func play(t *testing.T, u *judge, fleet string, crews func(process int) []crew) 
 	timers := measure.Watch()
 	var g errgroup.Group
 	for i := range processes {
-		spec, err := json.Marshal(job{Fleet: fleet, Redis: redisServer.Addr, URL: server.URL, Begin: begin, Length: length(), Crews: crews(i)})
+		spec, err := json.Marshal(job{Fleet: fleet, Redis: redisServer.Addr, URL: server.URL, Begin: begin, Length: length, Crews: crews(i)})
 		require.NoError(t, err)
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), workerEnv+"="+string(spec))
@@ -279,7 +280,7 @@ func play(t *testing.T, u *judge, fleet string, crews func(process int) []crew) 
 func predict(t *testing.T, fleet string, loads ...simulate.Load) *simulate.Result {
 	t.Helper()
 	plan := simulate.DefaultPlan()
-	plan.Policies, plan.Loads, plan.For = fleets[fleet], loads, simulate.Duration(warmUp+length())
+	plan.Policies, plan.Loads, plan.For = fleets[fleet], loads, simulate.Duration(warmUp+length)
 	r, err := simulate.Run(t.Context(), plan)
 	require.NoError(t, err)
 	require.InDelta(t, 1, r.Chart.Every, 0)
@@ -292,7 +293,7 @@ func afterWarmUp(r *simulate.Result) float64 {
 	for _, n := range r.Chart.Admitted[int(warmUp.Seconds()):] {
 		sum += n
 	}
-	return sum / length().Seconds()
+	return sum / length.Seconds()
 }
 
 // judgeFleet judges what was measured beside what was predicted, and that the upstream refused nothing. A machine whose timers
@@ -315,10 +316,8 @@ func quantile(waits []time.Duration, q float64) float64 {
 // 4 processes × 16 goroutines against an upstream that is strict at 50 per sliding second: the simulation says what goes,
 // within 2 %.
 func TestPredictsAFleet(t *testing.T) {
-	together(t)
 	for fleet, skew := range map[string]time.Duration{"strict": policies.DefaultSkew, "skewed": skew} {
 		t.Run(fleet, func(t *testing.T) {
-			together(t)
 			load := simulate.DefaultLoad()
 			load.Processes, load.Workers, load.CallTime = processes, 16, simulate.Duration(time.Millisecond)
 			r := predict(t, fleet, load)
@@ -326,7 +325,7 @@ func TestPredictsAFleet(t *testing.T) {
 			require.Positive(t, predicted)
 			u := &judge{limits: []strictly{{n: 50}}}
 			play(t, u, fleet, func(int) []crew { return []crew{{Tenant: "tenant", Workers: 16}} })
-			rate, median := float64(u.calls["tenant"]+u.no)/length().Seconds(), quantile(u.waits["tenant"], 0.5)
+			rate, median := float64(u.calls["tenant"]+u.no)/length.Seconds(), quantile(u.waits["tenant"], 0.5)
 			judgeFleet(t, u, skew, fmt.Sprintf("%.2f/s predicted, %.2f/s measured: %.2f %% off; waits p50 %.3f s and %.3f s",
 				predicted, rate, 100*off(predicted, rate), r.Waits.P50, median),
 				off(predicted, rate) <= 0.02 && off(r.Waits.P50, median) <= 0.05)
@@ -334,18 +333,9 @@ func TestPredictsAFleet(t *testing.T) {
 	}
 }
 
-// together lets a test run beside others, unless it measures.
-func together(t *testing.T) {
-	t.Helper()
-	if !measure.On {
-		t.Parallel()
-	}
-}
-
 // 100/s shared and 10/s per tenant, where one tenant has 81 goroutines in each process and nine others offer 9 calls a
 // second each.
 func TestPredictsAGreedyTenant(t *testing.T) {
-	together(t)
 	const greedy, light = 81, 9
 	workers, arrivals := simulate.DefaultLoad(), simulate.DefaultLoad()
 	workers.Name, workers.Processes, workers.Workers, workers.CallTime = "greedy", processes, greedy, simulate.Duration(time.Millisecond)
@@ -373,7 +363,7 @@ func TestPredictsAGreedyTenant(t *testing.T) {
 			waits = append(waits, u.waits[tenant]...)
 		}
 	}
-	rate, own := float64(all)/length().Seconds(), float64(u.calls["greedy"])/length().Seconds()
+	rate, own := float64(all)/length.Seconds(), float64(u.calls["greedy"])/length.Seconds()
 	judgeFleet(t, u, skew, fmt.Sprintf("%.2f/s predicted, %.2f/s measured: %.2f %% off; the greedy one %.2f/s and %.2f/s; waits of the others p50 %.1f ms and %.1f ms, p99 %.1f ms and %.1f ms",
 		predicted, rate, 100*off(predicted, rate), r.Loads[0].Goodput, own,
 		1e3*r.Loads[1].Waits.P50, 1e3*quantile(waits, 0.5), 1e3*r.Loads[1].Waits.P99, 1e3*quantile(waits, 0.99)),
