@@ -2,6 +2,9 @@
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# announce says what is about to be installed, and how large it is.
+announce() { echo "$(basename "$0"): installing $1 with the system's package manager"; }
+
 # as_root runs a command as root; sudo must not ask for a password.
 as_root() {
 	if [ "$(id -u)" -eq 0 ]; then
