@@ -169,7 +169,7 @@ func TestStoreOptions(t *testing.T) {
 		"redisEnv: HEADWAY_TEST_REDIS": "[h:1] 3 u=u p=hunter2 tls=true cluster=false master=",
 		"redisEnv: HEADWAY_TEST_LIST":  "[a:1 b:2] 0 u= p= tls=false cluster=false master=",
 	} {
-		o, err := parsed(t, "store: s\nstores: {s: {"+text+"}}\nupstreams: {u: {}}").byName["u"].store.options()
+		o, err := parsed(t, "store: s\nstores: {s: {"+text+"}}\nupstreams: {u: {policies: none}}").byName["u"].store.options()
 		require.NoError(t, err)
 		got := fmt.Sprintf("%v %d u=%s p=%s tls=%v cluster=%v master=%s", o.Addrs, o.DB, o.Username, o.Password, o.TLSConfig != nil, o.IsClusterMode, o.MasterName)
 		require.Equal(t, want, got, text)
@@ -184,12 +184,12 @@ func TestStoresThatCannotBeOpened(t *testing.T) {
 stores:
   s: {redis: "h:1", passwordEnv: HEADWAY_TEST_NOT_SET}
   r: {redisEnv: HEADWAY_TEST_REDIS}
-upstreams: {a: {store: s}, b: {store: s}, c: {store: r}, d: {}}
+upstreams: {a: &a {store: s, policies: none}, b: *a, c: {store: r, policies: none}, d: {policies: none}}
 `)
 	p, err := f.Open()
 	require.Nil(t, p)
-	require.EqualError(t, err, "f:3:34: stores.s.passwordEnv: the environment variable HEADWAY_TEST_NOT_SET is not set: set it where the program runs\n"+
-		"f:4:17: stores.r.redisEnv: the environment variable HEADWAY_TEST_REDIS "+errEndpoint.Error())
+	require.EqualError(t, err, "f:3:34: stores.s.passwordEnv: the environment variable that it names is not set: set it where the program runs\n"+
+		"f:4:17: stores.r.redisEnv: the environment variable that it names "+errEndpoint.Error())
 	require.Len(t, Mistakes(err), 2)
 }
 

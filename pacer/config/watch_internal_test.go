@@ -157,7 +157,7 @@ func TestWatchReportsMistakesOnce(t *testing.T) {
 	is(t, reported, 1)
 	write(t, w.path+"~", "upstreams: {u: {policies: [nonsense]}}")
 	require.NoError(t, os.Rename(w.path+"~", w.path))
-	require.Contains(t, <-reported, w.path+`:1:28: upstreams.u.policies[0]: policies: Text is "nonsense"`)
+	require.Contains(t, <-reported, w.path+`:1:28: upstreams.u.policies[0]: not understood`)
 	write(t, w.path+"~", content(2))
 	require.NoError(t, os.Rename(w.path+"~", w.path))
 	is(t, reported, 2)
