@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -152,6 +153,35 @@ func TestApplyReportsWhatNeedsARestart(t *testing.T) {
 		require.Len(t, d.lists, 1, "policies hold at once")
 		require.NoError(t, p.Apply(parsed(t, strings.Replace(before, "5/s", "6/s", 1))))
 	}
+}
+
+// A change in whose place something holds that was set at run time is reported, with what holds; any other change is not.
+func TestApplyReportsWhatHoldsInstead(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	p, err := parsed(t, before).Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	one := p.live["a"].pacer
+	apply := func(limit string) error { return p.Apply(parsed(t, strings.Replace(before, "5/s", limit, 1))) }
+	require.NoError(t, one.SetLimit(ctx, "x", policies.PerSecond(1), time.Hour, pacer.Scope("t", "acme")))
+	err = apply("6/s")
+	require.ErrorIs(t, err, ErrOverruled)
+	require.ErrorContains(t, err, `f:4:15: upstreams.a.policies: has changed, but limits that were set at run time hold instead: "x: 1 per 1s, per t" for t=acme, set at 2`)
+	require.ErrorContains(t, err, "Z or headway unlimit a")
+	require.NoError(t, p.Apply(parsed(t, strings.Replace(before, `5/s, per t"`, `6/s, per t", y: 7/s`, 1))), "x is as before")
+	require.NoError(t, one.SetPolicies(ctx, policies.PerSecond(3).Per("t").Named("x")))
+	err = apply("7/s")
+	require.ErrorContains(t, err, `"x: 3 per 1s, per t" for the whole upstream, set at 2`)
+	require.ErrorContains(t, err, "Z, until headway unset a")
+	require.Len(t, Mistakes(err), 2)
+	require.Equal(t, "[x: 3 per 1s, per t]", fmt.Sprint(one.Policies()))
+	require.NoError(t, one.UnsetPolicies(ctx))
+	require.NoError(t, one.UnsetLimit(ctx, "x", pacer.Scope("t", "acme")))
+	require.Equal(t, "[x: 7 per 1s, per t]", fmt.Sprint(one.Policies()))
+	require.NoError(t, apply("8/s"))
+	require.NoError(t, one.Close())
+	require.ErrorIs(t, apply("9/s"), pacer.ErrClosed)
 }
 
 // A store is what the file and the environment say.
