@@ -40,8 +40,8 @@ var waits = map[string]time.Duration{
 	"2m59.56s": 2*time.Minute + 59560*time.Millisecond,
 	"1h30m":    90 * time.Minute, "0s": 0, "1us": time.Microsecond, "1µs": time.Microsecond, "1.5d": 36 * time.Hour, "2d3h": 51 * time.Hour,
 	"60 s": time.Minute, "60 seconds": time.Minute, "1 minute": time.Minute, "1 Minute, 30 Seconds": 90 * time.Second,
-	"2 hrs 5 min": 125 * time.Minute,
-	"PT1M30S":     90 * time.Second, "PT0.5S": 500 * time.Millisecond, "2562048h": longest, "99999999999999999999s": longest,
+	"2 hrs 5 min": 125 * time.Minute, "90 sec": 90 * time.Second,
+	"PT1M30S": 90 * time.Second, "PT0.5S": 500 * time.Millisecond, "2562048h": longest, "99999999999999999999s": longest,
 	"9999999h9999999h": longest,
 	// Instants of ISO 8601.
 	"2026-01-02T00:00:00+00:00": 24 * time.Hour, "2026-01-01T00:00:42Z": 42 * time.Second, "2026-01-01T00:01Z": time.Minute,
@@ -134,8 +134,8 @@ func TestRetryAfter(t *testing.T) {
 // A field that is longer than any form counts as absent, whether it is one line or many.
 func TestLongFieldsAreAbsent(t *testing.T) {
 	t.Parallel()
-	for length, want := range map[int]int{0: 1, 4095: 1, 4096: 0, 9 << 20: 0} {
-		require.Len(t, fields.Values(http.Header{"X": {strings.Repeat("1", length)}}, "x"), want, length)
+	for length, want := range map[int]bool{1: true, 4095: true, 4096: false, 9 << 20: false} {
+		require.Equal(t, want, fields.Get(http.Header{"X": {strings.Repeat("1", length)}}, "x") != "", length)
 	}
 	require.Len(t, fields.Values(http.Header{"X": make([]string, 4096)}, "x"), 4096)
 	require.Empty(t, fields.Values(http.Header{"X": make([]string, 4097)}, "x"))
