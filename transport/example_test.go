@@ -95,7 +95,7 @@ func ExampleWithProfile() {
 		Name:   "crm",
 		Scopes: []policies.Scope{{Name: "endpoint", Value: func(r *http.Request) string { return r.URL.Path }}},
 		Read: func(r *policies.Reply) policies.Reading {
-			wait, ok := fields.Seconds(r.Header.Get("Search-Reset"))
+			wait, ok := fields.Wait(fields.Get(r.Header, "Search-Reset"), r.Now)
 			if !ok || r.Status != http.StatusForbidden {
 				return policies.Reading{}
 			}

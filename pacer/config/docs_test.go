@@ -26,7 +26,7 @@ func TestTheExampleOfTheDocumentation(t *testing.T) { //nolint:paralleltest // i
 	require.Equal(t, "tenant: 50 per 1s, burst 10, per tenant, optional", acme.String())
 
 	_, err = f.Open()
-	require.ErrorContains(t, err, "the environment variable HEADWAY_REDIS_PASSWORD is not set")
+	require.ErrorContains(t, err, "the environment variable that it names is not set")
 	t.Setenv("HEADWAY_REDIS_PASSWORD", "hunter2")
 	p, err := f.Open()
 	require.NoError(t, err)

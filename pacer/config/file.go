@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -115,6 +116,9 @@ func document(name string, data []byte) (*yaml.Node, error) {
 	return first.Content[0], nil
 }
 
+// named matches what the parser repeats of a file: the names of anchors.
+var named = regexp.MustCompile(`anchor '.*'`)
+
 // syntax returns an error for what is not YAML.
 func syntax(at place, err error) error {
 	message := err.Error()
@@ -127,7 +131,7 @@ func syntax(at place, err error) error {
 			}
 		}
 	}
-	return at.wrap(fmt.Errorf("is not YAML: %s", message))
+	return at.wrap(fmt.Errorf("is not YAML: %s", named.ReplaceAllString(message, "anchor")))
 }
 
 // depth bounds how deep values may be in values. It is a plugin of the parser.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/headway-go/headway/pacer"
 )
 
 // Bounds of what a file may make this package do.
@@ -18,7 +20,8 @@ const (
 	maxAliased  = 10_000 // nodes that are read by way of an alias
 )
 
-// A reader collects the mistakes of a file.
+// A reader collects the mistakes of a file. A secret may stand anywhere in it by mistake. So no mistake repeats a value, or a field, that is
+// not understood: line and column show it.
 type reader struct {
 	file     string
 	mistakes []*Error
@@ -62,10 +65,11 @@ type value struct {
 	node    *yaml.Node
 	path    string
 	aliased bool // it was reached by way of an alias
+	column  int  // of the part at fault, from that of the node
 }
 
 func (v value) place() place {
-	return place{file: v.r.file, line: v.node.Line, column: v.node.Column, path: v.path}
+	return place{file: v.r.file, line: v.node.Line, column: v.node.Column + v.column, path: v.path}
 }
 
 // failf reports a mistake.
@@ -146,24 +150,22 @@ func (v value) entries(what string, f func(key string, keyAt, v value)) bool {
 			at.failf(`"<<" is not supported: write the fields out, or use an alias for a whole value`)
 			continue
 		}
-		at.path = join(v.path, key)
 		if line, twice := seen[key]; twice {
-			at.failf("is set twice, here and on line %d: remove one", line)
+			at.failf("a key is set twice, here and on line %d: remove one", line)
 			continue
 		}
-		seen[key] = at.node.Line
+		seen[key], at.path = at.node.Line, join(v.path, key)
 		f(key, at, v.under(v.node.Content[i+1], at.path))
 	}
 	return true
 }
 
-// join returns the path of a key.
+// join returns the path of a key. One that cannot be a name is not repeated.
 func join(path, key string) string {
-	const most = 64
-	if len(key) > most {
-		key = key[:most] + "…"
-	}
-	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`.[]":`, r) || !strconv.IsPrint(r) }) {
+	switch {
+	case !pacer.ValidUpstream(key):
+		key = "?"
+	case strings.Contains(key, "."):
 		key = strconv.Quote(key)
 	}
 	if path == "" {
@@ -172,19 +174,22 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// fields reads a mapping with these fields. A field that is there and empty is a mistake.
+// fields reads a mapping with these fields. A field that is there and empty is a mistake. The name of an unknown field may be a secret, so
+// no error repeats it.
 func (v value) fields(known map[string]func(value)) bool {
 	names := make([]string, 0, len(known))
 	for name := range known {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	path := v.path
 	return v.entries("its fields: "+strings.Join(names, ", "), func(key string, at, v value) {
 		if read, ok := known[key]; ok {
 			read(v)
 			return
 		}
-		at.failf("unknown field %s: %s", quoted(key), suggestion(key, names))
+		at.path = path
+		at.failf("an unknown field: %s", suggestion(key, names))
 	})
 }
 
@@ -235,7 +240,7 @@ func (v value) text(what string) (string, bool) {
 	switch v.node.ShortTag() {
 	case "!!str", "!!int", "!!float", "!!bool", "!!timestamp":
 	default:
-		v.failf("has the tag %s: remove it", quoted(v.node.Tag))
+		v.failf("has a tag: remove it")
 		return "", false
 	}
 	return v.node.Value, true
@@ -249,7 +254,7 @@ func (v value) number(lowest, highest int64) int64 {
 	}
 	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
 	if err != nil || n < lowest || n > highest {
-		v.failf("%s is not a whole number from %d to %d", quoted(s), lowest, highest)
+		v.failf("is not a whole number from %d to %d", lowest, highest)
 		return 0
 	}
 	return n
@@ -262,7 +267,7 @@ func (v value) truth() bool {
 		return false
 	}
 	if s != "true" && s != "false" {
-		v.failf("%s must be true or false", quoted(s))
+		v.failf("must be true or false")
 		return false
 	}
 	return s == "true"
@@ -284,7 +289,7 @@ func (v value) duration(words map[string]time.Duration) time.Duration {
 	}
 	switch {
 	case err != nil:
-		v.failf("%s is not a duration: write one such as 250ms, 30s or 1m30s%s", quoted(s), or)
+		v.failf("is not a duration: write one such as 250ms, 30s or 1m30s%s", or)
 		return 0
 	case d <= 0:
 		v.failf("is %s: it must be more than 0%s; leave it out for the default", d, or)
@@ -307,15 +312,6 @@ func word[T any](v value, what string, words map[string]T) (meaning T, ok bool) 
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	v.failf("%s is not %s: choose one of %s", quoted(s), what, strings.Join(names, ", "))
+	v.failf("is not %s: choose one of %s", what, strings.Join(names, ", "))
 	return meaning, false
-}
-
-// quoted quotes what was written, and cuts it short.
-func quoted(s string) string {
-	const most = 80
-	if len(s) > most {
-		return strconv.Quote(s[:most]) + "…"
-	}
-	return strconv.Quote(s)
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -42,8 +42,8 @@ type Pacers struct {
 // live is a pacer that runs.
 type live struct {
 	pacer   *pacer.Pacer
-	declare declarer // nil: its policies cannot change
-	holds   string   // the policiesKey of what it has
+	declare declarer  // nil: its policies cannot change
+	holds   *upstream // whose policies it has
 }
 
 // A PacerOption changes the configuration of an upstream's pacer, such as its Hooks, its Logger or its Name. The settings of the file are
@@ -70,7 +70,7 @@ func (f *File) Open(opts ...PacerOption) (*Pacers, error) {
 			mistakes = append(mistakes, u.at.wrap(err))
 			continue
 		}
-		l := &live{pacer: one, holds: u.policiesKey()}
+		l := &live{pacer: one, holds: u}
 		l.declare, _ = any(one).(declarer)
 		p.live[u.name] = l
 	}
@@ -129,14 +129,9 @@ func Open(ctx context.Context, path string, report func(error), opts ...PacerOpt
 	}
 	go func() {
 		defer close(done)
-		last := f.hash
-		err := Watch(ctx, path, func(f *File, err error) {
-			if err == nil && f.hash == last {
-				return // as it was loaded
-			}
-			last = [sha256.Size]byte{}
+		err := watch(ctx, path, string(f.hash[:]), func(f *File, err error) {
 			if err == nil {
-				last, err = f.hash, p.Apply(f)
+				err = p.Apply(f)
 			}
 			report(err)
 		})
@@ -216,19 +211,29 @@ func (p *Pacers) Router(opts ...transport.Option) (*transport.Router, error) {
 
 // Apply applies another version of the file, as far as that is possible while the program runs: the policies, with their overrides, of
 // upstreams that the file had when the program started. It returns an [*Error] that matches [ErrRestart] for each other change since
-// then, and an [*Error] for policies that a pacer rejected, all joined. Everything else takes effect nevertheless.
+// then, one that matches [ErrOverruled] for each limit that was set at run time and holds in place of changed policies, and one for policies
+// that a pacer rejected, all joined. Everything else takes effect nevertheless.
 func (p *Pacers) Apply(f *File) error {
+	errs, checks := p.declare(f)
+	for _, check := range checks {
+		errs = append(errs, check()...)
+	}
+	return errors.Join(errs...)
+}
+
+// declare declares the policies that have changed. It also returns functions that check whether these hold, which takes a while.
+func (p *Pacers) declare(f *File) (errs []error, checks []func() []error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	errs := p.restarts(f)
+	errs = p.restarts(f)
 	for _, u := range f.upstreams {
 		l := p.live[u.name]
 		if l == nil {
 			continue
 		}
-		key := u.policiesKey()
+		was := l.holds
 		switch {
-		case key == l.holds:
+		case u.policiesKey() == was.policiesKey():
 		case l.declare == nil:
 			errs = append(errs, restart(u.policiesAt, "the list of its policies", "the previous setting stays in effect"))
 		default:
@@ -236,11 +241,41 @@ func (p *Pacers) Apply(f *File) error {
 				errs = append(errs, u.policiesAt.wrap(err))
 				continue
 			}
-			l.holds = key
+			l.holds = u
+			checks = append(checks, func() []error { return l.overruled(was, u) })
 		}
 	}
 	p.file = f
-	return errors.Join(errs...)
+	return errs, checks
+}
+
+// overruled returns an error that matches ErrOverruled for each limit that was set at run time and holds in place of what has changed in
+// the file.
+func (l *live) overruled(was, now *upstream) (errs []error) {
+	set, err := l.pacer.Settings(context.Background()) // for at most the StoreTimeout
+	switch {
+	case errors.Is(err, store.ErrNoSettings):
+		return nil
+	case err != nil:
+		return []error{now.policiesAt.wrap(fmt.Errorf("has changed; whether limits that were set at run time hold instead is not known: %w", err))}
+	}
+	add := func(s *pacer.Setting, what, undo string) {
+		until := s.Until.UTC().Format(time.RFC3339) + " or "
+		if s.Until.IsZero() {
+			until = ""
+		}
+		errs = append(errs, now.policiesAt.wrap(fmt.Errorf("%w: %q for %s, set at %s, until %sheadway %s %s",
+			ErrOverruled, s.Text, what, s.Since.UTC().Format(time.RFC3339), until, undo, now.name)))
+	}
+	if set.Policies != nil && set.Policies.Err == nil {
+		add(set.Policies, "the whole upstream", "unset")
+	}
+	for i := range set.Limits {
+		if one := &set.Limits[i]; one.Err == nil && now.textOf(one.Policy) != was.textOf(one.Policy) {
+			add(one, one.Scope, "unlimit")
+		}
+	}
+	return errs
 }
 
 // restart returns an error about what holds only from the next start.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -154,6 +155,35 @@ func TestApplyReportsWhatNeedsARestart(t *testing.T) {
 	}
 }
 
+// A change in whose place something holds that was set at run time is reported, with what holds; any other change is not.
+func TestApplyReportsWhatHoldsInstead(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	p, err := parsed(t, before).Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	one := p.live["a"].pacer
+	apply := func(limit string) error { return p.Apply(parsed(t, strings.Replace(before, "5/s", limit, 1))) }
+	require.NoError(t, one.SetLimit(ctx, "x", policies.PerSecond(1), time.Hour, pacer.Scope("t", "acme")))
+	err = apply("6/s")
+	require.ErrorIs(t, err, ErrOverruled)
+	require.ErrorContains(t, err, `f:4:15: upstreams.a.policies: has changed, but limits that were set at run time hold instead: "x: 1 per 1s, per t" for t=acme, set at 2`)
+	require.ErrorContains(t, err, "Z or headway unlimit a")
+	require.NoError(t, p.Apply(parsed(t, strings.Replace(before, `5/s, per t"`, `6/s, per t", y: 7/s`, 1))), "x is as before")
+	require.NoError(t, one.SetPolicies(ctx, policies.PerSecond(3).Per("t").Named("x")))
+	err = apply("7/s")
+	require.ErrorContains(t, err, `"x: 3 per 1s, per t" for the whole upstream, set at 2`)
+	require.ErrorContains(t, err, "Z, until headway unset a")
+	require.Len(t, Mistakes(err), 2)
+	require.Equal(t, "[x: 3 per 1s, per t]", fmt.Sprint(one.Policies()))
+	require.NoError(t, one.UnsetPolicies(ctx))
+	require.NoError(t, one.UnsetLimit(ctx, "x", pacer.Scope("t", "acme")))
+	require.Equal(t, "[x: 7 per 1s, per t]", fmt.Sprint(one.Policies()))
+	require.NoError(t, apply("8/s"))
+	require.NoError(t, one.Close())
+	require.ErrorIs(t, apply("9/s"), pacer.ErrClosed)
+}
+
 // A store is what the file and the environment say.
 func TestStoreOptions(t *testing.T) {
 	t.Setenv("HEADWAY_TEST_PASSWORD", "hunter2")
@@ -169,7 +199,7 @@ func TestStoreOptions(t *testing.T) {
 		"redisEnv: HEADWAY_TEST_REDIS": "[h:1] 3 u=u p=hunter2 tls=true cluster=false master=",
 		"redisEnv: HEADWAY_TEST_LIST":  "[a:1 b:2] 0 u= p= tls=false cluster=false master=",
 	} {
-		o, err := parsed(t, "store: s\nstores: {s: {"+text+"}}\nupstreams: {u: {}}").byName["u"].store.options()
+		o, err := parsed(t, "store: s\nstores: {s: {"+text+"}}\nupstreams: {u: {policies: none}}").byName["u"].store.options()
 		require.NoError(t, err)
 		got := fmt.Sprintf("%v %d u=%s p=%s tls=%v cluster=%v master=%s", o.Addrs, o.DB, o.Username, o.Password, o.TLSConfig != nil, o.IsClusterMode, o.MasterName)
 		require.Equal(t, want, got, text)
@@ -184,12 +214,12 @@ func TestStoresThatCannotBeOpened(t *testing.T) {
 stores:
   s: {redis: "h:1", passwordEnv: HEADWAY_TEST_NOT_SET}
   r: {redisEnv: HEADWAY_TEST_REDIS}
-upstreams: {a: {store: s}, b: {store: s}, c: {store: r}, d: {}}
+upstreams: {a: &a {store: s, policies: none}, b: *a, c: {store: r, policies: none}, d: {policies: none}}
 `)
 	p, err := f.Open()
 	require.Nil(t, p)
-	require.EqualError(t, err, "f:3:34: stores.s.passwordEnv: the environment variable HEADWAY_TEST_NOT_SET is not set: set it where the program runs\n"+
-		"f:4:17: stores.r.redisEnv: the environment variable HEADWAY_TEST_REDIS "+errEndpoint.Error())
+	require.EqualError(t, err, "f:3:34: stores.s.passwordEnv: the environment variable that it names is not set: set it where the program runs\n"+
+		"f:4:17: stores.r.redisEnv: the environment variable that it names "+errEndpoint.Error())
 	require.Len(t, Mistakes(err), 2)
 }
 

@@ -64,7 +64,7 @@ upstreams:
     maxWait: 1ms
     policies: [1 per 1h]
     hosts: [crm.example, "crm.example:8080"]
-  without: {}
+  without: {policies: none}
 `)
 	rt, err := p.Router(transport.WithBase(fakeUpstream{}))
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestOtherHosts(t *testing.T) {
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
 	t.Cleanup(server.Close)
 	for text, want := range map[string]bool{"otherHosts: unpaced\n": true, "otherHosts: refused\n": false, "": false} {
-		rt, err := open(t, text+"upstreams: {u: {hosts: a.example}}").Router()
+		rt, err := open(t, text+"upstreams: {u: {policies: none, hosts: a.example}}").Router()
 		require.NoError(t, err)
 		require.Equal(t, want, get(t, rt, server.URL) == nil, text)
 	}
@@ -106,7 +106,7 @@ func TestASharedStore(t *testing.T) { //nolint:paralleltest // it sets the envir
 	require.NoError(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "off").Err())
 	t.Setenv("HEADWAY_TEST_PASSWORD", "hunter2")
 	text := "stores: {s: {redis: '" + server.Addr + "', username: headway, passwordEnv: HEADWAY_TEST_PASSWORD}}\n" +
-		"upstreams: {a: {store: s, maxWait: 1ms, policies: [1 per 1h]}, b: {store: s}, c: {maxWait: 1ms, policies: [1 per 1h]}}"
+		"upstreams: {a: {store: s, maxWait: 1ms, policies: [1 per 1h]}, b: {store: s, policies: none}, c: {maxWait: 1ms, policies: [1 per 1h]}}"
 	var all []*config.Pacers
 	for range 2 {
 		all = append(all, open(t, text))
@@ -155,7 +155,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	write(strings.Replace(text, "5/s", "many", 1))
-	require.ErrorContains(t, next(), path+`:1:28: upstreams.u.policies[0]: policies: Text is "many"`)
+	require.ErrorContains(t, next(), path+`:1:28: upstreams.u.policies[0]: not understood`)
 	write(text)
 	require.NoError(t, next(), "as it was")
 	write(text + "\notherHosts: unpaced")
@@ -172,7 +172,7 @@ func TestOpen(t *testing.T) {
 func TestOpenEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "headway.yaml")
-	require.NoError(t, os.WriteFile(path, []byte("upstreams: {u: {}}"), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte("upstreams: {u: {policies: none}}"), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	p, err := config.Open(ctx, path, nil)
 	require.NoError(t, err)

@@ -103,7 +103,7 @@ func readStore(name string, at, v value) *storeDef {
 
 var variableGrammar = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// variable reads the name of an environment variable. No error repeats what is written: it may be what the variable should have.
+// variable reads the name of an environment variable.
 func variable(v value) string {
 	s, ok := v.text("the name of an environment variable")
 	if ok && !variableGrammar.MatchString(s) {
@@ -198,7 +198,7 @@ func storeOf(v value, stores map[string]*storeDef) *storeDef {
 		names = append(names, one)
 	}
 	slices.Sort(names)
-	v.failf("unknown store %s: choose one of %s", quoted(name), strings.Join(names, ", "))
+	v.failf("unknown store: choose one of %s", strings.Join(names, ", "))
 	return memory
 }
 
@@ -219,7 +219,7 @@ func (s *storeDef) options() (*redis.UniversalOptions, error) {
 			return nil, err
 		}
 		if e, err = endpointOf(strings.Split(text, ",")); err != nil {
-			return nil, s.redisEnvAt.wrap(fmt.Errorf("the environment variable %s %w", s.redisEnv, err))
+			return nil, s.redisEnvAt.wrap(fmt.Errorf("the environment variable that it names %w", err))
 		}
 	}
 	o := &redis.UniversalOptions{
@@ -241,10 +241,10 @@ func (s *storeDef) options() (*redis.UniversalOptions, error) {
 	return o, nil
 }
 
-// secret returns what an environment variable has.
+// secret returns what an environment variable has. Its error does not repeat the name, which may be the secret itself.
 func secret(name string, at place) (string, error) {
 	if s := os.Getenv(name); s != "" {
 		return s, nil
 	}
-	return "", at.wrap(fmt.Errorf("the environment variable %s is not set: set it where the program runs", name))
+	return "", at.wrap(errors.New("the environment variable that it names is not set: set it where the program runs"))
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,12 +47,13 @@ type upstream struct {
 type upstreamReader struct {
 	*upstream
 
-	vendors *vendors
-	vendor  map[string]bool  // whose policies it has
-	taken   map[string]place // hosts of all upstreams
-	waiting []value          // overrides, which need the policies
-	plain   []policies.Policy
-	keys    map[string]bool // that have overrides
+	vendors   *vendors
+	unlimited bool             // it has no policies, and says so
+	vendor    map[string]bool  // whose policies it has
+	taken     map[string]place // hosts of all upstreams
+	waiting   []value          // overrides, which need the policies
+	plain     []policies.Policy
+	keys      map[string]bool // that have overrides
 }
 
 // readUpstream reads an upstream. Its mistakes are those of the reader.
@@ -85,7 +87,11 @@ func readUpstream(name string, at, v value, stores known, taken map[string]place
 	if u.profileName == "" {
 		u.chooseProfile(at)
 	}
-	if v.count() == before {
+	switch {
+	case v.count() > before:
+	case len(u.policies) == 0 && !u.unlimited:
+		at.failf("has no policies, so nothing limits its calls: add policies, such as [10/s], or write policies: none")
+	default:
 		u.check(at)
 	}
 	return u.upstream
@@ -127,6 +133,10 @@ func (u *upstreamReader) settings() map[string]func(value) {
 // readPolicies reads the list: texts, and policies of vendors.
 func (u *upstreamReader) readPolicies(v value) {
 	u.policiesAt = v.place()
+	if v, ok := v.real(); ok && v.node.Value == "none" {
+		u.unlimited = true
+		return
+	}
 	hint := ""
 	if v, ok := v.real(); ok && v.node.Style&yaml.FlowStyle != 0 && len(v.node.Content) > 1 {
 		hint = "; in brackets, a policy that has commas needs quotes"
@@ -171,7 +181,17 @@ func readPolicy(v value, name, hint string) []policies.Policy {
 		return nil
 	}
 	p, err := policies.Parse(name + s)
-	if err != nil {
+	if e, ok := errors.AsType[*policies.Error](err); ok {
+		if part, quoted := strings.CutPrefix(e.Value, `"`); quoted { // what is not understood: the column shows it
+			part, _, _ = strings.Cut(part, `"`)
+			if i := strings.Index(s, part); i > 0 && v.node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
+				v.column = i + 1
+			} else if i > 0 {
+				v.column = i
+			}
+			again, _ := strconv.QuotedPrefix(e.Reason)
+			err = errors.New(strings.TrimLeft(e.Reason[len(again):], "… "))
+		}
 		v.wrong(fmt.Errorf("%w%s", err, hint))
 		return nil
 	}
@@ -218,7 +238,7 @@ func (u *upstreamReader) readOverride(v value) {
 	}
 	i := slices.IndexFunc(u.plain, func(p policies.Policy) bool { return p.Name() == name })
 	if i < 0 {
-		v.failf("unknown policy %s: this upstream has %s", quoted(name), u.names())
+		v.failf("unknown policy: this upstream has %s", u.names())
 		return
 	}
 	if err := u.plain[i].Override(limit, values...).Validate(); err != nil {
@@ -262,7 +282,7 @@ func (u *upstreamReader) readProfile(v value) {
 		return
 	}
 	if u.profile, ok = u.vendors.profiles[name]; !ok {
-		v.failf("unknown profile %s: choose one of %s", quoted(name), strings.Join(slices.Sorted(maps.Keys(u.vendors.profiles)), ", "))
+		v.failf("unknown profile: choose one of %s", strings.Join(slices.Sorted(maps.Keys(u.vendors.profiles)), ", "))
 	}
 	u.profileName = name
 }
@@ -275,13 +295,14 @@ func (u *upstreamReader) readHosts(v value) {
 		if !ok {
 			return
 		}
-		if _, err := transport.NewRouter(transport.WithHost(host, http.DefaultTransport)); err != nil {
-			v.wrong(err)
+		_, err := transport.NewRouter(transport.WithHost(host, http.DefaultTransport))
+		if e, ok := errors.AsType[*pacer.ConfigError](err); ok {
+			v.failf("%s", e.Reason) // without the value
 			return
 		}
 		key := strings.ToLower(strings.TrimSuffix(host, "."))
 		if other, twice := u.taken[key]; twice {
-			v.failf("%s is already listed, on line %d (%s): remove one", quoted(host), other.line, other.path)
+			v.failf("the host is already listed, on line %d (%s): remove one", other.line, other.path)
 			return
 		}
 		u.taken[key] = v.place()
@@ -321,6 +342,22 @@ func (u *upstreamReader) check(at value) {
 func (u *upstream) settingsKey() string {
 	c := &u.config
 	return fmt.Sprint(c.MaxWait, c.MaxPause, c.Jitter, c.MaxLate, c.StoreTimeout, c.IgnoreCounts, c.Processes, c.Outage)
+}
+
+// textOf returns a text that is the same for upstreams in which a policy and its overrides are the same.
+func (u *upstream) textOf(policy string) string {
+	var texts []string
+	for _, p := range u.policies {
+		if p.Name() == policy {
+			texts = append(texts, p.String())
+		}
+	}
+	for _, one := range u.overrides {
+		if strings.HasPrefix(one, strconv.Quote(policy)+" ") {
+			texts = append(texts, one)
+		}
+	}
+	return strings.Join(texts, "\n")
 }
 
 // policiesKey returns a text that is the same for upstreams whose policies are the same.

@@ -234,7 +234,7 @@ func (t *vendors) readLimits(v value) (list []policies.Policy, vendor string) {
 	}
 	c, ok := t.constructors[name]
 	if !ok {
-		v.failf("unknown limits %s: choose one of %s", quoted(name), t.names(vendor))
+		v.failf("unknown limits: choose one of %s", t.names(vendor))
 		return nil, ""
 	}
 	a := args{numbers: make(map[string]int64), names: make(map[string]string), durations: make(map[string]time.Duration)}
@@ -309,7 +309,7 @@ func (a *args) read(p param, v value) {
 	case aName:
 		name, ok := v.text("the name of a scope")
 		if ok && !policies.ValidName(name) {
-			v.failf("%s is not a valid scope name: start with a letter or digit, and write at most 64 letters, digits, '.', '_' or '-'", quoted(name))
+			v.failf("is not a valid scope name: start with a letter or digit, and write at most 64 letters, digits, '.', '_' or '-'")
 		}
 		a.names[p.name] = name
 	case aDuration:
@@ -318,7 +318,7 @@ func (a *args) read(p param, v value) {
 		if name, ok := v.text("a time zone such as Europe/Berlin"); ok {
 			var err error
 			if a.zone, err = zone(name); err != nil {
-				v.failf("%s %w", quoted(name), err)
+				v.wrong(err)
 			}
 		}
 	}

@@ -13,9 +13,8 @@ import (
 
 // How Watch looks at a file.
 const (
-	pollEach   = 30 * time.Second       // for file systems that report nothing
-	quietAfter = 100 * time.Millisecond // writing takes several steps, which are one change
-	latestBy   = time.Second            // however often something is written
+	pollEach    = 30 * time.Second       // for file systems that report nothing
+	stableAfter = 500 * time.Millisecond // a change that is read twice, so long apart, is complete
 )
 
 // Watch calls use with the current file, and again each time that its content changes, until ctx ends. use receives the file, or the
@@ -23,9 +22,17 @@ const (
 // that Kubernetes swaps below a ConfigMap's folder. If the operating system does not report changes, as on some network file systems,
 // Watch detects them within half a minute. A file that cannot be read for a while is reported once.
 //
+// Many programs write a file in place, in several steps, and a file that is cut short can be valid and mean other limits. So Watch ignores
+// a change until it has read the same content twice, half a second apart.
+//
 // Watch returns nil when ctx has ended, and leaves nothing running. It calls use in its own goroutine, that is, the one that called
 // Watch.
 func Watch(ctx context.Context, path string, use func(*File, error)) error {
+	return watch(ctx, path, "", use)
+}
+
+// watch watches a file that was seen before; "" if it was not.
+func watch(ctx context.Context, path, seen string, use func(*File, error)) error {
 	if use == nil {
 		return errors.New("config: Watch needs a function that receives changes")
 	}
@@ -33,19 +40,20 @@ func Watch(ctx context.Context, path string, use func(*File, error)) error {
 	if err != nil {
 		return fmt.Errorf("config: %s cannot be followed: %w", path, err)
 	}
-	w := &watcher{path: path, abs: abs, use: use, poll: pollEach, quiet: quietAfter, latest: latestBy}
+	w := &watcher{path: path, abs: abs, use: use, last: seen, poll: pollEach, stable: stableAfter}
 	w.run(ctx)
 	return nil
 }
 
 // A watcher is one Watch.
 type watcher struct {
-	path, abs           string
-	use                 func(*File, error)
-	poll, quiet, latest time.Duration
-	deaf                bool // for tests: the operating system reports nothing
+	path, abs    string
+	use          func(*File, error)
+	poll, stable time.Duration
+	deaf         bool // for tests: the operating system reports nothing
 
-	last   string // what was seen last: a hash, or an error
+	last   string // what was reported last: a hash, or an error
+	next   string // what was seen once since; "" if nothing was
 	target string // the file that the path leads to, by symbolic links
 	events *fsnotify.Watcher
 }
@@ -62,32 +70,25 @@ func (w *watcher) run(ctx context.Context) {
 	}
 	poll := time.NewTicker(w.poll)
 	defer poll.Stop()
-	quiet := time.NewTimer(0)
-	defer quiet.Stop()
-	<-quiet.C
-	var since time.Time // of the first event that was not looked into; zero: there is none
-	w.look()
-	for {
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for due := true; ; { // whether again will fire: then nothing else causes a look
+		look := false
 		select {
 		case <-ctx.Done():
 			return
+		case <-again.C:
+			look, due = true, false
 		case <-poll.C:
-			w.look()
-		case <-quiet.C:
-			since = time.Time{}
-			w.look()
-		case err := <-failures:
-			if err != nil { // events were lost
-				quiet.Reset(0)
-			}
+			look = true
+		case <-failures: // events were lost
+			look = true
 		case e := <-events:
-			if !w.concerns(e) {
-				continue
-			}
-			if since.IsZero() {
-				since = time.Now()
-			}
-			quiet.Reset(max(0, min(w.quiet, time.Until(since.Add(w.latest)))))
+			look = w.concerns(e)
+		}
+		if look && !due && w.look() {
+			due = true
+			again.Reset(w.stable)
 		}
 	}
 }
@@ -110,8 +111,9 @@ func resolve(path string) string {
 	return target
 }
 
-// look reads the file, and says so if it has changed.
-func (w *watcher) look() {
+// look reads the file, and reports a change that it has seen before. It returns true if it has to look again, because it saw one for the
+// first time.
+func (w *watcher) look() (again bool) {
 	w.target = resolve(w.abs)
 	if w.events != nil { // before the file is read, so that no change is missed; a folder may be another one than before
 		for _, dir := range []string{filepath.Dir(w.abs), filepath.Dir(w.target)} {
@@ -126,13 +128,19 @@ func (w *watcher) look() {
 	if err != nil {
 		seen = err.Error()
 	}
-	if seen == w.last {
-		return
+	switch {
+	case seen == w.last:
+		w.next = ""
+		return false
+	case seen != w.next && w.last != "":
+		w.next = seen
+		return true
 	}
-	w.last = seen
+	w.last, w.next = seen, ""
 	if err != nil {
 		w.use(nil, err)
-		return
+		return false
 	}
 	w.use(Parse(w.path, data))
+	return false
 }

@@ -91,10 +91,10 @@ func dimensions(r *policies.Reply) []dimension {
 	}
 	for i := range all {
 		d := &all[i]
-		if n, ok := fields.Number(r.Header.Get(d.field + "-Limit")); ok && n > 0 {
+		if n, ok := fields.Number(fields.Get(r.Header, d.field+"-Limit")); ok && n > 0 {
 			d.limit = policies.Reported(n)
 		}
-		if n, ok := fields.Number(r.Header.Get(d.field + "-Remaining")); ok {
+		if n, ok := fields.Number(fields.Get(r.Header, d.field+"-Remaining")); ok {
 			d.remaining = policies.Reported(n)
 		}
 	}
@@ -110,7 +110,7 @@ func read(r *policies.Reply) policies.Reading {
 			return policies.Reading{Verdict: policies.Spent}
 		}
 		reading.Verdict = policies.Limited
-		if strings.EqualFold(strings.TrimSpace(r.Header.Get("X-Should-Retry")), "false") { // as the vendor's SDKs read it
+		if strings.EqualFold(strings.TrimSpace(fields.Get(r.Header, "X-Should-Retry")), "false") { // as the vendor's SDKs read it
 			reading.Verdict = policies.Spent
 		}
 		reading.Feedback = append(reading.Feedback, refusal(r, all, message))
@@ -160,7 +160,7 @@ func refusal(r *policies.Reply, all []dimension, message string) policies.Feedba
 		return f
 	}
 	for _, d := range meant {
-		if reset, ok := fields.ISO8601(r.Header.Get(d.field+"-Reset"), fields.Now(r.Header, r.Now)); ok && d.spent() && reset > f.Wait {
+		if reset, ok := fields.Wait(fields.Get(r.Header, d.field+"-Reset"), fields.Now(r.Header, r.Now)); ok && d.spent() && reset > f.Wait {
 			f.Source, f.Wait = "anthropic-ratelimit-reset", reset
 		}
 	}

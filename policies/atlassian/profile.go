@@ -20,7 +20,7 @@ func read(r *policies.Reply) policies.Reading {
 	var reading policies.Reading
 	wait, requested := fields.RetryAfter(r.Header, r.Now)
 	if !requested {
-		wait, _ = fields.ISO8601(r.Header.Get("X-Ratelimit-Reset"), fields.Now(r.Header, r.Now))
+		wait, _ = fields.Wait(fields.Get(r.Header, "X-Ratelimit-Reset"), fields.Now(r.Header, r.Now))
 	}
 	switch {
 	case r.Status == http.StatusTooManyRequests:
@@ -40,9 +40,9 @@ func read(r *policies.Reply) policies.Reading {
 			Source: "Beta-RateLimit", Policies: []string{PolicyApp}, Otherwise: policies.TheCall, Remaining: policies.Reported(n),
 		})
 	}
-	limit, first := fields.Number(r.Header.Get("X-Ratelimit-Limit"))
-	remaining, second := fields.Number(r.Header.Get("X-Ratelimit-Remaining"))
-	reason := r.Header.Get("Ratelimit-Reason")
+	limit, first := fields.Number(fields.Get(r.Header, "X-Ratelimit-Limit"))
+	remaining, second := fields.Number(fields.Get(r.Header, "X-Ratelimit-Remaining"))
+	reason := fields.Get(r.Header, "Ratelimit-Reason")
 	if first && second && limit > 0 && (reason == "" || reason == "jira-burst-based") {
 		reading.Feedback = append(reading.Feedback, policies.Feedback{
 			Source: "X-RateLimit-Limit", Policies: []string{bucket(r.Request)}, Otherwise: policies.TheCall,
@@ -62,7 +62,7 @@ func bucket(r *http.Request) string {
 // meant returns which limit a refusal names. A refusal that names none is about the bucket, which every call has.
 func meant(r *policies.Reply) policies.Feedback {
 	f := policies.Feedback{Source: "RateLimit-Reason", Otherwise: policies.TheCall}
-	switch strings.TrimSpace(r.Header.Get("Ratelimit-Reason")) {
+	switch strings.TrimSpace(fields.Get(r.Header, "Ratelimit-Reason")) {
 	case "jira-quota-global-based":
 		f.Policies, f.Otherwise = []string{PolicyApp}, policies.Everyone
 	case "jira-quota-tenant-based":
@@ -77,14 +77,11 @@ func meant(r *policies.Reply) policies.Feedback {
 	return f
 }
 
-// longest is how much of a structured field is read.
-const longest = 4096
-
 // pool returns what is left of the app's pool, from Beta-RateLimit: "global-app-quota";r=500;t=3200. Without r, plenty is left, and ok is
 // false.
 func pool(h http.Header) (left int64, ok bool) {
-	lines := h.Values("Beta-Ratelimit")
-	if len(lines) == 0 || len(strings.Join(lines, ",")) > longest {
+	lines := fields.Values(h, "Beta-Ratelimit")
+	if len(lines) == 0 {
 		return 0, false
 	}
 	list, err := httpsfv.UnmarshalList(lines)

@@ -6,47 +6,61 @@ import (
 	"time"
 )
 
-// RetryAfter reads the Retry-After field of a response and returns how long to wait from now on. It accepts delay-seconds and the three
-// HTTP dates of RFC 9110 sections 10.2.3 and 5.6.7, seconds with decimals, as Shopify sends them ("2.0"), and instants of RFC 3339, as seen
-// at Zoom. It compares a date with the response's own Date if there is one ([Now]). A time in the past is a wait of 0. Of several fields,
-// the longest wait counts. The same is true for one field in which a proxy has joined several, such as "120, 120".
+// maxValues is how many bytes the values of a field may have: many times what any service documents.
+const maxValues = 4 << 10
+
+// Values returns the values of a response's field; none if they have more than 4 KiB in all. A profile that reads fields with Values and
+// [Get] spends little time on a reply, whatever an upstream sends.
+func Values(h http.Header, name string) []string {
+	values := h.Values(name)
+	n := len(values)
+	for _, v := range values {
+		n += len(v)
+	}
+	if n > maxValues {
+		return nil
+	}
+	return values
+}
+
+// Get returns the first of the [Values] of a field; "" if there is none.
+func Get(h http.Header, name string) string {
+	if values := Values(h, name); len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// RetryAfter reads the Retry-After field of a response and returns how long to wait from now on, in any form that [Wait] reads. RFC 9110
+// section 10.2.3 has seconds and HTTP dates; Shopify sends "2.0", Zoom RFC 3339. It compares an instant with the response's own Date if
+// there is one ([Now]). Of several fields, the longest wait counts. The same is true for one field in which a proxy has joined several,
+// such as "120, 120".
 //
 // It ignores values in none of these forms (negative, garbage). If no valid value is left, ok is false.
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
-	values := h.Values("Retry-After")
+	values := Values(h, "Retry-After")
 	if len(values) == 0 {
 		return 0, false
 	}
 	now = Now(h, now)
 	for _, v := range values {
-		if d, valid := retryAfter(v, now); valid {
+		if d, valid := Wait(v, now); valid {
 			wait, ok = max(wait, d), true
-			continue
-		}
-		for one := range strings.SplitSeq(v, ",") {
-			if d, valid := Seconds(one); valid && len(v) <= maxField {
-				wait, ok = max(wait, d), true
+		} else if len(v) <= maxText {
+			for one := range strings.SplitSeq(v, ",") {
+				if d, valid := Wait(one, now); valid {
+					wait, ok = max(wait, d), true
+				}
 			}
 		}
 	}
 	return wait, ok
 }
 
-// retryAfter reads one value of a Retry-After field.
-func retryAfter(s string, now time.Time) (time.Duration, bool) {
-	if d, ok := Seconds(s); ok {
-		return d, true
-	}
-	if d, ok := HTTPDate(s, now); ok {
-		return d, true
-	}
-	return ISO8601(strings.TrimSpace(s), now)
-}
-
 // Now returns the upstream's own time, from the Date of its response, so that waits until an instant are right even if the clocks of client
 // and server differ. Without a valid Date it returns now.
 func Now(h http.Header, now time.Time) time.Time {
-	if date, ok := httpDate(h.Get("Date")); ok {
+	if date, ok := instant(strings.TrimSpace(Get(h, "Date"))); ok {
 		return date
 	}
 	return now
@@ -55,7 +69,7 @@ func Now(h http.Header, now time.Time) time.Time {
 // Cached reports whether a response comes from a cache (RFC 9111 section 5.1): what it reports about limits is then old, and was meant for
 // another client. If several caches left an Age, one positive Age is enough.
 func Cached(h http.Header) bool {
-	for _, v := range h["Age"] {
+	for _, v := range Values(h, "Age") {
 		for one := range strings.SplitSeq(v, ",") {
 			if age, ok := Number(one); ok && age > 0 {
 				return true

@@ -274,7 +274,7 @@ func graphQLErrors(body []byte) (errors []graphQLError, hasData bool) {
 // countsOf reads the primary limit of the resource that a reply names.
 func countsOf(r *policies.Reply) (policies.Feedback, bool) {
 	f := policies.Feedback{Source: "X-RateLimit", Otherwise: policies.TheCall, Window: time.Hour}
-	name := strings.TrimSpace(r.Header.Get("X-Ratelimit-Resource"))
+	name := strings.TrimSpace(fields.Get(r.Header, "X-Ratelimit-Resource"))
 	if name == "" {
 		name = resource(r.Request)
 	}
@@ -289,10 +289,10 @@ func countsOf(r *policies.Reply) (policies.Feedback, bool) {
 	default:
 		f.Window = 0 // not documented for the others
 	}
-	limit, limited := fields.Number(r.Header.Get("X-Ratelimit-Limit"))
-	remaining, counted := fields.Number(r.Header.Get("X-Ratelimit-Remaining"))
-	reset, resets := fields.EpochSeconds(r.Header.Get("X-Ratelimit-Reset"), fields.Now(r.Header, r.Now))
-	if !counted || !resets || limited && limit == 0 || !limited && r.Header.Get("X-Ratelimit-Limit") != "" {
+	limit, limited := fields.Number(fields.Get(r.Header, "X-Ratelimit-Limit"))
+	remaining, counted := fields.Number(fields.Get(r.Header, "X-Ratelimit-Remaining"))
+	reset, resets := fields.Wait(fields.Get(r.Header, "X-Ratelimit-Reset"), fields.Now(r.Header, r.Now))
+	if !counted || !resets || limited && limit == 0 || !limited && fields.Get(r.Header, "X-Ratelimit-Limit") != "" {
 		return f, false
 	}
 	f.Remaining, f.Reset = policies.Reported(remaining), reset

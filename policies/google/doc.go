@@ -18,8 +18,9 @@
 //
 // # How it refuses
 //
-// Google answers 403 or 429; the body reports why. In the domain usageLimits, rateLimitExceeded is about the project's limit, or about the
-// user's if the message begins with "User-rate limit exceeded" (Gmail). userRateLimitExceeded is about the user's limit. Both calls may be
+// Google answers 403 or 429; the body reports why. In the domain usageLimits, rateLimitExceeded is about the limit that the message
+// names, such as 'Queries per minute per user', or about the user's if the message begins with "User-rate limit exceeded" (Gmail); otherwise
+// about the project's. userRateLimitExceeded is about the user's limit. Both calls may be
 // repeated. quotaExceeded and dailyLimitExceeded last longer: repeating the call soon is pointless. Newer APIs send the status
 // RESOURCE_EXHAUSTED, or an ErrorInfo with RATE_LIMIT_EXCEEDED, and maybe a RetryInfo. Any other 403 is about permissions. A 429 is always
 // about a limit: that of the project, if the body names none.

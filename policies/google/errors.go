@@ -2,6 +2,7 @@ package google
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"time"
 
@@ -50,10 +51,7 @@ func (f *failure) cause() cause {
 		}
 		switch e.Reason {
 		case "rateLimitExceeded":
-			if strings.HasPrefix(f.Error.Message, userRate) {
-				return cause{e.Reason, PolicyUser, policies.Limited}
-			}
-			return cause{e.Reason, PolicyProject, policies.Limited}
+			return f.named(e.Reason)
 		case "userRateLimitExceeded":
 			return cause{e.Reason, PolicyUser, policies.Limited}
 		case "quotaExceeded", "dailyLimitExceeded":
@@ -62,37 +60,53 @@ func (f *failure) cause() cause {
 	}
 	for _, d := range f.Error.Details {
 		if strings.HasSuffix(d.Type, "/google.rpc.ErrorInfo") && d.Reason == "RATE_LIMIT_EXCEEDED" {
-			return cause{d.Reason, PolicyProject, policies.Limited}
+			return f.named(d.Reason)
 		}
 	}
 	if f.Error.Status == "RESOURCE_EXHAUSTED" {
-		return cause{f.Error.Status, PolicyProject, policies.Limited}
+		return f.named(f.Error.Status)
 	}
 	return cause{}
 }
 
-// Gmail sends messages such as "User-rate limit exceeded.  Retry after 2024-11-12T11:16:42.247Z", with the reason rateLimitExceeded. Google
-// does not document them. Source: https://github.com/googleapis/google-api-ruby-client/issues/20544
+// Messages of Google, which it does not document: "User-rate limit exceeded.  Retry after 2024-11-12T11:16:42.247Z" (Gmail), and "Quota
+// exceeded for quota metric 'Queries' and limit 'Queries per minute per user' of service 'gmail.googleapis.com' …" (all APIs). Their reason
+// is rateLimitExceeded, whichever limit they name.
+// Sources: https://github.com/googleapis/google-api-ruby-client/issues/20544 and https://github.com/SpiderStrategies/node-gmail-api/issues/43
 const (
-	userRate   = "User-rate limit exceeded" // the limit of one user, whatever the reason is
-	retryAfter = "Retry after "             // what follows is an instant
+	userRate   = "User-rate limit exceeded"
+	retryAfter = "Retry after " // what follows is an instant
 )
 
-// delay returns how long RetryInfo requests to wait: a duration of Protocol Buffers in JSON, which is decimal seconds with an s, such as
-// "3s" or "0.5s". Without RetryInfo, the message may name an instant, which is compared with now.
+// namedLimit matches the limit that a message names.
+var namedLimit = regexp.MustCompile(`limit '[^']*?( per day)?( per user)?'`)
+
+// named returns the cause of a refusal whose reason names no limit: that of the limit in the message, or the project's.
+func (f *failure) named(reason string) cause {
+	limit := namedLimit.FindStringSubmatch(f.Error.Message)
+	switch {
+	case len(limit) > 0 && limit[1] != "":
+		return cause{reason, LimitDaily, policies.Spent}
+	case len(limit) > 0 && limit[2] != "", strings.HasPrefix(f.Error.Message, userRate):
+		return cause{reason, PolicyUser, policies.Limited}
+	}
+	return cause{reason, PolicyProject, policies.Limited}
+}
+
+// delay returns how long RetryInfo requests to wait: a duration of Protocol Buffers in JSON, such as "3s" or "0.5s". Without it, the message
+// may name an instant, which is compared with now.
 func (f *failure) delay(now time.Time) (wait time.Duration, source string, ok bool) {
 	for _, d := range f.Error.Details {
 		if !strings.HasSuffix(d.Type, "/google.rpc.RetryInfo") {
 			continue
 		}
-		if seconds, ok := strings.CutSuffix(d.RetryDelay, "s"); ok {
-			wait, ok = fields.Seconds(seconds)
-			return wait, "RetryInfo", ok
+		if wait, ok := fields.Wait(d.RetryDelay, now); ok {
+			return wait, "RetryInfo", true
 		}
 	}
 	if _, instant, found := strings.Cut(f.Error.Message, retryAfter); found {
 		instant, _, _ = strings.Cut(instant, " ")
-		wait, ok = fields.ISO8601(instant, now)
+		wait, ok = fields.Wait(instant, now)
 		return wait, "Retry after", ok
 	}
 	return 0, "", false

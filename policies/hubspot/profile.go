@@ -41,7 +41,7 @@ func peek(r *http.Response) int {
 
 func read(r *policies.Reply) policies.Reading {
 	var reading policies.Reading
-	window, ok := fields.Milliseconds(r.Header.Get("X-Hubspot-Ratelimit-Interval-Milliseconds"))
+	window, ok := fields.Milliseconds(fields.Get(r.Header, "X-Hubspot-Ratelimit-Interval-Milliseconds"))
 	if !ok || window == 0 {
 		window = interval
 	}
@@ -58,8 +58,8 @@ func read(r *policies.Reply) policies.Reading {
 		{PolicyTenSeconds, "X-Hubspot-Ratelimit-Max", "X-Hubspot-Ratelimit-Remaining", window},
 		{PolicyDaily, "X-Hubspot-Ratelimit-Daily", "X-Hubspot-Ratelimit-Daily-Remaining", 24 * time.Hour},
 	} {
-		limit, first := fields.Number(r.Header.Get(c.limit))
-		remaining, second := fields.Number(r.Header.Get(c.remaining))
+		limit, first := fields.Number(fields.Get(r.Header, c.limit))
+		remaining, second := fields.Number(fields.Get(r.Header, c.remaining))
 		if first && second && limit > 0 {
 			reading.Feedback = append(reading.Feedback, policies.Feedback{
 				Source: c.limit, Policies: []string{c.policy}, Otherwise: policies.TheCall,

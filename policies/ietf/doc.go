@@ -39,26 +39,20 @@
 //
 // Quota units other than requests (qu) are not about calls: their counts are not used, only the t of one that refused a call. Partition
 // keys (pk) are ignored. A rate is never derived from r and t: a server that allows ten calls in a second may report r=10000;t=10. A field
-// with anything malformed in it is ignored as a whole. A reset that is more than a year away is ignored, too.
+// with anything malformed in it is ignored as a whole. A field of more than 4 KiB counts as absent, and
+// a reset that is more than a year away is ignored.
 //
 // # Resets
 //
 // The fields that end in -Reset mean seconds from now at some services and an instant at others. The drafts require seconds, but Twitch,
-// GitLab and DigitalOcean document an instant under the drafts' name. The form of the value decides:
+// GitLab and DigitalOcean document an instant under the drafts' name. The form of the value decides, as [fields.Wait] describes; any other
+// value, such as -1, reports nothing.
 //
-//	below 10^9            seconds from now
-//	10^9 to 10^11         seconds since the Unix epoch
-//	above 10^11           milliseconds since the Unix epoch
-//	6m0s, 1.5s            that long from now
-//	RFC 3339              that instant
-//	an HTTP date          that instant, and one as Ruby's and JavaScript's Date print it
-//	anything else         nothing, such as -1
+// -Reset-After (Discord) and -Retry-After (MailerLite) take precedence over -Reset, and that over -ResetTime (Yelp, GitLab). The t of
+// RateLimit is always seconds from now. An instant is compared with the reply's Date. A reset of 0 stands for "unknown" at some services,
+// and requests no wait.
 //
-// -Reset-After (Discord) and -Retry-After (MailerLite) are seconds from now, and take precedence over -Reset. The t of RateLimit is always
-// seconds from now. An instant is compared with the reply's Date. A reset of 0 stands for "unknown" at some services, and requests no wait.
-//
-// Only this profile goes by the form of a value, for want of a better way: the profile of a vendor never guesses. A service that counts in
-// milliseconds from now is misread here: a reset of 600000 is a week. It needs a profile of its own.
+// A service that counts in milliseconds from now is misread here: a reset of 600000 is a week. It needs a profile of its own.
 //
 // # What is not known
 //

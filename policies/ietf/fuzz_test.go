@@ -174,8 +174,10 @@ func requireReset(t *testing.T, reset string, got time.Duration) {
 	case n < 1_000_000_000:
 	case n <= 100_000_000_000:
 		want = time.Unix(n, 0).Sub(newYear)
-	default:
+	case n <= 100_000_000_000_000:
 		want = time.UnixMilli(n).Sub(newYear)
+	default:
+		want = time.UnixMicro(n).Sub(newYear)
 	}
 	if want < 0 || want > 365*24*time.Hour {
 		want = 0

@@ -2,7 +2,6 @@ package ietf
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/dunglas/httpsfv"
@@ -14,7 +13,7 @@ import (
 // dictionary reads RateLimit of draft -07, such as limit=100, remaining=50, reset=5. The draft requires limit and reset.
 // It returns nothing if anything in it is malformed.
 func dictionary(h http.Header, quotas []quota) []limit {
-	d, err := httpsfv.UnmarshalDictionary(h.Values("Ratelimit"))
+	d, err := httpsfv.UnmarshalDictionary(fields.Values(h, "Ratelimit"))
 	if err != nil {
 		return nil
 	}
@@ -71,8 +70,8 @@ func triples(h http.Header, quotas []quota, now time.Time) []limit {
 // triple reads -Limit, -Remaining and -Reset. A field that is malformed or sent twice is ignored.
 func triple(h http.Header, prefix string, quotas []quota, now time.Time) []limit {
 	l := limit{calls: true, resetIn: prefix + "Reset"}
-	own := l.readLimit(h.Values(prefix + "Limit"))
-	if item, err := httpsfv.UnmarshalItem(h.Values(prefix + "Remaining")); err == nil {
+	own := l.readLimit(fields.Values(h, prefix+"Limit"))
+	if item, err := httpsfv.UnmarshalItem(fields.Values(h, prefix+"Remaining")); err == nil {
 		l.remaining = count(item)
 	}
 	l.readReset(h, prefix, now)
@@ -87,7 +86,7 @@ func triple(h http.Header, prefix string, quotas []quota, now time.Time) []limit
 		return nil
 	}
 	l.unreported = l.remaining == policies.Count{}
-	l.readPeriod(h, prefix)
+	l.readPeriod(h, prefix, now)
 	l.joinSize(quotas)
 	l.joinSize(own)
 	reported := []limit{l}
@@ -99,21 +98,19 @@ func triple(h http.Header, prefix string, quotas []quota, now time.Time) []limit
 	return reported
 }
 
-// readReset reads when there is more: from -Reset-After (Discord) or -Retry-After (MailerLite), in seconds from now, or from -Reset, which
-// has many forms.
+// readReset reads when there is more: from -Reset-After (Discord), -Retry-After (MailerLite), -Reset or -ResetTime (Yelp, GitLab). A time
+// that is more than a year away is ignored.
 //
-// Sources: https://docs.discord.com/developers/topics/rate-limits and https://developers-classic.mailerlite.com/docs/api-rate-limits
+// Sources: https://docs.discord.com/developers/topics/rate-limits, https://developers-classic.mailerlite.com/docs/api-rate-limits and
+// https://docs.developer.yelp.com/docs/places-rate-limiting
 func (l *limit) readReset(h http.Header, prefix string, now time.Time) {
-	for _, name := range []string{"Reset-After", "Retry-After"} {
-		if v := h.Values(prefix + name); len(v) == 1 {
-			if d, ok := fields.Seconds(v[0]); ok && d <= year {
+	for _, name := range []string{"Reset-After", "Retry-After", "Reset", "ResetTime"} {
+		if v := fields.Values(h, prefix+name); len(v) == 1 {
+			if d, ok := fields.Wait(v[0], now); ok && d <= year {
 				l.resetIn, l.reset = prefix+name, d
 				return
 			}
 		}
-	}
-	if v := h.Values(prefix + "Reset"); len(v) == 1 {
-		l.reset = resetByLooks(v[0], now)
 	}
 }
 
@@ -122,17 +119,13 @@ func (l *limit) readReset(h http.Header, prefix string, now time.Time) {
 //
 // Sources: https://docs.datadoghq.com/api/latest/rate-limits, https://docs.mapbox.com/api/overview/#rate-limits and
 // https://api.crossref.org/swagger-docs
-func (l *limit) readPeriod(h http.Header, prefix string) {
+func (l *limit) readPeriod(h http.Header, prefix string, now time.Time) {
 	for _, name := range []string{"Period", "Interval"} {
-		v := h.Values(prefix + name)
+		v := fields.Values(h, prefix+name)
 		if len(v) != 1 {
 			continue
 		}
-		d, ok := fields.Seconds(v[0])
-		if !ok {
-			d, ok = fields.Duration(v[0])
-		}
-		if ok && d <= policies.MaxPeriod {
+		if d, ok := fields.Wait(v[0], now); ok && d <= policies.MaxPeriod {
 			l.window = d
 		}
 	}
@@ -188,60 +181,4 @@ func count(item httpsfv.Item) policies.Count {
 		}
 	}
 	return policies.Count{}
-}
-
-// Magnitudes of the numbers in a -Reset.
-const (
-	// firstEpoch is the least number that is read as an instant: 10^9 s is in 2001, and as seconds from now 31 years.
-	firstEpoch = 1_000_000_000
-	// lastEpochSeconds is the largest number that is read as seconds: 10^11 s is in 5138, and as milliseconds in 1973.
-	lastEpochSeconds = 100_000_000_000
-)
-
-// resetByLooks reads a -Reset, which has many forms, and returns how long that is from now: 0 if it is past, more than a year away, or of
-// an unknown form. The package's documentation lists the forms.
-func resetByLooks(s string, now time.Time) time.Duration {
-	d, ok := byLooks(strings.TrimSpace(s), now)
-	if !ok || d < 0 || d > year {
-		return 0
-	}
-	return d
-}
-
-func byLooks(s string, now time.Time) (time.Duration, bool) {
-	if d, ok := fields.Duration(s); ok {
-		return d, true
-	}
-	whole, _, _ := strings.Cut(s, ".")
-	switch n, isNumber := fields.Number(whole); {
-	case isNumber && n < firstEpoch:
-		return fields.Seconds(s)
-	case isNumber && n <= lastEpochSeconds:
-		return fields.EpochSeconds(s, now)
-	case isNumber:
-		return fields.EpochMilliseconds(s, now)
-	}
-	for _, form := range []func(string, time.Time) (time.Duration, bool){fields.ISO8601, fields.HTTPDate, otherDate} {
-		if d, ok := form(s, now); ok {
-			return d, true
-		}
-	}
-	return 0, false
-}
-
-// otherDates are dates as Ruby and JavaScript print them.
-//
-// Sources: https://docs.gusto.com/embedded-payroll/changelog/added-rate-limit-headers and
-// https://developer.lemlist.com/api-reference/getting-started/rate-limits
-var otherDates = []string{"2006-01-02 15:04:05 -0700", "Mon Jan 02 2006 15:04:05 GMT-0700"} //nolint:gochecknoglobals // a constant table
-
-// otherDate reads one of the otherDates, with the name of its zone in parentheses or without it.
-func otherDate(s string, now time.Time) (time.Duration, bool) {
-	s, _, _ = strings.Cut(s, " (")
-	for _, form := range otherDates {
-		if at, err := time.Parse(form, s); err == nil {
-			return max(0, at.Sub(now)), true
-		}
-	}
-	return 0, false
 }

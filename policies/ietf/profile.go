@@ -41,7 +41,7 @@ func peek(r *http.Response) int {
 	if r.StatusCode != http.StatusTooManyRequests && r.StatusCode != http.StatusServiceUnavailable {
 		return 0
 	}
-	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	media, _, err := mime.ParseMediaType(fields.Get(r.Header, "Content-Type"))
 	if err != nil || media != "application/problem+json" { // RFC 9457 section 3
 		return 0
 	}
@@ -135,9 +135,9 @@ func (l *limit) counts() (policies.Feedback, bool) {
 // known are the fields of which a reply must have one to report anything about limits.
 var known = [...]string{
 	"Ratelimit", "Ratelimit-Policy",
-	"Ratelimit-Remaining", "Ratelimit-Limit", "Ratelimit-Reset",
-	"X-Ratelimit-Remaining", "X-Ratelimit-Limit", "X-Ratelimit-Reset", "X-Ratelimit-Reset-After", "X-Ratelimit-Retry-After",
-	"X-Rate-Limit-Remaining", "X-Rate-Limit-Limit", "X-Rate-Limit-Reset",
+	"Ratelimit-Remaining", "Ratelimit-Limit", "Ratelimit-Reset", "Ratelimit-Resettime",
+	"X-Ratelimit-Remaining", "X-Ratelimit-Limit", "X-Ratelimit-Reset", "X-Ratelimit-Resettime", "X-Ratelimit-Reset-After", "X-Ratelimit-Retry-After",
+	"X-Rate-Limit-Remaining", "X-Rate-Limit-Limit", "X-Rate-Limit-Reset", "X-Rate-Limit-Resettime",
 }
 
 // silent reports whether a reply has no field about limits, like most replies.
@@ -155,7 +155,7 @@ func limits(r *policies.Reply) []limit {
 	if silent(r.Header) || fields.Cached(r.Header) {
 		return nil
 	}
-	quotas := parseQuotas(r.Header.Values("Ratelimit-Policy"))
+	quotas := parseQuotas(fields.Values(r.Header, "Ratelimit-Policy"))
 	reported := structured(r.Header, quotas)
 	if len(reported) == 0 {
 		reported = dictionary(r.Header, quotas)

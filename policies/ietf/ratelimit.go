@@ -7,6 +7,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/fields"
 )
 
 // maxItems is how many items a list may have: more than any service has limits. A longer list is ignored.
@@ -125,7 +126,7 @@ func integer(params *httpsfv.Params, key string) (n int64, there, valid bool) {
 
 // structured reads RateLimit as of draft -08, such as "burst";r=50;t=30. It returns nothing if anything in it is malformed.
 func structured(h http.Header, quotas []quota) []limit {
-	list, err := httpsfv.UnmarshalList(h.Values("Ratelimit"))
+	list, err := httpsfv.UnmarshalList(fields.Values(h, "Ratelimit"))
 	if err != nil || len(list) > maxItems {
 		return nil
 	}

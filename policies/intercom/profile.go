@@ -23,9 +23,9 @@ func app(r *http.Request) string {
 }
 
 func read(r *policies.Reply) policies.Reading {
-	limit, first := fields.Number(r.Header.Get("X-Ratelimit-Limit"))
-	remaining, second := fields.Number(r.Header.Get("X-Ratelimit-Remaining"))
-	reset, third := fields.EpochSeconds(r.Header.Get("X-Ratelimit-Reset"), fields.Now(r.Header, r.Now))
+	limit, first := fields.Number(fields.Get(r.Header, "X-Ratelimit-Limit"))
+	remaining, second := fields.Number(fields.Get(r.Header, "X-Ratelimit-Remaining"))
+	reset, third := fields.Wait(fields.Get(r.Header, "X-Ratelimit-Reset"), fields.Now(r.Header, r.Now))
 	var reading policies.Reading
 	if r.Status == http.StatusTooManyRequests {
 		f := policies.Feedback{Source: "429", Policies: []string{PolicyApp}, Otherwise: policies.Everyone, Refused: true, Wait: window}

@@ -94,7 +94,7 @@ func (o operation) at(p []string) bool {
 
 // settle returns the resource units that a call to identity was charged.
 func settle(r *policies.Reply) []policies.Cost {
-	n, ok := fields.Number(r.Header.Get("X-Ms-Resource-Unit"))
+	n, ok := fields.Number(fields.Get(r.Header, "X-Ms-Resource-Unit"))
 	if !ok || n == 0 || fields.Cached(r.Header) || service(r.Request) != ScopeIdentity {
 		return []policies.Cost{} // the body does not report it
 	}

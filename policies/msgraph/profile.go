@@ -59,7 +59,7 @@ func read(r *policies.Reply) policies.Reading {
 // Tenant_Application/ReadWrite/…; otherwise that of the service. All limits of Outlook are of one mailbox.
 // Source: https://learn.microsoft.com/graph/throttling-limits#throttled-responses-requests
 func bucketOf(r *policies.Reply) policies.Feedback {
-	whose, rest, _ := strings.Cut(strings.TrimSpace(r.Header.Get("X-Ms-Throttle-Scope")), "/")
+	whose, rest, _ := strings.Cut(strings.TrimSpace(fields.Get(r.Header, "X-Ms-Throttle-Scope")), "/")
 	limit, _, _ := strings.Cut(rest, "/")
 	f := policies.Feedback{Source: "429", Policies: []string{PolicyTenant}, Otherwise: policies.Everyone}
 	switch s := service(r.Request); {
@@ -83,10 +83,10 @@ func bucketOf(r *policies.Reply) policies.Feedback {
 // being reached (draft-ietf-httpapi-ratelimit-headers-03).
 func countsOf(r *policies.Reply) (policies.Feedback, bool) {
 	f := policies.Feedback{Source: "RateLimit", Policies: []string{PolicySharePoint}, Otherwise: policies.TheCall}
-	first, _, _ := strings.Cut(r.Header.Get("Ratelimit-Limit"), ",")
+	first, _, _ := strings.Cut(fields.Get(r.Header, "Ratelimit-Limit"), ",")
 	limit, ok1 := fields.Number(first)
-	remaining, ok2 := fields.Number(r.Header.Get("Ratelimit-Remaining"))
-	reset, ok3 := fields.Seconds(r.Header.Get("Ratelimit-Reset"))
+	remaining, ok2 := fields.Number(fields.Get(r.Header, "Ratelimit-Remaining"))
+	reset, ok3 := fields.Wait(fields.Get(r.Header, "Ratelimit-Reset"), fields.Now(r.Header, r.Now))
 	if !ok1 || !ok2 || !ok3 || limit == 0 || service(r.Request) != ScopeSharePoint {
 		return f, false
 	}

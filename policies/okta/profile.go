@@ -36,9 +36,9 @@ func endpoint(r *http.Request) string {
 }
 
 func read(r *policies.Reply) policies.Reading {
-	limit, first := fields.Number(r.Header.Get("X-Rate-Limit-Limit"))
-	remaining, second := fields.Number(r.Header.Get("X-Rate-Limit-Remaining"))
-	reset, third := fields.EpochSeconds(r.Header.Get("X-Rate-Limit-Reset"), fields.Now(r.Header, r.Now))
+	limit, first := fields.Number(fields.Get(r.Header, "X-Rate-Limit-Limit"))
+	remaining, second := fields.Number(fields.Get(r.Header, "X-Rate-Limit-Remaining"))
+	reset, third := fields.Wait(fields.Get(r.Header, "X-Rate-Limit-Reset"), fields.Now(r.Header, r.Now))
 	reported := first && second
 	counted := reported && limit > 0
 	var reading policies.Reading

@@ -120,17 +120,17 @@ type dimension struct {
 	reset            time.Duration
 }
 
-func dimensions(h http.Header) []dimension {
+func dimensions(h http.Header, now time.Time) []dimension {
 	all := []dimension{{policy: PolicyRequests, name: "Requests"}, {policy: PolicyTokens, name: "Tokens"}}
 	for i := range all {
 		d := &all[i]
-		if n, ok := fields.Number(h.Get("X-Ratelimit-Limit-" + d.name)); ok && n > 0 {
+		if n, ok := fields.Number(fields.Get(h, "X-Ratelimit-Limit-"+d.name)); ok && n > 0 {
 			d.limit = policies.Reported(n)
 		}
-		if n, ok := fields.Number(h.Get("X-Ratelimit-Remaining-" + d.name)); ok {
+		if n, ok := fields.Number(fields.Get(h, "X-Ratelimit-Remaining-"+d.name)); ok {
 			d.remaining = policies.Reported(n)
 		}
-		d.reset, _ = fields.Duration(h.Get("X-Ratelimit-Reset-" + d.name))
+		d.reset, _ = fields.Wait(fields.Get(h, "X-Ratelimit-Reset-"+d.name), now)
 	}
 	return all
 }
@@ -147,7 +147,7 @@ type apiError struct {
 const insufficientQuota = "insufficient_quota"
 
 func read(r *policies.Reply) policies.Reading {
-	all := dimensions(r.Header)
+	all := dimensions(r.Header, fields.Now(r.Header, r.Now))
 	var reading policies.Reading
 	if r.Status == http.StatusTooManyRequests {
 		var reported struct {
@@ -158,7 +158,7 @@ func read(r *policies.Reply) policies.Reading {
 			return policies.Reading{Verdict: policies.Spent}
 		}
 		reading.Verdict = policies.Limited
-		if strings.EqualFold(strings.TrimSpace(r.Header.Get("X-Should-Retry")), "false") { // as the vendor's SDKs read it
+		if strings.EqualFold(strings.TrimSpace(fields.Get(r.Header, "X-Should-Retry")), "false") { // as the vendor's SDKs read it
 			reading.Verdict = policies.Spent
 		}
 		reading.Feedback = append(reading.Feedback, refusal(r, all, &reported.Error))
@@ -185,7 +185,7 @@ func read(r *policies.Reply) policies.Reading {
 // refusal returns which of the policies refused the call, and how long to wait.
 func refusal(r *policies.Reply, all []dimension, e *apiError) policies.Feedback {
 	f := policies.Feedback{Source: "429", Policies: concerned(all, e), Refused: true, Otherwise: policies.TheCall}
-	if wait, ok := fields.Milliseconds(r.Header.Get("Retry-After-Ms")); ok {
+	if wait, ok := fields.Milliseconds(fields.Get(r.Header, "Retry-After-Ms")); ok {
 		f.Source, f.Wait = "retry-after-ms", wait
 		return f
 	}

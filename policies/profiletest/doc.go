@@ -55,5 +55,6 @@
 //
 // All functions here also check the rules of [policies.Profile]: no time and no cost is negative, names are valid, the same input gives the
 // same output, and the profile changes nothing that it is given and consumes no body. Of a reply's body, it gets as much as Peek requested,
-// and no more than [policies.MaxPeek]. Profiles run in parallel, so the race detector finds what they share.
+// and no more than [policies.MaxPeek]. A field of more than 4 KiB must count as absent. Profiles run in parallel, so the race detector finds
+// what they share.
 package profiletest

@@ -89,6 +89,10 @@ func TestAReadingThatDiffersFails(t *testing.T) {
 	require.Empty(t, replay(p, strings.Replace(text, "2s", "1s", 1)))
 	require.NotEmpty(t, replay(p, strings.Replace(text, "feedback wait=2s source=X\n", "", 1)))
 	require.NotEmpty(t, replay(p, text+"settle *=1\n"))
+	p.Read = func(r *policies.Reply) policies.Reading {
+		return policies.Reading{Feedback: []policies.Feedback{{Limit: policies.Reported(int64(len(r.Header.Get("Date"))))}}}
+	}
+	require.Contains(t, strings.Join(replay(p, good), ""), "Date of 5,000 bytes is read")
 }
 
 func TestAProfileThatBreaksARuleFails(t *testing.T) {
@@ -155,7 +159,7 @@ func TestAProfileThatBreaksARuleFails(t *testing.T) {
 			return policies.Reading{}
 		}), "reply was changed"},
 		"header of the response changed in Peek": {peek(func(r *http.Response) int {
-			r.Header["Date"][0] = ""
+			r.Header["Date"] = nil
 			return 0
 		}), "Peek changed"},
 		"body of the response changed": {policies.Profile{

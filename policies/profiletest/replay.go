@@ -63,6 +63,15 @@ func replay(p policies.Profile, text string) []string {
 	if diff := compare(o.lines(), again.lines()); diff != "" {
 		failures = append(failures, "the second time it reads something else (rule: same input, same output)"+diff)
 	}
+	for name, values := range f.header {
+		long, none := f.exchange, f.exchange
+		long.header, none.header = f.header.Clone(), f.header.Clone()
+		long.header[name] = append([]string{values[0] + strings.Repeat(" ", 5000)}, values[1:]...)
+		none.header.Del(name)
+		if diff := compare(play(p, &none, variant{}).lines(), play(p, &long, variant{}).lines()); diff != "" {
+			failures = append(failures, name+" of 5,000 bytes is read (rule: read fields with fields.Get or fields.Values, which bound them)"+diff)
+		}
+	}
 	return failures
 }
 

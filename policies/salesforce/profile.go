@@ -71,7 +71,7 @@ func read(r *policies.Reply) policies.Reading {
 
 // usageOf reads "api-usage=10018/100000"; the field may have other pairs, too.
 func usageOf(h http.Header) (used, limit int64, ok bool) {
-	for key, value := range fields.Pairs(h.Get(usage), ";") {
+	for key, value := range fields.Pairs(fields.Get(h, usage), ";") {
 		if key == "api-usage" {
 			used, limit, ok = fields.Fraction(value)
 			return used, limit, ok && limit > 0

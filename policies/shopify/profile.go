@@ -68,7 +68,7 @@ func read(r *policies.Reply) policies.Reading {
 		}
 		reading.Verdict, reading.Feedback = policies.Limited, append(reading.Feedback, f)
 	}
-	used, size, ok := fields.Fraction(r.Header.Get("X-Shopify-Shop-Api-Call-Limit"))
+	used, size, ok := fields.Fraction(fields.Get(r.Header, "X-Shopify-Shop-Api-Call-Limit"))
 	if ok && size > 0 && !fields.Cached(r.Header) {
 		reading.Feedback = append(reading.Feedback, policies.Feedback{
 			Source: "X-Shopify-Shop-Api-Call-Limit", Policies: []string{PolicyREST}, Otherwise: policies.Everyone,

@@ -79,10 +79,10 @@ func read(r *policies.Reply) policies.Reading {
 		return policies.Reading{}
 	}
 	reading := policies.Reading{Verdict: policies.Limited}
-	if strings.EqualFold(strings.TrimSpace(r.Header.Get("Stripe-Should-Retry")), "false") {
+	if strings.EqualFold(strings.TrimSpace(fields.Get(r.Header, "Stripe-Should-Retry")), "false") {
 		reading.Verdict = policies.Spent
 	}
-	reason := strings.TrimSpace(r.Header.Get("Stripe-Rate-Limited-Reason"))
+	reason := strings.TrimSpace(fields.Get(r.Header, "Stripe-Rate-Limited-Reason"))
 	f := policies.Feedback{Source: "Stripe-Rate-Limited-Reason", Refused: true, Otherwise: policies.TheCall}
 	switch reason {
 	case "global-rate":

@@ -1,7 +1,6 @@
 package zendesk
 
 import (
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,8 +27,9 @@ type counter struct {
 
 func read(r *policies.Reply) policies.Reading {
 	c := callOf(r.Request)
-	counters := endpointsOf(r.Header)
-	acct, known := accountOf(r.Header, c)
+	now := fields.Now(r.Header, r.Now)
+	counters := endpointsOf(r.Header, now)
+	acct, known := accountOf(r.Header, c, now)
 	var reading policies.Reading
 	if r.Status == http.StatusTooManyRequests {
 		reading.Verdict = policies.Limited
@@ -84,15 +84,15 @@ func refusal(r *policies.Reply, c call, counters []counter, acct counter, known 
 
 // accountOf reads the account's counter: X-Rate-Limit and X-Rate-Limit-Remaining, or RateLimit-Limit and RateLimit-Remaining, with
 // RateLimit-Reset. It reports false if there is none.
-func accountOf(h http.Header, of call) (counter, bool) {
+func accountOf(h http.Header, of call, now time.Time) (counter, bool) {
 	c := counter{policy: PolicyAccount, source: "X-Rate-Limit"}
 	if of.helpCenter() {
 		c.policy = PolicyHelpCenter
 	}
-	c.resets, _ = fields.Seconds(h.Get("Ratelimit-Reset"))
+	c.resets, _ = fields.Wait(fields.Get(h, "Ratelimit-Reset"), now)
 	for _, names := range [][2]string{{"X-Rate-Limit", "X-Rate-Limit-Remaining"}, {"Ratelimit-Limit", "Ratelimit-Remaining"}} {
-		total, first := fields.Number(h.Get(names[0]))
-		remaining, second := fields.Number(h.Get(names[1]))
+		total, first := fields.Number(fields.Get(h, names[0]))
+		remaining, second := fields.Number(fields.Get(h, names[1]))
 		if first && second && total > 0 {
 			c.total, c.remaining, c.source = total, remaining, names[0]
 			return c, true
@@ -109,18 +109,30 @@ func policyOf(bucket string) string {
 	return bucket
 }
 
-// endpointsOf reads the endpoints' counters, in the order of their names.
-func endpointsOf(h http.Header) []counter {
+// maxEndpoints is how many counters of endpoints a reply may have: more than Zendesk documents.
+const maxEndpoints = 32
+
+// endpointsOf reads the endpoints' counters, in the order of their names; none if there are too many.
+func endpointsOf(h http.Header, now time.Time) []counter {
+	var names []string
+	for name := range h {
+		if strings.HasPrefix(http.CanonicalHeaderKey(name), prefix) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > maxEndpoints {
+		return nil
+	}
+	slices.Sort(names)
 	var all []counter
-	for _, name := range slices.Sorted(maps.Keys(h)) {
-		bucket, ok := strings.CutPrefix(http.CanonicalHeaderKey(name), prefix)
-		bucket = strings.TrimSuffix(strings.ToLower(bucket), "-cursor")
-		if !ok || !policies.ValidName(bucket) || len(h[name]) == 0 {
+	for _, name := range names {
+		bucket := strings.TrimSuffix(strings.ToLower(name[len(prefix):]), "-cursor")
+		if !policies.ValidName(bucket) {
 			continue
 		}
 		c := counter{policy: policyOf(bucket), source: "Zendesk-RateLimit-" + bucket}
 		seen := 0
-		for key, value := range fields.Pairs(h[name][0], ";") {
+		for key, value := range fields.Pairs(fields.Get(h, name), ";") {
 			var valid bool
 			switch key {
 			case "total":
@@ -128,7 +140,7 @@ func endpointsOf(h http.Header) []counter {
 			case "remaining":
 				c.remaining, valid = fields.Number(value)
 			case "resets":
-				c.resets, valid = fields.Seconds(value)
+				c.resets, valid = fields.Wait(value, now)
 			default:
 				continue
 			}

@@ -31,6 +31,7 @@ type Policies struct {
 	mu       sync.Mutex
 	declared []policies.Policy // by this process
 	settings store.Settings    // by operators, as far as this process knows
+	read     time.Time         // when they were read
 	ends     *time.Timer       // when the first of them ends
 	observed bool              // all are
 	closed   bool
@@ -77,7 +78,7 @@ func (p *Policies) Read(all *store.Settings) {
 	if p.closed || all.Version != 0 && all.Version < p.settings.Version || all.Version == 0 && p.settings.Version == 0 {
 		return
 	}
-	p.settings = *all
+	p.settings, p.read = *all, time.Now()
 	p.settle()
 }
 
@@ -96,11 +97,12 @@ func (p *Policies) Close() {
 func (p *Policies) settle() {
 	list, source := p.declared, ""
 	special := make(map[store.Key]policies.Policy)
+	now := p.settings.Now.Add(time.Since(p.read)) // in store time
 	var soonest store.Instant
 	for i := range p.settings.All {
 		one := &p.settings.All[i]
 		switch {
-		case one.Until <= p.settings.Now:
+		case one.Until <= now:
 			continue
 		case one.Policy == "":
 			if set, err := p.config.Parse(one.Text); err == nil {
@@ -121,7 +123,7 @@ func (p *Policies) settle() {
 		p.ends.Stop()
 	}
 	if soonest > 0 {
-		p.ends = time.AfterFunc(min(soonest.Sub(p.settings.Now), store.Forever), p.endSettings)
+		p.ends = time.AfterFunc(min(soonest.Sub(now), store.Forever), p.endSettings)
 	}
 	before := p.Now()
 	if source == before.Source && slices.EqualFunc(list, before.Given, samePolicy) && maps.EqualFunc(special, before.Special, samePolicy) &&
@@ -142,17 +144,9 @@ func setAt(since store.Instant) string {
 func (p *Policies) endSettings() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return
+	if !p.closed {
+		p.settle()
 	}
-	now := p.settings.Now
-	for _, one := range p.settings.All {
-		if one.Until > p.settings.Now && (now == p.settings.Now || one.Until < now) {
-			now = one.Until
-		}
-	}
-	p.settings.Now = now // that of the one that ends first
-	p.settle()
 }
 
 // samePolicy reports whether two policies are the same, as far as text can tell; those with functions of their own are not.
