@@ -48,7 +48,7 @@ func (s *service) admit(ctx context.Context) error {
 	now := time.Now()
 	recent := 0
 	for _, at := range s.came {
-		if now.Sub(at) < time.Second {
+		if now.Sub(at) < time.Second { //realtime: the clock of the upstream
 			recent++
 		}
 	}
