@@ -44,8 +44,8 @@ func TestMemoryStoreRepeatsItself(t *testing.T) {
 	}
 }
 
-// extent returns how far a test goes: how many random histories it plays, how large a crowd is, for how long it is watched. It returns the
-// second value if HEADWAY_LONG=1.
+// extent returns its first value, or the second if HEADWAY_LONG is set. Tests choose the number of their random histories, the size of their
+// crowds and the length of their watches by it.
 func extent[T any](short, long T) T {
 	if os.Getenv("HEADWAY_LONG") != "" {
 		return long

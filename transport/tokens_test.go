@@ -29,7 +29,7 @@ type model struct {
 	perMinute float64
 	mean      float64   // of the tokens of answers, which are lognormal
 	reserves  bool      // it charges max_tokens, or what it makes of the prompt, when a request comes; otherwise what was used, with the answer
-	warm      time.Time // counts begin here
+	warm, end time.Time // counts begin and end here
 
 	mu             sync.Mutex
 	rng            *rand.Rand
@@ -45,7 +45,7 @@ func (m *model) charge(tokens float64) {
 	now := time.Now()
 	m.level = min(m.perMinute, m.level+m.perMinute*now.Sub(m.at).Minutes()) - tokens
 	m.at = now
-	if now.After(m.warm) {
+	if now.After(m.warm) && now.Before(m.end) {
 		m.charged += tokens
 	}
 }
@@ -124,9 +124,9 @@ func TestTokensOfAMinuteAreUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				const perMinute, warm, measured = 150_000, 3 * time.Minute, 3 * time.Minute
+				const perMinute, warm, measured = 150_000, 2 * time.Minute, 3 * time.Minute
 				m := &model{
-					perMinute: perMinute, mean: mean, reserves: c.reserves, warm: time.Now().Add(warm),
+					perMinute: perMinute, mean: mean, reserves: c.reserves, warm: time.Now().Add(warm), end: time.Now().Add(warm + measured),
 					rng: rand.New(rand.NewPCG(1, 19)), level: perMinute, at: time.Now(),
 				}
 				body := fmt.Sprintf(`{"model":"m","max_tokens":%d,"messages":[{"role":"user","content":%q}]}`, c.most, strings.Repeat("x", c.prompt))
