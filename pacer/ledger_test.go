@@ -368,35 +368,37 @@ func TestAStoreThatLostTheLastWrites(t *testing.T) {
 // One that has lost nothing is not suspected, whatever its callers do and however answers overtake each other.
 func TestAStoreThatLostNothingIsNotSuspected(t *testing.T) {
 	t.Parallel()
-	r := newRemote(1)
-	p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, StoreTimeout: time.Minute, Policies: []policies.Policy{
-		policies.PerSecond(20_000).Burst(50), policies.Fixed(1000, 20*time.Millisecond), policies.Sliding(100_000, time.Minute),
-	}})
-	require.NoError(t, err)
-	defer closing(t, p)
-	var wg sync.WaitGroup
-	for i := range 32 {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(1, uint64(i)))
-			for range 100 {
-				one, err := p.Reserve(t.Context(), pacer.Cost(1+rng.Int64N(9)))
-				if err != nil {
-					continue
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Policies: []policies.Policy{
+			policies.PerSecond(20_000).Burst(50), policies.Fixed(1000, 20*time.Millisecond), policies.Sliding(100_000, time.Minute),
+		}})
+		require.NoError(t, err)
+		defer closing(t, p)
+		var wg sync.WaitGroup
+		for i := range 32 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(1, uint64(i)))
+				for range 100 {
+					one, err := p.Reserve(t.Context(), pacer.Cost(1+rng.Int64N(9)))
+					if err != nil {
+						continue
+					}
+					switch rng.IntN(3) {
+					case 0:
+						_ = one.NotUsed(t.Context())
+					case 1:
+						_ = one.Wait(t.Context())
+						_ = one.Settle(t.Context(), pacer.Cost(1))
+					default:
+						_ = one.Wait(t.Context())
+					}
 				}
-				switch rng.IntN(3) {
-				case 0:
-					_ = one.NotUsed(t.Context())
-				case 1:
-					_ = one.Wait(t.Context())
-					_ = one.Settle(t.Context(), pacer.Cost(1))
-				default:
-					_ = one.Wait(t.Context())
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.Zero(t, pacer.Absences(p))
+			})
+		}
+		wg.Wait()
+		require.Zero(t, pacer.Absences(p))
+	})
 }
 
 // lapse has a store be away for a moment, so that a process loses it, and comes back.
