@@ -1,6 +1,7 @@
 package pacer_test
 
 import (
+	"os"
 	"sync/atomic"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestMemoryStoreConforms(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Fixture {
 		t.Helper()
 		f := memoryFixture(t)
-		f.Seeds = seeds(300)
+		f.Seeds = extent(30, 300)
 		return f
 	})
 }
@@ -38,15 +39,16 @@ func TestMemoryStoreRepeatsItself(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storetest.Differential(t, memoryFixture(t), memoryFixture(t), seeds(500), plan, 1)
+			storetest.Differential(t, memoryFixture(t), memoryFixture(t), extent(40, 500), plan, 1)
 		})
 	}
 }
 
-// seeds returns how many of some random histories to play: under the race detector, which makes them some ten times as slow, a third.
-func seeds(n int) int {
-	if underRace {
-		return n / 3
+// extent returns its first value, or the second if HEADWAY_LONG is set. Tests choose the number of their random histories, the size of their
+// crowds and the length of their watches by it.
+func extent[T any](short, long T) T {
+	if os.Getenv("HEADWAY_LONG") != "" {
+		return long
 	}
-	return n
+	return short
 }

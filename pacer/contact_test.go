@@ -201,7 +201,7 @@ func TestTheWaitForTheFirstContactCounts(t *testing.T) {
 func TestThousandsWaitForTheFirstContact(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const n = 10_000
+		n := extent(1000, 10_000)
 		r := newRemote(1)
 		r.set(errBroken, time.Millisecond)
 		p := fresh(t, r, pacer.Config{}, policies.PerSecond(1_000_000).Burst(1_000_000))

@@ -31,7 +31,7 @@ func Example() {
 			panic(err)
 		}
 	}
-	fmt.Println(time.Since(start) >= 500*time.Millisecond)
+	fmt.Println(time.Now().After(start.Add(500 * time.Millisecond)))
 	// Output: true
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/headway-go/headway/pacer/internal/failover"
 )
 
-// Remembered returns how many keys a Pacer remembers of its store, and the most intervals and buckets of one of them.
-func Remembered(p *Pacer) (keys, spans, buckets int) { return p.member.(*failover.Store).Remembered() }
+// Returned has a Pacer report that its store is back, for which it could not keep so many debts.
+func Returned(p *Pacer, dropped int) { p.failedOver(failover.Change{Dropped: dropped}) }
 
 // Absences returns how often a Pacer was without its store.
 func Absences(p *Pacer) int { return p.member.(*failover.Store).Absences() }

@@ -16,10 +16,7 @@ import (
 func TestFarFromTheStore(t *testing.T) {
 	t.Parallel()
 	tenants := []string{"a", "b", "c"}
-	length := time.Minute
-	if underRace {
-		length = 20 * time.Second
-	}
+	length := extent(20*time.Second, time.Minute)
 	for name, list := range map[string][]policies.Policy{
 		"a rate":              {policies.PerSecond(20)},
 		"a fast rate":         {policies.PerSecond(500)},
@@ -30,7 +27,7 @@ func TestFarFromTheStore(t *testing.T) {
 		"a lane alone":        {policies.PerSecond(20).Burst(2).Lane("batch", 80)},
 		"fair shares":         {policies.PerSecond(20).Fair("tenant")},
 	} {
-		if name == "a fast rate" && underRace {
+		if name == "a fast rate" && extent(true, false) {
 			continue // it is for hundreds of callers
 		}
 		for _, way := range []time.Duration{60 * ms, 150 * ms} {

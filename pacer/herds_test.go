@@ -171,7 +171,7 @@ func TestCloseDoesNotWaitForComingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
 		p := away(t, r, pacer.PaceLocally, policies.Every(time.Minute).Per("tenant"))
-		_ = tenants(t, p, 5000, 2)
+		_ = tenants(t, p, 1000, 2)
 		r.set(errBroken, 0)
 		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "new")))
 		r.set(nil, 100*time.Millisecond)
@@ -222,7 +222,7 @@ func TestAProcessOfALargeFleet(t *testing.T) {
 func TestTheFirstOfALongQueueGoOnAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const n, way, pause = 3000, 12 * time.Millisecond, time.Minute
+		const n, way, pause = 1000, 12 * time.Millisecond, time.Minute
 		policy := policies.PerSecond(50)
 		r := newRemote(1)
 		p := away(t, r, pacer.PaceLocally, policy)

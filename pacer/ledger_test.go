@@ -332,30 +332,6 @@ func TestNobodyWaitsLongForTheOthers(t *testing.T) {
 	})
 }
 
-// What a process remembers is bounded in keys, intervals and buckets.
-func TestMemoryOfTheStoreIsBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRemote(1)
-		p := away(t, r, pacer.PaceLocally, policies.Every(time.Hour).Per("tenant").Optional(), policies.Every(time.Millisecond).Named("fine"),
-			policies.Sliding(1_000_000, time.Hour).Buckets(100).Named("window"))
-		defer closing(t, p)
-		for i := range 70_000 {
-			_, err := p.Reserve(t.Context(), pacer.Scope("tenant", fmt.Sprint(i)), pacer.MaxWait(pacer.Forever))
-			require.NoError(t, err)
-		}
-		for i := range 2000 {
-			_, err := p.Reserve(t.Context(), pacer.MaxWait(pacer.Forever), pacer.NotBefore(time.Duration(2*i)*time.Second))
-			require.NoError(t, err)
-		}
-		keys, spans, buckets := pacer.Remembered(p)
-		require.LessOrEqual(t, keys, 1<<16)
-		require.Greater(t, keys, 1<<15)
-		require.LessOrEqual(t, spans, 256)
-		require.LessOrEqual(t, buckets, 200)
-	})
-}
-
 // A store that has lost charges without beginning another epoch is found out by who made them.
 func TestAStoreThatLostTheLastWrites(t *testing.T) {
 	t.Parallel()
@@ -392,35 +368,37 @@ func TestAStoreThatLostTheLastWrites(t *testing.T) {
 // One that has lost nothing is not suspected, whatever its callers do and however answers overtake each other.
 func TestAStoreThatLostNothingIsNotSuspected(t *testing.T) {
 	t.Parallel()
-	r := newRemote(1)
-	p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, StoreTimeout: time.Minute, Policies: []policies.Policy{
-		policies.PerSecond(20_000).Burst(50), policies.Fixed(1000, 20*time.Millisecond), policies.Sliding(100_000, time.Minute),
-	}})
-	require.NoError(t, err)
-	defer closing(t, p)
-	var wg sync.WaitGroup
-	for i := range 32 {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(1, uint64(i)))
-			for range 400 {
-				one, err := p.Reserve(t.Context(), pacer.Cost(1+rng.Int64N(9)))
-				if err != nil {
-					continue
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Policies: []policies.Policy{
+			policies.PerSecond(20_000).Burst(50), policies.Fixed(1000, 20*time.Millisecond), policies.Sliding(100_000, time.Minute),
+		}})
+		require.NoError(t, err)
+		defer closing(t, p)
+		var wg sync.WaitGroup
+		for i := range 32 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(1, uint64(i)))
+				for range 100 {
+					one, err := p.Reserve(t.Context(), pacer.Cost(1+rng.Int64N(9)))
+					if err != nil {
+						continue
+					}
+					switch rng.IntN(3) {
+					case 0:
+						_ = one.NotUsed(t.Context())
+					case 1:
+						_ = one.Wait(t.Context())
+						_ = one.Settle(t.Context(), pacer.Cost(1))
+					default:
+						_ = one.Wait(t.Context())
+					}
 				}
-				switch rng.IntN(3) {
-				case 0:
-					_ = one.NotUsed(t.Context())
-				case 1:
-					_ = one.Wait(t.Context())
-					_ = one.Settle(t.Context(), pacer.Cost(1))
-				default:
-					_ = one.Wait(t.Context())
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.Zero(t, pacer.Absences(p))
+			})
+		}
+		wg.Wait()
+		require.Zero(t, pacer.Absences(p))
+	})
 }
 
 // lapse has a store be away for a moment, so that a process loses it, and comes back.

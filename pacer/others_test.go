@@ -71,10 +71,7 @@ func othersOf(rng *rand.Rand, begin time.Time, q *quotaOf) (all []time.Time) {
 func TestWhatOthersLeaveIsUsed(t *testing.T) {
 	t.Parallel()
 	for _, aligned := range []bool{false, true} {
-		for limit, seeds := range map[int]uint64{1000: 3, 10_000: 3, 100_000: 1} {
-			if underRace && limit == 100_000 {
-				continue // it takes long
-			}
+		for limit, seeds := range extent(map[int]uint64{1000: 2}, map[int]uint64{1000: 3, 10_000: 3, 100_000: 1}) {
 			for _, every := range []int{1, 10} { // a reading on so many replies
 				for seed := range seeds {
 					t.Run(fmt.Sprintf("aligned=%t %d every %d seed %d", aligned, limit, every, seed), func(t *testing.T) {
@@ -103,8 +100,8 @@ func TestWhatOthersLeaveIsUsedThoughReadingsAreLate(t *testing.T) {
 		"from a cache": func(api *quotaOf, _ *rand.Rand, now time.Time) int { return api.left(now.Truncate(5 * time.Second)) },
 	} {
 		for _, aligned := range []bool{false, true} {
-			for _, limit := range []int{1000, 10_000} {
-				for seed := range uint64(3) {
+			for _, limit := range extent([]int{1000}, []int{1000, 10_000}) {
+				for seed := range extent[uint64](2, 3) {
 					t.Run(fmt.Sprintf("%s aligned=%t %d seed %d", name, aligned, limit, seed), func(t *testing.T) {
 						t.Parallel()
 						synctest.Test(t, func(t *testing.T) { judgeOthers(t, aligned, limit, 1, seed, late, 24*4) })

@@ -17,11 +17,8 @@ import (
 // However slow the store is, nothing outlasts its deadline by more than four StoreTimeouts: see Config.StoreTimeout.
 func TestNothingOutlastsItsDeadline(t *testing.T) {
 	t.Parallel()
-	seeds, length := uint64(10), time.Minute
-	if underRace {
-		seeds, length = 2, 10*time.Second
-	}
-	for seed := range seeds {
+	length := extent(5*time.Second, time.Minute)
+	for seed := range extent[uint64](2, 10) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			f := newFarAway()

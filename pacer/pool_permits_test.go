@@ -99,13 +99,8 @@ func (j *judge) call(ctx context.Context, t *testing.T, calls *sync.WaitGroup, p
 	}
 }
 
-// saturatedFor returns for how long the pools of these tests are saturated: the race detector makes a second of it cost ten.
-func saturatedFor() time.Duration {
-	if underRace {
-		return 6 * time.Second
-	}
-	return 30 * time.Second
-}
+// saturatedFor returns for how long the pools of these tests are saturated.
+func saturatedFor() time.Duration { return extent(3*time.Second, 30*time.Second) }
 
 func randomly() time.Duration { return time.Duration(rand.Int64N(int64(200 * ms))) }
 
@@ -115,10 +110,7 @@ func TestThePermitsOfAPoolAreInUse(t *testing.T) {
 	t.Parallel()
 	length := saturatedFor()
 	for _, way := range []time.Duration{0, 5 * ms, 40 * ms} {
-		for _, callers := range []int{20, 100} { // 80 callers, of 75 permits, or many more
-			if callers == 100 && underRace {
-				continue // it takes minutes
-			}
+		for _, callers := range extent([]int{20}, []int{20, 100}) { // 80 callers, of 75 permits, or many more
 			synctest.Test(t, func(t *testing.T) {
 				f := newFarAway()
 				ctx, cancel := context.WithCancel(t.Context())

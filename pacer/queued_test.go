@@ -314,7 +314,7 @@ func TestALaneLeavesRoomAndUsesWhatIsLeft(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPacer(t, limits(policies.PerSecond(100).Burst(burst).Lane("batch", 80)))
 			const lasts = 20 * time.Second
-			result := crowd(t, p, lasts, map[string]int{"batch": 5000}, func(string) []pacer.Option { return []pacer.Option{pacer.Lane("batch")} })
+			result := crowd(t, p, lasts, map[string]int{"batch": extent(500, 5000)}, func(string) []pacer.Option { return []pacer.Option{pacer.Lane("batch")} })
 			time.Sleep(2 * time.Second)
 			var waits []time.Duration
 			start := time.Now()

@@ -2,7 +2,6 @@ package pacer_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -16,13 +15,8 @@ import (
 	"github.com/headway-go/headway/pacer/memstore"
 )
 
-// How many stacks are played, and about how many calls go in each: few, or with HEADWAY_LONG=1 all.
-func extentOfStacks() (n, calls int) {
-	if os.Getenv("HEADWAY_LONG") != "" {
-		return 200, 1500
-	}
-	return seeds(15), 600
-}
+// extentOfStacks returns how many stacks are played, and about how many calls go in each.
+func extentOfStacks() (n, calls int) { return extent(5, 200), extent(600, 1500) }
 
 // played plays a stack on a memory store, in virtual time.
 func played(t *testing.T, s *stacks.Stack, lasts time.Duration) (w *stacks.Show) {

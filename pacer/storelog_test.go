@@ -186,30 +186,13 @@ func TestWhoLogsALostStore(t *testing.T) { //nolint:paralleltest // it replaces 
 func TestWhatWasDroppedIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, l := newRemote(1), newLogged()
-		dropped := make(chan int, 2)
-		p := loggedPacer(t, r, pacer.Config{Logger: l.Logger, MaxWait: pacer.Forever, Hooks: []*pacer.Hooks{pacer.LogHooks(l.Logger), {Failover: func(f pacer.Failover) {
-			if !f.On {
-				dropped <- f.Dropped
-			}
-		}}}})
-		defer closing(t, p)
-		const kept, more = 1 << 15, 7
-		all := make([]*pacer.Reservation, kept+more)
-		for i := range all {
-			var err error
-			all[i], err = p.Reserve(t.Context(), pacer.NotBefore(time.Hour))
-			require.NoError(t, err)
-		}
-		r.set(errBroken, 0)
-		for _, held := range all {
-			require.NoError(t, held.Cancel(t.Context()))
-		}
-		r.set(nil, 0)
-		back()
-		require.Equal(t, more, <-dropped)
-		synctest.Wait()
-		require.Positive(t, l.count(`level=WARN msg="headway: the store is back"`), l.text())
-		require.Positive(t, l.count("dropped=7"), l.text())
+		l, dropped := newLogged(), 0
+		hooks := []*pacer.Hooks{pacer.LogHooks(l.Logger), {Failover: func(f pacer.Failover) { dropped = f.Dropped }}}
+		p := loggedPacer(t, newRemote(1), pacer.Config{Hooks: hooks})
+		pacer.Returned(p, 7)
+		closing(t, p)
+		require.Equal(t, 7, dropped)
+		require.Equal(t, 1, l.count(`level=WARN msg="headway: the store is back"`), l.text())
+		require.Equal(t, 1, l.count("dropped=7"), l.text())
 	})
 }

@@ -123,8 +123,8 @@ func TestAnEncodedBodyIsDecodedNoFurtherThanRequested(t *testing.T) {
 	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
 		synctest.Test(t, func(t *testing.T) {
 			var saw []policies.Reply
-			bomb := encode(t, coding, strings.Repeat("\x00", 8<<20))
-			noise := encode(t, coding, string(randomBytes(256<<10)))
+			bomb := encode(t, coding, strings.Repeat("\x00", 1<<20))
+			noise := encode(t, coding, string(randomBytes(64<<10)))
 			for _, sent := range []string{bomb, noise} {
 				var body *replyBody
 				u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {

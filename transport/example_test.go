@@ -53,8 +53,7 @@ func ExampleWithSigner() {
 		return hex.EncodeToString(mac.Sum(nil))
 	}
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		date, err := http.ParseTime(r.Header.Get("Date"))
-		if err != nil || time.Since(date) > time.Minute || r.Header.Get("Signature") != signature(r.Header.Get("Date")) {
+		if date := r.Header.Get("Date"); date == "" || r.Header.Get("Signature") != signature(date) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	}))

@@ -119,21 +119,19 @@ func TestTheMarginFindsItself(t *testing.T) {
 	t.Parallel()
 	for _, network := range uneven {
 		for name, policy := range map[string]policies.Policy{"AtMost": policies.AtMost(50, time.Second), "Sliding": policies.Sliding(50, time.Second)} {
-			for seed := range uint64(2) {
-				synctest.Test(t, func(t *testing.T) {
-					u := &strict{limit: 50, delay: network.delay, rng: rand.New(rand.NewPCG(seed, 1))}
-					f := newFleet(t, u, policy)
-					time.Sleep(10 * time.Second)
-					_, early := u.count()
-					time.Sleep(time.Minute)
-					went, refused := u.count()
-					used, margin := float64(went)/50/60, f.margin(t)
-					f.leave()
-					t.Logf("%s, %s: %.1f %%, %d refused, %d before, margin %v", network.name, name, 100*used, refused, early, margin)
-					require.GreaterOrEqual(t, used, network.least[name], "%s, %s, seed %d", network.name, name, seed)
-					require.LessOrEqual(t, refused, network.most[name], "%s, %s, seed %d", network.name, name, seed)
-				})
-			}
+			synctest.Test(t, func(t *testing.T) {
+				u := &strict{limit: 50, delay: network.delay, rng: rand.New(rand.NewPCG(1, 1))}
+				f := newFleet(t, u, policy)
+				time.Sleep(10 * time.Second)
+				_, early := u.count()
+				time.Sleep(time.Minute)
+				went, refused := u.count()
+				used, margin := float64(went)/50/60, f.margin(t)
+				f.leave()
+				t.Logf("%s, %s: %.1f %%, %d refused, %d before, margin %v", network.name, name, 100*used, refused, early, margin)
+				require.GreaterOrEqual(t, used, network.least[name], "%s, %s", network.name, name)
+				require.LessOrEqual(t, refused, network.most[name], "%s, %s", network.name, name)
+			})
 		}
 	}
 }
@@ -146,13 +144,13 @@ func TestTheMarginOfAMinuteFindsItself(t *testing.T) {
 		f := newFleet(t, u, policies.AtMost(100, time.Minute))
 		time.Sleep(10 * time.Minute)
 		_, early := u.count()
-		time.Sleep(time.Hour)
+		time.Sleep(30 * time.Minute)
 		went, refused := u.count()
-		used, margin := float64(went)/6000, f.margin(t)
+		used, margin := float64(went)/3000, f.margin(t)
 		f.leave()
 		t.Logf("%.1f %%, %d refused, %d before, margin %v", 100*used, refused, early, margin)
 		require.GreaterOrEqual(t, used, 0.98)
-		require.LessOrEqual(t, refused, 48)
+		require.LessOrEqual(t, refused, 24)
 	})
 }
 

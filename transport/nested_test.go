@@ -120,10 +120,10 @@ func TestTheRequestOfACallWithoutPermits(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, policies.PerSecond(10))
 	req := request(t.Context(), t, http.MethodGet, nil)
-	paced, err := transport.New(p, transport.WithBase(&upstream{answer: func(_ int, given *http.Request) (*http.Response, error) {
+	paced, err := transport.New(p, transport.WithBase(roundTripper(func(given *http.Request) (*http.Response, error) {
 		require.Same(t, req, given)
 		return reply(given, http.StatusOK, ""), nil
-	}}))
+	})))
 	require.NoError(t, err)
 	resp, err := paced.RoundTrip(req)
 	require.NoError(t, err)

@@ -31,7 +31,7 @@ func ExampleWithPool() {
 	if err != nil {
 		panic(err)
 	}
-	began, tokens := time.Now(), make(map[string]bool)
+	tokens := make(map[string]bool)
 	for range 4 {
 		resp, err := client.Get(api.URL)
 		if err != nil {
@@ -42,6 +42,6 @@ func ExampleWithPool() {
 		_ = resp.Body.Close()
 		tokens[string(text[:n])] = true
 	}
-	fmt.Println(len(tokens), "tokens,", time.Since(began) < 30*time.Second)
-	// Output: 4 tokens, true
+	fmt.Println(len(tokens), "tokens")
+	// Output: 4 tokens
 }

@@ -120,14 +120,6 @@ func TestTheBaseGetsTheRequestAsItIs(t *testing.T) {
 	}
 }
 
-func TestIdleConnectionsCanBeClosedWithoutRetries(t *testing.T) {
-	t.Parallel()
-	u := newUpstream(ok(0, nil))
-	client := newClient(t, newPacer(t), u, transport.WithRetries(0))
-	client.CloseIdleConnections()
-	require.Equal(t, int64(1), u.idle.Load())
-}
-
 func TestWithoutRetriesThereIsOneAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,6 +129,8 @@ func TestWithoutRetriesThereIsOneAttempt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 		require.Len(t, u.hits, 1)
+		client.CloseIdleConnections()
+		require.Equal(t, int64(1), u.idle.Load())
 	})
 }
 

@@ -46,13 +46,13 @@ type finding struct {
 // checker holds what is known of one package.
 type checker struct {
 	pass    *analysis.Pass
-	bubbles map[*types.Var]bool   // function parameters that only run in a bubble
+	bubbles map[types.Object]bool // variables whose functions run in a bubble: parameters, fields, and those of loops over tables
 	nows    map[types.Object]bool // variables that time.Now was assigned to
 	nodes   map[types.Object]*node
 }
 
 func run(pass *analysis.Pass) (any, error) {
-	c := &checker{pass: pass, bubbles: map[*types.Var]bool{}, nows: map[types.Object]bool{}}
+	c := &checker{pass: pass, bubbles: map[types.Object]bool{}, nows: map[types.Object]bool{}}
 	for known := -1; known != len(c.bubbles); { // a wrapper of a wrapper takes another round
 		known = len(c.bubbles)
 		c.nodes = map[types.Object]*node{}
@@ -125,9 +125,24 @@ func (c *checker) node(obj types.Object, body ast.Node) {
 					walk(arg, bubble || c.inBubble(x, i))
 				}
 				return false
+			case *ast.RangeStmt: // a table of functions
+				id, ok := x.Value.(*ast.Ident)
+				walk(x.X, bubble || ok && c.bubbles[c.pass.TypesInfo.ObjectOf(id)])
+				walk(x.Body, bubble)
+				return false
 			case *ast.CompositeLit:
 				if !bubble {
 					n.uses = c.made(n.uses, x)
+				}
+				if of, ok := c.pass.TypesInfo.TypeOf(x).Underlying().(*types.Struct); ok { // it may be a row of such a table
+					for i, value := range x.Elts {
+						field := types.Object(of.Field(i))
+						if pair, keyed := value.(*ast.KeyValueExpr); keyed {
+							field, value = c.pass.TypesInfo.ObjectOf(pair.Key.(*ast.Ident)), pair.Value
+						}
+						walk(value, bubble || c.bubbles[field])
+					}
+					return false
 				}
 			case *ast.UnaryExpr:
 				if x.Op == token.AND && !bubble {

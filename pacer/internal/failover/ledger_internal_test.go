@@ -2,7 +2,9 @@ package failover
 
 import (
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -92,4 +94,30 @@ func TestAnAnswerThatAResetOvertook(t *testing.T) {
 	r.cancelled(stackOf("a"), []store.Grant{grantAt(1_400)})
 	r.released(&stackOf("a").Limits[0], grantAt(1_400).Charges[0], 1)
 	require.Equal(t, []bucketUse{{n: 1, own: 1}}, r.keys[store.Key{Policy: "a"}].counts)
+}
+
+// What a process remembers is bounded in keys, intervals and buckets.
+func TestTheLedgerIsBounded(t *testing.T) {
+	t.Parallel()
+	hour, window := store.Limit{Spec: policies.Every(time.Hour).Spec()}, store.Limit{Policy: "window", Spec: policies.Fixed(10, time.Second).Spec()}
+	r := &ledger{}
+	grant := func(l store.Limit, from, to int64) {
+		r.granted(&store.Stack{Limits: []store.Limit{l}}, []store.Grant{{OK: true, Now: 1_000, At: store.Instant(from), Binds: store.BindsNothing, Charges: []store.Charge{{From: from, To: to}}}})
+	}
+	for i := range int64(maxRecords + 100) {
+		l := hour
+		l.Scope = strconv.FormatInt(i, 10)
+		grant(l, 2_000, 3_000)
+	}
+	for i := range int64(2 * maxBuckets) {
+		grant(hour, 2_000*(i+1), 2_000*(i+1)+1_000)
+		grant(window, i, 1)
+	}
+	require.LessOrEqual(t, len(r.keys), maxRecords)
+	require.Greater(t, len(r.keys), maxRecords/2)
+	rate, counts := r.keys[hour.Key()], r.keys[window.Key()].counts
+	require.Len(t, rate.spans, maxSpans)
+	require.Len(t, rate.own, maxSpans)
+	require.Len(t, counts, maxBuckets)
+	require.Equal(t, int64(2*maxBuckets-1), counts[maxBuckets-1].bucket, "the latest")
 }

@@ -64,16 +64,6 @@ func (w *Store) reportReturn() {
 	}
 }
 
-// Remembered returns how many keys the ledger holds, and the most intervals and buckets of one of them.
-func (w *Store) Remembered() (keys, spans, buckets int) {
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	for _, t := range w.ledger.keys {
-		spans, buckets = max(spans, len(t.spans)), max(buckets, len(t.counts))
-	}
-	return len(w.ledger.keys), spans, buckets
-}
-
 // Absences returns how often this process was without the shared store.
 func (w *Store) Absences() int {
 	n := int(w.absences.Load()) - 2 // it joined once

@@ -52,7 +52,7 @@ func Report(w *Turn) {
 // Describe returns the turn of a job that a process had from a time on and that may go, or not.
 func Describe(job string, began time.Time, r *pacer.Reservation, err error) *Turn {
 	now := time.Now()
-	w := &Turn{Job: job, Blocked: now.Sub(began), At: now.UnixMicro()}
+	w := &Turn{Job: job, Blocked: now.Sub(began), At: now.UnixMicro()} //realtime: only measurements judge how long workers are blocked
 	switch {
 	case r != nil:
 		at, slack := r.Slot()

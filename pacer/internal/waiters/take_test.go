@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,11 +42,14 @@ func (p *pieces) Reserve(_ context.Context, _ store.Stack, calls []store.Call, g
 }
 
 // take takes up to n calls of a cost under a limit.
-func (p *pieces) take(t *testing.T, n, cost, limit int64) (int64, error) {
+func (p *pieces) take(t *testing.T, n, cost, limit int64) (got int64, err error) {
 	t.Helper()
 	p.costs, p.charged = nil, 0
 	limits := []store.Limit{{Policy: "limit", Spec: policies.Fixed(limit, 1e9).Spec()}}
-	return newRig(t, p, nil).Take(t.Context(), &waiters.Request{Limits: limits, Call: store.Call{Cost: cost}}, n)
+	synctest.Test(t, func(t *testing.T) {
+		got, err = newRig(t, p, nil).Take(t.Context(), &waiters.Request{Limits: limits, Call: store.Call{Cost: cost}}, n)
+	})
+	return got, err
 }
 
 // Take takes all that is free, in one request, if it lies in one piece, and asks for no more at once than the limit admits.
