@@ -347,6 +347,61 @@ func TestAPoolRefusesWhatIsTooFar(t *testing.T) {
 	})
 }
 
+// Slots that a process granted itself go back while its store is away, and when it is back, each to its own key.
+func TestAPoolGivesLocalSlotsBack(t *testing.T) {
+	t.Parallel()
+	for name, store := range map[string]error{"away": errBroken, "back": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRemote(1)
+				p := away(t, r, pacer.PaceLocally, policies.Fixed(20, time.Hour).Per("key"), policies.PerSecond(10).Named("all"))
+				defer closing(t, p)
+				pool := newPool(t, p, pacer.Credentials("a", "b", "c")...)
+				left := func() (all []int64) {
+					for _, key := range []string{"a", "b", "c"} {
+						st, err := p.Status(t.Context(), pacer.Scope("key", key))
+						require.NoError(t, err)
+						all = append(all, st.Policies[0].Remaining)
+					}
+					return all
+				}
+				require.Equal(t, []int64{20, 20, 20}, left())
+				r.set(errBroken, 0)
+				var all []*pacer.Reservation
+				for range 9 {
+					one, err := pool.Reserve(t.Context())
+					require.NoError(t, err)
+					all = append(all, one)
+				}
+				var calls sync.WaitGroup
+				var went goer
+				for range 9 {
+					calls.Go(func() {
+						one, err := pool.Acquire(t.Context())
+						require.NoError(t, err)
+						went.goes(one.Credential(), 0)
+					})
+				}
+				synctest.Wait()
+				r.set(store, 0)
+				calls.Wait()
+				back()
+				for _, one := range all {
+					require.NoError(t, one.NotUsed(t.Context()))
+				}
+				r.set(nil, 0)
+				back()
+				want := []int64{20, 20, 20}
+				for i, key := range []string{"a", "b", "c"} {
+					want[i] -= int64(len(went.went[key]))
+				}
+				require.Equal(t, want, left())
+			})
+		})
+	}
+}
+
 // In the mode Observe, calls go by all keys, and each key's limits are predicted.
 func TestAPoolIsObserved(t *testing.T) {
 	t.Parallel()
