@@ -100,7 +100,8 @@ func ownOf(set *binding.Set, scopes ...string) (names []string) {
 // [Reservation.Credential] returns which credential to use: the one that is available soonest. The store finds it in the same request
 // that charges it. While the call waits, it may get another credential, because the first is paused.
 //
-// Acquire returns the same errors as Pacer.Acquire. A [*LimitError] is about the credential that would be available soonest.
+// Acquire returns the same errors as Pacer.Acquire, and a [*CredentialError] if no credential is in use. A [*LimitError] is about the
+// credential that would be available soonest.
 func (l *Pool) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
 	r, err := l.reserve(ctx, opts, true)
 	if err != nil {
@@ -123,12 +124,31 @@ func (l *Pool) reserve(ctx context.Context, opts []Option, waits bool) (*Reserva
 	if err != nil {
 		return nil, err
 	}
-	a.Waits, a.Untried = waits, waits
+	a.Waits, a.Untried, r.pool = waits, waits, l
 	l.pacer.calls.ByAnyOrStick(ctx, &a, l.of)
-	if err := r.reserve(ctx, &a); err != nil {
+	if err := l.whileInUse(ctx, func(ctx context.Context) error { return r.reserve(ctx, &a) }); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// whileInUse waits until a call may go, but no longer than a credential of the pool is in use. A nil pool sets no bound.
+func (l *Pool) whileInUse(ctx context.Context, wait func(context.Context) error) error {
+	if l == nil {
+		return wait(ctx)
+	}
+	inUse, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer l.of.OnOut(cancel)()
+	out := l.of.Out()
+	if out > 0 {
+		cancel()
+	}
+	err := wait(inUse)
+	if err != nil && ctx.Err() == nil && inUse.Err() != nil {
+		return &CredentialError{Upstream: l.pacer.upstream, Wait: max(out, l.of.Out())}
+	}
+	return err
 }
 
 // Book is [Pacer.Book] for a call by any one of the credentials: the booking is by the one that may be used soonest, and stays by it when it
@@ -171,6 +191,9 @@ func (r *Reservation) Credential() string { return r.call.Credential() }
 // account, each process must leave it by itself, because the other credentials of the account stay in use. After d the credential is used
 // again: if it still fails, call Leave again.
 //
+// If no credential is in use any more, calls of this process get a [*CredentialError] at once, those that wait included. The credential
+// that was left last is then not paused: other processes find out by their own calls, without a wait.
+//
 // It returns a [*ConfigError] if the pool has no such ID or d is not positive, and the errors of [Pacer.Report].
 func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) error {
 	if d <= 0 {
@@ -180,7 +203,7 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 	if of == nil {
 		return &ConfigError{Field: "Leave", Value: strconv.Quote(credential), Reason: "is not a credential of the pool"}
 	}
-	if wait == 0 { // another credential of the account can be used
+	if wait == 0 { // another credential of the account can be used, or none of the pool
 		return nil
 	}
 	p := l.pacer

@@ -153,6 +153,64 @@ func TestARefusedCallGoesByAnotherKey(t *testing.T) {
 	})
 }
 
+// If every key is revoked, no call waits: it gets a 401, or an error that says so, whether it comes then or waits already, and the keys are
+// not tried more often than once in a process. Later they are tried again.
+func TestAllKeysAreRevoked(t *testing.T) {
+	t.Parallel()
+	for _, keys := range [][]string{{"a"}, {"a", "b", "c"}} {
+		t.Run(strings.Join(keys, " "), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := &strictKeys{revoked: make(map[string]bool)}
+				shared := memstore.New()
+				var clients []*http.Client
+				for range 2 {
+					p, err := pacer.New(pacer.Config{
+						Upstream: "api", Store: shared, Policies: []policies.Policy{policies.Every(20 * time.Second).Per("key")}, Jitter: pacer.NoJitter, MaxWait: time.Hour,
+					})
+					require.NoError(t, err)
+					pool, err := p.Pool(pacer.Credentials(keys...), "key")
+					require.NoError(t, err)
+					clients = append(clients, newClient(t, p, u, transport.WithPool(pool, bearer)))
+				}
+				get := func(client *http.Client) (status int) {
+					resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+					if err == nil {
+						require.NoError(t, resp.Body.Close())
+						return resp.StatusCode
+					}
+					none, ok := errors.AsType[*pacer.CredentialError](err)
+					require.True(t, ok, "%v", err)
+					require.ErrorIs(t, err, pacer.ErrRefused)
+					require.InDelta(t, transport.CredentialRest, none.Wait, float64(2*time.Second))
+					return 0
+				}
+				began := time.Now()
+				var calls sync.WaitGroup
+				for range 20 {
+					calls.Go(func() { get(clients[0]) })
+				}
+				calls.Wait()
+				require.Less(t, time.Since(began), 2*time.Second, "only the back-off, for the next key")
+				require.Zero(t, get(clients[0]))
+				require.Len(t, u.refused, len(keys))
+				for _, n := range u.refused {
+					require.Equal(t, 1, n)
+				}
+				if len(keys) > 1 {
+					return // the other process waits for the first key that the store has paused
+				}
+				require.Equal(t, http.StatusUnauthorized, get(clients[1]))
+				require.LessOrEqual(t, time.Since(began), 21*time.Second, "the slot after that of the first process, and no pause")
+				u.revoked["a"], u.limits = false, map[string]int{"a": 9}
+				time.Sleep(transport.CredentialRest)
+				require.Equal(t, http.StatusOK, get(clients[0]))
+				require.Equal(t, http.StatusOK, get(clients[1]))
+			})
+		})
+	}
+}
+
 // If the function has no credential, the request is not sent, and nothing is left of it.
 func TestACredentialThatCannotBeSet(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package pools
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -27,13 +28,14 @@ type Pool struct {
 	Accounts []Account
 	Weight   int // of all of them
 
-	mu   sync.Mutex
-	left map[string]time.Time // until when credentials are not used, by their IDs
+	mu       sync.Mutex
+	left     map[string]time.Time // until when credentials are not used, by their IDs
+	watchers map[*func()]struct{} // called when none is used any more
 }
 
 // New returns a pool of credentials whose IDs differ, by whose accounts some scopes are.
 func New(credentials []Credential, scopes []string) *Pool {
-	l := &Pool{Scopes: slices.Clone(scopes), left: make(map[string]time.Time)}
+	l := &Pool{Scopes: slices.Clone(scopes), left: make(map[string]time.Time), watchers: make(map[*func()]struct{})}
 	for _, c := range credentials {
 		l.add(c)
 	}
@@ -89,20 +91,60 @@ func weighted(n, all int, weight func(int) int) int {
 	return n - 1
 }
 
-// Leave takes a credential out of use for a time. It returns its account, and for how long none of that is in use: 0 if another credential
-// of it is. The account is nil if there is no such credential.
-func (l *Pool) Leave(id string, d time.Duration) (of *Account, allFor time.Duration) {
+// Leave takes a credential out of use for a time. It returns its account, and for how long that is to be paused: until the first of its
+// credentials comes back, or not at all (0) if another one of it is in use, or if none of the whole pool is: then no call waits for it. The
+// account is nil if there is no such credential.
+func (l *Pool) Leave(id string, d time.Duration) (of *Account, pause time.Duration) {
 	if of = l.AccountOf(id); of == nil {
 		return nil, 0
 	}
-	now := time.Now()
+	l.mu.Lock()
+	l.left[id] = time.Now().Add(d)
+	pause = l.outFor(*of)
+	var call []*func()
+	if l.outFor(l.Accounts...) > 0 {
+		pause, call = 0, slices.Collect(maps.Keys(l.watchers))
+	}
+	l.mu.Unlock()
+	for _, f := range call {
+		(*f)()
+	}
+	return of, pause
+}
+
+// Out returns for how long no credential of the pool is in use; 0 if one is.
+func (l *Pool) Out() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.left[id], allFor = now.Add(d), d
-	for _, c := range of.Credentials {
-		allFor = min(allFor, max(0, l.left[c.ID].Sub(now)))
+	if len(l.left) == 0 {
+		return 0
 	}
-	return of, allFor
+	return l.outFor(l.Accounts...)
+}
+
+// OnOut has a function called each time that the last credential in use is left, until stop is called.
+func (l *Pool) OnOut(f func()) (stop func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watchers[&f] = struct{}{}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.watchers, &f)
+	}
+}
+
+// outFor returns for how long no credential of some accounts is in use; 0 if one is. The caller holds mu.
+func (l *Pool) outFor(all ...Account) (d time.Duration) {
+	now, first := time.Now(), true
+	for i := range all {
+		for _, c := range all[i].Credentials {
+			if left := max(0, l.left[c.ID].Sub(now)); first || left < d {
+				d, first = left, false
+			}
+		}
+	}
+	return d
 }
 
 // isLeft reports whether a credential is out of use.

@@ -54,7 +54,7 @@ func TestWeights(t *testing.T) {
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := pools.New([]pools.Credential{{ID: "a", Account: "x"}, {ID: "b", Account: "x"}, {ID: "c"}}, nil)
+		l := pools.New([]pools.Credential{{ID: "a", Account: "x"}, {ID: "b", Account: "x"}, {ID: "c"}, {ID: "d"}}, nil)
 		of, _ := l.Leave("none", time.Second)
 		require.Nil(t, of)
 		of, allFor := l.Leave("a", 10*time.Second)
@@ -74,6 +74,29 @@ func TestLeave(t *testing.T) {
 		require.Equal(t, map[string]int{"a": 3000}, picked(l, "x"))
 		time.Sleep(20 * time.Second)
 		require.Len(t, picked(l, "x"), 2, "both are back")
+	})
+}
+
+// If no credential is in use, whoever watches learns it at once, and no account is to be paused.
+func TestOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := pools.New([]pools.Credential{{ID: "a", Account: "x"}, {ID: "b", Account: "x"}, {ID: "c"}}, nil)
+		out := 0
+		stop := l.OnOut(func() { out++ })
+		l.Leave("a", time.Second)
+		l.Leave("b", time.Minute)
+		require.Zero(t, l.Out())
+		require.Zero(t, out)
+		_, pause := l.Leave("c", time.Minute)
+		require.Zero(t, pause)
+		require.Equal(t, time.Second, l.Out())
+		require.Equal(t, 1, out)
+		time.Sleep(time.Second)
+		require.Zero(t, l.Out())
+		stop()
+		l.Leave("a", time.Second)
+		require.Equal(t, 1, out)
 	})
 }
 
