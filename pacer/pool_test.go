@@ -215,6 +215,43 @@ func TestCallsStickToAKey(t *testing.T) {
 	})
 }
 
+// After a pause of its key, a call sticks to it again, unless another call went by another key meanwhile.
+func TestCallsStickAgainAfterAPause(t *testing.T) {
+	t.Parallel()
+	for name, shared := range map[string]bool{"memory": false, "shared": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				config := pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(100).Burst(100).Per("key")}}
+				if shared {
+					config.Store = newRemote(1)
+				}
+				p := newPacer(t, config)
+				defer closing(t, p)
+				pool := newPool(t, p, pacer.Credentials("a", "b", "c")...)
+				ctx := pool.Stick(t.Context())
+				go20 := func() (key string) {
+					for range 20 {
+						r, err := pool.Acquire(ctx)
+						require.NoError(t, err)
+						if key == "" {
+							key = r.Credential()
+						}
+						require.Equal(t, key, r.Credential())
+					}
+					return key
+				}
+				key := go20()
+				require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Second}, pacer.Scope("key", key)))
+				time.Sleep(2 * time.Second)
+				require.Equal(t, key, go20())
+				require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Second}, pacer.Scope("key", key)))
+				require.NotEqual(t, key, go20())
+			})
+		})
+	}
+}
+
 // What a call by a key costs is settled, reported and given back by the limits of that key.
 func TestWhatAKeySpendsIsItsOwn(t *testing.T) {
 	t.Parallel()
