@@ -9,7 +9,9 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/pools"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -208,6 +210,29 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 	}
 	p := l.pacer
 	return p.Report(ctx, policies.Feedback{Source: "Pool.Leave", Policies: ownOf(p.set(), l.of.Scopes...), Wait: wait}, scopesOf(l.of.Scopes, of.Name)...)
+}
+
+// backOff has the limits of a credential rest whose call was refused, if the upstream asked no wait and named no limit of others. A nil pool
+// changes nothing.
+func (l *Pool) backOff(set *binding.Set, a *feedback.Answer, credential string, now time.Time, fs []policies.Feedback) []policies.Feedback {
+	if l == nil || credential == "" {
+		return fs
+	}
+	went := now.Add(-a.Took)
+	if !slices.ContainsFunc(fs, func(f policies.Feedback) bool { return f.Refused }) {
+		l.of.Accepted(credential, went)
+		return fs
+	}
+	own := ownOf(set, l.of.Scopes...)
+	i := slices.IndexFunc(fs, func(f policies.Feedback) bool {
+		return f.Refused && f.Wait == 0 && f.Within == "" && !slices.ContainsFunc(f.Policies, func(name string) bool { return !slices.Contains(own, name) })
+	})
+	j := slices.IndexFunc(a.Limits, func(l store.Limit) bool { return slices.Contains(own, l.Policy) })
+	if i >= 0 && j >= 0 {
+		fs = slices.Clone(fs) // the profile may return the same one each time
+		fs[i].Wait, fs[i].Within = l.of.Refused(credential, went), set.Named(a.Limits[j].Policy).Scopes[0]
+	}
+	return fs
 }
 
 // Stick returns a context whose calls all use the credential that the first of them gets: for the pages of one listing, or a session. If

@@ -27,6 +27,7 @@ type strictKeys struct {
 	mu      sync.Mutex
 	limits  map[string]int
 	revoked map[string]bool
+	silent  bool // a 429 does not say how long to wait
 	hits    map[string][]time.Time
 	refused map[string]int // by key and status
 }
@@ -51,6 +52,9 @@ func (u *strictKeys) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if n >= limit {
 		u.refused[key+" 429"]++
+		if u.silent {
+			return reply(req, http.StatusTooManyRequests, ""), nil
+		}
 		return reply(req, http.StatusTooManyRequests, "", "Retry-After", "60"), nil
 	}
 	u.hits[key] = append(u.hits[key], now)
@@ -151,6 +155,56 @@ func TestARefusedCallGoesByAnotherKey(t *testing.T) {
 		}
 		require.Equal(t, 1, u.refused["a 429"])
 	})
+}
+
+// A key that is refused without a Retry-After rests longer each time, alone, and is used again when the upstream accepts it.
+func TestARefusedKeyBacksOff(t *testing.T) {
+	t.Parallel()
+	for name, per := range map[string]policies.Policy{"a rate": policies.PerSecond(10), "an exact rate": policies.AtMost(10, time.Second).Skew(0)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := &strictKeys{limits: map[string]int{"a": 0, "b": 100}, silent: true}
+				p := newPacer(t, per.Per("key"), policies.PerSecond(1000).Named("all"))
+				pool, err := p.Pool(pacer.Credentials("a", "b"), "key")
+				require.NoError(t, err)
+				client := newClient(t, p, u, transport.WithPool(pool, bearer))
+				ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second)
+				defer cancel()
+				var calls sync.WaitGroup
+				for range 30 {
+					calls.Go(func() {
+						for ctx.Err() == nil {
+							if resp, err := client.Do(request(ctx, t, http.MethodGet, nil)); err == nil {
+								_ = resp.Body.Close()
+							}
+							time.Sleep(10 * ms)
+						}
+					})
+				}
+				counts := func() (refused, a, b int) {
+					u.mu.Lock()
+					defer u.mu.Unlock()
+					return u.refused["a 429"], len(u.hits["a"]), len(u.hits["b"])
+				}
+				time.Sleep(60 * time.Second)
+				refused, _, b := counts()
+				require.LessOrEqual(t, refused, 20, "after 1, 2, 4, 8, 16 and 32 s, each with what was under way")
+				require.Greater(t, b, 590)
+				u.mu.Lock()
+				u.limits["a"] = 100
+				u.mu.Unlock()
+				time.Sleep(30 * time.Second) // the rest that has begun
+				_, a, _ := counts()
+				time.Sleep(30 * time.Second)
+				again, after, _ := counts()
+				require.Greater(t, after-a, 290)
+				require.LessOrEqual(t, again, refused+5)
+				cancel()
+				calls.Wait()
+			})
+		})
+	}
 }
 
 // If every key is revoked, no call waits: it gets a 401, or an error that says so, whether it comes then or waits already, and the keys are

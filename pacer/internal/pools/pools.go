@@ -31,11 +31,24 @@ type Pool struct {
 	mu       sync.Mutex
 	left     map[string]time.Time // until when credentials are not used, by their IDs
 	watchers map[*func()]struct{} // called when none is used any more
+	refused  map[string]refusals  // by account
 }
+
+// refusals are those of an account in a row for which the upstream asked no wait.
+type refusals struct {
+	rest time.Duration // after the last one
+	last time.Time     // when it was received
+}
+
+// The rest after refusals in a row doubles from the shortest to the longest.
+const (
+	shortestRest = time.Second
+	longestRest  = time.Minute
+)
 
 // New returns a pool of credentials whose IDs differ, by whose accounts some scopes are.
 func New(credentials []Credential, scopes []string) *Pool {
-	l := &Pool{Scopes: slices.Clone(scopes), left: make(map[string]time.Time), watchers: make(map[*func()]struct{})}
+	l := &Pool{Scopes: slices.Clone(scopes), left: make(map[string]time.Time), watchers: make(map[*func()]struct{}), refused: make(map[string]refusals)}
 	for _, c := range credentials {
 		l.add(c)
 	}
@@ -110,6 +123,33 @@ func (l *Pool) Leave(id string, d time.Duration) (of *Account, pause time.Durati
 		(*f)()
 	}
 	return of, pause
+}
+
+// Refused records that the upstream refused a call, which went at a time by a credential, and asked no wait. It returns for how long the
+// credential's account rests. Calls that were under way when another refusal was received count as one with it: for them it returns 0.
+func (l *Pool) Refused(id string, went time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	name := l.AccountOf(id).Name
+	r := l.refused[name]
+	if went.Before(r.last) {
+		return 0
+	}
+	r = refusals{max(shortestRest, min(2*r.rest, longestRest)), time.Now()}
+	l.refused[name] = r
+	return r.rest
+}
+
+// Accepted records that the upstream did not refuse a call: a later refusal is the first in a row.
+func (l *Pool) Accepted(id string, went time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.refused) == 0 {
+		return
+	}
+	if name := l.AccountOf(id).Name; !went.Before(l.refused[name].last) {
+		delete(l.refused, name)
+	}
 }
 
 // Out returns for how long no credential of the pool is in use; 0 if one is.

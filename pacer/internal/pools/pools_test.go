@@ -100,6 +100,24 @@ func TestOut(t *testing.T) {
 	})
 }
 
+// The rest of an account doubles with each refusal in a row of a call that went after the last one.
+func TestRefusalsInARow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := pools.New([]pools.Credential{{ID: "a", Account: "x"}, {ID: "b", Account: "x"}, {ID: "c"}}, nil)
+		for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+			together := time.Now()
+			time.Sleep(time.Second)
+			require.Equal(t, want*time.Second, l.Refused("a", together))
+			l.Accepted("a", together)
+			require.Zero(t, l.Refused("b", together), "it could not know, and neither could the upstream")
+		}
+		require.Equal(t, time.Second, l.Refused("c", time.Now()), "it has an account of its own")
+		l.Accepted("b", time.Now())
+		require.Equal(t, time.Second, l.Refused("a", time.Now()))
+	})
+}
+
 // Calls of one context keep their credential for as long as it is in use.
 func TestStick(t *testing.T) {
 	t.Parallel()
