@@ -77,7 +77,7 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// If no credential is in use, whoever watches learns it at once, and no account is to be paused.
+// If no credential is in use, OnOut reports it at once, and no account is to be paused.
 func TestOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
