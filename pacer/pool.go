@@ -170,6 +170,7 @@ func (l *Pool) Redeem(ctx context.Context, tok string, opts ...Option) (*Reserva
 	if err != nil {
 		return nil, err
 	}
+	r.pool = l
 	r.call.PickOf(l.of, name)
 	return r, nil
 }

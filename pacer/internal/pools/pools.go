@@ -132,7 +132,7 @@ func (l *Pool) Refused(id string, went time.Time) time.Duration {
 	defer l.mu.Unlock()
 	name := l.AccountOf(id).Name
 	r := l.refused[name]
-	if went.Before(r.last) {
+	if !went.After(r.last) {
 		return 0
 	}
 	r = refusals{max(shortestRest, min(2*r.rest, longestRest)), time.Now()}
@@ -147,7 +147,7 @@ func (l *Pool) Accepted(id string, went time.Time) {
 	if len(l.refused) == 0 {
 		return
 	}
-	if name := l.AccountOf(id).Name; !went.Before(l.refused[name].last) {
+	if name := l.AccountOf(id).Name; went.After(l.refused[name].last) {
 		delete(l.refused, name)
 	}
 }

@@ -106,13 +106,14 @@ func TestRefusalsInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := pools.New([]pools.Credential{{ID: "a", Account: "x"}, {ID: "b", Account: "x"}, {ID: "c"}}, nil)
 		for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-			together := time.Now()
 			time.Sleep(time.Second)
+			together := time.Now()
 			require.Equal(t, want*time.Second, l.Refused("a", together))
 			l.Accepted("a", together)
 			require.Zero(t, l.Refused("b", together), "it could not know, and neither could the upstream")
 		}
 		require.Equal(t, time.Second, l.Refused("c", time.Now()), "it has an account of its own")
+		time.Sleep(time.Second)
 		l.Accepted("b", time.Now())
 		require.Equal(t, time.Second, l.Refused("a", time.Now()))
 	})
