@@ -1,6 +1,7 @@
 package pacer_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,51 +179,15 @@ func TestKeysAreUsedByTheirWeights(t *testing.T) {
 	})
 }
 
-// Calls of a context stick to a key, although others could go sooner, until it is left.
+// Calls of a context stick to a key, although others could go sooner, until one is made while it is left or paused. After a pause without a
+// call, they stick to it again.
 func TestCallsStickToAKey(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(10).Per("key")}})
-		pool := newPool(t, p, pacer.Credentials("a", "b", "c")...)
-		ctx := pool.Stick(t.Context())
-		key := ""
-		began := time.Now()
-		for i := range 20 {
-			r, err := pool.Acquire(ctx)
-			require.NoError(t, err)
-			if key == "" {
-				key = r.Credential()
-			}
-			require.Equal(t, key, r.Credential())
-			require.Equal(t, time.Duration(i)*100*ms, time.Since(began))
-		}
-		require.NoError(t, pool.Leave(ctx, key, time.Minute))
-		r, err := pool.Acquire(ctx)
-		require.NoError(t, err)
-		other := r.Credential()
-		require.NotEqual(t, key, other)
-		require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Hour}, pacer.Scope("key", other)))
-		r, err = pool.Acquire(ctx)
-		require.NoError(t, err)
-		require.NotContains(t, []string{key, other}, r.Credential(), "that is paused, and the first is still left")
-		other = r.Credential()
-		time.Sleep(2 * time.Minute)
-		for range 10 {
-			r, err := pool.Acquire(ctx)
-			require.NoError(t, err)
-			require.Equal(t, other, r.Credential(), "it sticks to the one that it got then")
-		}
-	})
-}
-
-// After a pause of its key, a call sticks to it again, unless another call went by another key meanwhile.
-func TestCallsStickAgainAfterAPause(t *testing.T) {
 	t.Parallel()
 	for name, shared := range map[string]bool{"memory": false, "shared": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				config := pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(100).Burst(100).Per("key")}}
+				config := pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.Fixed(20, 2*time.Second).Per("key")}}
 				if shared {
 					config.Store = newRemote(1)
 				}
@@ -230,23 +195,31 @@ func TestCallsStickAgainAfterAPause(t *testing.T) {
 				defer closing(t, p)
 				pool := newPool(t, p, pacer.Credentials("a", "b", "c")...)
 				ctx := pool.Stick(t.Context())
-				go20 := func() (key string) {
-					for range 20 {
+				goes := func(calls int) (key string) {
+					for range calls {
 						r, err := pool.Acquire(ctx)
 						require.NoError(t, err)
-						if key == "" {
-							key = r.Credential()
-						}
+						key = cmp.Or(key, r.Credential())
 						require.Equal(t, key, r.Credential())
 					}
 					return key
 				}
-				key := go20()
-				require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Second}, pacer.Scope("key", key)))
+				pause := func(key string, d time.Duration) {
+					require.NoError(t, p.Report(ctx, policies.Feedback{Wait: d}, pacer.Scope("key", key)))
+				}
+				first := goes(20)
+				pause(first, time.Second)
 				time.Sleep(2 * time.Second)
-				require.Equal(t, key, go20())
-				require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Second}, pacer.Scope("key", key)))
-				require.NotEqual(t, key, go20())
+				began := time.Now()
+				require.Equal(t, first, goes(21), "no call was made meanwhile")
+				require.Equal(t, 2*time.Second, time.Since(began), "the others could go sooner")
+				require.NoError(t, pool.Leave(ctx, first, time.Minute))
+				second := goes(1)
+				pause(second, time.Hour)
+				third := goes(1)
+				require.Len(t, map[string]bool{first: true, second: true, third: true}, 3)
+				time.Sleep(2 * time.Minute)
+				require.Equal(t, third, goes(20), "the one that it got then")
 			})
 		})
 	}
