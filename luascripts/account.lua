@@ -128,14 +128,14 @@ local function marginat(o, now)
   return (left - left % whole) / whole
 end
 
--- stray heeds a refusal of a call whose slot was at, and reports whether there was none in so much time before it.
+-- stray heeds a refusal of a call whose slot was at, and reports whether there was none in so much time before it. The call was under way
+-- together with one that counts already, if the margin was raised after its slot.
 local function stray(o, now, at, within, step, most)
+  if at < o.raised then return true end
   local alone = o.fades == 0 or now - o.raised >= within
-  if at > o.raised then
-    o.margin, o.raised = math.min(most, marginat(o, now) + step), now
-    local left, each = o.margin * C.StepFades, math.max(1, step)
-    o.fades = now + math.max(1, within, (left - left % each) / each)
-  end
+  o.margin, o.raised = math.min(most, marginat(o, now) + step), now
+  local left, each = o.margin * C.StepFades, math.max(1, step)
+  o.fades = now + math.max(1, within, (left - left % each) / each)
   return alone
 end
 

@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	// ErrRefused matches every error that means "this call may not go": [*LimitError], [*ScopeError] and [*NestedError]. Nothing was
-	// charged. A retry loop must not treat it as a failure of the upstream.
+	// ErrRefused matches every error that means "this call may not go": [*LimitError], [*ScopeError], [*NestedError] and
+	// [*CredentialError]. Nothing was charged. A retry loop must not treat it as a failure of the upstream.
 	ErrRefused = errors.New("pacer: refused")
 	// ErrNotYet matches a [*LimitError] of a call that may go later.
 	ErrNotYet = errors.New("pacer: not yet")
@@ -233,6 +233,24 @@ func (e *NestedError) Error() string {
 
 // Is matches [ErrRefused].
 func (e *NestedError) Is(target error) bool { return target == ErrRefused }
+
+// A CredentialError reports that no credential of a [Pool] is in use: each was left ([Pool.Leave]), as package transport does if the upstream
+// answers 401. It matches [ErrRefused], and neither [ErrNotYet] nor [ErrNever]. Nothing was charged.
+type CredentialError struct {
+	Upstream string
+	Wait     time.Duration // how long until the first of them is used again
+
+	_ struct{}
+}
+
+// Error implements error.
+func (e *CredentialError) Error() string {
+	return fmt.Sprintf("pacer: upstream %q: no credential of the pool is in use, because the upstream accepts none: replace them, or try again in %s",
+		e.Upstream, round(e.Wait))
+}
+
+// Is matches [ErrRefused].
+func (e *CredentialError) Is(target error) bool { return target == ErrRefused }
 
 // A ConfigError reports which setting or argument is wrong and what to do about it.
 type ConfigError struct {

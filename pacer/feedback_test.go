@@ -455,17 +455,18 @@ func TestRefusalsOfOneMomentCountOnce(t *testing.T) {
 			require.NoError(t, r.Report(t.Context(), policies.Feedback{Refused: true}))
 			require.Equal(t, want, status(t, p, "p").Pace, why)
 		}
-		refused(calls[0], 100_000, "one alone")
-		for _, r := range calls[1:] {
-			time.Sleep(300 * time.Millisecond)
-			refused(r, 200_000, "half")
+		for _, r := range calls {
+			time.Sleep(100 * time.Millisecond)
+			refused(r, 100_000, "as good as one alone")
 		}
-		time.Sleep(3 * time.Second)
-		for i, want := range []int64{200_000, 400_000} {
+		for i, want := range []int64{200_000, 200_000, 400_000} {
 			later, err := p.Reserve(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, later.Wait(t.Context()))
-			refused(later, want, []string{"one alone", "a quarter"}[i])
+			refused(later, want, []string{"half", "one alone", "a quarter"}[i])
+			if i == 0 {
+				time.Sleep(3 * time.Second)
+			}
 		}
 	})
 }

@@ -9,7 +9,9 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/pools"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -100,7 +102,8 @@ func ownOf(set *binding.Set, scopes ...string) (names []string) {
 // [Reservation.Credential] returns which credential to use: the one that is available soonest. The store finds it in the same request
 // that charges it. While the call waits, it may get another credential, because the first is paused.
 //
-// Acquire returns the same errors as Pacer.Acquire. A [*LimitError] is about the credential that would be available soonest.
+// Acquire returns the same errors as Pacer.Acquire, and a [*CredentialError] if no credential is in use. A [*LimitError] is about the
+// credential that would be available soonest.
 func (l *Pool) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
 	r, err := l.reserve(ctx, opts, true)
 	if err != nil {
@@ -123,12 +126,31 @@ func (l *Pool) reserve(ctx context.Context, opts []Option, waits bool) (*Reserva
 	if err != nil {
 		return nil, err
 	}
-	a.Waits, a.Untried = waits, waits
+	a.Waits, a.Untried, r.pool = waits, waits, l
 	l.pacer.calls.ByAnyOrStick(ctx, &a, l.of)
-	if err := r.reserve(ctx, &a); err != nil {
+	if err := l.whileInUse(ctx, func(ctx context.Context) error { return r.reserve(ctx, &a) }); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// whileInUse waits until a call may go, but no longer than a credential of the pool is in use. A nil pool sets no bound.
+func (l *Pool) whileInUse(ctx context.Context, wait func(context.Context) error) error {
+	if l == nil {
+		return wait(ctx)
+	}
+	inUse, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer l.of.OnOut(cancel)()
+	out := l.of.Out()
+	if out > 0 {
+		cancel()
+	}
+	err := wait(inUse)
+	if err != nil && ctx.Err() == nil && inUse.Err() != nil {
+		return &CredentialError{Upstream: l.pacer.upstream, Wait: max(out, l.of.Out())}
+	}
+	return err
 }
 
 // Book is [Pacer.Book] for a call by any one of the credentials: the booking is by the one that may be used soonest, and stays by it when it
@@ -148,6 +170,7 @@ func (l *Pool) Redeem(ctx context.Context, tok string, opts ...Option) (*Reserva
 	if err != nil {
 		return nil, err
 	}
+	r.pool = l
 	r.call.PickOf(l.of, name)
 	return r, nil
 }
@@ -171,6 +194,9 @@ func (r *Reservation) Credential() string { return r.call.Credential() }
 // account, each process must leave it by itself, because the other credentials of the account stay in use. After d the credential is used
 // again: if it still fails, call Leave again.
 //
+// If no credential is in use any more, calls of this process get a [*CredentialError] at once, those that wait included. The credential
+// that was left last is then not paused: other processes find out by their own calls, without a wait.
+//
 // It returns a [*ConfigError] if the pool has no such ID or d is not positive, and the errors of [Pacer.Report].
 func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) error {
 	if d <= 0 {
@@ -180,11 +206,34 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 	if of == nil {
 		return &ConfigError{Field: "Leave", Value: strconv.Quote(credential), Reason: "is not a credential of the pool"}
 	}
-	if wait == 0 { // another credential of the account can be used
+	if wait == 0 { // another credential of the account can be used, or none of the pool
 		return nil
 	}
 	p := l.pacer
 	return p.Report(ctx, policies.Feedback{Source: "Pool.Leave", Policies: ownOf(p.set(), l.of.Scopes...), Wait: wait}, scopesOf(l.of.Scopes, of.Name)...)
+}
+
+// backOff has the limits of a credential rest whose call was refused, if the upstream asked no wait and named no limit of others. A nil pool
+// changes nothing.
+func (l *Pool) backOff(set *binding.Set, a *feedback.Answer, credential string, now time.Time, fs []policies.Feedback) []policies.Feedback {
+	if l == nil || credential == "" {
+		return fs
+	}
+	went := now.Add(-a.Took)
+	if !slices.ContainsFunc(fs, func(f policies.Feedback) bool { return f.Refused }) {
+		l.of.Accepted(credential, went)
+		return fs
+	}
+	own := ownOf(set, l.of.Scopes...)
+	i := slices.IndexFunc(fs, func(f policies.Feedback) bool {
+		return f.Refused && f.Wait == 0 && f.Within == "" && !slices.ContainsFunc(f.Policies, func(name string) bool { return !slices.Contains(own, name) })
+	})
+	j := slices.IndexFunc(a.Limits, func(l store.Limit) bool { return slices.Contains(own, l.Policy) })
+	if i >= 0 && j >= 0 {
+		fs = slices.Clone(fs) // the profile may return the same one each time
+		fs[i].Wait, fs[i].Within = l.of.Refused(credential, went), set.Named(a.Limits[j].Policy).Scopes[0]
+	}
+	return fs
 }
 
 // Stick returns a context whose calls all use the credential that the first of them gets: for the pages of one listing, or a session. If

@@ -1,6 +1,7 @@
 package pacer_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,41 +179,50 @@ func TestKeysAreUsedByTheirWeights(t *testing.T) {
 	})
 }
 
-// Calls of a context stick to a key, although others could go sooner, until it is left.
+// Calls of a context stick to a key, although others could go sooner, until one is made while it is left or paused. After a pause without a
+// call, they stick to it again.
 func TestCallsStickToAKey(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(10).Per("key")}})
-		pool := newPool(t, p, pacer.Credentials("a", "b", "c")...)
-		ctx := pool.Stick(t.Context())
-		key := ""
-		began := time.Now()
-		for i := range 20 {
-			r, err := pool.Acquire(ctx)
-			require.NoError(t, err)
-			if key == "" {
-				key = r.Credential()
-			}
-			require.Equal(t, key, r.Credential())
-			require.Equal(t, time.Duration(i)*100*ms, time.Since(began))
-		}
-		require.NoError(t, pool.Leave(ctx, key, time.Minute))
-		r, err := pool.Acquire(ctx)
-		require.NoError(t, err)
-		other := r.Credential()
-		require.NotEqual(t, key, other)
-		require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Hour}, pacer.Scope("key", other)))
-		r, err = pool.Acquire(ctx)
-		require.NoError(t, err)
-		require.NotContains(t, []string{key, other}, r.Credential(), "that is paused, and the first is still left")
-		other = r.Credential()
-		time.Sleep(2 * time.Minute)
-		for range 10 {
-			r, err := pool.Acquire(ctx)
-			require.NoError(t, err)
-			require.Equal(t, other, r.Credential(), "it sticks to the one that it got then")
-		}
-	})
+	for name, shared := range map[string]bool{"memory": false, "shared": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				config := pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.Fixed(20, 2*time.Second).Per("key")}}
+				if shared {
+					config.Store = newRemote(1)
+				}
+				p := newPacer(t, config)
+				defer closing(t, p)
+				pool := newPool(t, p, pacer.Credentials("a", "b", "c")...)
+				ctx := pool.Stick(t.Context())
+				goes := func(calls int) (key string) {
+					for range calls {
+						r, err := pool.Acquire(ctx)
+						require.NoError(t, err)
+						key = cmp.Or(key, r.Credential())
+						require.Equal(t, key, r.Credential())
+					}
+					return key
+				}
+				pause := func(key string, d time.Duration) {
+					require.NoError(t, p.Report(ctx, policies.Feedback{Wait: d}, pacer.Scope("key", key)))
+				}
+				first := goes(20)
+				pause(first, time.Second)
+				time.Sleep(2 * time.Second)
+				began := time.Now()
+				require.Equal(t, first, goes(21), "no call was made meanwhile")
+				require.Equal(t, 2*time.Second, time.Since(began), "the others could go sooner")
+				require.NoError(t, pool.Leave(ctx, first, time.Minute))
+				second := goes(1)
+				pause(second, time.Hour)
+				third := goes(1)
+				require.Len(t, map[string]bool{first: true, second: true, third: true}, 3)
+				time.Sleep(2 * time.Minute)
+				require.Equal(t, third, goes(20), "the one that it got then")
+			})
+		})
+	}
 }
 
 // What a call by a key costs is settled, reported and given back by the limits of that key.
@@ -345,6 +355,61 @@ func TestAPoolRefusesWhatIsTooFar(t *testing.T) {
 		require.Equal(t, "key=b", limit.Scope)
 		require.Equal(t, time.Minute, limit.RetryAfter())
 	})
+}
+
+// Slots that a process granted itself go back while its store is away, and when it is back, each to its own key.
+func TestAPoolGivesLocalSlotsBack(t *testing.T) {
+	t.Parallel()
+	for name, store := range map[string]error{"away": errBroken, "back": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRemote(1)
+				p := away(t, r, pacer.PaceLocally, policies.Fixed(20, time.Hour).Per("key"), policies.PerSecond(10).Named("all"))
+				defer closing(t, p)
+				pool := newPool(t, p, pacer.Credentials("a", "b", "c")...)
+				left := func() (all []int64) {
+					for _, key := range []string{"a", "b", "c"} {
+						st, err := p.Status(t.Context(), pacer.Scope("key", key))
+						require.NoError(t, err)
+						all = append(all, st.Policies[0].Remaining)
+					}
+					return all
+				}
+				require.Equal(t, []int64{20, 20, 20}, left())
+				r.set(errBroken, 0)
+				var all []*pacer.Reservation
+				for range 9 {
+					one, err := pool.Reserve(t.Context())
+					require.NoError(t, err)
+					all = append(all, one)
+				}
+				var calls sync.WaitGroup
+				var went goer
+				for range 9 {
+					calls.Go(func() {
+						one, err := pool.Acquire(t.Context())
+						require.NoError(t, err)
+						went.goes(one.Credential(), 0)
+					})
+				}
+				synctest.Wait()
+				r.set(store, 0)
+				calls.Wait()
+				back()
+				for _, one := range all {
+					require.NoError(t, one.NotUsed(t.Context()))
+				}
+				r.set(nil, 0)
+				back()
+				want := []int64{20, 20, 20}
+				for i, key := range []string{"a", "b", "c"} {
+					want[i] -= int64(len(went.went[key]))
+				}
+				require.Equal(t, want, left())
+			})
+		})
+	}
 }
 
 // In the mode Observe, calls go by all keys, and each key's limits are predicted.

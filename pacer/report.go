@@ -42,11 +42,12 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	return p.apply(ctx, a.Set, &feedback.Answer{Limits: bound, Partial: lacking != nil}, time.Now(), f)
 }
 
-// Report records that the upstream answered the call, and what it reported of limits. Report does what [Pacer.Report] does. In addition,
-// if the reservation was made with [Tracked], it can tell calls in flight from those of other consumers. A refusal that is probably stray
-// pauses nothing: it widens the margin of a limit (see [policies.Policy.Margin]), and only the refused call has to wait for as long as
-// the upstream asked. Without feedback, Report records that the upstream reported nothing, or that the call failed. Report once for each
-// call, at any time after Wait.
+// Report records that the upstream answered the call, and what it reported of limits. Report does what [Pacer.Report] does. In addition, if
+// the reservation was made with [Tracked], it can tell calls in flight from those of other consumers. A refusal that is probably stray
+// pauses nothing: it widens the margin of a limit (see [policies.Policy.Margin]), and only the refused call has to wait for as long as the
+// upstream asked. If the upstream refused a call of a [Pool] and asked for no wait, and named no policy of others, the limits of the call's
+// credential are paused: for a second, and twice as long after each further refusal in a row, up to a minute. Without feedback, Report
+// records that the upstream reported nothing, or that the call failed. Report once for each call, at any time after Wait.
 func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error {
 	now := time.Now()
 	a := r.call.Answered(ctx, now)
@@ -54,6 +55,7 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 		return ErrClosed
 	}
 	set, _ := r.call.Bound()
+	fs = r.pool.backOff(set, &a, r.Credential(), now, fs)
 	if set.Observes {
 		r.pacer.withObserved(&a, r.call.Chosen())
 	}

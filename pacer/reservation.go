@@ -22,6 +22,7 @@ type Reservation struct {
 	pacer    *Pacer
 	call     calls.Reservation
 	observed atomic.Pointer[observe.Observation] // by the policies that are observed; nil if none is
+	pool     *Pool                               // any of whose credentials may make the call; nil if none
 }
 
 // newReservation reads what a call requests that its caller is to see.
@@ -78,10 +79,10 @@ func (r *Reservation) NotUsed(ctx context.Context) error {
 // slot back and returns the context's error or [ErrClosed]. If the reservation is being moved at that moment, its slot is given back
 // after Wait has returned. If a pause is reported meanwhile that ends after the slot, the reservation moves behind the pause. If the
 // process was suspended and wakes long after the slot (see Config.MaxLate), it moves to the next free slot. If that slot is further away
-// than the deadline or MaxWait allows, Wait returns a [*LimitError]. If the reservation was used or cancelled before, Wait returns
-// [ErrSpent].
+// than the deadline or MaxWait allows, Wait returns a [*LimitError]. If the reservation is of a [Pool] of which no credential is in use any
+// more, it returns a [*CredentialError]. If the reservation was used or cancelled before, Wait returns [ErrSpent].
 func (r *Reservation) Wait(ctx context.Context) error {
-	err := r.call.Wait(ctx)
+	err := r.pool.whileInUse(ctx, r.call.Wait)
 	switch {
 	case err == nil:
 		r.goes(ctx)

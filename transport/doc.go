@@ -52,6 +52,16 @@
 // estimate is corrected at once. Otherwise it is corrected when you have read the body to its end or close it, by what was read. The
 // profiles of LLM vendors learn their estimates from the cost of earlier calls: see [pacer.LearnedOf].
 //
+// # Redirects
+//
+// An http.Client sends a request of its own for each hop of a redirect. A hop is a call of the API if it goes to the host and port of the
+// first request, or to a host that [WithAPIHosts] or [WithHost] names, and not from https to http. Such a hop is paced and charged like
+// any request. Any other hop is foreign: it goes straight to the base transport. It is neither paced, charged nor repeated, gets no
+// credential of [WithSigner] or [WithPool], holds no permit, and its reply changes nothing, whatever limits it reports.
+//
+// The chain is found by http.Request.Response. So a layer that follows redirects or links with new requests begins a new chain with each:
+// check the hosts above the transport, or use a Router without a fallback.
+//
 // # Retries
 //
 // [NewClient] always repeats a 429, because the upstream has not processed the request. A profile can decide otherwise: it recognises

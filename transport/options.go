@@ -37,6 +37,7 @@ type options struct {
 	cost       func(*http.Request) int64
 	lane       func(*http.Request) string
 	sign       func(*http.Request) error
+	apiHosts   hosts[bool]
 	logger     *slog.Logger
 	retries    int
 	minBackoff time.Duration
@@ -176,13 +177,29 @@ func WithLane(lane func(*http.Request) string) Option {
 // payload, read a body from GetBody, and do not touch Body.
 //
 // Scopes and costs are read before, so a profile does not see the credentials that the function adds: name the account with [WithScope].
-// If the function returns an error, the attempt is not sent and not charged, and the caller gets a [*SignError]. Defaults to none.
+// If the function returns an error, the attempt is not sent and not charged, and the caller gets a [*SignError]. A redirect to a foreign
+// host is not signed: see [WithAPIHosts]. Defaults to none.
 func WithSigner(sign func(*http.Request) error) Option {
 	return func(o *options) error {
 		if sign == nil {
 			return bad("Signer", "nil", "give a function that signs a request, or leave the option out")
 		}
 		o.sign = sign
+		return nil
+	}
+}
+
+// WithAPIHosts names further hosts of the API, by patterns as in [WithHost]. A redirect from the API to one of them is a call of the API:
+// it is paced and charged, has the credential of [WithSigner] or [WithPool], and its reply is read. The names of your own regional hosts
+// fit; those of a host that anyone can rent, such as a wildcard of a hosting service, give your credential away. A redirect from https to
+// http never has a credential. Defaults to the host of the first request of each chain of redirects: see package transport.
+func WithAPIHosts(patterns ...string) Option {
+	return func(o *options) error {
+		for _, pattern := range patterns {
+			if err := o.apiHosts.add("APIHosts", pattern, true); err != nil {
+				return err
+			}
+		}
 		return nil
 	}
 }

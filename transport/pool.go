@@ -15,7 +15,8 @@ const CredentialRest = time.Minute
 // WithPool makes each request use one of several credentials: the one that is available soonest. The limits are charged first. Then set
 // receives the credential's ID, and sets the credential on a copy of the request that shares only the body with the caller's request. So
 // do not authenticate above the transport, and do not set the pool's scope with [WithScope]. If set returns an error, the request is not
-// sent and not charged, and the caller gets a [*SignError]. The function of [WithSigner] runs after set.
+// sent and not charged, and the caller gets a [*SignError]. The function of [WithSigner] runs after set. A redirect to a foreign host gets
+// no credential: see [WithAPIHosts].
 //
 // If the upstream answers 401 Unauthorized, every process stops using the credential for [CredentialRest]. For other replies that mean
 // the same, call [pacer.Pool.Leave]. [NewClient] repeats such a request with another credential. It also repeats a request that was

@@ -27,6 +27,7 @@ type strictKeys struct {
 	mu      sync.Mutex
 	limits  map[string]int
 	revoked map[string]bool
+	silent  bool // a 429 does not say how long to wait
 	hits    map[string][]time.Time
 	refused map[string]int // by key and status
 }
@@ -51,6 +52,9 @@ func (u *strictKeys) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if n >= limit {
 		u.refused[key+" 429"]++
+		if u.silent {
+			return reply(req, http.StatusTooManyRequests, ""), nil
+		}
 		return reply(req, http.StatusTooManyRequests, "", "Retry-After", "60"), nil
 	}
 	u.hits[key] = append(u.hits[key], now)
@@ -151,6 +155,117 @@ func TestARefusedCallGoesByAnotherKey(t *testing.T) {
 		}
 		require.Equal(t, 1, u.refused["a 429"])
 	})
+}
+
+// A key that is refused without a Retry-After rests longer each time, alone, and is used again when the upstream accepts it.
+func TestARefusedKeyBacksOff(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		per      policies.Policy
+		together int // calls that are under way
+	}{"a rate": {policies.PerSecond(10), 1}, "an exact rate": {policies.AtMost(10, time.Second).Skew(0), 10}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := &strictKeys{limits: map[string]int{"a": 0, "b": 100}, silent: true}
+				p := newPacer(t, c.per.Per("key"), policies.PerSecond(1000).Named("all"))
+				pool, err := p.Pool(pacer.Credentials("a", "b"), "key")
+				require.NoError(t, err)
+				client := newClient(t, p, u, transport.WithPool(pool, bearer))
+				ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second)
+				defer cancel()
+				var calls sync.WaitGroup
+				for range 30 {
+					calls.Go(func() {
+						for ctx.Err() == nil {
+							if resp, err := client.Do(request(ctx, t, http.MethodGet, nil)); err == nil {
+								_ = resp.Body.Close()
+							}
+							time.Sleep(10 * ms)
+						}
+					})
+				}
+				counts := func() (refused, a, b int) {
+					u.mu.Lock()
+					defer u.mu.Unlock()
+					return u.refused["a 429"], len(u.hits["a"]), len(u.hits["b"])
+				}
+				time.Sleep(60 * time.Second)
+				refused, _, b := counts()
+				require.LessOrEqual(t, refused, 8*c.together, "one that is stray, and after 1, 2, 4, 8, 16 and 32 s")
+				require.Greater(t, b, 590)
+				u.mu.Lock()
+				u.limits["a"] = 100
+				u.mu.Unlock()
+				time.Sleep(30 * time.Second) // the rest that has begun
+				_, a, _ := counts()
+				time.Sleep(30 * time.Second)
+				again, after, _ := counts()
+				require.Greater(t, after-a, 290)
+				require.LessOrEqual(t, again, refused+c.together)
+				cancel()
+				calls.Wait()
+			})
+		})
+	}
+}
+
+// If every key is revoked, no call waits: it gets a 401, or an error that says so, whether it comes then or waits already, and the keys are
+// not tried more often than once in a process. Later they are tried again.
+func TestAllKeysAreRevoked(t *testing.T) {
+	t.Parallel()
+	for _, keys := range [][]string{{"a"}, {"a", "b", "c"}} {
+		t.Run(strings.Join(keys, " "), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := &strictKeys{revoked: make(map[string]bool)}
+				shared := memstore.New()
+				var clients []*http.Client
+				for range 2 {
+					p, err := pacer.New(pacer.Config{
+						Upstream: "api", Store: shared, Policies: []policies.Policy{policies.Every(20 * time.Second).Per("key")}, Jitter: pacer.NoJitter, MaxWait: time.Hour,
+					})
+					require.NoError(t, err)
+					pool, err := p.Pool(pacer.Credentials(keys...), "key")
+					require.NoError(t, err)
+					clients = append(clients, newClient(t, p, u, transport.WithPool(pool, bearer)))
+				}
+				get := func(client *http.Client) (status int) {
+					resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+					if err == nil {
+						require.NoError(t, resp.Body.Close())
+						return resp.StatusCode
+					}
+					none, ok := errors.AsType[*pacer.CredentialError](err)
+					require.True(t, ok, "%v", err)
+					require.ErrorIs(t, err, pacer.ErrRefused)
+					require.InDelta(t, transport.CredentialRest, none.Wait, float64(2*time.Second))
+					return 0
+				}
+				began := time.Now()
+				var calls sync.WaitGroup
+				for range 20 {
+					calls.Go(func() { get(clients[0]) })
+				}
+				calls.Wait()
+				require.Less(t, time.Since(began), 2*time.Second, "only the back-off, for the next key")
+				require.Zero(t, get(clients[0]))
+				require.Len(t, u.refused, len(keys))
+				for _, n := range u.refused {
+					require.Equal(t, 1, n)
+				}
+				if len(keys) > 1 {
+					return // the other process waits for the first key that the store has paused
+				}
+				require.Equal(t, http.StatusUnauthorized, get(clients[1]))
+				require.LessOrEqual(t, time.Since(began), 21*time.Second, "the slot after that of the first process, and no pause")
+				u.revoked["a"], u.limits = false, map[string]int{"a": 9}
+				time.Sleep(transport.CredentialRest)
+				require.Equal(t, http.StatusOK, get(clients[0]))
+				require.Equal(t, http.StatusOK, get(clients[1]))
+			})
+		})
+	}
 }
 
 // If the function has no credential, the request is not sent, and nothing is left of it.

@@ -36,7 +36,7 @@ func (r *retrier) CloseIdleConnections() {
 // RoundTrip implements [http.RoundTripper].
 func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	once := req.Body != nil && req.Body != http.NoBody && req.GetBody == nil
-	if once || r.paced.retries == 0 {
+	if once || r.paced.retries == 0 || r.paced.isForeign(req) {
 		return r.paced.RoundTrip(req)
 	}
 	a := &attempt{req: req, pooled: r.paced.pool != nil}

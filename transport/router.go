@@ -3,7 +3,6 @@ package transport
 import (
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/headway-go/headway/pacer"
 )
@@ -11,12 +10,12 @@ import (
 // A Router is an [http.RoundTripper] for clients that call many APIs: it sends each request through the transport of its
 // host. Make one with [NewRouter]. It is safe for concurrent use.
 //
-// An http.Client that follows a redirect makes a request of its own for each hop, so a redirect to another host is paced
-// by that host's pacer.
+// An http.Client that follows a redirect makes a request of its own for each hop. A redirect to a host that [WithHost] names is paced by
+// that host's pacer, and has its credential. The transport of [WithFallback] receives it as any redirect to another host: see package
+// transport.
 type Router struct {
-	exact    map[string]http.RoundTripper // by host, or host:port
-	wildcard map[string]http.RoundTripper // by suffix, ".zendesk.com"
-	fallback http.RoundTripper            // nil: refused
+	hosts    hosts[http.RoundTripper]
+	fallback http.RoundTripper // nil: refused
 }
 
 var _ http.RoundTripper = (*Router)(nil)
@@ -27,7 +26,7 @@ type RouterOption func(*Router) error
 // NewRouter returns a Router with these routes. It returns a [*pacer.ConfigError] for a bad or repeated host and for a nil
 // transport. Requests to other hosts are refused with a [*HostError], unless [WithFallback] sets a transport for them.
 func NewRouter(opts ...RouterOption) (*Router, error) {
-	r := &Router{exact: make(map[string]http.RoundTripper), wildcard: make(map[string]http.RoundTripper)}
+	r := new(Router)
 	for i, opt := range opts {
 		if opt == nil {
 			return nil, bad(fmt.Sprintf("RouterOption %d", i), "nil", "leave it out")
@@ -44,22 +43,10 @@ func NewRouter(opts ...RouterOption) (*Router, error) {
 // ("*.zendesk.com"). A host takes precedence over a wildcard, and a longer wildcard over a shorter one. Case does not matter.
 func WithHost(pattern string, rt http.RoundTripper) RouterOption {
 	return func(r *Router) error {
-		name, below := strings.CutPrefix(strings.ToLower(strings.TrimSuffix(pattern, ".")), "*.")
-		switch {
-		case rt == nil:
+		if rt == nil {
 			return bad("Host "+pattern, "nil", "give the transport that serves it")
-		case name == "" || strings.ContainsAny(name, "*/@?# \t\r\n") || strings.Contains(name, "://"):
-			return bad("Host", fmt.Sprintf("%q", pattern), `must be a host such as "api.github.com", with or without a port, or a wildcard such as "*.zendesk.com"`)
 		}
-		routes := r.exact
-		if below {
-			routes, name = r.wildcard, "."+name
-		}
-		if routes[name] != nil {
-			return bad("Host", fmt.Sprintf("%q", pattern), "has a route already: leave one of them out")
-		}
-		routes[name] = rt
-		return nil
+		return r.hosts.add("Host", pattern, rt)
 	}
 }
 
@@ -77,45 +64,25 @@ func WithFallback(rt http.RoundTripper) RouterOption {
 
 // RoundTrip implements [http.RoundTripper]. It returns a [*HostError] for a host without a route.
 func (r *Router) RoundTrip(req *http.Request) (*http.Response, error) {
-	if rt := r.route(req); rt != nil {
-		return rt.RoundTrip(req)
+	host := ""
+	if req.URL != nil {
+		if rt, ok := r.hosts.of(req.URL); ok {
+			return rt.RoundTrip(routed(req))
+		}
+		host = req.URL.Hostname()
+	}
+	if r.fallback != nil {
+		return r.fallback.RoundTrip(req)
 	}
 	if req.Body != nil {
 		_ = req.Body.Close()
 	}
-	host := ""
-	if req.URL != nil {
-		host = req.URL.Hostname()
-	}
 	return nil, &HostError{Host: host}
-}
-
-func (r *Router) route(req *http.Request) http.RoundTripper {
-	if req.URL == nil {
-		return r.fallback
-	}
-	if rt := r.exact[strings.ToLower(req.URL.Host)]; rt != nil {
-		return rt
-	}
-	host := strings.TrimSuffix(strings.ToLower(req.URL.Hostname()), ".")
-	if rt := r.exact[host]; rt != nil {
-		return rt
-	}
-	for suffix := host; ; {
-		_, rest, ok := strings.Cut(suffix, ".")
-		if !ok {
-			return r.fallback
-		}
-		if rt := r.wildcard["."+rest]; rt != nil {
-			return rt
-		}
-		suffix = rest
-	}
 }
 
 // CloseIdleConnections closes the idle connections of the transports of all routes: [http.Client.CloseIdleConnections] calls it.
 func (r *Router) CloseIdleConnections() {
-	for _, routes := range []map[string]http.RoundTripper{r.exact, r.wildcard, {"": r.fallback}} {
+	for _, routes := range []map[string]http.RoundTripper{r.hosts.exact, r.hosts.below, {"": r.fallback}} {
 		for _, rt := range routes {
 			if c, ok := rt.(interface{ CloseIdleConnections() }); ok {
 				c.CloseIdleConnections()

@@ -60,6 +60,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) { retur
 
 // send paces a request and sends it. The attempt is the retry layer's; nil if there is none.
 func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) {
+	if t.isForeign(req) {
+		return t.exchange(req, req)
+	}
 	slot, err := t.wait(req, a)
 	if err != nil {
 		return nil, err
@@ -85,12 +88,9 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 		ready = ready.WithContext(inner) // what is sent below the base transport is nested in this call
 	}
 	sent = true
-	resp, err := t.base.RoundTrip(ready)
+	resp, err := t.exchange(req, ready)
 	if err != nil {
 		return resp, err
-	}
-	if resp == nil {
-		return nil, fmt.Errorf("transport: the base transport (%T) returned neither a response nor an error: fix that transport", t.base)
 	}
 	reading := t.read(req, resp)
 	answered = true
@@ -103,6 +103,20 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 		t.settle(req, resp, slot)
 	}
 	permit.watch(resp)
+	return resp, nil
+}
+
+// exchange sends a request, or the copy of it that is ready to be sent. Its response is that to the request: the next hop of a redirect
+// finds its chain there, and the caller no credential.
+func (t *Transport) exchange(req, ready *http.Request) (*http.Response, error) {
+	resp, err := t.base.RoundTrip(ready)
+	if err != nil {
+		return resp, err
+	}
+	if resp == nil {
+		return nil, fmt.Errorf("transport: the base transport (%T) returned neither a response nor an error: fix that transport", t.base)
+	}
+	resp.Request = req
 	return resp, nil
 }
 

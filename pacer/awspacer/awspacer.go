@@ -185,11 +185,26 @@ func (m *pacing) report(ctx context.Context, a *attempt, err error) {
 	if !a.sent {
 		_ = a.call.Settle(ctx, pacer.Cost(0))
 	}
-	if m.throttles.IsErrorThrottle(err).Bool() {
+	if m.throttles.IsErrorThrottle(err).Bool() && !isForeign(err) {
 		_ = a.call.Report(ctx, m.feedback(err))
 		return
 	}
 	_ = a.call.Report(ctx)
+}
+
+// isForeign reports whether an error is the reply of another host than that of the request: the HTTP client followed a redirect to it.
+func isForeign(err error) bool {
+	e, ok := errors.AsType[*smithyhttp.ResponseError](err)
+	if !ok || e.Response == nil || e.Response.Response == nil || e.Response.Request == nil {
+		return false
+	}
+	last := e.Response.Request
+	for r := last; r.Response != nil; {
+		if r = r.Response.Request; r == nil || r.URL.Host != last.URL.Host {
+			return true
+		}
+	}
+	return false
 }
 
 // feedback returns what a throttling error says of limits.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,34 @@ func TestThrottlingErrors(t *testing.T) {
 				require.Equal(t, c.paused, max(s.PausedFor, s.Policies[0].PausedFor))
 				require.Equal(t, c.stray, s.Policies[0].Margin > 0)
 			})
+		})
+	}
+}
+
+// A throttling error of a host to which the service redirects is not the service's.
+func TestAThrottlingErrorOfAForeignHost(t *testing.T) {
+	t.Parallel()
+	for location, paused := range map[string]time.Duration{"http://other.test/": 0, "http://aws.test/again": time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPacer(t, policies.PerSecond(1000))
+			cfg := once(roundTripper(func(r *http.Request) (*http.Response, error) {
+				w := httptest.NewRecorder()
+				if r.Response == nil {
+					http.Redirect(w, r, location, http.StatusTemporaryRedirect)
+				} else {
+					answers(503, "SlowDown", "Retry-After", "60")(0, w, r)
+				}
+				resp := w.Result()
+				resp.Request = r
+				return resp, nil
+			}))
+			awspacer.AppendMiddlewares(&cfg.APIOptions, p)
+			client := s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = true })
+			_, err := client.GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String("b"), Key: aws.String("k")})
+			require.ErrorContains(t, err, "SlowDown")
+			s, err := p.Status(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, paused, s.PausedFor)
 		})
 	}
 }

@@ -33,6 +33,7 @@ func TestTheTableOfErrors(t *testing.T) {
 		{"nested", nested},
 		{"not its turn", notItsTurn},
 		{"no scope", noScope},
+		{"no credential", noCredential},
 		{"bad policy", badPolicy},
 		{"bad setting", func(*testing.T) error { _, err := pacer.New(pacer.Config{Upstream: "zen desk"}); return err }},
 		{"wait for a permit", noAcquire},
@@ -127,6 +128,15 @@ func notItsTurn(*testing.T) error {
 func noScope(t *testing.T) error {
 	t.Helper()
 	return newPacer(t, "zendesk", nil, []policies.Policy{policies.PerSecond(2).Per("tenant")}).Wait(t.Context())
+}
+
+func noCredential(t *testing.T) error {
+	t.Helper()
+	pool, err := newPacer(t, "github", nil, []policies.Policy{policies.PerSecond(2).Per("token")}).Pool(pacer.Credentials("ci"), "token")
+	require.NoError(t, err)
+	require.NoError(t, pool.Leave(t.Context(), "ci", time.Minute))
+	_, err = pool.Acquire(t.Context())
+	return err
 }
 
 func badPolicy(*testing.T) error {

@@ -22,7 +22,7 @@ func marginCases() []Case {
 		}
 	}
 	return []Case{
-		{"stray/alone", "a refusal that comes soon after another is no stray, and the margin grows with each up to its bound, and fades", func(t testing.TB, s *Session) {
+		{"stray/alone", "a refusal that comes soon after another is no stray, unless both calls were under way together; the margin grows up to its bound, and fades", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10)})
 			note := func(at time.Duration) store.Note {
 				return store.Note{Kind: store.NoteStray, At: Epoch + store.Instant(at.Microseconds()), For: time.Second, Value: step, Remaining: most}
@@ -31,10 +31,11 @@ func marginCases() []Case {
 			expect(t, "the first", s.Report(st, note(900*ms)), 0)
 			expect(t, "margin", margin(s, st), int64(20_000))
 			s.At(1500 * ms)
-			expect(t, "the second, of a call that had its slot before", s.Report(st, note(990*ms)), 1)
+			expect(t, "the second, of a call that was under way already", s.Report(st, note(990*ms)), 0)
 			expect(t, "margin", margin(s, st), int64(19_895))
-			expect(t, "the third, of one that had it later", s.Report(st, note(1400*ms)), 1)
+			expect(t, "the third, of one that went later", s.Report(st, note(1400*ms)), 1)
 			expect(t, "margin", margin(s, st), int64(39_895))
+			expect(t, "the fourth, of one that went with it", s.Report(st, note(1450*ms)), 0)
 			s.At(3 * time.Second)
 			expect(t, "one alone again", s.Report(st, note(2900*ms)), 0)
 			expect(t, "bound", margin(s, st), int64(50_000))
@@ -121,7 +122,7 @@ func marginCases() []Case {
 			expect(t, "as half a second before, less a call", pace(), int64(156_250))
 			s.At(11 * time.Second)
 			expect(t, "while it holds", s.Report(st, stray(10_900*ms, step)), 0)
-			expect(t, "again", s.Report(st, stray(10_950*ms, step)), 1)
+			expect(t, "again", s.Report(st, stray(11*time.Second, step)), 1)
 		}},
 		{"stray/remaining", "what an upstream says is left is compared with windows that have no margin", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Sliding(5, time.Second).Buckets(10)})

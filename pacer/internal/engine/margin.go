@@ -22,13 +22,14 @@ func (m *margin) at(now int64) int64 {
 }
 
 // stray handles the refusal of a call with slot at, and reports whether there was no other refusal within a time before it. If the slot was
-// granted before the margin was last raised, the refusal does not raise it again.
+// before the margin was last raised, the call was under way together with one that counts already: the two count as one.
 func (m *margin) stray(now, at int64, s Stray) bool {
-	alone := m.until == 0 || now-m.raised >= s.Within
-	if at > m.raised {
-		m.share, m.raised = min(s.Most, m.at(now)+s.Step), now
-		m.until = now + max(1, s.Within, m.share*numbers.StepFades/max(1, s.Step))
+	if at < m.raised {
+		return true
 	}
+	alone := m.until == 0 || now-m.raised >= s.Within
+	m.share, m.raised = min(s.Most, m.at(now)+s.Step), now
+	m.until = now + max(1, s.Within, m.share*numbers.StepFades/max(1, s.Step))
 	return alone
 }
 

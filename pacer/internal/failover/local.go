@@ -193,7 +193,8 @@ func permitsOf(all []notes.Report, l *store.Limit) (n int64) {
 	return n
 }
 
-// cancel gives local grants back. It returns notes for the store about those that it knows of.
+// cancel gives local grants back, whose charges are those of the stack: of a call with several choices, only of the one that binds it. It
+// returns notes for the store about those that it knows of.
 func (a *localStore) cancel(ctx context.Context, stack *store.Stack, grants []store.Grant) ([]store.Note, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -203,7 +204,7 @@ func (a *localStore) cancel(ctx context.Context, stack *store.Stack, grants []st
 		if ticket.over.CompareAndSwap(false, true) { // nobody knows of it
 			continue
 		}
-		for j, c := range ticket.charges {
+		for j, c := range grants[i].Charges {
 			if stack.Limits[j].Spec.Algorithm != policies.Window {
 				continue // it is past, or so nearly
 			}

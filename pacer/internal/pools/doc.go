@@ -21,6 +21,8 @@
 //   - A Stick keeps its credential for as long as that is in use.
 //   - A call whose account has been chosen always gets a credential: if all are left, that which comes back first.
 //   - An account is to be paused only if all of its credentials are left, and for no longer than until the first of them comes back.
+//   - Each refusal of a call that went after the refusal before it doubles the rest of its account, until a call is accepted.
+//   - If no credential of the pool is in use, no call waits for one: the last account is not paused, and OnOut reports it.
 //
 // # Failures
 //

@@ -1,6 +1,7 @@
 package pools
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -27,13 +28,27 @@ type Pool struct {
 	Accounts []Account
 	Weight   int // of all of them
 
-	mu   sync.Mutex
-	left map[string]time.Time // until when credentials are not used, by their IDs
+	mu       sync.Mutex
+	left     map[string]time.Time // until when credentials are not used, by their IDs
+	watchers map[*func()]struct{} // called when none is used any more
+	refused  map[string]refusals  // by account
 }
+
+// refusals are those of an account in a row for which the upstream asked no wait.
+type refusals struct {
+	rest time.Duration // after the last one
+	last time.Time     // when it was received
+}
+
+// The rest after refusals in a row doubles from the shortest to the longest.
+const (
+	shortestRest = time.Second
+	longestRest  = time.Minute
+)
 
 // New returns a pool of credentials whose IDs differ, by whose accounts some scopes are.
 func New(credentials []Credential, scopes []string) *Pool {
-	l := &Pool{Scopes: slices.Clone(scopes), left: make(map[string]time.Time)}
+	l := &Pool{Scopes: slices.Clone(scopes), left: make(map[string]time.Time), watchers: make(map[*func()]struct{}), refused: make(map[string]refusals)}
 	for _, c := range credentials {
 		l.add(c)
 	}
@@ -89,20 +104,87 @@ func weighted(n, all int, weight func(int) int) int {
 	return n - 1
 }
 
-// Leave takes a credential out of use for a time. It returns its account, and for how long none of that is in use: 0 if another credential
-// of it is. The account is nil if there is no such credential.
-func (l *Pool) Leave(id string, d time.Duration) (of *Account, allFor time.Duration) {
+// Leave takes a credential out of use for a time. It returns its account, and for how long that is to be paused: until the first of its
+// credentials comes back, or not at all (0) if another one of it is in use, or if none of the whole pool is: then no call waits for it. The
+// account is nil if there is no such credential.
+func (l *Pool) Leave(id string, d time.Duration) (of *Account, pause time.Duration) {
 	if of = l.AccountOf(id); of == nil {
 		return nil, 0
 	}
-	now := time.Now()
+	l.mu.Lock()
+	l.left[id] = time.Now().Add(d)
+	pause = l.outFor(*of)
+	var call []*func()
+	if l.outFor(l.Accounts...) > 0 {
+		pause, call = 0, slices.Collect(maps.Keys(l.watchers))
+	}
+	l.mu.Unlock()
+	for _, f := range call {
+		(*f)()
+	}
+	return of, pause
+}
+
+// Refused records that the upstream refused a call, which went at a time by a credential, and asked no wait. It returns for how long the
+// credential's account rests. Calls that were under way when another refusal was received count as one with it: for them it returns 0.
+func (l *Pool) Refused(id string, went time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.left[id], allFor = now.Add(d), d
-	for _, c := range of.Credentials {
-		allFor = min(allFor, max(0, l.left[c.ID].Sub(now)))
+	name := l.AccountOf(id).Name
+	r := l.refused[name]
+	if !went.After(r.last) {
+		return 0
 	}
-	return of, allFor
+	r = refusals{max(shortestRest, min(2*r.rest, longestRest)), time.Now()}
+	l.refused[name] = r
+	return r.rest
+}
+
+// Accepted records that the upstream did not refuse a call: a later refusal is the first in a row.
+func (l *Pool) Accepted(id string, went time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.refused) == 0 {
+		return
+	}
+	if name := l.AccountOf(id).Name; went.After(l.refused[name].last) {
+		delete(l.refused, name)
+	}
+}
+
+// Out returns for how long no credential of the pool is in use; 0 if one is.
+func (l *Pool) Out() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.left) == 0 {
+		return 0
+	}
+	return l.outFor(l.Accounts...)
+}
+
+// OnOut has a function called each time that the last credential in use is left, until stop is called.
+func (l *Pool) OnOut(f func()) (stop func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watchers[&f] = struct{}{}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.watchers, &f)
+	}
+}
+
+// outFor returns for how long no credential of some accounts is in use; 0 if one is. The caller holds mu.
+func (l *Pool) outFor(all ...Account) (d time.Duration) {
+	now, first := time.Now(), true
+	for i := range all {
+		for _, c := range all[i].Credentials {
+			if left := max(0, l.left[c.ID].Sub(now)); first || left < d {
+				d, first = left, false
+			}
+		}
+	}
+	return d
 }
 
 // isLeft reports whether a credential is out of use.

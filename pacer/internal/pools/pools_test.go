@@ -54,7 +54,7 @@ func TestWeights(t *testing.T) {
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := pools.New([]pools.Credential{{ID: "a", Account: "x"}, {ID: "b", Account: "x"}, {ID: "c"}}, nil)
+		l := pools.New([]pools.Credential{{ID: "a", Account: "x"}, {ID: "b", Account: "x"}, {ID: "c"}, {ID: "d"}}, nil)
 		of, _ := l.Leave("none", time.Second)
 		require.Nil(t, of)
 		of, allFor := l.Leave("a", 10*time.Second)
@@ -74,6 +74,48 @@ func TestLeave(t *testing.T) {
 		require.Equal(t, map[string]int{"a": 3000}, picked(l, "x"))
 		time.Sleep(20 * time.Second)
 		require.Len(t, picked(l, "x"), 2, "both are back")
+	})
+}
+
+// If no credential is in use, OnOut reports it at once, and no account is to be paused.
+func TestOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := pools.New([]pools.Credential{{ID: "a", Account: "x"}, {ID: "b", Account: "x"}, {ID: "c"}}, nil)
+		out := 0
+		stop := l.OnOut(func() { out++ })
+		l.Leave("a", time.Second)
+		l.Leave("b", time.Minute)
+		require.Zero(t, l.Out())
+		require.Zero(t, out)
+		_, pause := l.Leave("c", time.Minute)
+		require.Zero(t, pause)
+		require.Equal(t, time.Second, l.Out())
+		require.Equal(t, 1, out)
+		time.Sleep(time.Second)
+		require.Zero(t, l.Out())
+		stop()
+		l.Leave("a", time.Second)
+		require.Equal(t, 1, out)
+	})
+}
+
+// The rest of an account doubles with each refusal in a row of a call that went after the last one.
+func TestRefusalsInARow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := pools.New([]pools.Credential{{ID: "a", Account: "x"}, {ID: "b", Account: "x"}, {ID: "c"}}, nil)
+		for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+			time.Sleep(time.Second)
+			together := time.Now()
+			require.Equal(t, want*time.Second, l.Refused("a", together))
+			l.Accepted("a", together)
+			require.Zero(t, l.Refused("b", together), "it could not know, and neither could the upstream")
+		}
+		require.Equal(t, time.Second, l.Refused("c", time.Now()), "it has an account of its own")
+		time.Sleep(time.Second)
+		l.Accepted("b", time.Now())
+		require.Equal(t, time.Second, l.Refused("a", time.Now()))
 	})
 }
 

@@ -39,6 +39,9 @@ func (c *storeClock) estimate(at time.Time) store.Instant {
 
 // storeTime returns what the store's clock shows at a time that is now, more or less; 0 if nothing is known of it.
 func (s *Waiters) storeTime(now time.Time) store.Instant {
+	if s.Member != nil {
+		return s.Member.Now()
+	}
 	if d, ok := s.Store.(store.Direct); ok {
 		return d.Now()
 	}

@@ -136,7 +136,7 @@ func (s *Waiters) pass(q *queue, f *leases.Lease, now time.Time) bool {
 // passTo makes the lease of a call that is done the lease of another, which begins now. It returns false if the lease is no longer held.
 // The caller holds mu.
 func (s *Waiters) passTo(f *leases.Lease, c *Call, now time.Time) bool {
-	heir := s.Leases.Pass(f, s.clock.estimate(now))
+	heir := s.Leases.Pass(f, s.storeTime(now))
 	if heir != nil {
 		c.lease = heir
 	}
@@ -166,7 +166,7 @@ func (s *Waiters) hasRequests(q *queue) bool {
 
 // pausedNow reports whether one of some limits, or the whole upstream, is paused. The caller holds mu.
 func (s *Waiters) pausedNow(limits []store.Limit, now time.Time) bool {
-	at, pauses := s.clock.estimate(now), s.pauses
+	at, pauses := s.storeTime(now), s.pauses
 	return pauses[store.Key{}] > at || slices.ContainsFunc(limits, func(l store.Limit) bool { return pauses[l.Key()] > at })
 }
 

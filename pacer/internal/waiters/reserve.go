@@ -46,9 +46,6 @@ func (s *Waiters) Free(ctx context.Context, c *Call, r *store.Call) error {
 	s.prepare(ctx, c, &Request{Call: *r})
 	c.free, c.due = true, c.notBefore
 	now := s.storeTime(c.requested)
-	if s.Member != nil {
-		now = s.Member.Now()
-	}
 	c.grant[0] = store.Grant{
 		Now: now, At: now.Add(r.NotBefore), Slack: store.Forever, Binds: store.BindsNothing, Local: true,
 		OK: r.NotBefore <= c.request[0].MaxWait,
