@@ -94,6 +94,14 @@ func startLoad(t *testing.T, client func() redis.UniversalClient) *load {
 	return l
 }
 
+// together lets tests of truth play together; what measures has the machine to itself.
+func together(t *testing.T) {
+	t.Helper()
+	if !measure.On {
+		t.Parallel()
+	}
+}
+
 // play lets the load go on as long as a measurement needs; a test of truth for a moment.
 func (l *load) play(measured time.Duration) {
 	time.Sleep(measure.Length(200*time.Millisecond, measured))
