@@ -30,10 +30,21 @@ type noted struct {
 
 	mu      sync.Mutex
 	granted map[store.Instant]store.Instant // by slot: when
+
+	counted    bool        // a heartbeat's reply has counted the whole fleet
+	acquainted atomic.Bool // and the process has read it: another heartbeat has begun
 }
 
 func note(backing *redisstore.Store) *noted {
 	return &noted{Store: backing, granted: make(map[store.Instant]store.Instant)}
+}
+
+// Heartbeat implements [store.Shared]. One goroutine sends heartbeats.
+func (s *noted) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
+	s.acquainted.Store(s.counted)
+	m, err := s.Store.Heartbeat(ctx, upstream, b)
+	s.counted = s.counted || err == nil && m.Alive == fleetSize
+	return m, err
 }
 
 // Reserve implements [store.Store].

@@ -4,6 +4,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/policies"
@@ -158,5 +160,52 @@ func TestFleetOfWaitingProcesses(t *testing.T) { //nolint:paralleltest,tparallel
 			require.LessOrEqual(t, beside, 200.0, "%v", of)
 			measure.Judge(t, late, tolerated, figures, part <= c.most)
 		})
+	}
+}
+
+// processor returns for how many seconds a server has used a processor.
+func processor(t *testing.T, rdb *redis.Client) (took float64) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`used_cpu_(?:user|sys):([0-9.]+)`).FindAllStringSubmatch(rdb.Info(t.Context(), "cpu").Val(), -1) {
+		seconds, err := strconv.ParseFloat(m[1], 64)
+		require.NoError(t, err)
+		took += seconds
+	}
+	return took
+}
+
+// Processes whose calls sleep far away do not ask how the server is: of those who only wait it hears their heartbeats.
+func TestFleetThatWaitsCostsNothing(t *testing.T) {
+	const n, seconds = 60, 4
+	server := redistest.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var all []*counted
+	var ends []func() []error
+	for range n {
+		c := newCounted(t, server.Addr, policies.Every(20*time.Second))
+		r, err := c.Reserve(ctx)
+		require.NoError(t, err)
+		all, ends = append(all, c), append(ends, sleepAll(ctx, []*pacer.Reservation{r}))
+	}
+	time.Sleep(3 * time.Second) // they have got to know each other
+	for _, c := range all {
+		c.since()
+	}
+	time.Sleep(seconds * time.Second)
+	sent := make(map[string]int)
+	for _, c := range all {
+		for op, k := range c.since() {
+			sent[op] += k
+		}
+	}
+	t.Logf("%v in %d s by %d processes", sent, seconds, n)
+	require.LessOrEqual(t, sent["heartbeat"], n*seconds/2, "once in three seconds, and a little more at first")
+	require.LessOrEqual(t, sent["describe"], n*seconds/2)
+	cancel()
+	for i, ended := range ends {
+		err := ended()[0]
+		require.True(t, err == nil || errors.Is(err, context.Canceled), "%v", err)
+		all[i].steady(t)
 	}
 }
