@@ -94,8 +94,8 @@ type member struct {
 	granted grants
 
 	mu     sync.Mutex
-	beats  []time.Time // when the heartbeats began that the store answered
-	joined bool        // one of these counted the whole fleet
+	beat   time.Time // when the last heartbeat began that the store answered
+	joined bool      // one of them counted the whole fleet
 }
 
 // A run is one fleet on one upstream that nobody used before, and what happens to it.
@@ -165,7 +165,7 @@ func plan(s *site, seed uint64, scale int64) (steps []step, all []rule, rate flo
 		})
 		st := step{fault: may[at], seed: rng.Uint64(), rest: 200*time.Millisecond + time.Duration(rng.Int64N(int64(time.Second)))}
 		if i%3 == 2 {
-			st.rest = calm + 2500*time.Millisecond
+			st.rest = calm + 2*time.Second
 		}
 		steps = append(steps, st)
 	}

@@ -76,7 +76,7 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 	rdb := redistest.Start(t).Client()
 	stack := []policies.Policy{
 		policies.PerSecond(50).Named("peak"),
-		policies.PerSecond(2).Per("tenant").Named("tenant").Optional(),
+		policies.Every(time.Hour).Per("tenant").Named("tenant").Optional(),
 		policies.Daily(1000, time.UTC),
 		policies.InFlight(5).Named("permits").Optional().Per("kind"),
 	}
@@ -92,7 +92,7 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 				}
 			})
 		}
-		for range 12 { // of tenant acme there are 24 calls, which take twelve seconds
+		for range 12 { // of tenant acme there are 24 calls, which wait until its limit is higher
 			wg.Go(func() {
 				if err := p.Wait(pacer.WithScope(t.Context(), "tenant", "acme")); err != nil {
 					t.Error(err)
@@ -145,9 +145,12 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 	require.Greater(t, look().PausedFor, 2*time.Hour, "an operator's pause is not capped")
 	require.NoError(t, op.Resume(t.Context()))
 	require.Zero(t, look().PausedFor)
+	require.NoError(t, op.SetLimit(t.Context(), "tenant", policies.PerSecond(100), time.Hour, pacer.Scope("tenant", "acme")))
 	wg.Wait() // nobody sleeps for three hours
 
-	// Everything that went is known some seconds later, once.
+	// Everything that went is known some seconds later, or when its process leaves, once.
+	require.NoError(t, a.Close())
+	require.NoError(t, b.Close())
 	require.Eventually(t, func() bool { look(); return history("peak").Cost == 2*20*2+24 }, patience, 100*time.Millisecond)
 	require.Equal(t, int64(24), history("tenant").Cost)
 	require.Positive(t, history("tenant").Waits)
