@@ -93,9 +93,9 @@ type member struct {
 	pacer   *pacer.Pacer
 	granted grants
 
-	mu     sync.Mutex
-	beat   time.Time // when the last heartbeat began that the store answered
-	joined bool      // one of them counted the whole fleet
+	mu        sync.Mutex
+	heartbeat time.Time // when the last heartbeat began that the store answered
+	joined    bool      // one of them counted the whole fleet
 }
 
 // A run is one fleet on one upstream that nobody used before, and what happens to it.

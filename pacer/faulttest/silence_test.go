@@ -65,7 +65,7 @@ func (s observedStore) Heartbeat(ctx context.Context, upstream string, b store.H
 	membership, err := s.Store.Heartbeat(ctx, upstream, b)
 	if err == nil {
 		s.member.mu.Lock()
-		s.member.beat = began
+		s.member.heartbeat = began
 		s.member.joined = s.member.joined || membership.Alive >= len(s.run.fleet)
 		s.member.mu.Unlock()
 	}
@@ -79,7 +79,7 @@ func (r *run) heartbeats() {
 		if !await(func() bool {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			return m.beat.After(now)
+			return m.heartbeat.After(now)
 		}) {
 			r.complainf("no heartbeat for %v", patience)
 		}
