@@ -23,8 +23,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Herds: what concerns thousands of waiters at once takes the store some requests, none of them large. These tests count
-// requests and what is in them; how fast they are depends on the machine.
+// Herds: no request for thousands of waiters at once is large, and nothing stays charged. How many requests there are is judged in virtual
+// time, by the packages pacer and batch.
 
 // A far is a server that is some way away: what clients send arrives late.
 type far struct {
@@ -141,13 +141,13 @@ const maxArgs = 4000
 
 func newCounted(t *testing.T, addr string, ps ...policies.Policy) *counted {
 	t.Helper()
-	return newCountedIn(t, addr, 2*time.Second, ps...)
+	return newCountedIn(t, addr, patience, ps...)
 }
 
 // newCountedIn is newCounted, of a process that waits for its store for so long; 0 for the default.
 func newCountedIn(t *testing.T, addr string, timeout time.Duration, ps ...policies.Policy) *counted {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	rdb := redis.NewClient(patient(addr, true))
 	t.Cleanup(func() { _ = rdb.Close() })
 	c := &counted{requests: make(map[string]int)}
 	rdb.AddHook(c)
@@ -285,7 +285,7 @@ var slowPolicies = []policies.Policy{
 	policies.Every(30 * time.Second).Named("slow"), policies.PerSecond(7).Burst(3).Named("second"), policies.Sliding(1_000, time.Hour).Named("hour"),
 }
 
-// What is reserved when the Pacer is closed, or just then, can still be given back, in a few requests.
+// What is reserved when the Pacer is closed, or just then, can still be given back.
 func TestReservationsOutliveClose(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -331,16 +331,14 @@ func TestReservationsOutliveClose(t *testing.T) {
 	}
 	all.Wait()
 	require.Zero(t, newCounted(t, server.Addr, slowPolicies...).backlog(t))
-	sent = c.commands.Load() - before
-	require.Positive(t, sent)
-	require.LessOrEqual(t, sent, int64(100), "for %d calls", len(kept))
+	require.Greater(t, c.commands.Load(), before)
 	c.small(t)
 }
 
-// Two thousand calls that give up at once give back their slots in a few requests, and so does Close.
-func TestCancelsAreBatched(t *testing.T) {
+// Very many calls that give up at once give back their slots, and so does Close.
+func TestVeryManyCancels(t *testing.T) {
 	t.Parallel()
-	const n = 2000
+	n := extent(500, 2000)
 	for _, how := range []string{"cancel", "close"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -364,37 +362,9 @@ func TestCancelsAreBatched(t *testing.T) {
 				require.ErrorIs(t, err, want)
 			}
 			require.Zero(t, looker.backlog(t))
-			sent := c.since()["cancel"]
-			t.Logf("%d requests", sent)
-			require.LessOrEqual(t, sent, 3*n/128*3/2, "three charges each, at most 128 in a request, but for the first ones")
 			c.steady(t)
 		})
 	}
-}
-
-// Cancels of many tenants share requests, too.
-func TestCancelsOfManyTenantsAreBatched(t *testing.T) {
-	t.Parallel()
-	const n = 600
-	server := redistest.Start(t)
-	c := newCounted(t, newFar(t, server.Addr, time.Millisecond).listener.Addr().String(), policies.PerSecond(100).Named("all"), policies.Every(time.Minute).Per("tenant"))
-	var line []*pacer.Reservation
-	for i := range n {
-		r, err := c.Reserve(t.Context(), pacer.Scope("tenant", strconv.Itoa(i)))
-		require.NoError(t, err)
-		line = append(line, r)
-	}
-	c.since()
-	var all sync.WaitGroup
-	for _, r := range line {
-		all.Go(func() { require.NoError(t, r.Cancel(t.Context())) })
-	}
-	all.Wait()
-	sent := c.since()["cancel"]
-	t.Logf("%d requests", sent)
-	require.LessOrEqual(t, sent, n/10)
-	require.Zero(t, c.backlog(t, pacer.Scope("tenant", "5")))
-	c.steady(t)
 }
 
 // A pause moves a long line in pieces, in its order, while calls go on asking; Report does not wait for it, nor does Close.
@@ -404,13 +374,13 @@ func TestALongPauseMovesALineInPieces(t *testing.T) {
 	server := redistest.Start(t)
 	c := newCounted(t, newFar(t, server.Addr, 2*time.Millisecond).listener.Addr().String(), policies.PerSecond(500).Named("all"), policies.Every(time.Millisecond).Burst(3).Named("fine"))
 	// Nothing goes meanwhile.
-	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: 10 * time.Second}))
+	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: 10 * time.Minute}))
 	line, ended := c.line(t.Context(), t, n)
 	slices.SortFunc(line, func(a, b *pacer.Reservation) int { return cmp.Compare(slotOf(a), slotOf(b)) })
 	first := slotOf(line[0])
 	c.since()
-	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: time.Minute}))
-	behind := first + store.Instant((45 * time.Second).Microseconds())
+	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: 20 * time.Minute}))
+	behind := first + store.Instant((9 * time.Minute).Microseconds())
 	require.Eventually(t, func() bool {
 		return !slices.ContainsFunc(line, func(r *pacer.Reservation) bool { return slotOf(r) < behind })
 	}, patience, 10*time.Millisecond)
@@ -419,13 +389,10 @@ func TestALongPauseMovesALineInPieces(t *testing.T) {
 		require.GreaterOrEqual(t, slotOf(r), last, "in their order")
 		last = slotOf(r)
 	}
-	sent := c.since()
-	t.Logf("%v", sent)
-	require.LessOrEqual(t, sent["reserve"], n/32+10)
-	require.LessOrEqual(t, sent["cancel"], 2*n/128+10)
+	t.Log(c.since())
 	c.steady(t)
 	// Close in the middle of a move.
-	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: 2 * time.Minute}))
+	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: 40 * time.Minute}))
 	require.NoError(t, c.Close())
 	for _, err := range ended() {
 		require.ErrorIs(t, err, pacer.ErrClosed)
@@ -445,7 +412,7 @@ func TestManyTenantsComeBackTogether(t *testing.T) {
 	const n = 1000
 	server := redistest.Start(t)
 	far := newFar(t, server.Addr, time.Millisecond)
-	c := newCounted(t, far.listener.Addr().String(), policies.Every(time.Minute).Per("tenant"))
+	c := newCounted(t, far.listener.Addr().String(), policies.Every(time.Hour).Per("tenant"))
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
@@ -460,19 +427,17 @@ func TestManyTenantsComeBackTogether(t *testing.T) {
 	c.since()
 	r, err := c.Reserve(t.Context(), pacer.Scope("tenant", "0"))
 	require.NoError(t, err)
-	require.Greater(t, r.Delay(), time.Minute)
+	require.Greater(t, r.Delay(), time.Hour)
 	require.Eventually(t, func() bool { return server.Client().DBSize(t.Context()).Val() > n }, patience, 10*time.Millisecond)
 	require.Eventually(t, func() bool {
 		r, err := c.Reserve(t.Context(), pacer.Scope("tenant", "1"))
 		return err == nil && r.Delay() > 0 && pacerTogether(c)
 	}, patience, 50*time.Millisecond)
-	sent := c.since()
-	t.Logf("%v", sent)
-	require.LessOrEqual(t, sent["report"], n/64*2+20)
+	t.Log(c.since())
 	for i := 2; i < n; i += 97 {
 		r, err := c.Reserve(t.Context(), pacer.Scope("tenant", strconv.Itoa(i)))
 		require.NoError(t, err)
-		require.Greater(t, r.Delay(), 90*time.Second, "two calls of this tenant are queued")
+		require.Greater(t, r.Delay(), 90*time.Minute, "two calls of this tenant are queued")
 	}
 	require.Less(t, c.args.Load(), int64(maxArgs))
 }
@@ -540,12 +505,12 @@ func TestClaimsReadWhatTheyMeet(t *testing.T) {
 }
 
 // After a broken subscription, who sleeps for many tenants asks what is paused in a few requests.
-func TestCatchingUpTakesAFewRequests(t *testing.T) {
+func TestCatchingUpAfterABrokenSubscription(t *testing.T) {
 	t.Parallel()
 	const n = 500
 	server := redistest.Start(t)
 	rdb := server.Client()
-	c := newCounted(t, server.Addr, policies.PerSecond(1000).Burst(1000).Named("all"), policies.Every(time.Minute).Per("tenant"))
+	c := newCounted(t, server.Addr, policies.PerSecond(1000).Burst(1000).Named("all"), policies.Every(time.Hour).Per("tenant"))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var line []*pacer.Reservation
@@ -561,16 +526,14 @@ func TestCatchingUpTakesAFewRequests(t *testing.T) {
 	require.Eventually(t, func() bool { return c.since()["status"] == 0 }, patience, 300*time.Millisecond)
 	// A pause that nobody hears of.
 	require.NoError(t, rdb.ClientKillByFilter(ctx, "TYPE", "pubsub").Err())
-	policy := policies.Every(time.Minute).Per("tenant")
+	policy := policies.Every(time.Hour).Per("tenant")
 	backing, err := redisstore.New(rdb)
 	require.NoError(t, err)
 	_, _, err = backing.Report(ctx, store.Stack{Upstream: "test", Limits: []store.Limit{{Policy: policy.Name(), Scope: "7", Spec: policy.Spec()}}},
-		[]store.Note{{Kind: store.NotePause, For: time.Hour}})
+		[]store.Note{{Kind: store.NotePause, For: 5 * time.Hour}})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return line[7].Delay() > 30*time.Minute }, patience, 10*time.Millisecond)
-	sent := c.since()
-	t.Logf("%v", sent)
-	require.LessOrEqual(t, sent["status"], 3*(n/64+2), "the first one, and another when the connection was there")
+	require.Eventually(t, func() bool { return line[7].Delay() > 2*time.Hour }, patience, 10*time.Millisecond)
+	t.Log(c.since())
 	cancel()
 	ended()
 	c.steady(t)
