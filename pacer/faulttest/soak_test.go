@@ -69,7 +69,7 @@ func TestSoak(t *testing.T) { //nolint:paralleltest // it measures
 		}
 		sums[s.name].add(o)
 		whole.add(o)
-		t.Logf("%s, seed %d: %d operations, %d violations, overshoot %.1f %%, goodput %.1f %%", s.name, seed, o.ops.all(), len(o.broken), 100*o.worst, 100*o.goodput)
+		t.Logf("%s, seed %d: %d operations, %d violations, overshoot %.1f %%", s.name, seed, o.ops.all(), len(o.broken), 100*o.worst)
 		if len(o.broken) > 0 {
 			failing = append(failing, last)
 			t.Errorf("%s:\n%s", last, o.complaint())
