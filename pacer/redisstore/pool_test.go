@@ -2,7 +2,9 @@ package redisstore_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -68,12 +70,10 @@ func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
 			}
 			require.Equal(t, 9, count(stop()))
 			require.Len(t, seen, 9)
-			for range pacer.MaxCredentials - 10 {
-				_, err := pool.Acquire(t.Context())
-				require.NoError(t, err)
-			}
+			spent, err := p.Pool(pacer.Credentials(slices.Collect(maps.Keys(seen))...), "key")
+			require.NoError(t, err)
 			stop = watch(t, rdb)
-			_, err = pool.Reserve(t.Context(), pacer.MaxWait(pacer.Forever)) // its slot is far, or it is queued
+			_, err = spent.Reserve(t.Context(), pacer.MaxWait(pacer.Forever)) // its slot is far, or it is queued
 			require.NoError(t, err)
 			require.Equal(t, 1, count(stop()))
 		})
