@@ -26,11 +26,11 @@ type setFleet struct {
 	went   atomic.Int64
 }
 
-func newSetFleet(t *testing.T, server *redistest.Server, processes int, policy policies.Policy) *setFleet {
+func newSetFleet(t *testing.T, rdb *redis.Client, processes int, policy policies.Policy) *setFleet {
 	t.Helper()
 	c := &setFleet{}
 	for i := range processes {
-		c.pacers = append(c.pacers, named(t, server.Client(), fmt.Sprint("worker-", i), policy))
+		c.pacers = append(c.pacers, named(t, rdb, fmt.Sprint("worker-", i), policy))
 	}
 	return c
 }
@@ -65,7 +65,9 @@ func TestAFleetLearnsOfWhatIsSet(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	slow := policies.PerSecond(2).Burst(1).Named("peak")
-	c := newSetFleet(t, server, 4, slow)
+	rdb := redis.NewClient(patient(server.Addr, true))
+	t.Cleanup(func() { _ = rdb.Close() })
+	c := newSetFleet(t, rdb, 4, slow)
 	c.waits(t, 200)
 	require.Eventually(t, func() bool { return c.went.Load() > 0 }, patience, time.Millisecond)
 	var op *fleet.Operator
@@ -86,13 +88,13 @@ func TestAFleetLearnsOfWhatIsSet(t *testing.T) {
 	require.NoError(t, op.SetPolicies(t.Context(), low))
 	c.have(t, low.String())
 
-	joins := named(t, server.Client(), "late", slow)
+	joins := named(t, rdb, "late", slow)
 	require.NoError(t, op.SetPolicies(t.Context(), fast))
 	require.NoError(t, joins.Wait(t.Context()))
 	c.pacers = append(c.pacers, joins)
 	c.have(t, fast.String())
 	c.calls.Wait()
-	newest := named(t, server.Client(), "newest", slow)
+	newest := named(t, rdb, "newest", slow)
 	require.NoError(t, newest.Wait(t.Context()))
 	require.Equal(t, fast.String(), newest.Policies()[0].String(), "known with the first call")
 
