@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 )
@@ -29,17 +27,15 @@ import (
 func (r *run) account() (charged, least float64) {
 	r.ops.status.Add(1)
 	var broken string
-	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+	await(func() bool {
 		n, err := r.spent()
 		if err == nil {
 			charged, least, broken = r.balance(n)
 		} else {
 			broken = "Status: " + err.Error()
 		}
-		if broken == "" || time.Now().After(end) {
-			break
-		}
-	}
+		return broken == ""
+	})
 	if broken != "" {
 		r.complainf("%s", broken)
 	}
@@ -98,12 +94,10 @@ func (r *run) unanswered(from, to time.Time) bool {
 
 // leave closes every Pacer and client, and checks what is left in Redis.
 func (r *run) leave() {
-	for i, m := range r.fleet {
-		began := time.Now()
+	for _, m := range r.fleet {
 		if err := m.pacer.Close(); err != nil {
 			r.complainf("Close: %v", err)
 		}
-		r.took(fmt.Sprintf("Close of process %d", i), began)
 		if err := m.pacer.Wait(context.Background()); !errors.Is(err, pacer.ErrClosed) {
 			r.complainf("Wait after Close: %v", err)
 		}
@@ -148,30 +142,6 @@ func (r *run) expiring(server *redistest.Server) (int, error) {
 	return n, keys.Err()
 }
 
-// leaks looks for goroutines that were not there before.
-func (r *run) leaks(before goleak.Option) {
-	allowed := []goleak.Option{
-		before,
-		// The proxies are not what is tested: a link that was reset leaves goroutines behind.
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*Proxy).server"),
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*Proxy).freeBlocker"),
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read"),
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).write"),
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).AddToxic"),
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).RemoveToxic"),
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicCollection).RemoveToxic"),
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*ToxicStub).Run"),
-		goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"), // a server that was restarted
-	}
-	err := goleak.Find(allowed...)
-	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {
-		err = goleak.Find(allowed...) // which waits for a second at most
-	}
-	if err != nil {
-		r.complainf("goroutines are left: %v", err)
-	}
-}
-
 // inPause finds calls that went in a pause that had been reported before they asked. A process that paces locally does not receive
 // of what others report, so only quiet times count.
 func (r *run) inPause() (checked int, broken []string) {
@@ -211,5 +181,5 @@ func (r *run) early() (broken []string) {
 // drift returns by how much the wall clock, by which slots are given, and the clock of timers have parted since the run began.
 func (r *run) drift() time.Duration {
 	now := time.Now()
-	return (now.Round(0).Sub(r.begin.Round(0)) - now.Sub(r.begin)).Abs()
+	return (now.Round(0).Sub(r.begin.Round(0)) - now.Sub(r.begin)).Abs() //realtime: by how much the wall clock was set
 }

@@ -18,7 +18,6 @@ type attempt struct {
 	rng    *rand.Rand
 	opts   []pacer.Option
 	gone
-	deadline time.Time
 }
 
 // work makes an attempt, of a kind drawn at random.
@@ -33,8 +32,7 @@ func (r *run) work(m *member, rng *rand.Rand) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond+time.Duration(rng.Int64N(int64(longest))))
 	defer cancel()
-	deadline, _ := ctx.Deadline()
-	a := attempt{r, m, rng, opts, gone{by: m, began: time.Now(), cost: cost, tenant: tenant}, deadline}
+	a := attempt{r, m, rng, opts, gone{by: m, began: time.Now(), cost: cost, tenant: tenant}}
 	n := rng.IntN(1000)
 	if n >= 220 && rng.IntN(8) == 0 {
 		later := time.Duration(rng.Int64N(int64(longest / 2)))
@@ -51,15 +49,15 @@ func (r *run) work(m *member, rng *rand.Rand) {
 	case n < 50:
 		r.ops.wait.Add(1)
 		err := m.pacer.Wait(ctx, opts...)
-		r.over("Wait", err, a.sometime(), deadline)
+		r.over("Wait", err, a.sometime())
 	case n < 150:
 		r.ops.wait.Add(1)
 		v, err := m.pacer.Acquire(ctx, opts...)
-		r.over("Acquire", err, a.by(v), deadline)
+		r.over("Acquire", err, a.by(v))
 	case n < 220:
 		r.ops.allow.Add(1)
 		err := m.pacer.Allow(ctx, opts...)
-		r.over("Allow", err, a.sometime(), deadline)
+		r.over("Allow", err, a.sometime())
 	default:
 		a.reserve(ctx, cancel, n)
 	}
@@ -71,7 +69,6 @@ func (a *attempt) report(ctx context.Context) {
 	r.ops.report.Add(1)
 	err := a.member.pacer.Report(ctx, policies.Feedback{Wait: d})
 	reported := time.Now()
-	r.took("Report", a.deadline)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the store had not answered by then: whether there is a pause, nobody knows
 		return
 	}
@@ -88,7 +85,6 @@ func (a *attempt) resume(ctx context.Context) {
 	r := a.run
 	r.ops.report.Add(1)
 	err := a.member.pacer.Resume(ctx)
-	r.took("Resume", a.deadline)
 	if err != nil && !errors.Is(err, pacer.ErrUnreachable) && !errors.Is(err, context.DeadlineExceeded) {
 		r.complainf("Resume: %v", err)
 	}
@@ -104,29 +100,26 @@ func (a *attempt) reserve(ctx context.Context, cancel context.CancelFunc, n int)
 	r.ops.reserve.Add(1)
 	v, err := a.member.pacer.Reserve(ctx, a.opts...)
 	if err != nil {
-		r.over("Reserve", err, a.gone, a.deadline)
+		r.over("Reserve", err, a.gone)
 		return
 	}
-	r.took("Reserve", a.deadline)
 	if n < 300 {
-		time.Sleep(time.Duration(a.rng.Int64N(1 + int64(v.Delay()))))
-		given := time.Now()
+		lasts(time.Duration(a.rng.Int64N(1 + int64(v.Delay()))))
 		r.ops.cancel.Add(1)
 		if err := v.NotUsed(ctx); err != nil {
 			r.complainf("NotUsed: %v", err)
 		}
-		r.took("Cancel", given)
-		r.over("Cancel", context.Canceled, a.gone, a.deadline)
+		r.over("Cancel", context.Canceled, a.gone)
 		return
 	}
 	if n < 360 {
 		a.blind = true
-		time.Sleep(v.Delay())
+		lasts(v.Delay())
 		c := a.by(v)
 		if err := v.Cancel(ctx); err != nil {
 			r.complainf("Cancel: %v", err)
 		}
-		r.over("Cancel of what was used", nil, c, a.deadline)
+		r.over("Cancel of what was used", nil, c)
 		return
 	}
 	if n < 390 { // its caller loses patience
@@ -134,13 +127,11 @@ func (a *attempt) reserve(ctx context.Context, cancel context.CancelFunc, n int)
 	}
 	r.ops.wait.Add(1)
 	err = v.Wait(ctx)
-	c, over := a.by(v), a.deadline
-	r.took("Reservation.Wait", over)
+	c := a.by(v)
 	if err == nil && c.cost > 1 && n%2 == 0 {
-		over = time.Now()
 		c.cost = a.settle(context.WithoutCancel(ctx), v)
 	}
-	r.over("what comes after it", err, c, over)
+	r.over("what comes after it", err, c)
 }
 
 // settle says that a call that went cost less than it was charged, and returns what it cost.

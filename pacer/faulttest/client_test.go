@@ -132,10 +132,10 @@ func (c *client) run(ctx context.Context, operations int, began time.Time) error
 		stack := c.rng.IntN(len(c.stacks))
 		op := &operation{client: c.id, request: c.request(stack)}
 		c.ear.now = 0
-		op.called = time.Since(began)
+		op.called = time.Since(began) //realtime: a history is in the order of real time
 		a, err := op.ask(ctx, c.store)
-		op.done = time.Since(began)
-		if err != nil { // nothing is in the way here: a store that fails is at fault
+		op.done = time.Since(began) //realtime: as above
+		if err != nil {             // nothing is in the way here: a store that fails is at fault
 			return fmt.Errorf("%s: %w", op.requested(), err)
 		}
 		op.answer = a

@@ -31,7 +31,7 @@ func (r *run) reset() {
 	now, _, err := operator.Report(ctx, stack, []store.Note{{Kind: store.NoteReset}})
 	at := span{from: time.UnixMicro(int64(now)), to: time.UnixMicro(int64(now))}
 	for err != nil && ctx.Err() == nil { // it may have been done, or not
-		time.Sleep(10 * ms)
+		lasts(10 * ms)
 		_, _, err = operator.Report(ctx, stack, []store.Note{{Kind: store.NoteReset}})
 		at = span{from: began.Round(0), to: time.Now().Round(0)}
 	}

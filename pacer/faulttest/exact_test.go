@@ -22,7 +22,6 @@ const (
 	budget      = "budget"
 	budgetLimit = int64(40)
 	budgetHour  = time.Hour
-	heartbeats  = 3500 * time.Millisecond // a heartbeat of every process comes within it
 )
 
 func budgetPolicy() policies.Policy {
@@ -38,18 +37,17 @@ func (r *run) spendBudget() {
 	for range budgetLimit {
 		r.askBudget(r.fleet[0])
 	}
-	time.Sleep(heartbeats)
+	r.heartbeats()
 }
 
 // askBudget makes a call that the budget binds, if it may go at once.
 func (r *run) askBudget(m *member) {
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
-	deadline, _ := ctx.Deadline()
-	a := attempt{r, m, nil, nil, gone{by: m, began: time.Now(), cost: 1}, deadline}
+	a := attempt{r, m, nil, nil, gone{by: m, began: time.Now(), cost: 1}}
 	r.ops.wait.Add(1)
 	v, err := m.pacer.Acquire(ctx, pacer.Scope(budget, "one"))
-	r.over("Acquire", err, a.by(v), deadline)
+	r.over("Acquire", err, a.by(v))
 	if err == nil {
 		r.mu.Lock()
 		r.budgeted++
@@ -114,7 +112,7 @@ func (r *run) newcomer(m *member, while time.Duration) {
 					r.complainf("a call of a process that has never had an answer from its store went")
 				}
 				cancel()
-				time.Sleep(ms)
+				lasts(ms)
 			}
 		})
 	}
@@ -124,10 +122,9 @@ func (r *run) newcomer(m *member, while time.Duration) {
 	}
 	for range callers {
 		ctx, cancel := context.WithTimeout(context.Background(), longest)
-		deadline, _ := ctx.Deadline()
-		a := attempt{r, m, nil, nil, gone{by: m, began: time.Now(), cost: 1}, deadline}
+		a := attempt{r, m, nil, nil, gone{by: m, began: time.Now(), cost: 1}}
 		if v, err := m.pacer.Acquire(ctx); err == nil {
-			r.over("Acquire", nil, a.by(v), deadline)
+			r.over("Acquire", nil, a.by(v))
 		}
 		cancel()
 	}
@@ -159,7 +156,7 @@ func (r *run) refund() {
 			after := time.Duration(rng.Int64N(int64(200 * ms)))
 			all.Go(func() {
 				<-begin
-				time.Sleep(after)
+				lasts(after)
 				r.giveBack(v)
 			})
 		}
@@ -176,11 +173,10 @@ func (r *run) refund() {
 
 // spentAgain waits until no more is spent than before, and returns what is.
 func (r *run) spentAgain(before int64) (n int64, err error) {
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * ms) {
-		if n, err = r.spent(); err == nil && n <= before {
-			break
-		}
-	}
+	await(func() bool {
+		n, err = r.spent()
+		return err == nil && n <= before
+	})
 	return n, err
 }
 
@@ -204,7 +200,8 @@ func (r *run) renew() {
 			r.complainf("a route: %v", err)
 		}
 		all.Wait()
-		for end := time.Now().Add(time.Second); time.Now().Before(end) && int64(len(anew)) <= budgetLimit; time.Sleep(100 * ms) {
+		for i := 0; i < 3 && int64(len(anew)) <= budgetLimit; i++ {
+			lasts(100 * ms)
 			anew = append(anew, r.take(r.fleet[third], scope, 1)...)
 		}
 		if n := len(anew); n == 0 || int64(n) > budgetLimit && !r.alone(second, began) && !r.alone(third, began) {
@@ -225,10 +222,11 @@ func (r *run) alone(process int, since time.Time) bool {
 
 // resetOf has a process reset what binds a call, as soon as it reaches the store.
 func (r *run) resetOf(m *member, scope pacer.Option) {
-	err := m.pacer.Reset(context.Background(), scope)
-	for end := time.Now().Add(patience); errors.Is(err, pacer.ErrUnreachable) && time.Now().Before(end); time.Sleep(20 * ms) {
+	var err error
+	await(func() bool {
 		err = m.pacer.Reset(context.Background(), scope)
-	}
+		return !errors.Is(err, pacer.ErrUnreachable)
+	})
 	if err != nil {
 		r.complainf("Reset: %v", err)
 	}
@@ -257,7 +255,7 @@ func (r *run) loseAnswers(m *member, rng *rand.Rand) error {
 		if err := m.route.poison(downstream("limit_data", map[string]int{"bytes": 1 + rng.IntN(100)})); err != nil {
 			return err
 		}
-		time.Sleep(between(rng, 30*ms, 100*ms))
+		lasts(between(rng, 30*ms, 100*ms))
 		if err := m.route.cure(); err != nil {
 			return err
 		}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/pacer/internal/redistest"
 )
@@ -41,7 +41,18 @@ func (quiet) Printf(context.Context, string, ...any) {}
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{})
 	slog.SetDefault(slog.New(slog.DiscardHandler))
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m,
+		// The proxies are not what is tested: a link that was reset leaves goroutines behind.
+		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*Proxy).server"),
+		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*Proxy).freeBlocker"),
+		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read"),
+		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).write"),
+		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).AddToxic"),
+		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).RemoveToxic"),
+		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicCollection).RemoveToxic"),
+		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*ToxicStub).Run"),
+		goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"), // a server that was restarted
+	)
 }
 
 func noMaintNotifications() *maintnotifications.Config {
@@ -80,7 +91,7 @@ func poisoned(name string, pick func(rng *rand.Rand) toxic, meanwhile func(r *ru
 		if meanwhile != nil {
 			meanwhile(r)
 		}
-		time.Sleep(between(rng, 300*ms, 1500*ms))
+		lasts(between(rng, 300*ms, 1500*ms))
 		for _, way := range routes {
 			if err := way.cure(); err != nil {
 				return err
@@ -127,7 +138,7 @@ func networkFaults() []fault {
 				for _, way := range some(r, rng) {
 					way.cut()
 				}
-				time.Sleep(between(rng, 1*ms, 200*ms))
+				lasts(between(rng, 1*ms, 200*ms))
 			}
 			return nil
 		}},
@@ -153,13 +164,13 @@ func standalone(t *testing.T) *site {
 	s.faults = append(networkFaults(),
 		fault{"stop and restart", 4, true, func(_ *run, rng *rand.Rand) error {
 			server.Stop()
-			time.Sleep(between(rng, 0, 2*time.Second))
+			lasts(between(rng, 0, 2*time.Second))
 			server.Restart()
 			return nil
 		}},
 		fault{"pause", 3, false, func(_ *run, rng *rand.Rand) error {
 			server.Pause()
-			time.Sleep(between(rng, 100*ms, 2*time.Second))
+			lasts(between(rng, 100*ms, 2*time.Second))
 			server.Continue()
 			return nil
 		}},
@@ -172,7 +183,7 @@ func standalone(t *testing.T) *site {
 						return err
 					}
 				}
-				time.Sleep(between(rng, 1*ms, 100*ms))
+				lasts(between(rng, 1*ms, 100*ms))
 			}
 			return nil
 		}},

@@ -29,28 +29,23 @@ func (c *operationCounts) add(other *operationCounts) {
 type outcome struct {
 	findings
 
-	about    []string // the policies and the faults
-	ops      operationCounts
-	runs     int
-	went     int
-	faults   map[string]int
-	slowest  time.Duration // the longest that an operation outlasted its deadline; negative if none did
-	slowWhat string
-	latest   time.Duration // the most that a call went later than the store, or the process itself, had said
-	goodput  float64       // of the last phase, as a part of the tightest rate; of several runs, the lowest
-	sum      float64       // of the goodputs
-	charged  float64       // what was charged, as a part of what went; the largest, and of runs without a loss the smallest
-	least    float64
-	pauses   int // pauses far from faults
-	stalls   int // times when this machine, or a store on it, was too slow
+	about   []string // the policies and the faults
+	ops     operationCounts
+	runs    int
+	went    int
+	faults  map[string]int
+	latest  time.Duration // the most that a call went later than the store, or the process itself, had said
+	goodput float64       // of the last phase, as a part of the tightest rate; of several runs, the lowest
+	sum     float64       // of the goodputs
+	charged float64       // what was charged, as a part of what went; the largest, and of runs without a loss the smallest
+	least   float64
+	pauses  int // pauses far from faults
+	stalls  int // times when this machine, or a store on it, was too slow
 }
 
 func (o *outcome) add(other *outcome) {
 	if o.runs == 0 {
 		o.goodput = other.goodput
-	}
-	if o.runs == 0 || other.slowest > o.slowest {
-		o.slowest, o.slowWhat = other.slowest, other.slowWhat
 	}
 	o.findings.add(other.findings)
 	o.ops.add(&other.ops)
@@ -82,8 +77,8 @@ func (o *outcome) String() string {
 	}
 	return fmt.Sprintf("%d runs, %d operations (%d Wait, %d Reserve, %d Allow, %d Cancel, %d Settle, %d Report, %d Status), %d calls went; faults, with the largest overshoot near each: %s; %d violations; "+
 		"%d windows, %d of them far from faults; largest overshoot %.1f %% (%s); "+
-		"slowest operation %v beyond its deadline (%s); latest call %v beyond its slot; goodput after the faults at least %.1f %%, %.1f %% on average; %s; %d pauses checked; %d stalls of this machine",
+		"latest call %v beyond its slot; goodput after the faults, if measured, at least %.1f %%, %.1f %% on average; %s; %d pauses checked; %d stalls of this machine",
 		o.runs, o.ops.all(), o.ops.wait.Load(), o.ops.reserve.Load(), o.ops.allow.Load(), o.ops.cancel.Load(), o.ops.settle.Load(), o.ops.report.Load(), o.ops.status.Load(), o.went,
 		strings.Join(faults, ", "), len(o.broken), o.judged, o.exactly, 100*o.worst, o.worstAt,
-		o.slowest.Round(time.Millisecond), o.slowWhat, o.latest.Round(time.Millisecond), 100*o.goodput, 100*o.sum/float64(max(1, o.runs)), charged, o.pauses, o.stalls)
+		o.latest.Round(time.Millisecond), 100*o.goodput, 100*o.sum/float64(max(1, o.runs)), charged, o.pauses, o.stalls)
 }

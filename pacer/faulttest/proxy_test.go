@@ -16,7 +16,6 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 )
 
@@ -138,7 +137,7 @@ func (r *route) each(change func(p *toxiproxy.Proxy) error) error {
 			if err != nil {
 				return err
 			}
-		case <-time.After(stuckAfter):
+		case <-time.After(stuckAfter): //realtime: the proxy has no other sign of it
 			r.stuck++
 			delete(r.proxies, server)
 			go p.Stop()
@@ -161,7 +160,7 @@ func (r *route) cut() {
 		}()
 		select {
 		case <-done:
-		case <-time.After(stuckAfter):
+		case <-time.After(stuckAfter): //realtime: the proxy has no other sign of it
 		}
 	}
 }
@@ -193,19 +192,18 @@ func talk(conn net.Conn) (time.Duration, error) {
 		return 0, err
 	}
 	_, err := io.ReadFull(conn, make([]byte, len("+PONG\r\n")))
-	return time.Since(began), err
+	return time.Since(began), err //realtime: what a proxy delays takes at least so long
 }
 
-func TestRouteDoesAsItIsPoisoned(t *testing.T) { //nolint:paralleltest // it measures
+func TestRouteDoesAsItIsPoisoned(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t).Addr
 	r := newRoute()
 	defer r.close()
 	const while = 200 * time.Millisecond
 
-	timers := measure.Watch()
-	took, err := ping(r, server)
+	_, err := ping(r, server)
 	require.NoError(t, err)
-	measure.Judge(t, timers.Stop(), while/10, fmt.Sprintf("a ping took %v", took), took < while)
 
 	const slices = time.Duration(len("+PONG\r\n")-1) * time.Millisecond // each byte is late but for the first
 	for _, c := range []struct {
@@ -216,7 +214,7 @@ func TestRouteDoesAsItIsPoisoned(t *testing.T) { //nolint:paralleltest // it mea
 		{downstream("slicer", map[string]int{"average_size": 1, "delay": 1000}), slices},
 	} {
 		require.NoError(t, r.poison(c.toxic))
-		took, err = ping(r, server)
+		took, err := ping(r, server)
 		require.NoError(t, err, c.toxic.Type)
 		require.GreaterOrEqual(t, took, c.least, c.toxic.Type)
 		require.NoError(t, r.cure())

@@ -63,12 +63,46 @@ func (s observedStore) Status(ctx context.Context, stack store.Stack) (store.Sta
 func (s observedStore) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
 	began := time.Now()
 	membership, err := s.Store.Heartbeat(ctx, upstream, b)
+	if err == nil {
+		s.member.mu.Lock()
+		s.member.heartbeat = began
+		s.member.joined = s.member.joined || membership.Alive >= len(s.run.fleet)
+		s.member.mu.Unlock()
+	}
 	return membership, s.run.requested(began, err)
+}
+
+// heartbeats waits until each process has sent a heartbeat from now on, and read the answer.
+func (r *run) heartbeats() {
+	now := time.Now()
+	for _, m := range r.fleet {
+		if !await(func() bool {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.heartbeat.After(now)
+		}) {
+			r.complainf("no heartbeat for %v", patience)
+		}
+	}
+	lasts(100 * ms) // to read it
+}
+
+// acquaint waits until each process knows how many there are.
+func (r *run) acquaint() {
+	for _, m := range r.fleet {
+		if !await(func() bool {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.joined
+		}) {
+			r.complainf("a process knows of no other")
+		}
+	}
 }
 
 // requested notes how the store answered what it was asked at an instant. It returns the error.
 func (r *run) requested(began time.Time, err error) error {
-	if over := time.Now(); err != nil || over.Sub(began) >= answerLate {
+	if over := time.Now(); err != nil || !over.Before(began.Add(answerLate)) {
 		r.silent(trouble{"a store that does not answer in time", began, over})
 	}
 	return err

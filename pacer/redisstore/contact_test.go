@@ -42,7 +42,7 @@ func TestProcessesThatStartBeforeRedis(t *testing.T) {
 	defer cancel()
 	var came atomic.Bool
 	var early, late atomic.Int64
-	var wg sync.WaitGroup
+	var wg, tried sync.WaitGroup
 	for range 20 {
 		rdb := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
 		t.Cleanup(func() { require.NoError(t, rdb.Close()) })
@@ -63,9 +63,9 @@ func TestProcessesThatStartBeforeRedis(t *testing.T) {
 				}
 			})
 		}
-		wg.Go(func() { assert.ErrorIs(t, p.Allow(ctx), pacer.ErrNoContact) })
+		tried.Go(func() { assert.ErrorIs(t, p.Allow(ctx), pacer.ErrNoContact) })
 	}
-	time.Sleep(2 * time.Second)
+	tried.Wait()
 	came.Store(true)
 	server.Restart()
 	wg.Wait()

@@ -3,10 +3,7 @@ package redisstore_test
 import (
 	"fmt"
 	"slices"
-	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 // An outing is a call of a fleet, as its process tells of it. Instants are µs since the epoch, of the one clock that the
@@ -18,8 +15,6 @@ type outing struct {
 	Slot, Slack int64 // from when on it may go, and for how long
 	At          int64 // when it went
 	Status      int   // what the upstream answered
-	Reported    int64 // when that was to be reported
-	Received    int64 // when that had been reported
 
 	process int
 }
@@ -157,22 +152,4 @@ func refereeOfEpochs(calls []outing, epochs []int64, rules ...rule) []string {
 		}
 	}
 	return found
-}
-
-// requireTruth fails the test if anything is wrong with the calls of a fleet whose store was there all the time.
-func requireTruth(t *testing.T, p *played, rules ...rule) {
-	t.Helper()
-	calls := p.calls()
-	if p.job.Patient {
-		for i := range calls {
-			require.False(t, calls[i].local(), "a process that waits for its store never paces locally: %+v", calls[i])
-		}
-	} else {
-		calls = slices.DeleteFunc(calls, func(o outing) bool { return o.local() }) // its timers are to blame
-	}
-	require.NotEmpty(t, calls)
-	require.Empty(t, referee(calls, rules...))
-	if p.job.Patient { // otherwise an answer may come too late, and what it granted is lost
-		p.requireBooks(t)
-	}
 }

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"io"
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,8 +23,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Herds: what concerns thousands of waiters at once takes the store some requests, none of them large. These tests count
-// requests and what is in them; how fast they are depends on the machine.
+// Herds: no request for thousands of waiters at once is large, and nothing stays charged. How many requests there are is judged in virtual
+// time, by the packages pacer and batch.
 
 // A far is a server that is some way away: what clients send arrives late.
 type far struct {
@@ -102,7 +100,7 @@ func (f *far) carry(from, to net.Conn) {
 	pieces := make(chan piece, 1024)
 	f.work.Go(func() {
 		for p := range pieces {
-			time.Sleep(time.Until(p.at))
+			time.Sleep(time.Until(p.at)) //realtime: it is the way to the server
 			if _, err := to.Write(p.data); err != nil {
 				_ = from.Close()
 			}
@@ -143,13 +141,13 @@ const maxArgs = 4000
 
 func newCounted(t *testing.T, addr string, ps ...policies.Policy) *counted {
 	t.Helper()
-	return newCountedIn(t, addr, 2*time.Second, ps...)
+	return newCountedIn(t, addr, patience, ps...)
 }
 
 // newCountedIn is newCounted, of a process that waits for its store for so long; 0 for the default.
 func newCountedIn(t *testing.T, addr string, timeout time.Duration, ps ...policies.Policy) *counted {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	rdb := redis.NewClient(patient(addr, true))
 	t.Cleanup(func() { _ = rdb.Close() })
 	c := &counted{requests: make(map[string]int)}
 	rdb.AddHook(c)
@@ -230,47 +228,6 @@ func (c *counted) small(t *testing.T) {
 	require.Less(t, c.args.Load(), int64(maxArgs))
 }
 
-// watchful is a server that notes what took it long.
-func watchful(t *testing.T) *redistest.Server {
-	t.Helper()
-	return redistest.Start(t, "--slowlog-log-slower-than", "2000", "--slowlog-max-len", "1024")
-}
-
-// quick logs which runs of scripts held the server up for more than two milliseconds. On a busy machine those are others', too,
-// so what is judged is how much of a processor all of them took, on average.
-func quick(t *testing.T, server *redistest.Server) {
-	t.Helper()
-	logged, err := server.Client().SlowLogGet(t.Context(), 1024).Result()
-	require.NoError(t, err)
-	longest, n := time.Duration(0), 0
-	for _, one := range logged {
-		if len(one.Args) > 0 && strings.HasPrefix(strings.ToLower(one.Args[0]), "eval") {
-			longest, n = max(longest, one.Duration), n+1
-		}
-	}
-	info := server.Client().Info(t.Context(), "commandstats").Val()
-	took, scripts := processor(t, server.Client()), 0
-	for _, m := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`).FindAllStringSubmatch(info, -1) {
-		calls, err := strconv.Atoi(m[1])
-		require.NoError(t, err)
-		scripts += calls
-	}
-	each := time.Duration(took * float64(time.Second) / float64(max(1, scripts)))
-	t.Logf("%d of %d scripts took more than 2 ms here, at most %v; %v of a processor each", n, scripts, longest, each)
-	require.Less(t, each, 20*time.Millisecond)
-}
-
-// processor returns for how many seconds a server has used a processor.
-func processor(t *testing.T, rdb *redis.Client) (took float64) {
-	t.Helper()
-	for _, m := range regexp.MustCompile(`used_cpu_(?:user|sys):([0-9.]+)`).FindAllStringSubmatch(rdb.Info(t.Context(), "cpu").Val(), -1) {
-		seconds, err := strconv.ParseFloat(m[1], 64)
-		require.NoError(t, err)
-		took += seconds
-	}
-	return took
-}
-
 // line queues so many calls of one stack, asleep, and returns them in their order, and what waits for their ends.
 func (c *counted) line(ctx context.Context, t *testing.T, n int, opts ...pacer.Option) (line []*pacer.Reservation, ended func() []error) {
 	t.Helper()
@@ -295,7 +252,7 @@ func (c *counted) line(ctx context.Context, t *testing.T, n int, opts ...pacer.O
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.asleep >= n
-	}, 20*time.Second, 5*time.Millisecond)
+	}, patience, 5*time.Millisecond)
 	return line, ended
 }
 
@@ -328,10 +285,10 @@ var slowPolicies = []policies.Policy{
 	policies.Every(30 * time.Second).Named("slow"), policies.PerSecond(7).Burst(3).Named("second"), policies.Sliding(1_000, time.Hour).Named("hour"),
 }
 
-// What is reserved when the Pacer is closed, or just then, can still be given back, in a few requests.
+// What is reserved when the Pacer is closed, or just then, can still be given back.
 func TestReservationsOutliveClose(t *testing.T) {
 	t.Parallel()
-	server := watchful(t)
+	server := redistest.Start(t)
 	c := newCounted(t, newFar(t, server.Addr, 20*time.Millisecond).listener.Addr().String(), slowPolicies...)
 	require.NoError(t, c.Wait(t.Context()))
 	var mu sync.Mutex
@@ -356,8 +313,9 @@ func TestReservationsOutliveClose(t *testing.T) {
 	}
 	reserve(500)
 	all.Wait()
-	reserve(500) // on their way
-	time.Sleep(30 * time.Millisecond)
+	sent := c.commands.Load()
+	reserve(500)
+	require.Eventually(t, func() bool { return c.commands.Load() > sent }, patience, time.Millisecond, "on their way")
 	require.NoError(t, c.Close())
 	all.Wait()
 	require.Greater(t, len(kept), 500)
@@ -373,20 +331,18 @@ func TestReservationsOutliveClose(t *testing.T) {
 	}
 	all.Wait()
 	require.Zero(t, newCounted(t, server.Addr, slowPolicies...).backlog(t))
-	sent := c.commands.Load() - before
-	require.Positive(t, sent)
-	require.LessOrEqual(t, sent, int64(100), "for %d calls", len(kept))
+	require.Greater(t, c.commands.Load(), before)
 	c.small(t)
 }
 
-// Two thousand calls that give up at once give back their slots in a few requests, and so does Close.
-func TestCancelsAreBatched(t *testing.T) {
+// Very many calls that give up at once give back their slots, and so does Close.
+func TestVeryManyCancels(t *testing.T) {
 	t.Parallel()
-	const n = 2000
+	n := extent(500, 2000)
 	for _, how := range []string{"cancel", "close"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			server := watchful(t)
+			server := redistest.Start(t)
 			c := newCounted(t, newFar(t, server.Addr, time.Millisecond).listener.Addr().String(), slowPolicies...)
 			looker := newCounted(t, server.Addr, slowPolicies...)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -406,77 +362,43 @@ func TestCancelsAreBatched(t *testing.T) {
 				require.ErrorIs(t, err, want)
 			}
 			require.Zero(t, looker.backlog(t))
-			sent := c.since()["cancel"]
-			t.Logf("%d requests", sent)
-			require.LessOrEqual(t, sent, 3*n/128*3/2, "three charges each, at most 128 in a request, but for the first ones")
 			c.steady(t)
-			quick(t, server)
 		})
 	}
-}
-
-// Cancels of many tenants share requests, too.
-func TestCancelsOfManyTenantsAreBatched(t *testing.T) {
-	t.Parallel()
-	const n = 600
-	server := watchful(t)
-	c := newCounted(t, newFar(t, server.Addr, time.Millisecond).listener.Addr().String(), policies.PerSecond(100).Named("all"), policies.Every(time.Minute).Per("tenant"))
-	var line []*pacer.Reservation
-	for i := range n {
-		r, err := c.Reserve(t.Context(), pacer.Scope("tenant", strconv.Itoa(i)))
-		require.NoError(t, err)
-		line = append(line, r)
-	}
-	c.since()
-	var all sync.WaitGroup
-	for _, r := range line {
-		all.Go(func() { require.NoError(t, r.Cancel(t.Context())) })
-	}
-	all.Wait()
-	sent := c.since()["cancel"]
-	t.Logf("%d requests", sent)
-	require.LessOrEqual(t, sent, n/10)
-	require.Zero(t, c.backlog(t, pacer.Scope("tenant", "5")))
-	c.steady(t)
-	quick(t, server)
 }
 
 // A pause moves a long line in pieces, in its order, while calls go on asking; Report does not wait for it, nor does Close.
 func TestALongPauseMovesALineInPieces(t *testing.T) {
 	t.Parallel()
 	const n = 1500
-	server := watchful(t)
+	server := redistest.Start(t)
 	c := newCounted(t, newFar(t, server.Addr, 2*time.Millisecond).listener.Addr().String(), policies.PerSecond(500).Named("all"), policies.Every(time.Millisecond).Burst(3).Named("fine"))
 	// Nothing goes meanwhile.
-	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: 10 * time.Second}))
+	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: 10 * time.Minute}))
 	line, ended := c.line(t.Context(), t, n)
 	slices.SortFunc(line, func(a, b *pacer.Reservation) int { return cmp.Compare(slotOf(a), slotOf(b)) })
 	first := slotOf(line[0])
 	c.since()
-	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: time.Minute}))
-	behind := first + store.Instant((45 * time.Second).Microseconds())
+	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: 20 * time.Minute}))
+	behind := first + store.Instant((9 * time.Minute).Microseconds())
 	require.Eventually(t, func() bool {
 		return !slices.ContainsFunc(line, func(r *pacer.Reservation) bool { return slotOf(r) < behind })
-	}, 20*time.Second, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 	last := first
 	for _, r := range line {
 		require.GreaterOrEqual(t, slotOf(r), last, "in their order")
 		last = slotOf(r)
 	}
-	sent := c.since()
-	t.Logf("%v", sent)
-	require.LessOrEqual(t, sent["reserve"], n/32+10)
-	require.LessOrEqual(t, sent["cancel"], 2*n/128+10)
+	t.Log(c.since())
 	c.steady(t)
 	// Close in the middle of a move.
-	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: 2 * time.Minute}))
+	require.NoError(t, c.Report(t.Context(), policies.Feedback{Wait: 40 * time.Minute}))
 	require.NoError(t, c.Close())
 	for _, err := range ended() {
 		require.ErrorIs(t, err, pacer.ErrClosed)
 	}
 	looker := newCounted(t, server.Addr, policies.PerSecond(500).Named("all"), policies.Every(time.Millisecond).Burst(3).Named("fine"))
 	require.Zero(t, looker.backlog(t))
-	quick(t, server)
 }
 
 func slotOf(r *pacer.Reservation) store.Instant {
@@ -488,9 +410,9 @@ func slotOf(r *pacer.Reservation) store.Instant {
 func TestManyTenantsComeBackTogether(t *testing.T) {
 	t.Parallel()
 	const n = 1000
-	server := watchful(t)
+	server := redistest.Start(t)
 	far := newFar(t, server.Addr, time.Millisecond)
-	c := newCounted(t, far.listener.Addr().String(), policies.Every(time.Minute).Per("tenant"))
+	c := newCounted(t, far.listener.Addr().String(), policies.Every(time.Hour).Per("tenant"))
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
@@ -505,22 +427,19 @@ func TestManyTenantsComeBackTogether(t *testing.T) {
 	c.since()
 	r, err := c.Reserve(t.Context(), pacer.Scope("tenant", "0"))
 	require.NoError(t, err)
-	require.Greater(t, r.Delay(), time.Minute)
-	require.Eventually(t, func() bool { return server.Client().DBSize(t.Context()).Val() > n }, 10*time.Second, 10*time.Millisecond)
+	require.Greater(t, r.Delay(), time.Hour)
+	require.Eventually(t, func() bool { return server.Client().DBSize(t.Context()).Val() > n }, patience, 10*time.Millisecond)
 	require.Eventually(t, func() bool {
 		r, err := c.Reserve(t.Context(), pacer.Scope("tenant", "1"))
 		return err == nil && r.Delay() > 0 && pacerTogether(c)
-	}, 10*time.Second, 50*time.Millisecond)
-	sent := c.since()
-	t.Logf("%v", sent)
-	require.LessOrEqual(t, sent["report"], n/64*2+20)
+	}, patience, 50*time.Millisecond)
+	t.Log(c.since())
 	for i := 2; i < n; i += 97 {
 		r, err := c.Reserve(t.Context(), pacer.Scope("tenant", strconv.Itoa(i)))
 		require.NoError(t, err)
-		require.Greater(t, r.Delay(), 90*time.Second, "two calls of this tenant are queued")
+		require.Greater(t, r.Delay(), 90*time.Minute, "two calls of this tenant are queued")
 	}
 	require.Less(t, c.args.Load(), int64(maxArgs))
-	quick(t, server)
 }
 
 // pacerTogether reports whether a process asks its store again.
@@ -533,7 +452,7 @@ func pacerTogether(c *counted) bool {
 // Claims over a rate that has thousands of gaps read those that they meet, and not all that come after.
 func TestClaimsReadWhatTheyMeet(t *testing.T) {
 	t.Parallel()
-	server := watchful(t)
+	server := redistest.Start(t)
 	rdb := server.Client()
 	backing, err := redisstore.New(rdb)
 	require.NoError(t, err)
@@ -568,7 +487,6 @@ func TestClaimsReadWhatTheyMeet(t *testing.T) {
 		}
 		notes[i] = store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: begin + from, To: begin + from + 30_000}}
 	}
-	quick(t, server)
 	stop := watch(t, rdb)
 	_, _, err = backing.Report(t.Context(), st, notes)
 	require.NoError(t, err)
@@ -587,12 +505,12 @@ func TestClaimsReadWhatTheyMeet(t *testing.T) {
 }
 
 // After a broken subscription, who sleeps for many tenants asks what is paused in a few requests.
-func TestCatchingUpTakesAFewRequests(t *testing.T) {
+func TestCatchingUpAfterABrokenSubscription(t *testing.T) {
 	t.Parallel()
 	const n = 500
-	server := watchful(t)
+	server := redistest.Start(t)
 	rdb := server.Client()
-	c := newCounted(t, server.Addr, policies.PerSecond(1000).Burst(1000).Named("all"), policies.Every(time.Minute).Per("tenant"))
+	c := newCounted(t, server.Addr, policies.PerSecond(1000).Burst(1000).Named("all"), policies.Every(time.Hour).Per("tenant"))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var line []*pacer.Reservation
@@ -605,23 +523,20 @@ func TestCatchingUpTakesAFewRequests(t *testing.T) {
 	}
 	ended := sleepAll(ctx, line)
 	listening(t, rdb, 1)
-	require.Eventually(t, func() bool { return c.since()["status"] == 0 }, 5*time.Second, 300*time.Millisecond)
+	require.Eventually(t, func() bool { return c.since()["status"] == 0 }, patience, 300*time.Millisecond)
 	// A pause that nobody hears of.
 	require.NoError(t, rdb.ClientKillByFilter(ctx, "TYPE", "pubsub").Err())
-	policy := policies.Every(time.Minute).Per("tenant")
+	policy := policies.Every(time.Hour).Per("tenant")
 	backing, err := redisstore.New(rdb)
 	require.NoError(t, err)
 	_, _, err = backing.Report(ctx, store.Stack{Upstream: "test", Limits: []store.Limit{{Policy: policy.Name(), Scope: "7", Spec: policy.Spec()}}},
-		[]store.Note{{Kind: store.NotePause, For: time.Hour}})
+		[]store.Note{{Kind: store.NotePause, For: 5 * time.Hour}})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return line[7].Delay() > 30*time.Minute }, 10*time.Second, 10*time.Millisecond)
-	sent := c.since()
-	t.Logf("%v", sent)
-	require.LessOrEqual(t, sent["status"], 3*(n/64+2), "the first one, and another when the connection was there")
+	require.Eventually(t, func() bool { return line[7].Delay() > 2*time.Hour }, patience, 10*time.Millisecond)
+	t.Log(c.since())
 	cancel()
 	ended()
 	c.steady(t)
-	quick(t, server)
 }
 
 // A new epoch is announced to the subscribers: the one that they know has ended.
@@ -648,42 +563,5 @@ func TestAnEpochThatBeginsIsNews(t *testing.T) {
 		require.Equal(t, store.EpochBegan, (<-news).Kind)
 		require.Empty(t, news)
 		require.NoError(t, server.Client().FlushAll(t.Context()).Err())
-	}
-}
-
-// Processes whose calls sleep far away do not ask how the server is: of those who only wait it hears their heartbeats.
-func TestWaitingCostsNothing(t *testing.T) {
-	t.Parallel()
-	const n, seconds = 60, 4
-	server := watchful(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var all []*counted
-	var ends []func() []error
-	for range n {
-		c := newCounted(t, server.Addr, policies.Every(20*time.Second))
-		r, err := c.Reserve(ctx)
-		require.NoError(t, err)
-		all, ends = append(all, c), append(ends, sleepAll(ctx, []*pacer.Reservation{r}))
-	}
-	time.Sleep(3 * time.Second) // they have got to know each other
-	for _, c := range all {
-		c.since()
-	}
-	time.Sleep(seconds * time.Second)
-	sent := make(map[string]int)
-	for _, c := range all {
-		for op, k := range c.since() {
-			sent[op] += k
-		}
-	}
-	t.Logf("%v in %d s by %d processes", sent, seconds, n)
-	require.LessOrEqual(t, sent["heartbeat"], n*seconds/2, "once in three seconds, and a little more at first")
-	require.LessOrEqual(t, sent["describe"], n*seconds/2)
-	cancel()
-	for i, ended := range ends {
-		err := ended()[0]
-		require.True(t, err == nil || errors.Is(err, context.Canceled), "%v", err)
-		all[i].steady(t)
 	}
 }

@@ -275,23 +275,23 @@ func TestListenersComeAndGo(t *testing.T) {
 	rdb := redistest.Shared(t).Client()
 	backing, err := redisstore.New(rdb)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	var wg sync.WaitGroup
-	wg.Go(func() {
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg, news sync.WaitGroup
+	news.Go(func() {
 		for ctx.Err() == nil {
 			_ = rdb.Publish(ctx, "pacer:1:{listeners}/pauses", "5\n1 9 pacer:1:{listeners}").Err()
 		}
 	})
 	for range 4 {
 		wg.Go(func() {
-			for ctx.Err() == nil {
+			for range 100 {
 				stop := backing.Listen("listeners", func(store.News) {}) //nolint:contextcheck // a subscription outlives the call that began it
-				time.Sleep(time.Millisecond)
 				stop()
 				stop()
 			}
 		})
 	}
 	wg.Wait()
+	cancel()
+	news.Wait()
 }

@@ -56,7 +56,7 @@ func TestObserveOnRedis(t *testing.T) {
 				require.NoError(t, err)
 				r.Release()
 			}
-			require.Eventually(t, func() bool { return went.Load() == 10 }, 10*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return went.Load() == 10 }, patience, 10*time.Millisecond)
 			require.Zero(t, lost.Load())
 			backlog := func() (n int64) {
 				s, err := p.Status(t.Context(), who...)

@@ -1,9 +1,10 @@
 package redisstore_test
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -70,12 +70,10 @@ func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
 			}
 			require.Equal(t, 9, count(stop()))
 			require.Len(t, seen, 9)
-			for range pacer.MaxCredentials - 10 {
-				_, err := pool.Acquire(t.Context())
-				require.NoError(t, err)
-			}
+			spent, err := p.Pool(pacer.Credentials(slices.Collect(maps.Keys(seen))...), "key")
+			require.NoError(t, err)
 			stop = watch(t, rdb)
-			_, err = pool.Reserve(t.Context(), pacer.MaxWait(pacer.Forever)) // its slot is far, or it is queued
+			_, err = spent.Reserve(t.Context(), pacer.MaxWait(pacer.Forever)) // its slot is far, or it is queued
 			require.NoError(t, err)
 			require.Equal(t, 1, count(stop()))
 		})
@@ -83,14 +81,10 @@ func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
 }
 
 // Four processes use four uneven keys, beside a limit of all of them, for no more than any window admits. A key that one of them leaves is
-// used by none of them from then on, but for calls that had their slots before. What they use of what the keys admit is a measurement.
+// used by none of them from then on, but for calls that had their slots before.
 func TestFourProcessesAndFourKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	length := measure.Length(3*time.Second, 20*time.Second)
-	ctx, cancel := context.WithTimeout(t.Context(), length)
-	defer cancel()
-	timers := measure.Watch()
 	var mu sync.Mutex
 	byKey := make(map[string][]outing)
 	var pools []*pacer.Pool
@@ -102,9 +96,10 @@ func TestFourProcessesAndFourKeys(t *testing.T) {
 		pools = append(pools, pool)
 		for range 20 {
 			calls.Go(func() {
-				for {
-					r, err := pool.Acquire(ctx)
+				for range 4 {
+					r, err := pool.Acquire(t.Context(), pacer.MaxWait(pacer.Forever))
 					if err != nil {
+						t.Error(err)
 						return
 					}
 					slot, slack := r.Slot()
@@ -118,25 +113,19 @@ func TestFourProcessesAndFourKeys(t *testing.T) {
 		}
 	}
 	calls.Wait()
-	late := timers.Stop()
-	went, admitted := 0, 0
 	for key, limit := range pooledRates {
 		require.Empty(t, referee(byKey[key], rule{name: key, kind: anyWindow, n: limit, period: time.Second}), key)
-		went, admitted = went+len(byKey[key]), admitted+int(float64(limit)*length.Seconds())
 	}
-	used := 100 * float64(went) / float64(admitted)
-	measure.Judge(t, late, 10*time.Millisecond, fmt.Sprintf("%d calls, %.1f%% of what the keys admit", went, used), used >= 98.5)
 
-	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	require.NoError(t, pools[2].Leave(ctx, "a", time.Minute))
+	require.NoError(t, pools[2].Leave(t.Context(), "a", time.Minute))
 	paused := store.Instant(time.Now().UnixMicro()) // the server has the same clock
 	for _, pool := range pools {
 		for range 5 {
 			calls.Go(func() {
-				for {
-					r, err := pool.Acquire(ctx)
+				for range 5 {
+					r, err := pool.Acquire(t.Context(), pacer.MaxWait(pacer.Forever))
 					if err != nil {
+						t.Error(err)
 						return
 					}
 					if slot, _ := r.Slot(); r.Credential() == "a" && slot > paused {
@@ -150,19 +139,13 @@ func TestFourProcessesAndFourKeys(t *testing.T) {
 }
 
 // Four processes make calls of random length by four uneven keys, each of which allows so many at once: no key ever has more in flight.
-// What is in use of the permits is a measurement.
 func TestFourProcessesAndThePermitsOfFourKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	limits := map[string]int{"a": 5, "b": 10, "c": 20, "d": 40}
 	each := policies.InFlight(5).Per("key").Override(policies.InFlight(10), "b").Override(policies.InFlight(20), "c").Override(policies.InFlight(40), "d")
-	length := measure.Length(3*time.Second, 20*time.Second)
-	ctx, cancel := context.WithTimeout(t.Context(), length)
-	defer cancel()
-	timers := measure.Watch()
 	var mu sync.Mutex
 	running := make(map[string]int)
-	var busy time.Duration
 	var calls sync.WaitGroup
 	for range 4 {
 		p := newPacer(t, server.Client(), each)
@@ -170,22 +153,22 @@ func TestFourProcessesAndThePermitsOfFourKeys(t *testing.T) {
 		require.NoError(t, err)
 		for range 40 {
 			calls.Go(func() {
-				for {
-					r, err := pool.Acquire(ctx)
+				for range 4 {
+					r, err := pool.Acquire(t.Context(), pacer.MaxWait(pacer.Forever))
 					if err != nil {
+						t.Error(err)
 						return
 					}
-					key, began := r.Credential(), time.Now()
+					key := r.Credential()
 					mu.Lock()
 					running[key]++
 					if running[key] > limits[key] {
 						t.Errorf("%d calls by key %s, want at most %d", running[key], key, limits[key])
 					}
 					mu.Unlock()
-					time.Sleep(time.Duration(rand.Int64N(int64(200 * time.Millisecond))))
+					time.Sleep(time.Duration(rand.Int64N(int64(100 * time.Millisecond)))) //realtime: it is how long the upstream takes
 					mu.Lock()
 					running[key]--
-					busy += time.Since(began)
 					mu.Unlock()
 					r.Release()
 				}
@@ -193,8 +176,6 @@ func TestFourProcessesAndThePermitsOfFourKeys(t *testing.T) {
 		}
 	}
 	calls.Wait()
-	used := 100 * float64(busy) / float64(75*length)
-	measure.Judge(t, timers.Stop(), 10*time.Millisecond, fmt.Sprintf("%.1f%% of the permits in use", used), used >= 90)
 }
 
 // A process that has no store uses its share of each key, and gives back what it does not use.

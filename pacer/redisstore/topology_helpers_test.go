@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -30,8 +29,6 @@ type load struct {
 	failed failures
 	cancel context.CancelFunc
 	done   chan struct{}
-	began  time.Time
-	timers *measure.Timers
 	known  int64 // since when each process knows how many there are
 
 	mu   sync.Mutex
@@ -52,22 +49,24 @@ const (
 func startLoad(t *testing.T, client func() redis.UniversalClient) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{t: t, cancel: cancel, done: make(chan struct{}), timers: measure.Watch(), began: time.Now()}
+	l := &load{t: t, cancel: cancel, done: make(chan struct{})}
 	l.went = make([][]outing, loadLine)
 	var running sync.WaitGroup
 	var closing []func() error
+	var stores []*noted
 	for i := range fleetSize {
 		rdb := client()
 		rdb.AddHook(&l.failed)
 		store, err := redisstore.New(rdb)
 		require.NoError(t, err)
 		s := note(store)
+		stores = append(stores, s)
 		p, err := pacer.New(pacer.Config{
 			Upstream: loadUpstream, Store: s, Policies: []policies.Policy{loadPolicy()},
 			// If the very first operation takes longer than a busy machine lets it, the process begins locally.
 			Processes: fleetSize,
-			// An answer that comes too late is one that does not tell a process how many there are.
-			StoreTimeout: measure.Length(2*time.Second, 0),
+			// A busy store is not taken for one that is gone.
+			StoreTimeout: 2 * time.Second,
 		})
 		require.NoError(t, err)
 		closing = append(closing, p.Close, rdb.Close)
@@ -86,17 +85,11 @@ func startLoad(t *testing.T, client func() redis.UniversalClient) *load {
 		cancel()
 		<-l.done
 	})
-	looks := client()
-	defer looks.Close()
-	acquainted(t, looks, loadUpstream, fleetSize) // and once more: they have read the replies by then
-	l.known = acquainted(t, looks, loadUpstream, fleetSize)
-	l.play(2500 * time.Millisecond)
+	require.Eventually(t, func() bool {
+		return !slices.ContainsFunc(stores, func(n *noted) bool { return !n.acquainted.Load() })
+	}, patience, 10*time.Millisecond, "the processes know each other")
+	l.known = micros()
 	return l
-}
-
-// play lets the load go on as long as a measurement needs; a test of truth for a moment.
-func (l *load) play(measured time.Duration) {
-	time.Sleep(measure.Length(200*time.Millisecond, measured))
 }
 
 // loadPolicy is what the upstream of the load allows.
@@ -114,32 +107,21 @@ func (l *load) call(ctx context.Context, s *noted, p *pacer.Pacer, process, goro
 			l.errs = append(l.errs, err)
 		}
 		l.mu.Unlock()
-		if err != nil {
-			time.Sleep(time.Millisecond)
-		}
 	}
 }
 
 // stop ends the load when every goroutine has gone once more: nobody is lost. It fails the test if a call had an error or does
 // not return, if one went before its slot, or if more went than the policy allows: of what the store granted between the
 // instants at which it lost its memory, and of what each process granted locally. Such a thing is never the machine's fault.
-func (l *load) stop(losses ...int64) seen {
+func (l *load) stop(losses ...int64) {
 	l.t.Helper()
-	s := l.end()
-	var calls []outing
-	for _, went := range l.went {
-		for _, o := range went {
-			if !o.local() || o.Requested >= l.known {
-				calls = append(calls, o)
-			}
-		}
-	}
+	l.end()
+	calls := slices.DeleteFunc(slices.Concat(l.went...), func(o outing) bool { return o.local() && o.Requested < l.known })
 	require.Empty(l.t, refereeOfEpochs(calls, losses, fiftyASecond))
-	return s
 }
 
 // end ends the load, as stop does, and judges everything but whether the policy was kept.
-func (l *load) end() seen {
+func (l *load) end() {
 	l.t.Helper()
 	from := micros()
 	require.Eventually(l.t, func() bool {
@@ -157,89 +139,16 @@ func (l *load) end() seen {
 	for _, went := range l.went {
 		require.Empty(l.t, early(went))
 	}
-	return l.look()
 }
 
-// seen is what the upstream saw of a load.
-type seen struct {
-	calls   int
-	local   int           // how many of them without the store
-	rate    float64       // per second
-	most    int           // in any sliding second
-	when    time.Duration // that second's beginning, since the load's
-	late    measure.Lateness
-	silence time.Duration // the longest in which nobody went
-	stall   time.Duration // the longest between two calls of one goroutine
-	failed  string        // how scripts failed at the clients, and how often
-}
-
-// look counts. It shares no code with the engine.
-func (l *load) look() seen {
-	s := seen{failed: l.failed.String(), late: l.timers.Stop()}
-	var all []int64
-	for _, went := range l.went {
-		last := l.began.UnixMicro()
-		for i := range went {
-			at := went[i].At
-			all = append(all, at)
-			s.stall, last = max(s.stall, time.Duration(at-last)*time.Microsecond), at
-			if went[i].local() {
-				s.local++
-			}
+// shared returns the calls that the store granted.
+func (l *load) shared() (calls []outing) {
+	for _, o := range slices.Concat(l.went...) {
+		if !o.local() {
+			calls = append(calls, o)
 		}
 	}
-	slices.Sort(all)
-	first := 0
-	for i, at := range all {
-		for at-all[first] >= time.Second.Microseconds() {
-			first++
-		}
-		if n := i - first + 1; n > s.most {
-			s.most, s.when = n, time.Duration(all[first]-l.began.UnixMicro())*time.Microsecond
-		}
-		if i > 0 {
-			s.silence = max(s.silence, time.Duration(at-all[i-1])*time.Microsecond)
-		}
-	}
-	s.calls = len(all)
-	s.rate = float64(len(all)-1) / (time.Duration(all[len(all)-1]-all[0]) * time.Microsecond).Seconds()
-	return s
-}
-
-func (s seen) String() string {
-	return fmt.Sprintf("%d calls, %d of them local, %.2f/s of %d/s, %d in the fullest second, from %v on; nobody for %v, a goroutine for %v; failed: %s",
-		s.calls, s.local, s.rate, loadLimit, s.most, s.when.Round(time.Millisecond), s.silence.Round(time.Millisecond), s.stall.Round(time.Millisecond), s.failed)
-}
-
-// granted returns how many calls went in the fullest second that the store granted, as far as Headway answers for when.
-func (l *load) granted() (most int) {
-	var all []int64
-	for _, went := range l.went {
-		for i := range went {
-			if !went[i].local() {
-				all = append(all, went[i].judged())
-			}
-		}
-	}
-	slices.Sort(all)
-	first := 0
-	for i, at := range all {
-		for at-all[first] >= time.Second.Microseconds() {
-			first++
-		}
-		most = max(most, i-first+1)
-	}
-	return most
-}
-
-// judge judges, if this measures, whether the upstream got at least a part of what it allows, and never more than that and so
-// many more in a second; and whether no goroutine stood still for longer than a second beyond its pace.
-//
-// The skew makes up for calls that go 25 ms late. A server that answers later may push two more into a second.
-func (s seen) judge(t *testing.T, part float64, more int) {
-	t.Helper()
-	const busy = 2
-	measure.Judge(t, s.late, skew, s.String(), s.rate >= part*loadLimit && s.most <= loadLimit+more+busy && s.stall < 1700*time.Millisecond)
+	return calls
 }
 
 // failures counts by its first word how scripts fail at clients: whether a test has disturbed anything, and how.
@@ -323,31 +232,18 @@ func forgetCounts(t *testing.T, server *redistest.Server) {
 	require.NoError(t, server.Client().ConfigResetStat(t.Context()).Err())
 }
 
-// requireInUse waits until the load's accounts are kept in the store again: each process goes as the store grants it, and one sees
-// a line of calls who is no part of the load. That nearly everybody stands in it is for a measurement: on a busy machine callers
-// are late, and the line is short.
+// requireInUse waits until the load's accounts are kept in the store again: each process goes as the store grants it, and a line of
+// calls is seen by one that is no part of the load.
 func (l *load) requireInUse(rdb redis.UniversalClient) {
 	l.t.Helper()
 	backing, err := redisstore.New(rdb)
 	require.NoError(l.t, err)
-	policy := loadPolicy()
+	policy, start := loadPolicy(), micros()
 	stack := store.Stack{Upstream: loadUpstream, Limits: []store.Limit{{Policy: policy.Name(), Spec: policy.Spec()}}}
-	least := int64(measure.Length(1, loadLine-loadGoroutines))
-	start, seen := time.Now(), ""
-	for time.Since(start) < patience {
-		switch s, err := backing.Status(l.t.Context(), stack); {
-		case err != nil:
-			seen = err.Error()
-		case s.Limits[0].Backlog >= least && s.Limits[0].Backlog <= loadLine+2:
-			l.t.Logf("the store has the line, of %d calls, after %v", s.Limits[0].Backlog, time.Since(start).Round(time.Millisecond))
-			require.Eventually(l.t, func() bool { return l.granting(start.UnixMicro()) == fleetSize }, patience, 10*time.Millisecond, "each process goes as the store grants it")
-			return
-		default:
-			seen = fmt.Sprintf("a line of %d", s.Limits[0].Backlog)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	l.t.Fatalf("the store does not keep the accounts again: %s", seen)
+	require.Eventually(l.t, func() bool {
+		s, err := backing.Status(l.t.Context(), stack)
+		return err == nil && s.Limits[0].Backlog >= 1 && s.Limits[0].Backlog <= loadLine+2 && l.granting(start) == fleetSize
+	}, patience, 10*time.Millisecond, "the store keeps the accounts, and each process goes as it grants")
 }
 
 // granting returns of how many processes a call went since an instant that the store had granted.
@@ -392,7 +288,7 @@ func startRefuser(t *testing.T, rdb redis.UniversalClient) *refuserLoad {
 					l.mu.Lock()
 					l.errs[i] = append(l.errs[i], err)
 					l.mu.Unlock()
-					time.Sleep(5 * time.Millisecond)
+					time.Sleep(5 * time.Millisecond) //realtime: refused calls that come again at once would do nothing else
 				}
 			}
 		})

@@ -184,7 +184,7 @@ func (s *Session) notifies(t testing.TB, kind store.ChangeKind, want []int64, ha
 		}
 	})
 	defer stop()
-	patience := time.NewTimer(10 * time.Second)
+	patience := time.NewTimer(time.Minute)
 	defer patience.Stop()
 	select {
 	case <-ready:
@@ -202,7 +202,7 @@ func (s *Session) notifies(t testing.TB, kind store.ChangeKind, want []int64, ha
 			t.Fatalf("call %d was not called", id-firstID)
 		}
 	}
-	quiet := time.NewTimer(50 * ms) // for a store that calls too many
+	quiet := time.NewTimer(50 * ms) //realtime: a store that calls too many may do so later
 	defer quiet.Stop()
 	select {
 	case got := <-received:

@@ -319,7 +319,7 @@ func (c *Cluster) meet(ctx context.Context, a, b *Server) error {
 	var introduced time.Time
 
 	return poll(ctx, clusterTimeout, func(ctx context.Context) error {
-		if time.Since(introduced) > handshakeTimeout {
+		if time.Since(introduced) > handshakeTimeout { //realtime: the nodes give a handshake up by their own clocks
 			introduced = time.Now()
 			if err := a.Client().ClusterMeet(ctx, host, port).Err(); err != nil {
 				return fmt.Errorf("cluster meet: %w", err)

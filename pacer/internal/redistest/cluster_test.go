@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	eventually = 20 * time.Second
+	eventually = time.Minute
 	poll       = 10 * time.Millisecond
 )
 
@@ -230,17 +230,13 @@ func TestReplicaTakesOverFromAStoppedMaster(t *testing.T) {
 
 	owner.Stop()
 
-	start := time.Now()
-
 	require.Eventually(t, func() bool {
 		now, err := cluster.Owner(t.Context(), name(0))
 
 		return err == nil && now == heir
 	}, eventually, poll)
-	t.Logf("a new owner after %v", time.Since(start))
 
 	require.NoError(t, cluster.AwaitWhole(t.Context()))
-	t.Logf("a whole cluster after %v", time.Since(start))
 
 	for i := range keys {
 		got, err := client.Get(t.Context(), name(i)).Int()
@@ -252,7 +248,6 @@ func TestReplicaTakesOverFromAStoppedMaster(t *testing.T) {
 	// The old master comes back as a replica of the new one, and fetches what it missed.
 	owner.Restart()
 	require.NoError(t, cluster.AwaitWhole(t.Context()))
-	t.Logf("the old master is back after %v", time.Since(start))
 
 	now, err := cluster.Owner(t.Context(), name(0))
 	require.NoError(t, err)
@@ -269,11 +264,8 @@ func TestAwaitWholeWaitsForTheHeirOfAPausedMaster(t *testing.T) {
 	cluster := redistest.StartReplicatedCluster(t)
 	cluster.Nodes[1].Pause()
 
-	start := time.Now()
-
 	// No node has noticed yet, and all of them say cluster_state:ok.
 	require.NoError(t, cluster.AwaitWhole(t.Context()))
-	t.Logf("a whole cluster after %v", time.Since(start))
 
 	info, err := cluster.Replicas[1].Client().Info(t.Context(), "replication").Result()
 	require.NoError(t, err)

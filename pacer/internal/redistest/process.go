@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	startTimeout = 10 * time.Second
+	startTimeout = time.Minute
 	pollInterval = 5 * time.Millisecond
 )
 

@@ -10,7 +10,7 @@ import (
 )
 
 // linkTimeout bounds how long a replica may take to copy its master, which holds next to nothing.
-const linkTimeout = 20 * time.Second
+const linkTimeout = time.Minute
 
 var errNotLinked = errors.New("the link to its master is not up")
 

@@ -3,7 +3,6 @@ package redistest_test
 import (
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -35,12 +34,9 @@ func TestSentinelPromotesTheReplicaOfAStoppedMaster(t *testing.T) {
 
 	sentinel.Master.Stop()
 
-	start := time.Now()
-
 	require.Eventually(t, func() bool {
 		return client.Set(t.Context(), "k", "after", 0).Err() == nil
 	}, eventually, poll)
-	t.Logf("a write succeeds after %v", time.Since(start))
 
 	requireRole(t, sentinel.Replica, "master")
 	requireValue(t, sentinel.Replica.Client(), "k", "after")
@@ -56,17 +52,17 @@ func TestSentinelFailsOverOnDemand(t *testing.T) {
 	require.Equal(t, 3, client.Options().DB)
 	requireValue(t, databaseThree(t, sentinel.Replica), "k", "before")
 
-	start := time.Now()
-
 	require.NoError(t, sentinel.Failover(t.Context()))
-	t.Logf("a new master after %v", time.Since(start))
 	requireRole(t, sentinel.Replica, "master")
 
 	// The client may write to the old master until it knows the new one.
 	replica := databaseThree(t, sentinel.Replica)
 
+	tries := 0
+
 	require.Eventually(t, func() bool {
-		want := strconv.FormatInt(time.Since(start).Nanoseconds(), 10)
+		tries++
+		want := strconv.Itoa(tries)
 		if client.Set(t.Context(), "k", want, 0).Err() != nil {
 			return false
 		}
@@ -75,7 +71,6 @@ func TestSentinelFailsOverOnDemand(t *testing.T) {
 
 		return err == nil && got == want
 	}, eventually, poll)
-	t.Logf("the client has followed after %v", time.Since(start))
 
 	// The old master does not know yet.
 	requireRole(t, sentinel.Master, "master")

@@ -1,6 +1,6 @@
 // Command worker is a small program that paces calls by Redis: TestTwoReleasesSideBySide builds it with this release and with the one
 // before. So it uses what both have.
-// Its arguments are the server's address and when to end; it prints the calls that went, by upstream.
+// Its arguments are the server's address and how many calls each goroutine makes; it prints the calls that went, by upstream.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -43,14 +44,14 @@ var upstreams = map[string][]policies.Policy{
 type call struct{ Slot, Slack, At int64 }
 
 func main() {
-	if err := work(os.Args[1], os.Args[2]); err != nil {
+	if err := work(context.Background(), os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func work(addr, ends string) error {
-	until, err := time.Parse(time.RFC3339Nano, ends)
+func work(ctx context.Context, addr, calls string) error {
+	n, err := strconv.Atoi(calls)
 	if err != nil {
 		return err
 	}
@@ -62,20 +63,18 @@ func work(addr, ends string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), until)
-	defer cancel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	var failed error
 	went := make(map[string][]call)
 	for name, stack := range upstreams {
-		p, err := pacer.New(pacer.Config{Upstream: name, Store: store, Policies: stack, StoreTimeout: patience})
+		p, err := pacer.New(pacer.Config{Upstream: name, Store: store, Policies: stack, MaxWait: pacer.Forever, StoreTimeout: patience})
 		if err != nil {
 			return err
 		}
 		for i := range callers {
 			wg.Go(func() {
-				calls, err := pace(ctx, p, fmt.Sprint(i%3), name == "lanes" && i%2 == 0, name == "stacked" || name == "exact")
+				calls, err := pace(ctx, p, n, fmt.Sprint(i%3), name == "lanes" && i%2 == 0, name == "stacked" || name == "exact")
 				mu.Lock()
 				defer mu.Unlock()
 				went[name], failed = append(went[name], calls...), errors.Join(failed, err)
@@ -90,46 +89,39 @@ func work(addr, ends string) error {
 	return json.NewEncoder(os.Stdout).Encode(went)
 }
 
-// pace calls until the time is over. Every few calls it gives one back, reports what an upstream says, or settles.
-func pace(ctx context.Context, p *pacer.Pacer, tenant string, batch, reserves bool) (went []call, err error) {
+// pace makes n calls. Every few calls it gives one back, reports what an upstream says, or settles.
+func pace(ctx context.Context, p *pacer.Pacer, n int, tenant string, batch, reserves bool) (went []call, err error) {
 	opts := []pacer.Option{pacer.Scope("tenant", tenant)}
 	if batch {
 		opts = append(opts, pacer.Lane("batch"))
 	}
-	for n := 0; ; n++ {
+	for i := range n {
 		r, err := p.Acquire(ctx, opts...)
-		if over(ctx, err) {
-			return went, nil
-		} else if err != nil {
+		if err != nil {
 			return went, err
 		}
 		slot, slack := r.Slot()
 		went = append(went, call{int64(slot), slack.Microseconds(), time.Now().UnixMicro()})
-		switch n % 10 {
+		switch i % 10 {
 		case 3:
 			err = r.Settle(ctx, pacer.Cost(1))
 		case 6:
 			err = r.Report(ctx, policies.Feedback{Wait: time.Millisecond})
 		}
-		if ctx.Err() == nil && err != nil {
+		if err != nil {
 			return went, err
 		}
 		time.Sleep(time.Millisecond)
 		r.Release()
-		if !reserves || n%10 != 8 {
+		if !reserves || i%10 != 8 {
 			continue
 		}
 		if r, err = p.Reserve(ctx, opts...); err == nil {
 			err = r.Cancel(ctx)
 		}
-		if err != nil && !over(ctx, err) {
+		if err != nil {
 			return went, err
 		}
 	}
-}
-
-// over reports whether the time is over, or would be before a call could go.
-func over(ctx context.Context, err error) bool {
-	var limit *pacer.LimitError
-	return ctx.Err() != nil || errors.As(err, &limit) && limit.Deadline
+	return went, nil
 }

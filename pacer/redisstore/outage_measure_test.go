@@ -1,3 +1,5 @@
+//go:build measure
+
 package redisstore_test
 
 import (
@@ -11,27 +13,6 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/measure"
 )
-
-// acquainted waits until each process of an upstream knows how many there are, and returns when that was: all are there, and
-// each has said so once more.
-func acquainted(t *testing.T, rdb redis.UniversalClient, upstream string, processes int) (since int64) {
-	t.Helper()
-	all := time.Time{}
-	require.Eventually(t, func() bool {
-		alive, err := rdb.ZRangeWithScores(t.Context(), "pacer:1:{"+upstream+"}/alive", 0, -1).Result()
-		if err != nil || len(alive) < processes {
-			return false
-		}
-		if all.IsZero() {
-			all = time.Now()
-		}
-		return !slices.ContainsFunc(alive, func(z redis.Z) bool { return int64(z.Score) < all.Add(heartbeatTTL).UnixMicro() })
-	}, patience, 20*time.Millisecond, "the processes know each other")
-	return micros()
-}
-
-// heartbeatTTL is for how long a process is believed to be there after a heartbeat.
-const heartbeatTTL = 10 * time.Second
 
 // acquainted waits until the processes know each other.
 func (s *scene) acquainted() (since int64) {
@@ -66,22 +47,17 @@ func (s *scene) resynced() {
 // allows.
 func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses []int64)) {
 	t.Helper()
-	together(t)
 	var known int64
 	var losses []int64
 	upstream := &strict{limits: []strictLimit{{n: 50, period: time.Second}}}
 	start := time.Now()
-	j := job{Fleet: "sliding", Duration: 2 * patience, Reported: true, Timeout: measure.Length(2*time.Second, 0), meanwhile: func(s *scene) {
+	j := job{Fleet: "sliding", Duration: 2 * patience, Reported: true, meanwhile: func(s *scene) {
 		s.acquainted()
 		known = s.acquainted() // a process sends a heartbeat when it has read the reply to the one before, which may take it long
-		if measure.On {
-			time.Sleep(time.Until(start.Add(8 * time.Second)))
-		}
+		time.Sleep(time.Until(start.Add(8 * time.Second)))
 		losses = meanwhile(s, 3*time.Second)
 		s.resynced()
-		if measure.On {
-			time.Sleep(time.Until(start.Add(20 * time.Second)))
-		}
+		time.Sleep(time.Until(start.Add(20 * time.Second)))
 	}}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 16}))
 	// What was asked for before the processes knew each other may have been granted at a larger share, for later.

@@ -1,3 +1,5 @@
+//go:build measure
+
 package redisstore_test
 
 import (
@@ -116,7 +118,7 @@ func once(ctx context.Context, p *pacer.Pacer, j *job, upstream *caller, sum *le
 }
 
 // quiet is for how long the batch is alone.
-var quiet = measure.Length(time.Second, 6*time.Second)
+const quiet = 6 * time.Second
 
 // lanes has one crew call in a lane. When it is no longer quiet, another one calls beside it, without a lane, at
 // random times: as often a second, on average, as it has goroutines.
@@ -157,13 +159,11 @@ func hundredASecond(burst int64) rule {
 // Measured: while nobody else calls, the batch gets at least 95 a second. Interactive calls wait for at most 50 ms at the median
 // and 250 ms at p99, and still at least 95 are used.
 func TestFleetWithADeepLane(t *testing.T) {
-	together(t)
 	upstream := newGate(100, 10)
 	j := job{
-		Fleet: "lanes", Task: "lanes", Duration: measure.Length(4*time.Second, 22*time.Second), Begin: measure.Length(time.Time{}, time.Now().Add(time.Second)),
-		Patient: !measure.On,
+		Fleet: "lanes", Task: "lanes", Duration: 22 * time.Second, Begin: time.Now().Add(time.Second),
 	}
-	batch := measure.Length(250, 2500)
+	const batch = 2500
 	p := play(t, upstream, j, func(process int) []crew {
 		return []crew{{Tenant: "batch", Goroutines: batch}, {Tenant: "interactive", Goroutines: 2 + process%2}}
 	})
@@ -172,9 +172,6 @@ func TestFleetWithADeepLane(t *testing.T) {
 	inter := p.sum["interactive"]
 	require.Equal(t, inter.Offered, inter.Went, "interactive calls that went")
 	require.Positive(t, inter.Went)
-	if !measure.On {
-		return
-	}
 	at := func(d time.Duration) time.Time { return j.Begin.Add(d) }
 	alone, both := upstream.rate(at(quiet/3), at(quiet)), upstream.rate(at(quiet), at(j.Duration-time.Second))
 	t.Logf("calls by second: %v", upstream.bySecond(j.Begin, j.Duration))
@@ -189,7 +186,7 @@ func TestFleetWithADeepLane(t *testing.T) {
 var weights = map[string]int64{"one": 1, "three": 3, "guest": 1}
 
 // visit is for how long the guest stays, and stays away.
-var visit = measure.Length(time.Second, 3*time.Second)
+const visit = 3 * time.Second
 
 // here returns for how long the guest is there between two instants, given as times since the start.
 func here(from, to time.Duration) (sum time.Duration) {
@@ -212,13 +209,9 @@ func shares(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, err
 		call := func(ctx context.Context) error {
 			return again(ctx, p, j, upstream, sum, pacer.Scope("tenant", c.Tenant), pacer.Weight(weights[c.Tenant]))
 		}
-		for i := range c.Goroutines {
+		for range c.Goroutines {
 			g.Go(func() error {
 				if c.Tenant != "guest" {
-					return call(ctx)
-				}
-				if !measure.On && i%2 == 0 { // a busy machine may let none of them go in the time of a visit
-					time.Sleep(time.Until(j.Begin.Add(visit)))
 					return call(ctx)
 				}
 				for begin := visit; begin < j.Duration; begin += 2 * visit {
@@ -242,20 +235,15 @@ func shares(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, err
 //
 // Measured: over any ten seconds each gets its part by weight, within 5 %, and at least 98 % is used.
 func TestFleetSharesFairly(t *testing.T) {
-	together(t)
 	upstream := newGate(100, 5)
 	j := job{
-		Fleet: "shares", Task: "shares", Duration: measure.Length(5*time.Second, 14*time.Second), Begin: measure.Length(time.Time{}, time.Now().Add(time.Second)),
-		Patient: !measure.On,
+		Fleet: "shares", Task: "shares", Duration: 14 * time.Second, Begin: time.Now().Add(time.Second),
 	}
 	p := play(t, upstream, j, crewed(crew{Tenant: "one", Goroutines: 16}, crew{Tenant: "three", Goroutines: 16}, crew{Tenant: "guest", Goroutines: 16}))
 	requireTruth(t, p, hundredASecond(5))
 	require.Greater(t, p.sum["three"].Went, p.sum["one"].Went)
 	require.Positive(t, p.sum["one"].Went)
 	require.Positive(t, p.sum["guest"].Went)
-	if !measure.On {
-		return
-	}
 	used := upstream.rate(j.Begin.Add(time.Second), j.Begin.Add(j.Duration))
 	worst, figures := upstream.unfair(&j, used)
 	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%.2f/s of 100/s; the worst share is off by %.2f %% (%s); %d calls came too early, at most %v before expected",

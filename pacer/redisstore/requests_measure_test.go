@@ -1,7 +1,10 @@
+//go:build measure
+
 package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -17,8 +20,6 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/internal/redistest"
-	"github.com/headway-go/headway/pacer/redisstore"
-	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -39,85 +40,6 @@ func commands(ctx context.Context, rdb *redis.Client) (n int, err error) {
 	return n, nil
 }
 
-// A band is some pacers of this process that share a server, as the processes of a fleet do.
-type band struct {
-	all    []*pacer.Pacer
-	stores []*noted
-	rdb    *redis.Client // of the test
-
-	running, most atomic.Int64 // calls
-
-	mu   sync.Mutex
-	went []outing
-	lost []error // of calls that did not go though the band was not over
-}
-
-// newBand returns one whose clients reach the server at an address. All its policies are booked, too: see booked.
-func newBand(t *testing.T, server *redistest.Server, addr string, processes int, ps ...policies.Policy) *band {
-	t.Helper()
-	return newUnbookedBand(t, server, addr, processes, append([]policies.Policy{booked}, ps...)...)
-}
-
-// newUnbookedBand returns one with these policies and no other.
-func newUnbookedBand(t *testing.T, server *redistest.Server, addr string, processes int, ps ...policies.Policy) *band {
-	t.Helper()
-	b := &band{rdb: server.Client()}
-	for i := range processes {
-		rdb := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true, ContextTimeoutEnabled: i%2 == 0})
-		t.Cleanup(func() { _ = rdb.Close() })
-		store, err := redisstore.New(rdb)
-		require.NoError(t, err)
-		config := pacer.Config{Upstream: "band", Store: note(store), Policies: ps, MaxWait: pacer.Forever, StoreTimeout: patience}
-		p, err := pacer.New(config)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, p.Close()) })
-		b.all, b.stores = append(b.all, p), append(b.stores, config.Store.(*noted))
-	}
-	return b
-}
-
-// work has a number of callers of each process call, one call after the other, until the context ends. Each call takes a while.
-func (b *band) work(ctx context.Context, callers int, takes time.Duration, options func(process, caller int) []pacer.Option) {
-	var all sync.WaitGroup
-	for i := range b.all {
-		for j := range callers {
-			all.Go(func() {
-				var opts []pacer.Option
-				if options != nil {
-					opts = options(i, j)
-				}
-				for ctx.Err() == nil {
-					b.call(ctx, i, takes, opts)
-				}
-			})
-		}
-	}
-	all.Wait()
-}
-
-func (b *band) call(ctx context.Context, process int, takes time.Duration, opts []pacer.Option) {
-	r, o, err := b.stores[process].acquire(ctx, b.all[process], opts...)
-	if err == nil {
-		for n, most := b.running.Add(1), b.most.Load(); n > most && !b.most.CompareAndSwap(most, n); most = b.most.Load() {
-		}
-		if takes > 0 {
-			time.Sleep(takes)
-		}
-		b.running.Add(-1)
-		r.Release()
-		o.Reported = micros()
-	}
-	o.process = process
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case err == nil:
-		b.went = append(b.went, o)
-	case ctx.Err() == nil:
-		b.lost = append(b.lost, err)
-	}
-}
-
 // between returns how many calls went in a time.
 func (b *band) between(from, to time.Time) (n int) {
 	b.mu.Lock()
@@ -130,25 +52,9 @@ func (b *band) between(from, to time.Time) (n int) {
 	return n
 }
 
-// requireTruth fails the test if what went breaks a rule, if a call was lost, or if something is charged that did not go.
-func (b *band) requireTruth(t *testing.T, rules ...rule) {
-	t.Helper()
-	require.Empty(t, b.lost)
-	require.NotEmpty(t, b.went)
-	for i := range b.went {
-		require.False(t, b.went[i].local(), "a process that waits for its store never paces locally")
-	}
-	require.Empty(t, referee(b.went, rules...))
-	backing, err := redisstore.New(b.rdb)
-	require.NoError(t, err)
-	status, err := backing.Status(t.Context(), store.Stack{Upstream: "band", Limits: []store.Limit{{Policy: booked.Name(), Spec: booked.Spec()}}})
-	require.NoError(t, err)
-	require.Equal(t, int64(len(b.went)), bookedLimit-status.Limits[0].Remaining, "calls that were charged")
-}
-
 // Where many wait, a request is for several calls: at the limit there is about one request for each call if calls are few, and far
 // fewer if they are many, all that processes tell each other included.
-func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
+func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest,tparallel // it is alone
 	for _, c := range []struct {
 		rate    int64
 		callers int
@@ -158,11 +64,10 @@ func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest,tparallel //
 		{1000, 1000, 0.2},
 	} {
 		t.Run(fmt.Sprintf("%d a second for 4 × %d", c.rate, c.callers), func(t *testing.T) {
-			together(t)
 			server := redistest.Start(t)
 			b := newBand(t, server, server.Addr, fleetSize, policies.PerSecond(c.rate))
 			const warm = time.Second
-			length := measure.Length(2*time.Second, 12*time.Second)
+			length := 12 * time.Second
 			timers := measure.Watch()
 			begin := time.Now()
 			ctx, cancel := endsAt(t.Context(), begin.Add(warm+length))
@@ -195,8 +100,8 @@ func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest,tparallel //
 // thousand processes whose calls wait take little of the server's processor. To see the figures:
 //
 //	go test -tags measure -count=1 -v -run FleetOfWaitingProcesses ./pacer/redisstore
-func TestFleetOfWaitingProcesses(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
-	n := measure.Length(50, 1000)
+func TestFleetOfWaitingProcesses(t *testing.T) { //nolint:paralleltest,tparallel // it is alone
+	const n = 1000
 	for name, c := range map[string]struct {
 		policy policies.Policy
 		most   float64 // part of a processor
@@ -205,7 +110,6 @@ func TestFleetOfWaitingProcesses(t *testing.T) { //nolint:paralleltest,tparallel
 		"for a spent quota": {policies.Every(time.Hour), 0.03},
 	} {
 		t.Run(name, func(t *testing.T) {
-			together(t)
 			server := redistest.Start(t, "--maxclients", "10000")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -224,8 +128,8 @@ func TestFleetOfWaitingProcesses(t *testing.T) { //nolint:paralleltest,tparallel
 				}
 			}
 			listening(t, server.Client(), int64(n))
-			time.Sleep(measure.Length(3*time.Second, time.Duration(n)*time.Second/20)) // they have got to know each other
-			length := measure.Length(2*time.Second, 30*time.Second)
+			time.Sleep(n * time.Second / 20) // they have got to know each other
+			const length = 30 * time.Second
 			timers := measure.Watch()
 			requests := func() (of map[string]int) {
 				of = make(map[string]int)
@@ -256,5 +160,52 @@ func TestFleetOfWaitingProcesses(t *testing.T) { //nolint:paralleltest,tparallel
 			require.LessOrEqual(t, beside, 200.0, "%v", of)
 			measure.Judge(t, late, tolerated, figures, part <= c.most)
 		})
+	}
+}
+
+// processor returns for how many seconds a server has used a processor.
+func processor(t *testing.T, rdb *redis.Client) (took float64) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`used_cpu_(?:user|sys):([0-9.]+)`).FindAllStringSubmatch(rdb.Info(t.Context(), "cpu").Val(), -1) {
+		seconds, err := strconv.ParseFloat(m[1], 64)
+		require.NoError(t, err)
+		took += seconds
+	}
+	return took
+}
+
+// Processes whose calls sleep far away do not ask how the server is: of those who only wait it hears their heartbeats.
+func TestFleetThatWaitsCostsNothing(t *testing.T) {
+	const n, seconds = 60, 4
+	server := redistest.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var all []*counted
+	var ends []func() []error
+	for range n {
+		c := newCounted(t, server.Addr, policies.Every(20*time.Second))
+		r, err := c.Reserve(ctx)
+		require.NoError(t, err)
+		all, ends = append(all, c), append(ends, sleepAll(ctx, []*pacer.Reservation{r}))
+	}
+	time.Sleep(3 * time.Second) // they have got to know each other
+	for _, c := range all {
+		c.since()
+	}
+	time.Sleep(seconds * time.Second)
+	sent := make(map[string]int)
+	for _, c := range all {
+		for op, k := range c.since() {
+			sent[op] += k
+		}
+	}
+	t.Logf("%v in %d s by %d processes", sent, seconds, n)
+	require.LessOrEqual(t, sent["heartbeat"], n*seconds/2, "once in three seconds, and a little more at first")
+	require.LessOrEqual(t, sent["describe"], n*seconds/2)
+	cancel()
+	for i, ended := range ends {
+		err := ended()[0]
+		require.True(t, err == nil || errors.Is(err, context.Canceled), "%v", err)
+		all[i].steady(t)
 	}
 }

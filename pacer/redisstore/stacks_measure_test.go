@@ -1,3 +1,5 @@
+//go:build measure
+
 package redisstore_test
 
 import (
@@ -19,10 +21,9 @@ import (
 // What random stacks lose on a memory store in virtual time (see package pacer), they do not lose on Redis in real time either:
 // all limits are obeyed. Measured: 98.5 % of what any schedule can send goes.
 func TestFleetOfRandomStacks(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
-	for seed := range uint64(measure.Length(4, 12)) {
+	for seed := range uint64(12) {
 		s := stacks.Random(seed + 1)
 		t.Run(fmt.Sprint("stack ", seed+1), func(t *testing.T) {
-			together(t)
 			server := redistest.Start(t)
 			var fleet []*pacer.Pacer
 			for range s.Processes {
@@ -38,12 +39,9 @@ func TestFleetOfRandomStacks(t *testing.T) { //nolint:paralleltest,tparallel // 
 				fleet = append(fleet, p)
 			}
 			timers := measure.Watch()
-			w := s.Play(t, fleet, measure.Length(2*time.Second, 20*time.Second))
+			w := s.Play(t, fleet, 20*time.Second)
 			late := timers.Stop()
 			require.Empty(t, w.Broken())
-			if !measure.On {
-				return
-			}
 			most, used := time.Duration(0), w.Used()
 			for _, one := range w.Newcomers(waiters.MinReach) {
 				most = max(most, one.Waited)

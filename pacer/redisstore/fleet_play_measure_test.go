@@ -1,3 +1,5 @@
+//go:build measure
+
 package redisstore_test
 
 import (
@@ -9,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,16 +35,14 @@ type job struct {
 	Duration  time.Duration
 	Crews     []crew
 	Process   int
-	Processes int           // how many there are
-	HTTP      bool          // the upstream's answers are heeded: calls go through the transport, or are reported by hand
-	Task      string        // what the processes do, by its name in tasks; "": they pace their crews
-	Begin     time.Time     // when the task begins, for all processes; zero: when all are there
-	Until     time.Time     // when it ends, in place of Duration
-	Timeout   time.Duration // of the store, if it is not the default
-	Doomed    int           // how many processes are killed on the way
-	Reported  bool          // the run ends when meanwhile has returned, at the latest after Duration
-	Tenants   []string      // if every policy is one for each tenant: all of them
-	Patient   bool          // processes wait for the store for as long as it takes, so that none paces locally on a busy machine
+	Processes int       // how many there are
+	HTTP      bool      // the upstream's answers are heeded: calls go through the transport, or are reported by hand
+	Task      string    // what the processes do, by its name in tasks; "": they pace their crews
+	Begin     time.Time // when the task begins, for all processes; zero: when all are there
+	Until     time.Time // when it ends, in place of Duration
+	Doomed    int       // how many processes are killed on the way
+	Reported  bool      // the run ends when meanwhile has returned, at the latest after Duration
+	Tenants   []string  // if every policy is one for each tenant: all of them
 
 	before    func(*scene) // what happens before they start
 	meanwhile func(*scene) // what happens while they run
@@ -63,21 +64,12 @@ type played struct {
 	sum  map[string]tally // by tenant
 	late measure.Lateness // of the latest process
 	all  []outing
-	more int64 // how many calls others made
 }
 
 func (p *played) calls() []outing { return append([]outing(nil), p.all...) }
 
 // crewed is the same crews for each process.
 func crewed(crews ...crew) func(int) []crew { return func(int) []crew { return crews } }
-
-// together lets tests of truth play together; what measures has the machine to itself.
-func together(t *testing.T) {
-	t.Helper()
-	if !measure.On {
-		t.Parallel()
-	}
-}
 
 // play runs the processes of a fleet against an upstream.
 func play(t *testing.T, upstream http.Handler, j job, crews func(process int) []crew) *played {
@@ -96,7 +88,7 @@ func play(t *testing.T, upstream http.Handler, j job, crews func(process int) []
 		spec, err := json.Marshal(j)
 		require.NoError(t, err)
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), workerEnv+"="+string(spec))
+		cmd.Env = append(os.Environ(), workerEnv+"=fleet "+string(spec))
 		cmd.Stderr = os.Stderr
 		var out bytes.Buffer
 		cmd.Stdout = &out
@@ -190,9 +182,11 @@ func (s *scene) lookAt(policy policies.Policy) (store.LimitStatus, error) {
 	return status.Limits[0], nil
 }
 
-// requireBooks fails the test unless as many calls were charged as went: those that left a line or came to their end were
-// given back.
-func (p *played) requireBooks(t *testing.T) {
+// requireTruth fails the test if anything is wrong with the calls that the store granted. Calls that went locally have the machine's
+// timers to blame.
+func requireTruth(t *testing.T, p *played, rules ...rule) {
 	t.Helper()
-	require.Equal(t, int64(len(p.all))+p.more, p.charged(), "calls that were charged")
+	calls := slices.DeleteFunc(p.calls(), func(o outing) bool { return o.local() })
+	require.NotEmpty(t, calls)
+	require.Empty(t, referee(calls, rules...))
 }

@@ -1,3 +1,5 @@
+//go:build measure
+
 package redisstore_test
 
 import (
@@ -17,7 +19,6 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/measure"
 	"github.com/headway-go/headway/pacer/redisstore"
-	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
 )
@@ -33,54 +34,6 @@ type tally struct {
 type findings struct {
 	Tallies map[string]*tally // by tenant
 	Late    measure.Lateness
-}
-
-// noted is a store that remembers which slots it granted, to tell them from those that a process granted locally.
-type noted struct {
-	*redisstore.Store
-
-	mu      sync.Mutex
-	granted map[store.Instant]store.Instant // by slot: when
-}
-
-func note(backing *redisstore.Store) *noted {
-	return &noted{Store: backing, granted: make(map[store.Instant]store.Instant)}
-}
-
-// Reserve implements [store.Store].
-func (s *noted) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
-	return s.ReserveAll(ctx, []store.Batch{{Stack: stack, Calls: calls, Grants: grants}})
-}
-
-// ReserveAll implements [store.Shared].
-func (s *noted) ReserveAll(ctx context.Context, batches []store.Batch) error {
-	if err := s.Store.ReserveAll(ctx, batches); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range batches {
-		for j := range batches[i].Grants {
-			if g := &batches[i].Grants[j]; g.OK {
-				s.granted[g.At] = g.Now
-			}
-		}
-	}
-	return nil
-}
-
-// acquire makes a call that may go now, and what is to be said of it.
-func (s *noted) acquire(ctx context.Context, p *pacer.Pacer, opts ...pacer.Option) (*pacer.Reservation, outing, error) {
-	requested := micros()
-	r, err := p.Acquire(ctx, opts...)
-	if err != nil {
-		return nil, outing{}, err
-	}
-	at := micros()
-	slot, slack := r.Slot()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return r, outing{Requested: requested, Granted: int64(s.granted[slot]), Slot: int64(slot), Slack: slack.Microseconds(), At: at}, nil
 }
 
 // ledger is a tally that many goroutines write to.
@@ -109,33 +62,25 @@ func (l *ledger) note(waited time.Duration, status int, o *outing) {
 	}
 }
 
+func init() { workers["fleet"] = work }
+
 // work is what a process of a fleet does.
 func work(spec string) error {
 	var j job
 	if err := json.Unmarshal([]byte(spec), &j); err != nil {
 		return err
 	}
-	opts := &redis.Options{
+	rdb := redis.NewClient(&redis.Options{
 		Addr: j.Redis, DisableIdentity: true,
 		ContextTimeoutEnabled: j.Process%2 == 0, // every second process has a client that is punctual: see Store.Punctual
-	}
-	if j.Patient {
-		opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout = patience, patience, patience
-	}
-	rdb := redis.NewClient(opts)
+	})
 	defer rdb.Close()
 	plain, err := redisstore.New(rdb)
 	if err != nil {
 		return err
 	}
 	j.store = note(plain)
-	config := pacer.Config{Upstream: j.upstream(), Store: j.store, Policies: j.policies(), Processes: fleetSize}
-	if j.Patient {
-		config.StoreTimeout = patience
-	} else {
-		config.StoreTimeout = j.Timeout
-	}
-	p, err := pacer.New(config)
+	p, err := pacer.New(pacer.Config{Upstream: j.upstream(), Store: j.store, Policies: j.policies(), Processes: fleetSize})
 	if err != nil {
 		return err
 	}
@@ -187,15 +132,12 @@ const musterKey = "test:muster"
 
 // pace has crews call as fast as they may, or at a given rate.
 func pace(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, error) {
-	call, err := waited, error(nil)
-	switch {
-	case j.HTTP && measure.On:
-		call, err = transported(p)
-	case j.HTTP:
-		call = reported
-	}
-	if err != nil {
-		return nil, err
+	call := waited
+	if j.HTTP {
+		var err error
+		if call, err = transported(p); err != nil {
+			return nil, err
+		}
 	}
 	tallies := make(map[string]*tally)
 	var g errgroup.Group
@@ -254,33 +196,6 @@ func waited(ctx context.Context, p *pacer.Pacer, j *job, tenant string, upstream
 	return nil
 }
 
-// reported makes one call and reports what the upstream answers, as the transport does.
-func reported(ctx context.Context, p *pacer.Pacer, j *job, tenant string, upstream *caller, sum *ledger) error {
-	start := time.Now()
-	r, o, err := j.store.acquire(ctx, p, pacer.Scope("tenant", tenant), pacer.Tracked())
-	if err != nil {
-		if errors.Is(err, pacer.ErrNotYet) {
-			return errOver // of a quota
-		}
-		return err
-	}
-	took := time.Since(start)
-	resp, err := upstream.client.Get(upstream.url + "?" + upstream.values.Encode())
-	if err != nil {
-		return err
-	}
-	_, _ = io.Copy(io.Discard, resp.Body)
-	resp.Body.Close()
-	reading := quotas.Read(&policies.Reply{Status: resp.StatusCode, Header: resp.Header, Now: time.Now()})
-	o.Tenant, o.Status, o.Reported = tenant, resp.StatusCode, micros()
-	if err := r.Report(context.WithoutCancel(ctx), reading.Feedback...); err != nil {
-		return err
-	}
-	o.Received = micros()
-	sum.note(took, resp.StatusCode, &o)
-	return nil
-}
-
 // transported makes calls through the transport.
 func transported(p *pacer.Pacer) (func(context.Context, *pacer.Pacer, *job, string, *caller, *ledger) error, error) {
 	rt, err := transport.New(p, transport.WithBase(&http.Transport{MaxIdleConnsPerHost: 100}), transport.WithProfile(quotas))
@@ -314,16 +229,8 @@ func pacerRefused(err error) bool {
 	return ok && le.Deadline
 }
 
-// micros is the wall clock, which is also the server's on the same machine.
-func micros() int64 { return time.Now().UnixMicro() }
-
 // upstream is the name of the upstream that a fleet calls.
 func (j *job) upstream() string { return "fleet-" + j.Fleet + j.Variant }
-
-// booked is a limit that no fleet reaches: it counts what is charged, so that it can be compared with what went.
-var booked = policies.Fixed(bookedLimit, 10*365*24*time.Hour).Named("booked")
-
-const bookedLimit = 1_000_000
 
 // policies returns the stack of the fleet.
 func (j *job) policies() []policies.Policy {

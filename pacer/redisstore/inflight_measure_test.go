@@ -1,3 +1,5 @@
+//go:build measure
+
 package redisstore_test
 
 import (
@@ -34,7 +36,6 @@ var tasks = map[string]func(context.Context, *pacer.Pacer, *job) (map[string]*ta
 	"pass":   pass,
 	"lanes":  lanes,
 	"shares": shares,
-	"doze":   doze,
 }
 
 // caller calls the upstream of a job.
@@ -212,9 +213,8 @@ func (p *played) requireFree(t *testing.T) {
 // about a permit, and all permits are free in the end. Measured: calls of 10 ms to 2 s, and at least 97 % of the permits are taken,
 // on average over time.
 func TestFleetKeepsItsPermitsBusy(t *testing.T) {
-	together(t)
-	upstream := &crowd{most: permits, shortest: 10 * time.Millisecond, longest: measure.Length(500*time.Millisecond, 2*time.Second)}
-	j := job{Fleet: "permits", Task: "hold", Duration: measure.Length(3*time.Second, 13*time.Second), Patient: !measure.On}
+	upstream := &crowd{most: permits, shortest: 10 * time.Millisecond, longest: 2 * time.Second}
+	j := job{Fleet: "permits", Task: "hold", Duration: 13 * time.Second}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 32}))
 	require.Zero(t, upstream.no, "refusals")
 	requireTruth(t, p)
@@ -228,33 +228,21 @@ func TestFleetKeepsItsPermitsBusy(t *testing.T) {
 // runs those of the other to their ends. Never a refusal, all permits are taken again when the leases have run out, and none is
 // lost or counted twice. Measured: that takes a second.
 func TestFleetWhoseProcessesAreKilledInFlight(t *testing.T) {
-	together(t)
 	const margin = time.Second
-	upstream := &crowd{most: permits, shortest: 10 * time.Millisecond, longest: measure.Length(500*time.Millisecond, 2*time.Second), deaf: "1"}
+	upstream := &crowd{most: permits, shortest: 10 * time.Millisecond, longest: 2 * time.Second, deaf: "1"}
 	var killed time.Time
-	j := job{Fleet: "leases", Task: "hold", Duration: 2 * patience, Doomed: 2, Reported: true, Patient: !measure.On, meanwhile: func(s *scene) {
-		if measure.On {
-			time.Sleep(5 * time.Second)
-		} else {
-			upstream.requireFull(t, time.Now())
-		}
+	j := job{Fleet: "leases", Task: "hold", Duration: 2 * patience, Doomed: 2, Reported: true, meanwhile: func(s *scene) {
+		time.Sleep(5 * time.Second)
 		killed = time.Now()
 		for _, p := range s.processes[:2] {
 			_ = p.Process.Kill()
 		}
-		if measure.On {
-			time.Sleep(9 * time.Second)
-		} else {
-			upstream.requireFull(t, killed.Add(briefLease))
-		}
+		time.Sleep(9 * time.Second)
 	}}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 32}))
 	require.Zero(t, upstream.no, "refusals")
 	require.Empty(t, early(p.calls()))
 	p.requireFree(t)
-	if !measure.On {
-		return
-	}
 	end := upstream.came[0].Add(13 * time.Second)
 	before := upstream.busy(upstream.came[0].Add(2*time.Second), killed)
 	meanwhile := upstream.busy(killed, killed.Add(briefLease+margin))
@@ -267,16 +255,6 @@ func TestFleetWhoseProcessesAreKilledInFlight(t *testing.T) {
 		100*before, 100*meanwhile, briefLease+margin, 100*after, seconds, upstream.full(killed.Add(100*time.Millisecond))), before >= 0.97 && after >= 0.97)
 }
 
-// requireFull waits until all permits are taken at once, some time after an instant.
-func (u *crowd) requireFull(t *testing.T, after time.Time) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		return u.full(after) < time.Hour
-	}, patience, 20*time.Millisecond, "all permits are taken")
-}
-
 // 25 at once, 50 a second and 1,000 a minute in one stack, of which another job has spent most. All three hold, and the
 // minute is used up.
 //
@@ -284,24 +262,21 @@ func (u *crowd) requireFull(t *testing.T, after time.Time) {
 // given up to 40 ms before the slot that comes with it, so at least 750 of 790 ms are used, which is 94.9 %. Then the
 // second: calls of 0.2 s could be 125, and one in 20.5 ms is 97.6 % of 50 a second. In the end the minute.
 func TestFleetStacksPermitsOnRates(t *testing.T) {
-	together(t)
-	slow, spent := measure.Length(30, 150), measure.Length(900, 500)
+	slow, spent := 150, 500
 	rates := &strict{limits: []strictLimit{{n: 50, period: time.Second}, {n: 1000, period: time.Minute, seen: make(map[string][]time.Time)}}}
-	upstream := &crowd{most: permits, shortest: measure.Length(50*time.Millisecond, 500*time.Millisecond), longest: measure.Length(300*time.Millisecond, time.Second), rates: rates}
+	upstream := &crowd{most: permits, shortest: 500 * time.Millisecond, longest: time.Second, rates: rates}
 	j := job{
-		Fleet: "stacked", Task: "hold", Duration: measure.Length(5*time.Second, 15*time.Second),
-		Patient: !measure.On,
+		Fleet: "stacked", Task: "hold", Duration: 15 * time.Second,
 	}
 	j.before = func(s *scene) { spend(t, s, rates, spent) }
 	j.meanwhile = func(*scene) {
 		for begin := time.Now(); upstream.arrived() < slow && time.Since(begin) < j.Duration; {
 			time.Sleep(10 * time.Millisecond)
 		}
-		upstream.times(measure.Length(50*time.Millisecond, 100*time.Millisecond), measure.Length(100*time.Millisecond, 300*time.Millisecond))
+		upstream.times(100*time.Millisecond, 300*time.Millisecond)
 	}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 32}))
 	require.Zero(t, upstream.no, "refusals: no timer decides about a permit, so no machine is too busy for it")
-	p.more = 1 // the other job's
 	left := int64(1000 - spent)
 	requireTruth(t, p, fiftyASecond, rule{name: "what the minute has left", kind: anyWindow, n: left, period: time.Minute})
 	p.requireFree(t)
@@ -379,9 +354,8 @@ func (u *baton) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 // Two processes and one permit: never two have it, and each gets it from the other. Measured: the time from Release in one of
 // them until Acquire returns in the other.
 func TestFleetPassesAPlaceOn(t *testing.T) {
-	together(t)
 	upstream := &baton{}
-	j := job{Fleet: "one", Task: "pass", Duration: measure.Length(2*time.Second, 4*time.Second), Patient: !measure.On}
+	j := job{Fleet: "one", Task: "pass", Duration: 4 * time.Second}
 	p := play(t, upstream, j, func(process int) []crew { return make([]crew, map[bool]int{true: 1}[process < 2]) })
 	slices.SortFunc(upstream.turns, func(a, b turn) int { return int(a.from - b.from) })
 	var passes []time.Duration
@@ -393,9 +367,6 @@ func TestFleetPassesAPlaceOn(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, passes)
-	if j.Patient {
-		require.EqualValues(t, len(upstream.turns), p.charged(), "calls that were charged")
-	}
 	require.EqualValues(t, 1, p.look(fleets["one"][0]).Remaining, "permits that are free when all is over")
 	slow := p99(passes) // which sorts them
 	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%d times: p50 %v, p99 %v", len(passes), passes[len(passes)/2], slow), len(passes) >= 50 && passes[len(passes)/2] <= 20*time.Millisecond)

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build measure && unix
 
 package redisstore_test
 
@@ -17,27 +17,18 @@ import (
 // One process of four is suspended, with its calls asleep, and goes on: the slots that it missed are lost, and given back, but
 // it does not use them late. Measured: for 3 s, without a refusal, and nine tenths of the limit are used.
 func TestFleetWhileAProcessIsSuspended(t *testing.T) {
-	together(t)
 	const away = 3 * time.Second
 	upstream := &strict{limits: []strictLimit{{n: 50, period: time.Second}}}
 	var from, to int64
 	j := job{
-		Fleet: "sliding", Variant: "-suspended", Duration: measure.Length(patience, 12*time.Second), Reported: !measure.On, Patient: !measure.On,
+		Fleet: "sliding", Variant: "-suspended", Duration: 12 * time.Second,
 		meanwhile: func(s *scene) {
-			if measure.On {
-				time.Sleep(4 * time.Second)
-			} else {
-				s.acquainted()
-			}
+			time.Sleep(4 * time.Second)
 			from = micros()
 			require.NoError(t, s.processes[0].Process.Signal(syscall.SIGSTOP))
 			time.Sleep(away)
 			to = micros()
 			require.NoError(t, s.processes[0].Process.Signal(syscall.SIGCONT))
-			if !measure.On {
-				time.Sleep(time.Second)
-				s.resynced()
-			}
 		},
 	}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 16}))

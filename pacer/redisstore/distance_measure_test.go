@@ -1,3 +1,5 @@
+//go:build measure
+
 package redisstore_test
 
 import (
@@ -18,14 +20,14 @@ import (
 // kind of limit, with commands that take 60 and 150 ms, is used to 98 %. To see the table:
 //
 //	go test -tags measure -count=1 -v -run FleetFarAway ./pacer/redisstore
-func TestFleetFarAway(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
+func TestFleetFarAway(t *testing.T) { //nolint:paralleltest,tparallel // when it is alone
 	const n = 50 // calls a second that each limit admits
 	for _, c := range []struct {
 		name    string
 		policy  policies.Policy
 		rule    rule
 		takes   time.Duration
-		options func(process, caller int) []pacer.Option
+		options func(process, caller int) (string, []pacer.Option)
 	}{
 		{name: "a rate", policy: policies.PerSecond(n), rule: rule{kind: evenly, n: n, period: time.Second, burst: 1}},
 		// A full window of 100 buckets comes back after 101 of them.
@@ -33,18 +35,15 @@ func TestFleetFarAway(t *testing.T) { //nolint:paralleltest,tparallel // when it
 		{name: "permits", policy: policies.InFlight(n / 2), takes: 500 * time.Millisecond},
 		{
 			name: "a lane", policy: policies.PerSecond(n).Lane("batch", 80), rule: rule{kind: evenly, n: n, period: time.Second, burst: 2},
-			options: func(int, int) []pacer.Option { return []pacer.Option{pacer.Lane("batch")} },
+			options: func(int, int) (string, []pacer.Option) { return "", []pacer.Option{pacer.Lane("batch")} },
 		},
 		{
 			name: "fair shares", policy: policies.PerSecond(n).Fair("tenant"), rule: rule{kind: evenly, n: n, period: time.Second, burst: 2},
-			options: func(_, caller int) []pacer.Option {
-				return []pacer.Option{pacer.Scope("tenant", strconv.Itoa(caller%4))}
-			},
+			options: func(_, caller int) (string, []pacer.Option) { return strconv.Itoa(caller % 4), nil },
 		},
 	} {
-		for _, way := range measure.Length([]time.Duration{60 * time.Millisecond}, []time.Duration{time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond}) {
+		for _, way := range []time.Duration{time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond} {
 			t.Run(fmt.Sprintf("%s, %v", c.name, way), func(t *testing.T) {
-				together(t)
 				server := redistest.Start(t)
 				far := newFar(t, server.Addr, way)
 				form := newBand
@@ -53,7 +52,7 @@ func TestFleetFarAway(t *testing.T) { //nolint:paralleltest,tparallel // when it
 				}
 				b := form(t, server, far.listener.Addr().String(), fleetSize, c.policy)
 				const warm = 3 * time.Second
-				length := measure.Length(time.Second, 8*time.Second)
+				const length = 8 * time.Second
 				timers := measure.Watch()
 				begin := time.Now()
 				ctx, cancel := endsAt(t.Context(), begin.Add(warm+length))
