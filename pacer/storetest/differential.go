@@ -35,12 +35,19 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 		one.Set(one.now + o.step)
 		two.Set(one.now)
 		keys := h.stackKeys(o.set)
-		st := one.Stack(keys...)
+		st, on := one.Stack(keys...), two.Stack(keys...)
 		var a, b string
 		switch {
 		case o.asks != nil:
 			x, y := h.batches(one, o.asks), h.batches(two, o.asks)
+			before := one.state(plan)
 			one.AskEach(x)
+			if plan.Refusals && !slices.ContainsFunc(x, granted) {
+				if after := one.state(plan); after != before {
+					return replies, fmt.Sprintf("operation %d at %v on %v: %+v\n  was refused, and changed %s\n  to %s", i, Since(one.now), keys, o, before, after)
+				}
+				continue
+			}
 			two.AskEach(y)
 			for i := range x {
 				a, b = a+fmt.Sprintln(x[i].Grants), b+fmt.Sprintln(y[i].Grants)
@@ -49,32 +56,48 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 		case o.cancel != nil:
 			for _, batches := range cancelled(holds, o.cancel) {
 				one.CancelEach(batches)
+				for i := range batches {
+					batches[i].Stack.Upstream = two.upstream
+				}
 				two.CancelEach(batches)
 			}
 		case o.pause > 0:
 			if o.whole {
-				st.Limits = nil
+				st.Limits, on.Limits = nil, nil
 			}
 			one.Pause(st, o.pause)
-			two.Pause(st, o.pause)
+			two.Pause(on, o.pause)
 		case o.about != 0:
 			reported := o.reported(&st)
-			a, b = fmt.Sprint(one.Report(st, reported...)), fmt.Sprint(two.Report(st, reported...))
+			a, b = fmt.Sprint(one.Report(st, reported...)), fmt.Sprint(two.Report(on, reported...))
 		case o.notes != nil:
 			h.settle(o.notes, holds, &st)
-			a, b = fmt.Sprint(one.Report(st, o.notes...)), fmt.Sprint(two.Report(st, o.notes...))
+			a, b = fmt.Sprint(one.Report(st, o.notes...)), fmt.Sprint(two.Report(on, o.notes...))
 		default:
-			a, b = fmt.Sprint(one.Status(st)), fmt.Sprint(two.Status(st))
+			a, b = fmt.Sprint(one.Status(st)), fmt.Sprint(two.Status(on))
 		}
 		replies++
 		if plan.Queues { // what is wrong in a queue shows late otherwise
-			a, b = a+fmt.Sprint(one.Status(st)), b+fmt.Sprint(two.Status(st))
+			a, b = a+fmt.Sprint(one.Status(st)), b+fmt.Sprint(two.Status(on))
 		}
 		if a != b {
 			return replies, fmt.Sprintf("operation %d at %v on %v: %+v\n  first:  %s\n  second: %s", i, Since(one.now), keys, o, a, b)
 		}
 	}
 	return replies, ""
+}
+
+// state returns what the store holds, if that is to be compared and known.
+func (s *Session) state(plan Plan) string {
+	if !plan.Refusals || s.State == nil {
+		return ""
+	}
+	return s.State(s.upstream)
+}
+
+// granted reports whether one of the calls has got something.
+func granted(b store.Batch) bool {
+	return slices.ContainsFunc(b.Grants, func(g store.Grant) bool { return g.OK || g.Queued })
 }
 
 // cancelled returns the grants of what is to be given back, in operations that a store can do at once: the same one twice at

@@ -96,6 +96,47 @@ func windowCases() []Case {
 				t.Fatalf("%d hours could be reserved ahead, want about 60", granted)
 			}
 		}},
+		{"window/far-months", "windows that are reserved far ahead stay as they are, whatever asks after that, and the next one with room is found", func(t testing.TB, s *Session) {
+			zone, err := time.LoadLocation("America/New_York")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range []policies.Policy{policies.Monthly(1, zone), policies.Daily(1, zone)} {
+				s.Set(store.Instant(time.Date(2025, 2, 28, 12, 0, 0, 0, zone).UnixMicro()))
+				st, begin := s.Stack(Key{Policy: p}), func(i int) store.Instant {
+					if p.Name() == "monthly" {
+						return store.Instant(time.Date(2025, time.Month(2+i), 1, 0, 0, 0, 0, zone).UnixMicro())
+					}
+					return store.Instant(time.Date(2025, 2, 28+i, 0, 0, 0, 0, zone).UnixMicro())
+				}
+				var all []store.Grant
+				for i := range 20 {
+					all = append(all, s.Go(st, 1, Since(max(s.now, begin(i)))))
+				}
+				if g := s.Ask(st, store.Call{Cost: 1}); g.OK || g.At <= begin(1) || g.At > begin(20) {
+					t.Fatalf("%s: %v is refused until %v", p, g.OK, Since(g.At))
+				}
+				s.Cancel(st, all[1])
+				s.Report(st, store.Note{Kind: store.NoteSettle, Charge: all[0].Charges[0], Cost: 1, Actual: 2})
+				s.Go(st, 1, Since(begin(1)))
+				if seen := s.Status(st).Limits[0]; seen.Next != begin(20) || seen.Backlog != 19 || seen.Full != begin(20) {
+					t.Fatalf("%s: the next one at %v, all at %v, %d ahead; want %v and 19", p, Since(seen.Next), Since(seen.Full), seen.Backlog, Since(begin(20)))
+				}
+				for i := range 20 {
+					s.Set(begin(i+1) - 1)
+					if g := s.Ask(st, store.Call{Cost: 1}); g.OK {
+						t.Fatalf("%s: a second call of window %d", p, i)
+					}
+				}
+			}
+			utc, moved := s.Stack(Key{Policy: policies.Monthly(1, time.UTC).Named("z")}), s.Stack(Key{Policy: policies.Monthly(1, zone).Named("z")})
+			s.Set(store.Instant(time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC).UnixMicro()))
+			s.Go(utc, 1, Since(s.now))
+			s.Set(store.Instant(time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC).UnixMicro()))
+			if g := s.Ask(moved, store.Call{Cost: 1}); g.OK {
+				t.Fatal("a second call in January, because the time zone changed on its 31st day")
+			}
+		}},
 		{"window/slack", "a call may go until its window ends, less the guard", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Fixed(1, time.Second).Skew(100 * ms)})
 			s.At(200 * ms)
