@@ -63,6 +63,9 @@
 // H, and no earlier than a half. The first call of a request may get any slot that its own MaxWait allows; the others get one only within
 // H. So a process always holds at least one slot, and at most those within H of the one before.
 //
+// A store cannot grant a slot behind the known windows of a calendar. The call then has no slot, and asks again when half of the time to
+// its slot is over: so the number of requests is a logarithm of the wait. The end of a pause wakes it earlier.
+//
 // # The parts
 //
 //	waiters.go     all calls of a Pacer, and their lock

@@ -144,6 +144,7 @@ func (s *Waiters) grant(ctx context.Context, q *queue, a *Answer, i int, call *C
 		if a.Next == 0 || at < a.Next {
 			a.Next = at
 		}
+		a.Unreached = a.Unreached || i == 0 && unreached(&q.calls[0], g)
 		if call.latest.IsZero() || g.Wait() <= call.latest.Sub(began) {
 			return false
 		}
