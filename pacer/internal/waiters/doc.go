@@ -86,6 +86,7 @@
 //	resync.go      giving slots up that this process granted locally
 //	listen.go      news from the store
 //	events.go      what a call waits for, for hooks and errors
+//	least.go       how long a call waits at least behind others, if slots come in groups
 //	window.go      how far ahead to reserve, and for how many calls to ask; it has no clock, no lock and no timer
 //	storequeue.go  how many calls of a process are in the store's queue
 //	clock.go       when, by the clock of this machine, the store decided

@@ -79,8 +79,8 @@ func (s *Waiters) apply(changes []store.Change) (caught []*Call, news []store.Ch
 		}
 	}
 	for _, q := range s.queues.byStack {
-		if q.window.sleep > 0 && boundByAny(q.limits, again) {
-			q.window.sleep = 0
+		if boundByAny(q.limits, again) { // the next slot may be nearer
+			q.last.At, q.window.sleep = 0, 0
 			s.admit(q)
 		}
 	}
