@@ -472,7 +472,7 @@ function window.rest()
     if frontier > k then k = frontier end
     local looks, horizon = 1, window.horizon(o)
     while k < horizon do
-      if (round >= C.LastRound or looks > C.MaxLooks) and o.ends > now and o.size >= o.low then
+      if (round >= C.LastRound or looks > C.MaxFull) and o.ends > now and o.size >= o.low then
         local r = reach(o, o.at[o.size])
         if r > k then k = floor(o, r + o.width - 1) end
       end
@@ -481,6 +481,7 @@ function window.rest()
       if not forn then break end
       k, looks = after(o, forn), looks + 1
     end
+    spent = spent + (looks - looks % C.LooksEach) / C.LooksEach
     if k > horizon then k = horizon end -- where the windows behind it begin is not known
     return { at = k > e and k or e, begin = k, full = frontier > present and frontier }
   end
@@ -667,7 +668,7 @@ function window.heeding()
     -- history returns when it was that calls went, at the latest, or will, at the earliest, and how many.
     function window.history(o, now)
       local at, n = {}, {}
-      local longer = string.sub(o.unit, 1, 1) == 'c' and o.width / 24 or 0 -- than usual: a day of 25 hours, or a month of 31 days
+      local longer = string.sub(o.unit, 1, 1) == 'c' and o.width / C.LongerBy or 0
       for i = o.low, o.size do
         local b = o.at[i]
         if o.held[i] > 0 and b + (o.m + 1) * o.width + longer > now then

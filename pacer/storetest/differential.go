@@ -50,6 +50,9 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 			}
 			two.AskEach(y)
 			for i := range x {
+				for j := range x[i].Grants {
+					level(&x[i].Grants[j], &y[i].Grants[j])
+				}
 				a, b = a+fmt.Sprintln(x[i].Grants), b+fmt.Sprintln(y[i].Grants)
 				holds = h.heed(&o.asks[i], x[i].Stack, x[i].Calls, x[i].Grants, holds)
 			}
@@ -85,6 +88,15 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 		}
 	}
 	return replies, ""
+}
+
+// level makes refusals alike that differ only by how far ahead the requests knew the windows of calendars: the calls of several stacks
+// are one request for some stores, and several for others.
+func level(a, b *store.Grant) {
+	bounded := a.AtLeast && a.At <= b.At || b.AtLeast && b.At <= a.At
+	if bounded && !a.OK && !b.OK && a.Queued == b.Queued {
+		a.At, a.Binds, a.AtLeast, a.Paused = b.At, b.Binds, b.AtLeast, b.Paused
+	}
 }
 
 // state returns what the store holds, if that is to be compared and known.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -81,6 +82,38 @@ func windowCases() []Case {
 				s.At(begin + time.Hour)
 				s.Go(st, 1, begin+time.Hour)
 				s.Go(st, 1, begin+day.length)
+			}
+		}},
+		{"window/scattered-room", "of windows that turn at different times, a call gets the first ones that have room for it, however many before have too little", func(t testing.TB, s *Session) {
+			for seed := range s.seeds(20) {
+				rng := rand.New(rand.NewPCG(seed, 33))
+				var keys []Key
+				held := make([]map[int64]int64, 3)
+				for i := range held {
+					p := policies.Fixed(3+rng.Int64N(3), time.Duration(1000+rng.Int64N(4000))*997*time.Microsecond)
+					keys, held[i] = append(keys, Key{Policy: p.Named(fmt.Sprintf("p%d", i)), Scope: fmt.Sprint(seed)}), make(map[int64]int64)
+				}
+				st, calls := s.Stack(keys...), make([]store.Call, 140)
+				for i := range calls {
+					calls[i] = store.Call{Cost: 1 + rng.Int64N(3), MaxWait: store.Forever}
+				}
+				for i, g := range s.AskAll(st, calls...) {
+					at := int64(s.now)
+					for moved := true; moved; {
+						moved = false
+						for j := range st.Limits {
+							if l := &st.Limits[j].Spec; held[j][at/l.Interval]+calls[i].Cost > l.Limit {
+								at, moved = (at/l.Interval+1)*l.Interval, true
+							}
+						}
+					}
+					for j := range st.Limits {
+						held[j][at/st.Limits[j].Spec.Interval] += calls[i].Cost
+					}
+					if int64(g.At) != at {
+						t.Fatalf("seed %d: on %v, call %d of cost %d goes at %v, and could at %v", seed, keys, i, calls[i].Cost, Since(g.At), Since(store.Instant(at)))
+					}
+				}
 			}
 		}},
 		{"window/horizon", "a calendar that does not reach further refuses, and charges nothing", func(t testing.TB, s *Session) {

@@ -72,9 +72,9 @@ func (g *GCRA) history(s shape, now int64) (all []spent) {
 // history of a window is what its counting buckets hold, at the latest instant at which it can have been spent, so that it counts for long
 // enough. For future buckets, it is the earliest instant.
 func (w *Window) history(s shape, now int64) (all []spent) {
-	longer := int64(0) // than usual: a day of 25 hours, or a month of 31 days
+	longer := int64(0)
 	if s.calendar {
-		longer = s.unit / 24
+		longer = s.unit / numbers.LongerBy
 	}
 	for _, one := range w.buckets {
 		if one.n == 0 || one.begin+(s.more+1)*s.unit+longer <= now {

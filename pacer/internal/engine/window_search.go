@@ -68,7 +68,7 @@ func (w *Window) search(l *Limit, now, e, n int64, round int) Placement {
 			k = end
 			break
 		}
-		if size := len(w.buckets); (round >= numbers.LastRound || looks > numbers.MaxLooks) && w.ends > now && size > 0 {
+		if size := len(w.buckets); (round >= numbers.LastRound || looks > numbers.MaxFull) && w.ends > now && size > 0 {
 			if after := l.reach(w.buckets[size-1].begin); after > k {
 				k = l.floor(after + width - 1) // on this grid, and not before
 			}
