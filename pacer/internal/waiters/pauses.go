@@ -79,8 +79,12 @@ func (s *Waiters) apply(changes []store.Change) (caught []*Call, news []store.Ch
 		}
 	}
 	for _, q := range s.queues.byStack {
-		if boundByAny(q.limits, again) { // the next slot may be nearer
-			q.last.At, q.window.sleep = 0, 0
+		if !boundByAny(q.limits, again) {
+			continue
+		}
+		q.last.At = 0 // the next slot may be nearer
+		if q.window.sleep > 0 {
+			q.window.sleep = 0
 			s.admit(q)
 		}
 	}
