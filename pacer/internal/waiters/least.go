@@ -4,7 +4,6 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -48,7 +47,7 @@ func (s *Waiters) least(q *queue, c *Call, now time.Time, ahead int) time.Durati
 // earliest returns an instant before which the last of so many units cannot start, if the first does not start before from.
 func earliest(l *policies.Spec, now, from store.Instant, units int64) store.Instant {
 	after := func(n, each int64) store.Instant {
-		return from + store.Instant(min(max(0, n), numbers.MaxDebt/each)*each)
+		return from + store.Instant(min(max(0, n), policies.MaxPeriod.Microseconds()/each)*each)
 	}
 	switch {
 	case l.Algorithm == policies.GCRA && l.Most > 0:
