@@ -83,7 +83,7 @@ end
 -- regrid counts what a window holds anew: its calendar has another time zone by now, or went on evenly as long as nobody knew it.
 function versions.regrid(o, now)
   local from = { run = run(C.Window) }
-  for _, name in ipairs({ 'width', 'm', 'at', 'held', 'low', 'size', 'pause', 'margin', 'raised', 'fades' }) do from[name] = o[name] end
+  for _, name in ipairs({ 'unit', 'width', 'm', 'at', 'held', 'low', 'size', 'pause', 'margin', 'raised', 'fades' }) do from[name] = o[name] end
   o.run = from.run
   o.run.clear(o, now)
   convert(o, from, now)

@@ -71,7 +71,7 @@ function window.parse(_, account)
   return o
 end
 
--- floor returns the start of the bucket that holds t.
+-- floor returns the start of the bucket that holds t: behind a calendar's table, t itself. A table of one bound goes on evenly.
 local function floor(o, t)
   local b = o.bounds
   local n = #b
@@ -80,7 +80,7 @@ local function floor(o, t)
   for i = 2, n do
     if b[i] > t then return b[i - 1] end
   end
-  return t - (t - b[n]) % o.width
+  return n > 1 and t or t - (t - b[1]) % o.width
 end
 
 -- after returns the start of the bucket after the one that begins at k.
@@ -175,7 +175,9 @@ function window.loadstring(o, v, now, behind)
   o.storedstart = o.start
   if ends > 0 then o.first, o.last, o.count, o.away = first, last, count, open end
   if n > 0 or unit ~= o.width or last % unit ~= 0 then unfold(o) end
-  if n > 0 and ends > 0 and last >= o.bounds[1] and floor(o, last) ~= last then versions().regrid(o, now) end
+  for i = 1, n > 0 and ends > 0 and o.size or 0 do
+    if o.at[i] >= o.bounds[1] and floor(o, o.at[i]) ~= o.at[i] then return versions().regrid(o, now) end
+  end
 end
 
 -- find returns the first bucket that does not begin before b.
@@ -468,9 +470,9 @@ function window.rest()
       frontier = math.max(frontier, floor(o, o.full))
     end
     if frontier > k then k = frontier end
-    local looks = 1
-    while true do
-      if (round >= C.LastRound or looks > C.MaxLooks) and o.ends > now and o.size >= o.low then
+    local looks, horizon = 1, window.horizon(o)
+    while k < horizon do
+      if (round >= C.LastRound or looks > C.MaxFull) and o.ends > now and o.size >= o.low then
         local r = reach(o, o.at[o.size])
         if r > k then k = floor(o, r + o.width - 1) end
       end
@@ -479,6 +481,8 @@ function window.rest()
       if not forn then break end
       k, looks = after(o, forn), looks + 1
     end
+    spent = spent + (looks - looks % C.LooksEach) / C.LooksEach
+    if k > horizon then k = horizon end -- where the windows behind it begin is not known
     return { at = k > e and k or e, begin = k, full = frontier > present and frontier }
   end
 
@@ -664,9 +668,10 @@ function window.heeding()
     -- history returns when it was that calls went, at the latest, or will, at the earliest, and how many.
     function window.history(o, now)
       local at, n = {}, {}
+      local longer = string.sub(o.unit, 1, 1) == 'c' and o.width / C.LongerBy or 0
       for i = o.low, o.size do
         local b = o.at[i]
-        if o.held[i] > 0 and b + (o.m + 1) * o.width > now then
+        if o.held[i] > 0 and b + (o.m + 1) * o.width + longer > now then
           at[#at + 1], n[#n + 1] = b <= now and math.min(now, b + o.width - 1) or b, o.held[i]
         end
       end

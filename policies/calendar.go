@@ -47,21 +47,17 @@ const maxBounds = 64
 type Calendar struct {
 	unit calendarUnit
 	loc  *time.Location
-	memo atomic.Pointer[table]
-}
-
-// table is what Bounds last returned: it serves again while from and until stay in the same windows.
-type table struct {
-	bounds []int64
-	until  int64
+	memo atomic.Pointer[[]int64] // the longest list of late, of which shorter ones are parts
 }
 
 // Bounds returns the start times, in microseconds since the Unix epoch, of the window before the one that contains from, of all windows
 // up to the one that contains until, and of two more windows. They are strictly ascending, and at most 64. If until lies further away,
 // the list ends early, and slots cannot be reserved beyond its end. The caller must not change the slice.
 func (c *Calendar) Bounds(from, until int64) []int64 {
-	if m := c.memo.Load(); m != nil && m.serves(from, until) {
-		return m.bounds
+	if m := c.memo.Load(); m != nil && from >= (*m)[1] && from < (*m)[2] {
+		if b := upTo(*m, until); b != nil {
+			return b
+		}
 	}
 	var bounds []int64
 	t := c.floor(time.UnixMicro(from))
@@ -73,22 +69,20 @@ func (c *Calendar) Bounds(from, until int64) []int64 {
 			more--
 		}
 	}
-	c.memo.Store(&table{bounds, until})
+	c.memo.Store(&bounds)
 	return bounds
 }
 
-// serves reports whether Bounds would compute the same table.
-func (m *table) serves(from, until int64) bool {
-	b := m.bounds
-	n := len(b)
-	if from < b[1] || from >= b[2] {
-		return false
+// upTo returns the part of a list that Bounds returns for until; nil if the list is too short.
+func upTo(all []int64, until int64) []int64 {
+	n := 3
+	for n < len(all) && all[n-2] <= until {
+		n++
 	}
-	cut := b[n-2] <= m.until // cut off before until
-	if cut {
-		return until >= b[n-2]
+	if all[n-2] <= until && n < maxBounds {
+		return nil
 	}
-	return b[n-3] <= until && until < b[n-2]
+	return all[:n:n]
 }
 
 // Zone returns the name of the calendar's time zone.

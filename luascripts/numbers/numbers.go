@@ -91,6 +91,10 @@ const (
 	// long. As no gap is longer than the widest, a search looks at some MaxLooks for each doubling of the room that it wants at
 	// most.
 	MaxLooks = 64
+	// MaxFull is at how many windows without room for the call a search looks before it offers nothing but the time behind everything.
+	// LooksEach of them are as much work as one question to an account.
+	MaxFull   = 512
+	LooksEach = 16
 	// CrowdedLook and MaxCrowded: to look whether a slot is crowded is work: CrowdedLook, and one for each start ahead of it in
 	// the window, of which there are many if it is in front of a long queue. After MaxCrowded of it, of slots that were refused,
 	// the tail alone decides. Near its end there are no more starts ahead than the burst, so that this ends.
@@ -147,6 +151,9 @@ const (
 	OthersWhole  = 10_000
 )
 
+// LongerBy is by which part of its usual length a window of a calendar is longer at most: a day of 25 hours, a month of 31 days.
+const LongerBy = 24
+
 // Parameters of queues.
 const (
 	// TagStep is the length of a call of weight 1 in virtual time: 2^53 of it last for nine thousand million calls in one queue, and of
@@ -196,7 +203,7 @@ func Named() map[string]int64 {
 		"ChangeCalled": ChangeCalled, "ChangeBegun": ChangeBegun,
 		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "MaxSettings": MaxSettings, "OnceTTL": OnceTTL,
 		"KeptResets": KeptResets, "MaxReset": MaxReset,
-		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
+		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "MaxFull": MaxFull, "LongerBy": LongerBy, "LooksEach": LooksEach, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
 		"MaxInspected": MaxInspected, "MaxSwept": MaxSwept, "UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"MaxVersions": MaxVersions, "VersionLives": VersionLives, "MaxHistory": MaxHistory, "MaxLogged": MaxLogged,

@@ -84,18 +84,19 @@ func (m *Store) admit(set shardSet, on []admitted, cost int64) (now int64, ok bo
 	)
 	entries := room[:len(on)]
 	for i := range on {
-		one := m.account(&on[i])
+		e, l := &entries[i], on[i].prepared
+		e.Limit.Spec, e.Limit.Bounds = &l.Spec, l.bounds(now)
+		one := m.account(&on[i], &e.Limit)
 		if one == nil {
 			return now, false
 		}
-		e, l := &entries[i], on[i].prepared
-		e.Account, e.Limit.Spec, e.Limit.Bounds = one.Account, &l.Spec, l.bounds(now)
+		e.Account = one.Account
 	}
 	g, _ := engine.Reserve(now, m.pause(on[0].upstream, now), entries, engine.Call{Cost: cost}, charges[:0])
 	if g.OK {
 		for i := range on {
 			if on[i].counting.Load() {
-				m.count(&on[i], now, cost)
+				m.count(&on[i], &entries[i].Limit, now, cost)
 			}
 		}
 	}
@@ -103,26 +104,26 @@ func (m *Store) admit(set shardSet, on []admitted, cost int64) (now int64, ok bo
 }
 
 // count counts what was admitted of a limit, whose shard is locked.
-func (m *Store) count(b *admitted, now, cost int64) {
+func (m *Store) count(b *admitted, l *engine.Limit, now, cost int64) {
 	c := &b.counts[b.at.shard%shards]
 	if *c == nil {
 		*c = new(usage.Count)
 	}
 	(*c).Add(now, cost)
 	if b.scope != "" {
-		m.account(b).recent.Add(cost, now)
+		m.account(b, l).recent.Add(cost, now)
 	}
 }
 
 // account returns the account of a limit, whose shard is locked; nil if there is none that fits. That of a limit without
 // a scope is always the same, unless it was evicted, and need not be looked for.
-func (m *Store) account(b *admitted) *account {
+func (m *Store) account(b *admitted, now *engine.Limit) *account {
 	l := b.prepared
-	if b.scope == "" && l.account != nil && !l.account.gone && l.account.Serves(&l.Spec) {
+	if b.scope == "" && l.account != nil && !l.account.gone && l.account.Serves(now) {
 		return l.account
 	}
 	one := m.keys.at(b.at).get(b.at.hash, &accountKey{l.upstream, l.Policy, b.scope})
-	if one == nil || !one.Serves(&l.Spec) {
+	if one == nil || !one.Serves(now) {
 		return nil
 	}
 	if b.scope == "" {

@@ -207,7 +207,7 @@ func (k *keys) find(entries []engine.Entry, o *opened, stack *store.Stack, reach
 		case a == nil:
 			e.Account = engine.NewAccount(l.Spec.Algorithm)
 			missing++
-		case a.Serves(&l.Spec):
+		case a.Serves(&e.Limit):
 			e.Account = a.Account
 		case o.looks:
 			e.Account = a.Seen(&e.Limit, o.now)

@@ -88,16 +88,13 @@ func (m *Store) Reserve(_ context.Context, stack store.Stack, calls []store.Call
 
 // reserve returns, besides, which queued calls are to wake.
 func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Grant) (called []int64, err error) {
-	var furthest int64
-	for i := range calls {
-		furthest = max(furthest, engine.Micros(calls[i].MaxWait))
-	}
+	reach := store.ReachOf(calls)
 	var (
 		o       opened
 		room    [store.FewLimits]engine.Entry
 		charges [store.FewLimits]engine.Charge
 	)
-	entries, err := m.open(room[:0], &o, &stack, furthest, true)
+	entries, err := m.open(room[:0], &o, &stack, engine.Micros(reach), true)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +120,7 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 		switch {
 		case c.AnyOf != nil:
 			grants[i], calls = chosen(c, o.now, pause, entries, ask, grants[i].Charges[:0])
+			grants[i].Bound(stack.Limits, c, reach)
 			called = append(called, calls...)
 			continue
 		case c.ID == 0:
@@ -135,6 +133,7 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 			OK: g.OK, Now: store.Instant(o.now), At: store.Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,
 			Binds: g.Binds, Paused: g.Paused, Charges: grants[i].Charges[:0], Queued: g.Queued, Ahead: g.Ahead,
 		}
+		grants[i].Bound(stack.Limits, c, reach)
 		for _, c := range taken {
 			if c.To != 0 {
 				c.Made = o.now
@@ -360,7 +359,7 @@ func (m *Store) Now() store.Instant { return store.Instant(m.clock()) }
 // Status implements [store.Store].
 func (m *Store) Status(_ context.Context, stack store.Stack) (store.StackStatus, error) {
 	o := opened{looks: true}
-	entries, err := m.open(nil, &o, &stack, 0, false)
+	entries, err := m.open(nil, &o, &stack, engine.Micros(store.Forever), false)
 	if err != nil {
 		return store.StackStatus{}, err
 	}

@@ -1,12 +1,16 @@
 package redisstore_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/redistest"
@@ -18,10 +22,25 @@ import (
 
 func fixture(rdb redisstore.Client) storetest.Fixture {
 	var now atomic.Int64
-	return storetest.Fixture{
+	f := storetest.Fixture{
 		Store:   redisstore.NewAt(rdb, func() store.Instant { return store.Instant(now.Load()) }),
 		SetTime: func(t store.Instant) { now.Store(int64(t)) },
 	}
+	if one, ok := rdb.(*redis.Client); ok {
+		f.State = func(upstream string) string { return stateOf(one, upstream) }
+	}
+	return f
+}
+
+// stateOf returns the names and values of all keys of an upstream.
+func stateOf(rdb *redis.Client, upstream string) string {
+	ctx := context.Background()
+	keys := rdb.Keys(ctx, "pacer:{"+upstream+"}*").Val()
+	slices.Sort(keys)
+	for i, k := range keys {
+		keys[i] = fmt.Sprintf("%s = %q", k, rdb.Dump(ctx, k).Val())
+	}
+	return strings.Join(keys, "\n")
 }
 
 func memory() storetest.Fixture {

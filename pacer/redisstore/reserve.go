@@ -40,9 +40,7 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	limits, refs := union(batches)
 	var reach time.Duration
 	for i := range batches {
-		for j := range batches[i].Calls {
-			reach = max(reach, batches[i].Calls[j].MaxWait)
-		}
+		reach = max(reach, store.ReachOf(batches[i].Calls))
 	}
 	first := &batches[0].Stack
 	program := &s.reserve
@@ -63,7 +61,11 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	}
 	deferred := false
 	for i := range batches {
-		deferred = r.grants(&batches[i], now, i == 0, deferred)
+		b := &batches[i]
+		deferred = r.grants(b, now, i == 0, deferred)
+		for j := range b.Grants {
+			b.Grants[j].Bound(b.Stack.Limits, &b.Calls[j], reach)
+		}
 	}
 	return r.done()
 }

@@ -306,7 +306,7 @@ func (r *request) notes(notes []store.Note) {
 
 // Status implements [store.Store].
 func (s *Store) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
-	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nothing, 0, nil)
+	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nothing, store.Forever, nil)
 	if err != nil {
 		return store.StackStatus{}, err
 	}

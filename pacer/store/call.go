@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"time"
 )
 
@@ -51,13 +52,16 @@ func (c *Call) LimitOf(choice, index int) int {
 type Grant struct {
 	OK    bool          // granted and charged
 	Now   Instant       // when the store decided
-	At    Instant       // the slot; if not OK, when it would have been
+	At    Instant       // the slot; if not OK, when it would have been, at the earliest if AtLeast
 	Slack time.Duration // how much later than At the call may go
 
 	// Binds is the index of the limit that decided At, or BindsNothing or BindsUpstream.
 	Binds int
 	// Paused says that Binds names a limit because it is paused.
 	Paused bool
+
+	// AtLeast says that the slot of a refused call may be later than At, because the windows of a calendar are not known behind it.
+	AtLeast bool
 
 	// Charges is what each limit of the stack was charged. It means something to the store alone.
 	Charges []Charge
@@ -81,6 +85,27 @@ type Grant struct {
 	Receipt any
 
 	_ struct{}
+}
+
+// ReachOf returns how long calls that are requested together wait at most: so far ahead, the request knows the windows of calendars.
+func ReachOf(calls []Call) (reach time.Duration) {
+	for i := range calls {
+		reach = max(reach, calls[i].MaxWait)
+	}
+	return reach
+}
+
+// Bound sets AtLeast in the answer to a call whose request knew the windows of calendars for so long ahead.
+func (g *Grant) Bound(limits []Limit, c *Call, reach time.Duration) {
+	if g.OK || g.Queued || g.Deferred {
+		return
+	}
+	for i := range limits {
+		if calendar := limits[i].Spec.Calendar; calendar != nil && (c.AnyOf == nil || slices.Contains(c.AnyOf[g.Choice], i)) {
+			bounds := calendar.Bounds(int64(g.Now), int64(g.Now.Add(reach)))
+			g.AtLeast = g.AtLeast || int64(g.At) >= bounds[len(bounds)-1]
+		}
+	}
 }
 
 // Values of [Grant].Binds that are no index.

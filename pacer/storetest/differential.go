@@ -30,51 +30,94 @@ func Differential(t testing.TB, a, b Fixture, histories int, plan Plan, seed uin
 func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string) {
 	h := newHistory(seed, plan)
 	var holds []held
+	asked := make(map[int64]bool)
 	for i := range plan.Ops {
 		o := h.next(one, holds)
 		one.Set(one.now + o.step)
 		two.Set(one.now)
 		keys := h.stackKeys(o.set)
-		st := one.Stack(keys...)
+		st, on := one.Stack(keys...), two.Stack(keys...)
 		var a, b string
 		switch {
 		case o.asks != nil:
 			x, y := h.batches(one, o.asks), h.batches(two, o.asks)
+			before := one.state(plan)
 			one.AskEach(x)
+			if plan.Refusals && !leavesTrace(x, asked) {
+				if after := one.state(plan); after != before {
+					return replies, fmt.Sprintf("operation %d at %v on %v: %+v\n  was refused, and changed %s\n  to %s", i, Since(one.now), keys, o, before, after)
+				}
+				continue
+			}
 			two.AskEach(y)
 			for i := range x {
+				for j := range x[i].Grants {
+					level(&x[i].Grants[j], &y[i].Grants[j])
+				}
 				a, b = a+fmt.Sprintln(x[i].Grants), b+fmt.Sprintln(y[i].Grants)
 				holds = h.heed(&o.asks[i], x[i].Stack, x[i].Calls, x[i].Grants, holds)
 			}
 		case o.cancel != nil:
 			for _, batches := range cancelled(holds, o.cancel) {
 				one.CancelEach(batches)
+				for i := range batches {
+					batches[i].Stack.Upstream = two.upstream
+				}
 				two.CancelEach(batches)
 			}
 		case o.pause > 0:
 			if o.whole {
-				st.Limits = nil
+				st.Limits, on.Limits = nil, nil
 			}
 			one.Pause(st, o.pause)
-			two.Pause(st, o.pause)
+			two.Pause(on, o.pause)
 		case o.about != 0:
 			reported := o.reported(&st)
-			a, b = fmt.Sprint(one.Report(st, reported...)), fmt.Sprint(two.Report(st, reported...))
+			a, b = fmt.Sprint(one.Report(st, reported...)), fmt.Sprint(two.Report(on, reported...))
 		case o.notes != nil:
 			h.settle(o.notes, holds, &st)
-			a, b = fmt.Sprint(one.Report(st, o.notes...)), fmt.Sprint(two.Report(st, o.notes...))
+			a, b = fmt.Sprint(one.Report(st, o.notes...)), fmt.Sprint(two.Report(on, o.notes...))
 		default:
-			a, b = fmt.Sprint(one.Status(st)), fmt.Sprint(two.Status(st))
+			a, b = fmt.Sprint(one.Status(st)), fmt.Sprint(two.Status(on))
 		}
 		replies++
 		if plan.Queues { // what is wrong in a queue shows late otherwise
-			a, b = a+fmt.Sprint(one.Status(st)), b+fmt.Sprint(two.Status(st))
+			a, b = a+fmt.Sprint(one.Status(st)), b+fmt.Sprint(two.Status(on))
 		}
 		if a != b {
 			return replies, fmt.Sprintf("operation %d at %v on %v: %+v\n  first:  %s\n  second: %s", i, Since(one.now), keys, o, a, b)
 		}
 	}
 	return replies, ""
+}
+
+// level makes refusals alike that differ only by how far ahead the requests knew the windows of calendars: the calls of several stacks
+// are one request for some stores, and several for others.
+func level(a, b *store.Grant) {
+	bounded := a.AtLeast && a.At <= b.At || b.AtLeast && b.At <= a.At
+	if bounded && !a.OK && !b.OK && a.Queued == b.Queued {
+		a.At, a.Binds, a.AtLeast, a.Paused = b.At, b.Binds, b.AtLeast, b.Paused
+	}
+}
+
+// state returns what the store holds, if that is to be compared and known.
+func (s *Session) state(plan Plan) string {
+	if !plan.Refusals || s.State == nil {
+		return ""
+	}
+	return s.State(s.upstream)
+}
+
+// leavesTrace reports whether one of some calls has got something, or asked before and may have left a queue now.
+func leavesTrace(batches []store.Batch, asked map[int64]bool) (trace bool) {
+	for _, b := range batches {
+		for i, g := range b.Grants {
+			id := b.Calls[i].ID
+			trace = trace || g.OK || g.Queued || b.Calls[i].Held != nil || id != 0 && asked[id]
+			asked[id] = true
+		}
+	}
+	return trace
 }
 
 // cancelled returns the grants of what is to be given back, in operations that a store can do at once: the same one twice at

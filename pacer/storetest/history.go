@@ -22,6 +22,7 @@ type Plan struct {
 	Exact     bool // all policies are rates whose windows are exact
 	Queues    bool // calls queue for some limits: permits, lanes and fair shares
 	Choices   bool // calls are bound by one of several choices of the limits of a stack
+	Refusals  bool // the second store does not receive what the first one refuses, calendars have months and days, and calls reach far ahead
 }
 
 // history makes up random operations on random stacks of one upstream. The same seed makes the same history.
@@ -80,6 +81,9 @@ func (h *history) policy(i int) policies.Policy {
 	case 5, 6:
 		p = policies.Sliding(limit, period).Buckets(1 + h.rng.Int64N(6))
 	default:
+		if zone, err := time.LoadLocation("America/New_York"); h.plan.Refusals && err == nil {
+			return []policies.Policy{policies.Monthly(limit, zone), policies.Daily(limit, zone)}[h.rng.IntN(2)].Named(fmt.Sprintf("p%d", i))
+		}
 		p = policies.Hourly(limit, time.UTC).Skew(time.Duration(h.rng.Int64N(int64(time.Minute))))
 	}
 	if h.plan.Feedback && h.rng.IntN(2) == 0 && (p.Spec().Algorithm == policies.GCRA) {

@@ -41,6 +41,18 @@ func propertyCases() []Case {
 			},
 		},
 		{
+			"property/refusals",
+			"a refused call leaves nothing behind, whatever its policies are, and however far ahead others are reserved",
+			func(t testing.TB, s *Session) {
+				for seed := range s.seeds(300) {
+					plan := Plan{Ops: 40, Cancels: true, Pauses: seed%2 == 0, Feedback: seed%3 == 0, Queues: seed%5 > 2, Choices: seed%4 == 1, Exact: seed%8 == 6, Refusals: true}
+					if _, diff := differ(NewSession(t, s.Fixture), NewSession(t, s.Fixture), plan, 4_000_000+seed); diff != "" {
+						t.Fatalf("seed %d: %s", seed, diff)
+					}
+				}
+			},
+		},
+		{
 			"property/order",
 			"without cancellations and pauses, calls of one cost that carry the same keys go in the order in which the store saw them",
 			func(t testing.TB, s *Session) {

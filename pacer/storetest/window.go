@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -83,6 +84,38 @@ func windowCases() []Case {
 				s.Go(st, 1, begin+day.length)
 			}
 		}},
+		{"window/scattered-room", "of windows that turn at different times, a call gets the first ones that have room for it, however many before have too little", func(t testing.TB, s *Session) {
+			for seed := range s.seeds(20) {
+				rng := rand.New(rand.NewPCG(seed, 33))
+				var keys []Key
+				held := make([]map[int64]int64, 3)
+				for i := range held {
+					p := policies.Fixed(3+rng.Int64N(3), time.Duration(1000+rng.Int64N(4000))*997*time.Microsecond)
+					keys, held[i] = append(keys, Key{Policy: p.Named(fmt.Sprintf("p%d", i)), Scope: fmt.Sprint(seed)}), make(map[int64]int64)
+				}
+				st, calls := s.Stack(keys...), make([]store.Call, 140)
+				for i := range calls {
+					calls[i] = store.Call{Cost: 1 + rng.Int64N(3), MaxWait: store.Forever}
+				}
+				for i, g := range s.AskAll(st, calls...) {
+					at := int64(s.now)
+					for moved := true; moved; {
+						moved = false
+						for j := range st.Limits {
+							if l := &st.Limits[j].Spec; held[j][at/l.Interval]+calls[i].Cost > l.Limit {
+								at, moved = (at/l.Interval+1)*l.Interval, true
+							}
+						}
+					}
+					for j := range st.Limits {
+						held[j][at/st.Limits[j].Spec.Interval] += calls[i].Cost
+					}
+					if int64(g.At) != at {
+						t.Fatalf("seed %d: on %v, call %d of cost %d goes at %v, and could at %v", seed, keys, i, calls[i].Cost, Since(g.At), Since(store.Instant(at)))
+					}
+				}
+			}
+		}},
 		{"window/horizon", "a calendar that does not reach further refuses, and charges nothing", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Hourly(1, time.UTC)})
 			granted := 0
@@ -94,6 +127,47 @@ func windowCases() []Case {
 			}
 			if granted < 50 || granted > 70 {
 				t.Fatalf("%d hours could be reserved ahead, want about 60", granted)
+			}
+		}},
+		{"window/far-months", "windows that are reserved far ahead stay as they are, whatever asks after that, and the next one with room is found", func(t testing.TB, s *Session) {
+			zone, err := time.LoadLocation("America/New_York")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range []policies.Policy{policies.Monthly(1, zone), policies.Daily(1, zone)} {
+				s.Set(store.Instant(time.Date(2025, 2, 28, 12, 0, 0, 0, zone).UnixMicro()))
+				st, begin := s.Stack(Key{Policy: p}), func(i int) store.Instant {
+					if p.Name() == "monthly" {
+						return store.Instant(time.Date(2025, time.Month(2+i), 1, 0, 0, 0, 0, zone).UnixMicro())
+					}
+					return store.Instant(time.Date(2025, 2, 28+i, 0, 0, 0, 0, zone).UnixMicro())
+				}
+				var all []store.Grant
+				for i := range 20 {
+					all = append(all, s.Go(st, 1, Since(max(s.now, begin(i)))))
+				}
+				if g := s.Ask(st, store.Call{Cost: 1}); g.OK || g.At <= begin(1) || g.At > begin(20) {
+					t.Fatalf("%s: %v is refused until %v", p, g.OK, Since(g.At))
+				}
+				s.Cancel(st, all[1])
+				s.Report(st, store.Note{Kind: store.NoteSettle, Charge: all[0].Charges[0], Cost: 1, Actual: 2})
+				s.Go(st, 1, Since(begin(1)))
+				if seen := s.Status(st).Limits[0]; seen.Next != begin(20) || seen.Backlog != 19 || seen.Full != begin(20) {
+					t.Fatalf("%s: the next one at %v, all at %v, %d ahead; want %v and 19", p, Since(seen.Next), Since(seen.Full), seen.Backlog, Since(begin(20)))
+				}
+				for i := range 20 {
+					s.Set(begin(i+1) - 1)
+					if g := s.Ask(st, store.Call{Cost: 1}); g.OK {
+						t.Fatalf("%s: a second call of window %d", p, i)
+					}
+				}
+			}
+			utc, moved := s.Stack(Key{Policy: policies.Monthly(1, time.UTC).Named("z")}), s.Stack(Key{Policy: policies.Monthly(1, zone).Named("z")})
+			s.Set(store.Instant(time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC).UnixMicro()))
+			s.Go(utc, 1, Since(s.now))
+			s.Set(store.Instant(time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC).UnixMicro()))
+			if g := s.Ask(moved, store.Call{Cost: 1}); g.OK {
+				t.Fatal("a second call in January, because the time zone changed on its 31st day")
 			}
 		}},
 		{"window/slack", "a call may go until its window ends, less the guard", func(t testing.TB, s *Session) {

@@ -2,7 +2,8 @@ package engine
 
 // The grid of a window: the buckets that its times are divided into, by their length or by a calendar's table.
 
-// floor returns the start of the bucket that holds t.
+// floor returns the start of the bucket that holds t. Behind a calendar's table its windows are not known, and t itself stands for the one
+// that holds it. A table of one bound goes on evenly.
 func (l *Limit) floor(t int64) int64 {
 	w := l.Spec.Interval
 	if len(l.Bounds) == 0 {
@@ -15,8 +16,10 @@ func (l *Limit) floor(t int64) int64 {
 	if i < len(l.Bounds) {
 		return l.Bounds[i-1]
 	}
-	end := l.Bounds[i-1]
-	return t - mod(t-end, w)
+	if i > 1 {
+		return t
+	}
+	return t - mod(t-l.Bounds[0], w)
 }
 
 // next returns the start of the bucket after the one that begins at b.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/headway-go/headway/luascripts/numbers"
@@ -71,8 +72,12 @@ func (g *GCRA) history(s shape, now int64) (all []spent) {
 // history of a window is what its counting buckets hold, at the latest instant at which it can have been spent, so that it counts for long
 // enough. For future buckets, it is the earliest instant.
 func (w *Window) history(s shape, now int64) (all []spent) {
+	longer := int64(0)
+	if s.calendar {
+		longer = s.unit / numbers.LongerBy
+	}
 	for _, one := range w.buckets {
-		if one.n == 0 || one.begin+(s.more+1)*s.unit <= now {
+		if one.n == 0 || one.begin+(s.more+1)*s.unit+longer <= now {
 			continue
 		}
 		at := one.begin
@@ -124,9 +129,8 @@ func (w *Window) recount(l *Limit, now, at, n int64) {
 	}
 }
 
-// offGrid reports whether the last counts are on another grid than that of a calendar: its time zone has changed, or the grid was continued
-// evenly while the calendar was unknown.
+// offGrid reports whether counts are on another grid than that of a calendar: its time zone has changed, or they were charged to instants
+// when their windows were not known.
 func (w *Window) offGrid(l *Limit) bool {
-	n := len(w.buckets)
-	return len(l.Bounds) > 0 && n > 0 && w.buckets[n-1].begin >= l.Bounds[0] && l.floor(w.buckets[n-1].begin) != w.buckets[n-1].begin
+	return len(l.Bounds) > 0 && slices.ContainsFunc(w.buckets, func(b bucket) bool { return b.begin >= l.Bounds[0] && l.floor(b.begin) != b.begin })
 }

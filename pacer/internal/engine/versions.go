@@ -122,8 +122,8 @@ func gridOf(s *policies.Spec) string {
 	return s.Calendar.Zone()
 }
 
-// Serves reports whether there is one account only, and it has the shape of a limit: then there is nothing to turn.
-func (v *Versions) Serves(s *policies.Spec) bool {
+// Serves reports whether there is one account only, and it has the shape and the grid of a limit: then there is nothing to turn.
+func (v *Versions) Serves(l *Limit) bool {
 	grid := ""
 	if v.others != nil {
 		if len(v.others.aside) > 0 {
@@ -131,7 +131,11 @@ func (v *Versions) Serves(s *policies.Spec) bool {
 		}
 		grid = v.others.grid
 	}
-	return v.shape == shapeOf(s) && grid == gridOf(s)
+	if v.shape != shapeOf(l.Spec) || grid != gridOf(l.Spec) {
+		return false
+	}
+	w, ok := v.Account.(*Window)
+	return !ok || !w.offGrid(l)
 }
 
 // Turn sees to it that the account has the shape of a limit that is asked for now.

@@ -115,10 +115,10 @@ func TestAVersionGoesThatNobodyAsksFor(t *testing.T) {
 	const until = second + numbers.VersionLives
 	l.entry(until-1, now)
 	require.Equal(t, 2, l.v.Known())
-	require.False(t, l.v.Serves(&now))
+	require.False(t, l.v.Serves(&engine.Limit{Spec: &now}))
 	l.entry(until, now)
 	require.Equal(t, 1, l.v.Known())
-	require.True(t, l.v.Serves(&now))
+	require.True(t, l.v.Serves(&engine.Limit{Spec: &now}))
 }
 
 // A version that has recovered goes on counting what the others let go, for as long as somebody is likely to ask for it. When nobody is,
@@ -193,6 +193,6 @@ func TestLookingChangesNothing(t *testing.T) {
 	seen := l.v.Seen(&engine.Limit{Spec: &two}, epoch)
 	require.Equal(t, epoch+second, seen.Paused())
 	require.Empty(t, seen.(*engine.Window).Counts())
-	require.True(t, l.v.Serves(&one))
+	require.True(t, l.v.Serves(&engine.Limit{Spec: &one}))
 	require.Same(t, l.v.Account, l.v.Seen(&engine.Limit{Spec: &one}, epoch))
 }

@@ -63,8 +63,12 @@ func (w *Window) search(l *Limit, now, e, n int64, round int) Placement {
 		frontier = max(frontier, l.floor(w.full.until))
 	}
 	k = max(k, frontier)
-	for looks := 1; ; looks++ {
-		if size := len(w.buckets); (round >= numbers.LastRound || looks > numbers.MaxLooks) && w.ends > now && size > 0 {
+	for looks, end := 1, l.horizon(); ; looks++ {
+		if k >= end { // where the windows behind it begin is not known
+			k = end
+			break
+		}
+		if size := len(w.buckets); (round >= numbers.LastRound || looks > numbers.MaxFull) && w.ends > now && size > 0 {
 			if after := l.reach(w.buckets[size-1].begin); after > k {
 				k = l.floor(after + width - 1) // on this grid, and not before
 			}

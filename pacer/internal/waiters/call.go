@@ -236,25 +236,25 @@ func (c *Call) hasPermits() bool {
 
 // asksAgain reports whether the call has to ask the store once more before it may go, and when.
 func (c *Call) asksAgain() (at time.Time, again bool) {
-	if c.request[0].ID == 0 {
-		return time.Time{}, false
-	}
 	if c.grant[0].Queued {
 		return c.due, true
+	}
+	if c.request[0].ID == 0 {
+		return time.Time{}, false
 	}
 	return c.due.Add(-c.request[0].Reach), !c.hasPermits()
 }
 
-// boundByAny reports whether one of some keys, or a change of the whole upstream, concerns the call.
-func (c *Call) boundByAny(keys map[store.Key]bool) bool {
+// boundByAny reports whether one of some keys, or a change of the whole upstream, concerns calls that some limits bind.
+func boundByAny(limits []store.Limit, keys map[store.Key]bool) bool {
 	if len(keys) == 0 {
 		return false
 	}
 	if keys[store.Key{}] {
 		return true
 	}
-	for i := range c.stack.Limits {
-		if keys[c.stack.Limits[i].Key()] {
+	for i := range limits {
+		if keys[limits[i].Key()] {
 			return true
 		}
 	}

@@ -81,6 +81,10 @@ func (s *Waiters) askFirst(ctx context.Context, q *queue, c *Call) error {
 	}
 	c.requested, c.grant[0] = began, grants[0]
 	switch g := &c.grant[0]; {
+	case unreached(&calls[0], g):
+		q.last = store.Grant{Binds: g.Binds}
+		s.sleep(c, g.Binds, g.Now, began, g.Wait()/2)
+		return nil
 	case !g.OK && !g.Queued:
 		s.leaveQueue(c)
 		return s.notYetAt(c, began)
@@ -211,6 +215,12 @@ func (s *Waiters) neighbours(c *Call) (before time.Time, later *Call) {
 		}
 	}
 	return before, nil
+}
+
+// unreached reports whether a call has no slot only because the windows of a calendar are not known so far ahead. It asks again when half
+// of the time to the slot is over, so that it asks a few times, however far away that is.
+func unreached(call *store.Call, g *store.Grant) bool {
+	return !g.OK && g.AtLeast && g.Wait() <= call.MaxWait
 }
 
 // sleep has a call without a slot ask again some time after now, which is when the store answered a request that began then. The caller

@@ -63,6 +63,9 @@
 // H, and no earlier than a half. The first call of a request may get any slot that its own MaxWait allows; the others get one only within
 // H. So a process always holds at least one slot, and at most those within H of the one before.
 //
+// A store cannot grant a slot behind the known windows of a calendar. The call then has no slot, and asks again when half of the time to
+// its slot is over: so the number of requests is a logarithm of the wait. The end of a pause wakes it earlier.
+//
 // # The parts
 //
 //	waiters.go     all calls of a Pacer, and their lock
@@ -83,6 +86,7 @@
 //	resync.go      giving slots up that this process granted locally
 //	listen.go      news from the store
 //	events.go      what a call waits for, for hooks and errors
+//	least.go       how long a call waits at least behind others, if slots come in groups
 //	window.go      how far ahead to reserve, and for how many calls to ask; it has no clock, no lock and no timer
 //	storequeue.go  how many calls of a process are in the store's queue
 //	clock.go       when, by the clock of this machine, the store decided

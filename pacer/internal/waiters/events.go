@@ -170,21 +170,8 @@ func (s *Waiters) refusal(c *Call) Refusal {
 			Limit: c.limit(g.Binds), Cost: c.cost(g.Binds), Paused: g.Paused || g.Binds == store.BindsUpstream,
 			Queued: g.Queued, Ahead: g.Ahead, For: g.Wait(),
 		},
-		MaxWait: call.MaxWait, ByDeadline: c.byDeadline, AtLeast: !g.Queued && c.beyondCalendars(g),
+		MaxWait: call.MaxWait, ByDeadline: c.byDeadline, AtLeast: g.AtLeast,
 	}
-}
-
-// beyondCalendars reports whether a slot lies beyond the windows that were known when the call was decided: then it may be later still.
-func (c *Call) beyondCalendars(g *store.Grant) bool {
-	for i := range c.stack.Limits {
-		if calendar := c.stack.Limits[i].Spec.Calendar; calendar != nil {
-			bounds := calendar.Bounds(int64(g.Now), int64(g.Now.Add(c.request[0].MaxWait)))
-			if int64(g.At) >= bounds[len(bounds)-1] {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func (s *Waiters) refusalAt(c *Call, began time.Time) Refusal {

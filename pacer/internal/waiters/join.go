@@ -81,7 +81,7 @@ var errTimeout = errors.New("the longest wait is over")
 func (s *Waiters) waitInQueue(ctx context.Context, q *queue, c *Call, now time.Time) error {
 	e := &entry{call: c, queue: q, turn: make(chan struct{}, 1)}
 	c.grant[0] = store.Grant{Queued: true, Ahead: int64(q.length), Binds: q.last.Binds, Paused: q.last.Paused, Charges: c.grant[0].Charges}
-	s.waits(ctx, c, now, s.estimate(q, now, q.length))
+	s.waits(ctx, c, now, s.estimate(q, c, now, q.length))
 	q.insert(e)
 	s.admit(q)
 	s.thawFor(c)
@@ -160,7 +160,7 @@ func (s *Waiters) giveUp(q *queue, e *entry, cause error) error {
 	}
 	if cause == errTimeout || c.byDeadline && cause == context.DeadlineExceeded { //nolint:errorlint // both are returned unwrapped
 		now := time.Now()
-		r := s.refusalIn(q, c, now, s.estimate(q, now, 0))
+		r := s.refusalIn(q, c, now, s.estimate(q, c, now, 0))
 		r.Waited = c.request[0].MaxWait
 		return s.NotYet(r)
 	}
@@ -190,9 +190,12 @@ func (s *Waiters) askFor(q *queue, now time.Time, waiting int) (n int, again tim
 }
 
 // estimate returns about how long a call waits that has this many before it.
-func (s *Waiters) estimate(q *queue, now time.Time, ahead int) time.Duration {
-	if q.deferred {
+func (s *Waiters) estimate(q *queue, c *Call, now time.Time, ahead int) time.Duration {
+	switch {
+	case q.deferred:
 		return q.inStore.Estimate(len(q.out) + ahead)
+	case q.groups:
+		return s.least(q, c, now, ahead)
 	}
 	at := s.sinceMade(now)
 	return q.window.Estimate(at, s.sinceMade(q.furthest()), ahead) - at
@@ -200,10 +203,10 @@ func (s *Waiters) estimate(q *queue, now time.Time, ahead int) time.Duration {
 
 // tooFar returns the error of a call that has this many before it, if it could not go in time, as things are. The caller holds mu.
 func (s *Waiters) tooFar(q *queue, c *Call, now time.Time, ahead int) error {
-	if c.latest.IsZero() || q.window.Gap() == 0 { // how soon a queue of the store moves is unknown
+	if c.latest.IsZero() || q.deferred || q.window.Gap() == 0 && !q.groups { // how soon a queue of the store moves is unknown
 		return nil
 	}
-	wait := s.estimate(q, now, ahead)
+	wait := s.estimate(q, c, now, ahead)
 	if wait <= c.latest.Sub(now) {
 		return nil
 	}

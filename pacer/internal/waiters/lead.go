@@ -135,7 +135,11 @@ func (s *Waiters) grant(ctx context.Context, q *queue, a *Answer, i int, call *C
 	at := began.Add(g.Wait()).Sub(s.made)
 	if g.Wait() > 0 || !g.OK {
 		a.Waits, a.Paused = true, a.Paused || g.Paused || g.Binds == store.BindsUpstream
-		q.last = store.Grant{Binds: g.Binds, Paused: g.Paused}
+		q.last.Binds, q.last.Paused = g.Binds, g.Paused
+	}
+	q.last.OK, q.last.At, q.lastCost = g.OK, g.At, q.calls[i].Cost
+	if q.calls[i].Costs != nil {
+		q.lastCost = 0
 	}
 	if s.unwanted(ctx, q, call, g) {
 		return false
@@ -144,6 +148,7 @@ func (s *Waiters) grant(ctx context.Context, q *queue, a *Answer, i int, call *C
 		if a.Next == 0 || at < a.Next {
 			a.Next = at
 		}
+		a.Unreached = a.Unreached || i == 0 && unreached(&q.calls[0], g)
 		if call.latest.IsZero() || g.Wait() <= call.latest.Sub(began) {
 			return false
 		}

@@ -62,7 +62,7 @@ func (s *Waiters) apply(changes []store.Change) (caught []*Call, news []store.Ch
 	defer s.mu.Unlock()
 	news, fresh, again := s.record(changes)
 	for c := range s.waiting {
-		concerned := c.boundByAny(again)
+		concerned := boundByAny(c.stack.Limits, again)
 		switch {
 		case c.grant[0].Queued:
 			if concerned || c.standsFor(fresh) {
@@ -70,12 +70,22 @@ func (s *Waiters) apply(changes []store.Change) (caught []*Call, news []store.Ch
 			}
 		case c.state != reserved:
 		case c.moving != nil:
-			if concerned || c.boundByAny(fresh) {
+			if concerned || boundByAny(c.stack.Limits, fresh) {
 				s.moveAgain(c)
 			}
 		case concerned || s.paused(c):
 			c.catch()
 			caught = append(caught, c)
+		}
+	}
+	for _, q := range s.queues.byStack {
+		if !boundByAny(q.limits, again) {
+			continue
+		}
+		q.last.At = 0 // the next slot may be nearer
+		if q.window.sleep > 0 {
+			q.window.sleep = 0
+			s.admit(q)
 		}
 	}
 	return inOrder(caught), news

@@ -45,7 +45,9 @@ type queue struct {
 	thaws      bool        // when that is answered, others may ask: see thaw
 	held       []*Call     // calls with a slot that is still to come; none of a deferred stack: see out
 	timer      *time.Timer // has the first call ask when the furthest slot comes within reach
-	last       store.Grant // what binds the calls that have to wait, by the last answer
+	last       store.Grant // the last answer, and what binds the calls that have to wait
+	lastCost   int64       // what its call costs; 0 if that differs from limit to limit
+	groups     bool        // its slots come in groups: see least
 
 	// The request that is under way.
 	calls  []store.Call
@@ -133,6 +135,7 @@ func (s *Waiters) queueFor(h uint64, limits []store.Limit, deferred bool) *queue
 		}
 		q.generation = s.generation
 		q.hash, q.limits, q.deferred = h, append(q.limits[:0], limits...), deferred
+		q.groups = hasGroups(q.limits)
 		q.passes = q.deferred && !s.Direct && passable(q.limits)
 		q.inOrder = q.deferred && !slices.ContainsFunc(q.limits, func(l store.Limit) bool { return l.Spec.Queue != policies.NoQueue })
 		qs.byStack[h] = q
@@ -162,7 +165,7 @@ func (s *Waiters) dropIfIdle(q *queue) {
 		q.timer.Stop()
 	}
 	if len(s.queues.spare) < maxSpareQueues {
-		q.window, q.inStore, q.last = Window{}, StoreQueue{}, store.Grant{}
+		q.window, q.inStore, q.last, q.lastCost = Window{}, StoreQueue{}, store.Grant{}, 0
 		s.queues.spare = append(s.queues.spare, q)
 	}
 }

@@ -145,20 +145,18 @@ func (s *Waiters) granted(c *Call) {
 	g := &c.grant[0]
 	s.dropLease(c)
 	c.due = s.dueTime(c)
-	if c.request[0].ID != 0 {
-		if c.request[0].Since == 0 {
-			c.request[0].Since = g.Now
+	if c.request[0].ID != 0 && c.request[0].Since == 0 {
+		c.request[0].Since = g.Now
+	}
+	if g.Queued {
+		s.Usage.Leave(&c.tracked, &c.request[0])
+		if c.woken { // it was woken while the request was under way
+			c.due = time.Now()
 		}
-		if g.Queued {
-			s.Usage.Leave(&c.tracked, &c.request[0])
-			if c.woken { // it was woken while the request was under way
-				c.due = time.Now()
-			}
-			return
-		}
-		if c.hasPermits() {
-			c.lease = s.Leases.Take(c.request[0].ID, c.stack.Limits, g.At, c.requested, s.passing(c))
-		}
+		return
+	}
+	if c.request[0].ID != 0 && c.hasPermits() {
+		c.lease = s.Leases.Take(c.request[0].ID, c.stack.Limits, g.At, c.requested, s.passing(c))
 	}
 	s.Usage.Enter(&c.tracked, c.stack.Limits, &c.request[0])
 }

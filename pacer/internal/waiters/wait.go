@@ -247,5 +247,7 @@ func (s *Waiters) leaveStoreQueue(c *Call) {
 			limits = append(limits, l)
 		}
 	}
-	s.Leases.Leave(c.request[0].ID, limits)
+	if len(limits) > 0 {
+		s.Leases.Leave(c.request[0].ID, limits)
+	}
 }

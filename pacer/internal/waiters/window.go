@@ -35,6 +35,7 @@ type Window struct {
 	gap   time.Duration // between the slots of two calls that follow each other; 0: not known, or calls need not wait
 	front time.Duration // the furthest slot that was ever granted
 	batch int           // how many calls the next request carries; 0: firstBatch
+	sleep time.Duration // until then, no slot can be had: see unreached
 }
 
 // Reach returns H: how far ahead of now slots are reserved.
@@ -71,6 +72,9 @@ func (w *Window) Gap() time.Duration { return w.gap }
 // Ask returns for how many of the waiting calls to ask now, when the furthest slot that is held is at furthest (or in the past). If it
 // returns 0, it is not to be asked before again.
 func (w *Window) Ask(now, furthest time.Duration, waiting int) (n int, again time.Duration) {
+	if now < w.sleep {
+		return 0, w.sleep
+	}
 	reach := w.Reach()
 	low := reach
 	if w.gap > 0 && w.gap < reach/4 { // a request is for several, the more, the nearer the store is
@@ -99,11 +103,16 @@ type Answer struct {
 	First, Last         time.Duration // the nearest and the furthest of their slots
 	Next                time.Duration // the first slot that was not granted, because it is too far ahead; 0 if there is none
 	Paused              bool          // calls wait for the end of a pause, which says nothing of the pace
+	Unreached           bool          // the first call got no slot, however long it may wait
 }
 
 // Answered takes an answer.
 func (w *Window) Answered(a *Answer) {
 	w.way.Took(max(0, a.Answered-a.Requested))
+	w.sleep = 0
+	if a.Unreached {
+		w.sleep = a.Requested + (a.Next-a.Requested)/2
+	}
 	if !a.Waits {
 		w.gap, w.front = 0, max(w.front, a.Last)
 		w.batch = min(MaxBatch, max(firstBatch, 2*a.Calls))
