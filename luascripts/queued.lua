@@ -166,7 +166,7 @@ return function(entries, c, up, now, reply, size, changed)
   -- inturn returns the slot, what binds it and the kinds of limits, if it is the call's turn. If it is not, it returns a verdict besides:
   -- the call is queued, or is refused because that takes too long.
   local function inturn(begin, beginbinds, s, binds)
-    local turn, fairturn, blocks, lane, again, ahead = s - now <= near, true, 0, 0, -math.huge, 0
+    local turn, fairturn, blocks, lane, again, own, ahead = s - now <= near, true, 0, 0, -math.huge, -math.huge, 0
     for i = 1, p do
       local o = of[i]
       if o.kind == 'lane' or o.kind == 'fair' then
@@ -175,18 +175,17 @@ return function(entries, c, up, now, reply, size, changed)
         local behindothers = rank > 0 and behind - now > near
         turn = turn and not behindothers
         if o.kind == 'lane' then
-          lane, ahead = i, math.max(ahead, debt(rank * cost(i), of[whole[i]].step))
+          lane, own, ahead = i, math.max(own, behind - near), math.max(ahead, debt(rank * cost(i), of[whole[i]].step))
         else
           fairturn = fairturn and not behindothers
           if behind - near > again then blocks, again = i, behind - near end
         end
       end
     end
-    if turn then return s, binds, rates end
-    local soonest = again + near
-    if lane > 0 then
+    local at, by, lost = nil, nil, math.huge
+    if lane > 0 and (not turn or s > begin) then
       -- A slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.
-      local at, by, lost = known.at, known.by, known.lost
+      at, by, lost = known.at, known.by, known.lost
       if not at then
         local places
         at, by, places = joint(begin, beginbinds, shared)
@@ -196,8 +195,13 @@ return function(entries, c, up, now, reply, size, changed)
         end
         known.at, known.by, known.lost = at, by, lost
       end
+    end
+    if turn and lost >= s then return s, binds, rates end
+    local soonest = again + near
+    if lane > 0 then
       if fairturn and at - now <= near and lost + ahead - now <= lastmoment then return at, by, shared end
-      local first = math.max(now, math.min(s - near, math.max(at - near, lost - lastmoment))) + ahead
+      local first = math.max(at - near, lost - lastmoment) + ahead
+      if lost >= s then first = math.min(first, own) end
       if blocks == 0 or fairturn then blocks = lane end
       soonest = math.max(again, first)
       again = math.max(again, first - (near - C.Near))
@@ -232,7 +236,7 @@ return function(entries, c, up, now, reply, size, changed)
       local o = of[i]
       local till = o.run.paused(o)
       if till > begin then begin, beginbinds = till, -i end
-      if o.kind == 'lane' or o.kind == 'fair' then turns = true end
+      if o.kind == 'lane' or o.kind == 'fair' then turns = turns or i end
       if o.kind == 'leases' then permits = true end
     end
     local free, s, binds = known.free, known.s, known.binds
@@ -242,7 +246,7 @@ return function(entries, c, up, now, reply, size, changed)
       known.free, known.s, known.binds = free, s, binds
     end
     lead = permits and not turns and math.max(C.PermitNear, c.reach) or near
-    turns = turns and not c.held -- who has a slot need not queue for one
+    turns = not c.held and turns -- who has a slot need not queue for one
     local within = c.held and near or lead -- who has a slot knows when to ask for its permits
     if free - now > within or not turns and s - now > within then return granted(s, binds, rates, false) end
     local kinds = rates
@@ -253,6 +257,8 @@ return function(entries, c, up, now, reply, size, changed)
     end
     for i = 1, p do
       local v = of[i].kind == 'leases' and lacking(i)
+      -- It waits for its slot, and keeps its turn: permits may be back by then.
+      if v and v.class == waits and turns and s > now then return queued(turns, s) end
       if v then return v end
     end
     return granted(s, binds, kinds, true)

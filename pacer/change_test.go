@@ -168,7 +168,6 @@ func TestALowerPolicyHoldsAtOnce(t *testing.T) {
 		require.NoError(t, p.Declare(policies.PerSecond(200).Named("x")))
 		slow := 0
 		went := all()
-		nearlyInOrder(t, went, int(200*promisedReach/time.Second)) // those that hold slots when the policy changes move side by side
 		for _, w := range went {
 			if at := begin.Add(w.at); at.After(changed) && at.Before(changed.Add(4*time.Second)) {
 				slow++

@@ -276,3 +276,28 @@ func TestAPermitIsKeptForACallerThatComesAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// A call that got its slot before it was known how far away the store is asks for its permit in time all the same, and keeps the slot.
+func TestPermitsBesideARateFarAway(t *testing.T) {
+	t.Parallel()
+	for _, way := range []time.Duration{20 * ms, 60 * ms} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFarAway()
+			f.goes(way)
+			p := f.pacer(t, policies.PerSecond(10).Burst(1), policies.InFlight(8))
+			defer closing(t, p)
+			var all sync.WaitGroup
+			start := time.Now()
+			for range 30 {
+				all.Go(func() {
+					r, err := p.Acquire(t.Context())
+					require.NoError(t, err)
+					r.Release()
+				})
+				synctest.Wait()
+			}
+			all.Wait()
+			require.LessOrEqual(t, time.Since(start), 2900*ms+5*way, "one interval each, and the first answers")
+		})
+	}
+}

@@ -3,6 +3,7 @@ package pacer_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -107,36 +108,58 @@ func TestACancelledCrowdLeavesNothing(t *testing.T) {
 	})
 }
 
-// Some leave from the middle: the others keep their order, and no slot is lost.
+// Some leave, from the end or shortly before they would go: the others take their slots and positions over, and no slot is lost.
 func TestSomeLeaveTheQueue(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(10)}, MaxWait: pacer.Forever})
-		defer p.Close()
-		ctx, cancel := context.WithCancel(t.Context())
-		var stay [20]time.Duration
-		var errs [40]error
-		start := time.Now()
-		var all sync.WaitGroup
-		for i := range 20 {
-			all.Go(func() {
-				errs[i] = p.Wait(t.Context())
-				stay[i] = time.Since(start)
+	rate, permits := policies.PerSecond(10).Burst(1), policies.InFlight(8)
+	for name, stack := range map[string][]policies.Policy{
+		"rate": {rate}, "permits": {rate, permits}, "fair": {rate.Fair("key")}, "fair and permits": {rate.Fair("key"), permits},
+		"window": {policies.Fixed(1, 100*ms)}, "pool": {policies.PerSecond(5).Per("key")}, "pool and permits": {policies.PerSecond(5).Burst(1).Per("key"), permits.Per("key")}, "two": {rate, policies.Hourly(1000, time.UTC)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPacer(t, pacer.Config{Policies: stack, MaxWait: pacer.Forever})
+				defer p.Close()
+				acquire, at := p.Acquire, func(i int) time.Duration { return time.Duration(i) * 100 * ms }
+				if strings.HasPrefix(name, "pool") {
+					pool, err := p.Pool(pacer.Credentials("1", "2"), "key")
+					require.NoError(t, err)
+					acquire, at = pool.Acquire, func(i int) time.Duration { return time.Duration(i/2) * 200 * ms }
+				}
+				var went []int
+				var all sync.WaitGroup
+				start := time.Now()
+				leave := make([]context.CancelFunc, 30)
+				for i := range leave {
+					ctx, cancel := context.WithCancel(t.Context())
+					leave[i] = cancel
+					all.Go(func() {
+						r, err := acquire(pacer.WithScope(ctx, "key", "1"))
+						if err != nil {
+							require.ErrorIs(t, err, context.Canceled)
+							return
+						}
+						defer r.Release()
+						require.Equal(t, at(len(went)), time.Since(start).Round(ms))
+						went = append(went, i)
+					})
+					synctest.Wait()
+				}
+				for i := range 5 {
+					time.Sleep(time.Until(start.Add(time.Duration(i+1)*100*ms - 2*ms)))
+					leave[2*i+1]() // whose slot is next
+					leave[29-i]()
+				}
+				all.Wait()
+				if !strings.HasPrefix(name, "pool") { // of which two go at a time
+					require.True(t, slices.IsSorted(went) || name == "permits", went)
+					require.Len(t, went, 20)
+					require.Zero(t, statusOf(t, p, stack[0].Name()).Backlog)
+				}
 			})
-			synctest.Wait()
-			all.Go(func() { errs[20+i] = p.Wait(ctx) })
-			synctest.Wait()
-		}
-		time.Sleep(150 * ms)
-		cancel()
-		all.Wait()
-		for i := range 20 {
-			require.NoError(t, errs[i])
-			require.ErrorIs(t, errs[20+i], map[bool]error{true: context.Canceled}[i > 0])
-		}
-		require.True(t, slices.IsSorted(stay[:]))
-		require.LessOrEqual(t, stay[19], 2100*ms, "20 calls at 10/s, and one that went before the others left")
-	})
+		})
+	}
 }
 
 // Close wakes all that wait, and nothing stays charged.

@@ -180,6 +180,16 @@ func fairCases() []Case {
 			s.release(st, other)
 			s.expect(st, 0, 0, 5)
 		}},
+		{"fair/beside-permits", "those who share a rate get parts by weight beside permits, too, while those are not short", func(t testing.TB, s *Session) {
+			to := 5 * time.Second
+			c := caller{keys: []Key{rate[0], {Policy: policies.InFlight(2).Named("two")}}, runs: 5 * ms, to: to}
+			light, heavy := c, c
+			light.flow, light.weight, heavy.flow, heavy.weight = 1, 1, 2, 3
+			d := driven(s, to, append(group(10, light), group(10, heavy)...)...)
+			used(t, d, to, rate)
+			near(t, "calls of weight 1", d.count(0, to, of(1)), 125, 0.06)
+			near(t, "calls of weight 3", d.count(0, to, of(2)), 375, 0.06)
+		}},
 		{"fair/far", "a slot that is far away is in nobody's way", func(t testing.TB, s *Session) {
 			st := s.Stack(rate...)
 			for _, ahead := range []time.Duration{10 * time.Second, time.Minute} {

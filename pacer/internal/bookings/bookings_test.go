@@ -183,7 +183,7 @@ func TestABookingGoesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, one, other := perSecond(t)
 		now := one.book(0)
-		soon := one.book(100 * time.Millisecond)
+		soon := one.book(100*time.Millisecond, calls.Option{Kind: calls.MaxWait, N: int64(200 * time.Millisecond)})
 		other.went(now, 1, 0)
 		other.later(soon, 1, 100*time.Millisecond, false)
 		time.Sleep(70 * time.Millisecond)
@@ -194,6 +194,10 @@ func TestABookingGoesOnce(t *testing.T) {
 			require.ErrorIs(t, p.cancel(soon), errSpent)
 		}
 		other.later(soon, 2, 100*time.Millisecond, false) // another attempt gets a slot of its own
+		for i := range 5 {                                // it needs no other slot, however far that would be
+			one.book(time.Duration(200+100*i) * time.Millisecond)
+		}
+		one.later(soon, 2, 100*time.Millisecond, false)
 		time.Sleep(100 * time.Millisecond)
 		other.went(soon, 2, 0)
 		_, err := one.redeem(soon, 2)

@@ -118,6 +118,8 @@ func (x *Redemption) turn(ctx context.Context) (went bool, err error) {
 			err = x.r.Wait(ctx)
 		}
 		return err == nil, err
+	case x.known == "" && x.later: // it may have a slot by now
+		return false, x.leaveSlot(ctx)
 	case x.now == nil:
 		return false, x.book(ctx)
 	case !x.isBound():
@@ -205,21 +207,20 @@ func (x *Redemption) book(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before := x.known
 	result, err := x.change(ctx, t.String(), false)
 	if err != nil || result != store.BookingDone {
 		x.giveBack(ctx, x.bound.limits, &g) // somebody else has got it one
 		return err
 	}
-	x.known, x.now, x.moved = t.String(), &t, !x.later || before != ""
+	x.known, x.now, x.moved = t.String(), &t, x.moved || !x.later
 	return nil
 }
 
-// leaveSlot gives the slot of the booking back.
+// leaveSlot gives the slot of the booking back, if it has one.
 func (x *Redemption) leaveSlot(ctx context.Context) error {
 	result, err := x.change(ctx, noSlot, true)
 	if err == nil && result == store.BookingDone {
-		x.known, x.now = noSlot, nil
+		x.known, x.now, x.moved = noSlot, nil, x.moved || x.now != nil
 	}
 	return err
 }

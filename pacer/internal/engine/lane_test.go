@@ -95,7 +95,7 @@ func TestLanePaused(t *testing.T) {
 	r := newRig(t, batch(50)...)
 	r.stack[0].Account.Pause(epoch + 200*ms)
 	r.stands(0, id(1), 160*ms, 0)
-	r.stands(0, id(2), 170*ms, 1)
+	r.stands(0, id(2), 180*ms, 1)
 	b := r.goes(160*ms, id(1))
 	require.Equal(t, 200*ms, b.At)
 	require.True(t, b.Paused)
@@ -233,7 +233,7 @@ func TestFairCallsTheNext(t *testing.T) {
 	for i := range int64(9) {
 		r.stack[1].Account.Renew(&r.stack[1].Limit, epoch+5*ms, 100+i, 0)
 	}
-	b, called := r.late(20*ms, engine.Call{ID: 11, Flow: 1, MaxWait: always})
+	b, called := r.late(60*ms, engine.Call{ID: 11, Flow: 1, MaxWait: always})
 	require.Equal(t, 1, b.Binds)
 	require.Equal(t, []int64{12}, called, "its position in the queue of the rate is the next one's")
 }

@@ -335,10 +335,16 @@ func (q *queuedCall) decide(pause int64) verdict {
 		}
 	}
 	for i := range q.stack {
-		if q.roles[i].kind == leases {
-			if lacks, has := q.permit(i); !has {
-				return lacks
-			}
+		if q.roles[i].kind != leases {
+			continue
+		}
+		lacks, has := q.permit(i)
+		switch {
+		case has:
+		case queues && lacks.at.Queued && v.at.At > q.now: // it waits for its slot, and keeps its turn: permits may be back by then
+			return q.queued(slices.IndexFunc(q.roles, func(r role) bool { return r.kind&(ofLane|fair) != 0 }), v.at.At)
+		default:
+			return lacks
 		}
 	}
 	return q.granted(v.at, v.kinds|leases)
@@ -349,7 +355,7 @@ func (q *queuedCall) decide(pause int64) verdict {
 func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 	turn, fairTurn := slot.At-q.now <= q.near, true
 	blocks, lane := -1, -1
-	again, ahead := int64(math.MinInt64), int64(0)
+	again, own, ahead := int64(math.MinInt64), int64(math.MinInt64), int64(0)
 	for i := range q.stack {
 		e := &q.stack[i]
 		if q.roles[i].kind&(ofLane|fair) == 0 {
@@ -360,7 +366,7 @@ func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 		waits := rank > 0 && behind-q.now > q.near
 		turn = turn && !waits
 		if q.roles[i].kind == ofLane {
-			lane, ahead = i, max(ahead, debt(rank*q.call.cost(i), q.stack[q.roles[i].whole].step(q.now)))
+			lane, own, ahead = i, max(own, behind-q.near), max(ahead, debt(rank*q.call.cost(i), q.stack[q.roles[i].whole].step(q.now)))
 			continue
 		}
 		fairTurn = fairTurn && !waits
@@ -368,20 +374,27 @@ func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 			blocks, again = i, behind-q.near
 		}
 	}
-	if turn {
+	var lent Grant
+	lost := forever
+	if lane >= 0 && (!turn || slot.At > begin.At) {
+		lent, lost = q.borrow(begin)
+	}
+	if turn && lost >= slot.At {
 		slot.OK = true
 		return verdict{at: slot, kinds: rates}
 	}
 	soonest := again + q.near
 	if lane >= 0 {
-		lent, lost := q.borrow(begin)
 		if fairTurn && lent.At-q.now <= q.near && lost+ahead-q.now <= q.lastMoment() {
 			lent.OK = true
 			return verdict{at: lent, kinds: shared}
 		}
-		// The first call in the queue may start at the lane's own slot or at one that is lent, and the next ones no sooner than the whole
-		// rate permits. They retry earlier by the time to reach the store.
-		first := max(q.now, min(slot.At-q.near, max(lent.At-q.near, lost-q.lastMoment()))) + ahead
+		// A call may start at a slot that is lent, no sooner than the whole rate permits, or at the lane's own if nothing of the rate is lost
+		// before that. It retries earlier by the time to reach the store.
+		first := max(lent.At-q.near, lost-q.lastMoment()) + ahead
+		if lost >= slot.At {
+			first = min(first, own)
+		}
 		if blocks < 0 || fairTurn {
 			blocks = lane
 		}

@@ -174,16 +174,16 @@ func TestLane(t *testing.T) {
 	for i, want := range []int64{0, 0, 0, 0, 0, 20 * ms, 40 * ms} { // five at once, and two whose slots are near
 		require.Equal(t, want, r.goes(0, id(int64(i+1))).At)
 	}
-	// The lane's next slot is at 60 ms, and so near at 20. Those behind it come no sooner than the whole rate lets them.
+	// The lane's next slot is at 60 ms, and so near at 20. Those behind it come at the lane's pace, unless the whole rate lends to them sooner.
 	before := r.free()
 	r.stands(0, id(8), 20*ms, 0)
-	r.stands(0, id(9), 30*ms, 1)
-	r.stands(0, id(10), 40*ms, 2)
+	r.stands(0, id(9), 40*ms, 1)
+	r.stands(0, id(10), 60*ms, 2)
 	require.Equal(t, before, r.free())
 	require.Equal(t, int64(3), r.stack[1].Account.Inspect(&r.stack[1].Limit, epoch).Queued)
-	b, _ := r.late(0, engine.Call{ID: 11, MaxWait: 50*ms - 1})
-	require.Equal(t, engine.Grant{At: 50 * ms, Binds: 1}, b.Grant)
-	b, _ = r.late(0, engine.Call{ID: 11, MaxWait: 50 * ms})
+	b, _ := r.late(0, engine.Call{ID: 11, MaxWait: 80*ms - 1})
+	require.Equal(t, engine.Grant{At: 80 * ms, Binds: 1}, b.Grant)
+	b, _ = r.late(0, engine.Call{ID: 11, MaxWait: 80 * ms})
 	require.True(t, b.Queued)
 	require.True(t, r.stack[1].Account.Release(11))
 
@@ -192,7 +192,7 @@ func TestLane(t *testing.T) {
 		require.Zero(t, open.book(0, 0, 1).At)
 	}
 	require.Equal(t, 10*ms, open.book(0, 0, 1).At)
-	r.stands(15*ms, id(9), 30*ms, 1)
+	r.stands(15*ms, id(9), 40*ms, 1)
 	require.Equal(t, 60*ms, r.goes(20*ms, id(8)).At)
 	require.Equal(t, 80*ms, r.goes(40*ms, id(9)).At)
 }
@@ -205,8 +205,8 @@ func TestLaneOvertakes(t *testing.T) {
 		r.goes(0, id(i+1))
 	}
 	r.stands(0, id(8), 20*ms, 0)
-	r.stands(0, id(9), 30*ms, 1)
-	r.stands(40*ms-1, id(9), 50*ms-1, 1)
+	r.stands(0, id(9), 40*ms, 1)
+	r.stands(40*ms-1, id(9), 41*ms-1, 1)
 	require.Equal(t, 60*ms, r.goes(40*ms, id(9)).At, "the second slot from now on is at 80 ms")
 	r.stands(40*ms-1, id(8), 41*ms-1, 0)
 	require.Equal(t, 80*ms, r.goes(40*ms, id(8)).At)

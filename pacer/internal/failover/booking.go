@@ -46,7 +46,7 @@ func (w *Store) Redeem(ctx context.Context, stack store.Stack, b store.Booking) 
 		w.forgets([]store.Batch{{Stack: copied, Grants: []store.Grant{{Charges: b.Refund}}}})
 	}
 	answer := make(chan store.Redemption, 1)
-	err = w.reach(ctx, "redeem", func(ctx context.Context) error {
+	err = w.reachInTurn(ctx, "redeem", func(ctx context.Context) error {
 		r, err := s.Redeem(ctx, copied, b)
 		answer <- r
 		return err

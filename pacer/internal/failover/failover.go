@@ -83,6 +83,7 @@ type Store struct {
 	kick         chan struct{}
 	checks       chan struct{} // requests to check whether the store is what it was
 	closing      chan struct{}
+	line         chan struct{} // filled by operations of callers that are under way
 	finished     chan struct{}
 	last         atomic.Pointer[time.Time] // while leaving: until when what is owed may still be paid
 
@@ -123,6 +124,7 @@ func New(backing store.Shared, c *Config) *Store {
 		kick:      make(chan struct{}, 1),
 		checks:    make(chan struct{}, 1),
 		closing:   make(chan struct{}),
+		line:      make(chan struct{}, maxAtOnce),
 	}
 	punctual := false
 	if p, ok := backing.(interface{ Punctual() bool }); ok {
@@ -221,6 +223,17 @@ func (w *Store) ensureJoined(ctx context.Context) (bool, error) {
 		return false, a.err
 	}
 	return false, w.noContact(nil)
+}
+
+// maxAtOnce is how many operations of callers are under way at once, beside reservations and what is given back, which are batched. What a
+// client holds back because it has no more connections seems to be an answer that does not come.
+const maxAtOnce = 16
+
+// reachInTurn is reach for an operation of a caller, of which there may be thousands: it waits until fewer are under way.
+func (w *Store) reachInTurn(ctx context.Context, name string, op func(context.Context) error) error {
+	w.line <- struct{}{} // each of them ends in time
+	defer func() { <-w.line }()
+	return w.reach(ctx, name, op)
 }
 
 // reach runs an operation of the store, unless it has just failed: it returns an ErrUnreachable then, and if the store

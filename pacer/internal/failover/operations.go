@@ -203,7 +203,7 @@ func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []sto
 		}()
 	}
 	answer := make(chan reply, 1)
-	err = w.reach(ctx, "report", func(ctx context.Context) error {
+	err = w.reachInTurn(ctx, "report", func(ctx context.Context) error {
 		now, changed, err := w.store.Report(ctx, stack, kept)
 		answer <- reply{now, changed}
 		return err
@@ -244,7 +244,7 @@ func (w *Store) look(ctx context.Context, stack store.Stack, how func(context.Co
 	}
 	if began := w.Now(); ask {
 		answer, copied := make(chan store.StackStatus, 1), stack.Clone()
-		err = w.reach(ctx, "status", func(ctx context.Context) error {
+		err = w.reachInTurn(ctx, "status", func(ctx context.Context) error {
 			s, err := how(ctx, copied)
 			answer <- s
 			return err

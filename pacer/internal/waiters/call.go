@@ -242,7 +242,7 @@ func (c *Call) asksAgain() (at time.Time, again bool) {
 	if c.request[0].ID == 0 {
 		return time.Time{}, false
 	}
-	return c.due.Add(-c.request[0].Reach), !c.hasPermits()
+	return c.due.Add(-c.set.way.Lead()), !c.hasPermits()
 }
 
 // boundByAny reports whether one of some keys, or a change of the whole upstream, concerns calls that some limits bind.

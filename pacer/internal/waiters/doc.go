@@ -78,7 +78,7 @@
 //	join.go        entering a queue, and leaving it
 //	lead.go        asking the store for many calls of a queue at once
 //	deferred.go    stacks that are granted only shortly before the slot: the store's queue
-//	passing.go     permits that go from one call of the process to the next
+//	passing.go     permits, slots and positions that go from one call of the process to the next
 //	pauses.go      which calls a pause, a resumption or a slower rate concerns
 //	booked.go      slots that leave this process, and that come to it
 //	move.go        giving slots up for later ones
@@ -96,6 +96,7 @@
 //   - Calls of one queue are asked for in the order in which they came, also when they are bound anew.
 //   - No call fails because it is bound anew: one that cannot be keeps the limits that it has.
 //   - At most one request of a window is under way, with at most [MaxBatch] calls, and at most [MaxAhead] of them if they have to wait.
+//   - A slot or position that a call gives up goes to the calls behind it; only the last one goes back to the store.
 //   - Nothing that is queued is charged. A call that leaves a queue leaves nothing behind.
 //   - A call goes once, or is given back once. Only the goroutine that marked a call as moving changes its grant.
 //   - A call that waits behind a pause that this process received goes after it.

@@ -108,11 +108,12 @@ func (s *Waiters) takeIdle(q *queue, c *Call) bool {
 	}
 	f := q.idle[i]
 	q.idle = slices.Delete(q.idle, i, i+1)
-	if !s.passTo(f, c, now) {
+	lease := s.Leases.Pass(f, s.storeTime(now))
+	if lease == nil {
 		return false
 	}
 	q.takeOut(c)
-	s.inherit(c, f, now)
+	s.inherit(c, lease, now)
 	return true
 }
 
@@ -121,34 +122,29 @@ func (s *Waiters) pass(q *queue, f *leases.Lease, now time.Time) bool {
 	i := slices.IndexFunc(q.out, func(c *Call) bool {
 		return s.isQueued(c) && (c.latest.IsZero() || now.Before(c.latest)) && c.choiceOf(f.Limits) >= 0
 	})
-	if i < 0 || !s.passTo(f, q.out[i], now) {
+	if i < 0 {
+		return false
+	}
+	lease := s.Leases.Pass(f, s.storeTime(now))
+	if lease == nil {
 		return false
 	}
 	heir := q.out[i]
-	if left := s.leavePosition(heir); left != 0 {
-		s.Leases.Leave(left, heir.standing())
+	if !s.yield(heir) {
+		s.Leases.Leave(heir.request[0].ID, heir.standing())
 	}
-	s.inherit(heir, f, now)
+	delete(s.byID, heir.request[0].ID)
+	s.inherit(heir, lease, now)
 	heir.signal()
 	return true
 }
 
-// passTo makes the lease of a call that is done the lease of another, which begins now. It returns false if the lease is no longer held.
-// The caller holds mu.
-func (s *Waiters) passTo(f *leases.Lease, c *Call, now time.Time) bool {
-	heir := s.Leases.Pass(f, s.storeTime(now))
-	if heir != nil {
-		c.lease = heir
-	}
-	return heir != nil
-}
-
-// inherit sets what a call has that took over the lease of another. The caller holds mu.
+// inherit sets what a call has that takes over the lease of another. The caller holds mu.
 func (s *Waiters) inherit(c *Call, f *leases.Lease, now time.Time) {
-	c.request[0].ID = f.ID
+	c.request[0].ID, c.lease = f.ID, f
 	g := &c.grant[0]
 	*g = store.Grant{
-		OK: true, Now: c.lease.Began, At: c.lease.Began, Slack: maxSlack, Binds: g.Binds, Charges: g.Charges[:0], Choice: c.choiceOf(f.Limits),
+		OK: true, Now: f.Began, At: f.Began, Slack: maxSlack, Binds: g.Binds, Charges: g.Charges[:0], Choice: c.choiceOf(f.Limits),
 	}
 	for range c.stack.Limits { // those of other choices are dropped
 		g.Charges = append(g.Charges, store.Charge{From: f.ID, To: 1})
@@ -170,52 +166,93 @@ func (s *Waiters) pausedNow(limits []store.Limit, now time.Time) bool {
 	return pauses[store.Key{}] > at || slices.ContainsFunc(limits, func(l store.Limit) bool { return pauses[l.Key()] > at })
 }
 
-// leavePosition gives the position of the process's first call in the store's queue, which is the call that the store wakes next, to
-// another of its calls: to the first that waits in the process, or else to the last that is queued in the store. It returns the ID of
-// the position that is then given up, to be reported to the store; 0 for none. The caller holds mu.
-func (s *Waiters) leavePosition(c *Call) (id int64) {
-	q := c.queue
-	e := q.head
-	if e == nil {
-		s.swap(c, s.lastQueued(q))
-		delete(s.byID, c.request[0].ID)
-		return c.request[0].ID
+// yield gives what a call gives up in the store, a slot or a position in a queue, to those of the process that wait behind it: each gets
+// what the one before it had. The call is left with the last of it. If the first call of the process's queue took that over, yield returns
+// true, and nothing is to be given back. The caller holds mu.
+func (s *Waiters) yield(c *Call) (taken bool) {
+	q, now := c.queue, time.Now()
+	if q == nil || !c.grant[0].OK && !c.grant[0].Queued || s.IsClosed() || s.frozen > 0 || s.isStale(c) || s.paused(c) || c.grant[0].OK && s.overdue(c, now) {
+		return false
 	}
-	q.remove(e)
-	next := e.call
-	q.takeOut(next)
-	next.request[0].ID, next.request[0].Since = c.request[0].ID, c.request[0].Since
-	charges := next.grant[0].Charges
-	next.grant[0], next.requested, next.due = c.grant[0], c.requested, c.due
-	next.grant[0].Charges = charges
-	delete(s.byID, c.request[0].ID) // until it sleeps again
-	e.state = inherits
-	e.wake()
-	return 0
-}
-
-// lastQueued returns the last call that is queued in the store, of which there is at least one. The caller holds mu.
-func (s *Waiters) lastQueued(q *queue) *Call {
-	for _, c := range slices.Backward(q.out) {
-		if s.isQueued(c) {
-			return c
+	fits := func(o *Call) bool {
+		return c.grant[0].Queued || (o.latest.IsZero() || !c.due.After(o.latest)) && o.costsAs(c)
+	}
+	for _, o := range slices.Concat(q.held, q.out) {
+		sooner := c.grant[0].OK && o.grant[0].Queued || c.grant[0].OK == o.grant[0].OK && c.due.Before(o.due)
+		if _, asleep := s.waiting[o]; asleep && o.state == reserved && o.moving == nil && sooner && fits(o) {
+			s.swap(c, o)
 		}
 	}
-	return nil
+	for e := q.head; e != nil; e = e.next {
+		if fits(e.call) {
+			s.bequeath(c, e)
+			return true
+		}
+	}
+	return false
 }
 
-// swap exchanges the positions of two calls in the store's queue. The caller holds mu.
+// bequeath gives what a call has in the store to one that waits in the process, which leaves the queue. The caller holds mu.
+func (s *Waiters) bequeath(c *Call, e *entry) {
+	q, heir := c.queue, e.call
+	if e.state == leads {
+		q.asking = false
+	}
+	q.remove(e)
+	if q.deferred {
+		q.takeOut(heir)
+	} else {
+		q.held, heir.queue = append(q.held, heir), q
+	}
+	s.swap(c, heir)
+	delete(s.byID, heir.request[0].ID) // until it sleeps
+	e.state = inherits
+	e.wake()
+}
+
+// costsAs reports whether a call costs as much as another one of its queue, whichever of their choices bind them.
+func (c *Call) costsAs(o *Call) bool {
+	costs := func(c *Call) []int64 {
+		if c.choices != nil {
+			return c.choices.costs
+		}
+		return c.request[0].Costs
+	}
+	a, b := &c.request[0], &o.request[0]
+	return a.Cost == b.Cost && a.Tracked == b.Tracked && slices.Equal(costs(c), costs(o))
+}
+
+// swap exchanges what two calls of a queue have in the store: slots, permits and positions. The caller holds mu.
 func (s *Waiters) swap(a, b *Call) {
 	if a == b {
 		return
 	}
-	a.request[0].ID, b.request[0].ID = b.request[0].ID, a.request[0].ID
-	a.request[0].Since, b.request[0].Since = b.request[0].Since, a.request[0].Since
-	a.due, b.due = b.due, a.due
-	a.grant[0], b.grant[0] = b.grant[0], a.grant[0]
-	a.grant[0].Charges, b.grant[0].Charges = b.grant[0].Charges, a.grant[0].Charges
+	x, y := &a.request[0], &b.request[0]
+	g, h := a.giveUp(), b.giveUp()
+	x.ID, y.ID, x.Since, y.Since = y.ID, x.ID, y.Since, x.Since
+	a.grant[0], b.grant[0] = h, g
+	a.requested, b.requested, a.due, b.due, a.lease, b.lease = b.requested, a.requested, b.due, a.due, b.lease, a.lease
 	for _, c := range []*Call{a, b} {
-		s.byID[c.request[0].ID] = c
-		c.signal() // it asks again at another time
+		c.caught = true
+		c.narrow()
+		if c.grant[0].OK {
+			s.Usage.Enter(&c.tracked, c.stack.Limits, &c.request[0])
+		}
+		if c.request[0].ID != 0 {
+			s.nameByID(c)
+		}
+		c.signal() // it goes, or asks again, at another time
 	}
+}
+
+// giveUp returns the grant of a call, as the store made it, and gives the call all of its choices again. The caller holds mu.
+func (c *Call) giveUp() store.Grant {
+	g, w := c.grant[0], c.choices
+	g.Charges = c.widened()
+	if w != nil && g.Binds >= 0 {
+		g.Binds = w.anyOf[w.chosen][g.Binds]
+	}
+	c.widen()
+	c.set.Usage.Leave(&c.tracked, &c.request[0])
+	return g
 }

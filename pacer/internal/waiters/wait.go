@@ -214,13 +214,14 @@ func (s *Waiters) cancel(ctx context.Context, c *Call) error {
 		s.mu.Unlock()
 		return nil
 	}
+	taken := s.yield(c)
 	c.state = givenBack // from here on, the grant does not change
 	c.signal()          // somebody may be waiting for it
 	s.leaveQueue(c)
 	s.Usage.Leave(&c.tracked, &c.request[0])
 	queued, lease := c.grant[0].Queued, c.lease
 	s.mu.Unlock()
-	if c.free {
+	if c.free || taken {
 		return nil
 	}
 	s.Leases.Forget(lease)
