@@ -70,7 +70,7 @@ type Config struct {
 	// upstream, less often the longer the outage lasts, and one line when the store is back. Set slog.New(slog.DiscardHandler) to turn
 	// this off. Defaults to slog.Default() at the time of the warning, or to nothing if [LogHooks] are among the Hooks, because they log
 	// the same. Logger also receives a warning, at most one an hour for each upstream, when processes have had different policies for
-	// minutes.
+	// minutes. A logger that hangs or panics delays no call: lines are dropped meanwhile, and their number is logged afterwards.
 	Logger *slog.Logger
 
 	// Name identifies this process to operators (see package fleet). At most 100 bytes. Defaults to the host name and the process ID,
