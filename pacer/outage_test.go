@@ -3,6 +3,7 @@ package pacer_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -42,6 +43,7 @@ type remote struct {
 
 var (
 	errBroken  = errors.New("connection refused")
+	errPanics  = errors.New("a store of the user's")
 	errSpoiled = errors.New("the key holds something else")
 )
 
@@ -61,6 +63,9 @@ func (r *remote) enter() (*memstore.Store, store.Epoch, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asking--
+	if errors.Is(r.failing, errPanics) {
+		panic(r.failing)
+	}
 	if doomed != nil {
 		return r.store, r.epoch, doomed
 	}
@@ -252,6 +257,37 @@ func TestAHangingStoreCostsItsTimeout(t *testing.T) {
 		requested = r.count()
 		require.NoError(t, p.Wait(t.Context()))
 		require.Greater(t, r.count(), requested, "the store is asked again")
+		closing(t, p)
+	})
+}
+
+// A store that panics is lost, in whatever goroutine that is, and found again. Nothing is left of it.
+func TestAStoreThatPanicsIsLost(t *testing.T) { //nolint:paralleltest // it sets the default logger
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Policies: []policies.Policy{policies.PerSecond(10), policies.InFlight(1)}})
+		require.NoError(t, err)
+		for range 2 {
+			held, err := p.Acquire(t.Context())
+			require.NoError(t, err)
+			r.set(errPanics, 0)
+			held.Release()
+			for range 20 {
+				require.NoError(t, p.Do(t.Context(), func(context.Context) (policies.Reading, error) { return policies.Reading{}, nil }))
+			}
+			require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second}))
+			_, err = p.Status(t.Context())
+			require.NoError(t, err)
+			time.Sleep(5 * time.Second)
+			r.set(nil, 0)
+			back()
+			require.NoError(t, p.Do(t.Context(), func(context.Context) (policies.Reading, error) { return policies.Reading{}, nil }))
+		}
+		require.Equal(t, 2, pacer.Absences(p))
+		r.set(errPanics, 0)
 		closing(t, p)
 	})
 }

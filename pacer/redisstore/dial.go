@@ -18,9 +18,14 @@ func (s *Store) dialOnce(ctx context.Context) error {
 	}
 	var err error
 	for _, addr := range addrs {
-		var conn net.Conn
-		if conn, err = dial(ctx, addr); err == nil {
-			_ = conn.Close()
+		err = caught(func() error {
+			conn, err := dial(ctx, addr)
+			if err == nil {
+				_ = conn.Close()
+			}
+			return err
+		})
+		if err == nil {
 			return nil
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -75,8 +76,18 @@ func (f *flush) next(g *generation, timeout time.Duration) bool {
 func (b *Reservations) run(g *generation, f *flush) {
 	defer b.running.Done()
 	for more := true; more; more = g.proceed(f, b.timeout) {
-		b.send(g, f)
+		if !telemetry.Guard("a store", func() { b.send(g, f) }) {
+			f.fail()
+		}
 		b.answer(g, f)
+	}
+}
+
+// fail sets the errors of a request at which the store, or a hook of its client, panicked.
+func (f *flush) fail() {
+	f.Errs = f.Errs[:0]
+	for range f.Batches {
+		f.Errs = append(f.Errs, store.ErrUnreachable)
 	}
 }
 
@@ -85,11 +96,8 @@ func (b *Reservations) run(g *generation, f *flush) {
 func (b *Reservations) lead(g *generation, f *flush) {
 	done := false
 	defer func() {
-		if !done { // the store panics, or a hook of its client: that is the caller's, but nobody else must wait for it
-			f.Errs = f.Errs[:0]
-			for range f.Batches {
-				f.Errs = append(f.Errs, store.ErrUnreachable)
-			}
+		if !done { // the store panics: that is the caller's, but nobody else must wait for it
+			f.fail()
 			b.answer(g, f)
 		}
 		if g.proceed(f, b.timeout) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -293,7 +294,7 @@ func (w *Store) within(ctx context.Context, name string, op func(context.Context
 		defer w.running.Done()
 		defer w.pending.Add(-1)
 		defer cancel()
-		answer <- op(ctx)
+		answer <- guarded(ctx, op)
 	}()
 	defer func() { w.requested(name, 0, began, err) }()
 	select {
@@ -311,6 +312,14 @@ func (w *Store) within(ctx context.Context, name string, op func(context.Context
 	default:
 		return w.overdue()
 	}
+}
+
+// guarded runs an operation of the store in a goroutine of this package. If the store panics, it is out of reach.
+func guarded(ctx context.Context, op func(context.Context) error) (err error) {
+	if !telemetry.Guard("a store", func() { err = op(ctx) }) {
+		err = store.ErrUnreachable
+	}
+	return err
 }
 
 // Close implements [store.Member]: it leaves the fleet, and waits for what is under way. From then on, grants are all that it gives back.

@@ -167,7 +167,7 @@ func (w *Store) giveBackOnce(ctx context.Context, d *debt) error {
 	if errors.Is(err, store.ErrClosed) { // the process has left the fleet, and not all calls have given their slots back
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.Timeout)
 		defer cancel()
-		err = send(ctx)
+		err = guarded(ctx, send)
 	}
 	if !unsure(err) && !errors.Is(err, errResting) {
 		w.once.end(d.number)

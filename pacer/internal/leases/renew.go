@@ -28,7 +28,7 @@ func (s *Leases) renew() {
 	defer s.running.Done()
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	s.config.Report(pack(s.live(ended), store.NoteRenew), false)
+	s.send(s.live(ended), store.NoteRenew, false)
 }
 
 // ended returns the calls that are not running any more, by the functions of WhileAlive, which are called under no lock. One that panics does
