@@ -88,7 +88,7 @@ func (r *remote) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	if err != nil {
 		return err
 	}
-	if known := batches[0].Stack.Epoch; !known.IsZero() && known != epoch {
+	if known := batches[0].Stack.Epoch; !known.IsZero() && !epoch.Is(known) {
 		return &store.ForgotError{Epoch: epoch}
 	}
 	for i := range batches {

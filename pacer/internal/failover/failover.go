@@ -80,6 +80,7 @@ type Store struct {
 	contradicted atomic.Bool                    // the store has shown that it lost something, and was not reminded of it yet
 	fresh        atomic.Pointer[store.Settings] // what they are, if that was read when it came into doubt
 	pending      atomic.Int32                   // operations without an answer
+	heeded       atomic.Int32                   // reservations that are made again, after a reset that was heeded
 	turning      chan struct{}                  // filled while the process heeds a reset: one after the other
 	kick         chan struct{}
 	checks       chan struct{} // requests to check whether the store is what it was

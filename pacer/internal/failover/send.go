@@ -15,6 +15,9 @@ func (w *Store) Send(ctx context.Context, r *batch.Request) {
 	w.pending.Add(1)
 	defer w.pending.Add(-1)
 	epoch, reported := w.knownEpoch(), store.Instant(w.lastSeen.Load())
+	if w.heeded.Load() > 0 {
+		epoch.Resets = store.AnyResets
+	}
 	for i := range r.Batches {
 		r.Batches[i].Stack.Epoch, r.Batches[i].Stack.LastSeen = epoch, reported
 	}
