@@ -6,13 +6,16 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/deadline"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -259,6 +262,70 @@ func TestAHangingStoreCostsItsTimeout(t *testing.T) {
 		require.Greater(t, r.count(), requested, "the store is asked again")
 		closing(t, p)
 	})
+}
+
+// A connecting is a remote store that has to connect for the next operation.
+type connecting struct {
+	*remote
+
+	takes    atomic.Int64
+	punctual bool
+}
+
+func (c *connecting) Punctual() bool { return c.punctual }
+
+func (c *connecting) ReserveAll(ctx context.Context, batches []store.Batch) error {
+	if err := c.connect(ctx); err != nil {
+		return err
+	}
+	return c.remote.ReserveAll(ctx, batches)
+}
+
+func (c *connecting) connect(ctx context.Context) error {
+	deadline.Connecting(ctx)
+	select {
+	case <-time.After(time.Duration(c.takes.Swap(0))):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	deadline.Connected(ctx)
+	return nil
+}
+
+func (c *connecting) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
+	if err := c.connect(ctx); err != nil {
+		return store.StackStatus{}, err
+	}
+	return c.remote.Status(ctx, stack)
+}
+
+// A store is not lost while it connects, for as long as four operations may take.
+func TestAStoreThatConnectsIsNotLost(t *testing.T) {
+	t.Parallel()
+	for _, punctual := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := &connecting{remote: newRemote(1), punctual: punctual}
+			p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Policies: []policies.Policy{policies.PerSecond(100).Burst(100)}})
+			require.NoError(t, err)
+			defer closing(t, p)
+			r.set(nil, 200*ms)
+			r.takes.Store(int64(700 * ms))
+			var wg sync.WaitGroup
+			for range 10 {
+				wg.Go(func() { assert.NoError(t, p.Allow(t.Context())) })
+			}
+			wg.Wait()
+			r.takes.Store(int64(700 * ms))
+			_, err = p.Status(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, pacer.Absences(p))
+			r.takes.Store(int64(time.Hour))
+			start := time.Now()
+			require.NoError(t, p.Wait(t.Context()), "paced locally")
+			require.InDelta(t, 1, time.Since(start).Seconds(), 0.1)
+			require.Equal(t, 1, pacer.Absences(p))
+		})
+	}
 }
 
 // A store that panics is lost, in whatever goroutine that is, and found again. Nothing is left of it.

@@ -140,7 +140,7 @@ func (s *Store) query(ctx context.Context, p *script, r *request) ([]any, error)
 		if err := s.reachable(ctx); err != nil {
 			return nil, err
 		}
-		r.args[0], r.args[1], r.args[2] = program[0], program[1], len(r.keys)
+		r.script(ctx, program)
 		cmd := redis.NewSliceCmd(ctx, r.args...)
 		cmd.SetFirstKeyPos(head)
 		err := s.process(ctx, cmd)

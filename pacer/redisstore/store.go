@@ -102,7 +102,7 @@ func (s *Store) eval(ctx context.Context, r *request, program *[2]any) ([]int64,
 	if err := s.reachable(ctx); err != nil {
 		return nil, err
 	}
-	r.args[0], r.args[1], r.args[2] = program[0], program[1], len(r.keys)
+	r.script(ctx, program)
 	cmd := redis.NewIntSliceCmd(ctx, r.args...)
 	cmd.SetFirstKeyPos(head) // by which a Cluster finds the node
 	err := s.process(ctx, once{cmd})

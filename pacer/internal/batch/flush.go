@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/deadline"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -138,6 +139,12 @@ func (b *Reservations) send(g *generation, f *flush) {
 	}
 	ctx, cancel := b.context(f.entries[0].ctx, g)
 	defer cancel()
+	g.mu.Lock()
+	g.latest = ctx
+	for i := range f.entries {
+		f.entries[i].request = ctx
+	}
+	g.mu.Unlock()
 	b.sender.Send(ctx, &f.Request)
 }
 
@@ -218,23 +225,19 @@ func (f *flush) grant(e *entry) bool {
 }
 
 // context returns the context of a request that is made for a caller, and maybe others: none that ends with the caller.
-func (b *Reservations) context(values context.Context, g *generation) (context.Context, context.CancelFunc) {
+func (b *Reservations) context(values context.Context, g *generation) (*deadline.Context, context.CancelFunc) {
 	if b.direct {
-		return context.WithTimeout(values, b.timeout)
+		return deadline.Ending(values, b.timeout, Longest(b.timeout))
 	}
-	return &requestContext{Context: values, life: g.life, deadline: time.Now().Add(b.timeout)}, func() {}
+	return deadline.New(&requestContext{Context: values, life: g.life}, b.timeout, Longest(b.timeout)), func() {}
 }
 
 // A requestContext has a caller's values, but not its end.
 type requestContext struct {
 	context.Context //nolint:containedctx // for its values
 
-	life     context.Context //nolint:containedctx // ends when nobody waits for the request any more
-	deadline time.Time
+	life context.Context //nolint:containedctx // ends when nobody waits for the request any more
 }
-
-// Deadline implements [context.Context].
-func (c *requestContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
 // Done implements [context.Context].
 func (c *requestContext) Done() <-chan struct{} { return c.life.Done() }

@@ -13,6 +13,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
+	"github.com/headway-go/headway/pacer/internal/deadline"
 	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/memstore"
@@ -274,7 +275,7 @@ func (overdueError) Timeout() bool   { return true }
 func (overdueError) Temporary() bool { return true }
 
 // within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are.
-func (w *Store) within(ctx context.Context, name string, op func(context.Context) error) (err error) {
+func (w *Store) within(values context.Context, name string, op func(context.Context) error) (err error) {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -289,7 +290,7 @@ func (w *Store) within(ctx context.Context, name string, op func(context.Context
 	if w.state.Load() == unknown {
 		timeout, closing = max(timeout, time.Duration(w.budget.Load())), w.closing
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	ctx, cancel := deadline.Ending(context.WithoutCancel(values), timeout, max(timeout, batch.Longest(w.config.Timeout)))
 	answer := make(chan error, 1)
 	go func() {
 		defer w.running.Done()
