@@ -3,6 +3,7 @@ package pacer_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -84,6 +85,29 @@ func TestManySettingsLoseNoStore(t *testing.T) {
 			require.Zero(t, pacer.Absences(both[0])+pacer.Absences(both[1]), "%+v", c)
 		})
 	}
+}
+
+// A function of OverrideBy that panics when the calls that wait are bound anew keeps them bound as they are, and ends nothing.
+func TestAnOverrideThatPanicsHarmsNobody(t *testing.T) { //nolint:paralleltest // it sets the default logger
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	synctest.Test(t, func(t *testing.T) {
+		bad := false
+		keyed := policies.PerSecond(1).Per("tenant").OverrideBy(func([]string) (policies.Policy, bool) {
+			if bad {
+				panic("a function of the user's")
+			}
+			return policies.PerSecond(2), true
+		})
+		p := away(t, newRemote(1), pacer.PaceLocally, keyed)
+		defer closing(t, p)
+		went := line(t, p, 10, func(ctx context.Context, _ int) error { return p.Wait(ctx, pacer.Scope("tenant", "x")) })
+		bad = true
+		require.NoError(t, p.Declare(keyed, policies.PerSecond(5)))
+		require.Len(t, went(), 10)
+		require.Panics(t, func() { _ = p.Wait(t.Context(), pacer.Scope("tenant", "y")) }, "the caller's")
+	})
 }
 
 // line has calls wait one after the other, and returns a function that waits until all have gone.
