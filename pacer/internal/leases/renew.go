@@ -34,16 +34,16 @@ func (s *Leases) renew() {
 // ended returns the calls that are not running any more, by the functions of WhileAlive, which are called under no lock. One that panics does
 // not say that.
 func (s *Leases) ended() map[*Lease]bool {
-	watched := make(map[*Lease]func() bool)
+	functions := make(map[*Lease]func() bool)
 	s.mu.Lock()
 	for _, f := range s.inFlight {
 		if !f.done && f.alive != nil {
-			watched[f] = f.alive
+			functions[f] = f.alive
 		}
 	}
 	s.mu.Unlock()
 	over := make(map[*Lease]bool)
-	for f, alive := range watched {
+	for f, alive := range functions {
 		telemetry.Guard("a function of WhileAlive", func() { over[f] = !alive() })
 	}
 	return over
