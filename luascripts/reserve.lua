@@ -2,7 +2,7 @@
 --
 -- KEYS   upstream: its key (see account.lua)
 --        then the key of each account, and then the other keys of each (see gcra.lua, window.lua, concurrency.lua); all in one hash slot
--- ARGV   epoch: that the client knows (see account.lua; 0: none)
+-- ARGV   epoch: that the client knows (see account.lua; 0: none; "began.*": any that began then)
 --        known: the latest store time that it received
 --        accounts: how many follow; for each
 --          algorithm
@@ -58,6 +58,7 @@ local epoch, known = ARGV[1], tonumber(ARGV[2])
 nextarg = 3
 
 local all, up, now = stack(epoch)
+if string.sub(epoch, -2) == '.*' and string.match(up.epoch, '^%d+.') == string.sub(epoch, 1, -2) then epoch = up.epoch end
 if epoch ~= '0' and (up.epoch ~= epoch or now < known - C.MaxBackstep) then return { now, C.Forgot, epochof(up) } end
 local reply, size = { now }, 1
 if stale then return reply end

@@ -3,8 +3,10 @@ package pacer_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +45,69 @@ func (r *remote) Set(ctx context.Context, upstream string, changes []store.Setti
 type wentAt struct {
 	number int
 	at     time.Duration
+}
+
+// However often something is set, near or far away, nobody takes the store for lost, and calls go on.
+func TestManySettingsLoseNoStore(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		away, every time.Duration
+		calls       int64 // at least, of 600
+	}{
+		{2 * time.Millisecond, 0, 570}, {2 * time.Millisecond, 30 * time.Millisecond, 570},
+		{100 * time.Millisecond, 0, 100}, {100 * time.Millisecond, 30 * time.Millisecond, 100},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r, acme := newRemote(2), pacer.Scope("tenant", "acme")
+			r.set(nil, c.away)
+			list := []policies.Policy{policies.PerSecond(75), policies.PerSecond(1000).Per("tenant").Named("tenant")}
+			both := []*pacer.Pacer{away(t, r, pacer.PaceLocally, list...), away(t, r, pacer.PaceLocally, list...)}
+			var went atomic.Int64
+			var wg sync.WaitGroup
+			start := time.Now()
+			for _, p := range both {
+				defer closing(t, p)
+				for range 20 {
+					wg.Go(func() {
+						for time.Since(start) < 8*time.Second {
+							assert.NoError(t, p.Wait(t.Context(), acme))
+							went.Add(1)
+						}
+					})
+				}
+			}
+			for n := int64(1); n <= 200 && time.Since(start) < 7*time.Second; n++ {
+				require.NoError(t, both[0].SetLimit(t.Context(), "tenant", policies.PerSecond(n), 0, pacer.Scope("tenant", "other")))
+				time.Sleep(c.every)
+			}
+			wg.Wait()
+			require.Greater(t, went.Load(), c.calls, "%+v", c)
+			require.Zero(t, pacer.Absences(both[0])+pacer.Absences(both[1]), "%+v", c)
+		})
+	}
+}
+
+// A function of OverrideBy that panics when the calls that wait are bound anew keeps them bound as they are, and ends nothing.
+func TestAnOverrideThatPanicsHarmsNobody(t *testing.T) { //nolint:paralleltest // it sets the default logger
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	synctest.Test(t, func(t *testing.T) {
+		bad := false
+		keyed := policies.PerSecond(1).Per("tenant").OverrideBy(func([]string) (policies.Policy, bool) {
+			if bad {
+				panic("a function of the user's")
+			}
+			return policies.PerSecond(2), true
+		})
+		p := away(t, newRemote(1), pacer.PaceLocally, keyed)
+		defer closing(t, p)
+		went := line(t, p, 10, func(ctx context.Context, _ int) error { return p.Wait(ctx, pacer.Scope("tenant", "x")) })
+		bad = true
+		require.NoError(t, p.Declare(keyed, policies.PerSecond(5)))
+		require.Len(t, went(), 10)
+		require.Panics(t, func() { _ = p.Wait(t.Context(), pacer.Scope("tenant", "y")) }, "the caller's")
+	})
 }
 
 // line has calls wait one after the other, and returns a function that waits until all have gone.

@@ -70,7 +70,7 @@ type Config struct {
 	// upstream, less often the longer the outage lasts, and one line when the store is back. Set slog.New(slog.DiscardHandler) to turn
 	// this off. Defaults to slog.Default() at the time of the warning, or to nothing if [LogHooks] are among the Hooks, because they log
 	// the same. Logger also receives a warning, at most one an hour for each upstream, when processes have had different policies for
-	// minutes.
+	// minutes. A logger that hangs or panics delays no call: lines are dropped meanwhile, and their number is logged afterwards.
 	Logger *slog.Logger
 
 	// Name identifies this process to operators (see package fleet). At most 100 bytes. Defaults to the host name and the process ID,
@@ -98,8 +98,8 @@ type Config struct {
 	// has, and does not depend on the call's context. A call that arrives while a request of the same stack is under way first waits for
 	// that reply, and for the replies to calls queued before it for as long as the store answers. Up to 256 calls share a request. If no
 	// more than that arrive at once, a call whose context ends returns within four StoreTimeouts: two to reserve, and two to give the
-	// slot back. The first operation, which has to connect, may take four times as long, and each further attempt at it twice as long as
-	// the one before, up to 8 s. Defaults to [DefaultStoreTimeout], 250 ms.
+	// slot back. An operation that has to connect first may take four times as long in all, and StoreTimeout from when it has a connection.
+	// Each further attempt at the very first operation may take twice as long as the one before, up to 8 s. Defaults to [DefaultStoreTimeout], 250 ms.
 	StoreTimeout time.Duration
 
 	// Processes is how many processes share the store. It matters only to a process that starts while the store is out of reach: with it,

@@ -398,7 +398,7 @@ func TestAPanickingHookHarmsNobody(t *testing.T) { //nolint:paralleltest // it s
 		require.NoError(t, p.Close())
 		require.Equal(t, 5, called)
 	})
-	require.Contains(t, log.String(), "pacer: a hook panicked")
+	require.Contains(t, log.String(), "pacer: a hook or a logger panicked")
 	require.Contains(t, log.String(), "panic=ouch")
 	require.Contains(t, log.String(), "hooks_test.go")
 }

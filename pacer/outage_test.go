@@ -3,15 +3,19 @@ package pacer_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/deadline"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -42,6 +46,7 @@ type remote struct {
 
 var (
 	errBroken  = errors.New("connection refused")
+	errPanics  = errors.New("a store of the user's")
 	errSpoiled = errors.New("the key holds something else")
 )
 
@@ -61,6 +66,9 @@ func (r *remote) enter() (*memstore.Store, store.Epoch, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asking--
+	if errors.Is(r.failing, errPanics) {
+		panic(r.failing)
+	}
 	if doomed != nil {
 		return r.store, r.epoch, doomed
 	}
@@ -83,7 +91,7 @@ func (r *remote) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	if err != nil {
 		return err
 	}
-	if known := batches[0].Stack.Epoch; !known.IsZero() && known != epoch {
+	if known := batches[0].Stack.Epoch; !known.IsZero() && !epoch.Is(known) {
 		return &store.ForgotError{Epoch: epoch}
 	}
 	for i := range batches {
@@ -252,6 +260,101 @@ func TestAHangingStoreCostsItsTimeout(t *testing.T) {
 		requested = r.count()
 		require.NoError(t, p.Wait(t.Context()))
 		require.Greater(t, r.count(), requested, "the store is asked again")
+		closing(t, p)
+	})
+}
+
+// A connecting is a remote store that has to connect for the next operation.
+type connecting struct {
+	*remote
+
+	takes    atomic.Int64
+	punctual bool
+}
+
+func (c *connecting) Punctual() bool { return c.punctual }
+
+func (c *connecting) ReserveAll(ctx context.Context, batches []store.Batch) error {
+	if err := c.connect(ctx); err != nil {
+		return err
+	}
+	return c.remote.ReserveAll(ctx, batches)
+}
+
+func (c *connecting) connect(ctx context.Context) error {
+	deadline.Connecting(ctx)
+	select {
+	case <-time.After(time.Duration(c.takes.Swap(0))):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	deadline.Connected(ctx)
+	return nil
+}
+
+func (c *connecting) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
+	if err := c.connect(ctx); err != nil {
+		return store.StackStatus{}, err
+	}
+	return c.remote.Status(ctx, stack)
+}
+
+// A store is not lost while it connects, for as long as four operations may take.
+func TestAStoreThatConnectsIsNotLost(t *testing.T) {
+	t.Parallel()
+	for _, punctual := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := &connecting{remote: newRemote(1), punctual: punctual}
+			p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Policies: []policies.Policy{policies.PerSecond(100).Burst(100)}})
+			require.NoError(t, err)
+			defer closing(t, p)
+			r.set(nil, 200*ms)
+			r.takes.Store(int64(700 * ms))
+			var wg sync.WaitGroup
+			for range 10 {
+				wg.Go(func() { assert.NoError(t, p.Allow(t.Context())) })
+			}
+			wg.Wait()
+			r.takes.Store(int64(700 * ms))
+			_, err = p.Status(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, pacer.Absences(p))
+			r.takes.Store(int64(time.Hour))
+			start := time.Now()
+			require.NoError(t, p.Wait(t.Context()), "paced locally")
+			require.InDelta(t, 1, time.Since(start).Seconds(), 0.1)
+			require.Equal(t, 1, pacer.Absences(p))
+		})
+	}
+}
+
+// A store that panics is lost, in whatever goroutine that is, and found again. Nothing is left of it.
+func TestAStoreThatPanicsIsLost(t *testing.T) { //nolint:paralleltest // it sets the default logger
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Policies: []policies.Policy{policies.PerSecond(10), policies.InFlight(1)}})
+		require.NoError(t, err)
+		for range 2 {
+			held, err := p.Acquire(t.Context())
+			require.NoError(t, err)
+			r.set(errPanics, 0)
+			held.Release()
+			for range 20 {
+				require.NoError(t, p.Do(t.Context(), func(context.Context) (policies.Reading, error) { return policies.Reading{}, nil }))
+			}
+			require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second}))
+			_, err = p.Status(t.Context())
+			require.NoError(t, err)
+			time.Sleep(5 * time.Second)
+			r.set(nil, 0)
+			back()
+			require.NoError(t, p.Do(t.Context(), func(context.Context) (policies.Reading, error) { return policies.Reading{}, nil }))
+		}
+		require.Equal(t, 2, pacer.Absences(p))
+		r.set(errPanics, 0)
 		closing(t, p)
 	})
 }

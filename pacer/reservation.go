@@ -125,7 +125,8 @@ func (r *Reservation) Context(ctx context.Context) context.Context {
 
 // WhileAlive sets a function that reports whether the call is still running, for as long as [Reservation.Release] has not been called. If
 // it returns false when a lease is due for renewal, the lease is not renewed, and the permit becomes free when the lease runs out. The
-// function is called from another goroutine and must not block. Defaults to one that always returns true.
+// function is called from another goroutine and must not block. If it panics, slog's default logger logs that, and the call counts as
+// running. Defaults to one that always returns true.
 func (r *Reservation) WhileAlive(alive func() bool) {
 	r.pacer.leases.WhileAlive(r.call.Lease(), alive)
 }

@@ -2,6 +2,7 @@ package pacer_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log"
 	"log/slog"
@@ -106,6 +107,49 @@ func TestALostStoreIsLogged(t *testing.T) {
 		require.Equal(t, n, l.count("\n"))
 	})
 }
+
+// A logger that hangs or panics delays no call and not the way back to the store, and ends nothing. What it could not keep up with is
+// counted.
+func TestALoggerThatFailsHarmsNobody(t *testing.T) { //nolint:paralleltest // it sets the default logger, which logs a panic
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	for _, panics := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r, free, kept := newRemote(1), make(chan struct{}), newLogged()
+			logger := slog.New(slog.NewTextHandler(writer(func(p []byte) (int, error) {
+				if panics {
+					panic("a handler")
+				}
+				<-free
+				return kept.Write(p)
+			}), nil))
+			slog.SetDefault(logger)
+			p := loggedPacer(t, r, pacer.Config{Logger: logger})
+			require.NoError(t, p.Wait(t.Context()))
+			for absences := range 20 {
+				r.set(errBroken, 0)
+				require.NoError(t, p.Wait(t.Context()))
+				time.Sleep(15 * time.Minute)
+				r.set(nil, 0)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				require.NoError(t, p.Wait(ctx))
+				cancel()
+				back()
+				require.Equal(t, absences+1, pacer.Absences(p))
+			}
+			if close(free); !panics {
+				synctest.Wait()
+				require.Equal(t, 1, kept.count("level=WARN msg=\"headway: the logger is too slow, lines were dropped\""), kept.text())
+			}
+			closing(t, p)
+		})
+	}
+}
+
+// A writer is a function.
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 // Two Pacers of an upstream say it once.
 func TestALostStoreIsLoggedOnceForEachUpstream(t *testing.T) {

@@ -40,7 +40,10 @@ const drainTime = 100 * time.Millisecond
 func (a *attempt) drainInTime() {
 	if a.resp != nil && a.resp.Body != nil {
 		body := a.resp.Body
-		a.drained = time.AfterFunc(drainTime, func() { _ = body.Close() })
+		a.drained = time.AfterFunc(drainTime, func() {
+			defer func() { _ = recover() }() // a body that panics when it is closed is not worth the program
+			_ = body.Close()
+		})
 	}
 }
 

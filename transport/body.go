@@ -25,10 +25,9 @@ func peek(resp *http.Response, n int) (body []byte, complete bool) {
 	names := codings(resp.Header)
 	var start []byte
 	var all bool
-	var crash any
 	go func() {
 		defer close(ready)
-		defer func() { crash = recover() }() // of a body that panics: the caller is to see it, as without a look ahead
+		defer func() { again.crash = recover() }() // of a body that panics: its reader panics, as without a look ahead
 		seen := &recorder{Reader: again.rest}
 		if len(names) > 0 {
 			start, all = decode(seen, names, n)
@@ -47,9 +46,6 @@ func peek(resp *http.Response, n int) (body []byte, complete bool) {
 	case <-late.C:
 		resp.Body = again
 		return nil, false
-	}
-	if crash != nil {
-		panic(crash)
 	}
 	resp.Body = again
 	return start, all
@@ -79,11 +75,15 @@ type replay struct {
 	ready <-chan struct{}
 	head  []byte
 	err   error // of reading the rest; nil if it goes on
+	crash any   // the rest panicked with it; nil if it did not
 }
 
 // Read implements [io.Reader].
 func (r *replay) Read(p []byte) (int, error) {
 	<-r.ready
+	if r.crash != nil {
+		panic(r.crash)
+	}
 	if len(r.head) > 0 {
 		n := copy(p, r.head)
 		r.head = r.head[n:]
@@ -125,9 +125,8 @@ func (b *tail) Read(p []byte) (int, error) {
 
 // Close implements [io.Closer].
 func (b *tail) Close() error {
-	err := b.ReadCloser.Close()
-	b.show(false)
-	return err
+	defer b.show(false)
+	return b.ReadCloser.Close()
 }
 
 // show shows the last bytes, if that has not been done.

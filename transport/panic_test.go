@@ -28,10 +28,24 @@ func TestAPanickingFeedbackClosesTheResponse(t *testing.T) {
 }
 
 // A function of the user's that panics harms nobody else, wherever it does: other calls go on, nothing is charged to a call
-// that was not made, and the pacer can be closed.
+// that was not made, no permit is kept, and the pacer can be closed.
 func TestAPanicHarmsNobodyElse(t *testing.T) {
 	t.Parallel()
 	fine := func(*policies.Reply) policies.Reading { return policies.Reading{} }
+	settle := func(bad *bool, begins bool) transport.Option {
+		return transport.WithProfile(policies.Profile{Read: fine, Settle: func(r *policies.Reply) []policies.Cost {
+			explode(*bad && begins == (r.Body == nil), "")
+			return nil
+		}})
+	}
+	base := func(bad *bool, sends bool) transport.Option {
+		return transport.WithBase(roundTripper(func(req *http.Request) (*http.Response, error) {
+			explode(*bad && sends, "")
+			resp := reply(req, http.StatusOK, "")
+			resp.Body = &explosive{bad, newBody("fine")}
+			return resp, nil
+		}))
+	}
 	for name, c := range map[string]struct {
 		option  func(bad *bool) transport.Option
 		charged int64
@@ -48,18 +62,29 @@ func TestAPanicHarmsNobodyElse(t *testing.T) {
 		"peek": {func(bad *bool) transport.Option {
 			return transport.WithProfile(policies.Profile{Read: fine, Peek: func(*http.Response) int { return len(explode(*bad, "")) }})
 		}, 2},
+		"settle":              {func(bad *bool) transport.Option { return settle(bad, true) }, 2},
+		"settle at the close": {func(bad *bool) transport.Option { return settle(bad, false) }, 2},
+		"base":                {func(bad *bool) transport.Option { return base(bad, true) }, 2},
+		"body":                {func(bad *bool) transport.Option { return base(bad, false) }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				bad := true
-				p := newPacer(t, policies.Daily(100, time.UTC))
+				p := newPacer(t, policies.Daily(100, time.UTC), policies.InFlight(1))
 				client := newClient(t, p, newUpstream(ok(0, nil)), c.option(&bad))
-				require.PanicsWithValue(t, "user code", func() { _, _ = client.Do(request(t.Context(), t, http.MethodGet, nil)) })
+				get := func() {
+					resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
+					require.NoError(t, err)
+					_, err = resp.Body.Read(make([]byte, 1)) // not to its end
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+				}
+				require.PanicsWithValue(t, "user code", get)
 				bad = false
-				resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
-				require.NoError(t, err)
-				require.NoError(t, resp.Body.Close())
+				start := time.Now()
+				get()
+				require.Zero(t, time.Since(start), "the permit is back")
 				s, err := p.Status(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, 100-c.charged, s.Policies[0].Remaining)
@@ -67,6 +92,17 @@ func TestAPanicHarmsNobodyElse(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An explosive is a body that panics when it is read, while bad is set.
+type explosive struct {
+	bad *bool
+	*trackedBody
+}
+
+func (e *explosive) Read(p []byte) (int, error) {
+	explode(*e.bad, "")
+	return e.trackedBody.Read(p)
 }
 
 func explode(bad bool, otherwise string) string {

@@ -67,22 +67,25 @@ type permitBody struct {
 }
 
 // Read implements [io.Reader].
-func (b *permitBody) Read(p []byte) (int, error) {
+func (b *permitBody) Read(p []byte) (n int, err error) {
 	b.permit.reading.Add(1)
-	n, err := b.ReadCloser.Read(p)
-	b.permit.read.Store(true)
-	b.permit.reading.Add(-1)
-	if err != nil {
-		b.permit.release()
-	}
+	over := true // the body may panic
+	defer func() {
+		b.permit.read.Store(true)
+		b.permit.reading.Add(-1)
+		if over {
+			b.permit.release()
+		}
+	}()
+	n, err = b.ReadCloser.Read(p)
+	over = err != nil
 	return n, err
 }
 
 // Close implements [io.Closer].
 func (b *permitBody) Close() error {
-	err := b.ReadCloser.Close()
-	b.permit.release()
-	return err
+	defer b.permit.release()
+	return b.ReadCloser.Close()
 }
 
 // instead returns a body in place of another. If that is of a protocol switch, which can be written to, so is this.

@@ -405,6 +405,7 @@ func TestCallersWithoutACredentialAreWarnedOf(t *testing.T) {
 					require.NoError(t, err)
 					require.NoError(t, resp.Body.Close())
 				}
+				synctest.Wait()
 				require.Equal(t, c.want, strings.Count(logged.String(), "no credential"), logged.String())
 				require.NotContains(t, logged.String(), "secret")
 			})

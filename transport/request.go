@@ -61,8 +61,11 @@ func (t *Transport) checkCredential(req *http.Request) {
 	}
 	if t.unknown.Add(1) == firstCalls {
 		t.unknown.Store(-1)
-		t.logger.Warn("transport: requests have no credential, so that all callers share one limit: put authentication above the transport, "+
-			"not below it by WithBase, or name the account with WithScope", "profile", t.profile.Name, "fields", t.profile.Credentials)
+		go func() { // a logger may hang, or panic
+			defer func() { _ = recover() }()
+			t.logger.Warn("transport: requests have no credential, so that all callers share one limit: put authentication above the transport, "+
+				"not below it by WithBase, or name the account with WithScope", "profile", t.profile.Name, "fields", t.profile.Credentials)
+		}()
 	}
 }
 

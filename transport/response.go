@@ -13,15 +13,8 @@ import (
 // reportTimeout bounds how long a response is held back while the store takes note of its "slow down".
 const reportTimeout = 5 * time.Second
 
-// read shows a response to the profile, with as much of its body as the profile wants to see. It closes the response if
-// the profile panics: nobody else would.
+// read shows a response to the profile, with as much of its body as the profile wants to see.
 func (t *Transport) read(req *http.Request, resp *http.Response) policies.Reading {
-	done := false
-	defer func() {
-		if !done && resp.Body != nil {
-			_ = resp.Body.Close()
-		}
-	}()
 	reply := &policies.Reply{Request: req, Status: resp.StatusCode, Header: resp.Header}
 	if t.profile.Peek != nil && resp.StatusCode != http.StatusSwitchingProtocols { // that body is a connection
 		if n := min(t.profile.Peek(resp), policies.MaxPeek); n > 0 {
@@ -30,7 +23,6 @@ func (t *Transport) read(req *http.Request, resp *http.Response) policies.Readin
 	}
 	reply.Now = time.Now()
 	reading := t.profile.Read(reply)
-	done = true
 	if t.endpoint != nil {
 		reading.Feedback = slices.Clone(reading.Feedback) // the profile may return the same one each time
 		for i := range reading.Feedback {

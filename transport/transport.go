@@ -59,7 +59,7 @@ func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) { return t.send(req, nil) }
 
 // send paces a request and sends it. The attempt is the retry layer's; nil if there is none.
-func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) {
+func (t *Transport) send(req *http.Request, a *attempt) (resp *http.Response, err error) {
 	if t.isForeign(req) {
 		return t.exchange(req, req)
 	}
@@ -78,6 +78,9 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 			t.giveUp(req, slot)
 		}
 		permit.release()
+		if resp != nil && resp.Body != nil { // a function of the user's panics: nobody else would close it
+			defer func() { _ = resp.Body.Close() }()
+		}
 		_ = slot.Report(ctx) // without feedback; what was sent stays charged, because the upstream may have seen the call
 	}()
 	ready, err := t.prepare(req, slot)
@@ -88,12 +91,11 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 		ready = ready.WithContext(inner) // what is sent below the base transport is nested in this call
 	}
 	sent = true
-	resp, err := t.exchange(req, ready)
+	resp, err = t.exchange(req, ready)
 	if err != nil {
 		return resp, err
 	}
 	reading := t.read(req, resp)
-	answered = true
 	report(ctx, slot, reading)
 	t.leaveRefused(ctx, resp, slot)
 	if a != nil {
@@ -103,6 +105,7 @@ func (t *Transport) send(req *http.Request, a *attempt) (*http.Response, error) 
 		t.settle(req, resp, slot)
 	}
 	permit.watch(resp)
+	answered = true
 	return resp, nil
 }
 

@@ -84,20 +84,23 @@ type body struct {
 }
 
 // Read implements [io.Reader].
-func (b *body) Read(p []byte) (int, error) {
+func (b *body) Read(p []byte) (n int, err error) {
 	b.attempt.reading.Add(1)
-	n, err := b.ReadCloser.Read(p)
-	b.attempt.read.Store(true)
-	b.attempt.reading.Add(-1)
-	if err != nil {
-		b.attempt.end()
-	}
+	over := true // the body may panic
+	defer func() {
+		b.attempt.read.Store(true)
+		b.attempt.reading.Add(-1)
+		if over {
+			b.attempt.end()
+		}
+	}()
+	n, err = b.ReadCloser.Read(p)
+	over = err != nil
 	return n, err
 }
 
 // Close implements [io.Closer].
 func (b *body) Close() error {
-	err := b.ReadCloser.Close()
-	b.attempt.end()
-	return err
+	defer b.attempt.end()
+	return b.ReadCloser.Close()
 }

@@ -192,13 +192,22 @@ func TestWhatHasNoBodyHoldsNoPermit(t *testing.T) {
 	}
 }
 
-// Nothing is left of a call whose later middlewares panic.
+type explosive struct{}
+
+func (explosive) Read([]byte) (int, error) { panic("no") }
+
+// Nothing is left of a call whose later middlewares panic, or whose body does.
 func TestAPanicReturnsThePermit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, policies.InFlight(1))
-		cfg := once(serve(t, &upstream{}))
+		cfg := once(roundTripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(explosive{})}, nil
+		}))
 		awspacer.AppendMiddlewares(&cfg.APIOptions, p)
+		out, err := s3.NewFromConfig(cfg).GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String("b"), Key: aws.String("k")})
+		require.NoError(t, err)
+		require.Panics(t, func() { _, _ = io.ReadAll(out.Body) })
 		cfg.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { panic("no") })
 		require.Panics(t, func() { _, _ = sqs.NewFromConfig(cfg).ListQueues(t.Context(), &sqs.ListQueuesInput{}) })
 		r, err := p.TryAcquire(t.Context())

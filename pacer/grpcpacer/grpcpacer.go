@@ -88,12 +88,18 @@ func Stream(p *pacer.Pacer, opts ...Option) grpc.StreamClientInterceptor {
 		if err != nil {
 			return nil, err
 		}
+		opened := false
+		defer func() { // also if stream panics
+			if !opened {
+				call.Release()
+			}
+		}()
 		s, err := stream(call.Context(ctx), desc, cc, method, callOpts...)
 		if err != nil {
 			report(ctx, call, err, nil)
-			call.Release()
 			return nil, err
 		}
+		opened = true
 		paced := &pacedStream{ClientStream: s, call: call, single: !desc.ServerStreams}
 		paced.ctx = ctx
 		paced.stop = context.AfterFunc(ctx, func() { paced.over(status.FromContextError(ctx.Err()).Err(), nil) })
@@ -183,7 +189,15 @@ func (s *pacedStream) over(err error, trailer metadata.MD) {
 
 // RecvMsg implements [grpc.ClientStream].
 func (s *pacedStream) RecvMsg(m any) error {
+	received := false
+	defer func() { // a codec may panic
+		if !received {
+			s.stop()
+			s.call.Release()
+		}
+	}()
 	err := s.ClientStream.RecvMsg(m)
+	received = true
 	if err == nil && !s.single {
 		return nil
 	}

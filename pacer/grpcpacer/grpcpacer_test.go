@@ -242,6 +242,32 @@ func TestAStreamHoldsItsPermit(t *testing.T) {
 	free()
 }
 
+// A stream that panics when it is opened or read, as a codec may, holds no permit.
+func TestAStreamThatPanicsHoldsNoPermit(t *testing.T) {
+	t.Parallel()
+	p, _ := newClient(t, &service{}, []policies.Policy{policies.InFlight(1)})
+	for _, opens := range []bool{false, true} {
+		require.PanicsWithValue(t, "a codec", func() {
+			s, err := grpcpacer.Stream(p)(t.Context(), &grpc.StreamDesc{ServerStreams: true}, nil, "m",
+				func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+					if !opens {
+						panic("a codec")
+					}
+					return explosive{}, nil
+				})
+			require.NoError(t, err)
+			_ = s.RecvMsg(nil)
+		})
+		r, err := p.TryAcquire(t.Context())
+		require.NoError(t, err)
+		r.Release()
+	}
+}
+
+type explosive struct{ grpc.ClientStream }
+
+func (explosive) RecvMsg(any) error { panic("a codec") }
+
 // A call that an interceptor below makes for another one, such as for a token, is nested in it.
 func TestACallInsideAnotherOne(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,8 @@ import (
 	"net"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/headway-go/headway/pacer/internal/deadline"
 )
 
 // dialOnce connects to the server once, by the client's own dialer, and returns its error. The client's pool would dial five times by
@@ -18,9 +20,14 @@ func (s *Store) dialOnce(ctx context.Context) error {
 	}
 	var err error
 	for _, addr := range addrs {
-		var conn net.Conn
-		if conn, err = dial(ctx, addr); err == nil {
-			_ = conn.Close()
+		err = caught(func() error {
+			conn, err := dial(ctx, addr)
+			if err == nil {
+				_ = conn.Close()
+			}
+			return err
+		})
+		if err == nil {
 			return nil
 		}
 	}
@@ -52,6 +59,7 @@ func dialer(rdb Client) (dial func(ctx context.Context, addr string) (net.Conn, 
 // reachable returns an error if the last operation got no answer, and no connection can be made now. So a server that is gone costs one
 // attempt to connect for each operation, and no line of the client's log.
 func (s *Store) reachable(ctx context.Context) error {
+	deadline.Connecting(ctx)
 	if !s.silent.Load() {
 		return nil
 	}

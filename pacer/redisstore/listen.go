@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -85,9 +84,7 @@ func (s *listeners) add(client subscriber, dial func(context.Context) error, cha
 		go s.run(client, s.pubsub, s.closing, s.finished)
 	}
 	if first {
-		// It must not block: the connection may have to be made. What fails is done again with the next connection.
-		pubsub := s.pubsub
-		go func() { _ = pubsub.Subscribe(context.Background(), channel) }()
+		inBackground(s.pubsub.Subscribe, channel)
 	} else {
 		go l.notify(store.News{Missed: true})
 	}
@@ -106,7 +103,7 @@ func (s *listeners) ping() {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), pingEvery)
 		defer cancel()
-		_ = pubsub.Ping(ctx)
+		_ = caught(func() error { return pubsub.Ping(ctx) })
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.pinging = false
@@ -129,8 +126,7 @@ func (s *listeners) remove(channel string, l *listener) {
 			closing, s.pubsub = s.pubsub, nil
 			close(s.closing)
 		} else {
-			pubsub := s.pubsub
-			go func() { _ = pubsub.Unsubscribe(context.Background(), channel) }()
+			inBackground(s.pubsub.Unsubscribe, channel)
 		}
 	}
 	s.mu.Unlock()
@@ -138,9 +134,15 @@ func (s *listeners) remove(channel string, l *listener) {
 	l.stopped = true
 	l.mu.Unlock()
 	if closing != nil {
-		_ = closing.Close()
+		_ = caught(closing.Close)
 		<-finished
 	}
+}
+
+// inBackground subscribes to channels, or unsubscribes. It does not block: the connection may have to be made. What fails is done again with
+// the next connection.
+func inBackground(do func(context.Context, ...string) error, channels ...string) {
+	go func() { _ = caught(func() error { return do(context.Background(), channels...) }) }()
 }
 
 // run passes on what the server sends until nobody listens any more.
@@ -154,17 +156,15 @@ func (s *listeners) run(client subscriber, pubsub *redis.PubSub, closing <-chan 
 
 // replace subscribes anew in place of a subscription that is of no use any more; it returns nil if nobody needs one.
 func (s *listeners) replace(client subscriber, broken *redis.PubSub) *redis.PubSub {
+	_ = caught(broken.Close)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pubsub != broken {
 		return nil
 	}
-	_ = broken.Close()
-	pubsub := client.Subscribe(context.Background())
-	s.pubsub = pubsub
-	channels := slices.Collect(maps.Keys(s.all))
-	go func() { _ = pubsub.Subscribe(context.Background(), channels...) }()
-	return pubsub
+	s.pubsub = client.Subscribe(context.Background())
+	inBackground(s.pubsub.Subscribe, slices.Collect(maps.Keys(s.all))...)
+	return s.pubsub
 }
 
 // listenAgain is how long to wait after an error; while the server is gone, longer and longer, up to listenSeldom.
@@ -173,18 +173,20 @@ const (
 	listenSeldom = 2 * time.Second
 )
 
-// errNonsense is what a server answered that go-redis cannot read.
-var errNonsense = errors.New("redisstore: the server's reply is not a message")
-
 // passOn passes on what comes by a subscription until it is closed, or the server answers nonsense. If the connection breaks,
 // go-redis connects anew, and subscribes again, by itself.
 func (s *listeners) passOn(pubsub *redis.PubSub, closing <-chan struct{}) {
 	for {
-		switch m, err := receive(pubsub); {
+		var m any
+		err := caught(func() (err error) {
+			m, err = pubsub.Receive(context.Background())
+			return err
+		})
+		switch {
 		case errors.Is(err, redis.ErrClosed):
 			return
 		case err != nil:
-			if s.awaitServer(closing); errors.Is(err, errNonsense) {
+			if s.awaitServer(closing); errors.Is(err, errPanicked) {
 				return
 			}
 		default:
@@ -215,17 +217,6 @@ func (s *listeners) awaitServer(closing <-chan struct{}) {
 			}
 		}
 	}
-}
-
-// receive returns what the server sends next. go-redis panics at an array that is shorter than a message, or has another type in
-// it: that is errNonsense.
-func receive(pubsub *redis.PubSub) (m any, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v", errNonsense, r)
-		}
-	}()
-	return pubsub.Receive(context.Background())
 }
 
 // notify passes a message on to its listeners.

@@ -95,7 +95,7 @@ const readyMark = "/ready"
 func (s *Store) Ready(ctx context.Context, upstream string) error {
 	// The client may take longer than the context allows, if its ContextTimeoutEnabled is not set.
 	done := make(chan error, 1)
-	go func() { done <- s.ready(ctx, upstream) }()
+	go func() { done <- caught(func() error { return s.ready(ctx, upstream) }) }()
 	select {
 	case err := <-done:
 		return err

@@ -140,15 +140,14 @@ func (s *Store) query(ctx context.Context, p *script, r *request) ([]any, error)
 		if err := s.reachable(ctx); err != nil {
 			return nil, err
 		}
-		r.args[0], r.args[1], r.args[2] = program[0], program[1], len(r.keys)
+		r.script(ctx, program)
 		cmd := redis.NewSliceCmd(ctx, r.args...)
 		cmd.SetFirstKeyPos(head)
-		_ = s.rdb.Process(ctx, cmd)
-		v, err := cmd.Result()
+		err := s.process(ctx, cmd)
 		if err != nil {
 			s.failed(err)
 		}
-		return v, err
+		return cmd.Val(), err
 	}
 	v, err := ask(&p.evalsha)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {

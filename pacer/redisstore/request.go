@@ -1,11 +1,13 @@
 package redisstore
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer/internal/deadline"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -18,6 +20,7 @@ type request struct {
 	keys []string
 	text strings.Builder // what the keys are made of
 
+	sent  sent
 	known string   // the epoch that the caller knows
 	room  struct { // for most requests it is enough
 		args [40]any
@@ -40,6 +43,27 @@ func newRequest() *request {
 	r.args, r.ints, r.keys = r.room.args[:head], r.room.ints[:0], r.room.keys[:0]
 	return r
 }
+
+// script makes the request one of a script.
+func (r *request) script(ctx context.Context, program *[2]any) {
+	r.sent = sent{ctx, len(r.keys)}
+	r.args[0], r.args[1], r.args[2] = program[0], program[1], &r.sent
+}
+
+// sent is the number of keys. The client encodes it when it has a connection to write to.
+type sent struct {
+	ctx  context.Context //nolint:containedctx // of the request
+	keys int
+}
+
+// MarshalBinary implements [encoding.BinaryMarshaler].
+func (s *sent) MarshalBinary() ([]byte, error) {
+	deadline.Connected(s.ctx)
+	return strconv.AppendInt(nil, int64(s.keys), 10), nil
+}
+
+// String implements [fmt.Stringer], for hooks of the client that write commands.
+func (s *sent) String() string { return strconv.Itoa(s.keys) }
 
 // numbers adds numbers.
 func (r *request) numbers(ns ...int64) {

@@ -102,13 +102,12 @@ func (s *Store) eval(ctx context.Context, r *request, program *[2]any) ([]int64,
 	if err := s.reachable(ctx); err != nil {
 		return nil, err
 	}
-	r.args[0], r.args[1], r.args[2] = program[0], program[1], len(r.keys)
+	r.script(ctx, program)
 	cmd := redis.NewIntSliceCmd(ctx, r.args...)
 	cmd.SetFirstKeyPos(head) // by which a Cluster finds the node
-	_ = s.rdb.Process(ctx, once{cmd})
-	values, err := cmd.Result()
+	err := s.process(ctx, once{cmd})
 	if err == nil {
-		return values, nil
+		return cmd.Val(), nil
 	}
 	if !s.failed(err) {
 		// What is not sent again does not make a Cluster's client look where the keys are now.
@@ -117,6 +116,28 @@ func (s *Store) eval(ctx context.Context, r *request, program *[2]any) ([]int64,
 		}
 	}
 	return nil, err
+}
+
+// process has the client run a command, and returns its error.
+func (s *Store) process(ctx context.Context, cmd redis.Cmder) error {
+	return caught(func() error {
+		_ = s.rdb.Process(ctx, cmd)
+		return cmd.Err()
+	})
+}
+
+// errPanicked is the error of a client that panics: at a reply that go-redis cannot read, or in a hook or a dialer of the client's.
+var errPanicked = errors.New("redisstore: the client panicked, at a reply that is nonsense or in a hook or a dialer of its own")
+
+// caught calls the client. If that panics, as go-redis does at an array of an absurd length, it returns errPanicked, as if no server
+// answered. Every call of the client goes through it: most of them are in goroutines where nobody else would recover.
+func caught(call func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", errPanicked, r)
+		}
+	}()
+	return call()
 }
 
 // run runs a script: one round trip, or two where the server does not know it.

@@ -305,6 +305,8 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 		"empty":    "*0\r\n",
 		"now only": "*1\r\n:5\r\n",
 		"closed":   "",
+		"endless":  "*9223372036854775807\r\n",
+		"huge":     "$9223372036854775807\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -324,20 +326,29 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 				require.ErrorAs(t, err, &se)
 				require.ErrorAs(t, p.Report(t.Context(), policies.Feedback{Wait: 1}), &se)
 			}
-			store := must(redisstore.New(rdb))
-			_, err := fleet.Open(t.Context(), store, "test")
+			s := must(redisstore.New(rdb))
+			defer s.Listen("test", func(store.News) {})()
+			_, err := fleet.Open(t.Context(), s, "test")
 			var se *pacer.StoreError
 			require.ErrorAs(t, err, &se)
-			_, err = store.Upstreams(t.Context())
+			_, err = s.Upstreams(t.Context())
 			require.True(t, err != nil || name == "strings" || name == "empty")
+			_, err = s.Redeem(t.Context(), store.Stack{Upstream: "test"}, store.Booking{ID: "b"})
+			require.True(t, err != nil || name == "short")
+			require.Error(t, s.Ready(t.Context(), "test"))
 		})
 	}
 }
 
-// parrot listens on loopback and answers each command with the same bytes.
+// parrot listens on loopback and answers each command but the first of a connection with the same bytes.
 func parrot(t *testing.T, answer string) string {
 	t.Helper()
-	return answering(t, func(string) string { return answer })
+	return answering(t, func(command string) string {
+		if strings.Contains(command, "hello") {
+			return "-ERR unknown command\r\n"
+		}
+		return answer
+	})
 }
 
 // answering listens on loopback and answers each command. It hangs up instead of answering nothing.

@@ -101,7 +101,15 @@ type Holding struct {
 // An Epoch tells the data of a store from that which it had before: a store that has lost its data begins a new one. The zero Epoch is none.
 type Epoch struct {
 	Began  Instant // when the data came into being
-	Resets int64   // how often something of it was forgotten on purpose since
+	Resets int64   // how often something of it was forgotten on purpose since; AnyResets in a Stack whose request does not depend on that
+}
+
+// AnyResets is the Resets of an [Epoch] that matches every epoch that began at the same time.
+const AnyResets = -1
+
+// Is reports whether e, the epoch of a store, is one that a client knows as known.
+func (e Epoch) Is(known Epoch) bool {
+	return e == known || known.Resets == AnyResets && e.Began == known.Began
 }
 
 // IsZero reports whether an epoch is none.
@@ -116,6 +124,9 @@ func (e Epoch) Append(text []byte) []byte {
 		return append(text, '0')
 	}
 	text = strconv.AppendInt(text, int64(e.Began), 10)
+	if e.Resets == AnyResets {
+		return append(text, ".*"...)
+	}
 	return strconv.AppendInt(append(text, '.'), e.Resets, 10)
 }
 

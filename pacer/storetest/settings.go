@@ -122,6 +122,14 @@ func settingsCases() []Case {
 			}
 			st.Epoch = epoch
 			s.Go(st, 1, 0)
+			s.set(b, all)
+			st.Epoch.Resets = store.AnyResets
+			s.Go(st, 1, 0)
+			var forgot *store.ForgotError
+			st.Epoch.Began++
+			if err := backing.Reserve(t.Context(), st, []store.Call{{Cost: 1}}, make([]store.Grant, 1)); !errors.As(err, &forgot) {
+				t.Fatalf("%v, want a ForgotError: another life of the data", err)
+			}
 		}),
 	}
 }

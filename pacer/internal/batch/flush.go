@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/deadline"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -75,8 +77,18 @@ func (f *flush) next(g *generation, timeout time.Duration) bool {
 func (b *Reservations) run(g *generation, f *flush) {
 	defer b.running.Done()
 	for more := true; more; more = g.proceed(f, b.timeout) {
-		b.send(g, f)
+		if !telemetry.Guard("a store", func() { b.send(g, f) }) {
+			f.fail()
+		}
 		b.answer(g, f)
+	}
+}
+
+// fail sets the errors of a request at which the store, or a hook of its client, panicked.
+func (f *flush) fail() {
+	f.Errs = f.Errs[:0]
+	for range f.Batches {
+		f.Errs = append(f.Errs, store.ErrUnreachable)
 	}
 }
 
@@ -85,11 +97,8 @@ func (b *Reservations) run(g *generation, f *flush) {
 func (b *Reservations) lead(g *generation, f *flush) {
 	done := false
 	defer func() {
-		if !done { // the store panics, or a hook of its client: that is the caller's, but nobody else must wait for it
-			f.Errs = f.Errs[:0]
-			for range f.Batches {
-				f.Errs = append(f.Errs, store.ErrUnreachable)
-			}
+		if !done { // the store panics: that is the caller's, but nobody else must wait for it
+			f.fail()
 			b.answer(g, f)
 		}
 		if g.proceed(f, b.timeout) {
@@ -130,6 +139,12 @@ func (b *Reservations) send(g *generation, f *flush) {
 	}
 	ctx, cancel := b.context(f.entries[0].ctx, g)
 	defer cancel()
+	g.mu.Lock()
+	g.latest = ctx
+	for i := range f.entries {
+		f.entries[i].request = ctx
+	}
+	g.mu.Unlock()
 	b.sender.Send(ctx, &f.Request)
 }
 
@@ -210,23 +225,19 @@ func (f *flush) grant(e *entry) bool {
 }
 
 // context returns the context of a request that is made for a caller, and maybe others: none that ends with the caller.
-func (b *Reservations) context(values context.Context, g *generation) (context.Context, context.CancelFunc) {
+func (b *Reservations) context(values context.Context, g *generation) (*deadline.Context, context.CancelFunc) {
 	if b.direct {
-		return context.WithTimeout(values, b.timeout)
+		return deadline.Ending(values, b.timeout, Longest(b.timeout))
 	}
-	return &requestContext{Context: values, life: g.life, deadline: time.Now().Add(b.timeout)}, func() {}
+	return deadline.New(&requestContext{Context: values, life: g.life}, b.timeout, Longest(b.timeout)), func() {}
 }
 
 // A requestContext has a caller's values, but not its end.
 type requestContext struct {
 	context.Context //nolint:containedctx // for its values
 
-	life     context.Context //nolint:containedctx // ends when nobody waits for the request any more
-	deadline time.Time
+	life context.Context //nolint:containedctx // ends when nobody waits for the request any more
 }
-
-// Deadline implements [context.Context].
-func (c *requestContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
 // Done implements [context.Context].
 func (c *requestContext) Done() <-chan struct{} { return c.life.Done() }

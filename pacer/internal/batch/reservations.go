@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/deadline"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -22,6 +23,9 @@ const (
 	// program takes longer than two milliseconds: each of them takes Redis some microseconds.
 	maxCharges = 256
 )
+
+// Longest returns how long a request may take that has to connect first, by how long others may take.
+func Longest(timeout time.Duration) time.Duration { return 4 * timeout }
 
 // A Sender knows the store.
 type Sender interface {
@@ -105,6 +109,7 @@ type generation struct {
 	load    int // how many calls the next request carries at most
 	// answered is when the store last did so.
 	answered time.Time
+	latest   *deadline.Context // of the request that was sent last; nil for none
 	// Not in use, kept for what they have allocated. They hold timers and channels, and so they are this process's.
 	freeCalls   []*pending
 	freeFlushes []*flush
@@ -122,6 +127,8 @@ type pending struct {
 	state  pendingState
 	done   chan struct{} // tells its caller that it is answered
 	timer  *time.Timer
+
+	request *deadline.Context // that it was sent with; nil before
 }
 
 type pendingState uint8
@@ -171,7 +178,7 @@ func (b *Reservations) Reserve(ctx context.Context, stack *store.Stack, calls []
 	hash := stack.Hash(b.seed)
 	g.mu.Lock()
 	p := g.pending()
-	p.ctx, p.stack, p.hash, p.calls, p.grants, p.sure, p.err, p.state = ctx, *stack, hash, calls, grants, 0, nil, waiting
+	p.ctx, p.stack, p.hash, p.calls, p.grants, p.sure, p.err, p.state, p.request = ctx, *stack, hash, calls, grants, 0, nil, waiting, nil
 	if g.flushes < maxFlushes && !g.wire[p.hash] {
 		f := g.begin(p, b.timeout)
 		g.mu.Unlock()
@@ -224,10 +231,20 @@ func (b *Reservations) await(g *generation, p *pending) (overdue, dropped bool) 
 	}
 }
 
-// comes reports whether a call that waits to be sent is only kept waiting by how many there are: the store answers.
+// comes reports whether a call waits because there are many, and the store answers, or because the store connects.
 func (g *generation) comes(p *pending, timeout time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	request := p.request
+	if p.state == waiting {
+		request = g.latest
+	}
+	if request != nil && p.state <= sent {
+		if left := request.Left(); left > 0 { // the store connects
+			p.timer.Reset(min(left, timeout))
+			return true
+		}
+	}
 	if p.state != waiting || time.Since(g.answered) > timeout {
 		return false
 	}

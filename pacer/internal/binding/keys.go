@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -112,7 +113,10 @@ func (s *Set) PolicyOf(l *store.Limit) policies.Policy {
 		return policy
 	}
 	if values, ok := s.met.Load(l.Key()); ok {
-		policy, _ := s.wholeLimit(of).Of.For(values.([]string)...) //nolint:forcetypeassert // specFor stores no other
+		policy := s.wholeLimit(of).Of
+		telemetry.Guard("a function of OverrideBy", func() { // no call waits for it here, and it has returned once
+			policy, _ = policy.For(values.([]string)...) //nolint:forcetypeassert // specFor stores no other
+		})
 		return of.partOf(policy)
 	}
 	return of.Of

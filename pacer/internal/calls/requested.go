@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 )
 
@@ -61,8 +62,13 @@ func (k *Requested) Bound() (*binding.Set, binding.Settling) {
 	return k.ask.Set, *k.settling
 }
 
-// Bind implements [waiters.Binder].
+// Bind implements [waiters.Binder]. A function of OverrideBy that panics keeps the call bound as it is.
 func (k *Requested) Bind() (q waiters.Request, ok bool) {
+	returned := telemetry.Guard("a function of OverrideBy", func() { q, ok = k.bind() })
+	return q, ok && returned
+}
+
+func (k *Requested) bind() (q waiters.Request, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r, a := k.reader, k.ask

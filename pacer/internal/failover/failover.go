@@ -13,7 +13,9 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
+	"github.com/headway-go/headway/pacer/internal/deadline"
 	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -79,6 +81,7 @@ type Store struct {
 	contradicted atomic.Bool                    // the store has shown that it lost something, and was not reminded of it yet
 	fresh        atomic.Pointer[store.Settings] // what they are, if that was read when it came into doubt
 	pending      atomic.Int32                   // operations without an answer
+	heeded       atomic.Int32                   // reservations that are made again, after a reset that was heeded
 	turning      chan struct{}                  // filled while the process heeds a reset: one after the other
 	kick         chan struct{}
 	checks       chan struct{} // requests to check whether the store is what it was
@@ -285,7 +288,7 @@ func (overdueError) Timeout() bool   { return true }
 func (overdueError) Temporary() bool { return true }
 
 // within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are.
-func (w *Store) within(ctx context.Context, name string, op func(context.Context) error) (err error) {
+func (w *Store) within(values context.Context, name string, op func(context.Context) error) (err error) {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -300,13 +303,13 @@ func (w *Store) within(ctx context.Context, name string, op func(context.Context
 	if w.state.Load() == unknown {
 		timeout, closing = max(timeout, time.Duration(w.budget.Load())), w.closing
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	ctx, cancel := deadline.Ending(context.WithoutCancel(values), timeout, max(timeout, batch.Longest(w.config.Timeout)))
 	answer := make(chan error, 1)
 	go func() {
 		defer w.running.Done()
 		defer w.pending.Add(-1)
 		defer cancel()
-		answer <- op(ctx)
+		answer <- guarded(ctx, op)
 	}()
 	defer func() { w.requested(name, 0, began, err) }()
 	select {
@@ -324,6 +327,14 @@ func (w *Store) within(ctx context.Context, name string, op func(context.Context
 	default:
 		return w.overdue()
 	}
+}
+
+// guarded runs an operation of the store in a goroutine of this package. If the store panics, it is out of reach.
+func guarded(ctx context.Context, op func(context.Context) error) (err error) {
+	if !telemetry.Guard("a store", func() { err = op(ctx) }) {
+		err = store.ErrUnreachable
+	}
+	return err
 }
 
 // Close implements [store.Member]: it leaves the fleet, and waits for what is under way. From then on, grants are all that it gives back.

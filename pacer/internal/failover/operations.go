@@ -25,8 +25,10 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 			switch same, failed := w.wasReset(ctx, f.Epoch); {
 			case failed != nil:
 				err = failed
-			case same:
+			case same: // what was reset or set was read just now: one more change shall not keep the call
+				w.heeded.Add(1)
 				err = w.batch.Reserve(ctx, &stack, calls, grants)
+				w.heeded.Add(-1)
 			}
 		}
 		if !w.fellBack(err, began) {

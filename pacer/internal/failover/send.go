@@ -15,6 +15,9 @@ func (w *Store) Send(ctx context.Context, r *batch.Request) {
 	w.pending.Add(1)
 	defer w.pending.Add(-1)
 	epoch, reported := w.knownEpoch(), store.Instant(w.lastSeen.Load())
+	if w.heeded.Load() > 0 {
+		epoch.Resets = store.AnyResets
+	}
 	for i := range r.Batches {
 		r.Batches[i].Stack.Epoch, r.Batches[i].Stack.LastSeen = epoch, reported
 	}
@@ -167,7 +170,7 @@ func (w *Store) giveBackOnce(ctx context.Context, d *debt) error {
 	if errors.Is(err, store.ErrClosed) { // the process has left the fleet, and not all calls have given their slots back
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.Timeout)
 		defer cancel()
-		err = send(ctx)
+		err = guarded(ctx, send)
 	}
 	if !unsure(err) && !errors.Is(err, errResting) {
 		w.once.end(d.number)

@@ -14,5 +14,5 @@
 // renewal that came after a release would take the permit again; nothing runs after Close but what is then released, which is
 // reported at once.
 //
-// Failures: a report that is lost costs nothing but time, because its leases run out.
+// Failures: a function of WhileAlive that panics counts as true. A report that is lost costs nothing but time, because its leases run out.
 package leases

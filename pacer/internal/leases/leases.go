@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -228,8 +229,13 @@ func (s *Leases) report() {
 		}
 		closed := s.closed
 		s.mu.Unlock()
-		s.config.Report(pack(over, store.NoteRelease), closed)
+		s.send(over, store.NoteRelease, closed)
 	}
+}
+
+// send sends reports with a note of a kind about each permit of some calls. A store that panics gets the next ones all the same.
+func (s *Leases) send(all []*Lease, kind store.NoteKind, closed bool) {
+	telemetry.Guard("a store", func() { s.config.Report(pack(all, kind), closed) })
 }
 
 // Close gives back what is to be given back, and renews nothing any more.

@@ -128,6 +128,30 @@ func TestWhatIsNotAliveRunsOut(t *testing.T) {
 	})
 }
 
+// A function of WhileAlive that panics does not end the program: its permit, and those of others, are renewed until they are given back. No
+// lock is held meanwhile.
+func TestAFunctionThatPanicsHarmsNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newReceived()
+		s := leases.New(leases.Config{Report: r.report, PassOn: never})
+		all := limits(policies.InFlight(2).Lease(30 * time.Second))
+		bad, good := s.Take(1, all, 0, time.Now(), leases.Passing{}), s.Take(2, all, 0, time.Now(), leases.Passing{})
+		s.WhileAlive(bad, func() bool {
+			s.Held()
+			panic("a function of the user's")
+		})
+		time.Sleep(25 * time.Second)
+		synctest.Wait()
+		require.Len(t, r.renewals(), 4)
+		s.Release(bad)
+		s.Release(good)
+		synctest.Wait()
+		require.Equal(t, map[int64]int{1: 1, 2: 1}, r.gaveBack())
+		s.Close()
+	})
+}
+
 // A guarded permit stays taken for a while; Close does not wait for that.
 func TestAGuardedPermitComesBackLater(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package leases
 import (
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -16,6 +17,7 @@ func (s *Leases) renewIn(d time.Duration) {
 
 // renew renews the leases.
 func (s *Leases) renew() {
+	ended := s.ended()
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -26,18 +28,36 @@ func (s *Leases) renew() {
 	defer s.running.Done()
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	s.config.Report(pack(s.live(), store.NoteRenew), false)
+	s.send(s.live(ended), store.NoteRenew, false)
+}
+
+// ended returns the calls that are not running any more, by the functions of WhileAlive, which are called under no lock. One that panics does
+// not say that.
+func (s *Leases) ended() map[*Lease]bool {
+	functions := make(map[*Lease]func() bool)
+	s.mu.Lock()
+	for _, f := range s.inFlight {
+		if !f.done && f.alive != nil {
+			functions[f] = f.alive
+		}
+	}
+	s.mu.Unlock()
+	over := make(map[*Lease]bool)
+	for f, alive := range functions {
+		telemetry.Guard("a function of WhileAlive", func() { over[f] = !alive() })
+	}
+	return over
 }
 
 // live returns the calls whose leases are to be renewed, and sees to it that this is done again. It forgets those whose leases have
 // run out.
-func (s *Leases) live() (all []*Lease) {
+func (s *Leases) live(ended map[*Lease]bool) (all []*Lease) {
 	now, next := time.Now(), time.Duration(0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.inFlight {
 		switch {
-		case f.done || f.alive == nil || f.alive():
+		case f.done || !ended[f]:
 			f.renewed = now
 			all = append(all, f)
 		case now.Sub(f.renewed) >= f.length:

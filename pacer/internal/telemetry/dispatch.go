@@ -20,7 +20,7 @@ type Dispatcher[H any] struct {
 
 // A set is hooks that are called one at a time.
 type set[H any] struct {
-	queue
+	Queue
 
 	hooks *H
 }
@@ -33,7 +33,7 @@ func New[H any](hooks []*H, dropped func(*H) func(n int64)) *Dispatcher[H] {
 	}
 	d := &Dispatcher[H]{sets: make([]*set[H], 0, len(hooks))}
 	for _, h := range hooks {
-		d.sets = append(d.sets, &set[H]{queue: queue{dropped: dropped(h)}, hooks: h})
+		d.sets = append(d.sets, &set[H]{Queue: Queue{Most: MaxQueued, Dropped: dropped(h)}, hooks: h})
 	}
 	return d
 }
@@ -78,7 +78,7 @@ func Emit[H, E any](d *Dispatcher[H], event E, pick func(*H) func(E)) {
 	}
 	for _, s := range d.sets {
 		if hook := pick(s.hooks); hook != nil {
-			s.add(func() { hook(event) })
+			s.Add(func() { hook(event) })
 		}
 	}
 }
@@ -90,7 +90,7 @@ func EmitCall[H, E any](ctx context.Context, d *Dispatcher[H], event E, pick fun
 	}
 	for _, s := range d.sets {
 		if hook := pick(s.hooks); hook != nil {
-			s.add(func() { hook(ctx, event) })
+			s.Add(func() { hook(ctx, event) })
 		}
 	}
 }

@@ -1,4 +1,5 @@
-// Package telemetry calls hooks, functions of a user that receive events, and says how often something may be logged.
+// Package telemetry calls functions of a user where nobody else would recover from their panics: hooks, which receive events, and loggers. It
+// also limits how often something may be logged.
 //
 // # Purpose
 //
@@ -29,7 +30,7 @@
 //
 // # Failures
 //
-// A hook that panics is logged by slog's default logger; one that ends its goroutine, as t.FailNow does, gets another one. Both are called
-// again for the next event. One that hangs loses the events of its own set beyond the bound, and delays [Dispatcher.Close] by at most
-// [CloseTimeout] for all sets together; it is called again if it ever returns.
+// A hook that panics is logged by slog's default logger, if that does not panic, too: see [Guard]. One that ends its goroutine, as t.FailNow
+// does, gets another one. Both are called again for the next event. One that hangs loses the events of its own set beyond the bound, and
+// delays [Dispatcher.Close] by at most [CloseTimeout] for all sets together; it is called again if it ever returns.
 package telemetry

@@ -6,9 +6,11 @@ import (
 	"sync"
 )
 
-// A queue is the events of one set of hooks that are not delivered yet. A goroutine delivers them while there are some.
-type queue struct {
-	dropped func(n int64) // receives how many events were dropped; nil: nobody does
+// A Queue calls functions of a user, one at a time and in order, in a goroutine that is there only while some wait. Set Most, and Dropped
+// if it is needed, before its first use.
+type Queue struct {
+	Most    int           // how many wait; further ones are dropped
+	Dropped func(n int64) // receives how many were dropped; nil: nobody does
 
 	mu      sync.Mutex
 	waiting []func()
@@ -16,11 +18,11 @@ type queue struct {
 	idle    chan struct{} // closed when everything is delivered; nil while nothing is
 }
 
-// add has a hook called later, unless too many wait.
-func (q *queue) add(hook func()) {
+// Add has a hook called later, unless too many wait.
+func (q *Queue) Add(hook func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) >= MaxQueued {
+	if len(q.waiting) >= q.Most {
 		q.lost++
 		return
 	}
@@ -32,14 +34,14 @@ func (q *queue) add(hook func()) {
 }
 
 // untilIdle returns a channel that is closed when everything is delivered; nil if it is now.
-func (q *queue) untilIdle() <-chan struct{} {
+func (q *Queue) untilIdle() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.idle
 }
 
 // run calls hooks until there are no more to call.
-func (q *queue) run() {
+func (q *Queue) run() {
 	ended := false
 	defer func() {
 		if !ended { // a hook ended its goroutine, as t.FailNow does: the next ones are called all the same
@@ -53,13 +55,13 @@ func (q *queue) run() {
 }
 
 // next returns the next hook to call; nil if there is none.
-func (q *queue) next() func() {
+func (q *Queue) next() func() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if n := q.lost; n > 0 && len(q.waiting) < MaxQueued {
+	if n := q.lost; n > 0 && len(q.waiting) < q.Most {
 		q.lost = 0
-		if q.dropped != nil {
-			return func() { q.dropped(n) }
+		if q.Dropped != nil {
+			return func() { q.Dropped(n) }
 		}
 	}
 	if len(q.waiting) == 0 {
@@ -75,11 +77,17 @@ func (q *queue) next() func() {
 }
 
 // call calls a hook, and logs it if it panics.
-func call(hook func()) {
+func call(hook func()) { Guard("a hook or a logger", hook) }
+
+// Guard calls a function of a user in a goroutine of the library, where nobody else would recover from its panic. It reports whether the
+// function returned. If it panics, slog's default logger logs that, unless that panics, too.
+func Guard(name string, f func()) (returned bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			slog.Default().Error("pacer: a hook panicked", "panic", v, "stack", string(debug.Stack()))
+			defer func() { _ = recover() }()
+			slog.Default().Error("pacer: "+name+" panicked", "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
-	hook()
+	f()
+	return true
 }

@@ -163,7 +163,7 @@ func TestAHookThatFailsIsCalledAgain(t *testing.T) { //nolint:paralleltest // it
 		d.Close()
 		require.Equal(t, []int{0, 1, 2, 3}, got)
 	})
-	require.Contains(t, log.String(), "pacer: a hook panicked")
+	require.Contains(t, log.String(), "pacer: a hook or a logger panicked")
 	require.Contains(t, log.String(), "panic=ouch")
 	require.Contains(t, log.String(), "telemetry_test.go")
 }

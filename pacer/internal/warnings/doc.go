@@ -8,11 +8,12 @@
 //
 // # Invariants
 //
-//   - A line is written in a goroutine of its own, so that neither a call nor a heartbeat writes to a log.
+//   - A line is written in a goroutine of its own and under no lock, so neither a call nor a heartbeat waits for a log.
 //   - The intervals are of all Pacers of the process together, by upstream: ten Pacers of one upstream warn as often as one.
 //   - A return is logged only if its loss was.
 //
 // # Failures
 //
-// A logger that hangs blocks [Store.Changed] and [Store.Close] of its own Store until it returns. After Close nothing is logged.
+// A logger that hangs loses the lines beyond maxLines, and logs how many when it returns. One that panics loses the line. After Close
+// nothing more is begun.
 package warnings

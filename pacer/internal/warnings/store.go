@@ -20,15 +20,14 @@ const (
 // losses are of all Pacers of the process together.
 var losses = telemetry.Throttle{Every: warnEvery, Most: maxWarnings} //nolint:gochecknoglobals // a log is the process's
 
-// A Store logs that the shared store is lost, or back. A line is written in a goroutine of its own, so that no call waits for a log. A nil
-// one logs nothing.
+// A Store logs that the shared store is lost, or back. A nil one logs nothing.
 type Store struct {
-	logger   *slog.Logger // nil for slog's default one at that time
+	log
+
 	upstream string
 	outage   string
 
 	mu       sync.Mutex
-	closed   bool
 	lost     bool
 	since    time.Time
 	loss     failover.Change
@@ -41,7 +40,9 @@ type Store struct {
 // NewStore returns the log of an upstream's store. outage names what becomes of calls meanwhile. A nil logger is slog's default one at the
 // time of a line.
 func NewStore(logger *slog.Logger, upstream, outage string) *Store {
-	return &Store{logger: logger, upstream: upstream, outage: outage}
+	l := &Store{upstream: upstream, outage: outage}
+	l.log.init(logger, upstream)
+	return l
 }
 
 // Changed takes note of a loss or a return.
@@ -52,7 +53,7 @@ func (l *Store) Changed(c failover.Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.closed:
+	case l.closed.Load():
 		return
 	case c.Lost:
 		if !l.lost {
@@ -77,20 +78,16 @@ func (l *Store) speakIn(d time.Duration) {
 	}
 }
 
-// speak logs what is to be logged now.
+// speak has logged what is to be logged now.
 func (l *Store) speak() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed.Load() {
 		return
-	}
-	logger := l.logger
-	if logger == nil {
-		logger = slog.Default()
 	}
 	if l.returned > 0 {
 		l.returned = 0
-		LogChange(logger, l.upstream, l.outage, l.back)
+		l.change(l.back)
 	}
 	if !l.lost {
 		return
@@ -101,9 +98,13 @@ func (l *Store) speak() {
 	}
 	loss := l.loss
 	loss.For = time.Since(l.since)
-	LogChange(logger, l.upstream, l.outage, loss)
+	l.change(loss)
 	l.speakIn(min(warnEvery<<min(l.warned, 10), warnSeldom))
 	l.warned++
+}
+
+func (l *Store) change(c failover.Change) {
+	l.write(func(logger *slog.Logger) { LogChange(logger, l.upstream, l.outage, c) })
 }
 
 // Close ends the log.
@@ -113,7 +114,7 @@ func (l *Store) Close() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed = true
+	l.closed.Store(true)
 	if l.timer != nil {
 		l.timer.Stop()
 	}

@@ -18,22 +18,23 @@ const (
 // disagreements are of all Pacers of the process together.
 var disagreements = telemetry.Throttle{Every: disagreesEvery, Most: maxWarnings} //nolint:gochecknoglobals // a log is the process's
 
-// A Versions logs that the processes of an upstream have different policies. A line is written in a goroutine of its own, so that no
-// heartbeat waits for a log. A nil one may be closed.
+// A Versions logs that the processes of an upstream have different policies. A nil one may be closed.
 type Versions struct {
-	logger   *slog.Logger // nil for slog's default one at that time
+	log
+
 	upstream string
 	source   func() string // who set the policies of this process; "" for itself
 
-	mu     sync.Mutex
-	closed bool
-	since  time.Time // when it was first seen that they differ; zero while they do not
+	mu    sync.Mutex
+	since time.Time // when it was first seen that they differ; zero while they do not
 }
 
 // NewVersions returns the log of an upstream's processes. source returns who set the policies of this process; "" for itself. A nil logger
 // is slog's default one at the time of a line.
 func NewVersions(logger *slog.Logger, upstream string, source func() string) *Versions {
-	return &Versions{logger: logger, upstream: upstream, source: source}
+	l := &Versions{upstream: upstream, source: source}
+	l.log.init(logger, upstream)
+	return l
 }
 
 // Seen takes note of how many different lists of policies processes have reported lately.
@@ -47,16 +48,12 @@ func (l *Versions) Seen(n int) {
 	if l.since.IsZero() {
 		l.since = time.Now()
 	}
-	if lasts := time.Since(l.since); !l.closed && lasts >= disagreeFor && disagreements.May(l.upstream) == 0 {
-		go l.warn(n, lasts)
+	if lasts := time.Since(l.since); !l.closed.Load() && lasts >= disagreeFor && disagreements.May(l.upstream) == 0 {
+		l.write(func(logger *slog.Logger) { l.warn(logger, n, lasts) })
 	}
 }
 
-func (l *Versions) warn(n int, lasts time.Duration) {
-	logger := l.logger
-	if logger == nil {
-		logger = slog.Default()
-	}
+func (l *Versions) warn(logger *slog.Logger, n int, lasts time.Duration) {
 	from := l.source()
 	if from == "" {
 		from = "its code or file"
@@ -71,7 +68,5 @@ func (l *Versions) Close() {
 	if l == nil {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
+	l.closed.Store(true)
 }

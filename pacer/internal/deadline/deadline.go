@@ -1,0 +1,99 @@
+// Package deadline bounds how long a request to a store may take. The bound runs from when the store has a connection: a handshake over a
+// long way takes several round trips, and is no sign that the store is lost.
+//
+// Invariants: a Context ends, by its Deadline, within its timeout if the store never reports that it connects, and within its longest time
+// in any case. A store that knows nothing of this package is bounded by the timeout.
+package deadline
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A Context is that of a request to a store.
+type Context struct {
+	context.Context //nolint:containedctx // it is one
+
+	timeout time.Duration
+	latest  time.Time
+
+	mu    sync.Mutex
+	at    time.Time
+	timer *time.Timer // ends it; nil if only its parent does
+}
+
+type key struct{}
+
+// New returns the context of a request that begins now. It is over a timeout after it began or, if the store connects first, after it had a
+// connection, and longest after it began at the latest.
+func New(parent context.Context, timeout, longest time.Duration) *Context {
+	now := time.Now()
+	return &Context{Context: parent, timeout: timeout, latest: now.Add(longest), at: now.Add(timeout)}
+}
+
+// Ending is New for a context that ends when the request is over, or when the function that it returns is called.
+func Ending(parent context.Context, timeout, longest time.Duration) (*Context, context.CancelFunc) {
+	parent, cancel := context.WithCancel(parent)
+	c := New(parent, timeout, longest)
+	c.timer = time.AfterFunc(timeout, cancel)
+	return c, func() {
+		c.timer.Stop()
+		cancel()
+	}
+}
+
+// Deadline implements [context.Context]. It moves.
+func (c *Context) Deadline() (time.Time, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at, true
+}
+
+// Left returns how long the request may still take.
+func (c *Context) Left() time.Duration {
+	at, _ := c.Deadline()
+	return time.Until(at)
+}
+
+// Err implements [context.Context].
+func (c *Context) Err() error {
+	err := c.Context.Err()
+	if err != nil && c.timer != nil && c.Left() <= 0 {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
+// Value implements [context.Context].
+func (c *Context) Value(k any) any {
+	if k == (key{}) {
+		return c
+	}
+	return c.Context.Value(k)
+}
+
+// Connecting records that the request of a context waits for a connection.
+func Connecting(ctx context.Context) {
+	if c, ok := ctx.Value(key{}).(*Context); ok {
+		c.move(c.latest)
+	}
+}
+
+// Connected records that the request of a context has a connection, and is sent now.
+func Connected(ctx context.Context) {
+	if c, ok := ctx.Value(key{}).(*Context); ok {
+		c.move(time.Now().Add(c.timeout))
+	}
+}
+
+func (c *Context) move(at time.Time) {
+	if at.After(c.latest) {
+		at = c.latest
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at = at; c.timer != nil && c.timer.Stop() { // else it is over
+		c.timer.Reset(time.Until(at))
+	}
+}
