@@ -336,31 +336,6 @@ func TestALateAnswerIsGivenBack(t *testing.T) {
 	})
 }
 
-// Pacing locally, a process keeps its share of every limit, and no more.
-func TestPacingLocallyAProcessKeepsItsShare(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		for _, policy := range []policies.Policy{
-			policies.PerSecond(40), policies.AtMost(40, time.Second).Skew(0), policies.Fixed(40, time.Second), policies.Sliding(40, time.Second),
-		} {
-			r := newRemote(4)
-			p := away(t, r, pacer.PaceLocally, policy)
-			require.NoError(t, p.Wait(t.Context()))
-			r.set(errBroken, 0)
-			n, start := 0, time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			for p.Wait(ctx) == nil {
-				n++
-			}
-			cancel()
-			require.Less(t, time.Since(start), 11*time.Second)
-			require.LessOrEqual(t, n, 111, "%v", policy)
-			require.GreaterOrEqual(t, n, 88, "%v", policy) // a sliding window gives 10 of 11
-			closing(t, p)
-		}
-	})
-}
-
 // Before a process has ever reached the store, it takes its Config's word for how many there are.
 func TestLocalFromTheStart(t *testing.T) {
 	t.Parallel()

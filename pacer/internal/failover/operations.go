@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
+	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -102,26 +103,25 @@ func (w *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 			}
 		}
 		if len(mine) > 0 && w.config.Mode == Local {
-			notes, err := w.local.cancel(ctx, stack, mine)
+			charged, err := w.local.cancel(ctx, stack.Upstream, mine)
+			for _, m := range charged {
+				w.reportOrOwe(ctx, &m)
+			}
 			if err != nil {
 				return err
 			}
-			w.reportOrOwe(ctx, stack, notes)
 		}
 		theirs = append(theirs, batch.Refunds(ctx, stack, rest)...)
 	}
 	return w.cancels.GiveBack(theirs)
 }
 
-// reportOrOwe reports notes to the store now, or when it is back.
-func (w *Store) reportOrOwe(ctx context.Context, stack *store.Stack, notes []store.Note) {
-	if len(notes) == 0 {
-		return
-	}
-	d := debt{limits: stack.Limits, notes: notes}
+// reportOrOwe sends a report to the store now, or when it is back.
+func (w *Store) reportOrOwe(ctx context.Context, m *notes.Report) {
+	d := debt{limits: m.Limits, notes: m.Notes}
 	if began := w.Now(); w.state.Load() == shared {
 		var err error
-		if _, d.number, err = w.report(ctx, stack.Limits, notes, 0); !w.fellBack(err, began) {
+		if _, d.number, err = w.report(ctx, m.Limits, m.Notes, 0); !w.fellBack(err, began) {
 			return
 		}
 		d.since = time.Now()
@@ -157,8 +157,7 @@ func (w *Store) Report(ctx context.Context, stack store.Stack, notes []store.Not
 		w.ledger.settled(&stack, notes)
 	}
 	if w.config.Mode == Local {
-		n, rank := w.fleet()
-		now, changed, err = w.local.report(ctx, &stack, notes, n, rank, number)
+		now, changed, err = w.local.report(ctx, &stack, notes, w.absence(), number)
 		if err == nil && slices.ContainsFunc(notes, func(n store.Note) bool { return n.Kind == store.NoteResume || n.Kind == store.NoteReset }) {
 			err = fmt.Errorf("%w: this process heeds it, but the fleet may not: do it again when the store is back", w.refused())
 		}
@@ -261,8 +260,7 @@ func (w *Store) look(ctx context.Context, stack store.Stack, how func(context.Co
 	}
 	w.local.mu.Lock()
 	defer w.local.mu.Unlock()
-	n, rank := w.fleet()
-	return w.local.store.Status(ctx, w.local.share(&stack, n, rank))
+	return w.local.store.Status(ctx, w.local.share(&stack, w.absence()))
 }
 
 // Listen implements [store.Notifier].
