@@ -51,8 +51,9 @@
 //
 // A store that answers but has forgotten everything reports that: data has an epoch, which clients know. Then the same happens at once,
 // in all processes that have waiting calls: a store that is a [store.Notifier] notifies them. A store that has lost only its last
-// writes, because a replica without them took over, does not know. But it grants again what a process has already, or counts less than
-// that process was granted by itself, and so is found out. Limits that were learned from the upstream and shares of adaptive rates are
+// writes, because a replica without them took over or it was restarted from a snapshot, begins another epoch with the first heartbeat of a
+// process whose last one it lacks. Before that, it grants again what a process has already, or counts less than that process was granted
+// by itself, and so is found out. Limits that were learned from the upstream and shares of adaptive rates are
 // not remembered: the next answers bring them again.
 //
 // What cannot be known: if only one process has lost the store, it spends its share while the others still have all of the limit, so up

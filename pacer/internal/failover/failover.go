@@ -93,7 +93,8 @@ type Store struct {
 	lastSeenAt time.Time
 	processes  int
 	rank       int
-	counted    time.Time // when so many processes were there
+	counted    time.Time     // when so many processes were there
+	until      store.Instant // until when this one is there, by the last heartbeat that was answered
 
 	resyncing sync.Mutex
 	barrier   store.Instant // while resyncing: when this process stops deciding by itself; 0 otherwise

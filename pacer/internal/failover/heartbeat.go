@@ -139,6 +139,11 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duratio
 	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.lastSeen.Load()), Keep: w.remembered(), Barrier: barrier}
 	if !leaves {
 		b.Limits = w.curious()
+		soonest := w.Now().Add(lives - time.Second) // until when it holds if its answer is lost
+		w.mu.Lock()
+		w.until = min(w.until, soonest)
+		b.Until, b.Began = w.until, w.knownEpoch().Began
+		w.mu.Unlock()
 	}
 	answer := make(chan store.Membership, 1)
 	err := w.reach(ctx, "heartbeat", func(ctx context.Context) error {
@@ -152,7 +157,10 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duratio
 	p = <-answer
 	w.observe(p.Now)
 	w.count(p.Alive, p.Rank)
-	if len(p.Holds) == len(b.Limits) {
+	w.mu.Lock()
+	w.until = p.Now.Add(lives)
+	w.mu.Unlock()
+	if known := w.knownEpoch(); len(p.Holds) == len(b.Limits) && (known.IsZero() || known.Began == p.Epoch.Began) { // it has not forgotten
 		w.ledger.learned(b.Limits, p.Holds, p.Now)
 	}
 	return p, nil
