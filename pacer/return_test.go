@@ -105,7 +105,7 @@ func TestEachProcessHasItsShareWithoutTheStore(t *testing.T) {
 		"an exact window and permits":  {list: []policies.Policy{exact, permits}, each: 10, most: 20},
 		"a window and permits":         {list: []policies.Policy{window, permits}, each: 10, most: 20},
 		"a lane":                       {list: []policies.Policy{rate.Lane("batch", 50)}, each: 10, most: 24},
-		"a lane that borrows":          {list: []policies.Policy{rate.Lane("batch", 50)}, opts: []pacer.Option{pacer.Lane("batch")}, each: 10, most: 24},
+		"a lane that borrows":          {list: []policies.Policy{rate.Lane("batch", 50)}, opts: []pacer.Option{pacer.Lane("batch")}, each: 5, most: 24},
 		"fair shares":                  {list: []policies.Policy{rate.Fair("tenant")}, opts: tenant, each: 10, most: 24},
 		"a rate and permits in shares": {list: []policies.Policy{rate, permits.Fair("tenant")}, opts: tenant, each: 10, most: 24},
 		"the stack of the package doc": {list: []policies.Policy{

@@ -12,8 +12,8 @@ import (
 // asked because it did not answer before.
 var ErrUnreachable = errors.New("pacer: the store is out of reach")
 
-// ErrNoContact matches the *pacer.StoreError of a store that has never answered this process: see pacer.Config.Processes. It also
-// matches ErrUnreachable.
+// ErrNoContact matches the *pacer.StoreError of a store that has never answered this process, or not for so long that it has a share: see
+// pacer.Config.Processes. It also matches ErrUnreachable.
 var ErrNoContact = errors.New("pacer: the store has not answered since this process started")
 
 // ErrClosed is what a decorator of a store returns that was closed: no further operation is begun.

@@ -25,7 +25,8 @@
 // # Local and back
 //
 // Slots that were granted before the store was lost stay good. The local queue of a process begins behind the last slot that the fleet
-// is known to have been granted. Processes take turns on a grid of store time, so that their local queues together are as even as the
+// is known to have been granted. A process that the store has not known for long has no share (standing.go says why): its calls wait as
+// before the first contact, and those that wait in its queues ask again. Processes take turns on a grid of store time, so that their local queues together are as even as the
 // shared one was. The share of each limit is the limit divided by the number of processes that the fleet had, which each learns from
 // the heartbeats that all of them send; [policies.Policy.Share] defines it for each policy. What is given back, settled or paused
 // meanwhile is reported to the store later.
@@ -63,7 +64,8 @@
 //
 //	contact.go     what happens until the store has answered for the first time
 //	failover.go    the state, its changes, the budget of time for each request, the circuit breaker
-//	schedule.go    how often a process of a fleet of n reports, and the membership that heartbeats return
+//	schedule.go    how often a process of a fleet of n reports
+//	standing.go    which processes have a share, by what heartbeats return
 //	operations.go  what a store does: Reserve, Cancel, Report, Status, each by the shared store or locally
 //	send.go        requests that package batch has made of many operations
 //	record.go      what this process knows of one account of the store, bounded

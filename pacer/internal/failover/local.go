@@ -86,8 +86,10 @@ type absence struct {
 	number    int
 	processes int           // how many there are
 	rank      int           // how many of them came before this one
+	counted   bool          // all others know that, too: see standing
 	since     store.Instant // when the first request that failed began
 	found     store.Instant // when it failed
+	over      chan struct{} // not nil if this process has no share: see standing. Closed when calls need not wait for that any longer
 }
 
 // share returns a stack with the limits that hold for this process.
@@ -97,7 +99,7 @@ func (a *localStore) share(stack *store.Stack, away absence) store.Stack {
 		l := &own.Limits[i]
 		*l = stack.Limits[i]
 		l.Spec = a.policy(l).Share(away.processes)
-		if l.Spec.Algorithm == policies.Concurrency && int64(away.rank) < stack.Limits[i].Spec.Limit%int64(max(1, away.processes)) {
+		if l.Spec.Algorithm == policies.Concurrency && away.counted && int64(away.rank) < stack.Limits[i].Spec.Limit%int64(max(1, away.processes)) {
 			l.Spec.Limit++ // permits that cannot be divided go to the processes that came first
 		}
 	}

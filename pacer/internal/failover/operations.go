@@ -45,7 +45,14 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 		if !ask {
 			w.returned(&stack, calls)
 		}
-		return w.local.reserve(ctx, &w.ledger, &stack, w.withoutHeld(&stack, calls), grants, w.absence())
+		calls, away := w.withoutHeld(&stack, calls), w.absence()
+		if away.over == nil {
+			return w.local.reserve(ctx, &w.ledger, &stack, calls, grants, away)
+		}
+		if w.waitsOn(away, calls, grants) {
+			return nil
+		}
+		return w.Reserve(ctx, stack, calls, grants)
 	case LetThrough:
 		now := w.Now()
 		for i := range grants {
@@ -55,6 +62,26 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 	case Refuse:
 	}
 	return w.refused()
+}
+
+// waitsOn answers calls of a process that has no share: they are to ask again. A little time passes until then, so that they do not ask
+// again and again; if the process needs no share any more meanwhile, waitsOn returns false. Calls that come later wait in Await.
+func (w *Store) waitsOn(away absence, calls []store.Call, grants []store.Grant) bool {
+	if slices.ContainsFunc(calls, func(c store.Call) bool { return c.MaxWait > 0 }) {
+		timer := time.NewTimer(probeEvery)
+		defer timer.Stop()
+		select {
+		case <-away.over:
+			return false
+		case <-timer.C:
+		case <-w.closing:
+		}
+	}
+	now := w.Now()
+	for i := range calls {
+		grants[i] = store.Grant{Now: now, At: now + 1, Binds: store.BindsUpstream, Charges: grants[i].Charges[:0], Queued: calls[i].ID != 0 && calls[i].MaxWait > 0}
+	}
+	return true
 }
 
 // returned forgets the slots that calls give back with their request: the store may grant the same ones again.
