@@ -12,6 +12,8 @@
 --        known: the latest store time that it received (0: none)
 --        keep: for how long an account of the upstream can matter (µs)
 --        barrier: for how long processes that were without the server wait for each other (µs; 0: this one was not without it)
+--        holds: until when the process is there, by the last heartbeat that was answered (µs since the epoch; 0: there was none)
+--        began: when the epoch began in which that was (µs since the epoch)
 -- Reply  now (µs since the epoch), the epoch in two numbers (see account.lua), how many are there, how many of them came before this
 --        one, until when they wait (µs since the epoch), then for each account how many numbers follow, and what it holds:
 --          a rate        how much of the time to come is taken (µs), as far as a few dozen gaps reach
@@ -31,11 +33,14 @@ local entries, up, now = stack()
 everything(entries)
 local alive, came, id = key(), key(), ARGV[nextarg]
 nextarg = nextarg + 1
-local lives, known, keep, barrier = arg(), arg(), arg(), arg()
+local lives, known, keep, barrier, holds, began = arg(), arg(), arg(), arg(), arg(), arg()
 
 if now < known - C.MaxBackstep then
   up.shift = up.shift + known - now
   now, shifted = known, true
+end
+if holds > now and epochof(up) == began and tonumber(redis.call('ZSCORE', alive, id) or 0) < holds then
+  up.epoch = '0' -- the server has lost what it knew: it was restarted from a snapshot, or a replica took over
 end
 if up.epoch == '0' then
   up.epoch = string.format('%.0f.0', now)
@@ -58,8 +63,8 @@ else
   redis.call('ZREM', alive, id)
   redis.call('ZREM', came, id)
 end
-local began, resets = epochof(up)
-local reply = { now, began, resets, redis.call('ZCARD', alive), redis.call('ZRANK', came, id) or 0, up.barrier }
+local reply = { now, 0, 0, redis.call('ZCARD', alive), redis.call('ZRANK', came, id) or 0, up.barrier }
+reply[2], reply[3] = epochof(up)
 for i = 1, stale and 0 or #entries do
   local holds, size = entries[i].run.holds(entries[i], now), #reply
   reply[size + 1] = #holds

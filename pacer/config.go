@@ -102,11 +102,11 @@ type Config struct {
 	// Each further attempt at the very first operation may take twice as long as the one before, up to 8 s. Defaults to [DefaultStoreTimeout], 250 ms.
 	StoreTimeout time.Duration
 
-	// Processes is how many processes share the store. It matters only to a process that starts while the store is out of reach: with it,
-	// the process paces locally at once, at its share. From the first contact on, the store supplies the number. Without Processes, a
-	// process that has never reached its store does not guess: its calls wait for the first contact, for as long as MaxWait and their
-	// contexts allow, and then get a [*StoreError] that matches [ErrNoContact]. [Pacer.Allow] and MaxWait(0) wait for the first attempt
-	// only. At most 10,000. Defaults to 0, unknown.
+	// Processes is how many processes share the store, at most. The store supplies the number, too; a process that loses its store paces
+	// at its share, by the larger of the two. Without Processes, a process that has never reached its store, or that the store has known
+	// for a few seconds only, does not guess, since others may not count it yet: its calls wait for the store, for as long as MaxWait and
+	// their contexts allow, and then get a [*StoreError] that matches [ErrNoContact]. [Pacer.Allow] and MaxWait(0) wait for the first
+	// attempt only. At most 10,000. Defaults to 0, unknown.
 	Processes int
 
 	// Mode is whether the policies are enforced. With [Observe], no call waits and none is refused: hooks and metrics report what would
@@ -123,7 +123,8 @@ type Outage uint8
 const (
 	// PaceLocally paces each process from memory, at its share of every limit: the limit divided by the number of processes that were
 	// alive when the store last answered. When the store is back, the process reports to it what it spent meanwhile. A process that has
-	// never reached its store takes the number from Config.Processes; if that is not set, its calls wait for the first contact.
+	// never reached its store, or whose store has known it for a few seconds only, takes the number from Config.Processes; if that is not
+	// set, its calls wait for the store.
 	PaceLocally Outage = iota
 	// RefuseCalls refuses calls with a [*StoreError] that matches [store.ErrUnreachable].
 	RefuseCalls

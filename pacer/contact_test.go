@@ -2,6 +2,9 @@ package pacer_test
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -29,10 +32,12 @@ type starts struct {
 	all []time.Time
 }
 
-func (s *starts) add() {
+func (s *starts) add() { s.addAt(time.Now()) }
+
+func (s *starts) addAt(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all = append(s.all, time.Now())
+	s.all = append(s.all, at)
 }
 
 // most returns the most starts within any window.
@@ -95,12 +100,92 @@ func TestAFleetThatStartsBeforeItsStore(t *testing.T) {
 	})
 }
 
+// A fleet that starts or grows makes no more calls than the limit in any second, wherever in its start the store is lost, and however slow some
+// answers are: a process has a share only when all others that have one know of it. Once it has, the fleet goes on.
+func TestAFleetThatLosesItsStoreWhileItStarts(t *testing.T) {
+	t.Parallel()
+	const limit = 200
+	cells, seeds := 0, 1
+	if os.Getenv("HEADWAY_LONG") != "" {
+		seeds = 50
+	}
+	for _, fleet := range []struct{ processes, more, callers int }{{20, 0, 4}, {60, 0, 2}, {600, 0, 1}, {8, 12, 4}} {
+		for _, lost := range []time.Duration{50 * ms, 100 * ms, 500 * ms, time.Second, 3 * time.Second, 10 * time.Second, 0} {
+			for _, hangs := range []bool{false, true} {
+				if cells++; seeds == 1 && (cells%5 != 0 || fleet.processes == 600 && lost > time.Second) {
+					continue
+				}
+				t.Run(fmt.Sprint(fleet, " ", lost, " ", hangs), func(t *testing.T) {
+					t.Parallel()
+					for range seeds {
+						synctest.Test(t, func(t *testing.T) {
+							r := newRemote(0)
+							r.barriers, r.slow = true, 200*time.Millisecond
+							r.set(nil, 2*time.Millisecond)
+							var went starts
+							var wg sync.WaitGroup
+							ctx, cancel := context.WithCancel(t.Context())
+							defer cancel()
+							start := func(n int) {
+								for range n {
+									p := fresh(t, r, pacer.Config{}, policies.PerSecond(limit).Burst(1))
+									for range fleet.callers {
+										wg.Go(func() {
+											time.Sleep(rand.N(50 * time.Millisecond))
+											for ctx.Err() == nil {
+												c, err := p.Acquire(ctx)
+												if err != nil {
+													continue
+												}
+												slot, _ := c.Slot() // by the clock of the store: answers come later by different delays
+												went.addAt(time.UnixMicro(int64(slot)))
+											}
+										})
+									}
+									t.Cleanup(func() { closing(t, p) })
+								}
+							}
+							start(fleet.processes)
+							if fleet.more > 0 {
+								time.Sleep(8 * time.Second)
+								start(fleet.more)
+							}
+							time.Sleep(lost)
+							if lost > 0 {
+								if hangs {
+									r.set(errBroken, time.Second)
+								} else {
+									r.set(errBroken, 0)
+								}
+								time.Sleep(3 * time.Second)
+								r.set(nil, 2*time.Millisecond)
+							}
+							time.Sleep(3 * time.Second)
+							n := len(went.all)
+							time.Sleep(2 * time.Second)
+							require.Greater(t, len(went.all)-n, limit/2)
+							cancel()
+							wg.Wait()
+							most := limit + 1
+							if lost > 0 && (fleet.more > 0 || lost > 5*time.Second && fleet.processes < 600) {
+								most += fleet.processes // those that have a share: a call of each was under way
+							}
+							require.LessOrEqual(t, went.most(time.Second), most)
+						})
+					}
+				})
+			}
+		}
+	}
+}
+
 // A first contact that takes longer than any attempt may at first is made all the same.
 func TestAStoreThatIsSlowAtFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(4)
 		r.hangs = 1500 * time.Millisecond // more than 4 × StoreTimeout
+		time.AfterFunc(3*time.Second, func() { r.set(nil, 0) })
 		p := fresh(t, r, pacer.Config{}, policies.PerSecond(1000).Burst(1000))
 		defer closing(t, p)
 		begin := time.Now()
@@ -253,7 +338,8 @@ func TestWhoNeedNotWaitForTheFirstContact(t *testing.T) {
 	})
 }
 
-// A process that has had an answer from its store, and then loses it, does not wait, even if nothing else went well.
+// A process that has had an answer from its store waits until the store has known it for so long that all others count it, even if nothing
+// else goes well. Then it need not wait for the store any longer.
 func TestAProcessInContactWithItsStoreKnowsItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -269,7 +355,11 @@ func TestAProcessInContactWithItsStoreKnowsItsShare(t *testing.T) {
 		r.noReports = 1 << 30 // it cannot learn of the pause
 		r.mu.Unlock()
 		back()
-		n := 0
+		requireNoContact(t, p.Allow(t.Context()))
+		begin := time.Now()
+		require.NoError(t, p.Wait(t.Context()))
+		require.InDelta(t, 2250*time.Millisecond, time.Since(begin), float64(time.Second))
+		n := 1
 		for p.Allow(t.Context()) == nil {
 			n++
 		}

@@ -310,7 +310,7 @@ func TestHooksOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, backing := new(diary), newRemote(4)
-		p := newPacer(t, pacer.Config{Store: backing, Policies: []policies.Policy{policies.PerSecond(10)}, Hooks: []*pacer.Hooks{d.hooks()}})
+		p := newPacer(t, pacer.Config{Store: backing, Processes: 4, Policies: []policies.Policy{policies.PerSecond(10)}, Hooks: []*pacer.Hooks{d.hooks()}})
 		require.NoError(t, p.Wait(t.Context()))
 		synctest.Wait()
 		require.Equal(t, []string{"goes (1) after 0s"}, d.read())

@@ -117,9 +117,10 @@ func TestTheFleetIsNotSmallerBecauseTheStoreForgot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(4)
-		p := away(t, r, pacer.PaceLocally, policies.Fixed(100, time.Hour))
+		p := fresh(t, r, pacer.Config{}, policies.Fixed(100, time.Hour))
 		defer closing(t, p)
 		require.NoError(t, p.Wait(t.Context()))
+		time.Sleep(5 * time.Second)
 		r.mu.Lock()
 		r.alive = 1
 		r.mu.Unlock()

@@ -1,9 +1,11 @@
 package pacer_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,7 +25,7 @@ import (
 
 // remote is a store of a fleet that fails on demand. It has the memory store's accounts.
 type remote struct {
-	alive    int
+	alive    int  // 0: as many as are there
 	barriers bool // as the real one does; otherwise who comes back does not wait
 
 	mu          sync.Mutex
@@ -34,6 +36,8 @@ type remote struct {
 	hangs       time.Duration // each operation takes so long, whatever its context says
 	barrier     store.Instant
 	came        []string // who is there
+	until       map[string]store.Instant
+	slow        time.Duration // each tenth operation takes up to so much longer
 	heartbeats  []store.Heartbeat
 	noReports   int // so many reports fail, after so many others
 	goodReports int
@@ -61,6 +65,9 @@ func (r *remote) enter() (*memstore.Store, store.Epoch, error) {
 	r.asking++
 	r.most = max(r.most, r.asking)
 	hangs, doomed := r.hangs, r.doomed
+	if r.slow > 0 && rand.IntN(10) == 0 {
+		hangs += rand.N(r.slow)
+	}
 	r.mu.Unlock()
 	time.Sleep(hangs)
 	r.mu.Lock()
@@ -156,13 +163,18 @@ func (r *remote) Heartbeat(ctx context.Context, upstream string, b store.Heartbe
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.heartbeats = append(r.heartbeats, b)
+	r.came = slices.DeleteFunc(r.came, func(id string) bool { return r.alive == 0 && r.until[id] <= st.Now })
 	if !slices.Contains(r.came, b.ID) {
 		r.came = append(r.came, b.ID)
 	}
+	if r.until == nil {
+		r.until = make(map[string]store.Instant)
+	}
+	r.until[b.ID] = st.Now.Add(b.TTL)
 	if r.barriers && b.Barrier > 0 && r.barrier < st.Now {
 		r.barrier = st.Now + store.Instant(b.Barrier.Microseconds())
 	}
-	return store.Membership{Now: st.Now, Epoch: epoch, Alive: r.alive, Rank: slices.Index(r.came, b.ID), Barrier: r.barrier}, err
+	return store.Membership{Now: st.Now, Epoch: epoch, Alive: cmp.Or(r.alive, len(r.came)), Rank: slices.Index(r.came, b.ID), Barrier: r.barrier}, err
 }
 
 var errDenied = errors.New("NOPERM")
@@ -202,10 +214,10 @@ func (r *remote) count() int {
 	return r.requested
 }
 
-// away is a Pacer of a fleet.
+// away is a Pacer of a fleet, which knows how many processes that has: it has its share from the start.
 func away(t *testing.T, r *remote, outage pacer.Outage, list ...policies.Policy) *pacer.Pacer {
 	t.Helper()
-	p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Policies: list, Jitter: pacer.NoJitter, Outage: outage})
+	p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Policies: list, Jitter: pacer.NoJitter, Outage: outage, Processes: r.alive})
 	require.NoError(t, err)
 	return p
 }
@@ -436,31 +448,6 @@ func TestALateAnswerIsGivenBack(t *testing.T) {
 		r.set(nil, 0)
 		back()
 		require.Equal(t, int64(9), remaining(t, p))
-	})
-}
-
-// Pacing locally, a process keeps its share of every limit, and no more.
-func TestPacingLocallyAProcessKeepsItsShare(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		for _, policy := range []policies.Policy{
-			policies.PerSecond(40), policies.AtMost(40, time.Second).Skew(0), policies.Fixed(40, time.Second), policies.Sliding(40, time.Second),
-		} {
-			r := newRemote(4)
-			p := away(t, r, pacer.PaceLocally, policy)
-			require.NoError(t, p.Wait(t.Context()))
-			r.set(errBroken, 0)
-			n, start := 0, time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			for p.Wait(ctx) == nil {
-				n++
-			}
-			cancel()
-			require.Less(t, time.Since(start), 11*time.Second)
-			require.LessOrEqual(t, n, 111, "%v", policy)
-			require.GreaterOrEqual(t, n, 88, "%v", policy) // a sliding window gives 10 of 11
-			closing(t, p)
-		}
 	})
 }
 
@@ -784,7 +771,7 @@ func TestAProcessSendsHeartbeats(t *testing.T) {
 		require.NoError(t, p.Wait(t.Context()))
 		time.Sleep(time.Minute)
 		require.GreaterOrEqual(t, len(r.received()), 20)
-		require.LessOrEqual(t, len(r.received()), 26, "not more often than it takes")
+		require.LessOrEqual(t, len(r.received()), 29, "not more often than it takes")
 		for _, b := range r.received() {
 			require.Equal(t, 10*time.Second, b.TTL)
 			require.Equal(t, r.received()[0].ID, b.ID)

@@ -53,7 +53,7 @@ func (f *farAway) Report(ctx context.Context, stack store.Stack, notes []store.N
 // pacer is a process whose store is far away.
 func (f *farAway) pacer(t *testing.T, list ...policies.Policy) *pacer.Pacer {
 	t.Helper()
-	p, err := pacer.New(pacer.Config{Upstream: "api", Store: f, Policies: list, StoreTimeout: 5 * time.Second, MaxWait: pacer.Forever})
+	p, err := pacer.New(pacer.Config{Upstream: "api", Store: f, Policies: list, StoreTimeout: 5 * time.Second, MaxWait: pacer.Forever, Processes: f.alive})
 	require.NoError(t, err)
 	return p
 }

@@ -44,6 +44,7 @@ func TestPermitsWithoutTheStore(t *testing.T) {
 			require.NoError(t, err)
 			held = append(held, one)
 		}
+		time.Sleep(5 * time.Second) // so long that it knows how many came first
 		r.set(errBroken, 0)
 		one, err := acquire()
 		require.NoError(t, err, "a third is its share: it came first, so the ninth permit is its own")

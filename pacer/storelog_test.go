@@ -76,7 +76,7 @@ func TestALostStoreIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, l := newRemote(3), newLogged()
-		p := loggedPacer(t, r, pacer.Config{Logger: l.Logger})
+		p := loggedPacer(t, r, pacer.Config{Logger: l.Logger, Processes: 3})
 		defer closing(t, p)
 		require.NoError(t, p.Wait(t.Context()))
 		for range 5 { // it comes and goes
@@ -208,6 +208,7 @@ func TestWhoLogsALostStore(t *testing.T) { //nolint:paralleltest // it replaces 
 		slog.SetDefault(byDefault.Logger)
 		lose := func(c pacer.Config) {
 			r := newRemote(1)
+			c.Processes = 1
 			p := loggedPacer(t, r, c)
 			require.NoError(t, p.Wait(t.Context()))
 			r.set(errBroken, 0)

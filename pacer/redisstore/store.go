@@ -355,7 +355,7 @@ func (s *Store) Heartbeat(ctx context.Context, upstream string, b store.Heartbea
 		return store.Membership{}, err
 	}
 	q.args = append(q.args, b.ID)
-	q.numbers(engine.MicrosUp(b.TTL), int64(b.Now), engine.MicrosUp(b.Keep), engine.MicrosUp(b.Barrier))
+	q.numbers(engine.MicrosUp(b.TTL), int64(b.Now), engine.MicrosUp(b.Keep), engine.MicrosUp(b.Barrier), int64(b.Until), int64(b.Began))
 	r, err := s.run(ctx, &s.heartbeat, q)
 	if errors.Is(err, ErrForeign) && len(b.Limits) > 0 { // whatever its limits hold, the process is there
 		b.Limits = nil

@@ -12,8 +12,8 @@ import (
 // asked because it did not answer before.
 var ErrUnreachable = errors.New("pacer: the store is out of reach")
 
-// ErrNoContact matches the *pacer.StoreError of a store that has never answered this process: see pacer.Config.Processes. It also
-// matches ErrUnreachable.
+// ErrNoContact matches the *pacer.StoreError of a store that has never answered this process, or not for so long that it has a share: see
+// pacer.Config.Processes. It also matches ErrUnreachable.
 var ErrNoContact = errors.New("pacer: the store has not answered since this process started")
 
 // ErrClosed is what a decorator of a store returns that was closed: no further operation is begun.
@@ -68,6 +68,9 @@ type Heartbeat struct {
 	TTL  time.Duration // for how long it is there if it sends no other; 0: it leaves
 	Now  Instant       // the latest store time that it received; 0: none
 	Keep time.Duration // for how long an account of the upstream can matter
+	// Until is until when the process is there by the last heartbeat that was answered, in an epoch that began at Began; 0: there was none.
+	// A store of that epoch which knows less, though that is still to come, has lost its last writes: it begins another epoch.
+	Until, Began Instant
 	// Barrier is for how long a process that was without the store waits for the others that were; 0 if it was not. The
 	// first one that sets it does so for all.
 	Barrier time.Duration

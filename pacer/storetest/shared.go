@@ -183,6 +183,28 @@ func sharedCases() []Case {
 			}
 			s.Go(st, 1, 5*time.Second) // and a heartbeat keeps the pause
 		}),
+		shared("epoch/snapshot", "a store that lacks the last heartbeat of a process begins an epoch, once", func(t testing.TB, s *Session, _ store.Shared) {
+			p := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute})
+			again := store.Heartbeat{ID: "a", TTL: time.Minute, Until: p.Now.Add(time.Minute), Began: p.Epoch.Began}
+			if next := s.heartbeat(again); next.Epoch != p.Epoch {
+				t.Fatalf("epoch %v after %v: nothing was lost", next.Epoch, p.Epoch)
+			}
+			again.Until += 2e6 // by heartbeats that the store has lost
+			s.At(time.Second)
+			next := s.heartbeat(again).Epoch
+			if next.Began <= p.Epoch.Began {
+				t.Fatalf("epoch %v after %v", next, p.Epoch)
+			}
+			s.At(2 * time.Second)
+			again.ID = "b"
+			if other := s.heartbeat(again).Epoch; other != next {
+				t.Fatalf("epoch %v after %v", other, next)
+			}
+			again = store.Heartbeat{ID: "a", TTL: time.Minute, Until: 1, Began: next.Began}
+			if late := s.heartbeat(again).Epoch; late != next {
+				t.Fatalf("epoch %v after %v: what was lost is past", late, next)
+			}
+		}),
 		shared("barrier", "processes that come back agree on a time", func(t testing.TB, s *Session, _ store.Shared) {
 			barrier := func(id string, d time.Duration) time.Duration {
 				return Since(s.heartbeat(store.Heartbeat{ID: id, TTL: time.Minute, Barrier: d}).Barrier)

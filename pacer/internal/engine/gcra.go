@@ -35,6 +35,8 @@ type GCRA struct {
 	// No gap is longer than widest, so a call that fits nowhere need not examine all of them.
 	widest int64
 	reset  mark
+	// freed is where an interval began that was given back after its begin; 0 if something was charged since. See wants.before.
+	freed int64
 }
 
 // A gap is an interval [from, to) of virtual time.
@@ -124,6 +126,9 @@ func (g *GCRA) search(now, e int64, w *wants, round int) Placement {
 func (g *GCRA) fit(now, e int64, w *wants, index int) (Placement, bool) {
 	free := g.piece(index)
 	from := max(free.from, now)
+	if w.before() > 0 && g.freed > 0 {
+		from = max(free.from, min(now, g.freed))
+	}
 	x := max(from+w.lead, e-w.before())
 	// Leave a gap that can be used: a whole number of intervals, if that does not move the slot.
 	if x > from {
@@ -143,7 +148,8 @@ func (g *GCRA) fit(now, e int64, w *wants, index int) (Placement, bool) {
 func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64, _ bool) (Charge, int64) {
 	g.keepLog(l)
 	t, free, was := l.Spec.Interval, g.piece(int(p.takes)), g.tat
-	from := max(free.from, now)
+	from := min(max(free.from, now), p.begin)
+	g.freed = 0
 	c := gap{p.begin, p.begin + n*g.step(l, now)}
 	keep := make([]gap, 0, 2)
 	if p.begin-from >= t {
@@ -194,6 +200,9 @@ func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
 	if to <= now || from >= to {
 		return // past, or free already
 	}
+	if g.freed = 0; from < now {
+		g.freed = from
+	}
 	begin := from
 	i := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= from })
 	first := i // the gaps [first, i) are replaced
@@ -242,6 +251,7 @@ func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
 	}
 	g.keepLog(l)
 	from := max(g.tat, now)
+	g.freed = 0
 	g.tat = from + debt(actual-cost, g.step(l, now))
 	if g.log != nil {
 		g.log.debt(l, now, actual-cost, from)
@@ -260,7 +270,7 @@ func debt(n, t int64) int64 {
 // forget drops what is past.
 func (g *GCRA) forget(now int64) {
 	if max(g.lasts(), g.pause, g.pace.ends(), g.margin.until, g.reset.until) <= now {
-		*g = GCRA{queue: g.queue}
+		*g = GCRA{queue: g.queue, freed: g.freed}
 		return
 	}
 	if g.reset.until <= now {

@@ -96,6 +96,7 @@ func (g *GCRA) Claim(l *Limit, now int64, charge Charge) (changed bool) {
 	if g.log != nil {
 		g.log.claim(now, c, changed)
 	}
+	g.freed = 0
 	if to > g.tat {
 		if left := max(g.tat, now); from-left >= t {
 			g.widen(left, from)

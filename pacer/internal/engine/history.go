@@ -103,6 +103,7 @@ func recount(a Account, l *Limit, now, at, n int64) {
 func (g *GCRA) recount(l *Limit, now, at, n int64) {
 	t := l.Spec.Interval
 	if at < now {
+		g.freed = 0
 		g.tat = min(max(g.tat, at)+debt(n, t), max(g.tat, at+l.Spec.Limit*t))
 		return
 	}

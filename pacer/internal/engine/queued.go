@@ -198,6 +198,7 @@ func ReserveAnyQueued(
 		i := (first + k) % len(choices)
 		look := queuedCall{now: now, stack: choices[i].Stack, call: c, near: max(numbers.Near, c.Reach)}
 		look.call.Costs, look.roles = choices[i].Costs, rolesOf(look.stack, roles[:0])
+		look.near += look.before()
 		freed = look.purge(freed)
 		v := look.decide(pause)
 		if v.class() == sleeps {
@@ -248,6 +249,17 @@ func (q *queuedCall) purge(freed []Account) []Account {
 		}
 	}
 	return freed
+}
+
+// before returns how long before its slot the call is charged, if it costs more than a burst: its turn is that much earlier.
+func (q *queuedCall) before() (most int64) {
+	for i := range q.stack {
+		if q.roles[i].kind&(ofLane|fair) != 0 {
+			s := q.stack[i].Limit.Spec
+			most = max(most, debt(q.call.cost(i)-1, s.Interval)-s.Tolerance())
+		}
+	}
+	return most
 }
 
 // lastMoment returns how long before it expires a slot is lent beyond the lane's share: half of the shortest near, plus the time to reach

@@ -13,7 +13,7 @@ type Config struct {
 	Upstream  string
 	Mode      Mode
 	Timeout   time.Duration     // for how long the shared store may take to answer
-	Processes int               // how many there are, if that is known before the first heartbeat; 0 if calls must wait for that, in mode Local
+	Processes int               // how many there are at most; 0 if that is not known: then calls may have to wait, in mode Local
 	Policies  []policies.Policy // of all limits, those of lanes included
 
 	// Permits reports which calls of this process are in flight: the one that decides must know. nil if there are no permits.
@@ -36,7 +36,7 @@ type Config struct {
 type Change struct {
 	Lost      bool
 	Never     bool          // it is Lost because it has never answered: calls wait for the first contact
-	Processes int           // 0 if it is not known
+	Processes int           // of a loss, how many shares there are; 0 if this process has none
 	For       time.Duration // how long it was lost
 	Dropped   int           // of a return: how many grants that were to be given back, and notes, were too many to keep
 	Err       error         // why it is

@@ -79,12 +79,21 @@ func (w *Store) canStartLocal() bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.counted.IsZero() // it has had an answer, though not everything went well
+	return !w.standing.sent.IsZero() // it has had an answer, though not everything went well
 }
 
 // Await implements [store.Member].
 func (w *Store) Await(ctx context.Context, latest time.Time, closed <-chan struct{}) error {
-	for w.state.Load() == unknown {
+	for {
+		if away := w.away.Load(); away != nil && away.over != nil {
+			if err := w.sleepUntil(ctx, latest, away.over, closed); err != nil {
+				return err
+			}
+			continue
+		}
+		if w.state.Load() != unknown {
+			return nil
+		}
 		a, over, err := w.beginContact(ctx)
 		if err != nil {
 			return err
@@ -108,10 +117,9 @@ func (w *Store) Await(ctx context.Context, latest time.Time, closed <-chan struc
 			return err
 		}
 	}
-	return nil
 }
 
-// sleepUntil waits until contact is made or denied.
+// sleepUntil waits until contact is made or denied, or the process has a share.
 func (w *Store) sleepUntil(ctx context.Context, latest time.Time, over, closed <-chan struct{}) error {
 	var late <-chan time.Time
 	if !latest.IsZero() {

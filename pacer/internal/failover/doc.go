@@ -25,7 +25,8 @@
 // # Local and back
 //
 // Slots that were granted before the store was lost stay good. The local queue of a process begins behind the last slot that the fleet
-// is known to have been granted. Processes take turns on a grid of store time, so that their local queues together are as even as the
+// is known to have been granted. A process that the store has not known for long has no share (standing.go says why): its calls wait as
+// before the first contact, and those that wait in its queues ask again. Processes take turns on a grid of store time, so that their local queues together are as even as the
 // shared one was. The share of each limit is the limit divided by the number of processes that the fleet had, which each learns from
 // the heartbeats that all of them send; [policies.Policy.Share] defines it for each policy. What is given back, settled or paused
 // meanwhile is reported to the store later.
@@ -51,8 +52,9 @@
 //
 // A store that answers but has forgotten everything reports that: data has an epoch, which clients know. Then the same happens at once,
 // in all processes that have waiting calls: a store that is a [store.Notifier] notifies them. A store that has lost only its last
-// writes, because a replica without them took over, does not know. But it grants again what a process has already, or counts less than
-// that process was granted by itself, and so is found out. Limits that were learned from the upstream and shares of adaptive rates are
+// writes, because a replica without them took over or it was restarted from a snapshot, begins another epoch with the first heartbeat of a
+// process whose last one it lacks. Before that, it grants again what a process has already, or counts less than that process was granted
+// by itself, and so is found out. Limits that were learned from the upstream and shares of adaptive rates are
 // not remembered: the next answers bring them again.
 //
 // What cannot be known: if only one process has lost the store, it spends its share while the others still have all of the limit, so up
@@ -62,7 +64,8 @@
 //
 //	contact.go     what happens until the store has answered for the first time
 //	failover.go    the state, its changes, the budget of time for each request, the circuit breaker
-//	schedule.go    how often a process of a fleet of n reports, and the membership that heartbeats return
+//	schedule.go    how often a process of a fleet of n reports
+//	standing.go    which processes have a share, by what heartbeats return
 //	operations.go  what a store does: Reserve, Cancel, Report, Status, each by the shared store or locally
 //	send.go        requests that package batch has made of many operations
 //	record.go      what this process knows of one account of the store, bounded

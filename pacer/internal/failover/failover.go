@@ -73,10 +73,9 @@ type Store struct {
 	lastSeen atomic.Int64 // the latest store time that it returned
 	furthest atomic.Int64 // the latest slot that the store granted
 	absences atomic.Int64
-	lostAt   atomic.Int64          // the store time at which the first request that failed began
-	foundAt  atomic.Int64          // the store time at which it failed
-	failure  atomic.Pointer[error] // why the state is local
-	doubted  atomic.Bool           // what operators have set may have changed
+	away     atomic.Pointer[absence] // the present time without the store; nil for none
+	failure  atomic.Pointer[error]   // why the state is local
+	doubted  atomic.Bool             // what operators have set may have changed
 
 	contradicted atomic.Bool                    // the store has shown that it lost something, and was not reminded of it yet
 	fresh        atomic.Pointer[store.Settings] // what they are, if that was read when it came into doubt
@@ -95,9 +94,7 @@ type Store struct {
 	closed     bool           // no more operation is begun
 	running    sync.WaitGroup // operations begun
 	lastSeenAt time.Time
-	processes  int
-	rank       int
-	counted    time.Time // when so many processes were there
+	standing   standing
 
 	resyncing sync.Mutex
 	barrier   store.Instant // while resyncing: when this process stops deciding by itself; 0 otherwise
@@ -119,15 +116,14 @@ const (
 // New returns a member on top of a shared store. It begins to work with its first operation.
 func New(backing store.Shared, c *Config) *Store {
 	w := &Store{
-		store:     backing,
-		config:    *c,
-		id:        strconv.FormatUint(rand.Uint64(), 36),
-		processes: max(1, c.Processes),
-		turning:   make(chan struct{}, 1),
-		kick:      make(chan struct{}, 1),
-		checks:    make(chan struct{}, 1),
-		closing:   make(chan struct{}),
-		line:      make(chan struct{}, maxAtOnce),
+		store:   backing,
+		config:  *c,
+		id:      strconv.FormatUint(rand.Uint64(), 36),
+		turning: make(chan struct{}, 1),
+		kick:    make(chan struct{}, 1),
+		checks:  make(chan struct{}, 1),
+		closing: make(chan struct{}),
+		line:    make(chan struct{}, maxAtOnce),
 	}
 	punctual := false
 	if p, ok := backing.(interface{ Punctual() bool }); ok {

@@ -31,7 +31,8 @@ type shared struct {
 	loses      bool // the answers to operations that count are lost
 	done       map[store.Once]bool
 	heartbeats []store.Heartbeat
-	holds      []store.Holding // what heartbeats bring
+	until      map[string]store.Instant // by process, when the last heartbeat ends
+	holds      []store.Holding          // what heartbeats bring
 	notes      []store.Note
 	served     int // calls
 }
@@ -163,6 +164,13 @@ func (s *shared) Heartbeat(ctx context.Context, _ string, b store.Heartbeat) (st
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heartbeats = append(s.heartbeats, b)
+	if now := mem.Now(); b.Until > now && b.Began == s.epoch.Began && s.until[b.ID] < b.Until {
+		s.epoch = store.Epoch{Began: now}
+	}
+	if s.until == nil {
+		s.until = make(map[string]store.Instant)
+	}
+	s.until[b.ID] = mem.Now().Add(b.TTL)
 	return store.Membership{Now: mem.Now(), Epoch: s.epoch, Alive: 2, Barrier: mem.Now().Add(b.Barrier), Holds: s.holds}, nil
 }
 

@@ -3,6 +3,7 @@ package failover
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -10,8 +11,9 @@ import (
 // fallBack makes the state local, because of an error of an operation that began at an instant.
 func (w *Store) fallBack(err error, began store.Instant) {
 	w.failed(err)
-	if w.lostAt.CompareAndSwap(0, int64(began)) {
-		w.foundAt.Store(int64(w.Now()))
+	if w.away.Load() == nil {
+		away := w.newAbsence(began)
+		w.away.CompareAndSwap(nil, &away)
 	}
 	was := w.state.Swap(local)
 	if was == shared {
@@ -82,11 +84,43 @@ func (w *Store) fellBack(err error, began store.Instant) bool {
 	return true
 }
 
-// absence describes the present time without the store.
-func (w *Store) absence() absence {
+// newAbsence describes a time without the store that is noticed now, by an operation that began at an instant.
+func (w *Store) newAbsence(began store.Instant) absence {
+	found := w.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return absence{number: int(w.absences.Load()), processes: w.processes, rank: w.rank, since: store.Instant(w.lostAt.Load()), found: store.Instant(w.foundAt.Load())}
+	s := &w.standing
+	a := absence{number: int(w.absences.Load()), processes: max(1, s.n, w.config.Processes), rank: s.rank, since: began, found: found}
+	if a.counted = s.hasShare(time.Now()); !a.counted && w.config.Processes == 0 && w.config.Mode == Local {
+		a.over = make(chan struct{})
+	}
+	return a
+}
+
+// absence returns the present time without the store; one that begins now if there is none.
+func (w *Store) absence() absence {
+	if a := w.away.Load(); a != nil {
+		return *a
+	}
+	return w.newAbsence(w.Now())
+}
+
+// endAbsence lets the calls go on that wait because this process has no share: it needs none any more, or has one.
+func (w *Store) endAbsence(next *absence) {
+	if a := w.away.Swap(next); a != nil && a.over != nil {
+		close(a.over)
+	}
+}
+
+// matures gives this process a share that had none when it lost the store, if it is there by heartbeats that were answered since.
+func (w *Store) matures() {
+	a := w.away.Load()
+	if a == nil || a.over == nil {
+		return
+	}
+	if next := w.newAbsence(a.since); next.over == nil {
+		w.endAbsence(&next)
+	}
 }
 
 // refused returns the error of a process that refuses calls while the store is out of reach.

@@ -39,11 +39,11 @@ func (w *Store) run() {
 		}
 		ctx, next := context.Background(), checkEvery
 		if w.state.Load() == shared && (!time.Now().Before(nextHeartbeat) || w.shouldCheck()) {
-			// Processes that came at the same time as this one are soon known: the first heartbeats come sooner.
-			pause = min(max(2*pause, w.firstPause(firstHeartbeat)), w.schedule().Heartbeat)
-			nextHeartbeat = time.Now().Add(roughly(pause))
 			began := w.Now()
 			w.fellBack(w.renew(ctx), began)
+			// Processes that came at the same time as this one are soon known: the first heartbeats come sooner.
+			pause = min(max(2*pause, w.firstPause(firstHeartbeat)), w.schedule().Heartbeat, w.untilMature())
+			nextHeartbeat = time.Now().Add(roughly(pause))
 		}
 		if w.state.Load() == shared {
 			w.readSettings(ctx)
@@ -70,6 +70,18 @@ func (w *Store) run() {
 		}
 		timer.Reset(next)
 	}
+}
+
+// untilMature returns how soon to send the next heartbeat for a share of each limit: see standing.
+func (w *Store) untilMature() time.Duration {
+	least := w.firstPause(firstHeartbeat)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := &w.standing
+	if s.isMature() {
+		return maturity(s.n)
+	}
+	return max(least, maturity(s.n)-s.at.Sub(s.came))
 }
 
 // firstPause returns the time to the second heartbeat of a process that has just come, at least: soon, but not all of a large fleet
@@ -139,8 +151,13 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duratio
 	b := store.Heartbeat{ID: w.id, TTL: lives, Now: store.Instant(w.lastSeen.Load()), Keep: w.remembered(), Barrier: barrier}
 	if !leaves {
 		b.Limits = w.curious()
+		soonest := w.Now().Add(lives - time.Second) // until when it holds if its answer is lost
+		w.mu.Lock()
+		w.standing.until = min(w.standing.until, soonest)
+		b.Until, b.Began = w.standing.until, w.knownEpoch().Began
+		w.mu.Unlock()
 	}
-	answer := make(chan store.Membership, 1)
+	answer, sent := make(chan store.Membership, 1), time.Now()
 	err := w.reach(ctx, "heartbeat", func(ctx context.Context) error {
 		p, err := w.store.Heartbeat(ctx, w.config.Upstream, b)
 		answer <- p
@@ -151,8 +168,10 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duratio
 	}
 	p = <-answer
 	w.observe(p.Now)
-	w.count(p.Alive, p.Rank)
-	if len(p.Holds) == len(b.Limits) {
+	w.mu.Lock()
+	w.standing.answered(sent, &p, lives)
+	w.mu.Unlock()
+	if known := w.knownEpoch(); len(p.Holds) == len(b.Limits) && (known.IsZero() || known.Began == p.Epoch.Began) { // it has not forgotten
 		w.ledger.learned(b.Limits, p.Holds, p.Now)
 	}
 	return p, nil

@@ -121,3 +121,58 @@ func TestNoStoreIsRemindedOfWhatAHeartbeatBrought(t *testing.T) {
 		s.Close()
 	})
 }
+
+// A store that was restarted from an old snapshot finds out by the first heartbeat, whether or not the process noticed that it was away. Then
+// it learns all that the process knows: what heartbeats had brought, too.
+func TestAStoreThatRestartsFromASnapshot(t *testing.T) {
+	t.Parallel()
+	for name, outage := range map[string]time.Duration{"in a moment": 0, "after a while": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := quota()
+				g, err := s.reserve(t.Context())
+				require.NoError(t, err)
+				bucket := g.Charges[0].From
+				s.shared.set(func() { s.shared.holds = []store.Holding{{Buckets: []store.Charge{{From: bucket, To: 61}}}} })
+				time.Sleep(5 * time.Second)
+				before := s.shared.epoch
+				s.shared.set(func() {
+					s.shared.mem, s.shared.until, s.shared.down = memstore.New(), nil, outage > 0
+					s.shared.holds = []store.Holding{{}}
+				})
+				if outage > 0 {
+					_, err = s.reserve(t.Context())
+					require.NoError(t, err)
+				}
+				time.Sleep(outage)
+				s.shared.set(func() { s.shared.down = false })
+				time.Sleep(5 * time.Second)
+				require.Greater(t, s.shared.epoch.Began, before.Began, "bookings of before are refused")
+				spent := int64(61)
+				if outage > 0 {
+					spent++
+				}
+				require.Equal(t, 100-spent, s.left(t))
+				s.Close()
+			})
+		})
+	}
+}
+
+// The last call of a rate may be known from a heartbeat alone.
+func TestAStoreThatForgotLearnsTheLineOfOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSceneOf(failover.Local, policies.Every(time.Hour).Named("p"))
+		s.shared.set(func() { s.shared.holds = []store.Holding{{Taken: time.Hour}} })
+		_, err := s.Status(t.Context(), s.stack)
+		require.NoError(t, err)
+		s.shared.set(func() { s.shared.mem, s.shared.epoch, s.shared.holds = memstore.New(), store.Epoch{Began: 8_000}, nil })
+		time.Sleep(5 * time.Second)
+		var g [1]store.Grant
+		require.NoError(t, s.Reserve(t.Context(), s.stack, []store.Call{{Cost: 1}}, g[:]))
+		require.False(t, g[0].OK)
+		s.Close()
+	})
+}

@@ -37,8 +37,8 @@ type localStore struct {
 // A localGrant is a slot that was granted locally.
 type localGrant struct {
 	limits  []store.Limit // as the store knows them
+	shares  []store.Limit // as the local accounts do, which were charged
 	charges []store.Charge
-	each    []int64 // for each limit, the length of one call of a rate
 	at      store.Instant
 	over    atomic.Bool // cancelled, or gone
 }
@@ -86,18 +86,20 @@ type absence struct {
 	number    int
 	processes int           // how many there are
 	rank      int           // how many of them came before this one
+	counted   bool          // all others know that, too: see standing
 	since     store.Instant // when the first request that failed began
 	found     store.Instant // when it failed
+	over      chan struct{} // not nil if this process has no share: see standing. Closed when calls need not wait for that any longer
 }
 
-// share returns a stack with the limits that hold for one of n processes, of which rank came before it.
-func (a *localStore) share(stack *store.Stack, n, rank int) store.Stack {
+// share returns a stack with the limits that hold for this process.
+func (a *localStore) share(stack *store.Stack, away absence) store.Stack {
 	own := store.Stack{Upstream: stack.Upstream, Limits: make([]store.Limit, len(stack.Limits))}
 	for i := range stack.Limits {
 		l := &own.Limits[i]
 		*l = stack.Limits[i]
-		l.Spec = a.policy(l).Share(n)
-		if l.Spec.Algorithm == policies.Concurrency && int64(rank) < stack.Limits[i].Spec.Limit%int64(max(1, n)) {
+		l.Spec = a.policy(l).Share(away.processes)
+		if l.Spec.Algorithm == policies.Concurrency && away.counted && int64(away.rank) < stack.Limits[i].Spec.Limit%int64(max(1, away.processes)) {
 			l.Spec.Limit++ // permits that cannot be divided go to the processes that came first
 		}
 	}
@@ -108,7 +110,7 @@ func (a *localStore) share(stack *store.Stack, n, rank int) store.Stack {
 func (a *localStore) reserve(ctx context.Context, known *ledger, stack *store.Stack, calls []store.Call, grants []store.Grant, away absence) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	own := a.share(stack, away.processes, away.rank)
+	own := a.share(stack, away)
 	if err := a.begin(ctx, known, stack, &own, away); err != nil {
 		return err
 	}
@@ -121,10 +123,7 @@ func (a *localStore) reserve(ctx context.Context, known *ledger, stack *store.St
 		if !g.OK {
 			continue
 		}
-		t := &localGrant{limits: limits, charges: slices.Clone(g.Charges), at: g.At}
-		for j := range own.Limits {
-			t.each = append(t.each, own.Limits[j].Spec.Interval)
-		}
+		t := &localGrant{limits: limits, shares: own.Limits, charges: slices.Clone(g.Charges), at: g.At}
 		g.Local, g.Receipt = true, t
 		a.grants = append(a.grants, t)
 	}
@@ -170,7 +169,7 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 	}
 	a.permitsIn = away.number
 	for _, m := range flying {
-		own := a.share(&store.Stack{Upstream: stack.Upstream, Limits: m.Limits}, away.processes, away.rank)
+		own := a.share(&store.Stack{Upstream: stack.Upstream, Limits: m.Limits}, away)
 		if _, _, err := a.store.Report(ctx, own, m.Notes); err != nil {
 			return err
 		}
@@ -193,30 +192,34 @@ func permitsOf(all []notes.Report, l *store.Limit) (n int64) {
 	return n
 }
 
-// cancel gives local grants back, whose charges are those of the stack: of a call with several choices, only of the one that binds it. It
-// returns notes for the store about those that it knows of.
-func (a *localStore) cancel(ctx context.Context, stack *store.Stack, grants []store.Grant) ([]store.Note, error) {
+// cancel gives local grants back to the accounts that they were charged to, which are of shares. It returns reports for the store about
+// those that it knows of.
+func (a *localStore) cancel(ctx context.Context, upstream string, grants []store.Grant) ([]notes.Report, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var notes []store.Note
+	var m notes.Reports
 	for i := range grants {
-		ticket := localGrantOf(&grants[i])
-		if ticket.over.CompareAndSwap(false, true) { // nobody knows of it
+		t := localGrantOf(&grants[i])
+		if err := a.store.Cancel(ctx, store.Stack{Upstream: upstream, Limits: t.shares}, []store.Grant{{Charges: t.charges}}); err != nil {
+			return m.All, err
+		}
+		if t.over.CompareAndSwap(false, true) { // nobody knows of it
 			continue
 		}
-		for j, c := range grants[i].Charges {
-			if stack.Limits[j].Spec.Algorithm != policies.Window {
+		for j, c := range t.charges {
+			l := &t.limits[j]
+			if l.Spec.Algorithm != policies.Window {
 				continue // it is past, or so nearly
 			}
 			n := max(c.To, -c.To)
-			if h := a.spentOn(&stack.Limits[j]).bucket(c.From); h.n >= n {
+			if h := a.spentOn(l).bucket(c.From); h.n >= n {
 				h.n -= n
 			} else {
-				notes = append(notes, store.Note{Kind: store.NoteSettle, Limit: j, Charge: store.Charge{From: c.From}, Cost: n})
+				m.Add(l, store.Note{Kind: store.NoteSettle, Charge: store.Charge{From: c.From}, Cost: n})
 			}
 		}
 	}
-	return notes, a.store.Cancel(ctx, *stack, grants)
+	return m.All, nil
 }
 
 // fold counts the tickets that have gone as spent.
@@ -237,7 +240,7 @@ func (a *localStore) fold(now store.Instant) {
 				if t.limits[j].Spec.Algorithm == policies.Window {
 					s.bucket(c.From).n += max(c.To, -c.To)
 				} else {
-					s.each = t.each[j]
+					s.each = t.shares[j].Spec.Interval
 					s.take(c.From, c.To, int64(now))
 				}
 			}
@@ -262,10 +265,10 @@ func (a *localStore) spentOn(l *store.Limit) *record {
 // report applies notes to the local accounts. What concerns the fleet as well, it keeps for the store.
 //
 // If they were on their way to the store, as an operation with a number, it may have heeded them.
-func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []store.Note, n, rank int, number int64) (store.Instant, int, error) {
+func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []store.Note, away absence, number int64) (store.Instant, int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	own := a.share(stack, n, rank)
+	own, n := a.share(stack, away), away.processes
 	now := a.store.Now()
 	mine, later := make([]store.Note, 0, len(notes)), []store.Note(nil)
 	for i := range notes {

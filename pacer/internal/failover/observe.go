@@ -21,10 +21,13 @@ func (w *Store) reportLoss(err error) {
 	if w.lostSince.IsZero() { // otherwise it was never there
 		w.lostSince = time.Now()
 	}
-	processes := w.processes
 	w.mu.Unlock()
 	if w.config.Changed != nil {
-		w.config.Changed(Change{Lost: true, Processes: processes, Err: err})
+		c := Change{Lost: true, Err: err}
+		if a := w.absence(); a.over == nil {
+			c.Processes = a.processes
+		}
+		w.config.Changed(c)
 	}
 }
 
@@ -56,7 +59,7 @@ func (c *contact) wasReported() bool {
 // reportReturn reports that the store is back.
 func (w *Store) reportReturn() {
 	w.mu.Lock()
-	fell, processes := w.lostSince, w.processes
+	fell, processes := w.lostSince, w.standing.n
 	w.lostSince = time.Time{}
 	w.mu.Unlock()
 	if w.config.Changed != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
+	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -46,7 +47,14 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 		if !ask {
 			w.returned(&stack, calls)
 		}
-		return w.local.reserve(ctx, &w.ledger, &stack, w.withoutHeld(&stack, calls), grants, w.absence())
+		calls, away := w.withoutHeld(&stack, calls), w.absence()
+		if away.over == nil {
+			return w.local.reserve(ctx, &w.ledger, &stack, calls, grants, away)
+		}
+		if w.waitsOn(away, calls, grants) {
+			return nil
+		}
+		return w.Reserve(ctx, stack, calls, grants)
 	case LetThrough:
 		now := w.Now()
 		for i := range grants {
@@ -56,6 +64,26 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 	case Refuse:
 	}
 	return w.refused()
+}
+
+// waitsOn answers calls of a process that has no share: they are to ask again. A little time passes until then, so that they do not ask
+// again and again; if the process needs no share any more meanwhile, waitsOn returns false. Calls that come later wait in Await.
+func (w *Store) waitsOn(away absence, calls []store.Call, grants []store.Grant) bool {
+	if slices.ContainsFunc(calls, func(c store.Call) bool { return c.MaxWait > 0 }) {
+		timer := time.NewTimer(probeEvery)
+		defer timer.Stop()
+		select {
+		case <-away.over:
+			return false
+		case <-timer.C:
+		case <-w.closing:
+		}
+	}
+	now := w.Now()
+	for i := range calls {
+		grants[i] = store.Grant{Now: now, At: now + 1, Binds: store.BindsUpstream, Charges: grants[i].Charges[:0], Queued: calls[i].ID != 0 && calls[i].MaxWait > 0}
+	}
+	return true
 }
 
 // returned forgets the slots that calls give back with their request: the store may grant the same ones again.
@@ -104,26 +132,25 @@ func (w *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 			}
 		}
 		if len(mine) > 0 && w.config.Mode == Local {
-			notes, err := w.local.cancel(ctx, stack, mine)
+			charged, err := w.local.cancel(ctx, stack.Upstream, mine)
+			for _, m := range charged {
+				w.reportOrOwe(ctx, &m)
+			}
 			if err != nil {
 				return err
 			}
-			w.reportOrOwe(ctx, stack, notes)
 		}
 		theirs = append(theirs, batch.Refunds(ctx, stack, rest)...)
 	}
 	return w.cancels.GiveBack(theirs)
 }
 
-// reportOrOwe reports notes to the store now, or when it is back.
-func (w *Store) reportOrOwe(ctx context.Context, stack *store.Stack, notes []store.Note) {
-	if len(notes) == 0 {
-		return
-	}
-	d := debt{limits: stack.Limits, notes: notes}
+// reportOrOwe sends a report to the store now, or when it is back.
+func (w *Store) reportOrOwe(ctx context.Context, m *notes.Report) {
+	d := debt{limits: m.Limits, notes: m.Notes}
 	if began := w.Now(); w.state.Load() == shared {
 		var err error
-		if _, d.number, err = w.report(ctx, stack.Limits, notes, 0); !w.fellBack(err, began) {
+		if _, d.number, err = w.report(ctx, m.Limits, m.Notes, 0); !w.fellBack(err, began) {
 			return
 		}
 		d.since = time.Now()
@@ -159,8 +186,7 @@ func (w *Store) Report(ctx context.Context, stack store.Stack, notes []store.Not
 		w.ledger.settled(&stack, notes)
 	}
 	if w.config.Mode == Local {
-		n, rank := w.fleet()
-		now, changed, err = w.local.report(ctx, &stack, notes, n, rank, number)
+		now, changed, err = w.local.report(ctx, &stack, notes, w.absence(), number)
 		if err == nil && slices.ContainsFunc(notes, func(n store.Note) bool { return n.Kind == store.NoteResume || n.Kind == store.NoteReset }) {
 			err = fmt.Errorf("%w: this process heeds it, but the fleet may not: do it again when the store is back", w.refused())
 		}
@@ -263,8 +289,7 @@ func (w *Store) look(ctx context.Context, stack store.Stack, how func(context.Co
 	}
 	w.local.mu.Lock()
 	defer w.local.mu.Unlock()
-	n, rank := w.fleet()
-	return w.local.store.Status(ctx, w.local.share(&stack, n, rank))
+	return w.local.store.Status(ctx, w.local.share(&stack, w.absence()))
 }
 
 // Listen implements [store.Notifier].

@@ -177,14 +177,17 @@ func (t *record) over() int64 {
 	return ends
 }
 
-// notes returns a record as notes for a store: Limit is index. Of a rate, it is all that is known if the store has forgotten, or else what
-// this process was granted itself: if that is still there, so is the rest that others did not give back. What lies between two intervals
+// notes returns a record as notes for a store: Limit is index. It is all that is known if the store has forgotten, or else, of a rate, what
+// this process was granted itself: if that is still there, so is the rest that others did not give back. What a heartbeat brought may have
+// been given back since. What lies between two intervals
 // and is too short for a call goes with them: a store does not keep it. Of a rate with exact windows each start counts.
 func (t *record) notes(index int, now store.Instant, forgotten bool) []store.Note {
 	var notes []store.Note
-	taken := t.own
+	taken, all := t.own, [][]bucketUse{t.counts}
 	if forgotten {
-		taken = t.spans
+		if taken, all = t.spans, append(all, t.held.counts); len(taken) == 0 && t.held.front > t.held.at {
+			taken = spans{{t.held.at, t.held.front}}
+		}
 	}
 	for i := 0; i < len(taken); i++ {
 		one := taken[i]
@@ -196,9 +199,11 @@ func (t *record) notes(index int, now store.Instant, forgotten bool) []store.Not
 			notes = append(notes, store.Note{Kind: store.NoteClaim, Limit: index, Charge: store.Charge{From: one.from, To: one.to}})
 		}
 	}
-	for _, h := range t.counts {
-		if h.n > 0 {
-			notes = append(notes, store.Note{Kind: store.NoteClaim, Limit: index, Charge: store.Charge{From: h.bucket, To: h.n}})
+	for _, counts := range all {
+		for _, h := range counts {
+			if h.n > 0 {
+				notes = append(notes, store.Note{Kind: store.NoteClaim, Limit: index, Charge: store.Charge{From: h.bucket, To: h.n}})
+			}
 		}
 	}
 	if t.paused > now {

@@ -32,6 +32,7 @@ func (w *Store) resync(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		w.barrier = 0
 		w.failed(err)
+		w.matures()
 	}
 	return wait, err
 }
@@ -75,9 +76,10 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 		}
 	}
 	w.barrier = 0
-	w.lostAt.Store(0)
 	w.absences.Add(1) // the next one is another
-	if was := w.state.Swap(shared); was == local || was == unknown && w.contact.wasReported() {
+	was := w.state.Swap(shared)
+	w.endAbsence(nil)
+	if was == local || was == unknown && w.contact.wasReported() {
 		w.reportReturn()
 	}
 	if listener := w.listener.Load(); listener != nil {

@@ -32,8 +32,9 @@ func ScheduleOf(n int) Schedule {
 const longestDescribe = time.Minute
 
 func (w *Store) schedule() Schedule {
-	n, _ := w.fleet()
-	return ScheduleOf(n)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return ScheduleOf(w.standing.n)
 }
 
 // Check implements [store.Member]. When all processes do so at once, they spread over a little while.
@@ -53,22 +54,4 @@ func (w *Store) probePause() time.Duration {
 		return probeEvery
 	}
 	return min(max(time.Since(w.lostSince)/16, probeEvery), longestProbe)
-}
-
-// fleet returns how many processes there are, and how many came before this one.
-func (w *Store) fleet() (n, rank int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.processes, w.rank
-}
-
-// count notes how many processes are there. A store that has just forgotten knows fewer than there are, for as long as a
-// heartbeat counts.
-func (w *Store) count(alive, rank int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	alive = min(max(1, alive), MaxProcesses)
-	if alive >= w.processes || !w.counted.IsZero() && time.Since(w.counted) > ScheduleOf(w.processes).TTL || w.epoch.Load() == nil {
-		w.processes, w.rank, w.counted = alive, min(max(0, rank), alive-1), time.Now()
-	}
 }

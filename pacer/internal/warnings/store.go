@@ -131,7 +131,7 @@ func LogChange(logger *slog.Logger, upstream, outage string, c failover.Change) 
 		}
 		logger.LogAttrs(ctx, level, "headway: the store is back", attrs...)
 		return
-	case c.Never:
+	case c.Never, c.Processes == 0:
 		attrs = append(attrs, slog.String("calls", "wait for it, unless Config.Processes or Config.Outage lets them go"), slog.String("check", "address, network, ACL"))
 	default:
 		attrs = append(attrs, slog.String("outage", outage), slog.Int("processes", c.Processes))

@@ -1,0 +1,64 @@
+package failover
+
+import (
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// A standing is what a process knows of its place in the fleet, by the heartbeats that were answered. It says whether the process has a
+// share of each limit, one of n, if it loses the store. Processes that start one after the other learn different numbers, so a share is
+// only for a process that the store has known for long enough: all others that have one were there at its last heartbeat, or they have
+// counted it at theirs.
+//
+// Proof that the shares add up to at most 1. Of those that have a share when the store is lost, let z be the one with the smallest n, and
+// q another. If z had not counted q, q was registered after the last heartbeat of z, which was at most maturity(z.n) before z noticed the
+// loss. But the store had known q for maturity(q.n), which therefore is shorter, so q.n < z.n: a contradiction. So z has counted all of
+// them, they are at most z.n, and the share of each is at most 1/z.n. The same holds for permits, by rank.
+type standing struct {
+	n, rank int           // how many processes there are, and how many of them came before this one
+	came    store.Instant // since when the store has known this one, without a break
+	at      store.Instant // when it answered the last heartbeat
+	until   store.Instant // until when that one counts, or one whose answer was lost
+	sent    time.Time     // when it was sent; zero if none was answered
+	began   store.Instant // the epoch of the store's data then
+
+	// A store that has forgotten knows nobody. Until all that were there are there again, those that had a share know better.
+	kept struct {
+		n, rank int
+		until   store.Instant
+	}
+}
+
+// maturity is for how long the store has known a process that has a share, at its last heartbeat, and how long ago that was at most. It is
+// more than the longest time between two heartbeats in a fleet of n, and grows with n.
+func maturity(n int) time.Duration { return ScheduleOf(n).Heartbeat*5/4 + 500*time.Millisecond }
+
+// answered takes note of the answer to a heartbeat that counts for ttl.
+func (s *standing) answered(sent time.Time, p *store.Membership, ttl time.Duration) {
+	switch {
+	case p.Now > s.until:
+		s.came, s.kept.until = p.Now, 0
+	case p.Epoch.Began != s.began:
+		if s.hasShare(sent) { // otherwise others that came since may not have counted it
+			s.kept.n, s.kept.rank, s.kept.until = s.n, s.rank, p.Now.Add(ScheduleOf(s.n).TTL)
+		}
+		s.came = p.Now
+	}
+	s.n = min(max(1, p.Alive), MaxProcesses)
+	s.rank = min(max(0, p.Rank), s.n-1)
+	if p.Now < s.kept.until {
+		s.n, s.rank = max(s.n, s.kept.n), max(s.rank, s.kept.rank)
+	}
+	s.at, s.until, s.sent, s.began = p.Now, p.Now.Add(ttl), sent, p.Epoch.Began
+}
+
+// isMature reports whether the store had known this process for long enough at the last heartbeat.
+func (s *standing) isMature() bool {
+	return !s.sent.IsZero() && (s.at < s.kept.until || s.at.Sub(s.came) >= maturity(s.n))
+}
+
+// hasShare reports whether a process that notices now that it has lost the store has a share.
+func (s *standing) hasShare(now time.Time) bool {
+	return s.isMature() && now.Sub(s.sent) <= maturity(s.n)
+}
