@@ -317,7 +317,7 @@ func TestAStoreThatConnectsIsNotLost(t *testing.T) {
 	for _, punctual := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			r := &connecting{remote: newRemote(1), punctual: punctual}
-			p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Policies: []policies.Policy{policies.PerSecond(100).Burst(100)}})
+			p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Processes: 1, Policies: []policies.Policy{policies.PerSecond(100).Burst(100)}})
 			require.NoError(t, err)
 			defer closing(t, p)
 			r.set(nil, 200*ms)
@@ -347,7 +347,7 @@ func TestAStoreThatPanicsIsLost(t *testing.T) { //nolint:paralleltest // it sets
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
-		p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Policies: []policies.Policy{policies.PerSecond(10), policies.InFlight(1)}})
+		p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Processes: 1, Policies: []policies.Policy{policies.PerSecond(10), policies.InFlight(1)}})
 		require.NoError(t, err)
 		for range 2 {
 			held, err := p.Acquire(t.Context())

@@ -124,7 +124,7 @@ func TestALoggerThatFailsHarmsNobody(t *testing.T) { //nolint:paralleltest // it
 				return kept.Write(p)
 			}), nil))
 			slog.SetDefault(logger)
-			p := loggedPacer(t, r, pacer.Config{Logger: logger})
+			p := loggedPacer(t, r, pacer.Config{Logger: logger, Processes: 1})
 			require.NoError(t, p.Wait(t.Context()))
 			for absences := range 20 {
 				r.set(errBroken, 0)
