@@ -93,9 +93,9 @@ func TestAnOverrideThatPanicsHarmsNobody(t *testing.T) { //nolint:paralleltest /
 	defer slog.SetDefault(before)
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	synctest.Test(t, func(t *testing.T) {
-		bad := false
+		var bad atomic.Bool
 		keyed := policies.PerSecond(1).Per("tenant").OverrideBy(func([]string) (policies.Policy, bool) {
-			if bad {
+			if bad.Load() {
 				panic("a function of the user's")
 			}
 			return policies.PerSecond(2), true
@@ -103,7 +103,7 @@ func TestAnOverrideThatPanicsHarmsNobody(t *testing.T) { //nolint:paralleltest /
 		p := away(t, newRemote(1), pacer.PaceLocally, keyed)
 		defer closing(t, p)
 		went := line(t, p, 10, func(ctx context.Context, _ int) error { return p.Wait(ctx, pacer.Scope("tenant", "x")) })
-		bad = true
+		bad.Store(true)
 		require.NoError(t, p.Declare(keyed, policies.PerSecond(5)))
 		require.Len(t, went(), 10)
 		require.Panics(t, func() { _ = p.Wait(t.Context(), pacer.Scope("tenant", "y")) }, "the caller's")

@@ -3,7 +3,9 @@ package faulttest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/anishathalye/porcupine"
@@ -58,7 +60,8 @@ func (o overwriter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		args := cmd.Args() // the command, the script, the number of keys, the keys
 		read, write := o.rdb.Pipeline(), o.rdb.TxPipeline()
 		var then []func()
-		for _, key := range args[3 : 3+args[2].(int)] {
+		keys, _ := strconv.Atoi(fmt.Sprint(args[2]))
+		for _, key := range args[3 : 3+keys] {
 			key := *key.(*string)
 			dump, ttl := read.Dump(ctx, key), read.PTTL(ctx, key)
 			then = append(then, func() {

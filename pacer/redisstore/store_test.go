@@ -1,8 +1,10 @@
 package redisstore_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -369,13 +371,12 @@ func answering(t *testing.T, answer func(command string) string) string {
 			}
 			wg.Go(func() {
 				defer c.Close()
-				buf := make([]byte, 1<<16)
-				for {
-					n, err := c.Read(buf)
+				for commands := bufio.NewReader(c); ; {
+					command, err := readCommand(commands)
 					if err != nil {
 						return
 					}
-					reply := answer(string(buf[:n]))
+					reply := answer(command)
 					if _, err := c.Write([]byte(reply)); err != nil || reply == "" {
 						return
 					}
@@ -384,6 +385,23 @@ func answering(t *testing.T, answer func(command string) string) string {
 		}
 	})
 	return l.Addr().String()
+}
+
+// readCommand reads an array of strings.
+func readCommand(r *bufio.Reader) (string, error) {
+	command, err := r.ReadString('\n')
+	words, _ := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(command, "*")))
+	for ; words > 0 && err == nil; words-- {
+		var size string
+		size, err = r.ReadString('\n')
+		n, _ := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(size, "$")))
+		word := make([]byte, n+len("\r\n"))
+		if err == nil {
+			_, err = io.ReadFull(r, word)
+		}
+		command += size + string(word)
+	}
+	return command, err
 }
 
 // A client whose clock is days off finds the right page of the calendar: the server's clock decides.
