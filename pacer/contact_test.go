@@ -40,6 +40,12 @@ func (s *starts) addAt(at time.Time) {
 	s.all = append(s.all, at)
 }
 
+func (s *starts) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all)
+}
+
 // most returns the most starts within any window.
 func (s *starts) most(window time.Duration) int {
 	s.mu.Lock()
@@ -161,9 +167,9 @@ func TestAFleetThatLosesItsStoreWhileItStarts(t *testing.T) {
 								r.set(nil, 2*time.Millisecond)
 							}
 							time.Sleep(3 * time.Second)
-							n := len(went.all)
+							n := went.count()
 							time.Sleep(2 * time.Second)
-							require.Greater(t, len(went.all)-n, limit/2)
+							require.Greater(t, went.count()-n, limit/2)
 							cancel()
 							wg.Wait()
 							most := limit + 1

@@ -71,7 +71,7 @@ func TestCancelsShareRequests(t *testing.T) {
 		r.set(nil, 5*time.Millisecond)
 		before, start := r.count(), time.Now()
 		cancelEach(t, line[2*n:])
-		require.LessOrEqual(t, r.count()-before, 6)
+		require.LessOrEqual(t, r.count()-before, 7, "six for 300 stacks, and perhaps a heartbeat")
 		require.LessOrEqual(t, time.Since(start), 30*time.Millisecond)
 		r.set(errBroken, 5*time.Millisecond)
 		start = time.Now()
