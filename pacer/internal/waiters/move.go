@@ -143,7 +143,7 @@ func (s *Waiters) reserveAgain(ctx context.Context, group []*Call) (again []*Cal
 			c.err = store.ErrClosed
 		}
 		c.moved()
-		if _, changed := s.again[c]; c.state == reserved && (changed && !c.grant[0].Queued || s.isStale(c)) {
+		if _, changed := s.again[c]; c.state == reserved && (changed && !c.grant[0].Queued || c.isStale()) {
 			c.catch()
 			again = append(again, c)
 		}

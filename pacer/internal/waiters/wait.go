@@ -95,12 +95,13 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 		s.askAgain(ctx, c)
 		return s.next(ctx, c)
 	}
-	if delay := c.due.Sub(now); delay > 0 {
+	delay := c.due.Sub(now)
+	if delay > 0 && !c.isStale() {
 		s.waits(ctx, c, now, delay)
 		s.mu.Unlock()
 		return delay, nil
 	}
-	if s.overdue(c, now) {
+	if delay > 0 || s.overdue(c, now) {
 		c.catch()
 		s.mu.Unlock()
 		s.moveAlone(ctx, c)
