@@ -335,6 +335,9 @@ func (s *Waiters) retire(q *queue) {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
+	if s.IsClosed() {
+		return // Leases.Close gives back what is idle, not under mu
+	}
 	for _, f := range q.idle {
 		s.Leases.GiveBack(f)
 	}

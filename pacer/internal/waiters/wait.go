@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -67,7 +68,9 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 	s.mu.Lock()
 	if err := s.settleInTime(ctx, c); err != nil {
 		s.mu.Unlock()
-		s.busy.Go(func() { _ = s.cancel(context.WithoutCancel(ctx), c) }) // when the move is done
+		s.busy.Go(func() { // when the move is done
+			telemetry.Guard("a store", func() { _ = s.cancel(context.WithoutCancel(ctx), c) })
+		})
 		return 0, err
 	}
 	if c.state != reserved {
