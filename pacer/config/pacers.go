@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -121,6 +122,7 @@ func Open(ctx context.Context, path string, report func(error), opts ...PacerOpt
 	if report == nil {
 		report = func(err error) { logChange(ctx, path, err) }
 	}
+	guarded := func(err error) { telemetry.Guard("report of config.Open", func() { report(err) }) }
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	p.stop = func() {
@@ -133,10 +135,10 @@ func Open(ctx context.Context, path string, report func(error), opts ...PacerOpt
 			if err == nil {
 				err = p.Apply(f)
 			}
-			report(err)
+			guarded(err)
 		})
 		if err != nil {
-			report(err)
+			guarded(err)
 		}
 	}()
 	return p, nil

@@ -144,7 +144,10 @@ func TestOpen(t *testing.T) {
 	const text = "upstreams: {u: {policies: [5/s]}}"
 	write(text)
 	reports := make(chan error, 10)
-	p, err := config.Open(t.Context(), path, func(err error) { reports <- err })
+	p, err := config.Open(t.Context(), path, func(err error) {
+		reports <- err
+		panic("a function of the user's") // which ends nothing
+	})
 	require.NoError(t, err)
 	next := func() error {
 		select {

@@ -168,21 +168,20 @@ func TestBoundAnew(t *testing.T) {
 	c.Keep(&a, &c.First)
 
 	r.Policies.Declare([]policies.Policy{rate("after"), rate("new").Per("tenant")})
-	q, ok := c.Bind()
-	require.True(t, ok)
-	require.Equal(t, []string{"new/acme"}, keys(q.Limits))
+	b := c.Bind()
+	require.True(t, b.OK)
+	require.Equal(t, []string{"new/acme"}, keys(b.Limits))
+	b.Keep()
 	set, known := c.Settling()
 	require.Same(t, r.Policies.Now(), set)
 	require.Equal(t, []string{"after/"}, keys(known.Free), "a settlement may charge it")
 
 	r.Policies.Declare([]policies.Policy{rate("after"), rate("new").Per("user")})
-	_, ok = c.Bind()
-	require.False(t, ok, "it lacks a scope")
+	require.False(t, c.Bind().OK, "it lacks a scope")
 	require.Same(t, set, c.Now().Set)
 
 	r.Policies.Declare([]policies.Policy{rate("after").Lane("other", 50)})
-	_, ok = c.Bind()
-	require.False(t, ok, "its lane is gone")
+	require.False(t, c.Bind().OK, "its lane is gone")
 
 	options := c.Options
 	c.Forget()

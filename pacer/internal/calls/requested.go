@@ -63,29 +63,31 @@ func (k *Requested) Bound() (*binding.Set, binding.Settling) {
 }
 
 // Bind implements [waiters.Binder]. A function of OverrideBy that panics keeps the call bound as it is.
-func (k *Requested) Bind() (q waiters.Request, ok bool) {
-	returned := telemetry.Guard("a function of OverrideBy", func() { q, ok = k.bind() })
-	return q, ok && returned
+func (k *Requested) Bind() (b waiters.Bound) {
+	set := k.reader.Policies.Now()
+	if !telemetry.Guard("a function of OverrideBy", func() { b = k.bind(set) }) {
+		b = waiters.Bound{}
+	}
+	b.Generation = set.Generation
+	return b
 }
 
-func (k *Requested) bind() (q waiters.Request, ok bool) {
+func (k *Requested) bind(set *binding.Set) (b waiters.Bound) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	r, a := k.reader, k.ask
-	a.Set, a.Which = r.Policies.Now(), binding.Enforced
-	if r.place(&a) != nil {
-		return q, false
+	a, settles := k.ask, k.settling != nil
+	k.mu.Unlock() // functions of the user may block
+	a.Set, a.Which = set, binding.Enforced
+	if k.reader.place(&a) != nil {
+		return b
 	}
 	var s *binding.Settling
-	if k.settling != nil {
+	if settles {
 		s = new(binding.Settling)
 	}
-	q, err := r.Request(&a, nil, s)
-	if err != nil {
-		return q, false
-	}
-	k.ask, k.settling = a, s
-	return q, true
+	var err error
+	b.Request, err = k.reader.Request(&a, nil, s)
+	b.OK, b.Keep = err == nil, func() { k.Keep(&a, s) }
+	return b
 }
 
 // A Reservation is a call that its caller sees: with its slot, and room for the options that most calls have.

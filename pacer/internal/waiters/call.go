@@ -23,31 +23,32 @@ type Call struct {
 	arrived    time.Time
 	came       int64  // how many came to the queues of this process before it
 	binder     Binder // binds it anew; nil if nobody does
-	generation int64  // of the policies by which it is bound
 
 	// The fields below are under the lock of Waiters from when the call is handed out. Small fields are adjacent, so that a Call is no
 	// larger than it needs to be: most calls make one.
-	state     callState
-	caught    bool // it was moved, or may be: goroutines other than its owner may still look at it
-	woken     bool // it was woken while it is moving
-	answered  bool // the answer was reported
-	paid      bool // the cost was settled
-	free      bool // no limit binds it, and the store was not asked: see Free
-	thaws     bool // when it is in a queue, others may ask: see thaw
-	grant     [1]store.Grant
-	requested time.Time     // when the store was asked for the slot, which is no earlier than this plus the grant's wait
-	due       time.Time     // when to go: the slot and jitter
-	moving    chan struct{} // closed when a move that is under way is done; nil if none is
-	err       error         // why it could not be moved
-	wake      chan struct{} // wakes its owner when it was moved; nil before it waits
-	lease     *leases.Lease // its permits; nil if it has none
-	queue     *queue        // the queue whose window has its slot, until the slot comes; nil if none
-	since     time.Duration // when it began to wait, since the Waiters were made; 0 if it did not
-	went      time.Duration // when it went, since the Waiters were made; only if there are hooks
-	counted   int64         // the second in which Meter has it; 0 if it has not
-	binding   binding       // what it waits for
-	emitted   *emitted      // what hooks received of the wait; nil if there are no hooks, or it does not wait
-	choices   *choices      // that it has besides the one that binds it; nil if it has none, or no slot
+	state      callState
+	caught     bool // it was moved, or may be: goroutines other than its owner may still look at it
+	woken      bool // it was woken while it is moving
+	answered   bool // the answer was reported
+	paid       bool // the cost was settled
+	free       bool // no limit binds it, and the store was not asked: see Free
+	thaws      bool // when it is in a queue, others may ask: see thaw
+	grant      [1]store.Grant
+	requested  time.Time     // when the store was asked for the slot, which is no earlier than this plus the grant's wait
+	due        time.Time     // when to go: the slot and jitter
+	moving     chan struct{} // closed when a move that is under way is done; nil if none is
+	err        error         // why it could not be moved
+	generation int64         // of the policies of which it is known how they bind it
+	next       *Bound        // how it is to be bound anew; nil if that is as it is
+	wake       chan struct{} // wakes its owner when it was moved; nil before it waits
+	lease      *leases.Lease // its permits; nil if it has none
+	queue      *queue        // the queue whose window has its slot, until the slot comes; nil if none
+	since      time.Duration // when it began to wait, since the Waiters were made; 0 if it did not
+	went       time.Duration // when it went, since the Waiters were made; only if there are hooks
+	counted    int64         // the second in which Meter has it; 0 if it has not
+	binding    binding       // what it waits for
+	emitted    *emitted      // what hooks received of the wait; nil if there are no hooks, or it does not wait
+	choices    *choices      // that it has besides the one that binds it; nil if it has none, or no slot
 
 	tracked feedback.Tracked // what Usage knows of it, if it is tracked
 

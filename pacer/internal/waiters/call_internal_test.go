@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -70,4 +71,35 @@ func TestTheLeaderGivesUp(t *testing.T) {
 	require.Same(t, all[1], q.head)
 	require.ErrorIs(t, s.giveUp(q, all[1], store.ErrClosed), store.ErrClosed)
 	require.Empty(t, s.queues.byStack, "nothing is left behind")
+}
+
+// After Close, a permit that was kept for other calls goes back to the store under no lock of the Waiters: the store may be slow.
+func TestPermitsGoBackUnderNoLock(t *testing.T) {
+	t.Parallel()
+	limits := []store.Limit{{Policy: "permits", Spec: policies.InFlight(1).Spec()}}
+	var s *Waiters
+	var q *queue
+	kept := true // at first
+	s = New(&Config{Leases: leases.New(leases.Config{
+		Report: func([]notes.Report, bool) {
+			free := s.mu.TryLock()
+			require.True(t, free)
+			s.mu.Unlock()
+		},
+		PassOn: func(*leases.Lease) bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if !kept {
+				s.retire(q) // as thaw may
+			}
+			return kept
+		},
+	})})
+	q = s.queueFor(1, limits, true)
+	f := s.Leases.Take(1, limits, 1, time.Now(), leases.Passing{})
+	s.Leases.Release(f)
+	q.idle, kept = append(q.idle, f), false
+	s.Close()
+	s.Leases.Close()
+	require.Empty(t, s.Leases.Held())
 }

@@ -45,7 +45,7 @@ func (s *Waiters) chargeDeferred(ctx context.Context, q *queue, c *Call) error {
 		return nil
 	}
 	now := time.Now()
-	if s.frozen == 0 && q.length == 0 && s.mayLeave(q, now) {
+	if !s.isFrozen(q) && q.length == 0 && s.mayLeave(q, now) {
 		q.takeOut(c)
 		s.mu.Unlock()
 	} else {
@@ -110,7 +110,7 @@ func (s *Waiters) mayLeave(q *queue, now time.Time) bool {
 // letOut takes out the calls that may leave the queue. If none may before the furthest slot is near, it returns when: a timer then has
 // to call it. The caller holds mu.
 func (s *Waiters) letOut(q *queue, now time.Time) (again time.Time) {
-	for q.head != nil && s.frozen == 0 && s.mayLeave(q, now) {
+	for q.head != nil && !s.isFrozen(q) && s.mayLeave(q, now) {
 		e := q.head
 		q.remove(e)
 		q.takeOut(e.call)
@@ -126,7 +126,7 @@ func (s *Waiters) letOut(q *queue, now time.Time) (again time.Time) {
 // askAgain asks the store once more, for a call that is marked as moving.
 func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 	s.mu.Lock()
-	if s.isStale(c) {
+	if c.isStale() {
 		s.mu.Unlock()
 		s.move(ctx, []*Call{c}, false)
 		return

@@ -50,10 +50,11 @@
 //
 // # When the policies change
 //
-// Each call knows the generation of the policies by which it is bound. [Waiters.Replan] begins another one: calls that hold slots give
-// them back, are bound anew and reserve again, in the order of their slots, while no other call asks ("frozen"). Then those in the queues are
-// bound anew, and queued in the order in which they came. What a request under way grants by the old policies is given back, unless the call
-// may go now. The queues of the old stacks serve whom they have, and no others.
+// Each call knows the generation of the policies of which it is known how they bind it. [Waiters.Replan] begins another one: the calls are
+// bound anew, under no lock, and those whose limits are the same stay where they are. The others are stale: those that hold slots give them
+// back and reserve again, in the order of their slots, while no other call of their queues asks ("frozen"). Then those in these queues are
+// queued anew, in the order in which they came. A slot to come that a request under way grants to a stale call is given back. The old
+// queues serve the calls that they have, and no others. Changes that come meanwhile are one change, whose turn comes then.
 //
 // # The reach
 //

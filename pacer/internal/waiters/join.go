@@ -24,13 +24,14 @@ import (
 // see granted.
 func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
 	s.mu.Lock()
+	s.bindOwn(c)
+	s.rebind(c)
 	if s.IsClosed() {
 		s.mu.Unlock()
 		return store.ErrClosed
 	}
 	s.entered++
 	c.came = s.entered
-	s.rebind(c)
 	q := s.queueOf(c)
 	if q == nil {
 		s.mu.Unlock()
@@ -41,12 +42,13 @@ func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
 	}
 	now := time.Now()
 	// The first call behind a slot that is far ahead asks, too, if the distance of the next slot is not known yet: it may be too far.
-	if n, _ := s.askFor(q, now, 1); s.frozen == 0 && !q.asking && q.length == 0 && (n > 0 || q.window.Gap() == 0) {
+	if n, _ := s.askFor(q, now, 1); !s.isFrozen(q) && !q.asking && q.length == 0 && (n > 0 || q.window.Gap() == 0) {
 		q.asking = true
 		if s.lead(ctx, q, c, nil) { // unlocks mu
 			return c.err
 		}
 		s.mu.Lock()
+		s.bindOwn(c)
 		s.rebind(c)
 		if q = s.queueOf(c); q == nil { // the queue may have been dropped, and serve another stack
 			s.thawFor(c)
@@ -117,6 +119,9 @@ func (s *Waiters) waitInQueue(ctx context.Context, q *queue, c *Call, now time.T
 		case e.state == leads && q.deferred:
 			s.mu.Unlock()
 			return s.askFirst(ctx, q, c)
+		case e.state == leads && s.isFrozen(q):
+			e.state, q.asking = queued, false
+			s.mu.Unlock()
 		case e.state == leads:
 			if s.lead(ctx, q, c, e) { // unlocks mu
 				return c.err

@@ -56,6 +56,7 @@ func (q *queue) fill(c *Call, now time.Time, n int) {
 		call.MaxWait = min(call.MaxWait, most)
 		q.calls, q.grants = append(q.calls, call), append(q.grants, store.Grant{Charges: c.grant[0].Charges[:0]})
 	}
+	q.leader = c
 	add(c, first)
 	for len(q.calls) < n && q.head != nil {
 		e := q.head
@@ -95,12 +96,7 @@ func (s *Waiters) answerAll(ctx context.Context, q *queue, c *Call, leader *entr
 	}
 	for _, e := range slices.Backward(left) {
 		e.state = queued
-		if q.generation != s.generation {
-			s.enqueue(e)
-			s.admit(e.queue)
-		} else {
-			q.pushFront(e)
-		}
+		q.pushFront(e)
 		if e.leaving != nil {
 			e.wake()
 		}
@@ -115,7 +111,7 @@ func (s *Waiters) answerAll(ctx context.Context, q *queue, c *Call, leader *entr
 	clear(q.calls)
 	clear(q.grants)
 	clear(q.served)
-	q.calls, q.grants, q.served, q.asking = q.calls[:0], q.grants[:0], q.served[:0], false
+	q.calls, q.grants, q.leader, q.served, q.asking = q.calls[:0], q.grants[:0], nil, q.served[:0], false
 	switch {
 	case !q.thaws:
 	case served || leader != nil:
@@ -171,7 +167,7 @@ func (s *Waiters) grant(ctx context.Context, q *queue, a *Answer, i int, call *C
 
 // admit lets the first call of the queue ask the store, now or when the furthest slot comes within reach. The caller holds mu.
 func (s *Waiters) admit(q *queue) {
-	if q.asking || s.frozen > 0 {
+	if q.asking || s.isFrozen(q) {
 		return
 	}
 	if q.length == 0 {

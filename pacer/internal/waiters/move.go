@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -101,7 +102,7 @@ func (s *Waiters) cancelAll(ctx context.Context, batches []store.Batch) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	for i := range batches {
-		_ = s.Store.Cancel(ctx, batches[i].Stack, batches[i].Grants)
+		telemetry.Guard("a store", func() { _ = s.Store.Cancel(ctx, batches[i].Stack, batches[i].Grants) })
 	}
 }
 
@@ -134,7 +135,8 @@ func (s *Waiters) reserveAgain(ctx context.Context, group []*Call) (again []*Cal
 	} else {
 		ctx, cancel := s.bounded(ctx)
 		defer cancel()
-		err = s.Store.Reserve(ctx, stack, calls, grants)
+		err = store.ErrUnreachable
+		telemetry.Guard("a store", func() { err = s.Store.Reserve(ctx, stack, calls, grants) })
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +145,7 @@ func (s *Waiters) reserveAgain(ctx context.Context, group []*Call) (again []*Cal
 			c.err = store.ErrClosed
 		}
 		c.moved()
-		if _, changed := s.again[c]; c.state == reserved && (changed && !c.grant[0].Queued || s.isStale(c)) {
+		if _, changed := s.again[c]; c.state == reserved && (changed && !c.grant[0].Queued || c.isStale()) {
 			c.catch()
 			again = append(again, c)
 		}

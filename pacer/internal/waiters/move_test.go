@@ -316,3 +316,41 @@ func TestMissedNews(t *testing.T) {
 		require.Equal(t, []time.Duration{0, time.Minute, time.Minute + 100*ms}, []time.Duration{when[0].Round(ms), when[1].Round(ms), when[2].Round(ms)})
 	})
 }
+
+// panicking is a store that panics while it is bad.
+type panicking struct {
+	*fake
+
+	bad bool
+}
+
+func (p *panicking) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
+	if p.bad {
+		panic("a store")
+	}
+	return p.fake.Reserve(ctx, stack, calls, grants)
+}
+
+func (p *panicking) Cancel(ctx context.Context, stack store.Stack, grants []store.Grant) error {
+	if p.bad {
+		panic("a store")
+	}
+	return p.fake.Cancel(ctx, stack, grants)
+}
+
+// A store that panics in a goroutine of this package ends nothing: the calls that it moves fail.
+func TestAStoreThatPanicsWhileCallsMove(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &panicking{fake: &fake{gap: 100 * ms}}
+		r := newRig(t, s, nil)
+		wait := r.waitAll(t, 20, hold())
+		s.bad = true
+		r.Changed(t.Context(), []store.Change{s.pause(time.Minute)})
+		wait()
+		went, _ := r.history()
+		require.Equal(t, []string{"0"}, went)
+		s.bad = false
+		require.NoError(t, r.Reserve(t.Context(), new(waiters.Call), hold()))
+	})
+}

@@ -171,7 +171,7 @@ func (s *Waiters) pausedNow(limits []store.Limit, now time.Time) bool {
 // true, and nothing is to be given back. The caller holds mu.
 func (s *Waiters) yield(c *Call) (taken bool) {
 	q, now := c.queue, time.Now()
-	if q == nil || !c.grant[0].OK && !c.grant[0].Queued || s.IsClosed() || s.frozen > 0 || s.isStale(c) || s.paused(c) || c.grant[0].OK && s.overdue(c, now) {
+	if q == nil || !c.grant[0].OK && !c.grant[0].Queued || s.IsClosed() || s.isFrozen(q) || c.isStale() || s.paused(c) || c.grant[0].OK && s.overdue(c, now) {
 		return false
 	}
 	fits := func(o *Call) bool {

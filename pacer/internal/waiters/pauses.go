@@ -14,7 +14,7 @@ import (
 
 // catch marks a call as moving if a pause covers its slot. The goroutine that catches a call must move it. The caller holds mu.
 func (s *Waiters) catch(c *Call) bool {
-	if c.state != reserved || c.moving != nil || !s.paused(c) && !s.isStale(c) {
+	if c.state != reserved || c.moving != nil || !s.paused(c) && !c.isStale() {
 		return false
 	}
 	c.catch()

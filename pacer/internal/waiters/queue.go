@@ -29,7 +29,7 @@ type queue struct {
 	limits []store.Limit
 	window Window
 
-	generation int64 // of the policies by which its calls are bound
+	stale bool // calls in it are to be bound anew, or others were when it was made: see isFrozen
 
 	// Of a stack with a limit that is granted only shortly before the slot: its calls leave this queue for the store's queue.
 	deferred bool
@@ -52,7 +52,8 @@ type queue struct {
 	// The request that is under way.
 	calls  []store.Call
 	grants []store.Grant
-	served []*entry
+	leader *Call    // its first
+	served []*entry // and the others
 }
 
 // An entry is a call in a queue.
@@ -102,7 +103,11 @@ func (qs *queues) hashOf(c *Call) uint64 {
 // queueOf returns the queue of a call's stack, and makes one if there is none. It returns nil if another stack has the same hash by
 // chance. The caller holds mu.
 func (s *Waiters) queueOf(c *Call) *queue {
-	q := s.queueFor(s.queues.hashOf(c), c.stack.Limits, c.request[0].ID != 0)
+	h := s.queues.hashOf(c)
+	if q := s.queues.byStack[h]; q != nil && q.length == 0 && !q.asking && !s.isFrozen(q) && !alike(q.limits, c.stack.Limits) {
+		s.retire(q)
+	}
+	q := s.queueFor(h, c.stack.Limits, c.request[0].ID != 0)
 	if q != nil && q.deferred && c.request[0].AnyOf != nil {
 		if s.queues.pools == nil {
 			s.queues.pools = make(map[*queue]struct{})
@@ -116,10 +121,6 @@ func (s *Waiters) queueOf(c *Call) *queue {
 func (s *Waiters) queueFor(h uint64, limits []store.Limit, deferred bool) *queue {
 	qs := &s.queues
 	q := qs.byStack[h]
-	if q != nil && q.generation != s.generation && s.frozen == 0 && q.length == 0 {
-		s.retire(q)
-		q = nil
-	}
 	switch {
 	case q == nil:
 		if qs.byStack == nil {
@@ -133,7 +134,7 @@ func (s *Waiters) queueFor(h uint64, limits []store.Limit, deferred bool) *queue
 		} else {
 			q = &queue{}
 		}
-		q.generation = s.generation
+		q.stale = s.frozen > 0
 		q.hash, q.limits, q.deferred = h, append(q.limits[:0], limits...), deferred
 		q.groups = hasGroups(q.limits)
 		q.passes = q.deferred && !s.Direct && passable(q.limits)

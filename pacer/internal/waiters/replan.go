@@ -9,38 +9,102 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// The policies of a Pacer may change while calls wait. Then each of them is bound anew: those that hold slots give them back and reserve
-// again, in the order of their slots, and the others wait in the queues of their new stacks, in the order in which they came. Until those
-// have their new slots nobody else asks, so that nobody overtakes them. A call that the new policies cannot bind, because it lacks a
-// scope, keeps the limits that it has.
+// The policies of a Pacer may change while calls wait. Then each of them is bound anew. A call whose limits are the same is left alone. Of
+// the others, those that hold slots give them back and reserve again, in the order of their slots, and the rest wait in the queues of their
+// new stacks, in the order in which they came. Until the first have their new slots, no call of their queues asks, so that nobody overtakes
+// them. A call that the new policies cannot bind, because it lacks a scope, keeps the limits that it has. Changes that come meanwhile wait,
+// and then count as one.
 
 // A Binder binds a call to the policies that hold now.
 type Binder interface {
-	// Bind returns what the call requests now, in memory of its own, and whether that is possible. It is called under the lock of
-	// Waiters.
-	Bind() (r Request, ok bool)
+	// Bind returns how the policies that hold now bind the call. It is called under no lock: it calls functions of the user.
+	Bind() Bound
 }
 
-// isStale reports whether a call was bound by policies that do not hold any more. The caller holds mu.
-func (s *Waiters) isStale(c *Call) bool { return c.generation < s.generation && c.binder != nil }
+// Bound is how a call is bound anew.
+type Bound struct {
+	Request // what it requests now, in memory of its own; of the Generation alone if it is not OK
 
-// anyStale reports whether one of some calls was.
+	OK   bool   // it can be bound
+	Keep func() // has its Binder remember it; called under the lock of Waiters if the call is bound so
+}
+
+// isStale reports whether a call is to be bound anew, by other limits than it has. The caller holds mu.
+func (c *Call) isStale() bool { return c.next != nil }
+
+// isOld reports whether it is not known yet how the policies of a generation bind a call. The caller holds mu.
+func (c *Call) isOld(generation int64) bool { return c.generation < generation && c.binder != nil }
+
+// anyStale reports whether one of some calls is.
 func (s *Waiters) anyStale(all []*Call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(all, s.isStale)
+	return slices.ContainsFunc(all, (*Call).isStale)
 }
 
-// rebind binds a call that has neither a slot nor a position anew. The caller holds mu.
+// bindAnew finds out how the policies that hold now bind some calls, which are old, by a function that returns them. The caller holds mu,
+// and holds it again afterwards.
+func (s *Waiters) bindAnew(old func() []*Call) {
+	for all := old(); len(all) > 0 && !s.IsClosed(); all = old() {
+		generation := s.declared
+		for _, c := range all {
+			c.caught = true // it must not serve as another call meanwhile
+		}
+		s.mu.Unlock()
+		bound := make([]Bound, 0, len(all))
+		for _, c := range all {
+			bound = append(bound, c.binder.Bind())
+		}
+		s.mu.Lock()
+		for i, c := range all {
+			b := &bound[i]
+			if b.Generation < c.generation {
+				continue
+			}
+			c.generation, c.next = max(b.Generation, generation), nil
+			switch {
+			case !b.OK:
+			case c.bindsAlike(&b.Request):
+				b.Keep()
+			default:
+				c.next = b
+			}
+		}
+	}
+}
+
+// bindOwn is bindAnew for a call that only its owner knows, who is in this goroutine.
+func (s *Waiters) bindOwn(c *Call) {
+	s.bindAnew(func() []*Call {
+		if c.isOld(s.generation) {
+			return []*Call{c}
+		}
+		return nil
+	})
+}
+
+// bindsAlike reports whether a request has the limits that a call has, and is queued alike. What it costs is as it was: an estimate may
+// have been improved.
+func (c *Call) bindsAlike(r *Request) bool {
+	call, limits, anyOf := &c.request[0], c.stack.Limits, c.request[0].AnyOf
+	if c.choices != nil {
+		limits, anyOf = c.choices.limits, c.choices.anyOf
+	}
+	return alike(limits, r.Limits) && slices.EqualFunc(anyOf, r.Call.AnyOf, slices.Equal) && (call.ID != 0) == r.HasQueue &&
+		call.Flow == r.Call.Flow && call.Weight == r.Call.Weight
+}
+
+// alike reports whether two stacks have the same limits, with the same numbers.
+func alike(a, b []store.Limit) bool { return (&store.Stack{Limits: a}).Alike(&store.Stack{Limits: b}) }
+
+// rebind binds a call that has neither a slot nor a position anew, if it is stale. The caller holds mu.
 func (s *Waiters) rebind(c *Call) {
-	if !s.isStale(c) {
+	r := c.next
+	if r == nil {
 		return
 	}
-	c.generation = s.generation
-	r, ok := c.binder.Bind()
-	if !ok {
-		return
-	}
+	c.next = nil
+	r.Keep()
 	call := &c.request[0]
 	c.stack.Limits, c.choices = r.Limits, nil
 	call.AnyOf, call.First = r.Call.AnyOf, r.Call.First
@@ -80,36 +144,110 @@ func (s *Waiters) Begin() {
 // Replan binds all calls that wait anew, because other policies hold from a generation on. It returns at once, if the store is shared.
 func (s *Waiters) Replan(generation int64) {
 	s.mu.Lock()
-	if s.IsClosed() || generation <= s.generation {
-		s.mu.Unlock()
+	begins := !s.replanning && !s.IsClosed()
+	s.declared, s.replanning = max(s.declared, generation), true
+	s.mu.Unlock()
+	if begins {
+		s.replan()
+	}
+}
+
+// replan has the latest change apply to the calls that wait, and those move that have other limits. Meanwhile it is true that replanning.
+// It binds them in a goroutine that Drain does not wait for: a function of a user may block.
+func (s *Waiters) replan() {
+	if s.Member != nil {
+		go s.replanNow()
 		return
 	}
-	s.generation = generation
-	s.frozen++
+	s.replanNow()
+}
+
+func (s *Waiters) replanNow() {
+	s.mu.Lock()
+	s.bindAnew(func() []*Call { return s.old(s.declared) })
+	var caught []*Call
+	s.replanning = false
+	if s.generation < s.declared && !s.IsClosed() {
+		s.generation = s.declared
+		caught, s.replanning = s.freeze()
+	}
+	moves := s.replanning
+	s.mu.Unlock()
+	if !moves {
+		return
+	}
+	s.later(func() {
+		s.move(context.Background(), inOrder(caught), true)
+		s.mu.Lock()
+		s.thaw()
+		s.mu.Unlock()
+		s.replan() // what has changed meanwhile
+	})
+}
+
+// old returns the calls of which it is not known yet how the policies of a generation bind them. Others are known only to their owners.
+// The caller holds mu.
+func (s *Waiters) old(generation int64) (all []*Call) {
+	add := func(c *Call) {
+		if c.isOld(generation) {
+			all = append(all, c)
+		}
+	}
+	for c := range s.waiting {
+		if c.state == reserved {
+			add(c)
+		}
+	}
 	for _, q := range s.queues.byStack {
-		if q.asking && !q.deferred && !q.thaws && (q.head == nil || q.head.state != leads) { // a request is under way
+		q.each(add)
+	}
+	return all
+}
+
+// freeze returns the stale calls that have slots or positions, caught, and whether any call is stale. If so, no call of a stale queue asks
+// until those have moved, and the requests under way are answered: see thaw. The caller holds mu.
+func (s *Waiters) freeze() (caught []*Call, any bool) {
+	for c := range s.waiting {
+		if c.state != reserved || c.moving != nil || !c.isStale() {
+			continue
+		}
+		c.catch()
+		caught = append(caught, c)
+		if c.queue != nil {
+			if q := s.queues.byStack[c.queue.hash]; q != nil {
+				q.stale = true
+			}
+		}
+	}
+	any = len(caught) > 0
+	for _, q := range s.queues.byStack {
+		q.each(func(c *Call) { q.stale = q.stale || c.isStale() || !alike(q.limits, c.stack.Limits) })
+		any = any || q.stale
+		if q.stale && q.asking && !q.deferred && !q.thaws && (q.head == nil || q.head.state != leads) { // a request is under way
 			q.thaws = true
 			s.frozen++
 		}
 	}
-	var caught []*Call
-	for c := range s.waiting {
-		switch {
-		case c.state != reserved || !s.isStale(c):
-		case c.moving != nil:
-			s.moveAgain(c)
-		default:
-			c.catch()
-			caught = append(caught, c)
-		}
+	if any {
+		s.frozen++
 	}
-	s.mu.Unlock()
-	s.later(func() {
-		s.move(context.Background(), inOrder(caught), true)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.thaw()
-	})
+	return caught, any
+}
+
+// isFrozen reports whether no call of a queue asks, because others move that came before. The caller holds mu.
+func (s *Waiters) isFrozen(q *queue) bool { return s.frozen > 0 && q.stale }
+
+// each calls a function for the calls of a queue that have no slot, those included that a request under way carries.
+func (q *queue) each(do func(*Call)) {
+	if q.leader != nil {
+		do(q.leader)
+	}
+	for _, e := range q.served {
+		do(e.call)
+	}
+	for e := q.head; e != nil; e = e.next {
+		do(e.call)
+	}
 }
 
 // release gives back what calls have that are bound anew, and are marked as moving: a position in the store's queue. It returns those
@@ -117,7 +255,7 @@ func (s *Waiters) Replan(generation int64) {
 func (s *Waiters) release(caught []*Call) (slots []*Call) {
 	for _, c := range caught {
 		s.mu.Lock()
-		stale, queued := s.isStale(c), c.grant[0].Queued
+		stale, queued := c.isStale(), c.grant[0].Queued
 		if stale {
 			s.leaveQueue(c)
 		}
@@ -140,13 +278,11 @@ func (s *Waiters) thaw() {
 		return
 	}
 	var all []*entry
-	queues := make([]*queue, 0, len(s.queues.byStack))
 	for _, q := range s.queues.byStack {
-		queues = append(queues, q)
-	}
-	for _, q := range queues {
-		all = append(all, q.takeAll()...)
-		s.retire(q)
+		if q.stale {
+			all = append(all, q.takeAll()...)
+			s.retire(q)
+		}
 	}
 	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.call.came, b.call.came) })
 	for _, e := range all {
@@ -168,7 +304,7 @@ func (s *Waiters) thawFor(c *Call) {
 // unwanted reports whether a grant is a slot to come of policies that do not hold any more: it is given back, and the call waits on. The
 // caller holds mu.
 func (s *Waiters) unwanted(ctx context.Context, q *queue, c *Call, g *store.Grant) bool {
-	if q.generation == s.generation || c.binder == nil || !g.OK || g.Wait() <= 0 {
+	if !c.isStale() || !g.OK || g.Wait() <= 0 {
 		return false
 	}
 	old := store.Batch{Stack: store.Stack{Upstream: s.Upstream, Limits: slices.Clone(q.limits)}, Grants: []store.Grant{*g}}
@@ -192,15 +328,15 @@ func (q *queue) takeAll() (all []*entry) {
 	return all
 }
 
-// retire has a queue serve only those that it has already, if it is of policies that do not hold any more. The caller holds mu.
+// retire has a queue serve only those that it has already: its limits do not hold any more. The caller holds mu.
 func (s *Waiters) retire(q *queue) {
-	if q.generation == s.generation || s.queues.byStack[q.hash] != q {
-		return
-	}
 	delete(s.queues.byStack, q.hash)
 	delete(s.queues.pools, q)
 	if q.timer != nil {
 		q.timer.Stop()
+	}
+	if s.IsClosed() {
+		return // Leases.Close gives back what is idle, not under mu
 	}
 	for _, f := range q.idle {
 		s.Leases.GiveBack(f)
@@ -213,7 +349,7 @@ func (s *Waiters) enqueue(e *entry) {
 	s.rebind(e.call)
 	q := s.queueOf(e.call)
 	if q == nil { // another stack has the same hash by chance: one of its own
-		q = &queue{generation: s.generation, limits: e.call.stack.Limits, deferred: e.call.request[0].ID != 0}
+		q = &queue{limits: e.call.stack.Limits, deferred: e.call.request[0].ID != 0}
 		defer s.admit(q)
 	}
 	e.queue = q

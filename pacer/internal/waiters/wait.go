@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -67,7 +68,9 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 	s.mu.Lock()
 	if err := s.settleInTime(ctx, c); err != nil {
 		s.mu.Unlock()
-		s.busy.Go(func() { _ = s.cancel(context.WithoutCancel(ctx), c) }) // when the move is done
+		s.busy.Go(func() { // when the move is done
+			telemetry.Guard("a store", func() { _ = s.cancel(context.WithoutCancel(ctx), c) })
+		})
 		return 0, err
 	}
 	if c.state != reserved {
@@ -95,12 +98,13 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 		s.askAgain(ctx, c)
 		return s.next(ctx, c)
 	}
-	if delay := c.due.Sub(now); delay > 0 {
+	delay := c.due.Sub(now)
+	if delay > 0 && !c.isStale() {
 		s.waits(ctx, c, now, delay)
 		s.mu.Unlock()
 		return delay, nil
 	}
-	if s.overdue(c, now) {
+	if delay > 0 || s.overdue(c, now) {
 		c.catch()
 		s.mu.Unlock()
 		s.moveAlone(ctx, c)

@@ -60,8 +60,10 @@ type Waiters struct {
 	entered int64 // counts the calls that entered a queue
 
 	arrival    store.Instant // of the last call that was bound anew
-	generation int64         // of the policies that hold
-	frozen     int           // while calls that hold slots are bound anew, nobody else asks
+	declared   int64         // the generation of the policies that hold
+	generation int64         // of those that hold for the calls that wait
+	replanning bool          // the former are about to hold for them, too: see replan
+	frozen     int           // while stale calls that hold slots move, no other call of their queues asks
 	waiting    map[*Call]struct{}
 	byID       map[int64]*Call // of them, those that may be in the store's queue
 	// The last calls that were woken and are none of those: calls of other processes, or calls that are about to be queued.
@@ -164,6 +166,7 @@ func (s *Waiters) Waiting() map[store.Key]int64 {
 // enter has a call be among those that wait, and moves it if its slot is inside a pause.
 func (s *Waiters) enter(ctx context.Context, c *Call) {
 	s.mu.Lock()
+	s.bindOwn(c)
 	if s.waiting == nil {
 		s.waiting = make(map[*Call]struct{})
 	}
