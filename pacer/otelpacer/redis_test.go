@@ -23,7 +23,7 @@ func TestPrometheusSeesTheStore(t *testing.T) {
 	require.NoError(t, err)
 	telemetry, registry := newExporter(t, otelpacer.Config{})
 	p, err := pacer.New(pacer.Config{
-		Upstream: "crm", Store: store, StoreTimeout: time.Minute, Hooks: []*pacer.Hooks{telemetry.Hooks()},
+		Upstream: "crm", Store: store, StoreTimeout: time.Minute, Processes: 1, Hooks: []*pacer.Hooks{telemetry.Hooks()},
 		Policies: []policies.Policy{policies.PerSecond(1000).Burst(1000)},
 	})
 	require.NoError(t, err)
