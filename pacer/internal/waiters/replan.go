@@ -42,6 +42,7 @@ func (s *Waiters) rebind(c *Call) {
 		return
 	}
 	call := &c.request[0]
+	s.Usage.Leave(&c.tracked, call)
 	c.stack.Limits, c.choices = r.Limits, nil
 	call.AnyOf, call.First = r.Call.AnyOf, r.Call.First
 	call.Cost, call.Costs, call.Flow, call.Weight, call.Tracked = r.Call.Cost, r.Call.Costs, r.Call.Flow, r.Call.Weight, r.Call.Tracked
@@ -95,9 +96,7 @@ func (s *Waiters) Replan(generation int64) {
 	var caught []*Call
 	for c := range s.waiting {
 		switch {
-		case c.state != reserved || !s.isStale(c):
-		case c.moving != nil:
-			s.moveAgain(c)
+		case c.state != reserved || c.moving != nil || !s.isStale(c): // see outdated
 		default:
 			c.catch()
 			caught = append(caught, c)
