@@ -195,7 +195,7 @@ func TestNoCallWaitsForWhatIsOver(t *testing.T) {
 							}
 							n.listen(news == "lost" || news == "broken")
 							for range 2 {
-								all.Go(func() { time.Sleep(time.Duration(random.IntN(5)) * d / 2); call() })
+								all.Go(func() { n.travel(); call() })
 							}
 							begin[event](t, who, list)
 							time.Sleep(gap)
