@@ -26,7 +26,19 @@ func (r *remote) Settings(ctx context.Context, upstream string) (*store.Settings
 	if err != nil {
 		return nil, err
 	}
-	return s.Settings(ctx, upstream)
+	all, err := s.Settings(ctx, upstream)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		all.Resets = slices.Clone(r.resets)
+	}
+	return all, err
+}
+
+// begin begins another epoch, and keeps what the last of them forgot: everything or nothing. The caller holds mu.
+func (r *remote) begin(all bool) {
+	r.epoch.Resets++
+	r.resets = append(r.resets[max(0, len(r.resets)-31):], store.Reset{Epoch: r.epoch, Now: store.Instant(time.Now().UnixMicro()), All: all})
 }
 
 // Set implements [store.Settable].
@@ -36,7 +48,7 @@ func (r *remote) Set(ctx context.Context, upstream string, changes []store.Setti
 		return nil, err
 	}
 	r.mu.Lock()
-	r.epoch.Resets++
+	r.begin(false)
 	r.mu.Unlock()
 	return s.Set(ctx, upstream, changes)
 }

@@ -2,6 +2,7 @@ package pacer
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -204,7 +205,7 @@ func New(c Config) (*Pacer, error) {
 	p.bookings = p.newBookings()
 	p.reports = &reports.Reporter{
 		Upstream: p.upstream, Store: p.store, Usage: &p.usage,
-		Applied: p.feedbackApplied, Changed: p.waiters.Changed, Echoes: p.waiters.Echoes,
+		Applied: p.feedbackApplied, Changed: p.waiters.Changed,
 	}
 	if p.member == nil && c.Store != nil { // others may use it, too
 		p.waiters.Begin()
@@ -223,6 +224,7 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 	}
 	config.Policy = func(l *store.Limit) policies.Policy { return p.set().PolicyOf(l) }
 	config.Settings = p.policies.Read
+	config.Resumed = func(all []store.Change) { p.waiters.Changed(context.Background(), all) }
 	config.Changed = p.failedOver
 	if p.telemetry != nil {
 		config.Requested = p.requested

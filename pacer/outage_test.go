@@ -31,6 +31,7 @@ type remote struct {
 	mu          sync.Mutex
 	store       *memstore.Store
 	epoch       store.Epoch
+	resets      []store.Reset
 	failing     error
 	doomed      error         // of operations that begin now, when they end
 	hangs       time.Duration // each operation takes so long, whatever its context says
@@ -139,7 +140,7 @@ func (r *remote) Report(ctx context.Context, stack store.Stack, notes []store.No
 	for i := range notes {
 		if notes[i].Kind == store.NoteReset || notes[i].Kind == store.NoteResume {
 			r.mu.Lock()
-			r.epoch.Resets++
+			r.begin(true)
 			r.mu.Unlock()
 		}
 	}

@@ -138,7 +138,7 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	}
 	t := x.now
 	w := &store.Window{From: t.slot.Add(-x.Early), At: t.slot, Until: t.slot.Add(t.slack)}
-	requested := time.Now()
+	requested, known := time.Now(), x.Calls.Waiters.Changes()
 	reply, err := x.ask(ctx, x.spent, w, false)
 	if err != nil || reply.Result != store.BookingDone {
 		if permits != nil {
@@ -163,7 +163,7 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 		request.Call.Costs = append(request.Call.Costs, t.limits[i].cost)
 		g.Charges = append(g.Charges, t.charge(i))
 	}
-	x.Calls.Waiters.Adopt(ctx, &x.r.Call, &request, &g, requested, permits)
+	x.Calls.Waiters.Adopt(ctx, &x.r.Call, &request, &g, requested, known, permits)
 	err = x.r.Wait(ctx)
 	if err == nil {
 		return true, nil

@@ -28,6 +28,8 @@ type Config struct {
 	Settings func(*store.Settings)
 	// Requested receives every request to the shared store: what it was, for how many reservations, and its error. nil for none.
 	Requested func(op string, calls int, took time.Duration, err error)
+	// Resumed receives what was resumed or reset, as far as the process finds it out by the epoch of the store's data. nil for nobody.
+	Resumed func([]store.Change)
 	// Changed receives each loss of the shared store and each return to it. nil for none.
 	Changed func(Change)
 }

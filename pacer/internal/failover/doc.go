@@ -87,7 +87,7 @@
 //     leaves before that tries for as long as one request may take.
 //   - Nothing is given back twice, nor to a store that has lost its data since.
 //   - A deliberate reset begins a new epoch. A process that meets it asks the store what was reset (store.Settings.Resets) before it is
-//     granted anything more, and forgets that and nothing else; everything, if the store does not know any more. Nobody brings back what
+//     granted anything more, has calls that wait for it reserve again, and forgets that and nothing else; everything, if the store does not know any more. Nobody brings back what
 //     was reset.
 //   - Memory is bounded: maxRecords keys, maxSpans intervals or maxBuckets buckets of each, maxOwed notes and grants.
 //

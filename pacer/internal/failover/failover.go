@@ -101,7 +101,8 @@ type Store struct {
 
 	listener atomic.Pointer[func(store.News)] // receives that the process is back
 
-	lostSince time.Time // under mu: when it lost the store
+	lostSince time.Time      // under mu: when it lost the store
+	resumed   []store.Change // under mu: what was reset, until calls that wait heed it
 }
 
 // A state says who decides.

@@ -3,6 +3,7 @@ package failover
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -43,10 +44,12 @@ func forgot(err error) *store.ForgotError {
 
 // wasReset reports whether an operation met an epoch that began on purpose, because something was reset, and is to be done again. What is
 // remembered must not bring that back, so the store is first asked what it was. Without an answer, this process stays in the epoch before.
+// Calls that wait heed it, too: news of it may be lost.
 func (w *Store) wasReset(ctx context.Context, epoch store.Epoch) (bool, error) {
 	if before := w.knownEpoch(); epoch.Began != before.Began || epoch == before {
 		return epoch == before, nil
 	}
+	defer w.reportResumed() // when the next one may turn
 	w.turning <- struct{}{}
 	defer func() { <-w.turning }()
 	before := w.knownEpoch()
@@ -63,8 +66,46 @@ func (w *Store) wasReset(ctx context.Context, epoch store.Epoch) (bool, error) {
 	}
 	epoch = w.ledger.heed(resets, before, epoch)
 	w.epoch.Store(&epoch)
+	w.mu.Lock()
+	w.resumed = append(w.resumed, resumed(resets, before, epoch, store.Instant(w.lastSeen.Load()))...)
+	w.mu.Unlock()
 	w.doubtSettings(all)
 	return true, nil
+}
+
+// resumed returns what resets between two epochs mean for calls that wait; if not all of them are listed, that everything was reset by now.
+func resumed(resets []store.Reset, from, to store.Epoch, now store.Instant) (all []store.Change) {
+	known := from.Resets
+	for i := range resets {
+		r := &resets[i]
+		if r.Epoch.Began != from.Began || r.Epoch.Resets <= from.Resets || r.Epoch.Resets > to.Resets {
+			continue
+		}
+		if !r.All {
+			known++
+		}
+		for _, k := range slices.Concat(r.Keys, r.Resumed) {
+			all = append(all, store.Change{Kind: store.Resumed, Policy: k.Policy, Scope: k.Scope, Now: r.Now})
+		}
+	}
+	if known < to.Resets {
+		all = append(all, store.Change{Kind: store.Resumed, Now: now})
+	}
+	return all
+}
+
+// reportResumed has calls that wait heed what was reset, if the shared store decides about them.
+func (w *Store) reportResumed() {
+	if w.state.Load() != shared || w.config.Resumed == nil {
+		return
+	}
+	w.mu.Lock()
+	all := w.resumed
+	w.resumed = nil
+	w.mu.Unlock()
+	if len(all) > 0 {
+		w.config.Resumed(all)
+	}
 }
 
 // knownEpoch returns the epoch of the store's data, as far as this process knows; zero for none.

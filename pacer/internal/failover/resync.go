@@ -85,6 +85,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if listener := w.listener.Load(); listener != nil {
 		(*listener)(store.News{Changes: []store.Change{{Kind: store.Resync, Now: w.Now()}}})
 	}
+	w.reportResumed()
 	return 0, w.settle(ctx) // what was spent in the very last moment
 }
 

@@ -11,8 +11,7 @@
 //
 // # Invariants
 //
-//   - Calls of this process that wait do not need the store's news of what this process reports itself, which may be late or lost. For a
-//     resumption, which cannot harm, the news suffices, if there is some.
+//   - Calls of this process that wait do not need the store's news of what this process reports itself, which may be late or lost.
 //   - The store is asked only if there is something to report.
 //
 // # Failures

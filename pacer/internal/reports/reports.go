@@ -20,8 +20,6 @@ type Reporter struct {
 	Applied func(ctx context.Context, stack store.Stack, notes []store.Note)
 	// Changed is called with what calls of this process that wait are to heed.
 	Changed func(ctx context.Context, changes []store.Change)
-	// Echoes reports whether this process receives from its store what it reports itself.
-	Echoes func() bool
 }
 
 // Apply turns feedback on a call into notes, and gives them to the store. It returns a [*feedback.UnboundError] if feedback names a policy that
@@ -59,7 +57,7 @@ func (r *Reporter) send(ctx context.Context, stack store.Stack, notes []store.No
 		return 0, err
 	}
 	r.Applied(ctx, stack, notes)
-	r.Changed(ctx, changes(notes, stack, at, changed > 0, true))
+	r.Changed(ctx, changes(notes, stack, at, changed > 0))
 	return changed, nil
 }
 
@@ -71,20 +69,19 @@ func (r *Reporter) Undo(ctx context.Context, kind store.NoteKind, limits []store
 		notes = append(notes, store.Note{Kind: kind, Limit: i - 1})
 	}
 	now, _, err := r.Store.Report(ctx, stack, notes)
-	if err != nil {
-		return err
+	if now > 0 { // this process heeds it, even if the store cannot
+		r.Changed(ctx, changes(notes, stack, now, false))
 	}
-	r.Changed(ctx, changes(notes, stack, now, false, r.Echoes()))
-	return nil
+	return err
 }
 
 // changes returns what notes mean for the waiters of this process, so that they need not wait for news, which may be
-// late or lost. For a resumption, which cannot harm, the news suffices.
-func changes(notes []store.Note, stack store.Stack, now store.Instant, did, echoed bool) []store.Change {
+// late or lost.
+func changes(notes []store.Note, stack store.Stack, now store.Instant, did bool) []store.Change {
 	var all []store.Change
 	for i := range notes {
 		slower := did && notes[i].Kind == store.NoteSlow // for strays, the store's news suffices, too
-		if c, ok := notes[i].Change(stack, now, slower); ok && (!echoed || c.Kind != store.Resumed) {
+		if c, ok := notes[i].Change(stack, now, slower); ok {
 			all = append(all, c)
 		}
 	}

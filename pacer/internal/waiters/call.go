@@ -35,6 +35,7 @@ type Call struct {
 	thaws      bool // when it is in a queue, others may ask: see thaw
 	grant      [1]store.Grant
 	requested  time.Time     // when the store was asked for the slot, which is no earlier than this plus the grant's wait
+	known      int64         // how many changes this process had received by then: the store knew of them. See outdated
 	due        time.Time     // when to go: the slot and jitter
 	moving     chan struct{} // closed when a move that is under way is done; nil if none is
 	err        error         // why it could not be moved

@@ -59,6 +59,7 @@ func (s *Waiters) chargeDeferred(ctx context.Context, q *queue, c *Call) error {
 // askFirst asks the store for a call that has left the queue.
 func (s *Waiters) askFirst(ctx context.Context, q *queue, c *Call) error {
 	began := time.Now()
+	c.known = s.changes.Load()
 	calls, grants := [1]store.Call{c.request[0]}, [1]store.Grant{{Charges: c.room[:0]}}
 	if !c.latest.IsZero() {
 		calls[0].MaxWait = max(0, c.latest.Sub(began))
@@ -133,11 +134,12 @@ func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 	}
 	old, held, first := c.stack, c.widened(), c.preferred()
 	began, reach := time.Now(), s.way.Reach()
+	c.known = s.changes.Load()
 	before, later := s.neighbours(c)
 	yields := before.Sub(began) > reach
 	var theirs []store.Charge
 	if later != nil {
-		theirs = later.widened()
+		theirs, later.known = later.widened(), c.known
 		later.catch()
 	}
 	c.widen()

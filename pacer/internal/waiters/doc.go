@@ -101,6 +101,8 @@
 //   - Nothing that is queued is charged. A call that leaves a queue leaves nothing behind.
 //   - A call goes once, or is given back once. Only the goroutine that marked a call as moving changes its grant.
 //   - A call that waits behind a pause that this process received goes after it.
+//   - No call waits for what is over. Each knows how many changes this process had received when the store was asked for its slot. If others
+//     came by the time of the answer, by news that overtook it, the call moves: see outdated.
 //   - One lock guards all calls and queues. No request to the store, and no function of a user, runs under it.
 //
 // # When things fail
@@ -108,6 +110,7 @@
 // If a request fails, its calls fail, and the next call asks anew; if the store panics, the call in whose goroutine that was panics,
 // and the others of the request fail. A slow store makes the reach longer, by what its answers took. A process that stalls holds at most
 // the slots within its reach: the others are not delayed by those that wait behind them. News that may have been missed make all queued
-// calls ask again, and the process asks which limits are paused. A slot that cannot be given back is lost; a permit comes back when its
-// lease runs out. Close wakes all calls, and waits until they have given their slots back.
+// calls ask again, and the process asks which limits are paused; what was resumed or reset it finds out by the epoch of the store's data,
+// with its next heartbeat. A slot that cannot be given back is lost; a permit comes back when its lease runs out. Close wakes all calls,
+// and waits until they have given their slots back.
 package waiters

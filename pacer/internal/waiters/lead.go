@@ -16,7 +16,7 @@ func (s *Waiters) lead(ctx context.Context, q *queue, c *Call, e *entry) (served
 		q.remove(e)
 	}
 	n, _ := s.askFor(q, began, 1+q.length)
-	q.fill(c, began, n)
+	q.fill(c, began, n, s.changes.Load())
 	s.mu.Unlock()
 
 	stack := store.Stack{Upstream: s.Upstream, Limits: q.limits}
@@ -42,13 +42,14 @@ func (s *Waiters) lead(ctx context.Context, q *queue, c *Call, e *entry) (served
 }
 
 // fill makes a request for a call and n−1 of those in the queue. The first may get any slot. The others get one within reach, and if n
-// is 0, so does the first.
-func (q *queue) fill(c *Call, now time.Time, n int) {
+// is 0, so does the first. The process knows of so many changes by now.
+func (q *queue) fill(c *Call, now time.Time, n int, known int64) {
 	reach, first := q.window.Reach(), store.Forever
 	if n == 0 {
 		first = reach
 	}
 	add := func(c *Call, most time.Duration) {
+		c.known = known
 		call := c.request[0]
 		if !c.latest.IsZero() {
 			call.MaxWait = max(0, c.latest.Sub(now))
@@ -104,6 +105,9 @@ func (s *Waiters) answerAll(ctx context.Context, q *queue, c *Call, leader *entr
 	if err == nil {
 		before := q.window.Gap()
 		q.window.Answered(&a)
+		if s.renewed(q.limits, c.known) {
+			q.expectSooner()
+		}
 		if gap := q.window.Gap(); gap > before+before/8 {
 			s.refuseFar(q, now)
 		}

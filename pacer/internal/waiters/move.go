@@ -27,7 +27,8 @@ const (
 // are given back (allFirst) before the first call reserves again, and no call takes what is left of another's slot.
 //
 // Every reservation that is made after a pause lies behind it, and what comes after a pause goes at the policies' pace. A change that is
-// lost on the way to a process costs a refusal, never a wrong wait; after a broken connection the process asks the store: see catchUp.
+// lost on the way to a process costs a refusal, never a wrong wait: after a broken connection the process asks the store (see catchUp), and
+// the next heartbeat brings what was resumed.
 func (s *Waiters) move(ctx context.Context, caught []*Call, allFirst bool) {
 	ctx = context.WithoutCancel(ctx)
 	for len(caught) > 0 {
@@ -121,7 +122,7 @@ func (s *Waiters) reserveAgain(ctx context.Context, group []*Call) (again []*Cal
 	calls, grants := make([]store.Call, len(group)), make([]store.Grant, len(group))
 	s.mu.Lock()
 	for i, c := range group {
-		delete(s.again, c) // the store knows what has changed until now
+		c.known = s.changes.Load()
 		calls[i] = c.request[0]
 		calls[i].NotBefore = max(0, time.Until(c.notBefore))
 		if !c.latest.IsZero() {
@@ -145,7 +146,7 @@ func (s *Waiters) reserveAgain(ctx context.Context, group []*Call) (again []*Cal
 			c.err = store.ErrClosed
 		}
 		c.moved()
-		if _, changed := s.again[c]; c.state == reserved && (changed && !c.grant[0].Queued || c.isStale()) {
+		if c.state == reserved && s.outdated(c, time.Now()) && (!c.grant[0].Queued || c.isStale()) {
 			c.catch()
 			again = append(again, c)
 		}

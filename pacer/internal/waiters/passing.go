@@ -150,7 +150,7 @@ func (s *Waiters) inherit(c *Call, f *leases.Lease, now time.Time) {
 		g.Charges = append(g.Charges, store.Charge{From: f.ID, To: 1})
 	}
 	c.narrow()
-	c.requested, c.due = now, now
+	c.requested, c.due, c.known = now, now, s.changes.Load()
 	s.Usage.Enter(&c.tracked, c.stack.Limits, &c.request[0])
 }
 
@@ -162,8 +162,8 @@ func (s *Waiters) hasRequests(q *queue) bool {
 
 // pausedNow reports whether one of some limits, or the whole upstream, is paused. The caller holds mu.
 func (s *Waiters) pausedNow(limits []store.Limit, now time.Time) bool {
-	at, pauses := s.storeTime(now), s.pauses
-	return pauses[store.Key{}] > at || slices.ContainsFunc(limits, func(l store.Limit) bool { return pauses[l.Key()] > at })
+	at := s.storeTime(now)
+	return s.anyChanged(limits, func(e changed) bool { return e.until > at })
 }
 
 // yield gives what a call gives up in the store, a slot or a position in a queue, to those of the process that wait behind it: each gets
@@ -232,6 +232,7 @@ func (s *Waiters) swap(a, b *Call) {
 	x.ID, y.ID, x.Since, y.Since = y.ID, x.ID, y.Since, x.Since
 	a.grant[0], b.grant[0] = h, g
 	a.requested, b.requested, a.due, b.due, a.lease, b.lease = b.requested, a.requested, b.due, a.due, b.lease, a.lease
+	a.known, b.known = b.known, a.known
 	for _, c := range []*Call{a, b} {
 		c.caught = true
 		c.narrow()

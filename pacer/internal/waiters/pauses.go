@@ -2,6 +2,7 @@ package waiters
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,16 +13,19 @@ import (
 // begins to wait looks at the pauses, and a pause looks at the waiters, under one lock. All comparisons are between instants of the
 // store's clock.
 
-// catch marks a call as moving if a pause covers its slot. The goroutine that catches a call must move it. The caller holds mu.
-func (s *Waiters) catch(c *Call) bool {
-	if c.state != reserved || c.moving != nil || !s.paused(c) && !c.isStale() {
-		return false
-	}
-	c.catch()
-	return true
+// changed is what this process received of a limit. News may overtake each other, and the answer to a request.
+type changed struct {
+	until store.Instant // when the pause ends; 0 if none is known
+	since store.Instant // when the store decided on that pause
+	ended store.Instant // when it decided on a resumption after that
+	pause int64         // the pause was this change
+	again int64         // the latest change after which slots are to be had anew
 }
 
-// catch marks a call as moving.
+// maxChanged is of how many limits a process remembers changes that pause nothing.
+const maxChanged = 1024
+
+// catch marks a call as moving. The goroutine that catches a call must move it.
 func (c *Call) catch() { c.moving, c.caught = make(chan struct{}), true }
 
 // moved wakes the owner of a call that is no longer moving.
@@ -31,20 +35,31 @@ func (c *Call) moved() {
 	c.signal()
 }
 
-// paused reports whether a pause that this process received covers the slot of a call. The caller holds mu.
+// outdated reports whether what the store answered to a call is not good any more: the policies are others by now, a pause covers the slot,
+// or slots that are still to come are to be had anew. The caller holds mu.
+func (s *Waiters) outdated(c *Call, now time.Time) bool {
+	return c.isStale() || s.paused(c) || !c.free && now.Before(c.due) && s.renewed(c.stack.Limits, c.known)
+}
+
+// paused reports whether a pause covers the slot of a call that this process received when the store had been asked already. The caller
+// holds mu.
 func (s *Waiters) paused(c *Call) bool {
-	if len(s.pauses) == 0 || c.free || c.grant[0].Queued { // a queued call has no slot, and learns of pauses when it asks again
+	if c.free || c.grant[0].Queued { // a queued call has no slot, and learns of pauses when it asks again
 		return false
 	}
-	if s.pauses[store.Key{}] > c.grant[0].At {
-		return true
-	}
-	for i := range c.stack.Limits {
-		if s.pauses[c.stack.Limits[i].Key()] > c.grant[0].At {
-			return true
-		}
-	}
-	return false
+	return s.anyChanged(c.stack.Limits, func(e changed) bool { return c.known < e.pause && c.grant[0].At < e.until })
+}
+
+// renewed reports whether slots of calls that some limits bind are to be had anew after more changes than these. The caller holds mu.
+func (s *Waiters) renewed(limits []store.Limit, known int64) bool {
+	return s.anyChanged(limits, func(e changed) bool { return known < e.again })
+}
+
+// anyChanged reports whether something holds of what this process received of one of some limits, or of the whole upstream. The caller holds
+// mu.
+func (s *Waiters) anyChanged(limits []store.Limit, is func(changed) bool) bool {
+	return len(s.changed) > 0 &&
+		(is(s.changed[store.Key{}]) || slices.ContainsFunc(limits, func(l store.Limit) bool { return is(s.changed[l.Key()]) }))
 }
 
 // Paused reports whether one of some limits, or the whole upstream, is paused, as far as this process received.
@@ -68,11 +83,7 @@ func (s *Waiters) apply(changes []store.Change) (caught []*Call, news []store.Ch
 			if concerned || c.standsFor(fresh) {
 				s.retry(c)
 			}
-		case c.state != reserved:
-		case c.moving != nil:
-			if concerned || boundByAny(c.stack.Limits, fresh) {
-				s.moveAgain(c)
-			}
+		case c.state != reserved || c.moving != nil: // see outdated
 		case concerned || s.paused(c):
 			c.catch()
 			caught = append(caught, c)
@@ -82,11 +93,8 @@ func (s *Waiters) apply(changes []store.Change) (caught []*Call, news []store.Ch
 		if !boundByAny(q.limits, again) {
 			continue
 		}
-		q.last.At = 0 // the next slot may be nearer
-		if q.window.sleep > 0 {
-			q.window.sleep = 0
-			s.admit(q)
-		}
+		q.expectSooner()
+		s.admit(q)
 	}
 	return inOrder(caught), news
 }
@@ -94,44 +102,43 @@ func (s *Waiters) apply(changes []store.Change) (caught []*Call, news []store.Ch
 // record records pauses, and returns which pauses and resumptions are news, which limits are paused for longer than before, and for
 // which ones slots are to be had anew. The caller holds mu.
 func (s *Waiters) record(changes []store.Change) (news []store.Change, fresh, again map[store.Key]bool) {
-	for k, until := range s.pauses {
-		if until < changes[0].Now {
-			delete(s.pauses, k)
-		}
+	n := s.changes.Add(1)
+	if len(s.changed) >= maxChanged {
+		maps.DeleteFunc(s.changed, func(_ store.Key, e changed) bool { return e.until < changes[0].Now })
+		s.changed[store.Key{}] = changed{again: n} // calls of which the others knew better ask once more than they need to
+	}
+	if s.changed == nil {
+		s.changed = make(map[store.Key]changed)
 	}
 	again, fresh = make(map[store.Key]bool), make(map[store.Key]bool)
 	for _, one := range changes {
 		k := one.Key()
+		e := s.changed[k]
 		switch one.Kind {
 		case store.Paused:
-			if s.pauses == nil {
-				s.pauses = make(map[store.Key]store.Instant)
-			}
-			if one.Until > s.pauses[k] {
-				s.pauses[k], news = one.Until, append(news, one)
-				fresh[k] = true
+			if one.Now >= e.ended && one.Until > e.until {
+				e.until, e.since, e.ended, e.pause = one.Until, one.Now, 0, n
+				news, fresh[k] = append(news, one), true
 			}
 		case store.Resumed:
-			if _, was := s.pauses[k]; was {
-				delete(s.pauses, k)
+			if one.Now <= e.ended && one.Now > 0 {
+				continue // it was received before, by another way
+			}
+			if e.until > one.Now && one.Now >= e.since {
 				news = append(news, one)
 			}
-			again[k] = true
+			if one.Now >= e.since {
+				e.until, e.ended = 0, one.Now
+			}
+			e.again, again[k] = n, true
 		case store.Slowed:
-			again[k] = true
+			e.again, again[k] = n, true
 		case store.Wake, store.EpochBegan, store.Resync:
+			continue
 		}
+		s.changed[k] = e
 	}
 	return news, fresh, again
-}
-
-// moveAgain records that something has changed for a call that is moving: the slot that it gets may no longer be good. The caller holds
-// mu.
-func (s *Waiters) moveAgain(c *Call) {
-	if s.again == nil {
-		s.again = make(map[*Call]struct{})
-	}
-	s.again[c] = struct{}{}
 }
 
 // inOrder sorts calls by their slots. Those that are queued come after them, in the order in which they came.

@@ -224,6 +224,9 @@ func (q *queue) queuedInStore() (n int) {
 	return n
 }
 
+// expectSooner forgets when the next slot is to be had: it may be sooner by now.
+func (q *queue) expectSooner() { q.last.At, q.window.sleep = 0, 0 }
+
 func (q *queue) push(e *entry) {
 	if e.prev = q.tail; q.tail == nil {
 		q.head = e

@@ -98,7 +98,7 @@ func (s *Waiters) chargeNow(ctx context.Context, c *Call, r *Request) (goes bool
 // prepare sets what the store is asked for.
 func (s *Waiters) prepare(ctx context.Context, c *Call, r *Request) {
 	c.set, c.stack.Upstream, c.stack.Limits, c.requested = s, s.Upstream, r.Limits, time.Now()
-	c.binder, c.generation = r.Binder, r.Generation
+	c.binder, c.generation, c.known = r.Binder, r.Generation, s.changes.Load()
 	c.arrived = c.requested
 	c.notBefore = c.requested.Add(min(r.Call.NotBefore, store.Forever))
 	call := &c.request[0]

@@ -74,6 +74,7 @@ func (s *Waiters) exchange(ctx context.Context, stack *store.Stack, all []*Call,
 	var some []*Call
 	var calls []store.Call
 	s.mu.Lock()
+	known := s.changes.Load()
 	for i, c := range all {
 		if c.state != reserved || c.moving != nil || c.grant[0].Receipt != receipts[i] || !s.exchangeable(&c.grant[0]) {
 			continue // it has gone in the meantime
@@ -97,7 +98,7 @@ func (s *Waiters) exchange(ctx context.Context, stack *store.Stack, all []*Call,
 	for i, c := range some {
 		if err == nil && grants[i].OK {
 			old = append(old, c.grant[0])
-			c.grant[0], c.requested = grants[i], began
+			c.grant[0], c.requested, c.known = grants[i], began, known
 			s.granted(c)
 		}
 		c.moved()

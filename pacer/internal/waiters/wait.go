@@ -28,9 +28,9 @@ func (s *Waiters) wait(ctx context.Context, c *Call) error {
 	defer s.busy.Done()
 	s.mu.Unlock()
 
-	s.enter(ctx, c)
+	s.enter(c)
 	defer s.leave(c)
-	s.Listen() // earlier changes concern only calls that waited then
+	s.Listen()
 	var timer *time.Timer
 	for {
 		delay, err := s.next(ctx, c)
@@ -83,6 +83,15 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 		s.mu.Unlock()
 		_ = s.cancel(ctx, c)
 		return 0, err
+	}
+	if s.outdated(c, now) {
+		if !c.grant[0].Queued || c.isStale() {
+			c.catch()
+			s.mu.Unlock()
+			s.moveAlone(ctx, c)
+			return s.next(ctx, c)
+		}
+		c.due = now
 	}
 	if at, asks := c.asksAgain(); asks {
 		if delay := at.Sub(now); delay > 0 {

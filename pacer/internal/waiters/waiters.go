@@ -47,13 +47,14 @@ type Config struct {
 type Waiters struct {
 	Config
 
-	made   time.Time      // a little earlier, so that no call waits since 0
-	way    Way            // the round trip to the store
-	clock  storeClock     // the store's
-	news   subscription   // of what the store reports
-	queued atomic.Int64   // calls in all queues
-	closed chan struct{}  // closed under mu
-	busy   sync.WaitGroup // calls that wait, and goroutines that move them. What is added is added under mu, unless closed
+	made    time.Time      // a little earlier, so that no call waits since 0
+	way     Way            // the round trip to the store
+	clock   storeClock     // the store's
+	news    subscription   // of what the store reports
+	queued  atomic.Int64   // calls in all queues
+	changes atomic.Int64   // how often this process received changes; added to under mu
+	closed  chan struct{}  // closed under mu
+	busy    sync.WaitGroup // calls that wait, and goroutines that move them. What is added is added under mu, unless closed
 
 	mu      sync.Mutex
 	queues  queues
@@ -69,9 +70,8 @@ type Waiters struct {
 	// The last calls that were woken and are none of those: calls of other processes, or calls that are about to be queued.
 	earlyWakes [64]int64
 	earlyWake  int
-	pauses     map[store.Key]store.Instant // until when, as far as this process received pauses
-	again      map[*Call]struct{}          // calls that were moving when something changed: they may have to move once more
-	todo       []func()                    // see later
+	changed    map[store.Key]changed // what this process received of limits; of the whole upstream, by the empty key
+	todo       []func()              // see later
 	doing      bool
 }
 
@@ -110,6 +110,9 @@ func (s *Waiters) Drain() {
 
 // Queued returns how many calls wait in the queues of this process.
 func (s *Waiters) Queued() int64 { return s.queued.Load() }
+
+// Changes returns how often this process received changes.
+func (s *Waiters) Changes() int64 { return s.changes.Load() }
 
 // Echoes reports whether this process receives from its store what it reports itself.
 func (s *Waiters) Echoes() bool {
@@ -163,9 +166,10 @@ func (s *Waiters) Waiting() map[store.Key]int64 {
 	return all
 }
 
-// enter has a call be among those that wait, and moves it if its slot is inside a pause.
-func (s *Waiters) enter(ctx context.Context, c *Call) {
+// enter has a call be among those that wait.
+func (s *Waiters) enter(c *Call) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.bindOwn(c)
 	if s.waiting == nil {
 		s.waiting = make(map[*Call]struct{})
@@ -180,13 +184,8 @@ func (s *Waiters) enter(ctx context.Context, c *Call) {
 	if c.wake == nil {
 		c.wake = make(chan struct{}, 1)
 	}
-	caught := s.catch(c)
 	if q := c.queue; q != nil {
 		s.passIdle(q)
-	}
-	s.mu.Unlock()
-	if caught {
-		s.moveAlone(ctx, c)
 	}
 }
 
@@ -203,7 +202,6 @@ func (s *Waiters) leave(c *Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.waiting, c)
-	delete(s.again, c)
 	delete(s.byID, c.request[0].ID)
 }
 
