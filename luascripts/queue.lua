@@ -121,14 +121,14 @@ end
 -- isfirst reports whether a call is the first in the queue.
 function queue.isfirst(o, id) return redis.call('ZRANGE', o.queue, 0, 0)[1] == id end
 
--- call notifies the queued calls whose turn it is, but for one, and at least so many: they ask again.
-function queue.call(o, now, but, least)
+-- call notifies the queued calls whose turn it is, but for one, and at least so many: they ask again, within so much time.
+function queue.call(o, now, but, least, lives)
   local n = math.min(math.max(o.run.free and o.run.free(o, now) or 1, least or 0), C.MostCalled)
   if n <= 0 then return end
   local first = redis.call('ZRANGE', o.queue, 0, n - 1)
   for i = 1, #first do
     if first[i] ~= but then
-      redis.call('ZADD', o.waits, 'LT', now + C.CalledLives, first[i])
+      redis.call('ZADD', o.waits, 'LT', now + (lives or C.CalledLives), first[i])
       queue.say(C.ChangeCalled, tonumber(first[i]), o.key)
     end
   end

@@ -300,8 +300,9 @@ return function(entries, c, up, now, reply, size, changed)
   end
   lookat(choices[chosen], c.choices and choices[chosen].costs or c.costs)
   if c.choices then answer(chosen) end
-  local joined, ok
+  local joined, ok, lives
   if best.class == refused then
+    lives = C.MaxDebt -- it hurries nobody
     answer(-1, best.binds, best.at)
   elseif best.class == waits then
     -- While slots by other choices come nearer, the first in a queue asks again in time for them.
@@ -319,8 +320,8 @@ return function(entries, c, up, now, reply, size, changed)
     -- one is now the first, and asks in time for the slots of other choices.
     if o.kind then
       local least = #choices > 1 and ok and queue.isfirst(o, c.id) and 1 or 0
-      if o ~= joined and queue.leave(o, c.id) or freed[o] then queue.call(o, now, c.id, least) end
+      if o ~= joined and queue.leave(o, c.id) or freed[o] then queue.call(o, now, c.id, least, lives) end
     end
   end
-  return size
+  return size, best.class ~= refused or c.held
 end

@@ -64,6 +64,7 @@ local reply, size = { now }, 1
 if stale then return reply end
 if turning then
   versions().turn(all)
+  for i = 1, #all do all[i].refused = true end
   if spent >= enough then spent = enough - 1 end -- one call is decided at least
 end
 
@@ -146,7 +147,7 @@ end
 local entries, decide, queued, changed, alones, choices = all, nil, false, false, {}, nil
 local alone = nextarg == #ARGV
 while nextarg <= #ARGV and spent < enough do
-  local left, cost, notbefore, maxwait, tracked, costs, mayqueue, first = 1, 1, 0, 0, false, nil, nil, nil
+  local left, cost, notbefore, maxwait, tracked, costs, mayqueue, first, wrote = 1, 1, 0, 0, false, nil, nil, nil, false
   if alone then
     maxwait = arg()
   else
@@ -177,8 +178,8 @@ while nextarg <= #ARGV and spent < enough do
     for i = 1, 3 * held do c.held[i] = arg() end
     if first then c.choices, c.first = choices, first end
     decide = decide or define.queued()
-    size, left = decide(entries, c, up, now, reply, size, changed), 0
-    queued, changed = true, false
+    size, wrote = decide(entries, c, up, now, reply, size, changed)
+    left, queued, changed = 0, true, false
   else
     changed = true
   end
@@ -202,7 +203,7 @@ while nextarg <= #ARGV and spent < enough do
       if spare and (slack < 0 or spare < slack) then slack = spare end
     end
     reply[at] = slack
-    left = left - many
+    left, wrote = left - many, true
   end
   while left > 0 and spent < enough do
     local of, at = entries, costs
@@ -211,14 +212,19 @@ while nextarg <= #ARGV and spent < enough do
       of, at, size = choices[i], choices[i].costs, size + 1
       reply[size] = i
     end
-    if not search(of, cost, at, notbefore, maxwait, tracked) then
+    if search(of, cost, at, notbefore, maxwait, tracked) then
+      wrote = true
+    else
       reply[size + 1], size, left = -left, size + 3, 1 -- so it is for all that are alike
     end
     left = left - 1
   end
+  for i = 1, turning and wrote and #entries or 0 do entries[i].refused = false end
 end
 
-for i = 1, #all do all[i].run.write(all[i], now) end
+for i = 1, #all do
+  if all[i].refused then versions().unturn(all[i]) else all[i].run.write(all[i], now) end
+end
 if queued then
   for i = 1, #all do
     if all[i].kind then queues().keep(all[i]) end

@@ -84,7 +84,7 @@ end
 function versions.regrid(o, now)
   local from = { run = run(C.Window) }
   for _, name in ipairs({ 'unit', 'width', 'm', 'at', 'held', 'low', 'size', 'pause', 'margin', 'raised', 'fades' }) do from[name] = o[name] end
-  o.run = from.run
+  o.run, turning = from.run, true
   o.run.clear(o, now)
   convert(o, from, now)
 end
@@ -138,13 +138,17 @@ function versions.open(o, v, now)
     return
   end
   function o.turn()
+    o.dirty = true
     if over then
-      redis.call('DEL', o.key)
+      if o.run.unfold then o.run.unfold(o) end
+      o.plain = false
       return
     end
-    if not own then convert(o, first, now) end
+    if not own then
+      convert(o, first, now)
+      o.converted = o.gaps
+    end
     if first.share then first.share, first.since, first.slowed = 0, 0, 0 end
-    o.dirty = true
   end
 end
 
@@ -157,6 +161,11 @@ function versions.turn(entries)
       o.turn = nil
     end
   end
+end
+
+-- unturn takes back what turn wrote of an account, because all of its calls were refused.
+function versions.unturn(o)
+  if o.converted then redis.call('UNLINK', o.converted, o.starts or o.converted) end
 end
 
 -- count counts a call of cost n whose slot is at, for those who ask for other shapes.

@@ -380,6 +380,30 @@ func TestSetPoliciesHoldForTheFleet(t *testing.T) {
 	})
 }
 
+// Fair shares that processes declare apply in all of them at once when a setting without them ends, also to calls that wait already.
+func TestAFleetGetsFairSharesAtOnce(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		t.Helper()
+		was := policies.PerSecond(50).Named("x")
+		one, two := opened(t, config(was.Fair("tenant"))), opened(t, config(was.Fair("tenant")))
+		require.NoError(t, one.SetPolicies(t.Context(), was))
+		asks := func(p *pacer.Pacer, tenant string) func(context.Context, int) error {
+			return func(ctx context.Context, _ int) error {
+				return p.Wait(ctx, pacer.MaxWait(pacer.Forever), pacer.Scope("tenant", tenant))
+			}
+		}
+		many := line(t, two, 100, asks(two, "a"))
+		line(t, one, 100, asks(one, "a"))
+		few := line(t, one, 25, asks(one, "b"))
+		require.NoError(t, one.UnsetPolicies(t.Context()))
+		few()
+		began := time.Now()
+		many()
+		require.Greater(t, time.Since(began), time.Second, "most calls of the other tenant still wait")
+	})
+}
+
 // Policies that are set have their overrides with them, in every process, also in those that come later. What is set for a key comes first.
 func TestSetPoliciesHaveOverrides(t *testing.T) {
 	t.Parallel()

@@ -73,6 +73,15 @@ type opened struct {
 	now    int64
 	looks  bool // nothing is to change
 	added  int  // keys that were made
+	wrote  bool // something changed: what was turned is kept
+	turned []turned
+}
+
+// turned is what becomes of an account if the call that asks for it in another shape changes anything.
+type turned struct {
+	*account
+
+	next *engine.Versions
 }
 
 const (
@@ -212,8 +221,9 @@ func (k *keys) find(entries []engine.Entry, o *opened, stack *store.Stack, reach
 		case o.looks:
 			e.Account = a.Seen(&e.Limit, o.now)
 		default:
-			a.Turn(&e.Limit, o.now)
-			e.Account, e.Versions = a.Account, &a.Versions
+			e.Versions = a.Turned(&e.Limit, o.now)
+			e.Account = e.Versions.Account
+			o.turned = append(o.turned, turned{a, e.Versions})
 		}
 		entries = append(entries, e)
 	}

@@ -141,6 +141,9 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 			grants[i].Charges = append(grants[i].Charges, store.Charge(c))
 		}
 	}
+	for i := range calls {
+		o.wrote = o.wrote || grants[i].OK || grants[i].Queued || calls[i].Held != nil
+	}
 	return called, nil
 }
 
@@ -194,6 +197,9 @@ func (m *Store) open(entries []engine.Entry, o *opened, stack *store.Stack, reac
 
 // close unlocks the accounts of a stack.
 func (m *Store) close(o *opened) {
+	for i := 0; i < len(o.turned) && o.wrote; i++ {
+		o.turned[i].Become(o.turned[i].next)
+	}
 	m.keys.evictBeside(o)
 	m.keys.unlock(o.shards)
 	m.keys.sweep(o.now)
@@ -222,6 +228,7 @@ func (m *Store) cancel(stack store.Stack, grants []store.Grant) (called []int64,
 	if err != nil {
 		return nil, err
 	}
+	o.wrote = true
 	defer m.close(&o)
 	for i := range grants {
 		for j, c := range grants[i].Charges {
@@ -252,6 +259,7 @@ func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, 
 	if err != nil {
 		return store.Instant(o.now), 0, nil, err
 	}
+	o.wrote = true
 	defer m.close(&o)
 	for i := range notes {
 		n := &notes[i]

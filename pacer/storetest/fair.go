@@ -76,6 +76,25 @@ func fairCases() []Case {
 		near(t, "calls", d.count(9*time.Second, to, of(1)), 150, 0.06)
 		near(t, "calls", d.count(9*time.Second, to, of(2)), 150, 0.06)
 	})...)
+	all = append(all, Case{"fair/mixed", "while some processes have a limit with fair shares and others without, calls of one kind starve those of the other, and the limit holds", func(t testing.TB, s *Session) {
+		for _, c := range []struct {
+			limit             policies.Policy
+			runs              time.Duration
+			plain, withShares float64
+		}{
+			{policies.PerSecond(50).Named("rate"), 0, 100, 0},
+			{policies.InFlight(6).Named("flights"), 100 * ms, 6, 114},
+		} {
+			from := Since(s.now).Truncate(time.Minute) + time.Minute
+			to := from + 2*time.Second
+			s.At(from)
+			old, young := caller{keys: []Key{{Policy: c.limit}}, runs: c.runs, from: from, to: to}, caller{flow: 1, runs: c.runs, from: from, to: to}
+			young.keys = []Key{{Policy: c.limit.Fair("tenant")}}
+			d := driven(s, to, append(group(10, old), group(10, young)...)...)
+			near(t, "calls without fair shares", d.count(from, to, of(0)), c.plain, 0)
+			near(t, "calls with fair shares", d.count(from, to, of(1)), c.withShares, 0)
+		}
+	}})
 	all = append(all, each("alone", "who is alone has everything, whatever its weight", func(t testing.TB, s *Session, keys []Key, c caller) {
 		to := 5 * time.Second
 		c.to, c.flow, c.weight = to, 7, 2

@@ -89,10 +89,15 @@ func versionCases() []Case {
 				}
 			}
 		}},
-		{"versions/reserved-ahead", "slots that were reserved under other numbers stay taken, and the time between them free", func(_ testing.TB, s *Session) {
+		{"versions/reserved-ahead", "slots that were reserved under other numbers stay taken, and the time between them free, and a refused call changes none of it", func(t testing.TB, s *Session) {
 			slow, fast := s.Stack(Key{Policy: policies.PerSecond(2).Named("p")}), s.Stack(Key{Policy: policies.PerSecond(200).Named("p")})
 			for i := range 40 {
 				s.Go(slow, 1, time.Duration(i)*500*ms)
+			}
+			before := s.state(Plan{Refusals: true})
+			s.Ask(fast, store.Call{Cost: 1})
+			if after := s.state(Plan{Refusals: true}); after != before {
+				t.Fatalf("a refused call changed %s to %s", before, after)
 			}
 			s.Go(fast, 1, 5*ms)
 			s.Go(fast, 1, 10*ms)
@@ -184,8 +189,11 @@ func beside(t testing.TB, s *Session, rng *rand.Rand, used []policies.Policy, sc
 	at := begin
 	s.At(at)
 	for _, p := range used { // they all know of each other from the start
-		if s.Ask(s.Stack(Key{p, scope}), store.Call{Cost: 1}).OK {
+		st := s.Stack(Key{p, scope})
+		if g := s.Ask(st, store.Call{Cost: 1, MaxWait: store.Forever}); g.At == s.now {
 			went = append(went, at)
+		} else {
+			s.Cancel(st, g)
 		}
 	}
 	for range 250 {

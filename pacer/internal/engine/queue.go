@@ -168,8 +168,8 @@ func (q *Queue) served(c *Call, score int64, inTurn bool) {
 	}
 }
 
-// call returns the first n calls in the queue except one, and gives them a short time to retry.
-func (q *Queue) call(now, n, but int64) []int64 {
+// call returns the first n calls in the queue except one, and gives them so much time to retry.
+func (q *Queue) call(now, n, but, lives int64) []int64 {
 	var ids []int64
 	for i := range q.waiting {
 		if int64(i) >= n || i >= numbers.MostCalled {
@@ -179,7 +179,7 @@ func (q *Queue) call(now, n, but int64) []int64 {
 		if w.id == but {
 			continue
 		}
-		w.until = min(w.until, now+numbers.CalledLives)
+		w.until = min(w.until, now+lives)
 		q.soonest = min(q.soonest, w.until)
 		ids = append(ids, w.id)
 	}

@@ -94,19 +94,19 @@ func TestLinePurge(t *testing.T) {
 func TestLineCall(t *testing.T) {
 	t.Parallel()
 	var q Queue
-	require.Empty(t, q.call(0, 5, 0))
+	require.Empty(t, q.call(0, 5, 0, numbers.CalledLives))
 	for id := int64(1); id <= 40; id++ {
 		q.enqueue(Call{ID: id}, 0, 1_000_000, false)
 	}
-	require.Empty(t, q.call(0, 0, 0))
-	require.Empty(t, q.call(0, -3, 0))
-	require.Equal(t, []int64{1, 2, 3}, q.call(0, 3, 0))
-	require.Equal(t, []int64{1, 3}, q.call(0, 3, 2), "but for one")
-	require.Len(t, q.call(0, forever, 0), 32)
+	require.Empty(t, q.call(0, 0, 0, numbers.CalledLives))
+	require.Empty(t, q.call(0, -3, 0, numbers.CalledLives))
+	require.Equal(t, []int64{1, 2, 3}, q.call(0, 3, 0, numbers.CalledLives))
+	require.Equal(t, []int64{1, 3}, q.call(0, 3, 2, numbers.CalledLives), "but for one")
+	require.Len(t, q.call(0, forever, 0, numbers.CalledLives), 32)
 	require.Equal(t, int64(40), q.length(99_999))
 	require.Equal(t, int64(8), q.length(100_000))
 	q.enqueue(Call{ID: 1}, 50_000, 80_000, false)
-	require.Equal(t, []int64{1}, q.call(70_000, 1, 0))
+	require.Equal(t, []int64{1}, q.call(70_000, 1, 0, numbers.CalledLives))
 	require.Equal(t, int64(39), q.length(80_000), "one that was to come sooner is not expected later")
 }
 

@@ -213,6 +213,7 @@ func ReserveAnyQueued(
 	}
 	q.roles = rolesOf(q.stack, roles[:0])
 	var joined Account
+	lives := int64(numbers.CalledLives)
 	switch best.class() {
 	case goes, sleeps:
 		charges = q.charge(&best, charges)
@@ -222,6 +223,8 @@ func ReserveAnyQueued(
 		}
 		q.enqueue(&best)
 		joined = q.stack[best.at.Binds].Account
+	case refused: // it hurries nobody
+		lives = numbers.MaxDebt
 	}
 	for i := range stack {
 		e := &stack[i]
@@ -235,7 +238,7 @@ func ReserveAnyQueued(
 			least = 1
 		}
 		if e.Account != joined && e.queue().leave(c.ID) || slices.Contains(freed, e.Account) {
-			called = append(called, e.next(now, c.ID, least)...)
+			called = append(called, e.next(now, c.ID, least, lives)...)
 		}
 	}
 	return choice, best.at, charges, called
@@ -267,10 +270,10 @@ func (q *queuedCall) before() (most int64) {
 func (q *queuedCall) lastMoment() int64 { return q.near - numbers.Near/2 }
 
 // Next returns the queued calls whose turn it is, except one.
-func (e *Entry) Next(now, but int64) []int64 { return e.next(now, but, 0) }
+func (e *Entry) Next(now, but int64) []int64 { return e.next(now, but, 0, numbers.CalledLives) }
 
-// next is Next, and returns at least so many.
-func (e *Entry) next(now, but, least int64) []int64 {
+// next is Next, and returns at least so many, which are to retry in so much time.
+func (e *Entry) next(now, but, least, lives int64) []int64 {
 	q := e.queue()
 	if q == nil {
 		return nil
@@ -279,7 +282,7 @@ func (e *Entry) next(now, but, least int64) []int64 {
 	if f, ok := e.Account.(*Concurrency); ok {
 		free = f.free(&e.Limit, now)
 	}
-	return q.call(now, max(free, least), but)
+	return q.call(now, max(free, least), but, lives)
 }
 
 // joint finds the first slot from an instant on at which all limits of some kinds admit the call, and notes where each of

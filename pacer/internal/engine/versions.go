@@ -138,45 +138,50 @@ func (v *Versions) Serves(l *Limit) bool {
 	return !ok || !w.offGrid(l)
 }
 
-// Turn sees to it that the account has the shape of a limit that is asked for now.
-func (v *Versions) Turn(l *Limit, now int64) {
+// Turned returns the versions that begin with an account of the shape of a limit that is asked for now. It changes nothing: a refused call
+// leaves the versions as they are, a granted one replaces them by Become.
+func (v *Versions) Turned(l *Limit, now int64) *Versions {
 	want := shapeOf(l.Spec)
-	aside := slices.DeleteFunc(v.aside(), func(one version) bool { return one.until <= now })
-	v.keep(gridOf(l.Spec), aside)
+	aside := slices.DeleteFunc(slices.Clone(v.aside()), func(one version) bool { return one.until <= now })
 	over := len(aside) == 0 && counts(v.Account) <= now // it means the same as a new account: nobody is to know of it
+	next := &Versions{Account: v.Account}
 	if v.shape.same(want) {
 		if !over {
 			want.more = max(want.more, v.shape.more)
 		}
-		v.shape = want
 		if w, ok := v.Account.(*Window); ok && w.offGrid(l) {
-			v.Account = v.converted(l, now)
-		}
-		return
-	}
-	var next Account
-	if over {
-		next = NewAccount(want.algorithm)
-	} else if i := slices.IndexFunc(aside, func(one version) bool { return one.shape.same(want) }); i >= 0 {
-		next, want.more = aside[i].Account, max(want.more, aside[i].shape.more)
-		aside = slices.Delete(aside, i, i+1)
-		if w, ok := next.(*Window); ok && w.offGrid(l) {
-			next = (&Versions{Account: next, shape: want}).converted(l, now)
+			next.Account = (&Versions{Account: w, shape: want}).converted(l, now)
 		}
 	} else {
-		next = v.converted(l, now)
-	}
-	v.lend(next)
-	if !over {
-		if g, ok := v.Account.(*GCRA); ok {
-			g.pace = pace{learned: g.pace.learned, until: g.pace.until}
+		if over {
+			next.Account = NewAccount(want.algorithm)
+		} else if i := slices.IndexFunc(aside, func(one version) bool { return one.shape.same(want) }); i >= 0 {
+			next.Account, want.more = aside[i].Account, max(want.more, aside[i].shape.more)
+			aside = slices.Delete(aside, i, i+1)
+			if w, ok := next.Account.(*Window); ok && w.offGrid(l) {
+				next.Account = (&Versions{Account: w, shape: want}).converted(l, now)
+			}
+		} else {
+			next.Account = v.converted(l, now)
 		}
-		until := now + v.shape.reach() + numbers.VersionLives
-		aside = slices.Insert(aside, 0, version{v.Account, v.shape, until})
-		aside = aside[:min(len(aside), numbers.MaxVersions-1)]
+		v.lend(next.Account)
+		if !over {
+			until := now + v.shape.reach() + numbers.VersionLives
+			aside = slices.Insert(aside, 0, version{v.Account, v.shape, until})
+			aside = aside[:min(len(aside), numbers.MaxVersions-1)]
+		}
 	}
-	v.keep(gridOf(l.Spec), aside)
-	v.Account, v.shape = next, want
+	next.shape = want
+	next.keep(gridOf(l.Spec), aside)
+	return next
+}
+
+// Become replaces the versions by what Turned returned. Of a rate that is set aside, others do not adapt the pace.
+func (v *Versions) Become(next *Versions) {
+	if g, ok := v.Account.(*GCRA); ok && next.Account != v.Account {
+		g.pace = pace{learned: g.pace.learned, until: g.pace.until}
+	}
+	*v = *next
 }
 
 // Seen returns the account of the shape of a limit. It changes nothing: of a shape that nobody has asked for, only pauses are known.

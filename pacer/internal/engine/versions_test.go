@@ -27,7 +27,7 @@ func (c *changing) entry(now int64, s policies.Spec) engine.Entry {
 		v := engine.NewVersions(&l, engine.NewAccount(s.Algorithm))
 		c.v = &v
 	}
-	c.v.Turn(&l, epoch+now)
+	c.v.Become(c.v.Turned(&l, epoch+now))
 	return engine.Entry{Account: c.v.Account, Limit: l, Versions: c.v}
 }
 
