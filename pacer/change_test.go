@@ -277,7 +277,7 @@ func TestWaitingCallsAreBoundAnew(t *testing.T) {
 		"permits":           {[]policies.Policy{slow}, []policies.Policy{policies.InFlight(1)}, 12 * time.Second},
 		"no permits":        {[]policies.Policy{policies.InFlight(1), slow}, []policies.Policy{policies.PerSecond(10).Named("rate")}, 1100 * time.Millisecond},
 		"a lane":            {[]policies.Policy{slow}, []policies.Policy{policies.PerSecond(10).Named("rate").Lane("batch", 50)}, 2 * time.Second},
-		"no lane":           {[]policies.Policy{slow.Lane("batch", 50)}, []policies.Policy{policies.PerSecond(10).Named("rate")}, 1100 * time.Millisecond},
+		"no lane":           {[]policies.Policy{slow.Burst(2).Lane("batch", 50)}, []policies.Policy{policies.PerSecond(10).Named("rate")}, 1100 * time.Millisecond},
 		"fair shares":       {[]policies.Policy{slow}, []policies.Policy{policies.PerSecond(10).Named("rate").Fair("tenant")}, 1200 * time.Millisecond},
 		"from fair shares":  {[]policies.Policy{slow.Fair("tenant")}, []policies.Policy{policies.PerSecond(10).Named("rate")}, 1100 * time.Millisecond},
 		"a scope that lack": {[]policies.Policy{policies.PerSecond(10).Named("rate")}, []policies.Policy{policies.PerSecond(10).Named("rate").Per("nobody")}, 1100 * time.Millisecond},
