@@ -368,6 +368,56 @@ func TestSetPoliciesHoldForTheFleet(t *testing.T) {
 	})
 }
 
+// An operator may limit calls in flight while a fleet runs of which one version never releases a permit: none of its calls fails, and
+// no more run at once than the limit.
+func TestSetPoliciesLimitCallsInFlight(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		t.Helper()
+		rate := policies.PerSecond(100).Burst(1)
+		before, after := opened(t, config(rate)), opened(t, config(rate, policies.InFlight(50)))
+		var running, most, plain, released atomic.Int64
+		work := func() {
+			for n := running.Add(1); n > most.Load(); {
+				most.Store(n)
+			}
+			time.Sleep(900 * time.Millisecond)
+			running.Add(-1)
+		}
+		var wg sync.WaitGroup
+		start := time.Now()
+		for range 8 {
+			wg.Go(func() {
+				for time.Since(start) < time.Minute && assert.NoError(t, before.Wait(t.Context())) {
+					work()
+					plain.Add(1)
+				}
+			})
+			wg.Go(func() {
+				for time.Since(start) < time.Minute {
+					r, err := after.Acquire(t.Context())
+					if !assert.NoError(t, err) {
+						return
+					}
+					work()
+					r.Release()
+					released.Add(1)
+				}
+			})
+		}
+		time.Sleep(3 * time.Second)
+		require.NoError(t, before.SetPolicies(t.Context(), rate, policies.InFlight(4).Lease(3*time.Second)))
+		time.Sleep(3 * time.Second)
+		most.Store(0)
+		plain.Store(0)
+		released.Store(0)
+		wg.Wait()
+		require.LessOrEqual(t, most.Load(), int64(4))
+		require.Greater(t, plain.Load(), int64(20))
+		require.Greater(t, released.Load(), int64(20))
+	})
+}
+
 // Policies that are set have their overrides with them, in every process, also in those that come later. What is set for a key comes first.
 func TestSetPoliciesHaveOverrides(t *testing.T) {
 	t.Parallel()
