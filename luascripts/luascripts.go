@@ -14,8 +14,6 @@ package luascripts
 
 import (
 	_ "embed"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -118,64 +116,73 @@ var withServersClock = sync.OnceValue(func() Scripts { return WithClock(clock) }
 // WithClock returns the scripts with a clock of one's own in place of clock.lua: a fragment that defines the
 // local functions clock() and ttl(us). It is for tests that need time to stand still.
 func WithClock(fragment string) Scripts {
-	define := func(name, fragment string) string { return "define" + name + " = function()\n" + fragment + "\nend" }
-	plain := []string{
-		define("[C.GCRA]", gcra),
-		"define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]",
-		define(".starts", starts),
-		define("[C.Window]", window),
-		define(".versions", versions),
-		define(".concurrency", concurrency), // there may be an account of it from before
+	named := numbers.Named()
+	read := func(source string) string { return program(source, named) }
+	define := func(name, fragment string) string {
+		return read("define" + name + " = function()\n" + fragment + "\nend")
 	}
-	lines := append(slices.Clip(plain),
-		"define[C.Concurrency] = define.concurrency\ndefine[C.Queued] = define[C.GCRA]",
-		define(".queue", queue),
-	)
-	join := func(first string, definitions []string, command string) string {
-		parts := slices.Concat([]string{fragment, charge, first, account}, definitions, []string{command})
-		return program(strings.Join(parts, "\n"))
-	}
+	plain := define("[C.GCRA]", gcra) +
+		read("define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]") +
+		define(".starts", starts) +
+		define("[C.Window]", window) +
+		define(".versions", versions) +
+		define(".concurrency", concurrency) // there may be an account of it from before
+	lines := plain + read("define[C.Concurrency] = define.concurrency\ndefine[C.Queued] = define[C.GCRA]") + define(".queue", queue)
+	fragment = read(fragment)
+	shared, accounts, reserves := fragment+read(charge), read(account), read(reserve)
+	join := func(definitions, command string) string { return shared + accounts + definitions + read(command) }
 	return Scripts{
-		Reserve:   join(quick, plain, reserve),
-		Queued:    join("", append(slices.Clip(lines), define(".queued", queued)), reserve),
-		Cancel:    join("", lines, cancel),
-		Report:    join("", lines, report),
-		Status:    join("", lines, status),
-		Heartbeat: join("", lines, heartbeat),
+		Reserve:   shared + read(quick) + accounts + plain + reserves,
+		Queued:    shared + accounts + lines + define(".queued", queued) + reserves,
+		Cancel:    join(lines, cancel),
+		Report:    join(lines, report),
+		Status:    join(lines, status),
+		Heartbeat: join(lines, heartbeat),
 
-		Describe:  join("", nil, describe),
-		Index:     join("", nil, index),
-		Settings:  join("", nil, settings),
-		Redeem:    join("", lines, redeem),
-		Enlist:    program(fragment + "\n" + enlist),
-		Upstreams: program(fragment + "\n" + upstreams),
+		Describe:  join("", describe),
+		Index:     join("", index),
+		Settings:  join("", settings),
+		Redeem:    join(lines, redeem),
+		Enlist:    fragment + read(enlist),
+		Upstreams: fragment + read(upstreams),
 
-		Ready: program(ready),
+		Ready: read(ready),
 	}
 }
 
-// program makes a script of its source. It drops whole-line comments and blank lines, which the server would only have to keep
+// program makes a part of a script of its source. It drops whole-line comments and blank lines, which the server would only have to keep
 // and a first EVAL to send, and puts the numbers of package numbers in the place of their names, C.Name: so a run of a script
-// spends nothing on them, and the script is the same in every process.
-func program(source string) string {
-	var b strings.Builder
+// spends nothing on them, and the script is the same in every process. Each part is read once, because every process does that when it
+// starts.
+func program(source string, named map[string]int64) string {
+	b := make([]byte, 0, len(source))
 	for line := range strings.Lines(source) {
 		t := strings.TrimSpace(line)
 		if t == "" || strings.HasPrefix(t, "--") {
 			continue
 		}
-		b.WriteString(t)
-		b.WriteByte('\n')
-	}
-	named := numbers.Named()
-	return constant.ReplaceAllStringFunc(b.String(), func(c string) string {
-		n, ok := named[strings.TrimPrefix(c, "C.")]
-		if !ok {
-			panic("luascripts: package numbers has no " + c)
+		for at := strings.Index(t, "C."); at >= 0; at = strings.Index(t, "C.") {
+			end := at + len("C.")
+			for end < len(t) && isWord(t[end]) {
+				end++
+			}
+			b = append(b, t[:at]...)
+			switch n, ok := named[t[at+len("C."):end]]; {
+			case at > 0 && isWord(t[at-1]): // of a longer word
+				b = append(b, t[at:end]...)
+			case !ok:
+				panic("luascripts: package numbers has no " + t[at:end])
+			default:
+				b = strconv.AppendInt(b, n, 10)
+			}
+			t = t[end:]
 		}
-		return strconv.FormatInt(n, 10)
-	})
+		b = append(append(b, t...), '\n')
+	}
+	return string(b)
 }
 
-// constant is the name of a number in a script.
-var constant = regexp.MustCompile(`\bC\.\w+`)
+// isWord reports whether a byte may be in a name.
+func isWord(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}

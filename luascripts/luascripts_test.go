@@ -124,3 +124,8 @@ func TestReadyTriesEveryCommand(t *testing.T) {
 	}
 	require.Equal(t, ran, tries)
 }
+
+// Every process reads the scripts when it starts, so that is quick: it reads each part once, and allocates little more than the scripts.
+func TestEachPartIsReadOnce(t *testing.T) { //nolint:paralleltest // it counts allocations
+	require.Less(t, testing.AllocsPerRun(1, func() { luascripts.WithClock("") }), 200.0)
+}

@@ -289,7 +289,7 @@ func TestWaitingCallsAreBoundAnew(t *testing.T) {
 		"permits":           {[]policies.Policy{slow}, []policies.Policy{policies.InFlight(1)}, 12 * time.Second},
 		"no permits":        {[]policies.Policy{policies.InFlight(1), slow}, []policies.Policy{policies.PerSecond(10).Named("rate")}, 1100 * time.Millisecond},
 		"a lane":            {[]policies.Policy{slow}, []policies.Policy{policies.PerSecond(10).Named("rate").Lane("batch", 50)}, 2 * time.Second},
-		"no lane":           {[]policies.Policy{slow.Lane("batch", 50)}, []policies.Policy{policies.PerSecond(10).Named("rate")}, 1100 * time.Millisecond},
+		"no lane":           {[]policies.Policy{slow.Burst(2).Lane("batch", 50)}, []policies.Policy{policies.PerSecond(10).Named("rate")}, 1100 * time.Millisecond},
 		"fair shares":       {[]policies.Policy{slow}, []policies.Policy{policies.PerSecond(10).Named("rate").Fair("tenant")}, 1200 * time.Millisecond},
 		"from fair shares":  {[]policies.Policy{slow.Fair("tenant")}, []policies.Policy{policies.PerSecond(10).Named("rate")}, 1100 * time.Millisecond},
 		"a scope that lack": {[]policies.Policy{policies.PerSecond(10).Named("rate")}, []policies.Policy{policies.PerSecond(10).Named("rate").Per("nobody")}, 1100 * time.Millisecond},
@@ -401,6 +401,56 @@ func TestAFleetGetsFairSharesAtOnce(t *testing.T) {
 		began := time.Now()
 		many()
 		require.Greater(t, time.Since(began), time.Second, "most calls of the other tenant still wait")
+	})
+}
+
+// An operator may limit calls in flight while a fleet runs of which one version never releases a permit: none of its calls fails, and
+// no more run at once than the limit.
+func TestSetPoliciesLimitCallsInFlight(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		t.Helper()
+		rate := policies.PerSecond(100).Burst(1)
+		before, after := opened(t, config(rate)), opened(t, config(rate, policies.InFlight(50)))
+		var running, most, plain, released atomic.Int64
+		work := func() {
+			for n := running.Add(1); n > most.Load(); {
+				most.Store(n)
+			}
+			time.Sleep(900 * time.Millisecond)
+			running.Add(-1)
+		}
+		var wg sync.WaitGroup
+		start := time.Now()
+		for range 8 {
+			wg.Go(func() {
+				for time.Since(start) < time.Minute && assert.NoError(t, before.Wait(t.Context())) {
+					work()
+					plain.Add(1)
+				}
+			})
+			wg.Go(func() {
+				for time.Since(start) < time.Minute {
+					r, err := after.Acquire(t.Context())
+					if !assert.NoError(t, err) {
+						return
+					}
+					work()
+					r.Release()
+					released.Add(1)
+				}
+			})
+		}
+		time.Sleep(3 * time.Second)
+		require.NoError(t, before.SetPolicies(t.Context(), rate, policies.InFlight(4).Lease(3*time.Second)))
+		time.Sleep(3 * time.Second)
+		most.Store(0)
+		plain.Store(0)
+		released.Store(0)
+		wg.Wait()
+		require.LessOrEqual(t, most.Load(), int64(4))
+		require.Greater(t, plain.Load(), int64(20))
+		require.Greater(t, released.Load(), int64(20))
 	})
 }
 

@@ -60,7 +60,8 @@
 //     far ahead.)
 //   - Work-conserving: the store gives a call the first slot at which all of its limits have room. That slot may lie before slots
 //     that others have reserved, and may be one that was cancelled. H bounds how far ahead the store is asked. A rate with a burst of 1
-//     has no room in a gap between two slots that is shorter than its interval: a rate that keys share has a burst of 2 by default.
+//     has no room in a gap between two slots that is shorter than its interval: a rate of two or more calls per period that keys share
+//     has a burst of 2 by default.
 //   - Never early: no call starts before its slot. Jitter only delays a call, within the slack.
 //   - Deadline-aware: a call that cannot start before its context's deadline, or within MaxWait, is refused at once. For a call behind
 //     others in the queue of its process this is an estimate, based on the pace of that queue, and the error marks it as one

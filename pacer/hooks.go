@@ -149,7 +149,7 @@ type Observed struct {
 	InFlight bool          // all permits of the policy were taken: the call would have been queued for an unknown time, and Wait is 0
 	Running  int64         // if InFlight: how many calls of this process run, this one included
 	// Refused is the error that the call would have got; nil if it would have gone. It is a *LimitError, a *ScopeError, or a *ConfigError
-	// if the function or the options of the call do not suit its policies.
+	// if the options of the call do not suit its policies.
 	Refused error
 
 	_ struct{}

@@ -59,12 +59,15 @@ type Pacer struct {
 
 // Wait blocks until the call may go, and returns nil: make the call now. The call costs 1, unless [Cost] sets another cost.
 //
+// A policy that counts calls in flight counts this one until its lease runs out, two thirds of [policies.Policy.Lease] later or the whole
+// of it, because the Pacer does not know when the call is over. Use [Pacer.Acquire] or [Pacer.Do] to return the permit at once, and for
+// calls that last longer.
+//
 // Otherwise the call may not go, and its slot, if it had one, was given back. Wait then returns
 //
 //   - a [*LimitError], at once, if the call's slot lies beyond MaxWait or the context's deadline;
 //   - the context's error if the context ends first, or [ErrClosed] if the Pacer is closed first;
 //   - a [*ScopeError] if the call lacks a scope;
-//   - a [*ConfigError] if a policy counts calls in flight, because the Pacer must then know when the call is over: use [Pacer.Acquire];
 //   - a [*StoreError] if the store fails, in which case it is not known whether the call was charged. A [store.Shared] causes one only if
 //     Config.Outage is RefuseCalls, if the store is not set up correctly, or if it has never answered this process for as long as the
 //     call may wait: see Config.Processes.
@@ -96,7 +99,11 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 		a = w.Now()
 		p.observer.Observe(ctx, &a, 0, 1)
 	}
-	p.spares.put(w)
+	if lease := w.call.Lease(); lease != nil {
+		p.leases.LetRunOut(lease)
+	} else {
+		p.spares.put(w)
+	}
 	return nil
 }
 

@@ -28,18 +28,32 @@ func statusOf(t testing.TB, p *pacer.Pacer, policy string, opts ...pacer.Option)
 	return s.Policies[i]
 }
 
-// Who cannot say when a call is over must not take a permit that would never come back.
-func TestWaitDoesNotTakePermits(t *testing.T) {
+// The permits of calls that nobody releases are not renewed: they return when their leases run out.
+func TestWaitHoldsAPermitForALease(t *testing.T) {
 	t.Parallel()
-	p := newPacer(t, limits(policies.InFlight(1).Per("tenant").Optional()))
-	var config *pacer.ConfigError
-	for name, wait := range map[string]func(context.Context, ...pacer.Option) error{"Wait": p.Wait, "Allow": p.Allow} {
-		err := wait(pacer.WithScope(t.Context(), "tenant", "a"))
-		require.ErrorAs(t, err, &config, name)
-		require.ErrorContains(t, err, "use Acquire")
-		require.NoError(t, wait(t.Context()), "it does not bind the call")
-	}
-	require.Equal(t, int64(1), statusOf(t, p, "in-flight.tenant", pacer.Scope("tenant", "a")).Remaining)
+	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		t.Helper()
+		p := opened(t, config(policies.InFlight(5).Lease(9*time.Second).Per("tenant").Optional(), policies.PerSecond(1000).Burst(1000)))
+		tenant := pacer.Scope("tenant", "a")
+		began := time.Now()
+		require.NoError(t, p.Allow(t.Context(), tenant, pacer.Cost(2)))
+		n, err := p.AllowAtMost(t.Context(), 2, tenant)
+		require.NoError(t, err)
+		require.Equal(t, int64(2), n)
+		require.NoError(t, p.Wait(t.Context(), tenant))
+		n, err = p.AllowAtMost(t.Context(), 600, tenant)
+		require.NoError(t, err)
+		require.Equal(t, int64(1), n, "a permit for each")
+		require.ErrorIs(t, p.Allow(t.Context(), tenant), pacer.ErrNotYet)
+		n, err = p.AllowAtMost(t.Context(), 600)
+		require.NoError(t, err)
+		require.Equal(t, int64(600), n, "no permits for other calls")
+		for range 6 {
+			require.NoError(t, p.Wait(t.Context(), tenant))
+		}
+		require.GreaterOrEqual(t, time.Since(began), 2*9*time.Second)
+		require.Less(t, time.Since(began), 2*12*time.Second)
+	})
 }
 
 // A permit comes back when it is released, once, and goes to who waited longest.

@@ -113,6 +113,11 @@ func (r *Reservation) Release() {
 	r.observed.Load().Release()
 }
 
+// HasPermits reports whether the call has permits that [Reservation.Release] returns, those that observed policies predict included.
+func (r *Reservation) HasPermits() bool {
+	return r.pacer.leases.Holds(r.call.Lease()) || r.observed.Load() != nil
+}
+
 // Context returns a context for the work of this call. It carries the call until [Reservation.Release]. A call made under it is nested:
 // it is refused with a [*NestedError] if it could never get a permit, and with [Nested] it takes none. Call Context when the call may go,
 // that is, after Wait has returned nil, or after [Pacer.Acquire] or [Pacer.TryAcquire]. [Pacer.Do] and package transport do this for you.

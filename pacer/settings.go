@@ -33,9 +33,9 @@ func (p *Pacer) Declare(list ...policies.Policy) error {
 }
 
 // SetPolicies sets the policies of the upstream for every process that shares the store, in place of what each of them declares, until
-// [Pacer.UnsetPolicies]. The store keeps them, so processes that start later use them, too. Each process receives them with its next
-// request, and applies them as [Pacer.Declare] describes. Meanwhile the processes together exceed the lower limit by no more than one
-// burst.
+// [Pacer.UnsetPolicies]. The store keeps them, with the bursts of [policies.Stacked], so processes that start later use them, too. Each
+// process receives them with its next request, and applies them as [Pacer.Declare] describes. Meanwhile the processes together exceed the
+// lower limit by no more than one burst.
 //
 // The store keeps the [policies.Policy.Override]s of the policies with them, at most [store.MaxSettings] in all. It cannot keep the function
 // of a [policies.Policy.OverrideBy]: leave such a policy to the code of each process.
@@ -46,6 +46,7 @@ func (p *Pacer) SetPolicies(ctx context.Context, list ...policies.Policy) error 
 	if err := checkPolicies("SetPolicies", list); err != nil {
 		return err
 	}
+	list = policies.Stacked(list) // operators see the bursts that hold
 	lines := make([]string, 0, len(list))
 	for i := range list {
 		some, err := list[i].Lines()

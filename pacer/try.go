@@ -10,8 +10,8 @@ import (
 )
 
 // Allow charges the call if it may go now, and returns nil. Otherwise it charges nothing and returns at once a [*LimitError] that matches
-// [ErrNotYet]. Its RetryAfter is how long to sleep before you try again. Allow returns the same errors as Wait, including the
-// [*ConfigError] if a policy counts calls in flight: use [Pacer.TryAcquire] then, which returns a reservation to release.
+// [ErrNotYet]. Its RetryAfter is how long to sleep before you try again. Allow returns the same errors as Wait. A permit of a call in
+// flight returns when its lease runs out: use [Pacer.TryAcquire] to return it at once.
 func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 	a, err := p.calls.Call(ctx, optionsOf(nil, opts))
 	if err != nil || p.goesAtOnce(ctx, &a) {
@@ -23,6 +23,7 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 		return err
 	}
 	c.Go(ctx) // the slot is now: there is nothing to wait for and nothing to keep
+	p.leases.LetRunOut(c.Lease())
 	if a.Set.Observes {
 		p.observer.Observe(ctx, &a, 0, 1)
 	}
@@ -70,7 +71,8 @@ func (p *Pacer) TryAcquire(ctx context.Context, opts ...Option) (*Reservation, e
 //
 // It usually asks the store once. For n above 256, if free capacity is split up between reservations, it asks up to four times, and may
 // then leave some of it unused. It never grants more than a burst or a window at once, and in a lane no more than the burst of the lane's
-// part. These calls have no Reservation, so [Tracked] makes no difference, and neither does [MaxWait]. Hooks receive one Admitted, with
+// part. These calls have no Reservation, so [Tracked] makes no difference, and neither does [MaxWait], and each holds its permit, if a
+// policy counts calls in flight, until the lease runs out. Hooks receive one Admitted, with
 // the cost of all of them.
 //
 // AllowAtMost returns the same errors as Allow, and a [*ConfigError] for n below 1. Its error matches [ErrNever] if not even one of the

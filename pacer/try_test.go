@@ -216,10 +216,7 @@ func TestTryAcquireRefusesWhatWaitRefuses(t *testing.T) {
 		require.NotErrorIs(t, try(tenant, pacer.Cost(6)), pacer.ErrNotYet)
 		var config *pacer.ConfigError
 		require.ErrorAs(t, try(tenant, pacer.Cost(0)), &config)
-		_, err := p.AllowAtMost(t.Context(), 1, tenant)
-		require.ErrorAs(t, err, &config, "what could be released?")
-		require.ErrorContains(t, err, "use Acquire, or TryAcquire")
-		_, err = p.AllowAtMost(t.Context(), 0, tenant)
+		_, err := p.AllowAtMost(t.Context(), 0, tenant)
 		require.EqualError(t, err, "pacer: AllowAtMost is 0: must be at least 1")
 		require.Equal(t, time.Second, refusedBy(t, "", try(tenant, pacer.NotBefore(time.Second))))
 		ended, cancel := context.WithCancel(t.Context())

@@ -4,7 +4,7 @@ import "time"
 
 // Rate allows n calls per period, evenly spaced: one every period/n, rounded up to a microsecond. With [Policy.Burst] b, up to b may start
 // at once after idling. In any window of length W at most b + W·n/period calls start. If other policies of the stack have scopes that the
-// rate lacks, so that calls of different keys share it, or count calls in flight, its burst may default to 2: see [Stacked].
+// rate lacks, so that calls of different keys share it, or count calls in flight, the burst of n ≥ 2 may default to 2: see [Stacked].
 //
 // Rate(90, time.Minute) sends one call every 667 ms (666,667 µs).
 func Rate(n int64, period time.Duration) Policy {
@@ -23,7 +23,7 @@ func PerSecond(n int64) Policy { return Rate(n, time.Second) }
 // for that, use [Fixed] or [Sliding].
 func PerMinute(n int64) Policy { return Rate(n, time.Minute) }
 
-// Every allows one call every d. It is [Rate] with n = 1.
+// Every allows one call every d, and never two at once unless [Policy.Burst] says so. It is [Rate] with n = 1.
 //
 // Every(1500 * time.Millisecond) sends 40 calls a minute.
 func Every(d time.Duration) Policy { return Rate(1, d) }

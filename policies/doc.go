@@ -16,8 +16,8 @@
 //	Daily(100_000, time.UTC)     100,000 in each calendar day of a time zone, DST included
 //	InFlight(25)                 25 calls at the same time, however long each takes
 //
-// The default burst of a rate is 1. It is 2 if calls of different keys share the rate, or if they also wait for permits of InFlight, and
-// then two may start at once: see [Stacked].
+// The default burst of a rate is 1. It is 2 for two or more calls per period if calls of different keys share the rate, or if they also
+// wait for permits of InFlight, and then two may start at once: see [Stacked]. Every never starts two at once.
 // A rate with burst B lets up to B + P/T calls into a window of length P (T is the time between calls). If B equals the limit, that
 // is twice the limit. If the upstream counts windows strictly, use AtMost, Sliding or Fixed.
 //

@@ -22,7 +22,8 @@ const (
 // it until it is over. A call that finds all permits taken is queued, in order. It holds no slot of any rate meanwhile, and is woken when
 // its turn comes.
 //
-// A permit is a lease, so a crash loses no permit for good: see [Policy.Lease]. A call takes one permit, whatever it costs.
+// A permit is a lease, so a crash loses no permit for good: see [Policy.Lease]. A call takes one permit, whatever it costs. Nobody releases
+// the calls of pacer.Pacer.Wait and Allow: they keep their permits until the leases run out.
 //
 // InFlight(25) and PerSecond(50) in one stack send up to 50 calls a second as long as no more than 25 of them run.
 func InFlight(n int64) Policy {
@@ -76,7 +77,8 @@ type lane struct {
 // not wait behind them. They may also use slots that other calls leave unused, at the last moment before these would be lost. A lane of a
 // window never uses more than its part, because a quota that is spent does not return.
 //
-// The slots that a lane leaves free can be used only if the rate has a burst of at least 2, which is the default for a rate with lanes.
+// The slots that a lane leaves free can be used only if the rate has a burst of at least 2, which is the default for a rate with lanes that
+// allows two calls or more per period. Set the burst of [Every].
 //
 // PerSecond(100).Burst(10).Lane("batch", 80) keeps 20 a second for what is not batch work. Daily(100_000, time.UTC).Lane("batch", 80) keeps
 // 20,000 a day.
@@ -144,7 +146,7 @@ func (p Policy) checkLanes() *Error {
 		field := "Lane " + l.name
 		switch {
 		case (p.shape == shapeRate || p.shape == shapeAtMost) && p.bursts() < 2:
-			return &Error{Field: field, Value: "a part of a rate with a burst of 1", Reason: "what a lane leaves free can only be used with a burst of 2 or more: make it Burst(2), or leave that out"}
+			return &Error{Field: field, Value: "a part of a rate with a burst of 1", Reason: "what a lane leaves free can only be used with a burst of 2 or more: make it Burst(2), or leave the lane out"}
 		case p.shape != shapeRate && p.shape != shapeAtMost && part.limit*l.percent/100 < 1:
 			return &Error{Field: field, Value: strconv.FormatInt(l.percent, 10) + " %", Reason: "is less than one call: raise the limit or the share"}
 		case part.Spec().Interval > MaxPeriod.Microseconds():

@@ -76,7 +76,7 @@ type Policy struct {
 	fair    string // the scope whose values share it; "" for none
 
 	overrides *overrides // nil: all keys have the same numbers
-	shared    bool       // its burst is 2 by default, also in overrides: see Stacked
+	shared    bool       // the default burst in overrides is that of a stack: see Stacked
 
 	err *Error // the first setting that does not fit the shape
 }
@@ -130,8 +130,8 @@ func (p Policy) Enforced() Policy {
 // Burst returns a copy of a rate that lets b calls start at once after idling. The long-run rate stays. The burst is also the highest cost
 // that one call can have. [AtMost] keeps its limit with any burst.
 //
-// Defaults to 1, or to 2 for a rate whose calls come at uneven times: calls of different keys share it, it has lanes, or (two or more calls
-// per period) they also wait for permits of an [InFlight] policy. [Stacked] has the exact rule. The gaps between such calls are usually
+// Defaults to 1, or to 2 for a rate of two or more calls per period that come at uneven times: calls of different keys share it, it has
+// lanes, or they also wait for permits of an [InFlight] policy. [Stacked] has the exact rule. The gaps between such calls are usually
 // shorter than the rate's interval, and with a burst of 1 they could not be used. Set Burst(1) for a strict spacing.
 func (p Policy) Burst(b int64) Policy {
 	p.burst = b

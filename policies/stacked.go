@@ -5,19 +5,21 @@ import "slices"
 // sharedBurst is the burst of a rate whose calls come at uneven times, unless one is given.
 const sharedBurst = 2
 
-// Stacked returns copies of the policies with the defaults that apply when they bind calls together. A rate whose [Policy.Burst] was not
-// set gets a burst of 2 if its slots come at uneven times, because with a burst of 1, gaps shorter than one interval could not be used:
+// Stacked returns copies of the policies with the defaults that apply when they bind calls together. A rate of two or more calls per period
+// whose [Policy.Burst] was not set gets a burst of 2 if its slots come at uneven times, because with a burst of 1, gaps shorter than one
+// interval could not be used:
 //
 //   - A rate (of [Rate], [AtMost] or a similar constructor) that calls of different keys share. That is so if another policy of the list
-//     is Per a scope that this one lacks, or if this one is [Policy.Fair] or has lanes. AtMost(1, …) keeps its burst of 1.
-//   - A rate of two or more calls per period, other than AtMost, if the list has an [InFlight] policy: a call that waits for a permit starts
-//     when one comes back, and that is rarely at its slot.
+//     is Per a scope that this one lacks, or if this one is [Policy.Fair] or has lanes.
+//   - A rate other than AtMost, if the list has an [InFlight] policy: a call that waits for a permit starts when one comes back, and that is
+//     rarely at its slot.
 //
-// All other policies stay as they are.
+// All other policies stay as they are. One call per period ([Every], PerSecond(1), AtMost(1, …)) stays one: two would be twice as many.
 //
 // The same rule applies to the numbers that a key gets by an override ([Policy.For]).
 //
-// A burst of 2 also admits calls of a cost of 2. pacer.New stacks the policies that it is given.
+// A burst of 2 also admits calls of a cost of 2. pacer.New stacks the policies that it is given. The text of a stacked policy states its
+// burst, and so do pacer.Pacer.Policies, headway check, headway set and headway status.
 func Stacked(list []Policy) []Policy {
 	stacked := slices.Clone(list)
 	for i := range stacked {
@@ -31,23 +33,20 @@ func Stacked(list []Policy) []Policy {
 
 // stacked returns the policy with the burst that it has by default where calls of different keys share it.
 func (p Policy) stacked() Policy {
-	if p.burst != 0 || p.shape != shapeRate && p.shape != shapeAtMost {
+	if p.burst != 0 || p.limit < sharedBurst || p.shape != shapeRate && p.shape != shapeAtMost {
 		return p
 	}
 	shared := p
-	if shared.burst = sharedBurst; p.shape == shapeAtMost {
-		shared.burst = min(sharedBurst, p.limit)
-	}
+	shared.burst = sharedBurst
 	if p.checkOwn() == nil && shared.checkOwn() != nil { // a burst of 2 could take too long to become available again
 		return p
 	}
 	return shared
 }
 
-// besidePermits reports whether the policy is a rate whose calls may also have to wait until others are over. One call per period stays one:
-// a second one would be twice as many.
+// besidePermits reports whether the policy is a rate whose calls may also have to wait until others are over.
 func (p Policy) besidePermits(list []Policy) bool {
-	return p.shape == shapeRate && p.limit > 1 && slices.ContainsFunc(list, func(other Policy) bool {
+	return p.shape == shapeRate && slices.ContainsFunc(list, func(other Policy) bool {
 		return other.shape == shapeInFlight && !other.observed
 	})
 }
@@ -69,8 +68,6 @@ func (p Policy) bursts() int64 {
 		return p.burst
 	case len(p.lanes) == 0 && p.percent == 0:
 		return 1
-	case p.shape == shapeAtMost:
-		return min(sharedBurst, max(1, p.limit))
 	}
-	return sharedBurst
+	return min(sharedBurst, max(1, p.limit))
 }

@@ -20,7 +20,9 @@ func TestStacked(t *testing.T) {
 		"a rate alone":               {[]policies.Policy{policies.PerSecond(5)}, []int64{1}},
 		"rates of the same calls":    {[]policies.Policy{policies.PerSecond(5), policies.PerMinute(100)}, []int64{1, 1}},
 		"tenants share a rate":       {[]policies.Policy{policies.PerSecond(5), tenant}, []int64{2, 1}},
-		"in any order":               {[]policies.Policy{tenant, policies.Every(time.Second)}, []int64{1, 2}},
+		"in any order":               {[]policies.Policy{tenant, policies.PerMinute(100)}, []int64{1, 2}},
+		"Every goes once":            {[]policies.Policy{policies.Every(time.Hour), tenant, policies.InFlight(7)}, []int64{1, 2, 7}},
+		"in fair shares, too":        {[]policies.Policy{policies.Every(time.Hour).Fair("tenant")}, []int64{1}},
 		"it was given":               {[]policies.Policy{policies.PerSecond(5).Burst(1), policies.PerSecond(6).Burst(7), tenant}, []int64{1, 7, 1}},
 		"tenants share a strict one": {[]policies.Policy{policies.AtMost(5, time.Second), tenant}, []int64{2, 1}},
 		"of one call":                {[]policies.Policy{policies.AtMost(1, time.Second), tenant}, []int64{1, 1}},
@@ -36,7 +38,7 @@ func TestStacked(t *testing.T) {
 		"windows have none":          {[]policies.Policy{policies.Fixed(5, time.Second), policies.Sliding(6, time.Second), tenant}, []int64{5, 6, 1}},
 		"fair shares":                {[]policies.Policy{policies.PerSecond(5).Fair("tenant")}, []int64{2}},
 		"lanes":                      {[]policies.Policy{policies.AtMost(5, time.Second).Lane("batch", 80)}, []int64{2}},
-		"ten years for each call":    {[]policies.Policy{policies.Every(policies.MaxPeriod), tenant}, []int64{1, 1}},
+		"ten years for each call":    {[]policies.Policy{policies.AtMost(2, policies.MaxPeriod), tenant}, []int64{1, 1}},
 		"nothing":                    {nil, nil},
 	} {
 		stacked := policies.Stacked(c.list)
@@ -50,8 +52,8 @@ func TestStacked(t *testing.T) {
 		require.Equal(t, stacked, policies.Stacked(stacked), "%s: once is enough", name)
 	}
 	list := []policies.Policy{policies.PerSecond(5), tenant}
-	policies.Stacked(list)
-	require.Equal(t, int64(1), list[0].Spec().Limit, "the list itself stays as it is")
+	require.Equal(t, "per-second: 5 per 1s", list[0].String(), "the list itself stays as it is")
+	require.Equal(t, "per-second: 5 per 1s, burst 2", policies.Stacked(list)[0].String(), "the default is shown")
 }
 
 // An invalid policy stays invalid.

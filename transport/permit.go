@@ -20,9 +20,9 @@ type permit struct {
 	read     atomic.Bool  // there were some since the lease was last renewed
 }
 
-// hold returns the permit of a call that has its slot; nil if no policy counts calls in flight.
+// hold returns the permit of a call that has its slot; nil if it has none.
 func (t *Transport) hold(ctx context.Context, slot *pacer.Reservation) *permit {
-	if !t.permits {
+	if !slot.HasPermits() {
 		return nil
 	}
 	p := &permit{slot: slot}

@@ -322,7 +322,8 @@ func TestAnEstimateThatIsTooHighIsNotRefused(t *testing.T) {
 	})
 }
 
-// An estimate for every policy is at most what each of them admits, beside a cost of its own and but for permits.
+// An estimate for every policy is at most what each of them admits, beside a cost of its own and but for permits, which return. Policies
+// that came after the client count, too.
 func TestAnEstimateForEveryPolicyIsNotRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -334,19 +335,20 @@ func TestAnEstimateForEveryPolicyIsNotRefused(t *testing.T) {
 			Settle: func(*policies.Reply) []policies.Cost { return nil },
 		}
 		for _, opts := range [][]transport.Option{nil, {transport.WithCost(func(*http.Request) int64 { return 5 })}} {
-			p := newPacer(t, policies.Fixed(8, time.Hour).Named("points"), policies.Fixed(100, time.Hour).Named("tokens"),
-				policies.Fixed(100, time.Hour).Named("calls"), policies.InFlight(9))
+			p := newPacer(t, policies.PerSecond(9))
 			client := newClient(t, p, newUpstream(ok(0, nil)), append(opts, transport.WithProfile(profile))...)
+			require.NoError(t, p.Declare(policies.Fixed(8, time.Hour).Named("points"), policies.Fixed(100, time.Hour).Named("tokens"),
+				policies.Fixed(100, time.Hour).Named("calls"), policies.InFlight(9)))
 			resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
 			s, err := p.Status(t.Context())
 			require.NoError(t, err)
-			want := []int64{0, 87, 99}
+			want := []int64{0, 87, 99, 9}
 			if opts != nil { // WithCost overrides the profile
-				want = []int64{3, 95, 99}
+				want = []int64{3, 95, 99, 9}
 			}
-			require.Equal(t, want, []int64{s.Policies[0].Remaining, s.Policies[1].Remaining, s.Policies[2].Remaining})
+			require.Equal(t, want, []int64{s.Policies[0].Remaining, s.Policies[1].Remaining, s.Policies[2].Remaining, s.Policies[3].Remaining})
 		}
 	})
 }

@@ -82,10 +82,14 @@ func (t *Transport) overrides(name string) bool {
 // appendCosts turns costs into options, as far as the stack has a policy for them. What is an estimate is at most what the
 // policy admits at once: a call that is estimated too high must not be refused for ever, and is settled afterwards.
 func (t *Transport) appendCosts(opts []pacer.Option, costs []policies.Cost, estimate bool) []pacer.Option {
+	if len(costs) == 0 {
+		return opts
+	}
+	list := t.pacer.Policies() // as they are now: operators change them
 	for _, c := range costs {
-		switch has := t.known[c.Policy]; {
+		switch has := slices.ContainsFunc(list, func(one policies.Policy) bool { return one.Name() == c.Policy }); {
 		case c.Policy == "" && estimate:
-			opts = t.appendEstimates(opts, costs, c.N)
+			opts = t.appendEstimates(opts, list, costs, c.N)
 		case c.Policy == "":
 			opts = append(opts, pacer.Cost(c.N))
 		case has && estimate && c.Learned.Times > 0:
@@ -101,12 +105,13 @@ func (t *Transport) appendCosts(opts []pacer.Option, costs []policies.Cost, esti
 
 // appendEstimates turns an estimate for every policy into options: each policy that has no cost of its own is charged what it admits at
 // most. WithCost overrides it.
-func (t *Transport) appendEstimates(opts []pacer.Option, costs []policies.Cost, n int64) []pacer.Option {
+func (t *Transport) appendEstimates(opts []pacer.Option, list []policies.Policy, costs []policies.Cost, n int64) []pacer.Option {
 	if t.cost != nil {
 		return opts
 	}
-	for _, name := range t.counted {
-		if !slices.ContainsFunc(costs, func(c policies.Cost) bool { return c.Policy == name }) {
+	for _, one := range list {
+		name := one.Name()
+		if one.Spec().Algorithm != policies.Concurrency && !slices.ContainsFunc(costs, func(c policies.Cost) bool { return c.Policy == name }) {
 			opts = append(opts, pacer.EstimateOf(name, n))
 		}
 	}

@@ -17,10 +17,6 @@ import (
 // those of the base transport yourself.
 type Transport struct {
 	pacer   *pacer.Pacer
-	known   map[string]bool // the policies of the stack, by name
-	counted []string        // those that count what a call costs, and not only permits
-
-	permits bool         // some policies count calls in flight
 	unknown atomic.Int32 // of the first calls, how many had no credential; -1 once that is settled
 	*options
 }
@@ -34,17 +30,8 @@ func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{pacer: p, known: make(map[string]bool), options: o}
-	endpoints := false
-	for _, policy := range p.Policies() {
-		t.known[policy.Name()] = true
-		if policy.Spec().Algorithm == policies.Concurrency {
-			t.permits = true
-		} else {
-			t.counted = append(t.counted, policy.Name())
-		}
-		endpoints = endpoints || slices.Contains(policy.Scopes(), ScopeEndpoint)
-	}
+	t := &Transport{pacer: p, options: o}
+	endpoints := slices.ContainsFunc(p.Policies(), func(one policies.Policy) bool { return slices.Contains(one.Scopes(), ScopeEndpoint) })
 	if o.pool != nil && o.pool.Pacer() != p {
 		return nil, bad("Pool", "another pacer's", "make it with the Pool method of the pacer that is given here")
 	}
@@ -87,8 +74,8 @@ func (t *Transport) send(req *http.Request, a *attempt) (resp *http.Response, er
 	if err != nil {
 		return nil, err
 	}
-	if inner := slot.Context(ctx); inner != ctx {
-		ready = ready.WithContext(inner) // what is sent below the base transport is nested in this call
+	if permit != nil {
+		ready = ready.WithContext(slot.Context(ctx)) // what is sent below the base transport is nested in this call
 	}
 	sent = true
 	resp, err = t.exchange(req, ready)

@@ -145,7 +145,7 @@ func fairPicture(t *testing.T) *timeline {
 		s.wg.Wait()
 	})
 	l := &timeline{
-		title: "12/s shared fairly: each tenant always has queued calls", to: ends, step: 500 * ms, names: 76,
+		title: "12/s with Burst(1) shared fairly: each tenant always has queued calls", to: ends, step: 500 * ms, names: 76,
 	}
 	for i, who := range names {
 		r := row{name: who, about: fmt.Sprint("weight ", []int{1, 3, 2}[i]), room: 16}

@@ -20,7 +20,7 @@ func stackPicture(t *testing.T) *timeline {
 	stack := []policies.Policy{
 		policies.Every(700 * ms).Per("tenant").Named("tenant"), policies.PerSecond(4).Burst(1).Named("rate"), policies.Fixed(6, 2*time.Second).Named("window"),
 	}
-	code := []string{`Every(700 ms).Per("tenant")`, "PerSecond(4)", "Fixed(6, 2*time.Second)"}
+	code := []string{`Every(700 ms).Per("tenant")`, "PerSecond(4).Burst(1)", "Fixed(6, 2*time.Second)"}
 	const asks = 1300 * ms
 	alone := make([]time.Duration, len(stack)) // what each policy would say by itself
 	var joint time.Duration
@@ -91,7 +91,7 @@ func gapsPicture(t *testing.T) *timeline {
 		}
 	}
 	l := &timeline{
-		title: "4/s shared, 2/s for each tenant: ten calls of acme ask at 0 s", to: 6500 * ms, step: 500 * ms, names: 112, keys: keysOf(grey),
+		title: "4/s with Burst(1) shared, 2/s for each tenant: ten calls of acme ask at 0 s", to: 6500 * ms, step: 500 * ms, names: 112, keys: keysOf(grey),
 	}
 	for _, one := range []struct {
 		by    string

@@ -191,10 +191,10 @@ func TestAnOperatorSets(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, "peak: 3 per 1s, burst 2", p.Policies()[0].String(), "a Pacer learns of it")
 		s = lookAt(t, op)
-		require.Equal(t, "peak: 3 per 1s\ntenant: 5 per 1s, per tenant", s.Settings.Policies.Text)
+		require.Equal(t, "peak: 3 per 1s, burst 2\ntenant: 5 per 1s, per tenant", s.Settings.Policies.Text)
 		require.Equal(t, "tenant=acme", s.Settings.Limits[0].Scope)
 		require.Contains(t, jsonOf(t, s), `"settings":{"upstream":"test","changed":"2000-01-01T00:00:00Z",`+
-			`"policies":{"texts":["peak: 3 per 1s","tenant: 5 per 1s, per tenant"],`+
+			`"policies":{"texts":["peak: 3 per 1s, burst 2","tenant: 5 per 1s, per tenant"],`+
 			`"since":"2000-01-01T00:00:00Z","until":null},"limits":[{"policy":"tenant","scope":"tenant=acme","texts":["tenant: 50 per 1s, per tenant"],`+
 			`"since":"2000-01-01T00:00:00Z","until":"2000-01-01T01:00:00Z"}]}`)
 		st, err := op.Status(t.Context(), acme)
@@ -211,7 +211,7 @@ func TestAnOperatorSets(t *testing.T) {
 		require.ErrorAs(t, op.SetLimit(t.Context(), "tenant", policies.Daily(5, time.UTC), 0, acme), &wrong)
 		settings, err := op.Settings(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, "peak: 3 per 1s\ntenant: 5 per 1s, per tenant", settings.Policies.Text, "nothing of what is not valid is set")
+		require.Equal(t, "peak: 3 per 1s, burst 2\ntenant: 5 per 1s, per tenant", settings.Policies.Text, "nothing of what is not valid is set")
 
 		late := openOn(t, k) // what is set is known, though no process has reported it
 		require.Equal(t, "peak: 3 per 1s, burst 2", late.Policies()[0].String())

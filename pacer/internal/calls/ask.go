@@ -47,7 +47,7 @@ type Ask struct {
 	NotBefore time.Duration
 	Tracked   bool
 	ByPolicy  bool // an option is a CostOf
-	Permits   bool // the caller gives permits back
+	Permits   bool // the caller gives permits back: otherwise they return when their leases run out
 	Waits     bool // the caller waits until the call may go
 	Untried   bool // the store was not asked yet whether it may go at once
 	Lane      string

@@ -1,8 +1,6 @@
 package calls
 
 import (
-	"fmt"
-
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
@@ -80,9 +78,6 @@ func (r *Reader) queueUp(a *Ask, q *waiters.Request) error {
 	for i := range q.Limits {
 		l := &q.Limits[i]
 		q.HasQueue = q.HasQueue || l.Spec.HasQueue()
-		if l.Spec.Algorithm == policies.Concurrency && !a.Permits {
-			return r.NotEnough(l.Policy)
-		}
 		if l.Spec.Queue == policies.FairQueue {
 			fair = l.Policy
 		}
@@ -99,12 +94,6 @@ func (r *Reader) queueUp(a *Ask, q *waiters.Request) error {
 		q.Call.Flow = binding.FlowOf(who)
 	}
 	return nil
-}
-
-// NotEnough makes the error of a call that a policy counts while it is in flight, and that nobody could release.
-func (r *Reader) NotEnough(policy string) error {
-	return r.Errors.Invalid("Wait", "not enough", fmt.Sprintf(
-		"policy %q counts calls in flight, so it must be known when this one is over: use Acquire, or TryAcquire, and Release what it returns", policy))
 }
 
 // AtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common request to a store in

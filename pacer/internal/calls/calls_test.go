@@ -122,7 +122,6 @@ func TestWhatACallCannotRequest(t *testing.T) {
 		`Lane is "other"`:          scope(calls.LaneScope, "other"),
 		"all: 6, 1m0s":             costOf("all", 6),
 		"CostOf(permits) is 2":     costOf("permits", 2),
-		"Wait is not enough":       {Kind: calls.Tracked},
 		"NotBefore is 175200h0m1s": {Kind: calls.NotBefore, N: int64(store.Forever + time.Second)},
 	} {
 		a, err := r.Call(t.Context(), []calls.Option{o})

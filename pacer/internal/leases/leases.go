@@ -133,6 +133,9 @@ func (s *Leases) WhileAlive(f *Lease, alive func() bool) {
 	f.alive = alive
 }
 
+// LetRunOut ends the renewals of a call that nobody releases: its permits return when its lease runs out.
+func (s *Leases) LetRunOut(f *Lease) { s.WhileAlive(f, func() bool { return false }) }
+
 // Holds reports whether a call still has its permits. It has none once it is done, or its lease has run out.
 func (s *Leases) Holds(f *Lease) bool {
 	if f == nil {

@@ -93,12 +93,13 @@ func (one *Observation) countPermits(ctx context.Context, a *calls.Ask) error {
 			continue
 		case missing != "":
 			return r.Errors.Missing(binding.Missing{Policy: l.Policy, Scope: missing})
-		case !a.Permits:
-			return r.NotEnough(l.Policy)
 		}
-		key, most := store.Key{Policy: l.Policy, Scope: scope}, a.Set.SpecOf(l, a.Scope, scope).Limit
-		if n := one.Enter(key); n > most {
+		key, spec := store.Key{Policy: l.Policy, Scope: scope}, a.Set.SpecOf(l, a.Scope, scope)
+		if n := one.Enter(key); n > spec.Limit {
 			one.of.Queued(ctx, l.Policy, binding.Describe(l.Scopes, scope), n)
+		}
+		if !a.Permits {
+			time.AfterFunc(time.Duration(spec.Interval)*time.Microsecond, one.Release)
 		}
 	}
 	return nil

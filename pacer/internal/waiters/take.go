@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -27,12 +28,13 @@ const (
 // large portion, and Take asks again. The first one is there because a window that holds nothing admits a call of any cost.
 func (s *Waiters) Take(ctx context.Context, r *Request, n int64) (taken int64, err error) {
 	stack := store.Stack{Upstream: s.Upstream, Limits: r.Limits}
-	most := min(n, policies.MaxLimit)
+	most, counts := min(n, policies.MaxLimit), false
 	for i := range r.Limits {
 		most = min(most, r.Limits[i].Spec.Limit/r.cost(i))
+		counts = counts || r.Limits[i].Spec.Algorithm == policies.Concurrency
 	}
 	for range MaxTakes {
-		got, more, err := s.takeOnce(ctx, r, stack, portions(most-taken, r.HasQueue))
+		got, more, err := s.takeOnce(ctx, r, stack, portions(most-taken, r.HasQueue, counts))
 		if taken += got; err != nil && taken == 0 {
 			return 0, err
 		}
@@ -51,10 +53,11 @@ func (r *Request) cost(i int) int64 {
 	return r.Call.Costs[i]
 }
 
-// portions returns how many units each call of a request has that is to take n. A call that may be queued takes the store longer.
-func portions(n int64, queues bool) []int64 {
-	if n <= maxUnits && !queues {
-		return slices.Repeat([]int64{1}, int(n))
+// portions returns how many units each call of a request has that is to take n. A call that may be queued takes the store longer. One that
+// counts while it is in flight has a permit, however many units it has, so it has one.
+func portions(n int64, queues, counts bool) []int64 {
+	if n <= maxUnits && !queues || counts {
+		return slices.Repeat([]int64{1}, int(min(n, maxUnits)))
 	}
 	all := []int64{1}
 	for left := n - 1; left > 0; left -= all[len(all)-1] {
@@ -72,7 +75,8 @@ func (s *Waiters) takeOnce(ctx context.Context, r *Request, stack store.Stack, u
 			calls[i].ID, calls[i].Reach = newID(), s.way.Lead()
 		}
 	}
-	if err := s.reserveIn(ctx, &stack, calls, grants, time.Now()); err != nil {
+	requested := time.Now()
+	if err := s.reserveIn(ctx, &stack, calls, grants, requested); err != nil {
 		return 0, false, err
 	}
 	var granted []store.Grant
@@ -90,6 +94,11 @@ func (s *Waiters) takeOnce(ctx context.Context, r *Request, stack store.Stack, u
 	if err := ctx.Err(); err != nil {
 		s.giveBack(ctx, stack, granted)
 		return 0, false, err
+	}
+	for i := range grants {
+		if grants[i].OK && r.HasQueue {
+			s.Leases.LetRunOut(s.Leases.Take(calls[i].ID, r.Limits, grants[i].At, requested, leases.Passing{}))
+		}
 	}
 	s.took(ctx, r.times(got), &stack, granted[0].At)
 	return got, grants[len(grants)-1].OK, nil

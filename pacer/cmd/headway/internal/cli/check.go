@@ -10,6 +10,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
 	"github.com/headway-go/headway/pacer/config"
+	"github.com/headway-go/headway/policies"
 )
 
 // A checked file is what check prints as JSON.
@@ -59,7 +60,7 @@ func (a *app) printChecked(path string, f *config.File) error {
 		u := checkedUpstream{
 			Upstream: name, Store: f.Store(name), Profile: profile.Name, Hosts: append([]string{}, f.Hosts(name)...), Policies: []checkedPolicy{},
 		}
-		for _, p := range f.Policies(name) {
+		for _, p := range policies.Stacked(f.Policies(name)) {
 			u.Policies = append(u.Policies, checkedPolicy{p.Name(), p.String(), p.HasOverrides()})
 		}
 		c.Upstreams = append(c.Upstreams, u)

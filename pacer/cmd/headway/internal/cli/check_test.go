@@ -20,7 +20,7 @@ stores: {shared: {redis: "cache.internal:6379", passwordEnv: HEADWAY_TEST_NOT_SE
 upstreams:
   crm:
     store: shared
-    policies: ["peak: 25/s, burst 10, per tenant", 100000/day (UTC)]
+    policies: ["peak: 25/s, burst 10, per tenant", 100000/day (UTC), "all: 90/s"]
     overrides: [{policy: peak, for: acme, limit: 50/s}]
     hosts: api.crm.example
   hub: {profile: github, policies: none}
@@ -28,6 +28,7 @@ upstreams:
 	require.Equal(t, outcome{cli.ExitDone, `UPSTREAM  STORE   PROFILE  POLICIES
 crm       shared  ietf     peak: 25 per 1s, burst 10, per tenant (some keys have their own limits)
                            daily: 100000 daily (UTC)
+                           all: 90 per 1s, burst 2
 hub       memory  github   -
 `, ""}, run(t, "check", path))
 
@@ -36,7 +37,8 @@ hub       memory  github   -
 	require.JSONEq(t, `{"file": "`+path+`", "upstreams": [
 		{"upstream": "crm", "store": "shared", "profile": "ietf", "hosts": ["api.crm.example"], "policies": [
 			{"name": "peak", "text": "peak: 25 per 1s, burst 10, per tenant", "overrides": true},
-			{"name": "daily", "text": "daily: 100000 daily (UTC)", "overrides": false}
+			{"name": "daily", "text": "daily: 100000 daily (UTC)", "overrides": false},
+			{"name": "all", "text": "all: 90 per 1s, burst 2", "overrides": false}
 		]},
 		{"upstream": "hub", "store": "memory", "profile": "github", "hosts": [], "policies": []}
 	]}`, got.out)

@@ -65,7 +65,7 @@ behind it, with a quoted value for each of its scopes: 'for "acme": 50 per 1s'. 
 	return cmd
 }
 
-// parsePolicies reads the policies of the command line.
+// parsePolicies reads the policies of the command line, with the bursts that they have together.
 func parsePolicies(texts []string) ([]policies.Policy, error) {
 	if len(texts) == 0 {
 		return nil, usagef("set needs --policy, such as --policy \"peak: 25 per 1s, burst 10\"; " +
@@ -75,7 +75,7 @@ func parsePolicies(texts []string) ([]policies.Policy, error) {
 	if err != nil {
 		return nil, usagef("--policy %w", err)
 	}
-	return list, nil
+	return policies.Stacked(list), nil
 }
 
 // wholePolicies returns the policies of an upstream, without the parts of lanes.

@@ -71,9 +71,9 @@ func TestSettingAgainstAFleet(t *testing.T) {
 		return sources == 2 && s.VersionCount == 1
 	}, patience, 200*time.Millisecond, "each process reports what it has")
 	s := status()
-	require.Equal(t, []string{"account: 40 per 1s", "tenant: 60 per 1s, per tenant"}, s.Settings.Policies.Texts)
+	require.Equal(t, []string{"account: 40 per 1s, burst 2", "tenant: 60 per 1s, per tenant"}, s.Settings.Policies.Texts)
 	require.Nil(t, s.Settings.Policies.Until)
-	prints(t, headway, "status zendesk", `^SET BY HAND +SCOPE +WHAT IT IS +SINCE +ENDS$`, `^account +- +40 per 1s +\d\d:\d\d:\d\d +when unset$`,
+	prints(t, headway, "status zendesk", `^SET BY HAND +SCOPE +WHAT IT IS +SINCE +ENDS$`, `^account +- +40 per 1s, burst 2 +\d\d:\d\d:\d\d +when unset$`,
 		`^worker-1 +\S+ +\d+ +set at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} +[0-9a-f]{12}$`, "account  -")
 
 	h := heldIn(t, headway("limit", "zendesk", "tenant", "tenant: 90/s burst 9", "--scope", "tenant=acme", "--for", "2h", "--json"))
@@ -92,7 +92,7 @@ func TestSettingAgainstAFleet(t *testing.T) {
 	require.Equal(t, cli.ExitDone, headway("set", "zendesk", "--yes", "--policy", "account: 40 per 1s", "--policy", "tenant: 60/s, per tenant",
 		"--policy", `for "initech": 70/s`, "--policy", `for "a: b": 80/s burst 8`).code)
 	require.Equal(t, []string{
-		"account: 40 per 1s", "tenant: 60 per 1s, per tenant", `for "a: b": 80 per 1s, burst 8`, `for "initech": 70 per 1s`,
+		"account: 40 per 1s, burst 2", "tenant: 60 per 1s, per tenant", `for "a: b": 80 per 1s, burst 8`, `for "initech": 70 per 1s`,
 	}, status().Settings.Policies.Texts)
 	prints(t, headway, "status zendesk", `^tenant +- +60 per 1s, per tenant +\d\d:\d\d:\d\d +when unset$`, `^tenant +"a: b" +80 per 1s, burst 8 +\d\d:\d\d:\d\d +when unset$`)
 	prints(t, headway, "status zendesk --scope tenant=initech", "70 per 1s, per tenant\n")
@@ -171,7 +171,7 @@ func TestSetAsksInATerminal(t *testing.T) {
 	term := inTerminal(t, 100, 30, nil, args...)
 	term.shows("Type yes to continue:")
 	require.Contains(t, term.Text(), "This sets the policies of zendesk, in 2 processes:")
-	require.Contains(t, term.Text(), "account: 5 per 1s (was 20 per 1s, burst 2)")
+	require.Contains(t, term.Text(), "account: 5 per 1s, burst 2 (was 20 per 1s, burst 2)")
 	require.Contains(t, term.Text(), "(new)")
 	require.Contains(t, term.Text(), `    for "acme": 200 per 1h`)
 	require.Contains(t, term.Text(), "day is removed (was 100000 daily (UTC))")
