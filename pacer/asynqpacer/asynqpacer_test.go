@@ -101,22 +101,24 @@ func TestAFleetOfWorkers(t *testing.T) {
 		f.Blocked <= 50*time.Millisecond && float64(f.Turns) <= 1.05*float64(tasks) && f.Rate >= 0.98*perSecond)
 }
 
-// An attempt after a failure goes, too, and has a slot of its own; permits come back in any case; to be put back is no attempt.
+// An attempt after a failure goes, too, and has a slot of its own, by which it calls the upstream; permits come back in any case; to be put back is no attempt.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t).Addr
-	p := newPacer(addr, policies.Rate(20, time.Second).Burst(60), policies.InFlight(3).Named("flying"))
+	p := newPacer(addr, policies.Rate(20, time.Second).Burst(60), policies.InFlight(3).Named("flying"),
+		policies.Fixed(100, 1000*time.Hour).Named("all"))
 	defer p.Close()
+	upstream, url := jobtest.Upstream(t, p)
 	done := make(chan int, 10)
-	var tries, turns atomic.Int64
+	var turns atomic.Int64
 	mux := asynq.NewServeMux()
 	mux.Use(asynqpacer.MiddlewareWith(p, func(context.Context, time.Time, *pacer.Reservation, error) { turns.Add(1) }))
 	mux.HandleFunc("call", func(ctx context.Context, _ *asynq.Task) error {
 		if asynqpacer.Reservation(ctx) == nil {
 			return errors.New("no reservation")
 		}
-		if tries.Add(1) < 3 {
-			return errors.New("busy")
+		if err := jobtest.Call(ctx, asynqpacer.Reservation(ctx), upstream, url); err != nil {
+			return err
 		}
 		failures, _ := asynq.GetRetryCount(ctx)
 		done <- failures
@@ -137,10 +139,7 @@ func TestAttempts(t *testing.T) {
 		_, err = p.Redeem(t.Context(), tok, pacer.Attempt(n+1))
 		require.ErrorIs(t, err, pacer.ErrSpent)
 	}
-	require.Eventually(t, func() bool {
-		status, err := p.Status(t.Context())
-		return err == nil && status.Policies[1].Remaining == 3
-	}, time.Minute, 10*time.Millisecond)
+	jobtest.AwaitCharged(t, p, 3)
 	require.Nil(t, asynqpacer.Reservation(t.Context()))
 }
 

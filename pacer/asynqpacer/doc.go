@@ -19,6 +19,9 @@
 // The token is in a header of the task. If Enqueue fails, cancel the booking with pacer.Pacer.CancelBooking, and so if you delete the task:
 // a slot that nobody cancels stays charged, and nobody uses it.
 //
+// A handler whose client is paced by package transport makes its request under pacer.WithReservation(ctx, asynqpacer.Reservation(ctx)):
+// otherwise the call is charged twice.
+//
 // # Timing
 //
 // Asynq delays tasks by whole seconds: its scores are Unix times. So a task runs up to a second after its slot, and
