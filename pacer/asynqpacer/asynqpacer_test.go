@@ -89,7 +89,7 @@ func TestAFleetOfWorkers(t *testing.T) {
 	for i := range tasks {
 		tok, wait, err := p.Book(t.Context())
 		require.NoError(t, err)
-		_, err = client.Enqueue(asynqpacer.NewTask("call", nil, tok, wait, asynq.TaskID(strconv.Itoa(i))))
+		_, err = client.Enqueue(asynqpacer.NewTask("call", nil, tok, wait, asynq.TaskID(strconv.Itoa(i)), asynqpacer.ComesWithin(40*time.Millisecond)))
 		require.NoError(t, err)
 	}
 	workers.Await(tasks, time.Duration(tasks/perSecond)*time.Second)
@@ -129,9 +129,9 @@ func TestAttempts(t *testing.T) {
 	defer server.Shutdown()
 	client := asynq.NewClient(asynq.RedisClientOpt{Addr: addr})
 	defer client.Close()
-	tok, wait, err := p.Book(t.Context(), pacer.NotBefore(time.Second))
+	tok, wait, err := p.Book(t.Context(), pacer.NotBefore(2*time.Second))
 	require.NoError(t, err)
-	_, err = client.Enqueue(asynqpacer.NewTask("call", nil, tok, wait, asynq.ProcessIn(0))) // too early
+	_, err = client.Enqueue(asynqpacer.NewTask("call", nil, tok, wait, asynq.ProcessIn(0), asynqpacer.ComesWithin(0))) // too early
 	require.NoError(t, err)
 	require.Equal(t, 2, <-done)
 	require.GreaterOrEqual(t, turns.Load(), int64(4))
@@ -159,16 +159,20 @@ func TestTasksWithoutAToken(t *testing.T) {
 func TestDelays(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_795_000_000, 300_000_000)
-	for wait, want := range map[time.Duration]time.Duration{
-		0: 0, pacer.RedeemEarly: 0, pacer.RedeemEarly + 1: 700 * time.Millisecond, 700*time.Millisecond + pacer.RedeemEarly: 700 * time.Millisecond,
-		700*time.Millisecond + pacer.RedeemEarly + 1: 1700 * time.Millisecond,
+	for wait, want := range map[time.Duration]struct{ slack, none time.Duration }{
+		0: {}, pacer.RedeemEarly: {}, pacer.RedeemEarly + 1: {slack: 700 * time.Millisecond},
+		700*time.Millisecond + pacer.RedeemEarly:     {slack: 700 * time.Millisecond},
+		700*time.Millisecond + pacer.RedeemEarly + 1: {slack: 1700 * time.Millisecond},
+		2700*time.Millisecond - 1:                    {slack: 2700 * time.Millisecond}, // and without a slack, it would come too late
+		2700 * time.Millisecond:                      {2700 * time.Millisecond, 700 * time.Millisecond},
 	} {
-		require.Equal(t, want, asynqpacer.WholeSeconds(now, wait), wait)
+		require.Equal(t, want.slack, asynqpacer.Due(now, wait, 3*time.Second, 2*time.Second), wait)
+		require.Equal(t, want.none, asynqpacer.Due(now, wait, 0, 2*time.Second), wait)
 	}
 	later, other := &pacer.LaterError{Wait: time.Hour}, errors.New("other")
 	delay := asynqpacer.RetryDelay(func(n int, _ error, _ *asynq.Task) time.Duration { return time.Duration(n) })
 	require.Equal(t, time.Duration(7), delay(7, other, nil))
-	require.InDelta(t, time.Hour, delay(7, later, nil), float64(2*time.Second))
+	require.InDelta(t, time.Hour-asynqpacer.DefaultDelay, delay(7, later, asynq.NewTask("call", nil)), float64(time.Second))
 	require.Positive(t, asynqpacer.RetryDelay(nil)(1, other, nil))
 	require.False(t, asynqpacer.IsFailure(nil)(later))
 	require.True(t, asynqpacer.IsFailure(nil)(other))

@@ -31,6 +31,9 @@ type Redemption struct {
 	known string // the record, as far as it is known
 	now   *token // the slot that the booking has; nil if it has none
 	moved bool
+
+	latest store.Instant // no later slot is waited for
+
 	spent string        // the record that says that this redemption has spent it
 	took  time.Duration // the longest answer of the store
 
@@ -39,9 +42,9 @@ type Redemption struct {
 	bound bookable
 }
 
-// Open reads a token that is about to be used, for an attempt from 1. reserve returns what the call is to be; it is called again if the
+// Open reads a token that is about to be used, for an attempt from 1. Redeem may wait for a slot until patience is over. reserve returns what the call is to be; it is called again if the
 // policies or the slot change, and then what it returned before is not used.
-func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, reserve func() *calls.Reservation) (*Redemption, error) {
+func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience time.Duration, reserve func() *calls.Reservation) (*Redemption, error) {
 	if attempt < 1 {
 		return nil, s.Calls.Errors.Invalid("Attempt", strconv.FormatInt(attempt, 10), "must be at least 1")
 	}
@@ -67,6 +70,7 @@ func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, reserve 
 	if _, err := s.Await(ctx, &soon); err != nil {
 		return nil, err
 	}
+	x.latest = x.Now().Add(patience)
 	x.booker, err = s.booker(OpRedeem)
 	return x, err
 }
@@ -130,6 +134,9 @@ func (x *Redemption) turn(ctx context.Context) (went bool, err error) {
 
 // use has the call go if it is time for its slot. If it is too late, or may not, the booking has no slot any more.
 func (x *Redemption) use(ctx context.Context) (went bool, err error) {
+	if early := x.now.slot.Sub(x.Now()) - x.Early; early > 0 && x.now.slot <= x.latest {
+		return false, x.rest(ctx, early+x.Early/2) // nothing is spent meanwhile, and no permit taken
+	}
 	var permits *waiters.Call
 	if len(x.bound.permits) > 0 {
 		if permits, err = x.permits(ctx); err != nil {
@@ -149,7 +156,7 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	case err != nil:
 		return false, err
 	case reply.Result == store.BookingEarly:
-		return false, x.Errors.Later(Later{Wait: t.slot.Sub(reply.Now), Moved: x.moved})
+		return false, x.Errors.Later(Later{Wait: t.slot.Sub(reply.Now), Slack: t.slack, Moved: x.moved})
 	case reply.Result == store.BookingLate, reply.Result == store.BookingPaused:
 		return false, x.leaveSlot(ctx)
 	case reply.Result != store.BookingDone:
@@ -177,6 +184,20 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 		return false, err
 	}
 	return false, x.bindAnew(ctx)
+}
+
+// rest waits until a slot is near.
+func (x *Redemption) rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.Calls.Waiters.Closed():
+		return store.ErrClosed
+	}
 }
 
 // permits takes the permits that the call needs.
