@@ -4,6 +4,7 @@ package asynqpacer_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"testing"
@@ -48,7 +49,10 @@ func TestMeasureDefaults(t *testing.T) {
 				p := newPacer(addr, one.all...)
 				defer p.Close()
 				mux := asynq.NewServeMux()
-				mux.Use(asynqpacer.MiddlewareWith(p, func(context.Context, time.Time, *pacer.Reservation, error) {
+				mux.Use(asynqpacer.MiddlewareWith(p, func(_ context.Context, _ time.Time, _ *pacer.Reservation, err error) {
+					if _, later := errors.AsType[*pacer.LaterError](err); err != nil && !later {
+						t.Log(err)
+					}
 					mu.Lock()
 					defer mu.Unlock()
 					turns++

@@ -16,6 +16,10 @@ import (
 // maxTurns bounds how often one Redeem looks at a booking whose record others change meanwhile.
 const maxTurns = 16
 
+// soonEnough is how long before its slot a booking is spent if Redeem may wait that long: a busy machine wakes late, and without a slack the
+// store must be asked before the slot.
+const soonEnough = 200 * time.Millisecond
+
 var errRestless = errors.New("others change the booking all the time")
 
 // A Redemption is a token that is about to be used. Make one with [Bookings.Open], and use it once.
@@ -33,6 +37,7 @@ type Redemption struct {
 	moved bool
 
 	latest store.Instant // no later slot is waited for
+	early  time.Duration // how long before its slot the booking is spent
 
 	spent string        // the record that says that this redemption has spent it
 	took  time.Duration // the longest answer of the store
@@ -70,7 +75,10 @@ func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience
 	if _, err := s.Await(ctx, &soon); err != nil {
 		return nil, err
 	}
-	x.latest = x.Now().Add(patience)
+	x.latest, x.early = x.Now().Add(patience), s.Early
+	if len(x.bound.permits) == 0 { // else others may need the permit until then
+		x.early = max(s.Early, min(patience, soonEnough))
+	}
 	x.booker, err = s.booker(OpRedeem)
 	return x, err
 }
@@ -134,8 +142,8 @@ func (x *Redemption) turn(ctx context.Context) (went bool, err error) {
 
 // use has the call go if it is time for its slot. If it is too late, or may not, the booking has no slot any more.
 func (x *Redemption) use(ctx context.Context) (went bool, err error) {
-	if early := x.now.slot.Sub(x.Now()) - x.Early; early > 0 && x.now.slot <= x.latest {
-		return false, x.rest(ctx, early+x.Early/2) // nothing is spent meanwhile, and no permit taken
+	if early := x.now.slot.Sub(x.Now()) - x.early; early > 0 && x.now.slot <= x.latest {
+		return false, x.rest(ctx, early) // nothing is spent meanwhile, and no permit taken
 	}
 	var permits *waiters.Call
 	if len(x.bound.permits) > 0 {
@@ -144,7 +152,7 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 		}
 	}
 	t := x.now
-	w := &store.Window{From: t.slot.Add(-x.Early), At: t.slot, Until: t.slot.Add(t.slack)}
+	w := &store.Window{From: t.slot.Add(-x.early), At: t.slot, Until: t.slot.Add(t.slack)}
 	requested := time.Now()
 	reply, err := x.ask(ctx, x.spent, w, false)
 	if err != nil || reply.Result != store.BookingDone {
@@ -155,6 +163,8 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	switch {
 	case err != nil:
 		return false, err
+	case reply.Result == store.BookingEarly && t.slot <= x.latest: // x.Now is an estimate
+		return false, x.rest(ctx, t.slot.Sub(reply.Now)-x.early)
 	case reply.Result == store.BookingEarly:
 		return false, x.Errors.Later(Later{Wait: t.slot.Sub(reply.Now), Slack: t.slack, Moved: x.moved})
 	case reply.Result == store.BookingLate, reply.Result == store.BookingPaused:
@@ -222,7 +232,7 @@ const bookAhead = 20 * time.Millisecond
 // book gets the booking another slot.
 func (x *Redemption) book(ctx context.Context) error {
 	t, a := *x.first, x.a
-	a.NotBefore = max(bookAhead, 3*x.took)
+	a.NotBefore = max(bookAhead, x.early/2, 3*x.took)
 	a.MaxWait = max(a.MaxWait, a.NotBefore)
 	g, err := x.bookSlot(ctx, &a, &x.bound, &t)
 	if err != nil {
