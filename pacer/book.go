@@ -79,8 +79,8 @@ func (p *Pacer) book(ctx context.Context, opts []Option, l *calls.Pool) (tok str
 // over, both by the store's clock, so that no policy is exceeded, however late a queue wakes its jobs.
 //
 // Redeem heeds two options: [Attempt], and [MaxWait], which is how long Redeem itself may wait for the slot, or for the slot to which the
-// booking moves: for a queue that looks at its jobs only every few seconds, and must run them so much earlier. While it waits, nothing is
-// spent, and no permit is taken. All other options give a *ConfigError: the token has what the call carries.
+// booking moves: for a queue that looks at its jobs only every few seconds, and must run them so much earlier. Nothing is
+// spent, and no permit is taken, until shortly before the slot. All other options give a *ConfigError: the token has what the call carries.
 func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...Option) (*Reservation, error) {
 	var r *Reservation
 	x, err := p.redemption(ctx, tok, opts, calls.MaxWait, func() *calls.Reservation {

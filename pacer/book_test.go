@@ -600,5 +600,13 @@ func TestRedeemWaits(t *testing.T) {
 		four, _ := book(t, slack)
 		require.Equal(t, 400*time.Millisecond, pacer.SlackOf(four))
 		require.Equal(t, 400*time.Millisecond, later(t, slack, four).Slack)
+		five, _ := book(t, slack, pacer.NotBefore(time.Second))
+		waiting.Go(func() { redeemed(t, slack, five, pacer.MaxWait(time.Second)).Release() })
+		time.Sleep(799 * time.Millisecond)
+		later(t, slack, five)
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		spent(t, slack, five, pacer.ErrSpent) // with a margin for a machine that is busy
+		waiting.Wait()
 	})
 }
