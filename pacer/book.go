@@ -33,6 +33,10 @@ func Keep(d time.Duration) Option { return Option{calls.Option{Kind: calls.Keep,
 // remembered for as long as [Keep] says from then on. Defaults to 1.
 func Attempt(n int64) Option { return Option{calls.Option{Kind: calls.Attempt, N: n}} }
 
+// SlackOf returns how long after its slot a booking may be redeemed, as [Pacer.Book] booked it: for a queue that cannot run a job at an exact
+// time. It returns 0 for a text that is no token. See also LaterError.Slack.
+func SlackOf(tok string) time.Duration { return bookings.SlackOf(tok, MaxToken) }
+
 // Book charges the earliest slot at which the call may go, and returns it as a token: a short text to keep with a job, for whichever
 // process is to run it. Nothing of the call stays in this process. wait is how long from now until the slot: have the queue wake the job
 // up to [RedeemEarly] before that, and then call [Pacer.Redeem] with the token.
@@ -59,7 +63,7 @@ func (p *Pacer) book(ctx context.Context, opts []Option, l *calls.Pool) (tok str
 }
 
 // Redeem uses a booking, in whichever process has its token. If it is time for its slot, Redeem returns its reservation, as [Pacer.Acquire]
-// does: go now, and call [Reservation.Release] when the call is over. It waits for [RedeemEarly] at most, and never for a slot that is
+// does: go now, and call [Reservation.Release] when the call is over. If a paced client makes the call, see [WithReservation]. It waits for [RedeemEarly] at most, or for [MaxWait], and never for a slot that is
 // further away. Otherwise it returns
 //
 //   - a [*LaterError]: redeem the same token later. If the slot is past, if a pause covers it, or if the policies have changed since, the
@@ -74,10 +78,12 @@ func (p *Pacer) book(ctx context.Context, opts []Option, l *calls.Pool) (tok str
 // A token is redeemed once, by whichever process is first: the store sees to that. A call may go from its slot on until the slack is
 // over, both by the store's clock, so that no policy is exceeded, however late a queue wakes its jobs.
 //
-// Redeem heeds one option, [Attempt]. Anything else the token says: options and context give a *ConfigError, and nothing.
+// Redeem heeds two options: [Attempt], and [MaxWait], which is how long Redeem itself may wait for the slot, or for the slot to which the
+// booking moves: for a queue that looks at its jobs only every few seconds, and must run them so much earlier. Nothing is
+// spent, and no permit is taken, until shortly before the slot. All other options give a *ConfigError: the token has what the call carries.
 func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...Option) (*Reservation, error) {
 	var r *Reservation
-	x, err := p.redemption(ctx, tok, opts, func() *calls.Reservation {
+	x, err := p.redemption(ctx, tok, opts, calls.MaxWait, func() *calls.Reservation {
 		r = &Reservation{pacer: p}
 		return &r.call
 	})
@@ -96,23 +102,30 @@ func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...Option) (*Reserv
 // charged. It returns a [*TokenError] that matches [ErrSpent] if the booking was redeemed or cancelled before, and otherwise the errors
 // of [Pacer.Redeem] about the token and the store.
 func (p *Pacer) CancelBooking(ctx context.Context, tok string, opts ...Option) error {
-	x, err := p.redemption(ctx, tok, opts, func() *calls.Reservation { return new(calls.Reservation) })
+	x, err := p.redemption(ctx, tok, opts, calls.Attempt, func() *calls.Reservation { return new(calls.Reservation) })
 	if err != nil {
 		return err
 	}
 	return x.Cancel(ctx)
 }
 
-// redemption reads a token, which it uses with some options.
-func (p *Pacer) redemption(ctx context.Context, tok string, opts []Option, reserve func() *calls.Reservation) (*bookings.Redemption, error) {
-	attempt := int64(1)
+// redemption reads a token, which it uses with some options: Attempt, and one other kind.
+func (p *Pacer) redemption(ctx context.Context, tok string, opts []Option, other calls.Kind, reserve func() *calls.Reservation) (*bookings.Redemption, error) {
+	attempt, patience := int64(1), RedeemEarly
 	for _, o := range opts {
-		if o.is.Kind != calls.Attempt {
-			return nil, &ConfigError{Field: "Redeem", Value: "an option", Reason: "is not Attempt: all others are those of Book, and in the token"}
+		switch o.is.Kind {
+		case calls.Attempt:
+			attempt = o.is.N
+		case other:
+			if o.is.N < 0 {
+				return nil, &ConfigError{Field: "MaxWait", Value: time.Duration(o.is.N).String(), Reason: "must not be negative"}
+			}
+			patience = max(RedeemEarly, min(time.Duration(o.is.N), Forever))
+		default:
+			return nil, &ConfigError{Field: "Redeem", Value: "an option", Reason: "is not Attempt or MaxWait: all others are those of Book, and in the token"}
 		}
-		attempt = o.is.N
 	}
-	return p.bookings.Open(ctx, tok, attempt, reserve)
+	return p.bookings.Open(ctx, tok, attempt, patience, reserve)
 }
 
 // newBookings returns the bookings of a Pacer that has its store and its waiters.
@@ -134,7 +147,7 @@ func (p *Pacer) later(l bookings.Later) error {
 	if l.InFlight != "" && l.Wait == 0 {
 		wait = unknownRetry
 	}
-	return &LaterError{Upstream: p.upstream, Wait: wait, Moved: l.Moved, InFlight: l.InFlight}
+	return &LaterError{Upstream: p.upstream, Wait: wait, Slack: l.Slack, Moved: l.Moved, InFlight: l.InFlight}
 }
 
 // refusedBy returns what the error of a call says that was refused by a limit; false for any other error.
@@ -193,6 +206,7 @@ func (e *TokenError) Is(target error) bool {
 type LaterError struct {
 	Upstream string
 	Wait     time.Duration // until the slot, above 0
+	Slack    time.Duration // for how much longer than Wait the call may be made
 	Moved    bool          // the booking has another slot than before: it was redeemed too late, a pause covers its slot, or policies have changed
 	InFlight string        // the policy that has no permit left; "" if it is not that. Then Wait is a tenth of a second
 

@@ -549,3 +549,64 @@ func TestManyLateTokens(t *testing.T) {
 		}
 	})
 }
+
+// A queue that looks at its jobs every few seconds runs them early. Redeem waits for the slot for as long as MaxWait says, wherever the
+// booking moves meanwhile, and takes nothing before.
+func TestRedeemWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := booking(t, 2, perSecond, policies.InFlight(1).Named("permits"))
+		began := time.Now()
+		one, _ := book(t, ps[0])
+		two, wait := book(t, ps[0], pacer.NotBefore(3*time.Second))
+		require.Equal(t, 3*time.Second, wait)
+		require.Equal(t, 3*time.Second, later(t, ps[1], two, pacer.MaxWait(3*time.Second-time.Millisecond)).Wait)
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			r := redeemed(t, ps[1], two, pacer.MaxWait(5*time.Second), pacer.Attempt(1))
+			require.Equal(t, 4100*time.Millisecond, time.Since(began), "it was moved behind the pause")
+			r.Release()
+		})
+		time.Sleep(time.Second)
+		require.NoError(t, ps[0].Report(t.Context(), policies.Feedback{Wait: 3 * time.Second, Policies: []string{"per-second"}}))
+		r := redeemed(t, ps[0], one, pacer.MaxWait(time.Minute)) // late: it moves, too, and the permit is free
+		require.Equal(t, 4*time.Second, time.Since(began))
+		r.Release()
+		waiting.Wait()
+
+		three, _ := book(t, ps[0], pacer.NotBefore(time.Hour))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := ps[1].Redeem(ctx, three, pacer.MaxWait(pacer.Forever))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		waiting.Go(func() {
+			_, err := ps[1].Redeem(t.Context(), three, pacer.MaxWait(pacer.Forever))
+			require.ErrorIs(t, err, pacer.ErrClosed)
+		})
+		synctest.Wait()
+		require.NoError(t, ps[1].Close())
+		waiting.Wait()
+		require.NoError(t, ps[0].CancelBooking(t.Context(), three), "nothing was spent")
+
+		var config *pacer.ConfigError
+		_, err = ps[0].Redeem(t.Context(), three, pacer.MaxWait(-1))
+		require.ErrorAs(t, err, &config)
+		require.ErrorAs(t, ps[0].CancelBooking(t.Context(), three, pacer.MaxWait(1)), &config)
+		require.Zero(t, pacer.SlackOf("no token"))
+		require.Zero(t, pacer.SlackOf(three))
+		slack := booking(t, 1, policies.Rate(10, time.Second).Burst(5))[0]
+		for range 5 {
+			book(t, slack)
+		}
+		four, _ := book(t, slack)
+		require.Equal(t, 400*time.Millisecond, pacer.SlackOf(four))
+		require.Equal(t, 400*time.Millisecond, later(t, slack, four).Slack)
+		five, _ := book(t, slack, pacer.NotBefore(time.Second))
+		waiting.Go(func() { redeemed(t, slack, five, pacer.MaxWait(time.Second)).Release() })
+		time.Sleep(799 * time.Millisecond)
+		later(t, slack, five)
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		spent(t, slack, five, pacer.ErrSpent) // with a margin for a machine that is busy
+		waiting.Wait()
+	})
+}

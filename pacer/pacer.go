@@ -112,6 +112,9 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 // nothing. The context bounds the wait, not the call. Acquire returns the same errors as Wait, and a [*NestedError] if the call is made
 // inside calls that hold all permits. To detect that, make the work of the call use the context that [Reservation.Context] returns.
 func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
+	if r := p.carried(ctx, opts, nil); r != nil {
+		return r, nil
+	}
 	r, a, err := p.newReservation(ctx, opts)
 	if err != nil {
 		return nil, err

@@ -105,6 +105,9 @@ func ownOf(set *binding.Set, scopes ...string) (names []string) {
 // Acquire returns the same errors as Pacer.Acquire, and a [*CredentialError] if no credential is in use. A [*LimitError] is about the
 // credential that would be available soonest.
 func (l *Pool) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
+	if r := l.pacer.carried(ctx, opts, l); r != nil {
+		return r, nil
+	}
 	r, err := l.reserve(ctx, opts, true)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ type Reservation struct {
 	pacer    *Pacer
 	call     calls.Reservation
 	observed atomic.Pointer[observe.Observation] // by the policies that are observed; nil if none is
+	made     atomic.Bool                         // Acquire returned it again, or the call is over
 	pool     *Pool                               // any of whose credentials may make the call; nil if none
 }
 
@@ -109,6 +110,7 @@ func (r *Reservation) notGoing(ctx context.Context) { r.observed.Load().Cancel(c
 // reservation has no permits or was released before. It does not block on a shared store. Without Release, permits are renewed until the
 // Pacer is closed: see [Reservation.WhileAlive].
 func (r *Reservation) Release() {
+	r.made.Store(true)
 	r.pacer.leases.Release(r.call.Lease())
 	r.observed.Load().Release()
 }
@@ -126,6 +128,47 @@ func (r *Reservation) HasPermits() bool {
 // returns ctx itself.
 func (r *Reservation) Context(ctx context.Context) context.Context {
 	return r.pacer.calls.WithCall(ctx, &r.call.Call)
+}
+
+// reservationKey is the key by which a context carries a reservation for the next call of a Pacer.
+type reservationKey struct{ p *Pacer }
+
+// WithReservation returns a context under which the next call goes by r, and is not charged again. Use it if you have redeemed a booking,
+// and your call is made by package transport, grpcpacer or awspacer, or by [Pacer.Acquire] or [Pacer.Do]: they acquire r, once. So do
+// [Pool.Acquire] and a transport with a pool, if r is of [Pool.Redeem]. The cost is that of r, until it is settled. Each call after the
+// first, such as a retry, is charged as usual.
+//
+// A call is charged as usual, too, if it is of another Pacer or pool, if its scopes or its lane give it other limits than those of r, if r
+// may not go yet, if it was released or cancelled, or if its slot passed so long ago that r may not go any more (see Config.MaxLate): r
+// is released then. WithReservation returns ctx itself if r is nil.
+func WithReservation(ctx context.Context, r *Reservation) context.Context {
+	if r == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, reservationKey{r.pacer}, r)
+}
+
+// carried returns the reservation that a context carries for a call, of a pool or nil; nil if the call needs one of its own.
+func (p *Pacer) carried(ctx context.Context, opts []Option, l *Pool) *Reservation {
+	r, _ := ctx.Value(reservationKey{p}).(*Reservation)
+	if r == nil || r.pool != l || r.made.Load() || !r.call.HasGone() || ctx.Err() != nil || p.isClosed() {
+		return nil
+	}
+	chosen := r.call.Chosen()
+	if l != nil {
+		for _, name := range l.of.Scopes {
+			opts = append(slices.Clip(opts), Scope(name, chosen.Scope(name)))
+		}
+	}
+	a, err := p.newAsk(ctx, opts)
+	if err != nil || !p.calls.SameLimits(a, chosen) || !r.made.CompareAndSwap(false, true) {
+		return nil
+	}
+	if r.call.IsOverdue() {
+		r.Release()
+		return nil
+	}
+	return r
 }
 
 // WhileAlive sets a function that reports whether the call is still running, for as long as [Reservation.Release] has not been called. If

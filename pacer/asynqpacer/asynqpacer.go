@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -11,34 +12,88 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// header is the header of a task that has its token.
-const header = "headway-token"
+// Headers of a task.
+const (
+	header      = "headway-token"
+	delayHeader = "headway-delay" // what ComesWithin set
+)
+
+// DefaultDelay is how long after it is due a task comes to a worker, at most, with asynq's defaults: asynq looks for due tasks every 5
+// seconds, and an idle worker for a task every 1.5 seconds at most.
+const DefaultDelay = 6500 * time.Millisecond
 
 // ErrNoToken is the error of a task that the middleware is to pace and that carries no token. It matches [asynq.SkipRetry]: no later
 // attempt would have one.
 var ErrNoToken = fmt.Errorf("asynqpacer: the task carries no token: make it with asynqpacer.NewTask: %w", asynq.SkipRetry)
 
-// NewTask is [asynq.NewTask] for a task that carries the token of a booking and is to be processed at its slot: what [pacer.Pacer.Book]
-// returned. Options override the time.
+// NewTask is [asynq.NewTask] for a task that carries the token of a booking, and comes to a worker before the slack of its slot is over:
+// tok and wait are what [pacer.Pacer.Book] returned. Its ID begins with the time of the slot, since asynq has tasks that are due in the same
+// second come in the order of their IDs. Options override both.
 func NewTask(typename string, payload []byte, tok string, wait time.Duration, opts ...asynq.Option) *asynq.Task {
-	all := append([]asynq.Option{asynq.ProcessIn(wholeSeconds(time.Now(), wait))}, opts...)
-	return asynq.NewTaskWithHeaders(typename, payload, map[string]string{header: tok}, all...)
+	headers := map[string]string{header: tok}
+	delay := DefaultDelay
+	for _, o := range opts {
+		if d, ok := o.(comesWithin); ok {
+			delay = time.Duration(d)
+			headers[delayHeader] = delay.String()
+		}
+	}
+	return asynq.NewTaskWithHeaders(typename, payload, headers, append(options(time.Now(), tok, wait, delay), opts...)...)
 }
+
+// options returns the ID of a task and when it is due.
+func options(now time.Time, tok string, wait, delay time.Duration) []asynq.Option {
+	id := fnv.New64a()
+	_, _ = id.Write([]byte(tok))
+	return []asynq.Option{
+		asynq.TaskID(fmt.Sprintf("%014x-%016x", max(0, now.Add(wait).UnixMicro()), id.Sum64())),
+		asynq.ProcessIn(due(now, wait, pacer.SlackOf(tok), delay)),
+	}
+}
+
+// comesWithin is an option of NewTask: asynq ignores it.
+type comesWithin time.Duration
+
+// ComesWithin is an option for [NewTask] that says how long after it is due a task comes to a worker, at most: the servers'
+// DelayedTaskCheckInterval and 1.5 times their TaskCheckInterval. A task whose slack is shorter than that, and a second, is due so much
+// earlier, and waits in the worker for its slot. Defaults to [DefaultDelay].
+func ComesWithin(d time.Duration) asynq.Option { return comesWithin(max(0, d)) }
+
+// String implements [asynq.Option].
+func (c comesWithin) String() string { return fmt.Sprintf("ComesWithin(%v)", time.Duration(c)) }
+
+// Type implements [asynq.Option]. It is none of asynq's types.
+func (c comesWithin) Type() asynq.OptionType { return -1 }
+
+// Value implements [asynq.Option].
+func (c comesWithin) Value() any { return time.Duration(c) }
 
 // Token returns the token that a task carries; "" if none.
 func Token(task *asynq.Task) string { return task.Headers()[header] }
 
-// wholeSeconds returns a delay from now that ends with the second in which a wait ends, unless a booking may be redeemed earlier: what asynq
-// would cut off.
-func wholeSeconds(now time.Time, wait time.Duration) time.Duration {
-	if wait <= pacer.RedeemEarly {
+// delayOf returns how long after it is due a task comes to a worker, at most.
+func delayOf(task *asynq.Task) time.Duration {
+	if d, err := time.ParseDuration(task.Headers()[delayHeader]); err == nil {
+		return d
+	}
+	return DefaultDelay
+}
+
+// due returns in which time from now a task is due, of which asynq cuts off the fraction of a second: so late that it is not early when it
+// comes at once, if its slack lasts until it comes, and otherwise so early that it comes in time.
+func due(now time.Time, wait, slack, delay time.Duration) time.Duration {
+	at := now.Add(max(0, wait-pacer.RedeemEarly))
+	if at.Equal(now) {
 		return 0
 	}
-	at := now.Add(wait - pacer.RedeemEarly)
-	if whole := at.Truncate(time.Second); whole.Before(at) {
-		at = whole.Add(time.Second)
+	whole := at.Truncate(time.Second)
+	if whole.Before(at) {
+		whole = whole.Add(time.Second)
 	}
-	return at.Sub(now)
+	if latest := now.Add(wait + slack - delay); latest.Before(whole) {
+		whole = latest.Truncate(time.Second)
+	}
+	return max(0, whole.Sub(now))
 }
 
 type reservationKey struct{}
@@ -66,8 +121,8 @@ func middleware(p *pacer.Pacer, turn func(context.Context, time.Time, *pacer.Res
 				return ErrNoToken
 			}
 			began := time.Now()
-			failures, _ := asynq.GetRetryCount(ctx) // 0 without a task's context
-			r, err := p.Redeem(ctx, tok, pacer.Attempt(int64(failures)+1))
+			failures, _ := asynq.GetRetryCount(ctx)                                                                  // 0 without a task's context
+			r, err := p.Redeem(ctx, tok, pacer.Attempt(int64(failures)+1), pacer.MaxWait(delayOf(task)+time.Second)) // it is due by whole seconds
 			turn(ctx, began, r, err)
 			if err != nil {
 				return err
@@ -86,7 +141,7 @@ func RetryDelay(other asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	}
 	return func(n int, err error, task *asynq.Task) time.Duration {
 		if later, ok := errors.AsType[*pacer.LaterError](err); ok {
-			return wholeSeconds(time.Now(), later.Wait)
+			return due(time.Now(), later.Wait, later.Slack, delayOf(task))
 		}
 		return other(n, err, task)
 	}

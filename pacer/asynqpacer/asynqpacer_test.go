@@ -89,7 +89,7 @@ func TestAFleetOfWorkers(t *testing.T) {
 	for i := range tasks {
 		tok, wait, err := p.Book(t.Context())
 		require.NoError(t, err)
-		_, err = client.Enqueue(asynqpacer.NewTask("call", nil, tok, wait, asynq.TaskID(strconv.Itoa(i))))
+		_, err = client.Enqueue(asynqpacer.NewTask("call", nil, tok, wait, asynq.TaskID(strconv.Itoa(i)), asynqpacer.ComesWithin(40*time.Millisecond)))
 		require.NoError(t, err)
 	}
 	workers.Await(tasks, time.Duration(tasks/perSecond)*time.Second)
@@ -101,22 +101,24 @@ func TestAFleetOfWorkers(t *testing.T) {
 		f.Blocked <= 50*time.Millisecond && float64(f.Turns) <= 1.05*float64(tasks) && f.Rate >= 0.98*perSecond)
 }
 
-// An attempt after a failure goes, too, and has a slot of its own; permits come back in any case; to be put back is no attempt.
+// An attempt after a failure goes, too, and has a slot of its own, by which it calls the upstream; permits come back in any case; to be put back is no attempt.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t).Addr
-	p := newPacer(addr, policies.Rate(20, time.Second).Burst(60), policies.InFlight(3).Named("flying"))
+	p := newPacer(addr, policies.Rate(20, time.Second).Burst(60), policies.InFlight(3).Named("flying"),
+		policies.Fixed(100, 1000*time.Hour).Named("all"))
 	defer p.Close()
+	upstream, url := jobtest.Upstream(t, p)
 	done := make(chan int, 10)
-	var tries, turns atomic.Int64
+	var turns atomic.Int64
 	mux := asynq.NewServeMux()
 	mux.Use(asynqpacer.MiddlewareWith(p, func(context.Context, time.Time, *pacer.Reservation, error) { turns.Add(1) }))
 	mux.HandleFunc("call", func(ctx context.Context, _ *asynq.Task) error {
 		if asynqpacer.Reservation(ctx) == nil {
 			return errors.New("no reservation")
 		}
-		if tries.Add(1) < 3 {
-			return errors.New("busy")
+		if err := jobtest.Call(ctx, asynqpacer.Reservation(ctx), upstream, url); err != nil {
+			return err
 		}
 		failures, _ := asynq.GetRetryCount(ctx)
 		done <- failures
@@ -127,9 +129,9 @@ func TestAttempts(t *testing.T) {
 	defer server.Shutdown()
 	client := asynq.NewClient(asynq.RedisClientOpt{Addr: addr})
 	defer client.Close()
-	tok, wait, err := p.Book(t.Context(), pacer.NotBefore(time.Second))
+	tok, wait, err := p.Book(t.Context(), pacer.NotBefore(2*time.Second))
 	require.NoError(t, err)
-	_, err = client.Enqueue(asynqpacer.NewTask("call", nil, tok, wait, asynq.ProcessIn(0))) // too early
+	_, err = client.Enqueue(asynqpacer.NewTask("call", nil, tok, wait, asynq.ProcessIn(0), asynqpacer.ComesWithin(0))) // too early
 	require.NoError(t, err)
 	require.Equal(t, 2, <-done)
 	require.GreaterOrEqual(t, turns.Load(), int64(4))
@@ -137,10 +139,7 @@ func TestAttempts(t *testing.T) {
 		_, err = p.Redeem(t.Context(), tok, pacer.Attempt(n+1))
 		require.ErrorIs(t, err, pacer.ErrSpent)
 	}
-	require.Eventually(t, func() bool {
-		status, err := p.Status(t.Context())
-		return err == nil && status.Policies[1].Remaining == 3
-	}, time.Minute, 10*time.Millisecond)
+	jobtest.AwaitCharged(t, p, 3)
 	require.Nil(t, asynqpacer.Reservation(t.Context()))
 }
 
@@ -160,16 +159,20 @@ func TestTasksWithoutAToken(t *testing.T) {
 func TestDelays(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_795_000_000, 300_000_000)
-	for wait, want := range map[time.Duration]time.Duration{
-		0: 0, pacer.RedeemEarly: 0, pacer.RedeemEarly + 1: 700 * time.Millisecond, 700*time.Millisecond + pacer.RedeemEarly: 700 * time.Millisecond,
-		700*time.Millisecond + pacer.RedeemEarly + 1: 1700 * time.Millisecond,
+	for wait, want := range map[time.Duration]struct{ slack, none time.Duration }{
+		0: {}, pacer.RedeemEarly: {}, pacer.RedeemEarly + 1: {slack: 700 * time.Millisecond},
+		700*time.Millisecond + pacer.RedeemEarly:     {slack: 700 * time.Millisecond},
+		700*time.Millisecond + pacer.RedeemEarly + 1: {slack: 1700 * time.Millisecond},
+		2700*time.Millisecond - 1:                    {slack: 2700 * time.Millisecond}, // and without a slack, it would come too late
+		2700 * time.Millisecond:                      {2700 * time.Millisecond, 700 * time.Millisecond},
 	} {
-		require.Equal(t, want, asynqpacer.WholeSeconds(now, wait), wait)
+		require.Equal(t, want.slack, asynqpacer.Due(now, wait, 3*time.Second, 2*time.Second), wait)
+		require.Equal(t, want.none, asynqpacer.Due(now, wait, 0, 2*time.Second), wait)
 	}
 	later, other := &pacer.LaterError{Wait: time.Hour}, errors.New("other")
 	delay := asynqpacer.RetryDelay(func(n int, _ error, _ *asynq.Task) time.Duration { return time.Duration(n) })
 	require.Equal(t, time.Duration(7), delay(7, other, nil))
-	require.InDelta(t, time.Hour, delay(7, later, nil), float64(2*time.Second))
+	require.InDelta(t, time.Hour-asynqpacer.DefaultDelay, delay(7, later, asynq.NewTask("call", nil)), float64(time.Second))
 	require.Positive(t, asynqpacer.RetryDelay(nil)(1, other, nil))
 	require.False(t, asynqpacer.IsFailure(nil)(later))
 	require.True(t, asynqpacer.IsFailure(nil)(other))

@@ -1,11 +1,9 @@
-// Package asynqpacer has the tasks of asynq (https://github.com/hibiken/asynq), a queue in Redis, go at a Pacer's pace, and no worker wait
-// for it: a task that may not go yet is put back until its slot.
+// Package asynqpacer has the tasks of asynq (https://github.com/hibiken/asynq), a queue in Redis, go at a Pacer's pace: a task comes to a
+// worker shortly before its slot.
 //
 //	server := asynq.NewServer(redis, asynq.Config{
-//		RetryDelayFunc:           asynqpacer.RetryDelay(nil),
-//		IsFailure:                asynqpacer.IsFailure(nil),
-//		DelayedTaskCheckInterval: 50 * time.Millisecond,
-//		TaskCheckInterval:        50 * time.Millisecond,
+//		RetryDelayFunc: asynqpacer.RetryDelay(nil),
+//		IsFailure:      asynqpacer.IsFailure(nil),
 //		...
 //	})
 //	mux := asynq.NewServeMux()
@@ -19,12 +17,17 @@
 // The token is in a header of the task. If Enqueue fails, cancel the booking with pacer.Pacer.CancelBooking, and so if you delete the task:
 // a slot that nobody cancels stays charged, and nobody uses it.
 //
+// A handler whose client is paced by package transport makes its request under pacer.WithReservation(ctx, asynqpacer.Reservation(ctx)):
+// otherwise the call is charged twice.
+//
 // # Timing
 //
-// Asynq delays tasks by whole seconds: its scores are Unix times. So a task runs up to a second after its slot, and
-// all those of a second run at its end. A slot that is past is not given back: give each policy a slack of more than a second, such as a
-// burst of 1.2 seconds' worth of its rate, if the upstream admits that, or use windows of minutes. Under a policy with less slack, most tasks come
-// too late and are put back once more, and no policy is exceeded. Package riverpacer is for these.
+// Asynq looks for tasks that are due every 5 seconds, an idle worker looks for a task every second, and delays are whole seconds. A slot
+// that is past is not given back. So a task is due that much before the slack of its slot is over: it comes in time, and waits in the worker
+// for the rest, at most [DefaultDelay] and a second. With a slack above that, such as that of windows of minutes, no worker waits. To wait
+// less, let the servers look more often, and tell [NewTask] with [ComesWithin]. Have at least as many workers as calls
+// that are in flight at once or may start at once: what all windows admit together. A task that is too late nevertheless gets another slot, behind all
+// that are booked, and no policy is exceeded.
 //
 // # Attempts
 //

@@ -3,5 +3,6 @@ package asynqpacer
 // Of tests.
 var (
 	MiddlewareWith = middleware
-	WholeSeconds   = wholeSeconds
+	Due            = due
+	Options        = options
 )

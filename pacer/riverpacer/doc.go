@@ -18,6 +18,9 @@
 // options that [WithOptions] gives. If the insertion fails, cancel the booking with pacer.Pacer.CancelBooking, and so if you delete or
 // cancel the job: [Token] returns what to cancel. A slot that nobody cancels stays charged, and nobody uses it.
 //
+// A handler whose client is paced by package transport makes its request under pacer.WithReservation(ctx, riverpacer.Reservation(ctx)):
+// otherwise the call is charged twice.
+//
 // # Timing
 //
 // A slot that is past is not given back, so a job has to be fetched in time. River fetches every FetchPollInterval, a second by default.

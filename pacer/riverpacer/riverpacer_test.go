@@ -149,7 +149,8 @@ type running struct {
 // start starts a client with a server of each kind.
 func start(t *testing.T, work func(context.Context, *river.Job[callArgs]) error, opts ...riverpacer.Option) *running {
 	t.Helper()
-	s := &running{p: newPacer(redistest.Start(t).Addr, policies.Rate(20, time.Second).Burst(1), policies.InFlight(3).Named("flying"))}
+	s := &running{p: newPacer(redistest.Start(t).Addr, policies.Rate(20, time.Second).Burst(1), policies.InFlight(3).Named("flying"),
+		policies.Fixed(100, 1000*time.Hour).Named("all"))}
 	pool := connect(t.Context(), startPostgres(t))
 	s.Client = newClient(pool, riverpacer.New(s.p, append(opts, riverpacer.OnTurn(func(*rivertype.JobRow, time.Time, *pacer.Reservation, error) { s.turns.Add(1) }))...), work)
 	done, stop := s.Subscribe(river.EventKindJobCompleted, river.EventKindJobCancelled)
@@ -208,16 +209,13 @@ func TestJobsWithoutATokenAreBooked(t *testing.T) {
 	require.Nil(t, riverpacer.Reservation(t.Context()))
 }
 
-// An attempt after a failure goes, too, and has a slot of its own; permits come back in any case.
+// An attempt after a failure goes, too, and has a slot of its own, by which it calls the upstream; permits come back in any case.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
-	var tries atomic.Int64
-	s := start(t, func(context.Context, *river.Job[callArgs]) error {
-		if tries.Add(1)%3 != 0 {
-			return errors.New("busy")
-		}
-		return nil
-	})
+	var upstream func(context.Context) error
+	s := start(t, func(ctx context.Context, _ *river.Job[callArgs]) error { return upstream(ctx) })
+	client, url := jobtest.Upstream(t, s.p)
+	upstream = func(ctx context.Context) error { return jobtest.Call(ctx, riverpacer.Reservation(ctx), client, url) }
 	tok, wait, err := s.p.Book(t.Context())
 	require.NoError(t, err)
 	_, err = s.Insert(t.Context(), callArgs{}, riverpacer.InsertOpts(tok, wait, &river.InsertOpts{Metadata: []byte(`{"mine":1}`)}))
@@ -230,9 +228,7 @@ func TestAttempts(t *testing.T) {
 		_, err = s.p.Redeem(t.Context(), tok, pacer.Attempt(n+1))
 		require.ErrorIs(t, err, pacer.ErrSpent)
 	}
-	status, err := s.p.Status(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, int64(3), status.Policies[1].Remaining)
+	jobtest.AwaitCharged(t, s.p, 3)
 }
 
 // A job whose booking was cancelled does not go.

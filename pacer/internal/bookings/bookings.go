@@ -45,6 +45,7 @@ type Errors struct {
 // Later says when a booking may be redeemed that may not go yet.
 type Later struct {
 	Wait     time.Duration // 0 if that is not known
+	Slack    time.Duration // how much later than after Wait it may go
 	Moved    bool          // the booking has another slot than before
 	InFlight string        // the policy that has no permit left; "" if it is not that
 }
@@ -68,6 +69,15 @@ func (s *Bookings) AccountOf(tok string, l *calls.Pool) (string, error) {
 		}
 	}
 	return "", s.Errors.Token(errTokenPool)
+}
+
+// SlackOf returns the slack of the slot that a token was given; 0 for a text that is no token of at most so many bytes.
+func SlackOf(tok string, most int) time.Duration {
+	t, err := parse(tok, most)
+	if err != nil {
+		return 0
+	}
+	return t.slack
 }
 
 // booker returns the store, if it keeps bookings.

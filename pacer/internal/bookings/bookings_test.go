@@ -133,7 +133,7 @@ func (p *process) book(after time.Duration, opts ...calls.Option) string {
 
 // redeem redeems a token, and returns the call that it is last made for.
 func (p *process) redeem(tok string, attempt int64) (c *calls.Reservation, err error) {
-	x, err := p.Open(p.t.Context(), tok, attempt, func() *calls.Reservation {
+	x, err := p.Open(p.t.Context(), tok, attempt, p.Early, func() *calls.Reservation {
 		c = &calls.Reservation{}
 		return c
 	})
@@ -144,7 +144,7 @@ func (p *process) redeem(tok string, attempt int64) (c *calls.Reservation, err e
 }
 
 func (p *process) cancel(tok string) error {
-	x, err := p.Open(p.t.Context(), tok, 1, func() *calls.Reservation { return &calls.Reservation{} })
+	x, err := p.Open(p.t.Context(), tok, 1, p.Early, func() *calls.Reservation { return &calls.Reservation{} })
 	if err == nil {
 		err = x.Cancel(p.t.Context())
 	}

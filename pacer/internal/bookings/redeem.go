@@ -16,6 +16,10 @@ import (
 // maxTurns bounds how often one Redeem looks at a booking whose record others change meanwhile.
 const maxTurns = 16
 
+// soonEnough is how long before its slot a booking is spent if Redeem may wait that long: a busy machine wakes late, and without a slack the
+// store must be asked before the slot.
+const soonEnough = 200 * time.Millisecond
+
 var errRestless = errors.New("others change the booking all the time")
 
 // A Redemption is a token that is about to be used. Make one with [Bookings.Open], and use it once.
@@ -31,6 +35,10 @@ type Redemption struct {
 	known string // the record, as far as it is known
 	now   *token // the slot that the booking has; nil if it has none
 	moved bool
+
+	latest store.Instant // no later slot is waited for
+	early  time.Duration // how long before its slot the booking is spent
+
 	spent string        // the record that says that this redemption has spent it
 	took  time.Duration // the longest answer of the store
 
@@ -39,9 +47,9 @@ type Redemption struct {
 	bound bookable
 }
 
-// Open reads a token that is about to be used, for an attempt from 1. reserve returns what the call is to be; it is called again if the
+// Open reads a token that is about to be used, for an attempt from 1. Redeem may wait for a slot until patience is over. reserve returns what the call is to be; it is called again if the
 // policies or the slot change, and then what it returned before is not used.
-func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, reserve func() *calls.Reservation) (*Redemption, error) {
+func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience time.Duration, reserve func() *calls.Reservation) (*Redemption, error) {
 	if attempt < 1 {
 		return nil, s.Calls.Errors.Invalid("Attempt", strconv.FormatInt(attempt, 10), "must be at least 1")
 	}
@@ -66,6 +74,10 @@ func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, reserve 
 	soon.MaxWait = s.Early
 	if _, err := s.Await(ctx, &soon); err != nil {
 		return nil, err
+	}
+	x.latest, x.early = x.Now().Add(patience), s.Early
+	if len(x.bound.permits) == 0 { // else others may need the permit until then
+		x.early = max(s.Early, min(patience, soonEnough))
 	}
 	x.booker, err = s.booker(OpRedeem)
 	return x, err
@@ -130,6 +142,9 @@ func (x *Redemption) turn(ctx context.Context) (went bool, err error) {
 
 // use has the call go if it is time for its slot. If it is too late, or may not, the booking has no slot any more.
 func (x *Redemption) use(ctx context.Context) (went bool, err error) {
+	if early := x.now.slot.Sub(x.Now()) - x.early; early > 0 && x.now.slot <= x.latest {
+		return false, x.rest(ctx, early) // nothing is spent meanwhile, and no permit taken
+	}
 	var permits *waiters.Call
 	if len(x.bound.permits) > 0 {
 		if permits, err = x.permits(ctx); err != nil {
@@ -137,7 +152,7 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 		}
 	}
 	t := x.now
-	w := &store.Window{From: t.slot.Add(-x.Early), At: t.slot, Until: t.slot.Add(t.slack)}
+	w := &store.Window{From: t.slot.Add(-x.early), At: t.slot, Until: t.slot.Add(t.slack)}
 	requested, known := time.Now(), x.Calls.Waiters.Changes()
 	reply, err := x.ask(ctx, x.spent, w, false)
 	if err != nil || reply.Result != store.BookingDone {
@@ -148,8 +163,10 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	switch {
 	case err != nil:
 		return false, err
+	case reply.Result == store.BookingEarly && t.slot <= x.latest: // x.Now is an estimate
+		return false, x.rest(ctx, t.slot.Sub(reply.Now)-x.early)
 	case reply.Result == store.BookingEarly:
-		return false, x.Errors.Later(Later{Wait: t.slot.Sub(reply.Now), Moved: x.moved})
+		return false, x.Errors.Later(Later{Wait: t.slot.Sub(reply.Now), Slack: t.slack, Moved: x.moved})
 	case reply.Result == store.BookingLate, reply.Result == store.BookingPaused:
 		return false, x.leaveSlot(ctx)
 	case reply.Result != store.BookingDone:
@@ -179,6 +196,20 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	return false, x.bindAnew(ctx)
 }
 
+// rest waits until a slot is near.
+func (x *Redemption) rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.Calls.Waiters.Closed():
+		return store.ErrClosed
+	}
+}
+
 // permits takes the permits that the call needs.
 func (x *Redemption) permits(ctx context.Context) (*waiters.Call, error) {
 	c := &waiters.Call{}
@@ -201,7 +232,7 @@ const bookAhead = 20 * time.Millisecond
 // book gets the booking another slot.
 func (x *Redemption) book(ctx context.Context) error {
 	t, a := *x.first, x.a
-	a.NotBefore = max(bookAhead, 3*x.took)
+	a.NotBefore = max(bookAhead, x.early/2, 3*x.took)
 	a.MaxWait = max(a.MaxWait, a.NotBefore)
 	g, err := x.bookSlot(ctx, &a, &x.bound, &t)
 	if err != nil {

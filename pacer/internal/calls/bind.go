@@ -1,6 +1,8 @@
 package calls
 
 import (
+	"slices"
+
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
@@ -14,6 +16,18 @@ func (r *Reader) Bind(a *Ask, room []store.Limit) ([]store.Limit, error) {
 		return nil, r.Errors.Missing(*missing)
 	}
 	return limits, nil
+}
+
+// SameLimits reports whether the policies in force now bind two calls by the same limits.
+func (r *Reader) SameLimits(a, b Ask) bool {
+	a.Set = r.Policies.Now()
+	b.Set, a.Which, b.Which = a.Set, binding.Enforced, binding.Enforced
+	one, err := r.Bind(&a, nil)
+	if err != nil {
+		return false
+	}
+	other, err := r.Bind(&b, nil)
+	return err == nil && slices.EqualFunc(one, other, func(k, l store.Limit) bool { return k.Key() == l.Key() })
 }
 
 // Costs returns what a call costs each of its limits; nil if it is the same for all. What the settlement has to know goes to s; nil if there

@@ -2,17 +2,24 @@ package jobtest
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/transport"
 )
 
 // Env names the environment variable that makes a process of a test a worker: it has what the worker must know.
@@ -61,6 +68,60 @@ func Describe(job string, began time.Time, r *pacer.Reservation, err error) *Tur
 		w.Error = err.Error()
 	}
 	return w
+}
+
+// Upstream returns a client that is paced by a Pacer, and the URL of an upstream whose answer to every request but each third one is that
+// it is busy.
+func Upstream(tb testing.TB, p *pacer.Pacer) (client *http.Client, url string) {
+	tb.Helper()
+	var requests atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1)%3 != 0 {
+			w.WriteHeader(http.StatusConflict)
+		}
+	}))
+	tb.Cleanup(s.Close)
+	client, err := transport.NewClient(p)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(client.CloseIdleConnections)
+	return client, s.URL
+}
+
+// Call makes the call of a job by its reservation.
+func Call(ctx context.Context, r *pacer.Reservation, client *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(pacer.WithReservation(ctx, r), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return errors.New("busy")
+	}
+	return nil
+}
+
+// AwaitCharged waits until a Pacer has all permits of its second policy again, and requires that it has charged its third one n calls.
+func AwaitCharged(tb testing.TB, p *pacer.Pacer, n int64) {
+	tb.Helper()
+	for {
+		s, err := p.Status(tb.Context())
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if free := &s.Policies[1]; free.Remaining == free.Policy.Spec().Limit {
+			if charged := s.Policies[2].Policy.Spec().Limit - s.Policies[2].Remaining; charged != n {
+				tb.Fatalf("%d calls were charged %d times", n, charged)
+			}
+			return
+		}
+		runtime.Gosched()
+	}
 }
 
 // AwaitStop blocks until the test wants the worker to end.

@@ -128,6 +128,13 @@ func (c *Call) HasGone() bool {
 	return c.state == used
 }
 
+// IsOverdue reports whether the slot passed so long ago that other calls may have counted on it.
+func (c *Call) IsOverdue() bool {
+	c.set.mu.Lock()
+	defer c.set.mu.Unlock()
+	return c.set.overdue(c, time.Now())
+}
+
 // Lease returns the lease of the call's permits; nil if it has none.
 func (c *Call) Lease() *leases.Lease {
 	c.set.mu.Lock()
